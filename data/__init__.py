@@ -1,0 +1,1 @@
+"""From files to token ids: tokenizers, record schemas, readers and builders."""

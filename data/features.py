@@ -1,0 +1,65 @@
+"""What a record is: names, shapes and storage types, each stated once.
+
+A schema is used by whoever writes records and by whoever reads them. All names
+and types are the original's, so files made with it can be read, and it reads
+ours.
+
+Legend: T tokens, P masked-LM predictions.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Feature:
+  """One field of a record: a dense array of fixed shape.
+
+  Attributes:
+    name: key in the tf.train.Example.
+    shape: shape of one record's value, without the batch dimension.
+    dtype: storage type, "int64" or "float32" (what an Example can hold).
+  """
+
+  name: str
+  shape: tuple[int, ...]
+  dtype: str = "int64"
+
+  @property
+  def size(self) -> int:
+    """Number of values in one record."""
+    size = 1
+    for length in self.shape:
+      size *= length
+    return size
+
+
+class Schema(dict):
+  """The fields of a record by name, in the order they are written."""
+
+  def __init__(self, *features: Feature):
+    super().__init__((feature.name, feature) for feature in features)
+
+
+def tokens(seq_length: int) -> tuple[Feature, ...]:
+  """The three inputs of the encoder, [T] each."""
+  return (
+    Feature("input_ids", (seq_length,)),
+    Feature("input_mask", (seq_length,)),
+    Feature("segment_ids", (seq_length,)),
+  )
+
+
+def pretraining(seq_length: int, max_predictions: int) -> Schema:
+  """A masked sentence pair (create_pretraining_data.py of the original)."""
+  return Schema(
+    *tokens(seq_length),
+    Feature("masked_lm_positions", (max_predictions,)),
+    Feature("masked_lm_ids", (max_predictions,)),
+    Feature("masked_lm_weights", (max_predictions,), "float32"),
+    Feature("next_sentence_labels", (1,)),
+  )
+
+
+def unmasked_pretraining(seq_length: int) -> Schema:
+  """A sentence pair stored as it is, to be masked whenever it is read."""
+  return Schema(*tokens(seq_length), Feature("next_sentence_labels", (1,)))

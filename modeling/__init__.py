@@ -1,0 +1,1 @@
+"""The network of the paper, in Keras alone: it runs on any Keras backend."""

@@ -1,0 +1,33 @@
+"""Where golden numbers of the original lie.
+
+`golden/` holds a small part of them and is always there. A larger set of the
+same layout is used on top when the environment variable BERT_ORACLE names its
+folder.
+"""
+
+import os
+from pathlib import Path
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def roots() -> list[Path]:
+  """Folders that hold golden numbers."""
+  extra = os.environ.get("BERT_ORACLE")
+  if extra and not Path(extra).is_dir():
+    raise FileNotFoundError(f"BERT_ORACLE names no folder: {extra}")
+  return [GOLDEN] + ([Path(extra)] if extra else [])
+
+
+def cases(pattern: str) -> list[Path]:
+  """All golden files or folders that fit a glob pattern, in order."""
+  return [path for root in roots() for path in sorted(root.glob(pattern))]
+
+
+def name(path: Path) -> str:
+  """A readable test id: which set a case is from, and its place in it."""
+  for root in roots():
+    if path.is_relative_to(root):
+      kind = "golden" if root == GOLDEN else "oracle"
+      return f"{kind}:{path.relative_to(root)}"
+  return str(path)

@@ -1,0 +1,1 @@
+"""How a model is optimized, distributed, saved and resumed."""
