@@ -1,0 +1,224 @@
+"""What stands on top of the encoder: one small layer a task.
+
+Names and shapes of variables are the original's. Logits are float32.
+
+Legend: B batch, T tokens, H hidden, P predictions, V vocabulary, L labels.
+"""
+
+import keras
+from keras import ops
+
+from modeling import layers
+from modeling.config import BertConfig
+from modeling.randomness import Dropout
+
+
+class MaskedLanguageModel(keras.layers.Layer):
+  """Scores every word of the vocabulary at the masked positions.
+
+  The output matrix is the token embedding table itself, plus a bias
+  (`get_masked_lm_output` in run_pretraining.py of the original).
+
+  Call arguments:
+    sequence: [B, T, H].
+    positions: [B, P] int.
+    table: [V, H] token embeddings.
+
+  Returns:
+    [B, P, V] logits.
+  """
+
+  def __init__(self, config: BertConfig, **kwargs):
+    super().__init__(**kwargs)
+    self.config = config
+    self.transform = Transform(config, name="transform")
+
+  def build(self, *_):
+    self.output_bias = self.add_weight(
+      name="output_bias", shape=(self.config.vocab_size,), initializer="zeros"
+    )
+
+  def call(self, sequence, positions, table):
+    hidden = self.transform(gather_positions(sequence, positions))
+    logits = hidden @ ops.transpose(table) + self.output_bias
+    return ops.cast(logits, "float32")
+
+
+class Transform(keras.layers.Layer):
+  """Dense, activation and normalization before the output matrix."""
+
+  def __init__(self, config: BertConfig, **kwargs):
+    super().__init__(**kwargs)
+    self.dense = layers.dense(
+      config.hidden_size, config, act=config.hidden_act
+    )
+    self.norm = layers.layer_norm()
+
+  def build(self, input_shape):
+    self.dense.build(input_shape)
+    self.norm.build(input_shape)
+
+  def call(self, hidden):
+    return self.norm(self.dense(hidden))
+
+
+def gather_positions(sequence, positions):
+  """Takes the vectors at the given positions: [B, T, H], [B, P] -> [B, P, H].
+
+  One look-up in the flattened batch, so that only these positions go on to
+  the output matrix.
+  """
+  batch, length, width = ops.shape(sequence)
+  flat = ops.reshape(sequence, (batch * length, width))
+  rows = ops.expand_dims(ops.arange(batch, dtype=positions.dtype), 1)
+  return ops.take(flat, positions + rows * length, axis=0)
+
+
+class LinearHead(keras.layers.Layer):
+  """An affine map of the last axis, H -> L, stored as [L, H] and [L].
+
+  Arguments:
+    units: L.
+    config: hidden size and initial spread.
+  """
+
+  def __init__(self, units: int, config: BertConfig, **kwargs):
+    super().__init__(**kwargs)
+    self.units = units
+    self.config = config
+
+  def build(self, *_):
+    self.output_weights = self.add_weight(
+      name="output_weights",
+      shape=(self.units, self.config.hidden_size),
+      initializer=layers.initializer(self.config),
+    )
+    self.output_bias = self.add_weight(
+      name="output_bias", shape=(self.units,), initializer="zeros"
+    )
+
+  def call(self, hidden):
+    logits = hidden @ ops.transpose(self.output_weights) + self.output_bias
+    return ops.cast(logits, "float32")
+
+
+@keras.saving.register_keras_serializable("bert")
+class PretrainingHeads(keras.layers.Layer):
+  """The two heads of pre-training, under the original's scope `cls`.
+
+  Arguments:
+    config: sizes, a BertConfig or a dict of its values.
+    next_sentence: False leaves that head out (No NSP).
+
+  Call arguments:
+    sequence: [B, T, H].
+    pooled: [B, H].
+    positions: [B, P] int.
+    table: [V, H] token embeddings.
+
+  Returns:
+    A dict: `masked_lm_logits` [B, P, V]; `next_sentence_logits` [B, 2].
+  """
+
+  def __init__(
+    self,
+    config: BertConfig | dict,
+    next_sentence: bool = True,
+    name: str = "cls",
+    **kwargs,
+  ):
+    super().__init__(name=name, **kwargs)
+    if isinstance(config, dict):
+      config = BertConfig.from_dict(config)
+    self.config = config
+    self.next_sentence = next_sentence
+    self.predictions = MaskedLanguageModel(config, name="predictions")
+    if next_sentence:
+      self.relationship = LinearHead(2, config, name="seq_relationship")
+
+  def call(self, sequence, pooled, positions, table):
+    outputs = {"masked_lm_logits": self.predictions(sequence, positions, table)}
+    if self.next_sentence:
+      outputs["next_sentence_logits"] = self.relationship(pooled)
+    return outputs
+
+  def get_config(self):
+    return super().get_config() | {
+      "config": self.config.to_dict(),
+      "next_sentence": self.next_sentence,
+    }
+
+
+@keras.saving.register_keras_serializable("bert")
+class SpanHead(keras.layers.Layer):
+  """Scores each token as start and as end of the answer (run_squad.py).
+
+  Call arguments:
+    sequence: [B, T, H].
+
+  Returns:
+    A dict: `start_logits` and `end_logits`, [B, T] each.
+  """
+
+  def __init__(self, config: BertConfig | dict, name: str = "cls", **kwargs):
+    super().__init__(name=name, **kwargs)
+    if isinstance(config, dict):
+      config = BertConfig.from_dict(config)
+    self.config = config
+    self.squad = LinearHead(2, config, name="squad")
+
+  def call(self, sequence):
+    start, end = ops.unstack(self.squad(sequence), 2, axis=-1)
+    return {"start_logits": start, "end_logits": end}
+
+  def get_config(self):
+    return super().get_config() | {"config": self.config.to_dict()}
+
+
+@keras.saving.register_keras_serializable("bert")
+class SequenceHead(keras.layers.Layer):
+  """Scores the labels of a whole sequence (run_classifier.py).
+
+  The original keeps its two variables outside of any scope. They are therefore
+  made here, where no scope is open yet, and not in `build`.
+
+  Arguments:
+    num_labels: L.
+    config: sizes, a BertConfig or a dict of its values.
+
+  Call arguments:
+    pooled: [B, H].
+
+  Returns:
+    [B, L] logits.
+  """
+
+  # The original's own constant, whatever its configuration says.
+  DROPOUT = 0.1
+
+  def __init__(self, num_labels: int, config: BertConfig | dict, **kwargs):
+    super().__init__(**kwargs)
+    if isinstance(config, dict):
+      config = BertConfig.from_dict(config)
+    self.config = config
+    self.num_labels = num_labels
+    self.output_weights = keras.Variable(
+      layers.initializer(config),
+      shape=(num_labels, config.hidden_size),
+      name="output_weights",
+    )
+    self.output_bias = keras.Variable(
+      keras.initializers.Zeros(), shape=(num_labels,), name="output_bias"
+    )
+    self.dropout = Dropout(self.DROPOUT)
+
+  def call(self, pooled, training=None):
+    pooled = self.dropout(pooled, training=training)
+    logits = pooled @ ops.transpose(self.output_weights) + self.output_bias
+    return ops.cast(logits, "float32")
+
+  def get_config(self):
+    return super().get_config() | {
+      "config": self.config.to_dict(),
+      "num_labels": self.num_labels,
+    }

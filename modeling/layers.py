@@ -1,0 +1,260 @@
+"""The layers of the encoder, named after the original's variable scopes.
+
+A layer's name is the scope of the original, so the path of each variable is its
+name in an original checkpoint. Source: modeling.py of the original; sections
+3 and A.2 of the paper, section 3 of "Attention is all you need".
+
+Legend: B batch, T tokens, H hidden, A heads, D = H / A head size.
+"""
+
+import keras
+from keras import ops
+
+from modeling.config import BertConfig
+from modeling.randomness import Dropout
+
+
+def activation(name: str):
+  """The function of that name in a bert_config.json."""
+  return {
+    "gelu": lambda x: keras.activations.gelu(x, approximate=True),
+    "gelu_erf": lambda x: keras.activations.gelu(x, approximate=False),
+    "relu": keras.activations.relu,
+    "tanh": keras.activations.tanh,
+    "linear": keras.activations.linear,
+  }[name]
+
+
+def initializer(config: BertConfig):
+  """A fresh one for each variable: used twice, it gives the same values."""
+  return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+
+
+def dense(units: int, config: BertConfig, name: str = "dense", act="linear"):
+  """An affine map of the last axis: kernel [in, units], bias [units]."""
+  return keras.layers.Dense(
+    units,
+    activation=activation(act),
+    kernel_initializer=initializer(config),
+    name=name,
+  )
+
+
+def layer_norm():
+  """Normalizes the last axis, in float32 whatever the compute type is."""
+  return keras.layers.LayerNormalization(epsilon=1e-12, name="LayerNorm")
+
+
+class Embeddings(keras.layers.Layer):
+  """Sum of token, segment and position embeddings, normalized.
+
+  Arguments:
+    config: sizes.
+    one_hot: look tokens up by a matrix product, as suits TPUs; the values
+      are the same.
+
+  Call arguments:
+    input_ids: [B, T] int.
+    segment_ids: [B, T] int.
+
+  Returns:
+    [B, T, H] embeddings, and the [V, H] table of token embeddings.
+  """
+
+  def __init__(self, config: BertConfig, one_hot: bool = False, **kwargs):
+    super().__init__(**kwargs)
+    self.config = config
+    self.one_hot = one_hot
+    self.norm = layer_norm()
+    self.dropout = Dropout(config.hidden_dropout_prob)
+
+  def build(self, input_shape):
+    config = self.config
+    for name, rows in (
+      ("word_embeddings", config.vocab_size),
+      ("token_type_embeddings", config.type_vocab_size),
+      ("position_embeddings", config.max_position_embeddings),
+    ):
+      shape = (rows, config.hidden_size)
+      table = self.add_weight(
+        name=name, shape=shape, initializer=initializer(config)
+      )
+      setattr(self, name, table)
+    self.norm.build((*input_shape, config.hidden_size))
+
+  def call(self, input_ids, segment_ids, training=None):
+    length = input_ids.shape[1]
+    longest = self.config.max_position_embeddings
+    if length is not None and length > longest:
+      raise ValueError(
+        f"a sequence of {length} tokens exceeds max_position_embeddings "
+        f"{longest} of the configuration"
+      )
+    # Read once: two readers of one variable would each copy it.
+    table = ops.convert_to_tensor(self.word_embeddings)  # [V, H]
+    if self.one_hot:
+      size = self.config.vocab_size
+      words = ops.one_hot(input_ids, size, dtype=table.dtype) @ table
+    else:
+      words = ops.take(table, input_ids, axis=0)  # [B, T, H]
+    # A product, not a look-up: there are few rows and each is met often.
+    segments = ops.one_hot(
+      segment_ids, self.config.type_vocab_size, dtype=table.dtype
+    ) @ ops.convert_to_tensor(self.token_type_embeddings)
+    positions = self.position_embeddings[: ops.shape(input_ids)[1]]  # [T, H]
+    hidden = self.norm(words + segments + positions)
+    return self.dropout(hidden, training=training), table
+
+
+class SelfAttention(keras.layers.Layer):
+  """Multi-head scaled dot-product attention of a sequence to itself.
+
+  Call arguments:
+    hidden: [B, T, H] float.
+    mask: [B, 1 or T, T], 1 where the query may look at the key.
+
+  Returns:
+    [B, T, H] context vectors, before the output projection.
+  """
+
+  def __init__(self, config: BertConfig, **kwargs):
+    super().__init__(**kwargs)
+    self.num_heads = config.num_attention_heads
+    self.head_size = config.hidden_size // config.num_attention_heads
+    self.query = dense(config.hidden_size, config, "query")
+    self.key = dense(config.hidden_size, config, "key")
+    self.value = dense(config.hidden_size, config, "value")
+    self.dropout = Dropout(config.attention_probs_dropout_prob)
+
+  def build(self, input_shape, *_):
+    for layer in (self.query, self.key, self.value):
+      layer.build(input_shape)
+
+  def call(self, hidden, mask, training=None):
+    q = self._split_heads(self.query(hidden))  # [B, A, T, D]
+    k = self._split_heads(self.key(hidden))  # [B, A, T, D]
+    v = self._split_heads(self.value(hidden))  # [B, A, T, D]
+
+    scores = q @ ops.swapaxes(k, -1, -2) / self.head_size**0.5
+    # -10000 and not -inf, as in the original: a query whose keys are all
+    # masked then attends evenly instead of becoming NaN.
+    allowed = ops.cast(ops.expand_dims(mask, 1), scores.dtype)
+    scores += (1.0 - allowed) * -10000.0  # [B, A, T, T]
+    weights = self.dropout(ops.softmax(scores), training=training)
+
+    context = ops.swapaxes(weights @ v, 1, 2)  # [B, T, A, D]
+    return ops.reshape(context, ops.shape(hidden))  # [B, T, H]
+
+  def _split_heads(self, x):
+    batch, length = ops.shape(x)[:2]
+    x = ops.reshape(x, (batch, length, self.num_heads, self.head_size))
+    return ops.swapaxes(x, 1, 2)
+
+
+class ProjectAndAdd(keras.layers.Layer):
+  """Projection to H, dropout, residual connection, normalization.
+
+  Call arguments:
+    x: [B, T, any] float.
+    residual: [B, T, H], what the block was given.
+
+  Returns:
+    [B, T, H].
+  """
+
+  def __init__(self, config: BertConfig, **kwargs):
+    super().__init__(**kwargs)
+    self.dense = dense(config.hidden_size, config)
+    self.dropout = Dropout(config.hidden_dropout_prob)
+    self.norm = layer_norm()
+
+  def build(self, x_shape, residual_shape):
+    self.dense.build(x_shape)
+    self.norm.build(residual_shape)
+
+  def call(self, x, residual, training=None):
+    x = self.dropout(self.dense(x), training=training)
+    return self.norm(x + residual)
+
+
+class Attention(keras.layers.Layer):
+  """The attention half of a block: self-attention and its projection."""
+
+  def __init__(self, config: BertConfig, **kwargs):
+    super().__init__(**kwargs)
+    self.attend = SelfAttention(config, name="self")
+    self.project = ProjectAndAdd(config, name="output")
+
+  def call(self, hidden, mask, training=None):
+    context = self.attend(hidden, mask, training=training)
+    return self.project(context, hidden, training=training)
+
+
+class Intermediate(keras.layers.Layer):
+  """The widening layer of the feed-forward half: [B, T, H] -> [B, T, I]."""
+
+  def __init__(self, config: BertConfig, **kwargs):
+    super().__init__(**kwargs)
+    self.dense = dense(
+      config.intermediate_size, config, act=config.hidden_act
+    )
+
+  def build(self, input_shape):
+    self.dense.build(input_shape)
+
+  def call(self, hidden):
+    return self.dense(hidden)
+
+
+class Block(keras.layers.Layer):
+  """A Transformer block: attention, then a feed-forward network.
+
+  Call arguments:
+    hidden: [B, T, H] float.
+    mask: [B, 1 or T, T], 1 where the query may look at the key.
+
+  Returns:
+    [B, T, H].
+  """
+
+  def __init__(self, config: BertConfig, **kwargs):
+    super().__init__(**kwargs)
+    self.attention = Attention(config, name="attention")
+    self.widen = Intermediate(config, name="intermediate")
+    self.project = ProjectAndAdd(config, name="output")
+
+  def call(self, hidden, mask, training=None):
+    attended = self.attention(hidden, mask, training=training)
+    wide = self.widen(attended)
+    return self.project(wide, attended, training=training)
+
+
+class Encoder(keras.layers.Layer):
+  """A stack of blocks; returns the output of each, [B, T, H] every one."""
+
+  def __init__(self, config: BertConfig, **kwargs):
+    super().__init__(**kwargs)
+    self.blocks = [
+      Block(config, name=f"layer_{i}") for i in range(config.num_hidden_layers)
+    ]
+
+  def call(self, hidden, mask, training=None):
+    outputs = []
+    for block in self.blocks:
+      hidden = block(hidden, mask, training=training)
+      outputs.append(hidden)
+    return outputs
+
+
+class Pooler(keras.layers.Layer):
+  """The vector of a whole sequence: tanh of the mapped first token, [B, H]."""
+
+  def __init__(self, config: BertConfig, **kwargs):
+    super().__init__(**kwargs)
+    self.dense = dense(config.hidden_size, config, act="tanh")
+
+  def build(self, input_shape):
+    self.dense.build((input_shape[0], input_shape[-1]))
+
+  def call(self, sequence):
+    return self.dense(sequence[:, 0])

@@ -1,0 +1,136 @@
+"""What each task minimizes and reports, as sums that add up over devices.
+
+A loss is a sum of terms; a term is a weighted mean over items (masked words,
+examples). The mean's denominator is that of the whole batch, however many
+replicas and micro-batches it is cut into, so an objective gives the items and
+their weights apart and whoever trains divides.
+
+Legend: B batch, T tokens, P predictions, V vocabulary, L labels.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from keras import ops
+
+
+@dataclass(frozen=True)
+class Objective:
+  """A loss to minimize.
+
+  Attributes:
+    names: of all terms and metrics.
+    weights: from a batch to {term: weights of its items}.
+    losses: from (outputs, batch) to {term: losses of its items}, same shapes.
+    metrics: from (outputs, batch) to {name: (values, weights)}; each is
+      reported as a weighted mean.
+    epsilon: {term: number added to the sum of weights before dividing}.
+  """
+
+  names: tuple[str, ...]
+  weights: Callable[[dict], dict]
+  losses: Callable[[dict, dict], dict]
+  metrics: Callable[[dict, dict], dict] = lambda outputs, batch: {}
+  epsilon: Mapping[str, float] = field(default_factory=dict)
+
+
+def cross_entropy(logits, labels):
+  """-log softmax(logits)[label], in nats; 0 for a label out of range.
+
+  Args:
+    logits: [..., L] float32.
+    labels: [...] int.
+
+  Returns:
+    [...] float32.
+  """
+  size = ops.shape(logits)[-1]
+  inside = ops.logical_and(labels >= 0, labels < size)
+  labels = ops.where(inside, labels, 0)
+  log_probs = ops.log_softmax(logits)
+  chosen = ops.take_along_axis(log_probs, labels[..., None], axis=-1)
+  return ops.where(inside, -chosen[..., 0], 0.0)
+
+
+def _is_right(logits, labels):
+  best = ops.argmax(logits, axis=-1)
+  return ops.cast(best == ops.cast(labels, best.dtype), "float32")
+
+
+def pretraining(next_sentence: bool = True) -> Objective:
+  """Masked LM plus next sentence (section 3.1 of the paper).
+
+  The masked-LM term is a mean over the words that have a weight, with the
+  original's 1e-5 in its denominator.
+  """
+
+  def weights(batch):
+    terms = {"masked_lm_loss": batch["masked_lm_weights"]}
+    if next_sentence:
+      terms["next_sentence_loss"] = _one_each(batch["next_sentence_labels"])
+    return terms
+
+  def losses(outputs, batch):
+    terms = {
+      "masked_lm_loss": cross_entropy(
+        outputs["masked_lm_logits"], batch["masked_lm_ids"]
+      )
+    }
+    if next_sentence:
+      terms["next_sentence_loss"] = cross_entropy(
+        outputs["next_sentence_logits"], batch["next_sentence_labels"][:, 0]
+      )
+    return terms
+
+  def metrics(outputs, batch):
+    right = _is_right(outputs["masked_lm_logits"], batch["masked_lm_ids"])
+    named = {"masked_lm_accuracy": (right, batch["masked_lm_weights"])}
+    if next_sentence:
+      labels = batch["next_sentence_labels"]
+      right = _is_right(outputs["next_sentence_logits"], labels[:, 0])
+      named["next_sentence_accuracy"] = (right, _one_each(labels))
+    return named
+
+  names = ["masked_lm_loss", "masked_lm_accuracy"]
+  if next_sentence:
+    names += ["next_sentence_loss", "next_sentence_accuracy"]
+  epsilon = {"masked_lm_loss": 1e-5}
+  return Objective(tuple(names), weights, losses, metrics, epsilon)
+
+
+def _one_each(labels):
+  return ops.ones_like(labels[:, 0], dtype="float32")
+
+
+def classification() -> Objective:
+  """Mean cross entropy of `label_ids` [B] (run_classifier.py)."""
+
+  def weights(batch):
+    return {"example_loss": ops.ones_like(batch["label_ids"], dtype="float32")}
+
+  def losses(outputs, batch):
+    return {"example_loss": cross_entropy(outputs["logits"], batch["label_ids"])}
+
+  def metrics(outputs, batch):
+    right = _is_right(outputs["logits"], batch["label_ids"])
+    return {"accuracy": (right, ops.ones_like(right))}
+
+  return Objective(("example_loss", "accuracy"), weights, losses, metrics)
+
+
+def span() -> Objective:
+  """Mean of the start's and the end's cross entropy (run_squad.py).
+
+  A position outside of the sequence contributes nothing, as in the original.
+  """
+
+  def weights(batch):
+    one_each = ops.ones_like(batch["start_positions"], dtype="float32")
+    return {"example_loss": one_each}
+
+  def losses(outputs, batch):
+    start = cross_entropy(outputs["start_logits"], batch["start_positions"])
+    end = cross_entropy(outputs["end_logits"], batch["end_positions"])
+    return {"example_loss": (start + end) / 2.0}
+
+  return Objective(("example_loss",), weights, losses)

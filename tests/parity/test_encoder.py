@@ -1,0 +1,142 @@
+"""Forward pass and losses against the original's, array by array."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from modeling import losses, models
+from modeling.config import BertConfig
+from tests.parity import golden_files
+from training import checkpoint
+
+CASES = golden_files.cases("encoder/*/main.npz")
+FOLDERS = [path.parent for path in CASES]
+
+
+def _load(folder, file):
+  arrays = np.load(folder / file)
+  inputs = {
+    key.removeprefix("in_"): tf.constant(arrays[key])
+    for key in arrays
+    if key.startswith("in_")
+  }
+  wanted = {
+    key.removeprefix("out_"): arrays[key]
+    for key in arrays
+    if key.startswith("out_")
+  }
+  return inputs, wanted
+
+
+def _pretrainer(folder, **changes):
+  values = BertConfig.from_json(str(folder / "bert_config.json")).to_dict()
+  config = BertConfig.from_dict(values | changes)
+  model = models.pretrainer(config)
+  assert not checkpoint.initialize(model, str(folder / "bert_model.ckpt"))
+  return model
+
+
+def _outputs(model, inputs):
+  """All that the original's graph puts out, by the golden files' names."""
+  named = {
+    name: inputs[name] for name in models.TOKENS if name in inputs
+  }
+  bert = model.get_layer("bert")(**named)
+  heads = model.get_layer("cls")(
+    bert["sequence_output"],
+    bert["pooled_output"],
+    inputs["masked_lm_positions"],
+    bert["embedding_table"],
+  )
+  items = losses.pretraining().losses(heads, inputs)
+  weights = losses.pretraining().weights(inputs)
+  means = {
+    name: ops.sum(items[name] * weights[name])
+    / (ops.sum(weights[name]) + losses.pretraining().epsilon.get(name, 0.0))
+    for name in items
+  }
+  log_probs = {
+    name: tf.nn.log_softmax(heads[f"{name}_logits"])
+    for name in ("masked_lm", "next_sentence")
+  }
+  vocab = log_probs["masked_lm"].shape[-1]
+  return {
+    **{f"encoder_layer_{i}": x for i, x in enumerate(bert["encoder_layers"])},
+    "embedding_output": bert["embedding_output"],
+    "sequence_output": bert["sequence_output"],
+    "pooled_output": bert["pooled_output"],
+    "masked_lm_log_probs": tf.reshape(log_probs["masked_lm"], [-1, vocab]),
+    "masked_lm_example_loss": tf.reshape(items["masked_lm_loss"], [-1]),
+    "masked_lm_loss": means["masked_lm_loss"],
+    "next_sentence_log_probs": log_probs["next_sentence"],
+    "next_sentence_example_loss": items["next_sentence_loss"],
+    "next_sentence_loss": means["next_sentence_loss"],
+    "total_loss": means["masked_lm_loss"] + means["next_sentence_loss"],
+  }
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
+@pytest.mark.parametrize("file", ["main.npz", "zero_weights.npz"])
+def test_outputs_are_the_originals(folder, file):
+  inputs, wanted = _load(folder, file)
+  if file != "main.npz":
+    inputs = _load(folder, "main.npz")[0] | inputs
+  found = _outputs(_pretrainer(folder), inputs)
+  assert wanted
+  for name, value in wanted.items():
+    np.testing.assert_allclose(found[name], value, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
+def test_fully_masked_rows_attend_evenly(folder):
+  inputs, wanted = _load(folder, "all_masked_rows.npz")
+  found = _outputs(_pretrainer(folder), inputs)
+  masked = np.sum(inputs["input_mask"], axis=1) == 0
+  assert masked.any()
+  assert {"sequence_output", "pooled_output"} <= set(wanted)
+  for name, value in wanted.items():
+    if np.ndim(value) < 2 or len(value) != len(masked):
+      continue
+    got = np.asarray(found[name])
+    np.testing.assert_allclose(got[masked], value[masked], atol=5e-3)
+    np.testing.assert_allclose(got[~masked], value[~masked], atol=2e-5)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
+def test_mask_and_segments_can_be_left_out(folder):
+  arrays, wanted = _load(folder, "no_mask_no_segments.npz")
+  ids = arrays.get("input_ids")
+  if ids is None:
+    ids = _load(folder, "main.npz")[0]["input_ids"]
+  bert = _pretrainer(folder).get_layer("bert")(ids)
+  for name, value in wanted.items():
+    if name in bert:
+      np.testing.assert_allclose(bert[name], value, atol=2e-5, err_msg=name)
+
+
+def test_exact_gelu_would_be_noticed():
+  folder = golden_files.GOLDEN / "encoder/tiny_gelu"
+  inputs, wanted = _load(folder, "main.npz")
+  found = _outputs(_pretrainer(folder, hidden_act="gelu_erf"), inputs)
+  for name in ("sequence_output", "masked_lm_log_probs"):
+    assert np.max(np.abs(found[name] - wanted[name])) > 2e-4
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
+def test_one_hot_lookup_gives_the_same(folder):
+  inputs, wanted = _load(folder, "main.npz")
+  config = BertConfig.from_json(str(folder / "bert_config.json"))
+  model = models.encoder(config, use_one_hot_embeddings=True)
+  checkpoint.initialize(model, str(folder / "bert_model.ckpt"))
+  found = model({name: inputs[name] for name in models.TOKENS})
+  np.testing.assert_allclose(
+    found["sequence_output"], wanted["sequence_output"], atol=2e-5
+  )
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
+def test_names_and_shapes_are_the_originals(folder):
+  reader = checkpoint.read(str(folder / "bert_model.ckpt"))
+  model = _pretrainer(folder)
+  assert {v.path: list(v.shape) for v in model.variables} == reader.shapes

@@ -1,0 +1,151 @@
+"""Updates of the original's optimizer, step by step, variable by variable."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import heads, losses, models
+from modeling.config import BertConfig
+from tests.parity import golden_files
+from training import checkpoint
+from training.optimization import AdamWeightDecay, LinearSchedule
+from training.step import TrainStep
+
+# Of each run: steps of the schedule, of warm-up, where it starts, the batches.
+RUNS = {
+  "pretraining": (20, 5, "bert_model.ckpt", "pretraining"),
+  "pretraining_one_hot": (20, 5, "bert_model.ckpt", "pretraining"),
+  "pretraining_no_warmup": (5, 0, "bert_model.ckpt", "pretraining"),
+  "pretraining_unclipped": (
+    6,
+    0,
+    "unclipped_start/bert_model.ckpt",
+    "pretraining_unclipped",
+  ),
+  "classifier": (10, 2, "bert_model.ckpt", "classifier"),
+  "squad": (10, 2, "bert_model.ckpt", "squad"),
+}
+CASES = [
+  path for run in RUNS for path in golden_files.cases(f"training/{run}.json")
+]
+
+
+def _model(name, folder):
+  config = BertConfig.from_json(str(folder / "bert_config.json"))
+  if name.startswith("pretraining"):
+    model = models.pretrainer(
+      config, use_one_hot_embeddings=name.endswith("one_hot")
+    )
+    return model, losses.pretraining()
+  if name == "classifier":
+    return models.classifier(config, 3), losses.classification()
+  return models.span_labeler(config), losses.span()
+
+
+def _train_step(model, objective, steps, warmup):
+  trained = [(v.path, v.value) for v in model.trainable_variables]
+  return TrainStep(
+    model,
+    objective,
+    AdamWeightDecay(trained),
+    LinearSchedule(1e-3, steps, warmup),
+  )
+
+
+@pytest.mark.parametrize("path", CASES, ids=golden_files.name)
+def test_training_is_the_originals(path, monkeypatch):
+  # The golden classifier was run without its hard-coded dropout.
+  monkeypatch.setattr(heads.SequenceHead, "DROPOUT", 0.0)
+  name, folder = path.stem, path.parent
+  steps, warmup, start, batches = RUNS[name]
+  golden = json.loads(path.read_text())["steps"]
+  model, objective = _model(name, folder)
+  checkpoint.initialize(model, str(folder / start))
+  first = folder / f"{name}.step0.npz"
+  if first.exists():
+    _assign(model, np.load(first))
+  train_step = _train_step(model, objective, steps, warmup)
+  arrays = np.load(folder / f"{batches}.batches.npz")
+  batches = tf.data.Dataset.from_tensor_slices(
+    {key: arrays[key].astype(_type(arrays[key])) for key in arrays}
+  )
+  iterator = iter(batches)
+  tight = 2e-6 if name.startswith("pretraining") else 5e-5
+  for number, wanted in enumerate(golden):
+    rate = float(train_step.schedule(train_step.step))
+    assert rate == pytest.approx(wanted["learning_rate"], abs=1e-9)
+    sums = train_step.run(iterator, 1)
+    for ours, theirs in (
+      ("loss", "loss"),
+      ("gradient_norm", "global_norm"),
+      ("next_sentence_loss", "next_sentence_loss"),
+    ):
+      if theirs in wanted and ours in sums:
+        total, weight = sums[ours].numpy()
+        assert total / weight == pytest.approx(wanted[theirs], abs=1e-5)
+    after = folder / f"{name}.step{number + 1}.npz"
+    if after.exists():
+      _compare(train_step.state, np.load(after), tight)
+  if name == "pretraining":  # the original's checkpoint of this run's end
+    end = checkpoint.read(str(folder / "pretraining_output"))
+    _compare(train_step.state, {key: end[key] for key in end.shapes}, tight)
+
+
+def _type(array):
+  return np.float32 if array.dtype.kind == "f" else np.int32
+
+
+def _assign(model, arrays):
+  for name, variable in checkpoint.variables(model).items():
+    variable.assign(arrays[name])
+
+
+def _compare(state, wanted, tight):
+  assert set(state) == set(wanted)
+  for name in wanted:
+    kind = name.rsplit("/", 1)[-1]
+    bound = {"adam_m": 1e-6, "adam_v": 1e-8}.get(kind, tight)
+    np.testing.assert_allclose(
+      state[name].numpy(), wanted[name], atol=bound, rtol=0, err_msg=name
+    )
+
+
+def test_resumes_what_the_original_wrote(tmp_path):
+  """From its checkpoint after step 20, slots and all, and back."""
+  for path in golden_files.cases("training/pretraining_output"):
+    folder = path.parent
+    model, objective = _model("pretraining", folder)
+    train_step = _train_step(model, objective, 20, 5)
+    reader = checkpoint.read(str(path))
+    assert set(train_step.state) == set(reader.shapes)
+    reader.assign(train_step.state)
+    assert int(train_step.step) == 20
+    prefix = checkpoint.Checkpoints(str(tmp_path)).save(20, train_step.state)
+    ours = tf.train.load_checkpoint(prefix)
+    assert ours.get_variable_to_shape_map() == reader.shapes
+    assert ours.get_variable_to_dtype_map() == {
+      name: tf.int64 if name == "global_step" else tf.float32
+      for name in reader.shapes
+    }
+
+
+def test_continues_with_the_originals_next_losses():
+  """Slots of step 5 in, the losses of steps 5 to 19 out."""
+  for path in golden_files.cases("training/pretraining.json"):
+    folder = path.parent
+    model, objective = _model("pretraining", folder)
+    train_step = _train_step(model, objective, 20, 5)
+    arrays = np.load(folder / "pretraining.step5.npz")
+    for name, variable in train_step.state.items():
+      variable.assign(arrays[name])
+    batches = np.load(folder / "pretraining.batches.npz")
+    iterator = iter(
+      tf.data.Dataset.from_tensor_slices(
+        {key: batches[key][5:].astype(_type(batches[key])) for key in batches}
+      )
+    )
+    for wanted in json.loads(path.read_text())["steps"][5:]:
+      total, weight = train_step.run(iterator, 1)["loss"].numpy()
+      assert total / weight == pytest.approx(wanted["loss"], abs=1e-5)

@@ -1,0 +1,222 @@
+"""Checkpoints in the original's format: variables by name, nothing else.
+
+A checkpoint is a pair of files, `model.ckpt-N.index` and `.data-00000-of-00001`,
+that any TensorFlow since 1.0 reads by name. Beside the model's variables, one
+written in training has `<name>/adam_m`, `<name>/adam_v` and `global_step`. The
+folder's text file `checkpoint` names the newest and those kept.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+
+import tensorflow as tf
+from absl import logging
+
+_SLOTS = re.compile(r"/adam_[mv]$")
+_LIKELY_CAUSES = (
+  ("word_embeddings", "vocab_size in bert_config.json is of another model"),
+  ("predictions/output_bias", "vocab_size in bert_config.json is of another"),
+  ("position_embeddings", "max_position_embeddings in bert_config.json"),
+  ("token_type_embeddings", "type_vocab_size in bert_config.json"),
+  ("output_weights", "the checkpoint was trained for another set of labels"),
+  ("output_bias", "the checkpoint was trained for another set of labels"),
+)
+
+
+def variables(model) -> dict[str, tf.Variable]:
+  """A Keras model's variables by their names in a checkpoint."""
+  return {variable.path: variable.value for variable in model.variables}
+
+
+def find(path: str) -> str:
+  """The prefix of the checkpoint that a path means.
+
+  Args:
+    path: a prefix ("dir/model.ckpt-10"), one of its files, or a folder, which
+      stands for the newest checkpoint in it.
+
+  Raises:
+    FileNotFoundError: there is none.
+  """
+  prefix = re.sub(r"\.(index|data-\d+-of-\d+|meta)$", "", path)
+  if tf.io.gfile.isdir(path):
+    prefix = tf.train.latest_checkpoint(path) or path
+  if not tf.io.gfile.exists(prefix + ".index"):
+    raise FileNotFoundError(
+      f"no checkpoint at {path!r}: there is no file {prefix}.index "
+      "(a checkpoint is named by what its .index and .data files share)"
+    )
+  return prefix
+
+
+def read(path: str) -> "Reader":
+  """Opens the checkpoint that `path` means (see `find`)."""
+  return Reader(find(path))
+
+
+class Reader:
+  """A checkpoint's contents by name.
+
+  Arguments:
+    prefix: what the names of its files share.
+
+  Attributes:
+    shapes: {name: shape} of all it holds.
+
+  Raises:
+    ValueError: it is damaged, or of TensorFlow 2's object-based kind.
+  """
+
+  def __init__(self, prefix: str):
+    self.prefix = prefix
+    try:
+      self._reader = tf.train.load_checkpoint(prefix)
+      self.shapes = self._reader.get_variable_to_shape_map()
+    except (tf.errors.OpError, RuntimeError) as error:
+      raise _damaged(prefix, error) from None
+    if "_CHECKPOINTABLE_OBJECT_GRAPH" in self.shapes:
+      raise ValueError(
+        f"{prefix} is an object-based TensorFlow 2 checkpoint, not one by "
+        "name: convert it first"
+      )
+
+  def __contains__(self, name: str) -> bool:
+    return name in self.shapes
+
+  def __getitem__(self, name: str):
+    """The value of that name, a numpy array."""
+    try:
+      return self._reader.get_tensor(name)
+    except (tf.errors.OpError, RuntimeError) as error:
+      raise _damaged(self.prefix, error) from None
+
+  def assign(self, targets: Mapping[str, tf.Variable]) -> None:
+    """Gives every variable the value of its name.
+
+    Raises:
+      ValueError: a shape differs; names the variable, both shapes and what is
+        likely to be wrong. Nothing is assigned then.
+    """
+    for name, variable in targets.items():
+      _check_shape(self.prefix, name, self.shapes[name], variable.shape)
+    for name, variable in targets.items():
+      variable.assign(tf.cast(self[name], variable.dtype))
+
+
+def _damaged(prefix, error):
+  return ValueError(f"the checkpoint {prefix} cannot be read: {error}")
+
+
+def _check_shape(prefix, name, found, wanted):
+  if tuple(found) == tuple(wanted):
+    return
+  cause = next(
+    (cause for part, cause in _LIKELY_CAUSES if part in name),
+    "bert_config.json does not belong to this checkpoint",
+  )
+  raise ValueError(
+    f"{name} has shape {list(found)} in the checkpoint {prefix} but "
+    f"{list(wanted)} in the model; likely cause: {cause}"
+  )
+
+
+def initialize(model, path: str) -> list[str]:
+  """Starts a model from a checkpoint: takes every variable that it has.
+
+  Args:
+    model: a Keras model.
+    path: see `find`.
+
+  Returns:
+    Names of the model's variables that the checkpoint has not.
+
+  Raises:
+    ValueError: a shape differs, or the two have no variable in common.
+  """
+  reader = read(path)
+  wanted = variables(model)
+  taken = {name: v for name, v in wanted.items() if name in reader}
+  fresh = [name for name in wanted if name not in reader]
+  if not taken:
+    raise ValueError(
+      f"no variable of the model is in the checkpoint {reader.prefix}; it has "
+      f"{', '.join(sorted(reader.shapes)[:3])}, ..."
+    )
+  reader.assign(taken)
+  unused = [
+    name
+    for name in sorted(reader.shapes)
+    if name not in wanted and not _SLOTS.search(name)
+  ]
+  logging.info(
+    "took %d of %d variables from %s", len(taken), len(wanted), reader.prefix
+  )
+  for what, names in (("fresh", fresh), ("not used", unused)):
+    if names:
+      logging.info("%s: %s", what, ", ".join(names))
+  return fresh
+
+
+class Checkpoints:
+  """The checkpoints of one training run, in its output folder.
+
+  Arguments:
+    directory: the folder.
+    keep: how many of the newest are kept.
+  """
+
+  def __init__(self, directory: str, keep: int = 5):
+    self.directory = directory
+    self.keep = keep
+
+  def latest(self) -> str | None:
+    """Prefix of the newest checkpoint, or None."""
+    return tf.train.latest_checkpoint(self.directory)
+
+  def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:
+    """Writes `model.ckpt-<step>`; it appears whole or not at all.
+
+    Args:
+      step: number of updates done.
+      values: what to store, by name.
+
+    Returns:
+      Its prefix.
+    """
+    prefix = os.path.join(self.directory, f"model.ckpt-{step}")
+    # A name that no reader looks for, until both files are complete. The
+    # index comes last: without it there is no checkpoint.
+    unfinished = os.path.join(self.directory, f"unfinished-model.ckpt-{step}")
+    write(unfinished, values)
+    for suffix in (".data-00000-of-00001", ".index"):
+      tf.io.gfile.rename(unfinished + suffix, prefix + suffix, overwrite=True)
+    self._register(prefix)
+    return prefix
+
+  def _register(self, prefix):
+    """Names it in the file `checkpoint` and drops what is too old."""
+    state = tf.train.get_checkpoint_state(self.directory)
+    kept = list(state.all_model_checkpoint_paths) if state else []
+    kept = [path for path in kept if path != prefix] + [prefix]
+    kept, dropped = kept[-self.keep :], kept[: -self.keep]
+    tf.compat.v1.train.update_checkpoint_state(
+      self.directory,
+      os.path.basename(prefix),
+      [os.path.basename(path) for path in kept],
+    )
+    for path in dropped:
+      for file in tf.io.gfile.glob(path + ".*"):
+        tf.io.gfile.remove(file)
+
+
+def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
+  """Writes values by name, as a checkpoint of the original."""
+  tf.io.gfile.makedirs(os.path.dirname(prefix) or ".")
+  with tf.device("cpu:0"):
+    tf.raw_ops.SaveV2(
+      prefix=prefix,
+      tensor_names=list(values),
+      shape_and_slices=[""] * len(values),
+      tensors=[tf.convert_to_tensor(value) for value in values.values()],
+    )

@@ -1,0 +1,79 @@
+"""The flags that several programs share, defined once.
+
+Names and defaults are the original's wherever it had them. Nothing here reads
+a flag: `main` does, and the `from_flags` functions of this package.
+"""
+
+from absl import flags
+
+from training.strategy import NAMES
+
+
+def define_model() -> None:
+  """Which model, where it starts from and where it goes."""
+  flags.DEFINE_string(
+    "bert_config_file", None, "bert_config.json of the model.", required=True
+  )
+  flags.DEFINE_string(
+    "output_dir", None, "Where checkpoints and results go.", required=True
+  )
+  flags.DEFINE_string(
+    "init_checkpoint", None, "Checkpoint whose variables to start from."
+  )
+
+
+def define_training() -> None:
+  """How it is trained, apart from a program's own number of steps."""
+  flags.DEFINE_integer("train_batch_size", 32, "Examples a step.", 1)
+  flags.DEFINE_integer("eval_batch_size", 8, "Examples a step in eval.", 1)
+  flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
+  flags.DEFINE_integer(
+    "save_checkpoints_steps", 1000, "Steps between checkpoints.", 1
+  )
+  flags.DEFINE_integer(
+    "iterations_per_loop", 1000, "Most steps between two returns to Python.", 1
+  )
+  flags.DEFINE_integer(
+    "keep_checkpoint_max", 5, "How many of the newest checkpoints to keep.", 1
+  )
+  flags.DEFINE_integer(
+    "gradient_accumulation_steps",
+    1,
+    "Cut each replica's part of a batch into so many micro-batches: less "
+    "memory, same result.",
+    1,
+  )
+  flags.DEFINE_integer(
+    "seed",
+    None,
+    "Fixes initial values, data order and dropout. Default: a random one, "
+    "which is logged.",
+    0,
+    2**31 - 1,
+  )
+
+
+def define_devices() -> None:
+  """Where it runs and in which precision."""
+  flags.DEFINE_enum(
+    "distribution_strategy",
+    None,
+    NAMES,
+    "Default: mirrored where there are several GPUs, else one device.",
+  )
+  flags.DEFINE_enum(
+    "dtype",
+    "float32",
+    ["float32", "bfloat16", "float16"],
+    "Type of activations; variables stay float32. float16 comes with dynamic "
+    "loss scaling.",
+  )
+  flags.DEFINE_bool("jit_compile", False, "Compile the step with XLA.")
+  flags.DEFINE_bool("use_tpu", False, "Train on a TPU.")
+  flags.DEFINE_string("tpu_name", None, "Name or address of the TPU.")
+  flags.DEFINE_string("tpu_zone", None, "Its zone in Google Cloud.")
+  flags.DEFINE_string("gcp_project", None, "Its project in Google Cloud.")
+  flags.DEFINE_string("master", None, "Address of the TPU, if it has no name.")
+  flags.DEFINE_integer(
+    "num_tpu_cores", 8, "Kept for the original's commands; found by itself."
+  )

@@ -1,0 +1,181 @@
+"""Training and evaluation: Python around steps that run inside TensorFlow.
+
+Between two returns to Python there are as many steps as fit into a few seconds;
+checkpoints, evaluation, summaries and the progress line happen there.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from training import step as steps
+from training.checkpoint import Checkpoints
+from training.report import Report
+
+# Seconds of work to aim at between two returns to Python.
+_SECONDS_INSIDE = 5.0
+
+
+@dataclass(frozen=True)
+class Schedule:
+  """When a run returns to Python, in steps.
+
+  Attributes:
+    num_train_steps: where it ends.
+    save_every: between two checkpoints.
+    at_most: inside TensorFlow at one go.
+    evaluate_every: between two evaluations; 0 is never.
+  """
+
+  num_train_steps: int
+  save_every: int = 1000
+  at_most: int = 1000
+  evaluate_every: int = 0
+
+  def stretch(self, step: int, seconds_per_step: float) -> int:
+    """How many steps to do at one go after `step` updates."""
+    stops = [self.num_train_steps, _next_multiple(step, self.save_every)]
+    if self.evaluate_every:
+      stops.append(_next_multiple(step, self.evaluate_every))
+    fitting = int(_SECONDS_INSIDE / seconds_per_step)
+    return max(1, min(min(stops) - step, self.at_most, fitting))
+
+
+def _next_multiple(step, every):
+  return (step // every + 1) * every
+
+
+def train(
+  train_step: steps.TrainStep,
+  dataset: Iterable,
+  checkpoints: Checkpoints,
+  schedule: Schedule,
+  report: Report,
+  *,
+  extra_state: dict | None = None,
+  evaluate: Callable[[int], None] = lambda step: None,
+) -> None:
+  """Trains until the schedule ends, from wherever `train_step` stands.
+
+  Args:
+    train_step: restored or fresh; its counter says where the run is.
+    dataset: batches from there on (distributed, under a strategy).
+    checkpoints: where they go.
+    schedule: when to return.
+    report: gets the numbers of every stretch.
+    extra_state: {name: value} that goes into every checkpoint, too.
+    evaluate: called with the step, as often as the schedule says.
+
+  Raises:
+    FloatingPointError: the loss is not finite; the last checkpoint is kept.
+  """
+  state = train_step.state | (extra_state or {})
+  step = int(train_step.step)
+  if step == 0:
+    checkpoints.save(0, state)  # as the original; also shows it can be written
+  iterator = iter(dataset)
+  pace = _Pace()
+  report.begin(step, schedule.num_train_steps)
+  while step < schedule.num_train_steps:
+    number = schedule.stretch(step, pace.seconds_per_step)
+    begin = time.monotonic()
+    sums = train_step.run(iterator, tf.constant(number))
+    means = _means(sums)
+    pace.note(number, time.monotonic() - begin)
+    step += number
+    _check_finite(step, means, checkpoints, train_step.loss_scale)
+    means["learning_rate"] = float(train_step.schedule(step - 1))
+    report.stretch(step, number, means)
+    last = step == schedule.num_train_steps
+    if last or step % schedule.save_every == 0:
+      report.say()
+      logging.info("saved %s", checkpoints.save(step, state))
+    if schedule.evaluate_every and step % schedule.evaluate_every == 0:
+      evaluate(step)
+      report.resume()
+  report.end()
+
+
+class _Pace:
+  """Seconds a step, from the last stretch; the first one only compiles."""
+
+  def __init__(self):
+    self.seconds_per_step = _SECONDS_INSIDE  # one step at first
+    self._stretches = 0
+
+  def note(self, number, seconds):
+    self._stretches += 1
+    if self._stretches > 1:
+      self.seconds_per_step = max(seconds / number, 1e-6)
+
+
+def _means(sums) -> dict[str, float]:
+  values = {name: value.numpy() for name, value in sums.items()}
+  return {
+    name: float(total / weight) if weight else 0.0
+    for name, (total, weight) in values.items()
+  }
+
+
+def _check_finite(step, means, checkpoints, loss_scale):
+  if np.isfinite(means["loss"]) and (
+    loss_scale or np.isfinite(means["gradient_norm"])
+  ):
+    return
+  raise FloatingPointError(
+    f"the loss is no longer finite near step {step} "
+    f"({means}); the last good checkpoint is {checkpoints.latest()}. "
+    "A lower --learning_rate or a longer warm-up usually helps"
+  )
+
+
+def evaluate(
+  model, objective, batches: Iterable, max_steps: int | None = None
+) -> dict[str, float]:
+  """Means of every term and metric over batches, without dropout.
+
+  `loss` is the mean over batches of the batches' losses, as the original
+  reports it; all others are means over items.
+
+  Args:
+    model: a Keras model from a dict of inputs to a dict of outputs.
+    objective: terms and metrics (as modeling.losses.Objective).
+    batches: of dicts [B, ...]; the last may be shorter.
+    max_steps: how many of them at most.
+
+  Returns:
+    {name: mean}.
+  """
+
+  @tf.function(reduce_retracing=True)
+  def one(batch):
+    outputs = model(steps.batch_inputs(model, batch), training=False)
+    losses = objective.losses(outputs, batch)
+    weights = objective.weights(batch)
+    reports = {name: (losses[name], weights[name]) for name in losses}
+    reports |= objective.metrics(outputs, batch)
+    sums = {name: steps.weighted_sum(*report) for name, report in reports.items()}
+    loss = tf.add_n(
+      [
+        sums[name][0] / (sums[name][1] + objective.epsilon.get(name, 0.0))
+        for name in losses
+      ]
+    )
+    return sums | {"loss": tf.stack([loss, 1.0])}
+
+  totals = {}
+  for number, batch in enumerate(batches):
+    if number == max_steps:
+      break
+    for name, value in one(batch).items():
+      totals[name] = totals.get(name, 0.0) + value.numpy().astype(np.float64)
+  if not totals:
+    raise ValueError("there is nothing to evaluate: no batch was read")
+  return {
+    name: float(total / weight) if weight else 0.0
+    for name, (total, weight) in totals.items()
+  }

@@ -1,0 +1,56 @@
+"""How a program starts and how it ends when its user made a mistake."""
+
+import os
+import traceback
+from pathlib import Path
+
+from absl import app, logging
+
+_HERE = Path(__file__).resolve().parents[1]
+
+
+def run(main) -> None:
+  """Runs `main(argv)` after flags are parsed.
+
+  An error that this project itself raises is written for the user: it is
+  printed as one line and ends the program with status 1. Any other error is a
+  defect and keeps its traceback. BERT_TRACEBACK=1 shows it always.
+
+  Args:
+    main: what to run.
+  """
+
+  def guarded(argv):
+    logging.use_absl_handler()
+    try:
+      return main(argv)
+    except (ValueError, OSError) as error:
+      if os.environ.get("BERT_TRACEBACK") or not _is_ours(error):
+        raise
+      logging.error("%s", error)
+      return 1
+    except KeyboardInterrupt:
+      logging.error("interrupted")
+      return 130
+
+  logging.set_verbosity(logging.INFO)
+  logging.get_absl_handler().python_handler.setFormatter(_Formatter())
+  app.run(guarded)
+
+
+def _is_ours(error: BaseException) -> bool:
+  """Whether the line that raised is in this project, not in a library."""
+  frames = traceback.extract_tb(error.__traceback__)
+  place = Path(frames[-1].filename).resolve()
+  return place.is_relative_to(_HERE) and "site-packages" not in place.parts
+
+
+class _Formatter(logging.PythonFormatter):
+  """Lines a person can read: the time, the level where it matters, the text."""
+
+  def format(self, record):
+    time = self.formatTime(record, "%H:%M:%S")
+    level = "" if record.levelname == "INFO" else f"{record.levelname}: "
+    return f"{time} {level}{record.getMessage()}"
+
+

@@ -1,0 +1,217 @@
+"""One update of the model, and n of them inside one tf.function.
+
+Gradients are summed over micro-batches and replicas first and clipped once, so
+that the same batch gives the same update however it is divided.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import tensorflow as tf
+
+from training import optimization
+
+
+class TrainStep:
+  """A training step of one model, objective and optimizer.
+
+  To be made under the strategy's scope.
+
+  Arguments:
+    model: a Keras model from a dict of inputs to a dict of outputs.
+    objective: terms and metrics (as modeling.losses.Objective).
+    optimizer: updates the variables (as optimization.AdamWeightDecay).
+    schedule: from the step to the learning rate.
+    seed: of dropout; the masks of a step are a function of it and the step.
+    seeded: context manager in which dropout draws from a [2] int32 seed.
+    max_grad_norm: global norm to clip at.
+    accumulation: micro-batches that each replica's batch is cut into.
+    loss_scale: a precision.LossScale, with float16.
+    jit_compile: whether XLA compiles forward and backward pass.
+
+  Attributes:
+    step: scalar int64, updates done.
+    variables: what is trained, in the model's order.
+  """
+
+  def __init__(
+    self,
+    model,
+    objective,
+    optimizer: optimization.AdamWeightDecay,
+    schedule: Callable,
+    *,
+    seed: int = 0,
+    seeded: Callable[..., AbstractContextManager] = lambda seed: nullcontext(),
+    max_grad_norm: float = 1.0,
+    accumulation: int = 1,
+    loss_scale=None,
+    jit_compile: bool = False,
+  ):
+    self.model = model
+    self.objective = objective
+    self.optimizer = optimizer
+    self.schedule = schedule
+    self.seed = seed
+    self.seeded = seeded
+    self.max_grad_norm = max_grad_norm
+    self.accumulation = accumulation
+    self.loss_scale = loss_scale
+    self.variables = optimizer.variables
+    self.strategy = tf.distribute.get_strategy()
+    self.step = tf.Variable(
+      0,
+      dtype=tf.int64,
+      trainable=False,
+      name="global_step",
+      aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
+    self._gradients = self._differentiate
+    if jit_compile:
+      self._gradients = tf.function(self._differentiate, jit_compile=True)
+
+  @property
+  def state(self) -> dict[str, tf.Variable]:
+    """All that a later run needs to go on, by names in a checkpoint."""
+    state = {variable.path: variable.value for variable in self.model.variables}
+    state |= self.optimizer.state | {"global_step": self.step}
+    return state | (self.loss_scale.state if self.loss_scale else {})
+
+  @tf.function
+  def run(self, iterator, steps: tf.Tensor) -> dict:
+    """Does `steps` (scalar int) updates on batches from an iterator.
+
+    Returns:
+      {name: [2] float32}: sums of values and of weights of every term and
+      metric, of the `loss` and of the `gradient_norm`.
+    """
+    sums = {name: tf.zeros(2) for name in self._names()}
+    for _ in tf.range(steps):
+      replicas = self.strategy.run(self._step, args=(next(iterator),))
+      # A new dict every time: a loop in a graph cannot change one.
+      sums = {name: sums[name] + self._total(replicas[name]) for name in sums}
+    return sums
+
+  def _total(self, per_replica):
+    value = self.strategy.reduce("SUM", per_replica, axis=None)
+    return tf.ensure_shape(value, [2])
+
+  def _names(self):
+    return (*self.objective.names, "loss", "gradient_norm")
+
+  def _step(self, batch):
+    """What one replica does for an update."""
+    replica = tf.distribute.get_replica_context()
+    weights = self.objective.weights(batch)
+    totals = {name: tf.reduce_sum(w) for name, w in weights.items()}
+    if replica.num_replicas_in_sync > 1:
+      totals = replica.all_reduce("SUM", totals)
+    gradients, sums = self._gradients(
+      batch, totals, replica.replica_id_in_sync_group
+    )
+    if replica.num_replicas_in_sync > 1:
+      dense = [tf.convert_to_tensor(g) for g in gradients if g is not None]
+      summed = iter(replica.all_reduce("SUM", dense))
+      gradients = [g if g is None else next(summed) for g in gradients]
+    norm = self._update(gradients)
+    share = 1.0 / replica.num_replicas_in_sync
+    sums["gradient_norm"] = tf.stack([norm * share, share])
+    sums["loss"] = tf.stack([sums["loss"], share])
+    self.step.assign_add(1)
+    return sums
+
+  def _update(self, gradients):
+    """Clips and applies summed gradients; returns their norm."""
+    finite = None
+    if self.loss_scale:
+      gradients = _times(gradients, 1.0 / self.loss_scale.scale)
+      finite = tf.reduce_all(
+        [tf.reduce_all(tf.math.is_finite(g)) for g in _values(gradients)]
+      )
+      self.loss_scale.update(finite)
+    gradients, norm = optimization.clip(gradients, self.max_grad_norm)
+    rate = self.schedule(self.step)
+    self.optimizer.apply(gradients, rate, finite)
+    return norm
+
+  def _differentiate(self, batch, totals, replica_id):
+    """Gradients of the whole batch's loss by this replica's part of it."""
+    if self.accumulation == 1:
+      return self._differentiate_part(batch, totals, replica_id, 0)
+    parts = {name: self._cut(name, value) for name, value in batch.items()}
+    gradients = [tf.zeros(v.shape) for v in self.variables]
+    sums = {name: tf.zeros(2) for name in self.objective.names}
+    sums["loss"] = 0.0
+    for i in tf.range(self.accumulation):
+      part = {name: value[i] for name, value in parts.items()}
+      more, new = self._differentiate_part(part, totals, replica_id, i)
+      gradients = [
+        g if m is None else g + tf.convert_to_tensor(m)
+        for g, m in zip(gradients, more, strict=True)
+      ]
+      sums = {name: sums[name] + new[name] for name in sums}
+    return gradients, sums
+
+  def _cut(self, name, value):
+    """[B, ...] -> [micro-batches, B / micro-batches, ...]."""
+    size = value.shape[0]
+    if size is None or size % self.accumulation:
+      raise ValueError(
+        f"a replica's batch of {size} cannot be cut into "
+        f"--gradient_accumulation_steps={self.accumulation} equal parts"
+      )
+    rest = value.shape[1:]
+    return tf.reshape(value, [self.accumulation, -1, *rest])
+
+  def _differentiate_part(self, batch, totals, replica_id, part):
+    objective = self.objective
+    with tf.GradientTape() as tape, self.seeded(self._seed(replica_id, part)):
+      outputs = self.model(batch_inputs(self.model, batch), training=True)
+      losses = objective.losses(outputs, batch)
+      weights = objective.weights(batch)
+      loss = tf.add_n(
+        [
+          tf.reduce_sum(losses[name] * weights[name])
+          / (totals[name] + objective.epsilon.get(name, 0.0))
+          for name in losses
+        ]
+      )
+      scaled = loss * self.loss_scale.scale if self.loss_scale else loss
+    gradients = tape.gradient(scaled, self.variables)
+    reports = {name: (losses[name], weights[name]) for name in losses}
+    reports |= objective.metrics(outputs, batch)
+    sums = {name: weighted_sum(*report) for name, report in reports.items()}
+    return gradients, sums | {"loss": loss}
+
+  def _seed(self, replica_id, part):
+    """[2] int32: a different one for each step, replica and micro-batch."""
+    place = tf.cast(replica_id, tf.int32) * 65536 + tf.cast(part, tf.int32)
+    low = tf.cast(self.step % 2**31, tf.int32)
+    return tf.stack([tf.bitwise.bitwise_xor(place, self.seed), low])
+
+
+def batch_inputs(model, batch: dict) -> dict:
+  """Those fields of a batch that the model takes."""
+  return {name: batch[name] for name in model.input}
+
+
+def weighted_sum(values, weights) -> tf.Tensor:
+  """[2] float32: the sum of weighted values and the sum of weights."""
+  return tf.stack([tf.reduce_sum(values * weights), tf.reduce_sum(weights)])
+
+
+def _times(gradients, factor):
+  return [
+    tf.IndexedSlices(g.values * factor, g.indices, g.dense_shape)
+    if isinstance(g, tf.IndexedSlices)
+    else (g if g is None else g * factor)
+    for g in gradients
+  ]
+
+
+def _values(gradients):
+  return [
+    g.values if isinstance(g, tf.IndexedSlices) else g
+    for g in gradients
+    if g is not None
+  ]

@@ -1,0 +1,58 @@
+"""Which devices train: one, several, several hosts, or a TPU."""
+
+import tensorflow as tf
+from absl import flags, logging
+
+NAMES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
+
+
+def from_flags(FLAGS: flags.FlagValues) -> tf.distribute.Strategy:  # noqa: N803
+  """The strategy that --distribution_strategy and the TPU flags name.
+
+  Default: mirrored where there are several GPUs, else one device.
+
+  Raises:
+    ValueError: flags contradict each other, or there is no such TPU.
+  """
+  name = FLAGS.distribution_strategy
+  if FLAGS.use_tpu and name not in (None, "tpu"):
+    raise ValueError(f"--use_tpu contradicts --distribution_strategy={name}")
+  if FLAGS.use_tpu:
+    name = "tpu"
+  if name is None:
+    gpus = tf.config.list_logical_devices("GPU")
+    name = "mirrored" if len(gpus) > 1 else "one_device"
+  strategy = _make(name, FLAGS)
+  logging.info(
+    "strategy %s: %d replica(s)", name, strategy.num_replicas_in_sync
+  )
+  return strategy
+
+
+def _make(name, FLAGS):  # noqa: N803
+  if name == "one_device":
+    return tf.distribute.get_strategy()
+  if name == "mirrored":
+    kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+    devices = [device.name for device in tf.config.list_logical_devices(kind)]
+    return tf.distribute.MirroredStrategy(devices)
+  if name == "multi_worker_mirrored":
+    return tf.distribute.MultiWorkerMirroredStrategy()
+  return _tpu(FLAGS)
+
+
+def _tpu(FLAGS):  # noqa: N803
+  try:
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+      tpu=FLAGS.tpu_name or FLAGS.master or "local",
+      zone=FLAGS.tpu_zone,
+      project=FLAGS.gcp_project,
+    )
+    if resolver.master():
+      tf.config.experimental_connect_to_cluster(resolver)
+    tf.tpu.experimental.initialize_tpu_system(resolver)
+  except (ValueError, tf.errors.OpError) as error:
+    raise ValueError(
+      f"no TPU can be reached with --tpu_name={FLAGS.tpu_name}: {error}"
+    ) from None
+  return tf.distribute.TPUStrategy(resolver)
