@@ -3,7 +3,7 @@
 Batches are dicts of name -> [B, ...], int32 or float32.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -15,19 +15,9 @@ Batch = dict[str, tf.Tensor]
 SHUFFLE_BUFFER = 10_000
 
 
-def in_order(files: Sequence[str], schema: Schema, batch_size: int):
-  """All records once, as they stand in the files; the last batch may be short.
-
-  Args:
-    files: paths.
-    schema: what a record is.
-    batch_size: B.
-
-  Returns:
-    A tf.data.Dataset of batches.
-  """
-  records = tf.data.TFRecordDataset(list(files))
-  return parse(records.batch(batch_size), schema).prefetch(tf.data.AUTOTUNE)
+def in_order(files: Sequence[str]) -> tf.data.Dataset:
+  """Serialized records as they stand in the files, once."""
+  return tf.data.TFRecordDataset(list(files))
 
 
 def shuffled(files: Sequence[str], seed: int, skip: int = 0):
@@ -71,8 +61,47 @@ def _whole_epochs(files, skip):
   return divmod(skip, sum(count(path) for path in files))
 
 
-def parse(batches: tf.data.Dataset, schema: Schema) -> tf.data.Dataset:
-  """Batches of serialized records -> batches of the schema's fields."""
+def for_worker(
+  records: tf.data.Dataset,
+  batch_size: int,
+  replicas: int = 1,
+  workers: int = 1,
+  worker: int = 0,
+  first: int = 0,
+) -> tf.data.Dataset:
+  """A worker's part of the global batches, in pieces of one replica's size.
+
+  A global batch holds the same records however many replicas share it.
+
+  Args:
+    records: serialized, the same on every worker.
+    batch_size: of the global batch.
+    replicas: number of them, over all workers.
+    workers: number of them.
+    worker: which of them this is.
+    first: number of the first global batch.
+
+  Returns:
+    Pairs of a number, which no other piece of the run has, and a piece,
+    [batch_size / replicas] strings.
+
+  Raises:
+    ValueError: the batch cannot be divided evenly.
+  """
+  if batch_size % replicas:
+    raise ValueError(
+      f"a batch of {batch_size} cannot be divided among {replicas} replicas"
+    )
+  here = replicas // workers
+  pieces = records.batch(batch_size // replicas, drop_remainder=True)
+  pieces = pieces.enumerate(first * replicas)
+  if workers > 1:
+    pieces = pieces.filter(lambda n, _: n % replicas // here == worker)
+  return pieces
+
+
+def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
+  """A function from a batch of serialized records to the schema's fields."""
   fields = {
     name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
     for name, feature in schema.items()
@@ -86,7 +115,7 @@ def parse(batches: tf.data.Dataset, schema: Schema) -> tf.data.Dataset:
       for name, value in batch.items()
     }
 
-  return batches.map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
+  return parse_batch
 
 
 def count(path: str) -> int:
@@ -159,5 +188,3 @@ def _check_field(path, record, feature, limit):
 def is_masked(path: str) -> bool:
   """Whether a file holds pairs masked once and for all (static masking)."""
   return "masked_lm_positions" in _first(path)
-
-

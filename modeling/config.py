@@ -129,6 +129,14 @@ class BertConfig:
       type_vocab_size=2,
     )
 
+  def check_length(self, max_seq_length: int) -> None:
+    """Raises ValueError if the model cannot take so long a sequence."""
+    if max_seq_length > self.max_position_embeddings:
+      raise ValueError(
+        f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
+        f"{self.max_position_embeddings} in bert_config.json"
+      )
+
   def to_dict(self) -> dict:
     """All values under the original's names."""
     return dataclasses.asdict(self)

@@ -49,9 +49,7 @@ class Transform(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = layers.dense(
-      config.hidden_size, config, act=config.hidden_act
-    )
+    self.dense = layers.dense(config.hidden_size, config, act=config.hidden_act)
     self.norm = layers.layer_norm()
 
   def build(self, input_shape):

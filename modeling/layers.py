@@ -195,9 +195,7 @@ class Intermediate(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = dense(
-      config.intermediate_size, config, act=config.hidden_act
-    )
+    self.dense = dense(config.intermediate_size, config, act=config.hidden_act)
 
   def build(self, input_shape):
     self.dense.build(input_shape)

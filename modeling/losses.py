@@ -19,7 +19,8 @@ class Objective:
   """A loss to minimize.
 
   Attributes:
-    names: of all terms and metrics.
+    terms: names of the terms.
+    reported: names of the metrics.
     weights: from a batch to {term: weights of its items}.
     losses: from (outputs, batch) to {term: losses of its items}, same shapes.
     metrics: from (outputs, batch) to {name: (values, weights)}; each is
@@ -27,11 +28,17 @@ class Objective:
     epsilon: {term: number added to the sum of weights before dividing}.
   """
 
-  names: tuple[str, ...]
+  terms: tuple[str, ...]
+  reported: tuple[str, ...]
   weights: Callable[[dict], dict]
   losses: Callable[[dict, dict], dict]
   metrics: Callable[[dict, dict], dict] = lambda outputs, batch: {}
   epsilon: Mapping[str, float] = field(default_factory=dict)
+
+  @property
+  def names(self) -> tuple[str, ...]:
+    """Of all terms and metrics."""
+    return self.terms + self.reported
 
 
 def cross_entropy(logits, labels):
@@ -91,11 +98,15 @@ def pretraining(next_sentence: bool = True) -> Objective:
       named["next_sentence_accuracy"] = (right, _one_each(labels))
     return named
 
-  names = ["masked_lm_loss", "masked_lm_accuracy"]
-  if next_sentence:
-    names += ["next_sentence_loss", "next_sentence_accuracy"]
-  epsilon = {"masked_lm_loss": 1e-5}
-  return Objective(tuple(names), weights, losses, metrics, epsilon)
+  tasks = ("masked_lm", "next_sentence") if next_sentence else ("masked_lm",)
+  return Objective(
+    terms=tuple(f"{task}_loss" for task in tasks),
+    reported=tuple(f"{task}_accuracy" for task in tasks),
+    weights=weights,
+    losses=losses,
+    metrics=metrics,
+    epsilon={"masked_lm_loss": 1e-5},
+  )
 
 
 def _one_each(labels):
@@ -109,13 +120,15 @@ def classification() -> Objective:
     return {"example_loss": ops.ones_like(batch["label_ids"], dtype="float32")}
 
   def losses(outputs, batch):
-    return {"example_loss": cross_entropy(outputs["logits"], batch["label_ids"])}
+    return {
+      "example_loss": cross_entropy(outputs["logits"], batch["label_ids"])
+    }
 
   def metrics(outputs, batch):
     right = _is_right(outputs["logits"], batch["label_ids"])
     return {"accuracy": (right, ops.ones_like(right))}
 
-  return Objective(("example_loss", "accuracy"), weights, losses, metrics)
+  return Objective(("example_loss",), ("accuracy",), weights, losses, metrics)
 
 
 def span() -> Objective:
@@ -133,4 +146,4 @@ def span() -> Objective:
     end = cross_entropy(outputs["end_logits"], batch["end_positions"])
     return {"example_loss": (start + end) / 2.0}
 
-  return Objective(("example_loss",), weights, losses)
+  return Objective(("example_loss",), (), weights, losses)

@@ -1,7 +1,7 @@
 """Checkpoints in the original's format: variables by name, nothing else.
 
-A checkpoint is a pair of files, `model.ckpt-N.index` and `.data-00000-of-00001`,
-that any TensorFlow since 1.0 reads by name. Beside the model's variables, one
+A checkpoint is a pair of files, `model.ckpt-N.index` and `.data-00000-of-00001`
+that any TensorFlow reads by name. Beside the model's variables, one
 written in training has `<name>/adam_m`, `<name>/adam_v` and `global_step`. The
 folder's text file `checkpoint` names the newest and those kept.
 """
@@ -13,10 +13,14 @@ from collections.abc import Mapping
 import tensorflow as tf
 from absl import logging
 
-_SLOTS = re.compile(r"/adam_[mv]$")
+# What a checkpoint written in training has beside the model.
+_OF_TRAINING = re.compile(r"/adam_[mv]$|^global_step$|^loss_scale/|^run/")
 _LIKELY_CAUSES = (
   ("word_embeddings", "vocab_size in bert_config.json is of another model"),
-  ("predictions/output_bias", "vocab_size in bert_config.json is of another"),
+  (
+    "predictions/output_bias",
+    "vocab_size in bert_config.json is of another model",
+  ),
   ("position_embeddings", "max_position_embeddings in bert_config.json"),
   ("token_type_embeddings", "type_vocab_size in bert_config.json"),
   ("output_weights", "the checkpoint was trained for another set of labels"),
@@ -27,6 +31,11 @@ _LIKELY_CAUSES = (
 def variables(model) -> dict[str, tf.Variable]:
   """A Keras model's variables by their names in a checkpoint."""
   return {variable.path: variable.value for variable in model.variables}
+
+
+def trained(model) -> list[tuple[str, tf.Variable]]:
+  """A Keras model's trainable variables with their names."""
+  return [(v.path, v.value) for v in model.trainable_variables]
 
 
 def find(path: str) -> str:
@@ -147,7 +156,7 @@ def initialize(model, path: str) -> list[str]:
   unused = [
     name
     for name in sorted(reader.shapes)
-    if name not in wanted and not _SLOTS.search(name)
+    if name not in wanted and not _OF_TRAINING.search(name)
   ]
   logging.info(
     "took %d of %d variables from %s", len(taken), len(wanted), reader.prefix
@@ -173,6 +182,60 @@ class Checkpoints:
   def latest(self) -> str | None:
     """Prefix of the newest checkpoint, or None."""
     return tf.train.latest_checkpoint(self.directory)
+
+  def resume(self, train_step, init_checkpoint: str | None) -> None:
+    """Sets a run to where its newest checkpoint left it, if there is one.
+
+    Variables of the model must all be in it; what else is missing (slots of a
+    stripped checkpoint, what the original did not store) stays as it is.
+
+    Args:
+      train_step: a fresh step.TrainStep.
+      init_checkpoint: what to start the model from otherwise, or None.
+
+    Raises:
+      ValueError: the checkpoint is of another model.
+    """
+    prefix = self.latest()
+    if prefix is None:
+      if init_checkpoint:
+        initialize(train_step.model, init_checkpoint)
+      return
+    state = train_step.state
+    reader = Reader(prefix)
+    _check_complete(reader, variables(train_step.model))
+    missing = [name for name in state if name not in reader]
+    if missing:
+      logging.warning("%s has no %s", prefix, ", ".join(missing[:4]))
+    reader.assign({name: v for name, v in state.items() if name in reader})
+    if "run/examples" in missing:  # written by the original
+      train_step.examples.assign(train_step.step * train_step.batch_size)
+    logging.info("going on from %s", prefix)
+
+  def load(self, model, init_checkpoint: str | None) -> int:
+    """Gives a model the variables of the newest checkpoint.
+
+    Args:
+      model: a Keras model.
+      init_checkpoint: what to take if the folder has none.
+
+    Returns:
+      The number of updates that the checkpoint has seen.
+
+    Raises:
+      ValueError: there is neither, or the checkpoint is of another model.
+    """
+    path = self.latest() or init_checkpoint
+    if not path:
+      raise ValueError(
+        f"no checkpoint in --output_dir={self.directory} and no "
+        "--init_checkpoint: train first, or name one"
+      )
+    reader = read(path)
+    if self.latest():
+      _check_complete(reader, variables(model))
+    initialize(model, path)
+    return int(reader["global_step"]) if "global_step" in reader else 0
 
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:
     """Writes `model.ckpt-<step>`; it appears whole or not at all.
@@ -200,14 +263,25 @@ class Checkpoints:
     kept = list(state.all_model_checkpoint_paths) if state else []
     kept = [path for path in kept if path != prefix] + [prefix]
     kept, dropped = kept[-self.keep :], kept[: -self.keep]
-    tf.compat.v1.train.update_checkpoint_state(
-      self.directory,
-      os.path.basename(prefix),
-      [os.path.basename(path) for path in kept],
-    )
+    names = [os.path.basename(path) for path in kept]
+    lines = [f'model_checkpoint_path: "{names[-1]}"\n']
+    lines += [f'all_model_checkpoint_paths: "{name}"\n' for name in names]
+    listing = os.path.join(self.directory, "checkpoint")
+    with tf.io.gfile.GFile(f"{listing}.unfinished", "w") as file:
+      file.write("".join(lines))
+    tf.io.gfile.rename(f"{listing}.unfinished", listing, overwrite=True)
     for path in dropped:
       for file in tf.io.gfile.glob(path + ".*"):
         tf.io.gfile.remove(file)
+
+
+def _check_complete(reader, wanted):
+  missing = [name for name in wanted if name not in reader]
+  if missing:
+    raise ValueError(
+      f"{reader.prefix} is of another model: it has no {missing[0]}. Choose "
+      "another --output_dir, or the flags of the run that wrote it"
+    )
 
 
 def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:

@@ -56,7 +56,6 @@ def train(
   schedule: Schedule,
   report: Report,
   *,
-  extra_state: dict | None = None,
   evaluate: Callable[[int], None] = lambda step: None,
 ) -> None:
   """Trains until the schedule ends, from wherever `train_step` stands.
@@ -67,14 +66,16 @@ def train(
     checkpoints: where they go.
     schedule: when to return.
     report: gets the numbers of every stretch.
-    extra_state: {name: value} that goes into every checkpoint, too.
     evaluate: called with the step, as often as the schedule says.
 
   Raises:
     FloatingPointError: the loss is not finite; the last checkpoint is kept.
   """
-  state = train_step.state | (extra_state or {})
+  state = train_step.state
   step = int(train_step.step)
+  if step >= schedule.num_train_steps:
+    logging.info("nothing to train: step %d is reached already", step)
+    return
   if step == 0:
     checkpoints.save(0, state)  # as the original; also shows it can be written
   iterator = iter(dataset)
@@ -114,7 +115,7 @@ class _Pace:
 
 
 def _means(sums) -> dict[str, float]:
-  values = {name: value.numpy() for name, value in sums.items()}
+  values = {name: np.asarray(value) for name, value in sums.items()}
   return {
     name: float(total / weight) if weight else 0.0
     for name, (total, weight) in values.items()
@@ -149,33 +150,36 @@ def evaluate(
 
   Returns:
     {name: mean}.
+
+  Raises:
+    ValueError: there is no batch.
   """
+  strategy = tf.distribute.get_strategy()
+
+  def on_replica(batch):
+    outputs = model(steps.batch_inputs(model, batch), training=False)
+    reports = steps.reports(objective, outputs, batch)
+    return {name: steps.weighted_sum(*pair) for name, pair in reports.items()}
 
   @tf.function(reduce_retracing=True)
   def one(batch):
-    outputs = model(steps.batch_inputs(model, batch), training=False)
-    losses = objective.losses(outputs, batch)
-    weights = objective.weights(batch)
-    reports = {name: (losses[name], weights[name]) for name in losses}
-    reports |= objective.metrics(outputs, batch)
-    sums = {name: steps.weighted_sum(*report) for name, report in reports.items()}
-    loss = tf.add_n(
-      [
-        sums[name][0] / (sums[name][1] + objective.epsilon.get(name, 0.0))
-        for name in losses
-      ]
-    )
-    return sums | {"loss": tf.stack([loss, 1.0])}
+    replicas = strategy.run(on_replica, args=(batch,))
+    return {
+      name: strategy.reduce("SUM", value, axis=None)
+      for name, value in replicas.items()
+    }
 
-  totals = {}
+  totals = {name: np.zeros(2) for name in (*objective.names, "loss")}
   for number, batch in enumerate(batches):
     if number == max_steps:
       break
-    for name, value in one(batch).items():
-      totals[name] = totals.get(name, 0.0) + value.numpy().astype(np.float64)
-  if not totals:
+    sums = {name: value.numpy() for name, value in one(batch).items()}
+    loss = sum(
+      sums[name][0] / (sums[name][1] + objective.epsilon.get(name, 0.0))
+      for name in objective.terms
+    )
+    for name, value in (sums | {"loss": np.array([loss, 1.0])}).items():
+      totals[name] += value
+  if not totals["loss"][1]:
     raise ValueError("there is nothing to evaluate: no batch was read")
-  return {
-    name: float(total / weight) if weight else 0.0
-    for name, (total, weight) in totals.items()
-  }
+  return _means(totals)

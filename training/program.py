@@ -52,5 +52,3 @@ class _Formatter(logging.PythonFormatter):
     time = self.formatTime(record, "%H:%M:%S")
     level = "" if record.levelname == "INFO" else f"{record.levelname}: "
     return f"{time} {level}{record.getMessage()}"
-
-

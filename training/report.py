@@ -98,9 +98,7 @@ def duration(seconds: float) -> str:
   return f"{hours}:{minutes:02}:{seconds:02}"
 
 
-def write_results(
-  path: str, results: Mapping[str, float], step: int
-) -> None:
+def write_results(path: str, results: Mapping[str, float], step: int) -> None:
   """Writes `name = value` lines, sorted by name, as the original does.
 
   Args:
@@ -114,7 +112,7 @@ def write_results(
   with tf.io.gfile.GFile(path, "w") as file:
     for name, value in lines:
       logging.info("  %s = %s", name, value)
-      file.write(f"{name} = {value}\n")
+      file.write(f"{name} = {value!s}\n")
 
 
 def write_summaries(

@@ -22,7 +22,8 @@ class TrainStep:
     objective: terms and metrics (as modeling.losses.Objective).
     optimizer: updates the variables (as optimization.AdamWeightDecay).
     schedule: from the step to the learning rate.
-    seed: of dropout; the masks of a step are a function of it and the step.
+    batch_size: examples of a step, over all replicas.
+    seed: of the run; dropout masks are a function of it and the step.
     seeded: context manager in which dropout draws from a [2] int32 seed.
     max_grad_norm: global norm to clip at.
     accumulation: micro-batches that each replica's batch is cut into.
@@ -31,6 +32,8 @@ class TrainStep:
 
   Attributes:
     step: scalar int64, updates done.
+    examples: scalar int64, examples used: the place in the data.
+    seed: scalar int64.
     variables: what is trained, in the model's order.
   """
 
@@ -41,6 +44,7 @@ class TrainStep:
     optimizer: optimization.AdamWeightDecay,
     schedule: Callable,
     *,
+    batch_size: int,
     seed: int = 0,
     seeded: Callable[..., AbstractContextManager] = lambda seed: nullcontext(),
     max_grad_norm: float = 1.0,
@@ -52,20 +56,16 @@ class TrainStep:
     self.objective = objective
     self.optimizer = optimizer
     self.schedule = schedule
-    self.seed = seed
+    self.batch_size = batch_size
     self.seeded = seeded
     self.max_grad_norm = max_grad_norm
     self.accumulation = accumulation
     self.loss_scale = loss_scale
     self.variables = optimizer.variables
     self.strategy = tf.distribute.get_strategy()
-    self.step = tf.Variable(
-      0,
-      dtype=tf.int64,
-      trainable=False,
-      name="global_step",
-      aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-    )
+    self.step = _counter("global_step", 0)
+    self.examples = _counter("examples", 0)
+    self.seed = _counter("seed", seed)
     self._gradients = self._differentiate
     if jit_compile:
       self._gradients = tf.function(self._differentiate, jit_compile=True)
@@ -75,6 +75,7 @@ class TrainStep:
     """All that a later run needs to go on, by names in a checkpoint."""
     state = {variable.path: variable.value for variable in self.model.variables}
     state |= self.optimizer.state | {"global_step": self.step}
+    state |= {"run/examples": self.examples, "run/seed": self.seed}
     return state | (self.loss_scale.state if self.loss_scale else {})
 
   @tf.function
@@ -118,6 +119,7 @@ class TrainStep:
     sums["gradient_norm"] = tf.stack([norm * share, share])
     sums["loss"] = tf.stack([sums["loss"], share])
     self.step.assign_add(1)
+    self.examples.assign_add(self.batch_size)
     return sums
 
   def _update(self, gradients):
@@ -178,21 +180,38 @@ class TrainStep:
       )
       scaled = loss * self.loss_scale.scale if self.loss_scale else loss
     gradients = tape.gradient(scaled, self.variables)
-    reports = {name: (losses[name], weights[name]) for name in losses}
-    reports |= objective.metrics(outputs, batch)
-    sums = {name: weighted_sum(*report) for name, report in reports.items()}
+    pairs = reports(objective, outputs, batch)
+    sums = {name: weighted_sum(*pair) for name, pair in pairs.items()}
     return gradients, sums | {"loss": loss}
 
   def _seed(self, replica_id, part):
     """[2] int32: a different one for each step, replica and micro-batch."""
     place = tf.cast(replica_id, tf.int32) * 65536 + tf.cast(part, tf.int32)
-    low = tf.cast(self.step % 2**31, tf.int32)
-    return tf.stack([tf.bitwise.bitwise_xor(place, self.seed), low])
+    seed = tf.bitwise.bitwise_xor(place, tf.cast(self.seed, tf.int32))
+    return tf.stack([seed, tf.cast(self.step % 2**31, tf.int32)])
+
+
+def _counter(name, value):
+  return tf.Variable(
+    value,
+    dtype=tf.int64,
+    trainable=False,
+    name=name,
+    aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+  )
 
 
 def batch_inputs(model, batch: dict) -> dict:
   """Those fields of a batch that the model takes."""
   return {name: batch[name] for name in model.input}
+
+
+def reports(objective, outputs: dict, batch: dict) -> dict:
+  """{name: (values, weights)} of every term and metric."""
+  losses = objective.losses(outputs, batch)
+  weights = objective.weights(batch)
+  terms = {name: (losses[name], weights[name]) for name in losses}
+  return terms | objective.metrics(outputs, batch)
 
 
 def weighted_sum(values, weights) -> tf.Tensor:

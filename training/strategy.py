@@ -6,7 +6,7 @@ from absl import flags, logging
 NAMES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 
 
-def from_flags(FLAGS: flags.FlagValues) -> tf.distribute.Strategy:  # noqa: N803
+def from_flags(FLAGS: flags.FlagValues) -> tf.distribute.Strategy:
   """The strategy that --distribution_strategy and the TPU flags name.
 
   Default: mirrored where there are several GPUs, else one device.
@@ -29,7 +29,7 @@ def from_flags(FLAGS: flags.FlagValues) -> tf.distribute.Strategy:  # noqa: N803
   return strategy
 
 
-def _make(name, FLAGS):  # noqa: N803
+def _make(name, FLAGS):
   if name == "one_device":
     return tf.distribute.get_strategy()
   if name == "mirrored":
@@ -41,7 +41,7 @@ def _make(name, FLAGS):  # noqa: N803
   return _tpu(FLAGS)
 
 
-def _tpu(FLAGS):  # noqa: N803
+def _tpu(FLAGS):
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
       tpu=FLAGS.tpu_name or FLAGS.master or "local",

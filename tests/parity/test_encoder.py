@@ -39,9 +39,7 @@ def _pretrainer(folder, **changes):
 
 def _outputs(model, inputs):
   """All that the original's graph puts out, by the golden files' names."""
-  named = {
-    name: inputs[name] for name in models.TOKENS if name in inputs
-  }
+  named = {name: inputs[name] for name in models.TOKENS if name in inputs}
   bert = model.get_layer("bert")(**named)
   heads = model.get_layer("cls")(
     bert["sequence_output"],

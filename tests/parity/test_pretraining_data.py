@@ -20,7 +20,10 @@ RENAMED = {"do_whole_word_mask": "whole_word"}
 def test_records_equal_the_originals(summary, tmp_path):
   case = json.loads(summary.read_text())
   flags = dict(case["flags"])
-  lower, seed = flags.pop("do_lower_case", True), flags.pop("random_seed", 12345)
+  lower, seed = (
+    flags.pop("do_lower_case", True),
+    flags.pop("random_seed", 12345),
+  )
   settings = pretraining.Settings(
     **{RENAMED.get(name, name): value for name, value in flags.items()}
   )

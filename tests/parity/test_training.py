@@ -51,6 +51,7 @@ def _train_step(model, objective, steps, warmup):
     objective,
     AdamWeightDecay(trained),
     LinearSchedule(1e-3, steps, warmup),
+    batch_size=4,
   )
 
 
@@ -102,8 +103,12 @@ def _assign(model, arrays):
     variable.assign(arrays[name])
 
 
+def _originals(state):
+  return {name for name in state if not name.startswith("run/")}
+
+
 def _compare(state, wanted, tight):
-  assert set(state) == set(wanted)
+  assert _originals(state) == set(wanted)
   for name in wanted:
     kind = name.rsplit("/", 1)[-1]
     bound = {"adam_m": 1e-6, "adam_v": 1e-8}.get(kind, tight)
@@ -119,16 +124,22 @@ def test_resumes_what_the_original_wrote(tmp_path):
     model, objective = _model("pretraining", folder)
     train_step = _train_step(model, objective, 20, 5)
     reader = checkpoint.read(str(path))
-    assert set(train_step.state) == set(reader.shapes)
-    reader.assign(train_step.state)
+    assert _originals(train_step.state) == set(reader.shapes)
+    train_step.step.assign(0)
+    checkpoint.Checkpoints(str(path)).resume(train_step, None)
+    assert int(train_step.examples) == 80
     assert int(train_step.step) == 20
     prefix = checkpoint.Checkpoints(str(tmp_path)).save(20, train_step.state)
     ours = tf.train.load_checkpoint(prefix)
-    assert ours.get_variable_to_shape_map() == reader.shapes
-    assert ours.get_variable_to_dtype_map() == {
-      name: tf.int64 if name == "global_step" else tf.float32
-      for name in reader.shapes
-    }
+    shapes, types = (
+      ours.get_variable_to_shape_map(),
+      ours.get_variable_to_dtype_map(),
+    )
+    for name, shape in reader.shapes.items():
+      assert shapes[name] == shape
+      assert types[name] == (tf.int64 if name == "global_step" else tf.float32)
+    # Of its own it adds only where the run stands.
+    assert set(shapes) - set(reader.shapes) == {"run/examples", "run/seed"}
 
 
 def test_continues_with_the_originals_next_losses():
@@ -138,8 +149,8 @@ def test_continues_with_the_originals_next_losses():
     model, objective = _model("pretraining", folder)
     train_step = _train_step(model, objective, 20, 5)
     arrays = np.load(folder / "pretraining.step5.npz")
-    for name, variable in train_step.state.items():
-      variable.assign(arrays[name])
+    for name in _originals(train_step.state):
+      train_step.state[name].assign(arrays[name])
     batches = np.load(folder / "pretraining.batches.npz")
     iterator = iter(
       tf.data.Dataset.from_tensor_slices(

@@ -1,0 +1,168 @@
+"""Pre-trains BERT on masked words and next sentences, and evaluates it.
+
+The records are those of create_pretraining_data.py:
+
+  python run_pretraining.py --input_file=/tmp/tf_examples.tfrecord \
+    --output_dir=/tmp/pretraining_output --do_train=True --do_eval=True \
+    --bert_config_file=$BERT_DIR/bert_config.json --num_train_steps=20 \
+    --num_warmup_steps=10 --learning_rate=2e-5
+"""
+
+import os
+import random
+
+import keras
+import tensorflow as tf
+from absl import flags, logging
+
+from data import files
+from data.pretraining_input import PretrainingInput
+from modeling import losses, models
+from modeling.config import BertConfig
+from modeling.randomness import step_seed
+from training import checkpoint, loop, precision, program, report, strategy
+from training import flags as shared_flags
+from training.optimization import AdamWeightDecay, LinearSchedule
+from training.step import TrainStep
+
+FLAGS = flags.FLAGS
+
+shared_flags.define_model()
+shared_flags.define_training()
+shared_flags.define_devices()
+flags.DEFINE_string(
+  "input_file", None, "TFRecord files or globs, comma-separated.", required=True
+)
+flags.DEFINE_string(
+  "eval_file", None, "What to evaluate on. Default: --input_file."
+)
+flags.DEFINE_integer("max_seq_length", 128, "Tokens of a record.", 1)
+flags.DEFINE_integer(
+  "max_predictions_per_seq", 20, "Masked tokens of a record, at most.", 1
+)
+flags.DEFINE_bool("do_train", False, "Train.")
+flags.DEFINE_bool("do_eval", False, "Evaluate.")
+flags.DEFINE_integer("num_train_steps", 100000, "Updates in all.", 1)
+flags.DEFINE_integer("num_warmup_steps", 10000, "Updates of warm-up.", 0)
+flags.DEFINE_integer("max_eval_steps", 100, "Batches of an evaluation.", 1)
+flags.DEFINE_integer(
+  "eval_every", 0, "Steps between evaluations while training; 0 for none.", 0
+)
+flags.DEFINE_enum(
+  "objective",
+  "mlm_nsp",
+  ["mlm_nsp", "mlm", "left_to_right"],
+  "mlm: No NSP; left_to_right: LTR & No NSP (section 5.1 of the paper).",
+)
+flags.DEFINE_string(
+  "vocab_file", None, "Vocabulary, for records made with --masking=dynamic."
+)
+flags.DEFINE_float(
+  "masked_lm_prob", 0.15, "Share of the tokens to mask, in such records."
+)
+flags.DEFINE_bool(
+  "do_whole_word_mask", False, "Mask whole words, in such records."
+)
+
+
+def main(_):
+  if not FLAGS.do_train and not FLAGS.do_eval:
+    raise ValueError("At least one of --do_train and --do_eval must be True.")
+  config = BertConfig.from_json(FLAGS.bert_config_file)
+  config.check_length(FLAGS.max_seq_length)
+  source = read(FLAGS.input_file, config)
+  held_out = read(FLAGS.eval_file, config) if FLAGS.eval_file else source
+  precision.set_policy(FLAGS.dtype)
+  seed = random.SystemRandom().getrandbits(31)
+  seed = seed if FLAGS.seed is None else FLAGS.seed
+  keras.utils.set_random_seed(seed)
+  with strategy.from_flags(FLAGS).scope():
+    model = models.pretrainer(
+      config,
+      next_sentence=FLAGS.objective == "mlm_nsp",
+      left_to_right=FLAGS.objective == "left_to_right",
+      use_one_hot_embeddings=FLAGS.use_tpu,
+    )
+    objective = losses.pretraining(next_sentence=FLAGS.objective == "mlm_nsp")
+    checkpoints = checkpoint.Checkpoints(
+      FLAGS.output_dir, FLAGS.keep_checkpoint_max
+    )
+    if FLAGS.do_train:
+      train(model, objective, checkpoints, seed, source, held_out)
+    if FLAGS.do_eval:
+      step = checkpoints.load(model, FLAGS.init_checkpoint)
+      evaluate(model, objective, held_out, step)
+
+
+def read(patterns: str, config: BertConfig) -> PretrainingInput:
+  """The records that a flag names."""
+  return PretrainingInput(
+    files.expand(patterns),
+    FLAGS.max_seq_length,
+    FLAGS.max_predictions_per_seq,
+    config.vocab_size,
+    vocab_file=FLAGS.vocab_file,
+    masked_lm_prob=FLAGS.masked_lm_prob,
+    whole_word=FLAGS.do_whole_word_mask,
+    left_to_right=FLAGS.objective == "left_to_right",
+  )
+
+
+def train(model, objective, checkpoints, seed, source, held_out) -> None:
+  """Trains to --num_train_steps from the newest checkpoint, if there is one."""
+  batch_size = FLAGS.train_batch_size
+  train_step = TrainStep(
+    model,
+    objective,
+    AdamWeightDecay(checkpoint.trained(model)),
+    LinearSchedule(
+      FLAGS.learning_rate, FLAGS.num_train_steps, FLAGS.num_warmup_steps
+    ),
+    batch_size=batch_size,
+    seed=seed,
+    seeded=step_seed,
+    accumulation=FLAGS.gradient_accumulation_steps,
+    loss_scale=precision.LossScale() if FLAGS.dtype == "float16" else None,
+    jit_compile=FLAGS.jit_compile,
+  )
+  checkpoints.resume(train_step, FLAGS.init_checkpoint)
+
+  def batches(context):
+    return source.training(
+      batch_size, int(train_step.seed), int(train_step.examples), context
+    )
+
+  loop.train(
+    train_step,
+    tf.distribute.get_strategy().distribute_datasets_from_function(batches),
+    checkpoints,
+    loop.Schedule(
+      FLAGS.num_train_steps,
+      FLAGS.save_checkpoints_steps,
+      FLAGS.iterations_per_loop,
+      FLAGS.eval_every,
+    ),
+    report.Report(
+      FLAGS.output_dir, batch_size, "sequences", ("loss", *objective.reported)
+    ),
+    evaluate=lambda step: evaluate(model, objective, held_out, step),
+  )
+
+
+def evaluate(model, objective, source: PretrainingInput, step: int) -> None:
+  """Evaluates and writes eval_results.txt, as the original does."""
+  logging.info("evaluation at step %d", step)
+  results = loop.evaluate(
+    model,
+    objective,
+    source.evaluation(FLAGS.eval_batch_size),
+    FLAGS.max_eval_steps,
+  )
+  report.write_results(
+    os.path.join(FLAGS.output_dir, "eval_results.txt"), results, step
+  )
+  report.write_summaries(os.path.join(FLAGS.output_dir, "eval"), results, step)
+
+
+if __name__ == "__main__":
+  program.run(main)
