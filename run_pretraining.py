@@ -9,7 +9,6 @@ The records are those of create_pretraining_data.py:
 """
 
 import os
-import random
 
 import keras
 import tensorflow as tf
@@ -68,15 +67,18 @@ flags.DEFINE_bool(
 def main(_):
   if not FLAGS.do_train and not FLAGS.do_eval:
     raise ValueError("At least one of --do_train and --do_eval must be True.")
+  strategy.cut_cpu(FLAGS.num_cpu_devices)
   config = BertConfig.from_json(FLAGS.bert_config_file)
   config.check_length(FLAGS.max_seq_length)
   source = read(FLAGS.input_file, config)
   held_out = read(FLAGS.eval_file, config) if FLAGS.eval_file else source
   precision.set_policy(FLAGS.dtype)
-  seed = random.SystemRandom().getrandbits(31)
-  seed = seed if FLAGS.seed is None else FLAGS.seed
-  keras.utils.set_random_seed(seed)
+  checkpoints = checkpoint.Checkpoints(
+    FLAGS.output_dir, FLAGS.keep_checkpoint_max
+  )
+  seed = checkpoints.seed(FLAGS.seed)
   with strategy.from_flags(FLAGS).scope():
+    keras.utils.set_random_seed(seed)
     model = models.pretrainer(
       config,
       next_sentence=FLAGS.objective == "mlm_nsp",
@@ -84,9 +86,6 @@ def main(_):
       use_one_hot_embeddings=FLAGS.use_tpu,
     )
     objective = losses.pretraining(next_sentence=FLAGS.objective == "mlm_nsp")
-    checkpoints = checkpoint.Checkpoints(
-      FLAGS.output_dir, FLAGS.keep_checkpoint_max
-    )
     if FLAGS.do_train:
       train(model, objective, checkpoints, seed, source, held_out)
     if FLAGS.do_eval:
@@ -126,11 +125,10 @@ def train(model, objective, checkpoints, seed, source, held_out) -> None:
     jit_compile=FLAGS.jit_compile,
   )
   checkpoints.resume(train_step, FLAGS.init_checkpoint)
+  place = int(train_step.seed.numpy()), int(train_step.examples.numpy())
 
   def batches(context):
-    return source.training(
-      batch_size, int(train_step.seed), int(train_step.examples), context
-    )
+    return source.training(batch_size, *place, context)
 
   loop.train(
     train_step,

@@ -23,8 +23,8 @@ def in_order(files: Sequence[str]) -> tf.data.Dataset:
 def shuffled(files: Sequence[str], seed: int, skip: int = 0):
   """Serialized records, epoch after epoch without end, each in its own order.
 
-  The order is a pure function of the files and the seed, so a reader that
-  skips what was read before goes on where it stopped. Files are read several
+  The order is a function of the files, the seed and TensorFlow's global seed,
+  so a reader that skips what was read before goes on where it stopped. Files are read several
   at a time, each epoch in a new order, and records drawn from a buffer.
 
   Args:

@@ -7,6 +7,7 @@ folder's text file `checkpoint` names the newest and those kept.
 """
 
 import os
+import random
 import re
 from collections.abc import Mapping
 
@@ -182,6 +183,19 @@ class Checkpoints:
   def latest(self) -> str | None:
     """Prefix of the newest checkpoint, or None."""
     return tf.train.latest_checkpoint(self.directory)
+
+  def seed(self, wanted: int | None) -> int:
+    """The seed of the run: its own if it resumes, else the one wanted.
+
+    Args:
+      wanted: None draws one.
+    """
+    prefix = self.latest()
+    if prefix is not None and "run/seed" in (reader := Reader(prefix)):
+      return int(reader["run/seed"])
+    seed = random.SystemRandom().getrandbits(31) if wanted is None else wanted
+    logging.info("seed %d", seed)
+    return seed
 
   def resume(self, train_step, init_checkpoint: str | None) -> None:
     """Sets a run to where its newest checkpoint left it, if there is one.

@@ -61,6 +61,12 @@ def define_devices() -> None:
     NAMES,
     "Default: mirrored where there are several GPUs, else one device.",
   )
+  flags.DEFINE_integer(
+    "num_cpu_devices",
+    1,
+    "Cut the CPU into so many devices, to try out `mirrored` without GPUs.",
+    1,
+  )
   flags.DEFINE_enum(
     "dtype",
     "float32",

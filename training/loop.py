@@ -72,7 +72,7 @@ def train(
     FloatingPointError: the loss is not finite; the last checkpoint is kept.
   """
   state = train_step.state
-  step = int(train_step.step)
+  step = int(train_step.step.numpy())
   if step >= schedule.num_train_steps:
     logging.info("nothing to train: step %d is reached already", step)
     return

@@ -63,6 +63,13 @@ class TrainStep:
     self.loss_scale = loss_scale
     self.variables = optimizer.variables
     self.strategy = tf.distribute.get_strategy()
+    parts = self.strategy.num_replicas_in_sync * accumulation
+    if batch_size % parts:
+      raise ValueError(
+        f"--train_batch_size={batch_size} cannot be divided evenly into "
+        f"{self.strategy.num_replicas_in_sync} replicas x "
+        f"--gradient_accumulation_steps={accumulation}"
+      )
     self.step = _counter("global_step", 0)
     self.examples = _counter("examples", 0)
     self.seed = _counter("seed", seed)
@@ -140,7 +147,10 @@ class TrainStep:
     """Gradients of the whole batch's loss by this replica's part of it."""
     if self.accumulation == 1:
       return self._differentiate_part(batch, totals, replica_id, 0)
-    parts = {name: self._cut(name, value) for name, value in batch.items()}
+    parts = {
+      name: tf.reshape(value, [self.accumulation, -1, *value.shape[1:]])
+      for name, value in batch.items()
+    }
     gradients = [tf.zeros(v.shape) for v in self.variables]
     sums = {name: tf.zeros(2) for name in self.objective.names}
     sums["loss"] = 0.0
@@ -153,17 +163,6 @@ class TrainStep:
       ]
       sums = {name: sums[name] + new[name] for name in sums}
     return gradients, sums
-
-  def _cut(self, name, value):
-    """[B, ...] -> [micro-batches, B / micro-batches, ...]."""
-    size = value.shape[0]
-    if size is None or size % self.accumulation:
-      raise ValueError(
-        f"a replica's batch of {size} cannot be cut into "
-        f"--gradient_accumulation_steps={self.accumulation} equal parts"
-      )
-    rest = value.shape[1:]
-    return tf.reshape(value, [self.accumulation, -1, *rest])
 
   def _differentiate_part(self, batch, totals, replica_id, part):
     objective = self.objective

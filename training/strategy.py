@@ -29,6 +29,14 @@ def from_flags(FLAGS: flags.FlagValues) -> tf.distribute.Strategy:
   return strategy
 
 
+def cut_cpu(devices: int) -> None:
+  """Makes several devices of the CPU; to be called before anything runs."""
+  tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * devices,
+  )
+
+
 def _make(name, FLAGS):
   if name == "one_device":
     return tf.distribute.get_strategy()
@@ -51,7 +59,7 @@ def _tpu(FLAGS):
     if resolver.master():
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
-  except (ValueError, tf.errors.OpError) as error:
+  except (ValueError, OSError, tf.errors.OpError) as error:
     raise ValueError(
       f"no TPU can be reached with --tpu_name={FLAGS.tpu_name}: {error}"
     ) from None

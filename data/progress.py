@@ -1,0 +1,71 @@
+"""How far a long task is, said every few seconds."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from absl import logging
+
+
+class Progress:
+  """Counts work and logs a line now and then.
+
+  Arguments:
+    task: begins the line, as in "read".
+    total: how much there is to do.
+    unit: what `total` counts, as in "MB".
+    every: seconds between two lines.
+    log: takes a line of text.
+  """
+
+  def __init__(
+    self,
+    task: str,
+    total: float,
+    unit: str,
+    every: float = 5.0,
+    log: Callable[[str], None] = logging.info,
+  ):
+    self.counts = Counter()
+    self._task, self._total, self._unit = task, total, unit
+    self._every, self._log = every, log
+    self._done = 0
+    self._begin = time.monotonic()
+    self._next = self._begin + every
+
+  def add(self, done: float, **counts: int) -> None:
+    """Notes that `done` more of the total is done, and what came of it."""
+    self._done += done
+    for name, count in counts.items():
+      self.counts[name] += count
+    if time.monotonic() >= self._next:
+      self.say()
+
+  def say(self) -> None:
+    """Logs where the task is."""
+    now = time.monotonic()
+    self._next = now + self._every
+    rate = self._done / max(now - self._begin, 1e-6)
+    share = self._done / self._total if self._total else 1.0
+    text = (
+      f"{self._task} {_number(self._done)} of {_number(self._total)} "
+      f"{self._unit} ({min(share, 1):.0%})"
+    )
+    for name, count in self.counts.items():
+      text += f", {count:,} {name}"
+    text += f"; {_number(rate)} {self._unit}/s"
+    if share < 1 and rate > 0:
+      text += f", {_duration((self._total - self._done) / rate)} left"
+    self._log(text)
+
+
+def _number(value: float) -> str:
+  return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+
+
+def _duration(seconds: float) -> str:
+  minutes, seconds = divmod(round(seconds), 60)
+  hours, minutes = divmod(minutes, 60)
+  if hours:
+    return f"{hours} h {minutes} min"
+  return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

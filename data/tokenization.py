@@ -1,0 +1,275 @@
+"""What a token is: the tokenizer of the original, as a readable specification.
+
+Names and results are those of the original's tokenization.py. Nothing here is
+fast but `CachedTokenizer`; the same tokens inside a TensorFlow graph are in
+tokenization_ops.py, whose tables are made from the functions below.
+"""
+
+import itertools
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+
+from data.vocab import UNK
+from data.vocab import load as load_vocab
+
+# The blocks of Chinese characters. Hangul, Hiragana and Katakana are not among
+# them: those scripts put blanks between words or are left to the vocabulary.
+CJK_RANGES = (
+  (0x4E00, 0x9FFF),
+  (0x3400, 0x4DBF),
+  (0x20000, 0x2A6DF),
+  (0x2A700, 0x2B73F),
+  (0x2B740, 0x2B81F),
+  (0x2B820, 0x2CEAF),
+  (0xF900, 0xFAFF),
+  (0x2F800, 0x2FA1F),
+)
+
+# Folder names of the released models, which tell how their texts were cased.
+# (The multilingual model called "multilingual" is the lower-cased one.)
+_SIZE = r"L-\d+_H-\d+_A-\d+"
+_LOWER_CASED = re.compile(rf"((wwm_)?uncased|multilingual|chinese)_{_SIZE}")
+_CASED = re.compile(rf"(wwm_|multi_)?cased_{_SIZE}")
+
+
+class FullTokenizer:
+  """Text to word pieces: basic tokenization, then greedy longest match.
+
+  Args:
+    vocab_file: path of the vocabulary, one token a line.
+    do_lower_case: whether to lower-case and to strip accents.
+  """
+
+  def __init__(self, vocab_file: str | os.PathLike, do_lower_case=True):
+    self.vocab = load_vocab(vocab_file)
+    self.inv_vocab = {index: token for token, index in self.vocab.items()}
+    self.basic_tokenizer = BasicTokenizer(do_lower_case)
+    self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
+
+  def tokenize(self, text: str | bytes) -> list[str]:
+    """Splits a text into tokens of the vocabulary."""
+    return [
+      piece
+      for word in self.basic_tokenizer.tokenize(text)
+      for piece in self.wordpiece_tokenizer.tokenize(word)
+    ]
+
+  def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
+    """Looks up ids; a token outside the vocabulary is a KeyError."""
+    return [self.vocab[token] for token in tokens]
+
+  def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
+    """Looks up tokens; an id outside the vocabulary is a KeyError."""
+    return [self.inv_vocab[index] for index in ids]
+
+
+class BasicTokenizer:
+  """Text to words: cleaned, split at whitespace and around punctuation.
+
+  Args:
+    do_lower_case: whether to lower-case and to strip accents.
+  """
+
+  def __init__(self, do_lower_case=True):
+    self.do_lower_case = do_lower_case
+
+  def tokenize(self, text: str | bytes) -> list[str]:
+    """Splits a text into words, punctuation characters and CJK characters."""
+    text = "".join(map(_clean, convert_to_unicode(text)))
+    words = []
+    for word in whitespace_tokenize(text):
+      if self.do_lower_case:
+        word = strip_accents(word.lower())
+      words.extend(_split_at_punctuation(word))
+    # Decomposition may have brought whitespace to light: split once more.
+    return whitespace_tokenize(" ".join(words))
+
+
+class WordpieceTokenizer:
+  """Words to pieces: the longest piece of the vocabulary first, and so on.
+
+  Args:
+    vocab: the vocabulary, ids by token.
+    unk_token: stands for a word that cannot be pieced together.
+    max_input_chars_per_word: longer words are unknown without a look.
+  """
+
+  def __init__(
+    self,
+    vocab: Mapping[str, int],
+    unk_token: str = UNK,
+    max_input_chars_per_word: int = 200,
+  ):
+    self.vocab = vocab
+    self.unk_token = unk_token
+    self.max_input_chars_per_word = max_input_chars_per_word
+
+  def tokenize(self, text: str | bytes) -> list[str]:
+    """Splits words; all but the first piece of a word begin with "##".
+
+    Args:
+      text: words with whitespace between them, as BasicTokenizer gives them.
+
+    Returns:
+      The pieces, for example "unaffable" -> ["un", "##aff", "##able"].
+    """
+    return [
+      piece
+      for word in whitespace_tokenize(convert_to_unicode(text))
+      for piece in self._pieces(word)
+    ]
+
+  def _pieces(self, word):
+    if len(word) > self.max_input_chars_per_word:
+      return [self.unk_token]
+    pieces = []
+    start = 0
+    while start < len(word):
+      prefix = "##" if start else ""
+      for limit in range(len(word), start, -1):
+        if prefix + word[start:limit] in self.vocab:
+          break
+      else:
+        return [self.unk_token]
+      pieces.append(prefix + word[start:limit])
+      start = limit
+    return pieces
+
+
+class CachedTokenizer:
+  """The ids of a FullTokenizer, remembered for what blanks separate.
+
+  U+0020 always ends a word and never matters beyond that, so what lies between
+  two of them can be tokenized alone; and most of it has been seen before.
+
+  Args:
+    tokenizer: what to ask for the unseen.
+    max_pieces: how many pieces to remember; when there are more, all are
+      forgotten: the frequent ones are back within a few lines.
+  """
+
+  def __init__(self, tokenizer: FullTokenizer, max_pieces: int = 1_000_000):
+    self._known = _IdsByPiece(tokenizer, max_pieces)
+
+  def ids(self, line: str) -> list[int]:
+    """The ids of a line's tokens."""
+    known = map(self._known.__getitem__, line.split(" "))
+    return list(itertools.chain.from_iterable(known))
+
+
+class _IdsByPiece(dict):
+  LONGEST = 100  # Longer pieces are rare, and would make the bound a weak one.
+
+  def __init__(self, tokenizer, max_pieces):
+    super().__init__()
+    self._tokenizer = tokenizer
+    self._max_pieces = max_pieces
+
+  def __missing__(self, piece):
+    tokens = self._tokenizer.tokenize(piece)
+    ids = tuple(self._tokenizer.convert_tokens_to_ids(tokens))
+    if len(piece) <= self.LONGEST:
+      if len(self) >= self._max_pieces:
+        self.clear()
+      self[piece] = ids
+    return ids
+
+
+def convert_to_unicode(text: str | bytes) -> str:
+  """Text as str; of bytes, what is not UTF-8 is left out."""
+  if isinstance(text, str):
+    return text
+  if isinstance(text, bytes):
+    return text.decode("utf-8", "ignore")
+  raise ValueError(f"Unsupported string type: {type(text)}")
+
+
+def printable_text(text: str | bytes) -> str:
+  """Text as `print` and the logs take it."""
+  return convert_to_unicode(text)
+
+
+def whitespace_tokenize(text: str) -> list[str]:
+  """Splits at whitespace; no empty strings."""
+  return text.split()
+
+
+def strip_accents(text: str) -> str:
+  """Decomposes a text (NFD) and drops the non-spacing marks."""
+  return "".join(
+    char
+    for char in unicodedata.normalize("NFD", text)
+    if unicodedata.category(char) != "Mn"
+  )
+
+
+def is_whitespace(char: str) -> bool:
+  """Whether the cleaning makes a blank of it."""
+  return char in " \t\n\r" or unicodedata.category(char) == "Zs"
+
+
+def is_removed(char: str) -> bool:
+  """Whether the cleaning drops it: control characters, U+0000, U+FFFD."""
+  if char in "\t\n\r":
+    return False
+  return char in "\0\ufffd" or unicodedata.category(char) in ("Cc", "Cf")
+
+
+def is_punctuation(char: str) -> bool:
+  """Whether it is a token of its own: all visible ASCII but letters and digits.
+
+  "^", "$" and "`" are not punctuation to Unicode, but are treated as such.
+  """
+  if char.isascii():
+    return char.isprintable() and not char.isalnum() and char != " "
+  return unicodedata.category(char).startswith("P")
+
+
+def is_cjk(char: str) -> bool:
+  """Whether it is a Chinese character, a token of its own."""
+  return any(first <= ord(char) <= last for first, last in CJK_RANGES)
+
+
+def validate_case_matches_checkpoint(
+  do_lower_case: bool, init_checkpoint: str | None
+) -> None:
+  """Checks --do_lower_case against the name of a released model's folder.
+
+  Args:
+    do_lower_case: the flag.
+    init_checkpoint: such as ".../cased_L-12_H-768_A-12/bert_model.ckpt";
+      other names are let pass.
+
+  Raises:
+    ValueError: the model was trained with the other setting.
+  """
+  path = PurePosixPath(init_checkpoint or "")
+  if not path.name.startswith("bert_model.ckpt"):
+    return
+  folder = path.parent.name
+  for lower_cased, names in ((True, _LOWER_CASED), (False, _CASED)):
+    if names.fullmatch(folder) and bool(do_lower_case) != lower_cased:
+      kind = "lower-cased" if lower_cased else "cased"
+      raise ValueError(
+        f"--do_lower_case={bool(do_lower_case)} does not fit"
+        f" --init_checkpoint={init_checkpoint}: {folder} is a {kind} model;"
+        f" give --do_lower_case={lower_cased}, or rename the folder if this"
+        " is what you want"
+      )
+
+
+def _clean(char):
+  if is_removed(char):
+    return ""
+  if is_whitespace(char):
+    return " "
+  return f" {char} " if is_cjk(char) else char
+
+
+def _split_at_punctuation(word):
+  groups = itertools.groupby(word, key=is_punctuation)
+  for alone, chars in groups:
+    yield from chars if alone else ["".join(chars)]

@@ -1,0 +1,59 @@
+from random import Random
+
+import pytest
+
+from data import packing
+
+CLS, SEP = 101, 102
+
+
+def test_a_pair():
+  ids, segments = packing.join([1, 2], [3], CLS, SEP)
+  assert ids == [CLS, 1, 2, SEP, 3, SEP]
+  assert segments == [0, 0, 0, 0, 1, 1]
+  assert packing.inputs(ids, segments, 8) == {
+    "input_ids": [CLS, 1, 2, SEP, 3, SEP, 0, 0],
+    "input_mask": [1, 1, 1, 1, 1, 1, 0, 0],
+    "segment_ids": [0, 0, 0, 0, 1, 1, 0, 0],
+  }
+
+
+def test_a_single_text():
+  assert packing.join([1], None, CLS, SEP) == ([CLS, 1, SEP], [0, 0, 0])
+  assert packing.join([], [], CLS, SEP) == ([CLS, SEP, SEP], [0, 0, 1])
+
+
+def test_too_much_does_not_fit():
+  with pytest.raises(ValueError, match="3 values do not fit into 2"):
+    packing.pad([1, 2, 3], 2)
+
+
+@pytest.mark.parametrize(
+  ("lengths", "limit", "expected"),
+  [((5, 2), 4, (2, 2)), ((3, 3), 5, (3, 2)), ((1, 9), 4, (1, 3))],
+)
+def test_the_longer_text_loses(lengths, limit, expected):
+  first, second = (list(range(length)) for length in lengths)
+  packing.truncate_pair(first, second, limit)
+  assert (first, second) == tuple(list(range(length)) for length in expected)
+
+
+def test_random_truncation_takes_from_both_ends():
+  kept = set()
+  for seed in range(50):
+    first, second = list(range(9)), [1, 2]
+    packing.truncate_pair_at_random(first, second, 5, Random(seed))
+    assert second == [1, 2]
+    assert first == list(range(first[0], first[0] + 3))
+    kept.add(first[0])
+  assert kept == set(range(7))
+
+
+def test_what_fits_is_left_alone_and_draws_nothing():
+  rng = Random(1)
+  before = rng.getstate()
+  first, second = [1, 2], [3]
+  packing.truncate_pair_at_random(first, second, 3, rng)
+  packing.truncate_pair(first, second, 3)
+  assert (first, second) == ([1, 2], [3])
+  assert rng.getstate() == before

@@ -1,0 +1,158 @@
+import random
+import subprocess
+import sys
+
+import pytest
+
+from data import tokenization
+from tests.parity import golden_files
+
+VOCAB = golden_files.GOLDEN / "vocab.txt"
+
+
+def basic(text, do_lower_case=True):
+  return tokenization.BasicTokenizer(do_lower_case).tokenize(text)
+
+
+@pytest.mark.parametrize(
+  ("text", "lower", "cased"),
+  [
+    ("", [], []),
+    (" \t\n\r\u00a0\u3000", [], []),
+    ("Hello, World!", ["hello", ",", "world", "!"], None),
+    ("don't $5 a^b `x`", None, None),
+    ("Ångström naïve", ["angstrom", "naive"], ["Ångström", "naïve"]),
+    ("e\u0301", ["e"], ["e\u0301"]),
+    ("中文字ab", ["中", "文", "字", "ab"], ["中", "文", "字", "ab"]),
+    ("ひらがなカナ", ["ひらかなカナ"], ["ひらがなカナ"]),
+    ("한", ["\u1112\u1161\u11ab"], ["한"]),
+    ("[MASK]", ["[", "mask", "]"], ["[", "MASK", "]"]),
+    # Cleaning: controls, zero-width characters and U+FFFD leave no trace.
+    ("a\0b\u200bc\u00add\ufffde\x7ff", ["abcdef"], ["abcdef"]),
+    ("\ufeffa", ["a"], ["a"]),
+    ("a\x0bb\x0cc\x85d", ["abcd"], ["abcd"]),
+    ("a\u00a0b\u2009c", ["a", "b", "c"], ["a", "b", "c"]),
+    # Line separators are no whitespace to the cleaning, but str.split's.
+    ("a\u2028b\u2029c", ["a", "b", "c"], ["a", "b", "c"]),
+    # Greek question mark and varia decompose into punctuation.
+    ("a\u037eb\u1fefc", ["a", ";", "b", "`", "c"], None),
+    ("ΟΔΟΣ ΣΑΣ Σ ΑΣ\u00adΑ", ["οδος", "σας", "σ", "ασα"], None),
+    ("ὈΔΥΣΣΕΎΣ.", ["οδυσσευς", "."], None),
+    ("İstanbul ẞ ǅ ﬁ", ["istanbul", "ß", "ǆ", "ﬁ"], None),
+    (b"a\xffb", ["ab"], ["ab"]),
+  ],
+)
+def test_words(text, lower, cased):
+  if lower is not None:
+    assert basic(text) == lower
+  if cased is not None:
+    assert basic(text, do_lower_case=False) == cased
+
+
+def test_all_visible_ascii_but_letters_and_digits_is_punctuation():
+  signs = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+  assert basic(f"a{signs}b") == ["a", *signs, "b"]
+
+
+def test_word_pieces_are_the_longest_first():
+  ids = dict.fromkeys(["un", "unaff", "##aff", "##able", "##a", "##b", "a"])
+  tokenizer = tokenization.WordpieceTokenizer(ids)
+  assert tokenizer.tokenize("unable unaffable aab") == (
+    ["un", "##able", "unaff", "##able", "a", "##a", "##b"]
+  )
+  assert tokenizer.tokenize("unx b") == ["[UNK]", "[UNK]"]
+  assert tokenizer.tokenize("") == []
+
+
+def test_words_of_more_than_200_characters_are_unknown():
+  tokenizer = tokenization.WordpieceTokenizer({"a": 0, "##a": 1})
+  assert tokenizer.tokenize("a" * 200) == ["a"] + 199 * ["##a"]
+  assert tokenizer.tokenize("a" * 201) == ["[UNK]"]
+
+
+def test_accents_do_not_count_among_the_200():
+  full = tokenization.FullTokenizer(VOCAB)
+  assert "[UNK]" not in full.tokenize("a\u0301" * 200)
+  assert full.tokenize("a\u0301" * 201) == ["[UNK]"]
+
+
+def test_ids_and_tokens():
+  full = tokenization.FullTokenizer(VOCAB)
+  tokens = full.tokenize("UNwanted, running")
+  assert tokens == ["unwanted", ",", "running"]
+  ids = full.convert_tokens_to_ids(tokens)
+  assert ids == [18162, 1010, 2770]
+  assert full.convert_ids_to_tokens(ids) == tokens
+  assert full.inv_vocab[full.vocab["[MASK]"]] == "[MASK]"
+
+
+def test_convert_to_unicode():
+  assert tokenization.convert_to_unicode("é") == "é"
+  assert tokenization.convert_to_unicode("é\xff".encode()[:3]) == "é"
+  assert tokenization.printable_text(b"a\xff") == "a"
+  with pytest.raises(ValueError, match="Unsupported string type"):
+    tokenization.convert_to_unicode(3)
+
+
+def lines(count, seed):
+  rng = random.Random(seed)
+  alphabet = "aAbé ,.\t\u00a0\u2028Σσ한中\u0301\x00  "
+  for _ in range(count):
+    yield "".join(rng.choices(alphabet, k=rng.randrange(40)))
+
+
+@pytest.mark.parametrize("max_pieces", [1, 7, 10**6])
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_the_cache_changes_nothing(max_pieces, do_lower_case):
+  full = tokenization.FullTokenizer(VOCAB, do_lower_case)
+  cached = tokenization.CachedTokenizer(full, max_pieces)
+  for line in [*lines(300, seed=1), *lines(300, seed=1), "", " ", "a" * 300]:
+    expected = full.convert_tokens_to_ids(full.tokenize(line))
+    assert cached.ids(line) == expected
+    assert len(cached._known) <= max_pieces
+
+
+def test_the_cache_keeps_no_long_pieces():
+  cached = tokenization.CachedTokenizer(tokenization.FullTokenizer(VOCAB))
+  cached.ids("a b " + 101 * "a")
+  assert sorted(cached._known) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+  ("folder", "lower_cased"),
+  [
+    ("uncased_L-12_H-768_A-12", True),
+    ("uncased_L-24_H-1024_A-16", True),
+    ("uncased_L-2_H-128_A-2", True),
+    ("wwm_uncased_L-24_H-1024_A-16", True),
+    ("multilingual_L-12_H-768_A-12", True),
+    ("chinese_L-12_H-768_A-12", True),
+    ("cased_L-12_H-768_A-12", False),
+    ("cased_L-24_H-1024_A-16", False),
+    ("wwm_cased_L-24_H-1024_A-16", False),
+    ("multi_cased_L-12_H-768_A-12", False),
+  ],
+)
+def test_the_case_of_released_models_is_known(folder, lower_cased):
+  check = tokenization.validate_case_matches_checkpoint
+  for path in (f"{folder}/bert_model.ckpt", f"gs://x/{folder}/bert_model.ckpt"):
+    check(lower_cased, path)
+    with pytest.raises(ValueError, match=f"give --do_lower_case={lower_cased}"):
+      check(not lower_cased, path)
+
+
+@pytest.mark.parametrize(
+  "path", [None, "", "bert_model.ckpt", "mine/bert_model.ckpt", "cased.ckpt"]
+)
+def test_the_case_of_other_models_is_not(path):
+  for flag in (True, False):
+    tokenization.validate_case_matches_checkpoint(flag, path)
+
+
+def test_tensorflow_is_not_needed():
+  program = (
+    "import sys; from data import tokenization;"
+    f" tokenization.FullTokenizer({str(VOCAB)!r}).tokenize('a');"
+    " assert 'tensorflow' not in sys.modules"
+  )
+  subprocess.run([sys.executable, "-c", program], check=True)

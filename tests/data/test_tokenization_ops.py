@@ -1,0 +1,322 @@
+import random
+import subprocess
+import sys
+import textwrap
+import unicodedata
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data import tokenization, tokenization_ops, unicode_tables, vocab
+from tests.parity import golden_files
+
+VOCAB = golden_files.GOLDEN / "vocab.txt"
+SETTINGS = [True, False]
+
+
+@pytest.fixture(scope="module", params=SETTINGS, ids=["lower", "cased"])
+def pair(request):
+  """The specification and the graph tokenizer."""
+  return (
+    tokenization.FullTokenizer(VOCAB, request.param),
+    tokenization_ops.GraphTokenizer(VOCAB, request.param),
+  )
+
+
+@pytest.fixture(scope="module")
+def lower():
+  return tokenization_ops.GraphTokenizer(VOCAB, do_lower_case=True)
+
+
+# Every kind of string that the two have to agree on.
+
+
+def uniform(rng):
+  return any_of(rng, 0, sys.maxunicode)
+
+
+def any_of(rng, first, last):
+  codes = [rng.randint(first, last) for _ in range(rng.randrange(12))]
+  return "".join(chr(c) for c in codes if not 0xD800 <= c < 0xE000)
+
+
+def scripts(rng):
+  start = rng.randrange(0, 0x20000, 0x80)
+  text = any_of(rng, start, start + 0x7F)
+  return text + rng.choice(["", " ", "a", "."]) + any_of(rng, start, start + 99)
+
+
+def pool(members):
+  chars = [c for c in map(chr, range(sys.maxunicode + 1)) if members(c)]
+
+  def draw(rng):
+    filler = ["a", "B", " ", "é", "\u0301", "\u034f", "\u0f73"]
+    return "".join(
+      rng.choice(chars) if rng.random() < 0.7 else rng.choice(filler)
+      for _ in range(rng.randrange(14))
+    )
+
+  return draw
+
+
+def sigmas(rng):
+  return "".join(
+    rng.choices("ΣΣΣσςAa ΑΩ.'\u00ad\u0301:\u0345ʰª中\u2028\u200bİ\0", k=12)
+  )
+
+
+def hangul(rng):
+  return any_of(rng, 0xAC00, 0xD7A3) + any_of(rng, 0x1100, 0x1200)
+
+
+def long_words(rng):
+  char = rng.choice("aA力é한\u0301𝅗𝅥")
+  return char * rng.choice([199, 200, 201]) + rng.choice(["", "!", " b", "\0"])
+
+
+def controls(rng):
+  return "".join(rng.choices("ab\0\t\r\n\x0b\x1c\x85\u2028\u200d\ufffd ", k=9))
+
+
+def invalid(rng):
+  valid = scripts(rng).encode() + b"a \xe4\xbd\xa0"
+  return bytes(
+    rng.randrange(256) if rng.random() < 0.2 else byte for byte in valid
+  )
+
+
+marks = pool(lambda c: unicodedata.combining(c) > 0)
+moving_marks = pool(
+  lambda c: unicodedata.combining(c) > 0 and unicodedata.category(c) != "Mn"
+)
+changing = pool(lambda c: unicodedata.normalize("NFD", c.lower()) != c)
+
+GENERATORS = [
+  *(uniform, scripts, marks, moving_marks, changing),
+  *(sigmas, hangul, long_words, controls, invalid),
+]
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_agrees_with_the_specification(pair, generator):
+  full, graph = pair
+  rng = random.Random(0)
+  texts = [
+    generator(rng) for _ in range(200 if generator is long_words else 1500)
+  ]
+  assert ids(graph, texts) == [
+    full.convert_tokens_to_ids(full.tokenize(text)) for text in texts
+  ]
+
+
+def ids(graph, texts):
+  return graph.tokenize(tf.constant(texts, tf.string)).to_list()
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_offsets_are_in_order_and_inside(pair, generator):
+  _, graph = pair
+  rng = random.Random(1)
+  texts = [generator(rng) for _ in range(100)]
+  check_offsets(graph, texts)
+
+
+def check_offsets(graph, texts):
+  """Ids are those of `tokenize`, spans in order, bytes and chars agree."""
+  texts = [t if isinstance(t, bytes) else t.encode() for t in texts]
+  by_char = graph.tokenize_with_offsets(tf.constant(texts), "char")
+  by_byte = graph.tokenize_with_offsets(tf.constant(texts), "byte")
+  assert by_char[0].to_list() == by_byte[0].to_list() == ids(graph, texts)
+  for text, chars, bytes_ in zip(
+    texts, spans(by_char), spans(by_byte), strict=True
+  ):
+    assert chars == sorted(chars)
+    decoded = text.decode("utf-8", "replace")
+    for (start, limit), (first, last) in zip(chars, bytes_, strict=True):
+      assert 0 <= start < limit <= len(decoded)
+      piece = text[first:last].decode("utf-8", "replace")
+      assert decoded[start:limit] == piece
+      assert text[:first].decode("utf-8", "replace") == decoded[:start]
+
+
+def spans(found):
+  pairs = zip(*(values.to_list() for values in found[1:]), strict=True)
+  return [list(zip(*row, strict=True)) for row in pairs]
+
+
+def test_offsets_of_ascii_are_the_tokens(pair):
+  full, graph = pair
+  rng = random.Random(2)
+  printable = [chr(code) for code in range(32, 127)]
+  texts = [
+    "".join(rng.choices([*printable, *"  aaeeiist"], k=60)) for _ in range(300)
+  ]
+  for text, row in zip(
+    texts,
+    spans(graph.tokenize_with_offsets(tf.constant(texts))),
+    strict=True,
+  ):
+    tokens = full.tokenize(text)
+    for token, (start, limit) in zip(tokens, row, strict=True):
+      if token != "[UNK]":
+        piece = text[start:limit]
+        piece = piece.lower() if full.basic_tokenizer.do_lower_case else piece
+        assert piece == token.removeprefix("##") or piece == token
+
+
+@pytest.mark.parametrize(
+  ("text", "unit", "expected"),
+  [
+    ("", "char", []),
+    ("  \t ", "char", []),
+    ("Hello, World", "char", [(0, 5), (5, 6), (7, 12)]),
+    ("  a\0b  ab", "char", [(2, 5), (7, 9)]),
+    ("é ü", "char", [(0, 1), (2, 3)]),
+    ("é ü", "byte", [(0, 2), (3, 5)]),
+    # The accent that is a character of its own belongs to no token.
+    ("e\u0301x e\u0301.", "char", [(0, 3), (4, 5), (6, 7)]),
+    # One syllable makes three tokens.
+    ("한", "char", [(0, 1), (0, 1), (0, 1)]),
+    ("中文", "byte", [(0, 3), (3, 6)]),
+    ("unaffable", "char", [(0, 3), (3, 6), (6, 9)]),
+    ("b " + 201 * "a" + " b", "char", [(0, 1), (2, 203), (204, 205)]),
+    (b"a\xff b", "byte", [(0, 1), (3, 4)]),
+    (b"a\xff b", "char", [(0, 1), (3, 4)]),
+  ],
+)
+def test_offsets_by_hand(lower, text, unit, expected):
+  found = lower.tokenize_with_offsets(tf.constant([text]), unit)
+  assert spans(found) == [expected]
+
+
+def test_an_unknown_unit_is_an_error(lower):
+  with pytest.raises(ValueError, match="words"):
+    lower.tokenize_with_offsets(tf.constant(["a"]), "words")
+
+
+def test_tokens_by_hand(lower):
+  texts = ["", "UNwanted, running", "ΣΑΣ ΣΑΣ.", "[MASK]", "a" * 201, "\0"]
+  found = lower.tokens(lower.tokenize(tf.constant(texts))).to_list()
+  assert [[token.decode() for token in row] for row in found] == [
+    [],
+    ["unwanted", ",", "running"],
+    ["σ", "##α", "##ς", "σ", "##α", "##ς", "."],
+    ["[", "mask", "]"],
+    ["[UNK]"],
+    [],
+  ]
+
+
+def test_an_empty_batch(lower):
+  nothing = tf.constant([], tf.string)
+  assert lower.tokenize(nothing).to_list() == []
+  for unit in ("char", "byte"):
+    for values in lower.tokenize_with_offsets(nothing, unit):
+      assert values.to_list() == []
+      assert values.dtype == tf.int32
+
+
+@pytest.mark.parametrize("unit", ["a", "a ", "한 Σ", ", \u0301"])
+def test_a_long_text(pair, unit):
+  full, graph = pair
+  text = unit * (2**20 // len(unit.encode()))
+  expected = full.convert_tokens_to_ids(full.tokenize(unit * 2000))
+  found = ids(graph, [text])[0]
+  assert found[: len(expected)] == expected
+
+
+def test_inside_a_dataset(lower):
+  lines = tf.data.Dataset.from_tensor_slices(["a b", "", "c"]).batch(2)
+  found = [batch.to_list() for batch in lines.map(lower.tokenize)]
+  assert found == [[[1037, 1038], []], [[1039]]]
+
+
+def test_a_vocabulary_with_repeated_and_padded_lines(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("[UNK]\na\n b \n\na\n\nc d\n\u2028\n##e", encoding="utf-8")
+  full = tokenization.FullTokenizer(path)
+  graph = tokenization_ops.GraphTokenizer(path)
+  texts = ["a b c d", "ae be e", "[UNK] \u2028"]
+  assert ids(graph, texts) == [
+    full.convert_tokens_to_ids(full.tokenize(text)) for text in texts
+  ]
+  assert graph.vocab == full.vocab == vocab.load(path)
+
+
+def test_a_vocabulary_without_unk_is_an_error(tmp_path):
+  with pytest.raises(ValueError, match=r"lacks \[UNK\]"):
+    tokenization_ops.GraphTokenizer({"a": 0})
+
+
+@pytest.mark.parametrize("do_lower_case", SETTINGS)
+def test_what_is_made_of_a_code_point_stays(do_lower_case):
+  """The graph looks up results again, so they must not change once more."""
+  tables = unicode_tables.build(do_lower_case)
+  single = (tables.kinds != unicode_tables.EXPANDED) & (
+    tables.kinds != unicode_tables.REMOVED
+  )
+  images = (np.arange(len(single)) + tables.shifts)[single]
+  several = np.array(sum(tables.expansions, [0]))
+  for codes in (images, several[1:]):
+    assert not tables.shifts[codes].any()
+  np.testing.assert_array_equal(tables.kinds[images], tables.kinds[single])
+  allowed = {unicode_tables.KEPT, unicode_tables.MARK}
+  assert set(tables.kinds[several[1:]].tolist()) <= allowed
+
+
+def test_pages_hold_the_table():
+  values = np.random.default_rng(0).integers(0, 9, 0x110000).astype(np.uint8)
+  values[0x5000:] = 7
+  starts, cells = unicode_tables.pages(values)
+  codes = np.arange(0x110000)
+  np.testing.assert_array_equal(
+    cells[starts[codes // 256] + codes % 256], values
+  )
+  assert len(cells) == 0x5000 + 256
+
+
+class Served(tf.Module):
+  def __init__(self, path):
+    super().__init__()
+    self.tokenizer = tokenization_ops.GraphTokenizer(path)
+
+  @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+  def serve(self, texts):
+    ids, starts, _ = self.tokenizer.tokenize_with_offsets(texts)
+    return {
+      "ids": self.tokenizer.tokenize(texts).to_tensor(),
+      "tokens": self.tokenizer.tokens(ids).to_tensor(),
+      "starts": starts.to_tensor(),
+    }
+
+
+def test_a_saved_model_carries_the_vocabulary(tmp_path):
+  path = tmp_path / "my_vocab.txt"
+  path.write_bytes(VOCAB.read_bytes())
+  module = Served(path)
+  path.unlink()
+  tf.saved_model.save(module, str(tmp_path / "model"))
+  del module
+  program = f"""
+    import tensorflow as tf
+    model = tf.saved_model.load({str(tmp_path / "model")!r})
+    out = model.signatures["serving_default"](tf.constant(["Ünaffable ΑΣ 한"]))
+    print(out["ids"].numpy().tolist())
+    print([token.decode() for token in out["tokens"].numpy()[0]])
+    print(out["starts"].numpy().tolist())
+  """
+  run = subprocess.run(
+    [sys.executable, "-c", textwrap.dedent(program)],
+    cwd=tmp_path,
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  full = tokenization.FullTokenizer(VOCAB)
+  tokens = full.tokenize("Ünaffable ΑΣ 한")
+  assert run.stdout.splitlines() == [
+    str([full.convert_tokens_to_ids(tokens)]),
+    str(tokens),
+    str([[0, 3, 6, 10, 11, 13, 13, 13]]),
+  ]

@@ -1,0 +1,74 @@
+import pytest
+
+from data import vocab
+
+
+@pytest.fixture
+def write(tmp_path):
+  def write(content: bytes):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(content)
+    return path
+
+  return write
+
+
+def test_ids_are_line_numbers(write):
+  assert vocab.load(write("[PAD]\nthe\n##é\n".encode())) == {
+    "[PAD]": 0,
+    "the": 1,
+    "##é": 2,
+  }
+
+
+def test_the_last_of_equal_lines_counts_and_the_first_gives_the_place(write):
+  found = vocab.load(write(b"a\n b\nc\nb\t\n\n\r\nd"))
+  assert found == {"a": 0, "b": 3, "c": 2, "": 5, "d": 6}
+  assert list(found) == ["a", "b", "c", "", "d"]
+
+
+def test_lines_end_at_newlines_only(write):
+  assert vocab.load(write("a\u2028b\r\nc\rd\n".encode())) == {
+    "a\u2028b": 0,
+    "cd": 1,
+  }
+
+
+def test_a_missing_file_is_named(tmp_path):
+  with pytest.raises(FileNotFoundError, match=r"nowhere\.txt"):
+    vocab.load(tmp_path / "nowhere.txt")
+
+
+def test_a_line_that_is_not_utf8_is_named(write):
+  with pytest.raises(ValueError, match=r"vocab.txt, line 2.* not UTF-8"):
+    vocab.load(write(b"a\n\xff\nb\n"))
+
+
+def test_an_empty_file_is_an_error(write):
+  with pytest.raises(ValueError, match="empty"):
+    vocab.load(write(b""))
+
+
+def test_missing_special_tokens_are_named():
+  with pytest.raises(ValueError, match=r"v.txt lacks \[SEP\], \[MASK\]; add"):
+    vocab.require({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2}, name="v.txt")
+  vocab.require(dict.fromkeys(vocab.SPECIAL_TOKENS, 0))
+
+
+def test_a_byte_order_mark_is_told(write):
+  found = vocab.load(write("\ufeff[PAD]\n[UNK]\n".encode()))
+  with pytest.raises(ValueError, match=r"lacks \[PAD\]; .*byte order mark"):
+    vocab.require(found, [vocab.PAD, vocab.UNK])
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+  tokens = ["[PAD]", "a", "##a", "力", "\ufeffx"]
+  vocab.save(tokens, tmp_path / "vocab.txt")
+  assert list(vocab.load(tmp_path / "vocab.txt")) == tokens
+
+
+@pytest.mark.parametrize("token", ["", " a", "a\n", "a\nb", "a\rb", "b"])
+def test_what_would_not_be_loaded_is_not_saved(tmp_path, token):
+  with pytest.raises(ValueError, match=r"line of a vocabulary|twice"):
+    vocab.save(["b", token], tmp_path / "vocab.txt")
+  assert not (tmp_path / "vocab.txt").exists()

@@ -1,0 +1,79 @@
+"""Configurations: released files load, wrong values are named."""
+
+import json
+
+import pytest
+
+from modeling.config import BertConfig
+
+
+def _write(tmp_path, **values):
+  path = tmp_path / "bert_config.json"
+  path.write_text(json.dumps({"vocab_size": 10} | values))
+  return str(path)
+
+
+def test_spare_keys_pass(tmp_path):
+  path = _write(tmp_path, pooler_type="first_token_transform", directionality=1)
+  assert BertConfig.from_json(path) == BertConfig(vocab_size=10)
+
+
+def test_written_and_read_is_the_same(tmp_path):
+  config = BertConfig.preset("mini", vocab_size=77)
+  config.to_json(str(tmp_path / "c.json"))
+  assert BertConfig.from_json(str(tmp_path / "c.json")) == config
+
+
+@pytest.mark.parametrize(
+  ("values", "message"),
+  [
+    ({"hidden_size": "768"}, "hidden_size must be a number, not '768'"),
+    ({"num_hidden_layers": True}, "num_hidden_layers must be a number"),
+    ({"num_hidden_layers": 0}, "num_hidden_layers must be positive"),
+    ({"num_hidden_layers": 2.5}, "num_hidden_layers must be a number"),
+    ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob must be in"),
+    ({"hidden_act": "swish"}, "hidden_act 'swish' is unknown; known are gelu"),
+    ({"hidden_size": 100}, "100 is not a multiple of num_attention_heads 12"),
+    ({"vocab_size": None}, "vocab_size must be a number"),
+  ],
+)
+def test_a_wrong_value_is_named_with_its_file(tmp_path, values, message):
+  path = _write(tmp_path, **values)
+  with pytest.raises(ValueError, match=message) as error:
+    BertConfig.from_json(path)
+  assert path in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "", "{}"])
+def test_what_is_no_configuration_is_refused(tmp_path, text):
+  path = tmp_path / "bert_config.json"
+  path.write_text(text)
+  with pytest.raises(ValueError, match="bert_config.json"):
+    BertConfig.from_json(str(path))
+
+
+def test_a_missing_file_is_named(tmp_path):
+  with pytest.raises(FileNotFoundError, match="nowhere.json"):
+    BertConfig.from_json(str(tmp_path / "nowhere.json"))
+
+
+def test_presets_are_the_published_sizes():
+  base = BertConfig.preset("base")
+  assert base == BertConfig(vocab_size=30522, type_vocab_size=2)
+  large = BertConfig.preset("large")
+  assert (large.num_hidden_layers, large.num_attention_heads) == (24, 16)
+  tiny = BertConfig.preset("tiny")
+  assert tiny == BertConfig.preset("L-2_H-128")
+  assert (tiny.num_attention_heads, tiny.intermediate_size) == (2, 512)
+  with pytest.raises(ValueError, match="no preset 'huge'"):
+    BertConfig.preset("huge")
+
+
+def test_null_activation_is_linear(tmp_path):
+  config = BertConfig.from_json(_write(tmp_path, hidden_act=None))
+  assert config.hidden_act == "linear"
+
+
+def test_too_long_a_sequence_is_refused():
+  with pytest.raises(ValueError, match="max_seq_length 600 exceeds"):
+    BertConfig(vocab_size=10).check_length(600)

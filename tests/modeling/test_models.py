@@ -1,0 +1,168 @@
+"""Properties of the network that no golden number shows."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import losses, models
+from modeling.config import BertConfig
+from modeling.randomness import Dropout, step_seed
+
+CONFIG = BertConfig(
+  vocab_size=31,
+  hidden_size=12,
+  num_hidden_layers=2,
+  num_attention_heads=3,
+  intermediate_size=20,
+  max_position_embeddings=16,
+  type_vocab_size=2,
+  initializer_range=0.3,
+)
+
+
+def _tokens(batch=2, length=8, seed=0):
+  rng = np.random.RandomState(seed)
+  return {
+    "input_ids": rng.randint(0, 31, (batch, length)).astype(np.int32),
+    "input_mask": np.ones((batch, length), np.int32),
+    "segment_ids": rng.randint(0, 2, (batch, length)).astype(np.int32),
+  }
+
+
+def test_padding_changes_nothing():
+  model = models.encoder(CONFIG)
+  short = _tokens(length=6)
+  long = {k: np.pad(v, ((0, 0), (0, 5))) for k, v in short.items()}
+  long["input_ids"][:, 6:] = 7
+  a, b = model(short), model(long)
+  np.testing.assert_allclose(
+    a["sequence_output"], b["sequence_output"][:, :6], atol=1e-5
+  )
+  np.testing.assert_allclose(a["pooled_output"], b["pooled_output"], atol=1e-5)
+
+
+def test_every_layer_is_there():
+  outputs = models.encoder(CONFIG)(_tokens())
+  assert len(outputs["encoder_layers"]) == 2
+  assert outputs["embedding_output"].shape == (2, 8, 12)
+  np.testing.assert_array_equal(
+    outputs["encoder_layers"][-1], outputs["sequence_output"]
+  )
+
+
+def test_a_sequence_longer_than_the_positions_is_refused():
+  model = models.encoder(CONFIG)
+  with pytest.raises(ValueError, match=r"17 tokens exceeds .* 16"):
+    model.get_layer("bert")(_tokens(length=17)["input_ids"])
+
+
+def test_the_output_matrix_is_the_embedding_table():
+  model = models.pretrainer(CONFIG)
+  tables = [v for v in model.variables if v.shape == (31, 12)]
+  assert [v.path for v in tables] == ["bert/embeddings/word_embeddings"]
+
+
+@pytest.mark.parametrize("left_to_right", [True, False])
+def test_left_to_right_ignores_what_comes_later(left_to_right):
+  model = models.pretrainer(
+    CONFIG, next_sentence=False, left_to_right=left_to_right
+  )
+  batch = _tokens() | {"masked_lm_positions": np.tile(range(8), (2, 1))}
+  before = model(batch)["masked_lm_logits"].numpy()
+  changed = batch["input_ids"].copy()
+  changed[:, 5] = (changed[:, 5] + 1) % 31
+  after = model(batch | {"input_ids": changed})["masked_lm_logits"].numpy()
+  same = np.abs(before - after).max(axis=(0, 2)) < 1e-6
+  assert not same[5:].all()
+  assert same[:5].all() == left_to_right
+
+
+def test_no_nsp_has_no_such_head():
+  model = models.pretrainer(CONFIG, next_sentence=False)
+  assert not [v.path for v in model.variables if "seq_relationship" in v.path]
+  trained = [v.path for v in model.trainable_variables]
+  assert not [path for path in trained if "pooler" in path]
+
+
+@pytest.mark.parametrize(
+  ("model", "names"),
+  [
+    (models.classifier(CONFIG, 3), {"output_weights", "output_bias"}),
+    (
+      models.span_labeler(CONFIG),
+      {"cls/squad/output_weights", "cls/squad/output_bias"},
+    ),
+  ],
+)
+def test_heads_are_named_as_in_the_original(model, names):
+  paths = {v.path for v in model.variables}
+  assert {path for path in paths if not path.startswith("bert/")} == names
+
+
+def test_fresh_variables_differ_from_each_other():
+  model = models.encoder(CONFIG)
+  kernels = {v.path: v.numpy() for v in model.variables}
+  query = kernels["bert/encoder/layer_0/attention/self/query/kernel"]
+  key = kernels["bert/encoder/layer_0/attention/self/key/kernel"]
+  assert np.abs(query - key).max() > 0.1
+  assert np.abs(query).max() <= 0.6 + 1e-6  # truncated at two sigma
+
+
+def test_dropout_is_a_function_of_the_seed():
+  dropout, ones = Dropout(0.25), tf.ones([100, 100])
+
+  def draw(*seed):
+    with step_seed(tf.constant(seed, tf.int32)):
+      return dropout(ones, training=True), dropout(ones, training=True)
+
+  first, second = draw(1, 2)
+  np.testing.assert_array_equal(first, draw(1, 2)[0])
+  assert np.any(first != second)  # two layers of one step
+  assert np.any(first != draw(1, 3)[0])  # two steps
+  assert np.any(first != draw(2, 2)[0])  # two replicas
+  assert np.mean(first == 0) == pytest.approx(0.25, abs=0.02)
+  assert np.max(first) == pytest.approx(1 / 0.75)
+  np.testing.assert_array_equal(dropout(ones, training=False), ones)
+
+
+def test_plain_keras_can_fit_and_save(tmp_path):
+  model = models.classifier(CONFIG, 2)
+  model.compile(
+    keras.optimizers.Adam(1e-2),
+    {"logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True)},
+  )
+  tokens, labels = _tokens(16), np.arange(16) % 2
+  history = model.fit(tokens, {"logits": labels}, epochs=30, verbose=0)
+  assert history.history["loss"][-1] < history.history["loss"][0]
+  model.save(tmp_path / "model.keras")
+  again = keras.models.load_model(tmp_path / "model.keras")
+  assert [v.path for v in again.variables if "seed" not in v.path] == [
+    v.path for v in model.variables if "seed" not in v.path
+  ]
+  np.testing.assert_allclose(
+    again(tokens)["logits"], model(tokens)["logits"], atol=1e-6
+  )
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_low_precision_is_close_and_its_logits_float32(dtype):
+  tokens = _tokens() | {"masked_lm_positions": np.array([[1, 2], [3, 4]])}
+  exact = models.pretrainer(CONFIG)
+  keras.config.set_dtype_policy(dtype)
+  try:
+    rough = models.pretrainer(CONFIG)
+  finally:
+    keras.config.set_dtype_policy("float32")
+  rough.set_weights(exact.get_weights())
+  for name, value in exact(tokens).items():
+    found = rough(tokens)[name]
+    assert found.dtype == tf.float32
+    np.testing.assert_allclose(found, value, atol=0.15)
+  assert {v.dtype for v in rough.variables} == {"float32"}
+
+
+def test_cross_entropy_ignores_labels_out_of_range():
+  logits = tf.constant([[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]])
+  found = losses.cross_entropy(logits, tf.constant([-1, 2, 1]))
+  np.testing.assert_allclose(found, [0.0, 0.0, np.log(2.0)], rtol=1e-6)

@@ -1,0 +1,75 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from data import tokenization, vocab
+
+PROGRAM = Path(__file__).parents[1] / "build_vocab.py"
+TEXT = (
+  "The lower the flower, the slower the tower.\n\n"
+  "Lowest, slowest: unaffordable Ångström 力加 力\n"
+) * 20
+
+
+@pytest.fixture
+def run(tmp_path):
+  (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
+
+  def run(*arguments):
+    return subprocess.run(
+      [sys.executable, PROGRAM, *arguments],
+      cwd=tmp_path,
+      capture_output=True,
+      text=True,
+      check=False,
+    )
+
+  return run
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_every_word_of_the_text_can_be_pieced_together(
+  run, tmp_path, do_lower_case
+):
+  done = run(
+    "--input_file=*.txt",
+    "--output_file=vocabulary",
+    "--vocab_size=99",
+    "--unused_tokens=2",
+    f"--do_lower_case={do_lower_case}",
+  )
+  assert done.returncode == 0, done.stderr
+  full = tokenization.FullTokenizer(tmp_path / "vocabulary", do_lower_case)
+  assert f"the text yields only {len(full.vocab)} tokens" in done.stderr
+  assert list(full.vocab)[:7] == (
+    [*vocab.SPECIAL_TOKENS, "[unused0]", "[unused1]"]
+  )
+  assert {"the", "lower"} <= full.vocab.keys()
+  assert ("Å" in full.vocab) != do_lower_case
+  assert "[UNK]" not in full.tokenize(TEXT)
+  for char in set("".join(full.basic_tokenizer.tokenize(TEXT))):
+    assert {char, "##" + char} <= full.vocab.keys()
+
+
+@pytest.mark.parametrize(
+  ("argument", "message"),
+  [
+    ("--input_file=b.txt", "no file matches b.txt"),
+    ("--input_file=a.txt,bad", "bad, line 2: byte 5 of the file (0xff) is not"),
+    ("--input_file=blank", "no words in blank"),
+    ("--output_file=a.txt", "a.txt exists already"),
+    ("--vocab_size=20", "--vocab_size=20 has no room for 5 reserved tokens"),
+    ("--special_tokens=[PAD],[UNK]", "--special_tokens lacks [CLS], [SEP]"),
+    ("--special_tokens=[UNK],[PAD],[CLS],[SEP],[MASK]", "put [PAD] first"),
+  ],
+)
+def test_what_is_wrong_is_said_in_one_line(run, tmp_path, argument, message):
+  (tmp_path / "bad").write_bytes(b"fine\n\xff\n")
+  (tmp_path / "blank").write_text(" \n\n\u200b", encoding="utf-8")
+  done = run("--input_file=a.txt", "--output_file=vocabulary", argument)
+  assert done.returncode == 1
+  assert message in done.stderr.splitlines()[-1]
+  assert "Traceback" not in done.stderr
+  assert not (tmp_path / "vocabulary").exists()

@@ -1,0 +1,126 @@
+"""The program from the command line: smoke and faults."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from data import features
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = ROOT / "tests/parity/golden"
+TEXT = GOLDEN / "pretraining_data/single_sentences.txt"
+
+
+def _run(*flags, text=TEXT, vocab=GOLDEN / "vocab.txt"):
+  return subprocess.run(
+    [
+      sys.executable,
+      str(ROOT / "create_pretraining_data.py"),
+      f"--input_file={text}",
+      f"--vocab_file={vocab}",
+      *flags,
+    ],
+    capture_output=True,
+    text=True,
+    cwd=ROOT,
+    check=False,
+  )
+
+
+def _fails(message, *flags, **changes):
+  result = _run(*flags, **changes)
+  assert result.returncode == 1
+  assert message in result.stderr
+  assert "Traceback" not in result.stderr
+
+
+def _count(path, schema):
+  """Records of a file, each checked to be one of the schema."""
+  spec = {
+    name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
+    for name, feature in schema.items()
+  }
+  serialized = list(tf.data.TFRecordDataset(str(path)))
+  return len(tf.io.parse_example(serialized, spec)["input_ids"])
+
+
+def test_the_originals_command_runs(tmp_path):
+  output = tmp_path / "new" / "examples.tfrecord"
+  result = _run(
+    f"--output_file={output}", "--max_seq_length=64", "--dupe_factor=3",
+    "--max_predictions_per_seq=10", "--random_seed=12345",
+  )  # fmt: skip
+  assert result.returncode == 0, result.stderr
+  assert _count(output, features.pretraining(64, 10)) == 27
+  for text in (str(TEXT), str(output), "tokens: [CLS] ", "Wrote 27 instances"):
+    assert text in result.stderr
+  assert "tensorflow" not in result.stderr.lower()
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_pairs_may_stay_unmasked(num_workers, tmp_path):
+  outputs = [tmp_path / "a", tmp_path / "b"]
+  result = _run(
+    f"--output_file={outputs[0]},{outputs[1]}", "--masking=dynamic",
+    f"--num_workers={num_workers}",
+  )  # fmt: skip
+  assert result.returncode == 0, result.stderr
+  schema = features.unmasked_pretraining(128)
+  first, second = (_count(output, schema) for output in outputs)
+  assert first - second in (0, 1)
+  assert f"Wrote {first + second} instances" in result.stderr
+  assert "[MASK]" not in result.stderr
+
+
+def test_tensorflow_is_not_imported():
+  code = (
+    "import sys, create_pretraining_data;"
+    "print(*(m for m in sys.modules if m.startswith(('tensorflow', 'keras'))))"
+  )
+  result = subprocess.run(
+    [sys.executable, "-c", code],
+    capture_output=True,
+    text=True,
+    cwd=ROOT,
+    check=True,
+  )
+  assert result.stdout.strip() == ""
+
+
+def test_nothing_is_overwritten_unasked(tmp_path):
+  output = tmp_path / "out"
+  output.write_bytes(b"precious")
+  _fails("out exists already", f"--output_file={output}")
+  assert output.read_bytes() == b"precious"
+  result = _run(f"--output_file={output}", "--overwrite", "--dupe_factor=1")
+  assert result.returncode == 0, result.stderr
+  assert output.read_bytes() != b"precious"
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_faults_are_named(num_workers, tmp_path):
+  flags = (f"--output_file={tmp_path}/out", f"--num_workers={num_workers}")
+  _fails("no file matches", *flags, text=f"{tmp_path}/none*.txt")
+  _fails("cannot read", *flags, text=tmp_path)
+  _fails("max_seq_length 4 is too short", *flags, "--max_seq_length=4")
+
+  bad = tmp_path / "latin1.txt"
+  bad.write_bytes(b"ol\xe9\n")
+  _fails("latin1.txt, line 1: byte 2", *flags, text=bad)
+  bad.write_bytes(b"\n \n")
+  _fails("there is no text in", *flags, text=bad)
+
+  vocab = tmp_path / "vocab.txt"
+  vocab.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\n")
+  _fails("vocab.txt lacks [MASK]", *flags, vocab=vocab)
+  assert sorted(path.name for path in tmp_path.iterdir()) == [
+    "latin1.txt",
+    "vocab.txt",
+  ]
+
+
+def test_an_output_named_twice_is_refused(tmp_path):
+  _fails("repeats", f"--output_file={tmp_path}/a,{tmp_path}/a")

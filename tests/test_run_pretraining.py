@@ -1,0 +1,213 @@
+"""run_pretraining.py as its users call it: whole runs, kills, wrong flags."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data import features
+from modeling.config import BertConfig
+from tests.training import toy
+
+ROOT = Path(__file__).parents[1]
+
+
+def _command(**flags):
+  return [
+    sys.executable,
+    str(ROOT / "run_pretraining.py"),
+    *(f"--{name}={value}" for name, value in flags.items()),
+  ]
+
+
+def _run(**flags):
+  return subprocess.run(
+    _command(**flags), capture_output=True, text=True, check=False
+  )
+
+
+@pytest.fixture(scope="module", name="given")
+def _given(tmp_path_factory):
+  """Flags of a small run: a configuration and two files of records."""
+  folder = tmp_path_factory.mktemp("run pretraining")
+  BertConfig.from_dict(toy.config(0.1).to_dict()).to_json(
+    str(folder / "bert_config.json")
+  )
+  schema = features.pretraining(toy.T, toy.P)
+  arrays = toy.examples(60)
+  for part in range(2):
+    path = str(folder / f"part {part}.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+      for row in range(part * 30, part * 30 + 30):
+        writer.write(_example(schema, arrays, row))
+  return {
+    "input_file": str(folder / "part*.tfrecord"),
+    "bert_config_file": str(folder / "bert_config.json"),
+    "max_seq_length": toy.T,
+    "max_predictions_per_seq": toy.P,
+    "train_batch_size": 8,
+    "learning_rate": 0.01,
+    "num_warmup_steps": 5,
+  }
+
+
+def _example(schema, arrays, row):
+  values = {}
+  for name, feature in schema.items():
+    numbers = arrays[name][row].ravel().tolist()
+    values[name] = tf.train.Feature(
+      **{"float_list": tf.train.FloatList(value=numbers)}
+      if feature.dtype == "float32"
+      else {"int64_list": tf.train.Int64List(value=numbers)}
+    )
+  example = tf.train.Example(features=tf.train.Features(feature=values))
+  return example.SerializeToString()
+
+
+def _results(folder):
+  lines = (folder / "eval_results.txt").read_text().splitlines()
+  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
+  done = _run(
+    **given,
+    output_dir=tmp_path,
+    do_train=True,
+    do_eval=True,
+    num_train_steps=40,
+    save_checkpoints_steps=15,
+    keep_checkpoint_max=3,
+    seed=1,
+  )
+  assert done.returncode == 0, done.stderr
+  assert {path.name for path in tmp_path.glob("model.ckpt*.index")} == {
+    f"model.ckpt-{step}.index" for step in (15, 30, 40)
+  }
+  assert (tmp_path / "checkpoint").exists()
+  assert list(tmp_path.glob("events*"))
+  assert list(tmp_path.glob("eval/events*"))
+  results = _results(tmp_path)
+  assert sorted(results) == [
+    "global_step",
+    "loss",
+    "masked_lm_accuracy",
+    "masked_lm_loss",
+    "next_sentence_accuracy",
+    "next_sentence_loss",
+  ]
+  assert results["global_step"] == 40
+  assert results["masked_lm_loss"] < 0.95 * np.log(toy.V)
+  assert "step 40 of 40, loss" in done.stderr
+  assert "sequences/s" in done.stderr
+  assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+  "options",
+  [
+    {"objective": "mlm"},
+    {"objective": "left_to_right"},
+    {
+      "distribution_strategy": "mirrored",
+      "num_cpu_devices": 2,
+      "gradient_accumulation_steps": 2,
+    },
+    {"dtype": "bfloat16"},
+    {"dtype": "float16", "jit_compile": True},
+  ],
+  ids=str,
+)
+def test_variants_run(given, tmp_path, options):
+  done = _run(
+    **given,
+    **options,
+    output_dir=tmp_path,
+    do_train=True,
+    do_eval=True,
+    num_train_steps=3,
+    eval_every=2,
+    max_eval_steps=2,
+  )
+  assert done.returncode == 0, done.stderr
+  with_nsp = "next_sentence_loss" in _results(tmp_path)
+  assert with_nsp == ("objective" not in options)
+  assert done.stderr.count("evaluation at step") == 2
+
+
+def test_killed_and_started_again_it_ends_the_same(given, tmp_path):
+  flags = given | {
+    "do_train": True,
+    "num_train_steps": 60,
+    "save_checkpoints_steps": 5,
+    "iterations_per_loop": 5,
+    "seed": 3,
+  }
+  whole, killed = tmp_path / "whole", tmp_path / "killed"
+  assert _run(**flags, output_dir=whole).returncode == 0
+  _kill_when(killed / "model.ckpt-20.index", **flags, output_dir=killed)
+  assert not (killed / "model.ckpt-60.index").exists()
+  # Another --seed is ignored: the run goes on with its own.
+  again = _run(**flags | {"seed": 4}, output_dir=killed)
+  assert again.returncode == 0
+  assert "going on from" in again.stderr
+  a = tf.train.load_checkpoint(str(whole / "model.ckpt-60"))
+  b = tf.train.load_checkpoint(str(killed / "model.ckpt-60"))
+  names = a.get_variable_to_shape_map()
+  assert names == b.get_variable_to_shape_map()
+  for name in names:
+    np.testing.assert_array_equal(a.get_tensor(name), b.get_tensor(name), name)
+
+
+def _kill_when(path, **flags):
+  """Starts a run and kills it hard as soon as a file is there."""
+  with subprocess.Popen(
+    _command(**flags), stderr=subprocess.DEVNULL, start_new_session=True
+  ) as process:
+    deadline = time.monotonic() + 120
+    while not path.exists() and time.monotonic() < deadline:
+      assert process.poll() is None
+      time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+  ("wrong", "message"),
+  [
+    ({}, "At least one of --do_train and --do_eval must be True"),
+    ({"do_eval": True}, "train first, or name one"),
+    (
+      {"do_eval": True, "input_file": "nothing*"},
+      "no file matches nothing*",
+    ),
+    (
+      {"do_train": True, "max_seq_length": 512},
+      f"max_seq_length 512 exceeds max_position_embeddings {toy.T}",
+    ),
+    (
+      {"do_train": True, "max_predictions_per_seq": 9},
+      "masked_lm_positions has 3 values in a record, expected 9",
+    ),
+    (
+      {"do_train": True, "init_checkpoint": "nowhere/bert_model.ckpt"},
+      "no file nowhere/bert_model.ckpt.index",
+    ),
+    (
+      {"do_train": True, "gradient_accumulation_steps": 3},
+      "--train_batch_size=8 cannot be divided evenly",
+    ),
+    ({"do_train": True, "bert_config_file": "no.json"}, "no.json"),
+  ],
+  ids=lambda value: str(value)[:60],
+)
+def test_wrong_flags_end_with_one_clear_line(given, tmp_path, wrong, message):
+  done = _run(**given | {"output_dir": tmp_path, "num_train_steps": 3} | wrong)
+  assert done.returncode == 1
+  assert message in done.stderr
+  assert "Traceback" not in done.stderr

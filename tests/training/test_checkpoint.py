@@ -1,0 +1,139 @@
+"""Checkpoints: what is written, read, reported and refused."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import models
+from tests.training import toy
+from training import checkpoint
+
+
+def _saved(tmp_path, step=3, **values):
+  values = values or {"a": tf.Variable([1.0, 2.0])}
+  return checkpoint.Checkpoints(str(tmp_path)).save(step, values)
+
+
+def test_keeps_the_newest_and_lists_them(tmp_path):
+  checkpoints = checkpoint.Checkpoints(str(tmp_path), keep=2)
+  for step in (0, 10, 20, 30):
+    checkpoints.save(step, {"global_step": tf.Variable(step)})
+  assert checkpoints.latest() == str(tmp_path / "model.ckpt-30")
+  files = {path.name for path in tmp_path.iterdir()}
+  assert files == {
+    "checkpoint",
+    "model.ckpt-20.index",
+    "model.ckpt-20.data-00000-of-00001",
+    "model.ckpt-30.index",
+    "model.ckpt-30.data-00000-of-00001",
+  }
+  state = tf.train.get_checkpoint_state(str(tmp_path))
+  assert [path.rsplit("-", 1)[1] for path in state.all_model_checkpoint_paths]
+
+
+@pytest.mark.parametrize(
+  "suffix", ["", ".index", ".data-00000-of-00001", ".meta"]
+)
+def test_any_of_its_files_names_a_checkpoint(tmp_path, suffix):
+  prefix = _saved(tmp_path)
+  assert checkpoint.find(prefix + suffix) == prefix
+  assert checkpoint.find(str(tmp_path)) == prefix
+
+
+def test_a_missing_checkpoint_is_named(tmp_path):
+  with pytest.raises(FileNotFoundError, match=r"no file .*none\.index"):
+    checkpoint.find(str(tmp_path / "none"))
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+  prefix = _saved(tmp_path)
+  data = tmp_path / "model.ckpt-3.data-00000-of-00001"
+  data.write_bytes(b"\0" * data.stat().st_size)
+  with pytest.raises(ValueError, match=r"model.ckpt-3 cannot be read"):
+    checkpoint.read(prefix)["a"]
+  (tmp_path / "model.ckpt-3.index").write_bytes(b"nonsense")
+  with pytest.raises(ValueError, match=r"model.ckpt-3 cannot be read"):
+    checkpoint.read(prefix)
+
+
+def test_a_wrong_shape_names_both_and_the_cause(tmp_path):
+  prefix = _saved(tmp_path, output_weights=tf.Variable(tf.zeros([2, 8])))
+  model = models.classifier(toy.config(), 3)
+  with pytest.raises(ValueError) as error:
+    checkpoint.initialize(model, prefix)
+  for part in ("output_weights", "[2, 8]", "[3, 8]", "labels", prefix):
+    assert part in str(error.value)
+
+
+def test_nothing_in_common_is_refused(tmp_path):
+  with pytest.raises(ValueError, match="no variable of the model"):
+    checkpoint.initialize(models.classifier(toy.config(), 2), _saved(tmp_path))
+
+
+def test_object_based_checkpoints_are_refused(tmp_path):
+  path = tf.train.Checkpoint(a=tf.Variable(1.0)).write(str(tmp_path / "x"))
+  with pytest.raises(ValueError, match="object-based"):
+    checkpoint.read(path)
+
+
+def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
+  pretrained = models.pretrainer(toy.config())
+  values = checkpoint.variables(pretrained)
+  prefix = checkpoint.Checkpoints(str(tmp_path)).save(0, values)
+  model = models.classifier(toy.config(), 2)
+  with caplog.at_level("INFO", logger="absl"):
+    fresh = checkpoint.initialize(model, prefix)
+  assert sorted(fresh) == ["output_bias", "output_weights"]
+  assert f"took {len(model.variables) - 2} of {len(model.variables)}" in (
+    caplog.text
+  )
+  assert "fresh: output_weights, output_bias" in caplog.text
+  assert "not used: cls/predictions/output_bias" in caplog.text
+  for name, value in checkpoint.variables(model).items():
+    if name not in fresh:
+      np.testing.assert_array_equal(value, values[name])
+
+
+def test_resumes_all_of_a_run(tmp_path):
+  step = toy.train_step(dropout=0.1)
+  step.run(iter(toy.batches(3)), tf.constant(3))
+  checkpoints = checkpoint.Checkpoints(str(tmp_path))
+  checkpoints.save(3, step.state)
+  again = toy.train_step(dropout=0.1)
+  checkpoints.resume(again, None)
+  for name, value in step.state.items():
+    np.testing.assert_array_equal(again.state[name], value, name)
+  assert (int(again.step), int(again.examples)) == (3, 24)
+
+
+def test_another_models_output_folder_is_refused(tmp_path):
+  checkpoints = checkpoint.Checkpoints(str(tmp_path))
+  other = models.classifier(toy.config(), 2)
+  checkpoints.save(1, checkpoint.variables(other))
+  with pytest.raises(ValueError, match=r"is of another model: it has no cls/"):
+    checkpoints.resume(toy.train_step(), None)
+  with pytest.raises(ValueError, match="is of another model"):
+    checkpoints.load(models.pretrainer(toy.config()), None)
+
+
+def test_nothing_to_load_is_said(tmp_path):
+  with pytest.raises(ValueError, match="train first, or name one"):
+    checkpoint.Checkpoints(str(tmp_path)).load(
+      models.pretrainer(toy.config()), None
+    )
+
+
+def test_an_unfinished_write_is_no_checkpoint(tmp_path, monkeypatch):
+  checkpoints = checkpoint.Checkpoints(str(tmp_path))
+  checkpoints.save(1, {"a": tf.Variable(1.0)})
+
+  def die(*_, **__):
+    raise KeyboardInterrupt
+
+  monkeypatch.setattr(tf.io.gfile, "rename", die)
+  with pytest.raises(KeyboardInterrupt):
+    checkpoints.save(2, {"a": tf.Variable(2.0)})
+  monkeypatch.undo()
+  assert checkpoints.latest() == str(tmp_path / "model.ckpt-1")
+  checkpoints.save(2, {"a": tf.Variable(2.0)})
+  assert checkpoint.read(str(tmp_path))["a"] == 2.0

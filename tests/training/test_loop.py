@@ -1,0 +1,141 @@
+"""The Python around the steps: when it stops, what it says and writes."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import losses
+from tests.training import toy
+from training import checkpoint, loop, report
+
+
+@pytest.mark.parametrize(
+  ("step", "seconds", "wanted"),
+  [
+    (0, 5.0, 1),  # nothing is known yet: one step
+    (0, 1e-6, 7),  # up to the checkpoint
+    (7, 1e-6, 3),  # up to the evaluation
+    (98, 1e-6, 2),  # up to the end
+    (14, 1.0, 5),  # as many as fit into five seconds
+    (21, 100.0, 1),  # never none
+  ],
+)
+def test_stretches_end_where_something_is_due(step, seconds, wanted):
+  schedule = loop.Schedule(100, save_every=7, at_most=50, evaluate_every=10)
+  assert schedule.stretch(step, seconds) == wanted
+
+
+def _train(tmp_path, steps=5, step=None, **schedule):
+  step = step or toy.train_step()
+  checkpoints = checkpoint.Checkpoints(str(tmp_path))
+  seen = []
+  loop.train(
+    step,
+    toy.batches(steps),
+    checkpoints,
+    loop.Schedule(steps, **schedule),
+    report.Report(str(tmp_path), 8, shown=("loss", "masked_lm_accuracy")),
+    evaluate=seen.append,
+  )
+  return checkpoints, seen
+
+
+def test_saves_evaluates_and_tells(tmp_path, caplog):
+  with caplog.at_level("INFO", logger="absl"):
+    checkpoints, seen = _train(tmp_path, save_every=2, evaluate_every=2)
+  assert checkpoints.latest().endswith("model.ckpt-5")
+  steps = {path.stem for path in tmp_path.glob("*.index")}
+  assert steps == {f"model.ckpt-{n}" for n in (0, 2, 4, 5)}
+  assert seen == [2, 4]
+  assert "step 5 of 5, loss " in caplog.text
+  assert "examples/s" in caplog.text
+  tags = {
+    value.tag
+    for path in tmp_path.glob("events*")
+    for event in tf.compat.v1.train.summary_iterator(str(path))
+    for value in event.summary.value
+  }
+  assert {
+    "loss",
+    "learning_rate",
+    "gradient_norm",
+    "examples_per_second",
+  } <= tags
+
+
+def test_stops_before_a_spoilt_checkpoint(tmp_path):
+  step = toy.train_step()
+  step.variables[0].assign(step.variables[0] * math.nan)
+  with pytest.raises(FloatingPointError, match=r"step 1 .*model.ckpt-0"):
+    _train(tmp_path, step=step)
+  assert not (tmp_path / "model.ckpt-5.index").exists()
+
+
+def test_does_nothing_when_there_is_nothing_to_do(tmp_path, caplog):
+  step = toy.train_step()
+  step.step.assign(9)
+  with caplog.at_level("INFO", logger="absl"):
+    _train(tmp_path, step=step)
+  assert "nothing to train: step 9 is reached already" in caplog.text
+
+
+def test_evaluation_is_a_mean_over_items():
+  step = toy.train_step()
+  examples = toy.examples(10)
+  whole = tf.data.Dataset.from_tensors(examples)
+  parts = tf.data.Dataset.from_tensor_slices(examples).batch(4)
+  one = loop.evaluate(step.model, losses.pretraining(), whole)
+  three = loop.evaluate(step.model, losses.pretraining(), parts)
+  assert set(one) == {
+    "loss",
+    "masked_lm_loss",
+    "masked_lm_accuracy",
+    "next_sentence_loss",
+    "next_sentence_accuracy",
+  }
+  for name in set(one) - {"loss"}:
+    assert three[name] == pytest.approx(one[name], rel=1e-5)
+  # The original's loss: batches count alike, the short one too.
+  assert one["loss"] == pytest.approx(
+    one["masked_lm_loss"] + one["next_sentence_loss"], rel=1e-4
+  )
+  first = loop.evaluate(step.model, losses.pretraining(), parts, max_steps=1)
+  rest = loop.evaluate(step.model, losses.pretraining(), parts.skip(1))
+  assert three["loss"] == pytest.approx(
+    (first["loss"] + 2 * rest["loss"]) / 3, rel=1e-5
+  )
+
+
+def test_evaluation_on_two_replicas_is_the_same():
+  weights = toy.train_step().model.get_weights()
+  data = tf.data.Dataset.from_tensor_slices(toy.examples(10)).batch(4)
+  plain = toy.train_step(weights=weights).model
+  wanted = loop.evaluate(plain, losses.pretraining(), data)
+  strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+  with strategy.scope():
+    model = toy.train_step(weights=weights).model
+    spread = strategy.experimental_distribute_dataset(data)
+    found = loop.evaluate(model, losses.pretraining(), spread)
+  for name, value in wanted.items():
+    assert found[name] == pytest.approx(value, rel=1e-5)
+
+
+def test_nothing_to_evaluate_is_an_error():
+  model = toy.train_step().model
+  with pytest.raises(ValueError, match="no batch was read"):
+    loop.evaluate(model, losses.pretraining(), [])
+
+
+def test_results_are_written_like_the_originals(tmp_path):
+  path = tmp_path / "out" / "eval_results.txt"
+  report.write_results(str(path), {"loss": 0.1, "accuracy": 1 / 3}, 12)
+  assert path.read_text() == (
+    "accuracy = 0.33333334\nglobal_step = 12\nloss = 0.1\n"
+  )
+  assert np.float32(1 / 3) == np.float32("0.33333334")
+
+
+def test_duration():
+  assert report.duration(3725.4) == "1:02:05"

@@ -1,0 +1,126 @@
+"""One batch gives one update, however it is divided."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training import toy
+from training.precision import LossScale
+
+STEPS = 6
+
+
+def _run(stretches=(STEPS,), weights=None, **options):
+  """Trains STEPS steps; returns losses by stretch and the end's variables."""
+  strategy = tf.distribute.get_strategy()
+  step = toy.train_step(weights=weights, **options)
+  replicas = strategy.num_replicas_in_sync
+
+  def data(context):
+    del context
+    return toy.batches(STEPS).unbatch().batch(8 // replicas, True)
+
+  iterator = iter(strategy.distribute_datasets_from_function(data))
+  reports = [step.run(iterator, tf.constant(n)) for n in stretches]
+  state = {name: value.numpy() for name, value in step.state.items()}
+  return [{k: v.numpy() for k, v in r.items()} for r in reports], state
+
+
+def _assert_same(a, b, bound):
+  assert set(a) == set(b)
+  for name in a:
+    np.testing.assert_allclose(a[name], b[name], atol=bound, err_msg=name)
+
+
+@pytest.fixture(scope="module", name="start")
+def _start():
+  return toy.train_step().model.get_weights()
+
+
+@pytest.fixture(scope="module", name="plain")
+def _plain(start):
+  return _run(weights=start)
+
+
+@pytest.mark.parametrize("accumulation", [2, 8])
+def test_micro_batches_change_nothing(start, plain, accumulation):
+  found = _run(weights=start, accumulation=accumulation)
+  _assert_same(found[1], plain[1], 1e-5)
+  np.testing.assert_allclose(
+    found[0][0]["loss"], plain[0][0]["loss"], rtol=1e-5
+  )
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_two_replicas_equal_one(start, plain, accumulation):
+  with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    found = _run(weights=start, accumulation=accumulation)
+  _assert_same(found[1], plain[1], 1e-5)
+  for name in ("loss", "gradient_norm"):
+    total, weight = found[0][0][name]
+    assert weight == pytest.approx(STEPS)
+    assert total == pytest.approx(plain[0][0][name][0], rel=1e-5)
+  for name in ("masked_lm_accuracy", "masked_lm_loss"):
+    np.testing.assert_allclose(found[0][0][name], plain[0][0][name], rtol=1e-5)
+
+
+def test_stretches_change_nothing(start, plain):
+  reports, state = _run(stretches=[1] * STEPS, weights=start)
+  _assert_same(state, plain[1], 0)
+  total = sum(report["loss"][0] for report in reports)
+  assert total == pytest.approx(plain[0][0]["loss"][0], rel=1e-6)
+
+
+def test_dropout_repeats_from_its_seed(start):
+  first = _run(weights=start, dropout=0.3)
+  again = _run(stretches=[2, 4], weights=start, dropout=0.3)
+  _assert_same(first[1], again[1], 0)
+  other = _run(weights=start)
+  kernel = "bert/pooler/dense/kernel"
+  assert np.any(first[1][kernel] != other[1][kernel])
+
+
+def test_compiled_by_xla_is_close(start, plain):
+  found = _run(weights=start, jit_compile=True)
+  np.testing.assert_allclose(
+    found[0][0]["loss"], plain[0][0]["loss"], rtol=1e-5
+  )
+
+
+def test_a_batch_that_cannot_be_cut_is_refused(start):
+  with pytest.raises(ValueError, match="8 cannot be divided evenly into 1 rep"):
+    _run(weights=start, accumulation=3)
+
+
+def test_no_retracing(start):
+  step = toy.train_step(weights=start)
+  iterator = iter(toy.batches(STEPS))
+  for number in (1, 2, 3):
+    step.run(iterator, tf.constant(number))
+  assert step.run.experimental_get_tracing_count() == 1
+
+
+def test_loss_scale_changes_nothing_while_gradients_are_finite(start, plain):
+  found = _run(weights=start, loss_scale=LossScale(initial=64.0))
+  state = {k: v for k, v in found[1].items() if "loss_scale" not in k}
+  _assert_same(state, plain[1], 1e-5)
+  assert found[1]["loss_scale/good_steps"] == STEPS
+
+
+def test_an_overflow_is_a_skipped_step(start):
+  step = toy.train_step(weights=start, loss_scale=LossScale(initial=3e38))
+  before = {name: value.numpy() for name, value in step.state.items()}
+  step.run(iter(toy.batches(2)), tf.constant(1))
+  after = {name: value.numpy() for name, value in step.state.items()}
+  for name in before:
+    if not name.startswith(("run/", "loss_scale/", "global_step")):
+      np.testing.assert_array_equal(before[name], after[name], name)
+  assert after["loss_scale/scale"] == pytest.approx(1.5e38)
+  assert after["global_step"] == 1
+
+
+def test_loss_scale_grows_after_its_patience():
+  scale = LossScale(initial=4.0, patience=2)
+  for finite, wanted in ((True, 4.0), (True, 8.0), (False, 4.0), (True, 4.0)):
+    scale.update(tf.constant(finite))
+    assert float(scale.scale) == wanted

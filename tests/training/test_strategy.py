@@ -1,0 +1,80 @@
+"""Strategies by flag; what a TPU would need is tried up to its resolver."""
+
+from types import SimpleNamespace
+
+import pytest
+import tensorflow as tf
+
+from training import strategy
+
+
+def _flags(**changes):
+  values = {
+    "distribution_strategy": None,
+    "use_tpu": False,
+    "tpu_name": None,
+    "tpu_zone": None,
+    "gcp_project": None,
+    "master": None,
+  }
+  return SimpleNamespace(**(values | changes))
+
+
+def test_default_without_gpus_is_one_device():
+  assert strategy.from_flags(_flags()) is tf.distribute.get_strategy()
+
+
+def test_mirrored_takes_every_device():
+  chosen = strategy.from_flags(_flags(distribution_strategy="mirrored"))
+  assert isinstance(chosen, tf.distribute.MirroredStrategy)
+  assert chosen.num_replicas_in_sync == 2
+
+
+def test_several_workers_come_from_tf_config():
+  chosen = strategy.from_flags(
+    _flags(distribution_strategy="multi_worker_mirrored")
+  )
+  assert isinstance(chosen, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def test_contradicting_flags_are_refused():
+  with pytest.raises(ValueError, match="--use_tpu contradicts"):
+    strategy.from_flags(_flags(use_tpu=True, distribution_strategy="mirrored"))
+
+
+def test_a_tpu_gets_what_the_flags_say(monkeypatch):
+  calls = []
+
+  def resolver(**arguments):
+    calls.append(arguments)
+    return SimpleNamespace(master=lambda: "grpc://tpu")
+
+  monkeypatch.setattr(
+    tf.distribute.cluster_resolver, "TPUClusterResolver", resolver
+  )
+  for owner, name in (
+    (tf.config, "experimental_connect_to_cluster"),
+    (tf.tpu.experimental, "initialize_tpu_system"),
+    (tf.distribute, "TPUStrategy"),
+  ):
+    monkeypatch.setattr(
+      owner, name, lambda r: SimpleNamespace(num_replicas_in_sync=8)
+    )
+  chosen = strategy.from_flags(
+    _flags(use_tpu=True, tpu_name="t", tpu_zone="z", gcp_project="p")
+  )
+  assert chosen.num_replicas_in_sync == 8
+  assert calls == [{"tpu": "t", "zone": "z", "project": "p"}]
+
+
+def test_a_tpu_that_is_not_there_is_named(monkeypatch):
+  def resolver(**_):
+    raise OSError("no such host")
+
+  monkeypatch.setattr(
+    tf.distribute.cluster_resolver, "TPUClusterResolver", resolver
+  )
+  with pytest.raises(
+    ValueError, match="no TPU can be reached with --tpu_name=nowhere"
+  ):
+    strategy.from_flags(_flags(use_tpu=True, tpu_name="nowhere"))

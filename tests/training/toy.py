@@ -1,0 +1,67 @@
+"""A task small enough to reason about: a few weights, made-up examples."""
+
+import numpy as np
+import tensorflow as tf
+
+from modeling import losses, models
+from modeling.config import BertConfig
+from modeling.randomness import step_seed
+from training import checkpoint
+from training.optimization import AdamWeightDecay, LinearSchedule
+from training.step import TrainStep
+
+T, P, V = 12, 3, 29
+
+
+def config(dropout=0.0):
+  return BertConfig(
+    vocab_size=V,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=12,
+    max_position_embeddings=T,
+    type_vocab_size=2,
+    hidden_dropout_prob=dropout,
+    attention_probs_dropout_prob=dropout,
+    initializer_range=0.2,
+  )
+
+
+def examples(number, seed=0):
+  """Pre-training examples, [number, ...], with uneven numbers of masks."""
+  rng = np.random.RandomState(seed)
+  return {
+    "input_ids": rng.randint(0, V, (number, T)).astype(np.int32),
+    "input_mask": np.ones((number, T), np.int32),
+    "segment_ids": rng.randint(0, 2, (number, T)).astype(np.int32),
+    "masked_lm_positions": np.sort(rng.randint(0, T, (number, P))).astype(
+      np.int32
+    ),
+    "masked_lm_ids": rng.randint(0, V, (number, P)).astype(np.int32),
+    "masked_lm_weights": rng.randint(0, 2, (number, P)).astype(np.float32),
+    "next_sentence_labels": rng.randint(0, 2, (number, 1)).astype(np.int32),
+  }
+
+
+def train_step(dropout=0.0, batch_size=8, weights=None, rate=0.01, **options):
+  """A TrainStep of a fresh model, or of one with the given weights."""
+  model = models.pretrainer(config(dropout))
+  if weights is not None:
+    model.set_weights(weights)
+  return TrainStep(
+    model,
+    losses.pretraining(),
+    AdamWeightDecay(checkpoint.trained(model)),
+    LinearSchedule(rate, 100),
+    batch_size=batch_size,
+    seed=7,
+    seeded=step_seed,
+    **options,
+  )
+
+
+def batches(steps, batch_size=8):
+  """The same `steps` batches every time, as a dataset."""
+  data = tf.data.Dataset.from_tensor_slices(examples(steps * batch_size))
+  return data.batch(batch_size, drop_remainder=True)
