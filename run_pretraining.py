@@ -10,8 +10,6 @@ The records are those of create_pretraining_data.py:
 
 import os
 
-import keras
-import tensorflow as tf
 from absl import flags, logging
 
 from data import files
@@ -76,9 +74,8 @@ def main(_):
   checkpoints = checkpoint.Checkpoints(
     FLAGS.output_dir, FLAGS.keep_checkpoint_max
   )
-  seed = checkpoints.seed(FLAGS.seed)
+  seed = checkpoints.fix_seed(FLAGS.seed)
   with strategy.from_flags(FLAGS).scope():
-    keras.utils.set_random_seed(seed)
     model = models.pretrainer(
       config,
       next_sentence=FLAGS.objective == "mlm_nsp",
@@ -125,14 +122,10 @@ def train(model, objective, checkpoints, seed, source, held_out) -> None:
     jit_compile=FLAGS.jit_compile,
   )
   checkpoints.resume(train_step, FLAGS.init_checkpoint)
-  place = int(train_step.seed.numpy()), int(train_step.examples.numpy())
-
-  def batches(context):
-    return source.training(batch_size, *place, context)
-
+  place = int(train_step.examples.numpy())
   loop.train(
     train_step,
-    tf.distribute.get_strategy().distribute_datasets_from_function(batches),
+    lambda context: source.training(batch_size, seed, place, context),
     checkpoints,
     loop.Schedule(
       FLAGS.num_train_steps,

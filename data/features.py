@@ -4,7 +4,7 @@ A schema is used by whoever writes records and by whoever reads them. All names
 and types are the original's, so files made with it can be read, and it reads
 ours.
 
-Legend: T tokens, P masked-LM predictions.
+Legend: T tokens, P masked-LM predictions, C choices.
 """
 
 from dataclasses import dataclass
@@ -63,3 +63,38 @@ def pretraining(seq_length: int, max_predictions: int) -> Schema:
 def unmasked_pretraining(seq_length: int) -> Schema:
   """A sentence pair stored as it is, to be masked whenever it is read."""
   return Schema(*tokens(seq_length), Feature("next_sentence_labels", (1,)))
+
+
+def classification(seq_length: int) -> Schema:
+  """One or two texts and the number of a class (run_classifier.py)."""
+  return Schema(
+    *tokens(seq_length),
+    Feature("label_ids", ()),
+    Feature("is_real_example", ()),
+  )
+
+
+def regression(seq_length: int) -> Schema:
+  """One or two texts and a score; like `classification` but for its type."""
+  return Schema(
+    *tokens(seq_length),
+    Feature("label_ids", (), "float32"),
+    Feature("is_real_example", ()),
+  )
+
+
+def tagging(seq_length: int) -> Schema:
+  """Words and their tags: label_ids is -1 where nothing is to be predicted."""
+  return Schema(*tokens(seq_length), Feature("label_ids", (seq_length,)))
+
+
+def multiple_choice(seq_length: int, choices: int) -> Schema:
+  """As many texts as there are choices, and the number of the right one."""
+  return Schema(
+    *(
+      Feature(feature.name, (choices, *feature.shape))
+      for feature in tokens(seq_length)
+    ),
+    Feature("label_ids", ()),
+    Feature("is_real_example", ()),
+  )

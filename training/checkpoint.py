@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Mapping
 
+import keras
 import tensorflow as tf
 from absl import logging
 
@@ -184,17 +185,22 @@ class Checkpoints:
     """Prefix of the newest checkpoint, or None."""
     return tf.train.latest_checkpoint(self.directory)
 
-  def seed(self, wanted: int | None) -> int:
-    """The seed of the run: its own if it resumes, else the one wanted.
+  def fix_seed(self, wanted: int | None) -> int:
+    """Makes the run repeatable: initial values, order of data, dropout.
 
     Args:
-      wanted: None draws one.
+      wanted: the seed to use; None draws one. A run that resumes keeps its own.
+
+    Returns:
+      The seed, which Keras and TensorFlow now have, too.
     """
     prefix = self.latest()
     if prefix is not None and "run/seed" in (reader := Reader(prefix)):
-      return int(reader["run/seed"])
-    seed = random.SystemRandom().getrandbits(31) if wanted is None else wanted
-    logging.info("seed %d", seed)
+      seed = int(reader["run/seed"])
+    else:
+      seed = random.SystemRandom().getrandbits(31) if wanted is None else wanted
+      logging.info("seed %d", seed)
+    keras.utils.set_random_seed(seed)
     return seed
 
   def resume(self, train_step, init_checkpoint: str | None) -> None:

@@ -51,7 +51,7 @@ def _next_multiple(step, every):
 
 def train(
   train_step: steps.TrainStep,
-  dataset: Iterable,
+  dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset],
   checkpoints: Checkpoints,
   schedule: Schedule,
   report: Report,
@@ -62,7 +62,7 @@ def train(
 
   Args:
     train_step: restored or fresh; its counter says where the run is.
-    dataset: batches from there on (distributed, under a strategy).
+    dataset: from which worker this is to a replica's batches from there on.
     checkpoints: where they go.
     schedule: when to return.
     report: gets the numbers of every stretch.
@@ -78,7 +78,8 @@ def train(
     return
   if step == 0:
     checkpoints.save(0, state)  # as the original; also shows it can be written
-  iterator = iter(dataset)
+  strategy = tf.distribute.get_strategy()
+  iterator = iter(strategy.distribute_datasets_from_function(dataset))
   pace = _Pace()
   report.begin(step, schedule.num_train_steps)
   while step < schedule.num_train_steps:

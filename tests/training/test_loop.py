@@ -33,7 +33,7 @@ def _train(tmp_path, steps=5, step=None, **schedule):
   seen = []
   loop.train(
     step,
-    toy.batches(steps),
+    lambda context: toy.batches(steps),
     checkpoints,
     loop.Schedule(steps, **schedule),
     report.Report(str(tmp_path), 8, shown=("loss", "masked_lm_accuracy")),
