@@ -160,6 +160,9 @@ class CachedTokenizer:
     return list(itertools.chain.from_iterable(known))
 
 
+_ASCII_WORDS = re.compile(r"[A-Za-z0-9]+|\S")
+
+
 class _IdsByPiece(dict):
   LONGEST = 100  # Longer pieces are rare, and would make the bound a weak one.
 
@@ -169,13 +172,31 @@ class _IdsByPiece(dict):
     self._max_pieces = max_pieces
 
   def __missing__(self, piece):
-    tokens = self._tokenizer.tokenize(piece)
-    ids = tuple(self._tokenizer.convert_tokens_to_ids(tokens))
+    words = self._plain_words(piece)
+    if words is None:
+      tokens = self._tokenizer.tokenize(piece)
+      ids = tuple(self._tokenizer.convert_tokens_to_ids(tokens))
+    elif len(words) == 1 and words[0] == piece:
+      tokens = self._tokenizer.wordpiece_tokenizer.tokenize(piece)
+      ids = tuple(self._tokenizer.convert_tokens_to_ids(tokens))
+    else:  # "end." is "end" and "."; both were likely met alone
+      ids = tuple(itertools.chain.from_iterable(self[word] for word in words))
     if len(piece) <= self.LONGEST:
       if len(self) >= self._max_pieces:
         self.clear()
       self[piece] = ids
     return ids
+
+  def _plain_words(self, piece):
+    """The basic tokenizer's words where they are plain to see, else None.
+
+    Visible ASCII needs no cleaning, and all of it but letters and digits is
+    punctuation.
+    """
+    if not (piece.isascii() and piece.isprintable()):
+      return None
+    lower = self._tokenizer.basic_tokenizer.do_lower_case
+    return _ASCII_WORDS.findall(piece.lower() if lower else piece)
 
 
 def convert_to_unicode(text: str | bytes) -> str:

@@ -23,8 +23,12 @@ def from_flags(FLAGS: flags.FlagValues) -> tf.distribute.Strategy:
     gpus = tf.config.list_logical_devices("GPU")
     name = "mirrored" if len(gpus) > 1 else "one_device"
   strategy = _make(name, FLAGS)
+  kinds = sorted({d.device_type for d in tf.config.list_logical_devices()})
   logging.info(
-    "strategy %s: %d replica(s)", name, strategy.num_replicas_in_sync
+    "strategy %s: %d replica(s); this host has %s",
+    name,
+    strategy.num_replicas_in_sync,
+    ", ".join(kinds),
   )
   return strategy
 
