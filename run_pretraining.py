@@ -17,10 +17,8 @@ from data.pretraining_input import PretrainingInput
 from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.randomness import step_seed
-from training import checkpoint, loop, precision, program, report, strategy
+from training import checkpoint, loop, precision, program, report, run, strategy
 from training import flags as shared_flags
-from training.optimization import AdamWeightDecay, LinearSchedule
-from training.step import TrainStep
 
 FLAGS = flags.FLAGS
 
@@ -42,9 +40,6 @@ flags.DEFINE_bool("do_eval", False, "Evaluate.")
 flags.DEFINE_integer("num_train_steps", 100000, "Updates in all.", 1)
 flags.DEFINE_integer("num_warmup_steps", 10000, "Updates of warm-up.", 0)
 flags.DEFINE_integer("max_eval_steps", 100, "Batches of an evaluation.", 1)
-flags.DEFINE_integer(
-  "eval_every", 0, "Steps between evaluations while training; 0 for none.", 0
-)
 flags.DEFINE_enum(
   "objective",
   "mlm_nsp",
@@ -84,7 +79,21 @@ def main(_):
     )
     objective = losses.pretraining(next_sentence=FLAGS.objective == "mlm_nsp")
     if FLAGS.do_train:
-      train(model, objective, checkpoints, seed, source, held_out)
+      run.train(
+        FLAGS,
+        model,
+        objective,
+        checkpoints,
+        seed=seed,
+        seeded=step_seed,
+        num_train_steps=FLAGS.num_train_steps,
+        num_warmup_steps=FLAGS.num_warmup_steps,
+        batches=lambda used, context: source.training(
+          FLAGS.train_batch_size, seed, used, context
+        ),
+        unit="sequences",
+        evaluate=lambda step: evaluate(model, objective, held_out, step),
+      )
     if FLAGS.do_eval:
       step = checkpoints.load(model, FLAGS.init_checkpoint)
       evaluate(model, objective, held_out, step)
@@ -101,42 +110,6 @@ def read(patterns: str, config: BertConfig) -> PretrainingInput:
     masked_lm_prob=FLAGS.masked_lm_prob,
     whole_word=FLAGS.do_whole_word_mask,
     left_to_right=FLAGS.objective == "left_to_right",
-  )
-
-
-def train(model, objective, checkpoints, seed, source, held_out) -> None:
-  """Trains to --num_train_steps from the newest checkpoint, if there is one."""
-  batch_size = FLAGS.train_batch_size
-  train_step = TrainStep(
-    model,
-    objective,
-    AdamWeightDecay(checkpoint.trained(model)),
-    LinearSchedule(
-      FLAGS.learning_rate, FLAGS.num_train_steps, FLAGS.num_warmup_steps
-    ),
-    batch_size=batch_size,
-    seed=seed,
-    seeded=step_seed,
-    accumulation=FLAGS.gradient_accumulation_steps,
-    loss_scale=precision.LossScale() if FLAGS.dtype == "float16" else None,
-    jit_compile=FLAGS.jit_compile,
-  )
-  checkpoints.resume(train_step, FLAGS.init_checkpoint)
-  place = int(train_step.examples.numpy())
-  loop.train(
-    train_step,
-    lambda context: source.training(batch_size, seed, place, context),
-    checkpoints,
-    loop.Schedule(
-      FLAGS.num_train_steps,
-      FLAGS.save_checkpoints_steps,
-      FLAGS.iterations_per_loop,
-      FLAGS.eval_every,
-    ),
-    report.Report(
-      FLAGS.output_dir, batch_size, "sequences", ("loss", *objective.reported)
-    ),
-    evaluate=lambda step: evaluate(model, objective, held_out, step),
   )
 
 

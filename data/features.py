@@ -98,3 +98,22 @@ def multiple_choice(seq_length: int, choices: int) -> Schema:
     Feature("label_ids", ()),
     Feature("is_real_example", ()),
   )
+
+
+def squad(seq_length: int, is_training: bool) -> Schema:
+  """A question with a window of its paragraph (run_squad.py of the original).
+
+  Args:
+    seq_length: T.
+    is_training: whether the records say where the answer is.
+  """
+  number = Feature("unique_ids", ())
+  if not is_training:
+    return Schema(number, *tokens(seq_length))
+  return Schema(
+    number,
+    *tokens(seq_length),
+    Feature("start_positions", ()),
+    Feature("end_positions", ()),
+    Feature("is_impossible", ()),
+  )

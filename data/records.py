@@ -24,8 +24,9 @@ def shuffled(files: Sequence[str], seed: int, skip: int = 0):
   """Serialized records, epoch after epoch without end, each in its own order.
 
   The order is a function of the files, the seed and TensorFlow's global seed,
-  so a reader that skips what was read before goes on where it stopped. Files are read several
-  at a time, each epoch in a new order, and records drawn from a buffer.
+  so a reader that skips what was read before goes on where it stopped. Files
+  are read several at a time, each epoch in a new order, and records drawn from
+  a buffer.
 
   Args:
     files: paths.
@@ -188,3 +189,48 @@ def _check_field(path, record, feature, limit):
 def is_masked(path: str) -> bool:
   """Whether a file holds pairs masked once and for all (static masking)."""
   return "masked_lm_positions" in _first(path)
+
+
+def training(
+  files: Sequence[str],
+  schema: Schema,
+  batch_size: int,
+  seed: int,
+  skip: int = 0,
+  context: tf.distribute.InputContext | None = None,
+) -> tf.data.Dataset:
+  """Batches for fine-tuning without end, in an order fixed by the seed.
+
+  Args:
+    files: paths.
+    schema: what a record is.
+    batch_size: of all replicas together.
+    seed: of the order.
+    skip: number of records that were read before.
+    context: which worker this is; None for the only one.
+
+  Returns:
+    Dicts of the schema's fields, [B / replicas, ...].
+  """
+  context = context or tf.distribute.InputContext()
+  pieces = for_worker(
+    shuffled(files, seed, skip),
+    batch_size,
+    context.num_replicas_in_sync,
+    context.num_input_pipelines,
+    context.input_pipeline_id,
+  )
+  parse = parser(schema)
+  batches = pieces.map(
+    lambda _, serialized: parse(serialized), num_parallel_calls=tf.data.AUTOTUNE
+  )
+  return batches.prefetch(tf.data.AUTOTUNE)
+
+
+def evaluation(
+  files: Sequence[str], schema: Schema, batch_size: int
+) -> tf.data.Dataset:
+  """Every record once, in order; the last batch may be short."""
+  batches = in_order(files).batch(batch_size)
+  batches = batches.map(parser(schema), num_parallel_calls=tf.data.AUTOTUNE)
+  return batches.prefetch(tf.data.AUTOTUNE)

@@ -12,7 +12,7 @@ ALLOWED = {
   "modeling": {"modeling", "keras"},
   "data": {"data", "tensorflow", "tensorflow_text"},
   "training": {"training", "tensorflow", "keras", "official"},
-  "evaluation": {"evaluation", "data"},
+  "evaluation": {"evaluation", "data", "official"},
 }
 RESTRICTED = OURS | {"tensorflow", "tensorflow_text", "keras", "official"}
 FILES = [

@@ -34,6 +34,9 @@ def define_training() -> None:
     "iterations_per_loop", 1000, "Most steps between two returns to Python.", 1
   )
   flags.DEFINE_integer(
+    "eval_every", 0, "Steps between evaluations while training; 0 for none.", 0
+  )
+  flags.DEFINE_integer(
     "keep_checkpoint_max", 5, "How many of the newest checkpoints to keep.", 1
   )
   flags.DEFINE_integer(

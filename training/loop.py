@@ -184,3 +184,27 @@ def evaluate(
   if not totals["loss"][1]:
     raise ValueError("there is nothing to evaluate: no batch was read")
   return _means(totals)
+
+
+def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
+  """A model's outputs for every example, in order.
+
+  Args:
+    model: a Keras model from a dict of inputs to a dict of outputs.
+    batches: of dicts [B, ...]; the last may be shorter. A field that is no
+      input of the model is passed through.
+
+  Returns:
+    {name: [examples, ...]} of all outputs and fields passed through.
+  """
+
+  @tf.function(reduce_retracing=True)
+  def one(batch):
+    return model(steps.batch_inputs(model, batch), training=False)
+
+  found = {}
+  for batch in batches:
+    beside = {name: v for name, v in batch.items() if name not in model.input}
+    for name, value in (one(batch) | beside).items():
+      found.setdefault(name, []).append(np.asarray(value))
+  return {name: np.concatenate(values) for name, values in found.items()}

@@ -1,0 +1,86 @@
+"""What answers to SQuAD's questions are worth: exact match and F1.
+
+Counted by the TensorFlow Model Garden's edition of the official evaluators, and
+named and scaled (0 to 100) as these do.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from evaluation.squad import Predictions
+
+Articles = list[Mapping[str, Any]]
+
+
+def score(
+  articles: Articles, predictions: Predictions, version_2_with_negative: bool
+) -> dict[str, float]:
+  """Compares answers to the annotators'.
+
+  Args:
+    articles: what data/squad.py reads of a file with answers.
+    predictions: answers by question id; in version 2, what `decode` gave.
+    version_2_with_negative: whether questions may have no answer.
+
+  Returns:
+    Version 1.1: exact_match and f1. An unanswered question counts as wrong.
+
+    Version 2: exact, f1 and total, the same of questions that have an answer
+    (HasAns_...) and of those that have none (NoAns_...). Where there are null
+    odds also best_exact and best_f1, the scores that the best thresholds would
+    give, and these, best_exact_thresh and best_f1_thresh, for the flag
+    --null_score_diff_threshold. Unanswered questions are left out.
+
+  Raises:
+    ValueError: a question has no "answers".
+  """
+  if not has_answers(articles, version_2_with_negative):
+    raise ValueError(
+      "not every question comes with answers, so there is nothing to compare "
+      "with; if some have none on purpose, give --version_2_with_negative"
+    )
+  if version_2_with_negative:
+    return _score_v2(articles, predictions)
+  # Only programs that score need the Model Garden.
+  from official.nlp.tools import squad_evaluate_v1_1  # noqa: PLC0415
+
+  shares = squad_evaluate_v1_1.evaluate(articles, predictions.answers)
+  return {
+    "exact_match": 100 * shares["exact_match"],
+    "f1": 100 * shares["final_f1"],
+  }
+
+
+def has_answers(articles: Articles, version_2_with_negative: bool) -> bool:
+  """Whether every question can be scored; those of a test set cannot."""
+  return all(
+    "answers" in question and (question["answers"] or version_2_with_negative)
+    for question in _questions(articles)
+  )
+
+
+def _score_v2(articles: Articles, predictions: Predictions):
+  from official.nlp.tools import squad_evaluate_v2_0  # noqa: PLC0415
+
+  # Given null odds, the evaluator takes every question whose odds are above
+  # 1.0 for unanswered; what was answered is known here.
+  scores = squad_evaluate_v2_0.evaluate(articles, predictions.answers)
+  kept = ("exact", "f1", "total", "HasAns_", "NoAns_")
+  results = {
+    name: value for name, value in scores.items() if name.startswith(kept)
+  }
+  if predictions.null_odds:
+    # The texts, not the answers: a threshold can only be found among odds for
+    # which there is still something to withhold.
+    scores = squad_evaluate_v2_0.evaluate(
+      articles, predictions.texts, predictions.null_odds
+    )
+    for name in ("exact", "exact_thresh", "f1", "f1_thresh"):
+      results[f"best_{name}"] = scores[f"final_{name}"]
+  return results
+
+
+def _questions(articles: Articles) -> Iterable[Mapping[str, Any]]:
+  for article in articles:
+    for paragraph in article["paragraphs"]:
+      yield from paragraph["qas"]

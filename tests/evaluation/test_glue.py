@@ -1,0 +1,130 @@
+"""Scores of the tasks of GLUE, and the files that predictions go to."""
+
+import numpy as np
+import pytest
+
+from data import glue
+from data.classification import Example
+from evaluation import glue as evaluation
+from evaluation import metrics
+
+MNLI = glue.find("mnli")
+EXAMPLES = [
+  Example("dev-1", "a", "b", "neutral"),
+  Example("dev-2", "a", "b", "entailment"),
+  Example("dev-3", "a", "b", "neutral"),
+  Example("dev-4", "a", "b", "contradiction"),
+]
+OUTPUTS = np.array(
+  [[0.1, 0.2, 0.7], [0.2, 0.5, 0.3], [0.1, 0.6, 0.3], [0.8, 0.1, 0.1]],
+  np.float32,
+)
+
+
+def test_each_task_has_its_official_metrics():
+  official = {
+    "CoLA": ("matthews_correlation",),
+    "SST-2": ("accuracy",),
+    "MRPC": ("accuracy", "f1"),
+    "STS-B": ("pearson", "spearman"),
+    "QQP": ("accuracy", "f1"),
+    "MNLI": ("accuracy",),
+    "QNLI": ("accuracy",),
+    "RTE": ("accuracy",),
+    "WNLI": ("accuracy",),
+    "AX": ("matthews_correlation",),
+    "XNLI": ("accuracy",),
+  }
+  assert {name: task.metrics for name, task in glue.TASKS.items()} == official
+  assert set(sum(official.values(), ())) <= set(metrics.METRICS)
+
+
+def test_classes_and_scores():
+  assert evaluation.evaluate(MNLI, OUTPUTS, EXAMPLES) == {"accuracy": 0.75}
+  examples = [Example("x", "a", "b", s) for s in ("1.0", "2", "3.5")]
+  outputs = np.array([[0.0], [1.0], [2.5]])
+  found = evaluation.evaluate(glue.find("sts-b"), outputs, examples)
+  assert found == {"pearson": pytest.approx(1), "spearman": pytest.approx(1)}
+
+
+def test_report_has_a_row_for_each_label():
+  assert evaluation.report(MNLI, OUTPUTS, EXAMPLES).splitlines() == [
+    "label          precision  recall      f1  examples",
+    "contradiction     1.0000  1.0000  1.0000         1",
+    "entailment        0.5000  1.0000  0.6667         1",
+    "neutral           1.0000  0.5000  0.6667         2",
+  ]
+
+
+def test_a_label_nobody_uses_is_no_division_by_zero():
+  report = evaluation.report(MNLI, OUTPUTS[3:], EXAMPLES[3:])
+  assert "neutral           0.0000  0.0000  0.0000         0" in report
+
+
+def test_results_are_written_as_the_original_does(tmp_path):
+  path = tmp_path / "test_results.tsv"
+  outputs = np.array([[0.75143, 0.24857], [0.722093, 0.27790698]], np.float32)
+  evaluation.write_results(str(path), outputs)
+  assert path.read_text() == "0.75143\t0.24857\n0.722093\t0.27790698\n"
+  evaluation.write_results(str(path), np.array([2.5, 1e-7]))
+  assert path.read_text() == "2.5\n1e-07\n"
+
+
+def test_predictions_have_names(tmp_path):
+  path = tmp_path / "p.tsv"
+  evaluation.write_predictions(str(path), MNLI, OUTPUTS[:2], EXAMPLES[:2])
+  assert path.read_text() == (
+    "guid\tprediction\tcontradiction\tentailment\tneutral\n"
+    "dev-1\tneutral\t0.1\t0.2\t0.7\n"
+    "dev-2\tentailment\t0.2\t0.5\t0.3\n"
+  )
+  task = glue.find("sts-b")
+  evaluation.write_predictions(str(path), task, [[2.5], [-1]], EXAMPLES[:2])
+  assert path.read_text() == "guid\tprediction\ndev-1\t2.500\ndev-2\t-1.000\n"
+
+
+def test_one_output_for_each_example(tmp_path):
+  with pytest.raises(ValueError, match="4 outputs for 3 examples"):
+    evaluation.evaluate(MNLI, OUTPUTS, EXAMPLES[:3])
+  with pytest.raises(ValueError, match="4 outputs for 3 examples"):
+    evaluation.write_predictions(
+      str(tmp_path / "p"), MNLI, OUTPUTS, EXAMPLES[:3]
+    )
+
+
+@pytest.mark.parametrize(
+  ("name", "split", "file", "prediction"),
+  [
+    ("CoLA", "test", "CoLA.tsv", "1"),
+    ("SST-2", "test", "SST-2.tsv", "1"),
+    ("MRPC", "test", "MRPC.tsv", "1"),
+    ("STS-B", "test", "STS-B.tsv", "5.000"),
+    ("QQP", "test", "QQP.tsv", "1"),
+    ("MNLI", "test", "MNLI-m.tsv", "entailment"),
+    ("MNLI", "test_mismatched", "MNLI-mm.tsv", "entailment"),
+    ("QNLI", "test", "QNLI.tsv", "not_entailment"),
+    ("RTE", "test", "RTE.tsv", "not_entailment"),
+    ("WNLI", "test", "WNLI.tsv", "1"),
+    ("AX", "test", "AX.tsv", "entailment"),
+  ],
+)
+def test_files_for_the_server(tmp_path, name, split, file, prediction):
+  task = glue.find(name)
+  outputs = np.zeros([2, len(task.labels or "1")])
+  outputs[1, min(1, outputs.shape[1] - 1)] = 7.25
+  first = task.labels[0] if task.labels else "0.000"
+
+  path = evaluation.write_submission(str(tmp_path), task, split, outputs)
+
+  assert path == str(tmp_path / file)
+  assert (tmp_path / file).read_text() == (
+    f"index\tprediction\n0\t{first}\n1\t{prediction}\n"
+  )
+
+
+@pytest.mark.parametrize(("name", "split"), [("MNLI", "dev"), ("XNLI", "test")])
+def test_no_file_for_what_the_server_does_not_take(tmp_path, name, split):
+  task = glue.find(name)
+  found = evaluation.write_submission(str(tmp_path), task, split, OUTPUTS)
+  assert found is None
+  assert not list(tmp_path.iterdir())

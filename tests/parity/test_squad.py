@@ -1,0 +1,226 @@
+"""SQuAD: examples, windows, records and answers equal the original's."""
+
+import gzip
+import json
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data import features, records, squad, squad_windows
+from data.tokenization import FullTokenizer
+from evaluation import squad as answers
+from tests.parity import golden_files
+
+SETTINGS = re.compile(
+  r"(?P<file>.+?)_len(?P<len>\d+)_stride(?P<stride>\d+)_query(?P<query>\d+)"
+  r"_(?P<case>lower|cased)(_ties)?"
+  r"(__nbest(?P<nbest>\d+)_maxlen(?P<maxlen>\d+)"
+  r"(_v2_threshold(?P<threshold>-?[\d.]+))?)?"
+)
+TRAINING_RECORDS = golden_files.cases("squad/train_v*.tf_record.gz")
+CLI_RECORDS = golden_files.cases("cli/run_squad_*/*.tf_record.gz")
+
+
+def _settings(path, prefix):
+  """The settings in a file's name, as {name: text or None}."""
+  name = path.name.removeprefix(prefix).split(".jsonl")[0].split(".tf_r")[0]
+  return SETTINGS.fullmatch(name).groupdict()
+
+
+def _examples(root, file, is_training):
+  path = root / "squad" / f"squad_{file}.json"
+  return squad.read([str(path)], is_training, file.startswith("v2"))
+
+
+def _windows(examples, tokenizer, settings):
+  lengths = squad_windows.Settings(
+    *(int(settings[name]) for name in ("len", "query", "stride"))
+  )
+  return list(squad_windows.windows(examples, tokenizer, lengths))
+
+
+def _tokenizer(root, lower):
+  return FullTokenizer(root / "vocab.txt", lower)
+
+
+def _lines(path):
+  with gzip.open(path, "rt", encoding="utf-8") as file:
+    return [json.loads(line) for line in file]
+
+
+@pytest.mark.parametrize(
+  "path",
+  golden_files.cases("squad/train_examples_*.jsonl.gz"),
+  ids=golden_files.name,
+)
+def test_training_examples(path):
+  file = path.name.removeprefix("train_examples_").removesuffix(".jsonl.gz")
+  ours = _examples(path.parents[1], file, is_training=True)
+  theirs = _lines(path)
+  assert len(ours) == len(theirs)
+  for mine, golden in zip(ours, theirs, strict=True):
+    text, start, end = mine.answer or ("", -1, -1)
+    assert golden == {
+      "qas_id": mine.qas_id,
+      "question_text": mine.question,
+      "doc_tokens": mine.words,
+      "orig_answer_text": text,
+      "start_position": start,
+      "end_position": end,
+      "is_impossible": mine.answer is None,
+    }
+
+
+@pytest.mark.parametrize(
+  "path",
+  golden_files.cases("squad/train_order_*.json"),
+  ids=golden_files.name,
+)
+def test_training_order(path):
+  file = path.stem.removeprefix("train_order_")
+  examples = _examples(path.parents[1], file, is_training=True)
+  ours = [one.qas_id for one in squad.training_order(examples)]
+  assert ours == json.loads(path.read_text())
+
+
+@pytest.mark.parametrize(
+  "path",
+  golden_files.cases("squad/*_features_*.jsonl.gz"),
+  ids=golden_files.name,
+)
+def test_windows(path):
+  root = path.parents[1]
+  is_training = path.name.startswith("train")
+  kind = "train" if is_training else "predict"
+  settings = _settings(path, f"{kind}_features_")
+  examples = _examples(root, settings["file"], is_training)
+  tokenizer = _tokenizer(root, settings["case"] == "lower")
+  schema = features.squad(int(settings["len"]), is_training)
+  ours = _windows(examples, tokenizer, settings)
+  theirs = _lines(path)
+  assert len(ours) == len(theirs)
+  for mine, golden in zip(ours, theirs, strict=True):
+    row = squad_windows.row(mine, schema)
+    assert mine.unique_id == golden["unique_id"]
+    assert mine.example_index == golden["example_index"]
+    assert examples[mine.example_index].qas_id == golden["qas_id"]
+    assert tokenizer.convert_ids_to_tokens(mine.ids) == golden["tokens"]
+    assert row["unique_ids"] == [golden["unique_id"]]
+    assert row["input_ids"] == golden["input_ids"]
+    assert row["segment_ids"] == golden["segment_ids"]
+    assert sum(row["input_mask"]) == golden["input_mask_sum"] == len(mine.ids)
+    assert _by_position(mine, mine.words) == golden["token_to_orig_map"]
+    assert (
+      _by_position(mine, mine.is_max_context) == golden["token_is_max_context"]
+    )
+    if is_training:
+      assert row["start_positions"] == [golden["start_position"]]
+      assert row["end_positions"] == [golden["end_position"]]
+      assert row["is_impossible"] == [int(golden["is_impossible"])]
+
+
+def _by_position(window, values):
+  numbered = enumerate(values.tolist(), window.first)
+  return [list(pair) for pair in numbered]
+
+
+@pytest.mark.parametrize("path", TRAINING_RECORDS, ids=golden_files.name)
+def test_training_records(path):
+  root = path.parents[1]
+  settings = _settings(path, "train_")
+  examples = _examples(root, settings["file"], is_training=True)
+  tokenizer = _tokenizer(root, settings["case"] == "lower")
+  schema = features.squad(int(settings["len"]), is_training=True)
+  _assert_records(path, _windows(examples, tokenizer, settings), schema)
+
+
+@pytest.mark.parametrize("path", CLI_RECORDS, ids=golden_files.name)
+def test_records_of_whole_runs(path):
+  root = path.parents[2]
+  flags = json.loads((path.parent / "flags.json").read_text())["flags"]
+  is_training = path.name.startswith("train")
+  file = root / flags["train_file" if is_training else "predict_file"]
+  examples = squad.read(
+    [str(file)], is_training, flags.get("version_2_with_negative", False)
+  )
+  if is_training:
+    examples = squad.training_order(examples)
+  names = ("max_seq_length", "max_query_length", "doc_stride")
+  lengths = squad_windows.Settings(
+    **{name: flags[name] for name in names if name in flags}
+  )
+  tokenizer = _tokenizer(root, flags.get("do_lower_case", True))
+  windows = list(squad_windows.windows(examples, tokenizer, lengths))
+  schema = features.squad(lengths.max_seq_length, is_training)
+  _assert_records(path, windows, schema)
+
+
+def _assert_records(path, windows, schema):
+  parse = records.parser(schema)
+  theirs = tf.data.TFRecordDataset(str(path), compression_type="GZIP")
+  theirs = list(theirs)
+  names = tf.train.Example.FromString(theirs[0].numpy()).features.feature
+  assert set(names) == set(schema)
+  assert len(windows) == len(theirs)
+  for window, golden in zip(windows, theirs, strict=True):
+    row = squad_windows.row(window, schema)
+    for name, value in parse(golden[None]).items():
+      assert np.ravel(value).tolist() == row[name], name
+
+
+@pytest.mark.parametrize(
+  "folder",
+  golden_files.cases("squad/predictions_*"),
+  ids=golden_files.name,
+)
+def test_answers(folder, tmp_path):
+  root = folder.parents[1]
+  settings = _settings(folder, "predictions_")
+  examples = _examples(root, settings["file"], is_training=False)
+  tokenizer = _tokenizer(root, settings["case"] == "lower")
+  logits_of = folder.name.removeprefix("predictions_").split("__")[0]
+  ours = answers.decode(
+    examples,
+    _windows(examples, tokenizer, settings),
+    _logits(folder.parent / f"logits_{logits_of}.npz"),
+    tokenizer,
+    answers.Settings(
+      n_best_size=int(settings["nbest"]),
+      max_answer_length=int(settings["maxlen"]),
+      version_2_with_negative=settings["threshold"] is not None,
+      null_score_diff_threshold=float(settings["threshold"] or 0),
+    ),
+  )
+  answers.write(ours, str(tmp_path))
+  for name in ("predictions.json", "null_odds.json"):
+    wanted = folder / name
+    assert (tmp_path / name).exists() == wanted.exists()
+    if wanted.exists():
+      assert (tmp_path / name).read_bytes() == wanted.read_bytes()
+  found = json.loads((tmp_path / "nbest_predictions.json").read_text())
+  _assert_n_best(found, folder / "nbest_predictions.json.gz")
+
+
+def _logits(path):
+  with np.load(path) as arrays:
+    columns = [arrays[n] for n in ("unique_ids", "start_logits", "end_logits")]
+  return {
+    int(unique_id): (start, end)
+    for unique_id, start, end in zip(*columns, strict=True)
+  }
+
+
+def _assert_n_best(found, path):
+  wanted = json.loads(gzip.decompress(path.read_bytes()))
+  assert list(found) == list(wanted)
+  for name, entries in wanted.items():
+    assert len(found[name]) == len(entries)
+    for mine, golden in zip(found[name], entries, strict=True):
+      assert list(mine) == list(golden)
+      # An exponential may differ in its last bit from machine to machine.
+      assert mine.pop("probability") == pytest.approx(
+        golden.pop("probability"), rel=1e-12
+      )
+      assert mine == golden

@@ -1,0 +1,74 @@
+"""A training run as its flags describe it, from the newest checkpoint on."""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+from absl import flags
+
+from training import checkpoint, loop, precision, report
+from training.optimization import AdamWeightDecay, LinearSchedule
+from training.step import TrainStep
+
+
+def train(
+  FLAGS: flags.FlagValues,
+  model,
+  objective,
+  checkpoints: checkpoint.Checkpoints,
+  *,
+  seed: int,
+  seeded: Callable,
+  num_train_steps: int,
+  num_warmup_steps: int,
+  batches: Callable[[int, tf.distribute.InputContext], tf.data.Dataset],
+  unit: str = "examples",
+  evaluate: Callable[[int], None] = lambda step: None,
+) -> None:
+  """Trains a model to its last step; to be called in the strategy's scope.
+
+  Args:
+    FLAGS: the values of training.flags.define_training and define_devices.
+    model: a fresh Keras model.
+    objective: what to minimize (as modeling.losses.Objective).
+    checkpoints: of the run; the newest is resumed, else --init_checkpoint.
+    seed: of the run.
+    seeded: context manager in which dropout draws from a [2] int32 seed.
+    num_train_steps: updates in all.
+    num_warmup_steps: updates of warm-up.
+    batches: from how many examples were used before, and which worker this
+      is, to a replica's batches from there on.
+    unit: what an example is called.
+    evaluate: called with the step every --eval_every steps.
+  """
+  train_step = TrainStep(
+    model,
+    objective,
+    AdamWeightDecay(checkpoint.trained(model)),
+    LinearSchedule(FLAGS.learning_rate, num_train_steps, num_warmup_steps),
+    batch_size=FLAGS.train_batch_size,
+    seed=seed,
+    seeded=seeded,
+    accumulation=FLAGS.gradient_accumulation_steps,
+    loss_scale=precision.LossScale() if FLAGS.dtype == "float16" else None,
+    jit_compile=FLAGS.jit_compile,
+  )
+  checkpoints.resume(train_step, FLAGS.init_checkpoint)
+  used = int(train_step.examples.numpy())
+  loop.train(
+    train_step,
+    lambda context: batches(used, context),
+    checkpoints,
+    loop.Schedule(
+      num_train_steps,
+      FLAGS.save_checkpoints_steps,
+      FLAGS.iterations_per_loop,
+      FLAGS.eval_every,
+    ),
+    report.Report(
+      FLAGS.output_dir,
+      FLAGS.train_batch_size,
+      unit,
+      ("loss", *objective.reported),
+    ),
+    evaluate=evaluate,
+  )
