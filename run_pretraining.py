@@ -31,6 +31,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
   "eval_file", None, "What to evaluate on. Default: --input_file."
 )
+flags.DEFINE_integer("eval_batch_size", 8, "Examples a step in evaluation.", 1)
 flags.DEFINE_integer("max_seq_length", 128, "Tokens of a record.", 1)
 flags.DEFINE_integer(
   "max_predictions_per_seq", 20, "Masked tokens of a record, at most.", 1

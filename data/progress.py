@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from absl import logging
 
@@ -40,6 +40,13 @@ class Progress:
       self.counts[name] += count
     if time.monotonic() >= self._next:
       self.say()
+
+  def follow(self, batches: Iterable[Mapping]) -> Iterator[Mapping]:
+    """Passes batches (dicts of [B, ...]) on and counts their rows."""
+    for batch in batches:
+      yield batch
+      self.add(len(next(iter(batch.values()))))
+    self.say()
 
   def say(self) -> None:
     """Logs where the task is."""

@@ -4,12 +4,18 @@ Counted by the TensorFlow Model Garden's edition of the official evaluators, and
 named and scaled (0 to 100) as these do.
 """
 
+import json
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from data import files
 from evaluation.squad import Predictions
 
 Articles = list[Mapping[str, Any]]
+
+# Where the best null threshold of a prediction is kept, for the next one.
+THRESHOLD = "null_score_diff_threshold.txt"
 
 
 def score(
@@ -49,6 +55,38 @@ def score(
     "exact_match": 100 * shares["exact_match"],
     "f1": 100 * shares["final_f1"],
   }
+
+
+def save(scores: Mapping[str, float], folder: str) -> None:
+  """Writes squad_scores.json and, of version 2.0, the best null threshold.
+
+  Args:
+    scores: what `score` returned.
+    folder: where both files go.
+  """
+  with files.open_for_writing(
+    os.path.join(folder, "squad_scores.json")
+  ) as file:
+    file.write(f"{json.dumps(scores, indent=2)}\n".encode())
+  if "best_f1_thresh" in scores:
+    with files.open_for_writing(os.path.join(folder, THRESHOLD)) as file:
+      file.write(f"{scores['best_f1_thresh']}\n".encode())
+
+
+def stored_threshold(folder: str) -> float | None:
+  """The threshold that `save` left in a folder, None if there is none.
+
+  Raises:
+    ValueError: the file holds no number.
+  """
+  path = os.path.join(folder, THRESHOLD)
+  if not files.exists(path):
+    return None
+  text = "".join(files.lines(path))
+  try:
+    return float(text)
+  except ValueError:
+    raise ValueError(f"{path} holds {text!r}, which is no number") from None
 
 
 def has_answers(articles: Articles, version_2_with_negative: bool) -> bool:

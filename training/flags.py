@@ -25,7 +25,6 @@ def define_model() -> None:
 def define_training() -> None:
   """How it is trained, apart from a program's own number of steps."""
   flags.DEFINE_integer("train_batch_size", 32, "Examples a step.", 1)
-  flags.DEFINE_integer("eval_batch_size", 8, "Examples a step in eval.", 1)
   flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
   flags.DEFINE_integer(
     "save_checkpoints_steps", 1000, "Steps between checkpoints.", 1
