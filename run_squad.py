@@ -75,6 +75,7 @@ def main(_):
   strategy.cut_cpu(FLAGS.num_cpu_devices)
   config = BertConfig.from_json(FLAGS.bert_config_file)
   config.check_length(FLAGS.max_seq_length)
+  lengths()  # fails early where they do not fit together
   validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
   tokenizer = FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
   train_set = _examples(FLAGS.train_file, True) if FLAGS.do_train else []
@@ -151,12 +152,16 @@ def predict(model, examples, tokenizer) -> None:
 
 def cut(examples, tokenizer):
   """Windows of the questions' paragraphs, with progress."""
-  settings = squad_windows.Settings(
-    FLAGS.max_seq_length, FLAGS.max_query_length, FLAGS.doc_stride
-  )
   progress = Progress("cut", len(examples), "questions")
   return squad_windows.windows(
-    examples, tokenizer, settings, FLAGS.num_workers, progress
+    examples, tokenizer, lengths(), FLAGS.num_workers, progress
+  )
+
+
+def lengths() -> squad_windows.Settings:
+  """Of windows and questions, as the flags say."""
+  return squad_windows.Settings(
+    FLAGS.max_seq_length, FLAGS.max_query_length, FLAGS.doc_stride
   )
 
 

@@ -34,9 +34,9 @@ def main(_):
         count += len(found)
       output.write(b"\n")
       progress.add(files.size(path), documents=1, sentences=count)
-  progress.say()
-  if not progress.counts["sentences"]:
-    raise ValueError(f"{FLAGS.input_file} holds no text")
+    progress.say()
+    if not progress.counts["sentences"]:
+      raise ValueError(f"{FLAGS.input_file} holds no text")
   logging.info("wrote %s", FLAGS.output_file)
 
 

@@ -39,10 +39,12 @@ def run(main) -> None:
 
 
 def _is_ours(error: BaseException) -> bool:
-  """Whether the line that raised is in this project, not in a library."""
-  frames = traceback.extract_tb(error.__traceback__)
-  place = Path(frames[-1].filename).resolve()
-  return place.is_relative_to(_HERE) and "site-packages" not in place.parts
+  """Whether this project raised it, or opened the file that failed."""
+  frame = traceback.extract_tb(error.__traceback__)[-1]
+  place = Path(frame.filename).resolve()
+  if not place.is_relative_to(_HERE) or "site-packages" in place.parts:
+    return False
+  return isinstance(error, OSError) or frame.line.startswith("raise ")
 
 
 class _Formatter(logging.PythonFormatter):

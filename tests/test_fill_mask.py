@@ -1,0 +1,86 @@
+"""fill_mask.py: what it prints, and what it refuses."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from modeling import models
+from modeling.config import BertConfig
+from training import checkpoint
+
+ROOT = Path(__file__).parents[1]
+WORDS = [
+  "[PAD]",
+  "[UNK]",
+  "[CLS]",
+  "[SEP]",
+  "[MASK]",
+  "red",
+  "blue",
+  "sky",
+  ".",
+]
+
+
+@pytest.fixture(scope="module", name="flags")
+def _flags(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("fill")
+  (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+  config = BertConfig(len(WORDS), 8, 1, 2, 8, max_position_embeddings=8)
+  config.to_json(str(folder / "bert_config.json"))
+  model = models.pretrainer(config)
+  values = checkpoint.variables(model)
+  # "blue" is what it says wherever it is asked.
+  bias = values["cls/predictions/output_bias"]
+  bias.assign([0, 0, 0, 0, 0, 0, 9, 0, 0])
+  checkpoint.write(str(folder / "bert_model.ckpt"), values)
+  return {
+    "bert_config_file": folder / "bert_config.json",
+    "vocab_file": folder / "vocab.txt",
+    "init_checkpoint": folder / "bert_model.ckpt",
+  }
+
+
+def _run(flags, *more, stdin=""):
+  command = [sys.executable, str(ROOT / "fill_mask.py"), *more]
+  command += [f"--{name}={value}" for name, value in flags.items()]
+  return subprocess.run(
+    command, capture_output=True, text=True, check=False, input=stdin
+  )
+
+
+def test_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
+  texts = tmp_path / "texts"
+  texts.write_text("Sky [MASK] [MASK].\n\n")
+  done = _run(
+    flags, "--text=The [MASK] sky.", f"--input_file={texts}", "--top_k=2"
+  )
+  assert done.returncode == 0, done.stderr
+  lines = done.stdout.splitlines()
+  assert [lines[0], lines[2]] == ["The [MASK] sky.", "Sky [MASK] [MASK]."]
+  assert len(lines) == 5
+  for line in (lines[1], *lines[3:]):
+    assert line.startswith("  blue 9")
+    assert len(line.split()) == 4
+
+
+def test_reads_standard_input(flags):
+  done = _run(flags, "--input_file=-", stdin="red [MASK]\n")
+  assert done.stdout.startswith("red [MASK]\n  blue")
+
+
+@pytest.mark.parametrize(
+  ("more", "message"),
+  [
+    ([], "give --text or --input_file"),
+    (["--text=no mask"], "there is no [MASK] in 'no mask'"),
+    (["--text=[MASK]" + " red" * 9], "exceeds max_position_embeddings 8"),
+  ],
+)
+def test_mistakes(flags, more, message):
+  done = _run(flags, *more)
+  assert done.returncode == 1
+  assert message in done.stderr
+  assert "Traceback" not in done.stderr

@@ -1,0 +1,172 @@
+"""run_squad.py as its users call it, on questions of our own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from modeling.config import BertConfig
+
+ROOT = Path(__file__).parents[1]
+CONTEXT = "Ann has a red boat . Ben has a blue kite . Cy has a green drum ."
+OWNERS = {"ann": "red boat", "ben": "blue kite", "cy": "green drum"}
+WORDS = [
+  *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "what", "has", "a", ".", "?"),
+  *OWNERS,
+  *" ".join(OWNERS.values()).split(),
+]
+
+
+def _questions(version_2):
+  found = [
+    {
+      "id": f"q-{owner}",
+      "question": f"What has {owner} ?",
+      "answers": [{"text": text, "answer_start": CONTEXT.index(text)}],
+    }
+    | ({"is_impossible": False} if version_2 else {})
+    for owner, text in OWNERS.items()
+  ]
+  if version_2:
+    found.append(
+      {
+        "id": "q-none",
+        "question": "What kite has Ann ?",
+        "answers": [],
+        "is_impossible": True,
+      }
+    )
+  return found
+
+
+@pytest.fixture(name="flags")
+def _flags(tmp_path):
+  for version in (1, 2):
+    paragraph = {"context": CONTEXT, "qas": _questions(version == 2)}
+    data = {"data": [{"title": "t", "paragraphs": [paragraph] * 1}]}
+    (tmp_path / f"v{version}.json").write_text(json.dumps(data))
+  (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+  config = BertConfig(
+    len(WORDS),
+    32,
+    2,
+    4,
+    64,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    max_position_embeddings=32,
+    initializer_range=0.1,
+  )
+  config.to_json(str(tmp_path / "bert_config.json"))
+  return {
+    "vocab_file": tmp_path / "vocab.txt",
+    "bert_config_file": tmp_path / "bert_config.json",
+    "max_seq_length": 32,
+    "max_query_length": 8,
+    "doc_stride": 8,
+    "train_batch_size": 2,
+    "seed": 1,
+  }
+
+
+def _run(flags, **more):
+  command = [sys.executable, str(ROOT / "run_squad.py")]
+  command += [f"--{name}={value}" for name, value in (flags | more).items()]
+  return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_learns_answers_and_scores(flags, tmp_path):
+  output = tmp_path / "out"
+  done = _run(
+    flags,
+    output_dir=output,
+    do_train=True,
+    train_file=tmp_path / "v1.json",
+    do_predict=True,
+    predict_file=tmp_path / "v1.json",
+    num_train_epochs=150,
+    learning_rate=0.003,
+  )
+  assert done.returncode == 0, done.stderr
+  answers = json.loads((output / "predictions.json").read_text())
+  assert answers == {f"q-{k}": v for k, v in OWNERS.items()}
+  scores = json.loads((output / "squad_scores.json").read_text())
+  assert scores == {"exact_match": 100.0, "f1": 100.0}
+  for name in ("train.tf_record", "eval.tf_record", "nbest_predictions.json"):
+    assert (output / name).exists()
+  # From the checkpoint alone, and without right answers.
+  bare = json.loads((tmp_path / "v1.json").read_text())
+  for question in bare["data"][0]["paragraphs"][0]["qas"]:
+    del question["answers"]
+  (tmp_path / "bare.json").write_text(json.dumps(bare))
+  done = _run(
+    flags,
+    output_dir=output,
+    do_predict=True,
+    predict_file=tmp_path / "bare.json",
+  )
+  assert done.returncode == 0, done.stderr
+  assert "no scores" in done.stderr
+  assert json.loads((output / "predictions.json").read_text()) == answers
+
+
+def test_version_2_keeps_the_best_threshold(flags, tmp_path):
+  output = tmp_path / "out"
+  more = {
+    "output_dir": output,
+    "version_2_with_negative": True,
+    "do_predict": True,
+    "predict_file": tmp_path / "v2.json",
+  }
+  train = {"do_train": True, "train_file": tmp_path / "v2.json"}
+  done = _run(flags, **more, **train, num_train_epochs=1)
+  assert done.returncode == 0, done.stderr
+  odds = json.loads((output / "null_odds.json").read_text())
+  assert len(odds) == 4
+  stored = float((output / "null_score_diff_threshold.txt").read_text())
+  scores = json.loads((output / "squad_scores.json").read_text())
+  assert scores["best_f1_thresh"] == stored
+  assert "from an earlier prediction" in _run(flags, **more).stderr
+  done = _run(flags, **more, null_score_diff_threshold=1.5)
+  assert "from an earlier prediction" not in done.stderr
+
+
+@pytest.mark.parametrize(
+  ("wrong", "message"),
+  [
+    ({}, "At least one of --do_train and --do_predict"),
+    ({"do_train": True}, "--do_train needs --train_file"),
+    (
+      {"do_predict": True, "predict_file": "no.json"},
+      "no file matches no.json",
+    ),
+    (
+      {"do_predict": True, "predict_file": "bert_config.json"},
+      "bert_config.json",
+    ),
+    (
+      {"do_predict": True, "predict_file": "v1.json", "max_seq_length": 400},
+      "max_seq_length 400 exceeds max_position_embeddings 32",
+    ),
+    (
+      {"do_predict": True, "predict_file": "v1.json", "max_query_length": 40},
+      "max_query_length",
+    ),
+    (
+      {"do_predict": True, "predict_file": "v1.json"},
+      "train first, or name one",
+    ),
+  ],
+  ids=lambda value: str(value)[:50],
+)
+def test_mistakes_end_with_one_clear_line(flags, tmp_path, wrong, message):
+  wrong = {
+    k: tmp_path / v if k == "predict_file" and (tmp_path / v).exists() else v
+    for k, v in wrong.items()
+  }
+  done = _run(flags, **wrong | {"output_dir": tmp_path / "out"})
+  assert done.returncode == 1
+  assert message in done.stderr
+  assert "Traceback" not in done.stderr

@@ -1,0 +1,33 @@
+"""split_sentences.py: files in, one document each out."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def _run(**flags):
+  command = [sys.executable, str(ROOT / "split_sentences.py")]
+  command += [f"--{name}={value}" for name, value in flags.items()]
+  return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_file_is_a_document(tmp_path):
+  (tmp_path / "a.txt").write_text("One. Two\nlines.\n\nThree.")
+  (tmp_path / "b.txt").write_bytes(b"Four.\r\nFive.\r\n")
+  output = tmp_path / "out" / "text"
+  done = _run(input_file=tmp_path / "*.txt", output_file=output)
+  assert done.returncode == 0, done.stderr
+  assert output.read_text() == "One.\nTwo lines.\nThree.\n\nFour.\nFive.\n\n"
+  again = _run(input_file=tmp_path / "*.txt", output_file=output)
+  assert again.returncode == 1
+  assert "--overwrite" in again.stderr
+
+
+def test_no_text_is_an_error(tmp_path):
+  (tmp_path / "a.txt").write_text("\n \n")
+  done = _run(input_file=tmp_path / "a.txt", output_file=tmp_path / "out")
+  assert done.returncode == 1
+  assert "holds no text" in done.stderr
+  assert not (tmp_path / "out").exists()
