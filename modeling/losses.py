@@ -131,6 +131,19 @@ def classification() -> Objective:
   return Objective(("example_loss",), ("accuracy",), weights, losses, metrics)
 
 
+def regression() -> Objective:
+  """Mean squared error of a score, `label_ids` [B] float (STS-B)."""
+
+  def weights(batch):
+    return {"example_loss": ops.ones_like(batch["label_ids"])}
+
+  def losses(outputs, batch):
+    error = outputs["logits"][:, 0] - batch["label_ids"]
+    return {"example_loss": ops.square(error)}
+
+  return Objective(("example_loss",), (), weights, losses)
+
+
 def span() -> Objective:
   """Mean of the start's and the end's cross entropy (run_squad.py).
 

@@ -68,7 +68,10 @@ def pretrainer(
 def classifier(
   config: BertConfig, num_labels: int, use_one_hot_embeddings: bool = False
 ) -> keras.Model:
-  """Labels for a sequence or a pair: tokens -> `logits` [B, L]."""
+  """Labels for a sequence or a pair: tokens -> `logits` [B, L].
+
+  With one label it is a score (STS-B); see losses.regression.
+  """
   inputs = _inputs(*TOKENS)
   bert = Bert(config, use_one_hot_embeddings)(**inputs)
   logits = SequenceHead(num_labels, config)(bert["pooled_output"])

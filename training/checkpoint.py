@@ -254,7 +254,9 @@ class Checkpoints:
     reader = read(path)
     if self.latest():
       _check_complete(reader, variables(model))
-    initialize(model, path)
+    fresh = initialize(model, path)
+    if fresh:
+      logging.warning("not in %s, so untrained: %s", path, ", ".join(fresh))
     return int(reader["global_step"]) if "global_step" in reader else 0
 
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:

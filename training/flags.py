@@ -55,6 +55,63 @@ def define_training() -> None:
   )
 
 
+class _Rates(flags.ArgumentParser):
+  """A learning rate, or several with commas between them: a tuple then."""
+
+  syntactic_help = "a number, or several with commas between them"
+
+  def parse(self, argument):
+    """Makes a float, or a tuple of them; raises ValueError for other texts."""
+    if not isinstance(argument, str):
+      return argument
+    rates = tuple(float(part) for part in argument.split(","))
+    return rates if len(rates) > 1 else rates[0]
+
+  def flag_type(self):
+    """What help texts call it."""
+    return "float or list of floats"
+
+
+def define_fine_tuning() -> None:
+  """What fine-tuning adds to `define_training`, for all tasks alike."""
+  flags.DEFINE_float("num_train_epochs", 3.0, "Epochs to train for.", 0.0)
+  flags.DEFINE_float(
+    "warmup_proportion", 0.1, "Share of the steps that are warm-up.", 0.0, 1.0
+  )
+  flags.DEFINE_integer("predict_batch_size", 8, "Examples a step.", 1)
+  # In the place of the single number that define_training takes.
+  flags.DEFINE(
+    _Rates(),
+    "learning_rate",
+    5e-5,
+    "Peak learning rate. Several (5e-5,3e-5,2e-5) are tried one after the "
+    "other, each in a folder of its own in --output_dir; the best one's model "
+    "goes to the folder best.",
+    allow_override=True,
+  )
+  flags.DEFINE_integer(
+    "num_seeds", 1, "Train so often, with seeds from --seed or 1 on.", 1
+  )
+  flags.DEFINE_bool(
+    "keep_best",
+    False,
+    "Keep the best checkpoint of those evaluated (--eval_every, and the last) "
+    "in output_dir/best, and use it to evaluate and predict.",
+  )
+  flags.DEFINE_integer(
+    "early_stopping_patience",
+    0,
+    "End after so many evaluations without a better one; 0 for never. "
+    "Includes --keep_best.",
+    0,
+  )
+  flags.DEFINE_string(
+    "freeze_layers",
+    "",
+    "What is not trained, as in embeddings,0-5 or embeddings,encoder,pooler.",
+  )
+
+
 def define_devices() -> None:
   """Where it runs and in which precision."""
   flags.DEFINE_enum(

@@ -4,6 +4,7 @@ Between two returns to Python there are as many steps as fit into a few seconds;
 checkpoints, evaluation, summaries and the progress line happen there.
 """
 
+import functools
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -44,6 +45,14 @@ class Schedule:
     fitting = int(_SECONDS_INSIDE / seconds_per_step)
     return max(1, min(min(stops) - step, self.at_most, fitting))
 
+  def saves_at(self, step: int) -> bool:
+    """Whether there is a checkpoint after `step` updates."""
+    return step == self.num_train_steps or step % self.save_every == 0
+
+  def evaluates_at(self, step: int) -> bool:
+    """Whether there is an evaluation after `step` updates."""
+    return bool(self.evaluate_every) and step % self.evaluate_every == 0
+
 
 def _next_multiple(step, every):
   return (step // every + 1) * every
@@ -56,7 +65,7 @@ def train(
   schedule: Schedule,
   report: Report,
   *,
-  evaluate: Callable[[int], None] = lambda step: None,
+  evaluate: Callable[[int], bool | None] = lambda step: None,
 ) -> None:
   """Trains until the schedule ends, from wherever `train_step` stands.
 
@@ -66,7 +75,8 @@ def train(
     checkpoints: where they go.
     schedule: when to return.
     report: gets the numbers of every stretch.
-    evaluate: called with the step, as often as the schedule says.
+    evaluate: called with the step, as often as the schedule says; True ends
+      the training.
 
   Raises:
     FloatingPointError: the loss is not finite; the last checkpoint is kept.
@@ -82,7 +92,8 @@ def train(
   iterator = iter(strategy.distribute_datasets_from_function(dataset))
   pace = _Pace()
   report.begin(step, schedule.num_train_steps)
-  while step < schedule.num_train_steps:
+  ended = False
+  while step < schedule.num_train_steps and not ended:
     number = schedule.stretch(step, pace.seconds_per_step)
     begin = time.monotonic()
     sums = train_step.run(iterator, tf.constant(number))
@@ -92,13 +103,14 @@ def train(
     _check_finite(step, means, checkpoints, train_step.loss_scale)
     means["learning_rate"] = float(train_step.schedule(step - 1))
     report.stretch(step, number, means)
-    last = step == schedule.num_train_steps
-    if last or step % schedule.save_every == 0:
+    if schedule.saves_at(step):
       report.say()
       logging.info("saved %s", checkpoints.save(step, state))
-    if schedule.evaluate_every and step % schedule.evaluate_every == 0:
-      evaluate(step)
+    if schedule.evaluates_at(step):
+      ended = evaluate(step)
       report.resume()
+  if ended and not schedule.saves_at(step):
+    logging.info("saved %s", checkpoints.save(step, state))
   report.end()
 
 
@@ -195,16 +207,36 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
       input of the model is passed through.
 
   Returns:
-    {name: [examples, ...]} of all outputs and fields passed through.
+    {name: [examples, ...]} of all outputs and fields passed through. Where
+    batches differ in length (trimmed ones), zeros fill up the shorter.
   """
-
-  @tf.function(reduce_retracing=True)
-  def one(batch):
-    return model(steps.batch_inputs(model, batch), training=False)
-
+  forward = _forward(model)
   found = {}
   for batch in batches:
+    outputs = forward(steps.batch_inputs(model, batch))
     beside = {name: v for name, v in batch.items() if name not in model.input}
-    for name, value in (one(batch) | beside).items():
+    for name, value in (outputs | beside).items():
       found.setdefault(name, []).append(np.asarray(value))
-  return {name: np.concatenate(values) for name, values in found.items()}
+  return {name: _joined(values) for name, values in found.items()}
+
+
+@functools.lru_cache(maxsize=4)  # a run evaluates the same model often
+def _forward(model):
+  """A model as a tf.function that is traced once, for batches of any shape."""
+  inputs = {
+    name: tf.TensorSpec([None] * len(value.shape), value.dtype)
+    for name, value in model.input.items()
+  }
+  return tf.function(
+    lambda batch: model(batch, training=False), input_signature=[inputs]
+  )
+
+
+def _joined(parts):
+  """Concatenates arrays [B, ...], filled up to the largest in [...]."""
+  largest = np.max([part.shape[1:] for part in parts], axis=0)
+  filled = []
+  for part in parts:
+    gaps = [(0, gap) for gap in largest.astype(int) - part.shape[1:]]
+    filled.append(np.pad(part, [(0, 0), *gaps]) if any(gaps) else part)
+  return np.concatenate(filled)

@@ -22,7 +22,7 @@ def train(
   num_warmup_steps: int,
   batches: Callable[[int, tf.distribute.InputContext], tf.data.Dataset],
   unit: str = "examples",
-  evaluate: Callable[[int], None] = lambda step: None,
+  evaluate: Callable[[int], bool | None] = lambda step: None,
 ) -> None:
   """Trains a model to its last step; to be called in the strategy's scope.
 
@@ -38,7 +38,7 @@ def train(
     batches: from how many examples were used before, and which worker this
       is, to a replica's batches from there on.
     unit: what an example is called.
-    evaluate: called with the step every --eval_every steps.
+    evaluate: called with the step every --eval_every steps; True ends the run.
   """
   train_step = TrainStep(
     model,

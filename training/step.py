@@ -147,10 +147,7 @@ class TrainStep:
     """Gradients of the whole batch's loss by this replica's part of it."""
     if self.accumulation == 1:
       return self._differentiate_part(batch, totals, replica_id, 0)
-    parts = {
-      name: tf.reshape(value, [self.accumulation, -1, *value.shape[1:]])
-      for name, value in batch.items()
-    }
+    parts = {name: self._cut(value) for name, value in batch.items()}
     gradients = [tf.zeros(v.shape) for v in self.variables]
     sums = {name: tf.zeros(2) for name in self.objective.names}
     sums["loss"] = 0.0
@@ -163,6 +160,13 @@ class TrainStep:
       ]
       sums = {name: sums[name] + new[name] for name in sums}
     return gradients, sums
+
+  def _cut(self, value):
+    """Into micro-batches: [B, ...] -> [accumulation, B / accumulation, ...]."""
+    size = value.shape[0] // self.accumulation
+    return tf.reshape(
+      value, tf.concat([[self.accumulation, size], tf.shape(value)[1:]], 0)
+    )
 
   def _differentiate_part(self, batch, totals, replica_id, part):
     objective = self.objective

@@ -33,6 +33,12 @@ def from_flags(FLAGS: flags.FlagValues) -> tf.distribute.Strategy:
   return strategy
 
 
+def fixes_shapes(FLAGS: flags.FlagValues) -> bool:
+  """Whether batches should all be of one length: XLA compiles each anew."""
+  on_tpu = FLAGS.use_tpu or FLAGS.distribution_strategy == "tpu"
+  return on_tpu or FLAGS.jit_compile
+
+
 def cut_cpu(devices: int) -> None:
   """Makes several devices of the CPU; to be called before anything runs."""
   tf.config.set_logical_device_configuration(

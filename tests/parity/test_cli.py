@@ -6,17 +6,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.parity import golden_files
 
 ROOT = Path(__file__).parents[2]
-FILE_FLAGS = ("bert_config_file", "init_checkpoint", "input_file", "vocab_file")
+FILE_FLAGS = (
+  "bert_config_file",
+  "data_dir",
+  "init_checkpoint",
+  "input_file",
+  "vocab_file",
+)
 
 
 def _runs(pattern):
-  return [path.parent for path in golden_files.cases(f"cli/{pattern}/flags.json")]
+  cases = golden_files.cases(f"cli/{pattern}/flags.json")
+  return [path.parent for path in cases]
 
 
 def _flags(case, scratch):
@@ -67,6 +75,11 @@ def test_what_pretraining_leaves_behind(case, tmp_path):
   _run("run_pretraining.py", output, **_flags(case, tmp_path))
   golden = json.loads((case / "flags.json").read_text())
   assert list(_results(output)) == golden["eval_results_keys"]
+  _assert_left_behind(golden, output)
+
+
+def _assert_left_behind(golden, output):
+  """The original's files are there, and its variables in the checkpoint."""
   # graph.pbtxt and .meta describe TensorFlow 1 graphs; there are none here.
   for pattern in golden["files"]:
     if not pattern.endswith((".pbtxt", ".meta")):
@@ -77,3 +90,29 @@ def test_what_pretraining_leaves_behind(case, tmp_path):
   for name, (shape, dtype) in golden["checkpoint"]["vars"].items():
     assert (shapes[name], types[name].name) == (shape, dtype), name
   assert reader.get_tensor("global_step") == golden["checkpoint"]["step"]
+
+
+@pytest.mark.parametrize(
+  "case", _runs("run_classifier_*_len*"), ids=golden_files.name
+)
+def test_evaluation_and_prediction_of_a_classifier(case, tmp_path):
+  output = tmp_path / "output"
+  _run("run_classifier.py", output, **_flags(case, tmp_path))
+  wanted, found = _results(case), _results(output)
+  for name, value in wanted.items():
+    assert float(found[name]) == pytest.approx(float(value), rel=1e-5), name
+  wanted = np.loadtxt(case / "test_results.tsv", delimiter="\t")
+  found = np.loadtxt(output / "test_results.tsv", delimiter="\t")
+  np.testing.assert_allclose(found, wanted, atol=1e-5)
+  for pattern in json.loads((case / "flags.json").read_text())["files"]:
+    assert list(output.glob(pattern)), pattern
+
+
+@pytest.mark.parametrize(
+  "case", _runs("run_classifier_train"), ids=golden_files.name
+)
+def test_what_a_classifier_leaves_behind(case, tmp_path):
+  output = tmp_path / "output"
+  _run("run_classifier.py", output, **_flags(case, tmp_path))
+  golden = json.loads((case / "flags.json").read_text())
+  _assert_left_behind(golden, output)

@@ -100,6 +100,24 @@ def test_no_retracing(start):
   assert step.run.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_no_retracing_for_batches_of_other_lengths(start, accumulation):
+  step = toy.train_step(weights=start, accumulation=accumulation)
+
+  def cut(number, batch):
+    length = tf.cast(toy.T - number, tf.int32)
+    tokens = ("input_ids", "input_mask", "segment_ids")
+    shorter = {name: batch[name][:, :length] for name in tokens}
+    inside = {"masked_lm_positions": batch["masked_lm_positions"] // 2}
+    return batch | shorter | inside
+
+  iterator = iter(toy.batches(3).enumerate().map(cut))
+  for _ in range(3):
+    sums = step.run(iterator, tf.constant(1))
+    assert np.isfinite(sums["loss"].numpy()).all()
+  assert step.run.experimental_get_tracing_count() == 1
+
+
 def test_loss_scale_changes_nothing_while_gradients_are_finite(start, plain):
   found = _run(weights=start, loss_scale=LossScale(initial=64.0))
   state = {k: v for k, v in found[1].items() if "loss_scale" not in k}

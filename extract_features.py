@@ -1,0 +1,155 @@
+"""Writes what BERT's layers make of texts: a vector a token, or one a text.
+
+  python extract_features.py --input_file=/tmp/input.txt \
+    --output_file=/tmp/output.jsonl --vocab_file=$BERT_DIR/vocab.txt \
+    --bert_config_file=$BERT_DIR/bert_config.json \
+    --init_checkpoint=$BERT_DIR/bert_model.ckpt \
+    --layers=-1,-2,-3,-4 --max_seq_length=128 --batch_size=8
+
+A line of the input is a text, or two with " ||| " between them.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from absl import flags
+
+from data import activation_files, files, text_lines, vocab
+from data.progress import Progress
+from data.tokenization import FullTokenizer, validate_case_matches_checkpoint
+from data.vocab import CLS, SEP, UNK
+from modeling.activations import POOLINGS, activations
+from modeling.config import BertConfig
+from training import checkpoint, loop, precision, program, strategy
+from training import flags as shared_flags
+
+FLAGS = flags.FLAGS
+
+# Lines are ordered by length within windows of so many values (256 MiB).
+_WINDOW = 2**26
+
+shared_flags.define_devices()
+flags.DEFINE_string("input_file", None, "One text a line.", required=True)
+flags.DEFINE_string("output_file", None, "Where to write.", required=True)
+flags.DEFINE_string(
+  "bert_config_file", None, "bert_config.json of the model.", required=True
+)
+flags.DEFINE_string(
+  "vocab_file", None, "Vocabulary of the model.", required=True
+)
+flags.DEFINE_string(
+  "init_checkpoint", None, "Checkpoint, or a folder of them.", required=True
+)
+flags.DEFINE_bool("do_lower_case", True, "False for cased models.")
+flags.DEFINE_string(
+  "layers", "-1,-2,-3,-4", "Which: 0 is the first, -1 the last."
+)
+flags.DEFINE_integer(
+  "max_seq_length", 128, "Tokens of a line; what is beyond is cut off.", 3
+)
+flags.DEFINE_integer("batch_size", 32, "Lines a step.", 1)
+flags.DEFINE_bool(
+  "use_one_hot_embeddings", False, "Look tokens up by a matrix product (TPU)."
+)
+flags.DEFINE_enum(
+  "pooling",
+  "none",
+  POOLINGS,
+  "A vector for each token, or for each line: the mean over its tokens, [CLS] "
+  "and [SEP] included, or what stands at [CLS].",
+)
+flags.DEFINE_enum(
+  "format",
+  "json",
+  ["json", "npz"],
+  "JSON lines, or arrays as data/activation_files.py describes them.",
+)
+flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
+
+
+def main(_):
+  if not FLAGS.overwrite:
+    files.refuse_to_overwrite(FLAGS.output_file)
+  strategy.cut_cpu(FLAGS.num_cpu_devices)
+  config = BertConfig.from_json(FLAGS.bert_config_file)
+  config.check_length(FLAGS.max_seq_length)
+  layers = layer_indexes(FLAGS.layers)
+  validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
+  tokenizer = FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
+  check_vocabulary(tokenizer, config)
+  total = text_lines.count(FLAGS.input_file)
+  precision.set_policy(FLAGS.dtype)
+  with strategy.from_flags(FLAGS).scope():
+    model = activations(
+      config, layers, FLAGS.pooling, FLAGS.use_one_hot_embeddings
+    )
+    initialize(model)
+  lines = text_lines.read(FLAGS.input_file, tokenizer, FLAGS.max_seq_length)
+  max_tokens = _WINDOW // (len(layers) * config.hidden_size)
+  progress = Progress("extracted", total, "lines")
+  results = extract(model, lines, max_tokens, progress)
+  if FLAGS.format == "npz":
+    activation_files.write_npz(FLAGS.output_file, results, layers)
+  else:
+    activation_files.write_json(
+      FLAGS.output_file, results, layers, tokenizer.convert_ids_to_tokens
+    )
+
+
+def layer_indexes(text: str) -> list[int]:
+  """The numbers in --layers."""
+  try:
+    return [int(number) for number in text.split(",")]
+  except ValueError:
+    raise ValueError(
+      f"--layers={text}: give numbers with commas between them, as in -1,-2"
+    ) from None
+
+
+def check_vocabulary(tokenizer: FullTokenizer, config: BertConfig) -> None:
+  """Raises ValueError if the vocabulary is not the model's."""
+  vocab.require(tokenizer.vocab, (UNK, CLS, SEP), FLAGS.vocab_file)
+  highest = max(tokenizer.vocab.values())
+  if highest >= config.vocab_size:
+    raise ValueError(
+      f"{FLAGS.vocab_file} has {highest + 1} lines but vocab_size in "
+      f"bert_config.json is {config.vocab_size}: take the vocab.txt that came "
+      "with the model"
+    )
+
+
+def initialize(model) -> None:
+  """Loads --init_checkpoint, which must have all that features depend on."""
+  fresh = checkpoint.initialize(model, FLAGS.init_checkpoint)
+  missing = [name for name in fresh if "/pooler/" not in name]
+  if missing:
+    raise ValueError(
+      f"the checkpoint {FLAGS.init_checkpoint} has no {missing[0]}: take the "
+      "bert_config.json that came with it"
+    )
+
+
+def extract(
+  model,
+  lines: Iterable[text_lines.Line],
+  max_tokens: int,
+  progress: Progress,
+) -> Iterator[activation_files.Result]:
+  """Activations of every line, in order; `max_tokens` are worked on at once."""
+  # Batches are as short as they can be, unless each length costs a compilation.
+  multiple = FLAGS.max_seq_length if strategy.fixes_shapes(FLAGS) else 8
+  for window in text_lines.windows(lines, max_tokens):
+    found = [None] * len(window)
+    for places, batch in text_lines.batches(
+      window, FLAGS.batch_size, FLAGS.max_seq_length, multiple
+    ):
+      outputs = loop.predict(model, [batch])
+      for place, values in zip(places, outputs["values"], strict=True):
+        length = len(window[place].ids)
+        found[place] = values[:length] if FLAGS.pooling == "none" else values
+      progress.add(len(places))
+    yield from zip(window, found, strict=True)
+  progress.say()
+
+
+if __name__ == "__main__":
+  program.run(main)

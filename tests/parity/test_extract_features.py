@@ -1,0 +1,71 @@
+"""extract_features.py against the original's output, flag set by flag set."""
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.parity import golden_files
+
+ROOT = Path(__file__).parents[2]
+CASES = golden_files.cases("extract_features/output_*.jsonl.gz")
+
+
+def _flags(case):
+  """The flags that a golden file's name stands for."""
+  name = case.name.removesuffix(".jsonl.gz")
+  flags = {"max_seq_length": re.search(r"_len(\d+)", name)[1]}
+  if layers := re.search(r"_layers((_-?\d+)+)", name):
+    flags["layers"] = layers[1].strip("_").replace("_", ",")
+  if size := re.search(r"_batch(\d+)", name):
+    flags["batch_size"] = size[1]
+  if "_cased" in name:
+    flags["do_lower_case"] = False
+  if "_onehot" in name:
+    flags["use_one_hot_embeddings"] = True
+  return flags
+
+
+def _records(text):
+  return [json.loads(line) for line in text.splitlines()]
+
+
+def _tokens(record):
+  """All of a record but its numbers."""
+  return record["linex_index"], [
+    (feature["token"], [layer["index"] for layer in feature["layers"]])
+    for feature in record["features"]
+  ]
+
+
+def _values(record):
+  return np.array(
+    [[x["values"] for x in token["layers"]] for token in record["features"]]
+  )
+
+
+@pytest.mark.parametrize("case", CASES, ids=golden_files.name)
+def test_output_is_the_originals(case, tmp_path):
+  encoder = case.parent / "tiny_encoder"
+  flags = _flags(case) | {
+    "input_file": case.parent / "input.txt",
+    "output_file": tmp_path / "output.jsonl",
+    "vocab_file": case.parents[1] / "vocab.txt",
+    "bert_config_file": encoder / "bert_config.json",
+    "init_checkpoint": encoder / "bert_model.ckpt",
+  }
+  command = [sys.executable, str(ROOT / "extract_features.py")]
+  command += [f"--{name}={value}" for name, value in flags.items()]
+  done = subprocess.run(command, capture_output=True, text=True, check=False)
+  assert done.returncode == 0, done.stderr
+  found = _records((tmp_path / "output.jsonl").read_text())
+  wanted = _records(gzip.decompress(case.read_bytes()).decode())
+  assert list(map(_tokens, found)) == list(map(_tokens, wanted))
+  for ours, theirs in zip(found, wanted, strict=True):
+    assert list(ours) == list(theirs)
+    np.testing.assert_allclose(_values(ours), _values(theirs), atol=2e-5)

@@ -1,0 +1,199 @@
+"""The program from the command line: smoke, properties and faults."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from data import vocab
+from modeling import models
+from modeling.config import BertConfig
+from training import checkpoint
+
+ROOT = Path(__file__).parents[1]
+TOKENS = [
+  *vocab.SPECIAL_TOKENS,
+  "who",
+  "was",
+  "jim",
+  "henson",
+  "a",
+  "puppet",
+  "##eer",
+  "?",
+]
+CONFIG = BertConfig(
+  vocab_size=len(TOKENS),
+  hidden_size=6,
+  num_hidden_layers=3,
+  num_attention_heads=2,
+  intermediate_size=9,
+  max_position_embeddings=20,
+  type_vocab_size=2,
+  initializer_range=0.5,
+)
+# Of all lengths, so that batches do not come in the order of lines.
+TEXTS = [
+  "Who was Jim Henson ? ||| Jim Henson was a puppeteer",
+  "",
+  "a a a a a a a a a",
+  "Jim",
+  "henson ||| a",
+  "what was that",
+  "a puppet was a puppeteer a puppet was a puppeteer a puppet was a puppeteer",
+]
+
+
+@pytest.fixture(scope="module")
+def model():
+  keras.utils.set_random_seed(3)
+  return models.encoder(CONFIG)
+
+
+@pytest.fixture(scope="module")
+def given(model, tmp_path_factory):
+  folder = tmp_path_factory.mktemp("model")
+  CONFIG.to_json(str(folder / "bert_config.json"))
+  vocab.save(TOKENS, folder / "vocab.txt")
+  checkpoint.write(str(folder / "bert_model.ckpt"), checkpoint.variables(model))
+  (folder / "input.txt").write_text("\n".join(TEXTS) + "\n")
+  return {
+    "input_file": folder / "input.txt",
+    "bert_config_file": folder / "bert_config.json",
+    "vocab_file": folder / "vocab.txt",
+    "init_checkpoint": folder / "bert_model.ckpt",
+    "max_seq_length": 16,
+  }
+
+
+def _run(**flags):
+  command = [sys.executable, str(ROOT / "extract_features.py")]
+  command += [f"--{name}={value}" for name, value in flags.items()]
+  return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _output(path, **flags):
+  done = _run(output_file=path, **flags)
+  assert done.returncode == 0, done.stderr
+  if path.suffix == ".npz":
+    return dict(np.load(path))
+  return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def _fails(message, **flags):
+  done = _run(**flags)
+  assert done.returncode == 1
+  assert message in done.stderr
+  assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def lines(given, tmp_path_factory):
+  path = tmp_path_factory.mktemp("lines") / "out.jsonl"
+  return _output(path, **given, layers="-1,0", batch_size=2)
+
+
+def test_a_line_worked_out(lines, model):
+  # [CLS] henson [SEP] a [SEP]
+  layers = model(
+    {
+      "input_ids": np.array([[2, 8, 3, 9, 3]], np.int32),
+      "input_mask": np.ones((1, 5), np.int32),
+      "segment_ids": np.array([[0, 0, 0, 1, 1]], np.int32),
+    }
+  )["encoder_layers"]
+  record = lines[4]
+  assert list(record) == ["linex_index", "features"]
+  tokens = [feature["token"] for feature in record["features"]]
+  assert tokens == ["[CLS]", "henson", "[SEP]", "a", "[SEP]"]
+  for place, feature in enumerate(record["features"]):
+    assert list(feature) == ["token", "layers"]
+    assert [layer["index"] for layer in feature["layers"]] == [-1, 0]
+    for layer in feature["layers"]:
+      wanted = layers[layer["index"]][0, place]
+      np.testing.assert_allclose(layer["values"], wanted, atol=2e-6)
+
+
+def test_lines_come_in_the_order_of_the_input(lines):
+  assert [line["linex_index"] for line in lines] == list(range(len(TEXTS)))
+  lengths = [len(line["features"]) for line in lines]
+  assert lengths == [14, 2, 11, 3, 5, 5, 16]
+  tokens = [feature["token"] for feature in lines[5]["features"]]
+  assert tokens == ["[CLS]", "[UNK]", "was", "[UNK]", "[SEP]"]
+
+
+def _arrays(line):
+  """[T, L, H]"""
+  return np.array(
+    [[x["values"] for x in token["layers"]] for token in line["features"]]
+  )
+
+
+def test_npz_holds_the_same_and_batches_do_not_matter(lines, given, tmp_path):
+  found = _output(
+    tmp_path / "out.npz", **given, layers="-1,0", batch_size=5, format="npz"
+  )
+  assert found["layers"].tolist() == [-1, 0]
+  tokens = [
+    [TOKENS[i] for i in ids]
+    for ids in np.split(found["input_ids"], found["offsets"][1:-1])
+  ]
+  wanted = [[token["token"] for token in line["features"]] for line in lines]
+  assert tokens == wanted
+  np.testing.assert_allclose(
+    found["values"], np.concatenate([*map(_arrays, lines)]), atol=2e-6
+  )
+
+
+def test_sentence_vectors(lines, given, tmp_path):
+  pooled = given | {"layers": "-1,0"}
+  means = _output(tmp_path / "out.npz", **pooled, pooling="mean", format="npz")
+  wanted = [_arrays(line).mean(axis=0) for line in lines]
+  np.testing.assert_allclose(means["vectors"], wanted, atol=2e-6)
+  first = _output(tmp_path / "out.jsonl", **pooled, pooling="cls")
+  for record, line in zip(first, lines, strict=True):
+    assert list(record) == ["linex_index", "layers"]
+    found = [layer["values"] for layer in record["layers"]]
+    np.testing.assert_allclose(found, _arrays(line)[0], atol=2e-6)
+
+
+def test_does_not_overwrite_unless_told(given, tmp_path):
+  path = tmp_path / "out.jsonl"
+  path.write_text("precious")
+  _fails("exists already", **given, output_file=path)
+  assert path.read_text() == "precious"
+  assert len(_output(path, **given, layers=0, overwrite=True)) == len(TEXTS)
+
+
+def test_mistakes_name_culprit_and_remedy(given, tmp_path):
+  given = given | {"output_file": tmp_path / "out.jsonl"}
+  _fails("no layer 3: the model has 3", **given, layers="0,3")
+  _fails("--layers=last: give numbers", **given, layers="last")
+  long = given | {"max_seq_length": 21}
+  _fails("max_seq_length 21 exceeds max_position_embeddings 20", **long)
+  empty = tmp_path / "empty.txt"
+  empty.touch()
+  _fails("is empty: it should hold one text", **given | {"input_file": empty})
+
+
+def test_a_model_that_does_not_fit_is_refused(given, tmp_path):
+  given = given | {"output_file": tmp_path / "out.jsonl"}
+  values = CONFIG.to_dict()
+  deeper = tmp_path / "deeper.json"
+  BertConfig.from_dict(values | {"num_hidden_layers": 4}).to_json(str(deeper))
+  _fails("has no bert/encoder/layer_3/", **given | {"bert_config_file": deeper})
+  fewer = tmp_path / "fewer.json"
+  BertConfig.from_dict(values | {"vocab_size": 9}).to_json(str(fewer))
+  _fails(
+    "13 lines but vocab_size in bert_config.json is 9",
+    **given | {"bert_config_file": fewer},
+  )
+  _fails(
+    "uncased_L-12_H-768_A-12 is a lower-cased model",
+    **given | {"init_checkpoint": "uncased_L-12_H-768_A-12/bert_model.ckpt"},
+    do_lower_case=False,
+  )

@@ -1,0 +1,374 @@
+"""run_classifier.py as its users call it: whole runs, own data, mistakes."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling.config import BertConfig
+from tests.training import toy
+
+ROOT = Path(__file__).parents[1]
+NEUTRAL = ("the", "a", "film", "plot", "cast", "was", "is", "very", "quite")
+GOOD, BAD = ("good", "fine"), ("bad", "dull")
+WORDS = (*NEUTRAL, *GOOD, *BAD)
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+
+
+def _run(**flags):
+  command = [sys.executable, str(ROOT / "run_classifier.py")]
+  command += [f"--{name}={value}" for name, value in flags.items()]
+  done = subprocess.run(command, capture_output=True, text=True, check=False)
+  assert "Traceback" not in done.stderr, done.stderr
+  return done
+
+
+def _succeed(**flags):
+  done = _run(**flags)
+  assert done.returncode == 0, done.stderr
+  return done.stderr
+
+
+def _sentences(number, seed):
+  """Pairs of a text and whether it is one of praise."""
+  rng = random.Random(seed)
+  for _ in range(number):
+    praise = rng.random() < 0.5
+    words = rng.choices(NEUTRAL, k=rng.randint(1, 6))
+    words.insert(rng.randrange(len(words)), rng.choice(GOOD if praise else BAD))
+    yield " ".join(words), praise
+
+
+def _write(path, *rows):
+  path.parent.mkdir(parents=True, exist_ok=True)
+  path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
+
+
+def _table(path):
+  return [line.split("\t") for line in path.read_text().splitlines()]
+
+
+def _results(folder, name="eval_results.txt"):
+  lines = (folder / name).read_text().splitlines()
+  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+@pytest.fixture(scope="module", name="given")
+def _given(tmp_path_factory):
+  """Flags of a small run: model, vocabulary, rates."""
+  folder = tmp_path_factory.mktemp("model")
+  config = toy.config(0.1).to_dict() | {"vocab_size": len(VOCABULARY)}
+  BertConfig.from_dict(config).to_json(str(folder / "bert_config.json"))
+  (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+  return {
+    "bert_config_file": folder / "bert_config.json",
+    "vocab_file": folder / "vocab.txt",
+    "max_seq_length": toy.T,
+    "train_batch_size": 8,
+    "learning_rate": 0.02,
+    "num_train_epochs": 10,
+    "seed": 1,
+  }
+
+
+@pytest.fixture(scope="module", name="sst")
+def _sst(given, tmp_path_factory):
+  """The flags with SST-2 in small."""
+  folder = tmp_path_factory.mktemp("SST-2")
+  for name, number in (("train", 80), ("dev", 19)):
+    rows = [(text, int(good)) for text, good in _sentences(number, name)]
+    _write(folder / f"{name}.tsv", ("sentence", "label"), *rows)
+  rows = enumerate(text for text, _ in _sentences(11, "test"))
+  _write(folder / "test.tsv", ("index", "sentence"), *rows)
+  return given | {"task_name": "sst-2", "data_dir": folder}
+
+
+@pytest.fixture(scope="module", name="trained")
+def _trained(sst, tmp_path_factory):
+  """Output folder and log of a run that does everything."""
+  output = tmp_path_factory.mktemp("trained")
+  log = _succeed(
+    **sst, output_dir=output, do_train=True, do_eval=True, do_predict=True
+  )
+  return output, log
+
+
+def test_trains_evaluates_and_predicts(trained):
+  output, log = trained
+  results = _results(output)
+  assert sorted(results) == [
+    "eval_accuracy",
+    "eval_loss",
+    "global_step",
+    "loss",
+  ]
+  assert results["global_step"] == 100
+  assert results["eval_accuracy"] > 0.9
+  assert "step 100 of 100, loss" in log
+  assert "label  precision  recall" in log
+  for name in ("train", "eval", "predict"):
+    assert (output / f"{name}.tf_record").exists()
+  rows = np.array(_table(output / "test_results.tsv"), float)
+  assert rows.shape == (11, 2)
+  np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-6)
+  wanted = [str(int(good)) for _, good in _sentences(11, "test")]
+  submission = _table(output / "SST-2.tsv")
+  assert submission[0] == ["index", "prediction"]
+  found = [row[1] for row in submission[1:]]
+  assert np.mean(np.equal(found, wanted)) > 0.9
+  header, *named = _table(output / "test_predictions.tsv")
+  assert header == ["guid", "prediction", "0", "1"]
+  assert [row[1] for row in named] == found
+
+
+def test_predicts_from_a_checkpoint_alone(trained, sst, tmp_path):
+  output, _ = trained
+  (tmp_path / "data").mkdir()
+  (tmp_path / "data" / "test.tsv").write_bytes(
+    (sst["data_dir"] / "test.tsv").read_bytes()
+  )
+  flags = sst | {"data_dir": tmp_path / "data", "do_predict": True}
+  _succeed(
+    **flags,
+    output_dir=tmp_path / "output",
+    init_checkpoint=output / "model.ckpt-100",
+    predict_batch_size=3,
+  )
+  found = np.array(_table(tmp_path / "output" / "test_results.tsv"), float)
+  wanted = np.array(_table(output / "test_results.tsv"), float)
+  np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_a_run_goes_on_where_it_was(sst, tmp_path):
+  flags = sst | {"output_dir": tmp_path, "do_train": True}
+  _succeed(**flags | {"num_train_epochs": 5})
+  log = _succeed(**flags, do_eval=True)
+  assert "going on from" in log
+  assert _results(tmp_path)["global_step"] == 100
+  again = _succeed(**flags)
+  assert "nothing to train" in again
+
+
+def test_early_stopping_keeps_the_best(sst, tmp_path):
+  flags = sst | {
+    "output_dir": tmp_path,
+    "learning_rate": 1e-9,  # nothing improves
+    "eval_every": 4,
+    "early_stopping_patience": 2,
+  }
+  _succeed(**flags, do_train=True)
+  record = json.loads((tmp_path / "best" / "best.json").read_text())
+  assert record["metric"] == "eval_accuracy"
+  assert (record["step"], record["evaluated"]) == (4, 12)
+  best = tf.train.load_checkpoint(str(tmp_path / "best"))
+  assert best.get_tensor("global_step") == 4
+  assert not any("adam" in name for name in best.get_variable_to_shape_map())
+  assert (tmp_path / "model.ckpt-12.index").exists()
+  assert "has ended early" in _succeed(**flags, do_train=True)
+  _succeed(**flags, do_eval=True)
+  assert _results(tmp_path)["global_step"] == 4
+
+
+def test_frozen_layers_stay_bit_identical(trained, sst, tmp_path):
+  start = trained[0] / "model.ckpt-0"
+  _succeed(
+    **sst | {"num_train_epochs": 2},
+    output_dir=tmp_path,
+    init_checkpoint=start,
+    freeze_layers="embeddings,0",
+    do_train=True,
+  )
+  before = tf.train.load_checkpoint(str(start))
+  after = tf.train.load_checkpoint(str(tmp_path))
+  names = after.get_variable_to_shape_map()
+  for name in names:
+    if "adam" in name or name.startswith(("global", "run/")):
+      assert not name.startswith(("bert/embeddings", "bert/encoder"))
+      continue
+    same = np.array_equal(before.get_tensor(name), after.get_tensor(name))
+    assert same == name.startswith(("bert/embeddings", "bert/encoder")), name
+  assert "bert/pooler/dense/kernel/adam_m" in names
+
+
+def test_a_sweep_keeps_its_winner_and_goes_on(sst, tmp_path):
+  flags = sst | {
+    "output_dir": tmp_path,
+    "do_train": True,
+    "do_eval": True,
+    "do_predict": True,
+  }
+  _succeed(**flags | {"learning_rate": "1e-7,0.02"})
+  header, slow, fast = _table(tmp_path / "sweep.tsv")
+  assert header[:3] == ["run", "learning_rate", "seed"]
+  assert float(fast[5]) > float(slow[5])
+  assert _results(tmp_path)["eval_accuracy"] == pytest.approx(float(fast[5]))
+  assert (tmp_path / "best" / "best.json").read_text() == (
+    tmp_path / fast[0] / "best" / "best.json"
+  ).read_text()
+  assert (tmp_path / "test_results.tsv").exists()
+  # What was done before is not done again.
+  log = _succeed(**flags | {"learning_rate": "1e-7,0.02", "num_seeds": 1})
+  assert log.count("was done before") == 2
+
+
+def test_own_data_find_their_labels(given, tmp_path):
+  data, output = tmp_path / "data", tmp_path / "output"
+  rows = [(text, "praise" if x else "blame") for text, x in _sentences(80, 1)]
+  _write(data / "train.tsv", ("review", "verdict"), *rows)
+  objects = [{"review": text, "verdict": label} for text, label in rows[:20]]
+  (data / "dev.jsonl").write_text("\n".join(map(json.dumps, objects)))
+  flags = given | {
+    "task_name": "TSV",
+    "data_dir": data,
+    "text_a_column": "review",
+    "label_column": "verdict",
+    "output_dir": output,
+  }
+  log = _succeed(**flags, do_train=True, do_eval=True)
+  assert "blame" in log
+  assert (output / "labels.txt").read_text() == "blame\npraise\n"
+  assert _results(output)["eval_f1"] > 0.8
+  # From the checkpoint alone: no training file, no labels.
+  _write(tmp_path / "new" / "test.tsv", ("review",), ("a good film",))
+  _succeed(**flags | {"data_dir": tmp_path / "new"}, do_predict=True)
+  header, row = _table(output / "test_predictions.tsv")
+  assert header == ["guid", "prediction", "blame", "praise"]
+  assert row[1] == "praise"
+
+
+def test_scores_are_regression(given, tmp_path):
+  data, output = tmp_path / "STS-B", tmp_path / "output"
+  header = ("index", "sentence1", "sentence2", "score")
+  rows = [
+    (i, "the film is", text, 4.5 if praise else 0.5)
+    for i, (text, praise) in enumerate(_sentences(80, 2))
+  ]
+  _write(data / "train.tsv", header, *rows)
+  _write(data / "dev.tsv", header, *rows[:30])
+  _write(data / "test.tsv", header[:3], *(row[:3] for row in rows[:10]))
+  flags = given | {"task_name": "STS-B", "data_dir": data}
+  _succeed(
+    **flags, output_dir=output, do_train=True, do_eval=True, do_predict=True
+  )
+  results = _results(output)
+  assert sorted(results) == [
+    "eval_loss",
+    "eval_pearson",
+    "eval_spearman",
+    "global_step",
+    "loss",
+  ]
+  assert results["eval_pearson"] > 0.8
+  found = np.array(_table(output / "test_results.tsv"), float)
+  assert found.shape == (10, 1)
+  assert len(_table(output / "STS-B.tsv")) == 11
+
+
+def test_mnli_has_two_dev_sets(given, tmp_path):
+  data, output = tmp_path / "MNLI", tmp_path / "output"
+  header = ("index", "sentence1", "sentence2", "gold_label")
+  labels = ("contradiction", "entailment", "neutral")
+  rows = [(i, "a film", WORDS[i], labels[i % 3]) for i in range(12)]
+  for name in ("train", "dev_matched", "dev_mismatched"):
+    _write(data / f"{name}.tsv", header, *rows)
+  flags = given | {"task_name": "MNLI", "data_dir": data, "output_dir": output}
+  _succeed(**flags, do_train=True, do_eval=True)
+  first = _results(output)
+  assert _results(output, "eval_results_mismatched.txt") == first
+  (data / "dev_mismatched.tsv").unlink()
+  log = _succeed(**flags, do_eval=True)
+  assert "dev_mismatched.tsv is not there" in log
+
+
+@pytest.mark.parametrize(
+  "options",
+  [
+    {"distribution_strategy": "mirrored", "num_cpu_devices": 2},
+    {"jit_compile": True, "gradient_accumulation_steps": 2},
+    {"gradient_accumulation_steps": 2},
+  ],
+  ids=str,
+)
+def test_variants_run(sst, tmp_path, options):
+  _succeed(
+    **sst | options | {"num_train_epochs": 1, "output_dir": tmp_path},
+    do_train=True,
+    do_eval=True,
+  )
+  assert _results(tmp_path)["global_step"] == 10
+
+
+TRAIN = {"do_train": True}
+
+
+@pytest.mark.parametrize(
+  ("wrong", "message"),
+  [
+    ({}, "At least one of --do_train, --do_eval and --do_predict"),
+    (TRAIN | {"task_name": "SST2x"}, "known are CoLA, SST-2, MRPC"),
+    (TRAIN | {"data_dir": "nowhere"}, "nowhere/train.tsv is missing"),
+    (TRAIN | {"task_name": "MRPC"}, "Quality"),
+    (TRAIN | {"max_seq_length": 512}, "max_seq_length 512 exceeds"),
+    (TRAIN | {"early_stopping_patience": 2}, "say with --eval_every"),
+    ({"do_eval": True}, "train first, or name one"),
+    (
+      TRAIN | {"init_checkpoint": "cased_L-12_H-768_A-12/bert_model.ckpt"},
+      "is a cased model",
+    ),
+  ],
+  ids=lambda value: str(value)[:60],
+)
+def test_wrong_flags_end_with_one_clear_line(sst, tmp_path, wrong, message):
+  done = _run(**sst | {"output_dir": tmp_path} | wrong)
+  assert done.returncode == 1
+  assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+  ("dev", "message"),
+  [
+    ("", "dev.tsv"),
+    ("sentence\tmark\na film\t1\n", "label"),
+    ("sentence\tlabel\na film\t1\nthe plot\t7\n", "'7' is no label"),
+    ("sentence\tlabel\na film\t1\t1\n", "line 2"),
+  ],
+  ids=["empty file", "missing column", "unknown label", "wrong column count"],
+)
+def test_broken_data_are_found_before_training(sst, tmp_path, dev, message):
+  (tmp_path / "train.tsv").write_bytes(
+    (sst["data_dir"] / "train.tsv").read_bytes()
+  )
+  (tmp_path / "dev.tsv").write_text(dev)
+  flags = sst | {"data_dir": tmp_path, "output_dir": tmp_path / "output"}
+  done = _run(**flags, do_train=True, do_eval=True)
+  assert done.returncode == 1
+  assert message in done.stderr
+  assert "dev.tsv" in done.stderr
+  assert not list((tmp_path / "output").glob("model.ckpt*"))
+
+
+def test_labels_that_are_not_the_checkpoints(trained, sst, tmp_path):
+  rows = [(text, f"{i % 3}") for i, (text, _) in enumerate(_sentences(30, 3))]
+  _write(tmp_path / "train.tsv", ("text", "label"), *rows)
+  flags = sst | {"task_name": "tsv", "data_dir": tmp_path}
+  done = _run(
+    **flags,
+    output_dir=tmp_path / "output",
+    init_checkpoint=trained[0],
+    do_train=True,
+  )
+  assert done.returncode == 1
+  assert "trained for another set of labels" in done.stderr
+
+
+def test_a_sweep_that_fails_says_which_run(sst, tmp_path):
+  flags = sst | {"output_dir": tmp_path, "freeze_layers": "9", "num_seeds": 2}
+  done = _run(**flags, do_train=True)
+  assert done.returncode == 1
+  assert "the model has no '9'" in done.stderr
+  assert "rate_0.02_seed_1 ended with status 1" in done.stderr

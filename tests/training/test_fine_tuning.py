@@ -1,0 +1,156 @@
+"""The best checkpoint, early stopping, and what is loaded afterwards."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import flags
+
+from modeling import losses, models
+from modeling.randomness import step_seed
+from tests.training import toy
+from training import best, checkpoint, fine_tuning
+from training import flags as shared_flags
+
+
+def _flags(tmp_path, **changes):
+  defaults = {
+    "output_dir": str(tmp_path),
+    "init_checkpoint": None,
+    "train_batch_size": 8,
+    "learning_rate": 0.01,
+    "num_train_epochs": 3.0,
+    "warmup_proportion": 0.1,
+    "save_checkpoints_steps": 1000,
+    "iterations_per_loop": 1000,
+    "gradient_accumulation_steps": 1,
+    "dtype": "float32",
+    "jit_compile": False,
+    "eval_every": 2,
+    "keep_best": True,
+    "early_stopping_patience": 0,
+    "freeze_layers": "",
+    "do_train": True,
+  }
+  return types.SimpleNamespace(**defaults | changes)
+
+
+def _train(FLAGS, results, model=None):
+  """Trains on 24 examples; evaluations give `results`, one after the other."""
+  model = model or models.pretrainer(toy.config())
+  left, steps = iter(results), []
+
+  def evaluate(step):
+    steps.append(step)
+    return {"f1": next(left), "loss": 0.0}
+
+  fine_tuning.train(
+    FLAGS,
+    model,
+    losses.pretraining(),
+    checkpoint.Checkpoints(FLAGS.output_dir),
+    seed=1,
+    seeded=step_seed,
+    num_examples=24,
+    batches=lambda used, context: toy.batches(9).skip(used // 8),
+    evaluate=evaluate,
+    metric="f1",
+  )
+  return model, steps
+
+
+def test_the_last_step_is_evaluated_and_the_best_kept(tmp_path):
+  FLAGS = _flags(tmp_path)
+  model, steps = _train(FLAGS, [0.1, 0.7, 0.7, 0.2, 0.3])
+  assert steps == [2, 4, 6, 8, 9]
+  known = best.read(str(tmp_path))
+  assert known == {"metric": "f1", "value": 0.7, "step": 4, "evaluated": 9}
+  # Loading takes the best with the flag, the newest without.
+  checkpoints = checkpoint.Checkpoints(str(tmp_path))
+  last = model.get_weights()
+  assert fine_tuning.load(FLAGS, model, checkpoints) == 4
+  assert any(
+    np.any(a != b) for a, b in zip(last, model.get_weights(), strict=True)
+  )
+  FLAGS.keep_best = False
+  assert fine_tuning.load(FLAGS, model, checkpoints) == 9
+  for a, b in zip(last, model.get_weights(), strict=True):
+    np.testing.assert_array_equal(a, b)
+
+
+def test_patience_ends_a_run_for_good(tmp_path):
+  FLAGS = _flags(tmp_path, early_stopping_patience=2, keep_best=False)
+  _, steps = _train(FLAGS, [0.5, 0.4, 0.5, 0.9])
+  assert steps == [2, 4, 6]
+  assert (tmp_path / "model.ckpt-6.index").exists()
+  _, steps = _train(FLAGS, [])
+  assert steps == []
+
+
+def test_a_killed_run_still_knows_the_best(tmp_path):
+  FLAGS = _flags(tmp_path, save_checkpoints_steps=3)
+  with pytest.raises(StopIteration):
+    _train(FLAGS, [0.9, 0.5])  # killed in the evaluation at step 6
+  _, steps = _train(FLAGS, [0.6] * 3)
+  assert steps == [8, 9]
+  assert best.read(str(tmp_path))["step"] == 2
+
+
+def test_nothing_is_evaluated_unless_asked_for(tmp_path):
+  FLAGS = _flags(tmp_path, eval_every=0, keep_best=False)
+  assert not fine_tuning.evaluates(FLAGS)
+  _, steps = _train(FLAGS, [])
+  assert steps == []
+  assert not (tmp_path / "best").exists()
+
+
+def test_patience_needs_evaluations(tmp_path):
+  FLAGS = _flags(tmp_path, eval_every=0, early_stopping_patience=1)
+  with pytest.raises(ValueError, match="say with --eval_every"):
+    fine_tuning.evaluates(FLAGS)
+
+
+def test_no_step_at_all_is_an_error(tmp_path):
+  with pytest.raises(ValueError, match=r"24 examples x --num_train_epochs=0.1"):
+    _train(_flags(tmp_path, num_train_epochs=0.1), [])
+
+
+def test_a_frozen_layer_has_no_slots(tmp_path):
+  model = models.pretrainer(toy.config())
+  before = {v.path: v.numpy() for v in model.variables}
+  FLAGS = _flags(tmp_path, freeze_layers="0", eval_every=0, keep_best=False)
+  _train(FLAGS, [], model)
+  for variable in model.variables:
+    same = np.array_equal(before[variable.path], variable.numpy())
+    assert same == variable.path.startswith("bert/encoder/"), variable.path
+  names = tf.train.load_checkpoint(str(tmp_path)).get_variable_to_shape_map()
+  slots = [name for name in names if name.endswith("/adam_m")]
+  assert slots
+  assert not any(name.startswith("bert/encoder/") for name in slots)
+
+
+@pytest.mark.parametrize(
+  ("argument", "wanted"),
+  [(None, 5e-5), ("3e-5", 3e-5), ("5e-5,3e-5,2e-5", (5e-5, 3e-5, 2e-5))],
+)
+def test_learning_rates(monkeypatch, argument, wanted):
+  values = flags.FlagValues()
+  for name in (
+    "DEFINE_float",
+    "DEFINE_integer",
+    "DEFINE_bool",
+    "DEFINE_string",
+  ):
+    define = getattr(flags, name)
+    monkeypatch.setattr(
+      flags, name, lambda *a, define=define: define(*a, flag_values=values)
+    )
+  plain = flags.DEFINE
+  monkeypatch.setattr(
+    flags, "DEFINE", lambda *a, **k: plain(*a, flag_values=values, **k)
+  )
+  shared_flags.define_training()
+  shared_flags.define_fine_tuning()
+  values(["program"] + ([f"--learning_rate={argument}"] if argument else []))
+  assert values.learning_rate == wanted

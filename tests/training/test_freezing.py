@@ -1,0 +1,42 @@
+"""Which variables --freeze_layers takes out."""
+
+import pytest
+
+from modeling import models
+from modeling.config import BertConfig
+from tests.training import toy
+from training import freezing
+
+
+@pytest.fixture(name="model")
+def _model():
+  config = BertConfig.from_dict(
+    toy.config().to_dict() | {"num_hidden_layers": 3}
+  )
+  return models.classifier(config, 2)
+
+
+@pytest.mark.parametrize(
+  ("layers", "prefixes"),
+  [
+    ("", ()),
+    ("embeddings", ("bert/embeddings/",)),
+    ("1", ("bert/encoder/layer_1/",)),
+    ("0-1", ("bert/encoder/layer_0/", "bert/encoder/layer_1/")),
+    ("embeddings, 2", ("bert/embeddings/", "bert/encoder/layer_2/")),
+    ("embeddings,encoder,pooler", ("bert/",)),
+  ],
+)
+def test_takes_out_what_it_names(model, layers, prefixes):
+  freezing.freeze(model, layers)
+  trained = {variable.path for variable in model.trainable_variables}
+  for variable in model.variables:
+    frozen = bool(prefixes) and variable.path.startswith(prefixes)
+    assert (variable.path in trained) != frozen, variable.path
+
+
+@pytest.mark.parametrize("layers", ["3", "1-3", "2-1", "layer_1", "embedding"])
+def test_what_the_model_has_not_is_refused(model, layers):
+  message = rf"no '{layers}'; it has the layers 0-2 and embeddings, encoder, p"
+  with pytest.raises(ValueError, match=message):
+    freezing.freeze(model, layers)
