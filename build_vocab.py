@@ -10,7 +10,8 @@ from collections import Counter
 
 from absl import flags, logging
 
-from data import files, vocab, vocab_learning
+from data import files, vocab
+from data.pretraining import vocab_learning
 from data.progress import Progress
 from training import program
 

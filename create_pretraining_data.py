@@ -12,7 +12,8 @@ from random import Random
 
 from absl import flags, logging
 
-from data import files, pretraining, pretraining_shards, tfrecord, vocab
+from data import files, tfrecord, vocab
+from data.pretraining import instances, shards
 from data.progress import Progress
 from data.tokenization import CachedTokenizer, FullTokenizer
 from training import program
@@ -80,7 +81,7 @@ def main(_):
     )
   if not FLAGS.overwrite:
     files.refuse_to_overwrite(*outputs)
-  job = pretraining_shards.Job(
+  job = shards.Job(
     FLAGS.vocab_file,
     FLAGS.do_lower_case,
     settings_from_flags(),
@@ -90,19 +91,19 @@ def main(_):
   vocab.require(vocab.load(job.vocab_file), job.settings.tokens, job.vocab_file)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if FLAGS.num_workers:
-    total = pretraining_shards.write(job, inputs, outputs, FLAGS.num_workers)
+    total = shards.write(job, inputs, outputs, FLAGS.num_workers)
   else:
     total = write(job, inputs, outputs)
   logging.info("Wrote %d instances to:\n  %s", total, "\n  ".join(outputs))
 
 
-def settings_from_flags() -> pretraining.Settings:
+def settings_from_flags() -> instances.Settings:
   """What the records are to be like."""
   masked = FLAGS.masking == "static"
   dupes = FLAGS.dupe_factor
   if not masked and not FLAGS["dupe_factor"].present:
     dupes = 1
-  return pretraining.Settings(
+  return instances.Settings(
     max_seq_length=FLAGS.max_seq_length,
     max_predictions_per_seq=FLAGS.max_predictions_per_seq,
     masked_lm_prob=FLAGS.masked_lm_prob,
@@ -113,29 +114,27 @@ def settings_from_flags() -> pretraining.Settings:
   )
 
 
-def write(
-  job: pretraining_shards.Job, inputs: list[str], outputs: list[str]
-) -> int:
+def write(job: shards.Job, inputs: list[str], outputs: list[str]) -> int:
   """Makes the original's records, in this process; returns their number."""
   tokenizer = FullTokenizer(job.vocab_file, job.do_lower_case)
   rng = Random(job.seed)
-  builder = pretraining.Builder(tokenizer.vocab, job.settings)
+  builder = instances.Builder(tokenizer.vocab, job.settings)
 
   # A document may go on in the next file, as in the original.
   lines = chain.from_iterable(map(files.lines, inputs))
   reading = Progress("read", sum(map(files.size, inputs)) / 1e6, "MB")
   ids = CachedTokenizer(tokenizer).ids
-  documents = pretraining.read_documents(lines, ids, reading)
+  documents = instances.read_documents(lines, ids, reading)
   reading.say()
   if not documents:
-    raise pretraining.no_text(inputs)
+    raise instances.no_text(inputs)
 
   dupes = job.settings.dupe_factor
   building = Progress("built from", len(documents) * dupes, "documents")
-  samples = pretraining.Samples(tokenizer.inv_vocab)
+  samples = instances.Samples(tokenizer.inv_vocab)
   records = builder.records(documents, rng, building, samples)
   building.say()
-  pretraining.log_samples(samples.texts)
+  instances.log_samples(samples.texts)
   with ExitStack() as stack:
     for i, path in enumerate(outputs):
       file = stack.enter_context(files.open_for_writing(path))

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator
 
 from absl import flags
 
-from data import activation_files, files, text_lines, vocab
+from data import files, vocab
 from data.progress import Progress
+from data.tasks import activation_files, text_lines
 from data.tokenization import FullTokenizer, validate_case_matches_checkpoint
 from data.vocab import CLS, SEP, UNK
 from modeling.activations import POOLINGS, activations
@@ -61,7 +62,7 @@ flags.DEFINE_enum(
   "format",
   "json",
   ["json", "npz"],
-  "JSON lines, or arrays as data/activation_files.py describes them.",
+  "JSON lines, or arrays as data/tasks/activation_files.py describes them.",
 )
 flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
 

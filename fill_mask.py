@@ -1,5 +1,7 @@
 """Shows what a pre-trained model puts in the place of [MASK].
 
+Any text, any number of masks:
+
   python fill_mask.py --bert_config_file=$BERT_DIR/bert_config.json \
     --vocab_file=$BERT_DIR/vocab.txt \
     --init_checkpoint=$BERT_DIR/bert_model.ckpt \

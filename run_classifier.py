@@ -17,9 +17,9 @@ import os
 import numpy as np
 from absl import flags, logging
 
-from data import glue, own_task, text_task
-from data.classification_input import Converter, Part
 from data.progress import Progress
+from data.tasks import glue, own_task, text_task
+from data.tasks.classification_input import Converter, Part
 from data.tokenization import FullTokenizer, validate_case_matches_checkpoint
 from evaluation import classifier
 from evaluation import glue as scores

@@ -13,7 +13,7 @@ import os
 from absl import flags, logging
 
 from data import files
-from data.pretraining_input import PretrainingInput
+from data.pretraining.reading import PretrainingInput
 from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.randomness import step_seed

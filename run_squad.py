@@ -14,8 +14,9 @@ import os
 
 from absl import flags, logging
 
-from data import features, files, records, squad, squad_windows, tfrecord
+from data import features, files, records, tfrecord
 from data.progress import Progress
+from data.tasks import squad, squad_windows
 from data.tokenization import FullTokenizer, validate_case_matches_checkpoint
 from evaluation import squad as answers
 from evaluation import squad_scores

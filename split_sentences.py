@@ -7,7 +7,8 @@ Every file becomes a document: one sentence a line, a blank line at its end.
 
 from absl import flags, logging
 
-from data import files, sentences
+from data import files
+from data.pretraining import sentences
 from data.progress import Progress
 from training import program
 

@@ -24,7 +24,8 @@ import torch
 import transformers
 from absl import app, flags
 
-from data import files, text_lines
+from data import files
+from data.tasks import text_lines
 
 FLAGS = flags.FLAGS
 

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from data import vocab
-from data.normalization_ops import Normalizer
-from data.wordpiece_ops import WordpieceSplitter
+from data.graph.normalization_ops import Normalizer
+from data.graph.wordpiece_ops import WordpieceSplitter
 
 MAX_CHARS_PER_WORD = 200  # Longer words are unknown, as in the specification.
 

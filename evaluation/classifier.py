@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data.classification import Example
-from data.text_task import Task
+from data.tasks.classification import Example
+from data.tasks.text_task import Task
 from evaluation import glue, metrics
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from data import files
-from data.conll import DOCUMENT_START, OUTSIDE, Sentence, parts
+from data.tasks.conll import DOCUMENT_START, OUTSIDE, Sentence, parts
 
 
 class Name(NamedTuple):

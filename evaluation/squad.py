@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from data import files
-from data.squad import Example
-from data.squad_windows import Window
+from data.tasks.squad import Example
+from data.tasks.squad_windows import Window
 from data.tokenization import FullTokenizer
 from evaluation.squad_text import Speller
 

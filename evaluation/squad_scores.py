@@ -24,7 +24,7 @@ def score(
   """Compares answers to the annotators'.
 
   Args:
-    articles: what data/squad.py reads of a file with answers.
+    articles: what data/tasks/squad.py reads of a file with answers.
     predictions: answers by question id; in version 2, what `decode` gave.
     version_2_with_negative: whether questions may have no answer.
 

@@ -8,7 +8,7 @@ get_final_text in the original's run_squad.py.
 from collections.abc import Sequence
 from functools import lru_cache
 
-from data.squad_windows import Window
+from data.tasks.squad_windows import Window
 from data.tokenization import FullTokenizer
 
 

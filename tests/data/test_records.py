@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, next_token, records
-from data.pretraining_input import PretrainingInput
+from data import features, records
+from data.pretraining import next_token
+from data.pretraining.reading import PretrainingInput
 
 T, P, V = 8, 2, 50
 
@@ -130,7 +131,9 @@ def test_other_flags_are_named(paths, options, message):
 def test_what_is_no_file_of_records_is_named(tmp_path, content):
   path = tmp_path / "x"
   path.write_bytes(content)
-  with pytest.raises(ValueError, match="x (holds no record|is no file of rec)"):
+  with pytest.raises(
+    ValueError, match=r"x (holds no record|is no file of rec)"
+  ):
     _input([str(path)])
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import tokenization, tokenization_ops, unicode_tables, vocab
+from data import tokenization, tokenization_ops, vocab
+from data.graph import unicode_tables
 from tests.parity import golden_files
 
 VOCAB = golden_files.GOLDEN / "vocab.txt"

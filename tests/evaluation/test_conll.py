@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data import conll as reader
-from data.conll import Sentence
+from data.tasks import conll as reader
+from data.tasks.conll import Sentence
 from evaluation import conll
 from evaluation.conll import Name, Score
 

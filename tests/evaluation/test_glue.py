@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from data import glue
-from data.classification import Example
+from data.tasks import glue
+from data.tasks.classification import Example
 from evaluation import glue as evaluation
 from evaluation import metrics
 

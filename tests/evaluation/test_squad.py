@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.squad import Example
-from data.squad_windows import Settings as Lengths
-from data.squad_windows import windows
+from data.tasks.squad import Example
+from data.tasks.squad_windows import Settings as Lengths
+from data.tasks.squad_windows import windows
 from data.tokenization import FullTokenizer
 from evaluation import squad
 from evaluation.squad import Settings

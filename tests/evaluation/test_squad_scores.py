@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from data import squad
+from data.tasks import squad
 from evaluation import squad_scores
 from evaluation.squad import Predictions
 

@@ -48,12 +48,12 @@ def test_a_wrong_value_is_named_with_its_file(tmp_path, values, message):
 def test_what_is_no_configuration_is_refused(tmp_path, text):
   path = tmp_path / "bert_config.json"
   path.write_text(text)
-  with pytest.raises(ValueError, match="bert_config.json"):
+  with pytest.raises(ValueError, match=r"bert_config\.json"):
     BertConfig.from_json(str(path))
 
 
 def test_a_missing_file_is_named(tmp_path):
-  with pytest.raises(FileNotFoundError, match="nowhere.json"):
+  with pytest.raises(FileNotFoundError, match=r"nowhere\.json"):
     BertConfig.from_json(str(tmp_path / "nowhere.json"))
 
 

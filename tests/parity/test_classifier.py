@@ -7,7 +7,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from data import classification, conversion, glue, text_task
+from data.tasks import classification, conversion, glue, text_task
 from data.tokenization import FullTokenizer
 from tests.parity import golden_files
 

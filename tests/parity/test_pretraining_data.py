@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 import create_pretraining_data
-from data import files, pretraining
-from data.pretraining_shards import Job
+from data import files
+from data.pretraining import instances
+from data.pretraining.shards import Job
 from tests.parity import golden_files
 
 CASES = golden_files.cases("pretraining_data/*/summary.json")
@@ -24,7 +25,7 @@ def test_records_equal_the_originals(summary, tmp_path):
     flags.pop("do_lower_case", True),
     flags.pop("random_seed", 12345),
   )
-  settings = pretraining.Settings(
+  settings = instances.Settings(
     **{RENAMED.get(name, name): value for name, value in flags.items()}
   )
   names = ",".join(str(summary.parents[1] / n) for n in case["input_files"])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, records, squad, squad_windows
+from data import features, records
+from data.tasks import squad, squad_windows
 from data.tokenization import FullTokenizer
 from evaluation import squad as answers
 from tests.parity import golden_files

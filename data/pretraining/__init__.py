@@ -1,0 +1,1 @@
+"""From prose to pre-training batches: vocabulary, pairs, masks, records."""

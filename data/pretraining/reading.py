@@ -1,0 +1,121 @@
+"""Pre-training records as batches for the model, however they were made.
+
+Legend: B batch, T tokens, P predictions.
+"""
+
+import tensorflow as tf
+
+from data import features, records, vocab
+from data.pretraining import next_token
+from data.pretraining.masking import Masker
+
+
+class PretrainingInput:
+  """Records of create_pretraining_data.py, masked there or to be masked here.
+
+  Arguments:
+    files: paths.
+    seq_length: T.
+    max_predictions: P.
+    vocab_size: number of ids that the model knows.
+    vocab_file: needed for records that were made with --masking=dynamic.
+    masked_lm_prob: share of the tokens that are masked in those.
+    whole_word: mask all pieces of a word or none, in those.
+    left_to_right: unmask, and ask for the next token at every position.
+
+  Raises:
+    ValueError: a file does not hold such records; see records.check.
+  """
+
+  def __init__(
+    self,
+    files: list[str],
+    seq_length: int,
+    max_predictions: int,
+    vocab_size: int,
+    vocab_file: str | None = None,
+    masked_lm_prob: float = 0.15,
+    whole_word: bool = False,
+    left_to_right: bool = False,
+  ):
+    self.files = files
+    self._left_to_right = left_to_right
+    self._masker = None
+    schema = features.pretraining(seq_length, max_predictions)
+    if not records.is_masked(files[0]):
+      schema = features.unmasked_pretraining(seq_length)
+      if not left_to_right:
+        words = _vocabulary(files[0], vocab_file, vocab_size)
+        self._masker = Masker(
+          words, max_predictions, masked_lm_prob, whole_word
+        )
+    limits = {
+      "input_ids": vocab_size,
+      "input_mask": 2,
+      "masked_lm_positions": seq_length,
+      "masked_lm_ids": vocab_size,
+      "next_sentence_labels": 2,
+    }
+    records.check(files, schema, limits)
+    self._parse = records.parser(schema)
+
+  def training(
+    self,
+    batch_size: int,
+    seed: int,
+    skip: int = 0,
+    context: tf.distribute.InputContext | None = None,
+  ) -> tf.data.Dataset:
+    """Batches without end, in an order that is a function of the seed.
+
+    Args:
+      batch_size: of all replicas together.
+      seed: of the order and of masks that are made here.
+      skip: number of records that were read before.
+      context: which worker this is; None for the only one.
+
+    Returns:
+      Dicts of the fields of features.pretraining, [B / replicas, ...].
+    """
+    context = context or tf.distribute.InputContext()
+    pieces = records.for_worker(
+      records.shuffled(self.files, seed, skip),
+      batch_size,
+      context.num_replicas_in_sync,
+      context.num_input_pipelines,
+      context.input_pipeline_id,
+      first=skip // batch_size,
+    )
+    return self._read(pieces, seed)
+
+  def evaluation(self, batch_size: int) -> tf.data.Dataset:
+    """Full batches in the files' order, from the first again at the end."""
+    pieces = records.in_order(self.files).repeat()
+    return self._read(pieces.batch(batch_size, True).enumerate(), seed=0)
+
+  def _read(self, pieces, seed):
+    def finish(number, serialized):
+      batch = self._parse(serialized)
+      if self._masker:
+        number = tf.cast(number % 2**31, tf.int32)
+        batch = self._masker(batch, tf.stack([seed, number]))
+      return next_token.labels(batch) if self._left_to_right else batch
+
+    batches = pieces.map(finish, num_parallel_calls=tf.data.AUTOTUNE)
+    return batches.prefetch(tf.data.AUTOTUNE)
+
+
+def _vocabulary(path, vocab_file, vocab_size):
+  if not vocab_file:
+    raise ValueError(
+      f"{path} was made with --masking=dynamic; --vocab_file is needed to "
+      "mask it"
+    )
+  words = vocab.load(vocab_file)
+  vocab.require(words, name=vocab_file)
+  if max(words.values()) >= vocab_size:
+    raise ValueError(
+      f"{vocab_file} has {max(words.values()) + 1} entries, bert_config.json "
+      f"says vocab_size {vocab_size}"
+    )
+  return words

@@ -1,0 +1,1 @@
+"""From the files of each task to its records."""

@@ -1,0 +1,124 @@
+"""Files of one's own: formats, columns, labels found and kept."""
+
+import pytest
+
+from data.tasks import glue, own_task, text_task
+from data.tasks.classification import Example
+
+TRAIN = "kind\tbody\tid\ngood\tA\t1\nbad\tB\t2\n"
+
+
+def _lay_out(folder, **files):
+  folder.mkdir(exist_ok=True)
+  for name, content in files.items():
+    (folder / name.replace("_", ".")).write_text(content)
+  return str(folder)
+
+
+def _task(data, output, **columns):
+  columns = {"text_a": "body", "label": "kind"} | columns
+  return own_task.with_labels(own_task.task(data, **columns), data, output)
+
+
+def test_labels_are_found_sorted_and_kept(tmp_path):
+  data = _lay_out(tmp_path / "data", train_tsv=TRAIN)
+  output = str(tmp_path / "out")
+  task = _task(data, output)
+  assert task.labels == ("bad", "good")
+  assert task.metrics == ("accuracy", "f1")
+  assert (tmp_path / "out" / "labels.txt").read_text() == "bad\ngood\n"
+  assert text_task.read(task, data, "train") == [
+    Example("train-1", "A", None, "good"),
+    Example("train-2", "B", None, "bad"),
+  ]
+
+
+def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
+  data = _lay_out(tmp_path / "data", test_tsv="id\tbody\n1\tA\n")
+  output = _lay_out(tmp_path / "out", labels_txt="y\nx\nz\n")
+  task = _task(data, output)
+  assert task.labels == ("y", "x", "z")  # as kept, not sorted anew
+  assert text_task.read(task, data, "test") == [Example("test-1", "A")]
+
+
+def test_labels_of_a_test_file_are_not_looked_at(tmp_path):
+  data = _lay_out(
+    tmp_path / "d", train_tsv=TRAIN, test_tsv="kind\tbody\n?\tA\n"
+  )
+  task = _task(data, str(tmp_path / "out"))
+  assert text_task.read(task, data, "test") == [Example("test-1", "A")]
+
+
+def test_two_texts_in_csv_and_jsonl(tmp_path):
+  data = _lay_out(
+    tmp_path / "data",
+    train_csv='q,a,ok\n"1, 2",x,yes\n3,"say ""no""",no\n',
+    dev_jsonl='{"q": "1", "a": "", "ok": "no", "more": {}}\n',
+  )
+  task = _task(data, str(tmp_path / "o"), text_a="q", text_b="a", label="ok")
+  assert text_task.read(task, data, "train") == [
+    Example("train-1", "1, 2", "x", "yes"),
+    Example("train-2", "3", 'say "no"', "no"),
+  ]
+  assert text_task.read(task, data, "dev") == [Example("dev-0", "1", "", "no")]
+
+
+def test_numbers_are_sorted_by_value(tmp_path):
+  lines = "".join(f'{{"kind": {i}, "body": "x"}}\n' for i in (10, 9, 0))
+  data = _lay_out(tmp_path / "data", train_jsonl=lines)
+  assert _task(data, str(tmp_path / "o")).labels == ("0", "9", "10")
+
+
+def test_scores_need_no_labels(tmp_path):
+  data = _lay_out(tmp_path / "data", train_tsv="body\tkind\nx\t-1e3\n")
+  task = _task(data, "nowhere", is_regression=True)
+  assert task.is_regression
+  assert text_task.read(task, data, "train")[0].label == "-1e3"
+
+
+def test_an_unknown_label_in_dev_is_named(tmp_path):
+  data = _lay_out(
+    tmp_path / "d", train_tsv=TRAIN, dev_tsv="kind\tbody\nugly\tA\n"
+  )
+  task = _task(data, str(tmp_path / "o"))
+  with pytest.raises(
+    ValueError, match=r"dev\.tsv, line 2.*'ugly' .* labels are bad, good"
+  ):
+    text_task.read(task, data, "dev")
+
+
+@pytest.mark.parametrize(
+  ("content", "columns", "message"),
+  [
+    (TRAIN, {"text_a": "text"}, r"no column 'text'; there are 'kind', 'body'"),
+    (TRAIN, {"label": "label"}, r"no column 'label'; there are"),
+    ("kind\tbody\nx\tA\n", {}, r"every kind is 'x'; there is nothing to learn"),
+    ("kind\tbody\nx\tA\n \tB\n", {}, r"line 3: kind is blank"),
+    ("kind\tbody\n", {}, "has no rows"),
+  ],
+)
+def test_training_files_that_do_not_do(tmp_path, content, columns, message):
+  data = _lay_out(tmp_path / "data", train_tsv=content)
+  with pytest.raises(ValueError, match=message):
+    _task(data, str(tmp_path / "o"), **columns)
+  assert not (tmp_path / "o").exists()
+
+
+def test_no_file_or_too_many(tmp_path):
+  data = _lay_out(tmp_path / "data")
+  with pytest.raises(FileNotFoundError, match=r"no file train, dev or test"):
+    own_task.task(data)
+  _lay_out(tmp_path / "data", dev_tsv="x", dev_csv="x")
+  with pytest.raises(ValueError, match=r"dev\.tsv and dev\.csv; remove one"):
+    own_task.task(data)
+
+
+def test_no_way_to_know_the_labels(tmp_path):
+  data = _lay_out(tmp_path / "data", dev_tsv="x")
+  with pytest.raises(FileNotFoundError, match=r"what are the labels\?"):
+    _task(data, str(tmp_path / "out"))
+
+
+def test_no_task_of_glue_has_its_name():
+  with pytest.raises(ValueError, match="unknown task"):
+    glue.find("tsv")

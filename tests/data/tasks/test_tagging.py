@@ -1,0 +1,154 @@
+"""Records of tagged words: no word is lost, and each comes back."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data import features, tfrecord
+from data.tasks import tagging
+from data.tasks.conll import Sentence
+from data.tokenization import FullTokenizer
+
+# A word of n letters has n pieces.
+WORDS = [
+  "[PAD]",
+  "[UNK]",
+  "[CLS]",
+  "[SEP]",
+  *"abcde",
+  *(f"##{c}" for c in "abcde"),
+]
+CLS, SEP, UNK = 2, 3, 1
+TAGS = ("O", "B-X", "I-X")
+
+
+@pytest.fixture(name="tokenizer", scope="module")
+def _tokenizer(tmp_path_factory):
+  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+  path.write_text("\n".join(WORDS) + "\n")
+  return FullTokenizer(path)
+
+
+def _text(row):
+  ids = row["input_ids"][: sum(row["input_mask"])]
+  return " ".join(WORDS[i] for i in ids)
+
+
+def _build(tokenizer, sentences, seq_length=8, **options):
+  build = tagging.Builder(tokenizer, seq_length, TAGS, **options)
+  return list(build(sentences))
+
+
+def test_the_first_piece_has_the_label(tokenizer):
+  sentence = Sentence(["ab", "c", "\u200b", "de"], ["B-X", "O", "O", "I-X"])
+  [(row, window)] = _build(tokenizer, [sentence], 10)
+  assert _text(row) == "[CLS] a ##b c [UNK] d ##e [SEP]"
+  assert row["label_ids"] == [-1, 1, -1, 0, 0, 2, -1, -1, -1, -1]
+  assert row["segment_ids"] == [0] * 10
+  assert window == tagging.Window(0, 0, [1, 3, 4, 5])
+
+
+def test_without_tags_nothing_has_a_label(tokenizer):
+  [(row, window)] = _build(tokenizer, [Sentence(["a", "b"], None)])
+  assert row["label_ids"] == [-1] * 8
+  assert window.positions == [1, 2]
+
+
+def test_a_long_sentence_is_cut_evenly_and_keeps_its_own_context(tokenizer):
+  words = [*"abcdeab"]
+  rows = _build(tokenizer, [Sentence(words, ["O"] * 7)])
+  assert [_text(row) for row, _ in rows] == [
+    "[CLS] a b c d e a [SEP]",
+    "[CLS] b c d e a b [SEP]",
+  ]
+  assert [row["label_ids"] for row, _ in rows] == [
+    [-1, 0, 0, 0, 0, -1, -1, -1],
+    [-1, -1, -1, -1, 0, 0, 0, -1],
+  ]
+  assert [window.word for _, window in rows] == [0, 4]
+
+
+def test_of_a_word_too_long_the_beginning_is_used(tokenizer):
+  sentence = Sentence(["a", "abcdeabcde", "b"], ["O", "B-X", "O"])
+  rows = _build(tokenizer, [sentence])
+  assert [_text(row) for row, _ in rows][
+    1
+  ] == "[CLS] a ##b ##c ##d ##e ##a [SEP]"
+
+
+def test_context_is_as_much_of_the_document_as_fits(tokenizer):
+  tags = ["O"]
+  sentences = [
+    Sentence(["ab"], tags, 0),
+    Sentence(["c"], tags, 0),
+    Sentence(["d"], tags, 0),
+    Sentence(["edcba"], tags, 0),
+    Sentence(["e"], tags, 1),
+  ]
+  rows = _build(tokenizer, sentences, max_context=True)
+  assert [_text(row) for row, _ in rows] == [
+    "[CLS] a ##b c d e ##d [SEP]",  # nothing before: all of it after
+    "[CLS] a ##b c d e ##d [SEP]",
+    "[CLS] ##b c d e ##d ##c [SEP]",  # as much on both sides
+    "[CLS] d e ##d ##c ##b ##a [SEP]",
+    "[CLS] e [SEP]",  # another document
+  ]
+  labels = [row["label_ids"] for row, _ in rows]
+  assert [label.index(0) for label in labels] == [1, 3, 3, 2, 1]
+  assert all(label.count(-1) == 7 for label in labels)
+
+
+_words = st.text(alphabet="abcde", min_size=1, max_size=9)
+_sentences = st.lists(
+  st.tuples(
+    st.lists(st.tuples(_words, st.sampled_from(TAGS)), min_size=1, max_size=30),
+    st.booleans(),
+  ),
+  min_size=1,
+  max_size=5,
+)
+
+
+@given(_sentences, st.integers(3, 12), st.booleans())
+def test_no_word_is_lost(tokenizer, texts, seq_length, max_context):
+  document, sentences = 0, []
+  for words, is_new in texts:
+    document += is_new
+    sentences.append(Sentence(*map(list, zip(*words, strict=True)), document))
+  made = _build(tokenizer, sentences, seq_length, max_context=max_context)
+  rows, windows = zip(*made, strict=True)
+
+  labels = np.array([row["label_ids"] for row in rows])
+  assert tagging.by_word(labels, windows, TAGS) == [s.tags for s in sentences]
+  assert np.sum(labels != -1) == sum(len(s.words) for s in sentences)
+  encode = tfrecord.Encoder(features.tagging(seq_length))
+  for row, window in made:
+    encode(row)
+    length = sum(row["input_mask"])
+    assert row["input_ids"][0] == CLS
+    assert row["input_ids"][length - 1] == SEP
+    words = sentences[window.sentence].words[window.word :]
+    for position, word in zip(window.positions, words, strict=False):
+      assert WORDS[row["input_ids"][position]] == word[0]
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=40), st.integers(7, 20))
+def test_parts_are_whole_and_fit(lengths, room):
+  parts = tagging.cut(lengths, room)
+  assert [w for begin, end in parts for w in range(begin, end)] == list(
+    range(len(lengths))
+  )
+  assert all(sum(lengths[begin:end]) <= room for begin, end in parts)
+  assert len(parts) == 1 or sum(lengths) > room
+
+
+@given(st.data())
+def test_context_is_never_wasted(data):
+  size = data.draw(st.integers(1, 50))
+  begin = data.draw(st.integers(0, size - 1))
+  end = data.draw(st.integers(begin + 1, size))
+  room = data.draw(st.integers(end - begin, 60))
+  left, right = tagging.around(begin, end, size, room)
+  assert 0 <= left <= begin < end <= right <= size
+  assert right - left == min(room, size)
