@@ -107,6 +107,8 @@ def main(_):
       classifier.write_predictions(
         FLAGS.output_dir, task, part.split, logits, part.examples
       )
+      if part.examples[0].label is not None:  # XNLI's are public
+        logging.info("%s", scores.evaluate(task, logits, part.examples))
 
 
 def find_task() -> text_task.Task:

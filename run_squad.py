@@ -14,22 +14,31 @@ import os
 
 from absl import flags, logging
 
-from data import features, files, records, tfrecord
+from data import files, records
 from data.progress import Progress
-from data.tasks import squad, squad_windows
+from data.tasks import squad_input, squad_windows
 from data.tokenization import FullTokenizer, validate_case_matches_checkpoint
 from evaluation import squad as answers
 from evaluation import squad_scores
 from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.randomness import step_seed
-from training import checkpoint, loop, precision, program, run, strategy
+from training import (
+  checkpoint,
+  fine_tuning,
+  loop,
+  precision,
+  program,
+  strategy,
+  sweep,
+)
 from training import flags as shared_flags
 
 FLAGS = flags.FLAGS
 
 shared_flags.define_model()
 shared_flags.define_training()
+shared_flags.define_fine_tuning()
 shared_flags.define_devices()
 flags.DEFINE_string(
   "vocab_file", None, "Vocabulary of the model.", required=True
@@ -42,11 +51,6 @@ flags.DEFINE_integer("doc_stride", 128, "Tokens from window to window.", 1)
 flags.DEFINE_integer("max_query_length", 64, "Tokens of a question.", 1)
 flags.DEFINE_bool("do_train", False, "Train.")
 flags.DEFINE_bool("do_predict", False, "Answer --predict_file.")
-flags.DEFINE_integer("predict_batch_size", 8, "Windows a step.", 1)
-flags.DEFINE_float("num_train_epochs", 3.0, "Epochs to train for.", 0.0)
-flags.DEFINE_float(
-  "warmup_proportion", 0.1, "Share of the steps that are warm-up.", 0.0, 1.0
-)
 flags.DEFINE_integer("n_best_size", 20, "Answers in nbest_predictions.json.", 1)
 flags.DEFINE_integer("max_answer_length", 30, "Tokens of an answer.", 1)
 flags.DEFINE_integer("num_workers", 1, "Processes that cut windows.", 1)
@@ -63,24 +67,19 @@ flags.DEFINE_float(
 
 
 def main(_):
-  if not FLAGS.do_train and not FLAGS.do_predict:
-    raise ValueError(
-      "At least one of --do_train and --do_predict must be True."
-    )
-  for needs, file in (
-    ("do_train", "train_file"),
-    ("do_predict", "predict_file"),
-  ):
-    if FLAGS[needs].value and not FLAGS[file].value:
-      raise ValueError(f"--{needs} needs --{file}.")
-  strategy.cut_cpu(FLAGS.num_cpu_devices)
+  check_flags()
   config = BertConfig.from_json(FLAGS.bert_config_file)
   config.check_length(FLAGS.max_seq_length)
-  lengths()  # fails early where they do not fit together
   validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
-  tokenizer = FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
-  train_set = _examples(FLAGS.train_file, True) if FLAGS.do_train else []
-  dev_set = _examples(FLAGS.predict_file, False) if FLAGS.do_predict else []
+  if sweep.is_wanted(FLAGS):
+    sweep.run(FLAGS)
+    FLAGS.do_train, FLAGS.keep_best = False, True  # on with the winner
+  strategy.cut_cpu(FLAGS.num_cpu_devices)
+  train_set, dev_set = None, None
+  if FLAGS.do_train:
+    train_set = read("train_file", "train.tf_record")
+  if FLAGS.do_predict or fine_tuning.evaluates(FLAGS):
+    dev_set = read("predict_file", "eval.tf_record")
   precision.set_policy(FLAGS.dtype)
   checkpoints = checkpoint.Checkpoints(
     FLAGS.output_dir, FLAGS.keep_checkpoint_max
@@ -89,74 +88,25 @@ def main(_):
   with strategy.from_flags(FLAGS).scope():
     model = models.span_labeler(config, FLAGS.use_tpu)
     if FLAGS.do_train:
-      train(model, checkpoints, seed, train_set, tokenizer)
+      train(model, checkpoints, seed, train_set, dev_set)
     if FLAGS.do_predict:
-      checkpoints.load(model, FLAGS.init_checkpoint)
-      predict(model, dev_set, tokenizer)
+      fine_tuning.load(FLAGS, model, checkpoints)
+      predict(model, dev_set)
 
 
-def _examples(patterns: str, is_training: bool) -> list[squad.Example]:
-  return squad.read(
-    files.expand(patterns), is_training, FLAGS.version_2_with_negative
-  )
-
-
-def train(model, checkpoints, seed, examples, tokenizer) -> None:
-  """Trains for --num_train_epochs, counted in questions as in the original."""
-  steps = int(len(examples) / FLAGS.train_batch_size * FLAGS.num_train_epochs)
-  path = os.path.join(FLAGS.output_dir, "train.tf_record")
-  schema = features.squad(FLAGS.max_seq_length, is_training=True)
-  windows = cut(squad.training_order(examples), tokenizer)
-  tfrecord.save(path, schema, (squad_windows.row(w, schema) for w in windows))
-  run.train(
-    FLAGS,
-    model,
-    losses.span(),
-    checkpoints,
-    seed=seed,
-    seeded=step_seed,
-    num_train_steps=steps,
-    num_warmup_steps=int(steps * FLAGS.warmup_proportion),
-    batches=lambda used, context: records.training(
-      [path], schema, FLAGS.train_batch_size, seed, used, context
-    ),
-    unit="windows",
-  )
-
-
-def predict(model, examples, tokenizer) -> None:
-  """Answers all questions and, where the right answers are known, scores."""
-  path = os.path.join(FLAGS.output_dir, "eval.tf_record")
-  schema = features.squad(FLAGS.max_seq_length, is_training=False)
-  windows = list(cut(examples, tokenizer))
-  tfrecord.save(path, schema, (squad_windows.row(w, schema) for w in windows))
-  progress = Progress("read", len(windows), "windows")
-  batches = records.evaluation([path], schema, FLAGS.predict_batch_size)
-  outputs = loop.predict(model, progress.follow(batches))
-  names = ("unique_ids", "start_logits", "end_logits")
-  logits = {
-    unique_id: (start, end)
-    for unique_id, start, end in zip(
-      *(outputs[name] for name in names), strict=True
+def check_flags() -> None:
+  """Raises ValueError where flags do not fit together."""
+  if not FLAGS.do_train and not FLAGS.do_predict:
+    raise ValueError(
+      "At least one of --do_train and --do_predict must be True."
     )
-  }
-  settings = answers.Settings(
-    FLAGS.n_best_size,
-    FLAGS.max_answer_length,
-    FLAGS.version_2_with_negative,
-    threshold(),
-  )
-  found = answers.decode(examples, windows, logits, tokenizer, settings)
-  answers.write(found, FLAGS.output_dir)
-  score(found)
-
-
-def cut(examples, tokenizer):
-  """Windows of the questions' paragraphs, with progress."""
-  progress = Progress("cut", len(examples), "questions")
-  return squad_windows.windows(
-    examples, tokenizer, lengths(), FLAGS.num_workers, progress
-  )
+  if FLAGS.do_train and not FLAGS.train_file:
+    raise ValueError("--do_train needs --train_file.")
+  if FLAGS.do_predict and not FLAGS.predict_file:
+    raise ValueError("--do_predict needs --predict_file.")
+  if fine_tuning.evaluates(FLAGS) and not FLAGS.predict_file:
+    raise ValueError("evaluation needs --predict_file, with answers.")
+  lengths()
 
 
 def lengths() -> squad_windows.Settings:
@@ -164,6 +114,75 @@ def lengths() -> squad_windows.Settings:
   return squad_windows.Settings(
     FLAGS.max_seq_length, FLAGS.max_query_length, FLAGS.doc_stride
   )
+
+
+def read(file: str, name: str) -> squad_input.Questions:
+  """What a flag's files hold; the records go to a file of that name."""
+  return squad_input.prepare(
+    files.expand(FLAGS[file].value),
+    os.path.join(FLAGS.output_dir, name),
+    FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case),
+    lengths(),
+    is_training=file == "train_file",
+    version_2_with_negative=FLAGS.version_2_with_negative,
+    num_workers=FLAGS.num_workers,
+  )
+
+
+def train(model, checkpoints, seed, train_set, dev_set) -> None:
+  """Trains for --num_train_epochs, counted in questions as in the original."""
+  version_2 = FLAGS.version_2_with_negative
+  if fine_tuning.evaluates(FLAGS) and not squad_scores.has_answers(
+    dev_set.articles, version_2
+  ):
+    raise ValueError(
+      f"{FLAGS.predict_file} has no answers, so there is nothing to evaluate by"
+    )
+  fine_tuning.train(
+    FLAGS,
+    model,
+    losses.span(),
+    checkpoints,
+    seed=seed,
+    seeded=step_seed,
+    num_examples=len(train_set.examples),
+    batches=lambda used, context: records.training(
+      [train_set.records],
+      train_set.schema,
+      FLAGS.train_batch_size,
+      seed,
+      used,
+      context,
+    ),
+    unit="windows",
+    evaluate=lambda step: predict(model, dev_set),
+    metric="best_f1" if version_2 else "f1",
+  )
+
+
+def predict(model, questions: squad_input.Questions) -> dict[str, float]:
+  """Answers all questions; returns scores if the right answers are known."""
+  progress = Progress("read", len(questions.windows), "windows")
+  batches = records.evaluation(
+    [questions.records], questions.schema, FLAGS.predict_batch_size
+  )
+  outputs = loop.predict(model, progress.follow(batches))
+  names = ("unique_ids", "start_logits", "end_logits")
+  columns = zip(*(outputs[name] for name in names), strict=True)
+  found = answers.decode(
+    questions.examples,
+    questions.windows,
+    {unique_id: (start, end) for unique_id, start, end in columns},
+    FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case),
+    answers.Settings(
+      FLAGS.n_best_size,
+      FLAGS.max_answer_length,
+      FLAGS.version_2_with_negative,
+      threshold(),
+    ),
+  )
+  answers.write(found, FLAGS.output_dir)
+  return score(found, questions.articles)
 
 
 def threshold() -> float:
@@ -175,17 +194,16 @@ def threshold() -> float:
   return stored
 
 
-def score(found: answers.Predictions) -> None:
+def score(found: answers.Predictions, articles) -> dict[str, float]:
   """Logs and stores EM and F1, unless the right answers are unknown."""
-  paths = files.expand(FLAGS.predict_file)
-  articles = [article for path in paths for article in squad.articles(path)]
   if not squad_scores.has_answers(articles, FLAGS.version_2_with_negative):
     logging.info("no scores: %s has no answers", FLAGS.predict_file)
-    return
+    return {}
   scores = squad_scores.score(articles, found, FLAGS.version_2_with_negative)
   for name, value in scores.items():
     logging.info("  %s = %.4f", name, value)
   squad_scores.save(scores, FLAGS.output_dir)
+  return scores
 
 
 if __name__ == "__main__":

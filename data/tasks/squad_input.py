@@ -1,0 +1,67 @@
+"""SQuAD files made ready: questions, their windows, and these as records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from data import features, tfrecord
+from data.progress import Progress
+from data.tasks import squad, squad_windows
+from data.tokenization import FullTokenizer
+
+
+@dataclass(frozen=True)
+class Questions:
+  """What training or prediction needs of SQuAD files.
+
+  Attributes:
+    examples: the questions; in training in the original's random order.
+    windows: of their paragraphs, in the order of the examples.
+    articles: the files as they are, with all right answers, for scoring.
+    records: path of the TFRecord file of the windows.
+    schema: what it holds.
+  """
+
+  examples: list[squad.Example]
+  windows: list[squad_windows.Window]
+  articles: list[dict[str, Any]]
+  records: str
+  schema: features.Schema
+
+
+def prepare(
+  paths: Sequence[str],
+  record_file: str,
+  tokenizer: FullTokenizer,
+  settings: squad_windows.Settings,
+  is_training: bool,
+  version_2_with_negative: bool = False,
+  num_workers: int = 1,
+) -> Questions:
+  """Reads SQuAD files, cuts their paragraphs and writes the records.
+
+  Args:
+    paths: the files.
+    record_file: what to write; replaced if it is there.
+    tokenizer: makes tokens of words.
+    settings: lengths.
+    is_training: whether answers go into the records.
+    version_2_with_negative: whether questions may have no answer.
+    num_workers: processes that cut windows.
+
+  Raises:
+    OSError: a file cannot be read.
+    ValueError: a file is no SQuAD file; see squad.read.
+  """
+  examples = squad.read(paths, is_training, version_2_with_negative)
+  if is_training:
+    examples = squad.training_order(examples)
+  progress = Progress("cut", len(examples), "questions")
+  windows = list(
+    squad_windows.windows(examples, tokenizer, settings, num_workers, progress)
+  )
+  schema = features.squad(settings.max_seq_length, is_training)
+  rows = (squad_windows.row(window, schema) for window in windows)
+  tfrecord.save(record_file, schema, rows)
+  articles = [article for path in paths for article in squad.articles(path)]
+  return Questions(examples, windows, articles, record_file, schema)
