@@ -27,7 +27,6 @@ from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.randomness import step_seed
 from training import (
-  checkpoint,
   fine_tuning,
   loop,
   precision,
@@ -37,6 +36,7 @@ from training import (
   sweep,
 )
 from training import flags as shared_flags
+from training.checkpoints import Checkpoints
 
 FLAGS = flags.FLAGS
 
@@ -89,9 +89,7 @@ def main(_):
   if FLAGS.do_predict:
     test_sets = convert.parts("test", "predict", FLAGS.predict_batch_size)
   precision.set_policy(FLAGS.dtype)
-  checkpoints = checkpoint.Checkpoints(
-    FLAGS.output_dir, FLAGS.keep_checkpoint_max
-  )
+  checkpoints = Checkpoints(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
   seed = checkpoints.fix_seed(FLAGS.seed)
   with strategy.from_flags(FLAGS).scope():
     outputs = 1 if task.is_regression else len(task.labels)

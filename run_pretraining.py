@@ -17,8 +17,9 @@ from data.pretraining.reading import PretrainingInput
 from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.randomness import step_seed
-from training import checkpoint, loop, precision, program, report, run, strategy
 from training import flags as shared_flags
+from training import loop, precision, program, report, run, strategy
+from training.checkpoints import Checkpoints
 
 FLAGS = flags.FLAGS
 
@@ -67,9 +68,7 @@ def main(_):
   source = read(FLAGS.input_file, config)
   held_out = read(FLAGS.eval_file, config) if FLAGS.eval_file else source
   precision.set_policy(FLAGS.dtype)
-  checkpoints = checkpoint.Checkpoints(
-    FLAGS.output_dir, FLAGS.keep_checkpoint_max
-  )
+  checkpoints = Checkpoints(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
   seed = checkpoints.fix_seed(FLAGS.seed)
   with strategy.from_flags(FLAGS).scope():
     model = models.pretrainer(

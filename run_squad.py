@@ -24,7 +24,6 @@ from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.randomness import step_seed
 from training import (
-  checkpoint,
   fine_tuning,
   loop,
   precision,
@@ -33,6 +32,7 @@ from training import (
   sweep,
 )
 from training import flags as shared_flags
+from training.checkpoints import Checkpoints
 
 FLAGS = flags.FLAGS
 
@@ -81,9 +81,7 @@ def main(_):
   if FLAGS.do_predict or fine_tuning.evaluates(FLAGS):
     dev_set = read("predict_file", "eval.tf_record")
   precision.set_policy(FLAGS.dtype)
-  checkpoints = checkpoint.Checkpoints(
-    FLAGS.output_dir, FLAGS.keep_checkpoint_max
-  )
+  checkpoints = Checkpoints(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
   seed = checkpoints.fix_seed(FLAGS.seed)
   with strategy.from_flags(FLAGS).scope():
     model = models.span_labeler(config, FLAGS.use_tpu)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import tensorflow as tf
 from absl import logging
 
-from training.checkpoint import Checkpoints, variables
+from training.checkpoint import variables
+from training.checkpoints import Checkpoints
 
 FOLDER = "best"
 _RECORD = "best.json"

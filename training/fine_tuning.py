@@ -7,7 +7,7 @@ from absl import flags, logging
 
 from training import freezing, run
 from training.best import Best, folder
-from training.checkpoint import Checkpoints
+from training.checkpoints import Checkpoints
 
 
 def evaluates(FLAGS: flags.FlagValues) -> bool:

@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from training import step as steps
-from training.checkpoint import Checkpoints
+from training.checkpoints import Checkpoints
 from training.report import Report
 
 # Seconds of work to aim at between two returns to Python.

@@ -6,6 +6,7 @@ import tensorflow as tf
 from absl import flags
 
 from training import checkpoint, loop, precision, report
+from training.checkpoints import Checkpoints
 from training.optimization import AdamWeightDecay, LinearSchedule
 from training.step import TrainStep
 
@@ -14,7 +15,7 @@ def train(
   FLAGS: flags.FlagValues,
   model,
   objective,
-  checkpoints: checkpoint.Checkpoints,
+  checkpoints: Checkpoints,
   *,
   seed: int,
   seeded: Callable,

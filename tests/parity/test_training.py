@@ -10,6 +10,7 @@ from modeling import heads, losses, models
 from modeling.config import BertConfig
 from tests.parity import golden_files
 from training import checkpoint
+from training.checkpoints import Checkpoints
 from training.optimization import AdamWeightDecay, LinearSchedule
 from training.step import TrainStep
 
@@ -126,10 +127,10 @@ def test_resumes_what_the_original_wrote(tmp_path):
     reader = checkpoint.read(str(path))
     assert _originals(train_step.state) == set(reader.shapes)
     train_step.step.assign(0)
-    checkpoint.Checkpoints(str(path)).resume(train_step, None)
+    Checkpoints(str(path)).resume(train_step, None)
     assert int(train_step.examples) == 80
     assert int(train_step.step) == 20
-    prefix = checkpoint.Checkpoints(str(tmp_path)).save(20, train_step.state)
+    prefix = Checkpoints(str(tmp_path)).save(20, train_step.state)
     ours = tf.train.load_checkpoint(prefix)
     shapes, types = (
       ours.get_variable_to_shape_map(),

@@ -7,15 +7,16 @@ import tensorflow as tf
 from modeling import models
 from tests.training import toy
 from training import checkpoint
+from training.checkpoints import Checkpoints
 
 
 def _saved(tmp_path, step=3, **values):
   values = values or {"a": tf.Variable([1.0, 2.0])}
-  return checkpoint.Checkpoints(str(tmp_path)).save(step, values)
+  return Checkpoints(str(tmp_path)).save(step, values)
 
 
 def test_keeps_the_newest_and_lists_them(tmp_path):
-  checkpoints = checkpoint.Checkpoints(str(tmp_path), keep=2)
+  checkpoints = Checkpoints(str(tmp_path), keep=2)
   for step in (0, 10, 20, 30):
     checkpoints.save(step, {"global_step": tf.Variable(step)})
   assert checkpoints.latest() == str(tmp_path / "model.ckpt-30")
@@ -79,7 +80,7 @@ def test_object_based_checkpoints_are_refused(tmp_path):
 def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
   pretrained = models.pretrainer(toy.config())
   values = checkpoint.variables(pretrained)
-  prefix = checkpoint.Checkpoints(str(tmp_path)).save(0, values)
+  prefix = Checkpoints(str(tmp_path)).save(0, values)
   model = models.classifier(toy.config(), 2)
   with caplog.at_level("INFO", logger="absl"):
     fresh = checkpoint.initialize(model, prefix)
@@ -97,7 +98,7 @@ def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
 def test_resumes_all_of_a_run(tmp_path):
   step = toy.train_step(dropout=0.1)
   step.run(iter(toy.batches(3)), tf.constant(3))
-  checkpoints = checkpoint.Checkpoints(str(tmp_path))
+  checkpoints = Checkpoints(str(tmp_path))
   checkpoints.save(3, step.state)
   again = toy.train_step(dropout=0.1)
   checkpoints.resume(again, None)
@@ -107,7 +108,7 @@ def test_resumes_all_of_a_run(tmp_path):
 
 
 def test_another_models_output_folder_is_refused(tmp_path):
-  checkpoints = checkpoint.Checkpoints(str(tmp_path))
+  checkpoints = Checkpoints(str(tmp_path))
   other = models.classifier(toy.config(), 2)
   checkpoints.save(1, checkpoint.variables(other))
   with pytest.raises(ValueError, match=r"is of another model: it has no cls/"):
@@ -118,13 +119,11 @@ def test_another_models_output_folder_is_refused(tmp_path):
 
 def test_nothing_to_load_is_said(tmp_path):
   with pytest.raises(ValueError, match="train first, or name one"):
-    checkpoint.Checkpoints(str(tmp_path)).load(
-      models.pretrainer(toy.config()), None
-    )
+    Checkpoints(str(tmp_path)).load(models.pretrainer(toy.config()), None)
 
 
 def test_an_unfinished_write_is_no_checkpoint(tmp_path, monkeypatch):
-  checkpoints = checkpoint.Checkpoints(str(tmp_path))
+  checkpoints = Checkpoints(str(tmp_path))
   checkpoints.save(1, {"a": tf.Variable(1.0)})
 
   def die(*_, **__):

@@ -10,8 +10,9 @@ from absl import flags
 from modeling import losses, models
 from modeling.randomness import step_seed
 from tests.training import toy
-from training import best, checkpoint, fine_tuning
+from training import best, fine_tuning
 from training import flags as shared_flags
+from training.checkpoints import Checkpoints
 
 
 def _flags(tmp_path, **changes):
@@ -49,7 +50,7 @@ def _train(FLAGS, results, model=None):
     FLAGS,
     model,
     losses.pretraining(),
-    checkpoint.Checkpoints(FLAGS.output_dir),
+    Checkpoints(FLAGS.output_dir),
     seed=1,
     seeded=step_seed,
     num_examples=24,
@@ -67,7 +68,7 @@ def test_the_last_step_is_evaluated_and_the_best_kept(tmp_path):
   known = best.read(str(tmp_path))
   assert known == {"metric": "f1", "value": 0.7, "step": 4, "evaluated": 9}
   # Loading takes the best with the flag, the newest without.
-  checkpoints = checkpoint.Checkpoints(str(tmp_path))
+  checkpoints = Checkpoints(str(tmp_path))
   last = model.get_weights()
   assert fine_tuning.load(FLAGS, model, checkpoints) == 4
   assert any(

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from modeling import losses
 from tests.training import toy
-from training import checkpoint, loop, report
+from training import loop, report
+from training.checkpoints import Checkpoints
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_stretches_end_where_something_is_due(step, seconds, wanted):
 
 def _train(tmp_path, steps=5, step=None, **schedule):
   step = step or toy.train_step()
-  checkpoints = checkpoint.Checkpoints(str(tmp_path))
+  checkpoints = Checkpoints(str(tmp_path))
   seen = []
   loop.train(
     step,
