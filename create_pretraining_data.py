@@ -1,4 +1,4 @@
-"""Makes masked-LM and next-sentence records for pre-training from plain text.
+r"""Makes masked-LM and next-sentence records for pre-training from plain text.
 
 The input has one sentence a line and a blank line between documents:
 

@@ -1,4 +1,4 @@
-"""Writes what BERT's layers make of texts: a vector a token, or one a text.
+r"""Writes what BERT's layers make of texts: a vector a token, or one a text.
 
   python extract_features.py --input_file=/tmp/input.txt \
     --output_file=/tmp/output.jsonl --vocab_file=$BERT_DIR/vocab.txt \

@@ -1,4 +1,4 @@
-"""Shows what a pre-trained model puts in the place of [MASK].
+r"""Shows what a pre-trained model puts in the place of [MASK].
 
 Any text, any number of masks:
 
@@ -80,11 +80,13 @@ def fill(model, tokenizer: FullTokenizer, ids: list[int]):
   batch = {name: np.array([row], np.int32) for name, row in inputs.items()}
   batch["masked_lm_positions"] = positions[None].astype(np.int32)
   logits = model(batch)["masked_lm_logits"].numpy()[0]  # [P, V]
+  known = np.array(sorted(tokenizer.inv_vocab))  # may be fewer than V
+  logits = logits[:, known]
   shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
   shares /= shares.sum(axis=-1, keepdims=True)
   for row in shares:
-    best = np.argsort(-row)[: FLAGS.top_k].tolist()
-    words = tokenizer.convert_ids_to_tokens(best)
+    best = np.argsort(-row)[: FLAGS.top_k]
+    words = tokenizer.convert_ids_to_tokens(known[best].tolist())
     yield list(zip(words, row[best].tolist(), strict=True))
 
 

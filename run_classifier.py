@@ -1,4 +1,4 @@
-"""Fine-tunes BERT to classify texts or pairs of them: GLUE, XNLI, your own.
+r"""Fine-tunes BERT to classify texts or pairs of them: GLUE, XNLI, your own.
 
 As in the original:
 

@@ -1,4 +1,4 @@
-"""Pre-trains BERT on masked words and next sentences, and evaluates it.
+r"""Pre-trains BERT on masked words and next sentences, and evaluates it.
 
 The records are those of create_pretraining_data.py:
 

@@ -1,4 +1,4 @@
-"""Fine-tunes BERT to answer SQuAD's questions, version 1.1 or 2.0.
+r"""Fine-tunes BERT to answer SQuAD's questions, version 1.1 or 2.0.
 
 As in the original:
 

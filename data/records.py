@@ -3,6 +3,7 @@
 Batches are dicts of name -> [B, ...], int32 or float32.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
@@ -161,7 +162,11 @@ def _first(path):
     raise ValueError(f"{path} holds no record") from None
   except Exception as error:  # not a TFRecord, not an Example, not readable
     message = getattr(error, "message", str(error))
-    raise ValueError(f"{path} is no file of records: {message}") from None
+    message = re.sub(r"\{\{.*?\}\}\s*|\s*\[Op:.*", "", message)
+    raise ValueError(
+      f"{path} is no file of records: {message}; expected a TFRecord file of "
+      "tf.train.Examples, as our programs write them"
+    ) from None
 
 
 def _check_field(path, record, feature, limit):

@@ -141,8 +141,8 @@ def _check_finite(step, means, checkpoints, loss_scale):
   ):
     return
   raise FloatingPointError(
-    f"the loss is no longer finite near step {step} "
-    f"({means}); the last good checkpoint is {checkpoints.latest()}. "
+    f"the loss is no longer finite, within the steps before {step}; the last "
+    f"good checkpoint is {checkpoints.latest()}. "
     "A lower --learning_rate or a longer warm-up usually helps"
   )
 

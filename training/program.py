@@ -1,10 +1,11 @@
 """How a program starts and how it ends when its user made a mistake."""
 
 import os
+import sys
 import traceback
 from pathlib import Path
 
-from absl import app, logging
+from absl import app, flags, logging
 
 _HERE = Path(__file__).resolve().parents[1]
 
@@ -23,8 +24,9 @@ def run(main) -> None:
   def guarded(argv):
     logging.use_absl_handler()
     try:
+      _refuse_spare(argv[1:])
       return main(argv)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, FloatingPointError) as error:
       if os.environ.get("BERT_TRACEBACK") or not _is_ours(error):
         raise
       logging.error("%s", error)
@@ -33,9 +35,20 @@ def run(main) -> None:
       logging.error("interrupted")
       return 130
 
+  for flag in flags.FLAGS.flags_by_module_dict().get("training.flags", []):
+    # Else --help would leave out what several programs share.
+    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   app.run(guarded)
+
+
+def _refuse_spare(arguments):
+  if arguments:
+    raise ValueError(
+      f"unexpected argument {arguments[0]!r}: quote a pattern, as in "
+      "--input_file='*.txt', so that the shell leaves it alone"
+    )
 
 
 def _is_ours(error: BaseException) -> bool:
