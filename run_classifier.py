@@ -12,42 +12,24 @@ Files of your own, train.tsv, dev.tsv and test.tsv (or .csv or .jsonl) in
 --data_dir, with the columns text and label: --task_name=tsv.
 """
 
-from functools import partial
-
 import numpy as np
 from absl import flags, logging
 
-from data.tasks import glue, own_task, text_task
+import served
+from data.tasks import text_task
 from data.tasks.classification_input import Converter, Part
-from data.tokenization import FullTokenizer, validate_case_matches_checkpoint
-from data.tokenization_ops import GraphTokenizer
+from data.tokenization import FullTokenizer
 from evaluation import classifier
 from evaluation import glue as scores
 from modeling import losses, models
-from modeling.config import BertConfig
 from modeling.randomness import step_seed
-from serving.classification import Classification
-from training import (
-  export,
-  fine_tuning,
-  inference,
-  precision,
-  program,
-  report,
-  strategy,
-  sweep,
-)
+from training import fine_tuning, inference, program, report, strategy
 from training import flags as shared_flags
-from training.checkpoints import Checkpoints
+from training.run import Run
 
 FLAGS = flags.FLAGS
 
-shared_flags.define_model()
-shared_flags.define_vocabulary()
-shared_flags.define_training()
 shared_flags.define_fine_tuning()
-shared_flags.define_export()
-shared_flags.define_devices()
 flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
 flags.DEFINE_string(
   "task_name", None, "A task of GLUE, XNLI, or tsv: your own.", required=True
@@ -68,61 +50,47 @@ flags.DEFINE_integer("num_workers", 1, "Processes that convert texts.", 1)
 
 
 def main(_):
-  program.begin(FLAGS)
-  export.check_flags(FLAGS)
-  config = BertConfig.from_json(FLAGS.bert_config_file)
-  config.check_length(FLAGS.max_seq_length)
-  validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
-  if not FLAGS.data_dir and (
-    FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict
-  ):
-    raise ValueError("all but --do_export needs --data_dir")
-  task = find_task()
-  sweep.run_if_wanted(FLAGS)
-  devices = strategy.from_flags(FLAGS)
+  check_flags()
+  config = served.sizes(FLAGS)
+  task = served.classification_task(FLAGS)
+  devices = fine_tuning.devices(FLAGS)
   convert = converter(task)
   train_set, dev_sets, test_sets = None, [], []
   if FLAGS.do_train:
     train_set = convert.training()
-  if FLAGS.do_eval or fine_tuning.evaluates(FLAGS):
+  if fine_tuning.needs_dev(FLAGS):
     dev_sets = convert.parts("dev", "eval", FLAGS.eval_batch_size)
   if FLAGS.do_predict:
     test_sets = convert.parts("test", "predict", FLAGS.predict_batch_size)
-  precision.set_policy(FLAGS.dtype)
-  checkpoints = Checkpoints(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
-  seed = checkpoints.fix_seed(FLAGS.seed)
+  run = Run(FLAGS, step_seed)
   with devices.scope():
-    model = models.classifier(config, outputs(task), FLAGS.use_tpu)
+    model = models.classifier(config, task.num_outputs, FLAGS.use_tpu)
     if FLAGS.do_train:
-      train(task, model, checkpoints, seed, train_set, dev_sets)
+      fine_tuning.train(
+        run,
+        model,
+        objective(task),
+        train_set,
+        num_examples=len(train_set.examples),
+        evaluate=lambda step: evaluate(task, model, dev_sets, step),
+        metric=f"eval_{task.metrics[0]}",
+      )
     if FLAGS.do_eval or FLAGS.do_predict:
-      step = fine_tuning.load(FLAGS, model, checkpoints)
+      step = run.load(model)
     if FLAGS.do_eval:
       evaluate(task, model, dev_sets, step)
     for part in test_sets:
-      logits = infer(model, part, FLAGS.predict_batch_size)
-      classifier.write_predictions(
-        FLAGS.output_dir, task, part.split, logits, part.examples
-      )
-      if part.examples[0].label is not None:  # XNLI's are public
-        logging.info("%s", scores.evaluate(task, logits, part.examples))
+      predict(task, model, part)
   if FLAGS.do_export:
-    serve(task, config, checkpoints)
+    run.export(*served.classification(FLAGS))
 
 
-def find_task() -> text_task.Task:
-  """The task that --task_name names."""
-  if FLAGS.task_name.lower() != "tsv":
-    task = glue.find(FLAGS.task_name)
-    return glue.xnli(FLAGS.xnli_language) if task.name == "XNLI" else task
-  task = own_task.task(
-    FLAGS.data_dir,
-    FLAGS.text_a_column,
-    FLAGS.text_b_column,
-    FLAGS.label_column,
-    FLAGS.is_regression,
-  )
-  return own_task.with_labels(task, FLAGS.data_dir, FLAGS.output_dir)
+def check_flags() -> None:
+  """Raises ValueError where flags do not fit together."""
+  fine_tuning.begin(FLAGS)
+  reads = FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict
+  if reads and not FLAGS.data_dir:
+    raise ValueError("all but --do_export needs --data_dir")
 
 
 def converter(task: text_task.Task) -> Converter:
@@ -138,35 +106,9 @@ def converter(task: text_task.Task) -> Converter:
   )
 
 
-def outputs(task: text_task.Task) -> int:
-  """How many the model has: one for each label, or a score."""
-  return 1 if task.is_regression else len(task.labels)
-
-
 def objective(task: text_task.Task) -> losses.Objective:
   """What to minimize: cross entropy, or the squared error of scores."""
   return losses.regression() if task.is_regression else losses.classification()
-
-
-def train(task, model, checkpoints, seed, train_set: Part, dev_sets) -> None:
-  """Trains for --num_train_epochs, with evaluations if they are asked for."""
-  fine_tuning.train(
-    FLAGS,
-    model,
-    objective(task),
-    checkpoints,
-    seed=seed,
-    seeded=step_seed,
-    num_examples=len(train_set.examples),
-    source=train_set,
-    evaluate=lambda step: evaluate(task, model, dev_sets, step),
-    metric=f"eval_{task.metrics[0]}",
-  )
-
-
-def infer(model, part: Part, batch_size: int) -> np.ndarray:
-  """The model's logits for the examples of a split, [examples, L]."""
-  return part.outputs(batch_size, partial(inference.predict, model))["logits"]
 
 
 def evaluate(task, model, dev_sets: list[Part], step: int) -> dict:
@@ -174,7 +116,7 @@ def evaluate(task, model, dev_sets: list[Part], step: int) -> dict:
   found = []
   for part in dev_sets:
     logging.info("evaluation on %s at step %d", part.split, step)
-    logits = infer(model, part, FLAGS.eval_batch_size)
+    logits = inference.outputs(model, part, FLAGS.eval_batch_size)["logits"]
     labels = {"label_ids": scores.gold(task, part.examples)}
     terms = objective(task).losses({"logits": logits}, labels)
     results = classifier.results(
@@ -191,17 +133,14 @@ def evaluate(task, model, dev_sets: list[Part], step: int) -> dict:
   return found[0]
 
 
-def serve(task, config: BertConfig, checkpoints) -> None:
-  """Exports the model that there is now."""
-  model = models.classifier(config, outputs(task))
-  fine_tuning.load(FLAGS, model, checkpoints)
-  served = Classification(
-    GraphTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case),
-    FLAGS.max_seq_length,
-    task.labels,
-    task.has_pairs,
+def predict(task, model, part: Part) -> None:
+  """Writes the predictions of a test set; logs scores if labels are known."""
+  logits = inference.outputs(model, part, FLAGS.predict_batch_size)["logits"]
+  classifier.write_predictions(
+    FLAGS.output_dir, task, part.split, logits, part.examples
   )
-  export.run(FLAGS, model, served, task.labels)
+  if part.examples[0].label is not None:  # XNLI's are public
+    logging.info("%s", scores.evaluate(task, logits, part.examples))
 
 
 if __name__ == "__main__":

@@ -15,40 +15,23 @@ With --feature_based BERT itself is not trained (section 5.3 of the paper).
 """
 
 import os
-from functools import partial
 
 import numpy as np
 from absl import flags, logging
 
+import served
 from data.tasks import tagging, tagging_input
-from data.tokenization import FullTokenizer, validate_case_matches_checkpoint
-from data.tokenization_ops import GraphTokenizer
+from data.tokenization import FullTokenizer
 from evaluation import tagger
-from modeling import feature_based, losses, models
-from modeling.config import BertConfig
+from modeling import feature_based, losses
 from modeling.randomness import step_seed
-from serving.tagging import Tagging
-from training import (
-  export,
-  fine_tuning,
-  inference,
-  precision,
-  program,
-  report,
-  strategy,
-  sweep,
-)
+from training import fine_tuning, inference, program, report, strategy
 from training import flags as shared_flags
-from training.checkpoints import Checkpoints
+from training.run import Run
 
 FLAGS = flags.FLAGS
 
-shared_flags.define_model()
-shared_flags.define_vocabulary()
-shared_flags.define_training()
 shared_flags.define_fine_tuning()
-shared_flags.define_export()
-shared_flags.define_devices()
 flags.DEFINE_string("train_file", None, "Tagged words to train on.")
 flags.DEFINE_string("dev_file", None, "Tagged words to evaluate on.")
 flags.DEFINE_string("test_file", None, "Words to tag; may have tags.")
@@ -73,50 +56,51 @@ flags.DEFINE_bool("do_predict", False, "Tag --test_file.")
 
 
 def main(_):
-  program.begin(FLAGS)
+  fine_tuning.begin(FLAGS)
   fine_tuning.check_files(FLAGS)
-  export.check_flags(FLAGS)
-  config = BertConfig.from_json(FLAGS.bert_config_file)
-  config.check_length(FLAGS.max_seq_length)
-  validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
-  tags = tagging_input.tag_set(FLAGS.train_file, columns(), FLAGS.output_dir)
-  sweep.run_if_wanted(FLAGS)
-  devices = strategy.from_flags(FLAGS)
+  config = served.sizes(FLAGS)
+  tags = served.tags(FLAGS)
+  devices = fine_tuning.devices(FLAGS)
   train_set, dev_set, test_set = None, None, None
   if FLAGS.do_train:
     train_set = record("train_file", "train.tf_record", tags)
-  if FLAGS.do_eval or fine_tuning.evaluates(FLAGS):
+  if fine_tuning.needs_dev(FLAGS):
     dev_set = record("dev_file", "eval.tf_record", tags)
   if FLAGS.do_predict:
     test_set = record("test_file", "predict.tf_record", tags)
-  precision.set_policy(FLAGS.dtype)
-  checkpoints = Checkpoints(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
-  seed = checkpoints.fix_seed(FLAGS.seed)
+  run = Run(FLAGS, step_seed)
   with devices.scope():
-    model = build(config, len(tags))
+    model = served.tagger(FLAGS, config, len(tags))
     if FLAGS.do_train:
-      train(model, checkpoints, seed, tags, train_set, dev_set)
+      fine_tuning.train(
+        run,
+        model,
+        losses.tagging(),
+        train_set,
+        num_examples=len(train_set.examples),
+        unit="records",
+        evaluate=lambda step: evaluate(model, tags, dev_set, step),
+        metric="eval_f1",
+      )
     if FLAGS.do_eval or FLAGS.do_predict:
-      step = fine_tuning.load(FLAGS, model, checkpoints)
+      step = run.load(model)
     if FLAGS.do_eval:
       evaluate(model, tags, dev_set, step)
     if FLAGS.do_predict:
       logits = infer(model, test_set, FLAGS.predict_batch_size)
       tagger.write(FLAGS.output_dir, "test", logits, tags, test_set.sentences)
   if FLAGS.do_export:
-    serve(config, checkpoints, tags)
-
-
-def columns() -> tagging_input.Columns:
-  """Of the files, as the flags say."""
-  return tagging_input.Columns(FLAGS.word_column, FLAGS.tag_column)
+    run.export(*served.tagging(FLAGS))
 
 
 def record(file: str, name: str, tags) -> tagging_input.Sentences:
   """What a flag's file holds; the records go to a file of that name."""
   return tagging_input.record(
     tagging_input.read(
-      FLAGS[file].value, columns(), tags, needs_tags=file != "test_file"
+      FLAGS[file].value,
+      served.columns(FLAGS),
+      tags,
+      needs_tags=file != "test_file",
     ),
     os.path.join(FLAGS.output_dir, name),
     tagging.Builder(
@@ -130,35 +114,9 @@ def record(file: str, name: str, tags) -> tagging_input.Sentences:
   )
 
 
-def build(config: BertConfig, num_tags: int, is_exported: bool = False):
-  """The model that the flags describe; to be exported, one for any device."""
-  one_hot = FLAGS.use_tpu and not is_exported
-  if not FLAGS.feature_based:
-    return models.tagger(config, num_tags, one_hot)
-  what = FLAGS.feature_layers, FLAGS.lstm_units
-  return feature_based.tagger(config, num_tags, *what, one_hot, is_exported)
-
-
-def train(model, checkpoints, seed, tags, train_set, dev_set) -> None:
-  """Trains for --num_train_epochs, counted in records."""
-  fine_tuning.train(
-    FLAGS,
-    model,
-    losses.tagging(),
-    checkpoints,
-    seed=seed,
-    seeded=step_seed,
-    num_examples=len(train_set.examples),
-    source=train_set,
-    unit="records",
-    evaluate=lambda step: evaluate(model, tags, dev_set, step),
-    metric="eval_f1",
-  )
-
-
 def infer(model, part: tagging_input.Sentences, batch_size: int) -> np.ndarray:
   """The model's logits for the words of a file, [words, tags]."""
-  outputs = part.outputs(batch_size, partial(inference.predict, model))
+  outputs = inference.outputs(model, part, batch_size)
   return tagging.of_words(outputs["logits"], part.examples)
 
 
@@ -172,15 +130,6 @@ def evaluate(model, tags, part: tagging_input.Sentences, step: int) -> dict:
   results = tagger.results(scores, np.asarray(terms["word_loss"]))
   report.write_evaluation(FLAGS.output_dir, results, step)
   return results
-
-
-def serve(config: BertConfig, checkpoints, tags) -> None:
-  """Exports the model that there is now."""
-  model = build(config, len(tags), is_exported=True)
-  fine_tuning.load(FLAGS, model, checkpoints)
-  tokenizer = GraphTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
-  served = Tagging(tokenizer, FLAGS.max_seq_length, tags)
-  export.run(FLAGS, model, served, tags)
 
 
 if __name__ == "__main__":

@@ -12,25 +12,15 @@ With --do_export there is a SavedModel that fills masks, as fill_mask.py does.
 
 from absl import flags, logging
 
-from data import files, vocab
+import served
+from data import files
 from data.pretraining.reading import PretrainingInput
-from data.tokenization import validate_case_matches_checkpoint
-from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.randomness import step_seed
-from serving.masks import Masks
-from training import (
-  export,
-  inference,
-  precision,
-  program,
-  report,
-  run,
-  strategy,
-)
+from training import export, inference, program, report, strategy
 from training import flags as shared_flags
-from training.checkpoints import Checkpoints
+from training.run import Run
 
 FLAGS = flags.FLAGS
 
@@ -92,9 +82,7 @@ def main(_):
   if FLAGS.do_train or FLAGS.do_eval:
     source = read(FLAGS.input_file, config)
     held_out = read(FLAGS.eval_file, config) if FLAGS.eval_file else source
-  precision.set_policy(FLAGS.dtype)
-  checkpoints = Checkpoints(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
-  seed = checkpoints.fix_seed(FLAGS.seed)
+  run = Run(FLAGS, step_seed)
   with devices.scope():
     model = models.pretrainer(
       config,
@@ -105,22 +93,18 @@ def main(_):
     objective = losses.pretraining(next_sentence=FLAGS.objective == "mlm_nsp")
     if FLAGS.do_train:
       run.train(
-        FLAGS,
         model,
         objective,
-        checkpoints,
-        seed=seed,
-        seeded=step_seed,
+        source,
         num_train_steps=FLAGS.num_train_steps,
         num_warmup_steps=FLAGS.num_warmup_steps,
-        source=source,
         unit="sequences",
         evaluate=lambda step: evaluate(model, objective, held_out, step),
       )
     if FLAGS.do_eval:
-      evaluate(model, objective, held_out, load(model, checkpoints))
+      evaluate(model, objective, held_out, run.load(model))
   if FLAGS.do_export:
-    serve(config, checkpoints)
+    run.export(*served.masks(FLAGS))
 
 
 def check_flags() -> None:
@@ -129,14 +113,8 @@ def check_flags() -> None:
   export.check_flags(FLAGS)
   if (FLAGS.do_train or FLAGS.do_eval) and not FLAGS.input_file:
     raise ValueError("--do_train and --do_eval need --input_file")
-  if not FLAGS.do_export:
-    return
-  if not FLAGS.vocab_file:
-    raise ValueError("--do_export needs --vocab_file")
-  vocab.require(vocab.load(FLAGS.vocab_file), name=FLAGS.vocab_file)
-  if FLAGS.objective == "left_to_right":
-    raise ValueError("--do_export: a left-to-right model cannot fill masks")
-  validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
+  if FLAGS.do_export:
+    served.check_masks(FLAGS)
 
 
 def read(patterns: str, config: BertConfig) -> PretrainingInput:
@@ -165,21 +143,6 @@ def evaluate(model, objective, source: PretrainingInput, step: int) -> None:
     FLAGS.max_eval_steps,
   )
   report.write_evaluation(FLAGS.output_dir, results, step)
-
-
-def load(model, checkpoints: Checkpoints) -> int:
-  """Gives a model what was trained; returns the number of its updates."""
-  averaged = FLAGS.moving_average_decay > 0.0
-  return checkpoints.load(model, FLAGS.init_checkpoint, averaged)
-
-
-def serve(config: BertConfig, checkpoints: Checkpoints) -> None:
-  """Exports the model that there is now, without its next-sentence head."""
-  model = models.pretrainer(config, next_sentence=False)
-  load(model, checkpoints)
-  tokenizer = GraphTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
-  served = Masks(tokenizer, FLAGS.max_seq_length, FLAGS.export_top_k)
-  export.run(FLAGS, model, served)
 
 
 if __name__ == "__main__":

@@ -11,41 +11,24 @@ As in the original:
 """
 
 import os
-from functools import partial
 
 from absl import flags
 
+import served
 from data import files
-from data.graph.normalization_ops import Normalizer
-from data.tasks import squad_input, squad_windows
-from data.tokenization import FullTokenizer, validate_case_matches_checkpoint
-from data.tokenization_ops import GraphTokenizer
+from data.tasks import squad_input
+from data.tokenization import FullTokenizer
 from evaluation import squad as answers
 from evaluation import squad_scores
 from modeling import losses, models
-from modeling.config import BertConfig
 from modeling.randomness import step_seed
-from serving.questions import Questions
-from training import (
-  export,
-  fine_tuning,
-  inference,
-  precision,
-  program,
-  strategy,
-  sweep,
-)
+from training import fine_tuning, inference, program, strategy
 from training import flags as shared_flags
-from training.checkpoints import Checkpoints
+from training.run import Run
 
 FLAGS = flags.FLAGS
 
-shared_flags.define_model()
-shared_flags.define_vocabulary()
-shared_flags.define_training()
 shared_flags.define_fine_tuning()
-shared_flags.define_export()
-shared_flags.define_devices()
 flags.DEFINE_string("train_file", None, "SQuAD files or globs to train on.")
 flags.DEFINE_string("predict_file", None, "SQuAD files or globs to answer.")
 flags.DEFINE_integer("max_seq_length", 384, "Tokens of a window.", 1)
@@ -69,7 +52,7 @@ flags.DEFINE_bool(
 )
 flags.DEFINE_float(
   "null_score_diff_threshold",
-  0.0,
+  None,
   "No answer where its score is so much above the best answer's. If not given, "
   "the best threshold of an earlier prediction in --output_dir, else 0.",
 )
@@ -77,48 +60,35 @@ flags.DEFINE_float(
 
 def main(_):
   check_flags()
-  config = BertConfig.from_json(FLAGS.bert_config_file)
-  config.check_length(FLAGS.max_seq_length)
-  validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
-  sweep.run_if_wanted(FLAGS)
-  devices = strategy.from_flags(FLAGS)
+  config = served.sizes(FLAGS)
+  devices = fine_tuning.devices(FLAGS)
   train_set, dev_set = None, None
   if FLAGS.do_train:
     train_set = read("train_file", "train.tf_record")
   if FLAGS.do_predict or fine_tuning.evaluates(FLAGS):
     dev_set = read("predict_file", "eval.tf_record")
-  precision.set_policy(FLAGS.dtype)
-  checkpoints = Checkpoints(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
-  seed = checkpoints.fix_seed(FLAGS.seed)
+  run = Run(FLAGS, step_seed)
   with devices.scope():
     model = models.span_labeler(config, FLAGS.use_tpu)
     if FLAGS.do_train:
-      train(model, checkpoints, seed, train_set, dev_set)
+      train(run, model, train_set, dev_set)
     if FLAGS.do_predict:
-      fine_tuning.load(FLAGS, model, checkpoints)
+      run.load(model)
       predict(model, dev_set)
   if FLAGS.do_export:
-    serve(config, checkpoints)
+    run.export(*served.questions(FLAGS))
 
 
 def check_flags() -> None:
   """Raises ValueError where flags do not fit together."""
-  program.begin(FLAGS)
-  export.check_flags(FLAGS)
+  fine_tuning.begin(FLAGS)
   if FLAGS.do_train and not FLAGS.train_file:
     raise ValueError("--do_train needs --train_file.")
   if FLAGS.do_predict and not FLAGS.predict_file:
     raise ValueError("--do_predict needs --predict_file.")
   if fine_tuning.evaluates(FLAGS) and not FLAGS.predict_file:
     raise ValueError("evaluation needs --predict_file, with answers.")
-  lengths()
-
-
-def lengths() -> squad_windows.Settings:
-  """Of windows and questions, as the flags say."""
-  return squad_windows.Settings(
-    FLAGS.max_seq_length, FLAGS.max_query_length, FLAGS.doc_stride
-  )
+  served.lengths(FLAGS)
 
 
 def read(file: str, name: str) -> squad_input.Questions:
@@ -127,7 +97,7 @@ def read(file: str, name: str) -> squad_input.Questions:
     files.expand(FLAGS[file].value),
     os.path.join(FLAGS.output_dir, name),
     FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case),
-    lengths(),
+    served.lengths(FLAGS),
     is_training=file == "train_file",
     version_2_with_negative=FLAGS.version_2_with_negative,
     num_workers=FLAGS.num_workers,
@@ -135,7 +105,7 @@ def read(file: str, name: str) -> squad_input.Questions:
   )
 
 
-def train(model, checkpoints, seed, train_set, dev_set) -> None:
+def train(run: Run, model, train_set, dev_set) -> None:
   """Trains for --num_train_epochs, counted in questions as in the original."""
   version_2 = FLAGS.version_2_with_negative
   if fine_tuning.evaluates(FLAGS):
@@ -143,14 +113,11 @@ def train(model, checkpoints, seed, train_set, dev_set) -> None:
       dev_set.articles, version_2, FLAGS.predict_file
     )
   fine_tuning.train(
-    FLAGS,
+    run,
     model,
     losses.span(),
-    checkpoints,
-    seed=seed,
-    seeded=step_seed,
+    train_set.records,
     num_examples=len(train_set.examples),
-    source=train_set.records,
     unit="windows",
     evaluate=lambda step: predict(model, dev_set),
     metric="best_f1" if version_2 else "f1",
@@ -159,47 +126,20 @@ def train(model, checkpoints, seed, train_set, dev_set) -> None:
 
 def predict(model, questions: squad_input.Questions) -> dict[str, float]:
   """Answers all questions; returns scores if the right answers are known."""
-  outputs = questions.records.outputs(
-    FLAGS.predict_batch_size, partial(inference.predict, model)
+  outputs = inference.outputs(
+    model, questions.records, FLAGS.predict_batch_size
   )
   found = answers.decode(
     questions.examples,
     questions.windows,
     answers.logits_of(questions.windows, outputs, FLAGS.trim_padding),
     FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case),
-    choice(),
+    served.choice(FLAGS),
   )
   answers.write(found, FLAGS.output_dir)
   return squad_scores.report(
     questions.articles, found, FLAGS.version_2_with_negative, FLAGS.output_dir
   )
-
-
-def choice() -> answers.Settings:
-  """How answers are chosen, as the flags say or an earlier prediction found."""
-  threshold = FLAGS["null_score_diff_threshold"]
-  return answers.Settings(
-    FLAGS.n_best_size,
-    FLAGS.max_answer_length,
-    FLAGS.version_2_with_negative,
-    squad_scores.threshold(
-      FLAGS.output_dir, threshold.value if threshold.present else None
-    ),
-  )
-
-
-def serve(config: BertConfig, checkpoints) -> None:
-  """Exports the model that there is now."""
-  model = models.span_labeler(config)
-  fine_tuning.load(FLAGS, model, checkpoints)
-  served = Questions(
-    GraphTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case),
-    Normalizer(FLAGS.do_lower_case),
-    lengths(),
-    choice(),
-    FLAGS.trim_padding,
-  )
-  export.run(FLAGS, model, served)
 
 
 if __name__ == "__main__":

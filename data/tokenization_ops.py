@@ -40,6 +40,7 @@ class GraphTokenizer(tf.Module):
 
   Attributes:
     vocab: ids by token.
+    normalizer: splits words into characters, as a part of `tokenize`.
 
   Raises:
     ValueError: the vocabulary lacks [UNK].
@@ -58,7 +59,7 @@ class GraphTokenizer(tf.Module):
       vocab.require(vocabulary, [vocab.UNK], os.fspath(path))
     # A read-only view, as tf.Module would wrap and track a dict.
     self.vocab = types.MappingProxyType(dict(vocabulary))
-    self._normalize = Normalizer(do_lower_case)
+    self.normalizer = Normalizer(do_lower_case)
     self._asset = _asset(vocabulary)
     self._ids = _table(self._asset, tf.string, tf.int64, -1)
     self._tokens = _table(self._asset, tf.int64, tf.string, vocab.UNK)
@@ -76,7 +77,7 @@ class GraphTokenizer(tf.Module):
     """
     pieces = tf.strings.split(texts, " ")  # [N, (M)]
     distinct, index = tf.unique(pieces.values, tf.int64)  # [P], [N * (M)]
-    words, _ = self._normalize(tf.strings.unicode_decode(distinct, "UTF-8"))
+    words, _ = self.normalizer(tf.strings.unicode_decode(distinct, "UTF-8"))
     spellings, word_index = tf.unique(_spell(words.values), tf.int64)
     tokens, _ = self._wordpieces(spellings)  # [D, (T)]
     tokens = tf.gather(tokens, word_index)  # [P * (W), (T)]
@@ -114,7 +115,7 @@ class GraphTokenizer(tf.Module):
       lengths = tf.cast(tf.strings.length(distinct), tf.int64)
     limits = tf.concat([starts, lengths[:, None]], axis=1)[:, 1:]
 
-    words, sources = self._normalize(chars)
+    words, sources = self.normalizer(chars)
     ids, first, last = self._spans(words.values)
     first = tf.gather(starts.values, tf.gather(sources, first))
     last = tf.gather(limits.values, tf.gather(sources, last))

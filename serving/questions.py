@@ -9,7 +9,6 @@ from typing import Protocol
 import tensorflow as tf
 
 from data import features, vocab
-from data.graph.normalization_ops import Normalizer
 from data.tasks.squad_windows import Settings
 from data.tokenization_ops import GraphTokenizer
 from serving import (
@@ -41,7 +40,6 @@ class Questions(tf.Module):
 
   Arguments:
     tokenizer: text to ids.
-    normalizer: splits words as the tokenizer does.
     lengths: how windows are cut.
     choice: how answers are chosen.
     trim_padding: whether windows are as short as they can be. Else they are
@@ -56,7 +54,6 @@ class Questions(tf.Module):
   def __init__(
     self,
     tokenizer: GraphTokenizer,
-    normalizer: Normalizer,
     lengths: Settings,
     choice: Choice,
     trim_padding: bool = False,
@@ -65,7 +62,6 @@ class Questions(tf.Module):
     self.texts = {"question": _TEXT, "context": _TEXT}
     self.schema = features.Schema(*features.tokens(lengths.max_seq_length))
     self._tokenizer = tokenizer
-    self._normalizer = normalizer
     self._lengths = lengths
     self._choice = choice
     self._trims = trim_padding
@@ -104,7 +100,7 @@ class Questions(tf.Module):
     answers = answers_ops.n_best(
       found,
       questions.nrows(),
-      Speller(paragraphs, self._tokenizer, self._normalizer),
+      Speller(paragraphs, self._tokenizer),
       self._choice.n_best_size,
     )
     if not self._choice.version_2_with_negative:

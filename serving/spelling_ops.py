@@ -14,7 +14,6 @@ span. A ragged dimension is in parentheses.
 import tensorflow as tf
 
 from data import vocab
-from data.graph.normalization_ops import Normalizer
 from data.tokenization_ops import GraphTokenizer
 from serving.paragraphs_ops import Paragraphs
 
@@ -34,19 +33,13 @@ class Speller:
   Arguments:
     paragraphs: what the tokens are of.
     tokenizer: what they were made with.
-    normalizer: splits words into characters as the tokenizer does.
   """
 
-  def __init__(
-    self,
-    paragraphs: Paragraphs,
-    tokenizer: GraphTokenizer,
-    normalizer: Normalizer,
-  ):
+  def __init__(self, paragraphs: Paragraphs, tokenizer: GraphTokenizer):
     self._paragraphs = paragraphs
     self._tokenizer = tokenizer
     chars = tf.strings.unicode_decode(paragraphs.spellings, "UTF-8")
-    split = _with_blanks(normalizer(chars)[0])  # [U, (S)]
+    split = _with_blanks(tokenizer.normalizer(chars)[0])  # [U, (S)]
     words = paragraphs.words.values
     self._chars = _sums(tf.gather(chars.row_lengths(), words))  # [W + 1]
     split = tf.gather(split, words)  # [W, (S)]

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 
 import tensorflow as tf
-from absl import logging
+from absl import flags, logging
 
 from training.checkpoint import variables
 from training.checkpoints import Checkpoints
@@ -17,6 +17,12 @@ _RECORD = "best.json"
 def folder(output_dir: str) -> str:
   """Where a run, or a sweep, keeps its best checkpoint."""
   return os.path.join(output_dir, FOLDER)
+
+
+def is_kept(FLAGS: flags.FlagValues) -> bool:
+  """Whether a run is to keep its best checkpoint; pre-training never does."""
+  patience = getattr(FLAGS, "early_stopping_patience", 0)
+  return getattr(FLAGS, "keep_best", False) or patience > 0
 
 
 def read(output_dir: str) -> dict:

@@ -2,11 +2,27 @@
 
 from collections.abc import Callable, Mapping
 
+import tensorflow as tf
 from absl import flags, logging
 
-from training import freezing, run
-from training.best import Best, folder
-from training.checkpoints import Checkpoints
+from training import best, export, freezing, program, strategy, sweep
+from training.run import Run, Source
+
+
+def begin(FLAGS: flags.FlagValues) -> None:
+  """What is checked before any work: see program.begin, export.check_flags."""
+  program.begin(FLAGS)
+  export.check_flags(FLAGS)
+
+
+def devices(FLAGS: flags.FlagValues) -> tf.distribute.Strategy:
+  """The devices to work on, after a sweep has had them if one is wanted.
+
+  What sweep.run_if_wanted and strategy.from_flags ask of the process, they ask
+  here, too.
+  """
+  sweep.run_if_wanted(FLAGS)
+  return strategy.from_flags(FLAGS)
 
 
 def evaluates(FLAGS: flags.FlagValues) -> bool:
@@ -23,7 +39,12 @@ def evaluates(FLAGS: flags.FlagValues) -> bool:
       "--early_stopping_patience counts evaluations: say with --eval_every "
       "after how many steps there is one"
     )
-  return FLAGS.do_train and (bool(FLAGS.eval_every) or _keeps_best(FLAGS))
+  return FLAGS.do_train and (bool(FLAGS.eval_every) or best.is_kept(FLAGS))
+
+
+def needs_dev(FLAGS: flags.FlagValues) -> bool:
+  """Whether there is anything to evaluate on: `do_eval`, or `evaluates`."""
+  return FLAGS.do_eval or evaluates(FLAGS)
 
 
 def check_files(FLAGS: flags.FlagValues) -> None:
@@ -35,7 +56,7 @@ def check_files(FLAGS: flags.FlagValues) -> None:
   """
   needed = {
     "train_file": FLAGS.do_train,
-    "dev_file": FLAGS.do_eval or evaluates(FLAGS),
+    "dev_file": needs_dev(FLAGS),
     "test_file": FLAGS.do_predict,
   }
   for name, is_needed in needed.items():
@@ -43,20 +64,13 @@ def check_files(FLAGS: flags.FlagValues) -> None:
       raise ValueError(f"what is asked for needs --{name}")
 
 
-def _keeps_best(FLAGS):
-  return FLAGS.keep_best or FLAGS.early_stopping_patience > 0
-
-
 def train(
-  FLAGS: flags.FlagValues,
+  run: Run,
   model,
   objective,
-  checkpoints: Checkpoints,
+  source: Source,
   *,
-  seed: int,
-  seeded: Callable,
   num_examples: int,
-  source: run.Source,
   unit: str = "examples",
   evaluate: Callable[[int], Mapping[str, float]],
   metric: str,
@@ -64,15 +78,11 @@ def train(
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
   Args:
-    FLAGS: the values of training.flags.define_training, define_fine_tuning
-      and define_devices.
+    run: its flags include those of training.flags.define_fine_tuning.
     model: a fresh Keras model.
     objective: what to minimize (as modeling.losses.Objective).
-    checkpoints: of the run; see run.train.
-    seed: of the run.
-    seeded: context manager in which dropout draws from a [2] int32 seed.
-    num_examples: of an epoch.
     source: what it is trained on.
+    num_examples: of an epoch.
     unit: what an example is called.
     evaluate: from the step to results by name; called if `evaluates(FLAGS)`.
     metric: which of the results says how good a model is; more is better.
@@ -80,37 +90,34 @@ def train(
   Raises:
     ValueError: the examples do not make a single step.
   """
+  FLAGS = run.FLAGS
   steps = _steps(FLAGS, num_examples)
   freezing.freeze(model, FLAGS.freeze_layers)
-  best = None
-  if _keeps_best(FLAGS):
+  kept = None
+  if best.is_kept(FLAGS):
     patience = FLAGS.early_stopping_patience * FLAGS.eval_every
-    best = Best(FLAGS.output_dir, metric, patience)
-    if best.is_final:
+    kept = best.Best(FLAGS.output_dir, metric, patience)
+    if kept.is_final:
       logging.info("nothing to train: this run has ended early")
       return
 
   def evaluated(step):
     results = evaluate(step)
-    if best:
-      best.note(step, results, model)
-      return best.is_final
+    if kept:
+      kept.note(step, results, model)
+      return kept.is_final
     return False
 
   run.train(
-    FLAGS,
     model,
     objective,
-    checkpoints,
-    seed=seed,
-    seeded=seeded,
+    source,
     num_train_steps=steps,
     num_warmup_steps=int(steps * FLAGS.warmup_proportion),
-    source=source,
     unit=unit,
     evaluate=evaluated,
   )
-  if best and not best.is_final and best.evaluated < steps:
+  if kept and not kept.is_final and kept.evaluated < steps:
     evaluated(steps)
 
 
@@ -124,27 +131,3 @@ def _steps(FLAGS, num_examples):
     )
   logging.info("%d examples, %d steps", num_examples, steps)
   return steps
-
-
-def load(FLAGS: flags.FlagValues, model, checkpoints: Checkpoints) -> int:
-  """Gives a model what is to be evaluated or to predict with.
-
-  That is the run's best checkpoint with --keep_best, or if it has no other
-  (where learning rates were tried); else the newest; else --init_checkpoint.
-
-  Args:
-    FLAGS: the values of training.flags.define_fine_tuning.
-    model: a Keras model.
-    checkpoints: of the run.
-
-  Returns:
-    The number of updates that the checkpoint has seen.
-
-  Raises:
-    ValueError: there is none, or it is of another model.
-  """
-  best = Checkpoints(folder(FLAGS.output_dir))
-  if best.latest() and (_keeps_best(FLAGS) or not checkpoints.latest()):
-    checkpoints = best
-  averaged = FLAGS.moving_average_decay > 0.0
-  return checkpoints.load(model, FLAGS.init_checkpoint, averaged)

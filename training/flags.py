@@ -104,46 +104,6 @@ class _Rates(flags.ArgumentParser):
     return "float or list of floats"
 
 
-def define_fine_tuning() -> None:
-  """What fine-tuning adds to `define_training`, for all tasks alike."""
-  flags.DEFINE_float("num_train_epochs", 3.0, "Epochs to train for.", 0.0)
-  flags.DEFINE_float(
-    "warmup_proportion", 0.1, "Share of the steps that are warm-up.", 0.0, 1.0
-  )
-  flags.DEFINE_integer("predict_batch_size", 8, "Examples a step.", 1)
-  # In the place of the single number that define_training takes.
-  flags.DEFINE(
-    _Rates(),
-    "learning_rate",
-    5e-5,
-    "Peak learning rate. Several (5e-5,3e-5,2e-5) are tried one after the "
-    "other, each in a folder of its own in --output_dir; the best one's model "
-    "goes to the folder best.",
-    allow_override=True,
-  )
-  flags.DEFINE_integer(
-    "num_seeds", 1, "Train so often, with seeds from --seed or 1 on.", 1
-  )
-  flags.DEFINE_bool(
-    "keep_best",
-    False,
-    "Keep the best checkpoint of those evaluated (--eval_every, and the last) "
-    "in output_dir/best, and use it to evaluate and predict.",
-  )
-  flags.DEFINE_integer(
-    "early_stopping_patience",
-    0,
-    "End after so many evaluations without a better one; 0 for never. "
-    "Includes --keep_best.",
-    0,
-  )
-  flags.DEFINE_string(
-    "freeze_layers",
-    "",
-    "What is not trained, as in embeddings,0-5 or embeddings,encoder,pooler.",
-  )
-
-
 def define_export() -> None:
   """What becomes of the model afterwards."""
   flags.DEFINE_bool(
@@ -188,4 +148,49 @@ def define_devices() -> None:
   flags.DEFINE_string("master", None, "Address of the TPU, if it has no name.")
   flags.DEFINE_integer(
     "num_tpu_cores", 8, "Kept for the original's commands; found by itself."
+  )
+
+
+def define_fine_tuning() -> None:
+  """All flags that the fine-tuning programs share, those above included."""
+  define_model()
+  define_vocabulary()
+  define_training()
+  define_export()
+  define_devices()
+  flags.DEFINE_float("num_train_epochs", 3.0, "Epochs to train for.", 0.0)
+  flags.DEFINE_float(
+    "warmup_proportion", 0.1, "Share of the steps that are warm-up.", 0.0, 1.0
+  )
+  flags.DEFINE_integer("predict_batch_size", 8, "Examples a step.", 1)
+  # In the place of the single number that define_training takes.
+  flags.DEFINE(
+    _Rates(),
+    "learning_rate",
+    5e-5,
+    "Peak learning rate. Several (5e-5,3e-5,2e-5) are tried one after the "
+    "other, each in a folder of its own in --output_dir; the best one's model "
+    "goes to the folder best.",
+    allow_override=True,
+  )
+  flags.DEFINE_integer(
+    "num_seeds", 1, "Train so often, with seeds from --seed or 1 on.", 1
+  )
+  flags.DEFINE_bool(
+    "keep_best",
+    False,
+    "Keep the best checkpoint of those evaluated (--eval_every, and the last) "
+    "in output_dir/best, and use it to evaluate and predict.",
+  )
+  flags.DEFINE_integer(
+    "early_stopping_patience",
+    0,
+    "End after so many evaluations without a better one; 0 for never. "
+    "Includes --keep_best.",
+    0,
+  )
+  flags.DEFINE_string(
+    "freeze_layers",
+    "",
+    "What is not trained, as in embeddings,0-5 or embeddings,encoder,pooler.",
   )

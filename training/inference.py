@@ -93,6 +93,18 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
   return {name: _joined(values) for name, values in found.items()}
 
 
+def outputs(model, source, batch_size: int) -> dict[str, np.ndarray]:
+  """A model's outputs for all examples of a source, as `predict` has them.
+
+  Args:
+    model: a Keras model from a dict of inputs to a dict of outputs.
+    source: its `outputs` takes a batch size and what predicts batches (as
+      data.tasks.recorded.Recorded).
+    batch_size: how many records the model sees at a time.
+  """
+  return source.outputs(batch_size, functools.partial(predict, model))
+
+
 @functools.lru_cache(maxsize=4)  # a run evaluates the same model often
 def _forward(model, strategy):
   """A model as a tf.function that is traced once, for batches of any shape.

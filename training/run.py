@@ -1,4 +1,4 @@
-"""A training run as its flags describe it, from the newest checkpoint on."""
+"""A run as its flags describe it: its checkpoints, its seed, what it trains."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -8,7 +8,9 @@ import tensorflow as tf
 from absl import flags
 
 from training import (
+  best,
   checkpoint,
+  export,
   loop,
   metrics,
   optimization,
@@ -48,87 +50,155 @@ class Source(Protocol):
     """Which record cannot be read, and what to do; None if all can."""
 
 
-def train(
-  FLAGS: flags.FlagValues,
-  model,
-  objective,
-  checkpoints: Checkpoints,
-  *,
-  seed: int,
-  seeded: Callable,
-  num_train_steps: int,
-  num_warmup_steps: int,
-  source: Source,
-  unit: str = "examples",
-  evaluate: Callable[[int], bool | None] = lambda step: None,
-) -> None:
-  """Trains a model to its last step; to be called in the strategy's scope.
+class Run:
+  """One start of a program: what is asked for, its checkpoints and its seed.
 
-  Args:
-    FLAGS: the values of training.flags.define_training and define_devices.
-    model: a fresh Keras model.
-    objective: what to minimize (as modeling.losses.Objective).
-    checkpoints: of the run; the newest is resumed, else --init_checkpoint.
-    seed: of the run.
+  Models that are built from now on have the types of --dtype and initial values
+  by the seed.
+
+  Arguments:
+    FLAGS: the values of training.flags.define_model, define_training,
+      define_export and define_devices.
     seeded: context manager in which dropout draws from a [2] int32 seed.
-    num_train_steps: updates in all.
-    num_warmup_steps: updates of warm-up.
-    source: what it is trained on.
-    unit: what an example is called.
-    evaluate: called with the step every --eval_every steps; True ends the run.
+
+  Attributes:
+    FLAGS: the same.
+    checkpoints: those of --output_dir.
+    seed: of initial values, the order of the data and dropout.
   """
-  trained = checkpoint.trained(model)
-  average = None
-  if FLAGS.moving_average_decay:
-    average = optimization.Average(trained, FLAGS.moving_average_decay)
-  train_step = TrainStep(
+
+  def __init__(self, FLAGS: flags.FlagValues, seeded: Callable):
+    precision.set_policy(FLAGS.dtype)
+    self.FLAGS = FLAGS
+    self.checkpoints = Checkpoints(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
+    self.seed = self.checkpoints.fix_seed(FLAGS.seed)
+    self._seeded = seeded
+
+  def train(
+    self,
     model,
     objective,
-    _optimizer(FLAGS, trained),
-    optimization.LinearSchedule(
-      FLAGS.learning_rate, num_train_steps, num_warmup_steps
-    ),
-    batch_size=FLAGS.train_batch_size,
-    seed=seed,
-    seeded=seeded,
-    max_grad_norm=FLAGS.max_grad_norm,
-    accumulation=FLAGS.gradient_accumulation_steps,
-    loss_scale=precision.LossScale() if FLAGS.dtype == "float16" else None,
-    average=average,
-    jit_compile=FLAGS.jit_compile,
-  )
-  checkpoints.resume(train_step, FLAGS.init_checkpoint)
-  used = int(train_step.examples.numpy())
-  told = report.Report(
-    FLAGS.output_dir,
-    FLAGS.train_batch_size,
-    unit,
-    ("loss", *objective.reported),
-  )
-  told.note("run", run_record.write(FLAGS, seed, source.files))
+    source: Source,
+    *,
+    num_train_steps: int,
+    num_warmup_steps: int,
+    unit: str = "examples",
+    evaluate: Callable[[int], bool | None] = lambda step: None,
+  ) -> None:
+    """Trains a model to its last step; to be called in the strategy's scope.
 
-  def evaluated(step):
-    with average.in_place() if average else nullcontext():
-      return evaluate(step)
+    It begins with the newest checkpoint, else with --init_checkpoint.
 
-  loop.train(
-    train_step,
-    lambda context: source.training(
-      FLAGS.train_batch_size, seed, used, context
-    ),
-    checkpoints,
-    loop.Schedule(
-      num_train_steps,
-      FLAGS.save_checkpoints_steps,
-      FLAGS.iterations_per_loop,
-      FLAGS.eval_every,
-      profile.parse(FLAGS.output_dir, FLAGS.profile_steps),
-    ),
-    told,
-    evaluate=evaluated,
-    damage=source.damage,
-  )
-  metrics.draw(FLAGS.output_dir)
+    Args:
+      model: a fresh Keras model.
+      objective: what to minimize (as modeling.losses.Objective).
+      source: what it is trained on.
+      num_train_steps: updates in all.
+      num_warmup_steps: updates of warm-up.
+      unit: what an example is called.
+      evaluate: called with the step every --eval_every steps; True ends the
+        run.
+    """
+    FLAGS = self.FLAGS
+    train_step = self._train_step(
+      model, objective, num_train_steps, num_warmup_steps
+    )
+    self.checkpoints.resume(train_step, FLAGS.init_checkpoint)
+    used = int(train_step.examples.numpy())
+    told = report.Report(
+      FLAGS.output_dir,
+      FLAGS.train_batch_size,
+      unit,
+      ("loss", *objective.reported),
+    )
+    told.note("run", run_record.write(FLAGS, self.seed, source.files))
+    average = train_step.average
+
+    def evaluated(step):
+      with average.in_place() if average else nullcontext():
+        return evaluate(step)
+
+    loop.train(
+      train_step,
+      lambda context: source.training(
+        FLAGS.train_batch_size, self.seed, used, context
+      ),
+      self.checkpoints,
+      loop.Schedule(
+        num_train_steps,
+        FLAGS.save_checkpoints_steps,
+        FLAGS.iterations_per_loop,
+        FLAGS.eval_every,
+        profile.parse(FLAGS.output_dir, FLAGS.profile_steps),
+      ),
+      told,
+      evaluate=evaluated,
+      damage=source.damage,
+    )
+    metrics.draw(FLAGS.output_dir)
+
+  def _train_step(self, model, objective, num_train_steps, num_warmup_steps):
+    FLAGS = self.FLAGS
+    trained = checkpoint.trained(model)
+    average = None
+    if FLAGS.moving_average_decay:
+      average = optimization.Average(trained, FLAGS.moving_average_decay)
+    return TrainStep(
+      model,
+      objective,
+      _optimizer(FLAGS, trained),
+      optimization.LinearSchedule(
+        FLAGS.learning_rate, num_train_steps, num_warmup_steps
+      ),
+      batch_size=FLAGS.train_batch_size,
+      seed=self.seed,
+      seeded=self._seeded,
+      max_grad_norm=FLAGS.max_grad_norm,
+      accumulation=FLAGS.gradient_accumulation_steps,
+      loss_scale=precision.LossScale() if FLAGS.dtype == "float16" else None,
+      average=average,
+      jit_compile=FLAGS.jit_compile,
+    )
+
+  def load(self, model) -> int:
+    """Gives a model what the run has trained; see `load`."""
+    return load(self.FLAGS, model, self.checkpoints)
+
+  def export(self, model, task: export.Task, labels=None) -> None:
+    """Exports what the run has trained; see export.run.
+
+    Args:
+      model: one that is to have it.
+      task: what goes in and comes out.
+      labels: names of what the model scores, if they have names.
+    """
+    self.load(model)
+    export.run(self.FLAGS, model, task, labels)
+
+
+def load(FLAGS: flags.FlagValues, model, checkpoints: Checkpoints) -> int:
+  """Gives a model what is to be evaluated, to predict with or to be exported.
+
+  That is the run's best checkpoint with --keep_best, or if it has no other
+  (where learning rates were tried); else the newest; else --init_checkpoint.
+
+  Args:
+    FLAGS: the values of training.flags.define_model and define_training; of
+      define_fine_tuning where the program has them.
+    model: a Keras model.
+    checkpoints: of the run.
+
+  Returns:
+    The number of updates that the checkpoint has seen.
+
+  Raises:
+    ValueError: there is none, or it is of another model.
+  """
+  found = Checkpoints(best.folder(FLAGS.output_dir))
+  if found.latest() and (best.is_kept(FLAGS) or not checkpoints.latest()):
+    checkpoints = found
+  averaged = FLAGS.moving_average_decay > 0.0
+  return checkpoints.load(model, FLAGS.init_checkpoint, averaged)
 
 
 def _optimizer(FLAGS, trained):

@@ -77,6 +77,11 @@ class Task:
     return self.labels is None
 
   @property
+  def num_outputs(self) -> int:
+    """How many a model of it has: one for each label, or a score."""
+    return 1 if self.is_regression else len(self.labels)
+
+  @property
   def layout(self) -> str:
     """The files that it has, as messages name them."""
     named = (f"{split.file} ({name})" for name, split in self.splits.items())

@@ -3,7 +3,6 @@
 Legend: T tokens.
 """
 
-from data.graph.normalization_ops import Normalizer
 from data.tasks.squad_windows import Settings
 from evaluation import squad
 from modeling import activations, feature_based, models
@@ -51,7 +50,7 @@ def everything(tokenizer):
     ),
     "questions": (
       models.span_labeler(CONFIG),
-      Questions(tokenizer, Normalizer(True), lengths, choice),
+      Questions(tokenizer, lengths, choice),
     ),
     "choices": (models.multiple_choice(CONFIG), Choices(tokenizer, T)),
     "masks": (

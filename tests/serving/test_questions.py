@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from data import features
-from data.graph.normalization_ops import Normalizer
 from data.tasks import squad, squad_windows
 from data.tasks.squad_windows import Settings as Lengths
 from data.tokenization import FullTokenizer
@@ -72,8 +71,8 @@ def spotlight(word):
 
 
 @functools.cache
-def tokenizers(lower):
-  return GraphTokenizer(VOCAB, lower), Normalizer(lower)
+def graph_tokenizer(lower):
+  return GraphTokenizer(VOCAB, lower)
 
 
 def asked(task, model):
@@ -93,7 +92,7 @@ def asked(task, model):
 
 
 def task(lengths=LENGTHS, choice=None, lower=True, trim=False):
-  return Questions(*tokenizers(lower), lengths, choice or Choice(), trim)
+  return Questions(graph_tokenizer(lower), lengths, choice or Choice(), trim)
 
 
 def predicted(folder, questions, contexts, model, lengths, choice, lower, trim):

@@ -1,6 +1,7 @@
 """The best checkpoint, early stopping, and what is loaded afterwards."""
 
 import types
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from modeling.randomness import step_seed
 from tests.training import toy
 from training import best, fine_tuning
 from training import flags as shared_flags
-from training.checkpoints import Checkpoints
+from training.run import Run
 
 
 def _flags(tmp_path, **changes):
@@ -24,6 +25,8 @@ def _flags(tmp_path, **changes):
     "num_train_epochs": 3.0,
     "warmup_proportion": 0.1,
     "save_checkpoints_steps": 1000,
+    "keep_checkpoint_max": 5,
+    "seed": 1,
     "iterations_per_loop": 1000,
     "gradient_accumulation_steps": 1,
     "optimizer": "adamw",
@@ -53,14 +56,11 @@ def _train(FLAGS, results, model=None):
     return {"f1": next(left), "loss": 0.0}
 
   fine_tuning.train(
-    FLAGS,
+    Run(FLAGS, step_seed),
     model,
     losses.pretraining(),
-    Checkpoints(FLAGS.output_dir),
-    seed=1,
-    seeded=step_seed,
+    toy.Source(9),
     num_examples=24,
-    source=toy.Source(9),
     evaluate=evaluate,
     metric="f1",
   )
@@ -74,14 +74,14 @@ def test_the_last_step_is_evaluated_and_the_best_kept(tmp_path):
   known = best.read(str(tmp_path))
   assert known == {"metric": "f1", "value": 0.7, "step": 4, "evaluated": 9}
   # Loading takes the best with the flag, the newest without.
-  checkpoints = Checkpoints(str(tmp_path))
+  run = Run(FLAGS, step_seed)
   last = model.get_weights()
-  assert fine_tuning.load(FLAGS, model, checkpoints) == 4
+  assert run.load(model) == 4
   assert any(
     np.any(a != b) for a, b in zip(last, model.get_weights(), strict=True)
   )
   FLAGS.keep_best = False
-  assert fine_tuning.load(FLAGS, model, checkpoints) == 9
+  assert run.load(model) == 9
   for a, b in zip(last, model.get_weights(), strict=True):
     np.testing.assert_array_equal(a, b)
 
@@ -143,22 +143,13 @@ def test_a_frozen_layer_has_no_slots(tmp_path):
 )
 def test_learning_rates(monkeypatch, argument, wanted):
   values = flags.FlagValues()
-  for name in (
-    "DEFINE_float",
-    "DEFINE_integer",
-    "DEFINE_bool",
-    "DEFINE_string",
-    "DEFINE_enum",
-  ):
-    define = getattr(flags, name)
-    monkeypatch.setattr(
-      flags, name, lambda *a, define=define: define(*a, flag_values=values)
-    )
-  plain = flags.DEFINE
-  monkeypatch.setattr(
-    flags, "DEFINE", lambda *a, **k: plain(*a, flag_values=values, **k)
-  )
-  shared_flags.define_training()
+  kinds = ("", "_float", "_integer", "_bool", "_string", "_enum")
+  for name in (f"DEFINE{kind}" for kind in kinds):
+    define = partial(getattr(flags, name), flag_values=values)
+    monkeypatch.setattr(flags, name, define)
   shared_flags.define_fine_tuning()
-  values(["program"] + ([f"--learning_rate={argument}"] if argument else []))
+  required = ("bert_config_file", "output_dir", "vocab_file")
+  given = [f"--{name}=x" for name in required]
+  given += [f"--learning_rate={argument}"] if argument else []
+  values(["program", *given])
   assert values.learning_rate == wanted
