@@ -147,7 +147,7 @@ def complete(bert: Bert, target: str) -> None:
     bert.lower_case = FLAGS.do_lower_case
   lower_case = bert.lower_case is not False
   if target == HUGGING_FACE:
-    validate_case_matches_checkpoint(lower_case, bert.origin)
+    validate_case_matches_checkpoint(lower_case, bert.origin, "input")
   elif not lower_case:
     logging.info("its vocabulary is cased: programs need --do_lower_case=False")
 

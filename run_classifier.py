@@ -16,7 +16,7 @@ import numpy as np
 from absl import flags, logging
 
 import served
-from data.tasks import text_task
+from data.tasks import own_task, text_task
 from data.tasks.classification_input import Converter, Part
 from data.tokenization import FullTokenizer
 from evaluation import classifier
@@ -62,6 +62,7 @@ def main(_):
     dev_sets = convert.parts("dev", "eval", FLAGS.eval_batch_size)
   if FLAGS.do_predict:
     test_sets = convert.parts("test", "predict", FLAGS.predict_batch_size)
+  own_task.keep_labels(task, FLAGS.output_dir)
   run = Run(FLAGS, step_seed)
   with devices.scope():
     model = models.classifier(config, task.num_outputs, FLAGS.use_tpu)

@@ -20,7 +20,7 @@ import numpy as np
 from absl import flags, logging
 
 import served
-from data.tasks import tagging, tagging_input
+from data.tasks import labels, tagging, tagging_input
 from data.tokenization import FullTokenizer
 from evaluation import tagger
 from modeling import feature_based, losses
@@ -68,7 +68,11 @@ def main(_):
     dev_set = record("dev_file", "eval.tf_record", tags)
   if FLAGS.do_predict:
     test_set = record("test_file", "predict.tf_record", tags)
+  labels.keep(tags, FLAGS.output_dir)
   run = Run(FLAGS, step_seed)
+  run.require_same("feature_based")
+  if FLAGS.feature_based:
+    run.require_same("feature_layers", "lstm_units")
   with devices.scope():
     model = served.tagger(FLAGS, config, len(tags))
     if FLAGS.do_train:
@@ -124,8 +128,8 @@ def evaluate(model, tags, part: tagging_input.Sentences, step: int) -> dict:
   """Evaluates, and writes eval_results.txt and the predictions."""
   logging.info("evaluation at step %d", step)
   logits = infer(model, part, FLAGS.eval_batch_size)
-  labels = {"label_ids": tagger.gold(tags, part.sentences)}
-  terms = losses.tagging().losses({"logits": logits}, labels)
+  gold = {"label_ids": tagger.gold(tags, part.sentences)}
+  terms = losses.tagging().losses({"logits": logits}, gold)
   scores = tagger.write(FLAGS.output_dir, "eval", logits, tags, part.sentences)
   results = tagger.results(scores, np.asarray(terms["word_loss"]))
   report.write_evaluation(FLAGS.output_dir, results, step)

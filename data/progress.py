@@ -53,16 +53,18 @@ class Progress:
     now = time.monotonic()
     self._next = now + self._every
     rate = self._done / max(now - self._begin, 1e-6)
-    share = self._done / self._total if self._total else 1.0
+    # What fills up the last batch is no part of the task.
+    done = min(self._done, self._total) if self._total else self._done
+    share = done / self._total if self._total else 1.0
     text = (
-      f"{self._task} {_number(self._done)} of {_number(self._total)} "
-      f"{self._unit} ({min(share, 1):.0%})"
+      f"{self._task} {_number(done)} of {_number(self._total)} "
+      f"{self._unit} ({share:.0%})"
     )
     for name, count in self.counts.items():
       text += f", {count:,} {name}"
     text += f"; {_number(rate)} {self._unit}/s"
     if share < 1 and rate > 0:
-      text += f", {_duration((self._total - self._done) / rate)} left"
+      text += f", {_duration((self._total - done) / rate)} left"
     self._log(text)
 
 

@@ -255,7 +255,9 @@ def is_cjk(char: str) -> bool:
 
 
 def validate_case_matches_checkpoint(
-  do_lower_case: bool, init_checkpoint: str | None
+  do_lower_case: bool,
+  init_checkpoint: str | None,
+  flag: str = "init_checkpoint",
 ) -> None:
   """Checks --do_lower_case against the name of a released model's folder.
 
@@ -263,6 +265,7 @@ def validate_case_matches_checkpoint(
     do_lower_case: the flag.
     init_checkpoint: such as ".../cased_L-12_H-768_A-12/bert_model.ckpt";
       other names are let pass.
+    flag: which flag named the checkpoint.
 
   Raises:
     ValueError: the model was trained with the other setting.
@@ -276,7 +279,7 @@ def validate_case_matches_checkpoint(
       kind = "lower-cased" if lower_cased else "cased"
       raise ValueError(
         f"--do_lower_case={bool(do_lower_case)} does not fit"
-        f" --init_checkpoint={init_checkpoint}: {folder} is a {kind} model;"
+        f" --{flag}={init_checkpoint}: {folder} is a {kind} model;"
         f" give --do_lower_case={lower_cased}, or rename the folder if this"
         " is what you want"
       )

@@ -238,7 +238,7 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
       "vocab_file": tmp_path / "long.txt",
     },
     "short.txt lacks [PAD], [UNK]": {"input": bert, "vocab_file": short},
-    "--do_lower_case=True does not fit": {"input": cased},
+    "--do_lower_case=True does not fit --input=": {"input": cased},
     "has no model: it has nothing": {"input": tmp_path / "empty"},
     "no checkpoint at": {"input": tmp_path / "nowhere"},
     "exists already": {"input": bert, "output": few},

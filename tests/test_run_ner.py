@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 
 import numpy as np
 import pytest
@@ -320,10 +321,25 @@ MISTAKES = [
   ),
   (
     TRAIN | {"output_dir": "{featured}", "num_train_epochs": 9},
-    "is of another model: it has no output_weights",
+    "--feature_based=False, but the model in {featured} was trained with "
+    "--feature_based=True",
   ),
   (
     TRAIN | FEATURES | {"output_dir": "{featured}", "feature_layers": "last"},
+    "--feature_layers=last, but the model in {featured} was trained with "
+    "--feature_layers=weighted_sum_all",
+  ),
+  (
+    {"do_predict": True, "test_file": "words.txt", "output_dir": "{featured}"}
+    | FEATURES
+    | {"feature_layers": "weighted_sum_all", "lstm_units": 5},
+    "--lstm_units=5, but the model in {featured} was trained with "
+    "--lstm_units=6",
+  ),
+  (
+    {"do_predict": True, "test_file": "words.txt", "output_dir": "{copied}"}
+    | FEATURES
+    | {"feature_layers": "weighted_sum_all", "lstm_units": 5},
     "another --lstm_units or --feature_layers",
   ),
   (
@@ -342,9 +358,18 @@ def _outcomes(given, trained, featured, tmp_path_factory):
   (folder / "empty.txt").write_text("\n\n")
   (folder / "all_o.txt").write_text("Ann O\nsees O\n")
   (folder / "ship.txt").write_text("the O\nArgo B-SHIP\n" * 8)
+  (folder / "words.txt").write_text("Ann\nsees\n")
+  # As an earlier version left it: nothing is known but the checkpoint.
+  copied = folder / "copied"
+  shutil.copytree(featured, copied)
+  (copied / "run.json").unlink()
   (folder / "other").mkdir()
   (folder / "other" / "labels.txt").write_text("O\nB-SHIP\nI-SHIP\n")
-  places = {"{trained}": trained[0], "{featured}": featured}
+  places = {
+    "{trained}": trained[0],
+    "{featured}": featured,
+    "{copied}": copied,
+  }
   cases = []
   for number, (wrong, _) in enumerate(MISTAKES):
     flags = given | {"output_dir": folder / str(number)} | wrong
@@ -356,17 +381,20 @@ def _outcomes(given, trained, featured, tmp_path_factory):
       ):
         flags[name] = folder / value
     cases.append(flags)
-  return programs.run_each("run_ner", cases, folder), folder
+  return programs.run_each("run_ner", cases, folder), folder, featured
 
 
 @pytest.mark.parametrize(
   "number", range(len(MISTAKES)), ids=lambda n: str(MISTAKES[n])[:60]
 )
 def test_mistakes_end_with_one_clear_line(outcomes, number):
-  found, folder = outcomes
+  found, folder, featured = outcomes
   status, log = found[number]
-  assert MISTAKES[number][1].replace("{}", str(folder)) in log
+  message = MISTAKES[number][1].replace("{featured}", str(featured))
+  assert message.replace("{}", str(folder)) in log
   assert status == 1
   assert log.count("ERROR") == 1
   assert "Traceback" not in log
   assert not list((folder / str(number)).glob("model.ckpt*"))
+  if "ship.txt" in message or "column" in message:  # or the next one finds it
+    assert not (folder / str(number) / "labels.txt").exists()

@@ -160,6 +160,11 @@ class Run:
       jit_compile=FLAGS.jit_compile,
     )
 
+  def require_same(self, *names: str) -> None:
+    """Raises ValueError if checkpoints were trained with other such flags."""
+    if self.checkpoints.latest() or best.read(self.FLAGS.output_dir):
+      run_record.require_same(self.FLAGS, *names)
+
   def load(self, model) -> int:
     """Gives a model what the run has trained; see `load`."""
     return load(self.FLAGS, model, self.checkpoints)

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,26 +36,63 @@ def write(FLAGS: flags.FlagValues, seed: int, data: Sequence[str]) -> str:
   Returns:
     The entry, as JSON.
   """
-  path = os.path.join(FLAGS.output_dir, NAME)
-  starts = []
-  if tf.io.gfile.exists(path):
-    with tf.io.gfile.GFile(path) as file:
-      starts = json.load(file)
-  starts.append(
-    {
-      "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-      "seed": seed,
-      "flags": given(FLAGS),
-      "versions": versions(),
-      "commit": commit(),
-      "data": {name: fingerprint(name) for name in data},
-    }
-  )
+  start = {
+    "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    "program": Path(sys.argv[0]).stem,
+    "directory": os.getcwd(),  # paths in flags may be relative to it
+    "seed": seed,
+    "flags": given(FLAGS),
+    "versions": versions(),
+    "commit": commit(),
+    "data": {name: fingerprint(name) for name in data},
+  }
   if cluster.is_chief():
-    with tf.io.gfile.GFile(f"{path}.unfinished", "w") as file:
-      file.write(json.dumps(starts, indent=1) + "\n")
-    tf.io.gfile.rename(f"{path}.unfinished", path, overwrite=True)
-  return json.dumps(starts[-1], indent=1)
+    _append(FLAGS.output_dir, start)
+  return json.dumps(start, indent=1)
+
+
+def read(output_dir: str) -> list[dict]:
+  """The entries of a folder's run.json, oldest first; none if it has none."""
+  path = os.path.join(output_dir, NAME)
+  if not tf.io.gfile.exists(path):
+    return []
+  with tf.io.gfile.GFile(path) as file:
+    return json.load(file)
+
+
+def adopt(output_dir: str, other_dir: str) -> None:
+  """Adds another folder's last entry, whose best checkpoint is taken over."""
+  for start in read(other_dir)[-1:]:
+    if start not in read(output_dir):
+      _append(output_dir, start)
+
+
+def _append(output_dir, start):
+  path = os.path.join(output_dir, NAME)
+  starts = [*read(output_dir), start]
+  with tf.io.gfile.GFile(f"{path}.unfinished", "w") as file:
+    file.write(json.dumps(starts, indent=1) + "\n")
+  tf.io.gfile.rename(f"{path}.unfinished", path, overwrite=True)
+
+
+def require_same(FLAGS: flags.FlagValues, *names: str) -> None:
+  """Checks flags that cannot change between training and what comes after it.
+
+  Args:
+    FLAGS: all flags of the program.
+    names: which of them to check.
+
+  Raises:
+    ValueError: the last start of a run in --output_dir had another value.
+  """
+  for start in read(FLAGS.output_dir)[-1:]:
+    for name in names:
+      value, trained = FLAGS[name].value, start["flags"].get(name)
+      if name in start["flags"] and value != trained:
+        raise ValueError(
+          f"--{name}={value}, but the model in {FLAGS.output_dir} was trained "
+          f"with --{name}={trained}: give that, or another --output_dir"
+        )
 
 
 def given(FLAGS: flags.FlagValues) -> dict:

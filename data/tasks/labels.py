@@ -43,6 +43,12 @@ def save(labels: Sequence[str], folder: str) -> str:
   return path
 
 
+def keep(labels: Sequence[str], folder: str) -> None:
+  """Writes labels.txt into a folder, unless it is there; see `save`."""
+  if not exist(folder):
+    save(labels, folder)
+
+
 def exist(folder: str) -> bool:
   """Whether a folder has labels.txt."""
   return files.exists(os.path.join(folder, FILE_NAME))

@@ -7,6 +7,7 @@ from data import files
 from data.tasks import labels, tables
 from data.tasks.text_task import Split, Task
 
+NAME = "tsv"
 EXTENSIONS = (".tsv", ".csv", ".jsonl")
 
 
@@ -44,7 +45,7 @@ def task(
       f"{', '.join(EXTENSIONS)}"
     )
   metrics = ("pearson", "spearman") if is_regression else ("accuracy",)
-  return Task("tsv", splits, None if is_regression else (), metrics)
+  return Task(NAME, splits, None if is_regression else (), metrics)
 
 
 def _present(data_dir, name):
@@ -61,8 +62,8 @@ def _present(data_dir, name):
 def with_labels(task: Task, data_dir: str | None, output_dir: str) -> Task:
   """Gives a task its labels: labels.txt of output_dir, or the training file's.
 
-  Those found in the training file are sorted as `labels.in_order` says, and
-  kept in labels.txt, so that who predicts needs no training file.
+  Those found in the training file are sorted as `labels.in_order` says. Nothing
+  is written; see `keep_labels`.
 
   Args:
     task: as made by `task`.
@@ -83,7 +84,6 @@ def with_labels(task: Task, data_dir: str | None, output_dir: str) -> Task:
     found = labels.load(output_dir)
   elif "train" in task.splits:
     found = _found(task.splits["train"], data_dir)
-    labels.save(found, output_dir)
   else:
     raise FileNotFoundError(
       f"what are the labels? {output_dir} has no {labels.FILE_NAME}, which "
@@ -92,6 +92,20 @@ def with_labels(task: Task, data_dir: str | None, output_dir: str) -> Task:
   # With two classes the second is the positive one.
   metrics = task.metrics + (("f1",) if len(found) == 2 else ())
   return replace(task, labels=found, metrics=metrics)
+
+
+def keep_labels(task: Task, output_dir: str) -> None:
+  """Leaves labels.txt, so that who predicts needs no training file.
+
+  To be called once all files have been read well. A task whose labels are
+  known, or scores, leaves nothing.
+
+  Args:
+    task: any.
+    output_dir: the model's folder.
+  """
+  if task.name == NAME and task.labels:
+    labels.keep(task.labels, output_dir)
 
 
 def _found(split, data_dir):

@@ -35,8 +35,8 @@ def tag_set(
 ) -> Sequence[str]:
   """The tags of a model: labels.txt of its folder, or the training file's.
 
-  Those of the training file are kept in labels.txt, so that who predicts needs
-  no training file.
+  Nothing is written: once all files have been read well, labels.keep leaves
+  labels.txt, so that who predicts needs no training file.
 
   Args:
     train_file: may be None if there is labels.txt.
@@ -62,14 +62,13 @@ def tag_set(
       "learn. Are the tags in another column?"
     )
   logging.info("%d tags, %s", len(tags), conll.scheme(sentences))
-  labels.save(tags, folder)
   return tags
 
 
 def read(
   path: str, columns: Columns, tags: Sequence[str], needs_tags: bool
 ) -> list[conll.Sentence]:
-  """Reads sentences, with their tags if the model knows them.
+  """Reads sentences, with their tags if the model knows all of them.
 
   Args:
     path: the file.
@@ -83,12 +82,22 @@ def read(
   """
   try:
     sentences = conll.read(path, columns.words, columns.tags)
+  except ValueError as error:
+    if needs_tags:
+      raise
+    logging.info("words without tags: %s", error)
+    return conll.read(path, columns.words, None)
+  try:
     conll.require_known(sentences, tags, path)
   except ValueError as error:
     if needs_tags:
       raise
-    sentences = conll.read(path, columns.words, None)
-    logging.info("words without tags: %s", error)
+    logging.warning(
+      "%s. Its words are tagged, but no tag of this file is looked at: there "
+      "are no scores",
+      error,
+    )
+    return [sentence._replace(tags=None) for sentence in sentences]
   return sentences
 
 

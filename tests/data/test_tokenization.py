@@ -139,6 +139,8 @@ def test_the_case_of_released_models_is_known(folder, lower_cased):
     check(lower_cased, path)
     with pytest.raises(ValueError, match=f"give --do_lower_case={lower_cased}"):
       check(not lower_cased, path)
+    with pytest.raises(ValueError, match=f"fit --input={path}: {folder} is a"):
+      check(not lower_cased, path, "input")
 
 
 @pytest.mark.parametrize(

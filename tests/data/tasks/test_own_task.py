@@ -26,6 +26,8 @@ def test_labels_are_found_sorted_and_kept(tmp_path):
   task = _task(data, output)
   assert task.labels == ("bad", "good")
   assert task.metrics == ("accuracy", "f1")
+  assert not (tmp_path / "out").exists()  # until all files have been read well
+  own_task.keep_labels(task, output)
   assert (tmp_path / "out" / "labels.txt").read_text() == "bad\ngood\n"
   assert text_task.read(task, data, "train") == [
     Example("train-1", "A", None, "good"),
@@ -73,6 +75,8 @@ def test_scores_need_no_labels(tmp_path):
   data = _lay_out(tmp_path / "data", train_tsv="body\tkind\nx\t-1e3\n")
   task = _task(data, "nowhere", is_regression=True)
   assert task.is_regression
+  own_task.keep_labels(task, "nowhere")
+  own_task.keep_labels(glue.find("MRPC"), "nowhere")
   assert text_task.read(task, data, "train")[0].label == "-1e3"
 
 

@@ -32,6 +32,8 @@ def _write(tmp_path, text, name="x.txt"):
 def test_tags_are_those_of_the_training_file_and_kept(tmp_path, folder):
   path = _write(tmp_path, TEXT)
   assert tagging_input.tag_set(path, Columns(), folder) == TAGS
+  assert not labels.exist(folder)  # until all files have been read well
+  labels.keep(TAGS, folder)
   # Whoever predicts needs no training file; one that changed is not asked.
   assert tagging_input.tag_set(None, Columns(), folder) == TAGS
   _write(tmp_path, "Rex S-DOG\n")
@@ -61,7 +63,7 @@ def test_a_single_tag_is_nothing_to_learn(tmp_path, folder):
   assert not labels.exist(folder)
 
 
-def test_unknown_tags_are_an_error_where_tags_are_needed(tmp_path):
+def test_unknown_tags_are_an_error_where_tags_are_needed(tmp_path, caplog):
   path = _write(tmp_path, TEXT)
   for needs_tags in (True, False):
     found = tagging_input.read(path, Columns(), TAGS, needs_tags)
@@ -72,7 +74,12 @@ def test_unknown_tags_are_an_error_where_tags_are_needed(tmp_path):
   message = r"x\.txt, line 7: 'I-PET' .* O, B-PET"
   with pytest.raises(ValueError, match=message):
     tagging_input.read(path, Columns(), TAGS[:2], needs_tags=True)
-  found = tagging_input.read(path, Columns(), TAGS[:2], needs_tags=False)
+  with caplog.at_level("INFO", logger="absl"):
+    found = tagging_input.read(path, Columns(), TAGS[:2], needs_tags=False)
+  [said] = caplog.records
+  assert said.levelname == "WARNING"
+  assert "x.txt, line 7: 'I-PET'" in said.getMessage()
+  assert "there are no scores" in said.getMessage()
   assert found[1] == conll.Sentence(["we", "saw", "old", "Tom"], None, 0, 4)
 
 
