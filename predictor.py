@@ -1,8 +1,8 @@
-"""Answers of an exported model, from Python.
+"""Answers of a trained model, from Python.
 
   from predictor import Predictor
 
-  predict = Predictor("/models/sst")  # --do_export --export_dir=/models/sst
+  predict = Predictor("/tmp/sst")  # an --output_dir, or an --export_dir
   predict(["A film that", "is good."])
 
 What goes in and what comes out is the task's: see docs/serving.md.
@@ -17,7 +17,9 @@ class Predictor:
   """A model that takes texts and gives plain Python values.
 
   Arguments:
-    folder: of a SavedModel, what --do_export wrote.
+    folder: what --do_export wrote (a SavedModel), or where a program trained.
+    changes: flags that are to have other values than they had in training, as
+      vocab_file="..." where that file was moved; not for exports.
 
   Attributes:
     inputs: names of what it takes.
@@ -32,16 +34,18 @@ class Predictor:
     A list of dicts in the order of the texts, without what fills up a batch.
 
   Raises:
-    ValueError: there is no such model, or it takes other inputs.
+    OSError, ValueError: there is no such model, or it takes other inputs.
   """
 
-  def __init__(self, folder: str):
+  def __init__(self, folder: str, **changes):
     if not tf.saved_model.contains_saved_model(folder):
-      raise ValueError(
-        f"no SavedModel in {folder}: the program that trained the model writes "
-        "one with --do_export --export_dir"
-      )
-    self._model = tf.saved_model.load(folder)  # it owns the variables
+      import served  # noqa: PLC0415, an export needs nothing of ours
+
+      self._model = served.from_output_dir(folder, **changes)
+    elif changes:
+      raise ValueError(f"{folder} is an export, whose flags cannot be changed")
+    else:
+      self._model = tf.saved_model.load(folder)  # it owns the variables
     self._function = self._model.signatures["serving_default"]
     self.inputs = sorted(self._function.structured_input_signature[1])
 
@@ -75,26 +79,21 @@ class Predictor:
       **{name: tf.constant(column, tf.string) for name, column in columns}
     )
     arrays = {name: value.numpy() for name, value in outputs.items()}
-    counts = [n for name, n in arrays.items() if name.startswith("num_")]
+    shapes = {n: v.shape for n, v in self._function.structured_outputs.items()}
+    for count in [n for n in arrays if n.startswith("num_")]:
+      for name, shape in shapes.items():
+        if shape.rank > 1 and shape[1] is None:  # rows are filled up
+          pairs = zip(arrays[name], arrays[count], strict=True)
+          arrays[name] = [row[:number] for row, number in pairs]
     return [
-      {
-        name: _plain(self._without_filling(name, array[i], counts, i))
-        for name, array in sorted(arrays.items())
-      }
+      {name: _plain(arrays[name][i]) for name in sorted(arrays)}
       for i in range(len(rows))
     ]
-
-  def _without_filling(self, name, value, counts, row):
-    shape = self._function.structured_outputs[name].shape
-    if counts and shape.rank > 1 and shape[1] is None:
-      return value[: counts[0][row]]
-    return value
 
 
 def _plain(value):
   """Arrays to lists, and bytes to strings."""
-  if hasattr(value, "tolist"):
-    value = value.tolist()
+  value = value.tolist() if hasattr(value, "tolist") else value
   if isinstance(value, list):
     return [_plain(part) for part in value]
   return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

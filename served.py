@@ -5,13 +5,15 @@ names of what it scores. --do_export writes it, predictor.py asks it. What a
 program needs for it and for its own work is here, too.
 """
 
+import os
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import keras
 from absl import flags
 
-from data import vocab
+from data import files, vocab
 from data.tasks import glue, own_task, squad_windows, tagging_input, text_task
 from data.tokenization import validate_case_matches_checkpoint
 from data.tokenization_ops import GraphTokenizer
@@ -24,7 +26,8 @@ from serving.classification import Classification
 from serving.masks import Masks
 from serving.questions import Questions
 from serving.tagging import Tagging
-from training import export
+from training import export, precision, run, run_record
+from training.checkpoints import Checkpoints
 
 
 class Served(NamedTuple):
@@ -39,6 +42,11 @@ class Served(NamedTuple):
   model: keras.Model
   task: export.Task
   labels: Sequence[str] | None = None
+
+  @property
+  def signatures(self) -> dict:
+    """What takes raw text, as a SavedModel that was loaded has it."""
+    return {"serving_default": export.from_text(self.model, self.task)}
 
 
 def sizes(FLAGS: flags.FlagValues) -> BertConfig:
@@ -59,7 +67,7 @@ def _tokenizer(FLAGS):
 
 def classification_task(FLAGS: flags.FlagValues) -> text_task.Task:
   """The task that run_classifier's --task_name names."""
-  if FLAGS.task_name.lower() != "tsv":
+  if FLAGS.task_name.lower() != own_task.NAME:
     task = glue.find(FLAGS.task_name)
     return glue.xnli(FLAGS.xnli_language) if task.name == "XNLI" else task
   task = own_task.task(
@@ -169,3 +177,68 @@ def masks(FLAGS: flags.FlagValues) -> Served:
   check_masks(FLAGS)
   task = Masks(_tokenizer(FLAGS), FLAGS.max_seq_length, FLAGS.export_top_k)
   return Served(models.pretrainer(sizes(FLAGS), next_sentence=False), task)
+
+
+PROGRAMS = {
+  "run_classifier": classification,
+  "run_squad": questions,
+  "run_ner": tagging,
+  "run_swag": choices,
+  "run_pretraining": masks,
+}
+
+
+def from_output_dir(folder: str, **changes) -> Served:
+  """What --do_export would export of what a program has trained.
+
+  Args:
+    folder: the program's --output_dir.
+    changes: flags that are to have other values than they had in training.
+
+  Raises:
+    FileNotFoundError: a file that the flags name is not there any more.
+    ValueError: nothing of a known program was trained there.
+  """
+  starts = run_record.read(folder)
+  if not starts:
+    raise ValueError(
+      f"no SavedModel and no {run_record.NAME} in {folder}: name a folder that "
+      "--do_export wrote, or one that a program has trained in"
+    )
+  program = starts[-1].get("program")
+  if program not in PROGRAMS:
+    raise ValueError(
+      f"{folder} was trained by {program or 'an unknown program'}, not by one "
+      f"of {', '.join(PROGRAMS)}: name what its --do_export writes"
+    )
+  FLAGS = _flags_of(folder, starts[-1], changes)
+  before = keras.config.dtype_policy()
+  precision.set_policy(FLAGS.dtype)
+  try:
+    found = PROGRAMS[program](FLAGS)
+  finally:
+    keras.config.set_dtype_policy(before)
+  run.load(FLAGS, found.model, Checkpoints(folder))
+  return found
+
+
+def _flags_of(folder, start, changes):
+  """The flags of a start of a run, for what needs the trained model only."""
+  values = start["flags"]
+  unknown = changes.keys() - values.keys()
+  if unknown:
+    raise ValueError(f"{start['program']} has no flag {min(unknown)}")
+  for name in ("bert_config_file", "vocab_file"):
+    if name in changes:
+      continue
+    path = values[name]
+    if path and "://" not in path:
+      path = os.path.join(start["directory"], path)
+    if not path or not files.exists(path):
+      raise FileNotFoundError(
+        f"{folder} was trained with --{name}={path}, which is not there: say "
+        f"where it is, as in Predictor({folder!r}, {name}=...)"
+      )
+    changes = changes | {name: path}
+  gone = dict.fromkeys(("init_checkpoint", "data_dir", "train_file"))
+  return SimpleNamespace(**values | gone | changes | {"output_dir": folder})

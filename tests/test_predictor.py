@@ -100,7 +100,9 @@ def test_what_it_says_when_it_is_asked_for_something_else(exports, tmp_path):
     single("a")
   with pytest.raises(ValueError, match="zip"):
     pairs(text_a=["a"], text_b=["a", "b"])
-  with pytest.raises(ValueError, match=r"no SavedModel in .*--do_export"):
+  with pytest.raises(
+    ValueError, match=r"no SavedModel and no run\.json in .*--do_export"
+  ):
     Predictor(str(tmp_path))
 
 

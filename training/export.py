@@ -50,9 +50,7 @@ class Served(tf.Module):
     self._task = task
     fields = {name: task.schema[name].shape for name in model.input}
     self.functions = {
-      "serving_default": _function(
-        lambda **texts: task.from_text(model, **texts), task.texts
-      ),
+      "serving_default": from_text(model, task),
       "serving_features": _function(
         lambda **inputs: task.from_features(model, **inputs),
         {
@@ -65,6 +63,19 @@ class Served(tf.Module):
         {"examples": tf.TensorSpec([None], tf.string)},
       ),
     }
+
+
+def from_text(model, task: Task):
+  """The signature `serving_default`: raw text in, named answers out.
+
+  Args:
+    model: a Keras model from a dict of inputs to a dict of outputs.
+    task: what goes in and comes out.
+
+  Returns:
+    A concrete function, which keeps neither of them alive.
+  """
+  return _function(lambda **texts: task.from_text(model, **texts), task.texts)
 
 
 def _function(function, specs):

@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass, fields
 import tensorflow as tf
 from absl import flags, logging
 
-from training import best
+from training import best, run_record
 
 TABLE = "sweep.tsv"
 
@@ -70,7 +70,9 @@ def run_if_wanted(FLAGS: flags.FlagValues) -> None:
   _tell(results)
   winner = max(results.values(), key=lambda result: result.value)
   logging.info("the best is %s: %s %.4f", *_said(winner))
-  _copy_best(os.path.join(FLAGS.output_dir, winner.run), FLAGS.output_dir)
+  folder = os.path.join(FLAGS.output_dir, winner.run)
+  _copy_best(folder, FLAGS.output_dir)
+  run_record.adopt(FLAGS.output_dir, folder)
   FLAGS.do_train, FLAGS.keep_best = False, True
 
 

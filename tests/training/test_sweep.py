@@ -46,6 +46,8 @@ def _commands(monkeypatch):
     record = {"metric": "f1", "value": value, "step": 7, "evaluated": 9}
     (folder / "best.json").write_text(json.dumps(record))
     (folder / "model.ckpt-7.index").write_text(given["output_dir"])
+    start = json.dumps([{"seed": 0}, given])
+    (folder.parent / "run.json").write_text(start)
     return subprocess.CompletedProcess(command, 0)
 
   monkeypatch.setattr(subprocess, "run", run)
@@ -94,6 +96,11 @@ def test_runs_every_combination_and_copies_the_winner(
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_2")
   assert "3e-05: 0.8150 ± 0.0071, 2 seeds" in caplog.text
+  # What was asked for to get the winner is known; again, no other is added.
+  for _ in range(2):
+    [start] = json.loads((tmp_path / "run.json").read_text())
+    assert start["output_dir"].endswith("rate_3e-05_seed_2")
+    sweep.run_if_wanted(_flags(tmp_path))
 
 
 def test_goes_on_with_what_is_missing(tmp_path, commands):
