@@ -108,7 +108,7 @@ def train(
       return kept.is_final
     return False
 
-  run.train(
+  averaged = run.train(
     model,
     objective,
     source,
@@ -118,7 +118,8 @@ def train(
     evaluate=evaluated,
   )
   if kept and not kept.is_final and kept.evaluated < steps:
-    evaluated(steps)
+    with averaged():
+      evaluated(steps)
 
 
 def _steps(FLAGS, num_examples):

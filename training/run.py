@@ -1,7 +1,7 @@
 """A run as its flags describe it: its checkpoints, its seed, what it trains."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import tensorflow as tf
@@ -84,7 +84,7 @@ class Run:
     num_warmup_steps: int,
     unit: str = "examples",
     evaluate: Callable[[int], bool | None] = lambda step: None,
-  ) -> None:
+  ) -> Callable[[], AbstractContextManager]:
     """Trains a model to its last step; to be called in the strategy's scope.
 
     It begins with the newest checkpoint, else with --init_checkpoint.
@@ -98,6 +98,10 @@ class Run:
       unit: what an example is called.
       evaluate: called with the step every --eval_every steps; True ends the
         run.
+
+    Returns:
+      Makes a context in which the variables have the values to evaluate with:
+      their moving averages, if there are any. `evaluate` is called in one.
     """
     FLAGS = self.FLAGS
     train_step = self._train_step(
@@ -113,9 +117,10 @@ class Run:
     )
     told.note("run", run_record.write(FLAGS, self.seed, source.files))
     average = train_step.average
+    averaged = average.in_place if average else nullcontext
 
     def evaluated(step):
-      with average.in_place() if average else nullcontext():
+      with averaged():
         return evaluate(step)
 
     loop.train(
@@ -136,6 +141,7 @@ class Run:
       damage=source.damage,
     )
     metrics.draw(FLAGS.output_dir)
+    return averaged
 
   def _train_step(self, model, objective, num_train_steps, num_warmup_steps):
     FLAGS = self.FLAGS

@@ -86,6 +86,20 @@ def test_the_last_step_is_evaluated_and_the_best_kept(tmp_path):
     np.testing.assert_array_equal(a, b)
 
 
+def test_moving_averages_are_evaluated_and_kept_also_at_the_end(tmp_path):
+  FLAGS = _flags(tmp_path, moving_average_decay=0.5, eval_every=0)
+  model, steps = _train(FLAGS, [0.5])
+  assert steps == [9]
+  FLAGS.keep_best = False  # the newest, with averages
+  run = Run(FLAGS, step_seed)
+  run.load(model)
+  averages = model.get_weights()
+  FLAGS.keep_best = True
+  run.load(model)
+  for kept, average in zip(model.get_weights(), averages, strict=True):
+    np.testing.assert_array_equal(kept, average)
+
+
 def test_patience_ends_a_run_for_good(tmp_path):
   FLAGS = _flags(tmp_path, early_stopping_patience=2, keep_best=False)
   _, steps = _train(FLAGS, [0.5, 0.4, 0.5, 0.9])
