@@ -12,14 +12,13 @@ to the pipeline of the same type, and the peak memory of the process. Labels
 that differ are counted.
 """
 
-import json
 import os
 import statistics
-import subprocess
 import sys
 
 from absl import app, flags
 
+from benchmarks.turns import Worker
 from data.tasks import glue, text_task
 
 FLAGS = flags.FLAGS
@@ -38,26 +37,26 @@ PEER = "transformers"
 
 
 def main(_):
-  workers = {key: start(command) for key, command in commands().items()}
+  workers = {key: Worker(command) for key, command in commands().items()}
   pairs = examples()
   for worker in workers.values():
     for size in BATCHES:
-      ask(worker, pairs[:size], size)  # what comes once comes now
+      # What comes once comes now.
+      worker.ask(pairs=pairs[:size], batch_size=size)
   seconds = {(key, size): [] for key in workers for size in BATCHES}
   said, peaks = {}, {}
   print(f"{len(pairs)} pairs, load {os.getloadavg()[0]:.1f} before")
   for _ in range(FLAGS.rounds):
     for size in BATCHES:
       for key, worker in workers.items():
-        found = ask(worker, pairs, size)
+        found = worker.ask(pairs=pairs, batch_size=size)
         full = found["seconds"][: len(pairs) // size or 1]
         seconds[key, size] += full
         said[key], peaks[key] = found["labels"], found["peak"]
   print(f"load {os.getloadavg()[0]:.1f} after")
   report(seconds, said, peaks)
   for worker in workers.values():
-    worker.stdin.close()
-    worker.wait()
+    worker.close()
 
 
 def commands() -> dict[tuple[str, str], list[str]]:
@@ -73,25 +72,6 @@ def commands() -> dict[tuple[str, str], list[str]]:
     found["ours", dtype] = [*ours, threads]
     found[PEER, dtype] = [*peer, FLAGS.hugging_face, dtype, threads]
   return found
-
-
-def start(command: list[str]) -> subprocess.Popen:
-  """Starts a worker."""
-  pipe = subprocess.PIPE
-  return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
-
-
-def ask(worker: subprocess.Popen, pairs: list, size: int) -> dict:
-  """One request; see serving_worker.run."""
-  print(
-    json.dumps({"pairs": pairs, "batch_size": size}),
-    file=worker.stdin,
-    flush=True,
-  )
-  line = worker.stdout.readline()
-  if not line:
-    raise ValueError(f"{' '.join(worker.args)} has ended: {worker.wait()}")
-  return json.loads(line)
 
 
 def examples() -> list[list[str]]:

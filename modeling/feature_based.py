@@ -65,7 +65,9 @@ def tagger(
   hidden = features(encode(**inputs), choice)
   lstm = BiLstm(units, use_cudnn=False if any_device else "auto")
   hidden = lstm(hidden, inputs["input_mask"])
-  logits = layers.dense(num_tags, config, "tags")(hidden)
+  logits = keras.layers.Dense(
+    num_tags, kernel_initializer=layers.initializer(config), name="tags"
+  )(hidden)
   return keras.Model(inputs, {"logits": ops.cast(logits, "float32")})
 
 

@@ -11,7 +11,6 @@ from keras import ops
 
 from modeling import layers
 from modeling.config import BertConfig
-from modeling.randomness import Dropout
 
 
 class MaskedLanguageModel(keras.layers.Layer):
@@ -39,10 +38,10 @@ class MaskedLanguageModel(keras.layers.Layer):
       name="output_bias", shape=(self.config.vocab_size,), initializer="zeros"
     )
 
-  def call(self, sequence, positions, table):
-    hidden = self.transform(gather_positions(sequence, positions))
-    logits = hidden @ ops.transpose(table) + self.output_bias
-    return ops.cast(logits, "float32")
+  def call(self, sequence, positions, table, training=None):
+    hidden = gather_positions(sequence, positions)
+    hidden = self.transform(hidden, training=training)
+    return affine(hidden, table, self.output_bias)
 
 
 class Transform(keras.layers.Layer):
@@ -50,15 +49,16 @@ class Transform(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = layers.dense(config.hidden_size, config, act=config.hidden_act)
-    self.norm = layers.layer_norm()
+    self.dense = layers.Dense(config.hidden_size, config, act=config.hidden_act)
+    self.norm = layers.LayerNorm()
 
   def build(self, input_shape):
     self.dense.build(input_shape)
     self.norm.build(input_shape)
 
-  def call(self, hidden):
-    return self.norm(self.dense(hidden))
+  def call(self, hidden, training=None):
+    hidden = self.dense(hidden, training=training)
+    return self.norm(hidden, training=training)
 
 
 def gather_positions(sequence, positions):
@@ -71,6 +71,28 @@ def gather_positions(sequence, positions):
   flat = ops.reshape(sequence, (batch * length, width))
   rows = ops.expand_dims(ops.arange(batch, dtype=positions.dtype), 1)
   return ops.take(flat, positions + rows * length, axis=0)
+
+
+def affine(x, rows, bias):
+  """Logits: x rows^T + bias, [..., H], [L, H], [L] -> [..., L] float32."""
+
+  @ops.custom_gradient
+  def product(flat, rows, bias):
+    def gradient(*args, upstream=None):
+      upstream = args[0] if upstream is None else upstream
+      # Left to itself, TensorFlow transposes the gradient of `rows` and sums
+      # that of `bias` slowly, and there may be as many rows as words.
+      ones = ops.ones((1, ops.shape(flat)[0]), dtype=flat.dtype)
+      of_rows = ops.transpose(upstream) @ flat
+      return upstream @ rows, of_rows, (ones @ upstream)[0]
+
+    return flat @ ops.transpose(rows) + bias, gradient
+
+  rows, bias = ops.copy(rows), ops.copy(bias)  # their values, if variables
+  # One product of two matrices: of more axes, it would be many.
+  logits = product(ops.reshape(x, (-1, x.shape[-1])), rows, bias)
+  logits = ops.reshape(logits, (*ops.shape(x)[:-1], bias.shape[0]))
+  return ops.cast(logits, "float32")
 
 
 class LinearHead(keras.layers.Layer):
@@ -97,8 +119,7 @@ class LinearHead(keras.layers.Layer):
     )
 
   def call(self, hidden):
-    logits = hidden @ ops.transpose(self.output_weights) + self.output_bias
-    return ops.cast(logits, "float32")
+    return affine(hidden, self.output_weights, self.output_bias)
 
 
 @keras.saving.register_keras_serializable("bert")
@@ -135,8 +156,9 @@ class PretrainingHeads(keras.layers.Layer):
     if next_sentence:
       self.relationship = LinearHead(2, config, name="seq_relationship")
 
-  def call(self, sequence, pooled, positions, table):
-    outputs = {"masked_lm_logits": self.predictions(sequence, positions, table)}
+  def call(self, sequence, pooled, positions, table, training=None):
+    logits = self.predictions(sequence, positions, table, training=training)
+    outputs = {"masked_lm_logits": logits}
     if self.next_sentence:
       outputs["next_sentence_logits"] = self.relationship(pooled)
     return outputs
@@ -216,12 +238,11 @@ class LabelHead(keras.layers.Layer):
     self.output_bias = keras.Variable(
       keras.initializers.Zeros(), shape=(num_labels,), name="output_bias"
     )
-    self.dropout = Dropout(self.DROPOUT)
+    self.dropout = layers.Dropout(self.DROPOUT)
 
   def call(self, vectors, training=None):
     vectors = self.dropout(vectors, training=training)
-    logits = vectors @ ops.transpose(self.output_weights) + self.output_bias
-    return ops.cast(logits, "float32")
+    return affine(vectors, self.output_weights, self.output_bias)
 
   def get_config(self):
     return super().get_config() | {
@@ -252,7 +273,7 @@ class ChoiceHead(keras.layers.Layer):
     if isinstance(config, dict):
       config = BertConfig.from_dict(config)
     self.config = config
-    self.dropout = Dropout(self.DROPOUT)
+    self.dropout = layers.Dropout(self.DROPOUT)
 
   def build(self, *_):
     self.choice = self.add_weight(

@@ -10,19 +10,14 @@ Legend: B batch, T tokens, H hidden, A heads, D = H / A head size.
 import keras
 from keras import ops
 
+from modeling.chains import (
+  activate,
+  add_and_normalize,
+  attention_weights,
+  drop,
+)
 from modeling.config import BertConfig
-from modeling.randomness import Dropout
-
-
-def activation(name: str):
-  """The function of that name in a bert_config.json."""
-  return {
-    "gelu": lambda x: keras.activations.gelu(x, approximate=True),
-    "gelu_erf": lambda x: keras.activations.gelu(x, approximate=False),
-    "relu": keras.activations.relu,
-    "tanh": keras.activations.tanh,
-    "linear": keras.activations.linear,
-  }[name]
+from modeling.randomness import next_seed
 
 
 def initializer(config: BertConfig):
@@ -30,19 +25,103 @@ def initializer(config: BertConfig):
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
-def dense(units: int, config: BertConfig, name: str = "dense", act="linear"):
-  """An affine map of the last axis: kernel [in, units], bias [units]."""
-  return keras.layers.Dense(
-    units,
-    activation=activation(act),
-    kernel_initializer=initializer(config),
-    name=name,
-  )
+class Dense(keras.layers.Layer):
+  """An affine map of the last axis and an activation: [..., I] -> [..., O].
+
+  Arguments:
+    units: O.
+    config: initial spread.
+    act: of chains.ACTIVATIONS.
+  """
+
+  def __init__(
+    self,
+    units: int,
+    config: BertConfig,
+    name: str = "dense",
+    act: str = "linear",
+  ):
+    super().__init__(name=name)
+    self.units = units
+    self.config = config
+    self.act = act
+
+  def build(self, input_shape):
+    shape = (input_shape[-1], self.units)
+    spread = initializer(self.config)
+    self.kernel = self.add_weight(
+      name="kernel", shape=shape, initializer=spread
+    )
+    self.bias = self.add_weight(
+      name="bias", shape=(self.units,), initializer="zeros"
+    )
+
+  def call(self, x, training=None):
+    # One product of two matrices, however many axes x has.
+    flat = ops.reshape(x, (-1, x.shape[-1])) @ self.kernel
+    # A bias alone TensorFlow adds while it multiplies.
+    one_pass = training and self.act != "linear"
+    flat = activate(flat, self.bias, name=self.act, training=one_pass)
+    return ops.reshape(flat, (*ops.shape(x)[:-1], self.units))
 
 
-def layer_norm():
-  """Normalizes the last axis, in float32 whatever the compute type is."""
-  return keras.layers.LayerNormalization(epsilon=1e-12, name="LayerNorm")
+class Dropout(keras.layers.Layer):
+  """Sets a share of the values to zero in training and scales up the rest.
+
+  Arguments:
+    rate: share of values that are dropped.
+  """
+
+  def __init__(self, rate: float, **kwargs):
+    super().__init__(**kwargs)
+    self.rate = rate
+    self.built = True
+
+  def seed(self, training: bool | None):
+    """What chains drop values by, [2] uint32; None if they drop none."""
+    return next_seed() if training and self.rate else None
+
+  def call(self, x, training=None):
+    return drop(x, self.seed(training), rate=self.rate, training=training)
+
+
+class LayerNorm(keras.layers.Layer):
+  """Dropout, residual connection, normalization of the last axis.
+
+  Computed in float32, whatever the compute type is.
+
+  Arguments:
+    rate: of dropout, in training.
+
+  Call arguments:
+    x: [..., H].
+    residual: [..., H], added after dropout; or None.
+
+  Returns:
+    [..., H].
+  """
+
+  def __init__(self, rate: float = 0.0):
+    super().__init__(name="LayerNorm")
+    self.dropout = Dropout(rate)
+
+  def build(self, input_shape, *_):
+    for name, value in (("gamma", "ones"), ("beta", "zeros")):
+      weight = self.add_weight(
+        name=name, shape=input_shape[-1:], initializer=value, autocast=False
+      )
+      setattr(self, name, weight)
+
+  def call(self, x, residual=None, training=None):
+    return add_and_normalize(
+      x,
+      residual,
+      self.dropout.seed(training),
+      ops.convert_to_tensor(self.gamma),
+      ops.convert_to_tensor(self.beta),
+      rate=self.dropout.rate,
+      training=training,
+    )
 
 
 class Embeddings(keras.layers.Layer):
@@ -65,7 +144,7 @@ class Embeddings(keras.layers.Layer):
     super().__init__(**kwargs)
     self.config = config
     self.one_hot = one_hot
-    self.norm = layer_norm()
+    self.norm = LayerNorm()
     self.dropout = Dropout(config.hidden_dropout_prob)
 
   def build(self, input_shape):
@@ -102,7 +181,7 @@ class Embeddings(keras.layers.Layer):
       segment_ids, self.config.type_vocab_size, dtype=table.dtype
     ) @ ops.convert_to_tensor(self.token_type_embeddings)
     positions = self.position_embeddings[: ops.shape(input_ids)[1]]  # [T, H]
-    hidden = self.norm(words + segments + positions)
+    hidden = self.norm(words + segments + positions, training=training)
     return self.dropout(hidden, training=training), table
 
 
@@ -121,9 +200,9 @@ class SelfAttention(keras.layers.Layer):
     super().__init__(**kwargs)
     self.num_heads = config.num_attention_heads
     self.head_size = config.hidden_size // config.num_attention_heads
-    self.query = dense(config.hidden_size, config, "query")
-    self.key = dense(config.hidden_size, config, "key")
-    self.value = dense(config.hidden_size, config, "value")
+    self.query = Dense(config.hidden_size, config, "query")
+    self.key = Dense(config.hidden_size, config, "key")
+    self.value = Dense(config.hidden_size, config, "value")
     self.dropout = Dropout(config.attention_probs_dropout_prob)
 
   def build(self, input_shape, *_):
@@ -131,19 +210,19 @@ class SelfAttention(keras.layers.Layer):
       layer.build(input_shape)
 
   def call(self, hidden, mask, training=None):
-    q = self._split_heads(self.query(hidden))  # [B, A, T, D]
-    k = self._split_heads(self.key(hidden))  # [B, A, T, D]
-    v = self._split_heads(self.value(hidden))  # [B, A, T, D]
-
-    scores = q @ ops.swapaxes(k, -1, -2) / self.head_size**0.5
-    scores = ops.cast(scores, "float32")  # whatever the compute type is
-    # -10000 and not -inf, as in the original: a query whose keys are all
-    # masked then attends evenly instead of becoming NaN.
-    allowed = ops.cast(ops.expand_dims(mask, 1), "float32")
-    scores += (1.0 - allowed) * -10000.0  # [B, A, T, T]
-    weights = ops.cast(ops.softmax(scores), v.dtype)
-    weights = self.dropout(weights, training=training)
-
+    q, k, v = (
+      self._split_heads(project(hidden, training=training))
+      for project in (self.query, self.key, self.value)
+    )  # [B, A, T, D] each
+    scores = q @ ops.swapaxes(k, -1, -2)  # [B, A, T, T]
+    weights = attention_weights(
+      scores,
+      mask,
+      self.dropout.seed(training),
+      scale=self.head_size**-0.5,
+      rate=self.dropout.rate,
+      training=training,
+    )
     context = ops.swapaxes(weights @ v, 1, 2)  # [B, T, A, D]
     return ops.reshape(context, ops.shape(hidden))  # [B, T, H]
 
@@ -166,17 +245,16 @@ class ProjectAndAdd(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = dense(config.hidden_size, config)
-    self.dropout = Dropout(config.hidden_dropout_prob)
-    self.norm = layer_norm()
+    self.dense = Dense(config.hidden_size, config)
+    self.norm = LayerNorm(config.hidden_dropout_prob)
 
   def build(self, x_shape, residual_shape):
     self.dense.build(x_shape)
     self.norm.build(residual_shape)
 
   def call(self, x, residual, training=None):
-    x = self.dropout(self.dense(x), training=training)
-    return self.norm(x + residual)
+    x = self.dense(x, training=training)
+    return self.norm(x, residual, training=training)
 
 
 class Attention(keras.layers.Layer):
@@ -197,13 +275,13 @@ class Intermediate(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = dense(config.intermediate_size, config, act=config.hidden_act)
+    self.dense = Dense(config.intermediate_size, config, act=config.hidden_act)
 
   def build(self, input_shape):
     self.dense.build(input_shape)
 
-  def call(self, hidden):
-    return self.dense(hidden)
+  def call(self, hidden, training=None):
+    return self.dense(hidden, training=training)
 
 
 class Block(keras.layers.Layer):
@@ -225,7 +303,7 @@ class Block(keras.layers.Layer):
 
   def call(self, hidden, mask, training=None):
     attended = self.attention(hidden, mask, training=training)
-    wide = self.widen(attended)
+    wide = self.widen(attended, training=training)
     return self.project(wide, attended, training=training)
 
 
@@ -251,7 +329,7 @@ class Pooler(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = dense(config.hidden_size, config, act="tanh")
+    self.dense = Dense(config.hidden_size, config, act="tanh")
 
   def build(self, input_shape):
     self.dense.build((input_shape[0], input_shape[-1]))

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from keras import ops
 
+from modeling import chains
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -54,14 +56,39 @@ def cross_entropy(logits, labels):
   size = ops.shape(logits)[-1]
   inside = ops.logical_and(labels >= 0, labels < size)
   labels = ops.where(inside, labels, 0)
-  log_probs = ops.log_softmax(logits)
-  chosen = ops.take_along_axis(log_probs, labels[..., None], axis=-1)
-  return ops.where(inside, -chosen[..., 0], 0.0)
+  return ops.where(inside, _cross_entropy(logits, labels), 0.0)
+
+
+def _cross_entropy(logits, labels):
+  """The same for labels that are all in range."""
+
+  @ops.custom_gradient
+  def of_logits(logits):
+    shares = ops.softmax(logits)
+    # By the largest logit, whose share is never too small for a logarithm.
+    log_sum = ops.max(logits, axis=-1) - ops.log(ops.max(shares, axis=-1))
+
+    def gradient(*args, upstream=None):
+      upstream = args[0] if upstream is None else upstream
+      return chains.cross_entropy_gradient(
+        shares, labels, upstream, training=True
+      )
+
+    return log_sum - _chosen(logits, labels), gradient
+
+  return of_logits(logits)
+
+
+def _chosen(values, labels):
+  """One of each row: [..., L], [...] -> [...]."""
+  return ops.take_along_axis(values, labels[..., None], axis=-1)[..., 0]
 
 
 def _is_right(logits, labels):
-  best = ops.argmax(logits, axis=-1)
-  return ops.cast(best == ops.cast(labels, best.dtype), "float32")
+  # Not argmax, which Keras makes several passes for the sake of -0.0. Of equal
+  # ones, both take the first.
+  _, best = ops.top_k(logits, 1)
+  return ops.cast(best[..., 0] == ops.cast(labels, best.dtype), "float32")
 
 
 def pretraining(next_sentence: bool = True) -> Objective:

@@ -9,24 +9,14 @@ import contextlib
 import threading
 
 import keras
+from keras import ops
 
 _active = threading.local()  # replicas are traced in threads of their own
 
 
-class _Stream(keras.random.SeedGenerator):
-  """What keras.random takes as a seed: here a value, not a variable."""
-
-  def __init__(self, value):
-    self._value = value
-
-  def next(self, ordered=True):
-    del ordered
-    return self._value
-
-
 @contextlib.contextmanager
 def step_seed(seed):
-  """Makes every Dropout called inside draw from `seed`, in order of calls.
+  """Makes every dropout inside draw from `seed`, in order of calls.
 
   Args:
     seed: [2] int32, different for every step and replica. The n-th dropout
@@ -40,34 +30,45 @@ def step_seed(seed):
     _active.state = before
 
 
-def _next_stream():
+def next_seed():
+  """The seed of the next dropout, [2] uint32.
+
+  Outside of `step_seed` it comes from Keras' global generator.
+  """
   state = getattr(_active, "state", None)
   if state is None:
-    return None
+    return ops.cast(keras.random.randint((2,), 0, 2**31 - 1), "uint32")
   seed, count = state
   state[1] += 1
-  # An odd multiplier keeps streams apart; int32 wraps around.
-  offset = (count * 0x3C6EF372 + 1) % 2**31
-  return _Stream(
-    keras.ops.stack([seed[0], keras.ops.bitwise_xor(seed[1], offset)])
-  )
+  # An odd multiplier keeps streams apart.
+  stream = [0, (count * 0x3C6EF372 + 1) % 2**31]
+  return ops.cast(ops.bitwise_xor(seed, ops.array(stream, "int32")), "uint32")
 
 
-class Dropout(keras.layers.Layer):
-  """Sets a share of the values to zero in training and scales up the rest.
+def uniform_bits(shape, seed):
+  """Random numbers, any of the 2^32 equally likely: uint32 of that shape.
 
-  Outside of `step_seed` it draws from Keras' global generator.
+  A hash of the place and the seed. Unlike a generator it is a few operations
+  for each element by itself, which a compiler makes part of what uses them.
 
-  Arguments:
-    rate: share of values that are dropped.
+  Args:
+    shape: of ints or scalar tensors.
+    seed: [2] uint32.
   """
+  size = 1
+  for length in shape:
+    size *= length
+  places = ops.cast(ops.arange(size, dtype="int32"), "uint32")
+  first, second = ops.unstack(_hash(seed), 2)
+  bits = _hash(ops.bitwise_xor(places, first))
+  return ops.reshape(_hash(bits + second), shape)
 
-  def __init__(self, rate: float, **kwargs):
-    super().__init__(**kwargs)
-    self.rate = rate
-    self.built = True
 
-  def call(self, inputs, training=None):
-    if not training or not self.rate:
-      return inputs
-    return keras.random.dropout(inputs, self.rate, seed=_next_stream())
+def _hash(x):
+  """Mixes 32 bits; constants of `lowbias32` (C. Wellons, "Prospecting for
+  hash functions", 2018), chosen for little bias from any bit to any other.
+  """
+  for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
+    shift, factor = (ops.array(n, "uint32") for n in (shift, factor))
+    x = ops.bitwise_xor(x, ops.bitwise_right_shift(x, shift)) * factor
+  return x

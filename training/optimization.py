@@ -98,23 +98,24 @@ class AdamWeightDecay:
       slots[f"{name}/adam_v"] = v
     return slots
 
-  def apply(self, gradients, learning_rate, step, enabled=None) -> None:
+  def apply(
+    self, gradients, learning_rate, step, factor=1.0, enabled=None
+  ) -> None:
     """Updates every variable that has a gradient.
 
     Args:
-      gradients: one per variable, already summed over replicas and clipped;
-        None leaves a variable and its slots as they are.
+      gradients: one per variable, already summed over replicas; None leaves a
+        variable and its slots as they are.
       learning_rate: scalar float32.
       step: scalar int, updates done before this one.
+      factor: scalar float32, for the gradients; see `clipping`.
       enabled: scalar bool, False leaves everything as it is; None is True.
     """
     replica = tf.distribute.get_replica_context()
-    done = tf.cast(step, tf.float32)
-    replica.merge_call(
-      self._apply, args=(gradients, learning_rate, done, enabled)
-    )
+    scalars = learning_rate, factor, tf.cast(step, tf.float32)
+    replica.merge_call(self._apply, args=(gradients, scalars, enabled))
 
-  def _apply(self, strategy, gradients, learning_rate, done, enabled):
+  def _apply(self, strategy, gradients, scalars, enabled):
     for name, variable, m, v, share, gradient in zip(
       self.names,
       self.variables,
@@ -129,7 +130,7 @@ class AdamWeightDecay:
         strategy.extended.update(
           variable,
           self._update,
-          args=(m, v, gradient, learning_rate, share, decay, done, enabled),
+          args=(m, v, gradient, scalars, share, decay, enabled),
           group=False,
         )
 
@@ -140,19 +141,28 @@ class AdamWeightDecay:
     else:
       tf.cond(enabled, lambda: self._change(*args), lambda: None)
 
-  def _change(self, variable, m, v, gradient, rate, share, decay, done):
-    # Not ResourceApplyAdam: it computes 1 - beta_2 in float32, which is off
-    # by 1.3e-5, and after a few steps so are the original's numbers.
+  def _change(self, variable, m, v, gradient, scalars, share, decay):
     gradient = tf.convert_to_tensor(gradient)  # sums repeated rows
-    m.assign(self.beta_1 * m + (1.0 - self.beta_1) * gradient)
-    v.assign(self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient))
+    old = [tf.convert_to_tensor(one) for one in (variable, m, v)]
+    new = self._changed(*old, gradient, *scalars, share, decay)
+    for one, value in zip((variable, m, v), new, strict=True):
+      one.assign(value)
+
+  @tf.function(jit_compile=True)
+  def _changed(
+    self, variable, m, v, gradient, rate, factor, done, share, decay
+  ):
+    # Compiled, so that each variable and slot is read once. And not
+    # ResourceApplyAdam: it computes 1 - beta_2 in float32, which is off by
+    # 1.3e-5, and after a few steps so are the original's numbers.
+    gradient *= factor
+    m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
+    v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
     update = self._direction(m, v, done)
     if decay:
       update += decay * variable
       update = self._sized(update, variable)
-    variable.assign_sub(
-      rate * share * update if share != 1.0 else rate * update
-    )
+    return variable - rate * share * update, m, v
 
   def _direction(self, m, v, done):
     del done
@@ -267,8 +277,8 @@ class Average:
         variable.assign(value)
 
 
-def clip(gradients, max_norm: float):
-  """Scales gradients down together where their global norm exceeds max_norm.
+def clipping(gradients, max_norm: float):
+  """What to multiply gradients by, so that their global norm is in bounds.
 
   A sparse gradient (tf.IndexedSlices) goes into the norm as it comes, repeated
   rows unsummed, as in the original on one device.
@@ -278,6 +288,9 @@ def clip(gradients, max_norm: float):
     max_norm: largest norm that is let through.
 
   Returns:
-    The scaled gradients and the norm they had, scalar float32.
+    The factor, NaN where a gradient is not finite, and the norm without it,
+    scalar float32.
   """
-  return tf.clip_by_global_norm(gradients, max_norm)
+  norm = tf.linalg.global_norm(gradients)
+  # Inf - inf is NaN, and so is what it is added to.
+  return max_norm / tf.maximum(norm, max_norm) + (norm - norm), norm

@@ -170,9 +170,9 @@ class TrainStep:
         [tf.reduce_all(tf.math.is_finite(g)) for g in _values(gradients)]
       )
       self.loss_scale.update(finite)
-    gradients, norm = optimization.clip(gradients, self.max_grad_norm)
+    factor, norm = optimization.clipping(gradients, self.max_grad_norm)
     rate = self.schedule(self.step)
-    self.optimizer.apply(gradients, rate, self.step, finite)
+    self.optimizer.apply(gradients, rate, self.step, factor, finite)
     return norm, finite
 
   def _differentiate(self, batch, totals, replica_id):
@@ -215,7 +215,8 @@ class TrainStep:
       )
       scaled = loss * self.loss_scale.scale if self.loss_scale else loss
     gradients = tape.gradient(scaled, self.variables)
-    pairs = reports(objective, outputs, batch)
+    pairs = {name: (losses[name], weights[name]) for name in losses}
+    pairs |= objective.metrics(outputs, batch)
     sums = {name: weighted_sum(*pair) for name, pair in pairs.items()}
     return gradients, sums | {"loss": loss}
 

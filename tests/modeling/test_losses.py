@@ -1,6 +1,8 @@
 """Objectives on numbers small enough to check by hand."""
 
 import numpy as np
+import pytest
+import tensorflow as tf
 
 from modeling import losses
 
@@ -48,3 +50,33 @@ def test_what_stands_where_there_is_no_tag_counts_for_nothing():
     )
     right, counts = objective.metrics(outputs, batch)["accuracy"]
     assert np.sum(right * counts) == 2
+
+
+@pytest.mark.parametrize("size", [2, 1000])
+def test_gradient_of_the_cross_entropy(size):
+  rng = np.random.default_rng(0)
+  logits = tf.constant(20.0 * rng.normal(size=(3, 4, size)), tf.float32)
+  labels = tf.constant(rng.integers(0, size, (3, 4)), tf.int32)
+  weights = tf.constant(rng.normal(size=(3, 4)), tf.float32)
+
+  def run(losses_of):
+    with tf.GradientTape() as tape:
+      tape.watch(logits)
+      found = losses_of(logits, labels)
+      total = tf.reduce_sum(found * weights)
+    return found, tape.gradient(total, logits)
+
+  found, gradient = run(losses.cross_entropy)
+  expected, theirs = run(
+    lambda logits, labels: tf.nn.sparse_softmax_cross_entropy_with_logits(
+      labels, logits
+    )
+  )
+  np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+  np.testing.assert_allclose(gradient, theirs, atol=1e-6)
+
+
+def test_a_very_wrong_prediction_has_its_loss():
+  logits = tf.constant([[0.0, 500.0, -300.0]])
+  loss = losses.cross_entropy(logits, tf.constant([2]))
+  np.testing.assert_allclose(loss, [800.0])

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from modeling import losses, models
 from modeling.config import BertConfig
-from modeling.randomness import Dropout, step_seed
+from modeling.layers import Dropout
+from modeling.randomness import step_seed
 
 CONFIG = BertConfig(
   vocab_size=31,

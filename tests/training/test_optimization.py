@@ -64,10 +64,11 @@ def test_repeated_rows_are_summed_in_the_update_but_not_in_the_norm():
   rows = tf.IndexedSlices(
     tf.constant([[3.0], [4.0]]), tf.constant([1, 1]), tf.constant([3, 1])
   )
-  clipped, norm = optimization.clip([rows], 100.0)
+  factor, norm = optimization.clipping([rows], 100.0)
+  assert float(factor) == 1.0
   assert float(norm) == 5.0  # sqrt(3^2 + 4^2), not 7
   adam = AdamWeightDecay([("table", table)])
-  adam.apply(clipped, tf.constant(0.0), 0)
+  adam.apply([rows], tf.constant(0.0), 0)
   np.testing.assert_allclose(adam.m[0], [[0.0], [0.7], [0.0]], rtol=1e-6)
 
 

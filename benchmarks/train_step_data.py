@@ -1,0 +1,128 @@
+"""Sizes, batches and the clock of benchmarks/train_step.py.
+
+Needs numpy alone, so that the workers of all libraries can use it.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks import turns
+
+VOCAB_SIZE = 30522
+# Layers and hidden size of the models of the paper and of the small ones.
+SIZES = {
+  "tiny": (2, 128),
+  "mini": (4, 256),
+  "small": (4, 512),
+  "medium": (8, 512),
+  "base": (12, 768),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+  """What is trained, as each worker's arguments say.
+
+  Attributes:
+    size: of SIZES.
+    batch: examples of a step.
+    length: tokens of an example.
+    dtype: float32 or bfloat16.
+    threads: of the worker.
+  """
+
+  size: str
+  batch: int
+  length: int
+  dtype: str
+  threads: int = 2
+
+  @classmethod
+  def parse(cls, arguments: list[str]) -> "Case":
+    """From what `arguments` made."""
+    size, *numbers, dtype, threads = arguments
+    return cls(size, *map(int, numbers), dtype, int(threads))
+
+  @property
+  def arguments(self) -> list[str]:
+    """For a command."""
+    return [str(value) for value in dataclasses.astuple(self)]
+
+  @property
+  def layers(self) -> int:
+    """Of the encoder."""
+    return SIZES[self.size][0]
+
+  @property
+  def hidden(self) -> int:
+    """Width of the encoder; an attention head has 64, an intermediate layer
+    four times it.
+    """
+    return SIZES[self.size][1]
+
+  @property
+  def heads(self) -> int:
+    """Attention heads of a layer."""
+    return self.hidden // 64
+
+  @property
+  def predictions(self) -> int:
+    """Masked tokens of an example, as the original's README has it."""
+    return {128: 20, 512: 77}.get(self.length, max(self.length * 15 // 100, 1))
+
+  @property
+  def operations(self) -> float:
+    """Multiplications and additions of a step's matrix products.
+
+    Two for each of a weight in the forward pass, twice as many in the
+    backward pass.
+    """
+    tokens, width = self.batch * self.length, self.hidden
+    layer = tokens * (12 * width * width + 2 * self.length * width)
+    masked = self.batch * self.predictions * (VOCAB_SIZE + width) * width
+    return 6.0 * (self.layers * layer + masked)
+
+
+def batch(case: Case) -> dict[str, np.ndarray]:
+  """Random tokens, the same for all; no padding, as in pre-training data."""
+  rng = np.random.default_rng(1)
+
+  def integers(low, high, *shape):
+    return rng.integers(low, high, (case.batch, *shape), dtype=np.int32)
+
+  tokens, masked = case.length, case.predictions
+  places = rng.permuted(
+    np.tile(np.arange(1, tokens - 1, dtype=np.int32), (case.batch, 1)), axis=1
+  )
+  return {
+    "input_ids": integers(1000, VOCAB_SIZE, tokens),
+    "input_mask": np.ones((case.batch, tokens), np.int32),
+    "segment_ids": np.sort(integers(0, 2, tokens), axis=1),
+    "masked_lm_positions": np.sort(places[:, :masked], axis=1),
+    "masked_lm_ids": integers(1000, VOCAB_SIZE, masked),
+    "masked_lm_weights": np.ones((case.batch, masked), np.float32),
+    "next_sentence_labels": integers(0, 2, 1),
+  }
+
+
+def serve(step: Callable[[], float]) -> None:
+  """Serves requests for a number of `steps`.
+
+  An answer has the `seconds` of each step, and the last `loss`.
+
+  Args:
+    step: does one and returns its loss, when all is done.
+  """
+
+  def timed(steps):
+    seconds = []
+    for _ in range(steps):
+      start = time.perf_counter()
+      loss = step()
+      seconds.append(time.perf_counter() - start)
+    return {"seconds": seconds, "loss": loss}
+
+  turns.serve(timed)

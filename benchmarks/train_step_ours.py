@@ -1,0 +1,43 @@
+"""Our training step as a worker of benchmarks/train_step.py."""
+
+import sys
+
+import tensorflow as tf
+
+from benchmarks import train_step_data
+from benchmarks.train_step_data import Case
+from modeling import losses, models
+from modeling.config import BertConfig
+from modeling.randomness import step_seed
+from training import checkpoint, optimization, precision
+from training.step import TrainStep
+
+
+def main(case: Case) -> None:
+  tf.config.threading.set_intra_op_parallelism_threads(case.threads)
+  tf.config.threading.set_inter_op_parallelism_threads(case.threads)
+  precision.set_policy(case.dtype)
+  model = models.pretrainer(
+    BertConfig(
+      vocab_size=train_step_data.VOCAB_SIZE,
+      hidden_size=case.hidden,
+      num_hidden_layers=case.layers,
+      num_attention_heads=case.heads,
+      intermediate_size=4 * case.hidden,
+    )
+  )
+  step = TrainStep(
+    model,
+    losses.pretraining(),
+    optimization.AdamWeightDecay(checkpoint.trained(model)),
+    optimization.LinearSchedule(1e-4, 10**6),
+    batch_size=case.batch,
+    seeded=step_seed,
+  )
+  batches = tf.data.Dataset.from_tensors(train_step_data.batch(case)).repeat()
+  iterator, one = iter(batches), tf.constant(1)
+  train_step_data.serve(lambda: float(step.run(iterator, one)["loss"][0]))
+
+
+if __name__ == "__main__":
+  main(Case.parse(sys.argv[1:]))

@@ -1,0 +1,117 @@
+"""What stands between the matrix products, each chain in one pass over memory.
+
+They are computed in float32 and returned in the type of the first argument.
+Where nothing is to be dropped, the seed of dropout is None.
+
+Legend: B batch, T tokens, A heads, H any size.
+"""
+
+import keras
+from keras import ops
+
+from modeling.one_pass import one_pass
+from modeling.randomness import uniform_bits
+
+ACTIVATIONS = {
+  "gelu": lambda x: keras.activations.gelu(x, approximate=True),
+  "gelu_erf": lambda x: keras.activations.gelu(x, approximate=False),
+  "relu": keras.activations.relu,
+  "tanh": keras.activations.tanh,
+  "linear": keras.activations.linear,
+}
+
+
+@one_pass
+def activate(x, bias, *, name: str):
+  """ACTIVATIONS[name](x + bias): [..., H], [H] -> [..., H]."""
+  return ACTIVATIONS[name](ops.add(x, bias))
+
+
+@one_pass
+def drop(x, seed, *, rate: float):
+  """Sets a share of the values to zero and scales up the rest.
+
+  Args:
+    x: [...] float.
+    seed: [2] uint32.
+    rate: the share.
+  """
+  return _dropped(x, seed, rate)
+
+
+@one_pass
+def add_and_normalize(x, residual, seed, gamma, beta, *, rate: float):
+  """Dropout, residual connection and layer normalization.
+
+  Args:
+    x: [..., H] float.
+    residual: [..., H] float, or None.
+    seed: [2] uint32.
+    gamma: [H] float, multiplied with.
+    beta: [H] float, added.
+    rate: of dropout.
+
+  Returns:
+    [..., H].
+  """
+  total = _dropped(_real(x), seed, rate)
+  if residual is not None:
+    total = total + _real(residual)
+  centered = total - ops.mean(total, axis=-1, keepdims=True)
+  variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
+  scale = _real(gamma) * ops.rsqrt(variance + 1e-12)
+  return _like(x, centered * scale + _real(beta))
+
+
+@one_pass
+def attention_weights(scores, mask, seed, *, scale: float, rate: float):
+  """Softmax over the keys that a query may look at, and dropout.
+
+  Args:
+    scores: [B, A, T, T] products of queries and keys.
+    mask: [B, 1 or T, T], 1 where the query may look at the key.
+    seed: [2] uint32.
+    scale: for the scores.
+    rate: of dropout.
+
+  Returns:
+    [B, A, T, T].
+  """
+  # -10000 and not -inf, as in the original: a query whose keys are all masked
+  # then attends evenly instead of becoming NaN.
+  hidden = (1.0 - _real(ops.expand_dims(mask, 1))) * -10000.0
+  weights = ops.softmax(_real(scores) * scale + hidden)
+  return _like(scores, _dropped(weights, seed, rate))
+
+
+@one_pass
+def cross_entropy_gradient(shares, labels, upstream):
+  """(softmax - one-hot label) * upstream.
+
+  Args:
+    shares: [..., L] float, the softmax.
+    labels: [...] int.
+    upstream: [...] float.
+
+  Returns:
+    [..., L].
+  """
+  size = shares.shape[-1] or ops.shape(shares)[-1]
+  is_label = ops.arange(size, dtype=labels.dtype) == labels[..., None]
+  return (shares - ops.cast(is_label, shares.dtype)) * upstream[..., None]
+
+
+def _dropped(x, seed, rate):
+  if seed is None or not rate:
+    return x
+  limit = ops.array(round(rate * 2**32), "uint32")
+  is_kept = uniform_bits(ops.shape(x), seed) >= limit
+  return ops.where(is_kept, x / (1.0 - rate), 0.0)
+
+
+def _real(x):
+  return ops.cast(x, "float32")
+
+
+def _like(x, value):
+  return ops.cast(value, x.dtype)
