@@ -83,7 +83,7 @@ def main(_):
     for part in test_sets:
       predict(task, model, part)
   if FLAGS.do_export:
-    run.export(*served.classification(FLAGS))
+    run.export(served.classification)
 
 
 def check_flags() -> None:

@@ -94,7 +94,7 @@ def main(_):
       logits = infer(model, test_set, FLAGS.predict_batch_size)
       tagger.write(FLAGS.output_dir, "test", logits, tags, test_set.sentences)
   if FLAGS.do_export:
-    run.export(*served.tagging(FLAGS))
+    run.export(served.tagging)
 
 
 def record(file: str, name: str, tags) -> tagging_input.Sentences:

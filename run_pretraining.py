@@ -104,7 +104,7 @@ def main(_):
     if FLAGS.do_eval:
       evaluate(model, objective, held_out, run.load(model))
   if FLAGS.do_export:
-    run.export(*served.masks(FLAGS))
+    run.export(served.masks)
 
 
 def check_flags() -> None:

@@ -76,7 +76,7 @@ def main(_):
       run.load(model)
       predict(model, dev_set)
   if FLAGS.do_export:
-    run.export(*served.questions(FLAGS))
+    run.export(served.questions)
 
 
 def check_flags() -> None:

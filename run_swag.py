@@ -73,7 +73,7 @@ def main(_):
     if FLAGS.do_predict:
       predict(model, test_set)
   if FLAGS.do_export:
-    run.export(*served.choices(FLAGS))
+    run.export(served.choices)
 
 
 def record(file: str, name: str, needs_labels: bool = True) -> Recorded:

@@ -213,7 +213,7 @@ def from_output_dir(folder: str, **changes) -> Served:
     )
   FLAGS = _flags_of(folder, starts[-1], changes)
   before = keras.config.dtype_policy()
-  precision.set_policy(FLAGS.dtype)
+  precision.set_policy(FLAGS.dtype, is_trained=False)
   try:
     found = PROGRAMS[program](FLAGS)
   finally:

@@ -108,7 +108,11 @@ class LayerNorm(keras.layers.Layer):
   def build(self, input_shape, *_):
     for name, value in (("gamma", "ones"), ("beta", "zeros")):
       weight = self.add_weight(
-        name=name, shape=input_shape[-1:], initializer=value, autocast=False
+        name=name,
+        shape=input_shape[-1:],
+        initializer=value,
+        dtype="float32",
+        autocast=False,
       )
       setattr(self, name, weight)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from data import features, vocab
 from data.tokenization_ops import GraphTokenizer
-from serving import packing_ops
+from serving import packing_ops, portions
 
 _TEXT = tf.TensorSpec([None], tf.string)
 
@@ -74,7 +74,8 @@ class Classification(tf.Module):
       `label` [B], `probabilities` [B, L] and `labels` [B, L], their names; or
       `score` [B].
     """
-    logits = model(inputs, training=False)["logits"]
+    size = 1 if self._labels is None else len(self._labels)
+    logits = portions.of_rows(model, inputs, size)
     if self._labels is None:
       return {"score": logits[:, 0]}
     names = tf.constant(self._labels)

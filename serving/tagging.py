@@ -67,7 +67,7 @@ class Tagging(tf.Module):
       pieces, tf.cast(words.row_splits, tf.int64), self._room
     )
     inputs = packing_ops.join(rows, None, self._cls, self._sep)
-    logits = portions.logits(model, inputs, (len(self._tags),))
+    logits = portions.of_tokens(model, inputs, len(self._tags))
     places = tf.stack([window, 1 + position], axis=1)
     of_words = self._answers(tf.gather_nd(logits, places))
     answers = {

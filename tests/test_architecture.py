@@ -32,7 +32,8 @@ def _imports(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_package_imports_only_what_it_may(path):
   allowed = ALLOWED[path.relative_to(ROOT).parts[0]]
-  if path.name == "config.py":  # reads remote files, on demand
+  # Reads remote files, on demand; compiles where TensorFlow is the backend.
+  if path.name in ("config.py", "one_pass.py"):
     allowed = allowed | {"tensorflow"}
   assert set(_imports(path)) & RESTRICTED <= allowed
 

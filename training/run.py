@@ -175,14 +175,16 @@ class Run:
     """Gives a model what the run has trained; see `load`."""
     return load(self.FLAGS, model, self.checkpoints)
 
-  def export(self, model, task: export.Task, labels=None) -> None:
+  def export(self, build: Callable[[flags.FlagValues], tuple]) -> None:
     """Exports what the run has trained; see export.run.
 
     Args:
-      model: one that is to have it.
-      task: what goes in and comes out.
-      labels: names of what the model scores, if they have names.
+      build: from flags to a fresh model, the task, and labels or None.
     """
+    # A .keras file is one that can be trained.
+    is_trained = self.FLAGS.export_format == "keras"
+    precision.set_policy(self.FLAGS.dtype, is_trained)
+    model, task, labels = build(self.FLAGS)
     self.load(model)
     export.run(self.FLAGS, model, task, labels)
 

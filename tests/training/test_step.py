@@ -128,7 +128,8 @@ def test_loss_scale_changes_nothing_while_gradients_are_finite(start, plain):
 
 
 def test_an_overflow_is_a_skipped_step(start):
-  step = toy.train_step(weights=start, loss_scale=LossScale(initial=3e38))
+  large = [10.0 * weight for weight in start]
+  step = toy.train_step(weights=large, loss_scale=LossScale(initial=3e38))
   before = {name: value.numpy() for name, value in step.state.items()}
   step.run(iter(toy.batches(2)), tf.constant(1))
   after = {name: value.numpy() for name, value in step.state.items()}
