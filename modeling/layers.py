@@ -166,9 +166,9 @@ class Embeddings(keras.layers.Layer):
     self.norm.build((*input_shape, config.hidden_size))
 
   def call(self, input_ids, segment_ids, training=None):
-    length = input_ids.shape[1]
+    length = ops.shape(input_ids)[1]
     longest = self.config.max_position_embeddings
-    if length is not None and length > longest:
+    if isinstance(length, int) and length > longest:
       raise ValueError(
         f"a sequence of {length} tokens exceeds max_position_embeddings "
         f"{longest} of the configuration"
@@ -184,9 +184,15 @@ class Embeddings(keras.layers.Layer):
     segments = ops.one_hot(
       segment_ids, self.config.type_vocab_size, dtype=table.dtype
     ) @ ops.convert_to_tensor(self.token_type_embeddings)
-    positions = self.position_embeddings[: ops.shape(input_ids)[1]]  # [T, H]
-    hidden = self.norm(words + segments + positions, training=training)
+    total = words + segments + self._positions(length)
+    hidden = self.norm(total, training=training)
     return self.dropout(hidden, training=training), table
+
+  def _positions(self, length):
+    if keras.backend.backend() == "jax" and not isinstance(length, int):
+      # JAX does not see that a length yet unknown is not beyond the table's.
+      return ops.take(self.position_embeddings, ops.arange(length), axis=0)
+    return self.position_embeddings[:length]  # [T, H]
 
 
 class SelfAttention(keras.layers.Layer):

@@ -1,0 +1,45 @@
+"""Small models of all kinds, whatever the backend of Keras is."""
+
+import numpy as np
+
+from modeling import feature_based, models
+from modeling.config import BertConfig
+
+CONFIG = BertConfig(
+  vocab_size=31,
+  hidden_size=12,
+  num_hidden_layers=2,
+  num_attention_heads=3,
+  intermediate_size=20,
+  max_position_embeddings=16,
+  type_vocab_size=2,
+  initializer_range=0.3,
+)
+MODELS = {
+  "encoder": lambda: models.encoder(CONFIG),
+  "encoder of one-hot vectors": lambda: models.encoder(CONFIG, True),
+  "pretrainer": lambda: models.pretrainer(CONFIG),
+  "left to right": lambda: models.pretrainer(CONFIG, False, True),
+  "classifier": lambda: models.classifier(CONFIG, 3),
+  "span labeler": lambda: models.span_labeler(CONFIG),
+  "tagger": lambda: models.tagger(CONFIG, 5),
+  "multiple choice": lambda: models.multiple_choice(CONFIG),
+  "tagger of features": lambda: feature_based.tagger(
+    CONFIG, 5, "weighted_sum_all", 6
+  ),
+}
+
+
+def outputs(model) -> dict[str, np.ndarray]:
+  """What a model makes of two texts (of three choices each) and a half."""
+  rng = np.random.RandomState(0)
+  batch = {}
+  for name, tensor in model.input.items():
+    shape = [2, 3, 10][-len(tensor.shape) :]
+    shape[0] = 2
+    high = {"input_ids": 31, "masked_lm_positions": 10}.get(name, 2)
+    batch[name] = rng.randint(0, high, shape).astype(np.int32)
+  batch["input_mask"][...] = np.arange(10) < 8
+  found = model(batch)
+  found.pop("encoder_layers", None)
+  return {name: np.asarray(value) for name, value in found.items()}
