@@ -3,7 +3,9 @@
 All runs are made once, one after the other, and looked at by the tests.
 """
 
+import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -23,6 +25,7 @@ from training import checkpoint, lock, metrics
 from training.checkpoints import Checkpoints
 
 STEPS = 60
+FULL = 10_000  # bytes; a checkpoint has more
 RECORDS, CUT = 10_500, 10_250  # records are drawn from a buffer of 10,000
 
 
@@ -53,10 +56,9 @@ def _flags(tmp_path_factory):
   )
 
 
-@pytest.fixture(scope="module", name="asked_to_end")
-def _asked_to_end(flags):
-  """Status, log and newest step of a run that got a SIGTERM."""
-  folder = flags.folder / "asked"
+def _disturbed(flags, name, disturb):
+  """Status, log and newest step of a run that meets something in training."""
+  folder = flags.folder / name
   command = [sys.executable, str(programs.ROOT / "run_pretraining.py")]
   command += [f"--{k}={v}" for k, v in flags.given.items()]
   with subprocess.Popen(
@@ -65,16 +67,32 @@ def _asked_to_end(flags):
     while not (folder / "model.ckpt-5.index").exists():
       assert process.poll() is None, process.stderr.read()
       time.sleep(0.002)
-    process.send_signal(signal.SIGTERM)
+    disturb(process)
     _, log = process.communicate()
   latest = Checkpoints(str(folder)).latest()
   return process.returncode, log, int(latest.rpartition("-")[2])
 
 
+@pytest.fixture(scope="module", name="asked_to_end")
+def _asked_to_end(flags):
+  return _disturbed(flags, "asked", lambda p: p.send_signal(signal.SIGTERM))
+
+
+@pytest.fixture(scope="module", name="disk_full")
+def _disk_full(flags):
+  """As if there were no more room: no file can grow beyond some bytes."""
+
+  def fill(process):
+    limit = (FULL, resource.RLIM_INFINITY)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, limit)
+
+  return _disturbed(flags, "full", fill)
+
+
 @pytest.fixture(scope="module", name="runs")
-def _runs(flags, asked_to_end):
+def _runs(flags, asked_to_end, disk_full):
   """{name: (status, log)}; each has a folder of that name."""
-  del asked_to_end
+  del asked_to_end, disk_full
   folder, found = flags.folder, {}
 
   def run(cases):
@@ -85,7 +103,7 @@ def _runs(flags, asked_to_end):
     results = programs.run_each("run_pretraining", given, folder)
     found.update(zip(cases, results, strict=True))
 
-  run({"whole": {}, "asked": {}})
+  run({"whole": {}, "asked": {}, "full": {}})
   cut = _prepare(folder)
   run(
     {
@@ -157,6 +175,68 @@ def test_asked_to_end_it_saves_and_a_restart_ends_the_same(
   _assert_ends_the_same(flags, "asked")
   steps = [line["step"] for line in metrics.read(str(flags.folder / "asked"))]
   assert steps == sorted(set(steps))
+
+
+def test_on_a_full_disk_it_ends_and_with_more_room_goes_on(
+  flags, disk_full, runs
+):
+  status, log, step = disk_full
+  assert status == 1, log
+  assert "Traceback" not in log
+  last = f"{flags.folder / 'full'}/model.ckpt-{step}"
+  assert "cannot be written" in _last_line(log)
+  assert f"the last good one is {last}" in _last_line(log)
+  status, log = runs["full"]
+  assert status == 0, log
+  assert f"going on from {last}\n" in log
+  _assert_ends_the_same(flags, "full")
+
+
+def test_what_is_needed_to_repeat_a_run_is_kept(flags, runs):
+  del runs
+  folder = flags.folder / "asked"
+  starts = json.loads((folder / "run.json").read_text())
+  assert len(starts) == 2
+  told = starts[0]["flags"]
+  for name in ("learning_rate", "num_train_steps", "train_batch_size"):
+    assert told[name] == flags.given[name]
+  assert told["optimizer"] == "adamw"  # defaults are told, too
+  for start in starts:
+    assert start["seed"] == flags.given["seed"]
+    assert {"python", "tensorflow", "keras", "numpy"} <= set(start["versions"])
+    assert len(start["commit"] or "0" * 40) >= 40
+    [(name, fingerprint)] = start["data"].items()
+    assert name == str(flags.given["input_file"])
+    assert fingerprint.startswith(f"{os.path.getsize(name)} bytes, sha256")
+
+
+def test_tensorboard_and_metrics_have_the_same_numbers(flags, runs):
+  del runs
+  folder, texts, seen = flags.folder / "whole", [], {}
+  for path in folder.glob("events*"):
+    for event in tf.compat.v1.train.summary_iterator(str(path)):
+      for value in event.summary.value:
+        number = tf.make_ndarray(value.tensor)
+        if value.metadata.plugin_data.plugin_name == "text":
+          texts.append(number.item().decode())
+        else:
+          seen.setdefault(value.tag, {})[event.step] = float(number)
+  assert len(texts) == 1
+  assert '"train_batch_size": 8' in texts[0]
+  lines = metrics.read(str(folder))
+  told = (
+    "loss",
+    "masked_lm_accuracy",
+    "next_sentence_accuracy",
+    "learning_rate",
+    "gradient_norm",
+  )
+  assert set(told) <= set(lines[-1])
+  assert "sequences_per_second" in seen
+  # A line is of five steps, which are told to TensorBoard in up to five parts.
+  for name in told:
+    parts = seen[name].values()
+    assert min(parts) - 1e-6 <= lines[-1][name] <= max(parts) + 1e-6
 
 
 def test_a_damaged_checkpoint_is_passed_over(flags, runs):

@@ -75,7 +75,8 @@ def _workers(flags, number=2):
 
 
 def _losses(folder):
-  return [line["loss"] for line in metrics.read(str(folder)) if "loss" in line]
+  lines = metrics.read(str(folder))
+  return [line["loss"] for line in lines if "gradient_norm" in line]
 
 
 def _results(folder):
@@ -84,7 +85,12 @@ def _results(folder):
 
 
 def test_two_workers_train_as_one_does(given, tmp_path):
-  given = given | {"do_eval": True, "eval_batch_size": 7}
+  # A checkpoint after every step, and with it a line of metrics.
+  given = given | {
+    "do_eval": True,
+    "eval_batch_size": 7,
+    "save_checkpoints_steps": 1,
+  }
   alone = _start(**given, output_dir=tmp_path / "one")
   assert alone.wait() == 0, alone.stderr.read()
   workers = _workers(given | {"output_dir": tmp_path / "two"})
@@ -103,7 +109,8 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   found = [_results(tmp_path / name) for name in ("one", "two")]
   assert found[1] == pytest.approx(found[0], rel=1e-5)
   first, second = (_losses(tmp_path / name) for name in ("one", "two"))
-  np.testing.assert_allclose(first[-1], second[-1], rtol=1e-2)
+  assert len(first) == STEPS
+  np.testing.assert_allclose(second, first, rtol=1e-5)
 
 
 def test_when_one_dies_the_other_ends_soon_and_a_restart_goes_on(
@@ -130,3 +137,25 @@ def test_when_one_dies_the_other_ends_soon_and_a_restart_goes_on(
     _, log = worker.communicate()
     assert worker.returncode == 0, log
   assert f"going on from {latest}" in log
+
+
+def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
+  flags = given | {
+    "output_dir": tmp_path,
+    "num_train_steps": 100_000,
+    "save_checkpoints_steps": 50_000,
+    "iterations_per_loop": 20,
+  }
+  first, second = _workers(flags)
+  while not list(tmp_path.glob("events*")):
+    assert first.poll() is None, first.stderr.read()
+    time.sleep(0.2)
+  time.sleep(10.0)  # to train for a while
+  second.send_signal(signal.SIGTERM)  # and not the one that writes
+  logs = [worker.communicate(timeout=180)[1] for worker in (first, second)]
+  latest = checkpoint.find(str(tmp_path))
+  done = int(latest.rpartition("-")[2])
+  assert 0 < done < 100_000
+  for worker, log in zip((first, second), logs, strict=True):
+    assert worker.returncode == 0, log
+    assert f"the same command goes on from step {done}" in log

@@ -6,7 +6,8 @@ checkpoints, evaluation, summaries and the progress line happen there.
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import tensorflow as tf
@@ -82,7 +83,8 @@ def train(
 ) -> None:
   """Trains until the schedule ends, from wherever `train_step` stands.
 
-  Asked to end (SIGTERM), it saves and ends the program with status 0.
+  Asked to end (SIGTERM), it saves and ends the program with status 0. Of
+  several workers all do when one is asked.
 
   Args:
     train_step: restored or fresh; its counter says where the run is.
@@ -110,7 +112,7 @@ def train(
   iterator = iter(strategy.distribute_datasets_from_function(dataset))
   pace = _Pace()
   report.begin(step, schedule.num_train_steps)
-  ended = False
+  ended, asked = False, False
   with Interruption() as interruption:
     while step < schedule.num_train_steps and not ended:
       number = schedule.stretch(step, pace.seconds_per_step)
@@ -130,11 +132,12 @@ def train(
       if schedule.evaluates_at(step):
         ended = evaluate(step)
         report.resume()
-      ended = ended or interruption.requested
+      asked = _agree(interruption.requested, pace)
+      ended = ended or asked
     if ended and not saved:
       logging.info("saved %s", checkpoints.save(step, state))
   report.end()
-  if interruption.requested and step < schedule.num_train_steps:
+  if asked and step < schedule.num_train_steps:
     logging.info("asked to end: the same command goes on from step %d", step)
     sys.exit(0)
 
@@ -142,13 +145,21 @@ def train(
 def _stretch(train_step, iterator, number, damage) -> dict[str, float]:
   """Does so many steps; returns the means of what they reported."""
   try:
-    sums = train_step.run(iterator, tf.constant(number))
-    return steps.means(sums)
+    with _others():
+      sums = train_step.run(iterator, tf.constant(number))
+      return steps.means(sums)
   except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
     found = damage()
     if found is None:
       raise
     raise ValueError(found) from None
+
+
+@contextmanager
+def _others() -> Iterator[None]:
+  """Within it a worker that is gone is a ConnectionError."""
+  try:
+    yield
   except _LOST as error:
     if not cluster.has_others():
       raise
@@ -156,6 +167,22 @@ def _stretch(train_step, iterator, number, damage) -> dict[str, float]:
       f"another worker cannot be reached any more ({error.message[:200]}): "
       "start all of them again; they go on from the last checkpoint"
     ) from None
+
+
+def _agree(asked: bool, pace: "_Pace") -> bool:
+  """Whether any worker is asked to end; gives all of them the same pace.
+
+  So that all do the same stretches, and end after the same one.
+  """
+  if not cluster.has_others():
+    return asked
+  strategy = tf.distribute.get_strategy()
+  own = tf.constant([float(asked), pace.seconds_per_step])
+  with _others():
+    total = strategy.reduce("SUM", strategy.run(lambda: own), axis=None)
+    number, seconds = total.numpy().tolist()
+  pace.seconds_per_step = seconds / strategy.num_replicas_in_sync
+  return number > 0.0
 
 
 class _Pace:

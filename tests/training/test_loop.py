@@ -45,8 +45,12 @@ def _train(tmp_path, steps=5, step=None, evaluate=None, **schedule):
 
 
 def test_saves_evaluates_and_tells(tmp_path, caplog):
+  step = toy.train_step()
   with caplog.at_level("INFO", logger="absl"):
-    checkpoints, seen = _train(tmp_path, save_every=2, evaluate_every=2)
+    checkpoints, seen = _train(
+      tmp_path, step=step, save_every=2, evaluate_every=2
+    )
+  assert step.run.experimental_get_tracing_count() == 1  # of several lengths
   assert checkpoints.latest().endswith("model.ckpt-5")
   steps = {path.stem for path in tmp_path.glob("*.index")}
   assert steps == {f"model.ckpt-{n}" for n in (0, 2, 4, 5)}

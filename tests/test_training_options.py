@@ -1,0 +1,124 @@
+"""Options of training as flags: used, kept in checkpoints, gone on with."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from modeling.config import BertConfig
+from tests import programs
+from tests.training import toy
+from training import checkpoint
+
+STEPS, EARLIER = 20, 10
+OPTIONS = {
+  "optimizer": "lamb",
+  "layerwise_learning_rate_decay": 0.5,
+  "moving_average_decay": 0.9,
+  "max_grad_norm": 0.5,
+  "gradient_accumulation_steps": 2,
+  "dtype": "float16",
+}
+# The others are alone in other tests. An average looks on and changes nothing.
+PLAIN = "moving_average_decay"
+ALONE = (PLAIN, "optimizer", "layerwise_learning_rate_decay", "max_grad_norm")
+
+
+@pytest.fixture(scope="module", name="runs")
+def _runs(tmp_path_factory):
+  """The folder of all runs; and {name: (status, log)}."""
+  folder = tmp_path_factory.mktemp("options")
+  config = BertConfig.from_dict(toy.config(0.1).to_dict())
+  config.to_json(str(folder / "bert_config.json"))
+  toy.write_records(str(folder / "good.tfrecord"), 60)
+  given = {
+    "do_train": True,
+    "max_eval_steps": 3,
+    "input_file": folder / "good.tfrecord",
+    "bert_config_file": folder / "bert_config.json",
+    "max_seq_length": toy.T,
+    "max_predictions_per_seq": toy.P,
+    "train_batch_size": 8,
+    "learning_rate": 0.01,
+    "num_warmup_steps": 2,
+    "num_train_steps": STEPS,
+    "save_checkpoints_steps": EARLIER,
+    "seed": 3,
+  }
+  found = {}
+
+  def run(cases):
+    flags = [
+      given | {"output_dir": folder / name} | options
+      for name, options in cases.items()
+    ]
+    results = programs.run_each("run_pretraining", flags, folder)
+    found.update(zip(cases, results, strict=True))
+
+  run({"whole": OPTIONS | {"do_eval": True}})
+  run({name: {name: OPTIONS[name]} for name in ALONE})
+  _forget_the_end(folder / "whole", folder / "half")
+  shutil.copytree(folder / "whole", folder / "last")
+  # `last` is evaluated with the variables as they are, not their averages.
+  evaluated = {"do_train": False, "do_eval": True, "dtype": "float16"}
+  run({"half": OPTIONS, "last": evaluated})
+  return folder, found
+
+
+def _forget_the_end(source, target):
+  """A copy of a run as if it had been killed half-way."""
+  shutil.copytree(source, target)
+  for path in target.glob(f"model.ckpt-{STEPS}.*"):
+    path.unlink()
+  name = f"model.ckpt-{EARLIER}"
+  lines = ("model_checkpoint_path", "all_model_checkpoint_paths")
+  text = "".join(f'{line}: "{name}"\n' for line in lines)
+  (target / "checkpoint").write_text(text)
+
+
+def _state(folder):
+  reader = checkpoint.read(str(folder))
+  assert reader.prefix.endswith(f"model.ckpt-{STEPS}")
+  return {name: reader[name] for name in reader.shapes}
+
+
+def _loss(folder):
+  lines = (folder / "eval_results.txt").read_text().splitlines()
+  return float(dict(line.split(" = ") for line in lines)["loss"])
+
+
+def test_all_of_them_together_and_each_alone_run(runs):
+  for name, (status, log) in runs[1].items():
+    assert status == 0, f"{name}: {log}"
+
+
+def test_what_they_need_is_in_the_checkpoint(runs):
+  names = set(_state(runs[0] / "whole"))
+  assert "bert/pooler/dense/kernel/ExponentialMovingAverage" in names
+  assert "bert/pooler/dense/kernel/adam_m" in names
+  assert {"loss_scale/scale", "loss_scale/good_steps"} <= names
+
+
+def test_a_run_that_goes_on_ends_the_same(runs):
+  folder, found = runs
+  assert f"going on from {folder}/half/model.ckpt-{EARLIER}" in found["half"][1]
+  whole, half = _state(folder / "whole"), _state(folder / "half")
+  assert set(whole) == set(half)
+  for name, value in whole.items():
+    np.testing.assert_array_equal(half[name], value, name)
+
+
+def test_each_makes_a_difference(runs):
+  folder, _ = runs
+  kernels = {
+    name: _state(folder / name)["bert/pooler/dense/kernel"] for name in ALONE
+  }
+  for name in ALONE[1:]:
+    assert not np.array_equal(kernels[name], kernels[PLAIN]), name
+
+
+def test_averages_are_evaluated(runs):
+  folder, _ = runs
+  whole, last = _loss(folder / "whole"), _loss(folder / "last")
+  assert np.isfinite([whole, last]).all()
+  assert whole != last
