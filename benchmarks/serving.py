@@ -1,17 +1,18 @@
-"""SavedModels that take raw text, beside the pipeline of transformers.
+"""SavedModels that take raw text, beside transformers.
 
-All have the same weights: exports of one run of run_classifier.py on MRPC, and
-its checkpoint converted by convert_checkpoint.py. Workers are warm and take
-turns, so that what else runs on the machine meets them alike:
+All have the same weights: exports of one run of run_classifier.py on MRPC, or
+of run_squad.py, and its checkpoint converted by convert_checkpoint.py. Workers
+are warm and take turns:
 
-  python -m benchmarks.serving --data_dir=MRPC --float32=saved \
+  python -m benchmarks.serving --data=MRPC --float32=saved \
     --bfloat16=saved_bfloat16 --hugging_face=folder --peer_python=.../python
 
-Prints medians at batch 1 and texts a second at batch 32, each with its ratio
-to the pipeline of the same type, and the peak memory of the process. Labels
-that differ are counted.
+Prints medians at batch 1 and texts a second at batch 32, the medians and ranges
+of their ratios to transformers in the same type and round, and the peak memory
+of the process. Answers that differ are counted.
 """
 
+import itertools
 import os
 import statistics
 import sys
@@ -19,11 +20,13 @@ import sys
 from absl import app, flags
 
 from benchmarks.turns import Worker
-from data.tasks import glue, text_task
+from data.tasks import glue, squad, text_task
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("data_dir", None, "Folder of MRPC.", required=True)
+flags.DEFINE_string(
+  "data", None, "Folder of MRPC, or a file of SQuAD.", required=True
+)
 flags.DEFINE_string("float32", None, "A SavedModel.", required=True)
 flags.DEFINE_string("bfloat16", None, "One exported with --dtype=bfloat16.")
 flags.DEFINE_string("hugging_face", None, "Folder of the peer.", required=True)
@@ -45,18 +48,23 @@ def main(_):
       worker.ask(pairs=pairs[:size], batch_size=size)
   seconds = {(key, size): [] for key in workers for size in BATCHES}
   said, peaks = {}, {}
-  print(f"{len(pairs)} pairs, load {os.getloadavg()[0]:.1f} before")
+  say(f"{len(pairs)} pairs, load {os.getloadavg()[0]:.1f} before")
   for _ in range(FLAGS.rounds):
     for size in BATCHES:
       for key, worker in workers.items():
         found = worker.ask(pairs=pairs, batch_size=size)
         full = found["seconds"][: len(pairs) // size or 1]
-        seconds[key, size] += full
+        seconds[key, size].append(statistics.median(full))
         said[key], peaks[key] = found["labels"], found["peak"]
-  print(f"load {os.getloadavg()[0]:.1f} after")
+  say(f"load {os.getloadavg()[0]:.1f} after")
   report(seconds, said, peaks)
   for worker in workers.values():
     worker.close()
+
+
+def say(line: str) -> None:
+  """Prints a line now."""
+  print(line, flush=True)
 
 
 def commands() -> dict[tuple[str, str], list[str]]:
@@ -75,30 +83,45 @@ def commands() -> dict[tuple[str, str], list[str]]:
 
 
 def examples() -> list[list[str]]:
-  """Pairs of the dev set, in its order."""
-  found = text_task.read(glue.find("MRPC"), FLAGS.data_dir, "dev")
-  return [[one.text_a, one.text_b] for one in found[: FLAGS.examples]]
+  """The first pairs of the dev set, in its order."""
+  if not FLAGS.data.endswith(".json"):
+    found = text_task.read(glue.find("MRPC"), FLAGS.data, "dev")
+    return [[one.text_a, one.text_b] for one in found[: FLAGS.examples]]
+  pairs = (
+    [question["question"], paragraph["context"]]
+    for article in squad.articles(FLAGS.data)
+    for paragraph in article["paragraphs"]
+    for question in paragraph["qas"]
+  )
+  return list(itertools.islice(pairs, FLAGS.examples))
 
 
 def report(seconds, said, peaks) -> None:
-  """Prints the table and how many labels differ."""
-  print("| | ms at batch 1 | ratio | texts/s at batch 32 | ratio | peak MB |")
-  print("|---|---|---|---|---|---|")
-  medians = {key: statistics.median(values) for key, values in seconds.items()}
+  """Prints the table and how many answers differ."""
+  say(
+    "| | ms at batch 1 | ratio | range | texts/s at batch 32 | ratio | range | "
+    "peak MB |"
+  )
+  say("|---" * 8 + "|")
   for library, dtype in said:
     cells = []
     for size in BATCHES:
-      own = medians[(library, dtype), size]
-      ratio = own / medians[(PEER, dtype), size]
+      own = seconds[(library, dtype), size]
+      peer = seconds[(PEER, dtype), size]
+      pairs = list(zip(own, peer, strict=True))
       if size == 1:
-        cells += [f"{1000 * own:.1f}", f"{ratio:.2f}"]
+        cells.append(f"{1000 * statistics.median(own):.1f}")
+        ratios = [mine / theirs for mine, theirs in pairs]
       else:
-        cells += [f"{size / own:.0f}", f"{1 / ratio:.2f}"]
+        cells.append(f"{size / statistics.median(own):.0f}")
+        ratios = [theirs / mine for mine, theirs in pairs]
+      cells.append(f"{statistics.median(ratios):.2f}")
+      cells.append(f"{min(ratios):.2f}-{max(ratios):.2f}")
     peak = f"{peaks[library, dtype]:.0f}"
-    print(f"| {library}, {dtype} | {' | '.join(cells)} | {peak} |")
-  for (library, dtype), labels in said.items():
-    pairs = zip(labels, said[PEER, "float32"], strict=True)
-    print(f"{library}, {dtype}: {sum(a != b for a, b in pairs)} labels differ")
+    say(f"| {library}, {dtype} | {' | '.join(cells)} | {peak} |")
+  for (library, dtype), answers in said.items():
+    pairs = zip(answers, said[PEER, "float32"], strict=True)
+    say(f"{library}, {dtype}: {sum(a != b for a, b in pairs)} answers differ")
 
 
 if __name__ == "__main__":

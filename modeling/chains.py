@@ -1,7 +1,7 @@
 """What stands between the matrix products, each chain in one pass over memory.
 
-They are computed in float32 and returned in the type of the first argument.
-Where nothing is to be dropped, the seed of dropout is None.
+They return the type of the first argument; in training they are computed in
+float32. Where nothing is to be dropped, the seed of dropout is None.
 
 Legend: B batch, T tokens, A heads, H any size.
 """
@@ -41,7 +41,7 @@ def drop(x, seed, *, rate: float):
 
 @one_pass
 def add_and_normalize(x, residual, seed, gamma, beta, *, rate: float):
-  """Dropout, residual connection and layer normalization.
+  """Dropout, residual connection and layer normalization, always in float32.
 
   Args:
     x: [..., H] float.
@@ -60,12 +60,12 @@ def add_and_normalize(x, residual, seed, gamma, beta, *, rate: float):
   centered = total - ops.mean(total, axis=-1, keepdims=True)
   variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
   scale = _real(gamma) * ops.rsqrt(variance + 1e-12)
-  return _like(x, centered * scale + _real(beta))
+  return ops.cast(centered * scale + _real(beta), x.dtype)
 
 
 @one_pass
 def attention_weights(scores, mask, seed, *, scale: float, rate: float):
-  """Softmax over the keys that a query may look at, and dropout.
+  """Softmax over the keys that a query may look at, in float32, and dropout.
 
   Args:
     scores: [B, A, T, T] products of queries and keys.
@@ -81,7 +81,7 @@ def attention_weights(scores, mask, seed, *, scale: float, rate: float):
   # then attends evenly instead of becoming NaN.
   hidden = (1.0 - _real(ops.expand_dims(mask, 1))) * -10000.0
   weights = ops.softmax(_real(scores) * scale + hidden)
-  return _like(scores, _dropped(weights, seed, rate))
+  return ops.cast(_dropped(weights, seed, rate), scores.dtype)
 
 
 @one_pass
@@ -111,7 +111,3 @@ def _dropped(x, seed, rate):
 
 def _real(x):
   return ops.cast(x, "float32")
-
-
-def _like(x, value):
-  return ops.cast(value, x.dtype)

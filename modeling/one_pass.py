@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Callable
 
 import keras
+from keras import ops
 
 if keras.backend.backend() == "tensorflow":  # else it may not be there
   import tensorflow as tf
@@ -27,26 +28,26 @@ def one_pass(chain: Callable) -> Callable:
       in operations of Keras. Options are hashable values.
 
   Returns:
-    The same function; in training, on TensorFlow, it is compiled, computes in
-    float32 whatever the types are, and returns the type of the first tensor.
-    Integers have no gradient.
+    The same function; in training it computes in float32 whatever the types
+    are, and returns the type of the first tensor. On TensorFlow it is compiled
+    then, and integers have no gradient.
   """
 
   @functools.cache
   def compiled(signature, options):
     def call(*given):
-      tensors = map(_precise, given)
-      output = chain(
-        *(next(tensors) if s else None for s in signature), **options
-      )
-      return tf.cast(output, given[0].dtype)
+      tensors = iter(given)
+      present = (next(tensors) if s else None for s in signature)
+      return _precise(chain, *present, **options)
 
     return _compile(call)
 
   @functools.wraps(chain)
   def run(*tensors, training: bool | None = None, **options):
-    if not training or keras.backend.backend() != "tensorflow":
+    if not training:
       return chain(*tensors, **options)
+    if keras.backend.backend() != "tensorflow":
+      return _precise(chain, *tensors, **options)
     tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
     # One function each, or TensorFlow warns that one is traced too often.
     signature = (t if t is None else (t.dtype, *t.shape) for t in tensors)
@@ -64,8 +65,19 @@ class _Options(dict):
     return hash(tuple(sorted(self.items())))
 
 
-def _precise(tensor):
-  return tf.cast(tensor, tf.float32) if tensor.dtype.is_floating else tensor
+def _precise(chain, *tensors, **options):
+  """What a chain gives if it is computed in float32."""
+  wide = (
+    ops.cast(t, "float32") if t is not None and _is_real(t) else t
+    for t in tensors
+  )
+  return ops.cast(chain(*wide, **options), tensors[0].dtype)
+
+
+def _is_real(tensor):
+  return keras.backend.is_float_dtype(
+    keras.backend.standardize_dtype(tensor.dtype)
+  )
 
 
 def _compile(chain):

@@ -15,6 +15,7 @@ from serving import (
   answers_ops,
   packing_ops,
   paragraphs_ops,
+  portions,
   spans_ops,
   windows_ops,
 )
@@ -175,17 +176,26 @@ class Questions(tf.Module):
   def _logits(self, model, question, part):
     """Logits of start and end: [W, (T)] int32 each -> [W, 2, T] float32."""
     inputs = packing_ops.join(question, part, self._cls, self._sep)
-    known = tf.reduce_sum(inputs["input_mask"], axis=1)
     length = self._lengths.max_seq_length
     missing = length - tf.shape(inputs["input_ids"])[1]
-    if not self._trims:
-      inputs = {
-        name: tf.ensure_shape(tf.pad(v, [[0, 0], [0, missing]]), [None, length])
-        for name, v in inputs.items()
-      }
-    logits = tf.stack([*self.from_features(model, **inputs).values()], axis=1)
+
+    def ask(inputs, training=False):
+      found = self.from_features(model, **inputs).values()
+      return {"logits": tf.stack([*found], axis=2)}  # [W, T, 2]
+
     if self._trims:
-      logits = tf.pad(logits, [[0, 0], [0, 0], [0, missing]])
-      known = tf.sequence_mask(known, length)[:, None]
+      known = tf.reduce_sum(inputs["input_mask"], axis=1)
+      logits = portions.of_tokens(ask, inputs, 2)
+      logits = tf.pad(logits, [[0, 0], [0, missing], [0, 0]])
+      known = tf.sequence_mask(known, length)[..., None]
       logits = tf.where(known, logits, -float("inf"))
-    return tf.ensure_shape(logits, [None, 2, length])
+    else:
+      logits = ask(
+        {
+          name: tf.ensure_shape(
+            tf.pad(values, [[0, 0], [0, missing]]), [None, length]
+          )
+          for name, values in inputs.items()
+        }
+      )["logits"]
+    return tf.ensure_shape(tf.transpose(logits, [0, 2, 1]), [None, 2, length])

@@ -35,8 +35,9 @@ NAMES = (
   "masks",
   "vectors",
 )
-# Where a context repeats itself, an answer may stand in several places.
-EQUALLY_GOOD = {"questions": ("begin", "end")}
+# Where a context repeats itself, an answer may stand in several places; and of
+# two endings that are the same, either may be chosen.
+EQUALLY_GOOD = {"questions": ("begin", "end"), "choices": ("choice",)}
 
 
 def _inputs(task, texts):

@@ -19,15 +19,16 @@ from tests.serving import tasks
 from training import export
 
 GENERAL = """
-  Assert Cast Const EnsureShape Fill Identity If NoOp OnesLike Placeholder Range
-  Shape Size StatelessIf StatelessWhile StopGradient While ZerosLike
+  Assert Cast Const EnsureShape Fill Identity IdentityN If NoOp OnesLike
+  Placeholder Range Shape Size StatelessIf StatelessWhile StopGradient While
+  ZerosLike
 """
 ARITHMETIC = """
   Add AddN AddV2 All Any ArgMax BatchMatMulV2 BiasAdd Cumprod Cumsum
   DenseBincount Einsum Equal Exp FloorDiv FloorMod Greater GreaterEqual IsFinite
   LeftShift Less LessEqual Log LogicalAnd LogicalNot LogicalOr MatMul Max
   Maximum Mean Min Minimum Mul Neg NotEqual Pow Prod RealDiv Rsqrt Sigmoid
-  Softmax SquaredDifference Sub Sum Tanh
+  Softmax Square SquaredDifference Sub Sum Tanh
 """
 ARRAYS = """
   BroadcastTo ConcatV2 ExpandDims GatherNd GatherV2 OneHot Pack Pad Reshape
