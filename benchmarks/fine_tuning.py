@@ -14,7 +14,7 @@ then two to three times as large at the same rate.
 Results go to results.jsonl in --work_dir, line by line, and what is there is
 not run again; what was killed is. With --table they are printed as a table.
 Several may run at once on cores of their own: taskset -c 1 python ...
---sides=torch
+--side=torch
 """
 
 import json
@@ -49,7 +49,7 @@ flags.DEFINE_list("only", [], "Names of tasks; default: all.")
 flags.DEFINE_integer("seeds", None, "Seeds a task; default: the table's.", 1)
 flags.DEFINE_float("learning_rate", 5e-5, "Of all tasks.")
 flags.DEFINE_integer("batch_size", 16, "Of all tasks.", 1)
-flags.DEFINE_list("sides", list(SIDES), f"Which to run of {', '.join(SIDES)}.")
+flags.DEFINE_multi_enum("side", list(SIDES), list(SIDES), "Which to run.")
 flags.DEFINE_bool("table", False, "Print the results and run nothing.")
 
 
@@ -210,7 +210,7 @@ def runs() -> Iterator[Run]:
   for seed in range(1, max(seeds.values()) + 1):
     for task in tasks:
       if seed <= seeds[task]:
-        yield from (Run(task, side, seed) for side in FLAGS.sides)
+        yield from (Run(task, side, seed) for side in FLAGS.side)
 
 
 def execute(wanted: list[Run]) -> bool:
