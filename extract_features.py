@@ -23,7 +23,7 @@ from data.vocab import CLS, SEP, UNK
 from modeling.activations import POOLINGS, activations, mean
 from modeling.config import BertConfig
 from serving.vectors import Vectors
-from training import checkpoint, export, inference, precision, program, strategy
+from training import checkpoint, export, inference, program, strategy
 from training import flags as shared_flags
 
 FLAGS = flags.FLAGS
@@ -79,7 +79,7 @@ def main(_):
   tokenizer = FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
   check_vocabulary(tokenizer, config)
   total = FLAGS.input_file and text_lines.count(FLAGS.input_file)
-  precision.set_policy(FLAGS.dtype)
+  export.set_policy(FLAGS)
   if FLAGS.do_export:
     serve(config, layers)
   if not FLAGS.input_file:

@@ -38,7 +38,7 @@ def one_pass(chain: Callable) -> Callable:
     def call(*given):
       tensors = iter(given)
       present = (next(tensors) if s else None for s in signature)
-      return _precise(chain, *present, **options)
+      return _precise(chain, *present, **dict(options))
 
     return _compile(call)
 
@@ -51,18 +51,11 @@ def one_pass(chain: Callable) -> Callable:
     tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
     # One function each, or TensorFlow warns that one is traced too often.
     signature = (t if t is None else (t.dtype, *t.shape) for t in tensors)
-    call = compiled(tuple(signature), _Options(options))
+    call = compiled(tuple(signature), tuple(sorted(options.items())))
     return call(*(tensor for tensor in tensors if tensor is not None))
 
   del run.__wrapped__  # which AutoGraph would call instead
   return run
-
-
-class _Options(dict):
-  """Keywords that can be looked up."""
-
-  def __hash__(self):
-    return hash(tuple(sorted(self.items())))
 
 
 def _precise(chain, *tensors, **options):

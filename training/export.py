@@ -7,7 +7,7 @@ from typing import Protocol
 import tensorflow as tf
 from absl import flags, logging
 
-from training import export_formats
+from training import export_formats, precision
 
 
 class Task(Protocol):
@@ -190,6 +190,15 @@ def _whole(directory: str) -> Iterator[str]:
   # What it replaces is an empty folder at most.
   tf.io.gfile.rename(unfinished, directory, overwrite=True)
   logging.info("exported to %s", directory)
+
+
+def set_policy(FLAGS: flags.FlagValues) -> None:
+  """Makes models that are built from now on such as are exported.
+
+  A .keras file is one that can be trained; of others the variables have the
+  type of --dtype.
+  """
+  precision.set_policy(FLAGS.dtype, FLAGS.export_format == "keras")
 
 
 def refuse_to_overwrite(directory: str) -> None:

@@ -181,9 +181,7 @@ class Run:
     Args:
       build: from flags to a fresh model, the task, and labels or None.
     """
-    # A .keras file is one that can be trained.
-    is_trained = self.FLAGS.export_format == "keras"
-    precision.set_policy(self.FLAGS.dtype, is_trained)
+    export.set_policy(self.FLAGS)
     model, task, labels = build(self.FLAGS)
     self.load(model)
     export.run(self.FLAGS, model, task, labels)
