@@ -8,13 +8,11 @@ dropout, on made-up batches; on a GPU where JAX sees one, else on the CPU:
 
 Needs jax, keras, numpy and absl-py; no TensorFlow. Prints the median of the
 steps, examples a second, and MFU: the step's floating-point operations by
-`step_flops`, over what the device could do in that time by its data sheet.
-
-Legend: B batch, T tokens, P predictions.
+`Case.operations` of benchmarks/train_step_data.py, over what the device could
+do in that time by its data sheet.
 """
 
 import json
-import math
 import statistics
 import time
 
@@ -26,6 +24,8 @@ import keras
 import numpy as np
 from absl import app, flags
 
+from benchmarks import train_step_data
+from benchmarks.train_step_data import Case
 from modeling import losses, models
 from modeling.config import BertConfig
 
@@ -62,54 +62,9 @@ PEAKS = {
 _WARM_UP = 3
 
 
-def predictions(length: int) -> int:
-  """P: 15 % of the tokens, as the original's README advises."""
-  return math.ceil(0.15 * length)
-
-
-def step_flops(config: BertConfig, batch_size: int, length: int) -> float:
-  """Floating-point operations of a step, those of its matrix products.
-
-  A product of [m, k] and [k, n] has 2 m k n; the backward pass has twice as
-  many as the forward pass. Look-ups, normalization, softmax, dropout and the
-  optimizer count nothing.
-
-  Args:
-    config: sizes.
-    batch_size: B.
-    length: T.
-  """
-  hidden, wide = config.hidden_size, config.intermediate_size
-  block = length * (8 * hidden**2 + 4 * hidden * wide)  # dense layers
-  block += 4 * length**2 * hidden  # scores and context
-  words = 2 * hidden**2 + 2 * hidden * config.vocab_size
-  pair = 2 * hidden**2 + 4 * hidden  # pooler and next sentence
-  forward = config.num_hidden_layers * block
-  forward += predictions(length) * words + pair
-  return 3.0 * batch_size * forward
-
-
-def made_up(config: BertConfig, batch_size: int, length: int) -> dict:
-  """A batch of full sequences, the same every time."""
-  rng = np.random.default_rng(0)
-  number, vocab = predictions(length), config.vocab_size
-
-  def ints(high, *shape):
-    return rng.integers(0, high, (batch_size, *shape), dtype=np.int32)
-
-  return {
-    "input_ids": ints(vocab, length),
-    "input_mask": np.ones((batch_size, length), np.int32),
-    "segment_ids": np.sort(ints(2, length)),
-    "masked_lm_positions": np.sort(ints(length, number)),
-    "masked_lm_ids": ints(vocab, number),
-    "masked_lm_weights": np.ones((batch_size, number), np.float32),
-    "next_sentence_labels": ints(2, 1),
-  }
-
-
 def measure(size: str, length: int) -> dict:
   """Builds, compiles and times one size at one length."""
+  case = Case(size, FLAGS.batch_size, length, FLAGS.dtype)
   config = BertConfig.preset(size)
   config.check_length(length)
   model = models.pretrainer(config)
@@ -117,7 +72,7 @@ def measure(size: str, length: int) -> dict:
     model, losses.pretraining(), jax_training.Adam()
   )
   state = jax_training.begin(model)
-  batch = jax.device_put(made_up(config, FLAGS.batch_size, length))
+  batch = jax.device_put(train_step_data.batch(case))
   start = time.perf_counter()
   compiled = jax.jit(do_step, donate_argnums=0).lower(state, batch).compile()
   compiling = time.perf_counter() - start
@@ -131,7 +86,7 @@ def measure(size: str, length: int) -> dict:
   if not np.isfinite(last):
     raise FloatingPointError(f"{size} at {length}: the loss is {last}")
   seconds = seconds[_WARM_UP:]
-  found = rates(config, length, statistics.median(seconds))
+  found = rates(case, statistics.median(seconds))
   return {
     "size": size,
     "length": length,
@@ -145,9 +100,9 @@ def measure(size: str, length: int) -> dict:
   }
 
 
-def rates(config: BertConfig, length: int, seconds: float) -> dict:
+def rates(case: Case, seconds: float) -> dict:
   """What a step of so many seconds means; `mfu` is None without a peak."""
-  flops = step_flops(config, FLAGS.batch_size, length)
+  flops = case.operations
   peak = FLAGS.peak_tflops
   if peak is None and FLAGS.dtype == "bfloat16":
     peak = PEAKS.get(jax.devices()[0].device_kind)

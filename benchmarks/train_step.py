@@ -15,13 +15,13 @@ import os
 import statistics
 import sys
 import time
-from pathlib import Path
 
 import tensorflow as tf
 from absl import app, flags
 
 from benchmarks.train_step_data import Case
 from benchmarks.turns import Worker
+from training import run_record
 
 FLAGS = flags.FLAGS
 
@@ -93,12 +93,11 @@ def measure(case: Case) -> dict:
       peaks[who] = found["peak"]
   for worker in workers.values():
     worker.close()
-  revision = Path(".git").exists() and os.popen("git rev-parse HEAD").read()
   return {
     "seconds": seconds,
     "products_per_second": rates,
     "peaks": peaks,
-    "revision": (revision or "").strip(),
+    "revision": run_record.commit(),
     "load": os.getloadavg()[0],
   }
 

@@ -1,9 +1,10 @@
-"""Sizes, batches and the clock of benchmarks/train_step.py.
+"""Sizes, batches and the clock of benchmarks that time training steps.
 
 Needs numpy alone, so that the workers of all libraries can use it.
 """
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 
@@ -19,6 +20,7 @@ SIZES = {
   "small": (4, 512),
   "medium": (8, 512),
   "base": (12, 768),
+  "large": (24, 1024),
 }
 
 
@@ -70,18 +72,19 @@ class Case:
 
   @property
   def predictions(self) -> int:
-    """Masked tokens of an example, as the original's README has it."""
-    return {128: 20, 512: 77}.get(self.length, max(self.length * 15 // 100, 1))
+    """Masked tokens of an example: 15 %, as the original's README advises."""
+    return math.ceil(0.15 * self.length)
 
   @property
   def operations(self) -> float:
-    """Multiplications and additions of a step's matrix products.
+    """Floating-point operations of a step, those of its matrix products.
 
-    Two for each of a weight in the forward pass, twice as many in the
-    backward pass.
+    A product of [m, k] and [k, n] has 2 m k n; the backward pass has twice as
+    many as the forward pass. Look-ups, normalization, softmax, dropout, the
+    optimizer, the pooler and the next-sentence head count nothing.
     """
     tokens, width = self.batch * self.length, self.hidden
-    layer = tokens * (12 * width * width + 2 * self.length * width)
+    layer = tokens * (12 * width**2 + 2 * self.length * width)
     masked = self.batch * self.predictions * (VOCAB_SIZE + width) * width
     return 6.0 * (self.layers * layer + masked)
 

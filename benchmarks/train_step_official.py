@@ -16,11 +16,9 @@ from benchmarks import train_step_data
 from benchmarks.train_step_data import Case
 
 
-def main(case: Case) -> None:
-  tf.config.threading.set_intra_op_parallelism_threads(case.threads)
-  tf.config.threading.set_inter_op_parallelism_threads(case.threads)
-  performance.set_mixed_precision_policy(case.dtype)
-  task = masked_lm.MaskedLMTask(
+def build_task(case: Case) -> masked_lm.MaskedLMTask:
+  """Its task, with the case's sizes."""
+  return masked_lm.MaskedLMTask(
     masked_lm.MaskedLMConfig(
       model=bert.PretrainerConfig(
         encoder=encoders.EncoderConfig(
@@ -44,7 +42,10 @@ def main(case: Case) -> None:
       ),
     )
   )
-  model = task.build_model()
+
+
+def build_optimizer():
+  """Its AdamW, with the original's settings."""
   factory = optimization.OptimizerFactory(
     optimization.OptimizationConfig(
       {
@@ -66,7 +67,16 @@ def main(case: Case) -> None:
       }
     )
   )
-  optimizer = factory.build_optimizer(factory.build_learning_rate())
+  return factory.build_optimizer(factory.build_learning_rate())
+
+
+def main(case: Case) -> None:
+  tf.config.threading.set_intra_op_parallelism_threads(case.threads)
+  tf.config.threading.set_inter_op_parallelism_threads(case.threads)
+  performance.set_mixed_precision_policy(case.dtype)
+  task = build_task(case)
+  model = task.build_model()
+  optimizer = build_optimizer()
   metrics = task.build_metrics(training=True)
   tf_keras.backend.set_learning_phase(1)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import keras
 from keras import ops
 
-from modeling import layers
+from modeling.basics import initializer
 from modeling.bert import Bert
 from modeling.config import BertConfig
 from modeling.models import TOKENS, named_inputs
@@ -66,7 +66,7 @@ def tagger(
   lstm = BiLstm(units, use_cudnn=False if any_device else "auto")
   hidden = lstm(hidden, inputs["input_mask"])
   logits = keras.layers.Dense(
-    num_tags, kernel_initializer=layers.initializer(config), name="tags"
+    num_tags, kernel_initializer=initializer(config), name="tags"
   )(hidden)
   return keras.Model(inputs, {"logits": ops.cast(logits, "float32")})
 

@@ -9,7 +9,7 @@ L labels.
 import keras
 from keras import ops
 
-from modeling import layers
+from modeling.basics import Dense, Dropout, LayerNorm, initializer
 from modeling.config import BertConfig
 
 
@@ -49,8 +49,8 @@ class Transform(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = layers.Dense(config.hidden_size, config, act=config.hidden_act)
-    self.norm = layers.LayerNorm()
+    self.dense = Dense(config.hidden_size, config, act=config.hidden_act)
+    self.norm = LayerNorm()
 
   def build(self, input_shape):
     self.dense.build(input_shape)
@@ -112,7 +112,7 @@ class LinearHead(keras.layers.Layer):
     self.output_weights = self.add_weight(
       name="output_weights",
       shape=(self.units, self.config.hidden_size),
-      initializer=layers.initializer(self.config),
+      initializer=initializer(self.config),
     )
     self.output_bias = self.add_weight(
       name="output_bias", shape=(self.units,), initializer="zeros"
@@ -231,14 +231,14 @@ class LabelHead(keras.layers.Layer):
     self.config = config
     self.num_labels = num_labels
     self.output_weights = keras.Variable(
-      layers.initializer(config),
+      initializer(config),
       shape=(num_labels, config.hidden_size),
       name="output_weights",
     )
     self.output_bias = keras.Variable(
       keras.initializers.Zeros(), shape=(num_labels,), name="output_bias"
     )
-    self.dropout = layers.Dropout(self.DROPOUT)
+    self.dropout = Dropout(self.DROPOUT)
 
   def call(self, vectors, training=None):
     vectors = self.dropout(vectors, training=training)
@@ -273,13 +273,13 @@ class ChoiceHead(keras.layers.Layer):
     if isinstance(config, dict):
       config = BertConfig.from_dict(config)
     self.config = config
-    self.dropout = layers.Dropout(self.DROPOUT)
+    self.dropout = Dropout(self.DROPOUT)
 
   def build(self, *_):
     self.choice = self.add_weight(
       name="choice",
       shape=(self.config.hidden_size,),
-      initializer=layers.initializer(self.config),
+      initializer=initializer(self.config),
     )
 
   def call(self, pooled, input_ids, training=None):

@@ -40,11 +40,11 @@ def evaluate(
   def on_replica(batch):
     batch, is_row = _of_replica(batch, strategy.num_replicas_in_sync)
     outputs = model(steps.batch_inputs(model, batch), training=False)
+    losses, weights = objective.losses(outputs, batch), objective.weights(batch)
+    pairs = steps.reports(objective, outputs, batch, losses, weights)
     return {
       name: steps.weighted_sum(values, _masked(weights, is_row))
-      for name, (values, weights) in steps.reports(
-        objective, outputs, batch
-      ).items()
+      for name, (values, weights) in pairs.items()
     }
 
   @tf.function(reduce_retracing=True)

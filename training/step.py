@@ -215,8 +215,7 @@ class TrainStep:
       )
       scaled = loss * self.loss_scale.scale if self.loss_scale else loss
     gradients = tape.gradient(scaled, self.variables)
-    pairs = {name: (losses[name], weights[name]) for name in losses}
-    pairs |= objective.metrics(outputs, batch)
+    pairs = reports(objective, outputs, batch, losses, weights)
     sums = {name: weighted_sum(*pair) for name, pair in pairs.items()}
     return gradients, sums | {"loss": loss}
 
@@ -242,10 +241,10 @@ def batch_inputs(model, batch: dict) -> dict:
   return {name: batch[name] for name in model.input}
 
 
-def reports(objective, outputs: dict, batch: dict) -> dict:
-  """{name: (values, weights)} of every term and metric."""
-  losses = objective.losses(outputs, batch)
-  weights = objective.weights(batch)
+def reports(
+  objective, outputs: dict, batch: dict, losses: dict, weights: dict
+) -> dict:
+  """{name: (values, weights)} of every term, given, and of every metric."""
   terms = {name: (losses[name], weights[name]) for name in losses}
   return terms | objective.metrics(outputs, batch)
 

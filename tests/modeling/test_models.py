@@ -6,20 +6,9 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses, models
-from modeling.config import BertConfig
-from modeling.layers import Dropout
+from modeling.basics import Dropout
 from modeling.randomness import step_seed
-
-CONFIG = BertConfig(
-  vocab_size=31,
-  hidden_size=12,
-  num_hidden_layers=2,
-  num_attention_heads=3,
-  intermediate_size=20,
-  max_position_embeddings=16,
-  type_vocab_size=2,
-  initializer_range=0.3,
-)
+from tests.modeling.every_model import CONFIG
 
 
 def _tokens(batch=2, length=8, seed=0):

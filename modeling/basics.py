@@ -1,0 +1,119 @@
+"""The layers that all others are made of.
+
+Legend: H any size.
+"""
+
+import keras
+from keras import ops
+
+from modeling.chains import activate, add_and_normalize, drop
+from modeling.config import BertConfig
+from modeling.randomness import next_seed
+
+
+def initializer(config: BertConfig):
+  """A fresh one for each variable: used twice, it gives the same values."""
+  return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+
+
+class Dense(keras.layers.Layer):
+  """An affine map of the last axis and an activation: [..., I] -> [..., O].
+
+  Arguments:
+    units: O.
+    config: initial spread.
+    act: of chains.ACTIVATIONS.
+  """
+
+  def __init__(
+    self,
+    units: int,
+    config: BertConfig,
+    name: str = "dense",
+    act: str = "linear",
+  ):
+    super().__init__(name=name)
+    self.units = units
+    self.config = config
+    self.act = act
+
+  def build(self, input_shape):
+    shape = (input_shape[-1], self.units)
+    spread = initializer(self.config)
+    self.kernel = self.add_weight(
+      name="kernel", shape=shape, initializer=spread
+    )
+    self.bias = self.add_weight(
+      name="bias", shape=(self.units,), initializer="zeros"
+    )
+
+  def call(self, x, training=None):
+    # One product of two matrices, however many axes x has.
+    flat = ops.reshape(x, (-1, x.shape[-1])) @ self.kernel
+    # A bias alone TensorFlow adds while it multiplies.
+    one_pass = training and self.act != "linear"
+    flat = activate(flat, self.bias, name=self.act, training=one_pass)
+    return ops.reshape(flat, (*ops.shape(x)[:-1], self.units))
+
+
+class Dropout(keras.layers.Layer):
+  """Sets a share of the values to zero in training and scales up the rest.
+
+  Arguments:
+    rate: share of values that are dropped.
+  """
+
+  def __init__(self, rate: float, **kwargs):
+    super().__init__(**kwargs)
+    self.rate = rate
+    self.built = True
+
+  def seed(self, training: bool | None):
+    """What chains drop values by, [2] uint32; None if they drop none."""
+    return next_seed() if training and self.rate else None
+
+  def call(self, x, training=None):
+    return drop(x, self.seed(training), rate=self.rate, training=training)
+
+
+class LayerNorm(keras.layers.Layer):
+  """Dropout, residual connection, normalization of the last axis.
+
+  Computed in float32, whatever the compute type is.
+
+  Arguments:
+    rate: of dropout, in training.
+
+  Call arguments:
+    x: [..., H].
+    residual: [..., H], added after dropout; or None.
+
+  Returns:
+    [..., H].
+  """
+
+  def __init__(self, rate: float = 0.0):
+    super().__init__(name="LayerNorm")
+    self.dropout = Dropout(rate)
+
+  def build(self, input_shape, *_):
+    for name, value in (("gamma", "ones"), ("beta", "zeros")):
+      weight = self.add_weight(
+        name=name,
+        shape=input_shape[-1:],
+        initializer=value,
+        dtype="float32",
+        autocast=False,
+      )
+      setattr(self, name, weight)
+
+  def call(self, x, residual=None, training=None):
+    return add_and_normalize(
+      x,
+      residual,
+      self.dropout.seed(training),
+      ops.convert_to_tensor(self.gamma),
+      ops.convert_to_tensor(self.beta),
+      rate=self.dropout.rate,
+      training=training,
+    )
