@@ -13,10 +13,15 @@ then two to three times as large at the same rate.
 --bert_dir is what convert_checkpoint.py makes of --hf_dir, with its vocab.txt.
 Results go to results.jsonl in --work_dir, line by line, and what is there is
 not run again; what was killed is. With --table they are printed as a table.
+Which library is faster, nothing else may be running for:
+
+  ... --only=MRPC --epochs=1 --seeds=7 --side=ours --side=torch
+
 Several may run at once on cores of their own: taskset -c 1 python ...
 --side=torch
 """
 
+import dataclasses
 import json
 import os
 import shutil
@@ -25,7 +30,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from absl import app, flags
@@ -47,13 +51,14 @@ flags.DEFINE_string("hf_dir", None, "The same encoder for transformers.")
 flags.DEFINE_string("peer_python", None, "Python that has torch.")
 flags.DEFINE_list("only", [], "Names of tasks; default: all.")
 flags.DEFINE_integer("seeds", None, "Seeds a task; default: the table's.", 1)
+flags.DEFINE_integer("epochs", None, "Of all tasks; default: the table's.", 1)
 flags.DEFINE_float("learning_rate", 5e-5, "Of all tasks.")
 flags.DEFINE_integer("batch_size", 16, "Of all tasks.", 1)
 flags.DEFINE_multi_enum("side", list(SIDES), list(SIDES), "Which to run.")
 flags.DEFINE_bool("table", False, "Print the results and run nothing.")
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Run:
   """One training: a task on one of the sides, with a seed."""
 
@@ -124,6 +129,7 @@ class Run:
     say(f"{self.folder.name}: started")
     cores = len(os.sched_getaffinity(0))
     environment = os.environ | {"OMP_NUM_THREADS": str(cores)}
+    begin = time.perf_counter()
     with open(self.folder / "log.txt", "w") as log:
       process = subprocess.Popen(
         self.command,
@@ -134,13 +140,16 @@ class Run:
       )
       _, status, usage = os.wait4(process.pid, 0)
       process.returncode = os.waitstatus_to_exitcode(status)
-    # Of the processor, not of the clock: others may be using it, too.
-    seconds = usage.ru_utime + usage.ru_stime
+    # Of the clock, and of the processor, which others may be using, too.
+    times = {
+      "seconds": time.perf_counter() - begin,
+      "cpu_seconds": usage.ru_utime + usage.ru_stime,
+    }
     try:
       subprocess.CompletedProcess(
         self.command, process.returncode
       ).check_returncode()
-      result = self.key | {"cpu_seconds": seconds} | self.outcome()
+      result = self.key | times | self.outcome()
     except (subprocess.CalledProcessError, OSError, LookupError) as error:
       say(f"{self.folder.name}: {error!r}, see {self.folder}/log.txt")
       return False
@@ -149,7 +158,7 @@ class Run:
     for path in self.folder.iterdir():
       if path.name.startswith("model.ckpt") or path.suffix == ".tf_record":
         path.unlink()
-    say(f"{self.folder.name}: {result['scores']}, {seconds:.0f} s")
+    say(f"{self.folder.name}: {result['scores']}, {times['seconds']:.0f} s")
     return True
 
   def outcome(self) -> dict:
@@ -205,7 +214,11 @@ def runs() -> Iterator[Run]:
   unknown = set(FLAGS.only) - {task.name for task in TASKS}
   if unknown:
     raise ValueError(f"unknown tasks: {', '.join(sorted(unknown))}")
-  tasks = [task for task in TASKS if not FLAGS.only or task.name in FLAGS.only]
+  tasks = [
+    dataclasses.replace(task, epochs=FLAGS.epochs or task.epochs)
+    for task in TASKS
+    if not FLAGS.only or task.name in FLAGS.only
+  ]
   seeds = {task: FLAGS.seeds or task.seeds for task in tasks}
   for seed in range(1, max(seeds.values()) + 1):
     for task in tasks:
@@ -226,9 +239,11 @@ def execute(wanted: list[Run]) -> bool:
 def table() -> str:
   """The results of the tasks that are wanted, as Markdown."""
   names = "|".join(SIDES.values())
-  header = f"task|train / dev|metric|{names}|seeds|CPU s|epochs, length"
+  header = (
+    f"task|train / dev|metric|{names}|seeds|CPU s|torch / ours|epochs, length"
+  )
   lines = [f"| {header.replace('|', ' | ')} |"]
-  lines.append("|---" * (6 + len(SIDES)) + "|")
+  lines.append("|---" * (7 + len(SIDES)) + "|")
   found, done = {}, results()
   for run in runs():
     rows = found.setdefault(run.task, {side: [] for side in SIDES})
@@ -258,9 +273,21 @@ def _row(task, sides):
     *means,
     ", ".join(str(len(rows)) for rows in sides.values()),
     ", ".join(seconds),
+    _time_ratio(sides[OURS], sides[TORCH]),
     f"{task.epochs}, {task.length}",
   ]
   return f"| {' | '.join(cells)} |"
+
+
+def _time_ratio(ours, theirs):
+  """How much longer theirs took, by the clock: median of the seeds."""
+  times = {row["seed"]: row["seconds"] for row in ours if "seconds" in row}
+  ratios = [
+    row["seconds"] / times[row["seed"]]
+    for row in theirs
+    if "seconds" in row and row["seed"] in times
+  ]
+  return f"{statistics.median(ratios):.2f}" if ratios else "-"
 
 
 def _mean(values):

@@ -6,8 +6,8 @@
 All train the same model on the same batch with dropout, clipping and AdamW, in
 processes of their own that take turns. A ratio is a peer's time over ours in
 the same round, its median and range over the rounds are printed. The share of
-the roofline is the time that the step's matrix products would take at the rate
-that this machine reaches with large ones, measured in the same run.
+the roofline is the time that the step's matrix products take by themselves, one
+after the other at the model's own shapes, measured in the same rounds.
 """
 
 import json
@@ -81,12 +81,12 @@ def measure(case: Case) -> dict:
   """Times, in seconds, of each round; rates of matrix products; memory."""
   workers = {who: start(who, case) for who in (OURS, *FLAGS.peers)}
   steps, seconds = {}, {who: [] for who in workers}
-  rates, peaks = [], {}
+  alone, peaks = [], {}
   for who, worker in workers.items():
     first = worker.ask(steps=4)["seconds"]  # compilation and what comes once
     steps[who] = max(1, min(50, round(FLAGS.seconds / first[-1])))
   for _ in range(FLAGS.rounds):
-    rates.append(product_rate(case))
+    alone.append(products_alone(case))
     for who, worker in workers.items():
       found = worker.ask(steps=steps[who])
       seconds[who].append(statistics.median(found["seconds"]))
@@ -95,42 +95,55 @@ def measure(case: Case) -> dict:
     worker.close()
   return {
     "seconds": seconds,
-    "products_per_second": rates,
+    "products_alone": alone,
     "peaks": peaks,
     "revision": run_record.commit(),
     "load": os.getloadavg()[0],
   }
 
 
-def product_rate(case: Case, width: int = 2048) -> float:
-  """Operations a second in a large matrix product."""
-  values = tf.cast(tf.random.normal([width, width]), case.dtype)
-  best = 0.0
-  for _ in range(4):
+def products_alone(case: Case) -> float:
+  """Seconds that the matrix products of a step take, and nothing else."""
+  total = 0.0
+  for times, batch, m, k, n in case.products:
+    # The product itself, and the two of its gradient.
+    for rows, inner, columns in ((m, k, n), (m, n, k), (k, m, n)):
+      total += times * _product(case.dtype, batch, rows, inner, columns)
+  return total
+
+
+def _product(dtype, batch, m, k, n, repeats: int = 3):
+  def values(*shape):
+    return tf.cast(tf.random.normal(shape), dtype)
+
+  left, right = values(batch, m, k), values(batch, k, n)
+  if batch == 1:
+    left, right = left[0], right[0]
+  seconds = []
+  for _ in range(1 + repeats):  # the first one pays for what comes once
     begin = time.perf_counter()
-    _ = (values @ values).numpy()
-    best = max(best, 2.0 * width**3 / (time.perf_counter() - begin))
-  return best
+    _ = left @ right
+    seconds.append(time.perf_counter() - begin)
+  return min(seconds)
 
 
 def rows(name: str, case: Case, result: dict):
   """Lines of the table."""
   seconds = result["seconds"]
-  rate = statistics.median(result["products_per_second"])
+  alone = statistics.median(result["products_alone"])
   for who, own in seconds.items():
     ratios = [
       theirs / ours for theirs, ours in zip(own, seconds[OURS], strict=True)
     ]
     middle = statistics.median(own)
-    speed = case.operations / middle
     yield (
       name,
       who,
       f"{1000 * middle:.0f}",
       f"{statistics.median(ratios):.2f}",
       f"{min(ratios):.2f}-{max(ratios):.2f}",
-      f"{speed / 1e9:.0f}",
-      f"{100 * speed / rate:.0f} %",
+      f"{case.operations / middle / 1e9:.0f}",
+      f"{100 * alone / middle:.0f} %",
       f"{result['peaks'][who]:.0f}",
     )
 

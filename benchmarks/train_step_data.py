@@ -29,7 +29,7 @@ class Case:
   """What is trained, as each worker's arguments say.
 
   Attributes:
-    size: of SIZES.
+    size: of SIZES, or layers x hidden, as 6x384.
     batch: examples of a step.
     length: tokens of an example.
     dtype: float32 or bfloat16.
@@ -56,14 +56,21 @@ class Case:
   @property
   def layers(self) -> int:
     """Of the encoder."""
-    return SIZES[self.size][0]
+    return self._shape[0]
 
   @property
   def hidden(self) -> int:
     """Width of the encoder; an attention head has 64, an intermediate layer
     four times it.
     """
-    return SIZES[self.size][1]
+    return self._shape[1]
+
+  @property
+  def _shape(self) -> tuple[int, int]:
+    if self.size in SIZES:
+      return SIZES[self.size]
+    layers, hidden = map(int, self.size.split("x"))
+    return layers, hidden
 
   @property
   def heads(self) -> int:
@@ -76,17 +83,34 @@ class Case:
     return math.ceil(0.15 * self.length)
 
   @property
+  def products(self) -> list[tuple[int, int, int, int, int]]:
+    """The matrix products of a forward pass: (times, batch, m, k, n).
+
+    Each is `batch` products of [m, k] and [k, n]. The pooler and the
+    next-sentence head count nothing.
+    """
+    tokens, width = self.batch * self.length, self.hidden
+    masked = self.batch * self.predictions
+    heads = self.batch * self.heads
+    return [
+      (4 * self.layers, 1, tokens, width, width),  # Q, K, V, output
+      (self.layers, heads, self.length, width // self.heads, self.length),
+      (self.layers, heads, self.length, self.length, width // self.heads),
+      (self.layers, 1, tokens, width, 4 * width),
+      (self.layers, 1, tokens, 4 * width, width),
+      (1, 1, masked, width, width),
+      (1, 1, masked, width, VOCAB_SIZE),
+    ]
+
+  @property
   def operations(self) -> float:
     """Floating-point operations of a step, those of its matrix products.
 
     A product of [m, k] and [k, n] has 2 m k n; the backward pass has twice as
-    many as the forward pass. Look-ups, normalization, softmax, dropout, the
-    optimizer, the pooler and the next-sentence head count nothing.
+    many as the forward pass. Look-ups, normalization, softmax, dropout and the
+    optimizer count nothing.
     """
-    tokens, width = self.batch * self.length, self.hidden
-    layer = tokens * (12 * width**2 + 2 * self.length * width)
-    masked = self.batch * self.predictions * (VOCAB_SIZE + width) * width
-    return 6.0 * (self.layers * layer + masked)
+    return 6.0 * sum(map(math.prod, self.products))
 
 
 def batch(case: Case) -> dict[str, np.ndarray]:

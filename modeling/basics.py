@@ -8,6 +8,7 @@ from keras import ops
 
 from modeling.chains import activate, add_and_normalize, drop
 from modeling.config import BertConfig
+from modeling.gradients import own_gradient
 from modeling.randomness import next_seed
 
 
@@ -48,12 +49,45 @@ class Dense(keras.layers.Layer):
     )
 
   def call(self, x, training=None):
-    # One product of two matrices, however many axes x has.
+    if self.act == "linear":
+      return affine(x, self.kernel, self.bias)
     flat = ops.reshape(x, (-1, x.shape[-1])) @ self.kernel
-    # A bias alone TensorFlow adds while it multiplies.
-    one_pass = training and self.act != "linear"
-    flat = activate(flat, self.bias, name=self.act, training=one_pass)
+    flat = activate(flat, self.bias, name=self.act, training=training)
     return ops.reshape(flat, (*ops.shape(x)[:-1], self.units))
+
+
+def affine(x, matrix, bias, by_rows: bool = False):
+  """An affine map of the last axis: [..., I] -> [..., O].
+
+  Args:
+    x: [..., I].
+    matrix: [I, O], or [O, I] if `by_rows`.
+    bias: [O].
+    by_rows: whether there is a row of the matrix for each output.
+  """
+
+  @own_gradient
+  def product(flat, matrix, bias):
+    columns = ops.transpose(matrix) if by_rows else matrix
+
+    def gradient(upstream):
+      # Left to itself, TensorFlow sums the gradient of `bias` slowly and
+      # transposes that of `matrix`, which may have as many rows as words.
+      ones = ops.ones((1, ops.shape(flat)[0]), dtype=flat.dtype)
+      of_matrix = (
+        ops.transpose(upstream) @ flat
+        if by_rows
+        else ops.transpose(flat) @ upstream
+      )
+      of_flat = upstream @ ops.transpose(columns)
+      return of_flat, of_matrix, (ones @ upstream)[0]
+
+    return flat @ columns + bias, gradient
+
+  matrix, bias = ops.copy(matrix), ops.copy(bias)  # their values, if variables
+  # One product of two matrices: of more axes, it would be many.
+  flat = product(ops.reshape(x, (-1, x.shape[-1])), matrix, bias)
+  return ops.reshape(flat, (*ops.shape(x)[:-1], bias.shape[0]))
 
 
 class Dropout(keras.layers.Layer):

@@ -9,6 +9,7 @@ Legend: B batch, T tokens, A heads, H any size.
 import keras
 from keras import ops
 
+from modeling.gradients import own_gradient
 from modeling.one_pass import one_pass
 from modeling.randomness import uniform_bits
 
@@ -39,8 +40,9 @@ def drop(x, seed, *, rate: float):
   return _dropped(x, seed, rate)
 
 
-@one_pass
-def add_and_normalize(x, residual, seed, gamma, beta, *, rate: float):
+def add_and_normalize(
+  x, residual, seed, gamma, beta, *, rate: float, training: bool | None = None
+):
   """Dropout, residual connection and layer normalization, always in float32.
 
   Args:
@@ -50,21 +52,56 @@ def add_and_normalize(x, residual, seed, gamma, beta, *, rate: float):
     gamma: [H] float, multiplied with.
     beta: [H] float, added.
     rate: of dropout.
+    training: whether to compile.
 
   Returns:
     [..., H].
   """
-  total = _dropped(_real(x), seed, rate)
-  if residual is not None:
-    total = total + _real(residual)
-  centered = total - ops.mean(total, axis=-1, keepdims=True)
-  variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
-  scale = _real(gamma) * ops.rsqrt(variance + 1e-12)
-  return ops.cast(centered * scale + _real(beta), x.dtype)
+  # Two chains: what they compute again they compute once for each of several
+  # sums over rows, and dropout is dear.
+  if residual is not None or seed is not None:
+    total = _add(
+      x, residual, seed, rate=rate, training=training, dtype="float32"
+    )
+  else:
+    total = _real(x)
+  return _normalize(total, gamma, beta, training=training, dtype=x.dtype)
 
 
 @one_pass
-def attention_weights(scores, mask, seed, *, scale: float, rate: float):
+def _add(x, residual, seed, *, rate):
+  total = _dropped(_real(x), seed, rate)
+  return total if residual is None else total + _real(residual)
+
+
+@one_pass
+def _normalize(x, gamma, beta):
+  return _standardize(x) * _real(gamma) + _real(beta)
+
+
+@own_gradient
+def _standardize(x):
+  """Rows of mean 0 and variance 1."""
+  centered = x - _mean(x)
+  scale = ops.rsqrt(_mean(ops.square(centered)) + 1e-12)
+  standard = centered * scale
+
+  def gradient(upstream):
+    common = _mean(upstream) + standard * _mean(upstream * standard)
+    return scale * (upstream - common)
+
+  return standard, gradient
+
+
+def attention_weights(
+  scores,
+  mask,
+  seed,
+  *,
+  scale: float,
+  rate: float,
+  training: bool | None = None,
+):
   """Softmax over the keys that a query may look at, in float32, and dropout.
 
   Args:
@@ -73,6 +110,7 @@ def attention_weights(scores, mask, seed, *, scale: float, rate: float):
     seed: [2] uint32.
     scale: for the scores.
     rate: of dropout.
+    training: whether to compile.
 
   Returns:
     [B, A, T, T].
@@ -80,8 +118,36 @@ def attention_weights(scores, mask, seed, *, scale: float, rate: float):
   # -10000 and not -inf, as in the original: a query whose keys are all masked
   # then attends evenly instead of becoming NaN.
   hidden = (1.0 - _real(ops.expand_dims(mask, 1))) * -10000.0
-  weights = ops.softmax(_real(scores) * scale + hidden)
-  return ops.cast(_dropped(weights, seed, rate), scores.dtype)
+
+  def softmax(scores):
+    # Not compiled: TensorFlow's own is faster, and takes the product along.
+    return ops.softmax(_real(scores) * scale + hidden)
+
+  @own_gradient
+  def trained(scores):
+    weights = softmax(scores)
+    return weights, lambda upstream: softmax_gradient(
+      weights, upstream, scale=scale, training=True, dtype=scores.dtype
+    )
+
+  weights = trained(scores) if training else softmax(scores)
+  return drop(weights, seed, rate=rate, training=training, dtype=scores.dtype)
+
+
+@one_pass
+def softmax_gradient(weights, upstream, *, scale: float):
+  """The gradient of softmax(scale x) for x.
+
+  Args:
+    weights: [..., H] float, the softmax.
+    upstream: [..., H] float.
+    scale: of x.
+
+  Returns:
+    [..., H].
+  """
+  mean = ops.sum(weights * upstream, axis=-1, keepdims=True)
+  return scale * weights * (upstream - mean)
 
 
 @one_pass
@@ -107,6 +173,10 @@ def _dropped(x, seed, rate):
   limit = ops.array(round(rate * 2**32), "uint32")
   is_kept = uniform_bits(ops.shape(x), seed) >= limit
   return ops.where(is_kept, x / (1.0 - rate), 0.0)
+
+
+def _mean(x):
+  return ops.mean(x, axis=-1, keepdims=True)
 
 
 def _real(x):

@@ -9,7 +9,7 @@ L labels.
 import keras
 from keras import ops
 
-from modeling.basics import Dense, Dropout, LayerNorm, initializer
+from modeling.basics import Dense, Dropout, LayerNorm, affine, initializer
 from modeling.config import BertConfig
 
 
@@ -41,7 +41,7 @@ class MaskedLanguageModel(keras.layers.Layer):
   def call(self, sequence, positions, table, training=None):
     hidden = gather_positions(sequence, positions)
     hidden = self.transform(hidden, training=training)
-    return affine(hidden, table, self.output_bias)
+    return _logits(hidden, table, self.output_bias)
 
 
 class Transform(keras.layers.Layer):
@@ -73,26 +73,9 @@ def gather_positions(sequence, positions):
   return ops.take(flat, positions + rows * length, axis=0)
 
 
-def affine(x, rows, bias):
-  """Logits: x rows^T + bias, [..., H], [L, H], [L] -> [..., L] float32."""
-
-  @ops.custom_gradient
-  def product(flat, rows, bias):
-    def gradient(*args, upstream=None):
-      upstream = args[0] if upstream is None else upstream
-      # Left to itself, TensorFlow transposes the gradient of `rows` and sums
-      # that of `bias` slowly, and there may be as many rows as words.
-      ones = ops.ones((1, ops.shape(flat)[0]), dtype=flat.dtype)
-      of_rows = ops.transpose(upstream) @ flat
-      return upstream @ rows, of_rows, (ones @ upstream)[0]
-
-    return flat @ ops.transpose(rows) + bias, gradient
-
-  rows, bias = ops.copy(rows), ops.copy(bias)  # their values, if variables
-  # One product of two matrices: of more axes, it would be many.
-  logits = product(ops.reshape(x, (-1, x.shape[-1])), rows, bias)
-  logits = ops.reshape(logits, (*ops.shape(x)[:-1], bias.shape[0]))
-  return ops.cast(logits, "float32")
+def _logits(x, rows, bias):
+  """An affine map: [..., H], [L, H], [L] -> [..., L] float32."""
+  return ops.cast(affine(x, rows, bias, by_rows=True), "float32")
 
 
 class LinearHead(keras.layers.Layer):
@@ -119,7 +102,7 @@ class LinearHead(keras.layers.Layer):
     )
 
   def call(self, hidden):
-    return affine(hidden, self.output_weights, self.output_bias)
+    return _logits(hidden, self.output_weights, self.output_bias)
 
 
 @keras.saving.register_keras_serializable("bert")
@@ -233,16 +216,20 @@ class LabelHead(keras.layers.Layer):
     self.output_weights = keras.Variable(
       initializer(config),
       shape=(num_labels, config.hidden_size),
+      dtype=self.variable_dtype,
       name="output_weights",
     )
     self.output_bias = keras.Variable(
-      keras.initializers.Zeros(), shape=(num_labels,), name="output_bias"
+      keras.initializers.Zeros(),
+      shape=(num_labels,),
+      dtype=self.variable_dtype,
+      name="output_bias",
     )
     self.dropout = Dropout(self.DROPOUT)
 
   def call(self, vectors, training=None):
     vectors = self.dropout(vectors, training=training)
-    return affine(vectors, self.output_weights, self.output_bias)
+    return _logits(vectors, self.output_weights, self.output_bias)
 
   def get_config(self):
     return super().get_config() | {

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from keras import ops
 
 from modeling import chains
+from modeling.gradients import own_gradient
 
 
 @dataclass(frozen=True)
@@ -62,19 +63,17 @@ def cross_entropy(logits, labels):
 def _cross_entropy(logits, labels):
   """The same for labels that are all in range."""
 
-  @ops.custom_gradient
+  @own_gradient
   def of_logits(logits):
     shares = ops.softmax(logits)
     # By the largest logit, whose share is never too small for a logarithm.
-    log_sum = ops.max(logits, axis=-1) - ops.log(ops.max(shares, axis=-1))
-
-    def gradient(*args, upstream=None):
-      upstream = args[0] if upstream is None else upstream
-      return chains.cross_entropy_gradient(
-        shares, labels, upstream, training=True
-      )
-
-    return log_sum - _chosen(logits, labels), gradient
+    largest, best = _largest(logits)
+    log_sum = largest - ops.log(_chosen(shares, best))
+    return log_sum - _chosen(
+      logits, labels
+    ), lambda upstream: chains.cross_entropy_gradient(
+      shares, labels, upstream, training=True
+    )
 
   return of_logits(logits)
 
@@ -84,11 +83,16 @@ def _chosen(values, labels):
   return ops.take_along_axis(values, labels[..., None], axis=-1)[..., 0]
 
 
+def _largest(values):
+  """The largest of each row and the place of the first such: [..., L]."""
+  # Not argmax, which Keras makes several passes for the sake of -0.0.
+  found, places = ops.top_k(values, 1)
+  return found[..., 0], places[..., 0]
+
+
 def _is_right(logits, labels):
-  # Not argmax, which Keras makes several passes for the sake of -0.0. Of equal
-  # ones, both take the first.
-  _, best = ops.top_k(logits, 1)
-  return ops.cast(best[..., 0] == ops.cast(labels, best.dtype), "float32")
+  _, best = _largest(logits)
+  return ops.cast(best == ops.cast(labels, best.dtype), "float32")
 
 
 def pretraining(next_sentence: bool = True) -> Objective:

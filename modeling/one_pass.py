@@ -21,56 +21,51 @@ if keras.backend.backend() == "tensorflow":  # else it may not be there
 
 
 def one_pass(chain: Callable) -> Callable:
-  """Makes `chain(*tensors, **options)` take a further keyword, `training`.
+  """Makes `chain(*tensors, **options)` take `training` and `dtype`, too.
 
   Args:
     chain: from tensors (None among them where one is left out) to one tensor,
       in operations of Keras. Options are hashable values.
 
   Returns:
-    The same function; in training it computes in float32 whatever the types
-    are, and returns the type of the first tensor. On TensorFlow it is compiled
-    then, and integers have no gradient.
+    The same function, which returns the type `dtype`, by default that of the
+    first tensor. In training it computes in float32 whatever the types are. On
+    TensorFlow it is compiled then, and integers have no gradient.
   """
 
   @functools.cache
-  def compiled(signature, options):
+  def compiled(signature, dtype, options):
     def call(*given):
       tensors = iter(given)
       present = (next(tensors) if s else None for s in signature)
-      return _precise(chain, *present, **dict(options))
+      return ops.cast(chain(*map(_wide, present), **dict(options)), dtype)
 
     return _compile(call)
 
   @functools.wraps(chain)
-  def run(*tensors, training: bool | None = None, **options):
+  def run(*tensors, training: bool | None = None, dtype=None, **options):
+    dtype = dtype or tensors[0].dtype
     if not training:
-      return chain(*tensors, **options)
+      return ops.cast(chain(*tensors, **options), dtype)
     if keras.backend.backend() != "tensorflow":
-      return _precise(chain, *tensors, **options)
+      return ops.cast(chain(*map(_wide, tensors), **options), dtype)
     tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
     # One function each, or TensorFlow warns that one is traced too often.
     signature = (t if t is None else (t.dtype, *t.shape) for t in tensors)
-    call = compiled(tuple(signature), tuple(sorted(options.items())))
+    call = compiled(tuple(signature), dtype, tuple(sorted(options.items())))
     return call(*(tensor for tensor in tensors if tensor is not None))
 
   del run.__wrapped__  # which AutoGraph would call instead
   return run
 
 
-def _precise(chain, *tensors, **options):
-  """What a chain gives if it is computed in float32."""
-  wide = (
-    ops.cast(t, "float32") if t is not None and _is_real(t) else t
-    for t in tensors
-  )
-  return ops.cast(chain(*wide, **options), tensors[0].dtype)
-
-
-def _is_real(tensor):
-  return keras.backend.is_float_dtype(
-    keras.backend.standardize_dtype(tensor.dtype)
-  )
+def _wide(tensor):
+  """As float32 if it has a type of real numbers."""
+  if tensor is None:
+    return None
+  dtype = keras.backend.standardize_dtype(tensor.dtype)
+  is_real = keras.backend.is_float_dtype(dtype)
+  return ops.cast(tensor, "float32") if is_real else tensor
 
 
 def _compile(chain):

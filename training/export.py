@@ -165,7 +165,8 @@ def save(directory: str, model, task: Task) -> None:
   """
   with _whole(directory) as folder:
     served = Served(model, task)
-    tf.saved_model.save(served, folder, signatures=served.functions)
+    with _in_silence():
+      tf.saved_model.save(served, folder, signatures=served.functions)
   for name, function in served.functions.items():
     logging.info(
       "%s: %s -> %s",
@@ -176,6 +177,19 @@ def save(directory: str, model, task: Task) -> None:
       ),
       ", ".join(sorted(function.structured_outputs)),
     )
+
+
+@contextlib.contextmanager
+def _in_silence() -> Iterator[None]:
+  """Keeps back what TensorFlow tells of each name while it saves."""
+  before = logging.get_verbosity(), tf.get_logger().level
+  logging.set_verbosity(logging.WARNING)
+  tf.get_logger().setLevel("WARNING")
+  try:
+    yield
+  finally:
+    logging.set_verbosity(before[0])
+    tf.get_logger().setLevel(before[1])
 
 
 @contextlib.contextmanager

@@ -1,0 +1,80 @@
+"""How time and memory of our training step grow with each of its sizes.
+
+  python -m benchmarks.growth --base=4x256:16:128:float32
+
+Each row changes one size of the base. "expected" is how much more than the
+base the matrix products of the step are, "measured" how much longer it takes.
+"""
+
+import statistics
+from collections.abc import Iterator
+
+from absl import app, flags
+
+from benchmarks import train_step
+from benchmarks.train_step_data import Case
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string(
+  "base", "4x256:16:128:float32", "layers x hidden:batch:length:type."
+)
+flags.DEFINE_list("layers", ["2", "4", "8"], "Numbers of layers.")
+flags.DEFINE_list("hidden", ["128", "256", "512"], "Hidden sizes.")
+flags.DEFINE_list("batches", ["8", "16", "32"], "Batch sizes.")
+flags.DEFINE_list("lengths", ["64", "128", "256", "512"], "Lengths.")
+flags.DEFINE_integer("steps", 6, "Steps that are timed.", 1)
+
+
+def main(_):
+  print("| what | ms | measured | expected | peak MB |")
+  print("|---" * 5 + "|")
+  base = None
+  for name, case in cases():
+    seconds, peak = measure(case)
+    base = base or (seconds, case.operations)
+    print(
+      f"| {name} | {1000 * seconds:.0f} | {seconds / base[0]:.2f} "
+      f"| {case.operations / base[1]:.2f} | {peak:.0f} |",
+      flush=True,
+    )
+
+
+def cases() -> Iterator[tuple[str, Case]]:
+  """The base, and what differs from it in one size."""
+  size, batch, length, dtype = FLAGS.base.split(":")
+  layers, hidden = size.split("x")
+  numbers = {
+    "layers": layers,
+    "hidden": hidden,
+    "batch": batch,
+    "length": length,
+  }
+  wanted = {
+    "layers": FLAGS.layers,
+    "hidden": FLAGS.hidden,
+    "batch": FLAGS.batches,
+    "length": FLAGS.lengths,
+  }
+
+  def case(layers, hidden, batch, length):
+    size = f"{layers}x{hidden}"
+    return Case(size, int(batch), int(length), dtype, FLAGS.num_threads)
+
+  yield FLAGS.base, case(**numbers)
+  for name, values in wanted.items():
+    for value in values:
+      if value != numbers[name]:
+        yield f"{name} {value}", case(**numbers | {name: value})
+
+
+def measure(case: Case) -> tuple[float, float]:
+  """Seconds of a step, and the peak of memory in MB."""
+  worker = train_step.start(train_step.OURS, case)
+  worker.ask(steps=3)
+  answer = worker.ask(steps=FLAGS.steps)
+  worker.close()
+  return statistics.median(answer["seconds"]), answer["peak"]
+
+
+if __name__ == "__main__":
+  app.run(main)
