@@ -335,14 +335,36 @@ class Encoder(keras.layers.Layer):
 
 
 class Pooler(keras.layers.Layer):
-  """The vector of a whole sequence: tanh of the mapped first token, [B, H]."""
+  """The vector of a whole sequence: tanh of a mapped token.
+
+  That is the first, [CLS]; of a left-to-right model the last that is no
+  padding, since no other has seen the whole sequence.
+
+  Call arguments:
+    sequence: [B, T, H].
+    input_mask: [B, T] int, 1 for tokens and 0 for padding.
+
+  Returns:
+    [B, H].
+  """
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
+    self.is_last = config.attention == "left_to_right"
     self.dense = Dense(config.hidden_size, config, act="tanh")
 
-  def build(self, input_shape):
+  def build(self, input_shape, *_):
     self.dense.build((input_shape[0], input_shape[-1]))
 
-  def call(self, sequence):
+  def call(self, sequence, input_mask):
+    if self.is_last:
+      return self.dense(last_token(sequence, input_mask))
     return self.dense(sequence[:, 0])
+
+
+def last_token(sequence, input_mask):
+  """The vector of the last token before the padding: [B, T, H] -> [B, H]."""
+  places = ops.arange(ops.shape(input_mask)[1], dtype=input_mask.dtype)
+  last = ops.max(places * input_mask, axis=1, keepdims=True)  # [B, 1]
+  is_last = ops.cast(places == last, sequence.dtype)  # [B, T]
+  return ops.squeeze(ops.expand_dims(is_last, 1) @ sequence, 1)

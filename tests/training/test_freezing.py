@@ -1,5 +1,7 @@
 """Which variables --freeze_layers takes out."""
 
+from dataclasses import replace
+
 import pytest
 
 from modeling import models
@@ -28,6 +30,21 @@ def _model():
   ],
 )
 def test_takes_out_what_it_names(model, layers, prefixes):
+  _check(model, layers, prefixes)
+
+
+@pytest.mark.parametrize(
+  ("layers", "names"),
+  [("embeddings", ["embeddings"]), ("0", ["encoder/layer_0"])],
+)
+def test_of_two_networks_both_are_frozen(layers, names):
+  config = replace(toy.config(), attention="shallow")
+  sides = ("left_to_right", "right_to_left")
+  prefixes = [f"bert/{side}/{name}/" for side in sides for name in names]
+  _check(models.classifier(config, 2), layers, tuple(prefixes))
+
+
+def _check(model, layers, prefixes):
   freezing.freeze(model, layers)
   trained = {variable.path for variable in model.trainable_variables}
   for variable in model.variables:
