@@ -75,6 +75,7 @@ def tables(lines: Sequence[dict]) -> str:
         columns
         | {"names F1": names_f1, "paper: SST-2 / QNLI": other(_TABLE_5)},
       ),
+      "## Training steps (figure 5)\n\n![](results/steps.png)\n",
       "## Model size (table 6)\n",
       _table(("base", *plan.SIZES), {"loss": pretrained("loss")} | columns),
       "## Masks (table 8): [MASK], same, random\n",
@@ -86,6 +87,7 @@ def tables(lines: Sequence[dict]) -> str:
       "## Features of a frozen model (table 7)\n",
       _table(plan.FEATURES, {"names F1": features}),
       "## Every pre-training, on held-out text\n",
+      "![](results/pretraining.png)\n",
       _table(
         [name.removeprefix("pretrain/") for name in names],
         {key: pretrained(key) for key in ("loss", "accuracy", "minutes")},

@@ -10,6 +10,7 @@ goes on after the last of them. After each, docs/results.md is written anew.
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,7 @@ flags.DEFINE_string("glue_dir", None, "SST-2 and QNLI are in it.")
 flags.DEFINE_string("ner_dir", None, "train.tsv, devel.tsv: words and tags.")
 flags.DEFINE_string("work_dir", None, "Where all goes.", required=True)
 flags.DEFINE_string("docs_dir", str(ROOT / "docs"), "Where tables go.")
-flags.DEFINE_string("only", "", "Run those whose name has this in it.")
+flags.DEFINE_string("only", "", "Run those whose name this pattern is in.")
 flags.DEFINE_integer("num_steps", plan.STEPS, "Of every pre-training.", 4)
 
 
@@ -39,9 +40,14 @@ def main(_):
   write_configs()
   path = os.path.join(FLAGS.work_dir, "results.jsonl")
   done = {line["name"] for line in results.read(path)}
-  todo = [*plan.preparations(*texts()), *plan.experiments(FLAGS.num_steps)]
+  wanted = [
+    experiment
+    for experiment in plan.experiments(FLAGS.num_steps)
+    if re.search(FLAGS.only, experiment.name)
+  ]
+  todo = [*plan.preparations(*texts()), *wanted]
   for number, experiment in enumerate(todo, 1):
-    if experiment.name in done or FLAGS.only not in experiment.name:
+    if experiment.name in done:
       continue
     logging.info("%d of %d: %s", number, len(todo), experiment.name)
     line = run(experiment)
@@ -141,11 +147,12 @@ def curve(folder: str) -> list[list[float]]:
   name = "masked_lm_accuracy"
   lines = metrics.read(folder) if os.path.isdir(folder) else []
   # Lines of training have a learning rate, those of an evaluation have none.
-  return [
-    [line["step"], line[name]]
+  found = {
+    line["step"]: line[name]
     for line in lines
     if name in line and "learning_rate" not in line
-  ]
+  }
+  return [list(pair) for pair in found.items()]
 
 
 if __name__ == "__main__":

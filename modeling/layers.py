@@ -220,21 +220,25 @@ class SelfAttention(keras.layers.Layer):
       layer.build(input_shape)
 
   def call(self, hidden, mask, training=None):
-    q, k, v = (
+    weights = self.shares(hidden, mask, training)
+    v = self._split_heads(self.value(hidden, training=training))
+    context = ops.swapaxes(weights @ v, 1, 2)  # [B, T, A, D]
+    return ops.reshape(context, ops.shape(hidden))  # [B, T, H]
+
+  def shares(self, hidden, mask, training=None):
+    """How much each token looks at each, [B, A, T, T]; arguments as call's."""
+    q, k = (
       self._split_heads(project(hidden, training=training))
-      for project in (self.query, self.key, self.value)
+      for project in (self.query, self.key)
     )  # [B, A, T, D] each
-    scores = q @ ops.swapaxes(k, -1, -2)  # [B, A, T, T]
-    weights = attention_weights(
-      scores,
+    return attention_weights(
+      q @ ops.swapaxes(k, -1, -2),  # [B, A, T, T]
       mask,
       self.dropout.seed(training),
       scale=self.head_size**-0.5,
       rate=self.dropout.rate,
       training=training,
     )
-    context = ops.swapaxes(weights @ v, 1, 2)  # [B, T, A, D]
-    return ops.reshape(context, ops.shape(hidden))  # [B, T, H]
 
   def _split_heads(self, x):
     batch, length = ops.shape(x)[:2]
