@@ -14,7 +14,7 @@ from absl import flags, logging
 
 from data import files, tfrecord, vocab
 from data.pretraining import instances, shards
-from data.pretraining.mix import Mix
+from data.pretraining.mix import USUAL, Mix
 from data.progress import Progress
 from data.tokenization import CachedTokenizer, FullTokenizer
 from training import program
@@ -112,6 +112,12 @@ def settings_from_flags() -> instances.Settings:
   dupes = FLAGS.dupe_factor
   if not masked and not FLAGS["dupe_factor"].present:
     dupes = 1
+  mix = Mix(FLAGS.mask_share, FLAGS.random_share)
+  if not masked and mix != USUAL:
+    raise ValueError(
+      "--mask_share and --random_share are for words masked now: with "
+      "--masking=dynamic give them to run_pretraining.py"
+    )
   return instances.Settings(
     max_seq_length=FLAGS.max_seq_length,
     max_predictions_per_seq=FLAGS.max_predictions_per_seq,
@@ -119,7 +125,7 @@ def settings_from_flags() -> instances.Settings:
     short_seq_prob=FLAGS.short_seq_prob,
     dupe_factor=dupes,
     whole_word=FLAGS.do_whole_word_mask,
-    mix=Mix(FLAGS.mask_share, FLAGS.random_share),
+    mix=mix,
     masked=masked,
   )
 

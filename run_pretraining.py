@@ -13,7 +13,7 @@ With --do_export there is a SavedModel that fills masks, as fill_mask.py does.
 from absl import flags, logging
 
 import served
-from data import files, vocab
+from data import files
 from data.pretraining.mix import USUAL, Mix
 from data.pretraining.next_token import DIRECTIONS, NextToken
 from data.pretraining.reading import PretrainingInput
@@ -162,6 +162,11 @@ def check_flags() -> None:
       f"--stop_at_step={FLAGS.stop_at_step} is beyond "
       f"--num_train_steps={FLAGS.num_train_steps}"
     )
+  check_objective()
+
+
+def check_objective() -> None:
+  """Raises ValueError where others contradict it; sets what it implies."""
   if FLAGS.objective in DIRECTIONS:
     if FLAGS.attention not in (None, FLAGS.objective):
       raise ValueError(
@@ -184,9 +189,7 @@ def next_token() -> NextToken | None:
     return NextToken(FLAGS.objective)
   if not FLAGS.vocab_file:
     raise ValueError("--nospecial_tokens needs --vocab_file, to know them")
-  words = vocab.load(FLAGS.vocab_file)
-  vocab.require(words, (vocab.CLS, vocab.SEP), FLAGS.vocab_file)
-  return NextToken(FLAGS.objective, (words[vocab.CLS], words[vocab.SEP]))
+  return NextToken.of_plain_text(FLAGS.objective, FLAGS.vocab_file)
 
 
 def read(

@@ -65,11 +65,6 @@ class Settings:
     for name in ("masked_lm_prob", "short_seq_prob"):
       if not 0 <= getattr(self, name) <= 1:
         raise ValueError(f"{name} {getattr(self, name)} is not within 0 and 1")
-    if not self.masked and self.mix != USUAL:
-      raise ValueError(
-        "mask_share and random_share are for words masked now: with "
-        "--masking=dynamic they are flags of run_pretraining.py"
-      )
 
   @property
   def tokens(self) -> tuple[str, ...]:

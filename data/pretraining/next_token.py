@@ -10,6 +10,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from data import vocab
+from data.vocab import CLS, SEP
+
 DIRECTIONS = ("left_to_right", "right_to_left")
 
 
@@ -36,6 +39,13 @@ class NextToken:
   ):
     self._forward = direction == "left_to_right"
     self._leave_out = list(leave_out)
+
+  @classmethod
+  def of_plain_text(cls, direction: str, vocab_file: str) -> "NextToken":
+    """One that leaves out what the vocabulary has as [CLS] and [SEP]."""
+    words = vocab.load(vocab_file)
+    vocab.require(words, (CLS, SEP), vocab_file)
+    return cls(direction, (words[CLS], words[SEP]))
 
   def __call__(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Makes a batch of the language model."""

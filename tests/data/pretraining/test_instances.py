@@ -170,7 +170,6 @@ def test_the_defaults_compare_with_the_originals_numbers():
     ({"max_seq_length": 4}, "max_seq_length 4 is too short"),
     ({"max_predictions_per_seq": 0}, "max_predictions_per_seq 0 must be 1"),
     ({"dupe_factor": 0}, "dupe_factor 0 must be 1"),
-    ({"masked": False, "mix": Mix(1, 0)}, "flags of run_pretraining"),
     ({"masked_lm_prob": 1.1}, "masked_lm_prob 1.1 is not within 0 and 1"),
     ({"short_seq_prob": -0.1}, "short_seq_prob -0.1 is not within 0 and 1"),
   ],

@@ -66,3 +66,14 @@ def test_special_tokens_can_be_left_out(direction):
     found["masked_lm_ids"], words[:, 1:] if forward else words[:, :-1]
   )
   np.testing.assert_array_equal(found["masked_lm_weights"], words[:, 1:] > 0)
+
+
+def test_special_tokens_are_those_of_the_vocabulary(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("[PAD]\n[CLS]\n[SEP]\na\n")
+  plain = NextToken.of_plain_text("left_to_right", str(path))
+  wanted = NextToken("left_to_right", leave_out=(CLS, SEP))(MASKED)
+  np.testing.assert_array_equal(plain(MASKED)["input_ids"], wanted["input_ids"])
+  path.write_text("[PAD]\n[CLS]\na\n")
+  with pytest.raises(ValueError, match=r"lacks .*\[SEP\]"):
+    NextToken.of_plain_text("left_to_right", str(path))
