@@ -90,7 +90,7 @@ def _pretraining(name, steps, records="static", size="base", **flags):
     "max_predictions_per_seq": 10,
     "train_batch_size": 32,
     "eval_batch_size": 32,
-    "max_eval_steps": 200,
+    "max_eval_steps": 100,
     "eval_every": max(1, steps // 8),
     "save_checkpoints_steps": max(1, steps // 4),
     "learning_rate": 1e-3,
