@@ -37,6 +37,7 @@ from training import (
   model_garden,
   original,
   program,
+  run_record,
   self_check,
 )
 from training.interchange import Bert
@@ -141,6 +142,8 @@ def complete(bert: Bert, target: str) -> None:
       f"there is no bert_config.json beside {bert.origin}: "
       "--bert_config_file names it"
     )
+  if target == HUGGING_FACE:
+    check_network(bert)
   bert.vocabulary = FLAGS.vocab_file or bert.vocabulary
   check_vocabulary(bert, target)
   if FLAGS.do_lower_case is not None:
@@ -150,6 +153,19 @@ def complete(bert: Bert, target: str) -> None:
     validate_case_matches_checkpoint(lower_case, bert.origin, "input")
   elif not lower_case:
     logging.info("its vocabulary is cased: programs need --do_lower_case=False")
+
+
+def check_network(bert: Bert) -> None:
+  """Raises ValueError if transformers has no such network."""
+  trained = run_record.flag_of(FLAGS.input, "attention")
+  attention = trained or BertConfig.from_dict(bert.config).attention
+  has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
+  if attention != "both" or has_lstm:
+    raise ValueError(
+      f"{FLAGS.input} is a model with "
+      f"{'--add_bilstm' if has_lstm else f'--attention={attention}'}, which "
+      "transformers' BERT is not"
+    )
 
 
 def check_vocabulary(bert: Bert, target: str) -> None:

@@ -14,6 +14,7 @@ from absl import flags, logging
 
 from data import files, tfrecord, vocab
 from data.pretraining import instances, shards
+from data.pretraining.mix import USUAL, Mix
 from data.progress import Progress
 from data.tokenization import CachedTokenizer, FullTokenizer
 from training import program
@@ -50,6 +51,14 @@ flags.DEFINE_integer(
   "--masking=dynamic the default is 1.",
 )
 flags.DEFINE_float("masked_lm_prob", 0.15, "Share of the tokens to mask.")
+flags.DEFINE_float(
+  "mask_share", Mix.mask_share, "Of those, the share that becomes [MASK]."
+)
+flags.DEFINE_float(
+  "random_share",
+  Mix.random_share,
+  "The share that becomes a random token; the rest stays the same.",
+)
 flags.DEFINE_float(
   "short_seq_prob", 0.1, "Share of documents cut into shorter records."
 )
@@ -103,6 +112,12 @@ def settings_from_flags() -> instances.Settings:
   dupes = FLAGS.dupe_factor
   if not masked and not FLAGS["dupe_factor"].present:
     dupes = 1
+  mix = Mix(FLAGS.mask_share, FLAGS.random_share)
+  if not masked and mix != USUAL:
+    raise ValueError(
+      "--mask_share and --random_share are for words masked now: with "
+      "--masking=dynamic give them to run_pretraining.py"
+    )
   return instances.Settings(
     max_seq_length=FLAGS.max_seq_length,
     max_predictions_per_seq=FLAGS.max_predictions_per_seq,
@@ -110,6 +125,7 @@ def settings_from_flags() -> instances.Settings:
     short_seq_prob=FLAGS.short_seq_prob,
     dupe_factor=dupes,
     whole_word=FLAGS.do_whole_word_mask,
+    mix=mix,
     masked=masked,
   )
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from absl import flags
 
+import served
 from data import files, vocab
 from data.progress import Progress
 from data.tasks import activation_files, text_lines
@@ -32,13 +33,11 @@ FLAGS = flags.FLAGS
 _WINDOW = 2**26
 
 shared_flags.define_devices()
+shared_flags.define_network()
 shared_flags.define_vocabulary()
 shared_flags.define_export()
 flags.DEFINE_string("input_file", None, "One text a line.")
 flags.DEFINE_string("output_file", None, "Where to write.")
-flags.DEFINE_string(
-  "bert_config_file", None, "bert_config.json of the model.", required=True
-)
 flags.DEFINE_string(
   "init_checkpoint", None, "Checkpoint, or a folder of them.", required=True
 )
@@ -72,7 +71,7 @@ flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
 def main(_):
   check_flags()
   devices = strategy.from_flags(FLAGS)
-  config = BertConfig.from_json(FLAGS.bert_config_file)
+  config = served.network(FLAGS)
   config.check_length(FLAGS.max_seq_length)
   layers = layer_indexes(FLAGS.layers)
   validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)

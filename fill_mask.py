@@ -13,20 +13,18 @@ import sys
 import tensorflow as tf
 from absl import flags
 
+import served
 from data.tokenization_ops import GraphTokenizer
 from data.vocab import MASK
 from modeling import models
-from modeling.config import BertConfig
 from serving.masks import Masks
 from training import checkpoint, program
 from training import flags as shared_flags
 
 FLAGS = flags.FLAGS
 
+shared_flags.define_network()
 shared_flags.define_vocabulary()
-flags.DEFINE_string(
-  "bert_config_file", None, "bert_config.json of the model.", required=True
-)
 flags.DEFINE_string(
   "init_checkpoint", None, "Checkpoint, or a folder of them.", required=True
 )
@@ -46,7 +44,7 @@ def main(_):
   for text in texts:
     if MASK not in text:
       raise ValueError(f"there is no {MASK} in {text!r}")
-  config = BertConfig.from_json(FLAGS.bert_config_file)
+  config = served.network(FLAGS)
   tokenizer = GraphTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
   task = Masks(tokenizer, config.max_position_embeddings, FLAGS.top_k)
   longest = max(task.encode(tf.constant(texts)).row_lengths().numpy())

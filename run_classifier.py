@@ -23,7 +23,7 @@ from evaluation import classifier
 from evaluation import glue as scores
 from modeling import losses, models
 from modeling.randomness import step_seed
-from training import fine_tuning, inference, program, report, strategy
+from training import dry_run, fine_tuning, inference, program, report, strategy
 from training import flags as shared_flags
 from training.run import Run
 
@@ -64,6 +64,7 @@ def main(_):
     test_sets = convert.parts("test", "predict", FLAGS.predict_batch_size)
   own_task.keep_labels(task, FLAGS.output_dir)
   run = Run(FLAGS, step_seed)
+  run.require_same("attention", "add_bilstm")
   with devices.scope():
     model = models.classifier(config, task.num_outputs, FLAGS.use_tpu)
     if FLAGS.do_train:
@@ -104,6 +105,7 @@ def converter(task: text_task.Task) -> Converter:
     FLAGS.max_seq_length,
     strategy.fixes_shapes(FLAGS),
     FLAGS.num_workers,
+    dry_run.limit(FLAGS),
   )
 
 

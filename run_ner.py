@@ -25,7 +25,7 @@ from data.tokenization import FullTokenizer
 from evaluation import tagger
 from modeling import feature_based, losses
 from modeling.randomness import step_seed
-from training import fine_tuning, inference, program, report, strategy
+from training import dry_run, fine_tuning, inference, program, report, strategy
 from training import flags as shared_flags
 from training.run import Run
 
@@ -58,6 +58,8 @@ flags.DEFINE_bool("do_predict", False, "Tag --test_file.")
 def main(_):
   fine_tuning.begin(FLAGS)
   fine_tuning.check_files(FLAGS)
+  if FLAGS.feature_based and FLAGS.add_bilstm:
+    raise ValueError("--feature_based has a BiLSTM: --add_bilstm adds none")
   config = served.sizes(FLAGS)
   tags = served.tags(FLAGS)
   devices = fine_tuning.devices(FLAGS)
@@ -70,7 +72,7 @@ def main(_):
     test_set = record("test_file", "predict.tf_record", tags)
   labels.keep(tags, FLAGS.output_dir)
   run = Run(FLAGS, step_seed)
-  run.require_same("feature_based")
+  run.require_same("attention", "add_bilstm", "feature_based")
   if FLAGS.feature_based:
     run.require_same("feature_layers", "lstm_units")
   with devices.scope():
@@ -105,7 +107,7 @@ def record(file: str, name: str, tags) -> tagging_input.Sentences:
       served.columns(FLAGS),
       tags,
       needs_tags=file != "test_file",
-    ),
+    )[: dry_run.limit(FLAGS)],
     os.path.join(FLAGS.output_dir, name),
     tagging.Builder(
       FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case),

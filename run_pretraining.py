@@ -14,6 +14,8 @@ from absl import flags, logging
 
 import served
 from data import files
+from data.pretraining.mix import USUAL, Mix
+from data.pretraining.next_token import DIRECTIONS, NextToken
 from data.pretraining.reading import PretrainingInput
 from modeling import losses, models
 from modeling.config import BertConfig
@@ -23,6 +25,8 @@ from training import flags as shared_flags
 from training.run import Run
 
 FLAGS = flags.FLAGS
+
+MASKED = ("mlm_nsp", "mlm")  # objectives
 
 shared_flags.define_model()
 shared_flags.define_training()
@@ -43,12 +47,26 @@ flags.DEFINE_bool("do_train", False, "Train.")
 flags.DEFINE_bool("do_eval", False, "Evaluate.")
 flags.DEFINE_integer("num_train_steps", 100000, "Updates in all.", 1)
 flags.DEFINE_integer("num_warmup_steps", 10000, "Updates of warm-up.", 0)
+flags.DEFINE_integer(
+  "stop_at_step",
+  0,
+  "End here, on the way to --num_train_steps: the same command without it goes "
+  "on, on longer records perhaps.",
+  0,
+)
 flags.DEFINE_integer("max_eval_steps", 100, "Batches of an evaluation.", 1)
 flags.DEFINE_enum(
   "objective",
   "mlm_nsp",
-  ["mlm_nsp", "mlm", "left_to_right"],
-  "mlm: No NSP; left_to_right: LTR & No NSP (section 5.1 of the paper).",
+  [*MASKED, *DIRECTIONS],
+  "mlm: No NSP; left_to_right: LTR & No NSP (section 5.1 of the paper), with "
+  "--attention of that name; right_to_left is its mirror image.",
+)
+flags.DEFINE_bool(
+  "special_tokens",
+  True,
+  "Whether such models see [CLS], [SEP] and segments. OpenAI GPT's did not, "
+  "before fine-tuning. Without them --vocab_file is needed.",
 )
 flags.DEFINE_string(
   "vocab_file",
@@ -57,6 +75,12 @@ flags.DEFINE_string(
 )
 flags.DEFINE_bool(
   "do_lower_case", True, "False for cased models, with --do_export."
+)
+flags.DEFINE_bool(
+  "group_by_length",
+  False,
+  "Train on records of similar length together, without the padding that they "
+  "have in common: faster where many are short.",
 )
 flags.DEFINE_integer(
   "skip_bad_records",
@@ -68,6 +92,15 @@ flags.DEFINE_integer("export_top_k", 5, "Words that it gives for a mask.", 1)
 flags.DEFINE_float(
   "masked_lm_prob", 0.15, "Share of the tokens to mask, in such records."
 )
+flags.DEFINE_float(
+  "mask_share", Mix.mask_share, "Of those, the share that becomes [MASK]."
+)
+flags.DEFINE_float(
+  "random_share",
+  Mix.random_share,
+  "The share that becomes a random token; the rest stays the same. --eval_file "
+  "has the default shares.",
+)
 flags.DEFINE_bool(
   "do_whole_word_mask", False, "Mask whole words, in such records."
 )
@@ -76,18 +109,19 @@ flags.DEFINE_bool(
 def main(_):
   check_flags()
   devices = strategy.from_flags(FLAGS)
-  config = BertConfig.from_json(FLAGS.bert_config_file)
+  config = served.network(FLAGS)
   config.check_length(FLAGS.max_seq_length)
   source = held_out = None
   if FLAGS.do_train or FLAGS.do_eval:
-    source = read(FLAGS.input_file, config)
+    mix = Mix(FLAGS.mask_share, FLAGS.random_share)
+    source = read(FLAGS.input_file, config, mix)
     held_out = read(FLAGS.eval_file, config) if FLAGS.eval_file else source
   run = Run(FLAGS, step_seed)
+  run.require_same("attention")
   with devices.scope():
     model = models.pretrainer(
       config,
       next_sentence=FLAGS.objective == "mlm_nsp",
-      left_to_right=FLAGS.objective == "left_to_right",
       use_one_hot_embeddings=FLAGS.use_tpu,
     )
     objective = losses.pretraining(next_sentence=FLAGS.objective == "mlm_nsp")
@@ -98,6 +132,7 @@ def main(_):
         source,
         num_train_steps=FLAGS.num_train_steps,
         num_warmup_steps=FLAGS.num_warmup_steps,
+        stop_at=FLAGS.stop_at_step,
         unit="sequences",
         evaluate=lambda step: evaluate(model, objective, held_out, step),
       )
@@ -113,11 +148,53 @@ def check_flags() -> None:
   export.check_flags(FLAGS)
   if (FLAGS.do_train or FLAGS.do_eval) and not FLAGS.input_file:
     raise ValueError("--do_train and --do_eval need --input_file")
+  if FLAGS.dry_run:  # not every model can fill masks
+    FLAGS.do_export = bool(FLAGS.vocab_file) and FLAGS.objective in MASKED
   if FLAGS.do_export:
     served.check_masks(FLAGS)
+  if FLAGS.group_by_length and strategy.fixes_shapes(FLAGS):
+    raise ValueError(
+      "--group_by_length makes batches of many lengths, and XLA compiles each "
+      "anew: it goes neither with --jit_compile nor with a TPU"
+    )
+  if FLAGS.stop_at_step > FLAGS.num_train_steps:
+    raise ValueError(
+      f"--stop_at_step={FLAGS.stop_at_step} is beyond "
+      f"--num_train_steps={FLAGS.num_train_steps}"
+    )
+  check_objective()
 
 
-def read(patterns: str, config: BertConfig) -> PretrainingInput:
+def check_objective() -> None:
+  """Raises ValueError where others contradict it; sets what it implies."""
+  if FLAGS.objective in DIRECTIONS:
+    if FLAGS.attention not in (None, FLAGS.objective):
+      raise ValueError(
+        f"--attention={FLAGS.attention} contradicts "
+        f"--objective={FLAGS.objective}"
+      )
+    FLAGS.attention = FLAGS.objective
+  elif not FLAGS.special_tokens:
+    raise ValueError(
+      f"--objective={FLAGS.objective} needs special tokens: leave them out "
+      f"with {' or '.join(DIRECTIONS)} only"
+    )
+
+
+def next_token() -> NextToken | None:
+  """What makes a language model's batches, if --objective is one's."""
+  if FLAGS.objective not in DIRECTIONS:
+    return None
+  if FLAGS.special_tokens:
+    return NextToken(FLAGS.objective)
+  if not FLAGS.vocab_file:
+    raise ValueError("--nospecial_tokens needs --vocab_file, to know them")
+  return NextToken.of_plain_text(FLAGS.objective, FLAGS.vocab_file)
+
+
+def read(
+  patterns: str, config: BertConfig, mix: Mix = USUAL
+) -> PretrainingInput:
   """The records that a flag names."""
   return PretrainingInput(
     files.expand(patterns),
@@ -127,7 +204,9 @@ def read(patterns: str, config: BertConfig) -> PretrainingInput:
     vocab_file=FLAGS.vocab_file,
     masked_lm_prob=FLAGS.masked_lm_prob,
     whole_word=FLAGS.do_whole_word_mask,
-    left_to_right=FLAGS.objective == "left_to_right",
+    mix=mix,
+    next_token=next_token(),
+    by_length=FLAGS.group_by_length,
     skip_bad_records=FLAGS.skip_bad_records,
     folder=FLAGS.output_dir if FLAGS.skip_bad_records else None,
   )

@@ -22,7 +22,7 @@ from evaluation import squad as answers
 from evaluation import squad_scores
 from modeling import losses, models
 from modeling.randomness import step_seed
-from training import fine_tuning, inference, program, strategy
+from training import dry_run, fine_tuning, inference, program, strategy
 from training import flags as shared_flags
 from training.run import Run
 
@@ -68,6 +68,7 @@ def main(_):
   if FLAGS.do_predict or fine_tuning.evaluates(FLAGS):
     dev_set = read("predict_file", "eval.tf_record")
   run = Run(FLAGS, step_seed)
+  run.require_same("attention", "add_bilstm")
   with devices.scope():
     model = models.span_labeler(config, FLAGS.use_tpu)
     if FLAGS.do_train:
@@ -102,6 +103,7 @@ def read(file: str, name: str) -> squad_input.Questions:
     version_2_with_negative=FLAGS.version_2_with_negative,
     num_workers=FLAGS.num_workers,
     fixed=not FLAGS.trim_padding or strategy.fixes_shapes(FLAGS),
+    limit=dry_run.limit(FLAGS),
   )
 
 

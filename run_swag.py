@@ -23,7 +23,7 @@ from data.tokenization import FullTokenizer
 from evaluation import choices
 from modeling import losses, models
 from modeling.randomness import step_seed
-from training import fine_tuning, inference, program, report, strategy
+from training import dry_run, fine_tuning, inference, program, report, strategy
 from training import flags as shared_flags
 from training.run import Run
 
@@ -54,6 +54,7 @@ def main(_):
   if FLAGS.do_predict:
     test_set = record("test_file", "predict.tf_record", needs_labels=False)
   run = Run(FLAGS, step_seed)
+  run.require_same("attention", "add_bilstm")
   with devices.scope():
     model = models.multiple_choice(config, FLAGS.use_tpu)
     if FLAGS.do_train:
@@ -78,7 +79,7 @@ def main(_):
 
 def record(file: str, name: str, needs_labels: bool = True) -> Recorded:
   """What a flag's file holds; the records go to a file of that name."""
-  examples = swag.read(FLAGS[file].value)
+  examples = swag.read(FLAGS[file].value)[: dry_run.limit(FLAGS)]
   if needs_labels and examples[0].label is None:
     raise ValueError(f"--{file}: {FLAGS[file].value} has no column label")
   build = partial(

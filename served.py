@@ -7,6 +7,7 @@ program needs for it and for its own work is here, too.
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from evaluation import squad as answers
 from evaluation import squad_scores
 from modeling import feature_based, models
 from modeling.config import BertConfig
+from modeling.shallow import SIDES
 from serving.choices import Choices
 from serving.classification import Classification
 from serving.masks import Masks
@@ -49,13 +51,49 @@ class Served(NamedTuple):
     return {"serving_default": export.from_text(self.model, self.task)}
 
 
-def sizes(FLAGS: flags.FlagValues) -> BertConfig:
-  """Those of --bert_config_file.
+def network(FLAGS: flags.FlagValues) -> BertConfig:
+  """That of --bert_config_file, as other flags change it.
+
+  --attention is then what the network has.
 
   Raises:
-    ValueError: --max_seq_length or --do_lower_case does not fit the model.
+    ValueError: --init_checkpoint was trained to look elsewhere, and nobody says
+      that this is meant; or its two are in the wrong order.
   """
-  config = BertConfig.from_json(FLAGS.bert_config_file)
+  changes = {
+    name: getattr(FLAGS, name)
+    for name in ("attention", "add_bilstm")
+    if getattr(FLAGS, name, None)  # not all programs have both
+  }
+  config = replace(BertConfig.from_json(FLAGS.bert_config_file), **changes)
+  is_meant = "attention" in changes
+  _check_attention(config, FLAGS.init_checkpoint or "", is_meant)
+  FLAGS.attention = config.attention
+  return config
+
+
+def _check_attention(config, init_checkpoint, is_meant):
+  paths, wanted = [init_checkpoint], [config.attention]
+  if config.attention == "shallow" and "," in init_checkpoint:
+    paths, wanted, is_meant = init_checkpoint.split(","), SIDES, False
+  for path, attention in zip(paths, wanted, strict=False):
+    before = run_record.flag_of(path, "attention")
+    if before not in (None, attention) and not is_meant:
+      raise ValueError(
+        f"{path} was trained with --attention={before}, the network here has "
+        f"{attention}: give --attention={before}, or say that this is meant "
+        f"with --attention={attention}"
+      )
+
+
+def sizes(FLAGS: flags.FlagValues) -> BertConfig:
+  """The network, for texts of --max_seq_length.
+
+  Raises:
+    ValueError: --max_seq_length or --do_lower_case does not fit the model; see
+      `network`.
+  """
+  config = network(FLAGS)
   config.check_length(FLAGS.max_seq_length)
   validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
   return config
@@ -164,8 +202,10 @@ def check_masks(FLAGS: flags.FlagValues) -> None:
   if not FLAGS.vocab_file:
     raise ValueError("--do_export needs --vocab_file")
   vocab.require(vocab.load(FLAGS.vocab_file), name=FLAGS.vocab_file)
-  if FLAGS.objective == "left_to_right":
-    raise ValueError("--do_export: a left-to-right model cannot fill masks")
+  if FLAGS.objective not in ("mlm_nsp", "mlm"):
+    raise ValueError(
+      f"--do_export: a model of --objective={FLAGS.objective} cannot fill masks"
+    )
   validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
 
 
@@ -241,4 +281,6 @@ def _flags_of(folder, start, changes):
       )
     changes = changes | {name: path}
   gone = dict.fromkeys(("init_checkpoint", "data_dir", "train_file"))
-  return SimpleNamespace(**values | gone | changes | {"output_dir": folder})
+  young = {"attention": None, "add_bilstm": False}  # not in every run.json
+  given = young | values | gone | changes
+  return SimpleNamespace(**given | {"output_dir": folder})

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from modeling import layers
+from modeling.bilstm import BiLstm
 from modeling.config import BertConfig
 
 
@@ -20,13 +21,14 @@ class Bert(keras.layers.Layer):
 
   Call arguments:
     input_ids: [B, T] int.
-    input_mask: [B, T] int, 1 for tokens and 0 for padding; or [B, T, T], 1
-      where token i may look at token j. All ones when left out.
+    input_mask: [B, T] int, 1 for tokens and 0 for padding. All ones when left
+      out.
     segment_ids: [B, T] int. All zeros when left out.
 
   Returns:
     A dict: `embedding_output` [B, T, H]; `encoder_layers`, a list of [B, T, H];
-    `sequence_output` [B, T, H], the last of them; `pooled_output` [B, H];
+    `sequence_output` [B, T, H], the last of them, or what a BiLSTM on top makes
+    of it; `pooled_output` [B, H];
     `embedding_table` [V, H], for heads that are tied to it.
   """
 
@@ -46,6 +48,10 @@ class Bert(keras.layers.Layer):
       config, use_one_hot_embeddings, name="embeddings"
     )
     self.encoder = layers.Encoder(config, name="encoder")
+    self.bilstm = None
+    if config.add_bilstm:
+      # Without cuDNN, so that what is saved beside a GPU runs on others, too.
+      self.bilstm = BiLstm(config.hidden_size // 2, depth=1, use_cudnn=False)
     self.pooler = layers.Pooler(config, name="pooler")
 
   def call(self, input_ids, input_mask=None, segment_ids=None, training=None):
@@ -53,18 +59,24 @@ class Bert(keras.layers.Layer):
       input_mask = ops.ones_like(input_ids)
     if segment_ids is None:
       segment_ids = ops.zeros_like(input_ids)
-    if len(input_mask.shape) == 2:
-      input_mask = ops.expand_dims(input_mask, 1)  # [B, 1, T]
+    visible = visible_keys(input_mask, self.config.attention)
 
     hidden, table = self.embeddings(input_ids, segment_ids, training=training)
-    outputs = self.encoder(hidden, input_mask, training=training)
+    outputs = self.encoder(hidden, visible, training=training)
+    sequence = outputs[-1]
+    if self.bilstm:
+      sequence = self.bilstm(sequence, input_mask, training=training)
     return {
       "embedding_output": hidden,
       "encoder_layers": outputs,
-      "sequence_output": outputs[-1],
-      "pooled_output": self.pooler(outputs[-1]),
+      "sequence_output": sequence,
+      "pooled_output": self.pooler(sequence, input_mask),
       "embedding_table": table,
     }
+
+  def leave_pooler(self) -> None:
+    """Does not train the pooler, for models that do not look at it."""
+    self.pooler.trainable = False
 
   def get_build_config(self):
     """None: what is loaded is built by being called, as it was before."""
@@ -76,15 +88,20 @@ class Bert(keras.layers.Layer):
     }
 
 
-@keras.saving.register_keras_serializable("bert")
-class LeftToRight(keras.layers.Layer):
-  """Turns a padding mask [B, T] into one that hides the future, [B, T, T].
+def visible_keys(input_mask, attention: str):
+  """Where each token looks.
 
-  The left-context-only model of section 5.1 of the paper.
+  Args:
+    input_mask: [B, T] int, 1 for tokens and 0 for padding.
+    attention: one of config.ATTENTION.
+
+  Returns:
+    [B, 1 or T, T] int, 1 where the query may look at the key.
   """
-
-  def call(self, input_mask):
-    length = ops.shape(input_mask)[1]
-    steps = ops.arange(length)
-    past = ops.cast(steps[:, None] >= steps[None, :], input_mask.dtype)
-    return past[None] * ops.expand_dims(input_mask, 1)
+  real = ops.expand_dims(input_mask, 1)  # [B, 1, T]
+  if attention == "both":
+    return real
+  places = ops.arange(ops.shape(input_mask)[1])
+  query, key = ops.expand_dims(places, 1), ops.expand_dims(places, 0)
+  past = query >= key if attention == "left_to_right" else query <= key
+  return ops.expand_dims(ops.cast(past, real.dtype), 0) * real

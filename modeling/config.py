@@ -9,6 +9,9 @@ import json
 from pathlib import Path
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
+ATTENTION = ("both", "left_to_right", "right_to_left", "shallow")
+# What the original had not; written only where it is not the default.
+_OURS = ("attention", "add_bilstm")
 
 # layers, hidden size
 _NAMED = {
@@ -38,6 +41,10 @@ class BertConfig:
     max_position_embeddings: longest sequence the model can take.
     type_vocab_size: number of segment ids.
     initializer_range: standard deviation of initial weights.
+    attention: where a token looks, itself included: "both" sides, or one only,
+      "left_to_right" or "right_to_left" (section 5.1 of the paper). "shallow"
+      is one network of either kind side by side.
+    add_bilstm: a bidirectional LSTM stands on top of the encoder.
 
   Raises:
     ValueError: a value that no model can have, by name.
@@ -54,6 +61,8 @@ class BertConfig:
   max_position_embeddings: int = 512
   type_vocab_size: int = 16
   initializer_range: float = 0.02
+  attention: str = "both"
+  add_bilstm: bool = False
 
   def __post_init__(self):
     for field in dataclasses.fields(self):
@@ -64,16 +73,26 @@ class BertConfig:
     if self.hidden_act is None:  # JSON null, as the original's None
       object.__setattr__(self, "hidden_act", "linear")
     object.__setattr__(self, "hidden_act", self.hidden_act.lower())
-    if self.hidden_act not in ACTIVATIONS:
-      raise ValueError(
-        f"hidden_act {self.hidden_act!r} is unknown; known are "
-        + ", ".join(ACTIVATIONS)
-      )
+    for name, known in (("hidden_act", ACTIVATIONS), ("attention", ATTENTION)):
+      if getattr(self, name) not in known:
+        raise ValueError(
+          f"{name} {getattr(self, name)!r} is unknown; known are "
+          + ", ".join(known)
+        )
     if self.hidden_size % self.num_attention_heads:
       raise ValueError(
         f"hidden_size {self.hidden_size} is not a multiple of "
         f"num_attention_heads {self.num_attention_heads}"
       )
+    if self.add_bilstm and self.hidden_size % 2:
+      raise ValueError(
+        f"add_bilstm: hidden_size {self.hidden_size} has no two halves"
+      )
+
+  @property
+  def output_size(self) -> int:
+    """Width of a token's vector as heads get it: of both networks, if two."""
+    return self.hidden_size * (2 if self.attention == "shallow" else 1)
 
   @classmethod
   def from_dict(cls, values: dict) -> "BertConfig":
@@ -138,8 +157,12 @@ class BertConfig:
       )
 
   def to_dict(self) -> dict:
-    """All values under the original's names."""
-    return dataclasses.asdict(self)
+    """All values under the original's names, and ours that say anything."""
+    return {
+      field.name: getattr(self, field.name)
+      for field in dataclasses.fields(self)
+      if field.name not in _OURS or getattr(self, field.name) != field.default
+    }
 
   def to_json(self, path: str) -> None:
     """Writes a bert_config.json."""
@@ -161,6 +184,10 @@ def _check_type(field: dataclasses.Field, value) -> None:
   if field.type is str:
     if not isinstance(value, str | None):
       raise ValueError(f"{field.name} must be a string, not {value!r}")
+    return
+  if field.type is bool:
+    if not isinstance(value, bool):
+      raise ValueError(f"{field.name} must be true or false, not {value!r}")
     return
   kinds = int if field.type is int else int | float
   if not isinstance(value, kinds) or isinstance(value, bool):

@@ -12,9 +12,9 @@ import keras
 from keras import ops
 
 from modeling.basics import initializer
-from modeling.bert import Bert
+from modeling.bilstm import BiLstm
 from modeling.config import BertConfig
-from modeling.models import TOKENS, named_inputs
+from modeling.models import TOKENS, named_inputs, network
 
 # What the features are, in the order of the paper's table.
 CHOICES = (
@@ -57,7 +57,7 @@ def tagger(
   inputs = named_inputs(*TOKENS)
   # Without dropout: the features of a text are the same every time. The rates
   # say so, since Keras tells all layers of a model alike that it is trained.
-  encode = Bert(
+  encode = network(
     replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
     use_one_hot_embeddings,
   )
@@ -129,59 +129,3 @@ class WeightedSum(keras.layers.Layer):
   def call(self, inputs):
     weights = ops.softmax(self.scores)
     return sum(weights[i] * hidden for i, hidden in enumerate(inputs))
-
-
-@keras.saving.register_keras_serializable("bert")
-class BiLstm(keras.layers.Layer):
-  """Bidirectional LSTM layers, one on top of the other.
-
-  Arguments:
-    units: of each direction.
-    depth: how many layers.
-    use_cudnn: as keras.layers.LSTM has it.
-
-  Call arguments:
-    hidden: [B, T, any] float.
-    input_mask: [B, T] int, 1 for tokens and 0 for padding, which is skipped.
-
-  Returns:
-    [B, T, 2 * units].
-  """
-
-  def __init__(
-    self,
-    units: int = 768,
-    depth: int = 2,
-    use_cudnn: bool | str = "auto",
-    name: str = "bilstm",
-    **kwargs,
-  ):
-    super().__init__(name=name, **kwargs)
-    self.units, self.depth, self.use_cudnn = units, depth, use_cudnn
-    self.stack = [
-      keras.layers.Bidirectional(
-        keras.layers.LSTM(
-          units, return_sequences=True, use_cudnn=use_cudnn, name="lstm"
-        ),
-        name=f"layer_{i}",
-      )
-      for i in range(depth)
-    ]
-
-  def build(self, input_shape, *_):
-    for layer in self.stack:
-      layer.build(input_shape)
-      input_shape = (*input_shape[:-1], 2 * self.units)
-
-  def call(self, hidden, input_mask, training=None):
-    mask = ops.cast(input_mask, "bool")
-    for layer in self.stack:
-      hidden = layer(hidden, mask=mask, training=training)
-    return hidden
-
-  def get_config(self):
-    return super().get_config() | {
-      "units": self.units,
-      "depth": self.depth,
-      "use_cudnn": self.use_cudnn,
-    }

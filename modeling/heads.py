@@ -83,7 +83,7 @@ class LinearHead(keras.layers.Layer):
 
   Arguments:
     units: L.
-    config: hidden size and initial spread.
+    config: width and initial spread.
   """
 
   def __init__(self, units: int, config: BertConfig, **kwargs):
@@ -94,7 +94,7 @@ class LinearHead(keras.layers.Layer):
   def build(self, *_):
     self.output_weights = self.add_weight(
       name="output_weights",
-      shape=(self.units, self.config.hidden_size),
+      shape=(self.units, self.config.output_size),
       initializer=initializer(self.config),
     )
     self.output_bias = self.add_weight(
@@ -215,7 +215,7 @@ class LabelHead(keras.layers.Layer):
     self.num_labels = num_labels
     self.output_weights = keras.Variable(
       initializer(config),
-      shape=(num_labels, config.hidden_size),
+      shape=(num_labels, config.output_size),
       dtype=self.variable_dtype,
       name="output_weights",
     )
@@ -265,7 +265,7 @@ class ChoiceHead(keras.layers.Layer):
   def build(self, *_):
     self.choice = self.add_weight(
       name="choice",
-      shape=(self.config.hidden_size,),
+      shape=(self.config.output_size,),
       initializer=initializer(self.config),
     )
 

@@ -107,21 +107,25 @@ class SelfAttention(keras.layers.Layer):
       layer.build(input_shape)
 
   def call(self, hidden, mask, training=None):
-    q, k, v = (
+    weights = self.shares(hidden, mask, training)
+    v = self._split_heads(self.value(hidden, training=training))
+    context = ops.swapaxes(weights @ v, 1, 2)  # [B, T, A, D]
+    return ops.reshape(context, ops.shape(hidden))  # [B, T, H]
+
+  def shares(self, hidden, mask, training=None):
+    """How much each token looks at each, [B, A, T, T]; arguments as call's."""
+    q, k = (
       self._split_heads(project(hidden, training=training))
-      for project in (self.query, self.key, self.value)
+      for project in (self.query, self.key)
     )  # [B, A, T, D] each
-    scores = q @ ops.swapaxes(k, -1, -2)  # [B, A, T, T]
-    weights = attention_weights(
-      scores,
+    return attention_weights(
+      q @ ops.swapaxes(k, -1, -2),  # [B, A, T, T]
       mask,
       self.dropout.seed(training),
       scale=self.head_size**-0.5,
       rate=self.dropout.rate,
       training=training,
     )
-    context = ops.swapaxes(weights @ v, 1, 2)  # [B, T, A, D]
-    return ops.reshape(context, ops.shape(hidden))  # [B, T, H]
 
   def _split_heads(self, x):
     batch, length = ops.shape(x)[:2]
@@ -222,14 +226,36 @@ class Encoder(keras.layers.Layer):
 
 
 class Pooler(keras.layers.Layer):
-  """The vector of a whole sequence: tanh of the mapped first token, [B, H]."""
+  """The vector of a whole sequence: tanh of a mapped token.
+
+  That is the first, [CLS]; of a left-to-right model the last that is no
+  padding, since no other has seen the whole sequence.
+
+  Call arguments:
+    sequence: [B, T, H].
+    input_mask: [B, T] int, 1 for tokens and 0 for padding.
+
+  Returns:
+    [B, H].
+  """
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
+    self.is_last = config.attention == "left_to_right"
     self.dense = Dense(config.hidden_size, config, act="tanh")
 
-  def build(self, input_shape):
+  def build(self, input_shape, *_):
     self.dense.build((input_shape[0], input_shape[-1]))
 
-  def call(self, sequence):
+  def call(self, sequence, input_mask):
+    if self.is_last:
+      return self.dense(last_token(sequence, input_mask))
     return self.dense(sequence[:, 0])
+
+
+def last_token(sequence, input_mask):
+  """The vector of the last token before the padding: [B, T, H] -> [B, H]."""
+  places = ops.arange(ops.shape(input_mask)[1], dtype=input_mask.dtype)
+  last = ops.max(places * input_mask, axis=1, keepdims=True)  # [B, 1]
+  is_last = ops.cast(places == last, sequence.dtype)  # [B, T]
+  return ops.squeeze(ops.expand_dims(is_last, 1) @ sequence, 1)

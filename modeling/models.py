@@ -8,7 +8,7 @@ Legend: B batch, C choices, T tokens, P predictions, V vocabulary, L labels.
 
 import keras
 
-from modeling.bert import Bert, LeftToRight
+from modeling.bert import Bert
 from modeling.config import BertConfig
 from modeling.heads import (
   ChoiceHead,
@@ -17,6 +17,7 @@ from modeling.heads import (
   PretrainingHeads,
   SpanHead,
 )
+from modeling.shallow import Shallow
 
 TOKENS = ("input_ids", "input_mask", "segment_ids")
 
@@ -25,18 +26,25 @@ def named_inputs(*names: str, shape=(None,)) -> dict:
   return {name: keras.Input(shape, dtype="int32", name=name) for name in names}
 
 
+def network(
+  config: BertConfig, use_one_hot_embeddings: bool = False
+) -> Bert | Shallow:
+  """A fresh layer of what the configuration says, named `bert`."""
+  kind = Shallow if config.attention == "shallow" else Bert
+  return kind(config, use_one_hot_embeddings)
+
+
 def encoder(
   config: BertConfig, use_one_hot_embeddings: bool = False
 ) -> keras.Model:
   """BERT alone: input_ids, input_mask, segment_ids -> all that Bert returns."""
   inputs = named_inputs(*TOKENS)
-  return keras.Model(inputs, Bert(config, use_one_hot_embeddings)(**inputs))
+  return keras.Model(inputs, network(config, use_one_hot_embeddings)(**inputs))
 
 
 def pretrainer(
   config: BertConfig,
   next_sentence: bool = True,
-  left_to_right: bool = False,
   use_one_hot_embeddings: bool = False,
 ) -> keras.Model:
   """BERT with its pre-training heads (run_pretraining.py of the original).
@@ -44,21 +52,26 @@ def pretrainer(
   Args:
     config: sizes.
     next_sentence: whether there is a next-sentence head.
-    left_to_right: whether a token sees only itself and those before it.
     use_one_hot_embeddings: look tokens up by a matrix product (TPU).
 
   Returns:
     A model from a dict of `input_ids`, `input_mask`, `segment_ids` [B, T] and
     `masked_lm_positions` [B, P] to a dict of `masked_lm_logits` [B, P, V] and
     `next_sentence_logits` [B, 2].
+
+  Raises:
+    ValueError: the attention is shallow; each side is pre-trained by itself.
   """
+  if config.attention == "shallow":
+    raise ValueError(
+      "attention 'shallow' is for fine-tuning: pre-train a left_to_right and a "
+      "right_to_left model, and begin with both"
+    )
   inputs = named_inputs(*TOKENS, "masked_lm_positions")
-  mask = inputs["input_mask"]
-  if left_to_right:
-    mask = LeftToRight()(mask)
-  encode = Bert(config, use_one_hot_embeddings)
-  bert = encode(inputs["input_ids"], mask, inputs["segment_ids"])
-  encode.pooler.trainable = next_sentence  # nothing else looks at it
+  encode = network(config, use_one_hot_embeddings)
+  bert = encode(**{name: inputs[name] for name in TOKENS})
+  if not next_sentence:
+    encode.leave_pooler()  # nothing else looks at it
   outputs = PretrainingHeads(config, next_sentence)(
     bert["sequence_output"],
     bert["pooled_output"],
@@ -76,7 +89,7 @@ def classifier(
   With one label it is a score (STS-B); see losses.regression.
   """
   inputs = named_inputs(*TOKENS)
-  bert = Bert(config, use_one_hot_embeddings)(**inputs)
+  bert = network(config, use_one_hot_embeddings)(**inputs)
   logits = LabelHead(num_labels, config)(bert["pooled_output"])
   return keras.Model(inputs, {"logits": logits})
 
@@ -86,9 +99,9 @@ def span_labeler(
 ) -> keras.Model:
   """Answers in a text: tokens -> `start_logits`, `end_logits` [B, T]."""
   inputs = named_inputs(*TOKENS)
-  encode = Bert(config, use_one_hot_embeddings)
+  encode = network(config, use_one_hot_embeddings)
   bert = encode(**inputs)
-  encode.pooler.trainable = False  # no answer looks at it
+  encode.leave_pooler()
   return keras.Model(inputs, SpanHead(config)(bert["sequence_output"]))
 
 
@@ -100,9 +113,9 @@ def tagger(
   Section 5.3 of the paper; see modeling/feature_based.py for its other half.
   """
   inputs = named_inputs(*TOKENS)
-  encode = Bert(config, use_one_hot_embeddings)
+  encode = network(config, use_one_hot_embeddings)
   bert = encode(**inputs)
-  encode.pooler.trainable = False  # no tag looks at it
+  encode.leave_pooler()
   logits = LabelHead(num_tags, config)(bert["sequence_output"])
   return keras.Model(inputs, {"logits": logits})
 
@@ -113,6 +126,6 @@ def multiple_choice(
   """Which of some texts is right: tokens, [B, C, T] each -> `logits` [B, C]."""
   inputs = named_inputs(*TOKENS, shape=(None, None))
   flat = {name: OneByOne()(value) for name, value in inputs.items()}
-  bert = Bert(config, use_one_hot_embeddings)(**flat)
+  bert = network(config, use_one_hot_embeddings)(**flat)
   logits = ChoiceHead(config)(bert["pooled_output"], inputs["input_ids"])
   return keras.Model(inputs, {"logits": logits})

@@ -28,7 +28,7 @@ for flags, log in json.load(sys.stdin):
 
 def run(program, **flags):
   """Runs a program to its end; returns its log."""
-  done = _python([str(ROOT / f"{program}.py"), *_arguments(flags)])
+  done = python([str(ROOT / f"{program}.py"), *_arguments(flags)])
   assert done.returncode == 0, done.stderr
   return done.stderr
 
@@ -40,14 +40,15 @@ def run_each(program, cases, folder):
     (_arguments(flags), str(log))
     for flags, log in zip(cases, logs, strict=True)
   ]
-  done = _python(["-c", _EACH, program], json.dumps(given))
+  done = python(["-c", _EACH, program], json.dumps(given))
   status = map(int, done.stdout.split())
   return [
     (code, log.read_text()) for code, log in zip(status, logs, strict=True)
   ]
 
 
-def _python(arguments, text=None):
+def python(arguments, text=None):
+  """Runs Python, with a text as its input."""
   return subprocess.run(
     [sys.executable, *arguments],
     input=text,
@@ -59,4 +60,9 @@ def _python(arguments, text=None):
 
 
 def _arguments(flags):
-  return [f"--{name}={value}" for name, value in flags.items()]
+  """A flag may have a list of values: it is given as often then."""
+  return [
+    f"--{name}={value}"
+    for name, values in flags.items()
+    for value in (values if isinstance(values, list) else [values])
+  ]

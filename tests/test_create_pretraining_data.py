@@ -106,6 +106,10 @@ def test_faults_are_named(num_workers, tmp_path):
   _fails("no file matches", *flags, text=f"{tmp_path}/none*.txt")
   _fails("cannot read", *flags, text=tmp_path)
   _fails("max_seq_length 4 is too short", *flags, "--max_seq_length=4")
+  mix = ("--mask_share=0.9", "--random_share=0.2")
+  _fails("random_share 0.2 must be 0 or more, and 1 together", *flags, *mix)
+  later = ("--masking=dynamic", "--mask_share=0.9")
+  _fails("with --masking=dynamic give them to run_pre", *flags, *later)
 
   bad = tmp_path / "latin1.txt"
   bad.write_bytes(b"ol\xe9\n")

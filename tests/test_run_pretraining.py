@@ -113,7 +113,7 @@ def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
   "options",
   [
     {"objective": "mlm"},
-    {"objective": "left_to_right"},
+    {"objective": "right_to_left", "group_by_length": True},
     {
       "distribution_strategy": "mirrored",
       "num_cpu_devices": 2,
@@ -139,6 +139,30 @@ def test_variants_run(given, tmp_path, options):
   with_nsp = "next_sentence_loss" in _results(tmp_path)
   assert with_nsp == ("objective" not in options)
   assert done.stderr.count("evaluation at step") == 2
+
+
+def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
+  """Two phases end as one run does; 0 keeps every checkpoint."""
+  flags = given | {
+    "do_train": True,
+    "num_train_steps": 8,
+    "save_checkpoints_steps": 1,
+    "keep_checkpoint_max": 0,
+    "seed": 3,
+  }
+  whole, parts = tmp_path / "whole", tmp_path / "parts"
+  assert _run(**flags, output_dir=whole).returncode == 0
+  first = _run(**flags, output_dir=parts, stop_at_step=3)
+  assert first.returncode == 0, first.stderr
+  assert not (parts / "model.ckpt-4.index").exists()
+  assert _run(**flags, output_dir=parts).returncode == 0
+  assert len(list(parts.glob("model.ckpt-*.index"))) == 9
+  a, b = (
+    tf.train.load_checkpoint(str(folder / "model.ckpt-8"))
+    for folder in (whole, parts)
+  )
+  for name in a.get_variable_to_shape_map():
+    np.testing.assert_array_equal(a.get_tensor(name), b.get_tensor(name), name)
 
 
 def test_killed_and_started_again_it_ends_the_same(given, tmp_path):
@@ -197,6 +221,14 @@ def _kill_when(path, **flags):
     (
       {"do_train": True, "init_checkpoint": "nowhere/bert_model.ckpt"},
       "no file nowhere/bert_model.ckpt.index",
+    ),
+    (
+      {"do_train": True, "group_by_length": True, "jit_compile": True},
+      "it goes neither with --jit_compile nor with a TPU",
+    ),
+    (
+      {"do_train": True, "stop_at_step": 9},
+      "--stop_at_step=9 is beyond --num_train_steps=3",
     ),
     (
       {"do_train": True, "gradient_accumulation_steps": 3},

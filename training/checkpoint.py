@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 from absl import logging
 
+_SIDES = ("left_to_right", "right_to_left")
 # What a checkpoint written in training has beside the model.
 _AVERAGE = "/ExponentialMovingAverage"  # TensorFlow 1's name for it
 _OF_TRAINING = re.compile(
@@ -78,7 +79,14 @@ def find(path: str) -> str:
 
 
 def read(path: str) -> "Reader":
-  """Opens the checkpoint that `path` means (see `find`)."""
+  """Opens the checkpoint that `path` means (see `find`).
+
+  Two with a comma between them are those of modeling.shallow.Shallow, the
+  left-to-right one first.
+  """
+  paths = path.split(",")
+  if len(paths) == 2 and not tf.io.gfile.glob(f"{path}*"):
+    return SideBySide(*map(find, paths))
   return Reader(find(path))
 
 
@@ -136,6 +144,32 @@ class Reader:
     """Reads everything; raises Damaged if something cannot be read."""
     for name in self.shapes:
       self[name]  # its checksum is looked at
+
+
+class SideBySide(Reader):
+  """Two checkpoints of BERT as one of the two networks side by side.
+
+  What is `bert/x` in them is `bert/left_to_right/x` and `bert/right_to_left/x`;
+  heads and what belongs to training is left out.
+
+  Arguments:
+    prefixes: of the checkpoint of either side.
+  """
+
+  def __init__(self, *prefixes: str):
+    self.prefix = ",".join(prefixes)
+    self._found, self.shapes = {}, {}
+    for side, prefix in zip(_SIDES, prefixes, strict=True):
+      reader = Reader(prefix)
+      for name, shape in reader.shapes.items():
+        if name.startswith("bert/") and not _OF_TRAINING.search(name):
+          ours = f"bert/{side}/{name.removeprefix('bert/')}"
+          self._found[ours], self.shapes[ours] = (reader, name), shape
+
+  def __getitem__(self, name: str):
+    """The value of that name, a numpy array."""
+    reader, theirs = self._found[name]
+    return reader[theirs]
 
 
 def _damaged(prefix, error):

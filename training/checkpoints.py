@@ -20,7 +20,7 @@ class Checkpoints:
 
   Arguments:
     directory: the folder.
-    keep: how many of the newest are kept.
+    keep: how many of the newest are kept; 0 for all.
   """
 
   def __init__(self, directory: str, keep: int = 5):

@@ -5,7 +5,15 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 from absl import flags, logging
 
-from training import best, export, freezing, program, strategy, sweep
+from training import (
+  best,
+  dry_run,
+  export,
+  freezing,
+  program,
+  strategy,
+  sweep,
+)
 from training.run import Run, Source
 
 
@@ -123,6 +131,8 @@ def train(
 
 
 def _steps(FLAGS, num_examples):
+  if FLAGS.dry_run:
+    return dry_run.STEPS
   epochs, batch_size = FLAGS.num_train_epochs, FLAGS.train_batch_size
   steps = int(num_examples / batch_size * epochs)
   if not steps:

@@ -9,16 +9,32 @@ from absl import flags
 from training.strategy import NAMES
 
 
-def define_model() -> None:
-  """Which model, where it starts from and where it goes."""
+def define_network() -> None:
+  """Which network it is."""
   flags.DEFINE_string(
     "bert_config_file", None, "bert_config.json of the model.", required=True
   )
+  flags.DEFINE_enum(
+    "attention",
+    None,
+    ["both", "left_to_right", "right_to_left", "shallow"],
+    "Where a token looks (section 5.1 of the paper). shallow: two networks, "
+    "one of either kind, whose features are put side by side. Default: what "
+    "bert_config.json says, else both.",
+  )
+
+
+def define_model() -> None:
+  """Which model, where it starts from and where it goes."""
+  define_network()
   flags.DEFINE_string(
     "output_dir", None, "Where checkpoints and results go.", required=True
   )
   flags.DEFINE_string(
-    "init_checkpoint", None, "Checkpoint whose variables to start from."
+    "init_checkpoint",
+    None,
+    "Checkpoint whose variables to start from; two with a comma between them "
+    "for --attention=shallow.",
   )
 
 
@@ -44,7 +60,10 @@ def define_training() -> None:
     "eval_every", 0, "Steps between evaluations while training; 0 for none.", 0
   )
   flags.DEFINE_integer(
-    "keep_checkpoint_max", 5, "How many of the newest checkpoints to keep.", 1
+    "keep_checkpoint_max",
+    5,
+    "How many of the newest checkpoints to keep; 0 for all.",
+    0,
   )
   flags.DEFINE_enum(
     "optimizer", "adamw", ["adamw", "lamb"], "lamb is for large batches."
@@ -73,6 +92,12 @@ def define_training() -> None:
     "Cut each replica's part of a batch into so many micro-batches: less "
     "memory, same result.",
     1,
+  )
+  flags.DEFINE_bool(
+    "dry_run",
+    False,
+    "Only see whether it works: two steps, what is to follow, and an export, "
+    "on the first examples. Nothing is kept.",
   )
   flags.DEFINE_string(
     "profile_steps", None, "Profile from one step to another, as in 100,110."
@@ -158,6 +183,9 @@ def define_fine_tuning() -> None:
   define_training()
   define_export()
   define_devices()
+  flags.DEFINE_bool(
+    "add_bilstm", False, "Put a new bidirectional LSTM on top of BERT."
+  )
   flags.DEFINE_float("num_train_epochs", 3.0, "Epochs to train for.", 0.0)
   flags.DEFINE_float(
     "warmup_proportion", 0.1, "Share of the steps that are warm-up.", 0.0, 1.0

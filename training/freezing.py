@@ -4,8 +4,10 @@ import re
 
 from absl import logging
 
-_LAYER = re.compile(r"bert/encoder/layer_(\d+)/")
-_PART = re.compile(r"bert/(\w+)/")
+# Of one network, or of two side by side.
+_PLACE = re.compile(
+  r"bert/(?:left_to_right/|right_to_left/)?(\w+)/(?:layer_(\d+)/)?"
+)
 
 
 def freeze(model, layers: str) -> None:
@@ -22,31 +24,41 @@ def freeze(model, layers: str) -> None:
   Raises:
     ValueError: the model has no such layer; says which it has.
   """
-  names = [variable.path for variable in model.variables]
-  prefixes = [
-    prefix
+  places = [_place(variable.path) for variable in model.variables]
+  wanted = {
+    place
     for part in layers.replace(" ", "").split(",")
     if part
-    for prefix in _prefixes(part, names)
+    for place in _places(part, set(places))
+  }
+  frozen = [
+    variable
+    for variable, place in zip(model.variables, places, strict=True)
+    if wanted & {place, place[:1]}
   ]
-  frozen = [v for v in model.variables if v.path.startswith(tuple(prefixes))]
   for variable in frozen:
     variable.trainable = False
   if frozen:
-    logging.info("frozen: %d of %d variables", len(frozen), len(names))
+    logging.info("frozen: %d of %d variables", len(frozen), len(places))
 
 
-def _prefixes(part, names):
-  """What the names of a part's variables begin with."""
-  blocks = {int(match[1]) for match in map(_LAYER.match, names) if match}
-  parts = {match[1] for match in map(_PART.match, names) if match}
+def _place(name):
+  """("encoder", "3") of a block's variable, else the part's name alone."""
+  match = _PLACE.match(name)
+  return tuple(part for part in match.groups() if part) if match else ()
+
+
+def _places(part, known):
+  """What a part of the flag means, among the places that there are."""
+  parts = {place[0] for place in known if place}
+  blocks = {int(place[1]) for place in known if len(place) > 1}
   if part in parts:
-    return [f"bert/{part}/"]
+    return [(part,)]
   if numbers := re.fullmatch(r"(\d+)(?:-(\d+))?", part):
     first, last = int(numbers[1]), int(numbers[2] or numbers[1])
     wanted = range(first, last + 1)
     if wanted and blocks.issuperset(wanted):
-      return [f"bert/encoder/layer_{number}/" for number in wanted]
+      return [("encoder", str(number)) for number in wanted]
   raise ValueError(
     f"--freeze_layers: the model has no {part!r}; it has the layers 0-"
     f"{max(blocks)} and {', '.join(sorted(parts))}"

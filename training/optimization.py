@@ -15,7 +15,10 @@ from training import checkpoint
 
 # Which variables keep their size: found anywhere in the name.
 NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
-_BLOCK = re.compile(r"bert/encoder/layer_(\d+)/")
+# Of one network, or of two side by side.
+_BERT = "bert/(?:left_to_right/|right_to_left/)?"
+_BLOCK = re.compile(_BERT + r"encoder/layer_(\d+)/")
+_EMBEDDINGS = re.compile(_BERT + "embeddings/")
 
 
 @dataclass(frozen=True)
@@ -209,7 +212,7 @@ def layerwise(names: Sequence[str], decay: float) -> list[float]:
   for name, block in zip(names, blocks, strict=True):
     if block:
       below = 1 + top - int(block[1])
-    elif name.startswith("bert/embeddings/"):
+    elif _EMBEDDINGS.match(name):
       below = 2 + top
     else:
       below = int(name.startswith("bert/"))

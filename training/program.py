@@ -7,7 +7,7 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
-from training import cluster, lock
+from training import cluster, dry_run, lock
 
 _HERE = Path(__file__).resolve().parents[1]
 
@@ -27,7 +27,8 @@ def run(main) -> None:
     logging.use_absl_handler()
     try:
       _refuse_spare(argv[1:])
-      return main(argv)
+      with dry_run.shortened(flags.FLAGS):
+        return main(argv)
     except (ValueError, OSError, FloatingPointError) as error:
       if os.environ.get("BERT_TRACEBACK") or not _is_ours(error):
         raise

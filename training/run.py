@@ -82,6 +82,7 @@ class Run:
     *,
     num_train_steps: int,
     num_warmup_steps: int,
+    stop_at: int = 0,
     unit: str = "examples",
     evaluate: Callable[[int], bool | None] = lambda step: None,
   ) -> Callable[[], AbstractContextManager]:
@@ -95,6 +96,7 @@ class Run:
       source: what it is trained on.
       num_train_steps: updates in all.
       num_warmup_steps: updates of warm-up.
+      stop_at: where to end before the last step; 0 for there.
       unit: what an example is called.
       evaluate: called with the step every --eval_every steps; True ends the
         run.
@@ -130,7 +132,7 @@ class Run:
       ),
       self.checkpoints,
       loop.Schedule(
-        num_train_steps,
+        stop_at or num_train_steps,
         FLAGS.save_checkpoints_steps,
         FLAGS.iterations_per_loop,
         FLAGS.eval_every,

@@ -60,6 +60,20 @@ def read(output_dir: str) -> list[dict]:
     return json.load(file)
 
 
+def flag_of(checkpoint: str, name: str):
+  """What a flag was in the run that wrote a checkpoint; None if unknown.
+
+  Args:
+    checkpoint: a folder of checkpoints, or the prefix of one.
+    name: of the flag.
+  """
+  folder = checkpoint
+  if not tf.io.gfile.isdir(folder):
+    folder = os.path.dirname(folder)
+  starts = read(folder)
+  return starts[-1]["flags"].get(name) if starts else None
+
+
 def adopt(output_dir: str, other_dir: str) -> None:
   """Adds another folder's last entry, whose best checkpoint is taken over."""
   for start in read(other_dir)[-1:]:

@@ -16,6 +16,7 @@ from random import Random
 from absl import logging
 
 from data import features, packing
+from data.pretraining.mix import USUAL, Mix
 from data.pretraining.sampling import below, shuffle
 from data.pretraining.static_masking import StaticMasking
 from data.progress import Progress
@@ -38,6 +39,7 @@ class Settings:
     dupe_factor: how many times the documents are gone through, with other
       pairs and other masks each time.
     whole_word: mask all pieces of a word or none.
+    mix: what becomes of the masked words.
     masked: False stores pairs unmasked, to be masked whenever they are read.
   """
 
@@ -47,6 +49,7 @@ class Settings:
   short_seq_prob: float = 0.1
   dupe_factor: int = 10
   whole_word: bool = False
+  mix: Mix = USUAL
   masked: bool = True
 
   def __post_init__(self):
@@ -192,6 +195,7 @@ class Builder:
         settings.max_predictions_per_seq,
         settings.masked_lm_prob,
         settings.whole_word,
+        settings.mix,
       )
 
   def examples(

@@ -10,20 +10,22 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from data.pretraining.mix import USUAL, Mix
 from data.vocab import CLS, MASK, SEP
 
 
 class Masker:
   """Masks words of unmasked sentence pairs (section 3.1, task 1, of the paper).
 
-  A chosen token becomes [MASK] in 80 % of the cases, stays in 10 % and becomes
-  a token drawn from the whole vocabulary in 10 %.
+  By default a chosen token becomes [MASK] in 80 % of the cases, stays in 10 %
+  and becomes a token drawn from the whole vocabulary in 10 %.
 
   Arguments:
     vocab: token to id.
     max_predictions: P, how many tokens of a row are chosen at most.
     masked_lm_prob: share of the tokens that are chosen, at least one.
     whole_word: choose all pieces of a word or none.
+    mix: what becomes of the chosen ones.
 
   Call arguments:
     batch: fields of features.unmasked_pretraining, [B, T] integers and
@@ -42,11 +44,13 @@ class Masker:
     max_predictions: int,
     masked_lm_prob: float = 0.15,
     whole_word: bool = False,
+    mix: Mix = USUAL,
   ):
     self._cls, self._sep, self._mask = vocab[CLS], vocab[SEP], vocab[MASK]
     self._max_predictions = max_predictions
     self._masked_lm_prob = masked_lm_prob
     self._whole_word = whole_word
+    self._mix = mix
     self._all_ids = list(vocab.values())
     self._continues = [False] * (max(self._all_ids) + 1)
     for token, i in vocab.items():
@@ -131,7 +135,9 @@ class Masker:
     )
     others = tf.gather(tf.constant(self._all_ids, labels.dtype), index)
     mask = tf.constant(self._mask, labels.dtype)
-    return tf.where(draw < 0.8, mask, tf.where(draw < 0.9, labels, others))
+    is_random = draw >= 1.0 - self._mix.random_share
+    words = tf.where(is_random, others, labels)
+    return tf.where(draw < self._mix.mask_share, mask, words)
 
   def _pad(self, values: tf.Tensor) -> tf.Tensor:
     """Fills up from K to P with zeros."""

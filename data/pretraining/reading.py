@@ -3,11 +3,17 @@
 Legend: B batch, T tokens, P predictions.
 """
 
+from functools import partial
+
 import tensorflow as tf
 
-from data import damage, features, records, vocab
-from data.pretraining import next_token
+from data import damage, features, records, trimming, vocab
+from data.pretraining import length_groups
 from data.pretraining.masking import Masker
+from data.pretraining.mix import USUAL, Mix
+from data.pretraining.next_token import NextToken
+
+_TOKENS = tuple(features.Schema(*features.tokens(0)))
 
 
 class PretrainingInput:
@@ -21,7 +27,10 @@ class PretrainingInput:
     vocab_file: needed for records that were made with --masking=dynamic.
     masked_lm_prob: share of the tokens that are masked in those.
     whole_word: mask all pieces of a word or none, in those.
-    left_to_right: unmask, and ask for the next token at every position.
+    mix: what becomes of masked words, in those.
+    next_token: makes a language model's batches of them, which has no masks.
+    by_length: train on batches of similar length, without the padding that they
+      have in common.
     skip_bad_records: how many may be left out since they cannot be read.
     folder: where files without these go. None looks at no record in advance.
 
@@ -38,21 +47,31 @@ class PretrainingInput:
     vocab_file: str | None = None,
     masked_lm_prob: float = 0.15,
     whole_word: bool = False,
-    left_to_right: bool = False,
+    mix: Mix = USUAL,
+    next_token: NextToken | None = None,
+    by_length: bool = False,
     skip_bad_records: int = 0,
     folder: str | None = None,
   ):
     self.files = files
-    self._left_to_right = left_to_right
+    self._next_token = next_token
+    self._by_length = by_length
+    self._seq_length = seq_length
     self._masker = None
     schema = features.pretraining(seq_length, max_predictions)
     if not records.is_masked(files[0]):
       schema = features.unmasked_pretraining(seq_length)
-      if not left_to_right:
+      if not next_token:
         words = _vocabulary(files[0], vocab_file, vocab_size)
         self._masker = Masker(
-          words, max_predictions, masked_lm_prob, whole_word
+          words, max_predictions, masked_lm_prob, whole_word, mix
         )
+    if not self._masker and mix != USUAL:
+      raise ValueError(
+        "mask_share and random_share are for words masked when they are read, "
+        f"but those of {files[0]} are not: make it with them, or with "
+        "--masking=dynamic"
+      )
     limits = {
       "input_ids": vocab_size,
       "input_mask": 2,
@@ -89,28 +108,37 @@ class PretrainingInput:
       Dicts of the fields of features.pretraining, [B / replicas, ...].
     """
     context = context or tf.distribute.InputContext()
+    shuffled = partial(records.shuffled, self.files, seed)
+    if self._by_length:
+      examples = length_groups.grouped(
+        shuffled, self._seq_length, batch_size, seed, skip
+      )
+    else:
+      examples = shuffled(skip)
     pieces = records.for_worker(
-      records.shuffled(self.files, seed, skip),
+      examples,
       batch_size,
       context.num_replicas_in_sync,
       context.num_input_pipelines,
       context.input_pipeline_id,
       first=skip // batch_size,
     )
-    return self._read(pieces, seed)
+    return self._read(pieces, seed, self._by_length)
 
   def evaluation(self, batch_size: int) -> tf.data.Dataset:
     """Full batches in the files' order, from the first again at the end."""
     pieces = records.in_order(self.files).repeat()
     return self._read(pieces.batch(batch_size, True).enumerate(), seed=0)
 
-  def _read(self, pieces, seed):
+  def _read(self, pieces, seed, trims=False):
     def finish(number, serialized):
       batch = self._parse(serialized)
+      if trims:
+        batch |= trimming.trim({name: batch[name] for name in _TOKENS})
       if self._masker:
         number = tf.cast(number % 2**31, tf.int32)
         batch = self._masker(batch, tf.stack([seed, number]))
-      return next_token.labels(batch) if self._left_to_right else batch
+      return self._next_token(batch) if self._next_token else batch
 
     batches = pieces.map(finish, num_parallel_calls=tf.data.AUTOTUNE)
     return batches.prefetch(tf.data.AUTOTUNE)

@@ -8,6 +8,7 @@ Legend: P masked-LM predictions.
 from collections.abc import Mapping
 from random import Random
 
+from data.pretraining.mix import USUAL, Mix
 from data.pretraining.sampling import below, shuffle
 from data.vocab import MASK, SEP
 
@@ -15,14 +16,15 @@ from data.vocab import MASK, SEP
 class StaticMasking:
   """Masks words of a sequence, once and for all (section 3.1, task 1).
 
-  A chosen token becomes [MASK] in 80 % of the cases, stays in 10 % and becomes
-  a token drawn from the whole vocabulary in 10 %.
+  By default a chosen token becomes [MASK] in 80 % of the cases, stays in 10 %
+  and becomes a token drawn from the whole vocabulary in 10 %.
 
   Arguments:
     vocab: token to id, in the order of the vocabulary file.
     max_predictions: P, how many tokens are chosen at most.
     masked_lm_prob: share of the tokens that are chosen.
     whole_word: choose all pieces of a word or none.
+    mix: what becomes of the chosen ones.
 
   Call arguments:
     ids: token ids with [CLS] and [SEP]; masked in place.
@@ -38,10 +40,12 @@ class StaticMasking:
     max_predictions: int,
     masked_lm_prob: float = 0.15,
     whole_word: bool = False,
+    mix: Mix = USUAL,
   ):
     self._max_predictions = max_predictions
     self._masked_lm_prob = masked_lm_prob
     self._whole_word = whole_word
+    self._mask_share, self._same = mix.mask_share, mix.same_of_rest
     self._mask, self._sep = vocab[MASK], vocab[SEP]
     self._all_ids = list(vocab.values())
     self._continues = frozenset(
@@ -56,9 +60,9 @@ class StaticMasking:
     masked = []
     for position in self._choose(ids, rng):
       label = ids[position]
-      if random() < 0.8:
+      if random() < self._mask_share:
         ids[position] = self._mask
-      elif random() >= 0.5:
+      elif random() >= self._same:
         drawn = below(getrandbits, len(self._all_ids))
         ids[position] = self._all_ids[drawn]
       masked.append((position, label))

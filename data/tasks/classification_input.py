@@ -37,6 +37,7 @@ class Converter:
     seq_length: tokens of a record.
     fixed: whether batches are all to be full and of the same T (XLA).
     processes: how many convert.
+    limit: how many examples of a file are used; None for all.
   """
 
   task: text_task.Task
@@ -46,6 +47,7 @@ class Converter:
   seq_length: int
   fixed: bool = False
   processes: int = 1
+  limit: int | None = None
 
   def training(self) -> Part:
     """Converts the split "train" to train.tf_record."""
@@ -78,7 +80,7 @@ class Converter:
 
   def _convert(self, split, suffix, name, batch_size):
     task, length = self.task, self.seq_length
-    examples = text_task.read(task, self.data_dir, split)
+    examples = text_task.read(task, self.data_dir, split)[: self.limit]
     rows = examples
     if self.fixed:
       rows = classification.padded(examples, batch_size)

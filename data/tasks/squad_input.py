@@ -37,6 +37,7 @@ def prepare(
   version_2_with_negative: bool = False,
   num_workers: int = 1,
   fixed: bool = True,
+  limit: int | None = None,
 ) -> Questions:
   """Reads SQuAD files, cuts their paragraphs and writes the records.
 
@@ -49,6 +50,7 @@ def prepare(
     version_2_with_negative: whether questions may have no answer.
     num_workers: processes that cut windows.
     fixed: see Recorded.
+    limit: how many questions are used; None for all.
 
   Raises:
     OSError: a file cannot be read.
@@ -57,6 +59,7 @@ def prepare(
   examples = squad.read(paths, is_training, version_2_with_negative)
   if is_training:
     examples = squad.training_order(examples)
+  examples = examples[:limit]
   progress = Progress("cut", len(examples), "questions")
   windows = list(
     squad_windows.windows(examples, tokenizer, settings, num_workers, progress)
@@ -65,5 +68,25 @@ def prepare(
   rows = (squad_windows.row(window, schema) for window in windows)
   tfrecord.save(record_file, schema, rows)
   articles = [article for path in paths for article in squad.articles(path)]
+  if limit is not None:
+    articles = _only(articles, {example.qas_id for example in examples})
   records = Recorded(windows, record_file, schema, fixed)
   return Questions(examples, windows, articles, records)
+
+
+def _only(articles, ids):
+  """What is left of articles, with the questions of these ids only."""
+
+  def asked(paragraph):
+    return [qa for qa in paragraph["qas"] if qa["id"] in ids]
+
+  return [
+    article
+    | {
+      "paragraphs": [
+        paragraph | {"qas": asked(paragraph)}
+        for paragraph in article["paragraphs"]
+      ]
+    }
+    for article in articles
+  ]

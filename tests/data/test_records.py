@@ -5,7 +5,9 @@ import pytest
 import tensorflow as tf
 
 from data import features, records
-from data.pretraining import next_token
+from data.pretraining import length_groups
+from data.pretraining.mix import Mix
+from data.pretraining.next_token import NextToken
 from data.pretraining.reading import PretrainingInput
 
 T, P, V = 8, 2, 50
@@ -175,23 +177,41 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
     _input([path], vocab_file=_vocab(tmp_path, ["[PAD]"]))
 
 
-def test_left_to_right_restores_words_and_asks_for_the_next():
-  batch = {
-    "input_ids": tf.constant([[1, 2, 9, 4, 9, 0], [1, 5, 6, 0, 0, 0]]),
-    "input_mask": tf.constant([[1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0]]),
-    "segment_ids": tf.zeros([2, 6], tf.int32),
-    "masked_lm_positions": tf.constant([[2, 4], [0, 0]]),
-    "masked_lm_ids": tf.constant([[3, 5], [0, 0]]),
-    "masked_lm_weights": tf.constant([[1.0, 1.0], [0.0, 0.0]]),
-  }
-  found = next_token.labels(batch)
-  np.testing.assert_array_equal(
-    found["input_ids"], [[1, 2, 3, 4, 5, 0], [1, 5, 6, 0, 0, 0]]
+def test_a_mix_for_words_that_are_masked_already_is_refused(paths):
+  with pytest.raises(ValueError, match="are not: make it with them, or with"):
+    _input(paths, mix=Mix(1.0, 0.0))
+
+
+LONG = 24
+
+
+def _uneven(tmp_path, number=60):
+  """Unmasked records of which the n-th has 1 + n % LONG tokens."""
+  schema = features.unmasked_pretraining(LONG)
+  path = str(tmp_path / "uneven")
+  with tf.io.TFRecordWriter(path) as writer:
+    for n in range(number):
+      example = _example(schema, n % V)
+      mask = example.features.feature["input_mask"].int64_list
+      mask.value[:] = [int(place <= n % LONG) for place in range(LONG)]
+      writer.write(example.SerializeToString())
+  return path
+
+
+def test_batches_by_length_are_short_whole_and_resumed(tmp_path, monkeypatch):
+  monkeypatch.setattr(length_groups, "_TOGETHER", 3)
+  source = PretrainingInput(
+    [_uneven(tmp_path)], LONG, P, V, next_token=NextToken(), by_length=True
   )
-  np.testing.assert_array_equal(found["masked_lm_positions"][0], range(5))
-  np.testing.assert_array_equal(
-    found["masked_lm_ids"], [[2, 3, 4, 5, 0], [5, 6, 0, 0, 0]]
-  )
-  np.testing.assert_array_equal(
-    found["masked_lm_weights"], [[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]]
-  )
+  batches = list(source.training(10, seed=3).take(9))
+  lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]
+  wanted = sorted(n % LONG + 1 for n in range(60))
+  assert sorted(np.concatenate(lengths[:6])) == wanted  # an epoch
+  for batch, found in zip(batches, lengths, strict=True):
+    assert batch["input_ids"].shape[1] == min(LONG, -(-found.max() // 8) * 8)
+  spread = [found.max() - found.min() for found in lengths]
+  assert np.mean(spread) < LONG / 2
+  again = source.training(10, seed=3, skip=40).take(5)
+  for one, other in zip(again, batches[4:], strict=True):
+    for name, values in one.items():
+      np.testing.assert_array_equal(values, other[name], name)

@@ -1,5 +1,7 @@
 """Small models of all kinds, whatever the backend of Keras is."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from modeling import feature_based, models
@@ -19,8 +21,17 @@ MODELS = {
   "encoder": lambda: models.encoder(CONFIG),
   "encoder of one-hot vectors": lambda: models.encoder(CONFIG, True),
   "pretrainer": lambda: models.pretrainer(CONFIG),
-  "left to right": lambda: models.pretrainer(CONFIG, False, True),
+  "left to right": lambda: models.classifier(
+    replace(CONFIG, attention="left_to_right"), 3
+  ),
+  "right to left": lambda: models.pretrainer(
+    replace(CONFIG, attention="right_to_left"), False
+  ),
   "classifier": lambda: models.classifier(CONFIG, 3),
+  "with a BiLSTM": lambda: models.classifier(
+    replace(CONFIG, add_bilstm=True), 3
+  ),
+  "shallow": lambda: models.tagger(replace(CONFIG, attention="shallow"), 3),
   "span labeler": lambda: models.span_labeler(CONFIG),
   "tagger": lambda: models.tagger(CONFIG, 5),
   "multiple choice": lambda: models.multiple_choice(CONFIG),

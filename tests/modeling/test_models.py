@@ -53,21 +53,6 @@ def test_the_output_matrix_is_the_embedding_table():
   assert [v.path for v in tables] == ["bert/embeddings/word_embeddings"]
 
 
-@pytest.mark.parametrize("left_to_right", [True, False])
-def test_left_to_right_ignores_what_comes_later(left_to_right):
-  model = models.pretrainer(
-    CONFIG, next_sentence=False, left_to_right=left_to_right
-  )
-  batch = _tokens() | {"masked_lm_positions": np.tile(range(8), (2, 1))}
-  before = model(batch)["masked_lm_logits"].numpy()
-  changed = batch["input_ids"].copy()
-  changed[:, 5] = (changed[:, 5] + 1) % 31
-  after = model(batch | {"input_ids": changed})["masked_lm_logits"].numpy()
-  same = np.abs(before - after).max(axis=(0, 2)) < 1e-6
-  assert not same[5:].all()
-  assert same[:5].all() == left_to_right
-
-
 def test_padding_changes_no_tag():
   model = models.tagger(CONFIG, 3)
   short = _tokens(length=6)

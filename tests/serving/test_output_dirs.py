@@ -185,7 +185,7 @@ def test_what_is_missing_is_named_with_its_remedy(folder, tmp_path):
   _edit(copy, flags={"vocab_file": None})
   with pytest.raises(FileNotFoundError, match=r"vocab_file=None, .*say where"):
     Predictor(copy)
-  with pytest.raises(ValueError, match="left-to-right model cannot fill masks"):
+  with pytest.raises(ValueError, match="=left_to_right cannot fill masks"):
     Predictor(copy, vocab_file=here, objective="left_to_right")
   _edit(copy, program="run_away")
   with pytest.raises(ValueError, match=r"copy was trained by run_away, not by"):

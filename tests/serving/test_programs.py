@@ -199,7 +199,7 @@ EXPORT = {"do_export": True, "export_dir": "nowhere"}
         ({"do_train": True}, "--do_train and --do_eval need --input_file"),
         (
           EXPORT | {"vocab_file": "vocab.txt", "objective": "left_to_right"},
-          "a left-to-right model cannot fill masks",
+          "a model of --objective=left_to_right cannot fill masks",
         ),
       ],
     ),

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,6 +37,9 @@ MODELS = {
   "classifier": lambda: models.classifier(CONFIG, 2),
   "classifier with exact gelu": lambda: models.classifier(
     BertConfig(**CONFIG.to_dict() | {"hidden_act": "gelu_erf"}), 2
+  ),
+  "left to right": lambda: models.classifier(
+    replace(CONFIG, attention="left_to_right"), 2
   ),
   "span_labeler": lambda: models.span_labeler(CONFIG),
   "multiple_choice": lambda: models.multiple_choice(CONFIG),

@@ -42,6 +42,7 @@ def _flags(tmp_path, **changes):
     "early_stopping_patience": 0,
     "freeze_layers": "",
     "do_train": True,
+    "dry_run": False,
   }
   return types.SimpleNamespace(**defaults | changes)
 

@@ -1,6 +1,10 @@
 """Which variables --freeze_layers takes out."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from modeling import models
 from modeling.config import BertConfig
@@ -28,6 +32,21 @@ def _model():
   ],
 )
 def test_takes_out_what_it_names(model, layers, prefixes):
+  _check(model, layers, prefixes)
+
+
+@pytest.mark.parametrize(
+  ("layers", "names"),
+  [("embeddings", ["embeddings"]), ("0", ["encoder/layer_0"])],
+)
+def test_of_two_networks_both_are_frozen(layers, names):
+  config = replace(toy.config(), attention="shallow")
+  sides = ("left_to_right", "right_to_left")
+  prefixes = [f"bert/{side}/{name}/" for side in sides for name in names]
+  _check(models.classifier(config, 2), layers, tuple(prefixes))
+
+
+def _check(model, layers, prefixes):
   freezing.freeze(model, layers)
   trained = {variable.path for variable in model.trainable_variables}
   for variable in model.variables:
@@ -40,3 +59,17 @@ def test_what_the_model_has_not_is_refused(model, layers):
   message = rf"no '{layers}'; it has the layers 0-2 and embeddings, encoder, p"
   with pytest.raises(ValueError, match=message):
     freezing.freeze(model, layers)
+
+
+@pytest.mark.parametrize("attention", ["both", "left_to_right"])
+def test_what_is_frozen_is_bit_identical_after_training(attention):
+  config = replace(toy.config(0.1), attention=attention)
+  model = models.pretrainer(config)
+  freezing.freeze(model, "embeddings,encoder")
+  step = toy.train_step(model=model)
+  before = {v.path: v.numpy() for v in model.variables}
+  step.run(iter(toy.batches(3)), tf.constant(3))
+  for variable in model.variables:
+    same = np.array_equal(before[variable.path], variable.numpy())
+    is_frozen = variable.path.startswith(("bert/embeddings", "bert/encoder"))
+    assert same == is_frozen, variable.path

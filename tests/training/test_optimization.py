@@ -129,6 +129,8 @@ def test_lower_layers_learn_less():
     "output_weights",
   ]
   assert optimization.layerwise(names, 0.5) == [0.125, 0.25, 0.5, 0.5, 1.0]
+  side = [name.replace("bert/", "bert/left_to_right/") for name in names]
+  assert optimization.layerwise(side, 0.5) == [0.125, 0.25, 0.5, 0.5, 1.0]
   assert optimization.layerwise(names, 1.0) == [1.0] * 5
   assert optimization.layerwise(["kernel"], 0.5) == [1.0]
   low, high = tf.Variable([1.0]), tf.Variable([1.0])

@@ -4,6 +4,8 @@ All shapes are known when it is traced, there are no strings in it, and XLA
 compiles all of it.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -37,7 +39,8 @@ def _pretraining():
 
 
 def _left_to_right():
-  model = models.pretrainer(toy.config(0.1), False, True, True)
+  config = replace(toy.config(0.1), attention="left_to_right")
+  model = models.pretrainer(config, False, True)
   return model, losses.pretraining(False), features.pretraining(toy.T, toy.P)
 
 

@@ -47,9 +47,11 @@ def examples(number, seed=0):
   }
 
 
-def train_step(dropout=0.0, batch_size=8, weights=None, rate=0.01, **options):
-  """A TrainStep of a fresh model, or of one with the given weights."""
-  model = models.pretrainer(config(dropout))
+def train_step(
+  dropout=0.0, batch_size=8, weights=None, rate=0.01, model=None, **options
+):
+  """A TrainStep of a model, a fresh one or one with the given weights."""
+  model = model or models.pretrainer(config(dropout))
   if weights is not None:
     model.set_weights(weights)
   return TrainStep(

@@ -10,12 +10,18 @@ import pytest
 from data import files, workers
 from data.pretraining import instances, sampling, shards
 from data.pretraining.instances import Settings
+from data.pretraining.mix import Mix
 from data.pretraining.shards import Job
 from data.pretraining.static_masking import StaticMasking
 from data.progress import Progress
 from data.vocab import load
 
 VOCAB_FILE = str(Path(__file__).parents[2] / "parity/golden/vocab.txt")
+# Mask and random share of table 8 of the paper, row by row.
+ALL_MIXES = [
+  Mix(*shares)
+  for shares in ((0.8, 0.1), (1, 0), (0.8, 0), (0.8, 0.2), (0, 0.8), (0, 1))
+]
 SILENT = partial(Progress, "", 0, "", log=lambda text: None)
 
 
@@ -124,9 +130,10 @@ def test_no_token_is_lost_where_nothing_is_cut():
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_static_shares_over_100_000_tokens(vocab, whole_word):
+@pytest.mark.parametrize("mix", ALL_MIXES, ids=str)
+def test_static_shares_over_100_000_tokens(vocab, whole_word, mix):
   rng = Random(7)
-  mask = StaticMasking(vocab, 20, whole_word=whole_word)
+  mask = StaticMasking(vocab, 20, whole_word=whole_word, mix=mix)
   cls, sep, mask_id = vocab["[CLS]"], vocab["[SEP]"], vocab["[MASK]"]
   total = chosen = masks = kept = 0
   for _ in range(800):
@@ -145,8 +152,13 @@ def test_static_shares_over_100_000_tokens(vocab, whole_word):
     masks += now.count(mask_id)
     kept += sum(i == label for i, label in zip(now, labels, strict=True))
   assert chosen / total == pytest.approx(0.15, abs=0.01)
-  assert masks / chosen == pytest.approx(0.8, abs=0.01)
-  assert kept / chosen == pytest.approx(0.1, abs=0.01)
+  same = 1 - mix.mask_share - mix.random_share
+  assert masks / chosen == pytest.approx(mix.mask_share, abs=0.01)
+  assert kept / chosen == pytest.approx(same, abs=0.01)
+
+
+def test_the_defaults_compare_with_the_originals_numbers():
+  assert (Mix().mask_share, Mix().same_of_rest) == (0.8, 0.5)
 
 
 # --- settings ---------------------------------------------------------------

@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from data import features, packing
 from data.pretraining.masking import Masker
+from data.pretraining.mix import Mix
+from tests.data.pretraining.test_instances import ALL_MIXES
 
 T, P = 128, 20
 CLS, SEP, MASK, FIRST = 101, 102, 103, 104
@@ -83,10 +85,12 @@ def test_masked_tokens_can_be_put_back(whole_word, prob, rng):
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_shares_over_100_000_tokens(whole_word, rng):
+@pytest.mark.parametrize("mix", ALL_MIXES, ids=str)
+def test_shares_over_100_000_tokens(whole_word, mix, rng):
   batch = _batch(800, rng, high=3000, full=True)  # 102,400 tokens
   before = _numpy(batch)
-  after = _numpy(Masker(VOCAB, P, whole_word=whole_word)(batch, [5, 6]))
+  masker = Masker(VOCAB, P, whole_word=whole_word, mix=mix)
+  after = _numpy(masker(batch, [5, 6]))
   chosen = after["masked_lm_weights"] > 0
   assert chosen.sum() / before["input_mask"].sum() == pytest.approx(
     0.15, abs=0.01
@@ -97,12 +101,14 @@ def test_shares_over_100_000_tokens(whole_word, rng):
   )[chosen]
   labels = after["masked_lm_ids"][chosen]
   masks, kept = (now == MASK).mean(), (now == labels).mean()
-  assert masks == pytest.approx(0.8, abs=0.01)
-  assert kept == pytest.approx(0.1, abs=0.01)
+  same = 1 - mix.mask_share - mix.random_share
+  assert masks == pytest.approx(mix.mask_share, abs=0.01)
+  assert kept == pytest.approx(same, abs=0.01)
   others = now[(now != MASK) & (now != labels)]
-  assert len(others) / len(now) == pytest.approx(0.1, abs=0.01)
-  # Drawn from the whole vocabulary: a quarter of it are pieces.
-  assert (others >= 3000).mean() == pytest.approx(0.25, abs=0.05)
+  assert len(others) / len(now) == pytest.approx(mix.random_share, abs=0.01)
+  if mix.random_share:
+    # Drawn from the whole vocabulary: a quarter of it are pieces.
+    assert (others >= 3000).mean() == pytest.approx(0.25, abs=0.05)
   # No place is preferred.
   places = np.bincount(after["masked_lm_positions"][chosen], minlength=T)[5:-5]
   assert places.std() < 3 * np.sqrt(places.mean())
@@ -160,3 +166,9 @@ def test_it_runs_inside_a_dataset(rng):
     .map(lambda step, rows: masker(rows, tf.stack([step, 1])))
   )
   assert sum(len(rows["masked_lm_ids"]) for rows in dataset) == 32
+
+
+@pytest.mark.parametrize("shares", [(-0.1, 0.5), (0.6, 0.5), (float("nan"), 0)])
+def test_shares_that_no_words_can_have_are_refused(shares):
+  with pytest.raises(ValueError, match="must be 0 or more, and 1 together"):
+    Mix(*shares)

@@ -1,0 +1,44 @@
+r"""Draws how a checkpoint reads a text with [MASK] in it.
+
+  python -m experiments.pictures --bert_config_file=bert_config.json \
+    --vocab_file=vocab.txt --init_checkpoint=model \
+    --text='She opened the [MASK] and went out.' --output_dir=pictures
+
+attention.png shows where tokens look, fill.png what the first [MASK] would be
+if the network ended after each of its layers. docs/how_bert_reads.md explains
+both. matplotlib is needed.
+"""
+
+import os
+
+from absl import flags, logging
+
+import served
+from data.tokenization import FullTokenizer
+from experiments import reading
+from training import flags as shared_flags
+from training import program
+
+FLAGS = flags.FLAGS
+
+shared_flags.define_model()
+shared_flags.define_vocabulary()
+flags.DEFINE_string("text", None, "With [MASK] in it.", required=True)
+
+
+def main(_):
+  tokenizer = FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
+  path = FLAGS.init_checkpoint or FLAGS.output_dir
+  found = reading.read(FLAGS.text, served.network(FLAGS), tokenizer, path)
+  os.makedirs(FLAGS.output_dir, exist_ok=True)
+  for name, figure in (
+    ("attention.png", reading.attention_figure(found)),
+    ("fill.png", reading.fill_figure(found, tokenizer.inv_vocab)),
+  ):
+    path = os.path.join(FLAGS.output_dir, name)
+    figure.savefig(path, dpi=70)
+    logging.info("%s: %d kB", path, os.path.getsize(path) // 1000)
+
+
+if __name__ == "__main__":
+  program.run(main)

@@ -1,0 +1,120 @@
+"""What a network makes of a text with [MASK] in it, and pictures of that.
+
+Legend: N layers, A heads, T tokens, V vocabulary.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+from matplotlib.figure import Figure
+
+from data.tokenization import FullTokenizer
+from data.vocab import CLS, MASK, SEP
+from modeling import models
+from modeling.bert import visible_keys
+from modeling.config import BertConfig
+from training import checkpoint
+
+_TOP = 5  # words shown
+_MOST = 16  # pictures of single heads; of more, each layer's mean is shown
+
+
+class Reading(NamedTuple):
+  """What a network makes of a text.
+
+  Attributes:
+    tokens: of the text, [CLS] and [SEP] included.
+    attention: [N, A, T, T], how much a token (third axis) looks at another.
+    guesses: [N, V], probabilities of words for the first [MASK], from the
+      output of each layer.
+  """
+
+  tokens: list[str]
+  attention: np.ndarray
+  guesses: np.ndarray
+
+
+def read(
+  text: str, config: BertConfig, tokenizer: FullTokenizer, path: str
+) -> Reading:
+  """Reads a text with the network of a checkpoint.
+
+  Args:
+    text: with [MASK] in it.
+    config: of the network.
+    tokenizer: of its vocabulary.
+    path: of the checkpoint; see checkpoint.find.
+
+  Raises:
+    ValueError: there is no [MASK], or the text is too long.
+  """
+  first, *others = map(tokenizer.tokenize, text.split(MASK))
+  if not others:
+    raise ValueError(f"there is no {MASK} in {text!r}")
+  after = [token for tokens in others for token in (MASK, *tokens)]
+  tokens = [CLS, *first, *after, SEP]
+  config.check_length(len(tokens))
+  model = models.pretrainer(config, next_sentence=False)
+  checkpoint.initialize(model, path)
+  ids = tf.constant([tokenizer.convert_tokens_to_ids(tokens)])
+  bert, heads = model.get_layer("bert"), model.get_layer("cls")
+  outputs = bert(ids)
+  layers = outputs["encoder_layers"]
+  visible = visible_keys(tf.ones_like(ids), config.attention)
+  attention = [
+    block.attention.attend.shares(hidden, visible)[0]
+    for block, hidden in zip(
+      bert.encoder.blocks,
+      [outputs["embedding_output"], *layers[:-1]],  # what each was given
+      strict=True,
+    )
+  ]
+  place, table = tf.constant([[tokens.index(MASK)]]), outputs["embedding_table"]
+  guesses = [
+    ops.softmax(heads.predictions(hidden, place, table)[0, 0])
+    for hidden in layers
+  ]
+  return Reading(tokens, np.stack(attention), np.stack(guesses))
+
+
+def attention_figure(reading: Reading) -> Figure:
+  """A picture of each head, or of each layer's mean where there are many."""
+  layers, heads = reading.attention.shape[:2]
+  shown, what = reading.attention, "head"
+  if layers * heads > _MOST:
+    shown, what = shown.mean(axis=1, keepdims=True), "mean of heads"
+    columns = min(4, layers)
+  else:
+    columns = heads
+  pictures = shown.reshape(-1, *shown.shape[2:])
+  rows = -(-len(pictures) // columns)
+  figure = Figure(figsize=(2.6 * columns, 2.6 * rows), layout="tight")
+  axes = figure.subplots(rows, columns, squeeze=False).flat
+  for number, ax in enumerate(axes):
+    if number >= len(pictures):
+      ax.remove()
+      continue
+    layer, head = divmod(number, shown.shape[1])
+    ax.imshow(pictures[number], cmap="Blues", vmin=0, vmax=1)
+    ax.set_title(f"layer {layer}, {what} {head if what == 'head' else ''}")
+    ax.title.set_size(8)
+    places = range(len(reading.tokens))
+    ax.set_xticks(places, reading.tokens, rotation=90, size=6)
+    ax.set_yticks(places, reading.tokens, size=6)
+  return figure
+
+
+def fill_figure(reading: Reading, words: dict[int, str]) -> Figure:
+  """The likeliest words for [MASK] after each layer."""
+  layers = len(reading.guesses)
+  figure = Figure(figsize=(6, 0.4 + 0.9 * layers), layout="tight")
+  axes = figure.subplots(layers, 1, squeeze=False, sharex=True).flat
+  for layer, (ax, shares) in enumerate(zip(axes, reading.guesses, strict=True)):
+    best = np.argsort(-shares)[:_TOP]
+    ax.barh([words[i] for i in best], shares[best])
+    ax.invert_yaxis()
+    ax.tick_params(labelsize=7)
+    ax.set_ylabel(f"layer {layer}", size=7)
+  return figure

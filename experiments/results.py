@@ -1,0 +1,172 @@
+"""docs/results.md and its figures, from the lines of finished experiments."""
+
+import json
+import os
+import statistics
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from experiments import plan
+
+BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+_EMPTY = f"# Results of the small experiments\n\n{BEGIN}\n{END}\n"
+_METRIC = {"SST-2": "eval_accuracy", "QNLI": "eval_accuracy", "ner": "eval_f1"}
+_CURVES = ("base", "left_to_right")
+# The paper's: SST-2 / QNLI accuracy of table 5; names F1, fine-tuned / feature-
+# based, of table 8, on CoNLL-2003.
+_TABLE_5 = {
+  "base": "92.7 / 88.4",
+  "no_nsp": "92.6 / 84.9",
+  "left_to_right": "92.1 / 84.3",
+  "bilstm": "91.6 / 84.1",
+}
+_TABLE_8 = {
+  "80_10_10": "95.4 / 94.9",
+  "100_0_0": "94.9 / 94.0",
+  "80_0_20": "95.2 / 94.6",
+  "80_20_0": "95.2 / 94.7",
+  "0_20_80": "94.8 / 94.6",
+  "0_0_100": "94.9 / 94.6",
+}
+
+
+def read(path: str) -> list[dict]:
+  """Lines of results.jsonl; none if it is not there."""
+  if not os.path.exists(path):
+    return []
+  with open(path, encoding="utf-8") as file:
+    return [json.loads(line) for line in file]
+
+
+def scores(lines: Sequence[dict], task: str, system: str) -> list[float]:
+  """What the seeds of a system have in a task, in percent."""
+  names = [f"{task}/{system}/{seed}" for seed in plan.SEEDS]
+  found = [line["results"] for line in lines if line["name"] in names]
+  return [100 * result[_METRIC[task]] for result in found]
+
+
+def summary(values: Sequence[float]) -> str:
+  """Mean, standard deviation and number of values."""
+  if not values:
+    return "not run"
+  spread = statistics.stdev(values) if len(values) > 1 else 0.0
+  return f"{statistics.mean(values):.1f} ± {spread:.1f} ({len(values)})"
+
+
+def tables(lines: Sequence[dict]) -> str:
+  """All tables, as Markdown."""
+
+  def tuned(task, before=""):
+    return lambda name: summary(scores(lines, task, before + name))
+
+  def other(numbers):
+    return lambda name: numbers.get(name, "-")
+
+  pretrained = partial(_pretrained, lines)
+  names = [line["name"] for line in lines if line["name"].startswith("pre")]
+  columns = {"SST-2 accuracy": tuned("SST-2"), "QNLI accuracy": tuned("QNLI")}
+  names_f1, features = tuned("ner"), tuned("ner", "features_")
+  return "\n".join(
+    (
+      "## Pre-training tasks (table 5)\n",
+      _table(
+        plan.SYSTEMS,
+        columns
+        | {"names F1": names_f1, "paper: SST-2 / QNLI": other(_TABLE_5)},
+      ),
+      "## Training steps (figure 5)\n\n![](results/steps.png)\n",
+      "## Model size (table 6)\n",
+      _table(("base", *plan.SIZES), {"loss": pretrained("loss")} | columns),
+      "## Masks (table 8): [MASK], same, random\n",
+      _table(
+        (*plan.MIXES, "whole_words"),
+        {"names F1": names_f1, "feature-based": features}
+        | {"paper: CoNLL-2003": other(_TABLE_8)},
+      ),
+      "## Features of a frozen model (table 7)\n",
+      _table(plan.FEATURES, {"names F1": features}),
+      "## Every pre-training, on held-out text\n",
+      "![](results/pretraining.png)\n",
+      _table(
+        [name.removeprefix("pretrain/") for name in names],
+        {key: pretrained(key) for key in ("loss", "accuracy", "minutes")},
+      ),
+    )
+  )
+
+
+def _table(names, columns):
+  rows = [["", *columns], ["---"] * (1 + len(columns))]
+  rows += [[name, *(say(name) for say in columns.values())] for name in names]
+  return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _pretrained(lines, key):
+  """From a name to the loss, accuracy or minutes of that pre-training."""
+  said = {}
+  for line in lines:
+    if line["name"].startswith("pretrain/"):
+      said[line["name"].removeprefix("pretrain/")] = {
+        "loss": f"{line['results']['masked_lm_loss']:.3f}",
+        "accuracy": f"{100 * line['results']['masked_lm_accuracy']:.1f}",
+        "minutes": f"{line['seconds'] / 60:.1f}",
+      }[key]
+  return lambda name: said.get(name, "not run")
+
+
+def draw(lines: Sequence[dict], folder: str, steps: int) -> None:
+  """Writes the figures, where matplotlib is installed."""
+  try:
+    from matplotlib.figure import Figure  # noqa: PLC0415, an extra
+  except ImportError:
+    return
+  os.makedirs(folder, exist_ok=True)
+  figure = Figure(figsize=(5, 3.2), layout="tight")
+  ax = figure.subplots()
+  for name in _CURVES:
+    points = [(step, f"_{step}") for step in plan.along_the_way(steps)]
+    for step, end in [*points, (steps, "")]:
+      found = scores(lines, "SST-2", name + end)
+      color = f"C{_CURVES.index(name)}"
+      label = name if not end else None
+      ax.plot([step] * len(found), found, ".", color=color, label=label)
+  _save(figure, ax, "SST-2 accuracy, each seed", f"{folder}/steps.png")
+  figure = Figure(figsize=(7, 4), layout="tight")
+  ax = figure.subplots()
+  for line in lines:
+    if line.get("curve"):
+      label = line["name"].removeprefix("pretrain/")
+      ax.plot(*zip(*line["curve"], strict=True), label=label)
+  _save(figure, ax, "accuracy on held-out text", f"{folder}/pretraining.png")
+
+
+def _save(figure, ax, what, path):
+  ax.set(xlabel="steps of pre-training", ylabel=what)
+  ax.grid(alpha=0.3)
+  if ax.get_legend_handles_labels()[0]:
+    ax.legend(fontsize=7)
+  figure.savefig(path, dpi=90)
+
+
+def write(lines: Sequence[dict], docs: str, steps: int) -> None:
+  """Writes tables and figures; what stands around the tables stays.
+
+  Args:
+    lines: of finished experiments.
+    docs: the folder of results.md.
+    steps: of every pre-training.
+  """
+  path = Path(docs) / "results.md"
+  text = path.read_text(encoding="utf-8") if path.exists() else _EMPTY
+  before, _, rest = text.partition(BEGIN)
+  commits = sorted({line["commit"][:9] for line in lines if line["commit"]})
+  hours = sum(line["seconds"] for line in lines) / 3600
+  note = (
+    f"{len(lines)} runs, {hours:.1f} hours, until {lines[-1]['finished']}, "
+    f"commits {', '.join(commits)}; {steps} steps of pre-training. "
+    "Mean ± standard deviation (seeds).\n"
+  )
+  body = f"{BEGIN}\n\n{note}\n{tables(lines)}\n{END}"
+  path.write_text(before + body + rest.partition(END)[2], encoding="utf-8")
+  draw(lines, str(path.parent / "results"), steps)

@@ -1,0 +1,63 @@
+"""Bidirectional LSTM layers, on top of an encoder.
+
+Legend: B batch, T tokens.
+"""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("bert")
+class BiLstm(keras.layers.Layer):
+  """Bidirectional LSTM layers, one on top of the other.
+
+  Arguments:
+    units: of each direction.
+    depth: how many layers.
+    use_cudnn: as keras.layers.LSTM has it.
+
+  Call arguments:
+    hidden: [B, T, any] float.
+    input_mask: [B, T] int, 1 for tokens and 0 for padding, which is skipped.
+
+  Returns:
+    [B, T, 2 * units].
+  """
+
+  def __init__(
+    self,
+    units: int = 768,
+    depth: int = 2,
+    use_cudnn: bool | str = "auto",
+    name: str = "bilstm",
+    **kwargs,
+  ):
+    super().__init__(name=name, **kwargs)
+    self.units, self.depth, self.use_cudnn = units, depth, use_cudnn
+    self.stack = [
+      keras.layers.Bidirectional(
+        keras.layers.LSTM(
+          units, return_sequences=True, use_cudnn=use_cudnn, name="lstm"
+        ),
+        name=f"layer_{i}",
+      )
+      for i in range(depth)
+    ]
+
+  def build(self, input_shape, *_):
+    for layer in self.stack:
+      layer.build(input_shape)
+      input_shape = (*input_shape[:-1], 2 * self.units)
+
+  def call(self, hidden, input_mask, training=None):
+    mask = ops.cast(input_mask, "bool")
+    for layer in self.stack:
+      hidden = layer(hidden, mask=mask, training=training)
+    return hidden
+
+  def get_config(self):
+    return super().get_config() | {
+      "units": self.units,
+      "depth": self.depth,
+      "use_cudnn": self.use_cudnn,
+    }

@@ -1,0 +1,146 @@
+"""Where tokens look: a model that reads one way never sees the other side."""
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+
+from modeling import feature_based, models
+from modeling.config import BertConfig
+from tests.modeling.every_model import CONFIG
+
+T = 8
+SIDES = ("left_to_right", "right_to_left")
+BY_TOKEN = {
+  "pretrainer": lambda c: models.pretrainer(c, next_sentence=False),
+  "span labeler": models.span_labeler,
+  "tagger": lambda c: models.tagger(c, 3),
+  "features": lambda c: models.encoder(c),
+}
+
+
+def _tokens(batch=2, length=T):
+  rng = np.random.RandomState(0)
+  return {
+    "input_ids": rng.randint(1, 31, (batch, length)).astype(np.int32),
+    "input_mask": np.ones((batch, length), np.int32),
+    "segment_ids": rng.randint(0, 2, (batch, length)).astype(np.int32),
+  }
+
+
+def _by_token(model, batch):
+  """What a model says of each token, [T, anything]."""
+  places = np.tile(np.arange(batch["input_ids"].shape[1]), (2, 1))
+  batch = batch | {"masked_lm_positions": places}
+  outputs = model({name: batch[name] for name in model.input})
+  if "sequence_output" in outputs:
+    outputs = {"sequence_output": outputs["sequence_output"]}
+  values = [np.atleast_3d(value) for value in outputs.values()]
+  return np.concatenate(values, axis=-1)  # [B, T, ...]
+
+
+@pytest.mark.parametrize("kind", BY_TOKEN)
+@pytest.mark.parametrize("attention", ["both", *SIDES])
+def test_a_token_sees_its_side_only(kind, attention):
+  model = BY_TOKEN[kind](replace(CONFIG, attention=attention))
+  batch, place = _tokens(), 4
+  changed = batch["input_ids"].copy()
+  changed[:, place] = (changed[:, place] + 1) % 31
+  before = _by_token(model, batch)
+  after = _by_token(model, batch | {"input_ids": changed})
+  differs = np.abs(before - after).max(axis=(0, 2)) > 1e-6
+  places = np.arange(T)
+  sees = {
+    "both": places >= 0,
+    "left_to_right": places >= place,
+    "right_to_left": places <= place,
+  }[attention]
+  np.testing.assert_array_equal(differs, sees)
+  np.testing.assert_array_equal(before[:, ~sees], after[:, ~sees])
+
+
+def test_right_to_left_mirrors_left_to_right():
+  forward, backward = (
+    models.encoder(replace(CONFIG, attention=side)) for side in SIDES
+  )
+  backward.set_weights(forward.get_weights())
+  layer = backward.get_layer("bert").embeddings.position_embeddings
+  layer.assign(np.r_[layer.numpy()[:T][::-1], layer.numpy()[T:]])
+  batch = _tokens()
+  mirrored = {name: values[:, ::-1] for name, values in batch.items()}
+  np.testing.assert_allclose(
+    backward(mirrored)["sequence_output"][:, ::-1],
+    forward(batch)["sequence_output"],
+    atol=1e-5,
+  )
+
+
+@pytest.mark.parametrize("attention", ["both", *SIDES])
+@pytest.mark.parametrize("place", [0, 3, T - 1])
+def test_the_pooled_token_has_seen_the_whole_text(attention, place):
+  model = models.classifier(replace(CONFIG, attention=attention), 3)
+  batch = _tokens()
+  changed = batch["input_ids"].copy()
+  changed[:, place] = (changed[:, place] + 1) % 31
+  before = model(batch)["logits"].numpy()
+  after = model(batch | {"input_ids": changed})["logits"].numpy()
+  assert np.abs(before - after).max(axis=1).min() > 1e-6
+
+
+@pytest.mark.parametrize("attention", SIDES)
+def test_padding_changes_nothing(attention):
+  model = models.encoder(replace(CONFIG, attention=attention))
+  short = _tokens(length=6)
+  long = {k: np.pad(v, ((0, 0), (0, 5))) for k, v in short.items()}
+  long["input_ids"][:, 6:] = 7
+  a, b = model(short), model(long)
+  np.testing.assert_allclose(
+    a["sequence_output"], b["sequence_output"][:, :6], atol=1e-5
+  )
+  np.testing.assert_allclose(a["pooled_output"], b["pooled_output"], atol=1e-5)
+
+
+def test_choices_are_scored_from_the_whole_text():
+  model = models.multiple_choice(replace(CONFIG, attention="left_to_right"))
+  flat = _tokens(batch=4)
+  batch = {name: values.reshape(2, 2, T) for name, values in flat.items()}
+  changed = batch["input_ids"].copy()
+  changed[0, 1, T - 1] = (changed[0, 1, T - 1] + 1) % 31
+  before = model(batch)["logits"].numpy()
+  after = model(batch | {"input_ids": changed})["logits"].numpy()
+  differs = np.abs(before - after) > 1e-6
+  np.testing.assert_array_equal(differs, [[False, True], [False, False]])
+
+
+def test_frozen_features_keep_their_direction():
+  config = replace(CONFIG, attention="left_to_right")
+  model = feature_based.tagger(config, 3, "last", 4)
+  features = keras.Model(model.input, model.get_layer("bilstm").input[0])
+  batch = _tokens()
+  changed = batch["input_ids"].copy()
+  changed[:, 5:] = 3
+  np.testing.assert_array_equal(
+    features(batch)[:, :5], features(batch | {"input_ids": changed})[:, :5]
+  )
+
+
+def test_what_is_saved_keeps_its_direction(tmp_path):
+  model = models.classifier(replace(CONFIG, attention="left_to_right"), 2)
+  model.save(tmp_path / "model.keras")
+  again = keras.models.load_model(tmp_path / "model.keras")
+  assert again.get_layer("bert").config.attention == "left_to_right"
+  np.testing.assert_allclose(
+    again(_tokens())["logits"], model(_tokens())["logits"], atol=1e-6
+  )
+
+
+def test_the_configuration_says_it_only_where_it_is_ours(tmp_path):
+  path = str(tmp_path / "bert_config.json")
+  CONFIG.to_json(path)
+  assert "attention" not in BertConfig.from_json(path).to_dict()
+  config = replace(CONFIG, attention="right_to_left")
+  config.to_json(path)
+  assert BertConfig.from_json(path) == config
+  with pytest.raises(ValueError, match="attention 'up' is unknown; known are"):
+    replace(CONFIG, attention="up")

@@ -1,0 +1,155 @@
+"""What stands on the encoder or beside it: a BiLSTM, a second network."""
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+
+from modeling import feature_based, models
+from tests.modeling.every_model import CONFIG
+from training import checkpoint
+
+BILSTM = replace(CONFIG, add_bilstm=True)
+SHALLOW = replace(CONFIG, attention="shallow")
+MODELS = {
+  "classifier": lambda c: models.classifier(c, 3),
+  "span labeler": models.span_labeler,
+  "tagger": lambda c: models.tagger(c, 3),
+}
+
+
+def _tokens(length=6, choices=()):
+  rng = np.random.RandomState(0)
+  shape = (2, *choices, length)
+  return {
+    "input_ids": rng.randint(1, 31, shape).astype(np.int32),
+    "input_mask": np.ones(shape, np.int32),
+    "segment_ids": rng.randint(0, 2, shape).astype(np.int32),
+  }
+
+
+def _padded(batch, number=5):
+  long = {k: np.pad(v, ((0, 0), (0, number))) for k, v in batch.items()}
+  long["input_ids"][:, -number:] = 7
+  return long
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+  "config",
+  [BILSTM, SHALLOW, replace(BILSTM, attention="left_to_right")],
+  ids=["bilstm", "shallow", "left to right, bilstm"],
+)
+def test_padding_does_not_leak(kind, config):
+  model, short = MODELS[kind](config), _tokens()
+  found, long = model(short), model(_padded(short))
+  for name, values in found.items():
+    cut = long[name][:, :6] if values.shape != long[name].shape else long[name]
+    np.testing.assert_allclose(values, cut, atol=1e-5)
+
+
+def test_the_bilstm_makes_one_direction_two():
+  config = replace(BILSTM, attention="left_to_right")
+  model, batch = models.tagger(config, 3), _tokens()
+  changed = batch["input_ids"].copy()
+  changed[:, 5] = (changed[:, 5] + 1) % 31
+  before = model(batch)["logits"].numpy()
+  after = model(batch | {"input_ids": changed})["logits"].numpy()
+  assert np.abs(before - after).max(axis=(0, 2)).min() > 1e-7
+
+
+def test_the_bilstm_is_new_and_trained_and_as_wide_as_the_encoder():
+  plain = {v.path: v.shape for v in models.classifier(CONFIG, 3).weights}
+  model = models.classifier(BILSTM, 3)
+  new = {v.path: v.shape for v in model.weights if v.path not in plain}
+  assert {path.split("/")[1] for path in new} == {"bilstm"}
+  assert len(new) == 6  # two directions of three variables
+  assert {v.path for v in model.trainable_variables} >= set(new)
+  outputs = models.encoder(BILSTM)(_tokens())
+  assert outputs["sequence_output"].shape == (2, 6, 12)
+  with pytest.raises(ValueError, match="hidden_size 9 has no two halves"):
+    replace(BILSTM, hidden_size=9)
+
+
+def _halves():
+  sides = ("left_to_right", "right_to_left")
+  return [models.encoder(replace(CONFIG, attention=side)) for side in sides]
+
+
+def test_shallow_features_are_those_of_two_networks():
+  model, halves = models.encoder(SHALLOW), _halves()
+  for half, side in zip(
+    halves, ("left_to_right", "right_to_left"), strict=True
+  ):
+    values = {v.path: v.numpy() for v in half.weights}
+    for variable in model.weights:
+      name = variable.path.replace(f"bert/{side}/", "bert/")
+      if name != variable.path:
+        variable.assign(values[name])
+  a, b = (half(_tokens()) for half in halves)
+  found = model(_tokens())
+  for name in ("embedding_output", "sequence_output", "pooled_output"):
+    both = np.concatenate([a[name], b[name]], axis=-1)
+    np.testing.assert_allclose(found[name], both, atol=1e-6)
+  assert [layer.shape for layer in found["encoder_layers"]] == [(2, 6, 24)] * 2
+
+
+def test_shallow_takes_a_checkpoint_of_each_side(tmp_path):
+  halves = _halves()
+  paths = [str(tmp_path / str(number) / "a.ckpt") for number in range(2)]
+  for path, half in zip(paths, halves, strict=True):
+    checkpoint.write(path, checkpoint.variables(half))
+  model = models.classifier(SHALLOW, 3)
+  fresh = checkpoint.initialize(model, ",".join(paths))
+  assert set(fresh) == {"output_weights", "output_bias"}
+  a, b = (half(_tokens())["pooled_output"] for half in halves)
+  np.testing.assert_allclose(
+    model.get_layer("bert")(**_tokens())["pooled_output"],
+    np.concatenate([a, b], axis=-1),
+    atol=1e-6,
+  )
+  # What it has trained is one checkpoint again.
+  checkpoint.write(str(tmp_path / "c"), checkpoint.variables(model))
+  again = models.classifier(SHALLOW, 3)
+  assert not checkpoint.initialize(again, str(tmp_path / "c"))
+  with pytest.raises(FileNotFoundError, match=r"no checkpoint at '.*nowhere'"):
+    checkpoint.initialize(model, f"{paths[0]},{tmp_path / 'nowhere'}")
+
+
+def test_shallow_frozen_features_are_elmos():
+  model = feature_based.tagger(SHALLOW, 3, "last", 4)
+  assert model.get_layer("bilstm").input[0].shape[-1] == 24
+  assert not [v for v in model.trainable_variables if "bert/" in v.path]
+
+
+def test_shallow_choices_and_no_shallow_pre_training():
+  model = models.multiple_choice(SHALLOW)
+  assert model(_tokens(choices=(3,)))["logits"].shape == (2, 3)
+  with pytest.raises(ValueError, match="'shallow' is for fine-tuning"):
+    models.pretrainer(SHALLOW)
+
+
+@pytest.mark.parametrize("config", [BILSTM, SHALLOW], ids=["bilstm", "shallow"])
+def test_what_is_saved_is_loaded(config, tmp_path):
+  model = models.classifier(config, 3)
+  model.save(tmp_path / "model.keras")
+  again = keras.models.load_model(tmp_path / "model.keras")
+  assert [v.path for v in again.weights] == [v.path for v in model.weights]
+  np.testing.assert_allclose(
+    again(_tokens())["logits"], model(_tokens())["logits"], atol=1e-6
+  )
+
+
+@pytest.mark.parametrize("config", [BILSTM, SHALLOW], ids=["bilstm", "shallow"])
+def test_low_precision_is_close(config):
+  exact = models.classifier(config, 3)
+  keras.config.set_dtype_policy("mixed_bfloat16")
+  try:
+    rough = models.classifier(config, 3)
+  finally:
+    keras.config.set_dtype_policy("float32")
+  rough.set_weights(exact.get_weights())
+  np.testing.assert_allclose(
+    rough(_tokens())["logits"], exact(_tokens())["logits"], atol=0.1
+  )

@@ -1,0 +1,80 @@
+"""Pictures of a model: the numbers behind them, and files small enough."""
+
+import numpy as np
+import pytest
+
+from data.tokenization import FullTokenizer
+from experiments.reading import read
+from modeling import models
+from modeling.config import BertConfig
+from tests import programs
+from training import checkpoint
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcde."]
+
+
+@pytest.fixture(name="folder", scope="module")
+def _folder(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("pictures")
+  config = BertConfig(len(WORDS), 8, 2, 2, 12, max_position_embeddings=8)
+  config.to_json(str(folder / "bert_config.json"))
+  (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+  model = models.pretrainer(config)
+  checkpoint.write(str(folder / "a.ckpt"), checkpoint.variables(model))
+  return folder
+
+
+def _given(folder):
+  return {
+    "bert_config_file": str(folder / "bert_config.json"),
+    "vocab_file": str(folder / "vocab.txt"),
+    "init_checkpoint": str(folder / "a.ckpt"),
+    "text": "a b [MASK] d.",
+    "output_dir": str(folder / "out"),
+  }
+
+
+def test_pictures_are_drawn_and_small(folder):
+  log = programs.python(
+    ["-m", "experiments.pictures"]
+    + [f"--{name}={value}" for name, value in _given(folder).items()]
+  ).stderr
+  for name in ("attention.png", "fill.png"):
+    path = folder / "out" / name
+    assert path.read_bytes()[1:4] == b"PNG", log
+    assert path.stat().st_size < 100_000
+
+
+@pytest.mark.parametrize("attention", ["both", "left_to_right"])
+def test_what_is_drawn_is_what_the_model_does(folder, attention):
+  given = _given(folder)
+  tokenizer = FullTokenizer(given["vocab_file"])
+  config = BertConfig.from_dict(
+    BertConfig.from_json(given["bert_config_file"]).to_dict()
+    | {"attention": attention}
+  )
+  reading = read("a b [MASK] d.", config, tokenizer, given["init_checkpoint"])
+  assert reading.tokens == ["[CLS]", "a", "b", "[MASK]", "d", ".", "[SEP]"]
+  assert reading.attention.shape == (2, 2, 7, 7)
+  np.testing.assert_allclose(reading.attention.sum(axis=-1), 1, atol=1e-5)
+  above = np.triu(np.ones((7, 7)), 1) > 0
+  assert (reading.attention[..., above] == 0).all() == (attention != "both")
+  model = models.pretrainer(config, next_sentence=False)
+  checkpoint.initialize(model, given["init_checkpoint"])
+  ids = np.array([tokenizer.convert_tokens_to_ids(reading.tokens)])
+  logits = model(
+    {
+      "input_ids": ids,
+      "input_mask": np.ones_like(ids),
+      "segment_ids": np.zeros_like(ids),
+      "masked_lm_positions": np.array([[3]]),
+    }
+  )["masked_lm_logits"].numpy()[0, 0]
+  shares = np.exp(logits) / np.exp(logits).sum()
+  np.testing.assert_allclose(reading.guesses[-1], shares, atol=1e-6)
+
+
+def test_a_text_without_a_hole_is_refused(folder):
+  tokenizer = FullTokenizer(_given(folder)["vocab_file"])
+  with pytest.raises(ValueError, match=r"there is no \[MASK\] in 'a b'"):
+    read("a b", BertConfig(len(WORDS)), tokenizer, "nowhere")

@@ -1,0 +1,215 @@
+"""Recipes: each parses, says what it is, and takes a program to its end."""
+
+import json
+import shlex
+
+import pytest
+from absl import flags
+
+from data.tasks import glue
+from recipes import table
+from tests import programs
+
+HEADERS = table.headers()
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcde.", "ab", "cd"]
+# Small enough for any machine; all else is as the recipe has it.
+SMALL = {"train_batch_size": 4, "max_seq_length": 16}
+# One recipe at least of each program and of each kind of variant.
+DRY_RUNS = {
+  "run_classifier": [
+    ["fine_tuning/stsb"],
+    ["fine_tuning/cola", "ablations/as_left_to_right_bilstm"],
+    ["fine_tuning/mrpc", "ablations/as_shallow"],
+  ],
+  "run_squad": [["fine_tuning/squad_2.0"]],
+  "run_ner": [["fine_tuning/ner_features"]],
+  "run_swag": [["fine_tuning/swag"]],
+  "run_pretraining": [
+    ["pretraining/phase_1"],
+    ["ablations/gpt"],
+    ["ablations/masking_0_20_80"],
+  ],
+}
+
+
+@pytest.fixture(name="known", scope="module")
+def _known():
+  """{program: names of its flags}; each is asked in a copy of one process."""
+  names = {fields["Program"].removesuffix(".py") for fields in HEADERS.values()}
+  ask = """
+import importlib, json, os, sys
+import served
+from absl import flags
+for name in sys.argv[1:]:
+  if not os.fork():
+    importlib.import_module(name)
+    modules = flags.FLAGS.flags_by_module_dict().values()
+    print(json.dumps([name, [flag.name for m in modules for flag in m]]))
+    sys.stdout.flush()
+    os._exit(0)
+  os.wait()
+"""
+  done = programs.python(["-c", ask, *names])
+  return dict(json.loads(line) for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_each_says_what_it_is_and_names_flags_of_its_program(name, known):
+  fields = HEADERS[name]
+  assert all(fields.values())
+  words = shlex.split(fields["Command"])
+  assert words[:2] == ["python", fields["Program"]]
+  assert f"--flagfile=recipes/{name}" in words
+  there = known[fields["Program"].removesuffix(".py")]
+  text = (table.HERE / name).read_text()
+  given = [line for line in text.splitlines() if line.startswith("--")]
+  assert given
+  for word in [*given, *words[2:]]:
+    flag, _, value = word.removeprefix("--").partition("=")
+    if flag == "flagfile":
+      assert value.removeprefix("recipes/") in HEADERS
+      continue
+    is_negated = flag.removeprefix("no") in there and not value
+    assert flag in there or is_negated, word
+
+
+def test_the_readme_is_the_table_of_the_headers():
+  assert (table.HERE / "README.md").read_text() == table.table()
+
+
+def test_a_header_must_be_whole(tmp_path):
+  (tmp_path / "a.flags").write_text("# Paper: x\n# Time: y\n\n--do_train\n")
+  with pytest.raises(
+    ValueError, match="has Paper, Time; it must have Paper, P"
+  ):
+    table.header(tmp_path / "a.flags")
+
+
+@pytest.fixture(name="folder", scope="module")
+def _folder(tmp_path_factory):
+  """Toy data of every program."""
+  folder = tmp_path_factory.mktemp("recipes")
+  (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+  sizes = {
+    "vocab_size": len(WORDS),
+    "hidden_size": 8,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "max_position_embeddings": 16,
+  }
+  (folder / "bert_config.json").write_text(json.dumps(sizes))
+  _write_glue(folder)
+  _write_others(folder)
+  for masking in ("static", "dynamic"):
+    programs.run(
+      "create_pretraining_data",
+      input_file=folder / "text.txt",
+      output_file=folder / masking,
+      vocab_file=folder / "vocab.txt",
+      max_seq_length=16,
+      masking=masking,
+      dupe_factor=1,
+    )
+  return folder
+
+
+def _write_glue(folder):
+  for name in ("CoLA", "MRPC", "STS-B"):
+    task = glue.find(name)
+    for split in task.splits.values():
+      path = folder / name / split.file
+      path.parent.mkdir(exist_ok=True)
+      columns = list(split.header or split.columns)
+      labels = task.labels or ("1.5", "4.0")
+      rows = [] if split.header else [columns]
+      for number in range(8):
+        row = dict.fromkeys(columns, "ab c.")
+        row[split.label] = labels[number % 2]
+        rows.append([row[column] for column in columns])
+      path.write_text("".join("\t".join(row) + "\n" for row in rows))
+
+
+def _write_others(folder):
+  (folder / "text.txt").write_text("ab c d .\ne a b .\n\nc d e .\na b .\n" * 4)
+  (folder / "ner.txt").write_text("ab B-X\nc I-X\nd O\n\ne O\n\n" * 4)
+  header = "sent1,sent2,ending0,ending1,label\n"
+  (folder / "swag.csv").write_text(header + "ab c,a,b,c d,1\n" * 8)
+  answer = {"text": "c", "answer_start": 3}
+  questions = [
+    {"id": "1", "question": "a", "answers": [answer], "is_impossible": False},
+    {"id": "2", "question": "b", "answers": [], "is_impossible": True},
+  ]
+  paragraph = {"context": "ab c d e", "qas": questions}
+  squad = {"data": [{"title": "t", "paragraphs": [paragraph] * 3}]}
+  (folder / "squad.json").write_text(json.dumps(squad))
+
+
+def _given(folder, program, recipes):
+  """Flags of a dry run of recipes, the later after the earlier."""
+  last = recipes[0].split("/")[-1]
+  tasks = {"cola": "CoLA", "mrpc": "MRPC", "stsb": "STS-B"}
+  masking = "dynamic" if "masking" in last else "static"
+  files = {
+    "run_classifier": {"data_dir": folder / tasks.get(last, "")},
+    "run_squad": {
+      "train_file": folder / "squad.json",
+      "predict_file": folder / "squad.json",
+      "doc_stride": 4,
+      "max_query_length": 4,
+    },
+    "run_ner": dict.fromkeys(
+      ("train_file", "dev_file", "test_file"), folder / "ner.txt"
+    ),
+    "run_swag": dict.fromkeys(("train_file", "dev_file"), folder / "swag.csv"),
+    "run_pretraining": {"input_file": folder / masking},
+  }[program]
+  return {
+    "vocab_file": folder / "vocab.txt",
+    "bert_config_file": folder / "bert_config.json",
+    "output_dir": folder / "output",
+    **SMALL,
+    **files,
+    "dry_run": True,
+  }
+
+
+@pytest.mark.parametrize("program", DRY_RUNS)
+def test_dry_runs_train_evaluate_export_and_leave_nothing(
+  program, folder, tmp_path
+):
+  before = sorted(folder.rglob("*"))
+  cases = [
+    (
+      [f"{table.HERE / name}.flags" for name in recipes],
+      _given(folder, program, recipes),
+    )
+    for recipes in DRY_RUNS[program]
+  ]
+  results = programs.run_each(
+    program,
+    [{"flagfile": names} | given for names, given in cases],
+    tmp_path,
+  )
+  for (names, _), (status, log) in zip(cases, results, strict=True):
+    assert status == 0, log
+    assert "step 2 of 2, loss" in log, names
+    assert "dry run: all of it works, nothing is kept" in log
+    assert ("exported to" in log) == ("gpt" not in names[0])
+  assert sorted(folder.rglob("*")) == before
+
+
+def test_later_flags_override_a_recipe():
+  values = flags.FlagValues()
+  flags.DEFINE_integer("train_batch_size", 8, "", flag_values=values)
+  flags.DEFINE_string("learning_rate", "", "", flag_values=values)
+  path = table.HERE / "fine_tuning" / "mrpc.flags"
+  others = "do_train,do_eval,do_predict,task_name,max_seq_length"
+  values(
+    [
+      *("program", f"--flagfile={path}", "--train_batch_size=4"),
+      f"--undefok={others},num_train_epochs",
+    ]
+  )
+  assert values.train_batch_size == 4
+  assert values.learning_rate == "5e-5,4e-5,3e-5,2e-5"
