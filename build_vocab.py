@@ -12,11 +12,13 @@ from absl import flags, logging
 
 from data import files, vocab
 from data.pretraining import vocab_learning
+from data.pretraining.text_format import TextFormat
 from data.progress import Progress
-from training import program
+from training import corpus_flags, program
 
 FLAGS = flags.FLAGS
 
+corpus_flags.define_text()
 flags.DEFINE_string(
   "input_file",
   None,
@@ -67,13 +69,13 @@ def reserved_tokens(special: list[str], unused: int) -> list[str]:
 
 
 def count_words(
-  paths: list[str], do_lower_case: bool, max_words: int
+  paths: list[str], text: TextFormat, do_lower_case: bool, max_words: int
 ) -> Counter:
   """Counts the words of text files."""
   counter = vocab_learning.WordCounter(do_lower_case, max_words)
   progress = Progress("read", sum(map(files.size, paths)) / 1e6, "MB")
   for path in paths:
-    for line in files.lines(path):
+    for line in text.lines(path):
       counter.add(line)
       progress.add((len(line.encode()) + 1) / 1e6)
   counts = counter.counts()
@@ -88,7 +90,8 @@ def main(_):
   if not FLAGS.overwrite:
     files.refuse_to_overwrite(FLAGS.output_file)
   reserved = reserved_tokens(FLAGS.special_tokens, FLAGS.unused_tokens)
-  counts = count_words(paths, FLAGS.do_lower_case, FLAGS.max_words)
+  text = TextFormat(FLAGS.input_format, FLAGS.text_field)
+  counts = count_words(paths, text, FLAGS.do_lower_case, FLAGS.max_words)
   logging.info(
     "%s words, %s of them distinct; learning, which takes minutes",
     f"{counts.total():,}",
