@@ -25,6 +25,7 @@ from training import corpus_flags, program
 FLAGS = flags.FLAGS
 
 corpus_flags.define_text()
+corpus_flags.define_runner()
 flags.DEFINE_string(
   "input_file", None, "Text files or globs, comma-separated.", required=True
 )
@@ -89,7 +90,9 @@ def main(_):
     raise ValueError(
       f"--output_file={FLAGS.output_file} repeats or lacks a name"
     )
-  if not FLAGS.overwrite:
+  if FLAGS.runner:
+    check_runner(outputs)
+  elif not FLAGS.overwrite:
     files.refuse_to_overwrite(*outputs)
   job = parts.Job(
     FLAGS.vocab_file,
@@ -101,7 +104,9 @@ def main(_):
   )
   vocab.require(vocab.load(job.vocab_file), job.settings.tokens, job.vocab_file)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
-  if FLAGS.num_workers:
+  if FLAGS.runner:
+    total = write_by_beam(job, inputs, *outputs)
+  elif FLAGS.num_workers:
     total = parts.write(job, inputs, outputs, FLAGS.num_workers)
   else:
     total = write(job, inputs, outputs)
@@ -123,6 +128,29 @@ def settings_from_flags() -> instances.Settings:
     whole_word=FLAGS.do_whole_word_mask,
     masked=masked,
   )
+
+
+def check_runner(outputs: list[str]) -> None:
+  """Raises ValueError where flags do not go with --runner."""
+  if FLAGS.num_workers:
+    raise ValueError(
+      "--runner brings its own workers: leave --num_workers out, and say in "
+      "--pipeline_options how many"
+    )
+  if len(outputs) > 1:
+    raise ValueError(
+      f"--output_file={FLAGS.output_file} names several files; --runner makes "
+      "NAME-00000-of-00032 and so on of a single NAME"
+    )
+
+
+def write_by_beam(job: parts.Job, inputs: list[str], output: str) -> int:
+  """Makes records by Apache Beam; returns their number."""
+  from data.pretraining import beam  # noqa: PLC0415, not everybody has it
+
+  if not FLAGS.overwrite:
+    files.refuse_to_overwrite(*beam.outputs(output))
+  return beam.write(job, inputs, output, corpus_flags.pipeline_options(FLAGS))
 
 
 def write(job: parts.Job, inputs: list[str], outputs: list[str]) -> int:

@@ -5,11 +5,12 @@ tf.io.gfile, which is imported the first time one is met. Lines may lie in .gz
 and .zst files, too.
 """
 
+import functools
 import glob
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import BinaryIO
 
 from data import streams
@@ -43,7 +44,7 @@ def expand(patterns: str) -> list[str]:
       drops those silently).
   """
   wanted = [pattern.strip() for pattern in patterns.split(",")]
-  found = {pattern: _matches(pattern) for pattern in wanted if pattern}
+  found = {pattern: matches(pattern) for pattern in wanted if pattern}
   missing = [pattern for pattern, paths in found.items() if not paths]
   if missing or not found:
     raise FileNotFoundError(
@@ -53,7 +54,8 @@ def expand(patterns: str) -> list[str]:
   return [path for pattern in wanted for path in found.get(pattern, ())]
 
 
-def _matches(pattern: str) -> list[str]:
+def matches(pattern: str) -> list[str]:
+  """Lists the files that one pattern stands for, sorted; perhaps none."""
   if is_remote(pattern):
     return sorted(_gfile().glob(pattern))
   if os.path.exists(pattern):  # also names that hold a "[" or a "*"
@@ -65,6 +67,32 @@ def _matches(pattern: str) -> list[str]:
 def exists(path: str) -> bool:
   """Whether something of this name is there."""
   return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
+
+
+def rename(path: str, name: str) -> None:
+  """Gives a file another name; one that has it is replaced."""
+  if is_remote(path):
+    _gfile().rename(path, name, overwrite=True)
+  else:
+    os.replace(path, name)
+
+
+def remove(path: str) -> None:
+  """Removes a file."""
+  if is_remote(path):
+    _gfile().remove(path)
+  else:
+    os.remove(path)
+
+
+def remove_folder(path: str) -> None:
+  """Removes a folder, if it is there, and all that is in it."""
+  if not exists(path):
+    return
+  if is_remote(path):
+    _gfile().rmtree(path)
+  else:
+    shutil.rmtree(path)
 
 
 def size(path: str) -> int:
@@ -114,7 +142,7 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   """
   position = start
   with _open_text(path, start) as file:
-    for raw in iter(partial(file.readline, LONGEST_LINE), b""):
+    for raw in iter(functools.partial(file.readline, LONGEST_LINE), b""):
       if end is not None and position >= end:
         return
       if len(raw) == LONGEST_LINE:
@@ -181,14 +209,10 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   are made.
   """
   partial = f"{path}.partial-{os.getpid()}"
-  remove = _gfile().remove if is_remote(path) else os.remove
   try:
     with _open_new(partial) as file:
       yield file
-    if is_remote(path):
-      _gfile().rename(partial, path, overwrite=True)
-    else:
-      os.replace(partial, path)
+    rename(partial, path)
   except BaseException:
     if exists(partial):
       remove(partial)

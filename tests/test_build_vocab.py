@@ -89,3 +89,13 @@ def test_words_of_json_lines(run, tmp_path):
     done = run(*flags, name, *rest)
     assert done.returncode == 0, done.stderr
   assert (tmp_path / "plain").read_text() == (tmp_path / "rows").read_text()
+
+
+def test_by_apache_beam_it_is_the_same(run, tmp_path):
+  pytest.importorskip("apache_beam")
+  flags = ("--input_file=a.txt", "--vocab_size=99", "--output_file")
+  for name, *rest in (("one",), ("beam", "--runner=DirectRunner")):
+    done = run(*flags, name, *rest)
+    assert done.returncode == 0, done.stderr
+  assert (tmp_path / "one").read_bytes() == (tmp_path / "beam").read_bytes()
+  assert not list(tmp_path.glob("beam.*"))

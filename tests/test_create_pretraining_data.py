@@ -150,3 +150,32 @@ def test_prose_in_compressed_json_lines(tmp_path):
     "line 1: not a JSON object", f"--output_file={tmp_path}/x", *flags,
     "--text_field=text", text=text,
   )  # fmt: skip
+
+
+def test_by_apache_beam(tmp_path):
+  pytest.importorskip("apache_beam")
+  output = tmp_path / "out"
+  flags = (f"--output_file={output}", "--runner=DirectRunner")
+  options = "--pipeline_options=--direct_num_workers=2"
+  result = _run(*flags, options)
+  assert result.returncode == 0, result.stderr
+  [name] = tmp_path.iterdir()
+  assert name.name == "out-00000-of-00001"
+  found = _count(name, features.pretraining(128, 20))
+  assert f"Wrote {found} instances" in result.stderr
+  assert f"{found} instances" in result.stderr
+  _fails("out-00000-of-00001 exists already", *flags)
+  _fails("--runner brings its own workers", *flags, "--num_workers=2")
+  _fails("several files; --runner makes", *flags, "--output_file=a,b")
+  bad = tmp_path / "latin1.txt"
+  bad.write_bytes(b"ol\xe9\n")
+  _fails("latin1.txt, line 1: byte 2", *flags, "--overwrite", text=bad)
+
+
+def test_without_apache_beam_the_remedy_is_named(tmp_path, monkeypatch):
+  (tmp_path / "apache_beam.py").write_text("raise ImportError")
+  monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+  _fails(
+    "`pip install -r requirements-beam.txt`", "--runner=DirectRunner",
+    f"--output_file={tmp_path}/out",
+  )  # fmt: skip
