@@ -10,11 +10,14 @@ The records are those of create_pretraining_data.py:
 With --do_export there is a SavedModel that fills masks, as fill_mask.py does.
 """
 
+import os
+
 from absl import flags, logging
 
 import served
 from data import files
 from data.pretraining.reading import PretrainingInput
+from data.shuffling import Source
 from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.randomness import step_seed
@@ -30,6 +33,12 @@ shared_flags.define_export()
 shared_flags.define_devices()
 flags.DEFINE_string(
   "input_file", None, "TFRecord files or globs, comma-separated."
+)
+flags.DEFINE_list(
+  "input_weights",
+  None,
+  "Shares of the patterns of --input_file in training, as in 3,1. Default: all "
+  "files alike, each record once an epoch.",
 )
 flags.DEFINE_string(
   "eval_file", None, "What to evaluate on. Default: --input_file."
@@ -80,7 +89,7 @@ def main(_):
   config.check_length(FLAGS.max_seq_length)
   source = held_out = None
   if FLAGS.do_train or FLAGS.do_eval:
-    source = read(FLAGS.input_file, config)
+    source = read(FLAGS.input_file, config, FLAGS.input_weights)
     held_out = read(FLAGS.eval_file, config) if FLAGS.eval_file else source
   run = Run(FLAGS, step_seed)
   with devices.scope():
@@ -117,8 +126,11 @@ def check_flags() -> None:
     served.check_masks(FLAGS)
 
 
-def read(patterns: str, config: BertConfig) -> PretrainingInput:
-  """The records that a flag names."""
+def read(
+  patterns: str, config: BertConfig, weights: list[str] | None = None
+) -> PretrainingInput:
+  """The records that a flag names, and how to mix them in training."""
+  sources = mixture(patterns, weights) if weights else None
   return PretrainingInput(
     files.expand(patterns),
     FLAGS.max_seq_length,
@@ -130,7 +142,27 @@ def read(patterns: str, config: BertConfig) -> PretrainingInput:
     left_to_right=FLAGS.objective == "left_to_right",
     skip_bad_records=FLAGS.skip_bad_records,
     folder=FLAGS.output_dir if FLAGS.skip_bad_records else None,
+    sources=sources,
+    index_file=os.path.join(FLAGS.output_dir, "records-index.npz"),
   )
+
+
+def mixture(patterns: str, weights: list[str]) -> list[Source]:
+  """The files of each pattern, with its weight."""
+  wanted = [pattern for pattern in patterns.split(",") if pattern.strip()]
+  try:
+    shares = [float(weight) for weight in weights]
+  except ValueError:
+    shares = []
+  if len(shares) != len(wanted):
+    raise ValueError(
+      f"--input_weights={','.join(weights)} is no number for each of the "
+      f"{len(wanted)} patterns of --input_file={patterns}"
+    )
+  return [
+    Source(files.expand(pattern), share)
+    for pattern, share in zip(wanted, shares, strict=True)
+  ]
 
 
 def evaluate(model, objective, source: PretrainingInput, step: int) -> None:

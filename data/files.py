@@ -102,6 +102,13 @@ def size(path: str) -> int:
   )
 
 
+def modified(path: str) -> int:
+  """When a file was written last, in nanoseconds."""
+  if is_remote(path):
+    return _gfile().stat(path).mtime_nsec
+  return os.stat(path).st_mtime_ns
+
+
 def open_for_reading(path: str) -> BinaryIO:
   """Opens a file as bytes.
 

@@ -3,11 +3,14 @@
 Legend: B batch, T tokens, P predictions.
 """
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
-from data import damage, features, records, vocab
+from data import damage, features, records, shuffling, vocab
 from data.pretraining import next_token
 from data.pretraining.masking import Masker
+from data.shuffling import Source
 
 
 class PretrainingInput:
@@ -24,6 +27,9 @@ class PretrainingInput:
     left_to_right: unmask, and ask for the next token at every position.
     skip_bad_records: how many may be left out since they cannot be read.
     folder: where files without these go. None looks at no record in advance.
+    sources: `files` in groups with weights, by which training mixes them; None
+      for a single group.
+    index_file: where it is kept where records begin; see record_index.load.
 
   Raises:
     ValueError: a file does not hold such records; see records.check.
@@ -41,8 +47,12 @@ class PretrainingInput:
     left_to_right: bool = False,
     skip_bad_records: int = 0,
     folder: str | None = None,
+    sources: Sequence[Source] | None = None,
+    index_file: str | None = None,
   ):
     self.files = files
+    self._sources = sources or [Source(files)]
+    self._index_file = index_file
     self._left_to_right = left_to_right
     self._masker = None
     schema = features.pretraining(seq_length, max_predictions)
@@ -63,6 +73,11 @@ class PretrainingInput:
     records.check(files, schema, limits)
     if folder is not None:
       self.files = damage.without(files, schema, folder, skip_bad_records)
+      now = dict(zip(files, self.files, strict=True))
+      self._sources = [
+        source._replace(files=[now[path] for path in source.files])
+        for source in self._sources
+      ]
     self._schema = schema
     self._parse = records.parser(schema)
 
@@ -90,7 +105,7 @@ class PretrainingInput:
     """
     context = context or tf.distribute.InputContext()
     pieces = records.for_worker(
-      records.shuffled(self.files, seed, skip),
+      shuffling.mixed(self._sources, seed, skip, self._index_file),
       batch_size,
       context.num_replicas_in_sync,
       context.num_input_pipelines,
