@@ -12,11 +12,14 @@ from absl import flags, logging
 
 from data import files, vocab
 from data.pretraining import vocab_learning
+from data.pretraining.text_format import TextFormat
 from data.progress import Progress
-from training import program
+from training import corpus_flags, program
 
 FLAGS = flags.FLAGS
 
+corpus_flags.define_text()
+corpus_flags.define_runner()
 flags.DEFINE_string(
   "input_file",
   None,
@@ -66,16 +69,21 @@ def reserved_tokens(special: list[str], unused: int) -> list[str]:
   return special + [f"[unused{index}]" for index in range(unused)]
 
 
-def count_words(
-  paths: list[str], do_lower_case: bool, max_words: int
-) -> Counter:
-  """Counts the words of text files."""
-  counter = vocab_learning.WordCounter(do_lower_case, max_words)
-  progress = Progress("read", sum(map(files.size, paths)) / 1e6, "MB")
-  for path in paths:
-    for line in files.lines(path):
-      counter.add(line)
-      progress.add((len(line.encode()) + 1) / 1e6)
+def count_words(paths: list[str]) -> Counter:
+  """Counts the words of text files, in this process or by Apache Beam."""
+  counter = vocab_learning.WordCounter(FLAGS.do_lower_case, FLAGS.max_words)
+  text = TextFormat(FLAGS.input_format, FLAGS.text_field)
+  if FLAGS.runner:
+    from data.pretraining import beam  # noqa: PLC0415, not everybody has it
+
+    options = corpus_flags.pipeline_options(FLAGS)
+    beam.count_words(paths, text, counter, FLAGS.output_file, options)
+  else:
+    progress = Progress("read", sum(map(files.size, paths)) / 1e6, "MB")
+    for path in paths:
+      for line in text.lines(path):
+        counter.add(line)
+        progress.add((len(line.encode()) + 1) / 1e6)
   counts = counter.counts()
   if not counts:
     raise ValueError(f"no words in {', '.join(paths)}: nothing to learn from")
@@ -88,7 +96,7 @@ def main(_):
   if not FLAGS.overwrite:
     files.refuse_to_overwrite(FLAGS.output_file)
   reserved = reserved_tokens(FLAGS.special_tokens, FLAGS.unused_tokens)
-  counts = count_words(paths, FLAGS.do_lower_case, FLAGS.max_words)
+  counts = count_words(paths)
   logging.info(
     "%s words, %s of them distinct; learning, which takes minutes",
     f"{counts.total():,}",

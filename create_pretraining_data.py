@@ -4,6 +4,9 @@ The input has one sentence a line and a blank line between documents:
 
   python create_pretraining_data.py --input_file=./sample_text.txt \
     --output_file=/tmp/tf_examples.tfrecord --vocab_file=$BERT_DIR/vocab.txt
+
+Or prose, or JSON lines: see --input_format and --text_field. Files whose names
+end in .gz or .zst are decompressed.
 """
 
 from contextlib import ExitStack
@@ -13,14 +16,17 @@ from random import Random
 from absl import flags, logging
 
 from data import files, tfrecord, vocab
-from data.pretraining import instances, shards
+from data.pretraining import duplicates, instances, parts
 from data.pretraining.mix import USUAL, Mix
+from data.pretraining.text_format import TextFormat
 from data.progress import Progress
 from data.tokenization import CachedTokenizer, FullTokenizer
-from training import program
+from training import corpus_flags, program
 
 FLAGS = flags.FLAGS
 
+corpus_flags.define_text()
+corpus_flags.define_runner()
 flags.DEFINE_string(
   "input_file", None, "Text files or globs, comma-separated.", required=True
 )
@@ -77,6 +83,11 @@ flags.DEFINE_enum(
   "static: mask now. dynamic: store pairs once, unmasked, for run_pretraining "
   "to mask anew in every epoch.",
 )
+flags.DEFINE_bool(
+  "drop_duplicates",
+  False,
+  "Leave out documents of which an equal one came before.",
+)
 flags.DEFINE_bool("overwrite", False, "Replace output files that exist.")
 
 
@@ -88,19 +99,24 @@ def main(_):
     raise ValueError(
       f"--output_file={FLAGS.output_file} repeats or lacks a name"
     )
-  if not FLAGS.overwrite:
+  if FLAGS.runner:
+    check_runner(outputs)
+  elif not FLAGS.overwrite:
     files.refuse_to_overwrite(*outputs)
-  job = shards.Job(
+  job = parts.Job(
     FLAGS.vocab_file,
     FLAGS.do_lower_case,
     settings_from_flags(),
     FLAGS.random_seed,
-    len(outputs),
+    TextFormat(FLAGS.input_format, FLAGS.text_field),
+    FLAGS.drop_duplicates,
   )
   vocab.require(vocab.load(job.vocab_file), job.settings.tokens, job.vocab_file)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
-  if FLAGS.num_workers:
-    total = shards.write(job, inputs, outputs, FLAGS.num_workers)
+  if FLAGS.runner:
+    total = write_by_beam(job, inputs, *outputs)
+  elif FLAGS.num_workers:
+    total = parts.write(job, inputs, outputs, FLAGS.num_workers)
   else:
     total = write(job, inputs, outputs)
   logging.info("Wrote %d instances to:\n  %s", total, "\n  ".join(outputs))
@@ -130,17 +146,41 @@ def settings_from_flags() -> instances.Settings:
   )
 
 
-def write(job: shards.Job, inputs: list[str], outputs: list[str]) -> int:
+def check_runner(outputs: list[str]) -> None:
+  """Raises ValueError where flags do not go with --runner."""
+  if FLAGS.num_workers:
+    raise ValueError(
+      "--runner brings its own workers: leave --num_workers out, and say in "
+      "--pipeline_options how many"
+    )
+  if len(outputs) > 1:
+    raise ValueError(
+      f"--output_file={FLAGS.output_file} names several files; --runner makes "
+      "NAME-00000-of-00032 and so on of a single NAME"
+    )
+
+
+def write_by_beam(job: parts.Job, inputs: list[str], output: str) -> int:
+  """Makes records by Apache Beam; returns their number."""
+  from data.pretraining import beam  # noqa: PLC0415, not everybody has it
+
+  if not FLAGS.overwrite:
+    files.refuse_to_overwrite(*beam.outputs(output))
+  return beam.write(job, inputs, output, corpus_flags.pipeline_options(FLAGS))
+
+
+def write(job: parts.Job, inputs: list[str], outputs: list[str]) -> int:
   """Makes the original's records, in this process; returns their number."""
   tokenizer = FullTokenizer(job.vocab_file, job.do_lower_case)
   rng = Random(job.seed)
   builder = instances.Builder(tokenizer.vocab, job.settings)
 
   # A document may go on in the next file, as in the original.
-  lines = chain.from_iterable(map(files.lines, inputs))
+  lines = chain.from_iterable(map(job.text.lines, inputs))
   reading = Progress("read", sum(map(files.size, inputs)) / 1e6, "MB")
-  ids = CachedTokenizer(tokenizer).ids
-  documents = instances.read_documents(lines, ids, reading)
+  if job.drop_duplicates:
+    lines = duplicates.first_only(lines, reading)
+  documents = job.read(lines, CachedTokenizer(tokenizer).ids, reading)
   reading.say()
   if not documents:
     raise instances.no_text(inputs)

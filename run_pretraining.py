@@ -10,6 +10,8 @@ The records are those of create_pretraining_data.py:
 With --do_export there is a SavedModel that fills masks, as fill_mask.py does.
 """
 
+import os
+
 from absl import flags, logging
 
 import served
@@ -17,6 +19,7 @@ from data import files
 from data.pretraining.mix import USUAL, Mix
 from data.pretraining.next_token import DIRECTIONS, NextToken
 from data.pretraining.reading import PretrainingInput
+from data.shuffling import Source
 from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.randomness import step_seed
@@ -34,6 +37,12 @@ shared_flags.define_export()
 shared_flags.define_devices()
 flags.DEFINE_string(
   "input_file", None, "TFRecord files or globs, comma-separated."
+)
+flags.DEFINE_list(
+  "input_weights",
+  None,
+  "Shares of the patterns of --input_file in training, as in 3,1. Default: all "
+  "files alike, each record once an epoch.",
 )
 flags.DEFINE_string(
   "eval_file", None, "What to evaluate on. Default: --input_file."
@@ -114,7 +123,7 @@ def main(_):
   source = held_out = None
   if FLAGS.do_train or FLAGS.do_eval:
     mix = Mix(FLAGS.mask_share, FLAGS.random_share)
-    source = read(FLAGS.input_file, config, mix)
+    source = read(FLAGS.input_file, config, mix, FLAGS.input_weights)
     held_out = read(FLAGS.eval_file, config) if FLAGS.eval_file else source
   run = Run(FLAGS, step_seed)
   run.require_same("attention")
@@ -193,9 +202,13 @@ def next_token() -> NextToken | None:
 
 
 def read(
-  patterns: str, config: BertConfig, mix: Mix = USUAL
+  patterns: str,
+  config: BertConfig,
+  mix: Mix = USUAL,
+  weights: list[str] | None = None,
 ) -> PretrainingInput:
-  """The records that a flag names."""
+  """The records that a flag names, and how to mix them in training."""
+  sources = mixture(patterns, weights) if weights else None
   return PretrainingInput(
     files.expand(patterns),
     FLAGS.max_seq_length,
@@ -209,7 +222,27 @@ def read(
     by_length=FLAGS.group_by_length,
     skip_bad_records=FLAGS.skip_bad_records,
     folder=FLAGS.output_dir if FLAGS.skip_bad_records else None,
+    sources=sources,
+    index_file=os.path.join(FLAGS.output_dir, "records-index.npz"),
   )
+
+
+def mixture(patterns: str, weights: list[str]) -> list[Source]:
+  """The files of each pattern, with its weight."""
+  wanted = [pattern for pattern in patterns.split(",") if pattern.strip()]
+  try:
+    shares = [float(weight) for weight in weights]
+  except ValueError:
+    shares = []
+  if len(shares) != len(wanted):
+    raise ValueError(
+      f"--input_weights={','.join(weights)} is no number for each of the "
+      f"{len(wanted)} patterns of --input_file={patterns}"
+    )
+  return [
+    Source(files.expand(pattern), share)
+    for pattern, share in zip(wanted, shares, strict=True)
+  ]
 
 
 def evaluate(model, objective, source: PretrainingInput, step: int) -> None:

@@ -60,6 +60,7 @@ class _Frame(NamedTuple):
 
 def _frames(path) -> Iterator[_Frame]:
   """Records as they lie in a file, up to where the next cannot be found."""
+  left = files.size(path)
   with files.open_for_reading(path) as file:
     while head := file.read(12):
       length, checksum = head[:8], head[8:]
@@ -70,11 +71,12 @@ def _frames(path) -> Iterator[_Frame]:
         fault = "its length is wrong, so that nothing behind it can be found"
         yield _Frame(b"", b"", fault)
         return
-      data = file.read(int.from_bytes(length, "little"))
-      checksum = file.read(4)
-      if len(checksum) < 4:
+      size = int.from_bytes(length, "little")
+      left -= size + 16
+      if left < 0:
         yield _Frame(b"", b"", "the file ends within it")
         return
+      data, checksum = file.read(size), file.read(4)
       if len(data) < 4:  # fewer than any field has
         yield _Frame(b"", b"", "it is empty")
         continue

@@ -1,14 +1,22 @@
 """Text files in, whole files out: globs, lines, and writing that is atomic.
 
 Local paths need no TensorFlow. Paths with a scheme ("gs://...") go through
-tf.io.gfile, which is imported the first time one is met.
+tf.io.gfile, which is imported the first time one is met. Lines may lie in .gz
+and .zst files, too.
 """
 
+import functools
 import glob
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
+
+from data import streams
+
+# What has no line break for so many bytes is not text.
+LONGEST_LINE = 1 << 28
 
 
 def is_remote(path: str) -> bool:
@@ -36,7 +44,7 @@ def expand(patterns: str) -> list[str]:
       drops those silently).
   """
   wanted = [pattern.strip() for pattern in patterns.split(",")]
-  found = {pattern: _matches(pattern) for pattern in wanted if pattern}
+  found = {pattern: matches(pattern) for pattern in wanted if pattern}
   missing = [pattern for pattern, paths in found.items() if not paths]
   if missing or not found:
     raise FileNotFoundError(
@@ -46,7 +54,8 @@ def expand(patterns: str) -> list[str]:
   return [path for pattern in wanted for path in found.get(pattern, ())]
 
 
-def _matches(pattern: str) -> list[str]:
+def matches(pattern: str) -> list[str]:
+  """Lists the files that one pattern stands for, sorted; perhaps none."""
   if is_remote(pattern):
     return sorted(_gfile().glob(pattern))
   if os.path.exists(pattern):  # also names that hold a "[" or a "*"
@@ -60,11 +69,44 @@ def exists(path: str) -> bool:
   return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
+def rename(path: str, name: str) -> None:
+  """Gives a file another name; one that has it is replaced."""
+  if is_remote(path):
+    _gfile().rename(path, name, overwrite=True)
+  else:
+    os.replace(path, name)
+
+
+def remove(path: str) -> None:
+  """Removes a file."""
+  if is_remote(path):
+    _gfile().remove(path)
+  else:
+    os.remove(path)
+
+
+def remove_folder(path: str) -> None:
+  """Removes a folder, if it is there, and all that is in it."""
+  if not exists(path):
+    return
+  if is_remote(path):
+    _gfile().rmtree(path)
+  else:
+    shutil.rmtree(path)
+
+
 def size(path: str) -> int:
   """Bytes of a file."""
   return (
     _gfile().stat(path).length if is_remote(path) else os.stat(path).st_size
   )
+
+
+def modified(path: str) -> int:
+  """When a file was written last, in nanoseconds."""
+  if is_remote(path):
+    return _gfile().stat(path).mtime_nsec
+  return os.stat(path).st_mtime_ns
 
 
 def open_for_reading(path: str) -> BinaryIO:
@@ -93,8 +135,8 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   dropped, also one in the middle of a line, and a byte order mark stays.
 
   Args:
-    path: a text file.
-    start: byte at which a line begins.
+    path: a text file, perhaps a compressed one.
+    start: byte at which a line begins; 0 in a compressed file.
     end: byte at which a later line begins; None reads to the end of the file.
 
   Yields:
@@ -102,35 +144,55 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
 
   Raises:
     OSError: the file cannot be read.
-    ValueError: a line is not UTF-8; names file, line number and byte.
+    ValueError: a line is not UTF-8, or endless, or cannot be decompressed;
+      names file, line number and byte.
   """
   position = start
-  with open_for_reading(path) as file:
-    file.seek(start)
-    for raw in file:
+  with _open_text(path, start) as file:
+    for raw in iter(functools.partial(file.readline, LONGEST_LINE), b""):
       if end is not None and position >= end:
         return
+      if len(raw) == LONGEST_LINE:
+        raise ValueError(
+          f"{path}, line {line_number(path, position)}: no line break in "
+          f"{LONGEST_LINE:,} bytes; this is no text, or one to be broken into "
+          "lines first"
+        )
       try:
         line = raw.decode()
       except UnicodeDecodeError as error:
-        raise _not_utf8(path, position + error.start) from error
+        culprit = raw[error.start]
+        raise _not_utf8(path, position + error.start, culprit) from error
       position += len(raw)
       line = line.replace("\r", "")
       if line:  # a last line of nothing but "\r" is no line
         yield line.removesuffix("\n")
 
 
-def _not_utf8(path: str, offset: int) -> ValueError:
+@contextmanager
+def _open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
   with open_for_reading(path) as file:
-    number, unread = 1, offset
-    while unread > 0:
-      block = file.read(min(unread, 1 << 20))
+    if start:
+      file.seek(start)
+    if is_remote(path) or streams.is_compressed(path):
+      file = streams.buffered(path, file)
+    yield file
+
+
+def line_number(path: str, offset: int) -> int:
+  """The number, from 1, of the line that a byte of a text is in."""
+  number, unread = 1, offset
+  with _open_text(path) as file:
+    while unread > 0 and (block := file.read(min(unread, 1 << 20))):
       number += block.count(b"\n")
       unread -= len(block)
-    culprit = file.read(1)
+  return number
+
+
+def _not_utf8(path: str, offset: int, culprit: int) -> ValueError:
   return ValueError(
-    f"{path}, line {number}: byte {offset} of the file (0x{culprit.hex()}) is "
-    "not UTF-8; convert the file first, for example with "
+    f"{path}, line {line_number(path, offset)}: byte {offset} of the file "
+    f"(0x{culprit:02x}) is not UTF-8; convert the file first, for example with "
     "`iconv -f LATIN1 -t UTF-8`"
   )
 
@@ -154,14 +216,10 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   are made.
   """
   partial = f"{path}.partial-{os.getpid()}"
-  remove = _gfile().remove if is_remote(path) else os.remove
   try:
     with _open_new(partial) as file:
       yield file
-    if is_remote(path):
-      _gfile().rename(partial, path, overwrite=True)
-    else:
-      os.replace(partial, path)
+    rename(partial, path)
   except BaseException:
     if exists(partial):
       remove(partial)

@@ -74,6 +74,14 @@ def truncate_pair_at_random(
   Keeps pre-training from seeing mostly beginnings of sentences
   (create_pretraining_data.py of the original).
   """
-  for _ in range(len(first) + len(second) - limit):
-    longer = first if len(first) > len(second) else second
-    longer.pop(0 if rng.random() < 0.5 else -1)
+  kept = [[0, len(first)], [0, len(second)]]  # begin and end, cut at the end:
+  sizes = [len(first), len(second)]  # to take tokens out one by one takes long
+  for _ in range(sum(sizes) - limit):
+    longer = 0 if sizes[0] > sizes[1] else 1
+    sizes[longer] -= 1
+    if rng.random() < 0.5:
+      kept[longer][0] += 1
+    else:
+      kept[longer][1] -= 1
+  for text, (begin, end) in zip((first, second), kept, strict=True):
+    text[:] = text[begin:end]

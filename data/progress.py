@@ -61,7 +61,7 @@ class Progress:
       f"{self._unit} ({share:.0%})"
     )
     for name, count in self.counts.items():
-      text += f", {count:,} {name}"
+      text += f", {count:,} {name.replace('_', ' ')}"
     text += f"; {_number(rate)} {self._unit}/s"
     if share < 1 and rate > 0:
       text += f", {_duration((self._total - done) / rate)} left"

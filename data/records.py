@@ -8,59 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
+from data import shuffling
 from data.features import Schema
 
 Batch = dict[str, tf.Tensor]
-
-# Records held back to be drawn in random order, still serialized.
-SHUFFLE_BUFFER = 10_000
 
 
 def in_order(files: Sequence[str]) -> tf.data.Dataset:
   """Serialized records as they stand in the files, once."""
   return tf.data.TFRecordDataset(list(files))
-
-
-def shuffled(files: Sequence[str], seed: int, skip: int = 0):
-  """Serialized records, epoch after epoch without end, each in its own order.
-
-  The order is a function of the files, the seed and TensorFlow's global seed,
-  so a reader that skips what was read before goes on where it stopped. Files
-  are read several at a time, each epoch in a new order, and records drawn from
-  a buffer.
-
-  Args:
-    files: paths.
-    seed: of the order.
-    skip: number of records to leave out at the beginning.
-
-  Returns:
-    A tf.data.Dataset of scalar strings.
-  """
-  epoch, skip = _whole_epochs(files, skip)
-  names = tf.constant(list(files))
-
-  def one_epoch(number):
-    order = tf.random.experimental.stateless_shuffle(names, [seed, number])
-    records = tf.data.Dataset.from_tensor_slices(order).interleave(
-      tf.data.TFRecordDataset,
-      cycle_length=min(4, len(files)),
-      num_parallel_calls=min(4, len(files)),
-      deterministic=True,
-    )
-    return records.shuffle(
-      SHUFFLE_BUFFER, seed + number, reshuffle_each_iteration=False
-    )
-
-  epochs = tf.data.Dataset.range(epoch, tf.int64.max)
-  return epochs.flat_map(one_epoch).skip(skip)
-
-
-def _whole_epochs(files, skip):
-  """(epochs, records) that make up a number of records."""
-  if not skip:
-    return 0, 0
-  return divmod(skip, sum(count(path) for path in files))
 
 
 def for_worker(
@@ -118,20 +74,6 @@ def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
     }
 
   return parse_batch
-
-
-def count(path: str) -> int:
-  """Number of records in a file, from the lengths alone."""
-  total = 0
-  with tf.io.gfile.GFile(path, "rb") as file:
-    size = file.size()
-    position = 0
-    while position < size:
-      file.seek(position)
-      length = int.from_bytes(file.read(8), "little")
-      position += length + 16  # length, its checksum, data, its checksum
-      total += 1
-  return total
 
 
 def check(
@@ -219,7 +161,7 @@ def training(
   """
   context = context or tf.distribute.InputContext()
   pieces = for_worker(
-    shuffled(files, seed, skip),
+    shuffling.shuffled(files, seed, skip),
     batch_size,
     context.num_replicas_in_sync,
     context.num_input_pipelines,

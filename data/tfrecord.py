@@ -159,6 +159,8 @@ def crc32c(messages: Sequence[bytes]) -> np.ndarray:
   Returns:
     [B] uint32.
   """
+  if not messages:
+    return np.empty(0, np.uint32)
   longest = max(map(len, messages))
   width = longest + -longest % min(_WIDTH, longest)
   padded = b"".join(message.rjust(width, b"\0") for message in messages)

@@ -119,7 +119,7 @@ class BertConfig:
         f"no configuration at {path!r}: --bert_config_file is the "
         "bert_config.json that comes with a checkpoint"
       ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
       raise ValueError(f"{path}: {error}") from None
 
   @classmethod

@@ -1,3 +1,5 @@
+import gzip
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -73,3 +75,27 @@ def test_what_is_wrong_is_said_in_one_line(run, tmp_path, argument, message):
   assert message in done.stderr.splitlines()[-1]
   assert "Traceback" not in done.stderr
   assert not (tmp_path / "vocabulary").exists()
+
+
+def test_words_of_json_lines(run, tmp_path):
+  rows = [{"body": line, "name": "Zoë"} for line in TEXT.split("\n")]
+  with gzip.open(tmp_path / "rows.jsonl.gz", "wt") as file:
+    file.writelines(json.dumps(row) + "\n" for row in rows)
+  flags = ("--vocab_size=99", "--output_file")
+  for name, *rest in (
+    ("plain", "--input_file=a.txt"),
+    ("rows", "--input_file=rows.jsonl.gz", "--text_field=body"),
+  ):
+    done = run(*flags, name, *rest)
+    assert done.returncode == 0, done.stderr
+  assert (tmp_path / "plain").read_text() == (tmp_path / "rows").read_text()
+
+
+def test_by_apache_beam_it_is_the_same(run, tmp_path):
+  pytest.importorskip("apache_beam")
+  flags = ("--input_file=a.txt", "--vocab_size=99", "--output_file")
+  for name, *rest in (("one",), ("beam", "--runner=DirectRunner")):
+    done = run(*flags, name, *rest)
+    assert done.returncode == 0, done.stderr
+  assert (tmp_path / "one").read_bytes() == (tmp_path / "beam").read_bytes()
+  assert not list(tmp_path.glob("beam.*"))

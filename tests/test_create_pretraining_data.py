@@ -1,5 +1,7 @@
 """The program from the command line: smoke and faults."""
 
+import gzip
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -128,3 +130,56 @@ def test_faults_are_named(num_workers, tmp_path):
 
 def test_an_output_named_twice_is_refused(tmp_path):
   _fails("repeats", f"--output_file={tmp_path}/a,{tmp_path}/a")
+
+
+def test_prose_in_compressed_json_lines(tmp_path):
+  text = tmp_path / "Bücher und mehr.jsonl.gz"
+  rows = [
+    {"body": "Owls hunt at night. Foxes, too.\nMice hide. They do!"},
+    {"body": "* * * A river runs to the sea. 7. Boats go down the river."},
+    {"body": "Owls hunt at night. Foxes, too. Mice hide. They  do!"},
+  ]
+  text.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+  flags = ("--input_format=documents", "--text_field=body", "--dupe_factor=1")
+  for number in (0, 2):
+    result = _run(
+      f"--output_file={tmp_path}/{number}", f"--num_workers={number}",
+      "--drop_duplicates", *flags, text=text,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert _count(tmp_path / str(number), features.pretraining(128, 20)) >= 2
+    assert "1 dropped documents" in result.stderr
+    assert "2 documents" in result.stderr
+  _fails(
+    "line 1: not a JSON object", f"--output_file={tmp_path}/x", *flags,
+    "--text_field=text", text=text,
+  )  # fmt: skip
+
+
+def test_by_apache_beam(tmp_path):
+  pytest.importorskip("apache_beam")
+  output = tmp_path / "out"
+  flags = (f"--output_file={output}", "--runner=DirectRunner")
+  options = "--pipeline_options=--direct_num_workers=2"
+  result = _run(*flags, options)
+  assert result.returncode == 0, result.stderr
+  [name] = tmp_path.iterdir()
+  assert name.name == "out-00000-of-00001"
+  found = _count(name, features.pretraining(128, 20))
+  assert f"Wrote {found} instances" in result.stderr
+  assert f"{found} instances" in result.stderr
+  _fails("out-00000-of-00001 exists already", *flags)
+  _fails("--runner brings its own workers", *flags, "--num_workers=2")
+  _fails("several files; --runner makes", *flags, "--output_file=a,b")
+  bad = tmp_path / "latin1.txt"
+  bad.write_bytes(b"ol\xe9\n")
+  _fails("latin1.txt, line 1: byte 2", *flags, "--overwrite", text=bad)
+
+
+def test_without_apache_beam_the_remedy_is_named(tmp_path, monkeypatch):
+  (tmp_path / "apache_beam.py").write_text("raise ImportError")
+  monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+  _fails(
+    "`pip install -r requirements-beam.txt`", "--runner=DirectRunner",
+    f"--output_file={tmp_path}/out",
+  )  # fmt: skip

@@ -26,7 +26,7 @@ from training.checkpoints import Checkpoints
 
 STEPS = 60
 FULL = 10_000  # bytes; a checkpoint has more
-RECORDS, CUT = 10_500, 10_250  # records are drawn from a buffer of 10,000
+RECORDS, CUT = 10_500, 10_250
 
 
 @pytest.fixture(scope="module", name="flags")

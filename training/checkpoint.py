@@ -18,6 +18,11 @@ _AVERAGE = "/ExponentialMovingAverage"  # TensorFlow 1's name for it
 _OF_TRAINING = re.compile(
   rf"/adam_[mv]$|{_AVERAGE}$|^global_step$|^loss_scale/|^run/"
 )
+# What TensorFlow raises for files that are not what their names say.
+_UNREADABLE = (
+  *(tf.errors.OpError, RuntimeError),
+  *(IndexError, OverflowError, TypeError, ValueError),
+)
 _LIKELY_CAUSES = (
   ("word_embeddings", "vocab_size in bert_config.json is of another model"),
   (
@@ -109,7 +114,7 @@ class Reader:
     try:
       self._reader = tf.train.load_checkpoint(prefix)
       self.shapes = self._reader.get_variable_to_shape_map()
-    except (tf.errors.OpError, RuntimeError) as error:
+    except _UNREADABLE as error:
       raise _damaged(prefix, error) from None
     if "_CHECKPOINTABLE_OBJECT_GRAPH" in self.shapes:
       raise ValueError(
@@ -124,7 +129,7 @@ class Reader:
     """The value of that name, a numpy array."""
     try:
       return self._reader.get_tensor(name)
-    except (tf.errors.OpError, RuntimeError) as error:
+    except _UNREADABLE as error:
       raise _damaged(self.prefix, error) from None
 
   def assign(self, targets: Mapping[str, tf.Variable]) -> None:

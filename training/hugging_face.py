@@ -13,7 +13,12 @@ import numpy as np
 from absl import logging
 from safetensors import SafetensorError, safe_open
 
-from training.interchange import HEAD_VARIABLES, HEADS, Bert
+from training.interchange import (
+  HEAD_VARIABLES,
+  HEADS,
+  Bert,
+  names_what_it_reads,
+)
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -100,6 +105,7 @@ def recognizes(path: str) -> bool:
   return any(os.path.exists(os.path.join(path, name)) for name in names)
 
 
+@names_what_it_reads
 def read(folder: str) -> Bert:
   """Reads a folder.
 

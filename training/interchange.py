@@ -7,8 +7,10 @@ Legend: H hidden, A heads, D head size, V vocabulary, L labels.
 """
 
 import dataclasses
+import functools
 import os
 import re
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +18,29 @@ from absl import logging
 
 LABELS = "labels.txt"
 _TAG = re.compile(r"[BI]-.")
+
+
+def names_what_it_reads(read: Callable) -> Callable:
+  """Makes a reader of a path refuse what it stumbles over.
+
+  Files from outside may be misshapen in more ways than a reader looks for.
+
+  Raises:
+    ValueError: whatever `read` raises, unless it says which file is meant.
+  """
+
+  @functools.wraps(read)
+  def reading(path, *arguments, **options):
+    try:
+      return read(path, *arguments, **options)
+    except Exception as error:
+      if isinstance(error, ValueError | OSError) and path in str(error):
+        raise
+      raise ValueError(
+        f"{path} is not laid out as expected, or damaged: {error!r}"
+      ) from error
+
+  return reading
 
 
 @dataclasses.dataclass

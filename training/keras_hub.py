@@ -18,7 +18,7 @@ import h5py
 import numpy as np
 from absl import logging
 
-from training.interchange import Bert, in_two_axes
+from training.interchange import Bert, in_two_axes, names_what_it_reads
 
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 _TASK, _TASK_WEIGHTS = "task.json", "task.weights.h5"
@@ -63,6 +63,7 @@ def recognizes(path: str) -> bool:
   return any(os.path.exists(os.path.join(path, name)) for name in names)
 
 
+@names_what_it_reads
 def read(folder: str) -> Bert:
   """Reads a preset: its backbone, and the head of its task if it has one.
 

@@ -30,7 +30,7 @@ def run(main) -> None:
       with dry_run.shortened(flags.FLAGS):
         return main(argv)
     except (ValueError, OSError, FloatingPointError) as error:
-      if os.environ.get("BERT_TRACEBACK") or not _is_ours(error):
+      if os.environ.get("BERT_TRACEBACK") or not is_ours(error):
         raise
       logging.error("%s", error)
       return 1
@@ -54,7 +54,7 @@ def _refuse_spare(arguments):
     )
 
 
-def _is_ours(error: BaseException) -> bool:
+def is_ours(error: BaseException) -> bool:
   """Whether this project raised it, or opened the file that failed."""
   frame = traceback.extract_tb(error.__traceback__)[-1]
   place = Path(frame.filename).resolve()

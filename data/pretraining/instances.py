@@ -8,7 +8,7 @@ them, a document a list of segments.
 Legend: T tokens, P masked-LM predictions.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from random import Random
@@ -16,15 +16,13 @@ from random import Random
 from absl import logging
 
 from data import features, packing
+from data.pretraining.documents import Document
 from data.pretraining.mix import USUAL, Mix
 from data.pretraining.sampling import below, shuffle
 from data.pretraining.static_masking import StaticMasking
 from data.progress import Progress
 from data.tfrecord import Encoder
 from data.vocab import CLS, MASK, SEP, UNK
-
-Segment = list[int]
-Document = list[Segment]
 
 
 @dataclass(frozen=True)
@@ -79,38 +77,6 @@ class Settings:
         self.max_seq_length, self.max_predictions_per_seq
       )
     return features.unmasked_pretraining(self.max_seq_length)
-
-
-def read_documents(
-  lines: Iterable[str], ids: Callable[[str], list[int]], progress: Progress
-) -> list[Document]:
-  """Tokenizes lines, one segment each; a blank line ends a document.
-
-  Lines without a token are skipped, and so are documents without a segment.
-
-  Args:
-    lines: lines of text.
-    ids: tokenizer, text to token ids.
-    progress: is told about megabytes, lines and tokens.
-
-  Returns:
-    Documents in the order of the text.
-  """
-  documents = []
-  document = []
-  for line in lines:
-    text = line.strip()
-    segment = ids(text) if text else []
-    if segment:
-      document.append(segment)
-    elif not text and document:
-      documents.append(document)
-      document = []
-    megabytes = (len(line.encode()) + 1) / 1e6
-    progress.add(megabytes, lines=1, tokens=len(segment))
-  if document:
-    documents.append(document)
-  return documents
 
 
 def pairs(

@@ -3,15 +3,17 @@
 Legend: B batch, T tokens, P predictions.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import tensorflow as tf
 
-from data import damage, features, records, trimming, vocab
+from data import damage, features, records, shuffling, trimming, vocab
 from data.pretraining import length_groups
 from data.pretraining.masking import Masker
 from data.pretraining.mix import USUAL, Mix
 from data.pretraining.next_token import NextToken
+from data.shuffling import Source
 
 _TOKENS = tuple(features.Schema(*features.tokens(0)))
 
@@ -33,6 +35,9 @@ class PretrainingInput:
       have in common.
     skip_bad_records: how many may be left out since they cannot be read.
     folder: where files without these go. None looks at no record in advance.
+    sources: `files` in groups with weights, by which training mixes them; None
+      for a single group.
+    index_file: where it is kept where records begin; see record_index.load.
 
   Raises:
     ValueError: a file does not hold such records; see records.check.
@@ -52,11 +57,15 @@ class PretrainingInput:
     by_length: bool = False,
     skip_bad_records: int = 0,
     folder: str | None = None,
+    sources: Sequence[Source] | None = None,
+    index_file: str | None = None,
   ):
     self.files = files
     self._next_token = next_token
     self._by_length = by_length
     self._seq_length = seq_length
+    self._sources = sources or [Source(files)]
+    self._index_file = index_file
     self._masker = None
     schema = features.pretraining(seq_length, max_predictions)
     if not records.is_masked(files[0]):
@@ -82,6 +91,11 @@ class PretrainingInput:
     records.check(files, schema, limits)
     if folder is not None:
       self.files = damage.without(files, schema, folder, skip_bad_records)
+      now = dict(zip(files, self.files, strict=True))
+      self._sources = [
+        source._replace(files=[now[path] for path in source.files])
+        for source in self._sources
+      ]
     self._schema = schema
     self._parse = records.parser(schema)
 
@@ -108,7 +122,9 @@ class PretrainingInput:
       Dicts of the fields of features.pretraining, [B / replicas, ...].
     """
     context = context or tf.distribute.InputContext()
-    shuffled = partial(records.shuffled, self.files, seed)
+    shuffled = partial(
+      shuffling.mixed, self._sources, seed, kept=self._index_file
+    )
     if self._by_length:
       examples = length_groups.grouped(
         shuffled, self._seq_length, batch_size, seed, skip

@@ -8,11 +8,15 @@ import re
 from collections.abc import Iterable, Iterator
 
 # An end: a mark, closing quotes or brackets, blanks, then what can begin a
-# sentence: an upper-case letter, a digit, an opening quote or bracket.
+# sentence: an upper-case letter, a digit, an opening quote or bracket. A run of
+# marks is gone through once, from its first on, however long it is.
 _END = re.compile(
-  r"""(?P<mark>[.!?…]+)['"”’»)\]]*\s+(?=['"“‘«(\[¿¡—-]*[^\W_a-zß-öø-ÿ])"""
+  r"""(?<![.!?…])(?P<mark>[.!?…]++)['"”’»)\]]*+\s++"""
+  r"""(?=['"“‘«(\[¿¡—-]*+[^\W_a-zß-öø-ÿ])"""
 )
-_WORD_BEFORE = re.compile(r"([^\s(\[\"'“‘]+)$")
+# Before a word. No abbreviation is longer than that.
+_BORDER = re.compile(r"""[\s(\["'“‘]""")
+_LONGEST_ABBREVIATION = 10
 # After these a full stop ends no sentence (lower-cased, without the stop).
 _ABBREVIATIONS = frozenset(
   (
@@ -62,7 +66,8 @@ def split(paragraph: str) -> list[str]:
   text = " ".join(paragraph.split())
   sentences, begin = [], 0
   for end in _END.finditer(text):
-    if end["mark"] == "." and _is_abbreviation(text[begin : end.start()]):
+    near = max(begin, end.start() - _LONGEST_ABBREVIATION)
+    if end["mark"] == "." and _is_abbreviation(text[near : end.start()]):
       continue
     sentences.append(text[begin : end.end()].rstrip())
     begin = end.end()
@@ -72,9 +77,6 @@ def split(paragraph: str) -> list[str]:
 
 def _is_abbreviation(before: str) -> bool:
   """Whether the word that a full stop follows is short for another."""
-  word = _WORD_BEFORE.search(before)
-  if not word:
-    return False
-  word = word[1].lower()
+  word = _BORDER.split(before)[-1].lower()
   initial = len(word) == 1 and word.isalpha() and word not in "i"
   return initial or word in _ABBREVIATIONS

@@ -33,22 +33,37 @@ class WordCounter:
     self._words = Counter()
     self._forgotten = 0  # Words seen up to this often may be missing.
 
+  def empty(self) -> "WordCounter":
+    """One like this that has seen nothing."""
+    return WordCounter(self._tokenizer.do_lower_case, self._max_words)
+
   def add(self, line: str) -> None:
     """Counts the words of a line."""
     self._pieces.update(line.split(" "))
     if len(self._pieces) > self._max_words:
       self._tokenize()
 
+  def add_word(self, word: str, count: int) -> None:
+    """Counts a word that was met so many times."""
+    self._words[word] += count
+    self._forget()
+
   def counts(self) -> Counter:
-    """How often each word has been seen."""
+    """How often each word has been seen, in the order of the words.
+
+    So the order of the text has no say where two words are equally frequent.
+    """
     self._tokenize()
-    return self._words
+    return Counter(dict(sorted(self._words.items())))
 
   def _tokenize(self):
     for piece, count in self._pieces.items():
       for word in self._tokenizer.tokenize(piece):
         self._words[word] += count
     self._pieces.clear()
+    self._forget()
+
+  def _forget(self):
     while len(self._words) > self._max_words:
       self._forgotten += 1
       self._words = Counter(

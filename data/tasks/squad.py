@@ -129,7 +129,7 @@ def articles(path: str) -> list[dict[str, Any]]:
     raise ValueError(f"{path} is empty; {_LAYOUT}")
   try:
     document = json.loads(content)
-  except ValueError as error:  # also what is not UTF-8
+  except (ValueError, RecursionError) as error:  # also what is not UTF-8
     raise ValueError(
       f"{path} is not JSON ({error}); if it breaks off, fetch it again"
     ) from error

@@ -127,7 +127,7 @@ def _objects(path, columns):
     where = f"{path}, line {number}"
     try:
       values = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
       raise ValueError(
         f"{where} is no JSON ({error}); each line is to be an object: has the "
         "file been cut short?"

@@ -1,6 +1,8 @@
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data import packing
 
@@ -57,3 +59,22 @@ def test_what_fits_is_left_alone_and_draws_nothing():
   packing.truncate_pair(first, second, 3)
   assert (first, second) == ([1, 2], [3])
   assert rng.getstate() == before
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 9))
+def test_random_truncation_is_one_token_after_the_other(a, b, seed):
+  limit = (a + b) // 2
+  first, second = list(range(a)), list(range(100, 100 + b))
+  wanted, rng = (list(first), list(second)), Random(seed)
+  while len(wanted[0]) + len(wanted[1]) > limit:
+    longer = max(reversed(wanted), key=len)  # the second of equals
+    del longer[0 if rng.random() < 0.5 else -1]
+  packing.truncate_pair_at_random(first, second, limit, ours := Random(seed))
+  assert (first, second) == wanted
+  assert ours.getstate() == rng.getstate()
+
+
+def test_a_text_of_a_million_tokens_is_cut_at_once():
+  text = list(range(1_000_000))
+  packing.truncate_pair_at_random(text, [1] * 60, 125, Random(1))
+  assert len(text) == 65

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, records
+from data import features
 from data.pretraining import length_groups
 from data.pretraining.mix import Mix
 from data.pretraining.next_token import NextToken
@@ -54,10 +54,6 @@ def _input(paths, **options):
   return PretrainingInput(paths, T, P, V, **options)
 
 
-def test_counts_without_reading_everything(paths):
-  assert [records.count(path) for path in paths] == [7, 3, 20]
-
-
 def test_an_epoch_holds_every_record_once_in_a_new_order(paths):
   found = _ids(_input(paths).training(10, seed=1), 9)
   epochs = found.reshape(3, 30)
@@ -91,6 +87,18 @@ def test_workers_share_the_same_global_batches(paths, workers, replicas):
     part = _ids(source.training(8, seed=3, context=context), 6 * here)
     wanted = whole[:, worker * here : (worker + 1) * here].reshape(-1)
     np.testing.assert_array_equal(part, wanted)
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_each_worker_goes_on_with_what_was_left(worker, paths):
+  source = _input(paths)
+  context = tf.distribute.InputContext(2, worker, 2)
+  whole = _ids(source.training(8, seed=3, context=context), 20)
+  for batches in (1, 7, 15):
+    rest = source.training(8, seed=3, skip=8 * batches, context=context)
+    np.testing.assert_array_equal(
+      _ids(rest, 20 - batches), whole[4 * batches :]
+    )
 
 
 def test_a_batch_that_replicas_cannot_share_is_refused(paths):

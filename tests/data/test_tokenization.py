@@ -1,8 +1,11 @@
+import functools
 import random
 import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data import tokenization
 from tests.parity import golden_files
@@ -158,3 +161,39 @@ def test_tensorflow_is_not_needed():
     " assert 'tensorflow' not in sys.modules"
   )
   subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# Any text but halves of surrogate pairs, which UTF-8 cannot hold.
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(TEXTS, st.booleans())
+def test_what_is_remembered_is_what_is_specified(text, lower):
+  full = _full(lower)
+  tokens = full.tokenize(text)
+  found = tokenization.CachedTokenizer(full, max_pieces=3).ids(text)
+  assert found == full.convert_tokens_to_ids(tokens)
+  assert full.convert_ids_to_tokens(found) == tokens
+
+
+@given(TEXTS)
+def test_tokens_have_no_blanks_and_nothing_that_is_cleaned_away(text):
+  for token in basic(text):
+    assert token
+    assert not any(map(tokenization.is_whitespace, token))
+    assert not any(map(tokenization.is_removed, token))
+
+
+@pytest.mark.parametrize(
+  "unit", ["a", "owls hunt ", ".", "\0", "gr\u00f6\u00dfe "]
+)
+def test_a_line_of_ten_megabytes(unit):
+  text = unit * (10_000_000 // len(unit.encode()))
+  ids = tokenization.CachedTokenizer(_full(True)).ids(text)
+  assert len(ids) == {"a": 1, ".": 10_000_000, "\0": 0}.get(unit, len(ids))
+  assert set(ids) <= set(_full(True).vocab.values())
+
+
+@functools.cache
+def _full(lower):
+  return tokenization.FullTokenizer(VOCAB, lower)

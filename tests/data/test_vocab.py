@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data import vocab
 
@@ -72,3 +74,24 @@ def test_what_would_not_be_loaded_is_not_saved(tmp_path, token):
   with pytest.raises(ValueError, match=r"line of a vocabulary|twice"):
     vocab.save(["b", token], tmp_path / "vocab.txt")
   assert not (tmp_path / "vocab.txt").exists()
+
+
+def test_blank_and_repeated_lines_keep_the_numbers_of_the_others(write):
+  path = write(b"[PAD]\r\n\r\nowl\n \t\nowl\n##s\n\0")
+  assert vocab.load(path) == {"[PAD]": 0, "": 3, "owl": 4, "##s": 5, "\0": 6}
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+@given(
+  st.lists(
+    WORDS.filter(lambda w: w == w.strip() and not {"\n", "\r"} & set(w)),
+    unique=True,
+    min_size=1,
+  )
+)
+def test_any_words_come_back(tmp_path_factory, tokens):
+  path = tmp_path_factory.mktemp("mit Ü und Blank") / "vocab.txt"
+  vocab.save(tokens, path)
+  assert list(vocab.load(path)) == tokens

@@ -1,8 +1,12 @@
 """Configurations: released files load, wrong values are named."""
 
+import dataclasses
 import json
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modeling.config import BertConfig
 
@@ -77,3 +81,23 @@ def test_null_activation_is_linear(tmp_path):
 def test_too_long_a_sequence_is_refused():
   with pytest.raises(ValueError, match="max_seq_length 600 exceeds"):
     BertConfig(vocab_size=10).check_length(600)
+
+
+VALUES = st.recursive(
+  st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+  lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+  max_leaves=3,
+)
+KEYS = st.sampled_from([field.name for field in dataclasses.fields(BertConfig)])
+
+
+@given(st.dictionaries(KEYS, VALUES))
+def test_any_values_are_a_configuration_or_refused(tmp_path_factory, values):
+  path = str(tmp_path_factory.mktemp("a folder") / "bert_config.json")
+  Path(path).write_text(json.dumps({"vocab_size": 9} | values))
+  try:
+    config = BertConfig.from_json(path)
+  except ValueError as error:
+    assert path in str(error)
+  else:
+    assert config.hidden_size % config.num_attention_heads == 0

@@ -10,7 +10,7 @@ import tensorflow as tf
 import create_pretraining_data
 from data import files
 from data.pretraining import instances
-from data.pretraining.shards import Job
+from data.pretraining.parts import Job
 from tests.parity import golden_files
 
 CASES = golden_files.cases("pretraining_data/*/summary.json")
@@ -30,7 +30,7 @@ def test_records_equal_the_originals(summary, tmp_path):
   )
   names = ",".join(str(summary.parents[1] / n) for n in case["input_files"])
   outputs = [str(tmp_path / name) for name in case["output_files"]]
-  job = Job(str(_vocab(summary)), lower, settings, seed, len(outputs))
+  job = Job(str(_vocab(summary)), lower, settings, seed)
 
   create_pretraining_data.write(job, files.expand(names), outputs)
 

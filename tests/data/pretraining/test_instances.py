@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from data import files, workers
-from data.pretraining import instances, sampling, shards
+from data.pretraining import instances, parts, sampling, shards
 from data.pretraining.instances import Settings
 from data.pretraining.mix import Mix
-from data.pretraining.shards import Job
+from data.pretraining.parts import Job
 from data.pretraining.static_masking import StaticMasking
 from data.progress import Progress
 from data.vocab import load
@@ -76,18 +76,6 @@ def test_draws_are_those_of_the_library(size):
     drawn = sampling.below(ours.getrandbits, limit)
     assert drawn == theirs.randint(0, limit - 1)
   assert ours.getstate() == theirs.getstate()
-
-
-# --- documents --------------------------------------------------------------
-
-
-def test_blank_lines_end_documents():
-  lines = ["1", " 2 ", "", " \u3000", "3", "none", "\x1c", "none", "", "4"]
-  ids = {"1": [1], "2": [2, 2], "3": [3], "4": [4], "none": []}
-  progress = SILENT()
-  documents = instances.read_documents(lines, ids.__getitem__, progress)
-  assert documents == [[[1], [2, 2]], [[3]], [[4]]]
-  assert progress.counts == {"lines": 10, "tokens": 5}
 
 
 # --- pairs ------------------------------------------------------------------
@@ -200,7 +188,7 @@ def test_shards_hold_every_document_once(tmp_path):
   assert [shard.number for shard in cut] == list(range(len(cut)))
   read = dict.fromkeys(paths, "")
   for shard in cut:
-    for path, start, end in shard.spans:
+    for path, start, end, _ in shard.spans:
       assert len(read[path].encode()) == start
       if start:
         assert read[path].endswith("\n\n")
@@ -213,8 +201,8 @@ def test_shards_hold_every_document_once(tmp_path):
 def _write(folder, paths, names, processes, **settings):
   settings = Settings(32, 5, dupe_factor=2, **settings)
   outputs = [str(folder / name) for name in names]
-  job = Job(VOCAB_FILE, True, settings, 1, len(outputs))
-  count = shards.write(job, paths, outputs, processes)
+  job = Job(VOCAB_FILE, True, settings, 1)
+  count = parts.write(job, paths, outputs, processes)
   return count, [Path(output).read_bytes() for output in outputs]
 
 

@@ -40,3 +40,11 @@ def test_nothing_is_lost(text):
 def test_paragraphs():
   lines = ["", "a", " b ", "", "\t", "c"]
   assert list(sentences.paragraphs(lines)) == ["a b", "c"]
+
+
+@pytest.mark.parametrize(
+  "unit", [".", "a", "Mr. ", "(", '"', ". (", ".)", "? ", "e.g. ", ". .—"]
+)
+def test_a_paragraph_of_a_megabyte_takes_no_longer_than_its_length(unit):
+  text = unit * (1_000_000 // len(unit))
+  assert " ".join(sentences.split(text)) == " ".join(text.split())

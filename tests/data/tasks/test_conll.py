@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data.tasks import conll
 from data.tasks.conll import Sentence
@@ -164,3 +166,25 @@ def test_reads_the_real_files(file, tag, sentences, words, scheme):
   assert scheme is None or conll.scheme(found) == scheme
   if "wikigold" in file:
     assert found[-1].document == 144
+
+
+WORDS = st.text(
+  st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=" \ufeff"),
+  min_size=1,
+)
+SENTENCES = st.lists(
+  st.lists(st.tuples(WORDS, st.sampled_from(["O", "B-a", "I-a"])), min_size=1),
+  min_size=1,
+)
+
+
+@given(SENTENCES, st.sampled_from([" ", "\t"]), st.sampled_from(["\n", "\r\n"]))
+def test_whatever_is_written_is_read(tmp_path_factory, sentences, blank, end):
+  folder = tmp_path_factory.mktemp("conll")
+  text = (end * 2).join(
+    end.join(f"{word}{blank}{tag}" for word, tag in sentence)
+    for sentence in sentences
+  )
+  found = conll.read(_write(folder, text))
+  pairs = [list(zip(one.words, one.tags, strict=True)) for one in found]
+  assert pairs == sentences

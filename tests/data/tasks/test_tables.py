@@ -1,6 +1,12 @@
 """Tables: three formats, and errors that name the line."""
 
+import csv
+import io
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data.tasks import tables
 
@@ -85,3 +91,46 @@ def test_broken_rows_can_be_left_out(tmp_path, caplog):
   assert "left out 2 rows with a wrong number of columns (lines 3, 4)" in (
     caplog.text
   )
+
+
+TEXTS = st.text(
+  st.characters(exclude_categories=["Cs"], exclude_characters="\r")
+)
+PLAIN = st.text(
+  st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\t"),
+  min_size=1,
+).filter(str.strip)
+ROWS = st.lists(st.tuples(PLAIN, TEXTS), min_size=1)
+
+
+@given(ROWS)
+def test_whatever_is_written_is_read(tmp_path_factory, rows):
+  folder = tmp_path_factory.mktemp("eine Tabelle")
+  content = io.StringIO(newline="")
+  csv.writer(content).writerows([("a", "b"), *rows])
+  objects = (json.dumps({"a": a, "b": b}) + "\n" for a, b in rows)
+  for name, text in (
+    ("t.csv", content.getvalue()),
+    ("t.jsonl", "".join(objects)),
+  ):
+    found = tables.read(_write(folder, name, text), ["a", "b"])
+    assert [(r.values["a"], r.values["b"]) for r in found] == rows
+
+
+@given(st.lists(st.tuples(PLAIN, PLAIN), min_size=1))
+def test_tab_separated_values_are_taken_as_they_are(tmp_path_factory, rows):
+  text = "a\tb\n" + "".join(f"{a}\t{b}\n" for a, b in rows)
+  path = _write(tmp_path_factory.mktemp("table"), "t.tsv", text.rstrip("\n"))
+  assert [tuple(r.values.values()) for r in tables.read(path)] == rows
+
+
+@given(st.binary())
+def test_any_bytes_are_rows_or_an_error_that_names_the_file(
+  tmp_path_factory, content
+):
+  for name in ("t.tsv", "t.csv", "t.jsonl"):
+    path = _write(tmp_path_factory.mktemp("table"), name, content)
+    try:
+      assert list(tables.read(path))
+    except ValueError as error:
+      assert path in str(error)

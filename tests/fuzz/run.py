@@ -1,0 +1,119 @@
+"""Gives many mutated contents to the readers, and counts what goes wrong.
+
+  python -m tests.fuzz.run --inputs=200000 --finds=/tmp/finds
+
+Each reader has a process, which may die. What is found goes to a folder: copy a
+file from there to tests/fuzz/corpus, and it is read in every run of the tests.
+With atheris (requirements-dev.txt) mutation is guided by coverage:
+
+  python -m tests.fuzz.guided squad
+"""
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+from training import program
+
+SECONDS, MEGABYTES = 10, 1024  # beyond these an input is a find
+
+
+def attempt(read, path: str, content: bytes) -> str:
+  """Has a file read; returns "read" or "refused".
+
+  Raises:
+    Exception: what is not written for the user.
+    TimeoutError: it took more than ten seconds.
+  """
+  with open(path, "wb") as file:
+    file.write(content)
+  signal.alarm(SECONDS)
+  try:
+    read(path)
+  except (ValueError, OSError) as error:
+    if isinstance(error, TimeoutError) or not program.is_ours(error):
+      raise
+    return "refused"
+  finally:
+    signal.alarm(0)
+  return "read"
+
+
+def _too_long(signum, frame):
+  raise TimeoutError(f"not done after {SECONDS} s")
+
+
+def work(name: str, inputs: int, seed: int, finds: str) -> None:
+  """Tries a target in this process; prints what happened as a JSON line."""
+  from tests.fuzz import mutation, targets  # noqa: PLC0415, imports TensorFlow
+
+  signal.signal(signal.SIGALRM, _too_long)
+  rng, counts = Random(f"{name} {seed}"), Counter()
+  begin, slowest = time.monotonic(), 0.0
+  with tempfile.TemporaryDirectory(dir=finds) as folder:
+    path = targets.prepare(name, folder)
+    seeds, read = targets.seeds(name), targets.TARGETS[name].read
+    at_first = _megabytes()
+    for number in range(inputs):
+      content = mutation.mutated(seeds, rng)
+      start = time.monotonic()
+      try:
+        outcome = attempt(read, path, content)
+      except Exception as error:
+        outcome = f"{type(error).__name__}: {str(error)[:80]}"
+        Path(finds, f"{name}-{number}").write_bytes(content)
+      slowest = max(slowest, time.monotonic() - start)
+      counts[outcome] += 1
+  print(
+    json.dumps(
+      {
+        "target": name,
+        "counts": counts,
+        "slowest": round(slowest, 2),
+        "seconds": round(time.monotonic() - begin),
+        "megabytes": [at_first, _megabytes()],
+      }
+    )
+  )
+
+
+def _megabytes():
+  return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+def main() -> None:
+  """Tries all targets, one after the other."""
+  parser = argparse.ArgumentParser()
+  parser.add_argument("--inputs", type=int, default=200_000)
+  parser.add_argument("--seed", type=int, default=1)
+  parser.add_argument("--finds", required=True, help="Folder for what is found")
+  parser.add_argument("--targets", nargs="*")
+  parser.add_argument("--work", help=argparse.SUPPRESS)
+  given = parser.parse_args()
+  if given.work:
+    work(given.work, given.inputs, given.seed, given.finds)
+    return
+  from tests.fuzz import targets  # noqa: PLC0415, imports TensorFlow
+
+  os.makedirs(given.finds, exist_ok=True)
+  names = given.targets or list(targets.TARGETS)
+  for name in names:
+    command = [sys.executable, "-m", "tests.fuzz.run", f"--work={name}"]
+    command += [f"--inputs={-(-given.inputs // len(names))}"]
+    command += [f"--seed={given.seed}", f"--finds={given.finds}"]
+    status = subprocess.run(command, check=False).returncode
+    if status:
+      print(json.dumps({"target": name, "died": status}), flush=True)
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,183 @@
+"""What reads files from outside, each as a function of a path.
+
+Whatever the file holds, a target returns or raises an error that is written for
+the user (training/program.py): a ValueError or OSError of ours.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from data import damage, features, record_index, records, vocab
+from data.pretraining import documents, duplicates
+from data.pretraining.text_format import TextFormat
+from data.progress import Progress
+from data.tasks import (
+  conll,
+  labels,
+  squad,
+  squad_windows,
+  swag,
+  tables,
+  text_lines,
+)
+from data.tokenization import CachedTokenizer, FullTokenizer
+from modeling.config import BertConfig
+from training import checkpoint, hugging_face, keras_hub
+
+GOLDEN = Path(__file__).parents[1] / "parity/golden"
+SCHEMA = features.pretraining(8, 2)
+
+
+class Target(NamedTuple):
+  """A reader.
+
+  Attributes:
+    file: what the file is called.
+    read: reads it.
+    around: files that have to be beside it.
+    example: a file that is read well, if none is in the corpus.
+  """
+
+  file: str
+  read: Callable[[str], None]
+  around: tuple[Path, ...] = ()
+  example: Path | None = None
+
+
+@cache
+def _tokenizer() -> FullTokenizer:
+  return FullTokenizer(str(GOLDEN / "vocab.txt"), True)
+
+
+def _text(layout, field=None):
+  def read(path):
+    text = TextFormat(layout, field)
+    progress = Progress("", 0, "", log=lambda line: None)
+    lines = list(duplicates.first_only(text.lines(path), progress))
+    found = documents.read(
+      lines, CachedTokenizer(_tokenizer()).ids, progress, 2, 64
+    )
+    assert all(len(s) <= 64 for document in found for s in document)
+
+  return read
+
+
+def _vocabulary(path):
+  words = vocab.load(path)
+  vocab.require(words, name=path)
+  tokenizer = FullTokenizer(path, True)
+  ids = CachedTokenizer(tokenizer).ids("Owls hunt unaffably, at night.")
+  assert ids == tokenizer.convert_tokens_to_ids(
+    tokenizer.tokenize("Owls hunt unaffably, at night.")
+  )
+
+
+def _table(path):
+  assert all(row.values for row in tables.read(path, ("text", "label")))
+
+
+def _conll(path):
+  sentences = conll.read(path)
+  conll.scheme(sentences)
+  conll.tag_set(sentences)
+
+
+def _squad(path):
+  examples = squad.read([path], True, version_2_with_negative=True)
+  settings = squad_windows.Settings(48, 16, 12)
+  examples += squad.read([path])
+  list(squad_windows.windows(examples, _tokenizer(), settings))
+
+
+def _text_lines(path):
+  text_lines.count(path)
+  for line in text_lines.read(path, _tokenizer(), 32):
+    assert 2 <= len(line.ids) <= 32
+
+
+def _labels(path):
+  labels.load(os.path.dirname(path))
+
+
+def _records(path):
+  record_index.load([path])
+  records.check([path], SCHEMA, {"input_ids": 50, "input_mask": 2})
+
+
+def _damage(path):
+  damage.first([path], SCHEMA)
+
+
+def _kept_index(path):
+  whole = f"{path}.tfrecord"
+  shutil.copyfile(CORPUS / "records/whole", whole)
+  assert record_index.load([whole], path).records == 3
+
+
+def _checkpoint(path):
+  checkpoint.read(path).verify()
+
+
+def _safetensors(path):
+  hugging_face.read(os.path.dirname(path))
+
+
+def _h5(path):
+  keras_hub.read(os.path.dirname(path))
+
+
+CORPUS = Path(__file__).parent / "corpus"
+_PRESET = Path(__file__).parents[1] / "training/golden/keras_hub/preset"
+_CONFIG, _WEIGHTS = _PRESET / "config.json", _PRESET / "model.weights.h5"
+_INDEX = "bert_model.ckpt.index"
+_DATA = GOLDEN / "training/bert_model.ckpt.data-00000-of-00001"
+
+TARGETS = {
+  "lines": Target("a text.txt", _text("lines")),
+  "prose": Target("text.txt", _text("documents")),
+  "json_lines": Target("rows.jsonl", _text("paragraphs", "text")),
+  "gzip": Target("text.gz", _text("lines")),
+  "zstandard": Target("text.zst", _text("lines")),
+  "vocab": Target("vocab.txt", _vocabulary),
+  "config": Target("bert_config.json", BertConfig.from_json),
+  "tsv": Target("Tabelle für alle.tsv", _table),
+  "csv": Target("table.csv", _table),
+  "jsonl": Target("table.jsonl", _table),
+  "swag": Target("val.csv", swag.read),
+  "conll": Target("dev.txt", _conll),
+  "squad": Target("dev.json", _squad),
+  "text_lines": Target("texts", _text_lines),
+  "labels": Target("labels.txt", _labels),
+  "records": Target("examples.tfrecord", _records),
+  "damage": Target("examples.tfrecord", _damage),
+  "kept_index": Target("records-index.npz", _kept_index),
+  "checkpoint": Target(
+    "bert_model.ckpt.index", _checkpoint, (_DATA,), _DATA.with_name(_INDEX)
+  ),
+  "hf_config": Target(
+    "config.json", _safetensors, (CORPUS / "safetensors/model.safetensors",)
+  ),
+  "safetensors": Target(
+    "model.safetensors", _safetensors, (CORPUS / "hf_config/config.json",)
+  ),
+  "hub_config": Target("config.json", _h5, (_WEIGHTS,), _CONFIG),
+  "hdf5": Target("model.weights.h5", _h5, (_CONFIG,), _WEIGHTS),
+}
+
+
+def prepare(name: str, folder: str) -> str:
+  """Puts what a target needs into a folder; returns the path to be read."""
+  for path in TARGETS[name].around:
+    shutil.copy(path, folder)
+  return os.path.join(folder, TARGETS[name].file)
+
+
+def seeds(name: str) -> list[bytes]:
+  """Contents to begin with: examples, and what once was not handled."""
+  paths = sorted((CORPUS / name).glob("*"))
+  example = TARGETS[name].example
+  return [path.read_bytes() for path in [example, *paths] if path]
