@@ -77,7 +77,7 @@ def _check_attention(config, init_checkpoint, is_meant):
   if config.attention == "shallow" and "," in init_checkpoint:
     paths, wanted, is_meant = init_checkpoint.split(","), SIDES, False
   for path, attention in zip(paths, wanted, strict=False):
-    before = run_record.flag_of(path, "attention")
+    before = run_record.flag_of(path, "attention") if path else None
     if before not in (None, attention) and not is_meant:
       raise ValueError(
         f"{path} was trained with --attention={before}, the network here has "
