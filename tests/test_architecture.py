@@ -17,7 +17,9 @@ ALLOWED = {
 }
 RESTRICTED = OURS | {"tensorflow", "tensorflow_text", "keras", "official"}
 FILES = [
-  path for package in OURS for path in sorted((ROOT / package).rglob("*.py"))
+  path
+  for package in sorted(OURS)
+  for path in sorted((ROOT / package).rglob("*.py"))
 ]
 
 

@@ -38,9 +38,11 @@ def run(main) -> None:
       logging.error("interrupted")
       return 130
 
-  for flag in flags.FLAGS.flags_by_module_dict().get("training.flags", []):
-    # Else --help would leave out what several programs share.
-    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+  for module, defined in flags.FLAGS.flags_by_module_dict().items():
+    # Else --help would leave out what the program itself does not define.
+    file = getattr(sys.modules.get(module), "__file__", None)
+    for flag in defined if file and _is_our_file(file) else ():
+      flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   app.run(guarded)
@@ -57,10 +59,14 @@ def _refuse_spare(arguments):
 def is_ours(error: BaseException) -> bool:
   """Whether this project raised it, or opened the file that failed."""
   frame = traceback.extract_tb(error.__traceback__)[-1]
-  place = Path(frame.filename).resolve()
-  if not place.is_relative_to(_HERE) or "site-packages" in place.parts:
+  if not _is_our_file(frame.filename):
     return False
   return isinstance(error, OSError) or frame.line.startswith("raise ")
+
+
+def _is_our_file(path: str) -> bool:
+  place = Path(path).resolve()
+  return place.is_relative_to(_HERE) and "site-packages" not in place.parts
 
 
 class _Formatter(logging.PythonFormatter):

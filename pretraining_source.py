@@ -1,0 +1,179 @@
+"""What run_pretraining.py reads and what is asked of it, from its flags."""
+
+import os
+
+from absl import flags
+
+from data import files, shuffling
+from data.pretraining.mix import USUAL, Mix
+from data.pretraining.next_token import DIRECTIONS, NextToken
+from data.pretraining.reading import PretrainingInput
+from modeling.config import BertConfig
+from training import strategy
+
+MASKED = ("mlm_nsp", "mlm")  # objectives
+
+
+def define_flags() -> None:
+  """Which records, and what to make of them."""
+  flags.DEFINE_string(
+    "input_file", None, "TFRecord files or globs, comma-separated."
+  )
+  flags.DEFINE_list(
+    "input_weights",
+    None,
+    "Shares of the patterns of --input_file in training, as in 3,1. Default: "
+    "all files alike, each record once an epoch.",
+  )
+  flags.DEFINE_string(
+    "eval_file", None, "What to evaluate on. Default: --input_file."
+  )
+  flags.DEFINE_integer("max_seq_length", 128, "Tokens of a record.", 1)
+  flags.DEFINE_integer(
+    "max_predictions_per_seq", 20, "Masked tokens of a record, at most.", 1
+  )
+  flags.DEFINE_enum(
+    "objective",
+    "mlm_nsp",
+    [*MASKED, *DIRECTIONS],
+    "mlm: No NSP; left_to_right: LTR & No NSP (section 5.1 of the paper), with "
+    "--attention of that name; right_to_left is its mirror image.",
+  )
+  flags.DEFINE_bool(
+    "special_tokens",
+    True,
+    "Whether such models see [CLS], [SEP] and segments. OpenAI GPT's did not, "
+    "before fine-tuning. Without them --vocab_file is needed.",
+  )
+  flags.DEFINE_string(
+    "vocab_file",
+    None,
+    "Vocabulary, for records made with --masking=dynamic and for --do_export.",
+  )
+  flags.DEFINE_bool(
+    "group_by_length",
+    False,
+    "Train on records of similar length together, without the padding that "
+    "they have in common: faster where many are short.",
+  )
+  flags.DEFINE_integer(
+    "skip_bad_records",
+    0,
+    "Leave out so many records that cannot be read. All are looked at first.",
+    0,
+  )
+  flags.DEFINE_float(
+    "masked_lm_prob", 0.15, "Share of the tokens to mask, in such records."
+  )
+  flags.DEFINE_float(
+    "mask_share", Mix.mask_share, "Of those, the share that becomes [MASK]."
+  )
+  flags.DEFINE_float(
+    "random_share",
+    Mix.random_share,
+    "The share that becomes a random token; the rest stays the same. "
+    "--eval_file has the default shares.",
+  )
+  flags.DEFINE_bool(
+    "do_whole_word_mask", False, "Mask whole words, in such records."
+  )
+
+
+def check_flags(FLAGS: flags.FlagValues) -> None:
+  """Raises ValueError where flags contradict each other; sets what is implied.
+
+  Args:
+    FLAGS: the values of `define_flags`, training.flags.define_model and
+      define_devices.
+  """
+  if FLAGS.group_by_length and strategy.fixes_shapes(FLAGS):
+    raise ValueError(
+      "--group_by_length makes batches of many lengths, and XLA compiles each "
+      "anew: it goes neither with --jit_compile nor with a TPU"
+    )
+  if FLAGS.objective in DIRECTIONS:
+    if FLAGS.attention not in (None, FLAGS.objective):
+      raise ValueError(
+        f"--attention={FLAGS.attention} contradicts "
+        f"--objective={FLAGS.objective}"
+      )
+    FLAGS.attention = FLAGS.objective
+  elif not FLAGS.special_tokens:
+    raise ValueError(
+      f"--objective={FLAGS.objective} needs special tokens: leave them out "
+      f"with {' or '.join(DIRECTIONS)} only"
+    )
+
+
+def training(FLAGS: flags.FlagValues, config: BertConfig) -> PretrainingInput:
+  """The records of --input_file, mixed by --input_weights.
+
+  Args:
+    FLAGS: as for `check_flags`, and `output_dir`.
+    config: the network's.
+
+  Raises:
+    ValueError: they cannot be read as the flags say.
+  """
+  sources = None
+  if FLAGS.input_weights:
+    sources = _weighted(FLAGS.input_file, FLAGS.input_weights)
+  mix = Mix(FLAGS.mask_share, FLAGS.random_share)
+  return _read(FLAGS, config, FLAGS.input_file, mix, sources)
+
+
+def held_out(
+  FLAGS: flags.FlagValues, config: BertConfig
+) -> PretrainingInput | None:
+  """The records of --eval_file, masked as usual; None if there is none."""
+  if not FLAGS.eval_file:
+    return None
+  return _read(FLAGS, config, FLAGS.eval_file, USUAL)
+
+
+def _read(FLAGS, config, patterns, mix, sources=None):
+  return PretrainingInput(
+    files.expand(patterns),
+    FLAGS.max_seq_length,
+    FLAGS.max_predictions_per_seq,
+    config.vocab_size,
+    vocab_file=FLAGS.vocab_file,
+    masked_lm_prob=FLAGS.masked_lm_prob,
+    whole_word=FLAGS.do_whole_word_mask,
+    mix=mix,
+    next_token=_next_token(FLAGS),
+    by_length=FLAGS.group_by_length,
+    skip_bad_records=FLAGS.skip_bad_records,
+    folder=FLAGS.output_dir if FLAGS.skip_bad_records else None,
+    sources=sources,
+    index_file=os.path.join(FLAGS.output_dir, "records-index.npz"),
+  )
+
+
+def _next_token(FLAGS):
+  """What makes a language model's batches, if --objective is one's."""
+  if FLAGS.objective not in DIRECTIONS:
+    return None
+  if FLAGS.special_tokens:
+    return NextToken(FLAGS.objective)
+  if not FLAGS.vocab_file:
+    raise ValueError("--nospecial_tokens needs --vocab_file, to know them")
+  return NextToken.of_plain_text(FLAGS.objective, FLAGS.vocab_file)
+
+
+def _weighted(patterns, weights):
+  """The files of each pattern, with its weight."""
+  wanted = [pattern for pattern in patterns.split(",") if pattern.strip()]
+  try:
+    shares = [float(weight) for weight in weights]
+  except ValueError:
+    shares = []
+  if len(shares) != len(wanted):
+    raise ValueError(
+      f"--input_weights={','.join(weights)} is no number for each of the "
+      f"{len(wanted)} patterns of --input_file={patterns}"
+    )
+  return [
+    shuffling.Source(files.expand(pattern), share)
+    for pattern, share in zip(wanted, shares, strict=True)
+  ]
