@@ -121,7 +121,6 @@ def draw(lines: Sequence[dict], folder: str, steps: int) -> None:
     from matplotlib.figure import Figure  # noqa: PLC0415, an extra
   except ImportError:
     return
-  os.makedirs(folder, exist_ok=True)
   figure = Figure(figsize=(5, 3.2), layout="tight")
   ax = figure.subplots()
   for name in _CURVES:
@@ -150,7 +149,7 @@ def _save(figure, ax, what, path):
 
 
 def write(lines: Sequence[dict], docs: str, steps: int) -> None:
-  """Writes tables and figures; what stands around the tables stays.
+  """Writes tables, figures and the lines; what stands around the tables stays.
 
   Args:
     lines: of finished experiments.
@@ -165,8 +164,13 @@ def write(lines: Sequence[dict], docs: str, steps: int) -> None:
   note = (
     f"{len(lines)} runs, {hours:.1f} hours, until {lines[-1]['finished']}, "
     f"commits {', '.join(commits)}; {steps} steps of pre-training. "
-    "Mean ± standard deviation (seeds).\n"
+    "Mean ± standard deviation (seeds). Command, time and commit of each: "
+    "[results/runs.jsonl](results/runs.jsonl).\n"
   )
   body = f"{BEGIN}\n\n{note}\n{tables(lines)}\n{END}"
   path.write_text(before + body + rest.partition(END)[2], encoding="utf-8")
-  draw(lines, str(path.parent / "results"), steps)
+  folder = path.parent / "results"
+  folder.mkdir(exist_ok=True)
+  said = "".join(json.dumps(line) + "\n" for line in lines)
+  (folder / "runs.jsonl").write_text(said, encoding="utf-8")
+  draw(lines, str(folder), steps)

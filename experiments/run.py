@@ -106,7 +106,7 @@ def run(experiment: plan.Experiment) -> dict:
     raise ChildProcessError(f"{experiment.name} failed: {log} says why")
   line = {
     "name": experiment.name,
-    "command": " ".join(["python", *command]),
+    "command": said(command),
     "seconds": round(time.time() - begin),
     "finished": time.strftime("%Y-%m-%d %H:%M"),
     "commit": run_record.commit(),
@@ -116,6 +116,21 @@ def run(experiment: plan.Experiment) -> dict:
   if experiment.program in ("run_classifier", "run_ner"):
     shutil.rmtree(folder)  # nobody goes on from there
   return line
+
+
+def said(command: list[str]) -> str:
+  """A command as anybody can repeat it, with names for folders."""
+  text = " ".join(["python", *command])
+  folders = {
+    "$WORK": FLAGS.work_dir,
+    "$GLUE": FLAGS.glue_dir,
+    "$NER": FLAGS.ner_dir,
+    "$TEXT": os.path.dirname(FLAGS.text),
+  }
+  for name, folder in folders.items():
+    for path in (folder and os.path.abspath(folder), folder):
+      text = text.replace(path, name) if path else text
+  return text
 
 
 def filled(value):

@@ -109,6 +109,10 @@ def test_the_driver_runs_notes_and_goes_on(given):
   assert second[:-1] == first
   assert second[-1]["name"] == "SST-2/base_1/1"
   assert "python run_classifier.py --" in second[-1]["command"]
+  runs = (given / "results" / "runs.jsonl").read_text()
+  assert "--output_dir=$WORK/SST-2/base_1/1" in runs
+  assert "--data_dir=$GLUE/SST-2" in runs
+  assert str(given) not in runs
   assert 0 <= second[-1]["results"]["eval_accuracy"] <= 1
   assert not (given / "work" / "SST-2" / "base_1" / "1").exists()
   assert "| base | not run" in (given / "results.md").read_text()
