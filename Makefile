@@ -17,7 +17,7 @@ $(VENV)/installed: requirements.txt
 	touch $@
 
 test: $(VENV)/installed
-	$(RUN) -m pytest
+	$(RUN) -m pytest --numprocesses=2 --dist=loadfile
 
 lint: $(VENV)/installed requirements-dev.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
