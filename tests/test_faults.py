@@ -26,7 +26,7 @@ from training.checkpoints import Checkpoints
 
 STEPS = 60
 FULL = 10_000  # bytes; a checkpoint has more
-RECORDS, CUT = 10_500, 10_250
+RECORDS, CUT = 60, 50
 
 
 @pytest.fixture(scope="module", name="flags")
@@ -104,13 +104,14 @@ def _runs(flags, asked_to_end, disk_full):
     found.update(zip(cases, results, strict=True))
 
   run({"whole": {}, "asked": {}, "full": {}})
-  cut = _prepare(folder)
+  cut, flawed = _prepare(folder)
   run(
     {
       "flipped": {},
       "held": {},
       "cut": {"input_file": cut},
-      "skipped": {"input_file": cut, "skip_bad_records": 1},
+      "flawed": {"input_file": flawed},
+      "skipped": {"input_file": f"{cut},{flawed}", "skip_bad_records": 2},
       "spoilt": {"learning_rate": 1e30},
       "narrow": {"bert_config_file": folder / "wider.json"},
       "classified": {},
@@ -120,7 +121,7 @@ def _runs(flags, asked_to_end, disk_full):
 
 
 def _prepare(folder):
-  """Damages copies of a run and of its records; returns the latter."""
+  """Damages copies of a run and records: one file cut off, one changed."""
   for name in ("flipped", "narrow"):
     shutil.copytree(folder / "whole", folder / name)
   path = folder / "flipped" / f"model.ckpt-{STEPS}.data-00000-of-00001"
@@ -133,8 +134,14 @@ def _prepare(folder):
   classified.save(7, checkpoint.variables(model) | {"global_step": _seven()})
   cut = folder / "cut.tfrecord"
   toy.write_records(str(cut), RECORDS)
-  os.truncate(cut, _start(cut, CUT) + 30)
-  return cut
+  flawed = folder / "flawed.tfrecord"
+  shutil.copyfile(cut, flawed)
+  place = _start(cut, CUT) + 30
+  os.truncate(cut, place)
+  data = bytearray(flawed.read_bytes())
+  data[place] ^= 1
+  flawed.write_bytes(data)
+  return cut, flawed
 
 
 def _seven():
@@ -253,6 +260,7 @@ def test_a_damaged_checkpoint_is_passed_over(flags, runs):
   [
     ("held", "another run, process"),
     ("cut", f"cut.tfrecord, record {CUT}: the file ends within it"),
+    ("flawed", f"flawed.tfrecord, record {CUT}: its checksum is wrong"),
     ("spoilt", "the loss or its gradient is not finite at step "),
     ("narrow", "has shape [29, 8] in the checkpoint"),
     ("classified", "model.ckpt-7 is of another model: it has no cls/"),
@@ -266,18 +274,17 @@ def test_it_ends_with_one_clear_line(runs, name, message):
   assert message in _last_line(log)
 
 
-def test_a_damaged_record_in_the_middle_keeps_what_was_trained(flags, runs):
-  _, log = runs["cut"]
-  latest = Checkpoints(str(flags.folder / "cut")).latest()
-  assert 0 < int(latest.rpartition("-")[2]) < STEPS
-  assert "--skip_bad_records" in _last_line(log)
+@pytest.mark.parametrize("name", ["cut", "flawed"])
+def test_of_a_damaged_record_the_remedy_is_named(runs, name):
+  assert "--skip_bad_records" in _last_line(runs[name][1])
 
 
 def test_without_the_damaged_record_it_trains(flags, runs):
   status, log = runs["skipped"]
   assert status == 0, log
-  cut = flags.folder / "cut.tfrecord"
+  cut, flawed = (flags.folder / f"{n}.tfrecord" for n in ("cut", "flawed"))
   assert f"left out: {cut}, record {CUT}: the file ends within it" in log
+  assert f"left out: {flawed}, record {CUT}: its checksum is wrong" in log
   latest = Checkpoints(str(flags.folder / "skipped")).latest()
   assert latest.endswith(f"model.ckpt-{STEPS}")
 
