@@ -3,13 +3,10 @@
 import os
 import sys
 import traceback
-from pathlib import Path
 
 from absl import app, flags, logging
 
-from training import cluster, dry_run, lock
-
-_HERE = Path(__file__).resolve().parents[1]
+from training import cluster, dry_run, lock, ours
 
 
 def run(main) -> None:
@@ -38,11 +35,9 @@ def run(main) -> None:
       logging.error("interrupted")
       return 130
 
-  for module, defined in flags.FLAGS.flags_by_module_dict().items():
+  for flag in ours.find_flags(flags.FLAGS):
     # Else --help would leave out what the program itself does not define.
-    file = getattr(sys.modules.get(module), "__file__", None)
-    for flag in defined if file and _is_our_file(file) else ():
-      flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   app.run(guarded)
@@ -59,14 +54,9 @@ def _refuse_spare(arguments):
 def is_ours(error: BaseException) -> bool:
   """Whether this project raised it, or opened the file that failed."""
   frame = traceback.extract_tb(error.__traceback__)[-1]
-  if not _is_our_file(frame.filename):
+  if not ours.is_file(frame.filename):
     return False
   return isinstance(error, OSError) or frame.line.startswith("raise ")
-
-
-def _is_our_file(path: str) -> bool:
-  place = Path(path).resolve()
-  return place.is_relative_to(_HERE) and "site-packages" not in place.parts
 
 
 class _Formatter(logging.PythonFormatter):

@@ -14,7 +14,7 @@ from pathlib import Path
 import tensorflow as tf
 from absl import flags
 
-from training import cluster
+from training import cluster, ours
 
 NAME = "run.json"
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
@@ -111,13 +111,9 @@ def require_same(FLAGS: flags.FlagValues, *names: str) -> None:
 
 def given(FLAGS: flags.FlagValues) -> dict:
   """The flags of this project with their values, given or default."""
-  ours = ("__main__", "training.flags")
-  modules = FLAGS.flags_by_module_dict()
-  programs = [m for m in modules if m in ours or m.endswith(".py")]
   return {
     flag.name: flag.value
-    for module in programs
-    for flag in modules[module]
+    for flag in ours.find_flags(FLAGS)
     if not flag.name.startswith("help")
   }
 
