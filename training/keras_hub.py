@@ -84,7 +84,13 @@ def read(folder: str) -> Bert:
   arrays = _read_arrays(path)
   _take_embeddings(bert, path, arrays)
   layers = dict(_AROUND)
-  for i in range(config["num_hidden_layers"]):
+  depth = config["num_hidden_layers"]
+  if depth > len(arrays):  # before a wrong number fills the memory
+    raise ValueError(
+      f"{folder}/{_CONFIG} says num_layers {depth}, and {path} has "
+      f"no more than {len(arrays)} variables"
+    )
+  for i in range(depth):
     block = f"transformer_encoder_{i}" if i else "transformer_encoder"
     layers |= {
       f"{block}/{theirs}": f"bert/encoder/layer_{i}/{ours}"

@@ -57,6 +57,7 @@ def work(name: str, inputs: int, seed: int, finds: str) -> None:
   from tests.fuzz import mutation, targets  # noqa: PLC0415, imports TensorFlow
 
   signal.signal(signal.SIGALRM, _too_long)
+  _limit_memory()
   rng, counts = Random(f"{name} {seed}"), Counter()
   begin, slowest = time.monotonic(), 0.0
   with tempfile.TemporaryDirectory(dir=finds) as folder:
@@ -84,6 +85,13 @@ def work(name: str, inputs: int, seed: int, finds: str) -> None:
       }
     )
   )
+
+
+def _limit_memory():
+  """An input that takes more than a gigabyte is to be a MemoryError."""
+  pages = int(Path("/proc/self/statm").read_text().split()[5])
+  limit = pages * resource.getpagesize() + (MEGABYTES << 20)
+  resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 def _megabytes():
