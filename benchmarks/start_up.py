@@ -21,8 +21,7 @@ def main(_):
   print("| case | who | s | ratio | peak MB |")
   print("|---" * 5 + "|")
   for text in FLAGS.cases:
-    size, batch, length, dtype = text.split(":")
-    case = Case(size, int(batch), int(length), dtype, FLAGS.num_threads)
+    case = Case.named(text, FLAGS.num_threads)
     everyone = (train_step.OURS, *FLAGS.peers)
     found = {who: [] for who in everyone}
     for _ in range(FLAGS.rounds):

@@ -47,8 +47,7 @@ def main(_):
   say("| case | who | ms | ratio | range | GFLOP/s | roofline | peak MB |")
   say("|---" * 8 + "|")
   for text in FLAGS.cases:
-    size, batch, length, dtype = text.split(":")
-    case = Case(size, int(batch), int(length), dtype, FLAGS.num_threads)
+    case = Case.named(text, FLAGS.num_threads)
     result = measure(case)
     for row in rows(text, case, result):
       say(f"| {' | '.join(row)} |")

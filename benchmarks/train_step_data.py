@@ -48,6 +48,11 @@ class Case:
     size, *numbers, dtype, threads = arguments
     return cls(size, *map(int, numbers), dtype, int(threads))
 
+  @classmethod
+  def named(cls, text: str, threads: int) -> "Case":
+    """From size:batch:length:type."""
+    return cls.parse([*text.split(":"), str(threads)])
+
   @property
   def arguments(self) -> list[str]:
     """For a command."""
