@@ -18,7 +18,7 @@ from data.tokenization_ops import GraphTokenizer
 from data.vocab import MASK
 from modeling import models
 from serving.masks import Masks
-from training import checkpoint, program
+from training import checkpoint, program, run_record
 from training import flags as shared_flags
 
 FLAGS = flags.FLAGS
@@ -44,6 +44,7 @@ def main(_):
   for text in texts:
     if MASK not in text:
       raise ValueError(f"there is no {MASK} in {text!r}")
+  served.check_objective(run_record.flag_of(FLAGS.init_checkpoint, "objective"))
   config = served.network(FLAGS)
   tokenizer = GraphTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
   task = Masks(tokenizer, config.max_position_embeddings, FLAGS.top_k)

@@ -15,6 +15,7 @@ import keras
 from absl import flags
 
 from data import files, vocab
+from data.pretraining import next_token
 from data.tasks import glue, own_task, squad_windows, tagging_input, text_task
 from data.tokenization import validate_case_matches_checkpoint
 from data.tokenization_ops import GraphTokenizer
@@ -202,11 +203,17 @@ def check_masks(FLAGS: flags.FlagValues) -> None:
   if not FLAGS.vocab_file:
     raise ValueError("--do_export needs --vocab_file")
   vocab.require(vocab.load(FLAGS.vocab_file), name=FLAGS.vocab_file)
-  if FLAGS.objective not in ("mlm_nsp", "mlm"):
-    raise ValueError(
-      f"--do_export: a model of --objective={FLAGS.objective} cannot fill masks"
-    )
+  check_objective(FLAGS.objective)
   validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
+
+
+def check_objective(objective: str | None) -> None:
+  """Raises ValueError if a model that was trained so cannot fill masks."""
+  if objective in next_token.DIRECTIONS:
+    raise ValueError(
+      f"a model of --objective={objective} cannot fill masks: it learned to "
+      "say the next token, not what is behind a [MASK]"
+    )
 
 
 def masks(FLAGS: flags.FlagValues) -> Served:

@@ -52,7 +52,7 @@ flags.DEFINE_string("peer_python", None, "Python that has torch.")
 flags.DEFINE_list("only", [], "Names of tasks; default: all.")
 flags.DEFINE_integer("seeds", None, "Seeds a task; default: the table's.", 1)
 flags.DEFINE_integer("epochs", None, "Of all tasks; default: the table's.", 1)
-flags.DEFINE_float("learning_rate", 5e-5, "Of all tasks.")
+flags.DEFINE_float("learning_rate", None, "Of all; default: the table's.")
 flags.DEFINE_integer("batch_size", 16, "Of all tasks.", 1)
 flags.DEFINE_multi_enum("side", list(SIDES), list(SIDES), "Which to run.")
 flags.DEFINE_bool("table", False, "Print the results and run nothing.")
@@ -73,7 +73,7 @@ class Run:
       "task": self.task.name,
       "side": self.side,
       "seed": self.seed,
-      "learning_rate": FLAGS.learning_rate,
+      "learning_rate": self.task.learning_rate,
       "batch_size": FLAGS.batch_size,
       "epochs": self.task.epochs,
       "length": self.task.length,
@@ -92,7 +92,7 @@ class Run:
     train, dev = map(_find, (task.train, task.dev))
     shared = [
       f"--max_seq_length={task.length}",
-      f"--learning_rate={FLAGS.learning_rate}",
+      f"--learning_rate={task.learning_rate}",
       f"--seed={self.seed}",
     ]
     if self.side != OURS:
@@ -215,7 +215,11 @@ def runs() -> Iterator[Run]:
   if unknown:
     raise ValueError(f"unknown tasks: {', '.join(sorted(unknown))}")
   tasks = [
-    dataclasses.replace(task, epochs=FLAGS.epochs or task.epochs)
+    dataclasses.replace(
+      task,
+      epochs=FLAGS.epochs or task.epochs,
+      learning_rate=FLAGS.learning_rate or task.learning_rate,
+    )
     for task in TASKS
     if not FLAGS.only or task.name in FLAGS.only
   ]
@@ -239,9 +243,8 @@ def execute(wanted: list[Run]) -> bool:
 def table() -> str:
   """The results of the tasks that are wanted, as Markdown."""
   names = "|".join(SIDES.values())
-  header = (
-    f"task|train / dev|metric|{names}|seeds|CPU s|torch / ours|epochs, length"
-  )
+  header = f"task|train / dev|metric|{names}|seeds|CPU s|torch / ours"
+  header += "|epochs, length, rate"
   lines = [f"| {header.replace('|', ' | ')} |"]
   lines.append("|---" * (7 + len(SIDES)) + "|")
   found, done = {}, results()
@@ -274,7 +277,7 @@ def _row(task, sides):
     ", ".join(str(len(rows)) for rows in sides.values()),
     ", ".join(seconds),
     _time_ratio(sides[OURS], sides[TORCH]),
-    f"{task.epochs}, {task.length}",
+    f"{task.epochs}, {task.length}, {task.learning_rate:g}",
   ]
   return f"| {' | '.join(cells)} |"
 

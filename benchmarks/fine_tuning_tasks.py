@@ -22,6 +22,7 @@ class Task:
     metrics: as both sides name them.
     epochs: to train for.
     length: most tokens of a row.
+    learning_rate: its peak.
     seeds: how often, with seeds from 1 on.
   """
 
@@ -33,6 +34,7 @@ class Task:
   metrics: tuple[str, ...]
   epochs: int
   length: int = 128
+  learning_rate: float = 5e-5
   seeds: int = 3
 
   @property

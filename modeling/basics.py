@@ -17,6 +17,26 @@ def initializer(config: BertConfig):
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
+class Configured(keras.layers.Layer):
+  """A layer that is made by a configuration and saved with it.
+
+  Arguments:
+    config: sizes, a BertConfig or a dict of its values.
+  """
+
+  def __init__(self, config: BertConfig | dict, **kwargs):
+    super().__init__(**kwargs)
+    if isinstance(config, dict):
+      config = BertConfig.from_dict(config)
+    self.config = config
+
+  def get_build_config(self):
+    """None: what is loaded is built by being called, as it was before."""
+
+  def get_config(self):
+    return super().get_config() | {"config": self.config.to_dict()}
+
+
 class Dense(keras.layers.Layer):
   """An affine map of the last axis and an activation: [..., I] -> [..., O].
 

@@ -7,12 +7,13 @@ import keras
 from keras import ops
 
 from modeling import layers
+from modeling.basics import Configured
 from modeling.bilstm import BiLstm
 from modeling.config import BertConfig
 
 
 @keras.saving.register_keras_serializable("bert")
-class Bert(keras.layers.Layer):
+class Bert(Configured):
   """The network that all tasks share (`BertModel` of the original).
 
   Arguments:
@@ -39,10 +40,8 @@ class Bert(keras.layers.Layer):
     name: str = "bert",
     **kwargs,
   ):
-    super().__init__(name=name, **kwargs)
-    if isinstance(config, dict):
-      config = BertConfig.from_dict(config)
-    self.config = config
+    super().__init__(config, name=name, **kwargs)
+    config = self.config
     self.use_one_hot_embeddings = use_one_hot_embeddings
     self.embeddings = layers.Embeddings(
       config, use_one_hot_embeddings, name="embeddings"
@@ -78,12 +77,8 @@ class Bert(keras.layers.Layer):
     """Does not train the pooler, for models that do not look at it."""
     self.pooler.trainable = False
 
-  def get_build_config(self):
-    """None: what is loaded is built by being called, as it was before."""
-
   def get_config(self):
     return super().get_config() | {
-      "config": self.config.to_dict(),
       "use_one_hot_embeddings": self.use_one_hot_embeddings,
     }
 

@@ -9,7 +9,14 @@ L labels.
 import keras
 from keras import ops
 
-from modeling.basics import Dense, Dropout, LayerNorm, affine, initializer
+from modeling.basics import (
+  Configured,
+  Dense,
+  Dropout,
+  LayerNorm,
+  affine,
+  initializer,
+)
 from modeling.config import BertConfig
 
 
@@ -106,7 +113,7 @@ class LinearHead(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("bert")
-class PretrainingHeads(keras.layers.Layer):
+class PretrainingHeads(Configured):
   """The two heads of pre-training, under the original's scope `cls`.
 
   Arguments:
@@ -130,14 +137,11 @@ class PretrainingHeads(keras.layers.Layer):
     name: str = "cls",
     **kwargs,
   ):
-    super().__init__(name=name, **kwargs)
-    if isinstance(config, dict):
-      config = BertConfig.from_dict(config)
-    self.config = config
+    super().__init__(config, name=name, **kwargs)
     self.next_sentence = next_sentence
-    self.predictions = MaskedLanguageModel(config, name="predictions")
+    self.predictions = MaskedLanguageModel(self.config, name="predictions")
     if next_sentence:
-      self.relationship = LinearHead(2, config, name="seq_relationship")
+      self.relationship = LinearHead(2, self.config, name="seq_relationship")
 
   def call(self, sequence, pooled, positions, table, training=None):
     logits = self.predictions(sequence, positions, table, training=training)
@@ -146,18 +150,12 @@ class PretrainingHeads(keras.layers.Layer):
       outputs["next_sentence_logits"] = self.relationship(pooled)
     return outputs
 
-  def get_build_config(self):
-    """None: as for modeling.bert.Bert."""
-
   def get_config(self):
-    return super().get_config() | {
-      "config": self.config.to_dict(),
-      "next_sentence": self.next_sentence,
-    }
+    return super().get_config() | {"next_sentence": self.next_sentence}
 
 
 @keras.saving.register_keras_serializable("bert")
-class SpanHead(keras.layers.Layer):
+class SpanHead(Configured):
   """Scores each token as start and as end of the answer (run_squad.py).
 
   Call arguments:
@@ -168,25 +166,16 @@ class SpanHead(keras.layers.Layer):
   """
 
   def __init__(self, config: BertConfig | dict, name: str = "cls", **kwargs):
-    super().__init__(name=name, **kwargs)
-    if isinstance(config, dict):
-      config = BertConfig.from_dict(config)
-    self.config = config
-    self.squad = LinearHead(2, config, name="squad")
+    super().__init__(config, name=name, **kwargs)
+    self.squad = LinearHead(2, self.config, name="squad")
 
   def call(self, sequence):
     start, end = ops.unstack(self.squad(sequence), 2, axis=-1)
     return {"start_logits": start, "end_logits": end}
 
-  def get_build_config(self):
-    """None: as for modeling.bert.Bert."""
-
-  def get_config(self):
-    return super().get_config() | {"config": self.config.to_dict()}
-
 
 @keras.saving.register_keras_serializable("bert")
-class LabelHead(keras.layers.Layer):
+class LabelHead(Configured):
   """Scores the labels of a whole sequence, or of each token.
 
   For sequences it is the original's (run_classifier.py), which keeps the two
@@ -208,14 +197,11 @@ class LabelHead(keras.layers.Layer):
   DROPOUT = 0.1
 
   def __init__(self, num_labels: int, config: BertConfig | dict, **kwargs):
-    super().__init__(**kwargs)
-    if isinstance(config, dict):
-      config = BertConfig.from_dict(config)
-    self.config = config
+    super().__init__(config, **kwargs)
     self.num_labels = num_labels
     self.output_weights = keras.Variable(
-      initializer(config),
-      shape=(num_labels, config.output_size),
+      initializer(self.config),
+      shape=(num_labels, self.config.output_size),
       dtype=self.variable_dtype,
       name="output_weights",
     )
@@ -232,14 +218,11 @@ class LabelHead(keras.layers.Layer):
     return _logits(vectors, self.output_weights, self.output_bias)
 
   def get_config(self):
-    return super().get_config() | {
-      "config": self.config.to_dict(),
-      "num_labels": self.num_labels,
-    }
+    return super().get_config() | {"num_labels": self.num_labels}
 
 
 @keras.saving.register_keras_serializable("bert")
-class ChoiceHead(keras.layers.Layer):
+class ChoiceHead(Configured):
   """Scores choices by one vector (section 4.4 of the paper).
 
   Arguments:
@@ -256,10 +239,7 @@ class ChoiceHead(keras.layers.Layer):
   DROPOUT = LabelHead.DROPOUT
 
   def __init__(self, config: BertConfig | dict, name: str = "cls", **kwargs):
-    super().__init__(name=name, **kwargs)
-    if isinstance(config, dict):
-      config = BertConfig.from_dict(config)
-    self.config = config
+    super().__init__(config, name=name, **kwargs)
     self.dropout = Dropout(self.DROPOUT)
 
   def build(self, *_):
@@ -274,9 +254,6 @@ class ChoiceHead(keras.layers.Layer):
     scores = ops.sum(pooled * self.choice, axis=-1)  # [B * C]
     scores = ops.reshape(scores, ops.shape(input_ids)[:2])
     return ops.cast(scores, "float32")
-
-  def get_config(self):
-    return super().get_config() | {"config": self.config.to_dict()}
 
 
 @keras.saving.register_keras_serializable("bert")

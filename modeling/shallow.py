@@ -11,6 +11,7 @@ from dataclasses import replace
 import keras
 from keras import ops
 
+from modeling.basics import Configured
 from modeling.bert import Bert
 from modeling.config import BertConfig
 
@@ -18,7 +19,7 @@ SIDES = ("left_to_right", "right_to_left")
 
 
 @keras.saving.register_keras_serializable("bert")
-class Shallow(keras.layers.Layer):
+class Shallow(Configured):
   """A left-to-right BERT and a right-to-left one of the same size.
 
   What `bert/x` is in a checkpoint of either is `bert/left_to_right/x` or
@@ -42,13 +43,12 @@ class Shallow(keras.layers.Layer):
     name: str = "bert",
     **kwargs,
   ):
-    super().__init__(name=name, **kwargs)
-    if isinstance(config, dict):
-      config = BertConfig.from_dict(config)
-    self.config = config
+    super().__init__(config, name=name, **kwargs)
     self.use_one_hot_embeddings = use_one_hot_embeddings
     self.halves = [
-      Bert(replace(config, attention=side), use_one_hot_embeddings, name=side)
+      Bert(
+        replace(self.config, attention=side), use_one_hot_embeddings, name=side
+      )
       for side in SIDES
     ]
 
@@ -71,11 +71,7 @@ class Shallow(keras.layers.Layer):
     for half in self.halves:
       half.leave_pooler()
 
-  def get_build_config(self):
-    """None: as for Bert."""
-
   def get_config(self):
     return super().get_config() | {
-      "config": self.config.to_dict(),
       "use_one_hot_embeddings": self.use_one_hot_embeddings,
     }

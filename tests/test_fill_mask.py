@@ -1,5 +1,7 @@
 """fill_mask.py: what it prints, and what it refuses."""
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,4 +85,15 @@ def test_mistakes(flags, more, message):
   done = _run(flags, *more)
   assert done.returncode == 1
   assert message in done.stderr
+  assert "Traceback" not in done.stderr
+
+
+def test_a_language_model_is_refused(flags, tmp_path):
+  shutil.copytree(flags["init_checkpoint"].parent, tmp_path, dirs_exist_ok=True)
+  start = {"flags": {"objective": "right_to_left"}}
+  (tmp_path / "run.json").write_text(json.dumps([start]))
+  flags = flags | {"init_checkpoint": tmp_path / "bert_model.ckpt"}
+  done = _run(flags, "--text=red [MASK]")
+  assert done.returncode == 1
+  assert "a model of --objective=right_to_left cannot fill" in done.stderr
   assert "Traceback" not in done.stderr
