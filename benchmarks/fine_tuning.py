@@ -227,7 +227,8 @@ def runs() -> Iterator[Run]:
   for seed in range(1, max(seeds.values()) + 1):
     for task in tasks:
       if seed <= seeds[task]:
-        yield from (Run(task, side, seed) for side in FLAGS.side)
+        sides = (side for side in FLAGS.side if task.peer or side == OURS)
+        yield from (Run(task, side, seed) for side in sides)
 
 
 def execute(wanted: list[Run]) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data.tasks import squad
+from modeling import feature_based
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class Task:
 
   Attributes:
     name: what the row is called.
-    peer: the task's name in benchmarks/fine_tuning_torch.py.
+    peer: the task's name in benchmarks/fine_tuning_torch.py; "": not there.
     train: its file, among the cut ones or in --datasets.
     dev: the same to evaluate on.
     program: ours, with the flags that only this task has; {train}, {dev} and
@@ -50,11 +51,22 @@ def _glue(name, peer, metrics, epochs, folder="glue_data"):
   return Task(name, peer, train, dev, program, metrics, epochs)
 
 
-def _squad(name, peer, metrics, *options):
+def _squad(name, peer, metrics, rate, *options):
   program = ("run_squad.py", "--train_file={train}", "--predict_file={dev}")
   program += ("--do_train", "--do_predict", *options)
   train, dev = (f"{peer}/{part}.json" for part in ("train", "dev"))
-  return Task(name, peer, train, dev, program, metrics, 2, 256, 1)
+  return Task(name, peer, train, dev, program, metrics, 2, 256, rate, 1)
+
+
+def _ner(name, peer, *options, **settings):
+  train, dev = "wnut17/wnut17train.conll", "wnut17/emerging.dev.conll"
+  program = ("run_ner.py", *FILES, *options)
+  return Task(name, peer, train, dev, program, ("f1",), 2, **settings)
+
+
+def _features(layers):
+  options = "--feature_based", f"--feature_layers={layers}"
+  return _ner(f"features {layers}", "", *options, learning_rate=1e-3, seeds=1)
 
 
 FILES = ("--train_file={train}", "--dev_file={dev}", "--do_train", "--do_eval")
@@ -65,15 +77,7 @@ TASKS = (
   _glue("CoLA", "cola", ("matthews_correlation",), 2),
   _glue("SST-2", "sst2", ("accuracy",), 2, "cut"),
   _glue("RTE", "rte", ("accuracy",), 2),
-  Task(
-    "WNUT-17",
-    "ner",
-    "wnut17/wnut17train.conll",
-    "wnut17/emerging.dev.conll",
-    ("run_ner.py", *FILES),
-    ("f1",),
-    2,
-  ),
+  _ner("WNUT-17", "ner"),
   Task(
     "CODAH",
     "choice",
@@ -84,22 +88,25 @@ TASKS = (
     1,
     96,
   ),
-  _squad("SQuAD 1.1", "squad1", ("exact_match", "f1")),
-  _squad("SQuAD 2.0", "squad2", ("exact", "f1"), "--version_2_with_negative"),
+  _squad("SQuAD 1.1", "squad1", ("exact_match", "f1"), 5e-5),
+  _squad(
+    "SQuAD 2.0", "squad2", ("exact", "f1"), 1e-4, "--version_2_with_negative"
+  ),
+  *map(_features, feature_based.CHOICES),
 )
 
 SST_ROWS = 3000
 
 # What the two cut SQuADs consist of: whole articles, by number. Version 2.0
-# trains on 1,256 questions, of which 444 have no answer.
+# trains on 2,362 questions, of which 1,096 have no answer.
 ARTICLES = {
   "squad1/train": {"train-v1.1.part.json": (0, 2, 3, 4, 6, 8)},
   "squad1/dev": {"dev-v1.1.open.json": (24, 33, 34)},
   "squad2/train": {
-    "train-v2.0.part.json": (4, 5, 8),
-    "dev-v2.0.open.json": (16,),
+    "train-v2.0.part.json": (4, 5),
+    "dev-v2.0.open.json": (0, 1, 2, 5, 9),
   },
-  "squad2/dev": {"dev-v2.0.open.json": (14, 15)},
+  "squad2/dev": {"dev-v2.0.open.json": (7, 13)},
 }
 
 
