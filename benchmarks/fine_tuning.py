@@ -25,7 +25,6 @@ import dataclasses
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import time
@@ -34,6 +33,7 @@ from pathlib import Path
 
 from absl import app, flags
 
+from benchmarks.fine_tuning_table import OURS, SAME_ADAM, SIDES, Done, table
 from benchmarks.fine_tuning_tasks import TASKS, Task, cut_data
 from data.tasks import squad
 from evaluation import squad_scores
@@ -41,8 +41,6 @@ from evaluation.squad import Predictions
 
 FLAGS = flags.FLAGS
 ROOT = Path(__file__).parents[1]
-OURS, TORCH, SAME_ADAM = "ours", "torch", "torch_bert_adam"
-SIDES = {OURS: "ours", TORCH: "torch", SAME_ADAM: "torch, BERT's Adam"}
 
 flags.DEFINE_string("work_dir", None, "For data, logs, results.", required=True)
 flags.DEFINE_string("datasets", None, "Folder of the tasks' files.")
@@ -231,81 +229,21 @@ def runs() -> Iterator[Run]:
         yield from (Run(task, side, seed) for side in sides)
 
 
+def _done(run):
+  """Its results: one, or none if it is still to run."""
+  return [row for row in results() if run.key.items() <= row.items()]
+
+
 def execute(wanted: list[Run]) -> bool:
   """Executes what was not done before; False if anything failed."""
-  done = results()
-  missing = [
-    run for run in wanted if not any(run.key.items() <= r.items() for r in done)
-  ]
+  missing = [run for run in wanted if not _done(run)]
   failures = sum(not run.execute() for run in missing)  # on after one
   return not failures
 
 
-def table() -> str:
-  """The results of the tasks that are wanted, as Markdown."""
-  names = "|".join(SIDES.values())
-  header = f"task|train / dev|metric|{names}|seeds|CPU s|torch / ours"
-  header += "|epochs, length, rate"
-  lines = [f"| {header.replace('|', ' | ')} |"]
-  lines.append("|---" * (7 + len(SIDES)) + "|")
-  found, done = {}, results()
-  for run in runs():
-    rows = found.setdefault(run.task, {side: [] for side in SIDES})
-    rows[run.side] += [r for r in done if run.key.items() <= r.items()]
-  for task, sides in found.items():
-    if any(sides.values()):
-      lines.append(_row(task, sides))
-  return "\n".join(lines)
-
-
-def _row(task, sides):
-  peers = (*sides[TORCH], *sides[SAME_ADAM])
-  sizes = next((row for row in peers if "train" in row), None)
-  means, seconds = [], []
-  for rows in sides.values():
-    means.append(
-      " / ".join(
-        _mean([row["scores"][name] for row in rows]) for name in task.metrics
-      )
-    )
-    times = [row["cpu_seconds"] for row in rows if "cpu_seconds" in row]
-    seconds.append(f"{statistics.median(times):.0f}" if times else "-")
-  cells = [
-    task.name,
-    f"{sizes['train']} / {sizes['dev']}" if sizes else "",
-    " / ".join(name.replace("_", " ") for name in task.metrics),
-    *means,
-    ", ".join(str(len(rows)) for rows in sides.values()),
-    ", ".join(seconds),
-    _time_ratio(sides[OURS], sides[TORCH]),
-    f"{task.epochs}, {task.length}, {task.learning_rate:g}",
-  ]
-  return f"| {' | '.join(cells)} |"
-
-
-def _time_ratio(ours, theirs):
-  """How much longer theirs took, by the clock: median of the seeds."""
-  times = {row["seed"]: row["seconds"] for row in ours if "seconds" in row}
-  ratios = [
-    row["seconds"] / times[row["seed"]]
-    for row in theirs
-    if "seconds" in row and row["seed"] in times
-  ]
-  return f"{statistics.median(ratios):.2f}" if ratios else "-"
-
-
-def _mean(values):
-  if not values:
-    return "-"
-  text = f"{statistics.mean(values):.1f}"
-  if len(values) > 1:
-    text += f" ± {statistics.stdev(values):.1f}"
-  return text
-
-
 def main(_):
   if FLAGS.table:
-    print(table())
+    print(table(Done(run.task, run.side, _done(run)) for run in runs()))
     return 0
   cut_data(Path(FLAGS.datasets), Path(FLAGS.work_dir, "data"))
   wanted = list(runs())

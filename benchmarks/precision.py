@@ -21,6 +21,8 @@ from pathlib import Path
 
 from absl import app, flags
 
+from benchmarks.spread import mean_and_spread
+
 FLAGS = flags.FLAGS
 ROOT = Path(__file__).parents[1]
 DTYPES = ("float32", "bfloat16", "float16")
@@ -144,21 +146,14 @@ def table() -> str:
     apart = [rows[n]["accuracy"] - plain[n]["accuracy"] for n in both]
     cells = [
       f"`{dtype}`",
-      _mean([row["accuracy"] for row in rows.values()]),
-      "" if dtype == "float32" else _mean(apart),
-      _mean([row["loss"] for row in rows.values()], 3),
+      mean_and_spread([row["accuracy"] for row in rows.values()]),
+      "" if dtype == "float32" else mean_and_spread(apart),
+      mean_and_spread([row["loss"] for row in rows.values()], 3),
       ", ".join(str(row["skipped"]) for row in rows.values()),
       f"{statistics.mean(row['cpu_seconds'] for row in rows.values()):.0f}",
     ]
     lines.append(f"| {' | '.join(cells)} |")
   return "\n".join(lines)
-
-
-def _mean(values, digits=1):
-  text = f"{statistics.mean(values):.{digits}f}" if values else "-"
-  if len(values) > 1:
-    text += f" ± {statistics.stdev(values):.{digits}f}"
-  return text
 
 
 def main(_):

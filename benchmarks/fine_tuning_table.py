@@ -1,0 +1,79 @@
+"""Results of benchmarks/fine_tuning.py as a table."""
+
+from collections.abc import Iterable
+from statistics import median
+from typing import NamedTuple
+
+from benchmarks.fine_tuning_tasks import Task
+from benchmarks.spread import mean_and_spread
+
+OURS, TORCH, SAME_ADAM = "ours", "torch", "torch_bert_adam"
+SIDES = {OURS: "ours", TORCH: "torch", SAME_ADAM: "torch, BERT's Adam"}
+
+
+class Done(NamedTuple):
+  """What is known of a run.
+
+  Attributes:
+    task: what was trained.
+    side: where, a key of SIDES.
+    results: of it, as they are in results.jsonl; none if it was not run.
+  """
+
+  task: Task
+  side: str
+  results: list[dict]
+
+
+def table(runs: Iterable[Done]) -> str:
+  """A row of Markdown for each task that has results."""
+  names = "|".join(SIDES.values())
+  header = f"task|train / dev|metric|{names}|seeds|CPU s|torch / ours"
+  header += "|epochs, length, rate"
+  lines = [f"| {header.replace('|', ' | ')} |"]
+  lines.append("|---" * (7 + len(SIDES)) + "|")
+  found = {}
+  for run in runs:
+    rows = found.setdefault(run.task, {side: [] for side in SIDES})
+    rows[run.side] += run.results
+  for task, sides in found.items():
+    if any(sides.values()):
+      lines.append(_row(task, sides))
+  return "\n".join(lines)
+
+
+def _row(task, sides):
+  peers = (*sides[TORCH], *sides[SAME_ADAM])
+  sizes = next((row for row in peers if "train" in row), None)
+  means, seconds = [], []
+  for rows in sides.values():
+    means.append(
+      " / ".join(
+        mean_and_spread([row["scores"][name] for row in rows])
+        for name in task.metrics
+      )
+    )
+    times = [row["cpu_seconds"] for row in rows if "cpu_seconds" in row]
+    seconds.append(f"{median(times):.0f}" if times else "-")
+  cells = [
+    task.name,
+    f"{sizes['train']} / {sizes['dev']}" if sizes else "",
+    " / ".join(name.replace("_", " ") for name in task.metrics),
+    *means,
+    ", ".join(str(len(rows)) for rows in sides.values()),
+    ", ".join(seconds),
+    _time_ratio(sides[OURS], sides[TORCH]),
+    f"{task.epochs}, {task.length}, {task.learning_rate:g}",
+  ]
+  return f"| {' | '.join(cells)} |"
+
+
+def _time_ratio(ours, theirs):
+  """How much longer theirs took, by the clock: median of the seeds."""
+  times = {row["seed"]: row["seconds"] for row in ours if "seconds" in row}
+  ratios = [
+    row["seconds"] / times[row["seed"]]
+    for row in theirs
+    if "seconds" in row and row["seed"] in times
+  ]
+  return f"{median(ratios):.2f}" if ratios else "-"
