@@ -90,7 +90,12 @@ TASKS = (
   ),
   _squad("SQuAD 1.1", "squad1", ("exact_match", "f1"), 5e-5),
   _squad(
-    "SQuAD 2.0", "squad2", ("exact", "f1"), 1e-4, "--version_2_with_negative"
+    "SQuAD 2.0",
+    "squad2",
+    ("exact", "f1"),
+    1e-4,
+    "--version_2_with_negative",
+    "--trim_padding",
   ),
   *map(_features, feature_based.CHOICES),
 )
@@ -98,14 +103,12 @@ TASKS = (
 SST_ROWS = 3000
 
 # What the two cut SQuADs consist of: whole articles, by number. Version 2.0
-# trains on 2,362 questions, of which 1,096 have no answer.
+# trains on 1,931 questions, of which 348 have no answer: from 2,362 with 1,096
+# our side learned to answer none.
 ARTICLES = {
   "squad1/train": {"train-v1.1.part.json": (0, 2, 3, 4, 6, 8)},
   "squad1/dev": {"dev-v1.1.open.json": (24, 33, 34)},
-  "squad2/train": {
-    "train-v2.0.part.json": (4, 5),
-    "dev-v2.0.open.json": (0, 1, 2, 5, 9),
-  },
+  "squad2/train": {"train-v2.0.part.json": (2, 3, 4, 5, 8, 9)},
   "squad2/dev": {"dev-v2.0.open.json": (7, 13)},
 }
 

@@ -59,6 +59,17 @@ def python(arguments, text=None):
   )
 
 
+def results(folder, name="eval_results.txt"):
+  """The numbers that a program wrote to its output folder."""
+  lines = (folder / name).read_text().splitlines()
+  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+def table(path):
+  """The rows of a file of columns."""
+  return [line.split("\t") for line in path.read_text().splitlines()]
+
+
 def _arguments(flags):
   """A flag may have a list of values: it is given as often then."""
   return [

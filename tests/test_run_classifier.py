@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from modeling.config import BertConfig
+from tests import programs
 from tests.training import toy
 
 ROOT = Path(__file__).parents[1]
@@ -47,15 +48,6 @@ def _sentences(number, seed):
 def _write(path, *rows):
   path.parent.mkdir(parents=True, exist_ok=True)
   path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
-
-
-def _table(path):
-  return [line.split("\t") for line in path.read_text().splitlines()]
-
-
-def _results(folder, name="eval_results.txt"):
-  lines = (folder / name).read_text().splitlines()
-  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
 
 
 @pytest.fixture(scope="module", name="given")
@@ -110,7 +102,7 @@ def _trained(sst, tmp_path_factory):
 
 def test_trains_evaluates_and_predicts(trained):
   output, log = trained
-  results = _results(output)
+  results = programs.results(output)
   assert sorted(results) == [
     "eval_accuracy",
     "eval_loss",
@@ -123,15 +115,15 @@ def test_trains_evaluates_and_predicts(trained):
   assert "label  precision  recall" in log
   for name in ("train", "eval", "predict"):
     assert (output / f"{name}.tf_record").exists()
-  rows = np.array(_table(output / "test_results.tsv"), float)
+  rows = np.array(programs.table(output / "test_results.tsv"), float)
   assert rows.shape == (11, 2)
   np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-6)
   wanted = [str(int(good)) for _, good in _sentences(11, "test")]
-  submission = _table(output / "SST-2.tsv")
+  submission = programs.table(output / "SST-2.tsv")
   assert submission[0] == ["index", "prediction"]
   found = [row[1] for row in submission[1:]]
   assert np.mean(np.equal(found, wanted)) > 0.9
-  header, *named = _table(output / "test_predictions.tsv")
+  header, *named = programs.table(output / "test_predictions.tsv")
   assert header == ["guid", "prediction", "0", "1"]
   assert [row[1] for row in named] == found
 
@@ -160,7 +152,7 @@ def test_an_export_says_of_raw_text_what_the_program_says(trained, tmp_path):
     cwd=tmp_path,
   )
   answers = json.loads(done.stdout)
-  header, *rows = _table(output / "test_predictions.tsv")
+  header, *rows = programs.table(output / "test_predictions.tsv")
   assert answers["label"] == [row[1] for row in rows]
   assert answers["labels"] == [header[2:]] * 11
   said = np.array([row[2:] for row in rows], np.float32)
@@ -180,8 +172,10 @@ def test_predicts_from_a_checkpoint_alone(trained, sst, tmp_path):
     init_checkpoint=output / "model.ckpt-100",
     predict_batch_size=3,
   )
-  found = np.array(_table(tmp_path / "output" / "test_results.tsv"), float)
-  wanted = np.array(_table(output / "test_results.tsv"), float)
+  found = np.array(
+    programs.table(tmp_path / "output" / "test_results.tsv"), float
+  )
+  wanted = np.array(programs.table(output / "test_results.tsv"), float)
   np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
@@ -190,7 +184,7 @@ def test_a_run_goes_on_where_it_was(sst, tmp_path):
   _succeed(**flags | {"num_train_epochs": 5})
   log = _succeed(**flags, do_eval=True)
   assert "going on from" in log
-  assert _results(tmp_path)["global_step"] == 100
+  assert programs.results(tmp_path)["global_step"] == 100
   again = _succeed(**flags)
   assert "nothing to train" in again
 
@@ -212,7 +206,7 @@ def test_early_stopping_keeps_the_best(sst, tmp_path):
   assert (tmp_path / "model.ckpt-12.index").exists()
   assert "has ended early" in _succeed(**flags, do_train=True)
   _succeed(**flags, do_eval=True)
-  assert _results(tmp_path)["global_step"] == 4
+  assert programs.results(tmp_path)["global_step"] == 4
 
 
 def test_frozen_layers_stay_bit_identical(trained, sst, tmp_path):
@@ -244,10 +238,12 @@ def test_a_sweep_keeps_its_winner_and_goes_on(sst, tmp_path):
     "do_predict": True,
   }
   _succeed(**flags | {"learning_rate": "1e-7,0.01"})
-  header, slow, fast = _table(tmp_path / "sweep.tsv")
+  header, slow, fast = programs.table(tmp_path / "sweep.tsv")
   assert header[:3] == ["run", "learning_rate", "seed"]
   assert float(fast[5]) > float(slow[5])
-  assert _results(tmp_path)["eval_accuracy"] == pytest.approx(float(fast[5]))
+  assert programs.results(tmp_path)["eval_accuracy"] == pytest.approx(
+    float(fast[5])
+  )
   assert (tmp_path / "best" / "best.json").read_text() == (
     tmp_path / fast[0] / "best" / "best.json"
   ).read_text()
@@ -273,11 +269,11 @@ def test_own_data_find_their_labels(given, tmp_path):
   log = _succeed(**flags, do_train=True, do_eval=True)
   assert "blame" in log
   assert (output / "labels.txt").read_text() == "blame\npraise\n"
-  assert _results(output)["eval_f1"] > 0.8
+  assert programs.results(output)["eval_f1"] > 0.8
   # From the checkpoint alone: no training file, no labels.
   _write(tmp_path / "new" / "test.tsv", ("review",), ("a good film",))
   _succeed(**flags | {"data_dir": tmp_path / "new"}, do_predict=True)
-  header, row = _table(output / "test_predictions.tsv")
+  header, row = programs.table(output / "test_predictions.tsv")
   assert header == ["guid", "prediction", "blame", "praise"]
   assert row[1] == "praise"
 
@@ -298,7 +294,7 @@ def test_scores_are_regression(given, tmp_path):
   _succeed(
     **flags, output_dir=output, do_train=True, do_eval=True, do_predict=True
   )
-  results = _results(output)
+  results = programs.results(output)
   assert sorted(results) == [
     "eval_loss",
     "eval_pearson",
@@ -307,9 +303,9 @@ def test_scores_are_regression(given, tmp_path):
     "loss",
   ]
   assert results["eval_pearson"] > 0.8
-  found = np.array(_table(output / "test_results.tsv"), float)
+  found = np.array(programs.table(output / "test_results.tsv"), float)
   assert found.shape == (10, 1)
-  assert len(_table(output / "STS-B.tsv")) == 11
+  assert len(programs.table(output / "STS-B.tsv")) == 11
 
 
 def test_mnli_has_two_dev_sets(given, tmp_path):
@@ -321,8 +317,8 @@ def test_mnli_has_two_dev_sets(given, tmp_path):
     _write(data / f"{name}.tsv", header, *rows)
   flags = given | {"task_name": "MNLI", "data_dir": data, "output_dir": output}
   _succeed(**flags, do_train=True, do_eval=True)
-  first = _results(output)
-  assert _results(output, "eval_results_mismatched.txt") == first
+  first = programs.results(output)
+  assert programs.results(output, "eval_results_mismatched.txt") == first
   (data / "dev_mismatched.tsv").unlink()
   log = _succeed(**flags, do_eval=True)
   assert "dev_mismatched.tsv is not there" in log
@@ -343,7 +339,7 @@ def test_variants_run(sst, tmp_path, options):
     do_train=True,
     do_eval=True,
   )
-  assert _results(tmp_path)["global_step"] == 10
+  assert programs.results(tmp_path)["global_step"] == 10
 
 
 TRAIN = {"do_train": True}

@@ -62,15 +62,6 @@ def _write(path, sentences, line="{} {}"):
   return path
 
 
-def _results(folder):
-  lines = (folder / "eval_results.txt").read_text().splitlines()
-  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
-def _table(path):
-  return [line.split("\t") for line in path.read_text().splitlines()]
-
-
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
   """Flags of a small run, and its files."""
@@ -121,7 +112,7 @@ def _trained(given, tmp_path_factory):
 
 def test_finds_names_and_scores(trained, given):
   output, log = trained
-  results = _results(output)
+  results = programs.results(output)
   assert sorted(results) == [
     *("eval_accuracy", "eval_f1", "eval_loss"),
     *("eval_precision", "eval_recall", "global_step"),
@@ -173,7 +164,7 @@ def test_predicts_words_alone_from_the_checkpoint_alone(trained, given):
   gold = [tag for s in text for _, tag in s]
   found = [tag for s in predicted for tag in s.tags]
   assert np.mean(np.equal(found, gold)) > 0.9
-  header, *rows = _table(output / "test_predictions.tsv")
+  header, *rows = programs.table(output / "test_predictions.tsv")
   tags = (output / "labels.txt").read_text().split()
   assert header == ["line", "word", "prediction", *tags]
   assert [row[1:3] for row in rows] == [
@@ -287,7 +278,7 @@ def test_features_are_not_trained_and_all_else_is(featured, trained):
   }
   slots = {name for name in end if "adam" in name}
   assert slots == {f"{name}/adam_{x}" for name in fresh for x in "mv"}
-  assert _results(featured)["eval_f1"] > 0.5
+  assert programs.results(featured)["eval_f1"] > 0.5
 
 
 TRAIN, FEATURES = {"do_train": True}, {"feature_based": True}

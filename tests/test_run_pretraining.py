@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from data import features
 from modeling.config import BertConfig
+from tests import programs
 from tests.training import toy
 
 ROOT = Path(__file__).parents[1]
@@ -70,11 +71,6 @@ def _example(schema, arrays, row):
   return example.SerializeToString()
 
 
-def _results(folder):
-  lines = (folder / "eval_results.txt").read_text().splitlines()
-  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
 def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
   done = _run(
     **given,
@@ -93,7 +89,7 @@ def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
   assert (tmp_path / "checkpoint").exists()
   assert list(tmp_path.glob("events*"))
   assert list(tmp_path.glob("eval/events*"))
-  results = _results(tmp_path)
+  results = programs.results(tmp_path)
   assert sorted(results) == [
     "global_step",
     "loss",
@@ -136,7 +132,7 @@ def test_variants_run(given, tmp_path, options):
     max_eval_steps=2,
   )
   assert done.returncode == 0, done.stderr
-  with_nsp = "next_sentence_loss" in _results(tmp_path)
+  with_nsp = "next_sentence_loss" in programs.results(tmp_path)
   assert with_nsp == ("objective" not in options)
   assert done.stderr.count("evaluation at step") == 2
 

@@ -51,15 +51,6 @@ def _write(path, rows, separator=None):
   path.write_text("\n".join(lines) + "\n")
 
 
-def _table(path):
-  return [line.split("\t") for line in path.read_text().splitlines()]
-
-
-def _results(folder):
-  lines = (folder / "eval_results.txt").read_text().splitlines()
-  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
   """Flags of a small run: three choices to train on, four to evaluate."""
@@ -102,7 +93,7 @@ def _trained(given, tmp_path_factory):
 
 def test_learns_to_choose_among_another_number(trained):
   output, log = trained
-  results = _results(output)
+  results = programs.results(output)
   assert sorted(results) == ["eval_accuracy", "eval_loss", "global_step"]
   assert results["eval_accuracy"] > 0.9
   best = json.loads((output / "best" / "best.json").read_text())
@@ -133,10 +124,10 @@ def test_predicts_without_labels_from_the_checkpoint_alone(
     test_file=tmp_path / "test.jsonl",
     predict_batch_size=3,
   )
-  probabilities = np.array(_table(output / "test_results.tsv"), float)
+  probabilities = np.array(programs.table(output / "test_results.tsv"), float)
   assert probabilities.shape == (11, 2)
   np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
-  header, *named = _table(output / "test_predictions.tsv")
+  header, *named = programs.table(output / "test_predictions.tsv")
   assert header == ["number", "prediction", "text", "ending0", "ending1"]
   assert [row[0] for row in named] == [str(number) for number in range(11)]
   chosen = [row[1] for row in named]

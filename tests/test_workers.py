@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from modeling.config import BertConfig
+from tests import programs
 from tests.training import toy
 from training import checkpoint, metrics
 
@@ -79,11 +80,6 @@ def _losses(folder):
   return [line["loss"] for line in lines if "gradient_norm" in line]
 
 
-def _results(folder):
-  lines = (folder / "eval_results.txt").read_text().splitlines()
-  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
 def test_two_workers_train_as_one_does(given, tmp_path):
   # A checkpoint after every step, and with it a line of metrics.
   given = given | {
@@ -106,7 +102,7 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   events = list((tmp_path / "two").glob("events*"))
   assert len(events) == 1
   # They share the batches of the evaluation, unevenly here.
-  found = [_results(tmp_path / name) for name in ("one", "two")]
+  found = [programs.results(tmp_path / name) for name in ("one", "two")]
   assert found[1] == pytest.approx(found[0], rel=1e-5)
   first, second = (_losses(tmp_path / name) for name in ("one", "two"))
   assert len(first) == STEPS

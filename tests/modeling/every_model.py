@@ -41,6 +41,16 @@ MODELS = {
 }
 
 
+def tokens(batch: int = 2, length: int = 8, seed: int = 0) -> dict:
+  """Texts without padding, [B, T] each."""
+  rng = np.random.RandomState(seed)
+  return {
+    "input_ids": rng.randint(0, 31, (batch, length)).astype(np.int32),
+    "input_mask": np.ones((batch, length), np.int32),
+    "segment_ids": rng.randint(0, 2, (batch, length)).astype(np.int32),
+  }
+
+
 def outputs(model) -> dict[str, np.ndarray]:
   """What a model makes of two texts (of three choices each) and a half."""
   rng = np.random.RandomState(0)

@@ -8,7 +8,7 @@ import pytest
 
 from modeling import feature_based, models
 from modeling.config import BertConfig
-from tests.modeling.every_model import CONFIG
+from tests.modeling.every_model import CONFIG, tokens
 
 T = 8
 SIDES = ("left_to_right", "right_to_left")
@@ -18,15 +18,6 @@ BY_TOKEN = {
   "tagger": lambda c: models.tagger(c, 3),
   "features": lambda c: models.encoder(c),
 }
-
-
-def _tokens(batch=2, length=T):
-  rng = np.random.RandomState(0)
-  return {
-    "input_ids": rng.randint(1, 31, (batch, length)).astype(np.int32),
-    "input_mask": np.ones((batch, length), np.int32),
-    "segment_ids": rng.randint(0, 2, (batch, length)).astype(np.int32),
-  }
 
 
 def _by_token(model, batch):
@@ -44,7 +35,7 @@ def _by_token(model, batch):
 @pytest.mark.parametrize("attention", ["both", *SIDES])
 def test_a_token_sees_its_side_only(kind, attention):
   model = BY_TOKEN[kind](replace(CONFIG, attention=attention))
-  batch, place = _tokens(), 4
+  batch, place = tokens(), 4
   changed = batch["input_ids"].copy()
   changed[:, place] = (changed[:, place] + 1) % 31
   before = _by_token(model, batch)
@@ -67,7 +58,7 @@ def test_right_to_left_mirrors_left_to_right():
   backward.set_weights(forward.get_weights())
   layer = backward.get_layer("bert").embeddings.position_embeddings
   layer.assign(np.r_[layer.numpy()[:T][::-1], layer.numpy()[T:]])
-  batch = _tokens()
+  batch = tokens()
   mirrored = {name: values[:, ::-1] for name, values in batch.items()}
   np.testing.assert_allclose(
     backward(mirrored)["sequence_output"][:, ::-1],
@@ -80,7 +71,7 @@ def test_right_to_left_mirrors_left_to_right():
 @pytest.mark.parametrize("place", [0, 3, T - 1])
 def test_the_pooled_token_has_seen_the_whole_text(attention, place):
   model = models.classifier(replace(CONFIG, attention=attention), 3)
-  batch = _tokens()
+  batch = tokens()
   changed = batch["input_ids"].copy()
   changed[:, place] = (changed[:, place] + 1) % 31
   before = model(batch)["logits"].numpy()
@@ -91,7 +82,7 @@ def test_the_pooled_token_has_seen_the_whole_text(attention, place):
 @pytest.mark.parametrize("attention", SIDES)
 def test_padding_changes_nothing(attention):
   model = models.encoder(replace(CONFIG, attention=attention))
-  short = _tokens(length=6)
+  short = tokens(length=6)
   long = {k: np.pad(v, ((0, 0), (0, 5))) for k, v in short.items()}
   long["input_ids"][:, 6:] = 7
   a, b = model(short), model(long)
@@ -103,7 +94,7 @@ def test_padding_changes_nothing(attention):
 
 def test_choices_are_scored_from_the_whole_text():
   model = models.multiple_choice(replace(CONFIG, attention="left_to_right"))
-  flat = _tokens(batch=4)
+  flat = tokens(batch=4)
   batch = {name: values.reshape(2, 2, T) for name, values in flat.items()}
   changed = batch["input_ids"].copy()
   changed[0, 1, T - 1] = (changed[0, 1, T - 1] + 1) % 31
@@ -117,7 +108,7 @@ def test_frozen_features_keep_their_direction():
   config = replace(CONFIG, attention="left_to_right")
   model = feature_based.tagger(config, 3, "last", 4)
   features = keras.Model(model.input, model.get_layer("bilstm").input[0])
-  batch = _tokens()
+  batch = tokens()
   changed = batch["input_ids"].copy()
   changed[:, 5:] = 3
   np.testing.assert_array_equal(
@@ -131,7 +122,7 @@ def test_what_is_saved_keeps_its_direction(tmp_path):
   again = keras.models.load_model(tmp_path / "model.keras")
   assert again.get_layer("bert").config.attention == "left_to_right"
   np.testing.assert_allclose(
-    again(_tokens())["logits"], model(_tokens())["logits"], atol=1e-6
+    again(tokens())["logits"], model(tokens())["logits"], atol=1e-6
   )
 
 

@@ -8,21 +8,12 @@ import tensorflow as tf
 from modeling import losses, models
 from modeling.basics import Dropout
 from modeling.randomness import step_seed
-from tests.modeling.every_model import CONFIG
-
-
-def _tokens(batch=2, length=8, seed=0):
-  rng = np.random.RandomState(seed)
-  return {
-    "input_ids": rng.randint(0, 31, (batch, length)).astype(np.int32),
-    "input_mask": np.ones((batch, length), np.int32),
-    "segment_ids": rng.randint(0, 2, (batch, length)).astype(np.int32),
-  }
+from tests.modeling.every_model import CONFIG, tokens
 
 
 def test_padding_changes_nothing():
   model = models.encoder(CONFIG)
-  short = _tokens(length=6)
+  short = tokens(length=6)
   long = {k: np.pad(v, ((0, 0), (0, 5))) for k, v in short.items()}
   long["input_ids"][:, 6:] = 7
   a, b = model(short), model(long)
@@ -33,7 +24,7 @@ def test_padding_changes_nothing():
 
 
 def test_every_layer_is_there():
-  outputs = models.encoder(CONFIG)(_tokens())
+  outputs = models.encoder(CONFIG)(tokens())
   assert len(outputs["encoder_layers"]) == 2
   assert outputs["embedding_output"].shape == (2, 8, 12)
   np.testing.assert_array_equal(
@@ -44,7 +35,7 @@ def test_every_layer_is_there():
 def test_a_sequence_longer_than_the_positions_is_refused():
   model = models.encoder(CONFIG)
   with pytest.raises(ValueError, match=r"17 tokens exceeds .* 16"):
-    model.get_layer("bert")(_tokens(length=17)["input_ids"])
+    model.get_layer("bert")(tokens(length=17)["input_ids"])
 
 
 def test_the_output_matrix_is_the_embedding_table():
@@ -55,7 +46,7 @@ def test_the_output_matrix_is_the_embedding_table():
 
 def test_padding_changes_no_tag():
   model = models.tagger(CONFIG, 3)
-  short = _tokens(length=6)
+  short = tokens(length=6)
   long = {k: np.pad(v, ((0, 0), (0, 5))) for k, v in short.items()}
   long["input_ids"][:, 6:] = 7
   found = model(short)["logits"]
@@ -67,7 +58,7 @@ def test_padding_changes_no_tag():
 
 def _choices(number, length=8):
   """Two examples with so many choices: [2, number, length] each."""
-  flat = _tokens(batch=2 * number, length=length)
+  flat = tokens(batch=2 * number, length=length)
   return {k: v.reshape(2, number, length) for k, v in flat.items()}
 
 
@@ -154,8 +145,8 @@ def test_plain_keras_can_fit_and_save(tmp_path):
     keras.optimizers.Adam(1e-2),
     {"logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True)},
   )
-  tokens, labels = _tokens(16), np.arange(16) % 2
-  history = model.fit(tokens, {"logits": labels}, epochs=30, verbose=0)
+  batch, labels = tokens(16), np.arange(16) % 2
+  history = model.fit(batch, {"logits": labels}, epochs=30, verbose=0)
   assert history.history["loss"][-1] < history.history["loss"][0]
   model.save(tmp_path / "model.keras")
   again = keras.models.load_model(tmp_path / "model.keras")
@@ -163,14 +154,14 @@ def test_plain_keras_can_fit_and_save(tmp_path):
     v.path for v in model.variables if "seed" not in v.path
   ]
   np.testing.assert_allclose(
-    again(tokens)["logits"], model(tokens)["logits"], atol=1e-6
+    again(batch)["logits"], model(batch)["logits"], atol=1e-6
   )
 
 
 @pytest.mark.parametrize(
   ("model", "inputs"),
   [
-    (models.tagger(CONFIG, 3), _tokens()),
+    (models.tagger(CONFIG, 3), tokens()),
     (models.multiple_choice(CONFIG), _choices(3)),
   ],
   ids=["tagger", "multiple_choice"],
@@ -186,7 +177,7 @@ def test_what_is_saved_is_loaded(model, inputs, tmp_path):
 
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 def test_low_precision_is_close_and_its_logits_float32(dtype):
-  tokens = _tokens() | {"masked_lm_positions": np.array([[1, 2], [3, 4]])}
+  batch = tokens() | {"masked_lm_positions": np.array([[1, 2], [3, 4]])}
   exact = models.pretrainer(CONFIG)
   keras.config.set_dtype_policy(dtype)
   try:
@@ -194,8 +185,8 @@ def test_low_precision_is_close_and_its_logits_float32(dtype):
   finally:
     keras.config.set_dtype_policy("float32")
   rough.set_weights(exact.get_weights())
-  for name, value in exact(tokens).items():
-    found = rough(tokens)[name]
+  for name, value in exact(batch).items():
+    found = rough(batch)[name]
     assert found.dtype == tf.float32
     np.testing.assert_allclose(found, value, atol=0.15)
   assert {v.dtype for v in rough.variables} == {"float32"}
