@@ -55,7 +55,7 @@ def _squad(name, peer, metrics, rate, *options):
   program = ("run_squad.py", "--train_file={train}", "--predict_file={dev}")
   program += ("--do_train", "--do_predict", *options)
   train, dev = (f"{peer}/{part}.json" for part in ("train", "dev"))
-  return Task(name, peer, train, dev, program, metrics, 2, 256, rate, 1)
+  return Task(name, peer, train, dev, program, metrics, 2, 256, rate, 2)
 
 
 def _ner(name, peer, *options, **settings):
