@@ -211,8 +211,8 @@ def check_objective(objective: str | None) -> None:
   """Raises ValueError if a model that was trained so cannot fill masks."""
   if objective in next_token.DIRECTIONS:
     raise ValueError(
-      f"a model of --objective={objective} cannot fill masks: it learned to "
-      "say the next token, not what is behind a [MASK]"
+      f"a model of --objective={objective} cannot fill masks: take one "
+      "that was trained with mlm_nsp or mlm"
     )
 
 

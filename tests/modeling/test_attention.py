@@ -79,7 +79,7 @@ def test_the_pooled_token_has_seen_the_whole_text(attention, place):
   assert np.abs(before - after).max(axis=1).min() > 1e-6
 
 
-@pytest.mark.parametrize("attention", SIDES)
+@pytest.mark.parametrize("attention", ["both", *SIDES])
 def test_padding_changes_nothing(attention):
   model = models.encoder(replace(CONFIG, attention=attention))
   short = tokens(length=6)

@@ -11,18 +11,6 @@ from modeling.randomness import step_seed
 from tests.modeling.every_model import CONFIG, tokens
 
 
-def test_padding_changes_nothing():
-  model = models.encoder(CONFIG)
-  short = tokens(length=6)
-  long = {k: np.pad(v, ((0, 0), (0, 5))) for k, v in short.items()}
-  long["input_ids"][:, 6:] = 7
-  a, b = model(short), model(long)
-  np.testing.assert_allclose(
-    a["sequence_output"], b["sequence_output"][:, :6], atol=1e-5
-  )
-  np.testing.assert_allclose(a["pooled_output"], b["pooled_output"], atol=1e-5)
-
-
 def test_every_layer_is_there():
   outputs = models.encoder(CONFIG)(tokens())
   assert len(outputs["encoder_layers"]) == 2
