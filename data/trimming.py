@@ -47,8 +47,7 @@ def _is_along(mask, value):
 
 def trimmed(batches: tf.data.Dataset) -> tf.data.Dataset:
   """Batches without padding that they need not have; see `trim`."""
-  batches = batches.map(trim, num_parallel_calls=tf.data.AUTOTUNE)
-  return batches.prefetch(tf.data.AUTOTUNE)
+  return records.ahead(batches, trim)
 
 
 def by_length(
@@ -75,8 +74,7 @@ def by_length(
   chunks = (
     records.in_order(files).enumerate().batch(_ORDERED_TOGETHER * batch_size)
   )
-  chunks = chunks.map(ordered, num_parallel_calls=tf.data.AUTOTUNE)
-  return chunks.rebatch(batch_size).prefetch(tf.data.AUTOTUNE)
+  return records.ahead(chunks, ordered).rebatch(batch_size)
 
 
 def as_written(found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from experiments import plan
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 _EMPTY = f"# Results of the small experiments\n\n{BEGIN}\n{END}\n"
-_METRIC = {"SST-2": "eval_accuracy", "QNLI": "eval_accuracy", "ner": "eval_f1"}
+_METRIC = {"SST-2": "eval_accuracy", "QQP": "eval_accuracy", "ner": "eval_f1"}
 _CURVES = ("base", "left_to_right")
 # The paper's: SST-2 / QNLI accuracy of table 5; names F1, fine-tuned / feature-
 # based, of table 8, on CoNLL-2003.
@@ -65,7 +65,7 @@ def tables(lines: Sequence[dict]) -> str:
 
   pretrained = partial(_pretrained, lines)
   names = [line["name"] for line in lines if line["name"].startswith("pre")]
-  columns = {"SST-2 accuracy": tuned("SST-2"), "QNLI accuracy": tuned("QNLI")}
+  columns = {"SST-2 accuracy": tuned("SST-2"), "QQP accuracy": tuned("QQP")}
   names_f1, features = tuned("ner"), tuned("ner", "features_")
   return "\n".join(
     (

@@ -27,7 +27,7 @@ FLAGS = flags.FLAGS
 ROOT = Path(__file__).parents[1]
 
 flags.DEFINE_string("text", None, "Files of prose, a glob.", required=True)
-flags.DEFINE_string("glue_dir", None, "SST-2 and QNLI are in it.")
+flags.DEFINE_string("glue_dir", None, "SST-2 and QQP are in it.")
 flags.DEFINE_string("ner_dir", None, "train.tsv, devel.tsv: words and tags.")
 flags.DEFINE_string("work_dir", None, "Where all goes.", required=True)
 flags.DEFINE_string("docs_dir", str(ROOT / "docs"), "Where tables go.")

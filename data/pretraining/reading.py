@@ -156,8 +156,7 @@ class PretrainingInput:
         batch = self._masker(batch, tf.stack([seed, number]))
       return self._next_token(batch) if self._next_token else batch
 
-    batches = pieces.map(finish, num_parallel_calls=tf.data.AUTOTUNE)
-    return batches.prefetch(tf.data.AUTOTUNE)
+    return records.ahead(pieces, finish)
 
 
 def _vocabulary(path, vocab_file, vocab_size):

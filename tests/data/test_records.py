@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features
+from data import features, records, trimming
 from data.pretraining import length_groups
 from data.pretraining.mix import Mix
 from data.pretraining.next_token import NextToken
@@ -110,6 +110,19 @@ def test_a_batch_that_replicas_cannot_share_is_refused(paths):
 def test_evaluation_starts_again_at_the_end(paths):
   found = _ids(_input(paths[:1]).evaluation(5), 3)
   np.testing.assert_array_equal(found, [*range(7), *range(7), 0])
+
+
+def test_nothing_is_tuned_while_reading(paths):
+  schema = features.pretraining(T, P)
+  readers = (
+    _input(paths).training(10, seed=1),
+    _input(paths).evaluation(10),
+    records.training(paths, schema, 10, seed=1),
+    records.evaluation(paths, schema, 10),
+    trimming.by_length(paths, schema, 10),
+  )
+  # Or letting go of an iterator waits for the tuner, half a minute perhaps.
+  assert not any(reader.options().autotune.enabled for reader in readers)
 
 
 def test_types_are_int32_and_float32(paths):
