@@ -65,7 +65,8 @@ def _ner(name, peer, *options, **settings):
 
 
 def _features(layers):
-  options = "--feature_based", f"--feature_layers={layers}"
+  # The paper's LSTM has 768 units: nine times the weights, beyond the caches.
+  options = "--feature_based", f"--feature_layers={layers}", "--lstm_units=256"
   return _ner(f"features {layers}", "", *options, learning_rate=1e-3, seeds=1)
 
 
