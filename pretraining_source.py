@@ -7,7 +7,7 @@ from absl import flags
 from data import files, shuffling
 from data.pretraining.mix import USUAL, Mix
 from data.pretraining.next_token import DIRECTIONS, NextToken
-from data.pretraining.reading import PretrainingInput
+from data.pretraining.reading import Masking, PretrainingInput
 from modeling.config import BertConfig
 from training import strategy
 
@@ -137,10 +137,9 @@ def _read(FLAGS, config, patterns, mix, sources=None):
     FLAGS.max_seq_length,
     FLAGS.max_predictions_per_seq,
     config.vocab_size,
-    vocab_file=FLAGS.vocab_file,
-    masked_lm_prob=FLAGS.masked_lm_prob,
-    whole_word=FLAGS.do_whole_word_mask,
-    mix=mix,
+    masking=Masking(
+      FLAGS.vocab_file, FLAGS.masked_lm_prob, FLAGS.do_whole_word_mask, mix
+    ),
     next_token=_next_token(FLAGS),
     by_length=FLAGS.group_by_length,
     skip_bad_records=FLAGS.skip_bad_records,

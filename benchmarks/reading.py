@@ -16,7 +16,7 @@ from pathlib import Path
 from absl import app, flags
 
 from data import vocab
-from data.pretraining.reading import PretrainingInput
+from data.pretraining.reading import Masking, PretrainingInput
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("vocab_file", None, "Uncased vocabulary.", required=True)
@@ -58,7 +58,7 @@ def source(masking: str, folder: str) -> PretrainingInput:
   ]
   subprocess.run(command, check=True, capture_output=True)
   size = len(vocab.load(FLAGS.vocab_file))
-  return PretrainingInput([path], 128, 20, size, FLAGS.vocab_file)
+  return PretrainingInput([path], 128, 20, size, Masking(FLAGS.vocab_file))
 
 
 def rate(found: PretrainingInput, seed: int) -> float:

@@ -164,5 +164,5 @@ def _window(names, blocks, seed) -> tf.Tensor:
     num_parallel_calls=4,
     deterministic=True,
   )
-  held = tf.data.experimental.get_single_element(records.batch(_WINDOW * BLOCK))
+  held = records.batch(_WINDOW * BLOCK).get_single_element()
   return tf.random.experimental.stateless_shuffle(held, seed)

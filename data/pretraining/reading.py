@@ -4,6 +4,7 @@ Legend: B batch, T tokens, P predictions.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import tensorflow as tf
@@ -18,6 +19,23 @@ from data.shuffling import Source
 _TOKENS = tuple(features.Schema(*features.tokens(0)))
 
 
+@dataclass(frozen=True)
+class Masking:
+  """How words are masked that --masking=dynamic has left as they are.
+
+  Attributes:
+    vocab_file: the vocabulary, without which there are no masks.
+    masked_lm_prob: share of the tokens that are masked.
+    whole_word: mask all pieces of a word or none.
+    mix: what becomes of masked words.
+  """
+
+  vocab_file: str | None = None
+  masked_lm_prob: float = 0.15
+  whole_word: bool = False
+  mix: Mix = USUAL
+
+
 class PretrainingInput:
   """Records of create_pretraining_data.py, masked there or to be masked here.
 
@@ -26,10 +44,7 @@ class PretrainingInput:
     seq_length: T.
     max_predictions: P.
     vocab_size: number of ids that the model knows.
-    vocab_file: needed for records that were made with --masking=dynamic.
-    masked_lm_prob: share of the tokens that are masked in those.
-    whole_word: mask all pieces of a word or none, in those.
-    mix: what becomes of masked words, in those.
+    masking: of records that are not masked yet.
     next_token: makes a language model's batches of them, which has no masks.
     by_length: train on batches of similar length, without the padding that they
       have in common.
@@ -49,10 +64,7 @@ class PretrainingInput:
     seq_length: int,
     max_predictions: int,
     vocab_size: int,
-    vocab_file: str | None = None,
-    masked_lm_prob: float = 0.15,
-    whole_word: bool = False,
-    mix: Mix = USUAL,
+    masking: Masking = Masking(),
     next_token: NextToken | None = None,
     by_length: bool = False,
     skip_bad_records: int = 0,
@@ -71,11 +83,14 @@ class PretrainingInput:
     if not records.is_masked(files[0]):
       schema = features.unmasked_pretraining(seq_length)
       if not next_token:
-        words = _vocabulary(files[0], vocab_file, vocab_size)
         self._masker = Masker(
-          words, max_predictions, masked_lm_prob, whole_word, mix
+          _vocabulary(files[0], masking.vocab_file, vocab_size),
+          max_predictions,
+          masking.masked_lm_prob,
+          masking.whole_word,
+          masking.mix,
         )
-    if not self._masker and mix != USUAL:
+    if not self._masker and masking.mix != USUAL:
       raise ValueError(
         "mask_share and random_share are for words masked when they are read, "
         f"but those of {files[0]} are not: make it with them, or with "

@@ -8,7 +8,7 @@ from data import features, records, trimming
 from data.pretraining import length_groups
 from data.pretraining.mix import Mix
 from data.pretraining.next_token import NextToken
-from data.pretraining.reading import PretrainingInput
+from data.pretraining.reading import Masking, PretrainingInput
 
 T, P, V = 8, 2, 50
 
@@ -178,7 +178,7 @@ def _vocab(tmp_path, tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
 def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
   schema = features.unmasked_pretraining(T)
   path = _write(tmp_path / "x", range(10, 40), schema)
-  source = _input([path], vocab_file=_vocab(tmp_path))
+  source = _input([path], masking=Masking(_vocab(tmp_path)))
   data = source.training(10, seed=1)
   first, again = list(data.take(6)), list(data.take(6))
   for a, b in zip(first, again, strict=True):
@@ -195,12 +195,12 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
   with pytest.raises(ValueError, match="--vocab_file is needed"):
     _input([path])
   with pytest.raises(ValueError, match=r"lacks .*\[MASK\]"):
-    _input([path], vocab_file=_vocab(tmp_path, ["[PAD]"]))
+    _input([path], masking=Masking(_vocab(tmp_path, ["[PAD]"])))
 
 
 def test_a_mix_for_words_that_are_masked_already_is_refused(paths):
   with pytest.raises(ValueError, match="are not: make it with them, or with"):
-    _input(paths, mix=Mix(1.0, 0.0))
+    _input(paths, masking=Masking(mix=Mix(1.0, 0.0)))
 
 
 LONG = 24
