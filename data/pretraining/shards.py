@@ -16,7 +16,8 @@ from data.pretraining.text_format import ORIGINAL, TextFormat
 # Shards per corpus, so that many workers have something to do, but each large
 # enough to draw random sentences from and small enough for a worker's memory.
 _SHARDS = 32
-_SMALLEST, _LARGEST = 1 << 20, 32 << 20
+_SMALLEST, _LARGEST = 1 << 20, 4 << 20
+_HUGE = 128 << 20  # bytes of a document that are worth a warning
 # Bytes of text that a byte of a compressed file stands for, about.
 _EXPANSION = 3
 
@@ -82,7 +83,7 @@ def cut(
 
   Args:
     paths: text files.
-    size: bytes of a shard; by default a 32nd of the input within 1 and 32 MB.
+    size: bytes of a shard; by default a 32nd of the input within 1 and 4 MB.
     text: how documents lie in them.
 
   Returns:
@@ -116,7 +117,7 @@ def _spans(path: str, size: int, text: TextFormat) -> Iterator[Span]:
       break
     yield Span(path, start, end, end - start)
     start = end
-  if length - start > 4 * _LARGEST:
+  if length - start > _HUGE:
     logging.warning(
       "%s: %d MB that cannot be cut; a worker holds them in memory",
       path,

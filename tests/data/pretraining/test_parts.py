@@ -72,7 +72,7 @@ def test_a_file_that_is_a_document_stays_whole(tmp_path):
 
 
 def test_what_cannot_be_cut_and_is_large_is_told(tmp_path, monkeypatch, caplog):
-  monkeypatch.setattr(shards, "_LARGEST", 1000)
+  monkeypatch.setattr(shards, "_HUGE", 4000)
   (tmp_path / "one.txt").write_text("a\n" * 5000)
   shards.cut([str(tmp_path / "one.txt")], size=1000)
   assert "one.txt: 0 MB that cannot be cut" in caplog.text
