@@ -157,7 +157,7 @@ def _lines(folder, source):
 def _vectors(folder):
   """What extract_features.py said."""
   with np.load(folder / "vectors.npz") as found:
-    return {"sentence": found["values"].tolist()}
+    return {"sentence": found["vectors"].tolist()}
 
 
 def _questions(version, folder, source):
