@@ -1,6 +1,6 @@
 """Times create_pretraining_data.py as a whole, start-up and all.
 
-  python benchmarks/pretraining_data.py --vocab_file=vocab.txt
+  python -m benchmarks.pretraining_data --vocab_file=vocab.txt
 
 Without --input_file the text is one like that on which the original was timed:
 5 MB, sentences drawn again and again from 3,000, 5 to 20 per document. A text

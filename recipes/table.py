@@ -21,6 +21,11 @@ and flags after it override what it says. Each begins with its whole command;
 two steps, on the first of your data, whether a command works and fits into
 memory; nothing is kept.
 
+What is pre-trained with `--stop_at_step=900000` is the paper's first phase. The
+second goes on in the same folder, with `recipes/pretraining/phase_2.flags`, the
+recipe's own flags (`--objective`, `--mask_share`, ...) and records of 512
+tokens.
+
 Numbers are the paper's or the original's, at full size. None of these recipes
 was run here at full size. Small versions of the ablations, on novels and two
 cores: `python -m experiments.run`; what came of them is in
