@@ -122,7 +122,9 @@ def test_nothing_is_tuned_while_reading(paths):
     trimming.by_length(paths, schema, 10),
   )
   # Or letting go of an iterator waits for the tuner, half a minute perhaps.
-  assert not any(reader.options().autotune.enabled for reader in readers)
+  assert [reader.options().autotune.enabled for reader in readers] == 5 * [
+    False
+  ]
 
 
 def test_types_are_int32_and_float32(paths):

@@ -58,7 +58,8 @@ CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 
 def _operations(graph):
   """Of a graph and of all functions in it, but for calls of the latter."""
-  functions = graph.library.function
+  library = graph.library
+  functions = library.function
   nodes = [*graph.node, *(node for f in functions for node in f.node_def)]
   found = {node.op for node in nodes} - CALLS
   return found - {function.signature.name for function in functions}
