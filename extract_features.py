@@ -14,16 +14,13 @@ from collections.abc import Iterable, Iterator
 
 from absl import flags
 
-import served
+from assembly import network, served
 from data import files, vocab
 from data.progress import Progress
 from data.tasks import activation_files, text_lines
 from data.tokenization import FullTokenizer, validate_case_matches_checkpoint
-from data.tokenization_ops import GraphTokenizer
 from data.vocab import CLS, SEP, UNK
-from modeling.activations import POOLINGS, activations, mean
-from modeling.config import BertConfig
-from serving.vectors import Vectors
+from modeling.layer_outputs import POOLINGS, layer_outputs
 from training import checkpoint, export, inference, program, strategy
 from training import flags as shared_flags
 
@@ -71,20 +68,23 @@ flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
 def main(_):
   check_flags()
   devices = strategy.from_flags(FLAGS)
-  config = served.network(FLAGS)
+  config = network.from_flags(FLAGS)
   config.check_length(FLAGS.max_seq_length)
-  layers = layer_indexes(FLAGS.layers)
+  layers = served.layer_indexes(FLAGS.layers)
   validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
   tokenizer = FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
-  check_vocabulary(tokenizer, config)
+  vocab.require(tokenizer.vocab, (UNK, CLS, SEP), FLAGS.vocab_file)
+  vocab.require_room(tokenizer.vocab, config.vocab_size, FLAGS.vocab_file)
   total = FLAGS.input_file and text_lines.count(FLAGS.input_file)
   export.set_policy(FLAGS)
   if FLAGS.do_export:
-    serve(config, layers)
+    exported, vectors, _ = served.vectors(FLAGS)
+    initialize(exported)
+    export.run(FLAGS, exported, vectors)
   if not FLAGS.input_file:
     return
   with devices.scope():
-    model = activations(
+    model = layer_outputs(
       config, layers, FLAGS.pooling, FLAGS.use_one_hot_embeddings
     )
     initialize(model)
@@ -108,28 +108,6 @@ def check_flags() -> None:
     raise ValueError("give --input_file and --output_file, or --do_export")
   if FLAGS.output_file and not FLAGS.overwrite:
     files.refuse_to_overwrite(FLAGS.output_file)
-
-
-def layer_indexes(text: str) -> list[int]:
-  """The numbers in --layers."""
-  try:
-    return [int(number) for number in text.split(",")]
-  except ValueError:
-    raise ValueError(
-      f"--layers={text}: give numbers with commas between them, as in -1,-2"
-    ) from None
-
-
-def check_vocabulary(tokenizer: FullTokenizer, config: BertConfig) -> None:
-  """Raises ValueError if the vocabulary is not the model's."""
-  vocab.require(tokenizer.vocab, (UNK, CLS, SEP), FLAGS.vocab_file)
-  highest = max(tokenizer.vocab.values())
-  if highest >= config.vocab_size:
-    raise ValueError(
-      f"{FLAGS.vocab_file} has {highest + 1} lines but vocab_size in "
-      f"bert_config.json is {config.vocab_size}: take the vocab.txt that came "
-      "with the model"
-    )
 
 
 def initialize(model) -> None:
@@ -164,16 +142,6 @@ def extract(
       progress.add(len(places))
     yield from zip(window, found, strict=True)
   progress.say()
-
-
-def serve(config: BertConfig, layers: list[int]) -> None:
-  """Exports the model, with the vectors of tokens and of whole texts."""
-  model = activations(config, layers)
-  initialize(model)
-  tokenizer = GraphTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
-  pool = mean if FLAGS.pooling != "cls" else lambda values, mask: values[:, 0]
-  served = Vectors(tokenizer, FLAGS.max_seq_length, pool)
-  export.run(FLAGS, model, served)
 
 
 if __name__ == "__main__":

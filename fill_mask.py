@@ -13,7 +13,8 @@ import sys
 import tensorflow as tf
 from absl import flags
 
-import served
+from assembly import network, served
+from data import vocab
 from data.tokenization_ops import GraphTokenizer
 from data.vocab import MASK
 from modeling import models
@@ -45,8 +46,9 @@ def main(_):
     if MASK not in text:
       raise ValueError(f"there is no {MASK} in {text!r}")
   served.check_objective(run_record.flag_of(FLAGS.init_checkpoint, "objective"))
-  config = served.network(FLAGS)
+  config = network.from_flags(FLAGS)
   tokenizer = GraphTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
+  vocab.require_room(tokenizer.vocab, config.vocab_size, FLAGS.vocab_file)
   task = Masks(tokenizer, config.max_position_embeddings, FLAGS.top_k)
   longest = max(task.encode(tf.constant(texts)).row_lengths().numpy())
   config.check_length(longest + 2)

@@ -39,9 +39,9 @@ class Predictor:
 
   def __init__(self, folder: str, **changes):
     if not tf.saved_model.contains_saved_model(folder):
-      import served  # noqa: PLC0415, an export needs nothing of ours
+      from assembly import trained  # noqa: PLC0415, an export needs nothing of ours
 
-      self._model = served.from_output_dir(folder, **changes)
+      self._model = trained.from_output_dir(folder, **changes)
     elif changes:
       raise ValueError(f"{folder} is an export, whose flags cannot be changed")
     else:

@@ -15,7 +15,7 @@ Files of your own, train.tsv, dev.tsv and test.tsv (or .csv or .jsonl) in
 import numpy as np
 from absl import flags, logging
 
-import served
+from assembly import network, served
 from data.tasks import own_task, text_task
 from data.tasks.classification_input import Converter, Part
 from data.tokenization import FullTokenizer
@@ -51,7 +51,7 @@ flags.DEFINE_integer("num_workers", 1, "Processes that convert texts.", 1)
 
 def main(_):
   check_flags()
-  config = served.sizes(FLAGS)
+  config = network.for_texts(FLAGS)
   task = served.classification_task(FLAGS)
   devices = fine_tuning.devices(FLAGS)
   convert = converter(task)

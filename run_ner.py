@@ -19,7 +19,7 @@ import os
 import numpy as np
 from absl import flags, logging
 
-import served
+from assembly import network, served
 from data.tasks import labels, tagging, tagging_input
 from data.tokenization import FullTokenizer
 from evaluation import tagger
@@ -60,7 +60,7 @@ def main(_):
   fine_tuning.check_files(FLAGS)
   if FLAGS.feature_based and FLAGS.add_bilstm:
     raise ValueError("--feature_based has a BiLSTM: --add_bilstm adds none")
-  config = served.sizes(FLAGS)
+  config = network.for_texts(FLAGS)
   tags = served.tags(FLAGS)
   devices = fine_tuning.devices(FLAGS)
   train_set, dev_set, test_set = None, None, None

@@ -12,8 +12,7 @@ With --do_export there is a SavedModel that fills masks, as fill_mask.py does.
 
 from absl import flags, logging
 
-import pretraining_source
-import served
+from assembly import network, pretraining_records, served
 from data.pretraining.reading import PretrainingInput
 from modeling import losses, models
 from modeling.randomness import step_seed
@@ -27,7 +26,7 @@ shared_flags.define_model()
 shared_flags.define_training()
 shared_flags.define_export()
 shared_flags.define_devices()
-pretraining_source.define_flags()
+pretraining_records.define_flags()
 flags.DEFINE_integer("eval_batch_size", 8, "Examples a step in evaluation.", 1)
 flags.DEFINE_bool("do_train", False, "Train.")
 flags.DEFINE_bool("do_eval", False, "Evaluate.")
@@ -50,12 +49,12 @@ flags.DEFINE_integer("export_top_k", 5, "Words that it gives for a mask.", 1)
 def main(_):
   check_flags()
   devices = strategy.from_flags(FLAGS)
-  config = served.network(FLAGS)
+  config = network.from_flags(FLAGS)
   config.check_length(FLAGS.max_seq_length)
   source = held_out = None
   if FLAGS.do_train or FLAGS.do_eval:
-    source = pretraining_source.training(FLAGS, config)
-    held_out = pretraining_source.held_out(FLAGS, config) or source
+    source = pretraining_records.training(FLAGS, config)
+    held_out = pretraining_records.held_out(FLAGS, config) or source
   run = Run(FLAGS, step_seed)
   run.require_same("attention")
   with devices.scope():
@@ -90,7 +89,7 @@ def check_flags() -> None:
     raise ValueError("--do_train and --do_eval need --input_file")
   if FLAGS.dry_run:  # not every model can fill masks
     FLAGS.do_export = (
-      bool(FLAGS.vocab_file) and FLAGS.objective in pretraining_source.MASKED
+      bool(FLAGS.vocab_file) and FLAGS.objective in pretraining_records.MASKED
     )
   if FLAGS.do_export:
     served.check_masks(FLAGS)
@@ -99,7 +98,7 @@ def check_flags() -> None:
       f"--stop_at_step={FLAGS.stop_at_step} is beyond "
       f"--num_train_steps={FLAGS.num_train_steps}"
     )
-  pretraining_source.check_flags(FLAGS)
+  pretraining_records.check_flags(FLAGS)
 
 
 def evaluate(model, objective, source: PretrainingInput, step: int) -> None:

@@ -14,7 +14,7 @@ import os
 
 from absl import flags
 
-import served
+from assembly import network, served
 from data import files
 from data.tasks import squad_input
 from data.tokenization import FullTokenizer
@@ -60,7 +60,7 @@ flags.DEFINE_float(
 
 def main(_):
   check_flags()
-  config = served.sizes(FLAGS)
+  config = network.for_texts(FLAGS)
   devices = fine_tuning.devices(FLAGS)
   train_set, dev_set = None, None
   if FLAGS.do_train:

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 from absl import flags, logging
 
-import served
+from assembly import network, served
 from data.tasks import conversion, swag
 from data.tasks.recorded import Recorded
 from data.tokenization import FullTokenizer
@@ -44,7 +44,7 @@ flags.DEFINE_integer("num_workers", 1, "Processes that convert texts.", 1)
 def main(_):
   fine_tuning.begin(FLAGS)
   fine_tuning.check_files(FLAGS)
-  config = served.sizes(FLAGS)
+  config = network.for_texts(FLAGS)
   devices = fine_tuning.devices(FLAGS)
   train_set, dev_set, test_set = None, None, None
   if FLAGS.do_train:

@@ -86,3 +86,28 @@ def require(
   if next(iter(vocabulary), "").startswith("\ufeff"):
     remedy = "its first line begins with a byte order mark: save it without"
   raise ValueError(f"{name} lacks {', '.join(missing)}; {remedy}")
+
+
+def require_room(
+  vocabulary: Mapping[str, int],
+  vocab_size: int,
+  name: str = "the vocabulary",
+  config: str = "bert_config.json",
+) -> None:
+  """Checks that a model knows all ids.
+
+  Args:
+    vocabulary: ids by token.
+    vocab_size: number of ids that the model has vectors for.
+    name: what to call the vocabulary in the message, such as its path.
+    config: the same of what says vocab_size.
+
+  Raises:
+    ValueError: the vocabulary is of a larger model.
+  """
+  number = 1 + max(vocabulary.values())
+  if number > vocab_size:
+    raise ValueError(
+      f"{name} has {number} lines but vocab_size in {config} is {vocab_size}: "
+      "take the vocab.txt that came with the model"
+    )

@@ -13,7 +13,7 @@ import os
 
 from absl import flags, logging
 
-import served
+from assembly import network
 from data.tokenization import FullTokenizer
 from experiments import reading
 from training import flags as shared_flags
@@ -29,7 +29,7 @@ flags.DEFINE_string("text", None, "With [MASK] in it.", required=True)
 def main(_):
   tokenizer = FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
   path = FLAGS.init_checkpoint or FLAGS.output_dir
-  found = reading.read(FLAGS.text, served.network(FLAGS), tokenizer, path)
+  found = reading.read(FLAGS.text, network.from_flags(FLAGS), tokenizer, path)
   os.makedirs(FLAGS.output_dir, exist_ok=True)
   for name, figure in (
     ("attention.png", reading.attention_figure(found)),

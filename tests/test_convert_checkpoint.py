@@ -15,7 +15,7 @@ from modeling.config import BertConfig
 from tests.programs import run_each
 from training import checkpoint
 
-PRESET = Path(__file__).parent / "training" / "golden" / "keras_hub" / "preset"
+PRESET = Path(__file__).parent / "training/conversion/golden/keras_hub/preset"
 CONFIG = BertConfig(
   vocab_size=7,
   hidden_size=4,

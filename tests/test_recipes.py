@@ -38,7 +38,7 @@ def _known():
   names = {fields["Program"].removesuffix(".py") for fields in HEADERS.values()}
   ask = """
 import importlib, json, os, sys
-import served
+from assembly import served
 from absl import flags
 for name in sys.argv[1:]:
   if not os.fork():

@@ -368,6 +368,16 @@ def test_wrong_flags_end_with_one_clear_line(sst, tmp_path, wrong, message):
   assert message in done.stderr
 
 
+def test_a_vocabulary_of_a_larger_model_is_refused(sst, tmp_path):
+  words = sst["vocab_file"].read_text().rstrip() + "\nmore" * 30_000
+  (tmp_path / "vocab.txt").write_text(words)
+  flags = sst | {"output_dir": tmp_path, "vocab_file": tmp_path / "vocab.txt"}
+  done = _run(**flags, **TRAIN)
+  assert done.returncode == 1
+  assert "lines but vocab_size in bert_config.json is" in done.stderr
+  assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
   ("dev", "message"),
   [

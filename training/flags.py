@@ -48,6 +48,7 @@ def define_vocabulary() -> None:
 
 def define_training() -> None:
   """How it is trained, apart from a program's own number of steps."""
+  _define_updates()
   flags.DEFINE_integer("train_batch_size", 32, "Examples a step.", 1)
   flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
   flags.DEFINE_integer(
@@ -65,6 +66,27 @@ def define_training() -> None:
     "How many of the newest checkpoints to keep; 0 for all.",
     0,
   )
+  flags.DEFINE_bool(
+    "dry_run",
+    False,
+    "Only see whether it works: two steps, what is to follow, and an export, "
+    "on the first examples. Nothing is kept.",
+  )
+  flags.DEFINE_string(
+    "profile_steps", None, "Profile from one step to another, as in 100,110."
+  )
+  flags.DEFINE_integer(
+    "seed",
+    None,
+    "Fixes initial values, data order and dropout. Default: a random one, "
+    "which is logged.",
+    0,
+    2**31 - 1,
+  )
+
+
+def _define_updates():
+  """What is made of a gradient."""
   flags.DEFINE_enum(
     "optimizer", "adamw", ["adamw", "lamb"], "lamb is for large batches."
   )
@@ -92,23 +114,6 @@ def define_training() -> None:
     "Cut each replica's part of a batch into so many micro-batches: less "
     "memory, same result.",
     1,
-  )
-  flags.DEFINE_bool(
-    "dry_run",
-    False,
-    "Only see whether it works: two steps, what is to follow, and an export, "
-    "on the first examples. Nothing is kept.",
-  )
-  flags.DEFINE_string(
-    "profile_steps", None, "Profile from one step to another, as in 100,110."
-  )
-  flags.DEFINE_integer(
-    "seed",
-    None,
-    "Fixes initial values, data order and dropout. Default: a random one, "
-    "which is logged.",
-    0,
-    2**31 - 1,
   )
 
 

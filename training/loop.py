@@ -117,9 +117,7 @@ def train(
     while step < schedule.num_train_steps and not ended:
       number = schedule.stretch(step, pace.seconds_per_step)
       schedule.profile.enter(step)
-      begin = time.monotonic()
-      means = _stretch(train_step, iterator, number, damage)
-      pace.note(number, time.monotonic() - begin)
+      means = _stretch(train_step, iterator, number, pace, damage)
       step += number
       schedule.profile.leave(step)
       _check_finite(train_step, means, checkpoints)
@@ -142,17 +140,19 @@ def train(
     sys.exit(0)
 
 
-def _stretch(train_step, iterator, number, damage) -> dict[str, float]:
+def _stretch(train_step, iterator, number, pace, damage) -> dict[str, float]:
   """Does so many steps; returns the means of what they reported."""
+  begin = time.monotonic()
   try:
     with _others():
-      sums = train_step.run(iterator, tf.constant(number))
-      return steps.means(sums)
+      means = steps.means(train_step.run(iterator, tf.constant(number)))
   except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
     found = damage()
     if found is None:
       raise
     raise ValueError(found) from None
+  pace.note(number, time.monotonic() - begin)
+  return means
 
 
 @contextmanager

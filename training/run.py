@@ -111,13 +111,6 @@ class Run:
     )
     self.checkpoints.resume(train_step, FLAGS.init_checkpoint)
     used = int(train_step.examples.numpy())
-    told = report.Report(
-      FLAGS.output_dir,
-      FLAGS.train_batch_size,
-      unit,
-      ("loss", *objective.reported),
-    )
-    told.note("run", run_record.write(FLAGS, self.seed, source.files))
     average = train_step.average
     averaged = average.in_place if average else nullcontext
 
@@ -131,19 +124,35 @@ class Run:
         FLAGS.train_batch_size, self.seed, used, context
       ),
       self.checkpoints,
-      loop.Schedule(
-        stop_at or num_train_steps,
-        FLAGS.save_checkpoints_steps,
-        FLAGS.iterations_per_loop,
-        FLAGS.eval_every,
-        profile.parse(FLAGS.output_dir, FLAGS.profile_steps),
-      ),
-      told,
+      self._schedule(stop_at or num_train_steps),
+      self._report(objective, source, unit),
       evaluate=evaluated,
       damage=source.damage,
     )
     metrics.draw(FLAGS.output_dir)
     return averaged
+
+  def _schedule(self, num_train_steps):
+    FLAGS = self.FLAGS
+    return loop.Schedule(
+      num_train_steps,
+      FLAGS.save_checkpoints_steps,
+      FLAGS.iterations_per_loop,
+      FLAGS.eval_every,
+      profile.parse(FLAGS.output_dir, FLAGS.profile_steps),
+    )
+
+  def _report(self, objective, source, unit):
+    """What says how it goes; run.json has noted the start."""
+    FLAGS = self.FLAGS
+    told = report.Report(
+      FLAGS.output_dir,
+      FLAGS.train_batch_size,
+      unit,
+      ("loss", *objective.reported),
+    )
+    told.note("run", run_record.write(FLAGS, self.seed, source.files))
+    return told
 
   def _train_step(self, model, objective, num_train_steps, num_warmup_steps):
     FLAGS = self.FLAGS

@@ -182,9 +182,5 @@ def _vocabulary(path, vocab_file, vocab_size):
     )
   words = vocab.load(vocab_file)
   vocab.require(words, name=vocab_file)
-  if max(words.values()) >= vocab_size:
-    raise ValueError(
-      f"{vocab_file} has {max(words.values()) + 1} entries, bert_config.json "
-      f"says vocab_size {vocab_size}"
-    )
+  vocab.require_room(words, vocab_size, vocab_file)
   return words

@@ -57,6 +57,14 @@ def test_missing_special_tokens_are_named():
   vocab.require(dict.fromkeys(vocab.SPECIAL_TOKENS, 0))
 
 
+def test_a_vocabulary_of_a_larger_model_is_refused():
+  words = {"[PAD]": 0, "a": 7}
+  vocab.require_room(words, 8)
+  message = r"v.txt has 8 lines but vocab_size in c.json is 7: take the vocab"
+  with pytest.raises(ValueError, match=message):
+    vocab.require_room(words, 7, "v.txt", "c.json")
+
+
 def test_a_byte_order_mark_is_told(write):
   found = vocab.load(write("\ufeff[PAD]\n[UNK]\n".encode()))
   with pytest.raises(ValueError, match=r"lacks \[PAD\]; .*byte order mark"):

@@ -26,7 +26,8 @@ from data.tasks import (
 )
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
-from training import checkpoint, hugging_face, keras_hub
+from training import checkpoint
+from training.conversion import hugging_face, keras_hub
 
 GOLDEN = Path(__file__).parents[1] / "parity/golden"
 SCHEMA = features.pretraining(8, 2)
@@ -131,7 +132,9 @@ def _h5(path):
 
 
 CORPUS = Path(__file__).parent / "corpus"
-_PRESET = Path(__file__).parents[1] / "training/golden/keras_hub/preset"
+_PRESET = (
+  Path(__file__).parents[1] / "training/conversion/golden/keras_hub/preset"
+)
 _CONFIG, _WEIGHTS = _PRESET / "config.json", _PRESET / "model.weights.h5"
 _INDEX = "bert_model.ckpt.index"
 _DATA = GOLDEN / "training/bert_model.ckpt.data-00000-of-00001"

@@ -5,8 +5,9 @@ Legend: T tokens.
 
 from data.tasks.squad_windows import Settings
 from evaluation import squad
-from modeling import activations, feature_based, models
+from modeling import feature_based, models
 from modeling.config import BertConfig
+from modeling.layer_outputs import layer_outputs, mean
 from serving.choices import Choices
 from serving.classification import Classification
 from serving.masks import Masks
@@ -58,7 +59,7 @@ def everything(tokenizer):
       Masks(tokenizer, T, 3),
     ),
     "vectors": (
-      activations.activations(CONFIG, [0, -1]),
-      Vectors(tokenizer, T, activations.mean),
+      layer_outputs(CONFIG, [0, -1]),
+      Vectors(tokenizer, T, mean),
     ),
   }

@@ -46,23 +46,9 @@ def _write_data(folder):
   (folder / "text.txt").write_text("ab c d .\ne a b .\n\nc d e .\na b .\n" * 4)
 
 
-@pytest.fixture(name="folder", scope="module")
-def _folder(tmp_path_factory):
-  """A folder with what each program has trained and exported."""
-  folder = tmp_path_factory.mktemp("programs")
-  CONFIG.to_json(str(folder / "bert_config.json"))
-  vocab.save(stand_in.WORDS, folder / "vocab.txt")
-  _write_data(folder)
-  programs.run(
-    "create_pretraining_data",
-    input_file=folder / "text.txt",
-    output_file=folder / "records",
-    vocab_file=folder / "vocab.txt",
-    max_seq_length=T,
-    max_predictions_per_seq=2,
-    dupe_factor=2,
-  )
-  flags = {
+def _flags(folder):
+  """Those of each program's own."""
+  return {
     "classifier": {
       "task_name": "tsv",
       "data_dir": folder,
@@ -96,6 +82,24 @@ def _folder(tmp_path_factory):
       "num_warmup_steps": 0,
     },
   }
+
+
+@pytest.fixture(name="folder", scope="module")
+def _folder(tmp_path_factory):
+  """A folder with what each program has trained and exported."""
+  folder = tmp_path_factory.mktemp("programs")
+  CONFIG.to_json(str(folder / "bert_config.json"))
+  vocab.save(stand_in.WORDS, folder / "vocab.txt")
+  _write_data(folder)
+  programs.run(
+    "create_pretraining_data",
+    input_file=folder / "text.txt",
+    output_file=folder / "records",
+    vocab_file=folder / "vocab.txt",
+    max_seq_length=T,
+    max_predictions_per_seq=2,
+    dupe_factor=2,
+  )
   with ThreadPoolExecutor(max_workers=2) as pool:
     done = [
       pool.submit(
@@ -116,7 +120,7 @@ def _folder(tmp_path_factory):
         export_dir=folder / name / "export",
         **own,
       )
-      for name, own in flags.items()
+      for name, own in _flags(folder).items()
     ]
   assert all("exported to" in run.result() for run in done)
   return folder

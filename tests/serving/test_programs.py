@@ -13,7 +13,7 @@ from data import vocab
 from data.tasks import labels, swag, tagging
 from data.tasks.conll import Sentence
 from modeling import feature_based, models
-from modeling.activations import activations
+from modeling.layer_outputs import layer_outputs
 from tests import programs
 from tests.serving import stand_in
 from tests.serving.tasks import CONFIG, T
@@ -31,7 +31,7 @@ def _made(tmp_path_factory):
     "ner": feature_based.tagger(CONFIG, len(TAGS), "last", units=4),
     "swag": models.multiple_choice(CONFIG),
     "pretraining": models.pretrainer(CONFIG),
-    "features": activations(CONFIG, [-1, 0]),
+    "features": layer_outputs(CONFIG, [-1, 0]),
   }
   folder = tmp_path_factory.mktemp("made")
   for name, model in made.items():

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from modeling import models
-from modeling.activations import activations
 from modeling.config import BertConfig
+from modeling.layer_outputs import layer_outputs
 
 CONFIG = BertConfig(
   vocab_size=17,
@@ -33,7 +33,7 @@ def batch():
 
 def _values(batch, *args):
   keras.utils.set_random_seed(7)
-  return np.asarray(activations(CONFIG, *args)(batch)["values"])
+  return np.asarray(layer_outputs(CONFIG, *args)(batch)["values"])
 
 
 def test_layers_are_those_of_the_encoder(batch):
@@ -58,11 +58,11 @@ def test_pooling_is_over_all_tokens_but_padding(batch):
 @pytest.mark.parametrize("layer", [3, -4])
 def test_a_layer_that_there_is_not_is_named(layer):
   with pytest.raises(ValueError, match=f"no layer {layer}: the model has 3"):
-    activations(CONFIG, [0, layer])
+    layer_outputs(CONFIG, [0, layer])
 
 
 def test_names_are_those_of_a_checkpoint():
-  names = {variable.path for variable in activations(CONFIG, [0]).variables}
+  names = {variable.path for variable in layer_outputs(CONFIG, [0]).variables}
   assert names == {
     variable.path for variable in models.encoder(CONFIG).variables
   }

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from training.interchange import Bert
-from training.self_check import check_same
+from training.conversion.interchange import Bert
+from training.conversion.self_check import check_same
 
 CONFIG = {"vocab_size": 3, "hidden_act": "gelu"}
 

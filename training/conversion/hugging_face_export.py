@@ -14,8 +14,8 @@ import numpy as np
 from absl import logging
 from safetensors.numpy import save
 
-from training import interchange
-from training.hugging_face import (
+from training.conversion import interchange
+from training.conversion.hugging_face import (
   ASIDE,
   CONFIG,
   TOKENIZER,
@@ -23,7 +23,7 @@ from training.hugging_face import (
   WEIGHTS,
   their_name,
 )
-from training.interchange import HEADS, Bert, Head
+from training.conversion.interchange import HEADS, Bert, Head
 
 # In the original's bert_config.json -> in Hugging Face's config.json.
 _ACTIVATIONS = {

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from training import checkpoint, original
-from training.interchange import Bert
+from training import checkpoint
+from training.conversion import original
+from training.conversion.interchange import Bert
 
 VALUES = {
   "bert/a": np.arange(3, dtype=np.float32),

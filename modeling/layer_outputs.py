@@ -14,7 +14,7 @@ from modeling.config import BertConfig
 POOLINGS = ("none", "mean", "cls")
 
 
-def activations(
+def layer_outputs(
   config: BertConfig,
   layers: Sequence[int],
   pooling: str = "none",

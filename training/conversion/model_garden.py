@@ -15,8 +15,8 @@ import re
 
 import tensorflow as tf
 
-from training import object_graph, original
-from training.interchange import Bert, in_two_axes
+from training.conversion import object_graph, original
+from training.conversion.interchange import Bert, in_two_axes
 
 # In a block -> in the original's layer. The attention's projection was a part
 # of the block until 2020.

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from training.interchange import HEADS, Bert
+from training.conversion.interchange import HEADS, Bert
 
 _B, _T, _P = 2, 16, 3
 

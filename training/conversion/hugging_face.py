@@ -13,7 +13,7 @@ import numpy as np
 from absl import logging
 from safetensors import SafetensorError, safe_open
 
-from training.interchange import (
+from training.conversion.interchange import (
   HEAD_VARIABLES,
   HEADS,
   Bert,

@@ -16,7 +16,8 @@ from official.nlp.tools import (
 
 from modeling import models
 from modeling.config import BertConfig
-from training import checkpoint, interchange, model_garden, self_check
+from training import checkpoint
+from training.conversion import interchange, model_garden, self_check
 
 V, H, T = 30, 8, 12
 SIZES = {

@@ -11,8 +11,9 @@ import re
 import tensorflow as tf
 from absl import logging
 
-from training import checkpoint, interchange
-from training.interchange import LABELS, Bert
+from training import checkpoint
+from training.conversion import interchange
+from training.conversion.interchange import LABELS, Bert
 
 PREFIX = "bert_model.ckpt"
 CONFIG = "bert_config.json"

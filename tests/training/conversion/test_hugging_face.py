@@ -10,13 +10,13 @@ from safetensors.numpy import load_file, save_file
 
 from modeling import models
 from modeling.config import BertConfig
-from training import (
+from training.conversion import (
   hugging_face,
   hugging_face_export,
   interchange,
   self_check,
 )
-from training.interchange import HEADS, Bert
+from training.conversion.interchange import HEADS, Bert
 
 CONFIG = BertConfig(
   vocab_size=13,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from training.interchange import HEADS, Bert, head_of, in_two_axes
+from training.conversion.interchange import HEADS, Bert, head_of, in_two_axes
 
 
 def _bert(*heads, labels=()):

@@ -4,8 +4,9 @@ import os
 
 from absl import flags
 
+from assembly import record_settings
 from data import files, shuffling
-from data.pretraining.mix import USUAL, Mix
+from data.pretraining.mix import USUAL
 from data.pretraining.next_token import DIRECTIONS, NextToken
 from data.pretraining.reading import Masking, PretrainingInput
 from modeling.config import BertConfig
@@ -26,7 +27,10 @@ def define_flags() -> None:
     "all files alike, each record once an epoch.",
   )
   flags.DEFINE_string(
-    "eval_file", None, "What to evaluate on. Default: --input_file."
+    "eval_file",
+    None,
+    "What to evaluate on; masked, where it is not yet, by the default shares. "
+    "Default: --input_file.",
   )
   flags.DEFINE_integer("max_seq_length", 128, "Tokens of a record.", 1)
   flags.DEFINE_integer(
@@ -62,21 +66,7 @@ def define_flags() -> None:
     "Leave out so many records that cannot be read. All are looked at first.",
     0,
   )
-  flags.DEFINE_float(
-    "masked_lm_prob", 0.15, "Share of the tokens to mask, in such records."
-  )
-  flags.DEFINE_float(
-    "mask_share", Mix.mask_share, "Of those, the share that becomes [MASK]."
-  )
-  flags.DEFINE_float(
-    "random_share",
-    Mix.random_share,
-    "The share that becomes a random token; the rest stays the same. "
-    "--eval_file has the default shares.",
-  )
-  flags.DEFINE_bool(
-    "do_whole_word_mask", False, "Mask whole words, in such records."
-  )
+  record_settings.define_masking(" of such records")
 
 
 def check_flags(FLAGS: flags.FlagValues) -> None:
@@ -118,8 +108,9 @@ def training(FLAGS: flags.FlagValues, config: BertConfig) -> PretrainingInput:
   sources = None
   if FLAGS.input_weights:
     sources = _weighted(FLAGS.input_file, FLAGS.input_weights)
-  mix = Mix(FLAGS.mask_share, FLAGS.random_share)
-  return _read(FLAGS, config, FLAGS.input_file, mix, sources)
+  return _read(
+    FLAGS, config, FLAGS.input_file, record_settings.mix(FLAGS), sources
+  )
 
 
 def held_out(

@@ -18,7 +18,11 @@ import h5py
 import numpy as np
 from absl import logging
 
-from training.interchange import Bert, in_two_axes, names_what_it_reads
+from training.conversion.interchange import (
+  Bert,
+  in_two_axes,
+  names_what_it_reads,
+)
 
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 _TASK, _TASK_WEIGHTS = "task.json", "task.weights.h5"

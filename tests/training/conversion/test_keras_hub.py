@@ -16,7 +16,7 @@ import pytest
 
 from modeling import models
 from modeling.config import BertConfig
-from training import interchange, keras_hub, self_check
+from training.conversion import interchange, keras_hub, self_check
 
 GOLDEN = Path(__file__).parent / "golden" / "keras_hub"
 TOKENS = ("input_ids", "input_mask", "segment_ids")

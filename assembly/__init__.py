@@ -1,0 +1,1 @@
+"""What programs put together of the packages, from their flags alone."""
