@@ -1,50 +1,84 @@
-"""Programs as their users call them, and many mistakes at the price of one."""
+"""Programs as their users call them, without the time that imports take.
 
-import json
+What takes seconds is to import TensorFlow, and to end a process that has. So a
+program is a fork of a process that has done the one, and leaves out the other.
+Tests of tests/parity, and those that kill, start processes of their own.
+"""
+
+import multiprocessing
+import os
+import runpy
 import subprocess
 import sys
+import tempfile
+import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 ROOT = Path(__file__).parents[1]
-# What takes seconds is to import TensorFlow, and to end a process that has. So
-# each case is a copy of a process that has done the one, and leaves out the
-# other.
-_EACH = """
-import importlib, json, os, sys
-from training import program
-name = sys.argv[1]
-module = importlib.import_module(name)
-for flags, log in json.load(sys.stdin):
-  if not os.fork():
-    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-    sys.argv = [f"{name}.py", *flags]
-    try:
-      program.run(module.main)
-    except SystemExit as end:
-      os._exit(end.code or 0)
-  print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
-"""
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+  [
+    "assembly.conversion",
+    "assembly.pretraining_records",
+    "assembly.trained",
+    "training.corpus_flags",
+    "training.fine_tuning",
+    "training.program",
+    "training.sweep",
+  ]
+)
+
+
+def call(program, *arguments, stdin="", cwd=ROOT, **flags):
+  """Runs a program; returns `returncode`, `stdout` and `stderr`."""
+  with tempfile.TemporaryDirectory() as folder:
+    streams = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
+    streams[0].write_text(stdin, encoding="utf-8")
+    process = _FORKS.Process(
+      target=_program,
+      args=(program, [*arguments, *_arguments(flags)], streams, cwd),
+    )
+    process.start()
+    process.join()
+    out, err = (path.read_text(encoding="utf-8") for path in streams[1:])
+  return SimpleNamespace(returncode=process.exitcode, stdout=out, stderr=err)
+
+
+def _program(name, arguments, streams, cwd):
+  """Is the program, in a process of its own."""
+  for number, path in enumerate(streams):
+    how = os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY
+    os.dup2(os.open(path, how, 0o600), number)
+  sys.stdin = os.fdopen(0, encoding="utf-8")
+  os.chdir(cwd)
+  path = str(ROOT / f"{name}.py")
+  sys.argv = [path, *arguments]
+  code = 1
+  try:
+    runpy.run_path(path, run_name="__main__")
+    code = 0
+  except SystemExit as end:
+    code = end.code or 0
+  except BaseException:  # as Python itself ends then
+    traceback.print_exc()
+  finally:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def run(program, **flags):
   """Runs a program to its end; returns its log."""
-  done = python([str(ROOT / f"{program}.py"), *_arguments(flags)])
+  done = call(program, **flags)
   assert done.returncode == 0, done.stderr
   return done.stderr
 
 
-def run_each(program, cases, folder):
+def run_each(program, cases):
   """Runs a program with each of some flags; returns pairs of status and log."""
-  logs = [folder / f"{number}.log" for number in range(len(cases))]
-  given = [
-    (_arguments(flags), str(log))
-    for flags, log in zip(cases, logs, strict=True)
-  ]
-  done = python(["-c", _EACH, program], json.dumps(given))
-  status = map(int, done.stdout.split())
-  return [
-    (code, log.read_text()) for code, log in zip(status, logs, strict=True)
-  ]
+  done = [call(program, **flags) for flags in cases]
+  return [(each.returncode, each.stderr) for each in done]
 
 
 def python(arguments, text=None):

@@ -185,7 +185,7 @@ def test_transformers_has_no_such_network(folder, tmp_path):
 
 def _refused(program, cases, tmp_path):
   """Each case ends with its message and without a traceback."""
-  results = programs.run_each(program, list(cases.values()), tmp_path)
+  results = programs.run_each(program, list(cases.values()))
   for message, (status, log) in zip(cases, results, strict=True):
     assert status == 1, log
     assert message in log

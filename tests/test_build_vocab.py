@@ -1,14 +1,11 @@
 import gzip
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from data import tokenization, vocab
+from tests import programs
 
-PROGRAM = Path(__file__).parents[1] / "build_vocab.py"
 TEXT = (
   "The lower the flower, the slower the tower.\n\n"
   "Lowest, slowest: unaffordable Ångström 力加 力\n"
@@ -20,13 +17,7 @@ def run(tmp_path):
   (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
 
   def run(*arguments):
-    return subprocess.run(
-      [sys.executable, PROGRAM, *arguments],
-      cwd=tmp_path,
-      capture_output=True,
-      text=True,
-      check=False,
-    )
+    return programs.call("build_vocab", *arguments, cwd=tmp_path)
 
   return run
 

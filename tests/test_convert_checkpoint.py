@@ -99,10 +99,9 @@ def cases(runs, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def logs(cases, tmp_path_factory):
+def logs(cases):
   """What each conversion says."""
-  folder = tmp_path_factory.mktemp("logs")
-  done = run_each("convert_checkpoint", list(cases.values()), folder)
+  done = run_each("convert_checkpoint", list(cases.values()))
   for status, log in done:
     assert status == 0, log
   return {name: log for name, (_, log) in zip(cases, done, strict=True)}
@@ -245,7 +244,7 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
   }
   (tmp_path / "empty").mkdir()
   flags = [{"output": out} | case for case in cases.values()]
-  done = run_each("convert_checkpoint", flags, tmp_path)
+  done = run_each("convert_checkpoint", flags)
   for (status, log), message in zip(done, cases, strict=True):
     assert message in log
     assert status == 1

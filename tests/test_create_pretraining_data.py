@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from data import features
+from tests import programs
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests/parity/golden"
@@ -17,19 +18,8 @@ TEXT = GOLDEN / "pretraining_data/single_sentences.txt"
 
 
 def _run(*flags, text=TEXT, vocab=GOLDEN / "vocab.txt"):
-  return subprocess.run(
-    [
-      sys.executable,
-      str(ROOT / "create_pretraining_data.py"),
-      f"--input_file={text}",
-      f"--vocab_file={vocab}",
-      *flags,
-    ],
-    capture_output=True,
-    text=True,
-    cwd=ROOT,
-    check=False,
-  )
+  given = {"input_file": text, "vocab_file": vocab}
+  return programs.call("create_pretraining_data", *flags, **given)
 
 
 def _fails(message, *flags, **changes):

@@ -1,9 +1,6 @@
 """The program from the command line: smoke, properties and faults."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -12,9 +9,9 @@ import pytest
 from data import vocab
 from modeling import models
 from modeling.config import BertConfig
+from tests import programs
 from training import checkpoint
 
-ROOT = Path(__file__).parents[1]
 TOKENS = [
   *vocab.SPECIAL_TOKENS,
   "who",
@@ -71,9 +68,7 @@ def given(model, tmp_path_factory):
 
 
 def _run(**flags):
-  command = [sys.executable, str(ROOT / "extract_features.py")]
-  command += [f"--{name}={value}" for name, value in flags.items()]
-  return subprocess.run(command, capture_output=True, text=True, check=False)
+  return programs.call("extract_features", **flags)
 
 
 def _output(path, **flags):

@@ -100,7 +100,7 @@ def _runs(flags, asked_to_end, disk_full):
       flags.given | {"output_dir": folder / name} | changes
       for name, changes in cases.items()
     ]
-    results = programs.run_each("run_pretraining", given, folder)
+    results = programs.run_each("run_pretraining", given)
     found.update(zip(cases, results, strict=True))
 
   run({"whole": {}, "asked": {}, "full": {}})

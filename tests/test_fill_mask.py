@@ -2,17 +2,14 @@
 
 import json
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from modeling import models
 from modeling.config import BertConfig
+from tests import programs
 from training import checkpoint
 
-ROOT = Path(__file__).parents[1]
 WORDS = [
   "[PAD]",
   "[UNK]",
@@ -46,11 +43,7 @@ def _flags(tmp_path_factory):
 
 
 def _run(flags, *more, stdin=""):
-  command = [sys.executable, str(ROOT / "fill_mask.py"), *more]
-  command += [f"--{name}={value}" for name, value in flags.items()]
-  return subprocess.run(
-    command, capture_output=True, text=True, check=False, input=stdin
-  )
+  return programs.call("fill_mask", *more, stdin=stdin, **flags)
 
 
 def test_prints_the_likeliest_words_of_every_mask(flags, tmp_path):

@@ -186,11 +186,8 @@ def test_dry_runs_train_evaluate_export_and_leave_nothing(
     )
     for recipes in DRY_RUNS[program]
   ]
-  results = programs.run_each(
-    program,
-    [{"flagfile": names} | given for names, given in cases],
-    tmp_path,
-  )
+  flags = [{"flagfile": names} | given for names, given in cases]
+  results = programs.run_each(program, flags)
   for (names, _), (status, log) in zip(cases, results, strict=True):
     assert status == 0, log
     assert "step 2 of 2, loss" in log, names

@@ -4,7 +4,6 @@ import json
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from modeling.config import BertConfig
 from tests import programs
 from tests.training import toy
 
-ROOT = Path(__file__).parents[1]
 NEUTRAL = ("the", "a", "film", "plot", "cast", "was", "is", "very", "quite")
 GOOD, BAD = ("good", "fine"), ("bad", "dull")
 WORDS = (*NEUTRAL, *GOOD, *BAD)
@@ -22,9 +20,7 @@ VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
 
 
 def _run(**flags):
-  command = [sys.executable, str(ROOT / "run_classifier.py")]
-  command += [f"--{name}={value}" for name, value in flags.items()]
-  done = subprocess.run(command, capture_output=True, text=True, check=False)
+  done = programs.call("run_classifier", **flags)
   assert "Traceback" not in done.stderr, done.stderr
   return done
 

@@ -372,7 +372,7 @@ def _outcomes(given, trained, featured, tmp_path_factory):
       ):
         flags[name] = folder / value
     cases.append(flags)
-  return programs.run_each("run_ner", cases, folder), folder, featured
+  return programs.run_each("run_ner", cases), folder, featured
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,7 @@ def _command(**flags):
 
 
 def _run(**flags):
-  return subprocess.run(
-    _command(**flags), capture_output=True, text=True, check=False
-  )
+  return programs.call("run_pretraining", **flags)
 
 
 @pytest.fixture(scope="module", name="given")

@@ -4,14 +4,12 @@ import json
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from modeling.config import BertConfig
 from tests import programs
 
-ROOT = Path(__file__).parents[1]
 CONTEXT = "Ann has a red boat . Ben has a blue kite . Cy has a green drum ."
 OWNERS = {"ann": "red boat", "ben": "blue kite", "cy": "green drum"}
 WORDS = [
@@ -74,9 +72,7 @@ def _flags(tmp_path):
 
 
 def _run(flags, **more):
-  command = [sys.executable, str(ROOT / "run_squad.py")]
-  command += [f"--{name}={value}" for name, value in (flags | more).items()]
-  return subprocess.run(command, capture_output=True, text=True, check=False)
+  return programs.call("run_squad", **flags | more)
 
 
 def test_learns_answers_and_scores(flags, tmp_path):
@@ -250,7 +246,7 @@ def test_mistakes_end_with_one_clear_line(flags, tmp_path):
     flags | {"output_dir": tmp_path / f"out{number}"} | wrong
     for number, wrong in enumerate(mistakes.values())
   ]
-  ends = programs.run_each("run_squad", cases, tmp_path)
+  ends = programs.run_each("run_squad", cases)
   for message, (status, log) in zip(mistakes, ends, strict=True):
     assert status == 1, message
     assert message in log

@@ -203,7 +203,7 @@ def _outcomes(given, tmp_path_factory):
       for name, value in wrong.items()
     }
     cases.append(given | {"output_dir": folder / str(number)} | wrong)
-  return programs.run_each("run_swag", cases, folder), folder
+  return programs.run_each("run_swag", cases), folder
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,10 @@
 """split_sentences.py: files in, one document each out."""
 
-import subprocess
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).parents[1]
+from tests import programs
 
 
 def _run(**flags):
-  command = [sys.executable, str(ROOT / "split_sentences.py")]
-  command += [f"--{name}={value}" for name, value in flags.items()]
-  return subprocess.run(command, capture_output=True, text=True, check=False)
+  return programs.call("split_sentences", **flags)
 
 
 def test_a_file_is_a_document(tmp_path):

@@ -52,7 +52,7 @@ def _runs(tmp_path_factory):
       given | {"output_dir": folder / name} | options
       for name, options in cases.items()
     ]
-    results = programs.run_each("run_pretraining", flags, folder)
+    results = programs.run_each("run_pretraining", flags)
     found.update(zip(cases, results, strict=True))
 
   run({"whole": OPTIONS | {"do_eval": True}})

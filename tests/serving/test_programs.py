@@ -231,7 +231,7 @@ def test_mistakes(made, tmp_path, program, cases):
     for name in ("vocab_file", "export_dir"):
       if name in wrong:
         wrong[name] = folder / wrong[name]
-  results = programs.run_each(program, flags, tmp_path)
+  results = programs.run_each(program, flags)
   for (_, message), (status, log) in zip(cases, results, strict=True):
     assert status == 1
     assert message in log
