@@ -69,9 +69,9 @@ def _wide(tensor):
 
 
 def _compile(chain):
-  forward = tf.function(chain, jit_compile=True)
+  forward = tf.function(chain, autograph=False, jit_compile=True)
 
-  @functools.partial(tf.function, jit_compile=True)
+  @functools.partial(tf.function, autograph=False, jit_compile=True)
   def backward(upstream, tensors):
     is_real = [tensor.dtype.is_floating for tensor in tensors]
     watched = list(itertools.compress(tensors, is_real))

@@ -47,7 +47,7 @@ def evaluate(
       for name, (values, weights) in pairs.items()
     }
 
-  @tf.function(reduce_retracing=True)
+  @tf.function(reduce_retracing=True, autograph=False)
   def one(batch):
     replicas = strategy.run(on_replica, args=(batch,))
     return {
@@ -126,7 +126,7 @@ def _forward(model, strategy):
     name: tf.TensorSpec([None] * len(value.shape), value.dtype)
     for name, value in model.input.items()
   }
-  return tf.function(forward, input_signature=[inputs])
+  return tf.function(forward, [inputs], autograph=False)
 
 
 def _joined(parts):

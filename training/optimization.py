@@ -151,7 +151,7 @@ class AdamWeightDecay:
     for one, value in zip((variable, m, v), new, strict=True):
       one.assign(value)
 
-  @tf.function(jit_compile=True)
+  @tf.function(autograph=False, jit_compile=True)
   def _changed(
     self, variable, m, v, gradient, rate, factor, done, share, decay
   ):

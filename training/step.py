@@ -12,6 +12,10 @@ import tensorflow as tf
 
 from training import checkpoint, optimization
 
+# The loop over steps is AutoGraph's. It would rewrite all that the loop calls,
+# which takes seconds: not what has no loop of its own.
+_as_it_is = tf.autograph.experimental.do_not_convert
+
 
 class TrainStep:
   """A training step of one model, objective and optimizer.
@@ -157,6 +161,7 @@ class TrainStep:
     self.examples.assign_add(self.batch_size)
     return sums
 
+  @_as_it_is
   def _update(self, gradients):
     """Clips and applies summed gradients.
 
@@ -200,6 +205,7 @@ class TrainStep:
       value, tf.concat([[self.accumulation, size], tf.shape(value)[1:]], 0)
     )
 
+  @_as_it_is
   def _differentiate_part(self, batch, totals, replica_id, part):
     objective = self.objective
     with tf.GradientTape() as tape, self.seeded(self._seed(replica_id, part)):
