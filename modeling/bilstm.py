@@ -53,7 +53,8 @@ class BiLstm(keras.layers.Layer):
     mask = ops.cast(input_mask, "bool")
     for layer in self.stack:
       hidden = layer(hidden, mask=mask, training=training)
-    return hidden
+    # Without the mask that Keras ties to it, of which others would warn.
+    return ops.copy(hidden)
 
   def get_config(self):
     return super().get_config() | {

@@ -35,6 +35,7 @@ def _padded(batch, number=5):
   return long
 
 
+@pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize(
   "config",
