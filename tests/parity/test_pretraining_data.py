@@ -7,9 +7,8 @@ import json
 import pytest
 import tensorflow as tf
 
-import create_pretraining_data
 from data import files
-from data.pretraining import instances
+from data.pretraining import instances, whole
 from data.pretraining.parts import Job
 from tests.parity import golden_files
 
@@ -32,7 +31,7 @@ def test_records_equal_the_originals(summary, tmp_path):
   outputs = [str(tmp_path / name) for name in case["output_files"]]
   job = Job(str(_vocab(summary)), lower, settings, seed)
 
-  create_pretraining_data.write(job, files.expand(names), outputs)
+  whole.write(job, files.expand(names), outputs)
 
   for output, expected in zip(outputs, case["files"], strict=True):
     with gzip.open(summary.parent / expected["file"]) as file:
