@@ -74,7 +74,6 @@ def main(_):
   validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
   tokenizer = FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
   vocab.require(tokenizer.vocab, (UNK, CLS, SEP), FLAGS.vocab_file)
-  vocab.require_room(tokenizer.vocab, config.vocab_size, FLAGS.vocab_file)
   total = FLAGS.input_file and text_lines.count(FLAGS.input_file)
   export.set_policy(FLAGS)
   if FLAGS.do_export:

@@ -14,7 +14,6 @@ import tensorflow as tf
 from absl import flags
 
 from assembly import network, served
-from data import vocab
 from data.tokenization_ops import GraphTokenizer
 from data.vocab import MASK
 from modeling import models
@@ -48,7 +47,6 @@ def main(_):
   served.check_objective(run_record.flag_of(FLAGS.init_checkpoint, "objective"))
   config = network.from_flags(FLAGS)
   tokenizer = GraphTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
-  vocab.require_room(tokenizer.vocab, config.vocab_size, FLAGS.vocab_file)
   task = Masks(tokenizer, config.max_position_embeddings, FLAGS.top_k)
   longest = max(task.encode(tf.constant(texts)).row_lengths().numpy())
   config.check_length(longest + 2)

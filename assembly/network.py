@@ -18,7 +18,8 @@ def from_flags(FLAGS: flags.FlagValues) -> BertConfig:
 
   Raises:
     ValueError: --init_checkpoint was trained to look elsewhere, and nobody says
-      that this is meant; or its two are in the wrong order.
+      that this is meant; or its two are in the wrong order; or --vocab_file is
+      of a larger model.
   """
   changes = {
     name: getattr(FLAGS, name)
@@ -29,6 +30,9 @@ def from_flags(FLAGS: flags.FlagValues) -> BertConfig:
   is_meant = "attention" in changes
   _check_attention(config, FLAGS.init_checkpoint or "", is_meant)
   FLAGS.attention = config.attention
+  if FLAGS.vocab_file:
+    words = vocab.load(FLAGS.vocab_file)
+    vocab.require_room(words, config.vocab_size, FLAGS.vocab_file)
   return config
 
 
@@ -50,12 +54,10 @@ def for_texts(FLAGS: flags.FlagValues) -> BertConfig:
   """The network, for texts of --max_seq_length.
 
   Raises:
-    ValueError: --max_seq_length, --vocab_file or --do_lower_case does not fit
-      the model; see `from_flags`.
+    ValueError: --max_seq_length or --do_lower_case does not fit the model; see
+      `from_flags`.
   """
   config = from_flags(FLAGS)
   config.check_length(FLAGS.max_seq_length)
-  words = vocab.load(FLAGS.vocab_file)
-  vocab.require_room(words, config.vocab_size, FLAGS.vocab_file)
   validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
   return config
