@@ -164,7 +164,7 @@ def experiments(steps: int = STEPS) -> Iterator[Experiment]:
   yield from _training_steps(steps)
   for size in SIZES:
     yield _pretraining(size, steps, size=size)
-    for task in TASKS[:2]:
+    for task in TASKS:
       for seed in SEEDS:
         yield _fine_tuning(task, size, seed, (size,), size)
   yield from _masking(steps)
@@ -183,9 +183,10 @@ def _training_steps(steps):
     for step in along_the_way(steps):
       start = (f"{system}/model.ckpt-{step}",)
       flags = SYSTEMS[system][2]
-      for seed in SEEDS:
-        name = f"{system}_{step}"
-        yield _fine_tuning("SST-2", name, seed, start, **flags)
+      for task in ("SST-2", "ner"):
+        for seed in SEEDS:
+          name = f"{system}_{step}"
+          yield _fine_tuning(task, name, seed, start, **flags)
 
 
 def _masking(steps):

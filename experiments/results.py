@@ -12,6 +12,7 @@ from experiments import plan
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 _EMPTY = f"# Results of the small experiments\n\n{BEGIN}\n{END}\n"
 _METRIC = {"SST-2": "eval_accuracy", "QQP": "eval_accuracy", "ner": "eval_f1"}
+_COLUMNS = {"SST-2": "SST-2 accuracy", "QQP": "QQP accuracy", "ner": "names F1"}
 _CURVES = ("base", "left_to_right")
 # The paper's: SST-2 / QNLI accuracy of table 5; names F1, fine-tuned / feature-
 # based, of table 8, on CoNLL-2003.
@@ -65,15 +66,14 @@ def tables(lines: Sequence[dict]) -> str:
 
   pretrained = partial(_pretrained, lines)
   names = [line["name"] for line in lines if line["name"].startswith("pre")]
-  columns = {"SST-2 accuracy": tuned("SST-2"), "QQP accuracy": tuned("QQP")}
-  names_f1, features = tuned("ner"), tuned("ner", "features_")
+  columns = {column: tuned(task) for task, column in _COLUMNS.items()}
+  features = tuned("ner", "features_")
   return "\n".join(
     (
       "## Pre-training tasks (table 5)\n",
       _table(
         plan.SYSTEMS,
-        columns
-        | {"names F1": names_f1, "paper: SST-2 / QNLI": other(_TABLE_5)},
+        columns | {"paper: SST-2 / QNLI": other(_TABLE_5)},
       ),
       "## Training steps (figure 5)\n\n![](results/steps.png)\n",
       "## Model size (table 6)\n",
@@ -81,7 +81,7 @@ def tables(lines: Sequence[dict]) -> str:
       "## Masks (table 8): [MASK], same, random\n",
       _table(
         (*plan.MIXES, "whole_words"),
-        {"names F1": names_f1, "feature-based": features}
+        {"names F1": tuned("ner"), "feature-based": features}
         | {"paper: CoNLL-2003": other(_TABLE_8)},
       ),
       "## Features of a frozen model (table 7)\n",
@@ -121,31 +121,37 @@ def draw(lines: Sequence[dict], folder: str, steps: int) -> None:
     from matplotlib.figure import Figure  # noqa: PLC0415, an extra
   except ImportError:
     return
-  figure = Figure(figsize=(5, 3.2), layout="tight")
-  ax = figure.subplots()
-  for name in _CURVES:
-    points = [(step, f"_{step}") for step in plan.along_the_way(steps)]
-    for step, end in [*points, (steps, "")]:
-      found = scores(lines, "SST-2", name + end)
-      color = f"C{_CURVES.index(name)}"
-      label = name if not end else None
-      ax.plot([step] * len(found), found, ".", color=color, label=label)
-  _save(figure, ax, "SST-2 accuracy, each seed", f"{folder}/steps.png")
+  figure = Figure(figsize=(8, 3.2), layout="tight")
+  for ax, task in zip(figure.subplots(1, 2), ("SST-2", "ner"), strict=True):
+    _draw_steps(ax, lines, task, steps)
+  figure.savefig(f"{folder}/steps.png", dpi=90)
   figure = Figure(figsize=(7, 4), layout="tight")
   ax = figure.subplots()
   for line in lines:
     if line.get("curve"):
       label = line["name"].removeprefix("pretrain/")
       ax.plot(*zip(*line["curve"], strict=True), label=label)
-  _save(figure, ax, "accuracy on held-out text", f"{folder}/pretraining.png")
+  _finish(ax, "accuracy on held-out text")
+  figure.savefig(f"{folder}/pretraining.png", dpi=90)
 
 
-def _save(figure, ax, what, path):
+def _draw_steps(ax, lines, task, steps):
+  """Each seed's score in a task after a part of the pre-training."""
+  for name in _CURVES:
+    points = [(step, f"_{step}") for step in plan.along_the_way(steps)]
+    for step, end in [*points, (steps, "")]:
+      found = scores(lines, task, name + end)
+      color = f"C{_CURVES.index(name)}"
+      label = name if not end else None
+      ax.plot([step] * len(found), found, ".", color=color, label=label)
+  _finish(ax, _COLUMNS[task] + ", each seed")
+
+
+def _finish(ax, what):
   ax.set(xlabel="steps of pre-training", ylabel=what)
   ax.grid(alpha=0.3)
   if ax.get_legend_handles_labels()[0]:
     ax.legend(fontsize=7)
-  figure.savefig(path, dpi=90)
 
 
 def write(lines: Sequence[dict], docs: str, steps: int) -> None:
