@@ -93,6 +93,7 @@ def count_words(paths: list[str]) -> Counter:
 def main(_):
   """Counts words, learns, writes."""
   paths = files.expand(FLAGS.input_file)
+  files.require_apart(paths, FLAGS.output_file)
   if not FLAGS.overwrite:
     files.refuse_to_overwrite(FLAGS.output_file)
   reserved = reserved_tokens(FLAGS.special_tokens, FLAGS.unused_tokens)

@@ -58,6 +58,7 @@ def main(_):
     raise ValueError(
       f"--output_file={FLAGS.output_file} repeats or lacks a name"
     )
+  files.require_apart(inputs, *outputs)
   if FLAGS.runner:
     check_runner(outputs)
   elif not FLAGS.overwrite:

@@ -105,8 +105,10 @@ def check_flags() -> None:
   given = bool(FLAGS.input_file), bool(FLAGS.output_file)
   if any(given) != all(given) or not (any(given) or FLAGS.do_export):
     raise ValueError("give --input_file and --output_file, or --do_export")
-  if FLAGS.output_file and not FLAGS.overwrite:
-    files.refuse_to_overwrite(FLAGS.output_file)
+  if FLAGS.output_file:
+    files.require_apart([FLAGS.input_file], FLAGS.output_file)
+    if not FLAGS.overwrite:
+      files.refuse_to_overwrite(FLAGS.output_file)
 
 
 def initialize(model) -> None:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from absl import flags
 
 from assembly import network, served
+from data import files
 from data.tokenization_ops import GraphTokenizer
 from data.vocab import MASK
 from modeling import models
@@ -64,10 +65,12 @@ def main(_):
 
 
 def _lines(path):
-  if path == "-":
-    return [line.rstrip("\n") for line in sys.stdin if line.strip()]
-  with open(path, encoding="utf-8") as file:
-    return [line.rstrip("\n") for line in file if line.strip()]
+  lines = sys.stdin.buffer if path == "-" else files.lines(path)
+  try:
+    lines = [tf.compat.as_text(line).rstrip("\r\n") for line in lines]
+  except UnicodeDecodeError as error:
+    raise ValueError(f"what comes in is not UTF-8: {error}") from None
+  return [line for line in lines if line.strip()]
 
 
 if __name__ == "__main__":

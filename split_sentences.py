@@ -23,6 +23,7 @@ flags.DEFINE_bool("overwrite", False, "Replace the output if it is there.")
 
 def main(_):
   paths = files.expand(FLAGS.input_file)
+  files.require_apart(paths, FLAGS.output_file)
   if not FLAGS.overwrite:
     files.refuse_to_overwrite(FLAGS.output_file)
   progress = Progress("split", sum(files.size(p) for p in paths), "bytes")

@@ -32,7 +32,12 @@ def complete(
     ValueError: something is missing, or does not belong to this model.
   """
   if bert.config is not None:
-    bert.config = BertConfig.from_dict(bert.config).to_dict()
+    trained = {
+      name: run_record.flag_of(FLAGS.input, name)
+      for name in ("attention", "add_bilstm")
+    }
+    known = {name: value for name, value in trained.items() if value}
+    bert.config = BertConfig.from_dict(bert.config | known).to_dict()
   elif for_transformers:
     raise ValueError(
       f"there is no bert_config.json beside {bert.origin}: "
@@ -53,8 +58,7 @@ def complete(
 
 def _check_network(bert, path):
   """Raises ValueError if transformers has no such network."""
-  trained = run_record.flag_of(path, "attention")
-  attention = trained or BertConfig.from_dict(bert.config).attention
+  attention = BertConfig.from_dict(bert.config).attention
   has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
   if attention != "both" or has_lstm:
     raise ValueError(

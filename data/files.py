@@ -9,7 +9,7 @@ import functools
 import glob
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -205,6 +205,14 @@ def refuse_to_overwrite(*paths: str) -> None:
       f"{', '.join(present)} exists already; remove it, choose another name, "
       "or give --overwrite"
     )
+
+
+def require_apart(inputs: Sequence[str], *outputs: str) -> None:
+  """Raises ValueError if a file is to be read and to be written."""
+  read = {os.path.realpath(path) for path in inputs}
+  for path in outputs:
+    if os.path.realpath(path) in read:
+      raise ValueError(f"{path} is an input, too: choose another output")
 
 
 @contextmanager

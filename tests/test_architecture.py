@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 ALLOWED = {
   "modeling": {"modeling", "keras"},
   "data": {"data", "tensorflow", "tensorflow_text"},
-  "training": {"training", "tensorflow", "keras", "official"},
+  "training": {"training", "tensorflow", "keras"},
   "evaluation": {"evaluation", "data", "official"},
   "serving": {"serving", "data", "tensorflow"},
 }

@@ -249,3 +249,24 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
     assert message in log
     assert status == 1
   assert not out.exists()
+
+
+def test_where_a_model_looks_goes_along(runs, tmp_path):
+  tuned, small, out = (tmp_path / name for name in ("tuned", "small", "out"))
+  shutil.copytree(runs / "tagger", tuned)
+  start = {"flags": {"attention": "left_to_right"}}
+  (tuned / "run.json").write_text(json.dumps([start]))
+  given = {
+    "input": tuned,
+    "output": small,
+    "strip_optimizer": True,
+    "bert_config_file": runs / "bert" / "bert_config.json",
+  }
+  [(status, log)] = run_each("convert_checkpoint", [given])
+  assert status == 0, log
+  config = BertConfig.from_json(str(small / "bert_config.json"))
+  assert config.attention == "left_to_right"
+  given = {"input": small, "output": out, "output_format": "hugging_face"}
+  [(status, log)] = run_each("convert_checkpoint", [given])
+  assert status == 1
+  assert "--attention=left_to_right, which transformers' BERT is not" in log

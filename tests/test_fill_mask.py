@@ -89,6 +89,14 @@ def test_a_vocabulary_of_a_larger_model_is_refused(flags, tmp_path):
   assert "Traceback" not in done.stderr
 
 
+def test_what_is_not_utf_8_is_named(flags, tmp_path):
+  (tmp_path / "texts").write_bytes(b"The [MASK].\nThe \xff.\n")
+  done = _run(flags, f"--input_file={tmp_path}/texts")
+  assert done.returncode == 1
+  assert "texts, line 2" in done.stderr
+  assert "Traceback" not in done.stderr
+
+
 def test_a_language_model_is_refused(flags, tmp_path):
   shutil.copytree(flags["init_checkpoint"].parent, tmp_path, dirs_exist_ok=True)
   start = {"flags": {"objective": "right_to_left"}}

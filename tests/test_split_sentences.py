@@ -19,6 +19,15 @@ def test_a_file_is_a_document(tmp_path):
   assert "--overwrite" in again.stderr
 
 
+def test_what_is_read_is_not_written(tmp_path):
+  text = tmp_path / "a.txt"
+  text.write_text("One. Two.")
+  done = _run(input_file=text, output_file=text, overwrite=True)
+  assert done.returncode == 1
+  assert "a.txt is an input, too" in done.stderr
+  assert text.read_text() == "One. Two."
+
+
 def test_no_text_is_an_error(tmp_path):
   (tmp_path / "a.txt").write_text("\n \n")
   done = _run(input_file=tmp_path / "a.txt", output_file=tmp_path / "out")

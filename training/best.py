@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 from absl import flags, logging
 
+from training import run_record
 from training.checkpoint import variables
 from training.checkpoints import Checkpoints
 
@@ -25,6 +26,12 @@ def is_kept(FLAGS: flags.FlagValues) -> bool:
   return getattr(FLAGS, "keep_best", False) or patience > 0
 
 
+def was_kept(output_dir: str) -> bool:
+  """Whether the last run in a folder was to keep its best checkpoint."""
+  flags_of_it = ("keep_best", "early_stopping_patience")
+  return any(run_record.flag_of(output_dir, name) for name in flags_of_it)
+
+
 def read(output_dir: str) -> dict:
   """What is known of the best checkpoint.
 
@@ -36,10 +43,8 @@ def read(output_dir: str) -> dict:
     the last evaluation; empty if there was none.
   """
   path = os.path.join(folder(output_dir), _RECORD)
-  if not tf.io.gfile.exists(path):
-    return {}
-  with tf.io.gfile.GFile(path) as file:
-    return json.load(file)
+  like = dict.fromkeys(("metric", "value", "step", "evaluated"))
+  return run_record.read_json(path, like)
 
 
 class Best:

@@ -62,6 +62,20 @@ def average_name(name: str) -> str:
   return name + _AVERAGE
 
 
+def beside(prefix: str, name: str) -> str | None:
+  """Path of a file beside a checkpoint, or None.
+
+  Beside `best/model.ckpt-10` is also what lies beside the folder `best`, which
+  training keeps in its output folder.
+  """
+  folder = os.path.dirname(prefix) or "."
+  folders = [folder]
+  if os.path.basename(folder) == "best":
+    folders.append(os.path.dirname(folder) or ".")
+  paths = [os.path.join(folder, name) for folder in folders]
+  return next(filter(tf.io.gfile.exists, paths), None)
+
+
 def find(path: str) -> str:
   """The prefix of the checkpoint that a path means.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import tensorflow as tf
 from absl import flags
 
-from training import cluster, ours
+from training import checkpoint, cluster, ours
 
 NAME = "run.json"
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
@@ -53,24 +53,45 @@ def write(FLAGS: flags.FlagValues, seed: int, data: Sequence[str]) -> str:
 
 def read(output_dir: str) -> list[dict]:
   """The entries of a folder's run.json, oldest first; none if it has none."""
-  path = os.path.join(output_dir, NAME)
+  return read_json(os.path.join(output_dir, NAME), [{"flags": {}}])
+
+
+def read_json(path: str, like):
+  """What a file that a run keeps holds; `like` without values if it is absent.
+
+  Args:
+    path: of the file.
+    like: an object of its kind, or a list of one.
+
+  Raises:
+    ValueError: it holds something else.
+  """
   if not tf.io.gfile.exists(path):
-    return []
-  with tf.io.gfile.GFile(path) as file:
-    return json.load(file)
+    return type(like)()
+  try:
+    with tf.io.gfile.GFile(path) as file:
+      found = json.load(file)
+    many, one = (found, like[0]) if isinstance(like, list) else ([found], like)
+    has_all = all(entry.keys() >= one.keys() for entry in many)
+    if isinstance(found, type(like)) and has_all:
+      return found
+  except (ValueError, TypeError, AttributeError):
+    pass
+  raise ValueError(
+    f"{path} is damaged: restore it, or remove it if nothing of it is needed"
+  ) from None
 
 
-def flag_of(checkpoint: str, name: str):
+def flag_of(path: str, name: str):
   """What a flag was in the run that wrote a checkpoint; None if unknown.
 
   Args:
-    checkpoint: a folder of checkpoints, or the prefix of one.
+    path: a folder of checkpoints, or the prefix of one.
     name: of the flag.
   """
-  folder = checkpoint
-  if not tf.io.gfile.isdir(folder):
-    folder = os.path.dirname(folder)
-  starts = read(folder)
+  prefix = os.path.join(path, "") if tf.io.gfile.isdir(path) else path
+  found = checkpoint.beside(prefix, NAME)
+  starts = read(os.path.dirname(found)) if found else []
   return starts[-1]["flags"].get(name) if starts else None
 
 

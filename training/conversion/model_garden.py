@@ -15,6 +15,7 @@ import re
 
 import tensorflow as tf
 
+from training import checkpoint
 from training.conversion import object_graph, original
 from training.conversion.interchange import Bert, in_two_axes
 
@@ -77,7 +78,7 @@ def read(prefix: str, config_file: str | None = None) -> Bert:
       f"{prefix} has no Transformer encoder of Model Garden; it has "
       f"{', '.join(sorted(shapes.keys() - {object_graph.KEY})[:4])}, ..."
     )
-  vocabulary = original.beside(prefix, original.VOCABULARY)
+  vocabulary = checkpoint.beside(prefix, original.VOCABULARY)
   bert = Bert(prefix, {}, vocabulary=vocabulary)
   keys, head = _encoder_keys(prefix, encoder), _head_keys(root)
   unused = shapes.keys() - {object_graph.KEY, *keys.values(), *head.values()}

@@ -11,7 +11,7 @@ import re
 import tensorflow as tf
 from absl import logging
 
-from training import checkpoint
+from training import best, checkpoint
 from training.conversion import interchange
 from training.conversion.interchange import LABELS, Bert
 
@@ -28,13 +28,19 @@ def find(path: str) -> str:
   """The prefix of the checkpoint that a path means.
 
   Args:
-    path: as in checkpoint.find; of a folder without the file `checkpoint` also
-      the only checkpoint in it.
+    path: as in checkpoint.find. Of a program's output folder it is the best
+      checkpoint, where the run kept that or has no other; of a folder without
+      the file `checkpoint` the only one in it.
 
   Raises:
     FileNotFoundError: there is none; says what is there instead.
     ValueError: there are several, and nothing says which.
   """
+  kept = best.folder(path)
+  if tf.train.latest_checkpoint(kept) and (
+    best.was_kept(path) or not tf.train.latest_checkpoint(path)
+  ):
+    path = kept
   if not tf.io.gfile.isdir(path) or tf.train.latest_checkpoint(path):
     return checkpoint.find(path)
   names = sorted(tf.io.gfile.listdir(path))
@@ -54,20 +60,6 @@ def find(path: str) -> str:
   return os.path.join(path, found[0])
 
 
-def beside(prefix: str, name: str) -> str | None:
-  """Path of a file beside a checkpoint, or None.
-
-  Beside `best/model.ckpt-10` is also what lies beside the folder `best`, which
-  training keeps in its output folder.
-  """
-  folder = os.path.dirname(prefix) or "."
-  folders = [folder]
-  if os.path.basename(folder) == "best":
-    folders.append(os.path.dirname(folder) or ".")
-  paths = [os.path.join(folder, name) for folder in folders]
-  return next(filter(tf.io.gfile.exists, paths), None)
-
-
 def read_config(prefix: str, path: str | None = None) -> dict | None:
   """A bert_config.json's values.
 
@@ -81,7 +73,7 @@ def read_config(prefix: str, path: str | None = None) -> dict | None:
   Raises:
     ValueError: it is no JSON object.
   """
-  path = path or beside(prefix, CONFIG)
+  path = path or checkpoint.beside(prefix, CONFIG)
   if path is None:
     return None
   try:
@@ -114,7 +106,7 @@ def read(
     prefix,
     {},
     read_config(prefix, config_file),
-    beside(prefix, VOCABULARY),
+    checkpoint.beside(prefix, VOCABULARY),
     labels=_read_labels(prefix),
   )
   averages = []
@@ -142,7 +134,7 @@ def read(
 
 
 def _read_labels(prefix):
-  path = beside(prefix, LABELS)
+  path = checkpoint.beside(prefix, LABELS)
   if path is None:
     return ()
   with tf.io.gfile.GFile(path) as file:
