@@ -96,15 +96,30 @@ def main(_):
 
 
 def recognize() -> tuple[Bert, str]:
-  """Reads --input as what its files are; also says what that is."""
+  """Reads --input as what its files are; also says what that is.
+
+  Raises:
+    ValueError: it is nothing known, or a flag does not go with it.
+  """
   for kind, reader in (("KerasHub", keras_hub), (HUGGING_FACE, hugging_face)):
     if reader.recognizes(FLAGS.input):
+      refuse("use_moving_averages", "bert_config_file")
       return reader.read(FLAGS.input), kind
   prefix = original.find(FLAGS.input)
   if model_garden.recognizes(prefix):
+    refuse("use_moving_averages")
     return model_garden.read(prefix, FLAGS.bert_config_file), "Model Garden"
   averaged = FLAGS.use_moving_averages
   return original.read(prefix, FLAGS.bert_config_file, averaged), ORIGINAL
+
+
+def refuse(*names: str) -> None:
+  """Raises ValueError for flags that are not of the format of --input."""
+  for name in names:
+    if FLAGS[name].value:
+      raise ValueError(
+        f"--{name} does not go with the format of --input={FLAGS.input}"
+      )
 
 
 def choose_target(kind: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from absl import flags, logging
 
 from assembly import network, served
-from data.tasks import conversion, swag
+from data.tasks import record_file, swag
 from data.tasks.recorded import Recorded
 from data.tokenization import FullTokenizer
 from evaluation import choices
@@ -90,7 +90,7 @@ def record(file: str, name: str, needs_labels: bool = True) -> Recorded:
   )
   schema = build().schema
   path = os.path.join(FLAGS.output_dir, name)
-  conversion.write(path, schema, examples, build, FLAGS.num_workers)
+  record_file.write(path, schema, examples, build, FLAGS.num_workers)
   return Recorded(examples, path, schema, strategy.fixes_shapes(FLAGS))
 
 

@@ -1,8 +1,8 @@
 """What is served of each program's model, from the program's flags alone.
 
 That is a network, what takes raw text for it and gives named answers, and the
-names of what it scores. --do_export writes it, predictor.py asks it. What a
-program needs for it and for its own work is here, too.
+names of what it scores. --do_export writes it, predictor.py asks it. Settings
+that a program and its export both need are read from flags here, once.
 """
 
 from collections.abc import Sequence

@@ -232,6 +232,10 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
       "head": "tagging",
     },
     "--bert_config_file names it": {"input": runs / "tagger"},
+    "--use_moving_averages does not go with the format": {
+      "input": PRESET,
+      "use_moving_averages": True,
+    },
     "long.txt has 8 lines but vocab_size": {
       "input": bert,
       "vocab_file": tmp_path / "long.txt",

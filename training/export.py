@@ -29,7 +29,7 @@ class Task(Protocol):
     """Named answers for the model's inputs."""
 
 
-class Served(tf.Module):
+class Exported(tf.Module):
   """A model with its signatures, to be saved.
 
   `serving_default` takes raw text, `serving_features` the model's inputs and
@@ -164,10 +164,10 @@ def save(directory: str, model, task: Task) -> None:
     FileExistsError: there is something.
   """
   with _whole(directory) as folder:
-    served = Served(model, task)
+    exported = Exported(model, task)
     with _in_silence():
-      tf.saved_model.save(served, folder, signatures=served.functions)
-  for name, function in served.functions.items():
+      tf.saved_model.save(exported, folder, signatures=exported.functions)
+  for name, function in exported.functions.items():
     logging.info(
       "%s: %s -> %s",
       name,

@@ -7,7 +7,7 @@ from functools import partial
 from absl import logging
 
 from data import files
-from data.tasks import classification, conversion, text_task
+from data.tasks import classification, record_file, text_task
 from data.tasks.recorded import Recorded
 from data.tokenization import FullTokenizer
 
@@ -87,5 +87,5 @@ class Converter:
     schema = classification.schema(length, task.labels)
     path = os.path.join(self.output_dir, f"{name}.tf_record")
     build = partial(classification.Builder, self.tokenizer, length, task.labels)
-    conversion.write(path, schema, rows, build, self.processes)
+    record_file.write(path, schema, rows, build, self.processes)
     return Part(examples, path, schema, self.fixed, split, suffix)

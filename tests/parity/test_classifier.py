@@ -7,7 +7,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from data.tasks import classification, conversion, glue, text_task
+from data.tasks import classification, glue, record_file, text_task
 from data.tokenization import FullTokenizer
 from tests.parity import golden_files
 
@@ -61,7 +61,7 @@ def test_records_equal_the_originals(case, tmp_path):
   task, examples, build, golden, records = case
   schema = classification.schema(len(golden[0]["input_ids"]), task.labels)
   path = tmp_path / "ours.tf_record"
-  conversion.write(str(path), schema, examples, lambda: build)
+  record_file.write(str(path), schema, examples, lambda: build)
   (tmp_path / "theirs").write_bytes(gzip.decompress(records.read_bytes()))
   assert _decode(path) == _decode(tmp_path / "theirs")
 

@@ -24,9 +24,9 @@ def _graph_tokenizer():
 
 @pytest.fixture(name="every_task", scope="session")
 def _every_task(graph_tokenizer):
-  """Pairs of a task and its export.Served, by name."""
+  """Pairs of a task and its export.Exported, by name."""
   keras.utils.set_random_seed(1)
   return {
-    name: (task, export.Served(model, task))
+    name: (task, export.Exported(model, task))
     for name, (model, task) in tasks.everything(graph_tokenizer).items()
   }

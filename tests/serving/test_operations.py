@@ -112,6 +112,6 @@ def test_an_lstm_exported_beside_a_gpu_runs_elsewhere(
     tasks.CONFIG, 3, "last", units=4, any_device=any_device
   )
   task = Tagging(graph_tokenizer, tasks.T, ("a", "b", "c"))
-  graph = export.Served(model, task).functions["serving_features"].graph
+  graph = export.Exported(model, task).functions["serving_features"].graph
   found = _operations(graph.as_graph_def())
   assert any(op.startswith("Cudnn") for op in found) != any_device

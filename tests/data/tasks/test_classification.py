@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from data import features, records
-from data.tasks import classification, conversion
+from data.tasks import classification, record_file
 from data.tasks.classification import Builder, Example
 from data.tokenization import FullTokenizer
 
@@ -68,7 +68,7 @@ def test_scores(tokenizer, tmp_path):
   schema = classification.schema(3, None)
   assert schema == features.regression(3)
   examples = [Example("x", "a", None, "3.75"), Example("y", "b"), None]
-  conversion.write(path, schema, examples, lambda: build)
+  record_file.write(path, schema, examples, lambda: build)
   [batch] = records.in_order([path]).batch(9).map(records.parser(schema))
   assert batch["label_ids"].numpy().tolist() == [3.75, 0, 0]
   assert batch["is_real_example"].numpy().tolist() == [1, 1, 0]
@@ -94,25 +94,25 @@ def test_a_vocabulary_without_special_tokens(tmp_path):
 def test_several_processes_write_the_same_file(
   tokenizer, tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(conversion, "_CHUNK", 7)
+  monkeypatch.setattr(record_file, "_CHUNK", 7)
   examples = [Example(str(i), "a " * (i % 9), "b", "yes") for i in range(40)]
   prepare = functools.partial(Builder, tokenizer, 8, ("no", "yes"))
   schema = classification.schema(8, ("no", "yes"))
   paths = [tmp_path / "one", tmp_path / "two"]
   for processes, path in enumerate(paths, 1):
-    conversion.write(str(path), schema, examples, prepare, processes)
+    record_file.write(str(path), schema, examples, prepare, processes)
   assert paths[0].read_bytes() == paths[1].read_bytes()
   assert len(list(tf.data.TFRecordDataset(str(paths[0])))) == 40
 
 
 def test_an_error_in_a_process_leaves_no_file(tokenizer, tmp_path, monkeypatch):
-  monkeypatch.setattr(conversion, "_CHUNK", 2)
+  monkeypatch.setattr(record_file, "_CHUNK", 2)
   prepare = functools.partial(Builder, tokenizer, 8, ("no", "yes"))
   examples = [Example("x", "a", None, "no")] * 4 + [
     Example("x", "a", None, "maybe")
   ]
   with pytest.raises(KeyError, match="maybe"):
-    conversion.write(
+    record_file.write(
       str(tmp_path / "out"),
       classification.schema(8, ("no", "yes")),
       examples,
