@@ -46,7 +46,7 @@ def _commands(monkeypatch):
     record = {"metric": "f1", "value": value, "step": 7, "evaluated": 9}
     (folder / "best.json").write_text(json.dumps(record))
     (folder / "model.ckpt-7.index").write_text(given["output_dir"])
-    start = json.dumps([{"seed": 0}, given])
+    start = json.dumps([{"flags": {}}, {"flags": {}} | given])
     (folder.parent / "run.json").write_text(start)
     return subprocess.CompletedProcess(command, 0)
 
