@@ -28,6 +28,9 @@ MIXES = {
 }
 FEATURES = ("embeddings", "second_to_last", "last", "weighted_sum_all")
 TASKS = ("SST-2", "QQP", "ner")
+# Deep against shallow after so many times the steps: masked models are slower
+# at first (section C.1).
+LONG = 3
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,8 @@ SYSTEMS = {
   ),
 }
 
+DEEP_AND_SHALLOW = ("base", _LEFT, _RIGHT, "shallow")
+
 
 def experiments(steps: int = STEPS) -> Iterator[Experiment]:
   """All of them, what matters most first.
@@ -171,6 +176,7 @@ def experiments(steps: int = STEPS) -> Iterator[Experiment]:
   for layers in FEATURES:
     for seed in SEEDS:
       yield _features(f"features_{layers}", seed, "base", layers)
+  yield from _longer(LONG * steps)
 
 
 def along_the_way(steps: int) -> list[int]:
@@ -200,6 +206,21 @@ def _masking(steps):
     for seed in SEEDS:
       yield _fine_tuning("ner", name, seed, (name,))
       yield _features(f"features_{name}", seed, name, "weighted_sum_all")
+
+
+def _longer(steps):
+  for system in ("base", _LEFT, _RIGHT):
+    yield _pretraining(long(system), steps, **SYSTEMS[system][1])
+  for system in DEEP_AND_SHALLOW:
+    start, _, flags = SYSTEMS[system]
+    for seed in SEEDS:
+      names = [long(name) for name in start]
+      yield _fine_tuning("ner", long(system), seed, names, **flags)
+
+
+def long(system: str) -> str:
+  """What a system is called after LONG times the steps."""
+  return f"{system}_long"
 
 
 def _features(system, seed, start, layers):

@@ -75,6 +75,14 @@ def tables(lines: Sequence[dict]) -> str:
         plan.SYSTEMS,
         columns | {"paper: SST-2 / QNLI": other(_TABLE_5)},
       ),
+      f"## Deep and shallow after {plan.LONG} times the steps\n",
+      _table(
+        plan.DEEP_AND_SHALLOW,
+        {
+          "names F1": tuned("ner"),
+          "after more": lambda name: tuned("ner")(plan.long(name)),
+        },
+      ),
       "## Training steps (figure 5)\n\n![](results/steps.png)\n",
       "## Model size (table 6)\n",
       _table(("base", *plan.SIZES), {"loss": pretrained("loss")} | columns),

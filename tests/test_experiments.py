@@ -31,6 +31,10 @@ def test_pre_trainings_differ_in_what_their_table_is_about_only():
   }
   for name in ("no_nsp", "left_to_right", "right_to_left"):
     assert differing[f"pretrain/{name}"] == {"objective"}
+  longer = differing[f"pretrain/{plan.long('base')}"]
+  for name in ("left_to_right", "right_to_left"):
+    changed = differing[f"pretrain/{plan.long(name)}"]
+    assert changed == longer | {"objective"}
   assert differing["pretrain/gpt"] == {"objective", "special_tokens"}
   for size in plan.SIZES:
     assert not differing[f"pretrain/{size}"]
