@@ -99,7 +99,7 @@ def main(_):
   reserved = reserved_tokens(FLAGS.special_tokens, FLAGS.unused_tokens)
   counts = count_words(paths)
   logging.info(
-    "%s words, %s of them distinct; learning, which takes minutes",
+    "%s words, %s of them distinct; learning (of a large text, for minutes)",
     f"{counts.total():,}",
     f"{len(counts):,}",
   )

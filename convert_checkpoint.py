@@ -22,7 +22,7 @@ What --input is, is seen from its files.
 import numpy as np
 from absl import flags, logging
 
-from assembly import conversion
+from assembly import converted
 from data import files
 from training import program
 from training.conversion import (
@@ -74,12 +74,12 @@ def main(_):
   if not FLAGS.overwrite:
     writer = original if target == ORIGINAL else hugging_face_export
     files.refuse_to_overwrite(*writer.targets(FLAGS.output))
-  conversion.complete(bert, FLAGS, target == HUGGING_FACE)
+  converted.complete(bert, FLAGS, target == HUGGING_FACE)
   # What has a head that is not known here can be made smaller all the same.
   head = "encoder"
   if not FLAGS.strip_optimizer:
     head = interchange.head_of(bert, FLAGS.head)
-  before = conversion.outputs(bert, head)
+  before = converted.outputs(bert, head)
   if target == ORIGINAL:
     back = original.read(original.write(bert, FLAGS.output))
     logging.info("wrote %s", back.origin)
@@ -89,7 +89,7 @@ def main(_):
     logging.info("wrote a %s", interchange.HEADS[head].architecture)
   interchange.summarize(bert)
   self_check.check_same(bert, back)
-  after = conversion.outputs(back, head)
+  after = converted.outputs(back, head)
   if before:
     far = max(np.max(np.abs(after[name] - before[name])) for name in before)
     logging.info("before and after on the same batch: %.1e apart at most", far)

@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import flags
 
 from assembly import network, served
-from data import files
+from data import files, vocab
 from data.tokenization_ops import GraphTokenizer
 from data.vocab import MASK
 from modeling import models
@@ -46,6 +46,7 @@ def main(_):
     if MASK not in text:
       raise ValueError(f"there is no {MASK} in {text!r}")
   served.check_objective(run_record.flag_of(FLAGS.init_checkpoint, "objective"))
+  vocab.require(vocab.load(FLAGS.vocab_file), name=FLAGS.vocab_file)
   config = network.from_flags(FLAGS)
   tokenizer = GraphTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
   task = Masks(tokenizer, config.max_position_embeddings, FLAGS.top_k)
@@ -65,12 +66,16 @@ def main(_):
 
 
 def _lines(path):
-  lines = sys.stdin.buffer if path == "-" else files.lines(path)
-  try:
-    lines = [tf.compat.as_text(line).rstrip("\r\n") for line in lines]
-  except UnicodeDecodeError as error:
-    raise ValueError(f"what comes in is not UTF-8: {error}") from None
+  lines = files.lines(path) if path != "-" else _standard_input()
   return [line for line in lines if line.strip()]
+
+
+def _standard_input():
+  for number, line in enumerate(sys.stdin.buffer, 1):
+    try:
+      yield line.decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+      raise ValueError(f"standard input, line {number}: {error}") from None
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ flags.DEFINE_integer("num_workers", 1, "Processes that convert texts.", 1)
 
 
 def main(_):
+  fine_tuning.begin(FLAGS)
   check_flags()
   config = network.for_texts(FLAGS)
   task = served.classification_task(FLAGS)
@@ -89,7 +90,6 @@ def main(_):
 
 def check_flags() -> None:
   """Raises ValueError where flags do not fit together."""
-  fine_tuning.begin(FLAGS)
   reads = FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict
   if reads and not FLAGS.data_dir:
     raise ValueError("all but --do_export needs --data_dir")

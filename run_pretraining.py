@@ -47,6 +47,7 @@ flags.DEFINE_integer("export_top_k", 5, "Words that it gives for a mask.", 1)
 
 
 def main(_):
+  program.begin(FLAGS)
   check_flags()
   devices = strategy.from_flags(FLAGS)
   config = network.from_flags(FLAGS)
@@ -82,8 +83,10 @@ def main(_):
 
 
 def check_flags() -> None:
-  """Raises ValueError where flags do not fit together."""
-  program.begin(FLAGS)
+  """Raises ValueError where flags do not fit together.
+
+  A dry run exports what can be exported: it sets --do_export.
+  """
   export.check_flags(FLAGS)
   if (FLAGS.do_train or FLAGS.do_eval) and not FLAGS.input_file:
     raise ValueError("--do_train and --do_eval need --input_file")

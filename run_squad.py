@@ -59,6 +59,7 @@ flags.DEFINE_float(
 
 
 def main(_):
+  fine_tuning.begin(FLAGS)
   check_flags()
   config = network.for_texts(FLAGS)
   devices = fine_tuning.devices(FLAGS)
@@ -82,7 +83,6 @@ def main(_):
 
 def check_flags() -> None:
   """Raises ValueError where flags do not fit together."""
-  fine_tuning.begin(FLAGS)
   if FLAGS.do_train and not FLAGS.train_file:
     raise ValueError("--do_train needs --train_file.")
   if FLAGS.do_predict and not FLAGS.predict_file:

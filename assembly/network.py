@@ -6,7 +6,7 @@ from absl import flags
 
 from data import vocab
 from data.tokenization import validate_case_matches_checkpoint
-from modeling.config import BertConfig
+from modeling.config import EXTENSIONS, BertConfig
 from modeling.shallow import SIDES
 from training import run_record
 
@@ -23,7 +23,7 @@ def from_flags(FLAGS: flags.FlagValues) -> BertConfig:
   """
   changes = {
     name: getattr(FLAGS, name)
-    for name in ("attention", "add_bilstm")
+    for name in EXTENSIONS
     if getattr(FLAGS, name, None)  # not all programs have both
   }
   config = replace(BertConfig.from_json(FLAGS.bert_config_file), **changes)

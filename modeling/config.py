@@ -11,7 +11,7 @@ from pathlib import Path
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 ATTENTION = ("both", "left_to_right", "right_to_left", "shallow")
 # What the original had not; written only where it is not the default.
-_OURS = ("attention", "add_bilstm")
+EXTENSIONS = ("attention", "add_bilstm")
 
 # layers, hidden size
 _NAMED = {
@@ -161,7 +161,8 @@ class BertConfig:
     return {
       field.name: getattr(self, field.name)
       for field in dataclasses.fields(self)
-      if field.name not in _OURS or getattr(self, field.name) != field.default
+      if field.name not in EXTENSIONS
+      or getattr(self, field.name) != field.default
     }
 
   def to_json(self, path: str) -> None:

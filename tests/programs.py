@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
   [
-    "assembly.conversion",
+    "assembly.converted",
     "assembly.pretraining_records",
     "assembly.trained",
     "training.corpus_flags",
@@ -30,11 +30,11 @@ _FORKS.set_forkserver_preload(
 )
 
 
-def call(program, *arguments, stdin="", cwd=ROOT, **flags):
+def call(program, *arguments, stdin=b"", cwd=ROOT, **flags):
   """Runs a program; returns `returncode`, `stdout` and `stderr`."""
   with tempfile.TemporaryDirectory() as folder:
     streams = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
-    streams[0].write_text(stdin, encoding="utf-8")
+    streams[0].write_bytes(stdin)
     process = _FORKS.Process(
       target=_program,
       args=(program, [*arguments, *_arguments(flags)], streams, cwd),

@@ -42,7 +42,7 @@ def _flags(tmp_path_factory):
   }
 
 
-def _run(flags, *more, stdin=""):
+def _run(flags, *more, stdin=b""):
   return programs.call("fill_mask", *more, stdin=stdin, **flags)
 
 
@@ -62,7 +62,7 @@ def test_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
 
 
 def test_reads_standard_input(flags):
-  done = _run(flags, "--input_file=-", stdin="red [MASK]\n")
+  done = _run(flags, "--input_file=-", stdin=b"red [MASK]\n")
   assert done.stdout.startswith("red [MASK]\n  blue")
 
 
@@ -89,11 +89,22 @@ def test_a_vocabulary_of_a_larger_model_is_refused(flags, tmp_path):
   assert "Traceback" not in done.stderr
 
 
-def test_what_is_not_utf_8_is_named(flags, tmp_path):
-  (tmp_path / "texts").write_bytes(b"The [MASK].\nThe \xff.\n")
-  done = _run(flags, f"--input_file={tmp_path}/texts")
+def test_a_vocabulary_without_masks_is_named(flags, tmp_path):
+  (tmp_path / "words.txt").write_text("\n".join(WORDS).replace("[MASK]", "x"))
+  done = _run(flags | {"vocab_file": tmp_path / "words.txt"}, "--text=[MASK]")
   assert done.returncode == 1
-  assert "texts, line 2" in done.stderr
+  assert "words.txt lacks [MASK]" in done.stderr
+  assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("given", ["a file", "standard input"])
+def test_what_is_not_utf_8_is_named(flags, given, tmp_path):
+  texts = b"The [MASK].\nThe \xff.\n"
+  (tmp_path / "a file").write_bytes(texts)
+  path = "-" if given == "standard input" else tmp_path / given
+  done = _run(flags, f"--input_file={path}", stdin=texts)
+  assert done.returncode == 1
+  assert f"{given}, line 2" in done.stderr
   assert "Traceback" not in done.stderr
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import tensorflow as tf
 from absl import flags, logging
@@ -20,7 +21,7 @@ def folder(output_dir: str) -> str:
   return os.path.join(output_dir, FOLDER)
 
 
-def is_kept(FLAGS: flags.FlagValues) -> bool:
+def is_kept(FLAGS: flags.FlagValues | SimpleNamespace) -> bool:
   """Whether a run is to keep its best checkpoint; pre-training never does."""
   patience = getattr(FLAGS, "early_stopping_patience", 0)
   return getattr(FLAGS, "keep_best", False) or patience > 0
@@ -28,8 +29,24 @@ def is_kept(FLAGS: flags.FlagValues) -> bool:
 
 def was_kept(output_dir: str) -> bool:
   """Whether the last run in a folder was to keep its best checkpoint."""
-  flags_of_it = ("keep_best", "early_stopping_patience")
-  return any(run_record.flag_of(output_dir, name) for name in flags_of_it)
+  starts = run_record.read(output_dir)
+  return bool(starts) and is_kept(SimpleNamespace(**starts[-1]["flags"]))
+
+
+def choose(output_dir: str, kept: bool) -> str:
+  """The folder whose newest checkpoint is what a run has trained.
+
+  Args:
+    output_dir: of the run, or a sweep's, which has a best checkpoint only.
+    kept: whether it kept its best.
+
+  Returns:
+    The best checkpoint's folder, or `output_dir`.
+  """
+  found = folder(output_dir)
+  is_wanted = kept or not tf.train.latest_checkpoint(output_dir)
+  has_any = tf.train.latest_checkpoint(found)
+  return found if is_wanted and has_any else output_dir
 
 
 def read(output_dir: str) -> dict:

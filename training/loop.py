@@ -101,58 +101,74 @@ def train(
     ValueError: a record cannot be read; says which.
     ConnectionError: another worker is gone.
   """
-  state = train_step.state
   step = int(train_step.step.numpy())
   if step >= schedule.num_train_steps:
     logging.info("nothing to train: step %d is reached already", step)
     return
-  if step == 0:
-    checkpoints.save(0, state)  # as the original; also shows it can be written
-  strategy = tf.distribute.get_strategy()
-  iterator = iter(strategy.distribute_datasets_from_function(dataset))
+  if step == 0:  # as the original; also shows it can be written
+    checkpoints.save(0, train_step.state)
+  batches = _distributed(dataset)
   pace = _Pace()
   report.begin(step, schedule.num_train_steps)
-  ended, asked = False, False
+  ended = asked = False
   with Interruption() as interruption:
     while step < schedule.num_train_steps and not ended:
-      number = schedule.stretch(step, pace.seconds_per_step)
-      schedule.profile.enter(step)
-      means = _stretch(train_step, iterator, number, pace, damage)
+      number, means = _stretch(train_step, batches, schedule, pace, damage)
       step += number
-      schedule.profile.leave(step)
       _check_finite(train_step, means, checkpoints)
-      means["learning_rate"] = float(train_step.schedule(step - 1))
       report.stretch(step, number, means)
       saved = schedule.saves_at(step)
       if saved:
-        report.say()
-        logging.info("saved %s", checkpoints.save(step, state))
+        _save(train_step, checkpoints, report)
       if schedule.evaluates_at(step):
         ended = evaluate(step)
         report.resume()
       asked = _agree(interruption.requested, pace)
       ended = ended or asked
     if ended and not saved:
-      logging.info("saved %s", checkpoints.save(step, state))
+      _save(train_step, checkpoints, report)
   report.end()
   if asked and step < schedule.num_train_steps:
     logging.info("asked to end: the same command goes on from step %d", step)
     sys.exit(0)
 
 
-def _stretch(train_step, iterator, number, pace, damage) -> dict[str, float]:
-  """Does so many steps; returns the means of what they reported."""
+def _distributed(dataset) -> Iterator:
+  """Batches of all replicas."""
+  strategy = tf.distribute.get_strategy()
+  return iter(strategy.distribute_datasets_from_function(dataset))
+
+
+def _stretch(
+  train_step, batches, schedule, pace, damage
+) -> tuple[int, dict[str, float]]:
+  """Does as many steps as fit into a few seconds.
+
+  Returns:
+    Their number, and the means of what they reported.
+  """
+  step = int(train_step.step.numpy())
+  number = schedule.stretch(step, pace.seconds_per_step)
+  schedule.profile.enter(step)
   begin = time.monotonic()
   try:
     with _others():
-      means = steps.means(train_step.run(iterator, tf.constant(number)))
+      means = steps.means(train_step.run(batches, tf.constant(number)))
   except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
     found = damage()
     if found is None:
       raise
     raise ValueError(found) from None
   pace.note(number, time.monotonic() - begin)
-  return means
+  schedule.profile.leave(step + number)
+  means["learning_rate"] = float(train_step.schedule(step + number - 1))
+  return number, means
+
+
+def _save(train_step, checkpoints, report):
+  report.say()
+  step = int(train_step.step.numpy())
+  logging.info("saved %s", checkpoints.save(step, train_step.state))
 
 
 @contextmanager

@@ -184,7 +184,7 @@ class Run:
 
   def load(self, model) -> int:
     """Gives a model what the run has trained; see `load`."""
-    return load(self.FLAGS, model, self.checkpoints)
+    return load(self.FLAGS, model)
 
   def export(self, build: Callable[[flags.FlagValues], tuple]) -> None:
     """Exports what the run has trained; see export.run.
@@ -198,7 +198,7 @@ class Run:
     export.run(self.FLAGS, model, task, labels)
 
 
-def load(FLAGS: flags.FlagValues, model, checkpoints: Checkpoints) -> int:
+def load(FLAGS: flags.FlagValues, model) -> int:
   """Gives a model what is to be evaluated, to predict with or to be exported.
 
   That is the run's best checkpoint with --keep_best, or if it has no other
@@ -208,7 +208,6 @@ def load(FLAGS: flags.FlagValues, model, checkpoints: Checkpoints) -> int:
     FLAGS: the values of training.flags.define_model and define_training; of
       define_fine_tuning where the program has them.
     model: a Keras model.
-    checkpoints: of the run.
 
   Returns:
     The number of updates that the checkpoint has seen.
@@ -216,11 +215,9 @@ def load(FLAGS: flags.FlagValues, model, checkpoints: Checkpoints) -> int:
   Raises:
     ValueError: there is none, or it is of another model.
   """
-  found = Checkpoints(best.folder(FLAGS.output_dir))
-  if found.latest() and (best.is_kept(FLAGS) or not checkpoints.latest()):
-    checkpoints = found
+  folder = best.choose(FLAGS.output_dir, best.is_kept(FLAGS))
   averaged = FLAGS.moving_average_decay > 0.0
-  return checkpoints.load(model, FLAGS.init_checkpoint, averaged)
+  return Checkpoints(folder).load(model, FLAGS.init_checkpoint, averaged)
 
 
 def _optimizer(FLAGS, trained):

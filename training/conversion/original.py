@@ -36,11 +36,7 @@ def find(path: str) -> str:
     FileNotFoundError: there is none; says what is there instead.
     ValueError: there are several, and nothing says which.
   """
-  kept = best.folder(path)
-  if tf.train.latest_checkpoint(kept) and (
-    best.was_kept(path) or not tf.train.latest_checkpoint(path)
-  ):
-    path = kept
+  path = best.choose(path, best.was_kept(path))
   if not tf.io.gfile.isdir(path) or tf.train.latest_checkpoint(path):
     return checkpoint.find(path)
   names = sorted(tf.io.gfile.listdir(path))

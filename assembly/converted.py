@@ -12,7 +12,7 @@ from absl import flags, logging
 from data import vocab
 from data.tokenization import validate_case_matches_checkpoint
 from modeling import models
-from modeling.config import BertConfig
+from modeling.config import EXTENSIONS, BertConfig
 from training import run_record
 from training.conversion import self_check
 from training.conversion.interchange import Bert
@@ -32,10 +32,7 @@ def complete(
     ValueError: something is missing, or does not belong to this model.
   """
   if bert.config is not None:
-    trained = {
-      name: run_record.flag_of(FLAGS.input, name)
-      for name in ("attention", "add_bilstm")
-    }
+    trained = {x: run_record.flag_of(FLAGS.input, x) for x in EXTENSIONS}
     known = {name: value for name, value in trained.items() if value}
     bert.config = BertConfig.from_dict(bert.config | known).to_dict()
   elif for_transformers:
