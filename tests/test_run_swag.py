@@ -214,6 +214,6 @@ def test_mistakes_end_with_one_clear_line(outcomes, number):
   status, log = found[number]
   assert MISTAKES[number][1].replace("{}", str(folder)) in log
   assert status == 1
-  assert log.count("ERROR") == 1
+  assert log.count("ERROR: ") == 1
   assert "Traceback" not in log
   assert not list((folder / str(number)).glob("model.ckpt*"))
