@@ -78,7 +78,7 @@ def main(_):
   export.set_policy(FLAGS)
   if FLAGS.do_export:
     exported, vectors, _ = served.vectors(FLAGS)
-    initialize(exported)
+    checkpoint.initialize_whole(exported, FLAGS.init_checkpoint)
     export.run(FLAGS, exported, vectors)
   if not FLAGS.input_file:
     return
@@ -86,7 +86,7 @@ def main(_):
     model = layer_outputs(
       config, layers, FLAGS.pooling, FLAGS.use_one_hot_embeddings
     )
-    initialize(model)
+    checkpoint.initialize_whole(model, FLAGS.init_checkpoint)
   lines = text_lines.read(FLAGS.input_file, tokenizer, FLAGS.max_seq_length)
   max_tokens = _WINDOW // (len(layers) * config.hidden_size)
   progress = Progress("extracted", total, "lines")
@@ -109,17 +109,6 @@ def check_flags() -> None:
     files.require_apart([FLAGS.input_file], FLAGS.output_file)
     if not FLAGS.overwrite:
       files.refuse_to_overwrite(FLAGS.output_file)
-
-
-def initialize(model) -> None:
-  """Loads --init_checkpoint, which must have all that features depend on."""
-  fresh = checkpoint.initialize(model, FLAGS.init_checkpoint)
-  missing = [name for name in fresh if "/pooler/" not in name]
-  if missing:
-    raise ValueError(
-      f"the checkpoint {FLAGS.init_checkpoint} has no {missing[0]}: take the "
-      "bert_config.json that came with it"
-    )
 
 
 def extract(

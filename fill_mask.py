@@ -53,7 +53,7 @@ def main(_):
   longest = max(task.encode(tf.constant(texts)).row_lengths().numpy())
   config.check_length(longest + 2)
   model = models.pretrainer(config, next_sentence=False)
-  checkpoint.initialize(model, FLAGS.init_checkpoint)
+  checkpoint.initialize_whole(model, FLAGS.init_checkpoint)
   fill = tf.function(lambda text: task.from_text(model, text))
   for text in texts:
     print(text)

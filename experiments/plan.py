@@ -1,7 +1,7 @@
 """Small versions of the paper's experiments: what is run, in which order.
 
-Every pre-training has the same records, steps and batches, so that systems
-differ in what their table is about and in nothing else.
+Every pre-training has the same text, steps and batches, so that systems differ
+in what their table is about and in nothing else.
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ MIXES = {
 }
 FEATURES = ("embeddings", "second_to_last", "last", "weighted_sum_all")
 TASKS = ("SST-2", "QQP", "ner")
-# Deep against shallow after so many times the steps: masked models are slower
-# at first (section C.1).
-LONG = 3
+# Deep against shallow after more steps: masked models are slower at first
+# (section C.1).
+TIMES_LONGER = 3
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,7 @@ SYSTEMS = {
   ),
 }
 
+LANGUAGE_MODELS = (_LEFT, _RIGHT, "gpt")
 DEEP_AND_SHALLOW = ("base", _LEFT, _RIGHT, "shallow")
 
 
@@ -176,7 +177,7 @@ def experiments(steps: int = STEPS) -> Iterator[Experiment]:
   for layers in FEATURES:
     for seed in SEEDS:
       yield _features(f"features_{layers}", seed, "base", layers)
-  yield from _longer(LONG * steps)
+  yield from _longer(TIMES_LONGER * steps)
 
 
 def along_the_way(steps: int) -> list[int]:
@@ -219,7 +220,7 @@ def _longer(steps):
 
 
 def long(system: str) -> str:
-  """What a system is called after LONG times the steps."""
+  """What a system is called after TIMES_LONGER times the steps."""
   return f"{system}_long"
 
 

@@ -57,7 +57,7 @@ def read(
   tokens = [CLS, *first, *after, SEP]
   config.check_length(len(tokens))
   model = models.pretrainer(config, next_sentence=False)
-  checkpoint.initialize(model, path)
+  checkpoint.initialize_whole(model, path)
   ids = tf.constant([tokenizer.convert_tokens_to_ids(tokens)])
   bert, heads = model.get_layer("bert"), model.get_layer("cls")
   outputs = bert(ids)

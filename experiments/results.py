@@ -51,8 +51,8 @@ def summary(values: Sequence[float]) -> str:
   """Mean, standard deviation and number of values."""
   if not values:
     return "not run"
-  spread = statistics.stdev(values) if len(values) > 1 else 0.0
-  return f"{statistics.mean(values):.1f} ± {spread:.1f} ({len(values)})"
+  spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+  return f"{statistics.mean(values):.1f}{spread} ({len(values)})"
 
 
 def tables(lines: Sequence[dict]) -> str:
@@ -75,7 +75,7 @@ def tables(lines: Sequence[dict]) -> str:
         plan.SYSTEMS,
         columns | {"paper: SST-2 / QNLI": other(_TABLE_5)},
       ),
-      f"## Deep and shallow after {plan.LONG} times the steps\n",
+      f"## Deep and shallow after {plan.TIMES_LONGER} times the steps\n",
       _table(
         plan.DEEP_AND_SHALLOW,
         {
@@ -98,7 +98,7 @@ def tables(lines: Sequence[dict]) -> str:
       "![](results/pretraining.png)\n",
       _table(
         [name.removeprefix("pretrain/") for name in names],
-        {key: pretrained(key) for key in ("loss", "accuracy", "minutes")},
+        {key: pretrained(key) for key in ("steps", "loss", "accuracy")},
       ),
     )
   )
@@ -111,14 +111,14 @@ def _table(names, columns):
 
 
 def _pretrained(lines, key):
-  """From a name to the loss, accuracy or minutes of that pre-training."""
+  """From a name to the steps, loss or accuracy of that pre-training."""
   said = {}
   for line in lines:
     if line["name"].startswith("pretrain/"):
       said[line["name"].removeprefix("pretrain/")] = {
         "loss": f"{line['results']['masked_lm_loss']:.3f}",
         "accuracy": f"{100 * line['results']['masked_lm_accuracy']:.1f}",
-        "minutes": f"{line['seconds'] / 60:.1f}",
+        "steps": f"{line['results']['global_step']:,.0f}",
       }[key]
   return lambda name: said.get(name, "not run")
 
@@ -133,13 +133,19 @@ def draw(lines: Sequence[dict], folder: str, steps: int) -> None:
   for ax, task in zip(figure.subplots(1, 2), ("SST-2", "ner"), strict=True):
     _draw_steps(ax, lines, task, steps)
   figure.savefig(f"{folder}/steps.png", dpi=90)
-  figure = Figure(figsize=(7, 4), layout="tight")
-  ax = figure.subplots()
-  for line in lines:
-    if line.get("curve"):
-      label = line["name"].removeprefix("pretrain/")
-      ax.plot(*zip(*line["curve"], strict=True), label=label)
-  _finish(ax, "accuracy on held-out text")
+  figure = Figure(figsize=(10, 4.5), layout="tight")
+  curves = {
+    line["name"].removeprefix("pretrain/"): line["curve"]
+    for line in lines
+    if line["curve"] and line["curve"][-1][0] <= steps
+  }
+  words, tokens = figure.subplots(1, 2)
+  for number, (name, curve) in enumerate(curves.items()):
+    ax = tokens if name in plan.LANGUAGE_MODELS else words
+    style = {"color": f"C{number % 10}", "ls": ("-", "--")[number // 10 % 2]}
+    ax.plot(*zip(*curve, strict=True), label=name, **style)
+  _finish(words, "accuracy of masked words")
+  _finish(tokens, "accuracy of next tokens")
   figure.savefig(f"{folder}/pretraining.png", dpi=90)
 
 
@@ -176,8 +182,9 @@ def write(lines: Sequence[dict], docs: str, steps: int) -> None:
   commits = sorted({line["commit"][:9] for line in lines if line["commit"]})
   hours = sum(line["seconds"] for line in lines) / 3600
   note = (
-    f"{len(lines)} runs, {hours:.1f} hours, until {lines[-1]['finished']}, "
-    f"commits {', '.join(commits)}; {steps} steps of pre-training. "
+    f"{len(lines)} runs, {hours:.1f} hours one after the other, until "
+    f"{lines[-1]['finished']}, commits {', '.join(commits)}; {steps:,} steps "
+    "of pre-training where nothing else is said. "
     "Mean ± standard deviation (seeds). Command, time and commit of each: "
     "[results/runs.jsonl](results/runs.jsonl).\n"
   )

@@ -40,7 +40,7 @@ def next_seed():
     return ops.cast(keras.random.randint((2,), 0, 2**31 - 1), "uint32")
   seed, count = state
   state[1] += 1
-  # An odd multiplier keeps streams apart.
+  # Other for every count below 2^30, and far from its neighbours.
   stream = [0, (count * 0x3C6EF372 + 1) % 2**31]
   return ops.cast(ops.bitwise_xor(seed, ops.array(stream, "int32")), "uint32")
 

@@ -59,13 +59,18 @@ def test_tables_have_means_and_what_stands_around_them_stays(tmp_path):
   lines = [
     _line("SST-2/base/1", eval_accuracy=0.7),
     _line("SST-2/base/2", eval_accuracy=0.8),
-    _line("pretrain/base", masked_lm_loss=4.5, masked_lm_accuracy=0.25),
+    _line(
+      "pretrain/base",
+      masked_lm_loss=4.5,
+      masked_lm_accuracy=0.25,
+      global_step=8.0,
+    ),
   ]
   results.write(lines, str(tmp_path), 8)
   path = tmp_path / "results.md"
   text = path.read_text()
   assert "| base | 75.0 ± 7.1 (2) | not run | not run | 92.7 / 88.4 |" in text
-  assert "| base | 4.500 | 25.0 | 1.5 |" in text
+  assert "| base | 8 | 4.500 | 25.0 |" in text
   assert "3 runs, 0.1 hours" in text
   path.write_text(f"{text}\nIn words.\n")
   results.write(lines[:2], str(tmp_path), 8)

@@ -108,6 +108,18 @@ def test_what_is_not_utf_8_is_named(flags, given, tmp_path):
   assert "Traceback" not in done.stderr
 
 
+def test_a_model_without_its_head_is_refused(flags, tmp_path):
+  config = BertConfig.from_json(str(flags["bert_config_file"]))
+  values = checkpoint.variables(models.classifier(config, 2))
+  checkpoint.write(str(tmp_path / "model.ckpt-1"), values)
+  flags = flags | {"init_checkpoint": tmp_path / "model.ckpt-1"}
+  done = _run(flags, "--text=[MASK]")
+  assert done.returncode == 1
+  assert "model.ckpt-1 has no cls/predictions/" in done.stderr
+  assert "another kind of model" in done.stderr
+  assert "Traceback" not in done.stderr
+
+
 def test_a_language_model_is_refused(flags, tmp_path):
   shutil.copytree(flags["init_checkpoint"].parent, tmp_path, dirs_exist_ok=True)
   start = {"flags": {"objective": "right_to_left"}}

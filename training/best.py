@@ -27,22 +27,19 @@ def is_kept(FLAGS: flags.FlagValues | SimpleNamespace) -> bool:
   return getattr(FLAGS, "keep_best", False) or patience > 0
 
 
-def was_kept(output_dir: str) -> bool:
-  """Whether the last run in a folder was to keep its best checkpoint."""
-  starts = run_record.read(output_dir)
-  return bool(starts) and is_kept(SimpleNamespace(**starts[-1]["flags"]))
-
-
-def choose(output_dir: str, kept: bool) -> str:
+def choose(output_dir: str, kept: bool = False) -> str:
   """The folder whose newest checkpoint is what a run has trained.
 
   Args:
     output_dir: of the run, or a sweep's, which has a best checkpoint only.
-    kept: whether it kept its best.
+    kept: whether the best is wanted; it is, too, where the last training was to
+      keep it.
 
   Returns:
     The best checkpoint's folder, or `output_dir`.
   """
+  for start in run_record.read(output_dir)[-1:]:
+    kept = kept or is_kept(SimpleNamespace(**start["flags"]))
   found = folder(output_dir)
   is_wanted = kept or not tf.train.latest_checkpoint(output_dir)
   has_any = tf.train.latest_checkpoint(found)

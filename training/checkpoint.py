@@ -245,6 +245,26 @@ def initialize(model, path: str) -> list[str]:
   return fresh
 
 
+def initialize_whole(model, path: str) -> None:
+  """Starts a model that is not trained any more: nothing may be fresh.
+
+  But for the pooler, on which no token depends.
+
+  Args:
+    model: a Keras model.
+    path: see `find`.
+
+  Raises:
+    ValueError: the checkpoint lacks a variable; see `initialize`, too.
+  """
+  fresh = [name for name in initialize(model, path) if "/pooler/" not in name]
+  if fresh:
+    raise ValueError(
+      f"the checkpoint {path} has no {fresh[0]}: it is of another kind of "
+      "model, or of another bert_config.json"
+    )
+
+
 def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
   """Writes values by name, as a checkpoint of the original."""
   tf.io.gfile.makedirs(os.path.dirname(prefix) or ".")

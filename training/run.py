@@ -201,8 +201,9 @@ class Run:
 def load(FLAGS: flags.FlagValues, model) -> int:
   """Gives a model what is to be evaluated, to predict with or to be exported.
 
-  That is the run's best checkpoint with --keep_best, or if it has no other
-  (where learning rates were tried); else the newest; else --init_checkpoint.
+  That is the run's best checkpoint with --keep_best, now or in the last
+  training, or if it has no other (where learning rates were tried); else the
+  newest; else --init_checkpoint.
 
   Args:
     FLAGS: the values of training.flags.define_model and define_training; of

@@ -35,8 +35,10 @@ def test_the_best_checkpoint_is_of_the_same_run(folder):
 
 def test_the_best_is_converted_where_it_was_to_be_kept(folder):
   assert original.find(str(folder)) == str(folder / "model.ckpt-2")
+  assert best.choose(str(folder), True) == str(folder / "best")
   _say(folder, keep_best=True)
   assert original.find(str(folder)) == str(folder / "best/model.ckpt-1")
+  assert best.choose(str(folder)) == str(folder / "best")
 
 
 def test_of_a_sweep_there_is_the_best_only(folder):

@@ -36,7 +36,7 @@ def find(path: str) -> str:
     FileNotFoundError: there is none; says what is there instead.
     ValueError: there are several, and nothing says which.
   """
-  path = best.choose(path, best.was_kept(path))
+  path = best.choose(path)
   if not tf.io.gfile.isdir(path) or tf.train.latest_checkpoint(path):
     return checkpoint.find(path)
   names = sorted(tf.io.gfile.listdir(path))
