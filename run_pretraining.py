@@ -48,6 +48,7 @@ flags.DEFINE_integer("export_top_k", 5, "Words that it gives for a mask.", 1)
 
 def main(_):
   program.begin(FLAGS)
+  imply_flags()
   check_flags()
   devices = strategy.from_flags(FLAGS)
   config = network.from_flags(FLAGS)
@@ -82,18 +83,20 @@ def main(_):
     run.export(served.masks)
 
 
-def check_flags() -> None:
-  """Raises ValueError where flags do not fit together.
+def imply_flags() -> None:
+  """Sets what others imply: where a model looks, what a dry run exports."""
+  is_masked = FLAGS.objective in pretraining_records.MASKED
+  if not is_masked and FLAGS.attention is None:
+    FLAGS.attention = FLAGS.objective
+  if FLAGS.dry_run:  # not every model can fill masks
+    FLAGS.do_export = bool(FLAGS.vocab_file) and is_masked
 
-  A dry run exports what can be exported: it sets --do_export.
-  """
+
+def check_flags() -> None:
+  """Raises ValueError where flags do not fit together."""
   export.check_flags(FLAGS)
   if (FLAGS.do_train or FLAGS.do_eval) and not FLAGS.input_file:
     raise ValueError("--do_train and --do_eval need --input_file")
-  if FLAGS.dry_run:  # not every model can fill masks
-    FLAGS.do_export = (
-      bool(FLAGS.vocab_file) and FLAGS.objective in pretraining_records.MASKED
-    )
   if FLAGS.do_export:
     served.check_masks(FLAGS)
   if FLAGS.stop_at_step > FLAGS.num_train_steps:

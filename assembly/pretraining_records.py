@@ -70,7 +70,7 @@ def define_flags() -> None:
 
 
 def check_flags(FLAGS: flags.FlagValues) -> None:
-  """Raises ValueError where flags contradict each other; sets what is implied.
+  """Raises ValueError where flags contradict each other.
 
   Args:
     FLAGS: the values of `define_flags`, training.flags.define_model and
@@ -82,12 +82,11 @@ def check_flags(FLAGS: flags.FlagValues) -> None:
       "anew: it goes neither with --jit_compile nor with a TPU"
     )
   if FLAGS.objective in DIRECTIONS:
-    if FLAGS.attention not in (None, FLAGS.objective):
+    if FLAGS.attention != FLAGS.objective:
       raise ValueError(
         f"--attention={FLAGS.attention} contradicts "
         f"--objective={FLAGS.objective}"
       )
-    FLAGS.attention = FLAGS.objective
   elif not FLAGS.special_tokens:
     raise ValueError(
       f"--objective={FLAGS.objective} needs special tokens: leave them out "

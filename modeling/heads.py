@@ -1,6 +1,7 @@
 """What stands on top of the encoder: one small layer a task.
 
-Names and shapes of variables are the original's. Logits are float32.
+Names and shapes of variables are the original's. Logits are float32; in
+training those of masked words have the type that is computed in.
 
 Legend: B batch, C choices, T tokens, H hidden, P predictions, V vocabulary,
 L labels.
@@ -48,7 +49,9 @@ class MaskedLanguageModel(keras.layers.Layer):
   def call(self, sequence, positions, table, training=None):
     hidden = gather_positions(sequence, positions)
     hidden = self.transform(hidden, training=training)
-    return _logits(hidden, table, self.output_bias)
+    scores = affine(hidden, table, self.output_bias, by_rows=True)
+    # The largest tensor of a step: of more bits it would be read longer.
+    return scores if training else ops.cast(scores, "float32")
 
 
 class Transform(keras.layers.Layer):

@@ -48,7 +48,7 @@ def cross_entropy(logits, labels):
   """-log softmax(logits)[label], in nats; 0 for a label out of range.
 
   Args:
-    logits: [..., L] float32.
+    logits: [..., L] float.
     labels: [...] int.
 
   Returns:
@@ -65,33 +65,39 @@ def _cross_entropy(logits, labels):
 
   @own_gradient
   def of_logits(logits):
-    shares = ops.softmax(logits)
+    shares = _shares(logits)
     # By the largest logit, whose share is never too small for a logarithm.
-    largest, best = _largest(logits)
-    log_sum = largest - ops.log(_chosen(shares, best))
+    best = _place_of_largest(shares)
+    log_sum = _chosen(logits, best) - ops.log(_chosen(shares, best))
     return log_sum - _chosen(
       logits, labels
     ), lambda upstream: chains.cross_entropy_gradient(
-      shares, labels, upstream, training=True
+      shares, labels, upstream, training=True, dtype=logits.dtype
     )
 
   return of_logits(logits)
 
 
 def _chosen(values, labels):
-  """One of each row: [..., L], [...] -> [...]."""
-  return ops.take_along_axis(values, labels[..., None], axis=-1)[..., 0]
+  """One of each row: [..., L], [...] -> [...] float32."""
+  found = ops.take_along_axis(values, labels[..., None], axis=-1)
+  return ops.cast(found[..., 0], "float32")
 
 
-def _largest(values):
-  """The largest of each row and the place of the first such: [..., L]."""
-  # Not argmax, which Keras makes several passes for the sake of -0.0.
-  found, places = ops.top_k(values, 1)
-  return found[..., 0], places[..., 0]
+def _shares(logits):
+  """Softmax in float32."""
+  return ops.softmax(ops.cast(logits, "float32"))
+
+
+def _place_of_largest(shares):
+  """Where the first of the largest of each row is: [..., L] -> [...] int32."""
+  # As integers positive numbers have the same order, and Keras takes one pass:
+  # of real numbers it takes several for the sake of -0.0.
+  return ops.argmax(ops.view(shares, "int32"), axis=-1)
 
 
 def _is_right(logits, labels):
-  _, best = _largest(logits)
+  best = _place_of_largest(_shares(logits))
   return ops.cast(best == ops.cast(labels, best.dtype), "float32")
 
 

@@ -29,7 +29,7 @@ def _example(serialized):
   }
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
   st.lists(INT64, min_size=3, max_size=3),
   st.lists(FLOAT, min_size=2, max_size=2),
@@ -92,7 +92,7 @@ def test_the_checksum_is_crc32c():
   assert [*map(int, tfrecord.crc32c(messages[:1]))] == expected[:1]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.binary(min_size=4) | st.just(b"ab" * 3000), min_size=1))
 def test_tensorflow_accepts_the_frames(tmp_path_factory, records):
   lengths = (4, 1023, 1024, 1025, 5000)

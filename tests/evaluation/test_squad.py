@@ -240,7 +240,7 @@ WORDS = st.lists(
 ROOM = Lengths(16, 4, 5)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
   st.lists(WORDS, min_size=1, max_size=3),
   st.integers(0, 2**32 - 1),
@@ -273,7 +273,7 @@ def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
     assert len(set(texts(nbest))) == len(nbest)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_what_the_logits_point_to_is_the_answer(data):
   word = st.text("abcxyz", min_size=1, max_size=8)

@@ -59,7 +59,7 @@ _text = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data())
 def test_any_texts(tokenizer, served, data):
   number = data.draw(st.integers(1, 5))

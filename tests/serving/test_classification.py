@@ -47,7 +47,7 @@ _text = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
   st.lists(st.tuples(_text, _text), min_size=1, max_size=4),
   st.sampled_from(LENGTHS),
@@ -65,7 +65,7 @@ def test_any_pairs(tokenizer, pairs, texts, length):
   assert found["labels"].tolist() == [names] * len(texts)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(_text, min_size=1, max_size=4))
 def test_scores_of_any_texts(tokenizer, singles, texts):
   found = singles(text=texts)

@@ -55,7 +55,7 @@ _text = st.lists(
 ).map("".join)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(_text, min_size=1, max_size=4))
 def test_any_texts(tokenizer, served, texts):
   found = served(text=texts)

@@ -1,7 +1,7 @@
 """Rows made in the graph against data/packing.py."""
 
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data import packing
@@ -24,7 +24,6 @@ def _ragged(lists):
   return tf.ragged.constant(lists, tf.int32, ragged_rank=1)
 
 
-@settings(deadline=None)
 @given(_rows, st.integers(0, 20))
 def test_pairs_are_shortened_alike(rows, limit):
   first, second = _texts(rows)
@@ -34,7 +33,6 @@ def test_pairs_are_shortened_alike(rows, limit):
   assert [part.to_list() for part in found] == [first, second]
 
 
-@settings(deadline=None)
 @given(_rows)
 def test_pairs_are_shortened_by_a_limit_each(rows):
   first, second = _texts(rows)
@@ -62,7 +60,6 @@ def _lists(inputs):
   return {name: value.numpy().tolist() for name, value in inputs.items()}
 
 
-@settings(deadline=None)
 @given(_rows)
 def test_rows_are_joined_alike(rows):
   first, second = _texts(rows)

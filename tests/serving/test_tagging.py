@@ -94,7 +94,7 @@ _words = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
   st.lists(st.lists(_words, max_size=20), max_size=4), st.sampled_from(LENGTHS)
 )
@@ -114,7 +114,7 @@ def test_a_batch_changes_nothing(served):
       stand_in.assert_equal(alone[name], wanted)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.binary(max_size=12), max_size=4))
 def test_words_and_their_places_in_any_bytes(texts):
   texts = [text.replace(b" ", b"\n") for text in texts]

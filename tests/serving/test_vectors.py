@@ -42,7 +42,7 @@ _text = st.lists(
 ).map("".join)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(_text, min_size=1, max_size=4), st.sampled_from(LENGTHS))
 def test_any_lines(tokenizer, served, tmp_path_factory, texts, length):
   path = tmp_path_factory.mktemp("lines") / "text.txt"

@@ -218,7 +218,7 @@ def questions(draw):
   return Example("q", draw(st.text("ab ?", max_size=20)), words, answer)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(questions(), LENGTHS)
 def test_every_token_is_seen_and_at_home_once(one, lengths):
   pieces = [LARGE.convert_tokens_to_ids(LARGE.tokenize(w)) for w in one.words]
@@ -236,7 +236,7 @@ def test_every_token_is_seen_and_at_home_once(one, lengths):
   assert at_home == wanted
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(questions(), LENGTHS)
 def test_no_window_drops_an_answer(one, lengths):
   if one.answer is None:
