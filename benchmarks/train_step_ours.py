@@ -1,6 +1,7 @@
 """Our training step as a worker of benchmarks/train_step.py."""
 
 import sys
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -13,7 +14,8 @@ from training import checkpoint, optimization, precision
 from training.step import TrainStep
 
 
-def main(case: Case) -> None:
+def step(case: Case) -> Callable[[], float]:
+  """What does a step and returns its loss."""
   tf.config.threading.set_intra_op_parallelism_threads(case.threads)
   tf.config.threading.set_inter_op_parallelism_threads(case.threads)
   precision.set_policy(case.dtype)
@@ -26,7 +28,7 @@ def main(case: Case) -> None:
       intermediate_size=4 * case.hidden,
     )
   )
-  step = TrainStep(
+  trained = TrainStep(
     model,
     losses.pretraining(),
     optimization.AdamWeightDecay(checkpoint.trained(model)),
@@ -36,8 +38,8 @@ def main(case: Case) -> None:
   )
   batches = tf.data.Dataset.from_tensors(train_step_data.batch(case)).repeat()
   iterator, one = iter(batches), tf.constant(1)
-  train_step_data.serve(lambda: float(step.run(iterator, one)["loss"][0]))
+  return lambda: float(trained.run(iterator, one)["loss"][0])
 
 
 if __name__ == "__main__":
-  main(Case.parse(sys.argv[1:]))
+  train_step_data.serve(step(Case.parse(sys.argv[1:])))
