@@ -180,12 +180,11 @@ def write(lines: Sequence[dict], docs: str, steps: int) -> None:
   text = path.read_text(encoding="utf-8") if path.exists() else _EMPTY
   before, _, rest = text.partition(BEGIN)
   commits = sorted({line["commit"][:9] for line in lines if line["commit"]})
-  hours = sum(line["seconds"] for line in lines) / 3600
   note = (
-    f"{len(lines)} runs, {hours:.1f} hours one after the other, until "
-    f"{lines[-1]['finished']}, commits {', '.join(commits)}; {steps:,} steps "
-    "of pre-training where nothing else is said. "
-    "Mean ± standard deviation (seeds). Command, time and commit of each: "
+    f"{len(lines)} runs until {lines[-1]['finished']}, commits "
+    f"{', '.join(commits)}; {steps:,} steps of pre-training where nothing else "
+    "is said. Mean ± standard deviation (seeds). Command, time by the clock "
+    "(with other jobs beside) and commit of each: "
     "[results/runs.jsonl](results/runs.jsonl).\n"
   )
   body = f"{BEGIN}\n\n{note}\n{tables(lines)}\n{END}"
