@@ -67,8 +67,8 @@ def _cross_entropy(logits, labels):
   def of_logits(logits):
     shares = _shares(logits)
     # By the largest logit, whose share is never too small for a logarithm.
-    best = _place_of_largest(shares)
-    log_sum = _chosen(logits, best) - ops.log(_chosen(shares, best))
+    largest, place = _largest(shares)
+    log_sum = _chosen(logits, place) - ops.log(largest)
     return log_sum - _chosen(
       logits, labels
     ), lambda upstream: chains.cross_entropy_gradient(
@@ -89,15 +89,15 @@ def _shares(logits):
   return ops.softmax(ops.cast(logits, "float32"))
 
 
-def _place_of_largest(shares):
-  """Where the first of the largest of each row is: [..., L] -> [...] int32."""
-  # As integers positive numbers have the same order, and Keras takes one pass:
-  # of real numbers it takes several for the sake of -0.0.
-  return ops.argmax(ops.view(shares, "int32"), axis=-1)
+def _largest(values):
+  """The largest of each row and the place of the first such: [..., L]."""
+  # Not argmax, which Keras makes several passes for the sake of -0.0.
+  found, places = ops.top_k(values, 1)
+  return found[..., 0], places[..., 0]
 
 
 def _is_right(logits, labels):
-  best = _place_of_largest(_shares(logits))
+  _, best = _largest(_shares(logits))
   return ops.cast(best == ops.cast(labels, best.dtype), "float32")
 
 
