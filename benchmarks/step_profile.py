@@ -36,7 +36,7 @@ KINDS = {
   "compiled chains": r"fusion|reduce|\.clone|ProcessAsync::Start",
   "casts": ":Cast$",
   "transposes": "Transpose$",
-  "place of the largest": ":ArgMax$",
+  "largest share": ":TopKV2$",
   "look-ups' gradient": "SegmentSum$|:AddN$|StridedSliceGrad$",
   "norm of the gradient": ":L2Loss$",
   "the rest": "",

@@ -85,8 +85,10 @@ class TrainStep:
     self.seed = _counter("seed", seed)
     self.first_bad = _counter("first_bad", -1)
     self._gradients = self._differentiate
+    if accumulation > 1:
+      self._gradients = self._accumulate
     if jit_compile:
-      self._gradients = tf.function(self._differentiate, jit_compile=True)
+      self._gradients = tf.function(self._gradients, jit_compile=True)
 
   @property
   def state(self) -> dict[str, tf.Variable]:
@@ -122,14 +124,17 @@ class TrainStep:
     self.first_bad.assign(first_bad)
     return sums
 
+  @_as_it_is
   def _total(self, per_replica):
     value = self.strategy.reduce("SUM", per_replica, axis=None)
     return tf.ensure_shape(value, [2])
 
+  @_as_it_is
   def _names(self):
     names = (*self.objective.names, "loss", "gradient_norm")
     return (*names, "skipped_steps") if self.loss_scale else names
 
+  @_as_it_is
   def _step(self, batch):
     """What one replica does for an update."""
     replica = tf.distribute.get_replica_context()
@@ -180,17 +185,16 @@ class TrainStep:
     self.optimizer.apply(gradients, rate, self.step, factor, finite)
     return norm, finite
 
-  def _differentiate(self, batch, totals, replica_id):
-    """Gradients of the whole batch's loss by this replica's part of it."""
-    if self.accumulation == 1:
-      return self._differentiate_part(batch, totals, replica_id, 0)
+  @tf.function
+  def _accumulate(self, batch, totals, replica_id):
+    """`_differentiate`, in micro-batches."""
     parts = {name: self._cut(value) for name, value in batch.items()}
     gradients = [tf.zeros(v.shape) for v in self.variables]
     sums = {name: tf.zeros(2) for name in self.objective.names}
     sums["loss"] = 0.0
     for i in tf.range(self.accumulation):
       part = {name: value[i] for name, value in parts.items()}
-      more, new = self._differentiate_part(part, totals, replica_id, i)
+      more, new = self._differentiate(part, totals, replica_id, i)
       gradients = [
         g if m is None else g + tf.convert_to_tensor(m)
         for g, m in zip(gradients, more, strict=True)
@@ -206,7 +210,8 @@ class TrainStep:
     )
 
   @_as_it_is
-  def _differentiate_part(self, batch, totals, replica_id, part):
+  def _differentiate(self, batch, totals, replica_id, part=0):
+    """Gradients of the whole batch's loss by a part of it."""
     objective = self.objective
     with tf.GradientTape() as tape, self.seeded(self._seed(replica_id, part)):
       outputs = self.model(batch_inputs(self.model, batch), training=True)
