@@ -8,6 +8,7 @@ import keras
 from assembly import served
 from data import files
 from training import precision, run, run_record
+from training.checkpoints import Checkpoints
 
 
 def from_output_dir(folder: str, **changes) -> served.Served:
@@ -40,7 +41,7 @@ def from_output_dir(folder: str, **changes) -> served.Served:
     found = served.PROGRAMS[program](FLAGS)
   finally:
     keras.config.set_dtype_policy(before)
-  run.load(FLAGS, found.model)
+  run.load(FLAGS, found.model, Checkpoints(folder))
   return found
 
 

@@ -184,7 +184,7 @@ class Run:
 
   def load(self, model) -> int:
     """Gives a model what the run has trained; see `load`."""
-    return load(self.FLAGS, model)
+    return load(self.FLAGS, model, self.checkpoints)
 
   def export(self, build: Callable[[flags.FlagValues], tuple]) -> None:
     """Exports what the run has trained; see export.run.
@@ -198,7 +198,7 @@ class Run:
     export.run(self.FLAGS, model, task, labels)
 
 
-def load(FLAGS: flags.FlagValues, model) -> int:
+def load(FLAGS: flags.FlagValues, model, checkpoints: Checkpoints) -> int:
   """Gives a model what is to be evaluated, to predict with or to be exported.
 
   That is the run's best checkpoint with --keep_best, now or in the last
@@ -209,6 +209,7 @@ def load(FLAGS: flags.FlagValues, model) -> int:
     FLAGS: the values of training.flags.define_model and define_training; of
       define_fine_tuning where the program has them.
     model: a Keras model.
+    checkpoints: those of --output_dir, which know what is whole.
 
   Returns:
     The number of updates that the checkpoint has seen.
@@ -217,8 +218,10 @@ def load(FLAGS: flags.FlagValues, model) -> int:
     ValueError: there is none, or it is of another model.
   """
   folder = best.choose(FLAGS.output_dir, best.is_kept(FLAGS))
+  if folder != checkpoints.directory:
+    checkpoints = Checkpoints(folder)
   averaged = FLAGS.moving_average_decay > 0.0
-  return Checkpoints(folder).load(model, FLAGS.init_checkpoint, averaged)
+  return checkpoints.load(model, FLAGS.init_checkpoint, averaged)
 
 
 def _optimizer(FLAGS, trained):
