@@ -13,9 +13,11 @@ in the first hundred steps, at the same rate, and twice after three hundred.
 --bert_dir is what convert_checkpoint.py makes of --hf_dir, with its vocab.txt.
 Results go to results.jsonl in --work_dir, line by line, and what is there is
 not run again; what was killed is. With --table they are printed as a table.
-Which library is faster, nothing else may be running for:
+Which library is faster, nothing else may be running for, and torch gets what
+makes it fastest:
 
-  ... --only=MRPC --epochs=1 --seeds=7 --side=ours --side=torch
+  ... --only='MRPC,SQuAD 1.1 trimmed' --epochs=1 --seeds=7 --dtype=bfloat16 \
+    --side=ours --side=torch --preload=libtcmalloc_minimal.so.4
 
 Several may run at once on cores of their own: taskset -c 1 python ...
 --side=torch
@@ -52,6 +54,8 @@ flags.DEFINE_integer("seeds", None, "Seeds a task; default: the table's.", 1)
 flags.DEFINE_integer("epochs", None, "Of all tasks; default: the table's.", 1)
 flags.DEFINE_float("learning_rate", None, "Of all; default: the table's.")
 flags.DEFINE_integer("batch_size", 16, "Of all tasks.", 1)
+flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "Of products.")
+flags.DEFINE_string("preload", None, "An allocator's library for torch.")
 flags.DEFINE_multi_enum("side", list(SIDES), list(SIDES), "Which to run.")
 flags.DEFINE_bool("table", False, "Print the results and run nothing.")
 
@@ -75,6 +79,7 @@ class Run:
       "batch_size": FLAGS.batch_size,
       "epochs": self.task.epochs,
       "length": self.task.length,
+      "dtype": FLAGS.dtype,
     }
 
   @property
@@ -92,6 +97,7 @@ class Run:
       f"--max_seq_length={task.length}",
       f"--learning_rate={task.learning_rate}",
       f"--seed={self.seed}",
+      f"--dtype={FLAGS.dtype}",
     ]
     if self.side != OURS:
       return [
@@ -127,6 +133,8 @@ class Run:
     say(f"{self.folder.name}: started")
     cores = len(os.sched_getaffinity(0))
     environment = os.environ | {"OMP_NUM_THREADS": str(cores)}
+    if FLAGS.preload and self.side != OURS:
+      environment["LD_PRELOAD"] = FLAGS.preload
     begin = time.perf_counter()
     with open(self.folder / "log.txt", "w") as log:
       process = subprocess.Popen(

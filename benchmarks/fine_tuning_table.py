@@ -69,11 +69,13 @@ def _row(task, sides):
 
 
 def _time_ratio(ours, theirs):
-  """How much longer theirs took, by the clock: median of the seeds."""
+  """How much longer theirs took, by the clock: median and range of seeds."""
   times = {row["seed"]: row["seconds"] for row in ours if "seconds" in row}
   ratios = [
     row["seconds"] / times[row["seed"]]
     for row in theirs
     if "seconds" in row and row["seed"] in times
   ]
-  return f"{median(ratios):.2f}" if ratios else "-"
+  if not ratios:
+    return "-"
+  return f"{median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"

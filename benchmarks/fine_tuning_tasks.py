@@ -70,6 +70,7 @@ def _features(layers):
   return _ner(f"features {layers}", "", *options, learning_rate=1e-3, seeds=1)
 
 
+SQUAD_1 = "exact_match", "f1"
 FILES = ("--train_file={train}", "--dev_file={dev}", "--do_train", "--do_eval")
 
 TASKS = (
@@ -89,7 +90,8 @@ TASKS = (
     1,
     96,
   ),
-  _squad("SQuAD 1.1", "squad1", ("exact_match", "f1"), 5e-5),
+  _squad("SQuAD 1.1", "squad1", SQUAD_1, 5e-5),
+  _squad("SQuAD 1.1 trimmed", "squad1", SQUAD_1, 5e-5, "--trim_padding"),
   _squad(
     "SQuAD 2.0",
     "squad2",

@@ -39,6 +39,8 @@ flags.DEFINE_integer("seed", 1, "Of new layers, order and dropout.")
 flags.DEFINE_enum(
   "optimizer", "adamw", ["adamw", "bert"], "torch's, or as BERT's authors'."
 )
+flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "Of products.")
+flags.DEFINE_bool("compile", False, "torch.compile, for shapes that change.")
 flags.mark_flags_as_required(["task", "train", "dev", "model", "output"])
 
 
@@ -114,6 +116,11 @@ def make_optimizer(model):
   return kind(groups, lr=FLAGS.learning_rate, betas=(0.9, 0.999), eps=1e-6)
 
 
+def autocast():
+  """In which products are of --dtype."""
+  return torch.autocast("cpu", torch.bfloat16, FLAGS.dtype == "bfloat16")
+
+
 def train(model, rows, examples):
   """Trains on rows for --epochs of so many examples; returns the steps."""
   steps = int(examples / FLAGS.batch_size * FLAGS.epochs)
@@ -121,6 +128,7 @@ def train(model, rows, examples):
   schedule = transformers.get_linear_schedule_with_warmup(
     optimizer, int(0.1 * steps), steps
   )
+  forward = torch.compile(model, dynamic=True) if FLAGS.compile else model
   order = []
   said = began = time.monotonic()
   model.train()
@@ -129,7 +137,8 @@ def train(model, rows, examples):
       order += torch.randperm(len(rows)).tolist()
     batch = [rows[number] for number in order[: FLAGS.batch_size]]
     del order[: FLAGS.batch_size]
-    loss = model(**collate(batch)).loss
+    with autocast():
+      loss = forward(**collate(batch)).loss
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
@@ -155,9 +164,12 @@ def predict(model, rows):
   for first in range(0, len(rows), 32):
     places = order[first : first + 32]
     batch = collate([rows[i] for i in places])
-    logits = model(**{name: batch[name] for name in INPUTS})
+    with autocast():
+      logits = model(**{name: batch[name] for name in INPUTS})
     for number, i in enumerate(places):
-      outputs[i] = {key: value[number].numpy() for key, value in logits.items()}
+      outputs[i] = {
+        key: value[number].float().numpy() for key, value in logits.items()
+      }
   return outputs
 
 

@@ -31,6 +31,9 @@ TASKS = ("SST-2", "QQP", "ner")
 # Deep against shallow after more steps: masked models are slower at first
 # (section C.1).
 TIMES_LONGER = 3
+# Seeds of pre-trainings beside the first: what chance does to them.
+OTHER_STARTS = (2, 3)
+ANEW = "_seed_"  # in their names
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,7 @@ SYSTEMS = {
 
 LANGUAGE_MODELS = (_LEFT, _RIGHT, "gpt")
 DEEP_AND_SHALLOW = ("base", _LEFT, _RIGHT, "shallow")
+REPEATED = ("base", "no_nsp", _LEFT, _RIGHT, "shallow")
 
 
 def experiments(steps: int = STEPS) -> Iterator[Experiment]:
@@ -178,6 +182,8 @@ def experiments(steps: int = STEPS) -> Iterator[Experiment]:
     for seed in SEEDS:
       yield _features(f"features_{layers}", seed, "base", layers)
   yield from _longer(TIMES_LONGER * steps)
+  for seed in OTHER_STARTS:
+    yield from _started_anew(seed, steps)
 
 
 def along_the_way(steps: int) -> list[int]:
@@ -222,6 +228,24 @@ def _longer(steps):
 def long(system: str) -> str:
   """What a system is called after TIMES_LONGER times the steps."""
   return f"{system}_long"
+
+
+def _started_anew(seed, steps):
+  for system in REPEATED:
+    flags = SYSTEMS[system][1]
+    if flags is not None:
+      name = anew(system, seed)
+      yield _pretraining(name, steps, **flags | {"seed": seed})
+  for system in REPEATED:
+    start, _, flags = SYSTEMS[system]
+    names = [anew(name, seed) for name in start]
+    for task in TASKS:
+      yield _fine_tuning(task, anew(system, seed), 1, names, **flags)
+
+
+def anew(system: str, seed: int) -> str:
+  """What a system is called that was pre-trained with another seed."""
+  return system if seed == 1 else f"{system}{ANEW}{seed}"
 
 
 def _features(system, seed, start, layers):

@@ -40,11 +40,22 @@ def read(path: str) -> list[dict]:
     return [json.loads(line) for line in file]
 
 
-def scores(lines: Sequence[dict], task: str, system: str) -> list[float]:
+def scores(
+  lines: Sequence[dict],
+  task: str,
+  system: str,
+  seeds: Sequence[int] = plan.SEEDS,
+) -> list[float]:
   """What the seeds of a system have in a task, in percent."""
-  names = [f"{task}/{system}/{seed}" for seed in plan.SEEDS]
+  names = [f"{task}/{system}/{seed}" for seed in seeds]
   found = [line["results"] for line in lines if line["name"] in names]
   return [100 * result[_METRIC[task]] for result in found]
+
+
+def starts(lines: Sequence[dict], task: str, system: str) -> list[float]:
+  """The same of its pre-trainings, each of which was fine-tuned with seed 1."""
+  names = [plan.anew(system, seed) for seed in (1, *plan.OTHER_STARTS)]
+  return [score for name in names for score in scores(lines, task, name, [1])]
 
 
 def summary(values: Sequence[float]) -> str:
@@ -64,9 +75,13 @@ def tables(lines: Sequence[dict]) -> str:
   def other(numbers):
     return lambda name: numbers.get(name, "-")
 
+  def started(task):
+    return lambda name: summary(starts(lines, task, name))
+
   pretrained = partial(_pretrained, lines)
   names = [line["name"] for line in lines if line["name"].startswith("pre")]
   columns = {column: tuned(task) for task, column in _COLUMNS.items()}
+  chances = {column: started(task) for task, column in _COLUMNS.items()}
   features = tuned("ner", "features_")
   return "\n".join(
     (
@@ -75,6 +90,8 @@ def tables(lines: Sequence[dict]) -> str:
         plan.SYSTEMS,
         columns | {"paper: SST-2 / QNLI": other(_TABLE_5)},
       ),
+      f"## {1 + len(plan.OTHER_STARTS)} pre-trainings, each fine-tuned once\n",
+      _table(plan.REPEATED, chances),
       f"## Deep and shallow after {plan.TIMES_LONGER} times the steps\n",
       _table(
         plan.DEEP_AND_SHALLOW,
@@ -138,6 +155,7 @@ def draw(lines: Sequence[dict], folder: str, steps: int) -> None:
     line["name"].removeprefix("pretrain/"): line["curve"]
     for line in lines
     if line["curve"] and line["curve"][-1][0] <= steps
+    if plan.ANEW not in line["name"]
   }
   words, tokens = figure.subplots(1, 2)
   for number, (name, curve) in enumerate(curves.items()):

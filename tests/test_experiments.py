@@ -35,6 +35,10 @@ def test_pre_trainings_differ_in_what_their_table_is_about_only():
   for name in ("left_to_right", "right_to_left"):
     changed = differing[f"pretrain/{plan.long(name)}"]
     assert changed == longer | {"objective"}
+  for seed in plan.OTHER_STARTS:
+    assert differing[f"pretrain/{plan.anew('base', seed)}"] == {"seed"}
+    changed = differing[f"pretrain/{plan.anew('left_to_right', seed)}"]
+    assert changed == {"objective", "seed"}
   assert differing["pretrain/gpt"] == {"objective", "special_tokens"}
   for size in plan.SIZES:
     assert not differing[f"pretrain/{size}"]
@@ -59,6 +63,7 @@ def test_tables_have_means_and_what_stands_around_them_stays(tmp_path):
   lines = [
     _line("SST-2/base/1", eval_accuracy=0.7),
     _line("SST-2/base/2", eval_accuracy=0.8),
+    _line("SST-2/base_seed_3/1", eval_accuracy=0.9),
     _line(
       "pretrain/base",
       masked_lm_loss=4.5,
@@ -70,8 +75,9 @@ def test_tables_have_means_and_what_stands_around_them_stays(tmp_path):
   path = tmp_path / "results.md"
   text = path.read_text()
   assert "| base | 75.0 ± 7.1 (2) | not run | not run | 92.7 / 88.4 |" in text
+  assert "| base | 80.0 ± 14.1 (2) | not run | not run |\n" in text
   assert "| base | 8 | 4.500 | 25.0 |" in text
-  assert "3 runs until 2026-11-21" in text
+  assert "4 runs until 2026-11-21" in text
   path.write_text(f"{text}\nIn words.\n")
   results.write(lines[:2], str(tmp_path), 8)
   text = path.read_text()
