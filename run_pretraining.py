@@ -95,6 +95,7 @@ def imply_flags() -> None:
 def check_flags() -> None:
   """Raises ValueError where flags do not fit together."""
   export.check_flags(FLAGS)
+  strategy.check_flags(FLAGS)
   if (FLAGS.do_train or FLAGS.do_eval) and not FLAGS.input_file:
     raise ValueError("--do_train and --do_eval need --input_file")
   if FLAGS.do_export:

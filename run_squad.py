@@ -87,6 +87,8 @@ def check_flags() -> None:
     raise ValueError("--do_train needs --train_file.")
   if FLAGS.do_predict and not FLAGS.predict_file:
     raise ValueError("--do_predict needs --predict_file.")
+  if FLAGS.group_by_length and not FLAGS.trim_padding:
+    raise ValueError("--group_by_length needs --trim_padding.")
   if fine_tuning.evaluates(FLAGS) and not FLAGS.predict_file:
     raise ValueError("evaluation needs --predict_file, with answers.")
   served.lengths(FLAGS)

@@ -10,7 +10,6 @@ from data.pretraining.mix import USUAL
 from data.pretraining.next_token import DIRECTIONS, NextToken
 from data.pretraining.reading import Masking, PretrainingInput
 from modeling.config import BertConfig
-from training import strategy
 
 MASKED = ("mlm_nsp", "mlm")  # objectives
 
@@ -54,12 +53,6 @@ def define_flags() -> None:
     None,
     "Vocabulary, for records made with --masking=dynamic and for --do_export.",
   )
-  flags.DEFINE_bool(
-    "group_by_length",
-    False,
-    "Train on records of similar length together, without the padding that "
-    "they have in common: faster where many are short.",
-  )
   flags.DEFINE_integer(
     "skip_bad_records",
     0,
@@ -73,14 +66,8 @@ def check_flags(FLAGS: flags.FlagValues) -> None:
   """Raises ValueError where flags contradict each other.
 
   Args:
-    FLAGS: the values of `define_flags`, training.flags.define_model and
-      define_devices.
+    FLAGS: the values of `define_flags` and training.flags.define_model.
   """
-  if FLAGS.group_by_length and strategy.fixes_shapes(FLAGS):
-    raise ValueError(
-      "--group_by_length makes batches of many lengths, and XLA compiles each "
-      "anew: it goes neither with --jit_compile nor with a TPU"
-    )
   if FLAGS.objective in DIRECTIONS:
     if FLAGS.attention != FLAGS.objective:
       raise ValueError(
@@ -131,7 +118,6 @@ def _read(FLAGS, config, patterns, mix, sources=None):
       FLAGS.vocab_file, FLAGS.masked_lm_prob, FLAGS.do_whole_word_mask, mix
     ),
     next_token=_next_token(FLAGS),
-    by_length=FLAGS.group_by_length,
     skip_bad_records=FLAGS.skip_bad_records,
     folder=FLAGS.output_dir if FLAGS.skip_bad_records else None,
     sources=sources,

@@ -17,7 +17,8 @@ Which library is faster, nothing else may be running for, and torch gets what
 makes it fastest:
 
   ... --only='MRPC,SQuAD 1.1 trimmed' --epochs=1 --seeds=7 --dtype=bfloat16 \
-    --side=ours --side=torch --preload=libtcmalloc_minimal.so.4
+    --group_by_length --side=ours --side=torch \
+    --preload=libtcmalloc_minimal.so.4
 
 Several may run at once on cores of their own: taskset -c 1 python ...
 --side=torch
@@ -55,6 +56,7 @@ flags.DEFINE_integer("epochs", None, "Of all tasks; default: the table's.", 1)
 flags.DEFINE_float("learning_rate", None, "Of all; default: the table's.")
 flags.DEFINE_integer("batch_size", 16, "Of all tasks.", 1)
 flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "Of products.")
+flags.DEFINE_bool("group_by_length", False, "On both sides.")
 flags.DEFINE_string("preload", None, "An allocator's library for torch.")
 flags.DEFINE_multi_enum("side", list(SIDES), list(SIDES), "Which to run.")
 flags.DEFINE_bool("table", False, "Print the results and run nothing.")
@@ -80,6 +82,7 @@ class Run:
       "epochs": self.task.epochs,
       "length": self.task.length,
       "dtype": FLAGS.dtype,
+      "group_by_length": FLAGS.group_by_length,
     }
 
   @property
@@ -98,6 +101,7 @@ class Run:
       f"--learning_rate={task.learning_rate}",
       f"--seed={self.seed}",
       f"--dtype={FLAGS.dtype}",
+      f"--group_by_length={FLAGS.group_by_length}",
     ]
     if self.side != OURS:
       return [

@@ -40,6 +40,7 @@ flags.DEFINE_enum(
   "optimizer", "adamw", ["adamw", "bert"], "torch's, or as BERT's authors'."
 )
 flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "Of products.")
+flags.DEFINE_bool("group_by_length", False, "As transformers' Trainer can.")
 flags.DEFINE_bool("compile", False, "torch.compile, for shapes that change.")
 flags.mark_flags_as_required(["task", "train", "dev", "model", "output"])
 
@@ -116,6 +117,27 @@ def make_optimizer(model):
   return kind(groups, lr=FLAGS.learning_rate, betas=(0.9, 0.999), eps=1e-6)
 
 
+def epoch(rows):
+  """Numbers of the rows in random order, or batches by length in such a one."""
+  order = torch.randperm(len(rows)).tolist()
+  if not FLAGS.group_by_length:
+    return order
+  size, together = FLAGS.batch_size, 50 * FLAGS.batch_size
+  batches = []
+  for first in range(0, len(order), together):
+    part = order[first : first + together]
+    part.sort(key=lambda i: length(rows[i]))
+    batches += [part[i : i + size] for i in range(0, len(part), size)]
+  mixed = torch.randperm(len(batches)).tolist()
+  return [number for place in mixed for number in batches[place]]
+
+
+def length(row):
+  """Tokens of a row; of choices, of the longest."""
+  ids = row["input_ids"]
+  return max(map(len, ids)) if isinstance(ids[0], list) else len(ids)
+
+
 def autocast():
   """In which products are of --dtype."""
   return torch.autocast("cpu", torch.bfloat16, FLAGS.dtype == "bfloat16")
@@ -134,7 +156,7 @@ def train(model, rows, examples):
   model.train()
   for step in range(steps):
     while len(order) < FLAGS.batch_size:
-      order += torch.randperm(len(rows)).tolist()
+      order += epoch(rows)
     batch = [rows[number] for number in order[: FLAGS.batch_size]]
     del order[: FLAGS.batch_size]
     with autocast():

@@ -5,10 +5,11 @@ Batches are dicts of name -> [B, ...], int32 or float32.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import tensorflow as tf
 
-from data import shuffling
+from data import length_groups, shuffling
 from data.features import Schema
 
 Batch = dict[str, tf.Tensor]
@@ -163,6 +164,7 @@ def training(
   seed: int,
   skip: int = 0,
   context: tf.distribute.InputContext | None = None,
+  by_length: bool = False,
 ) -> tf.data.Dataset:
   """Batches for fine-tuning without end, in an order fixed by the seed.
 
@@ -173,13 +175,19 @@ def training(
     seed: of the order.
     skip: number of records that were read before.
     context: which worker this is; None for the only one.
+    by_length: whether records of a batch are of similar length.
 
   Returns:
     Dicts of the schema's fields, [B / replicas, ...].
   """
   context = context or tf.distribute.InputContext()
+  shuffled = partial(shuffling.shuffled, files, seed)
+  if by_length:
+    examples = length_groups.grouped(shuffled, schema, batch_size, seed, skip)
+  else:
+    examples = shuffled(skip)
   pieces = for_worker(
-    shuffling.shuffled(files, seed, skip),
+    examples,
     batch_size,
     context.num_replicas_in_sync,
     context.num_input_pipelines,

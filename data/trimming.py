@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from data import records
 from data.features import Schema
+from data.length_groups import lengths
 
 # Batches whose records are ordered by length together.
 _ORDERED_TOGETHER = 100
@@ -27,18 +28,12 @@ def trim(batch: records.Batch, multiple: int = 8) -> records.Batch:
     The batch, [B, ..., up to T].
   """
   mask = batch["input_mask"]
-  longest = tf.reduce_max(_lengths(mask))
+  longest = tf.reduce_max(lengths(mask))
   length = tf.maximum(-(-longest // multiple), 1) * multiple
   return {
     name: value[..., :length] if _is_along(mask, value) else value
     for name, value in batch.items()
   }
-
-
-def _lengths(mask):
-  """Places up to the last token: [B, ..., T] -> [B]."""
-  places = tf.range(1, tf.shape(mask)[-1] + 1)
-  return tf.reduce_max(mask * places, axis=range(1, mask.shape.rank))
 
 
 def _is_along(mask, value):
@@ -68,7 +63,7 @@ def by_length(
 
   def ordered(places, serialized):
     batch = parse(serialized) | {"place": places}
-    order = tf.argsort(_lengths(batch["input_mask"]), stable=True)
+    order = tf.argsort(lengths(batch["input_mask"]), stable=True)
     return {name: tf.gather(value, order) for name, value in batch.items()}
 
   chunks = (

@@ -53,6 +53,14 @@ class Bert(Configured):
       self.bilstm = BiLstm(config.hidden_size // 2, depth=1, use_cudnn=False)
     self.pooler = layers.Pooler(config, name="pooler")
 
+  def build(self, input_shape, *_):
+    hidden = (*input_shape, self.config.hidden_size)
+    self.embeddings.build(input_shape)
+    self.encoder.build(hidden)
+    if self.bilstm:
+      self.bilstm.build(hidden)
+    self.pooler.build(hidden)
+
   def call(self, input_ids, input_mask=None, segment_ids=None, training=None):
     if input_mask is None:
       input_mask = ops.ones_like(input_ids)

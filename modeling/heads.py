@@ -41,10 +41,11 @@ class MaskedLanguageModel(keras.layers.Layer):
     self.config = config
     self.transform = Transform(config, name="transform")
 
-  def build(self, *_):
+  def build(self, input_shape, *_):
     self.output_bias = self.add_weight(
       name="output_bias", shape=(self.config.vocab_size,), initializer="zeros"
     )
+    self.transform.build(input_shape)
 
   def call(self, sequence, positions, table, training=None):
     hidden = gather_positions(sequence, positions)
@@ -146,6 +147,11 @@ class PretrainingHeads(Configured):
     if next_sentence:
       self.relationship = LinearHead(2, self.config, name="seq_relationship")
 
+  def build(self, input_shape, *_):
+    self.predictions.build(input_shape)
+    if self.next_sentence:
+      self.relationship.build()
+
   def call(self, sequence, pooled, positions, table, training=None):
     logits = self.predictions(sequence, positions, table, training=training)
     outputs = {"masked_lm_logits": logits}
@@ -171,6 +177,9 @@ class SpanHead(Configured):
   def __init__(self, config: BertConfig | dict, name: str = "cls", **kwargs):
     super().__init__(config, name=name, **kwargs)
     self.squad = LinearHead(2, self.config, name="squad")
+
+  def build(self, *_):
+    self.squad.build()
 
   def call(self, sequence):
     start, end = ops.unstack(self.squad(sequence), 2, axis=-1)

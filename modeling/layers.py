@@ -166,6 +166,10 @@ class Attention(keras.layers.Layer):
     self.attend = SelfAttention(config, name="self")
     self.project = ProjectAndAdd(config, name="output")
 
+  def build(self, input_shape, *_):
+    self.attend.build(input_shape)
+    self.project.build(input_shape, input_shape)
+
   def call(self, hidden, mask, training=None):
     context = self.attend(hidden, mask, training=training)
     return self.project(context, hidden, training=training)
@@ -202,6 +206,12 @@ class Block(keras.layers.Layer):
     self.widen = Intermediate(config, name="intermediate")
     self.project = ProjectAndAdd(config, name="output")
 
+  def build(self, input_shape, *_):
+    self.attention.build(input_shape)
+    self.widen.build(input_shape)
+    wide = (*input_shape[:-1], self.widen.dense.units)
+    self.project.build(wide, input_shape)
+
   def call(self, hidden, mask, training=None):
     attended = self.attention(hidden, mask, training=training)
     wide = self.widen(attended, training=training)
@@ -216,6 +226,10 @@ class Encoder(keras.layers.Layer):
     self.blocks = [
       Block(config, name=f"layer_{i}") for i in range(config.num_hidden_layers)
     ]
+
+  def build(self, input_shape, *_):
+    for block in self.blocks:
+      block.build(input_shape)
 
   def call(self, hidden, mask, training=None):
     outputs = []

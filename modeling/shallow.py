@@ -52,6 +52,10 @@ class Shallow(Configured):
       for side in SIDES
     ]
 
+  def build(self, input_shape, *_):
+    for half in self.halves:
+      half.build(input_shape)
+
   def call(self, input_ids, input_mask=None, segment_ids=None, training=None):
     a, b = (
       half(input_ids, input_mask, segment_ids, training=training)

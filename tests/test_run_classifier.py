@@ -326,6 +326,7 @@ def test_mnli_has_two_dev_sets(given, tmp_path):
     {"distribution_strategy": "mirrored", "num_cpu_devices": 2},
     {"jit_compile": True, "gradient_accumulation_steps": 2},
     {"gradient_accumulation_steps": 2},
+    {"group_by_length": True},
   ],
   ids=str,
 )
@@ -350,6 +351,10 @@ TRAIN = {"do_train": True}
     (TRAIN | {"task_name": "MRPC"}, "Quality"),
     (TRAIN | {"max_seq_length": 512}, "max_seq_length 512 exceeds"),
     (TRAIN | {"early_stopping_patience": 2}, "say with --eval_every"),
+    (
+      TRAIN | {"group_by_length": True, "jit_compile": True},
+      "it goes neither with --jit_compile nor with a TPU",
+    ),
     ({"do_eval": True}, "train first, or name one"),
     (
       TRAIN | {"init_checkpoint": "cased_L-12_H-768_A-12/bert_model.ckpt"},

@@ -122,6 +122,7 @@ def test_padding_can_be_left_out(flags, tmp_path):
     num_train_epochs=150,
     learning_rate=0.003,
     trim_padding=True,
+    group_by_length=True,
   )
   assert done.returncode == 0, done.stderr
   answers = json.loads((output / "predictions.json").read_text())
@@ -234,6 +235,7 @@ def test_mistakes_end_with_one_clear_line(flags, tmp_path):
     "At least one of --do_train, --do_predict and --do_export": {},
     "--do_train needs --train_file": {"do_train": True},
     "--do_export needs --export_dir": {"do_export": True},
+    "--group_by_length needs --trim_padding": here | {"group_by_length": True},
     "no file matches no.json": here | {"predict_file": "no.json"},
     "bert_config.json": here | {"predict_file": tmp_path / "bert_config.json"},
     "max_seq_length 400 exceeds max_position_embeddings 32": (

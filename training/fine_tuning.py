@@ -18,9 +18,10 @@ from training.run import Run, Source
 
 
 def begin(FLAGS: flags.FlagValues) -> None:
-  """What is checked before any work: see program.begin, export.check_flags."""
+  """What program.begin, export and strategy check before any work."""
   program.begin(FLAGS)
   export.check_flags(FLAGS)
+  strategy.check_flags(FLAGS)
 
 
 def devices(FLAGS: flags.FlagValues) -> tf.distribute.Strategy:

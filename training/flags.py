@@ -50,6 +50,12 @@ def define_training() -> None:
   """How it is trained, apart from a program's own number of steps."""
   _define_updates()
   flags.DEFINE_integer("train_batch_size", 32, "Examples a step.", 1)
+  flags.DEFINE_bool(
+    "group_by_length",
+    False,
+    "Train on examples of similar length together, without the padding that "
+    "they have in common: faster where lengths differ.",
+  )
   flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
   flags.DEFINE_integer(
     "save_checkpoints_steps", 1000, "Steps between checkpoints.", 1

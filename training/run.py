@@ -32,6 +32,7 @@ class Source(Protocol):
     seed: int,
     skip: int,
     context: tf.distribute.InputContext,
+    by_length: bool,
   ) -> tf.data.Dataset:
     """A replica's batches without end.
 
@@ -40,6 +41,7 @@ class Source(Protocol):
       seed: of the order.
       skip: number of examples that were used before.
       context: which worker this is.
+      by_length: whether examples of a batch are of similar length.
     """
 
   @property
@@ -121,7 +123,7 @@ class Run:
     loop.train(
       train_step,
       lambda context: source.training(
-        FLAGS.train_batch_size, self.seed, used, context
+        FLAGS.train_batch_size, self.seed, used, context, FLAGS.group_by_length
       ),
       self.checkpoints,
       self._schedule(stop_at or num_train_steps),

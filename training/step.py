@@ -213,7 +213,10 @@ class TrainStep:
   def _differentiate(self, batch, totals, replica_id, part=0):
     """Gradients of the whole batch's loss by a part of it."""
     objective = self.objective
-    with tf.GradientTape() as tape, self.seeded(self._seed(replica_id, part)):
+    seeded = self.seeded(self._seed(replica_id, part))
+    # Nothing is recorded below the first layer that is trained.
+    with tf.GradientTape(watch_accessed_variables=False) as tape, seeded:
+      tape.watch(self.variables)
       outputs = self.model(batch_inputs(self.model, batch), training=True)
       losses = objective.losses(outputs, batch)
       weights = objective.weights(batch)

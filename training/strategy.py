@@ -49,6 +49,19 @@ def fixes_shapes(FLAGS: flags.FlagValues) -> bool:
   return on_tpu or FLAGS.jit_compile
 
 
+def check_flags(FLAGS: flags.FlagValues) -> None:
+  """Raises ValueError where flags contradict each other.
+
+  Args:
+    FLAGS: the values of training.flags.define_devices and define_training.
+  """
+  if FLAGS.group_by_length and fixes_shapes(FLAGS):
+    raise ValueError(
+      "--group_by_length makes batches of many lengths, and XLA compiles each "
+      "anew: it goes neither with --jit_compile nor with a TPU"
+    )
+
+
 def _cut_cpu(devices):
   tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],

@@ -9,8 +9,15 @@ from functools import partial
 
 import tensorflow as tf
 
-from data import damage, features, records, shuffling, trimming, vocab
-from data.pretraining import length_groups
+from data import (
+  damage,
+  features,
+  length_groups,
+  records,
+  shuffling,
+  trimming,
+  vocab,
+)
 from data.pretraining.masking import Masker
 from data.pretraining.mix import USUAL, Mix
 from data.pretraining.next_token import NextToken
@@ -46,8 +53,6 @@ class PretrainingInput:
     vocab_size: number of ids that the model knows.
     masking: of records that are not masked yet.
     next_token: makes a language model's batches of them, which has no masks.
-    by_length: train on batches of similar length, without the padding that they
-      have in common.
     skip_bad_records: how many may be left out since they cannot be read.
     folder: where files without these go. None looks at no record in advance.
     sources: `files` in groups with weights, by which training mixes them; None
@@ -66,7 +71,6 @@ class PretrainingInput:
     vocab_size: int,
     masking: Masking = Masking(),
     next_token: NextToken | None = None,
-    by_length: bool = False,
     skip_bad_records: int = 0,
     folder: str | None = None,
     sources: Sequence[Source] | None = None,
@@ -74,8 +78,6 @@ class PretrainingInput:
   ):
     self.files = files
     self._next_token = next_token
-    self._by_length = by_length
-    self._seq_length = seq_length
     self._sources = sources or [Source(files)]
     self._index_file = index_file
     self._masker = None
@@ -124,6 +126,7 @@ class PretrainingInput:
     seed: int,
     skip: int = 0,
     context: tf.distribute.InputContext | None = None,
+    by_length: bool = False,
   ) -> tf.data.Dataset:
     """Batches without end, in an order that is a function of the seed.
 
@@ -132,6 +135,8 @@ class PretrainingInput:
       seed: of the order and of masks that are made here.
       skip: number of records that were read before.
       context: which worker this is; None for the only one.
+      by_length: whether records of a batch are of similar length, without the
+        padding that they have in common.
 
     Returns:
       Dicts of the fields of features.pretraining, [B / replicas, ...].
@@ -140,9 +145,9 @@ class PretrainingInput:
     shuffled = partial(
       shuffling.mixed, self._sources, seed, kept=self._index_file
     )
-    if self._by_length:
+    if by_length:
       examples = length_groups.grouped(
-        shuffled, self._seq_length, batch_size, seed, skip
+        shuffled, self._schema, batch_size, seed, skip
       )
     else:
       examples = shuffled(skip)
@@ -154,7 +159,7 @@ class PretrainingInput:
       context.input_pipeline_id,
       first=skip // batch_size,
     )
-    return self._read(pieces, seed, self._by_length)
+    return self._read(pieces, seed, by_length)
 
   def evaluation(self, batch_size: int) -> tf.data.Dataset:
     """Full batches in the files' order, from the first again at the end."""

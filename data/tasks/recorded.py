@@ -48,11 +48,12 @@ class Recorded:
     seed: int,
     skip: int = 0,
     context: tf.distribute.InputContext | None = None,
+    by_length: bool = False,
   ) -> tf.data.Dataset:
     """Batches without end; see records.training."""
     return self._trimmed(
       records.training(
-        [self.path], self.schema, batch_size, seed, skip, context
+        [self.path], self.schema, batch_size, seed, skip, context, by_length
       )
     )
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, records, trimming
-from data.pretraining import length_groups
+from data import features, length_groups, records, trimming
 from data.pretraining.mix import Mix
 from data.pretraining.next_token import NextToken
 from data.pretraining.reading import Masking, PretrainingInput
@@ -224,9 +223,9 @@ def _uneven(tmp_path, number=60):
 def test_batches_by_length_are_short_whole_and_resumed(tmp_path, monkeypatch):
   monkeypatch.setattr(length_groups, "_TOGETHER", 3)
   source = PretrainingInput(
-    [_uneven(tmp_path)], LONG, P, V, next_token=NextToken(), by_length=True
+    [_uneven(tmp_path)], LONG, P, V, next_token=NextToken()
   )
-  batches = list(source.training(10, seed=3).take(9))
+  batches = list(source.training(10, seed=3, by_length=True).take(9))
   lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]
   wanted = sorted(n % LONG + 1 for n in range(60))
   assert sorted(np.concatenate(lengths[:6])) == wanted  # an epoch
@@ -234,7 +233,7 @@ def test_batches_by_length_are_short_whole_and_resumed(tmp_path, monkeypatch):
     assert batch["input_ids"].shape[1] == min(LONG, -(-found.max() // 8) * 8)
   spread = [found.max() - found.min() for found in lengths]
   assert np.mean(spread) < LONG / 2
-  again = source.training(10, seed=3, skip=40).take(5)
+  again = source.training(10, seed=3, skip=40, by_length=True).take(5)
   for one, other in zip(again, batches[4:], strict=True):
     for name, values in one.items():
       np.testing.assert_array_equal(values, other[name], name)

@@ -91,7 +91,6 @@ def test_a_step_trains_all_but_the_encoder(made):
 
   with tf.GradientTape() as tape:
     first = loss()
-  assert len(tape.watched_variables()) == len(variables)
   gradients = tape.gradient(first, variables)
   for gradient, variable in zip(gradients, variables, strict=True):
     variable.assign_sub(0.5 * gradient)

@@ -28,6 +28,7 @@ def _flags(tmp_path, **changes):
     "keep_checkpoint_max": 5,
     "seed": 1,
     "iterations_per_loop": 1000,
+    "group_by_length": False,
     "gradient_accumulation_steps": 1,
     "optimizer": "adamw",
     "max_grad_norm": 1.0,

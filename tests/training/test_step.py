@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from modeling import losses, models
 from tests.training import toy
+from training import freezing
 from training.precision import LossScale
+from training.step import batch_inputs
 
 STEPS = 6
 
@@ -118,6 +121,34 @@ def test_no_retracing_for_batches_of_other_lengths(start, accumulation):
     sums = step.run(iterator, tf.constant(1))
     assert np.isfinite(sums["loss"].numpy()).all()
   assert step.run.experimental_get_tracing_count() == 1
+
+
+def _products(graph):
+  """How many matrix products a graph has, in all its functions."""
+  found = graph.as_graph_def()
+  nodes = [
+    *found.node,
+    *(n for f in found.library.function for n in f.node_def),
+  ]
+  return sum("MatMul" in node.op for node in nodes)
+
+
+def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
+  """Not even one that nobody asks for, which would be work for nothing."""
+  found = []
+  for frozen in ("", "embeddings,encoder"):
+    model = models.classifier(toy.config(), 2)
+    freezing.freeze(model, frozen)
+    step = toy.train_step(model=model, objective=losses.classification())
+    labels = {"label_ids": np.ones(8, np.int32), "is_real_example": np.ones(8)}
+    data = tf.data.Dataset.from_tensors(toy.examples(8) | labels).repeat()
+    run = step.run.get_concrete_function(iter(data), tf.constant(1))
+    found.append(_products(run.graph))
+  tokens = batch_inputs(model, toy.examples(8))
+  forward = tf.function(model).get_concrete_function(tokens)
+  whole, head = (number - _products(forward.graph) for number in found)
+  # The pooler has three, one of them for the bias, and the labels two.
+  assert head <= 5 < whole
 
 
 def test_loss_scale_changes_nothing_while_gradients_are_finite(start, plain):

@@ -48,7 +48,13 @@ def examples(number, seed=0):
 
 
 def train_step(
-  dropout=0.0, batch_size=8, weights=None, rate=0.01, model=None, **options
+  dropout=0.0,
+  batch_size=8,
+  weights=None,
+  rate=0.01,
+  model=None,
+  objective=None,
+  **options,
 ):
   """A TrainStep of a model, a fresh one or one with the given weights."""
   model = model or models.pretrainer(config(dropout))
@@ -56,7 +62,7 @@ def train_step(
     model.set_weights(weights)
   return TrainStep(
     model,
-    losses.pretraining(),
+    objective or losses.pretraining(),
     AdamWeightDecay(checkpoint.trained(model)),
     LinearSchedule(rate, 100),
     batch_size=batch_size,
@@ -89,7 +95,7 @@ class Source:
   steps: int
   files: tuple[str, ...] = ()
 
-  def training(self, batch_size, seed, skip, context):
+  def training(self, batch_size, seed, skip, context, by_length):
     """See training.run.Source."""
     del seed, context
     return batches(self.steps, batch_size).skip(skip // batch_size)

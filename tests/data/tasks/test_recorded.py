@@ -110,6 +110,29 @@ def test_batches_of_choices_are_filled_up_too(tmp_path):
   np.testing.assert_array_equal(found["label_ids"], range(3))
 
 
+@pytest.mark.parametrize("choices", [0, C])
+def test_training_by_length_needs_little_padding(tmp_path, choices):
+  """Examples of 1 to T tokens; of choices it is the longest that counts."""
+  path, schema = str(tmp_path / "records"), features.classification(T)
+  rows = [_row(number, number % T + 1) for number in range(200)]
+  if choices:
+    schema = features.multiple_choice(T, C)
+    for name in ("input_ids", "input_mask", "segment_ids"):
+      for row in rows:
+        row[name] = [1] + [0] * (T - 1) + row[name]
+  tfrecord.save(path, schema, rows)
+  recorded = Recorded(range(200), path, schema, fixed=False)
+  batches = list(recorded.training(2, seed=1, by_length=True).take(120))
+  seen = np.array([batch["label_ids"].numpy() for batch in batches])
+  assert sorted(seen[:100].flat) == list(range(200))
+  assert (np.ptp(seen[:100] % T, axis=1) <= 1).all()
+  assert np.ptp(seen[:10] % T) > T / 2  # batches are in random order
+  for batch, numbers in zip(batches, seen, strict=True):
+    assert batch["input_ids"].shape[-1] == (T if max(numbers % T) > 7 else 8)
+  again = next(iter(recorded.training(2, seed=1, skip=202, by_length=True)))
+  np.testing.assert_array_equal(again["label_ids"], seen[101])
+
+
 def test_an_epoch_of_training_has_every_example_once(tmp_path):
   recorded = _recorded(tmp_path, fixed=False, lengths=LENGTHS[:10])
   batches = list(itertools.islice(recorded.training(2, seed=1), 10))

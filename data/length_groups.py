@@ -1,11 +1,13 @@
 """Training batches of records of similar length, which need little padding.
 
-Legend: B batch, T tokens.
+Legend: B batch, C choices, T tokens.
 """
 
 from collections.abc import Callable
 
 import tensorflow as tf
+
+from data.features import Schema
 
 # Batches whose records are ordered by length together.
 _TOGETHER = 100
@@ -13,7 +15,7 @@ _TOGETHER = 100
 
 def grouped(
   shuffled: Callable[[int], tf.data.Dataset],
-  seq_length: int,
+  schema: Schema,
   batch_size: int,
   seed: int,
   skip: int = 0,
@@ -27,7 +29,7 @@ def grouped(
   Args:
     shuffled: from how many records to leave out to serialized records, without
       end and always in the same order.
-    seq_length: T of the records.
+    schema: of the records, with `input_mask` [..., T].
     batch_size: of all replicas together.
     seed: of the order of batches.
     skip: number of records to leave out at the beginning.
@@ -37,12 +39,13 @@ def grouped(
   """
   size = _TOGETHER * batch_size
   first, inside = divmod(skip, size)
-  mask = {"input_mask": tf.io.FixedLenFeature((seq_length,), tf.int64)}
+  mask = schema["input_mask"]
+  mask = {mask.name: tf.io.FixedLenFeature(mask.shape, mask.dtype)}
 
   def reorder(number, serialized):
     parsed = tf.io.parse_example(serialized, mask)
-    lengths = tf.reduce_sum(parsed["input_mask"], axis=1)
-    ordered = tf.gather(serialized, tf.argsort(lengths, stable=True))
+    order = tf.argsort(lengths(parsed["input_mask"]), stable=True)
+    ordered = tf.gather(serialized, order)
     batches = tf.reshape(ordered, [_TOGETHER, batch_size])
     shuffle = tf.random.experimental.stateless_shuffle
     mixed = shuffle(batches, tf.stack([tf.cast(seed, tf.int64), number]))
@@ -51,3 +54,16 @@ def grouped(
   windows = shuffled(first * size).batch(size, drop_remainder=True)
   windows = windows.enumerate(first).map(reorder, tf.data.AUTOTUNE)
   return windows.unbatch().skip(inside)
+
+
+def lengths(mask: tf.Tensor) -> tf.Tensor:
+  """Places up to the last token of each record.
+
+  Args:
+    mask: [B, T] or [B, C, T] int, 1 for tokens.
+
+  Returns:
+    [B] of the same type.
+  """
+  places = tf.range(1, mask.shape[-1] + 1, dtype=mask.dtype)
+  return tf.reduce_max(mask * places, axis=range(1, mask.shape.rank))
