@@ -1,8 +1,11 @@
 """The layers of the encoder, named after the original's variable scopes.
 
 A layer's name is the scope of the original, so the path of each variable is its
-name in an original checkpoint. Source: modeling.py of the original; sections
-3 and A.2 of the paper, section 3 of "Attention is all you need".
+name in an original checkpoint. A layer builds what it is made of: Keras would
+find its variables by tracing it, once more for every level of nesting.
+
+Source: modeling.py of the original; sections 3 and A.2 of the paper, section 3
+of "Attention is all you need".
 
 Legend: B batch, T tokens, H hidden, A heads, D = H / A head size.
 """
