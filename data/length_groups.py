@@ -11,6 +11,8 @@ from data.features import Schema
 
 # Batches whose records are ordered by length together.
 _TOGETHER = 100
+# No length, and no random number that orders batches, is as large.
+_LIMIT = 2**32
 
 
 def grouped(
@@ -19,12 +21,15 @@ def grouped(
   batch_size: int,
   seed: int,
   skip: int = 0,
+  epoch: int | None = None,
 ) -> tf.data.Dataset:
   """Reorders records, so that those of a batch are about equally long.
 
   Out of so many records in random order batches are made by length, and come
-  in random order. It is a function of the seed: a reader that skips what was
-  read before goes on where it stopped.
+  in random order, those of an epoch before those of the next; the batch that
+  has records of both stays as it is. It is a function of the seed: a reader
+  that skips what was read before, in batches of the same size, goes on where it
+  stopped.
 
   Args:
     shuffled: from how many records to leave out to serialized records, without
@@ -33,6 +38,7 @@ def grouped(
     batch_size: of all replicas together.
     seed: of the order of batches.
     skip: number of records to leave out at the beginning.
+    epoch: records of an epoch; None where there are no epochs in common.
 
   Returns:
     A tf.data.Dataset of scalar strings.
@@ -44,16 +50,39 @@ def grouped(
 
   def reorder(number, serialized):
     parsed = tf.io.parse_example(serialized, mask)
-    order = tf.argsort(lengths(parsed["input_mask"]), stable=True)
-    ordered = tf.gather(serialized, order)
-    batches = tf.reshape(ordered, [_TOGETHER, batch_size])
-    shuffle = tf.random.experimental.stateless_shuffle
-    mixed = shuffle(batches, tf.stack([tf.cast(seed, tf.int64), number]))
-    return tf.reshape(mixed, [-1])
+    begin = number * size + batch_size * tf.range(_TOGETHER, dtype=tf.int64)
+    part = _parts(begin, batch_size, epoch)
+    each = tf.repeat(part, batch_size)
+    length = tf.cast(lengths(parsed["input_mask"]), tf.int64)
+    order = _order(each, tf.where(each % 2 == 0, length, 0))
+    batches = tf.reshape(tf.gather(serialized, order), [_TOGETHER, batch_size])
+    drawn = tf.random.stateless_uniform(
+      [_TOGETHER],
+      tf.stack([tf.cast(seed, tf.int64), number]),
+      maxval=_LIMIT,
+      dtype=tf.int64,
+    )
+    return tf.reshape(tf.gather(batches, _order(part, drawn)), [-1])
 
   windows = shuffled(first * size).batch(size, drop_remainder=True)
   windows = windows.enumerate(first).map(reorder, tf.data.AUTOTUNE)
   return windows.unbatch().skip(inside)
+
+
+def _parts(begin, batch_size, epoch):
+  """Which batches are put in order together: those of the same part, [batches].
+
+  Batches of one epoch have an even number, one of several an odd one.
+  """
+  if epoch is None:
+    return tf.zeros_like(begin)
+  first, last = begin // epoch, (begin + batch_size - 1) // epoch
+  return 2 * first + tf.cast(first != last, first.dtype)
+
+
+def _order(part, key):
+  """Sorts by part, then by a key less than _LIMIT."""
+  return tf.argsort(part * _LIMIT + key, stable=True)
 
 
 def lengths(mask: tf.Tensor) -> tf.Tensor:
@@ -65,5 +94,5 @@ def lengths(mask: tf.Tensor) -> tf.Tensor:
   Returns:
     [B] of the same type.
   """
-  places = tf.range(1, mask.shape[-1] + 1, dtype=mask.dtype)
+  places = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
   return tf.reduce_max(mask * places, axis=range(1, mask.shape.rank))

@@ -183,7 +183,9 @@ def training(
   context = context or tf.distribute.InputContext()
   shuffled = partial(shuffling.shuffled, files, seed)
   if by_length:
-    examples = length_groups.grouped(shuffled, schema, batch_size, seed, skip)
+    examples = length_groups.grouped(
+      shuffled, schema, batch_size, seed, skip, shuffling.epoch(files)
+    )
   else:
     examples = shuffled(skip)
   pieces = for_worker(

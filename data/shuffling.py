@@ -90,6 +90,11 @@ def shuffled(files: Sequence[str], seed: int, skip: int = 0) -> tf.data.Dataset:
   return mixed([Source(files)], seed, skip)
 
 
+def epoch(files: Sequence[str], kept: str | None = None) -> int:
+  """How many records an epoch of `shuffled` has; see record_index.load."""
+  return record_index.load(files, kept).records
+
+
 def _part(index: Index, begin: int, end: int) -> Index:
   """The blocks of some of the files."""
   here = (index.file >= begin) & (index.file < end)

@@ -146,8 +146,11 @@ class PretrainingInput:
       shuffling.mixed, self._sources, seed, kept=self._index_file
     )
     if by_length:
+      epoch = None
+      if len(self._sources) == 1:
+        epoch = shuffling.epoch(self.files, self._index_file)
       examples = length_groups.grouped(
-        shuffled, self._schema, batch_size, seed, skip
+        shuffled, self._schema, batch_size, seed, skip, epoch
       )
     else:
       examples = shuffled(skip)

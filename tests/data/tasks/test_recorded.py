@@ -133,6 +133,22 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
   np.testing.assert_array_equal(again["label_ids"], seen[101])
 
 
+@pytest.mark.parametrize("batch_size", [3, 4, 30])
+def test_by_length_too_an_epoch_has_every_example_once(tmp_path, batch_size):
+  """Of few examples many epochs are read together, but none is mixed in."""
+  number = 50
+  lengths = [place % T + 1 for place in range(number)]
+  recorded = _recorded(tmp_path, fixed=False, lengths=lengths)
+  stream = recorded.training(batch_size, seed=1, by_length=True)
+  seen = [batch["label_ids"].numpy().ravel() for batch in stream.take(150)]
+  seen = np.concatenate(seen)
+  for epoch in np.split(
+    seen[: len(seen) // number * number], len(seen) // number
+  ):
+    assert sorted(epoch) == list(range(number))
+  assert (seen[:number] != seen[number : 2 * number]).any()
+
+
 def test_an_epoch_of_training_has_every_example_once(tmp_path):
   recorded = _recorded(tmp_path, fixed=False, lengths=LENGTHS[:10])
   batches = list(itertools.islice(recorded.training(2, seed=1), 10))
