@@ -129,6 +129,7 @@ def epoch(rows):
     part.sort(key=lambda i: length(rows[i]))
     batches += [part[i : i + size] for i in range(0, len(part), size)]
   mixed = torch.randperm(len(batches)).tolist()
+  mixed.sort(key=lambda place: len(batches[place]) < size)  # a short one last
   return [number for place in mixed for number in batches[place]]
 
 
@@ -182,7 +183,7 @@ def predict(model, rows):
   """What the model says of each row, without padding where it has [T]."""
   model.eval()
   outputs = [None] * len(rows)
-  order = sorted(range(len(rows)), key=lambda i: len(rows[i]["input_ids"]))
+  order = sorted(range(len(rows)), key=lambda i: length(rows[i]))
   for first in range(0, len(rows), 32):
     places = order[first : first + 32]
     batch = collate([rows[i] for i in places])

@@ -3,11 +3,10 @@
 Legend: B batch, C choices, T tokens.
 """
 
-from collections.abc import Callable
-
 import tensorflow as tf
 
 from data.features import Schema
+from data.shuffling import Order
 
 # Batches whose records are ordered by length together.
 _TOGETHER = 100
@@ -16,29 +15,24 @@ _LIMIT = 2**32
 
 
 def grouped(
-  shuffled: Callable[[int], tf.data.Dataset],
+  records: Order,
   schema: Schema,
   batch_size: int,
-  seed: int,
   skip: int = 0,
-  epoch: int | None = None,
 ) -> tf.data.Dataset:
   """Reorders records, so that those of a batch are about equally long.
 
   Out of so many records in random order batches are made by length, and come
   in random order, those of an epoch before those of the next; the batch that
-  has records of both stays as it is. It is a function of the seed: a reader
-  that skips what was read before, in batches of the same size, goes on where it
-  stopped.
+  has records of both stays as it is. It is a function of the records' seed: a
+  reader that skips what was read before, in batches of the same size, goes on
+  where it stopped.
 
   Args:
-    shuffled: from how many records to leave out to serialized records, without
-      end and always in the same order.
+    records: in random order.
     schema: of the records, with `input_mask` [..., T].
     batch_size: of all replicas together.
-    seed: of the order of batches.
     skip: number of records to leave out at the beginning.
-    epoch: records of an epoch; None where there are no epochs in common.
 
   Returns:
     A tf.data.Dataset of scalar strings.
@@ -51,20 +45,20 @@ def grouped(
   def reorder(number, serialized):
     parsed = tf.io.parse_example(serialized, mask)
     begin = number * size + batch_size * tf.range(_TOGETHER, dtype=tf.int64)
-    part = _parts(begin, batch_size, epoch)
+    part = _parts(begin, batch_size, records.epoch)
     each = tf.repeat(part, batch_size)
     length = tf.cast(lengths(parsed["input_mask"]), tf.int64)
     order = _order(each, tf.where(each % 2 == 0, length, 0))
     batches = tf.reshape(tf.gather(serialized, order), [_TOGETHER, batch_size])
     drawn = tf.random.stateless_uniform(
       [_TOGETHER],
-      tf.stack([tf.cast(seed, tf.int64), number]),
+      tf.stack([tf.constant(records.seed, tf.int64), number]),
       maxval=_LIMIT,
       dtype=tf.int64,
     )
     return tf.reshape(tf.gather(batches, _order(part, drawn)), [-1])
 
-  windows = shuffled(first * size).batch(size, drop_remainder=True)
+  windows = records.after(first * size).batch(size, drop_remainder=True)
   windows = windows.enumerate(first).map(reorder, tf.data.AUTOTUNE)
   return windows.unbatch().skip(inside)
 

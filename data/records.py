@@ -5,7 +5,6 @@ Batches are dicts of name -> [B, ...], int32 or float32.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 import tensorflow as tf
 
@@ -181,13 +180,11 @@ def training(
     Dicts of the schema's fields, [B / replicas, ...].
   """
   context = context or tf.distribute.InputContext()
-  shuffled = partial(shuffling.shuffled, files, seed)
+  order = shuffling.Order([shuffling.Source(files)], seed)
   if by_length:
-    examples = length_groups.grouped(
-      shuffled, schema, batch_size, seed, skip, shuffling.epoch(files)
-    )
+    examples = length_groups.grouped(order, schema, batch_size, skip)
   else:
-    examples = shuffled(skip)
+    examples = order.after(skip)
   pieces = for_worker(
     examples,
     batch_size,

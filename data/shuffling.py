@@ -35,64 +35,63 @@ class Source(NamedTuple):
   weight: float = 1.0
 
 
-def mixed(
-  sources: Sequence[Source],
-  seed: int,
-  skip: int = 0,
-  kept: str | None = None,
-) -> tf.data.Dataset:
-  """Serialized records of several sources, each in epochs of its own.
+class Order:
+  """Records of several sources, each in random order in epochs of its own.
 
   Of every thousand records each source has its share, in random order.
 
-  Args:
+  Arguments:
     sources: what to mix.
     seed: of the order.
-    skip: number of records to leave out at the beginning; they are not read.
     kept: see record_index.load.
 
-  Returns:
-    A tf.data.Dataset of scalar strings without end.
+  Attributes:
+    seed: the same.
+    epoch: records of an epoch; None where several sources have their own.
 
   Raises:
     ValueError: a weight is not positive, or less than a thousandth of all; a
       file is not whole.
   """
-  # All at once, since there is one file to keep them.
-  index = record_index.load([p for s in sources for p in s.files], kept)
-  ends = np.cumsum([len(source.files) for source in sources])
-  parts = [
-    _part(index, end - len(source.files), end)
-    for source, end in zip(sources, ends, strict=True)
-  ]
-  if len(parts) == 1:
-    return _shuffled(parts[0], seed, skip)
-  shares = _shares([source.weight for source in sources])
-  pattern = np.repeat(np.arange(len(shares)), shares)
 
-  def one_round(number):
-    return tf.random.experimental.stateless_shuffle(pattern, [seed, number])
+  def __init__(
+    self, sources: Sequence[Source], seed: int, kept: str | None = None
+  ):
+    self.seed = seed
+    # All at once, since there is one file to keep them.
+    index = record_index.load([p for s in sources for p in s.files], kept)
+    ends = np.cumsum([len(source.files) for source in sources])
+    self._parts = [
+      _part(index, end - len(source.files), end)
+      for source, end in zip(sources, ends, strict=True)
+    ]
+    self._shares = _shares([source.weight for source in sources])
+    self.epoch = index.records if len(sources) == 1 else None
 
-  begin, within = divmod(skip, _ROUND)
-  drawn = np.bincount(one_round(begin)[:within], minlength=len(shares))
-  rounds = tf.data.Dataset.range(begin, tf.int64.max).map(one_round)
-  return tf.data.Dataset.choose_from_datasets(
-    [
-      _shuffled(part, seed + i, int(begin * shares[i] + drawn[i]))
-      for i, part in enumerate(parts)
-    ],
-    rounds.unbatch().skip(within),
-  )
+  def after(self, skip: int) -> tf.data.Dataset:
+    """Serialized records without end, scalar strings.
 
+    Args:
+      skip: number of records to leave out at the beginning; they are not read.
+    """
+    seed, shares = self.seed, self._shares
+    if len(self._parts) == 1:
+      return _shuffled(self._parts[0], seed, skip)
+    pattern = np.repeat(np.arange(len(shares)), shares)
 
-def shuffled(files: Sequence[str], seed: int, skip: int = 0) -> tf.data.Dataset:
-  """Serialized records of one source; see `mixed`."""
-  return mixed([Source(files)], seed, skip)
+    def one_round(number):
+      return tf.random.experimental.stateless_shuffle(pattern, [seed, number])
 
-
-def epoch(files: Sequence[str], kept: str | None = None) -> int:
-  """How many records an epoch of `shuffled` has; see record_index.load."""
-  return record_index.load(files, kept).records
+    begin, within = divmod(skip, _ROUND)
+    drawn = np.bincount(one_round(begin)[:within], minlength=len(shares))
+    rounds = tf.data.Dataset.range(begin, tf.int64.max).map(one_round)
+    return tf.data.Dataset.choose_from_datasets(
+      [
+        _shuffled(part, seed + i, int(begin * shares[i] + drawn[i]))
+        for i, part in enumerate(self._parts)
+      ],
+      rounds.unbatch().skip(within),
+    )
 
 
 def _part(index: Index, begin: int, end: int) -> Index:

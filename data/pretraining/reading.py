@@ -5,7 +5,6 @@ Legend: B batch, T tokens, P predictions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import tensorflow as tf
 
@@ -142,18 +141,11 @@ class PretrainingInput:
       Dicts of the fields of features.pretraining, [B / replicas, ...].
     """
     context = context or tf.distribute.InputContext()
-    shuffled = partial(
-      shuffling.mixed, self._sources, seed, kept=self._index_file
-    )
+    order = shuffling.Order(self._sources, seed, self._index_file)
     if by_length:
-      epoch = None
-      if len(self._sources) == 1:
-        epoch = shuffling.epoch(self.files, self._index_file)
-      examples = length_groups.grouped(
-        shuffled, self._schema, batch_size, seed, skip, epoch
-      )
+      examples = length_groups.grouped(order, self._schema, batch_size, skip)
     else:
-      examples = shuffled(skip)
+      examples = order.after(skip)
     pieces = records.for_worker(
       examples,
       batch_size,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data import record_index, shuffling, tfrecord
-from data.shuffling import Source
+from data.shuffling import Order, Source
 
 
 @pytest.fixture(name="small", autouse=True)
@@ -38,14 +38,18 @@ def _numbers(dataset, number):
 
 
 def test_an_epoch_is_every_record_once_and_no_two_are_alike(paths):
-  found = np.reshape(_numbers(shuffling.shuffled(paths, 1), 390), (3, 130))
+  found = np.reshape(
+    _numbers(Order([Source(paths)], 1).after(0), 390), (3, 130)
+  )
   for epoch in found:
     assert sorted(epoch) == list(range(130))
   assert len({tuple(epoch) for epoch in found}) == 3
 
 
 def test_a_window_takes_from_everywhere(paths):
-  epochs = np.reshape(_numbers(shuffling.shuffled(paths, 1), 5200), (40, 130))
+  epochs = np.reshape(
+    _numbers(Order([Source(paths)], 1).after(0), 5200), (40, 130)
+  )
   # Of the first twelve of an epoch the mean is that of all, on average.
   assert abs(epochs[:, :12].mean() - 64.5) < 10
   # And neighbours are no neighbours in their files.
@@ -54,14 +58,14 @@ def test_a_window_takes_from_everywhere(paths):
 
 @pytest.mark.parametrize("skip", [1, 11, 12, 13, 129, 130, 131, 200, 1000])
 def test_from_any_place_on_it_is_the_same(skip, paths):
-  whole = _numbers(shuffling.shuffled(paths, 7), skip + 150)
-  assert _numbers(shuffling.shuffled(paths, 7, skip), 150) == whole[skip:]
+  whole = _numbers(Order([Source(paths)], 7).after(0), skip + 150)
+  assert _numbers(Order([Source(paths)], 7).after(skip), 150) == whole[skip:]
 
 
 def test_what_was_read_before_is_not_read_again(paths, tmp_path):
   kept = str(tmp_path / "index.npz")
   source = [Source(paths[3:])]
-  whole = _numbers(shuffling.mixed(source, 5, kept=kept), 80)
+  whole = _numbers(Order(source, 5, kept).after(0), 80)
   skip = 62
   last = whole[60:]  # five windows of twelve, read; what follows, still to come
   times = os.stat(paths[3])
@@ -70,13 +74,13 @@ def test_what_was_read_before_is_not_read_again(paths, tmp_path):
     data[(number - 50) * 23 + 12] ^= 1
   (tmp_path / "50 und ü").write_bytes(data)
   os.utime(paths[3], ns=(times.st_atime_ns, times.st_mtime_ns))
-  resumed = shuffling.mixed(source, 5, skip, kept)
+  resumed = Order(source, 5, kept).after(skip)
   assert _numbers(resumed, 80 - skip) == whole[skip:]
 
 
 def test_sources_are_mixed_by_weight(paths):
   sources = [Source(paths[:2], 3), Source(paths[2:3], 0.5), Source(paths[3:])]
-  found = np.array(_numbers(shuffling.mixed(sources, 1), 2000))
+  found = np.array(_numbers(Order(sources, 1).after(0), 2000))
   for thousand in np.split(found, 2):
     small, middle = (thousand < 10).sum(), (thousand < 50).sum()
     assert small == 667
@@ -89,8 +93,8 @@ def test_sources_are_mixed_by_weight(paths):
 @pytest.mark.parametrize("skip", [1, 77, 1000, 1001, 2345])
 def test_a_mixture_goes_on_anywhere(skip, paths):
   sources = [Source(paths[:2], 1), Source(paths[2:], 2)]
-  whole = _numbers(shuffling.mixed(sources, 3), skip + 100)
-  assert _numbers(shuffling.mixed(sources, 3, skip), 100) == whole[skip:]
+  whole = _numbers(Order(sources, 3).after(0), skip + 100)
+  assert _numbers(Order(sources, 3).after(skip), 100) == whole[skip:]
 
 
 @pytest.mark.parametrize(
@@ -102,4 +106,4 @@ def test_impossible_weights_are_refused(weights, paths):
     for path, weight in zip(paths[:2], weights, strict=True)
   ]
   with pytest.raises(ValueError, match="cannot be mixed: each must be pos"):
-    shuffling.mixed(sources, 1)
+    Order(sources, 1)
