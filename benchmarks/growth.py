@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from absl import app, flags
 
 from benchmarks import train_step
+from benchmarks.published import Table
 from benchmarks.train_step_data import Case
 
 FLAGS = flags.FLAGS
@@ -26,17 +27,33 @@ flags.DEFINE_integer("steps", 6, "Steps that are timed.", 1)
 
 
 def main(_):
-  print("| what | ms | measured | expected | peak MB |")
-  print("|---" * 5 + "|")
+  TABLE.report(results())
+
+
+def results() -> Iterator[dict]:
+  """What each case takes, also in shares of what the base takes."""
   base = None
   for name, case in cases():
     seconds, peak = measure(case)
     base = base or (seconds, case.operations)
-    print(
-      f"| {name} | {1000 * seconds:.0f} | {seconds / base[0]:.2f} "
-      f"| {case.operations / base[1]:.2f} | {peak:.0f} |",
-      flush=True,
-    )
+    yield {
+      "case": name,
+      "seconds": seconds,
+      "measured": seconds / base[0],
+      "expected": case.operations / base[1],
+      "peak": peak,
+    }
+
+
+def rows(result: dict):
+  """The row of a case."""
+  yield (
+    result["case"],
+    f"{1000 * result['seconds']:.0f}",
+    f"{result['measured']:.2f}",
+    f"{result['expected']:.2f}",
+    f"{result['peak']:.0f}",
+  )
 
 
 def cases() -> Iterator[tuple[str, Case]]:
@@ -75,6 +92,8 @@ def measure(case: Case) -> tuple[float, float]:
   worker.close()
   return statistics.median(answer["seconds"]), answer["peak"]
 
+
+TABLE = Table("growth", ("what", "ms", "measured", "expected", "peak MB"), rows)
 
 if __name__ == "__main__":
   app.run(main)

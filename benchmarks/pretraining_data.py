@@ -8,22 +8,26 @@ of your own tells more: in this one all words are soon known by heart. The
 program of tf-models-official does the same beside ours, in turns.
 """
 
-import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from absl import app, flags
+
+from benchmarks.published import Table
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("vocab_file", None, "Uncased vocabulary.", required=True)
 flags.DEFINE_string("input_file", None, "Text; default: one is made.")
 flags.DEFINE_integer("runs", 7, "The median of so many is reported.", 1)
-flags.DEFINE_string("output_json", None, "Where results go as JSON.")
+flags.DEFINE_integer("megabytes", 5, "Of the text that is made.", 1)
 
 # The original at commit eedf571, TensorFlow 1.15.5, Python 3.7, one core of a
 # shared Intel Xeon: 5.00 MB of text, 921 thousand tokens, dupe_factor 1, in
@@ -31,11 +35,12 @@ flags.DEFINE_string("output_json", None, "Where results go as JSON.")
 ORIGINAL_SECONDS, ORIGINAL_MB = 15.8, 5.00
 
 OURS = [str(Path(__file__).parents[1] / "create_pretraining_data.py")]
+PEER = "tf-models-official"
 WAYS = {
   "one process": [*OURS, "--dupe_factor=1", "--overwrite"],
   "two workers": [*OURS, "--dupe_factor=1", "--num_workers=2", "--overwrite"],
   "dynamic masking": [*OURS, "--masking=dynamic", "--overwrite"],
-  "tf-models-official": [
+  PEER: [
     *("-m", "official.nlp.data.create_pretraining_data"),
     "--dupe_factor=1",
   ],
@@ -59,7 +64,7 @@ ONSETS = "b br c ch d f fl g h j l m n p pr r s st t tr v w"
 RHYMES = "able ack ain ate ear ell ent ight ing ious ock ory"
 
 
-def make_text(size: int = 5_000_000) -> str:
+def make_text(size: int) -> str:
   """Makes sentences of English-like words, the same every time."""
   rng = Random(1)
   common, onsets, rhymes = (s.split() for s in (WORDS, ONSETS, RHYMES))
@@ -79,50 +84,87 @@ def make_text(size: int = 5_000_000) -> str:
   return "\n".join(documents)[:size]
 
 
-def run(text: Path, command: list[str], folder: Path) -> float:
-  """Runs a program once; returns the seconds it takes."""
+class Usage(NamedTuple):
+  """What a program took.
+
+  Attributes:
+    seconds: by the clock.
+    peak: most memory of one of its processes, in MB.
+  """
+
+  seconds: float
+  peak: float
+
+
+def run(text: Path, command: list[str], folder: Path) -> Usage:
+  """Runs a program once."""
+  command = [
+    sys.executable,
+    *command,
+    f"--input_file={text}",
+    f"--vocab_file={FLAGS.vocab_file}",
+    f"--output_file={folder / 'out.tfrecord'}",
+  ]
   begin = time.perf_counter()
-  subprocess.run(
-    [
-      sys.executable,
-      *command,
-      f"--input_file={text}",
-      f"--vocab_file={FLAGS.vocab_file}",
-      f"--output_file={folder / 'out.tfrecord'}",
-    ],
-    capture_output=True,
-    check=True,
-  )
-  return time.perf_counter() - begin
+  with tempfile.TemporaryFile() as log:
+    process = subprocess.Popen(command, stdout=log, stderr=log)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+      log.seek(0)
+      raise ValueError(f"{command} failed: {log.read().decode()}")
+  return Usage(time.perf_counter() - begin, usage.ru_maxrss / 1024)
 
 
 def main(_):
-  """Runs every way of making records and prints a table."""
   with tempfile.TemporaryDirectory() as folder:
-    text = Path(FLAGS.input_file or f"{folder}/text.txt")
-    if not FLAGS.input_file:
-      text.write_text(make_text())
-    seconds = {name: [] for name in WAYS}
-    for _ in range(FLAGS.runs):
-      for name, command in WAYS.items():
-        seconds[name].append(run(text, command, Path(folder)))
-    megabytes = text.stat().st_size / 1e6
+    TABLE.report(results(Path(folder)))
+
+
+def results(folder: Path) -> Iterator[dict]:
+  """The one result: seconds of every way of making records."""
+  name, text = "made-up", folder / "text.txt"
+  if FLAGS.input_file:
+    name, text = Path(FLAGS.input_file).stem, Path(FLAGS.input_file)
+  else:
+    text.write_text(make_text(FLAGS.megabytes * 10**6))
+  seconds = {way: [] for way in WAYS}
+  for _ in range(FLAGS.runs):
+    for way, own in seconds.items():
+      own.append(run(text, WAYS[way], folder).seconds)
+  megabytes = text.stat().st_size / 1e6
+  case = f"{name}, {megabytes:.0f} MB"
+  yield {"case": case, "megabytes": megabytes, "seconds": seconds}
+
+
+def rows(result: dict):
+  """A row for every way."""
+  megabytes, seconds = result["megabytes"], result["seconds"]
   original = ORIGINAL_SECONDS / ORIGINAL_MB * megabytes
-  print("| | s | MB/s | times the original | times tf-models-official |")
-  print("|---" * 5 + "|")
-  for name, own in seconds.items():
+  for way, own in seconds.items():
     middle = statistics.median(own)
     ratios = [
-      theirs / ours
-      for theirs, ours in zip(seconds["tf-models-official"], own, strict=True)
+      theirs / ours for theirs, ours in zip(seconds[PEER], own, strict=True)
     ]
-    print(
-      f"| {name} | {middle:.2f} | {megabytes / middle:.2f} "
-      f"| {original / middle:.1f} | {statistics.median(ratios):.1f} |"
+    yield (
+      result["case"],
+      way,
+      f"{middle:.2f}",
+      f"{megabytes / middle:.2f}",
+      f"{original / middle:.1f}",
+      f"{statistics.median(ratios):.1f}",
+      f"{min(ratios):.1f}-{max(ratios):.1f}",
     )
-  if FLAGS.output_json:
-    Path(FLAGS.output_json).write_text(json.dumps(seconds, indent=2) + "\n")
 
+
+TABLE = Table(
+  "pretraining_data",
+  (
+    *("text", "way", "s", "MB/s", "times the original"),
+    *("times tf-models-official", "range"),
+  ),
+  rows,
+)
 
 if __name__ == "__main__":
   app.run(main)

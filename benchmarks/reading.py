@@ -11,10 +11,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from absl import app, flags
 
+from benchmarks.published import Table
 from data import vocab
 from data.pretraining.reading import Masking, PretrainingInput
 
@@ -29,19 +31,29 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(_):
-  print("| masking | records/s | range |")
-  print("|---" * 3 + "|")
   with tempfile.TemporaryDirectory() as folder:
-    sources = {how: source(how, folder) for how in ("static", "dynamic")}
-    rates = {how: [] for how in sources}
-    for number in range(FLAGS.rounds):
-      for how, found in sources.items():
-        rates[how].append(rate(found, seed=number))
+    TABLE.report(results(folder))
+
+
+def results(folder: str) -> Iterator[dict]:
+  """Records a second in each round, by when they are masked."""
+  sources = {how: source(how, folder) for how in ("static", "dynamic")}
+  rates = {how: [] for how in sources}
+  for number in range(FLAGS.rounds):
+    for how, found in sources.items():
+      rates[how].append(rate(found, seed=number))
   for how, found in rates.items():
-    print(
-      f"| {how} | {statistics.median(found):,.0f} "
-      f"| {min(found):,.0f} to {max(found):,.0f} |"
-    )
+    yield {"case": how, "rates": found}
+
+
+def rows(result: dict):
+  """The row of a case."""
+  rates = result["rates"]
+  yield (
+    result["case"],
+    f"{statistics.median(rates):,.0f}",
+    f"{min(rates):,.0f} to {max(rates):,.0f}",
+  )
 
 
 def source(masking: str, folder: str) -> PretrainingInput:
@@ -70,6 +82,8 @@ def rate(found: PretrainingInput, seed: int) -> float:
     pass
   return FLAGS.batches * FLAGS.batch_size / (time.perf_counter() - begin)
 
+
+TABLE = Table("reading", ("masking", "records/s", "range"), rows)
 
 if __name__ == "__main__":
   app.run(main)

@@ -8,17 +8,20 @@ are warm and take turns:
     --bfloat16=saved_bfloat16 --hugging_face=folder --peer_python=.../python
 
 Prints medians at batch 1 and texts a second at batch 32, the medians and ranges
-of their ratios to transformers in the same type and round, and the peak memory
-of the process. Answers that differ are counted.
+of their ratios to transformers in the same type and round, the peak memory of
+the process, and how many answers are not those of transformers in float32.
 """
 
 import itertools
 import os
 import statistics
 import sys
+from operator import ne
+from pathlib import Path
 
 from absl import app, flags
 
+from benchmarks.published import Table
 from benchmarks.turns import Worker
 from data.tasks import glue, squad, text_task
 
@@ -27,12 +30,13 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
   "data", None, "Folder of MRPC, or a file of SQuAD.", required=True
 )
+flags.DEFINE_string("name", None, "What the data are called in the table.")
 flags.DEFINE_string("float32", None, "A SavedModel.", required=True)
 flags.DEFINE_string("bfloat16", None, "One exported with --dtype=bfloat16.")
 flags.DEFINE_string("hugging_face", None, "Folder of the peer.", required=True)
 flags.DEFINE_string("peer_python", sys.executable, "Python that has torch.")
 flags.DEFINE_integer("examples", 128, "Pairs of a turn.", 1)
-flags.DEFINE_integer("rounds", 5, "Turns of each worker.", 1)
+flags.DEFINE_integer("rounds", 7, "Turns of each worker.", 1)
 flags.DEFINE_integer("num_threads", 2, "Of a worker.", 1)
 
 BATCHES = (1, 32)
@@ -40,31 +44,45 @@ PEER = "transformers"
 
 
 def main(_):
+  TABLE.report([measure()])
+
+
+def measure() -> dict:
+  """Seconds a batch of each round, answers that differ, and memory."""
   workers = {key: Worker(command) for key, command in commands().items()}
   pairs = examples()
   for worker in workers.values():
     for size in BATCHES:
       # What comes once comes now.
       worker.ask(pairs=pairs[:size], batch_size=size)
-  seconds = {(key, size): [] for key in workers for size in BATCHES}
+  seconds = {key: {size: [] for size in BATCHES} for key in workers}
   said, peaks = {}, {}
-  say(f"{len(pairs)} pairs, load {os.getloadavg()[0]:.1f} before")
   for _ in range(FLAGS.rounds):
     for size in BATCHES:
       for key, worker in workers.items():
         found = worker.ask(pairs=pairs, batch_size=size)
         full = found["seconds"][: len(pairs) // size or 1]
-        seconds[key, size].append(statistics.median(full))
+        seconds[key][size].append(statistics.median(full))
         said[key], peaks[key] = found["labels"], found["peak"]
-  say(f"load {os.getloadavg()[0]:.1f} after")
-  report(seconds, said, peaks)
   for worker in workers.values():
     worker.close()
-
-
-def say(line: str) -> None:
-  """Prints a line now."""
-  print(line, flush=True)
+  reference = said[PEER, "float32"]
+  return {
+    "case": FLAGS.name or Path(FLAGS.data).stem,
+    "pairs": len(pairs),
+    "load": os.getloadavg()[0],
+    "libraries": [
+      {
+        "library": library,
+        "dtype": dtype,
+        # By name: JSON has no other keys.
+        "seconds": {str(n): own for n, own in seconds[library, dtype].items()},
+        "peak": peaks[library, dtype],
+        "differ": sum(map(ne, said[library, dtype], reference)),
+      }
+      for library, dtype in workers
+    ],
+  }
 
 
 def commands() -> dict[tuple[str, str], list[str]]:
@@ -96,33 +114,36 @@ def examples() -> list[list[str]]:
   return list(itertools.islice(pairs, FLAGS.examples))
 
 
-def report(seconds, said, peaks) -> None:
-  """Prints the table and how many answers differ."""
-  say(
-    "| | ms at batch 1 | ratio | range | texts/s at batch 32 | ratio | range | "
-    "peak MB |"
-  )
-  say("|---" * 8 + "|")
-  for library, dtype in said:
-    cells = []
+def rows(result: dict):
+  """A row for each library and type."""
+  found = {(one["library"], one["dtype"]): one for one in result["libraries"]}
+  for (library, dtype), one in found.items():
+    cells = [result["case"], f"{library}, {dtype}"]
     for size in BATCHES:
-      own = seconds[(library, dtype), size]
-      peer = seconds[(PEER, dtype), size]
-      pairs = list(zip(own, peer, strict=True))
+      own = one["seconds"][str(size)]
+      pairs = zip(own, found[PEER, dtype]["seconds"][str(size)], strict=True)
+      middle = statistics.median(own)
       if size == 1:
-        cells.append(f"{1000 * statistics.median(own):.1f}")
+        cells.append(f"{1000 * middle:.1f}")
         ratios = [mine / theirs for mine, theirs in pairs]
       else:
-        cells.append(f"{size / statistics.median(own):.0f}")
+        cells.append(f"{size / middle:.0f}")
         ratios = [theirs / mine for mine, theirs in pairs]
       cells.append(f"{statistics.median(ratios):.2f}")
       cells.append(f"{min(ratios):.2f}-{max(ratios):.2f}")
-    peak = f"{peaks[library, dtype]:.0f}"
-    say(f"| {library}, {dtype} | {' | '.join(cells)} | {peak} |")
-  for (library, dtype), answers in said.items():
-    pairs = zip(answers, said[PEER, "float32"], strict=True)
-    say(f"{library}, {dtype}: {sum(a != b for a, b in pairs)} answers differ")
+    cells += [f"{one['peak']:.0f}", f"{one['differ']} of {result['pairs']}"]
+    yield cells
 
+
+TABLE = Table(
+  "serving",
+  (
+    *("data", "", "ms at batch 1", "ours / theirs", "range"),
+    *("texts/s at batch 32", "ours / theirs", "range", "peak MB", "differ"),
+  ),
+  rows,
+  Path(__file__).parents[1] / "docs" / "serving.md",
+)
 
 if __name__ == "__main__":
   app.run(main)

@@ -12,41 +12,51 @@ import time
 from absl import app, flags
 
 from benchmarks import train_step
+from benchmarks.published import Table
 from benchmarks.train_step_data import Case
 
 FLAGS = flags.FLAGS
 
 
 def main(_):
-  print("| case | who | s | ratio | peak MB |")
-  print("|---" * 5 + "|")
-  for text in FLAGS.cases:
-    case = Case.named(text, FLAGS.num_threads)
-    everyone = (train_step.OURS, *FLAGS.peers)
-    found = {who: [] for who in everyone}
-    for _ in range(FLAGS.rounds):
-      for who in everyone:
-        found[who].append(first_step(who, case))
-    for who, runs in found.items():
-      seconds, peaks = zip(*runs, strict=True)
-      ours = (run[0] for run in found[train_step.OURS])
-      ratios = [s / o for s, o in zip(seconds, ours, strict=True)]
-      print(
-        f"| {text} | {who} | {statistics.median(seconds):.1f} "
-        f"| {statistics.median(ratios):.2f} | {statistics.median(peaks):.0f} |",
-        flush=True,
-      )
+  TABLE.report(map(measure, FLAGS.cases))
 
 
-def first_step(who: str, case: Case) -> tuple[float, float]:
-  """Seconds, and the peak of memory in MB."""
+def measure(text: str) -> dict:
+  """Seconds of each start."""
+  case = Case.named(text, FLAGS.num_threads)
+  seconds = {who: [] for who in (train_step.OURS, *FLAGS.peers)}
+  for _ in range(FLAGS.rounds):
+    for who, own in seconds.items():
+      own.append(first_step(who, case))
+  return {"case": text, "seconds": seconds}
+
+
+def first_step(who: str, case: Case) -> float:
+  """Seconds."""
   begin = time.perf_counter()
   worker = train_step.start(who, case)
-  answer = worker.ask(steps=1)
+  worker.ask(steps=1)
   seconds = time.perf_counter() - begin
   worker.close()
-  return seconds, answer["peak"]
+  return seconds
 
+
+def rows(result: dict):
+  """A row for everyone."""
+  for who, own in result["seconds"].items():
+    ours = result["seconds"][train_step.OURS]
+    ratios = [s / o for s, o in zip(own, ours, strict=True)]
+    yield (
+      result["case"],
+      train_step.NAMES[who],
+      f"{statistics.median(own):.1f}",
+      f"{statistics.median(ratios):.2f}",
+      f"{min(ratios):.2f}-{max(ratios):.2f}",
+    )
+
+
+TABLE = Table("start_up", ("case", "who", "s", "ratio", "range"), rows)
 
 if __name__ == "__main__":
   app.run(main)

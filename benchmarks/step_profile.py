@@ -18,6 +18,7 @@ from absl import app, flags
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from benchmarks import train_step_ours
+from benchmarks.published import Table
 from benchmarks.train_step_data import Case
 
 FLAGS = flags.FLAGS
@@ -41,21 +42,26 @@ KINDS = {
   "norm of the gradient": ":L2Loss$",
   "the rest": "",
 }
+BY_THE_CLOCK = "the step by the clock"
+COLUMNS = (BY_THE_CLOCK, *KINDS)
 # What only waits for the others.
 _WAITING = re.compile("KernelAndDeviceFunc::Run|EagerExecute")
 
 
 def main(_):
-  say("what", *FLAGS.cases)
-  say(*["---"] * (1 + len(FLAGS.cases)))
-  found = [profile(Case.named(x, FLAGS.num_threads)) for x in FLAGS.cases]
-  for kind in ("the step by the clock", *KINDS):
-    say(kind, *(f"{1000 * seconds[kind]:.0f}" for seconds in found))
+  TABLE.report(map(measure, FLAGS.cases))
 
 
-def say(*cells: str) -> None:
-  """Prints a row of a table."""
-  print(f"| {' | '.join(cells)} |", flush=True)
+def measure(text: str) -> dict:
+  """Seconds of a step by kind."""
+  found = profile(Case.named(text, FLAGS.num_threads))
+  return {"case": text, "seconds": dict(found)}
+
+
+def rows(result: dict):
+  """The row of a case."""
+  seconds = collections.Counter(result["seconds"])
+  yield (result["case"], *(f"{1000 * seconds[kind]:.0f}" for kind in COLUMNS))
 
 
 def profile(case: Case) -> dict[str, float]:
@@ -65,9 +71,7 @@ def profile(case: Case) -> dict[str, float]:
     step()
   with tempfile.TemporaryDirectory() as folder:
     tf.profiler.experimental.start(folder)
-    seconds = collections.Counter(
-      {"the step by the clock": _timed(step) / STEPS}
-    )
+    seconds = collections.Counter({BY_THE_CLOCK: _timed(step) / STEPS})
     tf.profiler.experimental.stop()
     [path] = glob.glob(f"{folder}/**/*.xplane.pb", recursive=True)
     with open(path, "rb") as file:
@@ -109,6 +113,8 @@ def events(space: xplane_pb2.XSpace) -> Iterator[tuple[str, float]]:
 def _order(event):
   return event.offset_ps, -event.duration_ps
 
+
+TABLE = Table("step_profile", ("case", *COLUMNS), rows)
 
 if __name__ == "__main__":
   app.run(main)

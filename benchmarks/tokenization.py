@@ -1,14 +1,15 @@
 """Tokens a second: our tokenizers beside others, on your text.
 
-  python -m benchmarks.tokenization --input_file=text.txt --vocab_file=vocab.txt
+  python -m benchmarks.tokenization --texts=English:novels/*.txt \
+    --vocab_file=vocab.txt
 
 Everyone tokenizes the same lines, in turns, so that a busy machine is busy for
 all. A speed is the number of tokens of the specification over the time taken,
 whatever a tokenizer's own tokens are; "same lines" says for how many lines
-they are the specification's. Hugging Face's is measured if it is installed.
+they are the specification's; a ratio is their time over ours. Hugging Face's
+is measured if it is installed.
 """
 
-import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -17,19 +18,24 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from absl import flags
 
+from benchmarks.published import Table
 from data import files, tokenization, vocab
 from data.tokenization_ops import GraphTokenizer
 from training import program
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("input_file", None, "Text files or globs.", required=True)
+flags.DEFINE_list(
+  "texts", None, "Of each a name, a colon, files or globs.", required=True
+)
 flags.DEFINE_string("vocab_file", None, "The vocabulary.", required=True)
 flags.DEFINE_bool("do_lower_case", True, "Lower-case the text.")
 flags.DEFINE_float("megabytes", 4.0, "How much of the text to take.")
 flags.DEFINE_integer("batch_size", 4096, "Lines given at a time.", 1)
 flags.DEFINE_integer("rounds", 5, "How many turns everyone gets.", 1)
-flags.DEFINE_string("output_json", None, "Where to write the numbers too.")
+
+SPECIFICATION = "FullTokenizer, the original's steps in Python"
+OURS = "GraphTokenizer"
 
 Batches = list[list[str]]
 Run = Callable[[], list]
@@ -66,9 +72,9 @@ def contestants(batches: Batches) -> Iterator[tuple[str, Run]]:
     return [[tokenizer.ids(line) for line in batch] for batch in batches]
 
   graph = GraphTokenizer(full.vocab, lower)
-  yield "FullTokenizer", specification
+  yield SPECIFICATION, specification
   yield "CachedTokenizer, empty at first", cached
-  yield "GraphTokenizer", in_graph(graph.tokenize, tensors)
+  yield OURS, in_graph(graph.tokenize, tensors)
 
   bert = tf_text.BertTokenizer(FLAGS.vocab_file, lower_case=lower)
   fast = tf_text.FastBertTokenizer(
@@ -116,48 +122,65 @@ def hugging_face(lower, batches) -> Iterator[tuple[str, Run]]:
   yield "Hugging Face tokenizers", run
 
 
-def rows(found) -> list[list[int]]:
+def lists(found) -> list[list[int]]:
   """Ids of every line, of whatever a contestant returns."""
-  lists = (b if isinstance(b, list) else b.to_list() for b in found)
-  return [ids for batch in lists for ids in batch]
+  batches = (b if isinstance(b, list) else b.to_list() for b in found)
+  return [ids for batch in batches for ids in batch]
+
+
+def measure(text: str) -> dict:
+  """Tokens a second of everyone, and on how many lines they are the same.
+
+  Args:
+    text: a name, a colon, and files or globs.
+  """
+  name, _, pattern = text.partition(":")
+  batches = read_batches(files.expand(pattern))
+  everyone = dict(contestants(batches))
+  found = {who: lists(run()) for who, run in everyone.items()}
+  expected = found[SPECIFICATION]
+  seconds = {who: [] for who in everyone}
+  for _ in range(FLAGS.rounds):
+    for who, run in everyone.items():
+      start = time.perf_counter()
+      run()
+      seconds[who].append(time.perf_counter() - start)
+  return {
+    "case": name,
+    "lines": len(expected),
+    "tokens": sum(map(len, expected)),
+    "seconds": seconds,
+    "same_lines": {
+      who: sum(map(list.__eq__, own, expected)) for who, own in found.items()
+    },
+  }
+
+
+def rows(result: dict):
+  """A row for everyone."""
+  ours = result["seconds"][OURS]
+  for who, own in result["seconds"].items():
+    ratios = [theirs / mine for theirs, mine in zip(own, ours, strict=True)]
+    yield (
+      result["case"],
+      who,
+      f"{result['tokens'] / statistics.median(own) / 1e6:.2f}",
+      f"{statistics.median(ratios):.2f}",
+      f"{min(ratios):.2f}-{max(ratios):.2f}",
+      f"{result['same_lines'][who] / result['lines']:.2%}",
+    )
 
 
 def main(_):
-  """Measures and prints."""
   vocab.require(vocab.load(FLAGS.vocab_file), name=FLAGS.vocab_file)
-  batches = read_batches(files.expand(FLAGS.input_file))
-  everyone = dict(contestants(batches))
-  found = {name: rows(run()) for name, run in everyone.items()}
-  expected = found["FullTokenizer"]
-  tokens = sum(map(len, expected))
+  TABLE.report(map(measure, FLAGS.texts))
 
-  seconds = {name: [] for name in everyone}
-  for _ in range(FLAGS.rounds):
-    for name, run in everyone.items():
-      start = time.perf_counter()
-      run()
-      seconds[name].append(time.perf_counter() - start)
 
-  results = {
-    name: {
-      "tokens_per_second": tokens / statistics.median(times),
-      "seconds": times,
-      "same_lines": sum(map(list.__eq__, found[name], expected)),
-    }
-    for name, times in seconds.items()
-  }
-  slowest = results["FullTokenizer"]["tokens_per_second"]
-  print(f"{len(expected):,} lines, {tokens:,} tokens, {FLAGS.rounds} rounds")
-  print(f"{'million tokens/s':>49}{'ratio':>9}{'same lines':>12}")
-  for name, result in results.items():
-    speed = result["tokens_per_second"]
-    same = result["same_lines"] / len(expected)
-    print(f"{name:33}{speed / 1e6:16.2f}{speed / slowest:9.1f}{same:12.2%}")
-  if FLAGS.output_json:
-    report = {"lines": len(expected), "tokens": tokens, "results": results}
-    with files.open_for_writing(FLAGS.output_json) as file:
-      file.write(json.dumps(report, indent=2).encode())
-
+TABLE = Table(
+  "tokenization",
+  ("text", "who", "million tokens/s", "ratio", "range", "same lines"),
+  rows,
+)
 
 if __name__ == "__main__":
   program.run(main)

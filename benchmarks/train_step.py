@@ -1,7 +1,7 @@
 """The pre-training step: ours beside those of other libraries.
 
   python -m benchmarks.train_step --cases=mini:32:128:float32 \
-    --peer_python=torch/bin/python --output_json=results.jsonl
+    --peer_python=torch/bin/python
 
 All train the same model on the same batch with dropout, clipping and AdamW, in
 processes of their own that take turns. A ratio is a peer's time over ours in
@@ -10,20 +10,32 @@ the roofline is the time that the step's matrix products take by themselves, one
 after the other at the model's own shapes, measured in the same rounds.
 """
 
-import json
 import os
 import statistics
 import sys
-import time
 
-import tensorflow as tf
 from absl import app, flags
 
+from benchmarks import products
+from benchmarks.published import Table
 from benchmarks.train_step_data import Case
 from benchmarks.turns import Worker
-from training import run_record
 
 FLAGS = flags.FLAGS
+
+OURS = "ours"
+# Who is measured, as tables name them; "stock" scores every position.
+NAMES = {
+  OURS: "ours",
+  "official": "tf-models-official",
+  "keras_hub": "KerasHub, no next sentence",
+  "stock": "transformers, every position",
+  "masked": "transformers, masked",
+  "compiled": "transformers, compiled",
+}
+# Seconds a step of the original: commit eedf571, TensorFlow 1.15.5 on two cores
+# of another machine (Intel Xeon), medians of two runs of 20 steps.
+ORIGINAL = {"tiny:32:128:float32": 0.677, "mini:32:128:float32": 1.6}
 
 flags.DEFINE_list(
   "cases",
@@ -31,40 +43,23 @@ flags.DEFINE_list(
   "size:batch:length:type of each, see benchmarks/train_step_data.py.",
 )
 flags.DEFINE_list(
-  "peers", ["official", "stock", "masked", "compiled"], "Whom to measure."
+  "peers", ["official", "masked", "compiled"], f"Of {', '.join(NAMES)}."
 )
 flags.DEFINE_string("peer_python", None, "Python that has torch.")
 flags.DEFINE_string("preload", None, "An allocator's library for `compiled`.")
 flags.DEFINE_integer("rounds", 7, "Turns of each.", 1)
 flags.DEFINE_float("seconds", 2.0, "About how long a turn is.", 0.0)
 flags.DEFINE_integer("num_threads", 2, "Of each.", 1)
-flags.DEFINE_string("output_json", None, "Where to append the results.")
-
-OURS = "ours"
 
 
 def main(_):
-  say("| case | who | ms | ratio | range | GFLOP/s | roofline | peak MB |")
-  say("|---" * 8 + "|")
-  for text in FLAGS.cases:
-    case = Case.named(text, FLAGS.num_threads)
-    result = measure(case)
-    for row in rows(text, case, result):
-      say(f"| {' | '.join(row)} |")
-    if FLAGS.output_json:
-      with open(FLAGS.output_json, "a") as file:
-        file.write(json.dumps(result | {"case": text}) + "\n")
-
-
-def say(line: str) -> None:
-  """Prints a line now."""
-  print(line, flush=True)
+  TABLE.report(map(measure, FLAGS.cases))
 
 
 def start(who: str, case: Case) -> Worker:
   """Starts a worker."""
   environment = dict(os.environ, OMP_NUM_THREADS=str(case.threads))
-  if who == OURS or who == "official":
+  if who in (OURS, "official", "keras_hub"):
     module = f"benchmarks.train_step_{who}"
     command = [sys.executable, "-m", module, *case.arguments]
   else:
@@ -76,59 +71,34 @@ def start(who: str, case: Case) -> Worker:
   return Worker(command, environment)
 
 
-def measure(case: Case) -> dict:
-  """Times, in seconds, of each round; rates of matrix products; memory."""
+def measure(text: str) -> dict:
+  """Times, in seconds, of each round, also of the products by themselves."""
+  case = Case.named(text, FLAGS.num_threads)
   workers = {who: start(who, case) for who in (OURS, *FLAGS.peers)}
   steps, seconds = {}, {who: [] for who in workers}
-  alone, peaks = [], {}
+  alone = []
   for who, worker in workers.items():
     first = worker.ask(steps=4)["seconds"]  # compilation and what comes once
     steps[who] = max(1, min(50, round(FLAGS.seconds / first[-1])))
   for _ in range(FLAGS.rounds):
-    alone.append(products_alone(case))
+    alone.append(sum(products.seconds(case).values()))
     for who, worker in workers.items():
       found = worker.ask(steps=steps[who])
       seconds[who].append(statistics.median(found["seconds"]))
-      peaks[who] = found["peak"]
   for worker in workers.values():
     worker.close()
   return {
+    "case": text,
     "seconds": seconds,
     "products_alone": alone,
-    "peaks": peaks,
-    "revision": run_record.commit(),
     "load": os.getloadavg()[0],
   }
 
 
-def products_alone(case: Case) -> float:
-  """Seconds that the matrix products of a step take, and nothing else."""
-  total = 0.0
-  for times, batch, m, k, n in case.products:
-    # The product itself, and the two of its gradient.
-    for rows, inner, columns in ((m, k, n), (m, n, k), (k, m, n)):
-      total += times * _product(case.dtype, batch, rows, inner, columns)
-  return total
-
-
-def _product(dtype, batch, m, k, n, repeats: int = 3):
-  def values(*shape):
-    return tf.cast(tf.random.normal(shape), dtype)
-
-  left, right = values(batch, m, k), values(batch, k, n)
-  if batch == 1:
-    left, right = left[0], right[0]
-  seconds = []
-  for _ in range(1 + repeats):  # the first one pays for what comes once
-    begin = time.perf_counter()
-    _ = left @ right
-    seconds.append(time.perf_counter() - begin)
-  return min(seconds)
-
-
-def rows(name: str, case: Case, result: dict):
-  """Lines of the table."""
-  seconds = result["seconds"]
+def rows(result: dict):
+  """A row for everyone who was measured, and the original's if it was."""
+  name, seconds = result["case"], result["seconds"]
+  case = Case.named(name, 1)
   alone = statistics.median(result["products_alone"])
   for who, own in seconds.items():
     ratios = [
@@ -137,15 +107,29 @@ def rows(name: str, case: Case, result: dict):
     middle = statistics.median(own)
     yield (
       name,
-      who,
+      NAMES[who],
       f"{1000 * middle:.0f}",
       f"{statistics.median(ratios):.2f}",
       f"{min(ratios):.2f}-{max(ratios):.2f}",
       f"{case.operations / middle / 1e9:.0f}",
       f"{100 * alone / middle:.0f} %",
-      f"{result['peaks'][who]:.0f}",
+    )
+  if name in ORIGINAL:
+    middle = statistics.median(seconds[OURS])
+    yield (
+      name,
+      "the original, elsewhere",
+      f"{1000 * ORIGINAL[name]:.0f}",
+      f"{ORIGINAL[name] / middle:.2f}",
+      *("-", f"{case.operations / ORIGINAL[name] / 1e9:.0f}", "-"),
     )
 
+
+TABLE = Table(
+  "train_step",
+  ("case", "who", "ms", "ratio", "range", "GFLOP/s", "roofline"),
+  rows,
+)
 
 if __name__ == "__main__":
   app.run(main)

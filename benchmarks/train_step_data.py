@@ -88,8 +88,8 @@ class Case:
     return math.ceil(0.15 * self.length)
 
   @property
-  def products(self) -> list[tuple[int, int, int, int, int]]:
-    """The matrix products of a forward pass: (times, batch, m, k, n).
+  def products(self) -> dict[str, tuple[int, int, int, int, int]]:
+    """The matrix products of a forward pass: {kind: (times, batch, m, k, n)}.
 
     Each is `batch` products of [m, k] and [k, n]. The pooler and the
     next-sentence head count nothing.
@@ -97,15 +97,21 @@ class Case:
     tokens, width = self.batch * self.length, self.hidden
     masked = self.batch * self.predictions
     heads = self.batch * self.heads
-    return [
-      (4 * self.layers, 1, tokens, width, width),  # Q, K, V, output
-      (self.layers, heads, self.length, width // self.heads, self.length),
-      (self.layers, heads, self.length, self.length, width // self.heads),
-      (self.layers, 1, tokens, width, 4 * width),
-      (self.layers, 1, tokens, 4 * width, width),
-      (1, 1, masked, width, width),
-      (1, 1, masked, width, VOCAB_SIZE),
-    ]
+    return {
+      "Q, K, V, output": (4 * self.layers, 1, tokens, width, width),
+      "scores": (
+        *(self.layers, heads),
+        *(self.length, width // self.heads, self.length),
+      ),
+      "mixtures": (
+        *(self.layers, heads),
+        *(self.length, self.length, width // self.heads),
+      ),
+      "feed-forward": (self.layers, 1, tokens, width, 4 * width),
+      "and back": (self.layers, 1, tokens, 4 * width, width),
+      "head": (1, 1, masked, width, width),
+      "vocabulary": (1, 1, masked, width, VOCAB_SIZE),
+    }
 
   @property
   def operations(self) -> float:
@@ -115,7 +121,7 @@ class Case:
     many as the forward pass. Look-ups, normalization, softmax, dropout and the
     optimizer count nothing.
     """
-    return 6.0 * sum(map(math.prod, self.products))
+    return 6.0 * sum(map(math.prod, self.products.values()))
 
 
 def batch(case: Case) -> dict[str, np.ndarray]:

@@ -1,18 +1,19 @@
 """Fine-tunes one encoder twice, with our programs and with PyTorch's.
 
 The same weights, data and hyper-parameters, once by the commands that a user of
-this repository types and once by benchmarks/fine_tuning_torch.py, the plain
+this repository types and once by benchmarks/fine_tune_torch.py, the plain
 Hugging Face way, so that the scores stand side by side. PyTorch's side is run
 with its own AdamW and with Adam as BERT's authors had it and our programs have
 it, without the correction of bias: updates are then three to 6.5 times as large
 in the first hundred steps, at the same rate, and twice after three hundred.
 
-  python -m benchmarks.fine_tuning --datasets=datasets --work_dir=work \
+  python -m benchmarks.fine_tune --datasets=datasets --work_dir=work \
     --bert_dir=bert --hf_dir=hugging_face_folder --peer_python=torch/bin/python
 
 --bert_dir is what convert_checkpoint.py makes of --hf_dir, with its vocab.txt.
 Results go to results.jsonl in --work_dir, line by line, and what is there is
-not run again; what was killed is. With --table they are printed as a table.
+not run again; what was killed is. They are printed as tables, of scores and of
+times, with --table without running any.
 Which library is faster, nothing else may be running for, and torch gets what
 makes it fastest:
 
@@ -36,8 +37,9 @@ from pathlib import Path
 
 from absl import app, flags
 
-from benchmarks.fine_tuning_table import OURS, SAME_ADAM, SIDES, Done, table
-from benchmarks.fine_tuning_tasks import TASKS, Task, cut_data
+from benchmarks import fine_tune_table
+from benchmarks.fine_tune_table import OURS, SAME_ADAM, SIDES, Done
+from benchmarks.fine_tune_tasks import TASKS, Task, cut_data
 from data.tasks import squad
 from evaluation import squad_scores
 from evaluation.squad import Predictions
@@ -59,7 +61,7 @@ flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "Of products.")
 flags.DEFINE_bool("group_by_length", False, "On both sides.")
 flags.DEFINE_string("preload", None, "An allocator's library for torch.")
 flags.DEFINE_multi_enum("side", list(SIDES), list(SIDES), "Which to run.")
-flags.DEFINE_bool("table", False, "Print the results and run nothing.")
+flags.DEFINE_bool("table", False, "Print tables and run nothing.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +108,7 @@ class Run:
     if self.side != OURS:
       return [
         FLAGS.peer_python,
-        *("-m", "benchmarks.fine_tuning_torch"),
+        *("-m", "benchmarks.fine_tune_torch"),
         *shared,
         f"--task={task.peer}",
         f"--train={train}",
@@ -254,12 +256,15 @@ def execute(wanted: list[Run]) -> bool:
 
 
 def main(_):
-  if FLAGS.table:
-    print(table(Done(run.task, run.side, _done(run)) for run in runs()))
-    return 0
-  cut_data(Path(FLAGS.datasets), Path(FLAGS.work_dir, "data"))
   wanted = list(runs())
-  return 0 if execute(wanted) else 1
+  is_well = True
+  if not FLAGS.table:
+    cut_data(Path(FLAGS.datasets), Path(FLAGS.work_dir, "data"))
+    is_well = execute(wanted)
+  done = [Done(run.task, run.side, _done(run)) for run in wanted]
+  print(fine_tune_table.table(done))
+  fine_tune_table.TIMES.report(fine_tune_table.pairs(done))
+  return 0 if is_well else 1
 
 
 if __name__ == "__main__":

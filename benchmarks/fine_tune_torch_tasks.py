@@ -1,4 +1,4 @@
-"""The tasks of benchmarks/fine_tuning_torch.py: rows, model and scores of each.
+"""The tasks of benchmarks/fine_tune_torch.py: rows, model and scores of each.
 
 A row is a dict of lists: what the tokenizer makes of a text, its labels, and
 what else scoring takes.

@@ -1,4 +1,4 @@
-"""The tasks of benchmarks/fine_tuning.py: files, commands, hyper-parameters."""
+"""The tasks of benchmarks/fine_tune.py: files, commands, hyper-parameters."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ class Task:
 
   Attributes:
     name: what the row is called.
-    peer: the task's name in benchmarks/fine_tuning_torch.py; "": not there.
+    peer: the task's name in benchmarks/fine_tune_torch.py; "": not there.
     train: its file, among the cut ones or in --datasets.
     dev: the same to evaluate on.
     program: ours, with the flags that only this task has; {train}, {dev} and

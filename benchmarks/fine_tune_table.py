@@ -1,10 +1,11 @@
-"""Results of benchmarks/fine_tuning.py as a table."""
+"""Results of benchmarks/fine_tune.py as tables: scores, and times."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.fine_tuning_tasks import Task
+from benchmarks.fine_tune_tasks import Task
+from benchmarks.published import Table
 from benchmarks.spread import mean_and_spread
 
 OURS, TORCH, SAME_ADAM = "ours", "torch", "torch_bert_adam"
@@ -79,3 +80,52 @@ def _time_ratio(ours, theirs):
   if not ratios:
     return "-"
   return f"{median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+
+
+def pairs(runs: Iterable[Done]) -> Iterator[dict]:
+  """A result of each task and type that both sides were run on, for TIMES."""
+  found = {}
+  for run in runs:
+    for row in run.results:
+      case = f"{run.task.name}, {row['dtype']}"
+      if row["group_by_length"]:
+        case += ", by length"
+      sides = found.setdefault(case, {OURS: [], TORCH: []})
+      sides.get(run.side, []).append(row)
+  for case, sides in found.items():
+    if all(sides.values()):
+      yield {"case": case, **sides}
+
+
+def _times(result):
+  """The row of a pair."""
+  sides = [result[OURS], result[TORCH]]
+  sizes = result[TORCH][0]
+  metrics = list(result[OURS][0]["scores"])
+  yield (
+    result["case"],
+    f"{sizes['train']} / {sizes['dev']}",
+    " / ".join(metrics).replace("_", " "),
+    *(
+      " / ".join(
+        mean_and_spread([row["scores"][name] for row in rows])
+        for name in metrics
+      )
+      for rows in sides
+    ),
+    *(
+      ", ".join(f"{median(row[unit] for row in rows):.0f}" for rows in sides)
+      for unit in ("seconds", "cpu_seconds")
+    ),
+    _time_ratio(*sides),
+  )
+
+
+TIMES = Table(
+  "fine_tune",
+  (
+    *("task", "train / dev", "metric", "ours", "torch"),
+    *("s, ours and torch", "CPU s", "torch's time over ours"),
+  ),
+  _times,
+)

@@ -1,10 +1,10 @@
 """Fine-tunes with Hugging Face transformers and PyTorch: the plain peer.
 
 What a user of transformers would write: its models and its tokenizer, torch's
-AdamW, batches padded to their longest row. benchmarks/fine_tuning.py runs it
+AdamW, batches padded to their longest row. benchmarks/fine_tune.py runs it
 beside our programs; of ours it takes the metrics only.
 
-  python -m benchmarks.fine_tuning_torch --task=mrpc --train=MRPC/train.tsv \
+  python -m benchmarks.fine_tune_torch --task=mrpc --train=MRPC/train.tsv \
     --dev=MRPC/dev.tsv --model=hugging_face_folder --output=scores.json
 
 Of SQuAD it writes answers by question id in the place of scores: the official
@@ -22,7 +22,7 @@ import torch
 import transformers
 from absl import app, flags
 
-from benchmarks.fine_tuning_torch_tasks import IGNORED, INPUTS, TASKS
+from benchmarks.fine_tune_torch_tasks import IGNORED, INPUTS, TASKS
 
 FLAGS = flags.FLAGS
 
