@@ -8,7 +8,7 @@ from keras import ops
 
 from modeling.chains import activate, add_and_normalize, drop
 from modeling.config import BertConfig
-from modeling.gradients import own_gradient
+from modeling.gradients import own_gradient, sum_rows
 from modeling.randomness import next_seed
 
 
@@ -93,14 +93,13 @@ def affine(x, matrix, bias, by_rows: bool = False):
     def gradient(upstream):
       # Left to itself, TensorFlow sums the gradient of `bias` slowly and
       # transposes that of `matrix`, which may have as many rows as words.
-      ones = ops.ones((1, ops.shape(flat)[0]), dtype=flat.dtype)
       of_matrix = (
         ops.transpose(upstream) @ flat
         if by_rows
         else ops.transpose(flat) @ upstream
       )
       of_flat = upstream @ ops.transpose(columns)
-      return of_flat, of_matrix, (ones @ upstream)[0]
+      return of_flat, of_matrix, sum_rows(upstream)
 
     return flat @ columns + bias, gradient
 

@@ -9,7 +9,7 @@ Legend: B batch, T tokens, A heads, H any size.
 import keras
 from keras import ops
 
-from modeling.gradients import own_gradient
+from modeling.gradients import own_gradient, sum_rows
 from modeling.one_pass import one_pass
 from modeling.randomness import uniform_bits
 
@@ -76,21 +76,25 @@ def _add(x, residual, seed, *, rate):
 
 @one_pass
 def _normalize(x, gamma, beta):
-  return _standardize(x) * _real(gamma) + _real(beta)
+  return _normal(x, _real(gamma), _real(beta))
 
 
 @own_gradient
-def _standardize(x):
-  """Rows of mean 0 and variance 1."""
+def _normal(x, gamma, beta):
+  """Rows of mean 0 and variance 1, times gamma, plus beta."""
   centered = x - _mean(x)
   scale = ops.rsqrt(_mean(ops.square(centered)) + 1e-12)
   standard = centered * scale
 
   def gradient(upstream):
-    common = _mean(upstream) + standard * _mean(upstream * standard)
-    return scale * (upstream - common)
+    size = x.shape[-1]
+    weights = ops.reshape(gamma, (size, 1))
+    mean = upstream @ weights / size
+    share = (upstream * standard) @ weights / size
+    of_x = scale * (upstream * gamma - mean - standard * share)
+    return of_x, sum_rows(upstream * standard), sum_rows(upstream)
 
-  return standard, gradient
+  return standard * gamma + beta, gradient
 
 
 def attention_weights(
@@ -146,7 +150,8 @@ def softmax_gradient(weights, upstream, *, scale: float):
   Returns:
     [..., H].
   """
-  mean = ops.sum(weights * upstream, axis=-1, keepdims=True)
+  ones = ops.ones((weights.shape[-1], 1))
+  mean = (weights * upstream) @ ones
   return scale * weights * (upstream - mean)
 
 

@@ -1,4 +1,8 @@
-"""Gradients written out, on any backend of Keras."""
+"""Gradients written out, on any backend of Keras.
+
+Sums in them are products with ones: neither TensorFlow nor XLA is as fast at
+sums on a CPU as at products.
+"""
 
 from collections.abc import Callable
 
@@ -27,3 +31,10 @@ def own_gradient(function: Callable) -> Callable:
     return output, backward
 
   return run
+
+
+def sum_rows(x):
+  """The sum over all axes but the last: [..., H] -> [H]."""
+  rows = ops.reshape(x, (-1, x.shape[-1]))
+  ones = ops.ones((1, ops.shape(rows)[0]), dtype=rows.dtype)
+  return (ones @ rows)[0]
