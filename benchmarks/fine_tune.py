@@ -37,7 +37,7 @@ from pathlib import Path
 
 from absl import app, flags
 
-from benchmarks import fine_tune_table
+from benchmarks import fine_tune_table, published
 from benchmarks.fine_tune_table import OURS, SAME_ADAM, SIDES, Done
 from benchmarks.fine_tune_tasks import TASKS, Task, cut_data
 from data.tasks import squad
@@ -161,7 +161,7 @@ class Run:
       subprocess.CompletedProcess(
         self.command, process.returncode
       ).check_returncode()
-      result = self.key | times | self.outcome()
+      result = published.origin() | self.key | times | self.outcome()
     except (subprocess.CalledProcessError, OSError, LookupError) as error:
       say(f"{self.folder.name}: {error!r}, see {self.folder}/log.txt")
       return False

@@ -5,7 +5,7 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks.fine_tune_tasks import Task
-from benchmarks.published import Table
+from benchmarks.published import ORIGIN, Table
 from benchmarks.spread import mean_and_spread
 
 OURS, TORCH, SAME_ADAM = "ours", "torch", "torch_bert_adam"
@@ -83,18 +83,24 @@ def _time_ratio(ours, theirs):
 
 
 def pairs(runs: Iterable[Done]) -> Iterator[dict]:
-  """A result of each task and type that both sides were run on, for TIMES."""
+  """A result of each task and type that both sides were timed on, for TIMES."""
   found = {}
   for run in runs:
     for row in run.results:
-      case = f"{run.task.name}, {row['dtype']}"
-      if row["group_by_length"]:
-        case += ", by length"
-      sides = found.setdefault(case, {OURS: [], TORCH: []})
-      sides.get(run.side, []).append(row)
+      if {"seconds", "cpu_seconds"} <= row.keys() and run.side in (OURS, TORCH):
+        sides = found.setdefault(_case(row), {OURS: [], TORCH: []})
+        sides[run.side].append(row)
   for case, sides in found.items():
     if all(sides.values()):
-      yield {"case": case, **sides}
+      last = sides[OURS][-1]
+      origin = {name: last[name] for name in ORIGIN if name in last}
+      yield {"case": case, **sides} | origin
+
+
+def _case(row):
+  plural = "s" * (row["epochs"] > 1)
+  parts = [row["task"], row["dtype"], f"{row['epochs']} epoch{plural}"]
+  return ", ".join(parts + ["by length"] * row["group_by_length"])
 
 
 def _times(result):

@@ -8,12 +8,11 @@ of your own tells more: in this one all words are soon known by heart. The
 program of tf-models-official does the same beside ours, in turns.
 """
 
-import os
+import json
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -96,24 +95,33 @@ class Usage(NamedTuple):
   peak: float
 
 
+# Runs a command and says what it took. A process of its own, for the memory of
+# whoever starts a program counts as that of the program.
+WATCH = """
+import json, resource, subprocess, sys, time
+begin = time.perf_counter()
+status = subprocess.run(sys.argv[2:], stdout=2).returncode
+seconds = time.perf_counter() - begin
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+json.dump([seconds, peak], open(sys.argv[1], "w"))
+sys.exit(status)
+"""
+
+
 def run(text: Path, command: list[str], folder: Path) -> Usage:
-  """Runs a program once."""
-  command = [
-    sys.executable,
-    *command,
-    f"--input_file={text}",
-    f"--vocab_file={FLAGS.vocab_file}",
-    f"--output_file={folder / 'out.tfrecord'}",
-  ]
-  begin = time.perf_counter()
-  with tempfile.TemporaryFile() as log:
-    process = subprocess.Popen(command, stdout=log, stderr=log)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-      log.seek(0)
-      raise ValueError(f"{command} failed: {log.read().decode()}")
-  return Usage(time.perf_counter() - begin, usage.ru_maxrss / 1024)
+  """Runs a program once; CalledProcessError with its log if it fails."""
+  usage = folder / "usage.json"
+  subprocess.run(
+    [
+      *(sys.executable, "-c", WATCH, usage, sys.executable, *command),
+      f"--input_file={text}",
+      f"--vocab_file={FLAGS.vocab_file}",
+      f"--output_file={folder / 'out.tfrecord'}",
+    ],
+    capture_output=True,
+    check=True,
+  )
+  return Usage(*json.loads(usage.read_text()))
 
 
 def main(_):

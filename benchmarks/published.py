@@ -1,8 +1,9 @@
 """What benchmarks have measured: results/NAME.jsonl, and tables in documents.
 
-With --publish a benchmark keeps its results, a line of JSON for each case, in
-the place of an older one of the same case, and writes its table anew from all
-that are kept. The place of a table is between two comments:
+With --publish a benchmark keeps its results, a line of JSON for each case with
+everyone who took part, in the place of an older one of the same case, and
+writes its table anew from all that are kept. The place of a table is between
+two comments:
 
   <!-- NAME -->
   <!-- /NAME -->
@@ -23,6 +24,7 @@ FLAGS = flags.FLAGS
 flags.DEFINE_bool("publish", False, "Keep the results and write their table.")
 
 HERE = Path(__file__).parent
+ORIGIN = ("date", "commit")
 
 
 @dataclass(frozen=True)
@@ -48,16 +50,13 @@ class Table:
     publish = FLAGS["publish"].value
     if publish:
       self._divided()  # or all would be measured for nothing
-    origin = {"date": time.strftime("%Y-%m-%d"), "commit": run_record.commit()}
-    for line in self._head():
-      print(line, flush=True)
+    begun = origin()
+    print(*self._head(), sep="\n", flush=True)
     for result in results:
-      for line in self._lines(result):
-        print(line, flush=True)
       if publish:
-        self.keep(origin | result)
-    if publish:
-      self.write()
+        self.keep(begun | result)
+        self.write()
+      print(*self._lines(result), sep="\n", flush=True)
 
   @property
   def file(self) -> Path:
@@ -74,8 +73,9 @@ class Table:
   def keep(self, result: dict) -> None:
     """Keeps a result, at the place of an older one of its case."""
     found = {old["case"]: old for old in self.kept()} | {result["case"]: result}
-    text = "".join(json.dumps(one) + "\n" for one in found.values())
-    self.file.write_text(text, encoding="utf-8")
+    _replace(
+      self.file, "".join(json.dumps(one) + "\n" for one in found.values())
+    )
 
   def text(self) -> str:
     """The table of what is kept, and when it was measured; Markdown."""
@@ -91,8 +91,7 @@ class Table:
   def write(self) -> None:
     """Writes the table into its document."""
     before, _, after = self._divided()
-    text = f"{before}{self.text()}\n{after}"
-    self.document.write_text(text, encoding="utf-8")
+    _replace(self.document, f"{before}{self.text()}\n{after}")
 
   def is_current(self) -> bool:
     """Whether the document has the table of what is kept."""
@@ -117,6 +116,18 @@ class Table:
 
   def _lines(self, result):
     return [_line(row) for row in self.rows(result)]
+
+
+def origin() -> dict[str, str | None]:
+  """Date and commit of what is measured now."""
+  commit = run_record.commit(besides=("benchmarks/results", "*.md"))
+  return dict(zip(ORIGIN, (time.strftime("%Y-%m-%d"), commit), strict=True))
+
+
+def _replace(path, text):
+  part = path.with_suffix(".part")
+  part.write_text(text, encoding="utf-8")
+  part.rename(path)
 
 
 def _short(commit):

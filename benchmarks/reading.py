@@ -43,7 +43,8 @@ def results(folder: str) -> Iterator[dict]:
     for how, found in sources.items():
       rates[how].append(rate(found, seed=number))
   for how, found in rates.items():
-    yield {"case": how, "rates": found}
+    text = Path(FLAGS.input_file).stem
+    yield {"case": f"{text}, {how}", "rates": found}
 
 
 def rows(result: dict):
@@ -83,7 +84,7 @@ def rate(found: PretrainingInput, seed: int) -> float:
   return FLAGS.batches * FLAGS.batch_size / (time.perf_counter() - begin)
 
 
-TABLE = Table("reading", ("masking", "records/s", "range"), rows)
+TABLE = Table("reading", ("text, masking", "records/s", "range"), rows)
 
 if __name__ == "__main__":
   app.run(main)

@@ -1,6 +1,6 @@
 """Tokens a second: our tokenizers beside others, on your text.
 
-  python -m benchmarks.tokenization --texts=English:novels/*.txt \
+  python -m benchmarks.tokenization --text='English:novels/*.txt' \
     --vocab_file=vocab.txt
 
 Everyone tokenizes the same lines, in turns, so that a busy machine is busy for
@@ -25,8 +25,8 @@ from training import program
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_list(
-  "texts", None, "Of each a name, a colon, files or globs.", required=True
+flags.DEFINE_multi_string(
+  "text", None, "A name, a colon, and files or globs.", required=True
 )
 flags.DEFINE_string("vocab_file", None, "The vocabulary.", required=True)
 flags.DEFINE_bool("do_lower_case", True, "Lower-case the text.")
@@ -128,14 +128,14 @@ def lists(found) -> list[list[int]]:
   return [ids for batch in batches for ids in batch]
 
 
-def measure(text: str) -> dict:
+def measure(text: tuple[str, list[str]]) -> dict:
   """Tokens a second of everyone, and on how many lines they are the same.
 
   Args:
-    text: a name, a colon, and files or globs.
+    text: a name, and files.
   """
-  name, _, pattern = text.partition(":")
-  batches = read_batches(files.expand(pattern))
+  name, paths = text
+  batches = read_batches(paths)
   everyone = dict(contestants(batches))
   found = {who: lists(run()) for who, run in everyone.items()}
   expected = found[SPECIFICATION]
@@ -173,7 +173,9 @@ def rows(result: dict):
 
 def main(_):
   vocab.require(vocab.load(FLAGS.vocab_file), name=FLAGS.vocab_file)
-  TABLE.report(map(measure, FLAGS.texts))
+  named = [text.partition(":") for text in FLAGS.text]
+  texts = [(name, files.expand(pattern)) for name, _, pattern in named]
+  TABLE.report(map(measure, texts))
 
 
 TABLE = Table(

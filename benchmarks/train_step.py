@@ -33,6 +33,7 @@ NAMES = {
   "masked": "transformers, masked",
   "compiled": "transformers, compiled",
 }
+PEERS = [who for who in NAMES if who != OURS]
 # Seconds a step of the original: commit eedf571, TensorFlow 1.15.5 on two cores
 # of another machine (Intel Xeon), medians of two runs of 20 steps.
 ORIGINAL = {"tiny:32:128:float32": 0.677, "mini:32:128:float32": 1.6}
@@ -43,7 +44,14 @@ flags.DEFINE_list(
   "size:batch:length:type of each, see benchmarks/train_step_data.py.",
 )
 flags.DEFINE_list(
-  "peers", ["official", "masked", "compiled"], f"Of {', '.join(NAMES)}."
+  "peers",
+  ["official", "keras_hub", "masked", "compiled"],
+  f"Whom to measure, of {', '.join(PEERS)}.",
+)
+flags.register_validator(
+  "peers",
+  lambda peers: set(peers) <= set(PEERS),
+  f"they are {', '.join(PEERS)}",
 )
 flags.DEFINE_string("peer_python", None, "Python that has torch.")
 flags.DEFINE_string("preload", None, "An allocator's library for `compiled`.")
@@ -53,6 +61,7 @@ flags.DEFINE_integer("num_threads", 2, "Of each.", 1)
 
 
 def main(_):
+  products.use_threads(FLAGS.num_threads)
   TABLE.report(map(measure, FLAGS.cases))
 
 

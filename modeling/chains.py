@@ -9,7 +9,7 @@ Legend: B batch, T tokens, A heads, H any size.
 import keras
 from keras import ops
 
-from modeling.gradients import own_gradient, sum_rows
+from modeling.gradients import own_gradient, sum_columns, sum_rows
 from modeling.one_pass import one_pass
 from modeling.randomness import uniform_bits
 
@@ -150,9 +150,7 @@ def softmax_gradient(weights, upstream, *, scale: float):
   Returns:
     [..., H].
   """
-  ones = ops.ones((weights.shape[-1], 1))
-  mean = (weights * upstream) @ ones
-  return scale * weights * (upstream - mean)
+  return scale * weights * (upstream - sum_columns(weights * upstream))
 
 
 @one_pass

@@ -33,6 +33,12 @@ def own_gradient(function: Callable) -> Callable:
   return run
 
 
+def sum_columns(x):
+  """The sum over the last axis: [..., H] -> [..., 1]."""
+  size = x.shape[-1] or ops.shape(x)[-1]
+  return x @ ops.ones((size, 1), dtype=x.dtype)
+
+
 def sum_rows(x):
   """The sum over all axes but the last: [..., H] -> [H]."""
   rows = ops.reshape(x, (-1, x.shape[-1]))

@@ -14,7 +14,7 @@ SMALL = "1x64:2:16:float32"
 NO_OTHERS = ("--layers=", "--hidden=", "--batches=", "--lengths=")
 # Those whose flags do not clash, so that one process can import them.
 TABLES = [
-  "train_step start_up growth roofline memory",
+  "train_step start_up growth roofline pretraining_data memory",
   "step_profile reading",
   "tokenization",
   "serving",

@@ -150,8 +150,12 @@ def versions() -> dict[str, str]:
   return found
 
 
-def commit() -> str | None:
-  """The commit of this code, "+" behind it if files differ; None if unknown."""
+def commit(besides: Sequence[str] = ()) -> str | None:
+  """The commit of this code, "+" behind it if files differ; None if unknown.
+
+  Args:
+    besides: files that may differ, as patterns from the top of the repository.
+  """
 
   def git(*words):
     return subprocess.run(
@@ -159,7 +163,10 @@ def commit() -> str | None:
     ).stdout.strip()
 
   try:
-    changed = git("status", "--porcelain", "--untracked-files=no")
+    changed = git(
+      *("status", "--porcelain", "--untracked-files=no", "--", ":/"),
+      *(f":(top,exclude){pattern}" for pattern in besides),
+    )
     return git("rev-parse", "HEAD") + "+" * bool(changed)
   except (OSError, subprocess.CalledProcessError):
     return None

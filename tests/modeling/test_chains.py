@@ -92,21 +92,26 @@ def test_other_types_are_computed_in_float32(call, dtype):
 def test_lengths_may_be_unknown_when_traced():
   chain, tensors, options = CALLS["attention"]
 
-  @tf.function(
+  def both(scores, mask):
+    with tf.GradientTape() as tape:
+      tape.watch(scores)
+      weights = chain(scores, mask, SEED, **options, training=True)
+    return weights, tape.gradient(weights, scores, tf.sin(scores))
+
+  traced = tf.function(
+    both,
     input_signature=[
       tf.TensorSpec([None, 3, None, None]),
       tf.TensorSpec([None, None, None], tf.int32),
-    ]
+    ],
   )
-  def run(scores, mask):
-    return chain(scores, mask, SEED, **options, training=True)
-
   for length in (4, 3):
     scores = tensors[0][..., :length, :length]
     mask = tensors[1][..., :length, :length]
-    np.testing.assert_allclose(
-      run(scores, mask), chain(scores, mask, SEED, **options), atol=1e-6
-    )
+    for found, known in zip(
+      traced(scores, mask), both(scores, mask), strict=True
+    ):
+      np.testing.assert_allclose(found, known, atol=1e-6)
 
 
 def test_what_is_dropped_has_no_gradient():
