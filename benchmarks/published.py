@@ -18,6 +18,7 @@ from pathlib import Path
 
 from absl import flags
 
+from data import files
 from training import run_record
 
 FLAGS = flags.FLAGS
@@ -85,8 +86,8 @@ class Table:
     lines = [line for result in results for line in self._lines(result)]
     dates = sorted({result["date"] for result in results})
     commits = sorted({_short(result["commit"]) for result in results})
-    origin = f"Measured {' and '.join(dates)}, commit {', '.join(commits)}."
-    return "\n".join([*self._head(), *lines, "", origin])
+    last = f"Measured {' and '.join(dates)}, commit {', '.join(commits)}."
+    return "\n".join([*self._head(), *lines, "", last])
 
   def write(self) -> None:
     """Writes the table into its document."""
@@ -125,9 +126,8 @@ def origin() -> dict[str, str | None]:
 
 
 def _replace(path, text):
-  part = path.with_suffix(".part")
-  part.write_text(text, encoding="utf-8")
-  part.rename(path)
+  with files.open_for_writing(str(path)) as file:
+    file.write(text.encode())
 
 
 def _short(commit):
