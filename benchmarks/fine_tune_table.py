@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from benchmarks.fine_tune_tasks import Task
 from benchmarks.published import ORIGIN, Table
-from benchmarks.spread import mean_and_spread
+from benchmarks.spread import mean_and_spread, ratios
 
 OURS, TORCH, SAME_ADAM = "ours", "torch", "torch_bert_adam"
 SIDES = {OURS: "ours", TORCH: "torch", SAME_ADAM: "torch, BERT's Adam"}
@@ -71,15 +71,15 @@ def _row(task, sides):
 
 def _time_ratio(ours, theirs):
   """How much longer theirs took, by the clock: median and range of seeds."""
-  times = {row["seed"]: row["seconds"] for row in ours if "seconds" in row}
-  ratios = [
-    row["seconds"] / times[row["seed"]]
-    for row in theirs
-    if "seconds" in row and row["seed"] in times
+  times = [
+    {row["seed"]: row["seconds"] for row in rows if "seconds" in row}
+    for rows in (theirs, ours)
   ]
-  if not ratios:
+  seeds = times[0].keys() & times[1].keys()
+  if not seeds:
     return "-"
-  return f"{median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+  middle, spread = ratios(*([side[seed] for seed in seeds] for side in times))
+  return f"{middle} ({spread})"
 
 
 def pairs(runs: Iterable[Done]) -> Iterator[dict]:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from absl import app, flags
 
 from benchmarks.published import Table
+from benchmarks.spread import ratios
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("vocab_file", None, "Uncased vocabulary.", required=True)
@@ -151,17 +152,13 @@ def rows(result: dict):
   original = ORIGINAL_SECONDS / ORIGINAL_MB * megabytes
   for way, own in seconds.items():
     middle = statistics.median(own)
-    ratios = [
-      theirs / ours for theirs, ours in zip(seconds[PEER], own, strict=True)
-    ]
     yield (
       result["case"],
       way,
       f"{middle:.2f}",
       f"{megabytes / middle:.2f}",
       f"{original / middle:.1f}",
-      f"{statistics.median(ratios):.1f}",
-      f"{min(ratios):.1f}-{max(ratios):.1f}",
+      *ratios(seconds[PEER], own, digits=1),
     )
 
 

@@ -7,12 +7,6 @@ import tensorflow as tf
 from benchmarks.train_step_data import Case
 
 
-def use_threads(number: int) -> None:
-  """Before anything else is done by TensorFlow."""
-  tf.config.threading.set_intra_op_parallelism_threads(number)
-  tf.config.threading.set_inter_op_parallelism_threads(number)
-
-
 def seconds(case: Case) -> dict[str, float]:
   """What they take, with those of their gradients, by the kind of product."""
   found = {}

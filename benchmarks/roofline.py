@@ -12,7 +12,7 @@ import statistics
 
 from absl import app, flags
 
-from benchmarks import products, train_step  # noqa: F401 (its flags)
+from benchmarks import products, threads, train_step  # noqa: F401 (flags)
 from benchmarks.published import Table
 from benchmarks.train_step_data import Case
 
@@ -21,7 +21,7 @@ KINDS = tuple(Case("tiny", 1, 128, "float32").products)
 
 
 def main(_):
-  products.use_threads(FLAGS.num_threads)
+  threads.use(FLAGS.num_threads)
   TABLE.report(map(measure, FLAGS.cases))
 
 

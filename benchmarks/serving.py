@@ -22,6 +22,7 @@ from pathlib import Path
 from absl import app, flags
 
 from benchmarks.published import Table
+from benchmarks.spread import ratios
 from benchmarks.turns import Worker
 from data.tasks import glue, squad, text_task
 
@@ -121,16 +122,14 @@ def rows(result: dict):
     cells = [result["case"], f"{library}, {dtype}"]
     for size in BATCHES:
       own = one["seconds"][str(size)]
-      pairs = zip(own, found[PEER, dtype]["seconds"][str(size)], strict=True)
+      theirs = found[PEER, dtype]["seconds"][str(size)]
       middle = statistics.median(own)
       if size == 1:
         cells.append(f"{1000 * middle:.1f}")
-        ratios = [mine / theirs for mine, theirs in pairs]
+        cells += ratios(own, theirs)
       else:
         cells.append(f"{size / middle:.0f}")
-        ratios = [theirs / mine for mine, theirs in pairs]
-      cells.append(f"{statistics.median(ratios):.2f}")
-      cells.append(f"{min(ratios):.2f}-{max(ratios):.2f}")
+        cells += ratios(theirs, own)
     cells += [f"{one['peak']:.0f}", f"{one['differ']} of {result['pairs']}"]
     yield cells
 

@@ -13,6 +13,7 @@ from absl import app, flags
 
 from benchmarks import train_step
 from benchmarks.published import Table
+from benchmarks.spread import ratios
 from benchmarks.train_step_data import Case
 
 FLAGS = flags.FLAGS
@@ -46,13 +47,11 @@ def rows(result: dict):
   """A row for everyone."""
   for who, own in result["seconds"].items():
     ours = result["seconds"][train_step.OURS]
-    ratios = [s / o for s, o in zip(own, ours, strict=True)]
     yield (
       result["case"],
       train_step.NAMES[who],
       f"{statistics.median(own):.1f}",
-      f"{statistics.median(ratios):.2f}",
-      f"{min(ratios):.2f}-{max(ratios):.2f}",
+      *ratios(own, ours),
     )
 
 

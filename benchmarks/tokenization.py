@@ -21,6 +21,7 @@ import tensorflow_text as tf_text
 from absl import flags
 
 from benchmarks.published import Table
+from benchmarks.spread import ratios
 from data import files, tokenization, vocab
 from data.tokenization_ops import GraphTokenizer
 from training import program
@@ -167,13 +168,11 @@ def rows(result: dict):
   """A row for everyone."""
   ours = result["seconds"][OURS]
   for who, own in result["seconds"].items():
-    ratios = [theirs / mine for theirs, mine in zip(own, ours, strict=True)]
     yield (
       result["case"],
       who,
       f"{result['tokens'] / statistics.median(own) / 1e6:.2f}",
-      f"{statistics.median(ratios):.2f}",
-      f"{min(ratios):.2f}-{max(ratios):.2f}",
+      *ratios(own, ours),
       f"{result['same_lines'][who] / result['lines']:.2%}",
     )
 
@@ -181,6 +180,9 @@ def rows(result: dict):
 def main(_):
   vocab.require(vocab.load(FLAGS.vocab_file), name=FLAGS.vocab_file)
   named = [text.partition(":") for text in FLAGS.text]
+  for name, _, pattern in named:
+    if not name or not pattern:
+      raise ValueError(f"--text={name}{pattern}: expected NAME:FILES")
   texts = [(name, files.expand(pattern)) for name, _, pattern in named]
   TABLE.report(map(measure, texts))
 

@@ -16,8 +16,9 @@ import sys
 
 from absl import app, flags
 
-from benchmarks import products
+from benchmarks import products, threads
 from benchmarks.published import Table
+from benchmarks.spread import ratios
 from benchmarks.train_step_data import Case
 from benchmarks.turns import Worker
 
@@ -61,7 +62,7 @@ flags.DEFINE_integer("num_threads", 2, "Of each.", 1)
 
 
 def main(_):
-  products.use_threads(FLAGS.num_threads)
+  threads.use(FLAGS.num_threads)
   TABLE.report(map(measure, FLAGS.cases))
 
 
@@ -110,16 +111,12 @@ def rows(result: dict):
   case = Case.named(name, 1)
   alone = statistics.median(result["products_alone"])
   for who, own in seconds.items():
-    ratios = [
-      theirs / ours for theirs, ours in zip(own, seconds[OURS], strict=True)
-    ]
     middle = statistics.median(own)
     yield (
       name,
       NAMES[who],
       f"{1000 * middle:.0f}",
-      f"{statistics.median(ratios):.2f}",
-      f"{min(ratios):.2f}-{max(ratios):.2f}",
+      *ratios(own, seconds[OURS]),
       f"{case.operations / middle / 1e9:.0f}",
       f"{100 * alone / middle:.0f} %",
     )

@@ -11,13 +11,12 @@ import keras
 import keras_hub
 import tensorflow as tf
 
-from benchmarks import train_step_data
+from benchmarks import threads, train_step_data
 from benchmarks.train_step_data import Case
 
 
 def main(case: Case) -> None:
-  tf.config.threading.set_intra_op_parallelism_threads(case.threads)
-  tf.config.threading.set_inter_op_parallelism_threads(case.threads)
+  threads.use(case.threads)
   if case.dtype == "bfloat16":
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
   backbone = keras_hub.models.BertBackbone(

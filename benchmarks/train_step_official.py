@@ -12,7 +12,7 @@ from official.nlp.configs import bert, encoders
 from official.nlp.data import pretrain_dataloader
 from official.nlp.tasks import masked_lm
 
-from benchmarks import train_step_data
+from benchmarks import threads, train_step_data
 from benchmarks.train_step_data import Case
 
 
@@ -71,8 +71,7 @@ def build_optimizer():
 
 
 def main(case: Case) -> None:
-  tf.config.threading.set_intra_op_parallelism_threads(case.threads)
-  tf.config.threading.set_inter_op_parallelism_threads(case.threads)
+  threads.use(case.threads)
   performance.set_mixed_precision_policy(case.dtype)
   task = build_task(case)
   model = task.build_model()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from benchmarks import train_step_data
+from benchmarks import threads, train_step_data
 from benchmarks.train_step_data import Case
 from modeling import losses, models
 from modeling.config import BertConfig
@@ -16,8 +16,7 @@ from training.step import TrainStep
 
 def step(case: Case) -> Callable[[], float]:
   """What does a step and returns its loss."""
-  tf.config.threading.set_intra_op_parallelism_threads(case.threads)
-  tf.config.threading.set_inter_op_parallelism_threads(case.threads)
+  threads.use(case.threads)
   precision.set_policy(case.dtype)
   model = models.pretrainer(
     BertConfig(

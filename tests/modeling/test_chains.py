@@ -89,6 +89,30 @@ def test_other_types_are_computed_in_float32(call, dtype):
   np.testing.assert_array_equal(output, tf.cast(exact, dtype))
 
 
+def test_normalization_has_the_gradient_of_its_formula():
+  tensors = (_normal(2, 3, 8), *SCALES)
+
+  def by_definition(x, gamma, beta):
+    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+    return gamma * (x - mean) * tf.math.rsqrt(variance + 1e-12) + beta
+
+  def chain(x, gamma, beta):
+    return chains.add_and_normalize(
+      x, None, None, gamma, beta, rate=0.0, training=True
+    )
+
+  def gradients(function):
+    with tf.GradientTape() as tape:
+      tape.watch(tensors)
+      output = function(*tensors)
+    return tape.gradient(output, tensors, tf.sin(tensors[0]))
+
+  for found, known in zip(
+    gradients(chain), gradients(by_definition), strict=True
+  ):
+    np.testing.assert_allclose(found, known, atol=1e-5)
+
+
 def test_lengths_may_be_unknown_when_traced():
   chain, tensors, options = CALLS["attention"]
 
