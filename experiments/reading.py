@@ -64,16 +64,16 @@ def read(
   layers = outputs["encoder_layers"]
   visible = visible_keys(tf.ones_like(ids), config.attention)
   attention = [
-    block.attention.attend.shares(hidden, visible)[0]
+    block.attention.attend.shares(hidden, hidden, visible)[0]
     for block, hidden in zip(
       bert.encoder.blocks,
       [outputs["embedding_output"], *layers[:-1]],  # what each was given
       strict=True,
     )
   ]
-  place, table = tf.constant([[tokens.index(MASK)]]), outputs["embedding_table"]
+  place, table = tokens.index(MASK), outputs["embedding_table"]
   guesses = [
-    ops.softmax(heads.predictions(hidden, place, table)[0, 0])
+    ops.softmax(heads.predictions(hidden[:, place][:, None], table)[0, 0])
     for hidden in layers
   ]
   return Reading(tokens, np.stack(attention), np.stack(guesses))

@@ -109,6 +109,17 @@ def affine(x, matrix, bias, by_rows: bool = False):
   return ops.reshape(flat, (*ops.shape(x)[:-1], bias.shape[0]))
 
 
+def gather_positions(sequence, positions):
+  """Takes the vectors at the given positions: [B, T, H], [B, P] -> [B, P, H].
+
+  One look-up in the flattened batch.
+  """
+  batch, length, width = ops.shape(sequence)
+  flat = ops.reshape(sequence, (batch * length, width))
+  rows = ops.expand_dims(ops.arange(batch, dtype=positions.dtype), 1)
+  return ops.take(flat, positions + rows * length, axis=0)
+
+
 class Dropout(keras.layers.Layer):
   """Sets a share of the values to zero in training and scales up the rest.
 

@@ -1,13 +1,13 @@
 """BERT: embeddings, encoder and pooler under the name `bert`.
 
-Legend: B batch, T tokens, H hidden, V vocabulary.
+Legend: B batch, T tokens, P positions, H hidden, V vocabulary.
 """
 
 import keras
 from keras import ops
 
 from modeling import layers
-from modeling.basics import Configured
+from modeling.basics import Configured, gather_positions
 from modeling.bilstm import BiLstm
 from modeling.config import BertConfig
 
@@ -25,12 +25,15 @@ class Bert(Configured):
     input_mask: [B, T] int, 1 for tokens and 0 for padding. All ones when left
       out.
     segment_ids: [B, T] int. All zeros when left out.
+    positions: [B, P] int, the only tokens whose `sequence_output` is wanted.
+      Then the last block computes nothing for others but the pooled one.
 
   Returns:
-    A dict: `embedding_output` [B, T, H]; `encoder_layers`, a list of [B, T, H];
-    `sequence_output` [B, T, H], the last of them, or what a BiLSTM on top makes
-    of it; `pooled_output` [B, H];
-    `embedding_table` [V, H], for heads that are tied to it.
+    A dict: `embedding_output` [B, T, H]; `encoder_layers`, a list of [B, T, H],
+    with `positions` without the last one; `sequence_output`, [B, T, H] or
+    [B, P, H], the last layer, or what a BiLSTM on top makes of it;
+    `pooled_output` [B, H]; `embedding_table` [V, H], for heads that are tied to
+    it.
   """
 
   def __init__(
@@ -61,7 +64,14 @@ class Bert(Configured):
       self.bilstm.build(hidden)
     self.pooler.build(hidden)
 
-  def call(self, input_ids, input_mask=None, segment_ids=None, training=None):
+  def call(
+    self,
+    input_ids,
+    input_mask=None,
+    segment_ids=None,
+    positions=None,
+    training=None,
+  ):
     if input_mask is None:
       input_mask = ops.ones_like(input_ids)
     if segment_ids is None:
@@ -69,15 +79,22 @@ class Bert(Configured):
     visible = visible_keys(input_mask, self.config.attention)
 
     hidden, table = self.embeddings(input_ids, segment_ids, training=training)
-    outputs = self.encoder(hidden, visible, training=training)
-    sequence = outputs[-1]
+    places = pooled_place(input_mask, self.config.attention)
+    if positions is not None:
+      places = ops.concatenate([places, positions], axis=1)
+    whole = positions is None or self.bilstm is not None  # which reads all
+    *layers, top = self.encoder(
+      hidden, visible, None if whole else places, training=training
+    )
+    sequence = top
     if self.bilstm:
       sequence = self.bilstm(sequence, input_mask, training=training)
+    chosen = gather_positions(sequence, places) if whole else sequence
     return {
       "embedding_output": hidden,
-      "encoder_layers": outputs,
-      "sequence_output": sequence,
-      "pooled_output": self.pooler(sequence, input_mask),
+      "encoder_layers": [*layers, top] if positions is None else layers,
+      "sequence_output": sequence if positions is None else chosen[:, 1:],
+      "pooled_output": self.pooler(chosen[:, 0]),
       "embedding_table": table,
     }
 
@@ -108,3 +125,15 @@ def visible_keys(input_mask, attention: str):
   query, key = ops.expand_dims(places, 1), ops.expand_dims(places, 0)
   past = query >= key if attention == "left_to_right" else query <= key
   return ops.expand_dims(ops.cast(past, real.dtype), 0) * real
+
+
+def pooled_place(input_mask, attention: str):
+  """Where the token stands whose vector is pooled: [B, T] -> [B, 1] int.
+
+  That is the first, [CLS]; left to right the last that is no padding, since no
+  other has seen the whole sequence. Arguments as `visible_keys` has them.
+  """
+  if attention != "left_to_right":
+    return ops.zeros_like(input_mask[:, :1])
+  places = ops.arange(ops.shape(input_mask)[1], dtype=input_mask.dtype)
+  return ops.max(places * input_mask, axis=1, keepdims=True)

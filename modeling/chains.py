@@ -3,7 +3,7 @@
 They return the type of the first argument; in training they are computed in
 float32. Where nothing is to be dropped, the seed of dropout is None.
 
-Legend: B batch, T tokens, A heads, H any size.
+Legend: B batch, Q tokens that look at T tokens, A heads, H any size.
 """
 
 import keras
@@ -109,15 +109,15 @@ def attention_weights(
   """Softmax over the keys that a query may look at, in float32, and dropout.
 
   Args:
-    scores: [B, A, T, T] products of queries and keys.
-    mask: [B, 1 or T, T], 1 where the query may look at the key.
+    scores: [B, A, Q, T] products of queries and keys.
+    mask: [B, 1 or Q, T], 1 where the query may look at the key.
     seed: [2] uint32.
     scale: for the scores.
     rate: of dropout.
     training: whether to compile.
 
   Returns:
-    [B, A, T, T].
+    [B, A, Q, T].
   """
   # -10000 and not -inf, as in the original: a query whose keys are all masked
   # then attends evenly instead of becoming NaN.

@@ -22,14 +22,13 @@ from modeling.config import BertConfig
 
 
 class MaskedLanguageModel(keras.layers.Layer):
-  """Scores every word of the vocabulary at the masked positions.
+  """Scores every word of the vocabulary at masked positions.
 
   The output matrix is the token embedding table itself, plus a bias
   (`get_masked_lm_output` in run_pretraining.py of the original).
 
   Call arguments:
-    sequence: [B, T, H].
-    positions: [B, P] int.
+    hidden: [B, P, H], what the encoder has there.
     table: [V, H] token embeddings.
 
   Returns:
@@ -47,8 +46,7 @@ class MaskedLanguageModel(keras.layers.Layer):
     )
     self.transform.build(input_shape)
 
-  def call(self, sequence, positions, table, training=None):
-    hidden = gather_positions(sequence, positions)
+  def call(self, hidden, table, training=None):
     hidden = self.transform(hidden, training=training)
     scores = affine(hidden, table, self.output_bias, by_rows=True)
     # The largest tensor of a step: of more bits it would be read longer.
@@ -70,18 +68,6 @@ class Transform(keras.layers.Layer):
   def call(self, hidden, training=None):
     hidden = self.dense(hidden, training=training)
     return self.norm(hidden, training=training)
-
-
-def gather_positions(sequence, positions):
-  """Takes the vectors at the given positions: [B, T, H], [B, P] -> [B, P, H].
-
-  One look-up in the flattened batch, so that only these positions go on to
-  the output matrix.
-  """
-  batch, length, width = ops.shape(sequence)
-  flat = ops.reshape(sequence, (batch * length, width))
-  rows = ops.expand_dims(ops.arange(batch, dtype=positions.dtype), 1)
-  return ops.take(flat, positions + rows * length, axis=0)
 
 
 def _logits(x, rows, bias):
@@ -125,9 +111,8 @@ class PretrainingHeads(Configured):
     next_sentence: False leaves that head out (No NSP).
 
   Call arguments:
-    sequence: [B, T, H].
+    masked: [B, P, H], what the encoder has at masked positions.
     pooled: [B, H].
-    positions: [B, P] int.
     table: [V, H] token embeddings.
 
   Returns:
@@ -152,8 +137,8 @@ class PretrainingHeads(Configured):
     if self.next_sentence:
       self.relationship.build()
 
-  def call(self, sequence, pooled, positions, table, training=None):
-    logits = self.predictions(sequence, positions, table, training=training)
+  def call(self, masked, pooled, table, training=None):
+    logits = self.predictions(masked, table, training=training)
     outputs = {"masked_lm_logits": logits}
     if self.next_sentence:
       outputs["next_sentence_logits"] = self.relationship(pooled)

@@ -7,13 +7,20 @@ find its variables by tracing it, once more for every level of nesting.
 Source: modeling.py of the original; sections 3 and A.2 of the paper, section 3
 of "Attention is all you need".
 
-Legend: B batch, T tokens, H hidden, A heads, D = H / A head size.
+Legend: B batch, T tokens, Q tokens that look at others, P tokens wanted,
+H hidden, A heads, D = H / A head size.
 """
 
 import keras
 from keras import ops
 
-from modeling.basics import Dense, Dropout, LayerNorm, initializer
+from modeling.basics import (
+  Dense,
+  Dropout,
+  LayerNorm,
+  gather_positions,
+  initializer,
+)
 from modeling.chains import attention_weights
 from modeling.config import BertConfig
 
@@ -89,11 +96,12 @@ class SelfAttention(keras.layers.Layer):
   """Multi-head scaled dot-product attention of a sequence to itself.
 
   Call arguments:
-    hidden: [B, T, H] float.
-    mask: [B, 1 or T, T], 1 where the query may look at the key.
+    asking: [B, Q, H] float, the tokens of the sequence that look at others.
+    hidden: [B, T, H] float, the whole sequence.
+    mask: [B, 1 or Q, T], 1 where the query may look at the key.
 
   Returns:
-    [B, T, H] context vectors, before the output projection.
+    [B, Q, H] context vectors, before the output projection.
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -109,20 +117,18 @@ class SelfAttention(keras.layers.Layer):
     for layer in (self.query, self.key, self.value):
       layer.build(input_shape)
 
-  def call(self, hidden, mask, training=None):
-    weights = self.shares(hidden, mask, training)
+  def call(self, asking, hidden, mask, training=None):
+    weights = self.shares(asking, hidden, mask, training)
     v = self._split_heads(self.value(hidden, training=training))
-    context = ops.swapaxes(weights @ v, 1, 2)  # [B, T, A, D]
-    return ops.reshape(context, ops.shape(hidden))  # [B, T, H]
+    context = ops.swapaxes(weights @ v, 1, 2)  # [B, Q, A, D]
+    return ops.reshape(context, ops.shape(asking))  # [B, Q, H]
 
-  def shares(self, hidden, mask, training=None):
-    """How much each token looks at each, [B, A, T, T]; arguments as call's."""
-    q, k = (
-      self._split_heads(project(hidden, training=training))
-      for project in (self.query, self.key)
-    )  # [B, A, T, D] each
+  def shares(self, asking, hidden, mask, training=None):
+    """How much each token looks at each, [B, A, Q, T]; arguments as call's."""
+    q = self._split_heads(self.query(asking, training=training))
+    k = self._split_heads(self.key(hidden, training=training))
     return attention_weights(
-      q @ ops.swapaxes(k, -1, -2),  # [B, A, T, T]
+      q @ ops.swapaxes(k, -1, -2),  # [B, A, Q, T]
       mask,
       self.dropout.seed(training),
       scale=self.head_size**-0.5,
@@ -173,9 +179,9 @@ class Attention(keras.layers.Layer):
     self.attend.build(input_shape)
     self.project.build(input_shape, input_shape)
 
-  def call(self, hidden, mask, training=None):
-    context = self.attend(hidden, mask, training=training)
-    return self.project(context, hidden, training=training)
+  def call(self, asking, hidden, mask, training=None):
+    context = self.attend(asking, hidden, mask, training=training)
+    return self.project(context, asking, training=training)
 
 
 class Intermediate(keras.layers.Layer):
@@ -198,9 +204,10 @@ class Block(keras.layers.Layer):
   Call arguments:
     hidden: [B, T, H] float.
     mask: [B, 1 or T, T], 1 where the query may look at the key.
+    places: [B, P] int, the tokens whose output is wanted; None for all.
 
   Returns:
-    [B, T, H].
+    [B, T, H], or [B, P, H].
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -215,14 +222,26 @@ class Block(keras.layers.Layer):
     wide = (*input_shape[:-1], self.widen.dense.units)
     self.project.build(wide, input_shape)
 
-  def call(self, hidden, mask, training=None):
-    attended = self.attention(hidden, mask, training=training)
+  def call(self, hidden, mask, places=None, training=None):
+    asking = hidden
+    if places is not None:
+      asking = gather_positions(hidden, places)
+      if mask.shape[1] != 1:
+        mask = gather_positions(mask, places)
+    attended = self.attention(asking, hidden, mask, training=training)
     wide = self.widen(attended, training=training)
     return self.project(wide, attended, training=training)
 
 
 class Encoder(keras.layers.Layer):
-  """A stack of blocks; returns the output of each, [B, T, H] every one."""
+  """A stack of blocks.
+
+  Call arguments:
+    As Block has them; `places` are for the last one.
+
+  Returns:
+    A list of the blocks' outputs.
+  """
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
@@ -234,45 +253,24 @@ class Encoder(keras.layers.Layer):
     for block in self.blocks:
       block.build(input_shape)
 
-  def call(self, hidden, mask, training=None):
+  def call(self, hidden, mask, places=None, training=None):
+    *lower, last = self.blocks
     outputs = []
-    for block in self.blocks:
+    for block in lower:
       hidden = block(hidden, mask, training=training)
       outputs.append(hidden)
-    return outputs
+    return [*outputs, last(hidden, mask, places, training=training)]
 
 
 class Pooler(keras.layers.Layer):
-  """The vector of a whole sequence: tanh of a mapped token.
-
-  That is the first, [CLS]; of a left-to-right model the last that is no
-  padding, since no other has seen the whole sequence.
-
-  Call arguments:
-    sequence: [B, T, H].
-    input_mask: [B, T] int, 1 for tokens and 0 for padding.
-
-  Returns:
-    [B, H].
-  """
+  """The vector of a whole sequence: tanh of a token's, [B, H] -> [B, H]."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.is_last = config.attention == "left_to_right"
     self.dense = Dense(config.hidden_size, config, act="tanh")
 
   def build(self, input_shape, *_):
     self.dense.build((input_shape[0], input_shape[-1]))
 
-  def call(self, sequence, input_mask):
-    if self.is_last:
-      return self.dense(last_token(sequence, input_mask))
-    return self.dense(sequence[:, 0])
-
-
-def last_token(sequence, input_mask):
-  """The vector of the last token before the padding: [B, T, H] -> [B, H]."""
-  places = ops.arange(ops.shape(input_mask)[1], dtype=input_mask.dtype)
-  last = ops.max(places * input_mask, axis=1, keepdims=True)  # [B, 1]
-  is_last = ops.cast(places == last, sequence.dtype)  # [B, T]
-  return ops.squeeze(ops.expand_dims(is_last, 1) @ sequence, 1)
+  def call(self, token):
+    return self.dense(token)

@@ -69,13 +69,13 @@ def pretrainer(
     )
   inputs = named_inputs(*TOKENS, "masked_lm_positions")
   encode = network(config, use_one_hot_embeddings)
-  bert = encode(**{name: inputs[name] for name in TOKENS})
+  tokens = {name: inputs[name] for name in TOKENS}
+  bert = encode(**tokens, positions=inputs["masked_lm_positions"])
   if not next_sentence:
     encode.leave_pooler()  # nothing else looks at it
   outputs = PretrainingHeads(config, next_sentence)(
     bert["sequence_output"],
     bert["pooled_output"],
-    inputs["masked_lm_positions"],
     bert["embedding_table"],
   )
   return keras.Model(inputs, outputs)
@@ -89,8 +89,8 @@ def classifier(
   With one label it is a score (STS-B); see losses.regression.
   """
   inputs = named_inputs(*TOKENS)
-  bert = network(config, use_one_hot_embeddings)(**inputs)
-  logits = LabelHead(num_labels, config)(bert["pooled_output"])
+  pooled = _pooled(network(config, use_one_hot_embeddings), inputs)
+  logits = LabelHead(num_labels, config)(pooled)
   return keras.Model(inputs, {"logits": logits})
 
 
@@ -126,6 +126,12 @@ def multiple_choice(
   """Which of some texts is right: tokens, [B, C, T] each -> `logits` [B, C]."""
   inputs = named_inputs(*TOKENS, shape=(None, None))
   flat = {name: OneByOne()(value) for name, value in inputs.items()}
-  bert = network(config, use_one_hot_embeddings)(**flat)
-  logits = ChoiceHead(config)(bert["pooled_output"], inputs["input_ids"])
+  pooled = _pooled(network(config, use_one_hot_embeddings), flat)
+  logits = ChoiceHead(config)(pooled, inputs["input_ids"])
   return keras.Model(inputs, {"logits": logits})
+
+
+def _pooled(encode, tokens):
+  """The vector of a sequence, where none of a token is wanted: [B, H]."""
+  nowhere = tokens["input_ids"][:, :0]
+  return encode(**tokens, positions=nowhere)["pooled_output"]

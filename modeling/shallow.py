@@ -56,9 +56,16 @@ class Shallow(Configured):
     for half in self.halves:
       half.build(input_shape)
 
-  def call(self, input_ids, input_mask=None, segment_ids=None, training=None):
+  def call(
+    self,
+    input_ids,
+    input_mask=None,
+    segment_ids=None,
+    positions=None,
+    training=None,
+  ):
     a, b = (
-      half(input_ids, input_mask, segment_ids, training=training)
+      half(input_ids, input_mask, segment_ids, positions, training=training)
       for half in self.halves
     )
     layers = zip(a["encoder_layers"], b["encoder_layers"], strict=True)

@@ -41,11 +41,11 @@ def _outputs(model, inputs):
   """All that the original's graph puts out, by the golden files' names."""
   named = {name: inputs[name] for name in models.TOKENS if name in inputs}
   bert = model.get_layer("bert")(**named)
+  masked = tf.gather(
+    bert["sequence_output"], inputs["masked_lm_positions"], batch_dims=1
+  )
   heads = model.get_layer("cls")(
-    bert["sequence_output"],
-    bert["pooled_output"],
-    inputs["masked_lm_positions"],
-    bert["embedding_table"],
+    masked, bert["pooled_output"], bert["embedding_table"]
   )
   items = losses.pretraining().losses(heads, inputs)
   weights = losses.pretraining().weights(inputs)
