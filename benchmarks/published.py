@@ -1,15 +1,17 @@
 """What benchmarks have measured: results/NAME.jsonl, and tables in documents.
 
 With --publish a benchmark keeps its results, a line of JSON for each case with
-everyone who took part, in the place of an older one of the same case, and
-writes its table anew from all that are kept. The place of a table is between
-two comments:
+everyone who took part, in the place of an older one of the same case on the
+same processor, and writes its tables anew from all that are kept, one for each
+processor. Their place is between two comments:
 
   <!-- NAME -->
   <!-- /NAME -->
 """
 
+import itertools
 import json
+import platform
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +27,7 @@ FLAGS = flags.FLAGS
 flags.DEFINE_bool("publish", False, "Keep the results and write their table.")
 
 HERE = Path(__file__).parent
-ORIGIN = ("date", "commit")
+ORIGIN = ("date", "commit", "processor")
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Table:
     return self.results / f"{self.name}.jsonl"
 
   def kept(self) -> list[dict]:
-    """Results so far, each with its `date` and `commit`."""
+    """Results so far, each with its ORIGIN."""
     if not self.file.exists():
       return []
     lines = self.file.read_text(encoding="utf-8").splitlines()
@@ -73,21 +75,25 @@ class Table:
 
   def keep(self, result: dict) -> None:
     """Keeps a result, at the place of an older one of its case."""
-    found = {old["case"]: old for old in self.kept()} | {result["case"]: result}
+    found = {_place(one): one for one in (*self.kept(), result)}
     _replace(
       self.file, "".join(json.dumps(one) + "\n" for one in found.values())
     )
 
   def text(self) -> str:
-    """The table of what is kept, and when it was measured; Markdown."""
-    results = self.kept()
-    if not results:
-      return "Not measured yet."
+    """The tables of what is kept, and when it was measured; Markdown."""
+    by_processor = {}
+    for result in self.kept():
+      by_processor.setdefault(result["processor"], []).append(result)
+    tables = itertools.starmap(self._table, by_processor.items())
+    return "\n\n".join(tables) or "Not measured yet."
+
+  def _table(self, processor, results):
     lines = [line for result in results for line in self._lines(result)]
     dates = sorted({result["date"] for result in results})
     commits = sorted({_short(result["commit"]) for result in results})
-    last = f"Measured {' and '.join(dates)}, commit {', '.join(commits)}."
-    return "\n".join([*self._head(), *lines, "", last])
+    last = f"Measured {' and '.join(dates)}, commit {', '.join(commits)}, on "
+    return "\n".join([*self._head(), *lines, "", f"{last}{processor}."])
 
   def write(self) -> None:
     """Writes the table into its document."""
@@ -120,9 +126,24 @@ class Table:
 
 
 def origin() -> dict[str, str | None]:
-  """Date and commit of what is measured now."""
+  """Date and commit of what is measured now, and on what."""
   commit = run_record.commit(besides=("benchmarks/results", "*.md"))
-  return dict(zip(ORIGIN, (time.strftime("%Y-%m-%d"), commit), strict=True))
+  values = time.strftime("%Y-%m-%d"), commit, _processor()
+  return dict(zip(ORIGIN, values, strict=True))
+
+
+def _processor():
+  """Its name."""
+  path = Path("/proc/cpuinfo")
+  text = path.read_text(encoding="utf-8") if path.exists() else ""
+  found = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
+  name = found[1] if found else platform.machine()
+  return re.sub(r"\((R|TM)\)", "", name)
+
+
+def _place(result):
+  """What a result takes the place of."""
+  return result["case"], result["processor"]
 
 
 def _replace(path, text):

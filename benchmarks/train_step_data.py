@@ -88,27 +88,33 @@ class Case:
     return math.ceil(0.15 * self.length)
 
   @property
-  def products(self) -> dict[str, tuple[int, int, int, int, int]]:
+  def products(self) -> dict[str, tuple[float, int, int, int, int]]:
     """The matrix products of a forward pass: {kind: (times, batch, m, k, n)}.
 
-    Each is `batch` products of [m, k] and [k, n]. The pooler and the
-    next-sentence head count nothing.
+    Each is `batch` products of [m, k] and [k, n]. The last block makes but
+    keys and values of all tokens, and the rest of the masked and the pooled
+    one, a share of a product. The pooler and the next-sentence head count
+    nothing.
     """
+    blocks = self.layers - 1 + (1 + self.predictions) / self.length
     tokens, width = self.batch * self.length, self.hidden
     masked = self.batch * self.predictions
     heads = self.batch * self.heads
     return {
-      "Q, K, V, output": (4 * self.layers, 1, tokens, width, width),
+      "Q, K, V, output": (
+        *(2 * self.layers + 2 * blocks, 1),
+        *(tokens, width, width),
+      ),
       "scores": (
-        *(self.layers, heads),
+        *(blocks, heads),
         *(self.length, width // self.heads, self.length),
       ),
       "mixtures": (
-        *(self.layers, heads),
+        *(blocks, heads),
         *(self.length, self.length, width // self.heads),
       ),
-      "feed-forward": (self.layers, 1, tokens, width, 4 * width),
-      "and back": (self.layers, 1, tokens, 4 * width, width),
+      "feed-forward": (blocks, 1, tokens, width, 4 * width),
+      "and back": (blocks, 1, tokens, 4 * width, width),
       "head": (1, 1, masked, width, width),
       "vocabulary": (1, 1, masked, width, VOCAB_SIZE),
     }

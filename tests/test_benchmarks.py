@@ -91,11 +91,23 @@ def test_results_are_kept_and_written_where_asked(table, capsys):
 
 
 def test_a_table_of_older_results_is_not_current(table):
-  table.keep({"case": "a", "ms": 1, "date": "2026-01-01", "commit": None})
+  origin = {"date": "2026-01-01", "commit": None, "processor": "X1"}
+  table.keep({"case": "a", "ms": 1} | origin)
   assert not table.is_current()
   table.write()
   assert table.is_current()
-  assert table.text().endswith("Measured 2026-01-01, commit unknown.")
+  assert table.text().endswith("Measured 2026-01-01, commit unknown, on X1.")
+
+
+def test_every_processor_has_a_table(table):
+  origin = {"date": "2026-01-01", "commit": None}
+  for processor, ms in (("X1", 1), ("X2", 2), ("X1", 3)):
+    table.keep({"case": "a", "ms": ms, "processor": processor} | origin)
+  first, second = table.text().split("on X1.\n\n")
+  assert "| a | 3 |" in first
+  assert "| a | 1 |" not in first
+  assert "| a | 2 |" in second
+  assert second.endswith("on X2.")
 
 
 def test_nothing_is_measured_for_a_table_without_a_place(table):
