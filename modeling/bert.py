@@ -26,14 +26,15 @@ class Bert(Configured):
       out.
     segment_ids: [B, T] int. All zeros when left out.
     positions: [B, P] int, the only tokens whose `sequence_output` is wanted.
-      Then the last block computes nothing for others but the pooled one.
+      Then the last block computes no other but the pooled one, unless a BiLSTM
+      on top reads all.
 
   Returns:
-    A dict: `embedding_output` [B, T, H]; `encoder_layers`, a list of [B, T, H],
-    with `positions` without the last one; `sequence_output`, [B, T, H] or
-    [B, P, H], the last layer, or what a BiLSTM on top makes of it;
-    `pooled_output` [B, H]; `embedding_table` [V, H], for heads that are tied to
-    it.
+    A dict: `embedding_output` [B, T, H]; `encoder_layers`, [B, T, H]
+    of each block, but not of the last where `positions` are given;
+    `sequence_output`, [B, T, H] or [B, P, H], the last layer, or what a BiLSTM
+    on top makes of it; `pooled_output` [B, H]; `embedding_table` [V, H], for
+    heads that are tied to it.
   """
 
   def __init__(
@@ -83,7 +84,7 @@ class Bert(Configured):
     if positions is not None:
       places = ops.concatenate([places, positions], axis=1)
     whole = positions is None or self.bilstm is not None  # which reads all
-    *layers, top = self.encoder(
+    *lower, top = self.encoder(
       hidden, visible, None if whole else places, training=training
     )
     sequence = top
@@ -92,7 +93,7 @@ class Bert(Configured):
     chosen = gather_positions(sequence, places) if whole else sequence
     return {
       "embedding_output": hidden,
-      "encoder_layers": [*layers, top] if positions is None else layers,
+      "encoder_layers": [*lower, top] if positions is None else lower,
       "sequence_output": sequence if positions is None else chosen[:, 1:],
       "pooled_output": self.pooler(chosen[:, 0]),
       "embedding_table": table,

@@ -7,8 +7,8 @@ find its variables by tracing it, once more for every level of nesting.
 Source: modeling.py of the original; sections 3 and A.2 of the paper, section 3
 of "Attention is all you need".
 
-Legend: B batch, T tokens, Q tokens that look at others, P tokens wanted,
-H hidden, A heads, D = H / A head size.
+Legend: B batch, T tokens, Q tokens that look at others (all, or those wanted),
+P tokens wanted, H hidden, I intermediate, A heads, D = H / A head size.
 """
 
 import keras
@@ -146,11 +146,11 @@ class ProjectAndAdd(keras.layers.Layer):
   """Projection to H, dropout, residual connection, normalization.
 
   Call arguments:
-    x: [B, T, any] float.
-    residual: [B, T, H], what the block was given.
+    x: [B, Q, any] float.
+    residual: [B, Q, H], what this half of the block was given.
 
   Returns:
-    [B, T, H].
+    [B, Q, H].
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -168,7 +168,14 @@ class ProjectAndAdd(keras.layers.Layer):
 
 
 class Attention(keras.layers.Layer):
-  """The attention half of a block: self-attention and its projection."""
+  """The attention half of a block: self-attention and its projection.
+
+  Call arguments:
+    As SelfAttention has them.
+
+  Returns:
+    [B, Q, H].
+  """
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
@@ -185,7 +192,7 @@ class Attention(keras.layers.Layer):
 
 
 class Intermediate(keras.layers.Layer):
-  """The widening layer of the feed-forward half: [B, T, H] -> [B, T, I]."""
+  """The widening layer of the feed-forward half: [B, Q, H] -> [B, Q, I]."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)

@@ -132,6 +132,6 @@ def multiple_choice(
 
 
 def _pooled(encode, tokens):
-  """The vector of a sequence, where none of a token is wanted: [B, H]."""
+  """The pooled vector of each sequence; no token's own is asked for."""
   nowhere = tokens["input_ids"][:, :0]
   return encode(**tokens, positions=nowhere)["pooled_output"]

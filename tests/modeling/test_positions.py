@@ -26,7 +26,7 @@ def _batch():
 
 
 def _outputs(bert, positions):
-  """What it gives, and the gradient of all of it: a dict and {path: value}."""
+  """What it gives, the vectors at POSITIONS, and gradients by path."""
   given = {} if positions is None else {"positions": positions}
   with tf.GradientTape() as tape:
     outputs = bert(**_batch(), **given)
@@ -52,7 +52,7 @@ def test_a_token_is_the_same_where_others_are_not_wanted(kind):
   )
   assert len(few["encoder_layers"]) == len(whole["encoder_layers"]) - 1
   for path, value in expected.items():
-    scale = 1.0 + np.abs(value).max()  # the bias of keys has none
+    scale = 1.0 + np.abs(value).max()  # keys' bias has next to none
     np.testing.assert_allclose(
       gradients[path], value, atol=1e-5 * scale, err_msg=path
     )
