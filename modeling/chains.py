@@ -28,16 +28,30 @@ def activate(x, bias, *, name: str):
   return ACTIVATIONS[name](ops.add(x, bias))
 
 
-@one_pass
-def drop(x, seed, *, rate: float):
+def drop(x, seed, *, rate: float, training: bool | None = None, dtype=None):
   """Sets a share of the values to zero and scales up the rest.
 
   Args:
     x: [...] float.
     seed: [2] uint32.
     rate: the share.
+    training: whether to compile.
+    dtype: of what it returns, by default that of x.
+
+  Returns:
+    [...].
   """
-  return _dropped(x, seed, rate)
+  options = {"rate": rate, "training": training}
+
+  @own_gradient
+  def run(x):
+    def gradient(upstream):
+      # Dropped where the values were: one chain for both.
+      return _drop(upstream, seed, **options, dtype=x.dtype)
+
+    return _drop(x, seed, **options, dtype=dtype), gradient
+
+  return ops.cast(x, dtype or x.dtype) if seed is None else run(x)
 
 
 def add_and_normalize(
@@ -57,21 +71,40 @@ def add_and_normalize(
   Returns:
     [..., H].
   """
-  # Two chains: what they compute again they compute once for each of several
-  # sums over rows, and dropout is dear.
-  if residual is not None or seed is not None:
-    total = _add(
-      x, residual, seed, rate=rate, training=training, dtype="float32"
-    )
+  # Two chains: what the second computes again for its gradient it computes once
+  # for each of several sums over rows, and dropout is dear.
+  options = {"rate": rate, "training": training}
+  if residual is None:
+    total = drop(x, seed, **options, dtype="float32")
   else:
-    total = _real(x)
+    total = _add(x, residual, seed, **options)
   return _normalize(total, gamma, beta, training=training, dtype=x.dtype)
 
 
+def _add(x, residual, seed, *, rate, training):
+  """Dropout of x, plus residual, in float32."""
+  options = {"rate": rate, "training": training}
+
+  @own_gradient
+  def run(x, residual):
+    def gradient(upstream):
+      of_x = drop(upstream, seed, **options, dtype=x.dtype)
+      return of_x, ops.cast(upstream, residual.dtype)
+
+    total = _drop_and_add(x, residual, seed, **options, dtype="float32")
+    return total, gradient
+
+  return run(x, residual)
+
+
 @one_pass
-def _add(x, residual, seed, *, rate):
-  total = _dropped(_real(x), seed, rate)
-  return total if residual is None else total + _real(residual)
+def _drop_and_add(x, residual, seed, *, rate):
+  return _dropped(_real(x), seed, rate) + _real(residual)
+
+
+@one_pass
+def _drop(x, seed, *, rate):
+  return _dropped(x, seed, rate)
 
 
 @one_pass
@@ -171,7 +204,7 @@ def cross_entropy_gradient(shares, labels, upstream):
 
 
 def _dropped(x, seed, rate):
-  if seed is None or not rate:
+  if seed is None:
     return x
   limit = ops.array(round(rate * 2**32), "uint32")
   is_kept = uniform_bits(ops.shape(x), seed) >= limit

@@ -20,6 +20,7 @@ from modeling.basics import (
   LayerNorm,
   gather_positions,
   initializer,
+  swap_heads,
 )
 from modeling.chains import attention_weights
 from modeling.config import BertConfig
@@ -120,7 +121,7 @@ class SelfAttention(keras.layers.Layer):
   def call(self, asking, hidden, mask, training=None):
     weights = self.shares(asking, hidden, mask, training)
     v = self._split_heads(self.value(hidden, training=training))
-    context = ops.swapaxes(weights @ v, 1, 2)  # [B, Q, A, D]
+    context = swap_heads(weights @ v)  # [B, Q, A, D]
     return ops.reshape(context, ops.shape(asking))  # [B, Q, H]
 
   def shares(self, asking, hidden, mask, training=None):
@@ -138,8 +139,9 @@ class SelfAttention(keras.layers.Layer):
 
   def _split_heads(self, x):
     batch, length = ops.shape(x)[:2]
-    x = ops.reshape(x, (batch, length, self.num_heads, self.head_size))
-    return ops.swapaxes(x, 1, 2)
+    return swap_heads(
+      ops.reshape(x, (batch, length, self.num_heads, self.head_size))
+    )
 
 
 class ProjectAndAdd(keras.layers.Layer):
