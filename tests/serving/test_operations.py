@@ -24,7 +24,7 @@ GENERAL = """
   ZerosLike
 """
 ARITHMETIC = """
-  Add AddN AddV2 All Any ArgMax BatchMatMulV2 BiasAdd Cumprod Cumsum
+  Add AddN AddV2 All Any ArgMax BatchMatMulV2 BiasAdd Bitcast Cumprod Cumsum
   DenseBincount Einsum Equal Exp FloorDiv FloorMod Greater GreaterEqual IsFinite
   LeftShift Less LessEqual Log LogicalAnd LogicalNot LogicalOr MatMul Max
   Maximum Mean Min Minimum Mul Neg NotEqual Pow Prod RealDiv Rsqrt Sigmoid
