@@ -24,18 +24,18 @@ GENERAL = """
   ZerosLike
 """
 ARITHMETIC = """
-  Add AddN AddV2 All Any ArgMax BatchMatMulV2 BiasAdd Bitcast Cumprod Cumsum
+  Add AddN AddV2 All Any ArgMax BatchMatMulV2 BiasAdd Cumprod Cumsum
   DenseBincount Einsum Equal Exp FloorDiv FloorMod Greater GreaterEqual IsFinite
   LeftShift Less LessEqual Log LogicalAnd LogicalNot LogicalOr MatMul Max
   Maximum Mean Min Minimum Mul Neg NotEqual Pow Prod RealDiv Rsqrt Sigmoid
   Softmax Square SquaredDifference Sub Sum Tanh
 """
 ARRAYS = """
-  BroadcastTo ConcatV2 ExpandDims GatherNd GatherV2 OneHot Pack Pad Reshape
-  ReverseV2 ScatterNd SelectV2 Split Squeeze StridedSlice TensorListConcatV2
-  TensorListFromTensor TensorListGetItem TensorListReserve TensorListSetItem
-  TensorListStack TensorScatterUpdate Tile TopKV2 Transpose Unique Unpack
-  UpperBound Where
+  Bitcast BroadcastTo ConcatV2 ExpandDims GatherNd GatherV2 OneHot Pack Pad
+  Reshape ReverseV2 ScatterNd SelectV2 Split Squeeze StridedSlice
+  TensorListConcatV2 TensorListFromTensor TensorListGetItem TensorListReserve
+  TensorListSetItem TensorListStack TensorScatterUpdate Tile TopKV2 Transpose
+  Unique Unpack UpperBound Where
 """
 RAGGED = """
   RaggedGather RaggedRange RaggedTensorToTensor SegmentMax UnsortedSegmentJoin
