@@ -125,7 +125,7 @@ def swap_heads(x):
   """Brings the heads before the tokens, or back: axes 1 and 2 change places.
 
   As integers of the same bits: of real numbers, TensorFlow would leave it to
-  oneDNN, which takes twice as long where they are few.
+  oneDNN, which takes several times as long where they are few.
 
   Args:
     x: [B, T, A, D] or [B, A, T, D] float.
