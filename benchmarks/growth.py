@@ -3,7 +3,8 @@
   python -m benchmarks.growth --base=4x256:16:128:float32
 
 Each row changes one size of the base. "expected" is how much more than the
-base the matrix products of the step are, "measured" how much longer it takes.
+base the matrix products of the step are, "measured" how much longer it takes:
+the median over rounds in which all sizes took turns.
 """
 
 import statistics
@@ -13,6 +14,7 @@ from absl import app, flags
 
 from benchmarks import train_step
 from benchmarks.published import Table
+from benchmarks.spread import ratios
 from benchmarks.train_step_data import Case
 
 FLAGS = flags.FLAGS
@@ -27,19 +29,20 @@ flags.DEFINE_integer("steps", 6, "Steps that are timed.", 1)
 
 
 def main(_):
-  TABLE.report([{"case": FLAGS.base, "sizes": list(sizes())}])
+  TABLE.report([{"case": FLAGS.base, "sizes": sizes()}])
 
 
-def sizes() -> Iterator[dict]:
+def sizes() -> list[dict]:
   """Seconds and memory of a step of each size."""
-  for name, case in cases():
-    seconds, peak = measure(case)
-    yield {
-      "name": name,
-      "seconds": seconds,
-      "operations": case.operations,
-      "peak": peak,
-    }
+  found = [
+    {"name": name, "seconds": [], "operations": case.operations}
+    for name, case in cases()
+  ]
+  for _ in range(FLAGS.rounds):
+    for size, (_, case) in zip(found, cases(), strict=True):
+      seconds, size["peak"] = measure(case)
+      size["seconds"].append(seconds)
+  return found
 
 
 def rows(result: dict):
@@ -48,8 +51,8 @@ def rows(result: dict):
   for size in result["sizes"]:
     yield (
       size["name"],
-      f"{1000 * size['seconds']:.0f}",
-      f"{size['seconds'] / base['seconds']:.2f}",
+      f"{1000 * statistics.median(size['seconds']):.0f}",
+      *ratios(size["seconds"], base["seconds"]),
       f"{size['operations'] / base['operations']:.2f}",
       f"{size['peak']:.0f}",
     )
@@ -92,7 +95,11 @@ def measure(case: Case) -> tuple[float, float]:
   return statistics.median(answer["seconds"]), answer["peak"]
 
 
-TABLE = Table("growth", ("what", "ms", "measured", "expected", "peak MB"), rows)
+TABLE = Table(
+  "growth",
+  ("what", "ms", "measured", "range", "expected", "peak MB"),
+  rows,
+)
 
 if __name__ == "__main__":
   app.run(main)

@@ -48,7 +48,7 @@ for name in {names.split()}:
     ("start_up", f"--cases={SMALL}", "--peers=", "--rounds=1"),
     ("roofline", f"--cases={SMALL}", "--rounds=1"),
     ("step_profile", f"--cases={SMALL}"),
-    ("growth", f"--base={SMALL}", *NO_OTHERS),
+    ("growth", f"--base={SMALL}", *NO_OTHERS, "--rounds=1"),
   ],
   ids=lambda command: command[0],
 )
