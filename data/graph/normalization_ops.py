@@ -35,9 +35,6 @@ class _Chars(NamedTuple):
   def gather(self, indices):
     return _Chars(*(tf.gather(values, indices) for values in self))
 
-  def where(self, mask):
-    return self.gather(tf.where(mask)[:, 0])
-
 
 class Normalizer:
   """Splits code points into words, lower-cased and without accents if asked.
@@ -72,10 +69,10 @@ class Normalizer:
     chars = _Chars(
       codes,
       self._kinds(codes),
-      pieces.value_rowids(),
+      _rows(pieces),
       tf.range(tf.size(codes, tf.int64)),
     )
-    chars = chars.where(chars.kinds != unicode.REMOVED)
+    chars = _without(unicode.REMOVED, chars)
     if self._do_lower_case:
       chars = self._lower(chars)
       chars = _if_any(chars.kinds == unicode.EXPANDED, self._expand, chars)
@@ -177,9 +174,37 @@ class _Table:
     return tf.gather(self._cells, page + codes % 256)
 
 
-def _if_any(mask, function, chars):
-  """`function(chars)` if the mask is true anywhere, else `chars`."""
-  return tf.cond(tf.reduce_any(mask), lambda: function(chars), lambda: chars)
+def _if_any(mask, function, values):
+  """`function(values)` if the mask is true anywhere, else `values`."""
+  return tf.cond(tf.reduce_any(mask), lambda: function(values), lambda: values)
+
+
+def _without(kind, chars, *others):
+  """Leaves out characters of a kind, which are rare.
+
+  Args:
+    kind: of unicode_tables.
+    chars: _Chars.
+    *others: [K] each, of which the same places are left out.
+
+  Returns:
+    chars, or chars and others.
+  """
+
+  def drop(values):
+    kept = tf.where(chars.kinds != kind)[:, 0]
+    return tf.nest.map_structure(lambda one: tf.gather(one, kept), values)
+
+  values = (chars, *others) if others else chars
+  return _if_any(chars.kinds == kind, drop, values)
+
+
+def _rows(ragged):
+  """As `value_rowids`, without its table of all rows by the longest one."""
+  size = tf.size(ragged.values)
+  begins = tf.cast(ragged.row_splits[1:-1], tf.int32)
+  counts = tf.math.bincount(begins, minlength=size, maxlength=size)
+  return tf.cumsum(tf.cast(counts, tf.int64))
 
 
 def _split(chars, num_pieces):
@@ -189,9 +214,8 @@ def _split(chars, num_pieces):
     [[False], joins[:-1] & (chars.rows[1:] == chars.rows[:-1])], axis=0
   )
   begins = ~(joins & joined[: tf.size(joins)])
-  visible = tf.where(chars.kinds != unicode.SPACE)[:, 0]
-  chars = chars.gather(visible)
-  starts = tf.where(tf.gather(begins, visible))[:, 0]
+  chars, begins = _without(unicode.SPACE, chars, begins)
+  starts = tf.where(begins)[:, 0]
   words = tf.RaggedTensor.from_row_starts(chars.codes, starts, validate=False)
   words = tf.RaggedTensor.from_value_rowids(
     words, tf.gather(chars.rows, starts), num_pieces, validate=False
