@@ -50,6 +50,7 @@ def main(_):
   program.begin(FLAGS)
   imply_flags()
   check_flags()
+  warn_of_long_warmup()
   devices = strategy.from_flags(FLAGS)
   config = network.from_flags(FLAGS)
   config.check_length(FLAGS.max_seq_length)
@@ -81,6 +82,17 @@ def main(_):
       evaluate(model, objective, held_out, run.load(model))
   if FLAGS.do_export:
     run.export(served.masks)
+
+
+def warn_of_long_warmup() -> None:
+  """Says so if the learning rate never gets to where it should."""
+  if FLAGS.do_train and FLAGS.num_warmup_steps >= FLAGS.num_train_steps:
+    logging.warning(
+      "--num_warmup_steps=%d is not less than --num_train_steps=%d: the rate "
+      "rises to the end and never reaches --learning_rate",
+      FLAGS.num_warmup_steps,
+      FLAGS.num_train_steps,
+    )
 
 
 def imply_flags() -> None:

@@ -19,7 +19,7 @@ def from_flags(FLAGS: flags.FlagValues) -> BertConfig:
   Raises:
     ValueError: --init_checkpoint was trained to look elsewhere, and nobody says
       that this is meant; or its two are in the wrong order; or --vocab_file is
-      of a larger model.
+      no vocabulary, or that of a larger model.
   """
   changes = {
     name: getattr(FLAGS, name)
@@ -32,7 +32,10 @@ def from_flags(FLAGS: flags.FlagValues) -> BertConfig:
   FLAGS.attention = config.attention
   if FLAGS.vocab_file:
     words = vocab.load(FLAGS.vocab_file)
-    vocab.require_room(words, config.vocab_size, FLAGS.vocab_file)
+    vocab.require(words, (vocab.CLS, vocab.SEP), FLAGS.vocab_file)
+    vocab.require_room(
+      words, config.vocab_size, FLAGS.vocab_file, FLAGS.bert_config_file
+    )
   return config
 
 

@@ -58,9 +58,10 @@ def _flags_of(folder, start, changes):
     if path and "://" not in path:
       path = os.path.join(start["directory"], path)
     if not path or not files.exists(path):
+      how = f"with --{name}={path}, which is not there" if path else "without"
       raise FileNotFoundError(
-        f"{folder} was trained with --{name}={path}, which is not there: say "
-        f"where it is, as in Predictor({folder!r}, {name}=...)"
+        f"{folder} was trained {how}: say where the {name} is, as in "
+        f"Predictor({folder!r}, {name}=...)"
       )
     changes = changes | {name: path}
   gone = dict.fromkeys(("init_checkpoint", "data_dir", "train_file"))

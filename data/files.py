@@ -192,8 +192,8 @@ def line_number(path: str, offset: int) -> int:
 def _not_utf8(path: str, offset: int, culprit: int) -> ValueError:
   return ValueError(
     f"{path}, line {line_number(path, offset)}: byte {offset} of the file "
-    f"(0x{culprit:02x}) is not UTF-8; convert the file first, for example with "
-    "`iconv -f LATIN1 -t UTF-8`"
+    f"(0x{culprit:02x}) is not UTF-8; if it is text at all, convert the file "
+    "first, for example with `iconv -f LATIN1 -t UTF-8`"
   )
 
 

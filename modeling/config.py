@@ -114,6 +114,11 @@ class BertConfig:
     """
     try:
       return cls.from_dict(json.loads(_read(path)))
+    except json.JSONDecodeError as error:
+      raise ValueError(
+        f"{path} is not JSON ({error}): --bert_config_file is the "
+        "bert_config.json that comes with a checkpoint"
+      ) from None
     except FileNotFoundError:
       raise FileNotFoundError(
         f"no configuration at {path!r}: --bert_config_file is the "

@@ -184,7 +184,7 @@ def test_a_model_that_does_not_fit_is_refused(given, tmp_path):
   fewer = tmp_path / "fewer.json"
   BertConfig.from_dict(values | {"vocab_size": 9}).to_json(str(fewer))
   _fails(
-    "13 lines but vocab_size in bert_config.json is 9",
+    f"13 lines but vocab_size in {fewer} is 9",
     **given | {"bert_config_file": fewer},
   )
   _fails(

@@ -85,7 +85,7 @@ def test_a_vocabulary_of_a_larger_model_is_refused(flags, tmp_path):
   (tmp_path / "vocab.txt").write_text("\n".join([*WORDS, "more"]) + "\n")
   done = _run(flags | {"vocab_file": tmp_path / "vocab.txt"}, "--text=[MASK]")
   assert done.returncode == 1
-  assert "has 10 lines but vocab_size in bert_config.json is 9" in done.stderr
+  assert "has 10 lines but vocab_size in " in done.stderr
   assert "Traceback" not in done.stderr
 
 

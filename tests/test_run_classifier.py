@@ -375,8 +375,16 @@ def test_a_vocabulary_of_a_larger_model_is_refused(sst, tmp_path):
   flags = sst | {"output_dir": tmp_path, "vocab_file": tmp_path / "vocab.txt"}
   done = _run(**flags, **TRAIN)
   assert done.returncode == 1
-  assert "lines but vocab_size in bert_config.json is" in done.stderr
+  assert "lines but vocab_size in " in done.stderr
   assert "Traceback" not in done.stderr
+
+
+def test_what_is_no_vocabulary_is_named(sst, tmp_path):
+  path = tmp_path / "text.txt"
+  path.write_text("A sentence.\n")
+  done = _run(**sst | {"output_dir": tmp_path, "vocab_file": path}, **TRAIN)
+  assert done.returncode == 1
+  assert f"{path} lacks [CLS], [SEP]; " in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,7 @@ def test_variants_run(given, tmp_path, options):
   with_nsp = "next_sentence_loss" in programs.results(tmp_path)
   assert with_nsp == ("objective" not in options)
   assert done.stderr.count("evaluation at step") == 2
+  assert "never reaches --learning_rate" in done.stderr
 
 
 def test_it_stops_on_the_way_and_goes_on(given, tmp_path):

@@ -56,6 +56,13 @@ def test_what_is_no_configuration_is_refused(tmp_path, text):
     BertConfig.from_json(str(path))
 
 
+def test_what_is_not_json_is_told_what_it_should_be(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("[PAD]\n[UNK]\n")
+  with pytest.raises(ValueError, match=r"vocab\.txt is not JSON .* that comes"):
+    BertConfig.from_json(str(path))
+
+
 def test_a_missing_file_is_named(tmp_path):
   with pytest.raises(FileNotFoundError, match=r"nowhere\.json"):
     BertConfig.from_json(str(tmp_path / "nowhere.json"))
