@@ -58,9 +58,11 @@ def _flags_of(folder, start, changes):
     if path and "://" not in path:
       path = os.path.join(start["directory"], path)
     if not path or not files.exists(path):
-      how = f"with --{name}={path}, which is not there" if path else "without"
+      how = f"with --{name}={path}, which is not there"
+      if not path:
+        how = f"without --{name}"
       raise FileNotFoundError(
-        f"{folder} was trained {how}: say where the {name} is, as in "
+        f"{folder} was trained {how}: say where it is, as in "
         f"Predictor({folder!r}, {name}=...)"
       )
     changes = changes | {name: path}

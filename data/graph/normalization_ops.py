@@ -46,8 +46,7 @@ class Normalizer:
   def __init__(self, do_lower_case: bool):
     tables = unicode.build(do_lower_case)
     self._do_lower_case = do_lower_case
-    self._kinds = _Table(tables.kinds)
-    self._shifts = _Table(tables.shifts)
+    self._images = _Table(tables.kinds, tables.shifts)
     self._orders = _Table(tables.orders)
     self._casings = _Table(tables.casings)
     self._expanded = np.array([*itertools.chain(*tables.expansions)], np.int32)
@@ -66,15 +65,12 @@ class Normalizer:
       the flat value of `pieces` it comes from, int64.
     """
     codes = pieces.values
-    chars = _Chars(
-      codes,
-      self._kinds(codes),
-      _rows(pieces),
-      tf.range(tf.size(codes, tf.int64)),
-    )
-    chars = _without(unicode.REMOVED, chars)
+    kinds, shifts = self._images(codes)
+    sources = tf.range(tf.size(codes, tf.int64))
+    chars = _Chars(codes, kinds, _rows(pieces), sources)
+    chars, shifts = _without(unicode.REMOVED, chars, shifts)
     if self._do_lower_case:
-      chars = self._lower(chars)
+      chars = self._lower(chars, shifts)
       chars = _if_any(chars.kinds == unicode.EXPANDED, self._expand, chars)
       chars = _if_any(
         chars.kinds == unicode.MARK,
@@ -83,12 +79,11 @@ class Normalizer:
       )
     return _split(chars, pieces.nrows())
 
-  def _lower(self, chars):
+  def _lower(self, chars, shifts):
     """Moves each code point to what lower-casing and decomposing make of it.
 
     EXPANDED ones come out as the row of their expansion.
     """
-    shifts = self._shifts(chars.codes)
     moved = chars._replace(
       codes=tf.where(
         chars.kinds == unicode.EXPANDED, shifts, chars.codes + shifts
@@ -106,7 +101,7 @@ class Normalizer:
     That is: after a cased character and not before one, both looked for in
     the same piece and beyond the characters that casing ignores.
     """
-    casings = self._casings(chars.codes)
+    (casings,) = self._casings(chars.codes)
     places = tf.where(casings != unicode.IGNORED)[:, 0]
     near = chars.gather(places)
     cased = tf.gather(casings, places) == unicode.CASED
@@ -138,8 +133,9 @@ class Normalizer:
       ),
     )
     codes = expanded.values
+    kinds, _ = self._images(codes)
     return chars.gather(expanded.value_rowids())._replace(
-      codes=codes, kinds=self._kinds(codes)
+      codes=codes, kinds=kinds
     )
 
   def _reorder(self, chars, codes):
@@ -149,10 +145,12 @@ class Normalizer:
       chars: without the accents.
       codes: [K] code points of the input: also accents keep MARKs apart.
     """
-    starters = tf.cumsum(tf.cast(self._orders(codes) == 0, tf.int64))
+    (orders,) = self._orders(codes)
+    starters = tf.cumsum(tf.cast(orders == 0, tf.int64))
     runs = tf.gather(starters, chars.sources) + chars.rows
-    orders = tf.cast(self._orders(chars.codes), tf.int64)
-    order = tf.argsort(256 * runs + orders, stable=True)
+    (orders,) = self._orders(chars.codes)
+    keys = 256 * runs + tf.cast(orders, tf.int64)
+    order = tf.argsort(keys, stable=True)
     return chars._replace(
       codes=tf.gather(chars.codes, order), kinds=tf.gather(chars.kinds, order)
     )
@@ -162,16 +160,16 @@ class _Table:
   """A table of all code points, baked into the graph.
 
   Args:
-    values: [0x110000] of some integer type.
+    *columns: [0x110000] of some integer type each.
   """
 
-  def __init__(self, values):
-    self._starts, self._cells = unicode.pages(values)
+  def __init__(self, *columns):
+    self._starts, self._cells = unicode.pages(*columns)
 
   def __call__(self, codes):
-    """Values of code points: [K] int32 -> [K] of the table's type."""
-    page = tf.gather(self._starts, codes // 256)
-    return tf.gather(self._cells, page + codes % 256)
+    """Values of code points: [K] int32 -> for each column [K] of its type."""
+    place = tf.gather(self._starts, codes // 256) + codes % 256
+    return [tf.gather(cells, place) for cells in self._cells]
 
 
 def _if_any(mask, function, values):
@@ -179,24 +177,14 @@ def _if_any(mask, function, values):
   return tf.cond(tf.reduce_any(mask), lambda: function(values), lambda: values)
 
 
-def _without(kind, chars, *others):
-  """Leaves out characters of a kind, which are rare.
-
-  Args:
-    kind: of unicode_tables.
-    chars: _Chars.
-    *others: [K] each, of which the same places are left out.
-
-  Returns:
-    chars, or chars and others.
-  """
+def _without(kind, chars, other):
+  """Leaves out characters of a kind, which are rare, and the same of other."""
 
   def drop(values):
     kept = tf.where(chars.kinds != kind)[:, 0]
     return tf.nest.map_structure(lambda one: tf.gather(one, kept), values)
 
-  values = (chars, *others) if others else chars
-  return _if_any(chars.kinds == kind, drop, values)
+  return _if_any(chars.kinds == kind, drop, (chars, other))
 
 
 def _rows(ragged):

@@ -89,22 +89,28 @@ def build(do_lower_case: bool) -> UnicodeTables:
   return UnicodeTables(kinds, shifts, expansions, orders, casings)
 
 
-def pages(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def pages(*columns: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
   """Folds a table of all code points into pages of 256, each kept once.
 
   Args:
-    values: [C].
+    *columns: [C] each.
 
   Returns:
-    starts [C / 256] int32 and cells [n], such that
-    `values[c] == cells[starts[c // 256] + c % 256]`.
+    starts [C / 256] int32 and for each column cells [n], such that
+    `column[c] == cells[starts[c // 256] + c % 256]`.
   """
   known = {}
   starts = [
-    known.setdefault(page.tobytes(), 256 * len(known))
-    for page in values.reshape(-1, 256)
+    known.setdefault(
+      tuple(column[begin : begin + 256].tobytes() for column in columns),
+      256 * len(known),
+    )
+    for begin in range(0, CODE_POINTS, 256)
   ]
-  cells = np.frombuffer(b"".join(known), values.dtype)
+  cells = [
+    np.frombuffer(b"".join(own), column.dtype)
+    for column, own in zip(columns, zip(*known, strict=True), strict=True)
+  ]
   return np.array(starts, np.int32), cells
 
 

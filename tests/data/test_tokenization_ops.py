@@ -269,12 +269,15 @@ def test_what_is_made_of_a_code_point_stays(do_lower_case):
 def test_pages_hold_the_table():
   values = np.random.default_rng(0).integers(0, 9, 0x110000).astype(np.uint8)
   values[0x5000:] = 7
-  starts, cells = unicode_tables.pages(values)
+  others = -values.astype(np.int32)
+  others[0x7000:0x7100] = 1
+  starts, cells = unicode_tables.pages(values, others)
   codes = np.arange(0x110000)
-  np.testing.assert_array_equal(
-    cells[starts[codes // 256] + codes % 256], values
-  )
-  assert len(cells) == 0x5000 + 256
+  places = starts[codes // 256] + codes % 256
+  for column, own in zip((values, others), cells, strict=True):
+    assert own.dtype == column.dtype
+    assert len(own) == 0x5000 + 2 * 256
+    np.testing.assert_array_equal(own[places], column)
 
 
 class Served(tf.Module):
