@@ -89,7 +89,7 @@ def warn_of_long_warmup() -> None:
   if FLAGS.do_train and FLAGS.num_warmup_steps >= FLAGS.num_train_steps:
     logging.warning(
       "--num_warmup_steps=%d is not less than --num_train_steps=%d: the rate "
-      "rises to the end and never reaches --learning_rate",
+      "rises to the end and never reaches --learning_rate; warm up for less",
       FLAGS.num_warmup_steps,
       FLAGS.num_train_steps,
     )

@@ -85,7 +85,8 @@ def test_a_vocabulary_of_a_larger_model_is_refused(flags, tmp_path):
   (tmp_path / "vocab.txt").write_text("\n".join([*WORDS, "more"]) + "\n")
   done = _run(flags | {"vocab_file": tmp_path / "vocab.txt"}, "--text=[MASK]")
   assert done.returncode == 1
-  assert "has 10 lines but vocab_size in " in done.stderr
+  named = f"vocab_size in {flags['bert_config_file']} is 9"
+  assert f"has 10 lines but {named}" in done.stderr
   assert "Traceback" not in done.stderr
 
 

@@ -375,7 +375,7 @@ def test_a_vocabulary_of_a_larger_model_is_refused(sst, tmp_path):
   flags = sst | {"output_dir": tmp_path, "vocab_file": tmp_path / "vocab.txt"}
   done = _run(**flags, **TRAIN)
   assert done.returncode == 1
-  assert "lines but vocab_size in " in done.stderr
+  assert f"vocab_size in {sst['bert_config_file']} is " in done.stderr
   assert "Traceback" not in done.stderr
 
 
