@@ -1,5 +1,6 @@
 # make demo   text in, a pre-trained and evaluated BERT out, in a few minutes
-# make test   the test suite
+# make test   the tests of every change; make test-all   all tests
+# make test-processors   tests that train, as other processors would compute
 # make lint   style, as ruff knows it
 
 PYTHON ?= python3.11
@@ -7,7 +8,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 OUT := demo-output
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-all test-processors lint clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -16,8 +17,17 @@ $(VENV)/installed: requirements.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
 
+# Two processes; -rs says at the end what was skipped and why: Beam, JAX, real data.
+TEST := $(RUN) -m pytest -rs --numprocesses=2 --dist=worksteal
+
 test: $(VENV)/installed
-	$(RUN) -m pytest --numprocesses=2 --dist=loadfile
+	$(TEST) -m "not slow"
+
+test-all: $(VENV)/installed
+	$(TEST)
+
+test-processors: $(VENV)/installed
+	PYTHON=$(RUN) .ci/processors
 
 lint: $(VENV)/installed requirements-dev.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt

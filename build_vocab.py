@@ -1,7 +1,7 @@
-"""Learns a WordPiece vocabulary from text: vocab.txt for your own language.
+"""Learns a WordPiece vocabulary, vocab.txt, from text.
 
-Words are counted as FullTokenizer sees them, so every word of the text can be
-pieced together, but for words with characters beyond --max_alphabet.
+Words are those of FullTokenizer: every word of the text can be split into
+pieces, except words with characters beyond --max_alphabet.
 
   python build_vocab.py --input_file='corpus/*.txt' --output_file=vocab.txt
 """
@@ -10,74 +10,76 @@ from collections import Counter
 
 from absl import flags, logging
 
-from data import files, vocab
+from cli import checks, program
+from cli import flags as shared_flags
+from cli.arguments import Arguments
+from data import scripts, vocab
 from data.pretraining import vocab_learning
-from data.pretraining.text_format import TextFormat
-from data.progress import Progress
-from training import corpus_flags, program
+from data.pretraining.documents import TextFormat
+from storage import files
+from storage.progress import Progress
 
-FLAGS = flags.FLAGS
-
-corpus_flags.define_text()
-corpus_flags.define_runner()
+shared_flags.define_corpus()
 flags.DEFINE_string(
   "input_file",
   None,
-  "UTF-8 text files; comma-separated, * and ? allowed.",
+  "UTF-8 text files or globs, comma-separated.",
   required=True,
 )
 flags.DEFINE_string(
-  "output_file", None, "Where the vocabulary goes.", required=True
+  "output_file", None, "Vocabulary file to write.", required=True
 )
-flags.DEFINE_integer("vocab_size", 30522, "Tokens, all in all.", 1)
+flags.DEFINE_integer("vocab_size", 30522, "Number of tokens.", 1)
 flags.DEFINE_bool(
-  "do_lower_case", True, "Lower-case and strip accents, as in all programs."
+  "do_lower_case", True, "Lower-case and strip accents; False for cased models."
 )
 flags.DEFINE_list(
   "special_tokens",
   list(vocab.SPECIAL_TOKENS),
-  "First lines of the vocabulary; [PAD] has to be number 0.",
+  "First tokens of the vocabulary; [PAD] has to be the first.",
 )
 flags.DEFINE_integer(
-  "unused_tokens", 0, "How many [unused0], [unused1], ... to keep free.", 0
+  "unused_tokens", 0, "Number of [unused0], [unused1], ... tokens.", 0
 )
-flags.DEFINE_integer("min_count", 2, "Leave out words seen less often.", 1)
+flags.DEFINE_integer("min_count", 2, "Ignore words that occur less often.", 1)
 flags.DEFINE_integer(
   "max_alphabet",
   1000,
-  "Most characters to know; words with rarer ones become [UNK]. Chinese or "
-  "Japanese want about 8000.",
+  "Maximum number of characters; words with rarer ones become [UNK]. Chinese "
+  "and Japanese need about 8000.",
   1,
 )
 flags.DEFINE_integer(
   "max_words",
   5_000_000,
-  "Most distinct words to hold in memory; beyond, the rarest are forgotten.",
+  "Maximum number of distinct words in memory; the rarest are dropped.",
   1,
 )
-flags.DEFINE_bool("overwrite", False, "Replace an existing output_file.")
+flags.DEFINE_bool("overwrite", False, "Replace --output_file if it exists.")
 
 
 def reserved_tokens(special: list[str], unused: int) -> list[str]:
-  """The tokens that are not learned, in the order of their ids."""
-  vocab.require(dict.fromkeys(special, 0), name="--special_tokens")
+  """Tokens that are not learned, in the order of their ids."""
+  vocab.check_tokens(dict.fromkeys(special, 0), name="--special_tokens")
   if special[0] != vocab.PAD:
     raise ValueError(
-      f"--special_tokens begins with {special[0]}; put {vocab.PAD} first:"
-      " records are padded with id 0"
+      f"--special_tokens begins with {special[0]}: put {vocab.PAD} first, as "
+      "records are padded with id 0"
     )
   return special + [f"[unused{index}]" for index in range(unused)]
 
 
-def count_words(paths: list[str]) -> Counter:
+def count_words(args: Arguments, paths: list[str]) -> Counter:
   """Counts the words of text files, in this process or by Apache Beam."""
-  counter = vocab_learning.WordCounter(FLAGS.do_lower_case, FLAGS.max_words)
-  text = TextFormat(FLAGS.input_format, FLAGS.text_field)
-  if FLAGS.runner:
-    from data.pretraining import beam  # noqa: PLC0415, not everybody has it
+  counter = vocab_learning.WordCounter(args.do_lower_case, args.max_words)
+  text = TextFormat(args.input_format, args.text_field)
+  sample = scripts.sample(paths, text.lines)
+  scripts.warn(sample, args.do_lower_case, args.input_file)
+  if args.runner:
+    from data.pretraining import beam  # optional dependency
 
-    options = corpus_flags.pipeline_options(FLAGS)
-    beam.count_words(paths, text, counter, FLAGS.output_file, options)
+    options = shared_flags.pipeline_options(args)
+    beam.count_words(paths, text, counter, args.output_file, options)
   else:
     progress = Progress("read", sum(map(files.size, paths)) / 1e6, "MB")
     for path in paths:
@@ -86,40 +88,46 @@ def count_words(paths: list[str]) -> Counter:
         progress.add((len(line.encode()) + 1) / 1e6)
   counts = counter.counts()
   if not counts:
-    raise ValueError(f"no words in {', '.join(paths)}: nothing to learn from")
+    raise ValueError(f"no words in {', '.join(paths)}: give other files")
   return counts
 
 
-def main(_):
-  """Counts words, learns, writes."""
-  paths = files.expand(FLAGS.input_file)
-  files.require_apart(paths, FLAGS.output_file)
-  if not FLAGS.overwrite:
-    files.refuse_to_overwrite(FLAGS.output_file)
-  reserved = reserved_tokens(FLAGS.special_tokens, FLAGS.unused_tokens)
-  counts = count_words(paths)
+def check_flags(args: Arguments) -> None:
+  """Checks flags and paths before any work is done."""
+  files.check_disjoint(files.expand(args.input_file), args.output_file)
+  checks.output(args, "output_file")
+  if not args.overwrite:
+    files.refuse_to_overwrite(args.output_file)
+  reserved_tokens(args.special_tokens, args.unused_tokens)
+
+
+def main(args: Arguments) -> None:
+  """Counts words, learns the vocabulary and writes it."""
+  paths = files.expand(args.input_file)
+  reserved = reserved_tokens(args.special_tokens, args.unused_tokens)
+  counts = count_words(args, paths)
   logging.info(
-    "%s words, %s of them distinct; learning (of a large text, for minutes)",
+    "%s words, %s of them distinct; learning (minutes for a large text)",
     f"{counts.total():,}",
     f"{len(counts):,}",
   )
   tokens = vocab_learning.learn(
     counts,
     reserved,
-    vocab_learning.alphabet(counts, FLAGS.max_alphabet),
-    FLAGS.vocab_size,
-    FLAGS.min_count,
+    vocab_learning.alphabet(counts, args.max_alphabet),
+    args.vocab_size,
+    args.min_count,
   )
-  if len(tokens) < FLAGS.vocab_size:
+  if len(tokens) < args.vocab_size:
     logging.warning(
-      "the text yields only %d tokens of --vocab_size=%d: use this number in"
-      " bert_config.json, or give more text or a smaller --min_count",
+      "the text yields only %d tokens of --vocab_size=%d: set vocab_size in "
+      "bert_config.json to it, or give more text or a smaller --min_count",
       len(tokens),
-      FLAGS.vocab_size,
+      args.vocab_size,
     )
-  vocab.save(tokens, FLAGS.output_file)
-  logging.info("wrote %d tokens to %s", len(tokens), FLAGS.output_file)
+  vocab.save(tokens, args.output_file)
+  logging.info("wrote %d tokens to %s", len(tokens), args.output_file)
 
 
 if __name__ == "__main__":
-  program.run(main)
+  program.run(main, check_flags)

@@ -11,36 +11,25 @@ From an original checkpoint, or one of our programs, to a Hugging Face folder:
     --bert_config_file=$BERT_DIR/bert_config.json \
     --vocab_file=$BERT_DIR/vocab.txt
 
-Without what only training needs, a third of the size:
+Without the optimizer's slots, a third of the size:
 
   python convert_checkpoint.py --input=/tmp/mrpc_output/model.ckpt-343 \
     --output=small --strip_optimizer
 
-What --input is, is seen from its files.
+The format of --input is recognized by its files.
 """
 
-import numpy as np
 from absl import flags, logging
 
-from assembly import converted
-from data import files
-from training import program
-from training.conversion import (
-  hugging_face,
-  hugging_face_export,
-  interchange,
-  keras_hub,
-  model_garden,
-  original,
-  self_check,
+from cli import checks, program
+from cli.arguments import Arguments
+from conversion import formats, hugging_face, interchange
+from conversion.formats import HUGGING_FACE, ORIGINAL
+from storage import checkpoint_names, files
+
+flags.DEFINE_string(
+  "input", None, "Folder or checkpoint to convert.", required=True
 )
-from training.conversion.interchange import Bert
-
-FLAGS = flags.FLAGS
-
-ORIGINAL, HUGGING_FACE = "original", "hugging_face"
-
-flags.DEFINE_string("input", None, "What to convert.", required=True)
 flags.DEFINE_string("output", None, "Folder to write.", required=True)
 flags.DEFINE_enum(
   "output_format",
@@ -52,95 +41,95 @@ flags.DEFINE_enum(
   "head",
   None,
   list(interchange.HEADS),
-  "What a Hugging Face folder is to be; default: what the variables are.",
+  "Head of a Hugging Face folder; default: as the variables have it. "
+  "encoder leaves any head out, in both directions.",
 )
 flags.DEFINE_string(
   "bert_config_file", None, "If it is not beside the checkpoint."
 )
 flags.DEFINE_string("vocab_file", None, "If it is not beside the checkpoint.")
 flags.DEFINE_bool(
-  "do_lower_case", None, "As the model was trained; default: what is known."
+  "do_lower_case", None, "As the model was trained; default: its tokenizer's."
 )
 flags.DEFINE_bool("strip_optimizer", False, "Original to original, without it.")
 flags.DEFINE_bool(
   "use_moving_averages", False, "Of an original checkpoint that has them."
 )
-flags.DEFINE_bool("overwrite", False, "Replace what is there.")
+flags.DEFINE_bool("overwrite", False, "Replace files in --output.")
 
 
-def main(_):
-  bert, kind = recognize()
-  target = choose_target(kind)
-  if not FLAGS.overwrite:
-    writer = original if target == ORIGINAL else hugging_face_export
-    files.refuse_to_overwrite(*writer.targets(FLAGS.output))
-  converted.complete(bert, FLAGS, target == HUGGING_FACE)
-  # What has a head that is not known here can be made smaller all the same.
+def check_flags(args: Arguments) -> None:
+  """Raises an error if the run would fail later, by flags or paths."""
+  if not files.is_folder(args.input):
+    checkpoint_names.check_checkpoint(args.input)
+  checks.file(args, "bert_config_file")
+  checks.file(args, "vocab_file")
+  checks.output(args, "output")
+  if files.exists(args.output) and not files.is_folder(args.output):
+    raise NotADirectoryError(f"--output={args.output} is a file: name a folder")
+  if kind := formats.of_folder(args.input):
+    refuse_to_overwrite(args, choose_target(args, kind))
+
+
+def main(args: Arguments) -> None:
+  # TensorFlow is imported here, after the flags were checked.
+  from conversion import conversion_checks, original
+
+  bert, kind = conversion_checks.read(
+    args.input, args.bert_config_file, args.use_moving_averages
+  )
+  target = choose_target(args, kind)
+  refuse_to_overwrite(args, target)
+  if args.head == "encoder":
+    interchange.drop_head(bert)
+  conversion_checks.complete(
+    bert,
+    args.input,
+    args.vocab_file,
+    args.do_lower_case,
+    target == HUGGING_FACE,
+  )
+  # --strip_optimizer also works for models with an unknown head.
   head = "encoder"
-  if not FLAGS.strip_optimizer:
-    head = interchange.head_of(bert, FLAGS.head)
-  before = converted.outputs(bert, head)
+  if not args.strip_optimizer:
+    head = interchange.head_of(bert, args.head)
+  before = conversion_checks.outputs(bert, head)
   if target == ORIGINAL:
-    back = original.read(original.write(bert, FLAGS.output))
+    back = original.read(original.write(bert, args.output))
     logging.info("wrote %s", back.origin)
   else:
-    hugging_face_export.write(bert, FLAGS.output, head)
-    back = hugging_face.read(FLAGS.output)
+    hugging_face.write(bert, args.output, head)
+    back = hugging_face.read(args.output)
     logging.info("wrote a %s", interchange.HEADS[head].architecture)
   interchange.summarize(bert)
-  self_check.check_same(bert, back)
-  after = converted.outputs(back, head)
-  if before:
-    far = max(np.max(np.abs(after[name] - before[name])) for name in before)
-    logging.info("before and after on the same batch: %.1e apart at most", far)
+  conversion_checks.check_same(bert, back, before, head)
 
 
-def recognize() -> tuple[Bert, str]:
-  """Reads --input as what its files are; also says what that is.
-
-  Raises:
-    ValueError: it is nothing known, or a flag does not go with it.
-  """
-  for kind, reader in (("KerasHub", keras_hub), (HUGGING_FACE, hugging_face)):
-    if reader.recognizes(FLAGS.input):
-      refuse("use_moving_averages", "bert_config_file")
-      return reader.read(FLAGS.input), kind
-  prefix = original.find(FLAGS.input)
-  if model_garden.recognizes(prefix):
-    refuse("use_moving_averages")
-    return model_garden.read(prefix, FLAGS.bert_config_file), "Model Garden"
-  averaged = FLAGS.use_moving_averages
-  return original.read(prefix, FLAGS.bert_config_file, averaged), ORIGINAL
+def refuse_to_overwrite(args: Arguments, target: str) -> None:
+  """Raises FileExistsError if files of that format are in --output."""
+  if not args.overwrite:
+    files.refuse_to_overwrite(*formats.targets(args.output, target))
 
 
-def refuse(*names: str) -> None:
-  """Raises ValueError for flags that are not of the format of --input."""
-  for name in names:
-    if FLAGS[name].value:
-      raise ValueError(
-        f"--{name} does not go with the format of --input={FLAGS.input}"
-      )
-
-
-def choose_target(kind: str) -> str:
-  """The format to write, for what --input is."""
-  stays = kind == ORIGINAL and FLAGS.strip_optimizer
+def choose_target(args: Arguments, kind: str) -> str:
+  """The format to write, for an --input of format `kind`."""
+  stays = kind == ORIGINAL and args.strip_optimizer
   default = HUGGING_FACE if kind == ORIGINAL and not stays else ORIGINAL
-  target = FLAGS.output_format or default
-  if FLAGS.strip_optimizer and not (stays and target == ORIGINAL):
+  target = args.output_format or default
+  if args.strip_optimizer and not (stays and target == ORIGINAL):
     raise ValueError(
-      "--strip_optimizer is from original to original; whatever else is "
-      "written has no optimizer anyway"
+      "--strip_optimizer is from original to original; other formats have no "
+      "optimizer anyway"
     )
   if kind == target and not stays:
     raise ValueError(
-      f"--input={FLAGS.input} is of the format {target} already; "
+      f"--input={args.input} is of the format {target} already; "
       "--strip_optimizer makes an original checkpoint smaller"
     )
-  if FLAGS.head and target == ORIGINAL:
+  if args.head and target == ORIGINAL:
     raise ValueError("--head is for --output_format=hugging_face")
   return target
 
 
 if __name__ == "__main__":
-  program.run(main)
+  program.run(main, check_flags)

@@ -1,27 +1,27 @@
 r"""Makes masked-LM and next-sentence records for pre-training from plain text.
 
-The input has one sentence a line and a blank line between documents:
+The input has one sentence per line and a blank line between documents:
 
   python create_pretraining_data.py --input_file=./sample_text.txt \
     --output_file=/tmp/tf_examples.tfrecord --vocab_file=$BERT_DIR/vocab.txt
 
-Or prose, or JSON lines: see --input_format and --text_field. Files whose names
-end in .gz or .zst are decompressed.
+It may also be prose or JSON lines (--input_format, --text_field), and
+compressed (.gz, .zst).
 """
 
 from absl import flags, logging
 
-from assembly import record_settings
-from data import files, vocab
-from data.pretraining import parts, whole
-from data.pretraining.text_format import TextFormat
-from training import corpus_flags, program
+from cli import checks, program
+from cli import flags as shared_flags
+from cli.arguments import Arguments
+from data import scripts, vocab, vocab_checks
+from data.pretraining import builders
+from data.pretraining.documents import TextFormat
+from storage import files
+from tasks.pretraining import build_config
 
-FLAGS = flags.FLAGS
-
-corpus_flags.define_text()
-corpus_flags.define_runner()
-record_settings.define_flags()
+shared_flags.define_corpus()
+build_config.define_flags()
 flags.DEFINE_string(
   "input_file", None, "Text files or globs, comma-separated.", required=True
 )
@@ -31,79 +31,97 @@ flags.DEFINE_string(
 flags.DEFINE_string(
   "vocab_file",
   None,
-  "Vocabulary of the model, one token a line.",
+  "Vocabulary of the model, one token per line.",
   required=True,
 )
 flags.DEFINE_integer(
   "num_workers",
   0,
-  "0: one process, records exactly as the original makes them, all in memory. "
-  "1 or more: so many processes, any size of text; the records are others, "
-  "the same for any number.",
+  "0: one process that holds the text in memory; records are the original's. "
+  "1 or more: worker processes, for any amount of text; records differ from "
+  "the original's and do not depend on the number of workers.",
   0,
 )
 flags.DEFINE_bool(
-  "drop_duplicates",
+  "deduplicate",
   False,
-  "Leave out documents of which an equal one came before.",
+  "Drop documents that are equal to an earlier one.",
 )
-flags.DEFINE_bool("overwrite", False, "Replace output files that exist.")
+flags.DEFINE_bool("overwrite", False, "Replace existing output files.")
 
 
-def main(_):
-  """Reads flags, checks them before the long work, and does it."""
-  inputs = files.expand(FLAGS.input_file)
-  outputs = [name.strip() for name in FLAGS.output_file.split(",")]
+def check_flags(args: Arguments) -> None:
+  """Checks flags and paths before any work is done."""
+  outputs = output_files(args)
   if "" in outputs or len(set(outputs)) < len(outputs):
     raise ValueError(
-      f"--output_file={FLAGS.output_file} repeats or lacks a name"
+      f"--output_file={args.output_file} repeats a name or has an empty one"
     )
-  files.require_apart(inputs, *outputs)
-  if FLAGS.runner:
-    check_runner(outputs)
-  elif not FLAGS.overwrite:
+  files.check_disjoint(files.expand(args.input_file), *outputs)
+  if args.runner:
+    check_runner(args, outputs)
+  elif not args.overwrite:
     files.refuse_to_overwrite(*outputs)
-  job = parts.Job(
-    FLAGS.vocab_file,
-    FLAGS.do_lower_case,
-    record_settings.from_flags(FLAGS),
-    FLAGS.random_seed,
-    TextFormat(FLAGS.input_format, FLAGS.text_field),
-    FLAGS.drop_duplicates,
+  for output in outputs:
+    checks.writable(output, "output_file")
+  checks.file(args, "vocab_file")
+  tokens = build_config.from_flags(args).tokens
+  vocab.check_tokens(vocab.load(args.vocab_file), tokens, args.vocab_file)
+
+
+def main(args: Arguments) -> None:
+  inputs, outputs = files.expand(args.input_file), output_files(args)
+  config = builders.BuildConfig(
+    args.vocab_file,
+    args.do_lower_case,
+    build_config.from_flags(args),
+    args.random_seed,
+    TextFormat(args.input_format, args.text_field),
+    args.deduplicate,
   )
-  vocab.require(vocab.load(job.vocab_file), job.settings.tokens, job.vocab_file)
+  words = vocab.load(config.vocab_file)
+  vocab_checks.warn_of_case(words, args.do_lower_case, config.vocab_file)
+  sample = scripts.sample(inputs, config.text_format.lines)
+  scripts.warn(sample, config.do_lower_case, args.input_file, words)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
-  if FLAGS.runner:
-    total = write_by_beam(job, inputs, *outputs)
-  elif FLAGS.num_workers:
-    total = parts.write(job, inputs, outputs, FLAGS.num_workers)
+  if args.runner:
+    total = write_by_beam(args, config, inputs, *outputs)
+  elif args.num_workers:
+    total = builders.write_shards(config, inputs, outputs, args.num_workers)
   else:
-    total = whole.write(job, inputs, outputs)
+    total = builders.write_in_memory(config, inputs, outputs)
   logging.info("Wrote %d instances to:\n  %s", total, "\n  ".join(outputs))
 
 
-def check_runner(outputs: list[str]) -> None:
-  """Raises ValueError where flags do not go with --runner."""
-  if FLAGS.num_workers:
+def output_files(args: Arguments) -> list[str]:
+  """File names in --output_file."""
+  return [name.strip() for name in args.output_file.split(",")]
+
+
+def check_runner(args: Arguments, outputs: list[str]) -> None:
+  """Raises ValueError if flags contradict --runner."""
+  if args.num_workers:
     raise ValueError(
-      "--runner brings its own workers: leave --num_workers out, and say in "
-      "--pipeline_options how many"
+      "--runner has its own workers: drop --num_workers and give their number "
+      "in --pipeline_options"
     )
   if len(outputs) > 1:
     raise ValueError(
-      f"--output_file={FLAGS.output_file} names several files; --runner makes "
-      "NAME-00000-of-00032 and so on of a single NAME"
+      f"--output_file={args.output_file} names several files; --runner takes "
+      "one NAME and writes NAME-00000-of-00032 and so on"
     )
 
 
-def write_by_beam(job: parts.Job, inputs: list[str], output: str) -> int:
-  """Makes records by Apache Beam; returns their number."""
-  from data.pretraining import beam  # noqa: PLC0415, not everybody has it
+def write_by_beam(
+  args: Arguments, config: builders.BuildConfig, inputs: list[str], output: str
+) -> int:
+  """Makes records by Apache Beam and returns their number."""
+  from data.pretraining import beam  # optional dependency
 
-  if not FLAGS.overwrite:
+  if not args.overwrite:
     files.refuse_to_overwrite(*beam.outputs(output))
-  return beam.write(job, inputs, output, corpus_flags.pipeline_options(FLAGS))
+  return beam.write(config, inputs, output, shared_flags.pipeline_options(args))
 
 
 if __name__ == "__main__":
-  program.run(main)
+  program.run(main, check_flags)

@@ -1,6 +1,6 @@
-r"""Shows what a pre-trained model puts in the place of [MASK].
+r"""Predicts masked tokens of texts with a pre-trained model.
 
-Any text, any number of masks:
+A text may have any number of masks:
 
   python fill_mask.py --bert_config_file=$BERT_DIR/bert_config.json \
     --vocab_file=$BERT_DIR/vocab.txt \
@@ -10,59 +10,93 @@ Any text, any number of masks:
 
 import sys
 
-import tensorflow as tf
 from absl import flags
 
-from assembly import network, served
-from data import files, vocab
-from data.tokenization_ops import GraphTokenizer
+from cli import checks, encoder_config, program
+from cli import flags as shared_flags
+from cli.arguments import Arguments
+from data import vocab
+from data.tokenization import validate_case_matches_checkpoint
 from data.vocab import MASK
-from modeling import models
-from serving.masks import Masks
-from training import checkpoint, program, run_record
-from training import flags as shared_flags
-
-FLAGS = flags.FLAGS
+from storage import files
+from tasks.pretraining import settings
+from training import run_entries
 
 shared_flags.define_network()
 shared_flags.define_vocabulary()
 flags.DEFINE_string(
-  "init_checkpoint", None, "Checkpoint, or a folder of them.", required=True
+  "init_checkpoint", None, "Checkpoint, or folder with one.", required=True
 )
 flags.DEFINE_multi_string(
-  "text", None, "A text with [MASK] in it; may be given often."
+  "text", None, "Text with at least one [MASK]; may be repeated."
 )
-flags.DEFINE_string("input_file", None, "Such texts, one a line; - for stdin.")
-flags.DEFINE_integer("top_k", 5, "How many words to show for each.", 1)
+flags.DEFINE_string("input_file", None, "One such text per line; - for stdin.")
+flags.DEFINE_integer("top_k", 5, "Number of tokens to print for each mask.", 1)
 
 
-def main(_):
-  texts = list(FLAGS.text or [])
-  if FLAGS.input_file:
-    texts += _lines(FLAGS.input_file)
-  if not texts:
+def check_flags(args: Arguments) -> None:
+  """Raises an error if the run would fail later, by flags or paths."""
+  if not (args.text or args.input_file):
     raise ValueError("nothing to fill in: give --text or --input_file")
-  for text in texts:
-    if MASK not in text:
-      raise ValueError(f"there is no {MASK} in {text!r}")
-  served.check_objective(run_record.flag_of(FLAGS.init_checkpoint, "objective"))
-  vocab.require(vocab.load(FLAGS.vocab_file), name=FLAGS.vocab_file)
-  config = network.from_flags(FLAGS)
-  tokenizer = GraphTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
-  task = Masks(tokenizer, config.max_position_embeddings, FLAGS.top_k)
-  longest = max(task.encode(tf.constant(texts)).row_lengths().numpy())
-  config.check_length(longest + 2)
+  if args.input_file != "-":
+    checks.file(args, "input_file")
+  checks.init_checkpoint(args)
+  checks.model(args)
+  trained = run_entries.flag_of(args.init_checkpoint, "objective")
+  settings.check_objective(trained)
+  vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
+  validate_case_matches_checkpoint(args.do_lower_case, args.init_checkpoint)
+  encoder_config.from_flags(args)
+
+
+def main(args: Arguments) -> None:
+  texts = read_texts(args)
+  # TensorFlow is imported here, after the flags were checked.
+  import tensorflow as tf
+
+  from cli import start_checkpoint
+  from data.tokenization_ops import GraphTokenizer
+  from modeling import models
+  from tasks.pretraining.serving import FillMask
+  from training import checkpoint
+
+  config = encoder_config.from_flags(args)
+  start_checkpoint.check_vocabulary(args, config.vocab_size)
+  start_checkpoint.check_case(args)
+  tokenizer = GraphTokenizer(args.vocab_file, args.do_lower_case)
+  task = FillMask(tokenizer, config.max_position_embeddings, args.top_k)
+  max_tokens = max(task.encode(tf.constant(texts)).row_lengths().numpy())
+  config.check_length(max_tokens + 2)
   model = models.pretrainer(config, next_sentence=False)
-  checkpoint.initialize_whole(model, FLAGS.init_checkpoint)
+  checkpoint.restore_strict(model, args.init_checkpoint)
   fill = tf.function(lambda text: task.from_text(model, text))
   for text in texts:
     print(text)
-    found = fill(tf.constant([text]))
-    for words, shares in zip(
-      found["tokens"][0].numpy(), found["probabilities"][0].numpy(), strict=True
+    result = fill(tf.constant([text]))
+    for tokens, probs in zip(
+      result["tokens"][0].numpy(),
+      result["probabilities"][0].numpy(),
+      strict=True,
     ):
-      pairs = zip(words, shares, strict=True)
-      print("  " + "  ".join(f"{w.decode()} {p:.1%}" for w, p in pairs))
+      pairs = zip(tokens, probs, strict=True)
+      print("  " + "  ".join(f"{t.decode()} {p:.1%}" for t, p in pairs))
+
+
+def read_texts(args: Arguments) -> list[str]:
+  """Texts of --text and --input_file.
+
+  Raises:
+    ValueError: there is none, or one has no [MASK].
+  """
+  texts = list(args.text or [])
+  if args.input_file:
+    texts += _lines(args.input_file)
+  if not texts:
+    raise ValueError(f"nothing to fill in: {args.input_file} has no text")
+  for text in texts:
+    if MASK not in text:
+      raise ValueError(f"there is no {MASK} in {text!r}")
+  return texts
 
 
 def _lines(path):
@@ -79,4 +113,4 @@ def _standard_input():
 
 
 if __name__ == "__main__":
-  program.run(main)
+  program.run(main, check_flags)

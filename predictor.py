@@ -1,79 +1,96 @@
-"""Answers of a trained model, from Python.
+"""Predictions of a trained model in Python.
 
-  from predictor import Predictor
+from predictor import Predictor
 
-  predict = Predictor("/tmp/sst")  # an --output_dir, or an --export_dir
-  predict(["A film that", "is good."])
-
-What goes in and what comes out is the task's: see docs/serving.md.
+predict = Predictor("/tmp/sst")  # an --output_dir, or an --export_dir
+predict(["A film that", "is good."])
 """
 
+import os
 from collections.abc import Sequence
 
-import tensorflow as tf
+from training import noise
+
+_REMEDY = "name what --do_export wrote, or the --output_dir of a program"
 
 
 class Predictor:
-  """A model that takes texts and gives plain Python values.
+  """A trained model as a function from texts to dicts of plain Python values.
 
   Arguments:
-    folder: what --do_export wrote (a SavedModel), or where a program trained.
-    changes: flags that are to have other values than they had in training, as
-      vocab_file="..." where that file was moved; not for exports.
+    folder: --export_dir of a SavedModel, or --output_dir of a training program.
+    changes: flags with other values than in training, as vocab_file="..." if
+      that file was moved; not for exports.
 
   Attributes:
-    inputs: names of what it takes.
+    inputs: names of the model's inputs.
 
   Call arguments:
-    texts: a list of texts, where the model takes nothing else.
-    batch_size: how many the model sees at a time.
-    named: lists of texts by the names of the inputs. What the model chooses
-      from are lists of lists, all as long as one another.
+    texts: list of texts, for a model with a single input.
+    batch_size: number of texts per call of the model.
+    inputs: lists of texts by name; of choices, lists of lists of one length.
 
   Returns:
-    A list of dicts in the order of the texts, without what fills up a batch.
+    A dict for each text, in order, without padding; see docs/serving.md.
 
   Raises:
-    OSError, ValueError: there is no such model, or it takes other inputs.
+    FileNotFoundError: the folder, or a file that it needs, does not exist.
+    ValueError: the folder has no such model, or it has other inputs.
   """
 
-  def __init__(self, folder: str, **changes):
-    if not tf.saved_model.contains_saved_model(folder):
-      from assembly import trained  # noqa: PLC0415, an export needs nothing of ours
+  def __init__(self, folder: str | os.PathLike, **changes):
+    noise.silence_tensorflow()
+    folder = os.fspath(folder)
+    if not _is_export(folder):
+      from tasks import restore  # not needed for exports
 
-      self._model = trained.from_output_dir(folder, **changes)
+      self._model = restore.from_output_dir(folder, **changes)
     elif changes:
-      raise ValueError(f"{folder} is an export, whose flags cannot be changed")
+      raise ValueError(
+        f"{folder} is an export, whose flags cannot be changed: leave out "
+        f"{', '.join(changes)}, or name the --output_dir of its training"
+      )
     else:
-      self._model = tf.saved_model.load(folder)  # it owns the variables
+      import tensorflow as tf
+
+      self._model = tf.saved_model.load(folder)  # owns the variables
     self._function = self._model.signatures["serving_default"]
-    self.inputs = sorted(self._function.structured_input_signature[1])
+    self._specs = self._function.structured_input_signature[1]
+    self.inputs = sorted(self._specs)
 
   def __call__(
-    self, texts: Sequence[str] | None = None, batch_size: int = 32, **named
+    self, texts: Sequence[str] | None = None, batch_size: int = 32, **inputs
   ) -> list[dict]:
-    if texts is not None and len(self.inputs) == 1:
-      named[self.inputs[0]] = texts
-    self._check(texts, named)
-    # Texts that are about as long go together: little of a batch is filled up.
-    rows = list(zip(*(named[name] for name in self.inputs), strict=True))
+    if batch_size < 1:
+      raise ValueError(f"batch_size {batch_size} must be at least 1")
+    inputs = self._check_inputs(texts, inputs)
+    rows = list(zip(*(inputs[name] for name in self.inputs), strict=True))
+    # Texts of similar length share a batch, for less padding.
     order = sorted(range(len(rows)), key=lambda i: len(str(rows[i])))
-    answers = {}
+    outputs = {}
     for start in range(0, len(rows), batch_size):
-      numbers = order[start : start + batch_size]
-      found = self._ask([rows[i] for i in numbers])
-      answers |= zip(numbers, found, strict=True)
-    return [answers[i] for i in range(len(rows))]
+      indices = order[start : start + batch_size]
+      predictions = self._predict([rows[i] for i in indices])
+      outputs |= zip(indices, predictions, strict=True)
+    return [outputs[i] for i in range(len(rows))]
 
-  def _check(self, texts, named):
-    if sorted(named) != self.inputs or (texts and len(named) > 1):
+  def _check_inputs(self, texts, inputs):
+    if texts is not None and len(self.inputs) == 1 and not inputs:
+      inputs, texts = {self.inputs[0]: texts}, None
+    if texts is not None or sorted(inputs) != self.inputs:
       names = ", ".join(f"{name}=[...]" for name in self.inputs)
       raise ValueError(f"this model takes {names}")
-    for name, column in named.items():
-      if isinstance(column, str | bytes):
-        raise ValueError(f"{name} is one text: a list of texts is wanted")
+    for name, value in inputs.items():
+      rank = self._specs[name].shape.rank
+      inputs[name] = _check_texts(name, value, rank)
+    lengths = {name: len(texts) for name, texts in inputs.items()}
+    if len(set(lengths.values())) > 1:
+      raise ValueError(f"the lists are not of one length: {lengths}")
+    return inputs
 
-  def _ask(self, rows):
+  def _predict(self, rows):
+    import tensorflow as tf
+
     columns = zip(self.inputs, zip(*rows, strict=True), strict=True)
     outputs = self._function(
       **{name: tf.constant(column, tf.string) for name, column in columns}
@@ -82,18 +99,52 @@ class Predictor:
     shapes = {n: v.shape for n, v in self._function.structured_outputs.items()}
     for count in [n for n in arrays if n.startswith("num_")]:
       for name, shape in shapes.items():
-        if shape.rank > 1 and shape[1] is None:  # rows are filled up
+        if shape.rank > 1 and shape[1] is None:  # rows are padded
           pairs = zip(arrays[name], arrays[count], strict=True)
-          arrays[name] = [row[:number] for row, number in pairs]
-    return [
-      {name: _plain(arrays[name][i]) for name in sorted(arrays)}
-      for i in range(len(rows))
-    ]
+          arrays[name] = [row[:length] for row, length in pairs]
+    columns = [_to_python(arrays[name]) for name in sorted(arrays)]
+    rows = zip(*columns, strict=True)
+    return [dict(zip(sorted(arrays), row, strict=True)) for row in rows]
 
 
-def _plain(value):
-  """Arrays to lists, and bytes to strings."""
+def _is_export(folder):
+  """True for a SavedModel, False for an output folder, else an error."""
+  if "://" in folder:
+    import tensorflow as tf
+
+    return tf.saved_model.contains_saved_model(folder)
+  if not os.path.isdir(folder):
+    raise FileNotFoundError(f"there is no folder {folder}: {_REMEDY}")
+  names = os.listdir(folder)
+  if any(name.endswith((".tflite", ".keras")) for name in names):
+    raise ValueError(
+      f"{folder} is an export for LiteRT or Keras: export the model with "
+      "--export_format=savedmodel"
+    )
+  is_export = not {"saved_model.pb", "saved_model.pbtxt"}.isdisjoint(names)
+  if not is_export and "run.json" not in names:
+    raise ValueError(f"no SavedModel and no run.json in {folder}: {_REMEDY}")
+  return is_export
+
+
+def _check_texts(name, value, rank):
+  """Text of rank 0, list of rank 1 or of lists; raises ValueError if wrong."""
+  is_text = isinstance(value, str | bytes)
+  if is_text == bool(rank) or not hasattr(value, "__iter__"):
+    expected = "a list of texts" if rank else "a text"
+    raise ValueError(f"{name} is {value!r:.40}: give {expected}")
+  if is_text:
+    return value
+  parts = enumerate(value)
+  texts = [_check_texts(f"{name}[{i}]", part, rank - 1) for i, part in parts]
+  if rank > 1 and len(set(map(len, texts))) > 1:
+    raise ValueError(f"the lists in {name} are not of one length")
+  return texts
+
+
+def _to_python(value):
+  """Converts arrays to lists and bytes to strings."""
   value = value.tolist() if hasattr(value, "tolist") else value
   if isinstance(value, list):
-    return [_plain(part) for part in value]
+    return [_to_python(part) for part in value]
   return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT to choose how a text goes on: SWAG and its like.
+r"""Fine-tunes BERT for multiple choice, as in SWAG.
 
 Files are tables with the columns sent1, sent2, ending0, ending1, ... and label:
 
@@ -10,108 +10,81 @@ Files are tables with the columns sent1, sent2, ending0, ending1, ... and label:
     --train_batch_size=16 --learning_rate=2e-5 --output_dir=/tmp/swag/
 """
 
-import os
-from functools import partial
+from absl import flags
 
-import numpy as np
-from absl import flags, logging
-
-from assembly import network, served
-from data.tasks import record_file, swag
-from data.tasks.recorded import Recorded
-from data.tokenization import FullTokenizer
-from evaluation import choices
-from modeling import losses, models
-from modeling.randomness import step_seed
-from training import dry_run, fine_tuning, inference, program, report, strategy
-from training import flags as shared_flags
-from training.run import Run
-
-FLAGS = flags.FLAGS
+from cli import checks, encoder_config, program
+from cli import flags as shared_flags
+from cli.arguments import Arguments
 
 shared_flags.define_fine_tuning()
-flags.DEFINE_string("train_file", None, "A table of examples to train on.")
-flags.DEFINE_string("dev_file", None, "One to evaluate on.")
-flags.DEFINE_string("test_file", None, "One to predict; labels may be absent.")
-flags.DEFINE_integer("max_seq_length", 128, "Tokens of a choice.", 5)
-flags.DEFINE_integer("eval_batch_size", 8, "Examples a step in evaluation.", 1)
-flags.DEFINE_bool("do_train", False, "Train.")
+flags.DEFINE_string("train_file", None, "Table to train on.")
+flags.DEFINE_string("dev_file", None, "Table to evaluate on.")
+flags.DEFINE_string("test_file", None, "Table to predict; labels are optional.")
+flags.DEFINE_integer("max_seq_length", 128, "Maximum tokens of a choice.", 5)
+flags.DEFINE_integer("eval_batch_size", 8, "Batch size for evaluation.", 1)
+flags.DEFINE_bool("do_train", False, "Train the model.")
 flags.DEFINE_bool("do_eval", False, "Evaluate on --dev_file.")
 flags.DEFINE_bool("do_predict", False, "Predict --test_file.")
-flags.DEFINE_integer("num_workers", 1, "Processes that convert texts.", 1)
+flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
 
-def main(_):
-  fine_tuning.begin(FLAGS)
-  fine_tuning.check_files(FLAGS)
-  config = network.for_texts(FLAGS)
-  devices = fine_tuning.devices(FLAGS)
+def check_flags(args: Arguments) -> None:
+  """Raises an error if the run would fail later, by flags or paths."""
+  checks.run(args)
+  checks.need(
+    args,
+    train_file=args.do_train,
+    dev_file=checks.needs_eval_data(args),
+    test_file=args.do_predict,
+  )
+  checks.model(args)
+  encoder_config.for_texts(args)
+  checks.init_checkpoint(args)
+
+
+def main(args: Arguments) -> None:
+  # TensorFlow is imported here, after the flags were checked.
+  from cli import fine_tuning, start_checkpoint, strategy, sweep
+  from cli.run import Run
+  from modeling import losses, models
+  from modeling.stateless_dropout import dropout_seed_scope
+  from tasks.multiple_choice import task
+
+  config = start_checkpoint.network_for_texts(args)
+  args = sweep.run_sweep(args)
+  devices = strategy.from_flags(args)
   train_set, dev_set, test_set = None, None, None
-  if FLAGS.do_train:
-    train_set = record("train_file", "train.tf_record")
-  if fine_tuning.needs_dev(FLAGS):
-    dev_set = record("dev_file", "eval.tf_record")
-  if FLAGS.do_predict:
-    test_set = record("test_file", "predict.tf_record", needs_labels=False)
-  run = Run(FLAGS, step_seed)
+  if args.do_train:
+    train_set = task.train_data(args)
+  if checks.needs_eval_data(args):
+    dev_set = task.eval_data(args)
+  if args.do_predict:
+    test_set = task.predict_data(args)
+  # For run.json, as bert_config.json may set the direction, too.
+  args = args.replace(attention=config.attention)
+  run = Run(args, dropout_seed_scope)
   run.require_same("attention", "add_bilstm")
   with devices.scope():
-    model = models.multiple_choice(config, FLAGS.use_tpu)
-    if FLAGS.do_train:
+    model = models.multiple_choice(config, args.use_tpu)
+    if args.do_train:
       fine_tuning.train(
         run,
         model,
         losses.classification(),
         train_set,
         num_examples=len(train_set.examples),
-        evaluate=lambda step: evaluate(model, dev_set, step),
+        evaluate=lambda step: task.evaluate(args, model, dev_set, step),
         metric="eval_accuracy",
       )
-    if FLAGS.do_eval or FLAGS.do_predict:
+    if args.do_eval or args.do_predict:
       step = run.load(model)
-    if FLAGS.do_eval:
-      evaluate(model, dev_set, step)
-    if FLAGS.do_predict:
-      predict(model, test_set)
-  if FLAGS.do_export:
-    run.export(served.choices)
-
-
-def record(file: str, name: str, needs_labels: bool = True) -> Recorded:
-  """What a flag's file holds; the records go to a file of that name."""
-  examples = swag.read(FLAGS[file].value)[: dry_run.limit(FLAGS)]
-  if needs_labels and examples[0].label is None:
-    raise ValueError(f"--{file}: {FLAGS[file].value} has no column label")
-  build = partial(
-    swag.Builder,
-    FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case),
-    FLAGS.max_seq_length,
-    len(examples[0].endings),
-  )
-  schema = build().schema
-  path = os.path.join(FLAGS.output_dir, name)
-  record_file.write(path, schema, examples, build, FLAGS.num_workers)
-  return Recorded(examples, path, schema, strategy.fixes_shapes(FLAGS))
-
-
-def evaluate(model, part: Recorded, step: int) -> dict[str, float]:
-  """Evaluates and writes eval_results.txt."""
-  logging.info("evaluation at step %d", step)
-  logits = inference.outputs(model, part, FLAGS.eval_batch_size)["logits"]
-  labels = {"label_ids": choices.gold(part.examples)}
-  terms = losses.classification().losses({"logits": logits}, labels)
-  found = np.asarray(terms["example_loss"])
-  results = choices.results(logits, found, part.examples)
-  logging.info("\n%s", choices.report(logits, part.examples))
-  report.write_evaluation(FLAGS.output_dir, results, step)
-  return results
-
-
-def predict(model, part: Recorded) -> None:
-  """Writes the choices for a file."""
-  outputs = inference.outputs(model, part, FLAGS.predict_batch_size)
-  choices.write_predictions(FLAGS.output_dir, outputs["logits"], part.examples)
+    if args.do_eval:
+      task.evaluate(args, model, dev_set, step)
+    if args.do_predict:
+      task.predict(args, model, test_set)
+  if args.do_export:
+    run.export(task.served_model)
 
 
 if __name__ == "__main__":
-  program.run(main)
+  program.run(main, check_flags)

@@ -1,105 +1,90 @@
-"""How time and memory of our training step grow with each of its sizes.
+"""Growth of time and memory of the training step with each of its sizes.
 
   python -m benchmarks.growth --base=4x256:16:128:float32
 
-Each row changes one size of the base. "expected" is how much more than the
-base the matrix products of the step are, "measured" how much longer it takes:
-the median over rounds in which all sizes took turns.
+Each row changes one size of the base. "expected" is the ratio of the operations
+of matrix products to those of the base, "measured" that of the times: the
+median over rounds in which all sizes take turns.
 """
 
+import argparse
 import statistics
 from collections.abc import Iterator
 
-from absl import app, flags
+from benchmarks import contest, train_step
+from benchmarks.cases import Case
+from benchmarks.contest import Contestant
+from benchmarks.results import Table
 
-from benchmarks import train_step
-from benchmarks.published import Table
-from benchmarks.spread import ratios
-from benchmarks.train_step_data import Case
-
-FLAGS = flags.FLAGS
-flags.DEFINE_string(
-  "base", "4x256:16:128:float32", "layers x hidden:batch:length:type."
+SIZES = (
+  *("layers:2", "layers:8", "hidden:128", "hidden:512", "batch:8", "batch:32"),
+  *("length:64", "length:256", "length:512"),
 )
-flags.DEFINE_list("layers", ["2", "4", "8"], "Numbers of layers.")
-flags.DEFINE_list("hidden", ["128", "256", "512"], "Hidden sizes.")
-flags.DEFINE_list("batches", ["8", "16", "32"], "Batch sizes.")
-flags.DEFINE_list("lengths", ["64", "128", "256", "512"], "Lengths.")
-flags.DEFINE_integer("steps", 6, "Steps that are timed.", 1)
 
 
-def main(_):
-  TABLE.report([{"case": FLAGS.base, "sizes": sizes()}])
-
-
-def sizes() -> list[dict]:
+def measure(args: argparse.Namespace) -> Iterator[dict]:
   """Seconds and memory of a step of each size."""
-  found = [
-    {"name": name, "seconds": [], "operations": case.operations}
-    for name, case in cases()
-  ]
-  for _ in range(FLAGS.rounds):
-    for size, (_, case) in zip(found, cases(), strict=True):
-      seconds, size["peak"] = measure(case)
-      size["seconds"].append(seconds)
-  return found
+  cases = dict(vary(args))
+  contestants = {
+    label: Contestant("train_bert_tf2", {"case": case, "warm_up": 3})
+    for label, case in cases.items()
+  }
+  answers = contest.interleave_fresh(
+    contestants, args.rounds, seconds=args.seconds
+  )
+  yield {
+    "case": args.base,
+    "seconds": {
+      label: [statistics.median(answer["seconds"]) for answer in rounds]
+      for label, rounds in answers.items()
+    },
+    "peak": {label: rounds[-1]["peak"] for label, rounds in answers.items()},
+    "operations": {
+      label: Case.parse(case).operations for label, case in cases.items()
+    },
+  }
+
+
+def vary(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+  """Labels and cases: the base, and those that differ from it in one size."""
+  size, batch, length, dtype = args.base.split(":")
+  layers, hidden = size.split("x")
+  base = {"layers": layers, "hidden": hidden, "batch": batch, "length": length}
+  yield args.base, args.base
+  for text in args.sizes:
+    name, value = text.split(":")
+    layers, hidden, *others = (base | {name: value}).values()
+    yield f"{name} {value}", ":".join([f"{layers}x{hidden}", *others, dtype])
 
 
 def rows(result: dict):
   """A row for each size."""
-  base = result["sizes"][0]
-  for size in result["sizes"]:
+  base = result["case"]
+  seconds, operations = result["seconds"], result["operations"]
+  for label, values in seconds.items():
     yield (
-      size["name"],
-      f"{1000 * statistics.median(size['seconds']):.0f}",
-      *ratios(size["seconds"], base["seconds"]),
-      f"{size['operations'] / base['operations']:.2f}",
-      f"{size['peak']:.0f}",
+      label,
+      f"{1000 * statistics.median(values):.0f}",
+      *contest.ratios(values, seconds[base]),
+      f"{operations[label] / operations[base]:.2f}",
+      f"{result['peak'][label]:.0f}",
     )
-
-
-def cases() -> Iterator[tuple[str, Case]]:
-  """The base, and what differs from it in one size."""
-  size, batch, length, dtype = FLAGS.base.split(":")
-  layers, hidden = size.split("x")
-  numbers = {
-    "layers": layers,
-    "hidden": hidden,
-    "batch": batch,
-    "length": length,
-  }
-  wanted = {
-    "layers": FLAGS.layers,
-    "hidden": FLAGS.hidden,
-    "batch": FLAGS.batches,
-    "length": FLAGS.lengths,
-  }
-
-  def case(layers, hidden, batch, length):
-    size = f"{layers}x{hidden}"
-    return Case(size, int(batch), int(length), dtype, FLAGS.num_threads)
-
-  yield FLAGS.base, case(**numbers)
-  for name, values in wanted.items():
-    for value in values:
-      if value != numbers[name]:
-        yield f"{name} {value}", case(**numbers | {name: value})
-
-
-def measure(case: Case) -> tuple[float, float]:
-  """Seconds of a step, and the peak of memory in MB."""
-  worker = train_step.start(train_step.OURS, case)
-  worker.ask(steps=3)
-  answer = worker.ask(steps=FLAGS.steps)
-  worker.close()
-  return statistics.median(answer["seconds"]), answer["peak"]
 
 
 TABLE = Table(
   "growth",
-  ("what", "ms", "measured", "range", "expected", "peak MB"),
+  ("size", "ms", "measured", "range", "expected", "peak MB"),
   rows,
 )
 
+
 if __name__ == "__main__":
-  app.run(main)
+  contest.run(
+    TABLE,
+    measure,
+    __doc__,
+    rounds=3,
+    base=("4x256:16:128:float32", "layers x hidden:batch:length:type"),
+    sizes=(list(SIZES), "other values of one size each"),
+    **train_step.SECONDS,
+  )

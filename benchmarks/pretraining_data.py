@@ -1,53 +1,38 @@
-"""Times create_pretraining_data.py as a whole, start-up and all.
+"""create_pretraining_data.py from its start to its end.
 
   python -m benchmarks.pretraining_data --vocab_file=vocab.txt
 
-Without --input_file the text is one like that on which the original was timed:
-5 MB, sentences drawn again and again from 3,000, 5 to 20 per document. A text
-of your own tells more: in this one all words are soon known by heart. The
-program of tf-models-official does the same beside ours, in turns.
+The text is like that on which the original was timed. The program of
+tf-models-official makes the same records, in turns with it.
 """
 
-import json
+import argparse
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
-from absl import app, flags
-
-from benchmarks.published import Table
-from benchmarks.spread import ratios
-
-FLAGS = flags.FLAGS
-flags.DEFINE_string("vocab_file", None, "Uncased vocabulary.", required=True)
-flags.DEFINE_string("input_file", None, "Text; default: one is made.")
-flags.DEFINE_integer("runs", 7, "The median of so many is reported.", 1)
-flags.DEFINE_integer("megabytes", 5, "Of the text that is made.", 1)
+from benchmarks import contest
+from benchmarks.contest import Contestant
+from benchmarks.results import Table
 
 # The original at commit eedf571, TensorFlow 1.15.5, Python 3.7, one core of a
 # shared Intel Xeon: 5.00 MB of text, 921 thousand tokens, dupe_factor 1, in
 # 15.8 s with start-up. Measured once, when its golden records were made.
 ORIGINAL_SECONDS, ORIGINAL_MB = 15.8, 5.00
 
-OURS = [str(Path(__file__).parents[1] / "create_pretraining_data.py")]
+PROGRAM = [str(contest.ROOT / "create_pretraining_data.py"), "--overwrite"]
 PEER = "tf-models-official"
-WAYS = {
-  "one process": [*OURS, "--dupe_factor=1", "--overwrite"],
-  "two workers": [*OURS, "--dupe_factor=1", "--num_workers=2", "--overwrite"],
-  "dynamic masking": [*OURS, "--masking=dynamic", "--overwrite"],
-  PEER: [
-    *("-m", "official.nlp.data.create_pretraining_data"),
-    "--dupe_factor=1",
-  ],
+COMMANDS = {
+  "one process": [*PROGRAM, "--dupe_factor=1"],
+  "two workers": [*PROGRAM, "--dupe_factor=1", "--num_workers=2"],
+  "dynamic masking": [*PROGRAM, "--masking=dynamic"],
+  PEER: ["-m", "official.nlp.data.create_pretraining_data", "--dupe_factor=1"],
 }
 
-
-# Words to make sentences of, and what longer ones are put together from.
+# Words of sentences, and parts of longer words.
 WORDS = """
 the of and to in a is that for it was on with as he be at by his this had not
 are but from or have an they which one you were her all she there would their
@@ -65,7 +50,7 @@ RHYMES = "able ack ain ate ear ell ent ight ing ious ock ory"
 
 
 def make_text(size: int) -> str:
-  """Makes sentences of English-like words, the same every time."""
+  """Documents of 5 to 20 sentences, drawn from 3,000; always the same."""
   rng = Random(1)
   common, onsets, rhymes = (s.split() for s in (WORDS, ONSETS, RHYMES))
   rare = [first + last for first in onsets for last in rhymes]
@@ -84,92 +69,69 @@ def make_text(size: int) -> str:
   return "\n".join(documents)[:size]
 
 
-class Usage(NamedTuple):
-  """What a program took.
-
-  Attributes:
-    seconds: by the clock.
-    peak: most memory of one of its processes, in MB.
-  """
-
-  seconds: float
-  peak: float
-
-
-# Runs a command and says what it took. A process of its own, for the memory of
-# whoever starts a program counts as that of the program.
-WATCH = """
-import json, resource, subprocess, sys, time
-begin = time.perf_counter()
-status = subprocess.run(sys.argv[2:], stdout=2).returncode
-seconds = time.perf_counter() - begin
-peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-json.dump([seconds, peak], open(sys.argv[1], "w"))
-sys.exit(status)
-"""
+def contestants(
+  folder: Path, megabytes: int, vocab_file: str
+) -> dict[str, Contestant]:
+  """Commands that make records of a text, which is written to a folder."""
+  text = folder / "text.txt"
+  text.write_text(make_text(megabytes * 10**6))
+  flags = [
+    f"--input_file={text}",
+    f"--vocab_file={Path(vocab_file).absolute()}",
+    f"--output_file={folder / 'out.tfrecord'}",
+  ]
+  log = str(folder / "log.txt")
+  return {
+    label: Contestant(
+      "command", {"command": [sys.executable, *command, *flags], "log": log}
+    )
+    for label, command in COMMANDS.items()
+  }
 
 
-def run(text: Path, command: list[str], folder: Path) -> Usage:
-  """Runs a program once; CalledProcessError with its log if it fails."""
-  usage = folder / "usage.json"
-  subprocess.run(
-    [
-      *(sys.executable, "-c", WATCH, usage, sys.executable, *command),
-      f"--input_file={text}",
-      f"--vocab_file={FLAGS.vocab_file}",
-      f"--output_file={folder / 'out.tfrecord'}",
-    ],
-    capture_output=True,
-    check=True,
-  )
-  return Usage(*json.loads(usage.read_text()))
-
-
-def main(_):
+def measure(args: argparse.Namespace) -> Iterator[dict]:
+  """Seconds of each contestant, in each round."""
   with tempfile.TemporaryDirectory() as folder:
-    TABLE.report(results(Path(folder)))
-
-
-def results(folder: Path) -> Iterator[dict]:
-  """The one result: seconds of every way of making records."""
-  name, text = "made-up", folder / "text.txt"
-  if FLAGS.input_file:
-    name, text = Path(FLAGS.input_file).stem, Path(FLAGS.input_file)
-  else:
-    text.write_text(make_text(FLAGS.megabytes * 10**6))
-  seconds = {way: [] for way in WAYS}
-  for _ in range(FLAGS.runs):
-    for way, own in seconds.items():
-      own.append(run(text, WAYS[way], folder).seconds)
-  megabytes = text.stat().st_size / 1e6
-  case = f"{name}, {megabytes:.0f} MB"
-  yield {"case": case, "megabytes": megabytes, "seconds": seconds}
+    workers = contestants(Path(folder), args.megabytes, args.vocab_file)
+    answers = contest.interleave(workers, args.rounds)
+  yield {
+    "case": f"made-up, {args.megabytes} MB",
+    "megabytes": args.megabytes,
+    "seconds": contest.select(answers, "seconds"),
+  }
 
 
 def rows(result: dict):
-  """A row for every way."""
+  """A row for each contestant."""
   megabytes, seconds = result["megabytes"], result["seconds"]
   original = ORIGINAL_SECONDS / ORIGINAL_MB * megabytes
-  for way, own in seconds.items():
-    middle = statistics.median(own)
+  for label, values in seconds.items():
+    middle = statistics.median(values)
     yield (
       result["case"],
-      way,
+      label,
       f"{middle:.2f}",
       f"{megabytes / middle:.2f}",
       f"{original / middle:.1f}",
-      *ratios(seconds[PEER], own, digits=1),
+      *contest.ratios(seconds[PEER], values, digits=1),
     )
 
 
 TABLE = Table(
   "pretraining_data",
   (
-    *("text", "way", "s", "MB/s", "times the original"),
+    *("case", "who", "s", "MB/s", "times the original"),
     *("times tf-models-official", "range"),
   ),
   rows,
 )
 
+
 if __name__ == "__main__":
-  app.run(main)
+  contest.run(
+    TABLE,
+    measure,
+    __doc__,
+    vocab_file=(None, "uncased vocabulary"),
+    megabytes=(5, "of the text"),
+  )

@@ -1,148 +1,130 @@
-"""SavedModels that take raw text, beside transformers.
-
-All have the same weights: exports of one run of run_classifier.py on MRPC, or
-of run_squad.py, and its checkpoint converted by convert_checkpoint.py. Workers
-are warm and take turns:
+"""SavedModels that take raw text, compared with transformers.
 
   python -m benchmarks.serving --data=MRPC --float32=saved \
-    --bfloat16=saved_bfloat16 --hugging_face=folder --peer_python=.../python
+    --bfloat16=saved_bfloat16 --hugging_face=folder \
+    --peer_python=torch/bin/python
 
-Prints medians at batch 1 and texts a second at batch 32, the medians and ranges
-of their ratios to transformers in the same type and round, the peak memory of
-the process, and how many answers are not those of transformers in float32.
+All have the same weights: exports of one run of run_classifier.py on MRPC, or
+of run_squad.py, and its checkpoint converted by convert_checkpoint.py. A ratio
+is to transformers in the same type and round; "differ" counts answers that are
+not those of transformers in float32.
 """
 
+import argparse
 import itertools
+import json
 import os
 import statistics
 import sys
+from collections.abc import Iterator
 from operator import ne
 from pathlib import Path
 
-from absl import app, flags
+from benchmarks import contest
+from benchmarks.contest import Contestant
+from benchmarks.results import Table
 
-from benchmarks.published import Table
-from benchmarks.spread import ratios
-from benchmarks.turns import Worker
-from data.tasks import glue, squad, text_task
-
-FLAGS = flags.FLAGS
-
-flags.DEFINE_string(
-  "data", None, "Folder of MRPC, or a file of SQuAD.", required=True
-)
-flags.DEFINE_string("name", None, "What the data are called in the table.")
-flags.DEFINE_string("float32", None, "A SavedModel.", required=True)
-flags.DEFINE_string("bfloat16", None, "One exported with --dtype=bfloat16.")
-flags.DEFINE_string("hugging_face", None, "Folder of the peer.", required=True)
-flags.DEFINE_string("peer_python", sys.executable, "Python that has torch.")
-flags.DEFINE_integer("examples", 128, "Pairs of a turn.", 1)
-flags.DEFINE_integer("rounds", 7, "Turns of each worker.", 1)
-flags.DEFINE_integer("num_threads", 2, "Of a worker.", 1)
-
+DTYPES = ("float32", "bfloat16")
 BATCHES = (1, 32)
-PEER = "transformers"
+REFERENCE = "transformers"
 
 
-def main(_):
-  TABLE.report([measure()])
-
-
-def measure() -> dict:
-  """Seconds a batch of each round, answers that differ, and memory."""
-  workers = {key: Worker(command) for key, command in commands().items()}
-  pairs = examples()
-  for worker in workers.values():
-    for size in BATCHES:
-      # What comes once comes now.
-      worker.ask(pairs=pairs[:size], batch_size=size)
-  seconds = {key: {size: [] for size in BATCHES} for key in workers}
-  said, peaks = {}, {}
-  for _ in range(FLAGS.rounds):
-    for size in BATCHES:
-      for key, worker in workers.items():
-        found = worker.ask(pairs=pairs, batch_size=size)
-        full = found["seconds"][: len(pairs) // size or 1]
-        seconds[key][size].append(statistics.median(full))
-        said[key], peaks[key] = found["labels"], found["peak"]
-  for worker in workers.values():
-    worker.close()
-  reference = said[PEER, "float32"]
-  return {
-    "case": FLAGS.name or Path(FLAGS.data).stem,
-    "pairs": len(pairs),
-    "load": os.getloadavg()[0],
-    "libraries": [
-      {
-        "library": library,
-        "dtype": dtype,
-        # By name: JSON has no other keys.
-        "seconds": {str(n): own for n, own in seconds[library, dtype].items()},
-        "peak": peaks[library, dtype],
-        "differ": sum(map(ne, said[library, dtype], reference)),
+def contestants(args: argparse.Namespace) -> dict[str, Contestant]:
+  """bert-tf2 and its peers in each type that was exported, by label."""
+  result = {}
+  for dtype in DTYPES:
+    if folder := getattr(args, dtype):
+      own = "serve_saved_model", {"folder": os.path.abspath(folder)}
+      peer = {"folder": os.path.abspath(args.hugging_face), "dtype": dtype}
+      result |= {
+        f"bert-tf2, {dtype}": Contestant(*own),
+        f"{REFERENCE}, {dtype}": Contestant(
+          "serve_transformers", peer, args.peer_python
+        ),
       }
-      for library, dtype in workers
-    ],
+  return result
+
+
+def measure(args: argparse.Namespace) -> Iterator[dict]:
+  """Seconds a batch in each round, memory, and answers that differ."""
+  pairs = examples(args.data, args.examples)
+  labels, peaks = {}, {}
+  with contest.started(contestants(args)) as workers:
+    seconds = {str(n): {label: [] for label in workers} for n in BATCHES}
+    for worker, size in itertools.product(workers.values(), BATCHES):
+      worker.ask(pairs=pairs[:size], batch_size=size)  # warm-up
+    for _ in range(args.rounds):
+      for size, (label, worker) in itertools.product(BATCHES, workers.items()):
+        answer = worker.ask(pairs=pairs, batch_size=size)
+        full = answer["seconds"][: len(pairs) // size or 1]
+        seconds[str(size)][label].append(statistics.median(full))
+        labels[label], peaks[label] = answer["labels"], answer["peak"]
+  expected = labels[f"{REFERENCE}, float32"]
+  yield {
+    "case": args.name or Path(args.data).stem,
+    "pairs": len(pairs),
+    "seconds": seconds,
+    "peak": peaks,
+    "differ": {
+      label: sum(map(ne, values, expected)) for label, values in labels.items()
+    },
   }
 
 
-def commands() -> dict[tuple[str, str], list[str]]:
-  """What starts the workers, by library and type."""
-  threads = str(FLAGS.num_threads)
-  found = {}
-  for dtype in ("float32", "bfloat16"):
-    folder = FLAGS[dtype].value
-    if not folder:
-      continue
-    ours = [sys.executable, "-m", "benchmarks.serving_tensorflow", folder]
-    peer = [FLAGS.peer_python, "-m", "benchmarks.serving_torch"]
-    found["ours", dtype] = [*ours, threads]
-    found[PEER, dtype] = [*peer, FLAGS.hugging_face, dtype, threads]
-  return found
-
-
-def examples() -> list[list[str]]:
-  """The first pairs of the dev set, in its order."""
-  if not FLAGS.data.endswith(".json"):
-    found = text_task.read(glue.find("MRPC"), FLAGS.data, "dev")
-    return [[one.text_a, one.text_b] for one in found[: FLAGS.examples]]
+def examples(data: str, number: int) -> list[list[str]]:
+  """The first pairs of a dev set, in its order."""
+  if not data.endswith(".json"):
+    lines = Path(data, "dev.tsv").read_text(encoding="utf-8").split("\n")
+    rows = [line.split("\t") for line in lines[1:] if line]
+    return [[row[3].strip(), row[4].strip()] for row in rows[:number]]
+  articles = json.loads(Path(data).read_text(encoding="utf-8"))["data"]
   pairs = (
     [question["question"], paragraph["context"]]
-    for article in squad.articles(FLAGS.data)
+    for article in articles
     for paragraph in article["paragraphs"]
     for question in paragraph["qas"]
   )
-  return list(itertools.islice(pairs, FLAGS.examples))
+  return list(itertools.islice(pairs, number))
 
 
 def rows(result: dict):
-  """A row for each library and type."""
-  found = {(one["library"], one["dtype"]): one for one in result["libraries"]}
-  for (library, dtype), one in found.items():
-    cells = [result["case"], f"{library}, {dtype}"]
-    for size in BATCHES:
-      own = one["seconds"][str(size)]
-      theirs = found[PEER, dtype]["seconds"][str(size)]
-      middle = statistics.median(own)
-      if size == 1:
-        cells.append(f"{1000 * middle:.1f}")
-        cells += ratios(own, theirs)
-      else:
-        cells.append(f"{size / middle:.0f}")
-        cells += ratios(theirs, own)
-    cells += [f"{one['peak']:.0f}", f"{one['differ']} of {result['pairs']}"]
-    yield cells
+  """A row for each contestant."""
+  small, large = (result["seconds"][str(size)] for size in BATCHES)
+  for label in small:
+    peer = f"{REFERENCE}, {label.split(', ')[1]}"
+    yield (
+      result["case"],
+      label,
+      f"{1000 * statistics.median(small[label]):.1f}",
+      *contest.ratios(small[label], small[peer]),
+      f"{BATCHES[1] / statistics.median(large[label]):.0f}",
+      *contest.ratios(large[peer], large[label]),
+      f"{result['peak'][label]:.0f}",
+      f"{result['differ'][label]} of {result['pairs']}",
+    )
 
 
 TABLE = Table(
   "serving",
   (
-    *("data", "", "ms at batch 1", "ours / theirs", "range"),
-    *("texts/s at batch 32", "ours / theirs", "range", "peak MB", "differ"),
+    *("case", "who", "ms at batch 1", "ratio", "range"),
+    *("texts/s at batch 32", "ratio", "range", "peak MB", "differ"),
   ),
   rows,
-  Path(__file__).parents[1] / "docs" / "serving.md",
+  contest.ROOT / "docs" / "serving.md",
 )
 
+
 if __name__ == "__main__":
-  app.run(main)
+  contest.run(
+    TABLE,
+    measure,
+    __doc__,
+    data=(None, "folder of MRPC, or a file of SQuAD"),
+    name=("", "of the data in the table; default: of the file"),
+    float32=(None, "a SavedModel"),
+    bfloat16=("", "an export with --dtype=bfloat16"),
+    hugging_face=(None, "the same model for transformers"),
+    peer_python=(sys.executable, "Python that has torch"),
+    examples=(128, "pairs of a turn"),
+  )

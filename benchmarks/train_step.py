@@ -1,142 +1,124 @@
-"""The pre-training step: ours beside those of other libraries.
+"""The pre-training step compared with those of other libraries.
 
   python -m benchmarks.train_step --cases=mini:32:128:float32 \
     --peer_python=torch/bin/python
 
-All train the same model on the same batch with dropout, clipping and AdamW, in
-processes of their own that take turns. A ratio is a peer's time over ours in
-the same round, its median and range over the rounds are printed. The share of
-the roofline is the time that the step's matrix products take by themselves, one
-after the other at the model's own shapes, measured in the same rounds.
+All train the same model on the same batch with dropout, clipping and AdamW. The
+column of a peer is its time over that of bert-tf2 in the same round. "roofline"
+is the time of the matrix products of the step alone, over that of the step.
 """
 
-import os
+import argparse
 import statistics
 import sys
+from collections.abc import Iterator
+from itertools import product
 
-from absl import app, flags
+from benchmarks import contest
+from benchmarks.cases import Case
+from benchmarks.contest import Contestant
+from benchmarks.results import Table
 
-from benchmarks import products, threads
-from benchmarks.published import Table
-from benchmarks.spread import ratios
-from benchmarks.train_step_data import Case
-from benchmarks.turns import Worker
-
-FLAGS = flags.FLAGS
-
-OURS = "ours"
-# Who is measured, as tables name them; "stock" scores every position.
-NAMES = {
-  OURS: "ours",
-  "official": "tf-models-official",
-  "keras_hub": "KerasHub, no next sentence",
-  "stock": "transformers, every position",
-  "masked": "transformers, masked",
-  "compiled": "transformers, compiled",
+BASELINE = "bert-tf2"
+PRODUCTS = "matrix products"
+# By name in flags: label, worker, its own configuration.
+CONTESTANTS = {
+  "bert_tf2": (BASELINE, "train_bert_tf2", {}),
+  "official": ("tf-models-official", "train_official", {}),
+  "keras_hub": ("KerasHub, no next sentence", "train_keras_hub", {}),
+  "stock": ("transformers, every position", "train_torch", {"form": "stock"}),
+  "masked": ("transformers, masked", "train_torch", {"form": "masked"}),
+  "compiled": ("transformers, compiled", "train_torch", {"form": "compiled"}),
 }
-PEERS = [who for who in NAMES if who != OURS]
+PEER_LABELS = [label for label, *_ in CONTESTANTS.values() if label != BASELINE]
 # Seconds a step of the original: commit eedf571, TensorFlow 1.15.5 on two cores
 # of another machine (Intel Xeon), medians of two runs of 20 steps.
 ORIGINAL = {"tiny:32:128:float32": 0.677, "mini:32:128:float32": 1.6}
 
-flags.DEFINE_list(
-  "cases",
-  ["mini:32:128:float32", "mini:32:128:bfloat16"],
-  "size:batch:length:type of each, see benchmarks/train_step_data.py.",
-)
-flags.DEFINE_list(
-  "peers",
-  ["official", "keras_hub", "masked", "compiled"],
-  f"Whom to measure, of {', '.join(PEERS)}.",
-)
-flags.register_validator(
-  "peers",
-  lambda peers: set(peers) <= set(PEERS),
-  f"they are {', '.join(PEERS)}",
-)
-flags.DEFINE_string("peer_python", None, "Python that has torch.")
-flags.DEFINE_string("preload", None, "An allocator's library for `compiled`.")
-flags.DEFINE_integer("rounds", 7, "Turns of each.", 1)
-flags.DEFINE_float("seconds", 2.0, "About how long a turn is.", 0.0)
-flags.DEFINE_integer("num_threads", 2, "Of each.", 1)
+
+CASES = {
+  "cases": (
+    ["mini:32:128:float32", "mini:32:128:bfloat16"],
+    "size:batch:length:type of each, see benchmarks/cases.py",
+  )
+}
+PEERS = {
+  "peers": (
+    ["official", "keras_hub", "masked", "compiled"],
+    f"of {', '.join(CONTESTANTS)}",
+  ),
+  "peer_python": (sys.executable, "Python that has torch"),
+  "preload": ("", "library of an allocator for `compiled`"),
+}
+SECONDS = {"seconds": (2.0, "of a turn")}
 
 
-def main(_):
-  threads.use(FLAGS.num_threads)
-  TABLE.report(map(measure, FLAGS.cases))
+def contestants(
+  case: str, args: argparse.Namespace, warm_up: int
+) -> dict[str, Contestant]:
+  """bert-tf2 and the peers of the flags, by label."""
+  Case.parse(case)
+  shared = {"case": case, "warm_up": warm_up}
+  result = {}
+  for name in ("bert_tf2", *args.peers):
+    if name not in CONTESTANTS:
+      raise ValueError(f"--peers={name}: expected of {', '.join(CONTESTANTS)}")
+    label, module, own = CONTESTANTS[name]
+    result[label] = Contestant(
+      module,
+      shared | own,
+      args.peer_python if module == "train_torch" else sys.executable,
+      args.preload if name == "compiled" else "",
+    )
+  return result
 
 
-def start(who: str, case: Case) -> Worker:
-  """Starts a worker."""
-  environment = dict(os.environ, OMP_NUM_THREADS=str(case.threads))
-  if who in (OURS, "official", "keras_hub"):
-    module = f"benchmarks.train_step_{who}"
-    command = [sys.executable, "-m", module, *case.arguments]
-  else:
-    if FLAGS.preload and who == "compiled":
-      environment["LD_PRELOAD"] = FLAGS.preload
-    python = FLAGS.peer_python or sys.executable
-    module = "benchmarks.train_step_torch"
-    command = [python, "-m", module, *case.arguments, who]
-  return Worker(command, environment)
+def measure(args: argparse.Namespace) -> Iterator[dict]:
+  """Seconds of a step of each contestant, in each round."""
+  for case in args.cases:
+    operations = Case.parse(case).operations
+    seconds = measure_case(case, args)
+    yield {"case": case, "operations": operations, "seconds": seconds}
 
 
-def measure(text: str) -> dict:
-  """Times, in seconds, of each round, also of the products by themselves."""
-  case = Case.named(text, FLAGS.num_threads)
-  workers = {who: start(who, case) for who in (OURS, *FLAGS.peers)}
-  steps, seconds = {}, {who: [] for who in workers}
-  alone = []
-  for who, worker in workers.items():
-    first = worker.ask(steps=4)["seconds"]  # compilation and what comes once
-    steps[who] = max(1, min(50, round(FLAGS.seconds / first[-1])))
-  for _ in range(FLAGS.rounds):
-    alone.append(sum(products.seconds(case).values()))
-    for who, worker in workers.items():
-      found = worker.ask(steps=steps[who])
-      seconds[who].append(statistics.median(found["seconds"]))
-  for worker in workers.values():
-    worker.close()
-  return {
-    "case": text,
-    "operations": case.operations,
-    "seconds": seconds,
-    "products_alone": alone,
-    "load": os.getloadavg()[0],
-  }
+def measure_case(case, args):
+  workers = contestants(case, args, warm_up=4)
+  workers[PRODUCTS] = Contestant("matmul", {"case": case})
+  seconds = {label: [] for label in workers}
+  with contest.started(workers) as workers:
+    for _, (label, worker) in product(range(args.rounds), workers.items()):
+      if label == PRODUCTS:
+        seconds[label].append(sum(worker.ask()["seconds"].values()))
+      else:
+        times = worker.ask(seconds=args.seconds)["seconds"]
+        seconds[label].append(statistics.median(times))
+  return seconds
 
 
 def rows(result: dict):
-  """A row for everyone who was measured, and the original's if it was."""
-  name, seconds = result["case"], result["seconds"]
-  operations = result["operations"]
-  alone = statistics.median(result["products_alone"])
-  for who, own in seconds.items():
-    middle = statistics.median(own)
-    yield (
-      name,
-      NAMES[who],
-      f"{1000 * middle:.0f}",
-      *ratios(own, seconds[OURS]),
-      f"{operations / middle / 1e9:.0f}",
-      f"{100 * alone / middle:.0f} %",
-    )
-  if name in ORIGINAL:
-    middle = statistics.median(seconds[OURS])
-    yield (
-      name,
-      "the original, elsewhere",
-      f"{1000 * ORIGINAL[name]:.0f}",
-      f"{ORIGINAL[name] / middle:.2f}",
-      *("-", f"{operations / ORIGINAL[name] / 1e9:.0f}", "-"),
-    )
+  """The row of a case: bert-tf2, and ratios of the peers."""
+  seconds, name = result["seconds"], result["case"]
+  base = seconds[BASELINE]
+  middle, products = map(statistics.median, (base, seconds[PRODUCTS]))
+  ratios = {
+    label: "{} ({})".format(*contest.ratios(values, base))
+    for label, values in seconds.items()
+  }
+  yield (
+    name,
+    f"{1000 * middle:.0f}",
+    f"{result['operations'] / middle / 1e9:.0f}",
+    f"{100 * products / middle:.0f} %",
+    *(ratios.get(label, "-") for label in PEER_LABELS),
+    f"{ORIGINAL[name] / middle:.2f}" if name in ORIGINAL else "-",
+  )
 
 
 TABLE = Table(
   "train_step",
-  ("case", "who", "ms", "ratio", "range", "GFLOP/s", "roofline"),
+  ("case", "ms", "GFLOP/s", "roofline", *PEER_LABELS, "the original"),
   rows,
 )
 
 if __name__ == "__main__":
-  app.run(main)
+  contest.run(TABLE, measure, __doc__, **CASES, **PEERS, **SECONDS)

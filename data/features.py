@@ -1,43 +1,12 @@
-"""What a record is: names, shapes and storage types, each stated once.
+"""Schemas of the records of all tasks, for writing and for reading.
 
-A schema is used by whoever writes records and by whoever reads them. All names
-and types are the original's, so files made with it can be read, and it reads
-ours.
+Names, shapes and storage types are the original's, so either program reads the
+files of the other.
 
 Legend: T tokens, P masked-LM predictions, C choices.
 """
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Feature:
-  """One field of a record: a dense array of fixed shape.
-
-  Attributes:
-    name: key in the tf.train.Example.
-    shape: shape of one record's value, without the batch dimension.
-    dtype: storage type, "int64" or "float32" (what an Example can hold).
-  """
-
-  name: str
-  shape: tuple[int, ...]
-  dtype: str = "int64"
-
-  @property
-  def size(self) -> int:
-    """Number of values in one record."""
-    size = 1
-    for length in self.shape:
-      size *= length
-    return size
-
-
-class Schema(dict):
-  """The fields of a record by name, in the order they are written."""
-
-  def __init__(self, *features: Feature):
-    super().__init__((feature.name, feature) for feature in features)
+from storage.schema import Feature, Schema
 
 
 def tokens(seq_length: int) -> tuple[Feature, ...]:
@@ -61,12 +30,12 @@ def pretraining(seq_length: int, max_predictions: int) -> Schema:
 
 
 def unmasked_pretraining(seq_length: int) -> Schema:
-  """A sentence pair stored as it is, to be masked whenever it is read."""
+  """An unmasked sentence pair, for dynamic masking."""
   return Schema(*tokens(seq_length), Feature("next_sentence_labels", (1,)))
 
 
 def classification(seq_length: int) -> Schema:
-  """One or two texts and the number of a class (run_classifier.py)."""
+  """One or two texts and a class index (run_classifier.py)."""
   return Schema(
     *tokens(seq_length),
     Feature("label_ids", ()),
@@ -75,7 +44,7 @@ def classification(seq_length: int) -> Schema:
 
 
 def regression(seq_length: int) -> Schema:
-  """One or two texts and a score; like `classification` but for its type."""
+  """One or two texts and a score."""
   return Schema(
     *tokens(seq_length),
     Feature("label_ids", (), "float32"),
@@ -84,12 +53,12 @@ def regression(seq_length: int) -> Schema:
 
 
 def tagging(seq_length: int) -> Schema:
-  """Words and their tags: label_ids is -1 where nothing is to be predicted."""
+  """A tagged sentence; label_ids is -1 at positions without a tag."""
   return Schema(*tokens(seq_length), Feature("label_ids", (seq_length,)))
 
 
 def multiple_choice(seq_length: int, choices: int) -> Schema:
-  """As many texts as there are choices, and the number of the right one."""
+  """C texts and the index of the correct choice."""
   return Schema(
     *(
       Feature(feature.name, (choices, *feature.shape))
@@ -101,11 +70,11 @@ def multiple_choice(seq_length: int, choices: int) -> Schema:
 
 
 def squad(seq_length: int, is_training: bool) -> Schema:
-  """A question with a window of its paragraph (run_squad.py of the original).
+  """A question and a window of its paragraph (run_squad.py of the original).
 
   Args:
     seq_length: T.
-    is_training: whether the records say where the answer is.
+    is_training: True if the records contain the answer's span.
   """
   number = Feature("unique_ids", ())
   if not is_training:

@@ -1,4 +1,4 @@
-"""Reading TFRecord files as tf.data, by the schema they were written with.
+"""tf.data pipelines that read TFRecord files by their schema.
 
 Batches are dicts of name -> [B, ...], int32 or float32.
 """
@@ -8,36 +8,34 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
-from data import length_groups, shuffling
-from data.features import Schema
+from data import length_bucketing, shuffling
+from storage.schema import Schema
 
 Batch = dict[str, tf.Tensor]
 
-_AHEAD = 4  # batches that are ready before they are asked for
+_PREFETCHED = 4  # batches
 
 
-def in_order(files: Sequence[str]) -> tf.data.Dataset:
-  """Serialized records as they stand in the files, once."""
+def read_sequential(files: Sequence[str]) -> tf.data.Dataset:
+  """Serialized records in the order of the files, once."""
   return tf.data.TFRecordDataset(list(files))
 
 
-def ahead(dataset: tf.data.Dataset, function: Callable) -> tf.data.Dataset:
-  """Maps a dataset on all cores, a few elements ahead of who reads them.
+def prefetch_map(
+  dataset: tf.data.Dataset, function: Callable
+) -> tf.data.Dataset:
+  """Maps a dataset on all cores and prefetches a few elements.
 
-  Without tf.data's autotuner: on few cores it took one from the training for
-  half a minute, and whoever let go of the iterator had to wait for its end.
-
-  Args:
-    dataset: what is read.
-    function: from an element of it to one of the result.
+  tf.data's autotuner is off: with few cores it took one from the training for
+  half a minute, and releasing the iterator waited for its end.
   """
   options = tf.data.Options()
   options.autotune.enabled = False
   mapped = dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
-  return mapped.prefetch(_AHEAD).with_options(options)
+  return mapped.prefetch(_PREFETCHED).with_options(options)
 
 
-def for_worker(
+def shard_batches(
   records: tf.data.Dataset,
   batch_size: int,
   replicas: int = 1,
@@ -45,21 +43,20 @@ def for_worker(
   worker: int = 0,
   first: int = 0,
 ) -> tf.data.Dataset:
-  """A worker's part of the global batches, in pieces of one replica's size.
+  """Per-replica batches of one worker.
 
-  A global batch holds the same records however many replicas share it.
+  A global batch has the same records for any number of replicas.
 
   Args:
     records: serialized, the same on every worker.
     batch_size: of the global batch.
-    replicas: number of them, over all workers.
-    workers: number of them.
-    worker: which of them this is.
-    first: number of the first global batch.
+    replicas: number of replicas of all workers.
+    workers: number of workers.
+    worker: index of this worker.
+    first: index of the first global batch.
 
   Returns:
-    Pairs of a number, which no other piece of the run has, and a piece,
-    [batch_size / replicas] strings.
+    Pairs of a number, unique in the run, and [batch_size / replicas] strings.
 
   Raises:
     ValueError: the batch cannot be divided evenly.
@@ -77,7 +74,7 @@ def for_worker(
 
 
 def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
-  """A function from a batch of serialized records to the schema's fields."""
+  """Makes a function from serialized records [B] to the schema's fields."""
   fields = {
     name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
     for name, feature in schema.items()
@@ -85,7 +82,7 @@ def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
 
   def parse_batch(serialized) -> Batch:
     batch = tf.io.parse_example(serialized, fields)
-    # As the original: what is stored as int64 is used as int32.
+    # As in the original, int64 in the file becomes int32.
     return {
       name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
       for name, value in batch.items()
@@ -97,12 +94,12 @@ def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
 def check(
   files: Sequence[str], schema: Schema, limits: Mapping[str, int]
 ) -> None:
-  """Looks at the first record of each file before any work is begun.
+  """Checks the first record of each file.
 
   Args:
-    files: paths.
-    schema: what they should hold.
-    limits: {name: n}; values of that field must be in [0, n).
+    files: TFRecord files.
+    schema: of the records.
+    limits: by name n, where the values of a field must be in [0, n).
 
   Raises:
     ValueError: a file is no TFRecord file or is empty, or a field is missing,
@@ -125,7 +122,7 @@ def _first(path):
     message = re.sub(r"\{\{.*?\}\}\s*|\s*\[Op:.*", "", message)
     raise ValueError(
       f"{path} is no file of records: {message}; expected a TFRecord file of "
-      "tf.train.Examples, as our programs write them"
+      "tf.train.Examples, as the programs here write them"
     ) from None
 
 
@@ -152,11 +149,11 @@ def _check_field(path, record, feature, limit):
 
 
 def is_masked(path: str) -> bool:
-  """Whether a file holds pairs masked once and for all (static masking)."""
+  """True if the records of a file are masked (static masking)."""
   return "masked_lm_positions" in _first(path)
 
 
-def training(
+def train_dataset(
   files: Sequence[str],
   schema: Schema,
   batch_size: int,
@@ -165,27 +162,27 @@ def training(
   context: tf.distribute.InputContext | None = None,
   by_length: bool = False,
 ) -> tf.data.Dataset:
-  """Batches for fine-tuning without end, in an order fixed by the seed.
+  """Endless batches for fine-tuning, in an order determined by the seed.
 
   Args:
-    files: paths.
-    schema: what a record is.
+    files: TFRecord files.
+    schema: of the records.
     batch_size: of all replicas together.
     seed: of the order.
     skip: number of records that were read before.
-    context: which worker this is; None for the only one.
-    by_length: whether records of a batch are of similar length.
+    context: replicas and workers; None for one of each.
+    by_length: True for batches of records of similar length.
 
   Returns:
     Dicts of the schema's fields, [B / replicas, ...].
   """
   context = context or tf.distribute.InputContext()
-  order = shuffling.Order([shuffling.Source(files)], seed)
+  order = shuffling.ShuffledRecords([shuffling.Source(files)], seed)
   if by_length:
-    examples = length_groups.grouped(order, schema, batch_size, skip)
+    examples = length_bucketing.group_by_length(order, schema, batch_size, skip)
   else:
-    examples = order.after(skip)
-  pieces = for_worker(
+    examples = order.from_position(skip)
+  pieces = shard_batches(
     examples,
     batch_size,
     context.num_replicas_in_sync,
@@ -193,11 +190,11 @@ def training(
     context.input_pipeline_id,
   )
   parse = parser(schema)
-  return ahead(pieces, lambda _, serialized: parse(serialized))
+  return prefetch_map(pieces, lambda _, serialized: parse(serialized))
 
 
-def evaluation(
+def eval_dataset(
   files: Sequence[str], schema: Schema, batch_size: int
 ) -> tf.data.Dataset:
-  """Every record once, in order; the last batch may be short."""
-  return ahead(in_order(files).batch(batch_size), parser(schema))
+  """Batches of every record once, in order; the last may be smaller."""
+  return prefetch_map(read_sequential(files).batch(batch_size), parser(schema))

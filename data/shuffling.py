@@ -1,10 +1,9 @@
-"""Records in random order, epoch after epoch, from any place on.
+"""Endless records in random order, from any position.
 
-The order is a function of the files, the seed and the number of the record. An
-epoch is all blocks of the files (data/record_index.py) in random order; so many
-of them at a time make a window, whose records are put into random order in
-memory. To begin in the middle is to begin with a window: nothing before it is
-read.
+The order is a function of the files, the seed and the number of the record. In
+an epoch the blocks of the files (storage/record_index.py) are shuffled; 40
+blocks at a time are a window, whose records are shuffled in memory. Reading
+from a position begins with its window; earlier records are not read.
 
 Legend: W records of a window.
 """
@@ -15,95 +14,86 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data import record_index
-from data.record_index import BLOCK, Index
+from storage import record_index
+from storage.record_index import BLOCK, Index
 
 _WINDOW = 40  # blocks
-_ROUND = 1000  # draws after which each source has had its share exactly
+_ROUND = 1000  # records in which the fractions of the sources are exact
 _BUFFER = 256 << 10  # bytes
 
 
 class Source(NamedTuple):
-  """Files that are drawn from.
-
-  Attributes:
-    files: paths.
-    weight: its share of the records, together with the other sources' weights.
-  """
+  """TFRecord files and their sampling weight, relative to other sources."""
 
   files: Sequence[str]
   weight: float = 1.0
 
 
-class Order:
-  """Records of several sources, each in random order in epochs of its own.
+class ShuffledRecords:
+  """Records of several sources, each shuffled in epochs of its own.
 
-  Of every thousand records each source has its share, in random order.
+  In every thousand records the fractions are those of the weights.
 
   Arguments:
-    sources: what to mix.
+    sources: the sources.
     seed: of the order.
-    kept: see record_index.load.
+    cache: see record_index.load.
 
   Attributes:
-    seed: the same.
-    epoch: records of an epoch; None where several sources have their own.
+    seed: the argument.
+    epoch: number of records of an epoch; None with several sources.
 
   Raises:
     ValueError: a weight is not positive, or less than a thousandth of all; a
-      file is not whole.
+      file is truncated.
   """
 
   def __init__(
-    self, sources: Sequence[Source], seed: int, kept: str | None = None
+    self, sources: Sequence[Source], seed: int, cache: str | None = None
   ):
     self.seed = seed
-    # All at once, since there is one file to keep them.
-    index = record_index.load([p for s in sources for p in s.files], kept)
+    # In one call, since there is one cache.
+    index = record_index.load([p for s in sources for p in s.files], cache)
     ends = np.cumsum([len(source.files) for source in sources])
-    self._parts = [
-      _part(index, end - len(source.files), end)
+    self._indexes = [
+      _slice_files(index, end - len(source.files), end)
       for source, end in zip(sources, ends, strict=True)
     ]
-    self._shares = _shares([source.weight for source in sources])
+    self._counts = _round_counts([source.weight for source in sources])
     self.epoch = index.records if len(sources) == 1 else None
 
-  def after(self, skip: int) -> tf.data.Dataset:
-    """Serialized records without end, scalar strings.
+  def from_position(self, skip: int) -> tf.data.Dataset:
+    """Endless serialized records, scalar strings, after the first `skip`."""
+    seed, counts = self.seed, self._counts
+    if len(self._indexes) == 1:
+      return _shuffled(self._indexes[0], seed, skip)
+    pattern = np.repeat(np.arange(len(counts)), counts)
 
-    Args:
-      skip: number of records to leave out at the beginning; they are not read.
-    """
-    seed, shares = self.seed, self._shares
-    if len(self._parts) == 1:
-      return _shuffled(self._parts[0], seed, skip)
-    pattern = np.repeat(np.arange(len(shares)), shares)
-
-    def one_round(number):
+    def shuffle_round(number):
       return tf.random.experimental.stateless_shuffle(pattern, [seed, number])
 
     begin, within = divmod(skip, _ROUND)
-    drawn = np.bincount(one_round(begin)[:within], minlength=len(shares))
-    rounds = tf.data.Dataset.range(begin, tf.int64.max).map(one_round)
+    drawn = np.bincount(shuffle_round(begin)[:within], minlength=len(counts))
+    rounds = tf.data.Dataset.range(begin, tf.int64.max).map(shuffle_round)
     return tf.data.Dataset.choose_from_datasets(
       [
-        _shuffled(part, seed + i, int(begin * shares[i] + drawn[i]))
-        for i, part in enumerate(self._parts)
+        _shuffled(index, seed + i, int(begin * counts[i] + drawn[i]))
+        for i, index in enumerate(self._indexes)
       ],
       rounds.unbatch().skip(within),
     )
 
 
-def _part(index: Index, begin: int, end: int) -> Index:
-  """The blocks of some of the files."""
+def _slice_files(index: Index, begin: int, end: int) -> Index:
+  """The blocks of files[begin:end]."""
   here = (index.file >= begin) & (index.file < end)
   return Index(
     index.paths, index.file[here], index.offset[here], index.count[here]
   )
 
 
-def _shares(weights: Sequence[float]) -> np.ndarray:
-  """How many of _ROUND records each source gives; largest remainders first."""
+def _round_counts(weights: Sequence[float]) -> np.ndarray:
+  """Records of each source in a round, by the largest remainder method."""
   weights = np.array(weights, float)
   possible = np.isfinite(weights).all() and (weights > 0).all()
   exact = weights * (_ROUND / weights.sum()) if possible else weights
@@ -112,10 +102,10 @@ def _shares(weights: Sequence[float]) -> np.ndarray:
       f"weights {weights.tolist()} cannot be mixed: each must be positive, and "
       f"one {_ROUND:,}th of all or more"
     )
-  shares = exact.astype(int)
-  rest = _ROUND - shares.sum()
-  shares[np.argsort(shares - exact, kind="stable")[:rest]] += 1
-  return shares
+  counts = exact.astype(int)
+  rest = _ROUND - counts.sum()
+  counts[np.argsort(counts - exact, kind="stable")[:rest]] += 1
+  return counts
 
 
 def _shuffled(index: Index, seed: int, skip: int) -> tf.data.Dataset:
@@ -123,12 +113,12 @@ def _shuffled(index: Index, seed: int, skip: int) -> tf.data.Dataset:
   names = tf.constant(index.paths)
   columns = [tf.constant(c) for c in (index.file, index.offset, index.count)]
 
-  def one_epoch(number):
+  def read_epoch(number):
     order = tf.random.experimental.stateless_shuffle(
       tf.range(len(index.count)), [seed, number]
     )
     file, offset, count = (tf.gather(column, order) for column in columns)
-    # Window and record to begin with: the first ones, but in the first epoch.
+    # Only the first epoch begins after skipped records.
     unread = tf.where(number == first, tf.constant(skip, tf.int64), 0)
     begins = tf.cumsum(count, exclusive=True)[::_WINDOW]
     window = tf.searchsorted(begins, [unread], side="right")[0] - 1
@@ -143,11 +133,11 @@ def _shuffled(index: Index, seed: int, skip: int) -> tf.data.Dataset:
     records = records.prefetch(1).unbatch()
     return records.skip(unread - begins[window])
 
-  return tf.data.Dataset.range(first, tf.int64.max).flat_map(one_epoch)
+  return tf.data.Dataset.range(first, tf.int64.max).flat_map(read_epoch)
 
 
 def _window(names, blocks, seed) -> tf.Tensor:
-  """Reads the blocks of a window: records in random order, [W] strings."""
+  """Reads the records of a window and shuffles them, [W] strings."""
 
   def read(file, offset, count):
     dataset = tf.raw_ops.TFRecordDatasetV2(
@@ -168,5 +158,5 @@ def _window(names, blocks, seed) -> tf.Tensor:
     num_parallel_calls=4,
     deterministic=True,
   )
-  held = records.batch(_WINDOW * BLOCK).get_single_element()
-  return tf.random.experimental.stateless_shuffle(held, seed)
+  window = records.batch(_WINDOW * BLOCK).get_single_element()
+  return tf.random.experimental.stateless_shuffle(window, seed)

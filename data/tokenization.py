@@ -1,8 +1,8 @@
-"""What a token is: the tokenizer of the original, as a readable specification.
+"""The tokenizer of the original, as a readable specification.
 
-Names and results are those of the original's tokenization.py. Nothing here is
-fast but `CachedTokenizer`; the same tokens inside a TensorFlow graph are in
-tokenization_ops.py, whose tables are made from the functions below.
+Names and results are those of the original's tokenization.py. `CachedTokenizer`
+is faster. tokenization_ops.py has the same tokenizer as TensorFlow operations,
+with tables made from the functions below.
 """
 
 import itertools
@@ -15,8 +15,8 @@ from pathlib import PurePosixPath
 from data.vocab import UNK
 from data.vocab import load as load_vocab
 
-# The blocks of Chinese characters. Hangul, Hiragana and Katakana are not among
-# them: those scripts put blanks between words or are left to the vocabulary.
+# Unicode blocks of Chinese characters, as in the original: without Hangul,
+# Hiragana and Katakana.
 CJK_RANGES = (
   (0x4E00, 0x9FFF),
   (0x3400, 0x4DBF),
@@ -28,7 +28,7 @@ CJK_RANGES = (
   (0x2F800, 0x2FA1F),
 )
 
-# Folder names of the released models, which tell how their texts were cased.
+# Folder names of the released models by the case of their texts.
 # (The multilingual model called "multilingual" is the lower-cased one.)
 _SIZE = r"L-\d+_H-\d+_A-\d+"
 _LOWER_CASED = re.compile(rf"((wwm_)?uncased|multilingual|chinese)_{_SIZE}")
@@ -93,8 +93,8 @@ class WordpieceTokenizer:
 
   Args:
     vocab: the vocabulary, ids by token.
-    unk_token: stands for a word that cannot be pieced together.
-    max_input_chars_per_word: longer words are unknown without a look.
+    unk_token: token for a word that has no pieces.
+    max_input_chars_per_word: longer words are unknown.
   """
 
   def __init__(
@@ -111,7 +111,7 @@ class WordpieceTokenizer:
     """Splits words; all but the first piece of a word begin with "##".
 
     Args:
-      text: words with whitespace between them, as BasicTokenizer gives them.
+      text: words with whitespace between them, as from BasicTokenizer.
 
     Returns:
       The pieces, for example "unaffable" -> ["un", "##aff", "##able"].
@@ -140,31 +140,31 @@ class WordpieceTokenizer:
 
 
 class CachedTokenizer:
-  """The ids of a FullTokenizer, remembered for what blanks separate.
+  """A FullTokenizer with a cache of the ids of text between blanks.
 
-  U+0020 always ends a word and never matters beyond that, so what lies between
-  two of them can be tokenized alone; and most of it has been seen before.
+  U+0020 always ends a word and has no other effect, so text between two of
+  them can be tokenized separately; most of it has occurred before.
 
   Args:
-    tokenizer: what to ask for the unseen.
-    max_pieces: how many pieces to remember; when there are more, all are
-      forgotten: the frequent ones are back within a few lines.
+    tokenizer: the tokenizer.
+    max_pieces: limit of the cache; it is cleared when it is full, as frequent
+      pieces return within a few lines.
   """
 
   def __init__(self, tokenizer: FullTokenizer, max_pieces: int = 1_000_000):
-    self._known = _IdsByPiece(tokenizer, max_pieces)
+    self._cache = _IdsByPiece(tokenizer, max_pieces)
 
   def ids(self, line: str) -> list[int]:
     """The ids of a line's tokens."""
-    known = map(self._known.__getitem__, line.split(" "))
-    return list(itertools.chain.from_iterable(known))
+    pieces = map(self._cache.__getitem__, line.split(" "))
+    return list(itertools.chain.from_iterable(pieces))
 
 
 _ASCII_WORDS = re.compile(r"[A-Za-z0-9]+|\S")
 
 
 class _IdsByPiece(dict):
-  LONGEST = 100  # Longer pieces are rare, and would make the bound a weak one.
+  MAX_LENGTH = 100  # Longer pieces are rare and are not cached.
 
   def __init__(self, tokenizer, max_pieces):
     super().__init__()
@@ -179,18 +179,18 @@ class _IdsByPiece(dict):
     elif len(words) == 1 and words[0] == piece:
       tokens = self._tokenizer.wordpiece_tokenizer.tokenize(piece)
       ids = tuple(self._tokenizer.convert_tokens_to_ids(tokens))
-    else:  # "end." is "end" and "."; both were likely met alone
+    else:  # "end." is "end" and "."; likely in the cache
       ids = tuple(itertools.chain.from_iterable(self[word] for word in words))
-    if len(piece) <= self.LONGEST:
+    if len(piece) <= self.MAX_LENGTH:
       if len(self) >= self._max_pieces:
         self.clear()
       self[piece] = ids
     return ids
 
   def _plain_words(self, piece):
-    """The basic tokenizer's words where they are plain to see, else None.
+    """Words of a piece of printable ASCII, else None.
 
-    Visible ASCII needs no cleaning, and all of it but letters and digits is
+    Printable ASCII needs no cleaning, and all but letters and digits is
     punctuation.
     """
     if not (piece.isascii() and piece.isprintable()):
@@ -200,7 +200,7 @@ class _IdsByPiece(dict):
 
 
 def convert_to_unicode(text: str | bytes) -> str:
-  """Text as str; of bytes, what is not UTF-8 is left out."""
+  """Text as str; drops bytes that are not UTF-8."""
   if isinstance(text, str):
     return text
   if isinstance(text, bytes):
@@ -209,7 +209,7 @@ def convert_to_unicode(text: str | bytes) -> str:
 
 
 def printable_text(text: str | bytes) -> str:
-  """Text as `print` and the logs take it."""
+  """Text as str, for `print` and logs."""
   return convert_to_unicode(text)
 
 
@@ -228,21 +228,21 @@ def strip_accents(text: str) -> str:
 
 
 def is_whitespace(char: str) -> bool:
-  """Whether the cleaning makes a blank of it."""
+  """True for characters that become a blank."""
   return char in " \t\n\r" or unicodedata.category(char) == "Zs"
 
 
 def is_removed(char: str) -> bool:
-  """Whether the cleaning drops it: control characters, U+0000, U+FFFD."""
+  """True for characters that are dropped: control, U+0000, U+FFFD."""
   if char in "\t\n\r":
     return False
   return char in "\0\ufffd" or unicodedata.category(char) in ("Cc", "Cf")
 
 
 def is_punctuation(char: str) -> bool:
-  """Whether it is a token of its own: all visible ASCII but letters and digits.
+  """True for Unicode punctuation, and ASCII other than letters and digits.
 
-  "^", "$" and "`" are not punctuation to Unicode, but are treated as such.
+  So "^", "$" and "`" are, unlike in Unicode.
   """
   if char.isascii():
     return char.isprintable() and not char.isalnum() and char != " "
@@ -250,7 +250,7 @@ def is_punctuation(char: str) -> bool:
 
 
 def is_cjk(char: str) -> bool:
-  """Whether it is a Chinese character, a token of its own."""
+  """True for Chinese characters, which are tokens of their own."""
   return any(first <= ord(char) <= last for first, last in CJK_RANGES)
 
 
@@ -264,8 +264,8 @@ def validate_case_matches_checkpoint(
   Args:
     do_lower_case: the flag.
     init_checkpoint: such as ".../cased_L-12_H-768_A-12/bert_model.ckpt";
-      other names are let pass.
-    flag: which flag named the checkpoint.
+      other names are not checked.
+    flag: name of the checkpoint's flag.
 
   Raises:
     ValueError: the model was trained with the other setting.

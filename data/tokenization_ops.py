@@ -1,11 +1,11 @@
-"""The tokens of tokenization.py inside a TensorFlow graph, fast and exact.
+"""The tokenizer of tokenization.py as TensorFlow operations.
 
-Most of a text has been seen before: a batch is split at blanks, only distinct
-pieces are normalized (normalization_ops.py) and only distinct words looked up
-(wordpiece_ops.py). All operations are TensorFlow's own: a SavedModel needs
-nothing else where it is loaded or served.
+A batch is split at blanks into pieces; only distinct pieces are normalized
+(normalization_ops.py), and only distinct words are split into word pieces
+(wordpiece_ops.py). All operations are TensorFlow's own, so a SavedModel needs
+no other library.
 
-Legend: N texts, (M) pieces of a text, which is what blanks separate, P
+Legend: N texts, (M) pieces of a text, separated by blanks, P
 distinct pieces, (W) words of a piece, D distinct words, (C) characters of a
 word, (T) tokens. A ragged dimension is in parentheses.
 """
@@ -27,12 +27,11 @@ MAX_CHARS_PER_WORD = 200  # Longer words are unknown, as in the specification.
 class GraphTokenizer(tf.Module):
   """Text to word pieces, as TensorFlow operations.
 
-  What is not UTF-8 in a text is left out. Call the methods inside a
-  tf.function or tf.data pipeline, with some thousand lines at a time: the more
-  lines, the more repeats to profit from.
+  Bytes that are not UTF-8 are dropped. Call the methods inside a tf.function or
+  tf.data pipeline, with some thousand lines at a time, as repeated words cost
+  little.
 
-  A SavedModel of a module that holds this one carries the vocabulary as an
-  asset.
+  In a SavedModel the vocabulary is an asset.
 
   Args:
     vocabulary: path of a vocabulary file, or ids by token.
@@ -40,7 +39,7 @@ class GraphTokenizer(tf.Module):
 
   Attributes:
     vocab: ids by token.
-    normalizer: splits words into characters, as a part of `tokenize`.
+    normalizer: Normalizer that `tokenize` uses.
 
   Raises:
     ValueError: the vocabulary lacks [UNK].
@@ -53,10 +52,10 @@ class GraphTokenizer(tf.Module):
   ):
     super().__init__(name="tokenizer")
     if isinstance(vocabulary, Mapping):
-      vocab.require(vocabulary, [vocab.UNK])
+      vocab.check_tokens(vocabulary, [vocab.UNK])
     else:
       path, vocabulary = vocabulary, vocab.load(vocabulary)
-      vocab.require(vocabulary, [vocab.UNK], os.fspath(path))
+      vocab.check_tokens(vocabulary, [vocab.UNK], os.fspath(path))
     # A read-only view, as tf.Module would wrap and track a dict.
     self.vocab = types.MappingProxyType(dict(vocabulary))
     self.normalizer = Normalizer(do_lower_case)
@@ -88,15 +87,15 @@ class GraphTokenizer(tf.Module):
   def tokenize_with_offsets(
     self, texts: tf.Tensor, unit: str = "char"
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Ids of the tokens, and where in the texts as given they come from.
+    """Ids of the tokens and their spans in the original texts.
 
-    A token reaches from the first to the last character that left something in
-    it. An accent that is a character of its own is dropped and so belongs to
-    no token; a character that decomposes (Hangul) may belong to two.
+    A token's span is from the first to the last character that contributes to
+    it. A separate accent is dropped and belongs to no token; a character that
+    decomposes (Hangul) may belong to two.
 
     Args:
       texts: [N] string, UTF-8.
-      unit: what to count: "byte", or "char" for the characters of
+      unit: unit of the offsets: "byte", or "char" for the characters of
         `text.decode("utf-8", "replace")`.
 
     Returns:
@@ -172,7 +171,7 @@ def _spell(words):
 
 
 def _starts_in_line(pieces, lengths):
-  """Where in its text each piece starts, by lengths of the pieces."""
+  """Offset of each piece in its text, from the lengths of the pieces."""
   starts = tf.cumsum(lengths + 1, exclusive=True)  # 1 for the blank
   line_starts = tf.gather(pieces.row_starts(), pieces.value_rowids())
   return starts - tf.gather(starts, line_starts)
@@ -181,10 +180,10 @@ def _starts_in_line(pieces, lengths):
 def _asset(vocabulary):
   """The vocabulary as a file in memory, one line for each id.
 
-  Not the user's file: that may repeat lines or have blanks around tokens,
-  which lookup tables do not take, and may be gone when a model is saved.
+  The user's file may have duplicate lines or blanks around tokens, which lookup
+  tables refuse, and may be removed before a model is saved.
   """
-  # A number without a token gets a line that no token can equal.
+  # An id without a token gets a line that no token can equal.
   lines = [f" {index}" for index in range(max(vocabulary.values()) + 1)]
   for token, index in vocabulary.items():
     lines[index] = token or lines[index]

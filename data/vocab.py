@@ -1,13 +1,12 @@
-"""What a vocabulary is: a text file of word pieces, one a line, id = line.
+"""Vocabulary files: a word piece a line, whose number is the id.
 
-Read as the original reads it (tokenization.py, load_vocab), with errors that
-name the culprit.
+They are read as by load_vocab in the original's tokenization.py.
 """
 
 import os
 from collections.abc import Iterable, Mapping
 
-from data import files
+from storage import files
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
@@ -16,9 +15,9 @@ SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 def load(path: str | os.PathLike) -> dict[str, int]:
   r"""Reads a vocabulary file.
 
-  Lines end at "\n" only and are stripped. Of equal lines the last one's
-  number is the id, but the first one's place decides the order of the keys:
-  `list(load(path))` is what the original draws its random words from.
+  Lines end at "\n" only and are stripped. Of equal lines the number of the last
+  is the id, but the position of the first determines the order of the keys: the
+  original draws its random words from `list(load(path))`.
 
   Args:
     path: one token a line, UTF-8.
@@ -28,7 +27,7 @@ def load(path: str | os.PathLike) -> dict[str, int]:
 
   Raises:
     OSError: the file cannot be read.
-    ValueError: a line is not UTF-8 (it is named), or the file is empty.
+    ValueError: a line is not UTF-8, or the file is empty.
   """
   ids = {}
   for number, line in enumerate(files.lines(os.fspath(path))):
@@ -42,12 +41,12 @@ def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
   """Writes tokens to a vocabulary file, one a line.
 
   Args:
-    tokens: the tokens in the order of their ids.
-    path: where to write; an existing file is replaced.
+    tokens: in the order of their ids.
+    path: of the file; an existing one is replaced.
 
   Raises:
-    ValueError: a token would not be read back as it is: it occurs twice, is
-      empty, has blanks around it or contains a line break.
+    ValueError: a token is empty or a duplicate, has blanks around it or
+      contains a line break, and so would not be read back.
   """
   tokens = list(tokens)
   seen = set()
@@ -61,20 +60,20 @@ def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
     file.writelines(f"{token}\n".encode() for token in tokens)
 
 
-def require(
+def check_tokens(
   vocabulary: Mapping[str, int],
   tokens: Iterable[str] = SPECIAL_TOKENS,
   name: str = "the vocabulary",
 ) -> None:
-  """Checks that tokens which a program needs are there.
+  """Checks that a vocabulary has all tokens that a program needs.
 
   Args:
     vocabulary: ids by token.
-    tokens: what has to be in it.
-    name: what to call the vocabulary in the message, such as its path.
+    tokens: the required tokens.
+    name: name of the vocabulary for the message, such as its path.
 
   Raises:
-    ValueError: some are missing.
+    ValueError: tokens are missing.
   """
   missing = [token for token in tokens if token not in vocabulary]
   if not missing:
@@ -88,24 +87,27 @@ def require(
   raise ValueError(f"{name} lacks {', '.join(missing)}; {remedy}")
 
 
-def require_room(
+def check_size(
   vocabulary: Mapping[str, int],
   vocab_size: int,
   name: str = "the vocabulary",
   config: str = "bert_config.json",
 ) -> None:
-  """Checks that a model knows all ids.
+  """Checks that a model has an embedding for each id.
+
+  Blank lines do not count, as no text has such a token.
 
   Args:
     vocabulary: ids by token.
-    vocab_size: number of ids that the model has vectors for.
-    name: what to call the vocabulary in the message, such as its path.
-    config: the same of what says vocab_size.
+    vocab_size: of the model.
+    name: name of the vocabulary for the message, such as its path.
+    config: name of the source of vocab_size.
 
   Raises:
     ValueError: the vocabulary is of a larger model.
   """
-  number = 1 + max(vocabulary.values())
+  ids = (index for token, index in vocabulary.items() if token)
+  number = 1 + max(ids, default=-1)
   if number > vocab_size:
     raise ValueError(
       f"{name} has {number} lines but vocab_size in {config} is {vocab_size}: "

@@ -13,11 +13,10 @@ import os
 
 from absl import flags, logging
 
-from assembly import network
+from cli import encoder_config, program
+from cli import flags as shared_flags
 from data.tokenization import FullTokenizer
 from experiments import reading
-from training import flags as shared_flags
-from training import program
 
 FLAGS = flags.FLAGS
 
@@ -29,11 +28,13 @@ flags.DEFINE_string("text", None, "With [MASK] in it.", required=True)
 def main(_):
   tokenizer = FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
   path = FLAGS.init_checkpoint or FLAGS.output_dir
-  found = reading.read(FLAGS.text, network.from_flags(FLAGS), tokenizer, path)
+  result = reading.read(
+    FLAGS.text, encoder_config.from_flags(FLAGS), tokenizer, path
+  )
   os.makedirs(FLAGS.output_dir, exist_ok=True)
   for name, figure in (
-    ("attention.png", reading.attention_figure(found)),
-    ("fill.png", reading.fill_figure(found, tokenizer.inv_vocab)),
+    ("attention.png", reading.attention_figure(result)),
+    ("fill.png", reading.fill_figure(result, tokenizer.inv_vocab)),
   ):
     path = os.path.join(FLAGS.output_dir, name)
     figure.savefig(path, dpi=70)

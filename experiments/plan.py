@@ -97,7 +97,7 @@ def _pretraining(name, steps, records="static", size="base", **flags):
     "train_batch_size": 32,
     "eval_batch_size": 32,
     "max_eval_steps": 100,
-    "eval_every": max(1, steps // 8),
+    "eval_steps": max(1, steps // 8),
     "save_checkpoints_steps": max(1, steps // 4),
     "learning_rate": 1e-3,
     "num_train_steps": steps,
@@ -204,7 +204,7 @@ def _training_steps(steps):
 
 def _masking(steps):
   for name, (mask, random) in MIXES.items():
-    flags = {"mask_share": mask, "random_share": random}
+    flags = {"mask_token_prob": mask, "random_token_prob": random}
     yield _pretraining(name, steps, "dynamic", **flags)
   flags = {"do_whole_word_mask": True}
   yield _pretraining("whole_words", steps, "dynamic", **flags)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from data.tokenization import FullTokenizer
 from data.vocab import CLS, MASK, SEP
 from modeling import models
-from modeling.bert import visible_keys
+from modeling.bert import make_attention_mask
 from modeling.config import BertConfig
 from training import checkpoint
 
@@ -26,7 +26,7 @@ class Reading(NamedTuple):
 
   Attributes:
     tokens: of the text, [CLS] and [SEP] included.
-    attention: [N, A, T, T], how much a token (third axis) looks at another.
+    attention: [N, A, T, T], attention probabilities.
     guesses: [N, V], probabilities of words for the first [MASK], from the
       output of each layer.
   """
@@ -57,17 +57,19 @@ def read(
   tokens = [CLS, *first, *after, SEP]
   config.check_length(len(tokens))
   model = models.pretrainer(config, next_sentence=False)
-  checkpoint.initialize_whole(model, path)
+  checkpoint.restore_strict(model, path)
   ids = tf.constant([tokenizer.convert_tokens_to_ids(tokens)])
   bert, heads = model.get_layer("bert"), model.get_layer("cls")
   outputs = bert(ids)
   layers = outputs["encoder_layers"]
-  visible = visible_keys(tf.ones_like(ids), config.attention)
+  attention_mask = make_attention_mask(tf.ones_like(ids), config.attention)
   attention = [
-    block.attention.attend.shares(hidden, hidden, visible)[0]
+    block.attention.self_attention.attention_probs(
+      hidden, hidden, attention_mask
+    )[0]
     for block, hidden in zip(
       bert.encoder.blocks,
-      [outputs["embedding_output"], *layers[:-1]],  # what each was given
+      [outputs["embedding_output"], *layers[:-1]],  # inputs
       strict=True,
     )
   ]
@@ -111,9 +113,11 @@ def fill_figure(reading: Reading, words: dict[int, str]) -> Figure:
   layers = len(reading.guesses)
   figure = Figure(figsize=(6, 0.4 + 0.9 * layers), layout="tight")
   axes = figure.subplots(layers, 1, squeeze=False, sharex=True).flat
-  for layer, (ax, shares) in enumerate(zip(axes, reading.guesses, strict=True)):
-    best = np.argsort(-shares)[:_TOP]
-    ax.barh([words[i] for i in best], shares[best])
+  for layer, (ax, attention_probs) in enumerate(
+    zip(axes, reading.guesses, strict=True)
+  ):
+    best = np.argsort(-attention_probs)[:_TOP]
+    ax.barh([words[i] for i in best], attention_probs[best])
     ax.invert_yaxis()
     ax.tick_params(labelsize=7)
     ax.set_ylabel(f"layer {layer}", size=7)

@@ -19,9 +19,10 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
+from cli import run_record
 from experiments import plan, results
 from modeling.config import BertConfig
-from training import metrics, run_record
+from training import metrics_log
 
 FLAGS = flags.FLAGS
 ROOT = Path(__file__).parents[1]
@@ -40,12 +41,12 @@ def main(_):
   write_configs()
   path = os.path.join(FLAGS.work_dir, "results.jsonl")
   done = {line["name"] for line in results.read(path)}
-  wanted = [
+  expected = [
     experiment
     for experiment in plan.experiments(FLAGS.num_steps)
     if re.search(FLAGS.only, experiment.name)
   ]
-  todo = [*plan.preparations(*texts()), *wanted]
+  todo = [*plan.preparations(*texts()), *expected]
   for number, experiment in enumerate(todo, 1):
     if experiment.name in done:
       continue
@@ -160,14 +161,14 @@ def evaluation(folder: str) -> dict[str, float]:
 def curve(folder: str) -> list[list[float]]:
   """Pairs of step and masked-LM accuracy on the held-out text."""
   name = "masked_lm_accuracy"
-  lines = metrics.read(folder) if os.path.isdir(folder) else []
+  lines = metrics_log.read(folder) if os.path.isdir(folder) else []
   # Lines of training have a learning rate, those of an evaluation have none.
-  found = {
+  result = {
     line["step"]: line[name]
     for line in lines
     if name in line and "learning_rate" not in line
   }
-  return [list(pair) for pair in found.items()]
+  return [list(pair) for pair in result.items()]
 
 
 if __name__ == "__main__":

@@ -7,34 +7,33 @@ import keras
 from keras import ops
 
 from modeling import layers
-from modeling.basics import Configured, gather_positions
 from modeling.bilstm import BiLstm
 from modeling.config import BertConfig
+from modeling.core_layers import ConfigLayer, gather_positions
 
 
 @keras.saving.register_keras_serializable("bert")
-class Bert(Configured):
-  """The network that all tasks share (`BertModel` of the original).
+class Bert(ConfigLayer):
+  """The network of all tasks (`BertModel` of the original).
 
   Arguments:
-    config: sizes, a BertConfig or a dict of its values.
+    config: a BertConfig or a dict of its values.
     use_one_hot_embeddings: look tokens up by a matrix product (TPU).
 
   Call arguments:
     input_ids: [B, T] int.
-    input_mask: [B, T] int, 1 for tokens and 0 for padding. All ones when left
-      out.
-    segment_ids: [B, T] int. All zeros when left out.
-    positions: [B, P] int, the only tokens whose `sequence_output` is wanted.
-      Then the last block computes no other but the pooled one, unless a BiLSTM
-      on top reads all.
+    input_mask: [B, T] int, 1 for tokens and 0 for padding. Default: ones.
+    segment_ids: [B, T] int. Default: zeros.
+    positions: [B, P] int, the tokens of which `sequence_output` is needed. The
+      last block then computes only these and the pooled one, unless there is a
+      BiLSTM, which reads all.
 
   Returns:
-    A dict: `embedding_output` [B, T, H]; `encoder_layers`, [B, T, H]
-    of each block, but not of the last where `positions` are given;
-    `sequence_output`, [B, T, H] or [B, P, H], the last layer, or what a BiLSTM
-    on top makes of it; `pooled_output` [B, H]; `embedding_table` [V, H], for
-    heads that are tied to it.
+    A dict: `embedding_output` [B, T, H]; `encoder_layers`, [B, T, H] of each
+    block, without the last where `positions` are passed; `sequence_output`,
+    [B, T, H] or [B, P, H], of the last block or of the BiLSTM;
+    `pooled_output` [B, H]; `embedding_table` [V, H], for heads that are tied
+    to it.
   """
 
   def __init__(
@@ -53,17 +52,17 @@ class Bert(Configured):
     self.encoder = layers.Encoder(config, name="encoder")
     self.bilstm = None
     if config.add_bilstm:
-      # Without cuDNN, so that what is saved beside a GPU runs on others, too.
+      # Without cuDNN: an export made on a GPU then runs on other devices.
       self.bilstm = BiLstm(config.hidden_size // 2, depth=1, use_cudnn=False)
     self.pooler = layers.Pooler(config, name="pooler")
 
   def build(self, input_shape, *_):
-    hidden = (*input_shape, self.config.hidden_size)
+    hidden_shape = (*input_shape, self.config.hidden_size)
     self.embeddings.build(input_shape)
-    self.encoder.build(hidden)
+    self.encoder.build(hidden_shape)
     if self.bilstm:
-      self.bilstm.build(hidden)
-    self.pooler.build(hidden)
+      self.bilstm.build(hidden_shape)
+    self.pooler.build(hidden_shape)
 
   def call(
     self,
@@ -77,30 +76,39 @@ class Bert(Configured):
       input_mask = ops.ones_like(input_ids)
     if segment_ids is None:
       segment_ids = ops.zeros_like(input_ids)
-    visible = visible_keys(input_mask, self.config.attention)
-
-    hidden, table = self.embeddings(input_ids, segment_ids, training=training)
-    places = pooled_place(input_mask, self.config.attention)
+    attention_mask = make_attention_mask(input_mask, self.config.attention)
+    output_positions = pooled_position(input_mask, self.config.attention)
     if positions is not None:
-      places = ops.concatenate([places, positions], axis=1)
-    whole = positions is None or self.bilstm is not None  # which reads all
-    *lower, top = self.encoder(
-      hidden, visible, None if whole else places, training=training
+      output_positions = ops.concatenate([output_positions, positions], axis=1)
+    all_tokens = positions is None or self.bilstm is not None
+
+    embedding_output, embedding_table = self.embeddings(
+      input_ids, segment_ids, training=training
     )
-    sequence = top
+    encoder_layers = self.encoder(
+      embedding_output,
+      attention_mask,
+      None if all_tokens else output_positions,
+      training=training,
+    )
+    sequence = encoder_layers[-1]
     if self.bilstm:
       sequence = self.bilstm(sequence, input_mask, training=training)
-    chosen = gather_positions(sequence, places) if whole else sequence
+    selected = sequence  # the pooled token, then those at `positions`
+    if all_tokens:
+      selected = gather_positions(sequence, output_positions)
+    if positions is not None:
+      encoder_layers, sequence = encoder_layers[:-1], selected[:, 1:]
     return {
-      "embedding_output": hidden,
-      "encoder_layers": [*lower, top] if positions is None else lower,
-      "sequence_output": sequence if positions is None else chosen[:, 1:],
-      "pooled_output": self.pooler(chosen[:, 0]),
-      "embedding_table": table,
+      "embedding_output": embedding_output,
+      "encoder_layers": encoder_layers,
+      "sequence_output": sequence,
+      "pooled_output": self.pooler(selected[:, 0]),
+      "embedding_table": embedding_table,
     }
 
-  def leave_pooler(self) -> None:
-    """Does not train the pooler, for models that do not look at it."""
+  def freeze_pooler(self) -> None:
+    """Makes the pooler untrainable, for models that do not use it."""
     self.pooler.trainable = False
 
   def get_config(self):
@@ -109,32 +117,32 @@ class Bert(Configured):
     }
 
 
-def visible_keys(input_mask, attention: str):
-  """Where each token looks.
+def make_attention_mask(input_mask, attention: str):
+  """Mask of the keys that each query may attend to.
 
   Args:
     input_mask: [B, T] int, 1 for tokens and 0 for padding.
     attention: one of config.ATTENTION.
 
   Returns:
-    [B, 1 or T, T] int, 1 where the query may look at the key.
+    [B, 1 or T, T] int, 1 where a query may attend to a key.
   """
-  real = ops.expand_dims(input_mask, 1)  # [B, 1, T]
-  if attention == "both":
-    return real
-  places = ops.arange(ops.shape(input_mask)[1])
-  query, key = ops.expand_dims(places, 1), ops.expand_dims(places, 0)
-  past = query >= key if attention == "left_to_right" else query <= key
-  return ops.expand_dims(ops.cast(past, real.dtype), 0) * real
+  key_mask = ops.expand_dims(input_mask, 1)  # [B, 1, T]
+  if attention == "bidirectional":
+    return key_mask
+  positions = ops.arange(ops.shape(input_mask)[1])
+  query, key = ops.expand_dims(positions, 1), ops.expand_dims(positions, 0)
+  causal = query >= key if attention == "left_to_right" else query <= key
+  return ops.expand_dims(ops.cast(causal, key_mask.dtype), 0) * key_mask
 
 
-def pooled_place(input_mask, attention: str):
-  """Where the token stands whose vector is pooled: [B, T] -> [B, 1] int.
+def pooled_position(input_mask, attention: str):
+  """Position of the token that is pooled: [B, T] -> [B, 1] int.
 
-  That is the first, [CLS]; left to right the last that is no padding, since no
-  other has seen the whole sequence. Arguments as `visible_keys` has them.
+  The first one, [CLS]; left to right the last one before padding, since no
+  other has attended to the complete sequence.
   """
   if attention != "left_to_right":
     return ops.zeros_like(input_mask[:, :1])
-  places = ops.arange(ops.shape(input_mask)[1], dtype=input_mask.dtype)
-  return ops.max(places * input_mask, axis=1, keepdims=True)
+  positions = ops.arange(ops.shape(input_mask)[1], dtype=input_mask.dtype)
+  return ops.max(positions * input_mask, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Bidirectional LSTM layers, on top of an encoder.
+"""Bidirectional LSTM layers on top of an encoder.
 
 Legend: B batch, T tokens.
 """
@@ -9,15 +9,15 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("bert")
 class BiLstm(keras.layers.Layer):
-  """Bidirectional LSTM layers, one on top of the other.
+  """A stack of bidirectional LSTM layers.
 
   Arguments:
-    units: of each direction.
-    depth: how many layers.
-    use_cudnn: as keras.layers.LSTM has it.
+    units: per direction.
+    depth: number of layers.
+    use_cudnn: see keras.layers.LSTM.
 
   Call arguments:
-    hidden: [B, T, any] float.
+    hidden_states: [B, T, any] float.
     input_mask: [B, T] int, 1 for tokens and 0 for padding, which is skipped.
 
   Returns:
@@ -43,18 +43,22 @@ class BiLstm(keras.layers.Layer):
       )
       for i in range(depth)
     ]
+    # What Keras says of an LSTM that may use cuDNN.
+    self.supports_jit = all(
+      layer.forward_layer.supports_jit for layer in self.stack
+    )
 
   def build(self, input_shape, *_):
     for layer in self.stack:
       layer.build(input_shape)
       input_shape = (*input_shape[:-1], 2 * self.units)
 
-  def call(self, hidden, input_mask, training=None):
+  def call(self, hidden_states, input_mask, training=None):
     mask = ops.cast(input_mask, "bool")
     for layer in self.stack:
-      hidden = layer(hidden, mask=mask, training=training)
-    # Without the mask that Keras ties to it, of which others would warn.
-    return ops.copy(hidden)
+      hidden_states = layer(hidden_states, mask=mask, training=training)
+    # A copy drops Keras' mask; later layers would warn about it.
+    return ops.copy(hidden_states)
 
   def get_config(self):
     return super().get_config() | {

@@ -1,4 +1,4 @@
-"""The size of a BERT: what bert_config.json says, and the published presets.
+"""Configuration of the network: bert_config.json and the published sizes.
 
 Source: `BertConfig` in modeling.py of the original; the sizes are those of the
 paper (section 3) and of the 24 small models of arXiv 1908.08962.
@@ -9,8 +9,20 @@ import json
 from pathlib import Path
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
-ATTENTION = ("both", "left_to_right", "right_to_left", "shallow")
-# What the original had not; written only where it is not the default.
+SIDES = ("left_to_right", "right_to_left")
+ATTENTION = ("bidirectional", *SIDES, "shallow")
+# Inputs of the feature-based tagger, in the order of the paper's table 7.
+FEATURE_LAYERS = (
+  "embeddings",
+  "second_to_last",
+  "last",
+  "weighted_sum_last_four",
+  "concat_last_four",
+  "weighted_sum_all",
+)
+# Outputs of modeling.feature_extraction: a vector a token, or one a text.
+POOLINGS = ("none", "mean", "cls")
+# Fields that the original lacks; saved only where they differ from the default.
 EXTENSIONS = ("attention", "add_bilstm")
 
 # layers, hidden size
@@ -38,16 +50,16 @@ class BertConfig:
       which Hugging Face calls "gelu"), "relu", "tanh" or "linear".
     hidden_dropout_prob: dropout after embeddings and after every projection.
     attention_probs_dropout_prob: dropout of attention weights.
-    max_position_embeddings: longest sequence the model can take.
+    max_position_embeddings: longest sequence.
     type_vocab_size: number of segment ids.
     initializer_range: standard deviation of initial weights.
-    attention: where a token looks, itself included: "both" sides, or one only,
-      "left_to_right" or "right_to_left" (section 5.1 of the paper). "shallow"
-      is one network of either kind side by side.
-    add_bilstm: a bidirectional LSTM stands on top of the encoder.
+    attention: "bidirectional", or "left_to_right" or "right_to_left", where a
+      token attends to itself and one side only (section 5.1 of the paper);
+      "shallow" concatenates a network of each of these two kinds.
+    add_bilstm: put a bidirectional LSTM on top of the encoder.
 
   Raises:
-    ValueError: a value that no model can have, by name.
+    ValueError: a value is impossible; names it.
   """
 
   vocab_size: int
@@ -61,7 +73,7 @@ class BertConfig:
   max_position_embeddings: int = 512
   type_vocab_size: int = 16
   initializer_range: float = 0.02
-  attention: str = "both"
+  attention: str = "bidirectional"
   add_bilstm: bool = False
 
   def __post_init__(self):
@@ -86,17 +98,17 @@ class BertConfig:
       )
     if self.add_bilstm and self.hidden_size % 2:
       raise ValueError(
-        f"add_bilstm: hidden_size {self.hidden_size} has no two halves"
+        f"add_bilstm needs an even hidden_size, not {self.hidden_size}"
       )
 
   @property
-  def output_size(self) -> int:
-    """Width of a token's vector as heads get it: of both networks, if two."""
+  def encoder_output_size(self) -> int:
+    """Width of a token's vector in the heads' input."""
     return self.hidden_size * (2 if self.attention == "shallow" else 1)
 
   @classmethod
   def from_dict(cls, values: dict) -> "BertConfig":
-    """Takes what it knows from a parsed bert_config.json; spare keys pass."""
+    """Makes one from a parsed bert_config.json; ignores unknown keys."""
     if not isinstance(values, dict):
       raise ValueError(f"expected a JSON object, not {type(values).__name__}")
     known = {field.name for field in dataclasses.fields(cls)}
@@ -110,7 +122,7 @@ class BertConfig:
 
     Raises:
       FileNotFoundError: there is no such file.
-      ValueError: what is in it is no configuration; names file and key.
+      ValueError: it is not a configuration; names file and key.
     """
     try:
       return cls.from_dict(json.loads(_read(path)))
@@ -129,12 +141,12 @@ class BertConfig:
 
   @classmethod
   def preset(cls, name: str, vocab_size: int = 30522) -> "BertConfig":
-    """A published size: "base", "L-4_H-256" (any of the 24 small ones), ...
+    """Makes the configuration of a published size.
 
     Args:
       name: "tiny", "mini", "small", "medium", "base", "large", or
         "L-{2,4,6,8,10,12}_H-{128,256,512,768}".
-      vocab_size: 30522 is that of the English uncased models.
+      vocab_size: by default that of the English uncased models.
     """
     sizes = {
       f"L-{layers}_H-{hidden}": (layers, hidden)
@@ -154,7 +166,7 @@ class BertConfig:
     )
 
   def check_length(self, max_seq_length: int) -> None:
-    """Raises ValueError if the model cannot take so long a sequence."""
+    """Raises ValueError if sequences of that length are too long."""
     if max_seq_length > self.max_position_embeddings:
       raise ValueError(
         f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
@@ -162,7 +174,7 @@ class BertConfig:
       )
 
   def to_dict(self) -> dict:
-    """All values under the original's names, and ours that say anything."""
+    """Returns all fields; those of EXTENSIONS only if not the default."""
     return {
       field.name: getattr(self, field.name)
       for field in dataclasses.fields(self)
@@ -178,7 +190,7 @@ class BertConfig:
 
 def _read(path: str) -> str:
   if "://" in path:
-    import tensorflow as tf  # only remote files need it  # noqa: PLC0415
+    import tensorflow as tf  # for remote files only  # noqa: PLC0415
 
     with tf.io.gfile.GFile(path) as file:
       return file.read()
@@ -186,7 +198,7 @@ def _read(path: str) -> str:
 
 
 def _check_type(field: dataclasses.Field, value) -> None:
-  """A number is a number (not "12", not True) and is not below its least."""
+  """Raises ValueError for a wrong type or a number below its minimum."""
   if field.type is str:
     if not isinstance(value, str | None):
       raise ValueError(f"{field.name} must be a string, not {value!r}")

@@ -1,7 +1,6 @@
-"""The feature-based approach: BERT is not trained, only what stands on it.
+"""The feature-based approach: a BiLSTM tagger on a frozen BERT.
 
-Layers of a frozen BERT go into two bidirectional LSTM layers, and their output
-into a classifier of every token (section 5.3 and table 7 of the paper).
+Source: section 5.3 and table 7 of the paper.
 
 Legend: B batch, T tokens, H hidden, N layers, L labels.
 """
@@ -11,21 +10,12 @@ from dataclasses import replace
 import keras
 from keras import ops
 
-from modeling.basics import initializer
 from modeling.bilstm import BiLstm
-from modeling.config import BertConfig
-from modeling.models import TOKENS, named_inputs, network
+from modeling.config import FEATURE_LAYERS, BertConfig
+from modeling.core_layers import initializer
+from modeling.models import ENCODER_INPUTS, make_encoder, named_inputs
 
-# What the features are, in the order of the paper's table.
-CHOICES = (
-  "embeddings",
-  "second_to_last",
-  "last",
-  "weighted_sum_last_four",
-  "concat_last_four",
-  "weighted_sum_all",
-)
-_FEWEST_LAYERS = {
+_MIN_LAYERS = {
   "second_to_last": 2,
   "weighted_sum_last_four": 4,
   "concat_last_four": 4,
@@ -40,56 +30,55 @@ def tagger(
   use_one_hot_embeddings: bool = False,
   any_device: bool = False,
 ) -> keras.Model:
-  """A tag for every token, from features: tokens -> `logits` [B, T, L].
+  """Makes a tagger of features: tokens -> `logits` [B, T, L].
 
   Args:
-    config: sizes of BERT.
+    config: of BERT.
     num_tags: L.
-    choice: of layers, one of CHOICES.
-    units: of an LSTM, in each direction.
+    choice: one of FEATURE_LAYERS.
+    units: of an LSTM per direction.
     use_one_hot_embeddings: look tokens up by a matrix product (TPU).
-    any_device: make no use of cuDNN, so that what is saved on a machine with a
-      GPU runs on others, too.
+    any_device: without cuDNN, for exports made on a GPU that run elsewhere.
 
   Raises:
     ValueError: BERT has too few layers for the choice.
   """
-  inputs = named_inputs(*TOKENS)
-  # Without dropout: the features of a text are the same every time. The rates
-  # say so, since Keras tells all layers of a model alike that it is trained.
-  encode = network(
+  inputs = named_inputs(*ENCODER_INPUTS)
+  # Features have no dropout. Rates of 0, since a functional Keras model passes
+  # its own `training` to every layer.
+  encode = make_encoder(
     replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
     use_one_hot_embeddings,
   )
   encode.trainable = False
-  hidden = features(encode(**inputs), choice)
+  hidden_states = features(encode(**inputs), choice)
   lstm = BiLstm(units, use_cudnn=False if any_device else "auto")
-  hidden = lstm(hidden, inputs["input_mask"])
+  hidden_states = lstm(hidden_states, inputs["input_mask"])
   logits = keras.layers.Dense(
     num_tags, kernel_initializer=initializer(config), name="tags"
-  )(hidden)
+  )(hidden_states)
   return keras.Model(inputs, {"logits": ops.cast(logits, "float32")})
 
 
 def features(bert: dict, choice: str):
-  """The features of tokens.
+  """Selects or combines the layers of an encoder.
 
   Args:
-    bert: what modeling.bert.Bert returns.
-    choice: of layers, one of CHOICES.
+    bert: outputs of modeling.bert.Bert.
+    choice: one of FEATURE_LAYERS.
 
   Returns:
-    [B, T, H]; [B, T, 4H] where four layers are concatenated.
+    [B, T, H], or [B, T, 4H] for "concat_last_four".
 
   Raises:
     ValueError: BERT has too few layers for the choice.
   """
   outputs = bert["encoder_layers"]
-  needed = _FEWEST_LAYERS.get(choice, 1)
-  if len(outputs) < needed:
+  minimum = _MIN_LAYERS.get(choice, 1)
+  if len(outputs) < minimum:
     raise ValueError(
-      f"the features {choice!r} take {needed} layers, but bert_config.json has "
-      f"num_hidden_layers {len(outputs)}"
+      f"the features {choice!r} take {minimum} layers, but bert_config.json "
+      f"has num_hidden_layers {len(outputs)}"
     )
   match choice:
     case "embeddings":
@@ -104,12 +93,12 @@ def features(bert: dict, choice: str):
       return ops.concatenate(outputs[-4:], axis=-1)
     case "weighted_sum_all":
       return WeightedSum()(outputs)
-  raise ValueError(f"{choice!r} is none of {', '.join(CHOICES)}")
+  raise ValueError(f"{choice!r} is none of {', '.join(FEATURE_LAYERS)}")
 
 
 @keras.saving.register_keras_serializable("bert")
 class WeightedSum(keras.layers.Layer):
-  """A mean of layers with trained weights, which are a softmax.
+  """Mean of layers, weighted by a softmax of trained scores.
 
   Call arguments:
     inputs: N tensors [B, T, H].
@@ -128,4 +117,6 @@ class WeightedSum(keras.layers.Layer):
 
   def call(self, inputs):
     weights = ops.softmax(self.scores)
-    return sum(weights[i] * hidden for i, hidden in enumerate(inputs))
+    return sum(
+      weights[i] * hidden_states for i, hidden_states in enumerate(inputs)
+    )

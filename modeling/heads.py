@@ -1,7 +1,7 @@
-"""What stands on top of the encoder: one small layer a task.
+"""Heads: the layer of each task on top of the encoder.
 
-Names and shapes of variables are the original's. Logits are float32; in
-training those of masked words have the type that is computed in.
+Names and shapes of variables are the original's. Logits are float32, except in
+training those of masked words, which have the compute type.
 
 Legend: B batch, C choices, T tokens, H hidden, P predictions, V vocabulary,
 L labels.
@@ -10,26 +10,26 @@ L labels.
 import keras
 from keras import ops
 
-from modeling.basics import (
-  Configured,
+from modeling.config import BertConfig
+from modeling.core_layers import (
+  ConfigLayer,
   Dense,
   Dropout,
-  LayerNorm,
-  affine,
+  DropoutAddLayerNorm,
   initializer,
 )
-from modeling.config import BertConfig
+from modeling.fused_ops import linear
 
 
-class MaskedLanguageModel(keras.layers.Layer):
-  """Scores every word of the vocabulary at masked positions.
+class MaskedLMHead(keras.layers.Layer):
+  """Logits of the vocabulary at masked positions.
 
-  The output matrix is the token embedding table itself, plus a bias
-  (`get_masked_lm_output` in run_pretraining.py of the original).
+  The output kernel is the token embedding table. Source: `get_masked_lm_output`
+  in run_pretraining.py of the original.
 
   Call arguments:
-    hidden: [B, P, H], what the encoder has there.
-    table: [V, H] token embeddings.
+    hidden_states: [B, P, H] encoder output at masked positions.
+    embedding_table: [V, H] token embeddings.
 
   Returns:
     [B, P, V] logits.
@@ -38,7 +38,7 @@ class MaskedLanguageModel(keras.layers.Layer):
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
     self.config = config
-    self.transform = Transform(config, name="transform")
+    self.transform = MLMTransform(config, name="transform")
 
   def build(self, input_shape, *_):
     self.output_bias = self.add_weight(
@@ -46,41 +46,43 @@ class MaskedLanguageModel(keras.layers.Layer):
     )
     self.transform.build(input_shape)
 
-  def call(self, hidden, table, training=None):
-    hidden = self.transform(hidden, training=training)
-    scores = affine(hidden, table, self.output_bias, by_rows=True)
-    # The largest tensor of a step: of more bits it would be read longer.
-    return scores if training else ops.cast(scores, "float32")
+  def call(self, hidden_states, embedding_table, training=None):
+    hidden_states = self.transform(hidden_states, training=training)
+    logits = linear(
+      hidden_states, embedding_table, self.output_bias, transpose_b=True
+    )
+    # Not float32 in training: it is the largest tensor of a step.
+    return logits if training else ops.cast(logits, "float32")
 
 
-class Transform(keras.layers.Layer):
-  """Dense, activation and normalization before the output matrix."""
+class MLMTransform(keras.layers.Layer):
+  """Dense layer, activation and normalization: [..., H] -> [..., H]."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = Dense(config.hidden_size, config, act=config.hidden_act)
-    self.norm = LayerNorm()
+    self.dense = Dense(config.hidden_size, config, activation=config.hidden_act)
+    self.norm = DropoutAddLayerNorm()
 
   def build(self, input_shape):
     self.dense.build(input_shape)
     self.norm.build(input_shape)
 
-  def call(self, hidden, training=None):
-    hidden = self.dense(hidden, training=training)
-    return self.norm(hidden, training=training)
+  def call(self, hidden_states, training=None):
+    hidden_states = self.dense(hidden_states, training=training)
+    return self.norm(hidden_states, training=training)
 
 
-def _logits(x, rows, bias):
-  """An affine map: [..., H], [L, H], [L] -> [..., L] float32."""
-  return ops.cast(affine(x, rows, bias, by_rows=True), "float32")
+def _logits(x, kernel, bias):
+  """Affine map: [..., H], [L, H], [L] -> [..., L] float32."""
+  return ops.cast(linear(x, kernel, bias, transpose_b=True), "float32")
 
 
 class LinearHead(keras.layers.Layer):
-  """An affine map of the last axis, H -> L, stored as [L, H] and [L].
+  """Affine map of the last axis, H -> L, with a kernel of [L, H].
 
   Arguments:
     units: L.
-    config: width and initial spread.
+    config: H and initializer_range.
   """
 
   def __init__(self, units: int, config: BertConfig, **kwargs):
@@ -91,29 +93,29 @@ class LinearHead(keras.layers.Layer):
   def build(self, *_):
     self.output_weights = self.add_weight(
       name="output_weights",
-      shape=(self.units, self.config.output_size),
+      shape=(self.units, self.config.encoder_output_size),
       initializer=initializer(self.config),
     )
     self.output_bias = self.add_weight(
       name="output_bias", shape=(self.units,), initializer="zeros"
     )
 
-  def call(self, hidden):
-    return _logits(hidden, self.output_weights, self.output_bias)
+  def call(self, hidden_states):
+    return _logits(hidden_states, self.output_weights, self.output_bias)
 
 
 @keras.saving.register_keras_serializable("bert")
-class PretrainingHeads(Configured):
+class PretrainingHeads(ConfigLayer):
   """The two heads of pre-training, under the original's scope `cls`.
 
   Arguments:
-    config: sizes, a BertConfig or a dict of its values.
-    next_sentence: False leaves that head out (No NSP).
+    config: a BertConfig or a dict of its values.
+    next_sentence: False for no such head (No NSP).
 
   Call arguments:
-    masked: [B, P, H], what the encoder has at masked positions.
+    masked: [B, P, H] encoder output at masked positions.
     pooled: [B, H].
-    table: [V, H] token embeddings.
+    embedding_table: [V, H] token embeddings.
 
   Returns:
     A dict: `masked_lm_logits` [B, P, V]; `next_sentence_logits` [B, 2].
@@ -128,7 +130,7 @@ class PretrainingHeads(Configured):
   ):
     super().__init__(config, name=name, **kwargs)
     self.next_sentence = next_sentence
-    self.predictions = MaskedLanguageModel(self.config, name="predictions")
+    self.predictions = MaskedLMHead(self.config, name="predictions")
     if next_sentence:
       self.relationship = LinearHead(2, self.config, name="seq_relationship")
 
@@ -137,8 +139,8 @@ class PretrainingHeads(Configured):
     if self.next_sentence:
       self.relationship.build()
 
-  def call(self, masked, pooled, table, training=None):
-    logits = self.predictions(masked, table, training=training)
+  def call(self, masked, pooled, embedding_table, training=None):
+    logits = self.predictions(masked, embedding_table, training=training)
     outputs = {"masked_lm_logits": logits}
     if self.next_sentence:
       outputs["next_sentence_logits"] = self.relationship(pooled)
@@ -149,8 +151,8 @@ class PretrainingHeads(Configured):
 
 
 @keras.saving.register_keras_serializable("bert")
-class SpanHead(Configured):
-  """Scores each token as start and as end of the answer (run_squad.py).
+class SpanHead(ConfigLayer):
+  """Start and end logits of each token (run_squad.py of the original).
 
   Call arguments:
     sequence: [B, T, H].
@@ -172,16 +174,15 @@ class SpanHead(Configured):
 
 
 @keras.saving.register_keras_serializable("bert")
-class LabelHead(Configured):
-  """Scores the labels of a whole sequence, or of each token.
+class ClassificationHead(ConfigLayer):
+  """Logits of the labels of a sequence, or of each token.
 
-  For sequences it is the original's (run_classifier.py), which keeps the two
-  variables outside of any scope. They are therefore made here, where no scope
-  is open yet, and not in `build`.
+  The original's classifier (run_classifier.py) has the two variables outside
+  of any scope. They are made in __init__, where no scope is open.
 
   Arguments:
     num_labels: L.
-    config: sizes, a BertConfig or a dict of its values.
+    config: a BertConfig or a dict of its values.
 
   Call arguments:
     vectors: [B, H], or [B, T, H].
@@ -190,7 +191,7 @@ class LabelHead(Configured):
     [B, L], or [B, T, L], logits.
   """
 
-  # The original's own constant, whatever its configuration says.
+  # The original's constant; the configuration's rates do not apply.
   DROPOUT = 0.1
 
   def __init__(self, num_labels: int, config: BertConfig | dict, **kwargs):
@@ -198,7 +199,7 @@ class LabelHead(Configured):
     self.num_labels = num_labels
     self.output_weights = keras.Variable(
       initializer(self.config),
-      shape=(num_labels, self.config.output_size),
+      shape=(num_labels, self.config.encoder_output_size),
       dtype=self.variable_dtype,
       name="output_weights",
     )
@@ -219,21 +220,18 @@ class LabelHead(Configured):
 
 
 @keras.saving.register_keras_serializable("bert")
-class ChoiceHead(Configured):
-  """Scores choices by one vector (section 4.4 of the paper).
-
-  Arguments:
-    config: sizes, a BertConfig or a dict of its values.
+class MultipleChoiceHead(ConfigLayer):
+  """Products of choices with one vector (section 4.4 of the paper).
 
   Call arguments:
-    pooled: [B * C, H], the choices of an example one after the other.
-    input_ids: [B, C, T], which says how many they are.
+    pooled: [B * C, H], the choices of one example after another.
+    input_ids: [B, C, T], for its shape.
 
   Returns:
     [B, C] logits.
   """
 
-  DROPOUT = LabelHead.DROPOUT
+  DROPOUT = ClassificationHead.DROPOUT
 
   def __init__(self, config: BertConfig | dict, name: str = "cls", **kwargs):
     super().__init__(config, name=name, **kwargs)
@@ -242,7 +240,7 @@ class ChoiceHead(Configured):
   def build(self, *_):
     self.choice = self.add_weight(
       name="choice",
-      shape=(self.config.output_size,),
+      shape=(self.config.encoder_output_size,),
       initializer=initializer(self.config),
     )
 
@@ -254,8 +252,8 @@ class ChoiceHead(Configured):
 
 
 @keras.saving.register_keras_serializable("bert")
-class OneByOne(keras.layers.Layer):
-  """Makes each choice an example of its own: [B, C, T] -> [B * C, T]."""
+class FlattenChoices(keras.layers.Layer):
+  """Turns each choice into an example: [B, C, T] -> [B * C, T]."""
 
   def call(self, inputs):
     return ops.reshape(inputs, (-1, ops.shape(inputs)[-1]))

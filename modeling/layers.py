@@ -1,29 +1,28 @@
-"""The layers of the encoder, named after the original's variable scopes.
+"""Layers of the encoder, named after the original's variable scopes.
 
-A layer's name is the scope of the original, so the path of each variable is its
-name in an original checkpoint. A layer builds what it is made of: Keras would
-find its variables by tracing it, once more for every level of nesting.
+The path of each variable is therefore its name in an original checkpoint. Each
+layer builds its sublayers: Keras would otherwise find their variables by
+tracing, once more for every level of nesting.
 
 Source: modeling.py of the original; sections 3 and A.2 of the paper, section 3
 of "Attention is all you need".
 
-Legend: B batch, T tokens, Q tokens that look at others (all, or those wanted),
-P tokens wanted, H hidden, I intermediate, A heads, D = H / A head size.
+Legend: B batch, T tokens, Q queries (T or P), P positions, V vocabulary,
+H hidden, I intermediate, A heads, D = H / A head size.
 """
 
 import keras
 from keras import ops
 
-from modeling.basics import (
+from modeling.config import BertConfig
+from modeling.core_layers import (
   Dense,
   Dropout,
-  LayerNorm,
+  DropoutAddLayerNorm,
   gather_positions,
   initializer,
-  swap_heads,
 )
-from modeling.chains import attention_weights
-from modeling.config import BertConfig
+from modeling.fused_ops import masked_softmax, transpose_heads
 
 
 class Embeddings(keras.layers.Layer):
@@ -31,8 +30,7 @@ class Embeddings(keras.layers.Layer):
 
   Arguments:
     config: sizes.
-    one_hot: look tokens up by a matrix product, as suits TPUs; the values
-      are the same.
+    one_hot: look tokens up by a matrix product, for TPUs; same values.
 
   Call arguments:
     input_ids: [B, T] int.
@@ -40,55 +38,63 @@ class Embeddings(keras.layers.Layer):
 
   Returns:
     [B, T, H] embeddings, and the [V, H] table of token embeddings.
+
+  Raises:
+    ValueError: T exceeds max_position_embeddings.
   """
 
   def __init__(self, config: BertConfig, one_hot: bool = False, **kwargs):
     super().__init__(**kwargs)
     self.config = config
     self.one_hot = one_hot
-    self.norm = LayerNorm()
+    self.norm = DropoutAddLayerNorm()
     self.dropout = Dropout(config.hidden_dropout_prob)
 
   def build(self, input_shape):
     config = self.config
-    for name, rows in (
+    for name, size in (
       ("word_embeddings", config.vocab_size),
       ("token_type_embeddings", config.type_vocab_size),
       ("position_embeddings", config.max_position_embeddings),
     ):
-      shape = (rows, config.hidden_size)
-      table = self.add_weight(
-        name=name, shape=shape, initializer=initializer(config)
+      embeddings = self.add_weight(
+        name=name,
+        shape=(size, config.hidden_size),
+        initializer=initializer(config),
       )
-      setattr(self, name, table)
+      setattr(self, name, embeddings)
     self.norm.build((*input_shape, config.hidden_size))
 
   def call(self, input_ids, segment_ids, training=None):
     length = ops.shape(input_ids)[1]
-    longest = self.config.max_position_embeddings
-    if isinstance(length, int) and length > longest:
+    max_length = self.config.max_position_embeddings
+    if isinstance(length, int) and length > max_length:
       raise ValueError(
         f"a sequence of {length} tokens exceeds max_position_embeddings "
-        f"{longest} of the configuration"
+        f"{max_length} of the configuration"
       )
-    # Read once: two readers of one variable would each copy it.
-    table = ops.convert_to_tensor(self.word_embeddings)  # [V, H]
+    # Read once: two reads of one variable would each copy it.
+    embedding_table = ops.convert_to_tensor(self.word_embeddings)  # [V, H]
     if self.one_hot:
-      size = self.config.vocab_size
-      words = ops.one_hot(input_ids, size, dtype=table.dtype) @ table
+      words = self._one_hot(input_ids, embedding_table)  # [B, T, H]
     else:
-      words = ops.take(table, input_ids, axis=0)  # [B, T, H]
-    # A product, not a look-up: there are few rows and each is met often.
-    segments = ops.one_hot(
-      segment_ids, self.config.type_vocab_size, dtype=table.dtype
-    ) @ ops.convert_to_tensor(self.token_type_embeddings)
+      words = ops.take(embedding_table, input_ids, axis=0)  # [B, T, H]
+    # A product, as in the original: faster for so few rows.
+    segments = self._one_hot(
+      segment_ids, ops.convert_to_tensor(self.token_type_embeddings)
+    )
     total = words + segments + self._positions(length)
-    hidden = self.norm(total, training=training)
-    return self.dropout(hidden, training=training), table
+    hidden_states = self.norm(total, training=training)
+    return self.dropout(hidden_states, training=training), embedding_table
+
+  def _one_hot(self, ids, embeddings):
+    return (
+      ops.one_hot(ids, embeddings.shape[0], dtype=embeddings.dtype) @ embeddings
+    )
 
   def _positions(self, length):
     if keras.backend.backend() == "jax" and not isinstance(length, int):
-      # JAX does not see that a length yet unknown is not beyond the table's.
+      # JAX cannot slice by a length that is unknown.
       return ops.take(self.position_embeddings, ops.arange(length), axis=0)
     return self.position_embeddings[:length]  # [T, H]
 
@@ -97,9 +103,9 @@ class SelfAttention(keras.layers.Layer):
   """Multi-head scaled dot-product attention of a sequence to itself.
 
   Call arguments:
-    asking: [B, Q, H] float, the tokens of the sequence that look at others.
-    hidden: [B, T, H] float, the whole sequence.
-    mask: [B, 1 or Q, T], 1 where the query may look at the key.
+    query_input: [B, Q, H] float, the tokens of the sequence that attend.
+    hidden_states: [B, T, H] float, the complete sequence.
+    attention_mask: [B, 1 or Q, T], 1 where a query may attend to a key.
 
   Returns:
     [B, Q, H] context vectors, before the output projection.
@@ -118,38 +124,44 @@ class SelfAttention(keras.layers.Layer):
     for layer in (self.query, self.key, self.value):
       layer.build(input_shape)
 
-  def call(self, asking, hidden, mask, training=None):
-    weights = self.shares(asking, hidden, mask, training)
-    v = self._split_heads(self.value(hidden, training=training))
-    context = swap_heads(weights @ v)  # [B, Q, A, D]
-    return ops.reshape(context, ops.shape(asking))  # [B, Q, H]
+  def call(self, query_input, hidden_states, attention_mask, training=None):
+    probs = self.attention_probs(
+      query_input, hidden_states, attention_mask, training
+    )
+    probs = self.dropout(probs, training=training)
+    v = self._split_heads(self.value(hidden_states))  # [B, A, T, D]
+    return self._merge_heads(probs @ v)  # [B, Q, H]
 
-  def shares(self, asking, hidden, mask, training=None):
-    """How much each token looks at each, [B, A, Q, T]; arguments as call's."""
-    q = self._split_heads(self.query(asking, training=training))
-    k = self._split_heads(self.key(hidden, training=training))
-    return attention_weights(
-      q @ ops.swapaxes(k, -1, -2),  # [B, A, Q, T]
-      mask,
-      self.dropout.seed(training),
+  def attention_probs(
+    self, query_input, hidden_states, attention_mask, training=None
+  ):
+    """Attention probabilities, [B, A, Q, T] float32; arguments as call's."""
+    q = self._split_heads(self.query(query_input))  # [B, A, Q, D]
+    k = self._split_heads(self.key(hidden_states))  # [B, A, T, D]
+    return masked_softmax(
+      q @ ops.swapaxes(k, -1, -2),
+      attention_mask,
       scale=self.head_size**-0.5,
-      rate=self.dropout.rate,
       training=training,
     )
 
   def _split_heads(self, x):
     batch, length = ops.shape(x)[:2]
-    return swap_heads(
-      ops.reshape(x, (batch, length, self.num_heads, self.head_size))
-    )
+    x = ops.reshape(x, (batch, length, self.num_heads, self.head_size))
+    return transpose_heads(x)
+
+  def _merge_heads(self, x):
+    batch, _, length, _ = ops.shape(x)
+    size = self.num_heads * self.head_size
+    return ops.reshape(transpose_heads(x), (batch, length, size))
 
 
-class ProjectAndAdd(keras.layers.Layer):
+class ResidualOutput(keras.layers.Layer):
   """Projection to H, dropout, residual connection, normalization.
 
   Call arguments:
     x: [B, Q, any] float.
-    residual: [B, Q, H], what this half of the block was given.
+    residual: [B, Q, H].
 
   Returns:
     [B, Q, H].
@@ -158,22 +170,21 @@ class ProjectAndAdd(keras.layers.Layer):
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
     self.dense = Dense(config.hidden_size, config)
-    self.norm = LayerNorm(config.hidden_dropout_prob)
+    self.norm = DropoutAddLayerNorm(config.hidden_dropout_prob)
 
   def build(self, x_shape, residual_shape):
     self.dense.build(x_shape)
     self.norm.build(residual_shape)
 
   def call(self, x, residual, training=None):
-    x = self.dense(x, training=training)
-    return self.norm(x, residual, training=training)
+    return self.norm(self.dense(x), residual, training=training)
 
 
 class Attention(keras.layers.Layer):
-  """The attention half of a block: self-attention and its projection.
+  """Self-attention with its output projection.
 
   Call arguments:
-    As SelfAttention has them.
+    See SelfAttention.
 
   Returns:
     [B, Q, H].
@@ -181,39 +192,43 @@ class Attention(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.attend = SelfAttention(config, name="self")
-    self.project = ProjectAndAdd(config, name="output")
+    self.self_attention = SelfAttention(config, name="self")
+    self.output_layer = ResidualOutput(config, name="output")
 
   def build(self, input_shape, *_):
-    self.attend.build(input_shape)
-    self.project.build(input_shape, input_shape)
+    self.self_attention.build(input_shape)
+    self.output_layer.build(input_shape, input_shape)
 
-  def call(self, asking, hidden, mask, training=None):
-    context = self.attend(asking, hidden, mask, training=training)
-    return self.project(context, asking, training=training)
+  def call(self, query_input, hidden_states, attention_mask, training=None):
+    context = self.self_attention(
+      query_input, hidden_states, attention_mask, training=training
+    )
+    return self.output_layer(context, query_input, training=training)
 
 
 class Intermediate(keras.layers.Layer):
-  """The widening layer of the feed-forward half: [B, Q, H] -> [B, Q, I]."""
+  """First layer of the feed-forward network: [B, Q, H] -> [B, Q, I]."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = Dense(config.intermediate_size, config, act=config.hidden_act)
+    self.dense = Dense(
+      config.intermediate_size, config, activation=config.hidden_act
+    )
 
   def build(self, input_shape):
     self.dense.build(input_shape)
 
-  def call(self, hidden, training=None):
-    return self.dense(hidden, training=training)
+  def call(self, hidden_states, training=None):
+    return self.dense(hidden_states, training=training)
 
 
-class Block(keras.layers.Layer):
+class TransformerBlock(keras.layers.Layer):
   """A Transformer block: attention, then a feed-forward network.
 
   Call arguments:
-    hidden: [B, T, H] float.
-    mask: [B, 1 or T, T], 1 where the query may look at the key.
-    places: [B, P] int, the tokens whose output is wanted; None for all.
+    hidden_states: [B, T, H] float.
+    attention_mask: [B, 1 or T, T], 1 where a query may attend to a key.
+    output_positions: [B, P] int, the only tokens to compute; None for all.
 
   Returns:
     [B, T, H], or [B, P, H].
@@ -222,31 +237,35 @@ class Block(keras.layers.Layer):
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
     self.attention = Attention(config, name="attention")
-    self.widen = Intermediate(config, name="intermediate")
-    self.project = ProjectAndAdd(config, name="output")
+    self.intermediate = Intermediate(config, name="intermediate")
+    self.output_layer = ResidualOutput(config, name="output")
 
   def build(self, input_shape, *_):
     self.attention.build(input_shape)
-    self.widen.build(input_shape)
-    wide = (*input_shape[:-1], self.widen.dense.units)
-    self.project.build(wide, input_shape)
+    self.intermediate.build(input_shape)
+    intermediate_shape = (*input_shape[:-1], self.intermediate.dense.units)
+    self.output_layer.build(intermediate_shape, input_shape)
 
-  def call(self, hidden, mask, places=None, training=None):
-    asking = hidden
-    if places is not None:
-      asking = gather_positions(hidden, places)
-      if mask.shape[1] != 1:
-        mask = gather_positions(mask, places)
-    attended = self.attention(asking, hidden, mask, training=training)
-    wide = self.widen(attended, training=training)
-    return self.project(wide, attended, training=training)
+  def call(
+    self, hidden_states, attention_mask, output_positions=None, training=None
+  ):
+    query_input = hidden_states
+    if output_positions is not None:
+      query_input = gather_positions(hidden_states, output_positions)
+      if attention_mask.shape[1] != 1:
+        attention_mask = gather_positions(attention_mask, output_positions)
+    attention_output = self.attention(
+      query_input, hidden_states, attention_mask, training=training
+    )
+    intermediate = self.intermediate(attention_output, training=training)
+    return self.output_layer(intermediate, attention_output, training=training)
 
 
 class Encoder(keras.layers.Layer):
-  """A stack of blocks.
+  """A stack of Transformer blocks.
 
   Call arguments:
-    As Block has them; `places` are for the last one.
+    See TransformerBlock; output_positions apply to the last block.
 
   Returns:
     A list of the blocks' outputs.
@@ -255,31 +274,36 @@ class Encoder(keras.layers.Layer):
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
     self.blocks = [
-      Block(config, name=f"layer_{i}") for i in range(config.num_hidden_layers)
+      TransformerBlock(config, name=f"layer_{i}")
+      for i in range(config.num_hidden_layers)
     ]
 
   def build(self, input_shape, *_):
     for block in self.blocks:
       block.build(input_shape)
 
-  def call(self, hidden, mask, places=None, training=None):
-    *lower, last = self.blocks
+  def call(
+    self, hidden_states, attention_mask, output_positions=None, training=None
+  ):
     outputs = []
-    for block in lower:
-      hidden = block(hidden, mask, training=training)
-      outputs.append(hidden)
-    return [*outputs, last(hidden, mask, places, training=training)]
+    for block in self.blocks:
+      positions = output_positions if block is self.blocks[-1] else None
+      hidden_states = block(
+        hidden_states, attention_mask, positions, training=training
+      )
+      outputs.append(hidden_states)
+    return outputs
 
 
 class Pooler(keras.layers.Layer):
-  """The vector of a whole sequence: tanh of a token's, [B, H] -> [B, H]."""
+  """Vector of a sequence: tanh layer on one token's, [B, H] -> [B, H]."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = Dense(config.hidden_size, config, act="tanh")
+    self.dense = Dense(config.hidden_size, config, activation="tanh")
 
   def build(self, input_shape, *_):
     self.dense.build((input_shape[0], input_shape[-1]))
 
-  def call(self, token):
-    return self.dense(token)
+  def call(self, hidden_state):
+    return self.dense(hidden_state)

@@ -1,9 +1,9 @@
-"""What each task minimizes and reports, as sums that add up over devices.
+"""Losses and training metrics of the tasks.
 
 A loss is a sum of terms; a term is a weighted mean over items (masked words,
-examples). The mean's denominator is that of the whole batch, however many
-replicas and micro-batches it is cut into, so an objective gives the items and
-their weights apart and whoever trains divides.
+examples). Its denominator is that of the complete batch, however many replicas
+and micro-batches divide it. So an objective returns items and weights, and the
+training step divides.
 
 Legend: B batch, T tokens, P predictions, V vocabulary, L labels.
 """
@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from keras import ops
 
-from modeling import chains
-from modeling.gradients import own_gradient
+from modeling import fused_ops
 
 
 @dataclass(frozen=True)
@@ -23,16 +22,16 @@ class Objective:
 
   Attributes:
     terms: names of the terms.
-    reported: names of the metrics.
+    metric_names: names of the metrics.
     weights: from a batch to {term: weights of its items}.
     losses: from (outputs, batch) to {term: losses of its items}, same shapes.
-    metrics: from (outputs, batch) to {name: (values, weights)}; each is
-      reported as a weighted mean.
-    epsilon: {term: number added to the sum of weights before dividing}.
+    metrics: from (outputs, batch) to {name: (values, weights)}, of which a
+      weighted mean is reported.
+    epsilon: {term: number to add to the sum of weights before dividing}.
   """
 
   terms: tuple[str, ...]
-  reported: tuple[str, ...]
+  metric_names: tuple[str, ...]
   weights: Callable[[dict], dict]
   losses: Callable[[dict, dict], dict]
   metrics: Callable[[dict, dict], dict] = lambda outputs, batch: {}
@@ -40,8 +39,8 @@ class Objective:
 
   @property
   def names(self) -> tuple[str, ...]:
-    """Of all terms and metrics."""
-    return self.terms + self.reported
+    """Names of all terms and metrics."""
+    return self.terms + self.metric_names
 
 
 def cross_entropy(logits, labels):
@@ -54,64 +53,27 @@ def cross_entropy(logits, labels):
   Returns:
     [...] float32.
   """
-  size = ops.shape(logits)[-1]
-  inside = ops.logical_and(labels >= 0, labels < size)
-  labels = ops.where(inside, labels, 0)
-  return ops.where(inside, _cross_entropy(logits, labels), 0.0)
+  in_range = ops.logical_and(labels >= 0, labels < ops.shape(logits)[-1])
+  values = fused_ops.cross_entropy(logits, ops.where(in_range, labels, 0))
+  return ops.where(in_range, values, 0.0)
 
 
-def _cross_entropy(logits, labels):
-  """The same for labels that are all in range."""
-
-  @own_gradient
-  def of_logits(logits):
-    shares = _shares(logits)
-    # By the largest logit, whose share is never too small for a logarithm.
-    largest, place = _largest(shares)
-    log_sum = _chosen(logits, place) - ops.log(largest)
-    return log_sum - _chosen(
-      logits, labels
-    ), lambda upstream: chains.cross_entropy_gradient(
-      shares, labels, upstream, training=True, dtype=logits.dtype
-    )
-
-  return of_logits(logits)
-
-
-def _chosen(values, labels):
-  """One of each row: [..., L], [...] -> [...] float32."""
-  found = ops.take_along_axis(values, labels[..., None], axis=-1)
-  return ops.cast(found[..., 0], "float32")
-
-
-def _shares(logits):
-  """Softmax in float32."""
-  return ops.softmax(ops.cast(logits, "float32"))
-
-
-def _largest(values):
-  """The largest of each row and the place of the first such: [..., L]."""
-  # Not argmax, which Keras makes several passes for the sake of -0.0.
-  found, places = ops.top_k(values, 1)
-  return found[..., 0], places[..., 0]
-
-
-def _is_right(logits, labels):
-  _, best = _largest(_shares(logits))
-  return ops.cast(best == ops.cast(labels, best.dtype), "float32")
+def is_correct(logits, labels):
+  """1 where the largest logit is the label's: [..., L], [...] -> float32."""
+  predicted = fused_ops.argmax(logits)
+  return ops.cast(predicted == ops.cast(labels, predicted.dtype), "float32")
 
 
 def pretraining(next_sentence: bool = True) -> Objective:
   """Masked LM plus next sentence (section 3.1 of the paper).
 
-  The masked-LM term is a mean over the words that have a weight, with the
-  original's 1e-5 in its denominator.
+  The masked-LM term has the original's 1e-5 in its denominator.
   """
 
   def weights(batch):
     terms = {"masked_lm_loss": batch["masked_lm_weights"]}
     if next_sentence:
-      terms["next_sentence_loss"] = _one_each(batch["next_sentence_labels"])
+      terms["next_sentence_loss"] = _ones(batch["next_sentence_labels"])
     return terms
 
   def losses(outputs, batch):
@@ -127,18 +89,18 @@ def pretraining(next_sentence: bool = True) -> Objective:
     return terms
 
   def metrics(outputs, batch):
-    right = _is_right(outputs["masked_lm_logits"], batch["masked_lm_ids"])
-    named = {"masked_lm_accuracy": (right, batch["masked_lm_weights"])}
+    correct = is_correct(outputs["masked_lm_logits"], batch["masked_lm_ids"])
+    values = {"masked_lm_accuracy": (correct, batch["masked_lm_weights"])}
     if next_sentence:
       labels = batch["next_sentence_labels"]
-      right = _is_right(outputs["next_sentence_logits"], labels[:, 0])
-      named["next_sentence_accuracy"] = (right, _one_each(labels))
-    return named
+      correct = is_correct(outputs["next_sentence_logits"], labels[:, 0])
+      values["next_sentence_accuracy"] = (correct, _ones(labels))
+    return values
 
   tasks = ("masked_lm", "next_sentence") if next_sentence else ("masked_lm",)
   return Objective(
     terms=tuple(f"{task}_loss" for task in tasks),
-    reported=tuple(f"{task}_accuracy" for task in tasks),
+    metric_names=tuple(f"{task}_accuracy" for task in tasks),
     weights=weights,
     losses=losses,
     metrics=metrics,
@@ -146,12 +108,12 @@ def pretraining(next_sentence: bool = True) -> Objective:
   )
 
 
-def _one_each(labels):
+def _ones(labels):
   return ops.ones_like(labels[:, 0], dtype="float32")
 
 
 def classification() -> Objective:
-  """Mean cross entropy of `label_ids` [B]: classes, or which choice is right.
+  """Mean cross entropy of `label_ids` [B], classes or choices.
 
   Source: run_classifier.py of the original.
   """
@@ -165,8 +127,8 @@ def classification() -> Objective:
     }
 
   def metrics(outputs, batch):
-    right = _is_right(outputs["logits"], batch["label_ids"])
-    return {"accuracy": (right, ops.ones_like(right))}
+    correct = is_correct(outputs["logits"], batch["label_ids"])
+    return {"accuracy": (correct, ops.ones_like(correct))}
 
   return Objective(("example_loss",), ("accuracy",), weights, losses, metrics)
 
@@ -174,24 +136,21 @@ def classification() -> Objective:
 def tagging() -> Objective:
   """Mean cross entropy of the `label_ids` [B, T] that are not negative."""
 
-  def counts(batch):
-    return ops.cast(batch["label_ids"] >= 0, "float32")
-
   def weights(batch):
-    return {"word_loss": counts(batch)}
+    return {"word_loss": ops.cast(batch["label_ids"] >= 0, "float32")}
 
   def losses(outputs, batch):
     return {"word_loss": cross_entropy(outputs["logits"], batch["label_ids"])}
 
   def metrics(outputs, batch):
-    right = _is_right(outputs["logits"], batch["label_ids"])
-    return {"accuracy": (right, counts(batch))}
+    correct = is_correct(outputs["logits"], batch["label_ids"])
+    return {"accuracy": (correct, weights(batch)["word_loss"])}
 
   return Objective(("word_loss",), ("accuracy",), weights, losses, metrics)
 
 
 def regression() -> Objective:
-  """Mean squared error of a score, `label_ids` [B] float (STS-B)."""
+  """Mean squared error of scores, `label_ids` [B] float (STS-B)."""
 
   def weights(batch):
     return {"example_loss": ops.ones_like(batch["label_ids"])}
@@ -204,14 +163,14 @@ def regression() -> Objective:
 
 
 def span() -> Objective:
-  """Mean of the start's and the end's cross entropy (run_squad.py).
+  """Mean of the cross entropies of start and end (run_squad.py).
 
   A position outside of the sequence contributes nothing, as in the original.
   """
 
   def weights(batch):
-    one_each = ops.ones_like(batch["start_positions"], dtype="float32")
-    return {"example_loss": one_each}
+    ones = ops.ones_like(batch["start_positions"], dtype="float32")
+    return {"example_loss": ones}
 
   def losses(outputs, batch):
     start = cross_entropy(outputs["start_logits"], batch["start_positions"])

@@ -23,7 +23,7 @@ memory; nothing is kept.
 
 What is pre-trained with `--stop_at_step=900000` is the paper's first phase. The
 second goes on in the same folder, with `recipes/pretraining/phase_2.flags`, the
-recipe's own flags (`--objective`, `--mask_share`, ...) and records of 512
+recipe's own flags (`--objective`, `--mask_token_prob`, ...) and records of 512
 tokens.
 
 Numbers are the paper's or the original's, at full size. None of these recipes

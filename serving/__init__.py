@@ -1,1 +1,1 @@
-"""Raw text to named answers, in the graph: what a SavedModel does."""
+"""Inference in the graph: raw text to named answers, and exports of it."""

@@ -1,7 +1,6 @@
-"""The rows of data/packing.py in the graph, as short as a batch allows.
+"""Rows of data/packing.py in the graph, padded to the longest of a batch.
 
-Legend: B texts, T tokens of the longest row. A ragged dimension is in
-parentheses.
+Legend: B texts, T tokens of the longest row, (T) a ragged dimension.
 """
 
 import tensorflow as tf
@@ -15,28 +14,25 @@ def truncate(ids: tf.RaggedTensor, limit: int) -> tf.RaggedTensor:
 def truncate_pair(
   first: tf.RaggedTensor, second: tf.RaggedTensor, limit: int
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-  """Shortens pairs as packing.truncate_pair does, without taking turns.
+  """Truncates pairs to the lengths that packing.truncate_pair gives.
 
   Args:
     first: [B, (T)].
     second: [B, (T)].
-    limit: tokens that a pair may have.
-
-  Returns:
-    Both, [B, (T)].
+    limit: largest number of tokens of a pair, scalar or [B].
   """
   a, b = first.row_lengths(), second.row_lengths()
-  # Half of the limit each, and what the other one leaves.
+  # At least half of the limit each, and more if the other text is shorter.
   a = tf.minimum(a, tf.maximum(limit - b, (limit + 1) // 2))
   b = tf.minimum(b, limit - a)
-  return _heads(first, a), _heads(second, b)
+  return _truncate_rows(first, a), _truncate_rows(second, b)
 
 
-def _heads(ids, lengths):
-  """The first so many of each row: [B, (T)], [B] -> [B, (T)]."""
-  places = tf.ragged.range(ids.row_lengths())
-  keep = places.values < tf.gather(lengths, places.value_rowids())
-  return tf.ragged.boolean_mask(ids, ids.with_values(keep))
+def _truncate_rows(ids, lengths):
+  """The first tokens of each row: [B, (T)], [B] -> [B, (T)]."""
+  positions = tf.ragged.range(ids.row_lengths())
+  is_inside = positions.values < tf.gather(lengths, positions.value_rowids())
+  return tf.ragged.boolean_mask(ids, ids.with_values(is_inside))
 
 
 def join(
@@ -46,15 +42,15 @@ def join(
   sep: int,
   has_second: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
-  """[CLS] first [SEP], and where there is a second text, it and [SEP].
+  """Rows of [CLS] first [SEP], or of [CLS] first [SEP] second [SEP].
 
   Args:
     first: [B, (T)] int32.
     second: [B, (T)] int32. None if no row has one.
     cls: id of [CLS].
     sep: id of [SEP].
-    has_second: [B] int64, 1 for rows that have one; where it is not given, a
-      text without a token is none.
+    has_second: [B] int64, 1 for rows with a second text; by default those
+      where it has tokens.
 
   Returns:
     `input_ids`, `input_mask`, `segment_ids`: [B, T] int32, padded with zeros.
@@ -69,29 +65,21 @@ def join(
     )
     parts += [second, ends]
   ids = tf.concat(parts, axis=1)
-  opening = tf.add_n([part.row_lengths() for part in parts[:3]])
-  return dense(ids, opening)
+  first_lengths = tf.add_n([part.row_lengths() for part in parts[:3]])
+  return _pad_inputs(ids, first_lengths)
 
 
-def dense(ids: tf.RaggedTensor, opening: tf.Tensor) -> dict[str, tf.Tensor]:
-  """Rows of tokens as the inputs of the encoder.
-
-  Args:
-    ids: [B, (T)] int32.
-    opening: [B] int64, how many tokens are of the first segment.
-
-  Returns:
-    As `join`.
-  """
+def _pad_inputs(ids, first_lengths):
+  """Inputs of the encoder: [B, (T)] ids, [B] lengths of the first segment."""
   padded = ids.to_tensor()
-  # Rows of an empty batch have a length, too: that of [CLS] [SEP].
+  # Rows of an empty batch have the length of [CLS] [SEP].
   padded = tf.pad(padded, [[0, 0], [0, tf.maximum(2 - tf.shape(padded)[1], 0)]])
   width = tf.shape(padded)[1]
   mask = tf.sequence_mask(ids.row_lengths(), width, tf.int32)
   return {
     "input_ids": padded,
     "input_mask": mask,
-    "segment_ids": mask - tf.sequence_mask(opening, width, tf.int32),
+    "segment_ids": mask - tf.sequence_mask(first_lengths, width, tf.int32),
   }
 
 

@@ -1,5 +1,7 @@
 """Settings of the whole suite: two CPU devices, so that replicas are real."""
 
+import gc
+import multiprocessing.forkserver
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -9,10 +11,23 @@ import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, settings
 
+from modeling import xla_islands
+from tests import lean
+from tests.cpu_time import (  # noqa: F401, hooks
+  pytest_runtest_call,
+  pytest_runtest_logreport,
+  pytest_runtest_makereport,
+  pytest_runtest_setup,
+  pytest_terminal_summary,
+)
+
 tf.config.set_logical_device_configuration(
   tf.config.list_physical_devices("CPU")[0],
   [tf.config.LogicalDeviceConfiguration()] * 2,
 )
+lean.leave_out_compilation()
+lean.optimize_graphs(False)
+gc.freeze()  # what is imported stays: no need to go through it again
 
 # Of a slow machine nothing follows; the first time it makes tables, too.
 settings.register_profile(
@@ -20,8 +35,52 @@ settings.register_profile(
 )
 settings.load_profile("any_machine")
 
+# Files that take longest come first, so that no process ends long before the
+# other.
+LONGEST = (
+  "test_workers.py",
+  "test_run_squad.py",
+  "test_training_options.py",
+  "test_cli.py",
+  "test_ablations.py",
+  "test_output_dirs.py",
+  "test_experiments.py",
+  "test_predictor.py",
+  "test_recipes.py",
+  "test_squad_runs.py",
+  "test_faults.py",
+  "test_run_classifier.py",
+  "test_run_ner.py",
+  "test_run_pretraining.py",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+  """Puts long files first; what needs the larger golden numbers is slow."""
+  for item in items:
+    if "oracle:" in item.name:
+      item.add_marker("slow")
+  order = {name: number for number, name in enumerate(LONGEST)}
+  items.sort(key=lambda item: order.get(item.path.name, len(order)))
+
 
 @pytest.fixture(autouse=True)
 def _same_start_every_time():
   """Fresh models start from the same values, so that bounds hold or do not."""
   keras.utils.set_random_seed(1)
+
+
+@pytest.fixture(name="fused")
+def _fused(monkeypatch):
+  """Compiled chains and optimized graphs, as in users' training."""
+  monkeypatch.setattr(lean, "fused", True)
+  monkeypatch.setattr(xla_islands, "_forced", [True])
+  lean.optimize_graphs(True)
+  yield
+  lean.optimize_graphs(False)
+
+
+def pytest_sessionfinish():
+  """Ends the server of tests.programs, so that its time is counted here."""
+  multiprocessing.forkserver._forkserver._stop()

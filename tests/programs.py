@@ -3,10 +3,12 @@
 What takes seconds is to import TensorFlow, and to end a process that has. So a
 program is a fork of a process that has done the one, and leaves out the other.
 Tests of tests/parity, and those that kill, start processes of their own.
+`cpu_seconds` is how long the forks took so far.
 """
 
 import multiprocessing
 import os
+import resource
 import runpy
 import subprocess
 import sys
@@ -15,41 +17,66 @@ import traceback
 from pathlib import Path
 from types import SimpleNamespace
 
+from tests import lean
+
 ROOT = Path(__file__).parents[1]
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
   [
-    "assembly.converted",
-    "assembly.pretraining_records",
-    "assembly.trained",
-    "training.corpus_flags",
-    "training.fine_tuning",
-    "training.program",
-    "training.sweep",
+    "tasks.classification.task",
+    "conversion.conversion_checks",
+    "tasks.features.task",
+    "tasks.ner.task",
+    "tasks.pretraining.task",
+    "tasks.squad.task",
+    "tasks.multiple_choice.task",
+    "tasks.restore",
+    "cli.flags",
+    "sklearn.metrics",
+    "tests.lean",
+    "cli.fine_tuning",
+    "cli.program",
+    "cli.sweep",
   ]
 )
+cpu_seconds = 0.0
 
 
-def call(program, *arguments, stdin=b"", cwd=ROOT, **flags):
-  """Runs a program; returns `returncode`, `stdout` and `stderr`."""
+def call(program, *arguments, stdin=b"", cwd=ROOT, fused=False, **flags):
+  """Runs a program; returns `returncode`, `stdout` and `stderr`.
+
+  With `fused` its training is compiled as that of users, else see tests.lean.
+  """
+  global cpu_seconds
   with tempfile.TemporaryDirectory() as folder:
     streams = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
     streams[0].write_bytes(stdin)
+    used = Path(folder, "cpu seconds")
     process = _FORKS.Process(
       target=_program,
-      args=(program, [*arguments, *_arguments(flags)], streams, cwd),
+      args=(
+        program,
+        [*arguments, *_arguments(flags)],
+        streams,
+        cwd,
+        fused or bool(os.environ.get("BERT_TEST_FUSED")),
+        used,
+      ),
     )
     process.start()
     process.join()
     out, err = (path.read_text(encoding="utf-8") for path in streams[1:])
+    cpu_seconds += float(used.read_text()) if used.exists() else 0.0
   return SimpleNamespace(returncode=process.exitcode, stdout=out, stderr=err)
 
 
-def _program(name, arguments, streams, cwd):
+def _program(name, arguments, streams, cwd, fused, used):
   """Is the program, in a process of its own."""
   for number, path in enumerate(streams):
     how = os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY
     os.dup2(os.open(path, how, 0o600), number)
+  if not fused:
+    lean.leave_out_all()
   sys.stdin = os.fdopen(0, encoding="utf-8")
   os.chdir(cwd)
   path = str(ROOT / f"{name}.py")
@@ -65,7 +92,16 @@ def _program(name, arguments, streams, cwd):
   finally:
     sys.stdout.flush()
     sys.stderr.flush()
+    used.write_text(str(own_cpu_seconds()))
     os._exit(code)
+
+
+def own_cpu_seconds():
+  """User and system time of this process and of its children that ended."""
+  usages = map(
+    resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+  )
+  return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def run(program, **flags):

@@ -104,15 +104,17 @@ def test_run_json_knows_the_direction(folder):
   assert start["flags"]["attention"] == "right_to_left"
 
 
+@pytest.mark.slow
 def test_predictions_have_the_direction_of_training(tuned):
   """What is asked of the folder alone is the left-to-right model."""
   [here] = Predictor(str(tuned))(text=["a b"])
-  [other] = Predictor(str(tuned), attention="both")(text=["a b"])
+  [other] = Predictor(str(tuned), attention="bidirectional")(text=["a b"])
   assert np.abs(
     np.subtract(here["probabilities"], other["probabilities"])
   ).max()
 
 
+@pytest.mark.slow
 def test_two_networks_and_a_bilstm_are_trained_and_asked(folder, tmp_path):
   """Their folder alone, and their export, say the same."""
   _pretrain_right_to_left(folder)
@@ -149,12 +151,12 @@ def test_two_networks_and_a_bilstm_are_trained_and_asked(folder, tmp_path):
 
 def test_another_direction_is_refused(folder, tuned, tmp_path):
   cases = {
-    "was trained with --attention=left_to_right, the network here has both: "
-    "give --attention=left_to_right": _fine_tuning(folder)
+    "was trained with --attention=left_to_right, the network here has "
+    "bidirectional: give --attention=left_to_right": _fine_tuning(folder)
     | {"output_dir": tmp_path / "a"},
-    "trained with --attention=left_to_right: give that, or another "
+    "trained with --attention=left_to_right: give this value, or another "
     "--output_dir": _fine_tuning(folder)
-    | {"output_dir": tuned, "attention": "both"},
+    | {"output_dir": tuned, "attention": "bidirectional"},
   }
   _refused("run_classifier", cases, tmp_path)
 
@@ -162,8 +164,8 @@ def test_another_direction_is_refused(folder, tuned, tmp_path):
 def test_flags_that_contradict_each_other_are_named(folder, tmp_path):
   given = _pretraining(folder) | {"output_dir": tmp_path / "b"}
   cases = {
-    "--attention=both contradicts --objective=left_to_right": given
-    | {"objective": "left_to_right", "attention": "both"},
+    "--attention=bidirectional contradicts --objective=left_to_right": given
+    | {"objective": "left_to_right", "attention": "bidirectional"},
     "--objective=mlm needs special tokens": given
     | {"objective": "mlm", "special_tokens": False},
     "--nospecial_tokens needs --vocab_file": given

@@ -1,47 +1,124 @@
-"""The packages do not know each other; assembly and the programs know them."""
+"""Imports go down only, no task knows another, names are the field's."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# What a package may import of ours, and of the large libraries.
+# Packages of ours and libraries that a package may import.
 ALLOWED = {
+  "storage": {"storage", "tensorflow"},
+  "data": {"data", "storage", "tensorflow", "tensorflow_text"},
   "modeling": {"modeling", "keras"},
-  "data": {"data", "tensorflow", "tensorflow_text"},
-  "training": {"training", "tensorflow", "keras"},
-  "evaluation": {"evaluation", "data", "official"},
-  "serving": {"serving", "data", "tensorflow"},
+  "training": {"training", "storage", "tensorflow", "keras"},
+  "serving": {"serving", "training", "data", "storage", "tensorflow", "keras"},
 }
+UPPER = {
+  "conversion": {"conversion", "training", "data", "modeling", "storage"},
+  "cli": {"cli", "serving", "training", "data", "modeling", "storage"},
+}
+UPPER["tasks"] = UPPER["cli"] | {"tasks"}
 LIBRARIES = {"tensorflow", "tensorflow_text", "keras", "official"}
-RESTRICTED = {*ALLOWED, *LIBRARIES, "assembly"}
-PACKAGES = [*ALLOWED, "assembly"]
-FILES = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
+PACKAGES = {**ALLOWED, **UPPER}
+FILES = sorted(
+  path for name in PACKAGES for path in (ROOT / name).rglob("*.py")
+)
+# Imports TensorFlow for remote files, or where it is Keras' backend.
+WITH_TENSORFLOW = {"modeling/config.py", "modeling/xla_islands.py"}
+# Modules that read absl's FLAGS; all others get cli.arguments.Arguments.
+READS_FLAGS = {"cli/arguments.py", "cli/program.py", "cli/usage.py"}
+PROGRAMS = sorted(ROOT.glob("*.py"))
+
+
+def _tree(path):
+  return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _imports(path):
-  for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+  """Modules that a file imports, as tuples of names."""
+  for node in ast.walk(_tree(path)):
     if isinstance(node, ast.Import):
-      yield from (alias.name.split(".")[0] for alias in node.names)
+      yield from (tuple(alias.name.split(".")) for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and not node.level:
-      yield node.module.split(".")[0]
+      module = tuple(node.module.split("."))
+      yield from ((*module, alias.name) for alias in node.names)
 
 
 def _id(path):
   return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", sorted(FILES), ids=_id)
-def test_a_package_imports_only_what_it_may(path):
-  allowed = ALLOWED.get(path.relative_to(ROOT).parts[0], RESTRICTED)
-  # Reads remote files, on demand; compiles where TensorFlow is the backend.
-  if path.name in ("config.py", "one_pass.py"):
+@pytest.mark.parametrize("path", FILES, ids=_id)
+def test_imports_go_down_only(path):
+  package = path.relative_to(ROOT).parts[0]
+  allowed = PACKAGES[package] | (LIBRARIES if package in UPPER else set())
+  if _id(path) in WITH_TENSORFLOW:
     allowed = allowed | {"tensorflow"}
-  assert set(_imports(path)) & RESTRICTED <= allowed
+  roots = {module[0] for module in _imports(path)}
+  assert roots & {*PACKAGES, *LIBRARIES} <= allowed
 
 
-@pytest.mark.parametrize("program", sorted(ROOT.glob("*.py")), ids=_id)
+@pytest.mark.parametrize("path", sorted(ROOT.glob("tasks/*/*.py")), ids=_id)
+def test_no_task_imports_another(path):
+  tasks = {folder.name for folder in ROOT.glob("tasks/*/")}
+  imported = {m[1] for m in _imports(path) if m[0] == "tasks" and len(m) > 1}
+  assert imported & tasks <= {path.parent.name}
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=_id)
 def test_nobody_imports_a_program(program):
   for path in FILES:
-    assert program.stem not in set(_imports(path))
+    assert program.stem not in {module[0] for module in _imports(path)}
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=_id)
+def test_a_program_has_at_most_150_lines(program):
+  assert len(program.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def _is_flags(node):
+  """True for expressions such as args, run.args and flags.FLAGS."""
+  return getattr(node, "id", getattr(node, "attr", "")) in {"args", "FLAGS"}
+
+
+@pytest.mark.parametrize("path", [*FILES, *PROGRAMS], ids=_id)
+def test_only_cli_reads_absl_flags(path):
+  names = {
+    getattr(node, field, None)
+    for node in ast.walk(_tree(path))
+    for field in ("id", "attr", "arg")
+  }
+  assert _id(path) in READS_FLAGS or "FLAGS" not in names
+
+
+@pytest.mark.parametrize("path", [*FILES, *PROGRAMS], ids=_id)
+def test_nothing_assigns_to_flags(path):
+  for node in ast.walk(_tree(path)):
+    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+      assert not _is_flags(node.value), node.lineno
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "setattr":
+      assert not _is_flags(node.args[0]), node.lineno
+
+
+def test_worker_processes_need_no_tensorflow():
+  modules = (
+    "data.pretraining.builders",
+    "tasks.classification.records",
+    "tasks.multiple_choice.records",
+    "tasks.squad.records",
+  )
+  done = subprocess.run(
+    [
+      sys.executable,
+      "-c",
+      f"import sys, {', '.join(modules)}; print('tensorflow' in sys.modules)",
+    ],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert done.stdout.strip() == "False"

@@ -1,64 +1,149 @@
-"""Benchmarks measure, and their tables are those of what is kept."""
+"""Benchmarks run, and their tables are those of their results."""
 
+import importlib
+import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from absl.testing import flagsaver
 
-from benchmarks.published import Table
+from benchmarks import contest, worker
+from benchmarks.results import Table
 
-ROOT = Path(__file__).parents[1]
 SMALL = "1x64:2:16:float32"
-NO_OTHERS = ("--layers=", "--hidden=", "--batches=", "--lengths=")
-# Those whose flags do not clash, so that one process can import them.
-TABLES = [
-  "train_step start_up growth roofline pretraining_data memory",
-  "step_profile reading",
-  "tokenization",
-  "serving",
-  "fine_tune_table",
-]
+NAMES = (
+  *("fine_tune", "growth", "memory", "pretraining_data", "roofline"),
+  *("serving", "start_up", "step_profile", "tokenization", "train_step"),
+)
 
 
-def _python(*command):
+def _run(name, *arguments):
   return subprocess.run(
-    [sys.executable, *command], cwd=ROOT, capture_output=True, text=True
+    [sys.executable, "-m", f"benchmarks.{name}", *arguments],
+    cwd=contest.ROOT,
+    capture_output=True,
+    text=True,
   )
 
 
-@pytest.mark.parametrize("names", TABLES)
-def test_tables_are_of_the_results_that_are_kept(names):
-  program = f"""
-import importlib
-for name in {names.split()}:
-  module = importlib.import_module("benchmarks." + name)
-  table = getattr(module, "TABLE", None) or module.TIMES
-  assert table.is_current(), name
-"""
-  found = _python("-c", program)
-  assert found.returncode == 0, found.stderr
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_are_those_of_the_results(name):
+  assert importlib.import_module(f"benchmarks.{name}").TABLE.is_current()
 
 
+def test_help_and_mistakes():
+  done = _run("growth", "--help")
+  assert done.returncode == 0
+  assert "layers x hidden:batch:length:type (4x256:16:128:float32)" in (
+    " ".join(done.stdout.split())
+  )
+  done = _run("memory", f"--cases={SMALL}", "--peers=nobody", "--megabytes=")
+  assert done.returncode == 1
+  assert done.stderr.splitlines()[-1].startswith("ERROR: --peers=nobody: ")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "command",
   [
-    ("train_step", f"--cases={SMALL}", "--peers=", "--rounds=1"),
-    ("start_up", f"--cases={SMALL}", "--peers=", "--rounds=1"),
-    ("roofline", f"--cases={SMALL}", "--rounds=1"),
+    ("train_step", f"--cases={SMALL}", "--peers=", "--seconds=0"),
+    ("start_up", f"--cases={SMALL}", "--peers="),
+    ("memory", f"--cases={SMALL}", "--peers=", "--megabytes="),
+    ("roofline", f"--cases={SMALL}"),
     ("step_profile", f"--cases={SMALL}"),
-    ("growth", f"--base={SMALL}", *NO_OTHERS, "--rounds=1"),
+    (
+      "growth",
+      f"--base={SMALL}",
+      *("--sizes=", "--seconds=0"),
+    ),
   ],
   ids=lambda command: command[0],
 )
-def test_benchmarks_of_steps_run(command):
-  name, *arguments = command
-  found = _python("-m", f"benchmarks.{name}", *arguments)
-  assert found.returncode == 0, found.stderr
-  head, line, row, *_ = found.stdout.splitlines()
+def test_benchmarks_of_the_step_run(command):
+  done = _run(*command, "--rounds=1")
+  assert done.returncode == 0, done.stderr
+  head, line, row, *_ = done.stdout.splitlines()
   assert head.count("|") == line.count("|") == row.count("|")
   assert SMALL in row
+
+
+@pytest.mark.slow
+def test_tokenizers_make_the_same_tokens(tmp_path):
+  (tmp_path / "text").write_text("a bc, é\n\nabc A\n")
+  tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##bc", "e", ","]
+  (tmp_path / "vocab").write_text("\n".join(tokens))
+  done = _run(
+    "tokenization",
+    f"--texts=made-up:{tmp_path}/text",
+    f"--vocab_file={tmp_path}/vocab",
+    "--peers=tf_text,tf_text_fast",
+    "--rounds=1",
+  )
+  assert done.returncode == 0, done.stderr
+  rows = done.stdout.splitlines()[2:]
+  assert len(rows) == 5
+  assert all(row.endswith("| 100.00% |") for row in rows)
+
+
+# A worker that counts its requests; what libraries print goes elsewhere.
+COUNTER = """
+from benchmarks import worker
+
+def prepare(start):
+  print("noise")
+  numbers = iter(range(start, 9))
+  return lambda step: {"number": next(numbers) * step}
+
+worker.serve(prepare)
+"""
+
+
+def test_a_worker_answers_each_line():
+  done = subprocess.run(
+    [sys.executable, "-c", COUNTER, '{"start": 3}'],
+    input='{"step": 1}\n{"step": 10}\n',
+    cwd=contest.ROOT,
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  answers = [json.loads(line) for line in done.stdout.splitlines()]
+  assert [answer["number"] for answer in answers] == [3, 40]
+  assert all(answer["peak"] > 1 for answer in answers)
+
+
+def test_contestants_take_turns(tmp_path):
+  log = tmp_path / "log"
+  program = f"open({str(log)!r}, 'a').write('{{}}'); print(input())"
+  contestants = {
+    name: contest.Contestant(
+      "command", {"command": [sys.executable, "-c", program.format(name)]}
+    )
+    for name in "ab"
+  }
+  answers = contest.interleave(contestants, 2, input="yes\n")
+  assert log.read_text() == "abab"
+  assert contest.select(answers, "output") == dict.fromkeys("ab", ["yes\n"] * 2)
+  assert all(answer["cpu_seconds"] > 0 for answer in answers["a"])
+
+
+def test_a_worker_that_fails_is_named():
+  failing = contest.Contestant(
+    "command", {"command": [sys.executable, "-c", "1/0"]}
+  )
+  with pytest.raises(ValueError, match=r"workers\.command ended with status 1"):
+    contest.interleave({"a": failing}, 1)
+
+
+def test_ratios_are_those_of_rounds():
+  assert contest.ratios([2, 6, 8], [1, 2, 1]) == ("3.00", "2.00-8.00")
+
+
+def test_pairs_are_answered_in_batches():
+  answer = worker.answer_pairs(lambda pairs: [a + b for a, b in pairs])
+  result = answer(pairs=["ab", "cd", "ef"], batch_size=2)
+  assert result["labels"] == ["ab", "cd", "ef"]
+  assert len(result["seconds"]) == 2
 
 
 @pytest.fixture
@@ -74,57 +159,54 @@ def table(tmp_path):
   )
 
 
-def test_results_are_kept_and_written_where_asked(table, capsys):
-  with flagsaver.flagsaver(publish=True):
-    table.report([{"case": "a", "ms": 1}, {"case": "b", "ms": 2}])
-    table.report([{"case": "a", "ms": 3}])
+def test_results_are_saved_and_written_into_the_document(table, capsys):
+  table.report([{"case": "a", "ms": 1}, {"case": "b", "ms": 2}], publish=True)
+  table.report([{"case": "a", "ms": 3}], publish=True)
   assert capsys.readouterr().out.splitlines()[-1] == "| a | 3 |"
-  assert [(one["case"], one["ms"]) for one in table.kept()] == [
+  assert [(row["case"], row["ms"]) for row in table.saved()] == [
     ("a", 3),
     ("b", 2),
   ]
-  before, _, after = table.document.read_text().partition(table.text())
+  before, _, after = table.document.read_text().partition(table.markdown())
   assert before == "Before.\n\n<!-- speed -->\n"
   assert after == "\n<!-- /speed -->\n\nAfter.\n"
-  assert "| a | 3 |\n| b | 2 |\n\nMeasured 20" in table.text()
+  assert "| a | 3 |\n| b | 2 |\n\nMeasured 20" in table.markdown()
   assert table.is_current()
 
 
 def test_a_table_of_older_results_is_not_current(table):
   origin = {"date": "2026-01-01", "commit": None, "processor": "X1"}
-  table.keep({"case": "a", "ms": 1} | origin)
+  table.save({"case": "a", "ms": 1} | origin)
   assert not table.is_current()
   table.write()
   assert table.is_current()
-  assert table.text().endswith("Measured 2026-01-01, commit unknown, on X1.")
+  assert table.markdown().endswith(
+    "Measured 2026-01-01, commit unknown, on X1."
+  )
 
 
 def test_every_processor_has_a_table(table):
   origin = {"date": "2026-01-01", "commit": None}
   for processor, ms in (("X1", 1), ("X2", 2), ("X1", 3)):
-    table.keep({"case": "a", "ms": ms, "processor": processor} | origin)
-  first, second = table.text().split("on X1.\n\n")
+    table.save({"case": "a", "ms": ms, "processor": processor} | origin)
+  first, second = table.markdown().split("on X1.\n\n")
   assert "| a | 3 |" in first
   assert "| a | 1 |" not in first
   assert "| a | 2 |" in second
   assert second.endswith("on X2.")
 
 
-def test_nothing_is_measured_for_a_table_without_a_place(table):
+def test_nothing_is_measured_for_a_table_without_comments(table):
   table.document.write_text("Nothing.\n")
 
   def results():
     raise AssertionError("measured")
     yield
 
-  with (
-    flagsaver.flagsaver(publish=True),
-    pytest.raises(ValueError, match=r"README\.md has no place for speed"),
-  ):
-    table.report(results())
+  with pytest.raises(ValueError, match=r"README\.md has no comments"):
+    table.report(results(), publish=True)
 
 
-def test_nothing_is_kept_unasked(table):
-  with flagsaver.flagsaver(publish=False):
-    table.report([{"case": "a", "ms": 1}])
-  assert not table.kept()
+def test_nothing_is_saved_without_publish(table):
+  table.report([{"case": "a", "ms": 1}], publish=False)
+  assert not table.saved()

@@ -54,7 +54,7 @@ def test_every_word_of_the_text_can_be_pieced_together(
     ("--input_file=blank", "no words in blank"),
     ("--output_file=a.txt", "a.txt is an input, too"),
     ("--output_file=blank", "blank exists already"),
-    ("--vocab_size=20", "--vocab_size=20 has no room for 5 reserved tokens"),
+    ("--vocab_size=20", "--vocab_size=20 is too small for 5 reserved tokens"),
     ("--special_tokens=[PAD],[UNK]", "--special_tokens lacks [CLS], [SEP]"),
     ("--special_tokens=[UNK],[PAD],[CLS],[SEP],[MASK]", "put [PAD] first"),
   ],

@@ -15,7 +15,7 @@ from modeling.config import BertConfig
 from tests.programs import run_each
 from training import checkpoint
 
-PRESET = Path(__file__).parent / "training/conversion/golden/keras_hub/preset"
+PRESET = Path(__file__).parent / "conversion/golden/keras_hub/preset"
 CONFIG = BertConfig(
   vocab_size=7,
   hidden_size=4,
@@ -90,6 +90,8 @@ def cases(runs, tmp_path_factory):
     "small": {"input": runs / "tagger", "strip_optimizer": True},
     "small unknown": unknown | {"strip_optimizer": True},
     "encoder of unknown": unknown | {"head": "encoder"},
+    "encoder": {"input": runs / "tagger", "head": "encoder"} | beside,
+    "encoder back": {"input": out / "encoder"},
     "garden": {"input": runs / "garden" / "model"},
     "preset": {"input": PRESET},
     "preset for them": {"input": PRESET} | to_them,
@@ -112,10 +114,10 @@ def _read(prefix):
   return {name: reader[name] for name in reader.shapes}
 
 
-def _assert_same(found, expected):
-  assert found.keys() == expected.keys()
+def _assert_same(result, expected):
+  assert result.keys() == expected.keys()
   for name, value in expected.items():
-    assert found[name].tobytes() == value.tobytes(), name
+    assert result[name].tobytes() == value.tobytes(), name
 
 
 def test_there_and_back(runs, cases, logs):
@@ -126,7 +128,7 @@ def test_there_and_back(runs, cases, logs):
   assert "wrote a BertForPreTraining" in logs["bert"]
   for name in ("bert", "tagger", "bert back", "tagger back"):
     assert "are the same, bit for bit" in logs[name]
-    assert "on the same batch: 0.0e+00 apart" in logs[name]
+    assert "before and after differ by at most 0.0e+00" in logs[name]
 
 
 def test_a_tagger_there_and_back(cases, logs):
@@ -140,12 +142,21 @@ def test_a_tagger_there_and_back(cases, logs):
   assert "50 of the optimizer: " in logs["tagger"]
 
 
+def test_an_encoder_there_and_back_has_no_head(runs, cases, logs):
+  back = cases["encoder back"]["output"]
+  expected, _ = _values(models.tagger(CONFIG, len(TAGS)))
+  del expected["output_weights"], expected["output_bias"]
+  _assert_same(_read(back / "bert_model.ckpt"), expected)
+  assert not (back / "labels.txt").exists()
+  assert "wrote a BertModel" in logs["encoder"]
+
+
 def test_without_the_optimizer_it_is_a_third(runs, cases, logs):
   small = cases["small"]["output"] / "bert_model.ckpt"
-  found = _read(small)
-  assert found.pop("global_step") == 9
-  _assert_same(found, _values(models.tagger(CONFIG, len(TAGS)))[0])
-  assert "it is not run" in logs["small"]
+  result = _read(small)
+  assert result.pop("global_step") == 9
+  _assert_same(result, _values(models.tagger(CONFIG, len(TAGS)))[0])
+  assert "its outputs are not compared" in logs["small"]
   whole, part = (
     Path(f"{prefix}.data-00000-of-00001").stat().st_size
     for prefix in (runs / "tagger" / "model.ckpt-9", small)
@@ -154,20 +165,23 @@ def test_without_the_optimizer_it_is_a_third(runs, cases, logs):
 
 
 def test_what_has_an_unknown_head_can_be_made_smaller(runs, cases, logs):
-  found = _read(cases["small unknown"]["output"] / "bert_model.ckpt")
+  result = _read(cases["small unknown"]["output"] / "bert_model.ckpt")
   whole = _read(runs / "unknown" / "model.ckpt-9")
-  assert found.keys() == {
+  assert result.keys() == {
     name for name in whole if not name.endswith(("adam_m", "adam_v", "seed"))
   }
-  assert "3 BertModel has no place for it" in logs["encoder of unknown"]
+  assert (
+    "left out, 3 of a head, which --head=encoder leaves out"
+    in (logs["encoder of unknown"])
+  )
 
 
 def test_other_formats_become_the_original(cases, logs):
   folder = cases["garden"]["output"]
   assert BertConfig.from_json(str(folder / "bert_config.json")) == CONFIG
   assert "has no vocabulary" in logs["garden"]
-  found = _read(cases["preset"]["output"] / "bert_model.ckpt")
-  assert "cls/predictions/output_bias" in found
+  result = _read(cases["preset"]["output"] / "bert_model.ckpt")
+  assert "cls/predictions/output_bias" in result
   assert "need --do_lower_case=False" in logs["preset"]
   for name in ("preset", "preset for them"):
     vocabulary = cases[name]["output"] / "vocab.txt"
@@ -219,7 +233,7 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
       "input": PRESET,
       "strip_optimizer": True,
     },
-    "--head=encoder takes the encoder alone": {
+    "--head=encoder converts the encoder alone": {
       "input": runs / "unknown",
       "bert_config_file": bert / "bert_config.json",
     },

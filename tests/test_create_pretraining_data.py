@@ -98,9 +98,11 @@ def test_faults_are_named(num_workers, tmp_path):
   _fails("no file matches", *flags, text=f"{tmp_path}/none*.txt")
   _fails("cannot read", *flags, text=tmp_path)
   _fails("max_seq_length 4 is too short", *flags, "--max_seq_length=4")
-  mix = ("--mask_share=0.9", "--random_share=0.2")
-  _fails("random_share 0.2 must be 0 or more, and 1 together", *flags, *mix)
-  later = ("--masking=dynamic", "--mask_share=0.9")
+  mix = ("--mask_token_prob=0.9", "--random_token_prob=0.2")
+  _fails(
+    "random_token_prob 0.2 must be 0 or more, and 1 together", *flags, *mix
+  )
+  later = ("--masking=dynamic", "--mask_token_prob=0.9")
   _fails("with --masking=dynamic give them to run_pre", *flags, *later)
 
   bad = tmp_path / "latin1.txt"
@@ -134,7 +136,7 @@ def test_prose_in_compressed_json_lines(tmp_path):
   for number in (0, 2):
     result = _run(
       f"--output_file={tmp_path}/{number}", f"--num_workers={number}",
-      "--drop_duplicates", *flags, text=text,
+      "--deduplicate", *flags, text=text,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert _count(tmp_path / str(number), features.pretraining(128, 20)) >= 2
@@ -159,7 +161,7 @@ def test_by_apache_beam(tmp_path):
   assert f"Wrote {found} instances" in result.stderr
   assert f"{found} instances" in result.stderr
   _fails("out-00000-of-00001 exists already", *flags)
-  _fails("--runner brings its own workers", *flags, "--num_workers=2")
+  _fails("--runner has its own workers", *flags, "--num_workers=2")
   _fails("several files; --runner makes", *flags, "--output_file=a,b")
   bad = tmp_path / "latin1.txt"
   bad.write_bytes(b"ol\xe9\n")

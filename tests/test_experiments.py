@@ -44,7 +44,7 @@ def test_pre_trainings_differ_in_what_their_table_is_about_only():
     assert not differing[f"pretrain/{size}"]
     assert trained[f"pretrain/{size}"].size == size
   for mix in plan.MIXES:
-    changed = {"input_file", "mask_share", "random_share"}
+    changed = {"input_file", "mask_token_prob", "random_token_prob"}
     assert differing[f"pretrain/{mix}"] == changed
 
 
@@ -114,6 +114,7 @@ def _run(folder, only):
   return [json.loads(line) for line in lines]
 
 
+@pytest.mark.slow
 def test_the_driver_runs_notes_and_goes_on(given):
   first = _run(given, "pretrain/base$")
   names = [line["name"] for line in first]

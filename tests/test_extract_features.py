@@ -109,8 +109,8 @@ def test_a_line_worked_out(lines, model):
     assert list(feature) == ["token", "layers"]
     assert [layer["index"] for layer in feature["layers"]] == [-1, 0]
     for layer in feature["layers"]:
-      wanted = layers[layer["index"]][0, place]
-      np.testing.assert_allclose(layer["values"], wanted, atol=2e-6)
+      expected = layers[layer["index"]][0, place]
+      np.testing.assert_allclose(layer["values"], expected, atol=2e-6)
 
 
 def test_lines_come_in_the_order_of_the_input(lines):
@@ -129,31 +129,31 @@ def _arrays(line):
 
 
 def test_npz_holds_the_same_and_batches_do_not_matter(lines, given, tmp_path):
-  found = _output(
+  result = _output(
     tmp_path / "out.npz", **given, layers="-1,0", batch_size=5, format="npz"
   )
-  assert found["layers"].tolist() == [-1, 0]
+  assert result["layers"].tolist() == [-1, 0]
   tokens = [
     [TOKENS[i] for i in ids]
-    for ids in np.split(found["input_ids"], found["offsets"][1:-1])
+    for ids in np.split(result["input_ids"], result["offsets"][1:-1])
   ]
-  wanted = [[token["token"] for token in line["features"]] for line in lines]
-  assert tokens == wanted
+  expected = [[token["token"] for token in line["features"]] for line in lines]
+  assert tokens == expected
   np.testing.assert_allclose(
-    found["values"], np.concatenate([*map(_arrays, lines)]), atol=2e-6
+    result["values"], np.concatenate([*map(_arrays, lines)]), atol=2e-6
   )
 
 
 def test_sentence_vectors(lines, given, tmp_path):
   pooled = given | {"layers": "-1,0"}
   means = _output(tmp_path / "out.npz", **pooled, pooling="mean", format="npz")
-  wanted = [_arrays(line).mean(axis=0) for line in lines]
-  np.testing.assert_allclose(means["vectors"], wanted, atol=2e-6)
+  expected = [_arrays(line).mean(axis=0) for line in lines]
+  np.testing.assert_allclose(means["vectors"], expected, atol=2e-6)
   first = _output(tmp_path / "out.jsonl", **pooled, pooling="cls")
   for record, line in zip(first, lines, strict=True):
     assert list(record) == ["linex_index", "layers"]
-    found = [layer["values"] for layer in record["layers"]]
-    np.testing.assert_allclose(found, _arrays(line)[0], atol=2e-6)
+    result = [layer["values"] for layer in record["layers"]]
+    np.testing.assert_allclose(result, _arrays(line)[0], atol=2e-6)
 
 
 def test_does_not_overwrite_unless_told(given, tmp_path):

@@ -17,13 +17,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cli import program
 from modeling import models
 from modeling.config import BertConfig
 from tests import programs
 from tests.training import toy
-from training import checkpoint, lock, metrics
+from training import checkpoint, metrics_log
 from training.checkpoints import Checkpoints
 
+pytestmark = pytest.mark.slow
 STEPS = 60
 FULL = 10_000  # bytes; a checkpoint has more
 RECORDS, CUT = 60, 50
@@ -78,6 +80,11 @@ def _asked_to_end(flags):
   return _disturbed(flags, "asked", lambda p: p.send_signal(signal.SIGTERM))
 
 
+@pytest.fixture(scope="module", name="interrupted")
+def _interrupted(flags):
+  return _disturbed(flags, "ctrl_c", lambda p: p.send_signal(signal.SIGINT))
+
+
 @pytest.fixture(scope="module", name="disk_full")
 def _disk_full(flags):
   """As if there were no more room: no file can grow beyond some bytes."""
@@ -93,15 +100,17 @@ def _disk_full(flags):
 def _runs(flags, asked_to_end, disk_full):
   """{name: (status, log)}; each has a folder of that name."""
   del asked_to_end, disk_full
-  folder, found = flags.folder, {}
+  folder, result = flags.folder, {}
 
   def run(cases):
     given = [
       flags.given | {"output_dir": folder / name} | changes
       for name, changes in cases.items()
     ]
-    results = programs.run_each("run_pretraining", given)
-    found.update(zip(cases, results, strict=True))
+    # As the processes that are killed are: bits are compared.
+    fused = [flags | {"fused": True} for flags in given]
+    results = programs.run_each("run_pretraining", fused)
+    result.update(zip(cases, results, strict=True))
 
   run({"whole": {}, "asked": {}, "full": {}})
   cut, flawed = _prepare(folder)
@@ -111,13 +120,13 @@ def _runs(flags, asked_to_end, disk_full):
       "held": {},
       "cut": {"input_file": cut},
       "flawed": {"input_file": flawed},
-      "skipped": {"input_file": f"{cut},{flawed}", "skip_bad_records": 2},
+      "skipped": {"input_file": f"{cut},{flawed}", "max_corrupt_records": 2},
       "spoilt": {"learning_rate": 1e30},
       "narrow": {"bert_config_file": folder / "wider.json"},
       "classified": {},
     }
   )
-  return found
+  return result
 
 
 def _prepare(folder):
@@ -128,7 +137,7 @@ def _prepare(folder):
   data = bytearray(path.read_bytes())
   data[len(data) // 2] ^= 1
   path.write_bytes(data)
-  lock.take(str(folder / "held"))
+  program.lock_folder(str(folder / "held"))
   model = models.classifier(toy.config(), 2)
   classified = Checkpoints(str(folder / "classified"))
   classified.save(7, checkpoint.variables(model) | {"global_step": _seven()})
@@ -175,13 +184,23 @@ def test_asked_to_end_it_saves_and_a_restart_ends_the_same(
   status, log, step = asked_to_end
   assert status == 0, log
   assert 5 <= step < STEPS
-  assert f"the same command goes on from step {step}" in _last_line(log)
+  assert f"the same command resumes from step {step}" in _last_line(log)
   status, log = runs["asked"]
   assert status == 0, log
-  assert f"going on from {flags.folder / 'asked'}/model.ckpt-{step}\n" in log
+  assert f"resuming from {flags.folder / 'asked'}/model.ckpt-{step}\n" in log
   _assert_ends_the_same(flags, "asked")
-  steps = [line["step"] for line in metrics.read(str(flags.folder / "asked"))]
+  steps = [
+    line["step"] for line in metrics_log.read(str(flags.folder / "asked"))
+  ]
   assert steps == sorted(set(steps))
+
+
+def test_interrupted_from_the_keyboard_it_saves_too(interrupted):
+  status, log, step = interrupted
+  assert status == 0, log
+  assert 5 <= step < STEPS
+  assert "Ctrl-C once more ends at once" in log
+  assert f"the same command resumes from step {step}" in _last_line(log)
 
 
 def test_on_a_full_disk_it_ends_and_with_more_room_goes_on(
@@ -195,7 +214,7 @@ def test_on_a_full_disk_it_ends_and_with_more_room_goes_on(
   assert f"the last good one is {last}" in _last_line(log)
   status, log = runs["full"]
   assert status == 0, log
-  assert f"going on from {last}\n" in log
+  assert f"resuming from {last}\n" in log
   _assert_ends_the_same(flags, "full")
 
 
@@ -230,7 +249,7 @@ def test_tensorboard_and_metrics_have_the_same_numbers(flags, runs):
           seen.setdefault(value.tag, {})[event.step] = float(number)
   assert len(texts) == 1
   assert '"train_batch_size": 8' in texts[0]
-  lines = metrics.read(str(folder))
+  lines = metrics_log.read(str(folder))
   told = (
     "loss",
     "masked_lm_accuracy",
@@ -276,7 +295,7 @@ def test_it_ends_with_one_clear_line(runs, name, message):
 
 @pytest.mark.parametrize("name", ["cut", "flawed"])
 def test_of_a_damaged_record_the_remedy_is_named(runs, name):
-  assert "--skip_bad_records" in _last_line(runs[name][1])
+  assert "--max_corrupt_records" in _last_line(runs[name][1])
 
 
 def test_without_the_damaged_record_it_trains(flags, runs):

@@ -61,7 +61,8 @@ def test_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
     assert len(line.split()) == 4
 
 
-def test_reads_standard_input(flags):
+def test_reads_standard_input_and_the_checkpoint_of_a_folder(flags):
+  flags = flags | {"init_checkpoint": flags["init_checkpoint"].parent}
   done = _run(flags, "--input_file=-", stdin=b"red [MASK]\n")
   assert done.stdout.startswith("red [MASK]\n  blue")
 

@@ -34,6 +34,7 @@ def _given(folder):
   }
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn_and_small(folder):
   log = programs.python(
     ["-m", "experiments.pictures"]
@@ -45,7 +46,7 @@ def test_pictures_are_drawn_and_small(folder):
     assert path.stat().st_size < 100_000
 
 
-@pytest.mark.parametrize("attention", ["both", "left_to_right"])
+@pytest.mark.parametrize("attention", ["bidirectional", "left_to_right"])
 def test_what_is_drawn_is_what_the_model_does(folder, attention):
   given = _given(folder)
   tokenizer = FullTokenizer(given["vocab_file"])
@@ -58,7 +59,9 @@ def test_what_is_drawn_is_what_the_model_does(folder, attention):
   assert reading.attention.shape == (2, 2, 7, 7)
   np.testing.assert_allclose(reading.attention.sum(axis=-1), 1, atol=1e-5)
   above = np.triu(np.ones((7, 7)), 1) > 0
-  assert (reading.attention[..., above] == 0).all() == (attention != "both")
+  assert (reading.attention[..., above] == 0).all() == (
+    attention != "bidirectional"
+  )
   model = models.pretrainer(config, next_sentence=False)
   checkpoint.initialize(model, given["init_checkpoint"])
   ids = np.array([tokenizer.convert_tokens_to_ids(reading.tokens)])

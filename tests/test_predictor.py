@@ -1,4 +1,6 @@
-"""Exports asked from Python: plain values, in order, whatever the batches."""
+"""Predictions of exports in Python: plain values, in order, for any batches."""
+
+import re
 
 import keras
 import numpy as np
@@ -7,8 +9,9 @@ import tensorflow as tf
 
 from data.tokenization_ops import GraphTokenizer
 from predictor import Predictor
+from serving import export
+from tests import programs
 from tests.serving import stand_in, tasks
-from training import export
 
 TEXTS = ["ab c", "", "a b c d e", "abcde", "a \x00", "e e e e e e e e e e e e"]
 NAMES = (
@@ -26,12 +29,12 @@ def _exports(tmp_path_factory):
   keras.utils.set_random_seed(1)
   tokenizer = GraphTokenizer(stand_in.VOCABULARY)
   everything = tasks.everything(tokenizer)
-  found = {}
+  result = {}
   for name in NAMES:
     folder = str(tmp_path_factory.mktemp("export") / "1")
     export.save(folder, *everything[name])
-    found[name] = Predictor(folder)
-  return found
+    result[name] = Predictor(folder)
+  return result
 
 
 def _columns(predict, name):
@@ -46,26 +49,36 @@ def _columns(predict, name):
   }
 
 
-def _same(found, wanted):
-  assert found.keys() == wanted.keys()
-  for name, value in wanted.items():
+def _same(result, expected):
+  assert result.keys() == expected.keys()
+  for name, value in expected.items():
     if np.asarray(value).dtype.kind == "f":
-      np.testing.assert_allclose(found[name], value, atol=1e-5)
+      np.testing.assert_allclose(result[name], value, atol=1e-5)
     else:
-      assert found[name] == value, name
+      assert result[name] == value, name
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+  "name",
+  [
+    "classification of pairs",
+    "tagging",
+    *(
+      pytest.param(name, marks=pytest.mark.slow)
+      for name in ("classification", "choices", "masks")
+    ),
+  ],
+)
 def test_batches_change_nothing(exports, name):
   predict = exports[name]
   columns = _columns(predict, name)
   together = predict(**columns)
   assert len(together) == len(TEXTS)
   for size in (1, 4):
-    for found, wanted in zip(
+    for result, expected in zip(
       predict(batch_size=size, **columns), together, strict=True
     ):
-      _same(found, wanted)
+      _same(result, expected)
   empty = {name: [] for name in columns}
   assert predict(**empty) == []
 
@@ -80,40 +93,89 @@ def test_values_are_plain(exports):
   assert sum(answer["probabilities"]) == pytest.approx(1.0)
 
 
-def test_what_fills_up_a_batch_is_left_out(exports):
+def test_padding_is_left_out(exports):
   short, long = exports["tagging"](["ab c", "a b c d e"])
   assert short["words"] == ["ab", "c"]
   assert len(short["tags"]) == len(short["probabilities"]) == 2
-  assert short["begin"] == [0, 3]
+  assert short["start"] == [0, 3]
   assert len(long["tags"]) == 5
   assert short["labels"] == ["O", "B-X", "I-X"]
 
 
-def test_what_it_says_when_it_is_asked_for_something_else(exports, tmp_path):
+def test_wrong_inputs_are_named(exports):
   single = exports["classification"]
   pairs = exports["classification of pairs"]
-  with pytest.raises(ValueError, match=r"takes text_a=\[...\], text_b=\[...\]"):
-    pairs(["a"])
+  for wrong in (lambda: pairs(["a"]), pairs, lambda: pairs(text_a=["a"])):
+    with pytest.raises(
+      ValueError, match=r"takes text_a=\[...\], text_b=\[...\]"
+    ):
+      wrong()
   with pytest.raises(ValueError, match=r"takes text=\[...\]$"):
     single(question=["a"])
-  with pytest.raises(ValueError, match="a list of texts is wanted"):
+  with pytest.raises(ValueError, match=r"takes text=\[...\]$"):
+    single([], text=["a"])
+  with pytest.raises(ValueError, match="text is 'a': give a list of texts"):
     single("a")
-  with pytest.raises(ValueError, match="zip"):
+  with pytest.raises(ValueError, match=r"text\[1\] is nan: give a text"):
+    single(["a", float("nan")])
+  with pytest.raises(ValueError, match="text is 7: give a list of texts"):
+    single(7)
+  with pytest.raises(ValueError, match=r"length: \{'text_a': 1, 'text_b': 2\}"):
     pairs(text_a=["a"], text_b=["a", "b"])
-  with pytest.raises(
-    ValueError, match=r"no SavedModel and no run\.json in .*--do_export"
-  ):
-    Predictor(str(tmp_path))
+  with pytest.raises(ValueError, match="batch_size 0 must be at least 1"):
+    single(["a"], batch_size=0)
+  choices = exports["choices"]
+  texts = {"sent1": ["a", "b"], "sent2": ["a", "b"]}
+  with pytest.raises(ValueError, match=r"choices\[0\] is 'a': give a list"):
+    choices(**texts, choices=["a", "b"])
+  with pytest.raises(ValueError, match="in choices are not of one length"):
+    choices(**texts, choices=[["a", "b"], ["c"]])
 
 
-def test_it_is_the_signature_that_answers(exports):
+def test_columns_of_a_table_are_lists_of_texts(exports):
+  texts = np.array(["a b", "c"])
+  assert exports["classification"](texts) == exports["classification"]([*texts])
+
+
+WRONG_FOLDERS = {
+  "nowhere": r"FileNotFoundError: there is no folder .*/nowhere: name what",
+  "empty": r"ValueError: no SavedModel and no run\.json in .*--do_export",
+  "litert": r"ValueError: .*/litert is an export for LiteRT or Keras: export",
+  "export": r"ValueError: .*/export is an export, .*: leave out top_k, or",
+}
+OPEN = """
+import sys
+from predictor import Predictor
+for path in sys.argv[1:]:
+  try:
+    Predictor(path, **({"top_k": 1} if path.endswith("export") else {}))
+  except (OSError, ValueError) as error:
+    print(f"{type(error).__name__}: {error}")
+print("tensorflow" in sys.modules)
+"""
+
+
+def test_a_folder_without_a_model_is_named_without_tensorflow(tmp_path):
+  for name in ("empty", "litert", "export"):
+    (tmp_path / name).mkdir()
+  (tmp_path / "litert" / "model_int8.tflite").touch()
+  (tmp_path / "export" / "saved_model.pb").touch()
+  paths = [str(tmp_path / name) for name in WRONG_FOLDERS]
+  done = programs.python(["-c", OPEN, *paths])
+  *lines, is_loaded = done.stdout.splitlines()
+  for line, message in zip(lines, WRONG_FOLDERS.values(), strict=True):
+    assert re.match(message, line), line
+  assert is_loaded == "False"
+
+
+def test_predictions_are_those_of_the_signature(exports):
   texts = TEXTS[::-1]
   predict = exports["masks"]
-  found = predict([f"{text} [MASK]" for text in texts], batch_size=2)
-  asked = predict._function(
+  result = predict([f"{text} [MASK]" for text in texts], batch_size=2)
+  outputs = predict._function(
     text=tf.constant([f"{text} [MASK]" for text in texts])
   )
-  for row, answer in enumerate(found):
-    count = int(asked["num_masks"][row])
-    wanted = asked["tokens"][row, :count].numpy().tolist()
-    assert answer["tokens"] == [[t.decode() for t in ts] for ts in wanted]
+  for row, answer in enumerate(result):
+    count = int(outputs["num_masks"][row])
+    expected = outputs["tokens"][row, :count].numpy().tolist()
+    assert answer["tokens"] == [[t.decode() for t in ts] for ts in expected]

@@ -79,6 +79,7 @@ def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
     save_checkpoints_steps=15,
     keep_checkpoint_max=3,
     seed=1,
+    fused=True,
   )
   assert done.returncode == 0, done.stderr
   assert {path.name for path in tmp_path.glob("model.ckpt*.index")} == {
@@ -103,6 +104,7 @@ def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
   assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   "options",
   [
@@ -126,7 +128,7 @@ def test_variants_run(given, tmp_path, options):
     do_train=True,
     do_eval=True,
     num_train_steps=3,
-    eval_every=2,
+    eval_steps=2,
     max_eval_steps=2,
   )
   assert done.returncode == 0, done.stderr
@@ -136,6 +138,7 @@ def test_variants_run(given, tmp_path, options):
   assert "never reaches --learning_rate" in done.stderr
 
 
+@pytest.mark.slow
 def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
   """Two phases end as one run does; 0 keeps every checkpoint."""
   flags = given | {
@@ -160,6 +163,7 @@ def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
     np.testing.assert_array_equal(a.get_tensor(name), b.get_tensor(name), name)
 
 
+@pytest.mark.slow
 def test_killed_and_started_again_it_ends_the_same(given, tmp_path):
   flags = given | {
     "do_train": True,
@@ -169,13 +173,13 @@ def test_killed_and_started_again_it_ends_the_same(given, tmp_path):
     "seed": 3,
   }
   whole, killed = tmp_path / "whole", tmp_path / "killed"
-  assert _run(**flags, output_dir=whole).returncode == 0
+  assert _run(**flags, output_dir=whole, fused=True).returncode == 0
   _kill_when(killed / "model.ckpt-20.index", **flags, output_dir=killed)
   assert not (killed / "model.ckpt-60.index").exists()
   # Another --seed is ignored: the run goes on with its own.
-  again = _run(**flags | {"seed": 4}, output_dir=killed)
+  again = _run(**flags | {"seed": 4}, output_dir=killed, fused=True)
   assert again.returncode == 0
-  assert "going on from" in again.stderr
+  assert "resuming from" in again.stderr
   a = tf.train.load_checkpoint(str(whole / "model.ckpt-60"))
   b = tf.train.load_checkpoint(str(killed / "model.ckpt-60"))
   names = a.get_variable_to_shape_map()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from modeling.config import BertConfig
-from tests import programs
+from tests import programs, shared
 
 # Whatever has begun, it goes on with a creature's doing.
 BEGINNINGS = (
@@ -86,9 +86,13 @@ def _given(tmp_path_factory):
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
   """Output folder and log of a run that trains and evaluates."""
-  output = tmp_path_factory.mktemp("trained")
-  flags = given | {"output_dir": output, "eval_every": 20, "keep_best": True}
-  return output, programs.run("run_swag", **flags, do_train=True, do_eval=True)
+
+  def train(output):
+    flags = given | {"output_dir": output, "eval_steps": 20, "keep_best": True}
+    flags |= {"do_train": True, "do_eval": True, "fused": True}
+    return programs.run("run_swag", **flags)
+
+  return shared.once(tmp_path_factory, "run_swag", train)
 
 
 def test_learns_to_choose_among_another_number(trained):
@@ -113,7 +117,7 @@ def test_predicts_without_labels_from_the_checkpoint_alone(
 ):
   output, _ = trained
   rows = list(_examples(11, 2, 3))
-  wanted = [row.pop("label") for row in rows]
+  expected = [row.pop("label") for row in rows]
   _write(tmp_path / "test.jsonl", rows)
   files = ("train_file", "dev_file")
   programs.run(
@@ -131,7 +135,7 @@ def test_predicts_without_labels_from_the_checkpoint_alone(
   assert header == ["number", "prediction", "text", "ending0", "ending1"]
   assert [row[0] for row in named] == [str(number) for number in range(11)]
   chosen = [row[1] for row in named]
-  assert np.mean(np.equal(chosen, wanted)) > 0.9
+  assert np.mean(np.equal(chosen, expected)) > 0.9
   np.testing.assert_array_equal(
     np.array(chosen, int), probabilities.argmax(axis=1)
   )
@@ -159,7 +163,7 @@ TRAIN = {"do_train": True}
 MISTAKES = [
   ({}, "At least one of --do_train, --do_eval"),
   (TRAIN | {"train_file": ""}, "needs --train_file"),
-  (TRAIN | {"dev_file": "", "eval_every": 9}, "needs --dev_file"),
+  (TRAIN | {"dev_file": "", "eval_steps": 9}, "needs --dev_file"),
   ({"do_predict": True}, "needs --test_file"),
   (TRAIN | {"train_file": "none.csv"}, "cannot read {}/none.csv"),
   (TRAIN | {"train_file": "no_sent2.csv"}, "no_sent2.csv, line 1 (the header)"),
@@ -194,24 +198,28 @@ MISTAKES = [
 @pytest.fixture(scope="module", name="outcomes")
 def _outcomes(given, tmp_path_factory):
   """Statuses and logs of the runs of MISTAKES, and their folder."""
-  folder = tmp_path_factory.mktemp("mistakes")
-  _broken(folder)
-  cases = []
-  for number, (wrong, _) in enumerate(MISTAKES):
-    wrong = {
-      name: folder / value if value and name.endswith("_file") else value
-      for name, value in wrong.items()
-    }
-    cases.append(given | {"output_dir": folder / str(number)} | wrong)
-  return programs.run_each("run_swag", cases), folder
+
+  def run(folder):
+    _broken(folder)
+    cases = []
+    for number, (wrong, _) in enumerate(MISTAKES):
+      wrong = {
+        name: folder / value if value and name.endswith("_file") else value
+        for name, value in wrong.items()
+      }
+      cases.append(given | {"output_dir": folder / str(number)} | wrong)
+    return programs.run_each("run_swag", cases)
+
+  folder, ends = shared.once(tmp_path_factory, "run_swag mistakes", run)
+  return ends, folder
 
 
 @pytest.mark.parametrize(
   "number", range(len(MISTAKES)), ids=lambda n: str(MISTAKES[n])[:60]
 )
 def test_mistakes_end_with_one_clear_line(outcomes, number):
-  found, folder = outcomes
-  status, log = found[number]
+  result, folder = outcomes
+  status, log = result[number]
   assert MISTAKES[number][1].replace("{}", str(folder)) in log
   assert status == 1
   assert log.count("ERROR: ") == 1

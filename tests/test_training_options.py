@@ -10,17 +10,18 @@ from tests import programs
 from tests.training import toy
 from training import checkpoint
 
+pytestmark = pytest.mark.slow
 STEPS, EARLIER = 20, 10
 OPTIONS = {
   "optimizer": "lamb",
   "layerwise_learning_rate_decay": 0.5,
-  "moving_average_decay": 0.9,
+  "ema_decay": 0.9,
   "max_grad_norm": 0.5,
   "gradient_accumulation_steps": 2,
   "dtype": "float16",
 }
 # The others are alone in other tests. An average looks on and changes nothing.
-PLAIN = "moving_average_decay"
+PLAIN = "ema_decay"
 ALONE = (PLAIN, "optimizer", "layerwise_learning_rate_decay", "max_grad_norm")
 
 
@@ -45,7 +46,7 @@ def _runs(tmp_path_factory):
     "save_checkpoints_steps": EARLIER,
     "seed": 3,
   }
-  found = {}
+  result = {}
 
   def run(cases):
     flags = [
@@ -53,7 +54,7 @@ def _runs(tmp_path_factory):
       for name, options in cases.items()
     ]
     results = programs.run_each("run_pretraining", flags)
-    found.update(zip(cases, results, strict=True))
+    result.update(zip(cases, results, strict=True))
 
   run({"whole": OPTIONS | {"do_eval": True}})
   run({name: {name: OPTIONS[name]} for name in ALONE})
@@ -62,7 +63,7 @@ def _runs(tmp_path_factory):
   # `last` is evaluated with the variables as they are, not their averages.
   evaluated = {"do_train": False, "do_eval": True, "dtype": "float16"}
   run({"half": OPTIONS, "last": evaluated})
-  return folder, found
+  return folder, result
 
 
 def _forget_the_end(source, target):
@@ -100,8 +101,10 @@ def test_what_they_need_is_in_the_checkpoint(runs):
 
 
 def test_a_run_that_goes_on_ends_the_same(runs):
-  folder, found = runs
-  assert f"going on from {folder}/half/model.ckpt-{EARLIER}" in found["half"][1]
+  folder, result = runs
+  assert (
+    f"resuming from {folder}/half/model.ckpt-{EARLIER}" in result["half"][1]
+  )
   whole, half = _state(folder / "whole"), _state(folder / "half")
   assert set(whole) == set(half)
   for name, value in whole.items():

@@ -15,8 +15,9 @@ import pytest
 from modeling.config import BertConfig
 from tests import programs
 from tests.training import toy
-from training import checkpoint, metrics
+from training import checkpoint, metrics_log
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 STEPS = 20
 
@@ -76,13 +77,14 @@ def _workers(flags, number=2):
 
 
 def _losses(folder):
-  lines = metrics.read(str(folder))
+  lines = metrics_log.read(str(folder))
   return [line["loss"] for line in lines if "gradient_norm" in line]
 
 
 def test_two_workers_train_as_one_does(given, tmp_path):
   # A checkpoint after every step, and with it a line of metrics.
   given = given | {
+    "learning_rate": 0.001,
     "do_eval": True,
     "eval_batch_size": 7,
     "save_checkpoints_steps": 1,
@@ -97,13 +99,15 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   two = checkpoint.read(str(tmp_path / "two"))
   assert one.shapes == two.shapes
   for name in one.shapes:
+    if name.endswith(toy.WITHOUT_EFFECT):
+      continue
     np.testing.assert_allclose(two[name], one[name], atol=1e-5, err_msg=name)
   # One of them writes, and only one.
   events = list((tmp_path / "two").glob("events*"))
   assert len(events) == 1
   # They share the batches of the evaluation, unevenly here.
-  found = [programs.results(tmp_path / name) for name in ("one", "two")]
-  assert found[1] == pytest.approx(found[0], rel=1e-5)
+  result = [programs.results(tmp_path / name) for name in ("one", "two")]
+  assert result[1] == pytest.approx(result[0], rel=1e-5)
   first, second = (_losses(tmp_path / name) for name in ("one", "two"))
   assert len(first) == STEPS
   np.testing.assert_allclose(second, first, rtol=1e-5)
@@ -123,16 +127,17 @@ def test_when_one_dies_the_other_ends_soon_and_a_restart_goes_on(
     time.sleep(0.2)
   second.send_signal(signal.SIGKILL)
   second.wait()
-  _, log = first.communicate(timeout=180)
+  _, log = first.communicate(timeout=900)
   assert first.returncode == 1, log
   assert "another worker" in log
-  assert "Traceback" not in log
+  # What TensorFlow leaves open, Python may complain of at the very end.
+  assert "Traceback" not in log.partition("Exception ignored in")[0]
   latest = checkpoint.find(str(tmp_path))
   done = int(latest.rpartition("-")[2])
   for worker in _workers(flags | {"num_train_steps": done + 5}):
     _, log = worker.communicate()
     assert worker.returncode == 0, log
-  assert f"going on from {latest}" in log
+  assert f"resuming from {latest}" in log
 
 
 def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
@@ -148,10 +153,10 @@ def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
     time.sleep(0.2)
   time.sleep(10.0)  # to train for a while
   second.send_signal(signal.SIGTERM)  # and not the one that writes
-  logs = [worker.communicate(timeout=180)[1] for worker in (first, second)]
+  logs = [worker.communicate(timeout=900)[1] for worker in (first, second)]
   latest = checkpoint.find(str(tmp_path))
   done = int(latest.rpartition("-")[2])
   assert 0 < done < 100_000
   for worker, log in zip((first, second), logs, strict=True):
     assert worker.returncode == 0, log
-    assert f"the same command goes on from step {done}" in log
+    assert f"the same command resumes from step {done}" in log

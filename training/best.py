@@ -1,122 +1,91 @@
-"""The best checkpoint of a run by a metric, and when to stop looking for it."""
+"""The best checkpoint of a run by a metric, and early stopping."""
 
 import json
 import os
 from collections.abc import Mapping
-from types import SimpleNamespace
 
 import tensorflow as tf
-from absl import flags, logging
+from absl import logging
 
-from training import run_record
+from storage import files
+from training import run_entries
 from training.checkpoint import variables
 from training.checkpoints import Checkpoints
 
-FOLDER = "best"
 _RECORD = "best.json"
 
 
 def folder(output_dir: str) -> str:
-  """Where a run, or a sweep, keeps its best checkpoint."""
-  return os.path.join(output_dir, FOLDER)
+  """Folder of the best checkpoint of a run or a sweep."""
+  return os.path.join(output_dir, "best")
 
 
-def is_kept(FLAGS: flags.FlagValues | SimpleNamespace) -> bool:
-  """Whether a run is to keep its best checkpoint; pre-training never does."""
-  patience = getattr(FLAGS, "early_stopping_patience", 0)
-  return getattr(FLAGS, "keep_best", False) or patience > 0
+def best_or_latest(output_dir: str, prefer_best: bool = False) -> str:
+  """Folder of the checkpoint to use: the best one or the newest.
 
-
-def choose(output_dir: str, kept: bool = False) -> str:
-  """The folder whose newest checkpoint is what a run has trained.
-
-  Args:
-    output_dir: of the run, or a sweep's, which has a best checkpoint only.
-    kept: whether the best is wanted; it is, too, where the last training was to
-      keep it.
-
-  Returns:
-    The best checkpoint's folder, or `output_dir`.
+  The best one is used with `prefer_best`, if the last training saved it, and if
+  there is no other, as after a sweep.
   """
-  for start in run_record.read(output_dir)[-1:]:
-    kept = kept or is_kept(SimpleNamespace(**start["flags"]))
-  found = folder(output_dir)
-  is_wanted = kept or not tf.train.latest_checkpoint(output_dir)
-  has_any = tf.train.latest_checkpoint(found)
-  return found if is_wanted and has_any else output_dir
+  for entry in run_entries.read(output_dir)[-1:]:
+    prefer_best = prefer_best or run_entries.keeps_best(entry["flags"])
+  result = folder(output_dir)
+  use_best = prefer_best or not tf.train.latest_checkpoint(output_dir)
+  return (
+    result if use_best and tf.train.latest_checkpoint(result) else output_dir
+  )
 
 
 def read(output_dir: str) -> dict:
-  """What is known of the best checkpoint.
+  """Reads best.json of a run; empty if there is none.
 
-  Args:
-    output_dir: of the run.
-
-  Returns:
-    `metric`, its `value`, the `step` that had it, and `evaluated`, the step of
-    the last evaluation; empty if there was none.
+  It has `metric`, its `value`, the `step` of the best checkpoint and
+  `evaluated`, the step of the last evaluation.
   """
   path = os.path.join(folder(output_dir), _RECORD)
-  like = dict.fromkeys(("metric", "value", "step", "evaluated"))
-  return run_record.read_json(path, like)
+  keys = dict.fromkeys(("metric", "value", "step", "evaluated"))
+  return run_entries.read_json(path, keys)
 
 
-class Best:
-  """Keeps the best model that a run has had so far.
+class BestCheckpoint:
+  """Saves the best model of a run: a checkpoint without slots, and best.json.
 
-  It is a checkpoint without slots in the folder `best`, with best.json beside
-  it. What is known is read from there, so that a run that was killed goes on
-  with it.
-
-  Arguments:
-    output_dir: of the run.
-    metric: which of the results decides; more is better.
-    patience: steps without a better result after which a run ends; 0 is never.
+  A higher `metric` is better. Training ends after `patience` steps without
+  improvement; 0 is no limit. A run that is resumed continues from best.json.
   """
 
   def __init__(self, output_dir: str, metric: str, patience: int = 0):
     self.metric = metric
     self.patience = patience
     self._checkpoints = Checkpoints(folder(output_dir), keep=1)
-    self._known = read(output_dir)
+    self._record = read(output_dir)
 
   @property
   def evaluated(self) -> int:
     """Step of the last evaluation, -1 if there was none."""
-    return self._known.get("evaluated", -1)
+    return self._record.get("evaluated", -1)
 
   @property
   def is_final(self) -> bool:
-    """Whether patience has run out."""
-    waited = self.evaluated - self._known.get("step", self.evaluated)
+    """True once the metric has not improved for `patience` steps."""
+    waited = self.evaluated - self._record.get("step", self.evaluated)
     return bool(self.patience) and waited >= self.patience
 
-  def note(self, step: int, results: Mapping[str, float], model) -> None:
-    """Keeps the model if its results are the best so far.
-
-    Args:
-      step: updates that it has had.
-      results: of its evaluation.
-      model: a Keras model.
-    """
+  def update(self, step: int, results: Mapping[str, float], model) -> None:
+    """Saves the Keras model of `step` if its results are the best so far."""
     value = float(results[self.metric])
-    if not self._known or value > self._known["value"]:
-      step_of_it = tf.constant(step, tf.int64)
-      self._checkpoints.save(
-        step, variables(model) | {"global_step": step_of_it}
-      )
-      self._known = {"metric": self.metric, "value": value, "step": step}
-    self._known["evaluated"] = step
+    if not self._record or value > self._record["value"]:
+      values = variables(model) | {"global_step": tf.constant(step, tf.int64)}
+      self._checkpoints.save(step, values)
+      self._record = {"metric": self.metric, "value": value, "step": step}
+    self._record["evaluated"] = step
     self._write()
     logging.info(
       "best %s: %.4f at step %d",
       self.metric,
-      self._known["value"],
-      self._known["step"],
+      self._record["value"],
+      self._record["step"],
     )
 
   def _write(self):
     path = os.path.join(self._checkpoints.directory, _RECORD)
-    with tf.io.gfile.GFile(f"{path}.unfinished", "w") as file:
-      file.write(json.dumps(self._known, indent=1) + "\n")
-    tf.io.gfile.rename(f"{path}.unfinished", path, overwrite=True)
+    files.write_text(path, json.dumps(self._record, indent=1) + "\n")

@@ -1,126 +1,134 @@
-"""Checkpoints in the original's format: variables by name, nothing else.
+"""Checkpoints in the original's format: variables by name.
 
-A checkpoint is a pair of files, `model.ckpt-N.index` and `.data-00000-of-00001`
-that any TensorFlow reads by name. Beside the model's variables, one written in
-training has `<name>/adam_m`, `<name>/adam_v` and `global_step`.
+A checkpoint is a pair of files, `model.ckpt-N.index` and
+`.data-00000-of-00001`, which any TensorFlow reads by name. Training adds
+`<name>/adam_m`, `<name>/adam_v` and `global_step` to the model's variables.
 """
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import tensorflow as tf
 from absl import logging
 
-_SIDES = ("left_to_right", "right_to_left")
-# What a checkpoint written in training has beside the model.
-_AVERAGE = "/ExponentialMovingAverage"  # TensorFlow 1's name for it
-_OF_TRAINING = re.compile(
+from storage import checkpoint_names
+
+_DIRECTIONS = ("left_to_right", "right_to_left")
+_AVERAGE = "/ExponentialMovingAverage"  # the name in TensorFlow 1
+_TRAINING_STATE = re.compile(
   rf"/adam_[mv]$|{_AVERAGE}$|^global_step$|^loss_scale/|^run/"
 )
-# What TensorFlow raises for files that are not what their names say.
-_UNREADABLE = (
+# Raised by TensorFlow for corrupt files.
+_READ_ERRORS = (
   *(tf.errors.OpError, RuntimeError),
   *(IndexError, OverflowError, TypeError, ValueError),
 )
+_OTHER_LABELS = (
+  "the checkpoint was trained for another set of labels. To train for these, "
+  "begin with --init_checkpoint in another --output_dir: the encoder is "
+  "restored, the head is fresh"
+)
+_OTHER_VOCABULARY = "vocab_size in bert_config.json is of another model"
 _LIKELY_CAUSES = (
-  ("word_embeddings", "vocab_size in bert_config.json is of another model"),
-  (
-    "predictions/output_bias",
-    "vocab_size in bert_config.json is of another model",
-  ),
+  ("word_embeddings", _OTHER_VOCABULARY),
+  ("predictions/output_bias", _OTHER_VOCABULARY),
   ("position_embeddings", "max_position_embeddings in bert_config.json"),
   ("token_type_embeddings", "type_vocab_size in bert_config.json"),
-  ("output_weights", "the checkpoint was trained for another set of labels"),
-  ("output_bias", "the checkpoint was trained for another set of labels"),
-  ("tags/", "the checkpoint was trained for another set of labels"),
+  ("output_weights", _OTHER_LABELS),
+  ("output_bias", _OTHER_LABELS),
+  ("tags/", _OTHER_LABELS),
   ("bilstm/", "it was trained with another --lstm_units or --feature_layers"),
   ("weighted_sum/", "it was trained with another --feature_layers"),
 )
 
 
-class Damaged(ValueError):
-  """A checkpoint whose files are there but cannot be read."""
+class CorruptCheckpoint(ValueError):
+  """A checkpoint whose files exist but cannot be read."""
 
 
 def variables(model) -> dict[str, tf.Variable]:
-  """A Keras model's variables by their names in a checkpoint.
+  """A Keras model's weights by their names in a checkpoint.
 
-  Not the states of random generators that some layers of Keras have: nothing
-  draws from them, and their names differ from one model to the next.
+  Without the states of random generators in Keras layers, which nothing uses
+  and whose names vary.
   """
   return {variable.path: variable.value for variable in model.weights}
 
 
-def trained(model) -> list[tuple[str, tf.Variable]]:
+def trainable_variables(model) -> list[tuple[str, tf.Variable]]:
   """A Keras model's trainable variables with their names."""
   return [(v.path, v.value) for v in model.trainable_variables]
 
 
 def average_name(name: str) -> str:
-  """The name of a variable's moving average."""
+  """Name of a variable's moving average."""
   return name + _AVERAGE
 
 
-def beside(prefix: str, name: str) -> str | None:
-  """Path of a file beside a checkpoint, or None.
-
-  Beside `best/model.ckpt-10` is also what lies beside the folder `best`, which
-  training keeps in its output folder.
-  """
-  folder = os.path.dirname(prefix) or "."
-  folders = [folder]
-  if os.path.basename(folder) == "best":
-    folders.append(os.path.dirname(folder) or ".")
-  paths = [os.path.join(folder, name) for folder in folders]
-  return next(filter(tf.io.gfile.exists, paths), None)
-
-
 def find(path: str) -> str:
-  """The prefix of the checkpoint that a path means.
+  """Prefix of a checkpoint.
 
   Args:
-    path: a prefix ("dir/model.ckpt-10"), one of its files, or a folder, which
-      stands for the newest checkpoint in it.
+    path: a prefix ("dir/model.ckpt-10"), one of its files, or a folder: its
+      newest checkpoint, else the one in its subfolder `best`, else its only
+      one.
 
   Raises:
     FileNotFoundError: there is none.
+    ValueError: a folder has several and no file `checkpoint`.
   """
-  prefix = re.sub(r"\.(index|data-\d+-of-\d+|meta)$", "", path)
+  prefix = checkpoint_names.checkpoint_prefix(path)
   if tf.io.gfile.isdir(path):
-    prefix = tf.train.latest_checkpoint(path) or path
+    prefix = _find_in_folder(path)
   if not tf.io.gfile.exists(prefix + ".index"):
     raise FileNotFoundError(
       f"no checkpoint at {path!r}: there is no file {prefix}.index "
-      "(a checkpoint is named by what its .index and .data files share)"
+      "(a checkpoint's name is the common prefix of its .index and .data files)"
     )
   return prefix
 
 
-def read(path: str) -> "Reader":
-  """Opens the checkpoint that `path` means (see `find`).
+def _find_in_folder(folder):
+  for subfolder in (folder, os.path.join(folder, "best")):
+    if newest := tf.train.latest_checkpoint(subfolder):
+      return newest
+  # A released model has no file `checkpoint`.
+  names = sorted(
+    name.removesuffix(".index")
+    for name in tf.io.gfile.listdir(folder)
+    if name.endswith(".index")
+  )
+  if not names:
+    raise FileNotFoundError(
+      f"no checkpoint in the folder {folder}: no file there is named *.index"
+    )
+  if len(names) > 1:
+    raise ValueError(
+      f"{folder} has several checkpoints ({', '.join(names)}): name one, as in "
+      f"{os.path.join(folder, names[-1])}"
+    )
+  return os.path.join(folder, names[0])
 
-  Two with a comma between them are those of modeling.shallow.Shallow, the
-  left-to-right one first.
+
+def read(path: str) -> "Reader":
+  """Opens the checkpoint at `path` (see `find`).
+
+  Two paths with a comma between them are the left-to-right and the
+  right-to-left encoder of a model with attention "shallow".
   """
-  paths = path.split(",")
-  if len(paths) == 2 and not tf.io.gfile.glob(f"{path}*"):
-    return SideBySide(*map(find, paths))
+  prefixes = path.split(",")
+  if len(prefixes) == 2 and not tf.io.gfile.glob(f"{path}*"):
+    return SideBySide(*map(find, prefixes))
   return Reader(find(path))
 
 
 class Reader:
-  """A checkpoint's contents by name.
-
-  Arguments:
-    prefix: what the names of its files share.
-
-  Attributes:
-    shapes: {name: shape} of all it holds.
+  """A checkpoint's values by name; `shapes` is {name: shape}.
 
   Raises:
-    Damaged: it cannot be read.
-    ValueError: it is of TensorFlow 2's object-based kind.
+    CorruptCheckpoint: it cannot be read.
+    ValueError: it is an object-based checkpoint.
   """
 
   def __init__(self, prefix: str):
@@ -128,31 +136,32 @@ class Reader:
     try:
       self._reader = tf.train.load_checkpoint(prefix)
       self.shapes = self._reader.get_variable_to_shape_map()
-    except _UNREADABLE as error:
-      raise _damaged(prefix, error) from None
+    except _READ_ERRORS as error:
+      raise _corrupt(prefix, error) from None
     if "_CHECKPOINTABLE_OBJECT_GRAPH" in self.shapes:
       raise ValueError(
         f"{prefix} is an object-based TensorFlow 2 checkpoint, not one by "
-        "name: convert_checkpoint.py makes one of it"
+        "name: convert it with convert_checkpoint.py"
       )
 
   def __contains__(self, name: str) -> bool:
     return name in self.shapes
 
   def __getitem__(self, name: str):
-    """The value of that name, a numpy array."""
+    """Reads the numpy array of a name."""
     try:
       return self._reader.get_tensor(name)
-    except _UNREADABLE as error:
-      raise _damaged(self.prefix, error) from None
+    except _READ_ERRORS as error:
+      raise _corrupt(self.prefix, error) from None
 
   def assign(self, targets: Mapping[str, tf.Variable]) -> None:
-    """Gives every variable the value of its name.
+    """Assigns to every variable the value of its name.
 
     Raises:
-      ValueError: a shape differs; names the variable, both shapes and what is
-        likely to be wrong. Nothing is assigned then.
-      Damaged: a value cannot be read. Others may have been assigned.
+      ValueError: a shape differs; names the variable, both shapes and the
+        likely cause. No variable has been assigned then.
+      CorruptCheckpoint: a value cannot be read. Other variables may have been
+        assigned.
     """
     for name, variable in targets.items():
       _check_shape(self.prefix, name, self.shapes[name], variable.shape)
@@ -160,102 +169,103 @@ class Reader:
       variable.assign(tf.cast(self[name], variable.dtype))
 
   def verify(self) -> None:
-    """Reads everything; raises Damaged if something cannot be read."""
+    """Reads all values, which checks their checksums.
+
+    Raises:
+      CorruptCheckpoint: a value cannot be read.
+    """
     for name in self.shapes:
-      self[name]  # its checksum is looked at
+      self[name]
 
 
 class SideBySide(Reader):
-  """Two checkpoints of BERT as one of the two networks side by side.
+  """Two encoders as one model with attention "shallow".
 
-  What is `bert/x` in them is `bert/left_to_right/x` and `bert/right_to_left/x`;
-  heads and what belongs to training is left out.
-
-  Arguments:
-    prefixes: of the checkpoint of either side.
+  `bert/x` of the two is `bert/left_to_right/x` and `bert/right_to_left/x` here.
+  Heads and training state are left out.
   """
 
   def __init__(self, *prefixes: str):
     self.prefix = ",".join(prefixes)
-    self._found, self.shapes = {}, {}
-    for side, prefix in zip(_SIDES, prefixes, strict=True):
+    self._sources, self.shapes = {}, {}
+    for direction, prefix in zip(_DIRECTIONS, prefixes, strict=True):
       reader = Reader(prefix)
-      for name, shape in reader.shapes.items():
-        if name.startswith("bert/") and not _OF_TRAINING.search(name):
-          ours = f"bert/{side}/{name.removeprefix('bert/')}"
-          self._found[ours], self.shapes[ours] = (reader, name), shape
+      for source, shape in reader.shapes.items():
+        if source.startswith("bert/") and not _TRAINING_STATE.search(source):
+          name = f"bert/{direction}/{source.removeprefix('bert/')}"
+          self._sources[name], self.shapes[name] = (reader, source), shape
 
   def __getitem__(self, name: str):
-    """The value of that name, a numpy array."""
-    reader, theirs = self._found[name]
-    return reader[theirs]
+    """Reads the numpy array of a name."""
+    reader, source = self._sources[name]
+    return reader[source]
 
 
-def _damaged(prefix, error):
-  return Damaged(f"the checkpoint {prefix} cannot be read: {error}")
+def _corrupt(prefix, error):
+  return CorruptCheckpoint(f"the checkpoint {prefix} cannot be read: {error}")
 
 
-def _check_shape(prefix, name, found, wanted):
-  if tuple(found) == tuple(wanted):
+def _check_shape(prefix, name, result, expected):
+  if tuple(result) == tuple(expected):
     return
   cause = next(
     (cause for part, cause in _LIKELY_CAUSES if part in name),
     "bert_config.json does not belong to this checkpoint",
   )
   raise ValueError(
-    f"{name} has shape {list(found)} in the checkpoint {prefix} but "
-    f"{list(wanted)} in the model; likely cause: {cause}"
+    f"{name} has shape {list(result)} in the checkpoint {prefix} but "
+    f"{list(expected)} in the model; likely cause: {cause}"
   )
 
 
-def initialize(model, path: str) -> list[str]:
-  """Starts a model from a checkpoint: takes every variable that it has.
-
-  Args:
-    model: a Keras model.
-    path: see `find`.
+def initialize(model, path: str, skipped: Container[str] = ()) -> list[str]:
+  """Restores all variables of a model that a checkpoint has, but for `skipped`.
 
   Returns:
-    Names of the model's variables that the checkpoint has not.
+    Names of the model's variables that were not restored, except those of a
+    frozen pooler, which no output depends on.
 
   Raises:
-    ValueError: a shape differs, or the two have no variable in common.
+    ValueError: a shape differs, or model and checkpoint have no variable in
+      common.
   """
   reader = read(path)
-  wanted = variables(model)
-  taken = {name: v for name, v in wanted.items() if name in reader}
-  fresh = [name for name in wanted if name not in reader]
-  if not taken:
+  frozen = {v.path for v in model.non_trainable_variables}
+  expected = {
+    name: v
+    for name, v in variables(model).items()
+    if name in reader or not (name in frozen and "/pooler/" in name)
+  }
+  restored = {
+    name: v
+    for name, v in expected.items()
+    if name in reader and name not in skipped
+  }
+  fresh = [name for name in expected if name not in restored]
+  if not restored:
     raise ValueError(
       f"no variable of the model is in the checkpoint {reader.prefix}; it has "
       f"{', '.join(sorted(reader.shapes)[:3])}, ..."
     )
-  reader.assign(taken)
+  reader.assign(restored)
+  numbers = len(restored), len(expected)
+  logging.info("restored %d of %d variables from %s", *numbers, reader.prefix)
   unused = [
     name
     for name in sorted(reader.shapes)
-    if name not in wanted and not _OF_TRAINING.search(name)
+    if name not in expected and not _TRAINING_STATE.search(name)
   ]
-  logging.info(
-    "took %d of %d variables from %s", len(taken), len(wanted), reader.prefix
-  )
-  for what, names in (("fresh", fresh), ("not used", unused)):
+  for label, names in (("fresh", fresh), ("not used", unused)):
     if names:
-      logging.info("%s: %s", what, ", ".join(names))
+      logging.info("%s: %s", label, ", ".join(names))
   return fresh
 
 
-def initialize_whole(model, path: str) -> None:
-  """Starts a model that is not trained any more: nothing may be fresh.
-
-  But for the pooler, on which no token depends.
-
-  Args:
-    model: a Keras model.
-    path: see `find`.
+def restore_strict(model, path: str) -> None:
+  """Restores all variables of a Keras model, except perhaps the pooler's.
 
   Raises:
-    ValueError: the checkpoint lacks a variable; see `initialize`, too.
+    ValueError: the checkpoint lacks a variable; see also `initialize`.
   """
   fresh = [name for name in initialize(model, path) if "/pooler/" not in name]
   if fresh:

@@ -1,101 +1,98 @@
 """The checkpoints of one training run, in its output folder.
 
-The folder's text file `checkpoint` names the newest and those kept, as in the
-original; training/checkpoint.py says what a single one is.
+As in the original, the text file `checkpoint` names the newest and those not
+yet deleted.
 """
 
 import os
 import random
+import re
 from collections.abc import Mapping
 
 import keras
 import tensorflow as tf
 from absl import logging
 
-from training import checkpoint, cluster
+from storage import files
+from training import checkpoint, worker_role
+
+# Heads of fine-tuning. Sizes of pre-training heads depend on the vocabulary.
+_HEAD = re.compile(r"output_weights|output_bias|tags/.+|cls/(squad/.+|choice)")
 
 
 class Checkpoints:
-  """The checkpoints of one training run, in its output folder.
+  """The checkpoints in an output folder.
 
-  Arguments:
-    directory: the folder.
-    keep: how many of the newest are kept; 0 for all.
+  The `keep` newest are not deleted; 0 is for all. `model.ckpt-0` is deleted at
+  the next one unless all are kept.
   """
 
   def __init__(self, directory: str, keep: int = 5):
     self.directory = directory
     self.keep = keep
-    self._whole = {}  # by the newest: the newest that can be read
+    self._readable = {}  # newest prefix -> newest readable prefix
 
   def latest(self) -> str | None:
-    """Prefix of the newest checkpoint, or None.
+    """Prefix of the newest checkpoint that can be read; None without any.
 
-    One that cannot be read, as a failing disk leaves it, is passed over with a
-    warning.
+    Corrupt ones are passed over with a warning.
 
     Raises:
-      Damaged: there are checkpoints, and none of them can be read.
+      CorruptCheckpoint: there are checkpoints, and none of them can be read.
     """
     newest = tf.train.latest_checkpoint(self.directory)
-    if newest is not None and newest not in self._whole:
-      self._whole[newest] = self._newest_whole(newest)
-    return self._whole.get(newest)
+    if newest is not None and newest not in self._readable:
+      self._readable[newest] = self._newest_readable(newest)
+    return self._readable.get(newest)
 
-  def _newest_whole(self, newest):
-    for prefix in dict.fromkeys([newest, *reversed(self.listed())]):
+  def _newest_readable(self, newest):
+    for prefix in dict.fromkeys([newest, *reversed(self.all_checkpoints())]):
       try:
         checkpoint.Reader(prefix).verify()
-      except checkpoint.Damaged as error:
+      except checkpoint.CorruptCheckpoint as error:
         logging.warning("%s", error)
         continue
       if prefix != newest:
         logging.warning("going back to %s", prefix)
       return prefix
-    raise checkpoint.Damaged(
+    raise checkpoint.CorruptCheckpoint(
       f"no checkpoint in {self.directory} can be read, the newest is {newest}: "
-      "restore it from a copy, or remove them all to begin anew"
+      "restore it from a copy, or remove them all to start again"
     )
 
-  def listed(self) -> list[str]:
-    """Prefixes of those kept, oldest first."""
+  def all_checkpoints(self) -> list[str]:
+    """Prefixes that the file `checkpoint` names, oldest first."""
     state = tf.train.get_checkpoint_state(self.directory)
     return list(state.all_model_checkpoint_paths) if state else []
 
-  def fix_seed(self, wanted: int | None) -> int:
-    """Makes the run repeatable: initial values, order of data, dropout.
+  def restore_or_set_seed(self, seed: int | None) -> int:
+    """Seeds Keras and TensorFlow, and returns the seed.
 
-    Args:
-      wanted: the seed to use; None draws one. A run that resumes keeps its own.
-
-    Returns:
-      The seed, which Keras and TensorFlow now have, too.
+    That is the saved one if the run is resumed, else `seed`; None draws one.
 
     Raises:
-      ValueError: several processes would each draw one of their own.
+      ValueError: several workers would each draw their own seed.
     """
     prefix = self.latest()
-    if prefix is not None and "run/seed" in (
-      reader := checkpoint.Reader(prefix)
-    ):
+    reader = checkpoint.Reader(prefix) if prefix else {}
+    if "run/seed" in reader:
       seed = int(reader["run/seed"])
-    elif wanted is None and cluster.has_others():
+    elif seed is None and worker_role.has_others():
       raise ValueError("several workers need a --seed, the same for all")
     else:
-      seed = random.SystemRandom().getrandbits(31) if wanted is None else wanted
+      if seed is None:
+        seed = random.SystemRandom().getrandbits(31)
       logging.info("seed %d", seed)
     keras.utils.set_random_seed(seed)
     return seed
 
-  def resume(self, train_step, init_checkpoint: str | None) -> None:
-    """Sets a run to where its newest checkpoint left it, if there is one.
+  def resume(
+    self, train_step, init_checkpoint: str | None, new_head: bool = False
+  ) -> None:
+    """Restores a run from its newest checkpoint, else from init_checkpoint.
 
-    Variables of the model must all be in it; what else is missing (slots of a
-    stripped checkpoint, what the original did not store) stays as it is.
-
-    Args:
-      train_step: a fresh step.TrainStep.
-      init_checkpoint: what to start the model from otherwise, or None.
+    The newest checkpoint must have all variables of the model. Other missing
+    values, such as slots or what the original did not save, stay as they are.
 
     Raises:
       ValueError: the checkpoint is of another model.
@@ -103,7 +100,7 @@ class Checkpoints:
     prefix = self.latest()
     if prefix is None:
       if init_checkpoint:
-        checkpoint.initialize(train_step.model, init_checkpoint)
+        initialize(train_step.model, init_checkpoint, new_head)
       if train_step.average:
         train_step.average.restart()
       return
@@ -120,20 +117,17 @@ class Checkpoints:
       train_step.average.restart()
     if "run/examples" in missing:  # written by the original
       train_step.examples.assign(train_step.step * train_step.batch_size)
-    logging.info("going on from %s", prefix)
+    logging.info("resuming from %s", prefix)
 
   def load(
     self, model, init_checkpoint: str | None, averaged: bool = False
   ) -> int:
-    """Gives a model the variables of the newest checkpoint.
+    """Restores a Keras model from the newest checkpoint, else init_checkpoint.
 
-    Args:
-      model: a Keras model.
-      init_checkpoint: what to take if the folder has none.
-      averaged: take the moving averages of variables that have one.
+    With `averaged`, variables get their moving averages if they have one.
 
     Returns:
-      The number of updates that the checkpoint has seen.
+      The checkpoint's number of updates.
 
     Raises:
       ValueError: there is neither, or the checkpoint is of another model.
@@ -146,34 +140,30 @@ class Checkpoints:
         "--init_checkpoint: train first, or name one"
       )
     reader = checkpoint.read(path)
-    known = checkpoint.variables(model)
+    targets = checkpoint.variables(model)
     if self.latest():
-      _check_complete(reader, known)
+      _check_complete(reader, targets)
     fresh = checkpoint.initialize(model, path)
     if averaged:
-      names = {checkpoint.average_name(k): v for k, v in known.items()}
+      names = {checkpoint.average_name(k): v for k, v in targets.items()}
       reader.assign({k: v for k, v in names.items() if k in reader})
     if fresh:
       logging.warning("not in %s, so untrained: %s", path, ", ".join(fresh))
     return int(reader["global_step"]) if "global_step" in reader else 0
 
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:
-    """Writes `model.ckpt-<step>`; it appears whole or not at all.
+    """Writes `model.ckpt-<step>`, on the chief; returns its prefix.
 
-    Of several processes only the chief does.
+    It appears when it is complete.
 
-    Args:
-      step: number of updates done.
-      values: what to store, by name.
-
-    Returns:
-      Its prefix.
+    Raises:
+      OSError: it cannot be written.
     """
     prefix = os.path.join(self.directory, f"model.ckpt-{step}")
-    if not cluster.is_chief():
+    if not worker_role.is_chief():
       return prefix
-    # A name that no reader looks for, until both files are complete. The
-    # index comes last: without it there is no checkpoint.
+    # Readers ignore this name. The index is renamed last: without it there is
+    # no checkpoint.
     unfinished = os.path.join(self.directory, f"unfinished-model.ckpt-{step}")
     try:
       checkpoint.write(unfinished, values)
@@ -182,41 +172,99 @@ class Checkpoints:
         tf.io.gfile.remove(path)
       raise OSError(
         f"the checkpoint {prefix} cannot be written ({error.message}); the "
-        f"last good one is {self.latest()}. With more room on the disk the "
-        "same command goes on from there"
+        f"last good one is {self.latest()}. Free some disk space, then the "
+        "same command resumes from there"
       ) from None
     for suffix in (".data-00000-of-00001", ".index"):
       tf.io.gfile.rename(unfinished + suffix, prefix + suffix, overwrite=True)
     self._register(prefix)
-    self._whole[prefix] = prefix
+    self._readable[prefix] = prefix
     return prefix
 
   def _register(self, prefix):
-    """Names it in the file `checkpoint` and drops what is too old."""
-    kept = [path for path in self.listed() if path != prefix] + [prefix]
-    kept, dropped = kept[-self.keep :], kept[: -self.keep]
-    names = [os.path.basename(path) for path in kept]
+    """Adds a prefix to the file `checkpoint` and deletes the oldest ones."""
+    prefixes = [path for path in self.all_checkpoints() if path != prefix]
+    prefixes.append(prefix)
+    saved = prefixes[-self.keep :]
+    if self.keep and len(saved) > 1 and saved[0].endswith("ckpt-0"):
+      del saved[0]
+    names = [os.path.basename(path) for path in saved]
     lines = [f'model_checkpoint_path: "{names[-1]}"\n']
     lines += [f'all_model_checkpoint_paths: "{name}"\n' for name in names]
     listing = os.path.join(self.directory, "checkpoint")
-    with tf.io.gfile.GFile(f"{listing}.unfinished", "w") as file:
-      file.write("".join(lines))
-    tf.io.gfile.rename(f"{listing}.unfinished", listing, overwrite=True)
-    for path in dropped:
-      for file in tf.io.gfile.glob(path + ".*"):
-        tf.io.gfile.remove(file)
+    files.write_text(listing, "".join(lines))
+    for path in prefixes:
+      if path not in saved:
+        for file in tf.io.gfile.glob(path + ".*"):
+          tf.io.gfile.remove(file)
+
+  def log_all(self) -> None:
+    """Logs the names and the size of all checkpoints."""
+    prefixes = self.all_checkpoints()
+    if not prefixes:
+      return
+    size = sum(
+      tf.io.gfile.stat(file).length
+      for path in prefixes
+      for file in tf.io.gfile.glob(f"{path}.*")
+    )
+    logging.info(
+      "checkpoints in %s: %s (%.1f MB%s)",
+      self.directory,
+      ", ".join(map(os.path.basename, prefixes)),
+      size / 1e6,
+      f"; --keep_checkpoint_max={self.keep}" if len(prefixes) > 1 else "",
+    )
+
+
+def initialize(model, path: str, new_head: bool = False) -> list[str]:
+  """Initializes a model to be trained; returns names of fresh variables.
+
+  The encoder is restored. The head is fresh with `new_head`, and with a warning
+  if it is of other labels. Runs that resume, predict or export need all
+  variables instead.
+
+  Raises:
+    ValueError: a shape outside of the head differs, or model and checkpoint
+      have no variable in common.
+  """
+  reader = checkpoint.read(path)
+  head = {
+    name: tuple(variable.shape)
+    for name, variable in checkpoint.variables(model).items()
+    if _HEAD.fullmatch(name) and name in reader
+  }
+  differing = [
+    name for name in head if tuple(reader.shapes[name]) != head[name]
+  ]
+  if differing:
+    logging.warning(
+      "the head is fresh: %s was trained for other labels (its %s is %s, here "
+      "%s). All other variables are restored",
+      reader.prefix,
+      differing[0],
+      list(reader.shapes[differing[0]]),
+      list(head[differing[0]]),
+    )
+  elif head:
+    message = "the head is restored from %s, too; --new_head makes it fresh"
+    if new_head:
+      message = "the head is fresh: --new_head. It is not restored from %s"
+    logging.info(message, reader.prefix)
+  skipped = head if differing or new_head else ()
+  return checkpoint.initialize(model, path, skipped)
 
 
 def _wait_for_chief():
-  """Until all processes are here: the chief has written what it will then."""
-  if cluster.has_others():
+  """Waits for all workers; the chief has written its checkpoint then."""
+  if worker_role.has_others():
     strategy = tf.distribute.get_strategy()
-    here = strategy.run(lambda: tf.constant(1.0))
-    strategy.reduce("SUM", here, axis=None)
+    arrived = strategy.run(lambda: tf.constant(1.0))
+    strategy.reduce("SUM", arrived, axis=None)
 
 
-def _check_complete(reader, wanted):
-  missing = [name for name in wanted if name not in reader]
+def _check_complete(reader, expected):
+  missing = [name for name in expected if name not in reader]
   if missing:
     raise ValueError(
       f"{reader.prefix} is of another model: it has no {missing[0]}. Choose "

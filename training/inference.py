@@ -1,6 +1,7 @@
-"""Evaluation and prediction, on all replicas: a batch is divided among them.
+"""Evaluation and prediction on all replicas.
 
-Every replica gets the whole batch, which is small, and takes its rows of it.
+Every replica gets the complete batch, which is small, and slices its rows.
+Models map a dict of inputs to a dict of outputs.
 
 Legend: B batch, R replicas.
 """
@@ -17,49 +18,21 @@ from training import step as steps
 def evaluate(
   model, objective, batches: Iterable, max_steps: int | None = None
 ) -> dict[str, float]:
-  """Means of every term and metric over batches, without dropout.
+  """{name: mean} of an Objective's losses and metrics over batches.
 
-  `loss` is the mean over batches of the batches' losses, as the original
-  reports it; all others are means over items.
-
-  Args:
-    model: a Keras model from a dict of inputs to a dict of outputs.
-    objective: terms and metrics (as modeling.losses.Objective).
-    batches: of dicts [B, ...], which the replicas share; the last may be
-      shorter. With several workers, the same on each.
-    max_steps: how many of them at most.
-
-  Returns:
-    {name: mean}.
+  `loss` is the mean of the batches' losses, as in the original; all others are
+  means over items. Batches are dicts [B, ...], the same on every worker; B may
+  vary.
 
   Raises:
     ValueError: there is no batch.
   """
-  strategy = tf.distribute.get_strategy()
-
-  def on_replica(batch):
-    batch, is_row = _of_replica(batch, strategy.num_replicas_in_sync)
-    outputs = model(steps.batch_inputs(model, batch), training=False)
-    losses, weights = objective.losses(outputs, batch), objective.weights(batch)
-    pairs = steps.reports(objective, outputs, batch, losses, weights)
-    return {
-      name: steps.weighted_sum(values, _masked(weights, is_row))
-      for name, (values, weights) in pairs.items()
-    }
-
-  @tf.function(reduce_retracing=True, autograph=False)
-  def one(batch):
-    replicas = strategy.run(on_replica, args=(batch,))
-    return {
-      name: strategy.reduce("SUM", value, axis=None)
-      for name, value in replicas.items()
-    }
-
+  batch_sums = _batch_sums(model, objective, tf.distribute.get_strategy())
   totals = {name: np.zeros(2) for name in (*objective.names, "loss")}
   for number, batch in enumerate(batches):
     if number == max_steps:
       break
-    sums = {name: value.numpy() for name, value in one(batch).items()}
+    sums = {name: value.numpy() for name, value in batch_sums(batch).items()}
     loss = sum(
       sums[name][0] / (sums[name][1] + objective.epsilon.get(name, 0.0))
       for name in objective.terms
@@ -71,54 +44,64 @@ def evaluate(
   return steps.means(totals)
 
 
+def _batch_sums(model, objective, strategy):
+  """A tf.function from a batch to {name: [2]} as step.weighted_sum."""
+
+  def on_replica(batch):
+    batch, is_row = _replica_rows(batch, strategy.num_replicas_in_sync)
+    outputs = model(steps.batch_inputs(model, batch), training=False)
+    losses, weights = objective.losses(outputs, batch), objective.weights(batch)
+    pairs = steps.reports(objective, outputs, batch, losses, weights)
+    return {
+      name: steps.weighted_sum(values, _mask_padding(weights, is_row))
+      for name, (values, weights) in pairs.items()
+    }
+
+  def on_all(batch):
+    replicas = strategy.run(on_replica, args=(batch,))
+    return {
+      name: strategy.reduce("SUM", value, axis=None)
+      for name, value in replicas.items()
+    }
+
+  return tf.function(on_all, reduce_retracing=True, autograph=False)
+
+
 def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
-  """A model's outputs for every example, in order.
+  """A model's outputs for all examples, in order: {name: [examples, ...]}.
 
-  Args:
-    model: a Keras model from a dict of inputs to a dict of outputs.
-    batches: of dicts [B, ...]; the last may be shorter. A field that is no
-      input of the model is passed through.
-
-  Returns:
-    {name: [examples, ...]} of all outputs and fields passed through. Where
-    batches differ in length (trimmed ones), zeros fill up the shorter.
+  Batches are dicts [B, ...]; B may vary. Fields that are not inputs of the
+  model are passed through. Zeros pad where lengths differ.
   """
   forward = _forward(model, tf.distribute.get_strategy())
-  found = {}
+  result = {}
   for batch in batches:
     outputs = forward(steps.batch_inputs(model, batch))
-    beside = {name: v for name, v in batch.items() if name not in model.input}
-    for name, value in (outputs | beside).items():
-      found.setdefault(name, []).append(np.asarray(value))
-  return {name: _joined(values) for name, values in found.items()}
+    passed = {name: v for name, v in batch.items() if name not in model.input}
+    for name, value in (outputs | passed).items():
+      result.setdefault(name, []).append(np.asarray(value))
+  return {name: _concat_padded(values) for name, values in result.items()}
 
 
 def outputs(model, source, batch_size: int) -> dict[str, np.ndarray]:
-  """A model's outputs for all examples of a source, as `predict` has them.
-
-  Args:
-    model: a Keras model from a dict of inputs to a dict of outputs.
-    source: its `outputs` takes a batch size and what predicts batches (as
-      data.tasks.recorded.Recorded).
-    batch_size: how many records the model sees at a time.
-  """
+  """`predict` for all examples of a data.record_dataset.RecordDataset."""
   return source.outputs(batch_size, functools.partial(predict, model))
 
 
 @functools.lru_cache(maxsize=4)  # a run evaluates the same model often
 def _forward(model, strategy):
-  """A model as a tf.function that is traced once, for batches of any shape.
+  """A model as a tf.function traced once, for batches of any shape.
 
-  The replicas of this process share a batch.
+  A batch is divided among the replicas of this process.
   """
-  replicas = _here(strategy)
+  replicas = _local_replicas(strategy)
 
   def on_replica(batch):
-    return model(_of_replica(batch, replicas)[0], training=False)
+    return model(_replica_rows(batch, replicas)[0], training=False)
 
   def forward(batch):
     return {
-      name: _together(strategy.experimental_local_results(value), batch)
+      name: _gather(strategy.experimental_local_results(value), batch)
       for name, value in strategy.run(on_replica, args=(batch,)).items()
     }
 
@@ -129,28 +112,25 @@ def _forward(model, strategy):
   return tf.function(forward, [inputs], autograph=False)
 
 
-def _joined(parts):
-  """Concatenates arrays [B, ...], filled up to the largest in [...]."""
-  largest = np.max([part.shape[1:] for part in parts], axis=0)
-  filled = []
-  for part in parts:
-    gaps = [(0, gap) for gap in largest.astype(int) - part.shape[1:]]
-    filled.append(np.pad(part, [(0, 0), *gaps]) if any(gaps) else part)
-  return np.concatenate(filled)
+def _concat_padded(arrays):
+  """Concatenates arrays [B, ...], zero-padded to the largest [...]."""
+  largest = np.max([array.shape[1:] for array in arrays], axis=0).astype(int)
+  padded = []
+  for array in arrays:
+    gaps = largest - array.shape[1:]
+    widths = [(0, 0), *((0, gap) for gap in gaps)]
+    padded.append(np.pad(array, widths) if gaps.any() else array)
+  return np.concatenate(padded)
 
 
-def _of_replica(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
-  """The rows of a batch for the replica that this is called on.
-
-  Args:
-    batch: {name: [B, ...]}.
-    replicas: how many share it, R; numbered from 0, or from a multiple of R.
+def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
+  """The rows of a batch {name: [B, ...]} for the current replica.
 
   Returns:
-    {name: [ceil(B / R), ...]}, filled up with rows of zeros, and
-    [ceil(B / R)] float32, 1 for the rows that there are.
+    {name: [ceil(B / R), ...]}, padded with rows of zeros, and [ceil(B / R)]
+    float32, 0 for the padding.
   """
-  rows = _rows(next(iter(batch.values())))
+  rows = _num_rows(next(iter(batch.values())))
   size = -(-rows // replicas)
   context = tf.distribute.get_replica_context()
   first = context.replica_id_in_sync_group % replicas * size
@@ -158,31 +138,31 @@ def _of_replica(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
   if replicas == 1:
     return batch, is_row
   missing = size * replicas - rows
-  share = {}
+  result = {}
   for name, value in batch.items():
     gaps = [[0, missing]] + [[0, 0]] * (value.shape.rank - 1)
-    share[name] = tf.pad(value, gaps)[first : first + size]
-  return share, is_row
+    result[name] = tf.pad(value, gaps)[first : first + size]
+  return result, is_row
 
 
-def _together(parts: Sequence[tf.Tensor], batch: dict) -> tf.Tensor:
-  """Puts the replicas' results, [ceil(B / R), ...] each, in a row: [B, ...]."""
-  if len(parts) == 1:
-    return parts[0]
-  return tf.concat(parts, 0)[: _rows(next(iter(batch.values())))]
+def _gather(results: Sequence[tf.Tensor], batch: dict) -> tf.Tensor:
+  """Concatenates the replicas' results [ceil(B / R), ...] to [B, ...]."""
+  if len(results) == 1:
+    return results[0]
+  return tf.concat(results, 0)[: _num_rows(next(iter(batch.values())))]
 
 
-def _here(strategy: tf.distribute.Strategy) -> int:
-  """How many replicas this process has."""
+def _local_replicas(strategy: tf.distribute.Strategy) -> int:
+  """Number of replicas in this process."""
   if strategy.num_replicas_in_sync == 1:
     return 1
   return len(strategy.extended.worker_devices)
 
 
-def _masked(weights: tf.Tensor, is_row: tf.Tensor) -> tf.Tensor:
-  """Weights [B, ...] of items, 0 in the rows that only fill up."""
+def _mask_padding(weights: tf.Tensor, is_row: tf.Tensor) -> tf.Tensor:
+  """Weights [B, ...] of items, 0 in rows that are padding."""
   return weights * tf.reshape(is_row, [-1] + [1] * (weights.shape.rank - 1))
 
 
-def _rows(value):
+def _num_rows(value):
   return value.shape[0] or tf.shape(value)[0]

@@ -1,5 +1,4 @@
-"""The original's optimizer: Adam with decoupled weight decay, no bias
-correction, after clipping by the global norm.
+"""Optimizers, learning rates, moving averages and gradient clipping.
 
 Source: optimization.py of the original; section A.2 of the paper.
 """
@@ -13,25 +12,21 @@ import tensorflow as tf
 
 from training import checkpoint
 
-# Which variables keep their size: found anywhere in the name.
+# Parts of the names of variables without weight decay.
 NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
-# Of one network, or of two side by side.
+# One encoder, or the two of attention "shallow".
 _BERT = "bert/(?:left_to_right/|right_to_left/)?"
 _BLOCK = re.compile(_BERT + r"encoder/layer_(\d+)/")
 _EMBEDDINGS = re.compile(_BERT + "embeddings/")
 
 
 @dataclass(frozen=True)
-class LinearSchedule:
-  """Warms up from zero in a straight line, then decays to zero in one.
+class WarmupLinearDecay:
+  """Linear warm-up from zero, then linear decay to zero.
 
-  The first update of a run with warm-up has a rate of 0 and the decay counts
-  from step 0, both as in the original.
+  As in the original, the first update of a warm-up has a rate of 0, and the
+  decay counts from step 0.
 
-  Attributes:
-    peak: the learning rate that the flags name.
-    num_train_steps: where it reaches zero; it stays there.
-    num_warmup_steps: length of the warm-up.
   """
 
   peak: float
@@ -39,7 +34,7 @@ class LinearSchedule:
   num_warmup_steps: int = 0
 
   def __call__(self, step: tf.Tensor) -> tf.Tensor:
-    """The rate of the update that follows `step` updates; scalar float32."""
+    """Rate of the update after `step` updates; scalar float32."""
     total = tf.constant(max(self.num_train_steps, 1), tf.float32)
     warmup = tf.constant(self.num_warmup_steps, tf.float32)
     peak = tf.constant(self.peak, tf.float32)
@@ -51,22 +46,20 @@ class LinearSchedule:
 
 
 def is_decayed(name: str) -> bool:
-  """Whether weight decay applies to the variable of that name."""
+  """True if weight decay applies to the variable of that name."""
   return not any(re.search(part, name) for part in NOT_DECAYED)
 
 
 class AdamWeightDecay:
   """Adam with decoupled weight decay and no bias correction.
 
-  m and v are kept in the checkpoint as `<name>/adam_m` and `<name>/adam_v`.
-  Made under a strategy's scope, it keeps a copy of them on every device.
+  m and v are `<name>/adam_m` and `<name>/adam_v` in a checkpoint. Created in a
+  strategy's scope, they are mirrored on all devices.
 
   Arguments:
-    variables: [(name, tf.Variable)], what is trained.
-    weight_decay: share of the learning rate that shrinks a variable.
-    beta_1, beta_2: decay of the two moving averages.
-    epsilon: added to the root of v, outside of it.
-    rate_shares: of the learning rate, one for each variable; None for all 1.
+    variables: [(name, tf.Variable)] to train.
+    epsilon: added to the root of v.
+    lr_multipliers: of the learning rate, one per variable; None for all 1.
   """
 
   def __init__(
@@ -76,25 +69,19 @@ class AdamWeightDecay:
     beta_1: float = 0.9,
     beta_2: float = 0.999,
     epsilon: float = 1e-6,
-    rate_shares: Sequence[float] | None = None,
+    lr_multipliers: Sequence[float] | None = None,
   ):
     self.names = [name for name, _ in variables]
     self.variables = [variable for _, variable in variables]
     self.weight_decay = weight_decay
     self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
-    self.rate_shares = rate_shares or [1.0] * len(self.variables)
-    self.m = [self._slot(v, "adam_m") for v in self.variables]
-    self.v = [self._slot(v, "adam_v") for v in self.variables]
-
-  @staticmethod
-  def _slot(variable, name):
-    return tf.Variable(
-      tf.zeros(variable.shape, variable.dtype), trainable=False, name=name
-    )
+    self.lr_multipliers = lr_multipliers or [1.0] * len(self.variables)
+    self.m = [_slot(v, "adam_m") for v in self.variables]
+    self.v = [_slot(v, "adam_v") for v in self.variables]
 
   @property
   def state(self) -> dict[str, tf.Variable]:
-    """All slots under their names in a checkpoint."""
+    """All slots by their names in a checkpoint."""
     slots = {}
     for name, m, v in zip(self.names, self.m, self.v, strict=True):
       slots[f"{name}/adam_m"] = m
@@ -102,29 +89,29 @@ class AdamWeightDecay:
     return slots
 
   def apply(
-    self, gradients, learning_rate, step, factor=1.0, enabled=None
+    self, gradients, learning_rate, step, gradient_scale=1.0, enabled=None
   ) -> None:
     """Updates every variable that has a gradient.
 
     Args:
-      gradients: one per variable, already summed over replicas; None leaves a
-        variable and its slots as they are.
+      gradients: one per variable, summed over replicas; None leaves a variable
+        and its slots as they are.
       learning_rate: scalar float32.
       step: scalar int, updates done before this one.
-      factor: scalar float32, for the gradients; see `clipping`.
-      enabled: scalar bool, False leaves everything as it is; None is True.
+      gradient_scale: scalar float32 factor of the gradients; see `clip_factor`.
+      enabled: scalar bool; False skips the update, None is True.
     """
     replica = tf.distribute.get_replica_context()
-    scalars = learning_rate, factor, tf.cast(step, tf.float32)
+    scalars = learning_rate, gradient_scale, tf.cast(step, tf.float32)
     replica.merge_call(self._apply, args=(gradients, scalars, enabled))
 
   def _apply(self, strategy, gradients, scalars, enabled):
-    for name, variable, m, v, share, gradient in zip(
+    for name, variable, m, v, lr_multiplier, gradient in zip(
       self.names,
       self.variables,
       self.m,
       self.v,
-      self.rate_shares,
+      self.lr_multipliers,
       gradients,
       strict=True,
     ):
@@ -133,7 +120,7 @@ class AdamWeightDecay:
         strategy.extended.update(
           variable,
           self._update,
-          args=(m, v, gradient, scalars, share, decay, enabled),
+          args=(m, v, gradient, scalars, lr_multiplier, decay, enabled),
           group=False,
         )
 
@@ -144,91 +131,98 @@ class AdamWeightDecay:
     else:
       tf.cond(enabled, lambda: self._change(*args), lambda: None)
 
-  def _change(self, variable, m, v, gradient, scalars, share, decay):
+  def _change(self, variable, m, v, gradient, scalars, lr_multiplier, decay):
     gradient = tf.convert_to_tensor(gradient)  # sums repeated rows
-    old = [tf.convert_to_tensor(one) for one in (variable, m, v)]
-    new = self._changed(*old, gradient, *scalars, share, decay)
-    for one, value in zip((variable, m, v), new, strict=True):
-      one.assign(value)
+    variables = variable, m, v
+    old = [tf.convert_to_tensor(value) for value in variables]
+    new = self._changed(*old, gradient, *scalars, lr_multiplier, decay)
+    for target, value in zip(variables, new, strict=True):
+      target.assign(value)
 
   @tf.function(autograph=False, jit_compile=True)
   def _changed(
-    self, variable, m, v, gradient, rate, factor, done, share, decay
+    self,
+    variable,
+    m,
+    v,
+    gradient,
+    rate,
+    gradient_scale,
+    step,
+    multiplier,
+    decay,
   ):
-    # Compiled, so that each variable and slot is read once. And not
-    # ResourceApplyAdam: it computes 1 - beta_2 in float32, which is off by
-    # 1.3e-5, and after a few steps so are the original's numbers.
-    gradient *= factor
+    # Compiled, so that each variable and slot is read once. ResourceApplyAdam
+    # computes 1 - beta_2 in float32, which is off by 1.3e-5; after a few steps
+    # the numbers would differ from the original's.
+    gradient *= gradient_scale
     m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
     v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
-    update = self._direction(m, v, done)
+    update = self._direction(m, v, step)
     if decay:
       update += decay * variable
-      update = self._sized(update, variable)
-    return variable - rate * share * update, m, v
+      update = self._rescale(update, variable)
+    return variable - rate * multiplier * update, m, v
 
-  def _direction(self, m, v, done):
-    del done
+  def _direction(self, m, v, step):
+    del step
     return m / (tf.sqrt(v) + self.epsilon)
 
-  def _sized(self, update, variable):
+  def _rescale(self, update, variable):
     del variable
     return update
 
 
-class Lamb(AdamWeightDecay):
-  """Adam whose updates are in proportion to the variable that they change.
+def _slot(variable, name):
+  zeros = tf.zeros(variable.shape, variable.dtype)
+  return tf.Variable(zeros, trainable=False, name=name)
 
-  With bias correction, and for variables that decay: others (normalization,
-  biases) are updated as by Adam. Source: You et al. 2020, "Large batch
-  optimization for deep learning", algorithm 2.
+
+class Lamb(AdamWeightDecay):
+  """LAMB: Adam with updates in proportion to the norm of their variable.
+
+  With bias correction. Variables without weight decay (normalization, biases)
+  are updated as by Adam. Source: You et al. 2020, "Large batch optimization
+  for deep learning", algorithm 2.
   """
 
-  def _direction(self, m, v, done):
-    m = m / (1.0 - tf.pow(self.beta_1, done + 1.0))
-    v = v / (1.0 - tf.pow(self.beta_2, done + 1.0))
+  def _direction(self, m, v, step):
+    m = m / (1.0 - tf.pow(self.beta_1, step + 1.0))
+    v = v / (1.0 - tf.pow(self.beta_2, step + 1.0))
     return m / (tf.sqrt(v) + self.epsilon)
 
-  def _sized(self, update, variable):
-    size, length = tf.norm(variable), tf.norm(update)
-    known = (size > 0.0) & (length > 0.0)
-    return update * tf.where(known, size / length, 1.0)
+  def _rescale(self, update, variable):
+    variable_norm, update_norm = tf.norm(variable), tf.norm(update)
+    is_defined = (variable_norm > 0.0) & (update_norm > 0.0)
+    return update * tf.where(is_defined, variable_norm / update_norm, 1.0)
 
 
-def layerwise(names: Sequence[str], decay: float) -> list[float]:
-  """What share of the learning rate each variable gets, less further down.
+def layerwise_lr_multipliers(names: Sequence[str], decay: float) -> list[float]:
+  """Learning rate multipliers of named variables, lower for lower layers.
 
-  The head has all of it, the last block and the pooler `decay` times that, the
-  block below `decay` squared and so on, and the embeddings the least (Howard
-  and Ruder 2018, "discriminative fine-tuning").
-
-  Args:
-    names: of variables, as in a checkpoint.
-    decay: from layer to layer, 1 for none.
+  1 for the head, `decay` for the last block and the pooler, `decay` squared for
+  the block below, and so on down to the embeddings (Howard and Ruder 2018,
+  "discriminative fine-tuning").
   """
   blocks = [_BLOCK.match(name) for name in names]
   top = max((int(block[1]) for block in blocks if block), default=-1)
-  shares = []
+  multipliers = []
   for name, block in zip(names, blocks, strict=True):
     if block:
-      below = 1 + top - int(block[1])
+      depth = 1 + top - int(block[1])
     elif _EMBEDDINGS.match(name):
-      below = 2 + top
+      depth = 2 + top
     else:
-      below = int(name.startswith("bert/"))
-    shares.append(decay**below)
-  return shares
+      depth = int(name.startswith("bert/"))
+    multipliers.append(decay**depth)
+  return multipliers
 
 
-class Average:
-  """Moving averages of variables, which often predict better than the last.
+class ExponentialMovingAverage:
+  """Moving averages of variables, for evaluation and prediction.
 
-  The first averages are young: after t updates the decay is at most
-  (1 + t) / (10 + t), as in TensorFlow 1.
-
-  Arguments:
-    variables: [(name, tf.Variable)].
-    decay: of the averages.
+  After t updates the decay is at most (1 + t) / (10 + t), as in TensorFlow 1.
+  `variables` are [(name, tf.Variable)].
   """
 
   def __init__(
@@ -245,12 +239,12 @@ class Average:
     }
 
   def restart(self) -> None:
-    """Makes the averages what the variables are now."""
+    """Sets the averages to the variables' values."""
     for variable, average in zip(self.variables, self.averages, strict=True):
       average.assign(variable)
 
   def update(self, step: tf.Tensor) -> None:
-    """Notes what the variables are after `step` updates."""
+    """Adds the variables' values after `step` updates."""
     replica = tf.distribute.get_replica_context()
     replica.merge_call(self._update, args=(step,))
 
@@ -268,32 +262,28 @@ class Average:
       )
 
   @contextmanager
-  def in_place(self) -> Iterator[None]:
-    """Within it the variables have the averages' values."""
-    kept = [tf.identity(variable) for variable in self.variables]
+  def averaged_weights(self) -> Iterator[None]:
+    """Context in which the variables have the averages' values."""
+    values = [tf.identity(variable) for variable in self.variables]
     for variable, average in zip(self.variables, self.averages, strict=True):
       variable.assign(average)
     try:
       yield
     finally:
-      for variable, value in zip(self.variables, kept, strict=True):
+      for variable, value in zip(self.variables, values, strict=True):
         variable.assign(value)
 
 
-def clipping(gradients, max_norm: float):
-  """What to multiply gradients by, so that their global norm is in bounds.
+def clip_factor(gradients, max_norm: float):
+  """Factor that limits the global norm of gradients, and the norm.
 
-  A sparse gradient (tf.IndexedSlices) goes into the norm as it comes, repeated
-  rows unsummed, as in the original on one device.
-
-  Args:
-    gradients: tensors, tf.IndexedSlices or None.
-    max_norm: largest norm that is let through.
+  Gradients are tensors, None or tf.IndexedSlices, whose repeated rows are not
+  summed for the norm, as in the original on one device.
 
   Returns:
-    The factor, NaN where a gradient is not finite, and the norm without it,
+    The factor, NaN if a gradient is not finite, and the norm before clipping,
     scalar float32.
   """
   norm = tf.linalg.global_norm(gradients)
-  # Inf - inf is NaN, and so is what it is added to.
+  # norm - norm is 0, or NaN if the norm is not finite.
   return max_norm / tf.maximum(norm, max_norm) + (norm - norm), norm

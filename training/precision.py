@@ -1,7 +1,6 @@
 """Types of activations: float32, bfloat16, or float16 with loss scaling.
 
-Variables, optimizer, normalization, softmax of the loss and loss are float32
-in all of them.
+Variables, optimizer, normalization and loss are float32 with all of them.
 """
 
 import keras
@@ -9,44 +8,37 @@ import tensorflow as tf
 
 
 def set_policy(dtype: str, is_trained: bool = True) -> None:
-  """Makes models that are built from now on compute in `dtype`.
+  """Sets Keras' dtype policy for models that are built afterwards.
 
-  Args:
-    dtype: float32, bfloat16 or float16.
-    is_trained: False keeps their variables in `dtype`, too, but for those of
-      normalization. Results are the same; nothing is cast at each use, and
-      half of the memory does.
+  Without `is_trained` variables have that type, too, except those of
+  normalization: the same results without casts, in half of the memory.
   """
   is_mixed = is_trained and dtype != "float32"
   keras.config.set_dtype_policy(f"mixed_{dtype}" if is_mixed else dtype)
 
 
 class LossScale:
-  """Keeps small float16 gradients from vanishing.
+  """Dynamic loss scale, which keeps small float16 gradients from vanishing.
 
-  The loss is multiplied by a scale that doubles after `patience` good steps
-  and halves when a gradient overflows; the update of that step is left out.
-
-  Arguments:
-    initial: scale to begin with.
-    patience: good steps before it doubles.
+  It doubles after `patience` finite steps and halves when a gradient
+  overflows; the update of that step is skipped.
   """
 
   def __init__(self, initial: float = 2.0**15, patience: int = 2000):
     self.patience = patience
-    self.scale = _replicated(initial, tf.float32, "scale")
-    self.good_steps = _replicated(0, tf.int64, "good_steps")
+    self.scale = scalar_variable(initial, tf.float32, "scale")
+    self.good_steps = scalar_variable(0, tf.int64, "good_steps")
 
   @property
   def state(self) -> dict[str, tf.Variable]:
-    """What a checkpoint keeps of it, by name."""
+    """Its variables by their names in a checkpoint."""
     return {
       "loss_scale/scale": self.scale,
       "loss_scale/good_steps": self.good_steps,
     }
 
   def update(self, finite: tf.Tensor) -> None:
-    """Notes whether this step's gradients were all finite (scalar bool)."""
+    """Updates the scale; `finite` (scalar bool) is about all gradients."""
     good = tf.where(finite, self.good_steps + 1, 0)
     grow = good >= self.patience
     factor = tf.where(finite, tf.where(grow, 2.0, 1.0), 0.5)
@@ -54,7 +46,8 @@ class LossScale:
     self.good_steps.assign(tf.where(grow, tf.zeros_like(good), good))
 
 
-def _replicated(value, dtype, name):
+def scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
+  """A scalar that is not trained and that all replicas update alike."""
   return tf.Variable(
     tf.constant(value, dtype),
     trainable=False,

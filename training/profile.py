@@ -1,19 +1,13 @@
-"""Some steps of a run as TensorFlow's profiler sees them."""
+"""Profiling of some steps by TensorFlow's profiler."""
 
-import tensorflow as tf
 from absl import logging
 
 
 class Profile:
-  """A part of a run to be profiled.
+  """Steps of a run to profile, for TensorBoard.
 
-  Arguments:
-    directory: where TensorBoard looks for profiles.
-    first: the step before it begins; None for no profile.
-    last: the step after which it ends.
-
-  Attributes:
-    stops: steps at which to return to Python.
+  `first` updates precede it, None is no profile; after `last` it ends. Training
+  must return to Python at `stops`.
   """
 
   def __init__(
@@ -21,24 +15,28 @@ class Profile:
   ):
     self.directory, self.first, self.last = directory, first, last
     self.stops = () if first is None else (first, last)
-    self._runs = False
+    self._is_running = False
 
-  def enter(self, step: int) -> None:
-    """Begins the profile if `step` updates are done before it."""
+  def start_if_due(self, step: int) -> None:
+    """Starts the profiler if `step` is the first one."""
     if step == self.first:
-      tf.profiler.experimental.start(self.directory)
-      self._runs = True
+      import tensorflow as tf  # noqa: PLC0415, flags are checked without
 
-  def leave(self, step: int) -> None:
-    """Ends the profile if `step` is the last one of it."""
-    if self._runs and step == self.last:
+      tf.profiler.experimental.start(self.directory)
+      self._is_running = True
+
+  def stop_if_due(self, step: int) -> None:
+    """Stops the profiler if it is running and `step` is the last one."""
+    if self._is_running and step == self.last:
+      import tensorflow as tf  # noqa: PLC0415
+
       tf.profiler.experimental.stop()
-      self._runs = False
+      self._is_running = False
       logging.info("profile of %d steps: %s", step - self.first, self.directory)
 
 
 def parse(directory: str, steps: str | None) -> Profile:
-  """The profile that --profile_steps=first,last asks for.
+  """Parses --profile_steps=first,last; None is no profile.
 
   Raises:
     ValueError: these are not two numbers in order.

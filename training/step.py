@@ -1,7 +1,7 @@
-"""One update of the model, and n of them inside one tf.function.
+"""Updates of the model, n of them inside one tf.function.
 
-Gradients are summed over micro-batches and replicas first and clipped once, so
-that the same batch gives the same update however it is divided.
+Gradients are summed over micro-batches and replicas and then clipped, so that
+the update does not depend on how the batch is divided.
 """
 
 from collections.abc import Callable
@@ -11,38 +11,31 @@ import numpy as np
 import tensorflow as tf
 
 from training import checkpoint, optimization
+from training.precision import scalar_variable
 
-# The loop over steps is AutoGraph's. It would rewrite all that the loop calls,
-# which takes seconds: not what has no loop of its own.
-_as_it_is = tf.autograph.experimental.do_not_convert
+# AutoGraph would convert everything that the loop over steps calls, which takes
+# seconds; functions without a loop need no conversion.
+_no_autograph = tf.autograph.experimental.do_not_convert
 
 
 class TrainStep:
-  """A training step of one model, objective and optimizer.
-
-  To be made under the strategy's scope.
+  """A training step; to be created in the strategy's scope.
 
   Arguments:
     model: a Keras model from a dict of inputs to a dict of outputs.
-    objective: terms and metrics (as modeling.losses.Objective).
-    optimizer: updates the variables (as optimization.AdamWeightDecay).
+    objective: a modeling.losses.Objective.
     schedule: from the step to the learning rate.
     batch_size: examples of a step, over all replicas.
-    seed: of the run; dropout masks are a function of it and the step.
-    seeded: context manager in which dropout draws from a [2] int32 seed.
-    max_grad_norm: global norm to clip at.
-    accumulation: micro-batches that each replica's batch is cut into.
+    dropout_seed_scope: from a [2] int32 seed to a context in which dropout uses
+      it. Dropout masks are a function of `seed` and the step.
+    accumulation_steps: micro-batches of each replica's batch.
     loss_scale: a precision.LossScale, with float16.
-    average: an optimization.Average of the variables.
-    jit_compile: whether XLA compiles forward and backward pass.
 
   Attributes:
     step: scalar int64, updates done.
-    examples: scalar int64, examples used: the place in the data.
-    seed: scalar int64.
-    first_bad: scalar int64, the first update of the last `run` whose loss or
-      gradient was not finite; -1 if there was none.
-    variables: what is trained, in the model's order.
+    examples: scalar int64, examples used: the position in the data.
+    first_nonfinite_step: scalar int64, first step of the last `run` whose loss
+      or gradient was not finite; -1 if there was none.
   """
 
   def __init__(
@@ -54,11 +47,13 @@ class TrainStep:
     *,
     batch_size: int,
     seed: int = 0,
-    seeded: Callable[..., AbstractContextManager] = lambda seed: nullcontext(),
+    dropout_seed_scope: Callable[..., AbstractContextManager] = lambda seed: (
+      nullcontext()
+    ),
     max_grad_norm: float = 1.0,
-    accumulation: int = 1,
+    accumulation_steps: int = 1,
     loss_scale=None,
-    average: optimization.Average | None = None,
+    average: optimization.ExponentialMovingAverage | None = None,
     jit_compile: bool = False,
   ):
     self.model = model
@@ -66,156 +61,162 @@ class TrainStep:
     self.optimizer = optimizer
     self.schedule = schedule
     self.batch_size = batch_size
-    self.seeded = seeded
+    self.dropout_seed_scope = dropout_seed_scope
     self.max_grad_norm = max_grad_norm
-    self.accumulation = accumulation
+    self.accumulation_steps = accumulation_steps
     self.loss_scale = loss_scale
     self.average = average
     self.variables = optimizer.variables
     self.strategy = tf.distribute.get_strategy()
-    parts = self.strategy.num_replicas_in_sync * accumulation
-    if batch_size % parts:
+    replicas = self.strategy.num_replicas_in_sync
+    if batch_size % (replicas * accumulation_steps):
       raise ValueError(
         f"--train_batch_size={batch_size} cannot be divided evenly into "
-        f"{self.strategy.num_replicas_in_sync} replicas x "
-        f"--gradient_accumulation_steps={accumulation}"
+        f"{replicas} replicas x "
+        f"--gradient_accumulation_steps={accumulation_steps}"
       )
-    self.step = _counter("global_step", 0)
-    self.examples = _counter("examples", 0)
-    self.seed = _counter("seed", seed)
-    self.first_bad = _counter("first_bad", -1)
+    self.step = scalar_variable(0, tf.int64, "global_step")
+    self.examples = scalar_variable(0, tf.int64, "examples")
+    self.seed = scalar_variable(seed, tf.int64, "seed")
+    self.first_nonfinite_step = scalar_variable(-1, tf.int64, "nonfinite_step")
     self._gradients = self._differentiate
-    if accumulation > 1:
+    if accumulation_steps > 1:
       self._gradients = self._accumulate
     if jit_compile:
       self._gradients = tf.function(self._gradients, jit_compile=True)
 
   @property
   def state(self) -> dict[str, tf.Variable]:
-    """All that a later run needs to go on, by names in a checkpoint."""
+    """All variables that a run resumes from, by names in a checkpoint."""
     state = checkpoint.variables(self.model)
     state |= self.optimizer.state | {"global_step": self.step}
     state |= {"run/examples": self.examples, "run/seed": self.seed}
-    for part in (self.loss_scale, self.average):
-      state |= part.state if part else {}
+    for extra in (self.loss_scale, self.average):
+      state |= extra.state if extra else {}
     return state
 
   @tf.function
   def run(self, iterator, steps: tf.Tensor) -> dict:
-    """Does `steps` (scalar int) updates on batches from an iterator.
+    """Runs `steps` (scalar int) updates on batches from an iterator.
 
     Returns:
-      {name: [2] float32}: sums of values and of weights of every term and
-      metric, of the `loss` and of the `gradient_norm`. With a loss scale,
-      also of the `skipped_steps`, which count in nothing else.
+      {name: [2] float32}: sums of values and of weights of all losses and
+      metrics, `loss` and `gradient_norm`. With a loss scale, also of
+      `skipped_steps`, which are left out of the other sums.
     """
     sums = {name: tf.zeros(2) for name in self._names()}
-    first_bad = tf.constant(-1, tf.int64)
+    first_nonfinite_step = tf.constant(-1, tf.int64)
     for _ in tf.range(steps):
       replicas = self.strategy.run(self._step, args=(next(iterator),))
       totals = {name: self._total(replicas[name]) for name in sums}
       # A new dict every time: a loop in a graph cannot change one.
       sums = {name: sums[name] + totals[name] for name in sums}
-      good = tf.math.is_finite(totals["loss"] + totals["gradient_norm"])[0]
-      if self.loss_scale:  # what is skipped counts in neither
-        good = totals["skipped_steps"][0] == 0.0
-      if first_bad < 0 and not good:
-        first_bad = tf.identity(self.step)
-    self.first_bad.assign(first_bad)
+      finite = tf.math.is_finite(totals["loss"] + totals["gradient_norm"])[0]
+      if self.loss_scale:  # skipped steps are left out of both
+        finite = totals["skipped_steps"][0] == 0.0
+      if first_nonfinite_step < 0 and not finite:
+        first_nonfinite_step = tf.identity(self.step)
+    self.first_nonfinite_step.assign(first_nonfinite_step)
     return sums
 
-  @_as_it_is
+  @_no_autograph
   def _total(self, per_replica):
     value = self.strategy.reduce("SUM", per_replica, axis=None)
     return tf.ensure_shape(value, [2])
 
-  @_as_it_is
+  @_no_autograph
   def _names(self):
     names = (*self.objective.names, "loss", "gradient_norm")
     return (*names, "skipped_steps") if self.loss_scale else names
 
-  @_as_it_is
+  @_no_autograph
   def _step(self, batch):
-    """What one replica does for an update."""
+    """One update, on each replica; returns sums as `run`."""
     replica = tf.distribute.get_replica_context()
     weights = self.objective.weights(batch)
-    totals = {name: tf.reduce_sum(w) for name, w in weights.items()}
+    weight_sums = {name: tf.reduce_sum(w) for name, w in weights.items()}
     if replica.num_replicas_in_sync > 1:
-      totals = replica.all_reduce("SUM", totals)
+      weight_sums = replica.all_reduce("SUM", weight_sums)
     gradients, sums = self._gradients(
-      batch, totals, replica.replica_id_in_sync_group
+      batch, weight_sums, replica.replica_id_in_sync_group
     )
     if replica.num_replicas_in_sync > 1:
       dense = [tf.convert_to_tensor(g) for g in gradients if g is not None]
       summed = iter(replica.all_reduce("SUM", dense))
       gradients = [g if g is None else next(summed) for g in gradients]
     norm, finite = self._update(gradients)
-    share = 1.0 / replica.num_replicas_in_sync
-    sums["gradient_norm"] = tf.stack([norm * share, share])
-    sums["loss"] = tf.stack([sums["loss"], share])
+    weight = 1.0 / replica.num_replicas_in_sync
+    sums["gradient_norm"] = tf.stack([norm * weight, weight])
+    sums["loss"] = tf.stack([sums["loss"], weight])
     if self.loss_scale:
       sums = {
         name: tf.where(finite, value, tf.zeros(2))
         for name, value in sums.items()
       }
-      skipped = tf.where(finite, 0.0, share)
-      sums["skipped_steps"] = tf.stack([skipped, share])
+      skipped = tf.where(finite, 0.0, weight)
+      sums["skipped_steps"] = tf.stack([skipped, weight])
     self.step.assign_add(1)
     if self.average:
       self.average.update(self.step)
     self.examples.assign_add(self.batch_size)
     return sums
 
-  @_as_it_is
+  @_no_autograph
   def _update(self, gradients):
-    """Clips and applies summed gradients.
+    """Clips and applies gradients summed over replicas.
 
     Returns:
-      Their norm; and with a loss scale whether they were finite, else None.
+      Their norm, and a scalar bool, True if they are finite; None without a
+      loss scale.
     """
     finite = None
     if self.loss_scale:
-      gradients = _times(gradients, 1.0 / self.loss_scale.scale)
+      gradients = _scaled(gradients, 1.0 / self.loss_scale.scale)
+      values = [getattr(g, "values", g) for g in gradients if g is not None]
       finite = tf.reduce_all(
-        [tf.reduce_all(tf.math.is_finite(g)) for g in _values(gradients)]
+        [tf.reduce_all(tf.math.is_finite(value)) for value in values]
       )
       self.loss_scale.update(finite)
-    factor, norm = optimization.clipping(gradients, self.max_grad_norm)
+    factor, norm = optimization.clip_factor(gradients, self.max_grad_norm)
     rate = self.schedule(self.step)
     self.optimizer.apply(gradients, rate, self.step, factor, finite)
     return norm, finite
 
   @tf.function
-  def _accumulate(self, batch, totals, replica_id):
+  def _accumulate(self, batch, weight_sums, replica_id):
     """`_differentiate`, in micro-batches."""
-    parts = {name: self._cut(value) for name, value in batch.items()}
+    split = {name: self._split(value) for name, value in batch.items()}
     gradients = [tf.zeros(v.shape) for v in self.variables]
     sums = {name: tf.zeros(2) for name in self.objective.names}
     sums["loss"] = 0.0
-    for i in tf.range(self.accumulation):
-      part = {name: value[i] for name, value in parts.items()}
-      more, new = self._differentiate(part, totals, replica_id, i)
+    for i in tf.range(self.accumulation_steps):
+      microbatch = {name: value[i] for name, value in split.items()}
+      new_gradients, new_sums = self._differentiate(
+        microbatch, weight_sums, replica_id, i
+      )
       gradients = [
-        g if m is None else g + tf.convert_to_tensor(m)
-        for g, m in zip(gradients, more, strict=True)
+        g if new is None else g + tf.convert_to_tensor(new)
+        for g, new in zip(gradients, new_gradients, strict=True)
       ]
-      sums = {name: sums[name] + new[name] for name in sums}
+      sums = {name: sums[name] + new_sums[name] for name in sums}
     return gradients, sums
 
-  def _cut(self, value):
-    """Into micro-batches: [B, ...] -> [accumulation, B / accumulation, ...]."""
-    size = value.shape[0] // self.accumulation
-    return tf.reshape(
-      value, tf.concat([[self.accumulation, size], tf.shape(value)[1:]], 0)
-    )
+  def _split(self, value):
+    """[B, ...] -> [accumulation_steps, B / accumulation_steps, ...]."""
+    size = value.shape[0] // self.accumulation_steps
+    shape = [[self.accumulation_steps, size], tf.shape(value)[1:]]
+    return tf.reshape(value, tf.concat(shape, 0))
 
-  @_as_it_is
-  def _differentiate(self, batch, totals, replica_id, part=0):
-    """Gradients of the whole batch's loss by a part of it."""
+  @_no_autograph
+  def _differentiate(self, batch, weight_sums, replica_id, microbatch=0):
+    """Gradients and sums of a (micro-)batch, with all replicas' weights."""
     objective = self.objective
-    seeded = self.seeded(self._seed(replica_id, part))
-    # Nothing is recorded below the first layer that is trained.
-    with tf.GradientTape(watch_accessed_variables=False) as tape, seeded:
+    seed = self._dropout_seed(replica_id, microbatch)
+    # Nothing is recorded below the first trainable layer.
+    with (
+      tf.GradientTape(watch_accessed_variables=False) as tape,
+      self.dropout_seed_scope(seed),
+    ):
       tape.watch(self.variables)
       outputs = self.model(batch_inputs(self.model, batch), training=True)
       losses = objective.losses(outputs, batch)
@@ -223,7 +224,7 @@ class TrainStep:
       loss = tf.add_n(
         [
           tf.reduce_sum(losses[name] * weights[name])
-          / (totals[name] + objective.epsilon.get(name, 0.0))
+          / (weight_sums[name] + objective.epsilon.get(name, 0.0))
           for name in losses
         ]
       )
@@ -233,34 +234,25 @@ class TrainStep:
     sums = {name: weighted_sum(*pair) for name, pair in pairs.items()}
     return gradients, sums | {"loss": loss}
 
-  def _seed(self, replica_id, part):
-    """[2] int32: a different one for each step, replica and micro-batch."""
-    place = tf.cast(replica_id, tf.int32) * 65536 + tf.cast(part, tf.int32)
-    seed = tf.bitwise.bitwise_xor(place, tf.cast(self.seed, tf.int32))
+  def _dropout_seed(self, replica_id, microbatch):
+    """[2] int32, a different one for each step, replica and micro-batch."""
+    number = tf.cast(replica_id, tf.int32) * 65536
+    number += tf.cast(microbatch, tf.int32)
+    seed = tf.bitwise.bitwise_xor(number, tf.cast(self.seed, tf.int32))
     return tf.stack([seed, tf.cast(self.step % 2**31, tf.int32)])
 
 
-def _counter(name, value):
-  return tf.Variable(
-    value,
-    dtype=tf.int64,
-    trainable=False,
-    name=name,
-    aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-  )
-
-
 def batch_inputs(model, batch: dict) -> dict:
-  """Those fields of a batch that the model takes."""
+  """The fields of a batch that are inputs of the model."""
   return {name: batch[name] for name in model.input}
 
 
 def reports(
   objective, outputs: dict, batch: dict, losses: dict, weights: dict
 ) -> dict:
-  """{name: (values, weights)} of every term, given, and of every metric."""
-  terms = {name: (losses[name], weights[name]) for name in losses}
-  return terms | objective.metrics(outputs, batch)
+  """{name: (values, weights)} of all losses and metrics."""
+  pairs = {name: (losses[name], weights[name]) for name in losses}
+  return pairs | objective.metrics(outputs, batch)
 
 
 def weighted_sum(values, weights) -> tf.Tensor:
@@ -269,7 +261,7 @@ def weighted_sum(values, weights) -> tf.Tensor:
 
 
 def means(sums: dict) -> dict[str, float]:
-  """{name: mean} of `weighted_sum`s; 0 where no weight was."""
+  """{name: mean} of `weighted_sum`s; 0 without weights."""
   values = {name: np.asarray(value) for name, value in sums.items()}
   return {
     name: float(total / weight) if weight else 0.0
@@ -277,18 +269,10 @@ def means(sums: dict) -> dict[str, float]:
   }
 
 
-def _times(gradients, factor):
+def _scaled(gradients, factor):
   return [
     tf.IndexedSlices(g.values * factor, g.indices, g.dense_shape)
     if isinstance(g, tf.IndexedSlices)
     else (g if g is None else g * factor)
     for g in gradients
-  ]
-
-
-def _values(gradients):
-  return [
-    g.values if isinstance(g, tf.IndexedSlices) else g
-    for g in gradients
-    if g is not None
   ]

@@ -1,1 +1,1 @@
-"""What data/tokenization_ops.py is made of: Unicode tables and graph ops."""
+"""Parts of data/tokenization_ops.py: Unicode tables and graph operations."""

@@ -1,8 +1,6 @@
-"""What tokenization does to each code point, as arrays.
+"""Tokenization rules of each code point, as arrays for TensorFlow graphs.
 
-Made by asking the functions of tokenization.py and Python's own Unicode
-database, so there is one statement of the rules. tokenization_ops.py bakes the
-arrays into TensorFlow graphs.
+Computed from the functions of tokenization.py and Python's Unicode database.
 
 Legend: C = 0x110000 code points.
 """
@@ -20,31 +18,31 @@ CODE_POINTS = sys.maxunicode + 1
 CAPITAL_SIGMA, SIGMA, FINAL_SIGMA = 0x3A3, 0x3C3, 0x3C2
 
 # Kinds of code points.
-REMOVED = 0  # leaves nothing: control characters and, lower-casing, accents
+REMOVED = 0  # dropped: control characters and, when lower-casing, accents
 SPACE = 1  # separates words
 ALONE = 2  # a word of its own: punctuation and CJK
-KEPT = 3  # part of a word, as one code point
-MARK = 4  # KEPT, but may change places with a neighbouring MARK (NFD)
+WORD_CHAR = 3  # part of a word, as one code point
+MARK = 4  # as WORD_CHAR, but NFD may reorder adjacent ones
 EXPANDED = 5  # becomes several code points
 
 # Casing, which decides the form of a lower-case sigma.
 UNCASED, CASED, IGNORED = 0, 1, 2
 
-# The combining class in `orders` of code points that do not take part.
+# Combining class in `orders` of code points that are not reordered.
 NO_ORDER = 255
 
 
 @dataclasses.dataclass(frozen=True)
 class UnicodeTables:
-  """The rules of one setting of do_lower_case.
+  """Rules for a value of do_lower_case.
 
   Attributes:
     kinds: [C] uint8, one of the kinds above.
-    shifts: [C] int32, how far lower-casing and decomposing move a code point;
-      of an EXPANDED one, its row in `expansions`.
+    shifts: [C] int32, difference between the lower-cased and decomposed code
+      point and the original; the row in `expansions` of an EXPANDED one.
     expansions: code points, one list for each EXPANDED code point.
     orders: [C] uint8, canonical combining class of the first code point of the
-      decomposition, NO_ORDER for what the cleaning removes.
+      decomposition, NO_ORDER of code points that cleaning removes.
     casings: [C] uint8, UNCASED, CASED or IGNORED.
   """
 
@@ -57,76 +55,73 @@ class UnicodeTables:
 
 @functools.cache
 def build(do_lower_case: bool) -> UnicodeTables:
-  """Makes the tables; takes a good part of a second, once per setting."""
-  kinds = np.full(CODE_POINTS, KEPT, np.uint8)
+  """Computes the tables, in less than a second."""
+  kinds = np.full(CODE_POINTS, WORD_CHAR, np.uint8)
   shifts = np.zeros(CODE_POINTS, np.int32)
   orders = np.zeros(CODE_POINTS, np.uint8)
   casings = np.full(CODE_POINTS, UNCASED, np.uint8)
   expansions = []
 
-  for first, last in tokenization.CJK_RANGES:  # also what is unassigned there
+  for first, last in tokenization.CJK_RANGES:  # also unassigned code points
     kinds[first : last + 1] = ALONE
   for char in _assigned():
     code = ord(char)
     if tokenization.is_removed(char):
       kinds[code], orders[code] = REMOVED, NO_ORDER
       continue
-    image = char
+    text = char
     if do_lower_case:
-      image = tokenization.strip_accents(char.lower())
+      text = tokenization.strip_accents(char.lower())
       orders[code] = _order(char)
       casings[code] = _casing(char)
-    if len(image) > 1:
+    if len(text) > 1:
       kinds[code], shifts[code] = EXPANDED, len(expansions)
-      expansions.append([ord(part) for part in image])
-    elif image:
-      kinds[code], shifts[code] = _kind(char, image), ord(image) - code
+      expansions.append([ord(part) for part in text])
+    elif text:
+      kinds[code], shifts[code] = _kind(char, text), ord(text) - code
     else:
       kinds[code] = REMOVED
 
   if not do_lower_case:
-    kinds[kinds == MARK] = KEPT
+    kinds[kinds == MARK] = WORD_CHAR
   return UnicodeTables(kinds, shifts, expansions, orders, casings)
 
 
 def pages(*columns: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-  """Folds a table of all code points into pages of 256, each kept once.
-
-  Args:
-    *columns: [C] each.
+  """Compresses columns [C] into pages of 256 code points, without repeats.
 
   Returns:
     starts [C / 256] int32 and for each column cells [n], such that
     `column[c] == cells[starts[c // 256] + c % 256]`.
   """
-  known = {}
+  distinct = {}
   starts = [
-    known.setdefault(
+    distinct.setdefault(
       tuple(column[begin : begin + 256].tobytes() for column in columns),
-      256 * len(known),
+      256 * len(distinct),
     )
     for begin in range(0, CODE_POINTS, 256)
   ]
   cells = [
-    np.frombuffer(b"".join(own), column.dtype)
-    for column, own in zip(columns, zip(*known, strict=True), strict=True)
+    np.frombuffer(b"".join(cells), column.dtype)
+    for column, cells in zip(columns, zip(*distinct, strict=True), strict=True)
   ]
   return np.array(starts, np.int32), cells
 
 
 def _assigned():
-  """Characters; the rules leave unassigned and private code points alone."""
+  """Yields all characters but unassigned, private and surrogate ones."""
   for char in map(chr, range(CODE_POINTS)):
     if unicodedata.category(char) not in ("Cn", "Co", "Cs"):
       yield char
 
 
-def _kind(char, image):
-  if tokenization.is_whitespace(char) or image.isspace():
+def _kind(char, text):
+  if tokenization.is_whitespace(char) or text.isspace():
     return SPACE
-  if tokenization.is_cjk(char) or tokenization.is_punctuation(image):
+  if tokenization.is_cjk(char) or tokenization.is_punctuation(text):
     return ALONE
-  return MARK if unicodedata.combining(image) else KEPT
+  return MARK if unicodedata.combining(text) else WORD_CHAR
 
 
 def _order(char):
@@ -134,7 +129,7 @@ def _order(char):
 
 
 def _casing(char):
-  """Asks str.lower() which code points a sigma heeds."""
+  """Effect of a character on a sigma behind it, as str.lower() has it."""
   if (char + "Σ").lower().endswith("ς"):
     return CASED
   return IGNORED if ("A" + char + "Σ").lower().endswith("ς") else UNCASED

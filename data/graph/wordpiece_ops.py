@@ -1,11 +1,10 @@
-"""Words to word pieces in a TensorFlow graph, the longest piece first.
+"""WordpieceTokenizer of tokenization.py as TensorFlow operations.
 
-Does what WordpieceTokenizer of tokenization.py does, for all words at once:
-each round takes one piece off every word that is not used up. Made of
-operations that every TensorFlow has, in half to two thirds of the time of
-tensorflow_text's WordpieceTokenizer: lookups go in bulk.
+All words are split at once: each round of a loop matches the longest piece of
+every unfinished word, by one lookup. TensorFlow's own operations suffice, and
+take half to two thirds of the time of tensorflow_text's WordpieceTokenizer.
 
-Legend: D words, A words not yet used up, F pieces found so far, (T) pieces of a
+Legend: D words, A unfinished words, F pieces matched so far, (T) pieces of a
 word. A ragged dimension is in parentheses.
 """
 
@@ -16,12 +15,12 @@ _TO_THE_END = 2**31 - 1
 
 
 class WordpieceSplitter:
-  """Splits words into pieces of a vocabulary.
+  """Splits words into pieces of a vocabulary, the longest piece first.
 
   Args:
-    ids: lookup table from pieces to ids, -1 for what is no piece.
-    longest: characters of the longest piece, its "##" included.
-    unk_token: stands for a word that cannot be pieced together.
+    ids: lookup table from pieces to ids, -1 if not in the vocabulary.
+    longest: characters of the longest piece, including its "##".
+    unk_token: piece of words that cannot be split.
   """
 
   def __init__(self, ids: tf.lookup.StaticHashTable, longest: int, unk_token):
@@ -38,34 +37,35 @@ class WordpieceSplitter:
       words: [D] string, UTF-8, none empty.
 
     Returns:
-      Ids [D, (T)] int64, and where in its word each piece ends, in characters:
-      [D, (T)] int32.
+      Ids [D, (T)] int64, and the end of each piece in its word, in
+      characters, [D, (T)] int32.
     """
-    # Most words are in the vocabulary as they are.
-    whole = self._ids.lookup(words)  # [D]
+    # Most words are a single piece.
+    word_ids = self._ids.lookup(words)  # [D]
     lengths = tf.strings.length(words, "UTF8_CHAR")
-    known, others = (tf.where(mask)[:, 0] for mask in (whole >= 0, whole < 0))
+    known = tf.where(word_ids >= 0)[:, 0]
+    unknown = tf.where(word_ids < 0)[:, 0]
     *_, rows, ids, limits = tf.while_loop(
       lambda rows, *_: tf.size(rows) > 0,
-      self._take_a_piece,
+      self._match_pieces,
       (
-        others,
-        tf.gather(words, others),
-        tf.zeros_like(others, tf.int32),
+        unknown,
+        tf.gather(words, unknown),
+        tf.zeros_like(unknown, tf.int32),
         known,
-        tf.gather(whole, known),
+        tf.gather(word_ids, known),
         tf.gather(lengths, known),
       ),
       shape_invariants=(tf.TensorShape([None]),) * 6,
     )
-    # Of a word that is given up, only the mark for that stays.
-    given_up = tf.scatter_nd(
+    # Of a word that cannot be split, only the id -1 is used.
+    failed = tf.scatter_nd(
       rows[:, None], tf.cast(ids < 0, tf.int32), tf.shape(words, tf.int64)
     )
     order = tf.argsort(rows, stable=True)
     order = tf.boolean_mask(
       order,
-      (tf.gather(given_up, tf.gather(rows, order)) == 0)
+      (tf.gather(failed, tf.gather(rows, order)) == 0)
       | (tf.gather(ids, order) < 0),
     )
     rows, ids, limits = (tf.gather(v, order) for v in (rows, ids, limits))
@@ -75,18 +75,18 @@ class WordpieceSplitter:
     )
     return splits, splits.with_values(limits)
 
-  def _take_a_piece(self, rows, rest, start, *found):
-    """One round of the loop.
+  def _match_pieces(self, rows, rest, start, *pieces):
+    """Matches the longest piece at the start of each unfinished word.
 
     Args:
-      rows: [A] int64, the words that are not used up.
-      rest: [A] string, what is left of them, with "##" unless it is all.
-      start: [A] int32, how many characters are gone.
-      *found: rows [F] int64, ids [F] int64 and limits [F] int32 of pieces; id
-        -1 gives its word up.
+      rows: [A] int64, indices of the words.
+      rest: [A] string, their unmatched ends, with "##" behind a matched start.
+      start: [A] int32, the number of matched characters.
+      *pieces: rows [F] int64, ids [F] int64 and limits [F] int32 of matched
+        pieces; id -1 marks a word that cannot be split.
 
     Returns:
-      The same after taking the longest possible piece off each.
+      The arguments of the next round.
     """
     joiner = tf.where(start > 0, len(JOINER), 0)
     lengths = tf.strings.length(rest, "UTF8_CHAR")
@@ -98,25 +98,26 @@ class WordpieceSplitter:
     tries, try_rows = tries.values, tries.value_rowids()
     prefixes = _substrings(tf.gather(rest, try_rows), 0, tries)
     ids = self._ids.lookup(prefixes)
-    places = tf.where(ids >= 0, tf.range(tf.size(ids)), -1)
-    best = tf.math.segment_max(places, try_rows)  # [A]
+    indices = tf.where(ids >= 0, tf.range(tf.size(ids)), -1)
+    best = tf.math.segment_max(indices, try_rows)  # [A]
 
     matched = best >= 0
     best = tf.maximum(best, 0)
-    taken = tf.where(matched, tf.gather(tries, best), lengths)
+    used = tf.where(matched, tf.gather(tries, best), lengths)
     ids = tf.where(matched, tf.gather(ids, best), -1)
-    limits = start + taken - joiner
-    pairs = zip(found, (rows, ids, limits), strict=True)
-    found = [tf.concat(pair, 0) for pair in pairs]
+    limits = start + used - joiner
+    pairs = zip(pieces, (rows, ids, limits), strict=True)
+    pieces = [tf.concat(pair, 0) for pair in pairs]
 
-    left = tf.where(taken < lengths)[:, 0]
-    rest, taken = tf.gather(rest, left), tf.gather(taken, left)
-    rest = JOINER + _substrings(rest, taken, _TO_THE_END)
-    return (tf.gather(rows, left), rest, tf.gather(limits, left), *found)
+    unfinished = tf.where(used < lengths)[:, 0]
+    rest, used = tf.gather(rest, unfinished), tf.gather(used, unfinished)
+    rest = JOINER + _substrings(rest, used, _TO_THE_END)
+    rows, start = tf.gather(rows, unfinished), tf.gather(limits, unfinished)
+    return (rows, rest, start, *pieces)
 
 
 def _substrings(strings, starts, lengths):
-  """Parts of strings, in characters; starts and lengths [n] or scalar."""
+  """Substrings in characters, [n]; starts and lengths are [n] or scalar."""
   zeros = tf.zeros_like(strings, tf.int32)
   return tf.strings.substr(
     strings, zeros + starts, zeros + lengths, unit="UTF8_CHAR"

@@ -1,7 +1,7 @@
-"""The records of parts.py, and the words of a corpus, by Apache Beam.
+"""Pre-training records and word counts by Apache Beam.
 
-The elements of a pipeline are the shards that the local path has, and
-ShardBuilder makes their records: the same bytes, whatever runs the pipeline.
+A pipeline processes the shards of shards.py with ShardBuilder, so that its
+records are those of builders.write_shards, whatever runner is used.
 """
 
 import glob
@@ -14,11 +14,11 @@ from uuid import uuid4
 
 from absl import logging
 
-from data import files, tfrecord
 from data.pretraining import duplicates, instances, shards, vocab_learning
-from data.pretraining.parts import Job, ShardBuilder
+from data.pretraining.builders import BuildConfig, ShardBuilder
+from data.pretraining.documents import TextFormat
 from data.pretraining.shards import Shard
-from data.pretraining.text_format import TextFormat
+from storage import files, tfrecord
 
 try:
   import apache_beam as beam
@@ -26,53 +26,48 @@ try:
   from apache_beam.options.pipeline_options import PipelineOptions
 except ImportError:
   raise ValueError(
-    "--runner takes Apache Beam: `pip install -r requirements-beam.txt`"
+    "--runner needs Apache Beam: `pip install -r requirements-beam.txt`"
   ) from None
 
 _ROOT = Path(__file__).resolve().parents[2]
-_COUNTERS = "corpus"  # the name space of our metrics
+_NAMESPACE = "corpus"  # of the metrics
 
 
 def write(
-  job: Job, paths: list[str], output: str, options: Sequence[str]
+  config: BuildConfig, paths: list[str], output: str, options: Sequence[str]
 ) -> int:
-  """Makes all records of text files.
+  """Writes records to files output-00000-of-00032 and so on.
 
-  Each shard that has records becomes a file. Workers write to a folder beside
-  the output; files are renamed when all are whole, so that a bundle that is
-  tried again leaves nothing twice, and a pipeline that fails leaves nothing.
-
-  Args:
-    job: what to make.
-    paths: text files.
-    output: files are called output-00000-of-00032 and so on; such ones that are
-      there are replaced.
-    options: Beam's, as on its command line: ["--runner=DirectRunner"].
+  Each shard that has records becomes a file; existing ones are replaced.
+  Workers write to a temporary folder beside the output, and the files are
+  renamed when all are complete: retried bundles leave no duplicates and failed
+  pipelines no files. The options are Beam's command line, such as
+  ["--runner=DirectRunner"].
 
   Returns:
-    How many records were written, as far as the runner tells.
+    The number of records, as reported by the runner.
 
   Raises:
     ValueError: there is no text, or the pipeline failed.
   """
-  cut = shards.cut(paths, text=job.text)
-  logging.info("%d shards of text", len(cut))
+  corpus = shards.split_corpus(paths, text_format=config.text_format)
+  logging.info("%d shards of text", len(corpus))
   folder = f"{output}.parts-{uuid4().hex}"
 
   def build(pipeline):
-    texts = pipeline | beam.Create([(shard.number, shard) for shard in cut])
-    if job.drop_duplicates:
-      texts = _without_repeated(texts, job.text)
+    texts = pipeline | beam.Create([(shard.number, shard) for shard in corpus])
+    if config.deduplicate:
+      texts = _mark_duplicates(texts, config.text_format)
     written = (
       texts
       | beam.Reshuffle()
       | beam.Values()
-      | "make records" >> beam.ParDo(_WriteShard(job, folder))
+      | "make records" >> beam.ParDo(_WriteShard(config, folder))
     )
     return (
       pipeline
       | "once" >> beam.Create([output])
-      | "publish" >> beam.Map(_publish, beam.pvalue.AsList(written))
+      | "publish" >> beam.Map(_rename, beam.pvalue.AsList(written))
     )
 
   try:
@@ -86,32 +81,27 @@ def write(
 
 def count_words(
   paths: list[str],
-  text: TextFormat,
+  text_format: TextFormat,
   counter: vocab_learning.WordCounter,
-  near: str,
+  output: str,
   options: Sequence[str],
 ) -> None:
-  """Counts the words of text files.
+  """Adds the words of text files to a counter.
 
-  Args:
-    paths: text files.
-    text: how documents lie in them.
-    counter: a new one; is told how often each word occurs.
-    near: a folder beside this is made, and removed.
-    options: Beam's.
+  Uses a temporary folder beside the output; options are as for `write`.
 
   Raises:
     ValueError: the pipeline failed.
   """
-  cut = shards.cut(paths, text=text)
-  folder = f"{near}.counts-{uuid4().hex}"
+  corpus = shards.split_corpus(paths, text_format=text_format)
+  folder = f"{output}.counts-{uuid4().hex}"
 
   def build(pipeline):
     return (
       pipeline
-      | beam.Create([(shard.number, shard) for shard in cut])
+      | beam.Create([(shard.number, shard) for shard in corpus])
       | beam.Reshuffle()
-      | beam.FlatMap(_words, text, counter.empty())
+      | beam.FlatMap(_words, text_format, counter.empty())
       | beam.CombinePerKey(sum)
       | beam.MapTuple(lambda word, count: f"{count} {word}")
       | beam.io.WriteToText(f"{folder}/counts")
@@ -119,7 +109,7 @@ def count_words(
 
   try:
     _run(build, options)
-    for path in files.matches(f"{glob.escape(folder)}/*"):
+    for path in files.glob_files(f"{glob.escape(folder)}/*"):
       for line in files.lines(path):
         count, word = line.split(" ")
         counter.add_word(word, int(count))
@@ -128,34 +118,34 @@ def count_words(
 
 
 def outputs(output: str) -> list[str]:
-  """The files of an output that are there."""
-  return files.matches(f"{glob.escape(output)}-?????-of-?????")
+  """Existing files of an output prefix."""
+  return files.glob_files(f"{glob.escape(output)}-?????-of-?????")
 
 
 class _WriteShard(beam.DoFn):
-  """Writes the records of a shard to a file of a name that nobody else has."""
+  """Writes the records of a shard to a file with a unique name."""
 
-  def __init__(self, job: Job, folder: str):
+  def __init__(self, config: BuildConfig, folder: str):
     super().__init__()
-    self._job, self._folder = job, folder
+    self._config, self._folder = config, folder
     self._build = None
 
   def setup(self):
-    self._build = ShardBuilder(self._job)
+    self._build = ShardBuilder(self._config)
 
   def process(self, shard: Shard) -> Iterator[tuple[int, str]]:
-    built = self._build(shard)
-    for name, count in built.counts.items():
-      Metrics.counter(_COUNTERS, name).inc(count)
-    if built.records:
+    result = self._build(shard)
+    for name, count in result.counts.items():
+      Metrics.counter(_NAMESPACE, name).inc(count)
+    if result.records:
       path = f"{self._folder}/{shard.number}-{uuid4().hex}"
       with files.open_for_writing(path) as file:
-        tfrecord.write(file, built.records)
+        tfrecord.write(file, result.records)
       yield shard.number, path
 
 
-def _publish(output: str, written: list[tuple[int, str]]) -> None:
-  """Gives files their names; may be done again where it was interrupted."""
+def _rename(output: str, written: list[tuple[int, str]]) -> None:
+  """Renames complete files; can be repeated after an interruption."""
   names = [
     f"{output}-{index:05d}-of-{len(written):05d}"
     for index in range(len(written))
@@ -168,56 +158,56 @@ def _publish(output: str, written: list[tuple[int, str]]) -> None:
       files.rename(path, name)
 
 
-def _without_repeated(texts, text: TextFormat):
-  """Marks documents of which an equal one came before, in any shard."""
+def _mark_duplicates(texts, text_format: TextFormat):
+  """Sets Shard.dropped to documents equal to an earlier one of any shard."""
   repeated = (
     texts
-    | "hash" >> beam.FlatMap(_hashes, text)
+    | "hash" >> beam.FlatMap(_hashes, text_format)
     | "equal ones" >> beam.GroupByKey()
     | "but the first" >> beam.FlatMap(lambda pair: sorted(pair[1])[1:])
   )
   return (
     {"shard": texts, "dropped": repeated}
     | beam.CoGroupByKey()
-    | beam.MapTuple(_drop).with_output_types(tuple[int, Shard])
+    | beam.MapTuple(_set_dropped).with_output_types(tuple[int, Shard])
   )
 
 
-def _hashes(pair, text):
+def _hashes(pair, text_format):
   number, shard = pair
-  for i, digest in enumerate(duplicates.digests(shard.lines(text))):
+  for i, digest in enumerate(duplicates.digests(shard.lines(text_format))):
     yield int(digest).to_bytes(8), (number, i)
 
 
-def _drop(number, found):
-  [shard] = found["shard"]
-  return number, shard._replace(dropped=tuple(sorted(found["dropped"])))
+def _set_dropped(number, groups):
+  [shard] = groups["shard"]
+  return number, shard._replace(dropped=tuple(sorted(groups["dropped"])))
 
 
-def _words(pair, text, counter):
+def _words(pair, text_format, counter):
   counter = counter.empty()
-  for line in pair[1].lines(text):
+  for line in pair[1].lines(text_format):
     counter.add(line)
   return counter.counts().items()
 
 
 def _run(build, options) -> Mapping[str, int]:
-  """Runs a pipeline to its end; returns what our counters say."""
-  # Worker processes that the runner starts here have to find our modules.
-  places = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-  os.environ["PYTHONPATH"] = os.pathsep.join(places)
+  """Runs a pipeline to its end and returns the values of its counters."""
+  # Worker processes of local runners import the project's modules.
+  folders = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+  os.environ["PYTHONPATH"] = os.pathsep.join(folders)
   pipeline = beam.Pipeline(options=PipelineOptions(list(options)))
   build(pipeline)
   try:
     result = pipeline.run()
     result.wait_until_finish()
-  except Exception as error:  # each runner has its own
+  except Exception as error:  # each runner raises its own
     raise ValueError(f"the pipeline failed: {_cause(error)}") from error
-  found = result.metrics().query(MetricsFilter().with_namespace(_COUNTERS))
+  metrics = result.metrics().query(MetricsFilter().with_namespace(_NAMESPACE))
   counts = Counter(
     {
-      one.key.metric.name: one.committed or one.attempted
-      for one in found["counters"]
+      counter.key.metric.name: counter.committed or counter.attempted
+      for counter in metrics["counters"]
     }
   )
   text = (f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items())
@@ -226,7 +216,7 @@ def _run(build, options) -> Mapping[str, int]:
 
 
 def _cause(error: Exception) -> str:
-  """What a worker said, without the traceback that Beam makes part of it."""
+  """Message of a worker's error, without Beam's traceback."""
   lines = re.findall(r"^\w*Error: (.*)$", str(error), re.M)
   text = lines[-1] if lines else str(error)
   return re.sub(r" \[while running .*", "", text, flags=re.S)

@@ -1,42 +1,46 @@
-"""Lines of text to documents of token ids."""
+"""Text files to documents: file formats, sentences and token ids."""
 
-from collections.abc import Callable, Iterable
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
-from data.progress import Progress
+from storage import compression, files
+from storage.progress import Progress
 
 Segment = list[int]
 Document = list[Segment]
 
 
-def read(
+def read_documents(
   lines: Iterable[str],
   ids: Callable[[str], list[int]],
   progress: Progress,
-  shortest: int = 1,
-  longest: int | None = None,
+  min_tokens: int = 1,
+  max_tokens: int | None = None,
 ) -> list[Document]:
   """Tokenizes lines, one segment each; a blank line ends a document.
 
-  Lines without a token are skipped, and so are documents without a segment.
+  Lines without tokens and documents without segments are dropped.
 
   Args:
-    lines: lines of text.
+    lines: sentences and blank lines, as from TextFormat.lines.
     ids: tokenizer, text to token ids.
-    progress: is told about megabytes, lines, tokens, and what was left out.
-    shortest: segments of fewer tokens are left out.
-    longest: segments of more tokens are cut into several; None keeps them.
-
-  Returns:
-    Documents in the order of the text.
+    progress: counts megabytes, lines, tokens, and what was dropped.
+    min_tokens: shorter segments are dropped.
+    max_tokens: longer segments are split; None for no limit.
   """
   documents = []
   document = []
   for line in lines:
     text = line.strip()
     segment = ids(text) if text else []
-    if len(segment) >= shortest:
-      if longest and len(segment) > longest:
-        document += _cut(segment, longest)
+    if len(segment) >= min_tokens:
+      if max_tokens and len(segment) > max_tokens:
+        document += [
+          segment[start : start + max_tokens]
+          for start in range(0, len(segment), max_tokens)
+        ]
         progress.add(0, cut_lines=1)
       else:
         document.append(segment)
@@ -53,8 +57,148 @@ def read(
   return documents
 
 
-def _cut(segment: Segment, longest: int) -> list[Segment]:
-  return [
-    segment[start : start + longest]
-    for start in range(0, len(segment), longest)
-  ]
+@dataclass(frozen=True)
+class TextFormat:
+  """Layout of documents in text files.
+
+  Attributes:
+    layout: "lines": one sentence a line and a blank line between documents, as
+      in the original. "paragraphs": prose with a blank line between documents.
+      "documents": prose, one document a file.
+    field: field of JSON lines that holds a text in this layout; None for plain
+      text.
+  """
+
+  layout: str = "lines"
+  field: str | None = None
+
+  @property
+  def is_prose(self) -> bool:
+    """True if the text has to be split into sentences."""
+    return self.layout != "lines"
+
+  def lines(
+    self, path: str, start: int = 0, end: int | None = None
+  ) -> Iterator[str]:
+    """Yields a file's sentences and blank lines, in the original's format.
+
+    Args:
+      path: the file; .gz and .zst are decompressed.
+      start: byte at which a document begins.
+      end: byte at which a later document begins; None for the end of the file.
+
+    Raises:
+      OSError: the file cannot be read.
+      ValueError: a line is not UTF-8 (see files.lines) or not a JSON object
+        with the field; names the file and the line.
+    """
+    if self.field:
+      texts = _json_texts(path, start, end, self.field)
+    else:
+      texts = [files.lines(path, start, end)]
+    for text in texts:
+      if self.is_prose:
+        yield from self._sentences(text)
+      else:
+        yield from text
+      if self.field or self.is_prose:
+        yield ""
+
+  def _sentences(self, text):
+    for paragraph in paragraphs(text):
+      yield from split_sentences(paragraph)
+      if self.layout == "paragraphs":
+        yield ""
+
+  def ends_document(self, path: str) -> Callable[[bytes], bool] | None:
+    """Test for lines that end a document; None if the file must stay intact."""
+    if compression.is_compressed(path):
+      return None
+    if self.field:
+      return lambda line: True
+    if self.layout == "documents":
+      return None
+    return lambda line: not line.decode(errors="replace").strip()
+
+
+ORIGINAL = TextFormat()
+
+
+def paragraphs(lines: Iterable[str]) -> Iterator[str]:
+  """Joins the lines between blank lines into one string each."""
+  paragraph = []
+  for line in lines:
+    if line.strip():
+      paragraph.append(line.strip())
+    elif paragraph:
+      yield " ".join(paragraph)
+      paragraph = []
+  if paragraph:
+    yield " ".join(paragraph)
+
+
+# A punctuation mark, closing quotes or brackets, white space, then a possible
+# start of a sentence: an upper-case letter, a digit, an opening quote or
+# bracket. Possessive quantifiers scan a run of marks once, in linear time.
+_SENTENCE_END = re.compile(
+  r"""(?<![.!?…])(?P<mark>[.!?…]++)['"”’»)\]]*+\s++"""
+  r"""(?=['"“‘«(\[¿¡—-]*+[^\W_a-zß-öø-ÿ])"""
+)
+_WORD_START = re.compile(r"""[\s(\["'“‘]""")
+# Lower-cased, without the full stop. None ends a sentence.
+_ABBREVIATIONS = frozenset([
+  "mr", "mrs", "ms", "messrs", "mt", "dr", "prof", "rev", "hon", "st", "sr",
+  "jr", "gen", "col", "capt", "lieut", "lt", "sgt", "maj", "gov", "pres", "esq",
+  "ed", "eds", "vs", "etc", "e.g", "i.e", "cf", "al", "viz", "fig", "vol", "no",
+  "nos", "p", "pp", "ch", "sec",
+])  # fmt: skip
+_MAX_ABBREVIATION_LENGTH = 10
+
+
+def split_sentences(paragraph: str) -> list[str]:
+  """Splits a paragraph into sentences.
+
+  Args:
+    paragraph: running text; blanks of any kind and number between words.
+
+  Returns:
+    Non-empty sentences in order; joined by single spaces they are the
+    paragraph with its white space normalized.
+  """
+  text = " ".join(paragraph.split())
+  sentences, begin = [], 0
+  for end in _SENTENCE_END.finditer(text):
+    near = max(begin, end.start() - _MAX_ABBREVIATION_LENGTH)
+    if end["mark"] == "." and _is_abbreviation(text[near : end.start()]):
+      continue
+    sentences.append(text[begin : end.end()].rstrip())
+    begin = end.end()
+  sentences.append(text[begin:])
+  return [sentence for sentence in sentences if sentence]
+
+
+def _is_abbreviation(text: str) -> bool:
+  """True if the last word of the text before a full stop is an abbreviation."""
+  word = _WORD_START.split(text)[-1].lower()
+  initial = len(word) == 1 and word.isalpha() and word not in "i"
+  return initial or word in _ABBREVIATIONS
+
+
+def _json_texts(path, start, end, field) -> Iterator[list[str]]:
+  """Yields the text of each JSON line, as a list of its lines."""
+  for number, line in enumerate(files.lines(path, start, end)):
+    line = line.removeprefix("\ufeff")  # a byte order mark
+    if not line.strip():
+      continue
+    try:
+      text = json.loads(line)[field]
+      if not isinstance(text, str):
+        raise TypeError(f"it is {json.dumps(text)[:40]} there")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+      raise ValueError(
+        f"{path}, line {files.line_number(path, start) + number}: not a JSON "
+        f"object with a text as {field!r} ({error}); --text_field names it"
+      ) from error
+    # Lone surrogates, which JSON can hold and UTF-8 cannot, become U+FFFD.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    yield text.replace("\r", "").split("\n")

@@ -1,6 +1,6 @@
-"""Whole documents that occur more than once: found by a hash, and left out.
+"""Deduplication of documents by hash.
 
-Lines are in the form that the original reads: a blank line behind a document.
+Lines are in the original's input format: a blank line ends a document.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,10 +8,10 @@ from hashlib import blake2b
 
 import numpy as np
 
-from data.progress import Progress
+from storage.progress import Progress
 
 
-def documents(lines: Iterable[str]) -> Iterator[list[str]]:
+def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
   """Groups lines into documents: lists of lines, none of them blank."""
   document = []
   for line in lines:
@@ -25,73 +25,59 @@ def documents(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def digest(document: Iterable[str]) -> int:
-  """A number of 64 bits that equal documents share, and others hardly ever.
+  """Hash of a document, 64 bits, that ignores the amount of white space.
 
-  Of n different documents two have the same with a probability of n**2 / 2**65:
-  one in 3,700 for a hundred million. Documents are equal if they differ in
-  blanks within their lines at most.
+  Among n different documents two have the same hash with a probability of
+  n**2 / 2**65: one in 3,700 for a hundred million.
   """
   text = "\n".join(" ".join(line.split()) for line in document)
   return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
 
 
 def digests(lines: Iterable[str]) -> np.ndarray:
-  """The digest of each document, [documents] uint64."""
-  return np.fromiter(map(digest, documents(lines)), np.uint64)
+  """Hash of each document, [documents] uint64."""
+  return np.fromiter(map(digest, split_documents(lines)), np.uint64)
 
 
-def repeated(parts: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
-  """Finds the documents of which an equal one came before.
+def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
+  """Finds documents that are equal to an earlier one.
 
   Args:
-    parts: digests of the documents of each part of a corpus, in its order.
+    shards: hashes of the documents of each shard, in the order of the corpus.
 
   Returns:
-    For each part the numbers of such documents, from 0.
+    For each shard the indices of such documents.
   """
-  _, first = np.unique(np.concatenate(parts), return_index=True)
-  again = np.ones(sum(map(len, parts)), bool)
-  again[first] = False
-  ends = np.cumsum([len(part) for part in parts])
+  _, first = np.unique(np.concatenate(shards), return_index=True)
+  is_repeated = np.ones(sum(map(len, shards)), bool)
+  is_repeated[first] = False
+  ends = np.cumsum([len(shard) for shard in shards])
   return [
-    tuple(np.flatnonzero(part).tolist()) for part in np.split(again, ends[:-1])
+    tuple(np.flatnonzero(flags).tolist())
+    for flags in np.split(is_repeated, ends[:-1])
   ]
 
 
-def without(
-  lines: Iterable[str], numbers: Iterable[int], progress: Progress
+def drop_documents(
+  lines: Iterable[str], indices: Iterable[int], progress: Progress
 ) -> Iterator[str]:
-  """Leaves documents out.
-
-  Args:
-    lines: of documents.
-    numbers: which documents, counted from 0.
-    progress: is told how many were left out.
-
-  Yields:
-    The lines of the others.
-  """
-  numbers = frozenset(numbers)
-  for number, document in enumerate(documents(lines)):
-    if number in numbers:
+  """Yields the lines of all documents but those of the indices."""
+  indices = frozenset(indices)
+  for index, document in enumerate(split_documents(lines)):
+    if index in indices:
       progress.add(0, dropped_documents=1)
     else:
       yield from document
       yield ""
 
 
-def first_only(lines: Iterable[str], progress: Progress) -> Iterator[str]:
-  """Leaves documents out of which an equal one came before.
+def drop_repeated(lines: Iterable[str], progress: Progress) -> Iterator[str]:
+  """Yields the lines of documents that are not equal to an earlier one.
 
-  Args:
-    lines: of documents; some 80 bytes are remembered for each.
-    progress: is told how many were left out.
-
-  Yields:
-    The lines of the others.
+  Uses some 80 bytes of memory for each document.
   """
   seen = set()
-  for document in documents(lines):
+  for document in split_documents(lines):
     number = digest(document)
     if number in seen:
       progress.add(0, dropped_documents=1)

@@ -1,9 +1,8 @@
-"""Documents to pre-training records: sentence pairs, and words masked in them.
+"""Documents to pre-training records: sentence pairs and masked words.
 
 With the same `random.Random` the records are those of the original's
-create_pretraining_data.py, one by one: every draw is made where it made one.
-Texts are token ids throughout. A segment (a line of the input) is a list of
-them, a document a list of segments.
+create_pretraining_data.py: random numbers are drawn in the same order. A
+document is a list of segments (lines), a segment a list of token ids.
 
 Legend: T tokens, P masked-LM predictions.
 """
@@ -17,28 +16,35 @@ from absl import logging
 
 from data import features, packing
 from data.pretraining.documents import Document
-from data.pretraining.mix import USUAL, Mix
-from data.pretraining.sampling import below, shuffle
-from data.pretraining.static_masking import StaticMasking
-from data.progress import Progress
-from data.tfrecord import Encoder
+from data.pretraining.static_masking import (
+  DEFAULT,
+  MaskPolicy,
+  StaticMasking,
+  randbelow,
+  shuffle,
+)
 from data.vocab import CLS, MASK, SEP, UNK
+from storage.progress import Progress
+from storage.schema import Schema
+from storage.tfrecord import ExampleEncoder
 
 
 @dataclass(frozen=True)
-class Settings:
-  """What the records of a data set have in common.
+class InstanceConfig:
+  """Contents of records.
 
   Attributes:
-    max_seq_length: T, 5 or more: [CLS] [SEP] [SEP] and a token on each side.
-    max_predictions_per_seq: P, how many tokens of a record are masked at most.
-    masked_lm_prob: share of the tokens that are masked.
-    short_seq_prob: share of the documents cut into pairs shorter than T.
-    dupe_factor: how many times the documents are gone through, with other
-      pairs and other masks each time.
+    max_seq_length: T, 5 or more: [CLS], two [SEP] and a token of each sentence.
+    max_predictions_per_seq: P, the largest number of masked tokens.
+    masked_lm_prob: fraction of the tokens to mask.
+    short_seq_prob: fraction of the documents split into pairs shorter than T.
+    dupe_factor: passes over the documents, each with new pairs and masks.
     whole_word: mask all pieces of a word or none.
-    mix: what becomes of the masked words.
-    masked: False stores pairs unmasked, to be masked whenever they are read.
+    mask_policy: replacement of the masked words.
+    masked: False stores pairs unmasked, for dynamic masking.
+
+  Raises:
+    ValueError: a value is out of range; names it.
   """
 
   max_seq_length: int = 128
@@ -47,11 +53,11 @@ class Settings:
   short_seq_prob: float = 0.1
   dupe_factor: int = 10
   whole_word: bool = False
-  mix: Mix = USUAL
+  mask_policy: MaskPolicy = DEFAULT
   masked: bool = True
 
   def __post_init__(self):
-    """Refuses values that no record can be made with."""
+    """Checks the values."""
     if self.max_seq_length < 5:
       raise ValueError(
         f"max_seq_length {self.max_seq_length} is too short: [CLS], two [SEP] "
@@ -66,12 +72,12 @@ class Settings:
 
   @property
   def tokens(self) -> tuple[str, ...]:
-    """The special tokens that the vocabulary has to have."""
+    """Special tokens that the vocabulary has to contain."""
     return (CLS, SEP, UNK, MASK) if self.masked else (CLS, SEP, UNK)
 
   @property
-  def schema(self) -> features.Schema:
-    """The fields of a record."""
+  def schema(self) -> Schema:
+    """Fields of a record."""
     if self.masked:
       return features.pretraining(
         self.max_seq_length, self.max_predictions_per_seq
@@ -79,25 +85,25 @@ class Settings:
     return features.unmasked_pretraining(self.max_seq_length)
 
 
-def pairs(
-  documents: list[Document], index: int, rng: Random, settings: Settings
+def sentence_pairs(
+  documents: list[Document], index: int, rng: Random, config: InstanceConfig
 ) -> Iterator[tuple[list[int], list[int], bool]]:
-  """Cuts a document into sentence pairs (section 3.1, task 2, of the paper).
+  """Splits a document into sentence pairs (section 3.1, task 2, of the paper).
 
-  A "sentence" is a run of segments; a pair fills T tokens, or fewer if the
-  document is chosen to be one of the short ones. Half of the second sentences
-  are those that follow, half are from elsewhere; segments that a foreign one
+  A "sentence" is a run of segments. A pair has T tokens, or fewer if the
+  document is drawn to be a short one. Half of the second sentences follow the
+  first one, half are from random documents; segments that a random sentence
   replaces begin the next pair.
 
   Yields:
-    Token ids of both sentences, T - 3 at most together, and whether the second
+    Token ids of both sentences, T - 3 in total at most, and True if the second
     is a random one.
   """
   document = documents[index]
-  longest = settings.max_seq_length - 3  # [CLS] a [SEP] b [SEP]
-  target = longest
-  if rng.random() < settings.short_seq_prob:
-    target = 2 + below(rng.getrandbits, longest - 1)
+  max_tokens = config.max_seq_length - 3  # [CLS] a [SEP] b [SEP]
+  target = max_tokens
+  if rng.random() < config.short_seq_prob:
+    target = 2 + randbelow(rng.getrandbits, max_tokens - 1)
 
   start = 0
   while start < len(document):
@@ -108,72 +114,66 @@ def pairs(
 
     split = start + 1
     if end > split:
-      split += below(rng.getrandbits, end - split)
+      split += randbelow(rng.getrandbits, end - split)
     first = list(chain.from_iterable(document[start:split]))
 
     is_random = split == end or rng.random() < 0.5
     if is_random:
-      second = _elsewhere(documents, index, target - len(first), rng)
+      second = _random_next_document(documents, index, target - len(first), rng)
       start = split
     else:
       second = list(chain.from_iterable(document[split:end]))
       start = end
-    packing.truncate_pair_at_random(first, second, longest, rng)
+    packing.truncate_pair_at_random(first, second, max_tokens, rng)
     yield first, second, is_random
 
 
-def _elsewhere(
-  documents: list[Document], index: int, wanted: int, rng: Random
+def _random_next_document(
+  documents: list[Document], index: int, target: int, rng: Random
 ) -> list[int]:
-  """Takes about `wanted` tokens from a random place of a random document.
+  """Segments of a random document, from a random one on, up to `target` tokens.
 
-  It may be the document itself, if ten draws in a row say so.
+  The document is another one, unless it is drawn ten times in a row.
   """
   for _ in range(10):
-    drawn = below(rng.getrandbits, len(documents))
+    drawn = randbelow(rng.getrandbits, len(documents))
     if drawn != index:
       break
   document = documents[drawn]
   text = []
-  for i in range(below(rng.getrandbits, len(document)), len(document)):
+  for i in range(randbelow(rng.getrandbits, len(document)), len(document)):
     text += document[i]
-    if len(text) >= wanted:
+    if len(text) >= target:
       break
   return text
 
 
-class Builder:
-  """Makes records of documents.
+class InstanceBuilder:
+  """Builds records from documents; the vocabulary has to hold config.tokens."""
 
-  Arguments:
-    vocab: token to id, in the order of the vocabulary file; with [CLS], [SEP]
-      and, unless pairs stay unmasked, [MASK].
-    settings: what records are to be like.
-  """
-
-  def __init__(self, vocab: Mapping[str, int], settings: Settings):
-    self._settings = settings
+  def __init__(self, vocab: Mapping[str, int], config: InstanceConfig):
+    self._config = config
     self._cls, self._sep = vocab[CLS], vocab[SEP]
     self._mask = None
-    if settings.masked:
+    if config.masked:
       self._mask = StaticMasking(
         vocab,
-        settings.max_predictions_per_seq,
-        settings.masked_lm_prob,
-        settings.whole_word,
-        settings.mix,
+        config.max_predictions_per_seq,
+        config.masked_lm_prob,
+        config.whole_word,
+        config.mask_policy,
       )
 
   def examples(
     self, documents: list[Document], index: int, rng: Random
   ) -> Iterator[dict[str, list]]:
-    """Yields the examples of one document, fields by name as in the schema."""
-    length = self._settings.max_seq_length
-    slots = self._settings.max_predictions_per_seq
-    for first, second, is_random in pairs(
-      documents, index, rng, self._settings
+    """Yields the examples of a document: values by field of the schema."""
+    length = self._config.max_seq_length
+    slots = self._config.max_predictions_per_seq
+    for first, second, is_random in sentence_pairs(
+      documents, index, rng, self._config
     ):
-      ids, segments = packing.join(first, second, self._cls, self._sep)
+      ids, segments = packing.pack(first, second, self._cls, self._sep)
       targets = {}
       if self._mask:
         positions, labels = self._mask(ids, rng)
@@ -183,7 +183,7 @@ class Builder:
           "masked_lm_weights": packing.pad([1.0] * len(labels), slots),
         }
       yield {
-        **packing.inputs(ids, segments, length),
+        **packing.pad_inputs(ids, segments, length),
         **targets,
         "next_sentence_labels": [int(is_random)],
       }
@@ -193,33 +193,32 @@ class Builder:
     documents: list[Document],
     rng: Random,
     progress: Progress,
-    show: Callable[[dict], None] = lambda example: None,
+    add_sample: Callable[[dict], None],
   ) -> list[bytes]:
-    """Makes all records of the documents, in random order.
+    """Builds all records of the documents, in random order.
 
     Args:
       documents: shuffled in place.
       rng: source of randomness.
-      progress: is told about documents and instances.
-      show: is given every example.
+      progress: counts documents and instances.
+      add_sample: is called with every example.
 
     Returns:
-      Serialized tf.train.Examples, since bytes need far less memory than
-      lists.
+      Serialized tf.train.Examples, which need less memory than lists.
     """
     if len(documents) == 1:
       logging.warning(
-        "the text is a single document, so that random next sentences come "
-        "from it too; put a blank line between documents"
+        "the text is a single document, from which random next sentences are "
+        "drawn too; put a blank line between documents"
       )
-    encode = Encoder(self._settings.schema)
+    encode = ExampleEncoder(self._config.schema)
     shuffle(rng.getrandbits, documents)
     records = []
-    for _ in range(self._settings.dupe_factor):
+    for _ in range(self._config.dupe_factor):
       for index in range(len(documents)):
         before = len(records)
         for example in self.examples(documents, index, rng):
-          show(example)
+          add_sample(example)
           records.append(encode(example))
         progress.add(1, instances=len(records) - before)
     shuffle(rng.getrandbits, records)
@@ -227,19 +226,14 @@ class Builder:
 
 
 class Samples:
-  """Keeps the first few examples as text, to be looked at.
-
-  Arguments:
-    tokens: token by id.
-    limit: how many.
-  """
+  """The first examples as text, for the log."""
 
   def __init__(self, tokens: Mapping[int, str], limit: int = 3):
     self.texts: list[str] = []
     self._tokens, self._limit = tokens, limit
 
   def __call__(self, example: dict[str, list]) -> None:
-    """Keeps an example, if it is one of the first."""
+    """Adds an example if it is one of the first."""
     if len(self.texts) >= self._limit:
       return
     length = sum(example["input_mask"])
@@ -256,11 +250,11 @@ class Samples:
 
 
 def log_samples(texts: list[str]) -> None:
-  """Logs what Samples kept."""
+  """Logs the texts of Samples."""
   for text in texts:
     logging.info("*** Example ***\n%s", text)
 
 
 def no_text(paths: list[str]) -> ValueError:
-  """The error for an input without a single token."""
+  """Error for an input without tokens."""
   return ValueError(f"there is no text in {', '.join(paths)}")

@@ -1,7 +1,7 @@
-"""A corpus cut into shards, each a small corpus of its own.
+"""A corpus divided into shards, each a small corpus of its own.
 
-How it is cut depends on the input only, so that any number of workers makes the
-same records of it, and memory holds a shard for each worker, no more.
+Shards depend on the input only, so that any number of workers makes the same
+records. Each worker holds one shard in memory.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,26 +10,24 @@ from typing import NamedTuple
 
 from absl import logging
 
-from data import files, streams
-from data.pretraining.text_format import ORIGINAL, TextFormat
+from data.pretraining.documents import ORIGINAL, TextFormat
+from storage import compression, files
 
-# Shards per corpus, so that many workers have something to do, but each large
-# enough to draw random sentences from and small enough for a worker's memory.
+# Enough shards to employ many workers, each large enough to draw random
+# sentences from and small enough for a worker's memory.
 _SHARDS = 32
-_SMALLEST, _LARGEST = 1 << 20, 4 << 20
-_HUGE = 128 << 20  # bytes of a document that are worth a warning
-# Bytes of text that a byte of a compressed file stands for, about.
-_EXPANSION = 3
+_MIN_BYTES, _MAX_BYTES = 1 << 20, 4 << 20
+_LARGE_SPAN = 128 << 20  # bytes of a span above which a warning is logged
+_COMPRESSION_RATIO = 3  # approximate bytes of text in a compressed byte
 
 
 class Span(NamedTuple):
-  """Whole documents of a file.
+  """Complete documents of a file.
 
   Attributes:
-    path: the file.
-    start: the byte it begins at.
-    end: the byte behind it; None for the end of the file.
-    size: bytes of text, about.
+    start: first byte.
+    end: byte behind the last one; None for the end of the file.
+    size: approximate bytes of text.
   """
 
   path: str
@@ -38,19 +36,19 @@ class Span(NamedTuple):
   size: int
 
   def __str__(self) -> str:
-    """As messages name it."""
+    """Name in messages."""
     if self.end is None:
       return self.path
     return f"{self.path} (bytes {self.start:,} to {self.end:,})"
 
 
 class Shard(NamedTuple):
-  """What a worker takes at a time.
+  """Unit of work of a worker process.
 
   Attributes:
-    number: by which shards are ordered, and to draw a seed from.
+    number: position in the corpus; the seed of the shard depends on it.
     spans: the text.
-    dropped: numbers of documents that are to be left out.
+    dropped: indices of documents to drop.
   """
 
   number: int
@@ -58,42 +56,42 @@ class Shard(NamedTuple):
   dropped: tuple[int, ...] = ()
 
   def __str__(self) -> str:
-    """As messages name it."""
+    """Name in messages."""
     return ", ".join(map(str, self.spans))
 
   @property
   def megabytes(self) -> float:
-    """How much text it is."""
+    """Approximate size of the text."""
     return sum(span.size for span in self.spans) / 1e6
 
-  def lines(self, text: TextFormat) -> Iterator[str]:
-    """Its lines, those to be left out among them; see TextFormat.lines."""
+  def lines(self, text_format: TextFormat) -> Iterator[str]:
+    """Yields the lines of all documents, including those to drop."""
     for span in self.spans:
-      yield from text.lines(span.path, span.start, span.end)
+      yield from text_format.lines(span.path, span.start, span.end)
       yield ""  # a document ends with its file
 
 
-def cut(
-  paths: list[str], size: int | None = None, text: TextFormat = ORIGINAL
+def split_corpus(
+  paths: list[str],
+  size: int | None = None,
+  text_format: TextFormat = ORIGINAL,
 ) -> list[Shard]:
-  """Cuts files into shards of about the same size.
+  """Divides files into shards of about the same size.
 
-  Large files are cut where a document ends, small ones are put together. No
-  document goes beyond its file. A compressed file stays whole.
-
-  Args:
-    paths: text files.
-    size: bytes of a shard; by default a 32nd of the input within 1 and 4 MB.
-    text: how documents lie in them.
+  Large files are divided between documents, small ones are grouped. Documents
+  do not cross files. Compressed files are not divided. By default a
+  shard is a 32nd of the input, 1 to 4 MB.
 
   Returns:
     Shards in the order of the input.
   """
   if size is None:
     total = sum(map(_text_size, paths))
-    size = min(max(total // _SHARDS, _SMALLEST), _LARGEST)
+    size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
   shards, spans, filled = [], (), 0
-  for span in chain.from_iterable(_spans(path, size, text) for path in paths):
+  for span in chain.from_iterable(
+    _spans(path, size, text_format) for path in paths
+  ):
     if spans and filled + span.size > size:
       shards.append(Shard(len(shards), spans))
       spans, filled = (), 0
@@ -103,33 +101,33 @@ def cut(
 
 
 def _text_size(path: str) -> int:
-  factor = _EXPANSION if streams.is_compressed(path) else 1
+  factor = _COMPRESSION_RATIO if compression.is_compressed(path) else 1
   return factor * files.size(path)
 
 
-def _spans(path: str, size: int, text: TextFormat) -> Iterator[Span]:
+def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
   length = _text_size(path)
-  ends_document = text.ends_document(path)
+  ends_document = text_format.ends_document(path)
   start = 0
   while ends_document and length - start > 1.5 * size:
-    end = _after_document(path, start + size, ends_document)
+    end = _document_end(path, start + size, ends_document)
     if end is None:
       break
     yield Span(path, start, end, end - start)
     start = end
-  if length - start > _HUGE:
+  if length - start > _LARGE_SPAN:
     logging.warning(
-      "%s: %d MB that cannot be cut; a worker holds them in memory",
+      "%s: %d MB that cannot be divided; a worker holds them in memory",
       path,
       (length - start) / 1e6,
     )
   yield Span(path, start, None, length - start)
 
 
-def _after_document(
+def _document_end(
   path: str, offset: int, ends_document: Callable[[bytes], bool]
 ) -> int | None:
-  """Where the first document ends whose last line begins at a byte or later."""
+  """Byte behind the first line, from an offset on, that ends a document."""
   with files.open_for_reading(path) as file:
     file.seek(offset - 1)
     position = offset - 1 + len(file.readline())

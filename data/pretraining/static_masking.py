@@ -1,37 +1,66 @@
-"""Words masked while records are made, by the original's rules and draws.
+"""Words masked once, when records are made, with the draws of random.Random."""
 
-The same rules for records masked while they are read are in masking.py.
-
-Legend: P masked-LM predictions.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from random import Random
 
-from data.pretraining.mix import USUAL, Mix
-from data.pretraining.sampling import below, shuffle
 from data.vocab import MASK, SEP
 
 
-class StaticMasking:
-  """Masks words of a sequence, once and for all (section 3.1, task 1).
+@dataclass(frozen=True)
+class MaskPolicy:
+  """Replacement of the words to predict (table 8 of the paper).
 
-  By default a chosen token becomes [MASK] in 80 % of the cases, stays in 10 %
-  and becomes a token drawn from the whole vocabulary in 10 %.
+  Attributes:
+    mask_token_prob: probability of [MASK].
+    random_token_prob: probability of a token drawn from the vocabulary; other
+      words stay unchanged.
+
+  Raises:
+    ValueError: the probabilities are negative or add up to more than 1.
+  """
+
+  mask_token_prob: float = 0.8
+  random_token_prob: float = 0.1
+
+  def __post_init__(self):
+    """Checks the probabilities."""
+    probs = (self.mask_token_prob, self.random_token_prob)
+    if not (min(probs) >= 0.0 and sum(probs) <= 1.0 + 1e-9):
+      raise ValueError(
+        f"mask_token_prob {self.mask_token_prob:g} and random_token_prob "
+        f"{self.random_token_prob:g} must be 0 or more, and 1 together at most"
+      )
+
+  @property
+  def keep_prob(self) -> float:
+    """Probability that a word that does not become [MASK] stays unchanged."""
+    rest = 1.0 - self.mask_token_prob
+    if rest <= 1e-9:
+      return 1.0
+    # Rounded, so that the default is exactly the 0.5 of the original.
+    return round(1.0 - self.random_token_prob / rest, 12)
+
+
+DEFAULT = MaskPolicy()
+
+
+class StaticMasking:
+  """Masks words of a sequence (section 3.1, task 1, of the paper).
 
   Arguments:
     vocab: token to id, in the order of the vocabulary file.
-    max_predictions: P, how many tokens are chosen at most.
-    masked_lm_prob: share of the tokens that are chosen.
-    whole_word: choose all pieces of a word or none.
-    mix: what becomes of the chosen ones.
+    max_predictions: P, the largest number of tokens to mask.
+    masked_lm_prob: fraction of the tokens to mask.
+    whole_word: mask all pieces of a word or none.
+    mask_policy: replacement of the masked tokens.
 
   Call arguments:
     ids: token ids with [CLS] and [SEP]; masked in place.
     rng: source of randomness.
 
   Returns:
-    Positions in ascending order, P at most, and the ids that were there.
+    Positions in ascending order, P at most, and the original ids there.
   """
 
   def __init__(
@@ -40,15 +69,16 @@ class StaticMasking:
     max_predictions: int,
     masked_lm_prob: float = 0.15,
     whole_word: bool = False,
-    mix: Mix = USUAL,
+    mask_policy: MaskPolicy = DEFAULT,
   ):
     self._max_predictions = max_predictions
     self._masked_lm_prob = masked_lm_prob
     self._whole_word = whole_word
-    self._mask_share, self._same = mix.mask_share, mix.same_of_rest
+    self._mask_token_prob = mask_policy.mask_token_prob
+    self._keep_prob = mask_policy.keep_prob
     self._mask, self._sep = vocab[MASK], vocab[SEP]
     self._all_ids = list(vocab.values())
-    self._continues = frozenset(
+    self._continuations = frozenset(
       vocab[token] for token in vocab if token.startswith("##")
     )
 
@@ -60,33 +90,58 @@ class StaticMasking:
     masked = []
     for position in self._choose(ids, rng):
       label = ids[position]
-      if random() < self._mask_share:
+      if random() < self._mask_token_prob:
         ids[position] = self._mask
-      elif random() >= self._same:
-        drawn = below(getrandbits, len(self._all_ids))
+      elif random() >= self._keep_prob:
+        drawn = randbelow(getrandbits, len(self._all_ids))
         ids[position] = self._all_ids[drawn]
       masked.append((position, label))
     masked.sort()
     return [position for position, _ in masked], [label for _, label in masked]
 
   def _choose(self, ids: list[int], rng: Random) -> list[int]:
-    share = round(len(ids) * self._masked_lm_prob)
-    wanted = min(self._max_predictions, max(1, share))
+    """Chooses the positions to mask."""
+    limit = max(1, round(len(ids) * self._masked_lm_prob))
+    limit = min(self._max_predictions, limit)
     middle = ids.index(self._sep)
     candidates = [*range(1, middle), *range(middle + 1, len(ids) - 1)]
     if not self._whole_word:
       shuffle(rng.getrandbits, candidates)
-      return candidates[:wanted]
+      return candidates[:limit]
 
     words = []
     for position in candidates:
-      if words and ids[position] in self._continues:
+      if words and ids[position] in self._continuations:
         words[-1].append(position)
       else:
         words.append([position])
     shuffle(rng.getrandbits, words)
     chosen = []
     for word in words:
-      if len(chosen) + len(word) <= wanted:
+      if len(chosen) + len(word) <= limit:
         chosen += word
     return chosen
+
+
+def randbelow(getrandbits: Callable[[int], int], limit: int) -> int:
+  """`Random.randrange(limit)`: same draws and result, faster."""
+  bits = limit.bit_length()
+  drawn = getrandbits(bits)
+  while drawn >= limit:
+    drawn = getrandbits(bits)
+  return drawn
+
+
+def shuffle(getrandbits: Callable[[int], int], items: list) -> None:
+  """`Random.shuffle(items)`: same draws and result, in half the time."""
+  last = len(items) - 1
+  while last > 0:
+    bits = (last + 1).bit_length()
+    # The same number of bits is drawn for all i down to this one.
+    first = max((1 << bits - 1) - 1, 1)
+    for i in range(last, first - 1, -1):
+      drawn = getrandbits(bits)
+      while drawn > i:
+        drawn = getrandbits(bits)
+      items[i], items[drawn] = items[drawn], items[i]
+    last = first - 1

@@ -1,8 +1,7 @@
-"""Learns a WordPiece vocabulary from words and how often they occur.
+"""WordPiece vocabularies learned from word counts.
 
-The learner is tensorflow_text's; here is what goes into it and what is made of
-its answer, so that the vocabulary has the size asked for and every word whose
-characters are in the alphabet can be pieced together.
+The learner is tensorflow_text's. Its result is completed to the requested size
+and to all characters of the alphabet, of which every word can then be made.
 """
 
 from collections import Counter
@@ -12,18 +11,17 @@ from absl import logging
 from data.tokenization import BasicTokenizer
 
 JOINER = "##"
-LONGEST_TOKEN = 50  # in characters; longer words teach nothing
+MAX_TOKEN_LENGTH = 50  # characters; longer words are ignored
 
 
 class WordCounter:
   """Counts the words of a text in bounded memory.
 
-  What blanks separate is counted as it is, and tokenized only now and then,
-  each distinct piece once.
+  Text between blanks is counted first; distinct pieces are tokenized in bulk.
 
   Args:
-    do_lower_case: whether to lower-case and to strip accents.
-    max_words: how many distinct pieces, and how many words, to hold.
+    do_lower_case: lower-case and strip accents.
+    max_words: the largest number of distinct pieces, and of words, in memory.
   """
 
   def __init__(self, do_lower_case: bool, max_words: int):
@@ -31,10 +29,10 @@ class WordCounter:
     self._max_words = max_words
     self._pieces = Counter()
     self._words = Counter()
-    self._forgotten = 0  # Words seen up to this often may be missing.
+    self._max_dropped = 0  # Words counted up to this often may be missing.
 
   def empty(self) -> "WordCounter":
-    """One like this that has seen nothing."""
+    """A new counter with the same options."""
     return WordCounter(self._tokenizer.do_lower_case, self._max_words)
 
   def add(self, line: str) -> None:
@@ -44,14 +42,14 @@ class WordCounter:
       self._tokenize()
 
   def add_word(self, word: str, count: int) -> None:
-    """Counts a word that was met so many times."""
+    """Adds to the count of a word."""
     self._words[word] += count
-    self._forget()
+    self._drop_rare()
 
   def counts(self) -> Counter:
-    """How often each word has been seen, in the order of the words.
+    """Counts by word, sorted by word.
 
-    So the order of the text has no say where two words are equally frequent.
+    The result, and so the vocabulary, does not depend on the order of the text.
     """
     self._tokenize()
     return Counter(dict(sorted(self._words.items())))
@@ -61,34 +59,34 @@ class WordCounter:
       for word in self._tokenizer.tokenize(piece):
         self._words[word] += count
     self._pieces.clear()
-    self._forget()
+    self._drop_rare()
 
-  def _forget(self):
+  def _drop_rare(self):
     while len(self._words) > self._max_words:
-      self._forgotten += 1
+      self._max_dropped += 1
       self._words = Counter(
-        {w: n for w, n in self._words.items() if n > self._forgotten}
+        {w: n for w, n in self._words.items() if n > self._max_dropped}
       )
-      logging.info("forgot words seen %d times or less", self._forgotten)
+      logging.info("dropped words counted %d times or less", self._max_dropped)
 
 
-def alphabet(counts: Counter, most: int) -> list[str]:
-  """The most frequent characters, sorted, and a warning about the others."""
+def alphabet(counts: Counter, max_chars: int) -> list[str]:
+  """The most frequent characters, sorted; logs a warning about the others."""
   chars = Counter()
   for word, count in counts.items():
     for char in word:
       chars[char] += count
-  known = [char for char, _ in chars.most_common(most)]
-  if len(chars) > most:
-    share = 1 - sum(chars[char] for char in known) / chars.total()
+  result = [char for char, _ in chars.most_common(max_chars)]
+  if len(chars) > max_chars:
+    dropped = 1 - sum(chars[char] for char in result) / chars.total()
     logging.warning(
       "--max_alphabet=%d leaves out %d rare characters (%.3g%% of the text):"
       " words that contain one become [UNK]",
-      most,
-      len(chars) - most,
-      100 * share,
+      max_chars,
+      len(chars) - max_chars,
+      100 * dropped,
     )
-  return sorted(known)
+  return sorted(result)
 
 
 def learn(
@@ -101,61 +99,58 @@ def learn(
   """Learns a vocabulary.
 
   Args:
-    counts: how often each word occurs.
-    reserved: tokens that come first.
-    chars: the alphabet; each is a token, and so is each with "##" before it.
-    vocab_size: the number of tokens; fewer if the text does not yield more.
-    min_count: words that are rarer are left out.
+    counts: counts by word.
+    reserved: the first tokens.
+    chars: the alphabet; each character is a token, alone and with "##".
+    vocab_size: the number of tokens; fewer if the text does not yield as many.
+    min_count: rarer words are ignored.
 
   Returns:
-    The tokens in the order of their ids.
+    Tokens in the order of their ids.
 
   Raises:
-    ValueError: vocab_size has no room for the alphabet.
+    ValueError: vocab_size is too small for the alphabet.
   """
   fixed = reserved + chars + [JOINER + char for char in chars]
   if len(fixed) > vocab_size:
     raise ValueError(
-      f"--vocab_size={vocab_size} has no room for {len(reserved)} reserved"
+      f"--vocab_size={vocab_size} is too small for {len(reserved)} reserved"
       f" tokens and {len(chars)} characters, with and without {JOINER}: give at"
       f" least {len(fixed)}, or a smaller --max_alphabet"
     )
-  words = _teachable(counts, set(chars), min_count)
-  tokens = dict.fromkeys(fixed)
-  tokens.update(dict.fromkeys(_learned(words, reserved, chars, vocab_size)))
-  # The learner stops a little short of vocab_size: words fill the rest.
-  tokens.update(dict.fromkeys(word for word, _ in words.most_common()))
-  return list(tokens)[:vocab_size]
-
-
-def _teachable(counts, chars, min_count):
-  return Counter(
+  known = set(chars)
+  words = Counter(
     {
       word: count
       for word, count in counts.items()
       if count >= min_count
-      and len(word) <= LONGEST_TOKEN
-      and chars.issuperset(word)
+      and len(word) <= MAX_TOKEN_LENGTH
+      and known.issuperset(word)
     }
   )
+  tokens = dict.fromkeys(fixed)
+  tokens.update(dict.fromkeys(_learned(words, reserved, chars, vocab_size)))
+  # The learner yields slightly less than vocab_size: words fill the rest.
+  tokens.update(dict.fromkeys(word for word, _ in words.most_common()))
+  return list(tokens)[:vocab_size]
 
 
 def _learned(words, reserved, chars, vocab_size):
-  """What tensorflow_text makes of the words, the most frequent first."""
-  # Takes seconds to import, and is the first to need TensorFlow.
+  """Tokens learned by tensorflow_text, the most frequent first."""
+  # Imports TensorFlow, which takes seconds.
   from tensorflow_text.tools.wordpiece_vocab import (  # noqa: PLC0415
     wordpiece_tokenizer_learner_lib as learner,
   )
 
-  alphabet_once = Counter(chars)  # Known even if only rare words have them.
+  # All characters count, even those of ignored words only.
   return learner.learn(
-    (alphabet_once | words).items(),
+    (Counter(chars) | words).items(),
     vocab_size,
     reserved,
     upper_thresh=None,
     lower_thresh=None,
     max_input_tokens=-1,
-    max_token_length=LONGEST_TOKEN,
+    max_token_length=MAX_TOKEN_LENGTH,
     max_unique_chars=len(chars),
     joiner=JOINER,
   )

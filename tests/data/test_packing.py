@@ -10,10 +10,10 @@ CLS, SEP = 101, 102
 
 
 def test_a_pair():
-  ids, segments = packing.join([1, 2], [3], CLS, SEP)
+  ids, segments = packing.pack([1, 2], [3], CLS, SEP)
   assert ids == [CLS, 1, 2, SEP, 3, SEP]
   assert segments == [0, 0, 0, 0, 1, 1]
-  assert packing.inputs(ids, segments, 8) == {
+  assert packing.pad_inputs(ids, segments, 8) == {
     "input_ids": [CLS, 1, 2, SEP, 3, SEP, 0, 0],
     "input_mask": [1, 1, 1, 1, 1, 1, 0, 0],
     "segment_ids": [0, 0, 0, 0, 1, 1, 0, 0],
@@ -21,8 +21,8 @@ def test_a_pair():
 
 
 def test_a_single_text():
-  assert packing.join([1], None, CLS, SEP) == ([CLS, 1, SEP], [0, 0, 0])
-  assert packing.join([], [], CLS, SEP) == ([CLS, SEP, SEP], [0, 0, 1])
+  assert packing.pack([1], None, CLS, SEP) == ([CLS, 1, SEP], [0, 0, 0])
+  assert packing.pack([], [], CLS, SEP) == ([CLS, SEP, SEP], [0, 0, 1])
 
 
 def test_too_much_does_not_fit():
@@ -41,14 +41,14 @@ def test_the_longer_text_loses(lengths, limit, expected):
 
 
 def test_random_truncation_takes_from_both_ends():
-  kept = set()
+  starts = set()
   for seed in range(50):
     first, second = list(range(9)), [1, 2]
     packing.truncate_pair_at_random(first, second, 5, Random(seed))
     assert second == [1, 2]
     assert first == list(range(first[0], first[0] + 3))
-    kept.add(first[0])
-  assert kept == set(range(7))
+    starts.add(first[0])
+  assert starts == set(range(7))
 
 
 def test_what_fits_is_left_alone_and_draws_nothing():
@@ -62,16 +62,18 @@ def test_what_fits_is_left_alone_and_draws_nothing():
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 9))
-def test_random_truncation_is_one_token_after_the_other(a, b, seed):
+def test_random_truncation_equals_removing_single_tokens(a, b, seed):
   limit = (a + b) // 2
   first, second = list(range(a)), list(range(100, 100 + b))
-  wanted, rng = (list(first), list(second)), Random(seed)
-  while len(wanted[0]) + len(wanted[1]) > limit:
-    longer = max(reversed(wanted), key=len)  # the second of equals
+  expected, rng = (list(first), list(second)), Random(seed)
+  while len(expected[0]) + len(expected[1]) > limit:
+    longer = max(reversed(expected), key=len)  # the second of equals
     del longer[0 if rng.random() < 0.5 else -1]
-  packing.truncate_pair_at_random(first, second, limit, ours := Random(seed))
-  assert (first, second) == wanted
-  assert ours.getstate() == rng.getstate()
+  packing.truncate_pair_at_random(
+    first, second, limit, rng_result := Random(seed)
+  )
+  assert (first, second) == expected
+  assert rng_result.getstate() == rng.getstate()
 
 
 def test_a_text_of_a_million_tokens_is_cut_at_once():

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, length_groups, records, trimming
-from data.pretraining.mix import Mix
-from data.pretraining.next_token import NextToken
-from data.pretraining.reading import Masking, PretrainingInput
+from data import dynamic_padding, features, length_bucketing, records
+from data.pretraining.causal_targets import CausalTargets
+from data.pretraining.input_pipeline import DynamicMasking, PretrainingInput
+from data.pretraining.static_masking import MaskPolicy
+from storage.schema import Feature, Schema
 
 T, P, V = 8, 2, 50
 
@@ -54,8 +55,8 @@ def _input(paths, **options):
 
 
 def test_an_epoch_holds_every_record_once_in_a_new_order(paths):
-  found = _ids(_input(paths).training(10, seed=1), 9)
-  epochs = found.reshape(3, 30)
+  result = _ids(_input(paths).training(10, seed=1), 9)
+  epochs = result.reshape(3, 30)
   for epoch in epochs:
     assert sorted(epoch) == list(range(30))
   assert len({tuple(epoch) for epoch in epochs}) == 3
@@ -64,9 +65,9 @@ def test_an_epoch_holds_every_record_once_in_a_new_order(paths):
 @pytest.mark.parametrize("skip", [5, 30, 45, 100])
 def test_resumes_where_it_stopped(paths, skip):
   source = _input(paths)
-  whole = _ids(source.training(5, seed=3), 40)
+  expected = _ids(source.training(5, seed=3), 40)
   rest = _ids(source.training(5, seed=3, skip=skip), (200 - skip) // 5)
-  np.testing.assert_array_equal(rest, whole[skip:])
+  np.testing.assert_array_equal(rest, expected[skip:])
 
 
 def test_another_seed_is_another_order(paths):
@@ -77,38 +78,38 @@ def test_another_seed_is_another_order(paths):
 
 
 @pytest.mark.parametrize(("workers", "replicas"), [(1, 2), (2, 2), (2, 4)])
-def test_workers_share_the_same_global_batches(paths, workers, replicas):
+def test_workers_read_the_same_global_batches(paths, workers, replicas):
   source = _input(paths)
-  whole = _ids(source.training(8, seed=3), 6).reshape(6, replicas, -1)
+  batches = _ids(source.training(8, seed=3), 6).reshape(6, replicas, -1)
   here = replicas // workers
   for worker in range(workers):
     context = tf.distribute.InputContext(workers, worker, replicas)
     part = _ids(source.training(8, seed=3, context=context), 6 * here)
-    wanted = whole[:, worker * here : (worker + 1) * here].reshape(-1)
-    np.testing.assert_array_equal(part, wanted)
+    expected = batches[:, worker * here : (worker + 1) * here].reshape(-1)
+    np.testing.assert_array_equal(part, expected)
 
 
 @pytest.mark.parametrize("worker", [0, 1])
-def test_each_worker_goes_on_with_what_was_left(worker, paths):
+def test_workers_resume(worker, paths):
   source = _input(paths)
   context = tf.distribute.InputContext(2, worker, 2)
-  whole = _ids(source.training(8, seed=3, context=context), 20)
+  expected = _ids(source.training(8, seed=3, context=context), 20)
   for batches in (1, 7, 15):
     rest = source.training(8, seed=3, skip=8 * batches, context=context)
     np.testing.assert_array_equal(
-      _ids(rest, 20 - batches), whole[4 * batches :]
+      _ids(rest, 20 - batches), expected[4 * batches :]
     )
 
 
-def test_a_batch_that_replicas_cannot_share_is_refused(paths):
+def test_an_indivisible_batch_is_refused(paths):
   context = tf.distribute.InputContext(1, 0, 3)
   with pytest.raises(ValueError, match="batch of 8 cannot be divided"):
     _input(paths).training(8, seed=3, context=context)
 
 
 def test_evaluation_starts_again_at_the_end(paths):
-  found = _ids(_input(paths[:1]).evaluation(5), 3)
-  np.testing.assert_array_equal(found, [*range(7), *range(7), 0])
+  result = _ids(_input(paths[:1]).evaluation(5), 3)
+  np.testing.assert_array_equal(result, [*range(7), *range(7), 0])
 
 
 def test_nothing_is_tuned_while_reading(paths):
@@ -116,9 +117,9 @@ def test_nothing_is_tuned_while_reading(paths):
   readers = (
     _input(paths).training(10, seed=1),
     _input(paths).evaluation(10),
-    records.training(paths, schema, 10, seed=1),
-    records.evaluation(paths, schema, 10),
-    trimming.by_length(paths, schema, 10),
+    records.train_dataset(paths, schema, 10, seed=1),
+    records.eval_dataset(paths, schema, 10),
+    dynamic_padding.sorted_by_length(paths, schema, 10),
   )
   # Or letting go of an iterator waits for the tuner, half a minute perhaps.
   assert [reader.options().autotune.enabled for reader in readers] == 5 * [
@@ -129,8 +130,8 @@ def test_nothing_is_tuned_while_reading(paths):
 def test_types_are_int32_and_float32(paths):
   batch = next(iter(_input(paths).evaluation(2)))
   for name, value in batch.items():
-    wanted = tf.float32 if name == "masked_lm_weights" else tf.int32
-    assert value.dtype == wanted
+    expected = tf.float32 if name == "masked_lm_weights" else tf.int32
+    assert value.dtype == expected
 
 
 @pytest.mark.parametrize(
@@ -144,7 +145,7 @@ def test_types_are_int32_and_float32(paths):
     ),
   ],
 )
-def test_other_flags_are_named(paths, options, message):
+def test_records_of_other_flags_are_refused(paths, options, message):
   sizes = {"seq_length": T, "max_predictions": P, "vocab_size": V} | options
   with pytest.raises(ValueError, match=message) as error:
     PretrainingInput(paths[2:], **sizes)
@@ -162,9 +163,7 @@ def test_what_is_no_file_of_records_is_named(tmp_path, content):
 
 
 def test_a_missing_field_is_named(tmp_path):
-  schema = features.Schema(
-    *features.tokens(T), features.Feature("masked_lm_positions", (P,))
-  )
+  schema = Schema(*features.tokens(T), Feature("masked_lm_positions", (P,)))
   path = _write(tmp_path / "x", [1], schema)
   with pytest.raises(ValueError, match="no field masked_lm_ids; it holds"):
     _input([path])
@@ -179,7 +178,7 @@ def _vocab(tmp_path, tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
 def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
   schema = features.unmasked_pretraining(T)
   path = _write(tmp_path / "x", range(10, 40), schema)
-  source = _input([path], masking=Masking(_vocab(tmp_path)))
+  source = _input([path], masking=DynamicMasking(_vocab(tmp_path)))
   data = source.training(10, seed=1)
   first, again = list(data.take(6)), list(data.take(6))
   for a, b in zip(first, again, strict=True):
@@ -196,12 +195,12 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
   with pytest.raises(ValueError, match="--vocab_file is needed"):
     _input([path])
   with pytest.raises(ValueError, match=r"lacks .*\[MASK\]"):
-    _input([path], masking=Masking(_vocab(tmp_path, ["[PAD]"])))
+    _input([path], masking=DynamicMasking(_vocab(tmp_path, ["[PAD]"])))
 
 
 def test_a_mix_for_words_that_are_masked_already_is_refused(paths):
-  with pytest.raises(ValueError, match="are not: make it with them, or with"):
-    _input(paths, masking=Masking(mix=Mix(1.0, 0.0)))
+  with pytest.raises(ValueError, match="are not: make it with them or with"):
+    _input(paths, masking=DynamicMasking(mask_policy=MaskPolicy(1.0, 0.0)))
 
 
 LONG = 24
@@ -215,25 +214,27 @@ def _uneven(tmp_path, number=60):
     for n in range(number):
       example = _example(schema, n % V)
       mask = example.features.feature["input_mask"].int64_list
-      mask.value[:] = [int(place <= n % LONG) for place in range(LONG)]
+      mask.value[:] = [int(step <= n % LONG) for step in range(LONG)]
       writer.write(example.SerializeToString())
   return path
 
 
-def test_batches_by_length_are_short_whole_and_resumed(tmp_path, monkeypatch):
-  monkeypatch.setattr(length_groups, "_TOGETHER", 3)
+def test_batches_by_length_are_short_complete_and_resumed(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(length_bucketing, "_TOGETHER", 3)
   source = PretrainingInput(
-    [_uneven(tmp_path)], LONG, P, V, next_token=NextToken()
+    [_uneven(tmp_path)], LONG, P, V, causal_targets=CausalTargets()
   )
   batches = list(source.training(10, seed=3, by_length=True).take(9))
   lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]
-  wanted = sorted(n % LONG + 1 for n in range(60))
-  assert sorted(np.concatenate(lengths[:6])) == wanted  # an epoch
-  for batch, found in zip(batches, lengths, strict=True):
-    assert batch["input_ids"].shape[1] == min(LONG, -(-found.max() // 8) * 8)
-  spread = [found.max() - found.min() for found in lengths]
+  expected = sorted(n % LONG + 1 for n in range(60))
+  assert sorted(np.concatenate(lengths[:6])) == expected  # an epoch
+  for batch, result in zip(batches, lengths, strict=True):
+    assert batch["input_ids"].shape[1] == min(LONG, -(-result.max() // 8) * 8)
+  spread = [result.max() - result.min() for result in lengths]
   assert np.mean(spread) < LONG / 2
   again = source.training(10, seed=3, skip=40, by_length=True).take(5)
-  for one, other in zip(again, batches[4:], strict=True):
-    for name, values in one.items():
-      np.testing.assert_array_equal(values, other[name], name)
+  for batch, result in zip(again, batches[4:], strict=True):
+    for name, values in batch.items():
+      np.testing.assert_array_equal(values, result[name], name)

@@ -6,8 +6,9 @@ import os
 import numpy as np
 import pytest
 
-from data import record_index, shuffling, tfrecord
-from data.shuffling import Order, Source
+from data import shuffling
+from data.shuffling import ShuffledRecords, Source
+from storage import record_index, tfrecord
 
 
 @pytest.fixture(name="small", autouse=True)
@@ -38,17 +39,19 @@ def _numbers(dataset, number):
 
 
 def test_an_epoch_is_every_record_once_and_no_two_are_alike(paths):
-  found = np.reshape(
-    _numbers(Order([Source(paths)], 1).after(0), 390), (3, 130)
+  result = np.reshape(
+    _numbers(ShuffledRecords([Source(paths)], 1).from_position(0), 390),
+    (3, 130),
   )
-  for epoch in found:
+  for epoch in result:
     assert sorted(epoch) == list(range(130))
-  assert len({tuple(epoch) for epoch in found}) == 3
+  assert len({tuple(epoch) for epoch in result}) == 3
 
 
 def test_a_window_takes_from_everywhere(paths):
   epochs = np.reshape(
-    _numbers(Order([Source(paths)], 1).after(0), 5200), (40, 130)
+    _numbers(ShuffledRecords([Source(paths)], 1).from_position(0), 5200),
+    (40, 130),
   )
   # Of the first twelve of an epoch the mean is that of all, on average.
   assert abs(epochs[:, :12].mean() - 64.5) < 10
@@ -57,44 +60,56 @@ def test_a_window_takes_from_everywhere(paths):
 
 
 @pytest.mark.parametrize("skip", [1, 11, 12, 13, 129, 130, 131, 200, 1000])
-def test_from_any_place_on_it_is_the_same(skip, paths):
-  whole = _numbers(Order([Source(paths)], 7).after(0), skip + 150)
-  assert _numbers(Order([Source(paths)], 7).after(skip), 150) == whole[skip:]
+def test_the_order_is_the_same_from_any_position(skip, paths):
+  expected = _numbers(
+    ShuffledRecords([Source(paths)], 7).from_position(0), skip + 150
+  )
+  assert (
+    _numbers(ShuffledRecords([Source(paths)], 7).from_position(skip), 150)
+    == expected[skip:]
+  )
 
 
 def test_what_was_read_before_is_not_read_again(paths, tmp_path):
-  kept = str(tmp_path / "index.npz")
+  cache = str(tmp_path / "index.npz")
   source = [Source(paths[3:])]
-  whole = _numbers(Order(source, 5, kept).after(0), 80)
+  expected = _numbers(ShuffledRecords(source, 5, cache).from_position(0), 80)
   skip = 62
-  last = whole[60:]  # five windows of twelve, read; what follows, still to come
+  last = expected[
+    60:
+  ]  # five windows of twelve, read; what follows, still to come
   times = os.stat(paths[3])
   data = bytearray((tmp_path / "50 und ü").read_bytes())
   for number in set(range(50, 130)) - set(last):
     data[(number - 50) * 23 + 12] ^= 1
   (tmp_path / "50 und ü").write_bytes(data)
   os.utime(paths[3], ns=(times.st_atime_ns, times.st_mtime_ns))
-  resumed = Order(source, 5, kept).after(skip)
-  assert _numbers(resumed, 80 - skip) == whole[skip:]
+  resumed = ShuffledRecords(source, 5, cache).from_position(skip)
+  assert _numbers(resumed, 80 - skip) == expected[skip:]
 
 
 def test_sources_are_mixed_by_weight(paths):
   sources = [Source(paths[:2], 3), Source(paths[2:3], 0.5), Source(paths[3:])]
-  found = np.array(_numbers(Order(sources, 1).after(0), 2000))
-  for thousand in np.split(found, 2):
+  result = np.array(
+    _numbers(ShuffledRecords(sources, 1).from_position(0), 2000)
+  )
+  for thousand in np.split(result, 2):
     small, middle = (thousand < 10).sum(), (thousand < 50).sum()
     assert small == 667
     assert middle - small == 111
   # Each in epochs of its own.
-  large = found[found >= 50]
+  large = result[result >= 50]
   assert sorted(large[:80]) == list(range(50, 130))
 
 
 @pytest.mark.parametrize("skip", [1, 77, 1000, 1001, 2345])
 def test_a_mixture_goes_on_anywhere(skip, paths):
   sources = [Source(paths[:2], 1), Source(paths[2:], 2)]
-  whole = _numbers(Order(sources, 3).after(0), skip + 100)
-  assert _numbers(Order(sources, 3).after(skip), 100) == whole[skip:]
+  expected = _numbers(ShuffledRecords(sources, 3).from_position(0), skip + 100)
+  assert (
+    _numbers(ShuffledRecords(sources, 3).from_position(skip), 100)
+    == expected[skip:]
+  )
 
 
 @pytest.mark.parametrize(
@@ -106,4 +121,4 @@ def test_impossible_weights_are_refused(weights, paths):
     for path, weight in zip(paths[:2], weights, strict=True)
   ]
   with pytest.raises(ValueError, match="cannot be mixed: each must be pos"):
-    Order(sources, 1)
+    ShuffledRecords(sources, 1)

@@ -112,13 +112,13 @@ def test_the_cache_changes_nothing(max_pieces, do_lower_case):
   for line in [*lines(300, seed=1), *lines(300, seed=1), "", " ", "a" * 300]:
     expected = full.convert_tokens_to_ids(full.tokenize(line))
     assert cached.ids(line) == expected
-    assert len(cached._known) <= max_pieces
+    assert len(cached._cache) <= max_pieces
 
 
 def test_the_cache_keeps_no_long_pieces():
   cached = tokenization.CachedTokenizer(tokenization.FullTokenizer(VOCAB))
   cached.ids("a b " + 101 * "a")
-  assert sorted(cached._known) == ["a", "b"]
+  assert sorted(cached._cache) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 def test_what_is_remembered_is_what_is_specified(text, lower):
   full = _full(lower)
   tokens = full.tokenize(text)
-  found = tokenization.CachedTokenizer(full, max_pieces=3).ids(text)
-  assert found == full.convert_tokens_to_ids(tokens)
-  assert full.convert_ids_to_tokens(found) == tokens
+  result = tokenization.CachedTokenizer(full, max_pieces=3).ids(text)
+  assert result == full.convert_tokens_to_ids(tokens)
+  assert full.convert_ids_to_tokens(result) == tokens
 
 
 @given(TEXTS)

@@ -23,10 +23,10 @@ def test_ids_are_line_numbers(write):
   }
 
 
-def test_the_last_of_equal_lines_counts_and_the_first_gives_the_place(write):
-  found = vocab.load(write(b"a\n b\nc\nb\t\n\n\r\nd"))
-  assert found == {"a": 0, "b": 3, "c": 2, "": 5, "d": 6}
-  assert list(found) == ["a", "b", "c", "", "d"]
+def test_of_equal_lines_the_last_gives_the_id_and_the_first_the_order(write):
+  result = vocab.load(write(b"a\n b\nc\nb\t\n\n\r\nd"))
+  assert result == {"a": 0, "b": 3, "c": 2, "": 5, "d": 6}
+  assert list(result) == ["a", "b", "c", "", "d"]
 
 
 def test_lines_end_at_newlines_only(write):
@@ -53,22 +53,23 @@ def test_an_empty_file_is_an_error(write):
 
 def test_missing_special_tokens_are_named():
   with pytest.raises(ValueError, match=r"v.txt lacks \[SEP\], \[MASK\]; add"):
-    vocab.require({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2}, name="v.txt")
-  vocab.require(dict.fromkeys(vocab.SPECIAL_TOKENS, 0))
+    vocab.check_tokens({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2}, name="v.txt")
+  vocab.check_tokens(dict.fromkeys(vocab.SPECIAL_TOKENS, 0))
 
 
 def test_a_vocabulary_of_a_larger_model_is_refused():
   words = {"[PAD]": 0, "a": 7}
-  vocab.require_room(words, 8)
+  vocab.check_size(words, 8)
   message = r"v.txt has 8 lines but vocab_size in c.json is 7: take the vocab"
   with pytest.raises(ValueError, match=message):
-    vocab.require_room(words, 7, "v.txt", "c.json")
+    vocab.check_size(words, 7, "v.txt", "c.json")
+  vocab.check_size({"[PAD]": 0, "": 1}, 1)  # a blank line is no token
 
 
-def test_a_byte_order_mark_is_told(write):
-  found = vocab.load(write("\ufeff[PAD]\n[UNK]\n".encode()))
+def test_a_byte_order_mark_is_named(write):
+  result = vocab.load(write("\ufeff[PAD]\n[UNK]\n".encode()))
   with pytest.raises(ValueError, match=r"lacks \[PAD\]; .*byte order mark"):
-    vocab.require(found, [vocab.PAD, vocab.UNK])
+    vocab.check_tokens(result, [vocab.PAD, vocab.UNK])
 
 
 def test_what_is_saved_is_loaded(tmp_path):

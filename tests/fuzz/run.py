@@ -22,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from training import program
+from cli import program
 
 SECONDS, MEGABYTES = 10, 1024  # beyond these an input is a find
 
@@ -40,7 +40,7 @@ def attempt(read, path: str, content: bytes) -> str:
   try:
     read(path)
   except (ValueError, OSError) as error:
-    if isinstance(error, TimeoutError) or not program.is_ours(error):
+    if isinstance(error, TimeoutError) or not program.is_project_error(error):
       raise
     return "refused"
   finally:

@@ -1,7 +1,7 @@
 """What reads files from outside, each as a function of a path.
 
 Whatever the file holds, a target returns or raises an error that is written for
-the user (training/program.py): a ValueError or OSError of ours.
+the user (cli/program.py): a ValueError or OSError of ours.
 """
 
 import os
@@ -11,23 +11,21 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from data import damage, features, record_index, records, vocab
+from conversion import hugging_face, keras_hub
+from data import features, labels, records, tables, vocab
 from data.pretraining import documents, duplicates
-from data.pretraining.text_format import TextFormat
-from data.progress import Progress
-from data.tasks import (
-  conll,
-  labels,
-  squad,
-  squad_windows,
-  swag,
-  tables,
-  text_lines,
-)
+from data.pretraining.documents import TextFormat
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
+from storage import corruption, record_index
+from storage.progress import Progress
+from tasks.features import examples as features_examples
+from tasks.multiple_choice import examples as multiple_choice_examples
+from tasks.ner import examples as ner_examples
+from tasks.squad import examples as squad_examples
+from tasks.squad import records as squad_records
+from tasks.squad.settings import WindowConfig
 from training import checkpoint
-from training.conversion import hugging_face, keras_hub
 
 GOLDEN = Path(__file__).parents[1] / "parity/golden"
 SCHEMA = features.pretraining(8, 2)
@@ -58,18 +56,18 @@ def _text(layout, field=None):
   def read(path):
     text = TextFormat(layout, field)
     progress = Progress("", 0, "", log=lambda line: None)
-    lines = list(duplicates.first_only(text.lines(path), progress))
-    found = documents.read(
+    lines = list(duplicates.drop_repeated(text.lines(path), progress))
+    result = documents.read_documents(
       lines, CachedTokenizer(_tokenizer()).ids, progress, 2, 64
     )
-    assert all(len(s) <= 64 for document in found for s in document)
+    assert all(len(s) <= 64 for document in result for s in document)
 
   return read
 
 
 def _vocabulary(path):
   words = vocab.load(path)
-  vocab.require(words, name=path)
+  vocab.check_tokens(words, name=path)
   tokenizer = FullTokenizer(path, True)
   ids = CachedTokenizer(tokenizer).ids("Owls hunt unaffably, at night.")
   assert ids == tokenizer.convert_tokens_to_ids(
@@ -78,25 +76,27 @@ def _vocabulary(path):
 
 
 def _table(path):
-  assert all(row.values for row in tables.read(path, ("text", "label")))
+  assert all(row.values for row in tables.read_table(path, ("text", "label")))
 
 
 def _conll(path):
-  sentences = conll.read(path)
-  conll.scheme(sentences)
-  conll.tag_set(sentences)
+  sentences = ner_examples.read_sentences(path)
+  ner_examples.scheme(sentences)
+  ner_examples.tag_set(sentences)
 
 
 def _squad(path):
-  examples = squad.read([path], True, version_2_with_negative=True)
-  settings = squad_windows.Settings(48, 16, 12)
-  examples += squad.read([path])
-  list(squad_windows.windows(examples, _tokenizer(), settings))
+  examples = squad_examples.read_examples(
+    [path], True, version_2_with_negative=True
+  )
+  settings = WindowConfig(48, 16, 12)
+  examples += squad_examples.read_examples([path])
+  list(squad_records.make_windows(examples, _tokenizer(), settings))
 
 
 def _text_lines(path):
-  text_lines.count(path)
-  for line in text_lines.read(path, _tokenizer(), 32):
+  features_examples.count(path)
+  for line in features_examples.read_lines(path, _tokenizer(), 32):
     assert 2 <= len(line.ids) <= 32
 
 
@@ -110,7 +110,7 @@ def _records(path):
 
 
 def _damage(path):
-  damage.first([path], SCHEMA)
+  corruption.first_corrupt([path], SCHEMA)
 
 
 def _kept_index(path):
@@ -132,9 +132,7 @@ def _h5(path):
 
 
 CORPUS = Path(__file__).parent / "corpus"
-_PRESET = (
-  Path(__file__).parents[1] / "training/conversion/golden/keras_hub/preset"
-)
+_PRESET = Path(__file__).parents[1] / "conversion/golden/keras_hub/preset"
 _CONFIG, _WEIGHTS = _PRESET / "config.json", _PRESET / "model.weights.h5"
 _INDEX = "bert_model.ckpt.index"
 _DATA = GOLDEN / "training/bert_model.ckpt.data-00000-of-00001"
@@ -150,7 +148,7 @@ TARGETS = {
   "tsv": Target("Tabelle für alle.tsv", _table),
   "csv": Target("table.csv", _table),
   "jsonl": Target("table.jsonl", _table),
-  "swag": Target("val.csv", swag.read),
+  "swag": Target("val.csv", multiple_choice_examples.read_examples),
   "conll": Target("dev.txt", _conll),
   "squad": Target("dev.json", _squad),
   "text_lines": Target("texts", _text_lines),

@@ -1,4 +1,4 @@
-"""Small models of all kinds, whatever the backend of Keras is."""
+"""Small models of all kinds, for any Keras backend."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def tokens(batch: int = 2, length: int = 8, seed: int = 0) -> dict:
 
 
 def outputs(model) -> dict[str, np.ndarray]:
-  """What a model makes of two texts (of three choices each) and a half."""
+  """Outputs for a random batch of two examples with padding."""
   rng = np.random.RandomState(0)
   batch = {}
   for name, tensor in model.input.items():
@@ -61,6 +61,6 @@ def outputs(model) -> dict[str, np.ndarray]:
     high = {"input_ids": 31, "masked_lm_positions": 10}.get(name, 2)
     batch[name] = rng.randint(0, high, shape).astype(np.int32)
   batch["input_mask"][...] = np.arange(10) < 8
-  found = model(batch)
-  found.pop("encoder_layers", None)
-  return {name: np.asarray(value) for name, value in found.items()}
+  result = model(batch)
+  result.pop("encoder_layers", None)
+  return {name: np.asarray(value) for name, value in result.items()}

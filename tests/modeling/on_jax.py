@@ -1,12 +1,12 @@
-"""The JAX side of test_on_jax.py: reads a folder, and answers there.
+"""The JAX side of test_on_jax.py: reads inputs from a folder, writes results.
 
-Of each model it finds `<name>.npz`, its weights; of a training `start.npz`,
+Inputs: `<name>.npz`, the weights of each model; of a training `start.npz`,
 `batches.npz` and `bert_config.json`.
 """
 
 from pathlib import Path
 
-from benchmarks import jax_training
+from tests.modeling import jax_training
 
 # isort: split
 import jax
@@ -18,8 +18,8 @@ from modeling.config import BertConfig
 from tests.modeling import every_model
 
 
-def answer(folder: Path) -> None:
-  """Answers to all that is asked."""
+def write_results(folder: Path) -> None:
+  """Writes the outputs of all models and the numbers of the training."""
   assert keras.backend.backend() == "jax"
   for name, make in every_model.MODELS.items():
     model = make()
@@ -36,19 +36,19 @@ def _arrays(path):
 
 
 def _train(folder):
-  """What some steps report, and the variables at their end by name."""
+  """Reports of some steps, and the variables after them by name."""
   config = BertConfig.from_json(str(folder / "bert_config.json"))
   model = models.pretrainer(config)
   model.set_weights(_arrays(folder / "start.npz"))
   adam = jax_training.Adam(0.01, 100, 4)
   step = jax.jit(jax_training.step_function(model, losses.pretraining(), adam))
-  state, told = jax_training.begin(model), {}
+  state, reports = jax_training.begin(model), {}
   with np.load(folder / "batches.npz") as batches:
     batches = dict(batches)
   for number in range(len(batches["input_ids"])):
     batch = {name: values[number] for name, values in batches.items()}
     state, means = step(state, batch)
     for name, mean in means.items():
-      told.setdefault(f"told/{name}", []).append(mean)
+      reports.setdefault(f"step/{name}", []).append(mean)
   names = [variable.path for variable in model.trainable_variables]
-  return told | dict(zip(names, state.variables, strict=True))
+  return reports | dict(zip(names, state.variables, strict=True))

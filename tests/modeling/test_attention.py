@@ -1,4 +1,4 @@
-"""Where tokens look: a model that reads one way never sees the other side."""
+"""Direction of attention: a unidirectional model never attends to one side."""
 
 from dataclasses import replace
 
@@ -21,9 +21,9 @@ BY_TOKEN = {
 
 
 def _by_token(model, batch):
-  """What a model says of each token, [T, anything]."""
-  places = np.tile(np.arange(batch["input_ids"].shape[1]), (2, 1))
-  batch = batch | {"masked_lm_positions": places}
+  """Outputs of each token, [T, any]."""
+  positions = np.tile(np.arange(batch["input_ids"].shape[1]), (2, 1))
+  batch = batch | {"masked_lm_positions": positions}
   outputs = model({name: batch[name] for name in model.input})
   if "sequence_output" in outputs:
     outputs = {"sequence_output": outputs["sequence_output"]}
@@ -32,23 +32,23 @@ def _by_token(model, batch):
 
 
 @pytest.mark.parametrize("kind", BY_TOKEN)
-@pytest.mark.parametrize("attention", ["both", *SIDES])
-def test_a_token_sees_its_side_only(kind, attention):
+@pytest.mark.parametrize("attention", ["bidirectional", *SIDES])
+def test_a_token_attends_to_its_side_only(kind, attention):
   model = BY_TOKEN[kind](replace(CONFIG, attention=attention))
-  batch, place = tokens(), 4
+  batch, position = tokens(), 4
   changed = batch["input_ids"].copy()
-  changed[:, place] = (changed[:, place] + 1) % 31
+  changed[:, position] = (changed[:, position] + 1) % 31
   before = _by_token(model, batch)
   after = _by_token(model, batch | {"input_ids": changed})
   differs = np.abs(before - after).max(axis=(0, 2)) > 1e-6
-  places = np.arange(T)
-  sees = {
-    "both": places >= 0,
-    "left_to_right": places >= place,
-    "right_to_left": places <= place,
+  positions = np.arange(T)
+  attends = {
+    "bidirectional": positions >= 0,
+    "left_to_right": positions >= position,
+    "right_to_left": positions <= position,
   }[attention]
-  np.testing.assert_array_equal(differs, sees)
-  np.testing.assert_array_equal(before[:, ~sees], after[:, ~sees])
+  np.testing.assert_array_equal(differs, attends)
+  np.testing.assert_array_equal(before[:, ~attends], after[:, ~attends])
 
 
 def test_right_to_left_mirrors_left_to_right():
@@ -67,19 +67,19 @@ def test_right_to_left_mirrors_left_to_right():
   )
 
 
-@pytest.mark.parametrize("attention", ["both", *SIDES])
-@pytest.mark.parametrize("place", [0, 3, T - 1])
-def test_the_pooled_token_has_seen_the_whole_text(attention, place):
+@pytest.mark.parametrize("attention", ["bidirectional", *SIDES])
+@pytest.mark.parametrize("position", [0, 3, T - 1])
+def test_the_pooled_token_depends_on_the_complete_text(attention, position):
   model = models.classifier(replace(CONFIG, attention=attention), 3)
   batch = tokens()
   changed = batch["input_ids"].copy()
-  changed[:, place] = (changed[:, place] + 1) % 31
+  changed[:, position] = (changed[:, position] + 1) % 31
   before = model(batch)["logits"].numpy()
   after = model(batch | {"input_ids": changed})["logits"].numpy()
   assert np.abs(before - after).max(axis=1).min() > 1e-6
 
 
-@pytest.mark.parametrize("attention", ["both", *SIDES])
+@pytest.mark.parametrize("attention", ["bidirectional", *SIDES])
 def test_padding_changes_nothing(attention):
   model = models.encoder(replace(CONFIG, attention=attention))
   short = tokens(length=6)
@@ -92,7 +92,7 @@ def test_padding_changes_nothing(attention):
   np.testing.assert_allclose(a["pooled_output"], b["pooled_output"], atol=1e-5)
 
 
-def test_choices_are_scored_from_the_whole_text():
+def test_choices_are_scored_from_the_complete_text():
   model = models.multiple_choice(replace(CONFIG, attention="left_to_right"))
   flat = tokens(batch=4)
   batch = {name: values.reshape(2, 2, T) for name, values in flat.items()}
@@ -116,7 +116,7 @@ def test_frozen_features_keep_their_direction():
   )
 
 
-def test_what_is_saved_keeps_its_direction(tmp_path):
+def test_saved_model_keeps_its_direction(tmp_path):
   model = models.classifier(replace(CONFIG, attention="left_to_right"), 2)
   model.save(tmp_path / "model.keras")
   again = keras.models.load_model(tmp_path / "model.keras")
@@ -126,7 +126,7 @@ def test_what_is_saved_keeps_its_direction(tmp_path):
   )
 
 
-def test_the_configuration_says_it_only_where_it_is_ours(tmp_path):
+def test_attention_is_saved_only_if_not_the_default(tmp_path):
   path = str(tmp_path / "bert_config.json")
   CONFIG.to_json(path)
   assert "attention" not in BertConfig.from_json(path).to_dict()

@@ -17,7 +17,7 @@ def _write(tmp_path, **values):
   return str(path)
 
 
-def test_spare_keys_pass(tmp_path):
+def test_unknown_keys_are_ignored(tmp_path):
   path = _write(tmp_path, pooler_type="first_token_transform", directionality=1)
   assert BertConfig.from_json(path) == BertConfig(vocab_size=10)
 
@@ -49,14 +49,14 @@ def test_a_wrong_value_is_named_with_its_file(tmp_path, values, message):
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "", "{}"])
-def test_what_is_no_configuration_is_refused(tmp_path, text):
+def test_invalid_file_is_refused(tmp_path, text):
   path = tmp_path / "bert_config.json"
   path.write_text(text)
   with pytest.raises(ValueError, match=r"bert_config\.json"):
     BertConfig.from_json(str(path))
 
 
-def test_what_is_not_json_is_told_what_it_should_be(tmp_path):
+def test_message_names_the_expected_file(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[PAD]\n[UNK]\n")
   with pytest.raises(ValueError, match=r"vocab\.txt is not JSON .* that comes"):

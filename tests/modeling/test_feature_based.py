@@ -1,4 +1,4 @@
-"""Features of a frozen encoder: which layers, what is trained, what is not."""
+"""Features of a frozen encoder: layers, training, variables."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import feature_based, losses, models
-from modeling.config import BertConfig
+from modeling.config import FEATURE_LAYERS, BertConfig
 
 CONFIG = BertConfig(
   vocab_size=31,
@@ -46,14 +46,14 @@ def _features(model):
 
 @pytest.fixture(name="shallow", scope="module")
 def _shallow():
-  """A tagger whose features know nothing of their neighbours."""
+  """A tagger whose features do not depend on other tokens."""
   keras.utils.set_random_seed(7)
   return _tagger("embeddings")
 
 
-@pytest.fixture(name="made", scope="module", params=feature_based.CHOICES)
+@pytest.fixture(name="made", scope="module", params=FEATURE_LAYERS)
 def _made(request):
-  """A choice, and a tagger with more layers than it takes."""
+  """A choice, and a tagger with more layers than it needs."""
   keras.utils.set_random_seed(7)
   return request.param, _tagger(
     request.param, 5 if "four" in request.param else 2
@@ -64,7 +64,7 @@ def test_features_are_those_of_the_named_layers(made):
   choice, model = made
   outputs = model.get_layer("bert")(**_tokens())
   layers = outputs["encoder_layers"]
-  wanted = {  # as the paper's table has them
+  expected = {  # as the paper's table has them
     "embeddings": lambda: outputs["embedding_output"],
     "second_to_last": lambda: layers[0],
     "last": lambda: layers[1],
@@ -74,7 +74,7 @@ def test_features_are_those_of_the_named_layers(made):
   }[choice]
   features = _features(model)(_tokens())
   assert features.shape == (2, 4, 24 if choice == "concat_last_four" else 6)
-  np.testing.assert_allclose(features, wanted(), atol=1e-6)
+  np.testing.assert_allclose(features, expected(), atol=1e-6)
   assert model(_tokens())["logits"].shape == (2, 4, TAGS)
 
 
@@ -127,15 +127,15 @@ def test_padding_changes_nothing(choice):
   model, short = _tagger(choice), _tokens()
   long = {k: np.pad(v, ((0, 0), (0, 3))) for k, v in short.items()}
   long["input_ids"][:, 4:] = 7
-  found = model(long)["logits"][:, :4]
-  np.testing.assert_allclose(found, model(short)["logits"], atol=1e-6)
+  result = model(long)["logits"][:, :4]
+  np.testing.assert_allclose(result, model(short)["logits"], atol=1e-6)
 
 
 def test_the_lstm_reads_in_both_directions(shallow):
   before = shallow(_tokens())["logits"].numpy()
-  for place in (0, 3):
+  for position in (0, 3):
     changed = _tokens()
-    changed["input_ids"][:, place] //= 2
+    changed["input_ids"][:, position] //= 2
     after = shallow(changed)["logits"].numpy()
     assert np.abs(before - after).max(axis=(0, 2)).min() > 1e-6
 
@@ -153,8 +153,8 @@ def test_weights_of_a_sum_are_a_softmax():
 def test_names_are_the_same_every_time(shallow):
   paths = {variable.path for variable in shallow.weights}
   assert paths == {variable.path for variable in _tagger("last").weights}
-  ours = {path for path in paths if not path.startswith("bert/")}
-  assert ours == {"tags/kernel", "tags/bias"} | {
+  added = {path for path in paths if not path.startswith("bert/")}
+  assert added == {"tags/kernel", "tags/bias"} | {
     f"bilstm/layer_{layer}/{direction}_lstm/lstm_cell/{name}"
     for layer in (0, 1)
     for direction in ("forward", "backward")
@@ -162,7 +162,7 @@ def test_names_are_the_same_every_time(shallow):
   }
 
 
-def test_what_is_saved_is_loaded(tmp_path):
+def test_saved_model_is_loaded(tmp_path):
   model = _tagger("weighted_sum_all", 2)
   model.save(tmp_path / "model.keras")
   again = keras.models.load_model(tmp_path / "model.keras")
@@ -180,9 +180,9 @@ def test_low_precision_is_close_and_its_logits_float32(dtype, shallow):
   finally:
     keras.config.set_dtype_policy("float32")
   rough.set_weights(shallow.get_weights())
-  found = rough(_tokens())["logits"]
-  assert found.dtype == tf.float32
-  np.testing.assert_allclose(found, shallow(_tokens())["logits"], atol=0.01)
+  result = rough(_tokens())["logits"]
+  assert result.dtype == tf.float32
+  np.testing.assert_allclose(result, shallow(_tokens())["logits"], atol=0.01)
   assert {variable.dtype for variable in rough.weights} == {"float32"}
 
 
@@ -204,6 +204,6 @@ def test_too_few_layers_are_named_with_the_choice(choice, needed):
     feature_based.features({"encoder_layers": layers[1:]}, choice)
 
 
-def test_what_is_no_choice_is_refused():
+def test_unknown_choice_is_refused():
   with pytest.raises(ValueError, match="'first' is none of embeddings, second"):
     feature_based.features({"encoder_layers": [0]}, "first")

@@ -11,8 +11,8 @@ def test_regression_is_the_squared_error():
   outputs = {"logits": np.array([[1.0], [2.0], [5.0]], np.float32)}
   batch = {"label_ids": np.array([1.0, 4.0, 4.5], np.float32)}
   objective = losses.regression()
-  found = objective.losses(outputs, batch)["example_loss"]
-  np.testing.assert_allclose(found, [0.0, 4.0, 0.25])
+  result = objective.losses(outputs, batch)["example_loss"]
+  np.testing.assert_allclose(result, [0.0, 4.0, 0.25])
   weights = objective.weights(batch)["example_loss"]
   np.testing.assert_array_equal(weights, [1, 1, 1])
   assert objective.names == ("example_loss",)
@@ -28,9 +28,9 @@ def test_tagging_counts_words_that_have_a_tag():
   outputs, batch = {"logits": TAG_LOGITS}, {"label_ids": TAG_IDS}
   objective = losses.tagging()
   assert objective.names == ("word_loss", "accuracy")
-  found = objective.losses(outputs, batch)["word_loss"]
-  wanted = [[np.log(2), np.log(10 / 8), 0], [np.log(5), 0, 0]]
-  np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-7)
+  result = objective.losses(outputs, batch)["word_loss"]
+  expected = [[np.log(2), np.log(10 / 8), 0], [np.log(5), 0, 0]]
+  np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-7)
   weights = objective.weights(batch)["word_loss"]
   np.testing.assert_array_equal(weights, [[1, 1, 0], [1, 0, 0]])
   right, counts = objective.metrics(outputs, batch)["accuracy"]
@@ -38,7 +38,7 @@ def test_tagging_counts_words_that_have_a_tag():
   assert np.sum(right * counts) / np.sum(counts) == np.float32(2 / 3)
 
 
-def test_what_stands_where_there_is_no_tag_counts_for_nothing():
+def test_logits_without_a_tag_have_no_effect():
   objective, batch = losses.tagging(), {"label_ids": TAG_IDS}
   other = np.where(TAG_IDS[..., None] < 0, 100.0 * TAG_LOGITS, TAG_LOGITS)
   for logits in (TAG_LOGITS, other):
@@ -62,17 +62,17 @@ def test_gradient_of_the_cross_entropy(size):
   def run(losses_of):
     with tf.GradientTape() as tape:
       tape.watch(logits)
-      found = losses_of(logits, labels)
-      total = tf.reduce_sum(found * weights)
-    return found, tape.gradient(total, logits)
+      result = losses_of(logits, labels)
+      total = tf.reduce_sum(result * weights)
+    return result, tape.gradient(total, logits)
 
-  found, gradient = run(losses.cross_entropy)
+  result, gradient = run(losses.cross_entropy)
   expected, theirs = run(
     lambda logits, labels: tf.nn.sparse_softmax_cross_entropy_with_logits(
       labels, logits
     )
   )
-  np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+  np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
   np.testing.assert_allclose(gradient, theirs, atol=1e-6)
 
 

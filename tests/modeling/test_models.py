@@ -1,4 +1,6 @@
-"""Properties of the network that no golden number shows."""
+"""Properties of the network beyond the golden numbers."""
+
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -6,12 +8,14 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses, models
-from modeling.basics import Dropout
-from modeling.randomness import step_seed
+from modeling.core_layers import Dropout
+from modeling.heads import ClassificationHead
+from modeling.layers import Embeddings
+from modeling.stateless_dropout import dropout_seed_scope
 from tests.modeling.every_model import CONFIG, tokens
 
 
-def test_every_layer_is_there():
+def test_every_layer_is_returned():
   outputs = models.encoder(CONFIG)(tokens())
   assert len(outputs["encoder_layers"]) == 2
   assert outputs["embedding_output"].shape == (2, 8, 12)
@@ -37,9 +41,9 @@ def test_padding_changes_no_tag():
   short = tokens(length=6)
   long = {k: np.pad(v, ((0, 0), (0, 5))) for k, v in short.items()}
   long["input_ids"][:, 6:] = 7
-  found = model(short)["logits"]
-  assert found.shape == (2, 6, 3)
-  np.testing.assert_allclose(found, model(long)["logits"][:, :6], atol=1e-5)
+  result = model(short)["logits"]
+  assert result.shape == (2, 6, 3)
+  np.testing.assert_allclose(result, model(long)["logits"][:, :6], atol=1e-5)
   trained = {v.path for v in model.trainable_variables}
   assert not [path for path in trained if "pooler" in path]
 
@@ -50,17 +54,17 @@ def _choices(number, length=8):
   return {k: v.reshape(2, number, length) for k, v in flat.items()}
 
 
-def test_a_choice_is_scored_without_looking_at_the_others():
+def test_a_choice_is_scored_independently_of_the_others():
   model, batch = models.multiple_choice(CONFIG), _choices(4)
-  found = model(batch)["logits"].numpy()
-  assert found.shape == (2, 4)
-  for places in ([2], [3, 0], [1, 2, 3, 0, 1, 1]):  # any number of them
-    some = model({k: v[:, places] for k, v in batch.items()})["logits"]
-    np.testing.assert_allclose(some, found[:, places], atol=1e-5)
+  result = model(batch)["logits"].numpy()
+  assert result.shape == (2, 4)
+  for choices in ([2], [3, 0], [1, 2, 3, 0, 1, 1]):  # any number of them
+    some = model({k: v[:, choices] for k, v in batch.items()})["logits"]
+    np.testing.assert_allclose(some, result[:, choices], atol=1e-5)
   changed = batch["input_ids"].copy()
   changed[1, 2] = (changed[1, 2] + 1) % 31
   after = model(batch | {"input_ids": changed})["logits"].numpy()
-  same = np.abs(after - found) < 1e-6
+  same = np.abs(after - result) < 1e-6
   np.testing.assert_array_equal(same, [[1, 1, 1, 1], [1, 1, 0, 1]])
 
 
@@ -114,7 +118,7 @@ def test_dropout_is_a_function_of_the_seed():
   dropout, ones = Dropout(0.25), tf.ones([100, 100])
 
   def draw(*seed):
-    with step_seed(tf.constant(seed, tf.int32)):
+    with dropout_seed_scope(tf.constant(seed, tf.int32)):
       return dropout(ones, training=True), dropout(ones, training=True)
 
   first, second = draw(1, 2)
@@ -127,11 +131,30 @@ def test_dropout_is_a_function_of_the_seed():
   np.testing.assert_array_equal(dropout(ones, training=False), ones)
 
 
+def test_embeddings_are_dropped_out():
+  layer = Embeddings(replace(CONFIG, hidden_dropout_prob=0.3))
+  batch = tokens(64, 16)
+  hidden, _ = layer(batch["input_ids"], batch["segment_ids"], training=True)
+  dropped = hidden.numpy() == 0.0
+  assert dropped.mean() == pytest.approx(0.3, abs=0.02)
+
+
+def test_a_classifier_drops_a_tenth_whatever_its_configuration_says():
+  config = replace(CONFIG, hidden_dropout_prob=0.5)
+  head = ClassificationHead(config.hidden_size, config)
+  head.output_weights.assign(np.eye(config.hidden_size))
+  logits = head(tf.ones([2000, config.hidden_size]), training=True).numpy()
+  assert (logits == 0.0).mean() == pytest.approx(0.1, abs=0.01)
+  assert logits.max() == pytest.approx(1 / 0.9)
+
+
+@pytest.mark.slow
 def test_plain_keras_can_fit_and_save(tmp_path):
   model = models.classifier(CONFIG, 2)
   model.compile(
     keras.optimizers.Adam(1e-2),
     {"logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True)},
+    jit_compile=False,
   )
   batch, labels = tokens(16), np.arange(16) % 2
   history = model.fit(batch, {"logits": labels}, epochs=30, verbose=0)
@@ -154,7 +177,7 @@ def test_plain_keras_can_fit_and_save(tmp_path):
   ],
   ids=["tagger", "multiple_choice"],
 )
-def test_what_is_saved_is_loaded(model, inputs, tmp_path):
+def test_saved_model_is_loaded(model, inputs, tmp_path):
   model.save(tmp_path / "model.keras")
   again = keras.models.load_model(tmp_path / "model.keras")
   assert [v.path for v in again.variables] == [v.path for v in model.variables]
@@ -174,13 +197,13 @@ def test_low_precision_is_close_and_its_logits_float32(dtype):
     keras.config.set_dtype_policy("float32")
   rough.set_weights(exact.get_weights())
   for name, value in exact(batch).items():
-    found = rough(batch)[name]
-    assert found.dtype == tf.float32
-    np.testing.assert_allclose(found, value, atol=0.15)
+    result = rough(batch)[name]
+    assert result.dtype == tf.float32
+    np.testing.assert_allclose(result, value, atol=0.15)
   assert {v.dtype for v in rough.variables} == {"float32"}
 
 
 def test_cross_entropy_ignores_labels_out_of_range():
   logits = tf.constant([[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]])
-  found = losses.cross_entropy(logits, tf.constant([-1, 2, 1]))
-  np.testing.assert_allclose(found, [0.0, 0.0, np.log(2.0)], rtol=1e-6)
+  result = losses.cross_entropy(logits, tf.constant([-1, 2, 1]))
+  np.testing.assert_allclose(result, [0.0, 0.0, np.log(2.0)], rtol=1e-6)

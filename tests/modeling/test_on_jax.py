@@ -1,6 +1,6 @@
 """Keras' JAX backend gives the numbers that TensorFlow gives.
 
-In a process of its own: what backend Keras has is settled when it is imported.
+In a process of its own, as Keras chooses its backend when imported.
 """
 
 import importlib.util
@@ -16,19 +16,19 @@ from tests.modeling import every_model
 from tests.training import toy
 from training import checkpoint
 from training import step as steps
-from training.optimization import LinearSchedule
+from training.optimization import WarmupLinearDecay
 
 ROOT = Path(__file__).parents[2]
 STEPS, BATCH = 6, 8
-# No output depends on it: its gradient is nothing but rounding.
+# No output depends on it; its gradient is rounding error.
 WITHOUT_EFFECT = "attention/self/key/bias"
 
-# As where TensorFlow is not installed.
-_ANSWER = """
+# As if TensorFlow were not installed.
+_PROGRAM = """
 import pathlib, sys
 sys.modules["tensorflow"] = None
 from tests.modeling import on_jax
-on_jax.answer(pathlib.Path(sys.argv[1]))
+on_jax.write_results(pathlib.Path(sys.argv[1]))
 """
 
 pytestmark = pytest.mark.skipif(
@@ -39,13 +39,13 @@ pytestmark = pytest.mark.skipif(
 
 def _fresh():
   train_step = toy.train_step()
-  train_step.schedule = LinearSchedule(0.01, 100, 4)
+  train_step.schedule = WarmupLinearDecay(0.01, 100, 4)
   return train_step
 
 
-@pytest.fixture(scope="module", name="given")
-def _given(tmp_path_factory):
-  """The folder that has been answered to; and models by name."""
+@pytest.fixture(scope="module", name="results")
+def _results(tmp_path_factory):
+  """The folder of results, and models by name."""
   folder = tmp_path_factory.mktemp("on jax")
   made = {name: make() for name, make in every_model.MODELS.items()}
   for name, model in made.items():
@@ -58,7 +58,7 @@ def _given(tmp_path_factory):
   }
   np.savez(folder / "batches.npz", **batches)
   done = subprocess.run(
-    [sys.executable, "-c", _ANSWER, str(folder)],
+    [sys.executable, "-c", _PROGRAM, str(folder)],
     cwd=ROOT,
     capture_output=True,
     text=True,
@@ -69,51 +69,51 @@ def _given(tmp_path_factory):
 
 
 @pytest.fixture(scope="module", name="trained")
-def _trained(given):
-  """What TensorFlow's steps report, and the step."""
-  folder, _ = given
+def _trained(results):
+  """Reports of TensorFlow's steps, and the step."""
+  folder, _ = results
   train_step = _fresh()
   with np.load(folder / "start.npz") as start:
     count = len(start.files)
     train_step.model.set_weights([start[f"arr_{n}"] for n in range(count)])
-  iterator, told = iter(toy.batches(STEPS, BATCH)), {}
+  iterator, reports = iter(toy.batches(STEPS, BATCH)), {}
   for _ in range(STEPS):
     means = steps.means(train_step.run(iterator, tf.constant(1)))
     for name, mean in means.items():
-      told.setdefault(f"told/{name}", []).append(mean)
-  return told, train_step
+      reports.setdefault(f"step/{name}", []).append(mean)
+  return reports, train_step
 
 
 @pytest.mark.parametrize("name", every_model.MODELS)
-def test_every_model_has_the_same_outputs(given, name):
-  folder, made = given
+def test_every_model_has_the_same_outputs(results, name):
+  folder, made = results
   expected = every_model.outputs(made[name])
-  with np.load(folder / f"{name} on jax.npz") as found:
-    assert set(found.files) == set(expected)
+  with np.load(folder / f"{name} on jax.npz") as result:
+    assert set(result.files) == set(expected)
     for output, values in expected.items():
       np.testing.assert_allclose(
-        found[output], values, atol=1e-5, err_msg=output
+        result[output], values, atol=1e-5, err_msg=output
       )
 
 
-def test_training_steps_are_the_same(given, trained):
-  told, train_step = trained
-  with np.load(given[0] / "float32.npz") as found:
-    for name, values in told.items():
+def test_training_steps_are_the_same(results, trained):
+  reports, train_step = trained
+  with np.load(results[0] / "float32.npz") as result:
+    for name, values in reports.items():
       np.testing.assert_allclose(
-        found[name], values, rtol=1e-4, atol=1e-5, err_msg=name
+        result[name], values, rtol=1e-4, atol=1e-5, err_msg=name
       )
-    for name, variable in checkpoint.trained(train_step.model):
-      if not name.endswith(WITHOUT_EFFECT):
+    for name, variable in checkpoint.trainable_variables(train_step.model):
+      if not name.endswith(toy.WITHOUT_EFFECT):
         np.testing.assert_allclose(
-          found[name], variable, atol=1e-4, err_msg=name
+          result[name], variable, atol=1e-4, err_msg=name
         )
 
 
-def test_bfloat16_is_close(given, trained):
-  told, _ = trained
-  with np.load(given[0] / "mixed_bfloat16.npz") as found:
-    losses = found["told/loss"]
+def test_bfloat16_is_close(results, trained):
+  reports, _ = trained
+  with np.load(results[0] / "mixed_bfloat16.npz") as result:
+    losses = result["step/loss"]
     assert np.isfinite(losses).all()
-    np.testing.assert_allclose(losses, told["told/loss"], rtol=0.02)
-    assert not np.array_equal(losses, np.float32(told["told/loss"]))
+    np.testing.assert_allclose(losses, reports["step/loss"], rtol=0.02)
+    assert not np.array_equal(losses, np.float32(reports["step/loss"]))

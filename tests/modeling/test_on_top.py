@@ -1,4 +1,4 @@
-"""What stands on the encoder or beside it: a BiLSTM, a second network."""
+"""BiLSTM on top of the encoder, and concatenated encoders."""
 
 from dataclasses import replace
 
@@ -44,8 +44,8 @@ def _padded(batch, number=5):
 )
 def test_padding_does_not_leak(kind, config):
   model, short = MODELS[kind](config), _tokens()
-  found, long = model(short), model(_padded(short))
-  for name, values in found.items():
+  result, long = model(short), model(_padded(short))
+  for name, values in result.items():
     cut = long[name][:, :6] if values.shape != long[name].shape else long[name]
     np.testing.assert_allclose(values, cut, atol=1e-5)
 
@@ -69,48 +69,48 @@ def test_the_bilstm_is_new_and_trained_and_as_wide_as_the_encoder():
   assert {v.path for v in model.trainable_variables} >= set(new)
   outputs = models.encoder(BILSTM)(_tokens())
   assert outputs["sequence_output"].shape == (2, 6, 12)
-  with pytest.raises(ValueError, match="hidden_size 9 has no two halves"):
+  with pytest.raises(ValueError, match="needs an even hidden_size, not 9"):
     replace(BILSTM, hidden_size=9)
 
 
-def _halves():
+def _encoders():
   sides = ("left_to_right", "right_to_left")
   return [models.encoder(replace(CONFIG, attention=side)) for side in sides]
 
 
 def test_shallow_features_are_those_of_two_networks():
-  model, halves = models.encoder(SHALLOW), _halves()
-  for half, side in zip(
-    halves, ("left_to_right", "right_to_left"), strict=True
+  model, encoders = models.encoder(SHALLOW), _encoders()
+  for encoder, side in zip(
+    encoders, ("left_to_right", "right_to_left"), strict=True
   ):
-    values = {v.path: v.numpy() for v in half.weights}
+    values = {v.path: v.numpy() for v in encoder.weights}
     for variable in model.weights:
       name = variable.path.replace(f"bert/{side}/", "bert/")
       if name != variable.path:
         variable.assign(values[name])
-  a, b = (half(_tokens()) for half in halves)
-  found = model(_tokens())
+  a, b = (encoder(_tokens()) for encoder in encoders)
+  result = model(_tokens())
   for name in ("embedding_output", "sequence_output", "pooled_output"):
     both = np.concatenate([a[name], b[name]], axis=-1)
-    np.testing.assert_allclose(found[name], both, atol=1e-6)
-  assert [layer.shape for layer in found["encoder_layers"]] == [(2, 6, 24)] * 2
+    np.testing.assert_allclose(result[name], both, atol=1e-6)
+  assert [layer.shape for layer in result["encoder_layers"]] == [(2, 6, 24)] * 2
 
 
 def test_shallow_takes_a_checkpoint_of_each_side(tmp_path):
-  halves = _halves()
+  encoders = _encoders()
   paths = [str(tmp_path / str(number) / "a.ckpt") for number in range(2)]
-  for path, half in zip(paths, halves, strict=True):
-    checkpoint.write(path, checkpoint.variables(half))
+  for path, encoder in zip(paths, encoders, strict=True):
+    checkpoint.write(path, checkpoint.variables(encoder))
   model = models.classifier(SHALLOW, 3)
   fresh = checkpoint.initialize(model, ",".join(paths))
   assert set(fresh) == {"output_weights", "output_bias"}
-  a, b = (half(_tokens())["pooled_output"] for half in halves)
+  a, b = (encoder(_tokens())["pooled_output"] for encoder in encoders)
   np.testing.assert_allclose(
     model.get_layer("bert")(**_tokens())["pooled_output"],
     np.concatenate([a, b], axis=-1),
     atol=1e-6,
   )
-  # What it has trained is one checkpoint again.
+  # The fine-tuned model is a single checkpoint.
   checkpoint.write(str(tmp_path / "c"), checkpoint.variables(model))
   again = models.classifier(SHALLOW, 3)
   assert not checkpoint.initialize(again, str(tmp_path / "c"))
@@ -132,7 +132,7 @@ def test_shallow_choices_and_no_shallow_pre_training():
 
 
 @pytest.mark.parametrize("config", [BILSTM, SHALLOW], ids=["bilstm", "shallow"])
-def test_what_is_saved_is_loaded(config, tmp_path):
+def test_saved_model_is_loaded(config, tmp_path):
   model = models.classifier(config, 3)
   model.save(tmp_path / "model.keras")
   again = keras.models.load_model(tmp_path / "model.keras")

@@ -1,4 +1,4 @@
-"""The last block where only some tokens are wanted of it."""
+"""The last block, computed at some positions only."""
 
 from dataclasses import replace
 
@@ -12,7 +12,12 @@ from tests.modeling.every_model import CONFIG, tokens
 CONFIGS = {
   **{
     attention: replace(CONFIG, attention=attention)
-    for attention in ("both", "left_to_right", "right_to_left", "shallow")
+    for attention in (
+      "bidirectional",
+      "left_to_right",
+      "right_to_left",
+      "shallow",
+    )
   },
   "with a BiLSTM": replace(CONFIG, add_bilstm=True),
 }
@@ -26,10 +31,9 @@ def _batch():
 
 
 def _outputs(bert, positions):
-  """What it gives, the vectors at POSITIONS, and gradients by path."""
-  given = {} if positions is None else {"positions": positions}
+  """Outputs, the vectors at POSITIONS, and gradients by path."""
   with tf.GradientTape() as tape:
-    outputs = bert(**_batch(), **given)
+    outputs = bert(**_batch(), positions=positions)
     sequence = outputs["sequence_output"]
     if positions is None:
       sequence = tf.gather(sequence, POSITIONS, batch_dims=1)
@@ -42,15 +46,15 @@ def _outputs(bert, positions):
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_a_token_is_the_same_where_others_are_not_wanted(kind):
-  bert = models.network(CONFIGS[kind])
-  whole, wanted, expected = _outputs(bert, None)
-  few, found, gradients = _outputs(bert, POSITIONS)
-  np.testing.assert_allclose(found, wanted, atol=1e-5)
+def test_outputs_do_not_depend_on_the_number_of_positions(kind):
+  bert = models.make_encoder(CONFIGS[kind])
+  complete, expected_sequence, expected = _outputs(bert, None)
+  few, result, gradients = _outputs(bert, POSITIONS)
+  np.testing.assert_allclose(result, expected_sequence, atol=1e-5)
   np.testing.assert_allclose(
-    few["pooled_output"], whole["pooled_output"], atol=1e-5
+    few["pooled_output"], complete["pooled_output"], atol=1e-5
   )
-  assert len(few["encoder_layers"]) == len(whole["encoder_layers"]) - 1
+  assert len(few["encoder_layers"]) == len(complete["encoder_layers"]) - 1
   for path, value in expected.items():
     scale = 1.0 + np.abs(value).max()  # keys' bias has next to none
     np.testing.assert_allclose(
@@ -59,8 +63,8 @@ def test_a_token_is_the_same_where_others_are_not_wanted(kind):
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_the_pooled_vector_needs_no_other_token(kind):
-  bert = models.network(CONFIGS[kind])
+def test_pooled_vector_without_positions(kind):
+  bert = models.make_encoder(CONFIGS[kind])
   outputs = bert(**_batch(), positions=np.zeros((2, 0), np.int32))
   np.testing.assert_allclose(
     outputs["pooled_output"], bert(**_batch())["pooled_output"], atol=1e-5
@@ -68,10 +72,10 @@ def test_the_pooled_vector_needs_no_other_token(kind):
   assert outputs["sequence_output"].shape[1] == 0
 
 
-def test_the_last_block_computes_no_other_token():
-  bert = models.network(CONFIG)
-  hidden = bert(**_batch())["embedding_output"]
+def test_last_block_computes_no_other_token():
+  bert = models.make_encoder(CONFIG)
+  hidden_states = bert(**_batch())["embedding_output"]
   mask = _batch()["input_mask"][:, None]
-  first, last = bert.encoder(hidden, mask, POSITIONS)
+  first, last = bert.encoder(hidden_states, mask, POSITIONS)
   assert first.shape == (2, 8, 12)
   assert last.shape == (2, 3, 12)

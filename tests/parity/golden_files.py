@@ -20,7 +20,18 @@ def roots() -> list[Path]:
 
 
 def cases(pattern: str) -> list[Path]:
-  """All golden files or folders that fit a glob pattern, in order."""
+  """All golden files or folders that fit a glob pattern, in order.
+
+  Raises:
+    FileNotFoundError: `golden` has none of them.
+  """
+  if not list(GOLDEN.glob(pattern)):
+    raise FileNotFoundError(f"no {pattern} in {GOLDEN}")
+  return larger_cases(pattern)
+
+
+def larger_cases(pattern: str) -> list[Path]:
+  """The same of what may be in the larger set alone, or nowhere."""
   return [path for root in roots() for path in sorted(root.glob(pattern))]
 
 

@@ -7,8 +7,11 @@ import re
 import pytest
 import tensorflow as tf
 
-from data.tasks import classification, glue, record_file, text_task
+from data import record_writer
 from data.tokenization import FullTokenizer
+from tasks.classification import examples as classification_examples
+from tasks.classification import glue
+from tasks.classification import records as classification_records
 from tests.parity import golden_files
 
 CASES = golden_files.cases("classifier/features_*.jsonl.gz")
@@ -23,13 +26,17 @@ def _case(request):
     path.name,
   ).groups()
   task = glue.find(task)
-  examples = text_task.read(task, str(path.parent / task.name), split)
+  examples = classification_examples.read_examples(
+    task, str(path.parent / task.name), split
+  )
   with gzip.open(path, "rt", encoding="utf-8") as file:
     golden = [json.loads(line) for line in file]
   # On TPUs the original fills up the last batch.
   examples = examples + [None] * sum(row["guid"] is None for row in golden)
   tokenizer = FullTokenizer(path.parents[1] / "vocab.txt", casing == "lower")
-  build = classification.Builder(tokenizer, int(length), task.labels)
+  build = classification_records.TextRecordBuilder(
+    tokenizer, int(length), task.labels
+  )
   records = path.with_name(path.name.replace(".jsonl.gz", ".tf_record.gz"))
   return task, examples, build, golden, records
 
@@ -59,9 +66,11 @@ def test_features_equal_the_originals(case):
 
 def test_records_equal_the_originals(case, tmp_path):
   task, examples, build, golden, records = case
-  schema = classification.schema(len(golden[0]["input_ids"]), task.labels)
+  schema = classification_records.record_schema(
+    len(golden[0]["input_ids"]), task.labels
+  )
   path = tmp_path / "ours.tf_record"
-  record_file.write(str(path), schema, examples, lambda: build)
+  record_writer.write_records(str(path), schema, examples, lambda: build)
   (tmp_path / "theirs").write_bytes(gzip.decompress(records.read_bytes()))
   assert _decode(path) == _decode(tmp_path / "theirs")
 

@@ -23,7 +23,7 @@ FILE_FLAGS = (
 
 
 def _runs(pattern):
-  cases = golden_files.cases(f"cli/{pattern}/flags.json")
+  cases = golden_files.larger_cases(f"cli/{pattern}/flags.json")
   return [path.parent for path in cases]
 
 
@@ -60,11 +60,11 @@ def _results(folder):
 def test_evaluation_of_pretraining(case, tmp_path):
   output = tmp_path / "output"
   _run("run_pretraining.py", output, **_flags(case, tmp_path))
-  wanted, found = _results(case), _results(output)
-  assert list(found) == list(wanted)
-  for name, value in wanted.items():
-    assert float(found[name]) == pytest.approx(float(value), rel=1e-5), name
-  assert found["global_step"] == wanted["global_step"]
+  expected, result = _results(case), _results(output)
+  assert list(result) == list(expected)
+  for name, value in expected.items():
+    assert float(result[name]) == pytest.approx(float(value), rel=1e-5), name
+  assert result["global_step"] == expected["global_step"]
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,9 @@ def test_what_pretraining_leaves_behind(case, tmp_path):
 def _assert_left_behind(golden, output):
   """The original's files are there, and its variables in the checkpoint."""
   # graph.pbtxt and .meta describe TensorFlow 1 graphs; there are none here.
+  # model.ckpt-0 goes with the next checkpoint (docs/differences.md).
   for pattern in golden["files"]:
-    if not pattern.endswith((".pbtxt", ".meta")):
+    if not pattern.endswith((".pbtxt", ".meta")) and "ckpt-0." not in pattern:
       assert list(output.glob(pattern)), pattern
   reader = tf.train.load_checkpoint(str(output))
   shapes = reader.get_variable_to_shape_map()
@@ -98,12 +99,12 @@ def _assert_left_behind(golden, output):
 def test_evaluation_and_prediction_of_a_classifier(case, tmp_path):
   output = tmp_path / "output"
   _run("run_classifier.py", output, **_flags(case, tmp_path))
-  wanted, found = _results(case), _results(output)
-  for name, value in wanted.items():
-    assert float(found[name]) == pytest.approx(float(value), rel=1e-5), name
-  wanted = np.loadtxt(case / "test_results.tsv", delimiter="\t")
-  found = np.loadtxt(output / "test_results.tsv", delimiter="\t")
-  np.testing.assert_allclose(found, wanted, atol=1e-5)
+  expected, result = _results(case), _results(output)
+  for name, value in expected.items():
+    assert float(result[name]) == pytest.approx(float(value), rel=1e-5), name
+  expected = np.loadtxt(case / "test_results.tsv", delimiter="\t")
+  result = np.loadtxt(output / "test_results.tsv", delimiter="\t")
+  np.testing.assert_allclose(result, expected, atol=1e-5)
   for pattern in json.loads((case / "flags.json").read_text())["files"]:
     assert list(output.glob(pattern)), pattern
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from modeling import losses, models
+from modeling import fused_ops, losses, models
 from modeling.config import BertConfig
 from tests.parity import golden_files
 from training import checkpoint
@@ -21,12 +21,12 @@ def _load(folder, file):
     for key in arrays
     if key.startswith("in_")
   }
-  wanted = {
+  expected = {
     key.removeprefix("out_"): arrays[key]
     for key in arrays
     if key.startswith("out_")
   }
-  return inputs, wanted
+  return inputs, expected
 
 
 def _pretrainer(folder, **changes):
@@ -39,7 +39,9 @@ def _pretrainer(folder, **changes):
 
 def _outputs(model, inputs):
   """All that the original's graph puts out, by the golden files' names."""
-  named = {name: inputs[name] for name in models.TOKENS if name in inputs}
+  named = {
+    name: inputs[name] for name in models.ENCODER_INPUTS if name in inputs
+  }
   bert = model.get_layer("bert")(**named)
   masked = tf.gather(
     bert["sequence_output"], inputs["masked_lm_positions"], batch_dims=1
@@ -76,60 +78,62 @@ def _outputs(model, inputs):
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
 @pytest.mark.parametrize("file", ["main.npz", "zero_weights.npz"])
-def test_outputs_are_the_originals(folder, file):
-  inputs, wanted = _load(folder, file)
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+def test_outputs_are_the_originals(folder, file, fused):
+  inputs, expected = _load(folder, file)
   if file != "main.npz":
     inputs = _load(folder, "main.npz")[0] | inputs
-  found = _outputs(_pretrainer(folder), inputs)
-  assert wanted
-  for name, value in wanted.items():
-    np.testing.assert_allclose(found[name], value, atol=2e-5, err_msg=name)
+  with fused_ops.use_fused(fused):
+    result = _outputs(_pretrainer(folder), inputs)
+  assert expected
+  for name, value in expected.items():
+    np.testing.assert_allclose(result[name], value, atol=2e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
 def test_fully_masked_rows_attend_evenly(folder):
-  inputs, wanted = _load(folder, "all_masked_rows.npz")
-  found = _outputs(_pretrainer(folder), inputs)
+  inputs, expected = _load(folder, "all_masked_rows.npz")
+  result = _outputs(_pretrainer(folder), inputs)
   masked = np.sum(inputs["input_mask"], axis=1) == 0
   assert masked.any()
-  assert {"sequence_output", "pooled_output"} <= set(wanted)
-  for name, value in wanted.items():
+  assert {"sequence_output", "pooled_output"} <= set(expected)
+  for name, value in expected.items():
     if np.ndim(value) < 2 or len(value) != len(masked):
       continue
-    got = np.asarray(found[name])
+    got = np.asarray(result[name])
     np.testing.assert_allclose(got[masked], value[masked], atol=5e-3)
     np.testing.assert_allclose(got[~masked], value[~masked], atol=2e-5)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
 def test_mask_and_segments_can_be_left_out(folder):
-  arrays, wanted = _load(folder, "no_mask_no_segments.npz")
+  arrays, expected = _load(folder, "no_mask_no_segments.npz")
   ids = arrays.get("input_ids")
   if ids is None:
     ids = _load(folder, "main.npz")[0]["input_ids"]
   bert = _pretrainer(folder).get_layer("bert")(ids)
-  for name, value in wanted.items():
+  for name, value in expected.items():
     if name in bert:
       np.testing.assert_allclose(bert[name], value, atol=2e-5, err_msg=name)
 
 
 def test_exact_gelu_would_be_noticed():
   folder = golden_files.GOLDEN / "encoder/tiny_gelu"
-  inputs, wanted = _load(folder, "main.npz")
-  found = _outputs(_pretrainer(folder, hidden_act="gelu_erf"), inputs)
+  inputs, expected = _load(folder, "main.npz")
+  result = _outputs(_pretrainer(folder, hidden_act="gelu_erf"), inputs)
   for name in ("sequence_output", "masked_lm_log_probs"):
-    assert np.max(np.abs(found[name] - wanted[name])) > 2e-4
+    assert np.max(np.abs(result[name] - expected[name])) > 2e-4
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
 def test_one_hot_lookup_gives_the_same(folder):
-  inputs, wanted = _load(folder, "main.npz")
+  inputs, expected = _load(folder, "main.npz")
   config = BertConfig.from_json(str(folder / "bert_config.json"))
   model = models.encoder(config, use_one_hot_embeddings=True)
   checkpoint.initialize(model, str(folder / "bert_model.ckpt"))
-  found = model({name: inputs[name] for name in models.TOKENS})
+  result = model({name: inputs[name] for name in models.ENCODER_INPUTS})
   np.testing.assert_allclose(
-    found["sequence_output"], wanted["sequence_output"], atol=2e-5
+    result["sequence_output"], expected["sequence_output"], atol=2e-5
   )
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.parity import golden_files
 
 ROOT = Path(__file__).parents[2]
-CASES = golden_files.cases("extract_features/output_*.jsonl.gz")
+CASES = golden_files.larger_cases("extract_features/output_*.jsonl.gz")
 
 
 def _flags(case):
@@ -63,9 +63,9 @@ def test_output_is_the_originals(case, tmp_path):
   command += [f"--{name}={value}" for name, value in flags.items()]
   done = subprocess.run(command, capture_output=True, text=True, check=False)
   assert done.returncode == 0, done.stderr
-  found = _records((tmp_path / "output.jsonl").read_text())
-  wanted = _records(gzip.decompress(case.read_bytes()).decode())
-  assert list(map(_tokens, found)) == list(map(_tokens, wanted))
-  for ours, theirs in zip(found, wanted, strict=True):
+  result = _records((tmp_path / "output.jsonl").read_text())
+  expected = _records(gzip.decompress(case.read_bytes()).decode())
+  assert list(map(_tokens, result)) == list(map(_tokens, expected))
+  for ours, theirs in zip(result, expected, strict=True):
     assert list(ours) == list(theirs)
     np.testing.assert_allclose(_values(ours), _values(theirs), atol=2e-5)

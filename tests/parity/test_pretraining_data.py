@@ -7,9 +7,9 @@ import json
 import pytest
 import tensorflow as tf
 
-from data import files
-from data.pretraining import instances, whole
-from data.pretraining.parts import Job
+from data.pretraining import builders, instances
+from data.pretraining.builders import BuildConfig
+from storage import files
 from tests.parity import golden_files
 
 CASES = golden_files.cases("pretraining_data/*/summary.json")
@@ -24,28 +24,28 @@ def test_records_equal_the_originals(summary, tmp_path):
     flags.pop("do_lower_case", True),
     flags.pop("random_seed", 12345),
   )
-  settings = instances.Settings(
+  settings = instances.InstanceConfig(
     **{RENAMED.get(name, name): value for name, value in flags.items()}
   )
   names = ",".join(str(summary.parents[1] / n) for n in case["input_files"])
   outputs = [str(tmp_path / name) for name in case["output_files"]]
-  job = Job(str(_vocab(summary)), lower, settings, seed)
+  config = BuildConfig(str(_vocab(summary)), lower, settings, seed)
 
-  whole.write(job, files.expand(names), outputs)
+  builders.write_in_memory(config, files.expand(names), outputs)
 
   for output, expected in zip(outputs, case["files"], strict=True):
     with gzip.open(summary.parent / expected["file"]) as file:
-      theirs = _decode(file.read(), tmp_path / "theirs")
+      golden = _decode(file.read(), tmp_path / "golden")
     with open(output, "rb") as file:
-      ours = _decode(file.read(), tmp_path / "ours")
-    assert len(ours) == len(theirs) == expected["records"]
-    for mine, golden in zip(ours, theirs, strict=True):
-      assert mine == golden
-    assert _digest(ours) == expected["decoded_sha256"]
+      result = _decode(file.read(), tmp_path / "result")
+    assert len(result) == len(golden) == expected["records"]
+    for record, golden_record in zip(result, golden, strict=True):
+      assert record == golden_record
+    assert _digest(result) == expected["decoded_sha256"]
 
 
 def _vocab(summary):
-  """The vocabulary of a case: the one of its set."""
+  """The vocabulary of a set of cases."""
   return summary.parents[2] / "vocab.txt"
 
 

@@ -9,9 +9,11 @@ import pytest
 import tensorflow as tf
 
 from data import features, records
-from data.tasks import squad, squad_windows
 from data.tokenization import FullTokenizer
-from evaluation import squad as answers
+from tasks.squad import decoding
+from tasks.squad import examples as squad_examples
+from tasks.squad import records as squad_records
+from tasks.squad.settings import DecodingConfig, WindowConfig
 from tests.parity import golden_files
 
 SETTINGS = re.compile(
@@ -21,7 +23,7 @@ SETTINGS = re.compile(
   r"(_v2_threshold(?P<threshold>-?[\d.]+))?)?"
 )
 TRAINING_RECORDS = golden_files.cases("squad/train_v*.tf_record.gz")
-CLI_RECORDS = golden_files.cases("cli/run_squad_*/*.tf_record.gz")
+CLI_RECORDS = golden_files.larger_cases("cli/run_squad_*/*.tf_record.gz")
 
 
 def _settings(path, prefix):
@@ -32,14 +34,16 @@ def _settings(path, prefix):
 
 def _examples(root, file, is_training):
   path = root / "squad" / f"squad_{file}.json"
-  return squad.read([str(path)], is_training, file.startswith("v2"))
+  return squad_examples.read_examples(
+    [str(path)], is_training, file.startswith("v2")
+  )
 
 
 def _windows(examples, tokenizer, settings):
-  lengths = squad_windows.Settings(
+  lengths = WindowConfig(
     *(int(settings[name]) for name in ("len", "query", "stride"))
   )
-  return list(squad_windows.windows(examples, tokenizer, lengths))
+  return list(squad_records.make_windows(examples, tokenizer, lengths))
 
 
 def _tokenizer(root, lower):
@@ -66,7 +70,7 @@ def test_training_examples(path):
     assert golden == {
       "qas_id": mine.qas_id,
       "question_text": mine.question,
-      "doc_tokens": mine.words,
+      "doc_tokens": mine.doc_tokens,
       "orig_answer_text": text,
       "start_position": start,
       "end_position": end,
@@ -82,7 +86,7 @@ def test_training_examples(path):
 def test_training_order(path):
   file = path.stem.removeprefix("train_order_")
   examples = _examples(path.parents[1], file, is_training=True)
-  ours = [one.qas_id for one in squad.training_order(examples)]
+  ours = [one.qas_id for one in squad_examples.training_order(examples)]
   assert ours == json.loads(path.read_text())
 
 
@@ -103,7 +107,7 @@ def test_windows(path):
   theirs = _lines(path)
   assert len(ours) == len(theirs)
   for mine, golden in zip(ours, theirs, strict=True):
-    row = squad_windows.row(mine, schema)
+    row = squad_records.row(mine, schema)
     assert mine.unique_id == golden["unique_id"]
     assert mine.example_index == golden["example_index"]
     assert examples[mine.example_index].qas_id == golden["qas_id"]
@@ -112,7 +116,9 @@ def test_windows(path):
     assert row["input_ids"] == golden["input_ids"]
     assert row["segment_ids"] == golden["segment_ids"]
     assert sum(row["input_mask"]) == golden["input_mask_sum"] == len(mine.ids)
-    assert _by_position(mine, mine.words) == golden["token_to_orig_map"]
+    assert (
+      _by_position(mine, mine.token_word_ids) == golden["token_to_orig_map"]
+    )
     assert (
       _by_position(mine, mine.is_max_context) == golden["token_is_max_context"]
     )
@@ -123,7 +129,7 @@ def test_windows(path):
 
 
 def _by_position(window, values):
-  numbered = enumerate(values.tolist(), window.first)
+  numbered = enumerate(values.tolist(), window.context_offset)
   return [list(pair) for pair in numbered]
 
 
@@ -143,17 +149,17 @@ def test_records_of_whole_runs(path):
   flags = json.loads((path.parent / "flags.json").read_text())["flags"]
   is_training = path.name.startswith("train")
   file = root / flags["train_file" if is_training else "predict_file"]
-  examples = squad.read(
+  examples = squad_examples.read_examples(
     [str(file)], is_training, flags.get("version_2_with_negative", False)
   )
   if is_training:
-    examples = squad.training_order(examples)
+    examples = squad_examples.training_order(examples)
   names = ("max_seq_length", "max_query_length", "doc_stride")
-  lengths = squad_windows.Settings(
+  lengths = WindowConfig(
     **{name: flags[name] for name in names if name in flags}
   )
   tokenizer = _tokenizer(root, flags.get("do_lower_case", True))
-  windows = list(squad_windows.windows(examples, tokenizer, lengths))
+  windows = list(squad_records.make_windows(examples, tokenizer, lengths))
   schema = features.squad(lengths.max_seq_length, is_training)
   _assert_records(path, windows, schema)
 
@@ -166,7 +172,7 @@ def _assert_records(path, windows, schema):
   assert set(names) == set(schema)
   assert len(windows) == len(theirs)
   for window, golden in zip(windows, theirs, strict=True):
-    row = squad_windows.row(window, schema)
+    row = squad_records.row(window, schema)
     for name, value in parse(golden[None]).items():
       assert np.ravel(value).tolist() == row[name], name
 
@@ -182,26 +188,26 @@ def test_answers(folder, tmp_path):
   examples = _examples(root, settings["file"], is_training=False)
   tokenizer = _tokenizer(root, settings["case"] == "lower")
   logits_of = folder.name.removeprefix("predictions_").split("__")[0]
-  ours = answers.decode(
+  ours = decoding.decode(
     examples,
     _windows(examples, tokenizer, settings),
     _logits(folder.parent / f"logits_{logits_of}.npz"),
     tokenizer,
-    answers.Settings(
+    DecodingConfig(
       n_best_size=int(settings["nbest"]),
       max_answer_length=int(settings["maxlen"]),
       version_2_with_negative=settings["threshold"] is not None,
       null_score_diff_threshold=float(settings["threshold"] or 0),
     ),
   )
-  answers.write(ours, str(tmp_path))
+  decoding.write(ours, str(tmp_path))
   for name in ("predictions.json", "null_odds.json"):
-    wanted = folder / name
-    assert (tmp_path / name).exists() == wanted.exists()
-    if wanted.exists():
-      assert (tmp_path / name).read_bytes() == wanted.read_bytes()
-  found = json.loads((tmp_path / "nbest_predictions.json").read_text())
-  _assert_n_best(found, folder / "nbest_predictions.json.gz")
+    expected = folder / name
+    assert (tmp_path / name).exists() == expected.exists()
+    if expected.exists():
+      assert (tmp_path / name).read_bytes() == expected.read_bytes()
+  result = json.loads((tmp_path / "nbest_predictions.json").read_text())
+  _assert_n_best(result, folder / "nbest_predictions.json.gz")
 
 
 def _logits(path):
@@ -213,12 +219,12 @@ def _logits(path):
   }
 
 
-def _assert_n_best(found, path):
-  wanted = json.loads(gzip.decompress(path.read_bytes()))
-  assert list(found) == list(wanted)
-  for name, entries in wanted.items():
-    assert len(found[name]) == len(entries)
-    for mine, golden in zip(found[name], entries, strict=True):
+def _assert_n_best(result, path):
+  expected = json.loads(gzip.decompress(path.read_bytes()))
+  assert list(result) == list(expected)
+  for name, entries in expected.items():
+    assert len(result[name]) == len(entries)
+    for mine, golden in zip(result[name], entries, strict=True):
       assert list(mine) == list(golden)
       # An exponential may differ in its last bit from machine to machine.
       assert mine.pop("probability") == pytest.approx(

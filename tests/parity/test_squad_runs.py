@@ -19,8 +19,8 @@ FILES = (
 
 
 def _cases(pattern):
-  found = golden_files.cases(f"cli/{pattern}/flags.json")
-  return [path.parent for path in found]
+  result = golden_files.larger_cases(f"cli/{pattern}/flags.json")
+  return [path.parent for path in result]
 
 
 def _run(case, output):
@@ -40,21 +40,21 @@ def _golden(path):
 @pytest.mark.parametrize("case", _cases("run_squad_v*"), ids=golden_files.name)
 def test_prediction(case, tmp_path):
   _run(case, tmp_path)
-  found = json.loads((tmp_path / "predictions.json").read_text())
-  assert found == json.loads((case / "predictions.json").read_text())
-  wanted = _golden(case / "nbest_predictions.json")
-  found = json.loads((tmp_path / "nbest_predictions.json").read_text())
-  assert list(found) == list(wanted)
-  for name, entries in wanted.items():
-    assert len(found[name]) == len(entries)
-    for ours, theirs in zip(found[name], entries, strict=True):
+  result = json.loads((tmp_path / "predictions.json").read_text())
+  assert result == json.loads((case / "predictions.json").read_text())
+  expected = _golden(case / "nbest_predictions.json")
+  result = json.loads((tmp_path / "nbest_predictions.json").read_text())
+  assert list(result) == list(expected)
+  for name, entries in expected.items():
+    assert len(result[name]) == len(entries)
+    for ours, theirs in zip(result[name], entries, strict=True):
       assert ours["text"] == theirs["text"]
       for key in ("probability", "start_logit", "end_logit"):
         assert ours[key] == pytest.approx(theirs[key], abs=1e-4)
   if (case / "null_odds.json").exists():
-    wanted = json.loads((case / "null_odds.json").read_text())
-    found = json.loads((tmp_path / "null_odds.json").read_text())
-    assert found == pytest.approx(wanted, abs=1e-4)
+    expected = json.loads((case / "null_odds.json").read_text())
+    result = json.loads((tmp_path / "null_odds.json").read_text())
+    assert result == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_training_leaves_behind(case, tmp_path):
   _run(case, tmp_path)
   golden = json.loads((case / "flags.json").read_text())
   for pattern in golden["files"]:
-    if not pattern.endswith((".pbtxt", ".meta")):
+    if not pattern.endswith((".pbtxt", ".meta")) and "ckpt-0." not in pattern:
       assert list(tmp_path.glob(pattern)), pattern
   reader = tf.train.load_checkpoint(str(tmp_path))
   shapes = reader.get_variable_to_shape_map()

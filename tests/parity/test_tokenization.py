@@ -57,8 +57,8 @@ def test_code_points_by_the_graph(path, setting):
   pieces = [[ord("a"), code, ord("b")] for code in codes]
   words, _ = normalize(tf.RaggedTensor.from_tensor(tf.constant(pieces)))
   words = tf.strings.unicode_encode(words, "UTF-8").to_list()
-  for code, found, wanted in zip(codes, words, expected, strict=True):
-    assert [word.decode() for word in found] == wanted, hex(code)
+  for code, result, wanted in zip(codes, words, expected, strict=True):
+    assert [word.decode() for word in result] == wanted, hex(code)
 
 
 def words_by_code_point(path, setting):

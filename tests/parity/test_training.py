@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import heads, losses, models
+from modeling import fused_ops, heads, losses, models
 from modeling.config import BertConfig
 from tests.parity import golden_files
 from training import checkpoint
 from training.checkpoints import Checkpoints
-from training.optimization import AdamWeightDecay, LinearSchedule
+from training.optimization import AdamWeightDecay, WarmupLinearDecay
 from training.step import TrainStep
 
 # Of each run: steps of the schedule, of warm-up, where it starts, the batches.
@@ -28,8 +28,11 @@ RUNS = {
   "classifier": (10, 2, "bert_model.ckpt", "classifier"),
   "squad": (10, 2, "bert_model.ckpt", "squad"),
 }
+pytestmark = pytest.mark.usefixtures("fused")
 CASES = [
-  path for run in RUNS for path in golden_files.cases(f"training/{run}.json")
+  path
+  for run in RUNS
+  for path in golden_files.larger_cases(f"training/{run}.json")
 ]
 
 
@@ -51,15 +54,22 @@ def _train_step(model, objective, steps, warmup):
     model,
     objective,
     AdamWeightDecay(trained),
-    LinearSchedule(1e-3, steps, warmup),
+    WarmupLinearDecay(1e-3, steps, warmup),
     batch_size=4,
   )
 
 
+@pytest.fixture(name="form", params=["fused", "plain"])
+def _form(request):
+  with fused_ops.use_fused(request.param == "fused"):
+    yield
+
+
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("path", CASES, ids=golden_files.name)
 def test_training_is_the_originals(path, monkeypatch):
   # The golden classifier was run without its hard-coded dropout.
-  monkeypatch.setattr(heads.LabelHead, "DROPOUT", 0.0)
+  monkeypatch.setattr(heads.ClassificationHead, "DROPOUT", 0.0)
   name, folder = path.stem, path.parent
   steps, warmup, start, batches = RUNS[name]
   golden = json.loads(path.read_text())["steps"]
@@ -75,18 +85,18 @@ def test_training_is_the_originals(path, monkeypatch):
   )
   iterator = iter(batches)
   tight = 2e-6 if name.startswith("pretraining") else 5e-5
-  for number, wanted in enumerate(golden):
+  for number, expected in enumerate(golden):
     rate = float(train_step.schedule(train_step.step))
-    assert rate == pytest.approx(wanted["learning_rate"], abs=1e-9)
+    assert rate == pytest.approx(expected["learning_rate"], abs=1e-9)
     sums = train_step.run(iterator, 1)
     for ours, theirs in (
       ("loss", "loss"),
       ("gradient_norm", "global_norm"),
       ("next_sentence_loss", "next_sentence_loss"),
     ):
-      if theirs in wanted and ours in sums:
+      if theirs in expected and ours in sums:
         total, weight = sums[ours].numpy()
-        assert total / weight == pytest.approx(wanted[theirs], abs=1e-5)
+        assert total / weight == pytest.approx(expected[theirs], abs=1e-5)
     after = folder / f"{name}.step{number + 1}.npz"
     if after.exists():
       _compare(train_step.state, np.load(after), tight)
@@ -108,56 +118,64 @@ def _originals(state):
   return {name for name in state if not name.startswith("run/")}
 
 
-def _compare(state, wanted, tight):
-  assert _originals(state) == set(wanted)
-  for name in wanted:
+def _compare(state, expected, tight):
+  assert _originals(state) == set(expected)
+  for name in expected:
     kind = name.rsplit("/", 1)[-1]
     bound = {"adam_m": 1e-6, "adam_v": 1e-8}.get(kind, tight)
     np.testing.assert_allclose(
-      state[name].numpy(), wanted[name], atol=bound, rtol=0, err_msg=name
+      state[name].numpy(), expected[name], atol=bound, rtol=0, err_msg=name
     )
 
 
-def test_resumes_what_the_original_wrote(tmp_path):
+@pytest.mark.parametrize(
+  "path",
+  golden_files.cases("training/pretraining_output"),
+  ids=golden_files.name,
+)
+def test_resumes_what_the_original_wrote(path, tmp_path):
   """From its checkpoint after step 20, slots and all, and back."""
-  for path in golden_files.cases("training/pretraining_output"):
-    folder = path.parent
-    model, objective = _model("pretraining", folder)
-    train_step = _train_step(model, objective, 20, 5)
-    reader = checkpoint.read(str(path))
-    assert _originals(train_step.state) == set(reader.shapes)
-    train_step.step.assign(0)
-    Checkpoints(str(path)).resume(train_step, None)
-    assert int(train_step.examples) == 80
-    assert int(train_step.step) == 20
-    prefix = Checkpoints(str(tmp_path)).save(20, train_step.state)
-    ours = tf.train.load_checkpoint(prefix)
-    shapes, types = (
-      ours.get_variable_to_shape_map(),
-      ours.get_variable_to_dtype_map(),
-    )
-    for name, shape in reader.shapes.items():
-      assert shapes[name] == shape
-      assert types[name] == (tf.int64 if name == "global_step" else tf.float32)
-    # Of its own it adds only where the run stands.
-    assert set(shapes) - set(reader.shapes) == {"run/examples", "run/seed"}
+  folder = path.parent
+  model, objective = _model("pretraining", folder)
+  train_step = _train_step(model, objective, 20, 5)
+  reader = checkpoint.read(str(path))
+  assert _originals(train_step.state) == set(reader.shapes)
+  train_step.step.assign(0)
+  Checkpoints(str(path)).resume(train_step, None)
+  assert int(train_step.examples) == 80
+  assert int(train_step.step) == 20
+  prefix = Checkpoints(str(tmp_path)).save(20, train_step.state)
+  ours = tf.train.load_checkpoint(prefix)
+  shapes, types = (
+    ours.get_variable_to_shape_map(),
+    ours.get_variable_to_dtype_map(),
+  )
+  for name, shape in reader.shapes.items():
+    assert shapes[name] == shape
+    assert types[name] == (tf.int64 if name == "global_step" else tf.float32)
+  # Of its own it adds only where the run stands.
+  assert set(shapes) - set(reader.shapes) == {"run/examples", "run/seed"}
 
 
-def test_continues_with_the_originals_next_losses():
+@pytest.mark.parametrize(
+  "path",
+  golden_files.cases("training/pretraining.json"),
+  ids=golden_files.name,
+)
+def test_continues_with_the_originals_next_losses(path):
   """Slots of step 5 in, the losses of steps 5 to 19 out."""
-  for path in golden_files.cases("training/pretraining.json"):
-    folder = path.parent
-    model, objective = _model("pretraining", folder)
-    train_step = _train_step(model, objective, 20, 5)
-    arrays = np.load(folder / "pretraining.step5.npz")
-    for name in _originals(train_step.state):
-      train_step.state[name].assign(arrays[name])
-    batches = np.load(folder / "pretraining.batches.npz")
-    iterator = iter(
-      tf.data.Dataset.from_tensor_slices(
-        {key: batches[key][5:].astype(_type(batches[key])) for key in batches}
-      )
+  folder = path.parent
+  model, objective = _model("pretraining", folder)
+  train_step = _train_step(model, objective, 20, 5)
+  arrays = np.load(folder / "pretraining.step5.npz")
+  for name in _originals(train_step.state):
+    train_step.state[name].assign(arrays[name])
+  batches = np.load(folder / "pretraining.batches.npz")
+  iterator = iter(
+    tf.data.Dataset.from_tensor_slices(
+      {key: batches[key][5:].astype(_type(batches[key])) for key in batches}
     )
-    for wanted in json.loads(path.read_text())["steps"][5:]:
-      total, weight = train_step.run(iterator, 1)["loss"].numpy()
-      assert total / weight == pytest.approx(wanted["loss"], abs=1e-5)
+  )
+  for expected in json.loads(path.read_text())["steps"][5:]:
+    total, weight = train_step.run(iterator, 1)["loss"].numpy()
+    assert total / weight == pytest.approx(expected["loss"], abs=1e-5)

@@ -1,4 +1,4 @@
-"""What stands in for a model: quick, and no two rows come to the same.
+"""Fast functions in place of models; outputs differ for all rows.
 
 Legend: B batch, C choices, T tokens, P positions, L labels.
 """
@@ -23,8 +23,8 @@ def mix(inputs, size):
     tf.cast(inputs[name], tf.float32)
     for name in ("input_ids", "input_mask", "segment_ids")
   )
-  places = tf.range(tf.shape(ids)[-1], dtype=ids.dtype)
-  own = mask * tf.sin(0.7 * ids + 0.3 * places + segments)
+  positions = tf.range(tf.shape(ids)[-1], dtype=ids.dtype)
+  own = mask * tf.sin(0.7 * ids + 0.3 * positions + segments)
   row = tf.reduce_sum(own, axis=-1, keepdims=True)
   return tf.sin((own + row)[..., None] * tf.range(1.0, size + 1))
 
@@ -75,7 +75,7 @@ def mean(values, mask):
 
 
 def compiled(task, model, function="from_text"):
-  """A method of a task as SavedModels have it: traced once, for all shapes.
+  """A method of a task, traced once for all shapes as in a SavedModel.
 
   Returns:
     A function of arrays by name, to arrays by name.
@@ -85,23 +85,23 @@ def compiled(task, model, function="from_text"):
   traced = traced.get_concrete_function(**specs)
 
   def call(**texts):
-    given = {name: tf.constant(texts[name], tf.string) for name in specs}
-    return {name: value.numpy() for name, value in traced(**given).items()}
+    inputs = {name: tf.constant(texts[name], tf.string) for name in specs}
+    return {name: value.numpy() for name, value in traced(**inputs).items()}
 
   return call
 
 
 def arrays(rows):
-  """Records as a model takes them: of dicts of lists, a dict of arrays."""
+  """Inputs of a model: dicts of lists -> a dict of arrays."""
   return {
     name: np.array([row[name] for row in rows], np.int32) for name in rows[0]
   }
 
 
-def assert_equal(found, wanted):
-  """Two arrays are the same; floats nearly so."""
-  assert found.shape == wanted.shape
-  if found.dtype == object:
-    assert found.tolist() == wanted.tolist()
+def assert_equal(result, expected):
+  """Compares arrays exactly, floats with a tolerance."""
+  assert result.shape == expected.shape
+  if result.dtype == object:
+    assert result.tolist() == expected.tolist()
   else:
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    np.testing.assert_allclose(result, expected, atol=1e-5)

@@ -3,17 +3,16 @@
 Legend: T tokens.
 """
 
-from data.tasks.squad_windows import Settings
-from evaluation import squad
 from modeling import feature_based, models
 from modeling.config import BertConfig
-from modeling.layer_outputs import layer_outputs, mean
-from serving.choices import Choices
-from serving.classification import Classification
-from serving.masks import Masks
-from serving.questions import Questions
-from serving.tagging import Tagging
-from serving.vectors import Vectors
+from modeling.feature_extraction import layer_outputs, mean
+from tasks.classification.serving import TextClassification
+from tasks.features.serving import FeatureExtraction
+from tasks.multiple_choice.serving import MultipleChoice
+from tasks.ner.serving import TokenClassification
+from tasks.pretraining.serving import FillMask
+from tasks.squad.serving import QuestionAnswering
+from tasks.squad.settings import DecodingConfig, WindowConfig
 from tests.serving import stand_in
 
 T = 12
@@ -32,34 +31,37 @@ CONFIG = BertConfig(
 
 def everything(tokenizer):
   """Pairs of a model and a task, by name."""
-  lengths = Settings(T, doc_stride=3, max_query_length=4)
-  choice = squad.Settings(3, 5, version_2_with_negative=True)
+  lengths = WindowConfig(T, doc_stride=3, max_query_length=4)
+  choice = DecodingConfig(3, 5, version_2_with_negative=True)
   tags = ("O", "B-X", "I-X")
   return {
     "classification": (
       models.classifier(CONFIG, 2),
-      Classification(tokenizer, T, LABELS, pairs=False),
+      TextClassification(tokenizer, T, LABELS, pairs=False),
     ),
     "classification of pairs": (
       models.classifier(CONFIG, 2),
-      Classification(tokenizer, T, LABELS, pairs=True),
+      TextClassification(tokenizer, T, LABELS, pairs=True),
     ),
-    "tagging": (models.tagger(CONFIG, 3), Tagging(tokenizer, T, tags)),
+    "tagging": (
+      models.tagger(CONFIG, 3),
+      TokenClassification(tokenizer, T, tags),
+    ),
     "tagging by features": (
       feature_based.tagger(CONFIG, 3, "last", units=4, any_device=True),
-      Tagging(tokenizer, T, tags),
+      TokenClassification(tokenizer, T, tags),
     ),
     "questions": (
       models.span_labeler(CONFIG),
-      Questions(tokenizer, lengths, choice),
+      QuestionAnswering(tokenizer, lengths, choice, top_k=2),
     ),
-    "choices": (models.multiple_choice(CONFIG), Choices(tokenizer, T)),
+    "choices": (models.multiple_choice(CONFIG), MultipleChoice(tokenizer, T)),
     "masks": (
       models.pretrainer(CONFIG, next_sentence=False),
-      Masks(tokenizer, T, 3),
+      FillMask(tokenizer, T, 3),
     ),
     "vectors": (
       layer_outputs(CONFIG, [0, -1]),
-      Vectors(tokenizer, T, mean),
+      FeatureExtraction(tokenizer, T, mean),
     ),
   }

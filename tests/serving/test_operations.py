@@ -1,4 +1,4 @@
-"""What an export is made of can be loaded where nothing of ours is.
+"""Operations of exports are those of any TensorFlow server.
 
 TensorFlow Serving's tensorflow_model_server links the kernels of TensorFlow
 itself (tensorflow/core:tensorflow) and, of others, those of tensorflow-text and
@@ -14,9 +14,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from modeling import feature_based
-from serving.tagging import Tagging
+from serving import export
+from tasks.ner.serving import TokenClassification
 from tests.serving import tasks
-from training import export
 
 GENERAL = """
   Assert Cast Const EnsureShape Fill Identity IdentityN If NoOp OnesLike
@@ -57,13 +57,13 @@ CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 
 
 def _operations(meta_graph):
-  """Of a graph and of all functions in it, but for calls of the latter."""
+  """Operations of a graph and of its functions, without calls."""
   known = meta_graph.meta_info_def.stripped_op_list.op
   return {op.name for op in known} - CALLS
 
 
 def _operations_of(function):
-  """The same of a tf.function's trace."""
+  """Operations of a traced tf.function."""
   with function.graph.as_default():
     return _operations(tf.compat.v1.train.export_meta_graph())
 
@@ -75,7 +75,7 @@ def test_every_task_is_made_of_known_operations(every_task):
       assert not unknown, (name, signature)
 
 
-def test_so_are_whole_exports(every_task, tmp_path):
+def test_saved_exports_have_known_operations(every_task, tmp_path):
   _, served = every_task["masks"]
   path = str(tmp_path / "export")
   tf.saved_model.save(served, path, signatures=served.functions)
@@ -104,8 +104,9 @@ def test_known_operations_are_tensorflows_own():
   assert done.stdout.split() == ["TFText>NotOne"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("any_device", [True, False])
-def test_an_lstm_exported_beside_a_gpu_runs_elsewhere(
+def test_an_lstm_exported_with_a_gpu_runs_without_one(
   graph_tokenizer, monkeypatch, any_device
 ):
   module = "keras.src.backend.tensorflow.rnn"
@@ -114,7 +115,7 @@ def test_an_lstm_exported_beside_a_gpu_runs_elsewhere(
   model = feature_based.tagger(
     tasks.CONFIG, 3, "last", units=4, any_device=any_device
   )
-  task = Tagging(graph_tokenizer, tasks.T, ("a", "b", "c"))
+  task = TokenClassification(graph_tokenizer, tasks.T, ("a", "b", "c"))
   functions = export.Exported(model, task).functions
-  found = _operations_of(functions["serving_features"])
-  assert any(op.startswith("Cudnn") for op in found) != any_device
+  result = _operations_of(functions["serving_features"])
+  assert any(op.startswith("Cudnn") for op in result) != any_device

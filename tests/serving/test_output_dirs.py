@@ -1,9 +1,8 @@
-"""What a program has trained, asked from its folder and from its export."""
+"""Predictor on output folders of programs, and on their exports."""
 
 import json
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -25,9 +24,11 @@ ASKED = {
   "pretraining": {"text": [f"{text} [MASK] a" for text in TEXTS]},
 }
 
+QUICK = ("classifier", "pretraining")  # the others are slow tests
+
 
 def _write_data(folder):
-  """Something to train on for each program."""
+  """Writes training data for each program."""
   rows = [("ab c", "d", "no"), ("e e", "a b", "yes")] * 4
   table = [("one", "two", "which"), *rows]
   lines = ("\t".join(row) for row in table)
@@ -47,7 +48,7 @@ def _write_data(folder):
 
 
 def _flags(folder):
-  """Those of each program's own."""
+  """Flags of each program."""
   return {
     "classifier": {
       "task_name": "tsv",
@@ -55,7 +56,7 @@ def _flags(folder):
       "text_a_column": "one",
       "text_b_column": "two",
       "label_column": "which",
-      "moving_average_decay": 0.5,
+      "ema_decay": 0.5,
     },
     "squad": {
       "train_file": folder / "squad.json",
@@ -64,6 +65,7 @@ def _flags(folder):
       "n_best_size": 3,
       "version_2_with_negative": True,
       "null_score_diff_threshold": -0.5,
+      "export_top_k": 2,
     },
     "ner": {
       "train_file": folder / "ner.txt",
@@ -71,7 +73,7 @@ def _flags(folder):
       "feature_based": True,
       "feature_layers": "last",
       "lstm_units": 4,
-      "eval_every": 1,
+      "eval_steps": 1,
       "keep_best": True,
     },
     "swag": {"train_file": folder / "swag.csv", "dtype": "bfloat16"},
@@ -84,9 +86,9 @@ def _flags(folder):
   }
 
 
-@pytest.fixture(name="folder", scope="module")
-def _folder(tmp_path_factory):
-  """A folder with what each program has trained and exported."""
+@pytest.fixture(name="data", scope="module")
+def _data(tmp_path_factory):
+  """A folder with a model, a vocabulary and files to train on."""
   folder = tmp_path_factory.mktemp("programs")
   CONFIG.to_json(str(folder / "bert_config.json"))
   vocab.save(stand_in.WORDS, folder / "vocab.txt")
@@ -100,37 +102,62 @@ def _folder(tmp_path_factory):
     max_predictions_per_seq=2,
     dupe_factor=2,
   )
-  with ThreadPoolExecutor(max_workers=2) as pool:
-    done = [
-      pool.submit(
-        programs.run,
-        f"run_{name}",
-        # As if each had been started where this file is.
-        bert_config_file=os.path.relpath(
-          folder / "bert_config.json", programs.ROOT
-        ),
-        vocab_file=os.path.relpath(folder / "vocab.txt", programs.ROOT),
-        max_seq_length=T,
-        train_batch_size=4,
-        learning_rate=0.01,
-        seed=3,
-        do_train=True,
-        output_dir=folder / name,
-        do_export=True,
-        export_dir=folder / name / "export",
-        **own,
-      )
-      for name, own in _flags(folder).items()
-    ]
-  assert all("exported to" in run.result() for run in done)
   return folder
 
 
-@pytest.mark.parametrize("name", ASKED)
-def test_the_folder_answers_as_the_export_does(
-  folder, name, tmp_path, monkeypatch
-):
-  monkeypatch.chdir(tmp_path)  # paths of the run were relative to its own
+@pytest.fixture(name="train", scope="module")
+def _train(data):
+  """Function that trains and exports once per program; returns the folder."""
+
+  def train(*names):
+    for name in names:
+      if not (data / name).exists():
+        log = programs.run(
+          f"run_{name}",
+          # Relative to the folder that programs start in.
+          bert_config_file=os.path.relpath(
+            data / "bert_config.json", programs.ROOT
+          ),
+          vocab_file=os.path.relpath(data / "vocab.txt", programs.ROOT),
+          max_seq_length=T,
+          train_batch_size=4,
+          learning_rate=0.01,
+          seed=3,
+          do_train=True,
+          output_dir=data / name,
+          do_export=True,
+          export_dir=data / name / "export",
+          **_flags(data)[name],
+        )
+        assert "exported to" in log
+    return data
+
+  return train
+
+
+@pytest.fixture(name="folder")
+def _folder(train):
+  """The folder after QUICK were trained."""
+  return train(*QUICK)
+
+
+@pytest.fixture(name="trained")
+def _trained(request, train):
+  """The folder, and the name of a program that was trained in it."""
+  return train(request.param), request.param
+
+
+@pytest.mark.parametrize(
+  "trained",
+  [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+    for name in ASKED
+  ],
+  indirect=True,
+)
+def test_the_folder_answers_as_the_export_does(trained, tmp_path, monkeypatch):
+  folder, name = trained
+  monkeypatch.chdir(tmp_path)  # the run's paths were relative to another one
   policy = keras.config.dtype_policy()
   trained = Predictor(str(folder / name))
   assert keras.config.dtype_policy() == policy
@@ -140,13 +167,21 @@ def test_the_folder_answers_as_the_export_does(
     answers = (
       p(**ASKED[name], batch_size=batch_size) for p in (trained, exported)
     )
-    for found, wanted in zip(*answers, strict=True):
-      assert found.keys() == wanted.keys()
-      for key, value in wanted.items():
+    for result, expected in zip(*answers, strict=True):
+      assert result.keys() == expected.keys()
+      for key, value in expected.items():
         if np.asarray(value).dtype.kind == "f":
-          np.testing.assert_allclose(found[key], value, atol=1e-5)
+          np.testing.assert_allclose(result[key], value, atol=1e-5)
         else:
-          assert found[key] == value, key
+          assert result[key] == value, key
+
+
+@pytest.mark.slow
+def test_the_best_answers_are_as_many_as_there_are(train):
+  predict = Predictor(str(train("squad") / "squad" / "export"))
+  many, none = predict(question=["a", "a"], context=["a b c d", ""])
+  assert many["num_answers"] == len(many["answers"]) == len(many["ends"]) == 2
+  assert none["answers"] == [""] and none["starts"] == [-1]
 
 
 def _copy(folder, name, target):
@@ -161,8 +196,10 @@ def test_what_can_be_changed(folder, tmp_path):
   assert len(answer["tokens"][0]) == 2
   with pytest.raises(ValueError, match="run_pretraining has no flag top_k"):
     Predictor(copy, top_k=2)
+  with pytest.raises(ValueError, match=r"^export_top_k='2' is not of type int"):
+    Predictor(copy, export_top_k="2")
   with pytest.raises(ValueError, match=r"an export, whose flags cannot"):
-    Predictor(str(folder / "swag" / "export"), export_top_k=2)
+    Predictor(str(folder / "classifier" / "export"), export_top_k=2)
 
 
 def _edit(folder, **changes):
@@ -183,7 +220,7 @@ def test_what_is_missing_is_named_with_its_remedy(folder, tmp_path):
     Predictor(copy)
   for part in (copy, "/gone/vocab.txt", f"Predictor({copy!r}, vocab_file=...)"):
     assert part in str(error.value)
-  here = str(folder / "vocab.txt")
+  here = folder / "vocab.txt"
   [answer] = Predictor(copy, vocab_file=here)(["a [MASK]"])
   assert answer["num_masks"] == 1
   _edit(copy, flags={"vocab_file": None})

@@ -1,4 +1,4 @@
-"""Rows made in the graph against data/packing.py."""
+"""Rows made in the graph are those of data/packing.py."""
 
 import tensorflow as tf
 from hypothesis import given
@@ -14,9 +14,9 @@ _rows = st.lists(
 
 
 def _texts(rows):
-  """Tokens of so many first and second texts, all different."""
-  first = [[10 + place for place in range(a)] for a, _, _ in rows]
-  second = [[50 + place for place in range(b)] for _, b, _ in rows]
+  """Distinct tokens of first and second texts of these lengths."""
+  first = [[10 + i for i in range(a)] for a, _, _ in rows]
+  second = [[50 + i for i in range(b)] for _, b, _ in rows]
   return first, second
 
 
@@ -27,32 +27,32 @@ def _ragged(lists):
 @given(_rows, st.integers(0, 20))
 def test_pairs_are_shortened_alike(rows, limit):
   first, second = _texts(rows)
-  found = packing_ops.truncate_pair(_ragged(first), _ragged(second), limit)
+  result = packing_ops.truncate_pair(_ragged(first), _ragged(second), limit)
   for pair in zip(first, second, strict=True):
     packing.truncate_pair(*pair, limit)
-  assert [part.to_list() for part in found] == [first, second]
+  assert [part.to_list() for part in result] == [first, second]
 
 
 @given(_rows)
 def test_pairs_are_shortened_by_a_limit_each(rows):
   first, second = _texts(rows)
-  limits = [3 * place for place in range(len(rows))]
-  found = packing_ops.truncate_pair(
+  limits = [3 * i for i in range(len(rows))]
+  result = packing_ops.truncate_pair(
     _ragged(first), _ragged(second), tf.constant(limits, tf.int64)
   )
   for *pair, limit in zip(first, second, limits, strict=True):
     packing.truncate_pair(*pair, limit)
-  assert [part.to_list() for part in found] == [first, second]
+  assert [part.to_list() for part in result] == [first, second]
 
 
 def _expected(first, second):
-  """The inputs of rows; a second text that is None is none."""
+  """Inputs of rows by data/packing.py; a second text may be None."""
   joined = [
-    packing.join(a, b, CLS, SEP) for a, b in zip(first, second, strict=True)
+    packing.pack(a, b, CLS, SEP) for a, b in zip(first, second, strict=True)
   ]
   length = max([2, *(len(ids) for ids, _ in joined)])
-  rows = [packing.inputs(*row, length) for row in joined]
-  names = packing.inputs([], [], length)
+  rows = [packing.pad_inputs(*row, length) for row in joined]
+  names = packing.pad_inputs([], [], length)
   return {name: [row[name] for row in rows] for name in names}
 
 
@@ -63,22 +63,22 @@ def _lists(inputs):
 @given(_rows)
 def test_rows_are_joined_alike(rows):
   first, second = _texts(rows)
-  given = (_ragged(first), _ragged(second), CLS, SEP)
-  found = packing_ops.join(*given)
-  assert _lists(found) == _expected(first, [text or None for text in second])
-  found = packing_ops.join(given[0], None, CLS, SEP)
-  assert _lists(found) == _expected(first, [None] * len(rows))
+  arguments = (_ragged(first), _ragged(second), CLS, SEP)
+  result = packing_ops.join(*arguments)
+  assert _lists(result) == _expected(first, [text or None for text in second])
+  result = packing_ops.join(arguments[0], None, CLS, SEP)
+  assert _lists(result) == _expected(first, [None] * len(rows))
   there = [has_second for _, _, has_second in rows]
   second = [
     text if has else [] for text, has in zip(second, there, strict=True)
   ]
-  found = packing_ops.join(
-    given[0], _ragged(second), CLS, SEP, tf.constant(there, tf.int64)
+  result = packing_ops.join(
+    arguments[0], _ragged(second), CLS, SEP, tf.constant(there, tf.int64)
   )
-  wanted = [
+  expected = [
     text if has else None for text, has in zip(second, there, strict=True)
   ]
-  assert _lists(found) == _expected(first, wanted)
+  assert _lists(result) == _expected(first, expected)
 
 
 def test_a_row_by_hand():

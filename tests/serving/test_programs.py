@@ -1,4 +1,4 @@
-"""Exports of the programs, from a checkpoint alone, and what comes of them."""
+"""Exports by programs from a checkpoint alone."""
 
 import json
 import subprocess
@@ -9,11 +9,13 @@ import keras
 import numpy as np
 import pytest
 
-from data import vocab
-from data.tasks import labels, swag, tagging
-from data.tasks.conll import Sentence
+from data import labels, vocab
 from modeling import feature_based, models
-from modeling.layer_outputs import layer_outputs
+from modeling.feature_extraction import layer_outputs
+from tasks.multiple_choice.examples import ChoiceExample
+from tasks.multiple_choice.records import ChoiceRecordBuilder
+from tasks.ner import records
+from tasks.ner.examples import Sentence
 from tests import programs
 from tests.serving import stand_in
 from tests.serving.tasks import CONFIG, T
@@ -25,7 +27,7 @@ TEXTS = ["ab c. ||| de", "", "abcde " * 7, "A [MASK] b [MASK]"]
 
 @pytest.fixture(name="made", scope="module")
 def _made(tmp_path_factory):
-  """Folder of checkpoints and of all that goes with them; models by name."""
+  """Folder of checkpoints, configuration and vocabulary; models by name."""
   keras.utils.set_random_seed(2)
   made = {
     "ner": feature_based.tagger(CONFIG, len(TAGS), "last", units=4),
@@ -46,7 +48,7 @@ def _made(tmp_path_factory):
 
 def _export(folder, name, **flags):
   program = "extract_features" if name == "features" else f"run_{name}"
-  given = {
+  defaults = {
     "bert_config_file": folder / "bert_config.json",
     "vocab_file": folder / "vocab.txt",
     "init_checkpoint": folder / name / "some.ckpt",
@@ -54,26 +56,26 @@ def _export(folder, name, **flags):
     "do_export": True,
     "export_dir": folder / name / "export",
   }
-  return programs.run(program, **given | flags)
+  return programs.run(program, **defaults | flags)
 
 
-# Where a model is used, there is nothing of ours.
+# A program that loads an export imports nothing of this repository.
 ASK = """
 import json, sys
 import tensorflow as tf
 
 answers = {}
-for path, given in json.load(sys.stdin).items():
+for path, inputs in json.load(sys.stdin).items():
   model = tf.saved_model.load(path).signatures["serving_default"]
-  given = {name: tf.constant(values) for name, values in given.items()}
-  answers[path] = {k: v.numpy().tolist() for k, v in model(**given).items()}
+  inputs = {name: tf.constant(values) for name, values in inputs.items()}
+  answers[path] = {k: v.numpy().tolist() for k, v in model(**inputs).items()}
 print(json.dumps(answers, default=bytes.decode))
 """
 
 
 @pytest.fixture(name="answers", scope="module")
 def _answers(made):
-  """What the exports say, by name."""
+  """Answers of the exports, by name."""
   folder, _ = made
   runs = {
     "ner": {
@@ -98,7 +100,7 @@ def _answers(made):
     ]
   assert all("exported to" in run.result() for run in done)
   example = {"sent1": ["ab c"], "sent2": ["a"], "choices": [["b", "c d", "."]]}
-  given = {
+  inputs = {
     "ner": {"tokens": TEXTS},
     "swag": example,
     "pretraining": {"text": TEXTS},
@@ -106,50 +108,55 @@ def _answers(made):
   }
   done = subprocess.run(
     [sys.executable, "-c", ASK],
-    input=json.dumps({f"{folder}/{k}/export": v for k, v in given.items()}),
+    input=json.dumps({f"{folder}/{k}/export": v for k, v in inputs.items()}),
     capture_output=True,
     text=True,
     check=True,
     cwd=folder,
   )
-  return dict(zip(given, json.loads(done.stdout).values(), strict=True))
+  return dict(zip(inputs, json.loads(done.stdout).values(), strict=True))
 
 
+@pytest.mark.slow
 def test_tags(answers, made, tokenizer):
-  found = answers["ner"]
+  answer = answers["ner"]
   sentences = [Sentence(text.split(), None) for text in TEXTS if text]
   rows, windows = zip(
-    *tagging.Builder(tokenizer, T, TAGS)(sentences), strict=True
+    *records.TagRecordBuilder(tokenizer, T, TAGS)(sentences), strict=True
   )
   inputs = stand_in.arrays(rows)
   inputs.pop("label_ids")
-  logits = tagging.of_words(made[1]["ner"](inputs)["logits"].numpy(), windows)
+  logits = records.first_piece_values(
+    made[1]["ner"](inputs)["logits"].numpy(), windows
+  )
   tags = [TAGS[i] for i in logits.argmax(axis=-1)]
-  assert [tag for row in found["tags"] for tag in row if tag] == tags
-  assert found["labels"][0] == list(TAGS)
-  assert found["num_words"] == [len(text.split()) for text in TEXTS]
+  assert [tag for row in answer["tags"] for tag in row if tag] == tags
+  assert answer["labels"][0] == list(TAGS)
+  assert answer["num_words"] == [len(text.split()) for text in TEXTS]
 
 
+@pytest.mark.slow
 def test_choices(answers, made, tokenizer):
-  found = answers["swag"]
-  row = swag.Builder(tokenizer, T, 3)(
-    swag.Example("ab c", "a", ("b", "c d", "."))
+  answer = answers["swag"]
+  row = ChoiceRecordBuilder(tokenizer, T, 3)(
+    ChoiceExample("ab c", "a", ("b", "c d", "."))
   )
   inputs = {
     name: np.reshape(row[name], (1, 3, T))
     for name in ("input_ids", "input_mask", "segment_ids")
   }
   logits = made[1]["swag"](inputs)["logits"].numpy()
-  shares = np.exp(logits) / np.exp(logits).sum()
-  np.testing.assert_allclose(found["probabilities"], shares, atol=1e-5)
-  assert found["choice"] == [logits.argmax()]
-  assert found["text"] == [("b", "c d", ".")[logits.argmax()]]
+  probs = np.exp(logits) / np.exp(logits).sum()
+  np.testing.assert_allclose(answer["probabilities"], probs, atol=1e-5)
+  assert answer["choice"] == [logits.argmax()]
+  assert answer["text"] == [("b", "c d", ".")[logits.argmax()]]
 
 
+@pytest.mark.slow
 def test_words_for_masks(answers, made, tokenizer):
-  found = answers["pretraining"]
-  assert found["num_masks"] == [0, 0, 0, 2]
-  assert np.shape(found["tokens"]) == (4, 2, 2)
+  answer = answers["pretraining"]
+  assert answer["num_masks"] == [0, 0, 0, 2]
+  assert np.shape(answer["tokens"]) == (4, 2, 2)
   ids = tokenizer.convert_tokens_to_ids(
     ["[CLS]", "a", "[MASK]", "b", "[MASK]", "[SEP]"]
   )
@@ -162,27 +169,28 @@ def test_words_for_masks(answers, made, tokenizer):
     }
   )["masked_lm_logits"].numpy()[0]
   best = [stand_in.WORDS[i] for i in logits.argmax(axis=-1)]
-  assert [words[0] for words in found["tokens"][3]] == best
-  shares = np.exp(logits).max(axis=-1) / np.exp(logits).sum(axis=-1)
-  given = [row[0] for row in found["probabilities"][3]]
-  np.testing.assert_allclose(given, shares, atol=1e-5)
+  assert [words[0] for words in answer["tokens"][3]] == best
+  probs = np.exp(logits).max(axis=-1) / np.exp(logits).sum(axis=-1)
+  result = [row[0] for row in answer["probabilities"][3]]
+  np.testing.assert_allclose(result, probs, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_vectors(answers, made, tokenizer):
-  found = answers["features"]
+  answer = answers["features"]
   said = dict(np.load(made[0] / "features" / "out.npz"))
   splits = said["offsets"]
-  assert found["num_tokens"] == np.diff(splits).tolist()
-  for row, number in enumerate(found["num_tokens"]):
+  assert answer["num_tokens"] == np.diff(splits).tolist()
+  for row, number in enumerate(answer["num_tokens"]):
     values = said["values"][splits[row] : splits[row + 1]]
-    given = found["token_vectors"][row][:number]
-    np.testing.assert_allclose(given, values, atol=1e-5)
+    result = answer["token_vectors"][row][:number]
+    np.testing.assert_allclose(result, values, atol=1e-5)
     np.testing.assert_allclose(
-      found["sentence"][row], values.mean(axis=0), atol=1e-5
+      answer["sentence"][row], values.mean(axis=0), atol=1e-5
     )
     ids = said["input_ids"][splits[row] : splits[row + 1]].tolist()
     tokens = tokenizer.convert_ids_to_tokens(ids)
-    assert found["tokens"][row][:number] == tokens
+    assert answer["tokens"][row][:number] == tokens
 
 
 EXPORT = {"do_export": True, "export_dir": "nowhere"}
@@ -210,7 +218,7 @@ EXPORT = {"do_export": True, "export_dir": "nowhere"}
         (EXPORT | {"input_file": "a"}, "give --input_file and --output_file"),
         (
           EXPORT | {"export_dir": "ner"},
-          "ner is there already: remove it or name another --export_dir",
+          "ner is there already: remove it, or name another --export_dir",
         ),
       ],
     ),
@@ -218,15 +226,15 @@ EXPORT = {"do_export": True, "export_dir": "nowhere"}
 )
 def test_mistakes(made, tmp_path, program, cases):
   folder, _ = made
-  given = {
+  defaults = {
     "bert_config_file": folder / "bert_config.json",
     "init_checkpoint": folder / "pretraining" / "some.ckpt",
   }
   if program == "extract_features":
-    given |= {"vocab_file": folder / "vocab.txt"}
+    defaults |= {"vocab_file": folder / "vocab.txt"}
   else:
-    given |= {"output_dir": tmp_path / "output"}
-  flags = [given | wrong for wrong, _ in cases]
+    defaults |= {"output_dir": tmp_path / "output"}
+  flags = [defaults | wrong for wrong, _ in cases]
   for wrong in flags:
     for name in ("vocab_file", "export_dir"):
       if name in wrong:

@@ -1,6 +1,7 @@
-"""Checkpoints: what is written, read, reported and refused."""
+"""Checkpoints: writing, reading, messages and errors."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,29 @@ def test_keeps_the_newest_and_lists_them(tmp_path):
     "model.ckpt-30.data-00000-of-00001",
   }
   state = tf.train.get_checkpoint_state(str(tmp_path))
-  assert [path.rsplit("-", 1)[1] for path in state.all_model_checkpoint_paths]
+  paths = state.all_model_checkpoint_paths
+  assert [path.rsplit("-", 1)[1] for path in paths] == ["20", "30"]
+
+
+@pytest.mark.parametrize(
+  ("keep", "steps"), [(5, [10, 20]), (1, [20]), (0, [0, 10, 20])]
+)
+def test_the_first_checkpoint_is_deleted_at_the_next(
+  tmp_path, caplog, keep, steps
+):
+  checkpoints = Checkpoints(str(tmp_path), keep=keep)
+  checkpoints.save(0, {"a": tf.Variable(0)})
+  assert checkpoints.latest().endswith("model.ckpt-0")
+  for step in (10, 20):
+    checkpoints.save(step, {"a": tf.Variable(step)})
+  names = [f"model.ckpt-{step}" for step in steps]
+  assert [
+    os.path.basename(path) for path in checkpoints.all_checkpoints()
+  ] == names
+  assert sorted(path.stem for path in tmp_path.glob("*.index")) == names
+  with caplog.at_level("INFO", logger="absl"):
+    checkpoints.log_all()
+  assert f"checkpoints in {tmp_path}: {', '.join(names)} (0.0 MB" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -49,6 +72,33 @@ def test_any_of_its_files_names_a_checkpoint(tmp_path, suffix):
 def test_a_missing_checkpoint_is_named(tmp_path):
   with pytest.raises(FileNotFoundError, match=r"no file .*none\.index"):
     checkpoint.find(str(tmp_path / "none"))
+
+
+def test_a_folder_stands_for_its_best_or_its_only_checkpoint(tmp_path):
+  """Released models have no file `checkpoint`."""
+  with pytest.raises(FileNotFoundError, match=r"no checkpoint in the folder"):
+    checkpoint.find(str(tmp_path))
+  values = {"a": tf.Variable([1.0, 2.0])}
+  checkpoint.write(str(tmp_path / "bert_model.ckpt"), values)
+  assert checkpoint.find(str(tmp_path)) == str(tmp_path / "bert_model.ckpt")
+  checkpoint.write(str(tmp_path / "other.ckpt"), values)
+  with pytest.raises(ValueError, match=r"\(bert_model\.ckpt, other\.ckpt\)"):
+    checkpoint.find(str(tmp_path))
+  assert _saved(tmp_path / "best") == checkpoint.find(str(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["tagger", "classifier"])
+def test_only_a_pooler_that_is_read_is_missed(kind, tmp_path, caplog):
+  """Converted taggers have no pooler."""
+  model = getattr(models, kind)(toy.config(), 2)
+  values = checkpoint.variables(model)
+  has = {name: v for name, v in values.items() if "/pooler/" not in name}
+  checkpoint.write(str(tmp_path / "model.ckpt-1"), has)
+  with caplog.at_level("INFO", logger="absl"):
+    Checkpoints(str(tmp_path / "none")).load(model, str(tmp_path))
+  assert ("untrained: bert/pooler" in caplog.text) == (kind == "classifier")
+  number = len(has if kind == "tagger" else values)
+  assert f"restored {len(has)} of {number} variables" in caplog.text
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):
@@ -90,7 +140,7 @@ def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
   with caplog.at_level("INFO", logger="absl"):
     fresh = checkpoint.initialize(model, prefix)
   assert sorted(fresh) == ["output_bias", "output_weights"]
-  assert f"took {len(model.variables) - 2} of {len(model.variables)}" in (
+  assert f"restored {len(model.variables) - 2} of {len(model.variables)}" in (
     caplog.text
   )
   assert "fresh: output_weights, output_bias" in caplog.text
@@ -114,8 +164,8 @@ def test_resumes_all_of_a_run(tmp_path):
 
 def test_another_models_output_folder_is_refused(tmp_path):
   checkpoints = Checkpoints(str(tmp_path))
-  other = models.classifier(toy.config(), 2)
-  checkpoints.save(1, checkpoint.variables(other))
+  classifier = models.classifier(toy.config(), 2)
+  checkpoints.save(1, checkpoint.variables(classifier))
   with pytest.raises(ValueError, match=r"is of another model: it has no cls/"):
     checkpoints.resume(toy.train_step(), None)
   with pytest.raises(ValueError, match="is of another model"):
@@ -143,6 +193,20 @@ def test_an_unfinished_write_is_no_checkpoint(tmp_path, monkeypatch):
   assert checkpoint.read(str(tmp_path))["a"] == 2.0
 
 
+def test_the_index_comes_after_its_data(tmp_path, monkeypatch):
+  """A checkpoint with an index is complete."""
+  rename, seen = tf.io.gfile.rename, []
+
+  def checked(source, target, overwrite=False):
+    rename(source, target, overwrite)
+    seen.append({p.name for p in tmp_path.glob("model.ckpt-2.*")})
+
+  monkeypatch.setattr(tf.io.gfile, "rename", checked)
+  Checkpoints(str(tmp_path)).save(2, {"a": tf.Variable(1.0)})
+  data = "model.ckpt-2.data-00000-of-00001"
+  assert seen[:2] == [{data}, {data, "model.ckpt-2.index"}]
+
+
 def _flip(path):
   content = bytearray(path.read_bytes())
   content[len(content) // 2] ^= 16
@@ -150,17 +214,15 @@ def _flip(path):
 
 
 @pytest.mark.parametrize("suffix", [".data-00000-of-00001", ".index"])
-def test_a_flipped_byte_is_found_and_the_one_before_used(
-  tmp_path, caplog, suffix
-):
+def test_a_corrupt_checkpoint_is_passed_over(tmp_path, caplog, suffix):
   step = toy.train_step()
   checkpoints = Checkpoints(str(tmp_path))
   for number in (1, 2, 3):
     checkpoints.save(number, step.state)
   _flip(tmp_path / f"model.ckpt-3{suffix}")
   with caplog.at_level("INFO", logger="absl"):
-    found = Checkpoints(str(tmp_path)).latest()
-  assert found.endswith("model.ckpt-2")
+    result = Checkpoints(str(tmp_path)).latest()
+  assert result.endswith("model.ckpt-2")
   assert "model.ckpt-3 cannot be read" in caplog.text
   assert "going back to" in caplog.text
   fresh = toy.train_step()
@@ -213,5 +275,5 @@ def test_several_workers_do_not_draw_a_seed_each(tmp_path, monkeypatch):
   config = {"cluster": {"worker": ["a:1", "b:1"]}}
   monkeypatch.setenv("TF_CONFIG", json.dumps(config))
   with pytest.raises(ValueError, match="several workers need a --seed"):
-    checkpoints.fix_seed(None)
-  assert checkpoints.fix_seed(5) == 5
+    checkpoints.restore_or_set_seed(None)
+  assert checkpoints.restore_or_set_seed(5) == 5

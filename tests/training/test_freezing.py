@@ -1,4 +1,4 @@
-"""Which variables --freeze_layers takes out."""
+"""Variables that --freeze_layers freezes."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ def test_what_the_model_has_not_is_refused(model, layers):
     freezing.freeze(model, layers)
 
 
-@pytest.mark.parametrize("attention", ["both", "left_to_right"])
+@pytest.mark.parametrize("attention", ["bidirectional", "left_to_right"])
 def test_what_is_frozen_is_bit_identical_after_training(attention):
   config = replace(toy.config(0.1), attention=attention)
   model = models.pretrainer(config)

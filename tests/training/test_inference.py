@@ -1,4 +1,4 @@
-"""Evaluation and prediction: what is counted, on one replica and on two."""
+"""Evaluation and prediction on one replica and on two."""
 
 import keras
 import numpy as np
@@ -13,22 +13,22 @@ from training import inference
 def test_evaluation_is_a_mean_over_items():
   step = toy.train_step()
   examples = toy.examples(10)
-  whole = tf.data.Dataset.from_tensors(examples)
+  one_batch = tf.data.Dataset.from_tensors(examples)
   parts = tf.data.Dataset.from_tensor_slices(examples).batch(4)
-  one = inference.evaluate(step.model, losses.pretraining(), whole)
+  single = inference.evaluate(step.model, losses.pretraining(), one_batch)
   three = inference.evaluate(step.model, losses.pretraining(), parts)
-  assert set(one) == {
+  assert set(single) == {
     "loss",
     "masked_lm_loss",
     "masked_lm_accuracy",
     "next_sentence_loss",
     "next_sentence_accuracy",
   }
-  for name in set(one) - {"loss"}:
-    assert three[name] == pytest.approx(one[name], rel=1e-5)
-  # The original's loss: batches count alike, the short one too.
-  assert one["loss"] == pytest.approx(
-    one["masked_lm_loss"] + one["next_sentence_loss"], rel=1e-4
+  for name in set(single) - {"loss"}:
+    assert three[name] == pytest.approx(single[name], rel=1e-5)
+  # The original's loss: all batches have the same weight.
+  assert single["loss"] == pytest.approx(
+    single["masked_lm_loss"] + single["next_sentence_loss"], rel=1e-4
   )
   first = inference.evaluate(
     step.model, losses.pretraining(), parts, max_steps=1
@@ -39,9 +39,10 @@ def test_evaluation_is_a_mean_over_items():
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1, 3, 4, 10])
 def test_two_replicas_find_what_one_does(batch_size):
-  """Also where they cannot share a batch evenly, and one has nothing."""
+  """Also if a batch cannot be divided evenly, or a replica gets no row."""
   weights = toy.train_step().model.get_weights()
   data = tf.data.Dataset.from_tensor_slices(toy.examples(10))
   data = data.batch(batch_size)
@@ -50,25 +51,25 @@ def test_two_replicas_find_what_one_does(batch_size):
   outputs = inference.predict(plain, data)
   with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
     model = toy.train_step(weights=weights).model
-    found = inference.evaluate(model, losses.pretraining(), data)
+    result = inference.evaluate(model, losses.pretraining(), data)
     predicted = inference.predict(model, data)
   for name, value in results.items():
-    assert found[name] == pytest.approx(value, rel=1e-5)
+    assert result[name] == pytest.approx(value, rel=1e-5)
   assert set(predicted) == set(outputs)
   assert len(outputs["masked_lm_logits"]) == 10
   for name, value in outputs.items():
     np.testing.assert_allclose(predicted[name], value, atol=1e-5)
 
 
-def test_every_replica_has_a_share_of_the_work():
-  """Not each the whole batch, as it would be by default."""
+def test_the_batch_is_divided_among_replicas():
+  """By default each would get the complete batch."""
   strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
   seen = []
   with strategy.scope():
     ids = keras.Input([2], dtype="int32", name="ids")
 
-    class Look(keras.layers.Layer):
-      """Notes the examples that it gets."""
+    class Recorder(keras.layers.Layer):
+      """Records the examples that it gets."""
 
       def call(self, ids):
         tf.py_function(lambda i: seen.append(i.numpy().tolist()), [ids], [])
@@ -77,23 +78,23 @@ def test_every_replica_has_a_share_of_the_work():
       def compute_output_shape(self, shape):
         return shape
 
-    model = keras.Model({"ids": ids}, {"same": Look()(ids)})
+    model = keras.Model({"ids": ids}, {"same": Recorder()(ids)})
     seen.clear()
     batch = {"ids": tf.reshape(tf.range(10), [5, 2])}
-    found = inference.predict(model, [batch])
-  np.testing.assert_array_equal(found["same"], batch["ids"])
-  shares = [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [0, 0]]]
-  assert sorted(seen, key=lambda rows: rows[0]) == shares
+    result = inference.predict(model, [batch])
+  np.testing.assert_array_equal(result["same"], batch["ids"])
+  rows_by_replica = [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [0, 0]]]
+  assert sorted(seen, key=lambda rows: rows[0]) == rows_by_replica
 
 
 def test_fields_that_are_no_inputs_are_passed_through():
   model = toy.train_step().model
   batches = toy.batches(2).enumerate()
   batches = batches.map(
-    lambda n, b: b | {"place": 8 * n + tf.range(8, 0, -1, tf.int64)}
+    lambda n, b: b | {"position": 8 * n + tf.range(8, 0, -1, tf.int64)}
   )
-  found = inference.predict(model, batches)
-  assert found["place"].tolist() == [*range(8, 0, -1), *range(16, 8, -1)]
+  result = inference.predict(model, batches)
+  assert result["position"].tolist() == [*range(8, 0, -1), *range(16, 8, -1)]
 
 
 def test_nothing_to_evaluate_is_an_error():

@@ -1,4 +1,4 @@
-"""The Python around the steps: when it stops, what it says and writes."""
+"""The training loop: schedule, log lines and files."""
 
 import math
 import os
@@ -14,19 +14,19 @@ from training.checkpoints import Checkpoints
 
 
 @pytest.mark.parametrize(
-  ("step", "seconds", "wanted"),
+  ("step", "seconds", "expected"),
   [
-    (0, 5.0, 1),  # nothing is known yet: one step
+    (0, 5.0, 1),  # time per step unknown: one step
     (0, 1e-6, 7),  # up to the checkpoint
     (7, 1e-6, 3),  # up to the evaluation
     (98, 1e-6, 2),  # up to the end
     (14, 1.0, 5),  # as many as fit into five seconds
-    (21, 100.0, 1),  # never none
+    (21, 100.0, 1),  # at least one
   ],
 )
-def test_stretches_end_where_something_is_due(step, seconds, wanted):
-  schedule = loop.Schedule(100, save_every=7, at_most=50, evaluate_every=10)
-  assert schedule.stretch(step, seconds) == wanted
+def test_stretches_end_where_something_is_due(step, seconds, expected):
+  schedule = loop.Schedule(100, save_every=7, max_steps=50, evaluate_every=10)
+  assert schedule.steps_to_run(step, seconds) == expected
 
 
 def _train(tmp_path, steps=5, step=None, evaluate=None, **schedule):
@@ -38,7 +38,9 @@ def _train(tmp_path, steps=5, step=None, evaluate=None, **schedule):
     lambda context: toy.batches(steps),
     checkpoints,
     loop.Schedule(steps, **schedule),
-    report.Report(str(tmp_path), 8, shown=("loss", "masked_lm_accuracy")),
+    report.Report(
+      str(tmp_path), 8, logged_metrics=("loss", "masked_lm_accuracy")
+    ),
     evaluate=evaluate or seen.append,
   )
   return checkpoints, seen
@@ -53,7 +55,7 @@ def test_saves_evaluates_and_tells(tmp_path, caplog):
   assert step.run.experimental_get_tracing_count() == 1  # of several lengths
   assert checkpoints.latest().endswith("model.ckpt-5")
   steps = {path.stem for path in tmp_path.glob("*.index")}
-  assert steps == {f"model.ckpt-{n}" for n in (0, 2, 4, 5)}
+  assert steps == {f"model.ckpt-{n}" for n in (2, 4, 5)}
   assert seen == [2, 4]
   assert "step 5 of 5, loss " in caplog.text
   assert "examples/s" in caplog.text
@@ -114,9 +116,9 @@ def test_the_step_of_a_loss_that_is_not_finite_is_named(tmp_path):
   )
   iterator = iter(spoilt)
   step.run(iterator, tf.constant(3))
-  assert step.first_bad.numpy() == -1
+  assert step.first_nonfinite_step.numpy() == -1
   step.run(iterator, tf.constant(2))
-  assert step.first_bad.numpy() == 4
+  assert step.first_nonfinite_step.numpy() == 4
 
 
 def test_asked_to_end_it_saves_and_ends_well(tmp_path, caplog):
@@ -131,7 +133,7 @@ def test_asked_to_end_it_saves_and_ends_well(tmp_path, caplog):
   ):
     _train(tmp_path, evaluate=ask, evaluate_every=2)
   assert ended.value.code == 0
-  assert "asked to end: the same command goes on from step 2" in caplog.text
+  assert "interrupted: the same command resumes from step 2" in caplog.text
   assert signal.getsignal(signal.SIGTERM) == before
   checkpoints = Checkpoints(str(tmp_path))
   assert checkpoints.latest().endswith("model.ckpt-2")
@@ -154,7 +156,7 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path):
       Checkpoints(str(tmp_path)),
       loop.Schedule(5),
       report.Report(str(tmp_path), 8),
-      damage=lambda: "record 7 of that file",
+      first_corrupt=lambda: "record 7 of that file",
     )
 
 

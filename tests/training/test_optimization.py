@@ -10,9 +10,9 @@ from training import checkpoint, optimization
 from training.checkpoints import Checkpoints
 from training.optimization import (
   AdamWeightDecay,
-  Average,
+  ExponentialMovingAverage,
   Lamb,
-  LinearSchedule,
+  WarmupLinearDecay,
 )
 
 
@@ -21,13 +21,13 @@ from training.optimization import (
 )
 def test_schedule(step, rate):
   # The decay counts from step 0, so that the peak of 1 is never reached.
-  assert float(LinearSchedule(1.0, 10, 2)(tf.constant(step))) == pytest.approx(
-    rate
-  )
+  assert float(
+    WarmupLinearDecay(1.0, 10, 2)(tf.constant(step))
+  ) == pytest.approx(rate)
 
 
 def test_schedule_without_warmup_starts_at_its_peak():
-  assert float(LinearSchedule(0.5, 4)(tf.constant(0, tf.int64))) == 0.5
+  assert float(WarmupLinearDecay(0.5, 4)(tf.constant(0, tf.int64))) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_repeated_rows_are_summed_in_the_update_but_not_in_the_norm():
   rows = tf.IndexedSlices(
     tf.constant([[3.0], [4.0]]), tf.constant([1, 1]), tf.constant([3, 1])
   )
-  factor, norm = optimization.clipping([rows], 100.0)
+  factor, norm = optimization.clip_factor([rows], 100.0)
   assert float(factor) == 1.0
   assert float(norm) == 5.0  # sqrt(3^2 + 4^2), not 7
   adam = AdamWeightDecay([("table", table)])
@@ -111,13 +111,13 @@ def test_lamb_step_by_step_as_in_the_paper():
 
 def test_lamb_as_in_keras():
   kernel, _ = _gradients(1, seed=1)[0]
-  ours, theirs = tf.Variable(kernel), keras.Variable(kernel)
-  lamb = Lamb([("kernel", ours)], weight_decay=1e-30)  # decays, by nothing
+  variable, reference = tf.Variable(kernel), keras.Variable(kernel)
+  lamb = Lamb([("kernel", variable)], weight_decay=1e-30)  # decays, by nothing
   peer = keras.optimizers.Lamb(0.02, epsilon=1e-6)
   for step, (gradient, _) in enumerate(_gradients(20)):
     lamb.apply([tf.constant(gradient)], tf.constant(0.02), step)
-    peer.apply([tf.constant(gradient)], [theirs])
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    peer.apply([tf.constant(gradient)], [reference])
+    np.testing.assert_allclose(variable, reference, rtol=1e-4, atol=1e-6)
 
 
 def test_lower_layers_learn_less():
@@ -128,20 +128,34 @@ def test_lower_layers_learn_less():
     "bert/pooler/dense/kernel",
     "output_weights",
   ]
-  assert optimization.layerwise(names, 0.5) == [0.125, 0.25, 0.5, 0.5, 1.0]
+  assert optimization.layerwise_lr_multipliers(names, 0.5) == [
+    0.125,
+    0.25,
+    0.5,
+    0.5,
+    1.0,
+  ]
   side = [name.replace("bert/", "bert/left_to_right/") for name in names]
-  assert optimization.layerwise(side, 0.5) == [0.125, 0.25, 0.5, 0.5, 1.0]
-  assert optimization.layerwise(names, 1.0) == [1.0] * 5
-  assert optimization.layerwise(["kernel"], 0.5) == [1.0]
+  assert optimization.layerwise_lr_multipliers(side, 0.5) == [
+    0.125,
+    0.25,
+    0.5,
+    0.5,
+    1.0,
+  ]
+  assert optimization.layerwise_lr_multipliers(names, 1.0) == [1.0] * 5
+  assert optimization.layerwise_lr_multipliers(["kernel"], 0.5) == [1.0]
   low, high = tf.Variable([1.0]), tf.Variable([1.0])
-  adam = AdamWeightDecay([("a", low), ("b", high)], 0.0, rate_shares=[0.5, 1.0])
+  adam = AdamWeightDecay(
+    [("a", low), ("b", high)], 0.0, lr_multipliers=[0.5, 1.0]
+  )
   adam.apply([tf.constant([1.0])] * 2, tf.constant(0.1), 0)
   np.testing.assert_allclose(2 * (1 - low), 1 - high, rtol=1e-6)
 
 
 def test_averages_follow_their_variables():
   variable = tf.Variable([1.0, 2.0])
-  average = Average([("a", variable)], 0.5)
+  average = ExponentialMovingAverage([("a", variable)], 0.5)
   variable.assign([5.0, 6.0])
   average.restart()
   expected = np.array([5.0, 6.0])
@@ -152,23 +166,23 @@ def test_averages_follow_their_variables():
     decay = min(0.5, (1 + step) / (10 + step))
     expected = decay * expected + (1 - decay) * value
     np.testing.assert_allclose(average.averages[0], expected, rtol=1e-5)
-  with average.in_place():
+  with average.averaged_weights():
     np.testing.assert_allclose(variable, expected, rtol=1e-5)
   np.testing.assert_array_equal(variable, [8.0, -8.0])
   assert list(average.state) == ["a/ExponentialMovingAverage"]
 
 
-def test_averages_are_kept_and_loaded(tmp_path):
+def test_averages_are_saved_and_loaded(tmp_path):
   checkpoints = Checkpoints(str(tmp_path))
   train_step = toy.train_step()
   model = train_step.model
-  trained = checkpoint.trained(model)
+  trained = checkpoint.trainable_variables(model)
   variable = trained[0][1]
-  train_step.average = Average(trained, 0.9)
+  train_step.average = ExponentialMovingAverage(trained, 0.9)
   train_step.average.averages[0].assign(variable + 1.0)
   checkpoints.save(4, train_step.state)
-  kept = variable.numpy()
+  value = variable.numpy()
   assert checkpoints.load(model, None, averaged=True) == 0
-  np.testing.assert_allclose(variable, kept + 1.0, rtol=1e-6)
+  np.testing.assert_allclose(variable, value + 1.0, rtol=1e-6)
   checkpoints.load(model, None)
-  np.testing.assert_allclose(variable, kept, rtol=1e-6)
+  np.testing.assert_allclose(variable, value, rtol=1e-6)

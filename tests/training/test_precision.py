@@ -1,4 +1,4 @@
-"""What stays float32 in mixed precision, and steps whose gradient overflows."""
+"""Mixed precision: float32 operations, and steps whose gradient overflows."""
 
 import keras
 import numpy as np
@@ -27,7 +27,7 @@ STORES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 @pytest.fixture(name="step", params=TYPES)
 def _step(request):
-  """A step of a model in mixed precision; and the type's name."""
+  """A training step in mixed precision, and the name of the type."""
   precision.set_policy(request.param)
   scale = precision.LossScale() if request.param == "float16" else None
   try:
@@ -55,18 +55,18 @@ def test_what_needs_digits_is_computed_in_float32(step):
   step, compute = step
   batch = next(iter(toy.batches(1)))
   graph = tf.function(step._step).get_concrete_function(batch).graph
-  found = {}
+  result = {}
   for operation in _operations(graph):
     tensors = (*operation.inputs, *operation.outputs)
     types = {t.dtype.name for t in tensors if t.dtype.is_floating}
-    found.setdefault(operation.type, set()).update(types)
-  for name in IN_FLOAT32 & found.keys():
-    assert found[name] == {"float32"}, name
-  assert {"Softmax", "Rsqrt", "Sqrt"} <= found.keys()
+    result.setdefault(operation.type, set()).update(types)
+  for name in IN_FLOAT32 & result.keys():
+    assert result[name] == {"float32"}, name
+  assert {"Softmax", "Rsqrt", "Sqrt"} <= result.keys()
   for name in STORES:
-    assert found.get(name, set()) <= {"float32"}, name
-  # And the work is done in the other type.
-  assert compute in found["BatchMatMulV2"] | found["MatMul"]
+    assert result.get(name, set()) <= {"float32"}, name
+  # Matmuls are computed in the other type.
+  assert compute in result["BatchMatMulV2"] | result["MatMul"]
 
 
 def test_outputs_and_losses_are_float32(step):
@@ -86,12 +86,12 @@ def _half():
   precision.set_policy("float32")
 
 
-def test_an_overflow_is_skipped_and_told(half):
+def test_an_overflow_is_skipped_and_reported(half):
   scale = precision.LossScale(initial=2.0**40)
   step = toy.train_step(loss_scale=scale)
   before = [variable.numpy() for variable in step.variables]
   sums = step.run(iter(toy.batches(2)), tf.constant(2))
-  assert step.first_bad.numpy() == 1
+  assert step.first_nonfinite_step.numpy() == 1
   assert sums["skipped_steps"].numpy().tolist() == [2.0, 2.0]
   assert sums["loss"].numpy().tolist() == [0.0, 0.0]
   assert scale.scale.numpy() == 2.0**38

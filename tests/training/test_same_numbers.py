@@ -1,4 +1,4 @@
-"""Twenty steps from the same records: the same numbers on all devices.
+"""Twenty steps from the same records give the same numbers on all devices.
 
 Two worker processes are in tests/test_workers.py.
 """
@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data.pretraining.reading import PretrainingInput
+from data.pretraining.input_pipeline import PretrainingInput
 from tests.training import toy
 
 STEPS, RATE = 20, 0.001
-# Adds the same to all scores of a query, which softmax does not see: its
-# gradient is nothing but rounding, which Adam makes as large as any other.
-WITHOUT_EFFECT = "attention/self/key/bias"
 WAYS = {
   "two replicas": (2, 1, 1),
   "micro-batches": (1, 4, 1),
@@ -28,7 +25,7 @@ WAYS = {
 
 @pytest.fixture(scope="module", name="train")
 def _train(tmp_path_factory):
-  """Trains in one way; returns losses by stretch and all that is saved."""
+  """Function that trains; returns losses of each run of steps and the state."""
   folder = tmp_path_factory.mktemp("same numbers")
   paths = [str(folder / f"{n}.tfrecord") for n in range(2)]
   for number, path in enumerate(paths):
@@ -37,22 +34,24 @@ def _train(tmp_path_factory):
   keras.utils.set_random_seed(1)
   start = toy.train_step().model.get_weights()
 
-  def train(replicas, accumulation, stretch):
+  def train(replicas, accumulation, steps_to_run):
     keras.utils.set_random_seed(1)  # the order of the records depends on it
     devices = [f"CPU:{number}" for number in range(replicas)]
     scope = nullcontext()
     if replicas > 1:
       scope = tf.distribute.MirroredStrategy(devices).scope()
     with scope:
-      step = toy.train_step(weights=start, accumulation=accumulation, rate=RATE)
+      step = toy.train_step(
+        weights=start, accumulation_steps=accumulation, rate=RATE
+      )
       strategy = tf.distribute.get_strategy()
       batches = strategy.distribute_datasets_from_function(
         lambda context: source.training(8, 3, 0, context)
       )
       iterator = iter(batches)
       losses = []
-      for _ in range(STEPS // stretch):
-        sums = step.run(iterator, tf.constant(stretch))
+      for _ in range(STEPS // steps_to_run):
+        sums = step.run(iterator, tf.constant(steps_to_run))
         losses.append(sums["loss"][0].numpy())
     return losses, {name: v.numpy() for name, v in step.state.items()}
 
@@ -64,16 +63,17 @@ def _plain(train):
   return train(1, 1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_numbers(train, plain, way):
   losses, state = train(*WAYS[way])
-  wanted, wanted_state = plain
-  by_stretch = np.reshape(wanted, [len(losses), -1]).sum(axis=1)
+  expected, expected_state = plain
+  by_stretch = np.reshape(expected, [len(losses), -1]).sum(axis=1)
   np.testing.assert_allclose(losses, by_stretch, rtol=1e-5)
-  assert set(state) == set(wanted_state)
-  for name in (n for n in state if not n.endswith(WITHOUT_EFFECT)):
+  assert set(state) == set(expected_state)
+  for name in (n for n in state if not n.endswith(toy.WITHOUT_EFFECT)):
     np.testing.assert_allclose(
-      state[name], wanted_state[name], atol=1e-5, err_msg=name
+      state[name], expected_state[name], atol=1e-5, err_msg=name
     )
 
 

@@ -1,4 +1,4 @@
-"""One batch gives one update, however it is divided."""
+"""The update by a batch does not depend on how it is divided."""
 
 import re
 
@@ -17,7 +17,7 @@ STEPS = 6
 
 
 def _run(stretches=(STEPS,), weights=None, **options):
-  """Trains STEPS steps; returns losses by stretch and the end's variables."""
+  """Trains STEPS steps; returns losses of each run of steps and the state."""
   strategy = tf.distribute.get_strategy()
   step = toy.train_step(weights=weights, **options)
   replicas = strategy.num_replicas_in_sync
@@ -35,6 +35,8 @@ def _run(stretches=(STEPS,), weights=None, **options):
 def _assert_same(a, b, bound):
   assert set(a) == set(b)
   for name in a:
+    if bound and name.endswith(toy.WITHOUT_EFFECT):
+      continue
     np.testing.assert_allclose(a[name], b[name], atol=bound, err_msg=name)
 
 
@@ -49,26 +51,30 @@ def _plain(start):
   return _run(weights=start)
 
 
-@pytest.mark.parametrize("accumulation", [2, 8])
-def test_micro_batches_change_nothing(start, plain, accumulation):
-  found = _run(weights=start, accumulation=accumulation)
-  _assert_same(found[1], plain[1], 1e-5)
+@pytest.mark.parametrize(
+  "accumulation_steps", [2, pytest.param(8, marks=pytest.mark.slow)]
+)
+def test_micro_batches_change_nothing(start, plain, accumulation_steps):
+  result = _run(weights=start, accumulation_steps=accumulation_steps)
+  _assert_same(result[1], plain[1], 1e-5)
   np.testing.assert_allclose(
-    found[0][0]["loss"], plain[0][0]["loss"], rtol=1e-5
+    result[0][0]["loss"], plain[0][0]["loss"], rtol=1e-5
   )
 
 
-@pytest.mark.parametrize("accumulation", [1, 2])
-def test_two_replicas_equal_one(start, plain, accumulation):
+@pytest.mark.parametrize(
+  "accumulation_steps", [1, pytest.param(2, marks=pytest.mark.slow)]
+)
+def test_two_replicas_equal_one(start, plain, accumulation_steps):
   with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
-    found = _run(weights=start, accumulation=accumulation)
-  _assert_same(found[1], plain[1], 1e-5)
+    result = _run(weights=start, accumulation_steps=accumulation_steps)
+  _assert_same(result[1], plain[1], 1e-5)
   for name in ("loss", "gradient_norm"):
-    total, weight = found[0][0][name]
+    total, weight = result[0][0][name]
     assert weight == pytest.approx(STEPS)
     assert total == pytest.approx(plain[0][0][name][0], rel=1e-5)
   for name in ("masked_lm_accuracy", "masked_lm_loss"):
-    np.testing.assert_allclose(found[0][0][name], plain[0][0][name], rtol=1e-5)
+    np.testing.assert_allclose(result[0][0][name], plain[0][0][name], rtol=1e-5)
 
 
 def test_stretches_change_nothing(start, plain):
@@ -78,25 +84,25 @@ def test_stretches_change_nothing(start, plain):
   assert total == pytest.approx(plain[0][0]["loss"][0], rel=1e-6)
 
 
-def test_dropout_repeats_from_its_seed(start):
+def test_dropout_repeats_from_its_seed(start, plain):
   first = _run(weights=start, dropout=0.3)
   again = _run(stretches=[2, 4], weights=start, dropout=0.3)
   _assert_same(first[1], again[1], 0)
-  other = _run(weights=start)
   kernel = "bert/pooler/dense/kernel"
-  assert np.any(first[1][kernel] != other[1][kernel])
+  assert np.any(first[1][kernel] != plain[1][kernel])
 
 
+@pytest.mark.slow
 def test_compiled_by_xla_is_close(start, plain):
-  found = _run(weights=start, jit_compile=True)
+  result = _run(weights=start, jit_compile=True)
   np.testing.assert_allclose(
-    found[0][0]["loss"], plain[0][0]["loss"], rtol=1e-5
+    result[0][0]["loss"], plain[0][0]["loss"], rtol=1e-5
   )
 
 
 def test_a_batch_that_cannot_be_cut_is_refused(start):
   with pytest.raises(ValueError, match="8 cannot be divided evenly into 1 rep"):
-    _run(weights=start, accumulation=3)
+    _run(weights=start, accumulation_steps=3)
 
 
 def test_no_retracing(start):
@@ -107,9 +113,11 @@ def test_no_retracing(start):
   assert step.run.experimental_get_tracing_count() == 1
 
 
-@pytest.mark.parametrize("accumulation", [1, 2])
-def test_no_retracing_for_batches_of_other_lengths(start, accumulation):
-  step = toy.train_step(weights=start, accumulation=accumulation)
+@pytest.mark.parametrize(
+  "accumulation_steps", [1, pytest.param(2, marks=pytest.mark.slow)]
+)
+def test_no_retracing_for_batches_of_other_lengths(start, accumulation_steps):
+  step = toy.train_step(weights=start, accumulation_steps=accumulation_steps)
 
   def cut(number, batch):
     length = tf.cast(toy.T - number, tf.int32)
@@ -126,13 +134,13 @@ def test_no_retracing_for_batches_of_other_lengths(start, accumulation):
 
 
 def _products(graph):
-  """How many matrix products a graph has, in all its functions."""
+  """Number of matrix products in a graph and its functions."""
   return len(re.findall(r'op: "\w*MatMul', str(graph.as_graph_def())))
 
 
 def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
-  """Not even one that nobody asks for, which would be work for nothing."""
-  found = []
+  """Gradients of frozen layers are not computed."""
+  result = []
   for frozen in ("", "embeddings,encoder"):
     model = models.classifier(toy.config(), 2)
     freezing.freeze(model, frozen)
@@ -140,19 +148,19 @@ def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
     labels = {"label_ids": np.ones(8, np.int32), "is_real_example": np.ones(8)}
     data = tf.data.Dataset.from_tensors(toy.examples(8) | labels).repeat()
     run = step.run.get_concrete_function(iter(data), tf.constant(1))
-    found.append(_products(run.graph))
+    result.append(_products(run.graph))
   tokens = batch_inputs(model, toy.examples(8))
   forward = tf.function(model).get_concrete_function(tokens)
-  whole, head = (number - _products(forward.graph) for number in found)
+  full, head = (number - _products(forward.graph) for number in result)
   # The pooler has three, one of them for the bias, and the labels two.
-  assert head <= 5 < whole
+  assert head <= 5 < full
 
 
 def test_loss_scale_changes_nothing_while_gradients_are_finite(start, plain):
-  found = _run(weights=start, loss_scale=LossScale(initial=64.0))
-  state = {k: v for k, v in found[1].items() if "loss_scale" not in k}
+  result = _run(weights=start, loss_scale=LossScale(initial=64.0))
+  state = {k: v for k, v in result[1].items() if "loss_scale" not in k}
   _assert_same(state, plain[1], 1e-5)
-  assert found[1]["loss_scale/good_steps"] == STEPS
+  assert result[1]["loss_scale/good_steps"] == STEPS
 
 
 def test_an_overflow_is_a_skipped_step(start):
@@ -170,6 +178,6 @@ def test_an_overflow_is_a_skipped_step(start):
 
 def test_loss_scale_grows_after_its_patience():
   scale = LossScale(initial=4.0, patience=2)
-  for finite, wanted in ((True, 4.0), (True, 8.0), (False, 4.0), (True, 4.0)):
+  for finite, expected in ((True, 4.0), (True, 8.0), (False, 4.0), (True, 4.0)):
     scale.update(tf.constant(finite))
-    assert float(scale.scale) == wanted
+    assert float(scale.scale) == expected

@@ -34,9 +34,9 @@ def test_agrees_with_the_specification_for_any_vocabulary(seed):
     assert ends[-1] == len(word)
     if expected != ["[UNK]"]:
       starts = [0, *ends[:-1]]
-      found = [word[s:e] for s, e in zip(starts, ends, strict=True)]
-      assert found[0] == expected[0]
-      assert ["##" + piece for piece in found[1:]] == expected[1:]
+      result = [word[s:e] for s, e in zip(starts, ends, strict=True)]
+      assert result[0] == expected[0]
+      assert ["##" + piece for piece in result[1:]] == expected[1:]
 
 
 def test_longest_first_and_giving_up_by_hand():

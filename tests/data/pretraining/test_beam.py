@@ -1,4 +1,4 @@
-"""Beam's records are the local ones, however it is run and what fails."""
+"""Beam's records equal the local ones with every runner and after failures."""
 
 import os
 from collections import Counter
@@ -9,18 +9,22 @@ import pytest
 
 pytest.importorskip("apache_beam")
 
-from data.pretraining import beam, parts, shards
-from data.pretraining.instances import Settings
-from data.pretraining.text_format import TextFormat
+from data.pretraining import beam, builders, shards
+from data.pretraining.documents import TextFormat
+from data.pretraining.instances import InstanceConfig
 from data.pretraining.vocab_learning import WordCounter
 
 VOCAB_FILE = str(Path(__file__).parents[2] / "parity/golden/vocab.txt")
-ONE = ["--runner=DirectRunner"]
-MANY = [*ONE, "--direct_num_workers=3", "--direct_running_mode=multi_threading"]
+SINGLE = ["--runner=DirectRunner"]
+MANY = [
+  *SINGLE,
+  "--direct_num_workers=3",
+  "--direct_running_mode=multi_threading",
+]
 PROCESSES = [
-  *ONE, "--direct_num_workers=2", "--direct_running_mode=multi_processing"
+  *SINGLE, "--direct_num_workers=2", "--direct_running_mode=multi_processing"
 ]  # fmt: skip
-# Unlike the one above it tries a failed bundle again, as clusters do.
+# Retries failed bundles, unlike the runner above, as clusters do.
 RETRYING = [
   "--runner=apache_beam.runners.direct.direct_runner.BundleBasedDirectRunner"
 ]
@@ -28,7 +32,7 @@ RETRYING = [
 
 @pytest.fixture(name="text")
 def _text(tmp_path, monkeypatch):
-  monkeypatch.setattr(shards, "_SMALLEST", 3000)
+  monkeypatch.setattr(shards, "_MIN_BYTES", 3000)
   rng = Random(1)
   words = ["The", "bank", "river", "runs", "sees", "old", "new", "unaffable"]
   documents = [
@@ -43,20 +47,20 @@ def _text(tmp_path, monkeypatch):
   return str(path)
 
 
-def _job(**changes):
-  settings = Settings(32, 5, dupe_factor=2)
-  return parts.Job(VOCAB_FILE, True, settings, 1, **changes)
+def _config(**changes):
+  settings = InstanceConfig(32, 5, dupe_factor=2)
+  return builders.BuildConfig(VOCAB_FILE, True, settings, 1, **changes)
 
 
-def _local(job, text, folder):
+def _local(config, text, folder):
   output = str(folder / "local")
-  count = parts.write(job, [text], [output], 1)
+  count = builders.write_shards(config, [text], [output], 1)
   return count, Path(output).read_bytes()
 
 
-def _by_beam(job, text, folder, options):
+def _by_beam(config, text, folder, options):
   output = str(folder / "new" / "with [brackets]")
-  count = beam.write(job, [text], output, options)
+  count = beam.write(config, [text], output, options)
   names = sorted(beam.outputs(output))
   assert len(names) > 3
   assert sorted(os.listdir(folder / "new")) == list(
@@ -65,15 +69,15 @@ def _by_beam(job, text, folder, options):
   return count, b"".join(Path(name).read_bytes() for name in names)
 
 
-@pytest.mark.parametrize("options", [ONE, MANY, PROCESSES, RETRYING])
+@pytest.mark.parametrize("options", [SINGLE, MANY, PROCESSES, RETRYING])
 def test_records_are_the_local_ones(options, text, tmp_path):
-  job = _job(drop_duplicates=options is not ONE)
-  assert _by_beam(job, text, tmp_path, options) == _local(job, text, tmp_path)
+  config = _config(deduplicate=options is not SINGLE)
+  assert _by_beam(config, text, tmp_path, options) == _local(
+    config, text, tmp_path
+  )
 
 
-def test_a_bundle_that_is_tried_again_leaves_nothing_twice(
-  text, tmp_path, monkeypatch
-):
+def test_a_retried_bundle_leaves_no_duplicates(text, tmp_path, monkeypatch):
   failed = set()
   process = beam._WriteShard.process
 
@@ -84,21 +88,21 @@ def test_a_bundle_that_is_tried_again_leaves_nothing_twice(
       raise RuntimeError("the machine is gone")
 
   monkeypatch.setattr(beam._WriteShard, "process", once)
-  job = _job()
-  found = _by_beam(job, text, tmp_path, RETRYING)
+  config = _config()
+  result = _by_beam(config, text, tmp_path, RETRYING)
   assert len(failed) == 3
-  assert found[1] == _local(job, text, tmp_path)[1]
+  assert result[1] == _local(config, text, tmp_path)[1]
 
 
-@pytest.mark.parametrize("options", [ONE, MANY])
+@pytest.mark.parametrize("options", [SINGLE, MANY])
 def test_an_error_in_a_worker_names_the_line_and_leaves_nothing(
   options, tmp_path
 ):
   path = tmp_path / "latin1.txt"
   path.write_bytes(b"fine\n\nol\xe9\n")
-  wanted = r"pipeline failed: \S*latin1\.txt, line 3: byte 8 .*UTF-8`$"
-  with pytest.raises(ValueError, match=wanted):
-    beam.write(_job(), [str(path)], str(tmp_path / "out"), options)
+  expected = r"pipeline failed: \S*latin1\.txt, line 3: byte 8 .*UTF-8`$"
+  with pytest.raises(ValueError, match=expected):
+    beam.write(_config(), [str(path)], str(tmp_path / "out"), options)
   assert os.listdir(tmp_path) == ["latin1.txt"]
 
 
@@ -106,23 +110,23 @@ def test_text_without_tokens_is_an_error(tmp_path):
   path = tmp_path / "blank.txt"
   path.write_text(" \n\n")
   with pytest.raises(ValueError, match="there is no text in"):
-    beam.write(_job(), [str(path)], str(tmp_path / "out"), ONE)
+    beam.write(_config(), [str(path)], str(tmp_path / "out"), SINGLE)
 
 
 def test_files_of_an_earlier_run_are_replaced(text, tmp_path):
   folder = tmp_path / "new"
   folder.mkdir()
   (folder / "with [brackets]-00007-of-00099").write_text("old")
-  _by_beam(_job(), text, tmp_path, ONE)
+  _by_beam(_config(), text, tmp_path, SINGLE)
 
 
-@pytest.mark.parametrize("options", [ONE, MANY])
+@pytest.mark.parametrize("options", [SINGLE, MANY])
 def test_words_are_counted_as_in_one_process(options, text, tmp_path):
-  wanted = WordCounter(True, 1000)
+  expected = WordCounter(True, 1000)
   for line in TextFormat().lines(text):
-    wanted.add(line)
+    expected.add(line)
   counter = WordCounter(True, 1000)
   beam.count_words([text], TextFormat(), counter, str(tmp_path / "v"), options)
-  assert counter.counts() == wanted.counts() != Counter()
+  assert counter.counts() == expected.counts() != Counter()
   assert list(counter.counts()) == sorted(counter.counts())
   assert os.listdir(tmp_path) == ["a text"]

@@ -1,14 +1,19 @@
-"""Lines to documents, and documents that came before."""
+"""Text formats, sentences, documents, deduplication."""
 
+import gzip
+import json
 from functools import partial
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from data.pretraining import documents, duplicates
-from data.progress import Progress
+from storage import files
+from storage.progress import Progress
 
+PROSE = "Owls hunt. They\nhunt at night.\r\n\n\nFoxes do, too. "
 SILENT = partial(Progress, "", 0, "", log=lambda text: None)
 
 
@@ -20,8 +25,8 @@ def test_blank_lines_end_documents():
   lines = ["1", " 2 ", "", " \u3000", "3", "none", "\x1c", "none", "", "4"]
   ids = {"1": [1], "2": [2, 2], "3": [3], "4": [4], "none": []}
   progress = SILENT()
-  found = documents.read(lines, ids.__getitem__, progress)
-  assert found == [[[1], [2, 2]], [[3]], [[4]]]
+  result = documents.read_documents(lines, ids.__getitem__, progress)
+  assert result == [[[1], [2, 2]], [[3]], [[4]]]
   assert progress.counts == {
     "lines": 10,
     "tokens": 5,
@@ -34,8 +39,10 @@ def test_blank_lines_end_documents():
 def test_short_segments_are_dropped_and_long_ones_cut():
   lines = ["a", "a bb ccc a bb", "a bb", "", "a", "", "a bb ccc"]
   progress = SILENT()
-  found = documents.read(lines, _ids, progress, shortest=2, longest=3)
-  assert found == [[[1, 2, 3], [1, 2], [1, 2]], [[1, 2, 3]]]
+  result = documents.read_documents(
+    lines, _ids, progress, min_tokens=2, max_tokens=3
+  )
+  assert result == [[[1, 2, 3], [1, 2], [1, 2]], [[1, 2, 3]]]
   assert progress.counts["dropped_lines"] == 2
   assert progress.counts["cut_lines"] == 1
 
@@ -46,23 +53,25 @@ LINES = st.lists(st.sampled_from(["", "a", "b", " a ", "a b", "a  b", "\t"]))
 @given(LINES)
 def test_the_first_of_equal_documents_stays(lines):
   progress = SILENT()
-  left = list(duplicates.first_only(lines, progress))
-  found = [tuple(_plain(d)) for d in duplicates.documents(lines)]
-  kept = [tuple(_plain(d)) for d in duplicates.documents(left)]
-  assert kept == list(dict.fromkeys(found))
-  assert progress.counts["dropped_documents"] == len(found) - len(kept)
+  left = list(duplicates.drop_repeated(lines, progress))
+  result = [tuple(_plain(d)) for d in duplicates.split_documents(lines)]
+  distinct = [tuple(_plain(d)) for d in duplicates.split_documents(left)]
+  assert distinct == list(dict.fromkeys(result))
+  assert progress.counts["dropped_documents"] == len(result) - len(distinct)
 
 
 @given(st.lists(LINES, min_size=1))
-def test_parts_of_a_corpus_agree_with_the_whole(parts):
-  numbers = duplicates.repeated([duplicates.digests(part) for part in parts])
+def test_shards_of_a_corpus_agree_with_all_of_it(parts):
+  numbers = duplicates.find_repeated(
+    [duplicates.digests(part) for part in parts]
+  )
   left = [
     line
     for part, dropped in zip(parts, numbers, strict=True)
-    for line in duplicates.without(part, dropped, SILENT())
+    for line in duplicates.drop_documents(part, dropped, SILENT())
   ]
-  whole = [line for part in parts for line in [*part, ""]]
-  assert left == list(duplicates.first_only(whole, SILENT()))
+  corpus = [line for part in parts for line in [*part, ""]]
+  assert left == list(duplicates.drop_repeated(corpus, SILENT()))
 
 
 def test_a_digest_is_the_same_in_every_process():
@@ -72,3 +81,157 @@ def test_a_digest_is_the_same_in_every_process():
 
 def _plain(document):
   return (" ".join(line.split()) for line in document)
+
+
+# --- sentences --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    ("It rained. We stayed in.", ["It rained.", "We stayed in."]),
+    ("Is it? Yes! Good.", ["Is it?", "Yes!", "Good."]),
+    ('"Go!" he said. "Now?"', ['"Go!" he said.', '"Now?"']),
+    ("Mr. Lamb met Dr. Oak.", ["Mr. Lamb met Dr. Oak."]),
+    ("J. B. Finch came. I. Too.", ["J. B. Finch came.", "I.", "Too."]),
+    (
+      "It cost 3.50 in all. 7 were left.",
+      ["It cost 3.50 in all.", "7 were left."],
+    ),
+    ("See e.g. Kent. Etc. and so on", ["See e.g. Kent.", "Etc. and so on"]),
+    ("He waited... then left.", ["He waited... then left."]),
+    ("Él vino. ¿Cuándo? Ayer.", ["Él vino.", "¿Cuándo?", "Ayer."]),
+    ("Es war spät. Über Nacht.", ["Es war spät.", "Über Nacht."]),
+    ("(So it was.) Then came May.", ["(So it was.)", "Then came May."]),
+    ("  no   end\nhere ", ["no end here"]),
+    ("", []),
+  ],
+)
+def test_sentences(text, expected):
+  assert documents.split_sentences(text) == expected
+
+
+@given(st.text())
+def test_nothing_is_lost(text):
+  assert " ".join(documents.split_sentences(text)) == " ".join(text.split())
+
+
+def test_paragraphs():
+  lines = ["", "a", " b ", "", "\t", "c"]
+  assert list(documents.paragraphs(lines)) == ["a b", "c"]
+
+
+@pytest.mark.parametrize(
+  "unit", [".", "a", "Mr. ", "(", '"', ". (", ".)", "? ", "e.g. ", ". .—"]
+)
+def test_a_paragraph_of_a_megabyte_takes_no_longer_than_its_length(unit):
+  text = unit * (1_000_000 // len(unit))
+  assert " ".join(documents.split_sentences(text)) == " ".join(text.split())
+
+
+# --- text formats -----------------------------------------------------------
+
+
+def _lines(path, *args, **options):
+  return list(documents.TextFormat(**options).lines(str(path), *args))
+
+
+def test_the_originals_format_is_unchanged(tmp_path):
+  path = tmp_path / "text"
+  path.write_bytes(b"\xef\xbb\xbf one \r\n\n \ntwo")
+  assert _lines(path) == ["\ufeff one ", "", " ", "two"]
+
+
+@pytest.mark.parametrize(
+  ("layout", "expected"),
+  [
+    (
+      "documents",
+      ["Owls hunt.", "They hunt at night.", "Foxes do, too.", ""],
+    ),
+    (
+      "paragraphs",
+      ["Owls hunt.", "They hunt at night.", "", "Foxes do, too.", "", ""],
+    ),
+  ],
+)
+def test_prose_is_split_into_sentences(layout, expected, tmp_path):
+  path = tmp_path / "text"
+  path.write_bytes(PROSE.encode())
+  assert _lines(path, layout=layout) == expected
+  rows = tmp_path / "rows"
+  rows.write_text(json.dumps({"n": 1, "body": PROSE}) + "\n")
+  assert _lines(rows, layout=layout, field="body") == expected
+
+
+def test_json_lines_have_a_document_each(tmp_path):
+  path = tmp_path / "rows.jsonl"
+  rows = ['{"text": "one\\ntwo"}', "", ' {"text": ""}', '{"text": "\\ud83e"}']
+  path.write_text("\ufeff" + "\r\n".join(rows), encoding="utf-8")
+  assert _lines(path, field="text") == ["one", "two", "", "", "", "\ufffd", ""]
+
+
+@pytest.mark.parametrize(
+  "row",
+  [
+    "{",
+    "[1]",
+    '"text"',
+    "null",
+    "{}",
+    '{"text": 3}',
+    "[" * 100_000,
+    '{"text": ' + "1" * 5000 + "}",
+  ],
+)
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_row_that_is_no_json_object_is_located(row, first, tmp_path):
+  path = tmp_path / "rows.jsonl"
+  good = '{"text": "a"}\n'
+  path.write_text(good * 3 + row + "\n")
+  with pytest.raises(ValueError, match=r"rows\.jsonl, line 4: not a JSON"):
+    _lines(path, first * len(good), field="text")
+
+
+@pytest.mark.parametrize("name", ["Text mit Blank.gz", "文.zst"])
+def test_compressed_files_are_decompressed(name, tmp_path):
+  path = tmp_path / name
+  text = "one\r\ntwo\n" * 50_000 + "three"
+  path.write_bytes(_compressed(name, text.encode()))
+  result = list(files.lines(str(path)))
+  assert result == ["one", "two"] * 50_000 + ["three"]
+  path.write_bytes(_compressed(name, b"fine\nol\xe9\n"))
+  with pytest.raises(ValueError, match=r"line 2: byte 7 of the file \(0xe9\)"):
+    list(files.lines(str(path)))
+
+
+def test_several_compressed_files_in_one(tmp_path):
+  for name in ("a.gz", "a.zst"):
+    path = tmp_path / name
+    path.write_bytes(_compressed(name, b"one\n") + _compressed(name, b"two\n"))
+    assert list(files.lines(str(path))) == ["one", "two"]
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_a_corrupt_compressed_file_is_named(name, tmp_path):
+  path = tmp_path / name
+  intact = _compressed(name, bytes(range(128)) * 999)
+  for content in (intact[:-9], intact[:40] + b"xyz" + intact[43:], b"no such"):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{name} cannot be read to its end"):
+      list(files.lines(str(path)))
+
+
+def test_without_zstandard_the_remedy_is_named(tmp_path, monkeypatch):
+  monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
+  (tmp_path / "a.zst").write_bytes(b"")
+  with pytest.raises(ValueError, match=r"a\.zst takes .* `pip install zstand"):
+    list(files.lines(str(tmp_path / "a.zst")))
+
+
+def _compressed(name, data):
+  if name.endswith(".gz"):
+    return gzip.compress(data)
+  zstandard = pytest.importorskip("zstandard")
+  # As the command line tool does it, with a checksum.
+  return zstandard.ZstdCompressor(write_checksum=True).compress(data)

@@ -1,4 +1,4 @@
-"""Pairs, static masks, and many processes; parity is in tests/parity."""
+"""Pairs, static masks, worker processes; parity is in tests/parity."""
 
 import os
 from functools import partial
@@ -7,20 +7,19 @@ from random import Random
 
 import pytest
 
-from data import files, workers
-from data.pretraining import instances, parts, sampling, shards
-from data.pretraining.instances import Settings
-from data.pretraining.mix import Mix
-from data.pretraining.parts import Job
-from data.pretraining.static_masking import StaticMasking
-from data.progress import Progress
+from data.pretraining import builders, instances, shards, static_masking
+from data.pretraining.builders import BuildConfig
+from data.pretraining.instances import InstanceConfig
+from data.pretraining.static_masking import MaskPolicy, StaticMasking
 from data.vocab import load
+from storage import files
+from storage.progress import Progress
 
 VOCAB_FILE = str(Path(__file__).parents[2] / "parity/golden/vocab.txt")
-# Mask and random share of table 8 of the paper, row by row.
-ALL_MIXES = [
-  Mix(*shares)
-  for shares in ((0.8, 0.1), (1, 0), (0.8, 0), (0.8, 0.2), (0, 0.8), (0, 1))
+# Probabilities of table 8 of the paper, row by row.
+MASK_POLICIES = [
+  MaskPolicy(*probs)
+  for probs in ((0.8, 0.1), (1, 0), (0.8, 0), (0.8, 0.2), (0, 0.8), (0, 1))
 ]
 SILENT = partial(Progress, "", 0, "", log=lambda text: None)
 
@@ -31,7 +30,7 @@ def vocab():
 
 
 def _documents(rng, count=20):
-  """Every token of a document is its own number, so origins can be told."""
+  """Documents whose tokens are all the number of the document."""
   return [
     [[1000 + i] * rng.randint(1, 30) for _ in range(rng.randint(1, 12))]
     for i in range(count)
@@ -62,20 +61,20 @@ def _text(documents, seed):
   )
 
 
-# --- sampling ---------------------------------------------------------------
+# --- draws of random.Random -------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [*range(0, 20), 63, 64, 65, 127, 128, 1000])
 def test_draws_are_those_of_the_library(size):
-  ours, theirs = Random(size), Random(size)
-  mine, golden = list(range(size)), list(range(size))
-  sampling.shuffle(ours.getrandbits, mine)
-  theirs.shuffle(golden)
-  assert mine == golden
+  rng, expected = Random(size), Random(size)
+  items, shuffled = list(range(size)), list(range(size))
+  static_masking.shuffle(rng.getrandbits, items)
+  expected.shuffle(shuffled)
+  assert items == shuffled
   for limit in range(1, 40):
-    drawn = sampling.below(ours.getrandbits, limit)
-    assert drawn == theirs.randint(0, limit - 1)
-  assert ours.getstate() == theirs.getstate()
+    drawn = static_masking.randbelow(rng.getrandbits, limit)
+    assert drawn == expected.randint(0, limit - 1)
+  assert rng.getstate() == expected.getstate()
 
 
 # --- pairs ------------------------------------------------------------------
@@ -83,13 +82,13 @@ def test_draws_are_those_of_the_library(size):
 
 @pytest.mark.parametrize("length", [5, 6, 16, 128])
 @pytest.mark.parametrize("short", [0.0, 0.5, 1.0])
-def test_pairs_fit_and_tell_where_they_are_from(length, short):
+def test_pairs_fit_and_random_ones_are_labelled(length, short):
   rng = Random(3)
-  settings = Settings(length, short_seq_prob=short)
+  settings = InstanceConfig(length, short_seq_prob=short)
   documents = _documents(rng)
   random = total = 0
   for index in range(len(documents)):
-    for first, second, is_random in instances.pairs(
+    for first, second, is_random in instances.sentence_pairs(
       documents, index, rng, settings
     ):
       assert first
@@ -98,16 +97,16 @@ def test_pairs_fit_and_tell_where_they_are_from(length, short):
       assert set(first) == {1000 + index}
       assert (set(second) == set(first)) == (not is_random)
       random, total = random + is_random, total + 1
-  # Half by the coin, and a lone segment always goes with a random one.
+  # Half are drawn, and a single segment is always paired with a random one.
   assert random / total > 0.45
 
 
-def test_no_token_is_lost_where_nothing_is_cut():
+def test_no_token_is_lost_without_truncation():
   document = [[i] for i in range(2, 40)]
-  settings = Settings(13, short_seq_prob=0)
+  settings = InstanceConfig(13, short_seq_prob=0)
   rng = Random(1)
   seen = []
-  for first, second, is_random in instances.pairs(
+  for first, second, is_random in instances.sentence_pairs(
     [document, [[1]]], 0, rng, settings
   ):
     seen += first if is_random else first + second
@@ -118,12 +117,12 @@ def test_no_token_is_lost_where_nothing_is_cut():
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-@pytest.mark.parametrize("mix", ALL_MIXES, ids=str)
-def test_static_shares_over_100_000_tokens(vocab, whole_word, mix):
+@pytest.mark.parametrize("policy", MASK_POLICIES, ids=str)
+def test_static_masks_of_100_000_tokens(vocab, whole_word, policy):
   rng = Random(7)
-  mask = StaticMasking(vocab, 20, whole_word=whole_word, mix=mix)
+  mask = StaticMasking(vocab, 20, whole_word=whole_word, mask_policy=policy)
   cls, sep, mask_id = vocab["[CLS]"], vocab["[SEP]"], vocab["[MASK]"]
-  total = chosen = masks = kept = 0
+  total = chosen = masks = unchanged = 0
   for _ in range(800):
     words = [rng.randint(2000, 28000) for _ in range(125)]
     ids = [cls, *words[:60], sep, *words[60:], sep]
@@ -138,15 +137,15 @@ def test_static_shares_over_100_000_tokens(vocab, whole_word, mix):
     assert ids == before
     total, chosen = total + len(ids), chosen + len(labels)
     masks += now.count(mask_id)
-    kept += sum(i == label for i, label in zip(now, labels, strict=True))
+    unchanged += sum(i == label for i, label in zip(now, labels, strict=True))
   assert chosen / total == pytest.approx(0.15, abs=0.01)
-  same = 1 - mix.mask_share - mix.random_share
-  assert masks / chosen == pytest.approx(mix.mask_share, abs=0.01)
-  assert kept / chosen == pytest.approx(same, abs=0.01)
+  same = 1 - policy.mask_token_prob - policy.random_token_prob
+  assert masks / chosen == pytest.approx(policy.mask_token_prob, abs=0.01)
+  assert unchanged / chosen == pytest.approx(same, abs=0.01)
 
 
 def test_the_defaults_compare_with_the_originals_numbers():
-  assert (Mix().mask_share, Mix().same_of_rest) == (0.8, 0.5)
+  assert (MaskPolicy().mask_token_prob, MaskPolicy().keep_prob) == (0.8, 0.5)
 
 
 # --- settings ---------------------------------------------------------------
@@ -164,13 +163,15 @@ def test_the_defaults_compare_with_the_originals_numbers():
 )
 def test_impossible_settings_are_refused(change, message):
   with pytest.raises(ValueError, match=message):
-    Settings(**change)
+    InstanceConfig(**change)
 
 
 def test_a_single_document_is_warned_about(vocab, caplog):
-  builder = instances.Builder(vocab, Settings(16, 3, dupe_factor=1))
+  builder = instances.InstanceBuilder(
+    vocab, InstanceConfig(16, 3, dupe_factor=1)
+  )
   documents = [[[2000, 2001], [2002], [2003] * 9]]
-  assert builder.records(documents, Random(1), SILENT())
+  assert builder.records(documents, Random(1), SILENT(), lambda example: None)
   assert "single document" in caplog.text
 
 
@@ -183,26 +184,26 @@ def test_shards_hold_every_document_once(tmp_path):
   for i, text in enumerate(texts):
     paths.append(str(tmp_path / f"{i}.txt"))
     Path(paths[-1]).write_text(text)
-  cut = shards.cut(paths, size=3000)
-  assert len(cut) > 3
-  assert [shard.number for shard in cut] == list(range(len(cut)))
+  corpus = shards.split_corpus(paths, size=3000)
+  assert len(corpus) > 3
+  assert [shard.number for shard in corpus] == list(range(len(corpus)))
   read = dict.fromkeys(paths, "")
-  for shard in cut:
+  for shard in corpus:
     for path, start, end, _ in shard.spans:
       assert len(read[path].encode()) == start
       if start:
         assert read[path].endswith("\n\n")
       read[path] += "".join(f"{i}\n" for i in files.lines(path, start, end))
   assert list(read.values()) == texts
-  largest = max(s.megabytes for s in cut if "3.txt" not in str(s))
+  largest = max(s.megabytes for s in corpus if "3.txt" not in str(s))
   assert largest < 6000 / 1e6
 
 
 def _write(folder, paths, names, processes, **settings):
-  settings = Settings(32, 5, dupe_factor=2, **settings)
+  settings = InstanceConfig(32, 5, dupe_factor=2, **settings)
   outputs = [str(folder / name) for name in names]
-  job = Job(VOCAB_FILE, True, settings, 1)
-  count = parts.write(job, paths, outputs, processes)
+  config = BuildConfig(VOCAB_FILE, True, settings, 1)
+  count = builders.write_shards(config, paths, outputs, processes)
   return count, [Path(output).read_bytes() for output in outputs]
 
 
@@ -210,14 +211,14 @@ def _write(folder, paths, names, processes, **settings):
 def test_any_number_of_workers_makes_the_same_files(
   masked, tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(shards, "_SMALLEST", 4000)
+  monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
   text = tmp_path / "text"
   text.write_text(_text(60, 4))
   paths = [str(text)]
-  assert len(shards.cut(paths)) > 2
-  one = _write(tmp_path / "one", paths, "abc", 1, masked=masked)
-  two = _write(tmp_path / "two", paths, "abc", 2, masked=masked)
-  assert one == two
+  assert len(shards.split_corpus(paths)) > 2
+  expected = _write(tmp_path / "one", paths, "abc", 1, masked=masked)
+  result = _write(tmp_path / "two", paths, "abc", 2, masked=masked)
+  assert result == expected
   for folder in ("one", "two"):
     assert sorted(os.listdir(tmp_path / folder)) == ["a", "b", "c"]
 
@@ -236,18 +237,3 @@ def test_text_without_tokens_is_an_error(tmp_path):
   with pytest.raises(ValueError, match=r"there is no text in .*blank\.txt"):
     _write(tmp_path / "out", [str(text)], "a", 1)
   assert os.listdir(tmp_path / "out") == []
-
-
-def _double_or_die():
-  return lambda task: os._exit(9) if task == "deadly.txt" else task * 2
-
-
-def test_results_come_with_their_numbers():
-  tasks = ["a", "b", "c", "d"]
-  done = dict(workers.run(_double_or_die, tasks, 2))
-  assert done == {0: "aa", 1: "bb", 2: "cc", 3: "dd"}
-
-
-def test_a_dead_worker_is_an_error_that_names_its_task():
-  with pytest.raises(ChildProcessError, match=r"worked on deadly\.txt"):
-    list(workers.run(_double_or_die, ["a", "deadly.txt", "c"], 2))

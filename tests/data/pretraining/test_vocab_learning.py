@@ -14,13 +14,13 @@ def test_words_are_counted_as_the_tokenizer_sees_them():
   )
 
 
-def test_the_rarest_words_are_forgotten():
+def test_the_rarest_words_are_dropped():
   counter = vocab_learning.WordCounter(do_lower_case=True, max_words=10)
   for index in range(1000):
     counter.add(f"often word{index} now")
-  found = counter.counts()
-  assert len(found) <= 10
-  assert found["often"] == found["now"] == 1000
+  result = counter.counts()
+  assert len(result) <= 10
+  assert result["often"] == result["now"] == 1000
 
 
 def test_rare_characters_stay_out_of_a_full_alphabet():
@@ -29,7 +29,7 @@ def test_rare_characters_stay_out_of_a_full_alphabet():
   assert vocab_learning.alphabet(counts, 4) == ["a", "b", "c", "ξ"]
 
 
-def test_the_size_asked_for_is_the_size_given():
+def test_a_vocabulary_has_the_requested_size():
   words = Counter({f"w{i:03}": 1000 - i for i in range(900)})
   chars = vocab_learning.alphabet(words, 100)
   for size in (30, 200, 900):
@@ -37,7 +37,7 @@ def test_the_size_asked_for_is_the_size_given():
     assert len(tokens) == len(set(tokens)) == size
 
 
-def test_rare_words_are_left_out_but_not_their_characters():
+def test_rare_words_are_ignored_but_not_their_characters():
   counts = Counter({"seen": 9, "often": 9, "rarity": 1})
   chars = vocab_learning.alphabet(counts, 100)
   tokens = vocab_learning.learn(counts, [], chars, 1000, min_count=2)
@@ -45,6 +45,6 @@ def test_rare_words_are_left_out_but_not_their_characters():
   assert "rarity" not in tokens
 
 
-def test_a_size_without_room_for_the_alphabet_is_an_error():
+def test_a_size_too_small_for_the_alphabet_is_an_error():
   with pytest.raises(ValueError, match="give at least 7"):
     vocab_learning.learn(Counter("abc"), ["[PAD]"], ["a", "b", "c"], 6, 1)

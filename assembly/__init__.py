@@ -1,1 +1,0 @@
-"""What programs put together of the packages, from their flags alone."""

@@ -1,0 +1,156 @@
+"""Sizes, batches and timing of training steps; needs numpy alone."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+VOCAB_SIZE = 30522
+# Layers and hidden size of the models of the paper and of the small ones.
+SIZES = {
+  "tiny": (2, 128),
+  "mini": (4, 256),
+  "small": (4, 512),
+  "medium": (8, 512),
+  "base": (12, 768),
+  "large": (24, 1024),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+  """Model, batch and type of a training step.
+
+  Attributes:
+    size: a key of SIZES, or layers x hidden size, as 6x384.
+    batch: examples of a step.
+    length: tokens of an example.
+  """
+
+  size: str
+  batch: int
+  length: int
+  dtype: str  # float32 or bfloat16
+
+  @classmethod
+  def parse(cls, text: str) -> "Case":
+    """Case of a text, size:batch:length:type."""
+    try:
+      size, batch, length, dtype = text.split(":")
+      case = cls(size, int(batch), int(length), dtype)
+      _ = case.hidden
+    except ValueError as error:
+      raise ValueError(f"{text}: expected size:batch:length:type") from error
+    return case
+
+  @property
+  def layers(self) -> int:
+    """Layers of the encoder."""
+    return int(self._shape[0])
+
+  @property
+  def hidden(self) -> int:
+    """Hidden size; a head has 64 units, an intermediate layer 4 * hidden."""
+    return int(self._shape[1])
+
+  @property
+  def heads(self) -> int:
+    """Attention heads of a layer."""
+    return self.hidden // 64
+
+  @property
+  def _shape(self):
+    return SIZES.get(self.size) or self.size.split("x")
+
+  @property
+  def predictions(self) -> int:
+    """Masked tokens of an example: 15 %, as the original's README advises."""
+    return math.ceil(0.15 * self.length)
+
+  @property
+  def products(self) -> dict[str, tuple[float, int, int, int, int]]:
+    """Matrix products of a forward pass: {kind: (times, batch, m, k, n)}.
+
+    Each is `batch` products of [m, k] and [k, n]. The last layer computes keys
+    and values of all tokens, and the rest only for the masked tokens and the
+    pooled one: a fraction of a product. Pooler and next-sentence head are not
+    counted.
+    """
+    layers = self.layers - 1 + (1 + self.predictions) / self.length
+    tokens, hidden = self.batch * self.length, self.hidden
+    masked, heads = self.batch * self.predictions, self.batch * self.heads
+    size = hidden // self.heads
+    return {
+      "Q, K, V, output": (
+        2 * (self.layers + layers),
+        1,
+        tokens,
+        hidden,
+        hidden,
+      ),
+      "scores": (layers, heads, self.length, size, self.length),
+      "context": (layers, heads, self.length, self.length, size),
+      "intermediate": (layers, 1, tokens, hidden, 4 * hidden),
+      "output": (layers, 1, tokens, 4 * hidden, hidden),
+      "MLM transform": (1, 1, masked, hidden, hidden),
+      "vocabulary": (1, 1, masked, hidden, VOCAB_SIZE),
+    }
+
+  @property
+  def operations(self) -> float:
+    """Floating-point operations of a step, those of its matrix products.
+
+    A product of [m, k] and [k, n] has 2 m k n; the backward pass has twice as
+    many as the forward pass.
+    """
+    return 6.0 * sum(map(math.prod, self.products.values()))
+
+
+def batch(case: Case) -> dict[str, np.ndarray]:
+  """Random examples without padding, the same for all contestants."""
+  rng = np.random.default_rng(1)
+
+  def integers(low, high, *shape):
+    return rng.integers(low, high, (case.batch, *shape), dtype=np.int32)
+
+  tokens, masked = case.length, case.predictions
+  positions = rng.permuted(
+    np.tile(np.arange(1, tokens - 1, dtype=np.int32), (case.batch, 1)), axis=1
+  )
+  return {
+    "input_ids": integers(1000, VOCAB_SIZE, tokens),
+    "input_mask": np.ones((case.batch, tokens), np.int32),
+    "segment_ids": np.sort(integers(0, 2, tokens), axis=1),
+    "masked_lm_positions": np.sort(positions[:, :masked], axis=1),
+    "masked_lm_ids": integers(1000, VOCAB_SIZE, masked),
+    "masked_lm_weights": np.ones((case.batch, masked), np.float32),
+    "next_sentence_labels": integers(0, 2, 1),
+  }
+
+
+def timed_steps(
+  step: Callable[[], float], warm_up: int
+) -> Callable[[float], dict]:
+  """Answers of a worker that trains.
+
+  Args:
+    step: does a step and returns its loss when all is computed.
+    warm_up: steps to do now.
+
+  Returns:
+    From `seconds` to train, 1 to 50 steps, to those of each step and the loss.
+  """
+  for _ in range(warm_up):
+    step()
+
+  def answer(seconds):
+    times = []
+    while len(times) < 50 and (not times or sum(times) < seconds):
+      start = time.perf_counter()
+      loss = step()
+      times.append(time.perf_counter() - start)
+    return {"seconds": times, "loss": loss}
+
+  return answer

@@ -1,0 +1,194 @@
+"""Driver side of a benchmark: contestants that take turns.
+
+Each contestant is a worker process (benchmarks/worker.py). All are asked once a
+round, so that whatever else runs on the machine affects them alike; a ratio is
+that of two contestants in the same round.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from benchmarks.results import Table
+
+ROOT = Path(__file__).parents[1]
+# Variables that limit threads: of OpenMP and torch, TensorFlow, Rust.
+THREADS = (
+  *("OMP_NUM_THREADS", "RAYON_NUM_THREADS"),
+  *("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"),
+)
+
+
+@dataclass(frozen=True)
+class Contestant:
+  """A worker that can be started.
+
+  Attributes:
+    module: file in benchmarks/workers/, without .py.
+    config: configuration of the worker.
+    python: interpreter that has the library.
+    preload: allocator library to load first; "" for none.
+  """
+
+  module: str
+  config: dict
+  python: str = sys.executable
+  preload: str = ""
+
+
+class Worker:
+  """Process of a contestant."""
+
+  def __init__(self, contestant: Contestant):
+    environment = dict(os.environ)
+    if contestant.preload:
+      environment["LD_PRELOAD"] = contestant.preload
+    module = f"benchmarks.workers.{contestant.module}"
+    command = [contestant.python, "-m", module, json.dumps(contestant.config)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    self._process = subprocess.Popen(
+      command, cwd=ROOT, env=environment, **pipes
+    )
+
+  def ask(self, **request) -> dict:
+    """Sends a request and returns the answer.
+
+    Raises:
+      ValueError: the worker has ended; its standard error says why.
+    """
+    try:
+      print(json.dumps(request), file=self._process.stdin, flush=True)
+      line = self._process.stdout.readline()
+    except BrokenPipeError:
+      line = ""
+    if not line:
+      module, status = self._process.args[2], self._process.wait()
+      raise ValueError(f"{module} ended with status {status}: see its log")
+    return json.loads(line)
+
+  def close(self) -> None:
+    """Ends the process."""
+    with suppress(BrokenPipeError):
+      self._process.stdin.close()
+    self._process.wait()
+
+
+@contextmanager
+def started(contestants: Mapping[str, Contestant]) -> Iterator[dict]:
+  """Workers of contestants, by label; they end with the context."""
+  with ExitStack() as stack:
+    workers = {}
+    for label, contestant in contestants.items():
+      workers[label] = Worker(contestant)
+      stack.callback(workers[label].close)
+    yield workers
+
+
+def interleave(
+  contestants: Mapping[str, Contestant], rounds: int, **request
+) -> dict[str, list[dict]]:
+  """Answers of each contestant in each round; workers live all the time."""
+  answers = {label: [] for label in contestants}
+  with started(contestants) as workers:
+    for _, (label, worker) in product(range(rounds), workers.items()):
+      answers[label].append(worker.ask(**request))
+  return answers
+
+
+def interleave_fresh(
+  contestants: Mapping[str, Contestant], rounds: int, **request
+) -> dict[str, list[dict]]:
+  """Answers of workers that are started anew for each turn.
+
+  The `started` of an answer is the time from the start of the process to the
+  answer, in seconds.
+  """
+  answers = {label: [] for label in contestants}
+  for _, (label, own) in product(range(rounds), contestants.items()):
+    begin = time.perf_counter()
+    with started({label: own}) as workers:
+      answer = workers[label].ask(**request)
+      answers[label].append(answer | {"started": time.perf_counter() - begin})
+  return answers
+
+
+def select(answers: Mapping[str, list[dict]], name: str) -> dict[str, list]:
+  """One field of all answers."""
+  return {
+    label: [answer[name] for answer in rounds]
+    for label, rounds in answers.items()
+  }
+
+
+def ratios(
+  numerators: Sequence[float], denominators: Sequence[float], digits: int = 2
+) -> tuple[str, str]:
+  """Ratios of two contestants, round by round: their median and range."""
+  values = [a / b for a, b in zip(numerators, denominators, strict=True)]
+  low, middle, high = min(values), statistics.median(values), max(values)
+  return f"{middle:.{digits}f}", f"{low:.{digits}f}-{high:.{digits}f}"
+
+
+def run(
+  table: Table,
+  measure: Callable[[argparse.Namespace], Iterable[dict]],
+  doc: str,
+  rounds: int = 7,
+  **flags: tuple[object, str],
+) -> None:
+  """Main function of a benchmark: flags, measurements, table.
+
+  An OSError or ValueError, a mistake of the user, ends it with one line.
+
+  Args:
+    table: of the results.
+    measure: makes results from flags.
+    doc: text of --help.
+    rounds: default of --rounds.
+    **flags: default and help of each flag of its own. The default gives the
+      type: a list is one of words separated by commas, None makes it required.
+  """
+  args = parse(doc, rounds, flags)
+  os.environ |= dict.fromkeys(THREADS, str(args.num_threads))
+  try:
+    table.report(measure(args), args.publish)
+  except (OSError, ValueError) as error:
+    sys.exit(f"ERROR: {error}")
+
+
+def parse(doc: str, rounds: int, flags: Mapping) -> argparse.Namespace:
+  """Flags of the command line; see `run`."""
+  parser = argparse.ArgumentParser(
+    description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  shared = {
+    "rounds": (rounds, "turns of each contestant"),
+    "num_threads": (2, "of each worker"),
+    "publish": (False, "save the results and write their table"),
+  }
+  for name, (default, text) in {**flags, **shared}.items():
+    if isinstance(default, bool):
+      parser.add_argument(f"--{name}", action="store_true", help=text)
+      continue
+    is_list = isinstance(default, list)
+    parser.add_argument(
+      f"--{name}",
+      type=_words if is_list else str if default is None else type(default),
+      default=",".join(default) if is_list else default,
+      required=default is None,
+      help=text if default in (None, "") else f"{text} (%(default)s)",
+    )
+  return parser.parse_args()
+
+
+def _words(text):
+  return [word for word in text.split(",") if word]

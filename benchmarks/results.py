@@ -1,0 +1,147 @@
+"""Results of benchmarks: files of JSON lines, and tables in documents.
+
+With --publish a benchmark saves its results in results/NAME.jsonl, a line for
+each case and processor that replaces an older one, and writes its table, one
+for each processor, between two comments of a document:
+
+  <!-- NAME -->
+  <!-- /NAME -->
+"""
+
+import json
+import platform
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage import files
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Table:
+  """Results and table of a benchmark.
+
+  Attributes:
+    name: of the benchmark.
+    header: titles of the columns.
+    rows: makes the cells of its rows from a result, which has a `case`.
+    document: file of the table.
+    folder: of results.
+  """
+
+  name: str
+  header: Sequence[str]
+  rows: Callable[[dict], Iterable[Sequence[str]]]
+  document: Path = HERE / "README.md"
+  folder: Path = HERE / "results"
+
+  def report(self, results: Iterable[dict], publish: bool) -> None:
+    """Prints results as they come; saves them and their table if `publish`.
+
+    Raises:
+      ValueError: the document has no comments for the table.
+    """
+    if publish:
+      self._split()  # raises before anything is measured
+    begun = origin()
+    print(*self._head(), sep="\n", flush=True)
+    for result in results:
+      if publish:
+        self.save(begun | result)
+        self.write()
+      print(*self._lines(result), sep="\n", flush=True)
+
+  @property
+  def file(self) -> Path:
+    """File of the results."""
+    return self.folder / f"{self.name}.jsonl"
+
+  def saved(self) -> list[dict]:
+    """Results of the file, each with date, commit and processor."""
+    text = self.file.read_text("utf-8") if self.file.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+  def save(self, result: dict) -> None:
+    """Saves a result; it replaces an older one of its case and processor."""
+    results = {(r["case"], r["processor"]): r for r in (*self.saved(), result)}
+    lines = (json.dumps(r) + "\n" for r in results.values())
+    _replace(self.file, "".join(lines))
+
+  def markdown(self) -> str:
+    """Tables of the saved results, one for each processor."""
+    by_processor = {}
+    for result in self.saved():
+      by_processor.setdefault(result["processor"], []).append(result)
+    tables = map(self._table, by_processor, by_processor.values())
+    return "\n\n".join(tables) or "Not measured yet."
+
+  def _table(self, processor, results):
+    lines = [line for result in results for line in self._lines(result)]
+    dates = sorted({result["date"] for result in results})
+    commits = sorted({_abbreviate(result["commit"]) for result in results})
+    last = f"Measured {' and '.join(dates)}, commit {', '.join(commits)}, on "
+    return "\n".join([*self._head(), *lines, "", f"{last}{processor}."])
+
+  def write(self) -> None:
+    """Writes the table of the saved results into the document."""
+    before, _, after = self._split()
+    _replace(self.document, f"{before}{self.markdown()}\n{after}")
+
+  def is_current(self) -> bool:
+    """Returns whether the document has the table of the saved results."""
+    return self._split()[1] == f"{self.markdown()}\n"
+
+  def _split(self):
+    """The document before the table, the table, and after it."""
+    parts = re.split(
+      f"(?<=<!-- {self.name} -->\n)(.*?)(?=<!-- /{self.name} -->)",
+      self.document.read_text(encoding="utf-8"),
+      flags=re.DOTALL,
+    )
+    if len(parts) != 3:
+      raise ValueError(
+        f"{self.document} has no comments <!-- {self.name} --> and "
+        f"<!-- /{self.name} --> for the table: add them"
+      )
+    return parts
+
+  def _head(self):
+    return [_line(self.header), "|---" * len(self.header) + "|"]
+
+  def _lines(self, result):
+    return [_line(row) for row in self.rows(result)]
+
+
+def origin() -> dict[str, str | None]:
+  """Date, commit and processor of a measurement that begins now."""
+  from cli import run_record  # noqa: PLC0415 (imports TensorFlow)
+
+  commit = run_record.commit(besides=("benchmarks/results", "*.md"))
+  date = time.strftime("%Y-%m-%d")
+  return {"date": date, "commit": commit, "processor": _processor()}
+
+
+def _processor():
+  path = Path("/proc/cpuinfo")
+  text = path.read_text(encoding="utf-8") if path.exists() else ""
+  match = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
+  name = match[1] if match else platform.machine()
+  return re.sub(r"\((R|TM)\)", "", name)
+
+
+def _replace(path, text):
+  with files.open_for_writing(str(path)) as file:
+    file.write(text.encode())
+
+
+def _abbreviate(commit):
+  """Seven digits, and the + of files that differed from the commit."""
+  return f"{commit[:7]}{'+' * commit.endswith('+')}" if commit else "unknown"
+
+
+def _line(cells):
+  return f"| {' | '.join(cells)} |"

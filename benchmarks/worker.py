@@ -1,0 +1,56 @@
+"""Worker side of a benchmark: one process for each contestant.
+
+A worker gets its configuration as JSON on the command line, prepares and warms
+up, and answers each line of JSON on standard input with one on standard output.
+Needs the standard library alone: peers have environments of their own.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+
+Answer = Callable[..., dict]
+
+
+def serve(prepare: Callable[..., Answer]) -> None:
+  """Runs the process of a worker until its standard input ends.
+
+  Args:
+    prepare: makes the function that answers from the fields of the
+      configuration, after a warm-up. That function gets the fields of a request
+      and returns those of the answer; unless it gives a `peak`, the most memory
+      of this process so far is added, in MB.
+  """
+  replies = os.fdopen(os.dup(1), "w")
+  os.dup2(2, 1)  # libraries that print must not disturb the replies
+  answer = prepare(**json.loads(sys.argv[1]))
+  for line in sys.stdin:
+    reply = answer(**json.loads(line))
+    print(json.dumps({"peak": peak()} | reply), file=replies, flush=True)
+
+
+def answer_pairs(answer: Callable[[list], list[str]]) -> Answer:
+  """Answers of a worker that serves a model.
+
+  Returns:
+    From `pairs` and a `batch_size` to `labels` and the `seconds` of each batch.
+  """
+
+  def timed(pairs, batch_size):
+    seconds, labels = [], []
+    for i in range(0, len(pairs), batch_size):
+      start = time.perf_counter()
+      labels += answer(pairs[i : i + batch_size])
+      seconds.append(time.perf_counter() - start)
+    return {"seconds": seconds, "labels": labels}
+
+  return timed
+
+
+def peak() -> float:
+  """Most memory so far in MB; ru_maxrss would begin with the parent's."""
+  with open("/proc/self/status") as file:
+    [line] = [line for line in file if line.startswith("VmHWM:")]
+  return int(line.split()[1]) / 1024

@@ -1,0 +1,43 @@
+"""Worker: runs a command to its end."""
+
+import os
+import subprocess
+import time
+
+from benchmarks import worker
+
+
+def prepare(command: list[str], log: str = os.devnull) -> worker.Answer:
+  """Runs the command at each request, its standard error goes to a log.
+
+  Returns:
+    From `input` to `output`, the standard streams, `seconds` by the clock,
+    `cpu_seconds`, and the `peak` memory of its largest process in MB.
+  """
+
+  def answer(input=""):
+    begin = time.perf_counter()
+    with open(log, "w") as file:
+      pipe = subprocess.PIPE
+      process = subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=file, text=True
+      )
+      with process.stdin as stdin:
+        stdin.write(input)
+      output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begin
+    if status:
+      raise ValueError(f"{' '.join(command)} failed, see {log}")
+    return {
+      "output": output,
+      "seconds": seconds,
+      "cpu_seconds": usage.ru_utime + usage.ru_stime,
+      "peak": usage.ru_maxrss / 1024,
+    }
+
+  return answer
+
+
+if __name__ == "__main__":
+  worker.serve(prepare)

@@ -1,0 +1,187 @@
+"""Worker: fine-tuning with transformers and torch, as their users write it.
+
+Models, tokenizer, padding and grouping by length of transformers, AdamW of
+torch. benchmarks/fine_tune.py runs it as a command and scores its predictions.
+
+Legend: T tokens.
+"""
+
+import json
+
+import numpy as np
+import torch
+import transformers
+from torch.utils.data import DataLoader, RandomSampler
+from transformers.trainer_pt_utils import LengthGroupedSampler
+
+from benchmarks import worker
+from benchmarks.workers import squad_torch
+from benchmarks.workers.squad_torch import INPUTS
+
+# Of SQuAD: tokens between the beginnings of windows, and about those of a
+# question with [CLS] and [SEP].
+STRIDE, QUESTION = 128, 16
+
+
+def prepare(**config) -> worker.Answer:
+  """Trains and answers with the `predictions` for the dev rows.
+
+  The `data` is a JSON file with "train" and "dev", which are articles of SQuAD
+  or rows of two texts and a label.
+  """
+
+  def answer():
+    torch.manual_seed(config["seed"])
+    with open(config["data"], encoding="utf-8") as file:
+      data = json.load(file)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(config["model"])
+    collate = transformers.DataCollatorWithPadding(
+      tokenizer, pad_to_multiple_of=8
+    )
+    make = Classification if "labels" in config else Questions
+    task = make(tokenizer, config, data)
+    train(task.model, task.train, collate, config)
+    outputs = predict(task.model, task.dev, collate, config["dtype"])
+    return {"predictions": task.decode(outputs)}
+
+  return answer
+
+
+class Classification:
+  """A task of GLUE: one or two texts with a class or a score."""
+
+  def __init__(self, tokenizer, config, data):
+    self.labels, self.length = config["labels"], config["max_seq_length"]
+    self.tokenizer = tokenizer
+    self.train, self.dev = (self.rows(data[name]) for name in ("train", "dev"))
+    self.model = transformers.BertForSequenceClassification.from_pretrained(
+      config["model"], num_labels=len(self.labels or [""])
+    )
+
+  def rows(self, examples):
+    """Inputs and labels of examples."""
+    first, second, labels = zip(*examples, strict=True)
+    texts = (first, second) if all(second) else (first,)
+    encoded = self.tokenizer(
+      *map(list, texts), max_length=self.length, truncation=True
+    )
+    to_number = self.labels.index if self.labels else float
+    return [
+      {name: encoded[name][i] for name in INPUTS} | {"labels": to_number(label)}
+      for i, label in enumerate(labels)
+    ]
+
+  def decode(self, outputs):
+    """Classes or scores."""
+    logits = [output["logits"] for output in outputs]
+    if self.labels:
+      return [int(values.argmax()) for values in logits]
+    return [float(values[0]) for values in logits]
+
+
+class Questions:
+  """SQuAD: questions about paragraphs, in windows."""
+
+  def __init__(self, tokenizer, config, data):
+    length = config["max_seq_length"]
+    questions, self.dev_questions = (
+      list(read(data[name])) for name in ("train", "dev")
+    )
+    windows, self.dev_windows = (
+      squad_torch.windows(
+        tokenizer,
+        [(text, context) for _, text, context, _ in rows],
+        length,
+        max(length - STRIDE - QUESTION, 0),
+      )
+      for rows in (questions, self.dev_questions)
+    )
+    self.train = []
+    for window in windows:
+      start, end = squad_torch.span(window, questions[window.pair][3])
+      positions = {"start_positions": start, "end_positions": end}
+      self.train.append(window.inputs | positions)
+    self.dev = [window.inputs for window in self.dev_windows]
+    self.model = transformers.BertForQuestionAnswering.from_pretrained(
+      config["model"]
+    )
+
+  def decode(self, outputs):
+    """Answers by question id."""
+    logits = [(row["start_logits"], row["end_logits"]) for row in outputs]
+    ids, texts, contexts, _ = zip(*self.dev_questions, strict=True)
+    pairs = list(zip(texts, contexts, strict=True))
+    answers = squad_torch.answers(self.dev_windows, logits, pairs)
+    return dict(zip(ids, answers, strict=True))
+
+
+def read(articles):
+  """Id, text, context, and first answer or None, of each question."""
+  for article in articles:
+    for paragraph in article["paragraphs"]:
+      for question in paragraph["qas"]:
+        answer = next(iter(question["answers"]), None)
+        text = question["question"].strip()
+        yield question["id"], text, paragraph["context"], answer
+
+
+def train(model, rows, collate, config):
+  """Trains with a warm-up of 10 % and a linear decay."""
+  size = config["batch_size"]
+  decayed = [p for p in model.parameters() if p.ndim > 1]
+  not_decayed = [p for p in model.parameters() if p.ndim == 1]
+  optimizer = torch.optim.AdamW(
+    [
+      {"params": decayed, "weight_decay": 0.01},
+      {"params": not_decayed, "weight_decay": 0.0},
+    ],
+    lr=config["learning_rate"],
+    eps=1e-6,
+    fused=True,
+  )
+  sampler = RandomSampler(rows)
+  if config["group_by_length"]:
+    lengths = [len(row["input_ids"]) for row in rows]
+    sampler = LengthGroupedSampler(size, lengths=lengths)
+  batches = DataLoader(rows, size, sampler=sampler, collate_fn=collate)
+  steps = config["epochs"] * len(batches)
+  schedule = transformers.get_linear_schedule_with_warmup(
+    optimizer, int(0.1 * steps), steps
+  )
+  model.train()
+  for _ in range(config["epochs"]):
+    for batch in batches:
+      with autocast(config["dtype"]):
+        loss = model(**batch).loss
+      loss.backward()
+      torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+      optimizer.step()
+      schedule.step()
+      optimizer.zero_grad()
+
+
+@torch.inference_mode()
+def predict(model, rows, collate, dtype):
+  """Outputs of the model for each row: {name: array}."""
+  model.eval()
+  outputs = [None] * len(rows)
+  order = sorted(range(len(rows)), key=lambda i: len(rows[i]["input_ids"]))
+  for first in range(0, len(rows), 32):
+    numbers = order[first : first + 32]
+    batch = collate([{n: rows[i][n] for n in INPUTS} for i in numbers])
+    with autocast(dtype):
+      logits = model(**batch)
+    for row, i in enumerate(numbers):
+      outputs[i] = {
+        name: np.asarray(values[row].float()) for name, values in logits.items()
+      }
+  return outputs
+
+
+def autocast(dtype):
+  """Context in which matrix products are of this type."""
+  return torch.autocast("cpu", torch.bfloat16, dtype == "bfloat16")
+
+
+if __name__ == "__main__":
+  worker.serve(prepare)

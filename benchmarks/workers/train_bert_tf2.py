@@ -1,0 +1,47 @@
+"""Worker: the pre-training step of this repository."""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from benchmarks import cases, worker
+from benchmarks.cases import Case
+from modeling import losses, models
+from modeling.config import BertConfig
+from modeling.stateless_dropout import dropout_seed_scope
+from training import checkpoint, optimization, precision
+from training.step import TrainStep
+
+
+def make_step(case: Case) -> Callable[[], float]:
+  """A function that does a step and returns its loss."""
+  precision.set_policy(case.dtype)
+  model = models.pretrainer(
+    BertConfig(
+      vocab_size=cases.VOCAB_SIZE,
+      hidden_size=case.hidden,
+      num_hidden_layers=case.layers,
+      num_attention_heads=case.heads,
+      intermediate_size=4 * case.hidden,
+    )
+  )
+  train_step = TrainStep(
+    model,
+    losses.pretraining(),
+    optimization.AdamWeightDecay(checkpoint.trainable_variables(model)),
+    optimization.WarmupLinearDecay(1e-4, 10**6),
+    batch_size=case.batch,
+    dropout_seed_scope=dropout_seed_scope,
+  )
+  batches = tf.data.Dataset.from_tensors(cases.batch(case)).repeat()
+  iterator, steps = iter(batches), tf.constant(1)
+  return lambda: float(train_step.run(iterator, steps)["loss"][0])
+
+
+def prepare(case: str, warm_up: int) -> worker.Answer:
+  """Builds the model; see `cases.timed_steps` for requests."""
+  return cases.timed_steps(make_step(Case.parse(case)), warm_up)
+
+
+if __name__ == "__main__":
+  worker.serve(prepare)

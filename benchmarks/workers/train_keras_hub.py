@@ -1,0 +1,57 @@
+"""Worker: the masked LM step of KerasHub.
+
+Its BertMaskedLM and the AdamW of Keras, trained by `train_on_batch`. Without a
+next-sentence head its step is a little less work than that of others.
+"""
+
+import keras
+import keras_hub
+import tensorflow as tf
+
+from benchmarks import cases, worker
+from benchmarks.cases import Case
+
+
+def prepare(case: str, warm_up: int) -> worker.Answer:
+  """Builds the model; see `cases.timed_steps` for requests."""
+  case = Case.parse(case)
+  if case.dtype == "bfloat16":
+    keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
+  backbone = keras_hub.models.BertBackbone(
+    vocabulary_size=cases.VOCAB_SIZE,
+    num_layers=case.layers,
+    num_heads=case.heads,
+    hidden_dim=case.hidden,
+    intermediate_dim=4 * case.hidden,
+    dropout=0.1,
+  )
+  model = keras_hub.models.BertMaskedLM(backbone, preprocessor=None)
+  optimizer = keras.optimizers.AdamW(
+    keras.optimizers.schedules.PolynomialDecay(1e-4, 10**6, 0.0),
+    weight_decay=0.01,
+    global_clipnorm=1.0,
+  )
+  optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+  model.compile(
+    optimizer,
+    keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    metrics=[],
+  )
+  fields = cases.batch(case)
+  inputs = {
+    "token_ids": fields["input_ids"],
+    "padding_mask": fields["input_mask"],
+    "segment_ids": fields["segment_ids"],
+    "mask_positions": fields["masked_lm_positions"],
+  }
+  inputs = {name: tf.constant(value) for name, value in inputs.items()}
+  labels = tf.constant(fields["masked_lm_ids"])
+
+  def step():
+    return float(model.train_on_batch(inputs, labels, return_dict=True)["loss"])
+
+  return cases.timed_steps(step, warm_up)
+
+
+if __name__ == "__main__":
+  worker.serve(prepare)

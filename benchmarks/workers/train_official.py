@@ -1,0 +1,85 @@
+"""Worker: the pre-training step of tf-models-official.
+
+Its BertPretrainerV2, the step of its masked LM task, its AdamW.
+"""
+
+import tensorflow as tf
+import tf_keras
+from official.modeling import optimization, performance
+from official.nlp.configs import bert, encoders
+from official.nlp.data import pretrain_dataloader
+from official.nlp.tasks import masked_lm
+
+from benchmarks import cases, worker
+from benchmarks.cases import Case
+
+
+def build_task(case: Case) -> masked_lm.MaskedLMTask:
+  """Masked LM task with the sizes of the case."""
+  encoder = encoders.BertEncoderConfig(
+    vocab_size=cases.VOCAB_SIZE,
+    hidden_size=case.hidden,
+    num_layers=case.layers,
+    num_attention_heads=case.heads,
+    intermediate_size=4 * case.hidden,
+    max_position_embeddings=512,
+  )
+  head = bert.ClsHeadConfig(
+    inner_dim=case.hidden, num_classes=2, name="next_sentence"
+  )
+  model = bert.PretrainerConfig(
+    encoder=encoders.EncoderConfig(bert=encoder), cls_heads=[head]
+  )
+  data = pretrain_dataloader.BertPretrainDataConfig(
+    use_next_sentence_label=True
+  )
+  return masked_lm.MaskedLMTask(
+    masked_lm.MaskedLMConfig(model=model, train_data=data)
+  )
+
+
+def build_optimizer():
+  """AdamW with the settings of the original."""
+  adamw = {
+    "weight_decay_rate": 0.01,
+    "exclude_from_weight_decay": ["LayerNorm", "layer_norm", "bias"],
+  }
+  decay = {
+    "initial_learning_rate": 1e-4,
+    "end_learning_rate": 0.0,
+    "decay_steps": 10**6,
+  }
+  factory = optimization.OptimizerFactory(
+    optimization.OptimizationConfig(
+      {
+        "optimizer": {"type": "adamw", "adamw": adamw},
+        "learning_rate": {"type": "polynomial", "polynomial": decay},
+      }
+    )
+  )
+  return factory.build_optimizer(factory.build_learning_rate())
+
+
+def prepare(case: str, warm_up: int) -> worker.Answer:
+  """Builds the model; see `cases.timed_steps` for requests."""
+  case = Case.parse(case)
+  performance.set_mixed_precision_policy(case.dtype)
+  task = build_task(case)
+  model = task.build_model()
+  optimizer = build_optimizer()
+  metrics = task.build_metrics(training=True)
+  tf_keras.backend.set_learning_phase(1)
+
+  @tf.function
+  def train(iterator):
+    return task.train_step(next(iterator), model, optimizer, metrics)
+
+  fields = cases.batch(case)
+  fields["input_word_ids"] = fields.pop("input_ids")
+  fields["input_type_ids"] = fields.pop("segment_ids")
+  iterator = iter(tf.data.Dataset.from_tensors(fields).repeat())
+  return cases.timed_steps(lambda: float(train(iterator)["loss"]), warm_up)
+
+
+if __name__ == "__main__":
+  worker.serve(prepare)

@@ -1,0 +1,101 @@
+"""Worker: the pre-training step of transformers and torch.
+
+Its `form` is "stock", BertForPreTraining with a head on every position;
+"masked", with the head on the masked positions alone, as in the original; or
+"compiled", the same under torch.compile with fused AdamW.
+"""
+
+import torch
+import transformers
+
+from benchmarks import cases, worker
+from benchmarks.cases import Case
+
+IGNORED = -100
+# Names of transformers and of arguments here: names of fields of a batch.
+NAMES = {
+  "input_ids": "input_ids",
+  "attention_mask": "input_mask",
+  "token_type_ids": "segment_ids",
+  "positions": "masked_lm_positions",
+  "masked": "masked_lm_ids",
+  "labels": "next_sentence_labels",
+}
+
+
+class Masked(torch.nn.Module):
+  """Loss of BertForPreTraining with its head on masked positions."""
+
+  def __init__(self, model):
+    super().__init__()
+    self.model = model
+
+  def forward(self, tokens, positions, masked, labels):
+    bert, heads = self.model.bert(**tokens), self.model.cls
+    rows = torch.arange(len(positions))[:, None]
+    words = heads.predictions(bert.last_hidden_state[rows, positions])
+    sentences = heads.seq_relationship(bert.pooler_output)
+    entropy = torch.nn.functional.cross_entropy
+    return entropy(words.flatten(0, 1).float(), masked.flatten()) + entropy(
+      sentences.float(), labels.flatten()
+    )
+
+
+class Stock(Masked):
+  """Loss of BertForPreTraining itself."""
+
+  def forward(self, tokens, positions, masked, labels):
+    all_labels = torch.full_like(tokens["input_ids"], IGNORED)
+    all_labels.scatter_(1, positions, masked)
+    return self.model(
+      **tokens, labels=all_labels, next_sentence_label=labels
+    ).loss
+
+
+def prepare(case: str, warm_up: int, form: str) -> worker.Answer:
+  """Builds the model; see `cases.timed_steps` for requests."""
+  case = Case.parse(case)
+  model = transformers.BertForPreTraining(
+    transformers.BertConfig(
+      vocab_size=cases.VOCAB_SIZE,
+      hidden_size=case.hidden,
+      num_hidden_layers=case.layers,
+      num_attention_heads=case.heads,
+      intermediate_size=4 * case.hidden,
+      hidden_act="gelu_new",
+    )
+  )
+  model.train()
+  loss_of = Stock(model) if form == "stock" else Masked(model)
+  if form == "compiled":
+    loss_of = torch.compile(loss_of)
+  decayed = [p for p in model.parameters() if p.ndim > 1]
+  not_decayed = [p for p in model.parameters() if p.ndim == 1]
+  optimizer = torch.optim.AdamW(
+    [{"params": decayed}, {"params": not_decayed, "weight_decay": 0.0}],
+    lr=1e-4,
+    weight_decay=0.01,
+    fused=form == "compiled",
+  )
+  schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, 10**6)
+  arrays = cases.batch(case)
+  inputs = {
+    name: torch.from_numpy(arrays[NAMES[name]]).long() for name in NAMES
+  }
+  tokens = {name: inputs.pop(name) for name in list(NAMES)[:3]}
+
+  def step():
+    with torch.autocast("cpu", torch.bfloat16, case.dtype == "bfloat16"):
+      loss = loss_of(tokens, **inputs)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    schedule.step()
+    optimizer.zero_grad()
+    return loss.item()
+
+  return cases.timed_steps(step, warm_up)
+
+
+if __name__ == "__main__":
+  worker.serve(prepare)

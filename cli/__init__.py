@@ -1,0 +1,1 @@
+"""Start and end of every program: flags, run record, lock, sweep, dry run."""

@@ -1,0 +1,180 @@
+"""Checks of flags and of the files that they name. Needs no TensorFlow."""
+
+import os
+
+from cli.arguments import Arguments
+from storage import checkpoint_names, files
+from training import profile, run_entries
+
+
+def on_tpu(args: Arguments) -> bool:
+  """True if flags select a TPU."""
+  return args.use_tpu or args.distribution_strategy == "tpu"
+
+
+def keeps_best(args: Arguments) -> bool:
+  """True if a run saves its best checkpoint; pre-training never does."""
+  names = ("keep_best", "early_stopping_patience")
+  return run_entries.keeps_best({n: getattr(args, n, None) for n in names})
+
+
+def evaluates_while_training(args: Arguments) -> bool:
+  """True if a run trains and evaluates during training or at its end.
+
+  Raises:
+    ValueError: --early_stopping_patience without --eval_steps.
+  """
+  if args.early_stopping_patience and not args.eval_steps:
+    raise ValueError(
+      "--early_stopping_patience counts evaluations: say with --eval_steps "
+      "after how many steps there is one"
+    )
+  return args.do_train and (bool(args.eval_steps) or keeps_best(args))
+
+
+def needs_eval_data(args: Arguments) -> bool:
+  """True if a run evaluates, while training or afterwards."""
+  return args.do_eval or evaluates_while_training(args)
+
+
+def run(args: Arguments) -> None:
+  """Checks the flags that all training programs have.
+
+  Raises:
+    FileExistsError: see `export`.
+    ValueError: no --do_... flag is set, or flags contradict each other.
+  """
+  stages = ("do_train", "do_eval", "do_predict", "do_export")
+  names = [name for name in stages if name in args]
+  if not any(args[name] for name in names):
+    *others, last = (f"--{name}" for name in names)
+    raise ValueError(
+      f"At least one of {', '.join(others)} and {last} must be True."
+    )
+  export(args)
+  devices(args)
+  if args.group_by_length and (on_tpu(args) or args.jit_compile):
+    raise ValueError(
+      "--group_by_length makes batches of many lengths, and XLA compiles each "
+      "of them: it goes neither with --jit_compile nor with a TPU"
+    )
+  profile.parse(args.output_dir, args.profile_steps)
+
+
+def init_checkpoint(args: Arguments) -> None:
+  """Checks --init_checkpoint, unless the run has a checkpoint of its own.
+
+  Raises:
+    FileNotFoundError: it does not exist.
+  """
+  path = args.init_checkpoint
+  listings = "output_dir" in args and [
+    os.path.join(args.output_dir, folder, "checkpoint")
+    for folder in ("", "best")
+  ]
+  if not path or (listings and any(map(files.exists, listings))):
+    return
+  directions = path.split(",")  # of --attention=shallow
+  if len(directions) == 2 and not files.exists(f"{path}.index"):
+    for direction in directions:
+      checkpoint_names.check_checkpoint(direction)
+  else:
+    checkpoint_names.check_checkpoint(path)
+
+
+def export(args: Arguments) -> None:
+  """Checks the flags of --do_export.
+
+  Raises:
+    ValueError: --export_dir is missing, or --export_format does not support
+      --dtype or the network.
+    FileExistsError: --export_dir is not empty.
+  """
+  if not args.do_export:
+    return
+  if not args.export_dir:
+    raise ValueError("--do_export needs --export_dir")
+  if args.export_format == "tflite" and args.dtype != "float32":
+    raise ValueError(
+      f"--export_format=tflite does not go with --dtype={args.dtype}: train, "
+      "then export in a run of its own without --dtype"
+    )
+  for name in ("feature_based", "add_bilstm"):  # not all programs have both
+    if args.export_format == "tflite" and getattr(args, name, False):
+      raise ValueError(
+        f"--export_format=tflite does not go with --{name}: LiteRT's LSTM "
+        "needs a batch of fixed size. Take --export_format=savedmodel"
+      )
+  files.check_is_free(args.export_dir)
+
+
+def devices(args: Arguments) -> None:
+  """Raises ValueError if flags of devices contradict each other."""
+  name = args.distribution_strategy
+  if args.use_tpu and name not in (None, "tpu"):
+    raise ValueError(f"--use_tpu contradicts --distribution_strategy={name}")
+
+
+def need(args: Arguments, **needed: bool) -> None:
+  """Checks flags that name one input file each.
+
+  `needed` has True by the names of flags whose files the run reads.
+
+  Raises:
+    FileNotFoundError: there is no such file.
+    IsADirectoryError: it is a folder.
+    ValueError: a flag that is needed is not set.
+  """
+  for name, is_needed in needed.items():
+    if is_needed and not args[name]:
+      raise ValueError(f"this command needs --{name}")
+    if is_needed:
+      file(args, name)
+
+
+def model(args: Arguments) -> None:
+  """Checks the files of the model, and the output folders if there are any.
+
+  Raises:
+    OSError: see `file` and `writable`.
+  """
+  file(args, "bert_config_file")
+  file(args, "vocab_file")
+  for name in ("output_dir", "export_dir"):
+    if name in args:
+      output(args, name)
+
+
+def file(args: Arguments, name: str) -> None:
+  """Checks the input file that a flag names, if it is set; see `need`."""
+  path = args[name]
+  if not path or files.is_remote(path):
+    return
+  if os.path.isdir(path):
+    raise IsADirectoryError(f"cannot read {path}: --{name} names a folder")
+  if not os.path.exists(path):
+    raise FileNotFoundError(f"cannot read {path}: --{name} names no file")
+
+
+def output(args: Arguments, name: str) -> None:
+  """Checks the file or folder to write that a flag names; see `writable`."""
+  if args[name]:
+    writable(args[name], name)
+
+
+def writable(path: str, name: str) -> None:
+  """Checks that a path, from the flag `name`, can be written.
+
+  Raises:
+    NotADirectoryError: a parent is a file.
+    PermissionError: it is not writable.
+  """
+  if files.is_remote(path):
+    return
+  parent = os.path.abspath(path)
+  while not os.path.exists(parent):
+    parent = os.path.dirname(parent)
+  if parent != os.path.abspath(path) and not os.path.isdir(parent):
+    raise NotADirectoryError(f"--{name}={path}: {parent} is no folder")
+  if not os.access(parent, os.W_OK):
+    raise PermissionError(f"--{name}={path}: {parent} cannot be written to")

@@ -1,0 +1,259 @@
+"""Flags that several programs have, with the original's names and defaults."""
+
+import shlex
+
+from absl import flags
+
+from cli.arguments import Arguments
+
+
+def define_network() -> None:
+  """Defines the flags of the encoder."""
+  flags.DEFINE_string(
+    "bert_config_file", None, "bert_config.json of the model.", required=True
+  )
+  flags.DEFINE_enum(
+    "attention",
+    None,
+    ["bidirectional", "left_to_right", "right_to_left", "shallow"],
+    "Direction of attention (section 5.1 of the paper). shallow concatenates a "
+    "left_to_right and a right_to_left network. Default: as in "
+    "bert_config.json, else bidirectional.",
+  )
+
+
+def define_model() -> None:
+  """Defines the flags of the encoder, its checkpoint and the output folder."""
+  define_network()
+  flags.DEFINE_string(
+    "output_dir", None, "Folder of checkpoints and results.", required=True
+  )
+  flags.DEFINE_string(
+    "init_checkpoint",
+    None,
+    "Checkpoint to start from; two, comma-separated, for --attention=shallow.",
+  )
+
+
+def define_vocabulary() -> None:
+  """Defines the flags of the tokenizer."""
+  flags.DEFINE_string(
+    "vocab_file", None, "Vocabulary of the model, vocab.txt.", required=True
+  )
+  flags.DEFINE_bool(
+    "do_lower_case", True, "Lower-case; False for cased models."
+  )
+
+
+def define_training() -> None:
+  """Defines the flags of training, other than the number of steps."""
+  _define_updates()
+  flags.DEFINE_integer("train_batch_size", 32, "Batch size for training.", 1)
+  flags.DEFINE_bool(
+    "group_by_length",
+    False,
+    "Make batches of examples of similar length and cut off common padding: "
+    "faster if lengths differ.",
+  )
+  flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
+  flags.DEFINE_integer(
+    "save_checkpoints_steps", 1000, "Steps between checkpoints.", 1
+  )
+  flags.DEFINE_integer(
+    "iterations_per_loop", 1000, "Maximum steps per call of the graph.", 1
+  )
+  flags.DEFINE_integer(
+    "eval_steps", 0, "Steps between evaluations in training; 0 for none.", 0
+  )
+  flags.DEFINE_integer(
+    "keep_checkpoint_max", 5, "Newest checkpoints to keep; 0 for all.", 0
+  )
+  flags.DEFINE_bool(
+    "dry_run",
+    False,
+    "Test the command on the first examples: two steps, its evaluation and "
+    "prediction, and an export. No output is saved.",
+  )
+  flags.DEFINE_string(
+    "profile_steps", None, "Steps between which to profile, as in 100,110."
+  )
+  flags.DEFINE_integer(
+    "seed",
+    None,
+    "Seed of initial values, data order and dropout. Default: random.",
+    *(0, 2**31 - 1),
+  )
+
+
+def _define_updates():
+  flags.DEFINE_enum(
+    "optimizer", "adamw", ["adamw", "lamb"], "LAMB is for large batches."
+  )
+  flags.DEFINE_float(
+    "max_grad_norm", 1.0, "Clip gradients to this global norm.", 0.0
+  )
+  flags.DEFINE_float(
+    "layerwise_learning_rate_decay",
+    1.0,
+    "Ratio of a layer's learning rate to that of the layer above.",
+    *(0.0, 1.0),
+  )
+  flags.DEFINE_float(
+    "ema_decay",
+    0.0,
+    "Decay of a moving average of the variables, used to evaluate and predict, "
+    "as in 0.999; 0 for none.",
+    *(0.0, 1.0),
+  )
+  flags.DEFINE_integer(
+    "gradient_accumulation_steps", 1, "Micro-batches per step and replica.", 1
+  )
+
+
+class _Rates(flags.ArgumentParser):
+  """A learning rate as float, or several, comma-separated, as a tuple."""
+
+  syntactic_help = "a number, or several, comma-separated"
+
+  def parse(self, argument):
+    """Parses a text; raises ValueError if a part is no number."""
+    if not isinstance(argument, str):
+      return argument
+    rates = tuple(float(part) for part in argument.split(","))
+    return rates if len(rates) > 1 else rates[0]
+
+  def flag_type(self):
+    """Name of the type in help texts."""
+    return "float or list of floats"
+
+
+def define_export() -> None:
+  """Defines the flags of exports."""
+  flags.DEFINE_bool("do_export", False, "Export the model for inference.")
+  flags.DEFINE_string("export_dir", None, "Folder of the export; new or empty.")
+  flags.DEFINE_enum(
+    "export_format",
+    "savedmodel",
+    ["savedmodel", "tflite", "keras"],
+    "savedmodel takes raw text; the others take token ids, and come with "
+    "vocab.txt.",
+  )
+
+
+def define_devices() -> None:
+  """Defines the flags of devices and precision."""
+  flags.DEFINE_enum(
+    "distribution_strategy",
+    None,
+    ["one_device", "mirrored", "multi_worker_mirrored", "tpu"],
+    "Default: mirrored if there are several GPUs, else one device.",
+  )
+  flags.DEFINE_integer(
+    "num_cpu_devices", 1, "Logical CPU devices, to test mirrored on a CPU.", 1
+  )
+  flags.DEFINE_enum(
+    "dtype",
+    "float32",
+    ["float32", "bfloat16", "float16"],
+    "Type of activations; variables are float32. float16 uses dynamic loss "
+    "scaling.",
+  )
+  flags.DEFINE_bool(
+    "jit_compile",
+    None,
+    "Compile the training step with XLA. Default: on a GPU without "
+    "--group_by_length. A TPU always compiles.",
+  )
+  flags.DEFINE_bool("use_tpu", False, "Train on a TPU.")
+  flags.DEFINE_string("tpu_name", None, "Name or address of the TPU.")
+  flags.DEFINE_string("tpu_zone", None, "Zone of the TPU in Google Cloud.")
+  flags.DEFINE_string(
+    "gcp_project", None, "Project of the TPU in Google Cloud."
+  )
+  flags.DEFINE_string("master", None, "Address of the TPU, without --tpu_name.")
+  flags.DEFINE_integer("num_tpu_cores", 8, "Accepted; has no effect.")
+
+
+def define_fine_tuning() -> None:
+  """Defines all flags of fine-tuning, including those above."""
+  define_model()
+  define_vocabulary()
+  define_training()
+  define_export()
+  define_devices()
+  flags.DEFINE_bool(
+    "new_head",
+    False,
+    "Train a fresh head instead of the one in --init_checkpoint. A head with "
+    "other labels is never restored.",
+  )
+  flags.DEFINE_bool(
+    "add_bilstm", False, "Add a bidirectional LSTM on top of BERT."
+  )
+  flags.DEFINE_float("num_train_epochs", 3.0, "Number of training epochs.", 0.0)
+  flags.DEFINE_float(
+    "warmup_proportion", 0.1, "Fraction of steps for warm-up.", 0.0, 1.0
+  )
+  flags.DEFINE_integer("predict_batch_size", 8, "Batch size for prediction.", 1)
+  # Replaces the single number of define_training.
+  flags.DEFINE(
+    _Rates(),
+    "learning_rate",
+    5e-5,
+    "Peak learning rate. Several, as in 5e-5,3e-5,2e-5, are a sweep with a "
+    "folder for each in --output_dir and the best model in the folder best.",
+    allow_override=True,
+  )
+  flags.DEFINE_integer(
+    "num_seeds", 1, "Number of seeds to train with, from --seed or 1.", 1
+  )
+  flags.DEFINE_bool(
+    "keep_best",
+    False,
+    "Save the best evaluated checkpoint in output_dir/best; evaluate, predict "
+    "and export with it.",
+  )
+  flags.DEFINE_integer(
+    "early_stopping_patience",
+    0,
+    "End training after this number of evaluations without improvement, if "
+    "not 0. Implies --keep_best.",
+    0,
+  )
+  flags.DEFINE_string(
+    "freeze_layers",
+    "",
+    "Layers not to train, as in embeddings,0-5 or embeddings,encoder,pooler.",
+  )
+
+
+def define_corpus() -> None:
+  """Defines the flags of programs that read a corpus."""
+  flags.DEFINE_enum(
+    "input_format",
+    "lines",
+    ["lines", "paragraphs", "documents"],
+    "lines: one sentence per line, a blank line between documents. paragraphs: "
+    "prose, a blank line between documents. documents: prose, one document per "
+    "file, or per line with --text_field.",
+  )
+  flags.DEFINE_string(
+    "text_field",
+    None,
+    "Field of JSON lines that has the text. Default: files are plain text.",
+  )
+  flags.DEFINE_string(
+    "runner",
+    None,
+    "Runner of Apache Beam: DirectRunner, FlinkRunner, SparkRunner, "
+    "DataflowRunner, ... (`pip install -r requirements-beam.txt`). Default: "
+    "run without Beam.",
+  )
+  flags.DEFINE_string(
+    "pipeline_options", "", "Flags of Apache Beam, as one text, for --runner."
+  )
+
+
+def pipeline_options(args: Arguments) -> list[str]:
+  """Command line of Apache Beam."""
+  return [f"--runner={args.runner}", *shlex.split(args.pipeline_options)]

@@ -1,0 +1,174 @@
+"""Start and end of a program: flags, lock of the output folder, errors."""
+
+import errno
+import fcntl
+import os
+import re
+import traceback
+from collections.abc import Callable
+
+from absl import app, flags, logging
+
+from cli import dry_run, usage
+from cli.arguments import Arguments, is_project_file
+from training import noise, worker_role
+
+LOCK_FILE = "run.lock"
+_open_locks = []  # the system releases a lock when its file is closed
+# Incomplete checkpoints (training/checkpoints.py) and files (storage/files.py)
+# of a killed run.
+_UNFINISHED = re.compile(r"unfinished-model\.ckpt-")
+_PARTIAL = re.compile(r".*\.partial-(\d+)$")
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL_TEXT = re.compile(
+  r"(?:([^\s;:'\"]+); )?(?:No space left|Disk quota exceeded)"
+)
+_HDF5_FILE = re.compile(r"filename = '([^']+)'")
+
+
+def run(
+  main: Callable[[Arguments], None],
+  check_flags: Callable[[Arguments], None] = lambda args: None,
+) -> None:
+  """Parses flags, then calls `check_flags(args)` and `main(args)`.
+
+  An error that this project raises is a mistake of the user: it is logged as
+  one line and the status is 1. Other errors are defects and keep their
+  traceback. BERT_TRACEBACK=1 always shows it.
+
+  Args:
+    main: imports TensorFlow itself, after the checks.
+    check_flags: raises ValueError or OSError for flags and files with which
+      `main` would fail.
+  """
+
+  def guarded(argv):
+    logging.use_absl_handler()
+    try:
+      _check_no_positional(argv[1:])
+      with dry_run.shortened(Arguments.from_flags(flags.FLAGS)) as args:
+        check_flags(args)
+        if "output_dir" in args and worker_role.is_chief():
+          lock_folder(args.output_dir)
+        return main(args)
+    except KeyboardInterrupt:
+      logging.error("interrupted")
+      return 130
+    except Exception as error:
+      message = _user_message(error)
+      if os.environ.get("BERT_TRACEBACK") or message is None:
+        raise
+      logging.error("%s", message)
+      return 1
+
+  logging.set_verbosity(logging.INFO)
+  logging.get_absl_handler().python_handler.setFormatter(_Formatter())
+  noise.silence_tensorflow()
+  app.run(guarded, flags_parser=usage.parse)
+
+
+class _Formatter(logging.PythonFormatter):
+  """Log lines of time, level (other than INFO) and message."""
+
+  def format(self, record):
+    time = self.formatTime(record, "%H:%M:%S")
+    level = "" if record.levelname == "INFO" else f"{record.levelname}: "
+    return f"{time} {level}{record.getMessage()}"
+
+
+def _check_no_positional(arguments):
+  if arguments:
+    raise ValueError(
+      f"unexpected argument {arguments[0]!r}: quote a pattern, as in "
+      "--input_file='*.txt', so that the shell does not expand it"
+    )
+
+
+def _user_message(error) -> str | None:
+  """One line for a mistake of the user or a full disk; None for a defect."""
+  if (
+    isinstance(error, ValueError | OSError | FloatingPointError)
+    and getattr(error, "errno", None) not in _DISK_FULL
+    and is_project_error(error)
+  ):
+    return str(error)
+  return describe_full_disk(error)
+
+
+def is_project_error(error: BaseException) -> bool:
+  """True if this project raised it, or opened the file of an OSError."""
+  frame = traceback.extract_tb(error.__traceback__)[-1]
+  if not is_project_file(frame.filename):
+    return False
+  return isinstance(error, OSError) or frame.line.startswith("raise ")
+
+
+def describe_full_disk(error: BaseException) -> str | None:
+  """One line with the file and the remedy; None if the disk is not full.
+
+  Args:
+    error: raised by Python, TensorFlow or HDF5.
+  """
+  match = _DISK_FULL_TEXT.search(str(error))
+  if not match and getattr(error, "errno", None) not in _DISK_FULL:
+    return None
+  path = getattr(error, "filename", None) or (match and match[1])
+  if hdf5_file := _HDF5_FILE.search(str(error)):
+    path = hdf5_file[1]
+  return (
+    f"no space left on the disk{f' for {path}' if path else ''}: free some, or "
+    "choose another folder, and run the same command again"
+  )
+
+
+def lock_folder(folder: str) -> None:
+  """Locks a local folder until this process ends; remote ones are not locked.
+
+  Removes incomplete files of a run that was killed there.
+
+  Raises:
+    NotADirectoryError: it is a file.
+    ValueError: another process has locked it.
+  """
+  if "://" in folder:
+    return
+  if os.path.exists(folder) and not os.path.isdir(folder):
+    raise NotADirectoryError(f"--output_dir={folder} is a file: name a folder")
+  os.makedirs(folder, exist_ok=True)
+  file = open(os.path.join(folder, LOCK_FILE), "a+")  # noqa: SIM115
+  try:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except OSError:
+    file.seek(0)
+    process = file.read().strip() or "unknown"
+    file.close()
+    raise ValueError(
+      f"another run, process {process}, uses --output_dir={folder}: wait "
+      "until it ends, or name another folder"
+    ) from None
+  file.truncate(0)
+  file.write(f"{os.getpid()}\n")
+  file.flush()
+  _open_locks.append(file)
+  _remove_incomplete(folder)
+  _remove_incomplete(os.path.join(folder, "best"))
+
+
+def _remove_incomplete(folder):
+  for name in os.listdir(folder) if os.path.isdir(folder) else ():
+    partial = _PARTIAL.match(name)
+    if _UNFINISHED.match(name) or (partial and _has_ended(int(partial[1]))):
+      os.remove(os.path.join(folder, name))
+
+
+def _has_ended(process_id):
+  """False if unknown, as for other workers, which may be on other hosts."""
+  if worker_role.has_others():
+    return False
+  try:
+    os.kill(process_id, 0)
+  except ProcessLookupError:
+    return True
+  except OSError:
+    return False
+  return False

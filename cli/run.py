@@ -1,0 +1,238 @@
+"""Training, checkpoints and export of one run, by its flags."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+import tensorflow as tf
+
+from cli import checks, export, run_record, strategy
+from cli.arguments import Arguments
+from training import (
+  best,
+  checkpoint,
+  loop,
+  metrics_log,
+  optimization,
+  precision,
+  profile,
+  report,
+  worker_role,
+)
+from training.checkpoints import Checkpoints
+from training.step import TrainStep
+
+
+class TrainingData(Protocol):
+  """Batches to train on."""
+
+  def training(
+    self,
+    batch_size: int,
+    seed: int,
+    skip: int,
+    context: tf.distribute.InputContext,
+    by_length: bool,
+  ) -> tf.data.Dataset:
+    """Infinite batches of one replica.
+
+    Args:
+      batch_size: of all replicas together.
+      seed: of the order.
+      skip: number of examples that training has used already.
+      context: index and number of workers.
+      by_length: True to put examples of similar length into a batch.
+    """
+
+  @property
+  def files(self) -> Sequence[str]:
+    """Paths, for run.json."""
+
+  def first_corrupt(self) -> str | None:
+    """Message that names the first corrupt record; None if all are intact."""
+
+
+class Run:
+  """One start of a training program.
+
+  Sets the dtype policy and the random seed, before models are built.
+
+  Arguments:
+    args: cli.flags.define_model, define_training, define_export and
+      define_devices.
+    dropout_seed_scope: context manager that seeds dropout, from [2] int32.
+
+  Attributes:
+    args: the argument.
+    checkpoints: in --output_dir.
+    seed: of initial values, the order of the data and dropout.
+  """
+
+  def __init__(self, args: Arguments, dropout_seed_scope: Callable):
+    precision.set_policy(args.dtype)
+    self.args = args
+    self.checkpoints = Checkpoints(args.output_dir, args.keep_checkpoint_max)
+    self.seed = self.checkpoints.restore_or_set_seed(args.seed)
+    self._dropout_seed_scope = dropout_seed_scope
+
+  def train(
+    self,
+    model,
+    objective,
+    source: TrainingData,
+    *,
+    num_train_steps: int,
+    num_warmup_steps: int,
+    stop_at: int = 0,
+    unit: str = "examples",
+    evaluate: Callable[[int], bool | None] = lambda step: None,
+  ) -> Callable[[], AbstractContextManager]:
+    """Trains a model, in the strategy's scope.
+
+    Resumes from the newest checkpoint, else starts from --init_checkpoint.
+
+    Args:
+      model: a fresh Keras model.
+      objective: loss and metrics, a modeling.losses.Objective.
+      source: training data.
+      num_train_steps: length of the learning rate schedule.
+      num_warmup_steps: of these, steps of warm-up.
+      stop_at: step to stop at; 0 for num_train_steps.
+      unit: name of an example in log lines.
+      evaluate: called with every --eval_steps-th step; True ends the run.
+
+    Returns:
+      Function that makes a context in which variables have their moving
+      averages, with --ema_decay. `evaluate` is called in such a context.
+    """
+    args = self.args
+    train_step = self._train_step(
+      model, objective, num_train_steps, num_warmup_steps
+    )
+    new_head = getattr(args, "new_head", False)  # pre-training has no flag
+    self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
+    skip = int(train_step.examples.numpy())
+    average = train_step.average
+    averaged_weights = average.averaged_weights if average else nullcontext
+
+    def evaluate_averaged(step):
+      with averaged_weights():
+        return evaluate(step)
+
+    loop.train(
+      train_step,
+      lambda context: source.training(
+        args.train_batch_size, self.seed, skip, context, args.group_by_length
+      ),
+      self.checkpoints,
+      self._schedule(stop_at or num_train_steps),
+      self._report(objective, source, unit),
+      evaluate=evaluate_averaged,
+      first_corrupt=source.first_corrupt,
+    )
+    metrics_log.draw(args.output_dir)
+    if worker_role.is_chief():
+      self.checkpoints.log_all()
+    return averaged_weights
+
+  def _schedule(self, num_train_steps):
+    args = self.args
+    return loop.Schedule(
+      num_train_steps,
+      args.save_checkpoints_steps,
+      args.iterations_per_loop,
+      args.eval_steps,
+      profile.parse(args.output_dir, args.profile_steps),
+    )
+
+  def _report(self, objective, source, unit):
+    """Report of the run; also adds its entry to run.json."""
+    args = self.args
+    result = report.Report(
+      args.output_dir,
+      args.train_batch_size,
+      unit,
+      ("loss", *objective.metric_names),
+    )
+    result.add_text("run", run_record.write(args, self.seed, source.files))
+    return result
+
+  def _train_step(self, model, objective, num_train_steps, num_warmup_steps):
+    args = self.args
+    trained = checkpoint.trainable_variables(model)
+    average = None
+    if args.ema_decay:
+      average = optimization.ExponentialMovingAverage(trained, args.ema_decay)
+    return TrainStep(
+      model,
+      objective,
+      _optimizer(args, trained),
+      optimization.WarmupLinearDecay(
+        args.learning_rate, num_train_steps, num_warmup_steps
+      ),
+      batch_size=args.train_batch_size,
+      seed=self.seed,
+      dropout_seed_scope=self._dropout_seed_scope,
+      max_grad_norm=args.max_grad_norm,
+      accumulation_steps=args.gradient_accumulation_steps,
+      loss_scale=precision.LossScale() if args.dtype == "float16" else None,
+      average=average,
+      jit_compile=strategy.compiles_step(args)
+      and (args.jit_compile or _supports_jit(model)),
+    )
+
+  def require_same(self, *names: str) -> None:
+    """Raises ValueError if checkpoints were trained with other values."""
+    if self.checkpoints.latest() or best.read(self.args.output_dir):
+      run_record.require_same(self.args, *names)
+
+  def load(self, model) -> int:
+    """See the function `load`."""
+    return load(self.args, model, self.checkpoints)
+
+  def export(self, build: Callable[[Arguments], tuple]) -> None:
+    """Exports the run's model; see export.run.
+
+    Args:
+      build: from flags to a fresh model, the serving task, and labels or None.
+    """
+    export.set_policy(self.args)
+    model, task, labels = build(self.args)
+    self.load(model)
+    export.run(self.args, model, task, labels)
+
+
+def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
+  """Restores a model to evaluate, predict or export; returns its step.
+
+  Takes the best checkpoint with --keep_best, now or in the last training, or
+  after a sweep; else the newest one; else --init_checkpoint.
+
+  Args:
+    args: cli.flags.define_model and define_training, or define_fine_tuning.
+    model: a Keras model.
+    checkpoints: in --output_dir.
+
+  Raises:
+    ValueError: there is no checkpoint, or it is of another model.
+  """
+  folder = best.best_or_latest(args.output_dir, checks.keeps_best(args))
+  if folder != checkpoints.directory:
+    checkpoints = Checkpoints(folder)
+  return checkpoints.load(model, args.init_checkpoint, args.ema_decay > 0.0)
+
+
+def _supports_jit(model):
+  """False for models with layers that XLA cannot compile, as cuDNN's LSTM."""
+  return all(layer.supports_jit for layer in model.layers)
+
+
+def _optimizer(args, trained):
+  optimizer = {
+    "adamw": optimization.AdamWeightDecay,
+    "lamb": optimization.Lamb,
+  }[args.optimizer]
+  multipliers = optimization.layerwise_lr_multipliers(
+    [name for name, _ in trained], args.layerwise_learning_rate_decay
+  )
+  return optimizer(trained, lr_multipliers=multipliers)

@@ -1,0 +1,102 @@
+"""Distribution strategy by flags: one device, several, several hosts, a TPU."""
+
+import os
+
+import tensorflow as tf
+from absl import logging
+
+from cli import checks
+from cli.arguments import Arguments
+
+_COMMUNICATION_TIMEOUT = 600.0  # seconds, within a step
+
+
+def from_flags(args: Arguments) -> tf.distribute.Strategy:
+  """Makes the strategy of --distribution_strategy and the TPU flags.
+
+  Default: mirrored if there are several GPUs, else one device. Call it before
+  TensorFlow uses a device: workers connect first, and logical CPU devices
+  cannot be changed later.
+
+  Raises:
+    ValueError: flags contradict each other, or there is no such TPU.
+  """
+  checks.devices(args)
+  _split_cpu(args.num_cpu_devices)
+  name = args.distribution_strategy
+  if args.use_tpu:
+    name = "tpu"
+  if name is None:
+    gpus = tf.config.list_logical_devices("GPU")
+    name = "mirrored" if len(gpus) > 1 else "one_device"
+  strategy = _make(name, args)
+  types = sorted({d.device_type for d in tf.config.list_logical_devices()})
+  logging.info(
+    "strategy %s: %d replica(s); this host has %s",
+    name,
+    strategy.num_replicas_in_sync,
+    ", ".join(types),
+  )
+  return strategy
+
+
+def compiles_step(args: Arguments) -> bool:
+  """True if --jit_compile is set; by default, if there is a GPU.
+
+  With --group_by_length the default is False, as XLA compiles each length. On a
+  TPU the flag has no effect: XLA compiles everything.
+  """
+  if args.jit_compile is not None:
+    return args.jit_compile
+  return not args.group_by_length and bool(tf.config.get_visible_devices("GPU"))
+
+
+def needs_static_shapes(args: Arguments) -> bool:
+  """True if batches must have one length, as XLA compiles each length."""
+  return checks.on_tpu(args) or compiles_step(args)
+
+
+def _split_cpu(num_devices):
+  tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * num_devices,
+  )
+
+
+def _make(name, args):
+  if name == "one_device":
+    return tf.distribute.get_strategy()
+  if name == "mirrored":
+    devices = tf.config.list_logical_devices("GPU")
+    devices = devices or tf.config.list_logical_devices("CPU")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
+  if name == "multi_worker_mirrored":
+    if "TF_CONFIG" not in os.environ:
+      raise ValueError(
+        "--distribution_strategy=multi_worker_mirrored needs the environment "
+        "variable TF_CONFIG, with all workers and the index of this one"
+      )
+    options = tf.distribute.experimental.CommunicationOptions(
+      timeout_seconds=_COMMUNICATION_TIMEOUT
+    )
+    return tf.distribute.MultiWorkerMirroredStrategy(
+      communication_options=options
+    )
+  return _tpu(args)
+
+
+def _tpu(args):
+  try:
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+      tpu=args.tpu_name or args.master or "local",
+      zone=args.tpu_zone,
+      project=args.gcp_project,
+    )
+    if resolver.master():
+      tf.config.experimental_connect_to_cluster(resolver)
+    tf.tpu.experimental.initialize_tpu_system(resolver)
+  except (ValueError, OSError, tf.errors.OpError) as error:
+    raise ValueError(
+      f"no TPU can be reached with --tpu_name={args.tpu_name}: {error}"
+    ) from None
+  return tf.distribute.TPUStrategy(resolver)

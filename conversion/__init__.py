@@ -1,0 +1,1 @@
+"""Checkpoints of other projects, to and from the original's names and files."""

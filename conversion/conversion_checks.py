@@ -1,0 +1,241 @@
+"""Reading of a model in any format, and checks of its conversion.
+
+A conversion is correct if all variables are read back bit for bit, and if both
+models compute the same from a fixed batch.
+
+Legend: B batch, C choices, T tokens, P predictions.
+"""
+
+from functools import partial
+
+import keras
+import numpy as np
+from absl import logging
+
+from conversion import formats, model_garden, original
+from conversion.interchange import HEADS, CanonicalModel
+from data import vocab
+from data.tokenization import validate_case_matches_checkpoint
+from modeling import models
+from modeling.config import EXTENSIONS, BertConfig
+from training import run_entries
+
+_B, _T, _P = 2, 16, 3
+
+
+def read(
+  path: str, bert_config_file: str | None, use_moving_averages: bool
+) -> tuple[CanonicalModel, str]:
+  """Reads a model, and the name of its format; the arguments are flags.
+
+  Raises:
+    ValueError: the format is unknown, or has no such option.
+  """
+  averages = {"use_moving_averages": use_moving_averages}
+  if kind := formats.of_folder(path):
+    _refuse(path, averages | {"bert_config_file": bert_config_file})
+    return formats.READERS[kind].read(path), kind
+  prefix = original.find(path)
+  if model_garden.recognizes(prefix):
+    _refuse(path, averages)
+    return model_garden.read(prefix, bert_config_file), "Model Garden"
+  bert = original.read(prefix, bert_config_file, use_moving_averages)
+  return bert, formats.ORIGINAL
+
+
+def _refuse(path, options):
+  """Raises ValueError if options are set that a format does not have."""
+  for name, value in options.items():
+    if value:
+      raise ValueError(
+        f"--{name} does not go with the format of --input={path}"
+      )
+
+
+def complete(
+  bert: CanonicalModel,
+  path: str,
+  vocab_file: str | None,
+  do_lower_case: bool | None,
+  for_transformers: bool,
+) -> None:
+  """Checks configuration and vocabulary of a model read from `path`.
+
+  `vocab_file` and `do_lower_case` replace those of the model unless None.
+  `for_transformers`: a Hugging Face folder is to be written.
+
+  Raises:
+    ValueError: something is missing, or belongs to another model.
+  """
+  if bert.config is not None:
+    flags = {x: run_entries.flag_of(path, x) for x in EXTENSIONS}
+    known = {name: value for name, value in flags.items() if value}
+    bert.config = BertConfig.from_dict(bert.config | known).to_dict()
+  elif for_transformers:
+    raise ValueError(
+      f"there is no bert_config.json beside {bert.origin}: "
+      "--bert_config_file names it"
+    )
+  if for_transformers:
+    _check_architecture(bert, path)
+  bert.vocabulary = vocab_file or bert.vocabulary
+  _check_vocabulary(bert, for_transformers)
+  if do_lower_case is not None:
+    bert.lower_case = do_lower_case
+  lower_case = bert.lower_case is not False
+  if for_transformers:
+    validate_case_matches_checkpoint(lower_case, bert.origin, "input")
+  elif not lower_case:
+    logging.info("its vocabulary is cased: programs need --do_lower_case=False")
+
+
+def _check_architecture(bert, path):
+  """Raises ValueError if transformers has no such network."""
+  attention = BertConfig.from_dict(bert.config).attention
+  has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
+  if attention != "bidirectional" or has_lstm:
+    raise ValueError(
+      f"{path} is a model with "
+      f"{'--add_bilstm' if has_lstm else f'--attention={attention}'}, which "
+      "transformers' BERT is not"
+    )
+
+
+def _check_vocabulary(bert, for_transformers):
+  """Raises ValueError if the vocabulary does not fit the model."""
+  if not bert.vocabulary or not bert.config:
+    return
+  ids = vocab.load(bert.vocabulary)
+  number, size = 1 + max(ids.values()), bert.config["vocab_size"]
+  vocab.check_size(ids, size, bert.vocabulary, f"the config of {bert.origin}")
+  if for_transformers:  # its tokenizer would add missing tokens
+    vocab.check_tokens(ids, name=bert.vocabulary)
+  if number < size:
+    logging.warning(
+      "%s has %d lines, vocab_size is %d", bert.vocabulary, number, size
+    )
+
+
+def outputs(bert: CanonicalModel, head: str) -> dict[str, np.ndarray]:
+  """Outputs of a model on a fixed batch; none without its configuration."""
+  if bert.config is None:
+    logging.warning(
+      "%s has no bert_config.json: its outputs are not compared", bert.origin
+    )
+    return {}
+  config = BertConfig.from_dict(bert.config)
+  make = {
+    "encoder": models.encoder,
+    "pretraining": models.pretrainer,
+    "masked_lm": partial(models.pretrainer, next_sentence=False),
+    "question_answering": models.span_labeler,
+    "multiple_choice": models.multiple_choice,
+    "classification": lambda c: models.classifier(c, bert.num_labels),
+    "tagging": lambda c: models.tagger(c, bert.num_labels),
+  }
+  return model_outputs(make[head](config), bert, head)
+
+
+def model_outputs(
+  model: keras.Model, bert: CanonicalModel, head: str
+) -> dict[str, np.ndarray]:
+  """Assigns all variables of a model with that head, a key of HEADS.
+
+  Returns:
+    Its outputs on a fixed batch, those that are arrays.
+
+  Raises:
+    ValueError: a variable is missing, or has another shape.
+  """
+  # Some classes of Hugging Face have no pooler.
+  needs_pooler = HEADS[head].pools and head != "encoder"
+  for variable in model.variables:
+    value = bert.values.get(variable.path)
+    is_pooler = variable.path.startswith("bert/pooler/")
+    if value is None and is_pooler and not needs_pooler:
+      value = keras.ops.zeros_like(variable)
+    _check_value(bert, variable, value)
+    variable.assign(value)
+  result = model(_batch(model, bert.config), training=False)
+  return {
+    name: np.asarray(value)
+    for name, value in result.items()
+    if keras.ops.is_tensor(value)
+  }
+
+
+def _check_value(bert, variable, value):
+  if value is None:
+    raise ValueError(
+      f"{bert.origin}: no tensor gives {variable.path}; it has "
+      f"{', '.join(sorted(bert.values)[:3])}, ..."
+    )
+  if tuple(value.shape) != tuple(variable.shape):
+    is_head = not variable.path.startswith("bert/")
+    remedy = "; --head=encoder converts the encoder alone" if is_head else ""
+    raise ValueError(
+      f"{bert.origin}: {variable.path} has shape {value.shape}, its "
+      f"configuration says {tuple(variable.shape)}{remedy}"
+    )
+
+
+def _batch(model, config):
+  """Random ids, the second row padded: [B, T], or [1, C, T] with C = B."""
+  rng = np.random.RandomState(1)
+  length = min(_T, config["max_position_embeddings"])
+  tokens = (_B, length)
+  mask = np.ones(tokens, np.int32)
+  mask[1, -(length // 4) :] = 0
+  segments = np.arange(length) % min(2, config["type_vocab_size"])
+  rows = {
+    "input_ids": rng.randint(0, config["vocab_size"], tokens),
+    "input_mask": mask,
+    "segment_ids": np.broadcast_to(segments, tokens),
+    "masked_lm_positions": rng.randint(0, length, (_B, _P)),
+  }
+  batch = {name: rows[name].astype(np.int32) for name in model.input}
+  if len(model.input["input_ids"].shape) > len(tokens):
+    batch = {name: value[np.newaxis] for name, value in batch.items()}
+  return batch
+
+
+def check_same(
+  bert: CanonicalModel, back: CanonicalModel, before: dict, head: str
+) -> None:
+  """Compares a model with the one read back, and their outputs; logs both.
+
+  `before` are the `outputs` of `bert`.
+
+  Raises:
+    ValueError: values or configurations differ.
+  """
+  check_values(bert, back)
+  after = outputs(back, head)
+  if before:
+    error = max(np.max(np.abs(after[name] - before[name])) for name in before)
+    logging.info("outputs before and after differ by at most %.1e", error)
+
+
+def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:
+  """Raises ValueError if a model was not read back as it was written."""
+  wrong = sorted(bert.values.keys() ^ back.values.keys())
+  wrong += [
+    name
+    for name, value in bert.values.items()
+    if name in back.values and not _are_same(value, back.values[name])
+  ]
+  wrong += [
+    key
+    for key, value in (bert.config or {}).items()
+    if back.config[key] != value
+  ]
+  if wrong:
+    raise ValueError(
+      f"{bert.origin} was not written faithfully to {back.origin}: "
+      f"{', '.join(wrong[:3])}"
+    )
+  logging.info("read back: all %d are the same, bit for bit", len(bert.values))
+
+
+def _are_same(a, b):
+  return (a.dtype, a.shape) == (b.dtype, b.shape) and a.tobytes() == b.tobytes()

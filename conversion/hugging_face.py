@@ -1,0 +1,332 @@
+"""Hugging Face BERT folders: config.json, model.safetensors, vocab.txt.
+
+Names follow from the original's by substitutions; kernels are transposed, and
+"gelu" is the exact form. A class of transformers has a fixed set of variables:
+others, such as the pooler of a tagger, are written to a file that only this
+module reads.
+
+Legend: H hidden.
+"""
+
+import json
+import os
+import re
+
+import numpy as np
+from absl import logging
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from conversion import interchange
+from conversion.interchange import HEAD_VARIABLES, HEADS, CanonicalModel, Head
+from storage import files
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+UNUSED_WEIGHTS = "left_over.safetensors"
+TOKENIZER = "tokenizer_config.json"
+VOCABULARY = "vocab.txt"
+FILES = (CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY)
+
+# hidden_act in config.json -> in bert_config.json.
+_ACTIVATIONS = {
+  "gelu": "gelu_erf",
+  "gelu_new": "gelu",
+  "gelu_pytorch_tanh": "gelu",
+  "gelu_python": "gelu_erf",
+  "relu": "relu",
+  "tanh": "tanh",
+  "linear": "linear",
+}
+_ACTIVATIONS_BACK = {
+  "gelu_erf": "gelu",
+  "gelu": "gelu_new",
+  "relu": "relu",
+  "tanh": "tanh",
+  "linear": "linear",
+}
+_SIZES = (
+  "vocab_size",
+  "hidden_size",
+  "num_hidden_layers",
+  "num_attention_heads",
+  "intermediate_size",
+  "hidden_dropout_prob",
+  "attention_probs_dropout_prob",
+  "max_position_embeddings",
+  "type_vocab_size",
+  "initializer_range",
+)
+# Values of config.json without which a model is none of the original's.
+_REQUIRED = {
+  "model_type": "bert",
+  "position_embedding_type": "absolute",
+  "layer_norm_eps": 1e-12,
+  "is_decoder": False,
+  "add_cross_attention": False,
+}
+_SUBSTITUTIONS = (
+  (r"^(embeddings|encoder|pooler)\.", r"bert.\1."),
+  (r"\.layer\.(\d+)\.", r".layer_\1."),
+  (r"_embeddings\.weight$", "_embeddings"),
+  (r"LayerNorm\.weight$", "LayerNorm.gamma"),
+  (r"LayerNorm\.bias$", "LayerNorm.beta"),
+  (r"^cls\.predictions\.bias$", "cls.predictions.output_bias"),
+  (r"^cls\.seq_relationship\.weight$", "cls.seq_relationship.output_weights"),
+  (r"^cls\.seq_relationship\.bias$", "cls.seq_relationship.output_bias"),
+  (r"^classifier\.weight$", "output_weights"),
+  (r"^classifier\.bias$", "output_bias"),
+  (r"^qa_outputs\.weight$", "cls.squad.output_weights"),
+  (r"^qa_outputs\.bias$", "cls.squad.output_bias"),
+  (r"\.weight$", ".kernel"),
+  (r"\.", "/"),
+)
+_SUBSTITUTIONS_BACK = (
+  (r"/", "."),
+  (r"\.layer_(\d+)\.", r".layer.\1."),
+  (r"_embeddings$", "_embeddings.weight"),
+  (r"\.(kernel|gamma)$", ".weight"),
+  (r"\.beta$", ".bias"),
+  (r"^cls\.predictions\.output_bias$", "cls.predictions.bias"),
+  (r"^cls\.seq_relationship\.output_weights$", "cls.seq_relationship.weight"),
+  (r"^cls\.seq_relationship\.output_bias$", "cls.seq_relationship.bias"),
+  (r"^output_weights$", "classifier.weight"),
+  (r"^output_bias$", "classifier.bias"),
+  (r"^cls\.squad\.output_weights$", "qa_outputs.weight"),
+  (r"^cls\.squad\.output_bias$", "qa_outputs.bias"),
+)
+_CONSTANTS = re.compile(r"(position|token_type)_ids$")
+_TIED = {
+  "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+  "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+
+
+def original_name(name: str) -> str:
+  """Name of a tensor in the original: "a.b.weight" -> "a/b/kernel"."""
+  return _substitute(name, _SUBSTITUTIONS)
+
+
+def their_name(name: str) -> str:
+  """Name of the original's tensor here: "a/b/kernel" -> "a.b.weight"."""
+  return _substitute(name, _SUBSTITUTIONS_BACK)
+
+
+def _substitute(name, substitutions):
+  for pattern, replacement in substitutions:
+    name = re.sub(pattern, replacement, name)
+  return name
+
+
+def recognizes(path: str) -> bool:
+  """True for a Hugging Face folder."""
+  names = (CONFIG, WEIGHTS, "pytorch_model.bin")
+  return any(os.path.exists(os.path.join(path, name)) for name in names)
+
+
+@interchange.names_path
+def read(folder: str) -> CanonicalModel:
+  """Reads a folder.
+
+  Raises:
+    FileNotFoundError: config.json or model.safetensors does not exist.
+    ValueError: the original has no such model; names the difference.
+  """
+  settings = _read_json(folder, CONFIG)
+  vocabulary = os.path.join(folder, VOCABULARY)
+  bert = CanonicalModel(
+    folder,
+    {},
+    _original_config(settings, os.path.join(folder, CONFIG)),
+    vocabulary if os.path.exists(vocabulary) else None,
+    _lower_case(folder),
+    _labels(settings),
+  )
+  tensors = _read_tensors(os.path.join(folder, WEIGHTS))
+  _drop_copies(bert, tensors, settings.get("tie_word_embeddings", True))
+  architectures = settings.get("architectures") or ()
+  for key, head in HEADS.items():
+    if head.architecture in architectures:
+      bert.head = key
+  if bert.head == "multiple_choice":
+    weight = tensors.pop("classifier.weight").astype(np.float32)
+    bert.values["cls/choice"] = weight.reshape(-1)
+    if np.any(tensors.pop("classifier.bias", 0)):
+      bert.skip("classifier.bias", "that is the same for all choices")
+  for key, value in tensors.items():
+    name = original_name(key)
+    if name.startswith("bert/") or name in HEAD_VARIABLES:
+      value = value.astype(np.float32)
+      bert.values[name] = value.T if name.endswith("/kernel") else value
+    else:
+      bert.skip(key, "of no head that the original has")
+  if os.path.exists(os.path.join(folder, UNUSED_WEIGHTS)):
+    bert.values |= _read_tensors(os.path.join(folder, UNUSED_WEIGHTS))
+  return bert
+
+
+def _read_json(folder, name):
+  missing = f"{folder} has no {name}; expected a Hugging Face BERT folder"
+  return interchange.read_json(os.path.join(folder, name), missing)
+
+
+def _original_config(settings, path):
+  """config.json as the values of a bert_config.json."""
+  for key, expected in _REQUIRED.items():
+    if settings.get(key, expected) != expected:
+      raise ValueError(f"{path}: {key} is {settings[key]!r}, not {expected!r}")
+  act = settings.get("hidden_act", "gelu")
+  if act not in _ACTIVATIONS:
+    raise ValueError(f"{path}: hidden_act {act!r} is unknown to BERT")
+  # The original's default of type_vocab_size is another one.
+  return {"type_vocab_size": 2} | settings | {"hidden_act": _ACTIVATIONS[act]}
+
+
+def _lower_case(folder):
+  path = os.path.join(folder, TOKENIZER)
+  if not os.path.exists(path):
+    return None
+  settings = _read_json(folder, TOKENIZER)
+  lower = settings.get("do_lower_case", True)
+  if settings.get("strip_accents") not in (None, lower):
+    logging.warning(
+      "%s: strip_accents is %s; the original strips accents if and only if it "
+      "lower-cases, so texts with accents get other tokens",
+      path,
+      settings["strip_accents"],
+    )
+  return lower
+
+
+def _labels(settings):
+  """Names of the classes; none if they are only LABEL_0, LABEL_1, ..."""
+  names = settings.get("id2label") or {}
+  labels = tuple(names[key] for key in sorted(names, key=int))
+  if all(label == f"LABEL_{i}" for i, label in enumerate(labels)):
+    return ()
+  return labels
+
+
+def _read_tensors(path):
+  if not os.path.exists(path):
+    raise FileNotFoundError(
+      f"{os.path.dirname(path)} has no {os.path.basename(path)} (a "
+      "pytorch_model.bin is a pickle and not read: save the model with "
+      "safe_serialization=True)"
+    )
+  try:
+    with safe_open(path, "np") as file:
+      return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+  except SafetensorError as error:
+    raise ValueError(f"{path} is no safetensors file: {error}") from None
+
+
+def _drop_copies(bert, tensors, is_tied):
+  """Removes constants and tensors that are tied to another one."""
+  for key, source in _TIED.items():
+    value = tensors.pop(key, None)
+    if value is None:
+      continue
+    if not is_tied and not np.array_equal(value, tensors.get(source)):
+      raise ValueError(
+        f"{bert.origin}: {key} is not {source}, to which the original ties it"
+      )
+    bert.skip(key, f"tied to {source}")
+  for key in filter(_CONSTANTS.search, list(tensors)):
+    del tensors[key]
+    bert.skip(key, "a constant")
+
+
+def write(bert: CanonicalModel, folder: str, head: str) -> None:
+  """Writes a local folder that transformers loads without a missing tensor.
+
+  Variables that the class of `head`, a key of HEADS, does not have are skipped.
+
+  Raises:
+    ValueError: the number of its labels is not that of its classes.
+  """
+  kind = HEADS[head]
+  settings = _their_config(bert, kind)
+  tensors, unused = _divide(bert, kind)
+  os.makedirs(folder, exist_ok=True)
+  _write_json(os.path.join(folder, CONFIG), settings)
+  _save(tensors, os.path.join(folder, WEIGHTS))
+  if unused:
+    _save(unused, os.path.join(folder, UNUSED_WEIGHTS))
+  elif os.path.exists(os.path.join(folder, UNUSED_WEIGHTS)):
+    os.remove(os.path.join(folder, UNUSED_WEIGHTS))  # of another model
+  if bert.vocabulary:
+    interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
+    _write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
+  else:
+    logging.warning(
+      "%s has no vocabulary, so there is no tokenizer: --vocab_file names it",
+      bert.origin,
+    )
+
+
+def _save(tensors, path):
+  with files.open_for_writing(path) as file:
+    # transformers requires "format".
+    file.write(save(tensors, {"format": "pt"}))
+
+
+def _divide(bert: CanonicalModel, kind: Head) -> tuple[dict, dict]:
+  """Tensors that the class has, and variables that it does not have."""
+  tensors, unused = {}, {}
+  for name, value in bert.values.items():
+    is_used = name.startswith("bert/") or name in kind.variables
+    if not is_used or (name.startswith("bert/pooler/") and not kind.pools):
+      unused[name] = value
+      bert.skip(
+        name, f"that {kind.architecture} lacks (saved in {UNUSED_WEIGHTS})"
+      )
+    elif name == "cls/choice":
+      tensors["classifier.weight"] = value[np.newaxis]  # [1, H]
+      tensors["classifier.bias"] = np.zeros(1, value.dtype)
+    else:
+      key = their_name(name)
+      if not kind.variables:
+        key = key.removeprefix("bert.")
+      value = value.T if name.endswith("/kernel") else value
+      tensors[key] = np.ascontiguousarray(value)
+  return tensors, unused
+
+
+def _their_config(bert: CanonicalModel, kind: Head) -> dict:
+  settings = {key: bert.config[key] for key in _SIZES} | {
+    "architectures": [kind.architecture],
+    "model_type": "bert",
+    "hidden_act": _ACTIVATIONS_BACK[bert.config["hidden_act"]],
+    "layer_norm_eps": 1e-12,
+    "pad_token_id": 0,  # the original's, whatever the vocabulary
+    "tie_word_embeddings": True,
+  }
+  if "output_weights" in kind.variables:
+    interchange.check_labels(bert)
+    names = bert.labels or [f"LABEL_{i}" for i in range(bert.num_labels)]
+    settings["id2label"] = {str(i): name for i, name in enumerate(names)}
+    settings["label2id"] = {name: i for i, name in enumerate(names)}
+    if kind.pools and bert.num_labels == 1:
+      settings["problem_type"] = "regression"
+  return settings
+
+
+def _tokenizer(bert: CanonicalModel) -> dict:
+  return {
+    "tokenizer_class": "BertTokenizer",
+    "do_lower_case": bert.lower_case is not False,
+    "strip_accents": None,  # as do_lower_case
+    "tokenize_chinese_chars": True,
+    "model_max_length": bert.config["max_position_embeddings"],
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+  }
+
+
+def _write_json(path, values):
+  text = json.dumps(values, indent=2, ensure_ascii=False, sort_keys=True)
+  files.write_text(path, f"{text}\n")

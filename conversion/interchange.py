@@ -1,0 +1,233 @@
+"""The model that readers return and writers take, whatever the format.
+
+Legend: H hidden, A heads, D head size, V vocabulary, L labels.
+"""
+
+import dataclasses
+import functools
+import json
+import os
+import re
+from collections.abc import Callable
+
+import numpy as np
+from absl import logging
+
+from storage import files
+
+LABELS = "labels.txt"
+_TAG = re.compile(r"[BI]-.")
+
+
+def names_path(read: Callable) -> Callable:
+  """Decorates a reader: all its errors are ValueErrors or name the path.
+
+  Foreign files may be malformed in more ways than a reader checks.
+  """
+
+  @functools.wraps(read)
+  def checked(path, *arguments, **options):
+    try:
+      return read(path, *arguments, **options)
+    except Exception as error:
+      if isinstance(error, ValueError | OSError) and path in str(error):
+        raise
+      raise ValueError(
+        f"{path} is not laid out as expected, or corrupt: {error!r}"
+      ) from error
+
+  return checked
+
+
+def read_json(path: str, missing: str) -> dict:
+  """Reads a JSON object.
+
+  Raises:
+    FileNotFoundError: there is no such file; `missing` is the message.
+    ValueError: it is no JSON object.
+  """
+  if not files.exists(path):
+    raise FileNotFoundError(missing)
+  try:
+    values = json.loads(files.read_text(path))
+  except ValueError as error:
+    raise ValueError(f"{path}: {error}") from None
+  if not isinstance(values, dict):
+    raise ValueError(f"{path}: expected a JSON object")
+  return values
+
+
+@dataclasses.dataclass
+class CanonicalModel:
+  """A model with the original's names.
+
+  Attributes:
+    origin: path that it was read from, for messages.
+    values: {name: array} of the model's variables, without training state.
+    config: as bert_config.json, None if unknown.
+    vocabulary: path of vocab.txt, None if there is none.
+    lower_case: do_lower_case of its tokenizer, None if unknown.
+    labels: names of its classes in order; empty without names.
+    head: the key of HEADS that its configuration states, or None.
+    step: its number of updates (`global_step`), None if unknown.
+    skipped: {reason: names} of values that are not in `values`.
+  """
+
+  origin: str
+  values: dict[str, np.ndarray]
+  config: dict | None = None
+  vocabulary: str | None = None
+  lower_case: bool | None = None
+  labels: tuple[str, ...] = ()
+  head: str | None = None
+  step: np.ndarray | None = None
+  skipped: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+
+  @property
+  def num_labels(self) -> int:
+    """L of its classifier or tagger."""
+    return len(self.values["output_bias"])
+
+  def skip(self, name: str, reason: str) -> None:
+    """Records that a value is not converted."""
+    self.skipped.setdefault(reason, []).append(name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+  """A kind of model: the encoder with a head.
+
+  Attributes:
+    architecture: class of transformers.
+    variables: names of the head's variables.
+    pools: True if it uses the pooler; else transformers' class has none.
+  """
+
+  architecture: str
+  variables: tuple[str, ...] = ()
+  pools: bool = True
+
+
+_PREDICTIONS = tuple(
+  f"cls/predictions/{name}"
+  for name in (
+    "transform/dense/kernel",
+    "transform/dense/bias",
+    "transform/LayerNorm/gamma",
+    "transform/LayerNorm/beta",
+    "output_bias",  # [V]
+  )
+)
+_NEXT_SENTENCE = (
+  "cls/seq_relationship/output_weights",  # [2, H]
+  "cls/seq_relationship/output_bias",
+)
+_CLASSES = ("output_weights", "output_bias")  # [L, H], [L]
+_SPAN = ("cls/squad/output_weights", "cls/squad/output_bias")  # [2, H], [2]
+_CHOICE = ("cls/choice",)  # [H]
+
+# A model is of the first kind whose variables it has.
+HEADS = {
+  "multiple_choice": Head("BertForMultipleChoice", _CHOICE),
+  "question_answering": Head("BertForQuestionAnswering", _SPAN, pools=False),
+  "tagging": Head("BertForTokenClassification", _CLASSES, pools=False),
+  "classification": Head("BertForSequenceClassification", _CLASSES),
+  "pretraining": Head("BertForPreTraining", (*_PREDICTIONS, *_NEXT_SENTENCE)),
+  "masked_lm": Head("BertForMaskedLM", _PREDICTIONS, pools=False),
+  "encoder": Head("BertModel"),
+}
+HEAD_VARIABLES = frozenset(
+  name for head in HEADS.values() for name in head.variables
+)
+
+
+def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
+  """A model's head, a key of HEADS.
+
+  A classifier and a tagger have the same variables. Without a stated head, it
+  is a tagger if its labels are tags ("O" and "B-..." or "I-...").
+
+  Raises:
+    ValueError: it does not have the expected head.
+  """
+  complete = [
+    key
+    for key, head in HEADS.items()
+    if all(name in bert.values for name in head.variables)
+  ]
+  if expected is None:
+    if bert.head in complete:
+      return bert.head
+    if "tagging" in complete and not _are_tags(bert.labels):
+      complete.remove("tagging")
+    return complete[0]
+  if expected not in complete:
+    missing = set(HEADS[expected].variables) - set(bert.values)
+    raise ValueError(
+      f"{bert.origin} has no head for {expected}: there is no "
+      f"{min(missing)}; it has the variables for {', '.join(complete)}"
+    )
+  return expected
+
+
+def drop_head(bert: CanonicalModel) -> None:
+  """Removes all variables but the encoder's, and the labels."""
+  for name in sorted(bert.values):
+    if not name.startswith("bert/"):
+      del bert.values[name]
+      bert.skip(name, "of a head, which --head=encoder leaves out")
+  bert.labels = ()
+
+
+def _are_tags(labels):
+  return "O" in labels and any(_TAG.match(label) for label in labels)
+
+
+def check_labels(bert: CanonicalModel) -> None:
+  """Raises ValueError if the classes are not as many as their names."""
+  if bert.labels and len(bert.labels) != bert.num_labels:
+    raise ValueError(
+      f"{bert.origin} has {bert.num_labels} classes but its {LABELS} has "
+      f"{len(bert.labels)} lines: it is of another model; move it away"
+    )
+
+
+def copy(source: str, target: str) -> None:
+  """Copies a file unless source and target are the same."""
+  if os.path.realpath(source) != os.path.realpath(target):
+    import tensorflow as tf  # noqa: PLC0415, seconds to import
+
+    tf.io.gfile.copy(source, target, overwrite=True)
+
+
+def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
+  """Merges the axes of attention heads and of their size.
+
+  Args:
+    name: the original's.
+    value: [H, A, D], [A, D, H] or a bias [A, D]; others are returned unchanged.
+  """
+  if "/attention/self/" in name:
+    width = (-1,) if name.endswith("/bias") else (value.shape[0], -1)
+    return value.reshape(width)
+  if name.endswith("/attention/output/dense/kernel"):
+    return value.reshape(-1, value.shape[-1])
+  return value
+
+
+def summarize(bert: CanonicalModel) -> None:
+  """Logs the number of converted variables, and the skipped ones."""
+  encoder = sum(name.startswith("bert/") for name in bert.values)
+  logging.info(
+    "read from %s: %d variables of the encoder, %d others",
+    bert.origin,
+    encoder,
+    len(bert.values) - encoder,
+  )
+  if "bert/pooler/dense/kernel" not in bert.values:
+    logging.warning(
+      "it has no pooler: a model that needs one gets a random one"
+    )
+  for reason, names in bert.skipped.items():
+    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    logging.info("left out, %d %s: %s", len(names), reason, shown)

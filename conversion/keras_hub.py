@@ -1,0 +1,210 @@
+"""BERT presets of KerasHub on disk: config.json, model.weights.h5, assets.
+
+In model.weights.h5 layers are numbered by kind and variables by order. Presets
+from before Keras 3 have another top group and other spellings.
+
+The masked-LM head differs from the original's in two constants: exact GELU, and
+an epsilon of 1e-5.
+
+Tested with presets of keras-hub 0.21 and 0.32. The older layout follows Keras
+3's reader; it is not tested with a preset of that age.
+"""
+
+import os
+import re
+
+import h5py
+import numpy as np
+from absl import logging
+
+from conversion import interchange
+from conversion.interchange import CanonicalModel
+
+_CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
+_TASK, _TASK_WEIGHTS = "task.json", "task.weights.h5"
+_VOCABULARY = os.path.join("assets", "tokenizer", "vocabulary.txt")
+_TOP = re.compile(r"(layers|_layer_checkpoint_dependencies)/")
+
+# config.json -> bert_config.json.
+_SIZES = {
+  "vocabulary_size": "vocab_size",
+  "hidden_dim": "hidden_size",
+  "num_layers": "num_hidden_layers",
+  "num_heads": "num_attention_heads",
+  "intermediate_dim": "intermediate_size",
+  "max_sequence_length": "max_position_embeddings",
+  "num_segments": "type_vocab_size",
+}
+_DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+_NON_BLOCK = {
+  "layer_normalization": "bert/embeddings/LayerNorm",
+  "dense": "bert/pooler/dense",
+}
+_BLOCK = {
+  "self_attention_layer/query_dense": "attention/self/query",
+  "self_attention_layer/key_dense": "attention/self/key",
+  "self_attention_layer/value_dense": "attention/self/value",
+  "self_attention_layer/output_dense": "attention/output/dense",
+  "self_attention_layer_norm": "attention/output/LayerNorm",
+  "feedforward_intermediate_dense": "intermediate/dense",
+  "feedforward_output_dense": "output/dense",
+  "feedforward_layer_norm": "output/LayerNorm",
+}
+_HEAD, _TRANSFORM = "masked_lm_head", "cls/predictions/transform"
+_MASKED_LM = {
+  f"{_HEAD}/intermediate_dense": f"{_TRANSFORM}/dense",
+  f"{_HEAD}/intermediate_layer_norm": f"{_TRANSFORM}/LayerNorm",
+}
+
+
+def recognizes(path: str) -> bool:
+  """True for a preset of KerasHub."""
+  names = (_WEIGHTS, _TASK)
+  return any(os.path.exists(os.path.join(path, name)) for name in names)
+
+
+@interchange.names_path
+def read(folder: str) -> CanonicalModel:
+  """Reads a preset: its backbone and, if it has one, its task's head.
+
+  Raises:
+    FileNotFoundError: a file is missing.
+    ValueError: it is no BERT.
+  """
+  config = _config(folder)
+  vocabulary = os.path.join(folder, _VOCABULARY)
+  bert = CanonicalModel(
+    folder,
+    {},
+    config,
+    vocabulary if os.path.exists(vocabulary) else None,
+    _lower_case(folder),
+  )
+  path = os.path.join(folder, _WEIGHTS)
+  arrays = _read_arrays(path)
+  _convert_embeddings(bert, path, arrays)
+  layers = dict(_NON_BLOCK)
+  depth = config["num_hidden_layers"]
+  if depth > len(arrays):  # a wrong number would fill the memory below
+    raise ValueError(
+      f"{folder}/{_CONFIG} says num_layers {depth}, and {path} has "
+      f"no more than {len(arrays)} variables"
+    )
+  for i in range(depth):
+    block = f"transformer_encoder_{i}" if i else "transformer_encoder"
+    layers |= {
+      f"{block}/{key}": f"bert/encoder/layer_{i}/{name}"
+      for key, name in _BLOCK.items()
+    }
+  _convert(bert, path, arrays, layers)
+  for name in arrays:
+    bert.skip(name, "of no layer that the original has")
+  if os.path.exists(os.path.join(folder, _TASK)):
+    _convert_head(bert, folder)
+  return bert
+
+
+def _read_json(folder, name):
+  missing = f"{folder} has no {name}; expected a preset of KerasHub"
+  return interchange.read_json(os.path.join(folder, name), missing)
+
+
+def _config(folder):
+  described = _read_json(folder, _CONFIG)
+  kind = described.get("class_name")
+  if kind != "BertBackbone":
+    raise ValueError(
+      f"{folder}/{_CONFIG} describes a {kind}; only a BertBackbone is a BERT"
+    )
+  settings = described["config"]
+  missing = _SIZES.keys() - settings.keys()
+  if missing:
+    raise ValueError(f"{folder}/{_CONFIG} does not say {min(missing)}")
+  config = {name: settings[key] for key, name in _SIZES.items()}
+  dropout = settings.get("dropout", 0.1)
+  return config | {"hidden_act": "gelu"} | dict.fromkeys(_DROPOUTS, dropout)
+
+
+def _lower_case(folder):
+  if not os.path.exists(os.path.join(folder, "tokenizer.json")):
+    return None
+  return _read_json(folder, "tokenizer.json")["config"].get("lowercase")
+
+
+def _read_arrays(path):
+  """{path of a variable: value}, in the spelling of Keras 3."""
+  if not os.path.exists(path):
+    raise FileNotFoundError(
+      f"{path} does not exist; presets with weights in several files "
+      "(model.weights.json) are not supported"
+    )
+  arrays = {}
+
+  def add(name, item):
+    if isinstance(item, h5py.Dataset) and _TOP.match(name):
+      name = _TOP.sub("", name, count=1).replace("/_", "/")
+      name = name.replace("layernorm", "layer_norm")
+      arrays[name.removeprefix("_")] = np.asarray(item)
+
+  try:
+    with h5py.File(path) as file:
+      file.visititems(add)
+  except OSError as error:
+    raise ValueError(f"{path} cannot be read: {error}") from None
+  return arrays
+
+
+def _convert_embeddings(bert, path, arrays):
+  """Moves the embeddings; word and segment embeddings differ in length only."""
+  lengths = {
+    bert.config["vocab_size"]: "word_embeddings",
+    bert.config["type_vocab_size"]: "token_type_embeddings",
+  }
+  for name in [name for name in arrays if "embedding" in name.split("/")[0]]:
+    length = len(arrays[name])
+    kind = lengths.get(length)
+    if name.startswith("position_embedding"):
+      kind = "position_embeddings"
+    if kind is None:
+      raise ValueError(
+        f"{path}: {name} has {length} rows, {_CONFIG} says "
+        f"{' or '.join(map(str, lengths))}"
+      )
+    bert.values[f"bert/embeddings/{kind}"] = _float(arrays.pop(name))
+
+
+def _convert(bert, path, arrays, layers):
+  """Moves layers, {KerasHub's path: the original's name}, to the model."""
+  for layer, scope in layers.items():
+    leaves = ("gamma", "beta") if scope.endswith("Norm") else ("kernel", "bias")
+    for i, leaf in enumerate(leaves):
+      key, name = f"{layer}/vars/{i}", f"{scope}/{leaf}"
+      if key not in arrays:
+        raise ValueError(
+          f"{path} has no {key}; it has {', '.join(sorted(arrays)[:3])}, ..."
+        )
+      bert.values[name] = interchange.merge_heads(name, _float(arrays.pop(key)))
+
+
+def _convert_head(bert, folder):
+  """Reads the head in task.weights.h5, if it is the original's."""
+  task = _read_json(folder, _TASK).get("class_name")
+  path = os.path.join(folder, _TASK_WEIGHTS)
+  arrays = _read_arrays(path)
+  if task == "BertMaskedLM":
+    _convert(bert, path, arrays, _MASKED_LM)
+    bias = _float(arrays.pop(f"{_HEAD}/vars/0"))
+    bert.values["cls/predictions/output_bias"] = bias
+    logging.warning(
+      "KerasHub's masked-LM head has the exact GELU and an epsilon of 1e-5, "
+      "the original's has neither: its logits will differ slightly"
+    )
+  elif task in ("BertTextClassifier", "BertClassifier"):
+    bert.values["output_weights"] = _float(arrays.pop("dense/vars/0")).T
+    bert.values["output_bias"] = _float(arrays.pop("dense/vars/1"))
+  else:
+    bert.skip(task, "of a task that the original does not have")
+
+
+def _float(value):
+  return value.astype(np.float32)

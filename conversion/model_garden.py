@@ -1,0 +1,294 @@
+"""BERTs of TensorFlow Model Garden: object-based checkpoints.
+
+Such a checkpoint holds the graph of its objects. Variables are found by walking
+that graph from the encoder. Their keys depend on what else was saved: the token
+embedding of a pre-trainer, for one, has the key
+model/masked_lm/embedding_table.
+
+Attention kernels have separate axes for heads. A checkpoint does not state its
+activation, or if its blocks normalize first.
+
+Legend: H hidden, A heads, D head size, L labels.
+"""
+
+import re
+from collections.abc import Iterator
+
+import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from conversion import formats, original
+from conversion.interchange import CanonicalModel, merge_heads
+from storage import checkpoint_names
+
+_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_NUMBERED = re.compile(r"layer_with_weights-(\d+)")
+# Layers of a block -> in the original's layer. The attention's projection was
+# a layer of the block until 2020.
+_BLOCK = {
+  "_attention_layer/_query_dense": "attention/self/query",
+  "_attention_layer/_key_dense": "attention/self/key",
+  "_attention_layer/_value_dense": "attention/self/value",
+  "_attention_layer/_output_dense": "attention/output/dense",
+  "_attention_output_dense": "attention/output/dense",
+  "_attention_layer_norm": "attention/output/LayerNorm",
+  "_intermediate_dense": "intermediate/dense",
+  "_output_dense": "output/dense",
+  "_output_layer_norm": "output/LayerNorm",
+}
+_MASKED_LM = {
+  "dense": "cls/predictions/transform/dense",
+  "layer_norm": "cls/predictions/transform/LayerNorm",
+}
+_POOLER = "next_sentence.pooler_dense"
+# Heads of a single layer -> the original's scopes.
+_LINEAR = {
+  "span_labeling/layer_with_weights-0": "cls/squad",
+  "classification/layer_with_weights-0": "cls/seq_relationship",
+  "classifier": "",
+}
+_EMBEDDINGS = (
+  "word_embeddings",
+  "position_embeddings",
+  "token_type_embeddings",
+)
+
+
+class _Object:
+  """An object in a checkpoint's graph.
+
+  Attributes:
+    number: its index in the graph.
+    key: of its value in the checkpoint, None if it is no variable.
+  """
+
+  def __init__(self, graph, number: int = 0):
+    self._graph = graph
+    self.number = number
+    node = graph.nodes[number]
+    self.key = next((a.checkpoint_key for a in node.attributes), None)
+    self._children = {c.local_name: c.node_id for c in node.children}
+
+  def __contains__(self, path: str) -> bool:
+    return self.get(path) is not None
+
+  def __getitem__(self, path: str) -> "_Object":
+    result = self.get(path)
+    if result is None:
+      raise KeyError(path)
+    return result
+
+  def get(self, path: str) -> "_Object | None":
+    """The object at a path of names, or None."""
+    node = self
+    for name in path.split("/"):
+      if name not in node._children:
+        return None
+      node = _Object(self._graph, node._children[name])
+    return node
+
+  def walk(self) -> Iterator["_Object"]:
+    """Yields the object and all below it, once each, breadth first."""
+    seen, queue = {self.number}, [self]
+    for node in queue:
+      yield node
+      for number in node._children.values():
+        if number not in seen:
+          seen.add(number)
+          queue.append(_Object(self._graph, number))
+
+  def numbered_layers(self) -> list["_Object"]:
+    """Layers with weights of a functional model, in order."""
+    numbers = {
+      int(match[1]): number
+      for name, number in self._children.items()
+      if (match := _NUMBERED.fullmatch(name))
+    }
+    return [_Object(self._graph, numbers[i]) for i in sorted(numbers)]
+
+
+def recognizes(prefix: str) -> bool:
+  """True if a checkpoint is object-based; False if it cannot be read."""
+  try:
+    return tf.train.load_checkpoint(prefix).has_tensor(_GRAPH_KEY)
+  except (tf.errors.OpError, RuntimeError):
+    return False
+
+
+def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
+  """Reads an encoder, or a model of Model Garden with one.
+
+  Without a bert_config.json sizes are those of the variables.
+
+  Raises:
+    ValueError: it has no encoder that the original could have.
+  """
+  reader = tf.train.load_checkpoint(prefix)
+  shapes = reader.get_variable_to_shape_map()
+  graph = trackable_object_graph_pb2.TrackableObjectGraph
+  root = _Object(graph.FromString(reader.get_tensor(_GRAPH_KEY)))
+  encoder = next((node for node in root.walk() if _blocks(node)), None)
+  if encoder is None:
+    raise ValueError(
+      f"{prefix} has no Transformer encoder of Model Garden; it has "
+      f"{', '.join(sorted(shapes.keys() - {_GRAPH_KEY})[:4])}, ..."
+    )
+  vocabulary = checkpoint_names.sibling_file(prefix, formats.VOCABULARY)
+  bert = CanonicalModel(prefix, {}, vocabulary=vocabulary)
+  keys, head = _encoder_keys(prefix, encoder), _head_keys(root)
+  unused = shapes.keys() - {_GRAPH_KEY, *keys.values(), *head.values()}
+  for name in keys.keys() & head.keys():
+    bert.skip(keys[name], "replaced by the head's own pooler")
+  for key in sorted(unused):
+    bert.skip(key, _reason(key))
+  if any("classifier/kernel" in node for node in root.walk()):
+    bert.head = "tagging"
+  keys |= head
+  for name, key in keys.items():
+    value = reader.get_tensor(key)
+    is_head = name.endswith("output_weights")  # [L, H]
+    bert.values[name] = value.T if is_head else merge_heads(name, value)
+  query = shapes[keys["bert/encoder/layer_0/attention/self/query/kernel"]]
+  num_heads = query[1] if len(query) > 2 else None  # [H, A, D]
+  config = original.read_config(prefix, config_file)
+  bert.config = _config(bert, num_heads, config)
+  return bert
+
+
+def _blocks(node):
+  """The Transformer blocks of an encoder, none of other objects."""
+  for name in ("_transformer_layers", "_hidden_layers"):
+    blocks = node.get(name)
+    if blocks is not None:
+      numbers = sorted(filter(str.isdigit, blocks._children), key=int)
+      return [blocks[number] for number in numbers]
+  return [x for x in node.numbered_layers() if "_attention_layer" in x]
+
+
+def _encoder_keys(prefix, encoder):
+  """{the original's name: key} of embeddings, blocks and pooler."""
+  embeddings, norm, pooler = _other_layers(prefix, encoder)
+  keys = {
+    f"bert/embeddings/{name}": layer["embeddings"].key
+    for name, layer in zip(_EMBEDDINGS, embeddings, strict=True)
+  }
+  keys |= _leaves("bert/embeddings/LayerNorm", norm)
+  for i, block in enumerate(_blocks(encoder)):
+    for path, name in _BLOCK.items():
+      if path in block:
+        keys |= _leaves(f"bert/encoder/layer_{i}/{name}", block[path])
+  if pooler is not None:
+    keys |= _leaves("bert/pooler/dense", pooler)
+  return keys
+
+
+def _other_layers(prefix, encoder):
+  """The three embeddings, their normalization, and the pooler or None."""
+  blocks = {block.number for block in _blocks(encoder)}
+  layers = [x for x in encoder.numbered_layers() if x.number not in blocks]
+  if layers:
+    embeddings = [x for x in layers if "embeddings" in x]
+    norms = [x for x in layers if "gamma" in x]
+    dense = [x for x in layers if "kernel" in x]
+  else:  # a subclassed model, whose layers are attributes
+    embeddings = _present(
+      encoder,
+      "_embedding_layer",
+      "_position_embedding_layer",
+      "_type_embedding_layer",
+    )
+    norms = _present(encoder, "_embedding_norm_layer", "_output_layer_norm")
+    dense = _present(encoder, "_embedding_projection", "_pooler_layer")
+  if (len(embeddings), len(norms)) != (3, 1) or len(dense) > 1:
+    raise ValueError(
+      f"{prefix} has an encoder with {len(embeddings)} embeddings, "
+      f"{len(norms)} normalizations and {len(dense)} dense layers around its "
+      "blocks; the original has 3, 1 and the pooler"
+    )
+  return embeddings, norms[0], dense[0] if dense else None
+
+
+def _present(node, *names):
+  return [node[name] for name in names if name in node]
+
+
+def _leaves(name, layer):
+  return {
+    f"{name}/{leaf}": layer[leaf].key
+    for leaf in ("kernel", "bias", "gamma", "beta")
+    if leaf in layer
+  }
+
+
+def _head_keys(root):
+  """{the original's name: key} of the head, and of its own pooler if any."""
+  keys = {}
+  for node in root.walk():
+    if "embedding_table" in node and "layer_norm" in node:
+      for path, name in _MASKED_LM.items():
+        keys |= _leaves(name, node[path])
+      keys["cls/predictions/output_bias"] = node["bias"].key
+      break
+  projection = "cls/seq_relationship" if keys else ""
+  for node in root.walk():
+    if "out_proj" in node:
+      keys |= _linear(projection, node["out_proj"])
+      if "dense" in node:
+        keys |= _leaves("bert/pooler/dense", node["dense"])
+      return keys
+    for path, scope in _LINEAR.items():
+      if f"{path}/kernel" in node:
+        return keys | _linear(scope, node[path])
+  if _POOLER in root:  # all of that head that checkpoint_items saves
+    keys |= _leaves("bert/pooler/dense", root[_POOLER])
+  return keys
+
+
+def _linear(scope, layer):
+  prefix = f"{scope}/" if scope else ""
+  return {
+    f"{prefix}output_weights": layer["kernel"].key,
+    f"{prefix}output_bias": layer["bias"].key,
+  }
+
+
+def _reason(key):
+  if re.search("OPTIMIZER_SLOT|^optimizer/", key):
+    return "of the optimizer"
+  if re.match(r"(save_counter|global_step)/", key):
+    return "a counter"
+  return "of no layer that the original has"
+
+
+def _config(bert, num_heads, config):
+  """Checks the sizes of bert_config.json; else those of the variables."""
+  values = bert.values
+  layers = {name.split("/")[2] for name in values if "/layer_" in name}
+  vocab_size, hidden_size = values["bert/embeddings/word_embeddings"].shape
+  intermediate = values["bert/encoder/layer_0/intermediate/dense/bias"]
+  sizes = {
+    "vocab_size": vocab_size,
+    "hidden_size": hidden_size,
+    "num_hidden_layers": len(layers),
+    "num_attention_heads": num_heads,
+    "intermediate_size": len(intermediate),
+    "max_position_embeddings": len(
+      values["bert/embeddings/position_embeddings"]
+    ),
+    "type_vocab_size": len(values["bert/embeddings/token_type_embeddings"]),
+  }
+  sizes = {key: int(value) for key, value in sizes.items() if value}
+  if config is None:
+    if not num_heads:
+      raise ValueError(
+        f"{bert.origin} does not state its number of heads: "
+        "--bert_config_file names its bert_config.json"
+      )
+    return sizes | {"hidden_act": "gelu"}
+  for key, value in sizes.items():
+    if config.get(key, value) != value:
+      raise ValueError(
+        f"{bert.origin} has {key} {value}, its bert_config.json says "
+        f"{config[key]}"
+      )
+  return config

@@ -1,0 +1,188 @@
+"""Labels of a task, in the order of the model's classes.
+
+They are saved with the model as labels.txt, one a line, so that prediction
+needs no training data.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from absl import logging
+
+from storage import files
+
+FILE_NAME = "labels.txt"
+_INTEGER = re.compile(r"-?\d+", re.ASCII)
+
+
+class LabelSet(tuple):
+  """Labels in the order of a model's classes, and their source.
+
+  Attributes:
+    source: path for messages; "" if a task fixes the labels.
+    remedy: advice for data with other labels, or "".
+  """
+
+  source: str
+  remedy: str
+
+  def __new__(
+    cls, labels: Iterable[str], source: str = "", remedy: str = ""
+  ) -> "LabelSet":
+    """Makes a LabelSet of labels in order."""
+    label_set = super().__new__(cls, labels)
+    label_set.source, label_set.remedy = source, remedy
+    return label_set
+
+
+def describe(labels: Sequence[str]) -> str:
+  """Labels and, if known, their source, for messages."""
+  source = getattr(labels, "source", "")
+  return ", ".join(labels) + (f" (of {source})" if source else "")
+
+
+def known_labels(labels: Sequence[str]) -> str:
+  """End of a message about an unknown label: the known ones and a remedy."""
+  remedy = getattr(labels, "remedy", "")
+  return describe(labels) + (f". {remedy}" if remedy else "")
+
+
+def in_order(labels: Iterable[str]) -> tuple[str, ...]:
+  """Sorts different labels: by value if all are integers, else as texts.
+
+  Texts go by code point: "B" before "a" before "é".
+  """
+  labels = set(labels)
+  if all(map(_INTEGER.fullmatch, labels)):
+    return tuple(sorted(labels, key=lambda label: (int(label), label)))
+  return tuple(sorted(labels))
+
+
+def save(labels: Sequence[str], folder: str) -> str:
+  """Writes labels.txt into a folder; returns its path.
+
+  Raises:
+    ValueError: a label is empty or a duplicate, or contains a tab or a line
+      break, and so would not be read back.
+  """
+  for label in labels:
+    if not label or set(label) & set("\t\r\n"):
+      raise ValueError(f"{label!r} cannot be a line of {FILE_NAME}")
+  if len(set(labels)) < len(labels):
+    raise ValueError(f"a label is there twice: {', '.join(labels)}")
+  path = os.path.join(folder, FILE_NAME)
+  with files.open_for_writing(path) as file:
+    file.writelines(f"{label}\n".encode() for label in labels)
+  return path
+
+
+def keep(labels: Sequence[str], folder: str) -> None:
+  """Writes labels.txt into a folder, unless it exists; see `save`."""
+  if not exist(folder):
+    save(labels, folder)
+
+
+def exist(folder: str) -> bool:
+  """True if a folder has labels.txt."""
+  return files.exists(os.path.join(folder, FILE_NAME))
+
+
+def load(folder: str) -> LabelSet:
+  """Reads labels.txt of a folder.
+
+  Raises:
+    OSError: it cannot be read.
+    ValueError: it is empty.
+  """
+  return read(
+    os.path.join(folder, FILE_NAME),
+    f"To train for other labels, give --init_checkpoint={folder} and another "
+    "--output_dir (the encoder is taken, the head is fresh), or remove "
+    f"{FILE_NAME} if nothing has been trained yet",
+  )
+
+
+def read(path: str, remedy: str = "") -> LabelSet:
+  """Reads a file of labels; see `load`, and LabelSet for `remedy`."""
+  labels = LabelSet((line for line in files.lines(path) if line), path, remedy)
+  if not labels:
+    raise ValueError(f"{path} is empty; it has one label a line")
+  return labels
+
+
+def choose(
+  folder: str,
+  checkpoint_labels: str | None,
+  find: Callable[[], LabelSet] | None,
+  is_training: bool = True,
+) -> LabelSet:
+  """Labels of a model: those of its training, else those of its data.
+
+  In this order: labels.txt of the model's folder; in training, the labels of
+  the training file; those of the checkpoint; those of the training file. If
+  data and checkpoint have the same labels, the checkpoint's order is used.
+
+  Args:
+    folder: the model's.
+    checkpoint_labels: labels.txt of the initial checkpoint; None if there is
+      none, or the head is not initialized from it.
+    find: collects the labels of the training file; None if there is no file.
+    is_training: True if the model is going to be trained.
+
+  Raises:
+    FileNotFoundError: there are no labels.
+    ValueError: the checkpoint's head has as many labels, but different ones.
+  """
+  if exist(folder):
+    return load(folder)
+  known = read(checkpoint_labels) if checkpoint_labels else None
+  if known and (find is None or not is_training):
+    remedy = "--do_train makes a head for other labels"
+    return LabelSet(known, known.source, remedy)
+  if find is None:
+    raise FileNotFoundError(
+      f"the labels are unknown: {folder} has no {FILE_NAME}, which training "
+      "leaves there, there is none beside --init_checkpoint, and there is no "
+      "training file (--train_file, or train.tsv in --data_dir) to find them "
+      f"in. Write {FILE_NAME}, a label a line in the order of the model's "
+      "outputs, into --output_dir"
+    )
+  return _in_order_of(known, find()) if known else find()
+
+
+def _in_order_of(known: LabelSet, result: LabelSet) -> LabelSet:
+  """Labels of the data; the checkpoint's order if they are the same."""
+  if set(known) == set(result):
+    return known
+  if len(known) == len(result):
+    raise ValueError(
+      f"the labels are {describe(result)}, but the head of --init_checkpoint "
+      f"is for {describe(known)}: train a fresh one with --new_head, or, if "
+      f"they mean the same, name them in the checkpoint's order in a "
+      f"{FILE_NAME} in --output_dir"
+    )
+  logging.info(
+    "the labels are %s; --init_checkpoint was trained for %s",
+    describe(result),
+    describe(known),
+  )
+  return result
+
+
+def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
+  """Warns of a checkpoint whose labels differ from those that a task fixes.
+
+  Args:
+    labels: the task's.
+    checkpoint_labels: labels.txt of the checkpoint.
+  """
+  known = read(checkpoint_labels)
+  is_same = [label.lower() for label in known] == [*map(str.lower, labels)]
+  if len(known) == len(labels) and not is_same:
+    logging.warning(
+      "the head of --init_checkpoint is for %s, which it takes for %s, in this "
+      "order: if they do not mean the same, train a fresh one with --new_head",
+      describe(known),
+      describe(labels),
+    )

@@ -1,0 +1,178 @@
+"""Words masked whenever a record is read, by TensorFlow operations.
+
+The rules are those of static_masking.py. Random numbers are stateless, so that
+a run can be repeated and resumed.
+
+Legend: B batch, T tokens, P masked-LM predictions, K = min(P, T).
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from data.pretraining.static_masking import DEFAULT, MaskPolicy
+from data.vocab import CLS, MASK, SEP
+
+
+class Masker:
+  """Masks words of unmasked sentence pairs (section 3.1, task 1, of the paper).
+
+  Arguments:
+    vocab, max_predictions, masked_lm_prob, whole_word, mask_policy: as in
+      StaticMasking.
+
+  Call arguments:
+    batch: fields of features.unmasked_pretraining, [B, T] integers and
+      next_sentence_labels [B, 1].
+    seed: [2] integers.
+
+  Returns:
+    Fields of features.pretraining: the same with words masked, and
+    masked_lm_positions (ascending, then zeros) and masked_lm_ids [B, P] of the
+    type of input_ids, masked_lm_weights [B, P] float32.
+  """
+
+  def __init__(
+    self,
+    vocab: Mapping[str, int],
+    max_predictions: int,
+    masked_lm_prob: float = 0.15,
+    whole_word: bool = False,
+    mask_policy: MaskPolicy = DEFAULT,
+  ):
+    self._cls, self._sep, self._mask = vocab[CLS], vocab[SEP], vocab[MASK]
+    self._max_predictions = max_predictions
+    self._masked_lm_prob = masked_lm_prob
+    self._whole_word = whole_word
+    self._policy = mask_policy
+    self._all_ids = list(vocab.values())
+    self._is_continuation = [False] * (max(self._all_ids) + 1)
+    for token, i in vocab.items():
+      self._is_continuation[i] = token.startswith("##")
+
+  def __call__(
+    self, batch: Mapping[str, tf.Tensor], seed: tf.Tensor
+  ) -> dict[str, tf.Tensor]:
+    """Masks a batch."""
+    ids, real = batch["input_ids"], batch["input_mask"] > 0  # [B, T]
+    order_seed, replace_seed = tf.unstack(tf.random.split(seed, 2))
+    candidates = real & (ids != self._cls) & (ids != self._sep)
+    limit = self._num_to_mask(real)  # [B, 1]
+    choose = self._choose_words if self._whole_word else self._choose_tokens
+    keys = choose(ids, candidates, limit, order_seed)  # [B, K]
+
+    length = tf.shape(ids)[1]
+    chosen = keys > 0
+    positions = tf.where(chosen, length - keys, 0)
+    labels = tf.gather(ids, positions, batch_dims=1)
+    replaced = self._replace(labels, replace_seed)
+    # Unused slots point to position 0 and write back its [CLS].
+    updates = tf.where(chosen, replaced, labels)
+    labels = tf.where(chosen, labels, 0)
+    return {
+      "input_ids": replace_tokens(ids, positions, updates),
+      "input_mask": batch["input_mask"],
+      "segment_ids": batch["segment_ids"],
+      "masked_lm_positions": self._pad(tf.cast(positions, ids.dtype)),
+      "masked_lm_ids": self._pad(labels),
+      "masked_lm_weights": self._pad(tf.cast(chosen, tf.float32)),
+      "next_sentence_labels": batch["next_sentence_labels"],
+    }
+
+  def _num_to_mask(self, real: tf.Tensor) -> tf.Tensor:
+    """Number of tokens to mask, [B, 1], rounded half to even as in Python."""
+    lengths = tf.reduce_sum(tf.cast(real, tf.float64), axis=1, keepdims=True)
+    count = tf.cast(tf.round(lengths * self._masked_lm_prob), tf.int32)
+    return tf.clip_by_value(count, 1, self._max_predictions)
+
+  def _choose_tokens(self, ids, candidates, limit, seed):
+    """Chooses tokens: T - position, descending, 0 if unused, [B, K]."""
+    scores = tf.random.stateless_uniform(tf.shape(ids), seed)
+    scores = tf.where(candidates, scores, -1.0)
+    length = tf.shape(ids)[1]
+    slots = tf.minimum(self._max_predictions, length)
+    scores, positions = tf.math.top_k(scores, slots)  # [B, K]
+    chosen = (tf.range(slots) < limit) & (scores >= 0)
+    keys = tf.where(chosen, length - positions, 0)
+    return tf.sort(keys, direction="DESCENDING")
+
+  def _choose_words(self, ids, candidates, limit, seed):
+    """Chooses the tokens of complete words; returns as `_choose_tokens`."""
+    shape = tf.shape(ids)
+    length = shape[1]
+    # Words are numbered from 0 in each row. As in the original, a piece with
+    # "##" belongs to the word of the last candidate, even across a [SEP].
+    first = tf.cumsum(tf.cast(candidates, tf.int32), axis=1) == 1
+    begins = candidates & (first | ~tf.gather(self._is_continuation, ids))
+    words = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1
+    words = tf.maximum(words, 0)
+    flat = words + tf.range(shape[0])[:, None] * length
+    sizes = tf.math.unsorted_segment_sum(
+      tf.cast(candidates, tf.int32), flat, tf.size(flat)
+    )
+
+    scores = tf.random.stateless_uniform(shape, seed)
+    order = tf.argsort(scores, axis=1)
+    sizes = tf.gather(tf.reshape(sizes, shape), order, batch_dims=1)
+    is_chosen = tf.gather(_fill(sizes, limit), tf.argsort(order), batch_dims=1)
+    chosen = candidates & tf.gather(is_chosen, words, batch_dims=1)  # [B, T]
+    keys = tf.where(chosen, length - tf.range(length), 0)
+    return tf.math.top_k(keys, tf.minimum(self._max_predictions, length))[0]
+
+  def _replace(self, labels: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Replacements of tokens, [B, K], by the mask policy."""
+    seeds = tf.random.split(seed, 2)
+    shape = tf.shape(labels)
+    draw = tf.random.stateless_uniform(shape, seeds[0])
+    index = tf.random.stateless_uniform(
+      shape, seeds[1], 0, len(self._all_ids), tf.int32
+    )
+    drawn = tf.gather(tf.constant(self._all_ids, labels.dtype), index)
+    mask = tf.constant(self._mask, labels.dtype)
+    is_random = draw >= 1.0 - self._policy.random_token_prob
+    words = tf.where(is_random, drawn, labels)
+    return tf.where(draw < self._policy.mask_token_prob, mask, words)
+
+  def _pad(self, values: tf.Tensor) -> tf.Tensor:
+    """Pads from K to P with zeros."""
+    missing = self._max_predictions - tf.shape(values)[1]
+    padded = tf.pad(values, [[0, 0], [0, missing]])
+    return tf.ensure_shape(padded, [None, self._max_predictions])
+
+
+def _fill(sizes: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
+  """Chooses words in order, skipping those that would exceed the limit.
+
+  Each round accepts all words before the first that does not fit and drops
+  later ones that are larger than the remaining space: a few rounds suffice.
+
+  Args:
+    sizes: [B, T] tokens of each word.
+    limit: [B, 1] tokens of all chosen words.
+
+  Returns:
+    [B, T] bool.
+  """
+
+  def totals(chosen):
+    return tf.cumsum(tf.where(chosen, sizes, 0), axis=1)
+
+  def exceeds(chosen):
+    return tf.reduce_any(totals(chosen)[:, -1:] > limit)
+
+  def drop(chosen):
+    total = totals(chosen)
+    fits = total <= limit
+    used = tf.reduce_max(tf.where(fits, total, 0), axis=1, keepdims=True)
+    return chosen & (fits | (sizes <= limit - used))
+
+  return tf.while_loop(exceeds, lambda chosen: (drop(chosen),), (sizes > 0,))[0]
+
+
+def replace_tokens(
+  ids: tf.Tensor, positions: tf.Tensor, updates: tf.Tensor
+) -> tf.Tensor:
+  """Writes updates [B, K] to ids [B, T] at positions [B, K]."""
+  rows = tf.range(tf.shape(ids)[0], dtype=positions.dtype)[:, None]
+  indices = tf.stack([tf.zeros_like(positions) + rows, positions], axis=-1)
+  return tf.tensor_scatter_nd_update(ids, indices, updates)

@@ -1,0 +1,196 @@
+"""Pre-training records to batches for the model.
+
+Legend: B batch, T tokens, P predictions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from data import (
+  dynamic_padding,
+  features,
+  length_bucketing,
+  records,
+  shuffling,
+  vocab,
+)
+from data.pretraining.causal_targets import CausalTargets
+from data.pretraining.dynamic_masking import Masker
+from data.pretraining.static_masking import DEFAULT, MaskPolicy
+from data.shuffling import Source
+from storage import corruption
+from storage.schema import Schema
+
+_TOKENS = tuple(Schema(*features.tokens(0)))
+
+
+@dataclass(frozen=True)
+class DynamicMasking:
+  """Masking of records made with --masking=dynamic; see StaticMasking."""
+
+  vocab_file: str | None = None
+  masked_lm_prob: float = 0.15
+  whole_word: bool = False
+  mask_policy: MaskPolicy = DEFAULT
+
+
+class PretrainingInput:
+  """Training data and evaluation data from pre-training records.
+
+  Arguments:
+    files: TFRecord files.
+    seq_length: T.
+    max_predictions: P.
+    vocab_size: number of the model's ids.
+    masking: masking of unmasked records.
+    causal_targets: converts batches for a left-to-right or right-to-left
+      model, which needs no masks.
+    max_corrupt_records: the largest number of corrupt records to drop.
+    folder: folder of the files without corrupt records; None to skip the check.
+    sources: `files` in groups with sampling weights; None for a single group.
+    index_file: file for the positions of records; see record_index.load.
+
+  Raises:
+    ValueError: a file does not hold such records (see records.check), or flags
+      of masking do not fit them.
+  """
+
+  def __init__(
+    self,
+    files: list[str],
+    seq_length: int,
+    max_predictions: int,
+    vocab_size: int,
+    masking: DynamicMasking = DynamicMasking(),
+    causal_targets: CausalTargets | None = None,
+    max_corrupt_records: int = 0,
+    folder: str | None = None,
+    sources: Sequence[Source] | None = None,
+    index_file: str | None = None,
+  ):
+    self.files = files
+    self._causal_targets = causal_targets
+    self._sources = sources or [Source(files)]
+    self._index_file = index_file
+    self._masker = None
+    if is_masked := records.is_masked(files[0]):
+      schema = features.pretraining(seq_length, max_predictions)
+    else:
+      schema = features.unmasked_pretraining(seq_length)
+    if not is_masked and not causal_targets:
+      self._masker = _make_masker(
+        files[0], masking, max_predictions, vocab_size
+      )
+    elif masking.mask_policy != DEFAULT:
+      raise ValueError(
+        "mask_token_prob and random_token_prob apply to words masked when "
+        f"records are read, but those of {files[0]} are not: make it with them "
+        "or with --masking=dynamic"
+      )
+    limits = {
+      "input_ids": vocab_size,
+      "input_mask": 2,
+      "masked_lm_positions": seq_length,
+      "masked_lm_ids": vocab_size,
+      "next_sentence_labels": 2,
+    }
+    records.check(files, schema, limits)
+    self._schema = schema
+    self._parse = records.parser(schema)
+    if folder is not None:
+      self._drop_corrupt(folder, max_corrupt_records)
+
+  def first_corrupt(self) -> str | None:
+    """Describes the first corrupt record; see corruption.first_corrupt."""
+    return corruption.first_corrupt(self.files, self._schema)
+
+  def training(
+    self,
+    batch_size: int,
+    seed: int,
+    skip: int = 0,
+    context: tf.distribute.InputContext | None = None,
+    by_length: bool = False,
+  ) -> tf.data.Dataset:
+    """Infinite batches of shuffled records.
+
+    Args:
+      batch_size: of all replicas together.
+      seed: seed of the order and of dynamic masking.
+      skip: number of records that were read before.
+      context: the input pipeline of this worker; None for a single worker.
+      by_length: group records of similar length and trim their padding.
+
+    Returns:
+      Dicts of the fields of features.pretraining, [B / replicas, ...].
+    """
+    context = context or tf.distribute.InputContext()
+    order = shuffling.ShuffledRecords(self._sources, seed, self._index_file)
+    if by_length:
+      examples = length_bucketing.group_by_length(
+        order, self._schema, batch_size, skip
+      )
+    else:
+      examples = order.from_position(skip)
+    pieces = records.shard_batches(
+      examples,
+      batch_size,
+      context.num_replicas_in_sync,
+      context.num_input_pipelines,
+      context.input_pipeline_id,
+      first=skip // batch_size,
+    )
+    return self._read(pieces, seed, by_length)
+
+  def evaluation(self, batch_size: int) -> tf.data.Dataset:
+    """Infinite full batches in the order of the files, repeated."""
+    pieces = records.read_sequential(self.files).repeat()
+    return self._read(pieces.batch(batch_size, True).enumerate(), seed=0)
+
+  def _drop_corrupt(self, folder, max_records):
+    copies = corruption.drop_corrupt(
+      self.files, self._schema, folder, max_records
+    )
+    copy_by_file = dict(zip(self.files, copies, strict=True))
+    self._sources = [
+      source._replace(files=[copy_by_file[path] for path in source.files])
+      for source in self._sources
+    ]
+    self.files = copies
+
+  def _read(self, pieces, seed, trim=False):
+    def finish(number, serialized):
+      batch = self._parse(serialized)
+      if trim:
+        batch |= dynamic_padding.trim_padding(
+          {name: batch[name] for name in _TOKENS}
+        )
+      if self._masker:
+        number = tf.cast(number % 2**31, tf.int32)
+        batch = self._masker(batch, tf.stack([seed, number]))
+      return self._causal_targets(batch) if self._causal_targets else batch
+
+    return records.prefetch_map(pieces, finish)
+
+
+def _make_masker(path, masking, max_predictions, vocab_size):
+  vocab_file = masking.vocab_file
+  if not vocab_file:
+    raise ValueError(
+      f"{path} was made with --masking=dynamic; --vocab_file is needed to "
+      "mask it"
+    )
+  words = vocab.load(vocab_file)
+  vocab.check_tokens(words, name=vocab_file)
+  vocab.check_size(words, vocab_size, vocab_file)
+  if words.get("", 0) >= vocab_size:  # a blank line at the end
+    del words[""]  # it must not be drawn as a random word
+  return Masker(
+    words,
+    max_predictions,
+    masking.masked_lm_prob,
+    masking.whole_word,
+    masking.mask_policy,
+  )

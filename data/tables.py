@@ -1,0 +1,167 @@
+r"""Reader of tables of texts: .tsv, .csv and .jsonl, by the extension.
+
+- .csv: commas, quotes as in RFC 4180.
+- .jsonl, .json: an object a line; columns are its keys.
+- Others: tabs, and quotes are plain characters, as in the files of GLUE.
+
+Lines end at "\n"; every "\r", a byte order mark at the beginning and blank
+lines are dropped.
+"""
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from absl import logging
+
+from storage import files
+
+
+class Row(NamedTuple):
+  """A row of a table.
+
+  Attributes:
+    line: number of its first line, from 1.
+    values: texts by column.
+  """
+
+  line: int
+  values: dict[str, str]
+
+
+def read_table(
+  path: str,
+  columns: Sequence[str] = (),
+  header: Sequence[str] | None = None,
+  skip_broken: bool = False,
+) -> Iterator[Row]:
+  """Reads the rows of a table.
+
+  Args:
+    path: the file.
+    columns: required columns.
+    header: names of all columns; None to read them from the first line.
+    skip_broken: skip rows with a wrong number of columns, with a warning; for
+      published files that have such rows.
+
+  Yields:
+    Rows. In a .jsonl file, values other than texts are converted to JSON, and
+    null is a missing column.
+
+  Raises:
+    OSError: the file cannot be read.
+    ValueError: a column is missing, a line is malformed, or there is no row;
+      names file, line and remedy.
+  """
+  if path.endswith((".jsonl", ".json")):
+    rows = _objects(path, columns)
+  else:
+    rows = _table(path, columns, header, skip_broken)
+  empty = True
+  for row in rows:
+    empty = False
+    yield row
+  if empty:
+    raise ValueError(f"{path} has no rows")
+
+
+def _table(path, columns, header, skip_broken):
+  records = _separated(path)
+  if header is None:
+    line, header = next(records, (1, []))
+    if not header:
+      raise ValueError(f"{path} is empty")
+    _require(columns, header, f"{path}, line {line} (the header)")
+  broken = []
+  for line, fields in records:
+    if len(fields) == len(header):
+      yield Row(line, dict(zip(header, fields, strict=True)))
+    elif skip_broken:
+      broken.append(line)
+    else:
+      raise ValueError(
+        f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
+        f"({', '.join(header)}); remove tabs and line breaks from the texts, "
+        "or write the table as .csv or .jsonl"
+      )
+  if broken:
+    shown = ", ".join(map(str, broken[:5])) + ", ..." * (len(broken) > 5)
+    logging.warning(
+      "%s: left out %d rows with a wrong number of columns (lines %s)",
+      path,
+      len(broken),
+      shown,
+    )
+
+
+def _separated(path: str) -> Iterator[tuple[int, list[str]]]:
+  """First line and fields of each row that is not blank."""
+  rows = _csv(path) if path.endswith(".csv") else _tsv(path)
+  return (row for row in rows if any(map(str.strip, row[1])))
+
+
+def _tsv(path):
+  for number, line in enumerate(_lines(path), 1):
+    yield number, line.split("\t")
+
+
+def _csv(path):
+  reader = csv.reader((f"{line}\n" for line in _lines(path)), strict=True)
+  start = 1
+  try:
+    for fields in reader:
+      yield start, fields
+      start = reader.line_num + 1
+  except csv.Error as error:
+    raise ValueError(
+      f"{path}: the row that begins on line {start} is no CSV ({error}); is a "
+      "quote never closed, or not written twice inside quotes?"
+    ) from error
+
+
+def _objects(path, columns):
+  for number, line in enumerate(_lines(path), 1):
+    if not line.strip():
+      continue
+    where = f"{path}, line {number}"
+    try:
+      values = json.loads(line)
+    except (ValueError, RecursionError) as error:
+      raise ValueError(
+        f"{where} is no JSON ({error}); each line is to be an object: has the "
+        "file been cut short?"
+      ) from error
+    if not isinstance(values, dict):
+      raise ValueError(f"{where} is no JSON object but {line[:40]!r}")
+    _require(columns, values, where)
+    for name in columns:
+      if values[name] is None:
+        raise ValueError(
+          f'{where}: {name!r} is null; give it a value ("" is an empty text), '
+          "or remove the line"
+        )
+    values = {
+      name: _as_text(value)
+      for name, value in values.items()
+      if value is not None
+    }
+    yield Row(number, values)
+
+
+def _as_text(value: Any) -> str:
+  return value if isinstance(value, str) else json.dumps(value)
+
+
+def _lines(path: str) -> Iterator[str]:
+  for number, line in enumerate(files.lines(path)):
+    yield line if number else line.removeprefix("\ufeff")
+
+
+def _require(columns, present, where):
+  missing = [name for name in columns if name not in present]
+  if missing:
+    raise ValueError(
+      f"{where}: no column {', '.join(map(repr, missing))}; there are "
+      f"{', '.join(map(repr, present))}"
+    )

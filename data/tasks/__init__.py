@@ -1,1 +1,0 @@
-"""From the files of each task to its records."""

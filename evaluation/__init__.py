@@ -1,1 +1,0 @@
-"""What predictions are worth: from the model's outputs to a task's scores."""

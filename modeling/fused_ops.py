@@ -1,0 +1,348 @@
+"""Operations of the network, each in a plain and in a fused form.
+
+The plain form is Keras operations with automatic gradients. On GPU, TPU and JAX
+XLA compiles the complete step and fuses them.
+
+The fused form is for TensorFlow on a CPU. There XLA's matrix products are
+slower than oneDNN's, and uncompiled element-wise operations take as long as the
+products, because each of them reads and writes all activations. In the fused
+form XLA compiles the element-wise operations between two products by themselves
+(modeling/xla_islands.py), and gradients are written out.
+
+Both forms have the same values and gradients, dropout included, but for
+rounding. Operations with an argument `training` use the fused form in training
+only. `use_fused` and the environment variable BERT_FUSED_OPS choose the form.
+
+Legend: B batch, T tokens, Q queries, A heads, D head size, I input size, O
+output size, H any size, L labels.
+"""
+
+import functools
+
+import keras
+from keras import ops
+
+from modeling import xla_islands
+from modeling.stateless_dropout import uniform_bits
+from modeling.xla_islands import (
+  is_fused,
+  sum_last_axis,
+  sum_leading_axes,
+  to_float32,
+  use_fused,  # noqa: F401
+)
+
+
+def _run(chain, *tensors, training, dtype=None, **options):
+  """Runs a chain of element-wise operations, which has the same code in both
+  forms: in training in float32, and compiled where fused.
+  """
+  dtype = dtype or tensors[0].dtype
+  if training and is_fused():
+    return xla_islands.run(chain, *tensors, dtype=dtype, **options)
+  if training:
+    tensors = map(to_float32, tensors)
+  return ops.cast(chain(*tensors, **options), dtype)
+
+
+ACTIVATIONS = {
+  "gelu": lambda x: keras.activations.gelu(x, approximate=True),
+  "gelu_erf": lambda x: keras.activations.gelu(x, approximate=False),
+  "relu": keras.activations.relu,
+  "tanh": keras.activations.tanh,
+  "linear": keras.activations.linear,
+}
+
+
+def dense(
+  x, kernel, bias, *, activation: str = "linear", training: bool | None = None
+):
+  """activation(x @ kernel + bias): [..., I], [I, O], [O] -> [..., O]."""
+  if activation == "linear":
+    return linear(x, kernel, bias)
+  product = ops.reshape(x, (-1, x.shape[-1])) @ kernel
+  product = _run(
+    _activate, product, bias, activation=activation, training=training
+  )
+  return ops.reshape(product, (*ops.shape(x)[:-1], bias.shape[0]))
+
+
+def _activate(x, bias, *, activation):
+  return ACTIVATIONS[activation](ops.add(x, bias))
+
+
+def linear(x, kernel, bias, *, transpose_b: bool = False):
+  """Affine map of the last axis: [..., I] -> [..., O].
+
+  Args:
+    x: [..., I] float.
+    kernel: [I, O], or [O, I] with `transpose_b`.
+    bias: [O].
+    transpose_b: multiply by the transpose of the kernel.
+  """
+  # Values: tf.custom_gradient treats variables apart.
+  kernel, bias = ops.copy(kernel), ops.copy(bias)
+  product = _fused_linear if is_fused() else _linear
+  # One product of two matrices; of more axes, it would be many.
+  flat = product(ops.reshape(x, (-1, x.shape[-1])), kernel, bias, transpose_b)
+  return ops.reshape(flat, (*ops.shape(x)[:-1], bias.shape[0]))
+
+
+def _linear(x, kernel, bias, transpose_b):
+  return x @ (ops.transpose(kernel) if transpose_b else kernel) + bias
+
+
+def _fused_linear(x, kernel, bias, transpose_b):
+  """TensorFlow's own gradients are slow: the bias' is not summed by a product,
+  and the kernel's, which may have a row for each word, is transposed.
+  """
+
+  @ops.custom_gradient
+  def run(x, kernel, bias):
+    columns = ops.transpose(kernel) if transpose_b else kernel
+
+    def gradient(upstream):
+      kernel_gradient = (
+        ops.transpose(upstream) @ x
+        if transpose_b
+        else ops.transpose(x) @ upstream
+      )
+      x_gradient = upstream @ ops.transpose(columns)
+      return x_gradient, kernel_gradient, sum_leading_axes(upstream)
+
+    return x @ columns + bias, gradient
+
+  return run(x, kernel, bias)
+
+
+def transpose_heads(x):
+  """Swaps heads and tokens: [B, T, A, D] -> [B, A, T, D], or back."""
+  if is_fused():
+    return _fused_transpose_heads(x)
+  return ops.swapaxes(x, 1, 2)
+
+
+def _fused_transpose_heads(x):
+  """Transposes integers of the same bits: floats TensorFlow leaves to oneDNN,
+  which is several times slower where there are few.
+  """
+
+  def swap(x):
+    bits = "int32" if x.dtype == "float32" else "int16"
+    return ops.view(ops.swapaxes(ops.view(x, bits), 1, 2), x.dtype)
+
+  return ops.custom_gradient(lambda x: (swap(x), swap))(x)
+
+
+def dropout(x, seed, *, rate: float, training: bool | None = None, dtype=None):
+  """Sets a fraction of the values to zero and scales up the others.
+
+  Args:
+    x: [...] float.
+    seed: [2] uint32, see stateless_dropout.next_seed. None drops nothing.
+    rate: the fraction.
+    training: compute in float32.
+    dtype: of the result, by default that of x.
+
+  Returns:
+    [...].
+  """
+  dtype = dtype or x.dtype
+  if seed is None:
+    return ops.cast(x, dtype)
+  options = {"rate": rate, "training": training}
+  if not (training and is_fused()):
+    return _run(_dropout, x, seed, **options, dtype=dtype)
+
+  @ops.custom_gradient
+  def run(x):
+    def gradient(upstream):  # dropout of the same positions, without x
+      return _run(_dropout, upstream, seed, **options, dtype=x.dtype)
+
+    return _run(_dropout, x, seed, **options, dtype=dtype), gradient
+
+  return run(x)
+
+
+def _dropout(x, seed, *, rate):
+  if seed is None:
+    return x
+  limit = ops.array(round(rate * 2**32), "uint32")
+  keep = uniform_bits(ops.shape(x), seed) >= limit
+  return ops.where(keep, x / (1.0 - rate), 0.0)
+
+
+def dropout_add_layer_norm(
+  x, residual, seed, gamma, beta, *, rate: float, training: bool | None = None
+):
+  """Dropout, residual connection and layer normalization, in float32.
+
+  Args:
+    x: [..., H] float.
+    residual: [..., H] float, or None.
+    seed: [2] uint32, or None for no dropout.
+    gamma: [H] float32.
+    beta: [H] float32.
+    rate: of dropout.
+    training: whether to use the fused form where it is chosen.
+
+  Returns:
+    [..., H] of the type of x.
+  """
+  options = {"rate": rate, "training": training}
+  if residual is None:
+    total = dropout(x, seed, **options, dtype="float32")
+  else:
+    total = _add(x, residual, seed, **options)
+  # Not one chain with dropout, which its gradient would compute several times.
+  fused = training and is_fused()
+  norm = _fused_layer_norm if fused else _layer_norm
+  return _run(norm, total, gamma, beta, training=training, dtype=x.dtype)
+
+
+def _add(x, residual, seed, *, rate, training):
+  """Dropout of x, plus residual, in float32."""
+  options = {"rate": rate, "training": training}
+  total = functools.partial(_run, _dropout_add, **options, dtype="float32")
+  if not (training and is_fused()):
+    return total(x, residual, seed)
+
+  @ops.custom_gradient
+  def run(x, residual):
+    def gradient(upstream):
+      x_gradient = dropout(upstream, seed, **options, dtype=x.dtype)
+      return x_gradient, ops.cast(upstream, residual.dtype)
+
+    return total(x, residual, seed), gradient
+
+  return run(x, residual)
+
+
+def _dropout_add(x, residual, seed, *, rate):
+  return _dropout(to_float32(x), seed, rate=rate) + to_float32(residual)
+
+
+def _standardize(x):
+  """Rows of mean 0 and variance 1, and the factors that scaled them."""
+  centered = x - ops.mean(x, axis=-1, keepdims=True)
+  variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
+  scale = ops.rsqrt(variance + 1e-12)
+  return centered * scale, scale
+
+
+def _layer_norm(x, gamma, beta):
+  return _standardize(x)[0] * gamma + beta
+
+
+def _fused_layer_norm(x, gamma, beta):
+  @ops.custom_gradient
+  def run(x, gamma, beta):
+    standard, scale = _standardize(x)
+
+    def gradient(upstream):
+      size = x.shape[-1]
+      weights = ops.reshape(gamma, (size, 1))
+      mean = upstream @ weights / size
+      projection = (upstream * standard) @ weights / size
+      return (
+        scale * (upstream * gamma - mean - standard * projection),
+        sum_leading_axes(upstream * standard),
+        sum_leading_axes(upstream),
+      )
+
+    return standard * gamma + beta, gradient
+
+  return run(x, gamma, beta)
+
+
+def masked_softmax(
+  scores, attention_mask, *, scale: float, training: bool | None = None
+):
+  """Attention probabilities.
+
+  Args:
+    scores: [B, A, Q, T] float, products of queries and keys.
+    attention_mask: [B, 1 or Q, T], 1 where a query may attend to a key.
+    scale: factor of the scores.
+    training: whether to use the fused form where it is chosen.
+
+  Returns:
+    [B, A, Q, T] float32.
+  """
+  # -10000 and not -inf, as in the original: a query whose keys are all masked
+  # attends evenly instead of becoming NaN.
+  visible = ops.cast(ops.expand_dims(attention_mask, 1), "float32")
+  attention_bias = (1.0 - visible) * -10000.0
+
+  def softmax(scores):
+    # Not compiled: TensorFlow fuses the matrix product, scale and bias itself.
+    return ops.softmax(ops.cast(scores, "float32") * scale + attention_bias)
+
+  if not (training and is_fused()):
+    return softmax(scores)
+
+  @ops.custom_gradient
+  def run(scores):
+    probs = softmax(scores)
+    return probs, lambda upstream: xla_islands.run(
+      _softmax_gradient, probs, upstream, scale=scale, dtype=scores.dtype
+    )
+
+  return run(scores)
+
+
+def _softmax_gradient(probs, upstream, *, scale):
+  """Gradient of softmax(scale x) for x: [..., H], [..., H] -> [..., H]."""
+  return scale * probs * (upstream - sum_last_axis(probs * upstream))
+
+
+def cross_entropy(logits, labels):
+  """-log softmax(logits)[label], in nats.
+
+  Args:
+    logits: [..., L] float.
+    labels: [...] int, in [0, L).
+
+  Returns:
+    [...] float32.
+  """
+  if is_fused():
+    return _fused_cross_entropy(logits, labels)
+  logits = ops.cast(logits, "float32")
+  return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+
+
+def _fused_cross_entropy(logits, labels):
+  @ops.custom_gradient
+  def run(logits):
+    probs = ops.softmax(ops.cast(logits, "float32"))
+    # log(sum(exp)) by way of the top probability, which cannot underflow.
+    top, index = ops.top_k(probs, 1)
+    log_sum = _gather(logits, index[..., 0]) - ops.log(top[..., 0])
+    return log_sum - _gather(logits, labels), lambda upstream: xla_islands.run(
+      _cross_entropy_gradient, probs, labels, upstream, dtype=logits.dtype
+    )
+
+  return run(logits)
+
+
+def _gather(logits, labels):
+  """The logit of each label: [..., L], [...] -> [...] float32."""
+  values = ops.take_along_axis(logits, labels[..., None], axis=-1)
+  return ops.cast(values[..., 0], "float32")
+
+
+def _cross_entropy_gradient(probs, labels, upstream):
+  """(softmax - one-hot label) * upstream: [..., L]."""
+  size = probs.shape[-1] or ops.shape(probs)[-1]
+  is_label = ops.arange(size, dtype=labels.dtype) == labels[..., None]
+  return (probs - ops.cast(is_label, probs.dtype)) * upstream[..., None]
+
+
+def argmax(logits):
+  """Index of the largest logit of each row: [..., L] -> [...] int."""
+  if not is_fused():
+    return ops.argmax(logits, axis=-1)
+  # The softmax and its top, which TensorFlow merges with the cross entropy's.
+  # Keras' argmax makes several passes for the sake of -0.0.
+  return ops.top_k(ops.softmax(ops.cast(logits, "float32")), 1)[1][..., 0]

@@ -1,0 +1,128 @@
+"""The switch of modeling/fused_ops.py, and XLA for parts of a TensorFlow graph.
+
+Used by fused_ops alone.
+"""
+
+import contextlib
+import functools
+import itertools
+import os
+from collections.abc import Callable
+
+import keras
+from keras import ops
+
+if keras.backend.backend() == "tensorflow":  # else it may not be installed
+  import tensorflow as tf
+
+_forced: list[bool] = []  # a stack; of a context variable threads know nothing
+
+
+@contextlib.contextmanager
+def use_fused(fused: bool):
+  """Chooses the form of all that is traced inside the context."""
+  _forced.append(fused)
+  try:
+    yield
+  finally:
+    _forced.pop()
+
+
+def is_fused() -> bool:
+  """Returns whether the fused form is in use.
+
+  By default it is where TensorFlow computes on CPUs alone. `use_fused` and then
+  the environment variable BERT_FUSED_OPS (0 or 1) take precedence. Other
+  backends have the plain form only.
+
+  Raises:
+    ValueError: BERT_FUSED_OPS is neither 0 nor 1.
+  """
+  if keras.backend.backend() != "tensorflow":
+    return False
+  if _forced:
+    return _forced[-1]
+  setting = os.environ.get("BERT_FUSED_OPS", "")
+  if setting not in ("", "0", "1"):
+    raise ValueError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
+  return setting == "1" if setting else not _has_accelerator()
+
+
+def _has_accelerator():
+  # A TPU of another host is not among the visible devices.
+  on_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
+  return on_tpu or _visible_accelerators()
+
+
+@functools.cache
+def _visible_accelerators():
+  return any(map(tf.config.get_visible_devices, ("GPU", "TPU")))
+
+
+def to_float32(tensor):
+  """Casts floating-point tensors; others and None stay as they are."""
+  if tensor is None:
+    return None
+  dtype = keras.backend.standardize_dtype(tensor.dtype)
+  is_float = keras.backend.is_float_dtype(dtype)
+  return ops.cast(tensor, "float32") if is_float else tensor
+
+
+def run(chain: Callable, *tensors, dtype: str, **options):
+  """Runs `chain(*tensors, **options)` in float32, compiled by XLA.
+
+  The gradient computes the chain again instead of storing its intermediate
+  values. Integer tensors have no gradient.
+
+  Args:
+    chain: a module-level function of Keras operations.
+    *tensors: tensors or None.
+    dtype: of the result.
+    **options: hashable values.
+  """
+  tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
+  # One function per signature: TensorFlow warns when one is traced too often.
+  signature = (t if t is None else (t.dtype, *t.shape) for t in tensors)
+  function = _compiled(
+    chain, tuple(signature), dtype, tuple(sorted(options.items()))
+  )
+  return function(*(tensor for tensor in tensors if tensor is not None))
+
+
+@functools.cache
+def _compiled(chain, signature, dtype, options):
+  def call(*tensors):
+    remaining = iter(tensors)
+    arguments = (to_float32(next(remaining)) if s else None for s in signature)
+    return ops.cast(chain(*arguments, **dict(options)), dtype)
+
+  forward = tf.function(call, autograph=False, jit_compile=True)
+
+  @functools.partial(tf.function, autograph=False, jit_compile=True)
+  def backward(upstream, tensors):
+    is_float = [tensor.dtype.is_floating for tensor in tensors]
+    watched = list(itertools.compress(tensors, is_float))
+    with tf.GradientTape() as tape:
+      tape.watch(watched)
+      output = call(*tensors)
+    gradients = iter(tape.gradient(output, watched, upstream))
+    return [next(gradients) if floating else None for floating in is_float]
+
+  @tf.custom_gradient
+  def differentiable(*tensors):
+    return forward(*tensors), lambda upstream: backward(upstream, tensors)
+
+  return differentiable
+
+
+def sum_last_axis(x):
+  """Sum over the last axis as a matrix product: [..., H] -> [..., 1]."""
+  size = x.shape[-1] or ops.shape(x)[-1]
+  return x @ ops.ones((size, 1), dtype=x.dtype)
+
+
+def sum_leading_axes(x):
+  """Sum over all axes but the last as a matrix product: [..., H] -> [H]."""
+  rows = ops.reshape(x, (-1, x.shape[-1]))
+  ones = ops.ones((1, ops.shape(rows)[0]), dtype=rows.dtype)
+  return (ones @ rows)[0]

@@ -1,0 +1,228 @@
+"""Exports of a trained model: SavedModel of raw text, LiteRT and Keras.
+
+Models map a dict of inputs to a dict of outputs.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import keras
+import tensorflow as tf
+from absl import logging
+
+from storage import files
+from training import noise
+
+
+class Task(Protocol):
+  """Raw text to named answers, in the graph.
+
+  Attributes:
+    texts: {name: TensorSpec} of the arguments of `from_text`.
+    schema: {name: field with a `shape`} of a record's features; must include
+      the model's inputs.
+  """
+
+  texts: dict[str, tf.TensorSpec]
+  schema: dict
+
+  def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Named answers for raw text."""
+
+  def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Named answers for the model's inputs."""
+
+
+class ServedModel(NamedTuple):
+  """A model to export or to predict with.
+
+  Attributes:
+    model: a Keras model for inference on any device.
+    task: raw text to named answers.
+    labels: names of the classes, if any.
+  """
+
+  model: keras.Model
+  task: Task
+  labels: Sequence[str] | None = None
+
+  @property
+  def signatures(self) -> dict:
+    """Signatures as those of a loaded SavedModel."""
+    return {"serving_default": from_text(self.model, self.task)}
+
+
+class Exported(tf.Module):
+  """A model with its signatures, to be saved.
+
+  `serving_default` takes raw text, `serving_features` the model's inputs and
+  `serving_examples` the same as serialized tf.train.Examples, [B] string.
+
+  `functions` are concrete functions by signature.
+  """
+
+  def __init__(self, model, task: Task):
+    super().__init__(name="served")
+    # Not the model itself, with which Keras would save more.
+    self._variables = [variable.value for variable in model.variables]
+    self._task = task
+    fields = {name: task.schema[name].shape for name in model.input}
+    self.functions = {
+      "serving_default": from_text(model, task),
+      "serving_features": _function(
+        lambda **inputs: task.from_features(model, **inputs),
+        {
+          name: tf.TensorSpec([None] * (1 + len(shape)), tf.int32)
+          for name, shape in fields.items()
+        },
+      ),
+      "serving_examples": _function(
+        lambda examples: task.from_features(model, **_parse(examples, fields)),
+        {"examples": tf.TensorSpec([None], tf.string)},
+      ),
+    }
+
+
+def from_text(model, task: Task):
+  """The signature `serving_default`: a concrete function of raw text.
+
+  The function does not keep the model alive.
+  """
+  return _function(lambda **texts: task.from_text(model, **texts), task.texts)
+
+
+def _function(function, specs):
+  named = {
+    name: tf.TensorSpec(spec.shape, spec.dtype, name=name)
+    for name, spec in specs.items()
+  }
+  return tf.function(function).get_concrete_function(**named)
+
+
+def _parse(examples, fields):
+  # Labels may be absent, rows shorter than in training, and the number of
+  # choices any.
+  features = {
+    name: tf.io.FixedLenSequenceFeature(shape[1:], tf.int64, allow_missing=True)
+    for name, shape in fields.items()
+  }
+  batch = tf.io.parse_example(examples, features)
+  # Rows of an empty batch need a length, too.
+  extra = tf.cast(tf.equal(tf.size(examples), 0), tf.int32)
+  return {
+    name: tf.pad(
+      tf.cast(value, tf.int32),
+      [[0, 0], [0, extra]] + [[0, 0]] * (value.shape.rank - 2),
+    )
+    for name, value in batch.items()
+  }
+
+
+def save(directory: str, model, task: Task) -> None:
+  """Writes a SavedModel, which appears when it is complete.
+
+  Raises:
+    FileExistsError: the directory is not empty.
+  """
+  with new_folder(directory) as folder:
+    exported = Exported(model, task)
+    with noise.no_information():
+      tf.saved_model.save(exported, folder, signatures=exported.functions)
+  for name, function in exported.functions.items():
+    specs = tf.nest.flatten(function.structured_input_signature)
+    logging.info(
+      "%s: %s -> %s",
+      name,
+      ", ".join(spec.name for spec in specs),
+      ", ".join(sorted(function.structured_outputs)),
+    )
+
+
+@contextlib.contextmanager
+def new_folder(directory: str) -> Iterator[str]:
+  """Temporary folder, renamed when complete."""
+  files.check_is_free(directory)
+  unfinished = f"{directory.rstrip('/')}.unfinished"
+  if tf.io.gfile.exists(unfinished):
+    tf.io.gfile.rmtree(unfinished)  # of an export that was killed
+  tf.io.gfile.makedirs(unfinished)
+  yield unfinished
+  # Replaces at most an empty folder.
+  tf.io.gfile.rename(unfinished, directory, overwrite=True)
+  logging.info("exported to %s", directory)
+
+
+def save_tflite(directory: str, model) -> None:
+  """Writes model_float32.tflite, model_float16.tflite and model_int8.tflite.
+
+  They take tokens. float16 halves all weights; int8 quantizes matrices to a
+  quarter, and activations dynamically. Inputs and outputs have the model's
+  names in the signature `serving_default`; all dimensions are dynamic.
+
+  Raises:
+    ValueError: LiteRT lacks an operation of the model.
+  """
+  module = tf.Module()
+  module.variables_of_model = [variable.value for variable in model.variables]
+  specs = {
+    name: tf.TensorSpec([None] * len(value.shape), tf.int32)
+    for name, value in model.input.items()
+  }
+  function = _function(lambda **inputs: model(inputs, training=False), specs)
+  for name in ("float32", "float16", "int8"):
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(
+      [function], module
+    )
+    if name != "float32":
+      converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if name == "float16":
+      converter.target_spec.supported_types = [tf.float16]
+    content = _convert(converter)
+    path = os.path.join(directory, f"model_{name}.tflite")
+    with tf.io.gfile.GFile(path, "wb") as file:
+      file.write(content)
+    logging.info("%s: %.1f MB", os.path.basename(path), len(content) / 1e6)
+
+
+def _convert(converter):
+  try:
+    with noise.no_information(), noise.no_stderr():
+      return converter.convert()
+  except Exception as error:  # its class is not public
+    raise ValueError(
+      "LiteRT does not have all operations of this model: export it with "
+      "--export_format=savedmodel"
+    ) from error
+
+
+def save_keras(directory: str, model: keras.Model) -> None:
+  """Writes model.keras, which takes tokens."""
+  model.save(os.path.join(directory, "model.keras"))
+
+
+def save_tokenizer(
+  directory: str,
+  vocab_file: str,
+  do_lower_case: bool,
+  max_seq_length: int,
+  labels: Sequence[str] | None,
+) -> None:
+  """Writes vocab.txt, tokenizer_config.json and perhaps labels.txt.
+
+  tokenizer_config.json has transformers' names for the flags; labels.txt has a
+  label per line, in the model's order.
+  """
+  tf.io.gfile.copy(vocab_file, os.path.join(directory, "vocab.txt"))
+  settings = {
+    "do_lower_case": do_lower_case,
+    "model_max_length": max_seq_length,
+  }
+  texts = {"tokenizer_config.json": json.dumps(settings, indent=2)}
+  if labels is not None:
+    texts["labels.txt"] = "\n".join(labels)
+  for name, text in texts.items():
+    with tf.io.gfile.GFile(os.path.join(directory, name), "w") as file:
+      file.write(f"{text}\n")

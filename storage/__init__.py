@@ -1,0 +1,1 @@
+"""Files, TFRecords, worker processes and progress."""

@@ -1,0 +1,295 @@
+"""Names, reading and atomic writing of files, local or remote.
+
+Paths with a scheme ("gs://...") go through tf.io.gfile, imported when the
+first one occurs; local paths need no TensorFlow. Text may be compressed (.gz,
+.zst).
+"""
+
+import codecs
+import functools
+import glob
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from storage import compression
+
+# A file without a line break for so many bytes is not text.
+MAX_LINE_BYTES = 1 << 28
+
+
+def is_remote(path: str) -> bool:
+  """True if a path has a scheme, as in gs://bucket/file."""
+  return "://" in path
+
+
+def _gfile():
+  from tensorflow.io import gfile  # noqa: PLC0415, seconds to import
+
+  return gfile
+
+
+def exists(path: str) -> bool:
+  """True if the path is that of a file or a folder."""
+  return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
+
+
+def is_folder(path: str) -> bool:
+  """True if the path is that of a folder."""
+  return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
+
+
+def list_folder(path: str) -> list[str]:
+  """Names of the files and folders in a folder."""
+  return _gfile().listdir(path) if is_remote(path) else os.listdir(path)
+
+
+def size(path: str) -> int:
+  """Size of a file in bytes."""
+  if is_remote(path):
+    return _gfile().stat(path).length
+  return os.stat(path).st_size
+
+
+def mtime(path: str) -> int:
+  """Time of the last change of a file, in nanoseconds."""
+  if is_remote(path):
+    return _gfile().stat(path).mtime_nsec
+  return os.stat(path).st_mtime_ns
+
+
+def rename(path: str, name: str) -> None:
+  """Renames a file; an existing file of the new name is replaced."""
+  if is_remote(path):
+    _gfile().rename(path, name, overwrite=True)
+  else:
+    os.replace(path, name)
+
+
+def remove(path: str) -> None:
+  """Removes a file."""
+  if is_remote(path):
+    _gfile().remove(path)
+  else:
+    os.remove(path)
+
+
+def remove_folder(path: str) -> None:
+  """Removes a folder with its content; nothing happens if there is none."""
+  if not exists(path):
+    return
+  if is_remote(path):
+    _gfile().rmtree(path)
+  else:
+    shutil.rmtree(path)
+
+
+def glob_files(pattern: str) -> list[str]:
+  """Lists the files that match one pattern, sorted; the list may be empty."""
+  if is_remote(pattern):
+    return sorted(_gfile().glob(pattern))
+  if os.path.exists(pattern):  # also names that contain "[" or "*"
+    return [pattern]
+  # Hidden files match too, as in tf.io.gfile.
+  return sorted(glob.glob(pattern, include_hidden=True))
+
+
+def expand(patterns: str) -> list[str]:
+  """Lists the files that match comma-separated glob patterns.
+
+  Args:
+    patterns: such as "news/*.txt,book.txt"; blanks around commas are dropped.
+
+  Returns:
+    Paths in the order of the patterns, sorted within each.
+
+  Raises:
+    FileNotFoundError: some patterns match nothing; names them all (the
+      original drops them silently).
+  """
+  stripped = [pattern.strip() for pattern in patterns.split(",")]
+  matches = {pattern: glob_files(pattern) for pattern in stripped if pattern}
+  missing = [pattern for pattern, paths in matches.items() if not paths]
+  if missing or not matches:
+    raise FileNotFoundError(
+      f"no file matches {', '.join(missing) or repr(patterns)}; check the "
+      "spelling, and quote patterns so that the shell leaves them alone"
+    )
+  return [path for pattern in stripped for path in matches.get(pattern, ())]
+
+
+def check_is_free(folder: str) -> None:
+  """Raises FileExistsError for a file, or a folder that is not empty."""
+  if exists(folder) and (not is_folder(folder) or list_folder(folder)):
+    raise FileExistsError(
+      f"{folder} is there already: remove it, or name another --export_dir"
+    )
+
+
+def refuse_to_overwrite(*paths: str) -> None:
+  """Raises FileExistsError if any of the paths exists."""
+  present = [path for path in paths if exists(path)]
+  if present:
+    raise FileExistsError(
+      f"{', '.join(present)} exists already; remove it, choose another name, "
+      "or give --overwrite"
+    )
+
+
+def check_disjoint(inputs: Sequence[str], *outputs: str) -> None:
+  """Raises ValueError if an output is one of the inputs."""
+  read = {os.path.realpath(path) for path in inputs}
+  for path in outputs:
+    if os.path.realpath(path) in read:
+      raise ValueError(f"{path} is an input, too: choose another output")
+
+
+def open_for_reading(path: str) -> BinaryIO:
+  """Opens a file as bytes.
+
+  Raises:
+    OSError: the file is missing, unreadable or a folder; names it.
+  """
+  if not is_remote(path):
+    try:
+      return open(path, "rb")
+    except OSError as error:
+      raise type(error)(f"cannot read {path}: {error.strerror}") from error
+  try:
+    file = _gfile().GFile(path, "rb")
+    file.size()  # GFile opens at the first use only
+    return file
+  except Exception as error:
+    raise OSError(f"cannot read {path}: {error}") from error
+
+
+@contextmanager
+def open_for_writing(path: str) -> Iterator[BinaryIO]:
+  """Opens a file as bytes; it appears under its name when it is complete.
+
+  It is written as `PATH.partial-PID` and renamed at the end. An error removes
+  the partial file and keeps the previous content of the path. Missing folders
+  are made.
+
+  Raises:
+    OSError: the file cannot be written; `filename` is set.
+  """
+  partial = f"{path}.partial-{os.getpid()}"
+  try:
+    with _open_new(partial) as file:
+      yield file
+    rename(partial, path)
+  except BaseException as error:
+    if exists(partial):
+      remove(partial)
+    if isinstance(error, OSError) and not error.filename:
+      error.filename = path  # errors of write() have no name
+    raise
+
+
+def _open_new(path: str) -> BinaryIO:
+  folder = os.path.dirname(path)
+  if is_remote(path):
+    _gfile().makedirs(folder)
+    return _gfile().GFile(path, "wb")
+  if folder:
+    os.makedirs(folder, exist_ok=True)
+  return open(path, "wb")
+
+
+def write_text(path: str, text: str) -> None:
+  """Writes a UTF-8 file; see `open_for_writing`."""
+  with open_for_writing(path) as file:
+    file.write(text.encode())
+
+
+def read_text(path: str) -> str:
+  """Reads a UTF-8 file; line ends are not changed.
+
+  Raises:
+    OSError: see `open_for_reading`.
+    UnicodeDecodeError: it is not UTF-8.
+  """
+  with open_for_reading(path) as file:
+    return file.read().decode()
+
+
+def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
+  r"""Reads the lines of a UTF-8 text, or of a section of it.
+
+  As in tf.gfile, a line ends at "\n" only, every "\r" is dropped, also within a
+  line, and a byte order mark is not removed.
+
+  Args:
+    path: a text file, which may be compressed.
+    start: byte at which a line begins; 0 in a compressed file.
+    end: byte at which a later line begins; None reads to the end of the file.
+
+  Yields:
+    Lines without their "\n".
+
+  Raises:
+    OSError: the file cannot be read.
+    ValueError: a line is not UTF-8 or too long, or the content cannot be
+      decompressed; names file, line number and byte.
+  """
+  position = start
+  with _open_text(path, start) as file:
+    for raw in iter(functools.partial(file.readline, MAX_LINE_BYTES), b""):
+      if end is not None and position >= end:
+        return
+      if len(raw) == MAX_LINE_BYTES:
+        raise ValueError(
+          f"{path}, line {line_number(path, position)}: no line break in "
+          f"{MAX_LINE_BYTES:,} bytes; this is no text, or one to be broken "
+          "into lines first"
+        )
+      if not position and _is_utf16(raw):
+        raise ValueError(f"{path} looks like UTF-16; save it as UTF-8")
+      try:
+        line = raw.decode()
+      except UnicodeDecodeError as error:
+        culprit = raw[error.start]
+        raise _not_utf8(path, position + error.start, culprit) from error
+      position += len(raw)
+      line = line.replace("\r", "")
+      if line:  # a last line of "\r" alone is no line
+        yield line.removesuffix("\n")
+
+
+def _is_utf16(first: bytes) -> bool:
+  """True for a UTF-16 byte order mark, or if every other byte is 0."""
+  if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    return True
+  line = first.rstrip(b"\n")
+  return len(line) > 3 and any(line[1::2]) != any(line[::2])
+
+
+@contextmanager
+def _open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
+  with open_for_reading(path) as file:
+    if start:
+      file.seek(start)
+    if is_remote(path) or compression.is_compressed(path):
+      file = compression.buffered(path, file)
+    yield file
+
+
+def line_number(path: str, offset: int) -> int:
+  """Number, from 1, of the line that contains byte `offset` of a text."""
+  number, unread = 1, offset
+  with _open_text(path) as file:
+    while unread > 0 and (block := file.read(min(unread, 1 << 20))):
+      number += block.count(b"\n")
+      unread -= len(block)
+  return number
+
+
+def _not_utf8(path: str, offset: int, culprit: int) -> ValueError:
+  return ValueError(
+    f"{path}, line {line_number(path, offset)}: byte {offset} of the file "
+    f"(0x{culprit:02x}) is not UTF-8; if it is text at all, convert the file "
+    "first, for example with `iconv -f LATIN1 -t UTF-8`"
+  )

@@ -1,0 +1,80 @@
+"""Log lines about the progress of a long task."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from absl import logging
+
+
+class Progress:
+  """Counts work done and logs a line every few seconds.
+
+  Arguments:
+    task: begins the line, as in "read".
+    total: total work, in units.
+    unit: as in "MB".
+    every: seconds between two lines.
+    log: called with the line.
+  """
+
+  def __init__(
+    self,
+    task: str,
+    total: float,
+    unit: str,
+    every: float = 5.0,
+    log: Callable[[str], None] = logging.info,
+  ):
+    self.counts = Counter()
+    self._task, self._total, self._unit = task, total, unit
+    self._every, self._log = every, log
+    self._done = 0
+    self._begin = time.monotonic()
+    self._next = self._begin + every
+
+  def add(self, done: float, **counts: int) -> None:
+    """Adds to the work done, and to the counts that the line lists."""
+    self._done += done
+    for name, count in counts.items():
+      self.counts[name] += count
+    if time.monotonic() >= self._next:
+      self.say()
+
+  def follow(self, batches: Iterable[Mapping]) -> Iterator[Mapping]:
+    """Yields batches (dicts of [B, ...]) and counts their rows."""
+    for batch in batches:
+      yield batch
+      self.add(len(next(iter(batch.values()))))
+    self.say()
+
+  def say(self) -> None:
+    """Logs the line now."""
+    now = time.monotonic()
+    self._next = now + self._every
+    rate = self._done / max(now - self._begin, 1e-6)
+    # Rows that pad the last batch do not count.
+    done = min(self._done, self._total) if self._total else self._done
+    fraction = done / self._total if self._total else 1.0
+    text = (
+      f"{self._task} {_number(done)} of {_number(self._total)} "
+      f"{self._unit} ({fraction:.0%})"
+    )
+    for name, count in self.counts.items():
+      text += f", {count:,} {name.replace('_', ' ')}"
+    text += f"; {_number(rate)} {self._unit}/s"
+    if fraction < 1 and rate > 0:
+      text += f", {_duration((self._total - done) / rate)} left"
+    self._log(text)
+
+
+def _number(value: float) -> str:
+  return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+
+
+def _duration(seconds: float) -> str:
+  minutes, seconds = divmod(round(seconds), 60)
+  hours, minutes = divmod(minutes, 60)
+  if hours:
+    return f"{hours} h {minutes} min"
+  return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -1,0 +1,116 @@
+"""Tasks done by several processes, with errors that name the task.
+
+These are processes of our own, since a ProcessPoolExecutor does not tell which
+task a dead worker was doing, waits for running tasks when one has failed, and
+leaves its workers behind when the parent is killed.
+"""
+
+import multiprocessing
+import signal
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+
+def ordered_map(
+  prepare: Callable[[], Callable[[Any], Any]],
+  tasks: Sequence[Any],
+  processes: int,
+  idle: Callable[[], None] = lambda: None,
+) -> Iterator[Any]:
+  """Does every task, in this process or in several others.
+
+  A worker has one task at a time. Results of later tasks wait in memory until
+  those of earlier ones have come.
+
+  Args:
+    prepare: called once in each process; returns the function of a task. It,
+      the tasks and the results are pickled.
+    tasks: the tasks; messages contain their `str`.
+    processes: maximum number; under two, this process does the tasks.
+    idle: called whenever no task was finished for five seconds.
+
+  Yields:
+    Results in the order of the tasks.
+
+  Raises:
+    ChildProcessError: a process died.
+    Exception: raised by a task.
+  """
+  processes = min(processes, len(tasks))
+  if processes < 2:
+    yield from map(prepare(), tasks)
+    return
+  results, following = {}, 0
+  for number, result in _as_completed(prepare, tasks, processes, idle):
+    results[number] = result
+    while following in results:
+      yield results.pop(following)
+      following += 1
+
+
+def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
+  """Numbers of tasks and their results, as they come in."""
+  # Forking would copy the parent's threads and locks in whatever state.
+  context = multiprocessing.get_context("spawn")
+  waiting = iter(enumerate(tasks))
+  busy = {}  # connection to number of the task
+  children = []
+  try:
+    for number, task in zip(range(processes), tasks, strict=False):
+      next(waiting)
+      connection, child_end = context.Pipe()
+      child = context.Process(target=_serve, args=(child_end, prepare))
+      child.start()
+      child_end.close()  # so that a dead child is an end of file here
+      children.append(child)
+      busy[connection] = number
+      connection.send(task)
+    while busy:
+      ready = wait(busy, timeout=5)
+      if not ready:
+        idle()
+      for connection in ready:
+        number = busy.pop(connection)
+        result = _receive(connection, tasks[number])
+        following, task = next(waiting, (None, None))
+        if following is not None:
+          connection.send(task)
+          busy[connection] = following
+        yield number, result
+  finally:
+    for child in children:
+      child.terminate()
+      child.join()
+
+
+def _receive(connection: Connection, task: Any) -> Any:
+  try:
+    result, error = connection.recv()
+  except EOFError:
+    raise ChildProcessError(
+      f"a worker process died while it worked on {task}; if it ran out of "
+      "memory, use fewer workers"
+    ) from None
+  if error:
+    raise error
+  return result
+
+
+def _serve(connection: Connection, prepare: Callable) -> None:
+  """Does tasks until the process is terminated, or the parent is gone."""
+  signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
+  function = None
+  while True:
+    try:
+      task = connection.recv()
+    except EOFError:
+      return
+    try:
+      function = function or prepare()
+      answer = function(task), None
+    except Exception as error:
+      error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+      answer = None, error
+    connection.send(answer)

@@ -1,0 +1,231 @@
+"""Classification tasks as data (files, columns, labels), and their examples."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from data import labels, tables
+from storage import files
+
+ALL_COLUMNS = ["all"]
+
+
+class TextExample(NamedTuple):
+  """One or two texts and their label.
+
+  Attributes:
+    guid: name of the example, such as "dev-7".
+    text_a: first text.
+    text_b: second text, if there are two.
+    label: the class, or a score as text; None if it is unknown.
+    columns: values by column that the predictions repeat.
+  """
+
+  guid: str
+  text_a: str
+  text_b: str | None = None
+  label: str | None = None
+  columns: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Split:
+  """A file of a task and the columns that are read.
+
+  Attributes:
+    file: path within the task's folder.
+    text_a: column of the first text.
+    text_b: column of the second text; None for single texts.
+    label: column of the label; None if the file has none, or dummies.
+    header: names of the columns of a file without a header.
+    language: column and value of the rows that are read; None for all rows.
+    prefix: first part of the guids; None for the split's name.
+    guid: column of the last part; None for the number of the line, from 0.
+    submission: name of the prediction file on the GLUE server.
+  """
+
+  file: str
+  text_a: str
+  text_b: str | None = None
+  label: str | None = None
+  header: tuple[str, ...] | None = None
+  language: tuple[str, str] | None = None
+  prefix: str | None = None
+  guid: str | None = None
+  submission: str | None = None
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """Columns that must exist."""
+    language = self.language and self.language[0]
+    names = (self.text_a, self.text_b, self.label, self.guid, language)
+    return tuple(name for name in names if name is not None)
+
+
+@dataclass(frozen=True)
+class ClassificationTask:
+  """Classification or regression of texts or text pairs.
+
+  Attributes:
+    name: in its authors' spelling.
+    splits: by name: "train", "dev" and "test" where they exist, and
+      "dev_mismatched" and the like.
+    labels: classes in the order of the model's logits; None for regression.
+    metrics: its usual metrics, names of tasks.metrics.METRICS.
+    label_aliases: pairs of a spelling in the files and the label it stands for.
+    skip_broken: True if the official training data have rows cut in two.
+  """
+
+  name: str
+  splits: Mapping[str, Split]
+  labels: tuple[str, ...] | None
+  metrics: tuple[str, ...]
+  label_aliases: tuple[tuple[str, str], ...] = ()
+  skip_broken: bool = False
+
+  @property
+  def has_pairs(self) -> bool:
+    """True for text pairs."""
+    return any(split.text_b is not None for split in self.splits.values())
+
+  @property
+  def is_regression(self) -> bool:
+    """True if labels are scores."""
+    return self.labels is None
+
+  @property
+  def num_outputs(self) -> int:
+    """Number of logits: one per label, or one for a score."""
+    return 1 if self.is_regression else len(self.labels)
+
+  @property
+  def layout(self) -> str:
+    """List of its files for messages."""
+    named = (f"{split.file} ({name})" for name, split in self.splits.items())
+    return ", ".join(named)
+
+
+def find_file(task: ClassificationTask, data_dir: str, split: str) -> str:
+  """Path of a split's file.
+
+  Raises:
+    FileNotFoundError: it is missing; names the files that the task has.
+    ValueError: the task has no such split.
+  """
+  if split not in task.splits:
+    raise ValueError(
+      f"{task.name} has no {split} data; its files are {task.layout}"
+    )
+  path = os.path.join(data_dir, task.splits[split].file)
+  if not files.exists(path):
+    raise FileNotFoundError(
+      f"{path} is missing; {task.name} has these files in --data_dir: "
+      f"{task.layout}"
+    )
+  return path
+
+
+def read_examples(
+  task: ClassificationTask,
+  data_dir: str,
+  split: str,
+  copied_columns: Sequence[str] = (),
+) -> list[TextExample]:
+  """Reads the examples of a split, in the order of the file.
+
+  `copied_columns` are the names of their `columns`, or ALL_COLUMNS.
+
+  Raises:
+    FileNotFoundError: the file is missing; names the files that the task has.
+    ValueError: the task has no such split, a column is missing, a row is
+      malformed, or a label is unknown; names file, line and remedy.
+  """
+  path, source = find_file(task, data_dir, split), task.splits[split]
+  # A file without labels is predicted, and needs a prediction for every row.
+  skip_broken = task.skip_broken and source.label is not None
+  rows = tables.read_table(path, source.columns, source.header, skip_broken)
+  if source.language:
+    rows = _filter_language(rows, *source.language, path)
+  if copied_columns and copied_columns != ALL_COLUMNS:
+    rows = list(rows)
+    _check_copied(copied_columns, rows, path)
+  return [_example(task, split, row, path, copied_columns) for row in rows]
+
+
+def _check_copied(columns, rows, path):
+  """Raises ValueError for a column that no row has.
+
+  A row of a .jsonl file may lack columns.
+  """
+  present = dict.fromkeys(name for row in rows for name in row.values)
+  for name in columns:
+    if name not in present:
+      raise ValueError(
+        f"{path}: no column {name!r}, as --prediction_columns has it; there "
+        f"are {', '.join(map(repr, present))}"
+      )
+
+
+def _filter_language(rows, column, language, path):
+  others = set()
+  for row in rows:
+    if row.values[column] == language:
+      others = None
+      yield row
+    elif others is not None:
+      others.add(row.values[column])
+  if others:
+    raise ValueError(
+      f"{path} has no row with {column} {language}; there are "
+      f"{', '.join(sorted(others))}"
+    )
+
+
+def _example(task, split, row, path, copied_columns):
+  source = task.splits[split]
+  number = row.values[source.guid] if source.guid else row.line - 1
+  return TextExample(
+    f"{source.prefix or split}-{number}",
+    row.values[source.text_a],
+    row.values[source.text_b] if source.text_b else None,
+    _label(task, source.label, row, path),
+    _copied(copied_columns, row.values),
+  )
+
+
+def _copied(columns, values):
+  if not columns:
+    return None
+  if columns == ALL_COLUMNS:
+    return values
+  names = filter(values.__contains__, columns)
+  return {name: values[name] for name in names}
+
+
+def _label(task, column, row, path):
+  if column is None:
+    return None
+  label = row.values[column]
+  where = f"{path}, line {row.line}, column {column}"
+  if task.is_regression:
+    if not _is_number(label):
+      raise ValueError(
+        f"{where}: {label!r} is not a number, but scores have to be"
+      )
+    return label
+  label = dict(task.label_aliases).get(label, label)
+  if label not in task.labels:
+    raise ValueError(
+      f"{where}: {label!r} is no label of {task.name}; its labels are "
+      f"{labels.known_labels(task.labels)}"
+    )
+  return label
+
+
+def _is_number(text: str) -> bool:
+  try:
+    return math.isfinite(float(text))
+  except ValueError:
+    return False

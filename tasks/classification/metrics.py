@@ -1,0 +1,174 @@
+"""Scores and prediction files of run_classifier.py.
+
+Legend: N examples, L labels.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from tasks import metrics
+from tasks.classification.examples import ClassificationTask, TextExample
+
+
+def predictions(task: ClassificationTask, outputs: np.ndarray) -> np.ndarray:
+  """Label ids of probabilities or logits [N, L], or scores of [N, 1] or [N].
+
+  Returns:
+    [N] int, or [N] float scores.
+  """
+  if task.is_regression:
+    return np.reshape(outputs, -1)
+  return np.argmax(outputs, axis=-1)
+
+
+def label_ids(
+  task: ClassificationTask, examples: Sequence[TextExample]
+) -> np.ndarray:
+  """Ids of the examples' labels, [N] int; [N] float scores."""
+  if task.is_regression:
+    return np.array([float(example.label) for example in examples])
+  ids = {label: i for i, label in enumerate(task.labels)}
+  return np.array([ids[example.label] for example in examples])
+
+
+def evaluate(
+  task: ClassificationTask, outputs: np.ndarray, examples: Sequence[TextExample]
+) -> dict[str, float]:
+  """Values of the task's metrics by name; outputs as for `predictions`.
+
+  Raises:
+    ValueError: there are not as many outputs as examples.
+  """
+  _check_length(outputs, examples)
+  predicted, labels = predictions(task, outputs), label_ids(task, examples)
+  return {
+    name: metrics.METRICS[name](predicted, labels) for name in task.metrics
+  }
+
+
+def report(
+  task: ClassificationTask, outputs: np.ndarray, examples: Sequence[TextExample]
+) -> str:
+  """Table of precision, recall and F1 of each label; see `evaluate`."""
+  predicted, labels = predictions(task, outputs), label_ids(task, examples)
+  return metrics.classification_report(task.labels, predicted, labels)
+
+
+def results(
+  task: ClassificationTask,
+  logits: np.ndarray,
+  losses: np.ndarray,
+  examples: Sequence[TextExample],
+  batch_size: int,
+) -> dict[str, float]:
+  """Values of eval_results.txt: the original's, then the task's metrics.
+
+  They are `eval_loss`, `loss`, `eval_accuracy` of classes, `eval_` + metric.
+  `loss` is the mean over batches: a short last one has the weight of a full
+  one, as in the original. logits are [N, L] or [N, 1], losses [N].
+  """
+  starts = range(0, len(losses), batch_size)
+  batches = [losses[i : i + batch_size].mean() for i in starts]
+  result = {"eval_loss": losses.mean(), "loss": np.mean(batches)}
+  if not task.is_regression:
+    predicted, labels = predictions(task, logits), label_ids(task, examples)
+    result["eval_accuracy"] = metrics.accuracy(predicted, labels)
+  official = evaluate(task, logits, examples)
+  return result | {f"eval_{name}": value for name, value in official.items()}
+
+
+def write_predictions(
+  folder: str,
+  task: ClassificationTask,
+  split: str,
+  logits: np.ndarray,
+  examples: Sequence[TextExample],
+) -> list[str]:
+  """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
+
+  Files of the split "test_mismatched" are test_results_mismatched.tsv and so
+  on. logits are [N, L] or [N, 1].
+
+  Returns:
+    Paths of the files.
+  """
+  outputs = logits if task.is_regression else metrics.softmax(logits)
+  suffix = split.removeprefix("test")
+  result_path = os.path.join(folder, f"test_results{suffix}.tsv")
+  metrics.write_results(result_path, outputs)
+  table_path = os.path.join(folder, f"test_predictions{suffix}.tsv")
+  write_prediction_table(table_path, task, outputs, examples)
+  submission = write_submission(folder, task, split, outputs)
+  return [path for path in (result_path, table_path, submission) if path]
+
+
+def write_prediction_table(
+  path: str,
+  task: ClassificationTask,
+  outputs: np.ndarray,
+  examples: Sequence[TextExample],
+) -> None:
+  """Writes the columns guid, prediction, each label's probability, and copies.
+
+  The copies are the examples' `columns`: tabs and line breaks become blanks,
+  and a column whose name is in use gets the prefix "input_". outputs are [N, L]
+  probabilities, or [N, 1] or [N] scores.
+
+  Raises:
+    ValueError: there are not as many outputs as examples.
+  """
+  _check_length(outputs, examples)
+  labels = () if task.is_regression else task.labels
+  rows = np.asarray(outputs, np.float32).reshape(len(examples), -1)
+  names = _prediction_names(task, predictions(task, rows))
+  copied = list(dict.fromkeys(c for e in examples for c in e.columns or ()))
+  header = ["guid", "prediction", *labels]
+  header += [f"input_{c}" if c in header else c for c in copied]
+  table = [map(_cell, header)]
+  for example, name, row in zip(examples, names, rows, strict=True):
+    values = [str(value) for value in row] if labels else []
+    cells = [_cell((example.columns or {}).get(c, "")) for c in copied]
+    table.append([example.guid, name, *values, *cells])
+  metrics.write_table(path, table)
+
+
+def _cell(text):
+  return re.sub(r"[\t\r\n]+", " ", text)
+
+
+def write_submission(
+  folder: str, task: ClassificationTask, split: str, outputs: np.ndarray
+) -> str | None:
+  """Writes predictions in the format of the GLUE server.
+
+  Classes are written by name, scores are clipped to [0, 5]; outputs as for
+  `predictions`.
+
+  Returns:
+    Path of the file; None if the server has no such split.
+  """
+  file_name = task.splits[split].submission
+  if file_name is None:
+    return None
+  predicted = predictions(task, outputs)
+  if task.is_regression:
+    predicted = np.clip(predicted, 0.0, 5.0)
+  rows = enumerate(_prediction_names(task, predicted))
+  path = os.path.join(folder, file_name)
+  table = [("index", "prediction"), *((str(i), name) for i, name in rows)]
+  metrics.write_table(path, table)
+  return path
+
+
+def _prediction_names(task, predicted):
+  if task.is_regression:
+    return [f"{score:.3f}" for score in predicted]
+  return [task.labels[i] for i in predicted]
+
+
+def _check_length(outputs, examples):
+  if len(outputs) != len(examples):
+    raise ValueError(f"{len(outputs)} outputs for {len(examples)} examples")

@@ -1,0 +1,1 @@
+"""Feature extraction: activations of chosen layers."""

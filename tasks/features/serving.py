@@ -1,0 +1,106 @@
+"""Texts -> vectors of tokens and of texts, in the graph.
+
+Legend: B texts, T tokens, L layers, H hidden.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from data import features, vocab
+from data.tokenization_ops import GraphTokenizer
+from serving import packing_ops
+from storage.schema import Schema
+from tasks.features.examples import SEPARATOR
+
+# Characters that Python's str.strip() removes.
+_BLANK = (
+  r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
+  r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+)
+
+
+class FeatureExtraction(tf.Module):
+  """Function of an encoder's SavedModel.
+
+  Arguments:
+    tokenizer: text to ids.
+    seq_length: maximum tokens of a text; longer ones are truncated as in
+      extract_features.py.
+    pool: from vectors [B, T, L, H] and the mask [B, T] to one vector a text,
+      [B, L, H].
+
+  Attributes:
+    texts: inputs of `from_text` by name.
+    schema: inputs of `from_features`.
+  """
+
+  def __init__(
+    self,
+    tokenizer: GraphTokenizer,
+    seq_length: int,
+    pool: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+  ):
+    super().__init__(name="vectors")
+    self.texts = {"text": tf.TensorSpec([None], tf.string)}
+    self.schema = Schema(*features.tokens(seq_length))
+    self._tokenizer = tokenizer
+    self._seq_length = seq_length
+    self._pool = pool
+    self._cls = tokenizer.vocab[vocab.CLS]
+    self._sep = tokenizer.vocab[vocab.SEP]
+
+  def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Vectors of texts; see `from_features`.
+
+    Args:
+      model: from a dict of inputs to `values` [B, T, L, H].
+      text: [B] string; one text each, or two with " ||| " between them.
+    """
+    first, second = map(self._tokenizer.tokenize, split(text))
+    # A second text gets its [SEP] if it has tokens, even if all of them are
+    # truncated, as in extract_features.py.
+    has_second = tf.cast(second.row_lengths() > 0, tf.int64)
+    limit = self._seq_length - 2 - has_second
+    pair = packing_ops.truncate_pair(first, second, limit)
+    inputs = packing_ops.join(*pair, self._cls, self._sep, has_second)
+    return self.from_features(model, **inputs)
+
+  def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Vectors of records.
+
+    Args:
+      model: as in `from_text`.
+      inputs: `input_ids`, `input_mask`, `segment_ids`, [B, T] int32 each.
+
+    Returns:
+      `sentence` [B, L, H]; `token_vectors` [B, T, L, H], padded with zeros;
+      `tokens` [B, T], padded with ""; `num_tokens` [B].
+    """
+    values = model(inputs, training=False)["values"]
+    mask = inputs["input_mask"]
+    is_token = mask > 0
+    tokens = self._tokenizer.tokens(inputs["input_ids"])
+    return {
+      "sentence": self._pool(values, mask),
+      "token_vectors": tf.where(is_token[..., None, None], values, 0.0),
+      "tokens": tf.where(is_token, tokens, ""),
+      "num_tokens": tf.math.count_nonzero(is_token, axis=1, dtype=tf.int32),
+    }
+
+
+def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+  """The texts of lines as examples.split; "" for a missing second one.
+
+  Args:
+    text: [B] string.
+
+  Returns:
+    First and second, [B] string each.
+  """
+  text = tf.strings.regex_replace(text, f"^{_BLANK}+|{_BLANK}+$", "")
+  # The last separator counts. \C is any byte, also one that is not UTF-8.
+  first = tf.strings.regex_replace(text, r"^(\C*) \|\|\| \C*$", r"\1")
+  size = tf.strings.length(text)
+  begin = tf.minimum(tf.strings.length(first) + len(SEPARATOR), size)
+  return first, tf.strings.substr(text, begin, size)

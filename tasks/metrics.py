@@ -1,0 +1,111 @@
+"""Metrics and prediction tables of all tasks.
+
+Metrics that are undefined, such as the correlation with a constant, are 0.
+scikit-learn and scipy are imported where they are used: it takes seconds.
+
+Legend: N examples, L labels.
+"""
+# ruff: noqa: PLC0415
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from storage import files
+
+
+def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
+  """Fraction of correct predictions; both [N]."""
+  return float(np.mean(_vector(predictions) == _vector(labels)))
+
+
+def f1(predictions: np.ndarray, labels: np.ndarray) -> float:
+  """F1 of class 1; both [N] int."""
+  from sklearn.metrics import f1_score
+
+  is_predicted, is_label = _vector(predictions) == 1, _vector(labels) == 1
+  return float(f1_score(is_label, is_predicted, zero_division=0.0))
+
+
+def matthews_correlation(predictions: np.ndarray, labels: np.ndarray) -> float:
+  """Matthews correlation coefficient of any number of classes; both [N] int."""
+  from sklearn.metrics import matthews_corrcoef
+
+  return _correlation(matthews_corrcoef, predictions, labels)
+
+
+def pearson(predictions: np.ndarray, labels: np.ndarray) -> float:
+  """Pearson correlation coefficient; both [N]."""
+  from scipy.stats import pearsonr
+
+  return _correlation(lambda x, y: pearsonr(x, y)[0], predictions, labels)
+
+
+def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
+  """Spearman rank correlation coefficient; both [N]."""
+  from scipy.stats import spearmanr
+
+  return _correlation(lambda x, y: spearmanr(x, y)[0], predictions, labels)
+
+
+METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+  "accuracy": accuracy,
+  "f1": f1,
+  "matthews_correlation": matthews_correlation,
+  "pearson": pearson,
+  "spearman": spearman,
+}
+
+
+def _correlation(coefficient, predictions, labels):
+  x, y = _vector(predictions), _vector(labels)
+  is_constant = np.ptp(x) == 0 or np.ptp(y) == 0
+  return 0.0 if is_constant else float(coefficient(x, y))
+
+
+def _vector(values):
+  values = np.asarray(values)
+  if values.ndim != 1 or not values.size:
+    raise ValueError(f"expected a series of values, got {values.shape}")
+  # In float32 correlations lose digits.
+  return values.astype(np.float64) if values.dtype.kind == "f" else values
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+  """Probabilities from logits, along the last axis."""
+  powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+  return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def classification_report(
+  names: Sequence[str], predictions: np.ndarray, labels: np.ndarray
+) -> str:
+  """Table of precision, recall, F1 and number of examples of each class.
+
+  predictions and labels are [N] int, indices of names.
+  """
+  from sklearn import metrics
+
+  return metrics.classification_report(
+    labels,
+    predictions,
+    labels=range(len(names)),
+    target_names=names,
+    digits=4,
+    zero_division=0.0,
+  )
+
+
+def write_results(path: str, outputs: np.ndarray) -> None:
+  """Writes outputs [N, L], a line each, as run_classifier.py of the original.
+
+  They are rounded to float32 and written with as many digits as that needs.
+  """
+  rows = np.asarray(outputs, np.float32).reshape(len(outputs), -1)
+  write_table(path, (map(str, row) for row in rows))
+
+
+def write_table(path: str, rows: Iterable[Iterable[str]]) -> None:
+  """Writes rows of texts, separated by tabs."""
+  with files.open_for_writing(path) as file:
+    file.writelines(("\t".join(row) + "\n").encode() for row in rows)

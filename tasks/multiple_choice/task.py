@@ -1,0 +1,90 @@
+"""Model, data, evaluation and prediction of run_swag.py, by its flags."""
+
+import os
+from functools import partial
+
+import numpy as np
+from absl import logging
+
+from cli import dry_run, encoder_config, strategy
+from cli.arguments import Arguments
+from data import features, record_writer, scripts, summaries
+from data.record_dataset import RecordDataset
+from data.tokenization import FullTokenizer
+from data.tokenization_ops import GraphTokenizer
+from modeling import losses, models
+from serving.export import ServedModel
+from tasks.multiple_choice import examples, metrics
+from tasks.multiple_choice.records import ChoiceRecordBuilder
+from tasks.multiple_choice.serving import MultipleChoice
+from training import inference, report
+
+
+def train_data(args: Arguments) -> RecordDataset:
+  """Converts --train_file to train.tf_record."""
+  return _convert(args, "train_file", "train")
+
+
+def eval_data(args: Arguments) -> RecordDataset:
+  """Converts --dev_file to eval.tf_record."""
+  return _convert(args, "dev_file", "eval")
+
+
+def predict_data(args: Arguments) -> RecordDataset:
+  """Converts --test_file, with or without labels, to predict.tf_record."""
+  return _convert(args, "test_file", "predict", needs_labels=False)
+
+
+def _convert(args, flag, name, needs_labels=True):
+  """Writes the records of a flag's file to `name`.tf_record in --output_dir."""
+  file = args[flag]
+  rows = examples.read_examples(file)[: dry_run.limit(args)]
+  if needs_labels and rows[0].label is None:
+    raise ValueError(f"--{flag}: {file} has no column label")
+  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
+  scripts.warn_of_examples(
+    lambda row: (row.sent1, row.sent2, *row.endings), rows, tokenizer, file
+  )
+  choices = len(rows[0].endings)
+  build = partial(ChoiceRecordBuilder, tokenizer, args.max_seq_length, choices)
+  schema = features.multiple_choice(args.max_seq_length, choices)
+  path = os.path.join(args.output_dir, f"{name}.tf_record")
+  lengths = record_writer.write_records(
+    path, schema, rows, build, args.num_workers
+  )
+  summaries.log_lengths(file, lengths, args.max_seq_length)
+  return RecordDataset(rows, path, schema, strategy.needs_static_shapes(args))
+
+
+def evaluate(
+  args: Arguments, model, part: RecordDataset, step: int
+) -> dict[str, float]:
+  """Writes eval_results.txt and returns its values."""
+  logging.info("evaluation at step %d", step)
+  logits = inference.outputs(model, part, args.eval_batch_size)["logits"]
+  labels = {"label_ids": metrics.label_ids(part.examples)}
+  terms = losses.classification().losses({"logits": logits}, labels)
+  example_loss = np.asarray(terms["example_loss"])
+  results = metrics.results(logits, example_loss, part.examples)
+  logging.info("\n%s", metrics.report(logits, part.examples))
+  report.write_evaluation(args.output_dir, results, step)
+  return results
+
+
+def predict(args: Arguments, model, part: RecordDataset) -> None:
+  """Writes the predictions for --test_file."""
+  outputs = inference.outputs(model, part, args.predict_batch_size)
+  paths = metrics.write_predictions(
+    args.output_dir, outputs["logits"], part.examples
+  )
+  logging.info("wrote %s", ", ".join(paths))
+
+
+def served_model(args: Arguments) -> ServedModel:
+  """Untrained model and its serving task: contexts, endings to a choice."""
+  task = MultipleChoice(
+    GraphTokenizer(args.vocab_file, args.do_lower_case), args.max_seq_length
+  )
+  return ServedModel(
+    models.multiple_choice(encoder_config.for_texts(args)), task
+  )

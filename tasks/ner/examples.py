@@ -1,0 +1,286 @@
+r"""CoNLL files to tagged sentences: a word a line, blank lines in between.
+
+Columns are separated by tabs if a line has one, else by blanks. A line whose
+word is "-DOCSTART-" begins a document; a file without such lines is one
+document. Only lines of nothing but blanks end a sentence.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from absl import logging
+
+from data import labels, summaries
+from storage import files
+
+DOCUMENT_START = "-DOCSTART-"
+OUTSIDE = "O"
+
+
+class Sentence(NamedTuple):
+  """Words with their tags.
+
+  Attributes:
+    words: of the file, unchanged.
+    tags: one for each word; None if the file has none.
+    document: number of the document, from 0.
+    line: number of the first word's line, from 1; the others follow.
+  """
+
+  words: list[str]
+  tags: list[str] | None
+  document: int = 0
+  line: int = 1
+
+
+class Columns(NamedTuple):
+  """Columns of words and tags; negative numbers count from the last one."""
+
+  words: int = 0
+  tags: int = -1
+
+
+def read_sentences(
+  path: str, word_column: int = 0, tag_column: int | None = -1
+) -> list[Sentence]:
+  """Reads the sentences of a file, in its order.
+
+  If a column is counted from the last one and the number of columns varies, a
+  warning names a line.
+
+  Args:
+    path: CoNLL file.
+    word_column: see Columns.
+    tag_column: see Columns; None to read no tags.
+
+  Raises:
+    OSError: the file cannot be read.
+    ValueError: a line has too few columns (it is named), or there is no word.
+  """
+  columns = tuple(c for c in (word_column, tag_column) if c is not None)
+  sentences = []
+  document = 0
+  widths = {}  # number of columns -> the first line with it
+  for line_type, lines in groupby(
+    _numbered_lines(path), key=lambda pair: _line_type(pair[1])
+  ):
+    if line_type == "start":
+      document += bool(sentences)
+    elif line_type == "words":
+      rows = list(lines)
+      cells = [_cells(*row, columns, path, widths) for row in rows]
+      words, *tags = map(list, zip(*cells, strict=True))
+      first = rows[0][0]
+      sentences.append(Sentence(words, *tags or [None], document, first))
+  if not sentences:
+    raise ValueError(f"{path} has no words")
+  if len(widths) > 1 and min(columns) < 0:
+    first, second, *_ = widths.items()
+    logging.warning(
+      "%s, line %d: %d columns, but line %d has %d; is something missing? The "
+      "tag is in column %d",
+      *(path, *second[::-1], *first[::-1], tag_column),
+    )
+  return sentences
+
+
+def _lines_without_tags(path, columns) -> list[int]:
+  """Numbers of the lines with a word and no tag; none if no line has a tag."""
+  lines, has_tags = [], False
+  for number, line in _numbered_lines(path):
+    if _line_type(line) != "words":
+      continue
+    try:
+      _cells(number, line, columns, path, {})
+      has_tags = True
+    except ValueError:
+      lines.append(number)
+  return lines if has_tags else []
+
+
+def _numbered_lines(path: str) -> Iterator[tuple[int, str]]:
+  for number, line in enumerate(files.lines(path), 1):
+    yield number, line.removeprefix("\ufeff") if number == 1 else line
+
+
+def _line_type(line: str) -> str:
+  if line.startswith(DOCUMENT_START):
+    return "start"
+  return "words" if line.strip(" \t") else "blank"
+
+
+def _cells(number, line, columns, path, widths) -> list[str]:
+  """Cells of some columns of a line; enters its width into `widths`."""
+  # Blanks are U+0020 only: others may be words, as in texts of the web.
+  if "\t" in line:
+    cells = [cell.strip(" ") for cell in line.split("\t")]
+  else:
+    cells = [cell for cell in line.split(" ") if cell]
+  width = len(cells)
+  widths.setdefault(width, number)
+  start = f"{path}, line {number}: {width} columns, so that"
+  if not all(-width <= column < width for column in columns):
+    raise ValueError(
+      f"{start} there is no column {max(columns, key=abs)}; is the separator a "
+      "tab or a blank?"
+    )
+  if len({column % width for column in columns}) < len(columns):
+    raise ValueError(
+      f"{start} columns {columns[0]} and {columns[1]} are the same one; is "
+      "there no tag?"
+    )
+  result = [cells[column] for column in columns]
+  if not all(result):
+    raise ValueError(f"{path}, line {number}: the word or the tag is empty")
+  return result
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+  """Splits a tag into its prefix and the type of its entity.
+
+  "B-PER" is ("B", "PER"), "O" is ("O", ""). A tag without such a prefix, as
+  "PER", counts as "I-PER". L(ast) and U(nit) of BILOU are E and S of BIOES.
+  """
+  if tag == OUTSIDE:
+    return OUTSIDE, ""
+  prefix, dash, entity_type = tag.partition("-")
+  if not dash or prefix not in ("B", "I", "E", "S", "L", "U"):
+    return "I", tag
+  return {"L": "E", "U": "S"}.get(prefix, prefix), entity_type
+
+
+def mark_entities(tags: Iterable[str]) -> bool:
+  """Tells whether one of the tags is "O" or begins with B- or I-.
+
+  Others are tags of single words, such as parts of speech.
+  """
+  return any(tag == OUTSIDE or split_tag(tag)[1] != tag for tag in tags)
+
+
+def scheme(sentences: Iterable[Sentence]) -> str:
+  """Recognizes the tagging scheme.
+
+  Returns:
+    "BIOES": entities end with E- or are single S- (with L- and U-: BILOU).
+    "IOB2": every entity begins with B-.
+    "IOB1": B- occurs only between neighbours of the same type.
+    "mixed": some entities begin with B- and some with I- where neither rule
+      demands it.
+  """
+  begins_with_i, needless_b = False, False
+  for sentence in sentences:
+    previous = (OUTSIDE, "")
+    for tag in sentence.tags or ():
+      prefix, entity_type = split_tag(tag)
+      if prefix in ("E", "S"):
+        return "BIOES"
+      follows = previous[0] != OUTSIDE and previous[1] == entity_type
+      begins_with_i |= prefix == "I" and not follows
+      needless_b |= prefix == "B" and not follows
+      previous = prefix, entity_type
+  if not begins_with_i:
+    return "IOB2"
+  return "mixed" if needless_b else "IOB1"
+
+
+def tag_set(sentences: Iterable[Sentence]) -> tuple[str, ...]:
+  """All tags: "O", then sorted by type, and within a type by prefix.
+
+  Every type has the prefixes that any type has: with B-PER, I-PER and B-LOC,
+  I-LOC is a tag, too, even if it does not occur. Tags that do not mark entities
+  (see `mark_entities`) are sorted, without "O".
+  """
+  tags = {tag for sentence in sentences for tag in sentence.tags or ()}
+  if tags and not mark_entities(tags):
+    return tuple(sorted(tags))
+  tags.discard(OUTSIDE)
+  prefixes = {tag[:2] for tag in tags if tag[2:] == split_tag(tag)[1]}
+  for entity_type in {split_tag(tag)[1] for tag in tags if tag[:2] in prefixes}:
+    tags |= {prefix + entity_type for prefix in prefixes}
+  by_type = sorted(tags, key=lambda tag: (split_tag(tag)[1], tag))
+  return (OUTSIDE, *by_type)
+
+
+def require_known(
+  sentences: Iterable[Sentence], tags: Sequence[str], path: str
+) -> None:
+  """Raises ValueError, with file and line, if a model cannot predict a tag."""
+  known = set(tags)
+  for sentence in sentences:
+    for number, tag in enumerate(sentence.tags or (), sentence.line):
+      if tag not in known:
+        raise ValueError(
+          f"{path}, line {number}: {tag!r} is none of the model's tags, which "
+          f"are {labels.known_labels(tags)}"
+        )
+
+
+def find_tags(train_file: str, columns: Columns) -> labels.LabelSet:
+  """Tags of a training file, in the order of `tag_set`.
+
+  Raises:
+    OSError: the file cannot be read.
+    ValueError: it is no CoNLL file, or has one tag only.
+  """
+  sentences = read_sentences(train_file, *columns)
+  tags = tag_set(sentences)
+  if len(tags) < 2:
+    raise ValueError(
+      f"{train_file}: every tag is {tags[0]!r}; there is nothing to "
+      "learn. Are the tags in another column?"
+    )
+  if mark_entities(tags):
+    logging.info("%d tags, %s", len(tags), scheme(sentences))
+  else:
+    logging.info(
+      "%d tags of words (none begins with B- or I-, none is %s): each word is "
+      "scored",
+      *(len(tags), OUTSIDE),
+    )
+  return labels.LabelSet(tags, train_file)
+
+
+def read_tagged(
+  path: str, columns: Columns, tags: Sequence[str], needs_tags: bool
+) -> list[Sentence]:
+  """Reads sentences, with their tags if the model knows all of them.
+
+  Raises:
+    OSError: the file cannot be read.
+    ValueError: it is no CoNLL file, or tags are unknown or missing and needed.
+  """
+  try:
+    sentences = read_sentences(path, *columns)
+  except ValueError as error:
+    if needs_tags:
+      raise
+    _log_missing_tags(path, columns, error)
+    return read_sentences(path, columns.words, None)
+  try:
+    require_known(sentences, tags, path)
+  except ValueError as error:
+    if needs_tags:
+      raise
+    logging.warning(
+      "%s. All tags of this file are ignored: there are no scores", error
+    )
+    return [sentence._replace(tags=None) for sentence in sentences]
+  summaries.log_labels(
+    path, (tag for sentence in sentences for tag in sentence.tags), unit="words"
+  )
+  return sentences
+
+
+def _log_missing_tags(path, columns, error):
+  lines = _lines_without_tags(path, columns)
+  if not lines:
+    logging.info("words without tags: %s", error)
+    return
+  logging.warning(
+    "%s, line %d%s: no tag in column %d. Words are tagged, but nothing is "
+    "scored, as if the file had no tags: complete it",
+    *(path, lines[0]),
+    f" and {len(lines) - 1} more" if len(lines) > 1 else "",
+    columns.tags,
+  )

@@ -1,0 +1,281 @@
+"""Precision, recall and F1 of entities, as conlleval counts them.
+
+Tags that do not mark entities, such as parts of speech, are scored word by
+word.
+
+An entity is correct if its type and both its ends are. Tags may be IOB1, IOB2
+or BIOES, also mixed: an entity begins with B- or S-, with any tag after O or
+after another type, and after E- or S-.
+
+Legend: W words, L tags.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from absl import logging
+
+from storage import files
+from tasks import metrics
+from tasks.ner.examples import (
+  DOCUMENT_START,
+  OUTSIDE,
+  Sentence,
+  mark_entities,
+  split_tag,
+)
+from tasks.ner.records import group_by_sentence
+
+
+class Entity(NamedTuple):
+  """An entity in a sentence: words `begin` to `end`, exclusive."""
+
+  entity_type: str
+  begin: int
+  end: int
+
+
+@dataclass(frozen=True)
+class Score:
+  """Numbers of entities: labelled, predicted, and correctly predicted."""
+
+  labels: int
+  predicted: int
+  correct: int
+
+  @property
+  def precision(self) -> float:
+    """Fraction of the predicted entities that are correct; 0 of none."""
+    return self.correct / self.predicted if self.predicted else 0.0
+
+  @property
+  def recall(self) -> float:
+    """Fraction of the labelled entities that were predicted; 0 of none."""
+    return self.correct / self.labels if self.labels else 0.0
+
+  @property
+  def f1(self) -> float:
+    """Harmonic mean of precision and recall."""
+    total = self.labels + self.predicted
+    return 2 * self.correct / total if total else 0.0
+
+
+@dataclass(frozen=True)
+class Scores:
+  """Scores of a text.
+
+  Attributes:
+    overall: of all types together.
+    by_type: of each type, sorted.
+    words: number of words.
+    accuracy: fraction of the words whose tag is correct, "O" among them.
+    of_entities: whether `overall` and `by_type` are of entities, or of words.
+  """
+
+  overall: Score
+  by_type: dict[str, Score]
+  words: int
+  accuracy: float
+  of_entities: bool
+
+
+def entities(tags: Sequence[str]) -> list[Entity]:
+  """Entities of a sentence, by the tags of its words, from left to right."""
+  result = []
+  prefix, entity_type, begin = OUTSIDE, "", 0
+  for word, tag in enumerate([*tags, OUTSIDE]):
+    last_prefix, last_type = prefix, entity_type
+    prefix, entity_type = split_tag(tag)
+    begins = prefix != OUTSIDE and (
+      prefix in ("B", "S")
+      or last_prefix in (OUTSIDE, "E", "S")
+      or entity_type != last_type
+    )
+    if last_prefix != OUTSIDE and (begins or prefix == OUTSIDE):
+      result.append(Entity(last_type, begin, word))
+    if begins:
+      begin = word
+  return result
+
+
+def evaluate(
+  labels: Sequence[Sequence[str]],
+  predicted: Sequence[Sequence[str]],
+  of_entities: bool = True,
+) -> Scores:
+  """Scores predicted tags.
+
+  Args:
+    labels: correct tags of each sentence.
+    predicted: predicted tags of each sentence.
+    of_entities: whether tags mark entities; else each word is scored by itself.
+
+  Raises:
+    ValueError: the numbers of sentences, or of a sentence's tags, differ.
+  """
+  counts = Counter(), Counter(), Counter()  # labels, predicted, correct
+  num_words = num_correct = 0
+  for label_tags, tags in zip(labels, predicted, strict=True):
+    num_correct += sum(a == b for a, b in zip(label_tags, tags, strict=True))
+    num_words += len(tags)
+    # As entities, or as words with their tags.
+    label_set, predicted_set = (
+      set(entities(t)) if of_entities else {(tag, i) for i, tag in enumerate(t)}
+      for t in (label_tags, tags)
+    )
+    sets = label_set, predicted_set, label_set & predicted_set
+    for counter, items in zip(counts, sets, strict=True):
+      counter.update(item[0] for item in items)
+  types = sorted(counts[0] | counts[1])
+  return Scores(
+    Score(*(counter.total() for counter in counts)),
+    {name: Score(*(counter[name] for counter in counts)) for name in types},
+    num_words,
+    num_correct / num_words if num_words else 0.0,
+    of_entities,
+  )
+
+
+def report(scores: Scores) -> str:
+  """Scores in percent in the layout of conlleval."""
+  overall = scores.overall
+  if scores.of_entities:
+    lines = [
+      f"processed {scores.words} tokens with {overall.labels} phrases; "
+      f"found: {overall.predicted} phrases; correct: {overall.correct}.",
+      f"accuracy: {scores.accuracy:7.2%}; {_percent(overall)}",
+    ]
+  else:
+    lines = [
+      f"processed {scores.words} tokens; correct: {overall.correct}.",
+      f"accuracy: {scores.accuracy:7.2%}",
+    ]
+  for name, score in scores.by_type.items():
+    lines.append(f"{name:>17}: {_percent(score)}  {score.predicted}")
+  return "\n".join(lines)
+
+
+def _percent(score):
+  return (
+    f"precision: {score.precision:7.2%}; recall: {score.recall:7.2%}; "
+    f"FB1: {100 * score.f1:6.2f}"
+  )
+
+
+def predictions(
+  logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
+) -> list[Sequence[str]]:
+  """Most probable tags of the words of each sentence.
+
+  Args:
+    logits: [W, L].
+    tags: L names.
+    sentences: with W words.
+  """
+  ids = np.argmax(logits, axis=-1)
+  return group_by_sentence([tags[i] for i in ids], sentences)
+
+
+def label_ids(tags: Sequence[str], sentences: Sequence[Sentence]) -> np.ndarray:
+  """Ids of the tags of all words: [W] int."""
+  ids = {tag: i for i, tag in enumerate(tags)}
+  return np.array([ids[tag] for s in sentences for tag in s.tags])
+
+
+def metric(tags: Sequence[str]) -> str:
+  """Name of the value of `results` by which checkpoints are compared."""
+  return "eval_f1" if mark_entities(tags) else "eval_accuracy"
+
+
+def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
+  """Values of eval_results.txt.
+
+  Args:
+    scores: of the entities; those of words have accuracy only.
+    losses: [W].
+  """
+  overall = scores.overall
+  result = {"eval_loss": losses.mean(), "eval_accuracy": scores.accuracy}
+  if not scores.of_entities:
+    return result
+  return result | {
+    "eval_precision": overall.precision,
+    "eval_recall": overall.recall,
+    "eval_f1": overall.f1,
+  }
+
+
+def write(
+  output_dir: str,
+  split: str,
+  logits: np.ndarray,
+  tags: Sequence[str],
+  sentences: Sequence[Sentence],
+) -> Scores | None:
+  """Writes <split>_predictions.conll and .tsv; logs scores if tags are known.
+
+  Args:
+    output_dir: folder of the files.
+    split: "eval" or "test".
+    logits: [W, L].
+    tags: L names.
+    sentences: with W words.
+
+  Returns:
+    The scores; None if the correct tags are unknown.
+  """
+  predicted = predictions(logits, tags, sentences)
+  path = os.path.join(output_dir, f"{split}_predictions")
+  write_conll(f"{path}.conll", sentences, predicted)
+  _write_probabilities(f"{path}.tsv", logits, tags, sentences)
+  if sentences[0].tags is None:
+    return None
+  scores = evaluate([s.tags for s in sentences], predicted, mark_entities(tags))
+  logging.info("\n%s", report(scores))
+  return scores
+
+
+def write_conll(
+  path: str,
+  sentences: Sequence[Sentence],
+  predicted: Sequence[Sequence[str]],
+) -> None:
+  """Writes words, their tags where they are known, and the predicted tags.
+
+  Columns are separated by a blank, as conlleval reads them; documents begin
+  with -DOCSTART-, if there are several. Blanks within words become "_".
+  """
+  several = sentences[-1].document > 0
+  lines, document = [], None
+  for sentence, tags in zip(sentences, predicted, strict=True):
+    known = sentence.tags is not None
+    if several and sentence.document != document:
+      lines += [" ".join([DOCUMENT_START] + [OUTSIDE] * (1 + known)), ""]
+    document = sentence.document
+    words = [re.sub(r"\s", "_", word) for word in sentence.words]
+    columns = (words, sentence.tags, tags) if known else (words, tags)
+    lines += map(" ".join, zip(*columns, strict=True))
+    lines.append("")
+  with files.open_for_writing(path) as file:
+    file.write("\n".join([*lines, ""]).encode())
+
+
+def _write_probabilities(path, logits, tags, sentences) -> None:
+  """Writes a row for each word: line of the file, word, tag, probabilities."""
+  words = [
+    (str(line), word)
+    for sentence in sentences
+    for line, word in enumerate(sentence.words, sentence.line)
+  ]
+  with files.open_for_writing(path) as file:
+    file.write("\t".join(("line", "word", "prediction", *tags)).encode())
+    for (line, word), row in zip(words, metrics.softmax(logits), strict=True):
+      values = map(str, row.astype(np.float32))
+      cells = (line, word, tags[np.argmax(row)], *values)
+      file.write(b"\n" + "\t".join(cells).encode())
+    file.write(b"\n")

@@ -1,0 +1,240 @@
+"""Tagged sentences to rows of records, and predictions back to words.
+
+A record has one sentence, or a part of one that is too long, with as much of
+its document around it as fits if that is requested (section 5.3 of the paper).
+The first piece of each of its words has the word's tag as its label; all other
+tokens, context included, have -1, which losses ignore.
+
+Legend: N records, T tokens.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from data import features, packing, vocab
+from data.record_dataset import RecordDataset
+from data.tokenization import CachedTokenizer, FullTokenizer
+from storage import tfrecord
+from storage.progress import Progress
+from tasks.ner.examples import Sentence
+
+IGNORED = -1
+
+
+class TagWindow(NamedTuple):
+  """Words that have labels in a record.
+
+  Attributes:
+    sentence: index of their sentence.
+    word: index of the first of them in the sentence.
+    positions: position of each word's first piece in the record.
+  """
+
+  sentence: int
+  word: int
+  positions: list[int]
+
+
+class TagRecordBuilder:
+  """Makes the records of sentences.
+
+  Every word is in exactly one window. A word without tokens becomes [UNK]; one
+  that is too long for any record is truncated.
+
+  Arguments:
+    tokenizer: text to tokens.
+    seq_length: T.
+    tags: in the order of their ids.
+    document_context: fill records with the neighbours of their words within the
+      document, on both sides; otherwise only within a sentence that is split.
+
+  Attributes:
+    schema: of the records.
+    lengths: number of sentences by their tokens, with [CLS] and [SEP].
+
+  Call arguments:
+    sentences: in the order of the file.
+
+  Yields:
+    Fields by name, and the TagWindow, in the order of the words.
+
+  Raises:
+    ValueError: T is too short, or the vocabulary lacks a special token.
+  """
+
+  def __init__(
+    self,
+    tokenizer: FullTokenizer,
+    seq_length: int,
+    tags: Sequence[str],
+    document_context: bool = False,
+  ):
+    if seq_length < 3:
+      raise ValueError(
+        f"max_seq_length {seq_length} is too short: [CLS], [SEP] and a token "
+        "take 3"
+      )
+    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP, vocab.UNK))
+    self._ids = CachedTokenizer(tokenizer).ids
+    self._cls = tokenizer.vocab[vocab.CLS]
+    self._sep = tokenizer.vocab[vocab.SEP]
+    self._unk = tokenizer.vocab[vocab.UNK]
+    self.schema = features.tagging(seq_length)
+    self._seq_length = seq_length
+    self._max_pieces = seq_length - 2
+    self._tag_ids = {tag: i for i, tag in enumerate(tags)}
+    self._document_context = document_context
+    self.lengths = Counter()
+
+  def __call__(
+    self, sentences: Sequence[Sentence]
+  ) -> Iterator[tuple[dict[str, list], TagWindow]]:
+    """Makes records and windows."""
+    numbered = enumerate(sentences)
+    if not self._document_context:
+      for sentence in numbered:
+        yield from self._windows([sentence])
+      return
+    for _, document in groupby(numbered, lambda pair: pair[1].document):
+      yield from self._windows(list(document))
+
+  def _windows(self, scope):
+    """Makes the records of numbered sentences, with context from all."""
+    words = [self._pieces(word) for _, s in scope for word in s.words]
+    starts = [0, *accumulate(map(len, words))]  # of words; and the end
+    text = [piece for word in words for piece in word]
+    first = 0
+    for number, sentence in scope:
+      last = first + len(sentence.words)
+      self.lengths[starts[last] - starts[first] + 2] += 1
+      for begin, end in split_long(
+        list(map(len, words[first:last])), self._max_pieces
+      ):
+        left, right = add_context(
+          starts[first + begin],
+          starts[first + end],
+          len(text),
+          self._max_pieces,
+        )
+        positions = [
+          1 + start - left for start in starts[first + begin : first + end]
+        ]
+        tags = sentence.tags and sentence.tags[begin:end]
+        row = self._row(text[left:right], positions, tags)
+        yield row, TagWindow(number, begin, positions)
+      first = last
+
+  def _pieces(self, word):
+    return self._ids(word)[: self._max_pieces] or [self._unk]
+
+  def _row(self, text, positions, tags):
+    labels = [IGNORED] * self._seq_length
+    for position, tag in zip(positions, tags or (), strict=tags is not None):
+      labels[position] = self._tag_ids[tag]
+    ids, segments = packing.pack(text, None, self._cls, self._sep)
+    inputs = packing.pad_inputs(ids, segments, self._seq_length)
+    return {**inputs, "label_ids": labels}
+
+
+def split_long(
+  lengths: Sequence[int], max_pieces: int
+) -> list[tuple[int, int]]:
+  """Splits a sentence that is too long into parts of about the same length.
+
+  Args:
+    lengths: number of pieces of each word, `max_pieces` at most.
+    max_pieces: maximum pieces of a part.
+
+  Returns:
+    Begin and end of each part, in words. A sentence that fits is one part.
+  """
+  total = sum(lengths)
+  target = math.ceil(total / math.ceil(total / max_pieces))
+  parts = []
+  begin = size = 0
+  for word, length in enumerate(lengths):
+    if size and size + length > target:
+      parts.append((begin, word))
+      begin, size = word, 0
+    size += length
+  return [*parts, (begin, len(lengths))]
+
+
+def add_context(
+  begin: int, end: int, length: int, max_pieces: int
+) -> tuple[int, int]:
+  """Extends a part of a text to `max_pieces`, evenly on both sides if it can.
+
+  Args:
+    begin: of the part.
+    end: of the part.
+    length: of the text.
+    max_pieces: of the extended part, if the text is long enough.
+
+  Returns:
+    Begin and end of the extended part.
+  """
+  spare = max_pieces - (end - begin)
+  after = length - end
+  left = min(begin, max(spare // 2, spare - after))
+  right = min(after, spare - left)
+  return begin - left, end + right
+
+
+def first_piece_values(
+  values: np.ndarray, windows: Sequence[TagWindow]
+) -> np.ndarray:
+  """Selects the values at the first piece of each word.
+
+  Args:
+    values: [N, T, ...], such as logits.
+    windows: N windows, in the order of the words.
+
+  Returns:
+    [words, ...], in the order of the file.
+  """
+  rows = [n for n, w in enumerate(windows) for _ in w.positions]
+  positions = [position for w in windows for position in w.positions]
+  return values[rows, positions]
+
+
+def group_by_sentence(
+  values: Sequence, sentences: Sequence[Sentence]
+) -> list[Sequence]:
+  """Splits a sequence with a value for each word into one for each sentence."""
+  ends = [0, *accumulate(len(sentence.words) for sentence in sentences)]
+  return [values[begin:end] for begin, end in pairwise(ends)]
+
+
+@dataclass(frozen=True)
+class TagRecords(RecordDataset):
+  """Sentences, and the records of their windows (which are the `examples`)."""
+
+  sentences: Sequence[Sentence]
+
+
+def make_records(
+  sentences: Sequence[Sentence],
+  path: str,
+  build: TagRecordBuilder,
+  static_shapes: bool = False,
+) -> TagRecords:
+  """Writes the records of sentences; `static_shapes`: see RecordDataset."""
+  progress = Progress("cut", len(sentences), "sentences")
+  windows = []
+
+  def rows():
+    for row, window in build(sentences):
+      progress.add(window.word == 0)
+      windows.append(window)
+      yield row
+
+  tfrecord.save(path, build.schema, rows())
+  progress.say()
+  return TagRecords(windows, path, build.schema, static_shapes, sentences)

@@ -1,0 +1,229 @@
+"""Sentences -> tags of their words, in the graph.
+
+Legend: B sentences, W words of the longest one, N words of all, P windows, T
+tokens, L tags. A ragged dimension is in parentheses.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from data import features, vocab
+from data.tokenization_ops import GraphTokenizer
+from serving import length_batching, packing_ops
+from storage.schema import Schema
+
+
+class TokenClassification(tf.Module):
+  """Function of a tagger's SavedModel.
+
+  Words are separated by blanks (U+0020), tabs and line breaks; other whitespace
+  is part of a word, as in tasks/ner/examples.py. A sentence that is too long is
+  split into windows, each with context from the sentence (records.py); it is
+  its own document even if the model was trained with --document_context.
+
+  Arguments:
+    tokenizer: text to ids.
+    seq_length: maximum tokens of a window.
+    tags: L names, in the order of the model's logits.
+
+  Attributes:
+    texts: inputs of `from_text` by name.
+    schema: inputs of `from_features`.
+
+  Raises:
+    ValueError: the vocabulary lacks a special token.
+  """
+
+  def __init__(
+    self, tokenizer: GraphTokenizer, seq_length: int, tags: Sequence[str]
+  ):
+    super().__init__(name="tagging")
+    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP, vocab.UNK))
+    self.texts = {"tokens": tf.TensorSpec([None], tf.string)}
+    self.schema = Schema(*features.tokens(seq_length))
+    self._tokenizer = tokenizer
+    self._max_pieces = seq_length - 2
+    self._tags = tags
+    self._cls = tokenizer.vocab[vocab.CLS]
+    self._sep = tokenizer.vocab[vocab.SEP]
+    self._unk = tokenizer.vocab[vocab.UNK]
+
+  def from_text(self, model, tokens: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Tags of the words of sentences.
+
+    Args:
+      model: from a dict of inputs to `logits` [P, T, L].
+      tokens: [B] string; sentences, their words separated by blanks.
+
+    Returns:
+      `words` and `tags` [B, W], padded with ""; `probabilities` [B, W, L];
+      `labels` [B, L], names of the tags; `start` and `end` [B, W], of words in
+      characters of the sentence, padded with -1; `num_words` [B].
+    """
+    words, begin, end = split_words(tokens)
+    pieces = self._pieces(words.values)
+    windows, window, position = _word_windows(
+      pieces, tf.cast(words.row_splits, tf.int64), self._max_pieces
+    )
+    inputs = packing_ops.join(windows, None, self._cls, self._sep)
+    logits = length_batching.token_logits(model, inputs, len(self._tags))
+    positions = tf.stack([window, 1 + position], axis=1)
+    outputs = {
+      name: words.with_values(values).to_tensor()
+      for name, values in self._outputs(tf.gather_nd(logits, positions)).items()
+    }
+    return outputs | {
+      "labels": self._labels(words.nrows()),
+      "words": words.to_tensor(),
+      "start": begin.to_tensor(-1),
+      "end": end.to_tensor(-1),
+      "num_words": tf.cast(words.row_lengths(), tf.int32),
+    }
+
+  def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Tags of tokens; only the first of each word was trained.
+
+    Args:
+      model: as in `from_text`.
+      inputs: `input_ids`, `input_mask`, `segment_ids`, [P, T] int32 each.
+
+    Returns:
+      `tags` [P, T], `probabilities` [P, T, L], `labels` [P, L].
+    """
+    logits = model(inputs, training=False)["logits"]
+    return self._outputs(logits) | {"labels": self._labels(tf.shape(logits)[0])}
+
+  def _pieces(self, words):
+    """Ids of words, truncated; [UNK] for a word without any: [N, (T)]."""
+    ids = packing_ops.truncate(
+      self._tokenizer.tokenize(words), self._max_pieces
+    )
+    is_empty = tf.cast(ids.row_lengths() == 0, tf.int64)
+    unknown = tf.RaggedTensor.from_row_lengths(
+      tf.fill([tf.reduce_sum(is_empty)], self._unk), is_empty
+    )
+    return tf.concat([ids, unknown], axis=1)
+
+  def _outputs(self, logits):
+    best = tf.argmax(logits, axis=-1)
+    return {
+      "tags": tf.gather(tf.constant(self._tags), best),
+      "probabilities": tf.nn.softmax(logits),
+    }
+
+  def _labels(self, rows):
+    return tf.tile(tf.constant(self._tags)[None], [rows, 1])
+
+
+def split_words(
+  sentences: tf.Tensor,
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+  """Words of sentences and their positions.
+
+  Args:
+    sentences: [B] string.
+
+  Returns:
+    Words [B, (W)] string; their begin and end, [B, (W)] int32, in characters
+    of `sentence.decode("utf-8", "replace")`.
+  """
+  sentences = tf.strings.regex_replace(sentences, "[\t\r\n]", " ")
+  pieces = tf.strings.split(sentences, " ")  # [B, (W and empty ones)]
+  chars = tf.strings.unicode_decode(pieces.values, "UTF-8")
+  lengths = tf.cast(chars.row_lengths(), tf.int32)
+  begin = tf.cumsum(lengths + 1, exclusive=True)  # 1 for the blank
+  first = tf.gather(pieces.row_starts(), pieces.value_rowids())
+  begin -= tf.gather(begin, first)
+  is_word = pieces.with_values(tf.strings.length(pieces.values) > 0)
+  words, begin, end = (
+    tf.ragged.boolean_mask(pieces.with_values(values), is_word)
+    for values in (pieces.values, begin, begin + lengths)
+  )
+  return words, begin, end
+
+
+def _word_windows(pieces, splits, max_pieces):
+  """Splits sentences as TagRecordBuilder does, each its own document.
+
+  Args:
+    pieces: [N, (T)] int32 ids of words, from 1 to `max_pieces` each.
+    splits: [B + 1] int64, index of the first word of each sentence, and N.
+    max_pieces: maximum pieces of a window.
+
+  Returns:
+    Ids of windows with their context, [P, (T)] int32; index of each word's
+    window, and of its first piece there, [N] int64 each.
+  """
+  starts = pieces.row_splits  # [N + 1], of words, in pieces
+  borders = tf.gather(starts, splits)  # [B + 1], of sentences, in pieces
+  sentence = _last_index(tf.range(pieces.nrows() + 1), splits)  # [N + 1]
+  begin = _window_starts(starts, splits, borders, sentence, max_pieces)  # [P]
+  end = tf.concat([begin[1:], splits[-1:]], axis=0)
+  inside = tf.gather(sentence, begin)
+  left, right = _add_context(
+    tf.gather(starts, begin),
+    tf.gather(starts, end),
+    tf.gather(borders, inside),
+    tf.gather(borders, inside + 1),
+    max_pieces,
+  )
+  window = tf.repeat(tf.range(tf.size(begin, tf.int64)), end - begin)
+  return (
+    tf.gather(pieces.values, tf.ragged.range(left, right)),
+    window,
+    starts[:-1] - tf.gather(left, window),
+  )
+
+
+def _window_starts(starts, splits, borders, sentence, max_pieces):
+  """First words of windows, as records.split_long: [P] int64."""
+  num_words = tf.size(starts, tf.int64) - 1
+  total = borders[1:] - borders[:-1]  # [B]
+  parts = tf.maximum(-(-total // max_pieces), 1)
+  target = tf.concat([-(-total // parts), [0]], axis=0)  # [B + 1]
+  # End, in pieces, of a window that begins with this word.
+  limit = starts + tf.gather(target, sentence)
+  following = _last_index(limit, starts)  # [N + 1]
+  following = tf.maximum(following, tf.range(num_words + 1) + 1)
+  ends = tf.concat([splits[1:], [num_words]], axis=0)
+  return _follow(tf.minimum(following, tf.gather(ends, sentence)))
+
+
+def _last_index(values, ascending):
+  """Index of the last of `ascending` not above each value: [n] -> [n]."""
+  return tf.searchsorted(ascending, values, "right", tf.int64) - 1
+
+
+def _follow(following):
+  """Indices visited from index 0 on, without the last one.
+
+  Args:
+    following: [n] int64, for each index the next one, a greater one; for the
+      last index itself.
+
+  Returns:
+    [any] int64, ascending.
+  """
+  end = tf.size(following, tf.int64) - 1
+
+  def double(indices, following):
+    farther = tf.gather(following, indices)
+    return tf.concat([indices, farther], 0), tf.gather(following, following)
+
+  indices, _ = tf.while_loop(
+    lambda indices, _: indices[-1] < end,
+    double,
+    (tf.zeros([1], tf.int64), following),
+    shape_invariants=(tf.TensorShape([None]),) * 2,
+  )
+  return tf.boolean_mask(indices, indices < end)
+
+
+def _add_context(begin, end, first, last, max_pieces):
+  """As records.add_context, for parts of texts from `first` to `last`."""
+  spare = max_pieces - (end - begin)
+  after = last - end
+  left = tf.minimum(begin - first, tf.maximum(spare // 2, spare - after))
+  right = tf.minimum(after, spare - left)
+  return begin - left, end + right

@@ -1,0 +1,151 @@
+"""Flags of run_ner.py -> data, evaluation, predictions, export."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+
+import keras
+import numpy as np
+from absl import logging
+
+from cli import dry_run, encoder_config, start_checkpoint, strategy
+from cli.arguments import Arguments
+from data import labels, scripts, summaries
+from data.tokenization import FullTokenizer
+from data.tokenization_ops import GraphTokenizer
+from modeling import feature_based, losses, models
+from modeling.config import BertConfig
+from serving.export import ServedModel
+from tasks.ner import examples, metrics, records
+from tasks.ner.serving import TokenClassification
+from training import inference, report
+
+
+def train_data(args: Arguments, tags: Sequence[str]) -> records.TagRecords:
+  """Converts --train_file to train.tf_record."""
+  return _convert(args, "train_file", "train", tags)
+
+
+def eval_data(args: Arguments, tags: Sequence[str]) -> records.TagRecords:
+  """Converts --dev_file to eval.tf_record."""
+  return _convert(args, "dev_file", "eval", tags)
+
+
+def predict_data(args: Arguments, tags: Sequence[str]) -> records.TagRecords:
+  """Converts --test_file, with or without tags, to predict.tf_record."""
+  return _convert(args, "test_file", "predict", tags, needs_tags=False)
+
+
+def _convert(args, flag, name, tags, needs_tags=True):
+  """Writes the records of a flag's file to `name`.tf_record in --output_dir."""
+  path, length = args[flag], args.max_seq_length
+  sentences = examples.read_tagged(path, _columns(args), tags, needs_tags)
+  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
+  scripts.warn_of_examples(
+    lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, path
+  )
+  build = records.TagRecordBuilder(
+    tokenizer, length, tags, args.document_context
+  )
+  dataset = records.make_records(
+    sentences[: dry_run.limit(args)],
+    os.path.join(args.output_dir, f"{name}.tf_record"),
+    build,
+    strategy.needs_static_shapes(args),
+  )
+  summaries.log_lengths(path, build.lengths, length, "they are cut into parts")
+  return dataset
+
+
+def _word_logits(model, dataset, batch_size) -> np.ndarray:
+  """The model's logits for the words of a file, [words, tags]."""
+  outputs = inference.outputs(model, dataset, batch_size)
+  return records.first_piece_values(outputs["logits"], dataset.examples)
+
+
+def evaluate(
+  args: Arguments,
+  model,
+  tags: Sequence[str],
+  dataset: records.TagRecords,
+  step: int,
+) -> dict[str, float]:
+  """Evaluates; writes eval_results.txt and the predictions."""
+  logging.info("evaluation at step %d", step)
+  sentences = dataset.sentences
+  logits = _word_logits(model, dataset, args.eval_batch_size)
+  label_ids = {"label_ids": metrics.label_ids(tags, sentences)}
+  terms = losses.tagging().losses({"logits": logits}, label_ids)
+  scores = metrics.write(args.output_dir, "eval", logits, tags, sentences)
+  results = metrics.results(scores, np.asarray(terms["word_loss"]))
+  report.write_evaluation(args.output_dir, results, step)
+  return results
+
+
+def predict(
+  args: Arguments,
+  model,
+  tags: Sequence[str],
+  dataset: records.TagRecords,
+) -> None:
+  """Writes the predicted tags of a file."""
+  logits = _word_logits(model, dataset, args.predict_batch_size)
+  metrics.write(args.output_dir, "test", logits, tags, dataset.sentences)
+  path = os.path.join(args.output_dir, "test_predictions")
+  logging.info("wrote %s.conll, %s.tsv", path, path)
+
+
+def _columns(args):
+  return examples.Columns(args.word_column, args.tag_column)
+
+
+def tags(args: Arguments) -> Sequence[str]:
+  """Tags of the model, in the order of its logits.
+
+  Writes nothing: labels.keep writes labels.txt once all files could be read.
+
+  Raises:
+    FileNotFoundError: there is neither labels.txt nor a training file.
+    ValueError: see examples.find_tags and labels.choose.
+  """
+  find = partial(examples.find_tags, args.train_file, _columns(args))
+  return labels.choose(
+    args.output_dir,
+    start_checkpoint.labels_file(args),
+    find if args.train_file else None,
+    args.do_train,
+  )
+
+
+def tagger(
+  args: Arguments,
+  config: BertConfig,
+  num_tags: int,
+  any_device: bool = False,
+) -> keras.Model:
+  """Model of the run: fine-tuned, or on frozen features."""
+  one_hot = args.use_tpu and not any_device
+  if not args.feature_based:
+    return models.tagger(config, num_tags, one_hot)
+  return feature_based.tagger(
+    config,
+    num_tags,
+    args.feature_layers,
+    args.lstm_units,
+    one_hot,
+    any_device,
+  )
+
+
+def served_model(args: Arguments) -> ServedModel:
+  """Untrained model and its serving task: sentences to tags of words."""
+  names = tags(args)
+  return ServedModel(
+    tagger(args, encoder_config.for_texts(args), len(names), any_device=True),
+    TokenClassification(
+      GraphTokenizer(args.vocab_file, args.do_lower_case),
+      args.max_seq_length,
+      names,
+    ),
+    names,
+  )

@@ -1,0 +1,113 @@
+"""Texts with [MASK] to the most probable tokens for it in the graph.
+
+Legend: B texts, M largest number of masks, T tokens, V vocabulary, K tokens for
+a mask. Ragged dimensions are in parentheses.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from data import features, vocab
+from data.tokenization_ops import GraphTokenizer
+from serving import packing_ops
+from storage.schema import Feature, Schema
+
+
+class FillMask(tf.Module):
+  """Serving task (serving.export.Task) of run_pretraining.py.
+
+  Arguments:
+    tokenizer: for all texts.
+    seq_length: T; longer texts are truncated.
+    top_k: K; at most the size of the vocabulary.
+
+  Raises:
+    ValueError: the vocabulary lacks a special token, or T is too small.
+  """
+
+  def __init__(
+    self, tokenizer: GraphTokenizer, seq_length: int, top_k: int = 5
+  ):
+    super().__init__(name="masks")
+    vocab.check_tokens(tokenizer.vocab)
+    if seq_length < 3:
+      raise ValueError(
+        f"max_seq_length {seq_length} is too short: [CLS], [MASK] and [SEP] "
+        "take 3"
+      )
+    self.texts = {"text": tf.TensorSpec([None], tf.string)}
+    self.schema = Schema(
+      *features.tokens(seq_length),
+      Feature("masked_lm_positions", (seq_length,)),
+    )
+    self._tokenizer = tokenizer
+    self._seq_length = seq_length
+    self._vocab_ids = np.unique([*tokenizer.vocab.values()])
+    self._top_k = min(top_k, len(self._vocab_ids))
+    self._mask = tokenizer.vocab[vocab.MASK]
+    self._cls = tokenizer.vocab[vocab.CLS]
+    self._sep = tokenizer.vocab[vocab.SEP]
+
+  def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
+    """Token ids; the text "[MASK]" is the mask: [B] -> [B, (T)] int32."""
+    parts = tf.strings.split(text, vocab.MASK)  # [B, (masks + 1)]
+    ids = self._tokenizer.tokenize(parts.values)
+    # A mask before every part but the first.
+    index = tf.ragged.range(parts.row_lengths()).values
+    masks = tf.RaggedTensor.from_row_lengths(
+      tf.fill([tf.size(index) - tf.shape(text)[0]], self._mask),
+      tf.cast(index > 0, tf.int64),
+    )
+    ids = tf.concat([masks, ids], axis=1)
+    return parts.with_values(ids).merge_dims(1, 2)
+
+  def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Tokens for the masks of texts, [B] string; see `from_features`."""
+    ids = packing_ops.truncate(self.encode(text), self._seq_length - 2)
+    inputs = packing_ops.join(ids, None, self._cls, self._sep)
+    rows, columns = tf.unstack(
+      tf.where(inputs["input_ids"] == self._mask), axis=1
+    )
+    positions = tf.RaggedTensor.from_value_rowids(
+      tf.cast(columns, tf.int32), rows, ids.nrows()
+    )
+    return self.from_features(
+      model, **inputs, masked_lm_positions=positions.to_tensor()
+    )
+
+  def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Tokens for the masks of encoded texts.
+
+    Args:
+      model: maps a dict of inputs to `masked_lm_logits` [B, M, V].
+      inputs: `input_ids`, `input_mask`, `segment_ids`, [B, T] int32 each, and
+        `masked_lm_positions` [B, M] int32, padded with zeros.
+
+    Returns:
+      `tokens` [B, M, K], the most probable first, padded with "";
+      `probabilities` [B, M, K]; `num_masks` [B].
+    """
+    logits = model(inputs, training=False)["masked_lm_logits"]
+    logits += self._vocab_bias(logits.shape[-1])  # [B, M, V]
+    top_logits, ids = tf.math.top_k(logits, self._top_k)
+    log_sum = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+    probabilities = tf.exp(top_logits - log_sum)
+    is_mask = inputs["masked_lm_positions"] > 0
+    tokens = self._tokenizer.tokens(ids)
+    return {
+      "tokens": tf.where(is_mask[..., None], tokens, ""),
+      "probabilities": tf.where(is_mask[..., None], probabilities, 0.0),
+      "num_masks": tf.math.count_nonzero(is_mask, axis=1, dtype=tf.int32),
+    }
+
+  def _vocab_bias(self, size):
+    """-inf for ids of the model that are not in the vocabulary: [V]."""
+    if self._vocab_ids[-1] >= size:
+      raise ValueError(
+        f"the vocabulary has {self._vocab_ids[-1] + 1} lines but vocab_size in "
+        f"bert_config.json is {size}: take the vocab.txt that came with the "
+        "model"
+      )
+    bias = np.full(size, -np.inf, np.float32)
+    bias[self._vocab_ids] = 0.0
+    return tf.constant(bias)

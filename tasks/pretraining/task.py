@@ -1,0 +1,114 @@
+"""Data, evaluation and export of run_pretraining.py, by its flags."""
+
+import os
+
+from absl import logging
+
+from cli import encoder_config
+from cli.arguments import Arguments
+from data import shuffling
+from data.pretraining.causal_targets import CausalTargets
+from data.pretraining.input_pipeline import DynamicMasking, PretrainingInput
+from data.pretraining.static_masking import DEFAULT
+from data.tokenization_ops import GraphTokenizer
+from modeling import models
+from modeling.config import SIDES, BertConfig
+from serving.export import ServedModel
+from storage import files
+from tasks.pretraining import build_config, settings
+from tasks.pretraining.serving import FillMask
+from training import inference, report
+
+
+def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
+  """Records of --input_file, sampled by --sampling_weights.
+
+  Raises:
+    ValueError: the files do not hold records that fit the flags.
+  """
+  sources = None
+  if args.sampling_weights:
+    sources = _weighted_sources(args.input_file, args.sampling_weights)
+  policy = build_config.mask_policy(args)
+  return _records(args, config, args.input_file, policy, sources)
+
+
+def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
+  """Records of --eval_file, masked by default; None without the flag."""
+  if not args.eval_file:
+    return None
+  return _records(args, config, args.eval_file, DEFAULT)
+
+
+def _records(args, config, patterns, policy, sources=None):
+  return PretrainingInput(
+    files.expand(patterns),
+    args.max_seq_length,
+    args.max_predictions_per_seq,
+    config.vocab_size,
+    masking=DynamicMasking(
+      args.vocab_file, args.masked_lm_prob, args.do_whole_word_mask, policy
+    ),
+    causal_targets=_causal_targets(args),
+    max_corrupt_records=args.max_corrupt_records,
+    folder=args.output_dir if args.max_corrupt_records else None,
+    sources=sources,
+    index_file=os.path.join(args.output_dir, "records-index.npz"),
+  )
+
+
+def _causal_targets(args):
+  """Targets of --objective=left_to_right or right_to_left, else None."""
+  if args.objective not in SIDES:
+    return None
+  if args.special_tokens:
+    return CausalTargets(args.objective)
+  if not args.vocab_file:
+    raise ValueError("--nospecial_tokens needs --vocab_file, to find them")
+  return CausalTargets.without_special_tokens(args.objective, args.vocab_file)
+
+
+def _weighted_sources(input_file, sampling_weights):
+  """Files of each pattern of --input_file with their weight."""
+  patterns = [pattern for pattern in input_file.split(",") if pattern.strip()]
+  try:
+    weights = [float(weight) for weight in sampling_weights]
+  except ValueError:
+    weights = []
+  if len(weights) != len(patterns):
+    raise ValueError(
+      f"--sampling_weights={','.join(sampling_weights)} is not a number for "
+      f"each of the {len(patterns)} patterns of --input_file={input_file}"
+    )
+  return [
+    shuffling.Source(files.expand(pattern), weight)
+    for pattern, weight in zip(patterns, weights, strict=True)
+  ]
+
+
+def evaluate(
+  args: Arguments, model, objective, source: PretrainingInput, step: int
+) -> None:
+  """Writes eval_results.txt as the original does."""
+  logging.info("evaluation at step %d", step)
+  results = inference.evaluate(
+    model,
+    objective,
+    source.evaluation(args.eval_batch_size),
+    args.max_eval_steps,
+  )
+  report.write_evaluation(args.output_dir, results, step)
+
+
+def served_model(args: Arguments) -> ServedModel:
+  """Untrained model without NSP and its serving task: masks to tokens."""
+  settings.check_export(args)
+  task = FillMask(
+    GraphTokenizer(args.vocab_file, args.do_lower_case),
+    args.max_seq_length,
+    args.export_top_k,
+  )
+  return ServedModel(
+    models.pretrainer(encoder_config.for_texts(args), next_sentence=False),
+    task,
+  )

@@ -1,0 +1,1 @@
+"""Question answering: SQuAD 1.1 and 2.0."""

@@ -1,0 +1,327 @@
+"""The best texts of questions in the graph, as tasks/squad/decoding.py.
+
+Legend: B questions, C candidate spans, K n_best_size, A answers of a question
+(A <= K), E entries of nbest_predictions.json. A ragged dimension is in
+parentheses.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tasks.squad.decoding import NO_ANSWER_ODDS
+from tasks.squad.paragraphs_ops import GraphAnswerText
+from tasks.squad.windows_ops import Candidates, concat
+
+
+class Answers(NamedTuple):
+  """Distinct texts of the best spans; [B, (A)] each, best first.
+
+  Attributes:
+    texts: string.
+    begins: int64, first character in the context.
+    ends: int64, behind the last character.
+    start_logits: float64.
+    end_logits: float64.
+  """
+
+  texts: tf.RaggedTensor
+  begins: tf.RaggedTensor
+  ends: tf.RaggedTensor
+  start_logits: tf.RaggedTensor
+  end_logits: tf.RaggedTensor
+
+
+def n_best(
+  candidates: Candidates,
+  num_questions: tf.Tensor,
+  answer_text: GraphAnswerText,
+  n_best_size: int,
+) -> Answers:
+  """The best K texts of each question, or all if they are fewer.
+
+  Args:
+    candidates: spans of all questions.
+    num_questions: scalar int64, B.
+    answer_text: texts of spans.
+    n_best_size: K.
+  """
+  ranked = _rank(candidates, num_questions)  # [B, (C)]
+  step = 2 * n_best_size  # few texts occur twice: one step is mostly enough
+
+  def is_incomplete(tried, texts):
+    count = tf.math.unsorted_segment_sum(
+      tf.ones_like(texts.rows), texts.rows, num_questions
+    )
+    return (count < n_best_size) & (tried < ranked.row_lengths())
+
+  def try_more(tried, texts):
+    rows = tf.where(is_incomplete(tried, texts))[:, 0]
+    spans = tf.gather(ranked, rows)[:, tried : tried + step]
+    begins, ends = answer_text.find(
+      tf.gather(candidates.first, spans.values),
+      tf.gather(candidates.last, spans.values),
+    )
+    rows = tf.gather(rows, spans.value_rowids())
+    return tried + step, texts.append(
+      rows, spans.values, begins, ends, answer_text
+    )
+
+  _, texts = tf.while_loop(
+    lambda tried, texts: tf.reduce_any(is_incomplete(tried, texts)),
+    try_more,
+    (tf.constant(0, tf.int64), _Texts.empty()),
+    (tf.TensorShape([]), _Texts(*[tf.TensorShape([None])] * 5)),
+  )
+  return _to_answers(texts, candidates, num_questions, answer_text, n_best_size)
+
+
+def _to_answers(texts, candidates, num_questions, answer_text, n_best_size):
+  """Groups texts by question: [A of all] each -> Answers."""
+  order = tf.argsort(texts.rows, stable=True)
+  best = tf.RaggedTensor.from_value_rowids(
+    order, tf.gather(texts.rows, order), num_questions, validate=False
+  )[:, :n_best_size]
+  spans = tf.gather(texts.candidates, best)
+  begins, ends = answer_text.characters(texts.begins, texts.ends)
+  return Answers(
+    *(tf.gather(values, best) for values in (texts.texts, begins, ends)),
+    tf.gather(candidates.start_logits, spans),
+    tf.gather(candidates.end_logits, spans),
+  )
+
+
+def _rank(candidates, num_questions):
+  """Indices of each question's candidates, best first, stable: [B, (C)]."""
+  scores = candidates.start_logits + candidates.end_logits
+  order = tf.argsort(-scores, stable=True)
+  order = tf.gather(
+    order, tf.argsort(tf.gather(candidates.rows, order), stable=True)
+  )
+  rows = tf.gather(candidates.rows, order)
+  return tf.RaggedTensor.from_value_rowids(
+    tf.cast(order, tf.int64), rows, num_questions, validate=False
+  )
+
+
+class _Texts(NamedTuple):
+  """Distinct texts so far.
+
+  Attributes:
+    rows: [A] int64, index of the question.
+    candidates: [A] int64, index of the candidate.
+    begins: [A] int64, offset in the contexts; see GraphAnswerText.
+    ends: [A] int64.
+    texts: [A] string.
+  """
+
+  rows: tf.Tensor
+  candidates: tf.Tensor
+  begins: tf.Tensor
+  ends: tf.Tensor
+  texts: tf.Tensor
+
+  @classmethod
+  def empty(cls):
+    return cls(*[tf.zeros([0], tf.int64)] * 4, tf.zeros([0], tf.string))
+
+  def append(self, rows, candidates, begins, ends, answer_text):
+    """Appends the texts of more spans that are new to their question."""
+    # Offsets are compared first: the text of a span may be very long if a
+    # context has no blanks.
+    spans = _select_new(
+      self._offset_keys(self.begins, self.ends),
+      self._offset_keys(begins, ends),
+      (rows, candidates, begins, ends),
+    )
+    texts = answer_text.texts(*spans[2:])
+    more = _select_new(
+      self._text_keys(self.rows, self.texts),
+      self._text_keys(spans[0], texts),
+      (*spans, texts),
+    )
+    return concat(self, _Texts(*more))
+
+  @staticmethod
+  def _offset_keys(begins, ends):
+    return begins * 2**32 + ends
+
+  @staticmethod
+  def _text_keys(rows, texts):
+    return tf.strings.join([tf.strings.as_string(rows), texts], separator=" ")
+
+
+def _select_new(known, keys, columns):
+  """Rows of columns whose keys are neither known nor occurred before."""
+  _, ids = tf.unique(tf.concat([known, keys], axis=0), tf.int64)
+  indices = tf.range(tf.size(ids, tf.int64))
+  first = tf.math.unsorted_segment_min(indices, ids, tf.size(ids))
+  is_first = indices == tf.gather(first, ids)
+  return [tf.boolean_mask(v, is_first[tf.size(known) :]) for v in columns]
+
+
+class _Entries(NamedTuple):
+  """Entries of nbest_predictions.json, best first; [B, E] each.
+
+  Attributes:
+    texts: string, padded with "".
+    scores: float64, start logit plus end logit; padded with -inf.
+    starts: int64, first character in the context; padded with -1.
+    ends: int64, behind the last character; padded with -1.
+  """
+
+  texts: tf.Tensor
+  scores: tf.Tensor
+  starts: tf.Tensor
+  ends: tf.Tensor
+
+  @classmethod
+  def from_answers(cls, answers: Answers, n_best_size: int):
+    """The n best texts, E = K."""
+    shape = [None, n_best_size]
+    scores = answers.start_logits + answers.end_logits
+    return cls(
+      answers.texts.to_tensor("", shape=shape),
+      scores.to_tensor(-float("inf"), shape=shape),
+      answers.begins.to_tensor(-1, shape=shape),
+      answers.ends.to_tensor(-1, shape=shape),
+    )
+
+  @classmethod
+  def without_position(cls, text: str, scores: tf.Tensor):
+    """One entry a question, E = 1, that does not occur in the context."""
+    scores = scores[:, None]
+    position = tf.fill(tf.shape(scores), tf.constant(-1, tf.int64))
+    texts = tf.where(scores > -float("inf"), text, "")
+    return cls(texts, scores, position, position)
+
+  def merge(self, more):
+    """Sorts these and others by score; of equals these come first."""
+    merged = concat(self, more, axis=1)
+    _, order = tf.math.top_k(merged.scores, merged.scores.shape[1])
+    return _Entries(*(tf.gather(v, order, batch_dims=1) for v in merged))
+
+  def limit(self, null: tf.Tensor):
+    """Drops the K-th text if it scores less than no answer.
+
+    No answer is among the K entries then; otherwise it follows them.
+
+    Args:
+      null: [B] float64, score of no answer.
+    """
+    size = self.scores.shape[1]
+    better = tf.cast(self.scores >= null[:, None], tf.int32)
+    is_among = tf.reduce_sum(better, axis=1) < size
+    is_entry = tf.sequence_mask(tf.where(is_among, size - 1, size), size)
+    padding = ("", -float("inf"), -1, -1)
+    pairs = zip(self, padding, strict=True)
+    return _Entries(*(tf.where(is_entry, *pair) for pair in pairs))
+
+  def outputs(self, all_entries) -> dict[str, tf.Tensor]:
+    """Outputs of serving.py, [B, E] each; softmax over `all_entries`."""
+    total = tf.reduce_logsumexp(all_entries.scores, axis=1, keepdims=True)
+    scores = tf.where(self.scores > -float("inf"), self.scores, 0.0)
+    return {
+      "answer": self.texts,
+      "score": tf.cast(scores, tf.float32),
+      "probability": tf.cast(tf.exp(self.scores - total), tf.float32),
+      "start": tf.cast(self.starts, tf.int32),
+      "end": tf.cast(self.ends, tf.int32),
+    }
+
+
+def best(
+  answers: Answers, n_best_size: int, top_k: int = 0
+) -> dict[str, tf.Tensor]:
+  """Outputs of version 1.1.
+
+  Args:
+    answers: the n best.
+    n_best_size: K.
+    top_k: number of entries among the outputs; 0 for none.
+
+  Returns:
+    `answer`, `score`, `probability`, `start` and `end`, [B] each, and those
+    of `_top`; see serving.py.
+  """
+  texts = _Entries.from_answers(answers, n_best_size)
+  # Without any text, "empty" is the only entry.
+  has_none = answers.texts.row_lengths() == 0
+  empty = tf.where(has_none, tf.constant(0.0, tf.float64), -float("inf"))
+  entries = texts.merge(_Entries.without_position("empty", empty))
+  return _first(entries.outputs(entries)) | _top(entries, top_k)
+
+
+def best_with_null(
+  answers: Answers,
+  null: tf.Tensor,
+  n_best_size: int,
+  threshold: float,
+  top_k: int = 0,
+) -> dict[str, tf.Tensor]:
+  """Outputs of version 2, where a question may have no answer.
+
+  Args:
+    answers: the n best.
+    null: [B] float64, score of no answer.
+    n_best_size: K.
+    threshold: no answer is predicted where its score exceeds that of the best
+      text by more than this.
+    top_k: number of entries among the outputs; 0 for none.
+
+  Returns:
+    As `best`; the same of the best text with names that begin with `best_`,
+    and `null_odds`, [B] each.
+  """
+  texts = _Entries.from_answers(answers, n_best_size).limit(null)
+  no_answer = _Entries.without_position("", null)
+  entries = texts.merge(no_answer)
+  best_text = _Entries(*(values[:, :1] for values in texts))
+
+  # Subtracted in the order of decoding.py.
+  odds = null[:, None] - _first_logits(answers.start_logits)
+  odds -= _first_logits(answers.end_logits)
+  has_text = best_text.scores > -float("inf")
+  odds = tf.where(has_text, odds, NO_ANSWER_ODDS)
+  is_text = has_text & (odds <= threshold)
+  prediction = _Entries(
+    *(
+      tf.where(is_text, *pair)
+      for pair in zip(best_text, no_answer, strict=True)
+    )
+  )
+  return (
+    _first(prediction.outputs(entries))
+    | _first(best_text.outputs(entries), "best_")
+    | {"null_odds": tf.cast(odds[:, 0], tf.float32)}
+    | _top(entries, top_k)
+  )
+
+
+def _first_logits(values):
+  """Logits of the best text, or 0: [B, (A)] -> [B, 1]."""
+  return values[:, :1].to_tensor(0, shape=[None, 1])
+
+
+def _first(outputs, prefix=""):
+  """Outputs of the first entry: [B, E] each -> [B]."""
+  return {f"{prefix}{name}": values[:, 0] for name, values in outputs.items()}
+
+
+def _top(entries, top_k):
+  """Outputs of the best entries; none if `top_k` is 0.
+
+  Returns:
+    `answers`, `scores`, `probabilities`, `starts` and `ends`, [B, top_k or the
+    most that a question has], padded with "", 0 or -1, and `num_answers` [B].
+  """
+  if not top_k:
+    return {}
+  top = _Entries(*(values[:, :top_k] for values in entries))
+  is_entry = tf.cast(top.scores > -float("inf"), tf.int32)
+  numbers = tf.reduce_sum(is_entry, axis=1)
+  width = tf.reduce_max(tf.concat([[0], numbers], axis=0))
+  values = [value[:, :width] for value in top.outputs(entries).values()]
+  names = ("answers", "scores", "probabilities", "starts", "ends")
+  outputs = dict(zip(names, values, strict=True))
+  return outputs | {"num_answers": numbers}

@@ -1,0 +1,322 @@
+"""Answers to SQuAD's questions: logits to texts and prediction files.
+
+Texts, order and numbers are those of write_predictions and get_final_text in
+the original's run_squad.py, except where that fails: see `decode`.
+
+Legend: T tokens of a record, K n_best_size, C candidate spans.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from data.tokenization import FullTokenizer
+from storage import files
+from tasks.squad.examples import SquadExample
+from tasks.squad.records import Window
+from tasks.squad.settings import DecodingConfig
+
+# Null odds of questions without a candidate text: above any threshold.
+NO_ANSWER_ODDS = 1_000_000.0
+
+# Start and end logits by unique id, [T] each.
+Logits = Mapping[int, tuple[Sequence[float], Sequence[float]]]
+
+
+@dataclass
+class Predictions:
+  """Answers by question id.
+
+  Attributes:
+    answers: predicted texts; "" for no answer.
+    nbest: up to K texts (K + 1 in version 2), best first, each with its
+      probability, start_logit and end_logit.
+    null_odds: version 2: score of no answer less that of the best text.
+    texts: version 2: the best text, whatever the threshold.
+  """
+
+  answers: dict[str, str] = field(default_factory=dict)
+  nbest: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+  null_odds: dict[str, float] = field(default_factory=dict)
+  texts: dict[str, str] = field(default_factory=dict)
+
+
+def logits_by_window(
+  windows: Sequence[Window],
+  outputs: Mapping[str, np.ndarray],
+  dynamic_padding: bool = False,
+) -> Logits:
+  """A model's outputs by unique id.
+
+  Args:
+    windows: one for each row of the outputs.
+    outputs: `start_logits` and `end_logits`, [windows, T] each.
+    dynamic_padding: whether to drop the values of padding, which is not always
+      computed then.
+  """
+  pairs = zip(outputs["start_logits"], outputs["end_logits"], strict=True)
+  result = {}
+  for window, (start, end) in zip(windows, pairs, strict=True):
+    length = len(window.ids) if dynamic_padding else None
+    result[window.unique_id] = start[:length], end[:length]
+  return result
+
+
+def decode(
+  examples: Sequence[SquadExample],
+  windows: Sequence[Window],
+  logits: Logits,
+  tokenizer: FullTokenizer,
+  config: DecodingConfig,
+) -> Predictions:
+  """Predicts an answer to each question.
+
+  If there is no candidate text (the paragraph has no token, or no allowed span
+  is among the best), the answer is "empty" in version 1.1, as in the original;
+  in version 2, where the original fails, it is "" with NO_ANSWER_ODDS.
+
+  Args:
+    examples: questions.
+    windows: of these, in their order.
+    logits: the model's outputs for the windows.
+    tokenizer: the one that made the windows.
+    config: choice of answers.
+
+  Raises:
+    ValueError: a window has no logits.
+  """
+  predictions = Predictions()
+  answer_text = AnswerText(tokenizer)
+  by_example = {
+    index: list(group)
+    for index, group in groupby(windows, lambda window: window.example_index)
+  }
+  for index, example in enumerate(examples):
+    scored = [
+      _ScoredWindow.make(window, logits) for window in by_example.get(index, ())
+    ]
+    null = _null_entry(scored)
+    entries = _n_best(scored, null, example.doc_tokens, answer_text, config)
+    _add_prediction(predictions, example.qas_id, entries, null, config)
+  return predictions
+
+
+def write(predictions: Predictions, output_dir: str) -> list[str]:
+  """Writes predictions.json, nbest_predictions.json and null_odds.json.
+
+  The layout is the original's; null_odds.json is written in version 2 only.
+
+  Returns:
+    Paths of the files; existing ones are replaced.
+  """
+  contents = {
+    "predictions.json": predictions.answers,
+    "nbest_predictions.json": predictions.nbest,
+  }
+  if predictions.null_odds:
+    contents["null_odds.json"] = predictions.null_odds
+  paths = [os.path.join(output_dir, name) for name in contents]
+  for path, content in zip(paths, contents.values(), strict=True):
+    with files.open_for_writing(path) as file:
+      file.write(f"{json.dumps(content, indent=4)}\n".encode())
+  return paths
+
+
+class AnswerText:
+  """Text of a span of tokens, as the paragraph spells it.
+
+  Tokens are lower-cased, without accents and split at punctuation; words of the
+  paragraph are not, and may hold more than the tokens.
+  """
+
+  def __init__(self, tokenizer: FullTokenizer):
+    self._tokenizer = tokenizer
+    # A blank always ends a word, so words can be split one by one.
+    self._split = lru_cache(1 << 17)(tokenizer.basic_tokenizer.tokenize)
+
+  def text(
+    self, words: Sequence[str], window: Window, start: int, end: int
+  ) -> str:
+    """Text of a window between two positions, both included.
+
+    Args:
+      words: all words of the paragraph.
+      window: a window of it.
+      start: position of the first token, in the paragraph's part.
+      end: position of the last token.
+    """
+    pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
+    tokens = " ".join(pieces).replace(" ##", "").replace("##", "")
+    first = window.token_word_ids[start - window.context_offset]
+    last = window.token_word_ids[end - window.context_offset]
+    return self._align(" ".join(tokens.split()), words[first : last + 1])
+
+  def _align(self, tokens: str, words: Sequence[str]) -> str:
+    """Part of some words that corresponds to tokens.
+
+    "steve smith" in "Steve Smith's" is "Steve Smith": it is searched in the
+    words as the basic tokenizer splits them, and its position is mapped to the
+    words by counting characters other than blanks.
+
+    Returns:
+      Words with blanks between them; all of them if the tokens do not occur or
+      the counts differ, because of an accent of its own, for example.
+    """
+    text = " ".join(words)
+    split = " ".join(part for word in words for part in self._split(word))
+    start = split.find(tokens) if tokens else -1
+    offsets = [i for i, char in enumerate(text) if char != " "]
+    if start < 0 or len(offsets) != len(split) - split.count(" "):
+      return text
+    first = start - split.count(" ", 0, start)
+    length = len(tokens) - tokens.count(" ")
+    return text[offsets[first] : offsets[first + length - 1] + 1]
+
+
+class _Entry(NamedTuple):
+  """Entry of nbest_predictions.json, without its probability."""
+
+  text: str
+  start_logit: float
+  end_logit: float
+
+  @property
+  def score(self) -> float:
+    return self.start_logit + self.end_logit
+
+
+class _ScoredWindow(NamedTuple):
+  """A window with its logits.
+
+  Attributes:
+    window: the window.
+    start: [T] float64, so that sums equal the original's sums of floats.
+    end: [T] float64.
+  """
+
+  window: Window
+  start: np.ndarray
+  end: np.ndarray
+
+  @classmethod
+  def make(cls, window: Window, logits: Logits) -> "_ScoredWindow":
+    if window.unique_id not in logits:
+      raise ValueError(
+        f"there are no logits for window {window.unique_id}: they belong to "
+        "other records"
+      )
+    return cls(window, *np.asarray(logits[window.unique_id], np.float64))
+
+  def entry(self, text: str, start: int, end: int) -> _Entry:
+    return _Entry(text, float(self.start[start]), float(self.end[end]))
+
+  def spans(self, config: DecodingConfig) -> tuple[np.ndarray, np.ndarray]:
+    """Start and end positions of the candidates, [C] each.
+
+    Starts and ends are among the K best of the window and in its part of the
+    paragraph; a start has its maximum context in this window.
+    """
+    offset = self.window.context_offset
+    behind = offset + len(self.window.token_word_ids)
+    starts = _argsort(self.start)[: config.n_best_size]
+    ends = _argsort(self.end)[: config.n_best_size]
+    starts = starts[(starts >= offset) & (starts < behind)]
+    starts = starts[self.window.is_max_context[starts - offset]]
+    ends = ends[(ends >= offset) & (ends < behind)]
+    distance = ends - starts[:, None]  # [starts, ends]
+    allowed = (distance >= 0) & (distance < config.max_answer_length)
+    i, j = allowed.nonzero()
+    return starts[i], ends[j]
+
+
+def _argsort(values: np.ndarray) -> np.ndarray:
+  """Indices in descending order of values, stable."""
+  return np.argsort(-values, kind="stable")
+
+
+def _null_entry(scored: list[_ScoredWindow]) -> _Entry:
+  """No answer, [CLS] to [CLS], in the window with its least score."""
+  entries = (window.entry("", 0, 0) for window in scored)
+  return min(
+    entries, key=lambda entry: entry.score, default=_Entry("", 0.0, 0.0)
+  )
+
+
+def _n_best(scored, null, words, answer_text, config) -> list[_Entry]:
+  """The best distinct texts; in version 2 the empty one is among them."""
+  entries, seen = [], set()
+  for number, start, end in _candidates(scored, null, config):
+    if len(entries) == config.n_best_size:
+      break
+    if not start:
+      entry = null
+    else:
+      text = answer_text.text(words, scored[number].window, start, end)
+      if text in seen:
+        continue
+      entry = scored[number].entry(text, start, end)
+    seen.add(entry.text)
+    entries.append(entry)
+  if config.version_2_with_negative and "" not in seen:
+    entries.append(null)
+  return entries or [_Entry("empty", 0.0, 0.0)]
+
+
+def _candidates(scored, null, config) -> Iterator[tuple[int, int, int]]:
+  """Index of window, start and end of spans, best first.
+
+  The order of equals is kept; the empty answer, 0 to 0, is the last of them.
+  """
+  columns = []
+  for number, window in enumerate(scored):
+    starts, ends = window.spans(config)
+    scores = window.start[starts] + window.end[ends]
+    columns.append((np.full(len(starts), number), starts, ends, scores))
+  if config.version_2_with_negative:
+    columns.append(([0], [0], [0], [null.score]))
+  if columns:
+    *spans, scores = map(np.concatenate, zip(*columns, strict=True))
+    order = _argsort(scores)
+    yield from zip(*(column[order].tolist() for column in spans), strict=True)
+
+
+def _add_prediction(predictions, qas_id, entries, null, config) -> None:
+  text = entries[0].text
+  if config.version_2_with_negative:
+    text, odds = _best_text(entries, null)
+    predictions.texts[qas_id] = text
+    predictions.null_odds[qas_id] = odds
+    text = "" if odds > config.null_score_diff_threshold else text
+  predictions.answers[qas_id] = text
+  predictions.nbest[qas_id] = _with_probabilities(entries)
+
+
+def _best_text(entries, null) -> tuple[str, float]:
+  """The best text that is not empty, and its null odds."""
+  for entry in entries:
+    if entry.text:
+      return entry.text, null.score - entry.start_logit - entry.end_logit
+  return "", NO_ANSWER_ODDS
+
+
+def _with_probabilities(entries: list[_Entry]) -> list[dict[str, Any]]:
+  """Entries of nbest_predictions.json, with a softmax over their scores."""
+  best = max(entry.score for entry in entries)
+  weights = [math.exp(entry.score - best) for entry in entries]
+  total = sum(weights)
+  return [
+    {
+      "text": entry.text,
+      "probability": weight / total,
+      "start_logit": entry.start_logit,
+      "end_logit": entry.end_logit,
+    }
+    for entry, weight in zip(entries, weights, strict=True)
+  ]

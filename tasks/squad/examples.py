@@ -1,0 +1,243 @@
+"""SQuAD 1.1 and 2.0: JSON files to questions.
+
+Paragraphs are split at whitespace; an answer, given in characters, becomes a
+span of words.
+"""
+
+import bisect
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from absl import logging
+
+from storage import files
+
+# Whitespace of the original's reader. It lacks the no-break space (U+00A0),
+# which stays within its word.
+_WORD = re.compile("[^ \t\r\n\u202f]+")
+
+_LAYOUT = (
+  "a SQuAD file is {data: [{paragraphs: [{context, qas: [{id, question, "
+  "answers: [{text, answer_start}]}]}]}]}, and version 2.0 adds is_impossible "
+  "to a question"
+)
+_TYPE_NAMES = {
+  str: "a string",
+  int: "an integer",
+  bool: "true or false",
+  list: "a list",
+}
+
+
+class Answer(NamedTuple):
+  """An answer and the indices of its first and last word."""
+
+  text: str
+  start: int
+  end: int
+
+
+class SquadExample(NamedTuple):
+  """A question about a paragraph.
+
+  Attributes:
+    qas_id: the question's id.
+    question: its text.
+    doc_tokens: words of the paragraph; all its questions refer to one list.
+    answer: None in prediction, and if the question has no answer.
+  """
+
+  qas_id: str
+  question: str
+  doc_tokens: list[str]
+  answer: Answer | None = None
+
+
+def read_examples(
+  paths: Sequence[str],
+  is_training: bool = False,
+  version_2_with_negative: bool = False,
+) -> list[SquadExample]:
+  """Reads the questions of SQuAD files, in their order.
+
+  As read_squad_examples of the original's run_squad.py. In training, a question
+  is skipped with a warning if the words of its paragraph do not contain the
+  answer (mostly because of unusual whitespace).
+
+  Args:
+    paths: JSON files.
+    is_training: whether to read the answers; each question must have one.
+    version_2_with_negative: whether a question may have none.
+
+  Raises:
+    OSError: a file cannot be read.
+    ValueError: a file is not of SQuAD's layout (names file and question), or
+      there is no question in any of them.
+  """
+  examples = []
+  ids = Counter()
+  for source, paragraph, question in _questions(paths):
+    ids[str(question["id"])] += 1
+    text = _get(question, "question", source, str)
+    example = SquadExample(question["id"], text, paragraph.words)
+    if is_training and not (
+      version_2_with_negative and _is_impossible(question, source)
+    ):
+      answer = paragraph.locate(_only_answer(question, source), source)
+      if answer is None:
+        continue
+      example = example._replace(answer=answer)
+    examples.append(example)
+  if not ids:
+    raise ValueError(f"{describe(paths)} has no questions; {_LAYOUT}")
+  _log_warnings(paths, ids, len(examples))
+  return examples
+
+
+def _log_warnings(paths, ids, num_examples):
+  """Logs the number of skipped questions and of repeated ids."""
+  if ids.total() > num_examples:
+    logging.warning(
+      "%d of %d questions are left out of training: their answers are not "
+      "among the words of the paragraph",
+      *(ids.total() - num_examples, ids.total()),
+    )
+  repeated = [name for name, number in ids.items() if number > 1]
+  if repeated:
+    logging.warning(
+      "%s: %d question ids occur more than once, such as %s; predictions have "
+      "one answer for each id, that of the last question: make ids unique",
+      *(describe(paths), len(repeated), repeated[0]),
+    )
+
+
+def describe(paths: Sequence[str]) -> str:
+  """Name of the files in messages."""
+  more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+  return f"{paths[0]}{more}"
+
+
+def training_order(examples: Sequence[SquadExample]) -> list[SquadExample]:
+  """Shuffles questions as the original does before it makes records."""
+  shuffled = list(examples)
+  random.Random(12345).shuffle(shuffled)
+  return shuffled
+
+
+def articles(path: str) -> list[dict[str, Any]]:
+  """Reads the list under "data" of a SQuAD file.
+
+  Raises:
+    OSError: the file cannot be read.
+    ValueError: it is empty, not JSON, or has no such list.
+  """
+  with files.open_for_reading(path) as file:
+    content = file.read()
+  if not content.strip():
+    raise ValueError(f"{path} is empty; {_LAYOUT}")
+  try:
+    document = json.loads(content)
+  except (ValueError, RecursionError) as error:  # also if it is not UTF-8
+    raise ValueError(
+      f"{path} is not JSON ({error}); if it breaks off, fetch it again"
+    ) from error
+  return _get(document, "data", path, list)
+
+
+class _Paragraph:
+  """Words of a paragraph and their positions in the text."""
+
+  def __init__(self, context: str):
+    matches = list(_WORD.finditer(context))
+    self.words = [match.group() for match in matches]
+    self._starts = [match.start() for match in matches]
+    self._length = len(context)
+
+  def locate(self, answer: Any, source: str) -> Answer | None:
+    """Span of words of an answer; None if they do not contain its text."""
+    text = _get(answer, "text", source, str)
+    if not text.strip():
+      logging.warning(
+        '%s: the answer is empty; a question without one has "is_impossible": '
+        "true and no answers (SQuAD 2.0, --version_2_with_negative)",
+        source,
+      )
+      return None
+    first = _get(answer, "answer_start", source, int)
+    last = first + len(text) - 1
+    if first < 0 or last >= self._length:
+      raise ValueError(
+        f"{source}: an answer of {len(text)} characters with answer_start "
+        f"{first} is not within the context of {self._length} characters; "
+        "count from 0, and characters, not bytes"
+      )
+    start, end = self._word_at(first), self._word_at(last)
+    # An answer that begins in whitespace before the first word starts at -1,
+    # an empty slice unless the paragraph has a single word.
+    words = " ".join(self.words[start : end + 1])
+    expected = " ".join(text.split())
+    if expected not in words:
+      logging.warning(
+        "%s: Could not find answer: '%s' vs. '%s'", source, words, expected
+      )
+      return None
+    return Answer(text, max(start, 0), end)
+
+  def _word_at(self, character: int) -> int:
+    """Index of the last word that starts at or before; -1 for none."""
+    return bisect.bisect_right(self._starts, character) - 1
+
+
+def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, Any]]:
+  """All questions: the name for messages, the paragraph, the JSON object."""
+  for path in paths:
+    for i, article in enumerate(articles(path)):
+      source = f"{path}, article {i}"
+      for j, item in enumerate(_get(article, "paragraphs", source, list)):
+        within = f"{source}, paragraph {j}"
+        paragraph = _Paragraph(_get(item, "context", within, str))
+        for question in _get(item, "qas", within, list):
+          # The original accepts numbers as ids, too.
+          name = _get(question, "id", within, str, int)
+          yield f"{path}, question {name}", paragraph, question
+
+
+def _is_impossible(question: Any, source: str) -> bool:
+  # Questions of version 1.1 lack the field and may be mixed in.
+  if "is_impossible" not in question:
+    return False
+  return _get(question, "is_impossible", source, bool)
+
+
+def _only_answer(question: Any, source: str) -> Any:
+  answers = _get(question, "answers", source, list)
+  if len(answers) != 1:
+    raise ValueError(
+      f"{source} has {len(answers)} answers; for training, each question "
+      'should have exactly one, or "is_impossible": true and the flag '
+      "--version_2_with_negative"
+    )
+  return answers[0]
+
+
+def _get(parent: Any, key: str, source: str, *types: type) -> Any:
+  """Value of a key of a JSON object; ValueError if of none of the types."""
+  if not isinstance(parent, dict):
+    problem = f'{_short(parent)} is not an object with "{key}"'
+  elif key not in parent:
+    problem = f'"{key}" is missing'
+  elif type(parent[key]) not in types:
+    expected = " or ".join(_TYPE_NAMES[kind] for kind in types)
+    problem = f'"{key}" is {_short(parent[key])} and not {expected}'
+  else:
+    return parent[key]
+  raise ValueError(f"{source}: {problem}; {_LAYOUT}")
+
+
+def _short(value: Any) -> str:
+  text = json.dumps(value)
+  return text if len(text) <= 60 else f"{text[:56]} ..."

@@ -1,0 +1,138 @@
+"""Exact match and F1 of answers to SQuAD's questions.
+
+Computed by the TensorFlow Model Garden's edition of the official evaluators,
+with their names, scaled to 100.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from absl import logging
+
+from storage import files
+from tasks.squad.decoding import Predictions
+
+Articles = list[Mapping[str, Any]]
+
+# The best null threshold of a prediction, used by the next one.
+THRESHOLD = "null_score_diff_threshold.txt"
+
+
+def score(
+  articles: Articles, predictions: Predictions, version_2_with_negative: bool
+) -> dict[str, float]:
+  """Compares answers to the annotators'.
+
+  Args:
+    articles: contents of SQuAD files with answers; see `examples.articles`.
+    predictions: answers by question id, in version 2 with all fields.
+    version_2_with_negative: whether a question may have no answer.
+
+  Returns:
+    Version 1.1: exact_match and f1. An unanswered question counts as wrong.
+
+    Version 2: exact, f1 and total, the same of questions that have an answer
+    (HasAns_...) and of those that have none (NoAns_...). With null odds also
+    best_exact and best_f1, the scores at the best thresholds, and these
+    thresholds, best_exact_thresh and best_f1_thresh, as
+    --null_score_diff_threshold takes them. Unanswered questions are left out.
+
+  Raises:
+    ValueError: a question has no "answers".
+  """
+  if not has_answers(articles, version_2_with_negative):
+    raise ValueError(
+      "not every question has answers, so there is nothing to compare with; if "
+      "some have none on purpose, give --version_2_with_negative"
+    )
+  if version_2_with_negative:
+    return _score_v2(articles, predictions)
+  # Only programs that score need the Model Garden.
+  from official.nlp.tools import squad_evaluate_v1_1  # noqa: PLC0415
+
+  fractions = squad_evaluate_v1_1.evaluate(articles, predictions.answers)
+  return {
+    "exact_match": 100 * fractions["exact_match"],
+    "f1": 100 * fractions["final_f1"],
+  }
+
+
+def report(
+  articles: Articles,
+  predictions: Predictions,
+  version_2_with_negative: bool,
+  output_dir: str,
+) -> dict[str, float]:
+  """Computes, logs and saves scores; none if the right answers are unknown."""
+  if not has_answers(articles, version_2_with_negative):
+    logging.info("no scores: the right answers are unknown")
+    return {}
+  scores = score(articles, predictions, version_2_with_negative)
+  for name, value in scores.items():
+    logging.info("  %s = %.4f", name, value)
+  save(scores, output_dir)
+  return scores
+
+
+def save(scores: Mapping[str, float], output_dir: str) -> None:
+  """Writes squad_scores.json and, of version 2, the best null threshold."""
+  contents = {"squad_scores.json": json.dumps(scores, indent=2)}
+  if "best_f1_thresh" in scores:
+    contents[THRESHOLD] = str(scores["best_f1_thresh"])
+  for name, content in contents.items():
+    with files.open_for_writing(os.path.join(output_dir, name)) as file:
+      file.write(f"{content}\n".encode())
+
+
+def threshold(output_dir: str, flag_value: float | None) -> float:
+  """Null threshold: of the flag, else of an earlier prediction, else 0.
+
+  Raises:
+    ValueError: the file of an earlier prediction holds no number.
+  """
+  path = os.path.join(output_dir, THRESHOLD)
+  if flag_value is not None or not files.exists(path):
+    return flag_value or 0.0
+  text = "".join(files.lines(path))
+  try:
+    saved = float(text)
+  except ValueError:
+    raise ValueError(f"{path} holds {text!r}, which is no number") from None
+  logging.info("null threshold %s, from an earlier prediction", saved)
+  return saved
+
+
+def has_answers(articles: Articles, version_2_with_negative: bool) -> bool:
+  """Tells whether every question can be scored; those of a test set cannot."""
+  return all(
+    "answers" in question and (question["answers"] or version_2_with_negative)
+    for question in _questions(articles)
+  )
+
+
+def _score_v2(articles: Articles, predictions: Predictions):
+  from official.nlp.tools import squad_evaluate_v2_0  # noqa: PLC0415
+
+  # With null odds, the evaluator counts every question with odds above 1.0 as
+  # unanswered; the answers have been chosen by the threshold already.
+  scores = squad_evaluate_v2_0.evaluate(articles, predictions.answers)
+  prefixes = ("exact", "f1", "total", "HasAns_", "NoAns_")
+  results = {
+    name: value for name, value in scores.items() if name.startswith(prefixes)
+  }
+  if predictions.null_odds:
+    # Thresholds are searched with texts, before any threshold was applied.
+    scores = squad_evaluate_v2_0.evaluate(
+      articles, predictions.texts, predictions.null_odds
+    )
+    for name in ("exact", "exact_thresh", "f1", "f1_thresh"):
+      results[f"best_{name}"] = scores[f"final_{name}"]
+  return results
+
+
+def _questions(articles: Articles) -> Iterable[Mapping[str, Any]]:
+  for article in articles:
+    for paragraph in article["paragraphs"]:
+      yield from paragraph["qas"]

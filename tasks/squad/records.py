@@ -1,0 +1,245 @@
+"""Questions to windows, and windows to rows of records.
+
+A window is a question with as much of its paragraph as fits; those of a long
+paragraph overlap. Decoding maps positions of windows back to words. All numbers
+are those of convert_examples_to_features in the original's run_squad.py.
+
+Imports no TensorFlow: worker processes start sooner.
+
+Legend: T tokens of a record, N tokens of a window (N <= T), D of them from the
+paragraph.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from data import packing
+from data.tokenization import CachedTokenizer, FullTokenizer
+from data.vocab import CLS, SEP, check_tokens
+from storage import workers
+from storage.progress import Progress
+from storage.schema import Schema
+from tasks.squad.examples import Answer, SquadExample
+from tasks.squad.settings import WindowConfig
+
+FIRST_UNIQUE_ID = 1_000_000_000
+
+# Examples that a worker receives at a time: a second's work or less.
+_CHUNK = 1000
+
+
+class Window(NamedTuple):
+  """[CLS] question [SEP] part of the paragraph [SEP].
+
+  Attributes:
+    unique_id: number of the window, from FIRST_UNIQUE_ID.
+    example_index: index of its example.
+    ids: [N] token ids.
+    context_offset: position of the first token of the paragraph.
+    token_word_ids: [D] int32, index of the word of each paragraph token.
+    is_max_context: [D] bool, True in the one window in which a token has most
+      context.
+    start: position of the answer's first token; 0 unless the complete answer
+      is in this window.
+    end: position of its last token, or 0.
+    is_impossible: whether the example has no answer.
+  """
+
+  unique_id: int
+  example_index: int
+  ids: list[int]
+  context_offset: int
+  token_word_ids: np.ndarray
+  is_max_context: np.ndarray
+  start: int
+  end: int
+  is_impossible: bool
+
+
+def make_windows(
+  examples: Sequence[SquadExample],
+  tokenizer: FullTokenizer,
+  config: WindowConfig,
+  num_workers: int = 1,
+  progress: Progress | None = None,
+) -> Iterator[Window]:
+  """Splits the paragraphs of questions into windows.
+
+  Args:
+    examples: questions.
+    tokenizer: text to tokens.
+    config: lengths.
+    num_workers: processes; the windows do not depend on it. One makes tens of
+      thousands of windows a second: more pay off for millions of questions.
+    progress: counts examples and windows.
+
+  Yields:
+    Windows in the order of the examples; none for a paragraph without tokens.
+
+  Raises:
+    ValueError: the vocabulary lacks [CLS] or [SEP].
+    ChildProcessError: a worker died; names its questions.
+  """
+  check_tokens(tokenizer.vocab, (CLS, SEP))
+  chunks = [
+    _Chunk(start, examples[start : start + _CHUNK])
+    for start in range(0, len(examples), _CHUNK)
+  ]
+  prepare = partial(_WindowMaker, tokenizer, config)
+  unique_ids = count(FIRST_UNIQUE_ID)
+  idle = progress.say if progress else lambda: None
+  results = workers.ordered_map(prepare, chunks, num_workers, idle)
+  for chunk, windows in zip(chunks, results, strict=True):
+    if progress:
+      progress.add(len(chunk.examples), windows=len(windows))
+    for window in windows:
+      yield window._replace(unique_id=next(unique_ids))
+  if progress:
+    progress.say()
+
+
+def row(window: Window, schema: Schema) -> dict[str, Sequence[int]]:
+  """Fields of a window's record, by a schema of features.squad."""
+  num_second = len(window.ids) - window.context_offset
+  segments = [0] * window.context_offset + [1] * num_second
+  fields = {
+    "unique_ids": [window.unique_id],
+    **packing.pad_inputs(window.ids, segments, schema["input_ids"].size),
+    "start_positions": [window.start],
+    "end_positions": [window.end],
+    "is_impossible": [int(window.is_impossible)],
+  }
+  return {name: fields[name] for name in schema}
+
+
+class _Chunk(NamedTuple):
+  """Work of a process: examples, and the index of the first of them."""
+
+  start: int
+  examples: Sequence[SquadExample]
+
+  def __str__(self) -> str:
+    first, last = self.examples[0], self.examples[-1]
+    return f"questions {first.qas_id} to {last.qas_id}"
+
+
+class _Document(NamedTuple):
+  """Tokens of a paragraph.
+
+  Attributes:
+    ids: [tokens] token ids.
+    word_ids: [tokens] int32, index of the word of each token.
+    word_starts: [words + 1] index of each word's first token, and the number
+      of tokens.
+  """
+
+  ids: list[int]
+  word_ids: np.ndarray
+  word_starts: list[int]
+
+
+class _WindowMaker:
+  """Makes the windows of chunks, without their unique ids."""
+
+  def __init__(self, tokenizer: FullTokenizer, config: WindowConfig):
+    self._ids = CachedTokenizer(tokenizer).ids
+    self._cls, self._sep = tokenizer.convert_tokens_to_ids([CLS, SEP])
+    self._config = config
+    self._words, self._document = None, None  # of the last paragraph
+
+  def __call__(self, chunk: _Chunk) -> list[Window]:
+    """All windows of a chunk."""
+    return [
+      window
+      for index, example in enumerate(chunk.examples, chunk.start)
+      for window in self._windows(index, example)
+    ]
+
+  def _windows(self, index: int, example: SquadExample) -> Iterator[Window]:
+    config = self._config
+    question = self._ids(example.question)[: config.max_query_length]
+    document = self._tokenize(example.doc_tokens)
+    answer = example.answer and self._token_span(document, example.answer)
+    offset = len(question) + 2
+    size = config.max_seq_length - len(question) - 3
+    parts = _split(len(document.ids), size, config.doc_stride)
+    max_context_window = _max_context_window(parts)
+
+    for number, part in enumerate(parts):
+      inside = slice(part.start, part.stop)
+      ids, _ = packing.pack(
+        question, document.ids[inside], self._cls, self._sep
+      )
+      start = end = 0
+      # An incomplete answer counts as none: it points to [CLS].
+      if answer and part.start <= answer[0] and answer[1] < part.stop:
+        start, end = (token - part.start + offset for token in answer)
+      yield Window(
+        unique_id=0,
+        example_index=index,
+        ids=ids,
+        context_offset=offset,
+        token_word_ids=document.word_ids[inside],
+        is_max_context=max_context_window[inside] == number,
+        start=start,
+        end=end,
+        is_impossible=example.answer is None,
+      )
+
+  def _tokenize(self, words: list[str]) -> _Document:
+    if words is not self._words:
+      pieces = [self._ids(word) for word in words]
+      lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
+      self._words = words
+      self._document = _Document(
+        ids=[token for piece in pieces for token in piece],
+        word_ids=np.arange(len(words), dtype=np.int32).repeat(lengths),
+        word_starts=[0, *lengths.cumsum().tolist()],
+      )
+    return self._document
+
+  def _token_span(self, document: _Document, answer: Answer):
+    """First and last token of an answer.
+
+    An answer may be part of a word ("1895" of "(1895-1943)."): its own tokens
+    count if the tokens of its words contain them.
+    """
+    first = document.word_starts[answer.start]
+    last = document.word_starts[answer.end + 1] - 1
+    expected = self._ids(answer.text)
+    for start in range(first, last + 1) if expected else ():
+      end = start + len(expected) - 1
+      if end <= last and document.ids[start : end + 1] == expected:
+        return start, end
+    return first, last
+
+
+def _split(length: int, size: int, stride: int) -> list[range]:
+  """Overlapping parts of `length` tokens, each of at most `size`."""
+  if not length:
+    return []
+  stride = min(stride, size)
+  starts = range(0, max(length - size, 0) + stride, stride)
+  return [range(start, min(start + size, length)) for start in starts]
+
+
+def _max_context_window(parts: Sequence[range]) -> np.ndarray:
+  """Index of the part in which each token has most context, [tokens] int64.
+
+  Context is the minimum of the tokens to the left and to the right, plus a
+  hundredth of the part's length. The first of equals counts.
+  """
+  length = parts[-1].stop if parts else 0
+  best = np.full(length, -1.0)
+  result = np.zeros(length, np.int64)
+  for number, part in enumerate(parts):
+    left = np.arange(len(part))
+    context = np.minimum(left, left[::-1]) + 0.01 * len(part)
+    better = context > best[part.start : part.stop]
+    best[part.start : part.stop][better] = context[better]
+    result[part.start : part.stop][better] = number
+  return result

@@ -1,0 +1,202 @@
+"""Flags of run_squad.py -> data, training, predictions, export."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from absl import logging
+
+from cli import checks, dry_run, encoder_config, fine_tuning, strategy
+from cli.arguments import Arguments
+from cli.run import Run
+from data import features, scripts
+from data.record_dataset import RecordDataset
+from data.tokenization import FullTokenizer
+from data.tokenization_ops import GraphTokenizer
+from modeling import losses, models
+from serving.export import ServedModel
+from storage import files, tfrecord
+from storage.progress import Progress
+from tasks.squad import decoding, metrics, records, settings
+from tasks.squad import examples as squad_examples
+from tasks.squad.serving import QuestionAnswering
+from training import inference
+
+
+@dataclass(frozen=True)
+class SquadRecords:
+  """Data for training or prediction.
+
+  Attributes:
+    examples: questions; in training in the original's random order.
+    windows: of their paragraphs, in the order of the examples.
+    articles: contents of the files, with all right answers, for scoring.
+    records: of the windows.
+  """
+
+  examples: list[squad_examples.SquadExample]
+  windows: list[records.Window]
+  articles: list[dict[str, Any]]
+  records: RecordDataset
+
+
+def train_data(args: Arguments) -> SquadRecords:
+  """Converts --train_file to train.tf_record."""
+  return _convert(args, "train_file", "train")
+
+
+def eval_data(args: Arguments) -> SquadRecords:
+  """Converts --predict_file to eval.tf_record."""
+  return _convert(args, "predict_file", "eval")
+
+
+def _convert(args, flag, name):
+  """Writes records of a flag's files to `name`.tf_record in --output_dir."""
+  paths = files.expand(args[flag])
+  is_training = flag == "train_file"
+  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
+  examples = _read_examples(args, paths, is_training, tokenizer)
+  articles = [item for path in paths for item in squad_examples.articles(path)]
+  if limit := dry_run.limit(args):
+    examples = examples[:limit]
+    articles = _select(articles, {example.qas_id for example in examples})
+  config = settings.window_config(args)
+  progress = Progress("cut", len(examples), "questions")
+  windows = list(
+    records.make_windows(
+      examples, tokenizer, config, args.num_workers, progress
+    )
+  )
+  _log_questions(
+    squad_examples.describe(paths),
+    *(examples, windows, config.max_query_length, is_training),
+  )
+  schema = features.squad(config.max_seq_length, is_training)
+  path = os.path.join(args.output_dir, f"{name}.tf_record")
+  tfrecord.save(path, schema, (records.row(w, schema) for w in windows))
+  static = not args.dynamic_padding or strategy.needs_static_shapes(args)
+  dataset = RecordDataset(windows, path, schema, static)
+  return SquadRecords(examples, windows, articles, dataset)
+
+
+def _read_examples(args, paths, is_training, tokenizer):
+  examples = squad_examples.read_examples(
+    paths, is_training, args.version_2_with_negative
+  )
+  name = squad_examples.describe(paths)
+  if not examples:
+    raise ValueError(
+      f"{name}: no answer is among the words of its paragraph: there is "
+      "nothing to train on"
+    )
+  if is_training:
+    examples = squad_examples.training_order(examples)
+  scripts.warn_of_examples(
+    lambda example: (example.question, " ".join(example.doc_tokens)),
+    *(examples, tokenizer, name),
+  )
+  return examples
+
+
+def _log_questions(name, examples, windows, max_query_length, is_training):
+  """Logs numbers of unanswered, several-window and truncated questions."""
+  windows_of_example = Counter(window.example_index for window in windows)
+  truncated = {
+    window.example_index
+    for window in windows
+    if window.context_offset - 2 >= max_query_length
+  }
+  unanswered = sum(example.answer is None for example in examples)
+  logging.info(
+    "%s: %s questions%s; %s need several windows; %s reach "
+    "--max_query_length=%d, where questions are cut off",
+    name,
+    f"{len(examples):,}",
+    f", {unanswered:,} without an answer" if is_training else "",
+    f"{sum(number > 1 for number in windows_of_example.values()):,}",
+    f"{len(truncated):,}",
+    max_query_length,
+  )
+
+
+def _select(articles, ids):
+  """Articles with only those of their questions that have one of the ids."""
+
+  def select(paragraph):
+    return paragraph | {"qas": [q for q in paragraph["qas"] if q["id"] in ids]}
+
+  return [
+    article | {"paragraphs": [*map(select, article["paragraphs"])]}
+    for article in articles
+  ]
+
+
+def train(
+  run: Run, model, train_set: SquadRecords, dev_set: SquadRecords | None
+) -> None:
+  """Trains for --num_train_epochs, counted in questions as in the original."""
+  args = run.args
+  version_2 = args.version_2_with_negative
+  if checks.evaluates_while_training(args) and not metrics.has_answers(
+    dev_set.articles, version_2
+  ):
+    raise ValueError(
+      f"{args.predict_file} has no answers, so there is nothing to evaluate by"
+    )
+  fine_tuning.train(
+    run,
+    model,
+    losses.span(),
+    train_set.records,
+    num_examples=len(train_set.examples),
+    unit="windows",
+    evaluate=lambda step: predict(args, model, dev_set),
+    metric="best_f1" if version_2 else "f1",
+  )
+
+
+def predict(
+  args: Arguments, model, dataset: SquadRecords
+) -> Mapping[str, float]:
+  """Writes answers to all questions; returns scores where they are known."""
+  outputs = inference.outputs(model, dataset.records, args.predict_batch_size)
+  predictions = decoding.decode(
+    dataset.examples,
+    dataset.windows,
+    decoding.logits_by_window(dataset.windows, outputs, args.dynamic_padding),
+    FullTokenizer(args.vocab_file, args.do_lower_case),
+    _decoding_config(args),
+  )
+  paths = decoding.write(predictions, args.output_dir)
+  scores = metrics.report(
+    dataset.articles,
+    predictions,
+    args.version_2_with_negative,
+    args.output_dir,
+  )
+  logging.info("wrote %s", ", ".join(paths))
+  return scores
+
+
+def _decoding_config(args) -> settings.DecodingConfig:
+  """Choice of answers, with the null threshold of an earlier prediction."""
+  return settings.DecodingConfig(
+    args.n_best_size,
+    args.max_answer_length,
+    args.version_2_with_negative,
+    metrics.threshold(args.output_dir, args.null_score_diff_threshold),
+  )
+
+
+def served_model(args: Arguments) -> ServedModel:
+  """Untrained model and its serving task: questions, contexts to answers."""
+  task = QuestionAnswering(
+    GraphTokenizer(args.vocab_file, args.do_lower_case),
+    settings.window_config(args),
+    _decoding_config(args),
+    args.dynamic_padding,
+    settings.export_top_k(args),
+  )
+  return ServedModel(models.span_labeler(encoder_config.for_texts(args)), task)

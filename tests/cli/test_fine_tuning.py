@@ -1,0 +1,198 @@
+"""Best checkpoint, early stopping, and the checkpoint loaded afterwards."""
+
+import types
+from functools import partial
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import flags
+
+from cli import checks, fine_tuning
+from cli import flags as shared_flags
+from cli.arguments import Arguments
+from cli.run import Run
+from modeling import losses, models
+from modeling.stateless_dropout import dropout_seed_scope
+from tests.training import toy
+from training import best, loop, metrics_log
+from training.checkpoints import Checkpoints
+
+
+def _flags(tmp_path, **changes):
+  defaults = {
+    "output_dir": str(tmp_path),
+    "init_checkpoint": None,
+    "train_batch_size": 8,
+    "learning_rate": 0.01,
+    "num_train_epochs": 3.0,
+    "warmup_proportion": 0.1,
+    "save_checkpoints_steps": 1000,
+    "keep_checkpoint_max": 5,
+    "seed": 1,
+    "iterations_per_loop": 1000,
+    "group_by_length": False,
+    "gradient_accumulation_steps": 1,
+    "optimizer": "adamw",
+    "max_grad_norm": 1.0,
+    "layerwise_learning_rate_decay": 1.0,
+    "ema_decay": 0.0,
+    "profile_steps": None,
+    "dtype": "float32",
+    "jit_compile": False,
+    "eval_steps": 2,
+    "keep_best": True,
+    "early_stopping_patience": 0,
+    "freeze_layers": "",
+    "do_train": True,
+    "dry_run": False,
+  }
+  return Arguments(**defaults | changes)
+
+
+def _train(args, results, model=None):
+  """Trains on 24 examples; evaluations give `results`, one after the other."""
+  model = model or models.pretrainer(toy.config())
+  remaining, steps = iter(results), []
+
+  def evaluate(step):
+    steps.append(step)
+    return {"f1": next(remaining), "loss": 0.0}
+
+  fine_tuning.train(
+    Run(args, dropout_seed_scope),
+    model,
+    losses.pretraining(),
+    toy.Source(9),
+    num_examples=24,
+    evaluate=evaluate,
+    metric="f1",
+  )
+  return model, steps
+
+
+def test_the_last_step_is_evaluated_and_the_best_kept(tmp_path):
+  args = _flags(tmp_path)
+  model, steps = _train(args, [0.1, 0.7, 0.7, 0.2, 0.3])
+  assert steps == [2, 4, 6, 8, 9]
+  known = best.read(str(tmp_path))
+  assert known == {"metric": "f1", "value": 0.7, "step": 4, "evaluated": 9}
+  # Loading takes the best with the flag, the newest without.
+  run = Run(args, dropout_seed_scope)
+  last = model.get_weights()
+  assert run.load(model) == 4
+  assert any(
+    np.any(a != b) for a, b in zip(last, model.get_weights(), strict=True)
+  )
+  run.args = args.replace(keep_best=False)
+  (tmp_path / "run.json").unlink()  # has the flag, too
+  assert run.load(model) == 9
+  for a, b in zip(last, model.get_weights(), strict=True):
+    np.testing.assert_array_equal(a, b)
+
+
+def test_moving_averages_are_evaluated_and_kept_also_at_the_end(tmp_path):
+  args = _flags(tmp_path, ema_decay=0.5, eval_steps=0)
+  model, steps = _train(args, [0.5])
+  assert steps == [9]
+  newest = args.replace(keep_best=False)
+  (tmp_path / "run.json").unlink()
+  Run(newest, dropout_seed_scope).load(model)
+  averages = model.get_weights()
+  Run(args, dropout_seed_scope).load(model)
+  for weight, average in zip(model.get_weights(), averages, strict=True):
+    np.testing.assert_array_equal(weight, average)
+
+
+def test_patience_ends_a_run_for_good(tmp_path):
+  args = _flags(tmp_path, early_stopping_patience=2, keep_best=False)
+  _, steps = _train(args, [0.5, 0.4, 0.5, 0.9])
+  assert steps == [2, 4, 6]
+  assert (tmp_path / "model.ckpt-6.index").exists()
+  _, steps = _train(args, [])
+  assert steps == []
+
+
+def test_a_resumed_run_reads_on_behind_the_last_example(tmp_path, monkeypatch):
+  step = toy.train_step()
+  step.step.assign(3)
+  step.examples.assign(24)
+  Checkpoints(str(tmp_path)).save(3, step.state)
+  skipped = []
+  source = types.SimpleNamespace(
+    training=lambda batch_size, seed, skip, *_: skipped.append(skip),
+    files=(),
+    first_corrupt=None,
+  )
+  monkeypatch.setattr(
+    metrics_log, "draw", lambda folder: None
+  )  # takes a second
+  monkeypatch.setattr(loop, "train", lambda _, read, *__, **___: read(None))
+  Run(_flags(tmp_path), dropout_seed_scope).train(
+    models.pretrainer(toy.config()),
+    losses.pretraining(),
+    source,
+    num_train_steps=9,
+    num_warmup_steps=0,
+  )
+  assert skipped == [24]
+
+
+def test_a_killed_run_still_knows_the_best(tmp_path):
+  args = _flags(tmp_path, save_checkpoints_steps=3)
+  with pytest.raises(StopIteration):
+    _train(args, [0.9, 0.5])  # killed in the evaluation at step 6
+  _, steps = _train(args, [0.6] * 3)
+  assert steps == [8, 9]
+  assert best.read(str(tmp_path))["step"] == 2
+
+
+def test_nothing_is_evaluated_unless_asked_for(tmp_path):
+  args = _flags(tmp_path, eval_steps=0, keep_best=False)
+  assert not checks.evaluates_while_training(args)
+  _, steps = _train(args, [])
+  assert steps == []
+  assert not (tmp_path / "best").exists()
+
+
+def test_patience_needs_evaluations(tmp_path):
+  args = _flags(tmp_path, eval_steps=0, early_stopping_patience=1)
+  with pytest.raises(ValueError, match="say with --eval_steps"):
+    checks.evaluates_while_training(args)
+
+
+def test_no_step_at_all_is_an_error(tmp_path):
+  with pytest.raises(ValueError, match=r"24 examples x --num_train_epochs=0.1"):
+    _train(_flags(tmp_path, num_train_epochs=0.1), [])
+
+
+def test_a_frozen_layer_has_no_slots(tmp_path):
+  model = models.pretrainer(toy.config())
+  before = {v.path: v.numpy() for v in model.variables}
+  args = _flags(tmp_path, freeze_layers="0", eval_steps=0, keep_best=False)
+  _train(args, [], model)
+  for variable in model.variables:
+    same = np.array_equal(before[variable.path], variable.numpy())
+    assert same == variable.path.startswith("bert/encoder/"), variable.path
+  names = tf.train.load_checkpoint(str(tmp_path)).get_variable_to_shape_map()
+  slots = [name for name in names if name.endswith("/adam_m")]
+  assert slots
+  assert not any(name.startswith("bert/encoder/") for name in slots)
+
+
+@pytest.mark.parametrize(
+  ("argument", "expected"),
+  [(None, 5e-5), ("3e-5", 3e-5), ("5e-5,3e-5,2e-5", (5e-5, 3e-5, 2e-5))],
+)
+def test_learning_rates(monkeypatch, argument, expected):
+  values = flags.FlagValues()
+  suffixes = ("", "_float", "_integer", "_bool", "_string", "_enum")
+  for name in (f"DEFINE{suffix}" for suffix in suffixes):
+    define = partial(getattr(flags, name), flag_values=values)
+    monkeypatch.setattr(flags, name, define)
+  shared_flags.define_fine_tuning()
+  required = ("bert_config_file", "output_dir", "vocab_file")
+  arguments = [f"--{name}=x" for name in required]
+  arguments += [f"--learning_rate={argument}"] if argument else []
+  values(["program", *arguments])
+  assert values.learning_rate == expected

@@ -1,0 +1,154 @@
+"""Locks of output folders; users' mistakes are one line, defects tracebacks."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import program
+
+ROOT = Path(__file__).parents[2]
+
+
+def _run(body, **environment):
+  script = "\n".join(
+    [
+      "import sys",
+      f"sys.path.insert(0, {str(ROOT)!r})",
+      "from cli import program",
+      "def main(_):",
+      f"  {body}",
+      "program.run(main)",
+    ]
+  )
+  return subprocess.run(
+    [sys.executable, "-c", script],
+    capture_output=True,
+    text=True,
+    check=False,
+    env={"PATH": "/usr/bin"} | environment,
+  )
+
+
+def test_our_own_errors_are_one_line():
+  body = "from storage import files; files.expand('none*')"
+  done = _run(body)
+  assert done.returncode == 1
+  assert "ERROR: no file matches none*" in done.stderr
+  assert "Traceback" not in done.stderr
+
+
+def test_on_request_the_traceback_is_shown():
+  body = "from storage import files; files.expand('none*')"
+  assert "Traceback" in _run(body, BERT_TRACEBACK="1").stderr
+
+
+@pytest.mark.parametrize("body", ["int('x')", "import json; json.loads('x')"])
+def test_defects_keep_their_traceback(body):
+  done = _run(body)
+  assert done.returncode == 1
+  assert "Traceback" in done.stderr
+
+
+def test_log_lines_have_the_time_and_the_text():
+  done = _run("from absl import logging; logging.info('three %d', 3)")
+  assert done.stderr.strip()[8:] == " three 3"
+  assert done.returncode == 0
+
+
+HOLD = """
+import sys, time
+from cli import program
+
+program.lock_folder(sys.argv[1])
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
+  with subprocess.Popen(
+    [sys.executable, "-c", HOLD, str(tmp_path)],
+    stdout=subprocess.PIPE,
+    text=True,
+    cwd=ROOT,
+  ) as first:
+    assert first.stdout.readline() == "held\n"
+    with pytest.raises(ValueError, match=f"another run, process {first.pid}"):
+      program.lock_folder(str(tmp_path))
+    first.kill()  # as by kill -9, which also unlocks
+  program.lock_folder(str(tmp_path))
+
+
+PROGRAM = """
+import sys
+from absl import flags
+from cli import program
+
+flags.DEFINE_string("output_dir", None, "")
+
+def main(args):
+  with open(f"{args.output_dir}/{program.LOCK_FILE}") as file:
+    print(file.read())
+
+program.run(main)
+"""
+
+
+def test_a_program_locks_its_output_dir(tmp_path):
+  (tmp_path / "program.py").write_text(PROGRAM)
+  with subprocess.Popen(
+    [sys.executable, tmp_path / "program.py", f"--output_dir={tmp_path}"],
+    stdout=subprocess.PIPE,
+    text=True,
+    env={"PYTHONPATH": str(ROOT)},
+  ) as process:
+    assert process.communicate()[0].strip() == str(process.pid)
+
+
+def test_remote_folders_are_not_locked():
+  program.lock_folder("gs://bucket/folder")
+
+
+def _ended_process():
+  """Id of a process that has ended."""
+  with subprocess.Popen(["true"]) as process:
+    pass
+  return process.pid
+
+
+def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
+  (tmp_path / "best").mkdir()
+  (tmp_path / "export.unfinished").mkdir()  # serving/export.py removes it
+  incomplete = [
+    "unfinished-model.ckpt-5.data-00000-of-00001.tempstate12",
+    f"metrics.jsonl.partial-{_ended_process()}",
+    f"train.tf_record.partial-{_ended_process()}",
+    "best/unfinished-model.ckpt-5.index",
+  ]
+  complete = [
+    "model.ckpt-5.index",
+    "unfinished.txt",
+    f"a.json.partial-{os.getpid()}",
+  ]
+  for name in incomplete + complete:
+    (tmp_path / name).touch()
+  workers = {"cluster": {"worker": ["a:1", "b:1"]}}
+  monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
+  program.lock_folder(str(tmp_path))
+  assert (tmp_path / incomplete[2]).exists()  # another worker may be writing it
+  monkeypatch.delenv("TF_CONFIG")
+  program._remove_incomplete(str(tmp_path))
+  assert not [name for name in incomplete if (tmp_path / name).exists()]
+  assert all((tmp_path / name).exists() for name in complete)
+
+
+def test_a_file_is_no_output_dir(tmp_path):
+  (tmp_path / "afile").touch()
+  with pytest.raises(
+    NotADirectoryError, match="afile is a file: name a folder"
+  ):
+    program.lock_folder(str(tmp_path / "afile"))

@@ -1,0 +1,63 @@
+"""Entries of run.json, and the checkpoint that they select."""
+
+import pytest
+
+from conversion import original
+from training import best, run_entries
+
+
+@pytest.fixture(name="folder")
+def _folder(tmp_path):
+  """Output folder with two checkpoints and the best one."""
+  for name in ("model.ckpt-1", "model.ckpt-2", "best/model.ckpt-1"):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.with_name(f"{path.name}.index").touch()
+    path.with_name(f"{path.name}.data-00000-of-00001").touch()
+    line = f'model_checkpoint_path: "{path.name}"\n'
+    (path.parent / "checkpoint").write_text(line)
+  return tmp_path
+
+
+def _write_flags(folder, **flags):
+  text = str([{"flags": flags}]).replace("'", '"')
+  (folder / "run.json").write_text(text.replace("True", "true"))
+
+
+def test_the_best_checkpoint_is_of_the_same_run(folder):
+  _write_flags(folder, attention="left_to_right")
+  for path in ("", "model.ckpt-2", "best", "best/model.ckpt-1"):
+    known = run_entries.flag_of(str(folder / path), "attention")
+    assert known == "left_to_right"
+  (folder / "other").mkdir()
+  assert run_entries.flag_of(str(folder / "other"), "attention") is None
+
+
+def test_the_best_is_converted_after_keep_best(folder):
+  assert original.find(str(folder)) == str(folder / "model.ckpt-2")
+  assert best.best_or_latest(str(folder), True) == str(folder / "best")
+  _write_flags(folder, keep_best=True)
+  assert original.find(str(folder)) == str(folder / "best/model.ckpt-1")
+  assert best.best_or_latest(str(folder)) == str(folder / "best")
+
+
+def test_a_sweep_has_its_best_checkpoint_only(folder):
+  (folder / "checkpoint").unlink()
+  assert original.find(str(folder)) == str(folder / "best/model.ckpt-1")
+
+
+@pytest.mark.parametrize(
+  "text", ["", "[{", "[1]", "{}", '[{"flag": 1}]', "3", "\0"]
+)
+def test_a_damaged_file_is_named(tmp_path, text):
+  (tmp_path / "run.json").write_text(text)
+  with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
+    run_entries.read(str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"step": 1}'])
+def test_a_damaged_record_of_the_best_is_named(tmp_path, text):
+  (tmp_path / "best").mkdir()
+  (tmp_path / "best/best.json").write_text(text)
+  with pytest.raises(ValueError, match=r"best\.json is corrupt"):
+    best.read(str(tmp_path))

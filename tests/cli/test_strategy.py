@@ -1,0 +1,104 @@
+"""Strategies by flags; the TPU's up to its resolver."""
+
+from types import SimpleNamespace
+
+import pytest
+import tensorflow as tf
+
+from cli import strategy
+
+
+def _flags(**changes):
+  values = {
+    "distribution_strategy": None,
+    "num_cpu_devices": 2,  # as the suite has them
+    "use_tpu": False,
+    "tpu_name": None,
+    "tpu_zone": None,
+    "gcp_project": None,
+    "master": None,
+  }
+  return SimpleNamespace(**(values | changes))
+
+
+def test_default_without_gpus_is_one_device():
+  assert strategy.from_flags(_flags()) is tf.distribute.get_strategy()
+
+
+def test_mirrored_takes_every_device():
+  result = strategy.from_flags(_flags(distribution_strategy="mirrored"))
+  assert isinstance(result, tf.distribute.MirroredStrategy)
+  assert result.num_replicas_in_sync == 2
+
+
+def test_several_workers_come_from_tf_config(monkeypatch):
+  calls = []
+  monkeypatch.setattr(
+    tf.distribute,
+    "MultiWorkerMirroredStrategy",
+    lambda **options: (
+      calls.append(options) or SimpleNamespace(num_replicas_in_sync=2)
+    ),
+  )
+  flags = _flags(distribution_strategy="multi_worker_mirrored")
+  with pytest.raises(ValueError, match="needs the environment variable TF_CON"):
+    strategy.from_flags(flags)
+  monkeypatch.setenv("TF_CONFIG", "{}")
+  assert strategy.from_flags(flags).num_replicas_in_sync == 2
+  # Workers do not wait forever for one that has ended.
+  assert calls[0]["communication_options"].timeout_seconds > 0
+
+
+def test_contradicting_flags_are_refused():
+  with pytest.raises(ValueError, match="--use_tpu contradicts"):
+    strategy.from_flags(_flags(use_tpu=True, distribution_strategy="mirrored"))
+
+
+def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
+  calls = []
+
+  def resolver(**arguments):
+    calls.append(arguments)
+    return SimpleNamespace(master=lambda: "grpc://tpu")
+
+  monkeypatch.setattr(
+    tf.distribute.cluster_resolver, "TPUClusterResolver", resolver
+  )
+  for owner, name in (
+    (tf.config, "experimental_connect_to_cluster"),
+    (tf.tpu.experimental, "initialize_tpu_system"),
+    (tf.distribute, "TPUStrategy"),
+  ):
+    monkeypatch.setattr(
+      owner, name, lambda r: SimpleNamespace(num_replicas_in_sync=8)
+    )
+  result = strategy.from_flags(
+    _flags(use_tpu=True, tpu_name="t", tpu_zone="z", gcp_project="p")
+  )
+  assert result.num_replicas_in_sync == 8
+  assert calls == [{"tpu": "t", "zone": "z", "project": "p"}]
+
+
+def test_a_tpu_that_is_not_there_is_named(monkeypatch):
+  def resolver(**_):
+    raise OSError("no such host")
+
+  monkeypatch.setattr(
+    tf.distribute.cluster_resolver, "TPUClusterResolver", resolver
+  )
+  with pytest.raises(
+    ValueError, match="no TPU can be reached with --tpu_name=nowhere"
+  ):
+    strategy.from_flags(_flags(use_tpu=True, tpu_name="nowhere"))
+
+
+@pytest.mark.parametrize("gpus", [[], ["GPU:0"]])
+@pytest.mark.parametrize("jit_compile", [None, False, True])
+def test_step_is_compiled_by_default_on_a_gpu(gpus, jit_compile, monkeypatch):
+  monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
+  flags = _flags(jit_compile=jit_compile, group_by_length=False)
+  expected = bool(gpus) if jit_compile is None else jit_compile
+  assert strategy.compiles_step(flags) == expected
+  assert strategy.needs_static_shapes(flags) == expected
+  flags.group_by_length = True
+  assert strategy.compiles_step(flags) == bool(jit_compile)

@@ -1,0 +1,112 @@
+"""Sweeps: their trials, table and best checkpoint."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import sweep
+from cli.arguments import Arguments
+
+SCORES = {1e-5: 0.5, 3e-5: 0.8}
+
+
+def _flags(tmp_path, **changes):
+  defaults = {
+    "output_dir": str(tmp_path),
+    "learning_rate": (1e-5, 3e-5),
+    "num_seeds": 2,
+    "seed": None,
+    "do_train": True,
+    "keep_best": False,
+    "do_predict": True,
+  }
+  return Arguments(**defaults | changes)
+
+
+@pytest.fixture(name="commands")
+def _commands(monkeypatch):
+  """Records commands instead of running them; writes files of a run."""
+  commands = []
+
+  def run(command):
+    commands.append(command)
+    values = dict(part[2:].split("=") for part in command if "=" in part)
+    folder = Path(values["output_dir"]) / "best"
+    folder.mkdir(parents=True)
+    value = SCORES[float(values["learning_rate"])] + int(values["seed"]) / 100
+    record = {"metric": "f1", "value": value, "step": 7, "evaluated": 9}
+    (folder / "best.json").write_text(json.dumps(record))
+    (folder / "model.ckpt-7.index").write_text(values["output_dir"])
+    start = json.dumps([{"flags": {}}, {"flags": {}} | values])
+    (folder.parent / "run.json").write_text(start)
+    return 0
+
+  monkeypatch.setattr(sweep, "_run", run)
+  monkeypatch.setattr(sys, "argv", ["run_it.py", "--task_name=x"])
+  return commands
+
+
+@pytest.mark.parametrize(
+  ("changes", "runs"),
+  [
+    ({"learning_rate": 1e-5, "num_seeds": 1}, 0),
+    ({"learning_rate": 1e-5}, 2),
+    ({"num_seeds": 1}, 2),
+    ({"do_train": False}, 0),
+  ],
+)
+def test_several_rates_or_seeds_make_a_sweep(tmp_path, commands, changes, runs):
+  flags = _flags(tmp_path, **changes)
+  trains = flags.do_train
+  flags = sweep.run_sweep(flags)
+  assert len(commands) == runs
+  # The program goes on with the best.
+  assert (flags.do_train, flags.keep_best) == (trains and not runs, bool(runs))
+
+
+def test_runs_every_combination_and_copies_the_winner(
+  tmp_path, commands, caplog
+):
+  with caplog.at_level("INFO", logger="absl"):
+    sweep.run_sweep(_flags(tmp_path))
+  assert len(commands) == 4
+  assert commands[1] == [
+    sys.executable,
+    "run_it.py",
+    "--task_name=x",
+    f"--output_dir={tmp_path}/rate_1e-05_seed_2",
+    "--learning_rate=1e-05",
+    "--seed=2",
+    "--num_seeds=1",
+    "--keep_best",
+    "--nodo_predict",  # there is no flag do_eval here
+  ]
+  lines = (tmp_path / "sweep.tsv").read_text().splitlines()
+  assert lines[0] == "run\tlearning_rate\tseed\tstep\tmetric\tvalue"
+  assert lines[4] == "rate_3e-05_seed_2\t3e-05\t2\t7\tf1\t0.8200000000000001"
+  winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
+  assert winner.endswith("rate_3e-05_seed_2")
+  assert "3e-05: 0.8150 ± 0.0071, 2 seeds" in caplog.text
+  # run.json has the best trial's entry, once.
+  for _ in range(2):
+    [start] = json.loads((tmp_path / "run.json").read_text())
+    assert start["output_dir"].endswith("rate_3e-05_seed_2")
+    sweep.run_sweep(_flags(tmp_path))
+
+
+def test_resumes_with_missing_trials(tmp_path, commands):
+  sweep.run_sweep(_flags(tmp_path, learning_rate=1e-5))
+  assert len(commands) == 2
+  sweep.run_sweep(_flags(tmp_path))
+  assert len(commands) == 4
+  assert len((tmp_path / "sweep.tsv").read_text().splitlines()) == 5
+  winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
+  assert winner.endswith("rate_3e-05_seed_2")
+
+
+def test_a_run_that_fails_ends_the_sweep(tmp_path, monkeypatch):
+  monkeypatch.setattr(sweep, "_run", lambda command: 1)
+  with pytest.raises(ChildProcessError, match="seed_1 ended with status 1"):
+    sweep.run_sweep(_flags(tmp_path))

@@ -1,0 +1,299 @@
+"""Hugging Face folders: names, kernels, heads, settings; there and back."""
+
+import json
+from functools import cache, partial
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from conversion import (
+  conversion_checks,
+  hugging_face,
+  interchange,
+)
+from conversion.interchange import HEADS, CanonicalModel
+from modeling import models
+from modeling.config import BertConfig
+
+CONFIG = BertConfig(
+  vocab_size=13,
+  hidden_size=8,
+  num_hidden_layers=2,
+  num_attention_heads=2,
+  intermediate_size=10,
+  max_position_embeddings=6,
+  type_vocab_size=2,
+)
+MODELS = {
+  "encoder": models.encoder,
+  "pretraining": models.pretrainer,
+  "masked_lm": partial(models.pretrainer, next_sentence=False),
+  "classification": lambda config: models.classifier(config, 3),
+  "tagging": lambda config: models.tagger(config, 3),
+  "question_answering": models.span_labeler,
+  "multiple_choice": models.multiple_choice,
+}
+ENCODER = {
+  "embeddings.word_embeddings.weight": (13, 8),
+  "encoder.layer.1.intermediate.dense.weight": (10, 8),
+  "encoder.layer.1.intermediate.dense.bias": (10,),
+  "encoder.layer.1.attention.output.LayerNorm.weight": (8,),
+}
+
+
+@cache
+def _shapes(head):
+  return {v.path: tuple(v.shape) for v in MODELS[head](CONFIG).variables}
+
+
+def _bert(head, config=CONFIG, **more):
+  rng = np.random.RandomState(0)
+  values = {
+    name: rng.normal(size=shape).astype(np.float32)
+    for name, shape in _shapes(head).items()
+  }
+  return CanonicalModel("x", values, config.to_dict(), **more)
+
+
+def _write(folder, head, **more):
+  """Writes a model; returns its settings and tensors."""
+  bert = _bert(head, **more)
+  hugging_face.write(bert, str(folder), head)
+  settings = json.loads((folder / "config.json").read_text())
+  return bert, settings, load_file(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+  ("name", "original"),
+  [
+    (
+      "bert.embeddings.word_embeddings.weight",
+      "bert/embeddings/word_embeddings",
+    ),
+    (
+      "bert.encoder.layer.11.attention.output.LayerNorm.weight",
+      "bert/encoder/layer_11/attention/output/LayerNorm/gamma",
+    ),
+    (
+      "bert.encoder.layer.0.attention.self.query.weight",
+      "bert/encoder/layer_0/attention/self/query/kernel",
+    ),
+    ("bert.pooler.dense.bias", "bert/pooler/dense/bias"),
+    ("cls.predictions.bias", "cls/predictions/output_bias"),
+    (
+      "cls.predictions.transform.LayerNorm.bias",
+      "cls/predictions/transform/LayerNorm/beta",
+    ),
+    ("cls.seq_relationship.weight", "cls/seq_relationship/output_weights"),
+    ("cls.seq_relationship.bias", "cls/seq_relationship/output_bias"),
+    ("classifier.weight", "output_weights"),
+    ("classifier.bias", "output_bias"),
+    ("qa_outputs.weight", "cls/squad/output_weights"),
+    ("qa_outputs.bias", "cls/squad/output_bias"),
+  ],
+)
+def test_names(name, original):
+  assert hugging_face.original_name(name) == original
+  assert hugging_face.their_name(original) == name
+
+
+@pytest.mark.parametrize(
+  ("name", "original"),
+  [
+    (
+      "encoder.layer.3.output.dense.bias",
+      "bert/encoder/layer_3/output/dense/bias",
+    ),
+    ("bert.embeddings.LayerNorm.gamma", "bert/embeddings/LayerNorm/gamma"),
+  ],
+)
+def test_older_names(name, original):
+  assert hugging_face.original_name(name) == original
+
+
+@pytest.mark.parametrize("head", MODELS)
+def test_there_and_back_is_the_same_bit_for_bit(tmp_path, head):
+  bert, settings, tensors = _write(tmp_path, head)
+  assert settings["architectures"] == [HEADS[head].architecture]
+  aside = tmp_path / hugging_face.UNUSED_WEIGHTS
+  assert aside.exists() == (not HEADS[head].pools)
+  assert any("pooler" in name for name in tensors) == HEADS[head].pools
+  back = hugging_face.read(str(tmp_path))
+  assert back.values.keys() == bert.values.keys()
+  for name, value in bert.values.items():
+    assert back.values[name].dtype == value.dtype
+    np.testing.assert_array_equal(back.values[name], value)
+  assert BertConfig.from_dict(back.config) == CONFIG
+  assert interchange.head_of(back) == head
+
+
+@pytest.mark.parametrize("head", [k for k, v in HEADS.items() if not v.pools])
+def test_theirs_may_have_no_pooler(tmp_path, head):
+  _write(tmp_path, head)
+  (tmp_path / hugging_face.UNUSED_WEIGHTS).unlink()
+  back = hugging_face.read(str(tmp_path))
+  assert "bert/pooler/dense/kernel" not in back.values
+  model = MODELS[interchange.head_of(back)](CONFIG)
+  outputs = conversion_checks.model_outputs(model, back, head)
+  assert all(np.isfinite(value).all() for value in outputs.values())
+
+
+def test_kernels_are_transposed(tmp_path):
+  bert, _, tensors = _write(tmp_path, "encoder")
+  for name, shape in ENCODER.items():
+    assert tensors[name].shape == shape
+  np.testing.assert_array_equal(
+    tensors["encoder.layer.1.intermediate.dense.weight"],
+    bert.values["bert/encoder/layer_1/intermediate/dense/kernel"].T,
+  )
+
+
+@pytest.mark.parametrize(
+  ("original", "hugging_face_name"),
+  [("gelu", "gelu_new"), ("gelu_erf", "gelu"), ("relu", "relu")],
+)
+def test_the_activation_keeps_its_form(tmp_path, original, hugging_face_name):
+  config = BertConfig.from_dict(CONFIG.to_dict() | {"hidden_act": original})
+  _, settings, _ = _write(tmp_path, "encoder", config=config)
+  assert settings["hidden_act"] == hugging_face_name
+  assert hugging_face.read(str(tmp_path)).config["hidden_act"] == original
+
+
+def test_labels_go_along(tmp_path):
+  _, settings, _ = _write(
+    tmp_path, "classification", labels=("no", "so", "yes")
+  )
+  assert settings["id2label"] == {"0": "no", "1": "so", "2": "yes"}
+  assert settings["label2id"] == {"no": 0, "so": 1, "yes": 2}
+  assert hugging_face.read(str(tmp_path)).labels == ("no", "so", "yes")
+
+
+def test_without_labels_they_are_numbered(tmp_path):
+  _, settings, _ = _write(tmp_path, "classification")
+  assert settings["id2label"]["2"] == "LABEL_2"
+  assert hugging_face.read(str(tmp_path)).labels == ()
+
+
+def test_labels_of_another_model_are_refused(tmp_path):
+  with pytest.raises(ValueError, match=r"3 classes .* labels\.txt has 2 lines"):
+    _write(tmp_path, "classification", labels=("no", "yes"))
+
+
+def test_one_label_is_a_score(tmp_path):
+  bert = _bert("classification")
+  bert.values["output_weights"] = bert.values["output_weights"][:1]
+  bert.values["output_bias"] = bert.values["output_bias"][:1]
+  hugging_face.write(bert, str(tmp_path), "classification")
+  settings = json.loads((tmp_path / "config.json").read_text())
+  assert settings["problem_type"] == "regression"
+
+
+def test_a_choice_has_no_bias(tmp_path):
+  bert, _, tensors = _write(tmp_path, "multiple_choice")
+  assert tensors["classifier.weight"].shape == (1, 8)
+  np.testing.assert_array_equal(tensors["classifier.bias"], [0.0])
+  tensors["classifier.bias"] += 1
+  save_file(tensors, tmp_path / "model.safetensors")
+  back = hugging_face.read(str(tmp_path))
+  assert back.values.keys() == bert.values.keys()
+  assert back.skipped == {
+    "that is the same for all choices": ["classifier.bias"]
+  }
+
+
+def test_the_tokenizer_goes_along(tmp_path):
+  vocabulary = tmp_path / "vocabulary"
+  vocabulary.write_bytes(b"[PAD]\r\na\n\xc3\xa9")
+  folder = tmp_path / "out"
+  _write(folder, "encoder", vocabulary=str(vocabulary), lower_case=False)
+  assert (folder / "vocab.txt").read_bytes() == vocabulary.read_bytes()
+  settings = json.loads((folder / "tokenizer_config.json").read_text())
+  assert settings["do_lower_case"] is False
+  assert settings["model_max_length"] == 6
+  assert hugging_face.read(str(folder)).lower_case is False
+
+
+def test_an_unused_head_is_saved_in_another_file(tmp_path):
+  bert = _bert("pretraining")
+  hugging_face.write(bert, str(tmp_path), "encoder")
+  tensors = load_file(tmp_path / "model.safetensors")
+  assert not any(name.startswith(("cls", "bert")) for name in tensors)
+  assert hugging_face.read(str(tmp_path)).values.keys() == bert.values.keys()
+  hugging_face.write(_bert("encoder"), str(tmp_path), "encoder")
+  assert not (tmp_path / hugging_face.UNUSED_WEIGHTS).exists()
+
+
+def _change(folder, change, name="config.json"):
+  path = folder / name
+  path.write_text(json.dumps(json.loads(path.read_text()) | change))
+
+
+def test_copies_are_left_out(tmp_path):
+  _, _, tensors = _write(tmp_path, "pretraining")
+  table = tensors["bert.embeddings.word_embeddings.weight"]
+  more = {
+    "bert.embeddings.position_ids": np.arange(6)[np.newaxis],
+    "cls.predictions.decoder.weight": table,
+    "cls.predictions.decoder.bias": tensors["cls.predictions.bias"],
+    "crf.transitions": np.zeros(3, np.float32),
+  }
+  save_file(tensors | more, tmp_path / "model.safetensors")
+  _change(tmp_path, {"tie_word_embeddings": False})
+  left = hugging_face.read(str(tmp_path)).skipped
+  assert {name for names in left.values() for name in names} == set(more)
+  save_file(
+    tensors | {"cls.predictions.decoder.weight": table + 1},
+    tmp_path / "model.safetensors",
+  )
+  with pytest.raises(ValueError, match=r"decoder\.weight is not bert\."):
+    hugging_face.read(str(tmp_path))
+  _change(tmp_path, {"tie_word_embeddings": True})
+  hugging_face.read(str(tmp_path))  # transformers ties it, too
+
+
+def test_half_precision_is_read(tmp_path):
+  _, _, tensors = _write(tmp_path, "encoder")
+  half = {k: v.astype(ml_dtypes.bfloat16) for k, v in tensors.items()}
+  save_file(half, tmp_path / "model.safetensors")
+  values = hugging_face.read(str(tmp_path)).values
+  np.testing.assert_array_equal(
+    values["bert/embeddings/word_embeddings"],
+    half["embeddings.word_embeddings.weight"].astype(np.float32),
+  )
+
+
+@pytest.mark.parametrize(
+  ("change", "message"),
+  [
+    ({"model_type": "gpt2"}, "model_type is 'gpt2', not 'bert'"),
+    ({"hidden_act": "silu"}, "hidden_act 'silu' is unknown"),
+    ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
+    ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05"),
+    ({"is_decoder": True}, "is_decoder is True"),
+  ],
+)
+def test_other_models_are_refused(tmp_path, change, message):
+  _write(tmp_path, "encoder")
+  _change(tmp_path, change)
+  with pytest.raises(ValueError, match=message):
+    hugging_face.read(str(tmp_path))
+
+
+def test_a_missing_and_a_damaged_file_are_named(tmp_path):
+  _write(tmp_path, "encoder")
+  weights = tmp_path / "model.safetensors"
+  weights.rename(tmp_path / "pytorch_model.bin")
+  assert hugging_face.recognizes(str(tmp_path))
+  with pytest.raises(FileNotFoundError, match="is a pickle"):
+    hugging_face.read(str(tmp_path))
+  weights.write_bytes(b"no header")
+  with pytest.raises(ValueError, match="is no safetensors file"):
+    hugging_face.read(str(tmp_path))
+  (tmp_path / "config.json").write_text("{")
+  with pytest.raises(ValueError, match=r"config\.json: Expecting"):
+    hugging_face.read(str(tmp_path))
+  (tmp_path / "config.json").unlink()
+  with pytest.raises(FileNotFoundError, match=r"has no config\.json"):
+    hugging_face.read(str(tmp_path))

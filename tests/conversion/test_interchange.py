@@ -1,0 +1,73 @@
+"""The head of a model."""
+
+import numpy as np
+import pytest
+
+from conversion.interchange import HEADS, CanonicalModel, head_of, merge_heads
+
+
+def _bert(*heads, labels=()):
+  names = [name for head in heads for name in HEADS[head].variables]
+  return CanonicalModel("x", dict.fromkeys([*names, "bert/a"]), labels=labels)
+
+
+@pytest.mark.parametrize(
+  "head",
+  [
+    "encoder",
+    "masked_lm",
+    "pretraining",
+    "classification",
+    "question_answering",
+    "multiple_choice",
+  ],
+)
+def test_variables_say_which_head_it_is(head):
+  assert head_of(_bert(head)) == head
+
+
+@pytest.mark.parametrize(
+  ("labels", "head"),
+  [
+    (("B-PER", "I-PER", "O"), "tagging"),
+    (("O", "I-LOC"), "tagging"),
+    (("O", "B"), "classification"),
+    (("B-1", "I-1"), "classification"),
+  ],
+)
+def test_labels_tell_a_tagger_from_a_classifier(labels, head):
+  assert head_of(_bert("tagging", labels=labels)) == head
+  assert head_of(_bert("tagging", labels=labels), "tagging") == "tagging"
+
+
+def test_what_it_was_made_as_counts_if_it_can_be():
+  bert = _bert("tagging")
+  bert.head = "tagging"
+  assert head_of(bert) == "tagging"
+  bert.head = "question_answering"
+  assert head_of(bert) == "classification"
+
+
+def test_an_expected_head_must_exist():
+  assert head_of(_bert("pretraining"), "masked_lm") == "masked_lm"
+  with pytest.raises(
+    ValueError, match=r"no head for multiple_choice: .* cls/ch"
+  ):
+    head_of(_bert("pretraining"), "multiple_choice")
+
+
+@pytest.mark.parametrize(
+  ("name", "shape", "expected"),
+  [
+    ("b/attention/self/query/kernel", (6, 2, 3), (6, 6)),
+    ("b/attention/self/key/bias", (2, 3), (6,)),
+    ("b/attention/output/dense/kernel", (2, 3, 6), (6, 6)),
+    ("b/attention/output/dense/bias", (6,), (6,)),
+    ("b/output/dense/kernel", (9, 6), (9, 6)),
+  ],
+)
+def test_axes_of_heads_are_joined(name, shape, expected):
+  value = np.arange(np.prod(shape)).reshape(shape)
+  joined = merge_heads(name, value)
+  assert joined.shape == expected
+  np.testing.assert_array_equal(joined.ravel(), value.ravel())

@@ -1,0 +1,151 @@
+"""Presets of KerasHub: values, names, spellings.
+
+golden/keras_hub/preset was written by keras-hub 0.32.0 (BertMaskedLM, random
+weights, `save_to_preset`), golden/keras_hub/classifier is what a
+BertTextClassifier on the same backbone has in its place, and outputs.npz is
+what both compute.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from conversion import conversion_checks, interchange, keras_hub
+from modeling import models
+from modeling.config import BertConfig
+
+GOLDEN = Path(__file__).parent / "golden" / "keras_hub"
+TOKENS = ("input_ids", "input_mask", "segment_ids")
+
+
+@pytest.fixture
+def preset(tmp_path):
+  return Path(shutil.copytree(GOLDEN / "preset", tmp_path / "preset"))
+
+
+@pytest.fixture
+def expected():
+  return np.load(GOLDEN / "outputs.npz")
+
+
+def _config(bert):
+  return BertConfig.from_dict(bert.config)
+
+
+def _outputs(bert, head, model, expected):
+  conversion_checks.model_outputs(model, bert, head)  # gives it its values
+  return model({name: expected[name] for name in model.input})
+
+
+def test_the_encoder_computes_the_same(preset, expected):
+  bert = keras_hub.read(str(preset))
+  model = models.encoder(_config(bert))
+  result = _outputs(bert, "encoder", model, expected)
+  for name in ("sequence_output", "pooled_output"):
+    np.testing.assert_allclose(result[name], expected[name], atol=1e-5)
+  assert bert.skipped == {}
+  assert bert.lower_case is False
+  assert Path(bert.vocabulary).read_text().startswith("[PAD]\n")
+
+
+def test_the_classifier_computes_the_same(preset, expected):
+  shutil.copytree(GOLDEN / "classifier", preset, dirs_exist_ok=True)
+  bert = keras_hub.read(str(preset))
+  assert interchange.head_of(bert) == "classification"
+  model = models.classifier(_config(bert), bert.num_labels)
+  result = _outputs(bert, "classification", model, expected)
+  np.testing.assert_allclose(result["logits"], expected["logits"], atol=1e-5)
+
+
+def test_the_masked_lm_head_differs_by_its_constants_only(preset, expected):
+  bert = keras_hub.read(str(preset))
+  assert interchange.head_of(bert) == "masked_lm"
+  model = models.pretrainer(_config(bert), next_sentence=False)
+  result = _outputs(bert, "masked_lm", model, expected)["masked_lm_logits"]
+  far = np.max(np.abs(result - expected["masked_lm_logits"]))
+  assert 0 < far < 5e-3
+
+
+def _respell(path):
+  """Renames layers as Keras 2 spelled them."""
+  with h5py.File(path, "r+") as file:
+    names = []
+    file.visit(names.append)
+    for name in sorted(names, key=len, reverse=True):
+      old = name.rsplit("/", 1)[-1]
+      new = old.replace("layer_norm", "layernorm")
+      if new.endswith("_dense") and new[0] != "_":
+        new = f"_{new}"
+      if new != old and not old.startswith("layer_norm"):
+        file.move(name, f"{name.rsplit('/', 1)[0]}/{new}")
+    file.move("layers/embedding", "layers/embedding_1")
+    file.move("layers/reversible_embedding", "layers/embedding")
+    file.move("layers", "_layer_checkpoint_dependencies")
+
+
+def test_the_spellings_of_keras_2_are_read(preset):
+  (preset / "task.json").unlink()
+  new = keras_hub.read(str(preset))
+  _respell(preset / "model.weights.h5")
+  with h5py.File(preset / "model.weights.h5") as file:
+    block = file["_layer_checkpoint_dependencies/transformer_encoder_1"]
+    assert "_feedforward_layernorm" in block
+    assert "_query_dense" in block["_self_attention_layer"]
+  old = keras_hub.read(str(preset))
+  assert old.values.keys() == new.values.keys()
+  for name, value in new.values.items():
+    np.testing.assert_array_equal(old.values[name], value)
+
+
+def _edit(preset, change):
+  path = preset / "config.json"
+  described = json.loads(path.read_text())
+  change(described)
+  path.write_text(json.dumps(described))
+
+
+@pytest.mark.parametrize(
+  ("change", "message"),
+  [
+    (
+      lambda c: c.update(class_name="RobertaBackbone"),
+      "RobertaBackbone; only a BertBackbone",
+    ),
+    (lambda c: c["config"].pop("num_heads"), "does not say num_heads"),
+    (lambda c: c["config"].update(vocabulary_size=9), "has 21 rows, .* says 9"),
+    (
+      lambda c: c["config"].update(num_layers=3),
+      "has no transformer_encoder_2/self_attention_layer/query_dense/vars/0",
+    ),
+  ],
+)
+def test_another_model_is_refused(preset, change, message):
+  _edit(preset, change)
+  with pytest.raises(ValueError, match=message):
+    keras_hub.read(str(preset))
+
+
+def test_missing_and_damaged_files_are_named(preset):
+  weights = preset / "model.weights.h5"
+  weights.write_bytes(b"no HDF5")
+  with pytest.raises(ValueError, match=r"model\.weights\.h5 cannot be read"):
+    keras_hub.read(str(preset))
+  weights.unlink()
+  with pytest.raises(FileNotFoundError, match=r"model\.weights\.h5 does not"):
+    keras_hub.read(str(preset))
+  (preset / "config.json").unlink()
+  with pytest.raises(FileNotFoundError, match=r"has no config\.json"):
+    keras_hub.read(str(preset))
+
+
+def test_an_unknown_task_leaves_the_encoder(preset):
+  (preset / "task.json").write_text('{"class_name": "BertTextEmbedder"}')
+  bert = keras_hub.read(str(preset))
+  assert bert.skipped == {
+    "of a task that the original does not have": ["BertTextEmbedder"]
+  }
+  assert interchange.head_of(bert) == "encoder"

@@ -1,0 +1,373 @@
+"""Checkpoints of Model Garden's models give the same outputs here."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+from official.legacy.bert import configs
+from official.modeling import activations
+from official.nlp.modeling import layers, networks
+from official.nlp.modeling import models as theirs
+from official.nlp.tools import (
+  tf2_bert_encoder_checkpoint_converter as converter,
+)
+
+from conversion import conversion_checks, interchange, model_garden
+from modeling import models
+from modeling.config import BertConfig
+from training import checkpoint
+
+V, H, T = 30, 8, 12
+SIZES = {
+  "vocab_size": V,
+  "hidden_size": H,
+  "num_layers": 2,
+  "num_attention_heads": 2,
+  "max_sequence_length": 16,
+  "type_vocab_size": 2,
+  "inner_dim": 20,
+}
+MODELS = {
+  "encoder": models.encoder,
+  "pretraining": models.pretrainer,
+  "question_answering": models.span_labeler,
+  "classification": lambda config: models.classifier(config, 3),
+  "tagging": lambda config: models.tagger(config, 3),
+}
+
+
+def _batch(seed=0):
+  rng = np.random.RandomState(seed)
+  mask = np.ones((2, T), np.int32)
+  mask[1, -4:] = 0
+  return {
+    "input_ids": rng.randint(0, V, (2, T)).astype(np.int32),
+    "input_mask": mask,
+    "segment_ids": rng.randint(0, 2, (2, T)).astype(np.int32),
+    "masked_lm_positions": rng.randint(0, T, (2, 3)).astype(np.int32),
+  }
+
+
+def _for_them(with_positions=False):
+  batch = _batch()
+  inputs = {
+    "input_word_ids": batch["input_ids"],
+    "input_mask": batch["input_mask"],
+    "input_type_ids": batch["segment_ids"],
+  }
+  if with_positions:
+    inputs["masked_lm_positions"] = batch["masked_lm_positions"]
+  return {key: tf.constant(value) for key, value in inputs.items()}
+
+
+def _randomize(model):
+  """Assigns distinct random values, so that none can be interchanged."""
+  rng = np.random.RandomState(1)
+  for variable in model.trainable_variables:
+    variable.assign(rng.normal(0.1, 0.4, variable.shape))
+
+
+def _save(folder, **objects):
+  return tf.train.Checkpoint(**objects).save(str(folder / "model"))
+
+
+def _outputs(prefix, head, **more):
+  """Outputs of a model with the values read, and the values."""
+  bert = model_garden.read(prefix, **more)
+  model = MODELS[head](BertConfig.from_dict(bert.config))
+  conversion_checks.model_outputs(model, bert, head)
+  batch = _batch()
+  return model({name: batch[name] for name in model.input}), bert
+
+
+def _functional():
+  return networks.BertEncoder(**SIZES, dict_outputs=True)
+
+
+def _subclassed():
+  return networks.BertEncoderV2(**SIZES)
+
+
+def _scaffold():
+  act = activations.gelu
+  initializer = tf_keras.initializers.TruncatedNormal(stddev=0.02)
+  return networks.EncoderScaffold(
+    num_hidden_instances=2,
+    pooled_output_dim=H,
+    embedding_cfg={
+      "vocab_size": V,
+      "type_vocab_size": 2,
+      "hidden_size": H,
+      "max_seq_length": 16,
+      "initializer": initializer,
+      "dropout_rate": 0.1,
+    },
+    hidden_cls=layers.Transformer,
+    hidden_cfg={
+      "num_attention_heads": 2,
+      "intermediate_size": 20,
+      "intermediate_activation": act,
+    },
+    dict_outputs=True,
+  )
+
+
+@pytest.mark.parametrize(
+  ("make", "name"),
+  [
+    (_functional, "model"),
+    (_functional, "encoder"),
+    (_subclassed, "model"),
+    (_scaffold, "model"),
+  ],
+)
+def test_an_encoder_computes_the_same(tmp_path, make, name):
+  encoder = make()
+  encoder(_for_them())
+  _randomize(encoder)
+  prefix = _save(tmp_path, **{name: encoder})
+  assert model_garden.recognizes(prefix)
+  result, bert = _outputs(prefix, "encoder")
+  expected = encoder(_for_them())
+  for output in ("sequence_output", "pooled_output"):
+    np.testing.assert_allclose(result[output], expected[output], atol=1e-5)
+  assert bert.skipped == {
+    "a counter": ["save_counter/.ATTRIBUTES/VARIABLE_VALUE"]
+  }
+  assert bert.config["num_attention_heads"] == 2
+  assert bert.config["intermediate_size"] == 20
+
+
+@pytest.fixture(scope="module")
+def pretrainer():
+  model = theirs.BertPretrainerV2(
+    encoder_network=_functional(),
+    mlm_activation=activations.gelu,
+    classification_heads=[
+      layers.ClassificationHead(
+        inner_dim=H, num_classes=2, name="next_sentence"
+      )
+    ],
+  )
+  model(_for_them(with_positions=True))
+  _randomize(model)
+  return model
+
+
+def test_a_pretrainer_and_its_training_state(tmp_path, pretrainer):
+  optimizer = tf_keras.optimizers.legacy.Adam()
+  zeros = [tf.zeros_like(v) for v in pretrainer.trainable_variables]
+  expected = pretrainer(_for_them(with_positions=True))
+  optimizer.learning_rate = 0.0
+  optimizer.apply_gradients(
+    zip(zeros, pretrainer.trainable_variables, strict=True)
+  )
+  prefix = _save(
+    tmp_path,
+    model=pretrainer,
+    optimizer=optimizer,
+    global_step=tf.Variable(3, dtype=tf.int64),
+    **pretrainer.checkpoint_items,
+  )
+  result, bert = _outputs(prefix, "pretraining")
+  for output, name in (
+    ("masked_lm_logits", "mlm_logits"),
+    ("next_sentence_logits", "next_sentence"),
+  ):
+    np.testing.assert_allclose(result[output], expected[name], atol=1e-5)
+  counts = {reason: len(names) for reason, names in bert.skipped.items()}
+  slots = counts.pop("of the optimizer")
+  assert slots >= 2 * len(pretrainer.trainable_variables)
+  assert counts == {"replaced by the head's own pooler": 2, "a counter": 2}
+
+
+def test_the_pooler_of_a_pretrainer_saved_by_its_items(tmp_path, pretrainer):
+  prefix = _save(tmp_path, **pretrainer.checkpoint_items)
+  bert = model_garden.read(prefix)
+  assert interchange.head_of(bert) == "masked_lm"
+  np.testing.assert_array_equal(
+    bert.values["bert/pooler/dense/kernel"],
+    pretrainer.classification_heads[0].dense.kernel,
+  )
+
+
+def test_a_pretrainer_of_the_first_kind(tmp_path):
+  model = theirs.BertPretrainer(
+    networks.BertEncoder(**SIZES),
+    num_classes=2,
+    num_token_predictions=3,
+    activation=activations.gelu,
+  )
+  _randomize(model)
+  result, _ = _outputs(_save(tmp_path, model=model), "pretraining")
+  expected = model(list(_for_them(with_positions=True).values()))
+  np.testing.assert_allclose(
+    result["masked_lm_logits"], expected["masked_lm"], atol=1e-5
+  )
+  np.testing.assert_allclose(
+    result["next_sentence_logits"], expected["classification"], atol=1e-5
+  )
+
+
+def _classifier(network):
+  return theirs.BertClassifier(network, num_classes=3)
+
+
+def _classifier_with_pooler(network):
+  return theirs.BertClassifier(network, num_classes=3, use_encoder_pooler=False)
+
+
+def _tagger(network):
+  return theirs.BertTokenClassifier(network, num_classes=3)
+
+
+@pytest.mark.parametrize(
+  ("make", "head"),
+  [
+    (_classifier, "classification"),
+    (_classifier_with_pooler, "classification"),
+    (_tagger, "tagging"),
+    (theirs.BertSpanLabeler, "question_answering"),
+  ],
+)
+def test_a_fine_tuned_model_computes_the_same(tmp_path, make, head):
+  model = make(networks.BertEncoder(**SIZES))
+  _randomize(model)
+  result, bert = _outputs(_save(tmp_path, model=model), head)
+  assert interchange.head_of(bert) == head
+  expected = model(list(_for_them().values()))
+  if head == "question_answering":
+    expected = {"start_logits": expected[0], "end_logits": expected[1]}
+  elif head == "tagging":
+    expected = {"logits": expected["logits"]}
+  else:
+    expected = {"logits": expected}
+  for name, value in expected.items():
+    np.testing.assert_allclose(result[name], value, atol=1e-5)
+
+
+def _as_of_2020(encoder):
+  """Objects as in the released checkpoints: a block has the projection."""
+  layers_of = [
+    encoder._embedding_layer,
+    encoder._position_embedding_layer,
+    encoder._type_embedding_layer,
+    encoder._embedding_norm_layer,
+  ]
+  for block in encoder.transformer_layers:
+    attention = block._attention_layer
+    parts = {
+      "_attention_layer": tf.train.Checkpoint(
+        _query_dense=attention._query_dense,
+        _key_dense=attention._key_dense,
+        _value_dense=attention._value_dense,
+      ),
+      "_attention_output_dense": attention._output_dense,
+      "_attention_layer_norm": block._attention_layer_norm,
+      "_intermediate_dense": block._intermediate_dense,
+      "_output_dense": block._output_dense,
+      "_output_layer_norm": block._output_layer_norm,
+    }
+    layers_of.append(tf.train.Checkpoint(**parts))
+  layers_of.append(encoder.pooler_layer)
+  return tf.train.Checkpoint(
+    **{f"layer_with_weights-{i}": layer for i, layer in enumerate(layers_of)}
+  )
+
+
+def test_the_layout_of_2020_is_read(tmp_path):
+  encoder = _functional()
+  _randomize(encoder)
+  prefix = _save(tmp_path, model=_as_of_2020(encoder))
+  assert (
+    "model/layer_with_weights-4/_attention_output_dense/kernel"
+    "/.ATTRIBUTES/VARIABLE_VALUE" in dict(tf.train.list_variables(prefix))
+  )
+  result, _ = _outputs(prefix, "encoder")
+  np.testing.assert_allclose(
+    result["pooled_output"], encoder(_for_them())["pooled_output"], atol=1e-5
+  )
+
+
+@pytest.mark.parametrize("kind", ["encoder", "pretrainer"])
+def test_what_their_converter_makes_is_turned_back(tmp_path, kind):
+  config = BertConfig(
+    vocab_size=V,
+    hidden_size=H,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=20,
+    max_position_embeddings=16,
+    type_vocab_size=2,
+  )
+  rng = np.random.RandomState(1)
+  values = {
+    variable.path: rng.normal(size=variable.shape).astype(np.float32)
+    for variable in models.pretrainer(config, next_sentence=False).variables
+  }
+  source, target = (
+    str(tmp_path / "a" / "a.ckpt"),
+    str(tmp_path / "b" / "b.ckpt"),
+  )
+  checkpoint.write(source, values)
+  converter.convert_checkpoint(
+    configs.BertConfig.from_dict(config.to_dict()),
+    target,
+    source,
+    converted_model=kind,
+  )
+  back = model_garden.read(f"{target}-1")
+  assert BertConfig.from_dict(back.config) == config
+  if kind == "pretrainer":
+    assert back.values.keys() == values.keys()
+  for name, value in back.values.items():
+    np.testing.assert_array_equal(value, values[name])
+
+
+def test_an_encoder_may_be_saved_by_itself(tmp_path):
+  encoder = _functional()
+  encoder.save_weights(str(tmp_path / "weights"), save_format="tf")
+  bert = model_garden.read(str(tmp_path / "weights"))
+  np.testing.assert_array_equal(
+    bert.values["bert/embeddings/word_embeddings"],
+    encoder.get_embedding_table(),
+  )
+
+
+def test_bert_config_json_must_have_the_same_sizes(tmp_path):
+  prefix = _save(tmp_path, model=_functional())
+  path = tmp_path / "bert_config.json"
+  config = model_garden.read(prefix).config | {"hidden_act": "relu"}
+  path.write_text(json.dumps(config))
+  assert model_garden.read(prefix).config["hidden_act"] == "relu"
+  path.write_text(json.dumps(config | {"num_attention_heads": 4}))
+  with pytest.raises(ValueError, match=r"num_attention_heads 2, .* says 4"):
+    model_garden.read(prefix)
+
+
+def test_another_model_is_refused(tmp_path):
+  dense = tf_keras.layers.Dense(2)
+  dense.build((3,))
+  prefix = _save(tmp_path, model=dense)
+  with pytest.raises(ValueError, match=r"no Transformer encoder .* model/bias"):
+    model_garden.read(prefix)
+
+
+@pytest.mark.parametrize("make", [networks.BertEncoder, networks.BertEncoderV2])
+def test_factorized_embeddings_are_refused(tmp_path, make):
+  encoder = make(**SIZES, embedding_width=4)
+  encoder(
+    list(_for_them().values()) if make is networks.BertEncoder else _for_them()
+  )
+  prefix = _save(tmp_path, model=encoder)
+  with pytest.raises(ValueError, match="2 dense layers around its blocks"):
+    model_garden.read(prefix)
+
+
+def test_a_checkpoint_by_name_is_none_of_theirs(tmp_path):
+  checkpoint.write(str(tmp_path / "a.ckpt"), {"x": np.zeros(2)})
+  assert not model_garden.recognizes(str(tmp_path / "a.ckpt"))
+  (tmp_path / "a.ckpt.index").write_bytes(b"damaged")
+  assert not model_garden.recognizes(str(tmp_path / "a.ckpt"))

@@ -1,0 +1,132 @@
+"""Folders of the original, and output folders of programs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from conversion import formats, original
+from conversion.interchange import CanonicalModel
+from training import checkpoint
+
+VALUES = {
+  "bert/a": np.arange(3, dtype=np.float32),
+  "output_bias": np.ones(2, np.float32),
+}
+STEP = np.int64(7)
+TRAINING = {
+  "bert/a/adam_m": np.zeros(3, np.float32),
+  "bert/a/adam_v": np.zeros(3, np.float32),
+  "loss_scale/value": np.float32(8),
+  "run/examples": np.int64(70),
+  "run/seed": np.int64(1),
+}
+AVERAGE = {"bert/a/ExponentialMovingAverage": np.full(3, 5, np.float32)}
+
+
+def _checkpoint(folder, name="model.ckpt-7", more=()):
+  folder.mkdir(parents=True, exist_ok=True)
+  prefix = str(folder / name)
+  checkpoint.write(prefix, VALUES | {"global_step": STEP} | dict(more))
+  return prefix
+
+
+def test_training_state_is_skipped(tmp_path):
+  bert = original.read(_checkpoint(tmp_path, more=TRAINING | AVERAGE))
+  assert bert.values.keys() == VALUES.keys()
+  assert bert.step == 7
+  left = {reason: len(names) for reason, names in bert.skipped.items()}
+  assert list(left.values()) == [3, 2, 1]
+
+
+def test_averages_replace_their_variables(tmp_path):
+  prefix = _checkpoint(tmp_path, more=AVERAGE)
+  values = original.read(prefix, averaged=True).values
+  np.testing.assert_array_equal(values["bert/a"], [5, 5, 5])
+  np.testing.assert_array_equal(values["output_bias"], [1, 1])
+  with pytest.raises(ValueError, match="has no moving averages"):
+    original.read(_checkpoint(tmp_path / "b"), averaged=True)
+
+
+def test_files_beside_the_checkpoint_are_read(tmp_path):
+  prefix = _checkpoint(tmp_path / "best")
+  (tmp_path / "labels.txt").write_text("no\nyes\n")
+  (tmp_path / "best" / "vocab.txt").write_text("a\n")
+  (tmp_path / "best" / "bert_config.json").write_text('{"vocab_size": 1}')
+  bert = original.read(prefix)
+  assert bert.labels == ("no", "yes")
+  assert bert.config == {"vocab_size": 1}
+  assert bert.vocabulary == str(tmp_path / "best" / "vocab.txt")
+  another = tmp_path / "other.json"
+  another.write_text('{"vocab_size": 2}')
+  assert original.read(prefix, str(another)).config == {"vocab_size": 2}
+
+
+def test_a_bad_configuration_is_named(tmp_path):
+  prefix = _checkpoint(tmp_path)
+  path = tmp_path / "bert_config.json"
+  for text, message in (("{", "Expecting"), ("[1]", "expected a JSON object")):
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"bert_config\.json: {message}"):
+      original.read(prefix)
+  with pytest.raises(FileNotFoundError, match="no file nowhere"):
+    original.read(prefix, "nowhere")
+
+
+def test_a_folder_stands_for_its_checkpoint(tmp_path):
+  with pytest.raises(FileNotFoundError, match="it has nothing; expected a"):
+    original.find(str(tmp_path))
+  (tmp_path / "notes.txt").write_text("")
+  with pytest.raises(FileNotFoundError, match=r"it has notes\.txt; expected a"):
+    original.find(str(tmp_path))
+  first = _checkpoint(tmp_path, "bert_model.ckpt")
+  assert original.find(str(tmp_path)) == first
+  second = _checkpoint(tmp_path)
+  with pytest.raises(
+    ValueError, match=r"bert_model\.ckpt, model\.ckpt-7\): name"
+  ):
+    original.find(str(tmp_path))
+  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"')
+  assert original.find(str(tmp_path)) == second
+  assert original.find(f"{first}.index") == first
+
+
+def test_written_and_read_it_is_the_same(tmp_path):
+  vocabulary = tmp_path / "v"
+  vocabulary.write_bytes(b"a\r\n\xc3\xa9")
+  bert = CanonicalModel(
+    "x", VALUES, {"vocab_size": 2}, str(vocabulary), labels=("n", "y")
+  )
+  bert.step = STEP
+  prefix = original.write(bert, str(tmp_path / "out"))
+  names = sorted(path.name for path in (tmp_path / "out").iterdir())
+  assert names == sorted(
+    path.rsplit("/", 1)[1]
+    for path in formats.targets(str(tmp_path / "out"), "original")
+  )
+  back = original.read(prefix)
+  assert back.config == bert.config
+  assert back.labels == bert.labels
+  assert back.step == STEP
+  assert (tmp_path / "out" / "vocab.txt").read_bytes() == b"a\r\n\xc3\xa9"
+  for name, value in VALUES.items():
+    np.testing.assert_array_equal(back.values[name], value)
+
+
+def test_a_file_may_be_its_own_copy(tmp_path):
+  bert = original.read(_checkpoint(tmp_path))
+  (tmp_path / "vocab.txt").write_text("a\n")
+  bert.vocabulary = str(tmp_path / "vocab.txt")
+  original.write(bert, str(tmp_path))
+  assert (tmp_path / "vocab.txt").read_text() == "a\n"
+
+
+@pytest.mark.parametrize(
+  ("program", "head"),
+  [("run_ner", "tagging"), ("run_classifier", "classification")],
+)
+def test_the_program_of_a_run_tells_its_head(tmp_path, program, head):
+  (tmp_path / "run.json").write_text(
+    json.dumps([{"program": program, "flags": {}}])
+  )
+  assert original._head_of_run(str(tmp_path / "model.ckpt-1")) == head

@@ -1,0 +1,191 @@
+"""Masking in the graph: the paper's probabilities, other fields unchanged."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data import features, packing
+from data.pretraining.dynamic_masking import Masker
+from data.pretraining.static_masking import MaskPolicy
+from tests.data.pretraining.test_instances import MASK_POLICIES
+
+T, P = 128, 20
+CLS, SEP, MASK, FIRST = 101, 102, 103, 104
+VOCAB = {f"[unused{i}]": i for i in range(1, 100)} | {
+  "[PAD]": 0,
+  "[UNK]": 100,
+  "[CLS]": CLS,
+  "[SEP]": SEP,
+  "[MASK]": MASK,
+  **{f"w{i}": i for i in range(FIRST, 3000)},
+  **{f"##p{i}": i for i in range(3000, 4000)},
+}
+
+
+def _batch(rows, rng, low=FIRST, high=4000, length=T, full=False):
+  columns = {name: [] for name in features.unmasked_pretraining(length)}
+  for _ in range(rows):
+    total = length - 3 if full else rng.integers(2, length - 2)
+    words = rng.integers(low, high, total).tolist()
+    split = rng.integers(1, total)
+    joined = packing.pack(words[:split], words[split:], CLS, SEP)
+    for name, values in packing.pad_inputs(*joined, length).items():
+      columns[name].append(values)
+    columns["next_sentence_labels"].append([rng.integers(2)])
+  return {name: tf.constant(v, tf.int32) for name, v in columns.items()}
+
+
+def _numpy(batch):
+  return {name: values.numpy() for name, values in batch.items()}
+
+
+@pytest.fixture
+def rng():
+  return np.random.default_rng(5)
+
+
+@pytest.mark.parametrize("whole_word", [False, True])
+def test_fields_are_those_of_the_schema(whole_word, rng):
+  batch = _batch(4, rng)
+  masked = Masker(VOCAB, P, whole_word=whole_word)(batch, [1, 2])
+  schema = features.pretraining(T, P)
+  assert list(masked) == list(schema)
+  for name, feature in schema.items():
+    assert masked[name].shape == (4, *feature.shape)
+    is_float = feature.dtype == "float32"
+    assert masked[name].dtype == (tf.float32 if is_float else tf.int32)
+
+
+@pytest.mark.parametrize("whole_word", [False, True])
+@pytest.mark.parametrize("prob", [0.0, 0.15, 0.5, 1.0])
+def test_masked_tokens_can_be_put_back(whole_word, prob, rng):
+  batch = _batch(64, rng)
+  masker = Masker(VOCAB, P, prob, whole_word)
+  before, after = _numpy(batch), _numpy(masker(batch, [3, 4]))
+  for name in ("input_mask", "segment_ids", "next_sentence_labels"):
+    assert (after[name] == before[name]).all()
+  for row in range(64):
+    count = int(after["masked_lm_weights"][row].sum())
+    positions = after["masked_lm_positions"][row]
+    labels = after["masked_lm_ids"][row]
+    assert (after["masked_lm_weights"][row][:count] == 1).all()
+    assert not positions[count:].any()
+    assert not labels[count:].any()
+    assert (np.diff(positions[:count]) > 0).all()
+
+    length = before["input_mask"][row].sum()
+    expected = min(P, max(1, round(int(length) * prob)))
+    free = length - 3
+    assert count <= expected if whole_word else count == min(expected, free)
+
+    restored = after["input_ids"][row].copy()
+    assert not np.isin(labels[:count], [0, CLS, SEP]).any()
+    restored[positions[:count]] = labels[:count]
+    assert (restored == before["input_ids"][row]).all()
+
+
+@pytest.mark.parametrize("whole_word", [False, True])
+@pytest.mark.parametrize("policy", MASK_POLICIES, ids=str)
+def test_masks_of_100_000_tokens(whole_word, policy, rng):
+  batch = _batch(800, rng, high=3000, full=True)  # 102,400 tokens
+  before = _numpy(batch)
+  masker = Masker(VOCAB, P, whole_word=whole_word, mask_policy=policy)
+  after = _numpy(masker(batch, [5, 6]))
+  chosen = after["masked_lm_weights"] > 0
+  assert chosen.sum() / before["input_mask"].sum() == pytest.approx(
+    0.15, abs=0.01
+  )
+
+  now = np.take_along_axis(
+    after["input_ids"], after["masked_lm_positions"], axis=1
+  )[chosen]
+  labels = after["masked_lm_ids"][chosen]
+  masks, unchanged = (now == MASK).mean(), (now == labels).mean()
+  same = 1 - policy.mask_token_prob - policy.random_token_prob
+  assert masks == pytest.approx(policy.mask_token_prob, abs=0.01)
+  assert unchanged == pytest.approx(same, abs=0.01)
+  others = now[(now != MASK) & (now != labels)]
+  assert len(others) / len(now) == pytest.approx(
+    policy.random_token_prob, abs=0.01
+  )
+  if policy.random_token_prob:
+    # Drawn from the whole vocabulary: a quarter of it are pieces.
+    assert (others >= 3000).mean() == pytest.approx(0.25, abs=0.05)
+  # All positions are equally frequent.
+  counts = np.bincount(after["masked_lm_positions"][chosen], minlength=T)[5:-5]
+  assert counts.std() < 3 * np.sqrt(counts.mean())
+
+
+@pytest.mark.parametrize("whole_word", [False, True])
+def test_masks_are_a_function_of_the_seed(whole_word, rng):
+  batch = _batch(16, rng)
+  masker = tf.function(Masker(VOCAB, P, whole_word=whole_word))
+  first, repeated, reseeded = (
+    masker(batch, tf.constant([1, seed]))["input_ids"].numpy()
+    for seed in (7, 7, 8)
+  )
+  assert (first == repeated).all()
+  assert (first != reseeded).any(axis=1).mean() > 0.9
+
+
+def test_all_pieces_of_a_word_are_masked(rng):
+  batch = _batch(200, rng, low=2000, full=True)  # every other token a piece
+  before = _numpy(batch)["input_ids"]
+  after = _numpy(Masker(VOCAB, P, whole_word=True)(batch, [9, 9]))
+  for row in range(200):
+    words = []
+    for position, i in enumerate(before[row]):
+      if i in (0, CLS, SEP):
+        continue
+      if words and i >= 3000:
+        words[-1].append(position)
+      else:
+        words.append([position])
+    count = int(after["masked_lm_weights"][row].sum())
+    chosen = set(after["masked_lm_positions"][row][:count].tolist())
+    masked = [word for word in words if chosen & set(word)]
+    assert {p for word in masked for p in word} == chosen
+    # As in StaticMasking, words that still fit are masked.
+    rest = round(T * 0.15) - count
+    assert all(len(word) > rest for word in words if word not in masked)
+
+
+def test_more_slots_than_tokens(rng):
+  batch = _batch(8, rng, length=8, full=True)
+  for whole_word in (False, True):
+    after = Masker(VOCAB, 12, 1.0, whole_word)(batch, [1, 1])
+    assert after["masked_lm_positions"].shape == (8, 12)
+    assert after["masked_lm_weights"].numpy()[:, :5].all() or whole_word
+
+
+def test_it_runs_inside_a_dataset(rng):
+  batch = _batch(32, rng)
+  masker = Masker(VOCAB, P)
+  dataset = (
+    tf.data.Dataset.from_tensor_slices(batch)
+    .batch(8)
+    .enumerate()
+    .map(lambda step, rows: masker(rows, tf.stack([step, 1])))
+  )
+  assert sum(len(rows["masked_lm_ids"]) for rows in dataset) == 32
+
+
+@pytest.mark.parametrize("probs", [(-0.1, 0.5), (0.6, 0.5), (float("nan"), 0)])
+def test_impossible_probabilities_are_refused(probs):
+  with pytest.raises(ValueError, match="must be 0 or more, and 1 together"):
+    MaskPolicy(*probs)
+
+
+def test_a_piece_that_begins_a_text_is_a_word_of_its_own():
+  rows = 32
+  ids = [CLS, 3000, 200, SEP]  # [CLS] ##p3000 w200 [SEP]
+  batch = {
+    "input_ids": tf.constant([ids] * rows),
+    "input_mask": tf.ones([rows, 4], tf.int32),
+    "segment_ids": tf.zeros([rows, 4], tf.int32),
+    "next_sentence_labels": tf.zeros([rows, 1], tf.int32),
+  }
+  masked = Masker(VOCAB, 1, whole_word=True)(batch, [1, 2])
+  # Only one token may be masked.
+  assert masked["masked_lm_weights"].numpy().sum() == rows
+  assert set(masked["masked_lm_positions"].numpy().ravel()) == {1, 2}

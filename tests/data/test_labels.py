@@ -1,0 +1,110 @@
+"""Labels: their order, and the file they are kept in."""
+
+import pickle
+
+import pytest
+
+from data import labels
+
+
+@pytest.mark.parametrize(
+  ("result", "ordered"),
+  [
+    (["10", "2", "-1", "2"], ("-1", "2", "10")),
+    (["b", "a", "B", "é", "10", "2"], ("10", "2", "B", "a", "b", "é")),
+    (["1.5", "1"], ("1", "1.5")),
+    (["01", "1"], ("01", "1")),
+    ([], ()),
+  ],
+)
+def test_order(result, ordered):
+  assert labels.in_order(result) == ordered
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+  folder = str(tmp_path / "new")
+  names = ("not bad", "é", "\u2028", " x ")
+  assert labels.save(names, folder).endswith("labels.txt")
+  assert labels.load(folder) == names
+
+
+@pytest.mark.parametrize("names", [["a", ""], ["a\nb"], ["a\tb"], ["a", "a"]])
+def test_what_would_not_be_read_back_is_refused(tmp_path, names):
+  with pytest.raises(ValueError, match=r"cannot be a line|is there twice"):
+    labels.save(names, str(tmp_path))
+  assert not list(tmp_path.iterdir())
+
+
+def test_missing_or_empty(tmp_path):
+  with pytest.raises(OSError, match=r"cannot read .*labels\.txt"):
+    labels.load(str(tmp_path))
+  (tmp_path / "labels.txt").write_text("\n")
+  with pytest.raises(ValueError, match=r"labels\.txt is empty"):
+    labels.load(str(tmp_path))
+
+
+def _choose(tmp_path, known=(), result=(), **options):
+  """As of a training file and a checkpoint that lies in a folder."""
+  if known:
+    labels.save(known, str(tmp_path / "start"))
+  path = str(tmp_path / "start" / "labels.txt") if known else None
+  find = (lambda: labels.LabelSet(result, "train.tsv")) if result else None
+  return labels.choose(str(tmp_path / "out"), path, find, **options)
+
+
+@pytest.mark.parametrize(
+  ("known", "result", "is_training", "expected"),
+  [
+    ((), "abc", True, "abc"),
+    ("cab", "abc", True, "cab"),  # the order that the head has
+    ("ab", "abc", True, "abc"),
+    ("cab", "abx", False, "cab"),
+    ("cab", "", True, "cab"),
+    ("", "abc", False, "abc"),
+  ],
+)
+def test_labels_of_checkpoint_and_data(
+  tmp_path, known, result, is_training, expected
+):
+  chosen = _choose(tmp_path, known, result, is_training=is_training)
+  assert chosen == tuple(expected)
+  from_start = chosen == tuple(known)
+  assert chosen.source.endswith("labels.txt" if from_start else "train.tsv")
+
+
+def test_as_many_different_labels_are_refused_until_they_are_named(tmp_path):
+  with pytest.raises(ValueError) as error:
+    _choose(tmp_path, "ab", "xy")
+  for part in (
+    "the labels are x, y (of train.tsv)",
+    f"is for a, b (of {tmp_path / 'start' / 'labels.txt'})",
+    "--new_head",
+    "labels.txt in --output_dir",
+  ):
+    assert part in str(error.value)
+  labels.save("yx", str(tmp_path / "out"))
+  assert _choose(tmp_path, "ab", "xy") == ("y", "x")
+
+
+def test_a_checkpoint_of_different_labels_is_warned_of(tmp_path, caplog):
+  path = labels.save(["CON", "PRO"], str(tmp_path))
+  labels.warn_if_others(("con", "pro"), path)
+  labels.warn_if_others(("con", "pro", "neutral"), path)  # the head is fresh
+  assert not caplog.text
+  labels.warn_if_others(("pro", "con"), path)
+  assert "is for CON, PRO (of " in caplog.text
+  assert "it takes for pro, con, in this order" in caplog.text
+
+
+def test_a_label_set_is_copied_with_its_source():
+  label_set = labels.LabelSet("ab", "x/labels.txt", "Do this")
+  label_set = pickle.loads(pickle.dumps(label_set))
+  assert label_set == ("a", "b")
+  assert labels.known_labels(label_set) == "a, b (of x/labels.txt). Do this"
+  assert labels.known_labels(("a", "b")) == "a, b"
+
+
+def test_unknown_labels_have_a_remedy(tmp_path):
+  labels.save("ab", str(tmp_path / "out"))
+  known = labels.known_labels(_choose(tmp_path, "", "xyz"))
+  assert f"give --init_checkpoint={tmp_path / 'out'} and another" in known

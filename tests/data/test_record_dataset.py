@@ -1,0 +1,161 @@
+"""Batches of recorded examples: order comes back, filling never comes out."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data import features
+from data.record_dataset import RecordDataset
+from storage import tfrecord
+
+T, C = 12, 2
+LENGTHS = [3, 12, 5, 4, 9, 3, 7, 2, 12, 1, 6]
+
+
+def _row(number, length):
+  """A record that shows in its tokens which one it is."""
+  padding = [0] * (T - length)
+  return {
+    "input_ids": [number + 1] * length + padding,
+    "input_mask": [1] * length + padding,
+    "segment_ids": [0] * T,
+    "label_ids": [number],
+    "is_real_example": [1],
+  }
+
+
+def _recorded(tmp_path, static_shapes, lengths=LENGTHS, spare=0):
+  """An example a length, and records of zeros behind them."""
+  path, schema = str(tmp_path / "records"), features.classification(T)
+  rows = [_row(number, length) for number, length in enumerate(lengths)]
+  rows += [_row(-1, 0)] * spare
+  tfrecord.save(path, schema, rows)
+  return RecordDataset(lengths, path, schema, static_shapes)
+
+
+def _predict(batches):
+  """A model's part: sums over tokens, and what each batch had beside."""
+  result = {"sums": [], "position": [], "label_ids": []}
+  for batch in batches:
+    result["sums"].append(tf.reduce_sum(batch["input_ids"], axis=1).numpy())
+    result["position"].append(batch["position"].numpy())
+    result["label_ids"].append(batch["label_ids"].numpy())
+  return {name: np.concatenate(values) for name, values in result.items()}
+
+
+@pytest.mark.parametrize("static_shapes", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 4, 11, 50])
+def test_outputs_are_in_the_order_of_the_examples(
+  tmp_path, batch_size, static_shapes
+):
+  recorded = _recorded(tmp_path, static_shapes)
+  result = recorded.outputs(batch_size, _predict)
+  expected = [(i + 1) * length for i, length in enumerate(LENGTHS)]
+  np.testing.assert_array_equal(result["sums"], expected)
+  np.testing.assert_array_equal(result["label_ids"], range(len(LENGTHS)))
+  assert result["position"].shape == (len(LENGTHS),)
+
+
+def test_order_comes_back_where_there_is_more_than_is_sorted_at_once(tmp_path):
+  lengths = [number * 7 % T + 1 for number in range(250)]
+  result = _recorded(tmp_path, False, lengths).outputs(1, _predict)
+  np.testing.assert_array_equal(result["label_ids"], range(250))
+
+
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_records_that_only_fill_up_do_not_come_out(tmp_path, static_shapes):
+  recorded = _recorded(tmp_path, static_shapes, spare=3)
+  result = recorded.outputs(4, _predict)
+  np.testing.assert_array_equal(result["label_ids"], range(len(LENGTHS)))
+
+
+def _shapes(batches):
+  return [tuple(batch["input_ids"].shape) for batch in batches]
+
+
+def test_batches_are_trimmed_without_static_shapes(tmp_path):
+  trimmed = _recorded(tmp_path, static_shapes=False)
+  assert _shapes(trimmed.evaluation(4)) == [(4, 8), (4, 8), (3, T)]
+  static_shapes = _recorded(tmp_path, static_shapes=True)
+  assert _shapes(static_shapes.evaluation(4)) == [(4, T)] * 3
+  assert _shapes(static_shapes.evaluation(11)) == [(11, T)]
+  for recorded, length in ((trimmed, {8, T}), (static_shapes, {T})):
+    batches = recorded.training(2, seed=1).take(11)
+    assert {shape[1] for shape in _shapes(batches)} == length
+
+
+def test_what_fills_up_a_batch_comes_behind_all_examples(tmp_path):
+  *_, last = _recorded(tmp_path, static_shapes=True).evaluation(8)
+  assert set(last["position"].numpy()[:3]) <= set(range(len(LENGTHS)))
+  assert set(last["position"].numpy()[3:]) == {np.iinfo(np.int64).max}
+  for name, value in last.items():
+    if name != "position":
+      assert not value.numpy()[3:].any(), name
+
+
+def test_batches_of_choices_are_filled_up_too(tmp_path):
+  path, schema = str(tmp_path / "records"), features.multiple_choice(T, C)
+  rows = [
+    {
+      name: [1] * schema[name].size
+      for name in ("input_ids", "input_mask", "segment_ids", "is_real_example")
+    }
+    | {"label_ids": [number]}
+    for number in range(3)
+  ]
+  tfrecord.save(path, schema, rows)
+  recorded = RecordDataset(range(3), path, schema, static_shapes=True)
+  assert _shapes(recorded.evaluation(2)) == [(2, C, T)] * 2
+  result = recorded.outputs(2, _predict)
+  assert result["sums"].shape == (3, T)
+  np.testing.assert_array_equal(result["label_ids"], range(3))
+
+
+@pytest.mark.parametrize("choices", [0, C])
+def test_training_by_length_needs_little_padding(tmp_path, choices):
+  """Examples of 1 to T tokens; of choices it is the longest that counts."""
+  path, schema = str(tmp_path / "records"), features.classification(T)
+  rows = [_row(number, number % T + 1) for number in range(200)]
+  if choices:
+    schema = features.multiple_choice(T, C)
+    for name in ("input_ids", "input_mask", "segment_ids"):
+      for row in rows:
+        row[name] = [1] + [0] * (T - 1) + row[name]
+  tfrecord.save(path, schema, rows)
+  recorded = RecordDataset(range(200), path, schema, static_shapes=False)
+  batches = list(recorded.training(2, seed=1, by_length=True).take(120))
+  seen = np.array([batch["label_ids"].numpy() for batch in batches])
+  assert sorted(seen[:100].flat) == list(range(200))
+  assert (np.ptp(seen[:100] % T, axis=1) <= 1).all()
+  assert np.ptp(seen[:10] % T) > T / 2  # batches are in random order
+  for batch, numbers in zip(batches, seen, strict=True):
+    assert batch["input_ids"].shape[-1] == (T if max(numbers % T) > 7 else 8)
+  again = next(iter(recorded.training(2, seed=1, skip=202, by_length=True)))
+  np.testing.assert_array_equal(again["label_ids"], seen[101])
+
+
+@pytest.mark.parametrize("batch_size", [3, 4, 30])
+def test_by_length_too_an_epoch_has_every_example_once(tmp_path, batch_size):
+  """Of few examples many epochs are read together, but none is mixed in."""
+  number = 50
+  lengths = [i % T + 1 for i in range(number)]
+  recorded = _recorded(tmp_path, static_shapes=False, lengths=lengths)
+  stream = recorded.training(batch_size, seed=1, by_length=True)
+  seen = [batch["label_ids"].numpy().ravel() for batch in stream.take(150)]
+  seen = np.concatenate(seen)
+  for epoch in np.split(
+    seen[: len(seen) // number * number], len(seen) // number
+  ):
+    assert sorted(epoch) == list(range(number))
+  assert (seen[:number] != seen[number : 2 * number]).any()
+
+
+def test_an_epoch_of_training_has_every_example_once(tmp_path):
+  recorded = _recorded(tmp_path, static_shapes=False, lengths=LENGTHS[:10])
+  batches = list(itertools.islice(recorded.training(2, seed=1), 10))
+  seen = np.array([batch["label_ids"].numpy() for batch in batches])
+  assert sorted(seen[:5].flat) == sorted(seen[5:].flat) == list(range(10))
+  again = next(iter(recorded.training(2, seed=1, skip=6)))
+  np.testing.assert_array_equal(again["label_ids"], seen[3])

@@ -1,0 +1,46 @@
+"""Training without what makes it fast for users and slow for tests.
+
+XLA compiles each fused operation and each update of a variable, TensorFlow's
+optimizer goes through every graph, and a run ends with a picture
+of its curves: seconds for a model of a few weights. Tests do without, unless
+they ask for the fixture `fused` or call a program with fused=True.
+"""
+
+import gc
+import os
+
+import tensorflow as tf
+
+from modeling import xla_islands
+from training import metrics_log
+from training.optimization import AdamWeightDecay
+
+fused = False
+_update = AdamWeightDecay.__dict__["_changed"]
+
+
+def leave_out_compilation() -> None:
+  """Runs operation by operation wherever `fused` is not set."""
+
+  def update(optimizer, *args):
+    function = _update if fused else _update.python_function
+    return function.__get__(optimizer, type(optimizer))(*args)
+
+  # Not by BERT_FUSED_OPS, which processes that tests start would inherit.
+  if "BERT_FUSED_OPS" not in os.environ:
+    xla_islands._forced.append(False)
+  AdamWeightDecay._changed = update
+
+
+def optimize_graphs(expected: bool) -> None:
+  """Has TensorFlow's optimizer go through graphs, or not."""
+  options = {"disable_meta_optimizer": not expected}
+  tf.config.optimizer.set_experimental_options(options)
+
+
+def leave_out_all() -> None:
+  """Prepares a process that ends with the program it runs."""
+  leave_out_compilation()
+  optimize_graphs(False)
+  metrics_log.draw = lambda folder: None
+  gc.disable()

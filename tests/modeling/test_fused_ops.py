@@ -1,0 +1,299 @@
+"""Plain and fused forms of each operation: values and gradients."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import fused_ops, losses, models, xla_islands
+from modeling.stateless_dropout import dropout_seed_scope, uniform_bits
+from tests.modeling.every_model import CONFIG, tokens
+
+SEED = tf.constant([5, 7], tf.uint32)
+
+
+def _normal(*shape):
+  return tf.constant(np.random.default_rng(3).normal(size=shape), tf.float32)
+
+
+def _integers(high, *shape):
+  return tf.constant(np.random.default_rng(4).integers(0, high, shape), "int32")
+
+
+def _always(operation):
+  """Gives an operation without the argument `training` that argument."""
+  return lambda *tensors, training, **options: operation(*tensors, **options)
+
+
+INPUT, RESIDUAL = _normal(2, 3, 8), _normal(2, 3, 8)[::-1]
+SCALES = (1.0 + 0.1 * _normal(8), _normal(8))
+DENSE = (INPUT, _normal(8, 5), _normal(5))
+CALLS = {
+  "gelu": (fused_ops.dense, DENSE, {"activation": "gelu"}),
+  "gelu_erf": (fused_ops.dense, DENSE, {"activation": "gelu_erf"}),
+  "relu": (fused_ops.dense, DENSE, {"activation": "relu"}),
+  "linear": (fused_ops.dense, DENSE, {}),
+  "linear transposed": (
+    _always(fused_ops.linear),
+    (INPUT, _normal(5, 8), _normal(5)),
+    {"transpose_b": True},
+  ),
+  "heads": (_always(fused_ops.transpose_heads), (_normal(2, 5, 3, 4),), {}),
+  "dropout": (fused_ops.dropout, (_normal(4, 6), SEED), {"rate": 0.5}),
+  "norm": (
+    fused_ops.dropout_add_layer_norm,
+    (INPUT, RESIDUAL, SEED, *SCALES),
+    {"rate": 0.3},
+  ),
+  "norm without residual and dropout": (
+    fused_ops.dropout_add_layer_norm,
+    (INPUT, None, None, *SCALES),
+    {"rate": 0.0},
+  ),
+  "attention": (
+    fused_ops.masked_softmax,
+    (_normal(2, 3, 4, 4), _integers(2, 2, 4, 4)),
+    {"scale": 0.5},
+  ),
+  "attention to padding alone": (
+    fused_ops.masked_softmax,
+    (_normal(2, 3, 4, 4), tf.zeros([2, 1, 4], tf.int32)),
+    {"scale": 0.5},
+  ),
+  "cross entropy": (
+    _always(fused_ops.cross_entropy),
+    (10.0 * _normal(2, 3, 8), _integers(8, 2, 3)),
+    {},
+  ),
+}
+
+
+@pytest.fixture(name="form", params=["plain", "fused"])
+def _form(request):
+  with fused_ops.use_fused(request.param == "fused"):
+    yield request.param
+
+
+def _run(operation, tensors, options, training=True):
+  """Output and gradients; 0.0 where an input has none."""
+  watched = [t for t in tensors if t is not None and t.dtype.is_floating]
+  with tf.GradientTape() as tape:
+    tape.watch(watched)
+    output = operation(*tensors, **options, training=training)
+    values = tf.cast(output, tf.float32)
+    total = tf.reduce_sum(tf.square(values) + 0.5 * values)
+  gradients = tape.gradient(total, watched)
+  return output, [0.0 if g is None else g for g in gradients]
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_fused_and_plain_are_equal(call, in_graph):
+  with fused_ops.use_fused(False):
+    plain, gradients = _run(*call)
+  with fused_ops.use_fused(True):
+    run = tf.function(_run) if in_graph else _run
+    fused, fused_gradients = run(*call)
+    inference = _run(*call, training=False)[0]
+  assert fused.dtype == plain.dtype
+  np.testing.assert_allclose(fused, plain, atol=2e-6)
+  np.testing.assert_allclose(inference, plain, atol=2e-6)
+  for result, expected in zip(fused_gradients, gradients, strict=True):
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_masked_key_has_10000_less(training, form):
+  """The original's number: no score of a masked key comes near it."""
+  scores = tf.constant([[0.0, 200.0], [0.0, 10_000.0]])[None, None]
+  probs = fused_ops.masked_softmax(
+    scores, tf.constant([[[1, 0]]]), scale=1.0, training=training
+  )
+  np.testing.assert_array_equal(probs[0, 0], [[1.0, 0.0], [0.5, 0.5]])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(
+  "name", ["dropout", "norm", "attention", "cross entropy"]
+)
+def test_narrow_types_are_computed_in_float32(name, dtype, form):
+  operation, tensors, options = CALLS[name]
+
+  def cast(to, values):
+    return [
+      v if v is None or not v.dtype.is_floating else tf.cast(v, to)
+      for v in values
+    ]
+
+  narrow = cast(dtype, tensors)
+  output = operation(*narrow, **options, training=True)
+  exact = operation(*cast(tf.float32, narrow), **options, training=True)
+  always_float32 = name in ("attention", "cross entropy")
+  assert output.dtype == ("float32" if always_float32 else dtype)
+  # Compiled for two types of input, a sum may differ in its last bit: seldom
+  # one that rounds to another number of the narrow type, and then to the next.
+  result, expected = (np.array(t, np.float32) for t in (output, exact))
+  rounded = np.array(
+    tf.cast(tf.cast(exact, output.dtype), tf.float32), np.float32
+  )
+  assert np.mean(result == rounded) > 0.9
+  np.testing.assert_allclose(result, expected, rtol=2**-7, atol=1e-6)
+
+
+def test_gradients_of_a_model_are_equal():
+  batch = tokens() | {
+    "masked_lm_positions": np.array([[1, 2, 0], [3, 4, 7]], np.int32),
+    "masked_lm_ids": np.array([[4, 9, 0], [30, 2, 1]], np.int32),
+    "next_sentence_labels": np.array([[0], [1]], np.int32),
+  }
+  config = replace(
+    CONFIG,
+    num_hidden_layers=1,
+    hidden_dropout_prob=0.3,
+    attention_probs_dropout_prob=0.2,
+  )
+  model = models.pretrainer(config)
+  inputs = {name: batch[name] for name in model.input}
+
+  def gradients(fused):
+    scope = dropout_seed_scope(tf.constant([1, 2]))
+    with fused_ops.use_fused(fused), tf.GradientTape() as tape, scope:
+      outputs = model(inputs, training=True)
+      terms = losses.pretraining().losses(outputs, batch)
+      loss = tf.add_n([tf.reduce_sum(term) for term in terms.values()])
+    values = tape.gradient(loss, [v.value for v in model.trainable_variables])
+    return loss, map(tf.convert_to_tensor, values)
+
+  (plain_loss, plain), (fused_loss, fused) = gradients(False), gradients(True)
+  np.testing.assert_allclose(fused_loss, plain_loss, rtol=1e-5)
+  for result, expected, variable in zip(
+    fused, plain, model.trainable_variables, strict=True
+  ):
+    np.testing.assert_allclose(
+      result, expected, rtol=1e-4, atol=1e-4, err_msg=variable.path
+    )
+
+
+def test_default_form_and_switch(monkeypatch):
+  monkeypatch.delenv("BERT_FUSED_OPS", raising=False)
+  monkeypatch.setattr(xla_islands, "_forced", [])
+  for accelerators, expected in (([], True), (["GPU:0"], False)):
+    xla_islands._visible_accelerators.cache_clear()
+    monkeypatch.setattr(
+      tf.config,
+      "get_visible_devices",
+      lambda kind, devices=accelerators: devices,
+    )
+    assert xla_islands.is_fused() == expected
+  monkeypatch.setenv("BERT_FUSED_OPS", "1")
+  assert xla_islands.is_fused()
+  monkeypatch.setenv("BERT_FUSED_OPS", "0")
+  assert not xla_islands.is_fused()
+  with fused_ops.use_fused(True):
+    assert xla_islands.is_fused()
+  monkeypatch.setenv("BERT_FUSED_OPS", "yes")
+  with pytest.raises(ValueError, match="FUSED_OPS must be 0 or 1, not 'yes'"):
+    xla_islands.is_fused()
+  xla_islands._visible_accelerators.cache_clear()
+
+
+def test_normalization_has_the_gradient_of_its_formula(form):
+  tensors = (INPUT, *SCALES)
+
+  def by_definition(x, gamma, beta):
+    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+    return gamma * (x - mean) * tf.math.rsqrt(variance + 1e-12) + beta
+
+  def layer_norm(x, gamma, beta):
+    return fused_ops.dropout_add_layer_norm(
+      x, None, None, gamma, beta, rate=0.0, training=True
+    )
+
+  def gradients(function):
+    with tf.GradientTape() as tape:
+      tape.watch(tensors)
+      output = function(*tensors)
+    return tape.gradient(output, tensors, tf.sin(tensors[0]))
+
+  for result, expected in zip(
+    gradients(layer_norm), gradients(by_definition), strict=True
+  ):
+    np.testing.assert_allclose(result, expected, atol=1e-5)
+
+
+def test_lengths_may_be_unknown_when_traced(form):
+  def probs_and_gradient(scores, mask):
+    with tf.GradientTape() as tape:
+      tape.watch(scores)
+      probs = fused_ops.masked_softmax(scores, mask, scale=0.5, training=True)
+      probs = fused_ops.dropout(probs, SEED, rate=0.2, training=True)
+    return probs, tape.gradient(probs, scores, tf.sin(scores))
+
+  traced = tf.function(
+    probs_and_gradient,
+    input_signature=[
+      tf.TensorSpec([None, 3, None, None]),
+      tf.TensorSpec([None, None, None], tf.int32),
+    ],
+  )
+  _, tensors, _ = CALLS["attention"]
+  for length in (4, 3):
+    scores = tensors[0][..., :length, :length]
+    mask = tensors[1][..., :length, :length]
+    for result, expected in zip(
+      traced(scores, mask), probs_and_gradient(scores, mask), strict=True
+    ):
+      np.testing.assert_allclose(result, expected, atol=1e-6)
+
+
+def test_dropped_values_have_no_gradient(form):
+  x = tf.ones([1000, 50])
+  with tf.GradientTape() as tape:
+    tape.watch(x)
+    y = fused_ops.dropout(x, SEED, rate=0.1, training=True)
+  assert np.mean(y == 0) == pytest.approx(0.1, abs=0.005)
+  np.testing.assert_array_equal(tape.gradient(y, x), y)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_transposed_heads_keep_every_bit(dtype, form):
+  values = np.random.default_rng(0).normal(size=(2, 5, 3, 4))
+  values[0, 0, 0] = np.nan, np.inf, -np.inf, -0.0
+  x = tf.cast(values, dtype)
+  with tf.GradientTape() as tape:
+    tape.watch(x)
+    transposed = fused_ops.transpose_heads(x)
+  expected = tf.transpose(x, (0, 2, 1, 3))
+  assert transposed.dtype == dtype
+  for result, known in (
+    (transposed, expected),
+    (fused_ops.transpose_heads(transposed), x),
+    (tape.gradient(transposed, x, expected), x),
+  ):
+    # In narrow types, numpy takes NaN for unequal.
+    result, known = tf.cast(result, tf.float32), tf.cast(known, tf.float32)
+    np.testing.assert_array_equal(result, known)
+
+
+@pytest.mark.parametrize("other_seed", [(5, 8), (6, 7)])
+def test_masks_of_two_seeds_are_independent(other_seed):
+  def mask(seed):
+    bits = uniform_bits((300, 1000), tf.constant(seed, tf.uint32))
+    return bits.numpy() >= 2**31
+
+  first, second = mask((5, 7)), mask(other_seed)
+  shifts = [(0, 0), (0, 1), (1, 0), (3, 17)]
+  for shift in shifts:
+    moved = np.roll(second, shift, (0, 1))
+    assert np.mean(first == moved) == pytest.approx(0.5, abs=0.01)
+  for shift in shifts[1:]:
+    moved = np.roll(first, shift, (0, 1))
+    assert np.mean(first == moved) == pytest.approx(0.5, abs=0.01)
+
+
+def test_bits_are_uniform():
+  bits = uniform_bits((2**16,), SEED).numpy()
+  counts = np.bincount(bits >> 28, minlength=16)
+  # Chi squared with 15 degrees of freedom: beyond 37.7 once in a thousand.
+  assert np.sum((counts - 4096.0) ** 2 / 4096.0) < 37.7

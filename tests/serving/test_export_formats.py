@@ -1,0 +1,192 @@
+"""LiteRT and Keras exports give the outputs of the model."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cli import checks
+from cli import export as export_flags
+from modeling import feature_based, models
+from modeling.config import BertConfig
+from serving import export
+
+try:
+  from ai_edge_litert.interpreter import Interpreter
+except ImportError:
+  Interpreter = tf.lite.Interpreter
+
+ROOT = Path(__file__).parents[2]
+T = 16
+CONFIG = BertConfig(
+  vocab_size=50,
+  hidden_size=64,
+  num_hidden_layers=1,
+  num_attention_heads=2,
+  intermediate_size=64,
+  max_position_embeddings=T,
+  type_vocab_size=2,
+  initializer_range=0.1,
+)
+FILES = ("model_float32.tflite", "model_float16.tflite", "model_int8.tflite")
+MODELS = {
+  "classifier": lambda: models.classifier(CONFIG, 2),
+  "classifier with exact gelu": lambda: models.classifier(
+    BertConfig(**CONFIG.to_dict() | {"hidden_act": "gelu_erf"}), 2
+  ),
+  "left to right": lambda: models.classifier(
+    replace(CONFIG, attention="left_to_right"), 2
+  ),
+  "span_labeler": lambda: models.span_labeler(CONFIG),
+  "multiple_choice": lambda: models.multiple_choice(CONFIG),
+  "pretrainer": lambda: models.pretrainer(CONFIG, next_sentence=False),
+}
+LSTM = "tagger by features"
+KERAS = MODELS | {
+  LSTM: lambda: feature_based.tagger(CONFIG, 3, "last", 4, any_device=True)
+}
+
+
+def _inputs(model, batch, length):
+  draw = np.random.default_rng(batch).integers
+  shape = (batch, length)
+  if len(model.input["input_ids"].shape) == 3:
+    shape = (batch, 3, length)
+  inputs = {name: draw(0, 2, shape, np.int32) for name in model.input}
+  inputs["input_ids"] = draw(0, CONFIG.vocab_size, shape, np.int32)
+  inputs["input_mask"][..., 0] = 1
+  return inputs
+
+
+def _flags(folder, **changed):
+  (folder / "vocab.txt").write_text("[PAD]\n")
+  return SimpleNamespace(
+    **{
+      "do_export": True,
+      "export_dir": str(folder / "export"),
+      "export_format": "keras",
+      "vocab_file": str(folder / "vocab.txt"),
+      "do_lower_case": False,
+      "max_seq_length": T,
+      "dtype": "float32",
+    }
+    | changed
+  )
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    "classifier",
+    *(
+      pytest.param(name, marks=pytest.mark.slow)
+      for name in MODELS
+      if name != "classifier"
+    ),
+  ],
+)
+def test_litert_says_what_the_model_says(name, tmp_path):
+  model = MODELS[name]()
+  export.save_tflite(str(tmp_path), model)
+  assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
+  bounds = dict(zip(FILES, (1e-4, 2e-2, 0.3), strict=True))
+  for file, bound in bounds.items():
+    interpreter = Interpreter(str(tmp_path / file))
+    ask = interpreter.get_signature_runner("serving_default")
+    for shape in ((1, T), (3, 5), (2, 9)):
+      inputs = _inputs(model, *shape)
+      expected, result = model(inputs), ask(**inputs)
+      assert sorted(result) == sorted(expected)
+      for output, value in expected.items():
+        np.testing.assert_allclose(result[output], value, atol=bound)
+
+
+@pytest.mark.slow
+def test_litert_needs_no_other_operations_and_int8_is_small(tmp_path, capfd):
+  export.save_tflite(str(tmp_path), MODELS["classifier"]())
+  assert not capfd.readouterr().err  # the converter's, not the user's
+  sizes = [(tmp_path / file).stat().st_size for file in FILES]
+  assert sizes[0] > 1.5 * sizes[1] > 2 * sizes[2]
+  for file in FILES:
+    details = Interpreter(str(tmp_path / file))._get_ops_details()
+    names = {detail["op_name"] for detail in details}
+    assert not [name for name in names if name.startswith(("Flex", "VAR"))]
+
+
+def test_litert_has_no_lstm_of_any_batch(tmp_path):
+  flags = _flags(tmp_path, export_format="tflite")
+  with pytest.raises(ValueError, match="with --export_format=savedmodel"):
+    export_flags.run(flags, KERAS[LSTM](), task=None)
+  assert not (tmp_path / "export").exists()
+
+
+OPEN = """
+import sys, warnings
+warnings.simplefilter("error", UserWarning)
+import keras, numpy as np
+import modeling.registered
+for folder in sys.argv[1:]:
+  model = keras.saving.load_model(f"{folder}/export/model.keras")
+  outputs = model(dict(np.load(f"{folder}/inputs.npz")))
+  result = {name: np.array(value) for name, value in outputs.items()}
+  np.savez(f"{folder}/result.npz", **result)
+"""
+
+
+@pytest.mark.slow
+def test_keras_opens_what_was_exported(tmp_path):
+  expected = {}
+  for name, build in KERAS.items():
+    folder = tmp_path / name
+    folder.mkdir()
+    model = build()
+    export_flags.run(_flags(folder), model, task=None)
+    inputs = _inputs(model, 3, 7)
+    np.savez(folder / "inputs.npz", **inputs)
+    expected[folder] = model(inputs)
+  subprocess.run(
+    [sys.executable, "-c", OPEN, *map(str, expected)], cwd=ROOT, check=True
+  )
+  for folder, outputs in expected.items():
+    result = np.load(folder / "result.npz")
+    assert sorted(result) == sorted(outputs)
+    for output, value in outputs.items():
+      np.testing.assert_allclose(result[output], value, atol=1e-6)
+
+
+def test_a_loaded_lstm_still_runs_on_any_device():
+  lstm = feature_based.BiLstm(4, use_cudnn=False)
+  again = feature_based.BiLstm.from_config(lstm.get_config())
+  assert again.use_cudnn is False
+
+
+def test_the_tokenizer_files_are_written(tmp_path):
+  export_flags.run(_flags(tmp_path), MODELS["classifier"](), None, ["O", "B-X"])
+  folder = tmp_path / "export"
+  assert {path.name for path in folder.iterdir()} == {
+    "model.keras",
+    "vocab.txt",
+    "labels.txt",
+    "tokenizer_config.json",
+  }
+  assert (folder / "vocab.txt").read_text() == "[PAD]\n"
+  assert (folder / "labels.txt").read_text() == "O\nB-X\n"
+  settings = json.loads((folder / "tokenizer_config.json").read_text())
+  assert settings == {"do_lower_case": False, "model_max_length": T}
+
+
+def test_litert_is_refused_for_what_it_lacks_before_any_work(tmp_path):
+  flags = _flags(tmp_path, export_format="tflite", dtype="bfloat16")
+  with pytest.raises(ValueError, match="does not go with --dtype=bfloat16"):
+    checks.export(flags)
+  for name in ("add_bilstm", "feature_based"):
+    flags = _flags(tmp_path, export_format="tflite", **{name: True})
+    with pytest.raises(ValueError, match=f"does not go with --{name}: LiteRT"):
+      checks.export(flags)
+  checks.export(_flags(tmp_path, dtype="bfloat16"))

@@ -1,0 +1,25 @@
+"""Folders that one of the processes of a test run makes for all of them."""
+
+import fcntl
+import json
+import os
+
+
+def once(tmp_path_factory, name, make):
+  """A folder and what `make(folder)` returned, which is called only once.
+
+  Args:
+    tmp_path_factory: the fixture of pytest.
+    name: of the folder; no two of a test run have the same.
+    make: fills the folder; returns what can be written as JSON.
+  """
+  base = tmp_path_factory.getbasetemp()
+  if "PYTEST_XDIST_WORKER" in os.environ:
+    base = base.parent
+  folder, made = base / name, base / f"{name}.json"
+  with open(base / f"{name}.lock", "w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    if not made.exists():
+      folder.mkdir()
+      made.write_text(json.dumps(make(folder)))
+  return folder, json.loads(made.read_text())

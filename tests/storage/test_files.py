@@ -1,0 +1,143 @@
+import os
+
+import pytest
+import tensorflow as tf
+
+from storage import files
+
+
+def _touch(folder, *names):
+  for name in names:
+    (folder / name).write_text("x")
+
+
+def test_files_are_sorted_within_each_pattern(tmp_path):
+  _touch(tmp_path, "b.txt", "a.txt", "z.md")
+  result = files.expand(f" {tmp_path}/z.md , {tmp_path}/*.txt,")
+  assert [os.path.basename(path) for path in result] == [
+    "z.md",
+    "a.txt",
+    "b.txt",
+  ]
+
+
+def test_a_name_with_brackets_is_no_pattern(tmp_path):
+  _touch(tmp_path, "a[1].txt")
+  assert files.expand(f"{tmp_path}/a[1].txt") == [f"{tmp_path}/a[1].txt"]
+
+
+def test_all_patterns_without_a_match_are_named(tmp_path):
+  _touch(tmp_path, "a.txt")
+  with pytest.raises(FileNotFoundError, match=r"no\*\.txt, .*nor\.txt;"):
+    files.expand(f"{tmp_path}/a.txt,{tmp_path}/no*.txt,{tmp_path}/nor.txt")
+
+
+def test_no_pattern_at_all_is_an_error():
+  with pytest.raises(FileNotFoundError, match="no file matches"):
+    files.expand(" , ")
+
+
+@pytest.mark.parametrize(
+  "content",
+  [
+    b"",
+    b"\n",
+    b"a\r\nb\rc\n\n\r\nd",
+    b"a\n\r",  # what is left of the last line is no line
+    b"\r",
+    b"\xef\xbb\xbfa\n\xe2\x80\xa8b\x0bc\x85"[:-1] + b"\n",
+    b"a\r\r\n \nb\n",
+  ],
+)
+def test_lines_are_those_of_gfile(content, tmp_path):
+  path = tmp_path / "text"
+  path.write_bytes(content)
+  with tf.io.gfile.GFile(str(path)) as file:
+    expected = [line.removesuffix("\n") for line in file]
+  assert list(files.lines(str(path))) == expected
+
+
+def test_lines_of_a_part(tmp_path):
+  path = tmp_path / "text"
+  path.write_bytes(b"one\ntwo\nthree\n")
+  assert list(files.lines(str(path), 4, 8)) == ["two"]
+  assert list(files.lines(str(path), 4, 14)) == ["two", "three"]
+
+
+@pytest.mark.parametrize("start", [0, 4])
+def test_what_is_not_utf8_is_located(start, tmp_path):
+  path = tmp_path / "latin1.txt"
+  path.write_bytes(b"one\ntwo\ncaf\xe9\n")
+  with pytest.raises(ValueError, match=r"latin1\.txt, line 3: byte 11 .*0xe9"):
+    list(files.lines(str(path), start))
+
+
+@pytest.mark.parametrize(
+  "content",
+  [
+    "a\nb\n".encode("utf-16"),
+    b"\xfe\xff" + "a\n".encode("utf-16-be"),
+    "some text\n".encode("utf-16-le"),  # without a byte order mark
+    "some text\n".encode("utf-16-be"),
+  ],
+)
+def test_utf16_is_named(content, tmp_path):
+  path = tmp_path / "x.tsv"
+  path.write_bytes(content)
+  with pytest.raises(ValueError, match=r"x\.tsv looks like UTF-16; save it as"):
+    list(files.lines(str(path)))
+
+
+@pytest.mark.parametrize("content", [b"\0\0\0\0\0\n", b"a\0b\n", b"\0a\n"])
+def test_zero_bytes_alone_are_not_utf16(content, tmp_path):
+  (tmp_path / "x").write_bytes(content)
+  assert list(files.lines(str(tmp_path / "x"))) == [content[:-1].decode()]
+
+
+def test_a_missing_file_and_a_directory_are_named(tmp_path):
+  with pytest.raises(FileNotFoundError, match=r"cannot read .*no\.txt"):
+    list(files.lines(str(tmp_path / "no.txt")))
+  with pytest.raises(IsADirectoryError, match="cannot read"):
+    list(files.lines(str(tmp_path)))
+
+
+def test_a_written_file_appears_when_complete(tmp_path):
+  path = tmp_path / "new" / "file"
+  with files.open_for_writing(str(path)) as file:
+    file.write(b"abc")
+    assert not path.exists()
+  assert path.read_bytes() == b"abc"
+  assert os.listdir(path.parent) == ["file"]
+
+
+def test_a_failure_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
+  path = tmp_path / "file"
+  path.write_bytes(b"old")
+  with (
+    pytest.raises(RuntimeError, match="on the way"),
+    files.open_for_writing(str(path)) as file,
+  ):
+    file.write(b"new")
+    raise RuntimeError("on the way")
+  assert path.read_bytes() == b"old"
+  assert os.listdir(tmp_path) == ["file"]
+
+
+def test_existing_files_are_refused(tmp_path):
+  _touch(tmp_path, "there")
+  files.refuse_to_overwrite(str(tmp_path / "not"))
+  with pytest.raises(FileExistsError, match=r"there exists .*--overwrite"):
+    files.refuse_to_overwrite(str(tmp_path / "not"), str(tmp_path / "there"))
+
+
+def test_paths_with_a_scheme_go_through_gfile():
+  folder = "ram://test_files"
+  with files.open_for_writing(f"{folder}/a.txt") as file:
+    file.write(b"a\r\nb\n")
+  assert files.exists(f"{folder}/a.txt")
+  assert files.size(f"{folder}/a.txt") == 5
+  assert files.expand(f"{folder}/*.txt") == [f"{folder}/a.txt"]
+  assert list(files.lines(f"{folder}/a.txt")) == ["a", "b"]
+  assert list(files.lines(f"{folder}/a.txt", 3)) == ["b"]
+  with pytest.raises(OSError, match="cannot read"):
+    list(files.lines(f"{folder}/no.txt"))

@@ -1,0 +1,133 @@
+import io
+from random import Random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data import features
+from storage import tfrecord
+from storage.schema import Feature, Schema
+
+INT64 = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(0, 300)
+FLOAT = st.floats(width=32, allow_nan=False)
+MIXED = Schema(
+  Feature("ids", (3,)), Feature("weights", (2,), "float32"), Feature("n", ())
+)
+
+
+def _example(serialized):
+  example = tf.train.Example.FromString(serialized)
+  return {
+    name: list(
+      feature.float_list.value
+      if feature.WhichOneof("kind") == "float_list"
+      else feature.int64_list.value
+    )
+    for name, feature in example.features.feature.items()
+  }
+
+
+@settings(max_examples=50)
+@given(
+  st.lists(INT64, min_size=3, max_size=3),
+  st.lists(FLOAT, min_size=2, max_size=2),
+  INT64,
+)
+def test_an_example_is_read_back(ids, weights, n):
+  fields = {"ids": ids, "weights": weights, "n": [n]}
+  assert _example(tfrecord.ExampleEncoder(MIXED)(fields)) == fields
+
+
+def test_an_example_is_read_by_parse_example():
+  fields = {
+    "ids": [0, 127, 1 << 40],
+    "weights": np.array([0.5, -1], np.float32),
+    "n": np.array([-1]),
+  }
+  record = tfrecord.ExampleEncoder(MIXED)(fields)
+  parsed = tf.io.parse_example(
+    [record],
+    {
+      "ids": tf.io.FixedLenFeature([3], tf.int64),
+      "weights": tf.io.FixedLenFeature([2], tf.float32),
+      "n": tf.io.FixedLenFeature([], tf.int64),
+    },
+  )
+  assert parsed["ids"].numpy().tolist() == [[0, 127, 1 << 40]]
+  assert parsed["weights"].numpy().tolist() == [[0.5, -1.0]]
+  assert parsed["n"].numpy().tolist() == [-1]
+
+
+def test_features_are_written_in_the_order_of_the_schema():
+  schema = features.pretraining(8, 2)
+  fields = {name: [0] * f.size for name, f in reversed(schema.items())}
+  record = tfrecord.ExampleEncoder(schema)(fields)
+  positions = [record.index(name.encode()) for name in schema]
+  assert positions == sorted(positions)
+
+
+@pytest.mark.parametrize(
+  ("change", "message"),
+  [
+    ({"ids": [1, 2]}, "ids: expected 3 values, got 2"),
+    ({"ids": [1, 2, 1 << 63]}, "ids: 9223372036854775808 does not fit"),
+    ({"ids": [1, 2, "a"]}, "ids: "),
+    ({"weights": ["a", 1.0]}, "weights: "),
+    ({"other": [1]}, "the record has the fields"),
+  ],
+)
+def test_wrong_fields_are_named(change, message):
+  fields = {"ids": [1, 2, 3], "weights": [1.0, 2.0], "n": [1]}
+  with pytest.raises(ValueError, match=message):
+    tfrecord.ExampleEncoder(MIXED)(fields | change)
+
+
+def test_the_checksum_is_crc32c():
+  # The check value of the catalogue of CRCs, and RFC 3720, appendix B.4.
+  messages = [b"123456789", bytes(32), b"\xff" * 32, bytes(range(32))]
+  expected = [0xE3069283, 0x8A9136AA, 0x62A8AB43, 0x46DD794E]
+  assert tfrecord.crc32c(messages).tolist() == expected
+  assert [*map(int, tfrecord.crc32c(messages[:1]))] == expected[:1]
+
+
+@settings(max_examples=20)
+@given(st.lists(st.binary(min_size=4) | st.just(b"ab" * 3000), min_size=1))
+def test_tensorflow_accepts_the_frames(tmp_path_factory, records):
+  lengths = (4, 1023, 1024, 1025, 5000)
+  records = [*records, *map(Random(1).randbytes, lengths)]
+  path = str(tmp_path_factory.mktemp("frames") / "file")
+  with open(path, "wb") as file:
+    size = tfrecord.write(file, records)
+    assert size == file.tell()
+  dataset = tf.data.TFRecordDataset(path)
+  assert list(dataset.as_numpy_iterator()) == records
+
+
+def test_files_are_those_that_tensorflow_writes(tmp_path):
+  records = [b"%d" % (10**6 + i) * (1 + i % 7) for i in range(600)]
+  with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as writer:
+    for record in records:
+      writer.write(record)
+  file = io.BytesIO()
+  tfrecord.write(file, iter(records))
+  assert file.getvalue() == (tmp_path / "theirs").read_bytes()
+
+
+def test_save_writes_a_file(tmp_path):
+  path = str(tmp_path / "file")
+  rows = [{"n": [i]} for i in range(3)]
+  assert tfrecord.save(path, Schema(Feature("n", ())), iter(rows)) == 3
+  dataset = tf.data.TFRecordDataset(path)
+  assert [_example(r) for r in dataset.as_numpy_iterator()] == rows
+  assert tfrecord.save(path, Schema(Feature("n", ())), []) == 0
+
+
+def test_a_failed_save_leaves_nothing(tmp_path):
+  with pytest.raises(ValueError, match="expected 1"):
+    tfrecord.save(
+      str(tmp_path / "file"), Schema(Feature("n", ())), [{"n": [1, 2]}]
+    )
+  assert list(tmp_path.iterdir()) == []

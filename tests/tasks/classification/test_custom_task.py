@@ -1,0 +1,151 @@
+"""Tasks of own files: formats, columns, and labels.txt."""
+
+from functools import partial
+
+import pytest
+
+from tasks.classification import custom_task, examples, glue
+from tasks.classification.examples import TextExample
+
+TRAIN = "kind\tbody\tid\ngood\tA\t1\nbad\tB\t2\n"
+
+
+def _lay_out(folder, **files):
+  folder.mkdir(exist_ok=True)
+  for name, content in files.items():
+    (folder / name.replace("_", ".")).write_text(content)
+  return str(folder)
+
+
+def _task(data, output, **columns):
+  columns = {"text_a": "body", "label": "kind"} | columns
+  return custom_task.with_labels(
+    custom_task.make_task(data, **columns), data, output
+  )
+
+
+def test_labels_are_sorted_and_saved(tmp_path):
+  data = _lay_out(tmp_path / "data", train_tsv=TRAIN)
+  output = str(tmp_path / "out")
+  task = _task(data, output)
+  assert task.labels == ("bad", "good")
+  assert task.metrics == ("accuracy", "f1")
+  assert not (tmp_path / "out").exists()  # until all files have been read well
+  custom_task.save_labels(task, output)
+  assert (tmp_path / "out" / "labels.txt").read_text() == "bad\ngood\n"
+  assert examples.read_examples(task, data, "train") == [
+    TextExample("train-1", "A", None, "good"),
+    TextExample("train-2", "B", None, "bad"),
+  ]
+
+
+def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
+  data = _lay_out(tmp_path / "data", test_tsv="id\tbody\n1\tA\n")
+  output = _lay_out(tmp_path / "out", labels_txt="y\nx\nz\n")
+  task = _task(data, output)
+  assert task.labels == ("y", "x", "z")  # as kept, not sorted anew
+  assert examples.read_examples(task, data, "test") == [
+    TextExample("test-1", "A")
+  ]
+
+
+def test_labels_of_a_test_file_are_not_looked_at(tmp_path):
+  data = _lay_out(
+    tmp_path / "d", train_tsv=TRAIN, test_tsv="kind\tbody\n?\tA\n"
+  )
+  task = _task(data, str(tmp_path / "out"))
+  assert examples.read_examples(task, data, "test") == [
+    TextExample("test-1", "A")
+  ]
+
+
+def test_two_texts_in_csv_and_jsonl(tmp_path):
+  data = _lay_out(
+    tmp_path / "data",
+    train_csv='q,a,ok\n"1, 2",x,yes\n3,"say ""no""",no\n',
+    dev_jsonl='{"q": "1", "a": "", "ok": "no", "more": {}}\n',
+  )
+  task = _task(data, str(tmp_path / "o"), text_a="q", text_b="a", label="ok")
+  assert examples.read_examples(task, data, "train") == [
+    TextExample("train-1", "1, 2", "x", "yes"),
+    TextExample("train-2", "3", 'say "no"', "no"),
+  ]
+  assert examples.read_examples(task, data, "dev") == [
+    TextExample("dev-0", "1", "", "no")
+  ]
+
+
+def test_columns_that_predictions_repeat(tmp_path):
+  lines = '{"body": "x", "id": 7}\n{"body": "y"}\n'
+  data = _lay_out(tmp_path / "d", train_tsv=TRAIN, test_jsonl=lines)
+  task = _task(data, str(tmp_path / "o"))
+  read = partial(examples.read_examples, task, data, "test")
+  assert [row.columns for row in read()] == [None, None]
+  assert [row.columns for row in read(["id"])] == [{"id": "7"}, {}]
+  everything = [row.columns for row in read(examples.ALL_COLUMNS)]
+  assert everything == [{"body": "x", "id": "7"}, {"body": "y"}]
+  with pytest.raises(ValueError, match=r"no column 'ID', .* are 'body', 'id'"):
+    read(["ID"])
+
+
+def test_numbers_are_sorted_by_value(tmp_path):
+  lines = "".join(f'{{"kind": {i}, "body": "x"}}\n' for i in (10, 9, 0))
+  data = _lay_out(tmp_path / "data", train_jsonl=lines)
+  assert _task(data, str(tmp_path / "o")).labels == ("0", "9", "10")
+
+
+def test_scores_need_no_labels(tmp_path):
+  data = _lay_out(tmp_path / "data", train_tsv="body\tkind\nx\t-1e3\n")
+  task = _task(data, "nowhere", is_regression=True)
+  assert task.is_regression
+  custom_task.save_labels(task, "nowhere")
+  custom_task.save_labels(glue.find("MRPC"), "nowhere")
+  assert examples.read_examples(task, data, "train")[0].label == "-1e3"
+
+
+def test_an_unknown_label_in_dev_is_named(tmp_path):
+  data = _lay_out(
+    tmp_path / "d", train_tsv=TRAIN, dev_tsv="kind\tbody\nugly\tA\n"
+  )
+  task = _task(data, str(tmp_path / "o"))
+  with pytest.raises(
+    ValueError, match=r"dev\.tsv, line 2.*'ugly' .* labels are bad, good"
+  ):
+    examples.read_examples(task, data, "dev")
+
+
+@pytest.mark.parametrize(
+  ("content", "columns", "message"),
+  [
+    (TRAIN, {"text_a": "text"}, r"no column 'text'; there are 'kind', 'body'"),
+    (TRAIN, {"label": "label"}, r"no column 'label'; there are"),
+    ("kind\tbody\nx\tA\n", {}, r"every kind is 'x'; there is nothing to learn"),
+    ("kind\tbody\nx\tA\n \tB\n", {}, r"line 3: kind is blank"),
+    ("kind\tbody\n", {}, "has no rows"),
+  ],
+)
+def test_training_files_that_do_not_do(tmp_path, content, columns, message):
+  data = _lay_out(tmp_path / "data", train_tsv=content)
+  with pytest.raises(ValueError, match=message):
+    _task(data, str(tmp_path / "o"), **columns)
+  assert not (tmp_path / "o").exists()
+
+
+def test_no_file_or_too_many(tmp_path):
+  data = _lay_out(tmp_path / "data")
+  with pytest.raises(FileNotFoundError, match=r"no file train, dev or test"):
+    custom_task.make_task(data)
+  _lay_out(tmp_path / "data", dev_tsv="x", dev_csv="x")
+  with pytest.raises(ValueError, match=r"dev\.tsv and dev\.csv; remove one"):
+    custom_task.make_task(data)
+
+
+def test_no_way_to_know_the_labels(tmp_path):
+  data = _lay_out(tmp_path / "data", dev_tsv="x")
+  with pytest.raises(FileNotFoundError, match="the labels are unknown"):
+    _task(data, str(tmp_path / "out"))
+
+
+def test_no_task_of_glue_has_its_name():
+  with pytest.raises(ValueError, match="unknown task"):
+    glue.find("tsv")

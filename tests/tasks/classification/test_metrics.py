@@ -1,0 +1,202 @@
+"""Scores of the tasks of GLUE, and the files that predictions go to."""
+
+import numpy as np
+import pytest
+
+from tasks import metrics
+from tasks.classification import glue
+from tasks.classification import metrics as evaluation
+from tasks.classification.examples import TextExample
+
+MNLI = glue.find("mnli")
+EXAMPLES = [
+  TextExample("dev-1", "a", "b", "neutral"),
+  TextExample("dev-2", "a", "b", "entailment"),
+  TextExample("dev-3", "a", "b", "neutral"),
+  TextExample("dev-4", "a", "b", "contradiction"),
+]
+OUTPUTS = np.array(
+  [[0.1, 0.2, 0.7], [0.2, 0.5, 0.3], [0.1, 0.6, 0.3], [0.8, 0.1, 0.1]],
+  np.float32,
+)
+
+
+def test_official_metrics_of_tasks():
+  official = {
+    "CoLA": ("matthews_correlation",),
+    "SST-2": ("accuracy",),
+    "MRPC": ("accuracy", "f1"),
+    "STS-B": ("pearson", "spearman"),
+    "QQP": ("accuracy", "f1"),
+    "MNLI": ("accuracy",),
+    "QNLI": ("accuracy",),
+    "RTE": ("accuracy",),
+    "WNLI": ("accuracy",),
+    "AX": ("matthews_correlation",),
+    "XNLI": ("accuracy",),
+  }
+  assert {name: task.metrics for name, task in glue.TASKS.items()} == official
+  assert set(sum(official.values(), ())) <= set(metrics.METRICS)
+
+
+def test_classes_and_scores():
+  assert evaluation.evaluate(MNLI, OUTPUTS, EXAMPLES) == {"accuracy": 0.75}
+  examples = [TextExample("x", "a", "b", s) for s in ("1.0", "2", "3.5")]
+  outputs = np.array([[0.0], [1.0], [2.5]])
+  result = evaluation.evaluate(glue.find("sts-b"), outputs, examples)
+  assert result == {"pearson": pytest.approx(1), "spearman": pytest.approx(1)}
+
+
+def test_report_has_a_row_for_every_label():
+  lines = evaluation.report(MNLI, OUTPUTS, EXAMPLES).splitlines()
+  assert [line.split() for line in lines[:5]] == [
+    ["precision", "recall", "f1-score", "support"],
+    [],
+    ["contradiction", "1.0000", "1.0000", "1.0000", "1"],
+    ["entailment", "0.5000", "1.0000", "0.6667", "1"],
+    ["neutral", "1.0000", "0.5000", "0.6667", "2"],
+  ]
+
+
+def test_an_unused_label_is_no_division_by_zero():
+  report = evaluation.report(MNLI, OUTPUTS[3:], EXAMPLES[3:])
+  assert "neutral     0.0000    0.0000    0.0000         0" in report
+
+
+def test_results_are_written_as_the_original_does(tmp_path):
+  path = tmp_path / "test_results.tsv"
+  outputs = np.array([[0.75143, 0.24857], [0.722093, 0.27790698]], np.float32)
+  metrics.write_results(str(path), outputs)
+  assert path.read_text() == "0.75143\t0.24857\n0.722093\t0.27790698\n"
+  metrics.write_results(str(path), np.array([2.5, 1e-7]))
+  assert path.read_text() == "2.5\n1e-07\n"
+
+
+def test_predictions_have_names(tmp_path):
+  path = tmp_path / "p.tsv"
+  evaluation.write_prediction_table(str(path), MNLI, OUTPUTS[:2], EXAMPLES[:2])
+  assert path.read_text() == (
+    "guid\tprediction\tcontradiction\tentailment\tneutral\n"
+    "dev-1\tneutral\t0.1\t0.2\t0.7\n"
+    "dev-2\tentailment\t0.2\t0.5\t0.3\n"
+  )
+  task = glue.find("sts-b")
+  evaluation.write_prediction_table(
+    str(path), task, [[2.5], [-1]], EXAMPLES[:2]
+  )
+  assert path.read_text() == "guid\tprediction\ndev-1\t2.500\ndev-2\t-1.000\n"
+
+
+def test_predictions_repeat_columns(tmp_path):
+  path = tmp_path / "p.tsv"
+  examples = [EXAMPLES[0]._replace(columns={"guid": "7", "note": "a\tb"})]
+  task = glue.find("sts-b")
+  evaluation.write_prediction_table(str(path), task, [[2.5]], examples)
+  assert path.read_text() == (
+    "guid\tprediction\tinput_guid\tnote\ndev-1\t2.500\t7\ta b\n"
+  )
+
+
+def test_another_number_of_outputs_is_an_error(tmp_path):
+  with pytest.raises(ValueError, match="4 outputs for 3 examples"):
+    evaluation.evaluate(MNLI, OUTPUTS, EXAMPLES[:3])
+  with pytest.raises(ValueError, match="4 outputs for 3 examples"):
+    evaluation.write_prediction_table(
+      str(tmp_path / "p"), MNLI, OUTPUTS, EXAMPLES[:3]
+    )
+
+
+@pytest.mark.parametrize(
+  ("name", "split", "file", "prediction"),
+  [
+    ("CoLA", "test", "CoLA.tsv", "1"),
+    ("SST-2", "test", "SST-2.tsv", "1"),
+    ("MRPC", "test", "MRPC.tsv", "1"),
+    ("STS-B", "test", "STS-B.tsv", "5.000"),
+    ("QQP", "test", "QQP.tsv", "1"),
+    ("MNLI", "test", "MNLI-m.tsv", "entailment"),
+    ("MNLI", "test_mismatched", "MNLI-mm.tsv", "entailment"),
+    ("QNLI", "test", "QNLI.tsv", "not_entailment"),
+    ("RTE", "test", "RTE.tsv", "not_entailment"),
+    ("WNLI", "test", "WNLI.tsv", "1"),
+    ("AX", "test", "AX.tsv", "entailment"),
+  ],
+)
+def test_files_for_the_server(tmp_path, name, split, file, prediction):
+  task = glue.find(name)
+  outputs = np.zeros([2, len(task.labels or "1")])
+  outputs[1, min(1, outputs.shape[1] - 1)] = 7.25
+  first = task.labels[0] if task.labels else "0.000"
+
+  path = evaluation.write_submission(str(tmp_path), task, split, outputs)
+
+  assert path == str(tmp_path / file)
+  assert (tmp_path / file).read_text() == (
+    f"index\tprediction\n0\t{first}\n1\t{prediction}\n"
+  )
+
+
+@pytest.mark.parametrize(("name", "split"), [("MNLI", "dev"), ("XNLI", "test")])
+def test_no_file_for_what_the_server_does_not_take(tmp_path, name, split):
+  task = glue.find(name)
+  result = evaluation.write_submission(str(tmp_path), task, split, OUTPUTS)
+  assert result is None
+  assert not list(tmp_path.iterdir())
+
+
+MRPC_LOGITS = np.log(np.array([[3, 1], [1, 3], [1, 1.5], [4, 1]], np.float32))
+MRPC_LABELS = ("0", "1", "0", "0")
+MRPC_EXAMPLES = [
+  TextExample(f"dev-{i}", "a", "b", x) for i, x in enumerate(MRPC_LABELS)
+]
+
+
+def test_a_short_last_batch_counts_as_a_full_one():
+  losses = np.array([1, 2, 3, 10], np.float32)
+  result = evaluation.results(
+    glue.find("MRPC"), MRPC_LOGITS, losses, MRPC_EXAMPLES, 3
+  )
+  assert result == {
+    "eval_loss": pytest.approx(4.0),
+    "loss": pytest.approx((2 + 10) / 2),
+    "eval_accuracy": pytest.approx(3 / 4),
+    "eval_f1": pytest.approx(2 / 3),
+  }
+
+
+def test_scores_have_no_accuracy():
+  task = glue.find("STS-B")
+  examples = [TextExample("", "a", "b", x) for x in ("1", "2", "3")]
+  scores = np.array([[10.0], [20.0], [30.0]])
+  result = evaluation.results(task, scores, np.ones(3), examples, 8)
+  assert sorted(result) == [
+    "eval_loss",
+    "eval_pearson",
+    "eval_spearman",
+    "loss",
+  ]
+  assert result["eval_pearson"] == pytest.approx(1.0)
+
+
+def test_files_of_predictions_by_split(tmp_path):
+  task = glue.find("MNLI")
+  logits = np.log(np.array([[1, 2, 5], [6, 1, 1]], np.float32))
+  for split in ("test", "test_mismatched"):
+    evaluation.write_predictions(
+      str(tmp_path), task, split, logits, MRPC_EXAMPLES[:2]
+    )
+  assert {path.name for path in tmp_path.iterdir()} == {
+    "test_results.tsv",
+    "test_predictions.tsv",
+    "MNLI-m.tsv",
+    "test_results_mismatched.tsv",
+    "test_predictions_mismatched.tsv",
+    "MNLI-mm.tsv",
+  }
+  lines = (tmp_path / "test_results.tsv").read_text().splitlines()
+  np.testing.assert_allclose(
+    [[float(cell) for cell in line.split("\t")] for line in lines],
+    [[1 / 8, 2 / 8, 5 / 8], [6 / 8, 1 / 8, 1 / 8]],
+    rtol=1e-6,
+  )
+  assert "dev-0\tneutral" in (tmp_path / "test_predictions.tsv").read_text()

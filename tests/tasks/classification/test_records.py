@@ -1,0 +1,130 @@
+"""Records of texts: worked examples, and any number of processes."""
+
+import functools
+
+import pytest
+import tensorflow as tf
+
+from data import features, record_writer, records
+from data.tokenization import FullTokenizer
+from tasks.classification import records as classification_records
+from tasks.classification.examples import TextExample
+from tasks.classification.records import TextRecordBuilder
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "d", "##d"]
+PAD, UNK, CLS, SEP, A, B, C, D, _ = range(9)
+
+
+@pytest.fixture(name="tokenizer")
+def _tokenizer(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("\n".join(WORDS) + "\n")
+  return FullTokenizer(path)
+
+
+def _fields(ids, segments, mask, label, real=1):
+  return {
+    "input_ids": ids,
+    "input_mask": mask,
+    "segment_ids": segments,
+    "label_ids": [label],
+    "is_real_example": [real],
+  }
+
+
+@pytest.mark.parametrize(
+  ("texts", "ids", "segments"),
+  [
+    (("a b",), [CLS, A, B, SEP], [0, 0, 0, 0]),
+    (("a b", "c"), [CLS, A, B, SEP, C, SEP], [0, 0, 0, 0, 1, 1]),
+    # A second text without a token is none, as in the original.
+    (("a b", ""), [CLS, A, B, SEP], [0, 0, 0, 0]),
+    (("a b", " \u200b"), [CLS, A, B, SEP], [0, 0, 0, 0]),
+    (("", "c"), [CLS, SEP, C, SEP], [0, 0, 1, 1]),
+    (("",), [CLS, SEP], [0, 0]),
+    (("a b c d a b c",), [CLS, A, B, C, D, A, SEP], [0] * 7),
+    (("a b c", "d"), [CLS, A, B, C, SEP, D, SEP], [0] * 5 + [1] * 2),
+    (("a b c", "d c b a"), [CLS, A, B, SEP, D, C, SEP], [0] * 4 + [1] * 3),
+    (("a", "d c b a"), [CLS, A, SEP, D, C, B, SEP], [0] * 3 + [1] * 4),
+  ],
+)
+def test_texts_to_seven_tokens(tokenizer, texts, ids, segments):
+  build = TextRecordBuilder(tokenizer, 7, ["no", "yes"])
+  text_b = texts[1] if len(texts) > 1 else None
+  rest = [0] * (7 - len(ids))
+  assert build(TextExample("x", texts[0], text_b, "yes")) == _fields(
+    ids + rest, segments + rest, [1] * len(ids) + rest, 1
+  )
+
+
+def test_what_is_not_known_is_zero(tokenizer):
+  build = TextRecordBuilder(tokenizer, 3, ["no", "yes"])
+  assert build(TextExample("x", "a"))["label_ids"] == [0]
+  assert build(None) == _fields([0] * 3, [0] * 3, [0] * 3, 0, real=0)
+
+
+def test_scores(tokenizer, tmp_path):
+  build = TextRecordBuilder(tokenizer, 3, None)
+  path = str(tmp_path / "x.tf_record")
+  schema = classification_records.record_schema(3, None)
+  assert schema == features.regression(3)
+  examples = [TextExample("x", "a", None, "3.75"), TextExample("y", "b"), None]
+  record_writer.write_records(path, schema, examples, lambda: build)
+  [batch] = records.read_sequential([path]).batch(9).map(records.parser(schema))
+  assert batch["label_ids"].numpy().tolist() == [3.75, 0, 0]
+  assert batch["is_real_example"].numpy().tolist() == [1, 1, 0]
+
+
+def test_batches_are_filled_up():
+  examples = [TextExample("x", "a")] * 5
+  assert classification_records.pad_to_batch(examples, 4) == [
+    *examples,
+    None,
+    None,
+    None,
+  ]
+  assert classification_records.pad_to_batch(examples, 5) == examples
+
+
+def test_too_short(tokenizer):
+  with pytest.raises(ValueError, match="max_seq_length 2 is too short"):
+    TextRecordBuilder(tokenizer, 2, ["no", "yes"])
+
+
+def test_a_vocabulary_without_special_tokens(tmp_path):
+  (tmp_path / "vocab.txt").write_text("a\n[UNK]\n[SEP]\n")
+  with pytest.raises(ValueError, match=r"lacks \[CLS\]"):
+    TextRecordBuilder(FullTokenizer(tmp_path / "vocab.txt"), 8, ["no", "yes"])
+
+
+def test_several_processes_write_the_same_file(
+  tokenizer, tmp_path, monkeypatch
+):
+  monkeypatch.setattr(record_writer, "_CHUNK", 7)
+  examples = [
+    TextExample(str(i), "a " * (i % 9), "b", "yes") for i in range(40)
+  ]
+  prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
+  schema = classification_records.record_schema(8, ("no", "yes"))
+  paths = [tmp_path / "one", tmp_path / "two"]
+  for processes, path in enumerate(paths, 1):
+    record_writer.write_records(str(path), schema, examples, prepare, processes)
+  assert paths[0].read_bytes() == paths[1].read_bytes()
+  assert len(list(tf.data.TFRecordDataset(str(paths[0])))) == 40
+
+
+def test_an_error_in_a_process_leaves_no_file(tokenizer, tmp_path, monkeypatch):
+  monkeypatch.setattr(record_writer, "_CHUNK", 2)
+  prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
+  examples = [TextExample("x", "a", None, "no")] * 4 + [
+    TextExample("x", "a", None, "maybe")
+  ]
+  with pytest.raises(KeyError, match="maybe"):
+    record_writer.write_records(
+      str(tmp_path / "out"),
+      classification_records.record_schema(8, ("no", "yes")),
+      examples,
+      prepare,
+      processes=2,
+    )
+  assert not (tmp_path / "out").exists()

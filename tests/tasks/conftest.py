@@ -1,0 +1,3 @@
+"""Fixtures of the exports."""
+
+from tests.serving.fixtures import *  # noqa: F403

@@ -1,0 +1,106 @@
+"""Lines to tokens, windows and batches: worked examples and properties."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data import vocab
+from data.tokenization import FullTokenizer
+from tasks.features import examples
+from tasks.features.examples import Line
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "|"]
+
+
+@pytest.mark.parametrize(
+  ("text", "texts"),
+  [
+    ("a", ("a", None)),
+    ("", ("", None)),
+    ("a ||| b", ("a", "b")),
+    (" a  ||| \tb ", ("a ", "\tb")),
+    ("a ||| b ||| c", ("a ||| b", "c")),
+    ("a ||| ||| b", ("a |||", "b")),
+    ("a|||b", ("a|||b", None)),
+    ("||| b", ("||| b", None)),
+    ("a ||| ", ("a |||", None)),
+  ],
+)
+def test_the_last_bar_between_blanks_separates(text, texts):
+  assert examples.split(text) == texts
+
+
+def _read(tmp_path, text, max_seq_length):
+  vocab.save(TOKENS, tmp_path / "vocab.txt")
+  (tmp_path / "text.txt").write_text(text)
+  tokenizer = FullTokenizer(tmp_path / "vocab.txt")
+  return [
+    (line.number, [TOKENS[i] for i in line.ids], line.segments)
+    for line in examples.read_lines(
+      str(tmp_path / "text.txt"), tokenizer, max_seq_length
+    )
+  ]
+
+
+def test_lines_are_tokens_between_cls_and_sep(tmp_path):
+  assert _read(tmp_path, "a B\n\na ||| b c\na ||| \u200b\n", 16) == [
+    (0, ["[CLS]", "a", "b", "[SEP]"], [0, 0, 0, 0]),
+    (1, ["[CLS]", "[SEP]"], [0, 0]),
+    (2, ["[CLS]", "a", "[SEP]", "b", "c", "[SEP]"], [0, 0, 0, 1, 1, 1]),
+    (3, ["[CLS]", "a", "[SEP]"], [0, 0, 0]),
+  ]
+
+
+def test_long_lines_lose_their_end_and_the_longer_text_first(tmp_path):
+  assert _read(tmp_path, "a b c a b\na b c ||| a\na b ||| b c\n", 6) == [
+    (0, ["[CLS]", "a", "b", "c", "a", "[SEP]"], [0] * 6),
+    (1, ["[CLS]", "a", "b", "[SEP]", "a", "[SEP]"], [0, 0, 0, 0, 1, 1]),
+    (2, ["[CLS]", "a", "b", "[SEP]", "b", "[SEP]"], [0, 0, 0, 0, 1, 1]),
+  ]
+
+
+def test_count_looks_at_every_line(tmp_path):
+  path = tmp_path / "text.txt"
+  path.write_bytes(b"a\n\nb")
+  assert examples.count(str(path)) == 3
+  path.write_bytes(b"")
+  with pytest.raises(ValueError, match="is empty: it should hold one text"):
+    examples.count(str(path))
+  path.write_bytes(b"a\n\xff\n")
+  with pytest.raises(ValueError, match="line 2: byte 2"):
+    examples.count(str(path))
+
+
+LENGTHS = st.lists(st.integers(2, 19), min_size=1, max_size=40)
+
+
+def _lines(lengths):
+  return [Line(i, [i + 1] * n, [1] * n) for i, n in enumerate(lengths)]
+
+
+@given(LENGTHS, st.integers(1, 100))
+def test_windows_keep_lines_and_are_of_bounded_size(lengths, max_tokens):
+  lines = _lines(lengths)
+  windows = list(examples.windows(iter(lines), max_tokens))
+  assert [line for window in windows for line in window] == lines
+  for window in windows:
+    assert sum(len(line.ids) for line in window[:-1]) < max_tokens
+
+
+@given(LENGTHS, st.integers(1, 7), st.sampled_from([1, 8, 19]))
+def test_batches_hold_every_line_once(lengths, batch_size, multiple):
+  window, seen = _lines(lengths), []
+  for indices, batch in examples.batches(window, batch_size, 19, multiple):
+    longest = max(len(window[i].ids) for i in indices)
+    length = batch["input_ids"].shape[1]
+    assert longest <= length <= min(longest + multiple - 1, 19)
+    for index, row, mask in zip(
+      indices, batch["input_ids"], batch["input_mask"], strict=True
+    ):
+      np.testing.assert_array_equal(row[mask == 1], window[index].ids)
+      assert not row[mask == 0].any()
+    np.testing.assert_array_equal(batch["segment_ids"], batch["input_mask"])
+    seen += indices
+  assert sorted(seen) == list(range(len(window)))
+  assert all(array.dtype == np.int32 for array in batch.values())

@@ -1,0 +1,95 @@
+"""Tables of any number of endings."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tasks.multiple_choice.examples import ChoiceExample, read_examples
+
+HEADER = (
+  ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,"
+  "ending0,ending1,ending2,ending3,label\n"
+)
+
+
+def _write(tmp_path, content, name="x.csv"):
+  path = tmp_path / name
+  path.write_text(content)
+  return str(path)
+
+
+def test_the_layout_of_swag(tmp_path):
+  path = _write(
+    tmp_path, HEADER + '0,v,1,"A, b. He","A, b.",He,gold,"c, ""d""",e,f,g,2\n'
+  )
+  assert read_examples(path) == [
+    ChoiceExample("A, b.", "He", ('c, "d"', "e", "f", "g"), 2)
+  ]
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_any_number_of_endings_and_no_label(tmp_path, count):
+  columns = ",".join(f"ending{i}" for i in range(count))
+  path = _write(tmp_path, f"sent1,sent2,{columns}\na,b{',x' * count}\n")
+  assert read_examples(path) == [ChoiceExample("a", "b", ("x",) * count)]
+
+
+def test_json_lines(tmp_path):
+  line = (
+    '{"sent1": "a", "sent2": "", "ending0": "x", "ending1": "y", "label": 1}'
+  )
+  path = _write(tmp_path, line, "x.jsonl")
+  assert read_examples(path) == [ChoiceExample("a", "", ("x", "y"), 1)]
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    ("", "x.csv is empty"),
+    (HEADER, "x.csv has no rows"),
+    ("sent1,ending0,ending1\na,b,c\n", "no column 'sent2'; there are 'sent1'"),
+    ("sent1,sent2,ending0\na,b,c\n", "no column 'ending1'"),
+    (
+      HEADER + "0,v,1,s,a,b,g,w,x,y,z,4\n",
+      "line 2: the label is '4', expected a number from 0 to 3",
+    ),
+    (HEADER + "0,v,1,s,a,b,g,w,x,y,z,\n", "line 2: the label is ''"),
+    (HEADER + "0,v,1,s,a,b,g,w,x,y,1\n", "line 2: 11 columns, expected 12"),
+    (
+      HEADER + '0,v,1,s,a,"b,g,w,x,y,1\n',
+      "row that begins on line 2 is no CSV",
+    ),
+  ],
+)
+def test_errors_name_the_row(tmp_path, content, message):
+  with pytest.raises(ValueError, match=message):
+    read_examples(_write(tmp_path, content))
+
+
+def test_rows_with_another_number_of_endings(tmp_path):
+  start = '{"sent1": "a", "sent2": "b", "ending0": "x", "ending1": "y"'
+  path = _write(tmp_path, f'{start}}}\n{start}, "ending2": "z"}}\n', "x.jsonl")
+  with pytest.raises(ValueError, match=r"line 2: 3 endings, .* before have 2"):
+    read_examples(path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+  "BERT_DATASETS" not in os.environ, reason="BERT_DATASETS names no folder"
+)
+@pytest.mark.parametrize(
+  ("file", "size"),
+  [
+    ("codah/swag_layout/train.csv", 1665),
+    ("codah/swag_layout/val.csv", 556),
+    ("cosmosqa/swag_layout/train.csv", 2220),
+    ("cosmosqa/swag_layout/val.csv", 308),
+    ("swag_sample/sample.json", 10),
+  ],
+)
+def test_reads_the_real_files(file, size):
+  examples = read_examples(str(Path(os.environ["BERT_DATASETS"], file)))
+  assert len(examples) == size
+  assert all(len(example.endings) == 4 for example in examples)
+  assert {example.label for example in examples} <= {0, 1, 2, 3}

@@ -1,0 +1,44 @@
+"""Records of multiple choice by hand."""
+
+import pytest
+
+from data import features, records
+from data.tokenization import FullTokenizer
+from storage import tfrecord
+from tasks.multiple_choice.examples import ChoiceExample
+from tasks.multiple_choice.records import ChoiceRecordBuilder
+
+
+@pytest.fixture(name="tokenizer")
+def _tokenizer(tmp_path):
+  words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcxy"]
+  path = tmp_path / "vocab.txt"
+  path.write_text("\n".join(words))
+  return FullTokenizer(path)
+
+
+def test_every_choice_is_a_pair(tokenizer, tmp_path):
+  build = ChoiceRecordBuilder(tokenizer, 8, 2)
+  row = build(ChoiceExample("a b c", "b", ("x", "y x y y"), 1))
+  tfrecord.save(str(tmp_path / "r"), build.schema, [row, build(None)])
+  parse = records.parser(features.multiple_choice(8, 2))
+  [batch] = records.read_sequential([str(tmp_path / "r")]).batch(2).map(parse)
+  batch = {name: value.numpy().tolist() for name, value in batch.items()}
+  assert batch["input_ids"][0] == [
+    [2, 4, 5, 6, 3, 5, 7, 3],  # [CLS] a b c [SEP] b x [SEP]
+    [2, 4, 5, 6, 3, 5, 8, 3],  # [CLS] a b c [SEP] b y [SEP]: cut to fit
+  ]
+  assert batch["segment_ids"][0] == [[0] * 5 + [1] * 3] * 2
+  assert batch["input_mask"][0] == [[1] * 8] * 2
+  assert batch["label_ids"] == [1, 0]
+  assert batch["is_real_example"] == [1, 0]
+  assert batch["input_ids"][1] == batch["input_mask"][1] == [[0] * 8] * 2
+
+
+def test_what_the_model_cannot_take(tokenizer):
+  with pytest.raises(ValueError, match="max_seq_length 4 is too short"):
+    ChoiceRecordBuilder(tokenizer, 4, 2)
+  with pytest.raises(ValueError, match="3 endings, but the model takes 2"):
+    ChoiceRecordBuilder(tokenizer, 8, 2)(
+      ChoiceExample("a", "b", ("x", "y", "x"))
+    )

@@ -1,0 +1,134 @@
+"""Names in texts: the rules of conlleval, its numbers and its form."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.ner import examples as reader
+from tasks.ner import metrics
+from tasks.ner.examples import Sentence
+from tasks.ner.metrics import Entity, Score
+
+
+@pytest.mark.parametrize(
+  ("tags", "names"),
+  [
+    ("B-X I-X O", [("X", 0, 2)]),
+    ("O I-X I-X", [("X", 1, 3)]),  # IOB1: I- after O begins
+    ("I-X B-X", [("X", 0, 1), ("X", 1, 2)]),
+    ("B-X I-Y", [("X", 0, 1), ("Y", 1, 2)]),  # another type begins
+    ("S-X S-X", [("X", 0, 1), ("X", 1, 2)]),
+    ("B-X E-X I-X", [("X", 0, 2), ("X", 2, 3)]),  # after an end begins
+    ("B-X I-X E-X E-X", [("X", 0, 3), ("X", 3, 4)]),
+    ("O E-X", [("X", 1, 2)]),
+    ("U-X B-X L-X", [("X", 0, 1), ("X", 1, 3)]),  # BILOU
+    ("X X Y O", [("X", 0, 2), ("Y", 2, 3)]),  # no prefixes at all
+    ("O O", []),
+    ("", []),
+  ],
+)
+def test_where_names_are(tags, names):
+  assert metrics.entities(tags.split()) == [Entity(*name) for name in names]
+
+
+GOLD = ["B-PER I-PER O B-LOC", "B-ORG O B-PER"]
+PREDICTED = ["B-PER I-PER O B-ORG", "B-ORG I-ORG O"]
+
+
+def _split(lines):
+  return [line.split() for line in lines]
+
+
+def test_scores_by_hand():
+  scores = metrics.evaluate(_split(GOLD), _split(PREDICTED))
+  assert scores.overall == Score(labels=4, predicted=3, correct=1)
+  assert scores.overall.precision == 1 / 3
+  assert scores.overall.recall == 1 / 4
+  assert scores.overall.f1 == 2 / 7
+  assert scores.by_type == {
+    "LOC": Score(1, 0, 0),
+    "ORG": Score(1, 2, 0),
+    "PER": Score(2, 1, 1),
+  }
+  assert scores.words == 7
+  assert scores.accuracy == 4 / 7
+  assert scores.by_type["LOC"].precision == 0
+
+
+def test_report_reads_as_conllevals():
+  scores = metrics.evaluate(_split(GOLD), _split(PREDICTED))
+  assert metrics.report(scores).splitlines() == [
+    "processed 7 tokens with 4 phrases; found: 3 phrases; correct: 1.",
+    "accuracy:  57.14%; precision:  33.33%; recall:  25.00%; FB1:  28.57",
+    "              LOC: precision:   0.00%; recall:   0.00%; FB1:   0.00  0",
+    "              ORG: precision:   0.00%; recall:   0.00%; FB1:   0.00  2",
+    "              PER: precision: 100.00%; recall:  50.00%; FB1:  66.67  1",
+  ]
+
+
+def test_another_number_of_words_is_an_error():
+  with pytest.raises(ValueError, match="zip"):
+    metrics.evaluate([["O", "O"]], [["O"]])
+
+
+def _sequences(tags):
+  sentence = st.integers(1, 12).flatmap(
+    lambda n: st.tuples(
+      st.lists(st.sampled_from(tags), min_size=n, max_size=n),
+      st.lists(st.sampled_from(tags), min_size=n, max_size=n),
+    )
+  )
+  return st.lists(sentence, min_size=1, max_size=5)
+
+
+IOB = ("O", "B-X", "I-X", "B-Y", "I-Y")
+BIOES = (*IOB, "E-X", "S-X", "E-Y", "S-Y")
+
+
+@given(_sequences(BIOES))
+def test_numbers_are_those_of_seqeval(pairs):
+  seqeval = pytest.importorskip("seqeval.metrics")
+  gold, predicted = map(list, zip(*pairs, strict=True))
+  score = metrics.evaluate(gold, predicted).overall
+  expected = [
+    metric(gold, predicted, zero_division=0)
+    for metric in (
+      seqeval.precision_score,
+      seqeval.recall_score,
+      seqeval.f1_score,
+    )
+  ]
+  assert [score.precision, score.recall, score.f1] == pytest.approx(expected)
+
+
+@given(_sequences(IOB))
+def test_scores_are_within_their_bounds(pairs):
+  gold, predicted = map(list, zip(*pairs, strict=True))
+  scores = metrics.evaluate(gold, predicted)
+  for score in (scores.overall, *scores.by_type.values()):
+    assert score.correct <= min(score.labels, score.predicted)
+    assert 0 <= score.f1 <= 1
+  assert metrics.evaluate(gold, gold).overall.f1 in (0, 1)
+
+
+def test_predictions_are_written_as_conlleval_reads_them(tmp_path):
+  sentences = [
+    Sentence(["New York", "a"], ["B-LOC", "O"], 0),
+    Sentence(["b"], ["O"], 1),
+  ]
+  predicted = [["B-LOC", "B-X"], ["O"]]
+  path = tmp_path / "p.txt"
+  metrics.write_conll(str(path), sentences, predicted)
+  assert path.read_text() == (
+    "-DOCSTART- O O\n\nNew_York B-LOC B-LOC\na O B-X\n\n"
+    "-DOCSTART- O O\n\nb O O\n\n"
+  )
+  read = reader.read_sentences(str(path))
+  assert [sentence.tags for sentence in read] == predicted
+  assert [sentence.document for sentence in read] == [0, 1]
+
+
+def test_predictions_without_known_tags(tmp_path):
+  path = tmp_path / "p.txt"
+  metrics.write_conll(str(path), [Sentence(["a", "b"], None)], [["O", "B-X"]])
+  assert path.read_text() == "a O\nb B-X\n\n"

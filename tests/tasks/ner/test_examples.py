@@ -1,0 +1,193 @@
+"""CoNLL files: columns, documents, schemes, and errors with their lines."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.ner import examples
+from tasks.ner.examples import Sentence
+
+TEXT = """-DOCSTART- -X- O O
+
+EU NNP I-NP I-ORG
+rejects VBZ I-VP O
+
+Peter NNP I-NP I-PER
+
+-DOCSTART- -X- O O
+
+Blackburn NNP I-NP I-LOC"""
+
+
+def _write(tmp_path, content):
+  path = tmp_path / "x.conll"
+  path.write_bytes(content.encode())
+  return str(path)
+
+
+def _tagged(*sentences):
+  return [
+    Sentence([""] * len(tags.split()), tags.split()) for tags in sentences
+  ]
+
+
+@pytest.mark.parametrize("tag", [-1, 3])
+def test_columns_and_documents(tmp_path, tag):
+  assert examples.read_sentences(_write(tmp_path, TEXT), tag_column=tag) == [
+    Sentence(["EU", "rejects"], ["I-ORG", "O"], 0, 3),
+    Sentence(["Peter"], ["I-PER"], 0, 6),
+    Sentence(["Blackburn"], ["I-LOC"], 1, 10),
+  ]
+
+
+def test_other_columns(tmp_path):
+  result = examples.read_sentences(
+    _write(tmp_path, TEXT), word_column=1, tag_column=-2
+  )
+  assert result[0] == Sentence(["NNP", "VBZ"], ["I-NP", "I-VP"], 0, 3)
+
+
+def test_words_alone(tmp_path):
+  path = _write(tmp_path, "\ufeffa\r\nb\r\n\t\r\n\n\u3000\n")
+  assert examples.read_sentences(path, tag_column=None) == [
+    Sentence(["a", "b"], None, 0, 1),
+    Sentence(["\u3000"], None, 0, 5),
+  ]
+
+
+def test_where_there_is_a_tab_blanks_belong_to_the_word(tmp_path):
+  path = _write(tmp_path, "New York\tB-LOC\na\u00a0b  O\n")
+  assert examples.read_sentences(path) == [
+    Sentence(["New York", "a\u00a0b"], ["B-LOC", "O"], 0, 1)
+  ]
+
+
+@pytest.mark.parametrize(
+  ("content", "columns", "message"),
+  [
+    (
+      "a O\nb\n",
+      {},
+      "line 2: 1 columns, so that columns 0 and -1 are the same",
+    ),
+    (
+      "a O\n",
+      {"tag_column": 3},
+      "line 1: 2 columns, so that there is no col.*3",
+    ),
+    (
+      "a O\n",
+      {"tag_column": -3},
+      "line 1: 2 columns, so that there is no .*-3",
+    ),
+    ("a O\n\n\tO\n", {}, "line 3: the word or the tag is empty"),
+    ("\n-DOCSTART- O\n\n", {}, "x.conll has no words"),
+    ("", {}, "x.conll has no words"),
+  ],
+)
+def test_errors_name_the_line(tmp_path, content, columns, message):
+  with pytest.raises(ValueError, match=message):
+    examples.read_sentences(_write(tmp_path, content), **columns)
+
+
+@pytest.mark.parametrize(
+  ("tag", "parts"),
+  [
+    ("O", ("O", "")),
+    ("B-PER", ("B", "PER")),
+    ("I-creative-work", ("I", "creative-work")),
+    ("L-X", ("E", "X")),
+    ("U-X", ("S", "X")),
+    ("PER", ("I", "PER")),
+    ("art-work", ("I", "art-work")),
+  ],
+)
+def test_parts_of_a_tag(tag, parts):
+  assert examples.split_tag(tag) == parts
+
+
+@pytest.mark.parametrize(
+  ("sentences", "scheme"),
+  [
+    (["B-X I-X O B-Y", "B-X B-X"], "IOB2"),
+    (["O O"], "IOB2"),
+    (["I-X I-X O I-Y", "I-X B-X"], "IOB1"),
+    (["I-X I-Y"], "IOB1"),
+    (["B-X I-X O I-Y"], "mixed"),
+    (["O S-X", "B-X I-X E-X"], "BIOES"),
+    (["U-X", "B-X L-X"], "BIOES"),
+  ],
+)
+def test_schemes(sentences, scheme):
+  assert examples.scheme(_tagged(*sentences)) == scheme
+
+
+def test_order_of_the_tags():
+  sentences = _tagged("I-PER B-LOC O", "B-PER LOC")
+  # Each type has the prefixes of the others, as another file may need them.
+  expected = ("O", "B-LOC", "I-LOC", "LOC", "B-PER", "I-PER")
+  assert examples.tag_set(sentences) == expected
+  assert examples.tag_set(_tagged("PER O LOC")) == ("O", "LOC", "PER")
+
+
+def test_unknown_tags_are_named_with_their_line(tmp_path):
+  sentences = examples.read_sentences(_write(tmp_path, "a O\n\nb O\nc B-X\n"))
+  examples.require_known(sentences, ("O", "B-X"), "x")
+  with pytest.raises(
+    ValueError, match=r"dev\.txt, line 4: 'B-X' .* are O, I-X"
+  ):
+    examples.require_known(sentences, ("O", "I-X"), "dev.txt")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+  "BERT_DATASETS" not in os.environ, reason="BERT_DATASETS names no folder"
+)
+@pytest.mark.parametrize(
+  ("file", "tag", "sentences", "words", "scheme"),
+  [
+    ("wnut17/wnut17train.conll", -1, 3394, 62730, "IOB2"),
+    ("wnut17/emerging.dev.conll", -1, 1009, 15733, "IOB2"),
+    ("wnut17/emerging.test", None, 1287, 23394, None),
+    ("ncbi_disease/train.tsv", -1, 5424, 135701, "IOB2"),
+    ("ncbi_disease/devel.tsv", -1, 923, 23969, "IOB2"),
+    ("bc5cdr/train.tsv", -1, 4560, 118170, "IOB2"),
+    ("bc5cdr/devel.tsv", -1, 4581, 117453, "IOB2"),
+    ("wikiann_en/train", -1, 20000, 160394, "IOB2"),
+    ("wikiann_en/dev", -1, 10000, 80536, "IOB2"),
+    ("wikigold/wikigold.conll.txt", -1, 1696, 39007, "IOB1"),
+  ],
+)
+def test_reads_the_real_files(file, tag, sentences, words, scheme):
+  path = str(Path(os.environ["BERT_DATASETS"], file))
+  result = examples.read_sentences(path, tag_column=tag)
+  assert len(result) == sentences
+  assert sum(len(sentence.words) for sentence in result) == words
+  assert scheme is None or examples.scheme(result) == scheme
+  if "wikigold" in file:
+    assert result[-1].document == 144
+
+
+WORDS = st.text(
+  st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=" \ufeff"),
+  min_size=1,
+)
+SENTENCES = st.lists(
+  st.lists(st.tuples(WORDS, st.sampled_from(["O", "B-a", "I-a"])), min_size=1),
+  min_size=1,
+)
+
+
+@given(SENTENCES, st.sampled_from([" ", "\t"]), st.sampled_from(["\n", "\r\n"]))
+def test_whatever_is_written_is_read(tmp_path_factory, sentences, blank, end):
+  folder = tmp_path_factory.mktemp("conll")
+  text = (end * 2).join(
+    end.join(f"{word}{blank}{tag}" for word, tag in sentence)
+    for sentence in sentences
+  )
+  result = examples.read_sentences(_write(folder, text))
+  pairs = [list(zip(one.words, one.tags, strict=True)) for one in result]
+  assert pairs == sentences

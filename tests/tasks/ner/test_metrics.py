@@ -1,0 +1,101 @@
+"""What a tagger's logits come to: tags, results and files, by hand."""
+
+import numpy as np
+import pytest
+
+from tasks.ner import examples as reader
+from tasks.ner import metrics
+from tasks.ner.examples import Sentence
+
+TAGS = ("O", "B-PET", "I-PET")
+# The most probable: O, then B-PET I-PET B-PET.
+LOGITS = np.log(
+  np.array([[8, 1, 1], [1, 2, 1], [1, 1, 6], [2, 5, 1]], np.float32)
+)
+SENTENCES = [
+  Sentence(["Rain"], ["O"], 0, 3),
+  Sentence(["old", "Tom", "naps"], ["B-PET", "I-PET", "O"], 1, 7),
+]
+
+
+def test_each_word_has_its_most_probable_tag():
+  assert metrics.predictions(LOGITS, TAGS, SENTENCES) == [
+    ["O"],
+    ["B-PET", "I-PET", "B-PET"],
+  ]
+
+
+def test_tags_as_numbers():
+  np.testing.assert_array_equal(
+    metrics.label_ids(TAGS, SENTENCES), [0, 1, 2, 0]
+  )
+
+
+def test_results_are_of_names_and_words():
+  predicted = metrics.predictions(LOGITS, TAGS, SENTENCES)
+  scores = metrics.evaluate([s.tags for s in SENTENCES], predicted)
+  result = metrics.results(scores, np.array([1.0, 2.0, 3.0, 6.0]))
+  assert result == {
+    "eval_loss": 3.0,
+    "eval_accuracy": 3 / 4,
+    "eval_precision": 1 / 2,
+    "eval_recall": 1.0,
+    "eval_f1": pytest.approx(2 / 3),
+  }
+
+
+def test_files_of_predictions(tmp_path):
+  scores = metrics.write(str(tmp_path), "dev", LOGITS, TAGS, SENTENCES)
+  assert scores.overall == metrics.Score(labels=1, predicted=2, correct=1)
+  lines = (tmp_path / "dev_predictions.conll").read_text().splitlines()
+  assert lines == [
+    "-DOCSTART- O O",
+    "",
+    "Rain O O",
+    "",
+    "-DOCSTART- O O",
+    "",
+    "old B-PET B-PET",
+    "Tom I-PET I-PET",
+    "naps O B-PET",
+    "",
+  ]
+  read = reader.read_sentences(str(tmp_path / "dev_predictions.conll"), 0, 1)
+  assert [s[:3] for s in read] == [s[:3] for s in SENTENCES]
+
+
+def test_probabilities_have_a_line_for_each_word(tmp_path):
+  metrics.write(str(tmp_path), "dev", LOGITS, TAGS, SENTENCES)
+  text = (tmp_path / "dev_predictions.tsv").read_text()
+  header, *rows = [line.split("\t") for line in text.splitlines()]
+  assert header == ["line", "word", "prediction", "O", "B-PET", "I-PET"]
+  assert [row[:3] for row in rows] == [
+    ["3", "Rain", "O"],
+    ["7", "old", "B-PET"],
+    ["8", "Tom", "I-PET"],
+    ["9", "naps", "B-PET"],
+  ]
+  np.testing.assert_allclose(
+    np.array([row[3:] for row in rows], float),
+    [
+      [8 / 10, 1 / 10, 1 / 10],
+      [1 / 4, 2 / 4, 1 / 4],
+      [1 / 8, 1 / 8, 6 / 8],
+      [2 / 8, 5 / 8, 1 / 8],
+    ],
+    rtol=1e-6,
+  )
+
+
+def test_where_tags_are_not_known_there_are_no_scores(tmp_path):
+  bare = [sentence._replace(tags=None, document=0) for sentence in SENTENCES]
+  assert metrics.write(str(tmp_path), "test", LOGITS, TAGS, bare) is None
+  assert (tmp_path / "test_predictions.conll").read_text() == (
+    "Rain O\n\nold B-PET\nTom I-PET\nnaps B-PET\n\n"
+  )
+  assert (tmp_path / "test_predictions.tsv").exists()
+
+
+def test_another_number_of_words_is_an_error(tmp_path):
+  with pytest.raises(ValueError, match="zip"):
+    metrics.write(str(tmp_path), "test", LOGITS[:3], TAGS, SENTENCES)

@@ -1,0 +1,191 @@
+"""Records of tagged words: no word is lost, and each comes back."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data import features
+from data import records as input_pipeline
+from data.tokenization import FullTokenizer
+from storage import tfrecord
+from tasks.ner import records
+from tasks.ner.examples import Sentence
+
+# A word of n letters has n pieces.
+WORDS = [
+  "[PAD]",
+  "[UNK]",
+  "[CLS]",
+  "[SEP]",
+  *"abcde",
+  *(f"##{c}" for c in "abcde"),
+]
+CLS, SEP, UNK = 2, 3, 1
+TAGS = ("O", "B-X", "I-X")
+
+
+@pytest.fixture(name="tokenizer", scope="module")
+def _tokenizer(tmp_path_factory):
+  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+  path.write_text("\n".join(WORDS) + "\n")
+  return FullTokenizer(path)
+
+
+def _text(row):
+  ids = row["input_ids"][: sum(row["input_mask"])]
+  return " ".join(WORDS[i] for i in ids)
+
+
+def _build(tokenizer, sentences, seq_length=8, **options):
+  build = records.TagRecordBuilder(tokenizer, seq_length, TAGS, **options)
+  return list(build(sentences))
+
+
+def test_the_first_piece_has_the_label(tokenizer):
+  sentence = Sentence(["ab", "c", "\u200b", "de"], ["B-X", "O", "O", "I-X"])
+  [(row, window)] = _build(tokenizer, [sentence], 10)
+  assert _text(row) == "[CLS] a ##b c [UNK] d ##e [SEP]"
+  assert row["label_ids"] == [-1, 1, -1, 0, 0, 2, -1, -1, -1, -1]
+  assert row["segment_ids"] == [0] * 10
+  assert window == records.TagWindow(0, 0, [1, 3, 4, 5])
+
+
+def test_without_tags_nothing_has_a_label(tokenizer):
+  [(row, window)] = _build(tokenizer, [Sentence(["a", "b"], None)])
+  assert row["label_ids"] == [-1] * 8
+  assert window.positions == [1, 2]
+
+
+def test_a_long_sentence_is_cut_evenly_and_keeps_its_own_context(tokenizer):
+  words = [*"abcdeab"]
+  rows = _build(tokenizer, [Sentence(words, ["O"] * 7)])
+  assert [_text(row) for row, _ in rows] == [
+    "[CLS] a b c d e a [SEP]",
+    "[CLS] b c d e a b [SEP]",
+  ]
+  assert [row["label_ids"] for row, _ in rows] == [
+    [-1, 0, 0, 0, 0, -1, -1, -1],
+    [-1, -1, -1, -1, 0, 0, 0, -1],
+  ]
+  assert [window.word for _, window in rows] == [0, 4]
+
+
+def test_of_a_word_too_long_the_beginning_is_used(tokenizer):
+  sentence = Sentence(["a", "abcdeabcde", "b"], ["O", "B-X", "O"])
+  rows = _build(tokenizer, [sentence])
+  assert [_text(row) for row, _ in rows][
+    1
+  ] == "[CLS] a ##b ##c ##d ##e ##a [SEP]"
+
+
+def test_context_is_as_much_of_the_document_as_fits(tokenizer):
+  tags = ["O"]
+  sentences = [
+    Sentence(["ab"], tags, 0),
+    Sentence(["c"], tags, 0),
+    Sentence(["d"], tags, 0),
+    Sentence(["edcba"], tags, 0),
+    Sentence(["e"], tags, 1),
+  ]
+  rows = _build(tokenizer, sentences, document_context=True)
+  assert [_text(row) for row, _ in rows] == [
+    "[CLS] a ##b c d e ##d [SEP]",  # nothing before: all of it after
+    "[CLS] a ##b c d e ##d [SEP]",
+    "[CLS] ##b c d e ##d ##c [SEP]",  # as much on both sides
+    "[CLS] d e ##d ##c ##b ##a [SEP]",
+    "[CLS] e [SEP]",  # another document
+  ]
+  labels = [row["label_ids"] for row, _ in rows]
+  assert [label.index(0) for label in labels] == [1, 3, 3, 2, 1]
+  assert all(label.count(-1) == 7 for label in labels)
+
+
+def test_a_record_for_every_window(tmp_path):
+  vocabulary = [*WORDS[:4], "rex", "barks", "we", "saw"]
+  (tmp_path / "vocab.txt").write_text("\n".join(vocabulary))
+  tokenizer = FullTokenizer(tmp_path / "vocab.txt")
+  text = [
+    Sentence(["Rex", "barks"], ["B-X", "O"]),
+    Sentence(["we", "saw", "old", "Tom"], ["O", "O", "B-X", "I-X"]),
+  ]
+  path = str(tmp_path / "new" / "records")
+  build = records.TagRecordBuilder(tokenizer, 5, TAGS)
+  result = records.make_records(text, path, build, static_shapes=True)
+  assert result.sentences == text
+  assert result.examples == [
+    records.TagWindow(0, 0, [1, 2]),
+    records.TagWindow(1, 0, [1, 2]),  # cut in two, each with its neighbour
+    records.TagWindow(1, 2, [2, 3]),
+  ]
+  assert (result.path, result.static_shapes) == (path, True)
+  [batch] = input_pipeline.eval_dataset([path], features.tagging(5), 9)
+  assert batch["input_ids"].numpy().tolist() == [
+    [2, 4, 5, 3, 0],
+    [2, 6, 7, 1, 3],
+    [2, 7, 1, 1, 3],
+  ]
+  assert batch["label_ids"].numpy().tolist() == [
+    [-1, 1, 0, -1, -1],
+    [-1, 0, 0, -1, -1],
+    [-1, -1, 1, 2, -1],
+  ]
+
+
+_words = st.text(alphabet="abcde", min_size=1, max_size=9)
+_sentences = st.lists(
+  st.tuples(
+    st.lists(st.tuples(_words, st.sampled_from(TAGS)), min_size=1, max_size=30),
+    st.booleans(),
+  ),
+  min_size=1,
+  max_size=5,
+)
+
+
+@given(_sentences, st.integers(3, 12), st.booleans())
+def test_no_word_is_lost(tokenizer, texts, seq_length, document_context):
+  document, sentences = 0, []
+  for words, is_new in texts:
+    document += is_new
+    sentences.append(Sentence(*map(list, zip(*words, strict=True)), document))
+  made = _build(
+    tokenizer, sentences, seq_length, document_context=document_context
+  )
+  rows, windows = zip(*made, strict=True)
+
+  labels = np.array([row["label_ids"] for row in rows])
+  tags = [TAGS[label] for label in records.first_piece_values(labels, windows)]
+  result = records.group_by_sentence(tags, sentences)
+  assert result == [sentence.tags for sentence in sentences]
+  assert np.sum(labels != -1) == sum(len(s.words) for s in sentences)
+  encode = tfrecord.ExampleEncoder(features.tagging(seq_length))
+  for row, window in made:
+    encode(row)
+    length = sum(row["input_mask"])
+    assert row["input_ids"][0] == CLS
+    assert row["input_ids"][length - 1] == SEP
+    words = sentences[window.sentence].words[window.word :]
+    for position, word in zip(window.positions, words, strict=False):
+      assert WORDS[row["input_ids"][position]] == word[0]
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=40), st.integers(7, 20))
+def test_parts_are_complete_and_fit(lengths, max_pieces):
+  parts = records.split_long(lengths, max_pieces)
+  assert [w for begin, end in parts for w in range(begin, end)] == list(
+    range(len(lengths))
+  )
+  assert all(sum(lengths[begin:end]) <= max_pieces for begin, end in parts)
+  assert len(parts) == 1 or sum(lengths) > max_pieces
+
+
+@given(st.data())
+def test_context_is_never_wasted(data):
+  size = data.draw(st.integers(1, 50))
+  begin = data.draw(st.integers(0, size - 1))
+  end = data.draw(st.integers(begin + 1, size))
+  max_pieces = data.draw(st.integers(end - begin, 60))
+  left, right = records.add_context(begin, end, size, max_pieces)
+  assert 0 <= left <= begin < end <= right <= size
+  assert right - left == min(max_pieces, size)

@@ -1,0 +1,104 @@
+"""Files of tagged words: the tags of a model and of a file."""
+
+from functools import partial
+
+import pytest
+
+from data import labels
+from tasks.ner import examples
+from tasks.ner.examples import Columns
+
+TAGS = ("O", "B-PET", "I-PET")
+TEXT = """Rex B-PET
+barks O
+
+we O
+saw O
+old B-PET
+Tom I-PET
+"""
+
+
+@pytest.fixture(name="folder")
+def _folder(tmp_path):
+  """A model's folder."""
+  return str(tmp_path / "model")
+
+
+def _write(tmp_path, text, name="x.txt"):
+  (tmp_path / name).write_text(text)
+  return str(tmp_path / name)
+
+
+def _tags(path, columns, folder):
+  find = path and partial(examples.find_tags, path, columns)
+  return labels.choose(folder, None, find)
+
+
+def test_tags_are_those_of_the_training_file_and_stay(tmp_path, folder):
+  path = _write(tmp_path, TEXT)
+  assert _tags(path, Columns(), folder) == TAGS
+  assert not labels.exist(folder)  # until all files have been read well
+  labels.keep(TAGS, folder)
+  # Whoever predicts needs no training file; one that changed is not asked.
+  assert _tags(None, Columns(), folder) == TAGS
+  _write(tmp_path, "Rex S-DOG\n")
+  assert _tags(path, Columns(), folder) == TAGS
+  assert labels.load(folder) == TAGS
+
+
+def test_tags_may_be_in_any_column(tmp_path, folder):
+  path = _write(tmp_path, "B-PET x Rex 7\nO y barks 8\n")
+  columns = Columns(words=2, tags=0)
+  assert _tags(path, columns, folder) == ("O", "B-PET")
+  [sentence] = examples.read_tagged(path, columns, TAGS, needs_tags=True)
+  assert sentence == examples.Sentence(["Rex", "barks"], ["B-PET", "O"])
+
+
+def test_without_tags_and_without_a_file_to_find_them_in(folder):
+  with pytest.raises(
+    FileNotFoundError, match=r"model has no labels\.txt, .*--train_file"
+  ):
+    _tags(None, Columns(), folder)
+
+
+def test_a_single_tag_is_nothing_to_learn(tmp_path, folder):
+  path = _write(tmp_path, "Rex NNP O B-PET\nbarks VBZ O O\n")
+  with pytest.raises(ValueError, match=r"x\.txt: every tag is 'O'; .* column"):
+    _tags(path, Columns(tags=2), folder)
+  assert not labels.exist(folder)
+
+
+def test_unknown_tags_are_an_error_where_tags_are_needed(tmp_path, caplog):
+  path = _write(tmp_path, TEXT)
+  for needs_tags in (True, False):
+    result = examples.read_tagged(path, Columns(), TAGS, needs_tags)
+    assert [sentence.tags for sentence in result] == [
+      ["B-PET", "O"],
+      ["O", "O", "B-PET", "I-PET"],
+    ]
+  message = r"x\.txt, line 7: 'I-PET' .* O, B-PET"
+  with pytest.raises(ValueError, match=message):
+    examples.read_tagged(path, Columns(), TAGS[:2], needs_tags=True)
+  with caplog.at_level("INFO", logger="absl"):
+    result = examples.read_tagged(path, Columns(), TAGS[:2], needs_tags=False)
+  [said] = caplog.records
+  assert said.levelname == "WARNING"
+  assert "x.txt, line 7: 'I-PET'" in said.getMessage()
+  assert "there are no scores" in said.getMessage()
+  assert result[1] == examples.Sentence(["we", "saw", "old", "Tom"], None, 0, 4)
+
+
+def test_words_alone_are_enough_to_predict(tmp_path):
+  path = _write(tmp_path, "Rex\nbarks\n")
+  with pytest.raises(ValueError, match="line 1: 1 columns"):
+    examples.read_tagged(path, Columns(), TAGS, needs_tags=True)
+  [sentence] = examples.read_tagged(path, Columns(), TAGS, needs_tags=False)
+  assert sentence == examples.Sentence(["Rex", "barks"], None)
+
+
+def test_what_has_no_words_either_is_an_error(tmp_path):
+  with pytest.raises(ValueError, match=r"x\.txt has no words"):
+    examples.read_tagged(_write(tmp_path, "\n"), Columns(), TAGS, False)
+  with pytest.raises(OSError, match=r"cannot read .*no\.txt"):
+    examples.read_tagged(str(tmp_path / "no.txt"), Columns(), TAGS, False)

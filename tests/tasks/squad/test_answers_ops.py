@@ -1,0 +1,68 @@
+"""Selection among candidate answers in the graph: order, ties, outputs.
+
+Texts and logits are typed by hand; test_serving.py compares with the program.
+"""
+
+import tensorflow as tf
+
+from tasks.squad import answers_ops
+from tasks.squad.answers_ops import Answers
+from tasks.squad.windows_ops import Candidates
+
+
+def _answers(*rows):
+  """Answers of questions, given as lists of (text, score), best first."""
+
+  def ragged(values, dtype):
+    return tf.ragged.constant(values, dtype, ragged_rank=1)
+
+  starts = [[10 * number for number in range(len(row))] for row in rows]
+  logits = [[score / 2 for _, score in row] for row in rows]
+  return Answers(
+    ragged([[text for text, _ in row] for row in rows], tf.string),
+    ragged(starts, tf.int64),
+    ragged([[start + 1 for start in row] for row in starts], tf.int64),
+    ragged(logits, tf.float64),
+    ragged(logits, tf.float64),
+  )
+
+
+def _plain(outputs):
+  return {name: value.numpy().tolist() for name, value in outputs.items()}
+
+
+def test_of_equal_candidates_the_first_comes_first():
+  number = 64  # too many to keep their order by chance
+  rows = tf.range(number, dtype=tf.int64) % 2
+  tokens = tf.zeros([number], tf.int64)
+  logits = tf.zeros([number], tf.float64)
+  result = Candidates(rows, tokens, tokens, logits, logits)
+  ranked = answers_ops._rank(result, tf.constant(2, tf.int64))
+  assert ranked.to_list() == [[*range(0, number, 2)], [*range(1, number, 2)]]
+
+
+def test_no_answer_comes_behind_texts_that_are_as_good():
+  answers = _answers([("a", 5.0), ("b", 3.0)], [("a", 5.0), ("b", 2.0)])
+  null = tf.constant([3.0, 3.0], tf.float64)
+  result = _plain(answers_ops.best_with_null(answers, null, 2, 0.0, top_k=2))
+  # Of two entries no answer is the third, or it is the second.
+  assert result["answers"] == [[b"a", b"b"], [b"a", b""]]
+  assert result["starts"] == [[0, 10], [0, -1]]
+  assert result["num_answers"] == [2, 2]
+
+
+def test_all_outputs_belong_to_the_same_answer():
+  answers = _answers([("a", 5.0)], [("a", 5.0)], [])
+  null = tf.constant([4.0, 6.0, 1.0], tf.float64)
+  result = _plain(answers_ops.best_with_null(answers, null, 2, 0.5))
+  assert result["answer"] == [b"a", b"", b""]
+  assert result["score"] == [5.0, 6.0, 1.0]
+  assert result["start"] == [0, -1, -1]
+  assert result["end"] == [1, -1, -1]
+  assert result["probability"][1] > 0.5 > result["best_probability"][1] > 0.0
+  assert result["probability"][2] == 1.0
+  assert result["best_answer"] == [b"a", b"a", b""]
+  assert result["best_score"] == [5.0, 5.0, 0.0]
+  assert result["best_start"] == [0, 0, -1]
+  assert result["best_end"] == [1, 1, -1]
+  assert result["null_odds"] == [-1.0, 1.0, 1_000_000.0]

@@ -1,0 +1,326 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data.tokenization import FullTokenizer
+from tasks.squad import decoding
+from tasks.squad.examples import SquadExample
+from tasks.squad.records import make_windows
+from tasks.squad.settings import DecodingConfig, WindowConfig
+from tests.parity import golden_files
+
+TOKENIZER = FullTokenizer(golden_files.GOLDEN / "vocab.txt")
+V2 = {"version_2_with_negative": True}
+
+# [CLS] who ? [SEP] steve smith ' s river - boat . [SEP]
+#   0    1  2   3     4     5   6 7   8   9  10 11   12
+STEVE = "Steve Smith's river-boat."
+
+
+def ask(text=STEVE, name="q", question="Who?"):
+  return SquadExample(
+    name, question, [word for word in text.split(" ") if word]
+  )
+
+
+def cut(examples, lengths=(16, 4, 4)):
+  return list(make_windows(examples, TOKENIZER, WindowConfig(*lengths)))
+
+
+def scores(length=16, **at):
+  """Logits of zero, except for s4=3.0: 3.0 as the start at position 4."""
+  start, end = np.zeros(length), np.zeros(length)
+  for key, value in at.items():
+    (start if key[0] == "s" else end)[int(key[1:])] = value
+  return start, end
+
+
+def answer(logits, text=STEVE, **chosen):
+  """The answer, the n-best and the null odds of one question."""
+  examples = [ask(text)]
+  result = cut(examples)
+  by_id = dict(zip((w.unique_id for w in result), logits, strict=True))
+  decoded = decoding.decode(
+    examples, result, by_id, TOKENIZER, DecodingConfig(**chosen)
+  )
+  odds = decoded.null_odds.get("q")
+  return decoded.answers["q"], decoded.nbest["q"], odds
+
+
+def texts(nbest):
+  return [entry["text"] for entry in nbest]
+
+
+@pytest.mark.parametrize(
+  ("span", "text"),
+  [
+    ((4, 5), "Steve Smith"),
+    ((4, 7), "Steve Smith's"),
+    ((5, 5), "Smith"),
+    ((7, 8), "s river"),
+    ((10, 11), "boat."),
+  ],
+)
+def test_texts_are_spelt_as_in_the_paragraph(span, text):
+  logits = scores(**{f"s{span[0]}": 5, f"e{span[1]}": 5})
+  assert answer([logits])[0] == text
+
+
+def test_n_best_with_probabilities():
+  logits = scores(s4=3, s5=1, e5=2)
+  _, nbest, _ = answer([logits], n_best_size=2)
+  assert nbest == [
+    {
+      "text": "Steve Smith",
+      "probability": 1 / (1 + math.exp(-2)),
+      "start_logit": 3.0,
+      "end_logit": 2.0,
+    },
+    {
+      "text": "Smith",
+      "probability": math.exp(-2) / (1 + math.exp(-2)),
+      "start_logit": 1.0,
+      "end_logit": 2.0,
+    },
+  ]
+
+
+def test_of_equal_scores_the_first_start_and_end_come_first():
+  logits = scores(s4=1, s5=1, s8=1, e5=1, e8=1)
+  _, nbest, _ = answer([logits], n_best_size=4)
+  # Starts 4 5 8 and 0 (left out), ends 5 8 0 1.
+  assert texts(nbest) == [
+    "Steve Smith",
+    "Steve Smith's river",
+    "Smith",
+    "Smith's river",
+  ]
+
+
+def test_of_many_equal_scores_the_nth_is_the_nth():
+  """More of them than a sort leaves in their order by chance."""
+  words = [word for word in TOKENIZER.vocab if word.isalpha()][:40]
+  examples = [ask(" ".join(words))]
+  [window] = cut(examples, (128, 4, 4))
+  starts = np.arange(128) % 3.0
+  logits = {window.unique_id: (starts, np.zeros(128))}
+  decoded = decoding.decode(
+    examples,
+    [window],
+    logits,
+    TOKENIZER,
+    DecodingConfig(20, max_answer_length=4),
+  )
+  # Starts 2, 5, 8, ...; ends 0, 1, ... 19; the words begin at 4.
+  assert texts(decoded.nbest["q"]) == [
+    " ".join(words[start - 4 : end - 3])
+    for start in range(5, 20, 3)
+    for end in range(start, min(start + 4, 20))
+  ]
+
+
+def test_a_text_counts_once():
+  # Two windows, "the" in both; of the same spelling the best is kept.
+  logits = scores(s4=4, e4=4, s6=2, e6=2)
+  _, nbest, _ = answer([logits], text="the a the", n_best_size=4)
+  assert texts(nbest)[:2] == ["the", "the a the"]
+  assert texts(nbest).count("the") == 1
+  assert nbest[0]["start_logit"] == 4.0
+
+
+def test_length_and_order_of_a_span_are_limited():
+  logits = scores(s4=9, e7=9, s10=1, e10=1)
+  _, nbest, _ = answer([logits], max_answer_length=3, n_best_size=2)
+  # 4 to 7 is too long; 10 to 7 runs backwards.
+  assert texts(nbest) == ["boat"]
+  assert answer([logits], max_answer_length=4)[0] == "Steve Smith's"
+
+
+def test_question_and_padding_are_no_answers():
+  logits = scores(s0=9, s1=9, s3=9, s12=9, s15=9, e3=9, e12=9, e15=9, s8=1)
+  logits[1][8] = 1
+  assert answer([logits], n_best_size=6)[0] == "river"
+
+
+def test_a_start_counts_where_it_has_most_context():
+  text = "a b c d e f g h i j k l m n"
+  result = cut([ask(text)])  # parts of 11 tokens and of 10
+  assert [list(w.token_word_ids) for w in result] == [
+    [*range(11)],
+    [*range(4, 14)],
+  ]
+  assert result[0].is_max_context[7]
+  first, second = scores(), scores(s7=5, e7=5, s4=1, e4=1)
+  # Position 7 of the second window is word 7: more context in the first one.
+  assert not result[1].is_max_context[3]
+  _, nbest, _ = answer([first, second], text=text, n_best_size=1)
+  assert texts(nbest) != ["h"]
+
+
+def test_no_answer_in_version_2():
+  logits = scores(s0=1, e0=2, s4=2.5, e5=1.5)
+  text, nbest, odds = answer([logits], **V2)
+  assert (text, odds) == ("Steve Smith", -1.0)
+  assert texts(nbest)[:2] == ["Steve Smith", ""]
+  text, _, odds = answer([logits], null_score_diff_threshold=-2.0, **V2)
+  assert (text, odds) == ("", -1.0)
+  # At the threshold itself the text is given.
+  text, _, _ = answer([logits], null_score_diff_threshold=-1.0, **V2)
+  assert text == "Steve Smith"
+
+
+def test_the_least_null_score_of_all_windows_counts():
+  text = "a b c d e f g h i j k l m n"
+  first, second = scores(s0=3, e0=3, s4=2, e4=2), scores(s0=1, e0=-2)
+  _, nbest, odds = answer([first, second], text=text, **V2)
+  assert odds == -1.0 - 4.0
+  (empty,) = [entry for entry in nbest if not entry["text"]]
+  assert (empty["start_logit"], empty["end_logit"]) == (1.0, -2.0)
+
+
+def test_the_empty_text_is_added_behind_the_n_best():
+  logits = scores(s4=5, e5=5, s0=-9, e0=-9)
+  _, nbest, _ = answer([logits], n_best_size=1, **V2)
+  assert texts(nbest) == ["Steve Smith", ""]
+
+
+def test_nothing_but_null_in_version_2():
+  # All starts and ends among the best are outside of the paragraph.
+  logits = scores(s0=5, e0=5)
+  text, nbest, odds = answer([logits], n_best_size=1, **V2)
+  assert (text, odds) == ("", decoding.NO_ANSWER_ODDS)
+  assert nbest == [
+    {"text": "", "probability": 1.0, "start_logit": 5.0, "end_logit": 5.0}
+  ]
+
+
+@pytest.mark.parametrize("text", ["", "\u200b"])
+def test_a_paragraph_without_tokens(text):
+  null = {"probability": 1.0, "start_logit": 0.0, "end_logit": 0.0}
+  given, nbest, odds = answer([], text=text, **V2)
+  assert (given, odds) == ("", decoding.NO_ANSWER_ODDS)
+  assert nbest == [{"text": "", **null}]
+  # Version 1.1 says "empty", as the original does.
+  given, nbest, odds = answer([], text=text)
+  assert (given, odds) == ("empty", None)
+  assert nbest == [{"text": "empty", **null}]
+
+
+def test_accents_and_case_are_the_paragraphs():
+  text = "Im Café «Élan», dort."
+  # [CLS] who ? [SEP] im cafe « el ##an » , dort . [SEP]
+  assert answer([scores(s5=5, e5=5)], text=text)[0] == "Café"
+  assert answer([scores(s7=5, e8=5)], text=text)[0] == "Élan"
+  assert answer([scores(s6=5, e10=5)], text=text)[0] == "«Élan»,"
+
+
+def test_complete_words_where_characters_cannot_be_counted():
+  # The no-break space is in the word but not among the tokens.
+  text = "(5\u00a0km) away"
+  assert answer([scores(s5=5, e6=5)], text=text)[0] == "(5\u00a0km)"
+
+
+def test_logits_have_to_be_there():
+  examples = [ask()]
+  with pytest.raises(ValueError, match="no logits for window 1000000000"):
+    decoding.decode(examples, cut(examples), {}, TOKENIZER, DecodingConfig())
+
+
+@pytest.mark.parametrize("name", ["n_best_size", "max_answer_length"])
+def test_settings_that_cannot_be(name):
+  with pytest.raises(ValueError, match=f"{name} 0 must be at least 1"):
+    DecodingConfig(**{name: 0})
+
+
+def test_files(tmp_path):
+  nbest = [
+    {
+      "text": "é",
+      "probability": 1.0,
+      "start_logit": 0.5,
+      "end_logit": 1.0,
+    }
+  ]
+  result = decoding.Predictions({"q": "é"}, {"q": nbest})
+  decoding.write(result, str(tmp_path))
+  assert (tmp_path / "predictions.json").read_text() == (
+    '{\n    "q": "\\u00e9"\n}\n'
+  )
+  assert (tmp_path / "nbest_predictions.json").read_text() == (
+    '{\n    "q": [\n        {\n            "text": "\\u00e9",\n'
+    '            "probability": 1.0,\n            "start_logit": 0.5,\n'
+    '            "end_logit": 1.0\n        }\n    ]\n}\n'
+  )
+  assert not (tmp_path / "null_odds.json").exists()
+  result.null_odds["q"] = -0.5
+  decoding.write(result, str(tmp_path))
+  assert json.loads((tmp_path / "null_odds.json").read_text()) == {"q": -0.5}
+
+
+WORDS = st.lists(
+  st.text("abAB.,'-ÉéßİΣ中\u0301\u200b\u00a0#[", min_size=1, max_size=6),
+  max_size=25,
+)
+CONFIG = WindowConfig(16, 4, 5)
+
+
+@settings(max_examples=200)
+@given(
+  st.lists(WORDS, min_size=1, max_size=3),
+  st.integers(0, 2**32 - 1),
+  st.sampled_from([0.0, 1.0, 30.0]),
+  st.integers(1, 5),
+  st.integers(1, 12),
+  st.booleans(),
+)
+def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
+  examples = [
+    SquadExample(str(i), "Who?", words) for i, words in enumerate(paragraphs)
+  ]
+  result = list(make_windows(examples, TOKENIZER, CONFIG))
+  rng = np.random.default_rng(seed)
+  # Rounded, so that there are ties.
+  logits = {
+    window.unique_id: (scale * rng.normal(size=(2, 16))).round()
+    for window in result
+  }
+  chosen = DecodingConfig(size, longest, negative)
+  decoded = decoding.decode(examples, result, logits, TOKENIZER, chosen)
+  for example in examples:
+    nbest = decoded.nbest[example.qas_id]
+    assert 1 <= len(nbest) <= size + negative
+    assert sum(entry["probability"] for entry in nbest) == pytest.approx(1)
+    text_of_words = " ".join(example.doc_tokens)
+    for text in [*texts(nbest), decoded.answers[example.qas_id]]:
+      if text or not negative:
+        assert text in text_of_words or text == "empty"
+    assert len(set(texts(nbest))) == len(nbest)
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_what_the_logits_point_to_is_the_answer(data):
+  word = st.text("abcxyz", min_size=1, max_size=8)
+  words = data.draw(st.lists(word, min_size=1, max_size=30))
+  examples = [SquadExample("q", "Who?", words)]
+  result = list(make_windows(examples, TOKENIZER, CONFIG))
+  window = data.draw(st.sampled_from(result))
+  starts = window.is_max_context.nonzero()[0].tolist()
+  start = data.draw(st.sampled_from(starts))
+  end = data.draw(st.integers(start, len(window.token_word_ids) - 1))
+  logits = {each.unique_id: np.zeros((2, 16)) for each in result}
+  logits[window.unique_id][0, window.context_offset + start] = 9
+  logits[window.unique_id][1, window.context_offset + end] = 9
+  decoded = decoding.decode(
+    examples, result, logits, TOKENIZER, DecodingConfig()
+  )
+  said = decoded.answers["q"].replace(" ", "")
+  shown = window.ids[
+    window.context_offset + start : window.context_offset + end + 1
+  ]
+  pieces = TOKENIZER.convert_ids_to_tokens(shown)
+  assert "".join(piece.removeprefix("##") for piece in pieces) in said

@@ -1,0 +1,220 @@
+import json
+
+import pytest
+
+from tasks.squad import examples as squad_examples
+
+CONTEXT = "  The mill (built 1895) stood by\u00a0the\u202friver.\nIt burnt."
+
+
+def question(text="Which?", **fields):
+  return {"id": "q1", "question": text, **fields}
+
+
+def answer(text, start=None):
+  start = CONTEXT.index(text) if start is None else start
+  return {"answers": [{"text": text, "answer_start": start}]}
+
+
+def write(path, *questions, context=CONTEXT):
+  paragraph = {"context": context, "qas": list(questions)}
+  path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+  return str(path)
+
+
+@pytest.fixture
+def path(tmp_path):
+  return tmp_path / "squad.json"
+
+
+def read_one(path, fields, **settings):
+  (one,) = squad_examples.read_examples(
+    [write(path, question(**fields))], True, **settings
+  )
+  return one
+
+
+def test_words_end_at_five_kinds_of_blanks_only(path):
+  context = "a b\tc\rd\ne\u202ff\u00a0g\u3000h\u2028i \n j"
+  (one,) = squad_examples.read_examples(
+    [write(path, question(), context=context)]
+  )
+  assert one.doc_tokens == [*"abcde", "f\u00a0g\u3000h\u2028i", "j"]
+
+
+@pytest.mark.parametrize(
+  ("text", "start", "end"),
+  [
+    ("The", 0, 0),
+    ("1895", 3, 3),
+    ("mill (built", 1, 2),
+    ("the\u202friver", 5, 6),
+    ("river.\nIt", 6, 7),
+    ("burnt.", 8, 8),
+  ],
+)
+def test_answers_in_words(path, text, start, end):
+  one = read_one(path, answer(text))
+  assert one.answer == squad_examples.Answer(text, start, end)
+
+
+def test_an_answer_with_a_no_break_space_is_not_located(path):
+  # It stays in the word but is a blank in the answer, as in the original.
+  file = write(path, question(**answer("by\u00a0the")))
+  assert squad_examples.read_examples([file], True) == []
+
+
+def test_answers_that_cannot_be_located_are_skipped_and_counted(path, caplog):
+  good = question(**answer("mill"))
+  leading = {**question(**answer("The", 1)), "id": "q2"}
+  elsewhere = {**question(**answer("mill", 20)), "id": "q3"}
+  empty = {**question(**answer("", 4)), "id": "q4"}
+  file = write(path, leading, good, elsewhere, empty)
+  with caplog.at_level("WARNING", logger="absl"):
+    examples = squad_examples.read_examples([file], True)
+  assert [one.qas_id for one in examples] == ["q1"]
+  assert "question q2: Could not find answer: '' vs. 'The'" in caplog.text
+  assert "question q3: Could not find answer: '1895)' vs. 'mill'" in caplog.text
+  assert "3 of 4 questions are left out of training" in caplog.text
+
+
+def test_an_answer_from_the_blanks_before_the_only_word(path):
+  file = write(path, question(**answer(" on", 1)), context="  only")
+  (one,) = squad_examples.read_examples([file], True)
+  assert one.answer == squad_examples.Answer(" on", 0, 0)
+
+
+def test_prediction_needs_no_answers(path):
+  (one,) = squad_examples.read_examples([write(path, question())])
+  assert one.answer is None
+  assert (one.qas_id, one.question) == ("q1", "Which?")
+
+
+def test_an_empty_context_has_no_words(path):
+  (one,) = squad_examples.read_examples([write(path, question(), context="")])
+  assert one.doc_tokens == []
+
+
+def test_version_2_may_have_no_answer(path):
+  assert (
+    read_one(
+      path,
+      {"answers": [], "is_impossible": True},
+      version_2_with_negative=True,
+    ).answer
+    is None
+  )
+  fields = {**answer("mill"), "is_impossible": False}
+  assert read_one(path, fields, version_2_with_negative=True).answer
+  # Of version 1.1, mixed in.
+  assert read_one(path, answer("mill"), version_2_with_negative=True).answer
+
+
+def test_without_version_2_is_impossible_does_not_count(path):
+  fields = {**answer("mill"), "is_impossible": True}
+  assert read_one(path, fields).answer == squad_examples.Answer("mill", 1, 1)
+
+
+def test_several_files_are_read_in_order(tmp_path):
+  files = [
+    write(tmp_path / f"{name}.json", {**question(), "id": name})
+    for name in "ba"
+  ]
+  assert [one.qas_id for one in squad_examples.read_examples(files)] == [
+    "b",
+    "a",
+  ]
+
+
+def test_questions_about_a_paragraph_have_one_list_of_words(path):
+  first, second = squad_examples.read_examples(
+    [write(path, question(), question())]
+  )
+  assert first.doc_tokens is second.doc_tokens
+
+
+def test_an_id_may_be_a_number(path):
+  (one,) = squad_examples.read_examples([write(path, {**question(), "id": 7})])
+  assert one.qas_id == 7
+
+
+def test_training_order_is_a_permutation_and_always_the_same():
+  examples = [squad_examples.SquadExample(str(i), "", []) for i in range(50)]
+  shuffled = squad_examples.training_order(examples)
+  assert shuffled != examples
+  assert sorted(shuffled) == sorted(examples)
+  assert shuffled == squad_examples.training_order(examples)
+
+
+@pytest.mark.parametrize(
+  ("fields", "message"),
+  [
+    ({}, 'question q1: "answers" is missing'),
+    ({"answers": []}, "question q1 has 0 answers.*exactly one.*is_impossible"),
+    ({"answers": [{}, {}]}, "question q1 has 2 answers"),
+    ({"answers": "mill"}, '"answers" is "mill" and not a list'),
+    ({"answers": ["mill"]}, '"mill" is not an object with "text"'),
+    (answer("mill", 400), "4 characters with answer_start 400 is not within"),
+    (answer("mill", -1), "answer_start -1 is not within the context of 53"),
+    (answer("burnt.!", 48), "7 characters with answer_start 48 is not within"),
+    (answer("mill", "6"), '"answer_start" is "6" and not an integer'),
+    (answer("mill", True), '"answer_start" is true and not an integer'),
+    (answer("mill", 6.0), '"answer_start" is 6.0 and not an integer'),
+    ({"answers": [{"answer_start": 6}]}, 'q1: "text" is missing'),
+    ({"is_impossible": "no"}, '"is_impossible" is "no" and not true or false'),
+  ],
+)
+def test_faults_of_answers_name_file_and_question(path, fields, message):
+  with pytest.raises(ValueError, match=message) as caught:
+    read_one(path, fields, version_2_with_negative="is_impossible" in fields)
+  assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    ("", "is empty; a SQuAD file is"),
+    ("\n", "is empty"),
+    ('{"data": [{"par', "is not JSON.*line 1 column 12.*fetch it again"),
+    ('{"data": "\udcff"}', "is not JSON.*utf-8"),
+    ("[1]", r'\[1\] is not an object with "data"'),
+    ("{}", '"data" is missing; a SQuAD file is'),
+    ('{"data": {}}', '"data" is {} and not a list'),
+    ('{"data": [3]}', 'article 0: 3 is not an object with "paragraphs"'),
+    ('{"data": [{}]}', 'article 0: "paragraphs" is missing'),
+    (
+      '{"data": [{"paragraphs": [{}]}]}',
+      'article 0, paragraph 0: "context" is missing',
+    ),
+    (
+      '{"data": [{"paragraphs": [{"context": null}]}]}',
+      '"context" is null and not a string',
+    ),
+    (
+      '{"data": [{"paragraphs": [{"context": ""}]}]}',
+      'article 0, paragraph 0: "qas" is missing',
+    ),
+    (
+      '{"data": [{"paragraphs": [{"context": "", "qas": [{}]}]}]}',
+      'paragraph 0: "id" is missing',
+    ),
+    (
+      '{"data": [{"paragraphs": [{"context": "", "qas": [{"id": []}]}]}]}',
+      '"id" is .* and not a string or an integer',
+    ),
+    (
+      '{"data": [{"paragraphs": [{"context": "", "qas": [{"id": "x"}]}]}]}',
+      'question x: "question" is missing',
+    ),
+  ],
+)
+def test_faults_of_files(path, content, message):
+  path.write_bytes(content.encode("utf-8", "surrogateescape"))
+  with pytest.raises(ValueError, match=message) as caught:
+    squad_examples.read_examples([str(path)])
+  assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_named():
+  with pytest.raises(FileNotFoundError, match=r"cannot read nowhere\.json"):
+    squad_examples.read_examples(["nowhere.json"])

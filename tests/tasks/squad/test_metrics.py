@@ -1,0 +1,110 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tasks.squad import examples, metrics
+from tasks.squad.decoding import Predictions
+
+DATASETS = os.environ.get("BERT_DATASETS")
+
+
+def articles(**answers):
+  qas = [
+    {"id": name, "question": "?", "answers": [{"text": t} for t in texts]}
+    for name, texts in answers.items()
+  ]
+  return [{"paragraphs": [{"context": "", "qas": qas}]}]
+
+
+def test_version_1():
+  data = articles(a=["The mill"], b=["in 1895", "1895"], c=["old mill house"])
+  given = Predictions({"a": "mill!", "b": "1895", "c": "a mill"})
+  # "a", "the" and signs do not count; c shares 1 of 1 and 1 of 3 words.
+  assert metrics.score(data, given, False) == {
+    "exact_match": pytest.approx(100 * 2 / 3),
+    "f1": pytest.approx(100 * (1 + 1 + 0.5) / 3),
+  }
+
+
+def test_version_1_counts_what_is_missing_as_wrong():
+  data = articles(a=["mill"], b=["1895"])
+  scores = metrics.score(data, Predictions({"a": "mill"}), False)
+  assert scores == {"exact_match": 50.0, "f1": 50.0}
+
+
+def test_version_2():
+  data = articles(a=["mill"], b=[], c=[], d=["old house"])
+  given = {"a": "mill", "b": "", "c": "river", "d": "house"}
+  scores = metrics.score(data, Predictions(given), True)
+  assert scores["exact"] == 50.0
+  assert scores["f1"] == pytest.approx(100 * (1 + 1 + 0 + 2 / 3) / 4)
+  assert scores["total"] == 4
+  assert (scores["HasAns_exact"], scores["NoAns_exact"]) == (50.0, 50.0)
+  assert "best_f1" not in scores
+
+
+def test_the_best_threshold_comes_from_texts():
+  data = articles(a=["mill"], b=[], c=["river"])
+  given = Predictions(
+    # As a threshold of -9 answers: nothing at all.
+    answers={"a": "", "b": "", "c": ""},
+    texts={"a": "mill", "b": "house", "c": "lake"},
+    null_odds={"a": 1.5, "b": 3.0, "c": 2.0},
+  )
+  scores = metrics.score(data, given, True)
+  assert scores["exact"] == pytest.approx(100 / 3)
+  # "mill" may be said and "house" not, so the threshold is a's null odds.
+  assert scores["best_exact"] == pytest.approx(200 / 3)
+  assert scores["best_exact_thresh"] == scores["best_f1_thresh"] == 1.5
+
+
+def test_odds_above_one_do_not_withhold_an_answer():
+  data = articles(a=["mill"])
+  given = Predictions({"a": "mill"}, {}, {"a": 2.5}, {"a": "mill"})
+  assert metrics.score(data, given, True)["exact"] == 100.0
+
+
+def test_test_sets_have_no_answers():
+  without = [{"paragraphs": [{"qas": [{"id": "a", "question": "?"}]}]}]
+  assert not metrics.has_answers(without, False)
+  assert not metrics.has_answers(without, True)
+  assert not metrics.has_answers(articles(a=["x"], b=[]), False)
+  assert metrics.has_answers(articles(a=["x"], b=[]), True)
+  with pytest.raises(ValueError, match="nothing to compare"):
+    metrics.score(without, Predictions({"a": "x"}), False)
+
+
+def test_which_threshold_counts(tmp_path):
+  folder = str(tmp_path)
+  assert metrics.threshold(folder, None) == 0.0
+  metrics.save({"best_f1_thresh": -1.5}, folder)
+  assert metrics.threshold(folder, None) == -1.5
+  assert metrics.threshold(folder, 0.0) == 0.0
+  (tmp_path / metrics.THRESHOLD).write_text("many")
+  assert metrics.threshold(folder, 2.0) == 2.0
+  with pytest.raises(ValueError, match="'many', which is no number"):
+    metrics.threshold(folder, None)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATASETS, reason="BERT_DATASETS is not set")
+@pytest.mark.parametrize(
+  ("data", "model", "expected"),
+  [
+    ("dev-v1.1.open.json", "1.1/BERT (ensemble)", (85.975, 91.947)),
+    ("dev-v1.1.open.json", "1.1/Logistic Regression", (39.715, 50.337)),
+    ("dev-v2.0.open.json", "v2.0/BERT (single", (78.062, 81.297)),
+    ("dev-v2.0.open.json", "v2.0/BiDAF + Self Attention", (64.975, 67.121)),
+  ],
+)
+def test_official_predictions_have_their_official_scores(data, model, expected):
+  folder = Path(DATASETS) / "squad"
+  (path,) = (folder / "models").glob(f"{model}*.json")
+  given = Predictions(json.loads(path.read_text(encoding="utf-8")))
+  result = metrics.score(
+    examples.articles(str(folder / data)), given, "v2.0" in data
+  )
+  exact = result.get("exact_match", result.get("exact"))
+  assert (round(exact, 3), round(result["f1"], 3)) == expected

@@ -1,0 +1,274 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data import features
+from data.tokenization import FullTokenizer
+from storage.progress import Progress
+from tasks.squad import records as squad_records
+from tasks.squad.examples import Answer, SquadExample
+from tasks.squad.records import make_windows
+from tasks.squad.settings import WindowConfig
+from tests.parity import golden_files
+
+# Ids are the indices of this list.
+VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+VOCAB += [
+  "when",
+  "?",
+  "in",
+  "the",
+  "mill",
+  "burn",
+  "##t",
+  "(",
+  "1895",
+  ")",
+  ".",
+]
+CLS, SEP = 2, 3
+
+LARGE = FullTokenizer(golden_files.GOLDEN / "vocab.txt")
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("\n".join(VOCAB))
+  return FullTokenizer(path)
+
+
+def example(words, question="When?", answer=None):
+  return SquadExample("q", question, words.split(), answer)
+
+
+def test_one_window(tokenizer):
+  one = example("The mill burnt (1895).", answer=Answer("1895", 3, 3))
+  (window,) = make_windows([one], tokenizer, WindowConfig(16, 8, 4))
+  # [CLS] when ? [SEP] the mill burn ##t ( 1895 ) . [SEP]
+  assert window.ids == [2, 4, 5, 3, 7, 8, 9, 10, 11, 12, 13, 14, 3]
+  assert window.context_offset == 4
+  assert window.token_word_ids.tolist() == [0, 1, 2, 2, 3, 3, 3, 3]
+  assert window.is_max_context.all()
+  assert (window.start, window.end, window.is_impossible) == (9, 9, False)
+  assert window.unique_id == 1_000_000_000
+  assert squad_records.row(window, features.squad(16, is_training=True)) == {
+    "unique_ids": [1_000_000_000],
+    "input_ids": [2, 4, 5, 3, 7, 8, 9, 10, 11, 12, 13, 14, 3, 0, 0, 0],
+    "input_mask": [1] * 13 + [0] * 3,
+    "segment_ids": [0] * 4 + [1] * 9 + [0] * 3,
+    "start_positions": [9],
+    "end_positions": [9],
+    "is_impossible": [0],
+  }
+
+
+def test_sliding_windows(tokenizer):
+  one = example("the mill in the mill in the", answer=Answer("mill in", 4, 5))
+  result = list(make_windows([one], tokenizer, WindowConfig(9, 5, 2)))
+  # Four tokens of the paragraph at a time: 0-3, 2-5, 4-6.
+  assert [window.ids[4:-1] for window in result] == (
+    [[7, 8, 6, 7], [6, 7, 8, 6], [8, 6, 7]]
+  )
+  assert [window.token_word_ids.tolist() for window in result] == (
+    [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6]]
+  )
+  # min(left, right) + 0.01 * length: word 2 has 1.04 in the first window and
+  # 0.04 in the second, word 5 has 0.04 in the second and 1.03 in the third.
+  # Word 4 has 1.04 and 0.03, word 3 0.04 and 1.04.
+  assert [window.is_max_context.tolist() for window in result] == (
+    [[True, True, True, False], [False, True, True, False], [False, True, True]]
+  )
+  assert [(window.start, window.end) for window in result] == (
+    [(0, 0), (6, 7), (4, 5)]
+  )
+  numbers = [window.unique_id for window in result]
+  assert numbers == [1_000_000_000, 1_000_000_001, 1_000_000_002]
+
+
+def test_of_equal_contexts_the_first_counts(tokenizer):
+  # Two windows, 0-3 and 2-5: words 2 and 3 have a context of 1, 0 and 0, 1.
+  result = make_windows([example("the " * 6)], tokenizer, WindowConfig(9, 5, 2))
+  assert [window.is_max_context.tolist() for window in result] == (
+    [[True, True, True, False], [False, True, True, True]]
+  )
+  # 0-2, 1-3: words 1 and 2 have 1 and 0, 0 and 1. With a step of 2, word 2 of
+  # five has 0 in both, and is the first one's.
+  result = make_windows([example("the " * 5)], tokenizer, WindowConfig(8, 4, 2))
+  assert [window.is_max_context.tolist() for window in result] == (
+    [[True, True, True], [False, True, True]]
+  )
+
+
+@pytest.mark.parametrize("stride", [4, 5, 1000])
+def test_a_large_stride_leaves_nothing_out(tokenizer, stride):
+  one = example("the mill in " * 3)
+  result = list(make_windows([one], tokenizer, WindowConfig(9, 5, stride)))
+  assert [window.token_word_ids.tolist() for window in result] == (
+    [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+  )
+  assert all(window.is_max_context.all() for window in result)
+
+
+def test_a_long_question_is_cut(tokenizer):
+  one = example("the mill", question="when " * 9)
+  (window,) = make_windows([one], tokenizer, WindowConfig(12, 2, 4))
+  assert window.ids == [CLS, 4, 4, SEP, 7, 8, SEP]
+
+
+def test_an_empty_question_leaves_more_tokens(tokenizer):
+  (window,) = make_windows([example("the", "")], tokenizer, WindowConfig())
+  assert window.ids == [CLS, SEP, 7, SEP]
+  assert window.context_offset == 2
+
+
+def test_a_paragraph_without_tokens_has_no_window(tokenizer):
+  questions = [example(""), example("\u200b \ufffd"), example("the")]
+  (window,) = make_windows(questions, tokenizer, WindowConfig())
+  assert window.example_index == 2
+  assert window.unique_id == 1_000_000_000
+
+
+@pytest.mark.parametrize(
+  ("text", "span"),
+  [
+    ("(1895)", (0, 2)),
+    ("1895", (1, 1)),
+    ("1895) the", (1, 3)),
+    ("burnt", (4, 5)),
+    ("burn", (4, 4)),
+    ("896", (0, 5)),  # not to be found as tokens: whole words
+    ("\u200b", (0, 5)),
+  ],
+)
+def test_answers_within_words(tokenizer, text, span):
+  one = example("(1895) the burnt", answer=Answer(text, 0, 2))
+  (window,) = make_windows([one], tokenizer, WindowConfig())
+  assert (window.start - 4, window.end - 4) == span
+
+
+def test_an_answer_may_be_the_last_token_within_a_word():
+  one = example("Sitting Bull 1895-1943", answer=Answer("1943", 2, 2))
+  (window,) = make_windows([one], LARGE, WindowConfig())
+  answer = window.ids[window.start : window.end + 1]
+  # [SEP] and nothing of the paragraph is behind it.
+  assert window.end == len(window.ids) - 2
+  assert answer == LARGE.convert_tokens_to_ids(LARGE.tokenize("1943"))
+
+
+def test_impossible_ones_point_to_cls(tokenizer):
+  (window,) = make_windows([example("the mill")], tokenizer, WindowConfig())
+  assert (window.start, window.end, window.is_impossible) == (0, 0, True)
+
+
+def test_prediction_records_have_no_answer(tokenizer):
+  (window,) = make_windows([example("the mill")], tokenizer, WindowConfig())
+  row = squad_records.row(window, features.squad(384, is_training=False))
+  assert list(row) == ["unique_ids", "input_ids", "input_mask", "segment_ids"]
+
+
+def test_any_number_of_workers_makes_the_same(tokenizer, monkeypatch):
+  monkeypatch.setattr(squad_records, "_CHUNK", 3)
+  questions = [example("the mill burnt " * n, "When?" * n) for n in range(10)]
+  cut = WindowConfig(20, 10, 3)
+  lines = []
+  progress = Progress("cut", 10, "questions", every=0, log=lines.append)
+  alone = list(make_windows(questions, tokenizer, cut, progress=progress))
+  assert lines[-1].startswith("cut 10 of 10 questions (100%), 50 windows")
+  together = list(make_windows(questions, tokenizer, cut, num_workers=2))
+  assert len(alone) == len(together) == 50
+  for one, other in zip(alone, together, strict=True):
+    for mine, theirs in zip(one, other, strict=True):
+      np.testing.assert_array_equal(mine, theirs)
+
+
+def test_no_questions_no_windows(tokenizer):
+  assert list(make_windows([], tokenizer, WindowConfig(), num_workers=3)) == []
+
+
+@pytest.mark.parametrize(
+  ("lengths", "message"),
+  [
+    ((64, 64, 128), r"max_seq_length 64 must be greater than .* 64 \+ 3"),
+    ((67, 64, 128), "max_seq_length 67 must be greater"),
+    ((384, 64, 0), "doc_stride 0 must be at least 1"),
+    ((384, 0, 128), "max_query_length 0 must be at least 1"),
+  ],
+)
+def test_lengths_that_cannot_be(lengths, message):
+  with pytest.raises(ValueError, match=message):
+    WindowConfig(*lengths)
+
+
+def test_a_vocabulary_without_cls_is_refused(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("the\nmill")
+  with pytest.raises(ValueError, match=r"lacks \[CLS\], \[SEP\]"):
+    list(make_windows([example("the")], FullTokenizer(path), WindowConfig()))
+
+
+LENGTHS = st.builds(
+  lambda query, part, stride: WindowConfig(query + 3 + part, query, stride),
+  st.integers(1, 8),
+  st.integers(1, 12),
+  st.integers(1, 15),
+)
+WORD = st.text("abcinrtz19(.,-é中\u200b\u00a0", min_size=1, max_size=6)
+
+
+@st.composite
+def questions(draw):
+  words = draw(st.lists(WORD, max_size=30))
+  answer = None
+  if words:
+    start = draw(st.integers(0, len(words) - 1))
+    end = draw(st.integers(start, min(start + 3, len(words) - 1)))
+    answer = Answer(" ".join(words[start : end + 1]), start, end)
+  return SquadExample("q", draw(st.text("ab ?", max_size=20)), words, answer)
+
+
+@settings(max_examples=200)
+@given(questions(), LENGTHS)
+def test_every_token_has_max_context_in_one_window(one, lengths):
+  pieces = [
+    LARGE.convert_tokens_to_ids(LARGE.tokenize(w)) for w in one.doc_tokens
+  ]
+  expected = [(i, token) for i, piece in enumerate(pieces) for token in piece]
+  max_context = []
+  seen = set()
+  for window in make_windows([one], LARGE, lengths):
+    assert len(window.ids) <= lengths.max_seq_length
+    tokens = window.ids[window.context_offset : -1]
+    shown = list(zip(window.token_word_ids.tolist(), tokens, strict=True))
+    seen.update(shown)
+    pairs = zip(shown, window.is_max_context, strict=True)
+    max_context += [token for token, is_max in pairs if is_max]
+  assert seen == set(expected)
+  assert max_context == expected
+
+
+@settings(max_examples=200)
+@given(questions(), LENGTHS)
+def test_no_window_drops_an_answer(one, lengths):
+  if one.answer is None:
+    return
+  expected = LARGE.convert_tokens_to_ids(LARGE.tokenize(one.answer.text))
+  if not expected:
+    return
+  inside = set(range(one.answer.start, one.answer.end + 1))
+  labelled = []
+  for window in make_windows([one], LARGE, lengths):
+    shown = window.ids[window.context_offset : -1]
+    here = [
+      token
+      for token, word in zip(shown, window.token_word_ids.tolist(), strict=True)
+      if word in inside
+    ]
+    assert bool(window.start) == (here == expected)
+    if window.start:
+      assert window.ids[window.start : window.end + 1] == expected
+    labelled.append(window.start > 0)
+  size = lengths.max_seq_length - window.context_offset - 1
+  if len(expected) <= size - min(lengths.doc_stride, size) + 1:
+    assert any(labelled)

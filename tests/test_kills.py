@@ -1,0 +1,133 @@
+"""A run killed with `kill -9` at random moments ends as an undisturbed one.
+
+Moments: while the process starts, in training, and while a file is written.
+"""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tests import programs
+from tests.training import toy
+from training import checkpoint, metrics_log
+from training.checkpoints import Checkpoints
+
+pytestmark = pytest.mark.slow
+
+STEPS, KILLS = 400, 9
+MOMENTS = ("start", "training", "writing")
+# Names of files that are being written.
+UNFINISHED = re.compile(r"unfinished|\.partial-|tempstate")
+
+
+def _start(flags, folder):
+  words = (f"--{name}={value}" for name, value in flags.items())
+  command = [sys.executable, str(programs.ROOT / "run_pretraining.py"), *words]
+  with open(f"{folder}.log", "w") as log:
+    return subprocess.Popen(
+      [*command, f"--output_dir={folder}"], stderr=log, start_new_session=True
+    )
+
+
+def _newest(folder):
+  """Step of the newest checkpoint file, -1 if there is none."""
+  names = (path.stem for path in folder.glob("model.ckpt-*.index"))
+  return max((int(name.rpartition("-")[2]) for name in names), default=-1)
+
+
+def _unfinished(folder):
+  paths = folder.iterdir() if folder.exists() else ()
+  return [path.name for path in paths if UNFINISHED.search(path.name)]
+
+
+def _wait(process, condition):
+  while process.poll() is None and not condition():
+    time.sleep(0.001)
+
+
+def _kill(process, folder, moment, start_up, rng):
+  """Kills a process at a moment; returns whether it was still alive."""
+  step = _newest(folder)
+  if moment == "start":
+    time.sleep(rng.uniform(0.0, start_up))
+  else:
+    _wait(process, lambda: _newest(folder) > step)
+    time.sleep(rng.uniform(0.0, 0.5))
+  if moment == "writing":
+    _wait(process, lambda: _unfinished(folder))
+  is_alive = process.poll() is None
+  if is_alive:
+    os.killpg(process.pid, signal.SIGKILL)
+  process.wait()
+  return is_alive
+
+
+def _check_files(folder):
+  """All checkpoints can be read, no step is logged twice; newest checkpoint."""
+  prefixes = Checkpoints(str(folder)).all_checkpoints()
+  for prefix in prefixes:
+    checkpoint.Reader(prefix).verify()
+  steps = [line["step"] for line in metrics_log.read(str(folder))]
+  assert steps == sorted(set(steps))
+  return prefixes[-1] if prefixes else None
+
+
+def _check_log(folder, latest, must_resume):
+  """The process has resumed from the newest checkpoint without complaints."""
+  with open(f"{folder}.log") as file:
+    log = file.read()
+  resumed = re.search(r"resuming from (\S+)", log)
+  if latest and (resumed or must_resume):
+    assert resumed, log
+    assert resumed[1] == latest
+  assert "Traceback" not in log
+  assert "cannot be read" not in log
+
+
+def test_killed_at_random_moments_it_ends_the_same(tmp_path):
+  toy.config(0.1).to_json(str(tmp_path / "bert_config.json"))
+  toy.write_records(str(tmp_path / "a.tfrecord"), 60)
+  flags = {
+    "do_train": True,
+    "input_file": tmp_path / "a.tfrecord",
+    "bert_config_file": tmp_path / "bert_config.json",
+    "max_seq_length": toy.T,
+    "max_predictions_per_seq": toy.P,
+    "train_batch_size": 8,
+    "learning_rate": 1e-3,
+    "num_train_steps": STEPS,
+    "save_checkpoints_steps": 4,
+    "iterations_per_loop": 4,
+    "seed": 1,
+  }
+  intact, killed, rng = (
+    tmp_path / "intact",
+    tmp_path / "killed",
+    random.Random(1),
+  )
+  begin = time.monotonic()
+  process = _start(flags, intact)
+  _wait(process, lambda: _newest(intact) >= 0)
+  start_up = time.monotonic() - begin
+  assert process.wait() == 0
+  for number in range(KILLS):
+    latest = _check_files(killed)
+    process = _start(flags, killed)
+    is_killed = _kill(process, killed, MOMENTS[number % 3], start_up, rng)
+    _check_log(killed, latest, not is_killed)
+  latest = _check_files(killed)
+  assert _start(flags, killed).wait() == 0
+  _check_log(killed, latest, True)
+  expected, result = checkpoint.read(str(intact)), checkpoint.read(str(killed))
+  assert result.prefix.endswith(f"model.ckpt-{STEPS}")
+  assert result.shapes == expected.shapes
+  for name in expected.shapes:
+    np.testing.assert_array_equal(result[name], expected[name], name)
+  assert not _unfinished(killed)

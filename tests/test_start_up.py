@@ -1,0 +1,150 @@
+"""Start of programs: --help and mistakes without TensorFlow, in a second."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.programs import ROOT
+
+PROGRAMS = sorted(
+  path.stem for path in ROOT.glob("*.py") if path.stem != "predictor"
+)
+# Seconds of processor time. Importing TensorFlow alone takes four and more.
+LIMIT = 1.5
+# Runs a program as Python would, then says whether TensorFlow was imported.
+START = """
+import runpy, sys
+try:
+  runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+  print("tensorflow" in sys.modules or "keras" in sys.modules)
+"""
+
+
+def _start(program, *arguments):
+  """Output, messages, status and seconds of processor time of a program."""
+  argv = [str(ROOT / f"{program}.py"), *arguments]
+  before = os.times()
+  done = subprocess.run(
+    [sys.executable, "-c", f"import sys; sys.argv = {argv!r}\n{START}"],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  after = os.times()
+  seconds = sum(after[2:4]) - sum(before[2:4])
+  assert done.stdout.endswith("False\n"), done.stdout
+  assert "Traceback" not in done.stderr
+  assert seconds < LIMIT, f"{program} took {seconds:.2f} s"
+  return done
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help_is_in_groups(program):
+  done = _start(program, "--help")
+  assert done.returncode == 0
+  groups = [
+    "Most commands:",
+    "Others of the original:",
+    "Beyond the original:",
+    "Devices, processes and precision:",
+  ]
+  result = [line for line in done.stdout.splitlines() if line in groups]
+  assert result == [line for line in groups if line in result]
+  assert result[0] == groups[0]
+
+
+def test_help_into_a_closed_pipe_is_silent():
+  reader, writer = os.pipe()
+  os.close(reader)
+  command = [sys.executable, "run_squad.py", "--help"]
+  done = subprocess.run(
+    command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False
+  )
+  os.close(writer)
+  assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_wrong_flag_is_one_line(program):
+  done = _start(program, "--bert_confg_file=x")
+  assert done.returncode == 1
+  [line] = done.stderr.splitlines()
+  assert "Unknown command line flag 'bert_confg_file'" in line
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_missing_flags_are_named(program):
+  done = _start(program)
+  assert done.returncode == 1
+  [line] = done.stderr.splitlines()
+  assert line.startswith("ERROR: missing: --")
+
+
+def test_a_flag_that_is_misspelt_is_suggested():
+  done = _start("run_squad", "--train_fle=x")
+  assert "Did you mean: train_file ?" in done.stderr
+
+
+NEEDED = {
+  "bert_config_file": "none.json",
+  "vocab_file": "none.txt",
+  "init_checkpoint": "none.ckpt",
+}
+RUN = NEEDED | {"output_dir": "{}/out", "do_train": True}
+MISSING = [
+  ("build_vocab", {"input_file": "none*", "output_file": "{}/x"}, "none*"),
+  ("split_sentences", {"input_file": "none*", "output_file": "{}/x"}, "none*"),
+  (
+    "create_pretraining_data",
+    {"input_file": "none*", "output_file": "{}/x", "vocab_file": "v"},
+    "no file matches none*",
+  ),
+  ("convert_checkpoint", {"input": "none", "output": "{}/x"}, "at 'none'"),
+  ("fill_mask", NEEDED | {"text": "[MASK]"}, "no checkpoint at 'none.ckpt'"),
+  (
+    "extract_features",
+    NEEDED | {"input_file": "none.txt", "output_file": "{}/x"},
+    "cannot read none.json: --bert_config_file names no file",
+  ),
+  ("run_classifier", RUN | {"task_name": "CoLA", "data_dir": "d"}, "d/train"),
+  ("run_ner", RUN | {"train_file": "none.txt"}, "cannot read none.txt"),
+  ("run_pretraining", RUN | {"input_file": "none*"}, "no file matches none*"),
+  ("run_squad", RUN | {"train_file": "none*"}, "no file matches none*"),
+  ("run_swag", RUN | {"train_file": "none.csv"}, "cannot read none.csv"),
+]
+
+
+@pytest.mark.parametrize(
+  ("program", "flags", "message"), MISSING, ids=[case[0] for case in MISSING]
+)
+def test_a_missing_file_is_named_and_nothing_is_made(
+  program, flags, message, tmp_path
+):
+  words = [
+    f"--{name}={str(value).format(tmp_path)}" for name, value in flags.items()
+  ]
+  done = _start(program, *words)
+  assert done.returncode == 1
+  [line] = done.stderr.splitlines()
+  assert message in line
+  assert not list(tmp_path.iterdir())
+
+
+def test_tensorflow_itself_is_silent(tmp_path):
+  script = f"import predictor; predictor.Predictor({str(tmp_path)!r})"
+  environment = dict(os.environ)
+  environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+  done = subprocess.run(
+    [sys.executable, "-c", script],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=False,
+    env=environment,
+  )
+  assert done.stderr.startswith("Traceback")  # of an error of ours
+  assert "name what --do_export wrote" in done.stderr

@@ -1,0 +1,44 @@
+"""A full disk: one line that names the file, whichever library writes."""
+
+import errno
+
+import h5py
+import pytest
+import tensorflow as tf
+
+from cli import program
+from storage import files
+
+FULL = "/dev/full"  # every write to it fails as on a full disk
+
+
+def _by_tensorflow():
+  with tf.io.gfile.GFile(FULL, "w") as file:
+    file.write("x" * 100_000)
+
+
+def _by_hdf5():
+  h5py.File(FULL, "w").close()
+
+
+@pytest.mark.parametrize("write", [_by_tensorflow, _by_hdf5])
+def test_the_file_and_a_remedy_are_named(write):
+  with pytest.raises(Exception) as raised:
+    write()
+  line = program.describe_full_disk(raised.value)
+  assert line.startswith(f"no space left on the disk for {FULL}: free some")
+
+
+def test_python_files_get_their_names(tmp_path):
+  path = str(tmp_path / "out")
+  with pytest.raises(OSError) as raised, files.open_for_writing(path):
+    raise OSError(errno.ENOSPC, "No space left on device")
+  assert f"the disk for {path}: " in program.describe_full_disk(raised.value)
+  assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+  "error", [ValueError("no"), OSError(errno.ENOENT, "No such file", "x")]
+)
+def test_other_errors_are_none_of_it(error):
+  assert program.describe_full_disk(error) is None

@@ -1,0 +1,59 @@
+"""metrics.jsonl: written, read back, truncated when a run is resumed."""
+
+import importlib.util
+import json
+
+from cli import run_record
+from training import metrics_log
+
+
+def test_a_truncated_line_is_left_out(tmp_path):
+  metrics_log.add(str(tmp_path), 10, {"loss": 0.5})
+  metrics_log.add(str(tmp_path), 20, {"loss": 1 / 3})
+  metrics_log.add(str(tmp_path), 20, {"eval_f1": 0.25})
+  with open(tmp_path / "metrics.jsonl", "a") as file:
+    file.write('{"step": 30, "lo')
+  expected = [
+    {"step": 10, "loss": 0.5},
+    {"step": 20, "loss": 0.333333},
+    {"step": 20, "eval_f1": 0.25},
+  ]
+  assert metrics_log.read(str(tmp_path)) == expected
+  # The next line is not appended to the truncated one.
+  metrics_log.forget_after(str(tmp_path), 20)
+  metrics_log.add(str(tmp_path), 30, {"loss": 0.25})
+  assert metrics_log.read(str(tmp_path)) == [
+    *expected,
+    {"step": 30, "loss": 0.25},
+  ]
+  metrics_log.forget_after(str(tmp_path), 10)
+  assert metrics_log.read(str(tmp_path)) == expected[:1]
+  assert metrics_log.read(str(tmp_path / "none")) == []
+
+
+def test_curves_are_drawn_where_that_is_possible(tmp_path):
+  for step in range(3):
+    metrics_log.add(str(tmp_path), step, {"loss": 1 / (1 + step), "rate": step})
+  path = metrics_log.draw(str(tmp_path))
+  if importlib.util.find_spec("matplotlib"):
+    with open(path, "rb") as file:
+      assert file.read(8) == b"\x89PNG\r\n\x1a\n"
+  else:
+    assert path is None
+
+
+def test_fingerprints_tell_files_apart(tmp_path):
+  names = []
+  for number, content in enumerate((b"a" * 10, b"b" * 10, b"a" * 2_500_000)):
+    path = tmp_path / str(number)
+    path.write_bytes(content)
+    names.append(run_record.fingerprint(str(path)))
+  path.write_bytes(b"a" * 2_499_999 + b"b")
+  names.append(run_record.fingerprint(str(path)))
+  assert len(set(names)) == 4
+  assert names[0].startswith("10 bytes")
+
+
+def test_versions_are_those_of_what_is_installed():
+  assert {"python", "tensorflow", "keras"} <= run_record.versions().keys()
+  json.dumps(run_record.versions())

@@ -1,0 +1,61 @@
+"""Deferred SIGTERM and Ctrl-C; a second Ctrl-C ends at once."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from training.sigterm import GracefulShutdown
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_deferred_and_handlers_come_back(number):
+  before = signal.getsignal(number)
+  with GracefulShutdown() as interruption:
+    assert not interruption.requested
+    os.kill(os.getpid(), number)
+    assert interruption.requested
+  assert signal.getsignal(number) == before
+  assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_the_second_interrupt_ends_the_process_at_once():
+  script = """
+import os, signal, time
+from training.sigterm import GracefulShutdown
+with GracefulShutdown():
+  os.kill(os.getpid(), signal.SIGINT)
+  os.kill(os.getpid(), signal.SIGTERM)  # does not count
+  os.kill(os.getpid(), signal.SIGINT)
+  time.sleep(60)
+"""
+  done = subprocess.run(
+    [sys.executable, "-c", script],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=False,
+    timeout=50,
+  )
+  assert done.returncode == 130
+  assert "Ctrl-C once more ends at once" in done.stderr
+  assert "Traceback" not in done.stderr
+
+
+def test_a_child_is_asked_to_end_too():
+  command = [sys.executable, "-c", "import time; time.sleep(60)"]
+  with (
+    subprocess.Popen(command) as child,
+    GracefulShutdown(child) as interruption,
+  ):
+    os.kill(os.getpid(), signal.SIGINT)
+    begin = time.monotonic()
+    assert child.wait() == -signal.SIGTERM
+  assert interruption.requested
+  assert time.monotonic() - begin < 30

@@ -1,0 +1,96 @@
+"""Training from another model's checkpoint: encoder and head."""
+
+import numpy as np
+import pytest
+
+from modeling import feature_based, models
+from tests.training import toy
+from training import checkpoint, checkpoints
+from training.checkpoints import Checkpoints
+
+
+def _save(folder, model):
+  return Checkpoints(str(folder)).save(1, checkpoint.variables(model))
+
+
+@pytest.fixture(name="start")
+def _start(tmp_path):
+  """Values of a classifier with four labels, and its checkpoint."""
+  model = models.classifier(toy.config(), 4)
+  values = {v.path: np.array(v) + 0.5 for v in model.variables}
+  for variable in model.variables:
+    variable.assign(values[variable.path])
+  return values, _save(tmp_path, model)
+
+
+def _restored(model, values):
+  """Names of the variables that have the checkpoint's values."""
+  return {
+    variable.path
+    for variable in model.variables
+    if np.array_equal(variable, values.get(variable.path))
+  }
+
+
+HEAD = {"output_weights", "output_bias"}
+
+
+def test_a_head_of_other_labels_is_fresh(start, caplog):
+  values, prefix = start
+  model = models.classifier(toy.config(), 5)
+  assert set(checkpoints.initialize(model, prefix)) == HEAD
+  assert _restored(model, values) == values.keys() - HEAD
+  assert f"the head is fresh: {prefix} was trained for other" in caplog.text
+  assert "output_weights is [4, 8], here [5, 8]" in caplog.text
+  assert "WARNING" in caplog.text
+
+
+def test_a_head_of_as_many_labels_is_restored_unless_new_head(start, caplog):
+  values, prefix = start
+  with caplog.at_level("INFO", logger="absl"):
+    model = models.classifier(toy.config(), 4)
+    assert not checkpoints.initialize(model, prefix)
+    assert _restored(model, values) == values.keys()
+    assert "--new_head makes it fresh" in caplog.text
+    model = models.classifier(toy.config(), 4)
+    assert set(checkpoints.initialize(model, prefix, new_head=True)) == HEAD
+  assert _restored(model, values) == values.keys() - HEAD
+
+
+@pytest.mark.parametrize(
+  ("make", "head"),
+  [
+    (
+      models.span_labeler,
+      {"cls/squad/output_weights", "cls/squad/output_bias"},
+    ),
+    (models.multiple_choice, {"cls/choice"}),
+    (
+      lambda config: feature_based.tagger(config, 3, "last", 4),
+      {"tags/kernel", "tags/bias"},
+    ),
+  ],
+)
+def test_every_task_has_a_head_that_can_be_new(tmp_path, make, head):
+  prefix = _save(tmp_path, make(toy.config()))
+  model = make(toy.config())
+  assert set(checkpoints.initialize(model, prefix, new_head=True)) == head
+  assert not checkpoints.initialize(model, prefix)
+
+
+def test_only_training_makes_a_head_fresh(start, tmp_path):
+  _, prefix = start
+  model = models.classifier(toy.config(), 5)
+  message = r"output_weights has shape \[4, 8\].*another set of labels"
+  with pytest.raises(ValueError, match=message):
+    Checkpoints(str(tmp_path / "new")).load(model, prefix)
+  with pytest.raises(ValueError, match="in another --output_dir"):
+    Checkpoints(str(tmp_path)).load(model, None)
+
+
+def test_another_encoder_is_an_error(tmp_path):
+  prefix = _save(tmp_path, models.pretrainer(toy.config()))
+  wider = toy.config().to_dict() | {"vocab_size": toy.V + 1}
+  model = models.classifier(type(toy.config()).from_dict(wider), 2)
+  with pytest.raises(ValueError, match=r"vocab_size in bert_config\.json"):
+    checkpoints.initialize(model, prefix, new_head=True)

@@ -1,0 +1,36 @@
+"""The process that writes files, by TF_CONFIG."""
+
+import json
+
+import pytest
+
+from training import worker_role
+
+WORKERS = {"worker": ["a:1", "b:1"]}
+CHIEF = {"chief": ["a:1"], "worker": ["b:1"]}
+
+
+@pytest.mark.parametrize(
+  ("config", "is_chief"),
+  [
+    (None, True),
+    ({}, True),
+    ({"cluster": WORKERS, "task": {"type": "worker", "index": 0}}, True),
+    ({"cluster": WORKERS, "task": {"type": "worker", "index": 1}}, False),
+    ({"cluster": CHIEF, "task": {"type": "worker", "index": 0}}, False),
+    ({"cluster": CHIEF, "task": {"type": "chief", "index": 0}}, True),
+    ({"cluster": WORKERS, "task": {"type": "evaluator", "index": 0}}, False),
+  ],
+)
+def test_one_process_writes(monkeypatch, config, is_chief):
+  if config is None:
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+  else:
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+  assert worker_role.is_chief() == is_chief
+
+
+def test_a_broken_tf_config_is_named(monkeypatch):
+  monkeypatch.setenv("TF_CONFIG", "{cluster")
+  with pytest.raises(ValueError, match=r"TF_CONFIG=\{cluster is no JSON"):
+    worker_role.is_chief()

@@ -1,1 +1,0 @@
-"""Checkpoints of others, from and to the names and files of the original."""
