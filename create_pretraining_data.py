@@ -17,6 +17,7 @@ from cli.arguments import Arguments
 from data import scripts, vocab, vocab_checks
 from data.pretraining import builders
 from data.pretraining.documents import TextFormat
+from data.tokenization import FullTokenizer
 from storage import files
 from tasks.pretraining import build_config
 
@@ -79,10 +80,12 @@ def main(args: Arguments) -> None:
     TextFormat(args.input_format, args.text_field),
     args.deduplicate,
   )
-  words = vocab.load(config.vocab_file)
-  vocab_checks.warn_of_case(words, args.do_lower_case, config.vocab_file)
+  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
+  vocab_checks.warn_of_case(
+    tokenizer.vocab, args.do_lower_case, args.vocab_file
+  )
   sample = scripts.sample(inputs, config.text_format.lines)
-  scripts.warn(sample, config.do_lower_case, args.input_file, words)
+  scripts.warn_of_texts(sample, tokenizer, args.input_file)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.runner:
     total = write_by_beam(args, config, inputs, *outputs)

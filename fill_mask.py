@@ -15,8 +15,8 @@ from absl import flags
 from cli import checks, encoder_config, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from data import vocab
-from data.tokenization import validate_case_matches_checkpoint
+from data import scripts, vocab
+from data.tokenization import FullTokenizer, validate_case_matches_checkpoint
 from data.vocab import MASK
 from storage import files
 from tasks.pretraining import settings
@@ -51,6 +51,11 @@ def check_flags(args: Arguments) -> None:
 
 def main(args: Arguments) -> None:
   texts = read_texts(args)
+  scripts.warn_of_texts(
+    (text.replace(MASK, " ") for text in texts),
+    FullTokenizer(args.vocab_file, args.do_lower_case),
+    "the texts",
+  )
   # TensorFlow is imported here, after the flags were checked.
   import tensorflow as tf
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
+from data import vocab_checks
 from data.tokenization import FullTokenizer, strip_accents
 
 # Scripts whose accents an uncased model is meant to lose.
@@ -136,27 +137,31 @@ def warn(
     )
 
 
+def warn_of_texts(
+  texts: Iterable[str | None], tokenizer: FullTokenizer, name: str
+) -> None:
+  """Calls `warn` and vocab_checks.warn_of_unknown for a sample of texts.
+
+  Args:
+    texts: a sample; None is no text.
+    tokenizer: the texts' tokenizer.
+    name: of the file or files.
+  """
+  texts = list(filter(None, texts))
+  lower_case = tokenizer.basic_tokenizer.do_lower_case
+  warn(texts, lower_case, name, tokenizer.vocab)
+  vocab_checks.warn_of_unknown(texts, tokenizer, name)
+
+
 def warn_of_examples(
   texts: Callable[[Any], Iterable[str | None]],
   examples: Sequence[Any],
   tokenizer: FullTokenizer,
   name: str,
 ) -> None:
-  """Calls `warn` for a sample of examples.
-
-  Args:
-    texts: function from an example to its texts; None is no text.
-    examples: all examples.
-    tokenizer: the examples' tokenizer.
-    name: of the file or files.
-  """
+  """Calls `warn_of_texts` for `texts(example)` of a sample of examples."""
   some = chain.from_iterable(map(texts, spread(examples)))
-  warn(
-    filter(None, some),
-    tokenizer.basic_tokenizer.do_lower_case,
-    name,
-    tokenizer.vocab,
-  )
+  warn_of_texts(some, tokenizer, name)
 
 
 def _example(words, changed):

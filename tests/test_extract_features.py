@@ -164,6 +164,15 @@ def test_does_not_overwrite_unless_told(given, tmp_path):
   assert len(_output(path, **given, layers=0, overwrite=True)) == len(TEXTS)
 
 
+def test_words_that_the_vocabulary_lacks_are_said(given, tmp_path):
+  korean = tmp_path / "korean.txt"
+  korean.write_text("한국어 ||| a\n", encoding="utf-8")
+  given = given | {"input_file": korean, "output_file": tmp_path / "x"}
+  done = _run(**given, layers=0)
+  assert "korean.txt: 75 % of the letters are Hangul" in done.stderr
+  assert "korean.txt: 50 % of the words become [UNK]" in done.stderr
+
+
 def test_mistakes_name_culprit_and_remedy(given, tmp_path):
   given = given | {"output_file": tmp_path / "out.jsonl"}
   _fails("no layer 3: the model has 3", **given, layers="0,3")

@@ -63,8 +63,11 @@ def test_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
 
 def test_reads_standard_input_and_the_checkpoint_of_a_folder(flags):
   flags = flags | {"init_checkpoint": flags["init_checkpoint"].parent}
-  done = _run(flags, "--input_file=-", stdin=b"red [MASK]\n")
-  assert done.stdout.startswith("red [MASK]\n  blue")
+  text = "하늘 [MASK]\n"
+  done = _run(flags, "--input_file=-", stdin=text.encode())
+  assert done.stdout.startswith(text + "  blue")
+  assert "the texts: 100 % of the letters are Hangul" in done.stderr
+  assert "the texts: 100 % of the words become [UNK]" in done.stderr
 
 
 @pytest.mark.parametrize(

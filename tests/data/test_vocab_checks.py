@@ -3,8 +3,10 @@
 import re
 
 import pytest
+from absl import logging
 
 from data import vocab_checks
+from data.tokenization import FullTokenizer
 
 MODEL = ("[PAD]", "[unused1]", "[unused2]", "[UNK]", "owl", "##s")
 
@@ -68,3 +70,36 @@ def test_a_doubt_is_a_warning(caplog):
   for _ in range(2):
     vocab_checks.warn_of_case({"A": 0}, True, "v.txt")
   assert caplog.text.count("--do_lower_case=True, but v.txt has 1 of 1") == 1
+
+
+JAMO = ["ᄒ", "##ᅡ", "##ᆫ", "##ᄀ", "##ᅮ", "##ᆨ", "##ᄋ", "##ᅥ"]
+
+
+@pytest.mark.parametrize(
+  ("tokens", "lower_case", "text", "warning"),
+  [
+    (
+      JAMO,
+      False,
+      "한국어 한국",
+      "100 % .* '한국어'; with --do_lower_case=True .* 0 %",
+    ),
+    (JAMO, True, "한국어 한국", None),
+    (["owl", "##s"], False, "Owl owls owls", "33 % .*such as 'Owl'; with"),
+    (["owl"], True, "owl Wren", "50 % .*such as 'wren'; the vocabulary has no"),
+    (["owl"], True, "owl " * 10 + "wren", None),
+    (["owl"], True, " ", None),
+  ],
+)
+def test_words_without_pieces_are_said(
+  caplog, tmp_path, monkeypatch, tokens, lower_case, text, warning
+):
+  monkeypatch.setattr(logging, "_log_counter_per_token", {})
+  path = tmp_path / "vocab.txt"
+  path.write_text("\n".join(["[UNK]", *tokens]), encoding="utf-8")
+  tokenizer = FullTokenizer(path, lower_case)
+  with caplog.at_level("WARNING", logger="absl"):
+    for name in ("train.tsv", "dev.tsv"):
+      vocab_checks.warn_of_unknown([text], tokenizer, name)
+  assert len(caplog.messages) == (warning is not None)
+  assert re.search(f"train.tsv: {warning}" if warning else "", caplog.text)
