@@ -14,7 +14,7 @@ def log_labels(
   name: str,
   labels: Iterable[str],
   expected: Collection[str] = (),
-  unit: str = "examples",
+  unit: str = "example",
 ) -> None:
   """Logs the frequency of each label.
 
@@ -25,7 +25,7 @@ def log_labels(
     name: of the file.
     labels: the label of each example.
     expected: labels that should occur.
-    unit: noun for what has a label.
+    unit: noun for what has a label, in the singular.
   """
   counts = Counter(labels)
   total = counts.total()
@@ -36,17 +36,27 @@ def log_labels(
   if len(counts) > _SHOWN:
     *_, (rarest, number) = counts.most_common()
     shown.append(f"...; {len(counts)} in all, the rarest {rarest}: {number:,}")
-  logging.info("%s: %s %s; %s", name, f"{total:,}", unit, ", ".join(shown))
+  logging.info("%s: %s; %s", name, number_of(total, unit), ", ".join(shown))
   missing = [label for label in expected if label not in counts]
   if missing:
     logging.warning("%s: no example of %s", name, _some(missing))
-  for group in similar(counts):
-    logging.warning(
+  groups = [
+    " and ".join(f"{label!r} ({counts[label]:,})" for label in group)
+    for group in similar(counts)
+  ]
+  if groups:
+    logging.log_first_n(  # for the training file, not for each file
+      logging.WARNING,
       "%s: %s differ only in case or blanks and are labels of their own; "
       "spell them alike if they mean the same",
-      name,
-      " and ".join(f"{label!r} ({counts[label]:,})" for label in group),
+      1,
+      *(name, "; ".join(groups)),
     )
+
+
+def number_of(number: int, noun: str) -> str:
+  """A number with its noun, as in "1 word" or "2,000 words"."""
+  return f"{number:,} {noun}" + ("s" if number != 1 else "")
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:
@@ -91,13 +101,13 @@ def log_lengths(
   level = logging.WARNING if longer >= 0.05 * total else logging.INFO
   logging.log(
     level,
-    "%s: %s of %s texts (%.1f %%) are longer than --max_seq_length=%d: %s; the "
+    "%s: --max_seq_length=%d is exceeded by %s of %s (%.1f %%): %s; the "
     "longest has %s tokens%s",
     name,
-    f"{longer:,}",
-    f"{total:,}",
-    100 * longer / total,
     max_seq_length,
+    f"{longer:,}",
+    number_of(total, "text"),
+    100 * longer / total,
     effect,
     f"{max(lengths):,}",
     advice,

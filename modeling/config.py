@@ -110,7 +110,9 @@ class BertConfig:
   def from_dict(cls, values: dict) -> "BertConfig":
     """Makes one from a parsed bert_config.json; ignores unknown keys."""
     if not isinstance(values, dict):
-      raise ValueError(f"expected a JSON object, not {type(values).__name__}")
+      raise ValueError(
+        f"expected a JSON object, but it is {json.dumps(values)[:40]}"
+      )
     known = {field.name for field in dataclasses.fields(cls)}
     if "vocab_size" not in values:
       raise ValueError("vocab_size is missing")

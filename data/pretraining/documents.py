@@ -191,9 +191,10 @@ def _json_texts(path, start, end, field) -> Iterator[list[str]]:
     if not line.strip():
       continue
     try:
-      text = json.loads(line)[field]
+      value = json.loads(line)
+      text = value[field] if isinstance(value, dict) else None
       if not isinstance(text, str):
-        raise TypeError(f"it is {json.dumps(text)[:40]} there")
+        raise TypeError(f"it is {json.dumps(value)[:40]}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
       raise ValueError(
         f"{path}, line {files.line_number(path, start) + number}: not a JSON "

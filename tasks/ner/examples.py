@@ -16,6 +16,7 @@ from storage import files
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
+_LONG = 200  # words of a sentence, which may be several
 
 
 class Sentence(NamedTuple):
@@ -56,7 +57,8 @@ def read_sentences(
 
   Raises:
     OSError: the file cannot be read.
-    ValueError: a line has too few columns (it is named), or there is no word.
+    ValueError: a line has too few columns (it is named), there is no word, or
+      the file is a table of texts.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   sentences = []
@@ -75,6 +77,7 @@ def read_sentences(
       sentences.append(Sentence(words, *tags or [None], document, first))
   if not sentences:
     raise ValueError(f"{path} has no words")
+  _check_layout(path, sentences)
   if len(widths) > 1 and min(columns) < 0:
     first, second, *_ = widths.items()
     logging.warning(
@@ -83,6 +86,23 @@ def read_sentences(
       *(path, *second[::-1], *first[::-1], tag_column),
     )
   return sentences
+
+
+def _check_layout(path, sentences):
+  """Raises ValueError for a table of texts; warns of a file as one sentence."""
+  words = [word for sentence in sentences for word in sentence.words]
+  texts = [word for word in words if " " in word]
+  if 2 * len(texts) > len(words):
+    raise ValueError(
+      f"{path} looks like a table of texts, such as {texts[0]!r:.40}: here a "
+      "line has one word and its tag, and a blank line ends a sentence. "
+      "run_classifier.py --task_name=tsv reads tables"
+    )
+  if len(sentences) == 1 and len(words) > _LONG:
+    logging.warning(
+      "%s: all %d words are one sentence; a blank line should end each one",
+      *(path, len(words)),
+    )
 
 
 def _lines_without_tags(path, columns) -> list[int]:
@@ -267,7 +287,7 @@ def read_tagged(
     )
     return [sentence._replace(tags=None) for sentence in sentences]
   summaries.log_labels(
-    path, (tag for sentence in sentences for tag in sentence.tags), unit="words"
+    path, (tag for sentence in sentences for tag in sentence.tags), unit="word"
   )
   return sentences
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
+from data import summaries
 from storage import files
 
 # Whitespace of the original's reader. It lacks the no-break space (U+00A0),
@@ -94,24 +95,32 @@ def read_examples(
     examples.append(example)
   if not ids:
     raise ValueError(f"{describe(paths)} has no questions; {_LAYOUT}")
-  _log_warnings(paths, ids, len(examples))
+  _log_warnings(paths, ids, len(examples), is_training)
   return examples
 
 
-def _log_warnings(paths, ids, num_examples):
+def _log_warnings(paths, ids, num_examples, is_training):
   """Logs the number of skipped questions and of repeated ids."""
   if ids.total() > num_examples:
     logging.warning(
-      "%d of %d questions are left out of training: their answers are not "
-      "among the words of the paragraph",
-      *(ids.total() - num_examples, ids.total()),
+      "left out of training: %d of %s, as the words of the paragraph do not "
+      "contain the answer",
+      ids.total() - num_examples,
+      summaries.number_of(ids.total(), "question"),
     )
   repeated = [name for name, number in ids.items() if number > 1]
   if repeated:
+    effect = (
+      "each question is trained on; are some there twice?"
+      if is_training
+      else "predictions have one answer for each id, of the last question: "
+      "make ids unique"
+    )
     logging.warning(
-      "%s: %d question ids occur more than once, such as %s; predictions have "
-      "one answer for each id, that of the last question: make ids unique",
-      *(describe(paths), len(repeated), repeated[0]),
+      "%s: %s more than once, such as %s; %s",
+      describe(paths),
+      summaries.number_of(len(repeated), "question id"),
+      *(repeated[0], effect),
     )
 
 

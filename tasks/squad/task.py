@@ -11,7 +11,7 @@ from absl import logging
 from cli import checks, dry_run, encoder_config, fine_tuning, strategy
 from cli.arguments import Arguments
 from cli.run import Run
-from data import features, scripts
+from data import features, scripts, summaries
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
@@ -110,10 +110,10 @@ def _log_questions(name, examples, windows, max_query_length, is_training):
   }
   unanswered = sum(example.answer is None for example in examples)
   logging.info(
-    "%s: %s questions%s; %s need several windows; %s reach "
-    "--max_query_length=%d, where questions are cut off",
+    "%s: %s%s; %s with several windows; %s of at least --max_query_length=%d "
+    "tokens, where questions are cut off",
     name,
-    f"{len(examples):,}",
+    summaries.number_of(len(examples), "question"),
     f", {unanswered:,} without an answer" if is_training else "",
     f"{sum(number > 1 for number in windows_of_example.values()):,}",
     f"{len(truncated):,}",

@@ -1,13 +1,15 @@
 """Lines about labels and lengths that are logged before training."""
 
 import pytest
+from absl import logging
 
 from data import summaries
 
 
 @pytest.fixture(name="log")
-def _log(caplog):
+def _log(caplog, monkeypatch):
   caplog.set_level("INFO", logger="absl")
+  monkeypatch.setattr(logging, "_log_counter_per_token", {})
   return caplog
 
 
@@ -24,10 +26,12 @@ def test_many_labels_are_shortened(log):
 
 
 def test_labels_that_differ_in_case_or_blanks_are_named(log):
-  summaries.log_labels("x", ["Sport", "sport", "spo rt", "music"])
-  warning = log.records[-1]
-  assert warning.levelname == "WARNING"
-  assert "'Sport' (1) and 'spo rt' (1) and 'sport' (1)" in warning.getMessage()
+  for name in ("train.tsv", "dev.tsv"):
+    summaries.log_labels(name, ["Sport", "sport", "spo rt", "music"])
+  [warning] = [r for r in log.records if r.levelname == "WARNING"]
+  assert warning.getMessage().startswith(
+    "train.tsv: 'Sport' (1) and 'spo rt' (1) and 'sport' (1) differ"
+  )
   assert "music" not in warning.getMessage()
 
 
@@ -36,10 +40,17 @@ def test_long_texts_are_counted_and_a_length_is_suggested(log):
   [record] = log.records
   assert record.levelname == "WARNING"
   assert record.getMessage() == (
-    "train.tsv: 10 of 100 texts (10.0 %) are longer than --max_seq_length=64: "
+    "train.tsv: --max_seq_length=64 is exceeded by 10 of 100 texts (10.0 %): "
     "their ends are cut off; the longest has 300 tokens; --max_seq_length=128 "
     "would hold 99.0 %"
   )
+
+
+def test_one_text_is_one_text(log):
+  summaries.log_lengths("x", {100: 1}, 64)
+  summaries.log_labels("x", ["a"])
+  assert "exceeded by 1 of 1 text (100.0 %)" in log.text
+  assert "x: 1 example; a: 1" in log.text
 
 
 def test_few_long_texts_are_no_warning_and_none_no_line(log):

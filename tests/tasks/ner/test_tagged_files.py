@@ -47,6 +47,19 @@ def test_tags_are_those_of_the_training_file_and_stay(tmp_path, folder):
   assert labels.load(folder) == TAGS
 
 
+def test_a_classifiers_table_is_named(tmp_path):
+  path = _write(tmp_path, "text\tlabel\nA good film.\t1\nSo bad it is.\t0\n")
+  with pytest.raises(ValueError, match=r"like a table .*'A good film\.'"):
+    examples.read_sentences(path)
+
+
+def test_a_file_without_blank_lines_is_said(tmp_path, caplog):
+  path = _write(tmp_path, "word O\n" * 201)
+  with caplog.at_level("WARNING", logger="absl"):
+    assert len(examples.read_sentences(path)) == 1
+  assert "x.txt: all 201 words are one sentence" in caplog.text
+
+
 def test_tags_may_be_in_any_column(tmp_path, folder):
   path = _write(tmp_path, "B-PET x Rex 7\nO y barks 8\n")
   columns = Columns(words=2, tags=0)

@@ -75,7 +75,7 @@ def test_answers_that_cannot_be_located_are_skipped_and_counted(path, caplog):
   assert [one.qas_id for one in examples] == ["q1"]
   assert "question q2: Could not find answer: '' vs. 'The'" in caplog.text
   assert "question q3: Could not find answer: '1895)' vs. 'mill'" in caplog.text
-  assert "3 of 4 questions are left out of training" in caplog.text
+  assert "left out of training: 3 of 4 questions" in caplog.text
 
 
 def test_an_answer_from_the_blanks_before_the_only_word(path):

@@ -19,11 +19,14 @@ def _question(name, text="boat", start=6):
   return {"id": name, "question": "What?", "answers": answers}
 
 
-def test_repeated_ids_are_named(tmp_path, caplog):
+@pytest.mark.parametrize("is_training", [False, True])
+def test_repeated_ids_are_named(tmp_path, caplog, is_training):
   paths = _write(tmp_path, _question("q1"), _question("q2"), _question("q1"))
   with caplog.at_level("WARNING", logger="absl"):
-    assert len(examples.read_examples(paths, False, False)) == 3
-  assert "1 question ids occur more than once, such as q1" in caplog.text
+    assert len(examples.read_examples(paths, is_training)) == 3
+  assert "1 question id more than once, such as q1; " in caplog.text
+  assert ("trained on" in caplog.text) == is_training
+  assert ("predictions have" in caplog.text) != is_training
 
 
 def test_an_empty_answer_is_left_out_with_the_remedy(tmp_path, caplog):
