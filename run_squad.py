@@ -16,7 +16,7 @@ from cli import checks, encoder_config, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from storage import files
-from tasks.squad import settings
+from tasks.squad import decoding, records
 
 shared_flags.define_fine_tuning()
 flags.DEFINE_string("train_file", None, "SQuAD files or globs to train on.")
@@ -64,8 +64,8 @@ def check_flags(args: Arguments) -> None:
     files.expand(args.train_file)
   if args.do_predict or checks.evaluates_while_training(args):
     files.expand(args.predict_file)
-  settings.window_config(args)
-  settings.export_top_k(args)
+  records.WindowConfig.from_flags(args)
+  decoding.DecodingConfig.from_flags(args)
   checks.model(args)
   encoder_config.for_texts(args)
   checks.init_checkpoint(args)

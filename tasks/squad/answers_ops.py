@@ -1,4 +1,4 @@
-"""The best texts of questions in the graph, as tasks/squad/decoding.py.
+"""Candidate spans to answers in the graph, as tasks/squad/decoding.py.
 
 Legend: B questions, C candidate spans, K n_best_size, A answers of a question
 (A <= K), E entries of nbest_predictions.json. A ragged dimension is in
@@ -9,9 +9,38 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tasks.squad.decoding import NO_ANSWER_ODDS
+from tasks.squad.decoding import NO_ANSWER_ODDS, DecodingConfig
 from tasks.squad.paragraphs_ops import GraphAnswerText
-from tasks.squad.windows_ops import Candidates, concat
+
+
+def concat(first: NamedTuple, second: NamedTuple, axis: int = 0) -> NamedTuple:
+  """Concatenates the tensors of two tuples of the same type."""
+  pairs = zip(first, second, strict=True)
+  return type(first)(*(tf.concat(pair, axis) for pair in pairs))
+
+
+class Candidates(NamedTuple):
+  """Spans that could be answers, [C] each.
+
+  Attributes:
+    rows: int64, index of the question.
+    first: int64, index of the first token among those of all contexts.
+    last: int64, index of the last token.
+    start_logits: float64, so that sums equal those of Python's floats.
+    end_logits: float64.
+  """
+
+  rows: tf.Tensor
+  first: tf.Tensor
+  last: tf.Tensor
+  start_logits: tf.Tensor
+  end_logits: tf.Tensor
+
+  @classmethod
+  def empty(cls) -> "Candidates":
+    """C = 0."""
+    types = (tf.int64,) * 3 + (tf.float64,) * 2
+    return cls(*(tf.zeros([0], dtype) for dtype in types))
 
 
 class Answers(NamedTuple):
@@ -21,8 +50,7 @@ class Answers(NamedTuple):
     texts: string.
     begins: int64, first character in the context.
     ends: int64, behind the last character.
-    start_logits: float64.
-    end_logits: float64.
+    start_logits: float64; end_logits, too.
   """
 
   texts: tf.RaggedTensor
@@ -38,14 +66,7 @@ def n_best(
   answer_text: GraphAnswerText,
   n_best_size: int,
 ) -> Answers:
-  """The best K texts of each question, or all if they are fewer.
-
-  Args:
-    candidates: spans of all questions.
-    num_questions: scalar int64, B.
-    answer_text: texts of spans.
-    n_best_size: K.
-  """
+  """The best K texts of each question, or all if they are fewer."""
   ranked = _rank(candidates, num_questions)  # [B, (C)]
   step = 2 * n_best_size  # few texts occur twice: one step is mostly enough
 
@@ -77,7 +98,7 @@ def n_best(
 
 
 def _to_answers(texts, candidates, num_questions, answer_text, n_best_size):
-  """Groups texts by question: [A of all] each -> Answers."""
+  """Groups texts by question."""
   order = tf.argsort(texts.rows, stable=True)
   best = tf.RaggedTensor.from_value_rowids(
     order, tf.gather(texts.rows, order), num_questions, validate=False
@@ -105,14 +126,14 @@ def _rank(candidates, num_questions):
 
 
 class _Texts(NamedTuple):
-  """Distinct texts so far.
+  """Distinct texts so far, [A of all questions] each.
 
   Attributes:
-    rows: [A] int64, index of the question.
-    candidates: [A] int64, index of the candidate.
-    begins: [A] int64, offset in the contexts; see GraphAnswerText.
-    ends: [A] int64.
-    texts: [A] string.
+    rows: int64, index of the question.
+    candidates: int64, index of the candidate.
+    begins: int64, offset in the contexts; see GraphAnswerText.
+    ends: int64.
+    texts: string.
   """
 
   rows: tf.Tensor
@@ -160,14 +181,18 @@ def _select_new(known, keys, columns):
   return [tf.boolean_mask(v, is_first[tf.size(known) :]) for v in columns]
 
 
+# Padding of the fields of _Entries.
+_PADDING = ("", -float("inf"), -1, -1)
+
+
 class _Entries(NamedTuple):
-  """Entries of nbest_predictions.json, best first; [B, E] each.
+  """Entries of nbest_predictions.json, best first, padded; [B, E] each.
 
   Attributes:
-    texts: string, padded with "".
-    scores: float64, start logit plus end logit; padded with -inf.
-    starts: int64, first character in the context; padded with -1.
-    ends: int64, behind the last character; padded with -1.
+    texts: string.
+    scores: float64, start logit plus end logit.
+    starts: int64, first character in the context; -1 if it is not there.
+    ends: int64, behind the last character, or -1.
   """
 
   texts: tf.Tensor
@@ -178,14 +203,11 @@ class _Entries(NamedTuple):
   @classmethod
   def from_answers(cls, answers: Answers, n_best_size: int):
     """The n best texts, E = K."""
-    shape = [None, n_best_size]
     scores = answers.start_logits + answers.end_logits
-    return cls(
-      answers.texts.to_tensor("", shape=shape),
-      scores.to_tensor(-float("inf"), shape=shape),
-      answers.begins.to_tensor(-1, shape=shape),
-      answers.ends.to_tensor(-1, shape=shape),
-    )
+    values = answers.texts, scores, answers.begins, answers.ends
+    pairs = zip(values, _PADDING, strict=True)
+    shape = [None, n_best_size]
+    return cls(*(value.to_tensor(pad, shape=shape) for value, pad in pairs))
 
   @classmethod
   def without_position(cls, text: str, scores: tf.Tensor):
@@ -202,19 +224,15 @@ class _Entries(NamedTuple):
     return _Entries(*(tf.gather(v, order, batch_dims=1) for v in merged))
 
   def limit(self, null: tf.Tensor):
-    """Drops the K-th text if it scores less than no answer.
+    """Drops the K-th text if it scores less than no answer, [B] float64.
 
     No answer is among the K entries then; otherwise it follows them.
-
-    Args:
-      null: [B] float64, score of no answer.
     """
     size = self.scores.shape[1]
     better = tf.cast(self.scores >= null[:, None], tf.int32)
     is_among = tf.reduce_sum(better, axis=1) < size
     is_entry = tf.sequence_mask(tf.where(is_among, size - 1, size), size)
-    padding = ("", -float("inf"), -1, -1)
-    pairs = zip(self, padding, strict=True)
+    pairs = zip(self, _PADDING, strict=True)
     return _Entries(*(tf.where(is_entry, *pair) for pair in pairs))
 
   def outputs(self, all_entries) -> dict[str, tf.Tensor]:
@@ -230,50 +248,27 @@ class _Entries(NamedTuple):
     }
 
 
-def best(
-  answers: Answers, n_best_size: int, top_k: int = 0
-) -> dict[str, tf.Tensor]:
-  """Outputs of version 1.1.
-
-  Args:
-    answers: the n best.
-    n_best_size: K.
-    top_k: number of entries among the outputs; 0 for none.
-
-  Returns:
-    `answer`, `score`, `probability`, `start` and `end`, [B] each, and those
-    of `_top`; see serving.py.
-  """
-  texts = _Entries.from_answers(answers, n_best_size)
+def best(answers: Answers, config: DecodingConfig) -> dict[str, tf.Tensor]:
+  """Outputs of version 1.1; see QuestionAnswering.from_text."""
+  texts = _Entries.from_answers(answers, config.n_best_size)
   # Without any text, "empty" is the only entry.
   has_none = answers.texts.row_lengths() == 0
   empty = tf.where(has_none, tf.constant(0.0, tf.float64), -float("inf"))
   entries = texts.merge(_Entries.without_position("empty", empty))
-  return _first(entries.outputs(entries)) | _top(entries, top_k)
+  return _first(entries.outputs(entries)) | _top(entries, config.export_top_k)
 
 
 def best_with_null(
-  answers: Answers,
-  null: tf.Tensor,
-  n_best_size: int,
-  threshold: float,
-  top_k: int = 0,
+  answers: Answers, null: tf.Tensor, config: DecodingConfig
 ) -> dict[str, tf.Tensor]:
-  """Outputs of version 2, where a question may have no answer.
+  """Outputs of version 2; see QuestionAnswering.from_text.
 
   Args:
     answers: the n best.
     null: [B] float64, score of no answer.
-    n_best_size: K.
-    threshold: no answer is predicted where its score exceeds that of the best
-      text by more than this.
-    top_k: number of entries among the outputs; 0 for none.
-
-  Returns:
-    As `best`; the same of the best text with names that begin with `best_`,
-    and `null_odds`, [B] each.
+    config: choice of answers.
   """
-  texts = _Entries.from_answers(answers, n_best_size).limit(null)
+  texts = _Entries.from_answers(answers, config.n_best_size).limit(null)
   no_answer = _Entries.without_position("", null)
   entries = texts.merge(no_answer)
   best_text = _Entries(*(values[:, :1] for values in texts))
@@ -283,18 +278,14 @@ def best_with_null(
   odds -= _first_logits(answers.end_logits)
   has_text = best_text.scores > -float("inf")
   odds = tf.where(has_text, odds, NO_ANSWER_ODDS)
-  is_text = has_text & (odds <= threshold)
-  prediction = _Entries(
-    *(
-      tf.where(is_text, *pair)
-      for pair in zip(best_text, no_answer, strict=True)
-    )
-  )
+  is_text = has_text & (odds <= config.null_score_diff_threshold)
+  pairs = zip(best_text, no_answer, strict=True)
+  prediction = _Entries(*(tf.where(is_text, *pair) for pair in pairs))
   return (
     _first(prediction.outputs(entries))
     | _first(best_text.outputs(entries), "best_")
     | {"null_odds": tf.cast(odds[:, 0], tf.float32)}
-    | _top(entries, top_k)
+    | _top(entries, config.export_top_k)
   )
 
 
@@ -309,12 +300,7 @@ def _first(outputs, prefix=""):
 
 
 def _top(entries, top_k):
-  """Outputs of the best entries; none if `top_k` is 0.
-
-  Returns:
-    `answers`, `scores`, `probabilities`, `starts` and `ends`, [B, top_k or the
-    most that a question has], padded with "", 0 or -1, and `num_answers` [B].
-  """
+  """Outputs of the best entries, [B, top_k or the most of a question] each."""
   if not top_k:
     return {}
   top = _Entries(*(values[:, :top_k] for values in entries))

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cli.arguments import Arguments
 from data.tokenization import FullTokenizer
 from storage import files
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import Window
-from tasks.squad.settings import DecodingConfig
 
 # Null odds of questions without a candidate text: above any threshold.
 NO_ANSWER_ODDS = 1_000_000.0
@@ -30,16 +30,59 @@ NO_ANSWER_ODDS = 1_000_000.0
 Logits = Mapping[int, tuple[Sequence[float], Sequence[float]]]
 
 
+@dataclass(frozen=True)
+class DecodingConfig:
+  """Choice of answers, by the names of the flags.
+
+  Attributes:
+    n_best_size: number of starts, ends and texts to choose from.
+    max_answer_length: maximum tokens of an answer.
+    version_2_with_negative: True if a question may have no answer.
+    null_score_diff_threshold: no answer is predicted where its score exceeds
+      that of the best text by more than this.
+    export_top_k: number of the n best answers among the outputs of an export.
+
+  Raises:
+    ValueError: no text could be chosen, or fewer than `export_top_k`.
+  """
+
+  n_best_size: int = 20
+  max_answer_length: int = 30
+  version_2_with_negative: bool = False
+  null_score_diff_threshold: float = 0.0
+  export_top_k: int = 0
+
+  def __post_init__(self):
+    for name in ("n_best_size", "max_answer_length"):
+      if getattr(self, name) < 1:
+        raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
+    if self.export_top_k > self.n_best_size:
+      raise ValueError(
+        f"--export_top_k={self.export_top_k} exceeds "
+        f"--n_best_size={self.n_best_size}: raise the latter, too"
+      )
+
+  @classmethod
+  def from_flags(cls, args: Arguments, threshold=0.0) -> "DecodingConfig":
+    """Choice that the flags give, with a null threshold."""
+    return cls(
+      args.n_best_size,
+      args.max_answer_length,
+      args.version_2_with_negative,
+      threshold,
+      args.export_top_k,
+    )
+
+
 @dataclass
 class Predictions:
-  """Answers by question id.
+  """Predictions by question id, the last two in version 2 only.
 
   Attributes:
     answers: predicted texts; "" for no answer.
-    nbest: up to K texts (K + 1 in version 2), best first, each with its
-      probability, start_logit and end_logit.
-    null_odds: version 2: score of no answer less that of the best text.
-    texts: version 2: the best text, whatever the threshold.
+    nbest: entries of nbest_predictions.json, K at most (K + 1 in version 2).
+    null_odds: score of no answer less that of the best text.
+    texts: the best text, whatever the threshold.
   """
 
   answers: dict[str, str] = field(default_factory=dict)
@@ -53,13 +96,10 @@ def logits_by_window(
   outputs: Mapping[str, np.ndarray],
   dynamic_padding: bool = False,
 ) -> Logits:
-  """A model's outputs by unique id.
+  """A model's outputs, [windows, T] each, by unique id.
 
-  Args:
-    windows: one for each row of the outputs.
-    outputs: `start_logits` and `end_logits`, [windows, T] each.
-    dynamic_padding: whether to drop the values of padding, which is not always
-      computed then.
+  With `dynamic_padding` the values of padding are dropped: they are not always
+  computed then.
   """
   pairs = zip(outputs["start_logits"], outputs["end_logits"], strict=True)
   result = {}
@@ -84,9 +124,9 @@ def decode(
 
   Args:
     examples: questions.
-    windows: of these, in their order.
-    logits: the model's outputs for the windows.
-    tokenizer: the one that made the windows.
+    windows: of these, in their order, as the tokenizer made them.
+    logits: of the windows.
+    tokenizer: text to tokens.
     config: choice of answers.
 
   Raises:
@@ -94,14 +134,11 @@ def decode(
   """
   predictions = Predictions()
   answer_text = AnswerText(tokenizer)
-  by_example = {
-    index: list(group)
-    for index, group in groupby(windows, lambda window: window.example_index)
-  }
+  groups = groupby(windows, lambda window: window.example_index)
+  by_example = {index: list(group) for index, group in groups}
   for index, example in enumerate(examples):
-    scored = [
-      _ScoredWindow.make(window, logits) for window in by_example.get(index, ())
-    ]
+    parts = by_example.get(index, ())
+    scored = [_ScoredWindow.make(window, logits) for window in parts]
     null = _null_entry(scored)
     entries = _n_best(scored, null, example.doc_tokens, answer_text, config)
     _add_prediction(predictions, example.qas_id, entries, null, config)
@@ -109,12 +146,10 @@ def decode(
 
 
 def write(predictions: Predictions, output_dir: str) -> list[str]:
-  """Writes predictions.json, nbest_predictions.json and null_odds.json.
+  """Writes the original's files of predictions; returns their paths.
 
-  The layout is the original's; null_odds.json is written in version 2 only.
-
-  Returns:
-    Paths of the files; existing ones are replaced.
+  They are predictions.json, nbest_predictions.json and, in version 2,
+  null_odds.json; existing ones are replaced.
   """
   contents = {
     "predictions.json": predictions.answers,
@@ -146,11 +181,7 @@ class AnswerText:
   ) -> str:
     """Text of a window between two positions, both included.
 
-    Args:
-      words: all words of the paragraph.
-      window: a window of it.
-      start: position of the first token, in the paragraph's part.
-      end: position of the last token.
+    Both are in the part of the paragraph; `words` are all of the paragraph's.
     """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     tokens = " ".join(pieces).replace(" ##", "").replace("##", "")
@@ -193,12 +224,9 @@ class _Entry(NamedTuple):
 
 
 class _ScoredWindow(NamedTuple):
-  """A window with its logits.
+  """A window with its start and end logits.
 
-  Attributes:
-    window: the window.
-    start: [T] float64, so that sums equal the original's sums of floats.
-    end: [T] float64.
+  They are [T] float64, so that sums equal the original's sums of floats.
   """
 
   window: Window
@@ -244,9 +272,8 @@ def _argsort(values: np.ndarray) -> np.ndarray:
 def _null_entry(scored: list[_ScoredWindow]) -> _Entry:
   """No answer, [CLS] to [CLS], in the window with its least score."""
   entries = (window.entry("", 0, 0) for window in scored)
-  return min(
-    entries, key=lambda entry: entry.score, default=_Entry("", 0.0, 0.0)
-  )
+  no_window = _Entry("", 0.0, 0.0)
+  return min(entries, key=lambda entry: entry.score, default=no_window)
 
 
 def _n_best(scored, null, words, answer_text, config) -> list[_Entry]:

@@ -25,19 +25,13 @@ def score(
 ) -> dict[str, float]:
   """Compares answers to the annotators'.
 
-  Args:
-    articles: contents of SQuAD files with answers; see `examples.articles`.
-    predictions: answers by question id, in version 2 with all fields.
-    version_2_with_negative: whether a question may have no answer.
-
   Returns:
     Version 1.1: exact_match and f1. An unanswered question counts as wrong.
 
     Version 2: exact, f1 and total, the same of questions that have an answer
     (HasAns_...) and of those that have none (NoAns_...). With null odds also
-    best_exact and best_f1, the scores at the best thresholds, and these
-    thresholds, best_exact_thresh and best_f1_thresh, as
-    --null_score_diff_threshold takes them. Unanswered questions are left out.
+    best_exact and best_f1, the scores at the best thresholds, and these,
+    best_exact_thresh and best_f1_thresh. Unanswered questions are left out.
 
   Raises:
     ValueError: a question has no "answers".

@@ -1,14 +1,10 @@
-"""Contexts to words and tokens in the graph, and spans of tokens back to text.
+"""Contexts to tokens and windows in the graph, and spans of tokens to text.
 
-As tasks/squad/examples.py and AnswerText in decoding.py. To find the text of a
-span, its tokens are searched in the characters of their words as the basic
-tokenizer splits these. All contexts of a batch are concatenated once; prefix
-sums over them give the number of characters other than blanks between any two
-indices, and a hash of 64 bits to compare with.
+As tasks/squad/examples.py, records.py and AnswerText of decoding.py.
 
-Legend: B contexts, M words of a context, W words of all contexts, U distinct
-words, N tokens of a context, S split characters of all contexts, P spans of
-tokens, L characters of a span. A ragged dimension is in parentheses.
+Legend: B contexts, M words, U distinct words, N tokens, W windows, D tokens of
+the context in a window, S split characters, P spans of tokens. (M) is a ragged
+dimension: the words of one context; [M] are the words of all contexts.
 """
 
 from typing import NamedTuple
@@ -33,10 +29,9 @@ class Paragraphs(NamedTuple):
   Attributes:
     words: [B, (M)] int64, indices of distinct words.
     distinct_words: [U] string, valid UTF-8.
-    starts: [W] int64, first character of each word in its context.
+    starts: [M] int64, first character of each word in its context.
     ids: [B, (N)] int32.
-    token_word_ids: [tokens of all contexts] int64, index of the word of each
-      token among all words.
+    token_word_ids: [N] int64, index of each token's word among all words.
   """
 
   words: tf.RaggedTensor
@@ -49,11 +44,9 @@ class Paragraphs(NamedTuple):
 def read_paragraphs(
   contexts: tf.Tensor, tokenizer: GraphTokenizer
 ) -> Paragraphs:
-  """Splits and tokenizes contexts.
+  """Splits and tokenizes contexts, [B] string.
 
-  Args:
-    contexts: [B] string; bytes that are not UTF-8 are read as U+FFFD.
-    tokenizer: text to ids.
+  Bytes that are not UTF-8 are read as U+FFFD.
   """
   contexts = tf.strings.unicode_transcode(contexts, "UTF-8", "UTF-8")
   contexts = tf.strings.regex_replace(contexts, _WHITESPACE, " ")
@@ -67,7 +60,7 @@ def read_paragraphs(
   words = tf.ragged.boolean_mask(pieces, pieces.with_values(is_word))
 
   distinct_words, index = tf.unique(words.values, tf.int64)
-  ids = tf.gather(tokenizer.tokenize(distinct_words), index)  # [W, (tokens)]
+  ids = tf.gather(tokenizer.tokenize(distinct_words), index)  # [M, (tokens)]
   return Paragraphs(
     words=words.with_values(index),
     distinct_words=distinct_words,
@@ -77,11 +70,73 @@ def read_paragraphs(
   )
 
 
+class Windows(NamedTuple):
+  """Parts of contexts, in their order.
+
+  Attributes:
+    rows: [W] int64, index of the context.
+    tokens: [W, (D)] int64, indices among the tokens of all contexts.
+    is_max_context: [W, (D)] bool, True in the one window in which a token has
+      most context.
+  """
+
+  rows: tf.Tensor
+  tokens: tf.RaggedTensor
+  is_max_context: tf.RaggedTensor
+
+  def slice(self, begin, end) -> "Windows":
+    """Windows `begin` to `end`, exclusive."""
+    return Windows(*(values[begin:end] for values in self))
+
+
+def cut_windows(
+  tokens: tf.RaggedTensor, max_length: tf.Tensor, doc_stride: int
+) -> Windows:
+  """Splits contexts into overlapping windows; none for one without tokens.
+
+  Args:
+    tokens: [B, (N)] of any type.
+    max_length: [B] int64, maximum tokens of the context in a window.
+    doc_stride: tokens from one window to the next, `max_length` at most.
+  """
+  lengths = tokens.row_lengths()
+  stride = tf.minimum(tf.constant(doc_stride, tf.int64), max_length)
+  further = -(-tf.maximum(lengths - max_length, 0) // stride)
+  numbers = tf.ragged.range(tf.where(lengths > 0, further + 1, 0))
+  rows = numbers.value_rowids()
+  begin = numbers.values * tf.gather(stride, rows)
+  end = tf.minimum(
+    begin + tf.gather(max_length, rows), tf.gather(lengths, rows)
+  )
+  shift = tf.gather(tokens.row_starts(), rows)
+  parts = tf.ragged.range(begin + shift, end + shift)
+  count = tf.size(tokens.values, tf.int64)
+  return Windows(rows, parts, _is_max_context(parts, count))
+
+
+def _is_max_context(tokens, count):
+  """Windows.is_max_context, by their tokens; `count` is N."""
+  windows, length = tokens.value_rowids(), tokens.row_lengths()
+  left = tf.ragged.range(length).values
+  length = tf.gather(length, windows)
+  context = tf.cast(tf.minimum(left, length - 1 - left), tf.float64)
+  # The same float64 operations as in records.py: there are ties.
+  context += tf.constant(0.01, tf.float64) * tf.cast(length, tf.float64)
+  best = tf.math.unsorted_segment_max(context, tokens.values, count)
+  best = context == tf.gather(best, tokens.values)
+  first = tf.math.unsorted_segment_min(
+    tf.where(best, windows, windows.dtype.max), tokens.values, count
+  )
+  return tokens.with_values(windows == tf.gather(first, tokens.values))
+
+
 class GraphAnswerText:
   """Texts of spans of tokens.
 
-  An offset is a number of characters other than blanks, counted through all
-  contexts.
+  The tokens of a span are searched in the characters of their words as the
+  basic tokenizer splits these. An offset is a number of characters other than
+  blanks, counted through all contexts. Prefix sums give the number of these
+  between any two split characters, and a hash of 64 bits to compare with.
 
   Arguments:
     paragraphs: contexts of the spans.
@@ -94,8 +149,8 @@ class GraphAnswerText:
     chars = tf.strings.unicode_decode(paragraphs.distinct_words, "UTF-8")
     split = _append_blanks(tokenizer.normalizer(chars)[0])  # [U, (S)]
     words = paragraphs.words.values
-    split = tf.gather(split, words)  # [W, (S)]
-    # Of words, [W + 1]: first offset, and index of the first split character.
+    split = tf.gather(split, words)  # [M, (S)]
+    # Of words, [M + 1]: first offset, and index of the first split character.
     self._offsets = _prefix_sums(tf.gather(chars.row_lengths(), words))
     self._splits = split.row_splits
     # Of split characters, [S + 1]: counts, powers of the hash, hashes.
@@ -111,7 +166,7 @@ class GraphAnswerText:
     """Locates the text of spans of tokens.
 
     Args:
-      first: [P] int64, index of the first token among those of all contexts.
+      first: [P] int64, index of the first token among all.
       last: [P] int64, index of the last, in the same context.
 
     Returns:
@@ -185,12 +240,12 @@ class GraphAnswerText:
     return tf.gather(self._visible, end) - tf.gather(self._visible, begin)
 
   def _search(self, texts, begin, end):
-    """First occurrence of texts in the split characters.
+    """First occurrence of texts among split characters `begin` to `end`.
 
     Args:
-      texts: [P, (L)] int32 code points.
-      begin: [P] int64, first index.
-      end: [P] int64, index behind the last one.
+      texts: [P, (characters)] int32 code points.
+      begin: [P] int64.
+      end: [P] int64, exclusive.
 
     Returns:
       [P] int64, -1 where a text is empty or does not occur.

@@ -11,12 +11,14 @@ paragraph.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 
+from cli.arguments import Arguments
 from data import packing
 from data.tokenization import CachedTokenizer, FullTokenizer
 from data.vocab import CLS, SEP, check_tokens
@@ -24,12 +26,43 @@ from storage import workers
 from storage.progress import Progress
 from storage.schema import Schema
 from tasks.squad.examples import Answer, SquadExample
-from tasks.squad.settings import WindowConfig
 
 FIRST_UNIQUE_ID = 1_000_000_000
 
 # Examples that a worker receives at a time: a second's work or less.
 _CHUNK = 1000
+
+
+@dataclass(frozen=True)
+class WindowConfig:
+  """Lengths in tokens, by the names of the original's flags.
+
+  If `doc_stride` exceeds what a window holds, windows adjoin and no token is
+  left out.
+
+  Raises:
+    ValueError: a window could be without a token of the paragraph.
+  """
+
+  max_seq_length: int = 384
+  max_query_length: int = 64
+  doc_stride: int = 128
+
+  def __post_init__(self):
+    if self.max_seq_length <= self.max_query_length + 3:
+      raise ValueError(
+        f"max_seq_length {self.max_seq_length} must be greater than "
+        f"max_query_length {self.max_query_length} + 3 ([CLS] and two [SEP]), "
+        "or a window may hold nothing of the paragraph"
+      )
+    for name in ("max_query_length", "doc_stride"):
+      if getattr(self, name) < 1:
+        raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
+
+  @classmethod
+  def from_flags(cls, args: Arguments) -> "WindowConfig":
+    """Lengths that the flags give."""
+    return cls(args.max_seq_length, args.max_query_length, args.doc_stride)
 
 
 class Window(NamedTuple):
@@ -46,7 +79,7 @@ class Window(NamedTuple):
     start: position of the answer's first token; 0 unless the complete answer
       is in this window.
     end: position of its last token, or 0.
-    is_impossible: whether the example has no answer.
+    is_impossible: True if the example has no answer.
   """
 
   unique_id: int
@@ -67,18 +100,11 @@ def make_windows(
   num_workers: int = 1,
   progress: Progress | None = None,
 ) -> Iterator[Window]:
-  """Splits the paragraphs of questions into windows.
+  """Splits the paragraphs of questions into windows, in their order.
 
-  Args:
-    examples: questions.
-    tokenizer: text to tokens.
-    config: lengths.
-    num_workers: processes; the windows do not depend on it. One makes tens of
-      thousands of windows a second: more pay off for millions of questions.
-    progress: counts examples and windows.
-
-  Yields:
-    Windows in the order of the examples; none for a paragraph without tokens.
+  A paragraph without tokens has none. The windows do not depend on the number
+  of processes: one makes tens of thousands of windows a second, more pay off
+  for millions of questions.
 
   Raises:
     ValueError: the vocabulary lacks [CLS] or [SEP].
@@ -131,10 +157,9 @@ class _Document(NamedTuple):
   """Tokens of a paragraph.
 
   Attributes:
-    ids: [tokens] token ids.
-    word_ids: [tokens] int32, index of the word of each token.
-    word_starts: [words + 1] index of each word's first token, and the number
-      of tokens.
+    ids: of the tokens.
+    word_ids: int32, index of each token's word.
+    word_starts: index of each word's first token; then the number of tokens.
   """
 
   ids: list[int]

@@ -1,7 +1,7 @@
-"""Questions about contexts -> answers, in the graph, as run_squad.py's.
+"""Questions about contexts to answers in the graph, as run_squad.py's.
 
-Legend: B questions, W windows of all contexts, T max_seq_length, K n_best_size.
-A ragged dimension is in parentheses.
+Legend: B questions, W windows of all contexts, T max_seq_length, K n_best_size,
+C candidate spans. A ragged dimension is in parentheses.
 """
 
 import tensorflow as tf
@@ -10,9 +10,11 @@ from data import features, vocab
 from data.tokenization_ops import GraphTokenizer
 from serving import length_batching, packing_ops
 from storage.schema import Schema
-from tasks.squad import answers_ops, paragraphs_ops, windows_ops
-from tasks.squad.settings import DecodingConfig, WindowConfig
-from tasks.squad.windows_ops import Candidates
+from tasks.squad import answers_ops, paragraphs_ops
+from tasks.squad.answers_ops import Candidates
+from tasks.squad.decoding import DecodingConfig
+from tasks.squad.paragraphs_ops import Windows
+from tasks.squad.records import WindowConfig
 
 # Windows per call of the model: bounds the memory of a long context.
 _WINDOWS_PER_STEP = 32
@@ -20,20 +22,14 @@ _TEXT = tf.TensorSpec([None], tf.string)
 
 
 class QuestionAnswering(tf.Module):
-  """Function of a span labeler's SavedModel.
+  """Serving task (serving.export.Task) of run_squad.py.
 
   Arguments:
-    tokenizer: text to ids.
+    tokenizer: for questions and contexts.
     window_config: lengths.
     decoding_config: choice of answers.
-    dynamic_padding: whether windows are padded to the longest of a batch. If
-      not, they are padded to T, and positions of padding may be among the K
-      best, as in the original.
-    top_k: number of the n best answers among the outputs; 0 for none.
-
-  Attributes:
-    texts: inputs of `from_text` by name.
-    schema: inputs of `from_features`.
+    dynamic_padding: True to pad windows to the longest of a batch; else to T,
+      and positions of padding may be among the K best, as in the original.
   """
 
   def __init__(
@@ -42,7 +38,6 @@ class QuestionAnswering(tf.Module):
     window_config: WindowConfig,
     decoding_config: DecodingConfig,
     dynamic_padding: bool = False,
-    top_k: int = 0,
   ):
     super().__init__(name="questions")
     self.texts = {"question": _TEXT, "context": _TEXT}
@@ -51,19 +46,18 @@ class QuestionAnswering(tf.Module):
     self._window_config = window_config
     self._decoding_config = decoding_config
     self._dynamic_padding = dynamic_padding
-    self._top_k = top_k
     self._cls = tokenizer.vocab[vocab.CLS]
     self._sep = tokenizer.vocab[vocab.SEP]
 
   def from_text(
     self, model, question: tf.Tensor, context: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Answers questions.
+    """Answers questions about contexts, [B] string each.
 
     Args:
       model: from a dict of inputs to `start_logits` and `end_logits` [W, T].
-      question: [B] string.
-      context: [B] string.
+      question: texts.
+      context: texts.
 
     Returns:
       [B] each: `answer`, a text of the context with one blank between words;
@@ -78,8 +72,8 @@ class QuestionAnswering(tf.Module):
       `best_score`, `best_probability`, `best_start` and `best_end` are those
       of the best text, whatever the threshold; "", zeros and -1 without one.
 
-      With `top_k`: `answers`, `scores`, `probabilities`, `starts` and `ends`
-      [B, at most top_k], the first entries of nbest_predictions.json, in
+      With `export_top_k`: `answers`, `scores`, `probabilities`, `starts` and
+      `ends` [B, at most that], the first entries of nbest_predictions.json, in
       version 2 the empty one among them, padded with "", 0 and -1;
       `num_answers` [B].
     """
@@ -89,7 +83,7 @@ class QuestionAnswering(tf.Module):
     )
     paragraphs = paragraphs_ops.read_paragraphs(context, self._tokenizer)
     max_length = config.max_seq_length - 3 - questions.row_lengths()
-    windows = windows_ops.cut_windows(
+    windows = paragraphs_ops.cut_windows(
       paragraphs.ids, max_length, config.doc_stride
     )
     candidates, null = self._run_model(
@@ -103,27 +97,14 @@ class QuestionAnswering(tf.Module):
       decoding.n_best_size,
     )
     if not decoding.version_2_with_negative:
-      return answers_ops.best(answers, decoding.n_best_size, self._top_k)
+      return answers_ops.best(answers, decoding)
     # The original takes the window with the least score of no answer.
     null = tf.math.unsorted_segment_min(null, windows.rows, questions.nrows())
-    return answers_ops.best_with_null(
-      answers,
-      tf.where(paragraphs.ids.row_lengths() > 0, null, 0.0),
-      decoding.n_best_size,
-      decoding.null_score_diff_threshold,
-      self._top_k,
-    )
+    null = tf.where(paragraphs.ids.row_lengths() > 0, null, 0.0)
+    return answers_ops.best_with_null(answers, null, decoding)
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Logits of records.
-
-    Args:
-      model: as in `from_text`.
-      inputs: `input_ids`, `input_mask`, `segment_ids`, [W, T] int32 each.
-
-    Returns:
-      `start_logits` and `end_logits`, [W, T] float32 each.
-    """
+    """Start and end logits of records, [W, T] float32 each."""
     outputs = model(inputs, training=False)
     return {
       name: tf.cast(outputs[name], tf.float32)
@@ -133,32 +114,21 @@ class QuestionAnswering(tf.Module):
   def _run_model(self, model, questions, ids, windows):
     """Applies the model to all windows, _WINDOWS_PER_STEP at a time.
 
-    Args:
-      model: as in `from_text`.
-      questions: [B, (T)] int32.
-      ids: [tokens of all contexts] int32.
-      windows: W windows.
-
-    Returns:
-      Candidates, and the scores of no answer, [W] float64.
+    Questions are [B, (T)] ids, `ids` those of all contexts. Returns candidates,
+    and the scores of no answer, [W] float64.
     """
-    config = self._decoding_config
 
     def run_step(begin, candidates, null):
       step = windows.slice(begin, begin + _WINDOWS_PER_STEP)
       question = tf.gather(questions, step.rows)
       logits = self._logits(model, question, tf.gather(ids, step.tokens))
-      step_candidates = windows_ops.candidates(
-        logits,
-        step,
-        question.row_lengths() + 2,
-        config.n_best_size,
-        config.max_answer_length,
+      step_candidates = _candidates(
+        logits, step, question.row_lengths() + 2, self._decoding_config
       )
       step_null = tf.reduce_sum(tf.cast(logits[..., 0], tf.float64), axis=1)
       return (
         begin + _WINDOWS_PER_STEP,
-        windows_ops.concat(candidates, step_candidates),
+        answers_ops.concat(candidates, step_candidates),
         tf.concat([null, step_null], axis=0),
       )
 
@@ -200,3 +170,53 @@ class QuestionAnswering(tf.Module):
       }
       logits = stacked_logits(padded)["logits"]
     return tf.ensure_shape(tf.transpose(logits, [0, 2, 1]), [None, 2, length])
+
+
+def _candidates(
+  logits, windows: Windows, context_offset, config: DecodingConfig
+) -> Candidates:
+  """Spans of windows that could be answers; see decoding.py for the rules.
+
+  Args:
+    logits: [W, 2, T] float32, of start and end; W > 0.
+    windows: W windows.
+    context_offset: [W] int64, position of the first token of the context.
+    config: choice of answers.
+
+  Returns:
+    Spans by window, by start from best to worst, by end from best to worst.
+  """
+  size = min(config.n_best_size, logits.shape[-1])
+  values, positions = tf.math.top_k(logits, size)  # stable
+  values = tf.cast(values, tf.float64)
+  positions = tf.cast(positions, tf.int64) - context_offset[:, None, None]
+  starts, ends, in_context = _tokens_at(positions, windows)
+  is_start = tf.gather(windows.is_max_context.values, starts)
+  is_start &= in_context[:, 0]
+  length = ends[:, None] - starts[..., None] + 1  # [W, K, K]
+  allowed = (length > 0) & (length <= config.max_answer_length)
+  allowed &= is_start[..., None] & in_context[:, 1][:, None]
+
+  window, i, j = tf.unstack(tf.where(allowed), axis=1)
+  start, end = tf.stack([window, i], axis=1), tf.stack([window, j], axis=1)
+  token_ids = windows.tokens.values
+  return Candidates(
+    tf.gather(windows.rows, window),
+    tf.gather(token_ids, tf.gather_nd(starts, start)),
+    tf.gather(token_ids, tf.gather_nd(ends, end)),
+    tf.gather_nd(values[:, 0], start),
+    tf.gather_nd(values[:, 1], end),
+  )
+
+
+def _tokens_at(positions, windows):
+  """Indices in `windows.tokens.values` of starts and of ends, [W, K] each.
+
+  Positions are [W, 2, K] and count from the first token of the context. Also
+  returns [W, 2, K] bool, True for those within the context.
+  """
+  length = windows.tokens.row_lengths()[:, None, None]
+  in_context = (positions >= 0) & (positions < length)
+  row_starts = windows.tokens.row_starts()[:, None, None]
+  tokens = row_starts + tf.clip_by_value(positions, 0, length - 1)
+  return *tf.unstack(tokens, axis=1), in_context

@@ -19,7 +19,7 @@ from modeling import losses, models
 from serving.export import ServedModel
 from storage import files, tfrecord
 from storage.progress import Progress
-from tasks.squad import decoding, metrics, records, settings
+from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.serving import QuestionAnswering
 from training import inference
@@ -62,7 +62,7 @@ def _convert(args, flag, name):
   if limit := dry_run.limit(args):
     examples = examples[:limit]
     articles = _select(articles, {example.qas_id for example in examples})
-  config = settings.window_config(args)
+  config = records.WindowConfig.from_flags(args)
   progress = Progress("cut", len(examples), "questions")
   windows = list(
     records.make_windows(
@@ -180,23 +180,19 @@ def predict(
   return scores
 
 
-def _decoding_config(args) -> settings.DecodingConfig:
+def _decoding_config(args) -> decoding.DecodingConfig:
   """Choice of answers, with the null threshold of an earlier prediction."""
-  return settings.DecodingConfig(
-    args.n_best_size,
-    args.max_answer_length,
-    args.version_2_with_negative,
-    metrics.threshold(args.output_dir, args.null_score_diff_threshold),
-  )
+  flag_value = args.null_score_diff_threshold
+  threshold = metrics.threshold(args.output_dir, flag_value)
+  return decoding.DecodingConfig.from_flags(args, threshold)
 
 
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its serving task: questions, contexts to answers."""
   task = QuestionAnswering(
     GraphTokenizer(args.vocab_file, args.do_lower_case),
-    settings.window_config(args),
+    records.WindowConfig.from_flags(args),
     _decoding_config(args),
     args.dynamic_padding,
-    settings.export_top_k(args),
   )
   return ServedModel(models.span_labeler(encoder_config.for_texts(args)), task)

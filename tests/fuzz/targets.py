@@ -24,7 +24,7 @@ from tasks.multiple_choice import examples as multiple_choice_examples
 from tasks.ner import examples as ner_examples
 from tasks.squad import examples as squad_examples
 from tasks.squad import records as squad_records
-from tasks.squad.settings import WindowConfig
+from tasks.squad.records import WindowConfig
 from training import checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "parity/golden"

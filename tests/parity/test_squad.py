@@ -13,7 +13,8 @@ from data.tokenization import FullTokenizer
 from tasks.squad import decoding
 from tasks.squad import examples as squad_examples
 from tasks.squad import records as squad_records
-from tasks.squad.settings import DecodingConfig, WindowConfig
+from tasks.squad.decoding import DecodingConfig
+from tasks.squad.records import WindowConfig
 from tests.parity import golden_files
 
 SETTINGS = re.compile(

@@ -11,8 +11,9 @@ from tasks.features.serving import FeatureExtraction
 from tasks.multiple_choice.serving import MultipleChoice
 from tasks.ner.serving import TokenClassification
 from tasks.pretraining.serving import FillMask
+from tasks.squad.decoding import DecodingConfig
+from tasks.squad.records import WindowConfig
 from tasks.squad.serving import QuestionAnswering
-from tasks.squad.settings import DecodingConfig, WindowConfig
 from tests.serving import stand_in
 
 T = 12
@@ -32,7 +33,7 @@ CONFIG = BertConfig(
 def everything(tokenizer):
   """Pairs of a model and a task, by name."""
   lengths = WindowConfig(T, doc_stride=3, max_query_length=4)
-  choice = DecodingConfig(3, 5, version_2_with_negative=True)
+  choice = DecodingConfig(3, 5, version_2_with_negative=True, export_top_k=2)
   tags = ("O", "B-X", "I-X")
   return {
     "classification": (
@@ -53,7 +54,7 @@ def everything(tokenizer):
     ),
     "questions": (
       models.span_labeler(CONFIG),
-      QuestionAnswering(tokenizer, lengths, choice, top_k=2),
+      QuestionAnswering(tokenizer, lengths, choice),
     ),
     "choices": (models.multiple_choice(CONFIG), MultipleChoice(tokenizer, T)),
     "masks": (

@@ -6,8 +6,8 @@ Texts and logits are typed by hand; test_serving.py compares with the program.
 import tensorflow as tf
 
 from tasks.squad import answers_ops
-from tasks.squad.answers_ops import Answers
-from tasks.squad.windows_ops import Candidates
+from tasks.squad.answers_ops import Answers, Candidates
+from tasks.squad.decoding import DecodingConfig
 
 
 def _answers(*rows):
@@ -27,6 +27,10 @@ def _answers(*rows):
   )
 
 
+def _config(threshold, top_k=0):
+  return DecodingConfig(2, 30, True, threshold, top_k)
+
+
 def _plain(outputs):
   return {name: value.numpy().tolist() for name, value in outputs.items()}
 
@@ -44,7 +48,7 @@ def test_of_equal_candidates_the_first_comes_first():
 def test_no_answer_comes_behind_texts_that_are_as_good():
   answers = _answers([("a", 5.0), ("b", 3.0)], [("a", 5.0), ("b", 2.0)])
   null = tf.constant([3.0, 3.0], tf.float64)
-  result = _plain(answers_ops.best_with_null(answers, null, 2, 0.0, top_k=2))
+  result = _plain(answers_ops.best_with_null(answers, null, _config(0.0, 2)))
   # Of two entries no answer is the third, or it is the second.
   assert result["answers"] == [[b"a", b"b"], [b"a", b""]]
   assert result["starts"] == [[0, 10], [0, -1]]
@@ -54,7 +58,7 @@ def test_no_answer_comes_behind_texts_that_are_as_good():
 def test_all_outputs_belong_to_the_same_answer():
   answers = _answers([("a", 5.0)], [("a", 5.0)], [])
   null = tf.constant([4.0, 6.0, 1.0], tf.float64)
-  result = _plain(answers_ops.best_with_null(answers, null, 2, 0.5))
+  result = _plain(answers_ops.best_with_null(answers, null, _config(0.5)))
   assert result["answer"] == [b"a", b"", b""]
   assert result["score"] == [5.0, 6.0, 1.0]
   assert result["start"] == [0, -1, -1]

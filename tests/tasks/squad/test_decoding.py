@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from data.tokenization import FullTokenizer
 from tasks.squad import decoding
+from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import SquadExample
-from tasks.squad.records import make_windows
-from tasks.squad.settings import DecodingConfig, WindowConfig
+from tasks.squad.records import WindowConfig, make_windows
 from tests.parity import golden_files
 
 TOKENIZER = FullTokenizer(golden_files.GOLDEN / "vocab.txt")

@@ -8,8 +8,7 @@ from data.tokenization import FullTokenizer
 from storage.progress import Progress
 from tasks.squad import records as squad_records
 from tasks.squad.examples import Answer, SquadExample
-from tasks.squad.records import make_windows
-from tasks.squad.settings import WindowConfig
+from tasks.squad.records import WindowConfig, make_windows
 from tests.parity import golden_files
 
 # Ids are the indices of this list.

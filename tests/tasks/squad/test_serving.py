@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import json
 import random
@@ -12,8 +13,9 @@ from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from tasks.squad import decoding, records
 from tasks.squad import examples as squad_examples
+from tasks.squad.decoding import DecodingConfig
+from tasks.squad.records import WindowConfig
 from tasks.squad.serving import QuestionAnswering
-from tasks.squad.settings import DecodingConfig, WindowConfig
 from tests.parity import golden_files
 
 VOCAB = golden_files.GOLDEN / "vocab.txt"
@@ -90,9 +92,9 @@ def asked(task, model):
   return ask
 
 
-def task(lengths=LENGTHS, choice=None, lower=True, trim=False, top_k=0):
+def task(lengths=LENGTHS, choice=None, lower=True, trim=False):
   choice = choice or DecodingConfig()
-  return QuestionAnswering(graph_tokenizer(lower), lengths, choice, trim, top_k)
+  return QuestionAnswering(graph_tokenizer(lower), lengths, choice, trim)
 
 
 def predicted(folder, questions, contexts, model, lengths, choice, lower, trim):
@@ -184,7 +186,8 @@ def test_answers_as_the_program_does(case, tmp_path):
     *(tmp_path, questions, contexts, model(levels, 10000)),
     *(lengths, choice, lower, trim),
   )
-  served = task(lengths, choice, lower, trim, choice.n_best_size)
+  top_k = dataclasses.replace(choice, export_top_k=choice.n_best_size)
+  served = task(lengths, top_k, lower, trim)
   ask = asked(served, model(levels))
   result = ask(questions, contexts)
   answers = [answer.decode() for answer in result["answer"]]
