@@ -88,7 +88,7 @@ def main(args: Arguments) -> None:
     scripts.warn_of_texts(texts, tokenizer, args.input_file)
   # TensorFlow is imported here, after the flags were checked.
   from cli import export, start_checkpoint, strategy
-  from modeling.feature_extraction import layer_outputs
+  from modeling.models import layer_outputs
   from tasks.features import task
   from training import checkpoint
 

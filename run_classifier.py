@@ -60,7 +60,7 @@ def main(args: Arguments) -> None:
   from cli import fine_tuning, start_checkpoint, strategy, sweep
   from cli.run import Run
   from modeling import models
-  from modeling.stateless_dropout import dropout_seed_scope
+  from modeling.core_layers import dropout_seed_scope
   from tasks.classification import custom_task
   from tasks.classification import task as classification
 

@@ -69,7 +69,7 @@ def main(args: Arguments) -> None:
   from cli.run import Run
   from data import labels
   from modeling import losses
-  from modeling.stateless_dropout import dropout_seed_scope
+  from modeling.core_layers import dropout_seed_scope
   from tasks.ner import metrics, task
 
   config = start_checkpoint.network_for_texts(args)

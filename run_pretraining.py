@@ -94,7 +94,7 @@ def main(args: Arguments) -> None:
   from cli import start_checkpoint, strategy
   from cli.run import Run
   from modeling import losses, models
-  from modeling.stateless_dropout import dropout_seed_scope
+  from modeling.core_layers import dropout_seed_scope
   from tasks.pretraining import task
 
   args = with_implied(args)

@@ -76,7 +76,7 @@ def main(args: Arguments) -> None:
   from cli import start_checkpoint, strategy, sweep
   from cli.run import Run
   from modeling import models
-  from modeling.stateless_dropout import dropout_seed_scope
+  from modeling.core_layers import dropout_seed_scope
   from tasks.squad import task
 
   config = start_checkpoint.network_for_texts(args)

@@ -47,7 +47,7 @@ def main(args: Arguments) -> None:
   from cli import fine_tuning, start_checkpoint, strategy, sweep
   from cli.run import Run
   from modeling import losses, models
-  from modeling.stateless_dropout import dropout_seed_scope
+  from modeling.core_layers import dropout_seed_scope
   from tasks.multiple_choice import task
 
   config = start_checkpoint.network_for_texts(args)

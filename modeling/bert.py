@@ -1,24 +1,40 @@
-"""BERT: embeddings, encoder and pooler under the name `bert`.
+"""BERT, and two unidirectional BERTs side by side.
 
 Legend: B batch, T tokens, P positions, H hidden, V vocabulary.
 """
+
+from dataclasses import replace
 
 import keras
 from keras import ops
 
 from modeling import layers
-from modeling.bilstm import BiLstm
-from modeling.config import BertConfig
-from modeling.core_layers import ConfigLayer, gather_positions
+from modeling.config import SIDES, BertConfig
+from modeling.core_layers import BiLstm, ConfigLayer, gather_positions
+
+
+class _Bert(ConfigLayer):
+  """Encoder; `use_one_hot_embeddings` looks tokens up by a product (TPU)."""
+
+  def __init__(
+    self,
+    config: BertConfig | dict,
+    use_one_hot_embeddings: bool = False,
+    name: str = "bert",
+    **kwargs,
+  ):
+    super().__init__(config, name=name, **kwargs)
+    self.use_one_hot_embeddings = use_one_hot_embeddings
+
+  def get_config(self):
+    return super().get_config() | {
+      "use_one_hot_embeddings": self.use_one_hot_embeddings,
+    }
 
 
 @keras.saving.register_keras_serializable("bert")
-class Bert(ConfigLayer):
-  """The network of all tasks (`BertModel` of the original).
-
-  Arguments:
-    config: a BertConfig or a dict of its values.
-    use_one_hot_embeddings: look tokens up by a matrix product (TPU).
+class Bert(_Bert):
+  """Embeddings, encoder and pooler (`BertModel` of the original).
 
   Call arguments:
     input_ids: [B, T] int.
@@ -36,16 +52,9 @@ class Bert(ConfigLayer):
     to it.
   """
 
-  def __init__(
-    self,
-    config: BertConfig | dict,
-    use_one_hot_embeddings: bool = False,
-    name: str = "bert",
-    **kwargs,
-  ):
-    super().__init__(config, name=name, **kwargs)
+  def __init__(self, config, use_one_hot_embeddings=False, **kwargs):
+    super().__init__(config, use_one_hot_embeddings, **kwargs)
     config = self.config
-    self.use_one_hot_embeddings = use_one_hot_embeddings
     self.embeddings = layers.Embeddings(
       config, use_one_hot_embeddings, name="embeddings"
     )
@@ -111,11 +120,6 @@ class Bert(ConfigLayer):
     """Makes the pooler untrainable, for models that do not use it."""
     self.pooler.trainable = False
 
-  def get_config(self):
-    return super().get_config() | {
-      "use_one_hot_embeddings": self.use_one_hot_embeddings,
-    }
-
 
 def make_attention_mask(input_mask, attention: str):
   """Mask of the keys that each query may attend to.
@@ -146,3 +150,57 @@ def pooled_position(input_mask, attention: str):
     return ops.zeros_like(input_mask[:, :1])
   positions = ops.arange(ops.shape(input_mask)[1], dtype=input_mask.dtype)
   return ops.max(positions * input_mask, axis=1, keepdims=True)
+
+
+@keras.saving.register_keras_serializable("bert")
+class ConcatEncoders(_Bert):
+  """A left-to-right BERT and a right-to-left one, concatenated as in ELMo.
+
+  A variable `bert/x` of their checkpoints is `bert/left_to_right/x` or
+  `bert/right_to_left/x` here. Source: section 2.1 of the paper.
+
+  Call arguments:
+    See Bert.
+
+  Returns:
+    The dict that Bert returns, with vectors of [..., 2H], and without
+    `embedding_table`.
+  """
+
+  def __init__(self, config, use_one_hot_embeddings=False, **kwargs):
+    super().__init__(config, use_one_hot_embeddings, **kwargs)
+    self.encoders = [
+      Bert(
+        replace(self.config, attention=side), use_one_hot_embeddings, name=side
+      )
+      for side in SIDES
+    ]
+
+  def build(self, input_shape, *_):
+    for encoder in self.encoders:
+      encoder.build(input_shape)
+
+  def call(
+    self,
+    input_ids,
+    input_mask=None,
+    segment_ids=None,
+    positions=None,
+    training=None,
+  ):
+    outputs = [
+      encoder(input_ids, input_mask, segment_ids, positions, training=training)
+      for encoder in self.encoders
+    ]
+    pairs = zip(*(output["encoder_layers"] for output in outputs), strict=True)
+    return {
+      "encoder_layers": [ops.concatenate(pair, axis=-1) for pair in pairs]
+    } | {
+      name: ops.concatenate([output[name] for output in outputs], axis=-1)
+      for name in ("embedding_output", "sequence_output", "pooled_output")
+    }
+
+  def freeze_pooler(self) -> None:
+    """Makes the poolers untrainable."""
+    for encoder in self.encoders:
+      encoder.freeze_pooler()

@@ -3,12 +3,16 @@
 Legend: B batch, T tokens, P positions, I input size, O output size, H any size.
 """
 
+import contextlib
+import threading
+
 import keras
 from keras import ops
 
 from modeling import fused_ops
 from modeling.config import BertConfig
-from modeling.stateless_dropout import next_seed
+
+_dropout = threading.local()  # replicas are traced in threads of their own
 
 
 def initializer(config: BertConfig):
@@ -85,6 +89,40 @@ def gather_positions(sequence, positions):
   return ops.take(flat, positions + offsets * length, axis=0)
 
 
+@contextlib.contextmanager
+def dropout_seed_scope(seed):
+  """Context in which every dropout derives its seed from `seed`.
+
+  A training step that is repeated after a restart draws the same masks so: no
+  layer has a random state.
+
+  Args:
+    seed: [2] int32, different for every step and replica. The n-th dropout
+      mixes n into the second number.
+  """
+  before = getattr(_dropout, "state", None)
+  _dropout.state = [seed, 0]
+  try:
+    yield
+  finally:
+    _dropout.state = before
+
+
+def _next_seed():
+  """Seed of the next dropout, [2] uint32.
+
+  Outside of `dropout_seed_scope` it comes from Keras' global generator.
+  """
+  state = getattr(_dropout, "state", None)
+  if state is None:
+    return ops.cast(keras.random.randint((2,), 0, 2**31 - 1), "uint32")
+  seed, count = state
+  state[1] += 1
+  # Distinct for every count below 2^30, and far from the next ones.
+  stream = [0, (count * 0x3C6EF372 + 1) % 2**31]
+  return ops.cast(ops.bitwise_xor(seed, ops.array(stream, "int32")), "uint32")
+
+
 class Dropout(keras.layers.Layer):
   """Sets a fraction of the values to zero in training, scales up the others.
 
@@ -101,7 +139,7 @@ class Dropout(keras.layers.Layer):
 
   def seed(self, training: bool | None):
     """Seed of the next dropout, [2] uint32; None where nothing is dropped."""
-    return next_seed() if training and self.rate else None
+    return _next_seed() if training and self.rate else None
 
   def call(self, x, training=None):
     return fused_ops.dropout(
@@ -154,3 +192,59 @@ class DropoutAddLayerNorm(keras.layers.Layer):
       rate=self.dropout.rate,
       training=training,
     )
+
+
+@keras.saving.register_keras_serializable("bert")
+class BiLstm(keras.layers.Layer):
+  """A stack of bidirectional LSTM layers, `units` wide per direction.
+
+  Call arguments:
+    hidden_states: [B, T, any] float.
+    input_mask: [B, T] int, 1 for tokens and 0 for padding, which is skipped.
+
+  Returns:
+    [B, T, 2 * units].
+  """
+
+  def __init__(
+    self,
+    units: int = 768,
+    depth: int = 2,
+    use_cudnn: bool | str = "auto",
+    name: str = "bilstm",
+    **kwargs,
+  ):
+    super().__init__(name=name, **kwargs)
+    self.units, self.depth, self.use_cudnn = units, depth, use_cudnn
+    self.stack = [
+      keras.layers.Bidirectional(
+        keras.layers.LSTM(
+          units, return_sequences=True, use_cudnn=use_cudnn, name="lstm"
+        ),
+        name=f"layer_{i}",
+      )
+      for i in range(depth)
+    ]
+    # What Keras says of an LSTM that may use cuDNN.
+    self.supports_jit = all(
+      layer.forward_layer.supports_jit for layer in self.stack
+    )
+
+  def build(self, input_shape, *_):
+    for layer in self.stack:
+      layer.build(input_shape)
+      input_shape = (*input_shape[:-1], 2 * self.units)
+
+  def call(self, hidden_states, input_mask, training=None):
+    mask = ops.cast(input_mask, "bool")
+    for layer in self.stack:
+      hidden_states = layer(hidden_states, mask=mask, training=training)
+    # A copy drops Keras' mask; later layers would warn about it.
+    return ops.copy(hidden_states)
+
+  def get_config(self):
+    return super().get_config() | {
+      "units": self.units,
+      "depth": self.depth,
+      "use_cudnn": self.use_cudnn,
+    }

@@ -17,20 +17,47 @@ Legend: B batch, T tokens, Q queries, A heads, D head size, I input size, O
 output size, H any size, L labels.
 """
 
-import functools
+import contextlib
+import math
+import os
 
 import keras
 from keras import ops
 
 from modeling import xla_islands
-from modeling.stateless_dropout import uniform_bits
-from modeling.xla_islands import (
-  is_fused,
-  sum_last_axis,
-  sum_leading_axes,
-  to_float32,
-  use_fused,  # noqa: F401
-)
+from modeling.xla_islands import sum_last_axis, sum_leading_axes, to_float32
+
+_forced: list[bool] = []  # a stack; of a context variable threads know nothing
+
+
+@contextlib.contextmanager
+def use_fused(fused: bool):
+  """Chooses the form of all that is traced inside the context."""
+  _forced.append(fused)
+  try:
+    yield
+  finally:
+    _forced.pop()
+
+
+def is_fused() -> bool:
+  """Returns whether the fused form is in use.
+
+  By default it is where TensorFlow computes on CPUs alone. `use_fused` and then
+  the environment variable BERT_FUSED_OPS (0 or 1) take precedence. Other
+  backends have the plain form only.
+
+  Raises:
+    ValueError: BERT_FUSED_OPS is neither 0 nor 1.
+  """
+  if keras.backend.backend() != "tensorflow":
+    return False
+  if _forced:
+    return _forced[-1]
+  setting = os.environ.get("BERT_FUSED_OPS", "")
+  if setting not in ("", "0", "1"):
+    raise ValueError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
+  return setting == "1" if setting else not xla_islands.has_accelerator()
 
 
 def _run(chain, *tensors, training, dtype=None, **options):
@@ -54,17 +81,13 @@ ACTIVATIONS = {
 }
 
 
-def dense(
-  x, kernel, bias, *, activation: str = "linear", training: bool | None = None
-):
+def dense(x, kernel, bias, *, activation="linear", training=None):
   """activation(x @ kernel + bias): [..., I], [I, O], [O] -> [..., O]."""
   if activation == "linear":
     return linear(x, kernel, bias)
-  product = ops.reshape(x, (-1, x.shape[-1])) @ kernel
-  product = _run(
-    _activate, product, bias, activation=activation, training=training
-  )
-  return ops.reshape(product, (*ops.shape(x)[:-1], bias.shape[0]))
+  rows = ops.reshape(x, (-1, x.shape[-1])) @ kernel
+  rows = _run(_activate, rows, bias, activation=activation, training=training)
+  return ops.reshape(rows, (*ops.shape(x)[:-1], bias.shape[0]))
 
 
 def _activate(x, bias, *, activation):
@@ -72,24 +95,19 @@ def _activate(x, bias, *, activation):
 
 
 def linear(x, kernel, bias, *, transpose_b: bool = False):
-  """Affine map of the last axis: [..., I] -> [..., O].
+  """Affine map, x @ kernel + bias: [..., I], [I, O], [O] -> [..., O].
 
-  Args:
-    x: [..., I] float.
-    kernel: [I, O], or [O, I] with `transpose_b`.
-    bias: [O].
-    transpose_b: multiply by the transpose of the kernel.
+  With `transpose_b` the kernel is [O, I].
   """
   # Values: tf.custom_gradient treats variables apart.
   kernel, bias = ops.copy(kernel), ops.copy(bias)
-  product = _fused_linear if is_fused() else _linear
   # One product of two matrices; of more axes, it would be many.
-  flat = product(ops.reshape(x, (-1, x.shape[-1])), kernel, bias, transpose_b)
-  return ops.reshape(flat, (*ops.shape(x)[:-1], bias.shape[0]))
-
-
-def _linear(x, kernel, bias, transpose_b):
-  return x @ (ops.transpose(kernel) if transpose_b else kernel) + bias
+  rows = ops.reshape(x, (-1, x.shape[-1]))
+  if is_fused():
+    rows = _fused_linear(rows, kernel, bias, transpose_b)
+  else:
+    rows = rows @ (ops.transpose(kernel) if transpose_b else kernel) + bias
+  return ops.reshape(rows, (*ops.shape(x)[:-1], bias.shape[0]))
 
 
 def _fused_linear(x, kernel, bias, transpose_b):
@@ -102,13 +120,12 @@ def _fused_linear(x, kernel, bias, transpose_b):
     columns = ops.transpose(kernel) if transpose_b else kernel
 
     def gradient(upstream):
-      kernel_gradient = (
-        ops.transpose(upstream) @ x
-        if transpose_b
-        else ops.transpose(x) @ upstream
+      left, right = (upstream, x) if transpose_b else (x, upstream)
+      return (
+        upstream @ ops.transpose(columns),
+        ops.transpose(left) @ right,
+        sum_leading_axes(upstream),
       )
-      x_gradient = upstream @ ops.transpose(columns)
-      return x_gradient, kernel_gradient, sum_leading_axes(upstream)
 
     return x @ columns + bias, gradient
 
@@ -117,59 +134,80 @@ def _fused_linear(x, kernel, bias, transpose_b):
 
 def transpose_heads(x):
   """Swaps heads and tokens: [B, T, A, D] -> [B, A, T, D], or back."""
-  if is_fused():
-    return _fused_transpose_heads(x)
-  return ops.swapaxes(x, 1, 2)
+  if not is_fused():
+    return ops.swapaxes(x, 1, 2)
+  swap = ops.custom_gradient(lambda x: (_transpose_bits(x), _transpose_bits))
+  return swap(x)
 
 
-def _fused_transpose_heads(x):
+def _transpose_bits(x):
   """Transposes integers of the same bits: floats TensorFlow leaves to oneDNN,
   which is several times slower where there are few.
   """
+  bits = "int32" if x.dtype == "float32" else "int16"
+  return ops.view(ops.swapaxes(ops.view(x, bits), 1, 2), x.dtype)
 
-  def swap(x):
-    bits = "int32" if x.dtype == "float32" else "int16"
-    return ops.view(ops.swapaxes(ops.view(x, bits), 1, 2), x.dtype)
 
-  return ops.custom_gradient(lambda x: (swap(x), swap))(x)
+def uniform_bits(shape, seed):
+  """Uniform random uint32 numbers, a hash of index and seed, [2] uint32.
+
+  A generator would write its numbers to memory; XLA fuses a hash with the
+  operations that use it.
+  """
+  indices = ops.cast(ops.arange(math.prod(shape), dtype="int32"), "uint32")
+  first, second = ops.unstack(_hash(seed), 2)
+  bits = _hash(ops.bitwise_xor(indices, first))
+  return ops.reshape(_hash(bits + second), shape)
+
+
+def _hash(x):
+  """The 32-bit hash `lowbias32`.
+
+  Source: C. Wellons, "Prospecting for hash functions", 2018.
+  """
+  for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
+    shift, factor = (ops.array(n, "uint32") for n in (shift, factor))
+    x = ops.bitwise_xor(x, ops.bitwise_right_shift(x, shift)) * factor
+  return x
 
 
 def dropout(x, seed, *, rate: float, training: bool | None = None, dtype=None):
-  """Sets a fraction of the values to zero and scales up the others.
+  """Sets a fraction `rate` of the values to zero and scales up the others.
 
-  Args:
-    x: [...] float.
-    seed: [2] uint32, see stateless_dropout.next_seed. None drops nothing.
-    rate: the fraction.
-    training: compute in float32.
-    dtype: of the result, by default that of x.
-
-  Returns:
-    [...].
+  The same values for the same seed, [2] uint32; None drops nothing. `dtype` is
+  that of the result, by default of x.
   """
-  dtype = dtype or x.dtype
-  if seed is None:
+  options = {"rate": rate, "training": training, "dtype": dtype or x.dtype}
+  return _dropout_add(x, None, seed, **options)
+
+
+def _dropout_add(x, residual, seed, *, rate, training, dtype):
+  """Dropout of x unless seed is None, plus residual unless that is None."""
+  if residual is None and seed is None:
     return ops.cast(x, dtype)
   options = {"rate": rate, "training": training}
-  if not (training and is_fused()):
-    return _run(_dropout, x, seed, **options, dtype=dtype)
+
+  def forward(x, residual=None):
+    return _run(_add_dropped, x, residual, seed, **options, dtype=dtype)
 
   @ops.custom_gradient
-  def run(x):
+  def fused(x, *residual):
     def gradient(upstream):  # dropout of the same positions, without x
-      return _run(_dropout, upstream, seed, **options, dtype=x.dtype)
+      x_gradient = dropout(upstream, seed, **options, dtype=x.dtype)
+      return x_gradient, *(ops.cast(upstream, r.dtype) for r in residual)
 
-    return _run(_dropout, x, seed, **options, dtype=dtype), gradient
+    return forward(x, *residual), gradient
 
-  return run(x)
+  tensors = (x,) if residual is None else (x, residual)
+  return (fused if training and is_fused() else forward)(*tensors)
 
 
-def _dropout(x, seed, *, rate):
-  if seed is None:
-    return x
-  limit = ops.array(round(rate * 2**32), "uint32")
-  keep = uniform_bits(ops.shape(x), seed) >= limit
-  return ops.where(keep, x / (1.0 - rate), 0.0)
+def _add_dropped(x, residual, seed, *, rate):
+  if seed is not None:
+    limit = ops.array(round(rate * 2**32), "uint32")
+    keep = uniform_bits(ops.shape(x), seed) >= limit
+    x = ops.where(keep, x / (1.0 - rate), 0.0)
+  return x if residual is None else to_float32(x) + to_float32(residual)
 
 
 def dropout_add_layer_norm(
@@ -177,49 +215,15 @@ def dropout_add_layer_norm(
 ):
   """Dropout, residual connection and layer normalization, in float32.
 
-  Args:
-    x: [..., H] float.
-    residual: [..., H] float, or None.
-    seed: [2] uint32, or None for no dropout.
-    gamma: [H] float32.
-    beta: [H] float32.
-    rate: of dropout.
-    training: whether to use the fused form where it is chosen.
-
-  Returns:
-    [..., H] of the type of x.
+  x and residual are [..., H], gamma and beta [H] float32. A residual or a seed
+  of None is left out. The result has the type of x.
   """
-  options = {"rate": rate, "training": training}
-  if residual is None:
-    total = dropout(x, seed, **options, dtype="float32")
-  else:
-    total = _add(x, residual, seed, **options)
+  options = {"rate": rate, "training": training, "dtype": "float32"}
+  total = _dropout_add(x, residual, seed, **options)
   # Not one chain with dropout, which its gradient would compute several times.
   fused = training and is_fused()
   norm = _fused_layer_norm if fused else _layer_norm
   return _run(norm, total, gamma, beta, training=training, dtype=x.dtype)
-
-
-def _add(x, residual, seed, *, rate, training):
-  """Dropout of x, plus residual, in float32."""
-  options = {"rate": rate, "training": training}
-  total = functools.partial(_run, _dropout_add, **options, dtype="float32")
-  if not (training and is_fused()):
-    return total(x, residual, seed)
-
-  @ops.custom_gradient
-  def run(x, residual):
-    def gradient(upstream):
-      x_gradient = dropout(upstream, seed, **options, dtype=x.dtype)
-      return x_gradient, ops.cast(upstream, residual.dtype)
-
-    return total(x, residual, seed), gradient
-
-  return run(x, residual)
-
-
-def _dropout_add(x, residual, seed, *, rate):
-  return _dropout(to_float32(x), seed, rate=rate) + to_float32(residual)
 
 
 def _standardize(x):
@@ -264,7 +268,7 @@ def masked_softmax(
     scores: [B, A, Q, T] float, products of queries and keys.
     attention_mask: [B, 1 or Q, T], 1 where a query may attend to a key.
     scale: factor of the scores.
-    training: whether to use the fused form where it is chosen.
+    training: see above.
 
   Returns:
     [B, A, Q, T] float32.
@@ -278,17 +282,14 @@ def masked_softmax(
     # Not compiled: TensorFlow fuses the matrix product, scale and bias itself.
     return ops.softmax(ops.cast(scores, "float32") * scale + attention_bias)
 
-  if not (training and is_fused()):
-    return softmax(scores)
-
   @ops.custom_gradient
-  def run(scores):
+  def fused(scores):
     probs = softmax(scores)
     return probs, lambda upstream: xla_islands.run(
       _softmax_gradient, probs, upstream, scale=scale, dtype=scores.dtype
     )
 
-  return run(scores)
+  return (fused if training and is_fused() else softmax)(scores)
 
 
 def _softmax_gradient(probs, upstream, *, scale):
@@ -306,15 +307,12 @@ def cross_entropy(logits, labels):
   Returns:
     [...] float32.
   """
-  if is_fused():
-    return _fused_cross_entropy(logits, labels)
-  logits = ops.cast(logits, "float32")
-  return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+  if not is_fused():
+    logits = ops.cast(logits, "float32")
+    return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 
-
-def _fused_cross_entropy(logits, labels):
   @ops.custom_gradient
-  def run(logits):
+  def fused(logits):
     probs = ops.softmax(ops.cast(logits, "float32"))
     # log(sum(exp)) by way of the top probability, which cannot underflow.
     top, index = ops.top_k(probs, 1)
@@ -323,7 +321,7 @@ def _fused_cross_entropy(logits, labels):
       _cross_entropy_gradient, probs, labels, upstream, dtype=logits.dtype
     )
 
-  return run(logits)
+  return fused(logits)
 
 
 def _gather(logits, labels):

@@ -4,7 +4,7 @@ Names and shapes of variables are the original's. Logits are float32, except in
 training those of masked words, which have the compute type.
 
 Legend: B batch, C choices, T tokens, H hidden, P predictions, V vocabulary,
-L labels.
+L labels, N layers.
 """
 
 import keras
@@ -257,3 +257,31 @@ class FlattenChoices(keras.layers.Layer):
 
   def call(self, inputs):
     return ops.reshape(inputs, (-1, ops.shape(inputs)[-1]))
+
+
+@keras.saving.register_keras_serializable("bert")
+class WeightedSum(keras.layers.Layer):
+  """Mean of layers, weighted by a softmax of trained scores.
+
+  Source: table 7 of the paper.
+
+  Call arguments:
+    inputs: N tensors [B, T, H].
+
+  Returns:
+    [B, T, H].
+  """
+
+  def __init__(self, name: str = "weighted_sum", **kwargs):
+    super().__init__(name=name, **kwargs)
+
+  def build(self, input_shape):
+    self.scores = self.add_weight(
+      name="scores", shape=(len(input_shape),), initializer="zeros"
+    )
+
+  def call(self, inputs):
+    weights = ops.softmax(self.scores)
+    return sum(
+      weights[i] * hidden_states for i, hidden_states in enumerate(inputs)
+    )

@@ -1,28 +1,42 @@
 """Models of the tasks: named inputs, BERT, a head.
 
 Inputs and outputs have their names in records and SavedModels. Batch size and
-sequence length are free.
+sequence length are free. `use_one_hot_embeddings` looks tokens up by a matrix
+product, for TPUs; the values are the same. Importing this module registers all
+layers with Keras, so that keras.saving.load_model opens what was saved.
 
-Legend: B batch, C choices, T tokens, P predictions, V vocabulary, L labels.
+Legend: B batch, C choices, T tokens, P predictions, V vocabulary, H hidden,
+L labels, N layers.
 """
 
-import keras
+from collections.abc import Sequence
+from dataclasses import replace
 
-from modeling.bert import Bert
-from modeling.concat_encoders import ConcatEncoders
-from modeling.config import BertConfig
+import keras
+from keras import ops
+
+from modeling import core_layers
+from modeling.bert import Bert, ConcatEncoders
+from modeling.config import FEATURE_LAYERS, BertConfig
 from modeling.heads import (
   ClassificationHead,
   FlattenChoices,
   MultipleChoiceHead,
   PretrainingHeads,
   SpanHead,
+  WeightedSum,
 )
 
 ENCODER_INPUTS = ("input_ids", "input_mask", "segment_ids")
+# Least number of layers for those of FEATURE_LAYERS that need several.
+_MIN_LAYERS = {
+  "second_to_last": 2,
+  "weighted_sum_last_four": 4,
+  "concat_last_four": 4,
+}
 
 
-def named_inputs(*names: str, shape=(None,)) -> dict:
+def _named_inputs(*names, shape=(None,)):
   return {name: keras.Input(shape, dtype="int32", name=name) for name in names}
 
 
@@ -38,10 +52,57 @@ def encoder(
   config: BertConfig, use_one_hot_embeddings: bool = False
 ) -> keras.Model:
   """Makes a model from ENCODER_INPUTS to the outputs of Bert."""
-  inputs = named_inputs(*ENCODER_INPUTS)
+  inputs = _named_inputs(*ENCODER_INPUTS)
   return keras.Model(
     inputs, make_encoder(config, use_one_hot_embeddings)(**inputs)
   )
+
+
+def layer_outputs(
+  config: BertConfig,
+  layers: Sequence[int],
+  pooling: str = "none",
+  use_one_hot_embeddings: bool = False,
+) -> keras.Model:
+  """Makes an encoder that returns chosen layers.
+
+  Args:
+    config: sizes.
+    layers: indices of blocks; -1 is the last one.
+    pooling: one of config.POOLINGS: "none"; "mean" over all tokens but padding
+      ([CLS] and [SEP] included); "cls", the vector at [CLS].
+    use_one_hot_embeddings: see above.
+
+  Returns:
+    A model from ENCODER_INPUTS [B, T] to `values`, float32 [B, T, N, H], or
+    [B, N, H] with pooling.
+
+  Raises:
+    ValueError: there is no such layer.
+  """
+  number = config.num_hidden_layers
+  for layer in layers:
+    if not -number <= layer < number:
+      raise ValueError(
+        f"there is no layer {layer}: the model has {number}, "
+        f"0 to {number - 1} from below or -1 to {-number} from above"
+      )
+  bert = encoder(config, use_one_hot_embeddings)
+  outputs = bert.output["encoder_layers"]
+  values = ops.stack([outputs[i] for i in layers], axis=2)  # [B, T, N, H]
+  values = ops.cast(values, "float32")
+  if pooling == "mean":
+    values = mean_of_tokens(values, bert.input["input_mask"])
+  elif pooling == "cls":
+    values = values[:, 0]
+  return keras.Model(bert.input, {"values": values})
+
+
+def mean_of_tokens(values, input_mask):
+  """Mean over all tokens but padding: [B, T, N, H], [B, T] -> [B, N, H]."""
+  weights = ops.cast(input_mask, values.dtype)
+  total = ops.einsum("btnh,bt->bnh", values, weights)
+  return total / ops.maximum(ops.sum(weights, axis=1), 1.0)[:, None, None]
 
 
 def pretrainer(
@@ -53,8 +114,8 @@ def pretrainer(
 
   Args:
     config: sizes.
-    next_sentence: False for no next-sentence head.
-    use_one_hot_embeddings: look tokens up by a matrix product (TPU).
+    next_sentence: False for no next-sentence head (No NSP).
+    use_one_hot_embeddings: see above.
 
   Returns:
     A model from a dict of `input_ids`, `input_mask`, `segment_ids` [B, T] and
@@ -69,18 +130,18 @@ def pretrainer(
       "attention 'shallow' is for fine-tuning: pre-train a left_to_right and a "
       "right_to_left model, and start from both"
     )
-  inputs = named_inputs(*ENCODER_INPUTS, "masked_lm_positions")
-  encode = make_encoder(config, use_one_hot_embeddings)
+  inputs = _named_inputs(*ENCODER_INPUTS, "masked_lm_positions")
+  bert = make_encoder(config, use_one_hot_embeddings)
   tokens = {name: inputs[name] for name in ENCODER_INPUTS}
-  bert = encode(**tokens, positions=inputs["masked_lm_positions"])
+  outputs = bert(**tokens, positions=inputs["masked_lm_positions"])
   if not next_sentence:
-    encode.freeze_pooler()  # the next-sentence head alone uses it
-  outputs = PretrainingHeads(config, next_sentence)(
-    bert["sequence_output"],
-    bert["pooled_output"],
-    bert["embedding_table"],
+    bert.freeze_pooler()  # the next-sentence head alone uses it
+  logits = PretrainingHeads(config, next_sentence)(
+    outputs["sequence_output"],
+    outputs["pooled_output"],
+    outputs["embedding_table"],
   )
-  return keras.Model(inputs, outputs)
+  return keras.Model(inputs, logits)
 
 
 def classifier(
@@ -90,35 +151,9 @@ def classifier(
 
   With one label it predicts a score (STS-B); see losses.regression.
   """
-  inputs = named_inputs(*ENCODER_INPUTS)
+  inputs = _named_inputs(*ENCODER_INPUTS)
   pooled = _pooled(make_encoder(config, use_one_hot_embeddings), inputs)
   logits = ClassificationHead(num_labels, config)(pooled)
-  return keras.Model(inputs, {"logits": logits})
-
-
-def span_labeler(
-  config: BertConfig, use_one_hot_embeddings: bool = False
-) -> keras.Model:
-  """Makes a SQuAD model: tokens -> `start_logits`, `end_logits` [B, T]."""
-  inputs = named_inputs(*ENCODER_INPUTS)
-  encode = make_encoder(config, use_one_hot_embeddings)
-  bert = encode(**inputs)
-  encode.freeze_pooler()
-  return keras.Model(inputs, SpanHead(config)(bert["sequence_output"]))
-
-
-def tagger(
-  config: BertConfig, num_tags: int, use_one_hot_embeddings: bool = False
-) -> keras.Model:
-  """Makes a classifier of tokens: tokens -> `logits` [B, T, L].
-
-  Source: section 5.3 of the paper; feature_based.tagger is the frozen variant.
-  """
-  inputs = named_inputs(*ENCODER_INPUTS)
-  encode = make_encoder(config, use_one_hot_embeddings)
-  bert = encode(**inputs)
-  encode.freeze_pooler()
-  logits = ClassificationHead(num_tags, config)(bert["sequence_output"])
   return keras.Model(inputs, {"logits": logits})
 
 
@@ -126,14 +161,114 @@ def multiple_choice(
   config: BertConfig, use_one_hot_embeddings: bool = False
 ) -> keras.Model:
   """Makes a multiple-choice model: tokens, [B, C, T] -> `logits` [B, C]."""
-  inputs = named_inputs(*ENCODER_INPUTS, shape=(None, None))
+  inputs = _named_inputs(*ENCODER_INPUTS, shape=(None, None))
   flat = {name: FlattenChoices()(value) for name, value in inputs.items()}
   pooled = _pooled(make_encoder(config, use_one_hot_embeddings), flat)
   logits = MultipleChoiceHead(config)(pooled, inputs["input_ids"])
   return keras.Model(inputs, {"logits": logits})
 
 
-def _pooled(encode, tokens):
+def _pooled(bert, tokens):
   """Pooled vectors [B, H], without computing the last block's other tokens."""
   no_positions = tokens["input_ids"][:, :0]
-  return encode(**tokens, positions=no_positions)["pooled_output"]
+  return bert(**tokens, positions=no_positions)["pooled_output"]
+
+
+def _sequence(bert, tokens):
+  """Vectors of all tokens, [B, T, H], of an encoder without a pooler."""
+  bert.freeze_pooler()
+  return bert(**tokens)["sequence_output"]
+
+
+def span_labeler(
+  config: BertConfig, use_one_hot_embeddings: bool = False
+) -> keras.Model:
+  """Makes a SQuAD model: tokens -> `start_logits`, `end_logits` [B, T]."""
+  inputs = _named_inputs(*ENCODER_INPUTS)
+  sequence = _sequence(make_encoder(config, use_one_hot_embeddings), inputs)
+  return keras.Model(inputs, SpanHead(config)(sequence))
+
+
+def tagger(
+  config: BertConfig, num_tags: int, use_one_hot_embeddings: bool = False
+) -> keras.Model:
+  """Makes a classifier of tokens: tokens -> `logits` [B, T, L].
+
+  Source: section 5.3 of the paper.
+  """
+  inputs = _named_inputs(*ENCODER_INPUTS)
+  sequence = _sequence(make_encoder(config, use_one_hot_embeddings), inputs)
+  logits = ClassificationHead(num_tags, config)(sequence)
+  return keras.Model(inputs, {"logits": logits})
+
+
+def feature_based_tagger(
+  config: BertConfig,
+  num_tags: int,
+  choice: str,
+  units: int = 768,
+  use_one_hot_embeddings: bool = False,
+  any_device: bool = False,
+) -> keras.Model:
+  """Makes a BiLSTM tagger of a frozen BERT: tokens -> `logits` [B, T, L].
+
+  Source: section 5.3 and table 7 of the paper.
+
+  Args:
+    config: of BERT.
+    num_tags: L.
+    choice: one of FEATURE_LAYERS.
+    units: of an LSTM per direction.
+    use_one_hot_embeddings: see above.
+    any_device: without cuDNN, for exports made on a GPU that run elsewhere.
+
+  Raises:
+    ValueError: BERT has too few layers for the choice.
+  """
+  inputs = _named_inputs(*ENCODER_INPUTS)
+  # Features have no dropout. Rates of 0, since a functional Keras model passes
+  # its own `training` to every layer.
+  bert = make_encoder(
+    replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
+    use_one_hot_embeddings,
+  )
+  bert.trainable = False
+  hidden_states = select_features(bert(**inputs), choice)
+  lstm = core_layers.BiLstm(units, use_cudnn=False if any_device else "auto")
+  hidden_states = lstm(hidden_states, inputs["input_mask"])
+  logits = keras.layers.Dense(
+    num_tags, kernel_initializer=core_layers.initializer(config), name="tags"
+  )(hidden_states)
+  return keras.Model(inputs, {"logits": ops.cast(logits, "float32")})
+
+
+def select_features(bert: dict, choice: str):
+  """Selects or combines layers of the outputs of Bert by FEATURE_LAYERS.
+
+  Returns:
+    [B, T, H], or [B, T, 4H] for "concat_last_four".
+
+  Raises:
+    ValueError: BERT has too few layers for the choice.
+  """
+  outputs = bert["encoder_layers"]
+  minimum = _MIN_LAYERS.get(choice, 1)
+  if len(outputs) < minimum:
+    raise ValueError(
+      f"the features {choice!r} take {minimum} layers, but bert_config.json "
+      f"has num_hidden_layers {len(outputs)}"
+    )
+  match choice:
+    case "embeddings":
+      return bert["embedding_output"]
+    case "second_to_last":
+      return outputs[-2]
+    case "last":
+      return outputs[-1]
+    case "weighted_sum_last_four":
+      return WeightedSum()(outputs[-4:])
+    case "concat_last_four":
+      return ops.concatenate(outputs[-4:], axis=-1)
+    case "weighted_sum_all":
+      return WeightedSum()(outputs)
+  raise ValueError(f"{choice!r} is none of {', '.join(FEATURE_LAYERS)}")

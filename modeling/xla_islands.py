@@ -1,12 +1,7 @@
-"""The switch of modeling/fused_ops.py, and XLA for parts of a TensorFlow graph.
+"""XLA for parts of a TensorFlow graph. Used by modeling/fused_ops.py alone."""
 
-Used by fused_ops alone.
-"""
-
-import contextlib
 import functools
 import itertools
-import os
 from collections.abc import Callable
 
 import keras
@@ -15,40 +10,9 @@ from keras import ops
 if keras.backend.backend() == "tensorflow":  # else it may not be installed
   import tensorflow as tf
 
-_forced: list[bool] = []  # a stack; of a context variable threads know nothing
 
-
-@contextlib.contextmanager
-def use_fused(fused: bool):
-  """Chooses the form of all that is traced inside the context."""
-  _forced.append(fused)
-  try:
-    yield
-  finally:
-    _forced.pop()
-
-
-def is_fused() -> bool:
-  """Returns whether the fused form is in use.
-
-  By default it is where TensorFlow computes on CPUs alone. `use_fused` and then
-  the environment variable BERT_FUSED_OPS (0 or 1) take precedence. Other
-  backends have the plain form only.
-
-  Raises:
-    ValueError: BERT_FUSED_OPS is neither 0 nor 1.
-  """
-  if keras.backend.backend() != "tensorflow":
-    return False
-  if _forced:
-    return _forced[-1]
-  setting = os.environ.get("BERT_FUSED_OPS", "")
-  if setting not in ("", "0", "1"):
-    raise ValueError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
-  return setting == "1" if setting else not _has_accelerator()
-
-
-def _has_accelerator():
+def has_accelerator() -> bool:
+  """Returns whether TensorFlow computes on GPUs or TPUs."""
   # A TPU of another host is not among the visible devices.
   on_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
   return on_tpu or _visible_accelerators()

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, settings
 
-from modeling import xla_islands
+from modeling import fused_ops
 from tests import lean
 from tests.cpu_time import (  # noqa: F401, hooks
   pytest_runtest_call,
@@ -75,7 +75,7 @@ def _same_start_every_time():
 def _fused(monkeypatch):
   """Compiled chains and optimized graphs, as in users' training."""
   monkeypatch.setattr(lean, "fused", True)
-  monkeypatch.setattr(xla_islands, "_forced", [True])
+  monkeypatch.setattr(fused_ops, "_forced", [True])
   lean.optimize_graphs(True)
   yield
   lean.optimize_graphs(False)

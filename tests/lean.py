@@ -11,7 +11,7 @@ import os
 
 import tensorflow as tf
 
-from modeling import xla_islands
+from modeling import fused_ops
 from training import metrics_log
 from training.optimization import AdamWeightDecay
 
@@ -28,7 +28,7 @@ def leave_out_compilation() -> None:
 
   # Not by BERT_FUSED_OPS, which processes that tests start would inherit.
   if "BERT_FUSED_OPS" not in os.environ:
-    xla_islands._forced.append(False)
+    fused_ops._forced.append(False)
   AdamWeightDecay._changed = update
 
 

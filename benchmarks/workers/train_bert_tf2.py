@@ -8,7 +8,7 @@ from benchmarks import cases, worker
 from benchmarks.cases import Case
 from modeling import losses, models
 from modeling.config import BertConfig
-from modeling.stateless_dropout import dropout_seed_scope
+from modeling.core_layers import dropout_seed_scope
 from training import checkpoint, optimization, precision
 from training.step import TrainStep
 

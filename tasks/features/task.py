@@ -8,7 +8,7 @@ from cli import checks, encoder_config
 from cli.arguments import Arguments
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
-from modeling.feature_extraction import layer_outputs, mean
+from modeling.models import layer_outputs, mean_of_tokens
 from serving.export import ServedModel
 from storage.progress import Progress
 from tasks.features import activation_files, examples, settings
@@ -24,7 +24,7 @@ def write(args: Arguments, model, hidden_size: int) -> None:
 
   Args:
     args: values of the flags.
-    model: of modeling.feature_extraction.
+    model: of modeling.models.layer_outputs.
     hidden_size: of a layer's vector.
   """
   layers = settings.layer_indexes(args.layers)
@@ -70,7 +70,11 @@ def _extract(
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its serving task: texts to vectors."""
   config = encoder_config.from_flags(args)
-  pool = mean if args.pooling != "cls" else lambda values, mask: values[:, 0]
+  pool = (
+    mean_of_tokens
+    if args.pooling != "cls"
+    else lambda values, mask: values[:, 0]
+  )
   return ServedModel(
     layer_outputs(config, settings.layer_indexes(args.layers)),
     FeatureExtraction(

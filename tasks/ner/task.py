@@ -13,7 +13,7 @@ from cli.arguments import Arguments
 from data import labels, scripts, summaries
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
-from modeling import feature_based, losses, models
+from modeling import losses, models
 from modeling.config import BertConfig
 from serving.export import ServedModel
 from tasks.ner import examples, metrics, records
@@ -127,7 +127,7 @@ def tagger(
   one_hot = args.use_tpu and not any_device
   if not args.feature_based:
     return models.tagger(config, num_tags, one_hot)
-  return feature_based.tagger(
+  return models.feature_based_tagger(
     config,
     num_tags,
     args.feature_layers,

@@ -13,7 +13,7 @@ from cli import flags as shared_flags
 from cli.arguments import Arguments
 from cli.run import Run
 from modeling import losses, models
-from modeling.stateless_dropout import dropout_seed_scope
+from modeling.core_layers import dropout_seed_scope
 from tests.training import toy
 from training import best, loop, metrics_log
 from training.checkpoints import Checkpoints

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from modeling import feature_based, models
+from modeling import models
 from modeling.config import BertConfig
 
 CONFIG = BertConfig(
@@ -35,7 +35,7 @@ MODELS = {
   "span labeler": lambda: models.span_labeler(CONFIG),
   "tagger": lambda: models.tagger(CONFIG, 5),
   "multiple choice": lambda: models.multiple_choice(CONFIG),
-  "tagger of features": lambda: feature_based.tagger(
+  "tagger of features": lambda: models.feature_based_tagger(
     CONFIG, 5, "weighted_sum_all", 6
   ),
 }

@@ -15,8 +15,8 @@ import jax
 import keras
 from jax import numpy as jnp
 
+from modeling.core_layers import dropout_seed_scope
 from modeling.losses import Objective
-from modeling.stateless_dropout import dropout_seed_scope
 
 # Parts of the names of variables without weight decay.
 NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")

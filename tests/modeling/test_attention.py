@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from modeling import feature_based, models
+from modeling import models
 from modeling.config import BertConfig
 from tests.modeling.every_model import CONFIG, tokens
 
@@ -106,7 +106,7 @@ def test_choices_are_scored_from_the_complete_text():
 
 def test_frozen_features_keep_their_direction():
   config = replace(CONFIG, attention="left_to_right")
-  model = feature_based.tagger(config, 3, "last", 4)
+  model = models.feature_based_tagger(config, 3, "last", 4)
   features = keras.Model(model.input, model.get_layer("bilstm").input[0])
   batch = tokens()
   changed = batch["input_ids"].copy()

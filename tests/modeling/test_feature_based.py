@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import feature_based, losses, models
+from modeling import heads, losses, models
 from modeling.config import FEATURE_LAYERS, BertConfig
 
 CONFIG = BertConfig(
@@ -36,7 +36,7 @@ def _tokens(length=4):
 
 def _tagger(choice, layers=1):
   config = replace(CONFIG, num_hidden_layers=layers)
-  return feature_based.tagger(config, TAGS, choice, UNITS)
+  return models.feature_based_tagger(config, TAGS, choice, UNITS)
 
 
 def _features(model):
@@ -141,7 +141,7 @@ def test_the_lstm_reads_in_both_directions(shallow):
 
 
 def test_weights_of_a_sum_are_a_softmax():
-  weigh = feature_based.WeightedSum()
+  weigh = heads.WeightedSum()
   layers = [np.full((2, 3, 4), value, np.float32) for value in (1, 10, 100)]
   np.testing.assert_allclose(weigh(layers), np.full((2, 3, 4), 37), rtol=1e-6)
   [scores] = weigh.trainable_variables
@@ -196,14 +196,14 @@ def test_low_precision_is_close_and_its_logits_float32(dtype, shallow):
 )
 def test_too_few_layers_are_named_with_the_choice(choice, needed):
   layers = [np.ones((1, 1, 1), np.float32)] * needed
-  feature_based.features({"encoder_layers": layers}, choice)
+  models.select_features({"encoder_layers": layers}, choice)
   message = (
     f"'{choice}' take {needed} layers, .* num_hidden_layers {needed - 1}"
   )
   with pytest.raises(ValueError, match=message):
-    feature_based.features({"encoder_layers": layers[1:]}, choice)
+    models.select_features({"encoder_layers": layers[1:]}, choice)
 
 
 def test_unknown_choice_is_refused():
   with pytest.raises(ValueError, match="'first' is none of embeddings, second"):
-    feature_based.features({"encoder_layers": [0]}, "first")
+    models.select_features({"encoder_layers": [0]}, "first")

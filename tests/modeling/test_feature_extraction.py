@@ -6,7 +6,7 @@ import pytest
 
 from modeling import models
 from modeling.config import BertConfig
-from modeling.feature_extraction import layer_outputs
+from modeling.models import layer_outputs
 
 CONFIG = BertConfig(
   vocab_size=17,

@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from modeling import fused_ops, losses, models, xla_islands
-from modeling.stateless_dropout import dropout_seed_scope, uniform_bits
+from modeling.core_layers import dropout_seed_scope
+from modeling.fused_ops import uniform_bits
 from tests.modeling.every_model import CONFIG, tokens
 
 SEED = tf.constant([5, 7], tf.uint32)
@@ -177,7 +178,7 @@ def test_gradients_of_a_model_are_equal():
 
 def test_default_form_and_switch(monkeypatch):
   monkeypatch.delenv("BERT_FUSED_OPS", raising=False)
-  monkeypatch.setattr(xla_islands, "_forced", [])
+  monkeypatch.setattr(fused_ops, "_forced", [])
   for accelerators, expected in (([], True), (["GPU:0"], False)):
     xla_islands._visible_accelerators.cache_clear()
     monkeypatch.setattr(
@@ -185,16 +186,16 @@ def test_default_form_and_switch(monkeypatch):
       "get_visible_devices",
       lambda kind, devices=accelerators: devices,
     )
-    assert xla_islands.is_fused() == expected
+    assert fused_ops.is_fused() == expected
   monkeypatch.setenv("BERT_FUSED_OPS", "1")
-  assert xla_islands.is_fused()
+  assert fused_ops.is_fused()
   monkeypatch.setenv("BERT_FUSED_OPS", "0")
-  assert not xla_islands.is_fused()
+  assert not fused_ops.is_fused()
   with fused_ops.use_fused(True):
-    assert xla_islands.is_fused()
+    assert fused_ops.is_fused()
   monkeypatch.setenv("BERT_FUSED_OPS", "yes")
   with pytest.raises(ValueError, match="FUSED_OPS must be 0 or 1, not 'yes'"):
-    xla_islands.is_fused()
+    fused_ops.is_fused()
   xla_islands._visible_accelerators.cache_clear()
 
 

@@ -8,10 +8,9 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses, models
-from modeling.core_layers import Dropout
+from modeling.core_layers import Dropout, dropout_seed_scope
 from modeling.heads import ClassificationHead
 from modeling.layers import Embeddings
-from modeling.stateless_dropout import dropout_seed_scope
 from tests.modeling.every_model import CONFIG, tokens
 
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from modeling import feature_based, models
+from modeling import models
 from tests.modeling.every_model import CONFIG
 from training import checkpoint
 
@@ -119,7 +119,7 @@ def test_shallow_takes_a_checkpoint_of_each_side(tmp_path):
 
 
 def test_shallow_frozen_features_are_elmos():
-  model = feature_based.tagger(SHALLOW, 3, "last", 4)
+  model = models.feature_based_tagger(SHALLOW, 3, "last", 4)
   assert model.get_layer("bilstm").input[0].shape[-1] == 24
   assert not [v for v in model.trainable_variables if "bert/" in v.path]
 

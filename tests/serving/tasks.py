@@ -3,9 +3,9 @@
 Legend: T tokens.
 """
 
-from modeling import feature_based, models
+from modeling import models
 from modeling.config import BertConfig
-from modeling.feature_extraction import layer_outputs, mean
+from modeling.models import layer_outputs, mean_of_tokens
 from tasks.classification.serving import TextClassification
 from tasks.features.serving import FeatureExtraction
 from tasks.multiple_choice.serving import MultipleChoice
@@ -49,7 +49,7 @@ def everything(tokenizer):
       TokenClassification(tokenizer, T, tags),
     ),
     "tagging by features": (
-      feature_based.tagger(CONFIG, 3, "last", units=4, any_device=True),
+      models.feature_based_tagger(CONFIG, 3, "last", units=4, any_device=True),
       TokenClassification(tokenizer, T, tags),
     ),
     "questions": (
@@ -63,6 +63,6 @@ def everything(tokenizer):
     ),
     "vectors": (
       layer_outputs(CONFIG, [0, -1]),
-      FeatureExtraction(tokenizer, T, mean),
+      FeatureExtraction(tokenizer, T, mean_of_tokens),
     ),
   }

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from cli import checks
 from cli import export as export_flags
-from modeling import feature_based, models
+from modeling import core_layers, models
 from modeling.config import BertConfig
 from serving import export
 
@@ -49,7 +49,9 @@ MODELS = {
 }
 LSTM = "tagger by features"
 KERAS = MODELS | {
-  LSTM: lambda: feature_based.tagger(CONFIG, 3, "last", 4, any_device=True)
+  LSTM: lambda: models.feature_based_tagger(
+    CONFIG, 3, "last", 4, any_device=True
+  )
 }
 
 
@@ -130,7 +132,7 @@ OPEN = """
 import sys, warnings
 warnings.simplefilter("error", UserWarning)
 import keras, numpy as np
-import modeling.registered
+import modeling.models
 for folder in sys.argv[1:]:
   model = keras.saving.load_model(f"{folder}/export/model.keras")
   outputs = model(dict(np.load(f"{folder}/inputs.npz")))
@@ -161,8 +163,8 @@ def test_keras_opens_what_was_exported(tmp_path):
 
 
 def test_a_loaded_lstm_still_runs_on_any_device():
-  lstm = feature_based.BiLstm(4, use_cudnn=False)
-  again = feature_based.BiLstm.from_config(lstm.get_config())
+  lstm = core_layers.BiLstm(4, use_cudnn=False)
+  again = core_layers.BiLstm.from_config(lstm.get_config())
   assert again.use_cudnn is False
 
 

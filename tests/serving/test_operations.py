@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from modeling import feature_based
+from modeling import models
 from serving import export
 from tasks.ner.serving import TokenClassification
 from tests.serving import tasks
@@ -112,7 +112,7 @@ def test_an_lstm_exported_with_a_gpu_runs_without_one(
   module = "keras.src.backend.tensorflow.rnn"
   # By name only: the package has a function of that name, too.
   monkeypatch.setattr(sys.modules[module], "_is_gpu_available", lambda: True)
-  model = feature_based.tagger(
+  model = models.feature_based_tagger(
     tasks.CONFIG, 3, "last", units=4, any_device=any_device
   )
   task = TokenClassification(graph_tokenizer, tasks.T, ("a", "b", "c"))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from data import labels, vocab
-from modeling import feature_based, models
-from modeling.feature_extraction import layer_outputs
+from modeling import models
+from modeling.models import layer_outputs
 from tasks.multiple_choice.examples import ChoiceExample
 from tasks.multiple_choice.records import ChoiceRecordBuilder
 from tasks.ner import records
@@ -30,7 +30,7 @@ def _made(tmp_path_factory):
   """Folder of checkpoints, configuration and vocabulary; models by name."""
   keras.utils.set_random_seed(2)
   made = {
-    "ner": feature_based.tagger(CONFIG, len(TAGS), "last", units=4),
+    "ner": models.feature_based_tagger(CONFIG, len(TAGS), "last", units=4),
     "swag": models.multiple_choice(CONFIG),
     "pretraining": models.pretrainer(CONFIG),
     "features": layer_outputs(CONFIG, [-1, 0]),

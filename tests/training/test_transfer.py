@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from modeling import feature_based, models
+from modeling import models
 from tests.training import toy
 from training import checkpoint, checkpoints
 from training.checkpoints import Checkpoints
@@ -66,7 +66,7 @@ def test_a_head_of_as_many_labels_is_restored_unless_new_head(start, caplog):
     ),
     (models.multiple_choice, {"cls/choice"}),
     (
-      lambda config: feature_based.tagger(config, 3, "last", 4),
+      lambda config: models.feature_based_tagger(config, 3, "last", 4),
       {"tags/kernel", "tags/bias"},
     ),
   ],

@@ -8,7 +8,7 @@ import tensorflow as tf
 from data import features
 from modeling import losses, models
 from modeling.config import BertConfig
-from modeling.stateless_dropout import dropout_seed_scope
+from modeling.core_layers import dropout_seed_scope
 from storage import tfrecord
 from training import checkpoint
 from training.optimization import AdamWeightDecay, WarmupLinearDecay
