@@ -13,7 +13,7 @@ from absl import flags, logging
 from cli import checks, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from data import scripts, vocab
+from data import vocab, vocab_checks
 from data.pretraining import vocab_learning
 from data.pretraining.documents import TextFormat
 from storage import files
@@ -73,8 +73,8 @@ def count_words(args: Arguments, paths: list[str]) -> Counter:
   """Counts the words of text files, in this process or by Apache Beam."""
   counter = vocab_learning.WordCounter(args.do_lower_case, args.max_words)
   text = TextFormat(args.input_format, args.text_field)
-  sample = scripts.sample(paths, text.lines)
-  scripts.warn(sample, args.do_lower_case, args.input_file)
+  sample = vocab_checks.sample(paths, text.lines)
+  vocab_checks.warn_of_scripts(sample, args.do_lower_case, args.input_file)
   if args.runner:
     from data.pretraining import beam  # optional dependency
 

@@ -14,7 +14,7 @@ from absl import flags, logging
 from cli import checks, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from data import scripts, vocab, vocab_checks
+from data import vocab, vocab_checks
 from data.pretraining import builders
 from data.pretraining.documents import TextFormat
 from data.tokenization import FullTokenizer
@@ -84,8 +84,8 @@ def main(args: Arguments) -> None:
   vocab_checks.warn_of_case(
     tokenizer.vocab, args.do_lower_case, args.vocab_file
   )
-  sample = scripts.sample(inputs, config.text_format.lines)
-  scripts.warn_of_texts(sample, tokenizer, args.input_file)
+  sample = vocab_checks.sample(inputs, config.text_format.lines)
+  vocab_checks.warn_of_texts(sample, tokenizer, args.input_file)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.runner:
     total = write_by_beam(args, config, inputs, *outputs)

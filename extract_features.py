@@ -15,7 +15,7 @@ from absl import flags
 from cli import checks, encoder_config, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from data import scripts, vocab
+from data import vocab, vocab_checks
 from data.tokenization import FullTokenizer
 from data.vocab import CLS, SEP, UNK
 from modeling.config import POOLINGS
@@ -83,9 +83,9 @@ def check_flags(args: Arguments) -> None:
 def main(args: Arguments) -> None:
   if args.input_file:
     tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-    sample = scripts.sample([args.input_file], files.lines)
+    sample = vocab_checks.sample([args.input_file], files.lines)
     texts = (line.replace(examples.SEPARATOR, " ") for line in sample)
-    scripts.warn_of_texts(texts, tokenizer, args.input_file)
+    vocab_checks.warn_of_texts(texts, tokenizer, args.input_file)
   # TensorFlow is imported here, after the flags were checked.
   from cli import export, start_checkpoint, strategy
   from modeling.models import layer_outputs

@@ -15,7 +15,7 @@ from absl import flags
 from cli import checks, encoder_config, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from data import scripts, vocab
+from data import vocab, vocab_checks
 from data.tokenization import FullTokenizer, validate_case_matches_checkpoint
 from data.vocab import MASK
 from storage import files
@@ -51,7 +51,7 @@ def check_flags(args: Arguments) -> None:
 
 def main(args: Arguments) -> None:
   texts = read_texts(args)
-  scripts.warn_of_texts(
+  vocab_checks.warn_of_texts(
     (text.replace(MASK, " ") for text in texts),
     FullTokenizer(args.vocab_file, args.do_lower_case),
     "the texts",

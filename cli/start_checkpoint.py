@@ -70,7 +70,7 @@ def check_vocabulary(args: Arguments, vocab_size: int) -> None:
     _check_rows(checkpoint.read(start), vocab_size, args.bert_config_file)
   saved = _sibling_file(start, "vocab.txt")
   if saved:
-    vocab_checks.require_same(ids, vocab.load(saved), path, saved)
+    vocab.check_same(ids, vocab.load(saved), path, saved)
   elif vocab_size - len(ids) >= _PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it the vocab.txt "

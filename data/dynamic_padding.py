@@ -1,31 +1,37 @@
-"""Batches without the padding that all rows share, and rows sorted by length.
+"""Little padding: batches cut to their longest record, of similar records.
 
 Legend: B batch, C choices, T tokens.
 """
 
-from collections.abc import Mapping, Sequence
-
-import numpy as np
 import tensorflow as tf
 
-from data import records
-from data.length_bucketing import lengths
-from storage.schema import Schema
+from data.records import Batch
+from data.shuffling import ShuffledRecords
+from storage.tfrecord import Schema
 
 # Batches whose records are sorted by length together.
-_SORTED_TOGETHER = 100
+TOGETHER = 100
+# Greater than all lengths and all random sort keys.
+_LIMIT = 2**32
 
 
-def trim_padding(batch: records.Batch, multiple: int = 8) -> records.Batch:
+def lengths(mask: tf.Tensor) -> tf.Tensor:
+  """Number of positions up to the last token of each record, [B].
+
+  Args:
+    mask: [B, T] or [B, C, T] int, 1 for tokens; the longest choice counts.
+  """
+  positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
+  return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
+
+
+def trim_padding(batch: Batch, multiple: int = 8) -> Batch:
   """Cuts off the padding that all rows of a batch have.
 
   Args:
     batch: with `input_mask` [B, ..., T], 1 for tokens and then 0 for padding.
       Every field with T as its last dimension is cut.
     multiple: the new length is a multiple of it, or T.
-
-  Returns:
-    The batch, [B, ..., up to T].
   """
   mask = batch["input_mask"]
   longest = tf.reduce_max(lengths(mask))
@@ -40,45 +46,62 @@ def _is_along(mask, value):
   return value.shape.rank > 1 and value.shape[-1] == mask.shape[-1]
 
 
-def trim_batches(batches: tf.data.Dataset) -> tf.data.Dataset:
-  """Applies `trim_padding` to all batches."""
-  return records.prefetch_map(batches, trim_padding)
-
-
-def sorted_by_length(
-  files: Sequence[str], schema: Schema, batch_size: int
+def group_by_length(
+  records: ShuffledRecords, schema: Schema, batch_size: int, skip: int = 0
 ) -> tf.data.Dataset:
-  """Reads every record once, those of similar length together.
+  """Reorders records so that those of a batch have similar lengths.
+
+  The records of 100 batches are sorted by length, and the batches are
+  shuffled, within an epoch; a batch with records of two epochs does not change.
+  The order is a function of the records' seed, so a reader that skips records,
+  in batches of the same size, resumes the same order.
 
   Args:
-    files: TFRecord files.
+    records: in random order, with `input_mask` [..., T].
     schema: of the records.
-    batch_size: B; the last batch may be smaller.
+    batch_size: of all replicas together.
+    skip: number of records to skip.
 
   Returns:
-    Dicts of the schema's fields, [B, ...], and `position` [B], the index of the
-    record in the files, for `restore_order`.
+    Serialized records.
   """
-  parse = records.parser(schema)
+  size = TOGETHER * batch_size
+  first, inside = divmod(skip, size)
+  mask = schema["input_mask"]
+  mask = {mask.name: tf.io.FixedLenFeature(mask.shape, mask.dtype)}
 
-  def sort_rows(positions, serialized):
-    batch = parse(serialized) | {"position": positions}
-    order = tf.argsort(lengths(batch["input_mask"]), stable=True)
-    return {name: tf.gather(value, order) for name, value in batch.items()}
+  def reorder(number, serialized):
+    parsed = tf.io.parse_example(serialized, mask)
+    begin = number * size + batch_size * tf.range(TOGETHER, dtype=tf.int64)
+    group = _groups(begin, batch_size, records.epoch)  # [batches]
+    row_group = tf.repeat(group, batch_size)
+    length = tf.cast(lengths(parsed["input_mask"]), tf.int64)
+    order = _order(row_group, tf.where(row_group % 2 == 0, length, 0))
+    batches = tf.reshape(tf.gather(serialized, order), [TOGETHER, batch_size])
+    drawn = tf.random.stateless_uniform(
+      [TOGETHER],
+      tf.stack([tf.constant(records.seed, tf.int64), number]),
+      maxval=_LIMIT,
+      dtype=tf.int64,
+    )
+    return tf.reshape(tf.gather(batches, _order(group, drawn)), [-1])
 
-  chunks = (
-    records.read_sequential(files)
-    .enumerate()
-    .batch(_SORTED_TOGETHER * batch_size)
-  )
-  return records.prefetch_map(chunks, sort_rows).rebatch(batch_size)
+  windows = records.from_position(first * size).batch(size, drop_remainder=True)
+  windows = windows.enumerate(first).map(reorder, tf.data.AUTOTUNE)
+  return windows.unbatch().skip(inside)
 
 
-def restore_order(outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-  """Sorts outputs for batches of `sorted_by_length` into the files' order.
+def _groups(begin, batch_size, epoch):
+  """Group of each batch, [batches]; batches are shuffled within groups.
 
-  Args:
-    outputs: arrays [records, ...] by name, among them `position`.
+  Batches within an epoch have an even number, those of two epochs an odd one.
   """
-  order = np.argsort(outputs["position"])
-  return {name: values[order] for name, values in outputs.items()}
+  if epoch is None:
+    return tf.zeros_like(begin)
+  first, last = begin // epoch, (begin + batch_size - 1) // epoch
+  return 2 * first + tf.cast(first != last, first.dtype)
+
+
+def _order(group, key):
+  """Indices sorted by group, then by a key less than _LIMIT."""
+  return tf.argsort(group * _LIMIT + key, stable=True)

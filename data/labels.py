@@ -78,7 +78,7 @@ def save(labels: Sequence[str], folder: str) -> str:
 
 
 def keep(labels: Sequence[str], folder: str) -> None:
-  """Writes labels.txt into a folder, unless it exists; see `save`."""
+  """Calls `save` unless the folder has labels.txt."""
   if not exist(folder):
     save(labels, folder)
 
@@ -89,12 +89,7 @@ def exist(folder: str) -> bool:
 
 
 def load(folder: str) -> LabelSet:
-  """Reads labels.txt of a folder.
-
-  Raises:
-    OSError: it cannot be read.
-    ValueError: it is empty.
-  """
+  """Reads labels.txt of a folder; see `read`."""
   return read(
     os.path.join(folder, FILE_NAME),
     f"To train for other labels, give --init_checkpoint={folder} and another "
@@ -104,7 +99,12 @@ def load(folder: str) -> LabelSet:
 
 
 def read(path: str, remedy: str = "") -> LabelSet:
-  """Reads a file of labels; see `load`, and LabelSet for `remedy`."""
+  """Reads a file of labels; see LabelSet for the remedy.
+
+  Raises:
+    OSError: the file cannot be read.
+    ValueError: it is empty.
+  """
   labels = LabelSet((line for line in files.lines(path) if line), path, remedy)
   if not labels:
     raise ValueError(f"{path} is empty; it has one label a line")
@@ -171,12 +171,7 @@ def _in_order_of(known: LabelSet, result: LabelSet) -> LabelSet:
 
 
 def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
-  """Warns of a checkpoint whose labels differ from those that a task fixes.
-
-  Args:
-    labels: the task's.
-    checkpoint_labels: labels.txt of the checkpoint.
-  """
+  """Warns if a checkpoint's labels.txt differs from the labels of a task."""
   known = read(checkpoint_labels)
   is_same = [label.lower() for label in known] == [*map(str.lower, labels)]
   if len(known) == len(labels) and not is_same:

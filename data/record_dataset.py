@@ -1,4 +1,7 @@
-"""Batches of examples whose records are in a file."""
+"""Batches of records, for training in random order and for a model's outputs.
+
+Legend: B batch, C choices, T tokens.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +11,55 @@ import numpy as np
 import tensorflow as tf
 
 from data import dynamic_padding, records
-from storage import corruption
+from data.shuffling import ShuffledRecords, Source
+from storage import record_scan
 from storage.progress import Progress
-from storage.schema import Schema
+from storage.tfrecord import Schema
+
+
+def training_batches(
+  order: ShuffledRecords,
+  schema: Schema,
+  batch_size: int,
+  skip: int = 0,
+  context: tf.distribute.InputContext | None = None,
+  by_length: bool = False,
+) -> tf.data.Dataset:
+  """Endless per-replica batches of one worker.
+
+  A global batch has the same records for any number of replicas.
+
+  Args:
+    order: the records.
+    schema: of the records.
+    batch_size: of all replicas together.
+    skip: number of records that were read before.
+    context: replicas and workers; None for one of each.
+    by_length: True for batches of records of similar length.
+
+  Returns:
+    Pairs of a number, unique in the run, and [B / replicas] serialized records.
+
+  Raises:
+    ValueError: the batch cannot be divided evenly.
+  """
+  context = context or tf.distribute.InputContext()
+  replicas = context.num_replicas_in_sync
+  if batch_size % replicas:
+    raise ValueError(
+      f"a batch of {batch_size} cannot be divided among {replicas} replicas"
+    )
+  if by_length:
+    examples = dynamic_padding.group_by_length(order, schema, batch_size, skip)
+  else:
+    examples = order.from_position(skip)
+  batches = examples.batch(batch_size // replicas, drop_remainder=True)
+  batches = batches.enumerate(skip // batch_size * replicas)
+  here = replicas // context.num_input_pipelines
+  if here < replicas:
+    worker = context.input_pipeline_id
+    batches = batches.filter(lambda n, _: n % replicas // here == worker)
+  return batches
 
 
 @dataclass(frozen=True)
@@ -37,8 +86,8 @@ class RecordDataset:
     return (self.path,)
 
   def first_corrupt(self) -> str | None:
-    """Describes the first corrupt record; see corruption.first_corrupt."""
-    return corruption.first_corrupt(self.files, self.schema)
+    """Describes the first corrupt record; see record_scan.first_corrupt."""
+    return record_scan.first_corrupt(self.files, self.schema)
 
   def training(
     self,
@@ -48,20 +97,40 @@ class RecordDataset:
     context: tf.distribute.InputContext | None = None,
     by_length: bool = False,
   ) -> tf.data.Dataset:
-    """Endless batches; see records.train_dataset."""
+    """Endless batches in an order by the seed; see `training_batches`.
+
+    Returns:
+      Dicts of the schema's fields, [B / replicas, ...].
+    """
+    order = ShuffledRecords([Source(self.files)], seed)
+    batches = training_batches(
+      order, self.schema, batch_size, skip, context, by_length
+    )
+    parse = records.parser(self.schema)
     return self._trimmed(
-      records.train_dataset(
-        [self.path], self.schema, batch_size, seed, skip, context, by_length
-      )
+      records.prefetch_map(batches, lambda _, serialized: parse(serialized))
     )
 
   def evaluation(self, batch_size: int) -> tf.data.Dataset:
-    """Batches of every record once; see dynamic_padding.sorted_by_length."""
-    batches = dynamic_padding.sorted_by_length(
-      [self.path], self.schema, batch_size
-    )
+    """Every record once, those of similar length together.
+
+    Returns:
+      Dicts of the schema's fields, [B, ...] or fewer in the last batch, and
+      `position` [B], the index of the record in the file.
+    """
+    parse = records.parser(self.schema)
+
+    def sort_rows(positions, serialized):
+      batch = parse(serialized) | {"position": positions}
+      lengths = dynamic_padding.lengths(batch["input_mask"])
+      order = tf.argsort(lengths, stable=True)
+      return {name: tf.gather(value, order) for name, value in batch.items()}
+
+    chunks = tf.data.TFRecordDataset(self.path).enumerate()
+    chunks = chunks.batch(dynamic_padding.TOGETHER * batch_size)
+    batches = records.prefetch_map(chunks, sort_rows).rebatch(batch_size)
     if self.static_shapes:
-      batches = batches.map(lambda batch: _pad_to_longest(batch, batch_size))
+      batches = batches.map(lambda batch: _pad_batch(batch, batch_size))
     return self._trimmed(batches)
 
   def outputs(
@@ -80,18 +149,19 @@ class RecordDataset:
       Arrays [examples, ...] by name, in the order of the examples.
     """
     progress = Progress("read", len(self.examples), "examples")
-    batches = progress.follow(self.evaluation(batch_size))
-    outputs = dynamic_padding.restore_order(predict(batches))
+    outputs = predict(progress.follow(self.evaluation(batch_size)))
+    order = np.argsort(outputs["position"])
     # Rows that pad the last batch come last.
-    return {name: v[: len(self.examples)] for name, v in outputs.items()}
+    order = order[: len(self.examples)]
+    return {name: values[order] for name, values in outputs.items()}
 
   def _trimmed(self, batches):
-    return (
-      batches if self.static_shapes else dynamic_padding.trim_batches(batches)
-    )
+    if self.static_shapes:
+      return batches
+    return records.prefetch_map(batches, dynamic_padding.trim_padding)
 
 
-def _pad_to_longest(batch, size):
+def _pad_batch(batch, size):
   """Adds rows of zeros up to a batch size; their position is the greatest."""
   missing = size - tf.shape(batch["position"])[0]
   last = tf.fill([missing], batch["position"].dtype.max)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from storage import files, tfrecord, workers
 from storage.progress import Progress
-from storage.schema import Schema
+from storage.tfrecord import Schema
 
 # Examples of a task; fewer take less time than starting a process.
 _CHUNK = 20_000
@@ -67,9 +67,9 @@ def write_records(
   Args:
     path: TFRecord file, written atomically.
     schema: of the records.
-    examples: the examples, in order.
+    examples: in order.
     prepare: makes a Builder in each process; see workers.ordered_map.
-    processes: maximum number of processes.
+    processes: maximum number.
 
   Returns:
     Number of texts by length in tokens, before truncation.

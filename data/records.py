@@ -1,24 +1,15 @@
-"""tf.data pipelines that read TFRecord files by their schema.
-
-Batches are dicts of name -> [B, ...], int32 or float32.
-"""
+"""Records read by their schema: batches are dicts of name -> [B, ...]."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
-from data import length_bucketing, shuffling
-from storage.schema import Schema
+from storage.tfrecord import Schema
 
 Batch = dict[str, tf.Tensor]
 
 _PREFETCHED = 4  # batches
-
-
-def read_sequential(files: Sequence[str]) -> tf.data.Dataset:
-  """Serialized records in the order of the files, once."""
-  return tf.data.TFRecordDataset(list(files))
 
 
 def prefetch_map(
@@ -35,46 +26,8 @@ def prefetch_map(
   return mapped.prefetch(_PREFETCHED).with_options(options)
 
 
-def shard_batches(
-  records: tf.data.Dataset,
-  batch_size: int,
-  replicas: int = 1,
-  workers: int = 1,
-  worker: int = 0,
-  first: int = 0,
-) -> tf.data.Dataset:
-  """Per-replica batches of one worker.
-
-  A global batch has the same records for any number of replicas.
-
-  Args:
-    records: serialized, the same on every worker.
-    batch_size: of the global batch.
-    replicas: number of replicas of all workers.
-    workers: number of workers.
-    worker: index of this worker.
-    first: index of the first global batch.
-
-  Returns:
-    Pairs of a number, unique in the run, and [batch_size / replicas] strings.
-
-  Raises:
-    ValueError: the batch cannot be divided evenly.
-  """
-  if batch_size % replicas:
-    raise ValueError(
-      f"a batch of {batch_size} cannot be divided among {replicas} replicas"
-    )
-  here = replicas // workers
-  pieces = records.batch(batch_size // replicas, drop_remainder=True)
-  pieces = pieces.enumerate(first * replicas)
-  if workers > 1:
-    pieces = pieces.filter(lambda n, _: n % replicas // here == worker)
-  return pieces
-
-
 def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
-  """Makes a function from serialized records [B] to the schema's fields."""
+  """Function from serialized records [B] to their fields, int32 or float32."""
   fields = {
     name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
     for name, feature in schema.items()
@@ -99,7 +52,7 @@ def check(
   Args:
     files: TFRecord files.
     schema: of the records.
-    limits: by name n, where the values of a field must be in [0, n).
+    limits: by field n, if its values must be in [0, n).
 
   Raises:
     ValueError: a file is no TFRecord file or is empty, or a field is missing,
@@ -151,50 +104,3 @@ def _check_field(path, record, feature, limit):
 def is_masked(path: str) -> bool:
   """True if the records of a file are masked (static masking)."""
   return "masked_lm_positions" in _first(path)
-
-
-def train_dataset(
-  files: Sequence[str],
-  schema: Schema,
-  batch_size: int,
-  seed: int,
-  skip: int = 0,
-  context: tf.distribute.InputContext | None = None,
-  by_length: bool = False,
-) -> tf.data.Dataset:
-  """Endless batches for fine-tuning, in an order determined by the seed.
-
-  Args:
-    files: TFRecord files.
-    schema: of the records.
-    batch_size: of all replicas together.
-    seed: of the order.
-    skip: number of records that were read before.
-    context: replicas and workers; None for one of each.
-    by_length: True for batches of records of similar length.
-
-  Returns:
-    Dicts of the schema's fields, [B / replicas, ...].
-  """
-  context = context or tf.distribute.InputContext()
-  order = shuffling.ShuffledRecords([shuffling.Source(files)], seed)
-  if by_length:
-    examples = length_bucketing.group_by_length(order, schema, batch_size, skip)
-  else:
-    examples = order.from_position(skip)
-  pieces = shard_batches(
-    examples,
-    batch_size,
-    context.num_replicas_in_sync,
-    context.num_input_pipelines,
-    context.input_pipeline_id,
-  )
-  parse = parser(schema)
-  return prefetch_map(pieces, lambda _, serialized: parse(serialized))
-
-
-def eval_dataset(
-  files: Sequence[str], schema: Schema, batch_size: int
-) -> tf.data.Dataset:
-  """Batches of every record once, in order; the last may be smaller."""
-  return prefetch_map(read_sequential(files).batch(batch_size), parser(schema))

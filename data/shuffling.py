@@ -1,7 +1,7 @@
 """Endless records in random order, from any position.
 
 The order is a function of the files, the seed and the number of the record. In
-an epoch the blocks of the files (storage/record_index.py) are shuffled; 40
+an epoch the blocks of the files (storage/record_scan.py) are shuffled; 40
 blocks at a time are a window, whose records are shuffled in memory. Reading
 from a position begins with its window; earlier records are not read.
 
@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from storage import record_index
-from storage.record_index import BLOCK, Index
+from storage import record_scan
+from storage.record_scan import BLOCK, Index
 
 _WINDOW = 40  # blocks
 _ROUND = 1000  # records in which the fractions of the sources are exact
@@ -37,7 +37,7 @@ class ShuffledRecords:
   Arguments:
     sources: the sources.
     seed: of the order.
-    cache: see record_index.load.
+    cache: see record_scan.load_index.
 
   Attributes:
     seed: the argument.
@@ -53,7 +53,7 @@ class ShuffledRecords:
   ):
     self.seed = seed
     # In one call, since there is one cache.
-    index = record_index.load([p for s in sources for p in s.files], cache)
+    index = record_scan.load_index([p for s in sources for p in s.files], cache)
     ends = np.cumsum([len(source.files) for source in sources])
     self._indexes = [
       _slice_files(index, end - len(source.files), end)

@@ -4,12 +4,14 @@ They are read as by load_vocab in the original's tokenization.py.
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 
 from storage import files
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
+_UNUSED = re.compile(r"\[unused\d+\]")
 
 
 def load(path: str | os.PathLike) -> dict[str, int]:
@@ -18,9 +20,6 @@ def load(path: str | os.PathLike) -> dict[str, int]:
   Lines end at "\n" only and are stripped. Of equal lines the number of the last
   is the id, but the position of the first determines the order of the keys: the
   original draws its random words from `list(load(path))`.
-
-  Args:
-    path: one token a line, UTF-8.
 
   Returns:
     Ids by token.
@@ -38,11 +37,7 @@ def load(path: str | os.PathLike) -> dict[str, int]:
 
 
 def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
-  """Writes tokens to a vocabulary file, one a line.
-
-  Args:
-    tokens: in the order of their ids.
-    path: of the file; an existing one is replaced.
+  """Writes tokens, in the order of their ids; an existing file is replaced.
 
   Raises:
     ValueError: a token is empty or a duplicate, has blanks around it or
@@ -65,16 +60,7 @@ def check_tokens(
   tokens: Iterable[str] = SPECIAL_TOKENS,
   name: str = "the vocabulary",
 ) -> None:
-  """Checks that a vocabulary has all tokens that a program needs.
-
-  Args:
-    vocabulary: ids by token.
-    tokens: the required tokens.
-    name: name of the vocabulary for the message, such as its path.
-
-  Raises:
-    ValueError: tokens are missing.
-  """
+  """Raises ValueError if a vocabulary lacks tokens that a program needs."""
   missing = [token for token in tokens if token not in vocabulary]
   if not missing:
     return
@@ -93,18 +79,15 @@ def check_size(
   name: str = "the vocabulary",
   config: str = "bert_config.json",
 ) -> None:
-  """Checks that a model has an embedding for each id.
+  """Raises ValueError if a model has too few embeddings for a vocabulary.
 
   Blank lines do not count, as no text has such a token.
 
   Args:
     vocabulary: ids by token.
     vocab_size: of the model.
-    name: name of the vocabulary for the message, such as its path.
-    config: name of the source of vocab_size.
-
-  Raises:
-    ValueError: the vocabulary is of a larger model.
+    name: the vocabulary's, for the message, such as its path.
+    config: source of vocab_size.
   """
   ids = (index for token, index in vocabulary.items() if token)
   number = 1 + max(ids, default=-1)
@@ -113,3 +96,35 @@ def check_size(
       f"{name} has {number} lines but vocab_size in {config} is {vocab_size}: "
       "take the vocab.txt that came with the model"
     )
+
+
+def check_same(
+  ids: Mapping[str, int], expected: Mapping[str, int], name: str, source: str
+) -> None:
+  """Checks that a vocabulary is the one that a model was trained with.
+
+  New tokens may replace [unused] ones or follow the last one.
+
+  Args:
+    ids: ids by token.
+    expected: the model's.
+    name: path of the vocabulary.
+    source: path of the model's.
+
+  Raises:
+    ValueError: a token is missing or has another id; names the first line.
+  """
+  different = [
+    index
+    for token, index in expected.items()
+    if token and ids.get(token) != index and not _UNUSED.fullmatch(token)
+  ]
+  if not different:
+    return
+  line = min(different)
+  tokens, known = ({i: t for t, i in v.items()} for v in (ids, expected))
+  raise ValueError(
+    f"{name} is not the vocabulary of the model: line {line + 1} is "
+    f"{tokens.get(line, 'missing')!r}, but {known[line]!r} in {source}, beside "
+    "the checkpoint. Take that file; only its [unused] lines may be replaced"
+  )

@@ -1,15 +1,27 @@
-"""Checks that a vocabulary fits the model, the letter case and the texts."""
+"""Warnings of texts, vocabulary and --do_lower_case that do not go together.
+
+Lower-casing decomposes text (NFD) and drops non-spacing marks, such as accents
+of Latin letters. In other scripts this removes letters: Hangul syllables become
+Jamo, and vowels of Thai, Devanagari and others are non-spacing marks.
+"""
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 from absl import logging
 
 from data.tokenization import BasicTokenizer, FullTokenizer, strip_accents
 from data.vocab import UNK
 
-_UNUSED = re.compile(r"\[unused\d+\]")
+# Scripts whose accents an uncased model is meant to lose.
+_ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW")
+_IGNORED = "?"  # script of letters that are not counted
+_MIN_FRACTION = 0.1  # of the letters of a text; fewer are foreign words
+_MIN_CHANGED = 0.01  # of the letters of a script; fewer are rare signs
 _SPECIAL = re.compile(r"\[\w+\]")
 # Maximum fraction of tokens with capitals or accents in a lower-cased
 # vocabulary; released cased ones have a third or more.
@@ -18,55 +30,23 @@ _MAX_CASED = 0.05
 # as in a Korean vocabulary, `warn_of_unknown` judges by the texts.
 _MIN_WORDS = 50
 _MAX_UNKNOWN = 0.1  # fraction of the words of a text
-_CHARACTERS = 200_000  # of the texts that are read
+_TEXTS = 1000
+_FILES = 20
+_CHARACTERS = 200_000
 
-
-def require_same(
-  ids: Mapping[str, int], expected: Mapping[str, int], name: str, source: str
-) -> None:
-  """Checks that a vocabulary is the one that a model was trained with.
-
-  New tokens may replace [unused] ones or follow the last one.
-
-  Args:
-    ids: ids by token.
-    expected: those of the model.
-    name: path of the vocabulary, for the message.
-    source: path of the model's.
-
-  Raises:
-    ValueError: a token is missing or has another id; names the first line.
-  """
-  different = [
-    index
-    for token, index in expected.items()
-    if token and ids.get(token) != index and not _UNUSED.fullmatch(token)
-  ]
-  if not different:
-    return
-  line = min(different)
-  tokens, known = ({i: t for t, i in v.items()} for v in (ids, expected))
-  raise ValueError(
-    f"{name} is not the vocabulary of the model: line {line + 1} is "
-    f"{tokens.get(line, 'missing')!r}, but {known[line]!r} in {source}, beside "
-    "the checkpoint. Take that file; only its [unused] lines may be replaced"
-  )
+# Scripts that this process has warned of: one warning, not one for each file.
+_WARNED = set()
 
 
 def warn_of_case(ids: Mapping[str, int], lower_case: bool, name: str) -> None:
   """Logs the result of `doubt_case` as a warning, once."""
-  doubt = doubt_case(ids, lower_case)
-  if doubt:
+  if doubt := doubt_case(ids, lower_case):
     text = f"--do_lower_case={lower_case}, but {name} {doubt}"
     logging.log_first_n(logging.WARNING, "%s", 1, text)
 
 
 def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
   """Compares the case of a vocabulary with --do_lower_case.
-
-  Args:
-    ids: ids by token.
-    lower_case: the flag.
 
   Returns:
     The predicate of a sentence about the file, with a remedy; None if they
@@ -91,15 +71,183 @@ def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
   )
 
 
-def warn_of_unknown(
-  texts: Iterable[str], tokenizer: FullTokenizer, name: str
+def warn_of_texts(
+  texts: Iterable[str | None], tokenizer: FullTokenizer, name: str
 ) -> None:
-  """Logs a warning if many words of a sample become [UNK], once in a process.
+  """Warns of scripts and of unknown words in a sample of texts.
+
+  Args:
+    texts: a sample; None is no text.
+    tokenizer: the texts' tokenizer.
+    name: of the file or files.
+  """
+  texts = list(filter(None, texts))
+  lower_case = tokenizer.basic_tokenizer.do_lower_case
+  warn_of_scripts(texts, lower_case, name, tokenizer.vocab)
+  warn_of_unknown(texts, tokenizer, name)
+
+
+def warn_of_examples(
+  texts: Callable[[Any], Iterable[str | None]],
+  examples: Sequence[Any],
+  tokenizer: FullTokenizer,
+  name: str,
+) -> None:
+  """Calls `warn_of_texts` for `texts(example)` of a sample of examples."""
+  some = chain.from_iterable(map(texts, _spread(examples, _TEXTS)))
+  warn_of_texts(some, tokenizer, name)
+
+
+def sample(
+  paths: Sequence[str], read: Callable[[str], Iterable[str]]
+) -> Iterable[str]:
+  """The first lines, `read(path)`, of some files of a corpus."""
+  some = _spread(paths, _FILES)
+  first = (islice(read(path), _TEXTS // len(some)) for path in some)
+  return chain.from_iterable(first)
+
+
+def _spread(items, number):
+  """Selects about `number` evenly spaced items of a sequence."""
+  return items[:: -(-len(items) // number) or 1]
+
+
+class AffectedScript(NamedTuple):
+  """A script of a text that lower-casing changes.
+
+  Attributes:
+    fraction: fraction of the text's letters that are of the script.
+    letters: letters of the text that change.
+    word: example of a word that changes.
+  """
+
+  script: str
+  fraction: float
+  letters: Container[str]
+  word: str
+
+
+def affected_scripts(texts: Iterable[str]) -> list[AffectedScript]:
+  """Finds the scripts of texts that lower-casing changes.
 
   Args:
     texts: the first 200,000 characters are used.
-    tokenizer: the texts' tokenizer.
+
+  Returns:
+    Scripts of at least a tenth of the letters, the most frequent first.
+  """
+  characters, words = Counter(), {}
+  for text in texts:
+    characters.update(text)
+    words |= dict.fromkeys(text.split())
+    if characters.total() > _CHARACTERS:
+      break
+  letters = {
+    char: number
+    for char, number in characters.items()
+    if unicodedata.category(char)[0] in "LM"
+  }
+  by_script = Counter()
+  for char, number in letters.items():
+    by_script[_script(char)] += number
+  total = sum(letters.values())
+  result = []
+  for script, number in by_script.most_common():
+    if script == _IGNORED or number < _MIN_FRACTION * total:
+      continue
+    changed = {
+      char
+      for char in letters
+      if _script(char) == script and strip_accents(char) != char
+    }
+    if sum(letters[char] for char in changed) < _MIN_CHANGED * number:
+      continue
+    example = _example(words, changed)
+    result.append(
+      AffectedScript(script.title(), number / total, changed, example)
+    )
+  return result
+
+
+def warn_of_scripts(
+  texts: Iterable[str],
+  do_lower_case: bool,
+  name: str,
+  vocabulary: Iterable[str] | None = None,
+) -> None:
+  """Logs a warning, once for each script, if lower-casing corrupts texts.
+
+  Args:
+    texts: a sample; see `affected_scripts`.
+    do_lower_case: the flag; nothing is checked without it.
     name: of the file or files.
+    vocabulary: its tokens; None if it is yet to be learned.
+  """
+  for affected in affected_scripts(texts) if do_lower_case else ():
+    if affected.script in _WARNED:
+      continue
+    _WARNED.add(affected.script)
+    logging.warning(
+      "%s: %.0f %% of the letters are %s, %s; %s; see docs/languages.md",
+      name,
+      100 * affected.fraction,
+      affected.script,
+      _effect(affected),
+      _remedy(affected, vocabulary),
+    )
+
+
+def _example(words, changed):
+  """Shortest word with a letter that changes, cut to 12 characters."""
+  word = min((word for word in words if changed & set(word)), key=len)
+  first = next(i for i, char in enumerate(word) if char in changed)
+  return word[max(0, first - 4) : first + 8]
+
+
+def _effect(affected):
+  word = affected.word
+  lower = strip_accents(word)
+  if affected.script == "Hangul":
+    return (
+      "which --do_lower_case=True splits into Jamo "
+      f"({word!r}, {len(word)} characters, becomes {len(lower)})"
+    )
+  return (
+    "which loses vowels or other signs with --do_lower_case=True "
+    f"({word!r} becomes {lower!r})"
+  )
+
+
+def _remedy(affected, vocabulary):
+  if vocabulary is None:
+    return (
+      "give --do_lower_case=False, here and to every program that uses the "
+      "vocabulary"
+    )
+  if any(char in affected.letters for token in vocabulary for char in token):
+    return "give --do_lower_case=False: the vocabulary has such letters"
+  return (
+    "learn a vocabulary with build_vocab.py --do_lower_case=False, or take a "
+    "cased model that knows the language, with --do_lower_case=False"
+  )
+
+
+def _script(char: str) -> str:
+  """First word of the character's name, as in "HANGUL SYLLABLE GA".
+
+  Hiragana and Katakana count as one script. Scripts that may lose accents are
+  _IGNORED.
+  """
+  first = unicodedata.name(char, _IGNORED).split()[0].split("-")[0]
+  if first in ("HIRAGANA", "KATAKANA"):
+    return "KANA"
+  return _IGNORED if first in _ACCENTED else first
+
+
+def warn_of_unknown(texts, tokenizer, name) -> None:
+  """Logs a warning if many words of a sample become [UNK], once in a process.
+
+  The first 200,000 characters are used.
   """
   words, characters = Counter(), 0
   for text in texts:

@@ -1,4 +1,4 @@
-"""Rows of data/packing.py in the graph, padded to the longest of a batch.
+"""Rows of data/features.py in the graph, padded to the longest of a batch.
 
 Legend: B texts, T tokens of the longest row, (T) a ragged dimension.
 """
@@ -14,7 +14,7 @@ def truncate(ids: tf.RaggedTensor, limit: int) -> tf.RaggedTensor:
 def truncate_pair(
   first: tf.RaggedTensor, second: tf.RaggedTensor, limit: int
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-  """Truncates pairs to the lengths that packing.truncate_pair gives.
+  """Truncates pairs to the lengths that features.truncate_pair gives.
 
   Args:
     first: [B, (T)].

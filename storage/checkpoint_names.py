@@ -26,14 +26,9 @@ def checkpoint_prefix(path: str) -> str:
 
 
 def check_checkpoint(path: str) -> None:
-  """Checks by file names that there is a checkpoint.
+  """Raises FileNotFoundError if no file name tells of a checkpoint.
 
-  Args:
-    path: a prefix ("dir/model.ckpt-10"), one of its files, or a folder of
-      checkpoints.
-
-  Raises:
-    FileNotFoundError: there is none.
+  The path is a prefix ("dir/model.ckpt-10"), one of its files, or a folder.
   """
   index = f"{checkpoint_prefix(path)}.index"
   if files.is_folder(path):

@@ -16,9 +16,7 @@ def is_compressed(path: str) -> bool:
 def buffered(path: str, file: BinaryIO) -> BinaryIO:
   """Wraps a file as a buffered stream, decompressed if it is compressed.
 
-  Args:
-    path: its name, for the extension and for messages.
-    file: its bytes, of which only `read` is used; the caller closes it.
+  Only `read` of the file is used; the caller closes it.
 
   Returns:
     A stream as of `open(path, "rb")`. Reading raises a ValueError with the path

@@ -87,7 +87,7 @@ def remove_folder(path: str) -> None:
 
 
 def glob_files(pattern: str) -> list[str]:
-  """Lists the files that match one pattern, sorted; the list may be empty."""
+  """Files that match one pattern, sorted; none is no error."""
   if is_remote(pattern):
     return sorted(_gfile().glob(pattern))
   if os.path.exists(pattern):  # also names that contain "[" or "*"
@@ -97,10 +97,7 @@ def glob_files(pattern: str) -> list[str]:
 
 
 def expand(patterns: str) -> list[str]:
-  """Lists the files that match comma-separated glob patterns.
-
-  Args:
-    patterns: such as "news/*.txt,book.txt"; blanks around commas are dropped.
+  """Files that match comma-separated patterns, such as "news/*.txt, book.txt".
 
   Returns:
     Paths in the order of the patterns, sorted within each.
@@ -169,9 +166,8 @@ def open_for_reading(path: str) -> BinaryIO:
 def open_for_writing(path: str) -> Iterator[BinaryIO]:
   """Opens a file as bytes; it appears under its name when it is complete.
 
-  It is written as `PATH.partial-PID` and renamed at the end. An error removes
-  the partial file and keeps the previous content of the path. Missing folders
-  are made.
+  Until then it is `PATH.partial-PID`. An error removes that and keeps the
+  previous content of the path. Missing folders are made.
 
   Raises:
     OSError: the file cannot be written; `filename` is set.
@@ -223,12 +219,9 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   line, and a byte order mark is not removed.
 
   Args:
-    path: a text file, which may be compressed.
+    path: may be compressed.
     start: byte at which a line begins; 0 in a compressed file.
-    end: byte at which a later line begins; None reads to the end of the file.
-
-  Yields:
-    Lines without their "\n".
+    end: byte at which a later line begins; None for the end of the file.
 
   Raises:
     OSError: the file cannot be read.

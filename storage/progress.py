@@ -12,8 +12,7 @@ class Progress:
 
   Arguments:
     task: begins the line, as in "read".
-    total: total work, in units.
-    unit: as in "MB".
+    total: total work, in units such as "MB".
     every: seconds between two lines.
     log: called with the line.
   """

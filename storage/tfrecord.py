@@ -5,16 +5,47 @@ TensorFlow, and serialize faster than with protocol buffers. data/records.py
 reads the files.
 """
 
+import math
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import BinaryIO
 
 import numpy as np
 
 from storage import files
-from storage.schema import Feature, Schema
+
+# --- Schemas ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Feature:
+  """A field of a record: a dense array of fixed shape.
+
+  Attributes:
+    name: key in the tf.train.Example.
+    shape: of one record's value.
+    dtype: "int64" or "float32".
+  """
+
+  name: str
+  shape: tuple[int, ...]
+  dtype: str = "int64"
+
+  @property
+  def size(self) -> int:
+    """Number of values in one record."""
+    return math.prod(self.shape)
+
+
+class Schema(dict):
+  """The fields of a record by name, in the order they are written."""
+
+  def __init__(self, *features: Feature):
+    super().__init__((feature.name, feature) for feature in features)
+
 
 # --- tf.train.Example ------------------------------------------------------
 
@@ -59,7 +90,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _feature_encoder(feature: Feature) -> Callable[[bytes], bytes]:
-  """Wraps packed values as one entry of the map Features.feature."""
+  """Function that wraps packed values as an entry of Features.feature."""
   kind = 2 if feature.dtype == "float32" else 3  # float_list, int64_list
   key = _field(1, feature.name.encode())
 
@@ -74,18 +105,9 @@ def _feature_encoder(feature: Feature) -> Callable[[bytes], bytes]:
 
 
 class ExampleEncoder:
-  """Serializes the fields of a record as a tf.train.Example.
+  """Serializes the fields of a record, flat sequences, as a tf.train.Example.
 
   Features are in the order of the schema, lists are packed.
-
-  Arguments:
-    schema: of the record.
-
-  Call arguments:
-    fields: for each name of the schema a flat sequence of its values.
-
-  Returns:
-    The serialized record.
 
   Raises:
     ValueError: a field is missing, unknown, of the wrong length, or has a
@@ -194,29 +216,16 @@ def write(file: BinaryIO, records: Iterable[bytes]) -> int:
 
 def _frames(records: list[bytes]) -> bytes:
   lengths = [struct.pack("<Q", len(record)) for record in records]
-  columns = (
-    lengths,
-    masked_crc32c(lengths),
-    records,
-    masked_crc32c(records),
-  )
-  return b"".join(
-    field for frame in zip(*columns, strict=True) for field in frame
-  )
+  columns = lengths, masked_crc32c(lengths), records, masked_crc32c(records)
+  return b"".join(chain.from_iterable(zip(*columns, strict=True)))
 
 
 def save(
   path: str, schema: Schema, rows: Iterable[Mapping[str, Sequence[float]]]
 ) -> int:
-  """Writes a TFRecord file atomically.
+  """Writes records, by their fields, to a file; returns their number.
 
-  Args:
-    path: the file; an existing one is replaced.
-    schema: of the records.
-    rows: fields of each record, see ExampleEncoder.
-
-  Returns:
-    Number of records.
+  The file is written atomically; an existing one is replaced.
   """
   encode = ExampleEncoder(schema)
   numbers = count()

@@ -238,12 +238,17 @@ def test_documents_are_context_and_their_scheme_is_kept(documents, tmp_path):
   assert np.mean([a == b for a, b in zip(result, expected, strict=True)]) > 0.8
   # Each sentence has its whole document around it, or as much as fits.
   path = str(output / "predict.tf_record")
-  [batch] = records.eval_dataset([path], features.tagging(T), 9)
+  [batch] = _batches(path, 9)
   used = batch["input_mask"].numpy().sum(axis=1)
   assert used.tolist() == [6, 10, 10, 10]  # "Riga" is two pieces
   path = str(output / "eval.tf_record")
-  [batch] = records.eval_dataset([path], features.tagging(T), 99)
+  [batch] = _batches(path, 99)
   assert (batch["input_mask"].numpy().sum(axis=1) == T).all()
+
+
+def _batches(path, batch_size):
+  parse = records.parser(features.tagging(T))
+  return tf.data.TFRecordDataset(path).batch(batch_size).map(parse)
 
 
 def _checkpoint(path):

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from absl import logging
 
-from data.pretraining import duplicates, instances, shards, vocab_learning
+from data.pretraining import documents, instances, shards, vocab_learning
 from data.pretraining.builders import BuildConfig, ShardBuilder
 from data.pretraining.documents import TextFormat
 from data.pretraining.shards import Shard
@@ -175,7 +175,7 @@ def _mark_duplicates(texts, text_format: TextFormat):
 
 def _hashes(pair, text_format):
   number, shard = pair
-  for i, digest in enumerate(duplicates.digests(shard.lines(text_format))):
+  for i, digest in enumerate(documents.digests(shard.lines(text_format))):
     yield int(digest).to_bytes(8), (number, i)
 
 

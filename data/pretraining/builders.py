@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 
 from absl import logging
 
-from data.pretraining import documents, duplicates, instances
+from data.pretraining import documents, instances
 from data.pretraining.documents import ORIGINAL, TextFormat
 from data.pretraining.shards import Shard, split_corpus
 from data.tokenization import CachedTokenizer, FullTokenizer
@@ -78,7 +78,7 @@ def write_in_memory(
   lines = chain.from_iterable(map(config.text_format.lines, inputs))
   reading = Progress("read", sum(map(files.size, inputs)) / 1e6, "MB")
   if config.deduplicate:
-    lines = duplicates.drop_repeated(lines, reading)
+    lines = documents.drop_repeated(lines, reading)
   corpus = config.read_documents(lines, CachedTokenizer(tokenizer).ids, reading)
   reading.say()
   if not corpus:
@@ -160,7 +160,7 @@ class ShardBuilder:
     progress = Progress("", 0, "", log=lambda text: None)
     lines = shard.lines(self._config.text_format)
     if shard.dropped:
-      lines = duplicates.drop_documents(lines, shard.dropped, progress)
+      lines = documents.drop_documents(lines, shard.dropped, progress)
     corpus = self._config.read_documents(lines, self._ids, progress)
     samples = instances.Samples(self._tokenizer.inv_vocab)
     rng = Random(f"{self._config.seed} {shard.number}")
@@ -214,7 +214,7 @@ def _mark_duplicates(
     digests.append(shard_digests)
     progress.add(shard.megabytes, documents=len(shard_digests))
   progress.say()
-  dropped = duplicates.find_repeated(digests)
+  dropped = documents.find_repeated(digests)
   return [
     shard._replace(dropped=numbers)
     for shard, numbers in zip(shards, dropped, strict=True)
@@ -228,7 +228,7 @@ class _Digests:
     self._text_format = text_format
 
   def __call__(self, shard):
-    return duplicates.digests(shard.lines(self._text_format))
+    return documents.digests(shard.lines(self._text_format))
 
 
 def _join(

@@ -1,9 +1,12 @@
-"""Text files to documents: file formats, sentences and token ids."""
+"""Text files to documents: formats, sentences, token ids, duplicates."""
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
 
 from storage import compression, files
 from storage.progress import Progress
@@ -203,3 +206,82 @@ def _json_texts(path, start, end, field) -> Iterator[list[str]]:
     # Lone surrogates, which JSON can hold and UTF-8 cannot, become U+FFFD.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     yield text.replace("\r", "").split("\n")
+
+
+# --- Duplicates, in lines as from TextFormat.lines -------------------------
+
+
+def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
+  """Groups lines into documents: lists of lines, none of them blank."""
+  document = []
+  for line in lines:
+    if line.strip():
+      document.append(line)
+    elif document:
+      yield document
+      document = []
+  if document:
+    yield document
+
+
+def digest(document: Iterable[str]) -> int:
+  """Hash of a document, 64 bits, that ignores the amount of white space.
+
+  Among n different documents two have the same hash with a probability of
+  n**2 / 2**65: one in 3,700 for a hundred million.
+  """
+  text = "\n".join(" ".join(line.split()) for line in document)
+  return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
+
+
+def digests(lines: Iterable[str]) -> np.ndarray:
+  """Hash of each document, [documents] uint64."""
+  return np.fromiter(map(digest, split_documents(lines)), np.uint64)
+
+
+def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
+  """Finds documents that are equal to an earlier one.
+
+  Args:
+    shards: `digests` of each shard, in the order of the corpus.
+
+  Returns:
+    For each shard the indices of such documents.
+  """
+  _, first = np.unique(np.concatenate(shards), return_index=True)
+  is_repeated = np.ones(sum(map(len, shards)), bool)
+  is_repeated[first] = False
+  ends = np.cumsum([len(shard) for shard in shards])
+  return [
+    tuple(np.flatnonzero(flags).tolist())
+    for flags in np.split(is_repeated, ends[:-1])
+  ]
+
+
+def drop_documents(
+  lines: Iterable[str], indices: Iterable[int], progress: Progress
+) -> Iterator[str]:
+  """Yields the lines of all documents but those of the indices."""
+  indices = frozenset(indices)
+  for index, document in enumerate(split_documents(lines)):
+    if index in indices:
+      progress.add(0, dropped_documents=1)
+    else:
+      yield from document
+      yield ""
+
+
+def drop_repeated(lines: Iterable[str], progress: Progress) -> Iterator[str]:
+  """Yields the lines of documents that are not equal to an earlier one.
+
+  Uses some 80 bytes of memory for each document.
+  """
+  seen = set()
+  for document in split_documents(lines):
+    number = digest(document)
+    if number in seen:
+      progress.add(0, dropped_documents=1)
+    else:
+      seen.add(number)
+      yield from document
+      yield ""

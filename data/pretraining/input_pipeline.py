@@ -8,20 +8,13 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from data import (
-  dynamic_padding,
-  features,
-  length_bucketing,
-  records,
-  shuffling,
-  vocab,
-)
+from data import dynamic_padding, features, record_dataset, records, vocab
 from data.pretraining.causal_targets import CausalTargets
 from data.pretraining.dynamic_masking import Masker
 from data.pretraining.static_masking import DEFAULT, MaskPolicy
-from data.shuffling import Source
-from storage import corruption
-from storage.schema import Schema
+from data.shuffling import ShuffledRecords, Source
+from storage import record_scan
+from storage.tfrecord import Schema
 
 _TOKENS = tuple(Schema(*features.tokens(0)))
 
@@ -50,7 +43,7 @@ class PretrainingInput:
     max_corrupt_records: the largest number of corrupt records to drop.
     folder: folder of the files without corrupt records; None to skip the check.
     sources: `files` in groups with sampling weights; None for a single group.
-    index_file: file for the positions of records; see record_index.load.
+    index_file: file for the positions of records; see record_scan.load_index.
 
   Raises:
     ValueError: a file does not hold such records (see records.check), or flags
@@ -103,8 +96,8 @@ class PretrainingInput:
       self._drop_corrupt(folder, max_corrupt_records)
 
   def first_corrupt(self) -> str | None:
-    """Describes the first corrupt record; see corruption.first_corrupt."""
-    return corruption.first_corrupt(self.files, self._schema)
+    """Describes the first corrupt record; see record_scan.first_corrupt."""
+    return record_scan.first_corrupt(self.files, self._schema)
 
   def training(
     self,
@@ -126,31 +119,19 @@ class PretrainingInput:
     Returns:
       Dicts of the fields of features.pretraining, [B / replicas, ...].
     """
-    context = context or tf.distribute.InputContext()
-    order = shuffling.ShuffledRecords(self._sources, seed, self._index_file)
-    if by_length:
-      examples = length_bucketing.group_by_length(
-        order, self._schema, batch_size, skip
-      )
-    else:
-      examples = order.from_position(skip)
-    pieces = records.shard_batches(
-      examples,
-      batch_size,
-      context.num_replicas_in_sync,
-      context.num_input_pipelines,
-      context.input_pipeline_id,
-      first=skip // batch_size,
+    order = ShuffledRecords(self._sources, seed, self._index_file)
+    batches = record_dataset.training_batches(
+      order, self._schema, batch_size, skip, context, by_length
     )
-    return self._read(pieces, seed, by_length)
+    return self._read(batches, seed, by_length)
 
   def evaluation(self, batch_size: int) -> tf.data.Dataset:
     """Infinite full batches in the order of the files, repeated."""
-    pieces = records.read_sequential(self.files).repeat()
-    return self._read(pieces.batch(batch_size, True).enumerate(), seed=0)
+    examples = tf.data.TFRecordDataset(list(self.files)).repeat()
+    return self._read(examples.batch(batch_size, True).enumerate(), seed=0)
 
   def _drop_corrupt(self, folder, max_records):
-    copies = corruption.drop_corrupt(
+    copies = record_scan.drop_corrupt(
       self.files, self._schema, folder, max_records
     )
     copy_by_file = dict(zip(self.files, copies, strict=True))
@@ -160,7 +141,7 @@ class PretrainingInput:
     ]
     self.files = copies
 
-  def _read(self, pieces, seed, trim=False):
+  def _read(self, batches, seed, trim=False):
     def finish(number, serialized):
       batch = self._parse(serialized)
       if trim:
@@ -172,7 +153,7 @@ class PretrainingInput:
         batch = self._masker(batch, tf.stack([seed, number]))
       return self._causal_targets(batch) if self._causal_targets else batch
 
-    return records.prefetch_map(pieces, finish)
+    return records.prefetch_map(batches, finish)
 
 
 def _make_masker(path, masking, max_predictions, vocab_size):

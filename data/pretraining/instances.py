@@ -14,7 +14,7 @@ from random import Random
 
 from absl import logging
 
-from data import features, packing
+from data import features
 from data.pretraining.documents import Document
 from data.pretraining.static_masking import (
   DEFAULT,
@@ -25,8 +25,7 @@ from data.pretraining.static_masking import (
 )
 from data.vocab import CLS, MASK, SEP, UNK
 from storage.progress import Progress
-from storage.schema import Schema
-from storage.tfrecord import ExampleEncoder
+from storage.tfrecord import ExampleEncoder, Schema
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def sentence_pairs(
     else:
       second = list(chain.from_iterable(document[split:end]))
       start = end
-    packing.truncate_pair_at_random(first, second, max_tokens, rng)
+    features.truncate_pair_at_random(first, second, max_tokens, rng)
     yield first, second, is_random
 
 
@@ -173,17 +172,17 @@ class InstanceBuilder:
     for first, second, is_random in sentence_pairs(
       documents, index, rng, self._config
     ):
-      ids, segments = packing.pack(first, second, self._cls, self._sep)
+      ids, segments = features.pack(first, second, self._cls, self._sep)
       targets = {}
       if self._mask:
         positions, labels = self._mask(ids, rng)
         targets = {
-          "masked_lm_positions": packing.pad(positions, slots),
-          "masked_lm_ids": packing.pad(labels, slots),
-          "masked_lm_weights": packing.pad([1.0] * len(labels), slots),
+          "masked_lm_positions": features.pad(positions, slots),
+          "masked_lm_ids": features.pad(labels, slots),
+          "masked_lm_weights": features.pad([1.0] * len(labels), slots),
         }
       yield {
-        **packing.pad_inputs(ids, segments, length),
+        **features.pad_inputs(ids, segments, length),
         **targets,
         "next_sentence_labels": [int(is_random)],
       }

@@ -6,9 +6,9 @@ Legend: T tokens.
 from collections import Counter
 from collections.abc import Sequence
 
-from data import features, packing, vocab
+from data import features, vocab
 from data.tokenization import CachedTokenizer, FullTokenizer
-from storage.schema import Schema
+from storage.tfrecord import Schema
 from tasks.classification.examples import TextExample
 
 
@@ -68,7 +68,7 @@ class TextRecordBuilder:
     """Builds the record of an example."""
     ids, segments = self._pack(example) if example else ([], [])
     return {
-      **packing.pad_inputs(ids, segments, self._seq_length),
+      **features.pad_inputs(ids, segments, self._seq_length),
       "label_ids": [self._label(example)],
       "is_real_example": [int(example is not None)],
     }
@@ -79,10 +79,10 @@ class TextRecordBuilder:
     second = self._ids(example.text_b or "") or None
     self.lengths[len(first) + 2 + (len(second) + 1 if second else 0)] += 1
     if second:
-      packing.truncate_pair(first, second, self._seq_length - 3)
+      features.truncate_pair(first, second, self._seq_length - 3)
     else:
       del first[self._seq_length - 2 :]
-    return packing.pack(first, second, self._cls, self._sep)
+    return features.pack(first, second, self._cls, self._sep)
 
   def _label(self, example):
     if example is None or example.label is None:

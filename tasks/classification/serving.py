@@ -10,7 +10,7 @@ import tensorflow as tf
 from data import features, vocab
 from data.tokenization_ops import GraphTokenizer
 from serving import length_batching, packing_ops
-from storage.schema import Schema
+from storage.tfrecord import Schema
 
 _TEXT = tf.TensorSpec([None], tf.string)
 

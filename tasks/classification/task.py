@@ -9,7 +9,7 @@ from absl import logging
 
 from cli import dry_run, encoder_config, start_checkpoint, strategy
 from cli.arguments import Arguments
-from data import labels, record_writer, scripts, summaries
+from data import labels, record_writer, summaries, vocab_checks
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
@@ -115,7 +115,7 @@ def _log_examples(task, split, split_examples, tokenizer):
   if task.labels and None not in names:
     expected = task.labels if split == "train" else ()
     summaries.log_labels(file, names, expected)
-  scripts.warn_of_examples(
+  vocab_checks.warn_of_examples(
     lambda example: (example.text_a, example.text_b),
     split_examples,
     tokenizer,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data import packing
+from data import features
 from data.tokenization import CachedTokenizer, FullTokenizer
 from data.vocab import CLS, SEP
 from storage import files
@@ -73,10 +73,10 @@ def read_lines(
     # A second text without tokens counts as none.
     second = (text_b and tokens.ids(text_b)) or None
     if second:
-      packing.truncate_pair(first, second, max_seq_length - 3)
+      features.truncate_pair(first, second, max_seq_length - 3)
     else:
       del first[max_seq_length - 2 :]
-    yield Line(number, *packing.pack(first, second, cls, sep))
+    yield Line(number, *features.pack(first, second, cls, sep))
 
 
 def windows(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:
@@ -113,7 +113,7 @@ def batches(
     longest = len(window[indices[-1]].ids)
     length = min(-(-longest // multiple) * multiple, max_seq_length)
     rows = [
-      packing.pad_inputs(window[i].ids, window[i].segments, length)
+      features.pad_inputs(window[i].ids, window[i].segments, length)
       for i in indices
     ]
     yield (

@@ -10,7 +10,7 @@ import tensorflow as tf
 from data import features, vocab
 from data.tokenization_ops import GraphTokenizer
 from serving import packing_ops
-from storage.schema import Schema
+from storage.tfrecord import Schema
 from tasks.features.examples import SEPARATOR
 
 # Characters that Python's str.strip() removes.

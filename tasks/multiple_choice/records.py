@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-from data import features, packing, vocab
+from data import features, vocab
 from data.tokenization import CachedTokenizer, FullTokenizer
 from tasks.multiple_choice.examples import ChoiceExample
 
@@ -77,6 +77,6 @@ class ChoiceRecordBuilder:
   def _pack(self, context, text):
     first, second = context[:], self._ids(text)
     self.lengths[len(first) + len(second) + 3] += 1
-    packing.truncate_pair(first, second, self._seq_length - 3)
-    ids, segments = packing.pack(first, second, self._cls, self._sep)
-    return packing.pad_inputs(ids, segments, self._seq_length)
+    features.truncate_pair(first, second, self._seq_length - 3)
+    ids, segments = features.pack(first, second, self._cls, self._sep)
+    return features.pad_inputs(ids, segments, self._seq_length)

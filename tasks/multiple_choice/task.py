@@ -8,7 +8,7 @@ from absl import logging
 
 from cli import dry_run, encoder_config, strategy
 from cli.arguments import Arguments
-from data import features, record_writer, scripts, summaries
+from data import features, record_writer, summaries, vocab_checks
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
@@ -42,7 +42,7 @@ def _convert(args, flag, name, needs_labels=True):
   if needs_labels and rows[0].label is None:
     raise ValueError(f"--{flag}: {file} has no column label")
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  scripts.warn_of_examples(
+  vocab_checks.warn_of_examples(
     lambda row: (row.sent1, row.sent2, *row.endings), rows, tokenizer, file
   )
   choices = len(rows[0].endings)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data import features, packing, vocab
+from data import features, vocab
 from data.record_dataset import RecordDataset
 from data.tokenization import CachedTokenizer, FullTokenizer
 from storage import tfrecord
@@ -137,8 +137,8 @@ class TagRecordBuilder:
     labels = [IGNORED] * self._seq_length
     for position, tag in zip(positions, tags or (), strict=tags is not None):
       labels[position] = self._tag_ids[tag]
-    ids, segments = packing.pack(text, None, self._cls, self._sep)
-    inputs = packing.pad_inputs(ids, segments, self._seq_length)
+    ids, segments = features.pack(text, None, self._cls, self._sep)
+    inputs = features.pad_inputs(ids, segments, self._seq_length)
     return {**inputs, "label_ids": labels}
 
 

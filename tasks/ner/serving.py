@@ -11,7 +11,7 @@ import tensorflow as tf
 from data import features, vocab
 from data.tokenization_ops import GraphTokenizer
 from serving import length_batching, packing_ops
-from storage.schema import Schema
+from storage.tfrecord import Schema
 
 
 class TokenClassification(tf.Module):

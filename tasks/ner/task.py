@@ -10,7 +10,7 @@ from absl import logging
 
 from cli import dry_run, encoder_config, start_checkpoint, strategy
 from cli.arguments import Arguments
-from data import labels, scripts, summaries
+from data import labels, summaries, vocab_checks
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
@@ -41,7 +41,7 @@ def _convert(args, flag, name, tags, needs_tags=True):
   path, length = args[flag], args.max_seq_length
   sentences = examples.read_tagged(path, _columns(args), tags, needs_tags)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  scripts.warn_of_examples(
+  vocab_checks.warn_of_examples(
     lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, path
   )
   build = records.TagRecordBuilder(

@@ -10,7 +10,7 @@ import tensorflow as tf
 from data import features, vocab
 from data.tokenization_ops import GraphTokenizer
 from serving import packing_ops
-from storage.schema import Feature, Schema
+from storage.tfrecord import Feature, Schema
 
 
 class FillMask(tf.Module):

@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 
 from cli.arguments import Arguments
-from data import packing
+from data import features
 from data.tokenization import CachedTokenizer, FullTokenizer
 from data.vocab import CLS, SEP, check_tokens
 from storage import workers
 from storage.progress import Progress
-from storage.schema import Schema
+from storage.tfrecord import Schema
 from tasks.squad.examples import Answer, SquadExample
 
 FIRST_UNIQUE_ID = 1_000_000_000
@@ -134,7 +134,7 @@ def row(window: Window, schema: Schema) -> dict[str, Sequence[int]]:
   segments = [0] * window.context_offset + [1] * num_second
   fields = {
     "unique_ids": [window.unique_id],
-    **packing.pad_inputs(window.ids, segments, schema["input_ids"].size),
+    **features.pad_inputs(window.ids, segments, schema["input_ids"].size),
     "start_positions": [window.start],
     "end_positions": [window.end],
     "is_impossible": [int(window.is_impossible)],
@@ -196,7 +196,7 @@ class _WindowMaker:
 
     for number, part in enumerate(parts):
       inside = slice(part.start, part.stop)
-      ids, _ = packing.pack(
+      ids, _ = features.pack(
         question, document.ids[inside], self._cls, self._sep
       )
       start = end = 0

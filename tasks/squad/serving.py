@@ -9,7 +9,7 @@ import tensorflow as tf
 from data import features, vocab
 from data.tokenization_ops import GraphTokenizer
 from serving import length_batching, packing_ops
-from storage.schema import Schema
+from storage.tfrecord import Schema
 from tasks.squad import answers_ops, paragraphs_ops
 from tasks.squad.answers_ops import Candidates
 from tasks.squad.decoding import DecodingConfig

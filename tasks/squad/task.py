@@ -11,7 +11,7 @@ from absl import logging
 from cli import checks, dry_run, encoder_config, fine_tuning, strategy
 from cli.arguments import Arguments
 from cli.run import Run
-from data import features, scripts, summaries
+from data import features, summaries, vocab_checks
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
@@ -93,7 +93,7 @@ def _read_examples(args, paths, is_training, tokenizer):
     )
   if is_training:
     examples = squad_examples.training_order(examples)
-  scripts.warn_of_examples(
+  vocab_checks.warn_of_examples(
     lambda example: (example.question, " ".join(example.doc_tokens)),
     *(examples, tokenizer, name),
   )

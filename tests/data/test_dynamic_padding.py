@@ -1,10 +1,13 @@
 """Padding is cut off, order of length undone, and no output changes."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import dynamic_padding, features, records
+from data import dynamic_padding, features
+from data.record_dataset import RecordDataset
 from modeling import models
 from storage import tfrecord
 from tests.training import toy
@@ -65,37 +68,38 @@ def test_a_hole_in_the_mask_is_no_padding():
   ].shape == (1, 4)
 
 
-def test_batches_are_of_similar_length(path):
+def _dataset(path, **options):
   schema = features.classification(T)
-  batches = list(dynamic_padding.sorted_by_length([path], schema, 4))
+  return RecordDataset(LENGTHS, path, schema, **options)
+
+
+def test_batches_are_of_similar_length(path):
+  batches = list(_dataset(path, static_shapes=False).evaluation(4))
   sizes = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]
   np.testing.assert_array_equal(np.concatenate(sizes), sorted(LENGTHS))
-  positions = np.concatenate([batch["position"] for batch in batches])
-  assert sorted(positions) == list(range(len(LENGTHS)))
+  assert [batch["input_ids"].shape for batch in batches] == [
+    (4, 8),
+    (4, 8),
+    (3, T),
+  ]
+
+
+def _outputs(path, model, static_shapes):
+  predict = functools.partial(inference.predict, model)
+  dataset = _dataset(path, static_shapes=static_shapes)
+  return dataset.outputs(4, predict)
 
 
 def test_outputs_do_not_change_and_come_in_order(path):
-  schema = features.classification(T)
   model = models.classifier(toy.config(), 3)
-  plain = inference.predict(model, records.eval_dataset([path], schema, 4))
-  batches = dynamic_padding.trim_batches(
-    dynamic_padding.sorted_by_length([path], schema, 4)
-  )
-  lengths = {batch["input_ids"].shape[1] for batch in batches}
-  assert lengths == {8, T}
-  result = dynamic_padding.restore_order(inference.predict(model, batches))
+  plain, result = (_outputs(path, model, static) for static in (True, False))
   np.testing.assert_array_equal(result["label_ids"], range(len(LENGTHS)))
   np.testing.assert_allclose(result["logits"], plain["logits"], atol=1e-6)
 
 
 def test_outputs_of_every_token_are_filled_up(path):
-  schema = features.classification(T)
   model = models.span_labeler(toy.config())
-  plain = inference.predict(model, records.eval_dataset([path], schema, 4))
-  batches = dynamic_padding.trim_batches(
-    dynamic_padding.sorted_by_length([path], schema, 4)
-  )
-  result = dynamic_padding.restore_order(inference.predict(model, batches))
+  plain, result = (_outputs(path, model, static) for static in (True, False))
   for row, length in enumerate(LENGTHS):
     np.testing.assert_allclose(
       result["start_logits"][row, :length],

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import dynamic_padding, features, length_bucketing, records
+from data import dynamic_padding, features
 from data.pretraining.causal_targets import CausalTargets
 from data.pretraining.input_pipeline import DynamicMasking, PretrainingInput
 from data.pretraining.static_masking import MaskPolicy
-from storage.schema import Feature, Schema
+from data.record_dataset import RecordDataset
+from storage.tfrecord import Feature, Schema
 
 T, P, V = 8, 2, 50
 
@@ -114,15 +115,15 @@ def test_evaluation_starts_again_at_the_end(paths):
 
 def test_nothing_is_tuned_while_reading(paths):
   schema = features.pretraining(T, P)
+  dataset = RecordDataset([], paths[0], schema, static_shapes=False)
   readers = (
     _input(paths).training(10, seed=1),
     _input(paths).evaluation(10),
-    records.train_dataset(paths, schema, 10, seed=1),
-    records.eval_dataset(paths, schema, 10),
-    dynamic_padding.sorted_by_length(paths, schema, 10),
+    dataset.training(10, seed=1),
+    dataset.evaluation(10),
   )
   # Or letting go of an iterator waits for the tuner, half a minute perhaps.
-  assert [reader.options().autotune.enabled for reader in readers] == 5 * [
+  assert [reader.options().autotune.enabled for reader in readers] == 4 * [
     False
   ]
 
@@ -222,7 +223,7 @@ def _uneven(tmp_path, number=60):
 def test_batches_by_length_are_short_complete_and_resumed(
   tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(length_bucketing, "_TOGETHER", 3)
+  monkeypatch.setattr(dynamic_padding, "TOGETHER", 3)
   source = PretrainingInput(
     [_uneven(tmp_path)], LONG, P, V, causal_targets=CausalTargets()
   )

@@ -8,13 +8,13 @@ import pytest
 
 from data import shuffling
 from data.shuffling import ShuffledRecords, Source
-from storage import record_index, tfrecord
+from storage import record_scan, tfrecord
 
 
 @pytest.fixture(name="small", autouse=True)
 def _small(monkeypatch):
   """Blocks and windows so small that toy files have many."""
-  for module in (record_index, shuffling):
+  for module in (record_scan, shuffling):
     monkeypatch.setattr(module, "BLOCK", 4)
   monkeypatch.setattr(shuffling, "_WINDOW", 3)
 

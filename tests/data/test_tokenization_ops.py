@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import tokenization, tokenization_ops, vocab
-from data.graph import unicode_tables
+from data import normalization_ops, tokenization, tokenization_ops, vocab
 from tests.parity import golden_files
 
 VOCAB = golden_files.GOLDEN / "vocab.txt"
@@ -253,16 +252,16 @@ def test_a_vocabulary_without_unk_is_an_error(tmp_path):
 @pytest.mark.parametrize("do_lower_case", SETTINGS)
 def test_what_is_made_of_a_code_point_stays(do_lower_case):
   """The graph looks up results again, so they must not change once more."""
-  tables = unicode_tables.build(do_lower_case)
-  single = (tables.kinds != unicode_tables.EXPANDED) & (
-    tables.kinds != unicode_tables.REMOVED
+  tables = normalization_ops.unicode_tables(do_lower_case)
+  single = (tables.kinds != normalization_ops._EXPANDED) & (
+    tables.kinds != normalization_ops._REMOVED
   )
   images = (np.arange(len(single)) + tables.shifts)[single]
   several = np.array(sum(tables.expansions, [0]))
   for codes in (images, several[1:]):
     assert not tables.shifts[codes].any()
   np.testing.assert_array_equal(tables.kinds[images], tables.kinds[single])
-  allowed = {unicode_tables.WORD_CHAR, unicode_tables.MARK}
+  allowed = {normalization_ops._WORD_CHAR, normalization_ops._MARK}
   assert set(tables.kinds[several[1:]].tolist()) <= allowed
 
 
@@ -271,7 +270,7 @@ def test_pages_hold_the_table():
   values[0x5000:] = 7
   others = -values.astype(np.int32)
   others[0x7000:0x7100] = 1
-  starts, cells = unicode_tables.pages(values, others)
+  starts, cells = normalization_ops._pages(values, others)
   codes = np.arange(0x110000)
   cell_indices = starts[codes // 256] + codes % 256
   for column, own in zip((values, others), cells, strict=True):
@@ -325,3 +324,56 @@ def test_a_saved_model_carries_the_vocabulary(tmp_path):
     str(tokens),
     str([[0, 3, 6, 10, 11, 13, 13, 13]]),
   ]
+
+
+# Word pieces.
+
+
+def random_words(rng, longest):
+  count = rng.randrange(30)
+  return [
+    "".join(rng.choices("aab#é한", k=rng.randint(1, longest)))
+    for _ in range(count)
+  ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_agrees_with_the_specification_for_any_vocabulary(seed):
+  rng = random.Random(seed)
+  pieces = random_words(rng, 4) + ["##" + w for w in random_words(rng, 3)]
+  pieces = list(dict.fromkeys(["[UNK]", "#", "##", *pieces]))
+  rng.shuffle(pieces)
+  vocabulary = {piece: index for index, piece in enumerate(pieces)}
+  specification = tokenization.WordpieceTokenizer(vocabulary)
+  words = random_words(rng, 9) + random_words(rng, 3)
+
+  splitter = tokenization_ops.GraphTokenizer(vocabulary)._wordpieces
+  ids, limits = splitter(tf.constant(words, tf.string))
+  for word, row, ends in zip(
+    words, ids.to_list(), limits.to_list(), strict=True
+  ):
+    expected = specification.tokenize(word)
+    assert [pieces[index] for index in row] == expected, word
+    assert ends[-1] == len(word)
+    if expected != ["[UNK]"]:
+      starts = [0, *ends[:-1]]
+      result = [word[s:e] for s, e in zip(starts, ends, strict=True)]
+      assert result[0] == expected[0]
+      assert ["##" + piece for piece in result[1:]] == expected[1:]
+
+
+def test_longest_first_and_giving_up_by_hand():
+  pieces = ["[UNK]", "un", "una", "##aff", "##able", "##a", "b"]
+  vocabulary = {piece: index for index, piece in enumerate(pieces)}
+  splitter = tokenization_ops.GraphTokenizer(vocabulary)._wordpieces
+  words = tf.constant(["unaffable", "unable", "unaffx", "b", "unaa", "[UNK]"])
+  ids, limits = splitter(words)
+  # Greedy: "una" is taken although only "un" would lead on to the end.
+  assert ids.to_list() == [[0], [0], [0], [6], [2, 5], [0]]
+  assert limits.to_list() == [[9], [6], [6], [1], [3, 4], [5]]
+
+
+def test_no_words():
+  splitter = tokenization_ops.GraphTokenizer({"[UNK]": 0})._wordpieces
+  ids, limits = splitter(tf.constant([], tf.string))
+  assert ids.to_list() == limits.to_list() == []

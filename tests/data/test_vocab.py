@@ -104,3 +104,36 @@ def test_any_words_come_back(tmp_path_factory, tokens):
   path = tmp_path_factory.mktemp("mit Ü und Blank") / "vocab.txt"
   vocab.save(tokens, path)
   assert list(vocab.load(path)) == tokens
+
+
+MODEL = ("[PAD]", "[unused1]", "[unused2]", "[UNK]", "owl", "##s")
+
+
+def _ids(tokens):
+  return {token: index for index, token in enumerate(tokens)}
+
+
+@pytest.mark.parametrize(
+  "tokens",
+  [
+    MODEL,
+    (*MODEL, ""),  # another end of the file
+    (*MODEL, "wren"),  # in a padded row
+    ("[PAD]", "wren", "[unused2]", *MODEL[3:]),
+  ],
+)
+def test_what_goes_with_the_model(tokens):
+  vocab.check_same(_ids(tokens), _ids(MODEL), "v", "m")
+
+
+@pytest.mark.parametrize(
+  ("tokens", "message"),
+  [
+    ((*MODEL[:4], "wren", "##s"), "line 5 is 'wren', but 'owl' in m/vocab.txt"),
+    (MODEL[:5], "line 6 is 'missing', but '##s'"),
+    (("wren", *MODEL), "v.txt is not the vocabulary .*line 1 is 'wren'"),
+  ],
+)
+def test_the_first_different_line_is_named(tokens, message):
+  with pytest.raises(ValueError, match=message):
+    vocab.check_same(_ids(tokens), _ids(MODEL), "v.txt", "m/vocab.txt")

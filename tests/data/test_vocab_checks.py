@@ -1,4 +1,4 @@
-"""Vocabularies of another model, or of another letter case."""
+"""Vocabularies and texts of another letter case or language."""
 
 import re
 
@@ -8,40 +8,11 @@ from absl import logging
 from data import vocab_checks
 from data.tokenization import FullTokenizer
 
-MODEL = ("[PAD]", "[unused1]", "[unused2]", "[UNK]", "owl", "##s")
+PLAIN = [f"a{number:03}" for number in range(300)]
 
 
 def _ids(tokens):
   return {token: index for index, token in enumerate(tokens)}
-
-
-@pytest.mark.parametrize(
-  "tokens",
-  [
-    MODEL,
-    (*MODEL, ""),  # another end of the file
-    (*MODEL, "wren"),  # in a padded row
-    ("[PAD]", "wren", "[unused2]", *MODEL[3:]),
-  ],
-)
-def test_what_goes_with_the_model(tokens):
-  vocab_checks.require_same(_ids(tokens), _ids(MODEL), "v", "m")
-
-
-@pytest.mark.parametrize(
-  ("tokens", "message"),
-  [
-    ((*MODEL[:4], "wren", "##s"), "line 5 is 'wren', but 'owl' in m/vocab.txt"),
-    (MODEL[:5], "line 6 is 'missing', but '##s'"),
-    (("wren", *MODEL), "v.txt is not the vocabulary .*line 1 is 'wren'"),
-  ],
-)
-def test_the_first_different_line_is_named(tokens, message):
-  with pytest.raises(ValueError, match=message):
-    vocab_checks.require_same(_ids(tokens), _ids(MODEL), "v.txt", "m/vocab.txt")
-
-
-PLAIN = [f"a{number:03}" for number in range(300)]
 
 
 @pytest.mark.parametrize(
@@ -103,3 +74,80 @@ def test_words_without_pieces_are_said(
       vocab_checks.warn_of_unknown([text], tokenizer, name)
   assert len(caplog.messages) == (warning is not None)
   assert re.search(f"train.tsv: {warning}" if warning else "", caplog.text)
+
+
+# Scripts.
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings_yet(monkeypatch):
+  monkeypatch.setattr(vocab_checks, "_WARNED", set())
+
+
+def _warnings(caplog, text, do_lower_case=True, vocabulary=None):
+  with caplog.at_level("WARNING", logger="absl"):
+    vocab_checks.warn_of_scripts(
+      [text] * 50, do_lower_case, "text.txt", vocabulary
+    )
+  return [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+  ("text", "script", "change"),
+  [
+    ("오늘은 비가 많이 온다", "Hangul", "2 characters, becomes 4"),
+    ("आज बहुत बारिश हुई", "Devanagari", "loses vowels or other signs"),
+    ("วันนี้ฝนตกหนัก", "Thai", "loses vowels or other signs"),
+    ("がっこうへ いぐ", "Kana", "loses vowels or other signs"),
+  ],
+)
+def test_script_example_and_remedy_are_named(caplog, text, script, change):
+  [warning] = _warnings(caplog, text)
+  assert warning.startswith(f"text.txt: 100 % of the letters are {script}, ")
+  assert change in warning
+  assert "--do_lower_case=False" in warning
+  assert "docs/languages.md" in warning
+
+
+@pytest.mark.parametrize(
+  "text",
+  ["Schöne Grüße", "今天下雨", "Сегодня идёт дождь", "a 비 word or two " * 9],
+)
+def test_other_texts_are_not_warned_about(caplog, text):
+  assert not _warnings(caplog, text)
+
+
+def test_a_script_is_warned_of_once(caplog):
+  vocab_checks.warn_of_scripts(["오늘은 비가 온다"], True, "train.tsv")
+  vocab_checks.warn_of_scripts(["오늘은 비가 온다"], True, "dev.tsv")
+  [warning] = caplog.messages
+  assert warning.startswith("train.tsv: ")
+
+
+@pytest.mark.parametrize(
+  ("vocabulary", "remedy"),
+  [
+    (["a", "##비"], "--do_lower_case=False: the vocabulary has such letters"),
+    (["a", "ᄇ"], "learn a vocabulary with build_vocab.py"),
+    (None, "--do_lower_case=False, here and to every program"),
+  ],
+)
+def test_the_remedy_depends_on_the_vocabulary(caplog, vocabulary, remedy):
+  [warning] = _warnings(caplog, "비가 온다", vocabulary=vocabulary)
+  assert remedy in warning
+
+
+def test_cased_models_are_not_warned_about(caplog):
+  assert not _warnings(caplog, "오늘은 비가 온다", do_lower_case=False)
+
+
+def test_examples_are_read_by_their_texts(caplog, tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n비\n", encoding="utf-8")
+  examples = [("오늘은 비가 온다", None)] * 5
+  with caplog.at_level("WARNING", logger="absl"):
+    tokenizer = FullTokenizer(str(path))
+    vocab_checks.warn_of_examples(
+      lambda pair: pair, examples, tokenizer, "a.tsv"
+    )
+  assert "a.tsv: 100 % of the letters are Hangul" in caplog.text

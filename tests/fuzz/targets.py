@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from conversion import hugging_face, keras_hub
 from data import features, labels, records, tables, vocab
-from data.pretraining import documents, duplicates
+from data.pretraining import documents
 from data.pretraining.documents import TextFormat
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
-from storage import corruption, record_index
+from storage import record_scan
 from storage.progress import Progress
 from tasks.features import examples as features_examples
 from tasks.multiple_choice import examples as multiple_choice_examples
@@ -56,7 +56,7 @@ def _text(layout, field=None):
   def read(path):
     text = TextFormat(layout, field)
     progress = Progress("", 0, "", log=lambda line: None)
-    lines = list(duplicates.drop_repeated(text.lines(path), progress))
+    lines = list(documents.drop_repeated(text.lines(path), progress))
     result = documents.read_documents(
       lines, CachedTokenizer(_tokenizer()).ids, progress, 2, 64
     )
@@ -105,18 +105,18 @@ def _labels(path):
 
 
 def _records(path):
-  record_index.load([path])
+  record_scan.load_index([path])
   records.check([path], SCHEMA, {"input_ids": 50, "input_mask": 2})
 
 
 def _damage(path):
-  corruption.first_corrupt([path], SCHEMA)
+  record_scan.first_corrupt([path], SCHEMA)
 
 
 def _kept_index(path):
   whole = f"{path}.tfrecord"
   shutil.copyfile(CORPUS / "records/whole", whole)
-  assert record_index.load([whole], path).records == 3
+  assert record_scan.load_index([whole], path).records == 3
 
 
 def _checkpoint(path):

@@ -6,8 +6,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from data import tokenization, tokenization_ops
-from data.graph import normalization_ops
+from data import normalization_ops, tokenization, tokenization_ops
 from tests.parity import golden_files
 
 VOCAB = golden_files.GOLDEN / "vocab.txt"

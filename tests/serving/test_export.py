@@ -13,7 +13,7 @@ from modeling import models
 from modeling.config import BertConfig
 from serving import export
 from storage import files, tfrecord
-from storage.schema import Schema
+from storage.tfrecord import Schema
 from tasks.classification import records as classification_records
 from tasks.classification.serving import TextClassification
 from tasks.multiple_choice.examples import ChoiceExample

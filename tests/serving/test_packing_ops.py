@@ -1,10 +1,10 @@
-"""Rows made in the graph are those of data/packing.py."""
+"""Rows made in the graph are those of data/features.py."""
 
 import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data import packing
+from data import features
 from serving import packing_ops
 
 CLS, SEP = 101, 102
@@ -29,7 +29,7 @@ def test_pairs_are_shortened_alike(rows, limit):
   first, second = _texts(rows)
   result = packing_ops.truncate_pair(_ragged(first), _ragged(second), limit)
   for pair in zip(first, second, strict=True):
-    packing.truncate_pair(*pair, limit)
+    features.truncate_pair(*pair, limit)
   assert [part.to_list() for part in result] == [first, second]
 
 
@@ -41,18 +41,18 @@ def test_pairs_are_shortened_by_a_limit_each(rows):
     _ragged(first), _ragged(second), tf.constant(limits, tf.int64)
   )
   for *pair, limit in zip(first, second, limits, strict=True):
-    packing.truncate_pair(*pair, limit)
+    features.truncate_pair(*pair, limit)
   assert [part.to_list() for part in result] == [first, second]
 
 
 def _expected(first, second):
-  """Inputs of rows by data/packing.py; a second text may be None."""
+  """Inputs of rows by data/features.py; a second text may be None."""
   joined = [
-    packing.pack(a, b, CLS, SEP) for a, b in zip(first, second, strict=True)
+    features.pack(a, b, CLS, SEP) for a, b in zip(first, second, strict=True)
   ]
   length = max([2, *(len(ids) for ids, _ in joined)])
-  rows = [packing.pad_inputs(*row, length) for row in joined]
-  names = packing.pad_inputs([], [], length)
+  rows = [features.pad_inputs(*row, length) for row in joined]
+  names = features.pad_inputs([], [], length)
   return {name: [row[name] for row in rows] for name in names}
 
 

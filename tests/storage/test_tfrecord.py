@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from data import features
 from storage import tfrecord
-from storage.schema import Feature, Schema
+from storage.tfrecord import Feature, Schema
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(0, 300)
 FLOAT = st.floats(width=32, allow_nan=False)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.pretraining import documents, duplicates
+from data.pretraining import documents
 from storage import files
 from storage.progress import Progress
 
@@ -53,30 +53,28 @@ LINES = st.lists(st.sampled_from(["", "a", "b", " a ", "a b", "a  b", "\t"]))
 @given(LINES)
 def test_the_first_of_equal_documents_stays(lines):
   progress = SILENT()
-  left = list(duplicates.drop_repeated(lines, progress))
-  result = [tuple(_plain(d)) for d in duplicates.split_documents(lines)]
-  distinct = [tuple(_plain(d)) for d in duplicates.split_documents(left)]
+  left = list(documents.drop_repeated(lines, progress))
+  result = [tuple(_plain(d)) for d in documents.split_documents(lines)]
+  distinct = [tuple(_plain(d)) for d in documents.split_documents(left)]
   assert distinct == list(dict.fromkeys(result))
   assert progress.counts["dropped_documents"] == len(result) - len(distinct)
 
 
 @given(st.lists(LINES, min_size=1))
 def test_shards_of_a_corpus_agree_with_all_of_it(parts):
-  numbers = duplicates.find_repeated(
-    [duplicates.digests(part) for part in parts]
-  )
+  numbers = documents.find_repeated([documents.digests(part) for part in parts])
   left = [
     line
     for part, dropped in zip(parts, numbers, strict=True)
-    for line in duplicates.drop_documents(part, dropped, SILENT())
+    for line in documents.drop_documents(part, dropped, SILENT())
   ]
   corpus = [line for part in parts for line in [*part, ""]]
-  assert left == list(duplicates.drop_repeated(corpus, SILENT()))
+  assert left == list(documents.drop_repeated(corpus, SILENT()))
 
 
 def test_a_digest_is_the_same_in_every_process():
-  assert duplicates.digest(["Owls hunt.", " at  night"]) == 4395972576312854042
-  assert duplicates.digests(["a", "", "b"]).dtype == np.uint64
+  assert documents.digest(["Owls hunt.", " at  night"]) == 4395972576312854042
+  assert documents.digests(["a", "", "b"]).dtype == np.uint64
 
 
 def _plain(document):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, packing
+from data import features
 from data.pretraining.dynamic_masking import Masker
 from data.pretraining.static_masking import MaskPolicy
 from tests.data.pretraining.test_instances import MASK_POLICIES
@@ -28,8 +28,8 @@ def _batch(rows, rng, low=FIRST, high=4000, length=T, full=False):
     total = length - 3 if full else rng.integers(2, length - 2)
     words = rng.integers(low, high, total).tolist()
     split = rng.integers(1, total)
-    joined = packing.pack(words[:split], words[split:], CLS, SEP)
-    for name, values in packing.pad_inputs(*joined, length).items():
+    joined = features.pack(words[:split], words[split:], CLS, SEP)
+    for name, values in features.pad_inputs(*joined, length).items():
       columns[name].append(values)
     columns["next_sentence_labels"].append([rng.integers(2)])
   return {name: tf.constant(v, tf.int32) for name, v in columns.items()}

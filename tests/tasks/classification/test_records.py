@@ -70,7 +70,7 @@ def test_scores(tokenizer, tmp_path):
   assert schema == features.regression(3)
   examples = [TextExample("x", "a", None, "3.75"), TextExample("y", "b"), None]
   record_writer.write_records(path, schema, examples, lambda: build)
-  [batch] = records.read_sequential([path]).batch(9).map(records.parser(schema))
+  [batch] = tf.data.TFRecordDataset(path).batch(9).map(records.parser(schema))
   assert batch["label_ids"].numpy().tolist() == [3.75, 0, 0]
   assert batch["is_real_example"].numpy().tolist() == [1, 1, 0]
 

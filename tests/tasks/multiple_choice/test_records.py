@@ -1,6 +1,7 @@
 """Records of multiple choice by hand."""
 
 import pytest
+import tensorflow as tf
 
 from data import features, records
 from data.tokenization import FullTokenizer
@@ -22,7 +23,7 @@ def test_every_choice_is_a_pair(tokenizer, tmp_path):
   row = build(ChoiceExample("a b c", "b", ("x", "y x y y"), 1))
   tfrecord.save(str(tmp_path / "r"), build.schema, [row, build(None)])
   parse = records.parser(features.multiple_choice(8, 2))
-  [batch] = records.read_sequential([str(tmp_path / "r")]).batch(2).map(parse)
+  [batch] = tf.data.TFRecordDataset(str(tmp_path / "r")).batch(2).map(parse)
   batch = {name: value.numpy().tolist() for name, value in batch.items()}
   assert batch["input_ids"][0] == [
     [2, 4, 5, 6, 3, 5, 7, 3],  # [CLS] a b c [SEP] b x [SEP]

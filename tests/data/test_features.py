@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data import packing
+from data import features
 
 CLS, SEP = 101, 102
 
 
 def test_a_pair():
-  ids, segments = packing.pack([1, 2], [3], CLS, SEP)
+  ids, segments = features.pack([1, 2], [3], CLS, SEP)
   assert ids == [CLS, 1, 2, SEP, 3, SEP]
   assert segments == [0, 0, 0, 0, 1, 1]
-  assert packing.pad_inputs(ids, segments, 8) == {
+  assert features.pad_inputs(ids, segments, 8) == {
     "input_ids": [CLS, 1, 2, SEP, 3, SEP, 0, 0],
     "input_mask": [1, 1, 1, 1, 1, 1, 0, 0],
     "segment_ids": [0, 0, 0, 0, 1, 1, 0, 0],
@@ -21,13 +21,13 @@ def test_a_pair():
 
 
 def test_a_single_text():
-  assert packing.pack([1], None, CLS, SEP) == ([CLS, 1, SEP], [0, 0, 0])
-  assert packing.pack([], [], CLS, SEP) == ([CLS, SEP, SEP], [0, 0, 1])
+  assert features.pack([1], None, CLS, SEP) == ([CLS, 1, SEP], [0, 0, 0])
+  assert features.pack([], [], CLS, SEP) == ([CLS, SEP, SEP], [0, 0, 1])
 
 
 def test_too_much_does_not_fit():
   with pytest.raises(ValueError, match="3 values do not fit into 2"):
-    packing.pad([1, 2, 3], 2)
+    features.pad([1, 2, 3], 2)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_too_much_does_not_fit():
 )
 def test_the_longer_text_loses(lengths, limit, expected):
   first, second = (list(range(length)) for length in lengths)
-  packing.truncate_pair(first, second, limit)
+  features.truncate_pair(first, second, limit)
   assert (first, second) == tuple(list(range(length)) for length in expected)
 
 
@@ -44,7 +44,7 @@ def test_random_truncation_takes_from_both_ends():
   starts = set()
   for seed in range(50):
     first, second = list(range(9)), [1, 2]
-    packing.truncate_pair_at_random(first, second, 5, Random(seed))
+    features.truncate_pair_at_random(first, second, 5, Random(seed))
     assert second == [1, 2]
     assert first == list(range(first[0], first[0] + 3))
     starts.add(first[0])
@@ -55,8 +55,8 @@ def test_what_fits_is_left_alone_and_draws_nothing():
   rng = Random(1)
   before = rng.getstate()
   first, second = [1, 2], [3]
-  packing.truncate_pair_at_random(first, second, 3, rng)
-  packing.truncate_pair(first, second, 3)
+  features.truncate_pair_at_random(first, second, 3, rng)
+  features.truncate_pair(first, second, 3)
   assert (first, second) == ([1, 2], [3])
   assert rng.getstate() == before
 
@@ -69,7 +69,7 @@ def test_random_truncation_equals_removing_single_tokens(a, b, seed):
   while len(expected[0]) + len(expected[1]) > limit:
     longer = max(reversed(expected), key=len)  # the second of equals
     del longer[0 if rng.random() < 0.5 else -1]
-  packing.truncate_pair_at_random(
+  features.truncate_pair_at_random(
     first, second, limit, rng_result := Random(seed)
   )
   assert (first, second) == expected
@@ -78,5 +78,5 @@ def test_random_truncation_equals_removing_single_tokens(a, b, seed):
 
 def test_a_text_of_a_million_tokens_is_cut_at_once():
   text = list(range(1_000_000))
-  packing.truncate_pair_at_random(text, [1] * 60, 125, Random(1))
+  features.truncate_pair_at_random(text, [1] * 60, 125, Random(1))
   assert len(text) == 65

@@ -1,20 +1,150 @@
 """BasicTokenizer of tokenization.py as TensorFlow operations.
 
 Cleaning, lower-casing, accent stripping, splitting at whitespace and
-punctuation, by tables of code points.
+punctuation, by tables of code points, which are computed from the functions of
+tokenization.py and Python's Unicode database.
 
 Legend: P pieces of text without U+0020, K code points of all pieces (their
 number changes from step to step), (W) words of a piece, (C) characters of a
 word. A ragged dimension is in parentheses.
 """
 
+import functools
 import itertools
+import sys
+import unicodedata
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from data.graph import unicode_tables as unicode
+from data import tokenization
+
+# --- Tables ----------------------------------------------------------------
+
+_CODE_POINTS = sys.maxunicode + 1
+_CAPITAL_SIGMA, _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C3, 0x3C2
+
+# Kinds of code points.
+_REMOVED = 0  # dropped: control characters and, when lower-casing, accents
+_SPACE = 1  # separates words
+_ALONE = 2  # a word of its own: punctuation and CJK
+_WORD_CHAR = 3  # part of a word, as one code point
+_MARK = 4  # as _WORD_CHAR, but NFD may reorder adjacent ones
+_EXPANDED = 5  # becomes several code points
+
+# Casing, which decides the form of a lower-case sigma.
+_UNCASED, _CASED, _IGNORED = 0, 1, 2
+
+# Combining class in `orders` of code points that are not reordered.
+_NO_ORDER = 255
+
+
+@dataclass(frozen=True)
+class UnicodeTables:
+  """Rules for each of the C = 0x110000 code points.
+
+  Attributes:
+    kinds: [C] uint8, as above.
+    shifts: [C] int32, difference between the lower-cased and decomposed code
+      point and the original; the row in `expansions` of an _EXPANDED one.
+    expansions: code points, one list for each _EXPANDED code point.
+    orders: [C] uint8, canonical combining class of the first code point of the
+      decomposition, _NO_ORDER of code points that cleaning removes.
+    casings: [C] uint8, _UNCASED, _CASED or _IGNORED.
+  """
+
+  kinds: np.ndarray
+  shifts: np.ndarray
+  expansions: list[list[int]]
+  orders: np.ndarray
+  casings: np.ndarray
+
+
+@functools.cache
+def unicode_tables(do_lower_case: bool) -> UnicodeTables:
+  """Computes the tables, in less than a second."""
+  kinds = np.full(_CODE_POINTS, _WORD_CHAR, np.uint8)
+  shifts = np.zeros(_CODE_POINTS, np.int32)
+  orders = np.zeros(_CODE_POINTS, np.uint8)
+  casings = np.full(_CODE_POINTS, _UNCASED, np.uint8)
+  expansions = []
+
+  for first, last in tokenization.CJK_RANGES:  # also unassigned code points
+    kinds[first : last + 1] = _ALONE
+  for char in _assigned():
+    code = ord(char)
+    if tokenization.is_removed(char):
+      kinds[code], orders[code] = _REMOVED, _NO_ORDER
+      continue
+    text = char
+    if do_lower_case:
+      text = tokenization.strip_accents(char.lower())
+      orders[code] = _order(char)
+      casings[code] = _casing(char)
+    if len(text) > 1:
+      kinds[code], shifts[code] = _EXPANDED, len(expansions)
+      expansions.append([ord(part) for part in text])
+    elif text:
+      kinds[code], shifts[code] = _kind(char, text), ord(text) - code
+    else:
+      kinds[code] = _REMOVED
+
+  if not do_lower_case:
+    kinds[kinds == _MARK] = _WORD_CHAR
+  return UnicodeTables(kinds, shifts, expansions, orders, casings)
+
+
+def _pages(*columns: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+  """Compresses columns [C] into pages of 256 code points, without repeats.
+
+  Returns:
+    starts [C / 256] int32 and for each column cells [n], such that
+    `column[c] == cells[starts[c // 256] + c % 256]`.
+  """
+  distinct = {}
+  starts = [
+    distinct.setdefault(
+      tuple(column[begin : begin + 256].tobytes() for column in columns),
+      256 * len(distinct),
+    )
+    for begin in range(0, _CODE_POINTS, 256)
+  ]
+  cells = [
+    np.frombuffer(b"".join(cells), column.dtype)
+    for column, cells in zip(columns, zip(*distinct, strict=True), strict=True)
+  ]
+  return np.array(starts, np.int32), cells
+
+
+def _assigned():
+  """Yields all characters but unassigned, private and surrogate ones."""
+  for char in map(chr, range(_CODE_POINTS)):
+    if unicodedata.category(char) not in ("Cn", "Co", "Cs"):
+      yield char
+
+
+def _kind(char, text):
+  if tokenization.is_whitespace(char) or text.isspace():
+    return _SPACE
+  if tokenization.is_cjk(char) or tokenization.is_punctuation(text):
+    return _ALONE
+  return _MARK if unicodedata.combining(text) else _WORD_CHAR
+
+
+def _order(char):
+  return unicodedata.combining(unicodedata.normalize("NFD", char.lower())[0])
+
+
+def _casing(char):
+  """Effect of a character on a sigma behind it, as str.lower() has it."""
+  if (char + "Σ").lower().endswith("ς"):
+    return _CASED
+  return _IGNORED if ("A" + char + "Σ").lower().endswith("ς") else _UNCASED
+
+
+# --- Operations ------------------------------------------------------------
 
 
 class _Chars(NamedTuple):
@@ -44,7 +174,7 @@ class Normalizer:
   """
 
   def __init__(self, do_lower_case: bool):
-    tables = unicode.build(do_lower_case)
+    tables = unicode_tables(do_lower_case)
     self._do_lower_case = do_lower_case
     self._kinds_and_shifts = _Table(tables.kinds, tables.shifts)
     self._orders = _Table(tables.orders)
@@ -68,12 +198,12 @@ class Normalizer:
     kinds, shifts = self._kinds_and_shifts(codes)
     sources = tf.range(tf.size(codes, tf.int64))
     chars = _Chars(codes, kinds, _rows(pieces), sources)
-    chars, shifts = _drop_kind(unicode.REMOVED, chars, shifts)
+    chars, shifts = _drop_kind(_REMOVED, chars, shifts)
     if self._do_lower_case:
       chars = self._lower(chars, shifts)
-      chars = _if_any(chars.kinds == unicode.EXPANDED, self._expand, chars)
+      chars = _if_any(chars.kinds == _EXPANDED, self._expand, chars)
       chars = _if_any(
-        chars.kinds == unicode.MARK,
+        chars.kinds == _MARK,
         lambda chars: self._reorder(chars, codes),
         chars,
       )
@@ -85,12 +215,10 @@ class Normalizer:
     EXPANDED ones become the row of their expansion.
     """
     lowered = chars._replace(
-      codes=tf.where(
-        chars.kinds == unicode.EXPANDED, shifts, chars.codes + shifts
-      )
+      codes=tf.where(chars.kinds == _EXPANDED, shifts, chars.codes + shifts)
     )
     return _if_any(
-      chars.codes == unicode.CAPITAL_SIGMA,
+      chars.codes == _CAPITAL_SIGMA,
       lambda lowered: self._finish_sigmas(lowered, chars),
       lowered,
     )
@@ -102,19 +230,19 @@ class Normalizer:
     piece and skipping characters that casing ignores.
     """
     (casings,) = self._casings(chars.codes)
-    indices = tf.where(casings != unicode.IGNORED)[:, 0]
+    indices = tf.where(casings != _IGNORED)[:, 0]
     near = chars.gather(indices)
-    cased = tf.gather(casings, indices) == unicode.CASED
+    cased = tf.gather(casings, indices) == _CASED
     same_row = near.rows[1:] == near.rows[:-1]
     after_cased = tf.concat([[False], same_row & cased[:-1]], axis=0)
     before_cased = tf.concat([same_row & cased[1:], [False]], axis=0)
-    final = (near.codes == unicode.CAPITAL_SIGMA) & after_cased & ~before_cased
+    final = (near.codes == _CAPITAL_SIGMA) & after_cased & ~before_cased
     indices = tf.boolean_mask(indices, final)
     return lowered._replace(
       codes=tf.tensor_scatter_nd_update(
         lowered.codes,
         indices[:, None],
-        tf.fill(tf.shape(indices), unicode.FINAL_SIGMA),
+        tf.fill(tf.shape(indices), _FINAL_SIGMA),
       )
     )
 
@@ -127,7 +255,7 @@ class Normalizer:
     expanded = tf.gather(
       tf.concat([expansions, singles], axis=0),
       tf.where(
-        chars.kinds == unicode.EXPANDED,
+        chars.kinds == _EXPANDED,
         tf.cast(chars.codes, tf.int64),
         expansions.nrows() + tf.range(singles.nrows()),
       ),
@@ -160,7 +288,7 @@ class _Table:
   """Columns [0x110000] of integers, indexed by code point, as constants."""
 
   def __init__(self, *columns):
-    self._starts, self._cells = unicode.pages(*columns)
+    self._starts, self._cells = _pages(*columns)
 
   def __call__(self, codes):
     """Values of code points: [K] int32 -> for each column [K] of its type."""
@@ -193,12 +321,12 @@ def _rows(ragged):
 
 def _split(chars, num_pieces):
   """Groups characters into words; each ALONE one is a word."""
-  joins = (chars.kinds != unicode.SPACE) & (chars.kinds != unicode.ALONE)
+  joins = (chars.kinds != _SPACE) & (chars.kinds != _ALONE)
   joined = tf.concat(
     [[False], joins[:-1] & (chars.rows[1:] == chars.rows[:-1])], axis=0
   )
   begins = ~(joins & joined[: tf.size(joins)])
-  chars, begins = _drop_kind(unicode.SPACE, chars, begins)
+  chars, begins = _drop_kind(_SPACE, chars, begins)
   starts = tf.where(begins)[:, 0]
   words = tf.RaggedTensor.from_row_starts(chars.codes, starts, validate=False)
   words = tf.RaggedTensor.from_value_rowids(

@@ -1,1 +1,0 @@
-"""Parts of data/tokenization_ops.py: Unicode tables and graph operations."""

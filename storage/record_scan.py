@@ -1,0 +1,271 @@
+"""TFRecord files scanned: offsets of their records, and corrupt records.
+
+Offsets, for reading from any position, come from one pass over the lengths of
+the records and can be cached. TensorFlow stops at the first record that it
+cannot read and does not say which one that is; `scan` reads the files again to
+find it.
+"""
+
+import io
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from storage import files, tfrecord
+from storage.tfrecord import Schema
+
+BLOCK = 256  # records of a block; the last block of a file may have fewer
+_PIECE = 1 << 20  # bytes read at once
+_BATCH = 256  # records whose checksums are computed together
+_REMEDY = (
+  "Make the file anew, or go on without such records by --max_corrupt_records"
+)
+
+# --- Offsets ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Index:
+  """The N blocks of consecutive records of some files, in order.
+
+  Attributes:
+    paths: the files.
+    file: [N] int64, index of a block's file in `paths`.
+    offset: [N] int64, byte of the file at which a block begins.
+    count: [N] int64, number of records of a block.
+  """
+
+  paths: tuple[str, ...]
+  file: np.ndarray
+  offset: np.ndarray
+  count: np.ndarray
+
+  @property
+  def records(self) -> int:
+    """Number of records in all files."""
+    return int(self.count.sum())
+
+
+def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
+  """Indexes the blocks of TFRecord files.
+
+  Args:
+    paths: the files.
+    cache: file that keeps the result for files whose size and time have not
+      changed; None reads all files.
+
+  Raises:
+    ValueError: a file does not consist of records, or has none.
+  """
+  known = _read_cache(cache) if cache else {}
+  states = {path: f"{files.size(path)} {files.mtime(path)}" for path in paths}
+  result = {
+    path: known[path, state] if (path, state) in known else _blocks(path)
+    for path, state in states.items()
+  }
+  if cache and not known.keys() >= set(states.items()):
+    _write_cache(cache, states, result)
+  offsets, totals = zip(*(result[path] for path in paths), strict=True)
+  counts = [
+    np.minimum(total - np.arange(0, total, BLOCK), BLOCK) for total in totals
+  ]
+  return Index(
+    tuple(paths),
+    np.repeat(np.arange(len(paths)), [*map(len, offsets)]),
+    np.concatenate(offsets),
+    np.concatenate(counts),
+  )
+
+
+def _blocks(path) -> tuple[np.ndarray, int]:
+  """Offsets of a file's blocks, and the number of its records."""
+  offsets, number, begin, buffer = [], 0, 0, b""
+  size = files.size(path)
+  with files.open_for_reading(path) as file:
+    while piece := file.read(_PIECE):
+      buffer += piece
+      start = 0
+      while start + 8 <= len(buffer):
+        length = int.from_bytes(buffer[start : start + 8], "little")
+        end = start + 16 + length  # length, its checksum, data, its checksum
+        if begin + end > size:
+          raise _truncated(path, number)
+        if end > len(buffer):
+          break
+        if number % BLOCK == 0:
+          offsets.append(begin + start)
+        start, number = end, number + 1
+      begin += start
+      buffer = buffer[start:]
+  if buffer:
+    raise _truncated(path, number)
+  if not number:
+    raise ValueError(f"{path} holds no record")
+  return np.array(offsets, np.int64), number
+
+
+def _truncated(path, number):
+  return ValueError(
+    f"{path}, record {number}: the file ends within it, or its length is "
+    f"wrong. {_REMEDY}"
+  )
+
+
+def _read_cache(cache) -> dict[tuple[str, str], tuple[np.ndarray, int]]:
+  """Blocks by path and state; {} if the cache cannot be read."""
+  if not files.exists(cache):
+    return {}
+  try:
+    with files.open_for_reading(cache) as file, np.load(file) as stored:
+      keys = zip(*(stored[k].tolist() for k in ("path", "state")), strict=True)
+      totals = stored["total"]
+      ends = np.cumsum(-(-totals // BLOCK))
+      offsets = np.split(stored["offset"], ends[:-1])
+      blocks = zip(offsets, totals.tolist(), strict=True)
+      return dict(zip(keys, blocks, strict=True))
+  except Exception:  # NumPy and zipfile raise many types
+    return {}
+
+
+def _write_cache(cache, states, result) -> None:
+  offsets, totals = zip(*result.values(), strict=True)
+  content = io.BytesIO()  # np.savez seeks, which remote files cannot
+  np.savez(
+    content,
+    path=np.array(list(states)),
+    state=np.array(list(states.values())),
+    total=np.array(totals),
+    offset=np.concatenate(offsets),
+  )
+  with files.open_for_writing(cache) as file:
+    file.write(content.getvalue())
+
+
+# --- Corrupt records -------------------------------------------------------
+
+
+class ScannedRecord(NamedTuple):
+  """A record of a file, or its error.
+
+  Attributes:
+    data: the serialized record; None if it is corrupt.
+    error: description of the error; None if the record is intact.
+  """
+
+  data: bytes | None
+  error: str | None
+
+
+def scan(path: str, schema: Schema) -> Iterator[ScannedRecord]:
+  """Reads all records of a TFRecord file, intact and corrupt ones."""
+  frames = _frames(path)
+  while batch := list(islice(frames, _BATCH)):
+    intact = [frame for frame in batch if frame.error is None]
+    checksums = iter(tfrecord.masked_crc32c([frame.data for frame in intact]))
+    for frame in batch:
+      error = frame.error
+      if error is None and next(checksums) != frame.checksum:
+        error = "its checksum is wrong"
+      error = error or _content_error(frame.data, schema)
+      yield ScannedRecord(None if error else frame.data, error)
+
+
+class _Frame(NamedTuple):
+  data: bytes = b""
+  checksum: bytes = b""
+  error: str | None = None
+
+
+def _frames(path) -> Iterator[_Frame]:
+  """Framed records of a file, up to the first whose end is unknown."""
+  left = files.size(path)
+  with files.open_for_reading(path) as file:
+    while head := file.read(12):
+      length, checksum = head[:8], head[8:]
+      is_cut = len(head) < 12
+      if not is_cut and tfrecord.masked_crc32c([length]) != [checksum]:
+        error = "its length is wrong, so that nothing behind it can be found"
+        yield _Frame(error=error)
+        return
+      size = int.from_bytes(length, "little")
+      left -= size + 16
+      if is_cut or left < 0:
+        yield _Frame(error="the file ends within it")
+        return
+      data, checksum = file.read(size), file.read(4)
+      if len(data) < 4:  # any field takes more
+        yield _Frame(error="it is empty")
+      else:
+        yield _Frame(data, checksum)
+
+
+def _content_error(data, schema) -> str | None:
+  try:
+    fields = tf.train.Example.FromString(data).features.feature
+  except Exception:  # protobuf's DecodeError is not public in every version
+    return "it is no tf.train.Example"
+  for feature in schema.values():
+    kind = "float_list" if feature.dtype == "float32" else "int64_list"
+    number = len(getattr(fields[feature.name], kind).value)
+    if number != feature.size:
+      return f"{feature.name} has {number} values, expected {feature.size}"
+  return None
+
+
+def _errors(paths, schema) -> Iterator[tuple[str, int, str]]:
+  """Path, number from 0 and error of each corrupt record."""
+  for path in paths:
+    for number, record in enumerate(scan(path, schema)):
+      if record.error:
+        yield path, number, record.error
+
+
+def first_corrupt(paths: Sequence[str], schema: Schema) -> str | None:
+  """Describes the first corrupt record of files; None if all are intact."""
+  for path, number, error in _errors(paths, schema):
+    return f"{path}, record {number}: {error}. {_REMEDY}"
+  return None
+
+
+def drop_corrupt(
+  paths: Sequence[str], schema: Schema, folder: str, at_most: int
+) -> list[str]:
+  """Copies files that have corrupt records, without these.
+
+  Args:
+    paths: TFRecord files.
+    schema: schema of the records.
+    folder: folder for the copies.
+    at_most: limit of the number of corrupt records in all files.
+
+  Returns:
+    The paths, with those of the copies instead of the corrupt files.
+
+  Raises:
+    ValueError: there are more corrupt records, or all of a file are.
+  """
+  errors = list(_errors(paths, schema))
+  if len(errors) > at_most:
+    path, number, error = errors[0]
+    raise ValueError(
+      f"{len(errors)} records cannot be read, --max_corrupt_records tolerates "
+      f"{at_most}; the first is {path}, record {number}: {error}"
+    )
+  copies = {}
+  for path, number, error in errors:
+    logging.warning("left out: %s, record %d: %s", path, number, error)
+    if path not in copies:
+      name = f"repaired-{len(copies)}-{os.path.basename(path)}"
+      copies[path] = os.path.join(folder, name)
+  for path, copy in copies.items():
+    records = (record.data for record in scan(path, schema) if record.data)
+    with files.open_for_writing(copy) as file:
+      if not tfrecord.write(file, records):
+        raise ValueError(f"{path} has no record that can be read")
+  return [copies.get(path, path) for path in paths]

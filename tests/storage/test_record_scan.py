@@ -1,0 +1,168 @@
+"""Offsets of records and their cache; corrupt records named and left out."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from storage import record_scan, tfrecord
+from storage.tfrecord import Feature, Schema
+
+# --- Offsets ---------------------------------------------------------------
+
+
+def _write(path, number, size=50):
+  with open(path, "wb") as file:
+    tfrecord.write(file, (b"%07d" % i + b"x" * size for i in range(number)))
+  return str(path)
+
+
+@pytest.fixture(name="paths")
+def _paths(tmp_path):
+  sizes = (1, 256, 1000)
+  return [_write(tmp_path / f"{n}", n) for n in sizes]
+
+
+def test_offsets_of_blocks(paths):
+  index = record_scan.load_index(paths)
+  assert index.records == 1257
+  assert index.file.tolist() == [0, 1, 2, 2, 2, 2]
+  assert index.count.tolist() == [1, 256, 256, 256, 256, 232]
+  assert index.offset.tolist()[2:] == [i * 256 * 73 for i in range(4)]
+
+
+def test_records_larger_than_a_piece(tmp_path):
+  path = _write(tmp_path / "large", 5, 3 << 20)
+  assert record_scan.load_index([path]).records == 5
+
+
+def test_the_cache_is_used_until_a_file_changes(paths, tmp_path, monkeypatch):
+  cache = str(tmp_path / "new" / "index.npz")
+  first = record_scan.load_index(paths, cache)
+  looked = []
+  blocks = record_scan._blocks
+  monkeypatch.setattr(
+    record_scan, "_blocks", lambda p: looked.append(p) or blocks(p)
+  )
+  again = record_scan.load_index(paths[::-1], cache)
+  assert not looked
+  assert again.records == first.records
+  np.testing.assert_array_equal(again.offset[:4], first.offset[2:])
+  _write(paths[1], 300)
+  assert record_scan.load_index(paths, cache).records == 1301
+  assert looked == [paths[1]]
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY\x01\x00"])
+def test_a_corrupt_cache_is_ignored(content, paths, tmp_path):
+  cache = tmp_path / "index.npz"
+  cache.write_bytes(content)
+  assert record_scan.load_index(paths, str(cache)).records == 1257
+  assert record_scan.load_index(paths, str(cache)).records == 1257
+
+
+@pytest.mark.parametrize(
+  ("change", "message"),
+  [
+    (lambda data: data[:-1], "record 99: the file ends within it"),
+    (lambda data: data[:5], "record 0: the file ends within it"),
+    (lambda data: data[:730] + b"\xff" * 8 + data[738:], "record 10: the file"),
+    (lambda data: b"", "holds no record"),
+  ],
+)
+def test_a_truncated_file_is_named(change, message, tmp_path):
+  path = _write(tmp_path / "a", 100)
+  data = (tmp_path / "a").read_bytes()
+  (tmp_path / "a").write_bytes(change(data))
+  with pytest.raises(ValueError, match=f"a,? {message}"):
+    record_scan.load_index([path])
+  assert os.listdir(tmp_path) == ["a"]
+
+
+# --- Corrupt records -------------------------------------------------------
+
+SCHEMA = Schema(Feature("ids", (3,)), Feature("label", ()))
+NUMBER = 600  # more than are checked together
+
+
+@pytest.fixture(name="path")
+def _path(tmp_path):
+  path = str(tmp_path / "a.tfrecord")
+  rows = ({"ids": [n, 300 + n, 1], "label": [n % 2]} for n in range(NUMBER))
+  tfrecord.save(path, SCHEMA, rows)
+  return path
+
+
+def _starts(path):
+  """Where each record begins, and the end of the file."""
+  starts, content = [0], Path(path).read_bytes()
+  while starts[-1] < len(content):
+    length = int.from_bytes(content[starts[-1] : starts[-1] + 8], "little")
+    starts.append(starts[-1] + length + 16)
+  return starts
+
+
+def _flip(path, *offsets):
+  with open(path, "r+b") as file:
+    for offset in offsets:
+      file.seek(offset)
+      byte = file.read(1)[0]
+      file.seek(offset)
+      file.write(bytes([byte ^ 16]))
+
+
+def _records(path):
+  return [result.data for result in record_scan.scan(path, SCHEMA)]
+
+
+def test_an_intact_file_has_no_error(path):
+  assert record_scan.first_corrupt([path], SCHEMA) is None
+  assert len(_records(path)) == NUMBER
+  assert record_scan.drop_corrupt([path], SCHEMA, "nowhere", 0) == [path]
+
+
+def test_flipped_bits_are_reported_and_left_out(path, tmp_path):
+  good = _records(path)
+  starts = _starts(path)
+  _flip(path, starts[7] + 20, starts[400] + 15)
+  message = record_scan.first_corrupt([path], SCHEMA)
+  assert message.startswith(f"{path}, record 7: its checksum is wrong. ")
+  with pytest.raises(ValueError, match=r"2 records .* 1; .* record 7"):
+    record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
+  [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
+  assert copy != path
+  del good[400], good[7]
+  assert _records(copy) == good
+
+
+def test_a_file_that_was_cut_off(path, tmp_path):
+  starts = _starts(path)
+  for end in (starts[-1] - 2, starts[-2] + 14, starts[-2] + 5):
+    with open(path, "r+b") as file:
+      file.truncate(end)
+    assert "record 599: the file ends within it" in record_scan.first_corrupt(
+      [path], SCHEMA
+    )
+  [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
+  assert len(_records(copy)) == NUMBER - 1
+
+
+def test_records_after_a_wrong_length_are_lost(path):
+  _flip(path, _starts(path)[5] + 1)
+  assert "record 5: its length is wrong" in record_scan.first_corrupt(
+    [path], SCHEMA
+  )
+
+
+def test_records_of_another_kind(tmp_path):
+  path = str(tmp_path / "b.tfrecord")
+  encode = tfrecord.ExampleEncoder(
+    Schema(Feature("ids", (2,)), Feature("label", ()))
+  )
+  with open(path, "wb") as file:
+    tfrecord.write(file, [encode({"ids": [1, 2], "label": [0]}), b"\xff" * 9])
+  errors = [result.error for result in record_scan.scan(path, SCHEMA)]
+  assert errors == ["ids has 2 values, expected 3", "it is no tf.train.Example"]
+  with pytest.raises(ValueError, match="no record that can be read"):
+    record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
