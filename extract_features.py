@@ -20,7 +20,7 @@ from data.tokenization import FullTokenizer
 from data.vocab import CLS, SEP, UNK
 from modeling.config import POOLINGS
 from storage import files
-from tasks.features import examples, settings
+from tasks.features import activation_files, examples
 
 shared_flags.define_devices()
 shared_flags.define_network()
@@ -66,7 +66,7 @@ def check_flags(args: Arguments) -> None:
   if any(has_files) != all(has_files) or not (any(has_files) or args.do_export):
     raise ValueError("give --input_file and --output_file, or --do_export")
   checks.model(args)
-  settings.layer_indexes(args.layers)
+  activation_files.layer_indexes(args.layers)
   encoder_config.for_texts(args)
   checks.init_checkpoint(args)
   tokens = vocab.load(args.vocab_file)
@@ -104,7 +104,7 @@ def main(args: Arguments) -> None:
   with devices.scope():
     model = layer_outputs(
       config,
-      settings.layer_indexes(args.layers),
+      activation_files.layer_indexes(args.layers),
       args.pooling,
       args.use_one_hot_embeddings,
     )

@@ -17,7 +17,7 @@ from absl import flags
 from cli import checks, encoder_config, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from tasks.classification import settings
+from tasks.classification import named_tasks
 
 shared_flags.define_fine_tuning()
 flags.DEFINE_string("data_dir", None, "Folder with the files of the task.")
@@ -49,7 +49,7 @@ def check_flags(args: Arguments) -> None:
   reads = args.do_train or args.do_eval or args.do_predict
   if reads and not args.data_dir:
     raise ValueError("--do_train, --do_eval and --do_predict need --data_dir")
-  settings.check_files(args)
+  named_tasks.check_files(args)
   checks.model(args)
   encoder_config.for_texts(args)
   checks.init_checkpoint(args)
@@ -61,7 +61,6 @@ def main(args: Arguments) -> None:
   from cli.run import Run
   from modeling import models
   from modeling.core_layers import dropout_seed_scope
-  from tasks.classification import custom_task
   from tasks.classification import task as classification
 
   config = start_checkpoint.network_for_texts(args)
@@ -75,7 +74,7 @@ def main(args: Arguments) -> None:
     dev_sets = classification.eval_data(args, task)
   if args.do_predict:
     test_sets = classification.predict_data(args, task)
-  custom_task.save_labels(task, args.output_dir)
+  named_tasks.save_labels(task, args.output_dir)
   # For run.json, as bert_config.json may set the direction, too.
   args = args.replace(attention=config.attention)
   run = Run(args, dropout_seed_scope)

@@ -23,7 +23,7 @@ from benchmarks.contest import Contestant
 from benchmarks.results import Table
 from tasks import metrics
 from tasks.classification import examples as classification_examples
-from tasks.classification import glue
+from tasks.classification import named_tasks
 from tasks.squad import examples as squad_examples
 from tasks.squad import metrics as squad_metrics
 from tasks.squad.decoding import Predictions
@@ -79,7 +79,7 @@ def peer_command(
       [(row.text_a, row.text_b, row.label) for row in read(args, split)]
       for split in ("train", "dev")
     )
-    config |= {"labels": glue.find(args.task).labels}
+    config |= {"labels": named_tasks.find(args.task).labels}
   data = folder / "data.json"
   data.write_text(json.dumps({"train": train, "dev": dev}))
   config |= {"data": str(data)}
@@ -89,7 +89,7 @@ def peer_command(
 
 def read(args: argparse.Namespace, split: str) -> list:
   """Examples of a task of GLUE."""
-  task = glue.find(args.task)
+  task = named_tasks.find(args.task)
   return classification_examples.read_examples(task, args.data_dir, split)
 
 
@@ -118,7 +118,7 @@ def execute(args: argparse.Namespace, label: str, folder: Path, seed: int):
   else:
     lines = (folder / "output/eval_results.txt").read_text().splitlines()
     values = dict(line.split(" = ") for line in lines)
-    names = glue.find(args.task).metrics
+    names = named_tasks.find(args.task).metrics
     result["scores"] = {n: 100 * float(values[f"eval_{n}"]) for n in names}
   file.write_text(json.dumps(result))
   return result
@@ -129,7 +129,7 @@ def score(args: argparse.Namespace, predictions) -> dict[str, float]:
   if args.task == SQUAD:
     articles = squad_examples.articles(f"{args.data_dir}/dev.json")
     return squad_metrics.score(articles, Predictions(predictions), False)
-  task = glue.find(args.task)
+  task = named_tasks.find(args.task)
   to_number = task.labels.index if task.labels else float
   labels = np.array([to_number(row.label) for row in read(args, "dev")])
   return {

@@ -106,8 +106,8 @@ def test_nothing_assigns_to_flags(path):
 def test_worker_processes_need_no_tensorflow():
   modules = (
     "data.pretraining.builders",
-    "tasks.classification.records",
-    "tasks.multiple_choice.records",
+    "tasks.classification.examples",
+    "tasks.multiple_choice.examples",
     "tasks.squad.records",
   )
   done = subprocess.run(

@@ -7,7 +7,7 @@ import pytest
 from absl import flags
 
 from recipes import table
-from tasks.classification import glue
+from tasks.classification import named_tasks
 from tests import programs
 
 HEADERS = table.headers()
@@ -120,7 +120,7 @@ def _folder(tmp_path_factory):
 
 def _write_glue(folder):
   for name in ("CoLA", "MRPC", "STS-B"):
-    task = glue.find(name)
+    task = named_tasks.find(name)
     for split in task.splits.values():
       path = folder / name / split.file
       path.parent.mkdir(exist_ok=True)

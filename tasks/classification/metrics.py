@@ -14,11 +14,7 @@ from tasks.classification.examples import ClassificationTask, TextExample
 
 
 def predictions(task: ClassificationTask, outputs: np.ndarray) -> np.ndarray:
-  """Label ids of probabilities or logits [N, L], or scores of [N, 1] or [N].
-
-  Returns:
-    [N] int, or [N] float scores.
-  """
+  """Label ids of outputs [N, L], [N] int, or scores of [N, 1], [N] float."""
   if task.is_regression:
     return np.reshape(outputs, -1)
   return np.argmax(outputs, axis=-1)
@@ -37,11 +33,7 @@ def label_ids(
 def evaluate(
   task: ClassificationTask, outputs: np.ndarray, examples: Sequence[TextExample]
 ) -> dict[str, float]:
-  """Values of the task's metrics by name; outputs as for `predictions`.
-
-  Raises:
-    ValueError: there are not as many outputs as examples.
-  """
+  """Values of the task's metrics by name; outputs as for `predictions`."""
   _check_length(outputs, examples)
   predicted, labels = predictions(task, outputs), label_ids(task, examples)
   return {
@@ -66,7 +58,6 @@ def results(
 ) -> dict[str, float]:
   """Values of eval_results.txt: the original's, then the task's metrics.
 
-  They are `eval_loss`, `loss`, `eval_accuracy` of classes, `eval_` + metric.
   `loss` is the mean over batches: a short last one has the weight of a full
   one, as in the original. logits are [N, L] or [N, 1], losses [N].
   """
@@ -90,10 +81,7 @@ def write_predictions(
   """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
 
   Files of the split "test_mismatched" are test_results_mismatched.tsv and so
-  on. logits are [N, L] or [N, 1].
-
-  Returns:
-    Paths of the files.
+  on. logits are [N, L] or [N, 1]. Returns the paths of the files.
   """
   outputs = logits if task.is_regression else metrics.softmax(logits)
   suffix = split.removeprefix("test")
@@ -115,10 +103,7 @@ def write_prediction_table(
 
   The copies are the examples' `columns`: tabs and line breaks become blanks,
   and a column whose name is in use gets the prefix "input_". outputs are [N, L]
-  probabilities, or [N, 1] or [N] scores.
-
-  Raises:
-    ValueError: there are not as many outputs as examples.
+  probabilities, or [N, 1] scores.
   """
   _check_length(outputs, examples)
   labels = () if task.is_regression else task.labels
@@ -142,13 +127,10 @@ def _cell(text):
 def write_submission(
   folder: str, task: ClassificationTask, split: str, outputs: np.ndarray
 ) -> str | None:
-  """Writes predictions in the format of the GLUE server.
+  """Writes predictions for the GLUE server; returns the path.
 
-  Classes are written by name, scores are clipped to [0, 5]; outputs as for
-  `predictions`.
-
-  Returns:
-    Path of the file; None if the server has no such split.
+  Classes are written by name, scores are clipped to [0, 5]. Without a file for
+  this split on the server, None.
   """
   file_name = task.splits[split].submission
   if file_name is None:

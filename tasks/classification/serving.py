@@ -18,11 +18,8 @@ _TEXT = tf.TensorSpec([None], tf.string)
 class TextClassification(tf.Module):
   """Serving task (serving.export.Task) of run_classifier.py.
 
-  Arguments:
-    tokenizer: for all texts.
-    seq_length: T; longer texts are truncated as in training.
-    labels: L names in the order of the logits; None for regression.
-    pairs: True for text pairs.
+  Texts are truncated to T tokens as in training. `labels` are in the order of
+  the logits; None for regression. `pairs` is True for text pairs.
 
   Raises:
     ValueError: the vocabulary lacks a special token.
@@ -64,11 +61,7 @@ class TextClassification(tf.Module):
     return packing_ops.join(first, second, self._cls, self._sep, has_second)
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Predictions for encoded texts.
-
-    Args:
-      model: maps a dict of inputs to `logits` [B, L].
-      inputs: `input_ids`, `input_mask`, `segment_ids`, [B, T] int32 each.
+    """Predictions for encoded texts, by a model with `logits` [B, L].
 
     Returns:
       `label` [B], `probabilities` [B, L] and `labels` [B, L], the names of

@@ -16,13 +16,7 @@ from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
 from serving.export import ServedModel
 from storage import files
-from tasks.classification import (
-  custom_task,
-  examples,
-  metrics,
-  records,
-  settings,
-)
+from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.examples import ClassificationTask
 from tasks.classification.serving import TextClassification
 from training import inference, report
@@ -38,12 +32,12 @@ class SplitRecords(RecordDataset):
 def classification_task(args: Arguments) -> ClassificationTask:
   """Returns the task of --task_name with its labels."""
   checkpoint_labels = start_checkpoint.labels_file(args)
-  task = settings.named_task(args)
-  if task.name != custom_task.NAME:
+  task = named_tasks.from_flags(args)
+  if task.name != named_tasks.CUSTOM:
     if checkpoint_labels and task.labels:
       labels.warn_if_others(task.labels, checkpoint_labels)
     return task
-  return custom_task.with_labels(
+  return named_tasks.with_labels(
     task, args.data_dir, args.output_dir, checkpoint_labels, args.do_train
   )
 
@@ -96,11 +90,11 @@ def _convert(args, task, split, name, batch_size=1) -> SplitRecords:
   rows = split_examples = split_examples[: dry_run.limit(args)]
   static_shapes = strategy.needs_static_shapes(args)
   if static_shapes:
-    rows = records.pad_to_batch(rows, batch_size)
+    rows = examples.pad_to_batch(rows, batch_size)
   length = args.max_seq_length
-  schema = records.record_schema(length, task.labels)
+  schema = examples.record_schema(length, task.labels)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
-  build = partial(records.TextRecordBuilder, tokenizer, length, task.labels)
+  build = partial(examples.TextRecordBuilder, tokenizer, length, task.labels)
   lengths = record_writer.write_records(
     path, schema, rows, build, args.num_workers
   )

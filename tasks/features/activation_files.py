@@ -34,6 +34,20 @@ from tasks.features.examples import Line
 Result = tuple[Line, np.ndarray]
 
 
+def layer_indexes(text: str) -> list[int]:
+  """Parses --layers.
+
+  Raises:
+    ValueError: an index is not a number.
+  """
+  try:
+    return [int(number) for number in text.split(",")]
+  except ValueError:
+    raise ValueError(
+      f"--layers={text}: give numbers with commas between them, as in -1,-2"
+    ) from None
+
+
 def write_json(
   path: str,
   results: Iterable[Result],
@@ -42,11 +56,7 @@ def write_json(
 ) -> None:
   """Writes a JSON object per line, as the original does.
 
-  Args:
-    path: output file.
-    results: of all lines.
-    layers: requested indices, L of them.
-    tokens: from ids to tokens.
+  `tokens` maps ids to tokens.
   """
   with files.open_for_writing(path) as file:
     for line, values in results:

@@ -21,13 +21,7 @@ SEPARATOR = " ||| "
 
 
 class Line(NamedTuple):
-  """Tokens of a line.
-
-  Attributes:
-    number: of the line, from 0.
-    ids: token ids with [CLS] and [SEP].
-    segments: for each token 0 or 1, the index of its text.
-  """
+  """Tokens of a line, with [CLS] and [SEP]; the first line's number is 0."""
 
   number: int
   ids: list[int]
@@ -58,12 +52,8 @@ def read_lines(
 ) -> Iterator[Line]:
   """Reads and tokenizes a file line by line.
 
-  Args:
-    path: one text a line, or two with " ||| " between them. A blank line is a
-      text without words.
-    tokenizer: text to tokens.
-    max_seq_length: maximum tokens of a line; of two texts that are longer
-      together, the longer one loses its last tokens first.
+  A blank line is a text without words. Of two texts that are longer together
+  than `max_seq_length`, the longer one loses its last tokens first.
   """
   tokens = CachedTokenizer(tokenizer)
   cls, sep = tokenizer.convert_tokens_to_ids([CLS, SEP])
@@ -97,15 +87,12 @@ def batches(
 ) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
   """Batches of lines of similar length, with little padding.
 
-  Args:
-    window: lines.
-    batch_size: B, of all batches but the last.
-    max_seq_length: maximum T.
-    multiple: T is rounded up to a multiple of it.
+  T, at most `max_seq_length`, is the longest line's length, rounded up to a
+  multiple of `multiple`.
 
   Yields:
     Indices of the lines in the window, and the encoder's inputs, [B, T] int32
-    each, where T fits the longest line.
+    each.
   """
   order = sorted(range(len(window)), key=lambda i: len(window[i].ids))
   for start in range(0, len(order), batch_size):

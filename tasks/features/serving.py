@@ -1,4 +1,4 @@
-"""Texts -> vectors of tokens and of texts, in the graph.
+"""Texts to vectors of tokens and of texts in the graph.
 
 Legend: B texts, T tokens, L layers, H hidden.
 """
@@ -21,18 +21,10 @@ _BLANK = (
 
 
 class FeatureExtraction(tf.Module):
-  """Function of an encoder's SavedModel.
+  """Serving task (serving.export.Task) of extract_features.py.
 
-  Arguments:
-    tokenizer: text to ids.
-    seq_length: maximum tokens of a text; longer ones are truncated as in
-      extract_features.py.
-    pool: from vectors [B, T, L, H] and the mask [B, T] to one vector a text,
-      [B, L, H].
-
-  Attributes:
-    texts: inputs of `from_text` by name.
-    schema: inputs of `from_features`.
+  Texts are truncated to T tokens as there. `pool` maps vectors [B, T, L, H] and
+  the mask [B, T] to one vector a text, [B, L, H].
   """
 
   def __init__(
@@ -51,12 +43,7 @@ class FeatureExtraction(tf.Module):
     self._sep = tokenizer.vocab[vocab.SEP]
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Vectors of texts; see `from_features`.
-
-    Args:
-      model: from a dict of inputs to `values` [B, T, L, H].
-      text: [B] string; one text each, or two with " ||| " between them.
-    """
+    """Vectors of lines of texts, [B] string; see `from_features`."""
     first, second = map(self._tokenizer.tokenize, split(text))
     # A second text gets its [SEP] if it has tokens, even if all of them are
     # truncated, as in extract_features.py.
@@ -67,11 +54,7 @@ class FeatureExtraction(tf.Module):
     return self.from_features(model, **inputs)
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Vectors of records.
-
-    Args:
-      model: as in `from_text`.
-      inputs: `input_ids`, `input_mask`, `segment_ids`, [B, T] int32 each.
+    """Vectors of records, by a model with `values` [B, T, L, H].
 
     Returns:
       `sentence` [B, L, H]; `token_vectors` [B, T, L, H], padded with zeros;
@@ -90,14 +73,7 @@ class FeatureExtraction(tf.Module):
 
 
 def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """The texts of lines as examples.split; "" for a missing second one.
-
-  Args:
-    text: [B] string.
-
-  Returns:
-    First and second, [B] string each.
-  """
+  """Both texts of lines as examples.split, "" for a missing one: [B] each."""
   text = tf.strings.regex_replace(text, f"^{_BLANK}+|{_BLANK}+$", "")
   # The last separator counts. \C is any byte, also one that is not UTF-8.
   first = tf.strings.regex_replace(text, r"^(\C*) \|\|\| \C*$", r"\1")

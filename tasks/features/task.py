@@ -11,7 +11,7 @@ from data.tokenization_ops import GraphTokenizer
 from modeling.models import layer_outputs, mean_of_tokens
 from serving.export import ServedModel
 from storage.progress import Progress
-from tasks.features import activation_files, examples, settings
+from tasks.features import activation_files, examples
 from tasks.features.serving import FeatureExtraction
 from training import inference
 
@@ -20,14 +20,8 @@ _WINDOW_SIZE = 2**26
 
 
 def write(args: Arguments, model, hidden_size: int) -> None:
-  """Writes the activations of --input_file to --output_file.
-
-  Args:
-    args: values of the flags.
-    model: of modeling.models.layer_outputs.
-    hidden_size: of a layer's vector.
-  """
-  layers = settings.layer_indexes(args.layers)
+  """Writes the activations of --input_file to --output_file."""
+  layers = activation_files.layer_indexes(args.layers)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   total = examples.count(args.input_file)
   lines = examples.read_lines(args.input_file, tokenizer, args.max_seq_length)
@@ -76,7 +70,7 @@ def served_model(args: Arguments) -> ServedModel:
     else lambda values, mask: values[:, 0]
   )
   return ServedModel(
-    layer_outputs(config, settings.layer_indexes(args.layers)),
+    layer_outputs(config, activation_files.layer_indexes(args.layers)),
     FeatureExtraction(
       GraphTokenizer(args.vocab_file, args.do_lower_case),
       args.max_seq_length,

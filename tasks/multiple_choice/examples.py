@@ -1,15 +1,20 @@
-"""Tables of sentences with several endings, such as SWAG.
+"""Tables of sentences with several endings, such as SWAG, to records.
 
 A table has the columns sent1, sent2, ending0, ending1, ... and label, the
-number of the correct ending; other columns are ignored.
+number of the correct ending; other columns are ignored. A record has a text
+pair for each ending: sent1, and sent2 with the ending (section 4.4 of the
+paper).
 
-Legend: C choices.
+Legend: C choices, T tokens.
 """
 
-from itertools import count, takewhile
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain, count, takewhile
 from typing import NamedTuple
 
-from data import summaries, tables
+from data import features, summaries, tables, vocab
+from data.tokenization import CachedTokenizer, FullTokenizer
 
 
 class ChoiceExample(NamedTuple):
@@ -18,7 +23,7 @@ class ChoiceExample(NamedTuple):
   Attributes:
     sent1: the context.
     sent2: beginning of the next sentence; may be empty.
-    endings: C continuations of sent2.
+    endings: continuations of sent2.
     label: number of the correct ending; None if it is unknown.
   """
 
@@ -29,10 +34,7 @@ class ChoiceExample(NamedTuple):
 
 
 def read_examples(path: str) -> list[ChoiceExample]:
-  """Reads a .csv, .tsv or .jsonl file, such as train.csv of SWAG.
-
-  Args:
-    path: the file; the column label is optional.
+  """Reads a .csv, .tsv or .jsonl file; the column label is optional.
 
   Raises:
     OSError: the file cannot be read.
@@ -65,11 +67,6 @@ def read_examples(path: str) -> list[ChoiceExample]:
   return examples
 
 
-def texts(example: ChoiceExample) -> tuple[str, ...]:
-  """All texts of an example."""
-  return (example.sent1, example.sent2, *example.endings)
-
-
 def _label(text, choices, where):
   if text is None:
     return None
@@ -80,3 +77,59 @@ def _label(text, choices, where):
       f"{choices - 1}; leave the column out if labels are not known"
     )
   return numbers[text]
+
+
+class ChoiceRecordBuilder:
+  """Builds records with a row [CLS] sent1 [SEP] sent2 ending [SEP] per choice.
+
+  Of pairs longer than T the longer text is truncated first. An unknown label is
+  0, and None instead of an example a record of zeros, which pads a batch.
+
+  Attributes:
+    schema: of the records.
+    lengths: number of pairs by number of tokens before truncation.
+
+  Raises:
+    ValueError: T is too small, the vocabulary lacks a special token, or an
+      example has another number of endings.
+  """
+
+  def __init__(self, tokenizer: FullTokenizer, seq_length: int, choices: int):
+    if seq_length < 5:
+      raise ValueError(
+        f"max_seq_length {seq_length} is too short: [CLS], two [SEP] and a "
+        "token of each text take 5"
+      )
+    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP))
+    self._ids = CachedTokenizer(tokenizer).ids
+    self._cls = tokenizer.vocab[vocab.CLS]
+    self._sep = tokenizer.vocab[vocab.SEP]
+    self._seq_length, self._choices = seq_length, choices
+    self.schema = features.multiple_choice(seq_length, choices)
+    self.lengths = Counter()
+
+  def __call__(self, example: ChoiceExample | None) -> dict[str, Sequence[int]]:
+    """Builds the record of an example."""
+    if example is None:
+      return {name: [0] * field.size for name, field in self.schema.items()}
+    if len(example.endings) != self._choices:
+      raise ValueError(
+        f"{len(example.endings)} endings, but the model takes {self._choices}"
+      )
+    context = self._ids(example.sent1)
+    rows = [
+      self._pack(context, f"{example.sent2} {ending}")
+      for ending in example.endings
+    ]
+    inputs = {
+      name: list(chain.from_iterable(row[name] for row in rows))
+      for name in rows[0]
+    }
+    return inputs | {"label_ids": [example.label or 0], "is_real_example": [1]}
+
+  def _pack(self, context, text):
+    first, second = context[:], self._ids(text)
+    self.lengths[len(first) + len(second) + 3] += 1
+    features.truncate_pair(first, second, self._seq_length - 3)
+    ids, segments = features.pack(first, second, self._cls, self._sep)
+    return features.pad_inputs(ids, segments, self._seq_length)

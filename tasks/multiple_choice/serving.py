@@ -13,9 +13,7 @@ from serving import packing_ops
 class MultipleChoice(tf.Module):
   """Serving task (serving.export.Task) of run_swag.py, for any C.
 
-  Arguments:
-    tokenizer: for all texts.
-    seq_length: T; longer choices are truncated as in training.
+  Choices are truncated to T tokens as in training.
 
   Raises:
     ValueError: the vocabulary lacks a special token.
@@ -69,15 +67,9 @@ class MultipleChoice(tf.Module):
     return {name: tf.reshape(value, shape) for name, value in flat.items()}
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Chooses endings of encoded texts.
+    """`choice` and `probabilities` of `from_text`, for records [B, C, T].
 
-    Args:
-      model: as in `from_text`.
-      inputs: `input_ids`, `input_mask`, `segment_ids`, [B, C, T] int32 each.
-        Choices whose mask is all 0 are padding and never chosen.
-
-    Returns:
-      `choice` and `probabilities` of `from_text`.
+    Choices whose mask is all 0 are padding and never chosen.
     """
     logits = model(inputs, training=False)["logits"]
     is_choice = tf.reduce_any(inputs["input_mask"] > 0, axis=-1)

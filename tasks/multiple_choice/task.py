@@ -1,6 +1,10 @@
-"""Model, data, evaluation and prediction of run_swag.py, by its flags."""
+"""Flags of run_swag.py -> data, evaluation, predictions, export.
+
+Legend: N examples, C choices.
+"""
 
 import os
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -14,8 +18,9 @@ from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
 from serving.export import ServedModel
-from tasks.multiple_choice import examples, metrics
-from tasks.multiple_choice.records import ChoiceRecordBuilder
+from tasks import metrics
+from tasks.multiple_choice import examples
+from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.multiple_choice.serving import MultipleChoice
 from training import inference, report
 
@@ -62,11 +67,16 @@ def evaluate(
   """Writes eval_results.txt and returns its values."""
   logging.info("evaluation at step %d", step)
   logits = inference.outputs(model, part, args.eval_batch_size)["logits"]
-  labels = {"label_ids": metrics.label_ids(part.examples)}
-  terms = losses.classification().losses({"logits": logits}, labels)
-  example_loss = np.asarray(terms["example_loss"])
-  results = metrics.results(logits, example_loss, part.examples)
-  logging.info("\n%s", metrics.report(logits, part.examples))
+  labels = np.array([example.label for example in part.examples])
+  predictions = np.argmax(logits, -1)
+  objective = losses.classification()
+  terms = objective.losses({"logits": logits}, {"label_ids": labels})
+  results = {
+    "eval_loss": np.asarray(terms["example_loss"]).mean(),
+    "eval_accuracy": metrics.accuracy(predictions, labels),
+  }
+  table = metrics.classification_report(_names(logits), predictions, labels)
+  logging.info("\n%s", table)
   report.write_evaluation(args.output_dir, results, step)
   return results
 
@@ -74,10 +84,34 @@ def evaluate(
 def predict(args: Arguments, model, part: RecordDataset) -> None:
   """Writes the predictions for --test_file."""
   outputs = inference.outputs(model, part, args.predict_batch_size)
-  paths = metrics.write_predictions(
-    args.output_dir, outputs["logits"], part.examples
-  )
+  paths = write_predictions(args.output_dir, outputs["logits"], part.examples)
   logging.info("wrote %s", ", ".join(paths))
+
+
+def write_predictions(
+  folder: str, logits: np.ndarray, choices: Sequence[ChoiceExample]
+) -> list[str]:
+  """Writes test_results.tsv (probabilities only) and test_predictions.tsv.
+
+  The latter has a header: number of the example, predicted ending, its text,
+  and the probability of each ending. logits are [N, C]. Returns the paths.
+  """
+  probabilities = metrics.softmax(logits).astype(np.float32)
+  result_path = os.path.join(folder, "test_results.tsv")
+  metrics.write_results(result_path, probabilities)
+  table = [["number", "prediction", "text", *_names(logits)]]
+  rows = zip(choices, probabilities, strict=True)
+  for number, (example, row) in enumerate(rows):
+    choice = int(np.argmax(row))
+    text = " ".join(example.endings[choice].split())
+    table.append([str(number), str(choice), text, *map(str, row)])
+  table_path = os.path.join(folder, "test_predictions.tsv")
+  metrics.write_table(table_path, table)
+  return [result_path, table_path]
+
+
+def _names(logits):
+  return [f"ending{number}" for number in range(logits.shape[1])]
 
 
 def served_model(args: Arguments) -> ServedModel:

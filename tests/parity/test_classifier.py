@@ -10,8 +10,7 @@ import tensorflow as tf
 from data import record_writer
 from data.tokenization import FullTokenizer
 from tasks.classification import examples as classification_examples
-from tasks.classification import glue
-from tasks.classification import records as classification_records
+from tasks.classification import named_tasks
 from tests.parity import golden_files
 
 CASES = golden_files.cases("classifier/features_*.jsonl.gz")
@@ -25,7 +24,7 @@ def _case(request):
     r"features_(.+)_(train|dev|test)_len(\d+)_(lower|cased)\.jsonl\.gz",
     path.name,
   ).groups()
-  task = glue.find(task)
+  task = named_tasks.find(task)
   examples = classification_examples.read_examples(
     task, str(path.parent / task.name), split
   )
@@ -34,7 +33,7 @@ def _case(request):
   # On TPUs the original fills up the last batch.
   examples = examples + [None] * sum(row["guid"] is None for row in golden)
   tokenizer = FullTokenizer(path.parents[1] / "vocab.txt", casing == "lower")
-  build = classification_records.TextRecordBuilder(
+  build = classification_examples.TextRecordBuilder(
     tokenizer, int(length), task.labels
   )
   records = path.with_name(path.name.replace(".jsonl.gz", ".tf_record.gz"))
@@ -66,7 +65,7 @@ def test_features_equal_the_originals(case):
 
 def test_records_equal_the_originals(case, tmp_path):
   task, examples, build, golden, records = case
-  schema = classification_records.record_schema(
+  schema = classification_examples.record_schema(
     len(golden[0]["input_ids"]), task.labels
   )
   path = tmp_path / "ours.tf_record"

@@ -14,10 +14,9 @@ from modeling.config import BertConfig
 from serving import export
 from storage import files, tfrecord
 from storage.tfrecord import Schema
-from tasks.classification import records as classification_records
+from tasks.classification import examples as classification_examples
 from tasks.classification.serving import TextClassification
-from tasks.multiple_choice.examples import ChoiceExample
-from tasks.multiple_choice.records import ChoiceRecordBuilder
+from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.multiple_choice.serving import MultipleChoice
 from tests.parity import golden_files
 
@@ -57,11 +56,11 @@ def _asked(saved):
 @pytest.fixture(name="rows", scope="module")
 def _rows(vocabulary):
   """Records of TEXTS."""
-  build = classification_records.TextRecordBuilder(
+  build = classification_examples.TextRecordBuilder(
     FullTokenizer(vocabulary), T, LABELS
   )
   return [
-    build(classification_records.TextExample("", *pair, "yes"))
+    build(classification_examples.TextExample("", *pair, "yes"))
     for pair in TEXTS
   ]
 

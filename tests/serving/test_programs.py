@@ -12,8 +12,7 @@ import pytest
 from data import labels, vocab
 from modeling import models
 from modeling.models import layer_outputs
-from tasks.multiple_choice.examples import ChoiceExample
-from tasks.multiple_choice.records import ChoiceRecordBuilder
+from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.ner import records
 from tasks.ner.examples import Sentence
 from tests import programs

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from tasks.classification import custom_task, examples, glue
+from tasks.classification import examples, named_tasks
 from tasks.classification.examples import TextExample
 
 TRAIN = "kind\tbody\tid\ngood\tA\t1\nbad\tB\t2\n"
@@ -19,8 +19,8 @@ def _lay_out(folder, **files):
 
 def _task(data, output, **columns):
   columns = {"text_a": "body", "label": "kind"} | columns
-  return custom_task.with_labels(
-    custom_task.make_task(data, **columns), data, output
+  return named_tasks.with_labels(
+    named_tasks.custom_task(data, **columns), data, output
   )
 
 
@@ -31,7 +31,7 @@ def test_labels_are_sorted_and_saved(tmp_path):
   assert task.labels == ("bad", "good")
   assert task.metrics == ("accuracy", "f1")
   assert not (tmp_path / "out").exists()  # until all files have been read well
-  custom_task.save_labels(task, output)
+  named_tasks.save_labels(task, output)
   assert (tmp_path / "out" / "labels.txt").read_text() == "bad\ngood\n"
   assert examples.read_examples(task, data, "train") == [
     TextExample("train-1", "A", None, "good"),
@@ -98,8 +98,8 @@ def test_scores_need_no_labels(tmp_path):
   data = _lay_out(tmp_path / "data", train_tsv="body\tkind\nx\t-1e3\n")
   task = _task(data, "nowhere", is_regression=True)
   assert task.is_regression
-  custom_task.save_labels(task, "nowhere")
-  custom_task.save_labels(glue.find("MRPC"), "nowhere")
+  named_tasks.save_labels(task, "nowhere")
+  named_tasks.save_labels(named_tasks.find("MRPC"), "nowhere")
   assert examples.read_examples(task, data, "train")[0].label == "-1e3"
 
 
@@ -134,10 +134,10 @@ def test_training_files_that_do_not_do(tmp_path, content, columns, message):
 def test_no_file_or_too_many(tmp_path):
   data = _lay_out(tmp_path / "data")
   with pytest.raises(FileNotFoundError, match=r"no file train, dev or test"):
-    custom_task.make_task(data)
+    named_tasks.custom_task(data)
   _lay_out(tmp_path / "data", dev_tsv="x", dev_csv="x")
   with pytest.raises(ValueError, match=r"dev\.tsv and dev\.csv; remove one"):
-    custom_task.make_task(data)
+    named_tasks.custom_task(data)
 
 
 def test_no_way_to_know_the_labels(tmp_path):
@@ -148,4 +148,4 @@ def test_no_way_to_know_the_labels(tmp_path):
 
 def test_no_task_of_glue_has_its_name():
   with pytest.raises(ValueError, match="unknown task"):
-    glue.find("tsv")
+    named_tasks.find("tsv")

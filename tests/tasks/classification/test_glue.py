@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tasks.classification import examples as classification_examples
-from tasks.classification import glue
+from tasks.classification import named_tasks
 from tasks.classification.examples import TextExample
 
 # Files in the layout of each task; texts are our own.
@@ -107,7 +107,7 @@ def _lay_out(folder, files):
 @pytest.mark.parametrize(("name", "split"), EXPECTED)
 def test_reads_all_layouts(tmp_path, name, split):
   folder = _lay_out(tmp_path, FILES[name])
-  task = glue.find(name)
+  task = named_tasks.find(name)
   assert (
     classification_examples.read_examples(task, folder, split)
     == EXPECTED[name, split]
@@ -115,7 +115,7 @@ def test_reads_all_layouts(tmp_path, name, split):
 
 
 def test_every_task_is_read_here():
-  assert set(FILES) == set(glue.TASKS)
+  assert set(FILES) == set(named_tasks.TASKS)
 
 
 @pytest.mark.parametrize(
@@ -131,31 +131,35 @@ def test_every_task_is_read_here():
   ],
 )
 def test_names_in_any_spelling(written, name):
-  assert glue.find(written).name == name
+  assert named_tasks.find(written).name == name
 
 
 def test_an_unknown_task_lists_the_known_ones():
   with pytest.raises(ValueError, match=r"unknown task 'gleu'; .*CoLA.*XNLI"):
-    glue.find("gleu")
+    named_tasks.find("gleu")
 
 
 def test_labels_are_in_the_originals_order():
   nli = ("contradiction", "entailment", "neutral")
-  assert [glue.find(name).labels for name in ("mnli", "xnli", "ax")] == [
+  assert [named_tasks.find(name).labels for name in ("mnli", "xnli", "ax")] == [
     nli
   ] * 3
-  assert glue.find("mrpc").labels == glue.find("cola").labels == ("0", "1")
-  assert glue.find("sts-b").is_regression
+  assert (
+    named_tasks.find("mrpc").labels
+    == named_tasks.find("cola").labels
+    == ("0", "1")
+  )
+  assert named_tasks.find("sts-b").is_regression
 
 
 def test_xnli_in_another_language(tmp_path):
   folder = _lay_out(tmp_path, FILES["XNLI"])
   [example] = classification_examples.read_examples(
-    glue.xnli("fr"), folder, "dev"
+    named_tasks.xnli("fr"), folder, "dev"
   )
   assert example == TextExample("dev-1", "A", "B", "neutral")
   with pytest.raises(ValueError, match="no row with language de; there are fr"):
-    classification_examples.read_examples(glue.xnli("de"), folder, "dev")
+    classification_examples.read_examples(named_tasks.xnli("de"), folder, "dev")
 
 
 def test_a_missing_file_says_what_is_expected(tmp_path):
@@ -164,13 +168,13 @@ def test_a_missing_file_says_what_is_expected(tmp_path):
     match=r"train\.tsv is missing; MNLI has .*dev_matched\.tsv \(dev\)",
   ):
     classification_examples.read_examples(
-      glue.find("mnli"), str(tmp_path), "train"
+      named_tasks.find("mnli"), str(tmp_path), "train"
     )
 
 
 def test_a_split_that_a_task_has_not():
   with pytest.raises(ValueError, match=r"AX has no train data; .*diagnostic"):
-    classification_examples.read_examples(glue.find("ax"), "", "train")
+    classification_examples.read_examples(named_tasks.find("ax"), "", "train")
 
 
 @pytest.mark.parametrize(
@@ -213,7 +217,7 @@ def test_a_split_that_a_task_has_not():
 def test_what_does_not_fit_is_named(tmp_path, name, file, content, message):
   folder = _lay_out(tmp_path, {file: content})
   with pytest.raises(ValueError, match=message) as error:
-    classification_examples.read_examples(glue.find(name), folder, "dev")
+    classification_examples.read_examples(named_tasks.find(name), folder, "dev")
   assert os.path.join(folder, file) in str(error.value)
 
 
@@ -222,7 +226,7 @@ def test_blank_lines_are_skipped_and_counted(tmp_path):
     tmp_path, {"dev.tsv": "\na\t1\t\tOne.\n\r\nb\t0\t*\tTwo.\n\n"}
   )
   assert classification_examples.read_examples(
-    glue.find("cola"), folder, "dev"
+    named_tasks.find("cola"), folder, "dev"
   ) == [
     TextExample("dev-1", "One.", None, "1"),
     TextExample("dev-3", "Two.", None, "0"),
@@ -252,7 +256,7 @@ def test_reads_the_real_files(name, folder, sizes):
   folder = str(Path(os.environ["BERT_DATASETS"], "glue_data", folder))
   for split, size in sizes.items():
     examples = classification_examples.read_examples(
-      glue.find(name), folder, split
+      named_tasks.find(name), folder, split
     )
     assert len(examples) == size
     assert all(example.text_a for example in examples)
@@ -261,4 +265,6 @@ def test_reads_the_real_files(name, folder, sizes):
 def test_no_row_is_left_out_of_a_test_file(tmp_path):
   folder = _lay_out(tmp_path, {"test.tsv": FILES["QQP"]["dev.tsv"]})
   with pytest.raises(ValueError, match="line 3: 4 columns, expected 6"):
-    classification_examples.read_examples(glue.find("qqp"), folder, "test")
+    classification_examples.read_examples(
+      named_tasks.find("qqp"), folder, "test"
+    )

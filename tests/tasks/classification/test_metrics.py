@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tasks import metrics
-from tasks.classification import glue
 from tasks.classification import metrics as evaluation
+from tasks.classification import named_tasks
 from tasks.classification.examples import TextExample
 
-MNLI = glue.find("mnli")
+MNLI = named_tasks.find("mnli")
 EXAMPLES = [
   TextExample("dev-1", "a", "b", "neutral"),
   TextExample("dev-2", "a", "b", "entailment"),
@@ -35,7 +35,9 @@ def test_official_metrics_of_tasks():
     "AX": ("matthews_correlation",),
     "XNLI": ("accuracy",),
   }
-  assert {name: task.metrics for name, task in glue.TASKS.items()} == official
+  assert {
+    name: task.metrics for name, task in named_tasks.TASKS.items()
+  } == official
   assert set(sum(official.values(), ())) <= set(metrics.METRICS)
 
 
@@ -43,7 +45,7 @@ def test_classes_and_scores():
   assert evaluation.evaluate(MNLI, OUTPUTS, EXAMPLES) == {"accuracy": 0.75}
   examples = [TextExample("x", "a", "b", s) for s in ("1.0", "2", "3.5")]
   outputs = np.array([[0.0], [1.0], [2.5]])
-  result = evaluation.evaluate(glue.find("sts-b"), outputs, examples)
+  result = evaluation.evaluate(named_tasks.find("sts-b"), outputs, examples)
   assert result == {"pearson": pytest.approx(1), "spearman": pytest.approx(1)}
 
 
@@ -80,7 +82,7 @@ def test_predictions_have_names(tmp_path):
     "dev-1\tneutral\t0.1\t0.2\t0.7\n"
     "dev-2\tentailment\t0.2\t0.5\t0.3\n"
   )
-  task = glue.find("sts-b")
+  task = named_tasks.find("sts-b")
   evaluation.write_prediction_table(
     str(path), task, [[2.5], [-1]], EXAMPLES[:2]
   )
@@ -90,7 +92,7 @@ def test_predictions_have_names(tmp_path):
 def test_predictions_repeat_columns(tmp_path):
   path = tmp_path / "p.tsv"
   examples = [EXAMPLES[0]._replace(columns={"guid": "7", "note": "a\tb"})]
-  task = glue.find("sts-b")
+  task = named_tasks.find("sts-b")
   evaluation.write_prediction_table(str(path), task, [[2.5]], examples)
   assert path.read_text() == (
     "guid\tprediction\tinput_guid\tnote\ndev-1\t2.500\t7\ta b\n"
@@ -123,7 +125,7 @@ def test_another_number_of_outputs_is_an_error(tmp_path):
   ],
 )
 def test_files_for_the_server(tmp_path, name, split, file, prediction):
-  task = glue.find(name)
+  task = named_tasks.find(name)
   outputs = np.zeros([2, len(task.labels or "1")])
   outputs[1, min(1, outputs.shape[1] - 1)] = 7.25
   first = task.labels[0] if task.labels else "0.000"
@@ -138,7 +140,7 @@ def test_files_for_the_server(tmp_path, name, split, file, prediction):
 
 @pytest.mark.parametrize(("name", "split"), [("MNLI", "dev"), ("XNLI", "test")])
 def test_no_file_for_what_the_server_does_not_take(tmp_path, name, split):
-  task = glue.find(name)
+  task = named_tasks.find(name)
   result = evaluation.write_submission(str(tmp_path), task, split, OUTPUTS)
   assert result is None
   assert not list(tmp_path.iterdir())
@@ -154,7 +156,7 @@ MRPC_EXAMPLES = [
 def test_a_short_last_batch_counts_as_a_full_one():
   losses = np.array([1, 2, 3, 10], np.float32)
   result = evaluation.results(
-    glue.find("MRPC"), MRPC_LOGITS, losses, MRPC_EXAMPLES, 3
+    named_tasks.find("MRPC"), MRPC_LOGITS, losses, MRPC_EXAMPLES, 3
   )
   assert result == {
     "eval_loss": pytest.approx(4.0),
@@ -165,7 +167,7 @@ def test_a_short_last_batch_counts_as_a_full_one():
 
 
 def test_scores_have_no_accuracy():
-  task = glue.find("STS-B")
+  task = named_tasks.find("STS-B")
   examples = [TextExample("", "a", "b", x) for x in ("1", "2", "3")]
   scores = np.array([[10.0], [20.0], [30.0]])
   result = evaluation.results(task, scores, np.ones(3), examples, 8)
@@ -179,7 +181,7 @@ def test_scores_have_no_accuracy():
 
 
 def test_files_of_predictions_by_split(tmp_path):
-  task = glue.find("MNLI")
+  task = named_tasks.find("MNLI")
   logits = np.log(np.array([[1, 2, 5], [6, 1, 1]], np.float32))
   for split in ("test", "test_mismatched"):
     evaluation.write_predictions(

@@ -7,9 +7,8 @@ import tensorflow as tf
 
 from data import features, record_writer, records
 from data.tokenization import FullTokenizer
-from tasks.classification import records as classification_records
-from tasks.classification.examples import TextExample
-from tasks.classification.records import TextRecordBuilder
+from tasks.classification import examples as classification_examples
+from tasks.classification.examples import TextExample, TextRecordBuilder
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "d", "##d"]
 PAD, UNK, CLS, SEP, A, B, C, D, _ = range(9)
@@ -66,7 +65,7 @@ def test_what_is_not_known_is_zero(tokenizer):
 def test_scores(tokenizer, tmp_path):
   build = TextRecordBuilder(tokenizer, 3, None)
   path = str(tmp_path / "x.tf_record")
-  schema = classification_records.record_schema(3, None)
+  schema = classification_examples.record_schema(3, None)
   assert schema == features.regression(3)
   examples = [TextExample("x", "a", None, "3.75"), TextExample("y", "b"), None]
   record_writer.write_records(path, schema, examples, lambda: build)
@@ -77,13 +76,13 @@ def test_scores(tokenizer, tmp_path):
 
 def test_batches_are_filled_up():
   examples = [TextExample("x", "a")] * 5
-  assert classification_records.pad_to_batch(examples, 4) == [
+  assert classification_examples.pad_to_batch(examples, 4) == [
     *examples,
     None,
     None,
     None,
   ]
-  assert classification_records.pad_to_batch(examples, 5) == examples
+  assert classification_examples.pad_to_batch(examples, 5) == examples
 
 
 def test_too_short(tokenizer):
@@ -105,7 +104,7 @@ def test_several_processes_write_the_same_file(
     TextExample(str(i), "a " * (i % 9), "b", "yes") for i in range(40)
   ]
   prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
-  schema = classification_records.record_schema(8, ("no", "yes"))
+  schema = classification_examples.record_schema(8, ("no", "yes"))
   paths = [tmp_path / "one", tmp_path / "two"]
   for processes, path in enumerate(paths, 1):
     record_writer.write_records(str(path), schema, examples, prepare, processes)
@@ -122,7 +121,7 @@ def test_an_error_in_a_process_leaves_no_file(tokenizer, tmp_path, monkeypatch):
   with pytest.raises(KeyError, match="maybe"):
     record_writer.write_records(
       str(tmp_path / "out"),
-      classification_records.record_schema(8, ("no", "yes")),
+      classification_examples.record_schema(8, ("no", "yes")),
       examples,
       prepare,
       processes=2,

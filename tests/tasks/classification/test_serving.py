@@ -1,4 +1,4 @@
-"""The classifier in the graph against tasks/classification/records.py."""
+"""The classifier in the graph against tasks/classification/examples.py."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.classification.examples import TextExample
-from tasks.classification.records import TextRecordBuilder
+from tasks.classification.examples import TextExample, TextRecordBuilder
 from tasks.classification.serving import TextClassification
 from tests.serving import stand_in
 

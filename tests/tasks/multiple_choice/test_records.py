@@ -6,8 +6,7 @@ import tensorflow as tf
 from data import features, records
 from data.tokenization import FullTokenizer
 from storage import tfrecord
-from tasks.multiple_choice.examples import ChoiceExample
-from tasks.multiple_choice.records import ChoiceRecordBuilder
+from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 
 
 @pytest.fixture(name="tokenizer")

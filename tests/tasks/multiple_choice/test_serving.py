@@ -1,4 +1,4 @@
-"""Multiple choice in the graph against tasks/multiple_choice/records.py."""
+"""Multiple choice in the graph against tasks/multiple_choice/examples.py."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.multiple_choice.examples import ChoiceExample
-from tasks.multiple_choice.records import ChoiceRecordBuilder
+from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.multiple_choice.serving import MultipleChoice
 from tests.serving import stand_in
 

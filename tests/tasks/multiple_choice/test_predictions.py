@@ -1,9 +1,9 @@
-"""Scores and prediction files of multiple choice, by hand."""
+"""Prediction files of multiple choice, by hand."""
 
 import numpy as np
 import pytest
 
-from tasks.multiple_choice import metrics
+from tasks.multiple_choice import task
 from tasks.multiple_choice.examples import ChoiceExample
 
 ENDINGS = ("the boat sinks", "a bell\trings\nloudly", "it rains")
@@ -14,23 +14,6 @@ EXAMPLES = [
 LOGITS = np.log(
   np.array([[1, 8, 1], [1, 1, 2], [6, 1, 1], [5, 1, 2]], np.float32)
 )
-
-
-def test_results():
-  result = metrics.results(LOGITS, np.array([1.0, 2.0, 3.0, 6.0]), EXAMPLES)
-  assert result == {"eval_loss": 3.0, "eval_accuracy": 3 / 4}
-  np.testing.assert_array_equal(metrics.label_ids(EXAMPLES), [1, 2, 1, 0])
-
-
-def test_report_has_a_row_for_every_ending():
-  lines = metrics.report(LOGITS, EXAMPLES).splitlines()
-  assert [line.split() for line in lines[:5]] == [
-    ["precision", "recall", "f1-score", "support"],
-    [],
-    ["ending0", "0.5000", "1.0000", "0.6667", "1"],
-    ["ending1", "1.0000", "0.5000", "0.6667", "2"],
-    ["ending2", "1.0000", "1.0000", "1.0000", "1"],
-  ]
 
 
 def _table(path):
@@ -47,7 +30,7 @@ PROBABILITIES = [
 
 def test_files_of_predictions(tmp_path):
   bare = [example._replace(label=None) for example in EXAMPLES]
-  metrics.write_predictions(str(tmp_path), LOGITS, bare)
+  task.write_predictions(str(tmp_path), LOGITS, bare)
   numbers = np.array(_table(tmp_path / "test_results.tsv"), float)
   np.testing.assert_allclose(numbers, PROBABILITIES, rtol=1e-6)
   header, *rows = _table(tmp_path / "test_predictions.tsv")
@@ -67,11 +50,11 @@ def test_files_of_predictions(tmp_path):
 
 def test_large_logits_do_not_overflow(tmp_path):
   logits = np.array([[5000.0, 4000.0, -5000.0]], np.float32)
-  metrics.write_predictions(str(tmp_path), logits, EXAMPLES[:1])
+  task.write_predictions(str(tmp_path), logits, EXAMPLES[:1])
   [numbers] = _table(tmp_path / "test_results.tsv")
   assert [float(number) for number in numbers] == [1, 0, 0]
 
 
 def test_another_number_of_examples_is_an_error(tmp_path):
   with pytest.raises(ValueError, match="zip"):
-    metrics.write_predictions(str(tmp_path), LOGITS, EXAMPLES[:3])
+    task.write_predictions(str(tmp_path), LOGITS, EXAMPLES[:3])
