@@ -1,6 +1,6 @@
 """Pre-training records and word counts by Apache Beam.
 
-A pipeline processes the shards of shards.py with ShardBuilder, so that its
+A pipeline processes the shards of shards.py with RecordBuilder, so that its
 records are those of builders.write_shards, whatever runner is used.
 """
 
@@ -14,8 +14,8 @@ from uuid import uuid4
 
 from absl import logging
 
-from data.pretraining import documents, instances, shards, vocab_learning
-from data.pretraining.builders import BuildConfig, ShardBuilder
+from data.pretraining import documents, shards, vocab_learning
+from data.pretraining.builders import BuildConfig, RecordBuilder, no_text
 from data.pretraining.documents import TextFormat
 from data.pretraining.shards import Shard
 from storage import files, tfrecord
@@ -73,7 +73,7 @@ def write(
   try:
     counts = _run(build, options)
     if not outputs(output):
-      raise instances.no_text(paths)
+      raise no_text(paths)
   finally:
     files.remove_folder(folder)
   return counts["instances"]
@@ -128,13 +128,13 @@ class _WriteShard(beam.DoFn):
   def __init__(self, config: BuildConfig, folder: str):
     super().__init__()
     self._config, self._folder = config, folder
-    self._build = None
+    self._builder = None
 
   def setup(self):
-    self._build = ShardBuilder(self._config)
+    self._builder = RecordBuilder(self._config)
 
   def process(self, shard: Shard) -> Iterator[tuple[int, str]]:
-    result = self._build(shard)
+    result = self._builder.build_shard(shard)
     for name, count in result.counts.items():
       Metrics.counter(_NAMESPACE, name).inc(count)
     if result.records:

@@ -6,6 +6,7 @@ which the parent joins in order. The result does not depend on their number.
 """
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,12 +14,13 @@ from functools import partial
 from itertools import chain
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from absl import logging
 
-from data.pretraining import documents, instances
-from data.pretraining.documents import ORIGINAL, TextFormat
+from data.pretraining import documents
+from data.pretraining.documents import ORIGINAL, Document, TextFormat
+from data.pretraining.instances import InstanceBuilder, InstanceConfig
 from data.pretraining.shards import Shard, split_corpus
 from data.tokenization import CachedTokenizer, FullTokenizer
 from storage import files, tfrecord, workers
@@ -37,27 +39,64 @@ class BuildConfig:
 
   vocab_file: str
   do_lower_case: bool
-  instance_config: instances.InstanceConfig
+  instance_config: InstanceConfig
   seed: int
   text_format: TextFormat = ORIGINAL
   deduplicate: bool = False
 
-  def read_documents(
-    self,
-    lines: Iterable[str],
-    ids: Callable[[str], list[int]],
-    progress: Progress,
-  ) -> list[documents.Document]:
+
+class ShardResult(NamedTuple):
+  """Records of a shard.
+
+  Attributes:
+    records: serialized tf.train.Examples, or paths of files of them.
+    counts: numbers of documents, sentences, tokens, instances and of what was
+      dropped.
+    samples: a few examples as text.
+  """
+
+  records: Sequence[bytes | str]
+  counts: Mapping[str, int]
+  samples: list[str]
+
+
+class RecordBuilder:
+  """Builds records from text; they depend on config and text only.
+
+  Attributes:
+    records: InstanceBuilder.records, from documents to records.
+  """
+
+  def __init__(self, config: BuildConfig):
+    tokenizer = FullTokenizer(config.vocab_file, config.do_lower_case)
+    builder = InstanceBuilder(tokenizer.vocab, config.instance_config)
+    self.records = builder.records
+    self._ids = CachedTokenizer(tokenizer).ids
+    self._config = config
+
+  def documents(
+    self, lines: Iterable[str], progress: Progress
+  ) -> list[Document]:
     """Tokenizes lines into documents; see documents.read_documents.
 
     Of prose, sentences of one token (page numbers, ornaments) are dropped and
     those longer than a record are split. Other lines are used unchanged.
     """
-    if not self.text_format.is_prose:
-      return documents.read_documents(lines, ids, progress)
-    return documents.read_documents(
-      lines, ids, progress, 2, self.instance_config.max_seq_length
-    )
+    limits = ()
+    if self._config.text_format.is_prose:
+      limits = 2, self._config.instance_config.max_seq_length
+    return documents.read_documents(lines, self._ids, progress, *limits)
+
+  def build_shard(self, shard: Shard) -> ShardResult:
+    """Builds the records of a shard, in memory."""
+    progress = Progress("", 0, "", log=lambda text: None)
+    lines = shard.lines(self._config.text_format)
+    if shard.dropped:
+      lines = documents.drop_documents(lines, shard.dropped, progress)
+    corpus = self.documents(lines, progress)
+    rng = Random(f"{self._config.seed} {shard.number}")
+    records, samples = self.records(corpus, rng, progress)
+    return ShardResult(records, progress.counts, samples)
 
 
 def write_in_memory(
@@ -71,30 +110,36 @@ def write_in_memory(
   Raises:
     ValueError: the inputs hold no text.
   """
-  tokenizer = FullTokenizer(config.vocab_file, config.do_lower_case)
-  rng = Random(config.seed)
-  builder = instances.InstanceBuilder(tokenizer.vocab, config.instance_config)
-
+  builder = RecordBuilder(config)
   lines = chain.from_iterable(map(config.text_format.lines, inputs))
   reading = Progress("read", sum(map(files.size, inputs)) / 1e6, "MB")
   if config.deduplicate:
     lines = documents.drop_repeated(lines, reading)
-  corpus = config.read_documents(lines, CachedTokenizer(tokenizer).ids, reading)
+  corpus = builder.documents(lines, reading)
   reading.say()
   if not corpus:
-    raise instances.no_text(inputs)
+    raise no_text(inputs)
 
   dupes = config.instance_config.dupe_factor
   building = Progress("built from", len(corpus) * dupes, "documents")
-  samples = instances.Samples(tokenizer.inv_vocab)
-  records = builder.records(corpus, rng, building, samples)
+  records, samples = builder.records(corpus, Random(config.seed), building)
   building.say()
-  instances.log_samples(samples.texts)
-  with ExitStack() as stack:
-    for i, path in enumerate(outputs):
-      file = stack.enter_context(files.open_for_writing(path))
-      tfrecord.write(file, records[i :: len(outputs)])
+  _log_samples(samples)
+  with ExitStack() as stack:  # all files appear, or none
+    sinks = [stack.enter_context(files.open_for_writing(o)) for o in outputs]
+    for i, sink in enumerate(sinks):
+      tfrecord.write(sink, records[i :: len(sinks)])
   return len(records)
+
+
+def no_text(paths: Iterable[str]) -> ValueError:
+  """Error for an input without tokens."""
+  return ValueError(f"there is no text in {', '.join(paths)}")
+
+
+def _log_samples(samples):
+  for text in samples:
+    logging.info("*** Example ***\n%s", text)
 
 
 def write_shards(
@@ -120,85 +165,38 @@ def write_shards(
     folder = stack.enter_context(
       TemporaryDirectory(prefix="parts-", dir=near or None)
     )
-    prepare = partial(ShardWriter, config, folder, len(outputs))
+    prepare = partial(_shard_writer, config, folder, len(outputs))
     results = workers.ordered_map(prepare, shards, processes, progress.say)
-    _join(shards, results, sinks, progress)
+    for shard, result in zip(shards, results, strict=True):
+      written = progress.counts["instances"]
+      if not written:
+        _log_samples(result.samples)
+      for i, part in enumerate(result.records, written):  # goes on round-robin
+        with open(part, "rb") as file:
+          shutil.copyfileobj(file, sinks[i % len(sinks)])
+        os.remove(part)
+      progress.add(shard.megabytes, **result.counts)
     if not progress.counts["instances"]:
-      raise instances.no_text(paths)
+      raise no_text(paths)
   progress.say()
   return progress.counts["instances"]
 
 
-class ShardResult(NamedTuple):
-  """Records of a shard, in memory.
+def _shard_writer(
+  config: BuildConfig, folder: str, parts: int
+) -> Callable[[Shard], ShardResult]:
+  """Function that writes a shard's records, round-robin, to several files."""
+  builder = RecordBuilder(config)
 
-  Attributes:
-    records: serialized tf.train.Examples.
-    counts: numbers of documents, sentences, tokens, instances and of what was
-      dropped.
-    samples: a few examples as text.
-  """
+  def write(shard: Shard) -> ShardResult:
+    result = builder.build_shard(shard)
+    paths = [f"{folder}/{shard.number}-{i}" for i in range(parts)]
+    for i, path in enumerate(paths):
+      with open(path, "wb") as file:
+        tfrecord.write(file, result.records[i::parts])
+    return result._replace(records=paths)
 
-  records: list[bytes]
-  counts: Mapping[str, int]
-  samples: list[str]
-
-
-class ShardBuilder:
-  """Builds the records of a shard; they depend on config and shard only."""
-
-  def __init__(self, config: BuildConfig):
-    self._config = config
-    self._tokenizer = FullTokenizer(config.vocab_file, config.do_lower_case)
-    self._ids = CachedTokenizer(self._tokenizer).ids
-    self._builder = instances.InstanceBuilder(
-      self._tokenizer.vocab, config.instance_config
-    )
-
-  def __call__(self, shard: Shard) -> ShardResult:
-    """Builds the records of a shard."""
-    progress = Progress("", 0, "", log=lambda text: None)
-    lines = shard.lines(self._config.text_format)
-    if shard.dropped:
-      lines = documents.drop_documents(lines, shard.dropped, progress)
-    corpus = self._config.read_documents(lines, self._ids, progress)
-    samples = instances.Samples(self._tokenizer.inv_vocab)
-    rng = Random(f"{self._config.seed} {shard.number}")
-    records = self._builder.records(corpus, rng, progress, samples)
-    return ShardResult(records, progress.counts, samples.texts)
-
-
-class ShardFile(NamedTuple):
-  """Records of a shard in a file, divided round-robin into sections.
-
-  Attributes:
-    path: file of the sections, one after another; each is a TFRecord file.
-    sizes: bytes of each section.
-  """
-
-  path: str
-  sizes: list[int]
-  counts: Mapping[str, int]
-  samples: list[str]
-
-
-class ShardWriter:
-  """Writes the records of a shard to a file with a section for each output."""
-
-  def __init__(self, config: BuildConfig, folder: str, sections: int):
-    self._build = ShardBuilder(config)
-    self._folder, self._sections = folder, sections
-
-  def __call__(self, shard: Shard) -> ShardFile:
-    """Builds and writes the records of a shard."""
-    result = self._build(shard)
-    path = os.path.join(self._folder, f"part-{shard.number}")
-    with open(path, "wb") as file:
-      sizes = [
-        tfrecord.write(file, result.records[i :: self._sections])
-        for i in range(self._sections)
-      ]
-    return ShardFile(path, sizes, result.counts, result.samples)
+  return write
 
 
 def _mark_duplicates(
@@ -206,9 +204,8 @@ def _mark_duplicates(
 ) -> list[Shard]:
   """Sets Shard.dropped to documents equal to an earlier one of any shard."""
   progress = Progress("compared", sum(s.megabytes for s in shards), "MB")
-  results = workers.ordered_map(
-    partial(_Digests, text_format), shards, processes, progress.say
-  )
+  prepare = partial(_digests, text_format)
+  results = workers.ordered_map(prepare, shards, processes, progress.say)
   digests = []
   for shard, shard_digests in zip(shards, results, strict=True):
     digests.append(shard_digests)
@@ -221,36 +218,6 @@ def _mark_duplicates(
   ]
 
 
-class _Digests:
-  """Digests of the documents of a shard."""
-
-  def __init__(self, text_format):
-    self._text_format = text_format
-
-  def __call__(self, shard):
-    return documents.digests(shard.lines(self._text_format))
-
-
-def _join(
-  shards: list[Shard],
-  results: Iterable[ShardFile],
-  sinks: list[BinaryIO],
-  progress: Progress,
-) -> None:
-  """Appends files of shards to the outputs, continuing the round-robin."""
-  for shard, result in zip(shards, results, strict=True):
-    written = progress.counts["instances"]
-    if not written:
-      instances.log_samples(result.samples)
-    with open(result.path, "rb") as file:
-      for i, size in enumerate(result.sizes):
-        _copy(file, sinks[(written + i) % len(sinks)], size)
-    os.remove(result.path)
-    progress.add(shard.megabytes, **result.counts)
-
-
-def _copy(source: BinaryIO, sink: BinaryIO, size: int) -> None:
-  while size:
-    block = source.read(min(size, 1 << 20))
-    sink.write(block)
-    size -= len(block)
+def _digests(text_format):
+  """Function from a shard to the digests of its documents."""
+  return lambda shard: documents.digests(shard.lines(text_format))

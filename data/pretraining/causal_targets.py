@@ -43,11 +43,7 @@ class CausalTargets:
   def without_special_tokens(
     cls, direction: str, vocab_file: str
   ) -> "CausalTargets":
-    """Targets that drop [CLS] and [SEP], whose ids are read from a vocabulary.
-
-    Raises:
-      ValueError: the vocabulary lacks them.
-    """
+    """Targets without [CLS] and [SEP], which the vocabulary has to have."""
     words = vocab.load(vocab_file)
     vocab.check_tokens(words, (CLS, SEP), vocab_file)
     return cls(direction, (words[CLS], words[SEP]))

@@ -27,8 +27,8 @@ def read_documents(
   Lines without tokens and documents without segments are dropped.
 
   Args:
-    lines: sentences and blank lines, as from TextFormat.lines.
-    ids: tokenizer, text to token ids.
+    lines: as from TextFormat.lines.
+    ids: text to token ids.
     progress: counts megabytes, lines, tokens, and what was dropped.
     min_tokens: shorter segments are dropped.
     max_tokens: longer segments are split; None for no limit.
@@ -83,17 +83,13 @@ class TextFormat:
   def lines(
     self, path: str, start: int = 0, end: int | None = None
   ) -> Iterator[str]:
-    """Yields a file's sentences and blank lines, in the original's format.
+    """Yields the sentences and blank lines of a file, in the original's format.
 
-    Args:
-      path: the file; .gz and .zst are decompressed.
-      start: byte at which a document begins.
-      end: byte at which a later document begins; None for the end of the file.
+    From the first byte of a document to that of a later one; see files.lines.
 
     Raises:
-      OSError: the file cannot be read.
-      ValueError: a line is not UTF-8 (see files.lines) or not a JSON object
-        with the field; names the file and the line.
+      ValueError: also if a line is not a JSON object with the field; names the
+        file and the line.
     """
     if self.field:
       texts = _json_texts(path, start, end, self.field)
@@ -161,12 +157,8 @@ _MAX_ABBREVIATION_LENGTH = 10
 def split_sentences(paragraph: str) -> list[str]:
   """Splits a paragraph into sentences.
 
-  Args:
-    paragraph: running text; blanks of any kind and number between words.
-
-  Returns:
-    Non-empty sentences in order; joined by single spaces they are the
-    paragraph with its white space normalized.
+  Joined by single spaces they are the paragraph with its white space
+  normalized.
   """
   text = " ".join(paragraph.split())
   sentences, begin = [], 0

@@ -17,9 +17,7 @@ from data.vocab import CLS, MASK, SEP
 class Masker:
   """Masks words of unmasked sentence pairs (section 3.1, task 1, of the paper).
 
-  Arguments:
-    vocab, max_predictions, masked_lm_prob, whole_word, mask_policy: as in
-      StaticMasking.
+  Arguments are those of StaticMasking.
 
   Call arguments:
     batch: fields of features.unmasked_pretraining, [B, T] integers and
@@ -51,7 +49,7 @@ class Masker:
       self._is_continuation[i] = token.startswith("##")
 
   def __call__(
-    self, batch: Mapping[str, tf.Tensor], seed: tf.Tensor
+    self, batch: dict[str, tf.Tensor], seed: tf.Tensor
   ) -> dict[str, tf.Tensor]:
     """Masks a batch."""
     ids, real = batch["input_ids"], batch["input_mask"] > 0  # [B, T]
@@ -69,14 +67,11 @@ class Masker:
     # Unused slots point to position 0 and write back its [CLS].
     updates = tf.where(chosen, replaced, labels)
     labels = tf.where(chosen, labels, 0)
-    return {
+    return batch | {
       "input_ids": replace_tokens(ids, positions, updates),
-      "input_mask": batch["input_mask"],
-      "segment_ids": batch["segment_ids"],
       "masked_lm_positions": self._pad(tf.cast(positions, ids.dtype)),
       "masked_lm_ids": self._pad(labels),
       "masked_lm_weights": self._pad(tf.cast(chosen, tf.float32)),
-      "next_sentence_labels": batch["next_sentence_labels"],
     }
 
   def _num_to_mask(self, real: tf.Tensor) -> tf.Tensor:
@@ -145,13 +140,7 @@ def _fill(sizes: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
 
   Each round accepts all words before the first that does not fit and drops
   later ones that are larger than the remaining space: a few rounds suffice.
-
-  Args:
-    sizes: [B, T] tokens of each word.
-    limit: [B, 1] tokens of all chosen words.
-
-  Returns:
-    [B, T] bool.
+  Sizes [B, T] and the limit [B, 1] are in tokens; the result is [B, T] bool.
   """
 
   def totals(chosen):

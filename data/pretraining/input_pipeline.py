@@ -37,13 +37,13 @@ class PretrainingInput:
     seq_length: T.
     max_predictions: P.
     vocab_size: number of the model's ids.
-    masking: masking of unmasked records.
+    masking: of unmasked records.
     causal_targets: converts batches for a left-to-right or right-to-left
       model, which needs no masks.
     max_corrupt_records: the largest number of corrupt records to drop.
-    folder: folder of the files without corrupt records; None to skip the check.
+    folder: for files without corrupt records; None to skip the check.
     sources: `files` in groups with sampling weights; None for a single group.
-    index_file: file for the positions of records; see record_scan.load_index.
+    index_file: cache of record_scan.load_index.
 
   Raises:
     ValueError: a file does not hold such records (see records.check), or flags
@@ -107,14 +107,9 @@ class PretrainingInput:
     context: tf.distribute.InputContext | None = None,
     by_length: bool = False,
   ) -> tf.data.Dataset:
-    """Infinite batches of shuffled records.
+    """Endless batches of shuffled records; see record_dataset.training_batches.
 
-    Args:
-      batch_size: of all replicas together.
-      seed: seed of the order and of dynamic masking.
-      skip: number of records that were read before.
-      context: the input pipeline of this worker; None for a single worker.
-      by_length: group records of similar length and trim their padding.
+    Order and masks depend on the seed. Records by length are trimmed.
 
     Returns:
       Dicts of the fields of features.pretraining, [B / replicas, ...].

@@ -7,7 +7,7 @@ document is a list of segments (lines), a segment a list of token ids.
 Legend: T tokens, P masked-LM predictions.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from random import Random
@@ -30,16 +30,12 @@ from storage.tfrecord import ExampleEncoder, Schema
 
 @dataclass(frozen=True)
 class InstanceConfig:
-  """Contents of records.
+  """Contents of records; see the flags in tasks/pretraining/build_config.py.
 
   Attributes:
-    max_seq_length: T, 5 or more: [CLS], two [SEP] and a token of each sentence.
-    max_predictions_per_seq: P, the largest number of masked tokens.
-    masked_lm_prob: fraction of the tokens to mask.
-    short_seq_prob: fraction of the documents split into pairs shorter than T.
-    dupe_factor: passes over the documents, each with new pairs and masks.
+    max_seq_length: T.
+    max_predictions_per_seq: P.
     whole_word: mask all pieces of a word or none.
-    mask_policy: replacement of the masked words.
     masked: False stores pairs unmasked, for dynamic masking.
 
   Raises:
@@ -147,11 +143,15 @@ def _random_next_document(
   return text
 
 
+_SAMPLES = 3  # examples in the log
+
+
 class InstanceBuilder:
   """Builds records from documents; the vocabulary has to hold config.tokens."""
 
   def __init__(self, vocab: Mapping[str, int], config: InstanceConfig):
     self._config = config
+    self._tokens = {index: token for token, index in vocab.items()}
     self._cls, self._sep = vocab[CLS], vocab[SEP]
     self._mask = None
     if config.masked:
@@ -192,18 +192,17 @@ class InstanceBuilder:
     documents: list[Document],
     rng: Random,
     progress: Progress,
-    add_sample: Callable[[dict], None],
-  ) -> list[bytes]:
+  ) -> tuple[list[bytes], list[str]]:
     """Builds all records of the documents, in random order.
 
     Args:
       documents: shuffled in place.
       rng: source of randomness.
       progress: counts documents and instances.
-      add_sample: is called with every example.
 
     Returns:
-      Serialized tf.train.Examples, which need less memory than lists.
+      Serialized tf.train.Examples, which need less memory than lists, and the
+      first three examples as text.
     """
     if len(documents) == 1:
       logging.warning(
@@ -212,48 +211,30 @@ class InstanceBuilder:
       )
     encode = ExampleEncoder(self._config.schema)
     shuffle(rng.getrandbits, documents)
-    records = []
+    records, samples = [], []
     for _ in range(self._config.dupe_factor):
       for index in range(len(documents)):
         before = len(records)
         for example in self.examples(documents, index, rng):
-          add_sample(example)
+          if len(samples) < _SAMPLES:
+            samples.append(self._describe(example))
           records.append(encode(example))
         progress.add(1, instances=len(records) - before)
     shuffle(rng.getrandbits, records)
-    return records
+    return records, samples
 
-
-class Samples:
-  """The first examples as text, for the log."""
-
-  def __init__(self, tokens: Mapping[int, str], limit: int = 3):
-    self.texts: list[str] = []
-    self._tokens, self._limit = tokens, limit
-
-  def __call__(self, example: dict[str, list]) -> None:
-    """Adds an example if it is one of the first."""
-    if len(self.texts) >= self._limit:
-      return
-    length = sum(example["input_mask"])
-    words = [self._tokens[i] for i in example["input_ids"][:length]]
-    text = f"tokens: {' '.join(words)}"
+  def _describe(self, example: dict[str, list]) -> str:
+    """An example as text."""
+    ids = example["input_ids"][: sum(example["input_mask"])]
+    text = f"tokens: {self._text(ids)}"
     if "masked_lm_ids" in example:
       count = int(sum(example["masked_lm_weights"]))
-      labels = [self._tokens[i] for i in example["masked_lm_ids"][:count]]
       positions = example["masked_lm_positions"][:count]
       text += f"\nmasked_lm_positions: {' '.join(map(str, positions))}"
-      text += f"\nmasked_lm_labels: {' '.join(labels)}"
+      labels = self._text(example["masked_lm_ids"][:count])
+      text += f"\nmasked_lm_labels: {labels}"
     is_random = bool(*example["next_sentence_labels"])
-    self.texts.append(f"{text}\nis_random_next: {is_random}")
+    return f"{text}\nis_random_next: {is_random}"
 
-
-def log_samples(texts: list[str]) -> None:
-  """Logs the texts of Samples."""
-  for text in texts:
-    logging.info("*** Example ***\n%s", text)
-
-
-def no_text(paths: list[str]) -> ValueError:
-  """Error for an input without tokens."""
-  return ValueError(f"there is no text in {', '.join(paths)}")
+  def _text(self, ids):
+    return " ".join(map(self._tokens.__getitem__, ids))

@@ -25,8 +25,7 @@ class Span(NamedTuple):
   """Complete documents of a file.
 
   Attributes:
-    start: first byte.
-    end: byte behind the last one; None for the end of the file.
+    start, end: bytes of the file; the end may be None, for that of the file.
     size: approximate bytes of text.
   """
 
@@ -47,7 +46,6 @@ class Shard(NamedTuple):
 
   Attributes:
     number: position in the corpus; the seed of the shard depends on it.
-    spans: the text.
     dropped: indices of documents to drop.
   """
 
@@ -76,14 +74,11 @@ def split_corpus(
   size: int | None = None,
   text_format: TextFormat = ORIGINAL,
 ) -> list[Shard]:
-  """Divides files into shards of about the same size.
+  """Divides files into shards of about the same size, in their order.
 
   Large files are divided between documents, small ones are grouped. Documents
-  do not cross files. Compressed files are not divided. By default a
-  shard is a 32nd of the input, 1 to 4 MB.
-
-  Returns:
-    Shards in the order of the input.
+  do not cross files. Compressed files are not divided. By default a shard is a
+  32nd of the input, 1 to 4 MB.
   """
   if size is None:
     total = sum(map(_text_size, paths))

@@ -57,7 +57,6 @@ class StaticMasking:
 
   Call arguments:
     ids: token ids with [CLS] and [SEP]; masked in place.
-    rng: source of randomness.
 
   Returns:
     Positions in ascending order, P at most, and the original ids there.
@@ -87,17 +86,16 @@ class StaticMasking:
   ) -> tuple[list[int], list[int]]:
     """Masks a sequence."""
     random, getrandbits = rng.random, rng.getrandbits
-    masked = []
+    labels = {}
     for position in self._choose(ids, rng):
-      label = ids[position]
+      labels[position] = ids[position]
       if random() < self._mask_token_prob:
         ids[position] = self._mask
       elif random() >= self._keep_prob:
         drawn = randbelow(getrandbits, len(self._all_ids))
         ids[position] = self._all_ids[drawn]
-      masked.append((position, label))
-    masked.sort()
-    return [position for position, _ in masked], [label for _, label in masked]
+    positions = sorted(labels)
+    return positions, [labels[position] for position in positions]
 
   def _choose(self, ids: list[int], rng: Random) -> list[int]:
     """Chooses the positions to mask."""

@@ -96,17 +96,14 @@ def learn(
   vocab_size: int,
   min_count: int,
 ) -> list[str]:
-  """Learns a vocabulary.
+  """Learns a vocabulary: tokens in the order of their ids.
 
   Args:
-    counts: counts by word.
+    counts: by word.
     reserved: the first tokens.
     chars: the alphabet; each character is a token, alone and with "##".
-    vocab_size: the number of tokens; fewer if the text does not yield as many.
+    vocab_size: number of tokens; fewer if the text does not yield as many.
     min_count: rarer words are ignored.
-
-  Returns:
-    Tokens in the order of their ids.
 
   Raises:
     ValueError: vocab_size is too small for the alphabet.

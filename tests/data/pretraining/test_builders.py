@@ -86,11 +86,12 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
   path.write_text("".join(lines))
   [shard] = shards.split_corpus([str(path)])
   settings = InstanceConfig(32, 5, dupe_factor=1)
-  build = builders.ShardBuilder(
+  builder = builders.RecordBuilder(
     builders.BuildConfig(VOCAB_FILE, True, settings, seed=1)
   )
   first, again, second = (
-    build(shard._replace(number=number)).records for number in (0, 0, 1)
+    builder.build_shard(shard._replace(number=number)).records
+    for number in (0, 0, 1)
   )
   assert first == again
   assert not set(first) & set(second)

@@ -171,7 +171,9 @@ def test_a_single_document_is_warned_about(vocab, caplog):
     vocab, InstanceConfig(16, 3, dupe_factor=1)
   )
   documents = [[[2000, 2001], [2002], [2003] * 9]]
-  assert builder.records(documents, Random(1), SILENT(), lambda example: None)
+  records, samples = builder.records(documents, Random(1), SILENT())
+  assert records
+  assert all(text.startswith("tokens: [CLS]") for text in samples)
   assert "single document" in caplog.text
 
 
