@@ -9,7 +9,7 @@ predict(["A film that", "is good."])
 import os
 from collections.abc import Sequence
 
-from training import noise
+from training import process
 
 _REMEDY = "name what --do_export wrote, or the --output_dir of a program"
 
@@ -39,7 +39,7 @@ class Predictor:
   """
 
   def __init__(self, folder: str | os.PathLike, **changes):
-    noise.silence_tensorflow()
+    process.silence_tensorflow()
     folder = os.fspath(folder)
     if not _is_export(folder):
       from tasks import restore  # not needed for exports

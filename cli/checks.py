@@ -4,7 +4,7 @@ import os
 
 from cli.arguments import Arguments
 from storage import checkpoint_names, files
-from training import profile, run_entries
+from training import run_entries
 
 
 def on_tpu(args: Arguments) -> bool:
@@ -58,7 +58,27 @@ def run(args: Arguments) -> None:
       "--group_by_length makes batches of many lengths, and XLA compiles each "
       "of them: it goes neither with --jit_compile nor with a TPU"
     )
-  profile.parse(args.output_dir, args.profile_steps)
+  profile_steps(args)
+
+
+def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:
+  """Parses --profile_steps=first,last; none without the flag.
+
+  Raises:
+    ValueError: these are not two numbers in order.
+  """
+  if not args.profile_steps:
+    return ()
+  try:
+    first, last = map(int, args.profile_steps.split(","))
+  except ValueError:
+    first, last = 0, 0
+  if not 0 <= first < last:
+    raise ValueError(
+      f"--profile_steps={args.profile_steps}: give the step before the first "
+      "and the last one, as in 100,110"
+    )
+  return first, last
 
 
 def init_checkpoint(args: Arguments) -> None:

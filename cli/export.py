@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cli.arguments import Arguments
 from serving import export
 from serving.export import Task
-from training import precision
+from training.step import set_dtype_policy
 
 
 def run(
@@ -44,4 +44,4 @@ def set_policy(args: Arguments) -> None:
   Variables have the type of --dtype, but float32 in a .keras file, which can
   be trained.
   """
-  precision.set_policy(args.dtype, args.export_format == "keras")
+  set_dtype_policy(args.dtype, args.export_format == "keras")

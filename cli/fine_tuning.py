@@ -6,8 +6,7 @@ from absl import logging
 
 from cli import checks, dry_run
 from cli.run import Run, TrainingData
-from training import best, freezing
-from training.checkpoints import Checkpoints
+from training import optimization, run_folder
 
 
 def train(
@@ -39,11 +38,13 @@ def train(
   """
   args = run.args
   steps = _num_steps(args, num_examples)
-  freezing.freeze(model, args.freeze_layers)
+  optimization.freeze(model, args.freeze_layers)
   best_checkpoint = None
   if checks.keeps_best(args):
     patience = args.early_stopping_patience * args.eval_steps
-    best_checkpoint = best.BestCheckpoint(args.output_dir, metric, patience)
+    best_checkpoint = run_folder.BestCheckpoint(
+      args.output_dir, metric, patience
+    )
     if best_checkpoint.is_final:
       logging.info("nothing to train: early stopping has ended this run")
       return
@@ -68,7 +69,8 @@ def train(
     if not best_checkpoint.is_final and best_checkpoint.evaluated < steps:
       with averaged_weights():
         evaluate_and_save_best(steps)
-    Checkpoints(best.folder(args.output_dir)).log_all()
+    best_folder = run_folder.best_folder(args.output_dir)
+    run_folder.Checkpoints(best_folder).log_all()
 
 
 def _num_steps(args, num_examples):

@@ -11,11 +11,11 @@ from absl import app, flags, logging
 
 from cli import dry_run, usage
 from cli.arguments import Arguments, is_project_file
-from training import noise, worker_role
+from training import process
 
 LOCK_FILE = "run.lock"
 _open_locks = []  # the system releases a lock when its file is closed
-# Incomplete checkpoints (training/checkpoints.py) and files (storage/files.py)
+# Incomplete checkpoints (training/run_folder.py) and files (storage/files.py)
 # of a killed run.
 _UNFINISHED = re.compile(r"unfinished-model\.ckpt-")
 _PARTIAL = re.compile(r".*\.partial-(\d+)$")
@@ -48,7 +48,7 @@ def run(
       _check_no_positional(argv[1:])
       with dry_run.shortened(Arguments.from_flags(flags.FLAGS)) as args:
         check_flags(args)
-        if "output_dir" in args and worker_role.is_chief():
+        if "output_dir" in args and process.is_chief():
           lock_folder(args.output_dir)
         return main(args)
     except KeyboardInterrupt:
@@ -63,7 +63,7 @@ def run(
 
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
-  noise.silence_tensorflow()
+  process.silence_tensorflow()
   app.run(guarded, flags_parser=usage.parse)
 
 
@@ -140,10 +140,10 @@ def lock_folder(folder: str) -> None:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
   except OSError:
     file.seek(0)
-    process = file.read().strip() or "unknown"
+    number = file.read().strip() or "unknown"
     file.close()
     raise ValueError(
-      f"another run, process {process}, uses --output_dir={folder}: wait "
+      f"another run, process {number}, uses --output_dir={folder}: wait "
       "until it ends, or name another folder"
     ) from None
   file.truncate(0)
@@ -163,7 +163,7 @@ def _remove_incomplete(folder):
 
 def _has_ended(process_id):
   """False if unknown, as for other workers, which may be on other hosts."""
-  if worker_role.has_others():
+  if process.has_others():
     return False
   try:
     os.kill(process_id, 0)

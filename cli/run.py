@@ -8,19 +8,9 @@ import tensorflow as tf
 
 from cli import checks, export, run_record, strategy
 from cli.arguments import Arguments
-from training import (
-  best,
-  checkpoint,
-  loop,
-  metrics_log,
-  optimization,
-  precision,
-  profile,
-  report,
-  worker_role,
-)
-from training.checkpoints import Checkpoints
-from training.step import TrainStep
+from training import checkpoint, loop, optimization, process, report, run_folder
+from training.run_folder import Checkpoints
+from training.step import LossScale, TrainStep, set_dtype_policy
 
 
 class TrainingData(Protocol):
@@ -69,7 +59,7 @@ class Run:
   """
 
   def __init__(self, args: Arguments, dropout_seed_scope: Callable):
-    precision.set_policy(args.dtype)
+    set_dtype_policy(args.dtype)
     self.args = args
     self.checkpoints = Checkpoints(args.output_dir, args.keep_checkpoint_max)
     self.seed = self.checkpoints.restore_or_set_seed(args.seed)
@@ -130,8 +120,8 @@ class Run:
       evaluate=evaluate_averaged,
       first_corrupt=source.first_corrupt,
     )
-    metrics_log.draw(args.output_dir)
-    if worker_role.is_chief():
+    report.draw_metrics(args.output_dir)
+    if process.is_chief():
       self.checkpoints.log_all()
     return averaged_weights
 
@@ -142,7 +132,7 @@ class Run:
       args.save_checkpoints_steps,
       args.iterations_per_loop,
       args.eval_steps,
-      profile.parse(args.output_dir, args.profile_steps),
+      loop.Profile(args.output_dir, *checks.profile_steps(args)),
     )
 
   def _report(self, objective, source, unit):
@@ -175,7 +165,7 @@ class Run:
       dropout_seed_scope=self._dropout_seed_scope,
       max_grad_norm=args.max_grad_norm,
       accumulation_steps=args.gradient_accumulation_steps,
-      loss_scale=precision.LossScale() if args.dtype == "float16" else None,
+      loss_scale=LossScale() if args.dtype == "float16" else None,
       average=average,
       jit_compile=strategy.compiles_step(args)
       and (args.jit_compile or _supports_jit(model)),
@@ -183,7 +173,7 @@ class Run:
 
   def require_same(self, *names: str) -> None:
     """Raises ValueError if checkpoints were trained with other values."""
-    if self.checkpoints.latest() or best.read(self.args.output_dir):
+    if self.checkpoints.latest() or run_folder.read_best(self.args.output_dir):
       run_record.require_same(self.args, *names)
 
   def load(self, model) -> int:
@@ -216,7 +206,7 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   Raises:
     ValueError: there is no checkpoint, or it is of another model.
   """
-  folder = best.best_or_latest(args.output_dir, checks.keeps_best(args))
+  folder = run_folder.best_or_latest(args.output_dir, checks.keeps_best(args))
   if folder != checkpoints.directory:
     checkpoints = Checkpoints(folder)
   return checkpoints.load(model, args.init_checkpoint, args.ema_decay > 0.0)

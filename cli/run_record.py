@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cli.arguments import Arguments
 from storage import files
-from training import run_entries, worker_role
+from training import process, run_entries
 
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
 _HERE = Path(__file__).parent
@@ -37,7 +37,7 @@ def write(args: Arguments, seed: int, data: Sequence[str]) -> str:
     "commit": commit(),
     "data": {name: fingerprint(name) for name in data},
   }
-  if worker_role.is_chief():
+  if process.is_chief():
     run_entries.append(args.output_dir, start)
   return json.dumps(start, indent=1)
 

@@ -13,7 +13,7 @@ from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from modeling.config import BertConfig
 from storage import checkpoint_names
-from training import best, checkpoint
+from training import checkpoint, run_folder
 
 # Embedding tables may be padded to a multiple of this.
 _PADDING = 128
@@ -23,7 +23,7 @@ def find(args: Arguments) -> str | None:
   """Path of the checkpoint to start from; None to train from scratch."""
   folder = getattr(args, "output_dir", None)
   if folder:
-    newest = tf.train.latest_checkpoint(best.best_or_latest(folder))
+    newest = tf.train.latest_checkpoint(run_folder.best_or_latest(folder))
     if newest:
       return newest
   return args.init_checkpoint

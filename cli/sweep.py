@@ -15,8 +15,8 @@ from absl import logging
 
 from cli.arguments import Arguments
 from storage import files
-from training import best, run_entries
-from training.sigterm import GracefulShutdown
+from training import run_entries, run_folder
+from training.process import GracefulShutdown
 
 TABLE = "sweep.tsv"
 
@@ -100,7 +100,7 @@ def _train(args, name, rate, seed) -> Trial:
       f"{name} ended with status {status}, for the reason above; the "
       "same command resumes from there"
     )
-  best_entry = best.read(folder)
+  best_entry = run_folder.read_best(folder)
   step, metric, value = (best_entry[k] for k in ("step", "metric", "value"))
   return Trial(name, rate, seed, step, metric, value)
 
@@ -158,7 +158,7 @@ def _description(trial):
 
 
 def _copy_best(source, target):
-  source, target = best.folder(source), best.folder(target)
+  source, target = map(run_folder.best_folder, (source, target))
   if tf.io.gfile.exists(target):
     tf.io.gfile.rmtree(target)  # of a sweep with fewer trials
   tf.io.gfile.makedirs(target)

@@ -15,7 +15,7 @@ from conversion import interchange
 from conversion.formats import BERT_CONFIG, CHECKPOINT, DATA_SUFFIX, VOCABULARY
 from conversion.interchange import LABELS, CanonicalModel
 from storage import checkpoint_names
-from training import best, checkpoint, run_entries
+from training import checkpoint, run_entries, run_folder
 
 # Heads that other programs' labels cannot tell from one another.
 _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
@@ -33,7 +33,7 @@ def find(path: str) -> str:
     FileNotFoundError: there is none; names the files that are there.
     ValueError: there are several, and no file `checkpoint`.
   """
-  path = best.best_or_latest(path)
+  path = run_folder.best_or_latest(path)
   if tf.io.gfile.isdir(path):
     names = sorted(tf.io.gfile.listdir(path))
     if not any(name.endswith(".index") for name in names):

@@ -22,7 +22,7 @@ from absl import app, flags, logging
 from cli import run_record
 from experiments import plan, results
 from modeling.config import BertConfig
-from training import metrics_log
+from training import report
 
 FLAGS = flags.FLAGS
 ROOT = Path(__file__).parents[1]
@@ -161,7 +161,7 @@ def evaluation(folder: str) -> dict[str, float]:
 def curve(folder: str) -> list[list[float]]:
   """Pairs of step and masked-LM accuracy on the held-out text."""
   name = "masked_lm_accuracy"
-  lines = metrics_log.read(folder) if os.path.isdir(folder) else []
+  lines = report.read_metrics(folder) if os.path.isdir(folder) else []
   # Lines of training have a learning rate, those of an evaluation have none.
   result = {
     line["step"]: line[name]

@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from storage import files
-from training import noise
+from training import process
 
 
 class Task(Protocol):
@@ -129,7 +129,7 @@ def save(directory: str, model, task: Task) -> None:
   """
   with new_folder(directory) as folder:
     exported = Exported(model, task)
-    with noise.no_information():
+    with process.no_information():
       tf.saved_model.save(exported, folder, signatures=exported.functions)
   for name, function in exported.functions.items():
     specs = tf.nest.flatten(function.structured_input_signature)
@@ -189,7 +189,7 @@ def save_tflite(directory: str, model) -> None:
 
 def _convert(converter):
   try:
-    with noise.no_information(), noise.no_stderr():
+    with process.no_information(), process.no_stderr():
       return converter.convert()
   except Exception as error:  # its class is not public
     raise ValueError(

@@ -10,8 +10,9 @@ from cli.arguments import Arguments
 from modeling.config import BertConfig
 from serving.export import ServedModel
 from storage import files
-from training import precision, run_entries
-from training.checkpoints import Checkpoints
+from training import run_entries
+from training.run_folder import Checkpoints
+from training.step import set_dtype_policy
 
 # By the program that writes run.json; a task is imported when it is needed.
 TASKS = {
@@ -52,7 +53,7 @@ def from_output_dir(folder: str, **changes) -> ServedModel:
     args, BertConfig.from_json(args.bert_config_file).vocab_size
   )
   before = keras.config.dtype_policy()
-  precision.set_policy(args.dtype, is_trained=False)
+  set_dtype_policy(args.dtype, is_trained=False)
   try:
     result = import_module(TASKS[program]).served_model(args)
   finally:

@@ -12,7 +12,7 @@ import os
 import tensorflow as tf
 
 from modeling import fused_ops
-from training import metrics_log
+from training import report
 from training.optimization import AdamWeightDecay
 
 fused = False
@@ -42,5 +42,5 @@ def leave_out_all() -> None:
   """Prepares a process that ends with the program it runs."""
   leave_out_compilation()
   optimize_graphs(False)
-  metrics_log.draw = lambda folder: None
+  report.draw_metrics = lambda folder: None
   gc.disable()

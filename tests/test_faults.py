@@ -22,8 +22,8 @@ from modeling import models
 from modeling.config import BertConfig
 from tests import programs
 from tests.training import toy
-from training import checkpoint, metrics_log
-from training.checkpoints import Checkpoints
+from training import checkpoint, report
+from training.run_folder import Checkpoints
 
 pytestmark = pytest.mark.slow
 STEPS = 60
@@ -190,7 +190,7 @@ def test_asked_to_end_it_saves_and_a_restart_ends_the_same(
   assert f"resuming from {flags.folder / 'asked'}/model.ckpt-{step}\n" in log
   _assert_ends_the_same(flags, "asked")
   steps = [
-    line["step"] for line in metrics_log.read(str(flags.folder / "asked"))
+    line["step"] for line in report.read_metrics(str(flags.folder / "asked"))
   ]
   assert steps == sorted(set(steps))
 
@@ -249,7 +249,7 @@ def test_tensorboard_and_metrics_have_the_same_numbers(flags, runs):
           seen.setdefault(value.tag, {})[event.step] = float(number)
   assert len(texts) == 1
   assert '"train_batch_size": 8' in texts[0]
-  lines = metrics_log.read(str(folder))
+  lines = report.read_metrics(str(folder))
   told = (
     "loss",
     "masked_lm_accuracy",

@@ -16,8 +16,8 @@ import pytest
 
 from tests import programs
 from tests.training import toy
-from training import checkpoint, metrics_log
-from training.checkpoints import Checkpoints
+from training import checkpoint, report
+from training.run_folder import Checkpoints
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,7 @@ def _check_files(folder):
   prefixes = Checkpoints(str(folder)).all_checkpoints()
   for prefix in prefixes:
     checkpoint.Reader(prefix).verify()
-  steps = [line["step"] for line in metrics_log.read(str(folder))]
+  steps = [line["step"] for line in report.read_metrics(str(folder))]
   assert steps == sorted(set(steps))
   return prefixes[-1] if prefixes else None
 

@@ -63,7 +63,7 @@ def test_what_is_drawn_is_what_the_model_does(folder, attention):
     attention != "bidirectional"
   )
   model = models.pretrainer(config, next_sentence=False)
-  checkpoint.initialize(model, given["init_checkpoint"])
+  checkpoint.restore(model, given["init_checkpoint"])
   ids = np.array([tokenizer.convert_tokens_to_ids(reading.tokens)])
   logits = model(
     {

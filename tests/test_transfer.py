@@ -14,7 +14,7 @@ from tasks.ner import task
 from tests import programs
 from tests.training import toy
 from training import checkpoint
-from training.checkpoints import Checkpoints
+from training.run_folder import Checkpoints
 
 KEYS = {"good": "alpha", "bad": "beta", "dull": "gamma", "red": "delta"}
 FOUR = tuple(sorted(KEYS.values()))

@@ -15,7 +15,7 @@ import pytest
 from modeling.config import BertConfig
 from tests import programs
 from tests.training import toy
-from training import checkpoint, metrics_log
+from training import checkpoint, report
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
@@ -77,7 +77,7 @@ def _workers(flags, number=2):
 
 
 def _losses(folder):
-  lines = metrics_log.read(str(folder))
+  lines = report.read_metrics(str(folder))
   return [line["loss"] for line in lines if "gradient_norm" in line]
 
 

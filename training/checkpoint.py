@@ -19,6 +19,7 @@ _AVERAGE = "/ExponentialMovingAverage"  # the name in TensorFlow 1
 _TRAINING_STATE = re.compile(
   rf"/adam_[mv]$|{_AVERAGE}$|^global_step$|^loss_scale/|^run/"
 )
+_DATA_SUFFIX = ".data-00000-of-00001"
 # Raised by TensorFlow for corrupt files.
 _READ_ERRORS = (
   *(tf.errors.OpError, RuntimeError),
@@ -48,11 +49,8 @@ class CorruptCheckpoint(ValueError):
 
 
 def variables(model) -> dict[str, tf.Variable]:
-  """A Keras model's weights by their names in a checkpoint.
-
-  Without the states of random generators in Keras layers, which nothing uses
-  and whose names vary.
-  """
+  """A Keras model's weights by their names in a checkpoint."""
+  # Not model.variables: states of Keras' random generators have varying names.
   return {variable.path: variable.value for variable in model.weights}
 
 
@@ -218,7 +216,7 @@ def _check_shape(prefix, name, result, expected):
   )
 
 
-def initialize(model, path: str, skipped: Container[str] = ()) -> list[str]:
+def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   """Restores all variables of a model that a checkpoint has, but for `skipped`.
 
   Returns:
@@ -248,8 +246,12 @@ def initialize(model, path: str, skipped: Container[str] = ()) -> list[str]:
       f"{', '.join(sorted(reader.shapes)[:3])}, ..."
     )
   reader.assign(restored)
-  numbers = len(restored), len(expected)
-  logging.info("restored %d of %d variables from %s", *numbers, reader.prefix)
+  logging.info(
+    "restored %d of %d variables from %s",
+    len(restored),
+    len(expected),
+    reader.prefix,
+  )
   unused = [
     name
     for name in sorted(reader.shapes)
@@ -265,9 +267,9 @@ def restore_strict(model, path: str) -> None:
   """Restores all variables of a Keras model, except perhaps the pooler's.
 
   Raises:
-    ValueError: the checkpoint lacks a variable; see also `initialize`.
+    ValueError: the checkpoint lacks a variable; see also `restore`.
   """
-  fresh = [name for name in initialize(model, path) if "/pooler/" not in name]
+  fresh = [name for name in restore(model, path) if "/pooler/" not in name]
   if fresh:
     raise ValueError(
       f"the checkpoint {path} has no {fresh[0]}: it is of another kind of "
@@ -276,12 +278,30 @@ def restore_strict(model, path: str) -> None:
 
 
 def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
-  """Writes values by name, as a checkpoint of the original."""
-  tf.io.gfile.makedirs(os.path.dirname(prefix) or ".")
-  with tf.device("cpu:0"):
-    tf.raw_ops.SaveV2(
-      prefix=prefix,
-      tensor_names=list(values),
-      shape_and_slices=[""] * len(values),
-      tensors=[tf.convert_to_tensor(value) for value in values.values()],
-    )
+  """Writes values by name, as a checkpoint of the original.
+
+  Until it is complete its name begins with "unfinished-". The index is renamed
+  last: without it there is no checkpoint.
+
+  Raises:
+    OSError: it cannot be written.
+  """
+  folder, name = os.path.split(prefix)
+  unfinished = os.path.join(folder, f"unfinished-{name}")
+  tf.io.gfile.makedirs(folder or ".")
+  try:
+    with tf.device("cpu:0"):
+      tf.raw_ops.SaveV2(
+        prefix=unfinished,
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=[tf.convert_to_tensor(value) for value in values.values()],
+      )
+  except tf.errors.OpError as error:
+    for path in tf.io.gfile.glob(f"{unfinished}*"):
+      tf.io.gfile.remove(path)
+    raise OSError(
+      f"the checkpoint {prefix} cannot be written ({error.message})"
+    ) from None
+  for suffix in (_DATA_SUFFIX, ".index"):
+    tf.io.gfile.rename(unfinished + suffix, prefix + suffix, overwrite=True)

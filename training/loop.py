@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 import tensorflow as tf
 from absl import logging
 
+from training import process
 from training import step as steps
-from training import worker_role
-from training.checkpoints import Checkpoints
-from training.profile import Profile
 from training.report import Report
-from training.sigterm import GracefulShutdown
+from training.run_folder import Checkpoints
 
 # Raised by TensorFlow when another worker does not answer.
 _LOST_WORKER = (
@@ -28,6 +26,32 @@ _LOST_WORKER = (
   tf.errors.UnavailableError,
 )
 _SECONDS_AT_ONCE = 5.0
+
+
+@dataclass
+class Profile:
+  """Steps of a run to profile, for TensorBoard.
+
+  `first` updates precede it, None is no profile; after `last` it ends.
+  """
+
+  directory: str = ""
+  first: int | None = None
+  last: int | None = None
+  _is_running: bool = False
+
+  def start_if_due(self, step: int) -> None:
+    """Starts the profiler if `step` is the first one."""
+    if step == self.first:
+      tf.profiler.experimental.start(self.directory)
+      self._is_running = True
+
+  def stop_if_due(self, step: int) -> None:
+    """Stops the profiler if it is running and `step` is the last one."""
+    if self._is_running and step == self.last:
+      tf.profiler.experimental.stop()
+      self._is_running = False
+      logging.info("profile of %d steps: %s", step - self.first, self.directory)
 
 
 @dataclass(frozen=True)
@@ -53,7 +77,8 @@ class Schedule:
     stops = [self.num_train_steps, _next_multiple(step, self.save_every)]
     if self.evaluate_every:
       stops.append(_next_multiple(step, self.evaluate_every))
-    stops += [stop for stop in self.profile.stops if stop > step]
+    profiled = (self.profile.first, self.profile.last)
+    stops += [stop for stop in profiled if stop is not None and stop > step]
     in_time = int(_SECONDS_AT_ONCE / seconds_per_step)
     return max(1, min(min(stops) - step, self.max_steps, in_time))
 
@@ -106,7 +131,7 @@ def train(
   logging.info("compiling the training step, which takes seconds to minutes")
   report.begin(step, schedule.num_train_steps)
   ended = interrupted = False
-  with GracefulShutdown() as shutdown:
+  with process.GracefulShutdown() as shutdown:
     while step < schedule.num_train_steps and not ended:
       number, means = _run_steps(
         train_step, batches, schedule, timer, first_corrupt
@@ -164,7 +189,7 @@ def _lost_worker_errors() -> Iterator[None]:
   try:
     yield
   except _LOST_WORKER as error:
-    if not worker_role.has_others():
+    if not process.has_others():
       raise
     raise ConnectionError(
       f"another worker cannot be reached any more ({error.message[:200]}): "
@@ -177,7 +202,7 @@ def _synchronize(interrupted: bool, timer: "_StepTimer") -> bool:
 
   All workers must run the same number of steps at once and end together.
   """
-  if not worker_role.has_others():
+  if not process.has_others():
     return interrupted
   strategy = tf.distribute.get_strategy()
   own = tf.constant([float(interrupted), timer.seconds_per_step])

@@ -1,4 +1,4 @@
-"""Optimizers, learning rates, moving averages and gradient clipping.
+"""Optimizers, learning rates, frozen layers and moving averages.
 
 Source: optimization.py of the original; section A.2 of the paper.
 """
@@ -9,15 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import tensorflow as tf
+from absl import logging
 
 from training import checkpoint
 
 # Parts of the names of variables without weight decay.
 NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
-# One encoder, or the two of attention "shallow".
-_BERT = "bert/(?:left_to_right/|right_to_left/)?"
-_BLOCK = re.compile(_BERT + r"encoder/layer_(\d+)/")
-_EMBEDDINGS = re.compile(_BERT + "embeddings/")
+# Matches variables of one encoder, or of the two of attention "shallow".
+_LAYER = re.compile(
+  r"bert/(?:left_to_right/|right_to_left/)?(\w+)/(?:layer_(\d+)/)?"
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,6 @@ class WarmupLinearDecay:
 
   As in the original, the first update of a warm-up has a rate of 0, and the
   decay counts from step 0.
-
   """
 
   peak: float
@@ -204,18 +204,71 @@ def layerwise_lr_multipliers(names: Sequence[str], decay: float) -> list[float]:
   the block below, and so on down to the embeddings (Howard and Ruder 2018,
   "discriminative fine-tuning").
   """
-  blocks = [_BLOCK.match(name) for name in names]
-  top = max((int(block[1]) for block in blocks if block), default=-1)
-  multipliers = []
-  for name, block in zip(names, blocks, strict=True):
-    if block:
-      depth = 1 + top - int(block[1])
-    elif _EMBEDDINGS.match(name):
-      depth = 2 + top
-    else:
-      depth = int(name.startswith("bert/"))
-    multipliers.append(decay**depth)
-  return multipliers
+  layers = [_layer_of(name) for name in names]
+  blocks = {int(layer[1]) for layer in layers if layer[:1] == ("encoder",)}
+  top = max(blocks, default=-1)
+
+  def depth(layer):
+    match layer:
+      case "encoder", number:
+        return 1 + top - int(number)
+      case ("embeddings",):
+        return 2 + top
+    return int(bool(layer))
+
+  return [decay ** depth(layer) for layer in layers]
+
+
+def freeze(model, layers: str) -> None:
+  """Makes variables of some layers of a model non-trainable.
+
+  `layers` has comma-separated numbers of blocks ("3"), ranges of them ("0-5")
+  and parts ("embeddings", "encoder", "pooler"); empty for none.
+
+  Frozen variables get no gradient, no weight decay and no slots, and do not
+  count in the global norm. Their layers' dropout stays active.
+
+  Raises:
+    ValueError: the model has no such layer; names those it has.
+  """
+  layer_of_variable = [_layer_of(variable.path) for variable in model.variables]
+  known = set(layer_of_variable)
+  names = filter(None, layers.replace(" ", "").split(","))
+  expected = {layer for name in names for layer in _layers_of_flag(name, known)}
+  frozen = [
+    variable
+    for variable, layer in zip(model.variables, layer_of_variable, strict=True)
+    if expected & {layer, layer[:1]}
+  ]
+  for variable in frozen:
+    variable.trainable = False
+  if frozen:
+    logging.info(
+      "frozen: %d of %d variables", len(frozen), len(layer_of_variable)
+    )
+
+
+def _layer_of(name):
+  """("encoder", "3") for a variable of a block, else its part, or ()."""
+  match = _LAYER.match(name)
+  return tuple(part for part in match.groups() if part) if match else ()
+
+
+def _layers_of_flag(name, known):
+  """Layers that an item of the flag stands for; `known` are all of them."""
+  parts = {layer[0] for layer in known if layer}
+  blocks = {int(layer[1]) for layer in known if len(layer) > 1}
+  if name in parts:
+    return [(name,)]
+  if numbers := re.fullmatch(r"(\d+)(?:-(\d+))?", name):
+    first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+    expected = range(first, last + 1)
+    if expected and blocks.issuperset(expected):
+      return [("encoder", str(number)) for number in expected]
+  raise ValueError(
+    f"--freeze_layers: the model has no {name!r}; it has the layers 0-"
+    f"{max(blocks)} and {', '.join(sorted(parts))}"
+  )
 
 
 class ExponentialMovingAverage:

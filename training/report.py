@@ -1,5 +1,11 @@
-"""Progress line, TensorBoard summaries and result files of a run."""
+"""Progress line, curves and result files of a run.
 
+A line of metrics.jsonl is a JSON object: `step`, and numbers by name. Lines
+with `loss` are means over the training steps since the line before; others are
+results of an evaluation.
+"""
+
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -8,13 +14,15 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from training import metrics_log, worker_role
+from storage import files
+from training import process
 
+METRICS = "metrics.jsonl"
 _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Report:
-  """Progress of one training run, in the log and in TensorBoard.
+  """Progress of one training run: log, metrics.jsonl and TensorBoard.
 
   `unit` is the name of an example; `logged_metrics` are in the progress line.
   """
@@ -35,7 +43,7 @@ class Report:
   def begin(self, step: int, last: int) -> None:
     """Begins a run from `step` to `last`."""
     self._step, self._last = step, last
-    metrics_log.forget_after(self._directory, step)
+    forget_metrics_after(self._directory, step)
     self._sums = {}  # name -> sum over the steps since the last line
     self._steps = 0
     self._steps_timed, self._seconds = 0, 0.0
@@ -67,10 +75,8 @@ class Report:
     for name, mean in means.items():
       self._sums[name] = self._sums.get(name, 0.0) + mean * number
     self._steps += number
-    with self._writer.as_default(step=step):
-      for name, mean in means.items():
-        tf.summary.scalar(name, mean)
-      tf.summary.scalar(f"{self._unit}_per_second", rate * self._batch_size)
+    speed = {f"{self._unit}_per_second": rate * self._batch_size}
+    _add_scalars(self._writer, {**means, **speed}, step)
     if now >= self._next:
       self.log()
 
@@ -88,7 +94,7 @@ class Report:
       remaining = (self._last - self._step) / speed
       parts.append(f"{duration(remaining)} left" if remaining else "done")
     logging.info("%s", ", ".join(parts))
-    metrics_log.add(self._directory, self._step, means)
+    add_metrics(self._directory, self._step, means)
     self._sums, self._steps = {}, 0
     self._next = time.monotonic() + _SECONDS_BETWEEN_LINES
 
@@ -115,7 +121,7 @@ def write_evaluation(
   prefix = os.path.join(folder, "eval")
   write_results(f"{prefix}_results{suffix}.txt", results, step)
   write_summaries(prefix + suffix, results, step)
-  metrics_log.add(folder, step, {k + suffix: v for k, v in results.items()})
+  add_metrics(folder, step, {k + suffix: v for k, v in results.items()})
 
 
 def write_results(path: str, results: Mapping[str, float], step: int) -> None:
@@ -127,22 +133,92 @@ def write_results(path: str, results: Mapping[str, float], step: int) -> None:
   lines = sorted((values | {"global_step": step}).items())
   for name, value in lines:
     logging.info("  %s = %s", name, value)
-  if worker_role.is_chief():
+  if process.is_chief():
     tf.io.gfile.makedirs(os.path.dirname(path))
     with tf.io.gfile.GFile(path, "w") as file:
       file.write("".join(f"{name} = {value!s}\n" for name, value in lines))
-
-
-def _writer(directory):
-  if worker_role.is_chief():
-    return tf.summary.create_file_writer(directory)
-  return tf.summary.create_noop_writer()
 
 
 def write_summaries(
   directory: str, results: Mapping[str, float], step: int
 ) -> None:
   """Adds results of an evaluation to TensorBoard."""
-  with _writer(directory).as_default(step=step):
-    for name, value in results.items():
+  _add_scalars(_writer(directory), results, step)
+
+
+def _writer(directory):
+  if process.is_chief():
+    return tf.summary.create_file_writer(directory)
+  return tf.summary.create_noop_writer()
+
+
+def _add_scalars(writer, values, step):
+  with writer.as_default(step=step):
+    for name, value in values.items():
       tf.summary.scalar(name, value)
+
+
+def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:
+  """Appends a line to metrics.jsonl, on the chief."""
+  if not process.is_chief():
+    return
+  numbers = {name: float(f"{float(v):.6g}") for name, v in values.items()}
+  with tf.io.gfile.GFile(os.path.join(folder, METRICS), "a") as file:
+    file.write(json.dumps({"step": step} | numbers) + "\n")
+
+
+def read_metrics(folder: str) -> list[dict[str, float]]:
+  """Complete lines of metrics.jsonl; none without a file."""
+  result = []
+  for line in _read_text(folder).splitlines():
+    try:
+      result.append(json.loads(line))
+    except ValueError:
+      continue
+  return result
+
+
+def _read_text(folder):
+  path = os.path.join(folder, METRICS)
+  return files.read_text(path) if files.exists(path) else ""
+
+
+def forget_metrics_after(folder: str, step: int) -> None:
+  """Removes lines of later steps and truncated lines, on the chief."""
+  if not process.is_chief():
+    return
+  lines = [line for line in read_metrics(folder) if line["step"] <= step]
+  text = "".join(json.dumps(line) + "\n" for line in lines)
+  if text != _read_text(folder):
+    files.write_text(os.path.join(folder, METRICS), text)
+
+
+def draw_metrics(folder: str) -> str | None:
+  """Draws training.png, on the chief and if matplotlib is installed.
+
+  Returns its path; None if nothing was drawn.
+  """
+  if not process.is_chief():
+    return None
+  lines = read_metrics(folder)
+  names = list(dict.fromkeys(k for line in lines for k in line if k != "step"))
+  try:
+    from matplotlib.figure import Figure  # noqa: PLC0415, an extra
+  except ImportError:
+    return None
+  if not names:
+    return None
+  rows = -(-len(names) // 2)
+  figure = Figure(figsize=(9, 2.2 * rows), layout="tight")
+  axes = figure.subplots(rows, 2, squeeze=False).flat
+  for name, ax in zip(names, axes, strict=False):
+    points = [(line["step"], line[name]) for line in lines if name in line]
+    ax.plot(*zip(*points, strict=True), marker="." if len(points) < 30 else "")
+    ax.set_title(name, fontsize=9)
+    ax.grid(alpha=0.3)
+  for ax in list(axes)[len(names) :]:
+    ax.remove()
+  path = os.path.join(folder, "training.png")
+  with tf.io.gfile.GFile(path, "wb") as file:
+    figure.savefig(file, format="png", dpi=110)
+  return path

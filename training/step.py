@@ -1,21 +1,72 @@
 """Updates of the model, n of them inside one tf.function.
 
 Gradients are summed over micro-batches and replicas and then clipped, so that
-the update does not depend on how the batch is divided.
+the update does not depend on how the batch is divided. Variables, optimizer,
+normalization and loss are float32; activations may be bfloat16, or float16 with
+loss scaling.
 """
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from training import checkpoint, optimization
-from training.precision import scalar_variable
 
 # AutoGraph would convert everything that the loop over steps calls, which takes
 # seconds; functions without a loop need no conversion.
 _no_autograph = tf.autograph.experimental.do_not_convert
+
+
+def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
+  """Sets Keras' dtype policy for models that are built afterwards.
+
+  Without `is_trained` variables have that type, too, except those of
+  normalization: the same results without casts, in half of the memory.
+  """
+  is_mixed = is_trained and dtype != "float32"
+  keras.config.set_dtype_policy(f"mixed_{dtype}" if is_mixed else dtype)
+
+
+def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
+  """A scalar that is not trained and that all replicas update alike."""
+  return tf.Variable(
+    tf.constant(value, dtype),
+    trainable=False,
+    name=name,
+    aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+  )
+
+
+class LossScale:
+  """Dynamic loss scale, which keeps small float16 gradients from vanishing.
+
+  It doubles after `patience` finite steps and halves when a gradient
+  overflows; the update of that step is skipped.
+  """
+
+  def __init__(self, initial: float = 2.0**15, patience: int = 2000):
+    self.patience = patience
+    self.scale = _scalar_variable(initial, tf.float32, "scale")
+    self.good_steps = _scalar_variable(0, tf.int64, "good_steps")
+
+  @property
+  def state(self) -> dict[str, tf.Variable]:
+    """Its variables by their names in a checkpoint."""
+    return {
+      "loss_scale/scale": self.scale,
+      "loss_scale/good_steps": self.good_steps,
+    }
+
+  def update(self, finite: tf.Tensor) -> None:
+    """Updates the scale; `finite` (scalar bool) is about all gradients."""
+    good = tf.where(finite, self.good_steps + 1, 0)
+    grow = good >= self.patience
+    factor = tf.where(finite, tf.where(grow, 2.0, 1.0), 0.5)
+    self.scale.assign(tf.maximum(self.scale * factor, 1.0))
+    self.good_steps.assign(tf.where(grow, tf.zeros_like(good), good))
 
 
 class TrainStep:
@@ -29,7 +80,7 @@ class TrainStep:
     dropout_seed_scope: from a [2] int32 seed to a context in which dropout uses
       it. Dropout masks are a function of `seed` and the step.
     accumulation_steps: micro-batches of each replica's batch.
-    loss_scale: a precision.LossScale, with float16.
+    loss_scale: with float16.
 
   Attributes:
     step: scalar int64, updates done.
@@ -52,7 +103,7 @@ class TrainStep:
     ),
     max_grad_norm: float = 1.0,
     accumulation_steps: int = 1,
-    loss_scale=None,
+    loss_scale: LossScale | None = None,
     average: optimization.ExponentialMovingAverage | None = None,
     jit_compile: bool = False,
   ):
@@ -75,10 +126,10 @@ class TrainStep:
         f"{replicas} replicas x "
         f"--gradient_accumulation_steps={accumulation_steps}"
       )
-    self.step = scalar_variable(0, tf.int64, "global_step")
-    self.examples = scalar_variable(0, tf.int64, "examples")
-    self.seed = scalar_variable(seed, tf.int64, "seed")
-    self.first_nonfinite_step = scalar_variable(-1, tf.int64, "nonfinite_step")
+    self.step = _scalar_variable(0, tf.int64, "global_step")
+    self.examples = _scalar_variable(0, tf.int64, "examples")
+    self.seed = _scalar_variable(seed, tf.int64, "seed")
+    self.first_nonfinite_step = _scalar_variable(-1, tf.int64, "nonfinite_step")
     self._gradients = self._differentiate
     if accumulation_steps > 1:
       self._gradients = self._accumulate

@@ -9,13 +9,13 @@ from benchmarks.cases import Case
 from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.core_layers import dropout_seed_scope
-from training import checkpoint, optimization, precision
-from training.step import TrainStep
+from training import checkpoint, optimization
+from training.step import TrainStep, set_dtype_policy
 
 
 def make_step(case: Case) -> Callable[[], float]:
   """A function that does a step and returns its loss."""
-  precision.set_policy(case.dtype)
+  set_dtype_policy(case.dtype)
   model = models.pretrainer(
     BertConfig(
       vocab_size=cases.VOCAB_SIZE,

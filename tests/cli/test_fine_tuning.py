@@ -15,8 +15,8 @@ from cli.run import Run
 from modeling import losses, models
 from modeling.core_layers import dropout_seed_scope
 from tests.training import toy
-from training import best, loop, metrics_log
-from training.checkpoints import Checkpoints
+from training import loop, report, run_folder
+from training.run_folder import Checkpoints
 
 
 def _flags(tmp_path, **changes):
@@ -75,7 +75,7 @@ def test_the_last_step_is_evaluated_and_the_best_kept(tmp_path):
   args = _flags(tmp_path)
   model, steps = _train(args, [0.1, 0.7, 0.7, 0.2, 0.3])
   assert steps == [2, 4, 6, 8, 9]
-  known = best.read(str(tmp_path))
+  known = run_folder.read_best(str(tmp_path))
   assert known == {"metric": "f1", "value": 0.7, "step": 4, "evaluated": 9}
   # Loading takes the best with the flag, the newest without.
   run = Run(args, dropout_seed_scope)
@@ -125,7 +125,7 @@ def test_a_resumed_run_reads_on_behind_the_last_example(tmp_path, monkeypatch):
     first_corrupt=None,
   )
   monkeypatch.setattr(
-    metrics_log, "draw", lambda folder: None
+    report, "draw_metrics", lambda folder: None
   )  # takes a second
   monkeypatch.setattr(loop, "train", lambda _, read, *__, **___: read(None))
   Run(_flags(tmp_path), dropout_seed_scope).train(
@@ -144,7 +144,7 @@ def test_a_killed_run_still_knows_the_best(tmp_path):
     _train(args, [0.9, 0.5])  # killed in the evaluation at step 6
   _, steps = _train(args, [0.6] * 3)
   assert steps == [8, 9]
-  assert best.read(str(tmp_path))["step"] == 2
+  assert run_folder.read_best(str(tmp_path))["step"] == 2
 
 
 def test_nothing_is_evaluated_unless_asked_for(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from conversion import original
-from training import best, run_entries
+from training import run_entries, run_folder
 
 
 @pytest.fixture(name="folder")
@@ -35,10 +35,10 @@ def test_the_best_checkpoint_is_of_the_same_run(folder):
 
 def test_the_best_is_converted_after_keep_best(folder):
   assert original.find(str(folder)) == str(folder / "model.ckpt-2")
-  assert best.best_or_latest(str(folder), True) == str(folder / "best")
+  assert run_folder.best_or_latest(str(folder), True) == str(folder / "best")
   _write_flags(folder, keep_best=True)
   assert original.find(str(folder)) == str(folder / "best/model.ckpt-1")
-  assert best.best_or_latest(str(folder)) == str(folder / "best")
+  assert run_folder.best_or_latest(str(folder)) == str(folder / "best")
 
 
 def test_a_sweep_has_its_best_checkpoint_only(folder):
@@ -60,4 +60,4 @@ def test_a_damaged_record_of_the_best_is_named(tmp_path, text):
   (tmp_path / "best").mkdir()
   (tmp_path / "best/best.json").write_text(text)
   with pytest.raises(ValueError, match=r"best\.json is corrupt"):
-    best.read(str(tmp_path))
+    run_folder.read_best(str(tmp_path))

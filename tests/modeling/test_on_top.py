@@ -102,7 +102,7 @@ def test_shallow_takes_a_checkpoint_of_each_side(tmp_path):
   for path, encoder in zip(paths, encoders, strict=True):
     checkpoint.write(path, checkpoint.variables(encoder))
   model = models.classifier(SHALLOW, 3)
-  fresh = checkpoint.initialize(model, ",".join(paths))
+  fresh = checkpoint.restore(model, ",".join(paths))
   assert set(fresh) == {"output_weights", "output_bias"}
   a, b = (encoder(_tokens())["pooled_output"] for encoder in encoders)
   np.testing.assert_allclose(
@@ -113,9 +113,9 @@ def test_shallow_takes_a_checkpoint_of_each_side(tmp_path):
   # The fine-tuned model is a single checkpoint.
   checkpoint.write(str(tmp_path / "c"), checkpoint.variables(model))
   again = models.classifier(SHALLOW, 3)
-  assert not checkpoint.initialize(again, str(tmp_path / "c"))
+  assert not checkpoint.restore(again, str(tmp_path / "c"))
   with pytest.raises(FileNotFoundError, match=r"no checkpoint at '.*nowhere'"):
-    checkpoint.initialize(model, f"{paths[0]},{tmp_path / 'nowhere'}")
+    checkpoint.restore(model, f"{paths[0]},{tmp_path / 'nowhere'}")
 
 
 def test_shallow_frozen_features_are_elmos():

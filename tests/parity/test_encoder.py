@@ -33,7 +33,7 @@ def _pretrainer(folder, **changes):
   values = BertConfig.from_json(str(folder / "bert_config.json")).to_dict()
   config = BertConfig.from_dict(values | changes)
   model = models.pretrainer(config)
-  assert not checkpoint.initialize(model, str(folder / "bert_model.ckpt"))
+  assert not checkpoint.restore(model, str(folder / "bert_model.ckpt"))
   return model
 
 
@@ -130,7 +130,7 @@ def test_one_hot_lookup_gives_the_same(folder):
   inputs, expected = _load(folder, "main.npz")
   config = BertConfig.from_json(str(folder / "bert_config.json"))
   model = models.encoder(config, use_one_hot_embeddings=True)
-  checkpoint.initialize(model, str(folder / "bert_model.ckpt"))
+  checkpoint.restore(model, str(folder / "bert_model.ckpt"))
   result = model({name: inputs[name] for name in models.ENCODER_INPUTS})
   np.testing.assert_allclose(
     result["sequence_output"], expected["sequence_output"], atol=2e-5

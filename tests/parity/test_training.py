@@ -10,8 +10,8 @@ from modeling import fused_ops, heads, losses, models
 from modeling.config import BertConfig
 from tests.parity import golden_files
 from training import checkpoint
-from training.checkpoints import Checkpoints
 from training.optimization import AdamWeightDecay, WarmupLinearDecay
+from training.run_folder import Checkpoints
 from training.step import TrainStep
 
 # Of each run: steps of the schedule, of warm-up, where it starts, the batches.
@@ -74,7 +74,7 @@ def test_training_is_the_originals(path, monkeypatch):
   steps, warmup, start, batches = RUNS[name]
   golden = json.loads(path.read_text())["steps"]
   model, objective = _model(name, folder)
-  checkpoint.initialize(model, str(folder / start))
+  checkpoint.restore(model, str(folder / start))
   first = folder / f"{name}.step0.npz"
   if first.exists():
     _assign(model, np.load(first))

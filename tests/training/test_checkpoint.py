@@ -13,7 +13,7 @@ import tensorflow as tf
 from modeling import models
 from tests.training import toy
 from training import checkpoint
-from training.checkpoints import Checkpoints
+from training.run_folder import Checkpoints
 
 
 def _saved(tmp_path, step=3, **values):
@@ -116,14 +116,14 @@ def test_a_wrong_shape_names_both_and_the_cause(tmp_path):
   prefix = _saved(tmp_path, output_weights=tf.Variable(tf.zeros([2, 8])))
   model = models.classifier(toy.config(), 3)
   with pytest.raises(ValueError) as error:
-    checkpoint.initialize(model, prefix)
+    checkpoint.restore(model, prefix)
   for part in ("output_weights", "[2, 8]", "[3, 8]", "labels", prefix):
     assert part in str(error.value)
 
 
 def test_nothing_in_common_is_refused(tmp_path):
   with pytest.raises(ValueError, match="no variable of the model"):
-    checkpoint.initialize(models.classifier(toy.config(), 2), _saved(tmp_path))
+    checkpoint.restore(models.classifier(toy.config(), 2), _saved(tmp_path))
 
 
 def test_object_based_checkpoints_are_refused(tmp_path):
@@ -138,7 +138,7 @@ def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
   prefix = Checkpoints(str(tmp_path)).save(0, values)
   model = models.classifier(toy.config(), 2)
   with caplog.at_level("INFO", logger="absl"):
-    fresh = checkpoint.initialize(model, prefix)
+    fresh = checkpoint.restore(model, prefix)
   assert sorted(fresh) == ["output_bias", "output_weights"]
   assert f"restored {len(model.variables) - 2} of {len(model.variables)}" in (
     caplog.text
@@ -243,7 +243,7 @@ def test_without_any_checkpoint_that_can_be_read_nothing_is_overwritten(
 FULL = """
 import resource, signal, sys
 import tensorflow as tf
-from training.checkpoints import Checkpoints
+from training.run_folder import Checkpoints
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 checkpoints = Checkpoints(sys.argv[1])

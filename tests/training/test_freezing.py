@@ -9,7 +9,7 @@ import tensorflow as tf
 from modeling import models
 from modeling.config import BertConfig
 from tests.training import toy
-from training import freezing
+from training import optimization
 
 
 @pytest.fixture(name="model")
@@ -47,7 +47,7 @@ def test_of_two_networks_both_are_frozen(layers, names):
 
 
 def _check(model, layers, prefixes):
-  freezing.freeze(model, layers)
+  optimization.freeze(model, layers)
   trained = {variable.path for variable in model.trainable_variables}
   for variable in model.variables:
     frozen = bool(prefixes) and variable.path.startswith(prefixes)
@@ -58,14 +58,14 @@ def _check(model, layers, prefixes):
 def test_what_the_model_has_not_is_refused(model, layers):
   message = rf"no '{layers}'; it has the layers 0-2 and embeddings, encoder, p"
   with pytest.raises(ValueError, match=message):
-    freezing.freeze(model, layers)
+    optimization.freeze(model, layers)
 
 
 @pytest.mark.parametrize("attention", ["bidirectional", "left_to_right"])
 def test_what_is_frozen_is_bit_identical_after_training(attention):
   config = replace(toy.config(0.1), attention=attention)
   model = models.pretrainer(config)
-  freezing.freeze(model, "embeddings,encoder")
+  optimization.freeze(model, "embeddings,encoder")
   step = toy.train_step(model=model)
   before = {v.path: v.numpy() for v in model.variables}
   step.run(iter(toy.batches(3)), tf.constant(3))

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cli import checks
+from cli.arguments import Arguments
 from tests.training import toy
-from training import loop, profile, report
-from training.checkpoints import Checkpoints
+from training import loop, report
+from training.run_folder import Checkpoints
 
 
 @pytest.mark.parametrize(
@@ -161,8 +163,8 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path):
 
 
 def test_some_steps_are_profiled(tmp_path):
-  watched = profile.parse(str(tmp_path), "1,3")
-  _train(tmp_path, profile=watched)
+  steps = checks.profile_steps(Arguments(profile_steps="1,3"))
+  _train(tmp_path, profile=loop.Profile(str(tmp_path), *steps))
   assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
   with pytest.raises(ValueError, match="--profile_steps=3,1"):
-    profile.parse("", "3,1")
+    checks.profile_steps(Arguments(profile_steps="3,1"))

@@ -3,15 +3,15 @@
 import logging
 import os
 
-from training import noise
+from training import process
 
 
 def test_a_level_of_the_user_stays(monkeypatch):
   monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
-  noise.silence_tensorflow()
+  process.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
   monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
-  noise.silence_tensorflow()
+  process.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
 
 
@@ -20,7 +20,7 @@ def test_information_and_standard_error_are_suppressed(
 ):
   monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
   with caplog.at_level("INFO", logger="absl"):
-    with noise.no_information(), noise.no_stderr():
+    with process.no_information(), process.no_stderr():
       logging.getLogger("absl").info("hidden")
       os.write(2, b"hidden")
     logging.getLogger("absl").info("shown")

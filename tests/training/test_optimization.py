@@ -7,13 +7,13 @@ import tensorflow as tf
 
 from tests.training import toy
 from training import checkpoint, optimization
-from training.checkpoints import Checkpoints
 from training.optimization import (
   AdamWeightDecay,
   ExponentialMovingAverage,
   Lamb,
   WarmupLinearDecay,
 )
+from training.run_folder import Checkpoints
 
 
 @pytest.mark.parametrize(

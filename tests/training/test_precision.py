@@ -6,9 +6,10 @@ import pytest
 import tensorflow as tf
 
 from tests.training import toy
-from training import loop, precision
-from training.checkpoints import Checkpoints
+from training import loop
 from training.report import Report
+from training.run_folder import Checkpoints
+from training.step import LossScale, set_dtype_policy
 
 TYPES = ("bfloat16", "float16")
 # Statistics of the normalization, both softmaxes, the loss, Adam's root.
@@ -28,12 +29,12 @@ STORES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 @pytest.fixture(name="step", params=TYPES)
 def _step(request):
   """A training step in mixed precision, and the name of the type."""
-  precision.set_policy(request.param)
-  scale = precision.LossScale() if request.param == "float16" else None
+  set_dtype_policy(request.param)
+  scale = LossScale() if request.param == "float16" else None
   try:
     yield toy.train_step(loss_scale=scale, dropout=0.1), request.param
   finally:
-    precision.set_policy("float32")
+    set_dtype_policy("float32")
 
 
 def _operations(graph):
@@ -81,13 +82,13 @@ def test_outputs_and_losses_are_float32(step):
 
 @pytest.fixture(name="half")
 def _half():
-  precision.set_policy("float16")
+  set_dtype_policy("float16")
   yield
-  precision.set_policy("float32")
+  set_dtype_policy("float32")
 
 
 def test_an_overflow_is_skipped_and_reported(half):
-  scale = precision.LossScale(initial=2.0**40)
+  scale = LossScale(initial=2.0**40)
   step = toy.train_step(loss_scale=scale)
   before = [variable.numpy() for variable in step.variables]
   sums = step.run(iter(toy.batches(2)), tf.constant(2))
@@ -110,7 +111,7 @@ def _train(folder, step, batches, steps):
 
 
 def test_a_run_survives_overflows_until_the_scale_fits(half, tmp_path):
-  scale = precision.LossScale(initial=2.0**40)
+  scale = LossScale(initial=2.0**40)
   step = toy.train_step(loss_scale=scale)
   before = [variable.numpy() for variable in step.variables]
   _train(tmp_path, step, toy.batches(40), 40)
@@ -124,7 +125,7 @@ def test_a_run_survives_overflows_until_the_scale_fits(half, tmp_path):
 
 
 def test_what_no_scale_helps_ends_the_run_and_names_the_step(half, tmp_path):
-  step = toy.train_step(loss_scale=precision.LossScale(initial=1.0))
+  step = toy.train_step(loss_scale=LossScale(initial=1.0))
   variable = step.model.trainable_variables[0]
   variable.assign(keras.ops.full(variable.shape, np.nan))
   with pytest.raises(FloatingPointError, match=r"finite at step 1; .*ckpt-0"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from training.sigterm import GracefulShutdown
+from training.process import GracefulShutdown
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +28,7 @@ def test_a_signal_is_deferred_and_handlers_come_back(number):
 def test_the_second_interrupt_ends_the_process_at_once():
   script = """
 import os, signal, time
-from training.sigterm import GracefulShutdown
+from training.process import GracefulShutdown
 with GracefulShutdown():
   os.kill(os.getpid(), signal.SIGINT)
   os.kill(os.getpid(), signal.SIGTERM)  # does not count

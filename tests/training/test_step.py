@@ -9,9 +9,8 @@ import tensorflow as tf
 
 from modeling import losses, models
 from tests.training import toy
-from training import freezing
-from training.precision import LossScale
-from training.step import batch_inputs
+from training import optimization
+from training.step import LossScale, batch_inputs
 
 STEPS = 6
 
@@ -143,7 +142,7 @@ def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
   result = []
   for frozen in ("", "embeddings,encoder"):
     model = models.classifier(toy.config(), 2)
-    freezing.freeze(model, frozen)
+    optimization.freeze(model, frozen)
     step = toy.train_step(model=model, objective=losses.classification())
     labels = {"label_ids": np.ones(8, np.int32), "is_real_example": np.ones(8)}
     data = tf.data.Dataset.from_tensors(toy.examples(8) | labels).repeat()

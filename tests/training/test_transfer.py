@@ -5,8 +5,8 @@ import pytest
 
 from modeling import models
 from tests.training import toy
-from training import checkpoint, checkpoints
-from training.checkpoints import Checkpoints
+from training import checkpoint, run_folder
+from training.run_folder import Checkpoints
 
 
 def _save(folder, model):
@@ -38,7 +38,7 @@ HEAD = {"output_weights", "output_bias"}
 def test_a_head_of_other_labels_is_fresh(start, caplog):
   values, prefix = start
   model = models.classifier(toy.config(), 5)
-  assert set(checkpoints.initialize(model, prefix)) == HEAD
+  assert set(run_folder.initialize(model, prefix)) == HEAD
   assert _restored(model, values) == values.keys() - HEAD
   assert f"the head is fresh: {prefix} was trained for other" in caplog.text
   assert "output_weights is [4, 8], here [5, 8]" in caplog.text
@@ -49,11 +49,11 @@ def test_a_head_of_as_many_labels_is_restored_unless_new_head(start, caplog):
   values, prefix = start
   with caplog.at_level("INFO", logger="absl"):
     model = models.classifier(toy.config(), 4)
-    assert not checkpoints.initialize(model, prefix)
+    assert not run_folder.initialize(model, prefix)
     assert _restored(model, values) == values.keys()
     assert "--new_head makes it fresh" in caplog.text
     model = models.classifier(toy.config(), 4)
-    assert set(checkpoints.initialize(model, prefix, new_head=True)) == HEAD
+    assert set(run_folder.initialize(model, prefix, new_head=True)) == HEAD
   assert _restored(model, values) == values.keys() - HEAD
 
 
@@ -74,8 +74,8 @@ def test_a_head_of_as_many_labels_is_restored_unless_new_head(start, caplog):
 def test_every_task_has_a_head_that_can_be_new(tmp_path, make, head):
   prefix = _save(tmp_path, make(toy.config()))
   model = make(toy.config())
-  assert set(checkpoints.initialize(model, prefix, new_head=True)) == head
-  assert not checkpoints.initialize(model, prefix)
+  assert set(run_folder.initialize(model, prefix, new_head=True)) == head
+  assert not run_folder.initialize(model, prefix)
 
 
 def test_only_training_makes_a_head_fresh(start, tmp_path):
@@ -93,4 +93,4 @@ def test_another_encoder_is_an_error(tmp_path):
   wider = toy.config().to_dict() | {"vocab_size": toy.V + 1}
   model = models.classifier(type(toy.config()).from_dict(wider), 2)
   with pytest.raises(ValueError, match=r"vocab_size in bert_config\.json"):
-    checkpoints.initialize(model, prefix, new_head=True)
+    run_folder.initialize(model, prefix, new_head=True)

@@ -1,9 +1,10 @@
-"""The checkpoints of one training run, in its output folder.
+"""Checkpoints in the output folder of a run, and the best one of them.
 
 As in the original, the text file `checkpoint` names the newest and those not
-yet deleted.
+yet deleted. The best one by a metric is in the folder `best`.
 """
 
+import json
 import os
 import random
 import re
@@ -14,10 +15,11 @@ import tensorflow as tf
 from absl import logging
 
 from storage import files
-from training import checkpoint, worker_role
+from training import checkpoint, process, run_entries
 
 # Heads of fine-tuning. Sizes of pre-training heads depend on the vocabulary.
 _HEAD = re.compile(r"output_weights|output_bias|tags/.+|cls/(squad/.+|choice)")
+_BEST = "best.json"
 
 
 class Checkpoints:
@@ -77,7 +79,7 @@ class Checkpoints:
     reader = checkpoint.Reader(prefix) if prefix else {}
     if "run/seed" in reader:
       seed = int(reader["run/seed"])
-    elif seed is None and worker_role.has_others():
+    elif seed is None and process.has_others():
       raise ValueError("several workers need a --seed, the same for all")
     else:
       if seed is None:
@@ -111,10 +113,9 @@ class Checkpoints:
     if missing:
       logging.warning("%s has no %s", prefix, ", ".join(missing[:4]))
     reader.assign({name: v for name, v in state.items() if name in reader})
-    if train_step.average and not train_step.average.state.keys() <= (
-      reader.shapes.keys()
-    ):
-      train_step.average.restart()
+    average = train_step.average
+    if average and not average.state.keys() <= reader.shapes.keys():
+      average.restart()
     if "run/examples" in missing:  # written by the original
       train_step.examples.assign(train_step.step * train_step.batch_size)
     logging.info("resuming from %s", prefix)
@@ -143,7 +144,7 @@ class Checkpoints:
     targets = checkpoint.variables(model)
     if self.latest():
       _check_complete(reader, targets)
-    fresh = checkpoint.initialize(model, path)
+    fresh = checkpoint.restore(model, path)
     if averaged:
       names = {checkpoint.average_name(k): v for k, v in targets.items()}
       reader.assign({k: v for k, v in names.items() if k in reader})
@@ -154,29 +155,19 @@ class Checkpoints:
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:
     """Writes `model.ckpt-<step>`, on the chief; returns its prefix.
 
-    It appears when it is complete.
-
     Raises:
       OSError: it cannot be written.
     """
     prefix = os.path.join(self.directory, f"model.ckpt-{step}")
-    if not worker_role.is_chief():
+    if not process.is_chief():
       return prefix
-    # Readers ignore this name. The index is renamed last: without it there is
-    # no checkpoint.
-    unfinished = os.path.join(self.directory, f"unfinished-model.ckpt-{step}")
     try:
-      checkpoint.write(unfinished, values)
-    except tf.errors.OpError as error:
-      for path in tf.io.gfile.glob(f"{unfinished}*"):
-        tf.io.gfile.remove(path)
+      checkpoint.write(prefix, values)
+    except OSError as error:
       raise OSError(
-        f"the checkpoint {prefix} cannot be written ({error.message}); the "
-        f"last good one is {self.latest()}. Free some disk space, then the "
-        "same command resumes from there"
+        f"{error}; the last good one is {self.latest()}. Free some disk space, "
+        "then the same command resumes from there"
       ) from None
-    for suffix in (".data-00000-of-00001", ".index"):
-      tf.io.gfile.rename(unfinished + suffix, prefix + suffix, overwrite=True)
     self._register(prefix)
     self._readable[prefix] = prefix
     return prefix
@@ -252,12 +243,12 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
       message = "the head is fresh: --new_head. It is not restored from %s"
     logging.info(message, reader.prefix)
   skipped = head if differing or new_head else ()
-  return checkpoint.initialize(model, path, skipped)
+  return checkpoint.restore(model, path, skipped)
 
 
 def _wait_for_chief():
   """Waits for all workers; the chief has written its checkpoint then."""
-  if worker_role.has_others():
+  if process.has_others():
     strategy = tf.distribute.get_strategy()
     arrived = strategy.run(lambda: tf.constant(1.0))
     strategy.reduce("SUM", arrived, axis=None)
@@ -269,4 +260,76 @@ def _check_complete(reader, expected):
     raise ValueError(
       f"{reader.prefix} is of another model: it has no {missing[0]}. Choose "
       "another --output_dir, or the flags of the run that wrote it"
+    )
+
+
+def best_folder(output_dir: str) -> str:
+  """Folder of the best checkpoint of a run or a sweep."""
+  return os.path.join(output_dir, "best")
+
+
+def best_or_latest(output_dir: str, prefer_best: bool = False) -> str:
+  """Folder of the checkpoint to use: the best one or the newest.
+
+  The best one is used with `prefer_best`, if the last training saved it, and if
+  there is no other, as after a sweep.
+  """
+  for entry in run_entries.read(output_dir)[-1:]:
+    prefer_best = prefer_best or run_entries.keeps_best(entry["flags"])
+  best = best_folder(output_dir)
+  use_best = prefer_best or not tf.train.latest_checkpoint(output_dir)
+  return best if use_best and tf.train.latest_checkpoint(best) else output_dir
+
+
+def read_best(output_dir: str) -> dict:
+  """Reads best.json of a run; empty if there is none.
+
+  It has `metric`, its `value`, the `step` of the best checkpoint and
+  `evaluated`, the step of the last evaluation.
+  """
+  path = os.path.join(best_folder(output_dir), _BEST)
+  keys = dict.fromkeys(("metric", "value", "step", "evaluated"))
+  return run_entries.read_json(path, keys)
+
+
+class BestCheckpoint:
+  """Saves the best model of a run: a checkpoint without slots, and best.json.
+
+  A higher `metric` is better. Training ends after `patience` steps without
+  improvement; 0 is no limit. A run that is resumed continues from best.json.
+  """
+
+  def __init__(self, output_dir: str, metric: str, patience: int = 0):
+    self.metric = metric
+    self.patience = patience
+    self._checkpoints = Checkpoints(best_folder(output_dir), keep=1)
+    self._record = read_best(output_dir)
+
+  @property
+  def evaluated(self) -> int:
+    """Step of the last evaluation, -1 if there was none."""
+    return self._record.get("evaluated", -1)
+
+  @property
+  def is_final(self) -> bool:
+    """True once the metric has not improved for `patience` steps."""
+    waited = self.evaluated - self._record.get("step", self.evaluated)
+    return bool(self.patience) and waited >= self.patience
+
+  def update(self, step: int, results: Mapping[str, float], model) -> None:
+    """Saves the Keras model of `step` if its results are the best so far."""
+    value = float(results[self.metric])
+    if not self._record or value > self._record["value"]:
+      values = checkpoint.variables(model)
+      values["global_step"] = tf.constant(step, tf.int64)
+      self._checkpoints.save(step, values)
+      self._record = {"metric": self.metric, "value": value, "step": step}
+    self._record["evaluated"] = step
+    path = os.path.join(self._checkpoints.directory, _BEST)
+    files.write_text(path, json.dumps(self._record, indent=1) + "\n")
+    logging.info(
+      "best %s: %.4f at step %d",
+      self.metric,
+      self._record["value"],
+      self._record["step"],
     )

@@ -4,13 +4,13 @@ import importlib.util
 import json
 
 from cli import run_record
-from training import metrics_log
+from training import report
 
 
 def test_a_truncated_line_is_left_out(tmp_path):
-  metrics_log.add(str(tmp_path), 10, {"loss": 0.5})
-  metrics_log.add(str(tmp_path), 20, {"loss": 1 / 3})
-  metrics_log.add(str(tmp_path), 20, {"eval_f1": 0.25})
+  report.add_metrics(str(tmp_path), 10, {"loss": 0.5})
+  report.add_metrics(str(tmp_path), 20, {"loss": 1 / 3})
+  report.add_metrics(str(tmp_path), 20, {"eval_f1": 0.25})
   with open(tmp_path / "metrics.jsonl", "a") as file:
     file.write('{"step": 30, "lo')
   expected = [
@@ -18,23 +18,25 @@ def test_a_truncated_line_is_left_out(tmp_path):
     {"step": 20, "loss": 0.333333},
     {"step": 20, "eval_f1": 0.25},
   ]
-  assert metrics_log.read(str(tmp_path)) == expected
+  assert report.read_metrics(str(tmp_path)) == expected
   # The next line is not appended to the truncated one.
-  metrics_log.forget_after(str(tmp_path), 20)
-  metrics_log.add(str(tmp_path), 30, {"loss": 0.25})
-  assert metrics_log.read(str(tmp_path)) == [
+  report.forget_metrics_after(str(tmp_path), 20)
+  report.add_metrics(str(tmp_path), 30, {"loss": 0.25})
+  assert report.read_metrics(str(tmp_path)) == [
     *expected,
     {"step": 30, "loss": 0.25},
   ]
-  metrics_log.forget_after(str(tmp_path), 10)
-  assert metrics_log.read(str(tmp_path)) == expected[:1]
-  assert metrics_log.read(str(tmp_path / "none")) == []
+  report.forget_metrics_after(str(tmp_path), 10)
+  assert report.read_metrics(str(tmp_path)) == expected[:1]
+  assert report.read_metrics(str(tmp_path / "none")) == []
 
 
 def test_curves_are_drawn_where_that_is_possible(tmp_path):
   for step in range(3):
-    metrics_log.add(str(tmp_path), step, {"loss": 1 / (1 + step), "rate": step})
-  path = metrics_log.draw(str(tmp_path))
+    report.add_metrics(
+      str(tmp_path), step, {"loss": 1 / (1 + step), "rate": step}
+    )
+  path = report.draw_metrics(str(tmp_path))
   if importlib.util.find_spec("matplotlib"):
     with open(path, "rb") as file:
       assert file.read(8) == b"\x89PNG\r\n\x1a\n"

@@ -1,0 +1,148 @@
+"""Process of a run: its role among workers, signals to it, and its log.
+
+Needs no TensorFlow.
+"""
+
+import contextlib
+import json
+import logging as python_logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+
+from absl import logging
+
+
+def is_chief() -> bool:
+  """True in the process that writes files: the chief, or the only worker.
+
+  The environment variable TF_CONFIG states the role.
+
+  Raises:
+    ValueError: TF_CONFIG is no JSON.
+  """
+  config = _cluster_config()
+  task = config.get("task", {})
+  if "chief" in config.get("cluster", {}):
+    return task.get("type") == "chief"
+  return task.get("type", "worker") == "worker" and not task.get("index", 0)
+
+
+def has_others() -> bool:
+  """True if several processes train together."""
+  return sum(map(len, _cluster_config().get("cluster", {}).values())) > 1
+
+
+def _cluster_config():
+  text = os.environ.get("TF_CONFIG") or "{}"
+  try:
+    return json.loads(text)
+  except ValueError as error:
+    raise ValueError(f"TF_CONFIG={text} is no JSON: {error}") from None
+
+
+class GracefulShutdown:
+  """Context in which SIGTERM and the first Ctrl-C only set `requested`.
+
+  A second Ctrl-C ends the process at once, with status 130, also while
+  TensorFlow computes: a thread reads the signals, since Python's handlers wait
+  until C++ returns.
+
+  A `child` process is terminated, too; it logs the interruption itself.
+  """
+
+  def __init__(self, child: subprocess.Popen | None = None):
+    self.requested = False
+    self._child = child
+    self._before = None
+
+  def __enter__(self) -> "GracefulShutdown":
+    if threading.current_thread() is threading.main_thread():
+      self._before = {
+        number: signal.signal(number, self._handle)
+        for number in (signal.SIGTERM, signal.SIGINT)
+      }
+      signals, self._write = os.pipe()
+      os.set_blocking(self._write, False)
+      self._fd_before = signal.set_wakeup_fd(self._write)
+      arguments = signals, self._child is None
+      threading.Thread(target=_watch, args=arguments, daemon=True).start()
+    return self
+
+  def __exit__(self, *_) -> None:
+    if self._before is None:
+      return
+    for number, handler in self._before.items():
+      signal.signal(number, handler)
+    signal.set_wakeup_fd(self._fd_before)
+    os.close(self._write)  # ends the thread
+
+  def _handle(self, *_):
+    self.requested = True
+    if self._child:
+      self._child.terminate()
+
+
+def _watch(signals, is_logged):
+  """Reads signal numbers, a byte each, until the pipe is closed."""
+  interrupts = 0
+  with os.fdopen(signals, "rb", buffering=0) as file:
+    while number := file.read(1):
+      if number[0] != signal.SIGINT:
+        continue
+      interrupts += 1
+      if interrupts > 1:
+        logging.error("interrupted again: ended without a checkpoint")
+        os._exit(130)
+      if is_logged:
+        logging.warning(
+          "interrupted: a checkpoint will be saved after the current steps; "
+          "Ctrl-C once more ends at once"
+        )
+
+
+def silence_tensorflow() -> None:
+  """Suppresses logs of TensorFlow's C++; call it before TensorFlow is imported.
+
+  TF_CPP_MIN_LOG_LEVEL=0 in the environment shows everything.
+  """
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+@contextlib.contextmanager
+def no_information() -> Iterator[None]:
+  """Context in which Python's loggers of absl and TensorFlow only warn.
+
+  TensorFlow logs a line for each name that it saves.
+  """
+  loggers = [python_logging.getLogger(name) for name in ("absl", "tensorflow")]
+  before = [logger.level for logger in loggers]
+  for logger in loggers:
+    logger.setLevel(python_logging.WARNING)
+  try:
+    yield
+  finally:
+    for logger, level in zip(loggers, before, strict=True):
+      logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def no_stderr() -> Iterator[None]:
+  """Context in which the process' standard error is /dev/null.
+
+  The LiteRT converter's C++ logs there at any TF_CPP_MIN_LOG_LEVEL. Errors
+  still come as Python exceptions.
+  """
+  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
+    yield
+    return
+  stderr, devnull = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+  os.dup2(devnull, 2)
+  try:
+    yield
+  finally:
+    os.dup2(stderr, 2)
+    os.close(stderr)
+    os.close(devnull)
