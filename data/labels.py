@@ -17,15 +17,12 @@ _INTEGER = re.compile(r"-?\d+", re.ASCII)
 
 
 class LabelSet(tuple):
-  """Labels in the order of a model's classes, and their source.
+  """Labels in the order of a model's classes.
 
   Attributes:
     source: path for messages; "" if a task fixes the labels.
     remedy: advice for data with other labels, or "".
   """
-
-  source: str
-  remedy: str
 
   def __new__(
     cls, labels: Iterable[str], source: str = "", remedy: str = ""
@@ -128,7 +125,7 @@ def choose(
     checkpoint_labels: labels.txt of the initial checkpoint; None if there is
       none, or the head is not initialized from it.
     find: collects the labels of the training file; None if there is no file.
-    is_training: True if the model is going to be trained.
+    is_training: the model is going to be trained.
 
   Raises:
     FileNotFoundError: there are no labels.

@@ -24,7 +24,7 @@ from data import tokenization
 # --- Tables ----------------------------------------------------------------
 
 _CODE_POINTS = sys.maxunicode + 1
-_CAPITAL_SIGMA, _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C3, 0x3C2
+_CAPITAL_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
 
 # Kinds of code points.
 _REMOVED = 0  # dropped: control characters and, when lower-casing, accents
@@ -167,11 +167,7 @@ class _Chars(NamedTuple):
 
 
 class Normalizer:
-  """Splits code points into words.
-
-  Args:
-    do_lower_case: lower-case and strip accents.
-  """
+  """Splits code points into words; `do_lower_case` also strips accents."""
 
   def __init__(self, do_lower_case: bool):
     tables = unicode_tables(do_lower_case)
@@ -185,10 +181,7 @@ class Normalizer:
   def __call__(
     self, pieces: tf.RaggedTensor
   ) -> tuple[tf.RaggedTensor, tf.Tensor]:
-    """Splits pieces of text into words.
-
-    Args:
-      pieces: [P, (K)] int32 code points.
+    """Splits pieces of text, [P, (K)] int32 code points, into words.
 
     Returns:
       Words [P, (W), (C)] int32, and for each of their flat values the index of
@@ -269,9 +262,7 @@ class Normalizer:
   def _reorder(self, chars, codes):
     """Sorts consecutive MARKs by their combining class (NFD).
 
-    Args:
-      chars: characters without accents.
-      codes: [K] code points of the input; its accents separate MARKs too.
+    Accents, which only `codes` [K], the input, still has, separate MARKs too.
     """
     (orders,) = self._orders(codes)
     starters = tf.cumsum(tf.cast(orders == 0, tf.int64))

@@ -20,13 +20,9 @@ Row = Mapping[str, Sequence[float]]
 
 
 class Builder(Protocol):
-  """Function from an example to the fields of its record.
+  """Function from an example to the fields of its record."""
 
-  Attributes:
-    lengths: number of texts by length in tokens, before truncation.
-  """
-
-  lengths: Counter
+  lengths: Counter  # texts by length in tokens, before truncation
 
   def __call__(self, example: Any) -> Row:
     """Makes one record."""
@@ -43,16 +39,16 @@ class Chunk(NamedTuple):
     return f"examples {self.first} to {self.first + len(self.examples) - 1}"
 
 
-class _ChunkEncoder:
-  def __init__(self, prepare, schema):
-    self._row = prepare()
-    self._encode = tfrecord.ExampleEncoder(schema)
+def _chunk_encoder(prepare, schema):
+  """Function from a chunk to serialized records and lengths of its texts."""
+  build, encode = prepare(), tfrecord.ExampleEncoder(schema)
 
-  def __call__(self, chunk):
-    """Serialized records of a chunk, and the lengths of its texts."""
-    records = [self._encode(self._row(example)) for example in chunk.examples]
-    lengths, self._row.lengths = self._row.lengths, Counter()
-    return records, lengths
+  def encode_chunk(chunk):
+    build.lengths = Counter()
+    records = [encode(build(example)) for example in chunk.examples]
+    return records, build.lengths
+
+  return encode_chunk
 
 
 def write_records(
@@ -83,7 +79,7 @@ def write_records(
     for first in range(0, len(examples), _CHUNK)
   ]
   progress = Progress("recorded", len(examples), "examples")
-  prepare = partial(_ChunkEncoder, prepare, schema)
+  prepare = partial(_chunk_encoder, prepare, schema)
   lengths = Counter()
   with files.open_for_writing(path) as file:
     for serialized, chunk_lengths in workers.ordered_map(

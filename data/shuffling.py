@@ -40,7 +40,6 @@ class ShuffledRecords:
     cache: see record_scan.load_index.
 
   Attributes:
-    seed: the argument.
     epoch: number of records of an epoch; None with several sources.
 
   Raises:

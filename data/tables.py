@@ -11,7 +11,7 @@ lines are dropped.
 import csv
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from absl import logging
 
@@ -19,12 +19,7 @@ from storage import files
 
 
 class Row(NamedTuple):
-  """A row of a table.
-
-  Attributes:
-    line: number of its first line, from 1.
-    values: texts by column.
-  """
+  """A row: the number of its first line, from 1, and texts by column."""
 
   line: int
   values: dict[str, str]
@@ -38,16 +33,15 @@ def read_table(
 ) -> Iterator[Row]:
   """Reads the rows of a table.
 
+  In a .jsonl file, values other than texts are converted to JSON, and null is a
+  missing column.
+
   Args:
     path: the file.
     columns: required columns.
     header: names of all columns; None to read them from the first line.
     skip_broken: skip rows with a wrong number of columns, with a warning; for
       published files that have such rows.
-
-  Yields:
-    Rows. In a .jsonl file, values other than texts are converted to JSON, and
-    null is a missing column.
 
   Raises:
     OSError: the file cannot be read.
@@ -58,12 +52,11 @@ def read_table(
     rows = _objects(path, columns)
   else:
     rows = _table(path, columns, header, skip_broken)
-  empty = True
-  for row in rows:
-    empty = False
-    yield row
-  if empty:
+  first = next(rows, None)
+  if first is None:
     raise ValueError(f"{path} has no rows")
+  yield first
+  yield from rows
 
 
 def _table(path, columns, header, skip_broken):
@@ -142,15 +135,11 @@ def _objects(path, columns):
           "or remove the line"
         )
     values = {
-      name: _as_text(value)
+      name: value if isinstance(value, str) else json.dumps(value)
       for name, value in values.items()
       if value is not None
     }
     yield Row(number, values)
-
-
-def _as_text(value: Any) -> str:
-  return value if isinstance(value, str) else json.dumps(value)
 
 
 def _lines(path: str) -> Iterator[str]:

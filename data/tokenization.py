@@ -38,9 +38,7 @@ _CASED = re.compile(rf"(wwm_|multi_)?cased_{_SIZE}")
 class FullTokenizer:
   """Text to word pieces: basic tokenization, then greedy longest match.
 
-  Args:
-    vocab_file: path of the vocabulary, one token a line.
-    do_lower_case: whether to lower-case and to strip accents.
+  `do_lower_case` also strips accents.
   """
 
   def __init__(self, vocab_file: str | os.PathLike, do_lower_case=True):
@@ -67,11 +65,7 @@ class FullTokenizer:
 
 
 class BasicTokenizer:
-  """Text to words: cleaned, split at whitespace and around punctuation.
-
-  Args:
-    do_lower_case: whether to lower-case and to strip accents.
-  """
+  """Text to words: cleaned, split at whitespace and around punctuation."""
 
   def __init__(self, do_lower_case=True):
     self.do_lower_case = do_lower_case
@@ -91,10 +85,7 @@ class BasicTokenizer:
 class WordpieceTokenizer:
   """Words to pieces: the longest piece of the vocabulary first, and so on.
 
-  Args:
-    vocab: the vocabulary, ids by token.
-    unk_token: token for a word that has no pieces.
-    max_input_chars_per_word: longer words are unknown.
+  Words of other characters, or longer ones, are unknown.
   """
 
   def __init__(
@@ -108,14 +99,7 @@ class WordpieceTokenizer:
     self.max_input_chars_per_word = max_input_chars_per_word
 
   def tokenize(self, text: str | bytes) -> list[str]:
-    """Splits words; all but the first piece of a word begin with "##".
-
-    Args:
-      text: words with whitespace between them, as from BasicTokenizer.
-
-    Returns:
-      The pieces, for example "unaffable" -> ["un", "##aff", "##able"].
-    """
+    """Splits the words of a text: "unaffable" -> ["un", "##aff", "##able"]."""
     return [
       piece
       for word in whitespace_tokenize(convert_to_unicode(text))
@@ -143,12 +127,8 @@ class CachedTokenizer:
   """A FullTokenizer with a cache of the ids of text between blanks.
 
   U+0020 always ends a word and has no other effect, so text between two of
-  them can be tokenized separately; most of it has occurred before.
-
-  Args:
-    tokenizer: the tokenizer.
-    max_pieces: limit of the cache; it is cleared when it is full, as frequent
-      pieces return within a few lines.
+  them can be tokenized separately; most of it has occurred before. A full cache
+  is cleared, as frequent pieces return within a few lines.
   """
 
   def __init__(self, tokenizer: FullTokenizer, max_pieces: int = 1_000_000):
@@ -173,12 +153,10 @@ class _IdsByPiece(dict):
 
   def __missing__(self, piece):
     words = self._plain_words(piece)
-    if words is None:
-      tokens = self._tokenizer.tokenize(piece)
-      ids = tuple(self._tokenizer.convert_tokens_to_ids(tokens))
-    elif len(words) == 1 and words[0] == piece:
-      tokens = self._tokenizer.wordpiece_tokenizer.tokenize(piece)
-      ids = tuple(self._tokenizer.convert_tokens_to_ids(tokens))
+    if words is None or words == [piece]:
+      full, wordpiece = self._tokenizer, self._tokenizer.wordpiece_tokenizer
+      tokens = (wordpiece if words else full).tokenize(piece)
+      ids = tuple(full.convert_tokens_to_ids(tokens))
     else:  # "end." is "end" and "."; likely in the cache
       ids = tuple(itertools.chain.from_iterable(self[word] for word in words))
     if len(piece) <= self.MAX_LENGTH:
@@ -259,16 +237,10 @@ def validate_case_matches_checkpoint(
   init_checkpoint: str | None,
   flag: str = "init_checkpoint",
 ) -> None:
-  """Checks --do_lower_case against the name of a released model's folder.
+  """Raises ValueError if a released model was trained with the other case.
 
-  Args:
-    do_lower_case: the flag.
-    init_checkpoint: such as ".../cased_L-12_H-768_A-12/bert_model.ckpt";
-      other names are not checked.
-    flag: name of the checkpoint's flag.
-
-  Raises:
-    ValueError: the model was trained with the other setting.
+  Models are told by names such as ".../cased_L-12_H-768_A-12/bert_model.ckpt".
+  `flag` is the one that names the checkpoint.
   """
   path = PurePosixPath(init_checkpoint or "")
   if not path.name.startswith("bert_model.ckpt"):

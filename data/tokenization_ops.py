@@ -30,13 +30,10 @@ class GraphTokenizer(tf.Module):
 
   Bytes that are not UTF-8 are dropped. Call the methods inside a tf.function or
   tf.data pipeline, with some thousand lines at a time, as repeated words cost
-  little.
+  little. In a SavedModel the vocabulary is an asset.
 
-  In a SavedModel the vocabulary is an asset.
-
-  Args:
+  Arguments:
     vocabulary: path of a vocabulary file, or ids by token.
-    do_lower_case: whether to lower-case and to strip accents.
 
   Attributes:
     vocab: ids by token.
@@ -67,14 +64,7 @@ class GraphTokenizer(tf.Module):
     self._wordpieces = WordpieceSplitter(self._ids, longest, vocab.UNK)
 
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-    """Ids of the tokens of each text.
-
-    Args:
-      texts: [N] string, UTF-8.
-
-    Returns:
-      [N, (T)] int32.
-    """
+    """Ids of the tokens of each text: [N] string -> [N, (T)] int32."""
     pieces = tf.strings.split(texts, " ")  # [N, (M)]
     distinct, index = tf.unique(pieces.values, tf.int64)  # [P], [N * (M)]
     words, _ = self.normalizer(tf.strings.unicode_decode(distinct, "UTF-8"))
@@ -143,12 +133,8 @@ class GraphTokenizer(tf.Module):
   def _spans(self, words):
     """Ids of the pieces of each word, first and last character of each piece.
 
-    Args:
-      words: [W, (C)] int32 code points.
-
-    Returns:
-      Ids [W, (T)] int64; first and last, int64 indices into `words.values` for
-      each of the ids' values.
+    Words are [W, (C)] int32 code points, ids [W, (T)] int64. First and last are
+    int64 indices into `words.values` for each of the ids' values.
     """
     spellings, index = tf.unique(_spell(words), tf.int64)
     ids, limits = (tf.gather(v, index) for v in self._wordpieces(spellings))
@@ -220,7 +206,7 @@ class WordpieceSplitter:
   every unfinished word, by one lookup. This takes half to two thirds of the
   time of tensorflow_text's WordpieceTokenizer.
 
-  Args:
+  Arguments:
     ids: lookup table from pieces to ids, -1 if not in the vocabulary.
     longest: characters of the longest piece, including its "##".
     unk_token: piece of words that cannot be split.
@@ -234,10 +220,7 @@ class WordpieceSplitter:
   def __call__(
     self, words: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Splits words.
-
-    Args:
-      words: [D] string, UTF-8, none empty.
+    """Splits words, [D] string, none of them empty.
 
     Returns:
       Ids [D, (T)] int64, and the end of each piece in its word, in

@@ -7,10 +7,10 @@ Jamo, and vowels of Thai, Devanagari and others are non-spacing marks.
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from absl import logging
 
@@ -19,7 +19,7 @@ from data.vocab import UNK
 
 # Scripts whose accents an uncased model is meant to lose.
 _ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW")
-_IGNORED = "?"  # script of letters that are not counted
+_IGNORED = "?"  # script of letters that lower-casing may change
 _MIN_FRACTION = 0.1  # of the letters of a text; fewer are foreign words
 _MIN_CHANGED = 0.01  # of the letters of a script; fewer are rare signs
 _SPECIAL = re.compile(r"\[\w+\]")
@@ -35,7 +35,7 @@ _FILES = 20
 _CHARACTERS = 200_000
 
 # Scripts that this process has warned of: one warning, not one for each file.
-_WARNED = set()
+_WARNED = {_IGNORED}
 
 
 def warn_of_case(ids: Mapping[str, int], lower_case: bool, name: str) -> None:
@@ -112,61 +112,15 @@ def _spread(items, number):
   return items[:: -(-len(items) // number) or 1]
 
 
-class AffectedScript(NamedTuple):
-  """A script of a text that lower-casing changes.
-
-  Attributes:
-    fraction: fraction of the text's letters that are of the script.
-    letters: letters of the text that change.
-    word: example of a word that changes.
-  """
-
-  script: str
-  fraction: float
-  letters: Container[str]
-  word: str
-
-
-def affected_scripts(texts: Iterable[str]) -> list[AffectedScript]:
-  """Finds the scripts of texts that lower-casing changes.
-
-  Args:
-    texts: the first 200,000 characters are used.
-
-  Returns:
-    Scripts of at least a tenth of the letters, the most frequent first.
-  """
-  characters, words = Counter(), {}
+def _count_words(texts) -> Counter:
+  """Counts text between blanks, in the first 200,000 characters."""
+  words, characters = Counter(), 0
   for text in texts:
-    characters.update(text)
-    words |= dict.fromkeys(text.split())
-    if characters.total() > _CHARACTERS:
+    words.update(text.split())
+    characters += len(text)
+    if characters > _CHARACTERS:
       break
-  letters = {
-    char: number
-    for char, number in characters.items()
-    if unicodedata.category(char)[0] in "LM"
-  }
-  by_script = Counter()
-  for char, number in letters.items():
-    by_script[_script(char)] += number
-  total = sum(letters.values())
-  result = []
-  for script, number in by_script.most_common():
-    if script == _IGNORED or number < _MIN_FRACTION * total:
-      continue
-    changed = {
-      char
-      for char in letters
-      if _script(char) == script and strip_accents(char) != char
-    }
-    if sum(letters[char] for char in changed) < _MIN_CHANGED * number:
-      continue
-    example = _example(words, changed)
-    result.append(
-      AffectedScript(script.title(), number / total, changed, example)
-    )
-  return result
+  return words
 
 
 def warn_of_scripts(
@@ -178,22 +132,35 @@ def warn_of_scripts(
   """Logs a warning, once for each script, if lower-casing corrupts texts.
 
   Args:
-    texts: a sample; see `affected_scripts`.
+    texts: a sample, of which the first 200,000 characters are used.
     do_lower_case: the flag; nothing is checked without it.
     name: of the file or files.
     vocabulary: its tokens; None if it is yet to be learned.
   """
-  for affected in affected_scripts(texts) if do_lower_case else ():
-    if affected.script in _WARNED:
+  if not do_lower_case:
+    return
+  words = _count_words(texts)
+  scripts = defaultdict(Counter)  # letters by script
+  for word, number in words.items():
+    for char in word:
+      if unicodedata.category(char)[0] in "LM":
+        scripts[_script(char)][char] += number
+  total = sum(letters.total() for letters in scripts.values())
+  for script, letters in scripts.items():
+    number = letters.total()
+    changed = {char for char in letters if strip_accents(char) != char}
+    if (
+      script in _WARNED
+      or number < _MIN_FRACTION * total
+      or sum(letters[char] for char in changed) < _MIN_CHANGED * number
+    ):
       continue
-    _WARNED.add(affected.script)
+    _WARNED.add(script)
     logging.warning(
       "%s: %.0f %% of the letters are %s, %s; %s; see docs/languages.md",
-      name,
-      100 * affected.fraction,
-      affected.script,
-      _effect(affected),
-      _remedy(affected, vocabulary),
+      *(name, 100 * number / total, script.title()),
+      _effect(script, _example(words, changed)),
+      _remedy(changed, vocabulary),
     )
 
 
@@ -204,10 +171,9 @@ def _example(words, changed):
   return word[max(0, first - 4) : first + 8]
 
 
-def _effect(affected):
-  word = affected.word
+def _effect(script, word):
   lower = strip_accents(word)
-  if affected.script == "Hangul":
+  if script == "HANGUL":
     return (
       "which --do_lower_case=True splits into Jamo "
       f"({word!r}, {len(word)} characters, becomes {len(lower)})"
@@ -218,13 +184,13 @@ def _effect(affected):
   )
 
 
-def _remedy(affected, vocabulary):
+def _remedy(changed, vocabulary):
   if vocabulary is None:
     return (
       "give --do_lower_case=False, here and to every program that uses the "
       "vocabulary"
     )
-  if any(char in affected.letters for token in vocabulary for char in token):
+  if any(char in changed for token in vocabulary for char in token):
     return "give --do_lower_case=False: the vocabulary has such letters"
   return (
     "learn a vocabulary with build_vocab.py --do_lower_case=False, or take a "
@@ -244,17 +210,14 @@ def _script(char: str) -> str:
   return _IGNORED if first in _ACCENTED else first
 
 
-def warn_of_unknown(texts, tokenizer, name) -> None:
+def warn_of_unknown(
+  texts: Iterable[str], tokenizer: FullTokenizer, name: str
+) -> None:
   """Logs a warning if many words of a sample become [UNK], once in a process.
 
-  The first 200,000 characters are used.
+  Arguments are as for `warn_of_texts`.
   """
-  words, characters = Counter(), 0
-  for text in texts:
-    words.update(text.split())
-    characters += len(text)
-    if characters > _CHARACTERS:
-      break
+  words = _count_words(texts)
   lower_case = tokenizer.basic_tokenizer.do_lower_case
   fraction, example = _unknown(words, tokenizer, lower_case)
   if fraction < _MAX_UNKNOWN:

@@ -41,8 +41,7 @@ def write(
   Each shard that has records becomes a file; existing ones are replaced.
   Workers write to a temporary folder beside the output, and the files are
   renamed when all are complete: retried bundles leave no duplicates and failed
-  pipelines no files. The options are Beam's command line, such as
-  ["--runner=DirectRunner"].
+  pipelines no files. Options are as in ["--runner=DirectRunner"].
 
   Returns:
     The number of records, as reported by the runner.
@@ -128,7 +127,6 @@ class _WriteShard(beam.DoFn):
   def __init__(self, config: BuildConfig, folder: str):
     super().__init__()
     self._config, self._folder = config, folder
-    self._builder = None
 
   def setup(self):
     self._builder = RecordBuilder(self._config)
@@ -146,10 +144,8 @@ class _WriteShard(beam.DoFn):
 
 def _rename(output: str, written: list[tuple[int, str]]) -> None:
   """Renames complete files; can be repeated after an interruption."""
-  names = [
-    f"{output}-{index:05d}-of-{len(written):05d}"
-    for index in range(len(written))
-  ]
+  total = len(written)
+  names = [f"{output}-{i:05d}-of-{total:05d}" for i in range(total)]
   for path in outputs(output):
     if path not in names:
       files.remove(path)
