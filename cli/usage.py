@@ -18,7 +18,7 @@ _FIRST = (
   *("do_export", "export_dir", "max_seq_length", "train_batch_size"),
   *("learning_rate", "num_train_epochs", "num_train_steps"),
   *("num_warmup_steps", "version_2_with_negative", "input_format", "layers"),
-  "overwrite",
+  *("overwrite", "model", "host", "port"),
 )
 _ORIGINAL = (
   *("batch_size", "doc_stride", "do_whole_word_mask", "dupe_factor"),

@@ -115,6 +115,7 @@ MISSING = [
   ("run_pretraining", RUN | {"input_file": "none*"}, "no file matches none*"),
   ("run_squad", RUN | {"train_file": "none*"}, "no file matches none*"),
   ("run_swag", RUN | {"train_file": "none.csv"}, "cannot read none.csv"),
+  ("serve", {"model": "none"}, "--model=none: there is no folder none"),
 ]
 
 

@@ -1,0 +1,116 @@
+"""Answers HTTP requests with exported models, by TF Serving's REST API.
+
+--model names what --do_export wrote, or a folder of numbered versions of it,
+of which a new one is loaded while the server runs. At the server's address is a
+page to try the models.
+
+  python serve.py --model=/models/mrpc
+  curl -d '{"instances": [{"text_a": "He said so.", "text_b": "So he."}]}' \
+    http://localhost:8501/v1/models/mrpc:predict
+"""
+
+import functools
+import signal
+
+from absl import flags, logging
+
+from cli import program
+from cli.arguments import Arguments
+from serving.server import models
+from serving.server.models import Model, Models, Settings
+
+DEFAULTS = Settings()
+flags.DEFINE_multi_string(
+  "model",
+  None,
+  "NAME=FOLDER or FOLDER of a SavedModel or of numbered versions of it. May be "
+  "repeated.",
+  required=True,
+)
+flags.DEFINE_string(
+  "host", "127.0.0.1", "Address to listen at; 0.0.0.0 for all of this machine."
+)
+flags.DEFINE_integer("port", 8501, "Port; 0 for any.", 0, 65535)
+flags.DEFINE_integer(
+  "num_versions", DEFAULTS.num_versions, "Newest versions to keep loaded.", 1
+)
+flags.DEFINE_float(
+  "poll_seconds", DEFAULTS.poll_seconds, "Time between looks at folders.", 0.01
+)
+flags.DEFINE_bool(
+  "warm_up", DEFAULTS.warm_up, "Call a model before clients may."
+)
+flags.DEFINE_integer(
+  "max_batch_size", DEFAULTS.max_batch_size, "Texts of requests that join.", 1
+)
+flags.DEFINE_float(
+  "batch_timeout_ms",
+  DEFAULTS.batch_timeout_ms,
+  "Maximum wait for requests that may join a batch.",
+  0.0,
+)
+flags.DEFINE_integer(
+  "max_queue_size",
+  DEFAULTS.max_queue_size,
+  "Texts that may wait, or come in one request; more are answered with 503.",
+  1,
+)
+flags.DEFINE_integer(
+  "max_request_bytes", DEFAULTS.max_request_bytes, "Size of a request.", 1
+)
+flags.DEFINE_float(
+  "read_timeout", DEFAULTS.read_timeout, "Seconds to send a request in.", 0.1
+)
+flags.DEFINE_float(
+  "request_timeout",
+  DEFAULTS.request_timeout,
+  "Seconds to wait for an answer before it is 504.",
+  0.1,
+)
+flags.DEFINE_integer(
+  "max_connections", DEFAULTS.max_connections, "More are answered with 503.", 1
+)
+
+
+def check_flags(args: Arguments) -> None:
+  """Checks the folders and names of models."""
+  names = {}
+  for flag in args.model:
+    name, _ = models.split_name(flag)
+    if name in names:
+      raise ValueError(
+        f"--model={names[name]} and --model={flag} are both called {name}: "
+        "name one of them, as in --model=other=FOLDER"
+      )
+    names[name] = flag
+
+
+def main(args: Arguments) -> None:
+  # TensorFlow is imported after the address was found to be free.
+  from serving.server import http
+
+  address = http.listen(args.host, args.port)
+  from serving.server.app import App
+  from serving.server.metrics import Metrics
+  from serving.server.saved_model import Version
+
+  settings = Settings(*(args[name] for name in Settings._fields))
+  metrics = Metrics()
+  served = []
+  for name, folder in map(models.split_name, args.model):
+    on_batch = metrics.batch_texts.labels(name).observe
+    load = functools.partial(Version, settings=settings, on_batch=on_batch)
+    served.append(Model(name, folder, settings.num_versions, load))
+  served = Models(served, settings.poll_seconds)
+  served.start()
+  host, port = address.getsockname()[:2]
+  logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
+  # uvicorn ends in order, then sends itself the signal again.
+  signal.signal(signal.SIGTERM, lambda *_: None)
+  http.Server(App(served, metrics, settings), settings).run(sockets=[address])
+  served.stop()
+  logging.info("all requests are answered")
+
+
+if __name__ == "__main__":
+  program.run(main, check_flags)

@@ -1,0 +1,251 @@
+"""The URLs of the server, as an ASGI application."""
+
+import asyncio
+import json
+import re
+import time
+from pathlib import Path
+from urllib.parse import unquote
+
+import prometheus_client
+from absl import logging
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from serving.server import batching, rest
+from serving.server.metrics import Metrics
+from serving.server.models import Model, Models, Settings
+from serving.server.rest import RestError
+
+_MODEL = r"(?i)/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
+_PREDICT = re.compile(rf"{_MODEL}:(classify|regress|predict)")
+_STATUS = re.compile(rf"{_MODEL}(/metadata)?")
+_METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
+_METHOD_NAMES = {"classify": "classification", "regress": "regression"}
+# Bodies of more bytes, and outputs of more values, are converted in a thread.
+_LARGE = 1 << 15
+# A body that is too long is read up to this multiple of the limit, since a
+# client that cannot send all of it may not see the answer.
+_READ_ANYWAY = 64
+_PAGE = {
+  "/": "page.html",
+  "/page.css": "page.css",
+  "/page.js": "page.js",
+}
+_PAGE_HEADERS = {
+  "content-security-policy": "default-src 'none'; script-src 'self'; "
+  "style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+  "form-action 'none'; frame-ancestors 'none'",
+  "x-content-type-options": "nosniff",
+}
+
+
+class App:
+  """Endpoints of the server.
+
+  Attributes:
+    is_draining: set when the server is about to end.
+  """
+
+  def __init__(self, models: Models, metrics: Metrics, settings: Settings):
+    self.is_draining = False
+    self._models, self._metrics, self._settings = models, metrics, settings
+
+  def asgi(self) -> Starlette:
+    """The ASGI application."""
+    return Starlette(
+      routes=[
+        Route("/healthz", self._healthz),
+        Route("/readyz", self._readyz),
+        Route("/metrics", self._show_metrics),
+        Route("/models", self._list_models),
+        *(Route(path, self._page) for path in _PAGE),
+        Route("/{path:path}", self._v1, methods=_METHODS),
+      ],
+      exception_handlers={HTTPException: _http_error},
+    )
+
+  async def _healthz(self, request):
+    return PlainTextResponse("ok\n")
+
+  async def _readyz(self, request):
+    if self.is_draining:
+      return PlainTextResponse("shutting down\n", 503)
+    missing = [model.name for model in self._models if not model.versions]
+    text = f"not loaded: {', '.join(missing)}\n" if missing else "ok\n"
+    return PlainTextResponse(text, 503 if missing else 200)
+
+  async def _show_metrics(self, request):
+    return Response(
+      self._metrics.text(self._models),
+      headers={"content-type": prometheus_client.CONTENT_TYPE_LATEST},
+    )
+
+  async def _list_models(self, request):
+    return _json({"models": [model.name for model in self._models]})
+
+  async def _page(self, request):
+    name = _PAGE[request.url.path]
+    return FileResponse(Path(__file__).with_name(name), headers=_PAGE_HEADERS)
+
+  async def _v1(self, request: Request) -> Response:
+    begin = time.monotonic()
+    request.state.model = ""  # a name of a stranger is not counted
+    try:
+      response = await self._answer(request)
+    except RestError as error:
+      response = _json({"error": str(error)}, error.status)
+    except ClientDisconnect:
+      response = _json({"error": "client closed request"}, 499)
+    except Exception:
+      logging.exception("%s %s", request.method, request.url.path[:200])
+      response = _json({"error": "internal error"}, 500)
+    # After 408 and 413, the rest of the request is not read.
+    if self.is_draining or response.status_code in (408, 413):
+      response.headers["connection"] = "close"
+    model, status = request.state.model, str(response.status_code)
+    self._metrics.requests.labels(model, status).inc()
+    self._metrics.seconds.labels(model).observe(time.monotonic() - begin)
+    return response
+
+  async def _answer(self, request):
+    path = request.scope["raw_path"].decode("ascii", "replace")
+    if request.method == "POST" and (match := _PREDICT.fullmatch(path)):
+      return await self._predict(request, *match.groups())
+    if request.method == "GET" and (match := _STATUS.fullmatch(path)):
+      return self._status(request, *match.groups())
+    if not path.lower().startswith("/v1/"):
+      raise RestError(404, "Not Found")
+    raise RestError(400, f"Malformed request: {request.method} {path[:200]}")
+
+  def _find(self, request, name) -> Model | None:
+    model = self._models.get(unquote(name))
+    request.state.model = model.name if model else ""
+    return model
+
+  def _status(self, request, name, version, label, metadata):
+    number = _number(version, label)
+    model = self._find(request, name)
+    states = model.states if model else {}
+    if metadata and model:
+      number, found = model.find(number)
+      spec = {"name": model.name, "signature_name": "", "version": f"{number}"}
+      signatures = {"signature_def": found.signature_def}
+      metadata = {"signature_def": signatures}
+      return _json({"model_spec": spec, "metadata": metadata})
+    if not states:
+      name = unquote(name)
+      raise RestError(404, f"Could not find any versions of model {name}")
+    if number not in (None, *states):
+      name = model.name
+      raise RestError(404, f"Could not find version {number} of model {name}")
+    numbers = sorted(states, reverse=True) if number is None else [number]
+    statuses = [_version_status(each, *states[each]) for each in numbers]
+    return _json({"model_version_status": statuses})
+
+  async def _predict(self, request, name, version, label, method):
+    number = _number(version, label)
+    body = await self._read(request)
+    document = await _convert(len(body), rest.parse, body)
+    if not (model := self._find(request, name)):
+      which = "Latest({})" if number is None else f"Specific({{}}, {number})"
+      which = which.format(unquote(name))
+      raise RestError(404, f"Servable not found for request: {which}")
+    outputs = None
+    while outputs is None:
+      found = model.find(number)[1]
+      signature = _check_signature(document, found, method.lower())
+      specs = found.specs[signature]
+      inputs = await _convert(len(body), rest.read_inputs, document, specs)
+      try:
+        outputs = await self._run(found, signature, inputs)
+      except batching.Closed:
+        continue  # the version was unloaded just now
+    size = sum(value.size for value in outputs.values())
+    by_rows = "instances" in document
+    content = await _convert(size, rest.write_outputs, outputs, by_rows)
+    return Response(content, media_type="application/json")
+
+  async def _read(self, request) -> bytes:
+    limit = self._settings.max_request_bytes
+    body, size = bytearray(), 0
+    try:
+      async with asyncio.timeout(self._settings.read_timeout):
+        async for chunk in request.stream():
+          size += len(chunk)
+          if size <= limit:
+            body += chunk
+          elif size > limit * _READ_ANYWAY:
+            break
+    except TimeoutError:
+      raise RestError(408, "the request did not come in time") from None
+    if size > limit:
+      raise RestError(413, f"the request has more than {limit} bytes")
+    return bytes(body)
+
+  async def _run(self, version, signature, inputs):
+    size, limit = batching.num_texts(inputs), self._settings.max_queue_size
+    if size > limit:
+      message = "Task size %d is larger than maximum input batch size %d"
+      raise RestError(400, message % (size, limit))
+    function = version.functions[signature]
+    try:
+      future = version.batcher.submit(function, inputs)
+      async with asyncio.timeout(self._settings.request_timeout):
+        return await asyncio.wrap_future(future)
+    except batching.QueueFull:
+      message = "The batch scheduling queue to which this task was submitted is"
+      raise RestError(503, f"{message} full") from None
+    except TimeoutError:  # it does not run then, if it has not begun
+      raise RestError(504, "Timed out waiting for an answer") from None
+
+
+def _check_signature(document, version, method):
+  signature = document.get("signature_name") or "serving_default"
+  if signature not in version.specs:
+    name = f'"{signature[:200]}"'
+    message = f"Serving signature name: {name} not found in signature def"
+    raise RestError(400, message)
+  if method != "predict":
+    raise RestError(
+      400,
+      f"Expected {_METHOD_NAMES[method]} signature method_name to be "
+      f"tensorflow/serving/{method}. Was: tensorflow/serving/predict",
+    )
+  return signature
+
+
+async def _convert(size, function, *arguments):
+  """Calls a function, in a thread if that may take long."""
+  if size < _LARGE:
+    return function(*arguments)
+  return await asyncio.to_thread(function, *arguments)
+
+
+def _number(version, label):
+  """Number of a version; None for the newest."""
+  if label:
+    label = unquote(label)
+    raise RestError(400, f"Unrecognized servable version label: {label}")
+  if version and len(version) > 18:
+    message = f"Failed to convert version: {version[:200]} to numeric."
+    raise RestError(400, message)
+  return int(version) if version else None
+
+
+def _version_status(number, state, error):
+  status = {"error_code": "INTERNAL" if error else "OK", "error_message": error}
+  return {"version": str(number), "state": state, "status": status}
+
+
+def _json(value, status=200):
+  content = json.dumps(value, ensure_ascii=False).encode()
+  headers = {"retry-after": "1"} if status == 503 else None
+  return Response(content, status, headers, media_type="application/json")
+
+
+async def _http_error(request, error):
+  return _json({"error": error.detail}, error.status_code)

@@ -1,0 +1,181 @@
+"""Models by name, and the versions of each, loaded as TF Serving does."""
+
+import gc
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from absl import logging
+
+from serving.server.rest import RestError
+from storage import files
+
+_EXPORTS = {"saved_model.pb", "saved_model.pbtxt"}
+_VERSION = re.compile("[0-9]{1,18}")
+_RETRY_SECONDS = 60  # as TF Serving
+
+
+class Settings(NamedTuple):
+  """Flags of serve.py that concern models and requests."""
+
+  num_versions: int = 1
+  poll_seconds: float = 1.0
+  warm_up: bool = True
+  max_batch_size: int = 32
+  batch_timeout_ms: float = 5.0
+  max_queue_size: int = 512
+  max_request_bytes: int = 1_000_000
+  read_timeout: float = 15.0
+  request_timeout: float = 30.0
+  max_connections: int = 500
+
+
+def split_name(flag: str) -> tuple[str, str]:
+  """Name and folder of --model, as NAME=FOLDER or FOLDER.
+
+  Raises:
+    FileNotFoundError: there is no such folder.
+    ValueError: it has no export, or the name cannot be part of a URL.
+  """
+  name, _, folder = flag.rpartition("=")
+  folder = folder.rstrip("/")
+  parts = folder.split("/")
+  if not name and len(parts) > 1 and _VERSION.fullmatch(parts[-1]):
+    name = parts[-2]
+  name = name or parts[-1]
+  if not re.fullmatch(r"[^/:\s.][^/:\s]*", name):
+    raise ValueError(f"--model={flag} has no name: give it one, as in bert=...")
+  if not files.is_folder(folder):
+    raise FileNotFoundError(f"--model={flag}: there is no folder {folder}")
+  if not find_versions(folder):
+    raise ValueError(
+      f"--model={flag}: in {folder} is no SavedModel, nor a folder with a "
+      "number for a name: name what --do_export wrote, or the folder around it"
+    )
+  return name, folder
+
+
+def find_versions(folder: str) -> dict[int, str]:
+  """Folders of versions by number; an export has one, 1 or its own name."""
+  names = [name.rstrip("/") for name in files.list_folder(folder)]
+  if _EXPORTS.isdisjoint(names):
+    return {int(n): f"{folder}/{n}" for n in names if _VERSION.fullmatch(n)}
+  last = os.path.basename(folder)
+  return {int(last) if _VERSION.fullmatch(last) else 1: folder}
+
+
+class Model:
+  """A model and its versions.
+
+  Arguments:
+    name: in URLs.
+    folder: a SavedModel, or numbered ones in it.
+    num_versions: number of newest versions to keep loaded.
+    load: folder -> version; see `saved_model.Version`.
+
+  Attributes:
+    versions: those that answer, by number.
+    states: TF Serving's word for the state, and an error, of all versions.
+  """
+
+  def __init__(self, name: str, folder: str, num_versions: int, load: Callable):
+    self.name = name
+    self.versions, self.states = {}, {}
+    self._folder, self._num_versions, self._load = folder, num_versions, load
+    self._retry = {}  # time by version that could not be loaded
+
+  def find(self, number: int | None = None):
+    """Number and version; the newest for None.
+
+    Raises:
+      RestError: it is not loaded.
+    """
+    versions = self.versions
+    if number is None and not versions:
+      message = f"Servable not found for request: Latest({self.name})"
+      raise RestError(503, message)  # it will be there
+    number = max(versions) if number is None else number
+    if number not in versions:
+      message = (
+        f"Servable not found for request: Specific({self.name}, {number})"
+      )
+      raise RestError(404, message)
+    return number, versions[number]
+
+  def poll(self) -> None:
+    """Loads and unloads versions by what is in the folder now."""
+    try:
+      found = find_versions(self._folder)
+    except Exception as error:  # of any file system
+      logging.error("%s: %s", self.name, _first_line(error))
+      return
+    newest = {*sorted(found)[-self._num_versions :]}
+    for number in sorted(newest - {*self.versions}):
+      if time.monotonic() >= self._retry.get(number, 0):
+        self._add(number, found[number])
+    if newest & {*self.versions}:  # else the old ones go on
+      for number in {*self.versions} - newest:
+        self._remove(number)
+
+  def _add(self, number, folder):
+    self._set_state(number, "LOADING")
+    try:
+      version = self._load(folder)
+    except Exception as error:  # of any library
+      self._retry[number] = time.monotonic() + _RETRY_SECONDS
+      self._set_state(number, "END", _first_line(error))
+      return
+    self.versions = {**self.versions, number: version}
+    self._set_state(number, "AVAILABLE")
+
+  def _remove(self, number):
+    self._set_state(number, "UNLOADING")
+    rest = {**self.versions}
+    rest.pop(number).batcher.close()
+    self.versions = rest
+    gc.collect()
+    self._set_state(number, "END")
+
+  def _set_state(self, number, state, error=""):
+    self.states = {**self.states, number: (state, error)}
+    log = logging.error if error else logging.info
+    log("%s, version %d: %s %s", self.name, number, state, error)
+
+
+def _first_line(error):
+  return (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
+
+
+class Models:
+  """All models of a server, which a thread keeps up to date."""
+
+  def __init__(self, models: Sequence[Model], poll_seconds: float):
+    self._models = {model.name: model for model in models}
+    self._poll_seconds = poll_seconds
+    self._stopped = threading.Event()
+    self._thread = threading.Thread(target=self._poll, daemon=True)
+
+  def __iter__(self):
+    return iter(self._models.values())
+
+  def get(self, name: str) -> Model | None:
+    """A model by name."""
+    return self._models.get(name)
+
+  def start(self) -> None:
+    """Starts the thread that loads."""
+    self._thread.start()
+
+  def stop(self) -> None:
+    """Ends the thread, after a version that it is loading."""
+    self._stopped.set()
+    self._thread.join()
+
+  def _poll(self):
+    while not self._stopped.is_set():
+      for model in self:
+        model.poll()
+      self._stopped.wait(self._poll_seconds)

@@ -1,0 +1,325 @@
+"""URLs: field by field as TF Serving's documentation has them."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from tests.serving.server import stand_in
+
+PREDICT = "/v1/models/toy:predict"
+
+
+@pytest.fixture(name="client", scope="module")
+def _client(tmp_path_factory):
+  with stand_in.toy(tmp_path_factory.mktemp("toy")) as client:
+    yield client
+
+
+STATUS = {
+  "model_version_status": [
+    {
+      "version": "7",
+      "state": "AVAILABLE",
+      "status": {"error_code": "OK", "error_message": ""},
+    }
+  ]
+}
+METADATA = {
+  "model_spec": {"name": "toy", "signature_name": "", "version": "7"},
+  "metadata": {
+    "signature_def": {"signature_def": {"serving_default": {"inputs": {}}}}
+  },
+}
+UNKNOWN = {"error": "Could not find any versions of model none"}
+NO_LABEL = {"error": "Unrecognized servable version label: stable"}
+
+
+@pytest.mark.parametrize(
+  ("path", "status", "answer"),
+  [
+    ("/v1/models/toy", 200, STATUS),
+    ("/V1/Models/t%6fy", 200, STATUS),
+    ("/v1/models/toy/versions/7", 200, STATUS),
+    (
+      "/v1/models/toy/versions/8",
+      404,
+      {"error": "Could not find version 8 of model toy"},
+    ),
+    ("/v1/models/none", 404, UNKNOWN),
+    ("/v1/models/none/versions/7", 404, UNKNOWN),
+    ("/v1/models/toy/labels/stable", 400, NO_LABEL),
+    ("/v1/models/toy/metadata", 200, METADATA),
+    ("/v1/models/toy/versions/7/metadata", 200, METADATA),
+    ("/v1/models/none/metadata", 404, UNKNOWN),
+    (
+      "/v1/models/toy/versions/8/metadata",
+      404,
+      {"error": "Servable not found for request: Specific(toy, 8)"},
+    ),
+    (
+      PREDICT,
+      400,
+      {"error": "Malformed request: GET /v1/models/toy:predict"},
+    ),
+    ("/models", 200, {"models": ["toy"]}),
+    ("/none", 404, {"error": "Not Found"}),
+  ],
+)
+def test_get(client, path, status, answer):
+  assert client.get(path) == (status, answer)
+
+
+@pytest.mark.parametrize(
+  ("path", "document", "answer"),
+  [
+    (
+      PREDICT,
+      {"instances": ["ab", "c"]},
+      {
+        "predictions": [
+          {"length": 2, "text": "ab"},
+          {"length": 1, "text": "c"},
+        ]
+      },
+    ),
+    (
+      "/v1/models/toy/versions/7:predict",
+      {"inputs": ["ab", "c"]},
+      {"outputs": {"length": [2, 1], "text": ["ab", "c"]}},
+    ),
+    # The example of half_plus_two.
+    (
+      PREDICT,
+      {"signature_name": "half", "instances": [1.0, 2.0, 5.0]},
+      {"predictions": [2.5, 3.0, 4.5]},
+    ),
+    (
+      PREDICT,
+      {"signature_name": "half", "inputs": {"x": [1.0]}},
+      {"outputs": [2.5]},
+    ),
+    (
+      PREDICT,
+      {"signature_name": "bytes", "instances": [{"image": {"b64": "//8="}}]},
+      {"predictions": [{"b64": "//8="}]},
+    ),
+    (
+      PREDICT,
+      {
+        "signature_name": "pair",
+        "instances": [{"a": 1, "b": [2, 3]}, {"a": 4, "b": [5, 6]}],
+      },
+      {"predictions": [6, 15]},
+    ),
+  ],
+)
+def test_predict(client, path, document, answer):
+  assert client.ask(document, path) == (200, answer)
+
+
+@pytest.mark.parametrize(
+  ("path", "document", "status", "message"),
+  [
+    (
+      "/v1/models/none:predict",
+      {"instances": ["a"]},
+      404,
+      "Servable not found for request: Latest(none)",
+    ),
+    (
+      "/v1/models/none/versions/1:predict",
+      {"instances": ["a"]},
+      404,
+      "Servable not found for request: Specific(none, 1)",
+    ),
+    (
+      "/v1/models/toy/versions/8:predict",
+      {"instances": ["a"]},
+      404,
+      "Servable not found for request: Specific(toy, 8)",
+    ),
+    (
+      "/v1/models/toy/labels/stable:predict",
+      {"instances": ["a"]},
+      400,
+      "Unrecognized servable version label: stable",
+    ),
+    (
+      PREDICT,
+      {"signature_name": "none", "instances": ["a"]},
+      400,
+      'Serving signature name: "none" not found in signature def',
+    ),
+    (
+      "/v1/models/toy:classify",
+      {"examples": [{"x": 1.0}]},
+      400,
+      "Expected classification signature method_name to be "
+      "tensorflow/serving/classify. Was: tensorflow/serving/predict",
+    ),
+    (
+      "/v1/models/toy:explain",
+      {"instances": ["a"]},
+      400,
+      "Malformed request: POST /v1/models/toy:explain",
+    ),
+    (
+      f"/v1/models/toy/versions/{'9' * 30}:predict",
+      {"instances": ["a"]},
+      400,
+      f"Failed to convert version: {'9' * 30} to numeric.",
+    ),
+    (
+      PREDICT,
+      {"instances": ["a"] * 600},
+      400,
+      "Task size 600 is larger than maximum input batch size 512",
+    ),
+    (PREDICT, b"", 400, "JSON Parse error: The document is empty"),
+    (
+      PREDICT,
+      {"instances": ["a" * 20_000]},
+      413,
+      "the request has more than 10000 bytes",
+    ),
+    (
+      PREDICT,
+      {"signature_name": "broken", "instances": ["a"]},
+      500,
+      "internal error",
+    ),
+  ],
+)
+def test_errors(client, path, document, status, message):
+  assert client.ask(document, path) == (status, {"error": message})
+
+
+@pytest.mark.parametrize(
+  "path",
+  [
+    "/v1/models/../../../etc/passwd",
+    "/v1/models/..%2f..%2f..%2fetc%2fpasswd",
+    "/v1/models/%2e%2e/versions/7",
+    "/v1/models/toy/versions/../7",
+    "/v1/models/%00",
+    "/v1/models/%ff%fe",
+    "/v1/models/{}",
+    "/v1/models//versions/7",
+    "/v1/models/toy%0d%0aSet-Cookie:x",
+    "/v1/models",
+    "/v1/",
+    "/..%2fapp.py",
+    "/app.py",
+    "/page.js%00",
+    "/%2e%2e/rest.py",
+  ],
+)
+def test_no_path_leads_out(client, path):
+  status, headers, body = client.request("GET", path)
+  assert status in (400, 404)
+  assert headers["content-type"] == "application/json"
+  assert "set-cookie" not in headers
+  assert json.loads(body).keys() == {"error"}
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_other_methods_are_malformed(client, method):
+  status, _, body = client.request(method, PREDICT, b"{}")
+  assert status == 400
+  message = f"Malformed request: {method} {PREDICT}"
+  assert json.loads(body) == {"error": message}
+
+
+def test_liveness_and_readiness(client):
+  assert client.request("GET", "/healthz")[0] == 200
+  assert client.request("GET", "/readyz")[0] == 200
+
+
+def test_a_model_that_is_not_loaded_is_not_ready():
+  model = stand_in.Model("slow", "none", 1, None)
+  with stand_in.running([model]) as client:
+    status, _, body = client.request("GET", "/readyz")
+    assert (status, body) == (503, b"not loaded: slow\n")
+    assert client.request("GET", "/healthz")[0] == 200
+    status, headers, body = client.request(
+      "POST", "/v1/models/slow:predict", b'{"instances": ["a"]}'
+    )
+    assert (status, headers["retry-after"]) == (503, "1")
+    message = "Servable not found for request: Latest(slow)"
+    assert json.loads(body) == {"error": message}
+
+
+def test_metrics(client):
+  client.ask({"instances": ["a", "b"]})
+  client.ask({"instances": ["a"]}, "/v1/models/a_stranger:predict")
+  status, headers, body = client.request("GET", "/metrics")
+  lines = dict(
+    line.rsplit(" ", 1)
+    for line in body.decode().splitlines()
+    if not line.startswith("#")
+  )
+  assert status == 200 and headers["content-type"].startswith("text/plain")
+  assert float(lines['serving_requests_total{model="toy",status="200"}']) >= 1
+  assert float(lines['serving_requests_total{model="",status="404"}']) >= 1
+  assert float(lines['serving_seconds_count{model="toy"}']) >= 1
+  assert float(lines['serving_queue_texts{model="toy"}']) == 0
+  assert float(lines['serving_version{model="toy"}']) == 7
+  assert "stranger" not in body.decode()
+
+
+@pytest.mark.parametrize("name", ["", "page.css", "page.js"])
+def test_the_page_allows_nothing_from_elsewhere(client, name):
+  status, headers, body = client.request("GET", f"/{name}")
+  assert status == 200
+  assert headers["content-type"].startswith("text/")
+  assert "default-src 'none'" in headers["content-security-policy"]
+  assert b"http" not in body.replace(b"http-equiv", b"")
+  assert b"innerHTML" not in body
+
+
+def _in_thread(client, results, document):
+  thread = threading.Thread(target=lambda: results.append(client.ask(document)))
+  thread.start()
+  return thread
+
+
+GATED = {"signature_name": "gated", "instances": ["a"]}
+
+
+def test_overload_is_answered_at_once(tmp_path):
+  settings = stand_in.SETTINGS._replace(max_queue_size=2)
+  with stand_in.toy(tmp_path, settings) as client:
+    results = []
+    threads = [_in_thread(client, results, GATED)]
+    assert client.version.started.wait(10)
+    threads += [_in_thread(client, results, GATED) for _ in range(2)]
+    while client.version.batcher.queued < 2:
+      time.sleep(0.01)
+    begin = time.monotonic()
+    status, answer = client.ask(GATED)
+    assert time.monotonic() - begin < 5
+    assert (status, answer) == (
+      503,
+      {
+        "error": "The batch scheduling queue to which this task was submitted "
+        "is full"
+      },
+    )
+    client.version.gate.set()
+    for thread in threads:
+      thread.join()
+    answer = {"predictions": [{"length": 1, "text": "a"}]}
+    assert results == [(200, answer)] * 3
+
+
+def test_a_late_answer_is_504_and_what_waits_does_not_run(tmp_path):
+  settings = stand_in.SETTINGS._replace(request_timeout=0.2)
+  with stand_in.toy(tmp_path, settings) as client:
+    for _ in range(2):
+      status, answer = client.ask(GATED)
+      assert status == 504
+      assert answer == {"error": "Timed out waiting for an answer"}
+    client.version.gate.set()
+    assert client.ask({"instances": ["a"]})[0] == 200

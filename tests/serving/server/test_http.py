@@ -1,0 +1,154 @@
+"""Connections: slow and rude clients, and the end of the server."""
+
+import threading
+import time
+
+import pytest
+
+from serving.server import http
+from tests.serving.server import stand_in
+
+SETTINGS = stand_in.SETTINGS._replace(read_timeout=0.3)
+HEAD = b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: a\r\n"
+GATED = {"signature_name": "gated", "instances": ["a"]}
+
+
+@pytest.fixture(name="client")
+def _client(tmp_path, monkeypatch):
+  monkeypatch.setattr(http, "_GRACE_SECONDS", 0.2)
+  monkeypatch.setattr(http, "_DRAIN_SECONDS", 0.2)
+  with stand_in.toy(tmp_path, SETTINGS) as client:
+    yield client
+
+
+def _read_all(connection):
+  data = b""
+  try:
+    while part := connection.recv(65536):
+      data += part
+  except ConnectionResetError:
+    pass
+  return data
+
+
+def _drip(connection, data, stop):
+  """Sends a byte now and then until the connection is closed."""
+  try:
+    for byte in data:
+      connection.sendall(bytes([byte]))
+      if stop.wait(0.05):
+        return
+  except OSError:
+    pass
+
+
+@pytest.mark.parametrize("start", [b"", HEAD, b"GET"])
+def test_a_slow_head_is_cut_off(client, start):
+  with client.connect() as connection:
+    connection.sendall(start)
+    begin = time.monotonic()
+    assert _read_all(connection) == b""
+    assert time.monotonic() - begin < 10
+  assert client.ask({"instances": ["a"]})[0] == 200
+
+
+def test_a_dripping_head_is_cut_off(client):
+  stop = threading.Event()
+  with client.connect() as connection:
+    data = HEAD + b"X: " + b"a" * 10_000
+    thread = threading.Thread(target=_drip, args=(connection, data, stop))
+    thread.start()
+    assert _read_all(connection) == b""
+    stop.set()
+    thread.join()
+
+
+def test_a_slow_body_is_408(client):
+  with client.connect() as connection:
+    connection.sendall(HEAD + b'Content-Length: 50\r\n\r\n{"insta')
+    answer = _read_all(connection)
+  assert answer.startswith(b"HTTP/1.1 408 ")
+  assert b"connection: close" in answer
+  assert answer.endswith(b'{"error": "the request did not come in time"}')
+
+
+def test_a_body_that_nobody_reads_is_cut_off(client):
+  stop = threading.Event()
+  with client.connect() as connection:
+    head = b"GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\n"
+    connection.sendall(head)
+    data = b"a" * 9999
+    thread = threading.Thread(target=_drip, args=(connection, data, stop))
+    thread.start()
+    assert _read_all(connection).startswith(b"HTTP/1.1 200 ")
+    stop.set()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+  "data",
+  [
+    b"\0\xff\n\n",
+    b"GET / HTTP/one\r\n\r\n",
+    HEAD + b"Content-Length: -1\r\n\r\n",
+    HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    HEAD + b"X: " + b"a" * 100_000 + b"\r\n\r\n",
+  ],
+  ids=range(6),
+)
+def test_what_is_no_http_is_400(client, data):
+  with client.connect() as connection:
+    connection.sendall(data)
+    assert connection.recv(13) in (b"HTTP/1.1 400 ", b"")
+  assert client.ask({"instances": ["a"]})[0] == 200
+
+
+def test_ten_megabytes_are_413(client):
+  body = b'{"instances": ["' + b"a" * 10_000_000 + b'"]}'
+  settings = SETTINGS._replace(max_request_bytes=1_000_000)
+  assert settings.max_request_bytes < len(body)
+  status, headers, _ = client.request(
+    "POST", "/v1/models/toy:predict", body[:500_000]
+  )
+  assert (status, headers["connection"]) == (413, "close")
+
+
+def test_a_client_that_leaves_does_no_harm(client):
+  with client.connect() as connection:
+    connection.sendall(HEAD + b'Content-Length: 50\r\n\r\n{"insta')
+  assert client.ask({"instances": ["a"]})[0] == 200
+
+
+def test_the_end_answers_what_was_accepted(client):
+  results = []
+  threads = [
+    threading.Thread(target=lambda: results.append(client.ask(GATED)))
+    for _ in range(5)
+  ]
+  for thread in threads:
+    thread.start()
+  batcher = client.version.batcher
+  while batcher.queued < 4 or not client.version.started.is_set():
+    time.sleep(0.01)
+  idle = client.connect()
+  client.server.should_exit = True
+  time.sleep(0.5)
+  with pytest.raises(ConnectionRefusedError):
+    client.connect()
+  client.version.gate.set()
+  for thread in threads:
+    thread.join()
+  assert results == [(200, {"predictions": [{"length": 1, "text": "a"}]})] * 5
+  assert _read_all(idle) == b""
+  idle.close()
+
+
+def test_a_request_on_an_idle_connection_is_answered_at_the_end(client):
+  with client.connect() as connection:
+    time.sleep(0.05)
+    client.server._app.is_draining = True
+    connection.sendall(HEAD + b'Content-Length: 20\r\n\r\n{"instances":["ab"]}')
+    answer = _read_all(connection)
+  assert answer.startswith(b"HTTP/1.1 200 ")
+  assert b"connection: close" in answer

@@ -1,0 +1,128 @@
+"""Versions of a model: found, loaded, replaced, retried."""
+
+import time
+
+import pytest
+
+from serving.server import models
+from serving.server.models import Model
+from serving.server.rest import RestError
+from tests.serving.server.stand_in import Version
+
+
+@pytest.fixture(name="folder")
+def _folder(tmp_path):
+  """A folder `mrpc` of the versions 1 and 10, among other things."""
+  for name in ("1", "0010", "11.unfinished", "2b", "-3", "9" * 40):
+    (tmp_path / "mrpc" / name).mkdir(parents=True)
+  return tmp_path / "mrpc"
+
+
+def _model(folder, num_versions=1, load=Version):
+  return Model("mrpc", str(folder), num_versions, load)
+
+
+def test_versions_are_folders_with_numbers(folder):
+  assert models.find_versions(str(folder)) == {
+    1: f"{folder}/1",
+    10: f"{folder}/0010",
+  }
+
+
+def test_an_export_is_a_version(folder):
+  for name, number in (("0010", 10), ("2b", 1)):
+    (folder / name / "saved_model.pb").touch()
+    assert models.find_versions(f"{folder}/{name}") == {
+      number: f"{folder}/{name}"
+    }
+
+
+def test_names(folder):
+  (folder / "1" / "saved_model.pb").touch()
+  for flag, expected in (
+    (f"{folder}", ("mrpc", f"{folder}")),
+    (f"{folder}/", ("mrpc", f"{folder}")),
+    (f"{folder}/1", ("mrpc", f"{folder}/1")),
+    (f"other={folder}", ("other", f"{folder}")),
+  ):
+    assert models.split_name(flag) == expected
+
+
+@pytest.mark.parametrize("flag", ["a/b={}", "a:b={}", "..={}", " ={}"])
+def test_a_name_that_no_url_can_have_is_refused(folder, flag):
+  with pytest.raises(ValueError, match="has no name: give it one"):
+    models.split_name(flag.format(folder))
+
+
+def test_a_folder_without_versions_is_named(folder):
+  with pytest.raises(ValueError, match=r"mrpc/1 is no SavedModel, nor"):
+    models.split_name(f"{folder}/1")
+  with pytest.raises(FileNotFoundError, match=f"no folder {folder}/none"):
+    models.split_name(f"{folder}/none")
+
+
+def test_the_newest_version_is_loaded(folder):
+  model = _model(folder)
+  with pytest.raises(RestError, match=r"request: Latest\(mrpc\)") as error:
+    model.find()
+  assert error.value.status == 503  # it will be there
+  model.poll()
+  number, version = model.find()
+  assert (number, version.folder) == (10, f"{folder}/0010")
+  assert model.states == {10: ("AVAILABLE", "")}
+  with pytest.raises(RestError, match=r"Specific\(mrpc, 1\)") as error:
+    model.find(1)
+  assert error.value.status == 404
+
+
+def test_a_newer_version_replaces_the_old_one(folder):
+  model = _model(folder, num_versions=2)
+  model.poll()
+  assert sorted(model.versions) == [1, 10]
+  (folder / "12").mkdir()
+  old = model.versions[1]
+  model.poll()
+  assert sorted(model.versions) == [10, 12]
+  assert model.states[1] == ("END", "")
+  assert not old.batcher._waiting and old.batcher._is_closed
+
+
+def test_going_back_is_removing_the_folder(folder):
+  model = _model(folder)
+  model.poll()
+  (folder / "0010").rmdir()
+  model.poll()
+  assert sorted(model.versions) == [1]
+
+
+def test_an_empty_or_missing_folder_changes_nothing(folder):
+  model = _model(folder)
+  model.poll()
+  folder.rename(folder.with_name("away"))
+  model.poll()
+  folder.mkdir()
+  model.poll()
+  assert sorted(model.versions) == [10]
+
+
+def test_the_old_version_answers_until_the_new_one_can(folder, monkeypatch):
+  broken = {f"{folder}/12"}
+
+  def load(path):
+    if path in broken:
+      raise OSError(f"cannot read {path}\nand more")
+    return Version(path)
+
+  model = _model(folder, load=load)
+  model.poll()
+  (folder / "12").mkdir()
+  model.poll()
+  assert sorted(model.versions) == [10]
+  assert model.states[12] == ("END", f"cannot read {folder}/12")
+  broken.clear()
+  model.poll()
+  assert sorted(model.versions) == [10]  # it is tried again after a while
+  later = time.monotonic() + 61
+  monkeypatch.setattr(models.time, "monotonic", lambda: later)
+  model.poll()
+  assert sorted(model.versions) == [12]

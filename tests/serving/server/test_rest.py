@@ -1,0 +1,269 @@
+"""REST forms: expected values are typed from TF Serving's documentation."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from serving.server import rest
+from serving.server.rest import RestError
+
+TEXT = {"text": tf.TensorSpec([None], tf.string)}
+# The example of https://www.tensorflow.org/tfx/serving/api_rest.
+NAMED = {
+  "tag": tf.TensorSpec([None], tf.string),
+  "signal": tf.TensorSpec([None, 5], tf.int32),
+  "sensor": tf.TensorSpec([None, 2, 2], tf.int64),
+}
+ROWS = [
+  {"tag": "foo", "signal": [1, 2, 3, 4, 5], "sensor": [[1, 2], [3, 4]]},
+  {"tag": "bar", "signal": [3, 4, 1, 2, 5], "sensor": [[4, 5], [6, 8]]},
+]
+COLUMNS = {
+  "tag": ["foo", "bar"],
+  "signal": [[1, 2, 3, 4, 5], [3, 4, 1, 2, 5]],
+  "sensor": [[[1, 2], [3, 4]], [[4, 5], [6, 8]]],
+}
+
+
+def _read(document, specs=TEXT):
+  document = rest.parse(json.dumps(document).encode())
+  return {k: v.tolist() for k, v in rest.read_inputs(document, specs).items()}
+
+
+@pytest.mark.parametrize("document", [{"instances": ROWS}, {"inputs": COLUMNS}])
+def test_rows_and_columns_are_the_same(document):
+  assert _read(document, NAMED) == COLUMNS | {"tag": [b"foo", b"bar"]}
+
+
+@pytest.mark.parametrize(
+  "document",
+  [
+    {"instances": ["a", "b"]},
+    {"instances": [{"text": "a"}, {"text": "b"}]},
+    {"instances": [{"b64": "YQ=="}, {"b64": "Yg=="}]},
+    {"instances": [{"text": {"b64": "YQ=="}}, {"text": "b"}]},
+    {"inputs": ["a", "b"]},
+    {"inputs": {"text": ["a", "b"]}},
+    {"inputs": {"text": ["a", {"b64": "Yg=="}], "more": 1}},
+  ],
+)
+def test_forms_of_a_single_input(document):
+  assert _read(document) == {"text": [b"a", b"b"]}
+
+
+def test_values_of_all_types():
+  specs = {
+    "x": tf.TensorSpec([None], tf.float32),
+    "b": tf.TensorSpec([None], tf.bool),
+    "i": tf.TensorSpec([], tf.uint8),
+  }
+  body = b'{"inputs": {"x": [1, NaN, -Infinity], "b": [true, false, true], '
+  arrays = rest.read_inputs(rest.parse(body + b'"i": 255}}'), specs)
+  assert [str(v.dtype) for v in arrays.values()] == ["float32", "bool", "uint8"]
+  np.testing.assert_array_equal(arrays["x"], [1, np.nan, -np.inf])
+  assert arrays["i"] == 255
+
+
+IN_ROWS = "Failed to process element: %s of 'instances' list. Error: "
+INVALID = IN_ROWS + "INVALID_ARGUMENT: "
+ERRORS = [
+  ({}, TEXT, "Missing 'inputs' or 'instances' key"),
+  ([1], TEXT, "JSON Value: [1] Is not object"),
+  (
+    {"inputs": [], "instances": []},
+    TEXT,
+    'JSON Value: {"inputs":[],"instances":[]} Not formatted correctly '
+    "expecting only one of 'inputs' or 'instances' keys to exist ",
+  ),
+  (
+    {"signature_name": 5},
+    TEXT,
+    'JSON Value: {"signature_name":5} not formatted correctly. '
+    "'signature_name' key must be a string value.",
+  ),
+  (
+    {"instances": "a"},
+    TEXT,
+    'JSON Value: {"instances":"a"} Excepting \'instances\' to be an list/array',
+  ),
+  (
+    {"instances": []},
+    TEXT,
+    "JSON Value: {\"instances\":[]} No values in 'instances' array",
+  ),
+  (
+    {"instances": ["a"]},
+    NAMED,
+    "instances is a plain list, but expecting list of objects as multiple "
+    "input tensors required as per tensorinfo_map",
+  ),
+  (
+    {"inputs": ["a"]},
+    NAMED,
+    "inputs is a plain value/list, but expecting an object as multiple input "
+    "tensors required as per tensorinfo_map",
+  ),
+  (
+    {"instances": [{"text": "a"}, "b"]},
+    TEXT,
+    "Expecting object but got list at item 1 of input list",
+  ),
+  (
+    {"instances": ["a", {"text": "b"}]},
+    TEXT,
+    "Expecting value/list but got object at item 1 of input list",
+  ),
+  (
+    {"instances": [{"texts": "b"}]},
+    TEXT,
+    INVALID % "0 key: texts" + "JSON object: does not have named input: texts",
+  ),
+  (
+    {"instances": [{"tag": "a"}]},
+    NAMED,
+    "Failed to process element: 0 of 'instances' list. JSON object: "
+    '{"tag":"a"} keys must be equal to: sensor,signal,tag',
+  ),
+  (
+    {"inputs": {"tag": ["a"]}},
+    NAMED,
+    "Missing named input: signal in 'inputs' object.",
+  ),
+  (
+    {"instances": ["a", 5]},
+    TEXT,
+    INVALID % "1"
+    + "JSON Value: 5 Type: Number is not of expected type: string",
+  ),
+  (
+    {"inputs": [None]},
+    TEXT,
+    "JSON Value: null Type: Null is not of expected type: string",
+  ),
+  (
+    {"inputs": [True]},
+    TEXT,
+    "JSON Value: true Type: True is not of expected type: string",
+  ),
+  (
+    {"inputs": {"b64": "YQ", "more": 1}},
+    TEXT,
+    "Missing named input: text in 'inputs' object.",
+  ),
+  (
+    {"inputs": [{"b64": 1}]},
+    TEXT,
+    'JSON Value: {"b64":1} not formatted correctly for base64 data',
+  ),
+  ({"inputs": [{"b64": "*"}]}, TEXT, "Unable to base64 decode"),
+  (
+    {"inputs": [["a"], "b"]},
+    TEXT,
+    'JSON Value: "b" found at incorrect level: 2 in the JSON DOM. Expected at '
+    "level: 2",
+  ),
+  (
+    {"inputs": ["a", ["b"]]},
+    TEXT,
+    "Encountered list at unexpected level: 1 expected < 1",
+  ),
+  (
+    {"inputs": [["a", "b"], ["c"]]},
+    TEXT,
+    "Encountered list at unexpected size: 1 at level: 1 expected size: 2",
+  ),
+  (
+    {"instances": [["a"], ["b", "c"]]},
+    TEXT,
+    INVALID % "1" + "Expecting shape [1] but got: [2]",
+  ),
+  (
+    {"inputs": [["a", "b"]]},
+    TEXT,
+    "Tensor name: text has shape: [1,2] expecting: [-1]",
+  ),
+  (
+    {"inputs": COLUMNS | {"tag": ["foo"]}},
+    NAMED,
+    "Batching input tensors must have equal 0th-dimension size",
+  ),
+]
+
+
+@pytest.mark.parametrize(("document", "specs", "message"), ERRORS)
+def test_errors_are_worded_as_by_tf_serving(document, specs, message):
+  with pytest.raises(RestError) as error:
+    _read(document, specs)
+  assert (error.value.status, str(error.value)) == (400, message)
+
+
+BODIES = [
+  b"",
+  b"{",
+  b'{"instances": [\xff]}',
+  b'{"instances": ["\\ud800"]}',
+  b'{"instances": [' + b"9" * 5000 + b"]}",
+  b'{"instances": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+  b'{"instances": ' + b"[" * 900 + b"]" * 900 + b"}",
+  b'{"instances": {"a": ' * 900 + b"1" + b"}" * 1800,
+  b'{"inputs": {"x": [1e400, ' + b"9" * 400 + b"]}}",
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
+@pytest.mark.parametrize("dtype", [tf.string, tf.int32, tf.float32])
+def test_every_body_has_an_answer(body, dtype):
+  specs = {"x": tf.TensorSpec([None], dtype)}
+  with pytest.raises(RestError) as error:
+    rest.read_inputs(rest.parse(body), specs)
+  assert error.value.status == 400
+  assert 0 < len(str(error.value)) < 600
+
+
+def test_numbers_have_to_fit():
+  for value in (1.5, True, 1 << 31, -(1 << 40), "1"):
+    with pytest.raises(RestError):
+      _read({"inputs": [value]}, {"x": tf.TensorSpec([None], tf.int32)})
+
+
+def test_a_single_output_goes_without_its_name():
+  outputs = {"y": np.array([3.5, 4.0, 5.5], np.float32)}
+  rows = json.loads(rest.write_outputs(outputs, by_rows=True))
+  assert rows == {"predictions": [3.5, 4.0, 5.5]}
+  columns = json.loads(rest.write_outputs(outputs, by_rows=False))
+  assert columns == {"outputs": [3.5, 4.0, 5.5]}
+
+
+def test_several_outputs_are_objects():
+  outputs = {
+    "label": np.array(["né".encode(), b"\xff"], object),
+    "p": np.array([[0.2, 0.8], [1, 0]], np.float32),
+    "raw_bytes": np.array([b"a", b"b"], object),
+  }
+  assert json.loads(rest.write_outputs(outputs, by_rows=True)) == {
+    "predictions": [
+      {"label": "né", "p": [0.2, 0.8], "raw_bytes": {"b64": "YQ=="}},
+      {"label": "\ufffd", "p": [1.0, 0.0], "raw_bytes": {"b64": "Yg=="}},
+    ]
+  }
+  assert json.loads(rest.write_outputs(outputs, by_rows=False)) == {
+    "outputs": {
+      "label": ["né", "\ufffd"],
+      "p": [[0.2, 0.8], [1.0, 0.0]],
+      "raw_bytes": [{"b64": "YQ=="}, {"b64": "Yg=="}],
+    }
+  }
+
+
+def test_rows_need_one_first_dimension():
+  outputs = {"a": np.zeros(2), "b": np.zeros(3)}
+  with pytest.raises(RestError, match="inconsistent batch size"):
+    rest.write_outputs(outputs, by_rows=True)
+
+
+def test_floats_are_as_short_as_float32_allows():
+  values = np.array([0.1, 1e-7, 16777216, np.nan, -np.inf], np.float32)
+  text = rest.write_outputs({"y": values}, by_rows=False).decode()
+  assert text == '{"outputs": [0.1, 1e-07, 16777216.0, NaN, -Infinity]}'

@@ -1,0 +1,127 @@
+"""serve.py: its flags, and its end by SIGTERM under load."""
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+import pytest
+
+from tests import programs
+from tests.serving.server.test_saved_model import save
+
+SERVE = str(programs.ROOT / "serve.py")
+
+
+@pytest.mark.parametrize(
+  ("names", "message"),
+  [
+    (["{0}/a", "{0}/b/a"], "are both called a: name one of them"),
+    (["{0}/c"], "in {0}/c is no SavedModel, nor a folder with a number"),
+    (["/"], "has no name"),
+  ],
+)
+def test_mistakes_are_named_before_tensorflow_loads(tmp_path, names, message):
+  for name in ("a/1", "b/a/1", "c"):
+    (tmp_path / name).mkdir(parents=True)
+  flags = [f"--model={name.format(tmp_path)}" for name in names]
+  status, log = _status_and_log(flags)
+  assert status == 1
+  assert message.format(tmp_path) in log
+
+
+def test_a_port_that_is_taken_is_named(tmp_path):
+  (tmp_path / "1").mkdir()
+  with socket.create_server(("127.0.0.1", 0)) as other:
+    port = other.getsockname()[1]
+    status, log = _status_and_log([f"--model={tmp_path}", f"--port={port}"])
+  assert status == 1
+  assert f"cannot listen at --host=127.0.0.1 --port={port}: Address" in log
+
+
+def _status_and_log(flags):
+  done = programs.python([SERVE, *flags])
+  assert len(done.stderr.splitlines()) == 1
+  return done.returncode, done.stderr
+
+
+def _start(folder):
+  """The program and its port, when it is ready."""
+  program = subprocess.Popen(
+    [sys.executable, SERVE, f"--model=toy={folder}", "--port=0"],
+    stderr=subprocess.PIPE,
+    text=True,
+    cwd=programs.ROOT,
+  )
+  port = None
+  for line in program.stderr:
+    if "http://127.0.0.1:" in line:
+      port = int(line.rsplit(":", 1)[1])
+    if "AVAILABLE" in line:
+      return program, port
+  raise AssertionError("it did not start")
+
+
+def _ask(port, answers, stop):
+  """Asks on one connection, then a new one, until the server is gone.
+
+  `answers` gets the status of each request that was sent, None for a lost one.
+  """
+  body = json.dumps({"instances": ["abc"] * 4})
+  while not stop.is_set():
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+      connection.connect()
+    except ConnectionError:
+      return
+    is_open = True
+    while is_open and not stop.is_set():
+      try:
+        connection.request("POST", "/v1/models/toy:predict", body)
+        response = connection.getresponse()
+        response.read()
+      except OSError as error:
+        answers.append(error)
+        break
+      answers.append(response.status)
+      is_open = response.headers["connection"] != "close"
+    connection.close()
+
+
+@pytest.mark.slow
+def test_sigterm_loses_no_request_and_new_versions_are_loaded(tmp_path):
+  save(tmp_path / "1")
+  program, port = _start(tmp_path)
+  answers, stop = [], threading.Event()
+  threads = [
+    threading.Thread(target=_ask, args=(port, answers, stop)) for _ in range(8)
+  ]
+  for thread in threads:
+    thread.start()
+  save(tmp_path / "unfinished")
+  (tmp_path / "unfinished").rename(tmp_path / "2")
+  url = f"http://127.0.0.1:{port}/v1/models/toy/versions/2"
+  for _ in range(200):
+    try:
+      with urllib.request.urlopen(url) as response:
+        if b"AVAILABLE" in response.read():
+          break
+    except urllib.error.HTTPError:
+      pass
+    time.sleep(0.1)
+  else:
+    raise AssertionError("version 2 was not loaded")
+  program.send_signal(signal.SIGTERM)
+  log = program.stderr.read()
+  assert program.wait(30) == 0, log
+  stop.set()
+  for thread in threads:
+    thread.join()
+  assert len(answers) > 50
+  assert {*answers} == {200}
+  assert "all requests are answered" in log
