@@ -167,14 +167,10 @@ REQUESTS = [
   [b""],
   [b"e d [MASK] [MASK]"] * 2,
 ]
-TASKS = (
-  "classification",
-  "tagging",
-  "questions",
-  "choices",
-  "masks",
-  "vectors",
-)
+TASKS = [
+  *("classification", "tagging", "choices", "masks", "vectors"),
+  pytest.param("questions", marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize("name", TASKS)
