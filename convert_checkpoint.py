@@ -19,12 +19,14 @@ Without the optimizer's slots, a third of the size:
 The format of --input is recognized by its files.
 """
 
+import os
+
 from absl import flags, logging
 
 from cli import checks, program
 from cli.arguments import Arguments
-from conversion import formats, hugging_face, interchange
-from conversion.formats import HUGGING_FACE, ORIGINAL
+from conversion import hugging_face, interchange
+from conversion.interchange import HUGGING_FACE, ORIGINAL
 from storage import checkpoint_names, files
 
 flags.DEFINE_string(
@@ -67,7 +69,7 @@ def check_flags(args: Arguments) -> None:
   checks.output(args, "output")
   if files.exists(args.output) and not files.is_folder(args.output):
     raise NotADirectoryError(f"--output={args.output} is a file: name a folder")
-  if kind := formats.of_folder(args.input):
+  if kind := interchange.format_of_folder(args.input):
     refuse_to_overwrite(args, choose_target(args, kind))
 
 
@@ -81,7 +83,7 @@ def main(args: Arguments) -> None:
   target = choose_target(args, kind)
   refuse_to_overwrite(args, target)
   if args.head == "encoder":
-    interchange.drop_head(bert)
+    bert.drop_head()
   conversion_checks.complete(
     bert,
     args.input,
@@ -101,14 +103,15 @@ def main(args: Arguments) -> None:
     hugging_face.write(bert, args.output, head)
     back = hugging_face.read(args.output)
     logging.info("wrote a %s", interchange.HEADS[head].architecture)
-  interchange.summarize(bert)
+  bert.summarize()
   conversion_checks.check_same(bert, back, before, head)
 
 
 def refuse_to_overwrite(args: Arguments, target: str) -> None:
   """Raises FileExistsError if files of that format are in --output."""
   if not args.overwrite:
-    files.refuse_to_overwrite(*formats.targets(args.output, target))
+    names = interchange.FILES[target]
+    files.refuse_to_overwrite(*(os.path.join(args.output, x) for x in names))
 
 
 def choose_target(args: Arguments, kind: str) -> str:

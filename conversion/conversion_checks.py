@@ -12,8 +12,14 @@ import keras
 import numpy as np
 from absl import logging
 
-from conversion import formats, model_garden, original
-from conversion.interchange import HEADS, CanonicalModel
+from conversion import hugging_face, keras_hub, model_garden, original
+from conversion.interchange import (
+  HEADS,
+  HUGGING_FACE,
+  ORIGINAL,
+  CanonicalModel,
+  format_of_folder,
+)
 from data import vocab
 from data.tokenization import validate_case_matches_checkpoint
 from modeling import models
@@ -32,19 +38,19 @@ def read(
     ValueError: the format is unknown, or has no such option.
   """
   averages = {"use_moving_averages": use_moving_averages}
-  if kind := formats.of_folder(path):
+  if kind := format_of_folder(path):
     _refuse(path, averages | {"bert_config_file": bert_config_file})
-    return formats.READERS[kind].read(path), kind
+    reader = hugging_face if kind == HUGGING_FACE else keras_hub
+    return reader.read(path), kind
   prefix = original.find(path)
   if model_garden.recognizes(prefix):
     _refuse(path, averages)
     return model_garden.read(prefix, bert_config_file), "Model Garden"
   bert = original.read(prefix, bert_config_file, use_moving_averages)
-  return bert, formats.ORIGINAL
+  return bert, ORIGINAL
 
 
 def _refuse(path, options):
-  """Raises ValueError if options are set that a format does not have."""
   for name, value in options.items():
     if value:
       raise ValueError(
@@ -68,9 +74,9 @@ def complete(
     ValueError: something is missing, or belongs to another model.
   """
   if bert.config is not None:
-    flags = {x: run_entries.flag_of(path, x) for x in EXTENSIONS}
-    known = {name: value for name, value in flags.items() if value}
-    bert.config = BertConfig.from_dict(bert.config | known).to_dict()
+    flags = {name: run_entries.flag_of(path, name) for name in EXTENSIONS}
+    values = bert.config | {k: v for k, v in flags.items() if v}
+    bert.config = BertConfig.from_dict(values).to_dict()
   elif for_transformers:
     raise ValueError(
       f"there is no bert_config.json beside {bert.origin}: "
@@ -202,9 +208,7 @@ def _batch(model, config):
 def check_same(
   bert: CanonicalModel, back: CanonicalModel, before: dict, head: str
 ) -> None:
-  """Compares a model with the one read back, and their outputs; logs both.
-
-  `before` are the `outputs` of `bert`.
+  """Compares a model with the one read back, and `before` with its outputs.
 
   Raises:
     ValueError: values or configurations differ.
@@ -222,13 +226,10 @@ def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:
   wrong += [
     name
     for name, value in bert.values.items()
-    if name in back.values and not _are_same(value, back.values[name])
+    if name in back.values and not _are_identical(value, back.values[name])
   ]
-  wrong += [
-    key
-    for key, value in (bert.config or {}).items()
-    if back.config[key] != value
-  ]
+  config = bert.config or {}
+  wrong += [key for key in config if back.config[key] != config[key]]
   if wrong:
     raise ValueError(
       f"{bert.origin} was not written faithfully to {back.origin}: "
@@ -237,5 +238,5 @@ def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:
   logging.info("read back: all %d are the same, bit for bit", len(bert.values))
 
 
-def _are_same(a, b):
+def _are_identical(a, b):
   return (a.dtype, a.shape) == (b.dtype, b.shape) and a.tobytes() == b.tobytes()

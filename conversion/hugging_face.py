@@ -18,15 +18,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from conversion import interchange
-from conversion.interchange import HEAD_VARIABLES, HEADS, CanonicalModel, Head
+from conversion.interchange import (
+  FILES,
+  HEAD_VARIABLES,
+  HEADS,
+  HUGGING_FACE,
+  CanonicalModel,
+  Head,
+)
+from modeling.config import BertConfig
 from storage import files
 
-CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
-UNUSED_WEIGHTS = "left_over.safetensors"
-TOKENIZER = "tokenizer_config.json"
-VOCABULARY = "vocab.txt"
-FILES = (CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY)
+CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY = FILES[HUGGING_FACE]
 
 # hidden_act in config.json -> in bert_config.json.
 _ACTIVATIONS = {
@@ -38,25 +41,8 @@ _ACTIVATIONS = {
   "tanh": "tanh",
   "linear": "linear",
 }
-_ACTIVATIONS_BACK = {
-  "gelu_erf": "gelu",
-  "gelu": "gelu_new",
-  "relu": "relu",
-  "tanh": "tanh",
-  "linear": "linear",
-}
-_SIZES = (
-  "vocab_size",
-  "hidden_size",
-  "num_hidden_layers",
-  "num_attention_heads",
-  "intermediate_size",
-  "hidden_dropout_prob",
-  "attention_probs_dropout_prob",
-  "max_position_embeddings",
-  "type_vocab_size",
-  "initializer_range",
-)
+# The first of several names.
+_ACTIVATIONS_BACK = {v: k for k, v in reversed(_ACTIVATIONS.items())}
 # Values of config.json without which a model is none of the original's.
 _REQUIRED = {
   "model_type": "bert",
@@ -65,19 +51,22 @@ _REQUIRED = {
   "is_decoder": False,
   "add_cross_attention": False,
 }
+_HEAD_NAMES = {
+  "cls.predictions.bias": "cls/predictions/output_bias",
+  "cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
+  "cls.seq_relationship.bias": "cls/seq_relationship/output_bias",
+  "classifier.weight": "output_weights",
+  "classifier.bias": "output_bias",
+  "qa_outputs.weight": "cls/squad/output_weights",
+  "qa_outputs.bias": "cls/squad/output_bias",
+}
+_HEAD_NAMES_BACK = {v: k for k, v in _HEAD_NAMES.items()}
 _SUBSTITUTIONS = (
   (r"^(embeddings|encoder|pooler)\.", r"bert.\1."),
   (r"\.layer\.(\d+)\.", r".layer_\1."),
   (r"_embeddings\.weight$", "_embeddings"),
   (r"LayerNorm\.weight$", "LayerNorm.gamma"),
   (r"LayerNorm\.bias$", "LayerNorm.beta"),
-  (r"^cls\.predictions\.bias$", "cls.predictions.output_bias"),
-  (r"^cls\.seq_relationship\.weight$", "cls.seq_relationship.output_weights"),
-  (r"^cls\.seq_relationship\.bias$", "cls.seq_relationship.output_bias"),
-  (r"^classifier\.weight$", "output_weights"),
-  (r"^classifier\.bias$", "output_bias"),
-  (r"^qa_outputs\.weight$", "cls.squad.output_weights"),
-  (r"^qa_outputs\.bias$", "cls.squad.output_bias"),
   (r"\.weight$", ".kernel"),
   (r"\.", "/"),
 )
@@ -87,13 +76,6 @@ _SUBSTITUTIONS_BACK = (
   (r"_embeddings$", "_embeddings.weight"),
   (r"\.(kernel|gamma)$", ".weight"),
   (r"\.beta$", ".bias"),
-  (r"^cls\.predictions\.output_bias$", "cls.predictions.bias"),
-  (r"^cls\.seq_relationship\.output_weights$", "cls.seq_relationship.weight"),
-  (r"^cls\.seq_relationship\.output_bias$", "cls.seq_relationship.bias"),
-  (r"^output_weights$", "classifier.weight"),
-  (r"^output_bias$", "classifier.bias"),
-  (r"^cls\.squad\.output_weights$", "qa_outputs.weight"),
-  (r"^cls\.squad\.output_bias$", "qa_outputs.bias"),
 )
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 _TIED = {
@@ -104,24 +86,18 @@ _TIED = {
 
 def original_name(name: str) -> str:
   """Name of a tensor in the original: "a.b.weight" -> "a/b/kernel"."""
-  return _substitute(name, _SUBSTITUTIONS)
+  return _HEAD_NAMES.get(name) or _substitute(name, _SUBSTITUTIONS)
 
 
 def their_name(name: str) -> str:
   """Name of the original's tensor here: "a/b/kernel" -> "a.b.weight"."""
-  return _substitute(name, _SUBSTITUTIONS_BACK)
+  return _HEAD_NAMES_BACK.get(name) or _substitute(name, _SUBSTITUTIONS_BACK)
 
 
 def _substitute(name, substitutions):
   for pattern, replacement in substitutions:
     name = re.sub(pattern, replacement, name)
   return name
-
-
-def recognizes(path: str) -> bool:
-  """True for a Hugging Face folder."""
-  names = (CONFIG, WEIGHTS, "pytorch_model.bin")
-  return any(os.path.exists(os.path.join(path, name)) for name in names)
 
 
 @interchange.names_path
@@ -294,16 +270,17 @@ def _divide(bert: CanonicalModel, kind: Head) -> tuple[dict, dict]:
 
 
 def _their_config(bert: CanonicalModel, kind: Head) -> dict:
-  settings = {key: bert.config[key] for key in _SIZES} | {
+  config = BertConfig.from_dict(bert.config)
+  settings = config.to_dict() | {
     "architectures": [kind.architecture],
     "model_type": "bert",
-    "hidden_act": _ACTIVATIONS_BACK[bert.config["hidden_act"]],
+    "hidden_act": _ACTIVATIONS_BACK[config.hidden_act],
     "layer_norm_eps": 1e-12,
     "pad_token_id": 0,  # the original's, whatever the vocabulary
     "tie_word_embeddings": True,
   }
   if "output_weights" in kind.variables:
-    interchange.check_labels(bert)
+    bert.check_labels()
     names = bert.labels or [f"LABEL_{i}" for i in range(bert.num_labels)]
     settings["id2label"] = {str(i): name for i, name in enumerate(names)}
     settings["label2id"] = {name: i for i, name in enumerate(names)}

@@ -1,4 +1,6 @@
-"""The model that readers return and writers take, whatever the format.
+"""Formats of a BERT on disk, and the model that their readers return.
+
+Needs no TensorFlow.
 
 Legend: H hidden, A heads, D head size, V vocabulary, L labels.
 """
@@ -15,8 +17,34 @@ from absl import logging
 
 from storage import files
 
-LABELS = "labels.txt"
+ORIGINAL, HUGGING_FACE, KERAS_HUB = "original", "hugging_face", "KerasHub"
+# Files by which a folder's format is recognized.
+_MARKS = {
+  KERAS_HUB: ("model.weights.h5", "task.json"),
+  HUGGING_FACE: ("config.json", "model.safetensors", "pytorch_model.bin"),
+}
+LABELS, VOCABULARY = "labels.txt", "vocab.txt"
+CHECKPOINT, BERT_CONFIG = "bert_model.ckpt", "bert_config.json"
+# Files that the writer of a format may write.
+FILES = {
+  ORIGINAL: (
+    *(f"{CHECKPOINT}.index", f"{CHECKPOINT}.data-00000-of-00001"),
+    *(BERT_CONFIG, VOCABULARY, LABELS),
+  ),
+  HUGGING_FACE: (
+    *("config.json", "model.safetensors", "left_over.safetensors"),
+    *("tokenizer_config.json", VOCABULARY),
+  ),
+}
 _TAG = re.compile(r"[BI]-.")
+
+
+def format_of_folder(path: str) -> str | None:
+  """KERAS_HUB, HUGGING_FACE, or None for a checkpoint of TensorFlow."""
+  for name, marks in _MARKS.items():
+    if any(os.path.exists(os.path.join(path, mark)) for mark in marks):
+      return name
+  return None
 
 
 def names_path(read: Callable) -> Callable:
@@ -92,6 +120,39 @@ class CanonicalModel:
     """Records that a value is not converted."""
     self.skipped.setdefault(reason, []).append(name)
 
+  def drop_head(self) -> None:
+    """Removes all variables but the encoder's, and the labels."""
+    for name in sorted(self.values):
+      if not name.startswith("bert/"):
+        del self.values[name]
+        self.skip(name, "of a head, which --head=encoder leaves out")
+    self.labels = ()
+
+  def check_labels(self) -> None:
+    """Raises ValueError if the classes are not as many as their names."""
+    if self.labels and len(self.labels) != self.num_labels:
+      raise ValueError(
+        f"{self.origin} has {self.num_labels} classes but its {LABELS} has "
+        f"{len(self.labels)} lines: it is of another model; move it away"
+      )
+
+  def summarize(self) -> None:
+    """Logs the number of converted variables, and the skipped ones."""
+    encoder = sum(name.startswith("bert/") for name in self.values)
+    logging.info(
+      "read from %s: %d variables of the encoder, %d others",
+      self.origin,
+      encoder,
+      len(self.values) - encoder,
+    )
+    if "bert/pooler/dense/kernel" not in self.values:
+      logging.warning(
+        "it has no pooler: a model that needs one gets a random one"
+      )
+    for reason, names in self.skipped.items():
+      shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+      logging.info("left out, %d %s: %s", len(names), reason, shown)
+
 
 @dataclasses.dataclass(frozen=True)
 class Head:
@@ -111,19 +172,14 @@ class Head:
 _PREDICTIONS = tuple(
   f"cls/predictions/{name}"
   for name in (
-    "transform/dense/kernel",
-    "transform/dense/bias",
-    "transform/LayerNorm/gamma",
-    "transform/LayerNorm/beta",
+    *("transform/dense/kernel", "transform/dense/bias"),
+    *("transform/LayerNorm/gamma", "transform/LayerNorm/beta"),
     "output_bias",  # [V]
   )
 )
-_NEXT_SENTENCE = (
-  "cls/seq_relationship/output_weights",  # [2, H]
-  "cls/seq_relationship/output_bias",
-)
 _CLASSES = ("output_weights", "output_bias")  # [L, H], [L]
-_SPAN = ("cls/squad/output_weights", "cls/squad/output_bias")  # [2, H], [2]
+_NEXT_SENTENCE = tuple(f"cls/seq_relationship/{name}" for name in _CLASSES)
+_SPAN = tuple(f"cls/squad/{name}" for name in _CLASSES)  # [2, H], [2]
 _CHOICE = ("cls/choice",)  # [H]
 
 # A model is of the first kind whose variables it has.
@@ -153,12 +209,13 @@ def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
   complete = [
     key
     for key, head in HEADS.items()
-    if all(name in bert.values for name in head.variables)
+    if bert.values.keys() >= set(head.variables)
   ]
   if expected is None:
     if bert.head in complete:
       return bert.head
-    if "tagging" in complete and not _are_tags(bert.labels):
+    has_tags = "O" in bert.labels and any(map(_TAG.match, bert.labels))
+    if "tagging" in complete and not has_tags:
       complete.remove("tagging")
     return complete[0]
   if expected not in complete:
@@ -168,36 +225,6 @@ def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
       f"{min(missing)}; it has the variables for {', '.join(complete)}"
     )
   return expected
-
-
-def drop_head(bert: CanonicalModel) -> None:
-  """Removes all variables but the encoder's, and the labels."""
-  for name in sorted(bert.values):
-    if not name.startswith("bert/"):
-      del bert.values[name]
-      bert.skip(name, "of a head, which --head=encoder leaves out")
-  bert.labels = ()
-
-
-def _are_tags(labels):
-  return "O" in labels and any(_TAG.match(label) for label in labels)
-
-
-def check_labels(bert: CanonicalModel) -> None:
-  """Raises ValueError if the classes are not as many as their names."""
-  if bert.labels and len(bert.labels) != bert.num_labels:
-    raise ValueError(
-      f"{bert.origin} has {bert.num_labels} classes but its {LABELS} has "
-      f"{len(bert.labels)} lines: it is of another model; move it away"
-    )
-
-
-def copy(source: str, target: str) -> None:
-  """Copies a file unless source and target are the same."""
-  if os.path.realpath(source) != os.path.realpath(target):
-    import tensorflow as tf  # noqa: PLC0415, seconds to import
-
-    tf.io.gfile.copy(source, target, overwrite=True)
 
 
 def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
@@ -215,19 +242,10 @@ def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
   return value
 
 
-def summarize(bert: CanonicalModel) -> None:
-  """Logs the number of converted variables, and the skipped ones."""
-  encoder = sum(name.startswith("bert/") for name in bert.values)
-  logging.info(
-    "read from %s: %d variables of the encoder, %d others",
-    bert.origin,
-    encoder,
-    len(bert.values) - encoder,
-  )
-  if "bert/pooler/dense/kernel" not in bert.values:
-    logging.warning(
-      "it has no pooler: a model that needs one gets a random one"
-    )
-  for reason, names in bert.skipped.items():
-    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    logging.info("left out, %d %s: %s", len(names), reason, shown)
+def copy(source: str, target: str) -> None:
+  """Copies a file unless source and target are the same."""
+  if os.path.realpath(source) != os.path.realpath(target):
+    with files.open_for_reading(source) as file:
+      content = file.read()
+    with files.open_for_writing(target) as file:
+      file.write(content)

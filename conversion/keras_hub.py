@@ -57,12 +57,6 @@ _MASKED_LM = {
 }
 
 
-def recognizes(path: str) -> bool:
-  """True for a preset of KerasHub."""
-  names = (_WEIGHTS, _TASK)
-  return any(os.path.exists(os.path.join(path, name)) for name in names)
-
-
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
   """Reads a preset: its backbone and, if it has one, its task's head.

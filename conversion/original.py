@@ -12,9 +12,14 @@ import tensorflow as tf
 from absl import logging
 
 from conversion import interchange
-from conversion.formats import BERT_CONFIG, CHECKPOINT, DATA_SUFFIX, VOCABULARY
-from conversion.interchange import LABELS, CanonicalModel
-from storage import checkpoint_names
+from conversion.interchange import (
+  BERT_CONFIG,
+  CHECKPOINT,
+  LABELS,
+  VOCABULARY,
+  CanonicalModel,
+)
+from storage import checkpoint_names, files
 from training import checkpoint, run_entries, run_folder
 
 # Heads that other programs' labels cannot tell from one another.
@@ -31,7 +36,7 @@ def find(path: str) -> str:
 
   Raises:
     FileNotFoundError: there is none; names the files that are there.
-    ValueError: there are several, and no file `checkpoint`.
+    ValueError: see checkpoint.find.
   """
   path = run_folder.best_or_latest(path)
   if tf.io.gfile.isdir(path):
@@ -50,8 +55,7 @@ def read_config(prefix: str, path: str | None = None) -> dict | None:
   """Reads bert_config.json at `path`, or beside a checkpoint if there is one.
 
   Raises:
-    FileNotFoundError: there is no file at `path`.
-    ValueError: it is no JSON object.
+    FileNotFoundError, ValueError: see interchange.read_json.
   """
   path = path or checkpoint_names.sibling_file(prefix, BERT_CONFIG)
   if path is None:
@@ -109,38 +113,23 @@ def _head_of_run(prefix):
 
 def _read_labels(prefix):
   path = checkpoint_names.sibling_file(prefix, LABELS)
-  if path is None:
-    return ()
-  with tf.io.gfile.GFile(path) as file:
-    return tuple(line for line in file.read().split("\n") if line)
+  lines = files.read_text(path).split("\n") if path else []
+  return tuple(filter(None, lines))
 
 
 def write(bert: CanonicalModel, folder: str) -> str:
-  """Writes a released model's files; returns the checkpoint's prefix.
-
-  The checkpoint appears when it is complete.
-  """
+  """Writes a released model's files; returns the checkpoint's prefix."""
   prefix = os.path.join(folder, CHECKPOINT)
-  unfinished = os.path.join(folder, f"unfinished-{CHECKPOINT}")
   step = {} if bert.step is None else {"global_step": bert.step}
-  checkpoint.write(unfinished, bert.values | step)
-  for suffix in (DATA_SUFFIX, ".index"):
-    tf.io.gfile.rename(unfinished + suffix, prefix + suffix, overwrite=True)
+  checkpoint.write(prefix, bert.values | step)
   if bert.config is not None:
-    _write_text(
-      os.path.join(folder, BERT_CONFIG),
-      json.dumps(bert.config, indent=2, sort_keys=True) + "\n",
-    )
+    text = json.dumps(bert.config, indent=2, sort_keys=True) + "\n"
+    files.write_text(os.path.join(folder, BERT_CONFIG), text)
   if bert.labels:
     text = "".join(f"{label}\n" for label in bert.labels)
-    _write_text(os.path.join(folder, LABELS), text)
+    files.write_text(os.path.join(folder, LABELS), text)
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
   else:
     logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
   return prefix
-
-
-def _write_text(path, text):
-  with tf.io.gfile.GFile(path, "w") as file:
-    file.write(text)

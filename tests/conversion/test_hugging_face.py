@@ -13,7 +13,12 @@ from conversion import (
   hugging_face,
   interchange,
 )
-from conversion.interchange import HEADS, CanonicalModel
+from conversion.interchange import (
+  HEADS,
+  HUGGING_FACE,
+  CanonicalModel,
+  format_of_folder,
+)
 from modeling import models
 from modeling.config import BertConfig
 
@@ -285,7 +290,7 @@ def test_a_missing_and_a_damaged_file_are_named(tmp_path):
   _write(tmp_path, "encoder")
   weights = tmp_path / "model.safetensors"
   weights.rename(tmp_path / "pytorch_model.bin")
-  assert hugging_face.recognizes(str(tmp_path))
+  assert format_of_folder(str(tmp_path)) == HUGGING_FACE
   with pytest.raises(FileNotFoundError, match="is a pickle"):
     hugging_face.read(str(tmp_path))
   weights.write_bytes(b"no header")
