@@ -6,7 +6,6 @@ first one occurs; local paths need no TensorFlow. Text may be compressed (.gz,
 """
 
 import codecs
-import functools
 import glob
 import os
 import shutil
@@ -70,20 +69,13 @@ def rename(path: str, name: str) -> None:
 
 def remove(path: str) -> None:
   """Removes a file."""
-  if is_remote(path):
-    _gfile().remove(path)
-  else:
-    os.remove(path)
+  (_gfile() if is_remote(path) else os).remove(path)
 
 
 def remove_folder(path: str) -> None:
   """Removes a folder with its content; nothing happens if there is none."""
-  if not exists(path):
-    return
-  if is_remote(path):
-    _gfile().rmtree(path)
-  else:
-    shutil.rmtree(path)
+  if exists(path):
+    (_gfile() if is_remote(path) else shutil).rmtree(path)
 
 
 def glob_files(pattern: str) -> list[str]:
@@ -202,12 +194,7 @@ def write_text(path: str, text: str) -> None:
 
 
 def read_text(path: str) -> str:
-  """Reads a UTF-8 file; line ends are not changed.
-
-  Raises:
-    OSError: see `open_for_reading`.
-    UnicodeDecodeError: it is not UTF-8.
-  """
+  """Reads a UTF-8 file, line ends unchanged; may raise UnicodeDecodeError."""
   with open_for_reading(path) as file:
     return file.read().decode()
 
@@ -230,7 +217,7 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   """
   position = start
   with _open_text(path, start) as file:
-    for raw in iter(functools.partial(file.readline, MAX_LINE_BYTES), b""):
+    for raw in iter(lambda: file.readline(MAX_LINE_BYTES), b""):
       if end is not None and position >= end:
         return
       if len(raw) == MAX_LINE_BYTES:
@@ -244,8 +231,13 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
       try:
         line = raw.decode()
       except UnicodeDecodeError as error:
-        culprit = raw[error.start]
-        raise _not_utf8(path, position + error.start, culprit) from error
+        offset = position + error.start
+        raise ValueError(
+          f"{path}, line {line_number(path, offset)}: byte {offset} of the "
+          f"file (0x{raw[error.start]:02x}) is not UTF-8; if it is text at "
+          "all, convert the file first, for example with `iconv -f LATIN1 -t "
+          "UTF-8`"
+        ) from error
       position += len(raw)
       line = line.replace("\r", "")
       if line:  # a last line of "\r" alone is no line
@@ -278,11 +270,3 @@ def line_number(path: str, offset: int) -> int:
       number += block.count(b"\n")
       unread -= len(block)
   return number
-
-
-def _not_utf8(path: str, offset: int, culprit: int) -> ValueError:
-  return ValueError(
-    f"{path}, line {line_number(path, offset)}: byte {offset} of the file "
-    f"(0x{culprit:02x}) is not UTF-8; if it is text at all, convert the file "
-    "first, for example with `iconv -f LATIN1 -t UTF-8`"
-  )

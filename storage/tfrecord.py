@@ -89,9 +89,10 @@ def _field(number: int, content: bytes) -> bytes:
   return bytes((number << 3 | 2,)) + _varint(len(content)) + content
 
 
-def _feature_encoder(feature: Feature) -> Callable[[bytes], bytes]:
-  """Function that wraps packed values as an entry of Features.feature."""
-  kind = 2 if feature.dtype == "float32" else 3  # float_list, int64_list
+def _feature_encoder(feature: Feature) -> tuple[Callable, Callable]:
+  """Functions that pack values, and wrap them as one of Features.feature."""
+  is_float = feature.dtype == "float32"
+  kind = 2 if is_float else 3  # float_list, int64_list
   key = _field(1, feature.name.encode())
 
   # Most features of a record have few different lengths in bytes.
@@ -101,7 +102,8 @@ def _feature_encoder(feature: Feature) -> Callable[[bytes], bytes]:
     entry = key + _field(2, _field(kind, values))
     return _field(1, entry)[: -length or None]
 
-  return lambda values: head(len(values)) + values
+  pack = _float32s if is_float else _int64s
+  return pack, lambda values: head(len(values)) + values
 
 
 class ExampleEncoder:
@@ -117,12 +119,7 @@ class ExampleEncoder:
   def __init__(self, schema: Schema):
     self._schema = schema
     self._features = [
-      (
-        feature.name,
-        feature.size,
-        _float32s if feature.dtype == "float32" else _int64s,
-        _feature_encoder(feature),
-      )
+      (feature.name, feature.size, *_feature_encoder(feature))
       for feature in schema.values()
     ]
 
@@ -167,7 +164,7 @@ def _tables() -> np.ndarray:
 
 
 def crc32c(messages: Sequence[bytes]) -> np.ndarray:
-  """CRC-32C of B messages of at least four bytes each, [B] uint32.
+  """CRC-32C of B messages, of four bytes or more each: [B] uint32.
 
   The CRC is linear: the CRC of a message is the exclusive or of the CRCs of its
   bytes, each followed by zeros. Leading zeros change nothing, so messages are

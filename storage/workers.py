@@ -9,6 +9,7 @@ import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -19,10 +20,10 @@ def ordered_map(
   processes: int,
   idle: Callable[[], None] = lambda: None,
 ) -> Iterator[Any]:
-  """Does every task, in this process or in several others.
+  """Yields the result of every task, in order, done here or by other processes.
 
   A worker has one task at a time. Results of later tasks wait in memory until
-  those of earlier ones have come.
+  those of earlier ones have come. Workers end with the iteration.
 
   Args:
     prepare: called once in each process; returns the function of a task. It,
@@ -30,9 +31,6 @@ def ordered_map(
     tasks: the tasks; messages contain their `str`.
     processes: maximum number; under two, this process does the tasks.
     idle: called whenever no task was finished for five seconds.
-
-  Yields:
-    Results in the order of the tasks.
 
   Raises:
     ChildProcessError: a process died.
@@ -102,15 +100,13 @@ def _serve(connection: Connection, prepare: Callable) -> None:
   """Does tasks until the process is terminated, or the parent is gone."""
   signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
   function = None
-  while True:
-    try:
+  with suppress(EOFError, ConnectionError):  # the parent is gone
+    while True:
       task = connection.recv()
-    except EOFError:
-      return
-    try:
-      function = function or prepare()
-      answer = function(task), None
-    except Exception as error:
-      error.add_note(f"In a worker process:\n{traceback.format_exc()}")
-      answer = None, error
-    connection.send(answer)
+      try:
+        function = function or prepare()
+        answer = function(task), None
+      except Exception as error:
+        error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+        answer = None, error
+      connection.send(answer)

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from data import dynamic_padding, features, record_dataset, records, vocab
-from data.pretraining.causal_targets import CausalTargets
-from data.pretraining.dynamic_masking import Masker
 from data.pretraining.static_masking import DEFAULT, MaskPolicy
+from data.pretraining.targets import CausalTargets, Masker
 from data.shuffling import ShuffledRecords, Source
 from storage import record_scan
 from storage.tfrecord import Schema

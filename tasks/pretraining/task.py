@@ -7,9 +7,9 @@ from absl import logging
 from cli import encoder_config
 from cli.arguments import Arguments
 from data import shuffling
-from data.pretraining.causal_targets import CausalTargets
 from data.pretraining.input_pipeline import DynamicMasking, PretrainingInput
 from data.pretraining.static_masking import DEFAULT
+from data.pretraining.targets import CausalTargets
 from data.tokenization_ops import GraphTokenizer
 from modeling import models
 from modeling.config import SIDES, BertConfig

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 from data import dynamic_padding, features
-from data.pretraining.causal_targets import CausalTargets
 from data.pretraining.input_pipeline import DynamicMasking, PretrainingInput
 from data.pretraining.static_masking import MaskPolicy
+from data.pretraining.targets import CausalTargets
 from data.record_dataset import RecordDataset
 from storage.tfrecord import Feature, Schema
 

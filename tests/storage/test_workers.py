@@ -1,5 +1,12 @@
+"""Order of results, and the end of workers."""
+
+import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -26,3 +33,55 @@ def test_results_come_in_the_order_of_the_tasks(processes):
 def test_a_dead_worker_is_an_error_that_names_its_task():
   with pytest.raises(ChildProcessError, match=r"worked on deadly\.txt"):
     list(workers.ordered_map(_prepare, ["a", "deadly.txt", "c"], 2))
+
+
+def test_an_abandoned_map_ends_its_workers():
+  before = set(multiprocessing.active_children())
+  results = workers.ordered_map(_prepare, ["a", "slow", "slow", "b"], 2)
+  assert next(results) == "aa"
+  assert len(set(multiprocessing.active_children()) - before) == 2
+  results.close()
+  assert set(multiprocessing.active_children()) <= before
+
+
+def _prepare_pids():
+  def save_pid(folder):
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(0.2)
+
+  return save_pid
+
+
+_ENDLESS_MAP = """
+import sys
+from storage import workers
+from tests.storage.test_workers import _prepare_pids
+list(workers.ordered_map(_prepare_pids, sys.argv[1:] * 10_000, 2))
+"""
+
+
+def _is_running(pid):
+  try:
+    # The state of a process that has ended but is not waited for is Z.
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+  except FileNotFoundError:
+    return False
+  return state != "Z"
+
+
+def _wait_until(condition, seconds=60):
+  end = time.monotonic() + seconds
+  while not condition():
+    assert time.monotonic() < end
+    time.sleep(0.05)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+  command = [sys.executable, "-c", _ENDLESS_MAP, str(tmp_path)]
+  with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as parent:
+    _wait_until(lambda: len(os.listdir(tmp_path)) == 2)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    _wait_until(lambda: not any(map(_is_running, os.listdir(tmp_path))))
+    assert not parent.stderr.read()
