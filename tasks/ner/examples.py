@@ -48,12 +48,7 @@ def read_sentences(
   """Reads the sentences of a file, in its order.
 
   If a column is counted from the last one and the number of columns varies, a
-  warning names a line.
-
-  Args:
-    path: CoNLL file.
-    word_column: see Columns.
-    tag_column: see Columns; None to read no tags.
+  warning names a line. With None as `tag_column`, tags are not read.
 
   Raises:
     OSError: the file cannot be read.
@@ -179,14 +174,12 @@ def mark_entities(tags: Iterable[str]) -> bool:
 
 
 def scheme(sentences: Iterable[Sentence]) -> str:
-  """Recognizes the tagging scheme.
+  """Name of the tagging scheme.
 
-  Returns:
-    "BIOES": entities end with E- or are single S- (with L- and U-: BILOU).
-    "IOB2": every entity begins with B-.
-    "IOB1": B- occurs only between neighbours of the same type.
-    "mixed": some entities begin with B- and some with I- where neither rule
-      demands it.
+  "BIOES": entities end with E- or are single S- (with L- and U-: BILOU).
+  "IOB2": every entity begins with B-. "IOB1": B- occurs only between neighbours
+  of the same type. "mixed": some entities begin with B- and some with I- where
+  neither rule demands it.
   """
   begins_with_i, needless_b = False, False
   for sentence in sentences:

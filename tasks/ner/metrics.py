@@ -1,11 +1,9 @@
-"""Precision, recall and F1 of entities, as conlleval counts them.
-
-Tags that do not mark entities, such as parts of speech, are scored word by
-word.
+"""Precision, recall and F1 of entities as conlleval counts them; predictions.
 
 An entity is correct if its type and both its ends are. Tags may be IOB1, IOB2
 or BIOES, also mixed: an entity begins with B- or S-, with any tag after O or
-after another type, and after E- or S-.
+after another type, and after E- or S-. Tags that do not mark entities, such as
+parts of speech, are scored word by word.
 
 Legend: W words, L tags.
 """
@@ -74,7 +72,7 @@ class Scores:
     by_type: of each type, sorted.
     words: number of words.
     accuracy: fraction of the words whose tag is correct, "O" among them.
-    of_entities: whether `overall` and `by_type` are of entities, or of words.
+    of_entities: True if `overall` and `by_type` are of entities, not of words.
   """
 
   overall: Score
@@ -108,12 +106,7 @@ def evaluate(
   predicted: Sequence[Sequence[str]],
   of_entities: bool = True,
 ) -> Scores:
-  """Scores predicted tags.
-
-  Args:
-    labels: correct tags of each sentence.
-    predicted: predicted tags of each sentence.
-    of_entities: whether tags mark entities; else each word is scored by itself.
+  """Scores predicted tags of sentences; word by word unless `of_entities`.
 
   Raises:
     ValueError: the numbers of sentences, or of a sentence's tags, differ.
@@ -123,11 +116,8 @@ def evaluate(
   for label_tags, tags in zip(labels, predicted, strict=True):
     num_correct += sum(a == b for a, b in zip(label_tags, tags, strict=True))
     num_words += len(tags)
-    # As entities, or as words with their tags.
-    label_set, predicted_set = (
-      set(entities(t)) if of_entities else {(tag, i) for i, tag in enumerate(t)}
-      for t in (label_tags, tags)
-    )
+    split = entities if of_entities else _single_words
+    label_set, predicted_set = set(split(label_tags)), set(split(tags))
     sets = label_set, predicted_set, label_set & predicted_set
     for counter, items in zip(counts, sets, strict=True):
       counter.update(item[0] for item in items)
@@ -139,6 +129,10 @@ def evaluate(
     num_correct / num_words if num_words else 0.0,
     of_entities,
   )
+
+
+def _single_words(tags):
+  return [Entity(tag, word, word + 1) for word, tag in enumerate(tags)]
 
 
 def report(scores: Scores) -> str:
@@ -170,13 +164,7 @@ def _percent(score):
 def predictions(
   logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
 ) -> list[Sequence[str]]:
-  """Most probable tags of the words of each sentence.
-
-  Args:
-    logits: [W, L].
-    tags: L names.
-    sentences: with W words.
-  """
+  """Most probable tags of the words of each sentence; logits are [W, L]."""
   ids = np.argmax(logits, axis=-1)
   return group_by_sentence([tags[i] for i in ids], sentences)
 
@@ -193,21 +181,12 @@ def metric(tags: Sequence[str]) -> str:
 
 
 def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
-  """Values of eval_results.txt.
-
-  Args:
-    scores: of the entities; those of words have accuracy only.
-    losses: [W].
-  """
-  overall = scores.overall
+  """Values of eval_results.txt; losses are [W]."""
   result = {"eval_loss": losses.mean(), "eval_accuracy": scores.accuracy}
-  if not scores.of_entities:
-    return result
-  return result | {
-    "eval_precision": overall.precision,
-    "eval_recall": overall.recall,
-    "eval_f1": overall.f1,
-  }
+  if scores.of_entities:
+    for name in ("precision", "recall", "f1"):
+      result[f"eval_{name}"] = getattr(scores.overall, name)
+  return result
 
 
 def write(
@@ -217,17 +196,9 @@ def write(
   tags: Sequence[str],
   sentences: Sequence[Sentence],
 ) -> Scores | None:
-  """Writes <split>_predictions.conll and .tsv; logs scores if tags are known.
+  """Writes <split>_predictions.conll and .tsv; logs and returns scores.
 
-  Args:
-    output_dir: folder of the files.
-    split: "eval" or "test".
-    logits: [W, L].
-    tags: L names.
-    sentences: with W words.
-
-  Returns:
-    The scores; None if the correct tags are unknown.
+  There are none if the correct tags are unknown. logits are [W, L].
   """
   predicted = predictions(logits, tags, sentences)
   path = os.path.join(output_dir, f"{split}_predictions")

@@ -1,4 +1,4 @@
-"""Tagged sentences to rows of records, and predictions back to words.
+"""Tagged sentences to records, and predictions back to words.
 
 A record has one sentence, or a part of one that is too long, with as much of
 its document around it as fits if that is requested (section 5.3 of the paper).
@@ -33,7 +33,7 @@ class TagWindow(NamedTuple):
   Attributes:
     sentence: index of their sentence.
     word: index of the first of them in the sentence.
-    positions: position of each word's first piece in the record.
+    positions: of each word's first piece in the record.
   """
 
   sentence: int
@@ -42,27 +42,17 @@ class TagWindow(NamedTuple):
 
 
 class TagRecordBuilder:
-  """Makes the records of sentences.
+  """Makes records of sentences and their windows, in the order of the words.
 
   Every word is in exactly one window. A word without tokens becomes [UNK]; one
-  that is too long for any record is truncated.
-
-  Arguments:
-    tokenizer: text to tokens.
-    seq_length: T.
-    tags: in the order of their ids.
-    document_context: fill records with the neighbours of their words within the
-      document, on both sides; otherwise only within a sentence that is split.
+  that is too long for any record is truncated. With `document_context` records
+  are filled with the neighbours of their words within the document, on both
+  sides; otherwise only within a sentence that is split. `tags` are in the order
+  of their ids.
 
   Attributes:
     schema: of the records.
     lengths: number of sentences by their tokens, with [CLS] and [SEP].
-
-  Call arguments:
-    sentences: in the order of the file.
-
-  Yields:
-    Fields by name, and the TagWindow, in the order of the words.
 
   Raises:
     ValueError: T is too short, or the vocabulary lacks a special token.
@@ -113,18 +103,13 @@ class TagRecordBuilder:
     for number, sentence in scope:
       last = first + len(sentence.words)
       self.lengths[starts[last] - starts[first] + 2] += 1
-      for begin, end in split_long(
-        list(map(len, words[first:last])), self._max_pieces
-      ):
+      lengths = list(map(len, words[first:last]))
+      for begin, end in split_long(lengths, self._max_pieces):
+        part = starts[first + begin : first + end + 1]
         left, right = add_context(
-          starts[first + begin],
-          starts[first + end],
-          len(text),
-          self._max_pieces,
+          part[0], part[-1], len(text), self._max_pieces
         )
-        positions = [
-          1 + start - left for start in starts[first + begin : first + end]
-        ]
+        positions = [1 + start - left for start in part[:-1]]
         tags = sentence.tags and sentence.tags[begin:end]
         row = self._row(text[left:right], positions, tags)
         yield row, TagWindow(number, begin, positions)
@@ -149,7 +134,7 @@ def split_long(
 
   Args:
     lengths: number of pieces of each word, `max_pieces` at most.
-    max_pieces: maximum pieces of a part.
+    max_pieces: of a part.
 
   Returns:
     Begin and end of each part, in words. A sentence that fits is one part.
@@ -169,16 +154,10 @@ def split_long(
 def add_context(
   begin: int, end: int, length: int, max_pieces: int
 ) -> tuple[int, int]:
-  """Extends a part of a text to `max_pieces`, evenly on both sides if it can.
-
-  Args:
-    begin: of the part.
-    end: of the part.
-    length: of the text.
-    max_pieces: of the extended part, if the text is long enough.
+  """Extends a part of a text of `length`, evenly on both sides if it can.
 
   Returns:
-    Begin and end of the extended part.
+    Begin and end of the extended part, which has `max_pieces`, or all of them.
   """
   spare = max_pieces - (end - begin)
   after = length - end
@@ -190,15 +169,7 @@ def add_context(
 def first_piece_values(
   values: np.ndarray, windows: Sequence[TagWindow]
 ) -> np.ndarray:
-  """Selects the values at the first piece of each word.
-
-  Args:
-    values: [N, T, ...], such as logits.
-    windows: N windows, in the order of the words.
-
-  Returns:
-    [words, ...], in the order of the file.
-  """
+  """Values at the first piece of each word: [N, T, ...] -> [words, ...]."""
   rows = [n for n, w in enumerate(windows) for _ in w.positions]
   positions = [position for w in windows for position in w.positions]
   return values[rows, positions]

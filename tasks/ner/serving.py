@@ -1,4 +1,4 @@
-"""Sentences -> tags of their words, in the graph.
+"""Sentences to tags of their words in the graph.
 
 Legend: B sentences, W words of the longest one, N words of all, P windows, T
 tokens, L tags. A ragged dimension is in parentheses.
@@ -15,21 +15,13 @@ from storage.tfrecord import Schema
 
 
 class TokenClassification(tf.Module):
-  """Function of a tagger's SavedModel.
+  """Serving task (serving.export.Task) of run_ner.py.
 
   Words are separated by blanks (U+0020), tabs and line breaks; other whitespace
-  is part of a word, as in tasks/ner/examples.py. A sentence that is too long is
-  split into windows, each with context from the sentence (records.py); it is
-  its own document even if the model was trained with --document_context.
-
-  Arguments:
-    tokenizer: text to ids.
-    seq_length: maximum tokens of a window.
-    tags: L names, in the order of the model's logits.
-
-  Attributes:
-    texts: inputs of `from_text` by name.
-    schema: inputs of `from_features`.
+  is part of a word, as in tasks/ner/examples.py. A sentence of more than T
+  tokens is split into windows, each with context from the sentence
+  (records.py); it is its own document even if the model was trained with
+  --document_context. `tags` are in the order of the logits.
 
   Raises:
     ValueError: the vocabulary lacks a special token.
@@ -54,7 +46,7 @@ class TokenClassification(tf.Module):
 
     Args:
       model: from a dict of inputs to `logits` [P, T, L].
-      tokens: [B] string; sentences, their words separated by blanks.
+      tokens: [B] string, the sentences.
 
     Returns:
       `words` and `tags` [B, W], padded with ""; `probabilities` [B, W, L];
@@ -83,10 +75,6 @@ class TokenClassification(tf.Module):
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
     """Tags of tokens; only the first of each word was trained.
-
-    Args:
-      model: as in `from_text`.
-      inputs: `input_ids`, `input_mask`, `segment_ids`, [P, T] int32 each.
 
     Returns:
       `tags` [P, T], `probabilities` [P, T, L], `labels` [P, L].

@@ -118,10 +118,7 @@ def tags(args: Arguments) -> Sequence[str]:
 
 
 def tagger(
-  args: Arguments,
-  config: BertConfig,
-  num_tags: int,
-  any_device: bool = False,
+  args: Arguments, config: BertConfig, num_tags: int, any_device: bool = False
 ) -> keras.Model:
   """Model of the run: fine-tuned, or on frozen features."""
   one_hot = args.use_tpu and not any_device
