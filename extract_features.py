@@ -20,7 +20,7 @@ from data.tokenization import FullTokenizer
 from data.vocab import CLS, SEP, UNK
 from modeling.config import POOLINGS
 from storage import files
-from tasks.features import activation_files, examples
+from tasks.features import lines
 
 shared_flags.define_devices()
 shared_flags.define_network()
@@ -53,7 +53,7 @@ flags.DEFINE_enum(
   "format",
   "json",
   ["json", "npz"],
-  "JSON lines, or NumPy arrays as in tasks/features/activation_files.py.",
+  "JSON lines, or NumPy arrays as in tasks/features/lines.py.",
 )
 flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
 
@@ -66,7 +66,7 @@ def check_flags(args: Arguments) -> None:
   if any(has_files) != all(has_files) or not (any(has_files) or args.do_export):
     raise ValueError("give --input_file and --output_file, or --do_export")
   checks.model(args)
-  activation_files.layer_indexes(args.layers)
+  lines.layer_indexes(args.layers)
   encoder_config.for_texts(args)
   checks.init_checkpoint(args)
   tokens = vocab.load(args.vocab_file)
@@ -77,14 +77,14 @@ def check_flags(args: Arguments) -> None:
     files.check_disjoint([args.input_file], args.output_file)
     if not args.overwrite:
       files.refuse_to_overwrite(args.output_file)
-    examples.count(args.input_file)  # raises for a line that is not UTF-8
+    lines.count(args.input_file)  # raises for a line that is not UTF-8
 
 
 def main(args: Arguments) -> None:
   if args.input_file:
     tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
     sample = vocab_checks.sample([args.input_file], files.lines)
-    texts = (line.replace(examples.SEPARATOR, " ") for line in sample)
+    texts = (line.replace(lines.SEPARATOR, " ") for line in sample)
     vocab_checks.warn_of_texts(texts, tokenizer, args.input_file)
   # TensorFlow is imported here, after the flags were checked.
   from cli import export, start_checkpoint, strategy
@@ -104,7 +104,7 @@ def main(args: Arguments) -> None:
   with devices.scope():
     model = layer_outputs(
       config,
-      activation_files.layer_indexes(args.layers),
+      lines.layer_indexes(args.layers),
       args.pooling,
       args.use_one_hot_embeddings,
     )

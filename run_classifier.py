@@ -67,7 +67,7 @@ def main(args: Arguments) -> None:
   task = classification.classification_task(args)
   args = sweep.run_sweep(args)
   devices = strategy.from_flags(args)
-  train_set, dev_sets, test_sets = None, [], []
+  train_set, dev_sets, test_sets = None, {}, {}
   if args.do_train:
     train_set = classification.train_data(args, task)
   if checks.needs_eval_data(args):
@@ -97,8 +97,8 @@ def main(args: Arguments) -> None:
       step = run.load(model)
     if args.do_eval:
       classification.evaluate(args, task, model, dev_sets, step)
-    for part in test_sets:
-      classification.predict(args, task, model, part)
+    if args.do_predict:
+      classification.predict(args, task, model, test_sets)
   if args.do_export:
     run.export(classification.served_model)
 

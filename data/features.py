@@ -1,4 +1,4 @@
-"""Schemas of the records of all tasks, and the encoder's inputs as lists.
+"""Schemas of the records of all tasks, and texts to the encoder's inputs.
 
 Names, shapes and storage types are the original's, so either program reads the
 files of the other.
@@ -6,9 +6,12 @@ files of the other.
 Legend: T tokens, P masked-LM predictions, C choices.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
+from data import vocab
+from data.tokenization import CachedTokenizer, FullTokenizer
 from storage.tfrecord import Feature, Schema
 
 # --- Schemas ---------------------------------------------------------------
@@ -88,6 +91,57 @@ def squad(seq_length: int, is_training: bool) -> Schema:
 
 
 # --- Inputs ----------------------------------------------------------------
+
+
+class TextPacker:
+  """Texts and text pairs to token ids with [CLS] and [SEP], T at most.
+
+  Of pairs that are longer the longer text is truncated first.
+
+  Attributes:
+    lengths: number of rows by their tokens before truncation.
+
+  Raises:
+    ValueError: T is too small, or the vocabulary lacks a special token.
+  """
+
+  def __init__(self, tokenizer: FullTokenizer, seq_length: int):
+    if seq_length < 3:
+      raise ValueError(
+        f"max_seq_length {seq_length} is too short: [CLS], [SEP] and a token "
+        "take 3"
+      )
+    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP))
+    self.seq_length = seq_length
+    self.lengths = Counter()
+    self.token_ids = CachedTokenizer(tokenizer).ids
+    self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
+
+  def pack(
+    self, text_a: str, text_b: str | None = None, keep_empty: bool = False
+  ) -> tuple[list[int], list[int]]:
+    """Token ids and segment ids of a row.
+
+    A second text without tokens gets no [SEP], as in the original, unless
+    `keep_empty` is True.
+    """
+    first = self.token_ids(text_a)
+    second = self.token_ids(text_b or "")
+    if not second and not keep_empty:
+      second = None
+    size = 2 + len(first) + (0 if second is None else len(second) + 1)
+    self.lengths[size] += 1
+    if second is None:
+      del first[self.seq_length - 2 :]
+    else:
+      truncate_pair(first, second, self.seq_length - 3)
+    return pack(first, second, *self._ends)
+
+  def inputs(
+    self, ids: Sequence[int], segments: Sequence[int]
+  ) -> dict[str, list[int]]:
+    """The three inputs of the encoder for a row; see `pad_inputs`."""
+    return pad_inputs(ids, segments, self.seq_length)
 
 
 def pack(

@@ -5,6 +5,55 @@ Legend: B texts, T tokens of the longest row, (T) a ragged dimension.
 
 import tensorflow as tf
 
+from data import features, vocab
+from data.tokenization_ops import GraphTokenizer
+from storage.tfrecord import Schema
+
+
+class PackedTexts(tf.Module):
+  """Base of serving tasks (export.Task): texts to rows of T tokens at most.
+
+  Attributes:
+    texts: {name: TensorSpec} of the arguments of `from_text`.
+    schema: of the three inputs of the encoder.
+
+  Raises:
+    ValueError: the vocabulary lacks a special token.
+  """
+
+  def __init__(
+    self,
+    tokenizer: GraphTokenizer,
+    seq_length: int,
+    texts: dict[str, tf.TensorSpec],
+    special_tokens: tuple[str, ...] = (vocab.CLS, vocab.SEP),
+  ):
+    super().__init__()
+    vocab.check_tokens(tokenizer.vocab, special_tokens)
+    self.texts = texts
+    self.schema = Schema(*features.tokens(seq_length))
+    self._tokenizer = tokenizer
+    self._seq_length = seq_length
+    self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
+
+  def _pack(
+    self,
+    text_a: tf.Tensor,
+    text_b: tf.Tensor | None = None,
+    keep_empty: bool = False,
+  ) -> dict[str, tf.Tensor]:
+    """Rows of texts, [B] string each, as features.TextPacker; see `join`."""
+    first = self._tokenizer.tokenize(text_a)
+    if text_b is None:
+      return join(truncate(first, self._seq_length - 2), None, *self._ends)
+    second = self._tokenizer.tokenize(text_b)
+    # A text that is truncated to nothing gets its [SEP], too.
+    lengths = second.row_lengths()
+    has_second = tf.cast((lengths > 0) | keep_empty, tf.int64)
+    limit = self._seq_length - 2 - has_second
+    pair = truncate_pair(first, second, limit)
+    return join(*pair, *self._ends, has_second)
+
 
 def truncate(ids: tf.RaggedTensor, limit: int) -> tf.RaggedTensor:
   """The first `limit` tokens of each text: [B, (T)] -> [B, (T)]."""

@@ -7,13 +7,12 @@ Legend: T tokens.
 
 import math
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from data import features, labels, tables, vocab
-from data.tokenization import CachedTokenizer, FullTokenizer
+from data import features, labels, tables
+from data.tokenization import FullTokenizer
 from storage import files
 from storage.tfrecord import Schema
 
@@ -248,18 +247,12 @@ def pad_to_batch(examples: Sequence[TextExample], batch_size: int) -> list:
   return [*examples, *[None] * (-len(examples) % batch_size)]
 
 
-class TextRecordBuilder:
-  """Builds records of [CLS] a [SEP] or [CLS] a [SEP] b [SEP].
+class TextRecordBuilder(features.TextPacker):
+  """Builds records of one or two texts, by `record_schema`.
 
-  Of pairs longer than T the longer text is truncated first. `labels` are
-  classes in the order of their ids; None if labels are scores. An unknown label
-  is 0, and None instead of an example a record of zeros, which pads a batch.
-
-  Attributes:
-    lengths: number of examples by number of tokens before truncation.
-
-  Raises:
-    ValueError: T is too small, or the vocabulary lacks a special token.
+  `labels` are classes in the order of their ids; None if labels are scores. An
+  unknown label is 0, and None instead of an example a record of zeros, which
+  pads a batch.
   """
 
   def __init__(
@@ -268,38 +261,17 @@ class TextRecordBuilder:
     seq_length: int,
     labels: Sequence[str] | None,
   ):
-    if seq_length < 3:
-      raise ValueError(
-        f"max_seq_length {seq_length} is too short: [CLS], [SEP] and a token "
-        "take 3"
-      )
-    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP))
-    self._ids = CachedTokenizer(tokenizer).ids
-    self._cls = tokenizer.vocab[vocab.CLS]
-    self._sep = tokenizer.vocab[vocab.SEP]
-    self._seq_length = seq_length
+    super().__init__(tokenizer, seq_length)
     self._label_ids = labels and {label: i for i, label in enumerate(labels)}
-    self.lengths = Counter()
 
   def __call__(self, example: TextExample | None) -> dict[str, list]:
     """Builds the record of an example."""
-    ids, segments = self._pack(example) if example else ([], [])
+    row = self.pack(example.text_a, example.text_b) if example else ([], [])
     return {
-      **features.pad_inputs(ids, segments, self._seq_length),
+      **self.inputs(*row),
       "label_ids": [self._label(example)],
       "is_real_example": [int(example is not None)],
     }
-
-  def _pack(self, example):
-    first = self._ids(example.text_a)
-    # A second text without tokens gets no [SEP], as in the original.
-    second = self._ids(example.text_b or "") or None
-    self.lengths[len(first) + 2 + (len(second) + 1 if second else 0)] += 1
-    if second:
-      features.truncate_pair(first, second, self._seq_length - 3)
-    else:
-      del first[self._seq_length - 2 :]
-    return features.pack(first, second, self._cls, self._sep)
 
   def _label(self, example):
     if example is None or example.label is None:

@@ -7,11 +7,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from data import features, vocab
 from data.tokenization_ops import GraphTokenizer
 from serving import packing_ops
-from storage.tfrecord import Schema
-from tasks.features.examples import SEPARATOR
+from tasks.features.lines import SEPARATOR
 
 # Characters that Python's str.strip() removes.
 _BLANK = (
@@ -20,7 +18,7 @@ _BLANK = (
 )
 
 
-class FeatureExtraction(tf.Module):
+class FeatureExtraction(packing_ops.PackedTexts):
   """Serving task (serving.export.Task) of extract_features.py.
 
   Texts are truncated to T tokens as there. `pool` maps vectors [B, T, L, H] and
@@ -33,25 +31,13 @@ class FeatureExtraction(tf.Module):
     seq_length: int,
     pool: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
   ):
-    super().__init__(name="vectors")
-    self.texts = {"text": tf.TensorSpec([None], tf.string)}
-    self.schema = Schema(*features.tokens(seq_length))
-    self._tokenizer = tokenizer
-    self._seq_length = seq_length
+    texts = {"text": tf.TensorSpec([None], tf.string)}
+    super().__init__(tokenizer, seq_length, texts)
     self._pool = pool
-    self._cls = tokenizer.vocab[vocab.CLS]
-    self._sep = tokenizer.vocab[vocab.SEP]
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
     """Vectors of lines of texts, [B] string; see `from_features`."""
-    first, second = map(self._tokenizer.tokenize, split(text))
-    # A second text gets its [SEP] if it has tokens, even if all of them are
-    # truncated, as in extract_features.py.
-    has_second = tf.cast(second.row_lengths() > 0, tf.int64)
-    limit = self._seq_length - 2 - has_second
-    pair = packing_ops.truncate_pair(first, second, limit)
-    inputs = packing_ops.join(*pair, self._cls, self._sep, has_second)
-    return self.from_features(model, **inputs)
+    return self.from_features(model, **self._pack(*split(text)))
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
     """Vectors of records, by a model with `values` [B, T, L, H].
@@ -73,7 +59,7 @@ class FeatureExtraction(tf.Module):
 
 
 def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Both texts of lines as examples.split, "" for a missing one: [B] each."""
+  """Both texts of lines as lines.split, "" for a missing one: [B] each."""
   text = tf.strings.regex_replace(text, f"^{_BLANK}+|{_BLANK}+$", "")
   # The last separator counts. \C is any byte, also one that is not UTF-8.
   first = tf.strings.regex_replace(text, r"^(\C*) \|\|\| \C*$", r"\1")

@@ -11,7 +11,7 @@ from data.tokenization_ops import GraphTokenizer
 from modeling.models import layer_outputs, mean_of_tokens
 from serving.export import ServedModel
 from storage.progress import Progress
-from tasks.features import activation_files, examples
+from tasks.features import lines as text_lines
 from tasks.features.serving import FeatureExtraction
 from training import inference
 
@@ -21,17 +21,17 @@ _WINDOW_SIZE = 2**26
 
 def write(args: Arguments, model, hidden_size: int) -> None:
   """Writes the activations of --input_file to --output_file."""
-  layers = activation_files.layer_indexes(args.layers)
+  layers = text_lines.layer_indexes(args.layers)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  total = examples.count(args.input_file)
-  lines = examples.read_lines(args.input_file, tokenizer, args.max_seq_length)
+  total = text_lines.count(args.input_file)
+  lines = text_lines.read_lines(args.input_file, tokenizer, args.max_seq_length)
   max_tokens = _WINDOW_SIZE // (len(layers) * hidden_size)
   progress = Progress("extracted", total, "lines")
   results = _extract(args, model, lines, max_tokens, progress)
   if args.format == "npz":
-    activation_files.write_npz(args.output_file, results, layers)
+    text_lines.write_npz(args.output_file, results, layers)
   else:
-    activation_files.write_json(
+    text_lines.write_json(
       args.output_file, results, layers, tokenizer.convert_ids_to_tokens
     )
   logging.info("wrote %s", args.output_file)
@@ -40,16 +40,16 @@ def write(args: Arguments, model, hidden_size: int) -> None:
 def _extract(
   args,
   model,
-  lines: Iterable[examples.Line],
+  lines: Iterable[text_lines.Line],
   max_tokens: int,
   progress: Progress,
-) -> Iterator[activation_files.Result]:
+) -> Iterator[text_lines.Result]:
   """Activations of every line, in order; `max_tokens` bound a window."""
   # Batches are as short as possible, unless each length costs a compilation.
   multiple = args.max_seq_length if checks.on_tpu(args) else 8
-  for window in examples.windows(lines, max_tokens):
+  for window in text_lines.windows(lines, max_tokens):
     result = [None] * len(window)
-    for indices, batch in examples.batches(
+    for indices, batch in text_lines.batches(
       window, args.batch_size, args.max_seq_length, multiple
     ):
       outputs = inference.predict(model, [batch])
@@ -70,7 +70,7 @@ def served_model(args: Arguments) -> ServedModel:
     else lambda values, mask: values[:, 0]
   )
   return ServedModel(
-    layer_outputs(config, activation_files.layer_indexes(args.layers)),
+    layer_outputs(config, text_lines.layer_indexes(args.layers)),
     FeatureExtraction(
       GraphTokenizer(args.vocab_file, args.do_lower_case),
       args.max_seq_length,

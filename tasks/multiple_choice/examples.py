@@ -8,13 +8,12 @@ paper).
 Legend: C choices, T tokens.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, count, takewhile
 from typing import NamedTuple
 
-from data import features, summaries, tables, vocab
-from data.tokenization import CachedTokenizer, FullTokenizer
+from data import features, summaries, tables
+from data.tokenization import FullTokenizer
 
 
 class ChoiceExample(NamedTuple):
@@ -79,34 +78,20 @@ def _label(text, choices, where):
   return numbers[text]
 
 
-class ChoiceRecordBuilder:
+class ChoiceRecordBuilder(features.TextPacker):
   """Builds records with a row [CLS] sent1 [SEP] sent2 ending [SEP] per choice.
 
-  Of pairs longer than T the longer text is truncated first. An unknown label is
-  0, and None instead of an example a record of zeros, which pads a batch.
-
-  Attributes:
-    schema: of the records.
-    lengths: number of pairs by number of tokens before truncation.
+  An unknown label is 0, and None instead of an example a record of zeros, which
+  pads a batch.
 
   Raises:
-    ValueError: T is too small, the vocabulary lacks a special token, or an
-      example has another number of endings.
+    ValueError: see TextPacker; or an example has another number of endings.
   """
 
   def __init__(self, tokenizer: FullTokenizer, seq_length: int, choices: int):
-    if seq_length < 5:
-      raise ValueError(
-        f"max_seq_length {seq_length} is too short: [CLS], two [SEP] and a "
-        "token of each text take 5"
-      )
-    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP))
-    self._ids = CachedTokenizer(tokenizer).ids
-    self._cls = tokenizer.vocab[vocab.CLS]
-    self._sep = tokenizer.vocab[vocab.SEP]
-    self._seq_length, self._choices = seq_length, choices
+    super().__init__(tokenizer, seq_length)
     self.schema = features.multiple_choice(seq_length, choices)
-    self.lengths = Counter()
+    self._choices = choices
 
   def __call__(self, example: ChoiceExample | None) -> dict[str, Sequence[int]]:
     """Builds the record of an example."""
@@ -116,20 +101,13 @@ class ChoiceRecordBuilder:
       raise ValueError(
         f"{len(example.endings)} endings, but the model takes {self._choices}"
       )
-    context = self._ids(example.sent1)
-    rows = [
-      self._pack(context, f"{example.sent2} {ending}")
-      for ending in example.endings
-    ]
+    rows = []
+    for ending in example.endings:
+      text_b = f"{example.sent2} {ending}"
+      row = self.pack(example.sent1, text_b, keep_empty=True)
+      rows.append(self.inputs(*row))
     inputs = {
       name: list(chain.from_iterable(row[name] for row in rows))
       for name in rows[0]
     }
     return inputs | {"label_ids": [example.label or 0], "is_real_example": [1]}
-
-  def _pack(self, context, text):
-    first, second = context[:], self._ids(text)
-    self.lengths[len(first) + len(second) + 3] += 1
-    features.truncate_pair(first, second, self._seq_length - 3)
-    ids, segments = features.pack(first, second, self._cls, self._sep)
-    return features.pad_inputs(ids, segments, self._seq_length)

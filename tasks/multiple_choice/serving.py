@@ -5,33 +5,25 @@ Legend: B contexts, C choices, T tokens.
 
 import tensorflow as tf
 
-from data import features, vocab
+from data import features
 from data.tokenization_ops import GraphTokenizer
 from serving import packing_ops
 
 
-class MultipleChoice(tf.Module):
+class MultipleChoice(packing_ops.PackedTexts):
   """Serving task (serving.export.Task) of run_swag.py, for any C.
 
   Choices are truncated to T tokens as in training.
-
-  Raises:
-    ValueError: the vocabulary lacks a special token.
   """
 
   def __init__(self, tokenizer: GraphTokenizer, seq_length: int):
-    super().__init__(name="choices")
-    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP))
-    self.texts = {
+    texts = {
       "sent1": tf.TensorSpec([None], tf.string),
       "sent2": tf.TensorSpec([None], tf.string),
       "choices": tf.TensorSpec([None, None], tf.string),
     }
+    super().__init__(tokenizer, seq_length, texts)
     self.schema = features.multiple_choice(seq_length, 1)
-    self._tokenizer = tokenizer
-    self._limit = seq_length - 3
-    self._cls = tokenizer.vocab[vocab.CLS]
-    self._sep = tokenizer.vocab[vocab.SEP]
 
   def from_text(
     self, model, sent1: tf.Tensor, sent2: tf.Tensor, choices: tf.Tensor
@@ -48,23 +40,15 @@ class MultipleChoice(tf.Module):
       `choice` [B] int32, number of the ending; `text` [B], the ending;
       `probabilities` [B, C].
     """
-    inputs = self._pack(sent1, sent2, choices)
+    batch, number = tf.unstack(tf.shape(choices))
+    starts, ends = tf.repeat(sent2, number), tf.reshape(choices, [-1])
+    text_b = tf.strings.join([starts, ends], " ")
+    rows = self._pack(tf.repeat(sent1, number), text_b, keep_empty=True)
+    shape = [batch, number, tf.shape(rows["input_ids"])[1]]
+    inputs = {name: tf.reshape(value, shape) for name, value in rows.items()}
     answers = self.from_features(model, **inputs)
     text = tf.gather(choices, answers["choice"], batch_dims=1)
     return answers | {"text": text}
-
-  def _pack(self, sent1, sent2, choices):
-    batch, number = tf.unstack(tf.shape(choices))
-    first = self._tokenizer.tokenize(sent1)  # [B, (T)]
-    first = tf.gather(first, tf.repeat(tf.range(batch), number))  # [B * C, (T)]
-    starts, ends = tf.repeat(sent2, number), tf.reshape(choices, [-1])
-    second = self._tokenizer.tokenize(tf.strings.join([starts, ends], " "))
-    pair = packing_ops.truncate_pair(first, second, self._limit)
-    # A second text without tokens gets its [SEP], too, as in training.
-    has_second = tf.ones([batch * number], tf.int64)
-    flat = packing_ops.join(*pair, self._cls, self._sep, has_second)
-    shape = [batch, number, tf.shape(flat["input_ids"])[1]]
-    return {name: tf.reshape(value, shape) for name, value in flat.items()}
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
     """`choice` and `probabilities` of `from_text`, for records [B, C, T].

@@ -9,7 +9,6 @@ Legend: N records, T tokens.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
@@ -19,7 +18,7 @@ import numpy as np
 
 from data import features, vocab
 from data.record_dataset import RecordDataset
-from data.tokenization import CachedTokenizer, FullTokenizer
+from data.tokenization import FullTokenizer
 from storage import tfrecord
 from storage.progress import Progress
 from tasks.ner.examples import Sentence
@@ -41,7 +40,7 @@ class TagWindow(NamedTuple):
   positions: list[int]
 
 
-class TagRecordBuilder:
+class TagRecordBuilder(features.TextPacker):
   """Makes records of sentences and their windows, in the order of the words.
 
   Every word is in exactly one window. A word without tokens becomes [UNK]; one
@@ -65,22 +64,13 @@ class TagRecordBuilder:
     tags: Sequence[str],
     document_context: bool = False,
   ):
-    if seq_length < 3:
-      raise ValueError(
-        f"max_seq_length {seq_length} is too short: [CLS], [SEP] and a token "
-        "take 3"
-      )
-    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP, vocab.UNK))
-    self._ids = CachedTokenizer(tokenizer).ids
-    self._cls = tokenizer.vocab[vocab.CLS]
-    self._sep = tokenizer.vocab[vocab.SEP]
+    super().__init__(tokenizer, seq_length)
+    vocab.check_tokens(tokenizer.vocab, (vocab.UNK,))
     self._unk = tokenizer.vocab[vocab.UNK]
     self.schema = features.tagging(seq_length)
-    self._seq_length = seq_length
     self._max_pieces = seq_length - 2
     self._tag_ids = {tag: i for i, tag in enumerate(tags)}
     self._document_context = document_context
-    self.lengths = Counter()
 
   def __call__(
     self, sentences: Sequence[Sentence]
@@ -116,15 +106,14 @@ class TagRecordBuilder:
       first = last
 
   def _pieces(self, word):
-    return self._ids(word)[: self._max_pieces] or [self._unk]
+    return self.token_ids(word)[: self._max_pieces] or [self._unk]
 
   def _row(self, text, positions, tags):
-    labels = [IGNORED] * self._seq_length
+    labels = [IGNORED] * self.seq_length
     for position, tag in zip(positions, tags or (), strict=tags is not None):
       labels[position] = self._tag_ids[tag]
-    ids, segments = features.pack(text, None, self._cls, self._sep)
-    inputs = features.pad_inputs(ids, segments, self._seq_length)
-    return {**inputs, "label_ids": labels}
+    row = features.pack(text, None, *self._ends)
+    return {**self.inputs(*row), "label_ids": labels}
 
 
 def split_long(

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from data import features, vocab
+from data import vocab
 from data.tokenization_ops import GraphTokenizer
 from serving import length_batching, packing_ops
-from storage.tfrecord import Schema
 
 
-class TokenClassification(tf.Module):
+class TokenClassification(packing_ops.PackedTexts):
   """Serving task (serving.export.Task) of run_ner.py.
 
   Words are separated by blanks (U+0020), tabs and line breaks; other whitespace
@@ -22,23 +21,16 @@ class TokenClassification(tf.Module):
   tokens is split into windows, each with context from the sentence
   (records.py); it is its own document even if the model was trained with
   --document_context. `tags` are in the order of the logits.
-
-  Raises:
-    ValueError: the vocabulary lacks a special token.
   """
 
   def __init__(
     self, tokenizer: GraphTokenizer, seq_length: int, tags: Sequence[str]
   ):
-    super().__init__(name="tagging")
-    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP, vocab.UNK))
-    self.texts = {"tokens": tf.TensorSpec([None], tf.string)}
-    self.schema = Schema(*features.tokens(seq_length))
-    self._tokenizer = tokenizer
+    texts = {"tokens": tf.TensorSpec([None], tf.string)}
+    tokens = (vocab.CLS, vocab.SEP, vocab.UNK)
+    super().__init__(tokenizer, seq_length, texts, tokens)
     self._max_pieces = seq_length - 2
     self._tags = tags
-    self._cls = tokenizer.vocab[vocab.CLS]
-    self._sep = tokenizer.vocab[vocab.SEP]
     self._unk = tokenizer.vocab[vocab.UNK]
 
   def from_text(self, model, tokens: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -58,7 +50,7 @@ class TokenClassification(tf.Module):
     windows, window, position = _word_windows(
       pieces, tf.cast(words.row_splits, tf.int64), self._max_pieces
     )
-    inputs = packing_ops.join(windows, None, self._cls, self._sep)
+    inputs = packing_ops.join(windows, None, *self._ends)
     logits = length_batching.token_logits(model, inputs, len(self._tags))
     positions = tf.stack([window, 1 + position], axis=1)
     outputs = {

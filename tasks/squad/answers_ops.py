@@ -43,21 +43,68 @@ class Candidates(NamedTuple):
     return cls(*(tf.zeros([0], dtype) for dtype in types))
 
 
-class Answers(NamedTuple):
-  """Distinct texts of the best spans; [B, (A)] each, best first.
+# Padding of the fields of Entries.
+_PADDING = ("", -float("inf"), 0.0, -1, -1)
+
+
+class Entries(NamedTuple):
+  """Entries of nbest_predictions.json, best first, padded; [B, E] each.
 
   Attributes:
     texts: string.
-    begins: int64, first character in the context.
-    ends: int64, behind the last character.
-    start_logits: float64; end_logits, too.
+    start_logits: float64; -inf where there is no entry.
+    end_logits: float64.
+    starts: int64, first character in the context; -1 if it is not there.
+    ends: int64, behind the last character, or -1.
   """
 
-  texts: tf.RaggedTensor
-  begins: tf.RaggedTensor
-  ends: tf.RaggedTensor
-  start_logits: tf.RaggedTensor
-  end_logits: tf.RaggedTensor
+  texts: tf.Tensor
+  start_logits: tf.Tensor
+  end_logits: tf.Tensor
+  starts: tf.Tensor
+  ends: tf.Tensor
+
+  @property
+  def scores(self) -> tf.Tensor:
+    return self.start_logits + self.end_logits
+
+  @classmethod
+  def without_position(cls, text: str, scores: tf.Tensor) -> "Entries":
+    """One entry a question, E = 1, that does not occur in the context."""
+    scores = scores[:, None]
+    position = tf.fill(tf.shape(scores), tf.constant(-1, tf.int64))
+    texts = tf.where(scores > -float("inf"), text, "")
+    return cls(texts, scores, tf.zeros_like(scores), position, position)
+
+  def merge(self, more):
+    """Sorts these and others by score; of equals these come first."""
+    merged = concat(self, more, axis=1)
+    _, order = tf.math.top_k(merged.scores, merged.scores.shape[1])
+    return Entries(*(tf.gather(v, order, batch_dims=1) for v in merged))
+
+  def limit(self, null: tf.Tensor):
+    """Drops the K-th text if it scores less than no answer, [B] float64.
+
+    No answer is among the K entries then; otherwise it follows them.
+    """
+    size = self.scores.shape[1]
+    better = tf.cast(self.scores >= null[:, None], tf.int32)
+    is_among = tf.reduce_sum(better, axis=1) < size
+    is_entry = tf.sequence_mask(tf.where(is_among, size - 1, size), size)
+    pairs = zip(self, _PADDING, strict=True)
+    return Entries(*(tf.where(is_entry, *pair) for pair in pairs))
+
+  def outputs(self, all_entries) -> dict[str, tf.Tensor]:
+    """Outputs of QuestionAnswering, [B, E]; softmax over `all_entries`."""
+    total = tf.reduce_logsumexp(all_entries.scores, axis=1, keepdims=True)
+    scores = tf.where(self.scores > -float("inf"), self.scores, 0.0)
+    return {
+      "answer": self.texts,
+      "score": tf.cast(scores, tf.float32),
+      "probability": tf.cast(tf.exp(self.scores - total), tf.float32),
+      "start": tf.cast(self.starts, tf.int32),
+      "end": tf.cast(self.ends, tf.int32),
+    }
 
 
 def n_best(
@@ -65,7 +112,7 @@ def n_best(
   num_questions: tf.Tensor,
   answer_text: GraphAnswerText,
   n_best_size: int,
-) -> Answers:
+) -> Entries:
   """The best K texts of each question, or all if they are fewer."""
   ranked = _rank(candidates, num_questions)  # [B, (C)]
   step = 2 * n_best_size  # few texts occur twice: one step is mostly enough
@@ -94,22 +141,27 @@ def n_best(
     (tf.constant(0, tf.int64), _Texts.empty()),
     (tf.TensorShape([]), _Texts(*[tf.TensorShape([None])] * 5)),
   )
-  return _to_answers(texts, candidates, num_questions, answer_text, n_best_size)
+  return _to_entries(texts, candidates, num_questions, answer_text, n_best_size)
 
 
-def _to_answers(texts, candidates, num_questions, answer_text, n_best_size):
-  """Groups texts by question."""
+def _to_entries(texts, candidates, num_questions, answer_text, n_best_size):
+  """Groups texts by question, the best K of each: E = K."""
   order = tf.argsort(texts.rows, stable=True)
   best = tf.RaggedTensor.from_value_rowids(
     order, tf.gather(texts.rows, order), num_questions, validate=False
   )[:, :n_best_size]
   spans = tf.gather(texts.candidates, best)
   begins, ends = answer_text.characters(texts.begins, texts.ends)
-  return Answers(
-    *(tf.gather(values, best) for values in (texts.texts, begins, ends)),
+  fields = (
+    tf.gather(texts.texts, best),
     tf.gather(candidates.start_logits, spans),
     tf.gather(candidates.end_logits, spans),
+    tf.gather(begins, best),
+    tf.gather(ends, best),
   )
+  pairs = zip(fields, _PADDING, strict=True)
+  shape = [None, n_best_size]
+  return Entries(*(value.to_tensor(pad, shape=shape) for value, pad in pairs))
 
 
 def _rank(candidates, num_questions):
@@ -181,117 +233,43 @@ def _select_new(known, keys, columns):
   return [tf.boolean_mask(v, is_first[tf.size(known) :]) for v in columns]
 
 
-# Padding of the fields of _Entries.
-_PADDING = ("", -float("inf"), -1, -1)
-
-
-class _Entries(NamedTuple):
-  """Entries of nbest_predictions.json, best first, padded; [B, E] each.
-
-  Attributes:
-    texts: string.
-    scores: float64, start logit plus end logit.
-    starts: int64, first character in the context; -1 if it is not there.
-    ends: int64, behind the last character, or -1.
-  """
-
-  texts: tf.Tensor
-  scores: tf.Tensor
-  starts: tf.Tensor
-  ends: tf.Tensor
-
-  @classmethod
-  def from_answers(cls, answers: Answers, n_best_size: int):
-    """The n best texts, E = K."""
-    scores = answers.start_logits + answers.end_logits
-    values = answers.texts, scores, answers.begins, answers.ends
-    pairs = zip(values, _PADDING, strict=True)
-    shape = [None, n_best_size]
-    return cls(*(value.to_tensor(pad, shape=shape) for value, pad in pairs))
-
-  @classmethod
-  def without_position(cls, text: str, scores: tf.Tensor):
-    """One entry a question, E = 1, that does not occur in the context."""
-    scores = scores[:, None]
-    position = tf.fill(tf.shape(scores), tf.constant(-1, tf.int64))
-    texts = tf.where(scores > -float("inf"), text, "")
-    return cls(texts, scores, position, position)
-
-  def merge(self, more):
-    """Sorts these and others by score; of equals these come first."""
-    merged = concat(self, more, axis=1)
-    _, order = tf.math.top_k(merged.scores, merged.scores.shape[1])
-    return _Entries(*(tf.gather(v, order, batch_dims=1) for v in merged))
-
-  def limit(self, null: tf.Tensor):
-    """Drops the K-th text if it scores less than no answer, [B] float64.
-
-    No answer is among the K entries then; otherwise it follows them.
-    """
-    size = self.scores.shape[1]
-    better = tf.cast(self.scores >= null[:, None], tf.int32)
-    is_among = tf.reduce_sum(better, axis=1) < size
-    is_entry = tf.sequence_mask(tf.where(is_among, size - 1, size), size)
-    pairs = zip(self, _PADDING, strict=True)
-    return _Entries(*(tf.where(is_entry, *pair) for pair in pairs))
-
-  def outputs(self, all_entries) -> dict[str, tf.Tensor]:
-    """Outputs of serving.py, [B, E] each; softmax over `all_entries`."""
-    total = tf.reduce_logsumexp(all_entries.scores, axis=1, keepdims=True)
-    scores = tf.where(self.scores > -float("inf"), self.scores, 0.0)
-    return {
-      "answer": self.texts,
-      "score": tf.cast(scores, tf.float32),
-      "probability": tf.cast(tf.exp(self.scores - total), tf.float32),
-      "start": tf.cast(self.starts, tf.int32),
-      "end": tf.cast(self.ends, tf.int32),
-    }
-
-
-def best(answers: Answers, config: DecodingConfig) -> dict[str, tf.Tensor]:
+def best(texts: Entries, config: DecodingConfig) -> dict[str, tf.Tensor]:
   """Outputs of version 1.1; see QuestionAnswering.from_text."""
-  texts = _Entries.from_answers(answers, config.n_best_size)
   # Without any text, "empty" is the only entry.
-  has_none = answers.texts.row_lengths() == 0
+  has_none = texts.scores[:, 0] == -float("inf")
   empty = tf.where(has_none, tf.constant(0.0, tf.float64), -float("inf"))
-  entries = texts.merge(_Entries.without_position("empty", empty))
+  entries = texts.merge(Entries.without_position("empty", empty))
   return _first(entries.outputs(entries)) | _top(entries, config.export_top_k)
 
 
 def best_with_null(
-  answers: Answers, null: tf.Tensor, config: DecodingConfig
+  texts: Entries, null: tf.Tensor, config: DecodingConfig
 ) -> dict[str, tf.Tensor]:
   """Outputs of version 2; see QuestionAnswering.from_text.
 
   Args:
-    answers: the n best.
+    texts: the n best.
     null: [B] float64, score of no answer.
     config: choice of answers.
   """
-  texts = _Entries.from_answers(answers, config.n_best_size).limit(null)
-  no_answer = _Entries.without_position("", null)
+  texts = texts.limit(null)
+  no_answer = Entries.without_position("", null)
   entries = texts.merge(no_answer)
-  best_text = _Entries(*(values[:, :1] for values in texts))
+  best_text = Entries(*(values[:, :1] for values in texts))
 
   # Subtracted in the order of decoding.py.
-  odds = null[:, None] - _first_logits(answers.start_logits)
-  odds -= _first_logits(answers.end_logits)
+  odds = null[:, None] - best_text.start_logits - best_text.end_logits
   has_text = best_text.scores > -float("inf")
   odds = tf.where(has_text, odds, NO_ANSWER_ODDS)
   is_text = has_text & (odds <= config.null_score_diff_threshold)
   pairs = zip(best_text, no_answer, strict=True)
-  prediction = _Entries(*(tf.where(is_text, *pair) for pair in pairs))
+  prediction = Entries(*(tf.where(is_text, *pair) for pair in pairs))
   return (
     _first(prediction.outputs(entries))
     | _first(best_text.outputs(entries), "best_")
     | {"null_odds": tf.cast(odds[:, 0], tf.float32)}
     | _top(entries, config.export_top_k)
   )
-
-
-def _first_logits(values):
-  """Logits of the best text, or 0: [B, (A)] -> [B, 1]."""
-  return values[:, :1].to_tensor(0, shape=[None, 1])
 
 
 def _first(outputs, prefix=""):
@@ -303,7 +281,7 @@ def _top(entries, top_k):
   """Outputs of the best entries, [B, top_k or the most of a question] each."""
   if not top_k:
     return {}
-  top = _Entries(*(values[:, :top_k] for values in entries))
+  top = Entries(*(values[:, :top_k] for values in entries))
   is_entry = tf.cast(top.scores > -float("inf"), tf.int32)
   numbers = tf.reduce_sum(is_entry, axis=1)
   width = tf.reduce_max(tf.concat([[0], numbers], axis=0))

@@ -6,10 +6,8 @@ C candidate spans. A ragged dimension is in parentheses.
 
 import tensorflow as tf
 
-from data import features, vocab
 from data.tokenization_ops import GraphTokenizer
 from serving import length_batching, packing_ops
-from storage.tfrecord import Schema
 from tasks.squad import answers_ops, paragraphs_ops
 from tasks.squad.answers_ops import Candidates
 from tasks.squad.decoding import DecodingConfig
@@ -21,7 +19,7 @@ _WINDOWS_PER_STEP = 32
 _TEXT = tf.TensorSpec([None], tf.string)
 
 
-class QuestionAnswering(tf.Module):
+class QuestionAnswering(packing_ops.PackedTexts):
   """Serving task (serving.export.Task) of run_squad.py.
 
   Arguments:
@@ -39,15 +37,11 @@ class QuestionAnswering(tf.Module):
     decoding_config: DecodingConfig,
     dynamic_padding: bool = False,
   ):
-    super().__init__(name="questions")
-    self.texts = {"question": _TEXT, "context": _TEXT}
-    self.schema = Schema(*features.tokens(window_config.max_seq_length))
-    self._tokenizer = tokenizer
+    texts = {"question": _TEXT, "context": _TEXT}
+    super().__init__(tokenizer, window_config.max_seq_length, texts)
     self._window_config = window_config
     self._decoding_config = decoding_config
     self._dynamic_padding = dynamic_padding
-    self._cls = tokenizer.vocab[vocab.CLS]
-    self._sep = tokenizer.vocab[vocab.SEP]
 
   def from_text(
     self, model, question: tf.Tensor, context: tf.Tensor
@@ -147,8 +141,8 @@ class QuestionAnswering(tf.Module):
 
   def _logits(self, model, question, part):
     """Logits of start and end: [W, (T)] int32 each -> [W, 2, T] float32."""
-    inputs = packing_ops.join(question, part, self._cls, self._sep)
-    length = self._window_config.max_seq_length
+    inputs = packing_ops.join(question, part, *self._ends)
+    length = self._seq_length
     missing = length - tf.shape(inputs["input_ids"])[1]
 
     def stacked_logits(inputs, training=False):

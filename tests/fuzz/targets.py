@@ -19,7 +19,7 @@ from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
 from storage import record_scan
 from storage.progress import Progress
-from tasks.features import examples as features_examples
+from tasks.features import lines as text_lines
 from tasks.multiple_choice import examples as multiple_choice_examples
 from tasks.ner import examples as ner_examples
 from tasks.squad import examples as squad_examples
@@ -95,8 +95,8 @@ def _squad(path):
 
 
 def _text_lines(path):
-  features_examples.count(path)
-  for line in features_examples.read_lines(path, _tokenizer(), 32):
+  text_lines.count(path)
+  for line in text_lines.read_lines(path, _tokenizer(), 32):
     assert 2 <= len(line.ids) <= 32
 
 

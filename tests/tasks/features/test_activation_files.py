@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tasks.features import activation_files
-from tasks.features.examples import Line
+from tasks.features import lines
+from tasks.features.lines import Line
 
 LINES = [Line(0, [2, 5, 3], [0, 0, 0]), Line(1, [2, 3], [0, 0])]
 LAYERS = [-1, 0]
@@ -23,7 +23,7 @@ def _values(*shape, seed=0):
 def test_a_line_of_json(tmp_path):
   path = tmp_path / "out.jsonl"
   values = np.array([[[1.2345672], [-2]], [[0.5], [1e-7]]], np.float32)
-  activation_files.write_json(str(path), [(LINES[1], values)], LAYERS, _tokens)
+  lines.write_json(str(path), [(LINES[1], values)], LAYERS, _tokens)
   assert path.read_text() == (
     '{"linex_index": 1, "features": ['
     '{"token": "t2", "layers": [{"index": -1, "values": [1.234567]}, '
@@ -36,7 +36,7 @@ def test_a_line_of_json(tmp_path):
 def test_a_vector_as_json(tmp_path):
   path = tmp_path / "out.jsonl"
   values = np.array([[1.0], [2.0]], np.float32)
-  activation_files.write_json(str(path), [(LINES[0], values)], LAYERS, _tokens)
+  lines.write_json(str(path), [(LINES[0], values)], LAYERS, _tokens)
   assert path.read_text() == (
     '{"linex_index": 0, "layers": [{"index": -1, "values": [1.0]}, '
     '{"index": 0, "values": [2.0]}]}\n'
@@ -49,7 +49,7 @@ def test_numbers_are_rounded_as_python_rounds_them(tmp_path):
     [_values(1, 1, 10000) * 9, _values(1, 1, 99) / 1e5], 2
   )
   values[0, 0, :3] = 1 / 128, 3 / 128, -1e-9  # ties, and a negative zero
-  activation_files.write_json(str(path), [(LINES[0], values[0])], [0], _tokens)
+  lines.write_json(str(path), [(LINES[0], values[0])], [0], _tokens)
   result = json.loads(path.read_text())["layers"][0]["values"]
   assert list(map(repr, result)) == [
     repr(round(float(x), 6)) for x in values.ravel()
@@ -59,7 +59,7 @@ def test_numbers_are_rounded_as_python_rounds_them(tmp_path):
 def test_tokens_as_npz(tmp_path):
   path = str(tmp_path / "new" / "out.npz")
   values = [_values(len(line.ids), 2, 4, seed=line.number) for line in LINES]
-  activation_files.write_npz(path, zip(LINES, values, strict=True), LAYERS)
+  lines.write_npz(path, zip(LINES, values, strict=True), LAYERS)
   result = dict(np.load(path))
   assert sorted(result) == ["input_ids", "layers", "offsets", "values"]
   assert result["layers"].tolist() == LAYERS
@@ -76,7 +76,7 @@ def test_vectors_as_npz_and_equal_bytes_every_time(tmp_path):
   paths = [tmp_path / name for name in ("one.npz", "two.npz")]
   for path in paths:
     results = zip(LINES, values, strict=True)
-    activation_files.write_npz(str(path), results, LAYERS)
+    lines.write_npz(str(path), results, LAYERS)
   result = dict(np.load(paths[0]))
   assert sorted(result) == ["layers", "vectors"]
   np.testing.assert_array_equal(result["vectors"], values)
@@ -91,5 +91,5 @@ def test_an_error_on_the_way_leaves_nothing(write, tmp_path):
 
   rest = (LAYERS, _tokens)[: 2 if write == "write_json" else 1]
   with pytest.raises(ValueError, match="on the way"):
-    getattr(activation_files, write)(str(tmp_path / "out"), results(), *rest)
+    getattr(lines, write)(str(tmp_path / "out"), results(), *rest)
   assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Vectors in the graph against tasks/features/examples.py."""
+"""Vectors in the graph against tasks/features/lines.py."""
 
 import sys
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.features import examples, serving
+from tasks.features import lines, serving
 from tasks.features.serving import FeatureExtraction
 from tests.serving import stand_in
 
@@ -47,9 +47,9 @@ def test_any_lines(tokenizer, served, tmp_path_factory, texts, length):
   path = tmp_path_factory.mktemp("lines") / "text.txt"
   path.write_bytes("".join(f"{text}\n" for text in texts).encode())
   result = served[length](text=texts)
-  lines = examples.read_lines(str(path), tokenizer, length)
+  text_lines = lines.read_lines(str(path), tokenizer, length)
   assert result["sentence"].shape == (len(texts), L, H)
-  for row, line in enumerate(lines):
+  for row, line in enumerate(text_lines):
     number = len(line.ids)
     tokens = tokenizer.convert_ids_to_tokens(line.ids)
     assert [t.decode() for t in result["tokens"][row, :number]] == tokens
@@ -80,7 +80,7 @@ def test_the_last_bar_between_blanks_separates(text):
   first, second = (
     part.numpy()[0].decode() for part in serving.split(tf.constant([text]))
   )
-  assert (first, second or None) == examples.split(text)
+  assert (first, second or None) == lines.split(text)
 
 
 def test_blanks_are_pythons():

@@ -6,24 +6,25 @@ Texts and logits are typed by hand; test_serving.py compares with the program.
 import tensorflow as tf
 
 from tasks.squad import answers_ops
-from tasks.squad.answers_ops import Answers, Candidates
+from tasks.squad.answers_ops import Candidates, Entries
 from tasks.squad.decoding import DecodingConfig
 
 
-def _answers(*rows):
-  """Answers of questions, given as lists of (text, score), best first."""
-
-  def ragged(values, dtype):
-    return tf.ragged.constant(values, dtype, ragged_rank=1)
-
-  starts = [[10 * number for number in range(len(row))] for row in rows]
-  logits = [[score / 2 for _, score in row] for row in rows]
-  return Answers(
-    ragged([[text for text, _ in row] for row in rows], tf.string),
-    ragged(starts, tf.int64),
-    ragged([[start + 1 for start in row] for row in starts], tf.int64),
-    ragged(logits, tf.float64),
-    ragged(logits, tf.float64),
+def _entries(*rows):
+  """The two best texts of questions: lists of (text, score), best first."""
+  rows = [[*row, *[("", -float("inf"))] * (2 - len(row))] for row in rows]
+  starts = [
+    [10 * i if text else -1 for i, (text, _) in enumerate(row)] for row in rows
+  ]
+  scores = [[score for _, score in row] for row in rows]
+  return Entries(
+    tf.constant([[text for text, _ in row] for row in rows]),
+    tf.constant(scores, tf.float64) - 0.25,
+    tf.fill([len(rows), 2], tf.constant(0.25, tf.float64)),
+    tf.constant(starts, tf.int64),
+    tf.constant(
+      [[start + (start >= 0) for start in row] for row in starts], tf.int64
+    ),
   )
 
 
@@ -46,7 +47,7 @@ def test_of_equal_candidates_the_first_comes_first():
 
 
 def test_no_answer_comes_behind_texts_that_are_as_good():
-  answers = _answers([("a", 5.0), ("b", 3.0)], [("a", 5.0), ("b", 2.0)])
+  answers = _entries([("a", 5.0), ("b", 3.0)], [("a", 5.0), ("b", 2.0)])
   null = tf.constant([3.0, 3.0], tf.float64)
   result = _plain(answers_ops.best_with_null(answers, null, _config(0.0, 2)))
   # Of two entries no answer is the third, or it is the second.
@@ -56,7 +57,7 @@ def test_no_answer_comes_behind_texts_that_are_as_good():
 
 
 def test_all_outputs_belong_to_the_same_answer():
-  answers = _answers([("a", 5.0)], [("a", 5.0)], [])
+  answers = _entries([("a", 5.0)], [("a", 5.0)], [])
   null = tf.constant([4.0, 6.0, 1.0], tf.float64)
   result = _plain(answers_ops.best_with_null(answers, null, _config(0.5)))
   assert result["answer"] == [b"a", b"", b""]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from data import vocab
 from data.tokenization import FullTokenizer
-from tasks.features import examples
-from tasks.features.examples import Line
+from tasks.features import lines as text_lines
+from tasks.features.lines import Line
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "|"]
 
@@ -28,7 +28,7 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "|"]
   ],
 )
 def test_the_last_bar_between_blanks_separates(text, texts):
-  assert examples.split(text) == texts
+  assert text_lines.split(text) == texts
 
 
 def _read(tmp_path, text, max_seq_length):
@@ -37,7 +37,7 @@ def _read(tmp_path, text, max_seq_length):
   tokenizer = FullTokenizer(tmp_path / "vocab.txt")
   return [
     (line.number, [TOKENS[i] for i in line.ids], line.segments)
-    for line in examples.read_lines(
+    for line in text_lines.read_lines(
       str(tmp_path / "text.txt"), tokenizer, max_seq_length
     )
   ]
@@ -63,13 +63,13 @@ def test_long_lines_lose_their_end_and_the_longer_text_first(tmp_path):
 def test_count_looks_at_every_line(tmp_path):
   path = tmp_path / "text.txt"
   path.write_bytes(b"a\n\nb")
-  assert examples.count(str(path)) == 3
+  assert text_lines.count(str(path)) == 3
   path.write_bytes(b"")
   with pytest.raises(ValueError, match="is empty: it should hold one text"):
-    examples.count(str(path))
+    text_lines.count(str(path))
   path.write_bytes(b"a\n\xff\n")
   with pytest.raises(ValueError, match="line 2: byte 2"):
-    examples.count(str(path))
+    text_lines.count(str(path))
 
 
 LENGTHS = st.lists(st.integers(2, 19), min_size=1, max_size=40)
@@ -82,7 +82,7 @@ def _lines(lengths):
 @given(LENGTHS, st.integers(1, 100))
 def test_windows_keep_lines_and_are_of_bounded_size(lengths, max_tokens):
   lines = _lines(lengths)
-  windows = list(examples.windows(iter(lines), max_tokens))
+  windows = list(text_lines.windows(iter(lines), max_tokens))
   assert [line for window in windows for line in window] == lines
   for window in windows:
     assert sum(len(line.ids) for line in window[:-1]) < max_tokens
@@ -91,7 +91,7 @@ def test_windows_keep_lines_and_are_of_bounded_size(lengths, max_tokens):
 @given(LENGTHS, st.integers(1, 7), st.sampled_from([1, 8, 19]))
 def test_batches_hold_every_line_once(lengths, batch_size, multiple):
   window, seen = _lines(lengths), []
-  for indices, batch in examples.batches(window, batch_size, 19, multiple):
+  for indices, batch in text_lines.batches(window, batch_size, 19, multiple):
     longest = max(len(window[i].ids) for i in indices)
     length = batch["input_ids"].shape[1]
     assert longest <= length <= min(longest + multiple - 1, 19)

@@ -1,7 +1,9 @@
-"""Files of activations: the original's JSON lines, and .npz for arrays.
+"""Files of extract_features.py: lines of text in, their activations out.
 
-Both are written while results arrive, and renamed when complete. An .npz holds,
-for N lines of M tokens together:
+A line has one text or two, "text_a ||| text_b", and is one sequence of tokens,
+as in the original. At most a window of lines is in memory. Activations are the
+original's JSON lines, or an .npz, written while they arrive and renamed when
+complete. An .npz holds, for N lines of M tokens together:
 
   layers     [L] the requested layers
   values     [M, L, H] float32, the tokens of all lines, concatenated
@@ -13,7 +15,7 @@ or, with one vector per line:
   layers     [L]
   vectors    [N, L, H] float32
 
-Legend: T tokens of a line, L layers, H hidden.
+Legend: B batch, T tokens of a line, L layers, H hidden.
 """
 
 import json
@@ -21,14 +23,27 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from data import features
+from data.tokenization import FullTokenizer
 from storage import files
-from tasks.features.examples import Line
+
+# Separates the texts of a line.
+SEPARATOR = " ||| "
+
+
+class Line(NamedTuple):
+  """Tokens of a line, with [CLS] and [SEP]; the first line's number is 0."""
+
+  number: int
+  ids: list[int]
+  segments: list[int]
+
 
 # A line and its activations, [T, L, H], or [L, H] for one vector per line.
 Result = tuple[Line, np.ndarray]
@@ -46,6 +61,78 @@ def layer_indexes(text: str) -> list[int]:
     raise ValueError(
       f"--layers={text}: give numbers with commas between them, as in -1,-2"
     ) from None
+
+
+def split(text: str) -> tuple[str, str | None]:
+  """The texts of a line, at its last separator."""
+  first, separator, second = text.strip().rpartition(SEPARATOR)
+  return (first, second) if separator else (second, None)
+
+
+def count(path: str) -> int:
+  """Number of lines in a file, all of which are checked.
+
+  Raises:
+    OSError: the file cannot be read.
+    ValueError: a line is not UTF-8 (it is named), or there is none.
+  """
+  number = sum(1 for _ in files.lines(path))
+  if not number:
+    raise ValueError(f"{path} is empty: it should hold one text a line")
+  return number
+
+
+def read_lines(
+  path: str, tokenizer: FullTokenizer, max_seq_length: int
+) -> Iterator[Line]:
+  """Reads and tokenizes a file line by line.
+
+  A blank line is a text without words. Of two texts that are longer together
+  than `max_seq_length`, the longer one loses its last tokens first.
+  """
+  packer = features.TextPacker(tokenizer, max_seq_length)
+  for number, text in enumerate(files.lines(path)):
+    yield Line(number, *packer.pack(*split(text)))
+
+
+def windows(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:
+  """Splits a stream of lines where `max_tokens` are reached or exceeded."""
+  window, tokens = [], 0
+  for line in lines:
+    window.append(line)
+    tokens += len(line.ids)
+    if tokens >= max_tokens:
+      yield window
+      window, tokens = [], 0
+  if window:
+    yield window
+
+
+def batches(
+  window: Sequence[Line], batch_size: int, max_seq_length: int, multiple: int
+) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
+  """Batches of lines of similar length, with little padding.
+
+  T, at most `max_seq_length`, is the longest line's length, rounded up to a
+  multiple of `multiple`.
+
+  Yields:
+    Indices of the lines in the window, and the encoder's inputs, [B, T] int32
+    each.
+  """
+  order = sorted(range(len(window)), key=lambda i: len(window[i].ids))
+  for start in range(0, len(order), batch_size):
+    indices = order[start : start + batch_size]
+    longest = len(window[indices[-1]].ids)
+    length = min(-(-longest // multiple) * multiple, max_seq_length)
+    rows = [
+      features.pad_inputs(window[i].ids, window[i].segments, length)
+      for i in indices
+    ]
+    yield (
+      indices,
+      {name: np.array([r[name] for r in rows], np.int32) for name in rows[0]},
+    )
 
 
 def write_json(
