@@ -6,6 +6,8 @@ pieces, except words with characters beyond --max_alphabet.
   python build_vocab.py --input_file='corpus/*.txt' --output_file=vocab.txt
 """
 
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
 from collections import Counter
 
 from absl import flags, logging

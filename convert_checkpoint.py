@@ -19,6 +19,8 @@ Without the optimizer's slots, a third of the size:
 The format of --input is recognized by its files.
 """
 
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
 import os
 
 from absl import flags, logging
@@ -63,7 +65,7 @@ flags.DEFINE_bool("overwrite", False, "Replace files in --output.")
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   if not files.is_folder(args.input):
-    checkpoint_names.check_checkpoint(args.input)
+    checkpoint_names.find(args.input)
   checks.file(args, "bert_config_file")
   checks.file(args, "vocab_file")
   checks.output(args, "output")

@@ -9,6 +9,8 @@ It may also be prose or JSON lines (--input_format, --text_field), and
 compressed (.gz, .zst).
 """
 
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
 from absl import flags, logging
 
 from cli import checks, program

@@ -10,9 +10,11 @@ A line of the input is a text, or a pair separated by " ||| ". --do_export
 writes a SavedModel that does the same.
 """
 
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
 from absl import flags
 
-from cli import checks, encoder_config, program
+from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
@@ -65,10 +67,8 @@ def check_flags(args: Arguments) -> None:
   has_files = bool(args.input_file), bool(args.output_file)
   if any(has_files) != all(has_files) or not (any(has_files) or args.do_export):
     raise ValueError("give --input_file and --output_file, or --do_export")
-  checks.model(args)
+  encoder.check(args)
   lines.layer_indexes(args.layers)
-  encoder_config.for_texts(args)
-  checks.init_checkpoint(args)
   tokens = vocab.load(args.vocab_file)
   vocab.check_tokens(tokens, (UNK, CLS, SEP), args.vocab_file)
   if args.output_file:
@@ -87,18 +87,18 @@ def main(args: Arguments) -> None:
     texts = (line.replace(lines.SEPARATOR, " ") for line in sample)
     vocab_checks.warn_of_texts(texts, tokenizer, args.input_file)
   # TensorFlow is imported here, after the flags were checked.
-  from cli import export, start_checkpoint, strategy
+  from cli import run, strategy
   from modeling.models import layer_outputs
   from tasks.features import task
   from training import checkpoint
 
   devices = strategy.from_flags(args)
-  config = start_checkpoint.network_for_texts(args)
-  export.set_policy(args)
+  config = encoder.config(args)
+  run.set_export_policy(args)
   if args.do_export:
     exported, vectors, _ = task.served_model(args)
     checkpoint.restore_strict(exported, args.init_checkpoint)
-    export.run(args, exported, vectors)
+    run.export(args, exported, vectors)
   if not args.input_file:
     return
   with devices.scope():

@@ -8,19 +8,21 @@ A text may have any number of masks:
     --text='The capital of France is [MASK].'
 """
 
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
 import sys
 
 from absl import flags
 
-from cli import checks, encoder_config, program
+from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
-from data.tokenization import FullTokenizer, validate_case_matches_checkpoint
+from data.tokenization import FullTokenizer
 from data.vocab import MASK
 from storage import files
 from tasks.pretraining import settings
-from training import run_entries
+from training import run_record
 
 shared_flags.define_network()
 shared_flags.define_vocabulary()
@@ -40,13 +42,15 @@ def check_flags(args: Arguments) -> None:
     raise ValueError("nothing to fill in: give --text or --input_file")
   if args.input_file != "-":
     checks.file(args, "input_file")
-  checks.init_checkpoint(args)
-  checks.model(args)
-  trained = run_entries.flag_of(args.init_checkpoint, "objective")
-  settings.check_objective(trained)
+  encoder.check(args)
   vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
-  validate_case_matches_checkpoint(args.do_lower_case, args.init_checkpoint)
-  encoder_config.from_flags(args)
+  entry = run_record.of_checkpoint(args.init_checkpoint)
+  if entry.get("program", "run_pretraining") != "run_pretraining":
+    raise ValueError(
+      f"{args.init_checkpoint} was trained by {entry['program']}, without the "
+      "head that fills masks: name a pre-trained model"
+    )
+  settings.check_objective(entry["flags"].get("objective"))
 
 
 def main(args: Arguments) -> None:
@@ -59,15 +63,12 @@ def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
   import tensorflow as tf
 
-  from cli import start_checkpoint
   from data.tokenization_ops import GraphTokenizer
   from modeling import models
   from tasks.pretraining.serving import FillMask
   from training import checkpoint
 
-  config = encoder_config.from_flags(args)
-  start_checkpoint.check_vocabulary(args, config.vocab_size)
-  start_checkpoint.check_case(args)
+  config = encoder.config(args)
   tokenizer = GraphTokenizer(args.vocab_file, args.do_lower_case)
   task = FillMask(tokenizer, config.max_position_embeddings, args.top_k)
   max_tokens = max(task.encode(tf.constant(texts)).row_lengths().numpy())

@@ -12,23 +12,23 @@ As in the original:
 .jsonl) in --data_dir, with the columns text and label.
 """
 
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
 from absl import flags
 
-from cli import checks, encoder_config, program
+from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
+from storage import files
 from tasks.classification import named_tasks
 
 shared_flags.define_fine_tuning()
+shared_flags.define_evaluation()
 flags.DEFINE_string("data_dir", None, "Folder with the files of the task.")
 flags.DEFINE_string(
   "task_name", None, "A GLUE task, XNLI, or tsv: your own task.", required=True
 )
 flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
-flags.DEFINE_integer("eval_batch_size", 8, "Batch size for evaluation.", 1)
-flags.DEFINE_bool("do_train", False, "Train the model.")
-flags.DEFINE_bool("do_eval", False, "Evaluate on the dev set.")
-flags.DEFINE_bool("do_predict", False, "Predict the test set.")
 flags.DEFINE_string("text_a_column", "text", "tsv: column of the text.")
 flags.DEFINE_string("text_b_column", None, "tsv: column of the second text.")
 flags.DEFINE_string("label_column", "label", "tsv: column of the label.")
@@ -49,24 +49,21 @@ def check_flags(args: Arguments) -> None:
   reads = args.do_train or args.do_eval or args.do_predict
   if reads and not args.data_dir:
     raise ValueError("--do_train, --do_eval and --do_predict need --data_dir")
+  if args.data_dir and not files.is_folder(args.data_dir):
+    raise FileNotFoundError(f"--data_dir={args.data_dir} is no folder")
   named_tasks.check_files(args)
-  checks.model(args)
-  encoder_config.for_texts(args)
-  checks.init_checkpoint(args)
+  encoder.check(args, "add_bilstm", "do_lower_case")
 
 
 def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
-  from cli import fine_tuning, start_checkpoint, strategy, sweep
-  from cli.run import Run
+  from cli import fine_tuning
   from modeling import models
-  from modeling.core_layers import dropout_seed_scope
   from tasks.classification import task as classification
 
-  config = start_checkpoint.network_for_texts(args)
+  run = fine_tuning.start(args)
+  args = run.args
   task = classification.classification_task(args)
-  args = sweep.run_sweep(args)
-  devices = strategy.from_flags(args)
   train_set, dev_sets, test_sets = None, {}, {}
   if args.do_train:
     train_set = classification.train_data(args, task)
@@ -75,12 +72,8 @@ def main(args: Arguments) -> None:
   if args.do_predict:
     test_sets = classification.predict_data(args, task)
   named_tasks.save_labels(task, args.output_dir)
-  # For run.json, as bert_config.json may set the direction, too.
-  args = args.replace(attention=config.attention)
-  run = Run(args, dropout_seed_scope)
-  run.require_same("attention", "add_bilstm")
-  with devices.scope():
-    model = models.classifier(config, task.num_outputs, args.use_tpu)
+  with run.strategy.scope():
+    model = models.classifier(run.config, task.num_outputs, args.use_tpu)
     if args.do_train:
       fine_tuning.train(
         run,

@@ -14,14 +14,17 @@ line between sentences:
 --feature_based trains an LSTM on a frozen BERT (section 5.3 of the paper).
 """
 
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
 from absl import flags
 
-from cli import checks, encoder_config, program
+from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from modeling.config import FEATURE_LAYERS
 
 shared_flags.define_fine_tuning()
+shared_flags.define_evaluation()
 flags.DEFINE_string("train_file", None, "CoNLL file to train on.")
 flags.DEFINE_string("dev_file", None, "CoNLL file to evaluate on.")
 flags.DEFINE_string("test_file", None, "CoNLL file to tag; tags are optional.")
@@ -41,10 +44,6 @@ flags.DEFINE_enum(
   "Layers of BERT that are the LSTM's input.",
 )
 flags.DEFINE_integer("lstm_units", 768, "LSTM units in each direction.", 1)
-flags.DEFINE_integer("eval_batch_size", 8, "Batch size for evaluation.", 1)
-flags.DEFINE_bool("do_train", False, "Train the model.")
-flags.DEFINE_bool("do_eval", False, "Evaluate on --dev_file.")
-flags.DEFINE_bool("do_predict", False, "Tag --test_file.")
 
 
 def check_flags(args: Arguments) -> None:
@@ -58,40 +57,28 @@ def check_flags(args: Arguments) -> None:
     dev_file=checks.needs_eval_data(args),
     test_file=args.do_predict,
   )
-  checks.model(args)
-  encoder_config.for_texts(args)
-  checks.init_checkpoint(args)
+  same = ["add_bilstm", "do_lower_case", "feature_based"]
+  if args.feature_based:
+    same += ["feature_layers", "lstm_units"]
+  encoder.check(args, *same)
 
 
 def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
-  from cli import fine_tuning, start_checkpoint, strategy, sweep
-  from cli.run import Run
+  from cli import fine_tuning
   from data import labels
   from modeling import losses
-  from modeling.core_layers import dropout_seed_scope
   from tasks.ner import metrics, task
 
-  config = start_checkpoint.network_for_texts(args)
+  run = fine_tuning.start(args)
+  args = run.args
   tags = task.tags(args)
-  args = sweep.run_sweep(args)
-  devices = strategy.from_flags(args)
-  train_set, dev_set, test_set = None, None, None
-  if args.do_train:
-    train_set = task.train_data(args, tags)
-  if checks.needs_eval_data(args):
-    dev_set = task.eval_data(args, tags)
-  if args.do_predict:
-    test_set = task.predict_data(args, tags)
+  train_set = task.train_data(args, tags) if args.do_train else None
+  dev_set = task.eval_data(args, tags) if checks.needs_eval_data(args) else None
+  test_set = task.predict_data(args, tags) if args.do_predict else None
   labels.keep(tags, args.output_dir)
-  # For run.json, as bert_config.json may set the direction, too.
-  args = args.replace(attention=config.attention)
-  run = Run(args, dropout_seed_scope)
-  run.require_same("attention", "add_bilstm", "feature_based")
-  if args.feature_based:
-    run.require_same("feature_layers", "lstm_units")
-  with devices.scope():
-    model = task.tagger(args, config, len(tags))
+  with run.strategy.scope():
+    model = task.tagger(args, run.config, len(tags))
     if args.do_train:
       fine_tuning.train(
         run,

@@ -10,9 +10,11 @@ The records are those of create_pretraining_data.py:
 --do_export writes a SavedModel that predicts masked tokens, as fill_mask.py.
 """
 
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
 from absl import flags, logging
 
-from cli import checks, encoder_config, program
+from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from storage import files
@@ -20,13 +22,11 @@ from tasks.pretraining import build_config, settings
 
 shared_flags.define_model()
 shared_flags.define_training()
+shared_flags.define_evaluation()
 shared_flags.define_export()
 shared_flags.define_devices()
 settings.define_flags()
 build_config.define_masking_flags(" of unmasked records")
-flags.DEFINE_integer("eval_batch_size", 8, "Batch size for evaluation.", 1)
-flags.DEFINE_bool("do_train", False, "Train the model.")
-flags.DEFINE_bool("do_eval", False, "Evaluate the model.")
 flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.", 1)
 flags.DEFINE_integer("num_warmup_steps", 10000, "Number of warm-up steps.", 0)
 flags.DEFINE_integer(
@@ -60,11 +60,9 @@ def check_flags(args: Arguments) -> None:
       f"--num_train_steps={args.num_train_steps}"
     )
   settings.check_flags(args)
-  checks.model(args)
+  encoder.check(args, texts=args.do_export)
   if args.do_export:
     settings.check_export(args)
-  encoder_config.from_flags(args).check_length(args.max_seq_length)
-  checks.init_checkpoint(args)
   warn_of_long_warmup(args)
 
 
@@ -91,28 +89,20 @@ def warn_of_long_warmup(args: Arguments) -> None:
 
 def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
-  from cli import start_checkpoint, strategy
   from cli.run import Run
   from modeling import losses, models
-  from modeling.core_layers import dropout_seed_scope
   from tasks.pretraining import task
 
-  args = with_implied(args)
-  devices = strategy.from_flags(args)
-  config = encoder_config.from_flags(args)
-  start_checkpoint.check_vocabulary(args, config.vocab_size)
+  run = Run(with_implied(args))
+  args = run.args
   train_set = eval_set = None
   if args.do_train or args.do_eval:
-    train_set = task.train_data(args, config)
-    eval_set = task.eval_data(args, config) or train_set
-  # For run.json, as bert_config.json may set the direction, too.
-  args = args.replace(attention=config.attention)
-  run = Run(args, dropout_seed_scope)
-  run.require_same("attention")
-  with devices.scope():
+    train_set = task.train_data(args, run.config)
+    eval_set = task.eval_data(args, run.config) or train_set
+  with run.strategy.scope():
     next_sentence = args.objective == "mlm_nsp"
     model = models.pretrainer(
-      config,
+      run.config,
       next_sentence=next_sentence,
       use_one_hot_embeddings=args.use_tpu,
     )

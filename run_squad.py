@@ -10,9 +10,11 @@ As in the original:
     --output_dir=/tmp/squad_base/
 """
 
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
 from absl import flags
 
-from cli import checks, encoder_config, program
+from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from storage import files
@@ -24,8 +26,6 @@ flags.DEFINE_string("predict_file", None, "SQuAD files or globs to answer.")
 flags.DEFINE_integer("max_seq_length", 384, "Maximum tokens of a window.", 1)
 flags.DEFINE_integer("doc_stride", 128, "Tokens between window starts.", 1)
 flags.DEFINE_integer("max_query_length", 64, "Maximum tokens of a question.", 1)
-flags.DEFINE_bool("do_train", False, "Train the model.")
-flags.DEFINE_bool("do_predict", False, "Answer --predict_file.")
 flags.DEFINE_integer("n_best_size", 20, "Answers in nbest_predictions.json.", 1)
 flags.DEFINE_integer("max_answer_length", 30, "Maximum tokens of an answer.", 1)
 flags.DEFINE_integer("export_top_k", 0, "Best answers that an export lists.", 0)
@@ -66,33 +66,24 @@ def check_flags(args: Arguments) -> None:
     files.expand(args.predict_file)
   records.WindowConfig.from_flags(args)
   decoding.DecodingConfig.from_flags(args)
-  checks.model(args)
-  encoder_config.for_texts(args)
-  checks.init_checkpoint(args)
+  encoder.check(args, "add_bilstm", "do_lower_case")
 
 
 def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
-  from cli import start_checkpoint, strategy, sweep
-  from cli.run import Run
+  from cli import fine_tuning
   from modeling import models
-  from modeling.core_layers import dropout_seed_scope
   from tasks.squad import task
 
-  config = start_checkpoint.network_for_texts(args)
-  args = sweep.run_sweep(args)
-  devices = strategy.from_flags(args)
+  run = fine_tuning.start(args)
+  args = run.args
   train_set, dev_set = None, None
   if args.do_train:
     train_set = task.train_data(args)
   if args.do_predict or checks.evaluates_while_training(args):
     dev_set = task.eval_data(args)
-  # For run.json, as bert_config.json may set the direction, too.
-  args = args.replace(attention=config.attention)
-  run = Run(args, dropout_seed_scope)
-  run.require_same("attention", "add_bilstm")
-  with devices.scope():
-    model = models.span_labeler(config, args.use_tpu)
+  with run.strategy.scope():
+    model = models.span_labeler(run.config, args.use_tpu)
     if args.do_train:
       task.train(run, model, train_set, dev_set)
     if args.do_predict:

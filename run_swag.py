@@ -10,21 +10,20 @@ Files are tables with the columns sent1, sent2, ending0, ending1, ... and label:
     --train_batch_size=16 --learning_rate=2e-5 --output_dir=/tmp/swag/
 """
 
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
 from absl import flags
 
-from cli import checks, encoder_config, program
+from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 
 shared_flags.define_fine_tuning()
+shared_flags.define_evaluation()
 flags.DEFINE_string("train_file", None, "Table to train on.")
 flags.DEFINE_string("dev_file", None, "Table to evaluate on.")
 flags.DEFINE_string("test_file", None, "Table to predict; labels are optional.")
 flags.DEFINE_integer("max_seq_length", 128, "Maximum tokens of a choice.", 5)
-flags.DEFINE_integer("eval_batch_size", 8, "Batch size for evaluation.", 1)
-flags.DEFINE_bool("do_train", False, "Train the model.")
-flags.DEFINE_bool("do_eval", False, "Evaluate on --dev_file.")
-flags.DEFINE_bool("do_predict", False, "Predict --test_file.")
 flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
 
@@ -37,35 +36,22 @@ def check_flags(args: Arguments) -> None:
     dev_file=checks.needs_eval_data(args),
     test_file=args.do_predict,
   )
-  checks.model(args)
-  encoder_config.for_texts(args)
-  checks.init_checkpoint(args)
+  encoder.check(args, "add_bilstm", "do_lower_case")
 
 
 def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
-  from cli import fine_tuning, start_checkpoint, strategy, sweep
-  from cli.run import Run
+  from cli import fine_tuning
   from modeling import losses, models
-  from modeling.core_layers import dropout_seed_scope
   from tasks.multiple_choice import task
 
-  config = start_checkpoint.network_for_texts(args)
-  args = sweep.run_sweep(args)
-  devices = strategy.from_flags(args)
-  train_set, dev_set, test_set = None, None, None
-  if args.do_train:
-    train_set = task.train_data(args)
-  if checks.needs_eval_data(args):
-    dev_set = task.eval_data(args)
-  if args.do_predict:
-    test_set = task.predict_data(args)
-  # For run.json, as bert_config.json may set the direction, too.
-  args = args.replace(attention=config.attention)
-  run = Run(args, dropout_seed_scope)
-  run.require_same("attention", "add_bilstm")
-  with devices.scope():
-    model = models.multiple_choice(config, args.use_tpu)
+  run = fine_tuning.start(args)
+  args = run.args
+  train_set = task.train_data(args) if args.do_train else None
+  dev_set = task.eval_data(args) if checks.needs_eval_data(args) else None
+  test_set = task.predict_data(args) if args.do_predict else None
+  with run.strategy.scope():
+    model = models.multiple_choice(run.config, args.use_tpu)
     if args.do_train:
       fine_tuning.train(
         run,

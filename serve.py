@@ -9,6 +9,8 @@ page to try the models.
     http://localhost:8501/v1/models/mrpc:predict
 """
 
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
 import functools
 import signal
 

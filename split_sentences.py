@@ -5,6 +5,8 @@ Every file becomes a document: one sentence per line, a blank line at the end.
   python split_sentences.py --input_file='books/*.txt' --output_file=text.txt
 """
 
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
 from absl import flags, logging
 
 from cli import checks, program

@@ -118,7 +118,7 @@ class Table:
 
 def origin() -> dict[str, str | None]:
   """Date, commit and processor of a measurement that begins now."""
-  from cli import run_record  # noqa: PLC0415 (imports TensorFlow)
+  from training import run_record  # noqa: PLC0415
 
   commit = run_record.commit(besides=("benchmarks/results", "*.md"))
   date = time.strftime("%Y-%m-%d")

@@ -3,8 +3,8 @@
 import os
 
 from cli.arguments import Arguments
-from storage import checkpoint_names, files
-from training import run_entries
+from storage import files
+from training import run_record
 
 
 def on_tpu(args: Arguments) -> bool:
@@ -15,7 +15,7 @@ def on_tpu(args: Arguments) -> bool:
 def keeps_best(args: Arguments) -> bool:
   """True if a run saves its best checkpoint; pre-training never does."""
   names = ("keep_best", "early_stopping_patience")
-  return run_entries.keeps_best({n: getattr(args, n, None) for n in names})
+  return run_record.keeps_best({n: getattr(args, n, None) for n in names})
 
 
 def evaluates_while_training(args: Arguments) -> bool:
@@ -51,6 +51,8 @@ def run(args: Arguments) -> None:
     raise ValueError(
       f"At least one of {', '.join(others)} and {last} must be True."
     )
+  if args.do_train and getattr(args, "num_train_epochs", 1) == 0:
+    raise ValueError("--num_train_epochs=0 trains nothing: drop --do_train")
   export(args)
   devices(args)
   if args.group_by_length and (on_tpu(args) or args.jit_compile):
@@ -79,27 +81,6 @@ def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:
       "and the last one, as in 100,110"
     )
   return first, last
-
-
-def init_checkpoint(args: Arguments) -> None:
-  """Checks --init_checkpoint, unless the run has a checkpoint of its own.
-
-  Raises:
-    FileNotFoundError: it does not exist.
-  """
-  path = args.init_checkpoint
-  listings = "output_dir" in args and [
-    os.path.join(args.output_dir, folder, "checkpoint")
-    for folder in ("", "best")
-  ]
-  if not path or (listings and any(map(files.exists, listings))):
-    return
-  directions = path.split(",")  # of --attention=shallow
-  if len(directions) == 2 and not files.exists(f"{path}.index"):
-    for direction in directions:
-      checkpoint_names.check_checkpoint(direction)
-  else:
-    checkpoint_names.check_checkpoint(path)
 
 
 def export(args: Arguments) -> None:
@@ -150,19 +131,6 @@ def need(args: Arguments, **needed: bool) -> None:
       raise ValueError(f"this command needs --{name}")
     if is_needed:
       file(args, name)
-
-
-def model(args: Arguments) -> None:
-  """Checks the files of the model, and the output folders if there are any.
-
-  Raises:
-    OSError: see `file` and `writable`.
-  """
-  file(args, "bert_config_file")
-  file(args, "vocab_file")
-  for name in ("output_dir", "export_dir"):
-    if name in args:
-      output(args, name)
 
 
 def file(args: Arguments, name: str) -> None:

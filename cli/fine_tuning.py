@@ -1,12 +1,34 @@
-"""Fine-tuning by flags, for all tasks."""
+"""Fine-tuning by flags, for all tasks: one training, or a sweep of them.
 
+A sweep (appendix A.3 of the paper) has a trial for each learning rate and seed:
+the same command in a process and a folder of its own. The same command resumes
+an interrupted sweep.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass, fields
 
+import tensorflow as tf
 from absl import logging
 
-from cli import checks, dry_run
+from cli import arguments, checks
+from cli.arguments import Arguments
 from cli.run import Run, TrainingData
-from training import optimization, run_folder
+from data.summaries import number_of
+from storage import files
+from training import optimization, run_folder, run_record
+from training.process import GracefulShutdown
+
+TABLE = "sweep.tsv"
+
+
+def start(args: Arguments) -> Run:
+  """Starts a run, after the trials of a sweep if flags name several."""
+  return Run(run_sweep(args))
 
 
 def train(
@@ -75,13 +97,158 @@ def train(
 
 def _num_steps(args, num_examples):
   if args.dry_run:
-    return dry_run.STEPS
+    return arguments.DRY_RUN_STEPS
   epochs, batch_size = args.num_train_epochs, args.train_batch_size
   steps = int(num_examples / batch_size * epochs)
   if not steps:
     raise ValueError(
-      f"{num_examples} examples x --num_train_epochs={epochs:g} make no step "
-      f"of --train_batch_size={batch_size}"
+      f"{number_of(num_examples, 'example')} x --num_train_epochs={epochs:g} "
+      f"make no step of --train_batch_size={batch_size}"
     )
-  logging.info("%d examples, %d steps", num_examples, steps)
+  logging.info(
+    "%s, %s", number_of(num_examples, "example"), number_of(steps, "step")
+  )
   return steps
+
+
+@dataclass(frozen=True)
+class Trial:
+  """Result of one learning rate and seed: a row of sweep.tsv.
+
+  Attributes:
+    run: name of its folder in --output_dir.
+    learning_rate: peak.
+    seed: of the run.
+    step: of its best checkpoint.
+    metric: name of the metric to maximize.
+    value: of the metric.
+  """
+
+  run: str
+  learning_rate: float
+  seed: int
+  step: int
+  metric: str
+  value: float
+
+
+def run_sweep(args: Arguments) -> Arguments:
+  """Trains with each learning rate and seed that has no row in sweep.tsv.
+
+  Copies the best trial's checkpoint to the folder `best`. Call it before this
+  process uses a device, which the trials need.
+
+  Returns:
+    Arguments without training, and with the best checkpoint; `args` if there
+    is one rate and one seed.
+
+  Raises:
+    ChildProcessError: a trial failed.
+  """
+  rates = args.learning_rate
+  several = isinstance(rates, tuple) or args.num_seeds > 1
+  if not (args.do_train and several):
+    return args
+  rates = rates if isinstance(rates, tuple) else (rates,)
+  first = 1 if args.seed is None else args.seed
+  trials = _read(args.output_dir)
+  for rate in rates:
+    for seed in range(first, first + args.num_seeds):
+      name = f"rate_{rate:g}_seed_{seed}"
+      if name in trials:
+        logging.info("%s is complete already", name)
+        continue
+      trials[name] = _train(args, name, rate, seed)
+      _write(args.output_dir, trials)
+  _log_trials(trials)
+  winner = max(trials.values(), key=lambda trial: trial.value)
+  logging.info("the best is %s: %s %.4f", *_description(winner))
+  folder = os.path.join(args.output_dir, winner.run)
+  _copy_best(folder, args.output_dir)
+  run_record.copy_last_entry(args.output_dir, folder)
+  return args.replace(do_train=False, keep_best=True)
+
+
+def _train(args, name, rate, seed) -> Trial:
+  """Runs the same command with other flags."""
+  folder = os.path.join(args.output_dir, name)
+  # Later flags win. Only the best trial evaluates, predicts and exports.
+  skipped = [
+    f"--no{flag}"
+    for flag in ("do_eval", "do_predict", "do_export")
+    if flag in args
+  ]
+  logging.info("%s begins", name)
+  command = [
+    *(sys.executable, *sys.argv, f"--output_dir={folder}"),
+    *(f"--learning_rate={rate}", f"--seed={seed}", "--num_seeds=1"),
+    *("--keep_best", *skipped),
+  ]
+  status = _run(command)
+  if status:
+    raise ChildProcessError(
+      f"{name} ended with status {status}, for the reason above; the "
+      "same command resumes from there"
+    )
+  best_entry = run_folder.read_best(folder)
+  step, metric, value = (best_entry[k] for k in ("step", "metric", "value"))
+  return Trial(name, rate, seed, step, metric, value)
+
+
+def _run(command) -> int:
+  """Runs a command, which gets SIGTERM too; returns its status."""
+  with (
+    subprocess.Popen(command) as child,
+    GracefulShutdown(child) as interruption,
+  ):
+    status = child.wait()
+  if interruption.requested:
+    logging.info("interrupted: the same command resumes from there")
+    sys.exit(0)
+  return status
+
+
+def _read(output_dir) -> dict[str, Trial]:
+  path = os.path.join(output_dir, TABLE)
+  if not files.exists(path):
+    return {}
+  _, *rows = files.read_text(path).splitlines()
+  types = [field.type for field in fields(Trial)]
+  trials = {}
+  for row in rows:
+    cells = zip(types, row.split("\t"), strict=True)
+    trial = Trial(*(parse(cell) for parse, cell in cells))
+    trials[trial.run] = trial
+  return trials
+
+
+def _write(output_dir, trials):
+  rows = [[field.name for field in fields(Trial)]]
+  rows += [map(str, astuple(trial)) for trial in trials.values()]
+  path = os.path.join(output_dir, TABLE)
+  files.write_text(path, "".join("\t".join(row) + "\n" for row in rows))
+
+
+def _log_trials(trials):
+  """Logs all trials, and the mean of each learning rate over its seeds."""
+  by_rate = {}
+  for trial in trials.values():
+    logging.info("  %s: %s %.4f", *_description(trial))
+    by_rate.setdefault(trial.learning_rate, []).append(trial.value)
+  for rate, values in by_rate.items():
+    if len(values) > 1:
+      mean, spread = statistics.mean(values), statistics.stdev(values)
+      number = len(values)
+      logging.info("  %g: %.4f ± %.4f, %d seeds", rate, mean, spread, number)
+
+
+def _description(trial):
+  return trial.run, trial.metric, trial.value
+
+
+def _copy_best(source, target):
+  source, target = map(run_folder.best_folder, (source, target))
+  files.remove_folder(target)  # of a sweep with fewer trials
+  tf.io.gfile.makedirs(target)
+  for name in files.list_folder(source):
+    tf.io.gfile.copy(os.path.join(source, name), os.path.join(target, name))

@@ -48,6 +48,7 @@ def define_vocabulary() -> None:
 def define_training() -> None:
   """Defines the flags of training, other than the number of steps."""
   _define_updates()
+  flags.DEFINE_bool("do_train", False, "Train the model.")
   flags.DEFINE_integer("train_batch_size", 32, "Batch size for training.", 1)
   flags.DEFINE_bool(
     "group_by_length",
@@ -127,6 +128,12 @@ class _Rates(flags.ArgumentParser):
     return "float or list of floats"
 
 
+def define_evaluation() -> None:
+  """Defines the flags of an evaluation after training."""
+  flags.DEFINE_bool("do_eval", False, "Evaluate the model.")
+  flags.DEFINE_integer("eval_batch_size", 8, "Batch size for evaluation.", 1)
+
+
 def define_export() -> None:
   """Defines the flags of exports."""
   flags.DEFINE_bool("do_export", False, "Export the model for inference.")
@@ -194,6 +201,7 @@ def define_fine_tuning() -> None:
   flags.DEFINE_float(
     "warmup_proportion", 0.1, "Fraction of steps for warm-up.", 0.0, 1.0
   )
+  flags.DEFINE_bool("do_predict", False, "Predict the test or predict file.")
   flags.DEFINE_integer("predict_batch_size", 8, "Batch size for prediction.", 1)
   # Replaces the single number of define_training.
   flags.DEFINE(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from absl import app, flags, logging
 
-from cli import dry_run, usage
+from cli import arguments
 from cli.arguments import Arguments, is_project_file
 from training import process
 
@@ -41,19 +41,19 @@ def run(
     check_flags: raises ValueError or OSError for flags and files with which
       `main` would fail.
   """
+  from cli import interrupts  # noqa: PLC0415 (it acts when it is imported)
 
   def guarded(argv):
     logging.use_absl_handler()
     try:
-      _check_no_positional(argv[1:])
-      with dry_run.shortened(Arguments.from_flags(flags.FLAGS)) as args:
-        check_flags(args)
-        if "output_dir" in args and process.is_chief():
-          lock_folder(args.output_dir)
-        return main(args)
-    except KeyboardInterrupt:
-      logging.error("interrupted")
-      return 130
+      with interrupts.clean_up():
+        _check_no_positional(argv[1:])
+        args = Arguments.from_flags(flags.FLAGS)
+        with arguments.shorten_dry_run(args) as args:
+          check_flags(args)
+          if "output_dir" in args and process.is_chief():
+            lock_folder(args.output_dir)
+          return main(args)
     except Exception as error:
       message = _user_message(error)
       if os.environ.get("BERT_TRACEBACK") or message is None:
@@ -64,7 +64,7 @@ def run(
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   process.silence_tensorflow()
-  app.run(guarded, flags_parser=usage.parse)
+  app.run(guarded, flags_parser=arguments.parse)
 
 
 class _Formatter(logging.PythonFormatter):

@@ -1,20 +1,37 @@
 """Training, checkpoints and export of one run, by its flags."""
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import tensorflow as tf
 
-from cli import checks, export, run_record, strategy
+from cli import checks, encoder, strategy
 from cli.arguments import Arguments
-from training import checkpoint, loop, optimization, process, report, run_folder
+from modeling.core_layers import dropout_seed_scope
+from serving import export as formats
+from serving.export import Task
+from training import (
+  checkpoint,
+  loop,
+  optimization,
+  process,
+  report,
+  run_record,
+)
 from training.run_folder import Checkpoints
 from training.step import LossScale, TrainStep, set_dtype_policy
 
 
 class TrainingData(Protocol):
-  """Batches to train on."""
+  """Batches to train on.
+
+  Attributes:
+    files: paths, for run.json.
+  """
+
+  files: Sequence[str]
 
   def training(
     self,
@@ -34,10 +51,6 @@ class TrainingData(Protocol):
       by_length: True to put examples of similar length into a batch.
     """
 
-  @property
-  def files(self) -> Sequence[str]:
-    """Paths, for run.json."""
-
   def first_corrupt(self) -> str | None:
     """Message that names the first corrupt record; None if all are intact."""
 
@@ -47,23 +60,25 @@ class Run:
 
   Sets the dtype policy and the random seed, before models are built.
 
-  Arguments:
+  Attributes:
     args: cli.flags.define_model, define_training, define_export and
       define_devices.
-    dropout_seed_scope: context manager that seeds dropout, from [2] int32.
-
-  Attributes:
-    args: the argument.
+    config: of the encoder.
+    strategy: devices to build and train the model on.
     checkpoints: in --output_dir.
     seed: of initial values, the order of the data and dropout.
   """
 
-  def __init__(self, args: Arguments, dropout_seed_scope: Callable):
+  def __init__(self, args: Arguments):
+    self.strategy = strategy.from_flags(args)
     set_dtype_policy(args.dtype)
-    self.args = args
+    self.config = encoder.config(args)
+    # For run.json, as bert_config.json may set the direction, too.
+    self.args = args.replace(attention=self.config.attention)
     self.checkpoints = Checkpoints(args.output_dir, args.keep_checkpoint_max)
     self.seed = self.checkpoints.restore_or_set_seed(args.seed)
-    self._dropout_seed_scope = dropout_seed_scope
+    if not self.checkpoints.latest() and args.init_checkpoint:
+      _check_embeddings(self.args, self.config.vocab_size)
 
   def train(
     self,
@@ -144,7 +159,10 @@ class Run:
       unit,
       ("loss", *objective.metric_names),
     )
-    result.add_text("run", run_record.write(args, self.seed, source.files))
+    entry = run_record.make(vars(args), self.seed, source.files)
+    if process.is_chief():
+      run_record.append(args.output_dir, entry)
+    result.add_text("run", json.dumps(entry, indent=1))
     return result
 
   def _train_step(self, model, objective, num_train_steps, num_warmup_steps):
@@ -162,7 +180,7 @@ class Run:
       ),
       batch_size=args.train_batch_size,
       seed=self.seed,
-      dropout_seed_scope=self._dropout_seed_scope,
+      dropout_seed_scope=dropout_seed_scope,
       max_grad_norm=args.max_grad_norm,
       accumulation_steps=args.gradient_accumulation_steps,
       loss_scale=LossScale() if args.dtype == "float16" else None,
@@ -171,25 +189,20 @@ class Run:
       and (args.jit_compile or _supports_jit(model)),
     )
 
-  def require_same(self, *names: str) -> None:
-    """Raises ValueError if checkpoints were trained with other values."""
-    if self.checkpoints.latest() or run_folder.read_best(self.args.output_dir):
-      run_record.require_same(self.args, *names)
-
   def load(self, model) -> int:
     """See the function `load`."""
     return load(self.args, model, self.checkpoints)
 
   def export(self, build: Callable[[Arguments], tuple]) -> None:
-    """Exports the run's model; see export.run.
+    """Exports the run's model; see the function `export`.
 
     Args:
       build: from flags to a fresh model, the serving task, and labels or None.
     """
-    export.set_policy(self.args)
+    set_export_policy(self.args)
     model, task, labels = build(self.args)
     self.load(model)
-    export.run(self.args, model, task, labels)
+    export(self.args, model, task, labels)
 
 
 def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
@@ -206,7 +219,7 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   Raises:
     ValueError: there is no checkpoint, or it is of another model.
   """
-  folder = run_folder.best_or_latest(args.output_dir, checks.keeps_best(args))
+  folder = run_record.best_or_latest(args.output_dir, checks.keeps_best(args))
   if folder != checkpoints.directory:
     checkpoints = Checkpoints(folder)
   return checkpoints.load(model, args.init_checkpoint, args.ema_decay > 0.0)
@@ -226,3 +239,54 @@ def _optimizer(args, trained):
     [name for name, _ in trained], args.layerwise_learning_rate_decay
   )
   return optimizer(trained, lr_multipliers=multipliers)
+
+
+def export(
+  args: Arguments, model, task: Task, labels: Sequence[str] | None = None
+) -> None:
+  """Exports a Keras model to --export_dir in --export_format.
+
+  Args:
+    args: cli.flags.define_export, define_vocabulary and `max_seq_length`.
+    model: from a dict of inputs to a dict of outputs.
+    task: serving signature of the model.
+    labels: names of the model's classes, if any.
+
+  Raises:
+    FileExistsError: --export_dir is not empty.
+    ValueError: the format cannot represent the model.
+  """
+  if args.export_format == "savedmodel":
+    formats.save(args.export_dir, model, task)
+    return
+  write = {"tflite": formats.save_tflite, "keras": formats.save_keras}
+  with formats.new_folder(args.export_dir) as folder:
+    write[args.export_format](folder, model)
+    formats.save_tokenizer(
+      folder,
+      args.vocab_file,
+      args.do_lower_case,
+      args.max_seq_length,
+      labels,
+    )
+
+
+def set_export_policy(args: Arguments) -> None:
+  """Sets the dtype policy of models to export.
+
+  Variables have the type of --dtype, but float32 in a .keras file, which can
+  be trained.
+  """
+  set_dtype_policy(args.dtype, args.export_format == "keras")
+
+
+def _check_embeddings(args, vocab_size):
+  """Raises ValueError if --init_checkpoint has another vocabulary size."""
+  reader = checkpoint.read(args.init_checkpoint)
+  for name, shape in reader.shapes.items():
+    if name.endswith("embeddings/word_embeddings") and shape[0] != vocab_size:
+      raise ValueError(
+        f"{reader.prefix} has embeddings of {shape[0]} tokens, but vocab_size "
+        f"in {args.bert_config_file} is {vocab_size}: take the "
+        "bert_config.json and the vocab.txt that came with the checkpoint"
+      )

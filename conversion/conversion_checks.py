@@ -24,7 +24,7 @@ from data import vocab
 from data.tokenization import validate_case_matches_checkpoint
 from modeling import models
 from modeling.config import EXTENSIONS, BertConfig
-from training import run_entries
+from training import run_record
 
 _B, _T, _P = 2, 16, 3
 
@@ -74,7 +74,7 @@ def complete(
     ValueError: something is missing, or belongs to another model.
   """
   if bert.config is not None:
-    flags = {name: run_entries.flag_of(path, name) for name in EXTENSIONS}
+    flags = {name: run_record.flag_of(path, name) for name in EXTENSIONS}
     values = bert.config | {k: v for k, v in flags.items() if v}
     bert.config = BertConfig.from_dict(values).to_dict()
   elif for_transformers:

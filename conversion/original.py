@@ -20,7 +20,7 @@ from conversion.interchange import (
   CanonicalModel,
 )
 from storage import checkpoint_names, files
-from training import checkpoint, run_entries, run_folder
+from training import checkpoint, run_record
 
 # Heads that other programs' labels cannot tell from one another.
 _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
@@ -29,16 +29,16 @@ _AVERAGE = checkpoint.average_name("")
 
 
 def find(path: str) -> str:
-  """Prefix of a checkpoint, as checkpoint.find.
+  """Prefix of a checkpoint, as checkpoint_names.find.
 
   An output folder stands for its best checkpoint if the run saved it or if
   there is no other.
 
   Raises:
     FileNotFoundError: there is none; names the files that are there.
-    ValueError: see checkpoint.find.
+    ValueError: see checkpoint_names.find.
   """
-  path = run_folder.best_or_latest(path)
+  path = run_record.best_or_latest(path)
   if tf.io.gfile.isdir(path):
     names = sorted(tf.io.gfile.listdir(path))
     if not any(name.endswith(".index") for name in names):
@@ -48,7 +48,7 @@ def find(path: str) -> str:
         "(config.json, model.safetensors) or a KerasHub preset (config.json, "
         "model.weights.h5)"
       )
-  return checkpoint.find(path)
+  return checkpoint_names.find(path)
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
@@ -106,9 +106,7 @@ def read(
 
 def _head_of_run(prefix):
   """Kind of head by the program that wrote the checkpoint, if it is known."""
-  record = checkpoint_names.sibling_file(prefix, run_entries.NAME)
-  entries = run_entries.read(os.path.dirname(record)) if record else []
-  return _HEADS.get(entries[-1].get("program")) if entries else None
+  return _HEADS.get(run_record.of_checkpoint(prefix).get("program"))
 
 
 def _read_labels(prefix):

@@ -13,30 +13,26 @@ import os
 
 from absl import flags, logging
 
-from cli import encoder_config, program
+from cli import encoder, program
 from cli import flags as shared_flags
 from data.tokenization import FullTokenizer
 from experiments import reading
-
-FLAGS = flags.FLAGS
 
 shared_flags.define_model()
 shared_flags.define_vocabulary()
 flags.DEFINE_string("text", None, "With [MASK] in it.", required=True)
 
 
-def main(_):
-  tokenizer = FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
-  path = FLAGS.init_checkpoint or FLAGS.output_dir
-  result = reading.read(
-    FLAGS.text, encoder_config.from_flags(FLAGS), tokenizer, path
-  )
-  os.makedirs(FLAGS.output_dir, exist_ok=True)
+def main(args):
+  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
+  path = args.init_checkpoint or args.output_dir
+  result = reading.read(args.text, encoder.config(args), tokenizer, path)
+  os.makedirs(args.output_dir, exist_ok=True)
   for name, figure in (
     ("attention.png", reading.attention_figure(result)),
     ("fill.png", reading.fill_figure(result, tokenizer.inv_vocab)),
   ):
-    path = os.path.join(FLAGS.output_dir, name)
+    path = os.path.join(args.output_dir, name)
     figure.savefig(path, dpi=70)
     logging.info("%s: %d kB", path, os.path.getsize(path) // 1000)
 

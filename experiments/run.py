@@ -19,10 +19,9 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
-from cli import run_record
 from experiments import plan, results
 from modeling.config import BertConfig
-from training import report
+from training import report, run_record
 
 FLAGS = flags.FLAGS
 ROOT = Path(__file__).parents[1]

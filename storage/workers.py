@@ -51,6 +51,7 @@ def ordered_map(
 def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
   """Numbers of tasks and their results, as they come in."""
   # Forking would copy the parent's threads and locks in whatever state.
+  # Children inherit the mask: the parent handles Ctrl-C.
   context = multiprocessing.get_context("spawn")
   waiting = iter(enumerate(tasks))
   busy = {}  # connection to number of the task
@@ -60,7 +61,9 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
       next(waiting)
       connection, child_end = context.Pipe()
       child = context.Process(target=_serve, args=(child_end, prepare))
+      mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
       child.start()
+      signal.pthread_sigmask(signal.SIG_SETMASK, mask)
       child_end.close()  # so that a dead child is an end of file here
       children.append(child)
       busy[connection] = number
@@ -98,7 +101,6 @@ def _receive(connection: Connection, task: Any) -> Any:
 
 def _serve(connection: Connection, prepare: Callable) -> None:
   """Does tasks until the process is terminated, or the parent is gone."""
-  signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
   function = None
   with suppress(EOFError, ConnectionError):  # the parent is gone
     while True:

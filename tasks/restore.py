@@ -5,12 +5,12 @@ from importlib import import_module
 
 import keras
 
-from cli import run, start_checkpoint
+from cli import encoder, run
 from cli.arguments import Arguments
 from modeling.config import BertConfig
 from serving.export import ServedModel
 from storage import files
-from training import run_entries
+from training import run_record
 from training.run_folder import Checkpoints
 from training.step import set_dtype_policy
 
@@ -36,10 +36,10 @@ def from_output_dir(folder: str, **changes) -> ServedModel:
     ValueError: no known program has trained there, or a flag in `changes` is
       unknown or of the wrong type.
   """
-  entries = run_entries.read(folder)
+  entries = run_record.read(folder)
   if not entries:
     raise ValueError(
-      f"no SavedModel and no {run_entries.NAME} in {folder}: name a folder "
+      f"no SavedModel and no {run_record.NAME} in {folder}: name a folder "
       "that --do_export wrote, or one that a program has trained in"
     )
   program = entries[-1].get("program")
@@ -49,7 +49,7 @@ def from_output_dir(folder: str, **changes) -> ServedModel:
       f"of {', '.join(TASKS)}: name what its --do_export writes"
     )
   args = _arguments(folder, entries[-1], changes)
-  start_checkpoint.check_vocabulary(
+  encoder.check_vocabulary(
     args, BertConfig.from_json(args.bert_config_file).vocab_size
   )
   before = keras.config.dtype_policy()

@@ -36,7 +36,7 @@ _FORKS.set_forkserver_preload(
     "tests.lean",
     "cli.fine_tuning",
     "cli.program",
-    "cli.sweep",
+    "cli.run",
   ]
 )
 cpu_seconds = 0.0

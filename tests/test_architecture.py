@@ -29,7 +29,7 @@ FILES = sorted(
 # Imports TensorFlow for remote files, or where it is Keras' backend.
 WITH_TENSORFLOW = {"modeling/config.py", "modeling/xla_islands.py"}
 # Modules that read absl's FLAGS; all others get cli.arguments.Arguments.
-READS_FLAGS = {"cli/arguments.py", "cli/program.py", "cli/usage.py"}
+READS_FLAGS = {"cli/arguments.py", "cli/program.py"}
 PROGRAMS = sorted(ROOT.glob("*.py"))
 
 

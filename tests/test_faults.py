@@ -20,6 +20,7 @@ import tensorflow as tf
 from cli import program
 from modeling import models
 from modeling.config import BertConfig
+from storage import checkpoint_names
 from tests import programs
 from tests.training import toy
 from training import checkpoint, report
@@ -318,8 +319,8 @@ def test_a_loss_that_is_not_finite_spoils_no_checkpoint(flags, runs):
 
 def test_a_refused_folder_stays_as_it_is(flags, runs):
   del runs
-  whole = checkpoint.find(str(flags.folder / "whole"))
-  narrow = checkpoint.find(str(flags.folder / "narrow"))
+  whole = checkpoint_names.find(str(flags.folder / "whole"))
+  narrow = checkpoint_names.find(str(flags.folder / "narrow"))
   assert os.path.basename(whole) == os.path.basename(narrow)
   names = {path.name for path in (flags.folder / "classified").iterdir()}
   assert {name for name in names if "ckpt" in name} == {

@@ -95,8 +95,14 @@ def test_a_vocabulary_of_a_larger_model_is_refused(flags, tmp_path):
 
 
 def test_a_vocabulary_without_masks_is_named(flags, tmp_path):
+  for path in flags["init_checkpoint"].parent.glob("bert_model*"):
+    shutil.copy(path, tmp_path)
   (tmp_path / "words.txt").write_text("\n".join(WORDS).replace("[MASK]", "x"))
-  done = _run(flags | {"vocab_file": tmp_path / "words.txt"}, "--text=[MASK]")
+  flags = flags | {
+    "vocab_file": tmp_path / "words.txt",
+    "init_checkpoint": tmp_path,
+  }
+  done = _run(flags, "--text=[MASK]")
   assert done.returncode == 1
   assert "words.txt lacks [MASK]" in done.stderr
   assert "Traceback" not in done.stderr
@@ -123,6 +129,15 @@ def test_a_model_without_its_head_is_refused(flags, tmp_path):
   assert "model.ckpt-1 has no cls/predictions/" in done.stderr
   assert "another kind of model" in done.stderr
   assert "Traceback" not in done.stderr
+
+
+def test_a_fine_tuned_folder_is_refused_before_tensorflow(flags, tmp_path):
+  shutil.copytree(flags["init_checkpoint"].parent, tmp_path, dirs_exist_ok=True)
+  entry = {"program": "run_ner", "flags": {}}
+  (tmp_path / "run.json").write_text(json.dumps([entry]))
+  done = _run(flags | {"init_checkpoint": tmp_path}, "--text=red [MASK]")
+  assert done.returncode == 1
+  assert f"{tmp_path} was trained by run_ner, without the head" in done.stderr
 
 
 def test_a_language_model_is_refused(flags, tmp_path):

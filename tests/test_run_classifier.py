@@ -372,7 +372,7 @@ TRAIN = {"do_train": True}
   [
     ({}, "At least one of --do_train, --do_eval, --do_predict and --do_export"),
     (TRAIN | {"task_name": "SST2x"}, "known are CoLA, SST-2, MRPC"),
-    (TRAIN | {"data_dir": "nowhere"}, "nowhere/train.tsv is missing"),
+    (TRAIN | {"data_dir": "nowhere"}, "--data_dir=nowhere is no folder"),
     (TRAIN | {"task_name": "MRPC"}, "Quality"),
     (TRAIN | {"max_seq_length": 512}, "max_seq_length 512 exceeds"),
     (TRAIN | {"early_stopping_patience": 2}, "say with --eval_steps"),

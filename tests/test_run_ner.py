@@ -325,7 +325,7 @@ MISTAKES = [
   (TRAIN | {"early_stopping_patience": 2}, "say with --eval_steps"),
   (
     {"train_file": "", "do_predict": True, "test_file": "short.txt"},
-    "has no labels.txt",
+    "train first, or name one",
   ),
   (
     {"do_eval": True, "dev_file": "ship.txt", "init_checkpoint": "{trained}"},

@@ -271,7 +271,10 @@ def test_mistakes_end_with_one_clear_line(flags, tmp_path):
     "--group_by_length needs --dynamic_padding": here
     | {"group_by_length": True},
     "no file matches no.json": here | {"predict_file": "no.json"},
-    "bert_config.json": here | {"predict_file": tmp_path / "bert_config.json"},
+    "bert_config.json": {
+      "do_train": True,
+      "train_file": tmp_path / "bert_config.json",
+    },
     "max_seq_length 400 exceeds max_position_embeddings 32": (
       here | {"max_seq_length": 400}
     ),

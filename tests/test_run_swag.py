@@ -183,7 +183,7 @@ MISTAKES = [
     "--train_file: {}/no_label.csv has no column label",
   ),
   (
-    {"do_eval": True, "dev_file": "no_label.csv"},
+    TRAIN | {"do_eval": True, "dev_file": "no_label.csv"},
     "--dev_file: {}/no_label.csv has no column label",
   ),
   (

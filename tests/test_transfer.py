@@ -1,12 +1,12 @@
 """A model of other labels, or of another vocabulary, as a start."""
 
 import random
-from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
-from cli import start_checkpoint
+from cli import encoder, run
+from cli.arguments import Arguments
 from data import labels
 from modeling import models
 from modeling.config import BertConfig
@@ -100,7 +100,7 @@ def _parsed(folder, **changes):
     "word_column": 0,
     "tag_column": -1,
   }
-  return SimpleNamespace(**flags | changes)
+  return Arguments(**flags | changes)
 
 
 def test_a_converted_tagger_has_its_own_tags(folder):
@@ -113,21 +113,17 @@ def test_a_converted_tagger_has_its_own_tags(folder):
 
 
 def test_a_head_that_is_not_taken_has_no_say_in_the_labels(folder):
-  assert start_checkpoint.labels_file(_parsed(folder)).endswith(
-    "old/labels.txt"
-  )
-  assert start_checkpoint.labels_file(_parsed(folder, new_head=True)) is None
-  assert (
-    start_checkpoint.labels_file(_parsed(folder, init_checkpoint=None)) is None
-  )
+  assert encoder.labels_file(_parsed(folder)).endswith("old/labels.txt")
+  assert encoder.labels_file(_parsed(folder, new_head=True)) is None
+  assert encoder.labels_file(_parsed(folder, init_checkpoint=None)) is None
   Checkpoints(str(folder / "out")).save(1, {"global_step": tf.Variable(1)})
-  assert start_checkpoint.labels_file(_parsed(folder)) is None
+  assert encoder.labels_file(_parsed(folder)) is None
 
 
 def _check(folder, tokens, size=SIZE, **changes):
   path = folder / "given.txt"
   path.write_text("\n".join(tokens) + "\n")
-  start_checkpoint.check_vocabulary(
+  encoder.check_vocabulary(
     _parsed(folder, vocab_file=str(path), **changes), size
   )
 
@@ -141,7 +137,7 @@ def test_a_vocabulary_of_another_model_is_refused(folder):
     _check(folder, swapped)
   _check(folder, swapped, init_checkpoint=None)  # there is none to compare
   with pytest.raises(ValueError, match="has embeddings of 13 tokens, but"):
-    _check(folder, VOCABULARY, size=14)
+    run._check_embeddings(_parsed(folder), 14)
 
 
 def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):

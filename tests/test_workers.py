@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from modeling.config import BertConfig
+from storage import checkpoint_names
 from tests import programs
 from tests.training import toy
 from training import checkpoint, report
@@ -132,7 +133,7 @@ def test_when_one_dies_the_other_ends_soon_and_a_restart_goes_on(
   assert "another worker" in log
   # What TensorFlow leaves open, Python may complain of at the very end.
   assert "Traceback" not in log.partition("Exception ignored in")[0]
-  latest = checkpoint.find(str(tmp_path))
+  latest = checkpoint_names.find(str(tmp_path))
   done = int(latest.rpartition("-")[2])
   for worker in _workers(flags | {"num_train_steps": done + 5}):
     _, log = worker.communicate()
@@ -154,7 +155,7 @@ def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
   time.sleep(10.0)  # to train for a while
   second.send_signal(signal.SIGTERM)  # and not the one that writes
   logs = [worker.communicate(timeout=900)[1] for worker in (first, second)]
-  latest = checkpoint.find(str(tmp_path))
+  latest = checkpoint_names.find(str(tmp_path))
   done = int(latest.rpartition("-")[2])
   assert 0 < done < 100_000
   for worker, log in zip((first, second), logs, strict=True):

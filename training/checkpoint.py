@@ -64,61 +64,16 @@ def average_name(name: str) -> str:
   return name + _AVERAGE
 
 
-def find(path: str) -> str:
-  """Prefix of a checkpoint.
-
-  Args:
-    path: a prefix ("dir/model.ckpt-10"), one of its files, or a folder: its
-      newest checkpoint, else the one in its subfolder `best`, else its only
-      one.
-
-  Raises:
-    FileNotFoundError: there is none.
-    ValueError: a folder has several and no file `checkpoint`.
-  """
-  prefix = checkpoint_names.checkpoint_prefix(path)
-  if tf.io.gfile.isdir(path):
-    prefix = _find_in_folder(path)
-  if not tf.io.gfile.exists(prefix + ".index"):
-    raise FileNotFoundError(
-      f"no checkpoint at {path!r}: there is no file {prefix}.index "
-      "(a checkpoint's name is the common prefix of its .index and .data files)"
-    )
-  return prefix
-
-
-def _find_in_folder(folder):
-  for subfolder in (folder, os.path.join(folder, "best")):
-    if newest := tf.train.latest_checkpoint(subfolder):
-      return newest
-  # A released model has no file `checkpoint`.
-  names = sorted(
-    name.removesuffix(".index")
-    for name in tf.io.gfile.listdir(folder)
-    if name.endswith(".index")
-  )
-  if not names:
-    raise FileNotFoundError(
-      f"no checkpoint in the folder {folder}: no file there is named *.index"
-    )
-  if len(names) > 1:
-    raise ValueError(
-      f"{folder} has several checkpoints ({', '.join(names)}): name one, as in "
-      f"{os.path.join(folder, names[-1])}"
-    )
-  return os.path.join(folder, names[0])
-
-
 def read(path: str) -> "Reader":
-  """Opens the checkpoint at `path` (see `find`).
+  """Opens the checkpoint at `path` (see checkpoint_names.find).
 
   Two paths with a comma between them are the left-to-right and the
   right-to-left encoder of a model with attention "shallow".
   """
   prefixes = path.split(",")
   if len(prefixes) == 2 and not tf.io.gfile.glob(f"{path}*"):
-    return SideBySide(*map(find, prefixes))
-  return Reader(find(path))
+    return SideBySide(*map(checkpoint_names.find, prefixes))
+  return Reader(checkpoint_names.find(path))
 
 
 class Reader:

@@ -14,8 +14,8 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from storage import files
-from training import checkpoint, process, run_entries
+from storage import checkpoint_names, files
+from training import checkpoint, process, run_record
 
 # Heads of fine-tuning. Sizes of pre-training heads depend on the vocabulary.
 _HEAD = re.compile(r"output_weights|output_bias|tags/.+|cls/(squad/.+|choice)")
@@ -265,20 +265,7 @@ def _check_complete(reader, expected):
 
 def best_folder(output_dir: str) -> str:
   """Folder of the best checkpoint of a run or a sweep."""
-  return os.path.join(output_dir, "best")
-
-
-def best_or_latest(output_dir: str, prefer_best: bool = False) -> str:
-  """Folder of the checkpoint to use: the best one or the newest.
-
-  The best one is used with `prefer_best`, if the last training saved it, and if
-  there is no other, as after a sweep.
-  """
-  for entry in run_entries.read(output_dir)[-1:]:
-    prefer_best = prefer_best or run_entries.keeps_best(entry["flags"])
-  best = best_folder(output_dir)
-  use_best = prefer_best or not tf.train.latest_checkpoint(output_dir)
-  return best if use_best and tf.train.latest_checkpoint(best) else output_dir
+  return os.path.join(output_dir, checkpoint_names.BEST)
 
 
 def read_best(output_dir: str) -> dict:
@@ -289,7 +276,7 @@ def read_best(output_dir: str) -> dict:
   """
   path = os.path.join(best_folder(output_dir), _BEST)
   keys = dict.fromkeys(("metric", "value", "step", "evaluated"))
-  return run_entries.read_json(path, keys)
+  return run_record.read_json(path, keys)
 
 
 class BestCheckpoint:

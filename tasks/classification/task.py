@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from absl import logging
 
-from cli import dry_run, encoder_config, start_checkpoint, strategy
+from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
 from data import labels, record_writer, summaries, vocab_checks
 from data.record_dataset import RecordDataset
@@ -26,7 +26,7 @@ Splits = dict[str, RecordDataset]
 
 def classification_task(args: Arguments) -> ClassificationTask:
   """Returns the task of --task_name with its labels."""
-  checkpoint_labels = start_checkpoint.labels_file(args)
+  checkpoint_labels = encoder.labels_file(args)
   task = named_tasks.from_flags(args)
   if task.name != named_tasks.CUSTOM:
     if checkpoint_labels and task.labels:
@@ -84,7 +84,7 @@ def _convert(args, task, split, name, batch_size=1) -> RecordDataset:
   vocab_checks.warn_of_examples(
     lambda row: (row.text_a, row.text_b), rows, tokenizer, file
   )
-  rows = rows[: dry_run.limit(args)]
+  rows = rows[: arguments.max_examples(args)]
   static_shapes = strategy.needs_static_shapes(args)
   schema = examples.record_schema(length, task.labels)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
@@ -148,7 +148,7 @@ def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its serving task: texts to a label or a score."""
   task = classification_task(args)
   return ServedModel(
-    models.classifier(encoder_config.for_texts(args), task.num_outputs),
+    models.classifier(encoder.config(args), task.num_outputs),
     TextClassification(
       GraphTokenizer(args.vocab_file, args.do_lower_case),
       args.max_seq_length,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from absl import logging
 
-from cli import checks, encoder_config
+from cli import checks, encoder
 from cli.arguments import Arguments
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
@@ -63,7 +63,7 @@ def _extract(
 
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its serving task: texts to vectors."""
-  config = encoder_config.from_flags(args)
+  config = encoder.config(args)
   pool = (
     mean_of_tokens
     if args.pooling != "cls"

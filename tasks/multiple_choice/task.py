@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from absl import logging
 
-from cli import dry_run, encoder_config, strategy
+from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
 from data import features, record_writer, summaries, vocab_checks
 from data.record_dataset import RecordDataset
@@ -43,7 +43,7 @@ def predict_data(args: Arguments) -> RecordDataset:
 def _convert(args, flag, name, needs_labels=True):
   """Writes the records of a flag's file to `name`.tf_record in --output_dir."""
   file = args[flag]
-  rows = examples.read_examples(file)[: dry_run.limit(args)]
+  rows = examples.read_examples(file)[: arguments.max_examples(args)]
   if needs_labels and rows[0].label is None:
     raise ValueError(f"--{flag}: {file} has no column label")
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
@@ -119,6 +119,4 @@ def served_model(args: Arguments) -> ServedModel:
   task = MultipleChoice(
     GraphTokenizer(args.vocab_file, args.do_lower_case), args.max_seq_length
   )
-  return ServedModel(
-    models.multiple_choice(encoder_config.for_texts(args)), task
-  )
+  return ServedModel(models.multiple_choice(encoder.config(args)), task)

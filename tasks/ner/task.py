@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from cli import dry_run, encoder_config, start_checkpoint, strategy
+from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
 from data import labels, summaries, vocab_checks
 from data.tokenization import FullTokenizer
@@ -48,7 +48,7 @@ def _convert(args, flag, name, tags, needs_tags=True):
     tokenizer, length, tags, args.document_context
   )
   dataset = records.make_records(
-    sentences[: dry_run.limit(args)],
+    sentences[: arguments.max_examples(args)],
     os.path.join(args.output_dir, f"{name}.tf_record"),
     build,
     strategy.needs_static_shapes(args),
@@ -111,7 +111,7 @@ def tags(args: Arguments) -> Sequence[str]:
   find = partial(examples.find_tags, args.train_file, _columns(args))
   return labels.choose(
     args.output_dir,
-    start_checkpoint.labels_file(args),
+    encoder.labels_file(args),
     find if args.train_file else None,
     args.do_train,
   )
@@ -138,7 +138,7 @@ def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its serving task: sentences to tags of words."""
   names = tags(args)
   return ServedModel(
-    tagger(args, encoder_config.for_texts(args), len(names), any_device=True),
+    tagger(args, encoder.config(args), len(names), any_device=True),
     TokenClassification(
       GraphTokenizer(args.vocab_file, args.do_lower_case),
       args.max_seq_length,

@@ -7,7 +7,6 @@ from absl import flags
 
 from cli.arguments import Arguments
 from data import vocab
-from data.tokenization import validate_case_matches_checkpoint
 from modeling.config import SIDES
 
 MASKED = ("mlm_nsp", "mlm")  # objectives
@@ -80,7 +79,6 @@ def check_export(args: Arguments) -> None:
     raise ValueError("--do_export needs --vocab_file")
   vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
   check_objective(args.objective)
-  validate_case_matches_checkpoint(args.do_lower_case, args.init_checkpoint)
 
 
 def check_objective(objective: str | None) -> None:

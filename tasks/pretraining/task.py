@@ -4,7 +4,7 @@ import os
 
 from absl import logging
 
-from cli import encoder_config
+from cli import encoder
 from cli.arguments import Arguments
 from data import shuffling
 from data.pretraining.input_pipeline import DynamicMasking, PretrainingInput
@@ -109,6 +109,6 @@ def served_model(args: Arguments) -> ServedModel:
     args.export_top_k,
   )
   return ServedModel(
-    models.pretrainer(encoder_config.for_texts(args), next_sentence=False),
+    models.pretrainer(encoder.config(args), next_sentence=False),
     task,
   )

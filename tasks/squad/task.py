@@ -8,7 +8,7 @@ from typing import Any
 
 from absl import logging
 
-from cli import checks, dry_run, encoder_config, fine_tuning, strategy
+from cli import arguments, checks, encoder, fine_tuning, strategy
 from cli.arguments import Arguments
 from cli.run import Run
 from data import features, summaries, vocab_checks
@@ -59,7 +59,7 @@ def _convert(args, flag, name):
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   examples = _read_examples(args, paths, is_training, tokenizer)
   articles = [item for path in paths for item in squad_examples.articles(path)]
-  if limit := dry_run.limit(args):
+  if limit := arguments.max_examples(args):
     examples = examples[:limit]
     articles = _select(articles, {example.qas_id for example in examples})
   config = records.WindowConfig.from_flags(args)
@@ -195,4 +195,4 @@ def served_model(args: Arguments) -> ServedModel:
     _decoding_config(args),
     args.dynamic_padding,
   )
-  return ServedModel(models.span_labeler(encoder_config.for_texts(args)), task)
+  return ServedModel(models.span_labeler(encoder.config(args)), task)

@@ -8,15 +8,24 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from cli import checks, fine_tuning
+from cli import checks, fine_tuning, run
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from cli.run import Run
 from modeling import losses, models
-from modeling.core_layers import dropout_seed_scope
 from tests.training import toy
 from training import loop, report, run_folder
 from training.run_folder import Checkpoints
+
+
+@pytest.fixture(autouse=True)
+def _one_device_and_no_config(monkeypatch):
+  """Parts of a run that these tests do without."""
+  monkeypatch.setattr(
+    run.strategy, "from_flags", lambda args: tf.distribute.get_strategy()
+  )
+  config = types.SimpleNamespace(attention="bidirectional", vocab_size=0)
+  monkeypatch.setattr(run.encoder, "config", lambda args: config)
 
 
 def _flags(tmp_path, **changes):
@@ -60,7 +69,7 @@ def _train(args, results, model=None):
     return {"f1": next(remaining), "loss": 0.0}
 
   fine_tuning.train(
-    Run(args, dropout_seed_scope),
+    Run(args),
     model,
     losses.pretraining(),
     toy.Source(9),
@@ -78,15 +87,15 @@ def test_the_last_step_is_evaluated_and_the_best_kept(tmp_path):
   known = run_folder.read_best(str(tmp_path))
   assert known == {"metric": "f1", "value": 0.7, "step": 4, "evaluated": 9}
   # Loading takes the best with the flag, the newest without.
-  run = Run(args, dropout_seed_scope)
+  start = Run(args)
   last = model.get_weights()
-  assert run.load(model) == 4
+  assert start.load(model) == 4
   assert any(
     np.any(a != b) for a, b in zip(last, model.get_weights(), strict=True)
   )
-  run.args = args.replace(keep_best=False)
+  start.args = args.replace(keep_best=False)
   (tmp_path / "run.json").unlink()  # has the flag, too
-  assert run.load(model) == 9
+  assert start.load(model) == 9
   for a, b in zip(last, model.get_weights(), strict=True):
     np.testing.assert_array_equal(a, b)
 
@@ -97,9 +106,9 @@ def test_moving_averages_are_evaluated_and_kept_also_at_the_end(tmp_path):
   assert steps == [9]
   newest = args.replace(keep_best=False)
   (tmp_path / "run.json").unlink()
-  Run(newest, dropout_seed_scope).load(model)
+  Run(newest).load(model)
   averages = model.get_weights()
-  Run(args, dropout_seed_scope).load(model)
+  Run(args).load(model)
   for weight, average in zip(model.get_weights(), averages, strict=True):
     np.testing.assert_array_equal(weight, average)
 
@@ -128,7 +137,7 @@ def test_a_resumed_run_reads_on_behind_the_last_example(tmp_path, monkeypatch):
     report, "draw_metrics", lambda folder: None
   )  # takes a second
   monkeypatch.setattr(loop, "train", lambda _, read, *__, **___: read(None))
-  Run(_flags(tmp_path), dropout_seed_scope).train(
+  Run(_flags(tmp_path)).train(
     models.pretrainer(toy.config()),
     losses.pretraining(),
     source,

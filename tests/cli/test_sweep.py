@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import sweep
+from cli import fine_tuning
 from cli.arguments import Arguments
 
 SCORES = {1e-5: 0.5, 3e-5: 0.8}
@@ -43,7 +43,7 @@ def _commands(monkeypatch):
     (folder.parent / "run.json").write_text(start)
     return 0
 
-  monkeypatch.setattr(sweep, "_run", run)
+  monkeypatch.setattr(fine_tuning, "_run", run)
   monkeypatch.setattr(sys, "argv", ["run_it.py", "--task_name=x"])
   return commands
 
@@ -60,7 +60,7 @@ def _commands(monkeypatch):
 def test_several_rates_or_seeds_make_a_sweep(tmp_path, commands, changes, runs):
   flags = _flags(tmp_path, **changes)
   trains = flags.do_train
-  flags = sweep.run_sweep(flags)
+  flags = fine_tuning.run_sweep(flags)
   assert len(commands) == runs
   # The program goes on with the best.
   assert (flags.do_train, flags.keep_best) == (trains and not runs, bool(runs))
@@ -70,7 +70,7 @@ def test_runs_every_combination_and_copies_the_winner(
   tmp_path, commands, caplog
 ):
   with caplog.at_level("INFO", logger="absl"):
-    sweep.run_sweep(_flags(tmp_path))
+    fine_tuning.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
   assert commands[1] == [
     sys.executable,
@@ -93,13 +93,13 @@ def test_runs_every_combination_and_copies_the_winner(
   for _ in range(2):
     [start] = json.loads((tmp_path / "run.json").read_text())
     assert start["output_dir"].endswith("rate_3e-05_seed_2")
-    sweep.run_sweep(_flags(tmp_path))
+    fine_tuning.run_sweep(_flags(tmp_path))
 
 
 def test_resumes_with_missing_trials(tmp_path, commands):
-  sweep.run_sweep(_flags(tmp_path, learning_rate=1e-5))
+  fine_tuning.run_sweep(_flags(tmp_path, learning_rate=1e-5))
   assert len(commands) == 2
-  sweep.run_sweep(_flags(tmp_path))
+  fine_tuning.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
   assert len((tmp_path / "sweep.tsv").read_text().splitlines()) == 5
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
@@ -107,6 +107,6 @@ def test_resumes_with_missing_trials(tmp_path, commands):
 
 
 def test_a_run_that_fails_ends_the_sweep(tmp_path, monkeypatch):
-  monkeypatch.setattr(sweep, "_run", lambda command: 1)
+  monkeypatch.setattr(fine_tuning, "_run", lambda command: 1)
   with pytest.raises(ChildProcessError, match="seed_1 ended with status 1"):
-    sweep.run_sweep(_flags(tmp_path))
+    fine_tuning.run_sweep(_flags(tmp_path))

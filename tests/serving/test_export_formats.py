@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cli import checks
-from cli import export as export_flags
+from cli import checks, run
 from modeling import core_layers, models
 from modeling.config import BertConfig
 from serving import export
@@ -124,7 +123,7 @@ def test_litert_needs_no_other_operations_and_int8_is_small(tmp_path, capfd):
 def test_litert_has_no_lstm_of_any_batch(tmp_path):
   flags = _flags(tmp_path, export_format="tflite")
   with pytest.raises(ValueError, match="with --export_format=savedmodel"):
-    export_flags.run(flags, KERAS[LSTM](), task=None)
+    run.export(flags, KERAS[LSTM](), task=None)
   assert not (tmp_path / "export").exists()
 
 
@@ -148,7 +147,7 @@ def test_keras_opens_what_was_exported(tmp_path):
     folder = tmp_path / name
     folder.mkdir()
     model = build()
-    export_flags.run(_flags(folder), model, task=None)
+    run.export(_flags(folder), model, task=None)
     inputs = _inputs(model, 3, 7)
     np.savez(folder / "inputs.npz", **inputs)
     expected[folder] = model(inputs)
@@ -169,7 +168,7 @@ def test_a_loaded_lstm_still_runs_on_any_device():
 
 
 def test_the_tokenizer_files_are_written(tmp_path):
-  export_flags.run(_flags(tmp_path), MODELS["classifier"](), None, ["O", "B-X"])
+  run.export(_flags(tmp_path), MODELS["classifier"](), None, ["O", "B-X"])
   folder = tmp_path / "export"
   assert {path.name for path in folder.iterdir()} == {
     "model.keras",

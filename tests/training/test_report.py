@@ -3,8 +3,7 @@
 import importlib.util
 import json
 
-from cli import run_record
-from training import report
+from training import report, run_record
 
 
 def test_a_truncated_line_is_left_out(tmp_path):

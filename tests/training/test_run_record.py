@@ -3,7 +3,7 @@
 import pytest
 
 from conversion import original
-from training import run_entries, run_folder
+from training import run_folder, run_record
 
 
 @pytest.fixture(name="folder")
@@ -27,18 +27,18 @@ def _write_flags(folder, **flags):
 def test_the_best_checkpoint_is_of_the_same_run(folder):
   _write_flags(folder, attention="left_to_right")
   for path in ("", "model.ckpt-2", "best", "best/model.ckpt-1"):
-    known = run_entries.flag_of(str(folder / path), "attention")
+    known = run_record.flag_of(str(folder / path), "attention")
     assert known == "left_to_right"
   (folder / "other").mkdir()
-  assert run_entries.flag_of(str(folder / "other"), "attention") is None
+  assert run_record.flag_of(str(folder / "other"), "attention") is None
 
 
 def test_the_best_is_converted_after_keep_best(folder):
   assert original.find(str(folder)) == str(folder / "model.ckpt-2")
-  assert run_folder.best_or_latest(str(folder), True) == str(folder / "best")
+  assert run_record.best_or_latest(str(folder), True) == str(folder / "best")
   _write_flags(folder, keep_best=True)
   assert original.find(str(folder)) == str(folder / "best/model.ckpt-1")
-  assert run_folder.best_or_latest(str(folder)) == str(folder / "best")
+  assert run_record.best_or_latest(str(folder)) == str(folder / "best")
 
 
 def test_a_sweep_has_its_best_checkpoint_only(folder):
@@ -52,7 +52,7 @@ def test_a_sweep_has_its_best_checkpoint_only(folder):
 def test_a_damaged_file_is_named(tmp_path, text):
   (tmp_path / "run.json").write_text(text)
   with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
-    run_entries.read(str(tmp_path))
+    run_record.read(str(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"step": 1}'])

@@ -1,0 +1,178 @@
+"""The encoder of a run by its flags: configuration, vocabulary, checkpoint.
+
+Needs no TensorFlow. A run starts from the newest or best checkpoint in
+--output_dir, else from --init_checkpoint.
+"""
+
+import os
+from dataclasses import replace
+
+from absl import logging
+
+from cli import checks
+from cli.arguments import Arguments
+from data import labels, vocab, vocab_checks
+from data.tokenization import validate_case_matches_checkpoint
+from modeling.config import EXTENSIONS, SIDES, BertConfig
+from storage import checkpoint_names, files
+from training import run_record
+
+# Embedding tables may be padded to a multiple of this.
+_PADDING = 128
+
+
+def config(args: Arguments) -> BertConfig:
+  """Reads --bert_config_file and applies the flags that override it.
+
+  Raises:
+    ValueError: --vocab_file or --max_seq_length does not fit it.
+  """
+  changes = {
+    name: getattr(args, name)
+    for name in EXTENSIONS
+    if getattr(args, name, None)  # not all programs have them all
+  }
+  result = replace(BertConfig.from_json(args.bert_config_file), **changes)
+  if "max_seq_length" in args:
+    result.check_length(args.max_seq_length)
+  if args.vocab_file:
+    tokens = vocab.load(args.vocab_file)
+    vocab.check_tokens(tokens, (vocab.CLS, vocab.SEP), args.vocab_file)
+    vocab.check_size(
+      tokens, result.vocab_size, args.vocab_file, args.bert_config_file
+    )
+  return result
+
+
+def checkpoint(args: Arguments) -> str | None:
+  """Path of the checkpoint to start from; None to train from scratch."""
+  return _own_checkpoint(args) or args.init_checkpoint
+
+
+def _own_checkpoint(args):
+  """Newest or best checkpoint in --output_dir, if there is one."""
+  if "output_dir" not in args:
+    return None
+  return checkpoint_names.latest(run_record.best_or_latest(args.output_dir))
+
+
+def labels_file(args: Arguments) -> str | None:
+  """Path of labels.txt of --init_checkpoint, if its head is restored."""
+  path = args.init_checkpoint
+  if not path or _own_checkpoint(args) or (args.do_train and args.new_head):
+    return None
+  return _sibling_file(path, labels.FILE_NAME)
+
+
+def _sibling_file(path, name):
+  prefix = os.path.join(path, "") if files.is_folder(path) else path
+  return checkpoint_names.sibling_file(prefix, name)
+
+
+def check(args: Arguments, *same: str, texts: bool = True) -> None:
+  """Checks the model's files, and that they and the flags fit each other.
+
+  Args:
+    args: flags of a program that trains, or predicts with a checkpoint.
+    same: names of flags that must be as in the training in --output_dir.
+    texts: False if the run reads no text, so that its case does not matter.
+
+  Raises:
+    OSError: a file cannot be read, or an output folder cannot be written.
+    ValueError: there is no checkpoint to predict with, or vocabulary, letter
+      case, attention or one of `same` is not that of the checkpoint.
+  """
+  checks.file(args, "bert_config_file")
+  checks.file(args, "vocab_file")
+  for name in ("output_dir", "export_dir"):
+    if name in args:
+      checks.output(args, name)
+  network = config(args)
+  trains = getattr(args, "do_train", False)
+  if own := _own_checkpoint(args):
+    trained = run_record.of_checkpoint(own)["flags"]
+    actual = vars(args) | {"attention": network.attention}
+    _check_same(args.output_dir, trained, actual, "attention", *same)
+  elif args.init_checkpoint:
+    if texts:
+      _check_case(args, trains)
+    _check_init_checkpoint(args, network.attention)
+  elif not trains:
+    raise ValueError(
+      f"no checkpoint in --output_dir={args.output_dir} and no "
+      "--init_checkpoint: train first, or name one"
+    )
+  if args.vocab_file:
+    check_vocabulary(args, network.vocab_size)
+  if texts:
+    vocab_checks.warn_of_case(
+      vocab.load(args.vocab_file), args.do_lower_case, args.vocab_file
+    )
+
+
+def _check_same(output_dir, trained, actual, *names):
+  """Raises ValueError if flags are not those of the run in --output_dir."""
+  for name in names:
+    if name in trained and actual[name] != trained[name]:
+      raise ValueError(
+        f"--{name}={actual[name]}, but the model in {output_dir} was trained "
+        f"with --{name}={trained[name]}: give this value, or another "
+        "--output_dir"
+      )
+
+
+def _check_init_checkpoint(args, attention):
+  """Checks that --init_checkpoint exists and has this attention."""
+  paths, expected = [args.init_checkpoint], [attention]
+  is_explicit = bool(args.attention)
+  if attention == "shallow" and "," in args.init_checkpoint:
+    paths, expected = args.init_checkpoint.split(","), SIDES
+    is_explicit = False
+  for path, attention in zip(paths, expected, strict=False):
+    checkpoint_names.find(path)
+    trained = run_record.flag_of(path, "attention")
+    if trained not in (None, attention) and not is_explicit:
+      raise ValueError(
+        f"{path} was trained with --attention={trained}, the network here has "
+        f"{attention}: give --attention={trained}, or --attention={attention} "
+        "if the change is intended"
+      )
+
+
+def _check_case(args, trains):
+  """Compares --do_lower_case with the training of --init_checkpoint."""
+  path, lower_case = args.init_checkpoint, args.do_lower_case
+  validate_case_matches_checkpoint(lower_case, path)
+  entry = run_record.of_checkpoint(path)
+  trained = entry["flags"].get("do_lower_case", lower_case)
+  # Pre-training reads records: there the flag is for the export only.
+  if trained == lower_case or entry.get("program") == "run_pretraining":
+    return
+  message = (
+    f"--do_lower_case={lower_case}, but {path} was trained with "
+    f"--do_lower_case={trained}: give this value"
+  )
+  if not trains:
+    raise ValueError(message)
+  logging.warning("%s, unless texts and vocabulary are others", message)
+
+
+def check_vocabulary(args: Arguments, vocab_size: int) -> None:
+  """Checks that --vocab_file is the vocabulary of the checkpoint.
+
+  Raises:
+    ValueError: it differs from the checkpoint's vocab.txt.
+  """
+  start = checkpoint(args)
+  if not start:
+    return
+  ids = vocab.load(args.vocab_file)
+  saved = _sibling_file(start, "vocab.txt")
+  if saved:
+    vocab.check_same(ids, vocab.load(saved), args.vocab_file, saved)
+  elif vocab_size - len(ids) >= _PADDING:
+    logging.warning(
+      "%s has %d lines, but the model of %s has %d ids: is it the vocab.txt "
+      "that came with the model?",
+      *(args.vocab_file, len(ids), start, vocab_size),
+    )

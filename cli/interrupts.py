@@ -1,0 +1,51 @@
+"""Ctrl-C at any moment: one line, status 130. Programs import this first."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_MESSAGE = b"ERROR: interrupted\n"
+
+
+def _end(*_):
+  """Ends the process at once."""
+  os.write(2, _MESSAGE)
+  os._exit(130)
+
+
+def _raise_once(*_):
+  signal.signal(signal.SIGINT, _end)  # for the next Ctrl-C
+  raise KeyboardInterrupt
+
+
+@contextmanager
+def clean_up() -> Iterator[None]:
+  """Context in which the first Ctrl-C is an exception, and so cleans up.
+
+  It ends the process in the end, also if an import has made another exception
+  of it.
+  """
+  if signal.getsignal(signal.SIGINT) is not _end:
+    yield
+    return
+  signal.signal(signal.SIGINT, _raise_once)
+  try:
+    yield
+  except BaseException:
+    if signal.getsignal(signal.SIGINT) is not _end:
+      raise
+    os.write(2, _MESSAGE)
+    sys.exit(130)
+  finally:
+    signal.signal(signal.SIGINT, _end)
+
+
+# Worker processes import the program, too: their parent ends them. Commands
+# that were started in the background ignore Ctrl-C.
+if (
+  "__mp_main__" not in sys.modules
+  and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+):
+  signal.signal(signal.SIGINT, _end)

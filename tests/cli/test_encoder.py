@@ -1,0 +1,89 @@
+"""Checkpoint, vocabulary and flags that do not fit, before TensorFlow."""
+
+import json
+
+import pytest
+
+from cli import checks, encoder
+from cli.arguments import Arguments
+from modeling.config import BertConfig
+
+TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
+
+
+@pytest.fixture(name="folder")
+def _folder(tmp_path):
+  """Files of a model; `run` is the output folder of its fine-tuning."""
+  (tmp_path / "vocab.txt").write_text("\n".join(TOKENS))
+  config = BertConfig(len(TOKENS), 8, 1, 2, 8, max_position_embeddings=16)
+  config.to_json(str(tmp_path / "bert_config.json"))
+  (tmp_path / "run").mkdir()
+  (tmp_path / "run/checkpoint").write_text(
+    'model_checkpoint_path: "model.ckpt-3"\n'
+  )
+  (tmp_path / "run/model.ckpt-3.index").touch()
+  _record(tmp_path, "run_classifier", do_lower_case=True, add_bilstm=False)
+  return tmp_path
+
+
+def _record(folder, program, **flags):
+  entry = {"program": program, "flags": flags}
+  (folder / "run/run.json").write_text(json.dumps([entry]))
+
+
+def _check(folder, *same, texts=True, **changes):
+  flags = {
+    "bert_config_file": str(folder / "bert_config.json"),
+    "vocab_file": str(folder / "vocab.txt"),
+    "output_dir": str(folder / "out"),
+    "init_checkpoint": None,
+    "do_train": False,
+    "do_lower_case": True,
+    "attention": None,
+    "add_bilstm": False,
+    "max_seq_length": 16,
+  }
+  encoder.check(Arguments(**flags | changes), *same, texts=texts)
+
+
+def test_nothing_to_predict_with_is_said(folder):
+  with pytest.raises(ValueError, match="out and no --init_checkpoint: train"):
+    _check(folder)
+  _check(folder, do_train=True)
+  _check(folder, output_dir=str(folder / "run"))
+
+
+@pytest.mark.parametrize("do_train", [False, True])
+def test_a_folder_without_a_model_is_named(folder, do_train):
+  (folder / "empty").mkdir()
+  with pytest.raises(FileNotFoundError, match="no checkpoint in the folder"):
+    _check(folder, init_checkpoint=str(folder / "empty"), do_train=do_train)
+
+
+def test_flags_of_the_run_stay_as_they_are(folder):
+  run = str(folder / "run")
+  _check(folder, "add_bilstm", "do_lower_case", output_dir=run)
+  with pytest.raises(ValueError, match="--do_lower_case=False, but the model"):
+    _check(folder, "do_lower_case", output_dir=run, do_lower_case=False)
+  with pytest.raises(ValueError, match="--add_bilstm=True, but the model in"):
+    _check(folder, "add_bilstm", output_dir=run, add_bilstm=True)
+
+
+def test_another_letter_case_than_in_training(folder, caplog):
+  flags = {"init_checkpoint": str(folder / "run"), "do_lower_case": False}
+  expected = r"run was trained with --do_lower_case=True: give this value"
+  with pytest.raises(ValueError, match=expected):
+    _check(folder, **flags)
+  _check(folder, **flags, do_train=True)
+  assert "was trained with --do_lower_case=True" in caplog.text
+  caplog.clear()
+  _check(folder, **flags, texts=False)
+  _record(folder, "run_pretraining", do_lower_case=True)
+  _check(folder, **flags)  # it reads records, whose case is not recorded
+  assert not caplog.text
+
+
+def test_no_epochs_are_no_training():
+  args = Arguments(do_train=True, num_train_epochs=0.0)
+  with pytest.raises(ValueError, match="--num_train_epochs=0 trains nothing"):
+    checks.run(args)

@@ -1,0 +1,156 @@
+"""Entries of run.json: flags, seed, versions and data of each training.
+
+Needs no TensorFlow for local paths.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from storage import checkpoint_names, files
+
+NAME = "run.json"
+_PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
+_HERE = Path(__file__).parent
+_END_BYTES = 2**20  # hashed at each end of a file
+
+
+def make(flag_values: Mapping, seed: int, data: Sequence[str]) -> dict:
+  """Makes the entry of a training that starts now on the files `data`."""
+  return {
+    "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    "program": Path(sys.argv[0]).stem,
+    "directory": os.getcwd(),  # paths in flags may be relative to it
+    "seed": seed,
+    "flags": flag_values,
+    "versions": versions(),
+    "commit": commit(),
+    "data": {name: fingerprint(name) for name in data},
+  }
+
+
+def read(output_dir: str) -> list[dict]:
+  """Entries of a folder's run.json, oldest first; none without that file."""
+  return read_json(os.path.join(output_dir, NAME), [{"flags": {}}])
+
+
+def read_json(path: str, like):
+  """Reads a JSON file of a run; an empty object or list if there is none.
+
+  Raises:
+    ValueError: it has other keys than `like`, a dict or a list of one.
+  """
+  if not files.exists(path):
+    return type(like)()
+  try:
+    result = json.loads(files.read_text(path))
+    entries, keys = (
+      (result, like[0]) if isinstance(like, list) else ([result], like)
+    )
+    has_keys = all(entry.keys() >= keys.keys() for entry in entries)
+    if isinstance(result, type(like)) and has_keys:
+      return result
+  except (ValueError, TypeError, AttributeError):
+    pass
+  raise ValueError(
+    f"{path} is corrupt: restore it, or remove it if it is not needed"
+  ) from None
+
+
+def of_checkpoint(path: str) -> dict:
+  """Last entry of the run that wrote a checkpoint; empty if unknown.
+
+  `path` is a folder of checkpoints or the prefix of one.
+  """
+  prefix = os.path.join(path, "") if files.is_folder(path) else path
+  record = checkpoint_names.sibling_file(prefix, NAME)
+  entries = read(os.path.dirname(record)) if record else []
+  return entries[-1] if entries else {"flags": {}}
+
+
+def flag_of(path: str, name: str):
+  """Value of a flag in the run that wrote a checkpoint; None if unknown."""
+  return of_checkpoint(path)["flags"].get(name)
+
+
+def copy_last_entry(output_dir: str, other_dir: str) -> None:
+  """Appends the last entry of another folder, unless it is there already."""
+  for entry in read(other_dir)[-1:]:
+    if entry not in read(output_dir):
+      append(output_dir, entry)
+
+
+def append(output_dir: str, entry: dict) -> None:
+  """Appends an entry to a folder's run.json."""
+  entries = [*read(output_dir), entry]
+  path = os.path.join(output_dir, NAME)
+  files.write_text(path, json.dumps(entries, indent=1) + "\n")
+
+
+def keeps_best(flag_values: Mapping) -> bool:
+  """True if a run with these flags saves its best checkpoint."""
+  patience = flag_values.get("early_stopping_patience") or 0
+  return bool(flag_values.get("keep_best")) or patience > 0
+
+
+def best_or_latest(output_dir: str, prefer_best: bool = False) -> str:
+  """Folder of the checkpoint to use: the best one or the newest.
+
+  The best one is used with `prefer_best`, if the last training saved it, and if
+  there is no other, as after a sweep.
+  """
+  for entry in read(output_dir)[-1:]:
+    prefer_best = prefer_best or keeps_best(entry["flags"])
+  best = os.path.join(output_dir, checkpoint_names.BEST)
+  use_best = prefer_best or not checkpoint_names.latest(output_dir)
+  return best if use_best and checkpoint_names.latest(best) else output_dir
+
+
+def versions() -> dict[str, str]:
+  """Versions of Python and of the packages that determine numbers."""
+  result = {"python": platform.python_version()}
+  for name in _PACKAGES:
+    try:
+      result[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+      continue
+  return result
+
+
+def commit(besides: Sequence[str] = ()) -> str | None:
+  """Git commit of this code, with "+" if files differ; None if unknown.
+
+  `besides` are files that may differ: patterns relative to the repository.
+  """
+
+  def git(*words):
+    return subprocess.run(
+      ["git", "-C", _HERE, *words], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+  try:
+    changed = git(
+      *("status", "--porcelain", "--untracked-files=no", "--", ":/"),
+      *(f":(top,exclude){pattern}" for pattern in besides),
+    )
+    return git("rev-parse", "HEAD") + "+" * bool(changed)
+  except (OSError, subprocess.CalledProcessError):
+    return None
+
+
+def fingerprint(path: str) -> str:
+  """Size, and SHA-256 of the first and last megabyte, of a file."""
+  size = files.size(path)
+  with files.open_for_reading(path) as file:
+    digest = hashlib.sha256(file.read(_END_BYTES))
+    if size > _END_BYTES:
+      file.seek(max(_END_BYTES, size - _END_BYTES))
+      digest.update(file.read())
+  return f"{size} bytes, sha256 of the ends {digest.hexdigest()}"
