@@ -1,7 +1,4 @@
-"""Batches of records, for training in random order and for a model's outputs.
-
-Legend: B batch, C choices, T tokens.
-"""
+"""Batches of examples whose records are in a file."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,56 +7,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from data import dynamic_padding, records
+from data import records
 from data.shuffling import ShuffledRecords, Source
 from storage import record_scan
 from storage.progress import Progress
 from storage.tfrecord import Schema
 
-
-def training_batches(
-  order: ShuffledRecords,
-  schema: Schema,
-  batch_size: int,
-  skip: int = 0,
-  context: tf.distribute.InputContext | None = None,
-  by_length: bool = False,
-) -> tf.data.Dataset:
-  """Endless per-replica batches of one worker.
-
-  A global batch has the same records for any number of replicas.
-
-  Args:
-    order: the records.
-    schema: of the records.
-    batch_size: of all replicas together.
-    skip: number of records that were read before.
-    context: replicas and workers; None for one of each.
-    by_length: True for batches of records of similar length.
-
-  Returns:
-    Pairs of a number, unique in the run, and [B / replicas] serialized records.
-
-  Raises:
-    ValueError: the batch cannot be divided evenly.
-  """
-  context = context or tf.distribute.InputContext()
-  replicas = context.num_replicas_in_sync
-  if batch_size % replicas:
-    raise ValueError(
-      f"a batch of {batch_size} cannot be divided among {replicas} replicas"
-    )
-  if by_length:
-    examples = dynamic_padding.group_by_length(order, schema, batch_size, skip)
-  else:
-    examples = order.from_position(skip)
-  batches = examples.batch(batch_size // replicas, drop_remainder=True)
-  batches = batches.enumerate(skip // batch_size * replicas)
-  here = replicas // context.num_input_pipelines
-  if here < replicas:
-    worker = context.input_pipeline_id
-    batches = batches.filter(lambda n, _: n % replicas // here == worker)
-  return batches
+# Batches whose records are sorted by length together.
+_SORTED_TOGETHER = 100
 
 
 @dataclass(frozen=True)
@@ -97,15 +52,13 @@ class RecordDataset:
     context: tf.distribute.InputContext | None = None,
     by_length: bool = False,
   ) -> tf.data.Dataset:
-    """Endless batches in an order by the seed; see `training_batches`.
+    """Endless batches in an order by the seed; see ShuffledRecords.batches.
 
     Returns:
       Dicts of the schema's fields, [B / replicas, ...].
     """
     order = ShuffledRecords([Source(self.files)], seed)
-    batches = training_batches(
-      order, self.schema, batch_size, skip, context, by_length
-    )
+    batches = order.batches(self.schema, batch_size, skip, context, by_length)
     parse = records.parser(self.schema)
     return self._trimmed(
       records.prefetch_map(batches, lambda _, serialized: parse(serialized))
@@ -122,12 +75,12 @@ class RecordDataset:
 
     def sort_rows(positions, serialized):
       batch = parse(serialized) | {"position": positions}
-      lengths = dynamic_padding.lengths(batch["input_mask"])
+      lengths = records.lengths(batch["input_mask"])
       order = tf.argsort(lengths, stable=True)
       return {name: tf.gather(value, order) for name, value in batch.items()}
 
     chunks = tf.data.TFRecordDataset(self.path).enumerate()
-    chunks = chunks.batch(dynamic_padding.TOGETHER * batch_size)
+    chunks = chunks.batch(_SORTED_TOGETHER * batch_size)
     batches = records.prefetch_map(chunks, sort_rows).rebatch(batch_size)
     if self.static_shapes:
       batches = batches.map(lambda batch: _pad_batch(batch, batch_size))
@@ -158,7 +111,7 @@ class RecordDataset:
   def _trimmed(self, batches):
     if self.static_shapes:
       return batches
-    return records.prefetch_map(batches, dynamic_padding.trim_padding)
+    return records.prefetch_map(batches, records.trim_padding)
 
 
 def _pad_batch(batch, size):

@@ -1,4 +1,7 @@
-"""Records read by their schema: batches are dicts of name -> [B, ...]."""
+"""Records read by their schema: batches are dicts of name -> [B, ...].
+
+Legend: B batch, C choices, T tokens.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -104,3 +107,34 @@ def _check_field(path, record, feature, limit):
 def is_masked(path: str) -> bool:
   """True if the records of a file are masked (static masking)."""
   return "masked_lm_positions" in _first(path)
+
+
+def lengths(mask: tf.Tensor) -> tf.Tensor:
+  """Number of positions up to the last token of each record, [B].
+
+  Args:
+    mask: [B, T] or [B, C, T] int, 1 for tokens; the longest choice counts.
+  """
+  positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
+  return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
+
+
+def trim_padding(batch: Batch, multiple: int = 8) -> Batch:
+  """Cuts off the padding that all rows of a batch have.
+
+  Args:
+    batch: with `input_mask` [B, ..., T], 1 for tokens and then 0 for padding.
+      Every field with T as its last dimension is cut.
+    multiple: the new length is a multiple of it, or T.
+  """
+  mask = batch["input_mask"]
+  longest = tf.reduce_max(lengths(mask))
+  length = tf.maximum(-(-longest // multiple), 1) * multiple
+  return {
+    name: value[..., :length] if _is_along(mask, value) else value
+    for name, value in batch.items()
+  }
+
+
+def _is_along(mask, value):
+  return value.shape.rank > 1 and value.shape[-1] == mask.shape[-1]

@@ -1,11 +1,11 @@
-"""Endless records in random order, from any position.
+"""Endless records, and batches of them, in random order from any position.
 
 The order is a function of the files, the seed and the number of the record. In
 an epoch the blocks of the files (storage/record_scan.py) are shuffled; 40
 blocks at a time are a window, whose records are shuffled in memory. Reading
 from a position begins with its window; earlier records are not read.
 
-Legend: W records of a window.
+Legend: B batch, W records of a window.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,16 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from data.records import lengths
 from storage import record_scan
 from storage.record_scan import BLOCK, Index
+from storage.tfrecord import Schema
 
 _WINDOW = 40  # blocks
 _ROUND = 1000  # records in which the fractions of the sources are exact
 _BUFFER = 256 << 10  # bytes
+_GROUPED = 100  # batches whose records are sorted by length together
+_LIMIT = 2**32  # greater than all lengths and all random sort keys
 
 
 class Source(NamedTuple):
@@ -39,9 +43,6 @@ class ShuffledRecords:
     seed: of the order.
     cache: see record_scan.load_index.
 
-  Attributes:
-    epoch: number of records of an epoch; None with several sources.
-
   Raises:
     ValueError: a weight is not positive, or less than a thousandth of all; a
       file is truncated.
@@ -50,7 +51,7 @@ class ShuffledRecords:
   def __init__(
     self, sources: Sequence[Source], seed: int, cache: str | None = None
   ):
-    self.seed = seed
+    self._seed = seed
     # In one call, since there is one cache.
     index = record_scan.load_index([p for s in sources for p in s.files], cache)
     ends = np.cumsum([len(source.files) for source in sources])
@@ -59,11 +60,11 @@ class ShuffledRecords:
       for source, end in zip(sources, ends, strict=True)
     ]
     self._counts = _round_counts([source.weight for source in sources])
-    self.epoch = index.records if len(sources) == 1 else None
+    self._epoch = index.records if len(sources) == 1 else None
 
   def from_position(self, skip: int) -> tf.data.Dataset:
     """Endless serialized records, scalar strings, after the first `skip`."""
-    seed, counts = self.seed, self._counts
+    seed, counts = self._seed, self._counts
     if len(self._indexes) == 1:
       return _shuffled(self._indexes[0], seed, skip)
     pattern = np.repeat(np.arange(len(counts)), counts)
@@ -81,6 +82,98 @@ class ShuffledRecords:
       ],
       rounds.unbatch().skip(within),
     )
+
+  def batches(
+    self,
+    schema: Schema,
+    batch_size: int,
+    skip: int = 0,
+    context: tf.distribute.InputContext | None = None,
+    by_length: bool = False,
+  ) -> tf.data.Dataset:
+    """Endless per-replica batches of one worker.
+
+    A global batch has the same records for any number of replicas.
+
+    Args:
+      schema: of the records.
+      batch_size: of all replicas together.
+      skip: number of records that were read before.
+      context: replicas and workers; None for one of each.
+      by_length: True for batches of records of similar length.
+
+    Returns:
+      Pairs of a number, unique in the run, and [B / replicas] records.
+
+    Raises:
+      ValueError: the batch cannot be divided evenly.
+    """
+    context = context or tf.distribute.InputContext()
+    replicas = context.num_replicas_in_sync
+    if batch_size % replicas:
+      raise ValueError(
+        f"a batch of {batch_size} cannot be divided among {replicas} replicas"
+      )
+    if by_length:
+      examples = self._group_by_length(schema, batch_size, skip)
+    else:
+      examples = self.from_position(skip)
+    batches = examples.batch(batch_size // replicas, drop_remainder=True)
+    batches = batches.enumerate(skip // batch_size * replicas)
+    here = replicas // context.num_input_pipelines
+    if here < replicas:
+      worker = context.input_pipeline_id
+      batches = batches.filter(lambda n, _: n % replicas // here == worker)
+    return batches
+
+  def _group_by_length(self, schema, batch_size, skip):
+    """Reorders records so that those of a batch have similar lengths.
+
+    The records of 100 batches are sorted by length, and the batches are
+    shuffled, within an epoch; a batch with records of two epochs does not
+    change. A reader that skips records, in batches of the same size, resumes
+    the same order.
+    """
+    size = _GROUPED * batch_size
+    first, inside = divmod(skip, size)
+    mask = schema["input_mask"]
+    mask = {mask.name: tf.io.FixedLenFeature(mask.shape, mask.dtype)}
+
+    def reorder(number, serialized):
+      parsed = tf.io.parse_example(serialized, mask)
+      begin = number * size + batch_size * tf.range(_GROUPED, dtype=tf.int64)
+      group = _groups(begin, batch_size, self._epoch)  # [batches]
+      row_group = tf.repeat(group, batch_size)
+      length = tf.cast(lengths(parsed["input_mask"]), tf.int64)
+      order = _order(row_group, tf.where(row_group % 2 == 0, length, 0))
+      batches = tf.reshape(tf.gather(serialized, order), [_GROUPED, batch_size])
+      drawn = tf.random.stateless_uniform(
+        [_GROUPED],
+        tf.stack([tf.constant(self._seed, tf.int64), number]),
+        maxval=_LIMIT,
+        dtype=tf.int64,
+      )
+      return tf.reshape(tf.gather(batches, _order(group, drawn)), [-1])
+
+    windows = self.from_position(first * size).batch(size, drop_remainder=True)
+    windows = windows.enumerate(first).map(reorder, tf.data.AUTOTUNE)
+    return windows.unbatch().skip(inside)
+
+
+def _groups(begin, batch_size, epoch):
+  """Group of each batch, [batches]; batches are shuffled within groups.
+
+  Batches within an epoch have an even number, those of two epochs an odd one.
+  """
+  if epoch is None:
+    return tf.zeros_like(begin)
+  first, last = begin // epoch, (begin + batch_size - 1) // epoch
+  return 2 * first + tf.cast(first != last, first.dtype)
+
+
+def _order(group, key):
+  """Indices sorted by group, then by a key less than _LIMIT."""
+  return tf.argsort(group * _LIMIT + key, stable=True)
 
 
 def _slice_files(index: Index, begin: int, end: int) -> Index:

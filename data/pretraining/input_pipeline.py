@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from data import dynamic_padding, features, record_dataset, records, vocab
+from data import features, records, vocab
 from data.pretraining.static_masking import DEFAULT, MaskPolicy
 from data.pretraining.targets import CausalTargets, Masker
 from data.shuffling import ShuffledRecords, Source
@@ -106,7 +106,7 @@ class PretrainingInput:
     context: tf.distribute.InputContext | None = None,
     by_length: bool = False,
   ) -> tf.data.Dataset:
-    """Endless batches of shuffled records; see record_dataset.training_batches.
+    """Endless batches of shuffled records; see ShuffledRecords.batches.
 
     Order and masks depend on the seed. Records by length are trimmed.
 
@@ -114,9 +114,7 @@ class PretrainingInput:
       Dicts of the fields of features.pretraining, [B / replicas, ...].
     """
     order = ShuffledRecords(self._sources, seed, self._index_file)
-    batches = record_dataset.training_batches(
-      order, self._schema, batch_size, skip, context, by_length
-    )
+    batches = order.batches(self._schema, batch_size, skip, context, by_length)
     return self._read(batches, seed, by_length)
 
   def evaluation(self, batch_size: int) -> tf.data.Dataset:
@@ -139,9 +137,7 @@ class PretrainingInput:
     def finish(number, serialized):
       batch = self._parse(serialized)
       if trim:
-        batch |= dynamic_padding.trim_padding(
-          {name: batch[name] for name in _TOKENS}
-        )
+        batch |= records.trim_padding({name: batch[name] for name in _TOKENS})
       if self._masker:
         number = tf.cast(number % 2**31, tf.int32)
         batch = self._masker(batch, tf.stack([seed, number]))

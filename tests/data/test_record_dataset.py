@@ -1,5 +1,6 @@
 """Batches of recorded examples: order comes back, filling never comes out."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -8,7 +9,10 @@ import tensorflow as tf
 
 from data import features
 from data.record_dataset import RecordDataset
+from modeling import models
 from storage import tfrecord
+from tests.training import toy
+from training import inference
 
 T, C = 12, 2
 LENGTHS = [3, 12, 5, 4, 9, 3, 7, 2, 12, 1, 6]
@@ -159,3 +163,25 @@ def test_an_epoch_of_training_has_every_example_once(tmp_path):
   assert sorted(seen[:5].flat) == sorted(seen[5:].flat) == list(range(10))
   again = next(iter(recorded.training(2, seed=1, skip=6)))
   np.testing.assert_array_equal(again["label_ids"], seen[3])
+
+
+def _model_outputs(tmp_path, model, static_shapes):
+  recorded = _recorded(tmp_path, static_shapes)
+  return recorded.outputs(4, functools.partial(inference.predict, model))
+
+
+def test_outputs_do_not_depend_on_padding(tmp_path):
+  model = models.classifier(toy.config(), 3)
+  plain, result = (_model_outputs(tmp_path, model, s) for s in (True, False))
+  np.testing.assert_allclose(result["logits"], plain["logits"], atol=1e-6)
+
+
+def test_outputs_of_every_token_are_filled_up(tmp_path):
+  model = models.span_labeler(toy.config())
+  plain, result = (_model_outputs(tmp_path, model, s) for s in (True, False))
+  for row, length in enumerate(LENGTHS):
+    np.testing.assert_allclose(
+      result["start_logits"][row, :length],
+      plain["start_logits"][row, :length],
+      atol=1e-6,
+    )

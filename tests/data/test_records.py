@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import dynamic_padding, features
+from data import features, records, shuffling
 from data.pretraining.input_pipeline import DynamicMasking, PretrainingInput
 from data.pretraining.static_masking import MaskPolicy
 from data.pretraining.targets import CausalTargets
@@ -223,7 +223,7 @@ def _uneven(tmp_path, number=60):
 def test_batches_by_length_are_short_complete_and_resumed(
   tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(dynamic_padding, "TOGETHER", 3)
+  monkeypatch.setattr(shuffling, "_GROUPED", 3)
   source = PretrainingInput(
     [_uneven(tmp_path)], LONG, P, V, causal_targets=CausalTargets()
   )
@@ -239,3 +239,38 @@ def test_batches_by_length_are_short_complete_and_resumed(
   for batch, result in zip(again, batches[4:], strict=True):
     for name, values in batch.items():
       np.testing.assert_array_equal(values, result[name], name)
+
+
+# --- padding ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+  ("longest", "multiple", "expected"),
+  [(1, 8, 8), (8, 8, 8), (9, 8, 12), (12, 8, 12), (5, 2, 6), (0, 4, 4)],
+)
+def test_is_cut_to_a_multiple(longest, multiple, expected):
+  mask = np.zeros((3, 12), np.int32)
+  mask[1, :longest] = 1
+  batch = {
+    "input_ids": tf.constant(mask * 7),
+    "input_mask": tf.constant(mask),
+    "label_ids": tf.constant([1, 2, 3]),
+  }
+  result = records.trim_padding(batch, multiple)
+  assert result["input_ids"].shape == (3, expected)
+  np.testing.assert_array_equal(result["input_mask"], mask[:, :expected])
+  np.testing.assert_array_equal(result["label_ids"], [1, 2, 3])
+
+
+def test_choices_are_cut_together():
+  mask = tf.constant([[[1, 1, 0, 0], [1, 0, 0, 0]]])  # [B, C, T]
+  result = records.trim_padding({"input_mask": mask}, multiple=1)
+  assert result["input_mask"].shape == (1, 2, 2)
+
+
+def test_a_hole_in_the_mask_is_no_padding():
+  mask = tf.constant([[1, 0, 0, 1, 0, 0]])
+  assert records.trim_padding({"input_mask": mask}, 1)["input_mask"].shape == (
+    1,
+    4,
+  )
