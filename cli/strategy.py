@@ -7,6 +7,7 @@ from absl import logging
 
 from cli import checks
 from cli.arguments import Arguments
+from training import process
 
 _COMMUNICATION_TIMEOUT = 600.0  # seconds, within a step
 
@@ -22,6 +23,7 @@ def from_flags(args: Arguments) -> tf.distribute.Strategy:
     ValueError: flags contradict each other, or there is no such TPU.
   """
   checks.devices(args)
+  process.silence_xla()
   _split_cpu(args.num_cpu_devices)
   name = args.distribution_strategy
   if args.use_tpu:

@@ -4,15 +4,23 @@ Needs no TensorFlow.
 """
 
 import contextlib
+import ctypes
 import json
 import logging as python_logging
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
 from absl import logging
+
+# absl::SetMinLogLevel(LogSeverityAtLeast) in the library of TensorFlow 2.20.
+_SET_MIN_LOG_LEVEL = (
+  "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE"
+)
+_ERROR = 2
 
 
 def is_chief() -> bool:
@@ -109,6 +117,21 @@ def silence_tensorflow() -> None:
   TF_CPP_MIN_LOG_LEVEL=0 in the environment shows everything.
   """
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def silence_xla() -> None:
+  """Suppresses notes of XLA, once TensorFlow has been imported.
+
+  They go through absl's log in C++, which TF_CPP_MIN_LOG_LEVEL does not reach
+  and for which TensorFlow has no Python function. Errors are still shown.
+  """
+  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
+    return
+  folder = os.path.dirname(sys.modules["tensorflow"].__file__)
+  path = os.path.join(folder, "libtensorflow_framework.so.2")
+  if os.path.exists(path):  # not on other systems than Linux
+    library = ctypes.CDLL(path)  # loaded already
+    getattr(library, _SET_MIN_LOG_LEVEL, lambda level: None)(_ERROR)
 
 
 @contextlib.contextmanager

@@ -152,3 +152,69 @@ def test_a_file_is_no_output_dir(tmp_path):
     NotADirectoryError, match="afile is a file: name a folder"
   ):
     program.lock_folder(str(tmp_path / "afile"))
+
+
+INTERRUPTED = """
+import cli.interrupts
+import os, signal, sys
+
+def interrupt():
+  os.kill(os.getpid(), signal.SIGINT)
+
+def main(args):
+  if "import" in sys.argv[0]:
+    try:
+      interrupt()
+    except KeyboardInterrupt:
+      raise ImportError("of a module in C")
+  try:
+    interrupt()
+  finally:
+    print("cleaned up", flush=True)
+
+if sys.argv[0] == "early":
+  interrupt()
+from cli import program
+program.run(main)
+"""
+
+
+@pytest.mark.parametrize("moment", ["early", "in main", "in an import"])
+def test_an_interrupt_at_any_moment_is_one_line(moment):
+  script = f"import sys; sys.argv = [{moment!r}]\n{INTERRUPTED}"
+  done = subprocess.run(
+    [sys.executable, "-c", script],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert done.returncode == 130
+  assert done.stderr == "ERROR: interrupted\n"
+  assert ("cleaned up" in done.stdout) == (moment == "in main")
+
+
+IMPORTING = """
+import os, runpy, signal, sys
+
+class Finder:
+  def find_spec(self, name, *_):
+    if name == sys.argv[1]:
+      os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["absl", "cli.checks", "tasks.squad"])
+def test_a_program_is_interrupted_while_it_imports(module):
+  argv = ["run_squad.py", module]
+  done = subprocess.run(
+    [sys.executable, "-c", f"import sys; sys.argv = {argv}\n{IMPORTING}"],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert (done.returncode, done.stderr) == (130, "ERROR: interrupted\n")

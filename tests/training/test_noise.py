@@ -1,8 +1,15 @@
 """Suppressed log messages of libraries."""
 
+import ctypes
 import logging
 import os
+import subprocess
+import sys
 
+import pytest
+import tensorflow as tf
+
+from tests.programs import ROOT
 from training import process
 
 
@@ -28,3 +35,33 @@ def test_information_and_standard_error_are_suppressed(
   assert "hidden" not in caplog.text
   assert "shown" in caplog.text
   assert capfd.readouterr().err.endswith("shown")
+
+
+def test_the_function_that_silences_xla_is_in_the_library():
+  folder = os.path.dirname(tf.__file__)
+  library = ctypes.CDLL(os.path.join(folder, "libtensorflow_framework.so.2"))
+  assert hasattr(library, process._SET_MIN_LOG_LEVEL)
+
+
+COMPILE = """
+from training import process
+process.silence_tensorflow()
+import pytest
+import tensorflow as tf
+process.silence_xla()
+tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1))
+"""
+
+
+@pytest.mark.slow  # it imports TensorFlow
+def test_compiling_is_silent():
+  environment = {k: v for k, v in os.environ.items() if k[:6] != "TF_CPP"}
+  done = subprocess.run(
+    [sys.executable, "-c", COMPILE],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=True,
+    env=environment,
+  )
+  assert not done.stderr
