@@ -145,6 +145,12 @@ def define_export() -> None:
     "savedmodel takes raw text; the others take token ids, and come with "
     "vocab.txt.",
   )
+  flags.DEFINE_bool(
+    "compile_export",
+    None,
+    "Run the model of a SavedModel under XLA; the signature serving_plain does "
+    "without. Default: where the processor has no AVX-512.",
+  )
 
 
 def define_devices() -> None:

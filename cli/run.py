@@ -10,6 +10,7 @@ import tensorflow as tf
 from cli import checks, encoder, strategy
 from cli.arguments import Arguments
 from modeling.core_layers import dropout_seed_scope
+from serving import compiled_model
 from serving import export as formats
 from serving.export import Task
 from training import (
@@ -257,7 +258,8 @@ def export(
     ValueError: the format cannot represent the model.
   """
   if args.export_format == "savedmodel":
-    formats.save(args.export_dir, model, task)
+    compiled = compiled_model.is_compiled(model, args.compile_export)
+    formats.save(args.export_dir, model, task, compiled)
     return
   write = {"tflite": formats.save_tflite, "keras": formats.save_keras}
   with formats.new_folder(args.export_dir) as folder:

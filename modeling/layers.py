@@ -14,6 +14,7 @@ H hidden, I intermediate, A heads, D = H / A head size.
 import keras
 from keras import ops
 
+from modeling import xla_islands
 from modeling.config import BertConfig
 from modeling.core_layers import (
   Dense,
@@ -288,9 +289,14 @@ class Encoder(keras.layers.Layer):
     outputs = []
     for block in self.blocks:
       positions = output_positions if block is self.blocks[-1] else None
-      hidden_states = block(
-        hidden_states, attention_mask, positions, training=training
-      )
+      if training:
+        hidden_states = block(
+          hidden_states, attention_mask, positions, training=True
+        )
+      else:
+        hidden_states = xla_islands.call_layer(
+          block, self.blocks[0], hidden_states, attention_mask, positions
+        )
       outputs.append(hidden_states)
     return outputs
 

@@ -1,7 +1,9 @@
-"""XLA for parts of a TensorFlow graph. Used by modeling/fused_ops.py alone."""
+"""XLA for parts of a TensorFlow graph: chains of operations, layers."""
 
+import contextlib
 import functools
 import itertools
+import weakref
 from collections.abc import Callable
 
 import keras
@@ -9,6 +11,50 @@ from keras import ops
 
 if keras.backend.backend() == "tensorflow":  # else it may not be installed
   import tensorflow as tf
+
+_compiles_layers: list[bool] = []  # a stack
+_layer_functions = weakref.WeakKeyDictionary()
+
+
+@contextlib.contextmanager
+def compiled_layers():
+  """Compiles the Transformer blocks that are traced inside the context.
+
+  For inference. There is a program for each shape, not for each block, since
+  weights are arguments: compiling takes as long for 24 blocks as for one.
+  """
+  _compiles_layers.append(True)
+  try:
+    yield
+  finally:
+    _compiles_layers.pop()
+
+
+def call_layer(layer, like, *tensors):
+  """Calls a layer for inference, as one compiled function where asked for.
+
+  Args:
+    layer: a built layer.
+    like: a layer of the same class, sizes and types; its function is used.
+    *tensors: arguments of the layer; None is left out at the end.
+  """
+  tensors = [tensor for tensor in tensors if tensor is not None]
+  if not _compiles_layers:
+    return layer(*tensors, training=False)
+  if like not in _layer_functions:
+    reference = weakref.ref(like)
+
+    def call(weights, *tensors):
+      like = reference()
+      values = zip(like.variables, weights, strict=True)
+      with keras.StatelessScope(values):
+        return like(*tensors, training=False)
+
+    _layer_functions[like] = tf.function(
+      call, autograph=False, jit_compile=True
+    )
+  weights = [tf.convert_to_tensor(v.value) for v in layer.variables]
+  return _layer_functions[like](weights, *tensors)
 
 
 def has_accelerator() -> bool:

@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from serving import compiled_model, warm_up
 from storage import files
 from training import process
 
@@ -61,16 +62,25 @@ class Exported(tf.Module):
   `serving_default` takes raw text, `serving_features` the model's inputs and
   `serving_examples` the same as serialized tf.train.Examples, [B] string.
 
-  `functions` are concrete functions by signature.
+  Arguments:
+    compiled: whether these run the model under XLA. Another signature,
+      `serving_plain`, is then `serving_default` without XLA.
+
+  Attributes:
+    functions: concrete functions by signature.
   """
 
-  def __init__(self, model, task: Task):
+  def __init__(self, model, task: Task, compiled: bool = False):
     super().__init__(name="served")
     # Not the model itself, with which Keras would save more.
     self._variables = [variable.value for variable in model.variables]
     self._task = task
+    self.functions = {}
+    if compiled:
+      self.functions["serving_plain"] = from_text(model, task)
+      model = compiled_model.CompiledModel(model)
     fields = {name: task.schema[name].shape for name in model.input}
-    self.functions = {
+    self.functions |= {
       "serving_default": from_text(model, task),
       "serving_features": _function(
         lambda **inputs: task.from_features(model, **inputs),
@@ -121,16 +131,25 @@ def _parse(examples, fields):
   }
 
 
-def save(directory: str, model, task: Task) -> None:
+def save(
+  directory: str, model, task: Task, compiled: bool = False
+) -> None:
   """Writes a SavedModel, which appears when it is complete.
+
+  Args:
+    directory: new or empty.
+    model: a Keras model.
+    task: its serving task.
+    compiled: see Exported.
 
   Raises:
     FileExistsError: the directory is not empty.
   """
   with new_folder(directory) as folder:
-    exported = Exported(model, task)
-    with process.no_information():
+    exported = Exported(model, task, compiled)
+    with noise.no_information():
       tf.saved_model.save(exported, folder, signatures=exported.functions)
+    warm_up.save(folder, warm_up.requests(task, compiled))
   for name, function in exported.functions.items():
     specs = tf.nest.flatten(function.structured_input_signature)
     logging.info(

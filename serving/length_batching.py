@@ -12,7 +12,14 @@ import tensorflow as tf
 
 # Tokens of a batch: enough to keep a processor busy, few enough for its caches.
 _TOKENS = 1024
-_MIN_ROWS, _MAX_ROWS = 8, 64
+_BATCH_SIZES = (8, 16, 32)
+
+
+def batch_size(length: int | tf.Tensor) -> tf.Tensor:
+  """Rows of a batch whose longest has `length` tokens: scalar int32."""
+  size = _TOKENS // tf.maximum(length, 1)
+  sizes = tf.constant(_BATCH_SIZES)
+  return tf.reduce_max(tf.where(sizes <= size, sizes, _BATCH_SIZES[0]))
 
 
 def row_logits(model, inputs: dict[str, tf.Tensor], size: int) -> tf.Tensor:
@@ -40,8 +47,7 @@ def _in_batches(
   rows, longest = tf.unstack(tf.shape(inputs["input_ids"]))
   lengths = _lengths(inputs["input_mask"])
   order = tf.argsort(lengths, stable=True)
-  size = _TOKENS // tf.maximum(longest, 1)
-  size = tf.clip_by_value(size, _MIN_ROWS, _MAX_ROWS)
+  size = batch_size(longest)
   result = tf.TensorArray(
     tf.float32,
     1,

@@ -42,6 +42,7 @@ class QuestionAnswering(packing_ops.PackedTexts):
     self._window_config = window_config
     self._decoding_config = decoding_config
     self._dynamic_padding = dynamic_padding
+    self.static_length = not dynamic_padding
 
   def from_text(
     self, model, question: tf.Tensor, context: tf.Tensor

@@ -1,0 +1,143 @@
+"""Requests that make a model ready: one for each shape that it meets.
+
+An export has them in a file that TensorFlow Serving sends through a model
+before it serves it: a TFRecord file of PredictionLog messages
+(tensorflow_serving/apis/prediction_log.proto). Their part in use here is
+described below, with a tensor as the bytes of its message, so that the package
+tensorflow-serving-api is not needed.
+"""
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+from google.protobuf import (
+  descriptor_pb2,
+  descriptor_pool,
+  message_factory,
+)
+from tensorflow.core.framework.tensor_pb2 import TensorProto
+
+from serving import compiled_model, length_batching
+from storage.progress import Progress
+
+FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
+_SIGNATURE = "serving_default"
+# Message: fields with their number and type; * marks a repeated one.
+_MESSAGES = {
+  "PredictionLog": ("predict_log 6 PredictLog",),
+  "PredictLog": ("request 1 PredictRequest",),
+  "PredictRequest": ("model_spec 1 ModelSpec", "inputs 2 Input*"),
+  "ModelSpec": ("signature_name 3 string",),
+  "Input": ("key 1 string", "value 2 bytes"),
+}
+
+
+def requests(task, compiled: bool) -> Iterator[dict[str, tf.Tensor]]:
+  """Texts of a task's signature, by input: one request for each shape.
+
+  Args:
+    task: of serving.export.Task; `static_length` says that all rows are as
+      long as its schema's.
+    compiled: all shapes for which there are programs; else the smallest and
+      the largest.
+  """
+  max_length = task.schema["input_ids"].shape[-1]
+  is_static = getattr(task, "static_length", False)
+  lengths = compiled_model.lengths(max_length)
+  if is_static or not compiled:
+    lengths = [max_length]
+  for length in lengths:
+    sizes = compiled_model.ROWS
+    if not is_static:
+      largest = int(length_batching.batch_size(length))
+      sizes = [size for size in sizes if size <= largest]
+    for size in sizes if compiled else (1, sizes[-1]):
+      yield _texts(task.texts, size, length)
+
+
+def _texts(specs, size, length):
+  """`size` texts that become `length` tokens: every "." is one."""
+  longest = "context" if "context" in specs else max(specs)
+  others = len(specs) - 1
+  # Each text ends with [SEP]; the first one begins with [CLS].
+  words = max(length - 2 - 2 * min(others, 1) - max(others - 1, 0), 1)
+  result = {}
+  for name, spec in specs.items():
+    text = " ".join(["."] * (words if name == longest else 1))
+    if spec.shape.rank > 1:  # as many choices as SWAG has
+      result[name] = tf.fill([size, 4], text)
+    else:
+      result[name] = tf.fill([size], text)
+  return result
+
+
+def save(folder: str, texts: Iterator[dict[str, tf.Tensor]]) -> None:
+  """Writes the file of an export."""
+  path = os.path.join(folder, FILE)
+  tf.io.gfile.makedirs(os.path.dirname(path))
+  with tf.io.TFRecordWriter(path) as writer:
+    for request in texts:
+      log = _message()()
+      body = log.predict_log.request
+      body.model_spec.signature_name = _SIGNATURE
+      for name, value in request.items():
+        tensor = tf.make_tensor_proto(value)
+        body.inputs.add(key=name, value=tensor.SerializeToString())
+      writer.write(log.SerializeToString())
+
+
+def load(folder: str) -> list[dict[str, tf.Tensor]]:
+  """Reads the requests of an export; none if it has no such file."""
+  path = os.path.join(folder, FILE)
+  if not tf.io.gfile.exists(path):
+    return []
+  result = []
+  for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+    body = _message().FromString(record).predict_log.request
+    inputs = {}
+    for entry in body.inputs:
+      tensor = TensorProto.FromString(entry.value)
+      inputs[entry.key] = tf.constant(tf.make_ndarray(tensor))
+    result.append(inputs)
+  return result
+
+
+def run(function: Callable, texts: list[dict[str, tf.Tensor]]) -> None:
+  """Sends requests through a signature; prints progress to standard error."""
+  log = functools.partial(print, file=sys.stderr)
+  progress = Progress("warmed up", len(texts), "shapes", log=log)
+  for request in texts:
+    function(**request)
+    progress.add(1)
+  progress.say()
+
+
+@functools.cache
+def _message():
+  """Class of PredictionLog, in a pool of its own."""
+  file = descriptor_pb2.FileDescriptorProto(
+    name="prediction_log.proto", package="warm_up", syntax="proto3"
+  )
+  kinds = descriptor_pb2.FieldDescriptorProto
+  for name, fields in _MESSAGES.items():
+    message = file.message_type.add(name=name)
+    for text in fields:
+      field_name, number, kind = text.split()
+      field = message.field.add(name=field_name, number=int(number))
+      repeated = kind.endswith("*")
+      field.label = (
+        kinds.LABEL_REPEATED if repeated else kinds.LABEL_OPTIONAL
+      )
+      kind = kind.rstrip("*")
+      if kind in _MESSAGES:
+        field.type, field.type_name = kinds.TYPE_MESSAGE, f".warm_up.{kind}"
+      else:
+        field.type = getattr(kinds, f"TYPE_{kind.upper()}")
+  pool = descriptor_pool.DescriptorPool()
+  pool.Add(file)
+  return message_factory.GetMessageClass(
+    pool.FindMessageTypeByName("warm_up.PredictionLog")
+  )
