@@ -75,12 +75,12 @@ class Exported(tf.Module):
     # Not the model itself, with which Keras would save more.
     self._variables = [variable.value for variable in model.variables]
     self._task = task
-    self.functions = {}
+    plain = {}
     if compiled:
-      self.functions["serving_plain"] = from_text(model, task)
+      plain["serving_plain"] = from_text(model, task)
       model = compiled_model.CompiledModel(model)
     fields = {name: task.schema[name].shape for name in model.input}
-    self.functions |= {
+    self.functions = plain | {
       "serving_default": from_text(model, task),
       "serving_features": _function(
         lambda **inputs: task.from_features(model, **inputs),
@@ -131,9 +131,7 @@ def _parse(examples, fields):
   }
 
 
-def save(
-  directory: str, model, task: Task, compiled: bool = False
-) -> None:
+def save(directory: str, model, task: Task, compiled: bool = False) -> None:
   """Writes a SavedModel, which appears when it is complete.
 
   Args:
@@ -147,7 +145,7 @@ def save(
   """
   with new_folder(directory) as folder:
     exported = Exported(model, task, compiled)
-    with noise.no_information():
+    with process.no_information():
       tf.saved_model.save(exported, folder, signatures=exported.functions)
     warm_up.save(folder, warm_up.requests(task, compiled))
   for name, function in exported.functions.items():

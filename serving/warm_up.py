@@ -128,9 +128,7 @@ def _message():
       field_name, number, kind = text.split()
       field = message.field.add(name=field_name, number=int(number))
       repeated = kind.endswith("*")
-      field.label = (
-        kinds.LABEL_REPEATED if repeated else kinds.LABEL_OPTIONAL
-      )
+      field.label = kinds.LABEL_REPEATED if repeated else kinds.LABEL_OPTIONAL
       kind = kind.rstrip("*")
       if kind in _MESSAGES:
         field.type, field.type_name = kinds.TYPE_MESSAGE, f".warm_up.{kind}"

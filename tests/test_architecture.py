@@ -14,7 +14,10 @@ ALLOWED = {
   "data": {"data", "storage", "tensorflow", "tensorflow_text"},
   "modeling": {"modeling", "keras"},
   "training": {"training", "storage", "tensorflow", "keras"},
-  "serving": {"serving", "training", "data", "storage", "tensorflow", "keras"},
+  "serving": {
+    *("serving", "training", "data", "modeling", "storage"),
+    *("tensorflow", "keras"),
+  },
 }
 UPPER = {
   "conversion": {"conversion", "training", "data", "modeling", "storage"},

@@ -13,12 +13,13 @@ from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
+from serving import compiled_model
 from serving.export import ServedModel
 from storage import files
 from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.examples import ClassificationTask
 from tasks.classification.serving import TextClassification
-from training import inference, report
+from training import report
 
 # Records by the name of their split.
 Splits = dict[str, RecordDataset]
@@ -116,7 +117,7 @@ def evaluate(
 
 def _evaluate(args, task, model, split, part, step):
   logging.info("evaluation on %s at step %d", split, step)
-  logits = inference.outputs(model, part, args.eval_batch_size)["logits"]
+  logits = compiled_model.outputs(model, part, args.eval_batch_size)["logits"]
   label_ids = {"label_ids": metrics.label_ids(task, part.examples)}
   terms = objective(task).losses({"logits": logits}, label_ids)
   example_loss = np.asarray(terms["example_loss"])
@@ -135,7 +136,7 @@ def predict(
 ) -> None:
   """Writes the predictions of test sets; logs metrics if they have labels."""
   for split, part in test_sets.items():
-    logits = inference.outputs(model, part, args.predict_batch_size)["logits"]
+    logits = compiled_model.outputs(model, part, args.predict_batch_size)["logits"]
     paths = metrics.write_predictions(
       args.output_dir, task, split, logits, part.examples
     )

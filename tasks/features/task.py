@@ -9,6 +9,7 @@ from cli.arguments import Arguments
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling.models import layer_outputs, mean_of_tokens
+from serving import compiled_model
 from serving.export import ServedModel
 from storage.progress import Progress
 from tasks.features import lines as text_lines
@@ -27,6 +28,7 @@ def write(args: Arguments, model, hidden_size: int) -> None:
   lines = text_lines.read_lines(args.input_file, tokenizer, args.max_seq_length)
   max_tokens = _WINDOW_SIZE // (len(layers) * hidden_size)
   progress = Progress("extracted", total, "lines")
+  model = compiled_model.choose(model, total, args.max_seq_length)
   results = _extract(args, model, lines, max_tokens, progress)
   if args.format == "npz":
     text_lines.write_npz(args.output_file, results, layers)

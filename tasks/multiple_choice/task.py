@@ -17,12 +17,13 @@ from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
+from serving import compiled_model
 from serving.export import ServedModel
 from tasks import metrics
 from tasks.multiple_choice import examples
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.multiple_choice.serving import MultipleChoice
-from training import inference, report
+from training import report
 
 
 def train_data(args: Arguments) -> RecordDataset:
@@ -66,7 +67,7 @@ def evaluate(
 ) -> dict[str, float]:
   """Writes eval_results.txt and returns its values."""
   logging.info("evaluation at step %d", step)
-  logits = inference.outputs(model, part, args.eval_batch_size)["logits"]
+  logits = compiled_model.outputs(model, part, args.eval_batch_size)["logits"]
   labels = np.array([example.label for example in part.examples])
   predictions = np.argmax(logits, -1)
   objective = losses.classification()
@@ -83,7 +84,7 @@ def evaluate(
 
 def predict(args: Arguments, model, part: RecordDataset) -> None:
   """Writes the predictions for --test_file."""
-  outputs = inference.outputs(model, part, args.predict_batch_size)
+  outputs = compiled_model.outputs(model, part, args.predict_batch_size)
   paths = write_predictions(args.output_dir, outputs["logits"], part.examples)
   logging.info("wrote %s", ", ".join(paths))
 

@@ -15,10 +15,11 @@ from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
+from serving import compiled_model
 from serving.export import ServedModel
 from tasks.ner import examples, metrics, records
 from tasks.ner.serving import TokenClassification
-from training import inference, report
+from training import report
 
 
 def train_data(args: Arguments, tags: Sequence[str]) -> records.TagRecords:
@@ -59,7 +60,7 @@ def _convert(args, flag, name, tags, needs_tags=True):
 
 def _word_logits(model, dataset, batch_size) -> np.ndarray:
   """The model's logits for the words of a file, [words, tags]."""
-  outputs = inference.outputs(model, dataset, batch_size)
+  outputs = compiled_model.outputs(model, dataset, batch_size)
   return records.first_piece_values(outputs["logits"], dataset.examples)
 
 

@@ -16,13 +16,13 @@ from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
+from serving import compiled_model
 from serving.export import ServedModel
 from storage import files, tfrecord
 from storage.progress import Progress
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.serving import QuestionAnswering
-from training import inference
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,9 @@ def predict(
   args: Arguments, model, dataset: SquadRecords
 ) -> Mapping[str, float]:
   """Writes answers to all questions; returns scores where they are known."""
-  outputs = inference.outputs(model, dataset.records, args.predict_batch_size)
+  outputs = compiled_model.outputs(
+    model, dataset.records, args.predict_batch_size
+  )
   predictions = decoding.decode(
     dataset.examples,
     dataset.windows,

@@ -8,6 +8,7 @@ from modeling import models
 from serving import compiled_model, export
 from serving.compiled_model import CompiledModel
 from tests.serving import tasks
+from training import inference
 
 TEXT = "ab c. [MASK] e"
 
@@ -67,7 +68,6 @@ def test_more_rows_than_the_last_size_are_a_multiple_of_it():
   seen = []
 
   class Model:
-    input = {}
     variables = ()
 
     def __call__(self, inputs, training):
@@ -120,6 +120,14 @@ def test_it_is_chosen_where_it_saves_more_than_it_costs(monkeypatch):
   assert hash(chosen) == hash(CompiledModel(model))
   monkeypatch.setattr(compiled_model, "is_faster", lambda: False)
   assert compiled_model.choose(model, rows + 1, 100) is model
+
+
+def test_predictions_of_a_program_are_the_models():
+  model = models.tagger(tasks.CONFIG, 3)
+  batches = [_features(3, 8), _features(4, 11)]
+  expected = inference.predict(model, batches)["logits"]
+  result = inference.predict(CompiledModel(model), batches)["logits"]
+  np.testing.assert_allclose(result, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("setting, expected", [("0", False), ("1", True)])

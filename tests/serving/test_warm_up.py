@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from modeling import models
 from serving import compiled_model, export, warm_up
