@@ -136,7 +136,9 @@ def predict(
 ) -> None:
   """Writes the predictions of test sets; logs metrics if they have labels."""
   for split, part in test_sets.items():
-    logits = compiled_model.outputs(model, part, args.predict_batch_size)["logits"]
+    logits = compiled_model.outputs(model, part, args.predict_batch_size)[
+      "logits"
+    ]
     paths = metrics.write_predictions(
       args.output_dir, task, split, logits, part.examples
     )
