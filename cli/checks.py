@@ -100,6 +100,11 @@ def export(args: Arguments) -> None:
       f"--export_format=tflite does not go with --dtype={args.dtype}: train, "
       "then export in a run of its own without --dtype"
     )
+  if args.compile_export and args.dtype != "float32":
+    raise ValueError(
+      f"--compile_export does not go with --dtype={args.dtype}, in which XLA "
+      "is slow on a CPU: leave one of them out"
+    )
   for name in ("feature_based", "add_bilstm"):  # not all programs have both
     if args.export_format == "tflite" and getattr(args, name, False):
       raise ValueError(

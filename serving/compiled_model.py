@@ -151,6 +151,13 @@ def outputs(model, source, batch_size: int) -> dict[str, np.ndarray]:
   return inference.outputs(model, source, batch_size)
 
 
+def is_compiled(model, setting: bool | None) -> bool:
+  """Whether a model is exported compiled, by --compile_export."""
+  if setting is None:
+    return can_compile(model) and is_faster()
+  return setting
+
+
 def can_compile(model) -> bool:
   """Returns whether a model computes in float32."""
   return all(layer.compute_dtype == "float32" for layer in model.layers)

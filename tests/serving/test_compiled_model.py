@@ -118,7 +118,11 @@ def test_it_is_chosen_where_it_saves_more_than_it_costs(monkeypatch):
   # The same key for training.inference each time.
   assert chosen == compiled_model.choose(model, rows + 1, 100)
   assert hash(chosen) == hash(CompiledModel(model))
+  assert compiled_model.is_compiled(model, None)
+  assert not compiled_model.is_compiled(model, False)
   monkeypatch.setattr(compiled_model, "is_faster", lambda: False)
+  assert compiled_model.is_compiled(model, True)
+  assert not compiled_model.is_compiled(model, None)
   assert compiled_model.choose(model, rows + 1, 100) is model
 
 
