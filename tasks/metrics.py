@@ -1,6 +1,7 @@
 """Metrics and prediction tables of all tasks.
 
-Metrics that are undefined, such as the correlation with a constant, are 0.
+Predictions and labels are [N]. Metrics that are undefined, such as the
+correlation with a constant, are 0.
 scikit-learn and scipy are imported where they are used: it takes seconds.
 
 Legend: N examples, L labels.
@@ -15,12 +16,12 @@ from storage import files
 
 
 def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
-  """Fraction of correct predictions; both [N]."""
+  """Fraction of correct predictions."""
   return float(np.mean(_vector(predictions) == _vector(labels)))
 
 
 def f1(predictions: np.ndarray, labels: np.ndarray) -> float:
-  """F1 of class 1; both [N] int."""
+  """F1 of class 1."""
   from sklearn.metrics import f1_score
 
   is_predicted, is_label = _vector(predictions) == 1, _vector(labels) == 1
@@ -28,21 +29,21 @@ def f1(predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def matthews_correlation(predictions: np.ndarray, labels: np.ndarray) -> float:
-  """Matthews correlation coefficient of any number of classes; both [N] int."""
+  """Matthews correlation coefficient of any number of classes."""
   from sklearn.metrics import matthews_corrcoef
 
   return _correlation(matthews_corrcoef, predictions, labels)
 
 
 def pearson(predictions: np.ndarray, labels: np.ndarray) -> float:
-  """Pearson correlation coefficient; both [N]."""
+  """Pearson correlation coefficient."""
   from scipy.stats import pearsonr
 
   return _correlation(lambda x, y: pearsonr(x, y)[0], predictions, labels)
 
 
 def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
-  """Spearman rank correlation coefficient; both [N]."""
+  """Spearman rank correlation coefficient."""
   from scipy.stats import spearmanr
 
   return _correlation(lambda x, y: spearmanr(x, y)[0], predictions, labels)
@@ -82,7 +83,7 @@ def classification_report(
 ) -> str:
   """Table of precision, recall, F1 and number of examples of each class.
 
-  predictions and labels are [N] int, indices of names.
+  Predictions and labels are indices of `names`.
   """
   from sklearn import metrics
 

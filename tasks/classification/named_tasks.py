@@ -192,16 +192,9 @@ def custom_task(
 ) -> ClassificationTask:
   """Task of those of the files train, dev and test that a folder has.
 
-  Args:
-    data_dir: the folder; None if no file will be read.
-    text_a: column of the text.
-    text_b: column of a second text.
-    label: column of the label, ignored in the test file.
-    is_regression: True if labels are scores.
-
-  Returns:
-    A task whose labels are not known yet, unless they are scores; see
-    `with_labels`.
+  `data_dir` is None if no file will be read. `text_a`, `text_b` and `label`
+  are columns; the last is ignored in the test file. Labels are not known yet,
+  unless they are scores; see `with_labels`.
 
   Raises:
     FileNotFoundError: there is no such file.

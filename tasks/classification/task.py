@@ -59,7 +59,7 @@ def predict_data(args: Arguments, task: ClassificationTask) -> Splits:
 
 
 def _convert_splits(args, task, kind, name, batch_size) -> Splits:
-  """Converts all splits of a kind; only the first one has to exist."""
+  """Converts the splits dev or test, and dev_mismatched etc. if they exist."""
   converted = {kind: _convert(args, task, kind, name, batch_size)}
   for split, source in task.splits.items():
     if not split.startswith(f"{kind}_"):

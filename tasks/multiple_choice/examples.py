@@ -1,4 +1,4 @@
-"""Tables of sentences with several endings, such as SWAG, to records.
+"""Multiple choice: tables such as SWAG's -> examples -> records.
 
 A table has the columns sent1, sent2, ending0, ending1, ... and label, the
 number of the correct ending; other columns are ignored. A record has a text

@@ -51,9 +51,12 @@ class MultipleChoice(packing_ops.PackedTexts):
     return answers | {"text": text}
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """`choice` and `probabilities` of `from_text`, for records [B, C, T].
+    """Chooses endings of records, [B, C, T] int32 each.
 
     Choices whose mask is all 0 are padding and never chosen.
+
+    Returns:
+      `choice` and `probabilities`, as `from_text`.
     """
     logits = model(inputs, training=False)["logits"]
     is_choice = tf.reduce_any(inputs["input_mask"] > 0, axis=-1)

@@ -173,30 +173,6 @@ def mark_entities(tags: Iterable[str]) -> bool:
   return any(tag == OUTSIDE or split_tag(tag)[1] != tag for tag in tags)
 
 
-def scheme(sentences: Iterable[Sentence]) -> str:
-  """Name of the tagging scheme.
-
-  "BIOES": entities end with E- or are single S- (with L- and U-: BILOU).
-  "IOB2": every entity begins with B-. "IOB1": B- occurs only between neighbours
-  of the same type. "mixed": some entities begin with B- and some with I- where
-  neither rule demands it.
-  """
-  begins_with_i, needless_b = False, False
-  for sentence in sentences:
-    previous = (OUTSIDE, "")
-    for tag in sentence.tags or ():
-      prefix, entity_type = split_tag(tag)
-      if prefix in ("E", "S"):
-        return "BIOES"
-      follows = previous[0] != OUTSIDE and previous[1] == entity_type
-      begins_with_i |= prefix == "I" and not follows
-      needless_b |= prefix == "B" and not follows
-      previous = prefix, entity_type
-  if not begins_with_i:
-    return "IOB2"
-  return "mixed" if needless_b else "IOB1"
-
-
 def tag_set(sentences: Iterable[Sentence]) -> tuple[str, ...]:
   """All tags: "O", then sorted by type, and within a type by prefix.
 
@@ -243,9 +219,7 @@ def find_tags(train_file: str, columns: Columns) -> labels.LabelSet:
       f"{train_file}: every tag is {tags[0]!r}; there is nothing to "
       "learn. Are the tags in another column?"
     )
-  if mark_entities(tags):
-    logging.info("%d tags, %s", len(tags), scheme(sentences))
-  else:
+  if not mark_entities(tags):
     logging.info(
       "%d tags of words (none begins with B- or I-, none is %s): each word is "
       "scored",

@@ -243,10 +243,8 @@ def _write_probabilities(path, logits, tags, sentences) -> None:
     for sentence in sentences
     for line, word in enumerate(sentence.words, sentence.line)
   ]
-  with files.open_for_writing(path) as file:
-    file.write("\t".join(("line", "word", "prediction", *tags)).encode())
-    for (line, word), row in zip(words, metrics.softmax(logits), strict=True):
-      values = map(str, row.astype(np.float32))
-      cells = (line, word, tags[np.argmax(row)], *values)
-      file.write(b"\n" + "\t".join(cells).encode())
-    file.write(b"\n")
+  table = [("line", "word", "prediction", *tags)]
+  for word, row in zip(words, metrics.softmax(logits), strict=True):
+    values = map(str, row.astype(np.float32))
+    table.append((*word, tags[np.argmax(row)], *values))
+  metrics.write_table(path, table)

@@ -121,7 +121,7 @@ def tags(args: Arguments) -> Sequence[str]:
 def tagger(
   args: Arguments, config: BertConfig, num_tags: int, any_device: bool = False
 ) -> keras.Model:
-  """Model of the run: fine-tuned, or on frozen features."""
+  """BERT with a tag head; with --feature_based an LSTM on a frozen BERT."""
   one_hot = args.use_tpu and not any_device
   if not args.feature_based:
     return models.tagger(config, num_tags, one_hot)

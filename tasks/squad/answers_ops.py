@@ -70,7 +70,7 @@ class Entries(NamedTuple):
 
   @classmethod
   def without_position(cls, text: str, scores: tf.Tensor) -> "Entries":
-    """One entry a question, E = 1, that does not occur in the context."""
+    """An entry for each question whose text is not in the context, E = 1."""
     scores = scores[:, None]
     position = tf.fill(tf.shape(scores), tf.constant(-1, tf.int64))
     texts = tf.where(scores > -float("inf"), text, "")

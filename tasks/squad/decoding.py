@@ -124,9 +124,9 @@ def decode(
 
   Args:
     examples: questions.
-    windows: of these, in their order, as the tokenizer made them.
+    windows: of the questions, in their order.
     logits: of the windows.
-    tokenizer: text to tokens.
+    tokenizer: the one that made the windows.
     config: choice of answers.
 
   Raises:
@@ -270,7 +270,7 @@ def _argsort(values: np.ndarray) -> np.ndarray:
 
 
 def _null_entry(scored: list[_ScoredWindow]) -> _Entry:
-  """No answer, [CLS] to [CLS], in the window with its least score."""
+  """Entry of no answer, [CLS] to [CLS], of the window where it scores least."""
   entries = (window.entry("", 0, 0) for window in scored)
   no_window = _Entry("", 0.0, 0.0)
   return min(entries, key=lambda entry: entry.score, default=no_window)

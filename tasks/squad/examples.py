@@ -71,8 +71,8 @@ def read_examples(
 
   Args:
     paths: JSON files.
-    is_training: whether to read the answers; each question must have one.
-    version_2_with_negative: whether a question may have none.
+    is_training: True to read the answers; each question must have one.
+    version_2_with_negative: True if a question may have none.
 
   Raises:
     OSError: a file cannot be read.

@@ -230,8 +230,8 @@ class _WindowMaker:
   def _token_span(self, document: _Document, answer: Answer):
     """First and last token of an answer.
 
-    An answer may be part of a word ("1895" of "(1895-1943)."): its own tokens
-    count if the tokens of its words contain them.
+    Of an answer that is part of a word ("1895" of "(1895-1943).") these are
+    its own tokens, if they occur among those of the word; else the word's.
     """
     first = document.word_starts[answer.start]
     last = document.word_starts[answer.end + 1] - 1

@@ -32,7 +32,8 @@ class SquadRecords:
   Attributes:
     examples: questions; in training in the original's random order.
     windows: of their paragraphs, in the order of the examples.
-    articles: contents of the files, with all right answers, for scoring.
+    articles: contents of the files, with all right answers, for scoring; none
+      in training.
     records: of the windows.
   """
 
@@ -58,7 +59,9 @@ def _convert(args, flag, name):
   is_training = flag == "train_file"
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   examples = _read_examples(args, paths, is_training, tokenizer)
-  articles = [item for path in paths for item in squad_examples.articles(path)]
+  articles = []
+  if not is_training:
+    articles = [a for path in paths for a in squad_examples.articles(path)]
   if limit := arguments.max_examples(args):
     examples = examples[:limit]
     articles = _select(articles, {example.qas_id for example in examples})

@@ -81,7 +81,6 @@ def _table(path):
 
 def _conll(path):
   sentences = ner_examples.read_sentences(path)
-  ner_examples.scheme(sentences)
   ner_examples.tag_set(sentences)
 
 

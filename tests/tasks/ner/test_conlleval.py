@@ -126,9 +126,3 @@ def test_predictions_are_written_as_conlleval_reads_them(tmp_path):
   read = reader.read_sentences(str(path))
   assert [sentence.tags for sentence in read] == predicted
   assert [sentence.document for sentence in read] == [0, 1]
-
-
-def test_predictions_without_known_tags(tmp_path):
-  path = tmp_path / "p.txt"
-  metrics.write_conll(str(path), [Sentence(["a", "b"], None)], [["O", "B-X"]])
-  assert path.read_text() == "a O\nb B-X\n\n"

@@ -1,4 +1,4 @@
-"""CoNLL files: columns, documents, schemes, and errors with their lines."""
+"""CoNLL files: columns, documents, tags, and errors with their lines."""
 
 import os
 from pathlib import Path
@@ -109,22 +109,6 @@ def test_parts_of_a_tag(tag, parts):
   assert examples.split_tag(tag) == parts
 
 
-@pytest.mark.parametrize(
-  ("sentences", "scheme"),
-  [
-    (["B-X I-X O B-Y", "B-X B-X"], "IOB2"),
-    (["O O"], "IOB2"),
-    (["I-X I-X O I-Y", "I-X B-X"], "IOB1"),
-    (["I-X I-Y"], "IOB1"),
-    (["B-X I-X O I-Y"], "mixed"),
-    (["O S-X", "B-X I-X E-X"], "BIOES"),
-    (["U-X", "B-X L-X"], "BIOES"),
-  ],
-)
-def test_schemes(sentences, scheme):
-  assert examples.scheme(_tagged(*sentences)) == scheme
-
-
 def test_order_of_the_tags():
   sentences = _tagged("I-PER B-LOC O", "B-PER LOC")
   # Each type has the prefixes of the others, as another file may need them.
@@ -147,26 +131,25 @@ def test_unknown_tags_are_named_with_their_line(tmp_path):
   "BERT_DATASETS" not in os.environ, reason="BERT_DATASETS names no folder"
 )
 @pytest.mark.parametrize(
-  ("file", "tag", "sentences", "words", "scheme"),
+  ("file", "tag", "sentences", "words"),
   [
-    ("wnut17/wnut17train.conll", -1, 3394, 62730, "IOB2"),
-    ("wnut17/emerging.dev.conll", -1, 1009, 15733, "IOB2"),
-    ("wnut17/emerging.test", None, 1287, 23394, None),
-    ("ncbi_disease/train.tsv", -1, 5424, 135701, "IOB2"),
-    ("ncbi_disease/devel.tsv", -1, 923, 23969, "IOB2"),
-    ("bc5cdr/train.tsv", -1, 4560, 118170, "IOB2"),
-    ("bc5cdr/devel.tsv", -1, 4581, 117453, "IOB2"),
-    ("wikiann_en/train", -1, 20000, 160394, "IOB2"),
-    ("wikiann_en/dev", -1, 10000, 80536, "IOB2"),
-    ("wikigold/wikigold.conll.txt", -1, 1696, 39007, "IOB1"),
+    ("wnut17/wnut17train.conll", -1, 3394, 62730),
+    ("wnut17/emerging.dev.conll", -1, 1009, 15733),
+    ("wnut17/emerging.test", None, 1287, 23394),
+    ("ncbi_disease/train.tsv", -1, 5424, 135701),
+    ("ncbi_disease/devel.tsv", -1, 923, 23969),
+    ("bc5cdr/train.tsv", -1, 4560, 118170),
+    ("bc5cdr/devel.tsv", -1, 4581, 117453),
+    ("wikiann_en/train", -1, 20000, 160394),
+    ("wikiann_en/dev", -1, 10000, 80536),
+    ("wikigold/wikigold.conll.txt", -1, 1696, 39007),
   ],
 )
-def test_reads_the_real_files(file, tag, sentences, words, scheme):
+def test_reads_the_real_files(file, tag, sentences, words):
   path = str(Path(os.environ["BERT_DATASETS"], file))
   result = examples.read_sentences(path, tag_column=tag)
   assert len(result) == sentences
   assert sum(len(sentence.words) for sentence in result) == words
-  assert scheme is None or examples.scheme(result) == scheme
   if "wikigold" in file:
     assert result[-1].document == 144
 
