@@ -149,10 +149,8 @@ def pack(
 ) -> tuple[list[int], list[int]]:
   """Joins texts as [CLS] first [SEP], or [CLS] first [SEP] second [SEP].
 
-  A second text that is empty still gets [SEP]; None is no text.
-
-  Returns:
-    Token ids and their segment ids.
+  A second text that is empty still gets [SEP]; None is no text. Returns token
+  ids and their segment ids.
   """
   ids = [cls, *first, sep]
   segments = [0] * len(ids)

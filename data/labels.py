@@ -59,9 +59,8 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 def save(labels: Sequence[str], folder: str) -> str:
   """Writes labels.txt into a folder; returns its path.
 
-  Raises:
-    ValueError: a label is empty or a duplicate, or contains a tab or a line
-      break, and so would not be read back.
+  Raises ValueError for labels that would not be read back: empty ones,
+  duplicates, tabs, line breaks.
   """
   for label in labels:
     if not label or set(label) & set("\t\r\n"):
@@ -96,12 +95,7 @@ def load(folder: str) -> LabelSet:
 
 
 def read(path: str, remedy: str = "") -> LabelSet:
-  """Reads a file of labels; see LabelSet for the remedy.
-
-  Raises:
-    OSError: the file cannot be read.
-    ValueError: it is empty.
-  """
+  """Reads a file of labels; ValueError if it is empty."""
   labels = LabelSet((line for line in files.lines(path) if line), path, remedy)
   if not labels:
     raise ValueError(f"{path} is empty; it has one label a line")

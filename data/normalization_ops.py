@@ -99,9 +99,8 @@ def unicode_tables(do_lower_case: bool) -> UnicodeTables:
 def _pages(*columns: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
   """Compresses columns [C] into pages of 256 code points, without repeats.
 
-  Returns:
-    starts [C / 256] int32 and for each column cells [n], such that
-    `column[c] == cells[starts[c // 256] + c % 256]`.
+  Returns starts [C / 256] int32 and for each column cells [n], such that
+  `column[c] == cells[starts[c // 256] + c % 256]`.
   """
   distinct = {}
   starts = [

@@ -22,7 +22,7 @@ class RecordDataset:
   """Examples whose records have been written.
 
   Attributes:
-    examples: the examples, in order.
+    examples: in the order of their records.
     path: the file of their records. There may be more records than examples,
       to fill up the last batch.
     schema: of the records.
@@ -91,15 +91,12 @@ class RecordDataset:
     batch_size: int,
     predict: Callable[[Iterable[Mapping]], Mapping[str, np.ndarray]],
   ) -> dict[str, np.ndarray]:
-    """Outputs of a model for every example; logs progress.
+    """Outputs of a model, [examples, ...] by name, in order; logs progress.
 
     Args:
       batch_size: B.
       predict: function from batches to arrays [records, ...] by name, in the
         order of the batches; passes their `position` on.
-
-    Returns:
-      Arrays [examples, ...] by name, in the order of the examples.
     """
     progress = Progress("read", len(self.examples), "examples")
     outputs = predict(progress.follow(self.evaluation(batch_size)))

@@ -58,17 +58,14 @@ def write_records(
   prepare: Callable[[], Builder],
   processes: int = 1,
 ) -> Counter:
-  """Writes a record for each example.
+  """Writes a record for each example, atomically; returns Builder.lengths.
 
   Args:
-    path: TFRecord file, written atomically.
+    path: TFRecord file.
     schema: of the records.
     examples: in order.
     prepare: makes a Builder in each process; see workers.ordered_map.
     processes: maximum number.
-
-  Returns:
-    Number of texts by length in tokens, before truncation.
 
   Raises:
     ChildProcessError: a process died; names its examples.

@@ -36,12 +36,8 @@ class Source(NamedTuple):
 class ShuffledRecords:
   """Records of several sources, each shuffled in epochs of its own.
 
-  In every thousand records the fractions are those of the weights.
-
-  Arguments:
-    sources: the sources.
-    seed: of the order.
-    cache: see record_scan.load_index.
+  In every thousand records the fractions are those of the weights. For the
+  cache see record_scan.load_index.
 
   Raises:
     ValueError: a weight is not positive, or less than a thousandth of all; a

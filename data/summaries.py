@@ -16,16 +16,10 @@ def log_labels(
   expected: Collection[str] = (),
   unit: str = "example",
 ) -> None:
-  """Logs the frequency of each label.
+  """Logs the frequencies of the labels of a file's examples (`unit`).
 
   Logs a warning of expected labels that do not occur, and of labels that differ
   only in case or blanks.
-
-  Args:
-    name: of the file.
-    labels: the label of each example.
-    expected: labels that should occur.
-    unit: noun for what has a label, in the singular.
   """
   counts = Counter(labels)
   total = counts.total()
@@ -81,7 +75,7 @@ def log_lengths(
     name: of the file.
     lengths: number of texts by length in tokens, including [CLS] and [SEP].
     max_seq_length: the flag.
-    effect: result for these texts, for the message.
+    effect: on these texts, for the message.
   """
   total = sum(lengths.values())
   longer = _longer(lengths, max_seq_length)

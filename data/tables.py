@@ -37,7 +37,7 @@ def read_table(
   missing column.
 
   Args:
-    path: the file.
+    path: of the table.
     columns: required columns.
     header: names of all columns; None to read them from the first line.
     skip_broken: skip rows with a wrong number of columns, with a warning; for

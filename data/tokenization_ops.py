@@ -85,13 +85,12 @@ class GraphTokenizer(tf.Module):
     decomposes (Hangul) may belong to two.
 
     Args:
-      texts: [N] string, UTF-8.
+      texts: [N] string.
       unit: unit of the offsets: "byte", or "char" for the characters of
         `text.decode("utf-8", "replace")`.
 
     Returns:
-      Ids, starts and limits: [N, (T)] int32 each; a token is at
-      `text[start:limit]`.
+      Ids, starts and limits, [N, (T)] int32 each: `text[start:limit]`.
     """
     if unit not in ("char", "byte"):
       raise ValueError(f'unit is {unit!r}; give "char" or "byte"')
@@ -271,8 +270,7 @@ class WordpieceSplitter:
       *pieces: rows [F] int64, ids [F] int64 and limits [F] int32 of matched
         pieces; id -1 marks a word that cannot be split.
 
-    Returns:
-      The arguments of the next round.
+    Returns arguments of the next round.
     """
     joiner = tf.where(start > 0, len(_JOINER), 0)
     lengths = tf.strings.length(rest, "UTF8_CHAR")

@@ -15,18 +15,11 @@ _UNUSED = re.compile(r"\[unused\d+\]")
 
 
 def load(path: str | os.PathLike) -> dict[str, int]:
-  r"""Reads a vocabulary file.
+  r"""Reads a vocabulary file: ids by token. An empty file is a ValueError.
 
   Lines end at "\n" only and are stripped. Of equal lines the number of the last
   is the id, but the position of the first determines the order of the keys: the
   original draws its random words from `list(load(path))`.
-
-  Returns:
-    Ids by token.
-
-  Raises:
-    OSError: the file cannot be read.
-    ValueError: a line is not UTF-8, or the file is empty.
   """
   ids = {}
   for number, line in enumerate(files.lines(os.fspath(path))):
@@ -39,9 +32,8 @@ def load(path: str | os.PathLike) -> dict[str, int]:
 def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
   """Writes tokens, in the order of their ids; an existing file is replaced.
 
-  Raises:
-    ValueError: a token is empty or a duplicate, has blanks around it or
-      contains a line break, and so would not be read back.
+  Raises ValueError for tokens that would not be read back: empty ones,
+  duplicates, blanks around it, line breaks.
   """
   tokens = list(tokens)
   seen = set()
@@ -81,13 +73,8 @@ def check_size(
 ) -> None:
   """Raises ValueError if a model has too few embeddings for a vocabulary.
 
-  Blank lines do not count, as no text has such a token.
-
-  Args:
-    vocabulary: ids by token.
-    vocab_size: of the model.
-    name: the vocabulary's, for the message, such as its path.
-    config: source of vocab_size.
+  Blank lines do not count, as no text has such a token. The message names the
+  vocabulary, as by its path, and `config`, the source of vocab_size.
   """
   ids = (index for token, index in vocabulary.items() if token)
   number = 1 + max(ids, default=-1)
@@ -101,18 +88,10 @@ def check_size(
 def check_same(
   ids: Mapping[str, int], expected: Mapping[str, int], name: str, source: str
 ) -> None:
-  """Checks that a vocabulary is the one that a model was trained with.
+  """Raises ValueError if a vocabulary is not that of the model, `expected`.
 
-  New tokens may replace [unused] ones or follow the last one.
-
-  Args:
-    ids: ids by token.
-    expected: the model's.
-    name: path of the vocabulary.
-    source: path of the model's.
-
-  Raises:
-    ValueError: a token is missing or has another id; names the first line.
+  New tokens may replace [unused] ones or follow the last one. The message names
+  the first line that differs, and the paths `name` and `source` of both files.
   """
   different = [
     index

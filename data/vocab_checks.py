@@ -48,9 +48,7 @@ def warn_of_case(ids: Mapping[str, int], lower_case: bool, name: str) -> None:
 def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
   """Compares the case of a vocabulary with --do_lower_case.
 
-  Returns:
-    The predicate of a sentence about the file, with a remedy; None if they
-    seem to agree.
+  Returns the predicate of a sentence about the file, with a remedy, or None.
   """
   words = [token for token in ids if not _SPECIAL.fullmatch(token)]
   if lower_case:
@@ -74,12 +72,9 @@ def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
 def warn_of_texts(
   texts: Iterable[str | None], tokenizer: FullTokenizer, name: str
 ) -> None:
-  """Warns of scripts and of unknown words in a sample of texts.
+  """Warns of scripts and of unknown words in a sample of texts; None is none.
 
-  Args:
-    texts: a sample; None is no text.
-    tokenizer: the texts' tokenizer.
-    name: of the file or files.
+  `name` is that of the file or files.
   """
   texts = list(filter(None, texts))
   lower_case = tokenizer.basic_tokenizer.do_lower_case

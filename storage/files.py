@@ -91,8 +91,7 @@ def glob_files(pattern: str) -> list[str]:
 def expand(patterns: str) -> list[str]:
   """Files that match comma-separated patterns, such as "news/*.txt, book.txt".
 
-  Returns:
-    Paths in the order of the patterns, sorted within each.
+  They are in the order of the patterns, sorted within each.
 
   Raises:
     FileNotFoundError: some patterns match nothing; names them all (the

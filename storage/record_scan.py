@@ -151,12 +151,7 @@ def _write_cache(cache, states, result) -> None:
 
 
 class ScannedRecord(NamedTuple):
-  """A record of a file, or its error.
-
-  Attributes:
-    data: the serialized record; None if it is corrupt.
-    error: description of the error; None if the record is intact.
-  """
+  """A serialized record of a file, or the description of its error."""
 
   data: bytes | None
   error: str | None
@@ -236,19 +231,13 @@ def first_corrupt(paths: Sequence[str], schema: Schema) -> str | None:
 def drop_corrupt(
   paths: Sequence[str], schema: Schema, folder: str, at_most: int
 ) -> list[str]:
-  """Copies files that have corrupt records, without these.
-
-  Args:
-    paths: TFRecord files.
-    schema: schema of the records.
-    folder: folder for the copies.
-    at_most: limit of the number of corrupt records in all files.
+  """Copies files that have corrupt records, without these, to a folder.
 
   Returns:
     The paths, with those of the copies instead of the corrupt files.
 
   Raises:
-    ValueError: there are more corrupt records, or all of a file are.
+    ValueError: more than `at_most` records are corrupt, or all of a file are.
   """
   errors = list(_errors(paths, schema))
   if len(errors) > at_most:

@@ -22,17 +22,11 @@ from storage import files
 
 @dataclass(frozen=True)
 class Feature:
-  """A field of a record: a dense array of fixed shape.
+  """A field of a record: a dense array of fixed shape."""
 
-  Attributes:
-    name: key in the tf.train.Example.
-    shape: of one record's value.
-    dtype: "int64" or "float32".
-  """
-
-  name: str
-  shape: tuple[int, ...]
-  dtype: str = "int64"
+  name: str  # key in the tf.train.Example
+  shape: tuple[int, ...]  # of one record's value
+  dtype: str = "int64"  # or "float32"
 
   @property
   def size(self) -> int:

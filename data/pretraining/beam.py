@@ -43,11 +43,8 @@ def write(
   renamed when all are complete: retried bundles leave no duplicates and failed
   pipelines no files. Options are as in ["--runner=DirectRunner"].
 
-  Returns:
-    The number of records, as reported by the runner.
-
-  Raises:
-    ValueError: there is no text, or the pipeline failed.
+  Returns the number of records, as reported by the runner. Raises ValueError if
+  there is no text or the pipeline failed.
   """
   corpus = shards.split_corpus(paths, text_format=config.text_format)
   logging.info("%d shards of text", len(corpus))
@@ -85,12 +82,9 @@ def count_words(
   output: str,
   options: Sequence[str],
 ) -> None:
-  """Adds the words of text files to a counter.
+  """Adds the words of text files to a counter; see `write` for options, errors.
 
-  Uses a temporary folder beside the output; options are as for `write`.
-
-  Raises:
-    ValueError: the pipeline failed.
+  Uses a temporary folder beside the output.
   """
   corpus = shards.split_corpus(paths, text_format=text_format)
   folder = f"{output}.counts-{uuid4().hex}"

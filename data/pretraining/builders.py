@@ -31,10 +31,8 @@ from storage.progress import Progress
 class BuildConfig:
   """Configuration of a data set, sent to every worker.
 
-  Attributes:
-    instance_config: contents of the records.
-    seed: seed of the run; a shard's seed is derived from it and its number.
-    deduplicate: drop documents that are equal to an earlier one.
+  A shard's seed is derived from `seed` and its number. `deduplicate` drops
+  documents that are equal to an earlier one.
   """
 
   vocab_file: str
@@ -50,8 +48,7 @@ class ShardResult(NamedTuple):
 
   Attributes:
     records: serialized tf.train.Examples, or paths of files of them.
-    counts: numbers of documents, sentences, tokens, instances and of what was
-      dropped.
+    counts: see Progress.counts.
     samples: a few examples as text.
   """
 
@@ -105,10 +102,7 @@ def write_in_memory(
   """Writes the original's records, byte for byte, and returns their number.
 
   A document may continue in the next input. Records are distributed over the
-  outputs round-robin.
-
-  Raises:
-    ValueError: the inputs hold no text.
+  outputs round-robin. Raises ValueError if there is no text.
   """
   builder = RecordBuilder(config)
   lines = chain.from_iterable(map(config.text_format.lines, inputs))

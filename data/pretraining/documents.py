@@ -26,12 +26,8 @@ def read_documents(
 
   Lines without tokens and documents without segments are dropped.
 
-  Args:
-    lines: as from TextFormat.lines.
-    ids: text to token ids.
-    progress: counts megabytes, lines, tokens, and what was dropped.
-    min_tokens: shorter segments are dropped.
-    max_tokens: longer segments are split; None for no limit.
+  Segments of fewer than `min_tokens` are dropped, too; those of more than
+  `max_tokens` are split. `ids` maps text to token ids.
   """
   documents = []
   document = []
@@ -125,15 +121,8 @@ ORIGINAL = TextFormat()
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:
   """Joins the lines between blank lines into one string each."""
-  paragraph = []
-  for line in lines:
-    if line.strip():
-      paragraph.append(line.strip())
-    elif paragraph:
-      yield " ".join(paragraph)
-      paragraph = []
-  if paragraph:
-    yield " ".join(paragraph)
+  for document in split_documents(lines):
+    yield " ".join(map(str.strip, document))
 
 
 # A punctuation mark, closing quotes or brackets, white space, then a possible
@@ -232,14 +221,7 @@ def digests(lines: Iterable[str]) -> np.ndarray:
 
 
 def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
-  """Finds documents that are equal to an earlier one.
-
-  Args:
-    shards: `digests` of each shard, in the order of the corpus.
-
-  Returns:
-    For each shard the indices of such documents.
-  """
+  """Indices, for the `digests` of each shard, of documents that were before."""
   _, first = np.unique(np.concatenate(shards), return_index=True)
   is_repeated = np.ones(sum(map(len, shards)), bool)
   is_repeated[first] = False

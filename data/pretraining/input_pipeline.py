@@ -32,7 +32,6 @@ class PretrainingInput:
   """Training data and evaluation data from pre-training records.
 
   Arguments:
-    files: TFRecord files.
     seq_length: T.
     max_predictions: P.
     vocab_size: number of the model's ids.

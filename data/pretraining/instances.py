@@ -32,14 +32,8 @@ from storage.tfrecord import ExampleEncoder, Schema
 class InstanceConfig:
   """Contents of records; see the flags in tasks/pretraining/build_config.py.
 
-  Attributes:
-    max_seq_length: T.
-    max_predictions_per_seq: P.
-    whole_word: mask all pieces of a word or none.
-    masked: False stores pairs unmasked, for dynamic masking.
-
-  Raises:
-    ValueError: a value is out of range; names it.
+  T is `max_seq_length`, P `max_predictions_per_seq`. Without `masked`, pairs
+  are stored for dynamic masking. A value out of range is a ValueError.
   """
 
   max_seq_length: int = 128
@@ -193,12 +187,7 @@ class InstanceBuilder:
     rng: Random,
     progress: Progress,
   ) -> tuple[list[bytes], list[str]]:
-    """Builds all records of the documents, in random order.
-
-    Args:
-      documents: shuffled in place.
-      rng: source of randomness.
-      progress: counts documents and instances.
+    """Builds all records of documents, which it shuffles, in random order.
 
     Returns:
       Serialized tf.train.Examples, which need less memory than lists, and the

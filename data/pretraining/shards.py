@@ -22,11 +22,10 @@ _COMPRESSION_RATIO = 3  # approximate bytes of text in a compressed byte
 
 
 class Span(NamedTuple):
-  """Complete documents of a file.
+  """Complete documents of a file: its bytes from `start` to `end`.
 
-  Attributes:
-    start, end: bytes of the file; the end may be None, for that of the file.
-    size: approximate bytes of text.
+  Without an `end` they go to that of the file. `size` is the approximate number
+  of bytes of text.
   """
 
   path: str
@@ -42,16 +41,11 @@ class Span(NamedTuple):
 
 
 class Shard(NamedTuple):
-  """Unit of work of a worker process.
+  """Unit of work of a worker process."""
 
-  Attributes:
-    number: position in the corpus; the seed of the shard depends on it.
-    dropped: indices of documents to drop.
-  """
-
-  number: int
+  number: int  # position in the corpus, on which its seed depends
   spans: tuple[Span, ...]
-  dropped: tuple[int, ...] = ()
+  dropped: tuple[int, ...] = ()  # indices of documents
 
   def __str__(self) -> str:
     """Name in messages."""

@@ -9,15 +9,10 @@ from data.vocab import MASK, SEP
 
 @dataclass(frozen=True)
 class MaskPolicy:
-  """Replacement of the words to predict (table 8 of the paper).
+  """Probabilities of [MASK] and of a random token in place of a masked word.
 
-  Attributes:
-    mask_token_prob: probability of [MASK].
-    random_token_prob: probability of a token drawn from the vocabulary; other
-      words stay unchanged.
-
-  Raises:
-    ValueError: the probabilities are negative or add up to more than 1.
+  Other words stay unchanged (table 8 of the paper). Negative probabilities, and
+  more than 1 together, are a ValueError.
   """
 
   mask_token_prob: float = 0.8

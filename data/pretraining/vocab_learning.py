@@ -18,10 +18,7 @@ class WordCounter:
   """Counts the words of a text in bounded memory.
 
   Text between blanks is counted first; distinct pieces are tokenized in bulk.
-
-  Args:
-    do_lower_case: lower-case and strip accents.
-    max_words: the largest number of distinct pieces, and of words, in memory.
+  There are never more than `max_words` pieces, nor words, in memory.
   """
 
   def __init__(self, do_lower_case: bool, max_words: int):
