@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 Arrays = dict[str, np.ndarray]
+# Bytes of text that take as long as a call of a model takes without them.
+_CALL_BYTES = 300
 
 
 class QueueFull(Exception):
@@ -44,6 +46,7 @@ class _Task(NamedTuple):
   function: Function
   inputs: Arrays
   size: int  # texts
+  length: int  # bytes of the longest text; what is shorter is padded
   arrival: float  # time.monotonic()
   future: Future
 
@@ -89,8 +92,8 @@ class Batcher:
     """
     shapes = tuple((name, v.shape[1:]) for name, v in sorted(inputs.items()))
     key = (id(function), shapes) if function.can_join else object()
-    size, now = num_texts(inputs), time.monotonic()
-    task = _Task(key, function, inputs, size, now, Future())
+    size, length, now = num_texts(inputs), _length(inputs), time.monotonic()
+    task = _Task(key, function, inputs, size, length, now, Future())
     with self._changed:
       if self._is_closed:
         raise Closed
@@ -119,10 +122,10 @@ class Batcher:
     """Waits for a batch; None after `close`."""
     with self._changed:
       while self._waiting or not self._is_closed:
-        tasks = self._first_batch()
+        tasks = self._candidates()
         if seconds := self._seconds_left(tasks):
           self._changed.wait(seconds)
-        elif tasks := self._take(tasks):
+        elif tasks := self._take(similar(tasks)):
           return tasks
     return None
 
@@ -139,8 +142,8 @@ class Batcher:
       return 0
     return max(tasks[0].arrival + self._timeout - time.monotonic(), 0)
 
-  def _first_batch(self):
-    """The task that came first, and those that fit into its batch."""
+  def _candidates(self):
+    """The task that came first, and others that may share its batch."""
     tasks, size = [], 0
     for task in self._waiting:
       if task.key == self._waiting[0].key:
@@ -164,6 +167,34 @@ def num_texts(inputs: Arrays) -> int:
     math.prod(v.shape if v.dtype == object or v.ndim == 1 else v.shape[:-1])
     for v in inputs.values()
   )
+
+
+def _length(inputs):
+  texts = [v.ravel() for v in inputs.values() if v.dtype == object]
+  return sum(max(map(len, column), default=0) for column in texts)
+
+
+def similar(tasks: Sequence[_Task]) -> list[_Task]:
+  """Tasks to run with the first one, of similar length.
+
+  They are a part of the division of all tasks into batches that is the least
+  work, with padding.
+  """
+  order = sorted(tasks, key=lambda task: task.length)
+  best = [(0, 0)]  # least work for the first n, and where its last batch begins
+  for stop, longest in enumerate(order, 1):
+    options, size = [], 0
+    for start in range(stop - 1, -1, -1):
+      size += order[start].size
+      work = best[start][0] + _CALL_BYTES + size * longest.length
+      options.append((work, start))
+    best.append(min(options))
+  stop = len(order)
+  while True:
+    start = best[stop][1]
+    if any(task is tasks[0] for task in order[start:stop]):
+      return order[start:stop]
+    stop = start
 
 
 def _answer(tasks: list[_Task]) -> None:

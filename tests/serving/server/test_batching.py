@@ -75,7 +75,7 @@ def test_requests_that_wait_share_a_batch(batcher, busy):
 
 
 def test_a_batch_is_not_larger_than_its_maximum(batcher, busy):
-  futures = _submit(batcher, busy, *b"abcdef")
+  futures = _submit(batcher, busy, *[b"a"] * 6)
   busy.gate.set()
   for future in futures:
     future.result(10)
@@ -142,6 +142,52 @@ def test_close_answers_what_is_there(batcher, busy):
     batcher.submit(busy.function, _texts(b"b"))
   busy.gate.set()
   assert future.result(10)["text"] == [b"a"]
+
+
+def _lengths(*lengths):
+  """Lengths that run with the first."""
+  tasks = [
+    batching._Task("", None, {}, 1, length, 0.0, None) for length in lengths
+  ]
+  return [task.length for task in batching.similar(tasks)]
+
+
+def test_texts_of_similar_length_share_a_batch():
+  # A call costs as much as 300 bytes.
+  assert _lengths(10, 1000, 20, 1010, 30) == [10, 20, 30]
+  assert _lengths(1000, 10, 20, 1010, 30) == [1000, 1010]
+  assert _lengths(10, 290) == [10, 290]
+  assert _lengths(10, 330) == [10]
+  assert _lengths(5) == [5]
+  assert _lengths(*[700] * 32) == [700] * 32
+
+
+def test_a_division_into_batches_is_the_least_work():
+  def work(groups):
+    return sum(300 + len(group) * max(group) for group in groups)
+
+  lengths = [3, 50, 200, 210, 400, 900]
+  divisions = []
+  for cuts in range(1 << 5):
+    groups = [[lengths[0]]]
+    for index, length in enumerate(lengths[1:]):
+      if cuts >> index & 1:
+        groups.append([])
+      groups[-1].append(length)
+    divisions.append(groups)
+  best = min(divisions, key=work)
+  for group in best:
+    rest = [length for length in lengths if length not in group]
+    assert _lengths(*group, *rest) == group
+
+
+def test_long_and_short_texts_run_one_after_the_other(batcher, busy):
+  texts = [b"a", b"b" * 2000, b"c", b"d" * 2000]
+  futures = _submit(batcher, busy, *texts)
+  busy.gate.set()
+  for text, future in zip(texts, futures, strict=True):
+    assert future.result(10)["text"] == [text]
+  assert busy.batches[1:] == [[b"a", b"c"], [b"b" * 2000, b"d" * 2000]]
 
 
 @pytest.mark.parametrize(
