@@ -18,7 +18,7 @@ def test_a_limit_is_one_of_questions_and_of_what_is_scored(
   paragraph = {"context": "a b", "qas": questions}
   path = tmp_path / "squad.json"
   path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
-  monkeypatch.setattr(task.dry_run, "limit", lambda args: 2)
+  monkeypatch.setattr(task.arguments, "max_examples", lambda args: 2)
 
   args = Arguments(
     predict_file=str(path),
