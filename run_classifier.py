@@ -45,7 +45,6 @@ flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   checks.run(args)
-  checks.evaluates_while_training(args)
   reads = args.do_train or args.do_eval or args.do_predict
   if reads and not args.data_dir:
     raise ValueError("--do_train, --do_eval and --do_predict need --data_dir")

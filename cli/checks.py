@@ -19,16 +19,7 @@ def keeps_best(args: Arguments) -> bool:
 
 
 def evaluates_while_training(args: Arguments) -> bool:
-  """True if a run trains and evaluates during training or at its end.
-
-  Raises:
-    ValueError: --early_stopping_patience without --eval_steps.
-  """
-  if args.early_stopping_patience and not args.eval_steps:
-    raise ValueError(
-      "--early_stopping_patience counts evaluations: say with --eval_steps "
-      "after how many steps there is one"
-    )
+  """True if a run trains and evaluates during training or at its end."""
   return args.do_train and (bool(args.eval_steps) or keeps_best(args))
 
 
@@ -50,6 +41,11 @@ def run(args: Arguments) -> None:
     *others, last = (f"--{name}" for name in names)
     raise ValueError(
       f"At least one of {', '.join(others)} and {last} must be True."
+    )
+  if getattr(args, "early_stopping_patience", 0) and not args.eval_steps:
+    raise ValueError(
+      "--early_stopping_patience counts evaluations: say with --eval_steps "
+      "after how many steps there is one"
     )
   if args.do_train and getattr(args, "num_train_epochs", 1) == 0:
     raise ValueError("--num_train_epochs=0 trains nothing: drop --do_train")

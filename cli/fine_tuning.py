@@ -45,15 +45,14 @@ def train(
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
   Args:
-    run: with the flags of cli.flags.define_fine_tuning.
+    run: its flags are those of cli.flags.define_fine_tuning.
     model: a fresh Keras model.
     objective: a modeling.losses.Objective.
     source: training data.
     num_examples: of an epoch.
     unit: name of an example in log lines.
-    evaluate: from the step to metrics by name; called if
-      `checks.evaluates_while_training(args)`.
-    metric: the metric that decides which checkpoint is the best, as maximum.
+    evaluate: from the step to metrics by name.
+    metric: the one whose maximum is the best checkpoint.
 
   Raises:
     ValueError: there are fewer examples than one step needs.
@@ -113,15 +112,9 @@ def _num_steps(args, num_examples):
 
 @dataclass(frozen=True)
 class Trial:
-  """Result of one learning rate and seed: a row of sweep.tsv.
+  """Best checkpoint of a learning rate and seed: a row of sweep.tsv.
 
-  Attributes:
-    run: name of its folder in --output_dir.
-    learning_rate: peak.
-    seed: of the run.
-    step: of its best checkpoint.
-    metric: name of the metric to maximize.
-    value: of the metric.
+  `run` is the name of its folder in --output_dir.
   """
 
   run: str

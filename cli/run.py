@@ -42,14 +42,10 @@ class TrainingData(Protocol):
     context: tf.distribute.InputContext,
     by_length: bool,
   ) -> tf.data.Dataset:
-    """Infinite batches of one replica.
+    """Infinite batches of examples in the seed's order, without the first ones.
 
-    Args:
-      batch_size: of all replicas together.
-      seed: of the order.
-      skip: number of examples that training has used already.
-      context: index and number of workers.
-      by_length: True to put examples of similar length into a batch.
+    `batch_size` is that of all workers together, `skip` the number of examples
+    to leave out; with `by_length` those of similar length share a batch.
     """
 
   def first_corrupt(self) -> str | None:
@@ -99,10 +95,10 @@ class Run:
 
     Args:
       model: a fresh Keras model.
-      objective: loss and metrics, a modeling.losses.Objective.
+      objective: a modeling.losses.Objective.
       source: training data.
       num_train_steps: length of the learning rate schedule.
-      num_warmup_steps: of these, steps of warm-up.
+      num_warmup_steps: of these.
       stop_at: step to stop at; 0 for num_train_steps.
       unit: name of an example in log lines.
       evaluate: called with every --eval_steps-th step; True ends the run.
@@ -195,11 +191,7 @@ class Run:
     return load(self.args, model, self.checkpoints)
 
   def export(self, build: Callable[[Arguments], tuple]) -> None:
-    """Exports the run's model; see the function `export`.
-
-    Args:
-      build: from flags to a fresh model, the serving task, and labels or None.
-    """
+    """Exports the model; `build` makes it, its serving task and its labels."""
     set_export_policy(self.args)
     model, task, labels = build(self.args)
     self.load(model)
@@ -210,12 +202,7 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   """Restores a model to evaluate, predict or export; returns its step.
 
   Takes the best checkpoint with --keep_best, now or in the last training, or
-  after a sweep; else the newest one; else --init_checkpoint.
-
-  Args:
-    args: cli.flags.define_model and define_training, or define_fine_tuning.
-    model: a Keras model.
-    checkpoints: in --output_dir.
+  after a sweep; else the newest of `checkpoints`; else --init_checkpoint.
 
   Raises:
     ValueError: there is no checkpoint, or it is of another model.
@@ -247,12 +234,6 @@ def export(
 ) -> None:
   """Exports a Keras model to --export_dir in --export_format.
 
-  Args:
-    args: cli.flags.define_export, define_vocabulary and `max_seq_length`.
-    model: from a dict of inputs to a dict of outputs.
-    task: serving signature of the model.
-    labels: names of the model's classes, if any.
-
   Raises:
     FileExistsError: --export_dir is not empty.
     ValueError: the format cannot represent the model.
@@ -264,13 +245,8 @@ def export(
   write = {"tflite": formats.save_tflite, "keras": formats.save_keras}
   with formats.new_folder(args.export_dir) as folder:
     write[args.export_format](folder, model)
-    formats.save_tokenizer(
-      folder,
-      args.vocab_file,
-      args.do_lower_case,
-      args.max_seq_length,
-      labels,
-    )
+    settings = args.vocab_file, args.do_lower_case, args.max_seq_length
+    formats.save_tokenizer(folder, *settings, labels)
 
 
 def set_export_policy(args: Arguments) -> None:

@@ -89,7 +89,7 @@ def _check_layout(path, sentences):
   texts = [word for word in words if " " in word]
   if 2 * len(texts) > len(words):
     raise ValueError(
-      f"{path} looks like a table of texts, such as {texts[0]!r:.40}: here a "
+      f"{path} looks like a table of texts, such as {texts[0][:40]!r}: here a "
       "line has one word and its tag, and a blank line ends a sentence. "
       "run_classifier.py --task_name=tsv reads tables"
     )
@@ -242,8 +242,9 @@ def read_tagged(
   except ValueError as error:
     if needs_tags:
       raise
+    sentences = read_sentences(path, columns.words, None)
     _log_missing_tags(path, columns, error)
-    return read_sentences(path, columns.words, None)
+    return sentences
   try:
     require_known(sentences, tags, path)
   except ValueError as error:

@@ -117,7 +117,7 @@ def _log_warnings(paths, ids, num_examples, is_training):
       "make ids unique"
     )
     logging.warning(
-      "%s: %s more than once, such as %s; %s",
+      "%s: %s used more than once, such as %s; %s",
       describe(paths),
       summaries.number_of(len(repeated), "question id"),
       *(repeated[0], effect),

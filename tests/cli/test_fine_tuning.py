@@ -167,7 +167,7 @@ def test_nothing_is_evaluated_unless_asked_for(tmp_path):
 def test_patience_needs_evaluations(tmp_path):
   args = _flags(tmp_path, eval_steps=0, early_stopping_patience=1)
   with pytest.raises(ValueError, match="say with --eval_steps"):
-    checks.evaluates_while_training(args)
+    checks.run(args)
 
 
 def test_no_step_at_all_is_an_error(tmp_path):

@@ -24,7 +24,7 @@ def test_repeated_ids_are_named(tmp_path, caplog, is_training):
   paths = _write(tmp_path, _question("q1"), _question("q2"), _question("q1"))
   with caplog.at_level("WARNING", logger="absl"):
     assert len(examples.read_examples(paths, is_training)) == 3
-  assert "1 question id more than once, such as q1; " in caplog.text
+  assert "1 question id used more than once, such as q1; " in caplog.text
   assert ("trained on" in caplog.text) == is_training
   assert ("predictions have" in caplog.text) != is_training
 
