@@ -3,7 +3,6 @@
 import os
 from collections import Counter
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -13,6 +12,7 @@ from data.pretraining import beam, builders, shards
 from data.pretraining.documents import TextFormat
 from data.pretraining.instances import InstanceConfig
 from data.pretraining.vocab_learning import WordCounter
+from tests.data.pretraining.corpus import as_text, random_documents
 
 VOCAB_FILE = str(Path(__file__).parents[2] / "parity/golden/vocab.txt")
 SINGLE = ["--runner=DirectRunner"]
@@ -33,17 +33,9 @@ RETRYING = [
 @pytest.fixture(name="text")
 def _text(tmp_path, monkeypatch):
   monkeypatch.setattr(shards, "_MIN_BYTES", 3000)
-  rng = Random(1)
-  words = ["The", "bank", "river", "runs", "sees", "old", "new", "unaffable"]
-  documents = [
-    "".join(
-      " ".join(rng.choices(words, k=rng.randint(3, 20))) + ".\n"
-      for _ in range(rng.randint(2, 9))
-    )
-    for _ in range(60)
-  ]
+  documents = random_documents(60)
   path = tmp_path / "a text"
-  path.write_text("\n".join([*documents, *documents[:9]]))
+  path.write_text(as_text([*documents, *documents[:9]]))
   return str(path)
 
 

@@ -1,0 +1,27 @@
+"""Random documents, and their text as create_pretraining_data.py reads it."""
+
+from random import Random
+
+_WORDS = ["The", "bank", "river", "runs", "sees", "old", "new", "unaffable"]
+
+
+def random_documents(number: int, seed: int = 1) -> list[list[str]]:
+  """Documents of two to nine sentences."""
+  rng = Random(seed)
+  return [
+    [
+      " ".join(rng.choices(_WORDS, k=rng.randint(3, 20))).capitalize() + "."
+      for _ in range(rng.randint(2, 9))
+    ]
+    for _ in range(number)
+  ]
+
+
+def as_text(documents: list[list[str]]) -> str:
+  """A sentence a line, a blank line behind each document."""
+  return "".join("\n".join([*document, "", ""]) for document in documents)
+
+
+def random_text(number: int, seed: int = 1) -> str:
+  """The text of `random_documents`."""
+  return as_text(random_documents(number, seed))

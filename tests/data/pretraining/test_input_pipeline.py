@@ -1,0 +1,241 @@
+"""Reading records: order, resuming, sharing, and what is refused."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data import features, shuffling
+from data.pretraining.input_pipeline import DynamicMasking, PretrainingInput
+from data.pretraining.static_masking import MaskPolicy
+from data.pretraining.targets import CausalTargets
+from data.record_dataset import RecordDataset
+from storage.tfrecord import Feature, Schema
+
+T, P, V = 8, 2, 50
+
+
+def _example(schema, number):
+  values = {}
+  for name, feature in schema.items():
+    if feature.dtype == "float32":
+      value = tf.train.FloatList(value=[1.0] * feature.size)
+      values[name] = tf.train.Feature(float_list=value)
+    else:
+      ids = (
+        [number] * feature.size if name == "input_ids" else [1] * feature.size
+      )
+      value = tf.train.Int64List(value=ids)
+      values[name] = tf.train.Feature(int64_list=value)
+  return tf.train.Example(features=tf.train.Features(feature=values))
+
+
+def _write(path, numbers, schema=None):
+  schema = schema or features.pretraining(T, P)
+  with tf.io.TFRecordWriter(str(path)) as writer:
+    for number in numbers:
+      writer.write(_example(schema, number).SerializeToString())
+  return str(path)
+
+
+@pytest.fixture(name="paths")
+def _paths(tmp_path):
+  return [
+    _write(tmp_path / "a", range(7)),
+    _write(tmp_path / "b", range(7, 10)),
+    _write(tmp_path / "c", range(10, 30)),
+  ]
+
+
+def _ids(dataset, number):
+  batches = dataset.take(number)
+  return np.concatenate([b["input_ids"][:, 0].numpy() for b in batches])
+
+
+def _input(paths, **options):
+  return PretrainingInput(paths, T, P, V, **options)
+
+
+def test_an_epoch_holds_every_record_once_in_a_new_order(paths):
+  result = _ids(_input(paths).training(10, seed=1), 9)
+  epochs = result.reshape(3, 30)
+  for epoch in epochs:
+    assert sorted(epoch) == list(range(30))
+  assert len({tuple(epoch) for epoch in epochs}) == 3
+
+
+@pytest.mark.parametrize("skip", [5, 30, 45, 100])
+def test_resumes_where_it_stopped(paths, skip):
+  source = _input(paths)
+  expected = _ids(source.training(5, seed=3), 40)
+  rest = _ids(source.training(5, seed=3, skip=skip), (200 - skip) // 5)
+  np.testing.assert_array_equal(rest, expected[skip:])
+
+
+def test_another_seed_is_another_order(paths):
+  source = _input(paths)
+  assert np.any(
+    _ids(source.training(5, seed=3), 6) != _ids(source.training(5, seed=4), 6)
+  )
+
+
+@pytest.mark.parametrize(("workers", "replicas"), [(1, 2), (2, 2), (2, 4)])
+def test_workers_read_the_same_global_batches(paths, workers, replicas):
+  source = _input(paths)
+  batches = _ids(source.training(8, seed=3), 6).reshape(6, replicas, -1)
+  here = replicas // workers
+  for worker in range(workers):
+    context = tf.distribute.InputContext(workers, worker, replicas)
+    part = _ids(source.training(8, seed=3, context=context), 6 * here)
+    expected = batches[:, worker * here : (worker + 1) * here].reshape(-1)
+    np.testing.assert_array_equal(part, expected)
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_workers_resume(worker, paths):
+  source = _input(paths)
+  context = tf.distribute.InputContext(2, worker, 2)
+  expected = _ids(source.training(8, seed=3, context=context), 20)
+  for batches in (1, 7, 15):
+    rest = source.training(8, seed=3, skip=8 * batches, context=context)
+    np.testing.assert_array_equal(
+      _ids(rest, 20 - batches), expected[4 * batches :]
+    )
+
+
+def test_an_indivisible_batch_is_refused(paths):
+  context = tf.distribute.InputContext(1, 0, 3)
+  with pytest.raises(ValueError, match="batch of 8 cannot be divided"):
+    _input(paths).training(8, seed=3, context=context)
+
+
+def test_evaluation_starts_again_at_the_end(paths):
+  result = _ids(_input(paths[:1]).evaluation(5), 3)
+  np.testing.assert_array_equal(result, [*range(7), *range(7), 0])
+
+
+def test_nothing_is_tuned_while_reading(paths):
+  schema = features.pretraining(T, P)
+  dataset = RecordDataset([], paths[0], schema, static_shapes=False)
+  readers = (
+    _input(paths).training(10, seed=1),
+    _input(paths).evaluation(10),
+    dataset.training(10, seed=1),
+    dataset.evaluation(10),
+  )
+  # Or letting go of an iterator waits for the tuner, half a minute perhaps.
+  assert [reader.options().autotune.enabled for reader in readers] == 4 * [
+    False
+  ]
+
+
+def test_types_are_int32_and_float32(paths):
+  batch = next(iter(_input(paths).evaluation(2)))
+  for name, value in batch.items():
+    expected = tf.float32 if name == "masked_lm_weights" else tf.int32
+    assert value.dtype == expected
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"seq_length": 9}, r"input_ids has 8 values in a record, expected 9"),
+    ({"max_predictions": 3}, r"masked_lm_positions has 2 values"),
+    (
+      {"vocab_size": 9},
+      r"input_ids goes from 10 to 10, the model takes 0 to 8",
+    ),
+  ],
+)
+def test_records_of_other_flags_are_refused(paths, options, message):
+  sizes = {"seq_length": T, "max_predictions": P, "vocab_size": V} | options
+  with pytest.raises(ValueError, match=message) as error:
+    PretrainingInput(paths[2:], **sizes)
+  assert paths[2] in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"no record at all, just text"])
+def test_what_is_no_file_of_records_is_named(tmp_path, content):
+  path = tmp_path / "x"
+  path.write_bytes(content)
+  with pytest.raises(
+    ValueError, match=r"x (holds no record|is no file of rec)"
+  ):
+    _input([str(path)])
+
+
+def test_a_missing_field_is_named(tmp_path):
+  schema = Schema(*features.tokens(T), Feature("masked_lm_positions", (P,)))
+  path = _write(tmp_path / "x", [1], schema)
+  with pytest.raises(ValueError, match="no field masked_lm_ids; it holds"):
+    _input([path])
+
+
+def _vocab(tmp_path, tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
+  path = tmp_path / "vocab.txt"
+  path.write_text("\n".join([*tokens, *(f"w{i}" for i in range(40))]) + "\n")
+  return str(path)
+
+
+def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
+  schema = features.unmasked_pretraining(T)
+  path = _write(tmp_path / "x", range(10, 40), schema)
+  source = _input([path], masking=DynamicMasking(_vocab(tmp_path)))
+  data = source.training(10, seed=1)
+  first, again = list(data.take(6)), list(data.take(6))
+  for a, b in zip(first, again, strict=True):
+    for name in a:
+      np.testing.assert_array_equal(a[name], b[name])
+  assert set(first[0]) == set(features.pretraining(T, P))
+  resumed = list(source.training(10, seed=1, skip=20).take(4))
+  for a, b in zip(first[2:], resumed, strict=True):
+    np.testing.assert_array_equal(a["input_ids"], b["input_ids"])
+
+
+def test_unmasked_records_need_a_vocabulary(tmp_path):
+  path = _write(tmp_path / "x", [1], features.unmasked_pretraining(T))
+  with pytest.raises(ValueError, match="--vocab_file is needed"):
+    _input([path])
+  with pytest.raises(ValueError, match=r"lacks .*\[MASK\]"):
+    _input([path], masking=DynamicMasking(_vocab(tmp_path, ["[PAD]"])))
+
+
+def test_a_mix_for_words_that_are_masked_already_is_refused(paths):
+  with pytest.raises(ValueError, match="are not: make it with them or with"):
+    _input(paths, masking=DynamicMasking(mask_policy=MaskPolicy(1.0, 0.0)))
+
+
+LONG = 24
+
+
+def _uneven(tmp_path, number=60):
+  """Unmasked records of which the n-th has 1 + n % LONG tokens."""
+  schema = features.unmasked_pretraining(LONG)
+  path = str(tmp_path / "uneven")
+  with tf.io.TFRecordWriter(path) as writer:
+    for n in range(number):
+      example = _example(schema, n % V)
+      mask = example.features.feature["input_mask"].int64_list
+      mask.value[:] = [int(step <= n % LONG) for step in range(LONG)]
+      writer.write(example.SerializeToString())
+  return path
+
+
+def test_batches_by_length_are_short_complete_and_resumed(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(shuffling, "_GROUPED", 3)
+  source = PretrainingInput(
+    [_uneven(tmp_path)], LONG, P, V, causal_targets=CausalTargets()
+  )
+  batches = list(source.training(10, seed=3, by_length=True).take(9))
+  lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]
+  expected = sorted(n % LONG + 1 for n in range(60))
+  assert sorted(np.concatenate(lengths[:6])) == expected  # an epoch
+  for batch, result in zip(batches, lengths, strict=True):
+    assert batch["input_ids"].shape[1] == min(LONG, -(-result.max() // 8) * 8)
+  spread = [result.max() - result.min() for result in lengths]
+  assert np.mean(spread) < LONG / 2
+  again = source.training(10, seed=3, skip=40, by_length=True).take(5)
+  for batch, result in zip(again, batches[4:], strict=True):
+    for name, values in batch.items():
+      np.testing.assert_array_equal(values, result[name], name)

@@ -1,0 +1,93 @@
+"""A corpus in shards: every format, every document once."""
+
+import gzip
+import json
+from pathlib import Path
+
+from data.pretraining import shards
+from data.pretraining.documents import TextFormat
+from storage import files
+from tests.data.pretraining.corpus import (
+  as_text,
+  random_documents,
+  random_text,
+)
+
+
+def _save(folder, documents):
+  """Writes the same documents in every format: {name: (format, path)}."""
+  lines = as_text(documents).encode()
+  prose = "".join(" ".join([*d, "\n\n"]) for d in documents).encode()
+  rows = "".join(
+    json.dumps({"id": i, "text": " ".join(document)}) + "\n"
+    for i, document in enumerate(documents)
+  ).encode()
+  forms = {
+    "lines": (TextFormat(), lines),
+    "lines.gz": (TextFormat(), gzip.compress(lines)),
+    "paragraphs": (TextFormat("paragraphs"), prose),
+    "rows.jsonl": (TextFormat("documents", "text"), rows),
+    "rows.jsonl.gz": (TextFormat("documents", "text"), gzip.compress(rows)),
+  }
+  for name, (_, content) in forms.items():
+    (folder / name).write_bytes(content)
+  return {name: (form, str(folder / name)) for name, (form, _) in forms.items()}
+
+
+def _lines(corpus, text):
+  return [line for shard in corpus for line in shard.lines(text) if line]
+
+
+def test_every_format_has_the_same_sentences(tmp_path):
+  documents = random_documents(60)
+  expected = [line for document in documents for line in document]
+  for name, (text, path) in _save(tmp_path, documents).items():
+    corpus = shards.split_corpus([path], size=2000, text_format=text)
+    assert (len(corpus) > 3) == (not name.endswith("gz")), name
+    assert _lines(corpus, text) == expected, name
+
+
+def test_a_file_that_is_a_document_is_not_divided(tmp_path):
+  paths = []
+  for number in range(9):
+    paths.append(str(tmp_path / f"{number} ü.txt"))
+    Path(paths[-1]).write_text("Owls hunt at night.\n\n" * (number + 1))
+  text_format = TextFormat("documents")
+  corpus = shards.split_corpus(paths, size=60, text_format=text_format)
+  assert all(span.end is None for shard in corpus for span in shard.spans)
+  assert [span.path for shard in corpus for span in shard.spans] == paths
+  assert len(corpus) > 5
+
+
+def test_a_large_document_is_warned_about(tmp_path, monkeypatch, caplog):
+  monkeypatch.setattr(shards, "_LARGE_SPAN", 4000)
+  (tmp_path / "one.txt").write_text("a\n" * 5000)
+  shards.split_corpus([str(tmp_path / "one.txt")], size=1000)
+  assert "one.txt: 0 MB that cannot be divided" in caplog.text
+
+
+def test_shards_hold_every_document_once(tmp_path):
+  texts = [
+    random_text(60, 1),
+    random_text(1, 2),
+    random_text(2, 3),
+    "x\n" * 5000,
+    "",
+  ]
+  paths = []
+  for i, text in enumerate(texts):
+    paths.append(str(tmp_path / f"{i}.txt"))
+    Path(paths[-1]).write_text(text)
+  corpus = shards.split_corpus(paths, size=3000)
+  assert len(corpus) > 3
+  assert [shard.number for shard in corpus] == list(range(len(corpus)))
+  read = dict.fromkeys(paths, "")
+  for shard in corpus:
+    for path, start, end, _ in shard.spans:
+      assert len(read[path].encode()) == start
+      if start:
+        assert read[path].endswith("\n\n")
+      read[path] += "".join(f"{i}\n" for i in files.lines(path, start, end))
+  assert list(read.values()) == texts
+  largest = max(s.megabytes for s in corpus if "3.txt" not in str(s))
+  assert largest < 6000 / 1e6
