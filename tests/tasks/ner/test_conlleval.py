@@ -81,8 +81,8 @@ def _sequences(tags):
   return st.lists(sentence, min_size=1, max_size=5)
 
 
-IOB = ("O", "B-X", "I-X", "B-Y", "I-Y")
-BIOES = (*IOB, "E-X", "S-X", "E-Y", "S-Y")
+PREFIXES = ("B-", "I-", "E-", "S-")
+BIOES = ("O", *(prefix + kind for prefix in PREFIXES for kind in "XY"))
 
 
 @given(_sequences(BIOES))
@@ -99,16 +99,6 @@ def test_numbers_are_those_of_seqeval(pairs):
     )
   ]
   assert [score.precision, score.recall, score.f1] == pytest.approx(expected)
-
-
-@given(_sequences(IOB))
-def test_scores_are_within_their_bounds(pairs):
-  gold, predicted = map(list, zip(*pairs, strict=True))
-  scores = metrics.evaluate(gold, predicted)
-  for score in (scores.overall, *scores.by_type.values()):
-    assert score.correct <= min(score.labels, score.predicted)
-    assert 0 <= score.f1 <= 1
-  assert metrics.evaluate(gold, gold).overall.f1 in (0, 1)
 
 
 def test_predictions_are_written_as_conlleval_reads_them(tmp_path):
