@@ -19,11 +19,12 @@ SMALL = {"train_batch_size": 4, "max_seq_length": 16}
 QUICK = [
   ("run_classifier", ["fine_tuning/mrpc"]),
   ("run_squad", ["fine_tuning/squad_2.0"]),
-  ("run_ner", ["fine_tuning/ner_features"]),
+  ("run_ner", ["fine_tuning/ner"]),
   ("run_swag", ["fine_tuning/swag"]),
   ("run_pretraining", ["pretraining/phase_1"]),
 ]
 OTHERS = [
+  ("run_ner", ["fine_tuning/ner_features"]),
   ("run_classifier", ["fine_tuning/stsb"]),
   (
     "run_classifier",
@@ -162,9 +163,12 @@ def _given(folder, program, recipes):
       "doc_stride": 4,
       "max_query_length": 4,
     },
-    "run_ner": dict.fromkeys(
-      ("train_file", "dev_file", "test_file"), folder / "ner.txt"
-    ),
+    "run_ner": {
+      **dict.fromkeys(
+        ("train_file", "dev_file", "test_file"), folder / "ner.txt"
+      ),
+      "lstm_units": 4,
+    },
     "run_swag": dict.fromkeys(("train_file", "dev_file"), folder / "swag.csv"),
     "run_pretraining": {"input_file": folder / masking},
   }[program]
