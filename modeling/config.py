@@ -6,6 +6,7 @@ paper (section 3) and of the 24 small models of arXiv 1908.08962.
 
 import dataclasses
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
@@ -174,6 +175,16 @@ class BertConfig:
         f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
         f"{self.max_position_embeddings} in bert_config.json"
       )
+
+  def check_layers(self, layers: Iterable[int]) -> None:
+    """Raises ValueError if an index, from below or above, is of no layer."""
+    number = self.num_hidden_layers
+    for layer in layers:
+      if not -number <= layer < number:
+        raise ValueError(
+          f"there is no layer {layer}: the model has {number}, "
+          f"0 to {number - 1} from below or -1 to {-number} from above"
+        )
 
   def to_dict(self) -> dict:
     """Returns all fields; those of EXTENSIONS only if not the default."""

@@ -80,13 +80,7 @@ def layer_outputs(
   Raises:
     ValueError: there is no such layer.
   """
-  number = config.num_hidden_layers
-  for layer in layers:
-    if not -number <= layer < number:
-      raise ValueError(
-        f"there is no layer {layer}: the model has {number}, "
-        f"0 to {number - 1} from below or -1 to {-number} from above"
-      )
+  config.check_layers(layers)
   bert = encoder(config, use_one_hot_embeddings)
   outputs = bert.output["encoder_layers"]
   values = ops.stack([outputs[i] for i in layers], axis=2)  # [B, T, N, H]
