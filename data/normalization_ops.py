@@ -195,9 +195,7 @@ class Normalizer:
       chars = self._lower(chars, shifts)
       chars = _if_any(chars.kinds == _EXPANDED, self._expand, chars)
       chars = _if_any(
-        chars.kinds == _MARK,
-        lambda chars: self._reorder(chars, codes),
-        chars,
+        chars.kinds == _MARK, lambda chars: self._reorder(chars, codes), chars
       )
     return _split(chars, pieces.nrows())
 

@@ -182,10 +182,7 @@ class InstanceBuilder:
       }
 
   def records(
-    self,
-    documents: list[Document],
-    rng: Random,
-    progress: Progress,
+    self, documents: list[Document], rng: Random, progress: Progress
   ) -> tuple[list[bytes], list[str]]:
     """Builds all records of documents, which it shuffles, in random order.
 

@@ -64,9 +64,7 @@ class Shard(NamedTuple):
 
 
 def split_corpus(
-  paths: list[str],
-  size: int | None = None,
-  text_format: TextFormat = ORIGINAL,
+  paths: list[str], size: int | None = None, text_format: TextFormat = ORIGINAL
 ) -> list[Shard]:
   """Divides files into shards of about the same size, in their order.
 

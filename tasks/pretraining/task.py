@@ -109,6 +109,5 @@ def served_model(args: Arguments) -> ServedModel:
     args.export_top_k,
   )
   return ServedModel(
-    models.pretrainer(encoder.config(args), next_sentence=False),
-    task,
+    models.pretrainer(encoder.config(args), next_sentence=False), task
   )
