@@ -1,9 +1,11 @@
-"""Predictions of a trained model in Python.
+"""Predictions of a trained model, in Python or from a shell.
 
 from predictor import Predictor
 
 predict = Predictor("/tmp/sst")  # an --output_dir, or an --export_dir
 predict(["A film that", "is good."])
+
+  python predictor.py --model=/tmp/squad < questions.jsonl > answers.jsonl
 """
 
 import os
@@ -18,7 +20,9 @@ class Predictor:
   """A trained model as a function from texts to dicts of plain Python values.
 
   Arguments:
-    folder: --export_dir of a SavedModel, or --output_dir of a training program.
+    folder: --output_dir of a training program, --export_dir of a SavedModel or
+      of LiteRT models, or one of these; by default that of float32.
+    warm_up: prepare for all shapes now.
     changes: flags with other values than in training, as vocab_file="..." if
       that file was moved; not for exports.
 
@@ -38,32 +42,22 @@ class Predictor:
     ValueError: the folder has no such model, or it has other inputs.
   """
 
-  def __init__(self, folder: str | os.PathLike, **changes):
+  def __init__(
+    self, folder: str | os.PathLike, warm_up: bool = False, **changes
+  ):
     process.silence_tensorflow()
-    folder = os.fspath(folder)
-    if not _is_export(folder):
-      from tasks import restore  # not needed for exports
-
-      self._model = restore.from_output_dir(folder, **changes)
-    elif changes:
-      raise ValueError(
-        f"{folder} is an export, whose flags cannot be changed: leave out "
-        f"{', '.join(changes)}, or name the --output_dir of its training"
-      )
-    else:
-      import tensorflow as tf
-
-      self._model = tf.saved_model.load(folder)  # owns the variables
-    self._function = self._model.signatures["serving_default"]
-    self._specs = self._function.structured_input_signature[1]
-    self.inputs = sorted(self._specs)
+    self._predict = _open(os.fspath(folder), changes)
+    self._ranks = self._predict.ranks
+    self.inputs = sorted(self._ranks)
+    if warm_up:
+      self._predict.warm_up()
 
   def __call__(
     self, texts: Sequence[str] | None = None, batch_size: int = 32, **inputs
   ) -> list[dict]:
     if batch_size < 1:
       raise ValueError(f"batch_size {batch_size} must be at least 1")
-    inputs = self._check_inputs(texts, inputs)
+    inputs = self.check(inputs, texts)
     rows = list(zip(*(inputs[name] for name in self.inputs), strict=True))
     # Texts of similar length share a batch, for less padding.
     order = sorted(range(len(rows)), key=lambda i: len(str(rows[i])))
@@ -74,57 +68,65 @@ class Predictor:
       outputs |= zip(indices, predictions, strict=True)
     return [outputs[i] for i in range(len(rows))]
 
-  def _check_inputs(self, texts, inputs):
+  def check(
+    self, inputs: dict[str, Sequence], texts: Sequence[str] | None = None
+  ) -> dict[str, Sequence]:
+    """Inputs of a call by name; raises ValueError if they are wrong."""
     if texts is not None and len(self.inputs) == 1 and not inputs:
       inputs, texts = {self.inputs[0]: texts}, None
     if texts is not None or sorted(inputs) != self.inputs:
       names = ", ".join(f"{name}=[...]" for name in self.inputs)
       raise ValueError(f"this model takes {names}")
     for name, value in inputs.items():
-      rank = self._specs[name].shape.rank
-      inputs[name] = _check_texts(name, value, rank)
+      inputs[name] = _check_texts(name, value, 1 + self._ranks[name])
     lengths = {name: len(texts) for name, texts in inputs.items()}
     if len(set(lengths.values())) > 1:
       raise ValueError(f"the lists are not of one length: {lengths}")
     return inputs
 
-  def _predict(self, rows):
-    import tensorflow as tf
 
-    columns = zip(self.inputs, zip(*rows, strict=True), strict=True)
-    outputs = self._function(
-      **{name: tf.constant(column, tf.string) for name, column in columns}
-    )
-    arrays = {name: value.numpy() for name, value in outputs.items()}
-    shapes = {n: v.shape for n, v in self._function.structured_outputs.items()}
-    for count in [n for n in arrays if n.startswith("num_")]:
-      for name, shape in shapes.items():
-        if shape.rank > 1 and shape[1] is None:  # rows are padded
-          pairs = zip(arrays[name], arrays[count], strict=True)
-          arrays[name] = [row[:length] for row, length in pairs]
-    columns = [_to_python(arrays[name]) for name in sorted(arrays)]
-    rows = zip(*columns, strict=True)
-    return [dict(zip(sorted(arrays), row, strict=True)) for row in rows]
+def _open(path, changes):
+  """Function of the model in a folder or file; imports what it needs."""
+  kind = _kind(path)
+  if kind == "output_dir":
+    from tasks import restore
 
-
-def _is_export(folder):
-  """True for a SavedModel, False for an output folder, else an error."""
-  if "://" in folder:
-    import tensorflow as tf
-
-    return tf.saved_model.contains_saved_model(folder)
-  if not os.path.isdir(folder):
-    raise FileNotFoundError(f"there is no folder {folder}: {_REMEDY}")
-  names = os.listdir(folder)
-  if any(name.endswith((".tflite", ".keras")) for name in names):
+    return restore.signature(path, **changes)
+  if changes:
     raise ValueError(
-      f"{folder} is an export for LiteRT or Keras: export the model with "
-      "--export_format=savedmodel"
+      f"{path} is an export, whose flags cannot be changed: leave out "
+      f"{', '.join(changes)}, or name the --output_dir of its training"
     )
-  is_export = not {"saved_model.pb", "saved_model.pbtxt"}.isdisjoint(names)
-  if not is_export and "run.json" not in names:
-    raise ValueError(f"no SavedModel and no run.json in {folder}: {_REMEDY}")
-  return is_export
+  if kind == "tflite":
+    from tasks import litert
+
+    return litert.load(path)
+  from serving import signature
+
+  return signature.Signature.load(path)
+
+
+def _kind(path):
+  """Returns tflite, savedmodel or output_dir; raises an error for others."""
+  if "://" in path:
+    import tensorflow as tf
+
+    is_export = tf.saved_model.contains_saved_model(path)
+    return "savedmodel" if is_export else "output_dir"
+  if path.endswith(".tflite") and os.path.isfile(path):
+    return "tflite"
+  if not os.path.isdir(path):
+    raise FileNotFoundError(f"there is no folder {path}: {_REMEDY}")
+  names = os.listdir(path)
+  if any(name.endswith(".tflite") for name in names):
+    return "tflite"
+  if any(name.endswith(".keras") for name in names):
+    raise ValueError(f"{path} is an export for Keras: take another format")
+  if not {"saved_model.pb", "saved_model.pbtxt"}.isdisjoint(names):
+    return "savedmodel"
+  if "run.json" not in names:
+    raise ValueError(f"no SavedModel and no run.json in {path}: {_REMEDY}")
+  return "output_dir"
 
 
 def _check_texts(name, value, rank):
@@ -142,9 +144,7 @@ def _check_texts(name, value, rank):
   return texts
 
 
-def _to_python(value):
-  """Converts arrays to lists and bytes to strings."""
-  value = value.tolist() if hasattr(value, "tolist") else value
-  if isinstance(value, list):
-    return [_to_python(part) for part in value]
-  return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+if __name__ == "__main__":
+  from cli import ask
+
+  ask.main(Predictor)

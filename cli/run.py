@@ -247,6 +247,8 @@ def export(
     write[args.export_format](folder, model)
     settings = args.vocab_file, args.do_lower_case, args.max_seq_length
     formats.save_tokenizer(folder, *settings, labels)
+    if args.export_format == "tflite":
+      formats.save_task(folder, task)
 
 
 def set_export_policy(args: Arguments) -> None:

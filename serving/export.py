@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from serving import compiled_model, warm_up
+from serving import compiled_model, litert, warm_up
 from storage import files
 from training import process
 
@@ -25,10 +25,12 @@ class Task(Protocol):
     texts: {name: TensorSpec} of the arguments of `from_text`.
     schema: {name: field with a `shape`} of a record's features; must include
       the model's inputs.
+    settings: what the task's litert.py needs to know, as JSON can hold it.
   """
 
   texts: dict[str, tf.TensorSpec]
   schema: dict
+  settings: dict
 
   def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
     """Named answers for raw text."""
@@ -243,3 +245,11 @@ def save_tokenizer(
   for name, text in texts.items():
     with tf.io.gfile.GFile(os.path.join(directory, name), "w") as file:
       file.write(f"{text}\n")
+
+
+def save_task(directory: str, task: Task) -> None:
+  """Writes task.json: the task's name and settings, for tasks/litert.py."""
+  name = type(task).__module__.split(".")[1]
+  path = os.path.join(directory, litert.SETTINGS)
+  with tf.io.gfile.GFile(path, "w") as file:
+    file.write(json.dumps({"task": name} | task.settings, indent=2) + "\n")

@@ -36,6 +36,11 @@ class PackedTexts(tf.Module):
     self._seq_length = seq_length
     self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
 
+  @property
+  def settings(self) -> dict:
+    """See export.Task."""
+    return {}
+
   def _pack(
     self,
     text_a: tf.Tensor,

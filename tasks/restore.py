@@ -9,6 +9,7 @@ from cli import encoder, run
 from cli.arguments import Arguments
 from modeling.config import BertConfig
 from serving.export import ServedModel
+from serving.signature import Signature
 from storage import files
 from training import run_record
 from training.run_folder import Checkpoints
@@ -22,6 +23,11 @@ TASKS = {
   "run_swag": "tasks.multiple_choice.task",
   "run_pretraining": "tasks.pretraining.task",
 }
+
+
+def signature(folder: str, **changes) -> Signature:
+  """The signature that an export of `from_output_dir` would have."""
+  return Signature.of(from_output_dir(folder, **changes))
 
 
 def from_output_dir(folder: str, **changes) -> ServedModel:

@@ -140,7 +140,7 @@ def test_columns_of_a_table_are_lists_of_texts(exports):
 WRONG_FOLDERS = {
   "nowhere": r"FileNotFoundError: there is no folder .*/nowhere: name what",
   "empty": r"ValueError: no SavedModel and no run\.json in .*--do_export",
-  "litert": r"ValueError: .*/litert is an export for LiteRT or Keras: export",
+  "litert": r"ValueError: .*/litert has no task.json, which says",
   "export": r"ValueError: .*/export is an export, .*: leave out top_k, or",
 }
 OPEN = """
@@ -172,8 +172,16 @@ def test_predictions_are_those_of_the_signature(exports):
   texts = TEXTS[::-1]
   predict = exports["tagging"]
   result = predict(texts, batch_size=2)
-  outputs = predict._function(tokens=tf.constant(texts))
+  outputs = predict._predict._function(tokens=tf.constant(texts))
   for row, answer in enumerate(result):
     count = int(outputs["num_words"][row])
     expected = outputs["tags"][row, :count].numpy().tolist()
     assert answer["tags"] == [tag.decode() for tag in expected]
+
+
+def test_a_model_is_warmed_up_with_the_shapes_of_its_file(tmp_path, capsys):
+  folder = str(tmp_path / "1")
+  tokenizer = GraphTokenizer(stand_in.VOCABULARY)
+  export.save(folder, *tasks.everything(tokenizer)["classification"])
+  Predictor(folder, warm_up=True)
+  assert "warmed up 2 of 2 shapes (100%)" in capsys.readouterr().err

@@ -30,6 +30,11 @@ class TextClassification(packing_ops.PackedTexts):
     super().__init__(tokenizer, seq_length, texts)
     self._labels = labels
 
+  @property
+  def settings(self) -> dict:
+    """See serving.export.Task."""
+    return {"pairs": len(self.texts) == 2}
+
   def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
     """Predictions for texts, [B] string each; see `from_features`."""
     return self.from_features(model, **self._pack(*texts.values()))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from data.tokenization_ops import GraphTokenizer
+from modeling.models import mean_of_tokens
 from serving import packing_ops
 from tasks.features.lines import SEPARATOR
 
@@ -34,6 +35,11 @@ class FeatureExtraction(packing_ops.PackedTexts):
     texts = {"text": tf.TensorSpec([None], tf.string)}
     super().__init__(tokenizer, seq_length, texts)
     self._pool = pool
+
+  @property
+  def settings(self) -> dict:
+    """See serving.export.Task."""
+    return {"pooling": "mean" if self._pool is mean_of_tokens else "cls"}
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
     """Vectors of lines of texts, [B] string; see `from_features`."""

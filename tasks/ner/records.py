@@ -10,17 +10,13 @@ Legend: N records, T tokens.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from data import features, vocab
-from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
-from storage import tfrecord
-from storage.progress import Progress
 from tasks.ner.examples import Sentence
 
 IGNORED = -1
@@ -170,31 +166,3 @@ def group_by_sentence(
   """Splits a sequence with a value for each word into one for each sentence."""
   ends = [0, *accumulate(len(sentence.words) for sentence in sentences)]
   return [values[begin:end] for begin, end in pairwise(ends)]
-
-
-@dataclass(frozen=True)
-class TagRecords(RecordDataset):
-  """Sentences, and the records of their windows (which are the `examples`)."""
-
-  sentences: Sequence[Sentence]
-
-
-def make_records(
-  sentences: Sequence[Sentence],
-  path: str,
-  build: TagRecordBuilder,
-  static_shapes: bool = False,
-) -> TagRecords:
-  """Writes the records of sentences; `static_shapes`: see RecordDataset."""
-  progress = Progress("cut", len(sentences), "sentences")
-  windows = []
-
-  def rows():
-    for row, window in build(sentences):
-      progress.add(window.word == 0)
-      windows.append(window)
-      yield row
-
-  tfrecord.save(path, build.schema, rows())
-  progress.say()
-  return TagRecords(windows, path, build.schema, static_shapes, sentences)

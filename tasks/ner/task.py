@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import keras
@@ -11,28 +12,39 @@ from absl import logging
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
 from data import labels, summaries, vocab_checks
+from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
 from serving import compiled_model
 from serving.export import ServedModel
+from storage import tfrecord
+from storage.progress import Progress
 from tasks.ner import examples, metrics, records
+from tasks.ner.examples import Sentence
 from tasks.ner.serving import TokenClassification
 from training import report
 
 
-def train_data(args: Arguments, tags: Sequence[str]) -> records.TagRecords:
+@dataclass(frozen=True)
+class TagRecords(RecordDataset):
+  """Sentences, and the records of their windows (which are the `examples`)."""
+
+  sentences: Sequence[Sentence]
+
+
+def train_data(args: Arguments, tags: Sequence[str]) -> TagRecords:
   """Converts --train_file to train.tf_record."""
   return _convert(args, "train_file", "train", tags)
 
 
-def eval_data(args: Arguments, tags: Sequence[str]) -> records.TagRecords:
+def eval_data(args: Arguments, tags: Sequence[str]) -> TagRecords:
   """Converts --dev_file to eval.tf_record."""
   return _convert(args, "dev_file", "eval", tags)
 
 
-def predict_data(args: Arguments, tags: Sequence[str]) -> records.TagRecords:
+def predict_data(args: Arguments, tags: Sequence[str]) -> TagRecords:
   """Converts --test_file, with or without tags, to predict.tf_record."""
   return _convert(args, "test_file", "predict", tags, needs_tags=False)
 
@@ -48,7 +60,7 @@ def _convert(args, flag, name, tags, needs_tags=True):
   build = records.TagRecordBuilder(
     tokenizer, length, tags, args.document_context
   )
-  dataset = records.make_records(
+  dataset = _make_records(
     sentences[: arguments.max_examples(args)],
     os.path.join(args.output_dir, f"{name}.tf_record"),
     build,
@@ -56,6 +68,27 @@ def _convert(args, flag, name, tags, needs_tags=True):
   )
   summaries.log_lengths(path, build.lengths, length, "they are cut into parts")
   return dataset
+
+
+def _make_records(
+  sentences: Sequence[Sentence],
+  path: str,
+  build: records.TagRecordBuilder,
+  static_shapes: bool = False,
+) -> TagRecords:
+  """Writes the records of sentences; `static_shapes`: see RecordDataset."""
+  progress = Progress("cut", len(sentences), "sentences")
+  windows = []
+
+  def rows():
+    for row, window in build(sentences):
+      progress.add(window.word == 0)
+      windows.append(window)
+      yield row
+
+  tfrecord.save(path, build.schema, rows())
+  progress.say()
+  return TagRecords(windows, path, build.schema, static_shapes, sentences)
 
 
 def _word_logits(model, dataset, batch_size) -> np.ndarray:
@@ -68,7 +101,7 @@ def evaluate(
   args: Arguments,
   model,
   tags: Sequence[str],
-  dataset: records.TagRecords,
+  dataset: TagRecords,
   step: int,
 ) -> dict[str, float]:
   """Evaluates; writes eval_results.txt and the predictions."""
@@ -87,7 +120,7 @@ def predict(
   args: Arguments,
   model,
   tags: Sequence[str],
-  dataset: records.TagRecords,
+  dataset: TagRecords,
 ) -> None:
   """Writes the predicted tags of a file."""
   logits = _word_logits(model, dataset, args.predict_batch_size)

@@ -48,6 +48,11 @@ class FillMask(tf.Module):
     self._cls = tokenizer.vocab[vocab.CLS]
     self._sep = tokenizer.vocab[vocab.SEP]
 
+  @property
+  def settings(self) -> dict:
+    """See serving.export.Task."""
+    return {"top_k": self._top_k}
+
   def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
     """Token ids; the text "[MASK]" is the mask: [B] -> [B, (T)] int32."""
     parts = tf.strings.split(text, vocab.MASK)  # [B, (masks + 1)]

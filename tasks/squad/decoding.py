@@ -115,6 +115,7 @@ def decode(
   logits: Logits,
   tokenizer: FullTokenizer,
   config: DecodingConfig,
+  answer_text: "AnswerText | None" = None,
 ) -> Predictions:
   """Predicts an answer to each question.
 
@@ -128,12 +129,13 @@ def decode(
     logits: of the windows.
     tokenizer: the one that made the windows.
     config: choice of answers.
+    answer_text: spans to texts; by default AnswerText of the tokenizer.
 
   Raises:
     ValueError: a window has no logits.
   """
   predictions = Predictions()
-  answer_text = AnswerText(tokenizer)
+  answer_text = answer_text or AnswerText(tokenizer)
   groups = groupby(windows, lambda window: window.example_index)
   by_example = {index: list(group) for index, group in groups}
   for index, example in enumerate(examples):

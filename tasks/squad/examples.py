@@ -19,7 +19,7 @@ from storage import files
 
 # Whitespace of the original's reader. It lacks the no-break space (U+00A0),
 # which stays within its word.
-_WORD = re.compile("[^ \t\r\n\u202f]+")
+WORD = re.compile("[^ \t\r\n\u202f]+")
 
 _LAYOUT = (
   "a SQuAD file is {data: [{paragraphs: [{context, qas: [{id, question, "
@@ -161,7 +161,7 @@ class _Paragraph:
   """Words of a paragraph and their positions in the text."""
 
   def __init__(self, context: str):
-    matches = list(_WORD.finditer(context))
+    matches = list(WORD.finditer(context))
     self.words = [match.group() for match in matches]
     self._starts = [match.start() for match in matches]
     self._length = len(context)

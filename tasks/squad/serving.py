@@ -4,6 +4,8 @@ Legend: B questions, W windows of all contexts, T max_seq_length, K n_best_size,
 C candidate spans. A ragged dimension is in parentheses.
 """
 
+import dataclasses
+
 import tensorflow as tf
 
 from data.tokenization_ops import GraphTokenizer
@@ -43,6 +45,15 @@ class QuestionAnswering(packing_ops.PackedTexts):
     self._decoding_config = decoding_config
     self._dynamic_padding = dynamic_padding
     self.static_length = not dynamic_padding
+
+  @property
+  def settings(self) -> dict:
+    """See serving.export.Task."""
+    return {
+      "windows": dataclasses.asdict(self._window_config),
+      "decoding": dataclasses.asdict(self._decoding_config),
+      "dynamic_padding": self._dynamic_padding,
+    }
 
   def from_text(
     self, model, question: tf.Tensor, context: tf.Tensor

@@ -72,6 +72,7 @@ def _flags(folder, **changed):
       "do_export": True,
       "export_dir": str(folder / "export"),
       "export_format": "keras",
+      "compile_export": None,
       "vocab_file": str(folder / "vocab.txt"),
       "do_lower_case": False,
       "max_seq_length": T,
@@ -191,3 +192,6 @@ def test_litert_is_refused_for_what_it_lacks_before_any_work(tmp_path):
     with pytest.raises(ValueError, match=f"does not go with --{name}: LiteRT"):
       checks.export(flags)
   checks.export(_flags(tmp_path, dtype="bfloat16"))
+  flags = _flags(tmp_path, dtype="bfloat16", compile_export=True)
+  with pytest.raises(ValueError, match="compile_export does not go with"):
+    checks.export(flags)

@@ -1,0 +1,115 @@
+"""Command line of predictor.py: texts or lines of JSON in, lines of JSON out.
+
+Each input of a model is a flag of its name, --choices once for each choice.
+Without any, standard input has a JSON object of inputs a line, or a text if the
+model has one input.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+INPUTS = (
+  *("text", "text_a", "text_b", "question", "context", "tokens"),
+  *("sent1", "sent2", "choices"),
+)
+
+
+def main(
+  predictor: Callable,
+  argv: list[str] | None = None,
+  lines: Iterable = sys.stdin,
+) -> None:
+  """Runs the program; a user's mistake ends it with one line and status 1.
+
+  Args:
+    predictor: the class Predictor.
+    argv: arguments of the command line.
+    lines: standard input.
+  """
+  args = _parse(argv)
+  given = {name: getattr(args, name) for name in INPUTS if getattr(args, name)}
+  if args.text_pair:  # as transformers calls it
+    given["text_a"], given["text_b"] = given.pop("text", ""), args.text_pair
+  try:
+    predict = predictor(args.model, warm_up=args.warm_up)
+    rows = [("the command line", given)] if given else _read(lines, predict)
+    for answer in _answers(predict, rows, args.batch_size):
+      print(json.dumps(answer, ensure_ascii=False), flush=True)
+  except (ValueError, OSError) as error:
+    sys.exit(f"ERROR: {error}")
+
+
+def _parse(argv):
+  parser = argparse.ArgumentParser(
+    prog="predictor.py",
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+    allow_abbrev=False,
+  )
+  parser.add_argument(
+    "--model", required=True, help="an --export_dir or an --output_dir"
+  )
+  parser.add_argument(
+    "--batch_size", type=int, default=32, help="lines at a time (%(default)s)"
+  )
+  parser.add_argument(
+    "--warm_up", action="store_true", help="prepare for all shapes first"
+  )
+  for name in INPUTS:
+    action = "append" if name == "choices" else "store"
+    parser.add_argument(f"--{name}", action=action, help=argparse.SUPPRESS)
+  parser.add_argument("--text_pair", help="second text of --text")
+  return parser.parse_args(argv)
+
+
+def _read(lines, predict) -> Iterator[tuple[str, dict]]:
+  """The inputs of each line, with the line's number."""
+  for number, line in enumerate(lines, 1):
+    if not line.strip():
+      continue
+    try:
+      value = json.loads(line)
+    except ValueError as error:
+      raise ValueError(f"line {number} is no JSON: {error}") from None
+    if isinstance(value, str) and len(predict.inputs) == 1:
+      value = {predict.inputs[0]: value}
+    if not isinstance(value, dict):
+      raise ValueError(
+        f"line {number} is no object with {', '.join(predict.inputs)}"
+      )
+    yield f"line {number}", value
+
+
+def _answers(predict, rows, batch_size) -> Iterator[dict]:
+  if batch_size < 1:
+    raise ValueError(f"--batch_size={batch_size} must be at least 1")
+  rows = _checked(predict, rows)
+  while batch := list(islice(rows, batch_size)):
+    # Lists of choices of one length go together.
+    shapes = [
+      [len(v) if isinstance(v, list) else 0 for v in row.values()]
+      for row in batch
+    ]
+    groups = (
+      [batch]
+      if shapes.count(shapes[0]) == len(batch)
+      else [[row] for row in batch]
+    )
+    for group in groups:
+      columns = {name: [row[name] for row in group] for name in predict.inputs}
+      yield from predict(batch_size=batch_size, **columns)
+
+
+def _checked(predict, rows) -> Iterator[dict]:
+  """Rows with the model's inputs; ValueError names the one that has others."""
+  for source, row in rows:
+    if set(row) == {"text"} and len(predict.inputs) == 1:
+      row = {predict.inputs[0]: row["text"]}
+    try:
+      predict.check({name: [value] for name, value in row.items()})
+    except ValueError as error:
+      raise ValueError(f"{source}: {error}") from None
+    yield row

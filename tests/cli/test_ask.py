@@ -1,0 +1,110 @@
+"""The command line of predictor.py, with a function in place of a model."""
+
+import json
+from functools import partial
+
+import pytest
+
+from cli import ask
+from predictor import Predictor
+
+
+class Model:
+  """Answers with its texts."""
+
+  def __init__(self, **ranks):
+    self.ranks = ranks
+
+  def __call__(self, rows):
+    return [{"texts": [*row], "size": len(rows)} for row in rows]
+
+  def warm_up(self):
+    print("warm")
+
+
+Echo = partial(Model, text_a=0, text_b=0)
+Single = partial(Model, tokens=0)
+Choices = partial(Model, choices=1, sent1=0, sent2=0)
+
+
+@pytest.fixture(name="call")
+def _call(monkeypatch, capsys):
+  def call(model, *argv, lines=()):
+    monkeypatch.setattr("predictor._open", lambda path, changes: model())
+    ask.main(Predictor, ["--model=m", *argv], lines)
+    return [
+      json.loads(line) for line in capsys.readouterr().out.split("\n")[:-1]
+    ]
+
+  return call
+
+
+def _texts(answers):
+  return [answer["texts"] for answer in answers]
+
+
+@pytest.mark.parametrize(
+  "argv",
+  [
+    ["--text_a=x", "--text_b=y"],
+    ["--text=x", "--text_pair=y"],
+    ["--text_pair", "y", "--text", "x"],
+  ],
+)
+def test_inputs_are_flags(call, argv):
+  assert _texts(call(Echo, *argv)) == [["x", "y"]]
+
+
+def test_the_text_of_a_model_with_one_input_is_that_input(call):
+  assert _texts(call(Single, "--text=x y")) == [["x y"]]
+  assert _texts(call(Single, "--tokens=x y")) == [["x y"]]
+
+
+def test_choices_are_given_one_by_one(call):
+  flags = ["--choices=c", "--sent1=a", "--sent2=", "--choices=d"]
+  assert _texts(call(Choices, *flags[:2], "--sent2=b", flags[3])) == [
+    [["c", "d"], "a", "b"]
+  ]
+
+
+def test_lines_are_answered_in_their_order_in_batches(call):
+  lines = ['"long text"', "\n", '{"tokens": "é"}', '{"text": "t"}']
+  answers = call(Single, "--batch_size=2", lines=lines)
+  assert _texts(answers) == [["long text"], ["é"], ["t"]]
+  assert [answer["size"] for answer in answers] == [2, 2, 1]
+
+
+def test_choices_of_several_numbers_are_asked_one_by_one(call):
+  lines = [
+    json.dumps({"sent1": "a", "sent2": "b", "choices": ["c"] * number})
+    for number in (1, 2)
+  ]
+  answers = call(Choices, lines=lines)
+  assert [len(answer["texts"][0]) for answer in answers] == [1, 2]
+
+
+@pytest.mark.parametrize(
+  "lines, message",
+  [
+    (['{"tokens": "a"}', "{"], "line 2 is no JSON"),
+    (["1"], "line 1 is no object with tokens"),
+    (["\n", '{"tokens": 1}'], "line 2: tokens.* is 1: give a text"),
+    (['{"other": "a"}'], r"line 1: this model takes tokens=\[...\]"),
+    (['{"tokens": ["a"]}'], "line 1: tokens.*give a text"),
+  ],
+)
+def test_an_error_names_the_line(call, lines, message):
+  with pytest.raises(SystemExit, match=f"ERROR: {message}"):
+    call(Single, lines=lines)
+
+
+def test_an_error_on_the_command_line_is_one_line(call):
+  with pytest.raises(SystemExit, match="ERROR: the command line: this model"):
+    call(Single, "--question=x")
+  with pytest.raises(SystemExit, match="batch_size=0 must be at least 1"):
+    call(Single, "--batch_size=0", lines=['"a"'])
+
+
+def test_a_folder_that_does_not_exist_is_named():
+  with pytest.raises(SystemExit, match="ERROR: there is no folder /nowhere"):
+    ask.main(Predictor, ["--model=/nowhere", "--text=x"])
