@@ -12,7 +12,7 @@ from benchmarks.results import Table
 
 SMALL = "1x64:2:16:float32"
 NAMES = (
-  *("fine_tune", "growth", "memory", "pretraining_data", "roofline"),
+  *("fine_tune", "growth", "load", "memory", "pretraining_data", "roofline"),
   *("serving", "start_up", "step_profile", "tokenization", "train_step"),
 )
 

@@ -1,6 +1,5 @@
 """serve.py: its flags, and its end by SIGTERM under load."""
 
-import http.client
 import json
 import signal
 import socket
@@ -13,6 +12,7 @@ import urllib.request
 import pytest
 
 from tests import programs
+from tests.serving.server import client
 from tests.serving.server.test_saved_model import save
 
 SERVE = str(programs.ROOT / "serve.py")
@@ -53,7 +53,7 @@ def _status_and_log(flags):
 def _start(folder):
   """The program and its port, when it is ready."""
   program = subprocess.Popen(
-    [sys.executable, SERVE, f"--model=toy={folder}", "--port=0"],
+    [sys.executable, SERVE, f"--model={client.NAME}={folder}", "--port=0"],
     stderr=subprocess.PIPE,
     text=True,
     cwd=programs.ROOT,
@@ -67,45 +67,22 @@ def _start(folder):
   raise AssertionError("it did not start")
 
 
-def _ask(port, answers, stop):
-  """Asks on one connection, then a new one, until the server is gone.
-
-  `answers` gets the status of each request that was sent, None for a lost one.
-  """
-  body = json.dumps({"instances": ["abc"] * 4})
-  while not stop.is_set():
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    try:
-      connection.connect()
-    except ConnectionError:
-      return
-    is_open = True
-    while is_open and not stop.is_set():
-      try:
-        connection.request("POST", "/v1/models/toy:predict", body)
-        response = connection.getresponse()
-        response.read()
-      except OSError as error:
-        answers.append(error)
-        break
-      answers.append(response.status)
-      is_open = response.headers["connection"] != "close"
-    connection.close()
-
-
 @pytest.mark.slow
 def test_sigterm_loses_no_request_and_new_versions_are_loaded(tmp_path):
   save(tmp_path / "1")
   program, port = _start(tmp_path)
-  answers, stop = [], threading.Event()
+  row = {"length": 3, "text": "abc"}
+  cases = [(json.dumps({"instances": ["abc"] * 4}), [row] * 4)]
+  log, end = [], time.monotonic() + 100
   threads = [
-    threading.Thread(target=_ask, args=(port, answers, stop)) for _ in range(8)
+    threading.Thread(target=client.ask, args=(port, cases, end, seed, log))
+    for seed in range(8)
   ]
   for thread in threads:
     thread.start()
   save(tmp_path / "unfinished")
   (tmp_path / "unfinished").rename(tmp_path / "2")
-  url = f"http://127.0.0.1:{port}/v1/models/toy/versions/2"
+  url = f"http://127.0.0.1:{port}/v1/models/{client.NAME}/versions/2"
   for _ in range(200):
     try:
       with urllib.request.urlopen(url) as response:
@@ -117,11 +94,10 @@ def test_sigterm_loses_no_request_and_new_versions_are_loaded(tmp_path):
   else:
     raise AssertionError("version 2 was not loaded")
   program.send_signal(signal.SIGTERM)
-  log = program.stderr.read()
-  assert program.wait(30) == 0, log
-  stop.set()
+  messages = program.stderr.read()
+  assert program.wait(30) == 0, messages
   for thread in threads:
     thread.join()
-  assert len(answers) > 50
-  assert {*answers} == {200}
-  assert "all requests are answered" in log
+  assert len(log) > 50
+  assert {(status, is_right) for status, _, is_right in log} == {(200, True)}
+  assert "all requests are answered" in messages

@@ -92,7 +92,7 @@ async function chooseModel() {
   for (const name of inputs) {
     const area = document.createElement("textarea");
     area.id = `input-${name}`;
-    area.rows = { context: 8, choices: 4, question: 1 }[name] || 3;
+    area.rows = { context: 5, choices: 4, question: 1 }[name] || 3;
     byId("inputs").append(element("label", "", LABELS[name] || name, area));
   }
   say("");

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
 from google.protobuf import json_format
 from tensorflow.core.protobuf import saved_model_pb2
 
+from serving import warm_up
 from serving.server.batching import Batcher, Function
 from serving.server.models import Settings
 from serving.server.rest import RestError
-from storage.progress import Progress
 
 _DEFAULT = "serving_default"
 # HTTP statuses of TF Serving for TensorFlow's errors; else 500.
@@ -22,8 +21,6 @@ _STATUSES = {
   tf.errors.RESOURCE_EXHAUSTED: 429,
   tf.errors.UNIMPLEMENTED: 501,
 }
-# Words of texts to warm up with, where the export has no records for it.
-_WARM_UP_WORDS = (1, 30, 100, 300)
 
 
 class Version:
@@ -53,7 +50,7 @@ class Version:
     self.functions = {n: to_function(n, s) for n, s in signatures.items()}
     self.signature_def = _read_signature_def(f"{folder}/saved_model.pb")
     if settings.warm_up:
-      self._warm_up(folder, (1, settings.max_batch_size))
+      self._warm_up(folder)
     self.batcher = Batcher(
       settings.max_batch_size,
       settings.batch_timeout_ms / 1000,
@@ -61,22 +58,15 @@ class Version:
       on_batch,
     )
 
-  def _warm_up(self, folder, sizes):
+  def _warm_up(self, folder):
+    """Sends the export's requests for it, or a text, through the model."""
     specs = self.specs.get(_DEFAULT, {})
-    if {spec.dtype for spec in specs.values()} != {tf.string}:
-      return
-    calls = [(words, size) for words in _WARM_UP_WORDS for size in sizes]
-    progress = Progress(f"warm-up of {folder}:", len(calls), "calls")
-    for words, size in calls:
-      shapes = {
-        name: [n or 2 for n in s.shape[1:]] for name, s in specs.items()
-      }
-      texts = b"a " * words
-      self.functions[_DEFAULT].run(
-        {name: np.full([size, *s], texts, object) for name, s in shapes.items()}
-      )
-      progress.add(1)
-    progress.say()
+    texts = warm_up.load(folder)
+    if not texts and {spec.dtype for spec in specs.values()} == {tf.string}:
+      shapes = {name: [n or 1 for n in s.shape] for name, s in specs.items()}
+      texts = [{name: tf.fill(shape, "a") for name, shape in shapes.items()}]
+    if texts:
+      warm_up.run(self._model.signatures[_DEFAULT], texts)
 
 
 def to_function(name, signature) -> Function:

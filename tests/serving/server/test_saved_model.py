@@ -1,11 +1,10 @@
 """Versions of real SavedModels."""
 
-import logging
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from serving import warm_up
 from serving.server.models import Settings
 from serving.server.rest import RestError
 from serving.server.saved_model import Version
@@ -92,8 +91,17 @@ def test_metadata_is_that_of_tf_serving(version):
   assert text["dtype"] == "DT_STRING"
 
 
-def test_warm_up_calls_the_model_and_says_so(folder, caplog):
-  with caplog.at_level(logging.INFO, logger="absl"):
-    version = Version(folder, Settings(), lambda size: None)
+def test_warm_up_calls_the_model_and_says_so(folder, capsys):
+  version = Version(folder, Settings(), lambda size: None)
   version.batcher.close()
-  assert "8 of 8 calls (100%)" in caplog.text
+  assert "warmed up 1 of 1 shapes" in capsys.readouterr().err
+
+
+def test_warm_up_sends_what_the_export_has_for_it(tmp_path, capsys):
+  folder = str(tmp_path / "1")
+  save(folder)
+  texts = [{"text": tf.constant(["a"] * number)} for number in (1, 2, 4)]
+  warm_up.save(folder, iter(texts))
+  version = Version(folder, Settings(), lambda size: None)
+  version.batcher.close()
+  assert "warmed up 3 of 3 shapes" in capsys.readouterr().err

@@ -1,0 +1,40 @@
+"""A client of the model `load` that asks until the server is gone."""
+
+import http.client
+import json
+import random
+import time
+
+NAME = "load"
+PATH = f"/v1/models/{NAME}:predict"
+
+
+def ask(port, cases, end, seed, log):
+  """Asks one of some (body, expected predictions) after the other.
+
+  Logs (status, milliseconds, is right); the status of a lost answer is 0. Ends
+  at a time.monotonic(), or when the server accepts no more connections.
+  """
+  order = random.Random(seed)
+  connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+  while time.monotonic() < end:
+    body, expected = order.choice(cases)
+    begin, status, answer = time.perf_counter(), 0, None
+    try:
+      connection.request("POST", PATH, body)
+      response = connection.getresponse()
+      status, answer = response.status, json.loads(response.read())
+    except ConnectionRefusedError:
+      return
+    except (OSError, http.client.HTTPException):
+      connection.close()
+    right = status != 200 or is_same(answer["predictions"], expected)
+    log.append((status, 1000 * (time.perf_counter() - begin), right))
+
+
+def is_same(a, b):
+  """Compares JSON, numbers with a tolerance."""
+  if isinstance(a, dict | list):
+    keys = a if isinstance(a, dict) else range(len(a))
+    return len(a) == len(b) and all(is_same(a[key], b[key]) for key in keys)
+  return abs(a - b) < 1e-4 if isinstance(a, float) else a == b
