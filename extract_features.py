@@ -68,7 +68,6 @@ def check_flags(args: Arguments) -> None:
   if any(has_files) != all(has_files) or not (any(has_files) or args.do_export):
     raise ValueError("give --input_file and --output_file, or --do_export")
   encoder.check(args)
-  encoder.config(args).check_layers(lines.layer_indexes(args.layers))
   tokens = vocab.load(args.vocab_file)
   vocab.check_tokens(tokens, (UNK, CLS, SEP), args.vocab_file)
   if args.output_file:
@@ -78,6 +77,7 @@ def check_flags(args: Arguments) -> None:
     if not args.overwrite:
       files.refuse_to_overwrite(args.output_file)
     lines.count(args.input_file)  # raises for a line that is not UTF-8
+  encoder.config(args).check_layers(lines.layer_indexes(args.layers))
 
 
 def main(args: Arguments) -> None:
