@@ -70,32 +70,27 @@ def pretraining(next_sentence: bool = True) -> Objective:
   The masked-LM term has the original's 1e-5 in its denominator.
   """
 
-  def weights(batch):
-    terms = {"masked_lm_loss": batch["masked_lm_weights"]}
+  def labels_and_weights(batch):
+    items = {"masked_lm": (batch["masked_lm_ids"], batch["masked_lm_weights"])}
     if next_sentence:
-      terms["next_sentence_loss"] = _ones(batch["next_sentence_labels"])
-    return terms
+      labels = batch["next_sentence_labels"][:, 0]
+      items["next_sentence"] = labels, ops.ones_like(labels, dtype="float32")
+    return items.items()
+
+  def weights(batch):
+    return {f"{task}_loss": w for task, (_, w) in labels_and_weights(batch)}
 
   def losses(outputs, batch):
-    terms = {
-      "masked_lm_loss": cross_entropy(
-        outputs["masked_lm_logits"], batch["masked_lm_ids"]
-      )
+    return {
+      f"{task}_loss": cross_entropy(outputs[f"{task}_logits"], labels)
+      for task, (labels, _) in labels_and_weights(batch)
     }
-    if next_sentence:
-      terms["next_sentence_loss"] = cross_entropy(
-        outputs["next_sentence_logits"], batch["next_sentence_labels"][:, 0]
-      )
-    return terms
 
   def metrics(outputs, batch):
-    correct = is_correct(outputs["masked_lm_logits"], batch["masked_lm_ids"])
-    values = {"masked_lm_accuracy": (correct, batch["masked_lm_weights"])}
-    if next_sentence:
-      labels = batch["next_sentence_labels"]
-      correct = is_correct(outputs["next_sentence_logits"], labels[:, 0])
-      values["next_sentence_accuracy"] = (correct, _ones(labels))
-    return values
+    return {
+      f"{task}_accuracy": (is_correct(outputs[f"{task}_logits"], labels), w)
+      for task, (labels, w) in labels_and_weights(batch)
+    }
 
   tasks = ("masked_lm", "next_sentence") if next_sentence else ("masked_lm",)
   return Objective(
@@ -108,45 +103,35 @@ def pretraining(next_sentence: bool = True) -> Objective:
   )
 
 
-def _ones(labels):
-  return ops.ones_like(labels[:, 0], dtype="float32")
-
-
 def classification() -> Objective:
   """Mean cross entropy of `label_ids` [B], classes or choices.
 
   Source: run_classifier.py of the original.
   """
-
-  def weights(batch):
-    return {"example_loss": ops.ones_like(batch["label_ids"], dtype="float32")}
-
-  def losses(outputs, batch):
-    return {
-      "example_loss": cross_entropy(outputs["logits"], batch["label_ids"])
-    }
-
-  def metrics(outputs, batch):
-    correct = is_correct(outputs["logits"], batch["label_ids"])
-    return {"accuracy": (correct, ops.ones_like(correct))}
-
-  return Objective(("example_loss",), ("accuracy",), weights, losses, metrics)
+  return _labeling(
+    "example_loss", lambda labels: ops.ones_like(labels, dtype="float32")
+  )
 
 
 def tagging() -> Objective:
   """Mean cross entropy of the `label_ids` [B, T] that are not negative."""
+  return _labeling("word_loss", lambda labels: ops.cast(labels >= 0, "float32"))
+
+
+def _labeling(term, weigh):
+  """Mean cross entropy of `label_ids` with weights `weigh(label_ids)`."""
 
   def weights(batch):
-    return {"word_loss": ops.cast(batch["label_ids"] >= 0, "float32")}
+    return {term: weigh(batch["label_ids"])}
 
   def losses(outputs, batch):
-    return {"word_loss": cross_entropy(outputs["logits"], batch["label_ids"])}
+    return {term: cross_entropy(outputs["logits"], batch["label_ids"])}
 
   def metrics(outputs, batch):
     correct = is_correct(outputs["logits"], batch["label_ids"])
-    return {"accuracy": (correct, weights(batch)["word_loss"])}
+    return {"accuracy": (correct, weigh(batch["label_ids"]))}
 
-  return Objective(("word_loss",), ("accuracy",), weights, losses, metrics)
+  return Objective((term,), ("accuracy",), weights, losses, metrics)
 
 
 def regression() -> Objective:
