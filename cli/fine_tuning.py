@@ -22,6 +22,7 @@ from data.summaries import number_of
 from storage import files
 from training import optimization, run_folder, run_record
 from training.process import GracefulShutdown
+from training.run_folder import BestCheckpoint, Checkpoints
 
 TABLE = "sweep.tsv"
 
@@ -63,9 +64,7 @@ def train(
   best_checkpoint = None
   if checks.keeps_best(args):
     patience = args.early_stopping_patience * args.eval_steps
-    best_checkpoint = run_folder.BestCheckpoint(
-      args.output_dir, metric, patience
-    )
+    best_checkpoint = BestCheckpoint(args.output_dir, metric, patience)
     if best_checkpoint.is_final:
       logging.info("nothing to train: early stopping has ended this run")
       return
@@ -90,8 +89,7 @@ def train(
     if not best_checkpoint.is_final and best_checkpoint.evaluated < steps:
       with averaged_weights():
         evaluate_and_save_best(steps)
-    best_folder = run_folder.best_folder(args.output_dir)
-    run_folder.Checkpoints(best_folder).log_all()
+    Checkpoints(run_folder.best_folder(args.output_dir)).log_all()
 
 
 def _num_steps(args, num_examples):

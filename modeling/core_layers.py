@@ -21,11 +21,7 @@ def initializer(config: BertConfig):
 
 
 class ConfigLayer(keras.layers.Layer):
-  """Layer that is built from a BertConfig and saved with it.
-
-  Arguments:
-    config: a BertConfig or a dict of its values.
-  """
+  """Layer that is built from a BertConfig, or its dict, and saved with it."""
 
   def __init__(self, config: BertConfig | dict, **kwargs):
     super().__init__(**kwargs)
@@ -43,10 +39,7 @@ class ConfigLayer(keras.layers.Layer):
 class Dense(keras.layers.Layer):
   """Affine map of the last axis and an activation: [..., I] -> [..., O].
 
-  Arguments:
-    units: O.
-    config: initializer_range.
-    activation: one of fused_ops.ACTIVATIONS.
+  O is `units`, `activation` a key of fused_ops.ACTIVATIONS.
   """
 
   def __init__(
@@ -72,13 +65,8 @@ class Dense(keras.layers.Layer):
     )
 
   def call(self, x, training=None):
-    return fused_ops.dense(
-      x,
-      self.kernel,
-      self.bias,
-      activation=self.activation,
-      training=training,
-    )
+    options = {"activation": self.activation, "training": training}
+    return fused_ops.dense(x, self.kernel, self.bias, **options)
 
 
 def gather_positions(sequence, positions):
@@ -127,9 +115,6 @@ class Dropout(keras.layers.Layer):
   """Sets a fraction of the values to zero in training, scales up the others.
 
   The result has the compute type, also where the input is float32.
-
-  Arguments:
-    rate: the fraction.
   """
 
   def __init__(self, rate: float, **kwargs):
@@ -154,17 +139,8 @@ class Dropout(keras.layers.Layer):
 class DropoutAddLayerNorm(keras.layers.Layer):
   """Dropout, residual connection and normalization of the last axis.
 
-  Computed in float32 whatever the compute type is.
-
-  Arguments:
-    rate: of dropout.
-
-  Call arguments:
-    x: [..., H].
-    residual: [..., H], added after dropout; or None.
-
-  Returns:
-    [..., H].
+  Computed in float32 whatever the compute type is. `residual`, of the shape of
+  x, is added after dropout unless it is None.
   """
 
   def __init__(self, rate: float = 0.0):

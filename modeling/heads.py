@@ -78,12 +78,7 @@ def _logits(x, kernel, bias):
 
 
 class LinearHead(keras.layers.Layer):
-  """Affine map of the last axis, H -> L, with a kernel of [L, H].
-
-  Arguments:
-    units: L.
-    config: H and initializer_range.
-  """
+  """Affine map of the last axis, H -> L = units, with a kernel of [L, H]."""
 
   def __init__(self, units: int, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
@@ -109,7 +104,6 @@ class PretrainingHeads(ConfigLayer):
   """The two heads of pre-training, under the original's scope `cls`.
 
   Arguments:
-    config: a BertConfig or a dict of its values.
     next_sentence: False for no such head (No NSP).
 
   Call arguments:
@@ -179,10 +173,6 @@ class ClassificationHead(ConfigLayer):
 
   The original's classifier (run_classifier.py) has the two variables outside
   of any scope. They are made in __init__, where no scope is open.
-
-  Arguments:
-    num_labels: L.
-    config: a BertConfig or a dict of its values.
 
   Call arguments:
     vectors: [B, H], or [B, T, H].
