@@ -1,4 +1,4 @@
-"""Answers HTTP requests with exported models, by TF Serving's REST API.
+r"""Answers HTTP requests with exported models, by TF Serving's REST API.
 
 --model names what --do_export wrote, or a folder of numbered versions of it,
 of which a new one is loaded while the server runs. At the server's address is a
@@ -19,9 +19,8 @@ from absl import flags, logging
 from cli import program
 from cli.arguments import Arguments
 from serving.server import models
-from serving.server.models import Model, Models, Settings
+from serving.server.models import Model, Settings
 
-DEFAULTS = Settings()
 flags.DEFINE_multi_string(
   "model",
   None,
@@ -33,45 +32,26 @@ flags.DEFINE_string(
   "host", "127.0.0.1", "Address to listen at; 0.0.0.0 for all of this machine."
 )
 flags.DEFINE_integer("port", 8501, "Port; 0 for any.", 0, 65535)
-flags.DEFINE_integer(
-  "num_versions", DEFAULTS.num_versions, "Newest versions to keep loaded.", 1
-)
-flags.DEFINE_float(
-  "poll_seconds", DEFAULTS.poll_seconds, "Time between looks at folders.", 0.01
-)
-flags.DEFINE_bool(
-  "warm_up", DEFAULTS.warm_up, "Call a model before clients may."
-)
-flags.DEFINE_integer(
-  "max_batch_size", DEFAULTS.max_batch_size, "Texts of requests that join.", 1
-)
-flags.DEFINE_float(
-  "batch_timeout_ms",
-  DEFAULTS.batch_timeout_ms,
-  "Maximum wait for requests that may join a batch.",
-  0.0,
-)
-flags.DEFINE_integer(
-  "max_queue_size",
-  DEFAULTS.max_queue_size,
-  "Texts that may wait, or come in one request; more are answered with 503.",
-  1,
-)
-flags.DEFINE_integer(
-  "max_request_bytes", DEFAULTS.max_request_bytes, "Size of a request.", 1
-)
-flags.DEFINE_float(
-  "read_timeout", DEFAULTS.read_timeout, "Seconds to send a request in.", 0.1
-)
-flags.DEFINE_float(
-  "request_timeout",
-  DEFAULTS.request_timeout,
-  "Seconds to wait for an answer before it is 504.",
-  0.1,
-)
-flags.DEFINE_integer(
-  "max_connections", DEFAULTS.max_connections, "More are answered with 503.", 1
-)
+HELP = {
+  "num_versions": "Newest versions to keep loaded.",
+  "poll_seconds": "Time between looks for new versions.",
+  "warm_up": "Send the export's requests for it through a model first.",
+  "max_batch_size": "Texts of requests that share a batch.",
+  "batch_timeout_ms": "Maximum wait for requests that may share a batch.",
+  "max_queue_size": "Texts that may wait; for more, the answer is 503.",
+  "max_request_bytes": "Maximum size of a request.",
+  "read_timeout": "Seconds in which a request must have come.",
+  "request_timeout": "Seconds to wait for an answer before it is 504.",
+  "max_connections": "Clients at a time; for more, the answer is 503.",
+}
+for name, text in HELP.items():
+  default = Settings._field_defaults[name]
+  if isinstance(default, bool):
+    flags.DEFINE_bool(name, default, text)
+  elif isinstance(default, int):
+    flags.DEFINE_integer(name, default, text, 1)
+  else:
+    flags.DEFINE_float(name, default, text, 0.0)
 
 
 def check_flags(args: Arguments) -> None:
@@ -98,19 +78,18 @@ def main(args: Arguments) -> None:
 
   settings = Settings(*(args[name] for name in Settings._fields))
   metrics = Metrics()
-  served = []
+  served = {}
   for name, folder in map(models.split_name, args.model):
     on_batch = metrics.batch_texts.labels(name).observe
     load = functools.partial(Version, settings=settings, on_batch=on_batch)
-    served.append(Model(name, folder, settings.num_versions, load))
-  served = Models(served, settings.poll_seconds)
-  served.start()
+    served[name] = Model(name, folder, settings.num_versions, load)
   host, port = address.getsockname()[:2]
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
   # uvicorn ends in order, then sends itself the signal again.
   signal.signal(signal.SIGTERM, lambda *_: None)
-  http.Server(App(served, metrics, settings), settings).run(sockets=[address])
-  served.stop()
+  with models.polled(served.values(), settings.poll_seconds):
+    server = http.Server(App(served, metrics, settings), settings)
+    server.run(sockets=[address])
   logging.info("all requests are answered")
 
 

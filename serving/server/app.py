@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -17,7 +18,7 @@ from starlette.routing import Route
 
 from serving.server import batching, rest
 from serving.server.metrics import Metrics
-from serving.server.models import Model, Models, Settings
+from serving.server.models import Model, Settings
 from serving.server.rest import RestError
 
 _MODEL = r"(?i)/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
@@ -50,7 +51,9 @@ class App:
     is_draining: set when the server is about to end.
   """
 
-  def __init__(self, models: Models, metrics: Metrics, settings: Settings):
+  def __init__(
+    self, models: Mapping[str, Model], metrics: Metrics, settings: Settings
+  ):
     self.is_draining = False
     self._models, self._metrics, self._settings = models, metrics, settings
 
@@ -74,7 +77,7 @@ class App:
   async def _readyz(self, request):
     if self.is_draining:
       return PlainTextResponse("shutting down\n", 503)
-    missing = [model.name for model in self._models if not model.versions]
+    missing = [name for name, m in self._models.items() if not m.versions]
     text = f"not loaded: {', '.join(missing)}\n" if missing else "ok\n"
     return PlainTextResponse(text, 503 if missing else 200)
 
@@ -85,7 +88,7 @@ class App:
     )
 
   async def _list_models(self, request):
-    return _json({"models": [model.name for model in self._models]})
+    return _json({"models": list(self._models)})
 
   async def _page(self, request):
     name = _PAGE[request.url.path]

@@ -1,8 +1,10 @@
 """Prometheus metrics of the server."""
 
+from collections.abc import Mapping
+
 import prometheus_client as prometheus
 
-from serving.server.models import Models
+from serving.server.models import Model
 
 _SECONDS = (
   *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
@@ -22,28 +24,27 @@ class Metrics:
 
   def __init__(self):
     self._registry = prometheus.CollectorRegistry()
-    options = {"namespace": "serving", "registry": self._registry}
+    names = {"namespace": "serving", "registry": self._registry}
+    by_model = {"labelnames": ["model"], **names}
     self.requests = prometheus.Counter(
-      "requests", "Answers.", ["model", "status"], **options
+      "requests", "Answers.", ["model", "status"], **names
     )
     self.seconds = prometheus.Histogram(
-      "seconds", "Latency.", ["model"], buckets=_SECONDS, **options
+      "seconds", "Latency.", buckets=_SECONDS, **by_model
     )
     self.batch_texts = prometheus.Histogram(
-      "batch_texts", "Texts in a batch.", ["model"], buckets=_TEXTS, **options
+      "batch_texts", "Texts in a batch.", buckets=_TEXTS, **by_model
     )
     self._queue = prometheus.Gauge(
-      "queue_texts", "Texts that wait.", ["model"], **options
+      "queue_texts", "Texts that wait.", **by_model
     )
-    self._version = prometheus.Gauge(
-      "version", "Newest version that answers, or 0.", ["model"], **options
-    )
+    self._version = prometheus.Gauge("version", "Newest, or 0.", **by_model)
 
-  def text(self, models: Models) -> bytes:
+  def text(self, models: Mapping[str, Model]) -> bytes:
     """All metrics in Prometheus' text format."""
-    for model in models:
+    for name, model in models.items():
       versions = model.versions
       queued = sum(version.batcher.queued for version in versions.values())
-      self._queue.labels(model.name).set(queued)
-      self._version.labels(model.name).set(max(versions, default=0))
+      self._queue.labels(name).set(queued)
+      self._version.labels(name).set(max(versions, default=0))
     return prometheus.generate_latest(self._registry)

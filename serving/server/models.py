@@ -1,11 +1,12 @@
 """Models by name, and the versions of each, loaded as TF Serving does."""
 
+import contextlib
 import gc
 import os
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from absl import logging
@@ -149,33 +150,19 @@ def _first_line(error):
   return (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
 
 
-class Models:
-  """All models of a server, which a thread keeps up to date."""
+@contextlib.contextmanager
+def polled(models: Iterable[Model], seconds: float) -> Iterator[None]:
+  """Context in which a thread keeps models up to date."""
+  stopped = threading.Event()
 
-  def __init__(self, models: Sequence[Model], poll_seconds: float):
-    self._models = {model.name: model for model in models}
-    self._poll_seconds = poll_seconds
-    self._stopped = threading.Event()
-    self._thread = threading.Thread(target=self._poll, daemon=True)
-
-  def __iter__(self):
-    return iter(self._models.values())
-
-  def get(self, name: str) -> Model | None:
-    """A model by name."""
-    return self._models.get(name)
-
-  def start(self) -> None:
-    """Starts the thread that loads."""
-    self._thread.start()
-
-  def stop(self) -> None:
-    """Ends the thread, after a version that it is loading."""
-    self._stopped.set()
-    self._thread.join()
-
-  def _poll(self):
-    while not self._stopped.is_set():
-      for model in self:
+  def poll():
+    while not stopped.is_set():
+      for model in models:
         model.poll()
-      self._stopped.wait(self._poll_seconds)
+      stopped.wait(seconds)
+
+  thread = threading.Thread(target=poll, daemon=True)
+  thread.start()
+  yield
+  stopped.set()
+  thread.join()  # after a version that it is loading

@@ -13,7 +13,7 @@ from serving.server import http as http_server
 from serving.server.app import App
 from serving.server.batching import Batcher, Function
 from serving.server.metrics import Metrics
-from serving.server.models import Model, Models, Settings
+from serving.server.models import Model, Settings, polled
 
 TEXT = tf.TensorSpec([None], tf.string)
 SETTINGS = Settings(poll_seconds=0.02, max_request_bytes=10_000)
@@ -109,22 +109,20 @@ class Client:
 @contextlib.contextmanager
 def running(models, settings=SETTINGS, version=None):
   """A client of a server in a thread, which ends in order."""
-  models = Models(models, settings.poll_seconds)
-  app = App(models, Metrics(), settings)
+  app = App({model.name: model for model in models}, Metrics(), settings)
   address = http_server.listen("127.0.0.1", 0)
   port = address.getsockname()[1]
   server = http_server.Server(app, settings)
   thread = threading.Thread(target=server.run, args=([address],))
   thread.start()
-  models.start()
   try:
-    yield Client(server, port, version)
+    with polled(models, settings.poll_seconds):
+      yield Client(server, port, version)
   finally:
     if version:
       version.gate.set()
     server.should_exit = True
     thread.join()
-    models.stop()
 
 
 @contextlib.contextmanager

@@ -224,6 +224,32 @@ def test_no_path_leads_out(client, path):
   assert json.loads(body).keys() == {"error"}
 
 
+HOSTILE = {
+  "no JSON": b'{"instances": [',
+  "no UTF-8": b'{"instances": ["\xff"]}',
+  "deep": b'{"instances": ' + b"[" * 3000 + b"]" * 3000 + b"}",
+  "deep objects": b'{"inputs": ' + b'{"text": ' * 500 + b"1" + b"}" * 501,
+  "long number": b'{"instances": [' + b"9" * 5000 + b"]}",
+  "NUL": b"\0" * 100,
+  "half a surrogate": b'{"instances": ["\\udc00"]}',
+  "many": b'{"instances": [' + b'"",' * 3000 + b'""]}',
+  "wrong type": b'{"instances": [{"text": {"text": "a"}}]}',
+  "wrong shape": b'{"inputs": [[["a"]]]}',
+  "ragged": b'{"inputs": [["a"], ["a", "b"]]}',
+  "numbers": b'{"signature_name": "pair", "inputs": {"a": [1e999], "b": []}}',
+  "uneven": b'{"signature_name": "pair", "inputs": {"a": [1], "b": []}}',
+  "signature": b'{"signature_name": "../../etc", "instances": ["a"]}',
+  "a list": b"[]",
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_requests_are_400_and_do_no_harm(client, body):
+  status, answer = client.ask(body)
+  assert status == 400 and answer.keys() == {"error"}
+  assert client.ask({"instances": ["a"]})[0] == 200
+
+
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_other_methods_are_malformed(client, method):
   status, _, body = client.request(method, PREDICT, b"{}")

@@ -104,14 +104,16 @@ def test_what_is_no_http_is_400(client, data):
   assert client.ask({"instances": ["a"]})[0] == 200
 
 
-def test_ten_megabytes_are_413(client):
+def test_ten_megabytes_are_413(tmp_path):
+  settings = stand_in.SETTINGS._replace(max_request_bytes=1_000_000)
   body = b'{"instances": ["' + b"a" * 10_000_000 + b'"]}'
-  settings = SETTINGS._replace(max_request_bytes=1_000_000)
-  assert settings.max_request_bytes < len(body)
-  status, headers, _ = client.request(
-    "POST", "/v1/models/toy:predict", body[:500_000]
-  )
-  assert (status, headers["connection"]) == (413, "close")
+  with stand_in.toy(tmp_path, settings) as client:
+    status, headers, answer = client.request(
+      "POST", "/v1/models/toy:predict", body
+    )
+    assert (status, headers["connection"]) == (413, "close")
+    assert answer == b'{"error": "the request has more than 1000000 bytes"}'
+    assert client.ask({"instances": ["a" * 900_000]})[0] == 200
 
 
 def test_a_client_that_leaves_does_no_harm(client):
