@@ -21,7 +21,7 @@ FEATURE_LAYERS = (
   "concat_last_four",
   "weighted_sum_all",
 )
-# Outputs of modeling.feature_extraction: a vector a token, or one a text.
+# Outputs of models.layer_outputs: a vector a token, or one a text.
 POOLINGS = ("none", "mean", "cls")
 # Fields that the original lacks; saved only where they differ from the default.
 EXTENSIONS = ("attention", "add_bilstm")
