@@ -21,13 +21,7 @@ SIZES = {
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """Model, batch and type of a training step.
-
-  Attributes:
-    size: a key of SIZES, or layers x hidden size, as 6x384.
-    batch: examples of a step.
-    length: tokens of an example.
-  """
+  """Model, batch and type of a training step."""
 
   size: str
   batch: int
@@ -133,15 +127,7 @@ def batch(case: Case) -> dict[str, np.ndarray]:
 def timed_steps(
   step: Callable[[], float], warm_up: int
 ) -> Callable[[float], dict]:
-  """Answers of a worker that trains.
-
-  Args:
-    step: does a step and returns its loss when all is computed.
-    warm_up: steps to do now.
-
-  Returns:
-    From `seconds` to train, 1 to 50 steps, to those of each step and the loss.
-  """
+  """Answers of a worker that trains."""
   for _ in range(warm_up):
     step()
 

@@ -30,14 +30,7 @@ THREADS = (
 
 @dataclass(frozen=True)
 class Contestant:
-  """A worker that can be started.
-
-  Attributes:
-    module: file in benchmarks/workers/, without .py.
-    config: configuration of the worker.
-    python: interpreter that has the library.
-    preload: allocator library to load first; "" for none.
-  """
+  """A worker that can be started."""
 
   module: str
   config: dict
@@ -60,11 +53,7 @@ class Worker:
     )
 
   def ask(self, **request) -> dict:
-    """Sends a request and returns the answer.
-
-    Raises:
-      ValueError: the worker has ended; its standard error says why.
-    """
+    """Sends a request and returns the answer."""
     try:
       print(json.dumps(request), file=self._process.stdin, flush=True)
       line = self._process.stdout.readline()
@@ -148,14 +137,6 @@ def run(
   """Main function of a benchmark: flags, measurements, table.
 
   An OSError or ValueError, a mistake of the user, ends it with one line.
-
-  Args:
-    table: of the results.
-    measure: makes results from flags.
-    doc: text of --help.
-    rounds: default of --rounds.
-    **flags: default and help of each flag of its own. The default gives the
-      type: a list is one of words separated by commas, None makes it required.
   """
   args = parse(doc, rounds, flags)
   os.environ |= dict.fromkeys(THREADS, str(args.num_threads))

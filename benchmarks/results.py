@@ -23,15 +23,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Table:
-  """Results and table of a benchmark.
-
-  Attributes:
-    name: of the benchmark.
-    header: titles of the columns.
-    rows: makes the cells of its rows from a result, which has a `case`.
-    document: file of the table.
-    folder: of results.
-  """
+  """Results and table of a benchmark."""
 
   name: str
   header: Sequence[str]
@@ -40,11 +32,7 @@ class Table:
   folder: Path = HERE / "results"
 
   def report(self, results: Iterable[dict], publish: bool) -> None:
-    """Prints results as they come; saves them and their table if `publish`.
-
-    Raises:
-      ValueError: the document has no comments for the table.
-    """
+    """Prints results as they come; saves them and their table if `publish`."""
     if publish:
       self._split()  # raises before anything is measured
     begun = origin()

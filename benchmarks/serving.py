@@ -1,13 +1,9 @@
-"""SavedModels that take raw text, compared with transformers.
+"""Raw text in, answer out: exports compared with what else users take.
 
-  python -m benchmarks.serving --data=MRPC --float32=saved \
-    --bfloat16=saved_bfloat16 --hugging_face=folder \
-    --peer_python=torch/bin/python
-
-All have the same weights: exports of one run of run_classifier.py on MRPC, or
-of run_squad.py, and its checkpoint converted by convert_checkpoint.py. A ratio
-is to transformers in the same type and round; "differ" counts answers that are
-not those of transformers in float32.
+benchmarks/serving.sh makes the models, all of the same weights, and calls this
+program for both tasks. A ratio is of times in the same round; "first" is the
+first answer of a new process, "load" what it takes to be ready for it, with
+warm-up; "differ" counts answers that are not those of transformers in float32.
 """
 
 import argparse
@@ -24,49 +20,62 @@ from benchmarks import contest
 from benchmarks.contest import Contestant
 from benchmarks.results import Table
 
-DTYPES = ("float32", "bfloat16")
 BATCHES = (1, 32)
-REFERENCE = "transformers"
+REFERENCES = ("transformers", "ONNX Runtime")
+PEERS = [f"{x} float32" for x in (*REFERENCES, "torch.compile")]
 
 
 def contestants(args: argparse.Namespace) -> dict[str, Contestant]:
-  """bert-tf2 and its peers in each type that was exported, by label."""
+  """Exports and peers by label; a label ends with a type."""
   result = {}
-  for dtype in DTYPES:
-    if folder := getattr(args, dtype):
-      own = "serve_saved_model", {"folder": os.path.abspath(folder)}
-      peer = {"folder": os.path.abspath(args.hugging_face), "dtype": dtype}
-      result |= {
-        f"bert-tf2, {dtype}": Contestant(*own),
-        f"{REFERENCE}, {dtype}": Contestant(
-          "serve_transformers", peer, args.peer_python
-        ),
-      }
+  for text in args.exports:
+    label, path = text.split("=", 1)
+    kind, dtype = label.rsplit(" ", 1)
+    config = {"path": os.path.abspath(path)}
+    result[f"{kind}, {dtype}"] = Contestant("serve_predictor", config)
+  for label in args.peers:
+    engine, dtype = label.rsplit(" ", 1)
+    folder = os.path.abspath(args.hugging_face)
+    config = {"folder": folder, "engine": engine, "dtype": dtype}
+    result[f"{engine}, {dtype}"] = Contestant(
+      "serve_transformers", config, args.peer_python
+    )
   return result
 
 
 def measure(args: argparse.Namespace) -> Iterator[dict]:
   """Seconds a batch in each round, memory, and answers that differ."""
   pairs = examples(args.data, args.examples)
-  labels, peaks = {}, {}
+  alone = contest.interleave_fresh(
+    contestants(args), 1, pairs=pairs[:1], batch_size=1
+  )
+  first = {
+    label: (*answer["seconds"], answer["started"] - answer["seconds"][0])
+    for label, [answer] in alone.items()
+  }
+  last = {}
   with contest.started(contestants(args)) as workers:
     seconds = {str(n): {label: [] for label in workers} for n in BATCHES}
+    every = {label: [] for label in workers}
     for worker, size in itertools.product(workers.values(), BATCHES):
-      worker.ask(pairs=pairs[:size], batch_size=size)  # warm-up
+      worker.ask(pairs=pairs, batch_size=size)  # all lengths
     for _ in range(args.rounds):
       for size, (label, worker) in itertools.product(BATCHES, workers.items()):
-        answer = worker.ask(pairs=pairs, batch_size=size)
-        full = answer["seconds"][: len(pairs) // size or 1]
+        last[label] = worker.ask(pairs=pairs, batch_size=size)
+        full = last[label]["seconds"][: len(pairs) // size or 1]
         seconds[str(size)][label].append(statistics.median(full))
-        labels[label], peaks[label] = answer["labels"], answer["peak"]
-  expected = labels[f"{REFERENCE}, float32"]
+        every[label] += full if size == 1 else []
+  expected = last[f"{REFERENCES[0]}, float32"]["labels"]
   yield {
     "case": args.name or Path(args.data).stem,
     "pairs": len(pairs),
     "seconds": seconds,
-    "peak": peaks,
+    "p99": {k: statistics.quantiles(v, n=100)[98] for k, v in every.items()},
+    "first": first,
+    "peak": {label: answer["peak"] for label, answer in last.items()},
     "differ": {
-      label: sum(map(ne, values, expected)) for label, values in labels.items()
+      label: sum(map(ne, answer["labels"], expected))
+      for label, answer in last.items()
     },
   }
 
@@ -91,24 +100,40 @@ def rows(result: dict):
   """A row for each contestant."""
   small, large = (result["seconds"][str(size)] for size in BATCHES)
   for label in small:
-    peer = f"{REFERENCE}, {label.split(', ')[1]}"
+    first, load = result.get("first", {}).get(label, (None, None))
     yield (
-      result["case"],
-      label,
-      f"{1000 * statistics.median(small[label]):.1f}",
-      *contest.ratios(small[label], small[peer]),
-      f"{BATCHES[1] / statistics.median(large[label]):.0f}",
-      *contest.ratios(large[peer], large[label]),
+      *(result["case"], label),
+      _number(statistics.median(small[label]), 1000, 1),
+      _number(result.get("p99", {}).get(label), 1000, 1),
+      *_ratios(small, label),
+      _number(BATCHES[1] / statistics.median(large[label]), 1, 0),
+      *_ratios(large, label),
+      _number(first, 1000, 0),
+      _number(load, 1, 1),
       f"{result['peak'][label]:.0f}",
       f"{result['differ'][label]} of {result['pairs']}",
     )
 
 
+def _number(value, factor, digits):
+  return "-" if value is None else f"{factor * value:.{digits}f}"
+
+
+def _ratios(seconds, label):
+  """To each reference, of the same type if there is one, else of float32."""
+  for name in REFERENCES:
+    same = f"{name}, {label.rsplit(', ', 1)[1]}"
+    peer = seconds.get(same) or seconds.get(f"{name}, float32")
+    yield contest.ratios(seconds[label], peer)[0] if peer else "-"
+
+
 TABLE = Table(
   "serving",
   (
-    *("case", "who", "ms at batch 1", "ratio", "range"),
-    *("texts/s at batch 32", "ratio", "range", "peak MB", "differ"),
+    *("case", "who", "ms at batch 1", "p99"),
+    *("to transformers", "to ONNX Runtime"),
+    *("texts/s at batch 32", "to transformers", "to ONNX Runtime"),
+    *("first, ms", "load, s", "peak MB", "differ"),
   ),
   rows,
   contest.ROOT / "docs" / "serving.md",
@@ -122,9 +147,9 @@ if __name__ == "__main__":
     __doc__,
     data=(None, "folder of MRPC, or a file of SQuAD"),
     name=("", "of the data in the table; default: of the file"),
-    float32=(None, "a SavedModel"),
-    bfloat16=("", "an export with --dtype=bfloat16"),
+    exports=([], "exports as label=path, as in 'compiled float32=folder'"),
     hugging_face=(None, "the same model for transformers"),
-    peer_python=(sys.executable, "Python that has torch"),
-    examples=(128, "pairs of a turn"),
+    peer_python=(sys.executable, "Python that has torch and onnxruntime"),
+    peers=(PEERS, "engines with types"),
+    examples=(64, "pairs of a turn"),
   )

@@ -15,14 +15,7 @@ Answer = Callable[..., dict]
 
 
 def serve(prepare: Callable[..., Answer]) -> None:
-  """Runs the process of a worker until its standard input ends.
-
-  Args:
-    prepare: makes the function that answers from the fields of the
-      configuration, after a warm-up. That function gets the fields of a request
-      and returns those of the answer; unless it gives a `peak`, the most memory
-      of this process so far is added, in MB.
-  """
+  """Runs the process of a worker; `prepare` makes its function of requests."""
   replies = os.fdopen(os.dup(1), "w")
   os.dup2(2, 1)  # libraries that print must not disturb the replies
   answer = prepare(**json.loads(sys.argv[1]))
@@ -32,11 +25,7 @@ def serve(prepare: Callable[..., Answer]) -> None:
 
 
 def answer_pairs(answer: Callable[[list], list[str]]) -> Answer:
-  """Answers of a worker that serves a model.
-
-  Returns:
-    From `pairs` and a `batch_size` to `labels` and the `seconds` of each batch.
-  """
+  """Answers of a worker to `pairs` of texts: `labels`, `seconds` a batch."""
 
   def timed(pairs, batch_size):
     seconds, labels = [], []

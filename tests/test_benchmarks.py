@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks import contest, worker
+from benchmarks import contest, serving, worker
 from benchmarks.results import Table
 
 SMALL = "1x64:2:16:float32"
@@ -144,6 +144,30 @@ def test_pairs_are_answered_in_batches():
   result = answer(pairs=["ab", "cd", "ef"], batch_size=2)
   assert result["labels"] == ["ab", "cd", "ef"]
   assert len(result["seconds"]) == 2
+
+
+def test_ratios_of_serving_are_to_peers_of_the_same_type():
+  seconds = {
+    "ours, int8": [1.0, 1.0],
+    "ours, bfloat16": [3.0, 3.0],
+    "transformers, float32": [2.0, 2.0],
+    "transformers, bfloat16": [6.0, 6.0],
+  }
+  result = {
+    "case": "c",
+    "pairs": 4,
+    "seconds": {"1": seconds, "32": seconds},
+    "peak": dict.fromkeys(seconds, 9.0),
+    "differ": dict.fromkeys(seconds, 0),
+    "first": {"ours, int8": [0.5, 7.0]},
+    "p99": {"ours, int8": 1.5},
+  }
+  first, second, *_ = map(list, serving.rows(result))
+  assert first == [
+    *("c", "ours, int8", "1000.0", "1500.0", "0.50", "-", "32", "0.50", "-"),
+    *("500", "7.0", "9", "0 of 4"),
+  ]
+  assert second[3:6] == ["-", "0.50", "-"]
 
 
 @pytest.fixture

@@ -8,12 +8,7 @@ from benchmarks import worker
 
 
 def prepare(command: list[str], log: str = os.devnull) -> worker.Answer:
-  """Runs the command at each request, its standard error goes to a log.
-
-  Returns:
-    From `input` to `output`, the standard streams, `seconds` by the clock,
-    `cpu_seconds`, and the `peak` memory of its largest process in MB.
-  """
+  """Runs the command at each request, its standard error goes to a log."""
 
   def answer(input=""):
     begin = time.perf_counter()

@@ -1,12 +1,15 @@
-"""Worker: transformers answers pairs of texts.
+"""Worker: transformers or ONNX Runtime answers pairs of texts.
 
-A classifier runs in the pipeline of transformers. For questions transformers 5
-has no pipeline any more: they are answered as in its examples, with windows of
-the tokenizer and a search for the best span in numpy.
+For questions transformers 5 has no pipeline any more: they are answered as in
+its examples, with windows of the tokenizer and a search for the best span.
 """
 
+import os
+
+import onnxruntime
 import torch
 import transformers
+from onnxruntime import quantization
 
 from benchmarks import worker
 from benchmarks.workers import squad_torch
@@ -14,53 +17,99 @@ from benchmarks.workers import squad_torch
 LENGTH, OVERLAP = 384, 128  # tokens of windows
 
 
-def classifier(folder: str, dtype: torch.dtype):
+def pipeline(folder: str, dtype: torch.dtype):
   """A function from pairs of texts to labels."""
-  pipeline = transformers.pipeline(
-    "text-classification",
-    model=folder,
-    tokenizer=folder,
-    dtype=dtype,
-    device="cpu",
+  pipe = transformers.pipeline(
+    *("text-classification", folder), dtype=dtype, device="cpu"
   )
-  names = pipeline.model.config.id2label
+  names = pipe.model.config.id2label
   numbers = {name: str(number) for number, name in names.items()}
+  options = {"truncation": True, "max_length": 128}
 
   def answer(pairs):
     texts = [{"text": first, "text_pair": second} for first, second in pairs]
-    results = pipeline(
-      texts, batch_size=len(texts), truncation=True, max_length=128
-    )
+    results = pipe(texts, batch_size=len(texts), **options)
     return [numbers[result["label"]] for result in results]
 
   return answer
 
 
-def reader(folder: str, dtype: torch.dtype):
-  """A function from pairs of question and context to answers."""
-  tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-  model = transformers.AutoModelForQuestionAnswering.from_pretrained(
-    folder, dtype=dtype
-  ).eval()
+def classifier(tokenizer, run):
+  """The same with the tokenizer and a function from inputs to logits."""
+  options = {"truncation": True, "max_length": 128, "padding": True}
 
-  @torch.inference_mode()
   def answer(pairs):
-    windows = squad_torch.windows(tokenizer, pairs, LENGTH, OVERLAP)
-    inputs = [window.inputs for window in windows]
-    outputs = model(**tokenizer.pad(inputs, return_tensors="pt"))
-    starts, ends = outputs.start_logits, outputs.end_logits
-    logits = zip(starts.float().numpy(), ends.float().numpy(), strict=True)
-    return squad_torch.answers(windows, list(logits), pairs)
+    texts = map(list, zip(*pairs, strict=True))
+    [logits] = run(tokenizer(*texts, **options, return_tensors="pt"))
+    return [str(label) for label in logits.argmax(-1)]
 
   return answer
 
 
-def prepare(folder: str, dtype: str) -> worker.Answer:
+def reader(tokenizer, run):
+  """A function from pairs of question and context to answers."""
+
+  def answer(pairs):
+    windows = squad_torch.windows(tokenizer, pairs, LENGTH, OVERLAP)
+    inputs = [window.inputs for window in windows]
+    logits = run(tokenizer.pad(inputs, return_tensors="pt"))
+    return squad_torch.answers(windows, list(zip(*logits, strict=True)), pairs)
+
+  return answer
+
+
+def torch_function(model, engine: str):
+  """A function from inputs to arrays of logits."""
+  run = torch.compile(model, dynamic=True) if "compile" in engine else model
+
+  @torch.inference_mode()
+  def call(inputs):
+    return [value.float().numpy() for value in run(**inputs).to_tuple()]
+
+  return call
+
+
+def onnx_function(model, folder: str, dtype: str):
+  """The same in ONNX Runtime; exports the model where that was not done."""
+  names, path = squad_torch.INPUTS, f"{folder}/{dtype}.onnx"
+  if dtype == "int8" and not os.path.exists(path):
+    onnx_function(model, folder, "float32")
+    quantization.quantize_dynamic(f"{folder}/float32.onnx", path)
+  elif not os.path.exists(path):
+    model.config.return_dict = False
+    values = torch.ones([2, 8], dtype=torch.int64)
+    torch.onnx.export(
+      *(model, (), path),
+      kwargs=dict.fromkeys(names, values),
+      input_names=list(names),
+      dynamic_axes={name: {0: "rows", 1: "tokens"} for name in names},
+      dynamo=False,
+    )
+  options = onnxruntime.SessionOptions()
+  options.intra_op_num_threads = torch.get_num_threads()
+  run = onnxruntime.InferenceSession(path, options).run
+  return lambda inputs: run(
+    None, {name: inputs[name].numpy() for name in names}
+  )
+
+
+def prepare(folder: str, engine: str, dtype: str) -> worker.Answer:
   """Loads a model; see `worker.answer_pairs` for requests."""
   config = transformers.AutoConfig.from_pretrained(folder)
   is_squad = "QuestionAnswering" in config.architectures[0]
+  torch_dtype = torch.bfloat16 if dtype == "bfloat16" else torch.float32
+  if engine == "transformers" and not is_squad:
+    return worker.answer_pairs(pipeline(folder, torch_dtype))
+  task = "QuestionAnswering" if is_squad else "SequenceClassification"
+  load = getattr(transformers, f"AutoModelFor{task}").from_pretrained
+  model = load(folder, dtype=torch_dtype).eval()
+  if engine == "ONNX Runtime":
+    run = onnx_function(model, folder, dtype)
+  else:
+    run = torch_function(model, engine)
+  tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
   make = reader if is_squad else classifier
-  return worker.answer_pairs(make(folder, getattr(torch, dtype)))
+  return worker.answer_pairs(make(tokenizer, run))
 
 
 if __name__ == "__main__":

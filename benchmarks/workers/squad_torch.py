@@ -13,13 +13,7 @@ INPUTS = ("input_ids", "token_type_ids", "attention_mask")
 
 
 class Window(NamedTuple):
-  """A part of a context, with its question.
-
-  Attributes:
-    inputs: of the model, lists of T numbers.
-    offsets: of each token of the context its first and last character, None of
-      other tokens.
-  """
+  """A part of a context, with its question."""
 
   inputs: dict[str, list[int]]
   pair: int  # number of the pair of question and context

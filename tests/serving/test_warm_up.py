@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from modeling import models
 from serving import compiled_model, export, warm_up
@@ -65,6 +66,21 @@ def test_an_export_has_them_and_they_can_be_read_back(
     for name, value in original.items():
       assert np.array_equal(texts[name], value)
   assert not warm_up.load(str(tmp_path))
+
+
+def test_tensorflow_serving_reads_them(graph_tokenizer, tmp_path):
+  # pip install --no-deps tensorflow-serving-api
+  protos = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+  task = TextClassification(graph_tokenizer, tasks.T, None, pairs=True)
+  expected = list(warm_up.requests(task, compiled=True))
+  warm_up.save(str(tmp_path), iter(expected))
+  records = tf.data.TFRecordDataset(str(tmp_path / warm_up.FILE))
+  for record, texts in zip(records.as_numpy_iterator(), expected, strict=True):
+    log = protos.PredictionLog.FromString(record)
+    request = log.predict_log.request
+    assert request.model_spec.signature_name == "serving_default"
+    for name, value in texts.items():
+      assert np.array_equal(tf.make_ndarray(request.inputs[name]), value)
 
 
 def test_the_bytes_are_those_of_the_messages():

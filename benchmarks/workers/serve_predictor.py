@@ -1,0 +1,22 @@
+"""Worker: Predictor answers pairs of texts with an export."""
+
+from benchmarks import worker
+from predictor import Predictor
+
+
+def prepare(path: str) -> worker.Answer:
+  """Loads and warms up a model; see `worker.answer_pairs` for requests."""
+  predict = Predictor(path, warm_up=True)
+  is_squad = "question" in predict.inputs
+  names = ("question", "context") if is_squad else ("text_a", "text_b")
+
+  def answer(pairs):
+    texts = zip(*pairs, strict=True)
+    results = predict(**dict(zip(names, texts, strict=True)))
+    return [result["answer" if is_squad else "label"] for result in results]
+
+  return worker.answer_pairs(answer)
+
+
+if __name__ == "__main__":
+  worker.serve(prepare)
