@@ -134,9 +134,9 @@ class App:
     model = self._find(request, name)
     states = model.states if model else {}
     if metadata and model:
-      number, found = model.find(number)
+      number, loaded = model.find(number)
       spec = {"name": model.name, "signature_name": "", "version": f"{number}"}
-      signatures = {"signature_def": found.signature_def}
+      signatures = {"signature_def": loaded.signature_def}
       metadata = {"signature_def": signatures}
       return _json({"model_spec": spec, "metadata": metadata})
     if not states:
@@ -159,12 +159,12 @@ class App:
       raise RestError(404, f"Servable not found for request: {which}")
     outputs = None
     while outputs is None:
-      found = model.find(number)[1]
-      signature = _check_signature(document, found, method.lower())
-      specs = found.specs[signature]
+      loaded = model.find(number)[1]
+      signature = _check_signature(document, loaded, method.lower())
+      specs = loaded.specs[signature]
       inputs = await _convert(len(body), rest.read_inputs, document, specs)
       try:
-        outputs = await self._run(found, signature, inputs)
+        outputs = await self._run(loaded, signature, inputs)
       except batching.Closed:
         continue  # the version was unloaded just now
     size = sum(value.size for value in outputs.values())

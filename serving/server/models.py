@@ -109,14 +109,14 @@ class Model:
   def poll(self) -> None:
     """Loads and unloads versions by what is in the folder now."""
     try:
-      found = find_versions(self._folder)
+      folders = find_versions(self._folder)
     except Exception as error:  # of any file system
       logging.error("%s: %s", self.name, _first_line(error))
       return
-    newest = {*sorted(found)[-self._num_versions :]}
+    newest = {*sorted(folders)[-self._num_versions :]}
     for number in sorted(newest - {*self.versions}):
       if time.monotonic() >= self._retry.get(number, 0):
-        self._add(number, found[number])
+        self._add(number, folders[number])
     if newest & {*self.versions}:  # else the old ones go on
       for number in {*self.versions} - newest:
         self._remove(number)

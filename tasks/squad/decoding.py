@@ -148,11 +148,7 @@ def decode(
 
 
 def write(predictions: Predictions, output_dir: str) -> list[str]:
-  """Writes the original's files of predictions; returns their paths.
-
-  They are predictions.json, nbest_predictions.json and, in version 2,
-  null_odds.json; existing ones are replaced.
-  """
+  """Writes, or replaces, the original's two or three files; returns paths."""
   contents = {
     "predictions.json": predictions.answers,
     "nbest_predictions.json": predictions.nbest,
