@@ -98,7 +98,7 @@ def to_function(name, signature) -> Function:
   if not padded or not is_text:
     return Function(run, can_join=True)
   counts = [key for key in outputs if key.startswith("num_")]
-  if name != _DEFAULT or len(counts) != 1:
+  if name == "serving_examples" or len(counts) != 1:
     return Function(run)
   return Function(run, True, counts[0], frozenset(padded))
 

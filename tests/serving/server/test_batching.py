@@ -251,8 +251,16 @@ def test_an_answer_is_that_of_the_request_alone(every_task, name):
 
 
 def test_records_are_not_joined(every_task):
-  signature = every_task["tagging"][1].functions["serving_examples"]
-  assert not to_function("serving_examples", signature).can_join
+  functions = every_task["tagging"][1].functions
+  is_joined = {
+    name: to_function(name, signature).can_join
+    for name, signature in functions.items()
+  }
+  assert is_joined == {
+    "serving_default": True,
+    "serving_features": True,
+    "serving_examples": False,
+  }
 
 
 def test_a_function_without_rows_is_not_joined():
