@@ -91,7 +91,7 @@ class App:
     return _json({"models": list(self._models)})
 
   async def _page(self, request):
-    name = _PAGE[request.url.path]
+    name = _PAGE[request.scope["path"]]
     return FileResponse(Path(__file__).with_name(name), headers=_PAGE_HEADERS)
 
   async def _v1(self, request: Request) -> Response:
@@ -104,7 +104,7 @@ class App:
     except ClientDisconnect:
       response = _json({"error": "client closed request"}, 499)
     except Exception:
-      logging.exception("%s %s", request.method, request.url.path[:200])
+      logging.exception("%s %s", request.method, request.scope["path"][:200])
       response = _json({"error": "internal error"}, 500)
     # After 408 and 413, the rest of the request is not read.
     if self.is_draining or response.status_code in (408, 413):
@@ -245,7 +245,8 @@ def _version_status(number, state, error):
 
 
 def _json(value, status=200):
-  content = json.dumps(value, ensure_ascii=False).encode()
+  # Half a surrogate pair of a client may be in a message.
+  content = json.dumps(value, ensure_ascii=False).encode(errors="replace")
   headers = {"retry-after": "1"} if status == 503 else None
   return Response(content, status, headers, media_type="application/json")
 

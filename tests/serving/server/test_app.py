@@ -232,6 +232,7 @@ HOSTILE = {
   "long number": b'{"instances": [' + b"9" * 5000 + b"]}",
   "NUL": b"\0" * 100,
   "half a surrogate": b'{"instances": ["\\udc00"]}',
+  "half a surrogate as a name": b'{"instances": [{"\\udc00": "a"}]}',
   "many": b'{"instances": [' + b'"",' * 3000 + b'""]}',
   "wrong type": b'{"instances": [{"text": {"text": "a"}}]}',
   "wrong shape": b'{"inputs": [[["a"]]]}',
@@ -248,6 +249,13 @@ def test_hostile_requests_are_400_and_do_no_harm(client, body):
   status, answer = client.ask(body)
   assert status == 400 and answer.keys() == {"error"}
   assert client.ask({"instances": ["a"]})[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/v1/models/toy"])
+def test_the_host_header_changes_nothing(client, path):
+  for host in ("a/b?c", "[", "a b", ""):
+    status, _, _ = client.request("GET", path, headers={"Host": host})
+    assert status == 200
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
