@@ -12,6 +12,7 @@ page to try the models.
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 import functools
+import os
 import signal
 
 from absl import flags, logging
@@ -87,10 +88,13 @@ def main(args: Arguments) -> None:
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
   # uvicorn ends in order, then sends itself the signal again.
   signal.signal(signal.SIGTERM, lambda *_: None)
-  with models.polled(served.values(), settings.poll_seconds):
+  with models.polled(served.values(), settings.poll_seconds) as loading:
     server = http.Server(App(served, metrics, settings), settings)
     server.run(sockets=[address])
   logging.info("all requests are answered")
+  loading.join(1.0)
+  if loading.is_alive():
+    os._exit(0)  # TensorFlow cannot be interrupted
 
 
 if __name__ == "__main__":

@@ -151,8 +151,13 @@ def _first_line(error):
 
 
 @contextlib.contextmanager
-def polled(models: Iterable[Model], seconds: float) -> Iterator[None]:
-  """Context in which a thread keeps models up to date."""
+def polled(
+  models: Iterable[Model], seconds: float
+) -> Iterator[threading.Thread]:
+  """Context in which a thread, its value, keeps models up to date.
+
+  The thread ends after the context, when it has loaded what it is loading.
+  """
   stopped = threading.Event()
 
   def poll():
@@ -163,6 +168,7 @@ def polled(models: Iterable[Model], seconds: float) -> Iterator[None]:
 
   thread = threading.Thread(target=poll, daemon=True)
   thread.start()
-  yield
-  stopped.set()
-  thread.join()  # after a version that it is loading
+  try:
+    yield thread
+  finally:
+    stopped.set()
