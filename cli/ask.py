@@ -87,20 +87,28 @@ def _answers(predict, rows, batch_size) -> Iterator[dict]:
   if batch_size < 1:
     raise ValueError(f"--batch_size={batch_size} must be at least 1")
   rows = _checked(predict, rows)
-  while batch := list(islice(rows, batch_size)):
-    # Lists of choices of one length go together.
-    shapes = [
-      [len(v) if isinstance(v, list) else 0 for v in row.values()]
-      for row in batch
-    ]
-    groups = (
-      [batch]
-      if shapes.count(shapes[0]) == len(batch)
-      else [[row] for row in batch]
-    )
-    for group in groups:
-      columns = {name: [row[name] for row in group] for name in predict.inputs}
-      yield from predict(batch_size=batch_size, **columns)
+  error, batch = None, True
+  while batch and not error:
+    batch = []
+    try:
+      batch.extend(islice(rows, batch_size))
+    except ValueError as wrong_line:  # those before it are answered
+      error = wrong_line
+    yield from _answer(predict, batch)
+  if error:
+    raise error
+
+
+def _answer(predict, batch):
+  """Answers of rows; together if lists of choices have one length."""
+  shapes = [
+    [len(v) if isinstance(v, list) else 0 for v in row.values()]
+    for row in batch
+  ]
+  is_even = all(shape == shapes[0] for shape in shapes)
+  for group in [batch] if is_even else [[row] for row in batch]:
+    columns = {name: [row[name] for row in group] for name in predict.inputs}
+    yield from predict(batch_size=max(len(group), 1), **columns)
 
 
 def _checked(predict, rows) -> Iterator[dict]:

@@ -98,6 +98,13 @@ def test_an_error_names_the_line(call, lines, message):
     call(Single, lines=lines)
 
 
+def test_lines_before_an_error_are_answered(call, capsys):
+  with pytest.raises(SystemExit, match="line 3 is no JSON"):
+    call(Single, lines=['"a"', '"b"', "{", '"c"'])
+  lines = capsys.readouterr().out.splitlines()
+  assert _texts(map(json.loads, lines)) == [["a"], ["b"]]
+
+
 def test_an_error_on_the_command_line_is_one_line(call):
   with pytest.raises(SystemExit, match="ERROR: the command line: this model"):
     call(Single, "--question=x")
