@@ -179,6 +179,7 @@ def test_predictions_are_those_of_the_signature(exports):
     assert answer["tags"] == [tag.decode() for tag in expected]
 
 
+@pytest.mark.slow
 def test_a_model_is_warmed_up_with_the_shapes_of_its_file(tmp_path, capsys):
   folder = str(tmp_path / "1")
   tokenizer = GraphTokenizer(stand_in.VOCABULARY)

@@ -80,8 +80,9 @@ def onnx_function(model, folder: str, dtype: str):
     values = torch.ones([2, 8], dtype=torch.int64)
     torch.onnx.export(
       *(model, (), path),
-      kwargs=dict.fromkeys(names, values),
-      input_names=list(names),
+      kwargs=dict.fromkeys(names, values) | {"attention_mask": values.tril()},
+      # Named in the order of the model's arguments.
+      input_names=["input_ids", "attention_mask", "token_type_ids"],
       dynamic_axes={name: {0: "rows", 1: "tokens"} for name in names},
       dynamo=False,
     )

@@ -11,7 +11,7 @@ from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import models
 from modeling.config import BertConfig
-from serving import export
+from serving import export, warm_up
 from storage import files, tfrecord
 from storage.tfrecord import Schema
 from tasks.classification import examples as classification_examples
@@ -93,6 +93,10 @@ def test_there_are_three_signatures(asked, said, rows):
     for name in Schema(*features.tokens(T))
   }
   _assert_same(asked["serving_features"](**inputs), said)
+
+
+def test_an_export_has_requests_to_warm_up(saved):
+  assert [len(texts["text_a"]) for texts in warm_up.load(saved)] == [1, 32]
 
 
 @pytest.mark.parametrize(
