@@ -148,7 +148,9 @@ def save(directory: str, model, task: Task, compiled: bool = False) -> None:
   with new_folder(directory) as folder:
     exported = Exported(model, task, compiled)
     with process.no_information():
-      tf.saved_model.save(exported, folder, signatures=exported.functions)
+      # Gradients of a loaded model would stay in memory when it is dropped.
+      options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+      tf.saved_model.save(exported, folder, exported.functions, options)
     warm_up.save(folder, warm_up.requests(task, compiled))
   for name, function in exported.functions.items():
     specs = tf.nest.flatten(function.structured_input_signature)

@@ -214,3 +214,11 @@ def test_an_exported_tokenizer_gives_the_originals_tokens(
   rows = zip(result["tokens"].numpy(), result["number"].numpy(), strict=True)
   tokens = [[t.decode() for t in row[:number]] for row, number in rows]
   assert tokens == [case[setting] for case in cases]
+
+
+@pytest.mark.slow
+def test_gradients_are_left_out(fused, task, tmp_path):
+  """TensorFlow keeps those of a loaded model for ever, with its graphs."""
+  model = models.classifier(CONFIG, 2)
+  export.save(str(tmp_path / "1"), model, task)
+  assert b"internal_grad_fn" not in (tmp_path / "1/saved_model.pb").read_bytes()
