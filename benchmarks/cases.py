@@ -76,14 +76,9 @@ class Case:
     tokens, hidden = self.batch * self.length, self.hidden
     masked, heads = self.batch * self.predictions, self.batch * self.heads
     size = hidden // self.heads
+    projections = 2 * (self.layers + layers)
     return {
-      "Q, K, V, output": (
-        2 * (self.layers + layers),
-        1,
-        tokens,
-        hidden,
-        hidden,
-      ),
+      "Q, K, V, output": (projections, 1, tokens, hidden, hidden),
       "scores": (layers, heads, self.length, size, self.length),
       "context": (layers, heads, self.length, self.length, size),
       "intermediate": (layers, 1, tokens, hidden, 4 * hidden),

@@ -20,6 +20,8 @@ from pathlib import Path
 
 from benchmarks.results import Table
 
+Args = argparse.Namespace  # of the command line
+Results = Iterator[dict]  # of a measurement
 ROOT = Path(__file__).parents[1]
 # Variables that limit threads: of OpenMP and torch, TensorFlow, Rust.
 THREADS = (
@@ -129,7 +131,7 @@ def ratios(
 
 def run(
   table: Table,
-  measure: Callable[[argparse.Namespace], Iterable[dict]],
+  measure: Callable[[Args], Iterable[dict]],
   doc: str,
   rounds: int = 7,
   **flags: tuple[object, str],
@@ -146,7 +148,7 @@ def run(
     sys.exit(f"ERROR: {error}")
 
 
-def parse(doc: str, rounds: int, flags: Mapping) -> argparse.Namespace:
+def parse(doc: str, rounds: int, flags: Mapping) -> Args:
   """Flags of the command line; see `run`."""
   parser = argparse.ArgumentParser(
     description=doc, formatter_class=argparse.RawDescriptionHelpFormatter

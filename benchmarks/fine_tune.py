@@ -9,11 +9,9 @@ and hyper-parameters; each round has another seed. A run is timed from the start
 of its process to its predictions. Seeds that --work_dir has are not run again.
 """
 
-import argparse
 import json
 import statistics
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +31,7 @@ SQUAD = "SQuAD-1.1"
 SHARED = ("max_seq_length", "learning_rate", "dtype", "group_by_length")
 
 
-def command(args: argparse.Namespace, seed: int, folder: Path) -> list[str]:
+def command(args: contest.Args, seed: int, folder: Path) -> list[str]:
   """Program of this repository with the flags of a run."""
   data, bert = Path(args.data_dir), Path(args.bert_dir)
   flags = {name: getattr(args, name) for name in SHARED} | {
@@ -61,9 +59,7 @@ def command(args: argparse.Namespace, seed: int, folder: Path) -> list[str]:
   return [sys.executable, str(contest.ROOT / program), *words]
 
 
-def peer_command(
-  args: argparse.Namespace, seed: int, folder: Path
-) -> list[str]:
+def peer_command(args: contest.Args, seed: int, folder: Path) -> list[str]:
   """Program of the peer with the same settings."""
   config = {name: getattr(args, name) for name in SHARED} | {
     "model": args.hf_dir,
@@ -87,13 +83,13 @@ def peer_command(
   return [args.peer_python, "-m", module, json.dumps(config)]
 
 
-def read(args: argparse.Namespace, split: str) -> list:
+def read(args: contest.Args, split: str) -> list:
   """Examples of a task of GLUE."""
   task = named_tasks.find(args.task)
   return classification_examples.read_examples(task, args.data_dir, split)
 
 
-def execute(args: argparse.Namespace, label: str, folder: Path, seed: int):
+def execute(args: contest.Args, label: str, folder: Path, seed: int):
   """Runs a contestant once; returns times and scores in percent."""
   file = folder / "result.json"
   if file.exists():
@@ -124,7 +120,7 @@ def execute(args: argparse.Namespace, label: str, folder: Path, seed: int):
   return result
 
 
-def score(args: argparse.Namespace, predictions) -> dict[str, float]:
+def score(args: contest.Args, predictions) -> dict[str, float]:
   """Scores of classes, of scores, or of answers by question id."""
   if args.task == SQUAD:
     articles = squad_examples.articles(f"{args.data_dir}/dev.json")
@@ -138,7 +134,7 @@ def score(args: argparse.Namespace, predictions) -> dict[str, float]:
   }
 
 
-def measure(args: argparse.Namespace) -> Iterator[dict]:
+def measure(args: contest.Args) -> contest.Results:
   """Times and scores of each contestant with each seed."""
   for name in ("data_dir", "work_dir", "bert_dir", "hf_dir"):
     setattr(args, name, str(Path(getattr(args, name)).absolute()))

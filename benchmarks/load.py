@@ -28,14 +28,10 @@ SINGLE = "1, no batches"
 
 def start(model, *flags):
   """Process and port of a server that is ready."""
-  command = [
-    sys.executable,
-    "serve.py",
-    f"--model={client.NAME}={model}",
-    "--port=0",
-  ]
+  own = f"--model={client.NAME}={model}"
+  command = [sys.executable, "serve.py", own, "--port=0", *flags]
   process = subprocess.Popen(
-    [*command, *flags], cwd=contest.ROOT, stderr=subprocess.PIPE, text=True
+    command, cwd=contest.ROOT, stderr=subprocess.PIPE, text=True
   )
   for line in process.stderr:
     if match := re.search(r"http://127.0.0.1:(\d+)", line):

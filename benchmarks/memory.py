@@ -8,16 +8,14 @@ once: memory hardly differs from run to run. The peer makes records of the first
 text only, since it takes minutes.
 """
 
-import argparse
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import contest, pretraining_data, train_step
 from benchmarks.results import Table
 
 
-def measure(args: argparse.Namespace) -> Iterator[dict]:
+def measure(args: contest.Args) -> contest.Results:
   """Peaks in MB of each contestant in each case."""
   if args.megabytes and not args.vocab_file:
     raise ValueError("--megabytes needs --vocab_file; or give --megabytes=")

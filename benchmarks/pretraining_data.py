@@ -6,11 +6,9 @@ The text is like that on which the original was timed. The program of
 tf-models-official makes the same records, in turns with it.
 """
 
-import argparse
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -89,7 +87,7 @@ def contestants(
   }
 
 
-def measure(args: argparse.Namespace) -> Iterator[dict]:
+def measure(args: contest.Args) -> contest.Results:
   """Seconds of each contestant, in each round."""
   with tempfile.TemporaryDirectory() as folder:
     workers = contestants(Path(folder), args.megabytes, args.vocab_file)

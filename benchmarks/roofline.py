@@ -6,10 +6,8 @@ For each kind of product of a training step, the product itself and the two of
 its gradient together, and for all of them.
 """
 
-import argparse
 import math
 import statistics
-from collections.abc import Iterator
 
 from benchmarks import contest, train_step
 from benchmarks.cases import Case
@@ -19,7 +17,7 @@ from benchmarks.results import Table
 KINDS = tuple(Case("tiny", 1, 128, "float32").products)
 
 
-def measure(args: argparse.Namespace) -> Iterator[dict]:
+def measure(args: contest.Args) -> contest.Results:
   """Operations a second of each kind of product of a case, and of all."""
   for name in args.cases:
     contestants = {name: Contestant("matmul", {"case": name})}

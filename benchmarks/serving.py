@@ -6,13 +6,11 @@ first answer of a new process, "load" what it takes to be ready for it, with
 warm-up; "differ" counts answers that are not those of transformers in float32.
 """
 
-import argparse
 import itertools
 import json
 import os
 import statistics
 import sys
-from collections.abc import Iterator
 from operator import ne
 from pathlib import Path
 
@@ -25,7 +23,7 @@ REFERENCES = ("transformers", "ONNX Runtime")
 PEERS = [f"{x} float32" for x in (*REFERENCES, "torch.compile")]
 
 
-def contestants(args: argparse.Namespace) -> dict[str, Contestant]:
+def contestants(args: contest.Args) -> dict[str, Contestant]:
   """Exports and peers by label; a label ends with a type."""
   result = {}
   for text in args.exports:
@@ -43,7 +41,7 @@ def contestants(args: argparse.Namespace) -> dict[str, Contestant]:
   return result
 
 
-def measure(args: argparse.Namespace) -> Iterator[dict]:
+def measure(args: contest.Args) -> contest.Results:
   """Seconds a batch in each round, memory, and answers that differ."""
   pairs = examples(args.data, args.examples)
   alone = contest.interleave_fresh(

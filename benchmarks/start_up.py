@@ -6,15 +6,13 @@ Workers of benchmarks/train_step.py are started anew for each turn: the time
 includes imports, building the model and compilation.
 """
 
-import argparse
 import statistics
-from collections.abc import Iterator
 
 from benchmarks import contest, train_step
 from benchmarks.results import Table
 
 
-def measure(args: argparse.Namespace) -> Iterator[dict]:
+def measure(args: contest.Args) -> contest.Results:
   """Seconds of each start."""
   for case in args.cases:
     contestants = train_step.contestants(case, args, warm_up=0)

@@ -6,9 +6,7 @@ Milliseconds a step in TensorFlow's operations, as its profiler counts them.
 Profiling makes a step slower.
 """
 
-import argparse
 import collections
-from collections.abc import Iterator
 
 from benchmarks import contest, train_step
 from benchmarks.contest import Contestant
@@ -30,7 +28,7 @@ STEP = "step by the clock"
 COLUMNS = (STEP, *KINDS)
 
 
-def measure(args: argparse.Namespace) -> Iterator[dict]:
+def measure(args: contest.Args) -> contest.Results:
   """Seconds a step by kind, means of the rounds."""
   for case in args.cases:
     config = {"case": case, "kinds": KINDS}

@@ -9,12 +9,10 @@ makes; "same lines" is the fraction of lines with equal tokens. A ratio is the
 time of a peer over that of GraphTokenizer.
 """
 
-import argparse
 import glob
 import os
 import statistics
 import sys
-from collections.abc import Iterator
 from operator import eq
 
 from benchmarks import contest
@@ -31,22 +29,20 @@ PEERS = {
 }
 
 
-def measure(args: argparse.Namespace) -> Iterator[dict]:
+def measure(args: contest.Args) -> contest.Results:
   """Seconds of each contestant, and how many lines have equal tokens."""
   for text in args.texts:
     yield measure_text(text, args)
 
 
-def measure_text(text: str, args: argparse.Namespace) -> dict:
+def measure_text(text: str, args: contest.Args) -> dict:
   """Result of a text, NAME:FILES."""
   name, _, pattern = text.partition(":")
   paths = sorted(map(os.path.abspath, glob.glob(pattern)))
   if not name or not paths:
     raise ValueError(f"--texts={text}: expected NAME:FILES of files that exist")
   if unknown := set(args.peers) - set(PEERS):
-    raise ValueError(
-      f"--peers={','.join(unknown)}: expected {', '.join(PEERS)}"
-    )
+    raise ValueError(f"--peers: unknown are {', '.join(unknown)}")
   config = {
     "paths": paths,
     "vocab_file": os.path.abspath(args.vocab_file),

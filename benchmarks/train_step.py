@@ -8,10 +8,8 @@ column of a peer is its time over that of bert-tf2 in the same round. "roofline"
 is the time of the matrix products of the step alone, over that of the step.
 """
 
-import argparse
 import statistics
 import sys
-from collections.abc import Iterator
 from itertools import product
 
 from benchmarks import contest
@@ -34,8 +32,6 @@ PEER_LABELS = [label for label, *_ in CONTESTANTS.values() if label != BASELINE]
 # Seconds a step of the original: commit eedf571, TensorFlow 1.15.5 on two cores
 # of another machine (Intel Xeon), medians of two runs of 20 steps.
 ORIGINAL = {"tiny:32:128:float32": 0.677, "mini:32:128:float32": 1.6}
-
-
 CASES = {
   "cases": (
     ["mini:32:128:float32", "mini:32:128:bfloat16"],
@@ -50,11 +46,10 @@ PEERS = {
   "peer_python": (sys.executable, "Python that has torch"),
   "preload": ("", "library of an allocator for `compiled`"),
 }
-SECONDS = {"seconds": (2.0, "of a turn")}
 
 
 def contestants(
-  case: str, args: argparse.Namespace, warm_up: int
+  case: str, args: contest.Args, warm_up: int
 ) -> dict[str, Contestant]:
   """bert-tf2 and the peers of the flags, by label."""
   Case.parse(case)
@@ -73,7 +68,7 @@ def contestants(
   return result
 
 
-def measure(args: argparse.Namespace) -> Iterator[dict]:
+def measure(args: contest.Args) -> contest.Results:
   """Seconds of a step of each contestant, in each round."""
   for case in args.cases:
     operations = Case.parse(case).operations
@@ -121,4 +116,5 @@ TABLE = Table(
 )
 
 if __name__ == "__main__":
-  contest.run(TABLE, measure, __doc__, **CASES, **PEERS, **SECONDS)
+  seconds = (2.0, "of a turn")
+  contest.run(TABLE, measure, __doc__, **CASES, **PEERS, seconds=seconds)

@@ -12,7 +12,7 @@ from benchmarks.results import Table
 
 SMALL = "1x64:2:16:float32"
 NAMES = (
-  *("fine_tune", "growth", "load", "memory", "pretraining_data", "roofline"),
+  *("fine_tune", "load", "memory", "pretraining_data", "roofline"),
   *("serving", "start_up", "step_profile", "tokenization", "train_step"),
 )
 
@@ -32,11 +32,9 @@ def test_tables_are_those_of_the_results(name):
 
 
 def test_help_and_mistakes():
-  done = _run("growth", "--help")
+  done = _run("train_step", "--help")
   assert done.returncode == 0
-  assert "layers x hidden:batch:length:type (4x256:16:128:float32)" in (
-    " ".join(done.stdout.split())
-  )
+  assert "turns of each contestant (7)" in " ".join(done.stdout.split())
   done = _run("memory", f"--cases={SMALL}", "--peers=nobody", "--megabytes=")
   assert done.returncode == 1
   assert done.stderr.splitlines()[-1].startswith("ERROR: --peers=nobody: ")
@@ -51,11 +49,6 @@ def test_help_and_mistakes():
     ("memory", f"--cases={SMALL}", "--peers=", "--megabytes="),
     ("roofline", f"--cases={SMALL}"),
     ("step_profile", f"--cases={SMALL}"),
-    (
-      "growth",
-      f"--base={SMALL}",
-      *("--sizes=", "--seconds=0"),
-    ),
   ],
   ids=lambda command: command[0],
 )
