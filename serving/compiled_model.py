@@ -91,7 +91,7 @@ def _round_up(size, sizes):
 
 
 def _axis_1(name, inputs):
-  """What the dimension 1 of an output is, where it is free: T, C or M."""
+  """Free dimension 1 of an output: T, C or M."""
   is_masked = name.startswith("masked_lm")
   name = "masked_lm_positions" if is_masked else "input_ids"
   return tf.shape(inputs[name])[1]
@@ -152,7 +152,7 @@ def outputs(model, source, batch_size: int) -> dict[str, np.ndarray]:
 
 
 def is_compiled(model, setting: bool | None) -> bool:
-  """Whether a model is exported compiled, by --compile_export."""
+  """Returns whether --compile_export lets a model be exported compiled."""
   if setting is None:
     return can_compile(model) and is_faster()
   return setting

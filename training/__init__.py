@@ -1,1 +1,1 @@
-"""How a model is optimized, distributed, saved and resumed."""
+"""Optimizer, training loop, checkpoints and run records."""
