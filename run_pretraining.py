@@ -60,9 +60,9 @@ def check_flags(args: Arguments) -> None:
       f"--num_train_steps={args.num_train_steps}"
     )
   settings.check_flags(args)
-  encoder.check(args, texts=args.do_export)
   if args.do_export:
     settings.check_export(args)
+  encoder.check(args, texts=args.do_export)
   warn_of_long_warmup(args)
 
 

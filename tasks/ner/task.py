@@ -60,7 +60,7 @@ def _convert(args, flag, name, tags, needs_tags=True):
   build = records.TagRecordBuilder(
     tokenizer, length, tags, args.document_context
   )
-  dataset = _make_records(
+  dataset = make_records(
     sentences[: arguments.max_examples(args)],
     os.path.join(args.output_dir, f"{name}.tf_record"),
     build,
@@ -70,7 +70,7 @@ def _convert(args, flag, name, tags, needs_tags=True):
   return dataset
 
 
-def _make_records(
+def make_records(
   sentences: Sequence[Sentence],
   path: str,
   build: records.TagRecordBuilder,

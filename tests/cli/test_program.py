@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,11 @@ import pytest
 from cli import program
 
 ROOT = Path(__file__).parents[2]
+
+
+def _obey_interrupts():
+  """A command that was started in the background would ignore them."""
+  signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _run(body, **environment):
@@ -188,6 +194,7 @@ def test_an_interrupt_at_any_moment_is_one_line(moment):
     capture_output=True,
     text=True,
     check=False,
+    preexec_fn=_obey_interrupts,
   )
   assert done.returncode == 130
   assert done.stderr == "ERROR: interrupted\n"
@@ -216,5 +223,6 @@ def test_a_program_is_interrupted_while_it_imports(module):
     capture_output=True,
     text=True,
     check=False,
+    preexec_fn=_obey_interrupts,
   )
   assert (done.returncode, done.stderr) == (130, "ERROR: interrupted\n")

@@ -146,6 +146,7 @@ def test_gradients_of_a_model_are_equal():
   batch = tokens() | {
     "masked_lm_positions": np.array([[1, 2, 0], [3, 4, 7]], np.int32),
     "masked_lm_ids": np.array([[4, 9, 0], [30, 2, 1]], np.int32),
+    "masked_lm_weights": np.array([[1, 1, 0], [1, 1, 1]], np.float32),
     "next_sentence_labels": np.array([[0], [1]], np.int32),
   }
   config = replace(

@@ -232,7 +232,7 @@ def test_mistakes(made, tmp_path, program, cases):
   if program == "extract_features":
     defaults |= {"vocab_file": folder / "vocab.txt"}
   else:
-    defaults |= {"output_dir": tmp_path / "output"}
+    defaults |= {"output_dir": tmp_path / "output", "max_seq_length": 12}
   flags = [defaults | wrong for wrong, _ in cases]
   for wrong in flags:
     for name in ("vocab_file", "export_dir"):

@@ -10,7 +10,7 @@ from data import features
 from data import records as input_pipeline
 from data.tokenization import FullTokenizer
 from storage import tfrecord
-from tasks.ner import records
+from tasks.ner import records, task
 from tasks.ner.examples import Sentence
 
 # A word of n letters has n pieces.
@@ -112,7 +112,7 @@ def test_a_record_for_every_window(tmp_path):
   ]
   path = str(tmp_path / "new" / "records")
   build = records.TagRecordBuilder(tokenizer, 5, TAGS)
-  result = records.make_records(text, path, build, static_shapes=True)
+  result = task.make_records(text, path, build, static_shapes=True)
   assert result.sentences == text
   assert result.examples == [
     records.TagWindow(0, 0, [1, 2]),
