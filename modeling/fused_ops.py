@@ -27,13 +27,14 @@ from keras import ops
 from modeling import xla_islands
 from modeling.xla_islands import sum_last_axis, sum_leading_axes, to_float32
 
-_forced: list[bool] = []  # a stack; of a context variable threads know nothing
+# Stack of (fused, gradients); of a context variable threads know nothing.
+_forced: list[tuple[bool, bool]] = []
 
 
 @contextlib.contextmanager
-def use_fused(fused: bool):
-  """Chooses the form of all that is traced inside the context."""
-  _forced.append(fused)
+def use_fused(fused: bool, gradients: bool = True):
+  """Chooses the form of what is traced inside, with or without gradients."""
+  _forced.append((fused, gradients))
   try:
     yield
   finally:
@@ -53,7 +54,7 @@ def is_fused() -> bool:
   if keras.backend.backend() != "tensorflow":
     return False
   if _forced:
-    return _forced[-1]
+    return _forced[-1][0]
   setting = os.environ.get("BERT_FUSED_OPS", "")
   if setting not in ("", "0", "1"):
     raise ValueError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
@@ -61,9 +62,7 @@ def is_fused() -> bool:
 
 
 def _run(chain, *tensors, training, dtype=None, **options):
-  """Runs a chain of element-wise operations, which has the same code in both
-  forms: in training in float32, and compiled where fused.
-  """
+  """Runs element-wise operations, in training in float32, compiled if fused."""
   dtype = dtype or tensors[0].dtype
   if training and is_fused():
     return xla_islands.run(chain, *tensors, dtype=dtype, **options)
@@ -115,7 +114,6 @@ def _fused_linear(x, kernel, bias, transpose_b):
   and the kernel's, which may have a row for each word, is transposed.
   """
 
-  @ops.custom_gradient
   def run(x, kernel, bias):
     columns = ops.transpose(kernel) if transpose_b else kernel
 
@@ -129,15 +127,20 @@ def _fused_linear(x, kernel, bias, transpose_b):
 
     return x @ columns + bias, gradient
 
-  return run(x, kernel, bias)
+  return _with_gradient(run)(x, kernel, bias)
 
 
 def transpose_heads(x):
   """Swaps heads and tokens: [B, T, A, D] -> [B, A, T, D], or back."""
   if not is_fused():
     return ops.swapaxes(x, 1, 2)
-  swap = ops.custom_gradient(lambda x: (_transpose_bits(x), _transpose_bits))
-  return swap(x)
+  return _with_gradient(lambda x: (_transpose_bits(x), _transpose_bits))(x)
+
+
+def _with_gradient(function):
+  if _forced and not _forced[-1][1]:
+    return lambda *tensors: function(*tensors)[0]
+  return ops.custom_gradient(function)
 
 
 def _transpose_bits(x):

@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from modeling import fused_ops
 from serving import compiled_model, litert, warm_up
 from storage import files
 from training import process
@@ -111,7 +112,9 @@ def _function(function, specs):
     name: tf.TensorSpec(spec.shape, spec.dtype, name=name)
     for name, spec in specs.items()
   }
-  return tf.function(function).get_concrete_function(**named)
+  # TensorFlow keeps gradients of a loaded model in memory when it is dropped.
+  with fused_ops.use_fused(fused_ops.is_fused(), gradients=False):
+    return tf.function(function).get_concrete_function(**named)
 
 
 def _parse(examples, fields):
@@ -148,9 +151,7 @@ def save(directory: str, model, task: Task, compiled: bool = False) -> None:
   with new_folder(directory) as folder:
     exported = Exported(model, task, compiled)
     with process.no_information():
-      # Gradients of a loaded model would stay in memory when it is dropped.
-      options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-      tf.saved_model.save(exported, folder, exported.functions, options)
+      tf.saved_model.save(exported, folder, exported.functions)
     warm_up.save(folder, warm_up.requests(task, compiled))
   for name, function in exported.functions.items():
     specs = tf.nest.flatten(function.structured_input_signature)

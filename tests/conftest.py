@@ -77,7 +77,7 @@ def _same_start_every_time():
 def _fused(monkeypatch):
   """Compiled chains and optimized graphs, as in users' training."""
   monkeypatch.setattr(lean, "fused", True)
-  monkeypatch.setattr(fused_ops, "_forced", [True])
+  monkeypatch.setattr(fused_ops, "_forced", [(True, True)])
   lean.optimize_graphs(True)
   yield
   lean.optimize_graphs(False)

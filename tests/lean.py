@@ -28,7 +28,7 @@ def leave_out_compilation() -> None:
 
   # Not by BERT_FUSED_OPS, which processes that tests start would inherit.
   if "BERT_FUSED_OPS" not in os.environ:
-    fused_ops._forced.append(False)
+    fused_ops._forced.append((False, True))
   AdamWeightDecay._changed = update
 
 
