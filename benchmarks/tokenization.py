@@ -42,7 +42,7 @@ def measure_text(text: str, args: contest.Args) -> dict:
   if not name or not paths:
     raise ValueError(f"--texts={text}: expected NAME:FILES of files that exist")
   if unknown := set(args.peers) - set(PEERS):
-    raise ValueError(f"--peers: unknown are {', '.join(unknown)}")
+    raise ValueError(f"--peers={[*unknown]}: expected of {[*PEERS]}")
   config = {
     "paths": paths,
     "vocab_file": os.path.abspath(args.vocab_file),

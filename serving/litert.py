@@ -118,7 +118,10 @@ def _to_text(value):
 
 
 def _read_json(path):
-  return json.loads(path.read_text(encoding="utf-8"))
+  value = json.loads(path.read_text(encoding="utf-8"))
+  if not isinstance(value, dict):
+    raise ValueError(f"{path} is damaged, export the model again")
+  return value
 
 
 def _interpreter(file):
@@ -128,4 +131,7 @@ def _interpreter(file):
     from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
   except ImportError:
     from tensorflow.lite import Interpreter  # noqa: PLC0415
-  return Interpreter(file, num_threads=os.cpu_count())
+  try:
+    return Interpreter(file, num_threads=os.cpu_count())
+  except ValueError as error:
+    raise ValueError(f"{file} is damaged, export it again: {error}") from None

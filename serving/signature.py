@@ -19,8 +19,9 @@ class Signature:
     A dict for each row, without padding.
   """
 
-  def __init__(self, model):
+  def __init__(self, model, requests):
     self._model = model  # owns the variables
+    self._requests = requests  # to warm up
     self._function = model.signatures["serving_default"]
     specs = self._function.structured_input_signature[1]
     self.ranks = {name: specs[name].shape.rank - 1 for name in sorted(specs)}
@@ -28,9 +29,7 @@ class Signature:
   @classmethod
   def load(cls, folder: str) -> "Signature":
     """Loads a SavedModel, with the requests of its file to warm up."""
-    result = cls(tf.saved_model.load(folder))
-    result._requests = warm_up.load(folder)
-    return result
+    return cls(tf.saved_model.load(folder), warm_up.load(folder))
 
   @classmethod
   def of(cls, served: ServedModel) -> "Signature":
@@ -39,9 +38,8 @@ class Signature:
     is_compiled = compiled_model.is_compiled(model, None)
     if is_compiled:
       model = compiled_model.CompiledModel(model)
-    result = cls(served._replace(model=model))
-    result._requests = list(warm_up.requests(served.task, is_compiled))
-    return result
+    requests = list(warm_up.requests(served.task, is_compiled))
+    return cls(served._replace(model=model), requests)
 
   def warm_up(self) -> None:
     """Calls the model with each shape; prints progress."""

@@ -49,15 +49,6 @@ def _columns(predict, name):
   }
 
 
-def _same(result, expected):
-  assert result.keys() == expected.keys()
-  for name, value in expected.items():
-    if np.asarray(value).dtype.kind == "f":
-      np.testing.assert_allclose(result[name], value, atol=1e-5)
-    else:
-      assert result[name] == value, name
-
-
 @pytest.mark.parametrize(
   "name",
   [
@@ -78,7 +69,7 @@ def test_batches_change_nothing(exports, name):
     for result, expected in zip(
       predict(batch_size=size, **columns), together, strict=True
     ):
-      _same(result, expected)
+      tasks.assert_same(result, expected)
   empty = {name: [] for name in columns}
   assert predict(**empty) == []
 

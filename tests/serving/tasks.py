@@ -3,6 +3,8 @@
 Legend: T tokens.
 """
 
+import numpy as np
+
 from modeling import models
 from modeling.config import BertConfig
 from modeling.models import layer_outputs, mean_of_tokens
@@ -66,3 +68,13 @@ def everything(tokenizer):
       FeatureExtraction(tokenizer, T, mean_of_tokens),
     ),
   }
+
+
+def assert_same(result, expected):
+  """Compares two answers: numbers within 1e-5, all else exactly."""
+  assert result.keys() == expected.keys()
+  for name, value in expected.items():
+    if np.asarray(value).dtype.kind == "f":
+      np.testing.assert_allclose(result[name], value, atol=1e-5)
+    else:
+      assert result[name] == value, name

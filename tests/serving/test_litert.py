@@ -26,7 +26,7 @@ NAMES = (
 
 
 def save_litert(folder, model, task, labels):
-  """What run.export does by the flags of a program."""
+  """Exports a model as run.export does."""
   vocab.save(stand_in.WORDS, folder / "words.txt")
   export.save_tflite(str(folder), model)
   words = str(folder / "words.txt")
@@ -62,15 +62,6 @@ def _columns(predict, name):
   }
 
 
-def _assert_same(result, expected):
-  assert result.keys() == expected.keys()
-  for name, value in expected.items():
-    if np.asarray(value).dtype.kind == "f":
-      np.testing.assert_allclose(result[name], value, atol=1e-5)
-    else:
-      assert result[name] == value, name
-
-
 @pytest.mark.parametrize(
   "name",
   [
@@ -87,7 +78,7 @@ def test_answers_are_those_of_the_savedmodel(export_of, name):
   assert ask.ranks == dict(sorted(predict._ranks.items()))
   rows = zip(*(columns[name] for name in sorted(columns)), strict=True)
   for result, row in zip(results, rows, strict=True):
-    _assert_same(result, *ask([row]))
+    tasks.assert_same(result, *ask([row]))
 
 
 @pytest.mark.slow
@@ -119,14 +110,14 @@ def test_an_export_of_an_earlier_version_is_named(tmp_path):
   with pytest.raises(
     ValueError, match=r"no task\.json.*export the model again"
   ):
-    Predictor(tmp_path)
+    Predictor(tmp_path / "model_float32.tflite")
 
 
 def test_a_task_is_one_of_the_known_ones(export_of, tmp_path):
   shutil.copytree(export_of("classification")[0], tmp_path, dirs_exist_ok=True)
   (tmp_path / litert.SETTINGS).write_text('{"task": "os"}')
   with pytest.raises(ValueError, match="the task 'os', not one of"):
-    Predictor(tmp_path)
+    Predictor(tmp_path / "model_float32.tflite")
 
 
 @pytest.mark.parametrize(
@@ -161,3 +152,18 @@ def test_no_tensorflow_is_imported(export_of, names):
       check=True,
     )
     assert len(json.loads(done.stdout)) == 1
+
+
+@pytest.mark.parametrize("name", ["task.json", "model_float32.tflite"])
+def test_a_damaged_file_is_named(tmp_path, name):
+  contents = {
+    "task.json": '{"task": "classification"}',
+    "tokenizer_config.json": '{"do_lower_case": true, "model_max_length": 8}',
+    "model_float32.tflite": "",
+    "vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n",
+    name: "[]",
+  }
+  for file, text in contents.items():
+    (tmp_path / file).write_text(text)
+  with pytest.raises(ValueError, match=f"{name} is damaged, export"):
+    Predictor(tmp_path / "model_float32.tflite")

@@ -95,7 +95,7 @@ def _path(tmp_path):
 
 
 def _starts(path):
-  """Where each record begins, and the end of the file."""
+  """Offsets of the records, and of the end of the file."""
   starts, content = [0], Path(path).read_bytes()
   while starts[-1] < len(content):
     length = int.from_bytes(content[starts[-1] : starts[-1] + 8], "little")
