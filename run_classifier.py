@@ -33,6 +33,16 @@ flags.DEFINE_string("text_a_column", "text", "tsv: column of the text.")
 flags.DEFINE_string("text_b_column", None, "tsv: column of the second text.")
 flags.DEFINE_string("label_column", "label", "tsv: column of the label.")
 flags.DEFINE_bool("is_regression", False, "tsv: labels are numbers.")
+flags.DEFINE_bool(
+  "multi_label",
+  False,
+  "tsv: a text has any number of labels, separated by | or a JSON list.",
+)
+flags.DEFINE_list(
+  "class_weights",
+  [],
+  "Weights of the labels' losses: balanced, or as in rare=5,frequent=0.5.",
+)
 flags.DEFINE_list(
   "prediction_columns",
   [],
@@ -52,6 +62,7 @@ def check_flags(args: Arguments) -> None:
     raise FileNotFoundError(f"--data_dir={args.data_dir} is no folder")
   named_tasks.check_files(args)
   encoder.check(args, "add_bilstm", "do_lower_case")
+  encoder.check_head(args, "multi_label")
 
 
 def main(args: Arguments) -> None:
@@ -60,6 +71,11 @@ def main(args: Arguments) -> None:
   from modeling import models
   from tasks.classification import task as classification
 
+  # A training with --multi_label finds thresholds in its last evaluation.
+  finds_thresholds = args.do_train
+  if args.multi_label and args.do_train:
+    has_dev = "dev" in named_tasks.from_flags(args).splits
+    args = args.replace(do_eval=args.do_eval or has_dev)
   run = fine_tuning.start(args)
   args = run.args
   task = classification.classification_task(args)
@@ -71,13 +87,17 @@ def main(args: Arguments) -> None:
   if args.do_predict:
     test_sets = classification.predict_data(args, task)
   named_tasks.save_labels(task, args.output_dir)
+  if not finds_thresholds:
+    task = classification.with_thresholds(args, task)
   with run.strategy.scope():
     model = models.classifier(run.config, task.num_outputs, args.use_tpu)
     if args.do_train:
       fine_tuning.train(
         run,
         model,
-        classification.objective(task),
+        classification.objective(
+          task, classification.class_weights(args, task, train_set.examples)
+        ),
         train_set,
         num_examples=len(train_set.examples),
         evaluate=lambda step: classification.evaluate(
@@ -90,6 +110,7 @@ def main(args: Arguments) -> None:
     if args.do_eval:
       classification.evaluate(args, task, model, dev_sets, step)
     if args.do_predict:
+      task = classification.with_thresholds(args, task)
       classification.predict(args, task, model, test_sets)
   if args.do_export:
     run.export(classification.served_model)

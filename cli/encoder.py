@@ -157,6 +157,24 @@ def _check_case(args, trains):
   logging.warning("%s, unless texts and vocabulary are others", message)
 
 
+def check_head(args: Arguments, name: str) -> None:
+  """Checks that a flag is as in the training of the head to restore.
+
+  Raises:
+    ValueError: it is not; names the remedy.
+  """
+  start, own = checkpoint(args), _own_checkpoint(args)
+  if not start or (not own and args.do_train and args.new_head):
+    return
+  trained = run_record.flag_of(start, name)
+  if trained not in (None, args[name]):
+    raise ValueError(
+      f"--{name}={args[name]}, but the head of {start} was trained with "
+      f"--{name}={trained}: give this value, or train a fresh head with "
+      "--new_head in another --output_dir"
+    )
+
+
 def check_vocabulary(args: Arguments, vocab_size: int) -> None:
   """Checks that --vocab_file is the vocabulary of the checkpoint.
 

@@ -51,6 +51,15 @@ def classification(seq_length: int) -> Schema:
   )
 
 
+def multi_label(seq_length: int, num_labels: int) -> Schema:
+  """One or two texts, and 1 for each of their labels, else 0."""
+  return Schema(
+    *tokens(seq_length),
+    Feature("label_ids", (num_labels,)),
+    Feature("is_real_example", ()),
+  )
+
+
 def regression(seq_length: int) -> Schema:
   """One or two texts and a score."""
   return Schema(

@@ -8,7 +8,7 @@ training step divides.
 Legend: B batch, T tokens, P predictions, V vocabulary, L labels.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from keras import ops
@@ -103,14 +103,40 @@ def pretraining(next_sentence: bool = True) -> Objective:
   )
 
 
-def classification() -> Objective:
+def classification(class_weights: Sequence[float] = ()) -> Objective:
   """Mean cross entropy of `label_ids` [B], classes or choices.
 
+  With `class_weights` [L] the mean is weighted by those of the labels.
   Source: run_classifier.py of the original.
   """
-  return _labeling(
-    "example_loss", lambda labels: ops.ones_like(labels, dtype="float32")
-  )
+
+  def weigh(labels):
+    if class_weights:
+      return ops.take(ops.convert_to_tensor(class_weights, "float32"), labels)
+    return ops.ones_like(labels, dtype="float32")
+
+  return _labeling("example_loss", weigh)
+
+
+def multi_label(class_weights: Sequence[float] = ()) -> Objective:
+  """Mean binary cross entropy of `label_ids` [B, L], each 0 or 1.
+
+  `class_weights` [L] multiply the losses of labels that are 1.
+  """
+
+  def weights(batch):
+    return {"example_loss": ops.ones_like(batch["label_ids"][:, 0], "float32")}
+
+  def losses(outputs, batch):
+    logits = outputs["logits"]
+    is_label = ops.cast(batch["label_ids"], logits.dtype)
+    present = is_label * ops.softplus(-logits)
+    if class_weights:
+      present = present * ops.convert_to_tensor(class_weights, logits.dtype)
+    absent = (1.0 - is_label) * ops.softplus(logits)
+    return {"example_loss": ops.mean(present + absent, axis=-1)}
+
+  return Objective(("example_loss",), (), weights, losses)
 
 
 def tagging() -> Objective:

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from modeling.config import BertConfig
+from predictor import Predictor
 from tests import programs, shared
 from tests.training import toy
 
@@ -130,6 +131,101 @@ def test_trains_evaluates_and_predicts(trained):
   header, *named = programs.table(output / "test_predictions.tsv")
   assert header == ["guid", "prediction", "0", "1"]
   assert [row[1] for row in named] == result
+
+
+@pytest.fixture(scope="module", name="several")
+def _several(given, tmp_path_factory):
+  """Flags and output folder of a training with --multi_label."""
+  data = tmp_path_factory.mktemp("labels")
+  for name, number in (("train", 160), ("dev", 30)):
+    rows = [
+      (text, "praise|film" if praise else "")
+      for text, praise in _sentences(number, name)
+    ]
+    _write(data / f"{name}.tsv", ("text", "label"), *rows)
+  texts = [(text,) for text, _ in _sentences(9, "test")]
+  _write(data / "test.tsv", ("text",), *texts)
+  flags = given | {"task_name": "tsv", "data_dir": data, "multi_label": True}
+  flags |= {"class_weights": "film=2"}
+  output, _ = shared.once(
+    tmp_path_factory,
+    "run_classifier_several",
+    lambda folder: _succeed(
+      **flags,
+      output_dir=folder,
+      do_train=True,
+      do_predict=True,
+      keep_best=True,
+      eval_steps=50,
+    ),
+  )
+  return flags, output
+
+
+def test_several_labels_are_trained_and_predicted(several):
+  flags, output = several
+  assert sorted(programs.results(output)) == [
+    "eval_loss",
+    "eval_macro_f1",
+    "eval_macro_f1_at_0.5",
+    "eval_micro_f1",
+    "eval_micro_f1_at_0.5",
+    "global_step",
+  ]
+  results = programs.results(output)
+  assert results["eval_micro_f1"] > 0.9
+  record = json.loads((output / "best" / "best.json").read_text())
+  assert record["metric"] == "eval_micro_f1"
+  assert record["value"] == pytest.approx(results["eval_micro_f1"])
+  names, thresholds = zip(
+    *programs.table(output / "thresholds.tsv"), strict=True
+  )
+  assert names == ("film", "praise")
+  header, *rows = programs.table(output / "test_predictions.tsv")
+  assert header == ["guid", "prediction", *names]
+  for _, prediction, *probs in rows:
+    pairs = zip(names, probs, thresholds, strict=True)
+    expected = [name for name, p, t in pairs if float(p) >= float(t)]
+    assert prediction == "|".join(expected)
+  texts = [row[0] for row in programs.table(flags["data_dir"] / "test.tsv")[1:]]
+  answers = Predictor(output)(texts)
+  assert ["|".join(a["predicted"]) for a in answers] == [r[1] for r in rows]
+  said = np.array([row[2:] for row in rows], float)
+  result = [answer["probabilities"] for answer in answers]
+  np.testing.assert_allclose(result, said, atol=1e-5)
+
+
+def test_one_label_and_several_are_not_confused(
+  several, trained, sst, tmp_path
+):
+  flags, output = several
+  single = flags | {"multi_label": False}
+  for folder, wrong in ((output, single), (trained[0], flags)):
+    for place in ({"output_dir": folder}, {"init_checkpoint": folder}):
+      done = _run(**{"output_dir": tmp_path} | wrong | place, do_predict=True)
+      assert done.returncode == 1
+      assert (
+        f"--multi_label={wrong['multi_label']}, but the head" in done.stderr
+      )
+      assert "train a fresh head with --new_head" in done.stderr
+  with pytest.raises(ValueError, match="--multi_label=False, but the head"):
+    Predictor(output, multi_label=False)
+  done = _run(**flags | {"task_name": "sst-2", "output_dir": tmp_path}, **TRAIN)
+  assert "--multi_label is for --task_name=tsv" in done.stderr
+  done = _run(**flags | {"class_weights": "x", "output_dir": tmp_path}, **TRAIN)
+  assert "--class_weights: 'x' is no label=weight" in done.stderr
+
+
+@pytest.mark.slow
+def test_thresholds_stay_those_of_the_training(several, tmp_path):
+  flags, output = several
+  before = (output / "thresholds.tsv").read_text()
+  best = output / "best"
+  other = flags | {"init_checkpoint": best, "output_dir": tmp_path}
+  _succeed(**other | {"class_weights": ""}, do_eval=True)
+  assert programs.results(tmp_path) == pytest.approx(programs.results(output))
+  _succeed(**flags, output_dir=output, do_eval=True)
+  assert (output / "thresholds.tsv").read_text() == before
 
 
 # Where a model is used, there is nothing of ours.

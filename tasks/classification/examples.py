@@ -5,9 +5,11 @@ Records are those of the original's run_classifier.py.
 Legend: T tokens.
 """
 
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ from storage import files
 from storage.tfrecord import Schema
 
 ALL_COLUMNS = ["all"]
+SEPARATOR = "|"  # of the labels of a text
 
 
 class TextExample(NamedTuple):
@@ -26,14 +29,15 @@ class TextExample(NamedTuple):
     guid: name of the example, such as "dev-7".
     text_a: first text.
     text_b: second text, if there are two.
-    label: the class, or a score as text; None if it is unknown.
+    label: the class, the classes as a tuple, or a score as text; None if it is
+      unknown.
     columns: values by column that the predictions repeat.
   """
 
   guid: str
   text_a: str
   text_b: str | None = None
-  label: str | None = None
+  label: str | tuple[str, ...] | None = None
   columns: Mapping[str, str] | None = None
 
 
@@ -83,6 +87,9 @@ class ClassificationTask:
     metrics: its usual metrics, names of tasks.metrics.METRICS.
     label_aliases: pairs of a spelling in the files and the label it stands for.
     skip_broken: True if the official training data have rows cut in two.
+    multi_label: True if a text has any number of the labels.
+    thresholds: least probability of each label, with multi_label; () before
+      they are known.
   """
 
   name: str
@@ -91,6 +98,8 @@ class ClassificationTask:
   metrics: tuple[str, ...]
   label_aliases: tuple[tuple[str, str], ...] = ()
   skip_broken: bool = False
+  multi_label: bool = False
+  thresholds: tuple[float, ...] = ()
 
   @property
   def has_pairs(self) -> bool:
@@ -214,31 +223,61 @@ def _label(task, column, row, path):
   label = row.values[column]
   where = f"{path}, line {row.line}, column {column}"
   if task.is_regression:
-    if not _is_number(label):
+    if not is_number(label):
       raise ValueError(
         f"{where}: {label!r} is not a number, but scores have to be"
       )
     return label
-  label = dict(task.label_aliases).get(label, label)
-  if label not in task.labels:
+  if task.multi_label:
+    result = split_labels(label, where)
+  else:
+    result = (dict(task.label_aliases).get(label, label),)
+  for name in result:
+    if name not in task.labels:
+      raise ValueError(
+        f"{where}: {name!r} is no label of {task.name}; its labels are "
+        f"{labels.known_labels(task.labels)}"
+      )
+  return result if task.multi_label else result[0]
+
+
+def split_labels(cell: str, where: str) -> tuple[str, ...]:
+  """Labels of a cell, a JSON list or texts separated by SEPARATOR.
+
+  Raises:
+    ValueError: a label is blank, or no text or integer; names `where`.
+  """
+  if not cell.strip():
+    return ()
+  parts = [part.strip() for part in cell.split(SEPARATOR)]
+  if cell.startswith("["):
+    with suppress(ValueError):  # or it is a label that begins with a bracket
+      parts = json.loads(cell)
+  if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
     raise ValueError(
-      f"{where}: {label!r} is no label of {task.name}; its labels are "
-      f"{labels.known_labels(task.labels)}"
+      f"{where}: {cell!r} has a label that is blank or no text; write texts "
+      f'separated by {SEPARATOR}, or a list as ["a", "b"]; an empty cell has '
+      "no label"
     )
-  return label
+  return tuple(dict.fromkeys(map(str, parts)))
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+  """True for the text of a finite number."""
   try:
     return math.isfinite(float(text))
   except ValueError:
     return False
 
 
-def record_schema(seq_length: int, labels: Sequence[str] | None) -> Schema:
+def record_schema(
+  seq_length: int, labels: Sequence[str] | None, multi_label: bool = False
+) -> Schema:
   """Schema of the records of a `TextRecordBuilder` with these arguments."""
   if labels is None:
     return features.regression(seq_length)
+  if multi_label:
+    return features.multi_label(seq_length, len(labels))
   return features.classification(seq_length)
 
 
@@ -252,7 +291,7 @@ class TextRecordBuilder(features.TextPacker):
 
   `labels` are classes in the order of their ids; None if labels are scores. An
   unknown label is 0, and None instead of an example a record of zeros, which
-  pads a batch.
+  pads a batch. With `multi_label` texts have any number of them.
   """
 
   def __init__(
@@ -260,8 +299,10 @@ class TextRecordBuilder(features.TextPacker):
     tokenizer: FullTokenizer,
     seq_length: int,
     labels: Sequence[str] | None,
+    multi_label: bool = False,
   ):
     super().__init__(tokenizer, seq_length)
+    self._multi_label = multi_label
     self._label_ids = labels and {label: i for i, label in enumerate(labels)}
 
   def __call__(self, example: TextExample | None) -> dict[str, list]:
@@ -269,13 +310,14 @@ class TextRecordBuilder(features.TextPacker):
     row = self.pack(example.text_a, example.text_b) if example else ([], [])
     return {
       **self.inputs(*row),
-      "label_ids": [self._label(example)],
+      "label_ids": self._label(example),
       "is_real_example": [int(example is not None)],
     }
 
   def _label(self, example):
-    if example is None or example.label is None:
-      return 0
-    if self._label_ids is None:
-      return float(example.label)
-    return self._label_ids[example.label]
+    label = None if example is None else example.label
+    if self._multi_label:
+      return [int(name in (label or ())) for name in self._label_ids]
+    if label is None:
+      return [0]
+    return [float(label) if self._label_ids is None else self._label_ids[label]]

@@ -9,23 +9,53 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from data import labels as label_files
+from storage import files
 from tasks import metrics
-from tasks.classification.examples import ClassificationTask, TextExample
+from tasks.classification.examples import (
+  SEPARATOR,
+  ClassificationTask,
+  TextExample,
+)
+
+# Label and threshold a line, beside labels.txt.
+THRESHOLDS = "thresholds.tsv"
 
 
 def predictions(task: ClassificationTask, outputs: np.ndarray) -> np.ndarray:
-  """Label ids of outputs [N, L], [N] int, or scores of [N, 1], [N] float."""
+  """Label ids of outputs [N, L], [N] int, or scores of [N, 1], [N] float.
+
+  With several labels a text, outputs are probabilities, and the result is 1 for
+  those that reach the task's thresholds: [N, L] int.
+  """
   if task.is_regression:
     return np.reshape(outputs, -1)
+  if task.multi_label:
+    return (outputs >= np.array(task.thresholds, outputs.dtype)).astype(int)
   return np.argmax(outputs, axis=-1)
+
+
+def probabilities(task: ClassificationTask, logits: np.ndarray) -> np.ndarray:
+  """Probabilities of logits [N, L]; scores, [N, 1], as they are."""
+  if task.is_regression:
+    return logits
+  if task.multi_label:
+    return 1.0 / (1.0 + np.exp(-logits))
+  return metrics.softmax(logits)
 
 
 def label_ids(
   task: ClassificationTask, examples: Sequence[TextExample]
 ) -> np.ndarray:
-  """Ids of the examples' labels, [N] int; [N] float scores."""
+  """Ids of the examples' labels, [N] int; [N] float scores.
+
+  With several labels a text, 1 for each, else 0: [N, L] int.
+  """
   if task.is_regression:
     return np.array([float(example.label) for example in examples])
+  if task.multi_label:
+    rows = [[name in row.label for name in task.labels] for row in examples]
+    return np.array(rows, int)
   ids = {label: i for i, label in enumerate(task.labels)}
   return np.array([ids[example.label] for example in examples])
 
@@ -71,6 +101,77 @@ def results(
   return result | {f"eval_{name}": value for name, value in official.items()}
 
 
+def multi_label_results(
+  task: ClassificationTask,
+  probs: np.ndarray,
+  losses: np.ndarray,
+  examples: Sequence[TextExample],
+) -> dict[str, float]:
+  """Values of eval_results.txt: F1 at the task's thresholds and at 0.5.
+
+  Micro F1 counts the decisions of all labels together, macro F1 is the mean of
+  the labels' F1. probs are [N, L], losses [N].
+  """
+  from sklearn.metrics import f1_score  # noqa: PLC0415
+
+  _check_length(probs, examples)
+  is_label, result = label_ids(task, examples), {"eval_loss": losses.mean()}
+  for suffix, predicted in (
+    ("", predictions(task, probs)),
+    ("_at_0.5", (probs >= 0.5).astype(int)),
+  ):
+    for mean in ("micro", "macro"):
+      value = f1_score(is_label, predicted, average=mean, zero_division=0.0)
+      result[f"eval_{mean}_f1{suffix}"] = float(value)
+  return result
+
+
+def best_thresholds(probs: np.ndarray, is_label: np.ndarray) -> tuple:
+  """The threshold of each label that has the highest F1: [N, L], [N, L] -> L.
+
+  It lies between two probabilities; 0.5 for a label without an example.
+  """
+  return tuple(map(_best_threshold, probs.T, is_label.T))
+
+
+def _best_threshold(probs, is_label):
+  if not is_label.any():
+    return 0.5
+  order = np.argsort(-probs, kind="stable")
+  probs, correct = probs[order], np.cumsum(is_label[order])
+  f1 = 2 * correct / (np.arange(1, len(probs) + 1) + correct[-1])
+  lower = np.append(probs[1:], -1e-9)  # equal ones cannot be told apart
+  best = np.argmax(np.where(lower < probs, f1, 0.0))
+  return max(float((probs[best] + lower[best]) / 2), 0.0)
+
+
+def save_thresholds(task: ClassificationTask, folder: str) -> None:
+  """Writes thresholds.tsv."""
+  rows = zip(task.labels, map(str, task.thresholds), strict=True)
+  metrics.write_table(os.path.join(folder, THRESHOLDS), rows)
+
+
+def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:
+  """Reads a thresholds.tsv; ValueError if it is not one of the task's labels.
+
+  Without the file they are 0.5.
+  """
+  if not files.exists(path):
+    return (0.5,) * len(task.labels)
+  rows = [line.split("\t") for line in files.lines(path) if line]
+  try:
+    values = {name: float(text) for name, text in rows}
+  except ValueError:
+    values = {}
+  if tuple(values) != tuple(task.labels):
+    raise ValueError(
+      f"{path} is to have the lines label, tab, threshold for "
+      f"{label_files.describe(task.labels)}, in this order: correct it, or "
+      "remove it for thresholds of 0.5"
+    )
+  return tuple(values.values())
+
+
 def write_predictions(
   folder: str,
   task: ClassificationTask,
@@ -83,7 +184,7 @@ def write_predictions(
   Files of the split "test_mismatched" are test_results_mismatched.tsv and so
   on. logits are [N, L] or [N, 1]. Returns the paths of the files.
   """
-  outputs = logits if task.is_regression else metrics.softmax(logits)
+  outputs = probabilities(task, logits)
   suffix = split.removeprefix("test")
   result_path = os.path.join(folder, f"test_results{suffix}.tsv")
   metrics.write_results(result_path, outputs)
@@ -148,6 +249,9 @@ def write_submission(
 def _prediction_names(task, predicted):
   if task.is_regression:
     return [f"{score:.3f}" for score in predicted]
+  if task.multi_label:
+    rows = (np.compress(row, task.labels) for row in predicted)
+    return [SEPARATOR.join(names) for names in rows]
   return [task.labels[i] for i in predicted]
 
 

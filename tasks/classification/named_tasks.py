@@ -24,6 +24,8 @@ _COLA_HEADER = ("source", "label", "star", "sentence")
 _ACCURACY = ("accuracy",)
 _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
+_MULTI_LABEL = ("micro_f1", "macro_f1")
+BALANCED = "balanced"
 _MATTHEWS = ("matthews_correlation",)
 _PAIR = ("sentence1", "sentence2")
 
@@ -155,6 +157,11 @@ def from_flags(args: Arguments) -> ClassificationTask:
   """The task of --task_name; that of own files has no labels yet."""
   if args.task_name.lower() != CUSTOM:
     task = find(args.task_name)
+    if args.multi_label:
+      raise ValueError(
+        f"--multi_label is for --task_name={CUSTOM}: every text of {task.name} "
+        "has one label"
+      )
     return xnli(args.xnli_language) if task.name == "XNLI" else task
   return custom_task(
     args.data_dir,
@@ -162,7 +169,42 @@ def from_flags(args: Arguments) -> ClassificationTask:
     args.text_b_column,
     args.label_column,
     args.is_regression,
+    args.multi_label,
   )
+
+
+def class_weights(
+  args: Arguments, task: ClassificationTask
+) -> dict[str, float]:
+  """Weights by label that --class_weights names; none for BALANCED.
+
+  Raises:
+    ValueError: a part is not label=weight, a label is unknown (if the task has
+      its labels), or labels are scores.
+  """
+  if args.class_weights and task.is_regression:
+    raise ValueError(f"--class_weights: {task.name} has scores, not labels")
+  if not args.class_weights or args.class_weights == [BALANCED]:
+    weights = {}
+  else:
+    weights = dict(map(_label_weight, args.class_weights))
+  for label in weights:
+    if task.labels and label not in task.labels:
+      raise ValueError(
+        f"--class_weights: {label!r} is no label of {task.name}; its labels "
+        f"are {labels.known_labels(task.labels)}"
+      )
+  return weights
+
+
+def _label_weight(part):
+  label, _, weight = part.rpartition("=")
+  if not label or not examples.is_number(weight) or float(weight) <= 0:
+    raise ValueError(
+      f"--class_weights: {part!r} is no label=weight with a positive weight; "
+      f"give {BALANCED}, or parts such as rare=5,frequent=0.5"
+    )
+  return label, float(weight)
 
 
 def check_files(args: Arguments) -> None:
@@ -178,6 +220,7 @@ def check_files(args: Arguments) -> None:
     "test": args.do_predict,
   }
   task = from_flags(args)
+  class_weights(args, task)
   for split, is_read in reads.items():
     if is_read:
       examples.find_file(task, args.data_dir, split)
@@ -189,6 +232,7 @@ def custom_task(
   text_b: str | None = None,
   label: str = "label",
   is_regression: bool = False,
+  multi_label: bool = False,
 ) -> ClassificationTask:
   """Task of those of the files train, dev and test that a folder has.
 
@@ -198,8 +242,14 @@ def custom_task(
 
   Raises:
     FileNotFoundError: there is no such file.
-    ValueError: a split has two files, such as dev.tsv and dev.csv.
+    ValueError: a split has two files, such as dev.tsv and dev.csv, or labels
+      are scores and several.
   """
+  if is_regression and multi_label:
+    raise ValueError(
+      "--is_regression and --multi_label contradict each other: a text has a "
+      "score or labels"
+    )
   splits = {} if data_dir else {"test": Split("", text_a, text_b)}
   for name in ("train", "dev", "test"):
     for file in _split_files(data_dir, name) if data_dir else ():
@@ -212,7 +262,9 @@ def custom_task(
     )
   if is_regression:
     return ClassificationTask(CUSTOM, splits, None, _CORRELATIONS)
-  return ClassificationTask(CUSTOM, splits, (), _ACCURACY)
+  return ClassificationTask(
+    CUSTOM, splits, (), _ACCURACY, multi_label=multi_label
+  )
 
 
 def _split_files(data_dir, name):
@@ -247,10 +299,11 @@ def with_labels(
     return task
   find = None
   if "train" in task.splits:
-    find = partial(_training_labels, task.splits["train"], data_dir)
+    find = partial(_training_labels, task, data_dir)
   result = labels.choose(output_dir, checkpoint_labels, find, is_training)
   # With two classes the second is the positive one.
   metrics = _F1 if len(result) == 2 else _ACCURACY
+  metrics = _MULTI_LABEL if task.multi_label else metrics
   return replace(task, labels=result, metrics=metrics)
 
 
@@ -263,15 +316,24 @@ def save_labels(task: ClassificationTask, output_dir: str) -> None:
     labels.keep(task.labels, output_dir)
 
 
-def _training_labels(split, data_dir):
+def _training_labels(task, data_dir):
+  split = task.splits["train"]
   path = os.path.join(data_dir, split.file)
   result = set()
   for row in tables.read_table(path, split.columns):
     label = row.values[split.label]
-    if not label.strip():
-      raise ValueError(f"{path}, line {row.line}: {split.label} is blank")
-    result.add(label)
-  if len(result) < 2:
+    where = f"{path}, line {row.line}"
+    if task.multi_label:
+      result.update(
+        examples.split_labels(label, f"{where}, column {split.label}")
+      )
+    elif not label.strip():
+      raise ValueError(f"{where}: {split.label} is blank")
+    else:
+      result.add(label)
+  if not result:
+    raise ValueError(f"{path}: every {split.label} is empty: there is no label")
+  if len(result) < 2 and not task.multi_label:
     raise ValueError(
       f"{path}: every {split.label} is {result.pop()!r}; there is nothing to "
       "learn"

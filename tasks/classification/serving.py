@@ -15,7 +15,9 @@ class TextClassification(packing_ops.PackedTexts):
   """Serving task (serving.export.Task) of run_classifier.py.
 
   Texts are truncated to T tokens as in training. `labels` are in the order of
-  the logits; None for regression. `pairs` is True for text pairs.
+  the logits; None for regression. `pairs` is True for text pairs. With
+  `thresholds` texts have any number of labels, those whose probability reaches
+  the label's threshold.
   """
 
   def __init__(
@@ -24,16 +26,21 @@ class TextClassification(packing_ops.PackedTexts):
     seq_length: int,
     labels: Sequence[str] | None,
     pairs: bool,
+    thresholds: Sequence[float] = (),
   ):
     names = ("text_a", "text_b") if pairs else ("text",)
     texts = {name: tf.TensorSpec([None], tf.string) for name in names}
     super().__init__(tokenizer, seq_length, texts)
     self._labels = labels
+    self._thresholds = thresholds
 
   @property
   def settings(self) -> dict:
     """See serving.export.Task."""
-    return {"pairs": len(self.texts) == 2}
+    settings = {"pairs": len(self.texts) == 2}
+    if self._thresholds:
+      settings["thresholds"] = self._thresholds
+    return settings
 
   def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
     """Predictions for texts, [B] string each; see `from_features`."""
@@ -44,16 +51,29 @@ class TextClassification(packing_ops.PackedTexts):
 
     Returns:
       `label` [B], `probabilities` [B, L] and `labels` [B, L], the names of
-      the L labels; or `score` [B].
+      the L labels; or `score` [B]. With several labels a text, `predicted` [B,
+      up to L], padded with "", and `num_predicted` [B] instead of `label`.
     """
     size = 1 if self._labels is None else len(self._labels)
     logits = length_batching.row_logits(model, inputs, size)
     if self._labels is None:
       return {"score": logits[:, 0]}
     names = tf.constant(self._labels)
-    batch = tf.shape(logits)[0]
+    labels = tf.tile(names[None], [tf.shape(logits)[0], 1])
+    if self._thresholds:
+      return self._several(tf.sigmoid(logits), labels)
     return {
       "label": tf.gather(names, tf.argmax(logits, axis=-1)),
       "probabilities": tf.nn.softmax(logits),
-      "labels": tf.tile(names[None], [batch, 1]),
+      "labels": labels,
+    }
+
+  def _several(self, probabilities, labels):
+    is_predicted = probabilities >= tf.constant(self._thresholds, tf.float32)
+    predicted = tf.ragged.boolean_mask(labels, is_predicted)
+    return {
+      "predicted": predicted.to_tensor(),
+      "num_predicted": tf.cast(predicted.row_lengths(), tf.int32),
+      "probabilities": probabilities,
+      "labels": labels,
     }

@@ -1,6 +1,9 @@
 """Model, data, evaluation and prediction of run_classifier.py, by its flags."""
 
+import itertools
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +20,7 @@ from serving import compiled_model
 from serving.export import ServedModel
 from storage import files
 from tasks.classification import examples, metrics, named_tasks
-from tasks.classification.examples import ClassificationTask
+from tasks.classification.examples import ClassificationTask, TextExample
 from tasks.classification.serving import TextClassification
 from training import report
 
@@ -38,9 +41,56 @@ def classification_task(args: Arguments) -> ClassificationTask:
   )
 
 
-def objective(task: ClassificationTask) -> losses.Objective:
-  """Cross entropy of classes, or squared error of scores."""
-  return losses.regression() if task.is_regression else losses.classification()
+def with_thresholds(
+  args: Arguments, task: ClassificationTask
+) -> ClassificationTask:
+  """The task with the thresholds that lie beside its labels, else of 0.5."""
+  if not task.multi_label:
+    return task
+  path = os.path.join(args.output_dir, metrics.THRESHOLDS)
+  checkpoint_labels = encoder.labels_file(args)
+  if checkpoint_labels and not files.exists(path):
+    path = os.path.join(os.path.dirname(checkpoint_labels), metrics.THRESHOLDS)
+  return replace(task, thresholds=metrics.load_thresholds(task, path))
+
+
+def objective(
+  task: ClassificationTask, class_weights: Sequence[float] = ()
+) -> losses.Objective:
+  """Cross entropy of labels, or squared error of scores."""
+  if task.is_regression:
+    return losses.regression()
+  if task.multi_label:
+    return losses.multi_label(class_weights)
+  return losses.classification(class_weights)
+
+
+def class_weights(
+  args: Arguments, task: ClassificationTask, rows: Sequence[TextExample]
+) -> tuple[float, ...]:
+  """Weights of the task's labels by --class_weights; () without the flag.
+
+  balanced: N / (L x examples of a label), so that all labels weigh alike; with
+  --multi_label, texts without a label / texts with it. Labels that a list does
+  not name have 1, as those without an example.
+  """
+  if not args.class_weights:
+    return ()
+  if named := named_tasks.class_weights(args, task):
+    return tuple(named.get(label, 1.0) for label in task.labels)
+  ids = metrics.label_ids(task, rows)
+  if task.multi_label:
+    counts = ids.sum(axis=0)
+    weights = (len(ids) - counts) / np.maximum(counts, 1)
+  else:
+    counts = np.bincount(ids, minlength=len(task.labels))
+    weights = len(ids) / (len(counts) * np.maximum(counts, 1))
+  weights = np.where((counts > 0) & (weights > 0), weights, 1.0)
+  pairs = zip(task.labels, weights, strict=True)
+  logging.info(
+    "class weights: %s", ", ".join(f"{name} {w:.3g}" for name, w in pairs)
+  )
+  return tuple(weights.tolist())
 
 
 def train_data(args: Arguments, task: ClassificationTask) -> RecordDataset:
@@ -81,19 +131,25 @@ def _convert(args, task, split, name, batch_size=1) -> RecordDataset:
   file, length = task.splits[split].file, args.max_seq_length
   if task.labels and rows[0].label is not None:
     expected = task.labels if split == "train" else ()
-    summaries.log_labels(file, (row.label for row in rows), expected)
+    names = (row.label for row in rows)
+    if task.multi_label:
+      names, unit = itertools.chain.from_iterable(names), "label"
+      summaries.log_labels(file, names, expected, unit)
+    else:
+      summaries.log_labels(file, names, expected)
   vocab_checks.warn_of_examples(
     lambda row: (row.text_a, row.text_b), rows, tokenizer, file
   )
   rows = rows[: arguments.max_examples(args)]
   static_shapes = strategy.needs_static_shapes(args)
-  schema = examples.record_schema(length, task.labels)
+  kind = length, task.labels, task.multi_label
+  schema = examples.record_schema(*kind)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   lengths = record_writer.write_records(
     path,
     schema,
     examples.pad_to_batch(rows, batch_size if static_shapes else 1),
-    partial(examples.TextRecordBuilder, tokenizer, length, task.labels),
+    partial(examples.TextRecordBuilder, tokenizer, *kind),
     args.num_workers,
   )
   summaries.log_lengths(file, lengths, length)
@@ -121,9 +177,19 @@ def _evaluate(args, task, model, split, part, step):
   label_ids = {"label_ids": metrics.label_ids(task, part.examples)}
   terms = objective(task).losses({"logits": logits}, label_ids)
   example_loss = np.asarray(terms["example_loss"])
-  results = metrics.results(
-    task, logits, example_loss, part.examples, args.eval_batch_size
-  )
+  if task.multi_label:
+    logits = metrics.probabilities(task, logits)
+    if not task.thresholds:
+      thresholds = metrics.best_thresholds(logits, label_ids["label_ids"])
+      task = replace(task, thresholds=thresholds)
+      metrics.save_thresholds(task, args.output_dir)
+    results = metrics.multi_label_results(
+      task, logits, example_loss, part.examples
+    )
+  else:
+    results = metrics.results(
+      task, logits, example_loss, part.examples, args.eval_batch_size
+    )
   if not task.is_regression:
     logging.info("\n%s", metrics.report(task, logits, part.examples))
   suffix = split.removeprefix("dev")
@@ -149,7 +215,8 @@ def predict(
 
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its serving task: texts to a label or a score."""
-  task = classification_task(args)
+  encoder.check_head(args, "multi_label")
+  task = with_thresholds(args, classification_task(args))
   return ServedModel(
     models.classifier(encoder.config(args), task.num_outputs),
     TextClassification(
@@ -157,6 +224,7 @@ def served_model(args: Arguments) -> ServedModel:
       args.max_seq_length,
       task.labels,
       task.has_pairs,
+      task.thresholds,
     ),
     task.labels,
   )

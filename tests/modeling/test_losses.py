@@ -80,3 +80,29 @@ def test_a_very_wrong_prediction_has_its_loss():
   logits = tf.constant([[0.0, 500.0, -300.0]])
   loss = losses.cross_entropy(logits, tf.constant([2]))
   np.testing.assert_allclose(loss, [800.0])
+
+
+def test_class_weights_weight_the_mean():
+  batch = {"label_ids": np.array([1, 0, 1])}
+  outputs = {"logits": np.zeros((3, 2), np.float32)}
+  objective = losses.classification((1.0, 2.5))
+  np.testing.assert_array_equal(
+    objective.weights(batch)["example_loss"], [2.5, 1.0, 2.5]
+  )
+  result = objective.losses(outputs, batch)["example_loss"]
+  np.testing.assert_allclose(result, np.log([2, 2, 2]), rtol=1e-6)
+
+
+def test_several_labels_have_a_binary_cross_entropy_each():
+  logits = np.log(np.array([[3.0, 1.0], [1 / 4, 9.0]], np.float32))
+  batch = {"label_ids": np.array([[1, 0], [1, 1]])}
+  losses_of_labels = -np.log([[3 / 4, 1 / 2], [1 / 5, 9 / 10]])
+  for weights in ((), (2.0, 3.0)):
+    objective = losses.multi_label(weights)
+    result = objective.losses({"logits": logits}, batch)["example_loss"]
+    factors = [[2, 1], [2, 3]] if weights else 1
+    expected = np.mean(losses_of_labels * factors, axis=1)
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
+    np.testing.assert_array_equal(
+      objective.weights(batch)["example_loss"], [1, 1]
+    )

@@ -1,0 +1,212 @@
+"""Several labels a text: cells, records, thresholds, weights, answers."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score
+
+from predictor import Predictor
+from serving.export import ServedModel
+from serving.signature import Signature
+from tasks.classification import examples, metrics, named_tasks, task
+from tasks.classification.examples import TextExample, TextRecordBuilder
+from tasks.classification.serving import TextClassification
+from tests.serving import stand_in, tasks
+from tests.serving.test_litert import save_litert
+
+LABELS = ("joy", "wit", "woe")
+
+
+def _task(folder, **files):
+  for name, content in files.items():
+    (folder / name.replace("_", ".")).write_text(content)
+  data, output = str(folder), str(folder / "out")
+  custom = named_tasks.custom_task(data, multi_label=True)
+  return named_tasks.with_labels(custom, data, output)
+
+
+@pytest.mark.parametrize(
+  ("cell", "expected"),
+  [
+    ("", ()),
+    (" ", ()),
+    ("joy", ("joy",)),
+    ("woe | joy|woe", ("woe", "joy")),
+    ('["a|b", "c", 7]', ("a|b", "c", "7")),
+    ("[]", ()),
+    ("[x]|y", ("[x]", "y")),
+  ],
+)
+def test_labels_of_a_cell(cell, expected):
+  assert examples.split_labels(cell, "") == expected
+
+
+@pytest.mark.parametrize("cell", ["a||b", "|", '["a", ""]', "[null]", "[[1]]"])
+def test_cells_with_blank_labels_are_named(cell):
+  with pytest.raises(ValueError, match=r"t\.tsv, line 3: .* blank or no text"):
+    examples.split_labels(cell, "t.tsv, line 3")
+
+
+def test_own_files_with_several_labels(tmp_path):
+  custom = _task(
+    tmp_path,
+    train_tsv="text\tlabel\nA\twoe|joy\nB\t\nC\twit\n",
+    dev_jsonl='{"text": "D", "label": ["wit", "joy"]}\n'
+    '{"text": "E", "label": []}\n',
+  )
+  assert custom.labels == LABELS
+  assert custom.metrics == ("micro_f1", "macro_f1")
+  rows = [
+    row.label
+    for split in ("train", "dev")
+    for row in examples.read_examples(custom, str(tmp_path), split)
+  ]
+  assert rows == [("woe", "joy"), (), ("wit",), ("wit", "joy"), ()]
+
+
+def test_wrong_labels_are_named(tmp_path):
+  train = "text\tlabel\nA\tjoy|woe\n"
+  custom = _task(tmp_path, train_tsv=train, dev_tsv="text\tlabel\nB\tjoy|wo\n")
+  with pytest.raises(ValueError, match=r"dev\.tsv, line 2.*'wo' is no label"):
+    examples.read_examples(custom, str(tmp_path), "dev")
+  with pytest.raises(ValueError, match="every label is empty"):
+    _task(tmp_path, train_tsv="text\tlabel\nA\t\n")
+  with pytest.raises(ValueError, match="contradict each other"):
+    named_tasks.custom_task(None, is_regression=True, multi_label=True)
+  args = SimpleNamespace(task_name="MRPC", multi_label=True)
+  with pytest.raises(ValueError, match=r"for --task_name=tsv: .* of MRPC has"):
+    named_tasks.from_flags(args)
+
+
+def test_records_have_a_number_for_each_label(tokenizer):
+  build = TextRecordBuilder(tokenizer, 4, LABELS, multi_label=True)
+  schema = examples.record_schema(4, LABELS, multi_label=True)
+  for label, expected in (
+    (("woe", "joy"), [1, 0, 1]),
+    ((), [0, 0, 0]),
+    (None, [0, 0, 0]),
+  ):
+    row = build(TextExample("", "a", label=label))
+    assert row["label_ids"] == expected
+    assert row.keys() == schema.keys()
+  assert build(None)["label_ids"] == [0, 0, 0]
+
+
+@given(
+  st.lists(
+    st.tuples(st.sampled_from((0.0, 0.1, 0.3, 0.7, 1.0)), st.booleans()),
+    min_size=1,
+  )
+)
+def test_no_threshold_is_better_than_the_best(pairs):
+  probs, is_label = (np.array(column)[:, None] for column in zip(*pairs))  # noqa: B905
+  [best] = metrics.best_thresholds(probs.astype(np.float32), is_label)
+
+  def f1(threshold):
+    return f1_score(is_label, probs >= threshold, zero_division=0.0)
+
+  assert all(f1(best) >= f1(t) for t in (-1, 0.05, 0.2, 0.5, 0.8, 1.1))
+  if not is_label.any():
+    assert best == 0.5
+
+
+def _with_thresholds(*thresholds):
+  return examples.ClassificationTask(
+    "tsv", {}, LABELS, (), multi_label=True, thresholds=thresholds
+  )
+
+
+def test_thresholds_are_read_back(tmp_path):
+  saved = _with_thresholds(0.125, 1 / 3, 0.9)
+  path = tmp_path / metrics.THRESHOLDS
+  assert metrics.load_thresholds(saved, str(path)) == (0.5, 0.5, 0.5)
+  metrics.save_thresholds(saved, str(tmp_path))
+  assert metrics.load_thresholds(saved, str(path)) == saved.thresholds
+  for wrong in ("joy\t0.5\n", "wit\t1\njoy\t1\nwoe\t1\n", "joy\n", "joy\tx\n"):
+    path.write_text(wrong)
+    with pytest.raises(ValueError, match=r"thresholds\.tsv is to have the"):
+      metrics.load_thresholds(saved, str(path))
+
+
+def test_scores_at_thresholds_and_at_a_half():
+  rows = [TextExample("", "", label=names) for names in (("joy",), ("joy",))]
+  rows += [TextExample("", "", label=names) for names in ((), ("woe",))]
+  probs = np.array([[0.9, 0, 0.2], [0.4, 0, 0.1], [0.3, 0.6, 0.1], [0, 0, 0.3]])
+  custom = _with_thresholds(0.35, 0.7, 0.25)
+  result = metrics.multi_label_results(custom, probs, np.ones(4), rows)
+  assert result["eval_micro_f1"] == 1.0
+  assert result["eval_macro_f1"] == pytest.approx(2 / 3)  # no text has wit
+  assert result["eval_micro_f1_at_0.5"] == pytest.approx(2 * 1 / (2 + 3))
+  assert result["eval_macro_f1_at_0.5"] == pytest.approx(2 / 3 / 3)
+
+
+def _weights(setting, custom, *names):
+  args = SimpleNamespace(class_weights=setting)
+  rows = [TextExample("", "", label=name) for name in names]
+  return task.class_weights(args, custom, rows)
+
+
+def test_class_weights():
+  one = examples.ClassificationTask("tsv", {}, ("a", "b", "c"), ())
+  assert _weights([], one, "a") == ()
+  weights = _weights(["balanced"], one, "a", "a", "a", "b")
+  assert weights == pytest.approx((4 / 9, 4 / 3, 1.0))
+  assert _weights(["b=2.5", "c=1e1"], one, "a") == (1.0, 2.5, 10.0)
+  several = _with_thresholds()
+  rows = (("joy", "woe"), ("joy",), ("joy",), ())
+  assert _weights(["balanced"], several, *rows) == pytest.approx((1 / 3, 1, 3))
+
+
+@pytest.mark.parametrize(
+  ("setting", "message"),
+  [
+    ("heavy", "'heavy' is no label=weight with a positive weight; give balan"),
+    ("a=-1", "'a=-1' is no label=weight"),
+    ("d=2", "'d' is no label of tsv; its labels are a, b"),
+  ],
+)
+def test_wrong_class_weights_are_named(setting, message):
+  one = examples.ClassificationTask("tsv", {}, ("a", "b"), ())
+  with pytest.raises(ValueError, match=f"--class_weights: {message}"):
+    _weights([setting], one, "a")
+  with pytest.raises(ValueError, match="STS-B has scores, not labels"):
+    _weights([setting], named_tasks.find("STS-B"), "1.0")
+
+
+def _serving(tokenizer, thresholds):
+  return TextClassification(tokenizer, tasks.T, LABELS, False, thresholds)
+
+
+def test_answers_have_the_labels_that_reach_their_thresholds(graph_tokenizer):
+  thresholds = (0.5, 0.6, 0.4)
+  predict = stand_in.compiled(
+    _serving(graph_tokenizer, thresholds), stand_in.classifier(3)
+  )
+  texts = ["ab c", "", "d e . b", "a"]
+  result = predict(text=texts)
+  probs = result["probabilities"]
+  for i, row in enumerate(probs):
+    names = [
+      n for n, p, t in zip(LABELS, row, thresholds, strict=True) if p >= t
+    ]
+    count = result["num_predicted"][i]
+    predicted = [name.decode() for name in result["predicted"][i]]
+    assert predicted[:count] == names
+    assert not any(predicted[count:])
+  assert (probs.sum(axis=1) != 1).all()
+  assert predict(text=[])["predicted"].shape[0] == 0
+
+
+@pytest.mark.slow
+def test_litert_answers_as_the_savedmodel(graph_tokenizer, tmp_path):
+  serving = _serving(graph_tokenizer, (0.5, 0.4, 0.6))
+  model = task.models.classifier(tasks.CONFIG, 3)
+  save_litert(tmp_path, model, serving, LABELS)
+  texts = ["ab c", "", "d e . b", "a"]
+  ask = Signature.of(ServedModel(model, serving, LABELS))
+  for text, result in zip(texts, Predictor(tmp_path)(texts), strict=True):
+    [expected] = ask([(text,)])
+    tasks.assert_same(result, expected)
