@@ -177,15 +177,8 @@ class Normalizer:
     self._expanded = np.array([*itertools.chain(*tables.expansions)], np.int32)
     self._lengths = [len(expansion) for expansion in tables.expansions]
 
-  def __call__(
-    self, pieces: tf.RaggedTensor
-  ) -> tuple[tf.RaggedTensor, tf.Tensor]:
-    """Splits pieces of text, [P, (K)] int32 code points, into words.
-
-    Returns:
-      Words [P, (W), (C)] int32, and for each of their flat values the index of
-      the original one in `pieces.values`, int64.
-    """
+  def __call__(self, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Splits text into words: [P, (K)] int32 code points -> [P, (W), (C)]."""
     codes = pieces.values
     kinds, shifts = self._kinds_and_shifts(codes)
     sources = tf.range(tf.size(codes, tf.int64))
@@ -317,7 +310,6 @@ def _split(chars, num_pieces):
   chars, begins = _drop_kind(_SPACE, chars, begins)
   starts = tf.where(begins)[:, 0]
   words = tf.RaggedTensor.from_row_starts(chars.codes, starts, validate=False)
-  words = tf.RaggedTensor.from_value_rowids(
+  return tf.RaggedTensor.from_value_rowids(
     words, tf.gather(chars.rows, starts), num_pieces, validate=False
   )
-  return words, chars.sources

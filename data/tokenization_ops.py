@@ -67,61 +67,13 @@ class GraphTokenizer(tf.Module):
     """Ids of the tokens of each text: [N] string -> [N, (T)] int32."""
     pieces = tf.strings.split(texts, " ")  # [N, (M)]
     distinct, index = tf.unique(pieces.values, tf.int64)  # [P], [N * (M)]
-    words, _ = self.normalizer(tf.strings.unicode_decode(distinct, "UTF-8"))
+    words = self.normalizer(tf.strings.unicode_decode(distinct, "UTF-8"))
     spellings, word_index = tf.unique(_spell(words.values), tf.int64)
-    tokens, _ = self._wordpieces(spellings)  # [D, (T)]
+    tokens = self._wordpieces(spellings)  # [D, (T)]
     tokens = tf.gather(tokens, word_index)  # [P * (W), (T)]
     tokens = words.with_values(tokens).merge_dims(1, 2)  # [P, (T)]
     tokens = pieces.with_values(tf.gather(tokens, index))  # [N, (M), (T)]
     return tf.cast(tokens.merge_dims(1, 2), tf.int32)
-
-  def tokenize_with_offsets(
-    self, texts: tf.Tensor, unit: str = "char"
-  ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Ids of the tokens and their spans in the original texts.
-
-    A token's span is from the first to the last character that contributes to
-    it. A separate accent is dropped and belongs to no token; a character that
-    decomposes (Hangul) may belong to two.
-
-    Args:
-      texts: [N] string.
-      unit: unit of the offsets: "byte", or "char" for the characters of
-        `text.decode("utf-8", "replace")`.
-
-    Returns:
-      Ids, starts and limits, [N, (T)] int32 each: `text[start:limit]`.
-    """
-    if unit not in ("char", "byte"):
-      raise ValueError(f'unit is {unit!r}; give "char" or "byte"')
-    pieces = tf.strings.split(texts, " ")  # [N, (M)]
-    distinct, index = tf.unique(pieces.values, tf.int64)
-    chars, starts = tf.strings.unicode_decode_with_offsets(distinct, "UTF-8")
-    if unit == "char":
-      starts = tf.ragged.range(chars.row_lengths())
-      lengths = chars.row_lengths()
-    else:
-      lengths = tf.cast(tf.strings.length(distinct), tf.int64)
-    limits = tf.concat([starts, lengths[:, None]], axis=1)[:, 1:]
-
-    words, sources = self.normalizer(chars)
-    ids, first, last = self._spans(words.values)
-    first = tf.gather(starts.values, tf.gather(sources, first))
-    last = tf.gather(limits.values, tf.gather(sources, last))
-
-    shift = _starts_in_line(pieces, tf.gather(lengths, index))
-
-    def by_text(values, shift=None):
-      values = words.with_values(ids.with_values(values)).merge_dims(1, 2)
-      values = tf.gather(values, index)  # [N * (M), (T)]
-      if shift is not None:
-        values += tf.RaggedTensor.from_row_splits(
-          tf.gather(shift, values.value_rowids()), values.row_splits
-        )
-      values = pieces.with_values(values).merge_dims(1, 2)
-      return tf.cast(values, tf.int32)
-
-    return by_text(ids.values), by_text(first, shift), by_text(last, shift)
 
   def tokens(self, ids: tf.Tensor | tf.RaggedTensor):
     """The tokens of ids: the same shape, string."""
@@ -129,38 +81,12 @@ class GraphTokenizer(tf.Module):
       lambda values: self._tokens.lookup(tf.cast(values, tf.int64)), ids
     )
 
-  def _spans(self, words):
-    """Ids of the pieces of each word, first and last character of each piece.
-
-    Words are [W, (C)] int32 code points, ids [W, (T)] int64. First and last are
-    int64 indices into `words.values` for each of the ids' values.
-    """
-    spellings, index = tf.unique(_spell(words), tf.int64)
-    ids, limits = (tf.gather(v, index) for v in self._wordpieces(spellings))
-    rows = ids.value_rowids()
-    # A too long word is one piece, and not as long as "[UNK]".
-    lengths = tf.gather(words.row_lengths(), rows)
-    limits = tf.cast(limits.values, tf.int64)
-    limits = tf.where(lengths > MAX_CHARS_PER_WORD, lengths, limits)
-    # A piece starts where the one before it in the word ends.
-    starts = tf.concat([[0], limits], axis=0)[:-1]
-    starts = tf.where(rows == tf.concat([[-1], rows], 0)[:-1], starts, 0)
-    word_starts = tf.gather(words.row_starts(), rows)
-    return ids, word_starts + starts, word_starts + limits - 1
-
 
 def _spell(words):
   """Words as strings, too long ones as [UNK]: [W, (C)] int32 -> [W]."""
   spellings = tf.strings.unicode_encode(words, "UTF-8")
   too_long = words.row_lengths() > MAX_CHARS_PER_WORD
   return tf.where(too_long, vocab.UNK, spellings)
-
-
-def _starts_in_line(pieces, lengths):
-  """Offset of each piece in its text, from the lengths of the pieces."""
-  starts = tf.cumsum(lengths + 1, exclusive=True)  # 1 for the blank
-  line_starts = tf.gather(pieces.row_starts(), pieces.value_rowids())
-  return starts - tf.gather(starts, line_starts)
 
 
 def _asset(vocabulary):
@@ -216,32 +142,27 @@ class WordpieceSplitter:
     self._longest = max(longest, len(_JOINER) + 1)
     self._unk_token = unk_token
 
-  def __call__(
-    self, words: tf.Tensor
-  ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Splits words, [D] string, none of them empty.
-
-    Returns:
-      Ids [D, (T)] int64, and the end of each piece in its word, in
-      characters, [D, (T)] int32.
-    """
+  def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
+    """Ids of the pieces of words: [D] string, none empty -> [D, (T)] int64."""
     # Most words are a single piece.
     word_ids = self._ids.lookup(words)  # [D]
-    lengths = tf.strings.length(words, "UTF8_CHAR")
     known = tf.where(word_ids >= 0)[:, 0]
     unknown = tf.where(word_ids < 0)[:, 0]
-    *_, rows, ids, limits = tf.while_loop(
+    *_, rows, ids = tf.while_loop(
       lambda rows, *_: tf.size(rows) > 0,
       self._match_pieces,
       (
         unknown,
         tf.gather(words, unknown),
-        tf.zeros_like(unknown, tf.int32),
+        0,
         known,
         tf.gather(word_ids, known),
-        tf.gather(lengths, known),
       ),
-      shape_invariants=(tf.TensorShape([None]),) * 6,
+      shape_invariants=(
+        *[tf.TensorShape([None])] * 2,
+        tf.TensorShape([]),
+        *[tf.TensorShape([None])] * 2,
+      ),
     )
     # Of a word that cannot be split, only the id -1 is used.
     failed = tf.scatter_nd(
@@ -253,26 +174,24 @@ class WordpieceSplitter:
       (tf.gather(failed, tf.gather(rows, order)) == 0)
       | (tf.gather(ids, order) < 0),
     )
-    rows, ids, limits = (tf.gather(v, order) for v in (rows, ids, limits))
+    rows, ids = tf.gather(rows, order), tf.gather(ids, order)
     ids = tf.where(ids < 0, self._ids.lookup(tf.constant(self._unk_token)), ids)
-    splits = tf.RaggedTensor.from_value_rowids(
+    return tf.RaggedTensor.from_value_rowids(
       ids, rows, tf.size(words, tf.int64), validate=False
     )
-    return splits, splits.with_values(limits)
 
-  def _match_pieces(self, rows, rest, start, *pieces):
+  def _match_pieces(self, rows, rest, joiner, *pieces):
     """Matches the longest piece at the start of each unfinished word.
 
     Args:
       rows: [A] int64, indices of the words.
-      rest: [A] string, their unmatched ends, with "##" behind a matched start.
-      start: [A] int32, the number of matched characters.
-      *pieces: rows [F] int64, ids [F] int64 and limits [F] int32 of matched
-        pieces; id -1 marks a word that cannot be split.
+      rest: [A] string, their unmatched ends, after the first round with "##".
+      joiner: length of this "##", 0 in the first round.
+      *pieces: rows [F] int64 and ids [F] int64 of matched pieces; id -1 marks a
+        word that cannot be split.
 
     Returns arguments of the next round.
     """
-    joiner = tf.where(start > 0, len(_JOINER), 0)
     lengths = tf.strings.length(rest, "UTF8_CHAR")
     tries = tf.ragged.range(
       joiner + 1,
@@ -289,15 +208,13 @@ class WordpieceSplitter:
     best = tf.maximum(best, 0)
     used = tf.where(matched, tf.gather(tries, best), lengths)
     ids = tf.where(matched, tf.gather(ids, best), -1)
-    limits = start + used - joiner
-    pairs = zip(pieces, (rows, ids, limits), strict=True)
+    pairs = zip(pieces, (rows, ids), strict=True)
     pieces = [tf.concat(pair, 0) for pair in pairs]
 
     unfinished = tf.where(used < lengths)[:, 0]
     rest, used = tf.gather(rest, unfinished), tf.gather(used, unfinished)
     rest = _JOINER + _substrings(rest, used, _TO_THE_END)
-    rows, start = tf.gather(rows, unfinished), tf.gather(limits, unfinished)
-    return (rows, rest, start, *pieces)
+    return (tf.gather(rows, unfinished), rest, len(_JOINER), *pieces)
 
 
 def _substrings(strings, starts, lengths):

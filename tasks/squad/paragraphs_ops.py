@@ -147,7 +147,7 @@ class GraphAnswerText:
     self._paragraphs = paragraphs
     self._tokenizer = tokenizer
     chars = tf.strings.unicode_decode(paragraphs.distinct_words, "UTF-8")
-    split = _append_blanks(tokenizer.normalizer(chars)[0])  # [U, (S)]
+    split = _append_blanks(tokenizer.normalizer(chars))  # [U, (S)]
     words = paragraphs.words.values
     split = tf.gather(split, words)  # [M, (S)]
     # Of words, [M + 1]: first offset, and index of the first split character.

@@ -114,87 +114,6 @@ def ids(graph, texts):
   return graph.tokenize(tf.constant(texts, tf.string)).to_list()
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
-def test_offsets_are_in_order_and_inside(pair, generator):
-  _, graph = pair
-  rng = random.Random(1)
-  texts = [generator(rng) for _ in range(100)]
-  check_offsets(graph, texts)
-
-
-def check_offsets(graph, texts):
-  """Ids are those of `tokenize`, spans in order, bytes and chars agree."""
-  texts = [t if isinstance(t, bytes) else t.encode() for t in texts]
-  by_char = graph.tokenize_with_offsets(tf.constant(texts), "char")
-  by_byte = graph.tokenize_with_offsets(tf.constant(texts), "byte")
-  assert by_char[0].to_list() == by_byte[0].to_list() == ids(graph, texts)
-  for text, chars, bytes_ in zip(
-    texts, spans(by_char), spans(by_byte), strict=True
-  ):
-    assert chars == sorted(chars)
-    decoded = text.decode("utf-8", "replace")
-    for (start, limit), (first, last) in zip(chars, bytes_, strict=True):
-      assert 0 <= start < limit <= len(decoded)
-      piece = text[first:last].decode("utf-8", "replace")
-      assert decoded[start:limit] == piece
-      assert text[:first].decode("utf-8", "replace") == decoded[:start]
-
-
-def spans(result):
-  pairs = zip(*(values.to_list() for values in result[1:]), strict=True)
-  return [list(zip(*row, strict=True)) for row in pairs]
-
-
-def test_offsets_of_ascii_are_the_tokens(pair):
-  full, graph = pair
-  rng = random.Random(2)
-  printable = [chr(code) for code in range(32, 127)]
-  texts = [
-    "".join(rng.choices([*printable, *"  aaeeiist"], k=60)) for _ in range(300)
-  ]
-  for text, row in zip(
-    texts,
-    spans(graph.tokenize_with_offsets(tf.constant(texts))),
-    strict=True,
-  ):
-    tokens = full.tokenize(text)
-    for token, (start, limit) in zip(tokens, row, strict=True):
-      if token != "[UNK]":
-        piece = text[start:limit]
-        piece = piece.lower() if full.basic_tokenizer.do_lower_case else piece
-        assert piece == token.removeprefix("##") or piece == token
-
-
-@pytest.mark.parametrize(
-  ("text", "unit", "expected"),
-  [
-    ("", "char", []),
-    ("  \t ", "char", []),
-    ("Hello, World", "char", [(0, 5), (5, 6), (7, 12)]),
-    ("  a\0b  ab", "char", [(2, 5), (7, 9)]),
-    ("é ü", "char", [(0, 1), (2, 3)]),
-    ("é ü", "byte", [(0, 2), (3, 5)]),
-    # The accent that is a character of its own belongs to no token.
-    ("e\u0301x e\u0301.", "char", [(0, 3), (4, 5), (6, 7)]),
-    # One syllable makes three tokens.
-    ("한", "char", [(0, 1), (0, 1), (0, 1)]),
-    ("中文", "byte", [(0, 3), (3, 6)]),
-    ("unaffable", "char", [(0, 3), (3, 6), (6, 9)]),
-    ("b " + 201 * "a" + " b", "char", [(0, 1), (2, 203), (204, 205)]),
-    (b"a\xff b", "byte", [(0, 1), (3, 4)]),
-    (b"a\xff b", "char", [(0, 1), (3, 4)]),
-  ],
-)
-def test_offsets_by_hand(lower, text, unit, expected):
-  result = lower.tokenize_with_offsets(tf.constant([text]), unit)
-  assert spans(result) == [expected]
-
-
-def test_an_unknown_unit_is_an_error(lower):
-  with pytest.raises(ValueError, match="words"):
-    lower.tokenize_with_offsets(tf.constant(["a"]), "words")
-
-
 def test_tokens_by_hand(lower):
   texts = ["", "UNwanted, running", "ΣΑΣ ΣΑΣ.", "[MASK]", "a" * 201, "\0"]
   result = lower.tokens(lower.tokenize(tf.constant(texts))).to_list()
@@ -211,10 +130,6 @@ def test_tokens_by_hand(lower):
 def test_an_empty_batch(lower):
   nothing = tf.constant([], tf.string)
   assert lower.tokenize(nothing).to_list() == []
-  for unit in ("char", "byte"):
-    for values in lower.tokenize_with_offsets(nothing, unit):
-      assert values.to_list() == []
-      assert values.dtype == tf.int32
 
 
 @pytest.mark.parametrize("unit", ["a", "a ", "한 Σ", ", \u0301"])
@@ -286,11 +201,10 @@ class Served(tf.Module):
 
   @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
   def serve(self, texts):
-    ids, starts, _ = self.tokenizer.tokenize_with_offsets(texts)
+    ids = self.tokenizer.tokenize(texts)
     return {
-      "ids": self.tokenizer.tokenize(texts).to_tensor(),
+      "ids": ids.to_tensor(),
       "tokens": self.tokenizer.tokens(ids).to_tensor(),
-      "starts": starts.to_tensor(),
     }
 
 
@@ -308,7 +222,6 @@ def test_a_saved_model_carries_the_vocabulary(tmp_path):
     out = model.signatures["serving_default"](tf.constant(["Ünaffable ΑΣ 한"]))
     print(out["ids"].numpy().tolist())
     print([token.decode() for token in out["tokens"].numpy()[0]])
-    print(out["starts"].numpy().tolist())
   """
   run = subprocess.run(
     [sys.executable, "-c", textwrap.dedent(program)],
@@ -322,7 +235,6 @@ def test_a_saved_model_carries_the_vocabulary(tmp_path):
   assert run.stdout.splitlines() == [
     str([full.convert_tokens_to_ids(tokens)]),
     str(tokens),
-    str([[0, 3, 6, 10, 11, 13, 13, 13]]),
   ]
 
 
@@ -348,18 +260,10 @@ def test_agrees_with_the_specification_for_any_vocabulary(seed):
   words = random_words(rng, 9) + random_words(rng, 3)
 
   splitter = tokenization_ops.GraphTokenizer(vocabulary)._wordpieces
-  ids, limits = splitter(tf.constant(words, tf.string))
-  for word, row, ends in zip(
-    words, ids.to_list(), limits.to_list(), strict=True
-  ):
-    expected = specification.tokenize(word)
-    assert [pieces[index] for index in row] == expected, word
-    assert ends[-1] == len(word)
-    if expected != ["[UNK]"]:
-      starts = [0, *ends[:-1]]
-      result = [word[s:e] for s, e in zip(starts, ends, strict=True)]
-      assert result[0] == expected[0]
-      assert ["##" + piece for piece in result[1:]] == expected[1:]
+  result = splitter(tf.constant(words, tf.string)).to_list()
+  assert [[pieces[index] for index in row] for row in result] == [
+    specification.tokenize(word) for word in words
+  ]
 
 
 def test_longest_first_and_giving_up_by_hand():
@@ -367,13 +271,10 @@ def test_longest_first_and_giving_up_by_hand():
   vocabulary = {piece: index for index, piece in enumerate(pieces)}
   splitter = tokenization_ops.GraphTokenizer(vocabulary)._wordpieces
   words = tf.constant(["unaffable", "unable", "unaffx", "b", "unaa", "[UNK]"])
-  ids, limits = splitter(words)
   # Greedy: "una" is taken although only "un" would lead on to the end.
-  assert ids.to_list() == [[0], [0], [0], [6], [2, 5], [0]]
-  assert limits.to_list() == [[9], [6], [6], [1], [3, 4], [5]]
+  assert splitter(words).to_list() == [[0], [0], [0], [6], [2, 5], [0]]
 
 
 def test_no_words():
   splitter = tokenization_ops.GraphTokenizer({"[UNK]": 0})._wordpieces
-  ids, limits = splitter(tf.constant([], tf.string))
-  assert ids.to_list() == limits.to_list() == []
+  assert splitter(tf.constant([], tf.string)).to_list() == []
