@@ -128,7 +128,6 @@ def test_there_and_back(runs, cases, logs):
   assert "wrote a BertForPreTraining" in logs["bert"]
   for name in ("bert", "tagger", "bert back", "tagger back"):
     assert "are the same, bit for bit" in logs[name]
-    assert "before and after differ by at most 0.0e+00" in logs[name]
 
 
 def test_a_tagger_there_and_back(cases, logs):
@@ -156,7 +155,7 @@ def test_without_the_optimizer_it_is_a_third(runs, cases, logs):
   result = _read(small)
   assert result.pop("global_step") == 9
   _assert_same(result, _values(models.tagger(CONFIG, len(TAGS)))[0])
-  assert "its outputs are not compared" in logs["small"]
+  assert "its variables are not checked" in logs["small"]
   whole, part = (
     Path(f"{prefix}.data-00000-of-00001").stat().st_size
     for prefix in (runs / "tagger" / "model.ckpt-9", small)

@@ -37,7 +37,7 @@ def _config(bert):
 
 
 def _outputs(bert, head, model, expected):
-  conversion_checks.model_outputs(model, bert, head)  # gives it its values
+  conversion_checks.assign(model, bert, head)
   return model({name: expected[name] for name in model.input})
 
 

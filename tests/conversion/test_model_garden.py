@@ -77,7 +77,7 @@ def _outputs(prefix, head, **more):
   """Outputs of a model with the values read, and the values."""
   bert = model_garden.read(prefix, **more)
   model = MODELS[head](BertConfig.from_dict(bert.config))
-  conversion_checks.model_outputs(model, bert, head)
+  conversion_checks.assign(model, bert, head)
   batch = _batch()
   return model({name: batch[name] for name in model.input}), bert
 
