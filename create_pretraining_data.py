@@ -19,12 +19,14 @@ from cli.arguments import Arguments
 from data import vocab, vocab_checks
 from data.pretraining import builders
 from data.pretraining.documents import TextFormat
+from data.pretraining.instances import InstanceConfig
+from data.pretraining.static_masking import DEFAULT
 from data.tokenization import FullTokenizer
 from storage import files
-from tasks.pretraining import build_config
+from tasks.pretraining import settings
 
 shared_flags.define_corpus()
-build_config.define_flags()
+settings.define_record_flags()
 flags.DEFINE_string(
   "input_file", None, "Text files or globs, comma-separated.", required=True
 )
@@ -68,7 +70,7 @@ def check_flags(args: Arguments) -> None:
   for output in outputs:
     checks.writable(output, "output_file")
   checks.file(args, "vocab_file")
-  tokens = build_config.from_flags(args).tokens
+  tokens = instance_config(args).tokens
   vocab.check_tokens(vocab.load(args.vocab_file), tokens, args.vocab_file)
 
 
@@ -77,7 +79,7 @@ def main(args: Arguments) -> None:
   config = builders.BuildConfig(
     args.vocab_file,
     args.do_lower_case,
-    build_config.from_flags(args),
+    instance_config(args),
     args.random_seed,
     TextFormat(args.input_format, args.text_field),
     args.deduplicate,
@@ -96,6 +98,22 @@ def main(args: Arguments) -> None:
   else:
     total = builders.write_in_memory(config, inputs, outputs)
   logging.info("Wrote %d instances to:\n  %s", total, "\n  ".join(outputs))
+
+
+def instance_config(args: Arguments) -> InstanceConfig:
+  """Contents of the records; raises ValueError for flags that contradict."""
+  masking, dupe_factor = settings.masking(args), args.dupe_factor
+  if args.masking == "dynamic":
+    if masking.policy != DEFAULT.policy:
+      raise ValueError(
+        "--mask_token_prob and --random_token_prob are for words masked now: "
+        "with --masking=dynamic give them to run_pretraining.py"
+      )
+    masking = None
+    dupe_factor = dupe_factor if "dupe_factor" in args.set_flags else 1
+  return InstanceConfig(
+    args.max_seq_length, masking, args.short_seq_prob, dupe_factor
+  )
 
 
 def output_files(args: Arguments) -> list[str]:

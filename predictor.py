@@ -101,9 +101,9 @@ def _open(path, changes):
     from tasks import litert
 
     return litert.load(path)
-  from serving import signature
+  from serving import export
 
-  return signature.Signature.load(path)
+  return export.Signature.load(path)
 
 
 def _kind(path):

@@ -18,7 +18,7 @@ from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from storage import files
-from tasks.pretraining import build_config, settings
+from tasks.pretraining import settings
 
 shared_flags.define_model()
 shared_flags.define_training()
@@ -26,7 +26,7 @@ shared_flags.define_evaluation()
 shared_flags.define_export()
 shared_flags.define_devices()
 settings.define_flags()
-build_config.define_masking_flags(" of unmasked records")
+settings.define_masking_flags(" of unmasked records")
 flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.", 1)
 flags.DEFINE_integer("num_warmup_steps", 10000, "Number of warm-up steps.", 0)
 flags.DEFINE_integer(

@@ -73,8 +73,7 @@ def main(args: Arguments) -> None:
   from serving.server import http
 
   address = http.listen(args.host, args.port)
-  from serving.server.app import App
-  from serving.server.metrics import Metrics
+  from serving.server.app import App, Metrics
   from serving.server.saved_model import Version
 
   settings = Settings(*(args[name] for name in Settings._fields))

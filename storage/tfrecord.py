@@ -7,15 +7,17 @@ reads the files.
 
 import math
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain, count, islice
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from storage import files
+from storage import files, workers
+from storage.progress import Progress
 
 # --- Schemas ---------------------------------------------------------------
 
@@ -223,3 +225,73 @@ def save(
   with files.open_for_writing(path) as file:
     write(file, (encode(row) for row, _ in zip(rows, numbers, strict=False)))
   return next(numbers)
+
+
+# --- Records of examples, by one process or several ---------------------------
+
+# Examples of a task; fewer take less time than starting a process.
+_CHUNK = 20_000
+
+
+class _Chunk(NamedTuple):
+  """Consecutive examples, the first of which has the index `first`."""
+
+  first: int
+  examples: Sequence[Any]
+
+  def __str__(self) -> str:
+    """Description for messages."""
+    return f"examples {self.first} to {self.first + len(self.examples) - 1}"
+
+
+def _chunk_encoder(prepare, schema):
+  """Function from a chunk to serialized records and lengths of its texts."""
+  build, encode = prepare(), ExampleEncoder(schema)
+
+  def encode_chunk(chunk):
+    build.lengths = Counter()
+    records = [encode(build(example)) for example in chunk.examples]
+    return records, build.lengths
+
+  return encode_chunk
+
+
+def write_records(
+  path: str,
+  schema: Schema,
+  examples: Sequence[Any],
+  prepare: Callable[[], Callable[[Any], Mapping[str, Sequence[float]]]],
+  processes: int = 1,
+) -> Counter:
+  """Writes a record for each example, atomically; returns their lengths.
+
+  These are numbers of texts by their tokens before truncation.
+
+  Args:
+    path: TFRecord file.
+    schema: of the records.
+    examples: in order.
+    prepare: makes, in each process, a function from an example to the fields of
+      its record, with a Counter `lengths`; see workers.ordered_map.
+    processes: maximum number.
+
+  Raises:
+    ChildProcessError: a process died; names its examples.
+    ValueError: a record does not fit the schema.
+  """
+  chunks = [
+    _Chunk(first, examples[first : first + _CHUNK])
+    for first in range(0, len(examples), _CHUNK)
+  ]
+  progress = Progress("recorded", len(examples), "examples")
+  prepare = partial(_chunk_encoder, prepare, schema)
+  lengths = Counter()
+  with files.open_for_writing(path) as file:
+    for serialized, chunk_lengths in workers.ordered_map(
+      prepare, chunks, processes, idle=progress.say
+    ):
+      write(file, serialized)
+      lengths.update(chunk_lengths)
+      progress.add(len(serialized))
+  progress.say()
+  return lengths

@@ -8,8 +8,7 @@ import keras
 from cli import encoder, run
 from cli.arguments import Arguments
 from modeling.config import BertConfig
-from serving.export import ServedModel
-from serving.signature import Signature
+from serving.export import ServedModel, Signature
 from storage import files
 from training import run_record
 from training.run_folder import Checkpoints

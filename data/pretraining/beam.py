@@ -1,6 +1,6 @@
 """Pre-training records and word counts by Apache Beam.
 
-A pipeline processes the shards of shards.py with RecordBuilder, so that its
+A pipeline processes the shards of the corpus with RecordBuilder, so that its
 records are those of builders.write_shards, whatever runner is used.
 """
 
@@ -14,10 +14,15 @@ from uuid import uuid4
 
 from absl import logging
 
-from data.pretraining import documents, shards, vocab_learning
-from data.pretraining.builders import BuildConfig, RecordBuilder, no_text
+from data.pretraining import documents, vocab_learning
+from data.pretraining.builders import (
+  BuildConfig,
+  RecordBuilder,
+  Shard,
+  no_text,
+  split_corpus,
+)
 from data.pretraining.documents import TextFormat
-from data.pretraining.shards import Shard
 from storage import files, tfrecord
 
 try:
@@ -46,7 +51,7 @@ def write(
   Returns the number of records, as reported by the runner. Raises ValueError if
   there is no text or the pipeline failed.
   """
-  corpus = shards.split_corpus(paths, text_format=config.text_format)
+  corpus = split_corpus(paths, text_format=config.text_format)
   logging.info("%d shards of text", len(corpus))
   folder = f"{output}.parts-{uuid4().hex}"
 
@@ -86,7 +91,7 @@ def count_words(
 
   Uses a temporary folder beside the output.
   """
-  corpus = shards.split_corpus(paths, text_format=text_format)
+  corpus = split_corpus(paths, text_format=text_format)
   folder = f"{output}.counts-{uuid4().hex}"
 
   def build(pipeline):

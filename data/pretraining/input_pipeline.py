@@ -4,12 +4,11 @@ Legend: B batch, T tokens, P predictions.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import tensorflow as tf
 
 from data import features, records, vocab
-from data.pretraining.static_masking import DEFAULT, MaskPolicy
+from data.pretraining.static_masking import DEFAULT, Masking
 from data.pretraining.targets import CausalTargets, Masker
 from data.shuffling import ShuffledRecords, Source
 from storage import record_scan
@@ -18,24 +17,14 @@ from storage.tfrecord import Schema
 _TOKENS = tuple(Schema(*features.tokens(0)))
 
 
-@dataclass(frozen=True)
-class DynamicMasking:
-  """Masking of records made with --masking=dynamic; see StaticMasking."""
-
-  vocab_file: str | None = None
-  masked_lm_prob: float = 0.15
-  whole_word: bool = False
-  mask_policy: MaskPolicy = DEFAULT
-
-
 class PretrainingInput:
   """Training data and evaluation data from pre-training records.
 
   Arguments:
     seq_length: T.
-    max_predictions: P.
     vocab_size: number of the model's ids.
-    masking: of unmasked records.
+    masking: of records made with --masking=dynamic; P of all.
+    vocab_file: to mask them with.
     causal_targets: converts batches for a left-to-right or right-to-left
       model, which needs no masks.
     max_corrupt_records: the largest number of corrupt records to drop.
@@ -52,9 +41,9 @@ class PretrainingInput:
     self,
     files: list[str],
     seq_length: int,
-    max_predictions: int,
     vocab_size: int,
-    masking: DynamicMasking = DynamicMasking(),
+    masking: Masking,
+    vocab_file: str | None = None,
     causal_targets: CausalTargets | None = None,
     max_corrupt_records: int = 0,
     folder: str | None = None,
@@ -67,14 +56,12 @@ class PretrainingInput:
     self._index_file = index_file
     self._masker = None
     if is_masked := records.is_masked(files[0]):
-      schema = features.pretraining(seq_length, max_predictions)
+      schema = features.pretraining(seq_length, masking.max_predictions_per_seq)
     else:
       schema = features.unmasked_pretraining(seq_length)
     if not is_masked and not causal_targets:
-      self._masker = _make_masker(
-        files[0], masking, max_predictions, vocab_size
-      )
-    elif masking.mask_policy != DEFAULT:
+      self._masker = _make_masker(files[0], masking, vocab_file, vocab_size)
+    elif masking.policy != DEFAULT.policy:
       raise ValueError(
         "mask_token_prob and random_token_prob apply to words masked when "
         f"records are read, but those of {files[0]} are not: make it with them "
@@ -145,8 +132,7 @@ class PretrainingInput:
     return records.prefetch_map(batches, finish)
 
 
-def _make_masker(path, masking, max_predictions, vocab_size):
-  vocab_file = masking.vocab_file
+def _make_masker(path, masking, vocab_file, vocab_size):
   if not vocab_file:
     raise ValueError(
       f"{path} was made with --masking=dynamic; --vocab_file is needed to "
@@ -157,10 +143,4 @@ def _make_masker(path, masking, max_predictions, vocab_size):
   vocab.check_size(words, vocab_size, vocab_file)
   if words.get("", 0) >= vocab_size:  # a blank line at the end
     del words[""]  # it must not be drawn as a random word
-  return Masker(
-    words,
-    max_predictions,
-    masking.masked_lm_prob,
-    masking.whole_word,
-    masking.mask_policy,
-  )
+  return Masker(words, masking)

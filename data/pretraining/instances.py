@@ -18,7 +18,7 @@ from data import features
 from data.pretraining.documents import Document
 from data.pretraining.static_masking import (
   DEFAULT,
-  MaskPolicy,
+  Masking,
   StaticMasking,
   randbelow,
   shuffle,
@@ -30,20 +30,16 @@ from storage.tfrecord import ExampleEncoder, Schema
 
 @dataclass(frozen=True)
 class InstanceConfig:
-  """Contents of records; see the flags in tasks/pretraining/build_config.py.
+  """Contents of records; see the flags in tasks/pretraining/settings.py.
 
-  T is `max_seq_length`, P `max_predictions_per_seq`. Without `masked`, pairs
-  are stored for dynamic masking. A value out of range is a ValueError.
+  T is `max_seq_length`. Without `masking`, pairs are stored for dynamic
+  masking. A value out of range is a ValueError.
   """
 
   max_seq_length: int = 128
-  max_predictions_per_seq: int = 20
-  masked_lm_prob: float = 0.15
+  masking: Masking | None = DEFAULT
   short_seq_prob: float = 0.1
   dupe_factor: int = 10
-  whole_word: bool = False
-  mask_policy: MaskPolicy = DEFAULT
-  masked: bool = True
 
   def __post_init__(self):
     """Checks the values."""
@@ -52,24 +48,24 @@ class InstanceConfig:
         f"max_seq_length {self.max_seq_length} is too short: [CLS], two [SEP] "
         "and a token of each sentence take 5"
       )
-    for name in ("max_predictions_per_seq", "dupe_factor"):
-      if getattr(self, name) < 1:
-        raise ValueError(f"{name} {getattr(self, name)} must be 1 or more")
-    for name in ("masked_lm_prob", "short_seq_prob"):
-      if not 0 <= getattr(self, name) <= 1:
-        raise ValueError(f"{name} {getattr(self, name)} is not within 0 and 1")
+    if self.dupe_factor < 1:
+      raise ValueError(f"dupe_factor {self.dupe_factor} must be 1 or more")
+    if not 0 <= self.short_seq_prob <= 1:
+      raise ValueError(
+        f"short_seq_prob {self.short_seq_prob} is not within 0 and 1"
+      )
 
   @property
   def tokens(self) -> tuple[str, ...]:
     """Special tokens that the vocabulary has to contain."""
-    return (CLS, SEP, UNK, MASK) if self.masked else (CLS, SEP, UNK)
+    return (CLS, SEP, UNK, MASK) if self.masking else (CLS, SEP, UNK)
 
   @property
   def schema(self) -> Schema:
     """Fields of a record."""
-    if self.masked:
+    if self.masking:
       return features.pretraining(
-        self.max_seq_length, self.max_predictions_per_seq
+        self.max_seq_length, self.masking.max_predictions_per_seq
       )
     return features.unmasked_pretraining(self.max_seq_length)
 
@@ -148,21 +144,14 @@ class InstanceBuilder:
     self._tokens = {index: token for token, index in vocab.items()}
     self._cls, self._sep = vocab[CLS], vocab[SEP]
     self._mask = None
-    if config.masked:
-      self._mask = StaticMasking(
-        vocab,
-        config.max_predictions_per_seq,
-        config.masked_lm_prob,
-        config.whole_word,
-        config.mask_policy,
-      )
+    if config.masking:
+      self._mask = StaticMasking(vocab, config.masking)
 
   def examples(
     self, documents: list[Document], index: int, rng: Random
   ) -> Iterator[dict[str, list]]:
     """Yields the examples of a document: values by field of the schema."""
     length = self._config.max_seq_length
-    slots = self._config.max_predictions_per_seq
     for first, second, is_random in sentence_pairs(
       documents, index, rng, self._config
     ):
@@ -170,6 +159,7 @@ class InstanceBuilder:
       targets = {}
       if self._mask:
         positions, labels = self._mask(ids, rng)
+        slots = self._config.masking.max_predictions_per_seq
         targets = {
           "masked_lm_positions": features.pad(positions, slots),
           "masked_lm_ids": features.pad(labels, slots),

@@ -37,7 +37,39 @@ class MaskPolicy:
     return round(1.0 - self.random_token_prob / rest, 12)
 
 
-DEFAULT = MaskPolicy()
+@dataclass(frozen=True)
+class Masking:
+  """Choice and replacement of masked tokens; see the flags of these names.
+
+  Attributes:
+    max_predictions_per_seq: P, the largest number of tokens to mask.
+    masked_lm_prob: fraction of the tokens to mask.
+    whole_word: mask all pieces of a word or none.
+    policy: replacement of the masked tokens.
+
+  Raises:
+    ValueError: a number is out of range.
+  """
+
+  max_predictions_per_seq: int = 20
+  masked_lm_prob: float = 0.15
+  whole_word: bool = False
+  policy: MaskPolicy = MaskPolicy()
+
+  def __post_init__(self):
+    """Checks the values."""
+    if self.max_predictions_per_seq < 1:
+      raise ValueError(
+        f"max_predictions_per_seq {self.max_predictions_per_seq} must be 1 or "
+        "more"
+      )
+    if not 0 <= self.masked_lm_prob <= 1:
+      raise ValueError(
+        f"masked_lm_prob {self.masked_lm_prob} is not within 0 and 1"
+      )
+
+
+DEFAULT = Masking()
 
 
 class StaticMasking:
@@ -45,10 +77,7 @@ class StaticMasking:
 
   Arguments:
     vocab: token to id, in the order of the vocabulary file.
-    max_predictions: P, the largest number of tokens to mask.
-    masked_lm_prob: fraction of the tokens to mask.
-    whole_word: mask all pieces of a word or none.
-    mask_policy: replacement of the masked tokens.
+    masking: choice and replacement of tokens.
 
   Call arguments:
     ids: token ids with [CLS] and [SEP]; masked in place.
@@ -57,19 +86,10 @@ class StaticMasking:
     Positions in ascending order, P at most, and the original ids there.
   """
 
-  def __init__(
-    self,
-    vocab: Mapping[str, int],
-    max_predictions: int,
-    masked_lm_prob: float = 0.15,
-    whole_word: bool = False,
-    mask_policy: MaskPolicy = DEFAULT,
-  ):
-    self._max_predictions = max_predictions
-    self._masked_lm_prob = masked_lm_prob
-    self._whole_word = whole_word
-    self._mask_token_prob = mask_policy.mask_token_prob
-    self._keep_prob = mask_policy.keep_prob
+  def __init__(self, vocab: Mapping[str, int], masking: Masking):
+    self._masking = masking
+    self._mask_token_prob = masking.policy.mask_token_prob
+    self._keep_prob = masking.policy.keep_prob
     self._mask, self._sep = vocab[MASK], vocab[SEP]
     self._all_ids = list(vocab.values())
     self._continuations = frozenset(
@@ -94,11 +114,11 @@ class StaticMasking:
 
   def _choose(self, ids: list[int], rng: Random) -> list[int]:
     """Chooses the positions to mask."""
-    limit = max(1, round(len(ids) * self._masked_lm_prob))
-    limit = min(self._max_predictions, limit)
+    limit = max(1, round(len(ids) * self._masking.masked_lm_prob))
+    limit = min(self._masking.max_predictions_per_seq, limit)
     middle = ids.index(self._sep)
     candidates = [*range(1, middle), *range(middle + 1, len(ids) - 1)]
-    if not self._whole_word:
+    if not self._masking.whole_word:
       shuffle(rng.getrandbits, candidates)
       return candidates[:limit]
 

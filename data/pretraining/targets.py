@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from data.pretraining.static_masking import DEFAULT, MaskPolicy
+from data.pretraining.static_masking import Masking
 from data.vocab import CLS, MASK, SEP, check_tokens, load
 
 
@@ -28,19 +28,10 @@ class Masker:
     type of input_ids, masked_lm_weights [B, P] float32.
   """
 
-  def __init__(
-    self,
-    vocab: Mapping[str, int],
-    max_predictions: int,
-    masked_lm_prob: float = 0.15,
-    whole_word: bool = False,
-    mask_policy: MaskPolicy = DEFAULT,
-  ):
+  def __init__(self, vocab: Mapping[str, int], masking: Masking):
     self._cls, self._sep, self._mask = vocab[CLS], vocab[SEP], vocab[MASK]
-    self._max_predictions = max_predictions
-    self._masked_lm_prob = masked_lm_prob
-    self._whole_word = whole_word
-    self._policy = mask_policy
+    self._masking, self._policy = masking, masking.policy
+    self._max_predictions = masking.max_predictions_per_seq
     self._all_ids = list(vocab.values())
     self._is_continuation = [False] * (max(self._all_ids) + 1)
     for token, i in vocab.items():
@@ -54,7 +45,9 @@ class Masker:
     order_seed, replace_seed = tf.unstack(tf.random.split(seed, 2))
     candidates = real & (ids != self._cls) & (ids != self._sep)
     limit = self._num_to_mask(real)  # [B, 1]
-    choose = self._choose_words if self._whole_word else self._choose_tokens
+    choose = (
+      self._choose_words if self._masking.whole_word else self._choose_tokens
+    )
     keys = choose(ids, candidates, limit, order_seed)  # [B, K]
 
     length = tf.shape(ids)[1]
@@ -75,7 +68,7 @@ class Masker:
   def _num_to_mask(self, real: tf.Tensor) -> tf.Tensor:
     """Number of tokens to mask, [B, 1], rounded half to even as in Python."""
     lengths = tf.reduce_sum(tf.cast(real, tf.float64), axis=1, keepdims=True)
-    count = tf.cast(tf.round(lengths * self._masked_lm_prob), tf.int32)
+    count = tf.cast(tf.round(lengths * self._masking.masked_lm_prob), tf.int32)
     return tf.clip_by_value(count, 1, self._max_predictions)
 
   def _choose_tokens(self, ids, candidates, limit, seed):

@@ -1,4 +1,4 @@
-"""The URLs of the server, as an ASGI application."""
+"""The URLs of the server as an ASGI application, and its Prometheus metrics."""
 
 import asyncio
 import json
@@ -17,7 +17,6 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from serving.server import batching, rest
-from serving.server.metrics import Metrics
 from serving.server.models import Model, Settings
 from serving.server.rest import RestError
 
@@ -42,6 +41,51 @@ _PAGE_HEADERS = {
   "form-action 'none'; frame-ancestors 'none'",
   "x-content-type-options": "nosniff",
 }
+# Bounds of histograms.
+_SECONDS = (
+  *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+  *(1, 2.5, 5, 10, 30, 60),
+)
+_TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class Metrics:
+  """Metrics by model; requests for no model of the server count for "".
+
+  Attributes:
+    requests: counter by `model` and HTTP `status`.
+    seconds: histogram by `model`, from the head of a request to its answer.
+    batch_texts: histogram by `model` of the texts in a batch.
+  """
+
+  def __init__(self):
+    self._registry = prometheus_client.CollectorRegistry()
+    names = {"namespace": "serving", "registry": self._registry}
+    by_model = {"labelnames": ["model"], **names}
+    self.requests = prometheus_client.Counter(
+      "requests", "Answers.", ["model", "status"], **names
+    )
+    self.seconds = prometheus_client.Histogram(
+      "seconds", "Latency.", buckets=_SECONDS, **by_model
+    )
+    self.batch_texts = prometheus_client.Histogram(
+      "batch_texts", "Texts in a batch.", buckets=_TEXTS, **by_model
+    )
+    self._queue = prometheus_client.Gauge(
+      "queue_texts", "Texts that wait.", **by_model
+    )
+    self._version = prometheus_client.Gauge(
+      "version", "Newest, or 0.", **by_model
+    )
+
+  def text(self, models: Mapping[str, Model]) -> bytes:
+    """All metrics in Prometheus' text format."""
+    for name, model in models.items():
+      versions = model.versions
+      queued = sum(version.batcher.queued for version in versions.values())
+      self._queue.labels(name).set(queued)
+      self._version.labels(name).set(max(versions, default=0))
+    return prometheus_client.generate_latest(self._registry)
 
 
 class App:

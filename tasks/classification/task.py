@@ -11,14 +11,14 @@ from absl import logging
 
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
-from data import labels, record_writer, summaries, vocab_checks
+from data import labels, summaries, vocab_checks
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
 from serving import compiled_model
 from serving.export import ServedModel
-from storage import files
+from storage import files, tfrecord
 from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.examples import ClassificationTask, TextExample
 from tasks.classification.serving import TextClassification
@@ -145,7 +145,7 @@ def _convert(args, task, split, name, batch_size=1) -> RecordDataset:
   kind = length, task.labels, task.multi_label
   schema = examples.record_schema(*kind)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
-  lengths = record_writer.write_records(
+  lengths = tfrecord.write_records(
     path,
     schema,
     examples.pad_to_batch(rows, batch_size if static_shapes else 1),

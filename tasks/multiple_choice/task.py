@@ -12,13 +12,14 @@ from absl import logging
 
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
-from data import features, record_writer, summaries, vocab_checks
+from data import features, summaries, vocab_checks
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
 from serving import compiled_model
 from serving.export import ServedModel
+from storage import tfrecord
 from tasks import metrics
 from tasks.multiple_choice import examples
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
@@ -55,9 +56,7 @@ def _convert(args, flag, name, needs_labels=True):
   build = partial(ChoiceRecordBuilder, tokenizer, args.max_seq_length, choices)
   schema = features.multiple_choice(args.max_seq_length, choices)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
-  lengths = record_writer.write_records(
-    path, schema, rows, build, args.num_workers
-  )
+  lengths = tfrecord.write_records(path, schema, rows, build, args.num_workers)
   summaries.log_lengths(file, lengths, args.max_seq_length)
   return RecordDataset(rows, path, schema, strategy.needs_static_shapes(args))
 

@@ -7,13 +7,13 @@ a mask. Ragged dimensions are in parentheses.
 import numpy as np
 import tensorflow as tf
 
-from data import features, vocab
+from data import vocab
 from data.tokenization_ops import GraphTokenizer
 from serving import packing_ops
 from storage.tfrecord import Feature, Schema
 
 
-class FillMask(tf.Module):
+class FillMask(packing_ops.PackedTexts):
   """Serving task (serving.export.Task) of run_pretraining.py.
 
   Arguments:
@@ -28,25 +28,18 @@ class FillMask(tf.Module):
   def __init__(
     self, tokenizer: GraphTokenizer, seq_length: int, top_k: int = 5
   ):
-    super().__init__(name="masks")
-    vocab.check_tokens(tokenizer.vocab)
+    texts = {"text": tf.TensorSpec([None], tf.string)}
+    super().__init__(tokenizer, seq_length, texts, vocab.SPECIAL_TOKENS)
     if seq_length < 3:
       raise ValueError(
         f"max_seq_length {seq_length} is too short: [CLS], [MASK] and [SEP] "
         "take 3"
       )
-    self.texts = {"text": tf.TensorSpec([None], tf.string)}
-    self.schema = Schema(
-      *features.tokens(seq_length),
-      Feature("masked_lm_positions", (seq_length,)),
-    )
-    self._tokenizer = tokenizer
-    self._seq_length = seq_length
+    positions = Feature("masked_lm_positions", (seq_length,))
+    self.schema = Schema(*self.schema.values(), positions)
     self._vocab_ids = np.unique([*tokenizer.vocab.values()])
     self._top_k = min(top_k, len(self._vocab_ids))
     self._mask = tokenizer.vocab[vocab.MASK]
-    self._cls = tokenizer.vocab[vocab.CLS]
-    self._sep = tokenizer.vocab[vocab.SEP]
 
   @property
   def settings(self) -> dict:
@@ -69,7 +62,7 @@ class FillMask(tf.Module):
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
     """Tokens for the masks of texts, [B] string; see `from_features`."""
     ids = packing_ops.truncate(self.encode(text), self._seq_length - 2)
-    inputs = packing_ops.join(ids, None, self._cls, self._sep)
+    inputs = packing_ops.join(ids, None, *self._ends)
     rows, columns = tf.unstack(
       tf.where(inputs["input_ids"] == self._mask), axis=1
     )

@@ -1,4 +1,4 @@
-"""Settings of run_pretraining.py: records and objective.
+"""Flags of pre-training: making records, reading them, objective.
 
 Needs no TensorFlow.
 """
@@ -7,13 +7,77 @@ from absl import flags
 
 from cli.arguments import Arguments
 from data import vocab
+from data.pretraining.static_masking import Masking, MaskPolicy
 from modeling.config import SIDES
 
 MASKED = ("mlm_nsp", "mlm")  # objectives
 
 
+def define_record_flags() -> None:
+  """Defines the flags of create_pretraining_data.py."""
+  flags.DEFINE_bool(
+    "do_lower_case", True, "Lower-case the text; False for cased models."
+  )
+  flags.DEFINE_integer("max_seq_length", 128, "Tokens of a record.")
+  flags.DEFINE_integer(
+    "max_predictions_per_seq", 20, "Masked tokens of a record, at most."
+  )
+  flags.DEFINE_integer("random_seed", 12345, "Seed of all random choices.")
+  flags.DEFINE_integer(
+    "dupe_factor",
+    10,
+    "How many times to go through the text, with other masks each time. With "
+    "--masking=dynamic the default is 1.",
+  )
+  flags.DEFINE_float(
+    "short_seq_prob", 0.1, "Fraction of documents cut into shorter records."
+  )
+  flags.DEFINE_enum(
+    "masking",
+    "static",
+    ["static", "dynamic"],
+    "static: mask now. dynamic: store pairs once, unmasked, for "
+    "run_pretraining to mask anew in every epoch.",
+  )
+  define_masking_flags()
+
+
+def define_masking_flags(source: str = "") -> None:
+  """Defines the flags of masking.
+
+  Args:
+    source: end of "Fraction of the tokens" in the help text.
+  """
+  flags.DEFINE_float(
+    "masked_lm_prob", 0.15, f"Fraction of the tokens{source} to mask."
+  )
+  flags.DEFINE_float(
+    "mask_token_prob",
+    MaskPolicy.mask_token_prob,
+    "Fraction of those that becomes [MASK].",
+  )
+  flags.DEFINE_float(
+    "random_token_prob",
+    MaskPolicy.random_token_prob,
+    "Fraction that becomes a random token; the rest stays the same.",
+  )
+  flags.DEFINE_bool(
+    "do_whole_word_mask", False, "Mask all pieces of a word, or none."
+  )
+
+
+def masking(args: Arguments) -> Masking:
+  """Choice and replacement of masked tokens."""
+  return Masking(
+    args.max_predictions_per_seq,
+    args.masked_lm_prob,
+    args.do_whole_word_mask,
+    MaskPolicy(args.mask_token_prob, args.random_token_prob),
+  )
+
+
 def define_flags() -> None:
-  """Defines the flags that select records and objective."""
+  """Defines the flags of run_pretraining.py."""
   flags.DEFINE_string(
     "input_file", None, "TFRecord files or globs, comma-separated."
   )

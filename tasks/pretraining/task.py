@@ -1,13 +1,14 @@
 """Data, evaluation and export of run_pretraining.py, by its flags."""
 
 import os
+from dataclasses import replace
 
 from absl import logging
 
 from cli import encoder
 from cli.arguments import Arguments
 from data import shuffling
-from data.pretraining.input_pipeline import DynamicMasking, PretrainingInput
+from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.static_masking import DEFAULT
 from data.pretraining.targets import CausalTargets
 from data.tokenization_ops import GraphTokenizer
@@ -15,7 +16,7 @@ from modeling import models
 from modeling.config import SIDES, BertConfig
 from serving.export import ServedModel
 from storage import files
-from tasks.pretraining import build_config, settings
+from tasks.pretraining import settings
 from tasks.pretraining.serving import FillMask
 from training import inference, report
 
@@ -29,26 +30,25 @@ def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
   sources = None
   if args.sampling_weights:
     sources = _weighted_sources(args.input_file, args.sampling_weights)
-  policy = build_config.mask_policy(args)
-  return _records(args, config, args.input_file, policy, sources)
+  masking = settings.masking(args)
+  return _records(args, config, args.input_file, masking, sources)
 
 
 def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
   """Records of --eval_file, masked by default; None without the flag."""
   if not args.eval_file:
     return None
-  return _records(args, config, args.eval_file, DEFAULT)
+  masking = replace(settings.masking(args), policy=DEFAULT.policy)
+  return _records(args, config, args.eval_file, masking)
 
 
-def _records(args, config, patterns, policy, sources=None):
+def _records(args, config, patterns, masking, sources=None):
   return PretrainingInput(
     files.expand(patterns),
     args.max_seq_length,
-    args.max_predictions_per_seq,
     config.vocab_size,
-    masking=DynamicMasking(
-      args.vocab_file, args.masked_lm_prob, args.do_whole_word_mask, policy
-    ),
+    masking,
+    args.vocab_file,
     causal_targets=_causal_targets(args),
     max_corrupt_records=args.max_corrupt_records,
     folder=args.output_dir if args.max_corrupt_records else None,

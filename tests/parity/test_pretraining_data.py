@@ -1,5 +1,6 @@
 """Records equal the original's, one by one and in its order."""
 
+import dataclasses
 import gzip
 import hashlib
 import json
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from data.pretraining import builders, instances
 from data.pretraining.builders import BuildConfig
+from data.pretraining.static_masking import Masking
 from storage import files
 from tests.parity import golden_files
 
@@ -24,9 +26,10 @@ def test_records_equal_the_originals(summary, tmp_path):
     flags.pop("do_lower_case", True),
     flags.pop("random_seed", 12345),
   )
-  settings = instances.InstanceConfig(
-    **{RENAMED.get(name, name): value for name, value in flags.items()}
-  )
+  flags = {RENAMED.get(name, name): value for name, value in flags.items()}
+  names = {field.name for field in dataclasses.fields(Masking)} & flags.keys()
+  masking = Masking(**{name: flags.pop(name) for name in names})
+  settings = instances.InstanceConfig(masking=masking, **flags)
   names = ",".join(str(summary.parents[1] / n) for n in case["input_files"])
   outputs = [str(tmp_path / name) for name in case["output_files"]]
   config = BuildConfig(str(_vocab(summary)), lower, settings, seed)

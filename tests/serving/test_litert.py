@@ -13,8 +13,7 @@ from data import vocab
 from data.tokenization_ops import GraphTokenizer
 from predictor import Predictor
 from serving import export, litert
-from serving.export import ServedModel
-from serving.signature import Signature
+from serving.export import ServedModel, Signature
 from tests.serving import stand_in, tasks
 
 TEXTS = ["ab c", "a b . c d e a b c d e", "abcde", "e [MASK] a [MASK]"]

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from data.pretraining.input_pipeline import PretrainingInput
+from data.pretraining.static_masking import Masking
 from tests.training import toy
 
 STEPS, RATE = 20, 0.001
@@ -30,7 +31,7 @@ def _train(tmp_path_factory):
   paths = [str(folder / f"{n}.tfrecord") for n in range(2)]
   for number, path in enumerate(paths):
     toy.write_records(path, 50, seed=number)
-  source = PretrainingInput(paths, toy.T, toy.P, toy.V)
+  source = PretrainingInput(paths, toy.T, toy.V, Masking(toy.P))
   keras.utils.set_random_seed(1)
   start = toy.train_step().model.get_weights()
 

@@ -8,9 +8,10 @@ import pytest
 
 pytest.importorskip("apache_beam")
 
-from data.pretraining import beam, builders, shards
+from data.pretraining import beam, builders
 from data.pretraining.documents import TextFormat
 from data.pretraining.instances import InstanceConfig
+from data.pretraining.static_masking import Masking
 from data.pretraining.vocab_learning import WordCounter
 from tests.data.pretraining.corpus import as_text, random_documents
 
@@ -32,7 +33,7 @@ RETRYING = [
 
 @pytest.fixture(name="text")
 def _text(tmp_path, monkeypatch):
-  monkeypatch.setattr(shards, "_MIN_BYTES", 3000)
+  monkeypatch.setattr(builders, "_MIN_BYTES", 3000)
   documents = random_documents(60)
   path = tmp_path / "a text"
   path.write_text(as_text([*documents, *documents[:9]]))
@@ -40,7 +41,7 @@ def _text(tmp_path, monkeypatch):
 
 
 def _config(**changes):
-  settings = InstanceConfig(32, 5, dupe_factor=2)
+  settings = InstanceConfig(32, Masking(5), dupe_factor=2)
   return builders.BuildConfig(VOCAB_FILE, True, settings, 1, **changes)
 
 

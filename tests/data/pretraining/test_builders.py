@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from data.pretraining import builders, shards
+from data.pretraining import builders
 from data.pretraining.builders import BuildConfig
 from data.pretraining.documents import TextFormat
 from data.pretraining.instances import InstanceConfig
+from data.pretraining.static_masking import Masking
 from tests.data.pretraining.corpus import (
   as_text,
   random_documents,
@@ -23,8 +24,8 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
   """Else every shard would pair and mask at the same positions."""
   path = tmp_path / "text.txt"
   path.write_text(random_text(9))
-  [shard] = shards.split_corpus([str(path)])
-  settings = InstanceConfig(32, 5, dupe_factor=1)
+  [shard] = builders.split_corpus([str(path)])
+  settings = InstanceConfig(32, Masking(5), dupe_factor=1)
   builder = builders.RecordBuilder(
     BuildConfig(VOCAB_FILE, True, settings, seed=1)
   )
@@ -38,7 +39,11 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
 
 def _records(folder, paths, processes, **changes):
   config = BuildConfig(
-    VOCAB_FILE, True, InstanceConfig(32, 5, dupe_factor=1), 1, **changes
+    VOCAB_FILE,
+    True,
+    InstanceConfig(32, Masking(5), dupe_factor=1),
+    1,
+    **changes,
   )
   outputs = [str(folder / name) for name in "ab"]
   count = builders.write_shards(config, paths, outputs, processes)
@@ -46,7 +51,7 @@ def _records(folder, paths, processes, **changes):
 
 
 def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
-  monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
+  monkeypatch.setattr(builders, "_MIN_BYTES", 4000)
   once, more = random_documents(60), random_documents(9, seed=2)
   (tmp_path / "again").write_text(as_text([*once, *more, *once]))
   result = [
@@ -54,7 +59,7 @@ def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
     for n in (1, 2)
   ]
   assert result[0] == result[1]
-  corpus = shards.split_corpus([str(tmp_path / "again")])
+  corpus = builders.split_corpus([str(tmp_path / "again")])
   marked = builders._mark_duplicates(corpus, TextFormat(), 1)
   assert sum(len(shard.dropped) for shard in marked) == len(once)
   assert marked[0].dropped == ()
@@ -68,25 +73,25 @@ def test_a_bad_row_in_a_worker_is_located(tmp_path):
     _records(tmp_path, [str(tmp_path / "rows")], 1, text_format=JSON)
 
 
-def _write(folder, paths, names, processes, **settings):
-  settings = InstanceConfig(32, 5, dupe_factor=2, **settings)
+def _write(folder, paths, names, processes, masking=None):
+  settings = InstanceConfig(32, masking, dupe_factor=2)
   outputs = [str(folder / name) for name in names]
   config = BuildConfig(VOCAB_FILE, True, settings, 1)
   count = builders.write_shards(config, paths, outputs, processes)
   return count, [Path(output).read_bytes() for output in outputs]
 
 
-@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("masking", [Masking(5), None])
 def test_any_number_of_workers_makes_the_same_files(
-  masked, tmp_path, monkeypatch
+  masking, tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
+  monkeypatch.setattr(builders, "_MIN_BYTES", 4000)
   text = tmp_path / "text"
   text.write_text(random_text(60, 4))
   paths = [str(text)]
-  assert len(shards.split_corpus(paths)) > 2
-  expected = _write(tmp_path / "one", paths, "abc", 1, masked=masked)
-  result = _write(tmp_path / "two", paths, "abc", 2, masked=masked)
+  assert len(builders.split_corpus(paths)) > 2
+  expected = _write(tmp_path / "one", paths, "abc", 1, masking=masking)
+  result = _write(tmp_path / "two", paths, "abc", 2, masking=masking)
   assert result == expected
   for folder in ("one", "two"):
     assert sorted(os.listdir(tmp_path / folder)) == ["a", "b", "c"]

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from data import features, shuffling
-from data.pretraining.input_pipeline import DynamicMasking, PretrainingInput
-from data.pretraining.static_masking import MaskPolicy
+from data.pretraining.input_pipeline import PretrainingInput
+from data.pretraining.static_masking import Masking, MaskPolicy
 from data.pretraining.targets import CausalTargets
 from data.record_dataset import RecordDataset
 from storage.tfrecord import Feature, Schema
@@ -52,7 +52,7 @@ def _ids(dataset, number):
 
 
 def _input(paths, **options):
-  return PretrainingInput(paths, T, P, V, **options)
+  return PretrainingInput(paths, T, V, **{"masking": Masking(P)} | options)
 
 
 def test_an_epoch_holds_every_record_once_in_a_new_order(paths):
@@ -139,7 +139,7 @@ def test_types_are_int32_and_float32(paths):
   ("options", "message"),
   [
     ({"seq_length": 9}, r"input_ids has 8 values in a record, expected 9"),
-    ({"max_predictions": 3}, r"masked_lm_positions has 2 values"),
+    ({"masking": Masking(3)}, r"masked_lm_positions has 2 values"),
     (
       {"vocab_size": 9},
       r"input_ids goes from 10 to 10, the model takes 0 to 8",
@@ -147,7 +147,7 @@ def test_types_are_int32_and_float32(paths):
   ],
 )
 def test_records_of_other_flags_are_refused(paths, options, message):
-  sizes = {"seq_length": T, "max_predictions": P, "vocab_size": V} | options
+  sizes = {"seq_length": T, "vocab_size": V, "masking": Masking(P)} | options
   with pytest.raises(ValueError, match=message) as error:
     PretrainingInput(paths[2:], **sizes)
   assert paths[2] in str(error.value)
@@ -179,7 +179,7 @@ def _vocab(tmp_path, tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
 def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
   schema = features.unmasked_pretraining(T)
   path = _write(tmp_path / "x", range(10, 40), schema)
-  source = _input([path], masking=DynamicMasking(_vocab(tmp_path)))
+  source = _input([path], vocab_file=_vocab(tmp_path))
   data = source.training(10, seed=1)
   first, again = list(data.take(6)), list(data.take(6))
   for a, b in zip(first, again, strict=True):
@@ -196,12 +196,12 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
   with pytest.raises(ValueError, match="--vocab_file is needed"):
     _input([path])
   with pytest.raises(ValueError, match=r"lacks .*\[MASK\]"):
-    _input([path], masking=DynamicMasking(_vocab(tmp_path, ["[PAD]"])))
+    _input([path], vocab_file=_vocab(tmp_path, ["[PAD]"]))
 
 
 def test_a_mix_for_words_that_are_masked_already_is_refused(paths):
   with pytest.raises(ValueError, match="are not: make it with them or with"):
-    _input(paths, masking=DynamicMasking(mask_policy=MaskPolicy(1.0, 0.0)))
+    _input(paths, masking=Masking(P, policy=MaskPolicy(1.0, 0.0)))
 
 
 LONG = 24
@@ -225,7 +225,7 @@ def test_batches_by_length_are_short_complete_and_resumed(
 ):
   monkeypatch.setattr(shuffling, "_GROUPED", 3)
   source = PretrainingInput(
-    [_uneven(tmp_path)], LONG, P, V, causal_targets=CausalTargets()
+    [_uneven(tmp_path)], LONG, V, Masking(P), causal_targets=CausalTargets()
   )
   batches = list(source.training(10, seed=3, by_length=True).take(9))
   lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]

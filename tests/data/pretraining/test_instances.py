@@ -8,6 +8,7 @@ import pytest
 
 from data.pretraining import instances
 from data.pretraining.instances import InstanceConfig
+from data.pretraining.static_masking import Masking
 from data.vocab import load
 from storage.progress import Progress
 
@@ -65,20 +66,27 @@ def test_no_token_is_lost_without_truncation():
   ("change", "message"),
   [
     ({"max_seq_length": 4}, "max_seq_length 4 is too short"),
-    ({"max_predictions_per_seq": 0}, "max_predictions_per_seq 0 must be 1"),
+    (
+      {"masking": {"max_predictions_per_seq": 0}},
+      "max_predictions_per_seq 0 must be 1",
+    ),
     ({"dupe_factor": 0}, "dupe_factor 0 must be 1"),
-    ({"masked_lm_prob": 1.1}, "masked_lm_prob 1.1 is not within 0 and 1"),
+    (
+      {"masking": {"masked_lm_prob": 1.1}},
+      "masked_lm_prob 1.1 is not within 0 and 1",
+    ),
     ({"short_seq_prob": -0.1}, "short_seq_prob -0.1 is not within 0 and 1"),
   ],
 )
 def test_impossible_settings_are_refused(change, message):
   with pytest.raises(ValueError, match=message):
-    InstanceConfig(**change)
+    masking = Masking(**change.get("masking", {}))
+    InstanceConfig(**change | {"masking": masking})
 
 
 def test_a_single_document_is_warned_about(vocab, caplog):
   builder = instances.InstanceBuilder(
-    vocab, InstanceConfig(16, 3, dupe_factor=1)
+    vocab, InstanceConfig(16, Masking(3), dupe_factor=1)
   )
   documents = [[[2000, 2001], [2002], [2003] * 9]]
   records, samples = builder.records(documents, Random(1), SILENT())

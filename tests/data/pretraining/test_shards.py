@@ -4,7 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
-from data.pretraining import shards
+from data.pretraining import builders
 from data.pretraining.documents import TextFormat
 from storage import files
 from tests.data.pretraining.corpus import (
@@ -42,7 +42,7 @@ def test_every_format_has_the_same_sentences(tmp_path):
   documents = random_documents(60)
   expected = [line for document in documents for line in document]
   for name, (text, path) in _save(tmp_path, documents).items():
-    corpus = shards.split_corpus([path], size=2000, text_format=text)
+    corpus = builders.split_corpus([path], size=2000, text_format=text)
     assert (len(corpus) > 3) == (not name.endswith("gz")), name
     assert _lines(corpus, text) == expected, name
 
@@ -53,16 +53,16 @@ def test_a_file_that_is_a_document_is_not_divided(tmp_path):
     paths.append(str(tmp_path / f"{number} ü.txt"))
     Path(paths[-1]).write_text("Owls hunt at night.\n\n" * (number + 1))
   text_format = TextFormat("documents")
-  corpus = shards.split_corpus(paths, size=60, text_format=text_format)
+  corpus = builders.split_corpus(paths, size=60, text_format=text_format)
   assert all(span.end is None for shard in corpus for span in shard.spans)
   assert [span.path for shard in corpus for span in shard.spans] == paths
   assert len(corpus) > 5
 
 
 def test_a_large_document_is_warned_about(tmp_path, monkeypatch, caplog):
-  monkeypatch.setattr(shards, "_LARGE_SPAN", 4000)
+  monkeypatch.setattr(builders, "_LARGE_SPAN", 4000)
   (tmp_path / "one.txt").write_text("a\n" * 5000)
-  shards.split_corpus([str(tmp_path / "one.txt")], size=1000)
+  builders.split_corpus([str(tmp_path / "one.txt")], size=1000)
   assert "one.txt: 0 MB that cannot be divided" in caplog.text
 
 
@@ -78,7 +78,7 @@ def test_shards_hold_every_document_once(tmp_path):
   for i, text in enumerate(texts):
     paths.append(str(tmp_path / f"{i}.txt"))
     Path(paths[-1]).write_text(text)
-  corpus = shards.split_corpus(paths, size=3000)
+  corpus = builders.split_corpus(paths, size=3000)
   assert len(corpus) > 3
   assert [shard.number for shard in corpus] == list(range(len(corpus)))
   read = dict.fromkeys(paths, "")

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from data.pretraining import static_masking
-from data.pretraining.static_masking import MaskPolicy, StaticMasking
+from data.pretraining.static_masking import Masking, MaskPolicy, StaticMasking
 from data.vocab import load
 
 VOCAB_FILE = str(Path(__file__).parents[2] / "parity/golden/vocab.txt")
@@ -39,7 +39,7 @@ def test_draws_are_those_of_the_library(size):
 @pytest.mark.parametrize("policy", MASK_POLICIES, ids=str)
 def test_static_masks_of_100_000_tokens(vocab, whole_word, policy):
   rng = Random(7)
-  mask = StaticMasking(vocab, 20, whole_word=whole_word, mask_policy=policy)
+  mask = StaticMasking(vocab, Masking(20, whole_word=whole_word, policy=policy))
   cls, sep, mask_id = vocab["[CLS]"], vocab["[SEP]"], vocab["[MASK]"]
   total = chosen = masks = unchanged = 0
   for _ in range(800):

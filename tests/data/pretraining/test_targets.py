@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from data import features
-from data.pretraining.static_masking import MaskPolicy
+from data.pretraining.static_masking import Masking, MaskPolicy
 from data.pretraining.targets import CausalTargets, Masker
 from tests.data.pretraining.test_static_masking import MASK_POLICIES
 
@@ -47,7 +47,7 @@ def rng():
 @pytest.mark.parametrize("whole_word", [False, True])
 def test_fields_are_those_of_the_schema(whole_word, rng):
   batch = _batch(4, rng)
-  masked = Masker(VOCAB, P, whole_word=whole_word)(batch, [1, 2])
+  masked = Masker(VOCAB, Masking(P, whole_word=whole_word))(batch, [1, 2])
   schema = features.pretraining(T, P)
   assert masked.keys() == schema.keys()
   for name, feature in schema.items():
@@ -60,7 +60,7 @@ def test_fields_are_those_of_the_schema(whole_word, rng):
 @pytest.mark.parametrize("prob", [0.0, 0.15, 0.5, 1.0])
 def test_masked_tokens_can_be_put_back(whole_word, prob, rng):
   batch = _batch(64, rng)
-  masker = Masker(VOCAB, P, prob, whole_word)
+  masker = Masker(VOCAB, Masking(P, prob, whole_word))
   before, after = _numpy(batch), _numpy(masker(batch, [3, 4]))
   for name in ("input_mask", "segment_ids", "next_sentence_labels"):
     assert (after[name] == before[name]).all()
@@ -89,7 +89,7 @@ def test_masked_tokens_can_be_put_back(whole_word, prob, rng):
 def test_masks_of_100_000_tokens(whole_word, policy, rng):
   batch = _batch(800, rng, high=3000, full=True)  # 102,400 tokens
   before = _numpy(batch)
-  masker = Masker(VOCAB, P, whole_word=whole_word, mask_policy=policy)
+  masker = Masker(VOCAB, Masking(P, whole_word=whole_word, policy=policy))
   after = _numpy(masker(batch, [5, 6]))
   chosen = after["masked_lm_weights"] > 0
   assert chosen.sum() / before["input_mask"].sum() == pytest.approx(
@@ -119,7 +119,7 @@ def test_masks_of_100_000_tokens(whole_word, policy, rng):
 @pytest.mark.parametrize("whole_word", [False, True])
 def test_masks_are_a_function_of_the_seed(whole_word, rng):
   batch = _batch(16, rng)
-  masker = tf.function(Masker(VOCAB, P, whole_word=whole_word))
+  masker = tf.function(Masker(VOCAB, Masking(P, whole_word=whole_word)))
   first, repeated, reseeded = (
     masker(batch, tf.constant([1, seed]))["input_ids"].numpy()
     for seed in (7, 7, 8)
@@ -131,7 +131,7 @@ def test_masks_are_a_function_of_the_seed(whole_word, rng):
 def test_all_pieces_of_a_word_are_masked(rng):
   batch = _batch(200, rng, low=2000, full=True)  # every other token a piece
   before = _numpy(batch)["input_ids"]
-  after = _numpy(Masker(VOCAB, P, whole_word=True)(batch, [9, 9]))
+  after = _numpy(Masker(VOCAB, Masking(P, whole_word=True))(batch, [9, 9]))
   for row in range(200):
     words = []
     for position, i in enumerate(before[row]):
@@ -153,14 +153,14 @@ def test_all_pieces_of_a_word_are_masked(rng):
 def test_more_slots_than_tokens(rng):
   batch = _batch(8, rng, length=8, full=True)
   for whole_word in (False, True):
-    after = Masker(VOCAB, 12, 1.0, whole_word)(batch, [1, 1])
+    after = Masker(VOCAB, Masking(12, 1.0, whole_word))(batch, [1, 1])
     assert after["masked_lm_positions"].shape == (8, 12)
     assert after["masked_lm_weights"].numpy()[:, :5].all() or whole_word
 
 
 def test_it_runs_inside_a_dataset(rng):
   batch = _batch(32, rng)
-  masker = Masker(VOCAB, P)
+  masker = Masker(VOCAB, Masking(P))
   dataset = (
     tf.data.Dataset.from_tensor_slices(batch)
     .batch(8)
@@ -185,7 +185,7 @@ def test_a_piece_that_begins_a_text_is_a_word_of_its_own():
     "segment_ids": tf.zeros([rows, 4], tf.int32),
     "next_sentence_labels": tf.zeros([rows, 1], tf.int32),
   }
-  masked = Masker(VOCAB, 1, whole_word=True)(batch, [1, 2])
+  masked = Masker(VOCAB, Masking(1, whole_word=True))(batch, [1, 2])
   # Only one token may be masked.
   assert masked["masked_lm_weights"].numpy().sum() == rows
   assert set(masked["masked_lm_positions"].numpy().ravel()) == {1, 2}

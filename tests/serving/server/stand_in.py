@@ -10,9 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from serving.server import http as http_server
-from serving.server.app import App
+from serving.server.app import App, Metrics
 from serving.server.batching import Batcher, Function
-from serving.server.metrics import Metrics
 from serving.server.models import Model, Settings, polled
 
 TEXT = tf.TensorSpec([None], tf.string)

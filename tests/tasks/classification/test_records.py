@@ -5,8 +5,9 @@ import functools
 import pytest
 import tensorflow as tf
 
-from data import features, record_writer, records
+from data import features, records
 from data.tokenization import FullTokenizer
+from storage import tfrecord
 from tasks.classification import examples as classification_examples
 from tasks.classification.examples import TextExample, TextRecordBuilder
 
@@ -68,7 +69,7 @@ def test_scores(tokenizer, tmp_path):
   schema = classification_examples.record_schema(3, None)
   assert schema == features.regression(3)
   examples = [TextExample("x", "a", None, "3.75"), TextExample("y", "b"), None]
-  record_writer.write_records(path, schema, examples, lambda: build)
+  tfrecord.write_records(path, schema, examples, lambda: build)
   [batch] = tf.data.TFRecordDataset(path).batch(9).map(records.parser(schema))
   assert batch["label_ids"].numpy().tolist() == [3.75, 0, 0]
   assert batch["is_real_example"].numpy().tolist() == [1, 1, 0]
@@ -99,7 +100,7 @@ def test_a_vocabulary_without_special_tokens(tmp_path):
 def test_several_processes_write_the_same_file(
   tokenizer, tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(record_writer, "_CHUNK", 7)
+  monkeypatch.setattr(tfrecord, "_CHUNK", 7)
   examples = [
     TextExample(str(i), "a " * (i % 9), "b", "yes") for i in range(40)
   ]
@@ -107,19 +108,19 @@ def test_several_processes_write_the_same_file(
   schema = classification_examples.record_schema(8, ("no", "yes"))
   paths = [tmp_path / "one", tmp_path / "two"]
   for processes, path in enumerate(paths, 1):
-    record_writer.write_records(str(path), schema, examples, prepare, processes)
+    tfrecord.write_records(str(path), schema, examples, prepare, processes)
   assert paths[0].read_bytes() == paths[1].read_bytes()
   assert len(list(tf.data.TFRecordDataset(str(paths[0])))) == 40
 
 
 def test_an_error_in_a_process_leaves_no_file(tokenizer, tmp_path, monkeypatch):
-  monkeypatch.setattr(record_writer, "_CHUNK", 2)
+  monkeypatch.setattr(tfrecord, "_CHUNK", 2)
   prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
   examples = [TextExample("x", "a", None, "no")] * 4 + [
     TextExample("x", "a", None, "maybe")
   ]
   with pytest.raises(KeyError, match="maybe"):
-    record_writer.write_records(
+    tfrecord.write_records(
       str(tmp_path / "out"),
       classification_examples.record_schema(8, ("no", "yes")),
       examples,
