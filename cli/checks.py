@@ -12,15 +12,11 @@ def on_tpu(args: Arguments) -> bool:
   return args.use_tpu or args.distribution_strategy == "tpu"
 
 
-def keeps_best(args: Arguments) -> bool:
-  """True if a run saves its best checkpoint; pre-training never does."""
-  names = ("keep_best", "early_stopping_patience")
-  return run_record.keeps_best({n: getattr(args, n, None) for n in names})
-
-
 def evaluates_while_training(args: Arguments) -> bool:
   """True if a run trains and evaluates during training or at its end."""
-  return args.do_train and (bool(args.eval_steps) or keeps_best(args))
+  return args.do_train and (
+    bool(args.eval_steps) or run_record.keeps_best(vars(args))
+  )
 
 
 def needs_eval_data(args: Arguments) -> bool:

@@ -4,7 +4,6 @@ Needs no TensorFlow. A run starts from the newest or best checkpoint in
 --output_dir, else from --init_checkpoint.
 """
 
-import os
 from dataclasses import replace
 
 from absl import logging
@@ -14,7 +13,7 @@ from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling.config import EXTENSIONS, SIDES, BertConfig
-from storage import checkpoint_names, files
+from storage import checkpoint_names
 from training import run_record
 
 # Embedding tables may be padded to a multiple of this.
@@ -61,12 +60,7 @@ def labels_file(args: Arguments) -> str | None:
   path = args.init_checkpoint
   if not path or _own_checkpoint(args) or (args.do_train and args.new_head):
     return None
-  return _sibling_file(path, labels.FILE_NAME)
-
-
-def _sibling_file(path, name):
-  prefix = os.path.join(path, "") if files.is_folder(path) else path
-  return checkpoint_names.sibling_file(prefix, name)
+  return checkpoint_names.sibling_file(path, labels.FILE_NAME)
 
 
 def check(args: Arguments, *same: str, texts: bool = True) -> None:
@@ -185,7 +179,7 @@ def check_vocabulary(args: Arguments, vocab_size: int) -> None:
   if not start:
     return
   ids = vocab.load(args.vocab_file)
-  saved = _sibling_file(start, "vocab.txt")
+  saved = checkpoint_names.sibling_file(start, "vocab.txt")
   if saved:
     vocab.check_same(ids, vocab.load(saved), args.vocab_file, saved)
   elif vocab_size - len(ids) >= _PADDING:

@@ -15,7 +15,7 @@ from dataclasses import astuple, dataclass, fields
 import tensorflow as tf
 from absl import logging
 
-from cli import arguments, checks
+from cli import arguments
 from cli.arguments import Arguments
 from cli.run import Run, TrainingData
 from data.summaries import number_of
@@ -62,7 +62,7 @@ def train(
   steps = _num_steps(args, num_examples)
   optimization.freeze(model, args.freeze_layers)
   best_checkpoint = None
-  if checks.keeps_best(args):
+  if run_record.keeps_best(vars(args)):
     patience = args.early_stopping_patience * args.eval_steps
     best_checkpoint = BestCheckpoint(args.output_dir, metric, patience)
     if best_checkpoint.is_final:

@@ -207,7 +207,8 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   Raises:
     ValueError: there is no checkpoint, or it is of another model.
   """
-  folder = run_record.best_or_latest(args.output_dir, checks.keeps_best(args))
+  keeps_best = run_record.keeps_best(vars(args))
+  folder = run_record.best_or_latest(args.output_dir, keeps_best)
   if folder != checkpoints.directory:
     checkpoints = Checkpoints(folder)
   return checkpoints.load(model, args.init_checkpoint, args.ema_decay > 0.0)

@@ -145,10 +145,10 @@ def choose(model, num_rows: int, length: int):
 
 
 def outputs(model, source, batch_size: int) -> dict[str, np.ndarray]:
-  """training.inference.outputs, compiled where that saves time."""
+  """Outputs for all examples of a RecordDataset, compiled if that is faster."""
   length = source.schema["input_ids"].size  # of all choices
   model = choose(model, len(source.examples), length)
-  return inference.outputs(model, source, batch_size)
+  return source.outputs(batch_size, functools.partial(inference.predict, model))
 
 
 def is_compiled(model, setting: bool | None) -> bool:

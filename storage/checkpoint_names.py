@@ -12,12 +12,13 @@ BEST = "best"  # subfolder of an output folder
 _NEWEST = re.compile(r'^model_checkpoint_path: "(.*)"', re.MULTILINE)
 
 
-def sibling_file(prefix: str, name: str) -> str | None:
+def sibling_file(path: str, name: str) -> str | None:
   """Path of an existing file of a checkpoint's folder, or None.
 
-  For `best/model.ckpt-10` also the parent of the folder `best` is searched,
-  as that is the output folder of the training.
+  `path` is the folder or a prefix. For `best/model.ckpt-10` also the parent of
+  the folder `best` is searched, as that is the output folder of the training.
   """
+  prefix = os.path.join(path, "") if files.is_folder(path) else path
   folder = os.path.dirname(prefix) or "."
   folders = [folder]
   if os.path.basename(folder) == BEST:

@@ -83,11 +83,6 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
   return {name: _concat_padded(values) for name, values in result.items()}
 
 
-def outputs(model, source, batch_size: int) -> dict[str, np.ndarray]:
-  """`predict` for all examples of a data.record_dataset.RecordDataset."""
-  return source.outputs(batch_size, functools.partial(predict, model))
-
-
 @functools.lru_cache(maxsize=4)  # a run evaluates the same model often
 def _forward(model, strategy):
   """A model as a tf.function traced once, for batches of any shape.

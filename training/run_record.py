@@ -69,8 +69,7 @@ def of_checkpoint(path: str) -> dict:
 
   `path` is a folder of checkpoints or the prefix of one.
   """
-  prefix = os.path.join(path, "") if files.is_folder(path) else path
-  record = checkpoint_names.sibling_file(prefix, NAME)
+  record = checkpoint_names.sibling_file(path, NAME)
   entries = read(os.path.dirname(record)) if record else []
   return entries[-1] if entries else {"flags": {}}
 
@@ -95,7 +94,7 @@ def append(output_dir: str, entry: dict) -> None:
 
 
 def keeps_best(flag_values: Mapping) -> bool:
-  """True if a run with these flags saves its best checkpoint."""
+  """True if a run with these flags saves its best; pre-training never does."""
   patience = flag_values.get("early_stopping_patience") or 0
   return bool(flag_values.get("keep_best")) or patience > 0
 
