@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
 from predictor import Predictor
-from serving.export import ServedModel
-from serving.signature import Signature
+from serving.export import ServedModel, Signature
 from tasks.classification import examples, metrics, named_tasks, task
 from tasks.classification.examples import TextExample, TextRecordBuilder
 from tasks.classification.serving import TextClassification
