@@ -3,9 +3,8 @@
   python -m benchmarks.memory --cases=mini:32:128:float32 --megabytes=5,50 \
     --peer_python=torch/bin/python --vocab_file=vocab.txt
 
-Of a program with several processes the largest one counts. Each is started
-once: memory hardly differs from run to run. The peer makes records of the first
-text only, since it takes minutes.
+Each is started once: memory hardly differs. Of several processes the largest
+counts. The peer makes records of the first text only, as it takes minutes.
 """
 
 import tempfile

@@ -2,8 +2,7 @@
 
   python -m benchmarks.roofline --cases=mini:32:128:float32
 
-For each kind of product of a training step, the product itself and the two of
-its gradient together, and for all of them.
+Of each kind of product of a training step, with those of its gradient.
 """
 
 import math

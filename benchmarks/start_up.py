@@ -2,8 +2,7 @@
 
   python -m benchmarks.start_up --cases=mini:32:128:float32 --peers=official
 
-Workers of benchmarks/train_step.py are started anew for each turn: the time
-includes imports, building the model and compilation.
+That includes imports, building the model and compilation.
 """
 
 import statistics

@@ -2,8 +2,7 @@
 
   python -m benchmarks.step_profile --cases=mini:32:128:float32
 
-Milliseconds a step in TensorFlow's operations, as its profiler counts them.
-Profiling makes a step slower.
+Milliseconds a step, as TensorFlow's profiler counts them, which costs time.
 """
 
 import collections

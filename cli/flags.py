@@ -109,6 +109,12 @@ def _define_updates():
   flags.DEFINE_integer(
     "gradient_accumulation_steps", 1, "Micro-batches per step and replica.", 1
   )
+  flags.DEFINE_bool(
+    "recompute_layers",
+    False,
+    "Compute the activations of each layer again in its gradient instead of "
+    "storing them: the same gradients in less memory and more time.",
+  )
 
 
 class _Rates(flags.ArgumentParser):

@@ -10,6 +10,7 @@ import tensorflow as tf
 from cli import checks, encoder, strategy
 from cli.arguments import Arguments
 from modeling.core_layers import dropout_seed_scope
+from modeling.xla_islands import recomputed_layers
 from serving import compiled_model
 from serving import export as formats
 from serving.export import Task
@@ -121,21 +122,27 @@ class Run:
       with averaged_weights():
         return evaluate(step)
 
-    loop.train(
-      train_step,
-      lambda context: source.training(
-        args.train_batch_size, self.seed, skip, context, args.group_by_length
-      ),
-      self.checkpoints,
-      self._schedule(stop_at or num_train_steps),
-      self._report(objective, source, unit),
-      evaluate=evaluate_averaged,
-      first_corrupt=source.first_corrupt,
-    )
+    with self._recomputed_layers():
+      loop.train(
+        train_step,
+        lambda context: source.training(
+          args.train_batch_size, self.seed, skip, context, args.group_by_length
+        ),
+        self.checkpoints,
+        self._schedule(stop_at or num_train_steps),
+        self._report(objective, source, unit),
+        evaluate=evaluate_averaged,
+        first_corrupt=source.first_corrupt,
+      )
     report.draw_metrics(args.output_dir)
     if process.is_chief():
       self.checkpoints.log_all()
     return averaged_weights
+
+  def _recomputed_layers(self):
+    if not self.args.recompute_layers:
+      return nullcontext()
+    return recomputed_layers(strategy.needs_static_shapes(self.args))
 
   def _schedule(self, num_train_steps):
     args = self.args

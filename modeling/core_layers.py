@@ -78,7 +78,7 @@ def gather_positions(sequence, positions):
 
 
 @contextlib.contextmanager
-def dropout_seed_scope(seed):
+def dropout_seed_scope(seed, count: int = 0):
   """Context in which every dropout derives its seed from `seed`.
 
   A training step that is repeated after a restart draws the same masks so: no
@@ -87,13 +87,27 @@ def dropout_seed_scope(seed):
   Args:
     seed: [2] int32, different for every step and replica. The n-th dropout
       mixes n into the second number.
+    count: number of the first dropout.
+
+  Yields:
+    A list of the seed and the number of the next dropout.
   """
   before = getattr(_dropout, "state", None)
-  _dropout.state = [seed, 0]
+  _dropout.state = state = [seed, count]
   try:
-    yield
+    yield state
   finally:
     _dropout.state = before
+
+
+def dropout_state() -> list:
+  """The list of the present `dropout_seed_scope`, or one of a random seed."""
+  state = getattr(_dropout, "state", None)
+  return state or [_random_seed(), 0]
+
+
+def _random_seed():
+  return keras.random.randint((2,), 0, 2**31 - 1)
 
 
 def _next_seed():
@@ -103,7 +117,7 @@ def _next_seed():
   """
   state = getattr(_dropout, "state", None)
   if state is None:
-    return ops.cast(keras.random.randint((2,), 0, 2**31 - 1), "uint32")
+    return ops.cast(_random_seed(), "uint32")
   seed, count = state
   state[1] += 1
   # Distinct for every count below 2^30, and far from the next ones.

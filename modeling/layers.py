@@ -20,6 +20,8 @@ from modeling.core_layers import (
   Dense,
   Dropout,
   DropoutAddLayerNorm,
+  dropout_seed_scope,
+  dropout_state,
   gather_positions,
   initializer,
 )
@@ -290,15 +292,29 @@ class Encoder(keras.layers.Layer):
     for block in self.blocks:
       positions = output_positions if block is self.blocks[-1] else None
       if training:
-        hidden_states = block(
-          hidden_states, attention_mask, positions, training=True
-        )
+        hidden_states = _train(block, hidden_states, attention_mask, positions)
       else:
         hidden_states = xla_islands.call_layer(
           block, self.blocks[0], hidden_states, attention_mask, positions
         )
       outputs.append(hidden_states)
     return outputs
+
+
+def _train(block, hidden_states, *others):
+  """Calls a block in training; with its activations stored or recomputed."""
+  if not xla_islands.is_recomputed():
+    return block(hidden_states, *others, training=True)
+  state = dropout_state()
+  first = state[1]
+
+  def call(hidden_states, seed):
+    with dropout_seed_scope(seed, first) as inner:
+      output = block(hidden_states, *others, training=True)
+    state[1] = max(state[1], inner[1])
+    return output
+
+  return xla_islands.recompute(call, block, hidden_states, state[0])
 
 
 class Pooler(keras.layers.Layer):

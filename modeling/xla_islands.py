@@ -11,8 +11,10 @@ from keras import ops
 
 if keras.backend.backend() == "tensorflow":  # else it may not be installed
   import tensorflow as tf
+  from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 _compiles_layers: list[bool] = []  # a stack
+_recomputes_layers: list[bool] = []  # a stack: is the step compiled by XLA?
 _layer_functions = weakref.WeakKeyDictionary()
 
 
@@ -55,6 +57,74 @@ def call_layer(layer, like, *tensors):
     )
   weights = [tf.convert_to_tensor(v.value) for v in layer.variables]
   return _layer_functions[like](weights, *tensors)
+
+
+@contextlib.contextmanager
+def recomputed_layers(compiled: bool = False):
+  """Transformer blocks traced inside are computed again by their gradients.
+
+  For training in less memory: of each block only the input is stored. Values
+  and gradients are the same.
+
+  Args:
+    compiled: whether XLA compiles the complete training step.
+  """
+  _recomputes_layers.append(compiled)
+  try:
+    yield
+  finally:
+    _recomputes_layers.pop()
+
+
+def is_recomputed() -> bool:
+  """Returns whether blocks are to be computed again by their gradients."""
+  return bool(_recomputes_layers)
+
+
+def recompute(function: Callable, layer, hidden_states, seed):
+  """Calls `function(hidden_states, seed)`, and again in its gradient.
+
+  Args:
+    function: calls `layer`; the same operations every time.
+    layer: a built layer, the only one whose variables the function reads.
+    hidden_states: float tensor, to which there is a gradient.
+    seed: of dropout.
+  """
+  join = _join_compiled if _recomputes_layers[-1] else _join
+  variables = layer.variables
+  weights = [tf.convert_to_tensor(v.value) for v in variables]
+
+  def call(weights, hidden_states, seed):
+    with keras.StatelessScope(zip(variables, weights, strict=True)):
+      return function(hidden_states, seed)
+
+  @tf.custom_gradient
+  def run(hidden_states, *weights):
+    def gradient(upstream):
+      inputs = join(hidden_states, seed, upstream)
+      trained = itertools.compress(weights, (v.trainable for v in variables))
+      with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch([inputs[0], *trained])
+        output = call(weights, *inputs[:2])
+      return tape.gradient(output, [inputs[0], *weights], inputs[2])
+
+    return call(weights, hidden_states, seed), gradient
+
+  return run(hidden_states, *weights)
+
+
+def _join(*tensors):
+  """The tensors, none of which is there before the last one.
+
+  Else TensorFlow would compute again at once, or, of two equal operations, one.
+  """
+  with tf.control_dependencies(tensors[-1:]):
+    return [tf.identity(tensor) for tensor in tensors]
+
+
+def _join_compiled(*tensors):
+  # XLA ignores control dependencies.
+  return gen_xla_ops.xla_optimization_barrier(tensors)
 
 
 def has_accelerator() -> bool:

@@ -18,6 +18,7 @@ OPTIONS = {
   "ema_decay": 0.9,
   "max_grad_norm": 0.5,
   "gradient_accumulation_steps": 2,
+  "recompute_layers": True,
   "dtype": "float16",
 }
 # The others are alone in other tests. An average looks on and changes nothing.

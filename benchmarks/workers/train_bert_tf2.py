@@ -1,6 +1,7 @@
 """Worker: the pre-training step of this repository."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import tensorflow as tf
 
@@ -9,6 +10,7 @@ from benchmarks.cases import Case
 from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.core_layers import dropout_seed_scope
+from modeling.xla_islands import recomputed_layers
 from training import checkpoint, optimization
 from training.step import TrainStep, set_dtype_policy
 
@@ -38,9 +40,10 @@ def make_step(case: Case) -> Callable[[], float]:
   return lambda: float(train_step.run(iterator, steps)["loss"][0])
 
 
-def prepare(case: str, warm_up: int) -> worker.Answer:
+def prepare(case: str, warm_up: int, recompute: bool = False) -> worker.Answer:
   """Builds the model; see `cases.timed_steps` for requests."""
-  return cases.timed_steps(make_step(Case.parse(case)), warm_up)
+  with recomputed_layers() if recompute else nullcontext():
+    return cases.timed_steps(make_step(Case.parse(case)), warm_up)
 
 
 if __name__ == "__main__":

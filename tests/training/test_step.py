@@ -1,6 +1,10 @@
 """The update by a batch does not depend on how it is divided."""
 
 import re
+import subprocess
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -8,9 +12,11 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses, models
+from modeling.xla_islands import recomputed_layers
+from tests.programs import ROOT
 from tests.training import toy
 from training import optimization
-from training.step import LossScale, batch_inputs
+from training.step import LossScale, batch_inputs, set_dtype_policy
 
 STEPS = 6
 
@@ -97,6 +103,80 @@ def test_compiled_by_xla_is_close(start, plain):
   np.testing.assert_allclose(
     result[0][0]["loss"], plain[0][0]["loss"], rtol=1e-5
   )
+
+
+def _deep(dtype="float32", **options):
+  """A training step of two layers with dropout."""
+  set_dtype_policy(dtype)
+  keras.utils.set_random_seed(1)
+  config = replace(toy.config(0.3), num_hidden_layers=2)
+  step = toy.train_step(model=models.pretrainer(config), **options)
+  set_dtype_policy("float32")
+  return step
+
+
+@pytest.mark.parametrize(
+  "dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)]
+)
+def test_recomputed_layers_have_the_same_gradients(dtype):
+  step, batch = _deep(dtype), next(iter(toy.batches(1)))
+  weights = step.objective.weights(batch)
+  sums = {name: tf.reduce_sum(value) for name, value in weights.items()}
+  expected, _ = tf.function(step._differentiate)(batch, sums, 0)
+  with recomputed_layers():
+    result, _ = tf.function(step._differentiate)(batch, sums, 0)
+  for value, known in zip(result, expected, strict=True):
+    np.testing.assert_array_equal(value, known)
+
+
+def _assert_recomputation_changes_no_bit(**options):
+  states = []
+  for context in (nullcontext(), recomputed_layers()):
+    strategy, step = tf.distribute.get_strategy(), _deep(**options)
+    data = strategy.experimental_distribute_dataset(toy.batches(2))
+    with context:
+      step.run(iter(data), tf.constant(2))
+    states.append({name: v.numpy() for name, v in step.state.items()})
+  _assert_same(*states, 0)
+
+
+@pytest.mark.slow
+def test_fused_recomputed_layers_change_no_bit(fused):
+  _assert_recomputation_changes_no_bit()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accumulation_steps", [1, 2])
+def test_recomputed_layers_of_two_replicas_change_no_bit(accumulation_steps):
+  with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    _assert_recomputation_changes_no_bit(accumulation_steps=accumulation_steps)
+
+
+# Prints the peak of a training step in MB.
+PEAK = """
+from benchmarks import worker
+from benchmarks.workers import train_bert_tf2
+train_bert_tf2.prepare("6x256:32:128:float32", 1, recompute={})
+print(worker.peak())
+"""
+
+
+@pytest.mark.slow
+def test_recomputed_layers_need_less_memory():
+  stored, recomputed = (
+    float(
+      subprocess.run(
+        [sys.executable, "-c", PEAK.format(recompute)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+      ).stdout
+    )
+    for recompute in (False, True)
+  )
+  # Six layers store about 500 MB.
+  assert recomputed < stored - 200
 
 
 def test_a_batch_that_cannot_be_cut_is_refused(start):

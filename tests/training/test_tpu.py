@@ -1,8 +1,11 @@
-"""Requirements of a TPU on a training step, checked without one.
+"""Requirements of accelerators on a training step, checked without one.
 
 All shapes are static, there are no strings, and XLA compiles all of it.
 """
 
+import re
+from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +15,11 @@ import tensorflow as tf
 from data import features
 from modeling import losses, models
 from modeling.core_layers import dropout_seed_scope
+from modeling.xla_islands import recomputed_layers
 from tests.training import toy
 from training import checkpoint
 from training.optimization import AdamWeightDecay, WarmupLinearDecay
-from training.step import TrainStep
+from training.step import TrainStep, set_dtype_policy
 
 B, C = 4, 3
 # Operations with a shape that depends on values.
@@ -119,6 +123,58 @@ def test_all_shapes_are_known_and_there_are_no_strings(task):
     for tensor in () if is_known else operation.outputs:
       assert tensor.dtype != tf.string, operation.name
       assert tensor.shape.is_fully_defined(), tensor
+
+
+def _program(step, batch):
+  """What XLA compiles: the step lowered, before optimization, as a text."""
+  function = tf.function(step._step, jit_compile=True)
+  return function.experimental_get_compiler_ir(batch)(stage="hlo")
+
+
+def _operation_types(program):
+  """Number of operations by their name and the type of their result."""
+  pattern = r" = (?:\(.*?\)|(\w+)\[\S*) ([a-z][\w-]*)\("
+  return Counter((name, dtype) for dtype, name in re.findall(pattern, program))
+
+
+@pytest.mark.parametrize(
+  "recomputed", [pytest.param(False, marks=pytest.mark.slow), True]
+)
+def test_program_of_a_step_in_bfloat16(recomputed):
+  set_dtype_policy("bfloat16")
+  step, batch = _step(_pretraining)
+  set_dtype_policy("float32")
+  with recomputed_layers(compiled=True) if recomputed else nullcontext():
+    program = _program(step, batch)
+  types = _operation_types(program)
+  names = {name for name, _ in types}
+  host = {"custom-call", "infeed", "outfeed", "send", "recv", "rng"}
+  assert not names & host
+  assert "<=" not in program  # the mark of a dynamic size
+  # Sums of gradients, means and losses; products are bfloat16.
+  assert {dtype for name, dtype in types if name == "reduce"} <= {
+    *("f32", "pred", "s32"),
+    "",  # several results
+  }
+  assert types["dot", "bf16"] > 30
+  # One for each layer of the model, which has one.
+  assert types["opt-barrier", ""] == recomputed
+
+
+def test_replicas_exchange_weights_and_gradients_once():
+  with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    step = toy.train_step(dropout=0.1)
+    strategy = tf.distribute.get_strategy()
+    data = strategy.experimental_distribute_dataset(toy.batches(1))
+    run = step.run.get_concrete_function(iter(data), tf.constant(1))
+  sizes = Counter(
+    operation.inputs[0].shape.num_elements()
+    for operation in _operations(run.graph)
+    if operation.type.startswith("Collective")
+  )
+  variables = sum(v.shape.num_elements() for v in step.variables)
+  # On each of two devices: the losses' denominators, then all gradients.
+  assert sizes == {2: 2, variables: 2}
 
 
 @pytest.mark.parametrize(
