@@ -1,27 +1,33 @@
-"""Learns a WordPiece vocabulary, vocab.txt, from text.
+r"""Learns a WordPiece vocabulary, vocab.txt, from text.
 
 Words are those of FullTokenizer: every word of the text can be split into
 pieces, except words with characters beyond --max_alphabet.
 
   python build_vocab.py --input_file='corpus/*.txt' --output_file=vocab.txt
+
+--extend gives the words of another domain to a trained model instead:
+
+  python build_vocab.py --input_file='medical/*.txt' --extend=$BERT/vocab.txt \
+    --bert_config_file=$BERT/bert_config.json \
+    --init_checkpoint=$BERT/bert_model.ckpt --output_file=medical_bert/vocab.txt
 """
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
-from collections import Counter
+import os
 
 from absl import flags, logging
 
 from cli import checks, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from data import vocab, vocab_checks
+from data import vocab
 from data.pretraining import vocab_learning
-from data.pretraining.documents import TextFormat
 from storage import files
-from storage.progress import Progress
+from tasks.pretraining import vocabulary
 
 shared_flags.define_corpus()
+vocabulary.define_extension_flags()
 flags.DEFINE_string(
   "input_file",
   None,
@@ -57,6 +63,13 @@ flags.DEFINE_integer(
   "Maximum number of distinct words in memory; the rarest are dropped.",
   1,
 )
+flags.DEFINE_float(
+  "sampling_exponent",
+  1.0,
+  "Weigh the patterns of --input_file, such as one per language, by their "
+  "number of words to this power; 0.7 for the original's multilingual models.",
+  *(0.0, 1.0),
+)
 flags.DEFINE_bool("overwrite", False, "Replace --output_file if it exists.")
 
 
@@ -71,43 +84,23 @@ def reserved_tokens(special: list[str], unused: int) -> list[str]:
   return special + [f"[unused{index}]" for index in range(unused)]
 
 
-def count_words(args: Arguments, paths: list[str]) -> Counter:
-  """Counts the words of text files, in this process or by Apache Beam."""
-  counter = vocab_learning.WordCounter(args.do_lower_case, args.max_words)
-  text = TextFormat(args.input_format, args.text_field)
-  sample = vocab_checks.sample(paths, text.lines)
-  vocab_checks.warn_of_scripts(sample, args.do_lower_case, args.input_file)
-  if args.runner:
-    from data.pretraining import beam  # optional dependency
-
-    options = shared_flags.pipeline_options(args)
-    beam.count_words(paths, text, counter, args.output_file, options)
-  else:
-    progress = Progress("read", sum(map(files.size, paths)) / 1e6, "MB")
-    for path in paths:
-      for line in text.lines(path):
-        counter.add(line)
-        progress.add((len(line.encode()) + 1) / 1e6)
-  counts = counter.counts()
-  if not counts:
-    raise ValueError(f"no words in {', '.join(paths)}: give other files")
-  return counts
-
-
 def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
   files.check_disjoint(files.expand(args.input_file), args.output_file)
   checks.output(args, "output_file")
+  if args.extend:
+    return vocabulary.check_extension(args)
   if not args.overwrite:
     files.refuse_to_overwrite(args.output_file)
   reserved_tokens(args.special_tokens, args.unused_tokens)
 
 
 def main(args: Arguments) -> None:
-  """Counts words, learns the vocabulary and writes it."""
-  paths = files.expand(args.input_file)
+  """Counts words, learns or extends the vocabulary and writes it."""
+  counts = vocabulary.count_words(args)
+  if args.extend:
+    return write_model(args, *vocabulary.extend(args, counts))
   reserved = reserved_tokens(args.special_tokens, args.unused_tokens)
-  counts = count_words(args, paths)
   logging.info(
     "%s words, %s of them distinct; learning (minutes for a large text)",
     f"{counts.total():,}",
@@ -129,6 +122,26 @@ def main(args: Arguments) -> None:
     )
   vocab.save(tokens, args.output_file)
   logging.info("wrote %d tokens to %s", len(tokens), args.output_file)
+
+
+def write_model(
+  args: Arguments, tokens: list[str], pieces: dict[int, list[int]]
+) -> None:
+  """Writes vocabulary, configuration and checkpoint with new words.
+
+  `pieces` has the ids of a word's pieces by its own.
+  """
+  # TensorFlow is imported here, after the words were found.
+  from conversion import original
+  from serving.export import new_folder
+
+  prefix = original.find(args.init_checkpoint)
+  bert = original.read(prefix, args.bert_config_file)
+  bert.set_words(pieces)
+  with new_folder(os.path.dirname(args.output_file)) as folder:
+    bert.vocabulary = os.path.join(folder, "vocab.txt")
+    vocab.save(tokens, bert.vocabulary)
+    original.write(bert, folder)
 
 
 if __name__ == "__main__":

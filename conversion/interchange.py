@@ -10,7 +10,7 @@ import functools
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from absl import logging
@@ -37,6 +37,8 @@ FILES = {
   ),
 }
 _TAG = re.compile(r"[BI]-.")
+# Ends of names of variables with a row for each token.
+_VOCABULARY_ROWS = ("embeddings/word_embeddings", "predictions/output_bias")
 
 
 def format_of_folder(path: str) -> str | None:
@@ -127,6 +129,33 @@ class CanonicalModel:
         del self.values[name]
         self.skip(name, "of a head, which --head=encoder leaves out")
     self.labels = ()
+
+  def set_words(self, pieces: Mapping[int, Sequence[int]]) -> None:
+    """Gives word ids the means of the embeddings and output biases of others.
+
+    All other rows keep their bits. Ids beyond the last append rows.
+
+    Args:
+      pieces: ids by the id of the word that they are pieces of.
+
+    Raises:
+      ValueError: the configuration is of another model.
+    """
+    old_size = self.config["vocab_size"]
+    new_size = max(old_size, 1 + max(pieces))
+    for name, rows in self.values.items():
+      if not name.endswith(_VOCABULARY_ROWS):
+        continue
+      if len(rows) != old_size:
+        raise ValueError(
+          f"{self.origin}: {name} has {len(rows)} rows, vocab_size in "
+          f"{BERT_CONFIG} is {old_size}: it is of another model"
+        )
+      table = np.resize(rows, (new_size, *rows.shape[1:]))
+      for index, others in pieces.items():
+        table[index] = rows[list(others)].mean(axis=0)
+      self.values[name] = table
+    self.config["vocab_size"] = new_size
 
   def check_labels(self) -> None:
     """Raises ValueError if the classes are not as many as their names."""

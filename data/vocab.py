@@ -29,6 +29,29 @@ def load(path: str | os.PathLike) -> dict[str, int]:
   return ids
 
 
+def read_tokens(path: str | os.PathLike) -> list[str]:
+  """Reads the tokens of a vocabulary in the order of their ids.
+
+  Blank lines at the end are left out. Raises ValueError for others, and for
+  duplicates: `save` could not write them.
+  """
+  tokens = [line.strip() for line in files.lines(os.fspath(path))]
+  while tokens and not tokens[-1]:
+    tokens.pop()
+  first = {}
+  for index, token in enumerate(tokens):
+    if not token or first.setdefault(token, index) != index:
+      raise ValueError(
+        f"{path}, line {index + 1}: {token!r} is blank or double"
+      )
+  return tokens
+
+
+def unused_ids(tokens: Iterable[str]) -> list[int]:
+  """Indices of the tokens [unused0], [unused1], ..."""
+  return [i for i, token in enumerate(tokens) if _UNUSED.fullmatch(token)]
+
+
 def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
   """Writes tokens, in the order of their ids; an existing file is replaced.
 

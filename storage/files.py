@@ -108,11 +108,11 @@ def expand(patterns: str) -> list[str]:
   return [path for pattern in stripped for path in matches.get(pattern, ())]
 
 
-def check_is_free(folder: str) -> None:
+def check_is_free(folder: str, flag: str = "export_dir") -> None:
   """Raises FileExistsError for a file, or a folder that is not empty."""
   if exists(folder) and (not is_folder(folder) or list_folder(folder)):
     raise FileExistsError(
-      f"{folder} is there already: remove it, or name another --export_dir"
+      f"{folder} is there already: remove it, or name another --{flag}"
     )
 
 

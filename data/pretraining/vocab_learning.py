@@ -1,14 +1,16 @@
-"""WordPiece vocabularies learned from word counts.
+"""WordPiece vocabularies learned from word counts, and extended by words.
 
 The learner is tensorflow_text's. Its result is completed to the requested size
 and to all characters of the alphabet, of which every word can then be made.
 """
 
+import heapq
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from absl import logging
 
-from data.tokenization import BasicTokenizer
+from data.tokenization import BasicTokenizer, WordpieceTokenizer
 
 JOINER = "##"
 MAX_TOKEN_LENGTH = 50  # characters; longer words are ignored
@@ -65,6 +67,24 @@ class WordCounter:
         {w: n for w, n in self._words.items() if n > self._max_dropped}
       )
       logging.info("dropped words counted %d times or less", self._max_dropped)
+
+
+def smooth(sources: Mapping[str, Counter], exponent: float) -> Counter:
+  """Sum of the word counts of sources, weighted by n**exponent for n words.
+
+  The largest source keeps its counts, smaller ones get higher ones. Source: the
+  original's multilingual.md, with an exponent of 0.7.
+  """
+  totals = {name: counts.total() for name, counts in sources.items()}
+  largest = max(totals.values())
+  result = Counter()
+  for name, counts in sources.items():
+    factor = (largest / totals[name]) ** (1 - exponent)
+    if len(sources) > 1:
+      logging.info("%s: %d words, times %.2f", name, totals[name], factor)
+    for word, count in counts.items():
+      result[word] += round(factor * count)
+  return Counter(dict(sorted(result.items())))
 
 
 def alphabet(counts: Counter, max_chars: int) -> list[str]:
@@ -148,3 +168,56 @@ def _learned(words, reserved, chars, vocab_size):
     max_unique_chars=len(chars),
     joiner=JOINER,
   )
+
+
+def choose_words(
+  counts: Counter, tokens: Iterable[str], number: int, min_count: int
+) -> list[str]:
+  """Words to add to a vocabulary, those first that save most word pieces.
+
+  A word saves its count times the pieces that it has beyond one; an unknown
+  word, a single [UNK], counts as two pieces. As a new word also begins longer
+  words, savings are computed again with the words chosen before.
+
+  Args:
+    counts: by word.
+    tokens: the vocabulary.
+    number: of words, at most.
+    min_count: rarer words are not added, nor are words without a letter.
+  """
+  vocabulary = dict.fromkeys(tokens, 0)
+  pieces = WordpieceTokenizer(vocabulary).tokenize
+
+  def saved(word):
+    split = pieces(word)
+    return 0 if split == [word] else counts[word] * max(1, len(split) - 1)
+
+  heap = [
+    (-saved(word), word)
+    for word, count in counts.items()
+    if count >= min_count
+    and len(word) <= MAX_TOKEN_LENGTH
+    and any(map(str.isalpha, word))
+  ]
+  heapq.heapify(heap)
+  result = []
+  while heap and len(result) < number:
+    before, word = heapq.heappop(heap)
+    now = -saved(word)
+    if now > before:  # others save more, perhaps
+      heapq.heappush(heap, (now, word))
+    elif now < 0:
+      vocabulary[word] = 0
+      result.append(word)
+  return result
+
+
+def split_statistics(
+  counts: Counter, tokens: Iterable[str]
+) -> tuple[float, float]:
+  """Fraction of the words that are no token, and pieces per word."""
+  vocabulary = dict.fromkeys(tokens, 0)
+  pieces = WordpieceTokenizer(vocabulary).tokenize
+  split = sum(n for word, n in counts.items() if word not in vocabulary)
+  number = sum(n * len(pieces(word)) for word, n in counts.items())
+  return split / counts.total(), number / counts.total()

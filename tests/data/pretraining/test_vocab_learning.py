@@ -48,3 +48,33 @@ def test_rare_words_are_ignored_but_not_their_characters():
 def test_a_size_too_small_for_the_alphabet_is_an_error():
   with pytest.raises(ValueError, match="give at least 7"):
     vocab_learning.learn(Counter("abc"), ["[PAD]"], ["a", "b", "c"], 6, 1)
+
+
+def test_a_word_that_others_begin_with_makes_them_cheaper():
+  tokens = ["[UNK]", "c", "##y", "##s", "##t", "##i", "##c", "a", "##b"]
+  counts = Counter({"cysts": 5, "cyst": 5, "cystic": 2, "ab": 3, "c": 9})
+  # cysts saves 5 * 4 pieces, but with cyst (5 * 3) it would have saved 5 * 1.
+  assert vocab_learning.choose_words(counts, tokens, 9, 1) == [
+    *("cysts", "cyst", "cystic", "ab"),
+  ]
+  counts["cyst"] = 9
+  words = vocab_learning.choose_words(counts, tokens, 2, 1)
+  assert words == ["cyst", "cysts"]
+
+
+def test_what_is_rare_unknown_or_a_number():
+  counts = Counter({"1998": 9, "ß": 3, "ab": 1, "##": 4})
+  choose = vocab_learning.choose_words
+  assert choose(counts, ["[UNK]", "1", "a", "##b"], 9, 2) == ["ß"]
+
+
+def test_small_languages_count_more():
+  sources = {"en": Counter(a=90, b=10), "is": Counter(a=1, c=9)}
+  merged = vocab_learning.smooth(sources, 0.5)
+  assert merged == Counter(a=93, b=10, c=28)  # 10 ** 0.5 times
+  assert vocab_learning.smooth(sources, 1) == Counter(a=91, b=10, c=9)
+
+
+def test_split_statistics():
+  counts = Counter(ab=3, a=1)
+  assert vocab_learning.split_statistics(counts, ["a", "##b"]) == (0.75, 1.75)

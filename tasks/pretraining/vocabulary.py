@@ -1,0 +1,163 @@
+"""Word counts and extended vocabularies of build_vocab.py, by its flags.
+
+Needs no TensorFlow.
+"""
+
+import os
+from collections import Counter
+
+from absl import flags, logging
+
+from cli import checks, encoder
+from cli import flags as shared_flags
+from cli.arguments import Arguments
+from data import vocab, vocab_checks
+from data.pretraining import vocab_learning
+from data.pretraining.documents import TextFormat
+from data.tokenization import FullTokenizer
+from storage import files
+from storage.progress import Progress
+
+# Flags of vocabularies that are learned.
+_LEARNING = ("vocab_size", "special_tokens", "unused_tokens", "max_alphabet")
+
+
+def define_extension_flags() -> None:
+  """Defines the flags of --extend."""
+  flags.DEFINE_string(
+    "extend",
+    None,
+    "Vocabulary of a model that gets the text's words as tokens. The folder of "
+    "--output_file, new or empty, also gets its configuration and checkpoint.",
+  )
+  flags.DEFINE_string("bert_config_file", None, "Of the model to extend.")
+  flags.DEFINE_string(
+    "init_checkpoint", None, "Of the model to extend, or a folder with it."
+  )
+  flags.DEFINE_integer(
+    "new_words",
+    0,
+    "Number of words that --extend adds; 0 for that of the [unused] tokens.",
+    0,
+  )
+  flags.DEFINE_bool(
+    "append_words",
+    False,
+    "Append tokens and embeddings for words beyond the [unused] tokens.",
+  )
+
+
+def count_words(args: Arguments) -> Counter:
+  """Counts the words of --input_file, in this process or by Apache Beam.
+
+  Raises:
+    ValueError: there are none.
+  """
+  patterns = [args.input_file]
+  if args.sampling_exponent != 1:
+    patterns = [name for name in args.input_file.split(",") if name.strip()]
+  sources = {
+    pattern: _count_source(args, files.expand(pattern)) for pattern in patterns
+  }
+  return vocab_learning.smooth(sources, args.sampling_exponent)
+
+
+def _count_source(args, paths):
+  counter = vocab_learning.WordCounter(args.do_lower_case, args.max_words)
+  text = TextFormat(args.input_format, args.text_field)
+  sample = vocab_checks.sample(paths, text.lines)
+  vocab_checks.warn_of_scripts(sample, args.do_lower_case, args.input_file)
+  if args.runner:
+    from data.pretraining import beam  # noqa: PLC0415, optional dependency
+
+    options = shared_flags.pipeline_options(args)
+    beam.count_words(paths, text, counter, args.output_file, options)
+  else:
+    progress = Progress("read", sum(map(files.size, paths)) / 1e6, "MB")
+    for path in paths:
+      for line in text.lines(path):
+        counter.add(line)
+        progress.add((len(line.encode()) + 1) / 1e6)
+  counts = counter.counts()
+  if not counts:
+    raise ValueError(f"no words in {', '.join(paths)}: give other files")
+  return counts
+
+
+def check_extension(args: Arguments) -> None:
+  """Checks the flags and the files of --extend.
+
+  Raises:
+    OSError: a file cannot be read, or the folder to write is not empty.
+    ValueError: flags contradict each other; vocabulary, configuration,
+      checkpoint and --do_lower_case do not belong together; there are fewer
+      [unused] tokens than new words.
+  """
+  for name in _LEARNING:
+    if name in args.set_flags:
+      raise ValueError(f"--{name} is not for --extend: leave it out")
+  checks.need(args, extend=True, bert_config_file=True)
+  if not args.init_checkpoint:
+    raise ValueError("--extend needs --init_checkpoint")
+  folder, name = os.path.split(args.output_file)
+  if name != "vocab.txt":
+    raise ValueError(
+      f"--output_file={args.output_file}: with --extend name FOLDER/vocab.txt, "
+      "as a checkpoint is written beside it"
+    )
+  files.check_is_free(folder or ".", "output_file")
+  encoder.check(args.replace(vocab_file=args.extend, attention=None))
+  tokens = vocab.read_tokens(args.extend)
+  vocab.check_tokens(dict.fromkeys(tokens, 0), name=args.extend)
+  unused, needed = len(vocab.unused_ids(tokens)), max(args.new_words, 1)
+  if needed > unused and not args.append_words:
+    raise ValueError(
+      f"{args.extend} has {unused} [unused] tokens, fewer than "
+      f"--new_words={needed}: --append_words appends the others"
+    )
+  if not args.new_words and not unused:
+    raise ValueError("--append_words needs --new_words, their number")
+
+
+def extend(
+  args: Arguments, counts: Counter
+) -> tuple[list[str], dict[int, list[int]]]:
+  """Adds words of a text to the vocabulary --extend.
+
+  Returns:
+    The new vocabulary, and for the id of each new word those of its pieces.
+
+  Raises:
+    ValueError: no word of the text is split into pieces.
+  """
+  tokens = vocab.read_tokens(args.extend)
+  unused = vocab.unused_ids(tokens)
+  number = args.new_words or len(unused)
+  words = vocab_learning.choose_words(counts, tokens, number, args.min_count)
+  if not words:
+    raise ValueError(
+      f"{args.extend} has all words that {args.input_file} has --min_count="
+      f"{args.min_count} times or more: there is nothing to add"
+    )
+  if len(words) < number:
+    logging.warning(
+      "only %d words of the text are split and occur --min_count=%d times",
+      len(words),
+      args.min_count,
+    )
+  ids = (unused + list(range(len(tokens), len(tokens) + number)))[: len(words)]
+  extended = dict(enumerate(tokens)) | dict(zip(ids, words, strict=True))
+  before = vocab_learning.split_statistics(counts, tokens)
+  after = vocab_learning.split_statistics(counts, extended.values())
+  logging.info(
+    "%d new words (%s, ...), %d of them appended; %.1f %% of the words were no "
+    "tokens, now %.1f %% are; pieces per word: %.2f, now %.2f",
+    *(len(words), ", ".join(words[:5]), len(extended) - len(tokens)),
+    *(100 * before[0], 100 * after[0], before[1], after[1]),
+  )
+  old = FullTokenizer(args.extend, args.do_lower_case)
+  pieces = {
+    index: old.convert_tokens_to_ids(old.wordpiece_tokenizer.tokenize(word))
+    for index, word in zip(ids, words, strict=True)
+  }
+  return list(extended.values()), pieces

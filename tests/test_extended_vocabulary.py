@@ -1,0 +1,208 @@
+"""build_vocab.py --extend: a model with the words of another domain."""
+
+import json
+import os
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+
+from data import vocab
+from data.tokenization import FullTokenizer
+from modeling import models
+from modeling.config import BertConfig
+from tests import programs
+from training import checkpoint
+
+WORDS = [
+  *(
+    "the",
+    "of",
+    ".",
+    ",",
+    "car",
+    "##ci",
+    "##no",
+    "##ma",
+    "##s",
+    "cyst",
+    "##ic",
+  ),
+  *("fi", "##bro", "##sis", "1", "##2"),
+]
+TOKENS = [*vocab.SPECIAL_TOKENS, "[unused0]", "[unused1]", *WORDS]
+CONFIG = BertConfig(
+  vocab_size=len(TOKENS),
+  hidden_size=16,
+  num_hidden_layers=2,
+  num_attention_heads=2,
+  intermediate_size=24,
+  max_position_embeddings=20,
+)
+TEXT = (
+  """The carcinoma of carcinoma carcinomas.
+Cystic fibrosis, 12 12 12 12.
+"""
+  * 3
+)
+TEXT += "cystic fibrosis\n"
+
+
+@pytest.fixture(scope="module", name="given")
+def _given(tmp_path_factory):
+  """Flags of a model whose checkpoint has an optimizer's slots."""
+  folder = tmp_path_factory.mktemp("model")
+  keras.utils.set_random_seed(3)
+  values = checkpoint.variables(models.pretrainer(CONFIG))
+  slots = {f"{name}/adam_m": value for name, value in values.items()}
+  checkpoint.write(str(folder / "bert_model.ckpt"), values | slots)
+  CONFIG.to_json(str(folder / "bert_config.json"))
+  vocab.save(TOKENS, folder / "vocab.txt")
+  (folder / "text.txt").write_text(TEXT)
+  return {
+    "input_file": folder / "text.txt",
+    "extend": folder / "vocab.txt",
+    "bert_config_file": folder / "bert_config.json",
+    "init_checkpoint": folder,
+    "new_words": 3,
+    "append_words": True,
+  }
+
+
+@pytest.fixture(scope="module", name="extended")
+def _extended(given, tmp_path_factory):
+  """The new model's folder, and the log."""
+  folder = tmp_path_factory.mktemp("new") / "medical"
+  log = programs.run("build_vocab", **given, output_file=folder / "vocab.txt")
+  return folder, log
+
+
+def test_the_words_with_most_pieces_become_tokens(extended):
+  folder, log = extended
+  tokens = list(vocab.load(folder / "vocab.txt"))
+  # They save 6 * 3, 4 * 2 and 4 * 1 pieces; "carcinomas", which would have
+  # saved 3 * 4, saves 3 * 1 beside "carcinoma".
+  assert tokens[5:7] == ["carcinoma", "fibrosis"]
+  assert tokens[7:] == [*WORDS, "cystic"]
+  assert "3 new words (carcinoma, fibrosis, cystic, ...), 1 of them" in log
+  assert "65.9 % of the words were no tokens, now 34.1 % are" in log
+  names = {"vocab.txt", "bert_config.json", "bert_model.ckpt.index"}
+  assert names < set(os.listdir(folder))
+  assert os.listdir(folder.parent) == ["medical"]
+  text = "The cystic carcinomas"
+  pieces = FullTokenizer(folder / "vocab.txt").tokenize(text)
+  assert pieces == ["the", "cystic", "carcinoma", "##s"]
+
+
+def test_new_rows_are_the_means_of_their_pieces(given, extended):
+  folder, _ = extended
+  old = checkpoint.read(str(given["init_checkpoint"]))
+  new = checkpoint.read(str(folder))
+  assert not any("adam" in name for name in new.shapes)
+  for name in (
+    "bert/embeddings/word_embeddings",
+    "cls/predictions/output_bias",
+  ):
+    rows, ids = old[name], vocab.load(given["extend"])
+    pieces = [ids["cyst"], ids["##ic"]]
+    np.testing.assert_array_equal(new[name][-1], rows[pieces].mean(0))
+    assert len(new[name]) == len(TOKENS) + 1
+  config = json.loads((folder / "bert_config.json").read_text())
+  assert config["vocab_size"] == len(TOKENS) + 1
+
+
+def _outputs(folder, config, batch):
+  model = models.pretrainer(config)
+  checkpoint.restore_strict(model, str(folder))
+  return {k: np.asarray(v) for k, v in model(batch, training=False).items()}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_logits_of_old_tokens_keep_every_bit(given, extended, seed):
+  rng = np.random.default_rng(seed)
+  old_ids = [i for i in range(len(TOKENS)) if i not in (5, 6)]
+  shape = (4, 16)
+  batch = {
+    "input_ids": rng.choice(old_ids, shape).astype(np.int32),
+    "input_mask": (np.arange(16) < rng.integers(3, 17, (4, 1))).astype("int32"),
+    "segment_ids": rng.integers(0, 2, shape).astype(np.int32),
+    "masked_lm_positions": rng.integers(0, 16, (4, 5)).astype(np.int32),
+  }
+  before = _outputs(given["init_checkpoint"], CONFIG, batch)
+  larger = replace(CONFIG, vocab_size=len(TOKENS) + 1)
+  after = _outputs(extended[0], larger, batch)
+  assert before.keys() == after.keys()
+  for name, value in before.items():
+    result = after[name]
+    if value.shape[-1] == len(TOKENS):
+      value, result = value[..., old_ids], result[..., old_ids]
+    np.testing.assert_array_equal(value, result, err_msg=name)
+
+
+@pytest.mark.parametrize(
+  ("changes", "message"),
+  [
+    (
+      {"append_words": False},
+      "has 2 [unused] tokens, fewer than --new_words=3",
+    ),
+    (
+      {"new_words": 0, "extend": "full.txt"},
+      "--append_words needs --new_words",
+    ),
+    ({"vocab_size": 9}, "--vocab_size is not for --extend: leave it out"),
+    ({"bert_config_file": ""}, "this command needs --bert_config_file"),
+    ({"init_checkpoint": ""}, "--extend needs --init_checkpoint"),
+    ({"extend": "other.txt"}, "is not the vocabulary of the model: line 8 is"),
+    ({"extend": "double.txt"}, "double.txt, line 23: 'the' is blank or double"),
+    ({"output_file": "here/words"}, "with --extend name FOLDER/vocab.txt"),
+    ({"output_file": "used/vocab.txt"}, "used is there already: remove it, or"),
+    ({"input_file": "blank"}, "no words in blank"),
+    ({"input_file": "known"}, "has all words that known has --min_count=2"),
+    (
+      {
+        "do_lower_case": False,
+        "init_checkpoint": "uncased_L-2_H-2_A-1/bert_model.ckpt",
+      },
+      "is a lower-cased model",
+    ),
+  ],
+)
+def test_mistakes_are_named_and_nothing_is_written(
+  given, tmp_path, changes, message
+):
+  (tmp_path / "blank").write_text(" \n\n")
+  (tmp_path / "known").write_text("the of of the 12 12")
+  (tmp_path / "used").mkdir()
+  (tmp_path / "used" / "notes").touch()
+  vocab.save(TOKENS[:5] + TOKENS[7:], tmp_path / "other.txt")
+  full = [f"word{i}" if "unused" in t else t for i, t in enumerate(TOKENS)]
+  vocab.save(full, tmp_path / "full.txt")
+  (tmp_path / "double.txt").write_text("\n".join([*TOKENS[:-1], "the"]))
+  flags = given | {"output_file": "new/vocab.txt"} | changes
+  if flags["extend"] == "double.txt":  # not beside another vocabulary
+    flags |= {"init_checkpoint": _alone(given, tmp_path)}
+  before = sorted(tmp_path.rglob("*"))
+  done = programs.call("build_vocab", cwd=tmp_path, **flags)
+  assert done.returncode == 1
+  assert message in done.stderr.splitlines()[-1], done.stderr
+  assert "Traceback" not in done.stderr
+  assert sorted(tmp_path.rglob("*")) == before
+
+
+def _alone(given, folder):
+  values = checkpoint.read(str(given["init_checkpoint"]))
+  prefix = str(folder / "alone.ckpt")
+  checkpoint.write(prefix, {name: values[name] for name in values.shapes})
+  return prefix
+
+
+def test_a_configuration_of_another_size_is_named(given, tmp_path):
+  replace(CONFIG, vocab_size=99).to_json(str(tmp_path / "config.json"))
+  flags = given | {"bert_config_file": tmp_path / "config.json"}
+  output = tmp_path / "new" / "vocab.txt"
+  done = programs.call("build_vocab", **flags, output_file=output)
+  assert done.returncode == 1
+  assert "has 23 rows, vocab_size in bert_config.json is 99" in done.stderr
+  assert not output.parent.exists()
