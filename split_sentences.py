@@ -1,17 +1,25 @@
-"""Splits prose into sentences, as input of create_pretraining_data.py.
+r"""Splits prose into sentences, as input of create_pretraining_data.py.
 
 Every file becomes a document: one sentence per line, a blank line at the end.
 
   python split_sentences.py --input_file='books/*.txt' --output_file=text.txt
+
+Passages only, without lists, tables and headers, as in section 3.1 of the
+paper, of books and of WikiExtractor's output, whose articles are documents:
+
+  python split_sentences.py --source=wikipedia --input_file='text/*/wiki_*' \
+    --output_file=wikipedia.txt
 """
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
+from collections.abc import Iterable, Iterator
 
 from absl import flags, logging
 
 from cli import checks, program
 from cli.arguments import Arguments
-from data.pretraining import documents
+from data.pretraining import documents, passages
 from storage import files
 from storage.progress import Progress
 
@@ -19,6 +27,13 @@ flags.DEFINE_string(
   "input_file", None, "Text files or globs, comma-separated.", required=True
 )
 flags.DEFINE_string("output_file", None, "Text file to write.", required=True)
+flags.DEFINE_enum(
+  "source",
+  "prose",
+  ["prose", "books", "wikipedia"],
+  "prose: all text. books: passages, between blank lines. wikipedia: passages "
+  "of articles in WikiExtractor's output, <doc ...> blocks or --json.",
+)
 flags.DEFINE_bool("overwrite", False, "Replace an existing output_file.")
 
 
@@ -30,18 +45,33 @@ def check_flags(args: Arguments) -> None:
     files.refuse_to_overwrite(args.output_file)
 
 
+def read_documents(
+  source: str, path: str, progress: Progress
+) -> Iterator[Iterable[str]]:
+  """Yields the documents of a file, each as paragraphs."""
+  if source == "wikipedia":
+    articles = passages.read_wikipedia(path, progress)
+    yield from filter(None, articles)
+  elif source == "books":
+    yield passages.read_book(path, progress)
+  else:
+    yield documents.paragraphs(files.lines(path))
+
+
 def main(args: Arguments) -> None:
   paths = files.expand(args.input_file)
   progress = Progress("split", sum(files.size(p) for p in paths), "bytes")
   with files.open_for_writing(args.output_file) as output:
     for path in paths:
-      count = 0
-      for paragraph in documents.paragraphs(files.lines(path)):
-        sentences = documents.split_sentences(paragraph)
-        output.write("".join(f"{line}\n" for line in sentences).encode())
-        count += len(sentences)
-      output.write(b"\n")
-      progress.add(files.size(path), documents=1, sentences=count)
+      for document in read_documents(args.source, path, progress):
+        count = 0
+        for paragraph in document:
+          sentences = documents.split_sentences(paragraph)
+          output.write("".join(f"{line}\n" for line in sentences).encode())
+          count += len(sentences)
+        output.write(b"\n")
+        progress.add(0, documents=1, sentences=count)
+      progress.add(files.size(path))
     progress.say()
     if not progress.counts["sentences"]:
       raise ValueError(f"{args.input_file} holds no text")

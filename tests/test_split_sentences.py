@@ -1,5 +1,9 @@
 """split_sentences.py: files in, one document each out."""
 
+import json
+
+import pytest
+
 from tests import programs
 
 
@@ -34,3 +38,120 @@ def test_no_text_is_an_error(tmp_path):
   assert done.returncode == 1
   assert "holds no text" in done.stderr
   assert not (tmp_path / "out").exists()
+
+
+ARTICLES = """<doc id="1" url="https://x/wiki?curid=1" title="Ore">
+Ore
+
+Ore is rock that holds metal. It is dug up.
+
+History.
+Early life and works.
+Section::::Uses.
+- tin
+* lead, which is heavy and soft and has been known for long.
+BULLET::::- zinc is also one of the metals that are dug up.
+1. First of all the metals in use by men was copper.
+Metal | Weight | Colour of it in the sun. | It is grey.
+The following metals are found in ore:
+It is crushed, washed and smelted (see "Smelting").
+</doc>
+<doc id="2" url="" title="Empty">
+Empty
+
+</doc>
+<doc id="3" title="矿石">
+矿石
+
+矿石是指可从中提取有用组分或其本身具有某种可被利用的性能的矿物集合体。
+</doc>
+"""
+PASSAGES = """Ore is rock that holds metal.
+It is dug up.
+It is crushed, washed and smelted (see "Smelting").
+
+矿石是指可从中提取有用组分或其本身具有某种可被利用的性能的矿物集合体。
+
+"""
+
+
+def test_articles_of_wikipedia(tmp_path):
+  (tmp_path / "wiki_00").write_text(ARTICLES, encoding="utf-8")
+  articles = ARTICLES.split("</doc>\n")[:-1]
+  rows = [{"text": text.partition("\n")[2]} for text in articles]
+  lines = "".join(json.dumps(row) + "\n" for row in rows)
+  (tmp_path / "wiki_01").write_text(lines)
+  for name in ("wiki_00", "wiki_01"):
+    output = tmp_path / f"{name}.txt"
+    flags = {"input_file": tmp_path / name, "output_file": output}
+    done = _run(**flags, source="wikipedia")
+    assert done.returncode == 0, done.stderr
+    assert output.read_text(encoding="utf-8") == PASSAGES
+    assert "2 documents, 4 sentences" in done.stderr
+    assert "12 dropped paragraphs" in done.stderr
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    ("Ore is rock.\n", "wiki, line 1: 'Ore is rock.' is not within <doc ...>"),
+    ("<doc id=1>\nOre\n", "wiki ends within an article, without </doc>"),
+    ('{"text": "Ore."}\n{}\n', "wiki, line 2: not a JSON object with a text"),
+    ("<doc id=1>\nOre\n</doc>\n", "wiki holds no text"),
+  ],
+)
+def test_other_files_than_articles_are_named(tmp_path, text, message):
+  (tmp_path / "wiki").write_text(text)
+  flags = {"input_file": tmp_path / "wiki", "output_file": tmp_path / "out"}
+  done = _run(**flags, source="wikipedia")
+  assert done.returncode == 1
+  assert message in done.stderr.splitlines()[-1]
+  assert not (tmp_path / "out").exists()
+
+
+BOOK = """The licence is said first.
+
+*** START OF THE PROJECT GUTENBERG EBOOK A BOOK ***
+
+A BOOK
+
+BY NOBODY.
+
+CONTENTS
+
+Chapter I. The Hill . . . . . . 1
+Chapter II. The Dale . . . . . . 9
+
+Chapter I. The Hill.
+
+"Who is there?" he said; and
+a voice said:
+
+"Nobody."
+
+* * *
+
+ore    9    grey.
+tin    7    white.
+
+Part of it was true--
+
+*** END OF THE PROJECT GUTENBERG EBOOK A BOOK ***
+
+The licence goes on.
+"""
+
+
+def test_passages_of_a_book(tmp_path):
+  (tmp_path / "book").write_text(BOOK)
+  output = tmp_path / "out"
+  flags = {"input_file": tmp_path / "book", "output_file": output}
+  done = _run(**flags, source="books")
+  assert done.returncode == 0, done.stderr
+  assert output.read_text().splitlines() == [
+    '"Who is there?" he said; and a voice said:',
+    '"Nobody."',
+    "Part of it was true--",
+    "",
+  ]
+  assert "7 dropped paragraphs" in done.stderr

@@ -88,7 +88,7 @@ class TextFormat:
         file and the line.
     """
     if self.field:
-      texts = _json_texts(path, start, end, self.field)
+      texts = json_texts(path, self.field, start, end)
     else:
       texts = [files.lines(path, start, end)]
     for text in texts:
@@ -168,8 +168,17 @@ def _is_abbreviation(text: str) -> bool:
   return initial or word in _ABBREVIATIONS
 
 
-def _json_texts(path, start, end, field) -> Iterator[list[str]]:
-  """Yields the text of each JSON line, as a list of its lines."""
+def json_texts(
+  path: str,
+  field: str,
+  start: int = 0,
+  end: int | None = None,
+  remedy: str = "--text_field names it",
+) -> Iterator[list[str]]:
+  """Yields a field of each JSON line, as a list of its lines.
+
+  `start`, `end` and errors are those of TextFormat.lines.
+  """
   for number, line in enumerate(files.lines(path, start, end)):
     line = line.removeprefix("\ufeff")  # a byte order mark
     if not line.strip():
@@ -182,7 +191,7 @@ def _json_texts(path, start, end, field) -> Iterator[list[str]]:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
       raise ValueError(
         f"{path}, line {files.line_number(path, start) + number}: not a JSON "
-        f"object with a text as {field!r} ({error}); --text_field names it"
+        f"object with a text as {field!r} ({error}); {remedy}"
       ) from error
     # Lone surrogates, which JSON can hold and UTF-8 cannot, become U+FFFD.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

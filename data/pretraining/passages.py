@@ -1,0 +1,155 @@
+"""Text passages of Wikipedia articles and of books, without lists and headers.
+
+"For Wikipedia we extract only the text passages and ignore lists, tables, and
+headers" (section 3.1 of the paper). A passage is recognized by its marks, its
+length and its end.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from data.pretraining import documents
+from storage import files
+from storage.progress import Progress
+
+# What lists, tables and headers of an article begin with, in WikiExtractor's
+# output or in wiki markup.
+_MARKUP = re.compile(r"[*#|!=;:<{}•·–—-]|\d+[.)]\s|(BULLET|Section)::::")
+_MIN_WORDS = 8  # of an article's passage; headers may end with a full stop
+_MANY_WORDS = 20  # whatever they end with: prose is not always complete
+_MAX_WRAPPED = (
+  200  # characters; in a text with longer lines each is a paragraph
+)
+_CLOSING = r"""[\])}"'”’»_*]*$"""
+_ARTICLE_SENTENCE_END = re.compile(rf"[.!?…。！？।]{_CLOSING}")
+_BOOK_SENTENCE_END = re.compile(rf"[.!?…:;—。！？।-]\s*{_CLOSING}")
+# Between the cells of a row of a table.
+_GAP = re.compile(r"(?<=\S)(?:\s*\|\s*|\t|\s{4,})(?=\S)")
+_LEADERS = re.compile(r"(?:\. ?){5,}")  # of a table of contents
+_HEADING = re.compile(
+  r"(?i:chapter|book|part|volume|act|scene|canto)\s+"
+  r"(?:[IVXLC]+|\d+|(?i:the\s+\w+|one|two|three))[.:]?(?:\s|$)"
+)
+_MAX_HEADING_WORDS = 12
+_ARTICLE_START = re.compile(r"\ufeff?<doc\b[^>]*>\s*$")
+_ARTICLE_END = "</doc>"
+# Around the text of a file of Project Gutenberg.
+_LICENCE = re.compile(
+  r"\*\*\* ?(START|END) OF TH(?:E|IS) PROJECT GUTENBERG", re.IGNORECASE
+)
+
+
+def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
+  """Reads the articles of an output file of WikiExtractor.
+
+  These are <doc ...> blocks or, by its --json, JSON lines with a `text`. A line
+  of an article is a paragraph.
+
+  Yields:
+    The passages of an article; there may be none.
+
+  Raises:
+    ValueError: it is no such file; names file and line.
+  """
+  for article in _articles(path):
+    paragraphs = [line.strip() for line in article if line.strip()]
+    yield _select(paragraphs, map(is_article_passage, paragraphs), progress)
+
+
+def _articles(path) -> Iterator[list[str]]:
+  first = next(filter(str.strip, files.lines(path)), "")
+  if first.lstrip("\ufeff").startswith("{"):
+    yield from documents.json_texts(path, "text", remedy="see WikiExtractor")
+    return
+  article = None
+  for number, line in enumerate(files.lines(path), 1):
+    if _ARTICLE_START.match(line):
+      article = []
+    elif article is None and line.strip():
+      raise ValueError(
+        f"{path}, line {number}: {line[:40]!r} is not within <doc ...> and "
+        f"{_ARTICLE_END}; --source=wikipedia reads the output of WikiExtractor"
+      )
+    elif line.strip() == _ARTICLE_END:
+      yield article
+      article = None
+    elif article is not None:
+      article.append(line)
+  if article is not None:
+    raise ValueError(f"{path} ends within an article, without {_ARTICLE_END}")
+
+
+def is_article_passage(paragraph: str) -> bool:
+  """True for text, False for headers, list items and rows of tables."""
+  return (
+    not _MARKUP.match(paragraph)
+    and not _is_row(paragraph)
+    and _is_long(paragraph)
+    and _is_complete(paragraph, _ARTICLE_SENTENCE_END)
+  )
+
+
+def _is_long(paragraph):
+  """True for eight words, or as much text in a script without blanks."""
+  words = paragraph.split()
+  if len(words) == 1:
+    return len(paragraph) >= 3 * _MIN_WORDS
+  return len(words) >= _MIN_WORDS
+
+
+def read_book(path: str, progress: Progress) -> list[str]:
+  """Reads the passages of a book.
+
+  Paragraphs are between blank lines, or single lines where these are long.
+
+  The licence of Project Gutenberg's files is left out.
+  """
+  lines = []
+  for line in files.lines(path):
+    if (mark := _LICENCE.search(line)) and mark[1].upper() == "END":
+      break
+    if mark:
+      lines.clear()
+    else:
+      lines.append(line)
+  blocks = []
+  for block in documents.split_documents(lines):
+    is_wrapped = max(map(len, block)) <= _MAX_WRAPPED
+    blocks += [block] if is_wrapped else [[line] for line in block]
+  paragraphs = [" ".join(map(str.strip, block)) for block in blocks]
+  return _select(paragraphs, map(is_book_passage, blocks), progress)
+
+
+def is_book_passage(lines: list[str]) -> bool:
+  """True for the lines of a text, False for those of headings and tables."""
+  text = " ".join(map(str.strip, lines))
+  rows = sum(map(_is_row, lines))
+  is_heading = text.isupper() or (
+    _HEADING.match(text) and len(text.split()) <= _MAX_HEADING_WORDS
+  )
+  return (
+    2 * rows < len(lines)
+    and not is_heading
+    and any(map(str.isalpha, text))
+    and _is_complete(text, _BOOK_SENTENCE_END)
+  )
+
+
+def _is_row(line):
+  """True for a row of a table, or of a table of contents."""
+  has_cells = len(_GAP.findall(line)) > 1 or _LEADERS.search(line)
+  return bool(has_cells) and len(line.split()) < _MANY_WORDS
+
+
+def _is_complete(text, end):
+  """True if a text ends like a sentence, or is long."""
+  return bool(end.search(text)) or len(text.split()) >= _MANY_WORDS
+
+
+def _select(
+  paragraphs: list[str], is_passage: Iterable[bool], progress: Progress
+) -> list[str]:
+  """Paragraphs that are passages; counts the others."""
+  result = [p for p, keep in zip(paragraphs, is_passage, strict=True) if keep]
+  progress.add(0, dropped_paragraphs=len(paragraphs) - len(result))
+  return result
