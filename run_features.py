@@ -1,0 +1,99 @@
+r"""Classifies texts, or finds similar ones, by vectors computed once.
+
+The vectors are those of extract_features.py --format=npz --pooling=mean, whose
+lines have a label each in a file of their own:
+
+  python run_features.py --features=train.npz --labels=train_labels.txt \
+    --query_features=dev.npz --query_labels=dev_labels.txt \
+    --output_file=predictions.jsonl
+
+--num_neighbors finds the lines of --features whose vectors are nearest instead:
+
+  python run_features.py --features=texts.npz --texts=texts.txt \
+    --query_features=queries.npz --num_neighbors=5 --output_file=similar.jsonl
+"""
+
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
+import json
+
+from absl import flags, logging
+
+from cli import checks, program
+from cli.arguments import Arguments
+from storage import files
+from tasks.features import vectors
+
+flags.DEFINE_string("features", None, "Vectors to learn from.", required=True)
+flags.DEFINE_string(
+  "query_features", None, "Vectors to classify or look up.", required=True
+)
+flags.DEFINE_string(
+  "output_file", None, "JSON lines to write, one per query.", required=True
+)
+flags.DEFINE_string("labels", None, "Labels of --features, one per line.")
+flags.DEFINE_string("query_labels", None, "Labels to evaluate with.")
+flags.DEFINE_float(
+  "regularization", 1.0, "L2 regularization of the logistic regression.", 1e-9
+)
+flags.DEFINE_integer(
+  "num_neighbors", 0, "Number of nearest vectors to find per query.", 0
+)
+flags.DEFINE_enum(
+  "metric", "cosine", ["cosine", "euclidean"], "Distance of vectors."
+)
+flags.DEFINE_string("texts", None, "Texts of --features, to show neighbors.")
+flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
+
+
+def check_flags(args: Arguments) -> None:
+  """Raises an error if the run would fail later, by flags or paths."""
+  if bool(args.labels) == bool(args.num_neighbors):
+    raise ValueError("give --labels to classify, or --num_neighbors to search")
+  if args.query_labels and not args.labels:
+    raise ValueError("--query_labels is for --labels, not for --num_neighbors")
+  if args.texts and not args.num_neighbors:
+    raise ValueError("--texts is for --num_neighbors")
+  names = ("features", "query_features", "labels", "query_labels", "texts")
+  for name in names:
+    checks.file(args, name)
+  inputs = [args[name] for name in names if args[name]]
+  files.check_disjoint(inputs, args.output_file)
+  checks.output(args, "output_file")
+  if not args.overwrite:
+    files.refuse_to_overwrite(args.output_file)
+
+
+def main(args: Arguments) -> None:
+  stored, queries = vectors.load_pair(args.features, args.query_features)
+  if args.labels:
+    results = classify(args, stored, queries)
+  else:
+    texts = args.texts and vectors.read_lines(
+      args.texts, len(stored), args.features
+    )
+    results = vectors.neighbors(
+      stored, queries, args.num_neighbors, args.metric, texts
+    )
+  with files.open_for_writing(args.output_file) as file:
+    for line, result in enumerate(results):
+      record = json.dumps({"line": line} | result, ensure_ascii=False)
+      file.write(f"{record}\n".encode())
+  logging.info("wrote %s", args.output_file)
+
+
+def classify(args: Arguments, stored, queries) -> list[dict]:
+  """Trains on the stored vectors; labels of the queries."""
+  labels = vectors.read_lines(args.labels, len(stored), args.features)
+  expected = args.query_labels and vectors.read_lines(
+    args.query_labels, len(queries), args.query_features
+  )
+  classifier = vectors.train_classifier(stored, labels, args.regularization)
+  results = list(vectors.classify(classifier, queries))
+  if expected:
+    vectors.log_accuracy(results, expected)
+  return results
+
+
+if __name__ == "__main__":
+  program.run(main, check_flags)

@@ -1,0 +1,149 @@
+"""Vectors stored by extract_features.py: a classifier, nearest neighbours.
+
+Both are scikit-learn's. Needs no TensorFlow.
+
+Legend: N stored vectors, Q queries, L layers, H hidden, K neighbours.
+"""
+
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from absl import logging
+
+from storage import files
+
+
+def load(path: str) -> tuple[np.ndarray, list[int]]:
+  """Reads vectors [N, L * H], the layers of a line concatenated, and layers.
+
+  Raises:
+    OSError: the file cannot be read.
+    ValueError: it is no .npz file, or has no vectors of lines.
+  """
+  try:
+    with files.open_for_reading(path) as file, np.load(file) as arrays:
+      if "vectors" in arrays:
+        values, layers = arrays["vectors"], arrays["layers"].tolist()
+        vectors = values.reshape(len(values), len(layers) * values.shape[2])
+      else:
+        vectors = None
+  except (ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
+    raise ValueError(
+      f"{path} is no output of extract_features.py --format=npz ({error})"
+    ) from error
+  if vectors is None:
+    raise ValueError(
+      f"{path} has no vectors of lines: run extract_features.py with "
+      "--format=npz and --pooling=mean or cls"
+    )
+  if not np.isfinite(vectors).all():
+    row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+    raise ValueError(f"{path}: the vector of line {row + 1} is not finite")
+  return vectors, layers
+
+
+def load_pair(path: str, query_path: str) -> tuple[np.ndarray, np.ndarray]:
+  """Reads stored vectors [N, L * H] and queries [Q, L * H].
+
+  Raises:
+    OSError, ValueError: see `load`; also if layers or sizes differ.
+  """
+  (stored, layers), (queries, query_layers) = load(path), load(query_path)
+  if layers != query_layers or stored.shape[1] != queries.shape[1]:
+    raise ValueError(
+      f"{query_path} has {queries.shape[1]} numbers a line, of the layers "
+      f"{query_layers}, {path} has {stored.shape[1]}, of {layers}: extract "
+      "both with the same model and --layers"
+    )
+  return stored, queries
+
+
+def read_lines(path: str, number: int, vectors: str) -> list[str]:
+  """Reads the labels or texts of `number` vectors, those of file `vectors`.
+
+  Raises:
+    OSError: the file cannot be read.
+    ValueError: it has another number of lines.
+  """
+  lines = [line.strip() for line in files.lines(path)]
+  if len(lines) != number:
+    raise ValueError(
+      f"{path} has {len(lines)} lines, {vectors} has {number} vectors: they "
+      "should be of the same lines"
+    )
+  return lines
+
+
+def train_classifier(
+  vectors: np.ndarray, labels: Sequence[str], regularization: float
+):
+  """Trains a logistic regression on standardized vectors.
+
+  Args:
+    vectors: [N, L * H].
+    labels: N of them.
+    regularization: weight of the squared weights beside the sum of losses.
+
+  Returns:
+    A scikit-learn estimator.
+
+  Raises:
+    ValueError: there is one label only.
+  """
+  from sklearn.linear_model import LogisticRegression  # noqa: PLC0415, seconds
+  from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+  from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
+
+  if len(set(labels)) < 2:
+    raise ValueError(f"all labels are {labels[0]!r}: give two at least")
+  regression = LogisticRegression(C=1 / regularization, max_iter=1000)
+  return make_pipeline(StandardScaler(), regression).fit(vectors, labels)
+
+
+def classify(classifier, queries: np.ndarray) -> Iterator[dict]:
+  """Label and probabilities of each query."""
+  names = classifier.classes_
+  for row in classifier.predict_proba(queries):
+    probs = {str(n): float(p) for n, p in zip(names, row, strict=True)}
+    yield {"label": max(probs, key=probs.get), "probabilities": probs}
+
+
+def log_accuracy(results: Sequence[dict], labels: Sequence[str]) -> None:
+  """Logs accuracy and the fraction of the most frequent label."""
+  right = [r["label"] == y for r, y in zip(results, labels, strict=True)]
+  [(name, number)] = Counter(labels).most_common(1)
+  logging.info(
+    "accuracy %.4f of %d (always %r: %.4f)",
+    *(np.mean(right), len(right), name, number / len(labels)),
+  )
+
+
+def neighbors(
+  stored: np.ndarray,
+  queries: np.ndarray,
+  number: int,
+  metric: str,
+  texts: Sequence[str] | None,
+) -> Iterator[dict]:
+  """The nearest stored vectors of each query by exact search.
+
+  Args:
+    stored: [N, L * H].
+    queries: [Q, L * H].
+    number: K, at most N.
+    metric: a name of scikit-learn, as "cosine".
+    texts: N texts of the stored vectors, or None.
+  """
+  from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415, seconds
+
+  search = NearestNeighbors(
+    n_neighbors=min(number, len(stored)), metric=metric, algorithm="brute"
+  )
+  distances, indices = search.fit(stored).kneighbors(queries)  # [Q, K] each
+  for row in zip(indices.tolist(), distances.tolist(), strict=True):
+    result = [{"line": i, "distance": d} for i, d in zip(*row, strict=True)]
+    if texts:
+      result = [r | {"text": texts[r["line"]]} for r in result]
+    yield {"neighbors": result}
