@@ -24,7 +24,7 @@ from cli.arguments import Arguments
 from data import vocab
 from data.pretraining import vocab_learning
 from storage import files
-from tasks.pretraining import vocabulary
+from tasks.pretraining import settings, vocabulary
 
 shared_flags.define_corpus()
 vocabulary.define_extension_flags()
@@ -63,13 +63,7 @@ flags.DEFINE_integer(
   "Maximum number of distinct words in memory; the rarest are dropped.",
   1,
 )
-flags.DEFINE_float(
-  "sampling_exponent",
-  1.0,
-  "Weigh the patterns of --input_file, such as one per language, by their "
-  "number of words to this power; 0.7 for the original's multilingual models.",
-  *(0.0, 1.0),
-)
+settings.define_sampling_exponent("words")
 flags.DEFINE_bool("overwrite", False, "Replace --output_file if it exists.")
 
 

@@ -83,6 +83,23 @@ def test_words_of_json_lines(run, tmp_path):
   assert (tmp_path / "plain").read_text() == (tmp_path / "rows").read_text()
 
 
+def test_languages_are_weighted_by_a_power_of_their_words(run, tmp_path):
+  (tmp_path / "en.txt").write_text("the and " * 400)
+  (tmp_path / "is.txt").write_text("og það " * 4)
+  done = run(
+    "--input_file=en.txt,is.txt",
+    "--output_file=vocabulary",
+    "--vocab_size=40",
+    "--sampling_exponent=0.5",
+  )
+  assert done.returncode == 0, done.stderr
+  assert "en.txt: 800 words, times 1.00" in done.stderr
+  assert "is.txt: 8 words, times 10.00" in done.stderr
+  assert {"the", "and", "og", "það"} <= vocab.load(
+    tmp_path / "vocabulary"
+  ).keys()
+
+
 def test_by_apache_beam_it_is_the_same(run, tmp_path):
   pytest.importorskip("apache_beam")
   flags = ("--input_file=a.txt", "--vocab_size=99", "--output_file")

@@ -233,6 +233,10 @@ def _kill_when(path, **flags):
       {"do_train": True, "gradient_accumulation_steps": 3},
       "--train_batch_size=8 cannot be divided evenly",
     ),
+    (
+      {"do_train": True, "sampling_exponent": 0.7, "sampling_weights": "1"},
+      "--sampling_exponent computes what --sampling_weights says",
+    ),
     ({"do_train": True, "bert_config_file": "no.json"}, "no.json"),
   ],
   ids=lambda value: str(value)[:60],

@@ -87,6 +87,7 @@ def define_flags() -> None:
     "Weights of the patterns of --input_file in training, as in 3,1. Default: "
     "each record once per epoch.",
   )
+  define_sampling_exponent("bytes")
   flags.DEFINE_string(
     "eval_file",
     None,
@@ -123,8 +124,25 @@ def define_flags() -> None:
   )
 
 
+def define_sampling_exponent(unit: str) -> None:
+  """Defines the flag that weighs sources by their number of a unit."""
+  flags.DEFINE_float(
+    "sampling_exponent",
+    1.0,
+    "Weigh the patterns of --input_file, such as one per language, by their "
+    f"number of {unit} to this power; 0.7 in the original's multilingual "
+    "models.",
+    *(0.0, 1.0),
+  )
+
+
 def check_flags(args: Arguments) -> None:
-  """Raises ValueError if --attention or --special_tokens do not fit."""
+  """Raises ValueError if flags of objective or sampling do not fit."""
+  if args.sampling_exponent != 1 and args.sampling_weights:
+    raise ValueError(
+      "--sampling_exponent computes what --sampling_weights says: leave one "
+      "of them out"
+    )
   if args.objective in SIDES:
     if args.attention != args.objective:
       raise ValueError(

@@ -22,7 +22,7 @@ from training import inference, report
 
 
 def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
-  """Records of --input_file, sampled by --sampling_weights.
+  """Records of --input_file, sampled by their weights.
 
   Raises:
     ValueError: the files do not hold records that fit the flags.
@@ -30,6 +30,8 @@ def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
   sources = None
   if args.sampling_weights:
     sources = _weighted_sources(args.input_file, args.sampling_weights)
+  elif args.sampling_exponent != 1:
+    sources = _smoothed_sources(args.input_file, args.sampling_exponent)
   masking = settings.masking(args)
   return _records(args, config, args.input_file, masking, sources)
 
@@ -84,6 +86,21 @@ def _weighted_sources(input_file, sampling_weights):
     shuffling.Source(files.expand(pattern), weight)
     for pattern, weight in zip(patterns, weights, strict=True)
   ]
+
+
+def _smoothed_sources(input_file, exponent):
+  """Files of each pattern; weights are their sizes to a power.
+
+  Records are nearly of one size.
+  """
+  patterns = [pattern for pattern in input_file.split(",") if pattern.strip()]
+  groups = [files.expand(pattern) for pattern in patterns]
+  weights = [sum(map(files.size, paths)) ** exponent for paths in groups]
+  for pattern, weight in zip(patterns, weights, strict=True):
+    logging.info(
+      "%s: %.1f %% of the records", pattern, 100 * weight / sum(weights)
+    )
+  return list(map(shuffling.Source, groups, weights))
 
 
 def evaluate(
