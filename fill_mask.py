@@ -75,7 +75,7 @@ def main(args: Arguments) -> None:
   config.check_length(max_tokens + 2)
   model = models.pretrainer(config, next_sentence=False)
   checkpoint.restore_strict(model, args.init_checkpoint)
-  fill = tf.function(lambda text: task.from_text(model, text))
+  fill = tf.function(lambda text: task.from_text(model, text), autograph=False)
   for text in texts:
     print(text)
     result = fill(tf.constant([text]))

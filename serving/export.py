@@ -180,7 +180,8 @@ def _function(function, specs):
   }
   # TensorFlow keeps gradients of a loaded model in memory when it is dropped.
   with fused_ops.use_fused(fused_ops.is_fused(), gradients=False):
-    return tf.function(function).get_concrete_function(**named)
+    traced = tf.function(function, autograph=False)
+    return traced.get_concrete_function(**named)
 
 
 def _parse(examples, fields):
