@@ -18,7 +18,6 @@ from tests import lean
 from tests.cpu_time import (  # noqa: F401, hooks
   pytest_runtest_call,
   pytest_runtest_logreport,
-  pytest_runtest_makereport,
   pytest_runtest_setup,
   pytest_terminal_summary,
 )
@@ -33,9 +32,9 @@ gc.freeze()  # what is imported stays: no need to go through it again
 
 # Of a slow machine nothing follows; the first time it makes tables, too.
 settings.register_profile(
-  "any_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+  "all", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("any_machine")
+settings.register_profile("quick", settings.get_profile("all"), max_examples=25)
 
 # Files that take longest come first, so that no process ends long before the
 # other.
@@ -55,6 +54,12 @@ LONGEST = (
   "test_run_ner.py",
   "test_run_pretraining.py",
 )
+
+
+def pytest_configure(config):
+  """Has properties tried on fewer examples in the quick tier."""
+  is_quick = config.getoption("markexpr") == "not slow"
+  settings.load_profile("quick" if is_quick else "all")
 
 
 @pytest.hookimpl(tryfirst=True)

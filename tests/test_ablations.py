@@ -99,6 +99,10 @@ def _tuned(folder):
 def test_run_json_knows_the_direction(folder):
   [start] = json.loads((folder / "left_to_right" / "run.json").read_text())
   assert start["flags"]["attention"] == "left_to_right"
+
+
+@pytest.mark.slow
+def test_run_json_knows_the_other_direction(folder):
   _pretrain_right_to_left(folder)
   [start] = json.loads((folder / "right_to_left" / "run.json").read_text())
   assert start["flags"]["attention"] == "right_to_left"
@@ -149,14 +153,17 @@ def test_two_networks_and_a_bilstm_are_trained_and_asked(folder, tmp_path):
   _refused("run_classifier", cases, tmp_path)
 
 
-def test_another_direction_is_refused(folder, tuned, tmp_path):
+def test_another_direction_is_refused(folder, tmp_path):
   cases = {
     "was trained with --attention=left_to_right, the network here has "
     "bidirectional: give --attention=left_to_right": _fine_tuning(folder)
     | {"output_dir": tmp_path / "a"},
     "trained with --attention=left_to_right: give this value, or another "
     "--output_dir": _fine_tuning(folder)
-    | {"output_dir": tuned, "attention": "bidirectional"},
+    | {
+      "output_dir": folder / "left_to_right",
+      "attention": "bidirectional",
+    },
   }
   _refused("run_classifier", cases, tmp_path)
 

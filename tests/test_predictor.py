@@ -2,11 +2,11 @@
 
 import re
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import predictor
 from data.tokenization_ops import GraphTokenizer
 from predictor import Predictor
 from serving import export
@@ -16,25 +16,17 @@ from tests.serving import stand_in, tasks
 TEXTS = ["ab c", "", "a b c d e", "abcde", "a \x00", "e e e e e e e e e e e e"]
 
 
-class _Exports(dict):
-  """Predictors by the name of the task, made when they are asked for."""
-
-  def __init__(self, folder):
-    super().__init__()
-    self.folder = folder
-    self.tasks = tasks.everything(GraphTokenizer(stand_in.VOCABULARY))
-
-  def __missing__(self, name):
-    folder = str(self.folder / name / "1")
-    export.save(folder, *self.tasks[name])
-    self[name] = Predictor(folder)
-    return self[name]
-
-
 @pytest.fixture(name="exports", scope="module")
 def _exports(tmp_path_factory):
-  keras.utils.set_random_seed(1)
-  return _Exports(tmp_path_factory.mktemp("exports"))
+  """Predictors by the name of the task."""
+  folder = tmp_path_factory.mktemp("exports")
+
+  def load(model, task):
+    path = str(folder / str(len(list(folder.iterdir()))))
+    export.save(path, model, task)
+    return Predictor(path)
+
+  return tasks.Everything(GraphTokenizer(stand_in.VOCABULARY), load)
 
 
 def _columns(predict, name):
@@ -75,7 +67,7 @@ def test_batches_change_nothing(exports, name):
 
 
 def test_values_are_plain(exports):
-  (answer,) = exports["classification"](["ab c"])
+  (answer,) = exports["classification of pairs"](text_a=["ab c"], text_b=["d"])
   assert sorted(answer) == ["label", "labels", "probabilities"]
   assert answer["labels"] == list(tasks.LABELS)
   best = int(np.argmax(answer["probabilities"]))
@@ -94,38 +86,44 @@ def test_padding_is_left_out(exports):
 
 
 def test_wrong_inputs_are_named(exports):
-  single = exports["classification"]
+  single = exports["tagging"]
   pairs = exports["classification of pairs"]
   for wrong in (lambda: pairs(["a"]), pairs, lambda: pairs(text_a=["a"])):
     with pytest.raises(
       ValueError, match=r"takes text_a=\[...\], text_b=\[...\]"
     ):
       wrong()
-  with pytest.raises(ValueError, match=r"takes text=\[...\]$"):
+  with pytest.raises(ValueError, match=r"takes tokens=\[...\]$"):
     single(question=["a"])
-  with pytest.raises(ValueError, match=r"takes text=\[...\]$"):
-    single([], text=["a"])
-  with pytest.raises(ValueError, match="text is 'a': give a list of texts"):
+  with pytest.raises(ValueError, match=r"takes tokens=\[...\]$"):
+    single([], tokens=["a"])
+  with pytest.raises(ValueError, match="tokens is 'a': give a list of texts"):
     single("a")
-  with pytest.raises(ValueError, match=r"text\[1\] is nan: give a text"):
+  with pytest.raises(ValueError, match=r"tokens\[1\] is nan: give a text"):
     single(["a", float("nan")])
-  with pytest.raises(ValueError, match="text is 7: give a list of texts"):
+  with pytest.raises(ValueError, match="tokens is 7: give a list of texts"):
     single(7)
   with pytest.raises(ValueError, match=r"length: \{'text_a': 1, 'text_b': 2\}"):
     pairs(text_a=["a"], text_b=["a", "b"])
   with pytest.raises(ValueError, match="batch_size 0 must be at least 1"):
     single(["a"], batch_size=0)
-  choices = exports["choices"]
-  texts = {"sent1": ["a", "b"], "sent2": ["a", "b"]}
-  with pytest.raises(ValueError, match=r"choices\[0\] is 'a': give a list"):
-    choices(**texts, choices=["a", "b"])
-  with pytest.raises(ValueError, match="in choices are not of one length"):
-    choices(**texts, choices=[["a", "b"], ["c"]])
+
+
+@pytest.mark.parametrize(
+  ("choices", "message"),
+  [
+    (["a", "b"], r"choices\[0\] is 'a': give a list"),
+    ([["a", "b"], ["c"]], "in choices are not of one length"),
+  ],
+)
+def test_wrong_choices_are_named(choices, message):
+  with pytest.raises(ValueError, match=message):
+    predictor._check_texts("choices", choices, 2)
 
 
 def test_columns_of_a_table_are_lists_of_texts(exports):
   texts = np.array(["a b", "c"])
-  assert exports["classification"](texts) == exports["classification"]([*texts])
+  assert exports["tagging"](texts) == exports["tagging"]([*texts])
 
 
 WRONG_FOLDERS = {
@@ -174,6 +172,6 @@ def test_predictions_are_those_of_the_signature(exports):
 def test_a_model_is_warmed_up_with_the_shapes_of_its_file(tmp_path, capsys):
   folder = str(tmp_path / "1")
   tokenizer = GraphTokenizer(stand_in.VOCABULARY)
-  export.save(folder, *tasks.everything(tokenizer)["classification"])
+  export.save(folder, *tasks.Everything(tokenizer)["classification"])
   Predictor(folder, warm_up=True)
   assert "warmed up 2 of 2 shapes (100%)" in capsys.readouterr().err

@@ -280,6 +280,7 @@ def _featured(trained, given, tmp_path_factory):
   return shared.once(tmp_path_factory, "run_ner features", train)[0]
 
 
+@pytest.mark.slow
 def test_features_are_not_trained_and_all_else_is(featured, trained):
   begin = _checkpoint(featured / "model.ckpt-0")
   end = _checkpoint(featured / "model.ckpt-50")
@@ -330,6 +331,14 @@ MISTAKES = [
     "labels.txt). --do_train makes a head for other labels",
   ),
   (
+    TRAIN | FEATURES,
+    "'concat_last_four' take 4 layers, but bert_config.json has "
+    "num_hidden_layers 2",
+  ),
+]
+# Those of a folder that was trained on features.
+OF_FEATURES = [
+  (
     TRAIN | {"output_dir": "{featured}", "num_train_epochs": 9},
     "--feature_based=False, but the model in {featured} was trained with "
     "--feature_based=True",
@@ -352,47 +361,33 @@ MISTAKES = [
     | {"feature_layers": "weighted_sum_all", "lstm_units": 5},
     "another --lstm_units or --feature_layers",
   ),
-  (
-    TRAIN | FEATURES,
-    "'concat_last_four' take 4 layers, but bert_config.json has "
-    "num_hidden_layers 2",
-  ),
 ]
 
 
 @pytest.fixture(scope="module", name="outcomes")
-def _outcomes(given, trained, featured, tmp_path_factory):
+def _outcomes(given, trained, tmp_path_factory):
   """Statuses and logs of the runs of MISTAKES, and their folder."""
 
   def run(folder):
     return programs.run_each(
-      "run_ner", _mistaken(folder, given, trained, featured)
+      "run_ner", _mistaken(folder, given, MISTAKES, {"{trained}": trained[0]})
     )
 
   folder, ends = shared.once(tmp_path_factory, "run_ner mistakes", run)
-  return ends, folder, featured
+  return ends, folder
 
 
-def _mistaken(folder, given, trained, featured):
-  """Flags of MISTAKES, whose files are in a folder."""
+def _mistaken(folder, given, mistakes, places):
+  """Flags of mistakes, whose files are in a folder."""
   (folder / "short.txt").write_text("Ann B-PER\nsees\n")
   (folder / "empty.txt").write_text("\n\n")
   (folder / "all_o.txt").write_text("Ann O\nsees O\n")
   (folder / "ship.txt").write_text("the O\nArgo B-SHIP\n" * 8)
   (folder / "words.txt").write_text("Ann\nsees\n")
-  # As an earlier version left it: nothing is known but the checkpoint.
-  copied = folder / "copied"
-  shutil.copytree(featured, copied)
-  (copied / "run.json").unlink()
   (folder / "other").mkdir()
   (folder / "other" / "labels.txt").write_text("O\nB-SHIP\nI-SHIP\n")
-  places = {
-    "{trained}": trained[0],
-    "{featured}": featured,
-    "{copied}": copied,
-  }
   cases = []
-  for number, (wrong, _) in enumerate(MISTAKES):
+  for number, (wrong, _) in enumerate(mistakes):
     flags = given | {"output_dir": folder / str(number)} | wrong
     for name, value in flags.items():
       if value in places:
@@ -409,13 +404,30 @@ def _mistaken(folder, given, trained, featured):
   "number", range(len(MISTAKES)), ids=lambda n: str(MISTAKES[n])[:60]
 )
 def test_mistakes_end_with_one_clear_line(outcomes, number):
-  result, folder, featured = outcomes
+  result, folder = outcomes
   status, log = result[number]
-  message = MISTAKES[number][1].replace("{featured}", str(featured))
-  assert message.replace("{}", str(folder)) in log
-  assert status == 1
-  assert log.count("ERROR") == 1
-  assert "Traceback" not in log
+  message = MISTAKES[number][1]
+  _check_mistake(status, log, message.replace("{}", str(folder)))
   assert not list((folder / str(number)).glob("model.ckpt*"))
   if "ship.txt" in message or "column" in message:  # or the next one finds it
     assert not (folder / str(number) / "labels.txt").exists()
+
+
+def _check_mistake(status, log, message):
+  assert message in log
+  assert status == 1
+  assert log.count("ERROR") == 1
+  assert "Traceback" not in log
+
+
+@pytest.mark.slow  # tests/cli/test_encoder.py has a quick one
+def test_mistakes_with_a_model_of_features(given, featured, tmp_path):
+  # As an earlier version left it: nothing is known but the checkpoint.
+  copied = tmp_path / "copied"
+  shutil.copytree(featured, copied)
+  (copied / "run.json").unlink()
+  places = {"{featured}": featured, "{copied}": copied}
+  cases = _mistaken(tmp_path, given, OF_FEATURES, places)
+  results = programs.run_each("run_ner", cases)
+  for (status, log), (_, message) in zip(results, OF_FEATURES, strict=True):
+    _check_mistake(status, log, message.replace("{featured}", str(featured)))

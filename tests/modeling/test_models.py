@@ -87,20 +87,20 @@ def test_no_nsp_has_no_such_head():
 
 
 @pytest.mark.parametrize(
-  ("model", "names"),
+  ("make", "names"),
   [
-    (models.classifier(CONFIG, 3), {"output_weights", "output_bias"}),
+    (lambda: models.classifier(CONFIG, 3), {"output_weights", "output_bias"}),
     (
-      models.span_labeler(CONFIG),
+      lambda: models.span_labeler(CONFIG),
       {"cls/squad/output_weights", "cls/squad/output_bias"},
     ),
     # The original has no program for these.
-    (models.tagger(CONFIG, 3), {"output_weights", "output_bias"}),
-    (models.multiple_choice(CONFIG), {"cls/choice"}),
+    (lambda: models.tagger(CONFIG, 3), {"output_weights", "output_bias"}),
+    (lambda: models.multiple_choice(CONFIG), {"cls/choice"}),
   ],
 )
-def test_heads_are_named_as_in_the_original(model, names):
-  paths = {v.path for v in model.variables}
+def test_heads_are_named_as_in_the_original(make, names):
+  paths = {v.path for v in make().variables}
   assert {path for path in paths if not path.startswith("bert/")} == names
 
 
@@ -169,14 +169,15 @@ def test_plain_keras_can_fit_and_save(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("model", "inputs"),
+  ("make", "inputs"),
   [
-    (models.tagger(CONFIG, 3), tokens()),
-    (models.multiple_choice(CONFIG), _choices(3)),
+    (lambda: models.tagger(CONFIG, 3), tokens()),
+    (lambda: models.multiple_choice(CONFIG), _choices(3)),
   ],
   ids=["tagger", "multiple_choice"],
 )
-def test_saved_model_is_loaded(model, inputs, tmp_path):
+def test_saved_model_is_loaded(make, inputs, tmp_path):
+  model = make()
   model.save(tmp_path / "model.keras")
   again = keras.models.load_model(tmp_path / "model.keras")
   assert [v.path for v in again.variables] == [v.path for v in model.variables]

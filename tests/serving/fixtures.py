@@ -1,6 +1,5 @@
 """A small vocabulary, its two tokenizers, and exports with it."""
 
-import keras
 import pytest
 
 from data import vocab
@@ -25,8 +24,6 @@ def graph_tokenizer_fixture():
 @pytest.fixture(name="every_task", scope="session")
 def every_task_fixture(graph_tokenizer):
   """Pairs of a task and its export.Exported, by name."""
-  keras.utils.set_random_seed(1)
-  return {
-    name: (task, export.Exported(model, task))
-    for name, (model, task) in tasks.everything(graph_tokenizer).items()
-  }
+  return tasks.Everything(
+    graph_tokenizer, lambda model, task: (task, export.Exported(model, task))
+  )

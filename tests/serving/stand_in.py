@@ -81,7 +81,9 @@ def compiled(task, model, function="from_text"):
     A function of arrays by name, to arrays by name.
   """
   specs = dict(task.texts)
-  traced = tf.function(lambda **texts: getattr(task, function)(model, **texts))
+  traced = tf.function(
+    lambda **texts: getattr(task, function)(model, **texts), autograph=False
+  )
   traced = traced.get_concrete_function(**specs)
 
   def call(**texts):

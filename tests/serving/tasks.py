@@ -1,8 +1,9 @@
-"""Every task with a small model of its own.
+"""Every task with a small model of its own, made when it is asked for.
 
 Legend: T tokens.
 """
 
+import keras
 import numpy as np
 
 from modeling import models
@@ -32,42 +33,59 @@ CONFIG = BertConfig(
 )
 
 
-def everything(tokenizer):
-  """Pairs of a model and a task, by name."""
-  lengths = WindowConfig(T, doc_stride=3, max_query_length=4)
-  choice = DecodingConfig(3, 5, version_2_with_negative=True, export_top_k=2)
-  tags = ("O", "B-X", "I-X")
-  return {
-    "classification": (
-      models.classifier(CONFIG, 2),
-      TextClassification(tokenizer, T, LABELS, pairs=False),
-    ),
-    "classification of pairs": (
-      models.classifier(CONFIG, 2),
-      TextClassification(tokenizer, T, LABELS, pairs=True),
-    ),
-    "tagging": (
-      models.tagger(CONFIG, 3),
-      TokenClassification(tokenizer, T, tags),
-    ),
-    "tagging by features": (
-      models.feature_based_tagger(CONFIG, 3, "last", units=4, any_device=True),
-      TokenClassification(tokenizer, T, tags),
-    ),
-    "questions": (
-      models.span_labeler(CONFIG),
-      QuestionAnswering(tokenizer, lengths, choice),
-    ),
-    "choices": (models.multiple_choice(CONFIG), MultipleChoice(tokenizer, T)),
-    "masks": (
-      models.pretrainer(CONFIG, next_sentence=False),
-      FillMask(tokenizer, T, 3),
-    ),
-    "vectors": (
-      layer_outputs(CONFIG, [0, -1]),
-      FeatureExtraction(tokenizer, T, mean_of_tokens),
-    ),
-  }
+TAGS = ("O", "B-X", "I-X")
+_LENGTHS = WindowConfig(T, doc_stride=3, max_query_length=4)
+_CHOICE = DecodingConfig(3, 5, version_2_with_negative=True, export_top_k=2)
+# Functions that make a model, and of a tokenizer its task.
+_MAKE = {
+  "classification": (
+    lambda: models.classifier(CONFIG, 2),
+    lambda words: TextClassification(words, T, LABELS, pairs=False),
+  ),
+  "classification of pairs": (
+    lambda: models.classifier(CONFIG, 2),
+    lambda words: TextClassification(words, T, LABELS, pairs=True),
+  ),
+  "tagging": (
+    lambda: models.tagger(CONFIG, 3),
+    lambda words: TokenClassification(words, T, TAGS),
+  ),
+  "tagging by features": (
+    lambda: models.feature_based_tagger(CONFIG, 3, "last", 4, any_device=True),
+    lambda words: TokenClassification(words, T, TAGS),
+  ),
+  "questions": (
+    lambda: models.span_labeler(CONFIG),
+    lambda words: QuestionAnswering(words, _LENGTHS, _CHOICE),
+  ),
+  "choices": (
+    lambda: models.multiple_choice(CONFIG),
+    lambda words: MultipleChoice(words, T),
+  ),
+  "masks": (
+    lambda: models.pretrainer(CONFIG, next_sentence=False),
+    lambda words: FillMask(words, T, 3),
+  ),
+  "vectors": (
+    lambda: layer_outputs(CONFIG, [0, -1]),
+    lambda words: FeatureExtraction(words, T, mean_of_tokens),
+  ),
+}
+NAMES = tuple(_MAKE)
+
+
+class Everything(dict):
+  """What `finish(model, task)` returns, by the name of the task."""
+
+  def __init__(self, tokenizer, finish=lambda *pair: pair):
+    super().__init__()
+    self._tokenizer, self._finish = tokenizer, finish
+
+  def __missing__(self, name):
+    keras.utils.set_random_seed(1)
+    make_model, make_task = _MAKE[name]
+    self[name] = self._finish(make_model(), make_task(self._tokenizer))
+    return self[name]
 
 
 def assert_same(result, expected):

@@ -97,7 +97,7 @@ def _answers(function, task):
   ],
 )
 def test_every_task_answers_the_same_in_both_forms(graph_tokenizer, name):
-  model, task = tasks.everything(graph_tokenizer)[name]
+  model, task = tasks.Everything(graph_tokenizer)[name]
   expected = _answers(export.from_text(model, task), task)
   compiled = export.from_text(CompiledModel(model), task)
   for key, value in _answers(compiled, task).items():

@@ -82,17 +82,8 @@ def _flags(folder, **changed):
   )
 
 
-@pytest.mark.parametrize(
-  "name",
-  [
-    "classifier",
-    *(
-      pytest.param(name, marks=pytest.mark.slow)
-      for name in MODELS
-      if name != "classifier"
-    ),
-  ],
-)
+@pytest.mark.slow  # tests/serving/test_litert.py has a quick one
+@pytest.mark.parametrize("name", MODELS)
 def test_litert_says_what_the_model_says(name, tmp_path):
   model = MODELS[name]()
   export.save_tflite(str(tmp_path), model)

@@ -30,7 +30,6 @@ def _example(serialized):
   }
 
 
-@settings(max_examples=50)
 @given(
   st.lists(INT64, min_size=3, max_size=3),
   st.lists(FLOAT, min_size=2, max_size=2),

@@ -2,9 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +9,7 @@ import tensorflow as tf
 
 from modeling import models
 from storage import checkpoint_names
+from tests import programs
 from tests.training import toy
 from training import checkpoint
 from training.run_folder import Checkpoints
@@ -260,13 +258,9 @@ except OSError as error:
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
-  done = subprocess.run(
-    [sys.executable, "-c", FULL, str(tmp_path)],
-    capture_output=True,
-    text=True,
-    check=True,
-    cwd=Path(__file__).parents[2],
-  )
+  (tmp_path / "full.py").write_text(FULL)
+  done = programs.call(tmp_path / "full", str(tmp_path))
+  assert done.returncode == 0, done.stderr
   assert "model.ckpt-2 cannot be written" in done.stdout
   assert "the last good one is" in done.stdout
   assert not list(tmp_path.glob("unfinished*"))

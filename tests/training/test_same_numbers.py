@@ -78,6 +78,7 @@ def test_the_same_numbers(train, plain, way):
     )
 
 
+@pytest.mark.slow
 def test_they_learn_something(plain):
   losses, _ = plain
   assert np.mean(losses[-5:]) < np.mean(losses[:5])

@@ -214,8 +214,11 @@ REQUESTS = [
   [b"e d [MASK] [MASK]"] * 2,
 ]
 TASKS = [
-  *("classification", "tagging", "choices", "masks", "vectors"),
-  pytest.param("questions", marks=pytest.mark.slow),
+  *("tagging", "choices", "masks"),
+  *(
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in ("classification", "vectors", "questions")
+  ),
 ]
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.classification.examples import TextExample, TextRecordBuilder
@@ -47,7 +47,6 @@ _text = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(
   st.lists(st.tuples(_text, _text), min_size=1, max_size=4),
   st.sampled_from(LENGTHS),
@@ -65,7 +64,6 @@ def test_any_pairs(tokenizer, pairs, texts, length):
   assert result["labels"].tolist() == [names] * len(texts)
 
 
-@settings(max_examples=60)
 @given(st.lists(_text, min_size=1, max_size=4))
 def test_scores_of_any_texts(tokenizer, singles, texts):
   result = singles(text=texts)

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.features import lines, serving
@@ -41,7 +41,6 @@ _text = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=60)
 @given(st.lists(_text, min_size=1, max_size=4), st.sampled_from(LENGTHS))
 def test_any_lines(tokenizer, served, tmp_path_factory, texts, length):
   path = tmp_path_factory.mktemp("lines") / "text.txt"

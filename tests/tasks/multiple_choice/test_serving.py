@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
@@ -59,7 +59,6 @@ _text = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
 @given(st.data())
 def test_any_texts(tokenizer, served, data):
   number = data.draw(st.integers(1, 5))

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.ner import records
@@ -98,7 +98,6 @@ _words = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(
   st.lists(st.lists(_words, max_size=20), max_size=4), st.sampled_from(LENGTHS)
 )
@@ -118,7 +117,6 @@ def test_a_batch_changes_nothing(served):
       stand_in.assert_equal(alone[name], expected)
 
 
-@settings(max_examples=60)
 @given(st.lists(st.binary(max_size=12), max_size=4))
 def test_words_and_their_positions_in_any_bytes(texts):
   texts = [text.replace(b" ", b"\n") for text in texts]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data.tokenization_ops import GraphTokenizer
@@ -55,7 +55,6 @@ _text = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=60)
 @given(st.lists(_text, min_size=1, max_size=4))
 def test_any_texts(tokenizer, served, texts):
   result = served(text=texts)

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data.tokenization import FullTokenizer
@@ -268,7 +268,6 @@ WORDS = st.lists(
 CONFIG = WindowConfig(16, 4, 5)
 
 
-@settings(max_examples=200)
 @given(
   st.lists(WORDS, min_size=1, max_size=3),
   st.integers(0, 2**32 - 1),
@@ -301,7 +300,6 @@ def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
     assert len(set(texts(nbest))) == len(nbest)
 
 
-@settings(max_examples=200)
 @given(st.data())
 def test_what_the_logits_point_to_is_the_answer(data):
   word = st.text("abcxyz", min_size=1, max_size=8)

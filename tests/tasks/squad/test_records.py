@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data import features
@@ -227,7 +227,6 @@ def questions(draw):
   return SquadExample("q", draw(st.text("ab ?", max_size=20)), words, answer)
 
 
-@settings(max_examples=200)
 @given(questions(), LENGTHS)
 def test_every_token_has_max_context_in_one_window(one, lengths):
   pieces = [
@@ -247,7 +246,6 @@ def test_every_token_has_max_context_in_one_window(one, lengths):
   assert max_context == expected
 
 
-@settings(max_examples=200)
 @given(questions(), LENGTHS)
 def test_no_window_drops_an_answer(one, lengths):
   if one.answer is None:

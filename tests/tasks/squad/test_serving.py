@@ -176,10 +176,19 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
-def test_answers_as_the_program_does(case, tmp_path):
-  lengths, choice, lower, trim, levels = case
-  rng = random.Random(f"{case}")
+QUICK = (0, 1, 3)
+
+
+@pytest.mark.parametrize(
+  "number",
+  [
+    number if number in QUICK else pytest.param(number, marks=pytest.mark.slow)
+    for number in range(len(CASES))
+  ],
+)
+def test_answers_as_the_program_does(number, tmp_path):
+  lengths, choice, lower, trim, levels = CASES[number]
+  rng = random.Random(f"{CASES[number]}")
   questions = ["", "", *(text(rng, 9) for _ in range(40))]
   contexts = ["", "\u200b \0", *(text(rng, 1 + 3 * i) for i in range(40))]
   said = predicted(
