@@ -107,7 +107,6 @@ def _trained(given, tmp_path_factory):
       do_eval=True,
       do_predict=True,
       test_file=given["dev_file"],
-      fused=True,
     )
 
   return shared.once(tmp_path_factory, "run_ner", train)

@@ -99,7 +99,6 @@ def _trained(flags, tmp_path):
     predict_file=tmp_path / "v1.json",
     num_train_epochs=40,
     learning_rate=0.01,
-    fused=True,
   )
   assert done.returncode == 0, done.stderr
   return tmp_path / "out"

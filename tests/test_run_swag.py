@@ -89,7 +89,7 @@ def _trained(given, tmp_path_factory):
 
   def train(output):
     flags = given | {"output_dir": output, "eval_steps": 20, "keep_best": True}
-    flags |= {"do_train": True, "do_eval": True, "fused": True}
+    flags |= {"do_train": True, "do_eval": True}
     return programs.run("run_swag", **flags)
 
   return shared.once(tmp_path_factory, "run_swag", train)

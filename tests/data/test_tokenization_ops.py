@@ -132,7 +132,15 @@ def test_an_empty_batch(lower):
   assert lower.tokenize(nothing).to_list() == []
 
 
-@pytest.mark.parametrize("unit", ["a", "a ", "한 Σ", ", \u0301"])
+@pytest.mark.parametrize(
+  "unit",
+  [
+    *("a", "한 Σ"),
+    *(
+      pytest.param(unit, marks=pytest.mark.slow) for unit in ("a ", ", \u0301")
+    ),
+  ],
+)
 def test_a_long_text(pair, unit):
   full, graph = pair
   text = unit * (2**20 // len(unit.encode()))
@@ -249,7 +257,13 @@ def random_words(rng, longest):
   ]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+  "seed",
+  [
+    *range(8),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 20)),
+  ],
+)
 def test_agrees_with_the_specification_for_any_vocabulary(seed):
   rng = random.Random(seed)
   pieces = random_words(rng, 4) + ["##" + w for w in random_words(rng, 3)]
