@@ -12,6 +12,8 @@ writes a SavedModel that does the same.
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
+from dataclasses import replace
+
 from absl import flags
 
 from cli import checks, encoder, program
@@ -102,11 +104,11 @@ def main(args: Arguments) -> None:
   if not args.input_file:
     return
   with devices.scope():
+    one_hot = args.use_one_hot_embeddings
     model = layer_outputs(
-      config,
+      replace(config, use_one_hot_embeddings=one_hot),
       lines.layer_indexes(args.layers),
       args.pooling,
-      args.use_one_hot_embeddings,
     )
     checkpoint.restore_strict(model, args.init_checkpoint)
   task.write(args, model, config.hidden_size)

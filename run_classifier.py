@@ -90,7 +90,7 @@ def main(args: Arguments) -> None:
   if not finds_thresholds:
     task = classification.with_thresholds(args, task)
   with run.strategy.scope():
-    model = models.classifier(run.config, task.num_outputs, args.use_tpu)
+    model = models.classifier(run.config, task.num_outputs)
     if args.do_train:
       fine_tuning.train(
         run,

@@ -101,11 +101,7 @@ def main(args: Arguments) -> None:
     eval_set = task.eval_data(args, run.config) or train_set
   with run.strategy.scope():
     next_sentence = args.objective == "mlm_nsp"
-    model = models.pretrainer(
-      run.config,
-      next_sentence=next_sentence,
-      use_one_hot_embeddings=args.use_tpu,
-    )
+    model = models.pretrainer(run.config, next_sentence=next_sentence)
     objective = losses.pretraining(next_sentence=next_sentence)
     if args.do_train:
       run.train(

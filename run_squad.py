@@ -83,7 +83,7 @@ def main(args: Arguments) -> None:
   if args.do_predict or checks.evaluates_while_training(args):
     dev_set = task.eval_data(args)
   with run.strategy.scope():
-    model = models.span_labeler(run.config, args.use_tpu)
+    model = models.span_labeler(run.config)
     if args.do_train:
       task.train(run, model, train_set, dev_set)
     if args.do_predict:

@@ -51,7 +51,7 @@ def main(args: Arguments) -> None:
   dev_set = task.eval_data(args) if checks.needs_eval_data(args) else None
   test_set = task.predict_data(args) if args.do_predict else None
   with run.strategy.scope():
-    model = models.multiple_choice(run.config, args.use_tpu)
+    model = models.multiple_choice(run.config)
     if args.do_train:
       fine_tuning.train(
         run,

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Protocol
 
 import tensorflow as tf
@@ -70,7 +71,8 @@ class Run:
   def __init__(self, args: Arguments):
     self.strategy = strategy.from_flags(args)
     set_dtype_policy(args.dtype)
-    self.config = encoder.config(args)
+    config = encoder.config(args)
+    self.config = replace(config, use_one_hot_embeddings=args.use_tpu)
     # For run.json, as bert_config.json may set the direction, too.
     self.args = args.replace(attention=self.config.attention)
     self.checkpoints = Checkpoints(args.output_dir, args.keep_checkpoint_max)

@@ -13,27 +13,8 @@ from modeling.config import SIDES, BertConfig
 from modeling.core_layers import BiLstm, ConfigLayer, gather_positions
 
 
-class _Bert(ConfigLayer):
-  """Encoder; `use_one_hot_embeddings` looks tokens up by a product (TPU)."""
-
-  def __init__(
-    self,
-    config: BertConfig | dict,
-    use_one_hot_embeddings: bool = False,
-    name: str = "bert",
-    **kwargs,
-  ):
-    super().__init__(config, name=name, **kwargs)
-    self.use_one_hot_embeddings = use_one_hot_embeddings
-
-  def get_config(self):
-    return super().get_config() | {
-      "use_one_hot_embeddings": self.use_one_hot_embeddings,
-    }
-
-
 @keras.saving.register_keras_serializable("bert")
-class Bert(_Bert):
+class Bert(ConfigLayer):
   """Embeddings, encoder and pooler (`BertModel` of the original).
 
   Call arguments:
@@ -52,12 +33,10 @@ class Bert(_Bert):
     to it.
   """
 
-  def __init__(self, config, use_one_hot_embeddings=False, **kwargs):
-    super().__init__(config, use_one_hot_embeddings, **kwargs)
+  def __init__(self, config: BertConfig | dict, name: str = "bert", **kwargs):
+    super().__init__(config, name=name, **kwargs)
     config = self.config
-    self.embeddings = layers.Embeddings(
-      config, use_one_hot_embeddings, name="embeddings"
-    )
+    self.embeddings = layers.Embeddings(config, name="embeddings")
     self.encoder = layers.Encoder(config, name="encoder")
     self.bilstm = None
     if config.add_bilstm:
@@ -153,7 +132,7 @@ def pooled_position(input_mask, attention: str):
 
 
 @keras.saving.register_keras_serializable("bert")
-class ConcatEncoders(_Bert):
+class ConcatEncoders(ConfigLayer):
   """A left-to-right BERT and a right-to-left one, concatenated as in ELMo.
 
   A variable `bert/x` of their checkpoints is `bert/left_to_right/x` or
@@ -167,13 +146,10 @@ class ConcatEncoders(_Bert):
     `embedding_table`.
   """
 
-  def __init__(self, config, use_one_hot_embeddings=False, **kwargs):
-    super().__init__(config, use_one_hot_embeddings, **kwargs)
+  def __init__(self, config: BertConfig | dict, name: str = "bert", **kwargs):
+    super().__init__(config, name=name, **kwargs)
     self.encoders = [
-      Bert(
-        replace(self.config, attention=side), use_one_hot_embeddings, name=side
-      )
-      for side in SIDES
+      Bert(replace(self.config, attention=side), name=side) for side in SIDES
     ]
 
   def build(self, input_shape, *_):

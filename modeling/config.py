@@ -58,6 +58,8 @@ class BertConfig:
       token attends to itself and one side only (section 5.1 of the paper);
       "shallow" concatenates a network of each of these two kinds.
     add_bilstm: put a bidirectional LSTM on top of the encoder.
+    use_one_hot_embeddings: look tokens up by a matrix product, for TPUs; the
+      values are the same.
 
   Raises:
     ValueError: a value is impossible; names it.
@@ -76,6 +78,7 @@ class BertConfig:
   initializer_range: float = 0.02
   attention: str = "bidirectional"
   add_bilstm: bool = False
+  use_one_hot_embeddings: bool = False
 
   def __post_init__(self):
     for field in dataclasses.fields(self):
@@ -187,12 +190,12 @@ class BertConfig:
         )
 
   def to_dict(self) -> dict:
-    """Returns all fields; those of EXTENSIONS only if not the default."""
+    """Returns all fields; the original lacks some, left out by default."""
+    added = (*EXTENSIONS, "use_one_hot_embeddings")
     return {
       field.name: getattr(self, field.name)
       for field in dataclasses.fields(self)
-      if field.name not in EXTENSIONS
-      or getattr(self, field.name) != field.default
+      if field.name not in added or getattr(self, field.name) != field.default
     }
 
   def to_json(self, path: str) -> None:

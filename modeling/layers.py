@@ -31,10 +31,6 @@ from modeling.fused_ops import masked_softmax, transpose_heads
 class Embeddings(keras.layers.Layer):
   """Sum of token, segment and position embeddings, normalized.
 
-  Arguments:
-    config: sizes.
-    one_hot: look tokens up by a matrix product, for TPUs; same values.
-
   Call arguments:
     input_ids: [B, T] int.
     segment_ids: [B, T] int.
@@ -46,10 +42,9 @@ class Embeddings(keras.layers.Layer):
     ValueError: T exceeds max_position_embeddings.
   """
 
-  def __init__(self, config: BertConfig, one_hot: bool = False, **kwargs):
+  def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
     self.config = config
-    self.one_hot = one_hot
     self.norm = DropoutAddLayerNorm()
     self.dropout = Dropout(config.hidden_dropout_prob)
 
@@ -78,7 +73,7 @@ class Embeddings(keras.layers.Layer):
       )
     # Read once: two reads of one variable would each copy it.
     embedding_table = ops.convert_to_tensor(self.word_embeddings)  # [V, H]
-    if self.one_hot:
+    if self.config.use_one_hot_embeddings:
       words = self._one_hot(input_ids, embedding_table)  # [B, T, H]
     else:
       words = ops.take(embedding_table, input_ids, axis=0)  # [B, T, H]

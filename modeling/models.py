@@ -1,9 +1,8 @@
 """Models of the tasks: named inputs, BERT, a head.
 
 Inputs and outputs have their names in records and SavedModels. Batch size and
-sequence length are free. `use_one_hot_embeddings` looks tokens up by a matrix
-product, for TPUs; the values are the same. Importing this module registers all
-layers with Keras, so that keras.saving.load_model opens what was saved.
+sequence length are free. Importing this module registers all layers with Keras,
+so that keras.saving.load_model opens what was saved.
 
 Legend: B batch, C choices, T tokens, P predictions, V vocabulary, H hidden,
 L labels, N layers.
@@ -40,29 +39,22 @@ def _named_inputs(*names, shape=(None,)):
   return {name: keras.Input(shape, dtype="int32", name=name) for name in names}
 
 
-def make_encoder(
-  config: BertConfig, use_one_hot_embeddings: bool = False
-) -> Bert | ConcatEncoders:
+def make_encoder(config: BertConfig) -> Bert | ConcatEncoders:
   """Makes the encoder that the configuration describes, named `bert`."""
   kind = ConcatEncoders if config.attention == "shallow" else Bert
-  return kind(config, use_one_hot_embeddings)
+  return kind(config)
 
 
-def encoder(
-  config: BertConfig, use_one_hot_embeddings: bool = False
-) -> keras.Model:
+def encoder(config: BertConfig) -> keras.Model:
   """Makes a model from ENCODER_INPUTS to the outputs of Bert."""
   inputs = _named_inputs(*ENCODER_INPUTS)
-  return keras.Model(
-    inputs, make_encoder(config, use_one_hot_embeddings)(**inputs)
-  )
+  return keras.Model(inputs, make_encoder(config)(**inputs))
 
 
 def layer_outputs(
   config: BertConfig,
   layers: Sequence[int],
   pooling: str = "none",
-  use_one_hot_embeddings: bool = False,
 ) -> keras.Model:
   """Makes an encoder that returns chosen layers.
 
@@ -71,7 +63,6 @@ def layer_outputs(
     layers: indices of blocks; -1 is the last one.
     pooling: one of config.POOLINGS: "none"; "mean" over all tokens but padding
       ([CLS] and [SEP] included); "cls", the vector at [CLS].
-    use_one_hot_embeddings: see above.
 
   Returns:
     A model from ENCODER_INPUTS [B, T] to `values`, float32 [B, T, N, H], or
@@ -81,7 +72,7 @@ def layer_outputs(
     ValueError: there is no such layer.
   """
   config.check_layers(layers)
-  bert = encoder(config, use_one_hot_embeddings)
+  bert = encoder(config)
   outputs = bert.output["encoder_layers"]
   values = ops.stack([outputs[i] for i in layers], axis=2)  # [B, T, N, H]
   values = ops.cast(values, "float32")
@@ -102,14 +93,12 @@ def mean_of_tokens(values, input_mask):
 def pretrainer(
   config: BertConfig,
   next_sentence: bool = True,
-  use_one_hot_embeddings: bool = False,
 ) -> keras.Model:
   """Makes BERT with its pre-training heads (run_pretraining.py).
 
   Args:
     config: sizes.
     next_sentence: False for no next-sentence head (No NSP).
-    use_one_hot_embeddings: see above.
 
   Returns:
     A model from a dict of `input_ids`, `input_mask`, `segment_ids` [B, T] and
@@ -125,7 +114,7 @@ def pretrainer(
       "right_to_left model, and start from both"
     )
   inputs = _named_inputs(*ENCODER_INPUTS, "masked_lm_positions")
-  bert = make_encoder(config, use_one_hot_embeddings)
+  bert = make_encoder(config)
   tokens = {name: inputs[name] for name in ENCODER_INPUTS}
   outputs = bert(**tokens, positions=inputs["masked_lm_positions"])
   if not next_sentence:
@@ -138,26 +127,22 @@ def pretrainer(
   return keras.Model(inputs, logits)
 
 
-def classifier(
-  config: BertConfig, num_labels: int, use_one_hot_embeddings: bool = False
-) -> keras.Model:
+def classifier(config: BertConfig, num_labels: int) -> keras.Model:
   """Makes a classifier of sequences or pairs: tokens -> `logits` [B, L].
 
   With one label it predicts a score (STS-B); see losses.regression.
   """
   inputs = _named_inputs(*ENCODER_INPUTS)
-  pooled = _pooled(make_encoder(config, use_one_hot_embeddings), inputs)
+  pooled = _pooled(make_encoder(config), inputs)
   logits = ClassificationHead(num_labels, config)(pooled)
   return keras.Model(inputs, {"logits": logits})
 
 
-def multiple_choice(
-  config: BertConfig, use_one_hot_embeddings: bool = False
-) -> keras.Model:
+def multiple_choice(config: BertConfig) -> keras.Model:
   """Makes a multiple-choice model: tokens, [B, C, T] -> `logits` [B, C]."""
   inputs = _named_inputs(*ENCODER_INPUTS, shape=(None, None))
   flat = {name: FlattenChoices()(value) for name, value in inputs.items()}
-  pooled = _pooled(make_encoder(config, use_one_hot_embeddings), flat)
+  pooled = _pooled(make_encoder(config), flat)
   logits = MultipleChoiceHead(config)(pooled, inputs["input_ids"])
   return keras.Model(inputs, {"logits": logits})
 
@@ -174,24 +159,20 @@ def _sequence(bert, tokens):
   return bert(**tokens)["sequence_output"]
 
 
-def span_labeler(
-  config: BertConfig, use_one_hot_embeddings: bool = False
-) -> keras.Model:
+def span_labeler(config: BertConfig) -> keras.Model:
   """Makes a SQuAD model: tokens -> `start_logits`, `end_logits` [B, T]."""
   inputs = _named_inputs(*ENCODER_INPUTS)
-  sequence = _sequence(make_encoder(config, use_one_hot_embeddings), inputs)
+  sequence = _sequence(make_encoder(config), inputs)
   return keras.Model(inputs, SpanHead(config)(sequence))
 
 
-def tagger(
-  config: BertConfig, num_tags: int, use_one_hot_embeddings: bool = False
-) -> keras.Model:
+def tagger(config: BertConfig, num_tags: int) -> keras.Model:
   """Makes a classifier of tokens: tokens -> `logits` [B, T, L].
 
   Source: section 5.3 of the paper.
   """
   inputs = _named_inputs(*ENCODER_INPUTS)
-  sequence = _sequence(make_encoder(config, use_one_hot_embeddings), inputs)
+  sequence = _sequence(make_encoder(config), inputs)
   logits = ClassificationHead(num_tags, config)(sequence)
   return keras.Model(inputs, {"logits": logits})
 
@@ -201,7 +182,6 @@ def feature_based_tagger(
   num_tags: int,
   choice: str,
   units: int = 768,
-  use_one_hot_embeddings: bool = False,
   any_device: bool = False,
 ) -> keras.Model:
   """Makes a BiLSTM tagger of a frozen BERT: tokens -> `logits` [B, T, L].
@@ -213,7 +193,6 @@ def feature_based_tagger(
     num_tags: L.
     choice: one of FEATURE_LAYERS.
     units: of an LSTM per direction.
-    use_one_hot_embeddings: see above.
     any_device: without cuDNN, for exports made on a GPU that run elsewhere.
 
   Raises:
@@ -224,7 +203,6 @@ def feature_based_tagger(
   # its own `training` to every layer.
   bert = make_encoder(
     replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
-    use_one_hot_embeddings,
   )
   bert.trainable = False
   hidden_states = select_features(bert(**inputs), choice)

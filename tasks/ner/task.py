@@ -155,15 +155,13 @@ def tagger(
   args: Arguments, config: BertConfig, num_tags: int, any_device: bool = False
 ) -> keras.Model:
   """BERT with a tag head; with --feature_based an LSTM on a frozen BERT."""
-  one_hot = args.use_tpu and not any_device
   if not args.feature_based:
-    return models.tagger(config, num_tags, one_hot)
+    return models.tagger(config, num_tags)
   return models.feature_based_tagger(
     config,
     num_tags,
     args.feature_layers,
     args.lstm_units,
-    one_hot,
     any_device,
   )
 

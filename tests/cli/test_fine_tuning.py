@@ -24,8 +24,7 @@ def _one_device_and_no_config(monkeypatch):
   monkeypatch.setattr(
     run.strategy, "from_flags", lambda args: tf.distribute.get_strategy()
   )
-  config = types.SimpleNamespace(attention="bidirectional", vocab_size=0)
-  monkeypatch.setattr(run.encoder, "config", lambda args: config)
+  monkeypatch.setattr(run.encoder, "config", lambda args: toy.config())
 
 
 def _flags(tmp_path, **changes):
@@ -48,6 +47,8 @@ def _flags(tmp_path, **changes):
     "ema_decay": 0.0,
     "profile_steps": None,
     "dtype": "float32",
+    "recompute_layers": False,
+    "use_tpu": False,
     "jit_compile": False,
     "eval_steps": 2,
     "keep_best": True,

@@ -1,6 +1,7 @@
 """Updates of the original's optimizer, step by step, variable by variable."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,10 +40,9 @@ CASES = [
 def _model(name, folder):
   config = BertConfig.from_json(str(folder / "bert_config.json"))
   if name.startswith("pretraining"):
-    model = models.pretrainer(
-      config, use_one_hot_embeddings=name.endswith("one_hot")
-    )
-    return model, losses.pretraining()
+    one_hot = name.endswith("one_hot")
+    config = replace(config, use_one_hot_embeddings=one_hot)
+    return models.pretrainer(config), losses.pretraining()
   if name == "classifier":
     return models.classifier(config, 3), losses.classification()
   return models.span_labeler(config), losses.span()

@@ -32,43 +32,45 @@ DYNAMIC = {
   "Where",
 }
 
+CONFIG = replace(toy.config(0.1), use_one_hot_embeddings=True)
+
 
 def _pretraining():
   return (
-    models.pretrainer(toy.config(0.1), use_one_hot_embeddings=True),
+    models.pretrainer(CONFIG),
     losses.pretraining(),
     features.pretraining(toy.T, toy.P),
   )
 
 
 def _left_to_right():
-  config = replace(toy.config(0.1), attention="left_to_right")
-  model = models.pretrainer(config, False, True)
+  config = replace(CONFIG, attention="left_to_right")
+  model = models.pretrainer(config, False)
   return model, losses.pretraining(False), features.pretraining(toy.T, toy.P)
 
 
 def _classification():
-  model = models.classifier(toy.config(0.1), 3, use_one_hot_embeddings=True)
+  model = models.classifier(CONFIG, 3)
   return model, losses.classification(), features.classification(toy.T)
 
 
 def _regression():
-  model = models.classifier(toy.config(0.1), 1, use_one_hot_embeddings=True)
+  model = models.classifier(CONFIG, 1)
   return model, losses.regression(), features.regression(toy.T)
 
 
 def _span():
-  model = models.span_labeler(toy.config(0.1), use_one_hot_embeddings=True)
+  model = models.span_labeler(CONFIG)
   return model, losses.span(), features.squad(toy.T, is_training=True)
 
 
 def _tagging():
-  model = models.tagger(toy.config(0.1), 5, use_one_hot_embeddings=True)
+  model = models.tagger(CONFIG, 5)
   return model, losses.tagging(), features.tagging(toy.T)
 
 
 def _choice():
-  model = models.multiple_choice(toy.config(0.1), use_one_hot_embeddings=True)
+  model = models.multiple_choice(CONFIG)
   return model, losses.classification(), features.multiple_choice(toy.T, C)
 
 
