@@ -17,7 +17,8 @@ from absl import logging
 
 from cli import arguments
 from cli.arguments import Arguments
-from cli.run import Run, TrainingData
+from cli.run import Run
+from data.shuffling import TrainingRecords
 from data.summaries import number_of
 from storage import files
 from training import optimization, run_folder, run_record
@@ -36,7 +37,7 @@ def train(
   run: Run,
   model,
   objective,
-  source: TrainingData,
+  source: TrainingRecords,
   *,
   num_examples: int,
   unit: str = "examples",

@@ -4,12 +4,10 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Protocol
-
-import tensorflow as tf
 
 from cli import checks, encoder, strategy
 from cli.arguments import Arguments
+from data.shuffling import TrainingRecords
 from modeling.core_layers import dropout_seed_scope
 from modeling.xla_islands import recomputed_layers
 from serving import compiled_model
@@ -25,33 +23,6 @@ from training import (
 )
 from training.run_folder import Checkpoints
 from training.step import LossScale, TrainStep, set_dtype_policy
-
-
-class TrainingData(Protocol):
-  """Batches to train on.
-
-  Attributes:
-    files: paths, for run.json.
-  """
-
-  files: Sequence[str]
-
-  def training(
-    self,
-    batch_size: int,
-    seed: int,
-    skip: int,
-    context: tf.distribute.InputContext,
-    by_length: bool,
-  ) -> tf.data.Dataset:
-    """Infinite batches of examples in the seed's order, without the first ones.
-
-    `batch_size` is that of all workers together, `skip` the number of examples
-    to leave out; with `by_length` those of similar length share a batch.
-    """
-
-  def first_corrupt(self) -> str | None:
-    """Message that names the first corrupt record; None if all are intact."""
 
 
 class Run:
@@ -84,7 +55,7 @@ class Run:
     self,
     model,
     objective,
-    source: TrainingData,
+    source: TrainingRecords,
     *,
     num_train_steps: int,
     num_warmup_steps: int,

@@ -8,8 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from data import records
-from data.shuffling import ShuffledRecords, Source
-from storage import record_scan
+from data.shuffling import Source, TrainingRecords
 from storage.progress import Progress
 from storage.tfrecord import Schema
 
@@ -18,7 +17,7 @@ _SORTED_TOGETHER = 100
 
 
 @dataclass(frozen=True)
-class RecordDataset:
+class RecordDataset(TrainingRecords):
   """Examples whose records have been written.
 
   Attributes:
@@ -40,25 +39,14 @@ class RecordDataset:
     """The files of the records."""
     return (self.path,)
 
-  def first_corrupt(self) -> str | None:
-    """Describes the first corrupt record; see record_scan.first_corrupt."""
-    return record_scan.first_corrupt(self.files, self.schema)
+  @property
+  def sources(self) -> list[Source]:
+    """The files as a source of records."""
+    return [Source(self.files)]
 
-  def training(
-    self,
-    batch_size: int,
-    seed: int,
-    skip: int = 0,
-    context: tf.distribute.InputContext | None = None,
-    by_length: bool = False,
-  ) -> tf.data.Dataset:
-    """Endless batches in an order by the seed; see ShuffledRecords.batches.
-
-    Returns:
-      Dicts of the schema's fields, [B / replicas, ...].
-    """
-    order = ShuffledRecords([Source(self.files)], seed)
-    batches = order.batches(self.schema, batch_size, skip, context, by_length)
+  def read(self, batches, seed, by_length):
+    """See TrainingRecords."""
+    del seed, by_length  # batches are trimmed anyway
     parse = records.parser(self.schema)
     return self._trimmed(
       records.prefetch_map(batches, lambda _, serialized: parse(serialized))

@@ -8,6 +8,7 @@ from a position begins with its window; earlier records are not read.
 Legend: B batch, W records of a window.
 """
 
+import abc
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -31,6 +32,49 @@ class Source(NamedTuple):
 
   files: Sequence[str]
   weight: float = 1.0
+
+
+class TrainingRecords(abc.ABC):
+  """Records of files as batches to train on.
+
+  Attributes:
+    files: their paths.
+    schema: of the records.
+    sources: the files with their sampling weights.
+    index_file: cache of record_scan.load_index.
+  """
+
+  files: Sequence[str]
+  schema: Schema
+  sources: Sequence[Source]
+  index_file: str | None = None
+
+  def first_corrupt(self) -> str | None:
+    """Describes the first corrupt record; see record_scan.first_corrupt."""
+    return record_scan.first_corrupt(self.files, self.schema)
+
+  def training(
+    self,
+    batch_size: int,
+    seed: int,
+    skip: int = 0,
+    context: tf.distribute.InputContext | None = None,
+    by_length: bool = False,
+  ) -> tf.data.Dataset:
+    """Endless batches in an order by the seed; see ShuffledRecords.batches.
+
+    Returns:
+      Dicts of fields, [B / replicas, ...].
+    """
+    order = ShuffledRecords(self.sources, seed, self.index_file)
+    batches = order.batches(self.schema, batch_size, skip, context, by_length)
+    return self.read(batches, seed, by_length)
+
+  @abc.abstractmethod
+  def read(
+    self, batches: tf.data.Dataset, seed: int, by_length: bool
+  ) -> tf.data.Dataset:
+    """Dicts of fields from pairs of a number and [B] serialized records."""
 
 
 class ShuffledRecords:

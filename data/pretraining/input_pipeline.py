@@ -10,14 +10,14 @@ import tensorflow as tf
 from data import features, records, vocab
 from data.pretraining.static_masking import DEFAULT, Masking
 from data.pretraining.targets import CausalTargets, Masker
-from data.shuffling import ShuffledRecords, Source
+from data.shuffling import Source, TrainingRecords
 from storage import record_scan
 from storage.tfrecord import Schema
 
 _TOKENS = tuple(Schema(*features.tokens(0)))
 
 
-class PretrainingInput:
+class PretrainingInput(TrainingRecords):
   """Training data and evaluation data from pre-training records.
 
   Arguments:
@@ -52,8 +52,8 @@ class PretrainingInput:
   ):
     self.files = files
     self._causal_targets = causal_targets
-    self._sources = sources or [Source(files)]
-    self._index_file = index_file
+    self.sources = sources or [Source(files)]
+    self.index_file = index_file
     self._masker = None
     if is_masked := records.is_masked(files[0]):
       schema = features.pretraining(seq_length, masking.max_predictions_per_seq)
@@ -75,54 +75,33 @@ class PretrainingInput:
       "next_sentence_labels": 2,
     }
     records.check(files, schema, limits)
-    self._schema = schema
+    self.schema = schema
     self._parse = records.parser(schema)
     if folder is not None:
       self._drop_corrupt(folder, max_corrupt_records)
 
-  def first_corrupt(self) -> str | None:
-    """Describes the first corrupt record; see record_scan.first_corrupt."""
-    return record_scan.first_corrupt(self.files, self._schema)
-
-  def training(
-    self,
-    batch_size: int,
-    seed: int,
-    skip: int = 0,
-    context: tf.distribute.InputContext | None = None,
-    by_length: bool = False,
-  ) -> tf.data.Dataset:
-    """Endless batches of shuffled records; see ShuffledRecords.batches.
-
-    Order and masks depend on the seed. Records by length are trimmed.
-
-    Returns:
-      Dicts of the fields of features.pretraining, [B / replicas, ...].
-    """
-    order = ShuffledRecords(self._sources, seed, self._index_file)
-    batches = order.batches(self._schema, batch_size, skip, context, by_length)
-    return self._read(batches, seed, by_length)
-
   def evaluation(self, batch_size: int) -> tf.data.Dataset:
     """Infinite full batches in the order of the files, repeated."""
     examples = tf.data.TFRecordDataset(list(self.files)).repeat()
-    return self._read(examples.batch(batch_size, True).enumerate(), seed=0)
+    return self.read(examples.batch(batch_size, True).enumerate(), seed=0)
 
   def _drop_corrupt(self, folder, max_records):
     copies = record_scan.drop_corrupt(
-      self.files, self._schema, folder, max_records
+      self.files, self.schema, folder, max_records
     )
     copy_by_file = dict(zip(self.files, copies, strict=True))
-    self._sources = [
+    self.sources = [
       source._replace(files=[copy_by_file[path] for path in source.files])
-      for source in self._sources
+      for source in self.sources
     ]
     self.files = copies
 
-  def _read(self, batches, seed, trim=False):
+  def read(self, batches, seed, by_length=False):
+    """See TrainingRecords; order and masks depend on the seed."""
+
     def finish(number, serialized):
       batch = self._parse(serialized)
-      if trim:
+      if by_length:
         batch |= records.trim_padding({name: batch[name] for name in _TOKENS})
       if self._masker:
         number = tf.cast(number % 2**31, tf.int32)

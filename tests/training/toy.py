@@ -94,15 +94,15 @@ def batches(steps, batch_size=8):
 
 @dataclass(frozen=True)
 class Source:
-  """A cli.run.TrainingData with the same batches every time."""
+  """Like data.shuffling.TrainingRecords, with the same batches every time."""
 
   steps: int
   files: tuple[str, ...] = ()
 
   def training(self, batch_size, seed, skip, context, by_length):
-    """See cli.run.TrainingData."""
+    """See TrainingRecords."""
     del seed, context
     return batches(self.steps, batch_size).skip(skip // batch_size)
 
   def first_corrupt(self):
-    """See cli.run.TrainingData."""
+    """See TrainingRecords."""
