@@ -8,7 +8,6 @@ import json
 import os
 import re
 
-import tensorflow as tf
 from absl import logging
 
 from conversion import interchange
@@ -39,8 +38,8 @@ def find(path: str) -> str:
     ValueError: see checkpoint_names.find.
   """
   path = run_record.best_or_latest(path)
-  if tf.io.gfile.isdir(path):
-    names = sorted(tf.io.gfile.listdir(path))
+  if files.is_folder(path):
+    names = sorted(files.list_folder(path))
     if not any(name.endswith(".index") for name in names):
       raise FileNotFoundError(
         f"{path} has no model: it has {', '.join(names[:5]) or 'nothing'}; "

@@ -235,8 +235,7 @@ def new_folder(directory: str) -> Iterator[str]:
   """Temporary folder, renamed when complete."""
   files.check_is_free(directory)
   unfinished = f"{directory.rstrip('/')}.unfinished"
-  if tf.io.gfile.exists(unfinished):
-    tf.io.gfile.rmtree(unfinished)  # of an export that was killed
+  files.remove_folder(unfinished)  # of an export that was killed
   tf.io.gfile.makedirs(unfinished)
   yield unfinished
   # Replaces at most an empty folder.
@@ -271,7 +270,7 @@ def save_tflite(directory: str, model) -> None:
       converter.target_spec.supported_types = [tf.float16]
     content = _convert(converter)
     path = os.path.join(directory, f"model_{name}.tflite")
-    with tf.io.gfile.GFile(path, "wb") as file:
+    with files.open_for_writing(path) as file:
       file.write(content)
     logging.info("%s: %.1f MB", os.path.basename(path), len(content) / 1e6)
 
@@ -313,13 +312,11 @@ def save_tokenizer(
   if labels is not None:
     texts["labels.txt"] = "\n".join(labels)
   for name, text in texts.items():
-    with tf.io.gfile.GFile(os.path.join(directory, name), "w") as file:
-      file.write(f"{text}\n")
+    files.write_text(os.path.join(directory, name), f"{text}\n")
 
 
 def save_task(directory: str, task: Task) -> None:
   """Writes task.json: the task's name and settings, for tasks/litert.py."""
   name = type(task).__module__.split(".")[1]
-  path = os.path.join(directory, litert.SETTINGS)
-  with tf.io.gfile.GFile(path, "w") as file:
-    file.write(json.dumps({"task": name} | task.settings, indent=2) + "\n")
+  text = json.dumps({"task": name} | task.settings, indent=2) + "\n"
+  files.write_text(os.path.join(directory, litert.SETTINGS), text)

@@ -134,9 +134,8 @@ def write_results(path: str, results: Mapping[str, float], step: int) -> None:
   for name, value in lines:
     logging.info("  %s = %s", name, value)
   if process.is_chief():
-    tf.io.gfile.makedirs(os.path.dirname(path))
-    with tf.io.gfile.GFile(path, "w") as file:
-      file.write("".join(f"{name} = {value!s}\n" for name, value in lines))
+    text = "".join(f"{name} = {value!s}\n" for name, value in lines)
+    files.write_text(path, text)
 
 
 def write_summaries(
@@ -219,6 +218,6 @@ def draw_metrics(folder: str) -> str | None:
   for ax in list(axes)[len(names) :]:
     ax.remove()
   path = os.path.join(folder, "training.png")
-  with tf.io.gfile.GFile(path, "wb") as file:
+  with files.open_for_writing(path) as file:
     figure.savefig(file, format="png", dpi=110)
   return path
