@@ -81,8 +81,7 @@ def _label(text, choices, where):
 class ChoiceRecordBuilder(features.TextPacker):
   """Builds records with a row [CLS] sent1 [SEP] sent2 ending [SEP] per choice.
 
-  An unknown label is 0, and None instead of an example a record of zeros, which
-  pads a batch.
+  An unknown label is 0.
 
   Raises:
     ValueError: see TextPacker; or an example has another number of endings.
@@ -93,10 +92,8 @@ class ChoiceRecordBuilder(features.TextPacker):
     self.schema = features.multiple_choice(seq_length, choices)
     self._choices = choices
 
-  def __call__(self, example: ChoiceExample | None) -> dict[str, Sequence[int]]:
+  def __call__(self, example: ChoiceExample) -> dict[str, Sequence[int]]:
     """Builds the record of an example."""
-    if example is None:
-      return {name: [0] * field.size for name, field in self.schema.items()}
     if len(example.endings) != self._choices:
       raise ValueError(
         f"{len(example.endings)} endings, but the model takes {self._choices}"
