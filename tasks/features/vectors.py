@@ -5,7 +5,6 @@ Both are scikit-learn's. Needs no TensorFlow.
 Legend: N stored vectors, Q queries, L layers, H hidden, K neighbours.
 """
 
-import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -22,17 +21,19 @@ def load(path: str) -> tuple[np.ndarray, list[int]]:
     OSError: the file cannot be read.
     ValueError: it is no .npz file, or has no vectors of lines.
   """
-  try:
-    with files.open_for_reading(path) as file, np.load(file) as arrays:
-      if "vectors" in arrays:
-        values, layers = arrays["vectors"], arrays["layers"].tolist()
-        vectors = values.reshape(len(values), len(layers) * values.shape[2])
-      else:
-        vectors = None
-  except (ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
-    raise ValueError(
-      f"{path} is no output of extract_features.py --format=npz ({error})"
-    ) from error
+  vectors = None
+  with files.open_for_reading(path) as file:
+    try:
+      with np.load(file) as arrays:
+        if "vectors" in arrays:
+          values, layers = arrays["vectors"], arrays["layers"].tolist()
+          vectors = values.astype(np.float32, copy=False)
+          vectors = vectors.reshape(len(values), len(layers) * values.shape[2])
+    except Exception as error:  # corrupt archives fail in many ways
+      raise ValueError(
+        f"{path} is no output of extract_features.py --format=npz, or corrupt "
+        f"({error})"
+      ) from error
   if vectors is None:
     raise ValueError(
       f"{path} has no vectors of lines: run extract_features.py with "

@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 from conversion import hugging_face, keras_hub
 from data import features, labels, records, tables, vocab
-from data.pretraining import documents
+from data.pretraining import documents, passages
 from data.pretraining.documents import TextFormat
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
 from storage import record_scan
 from storage.progress import Progress
 from tasks.features import lines as text_lines
+from tasks.features import vectors
 from tasks.multiple_choice import examples as multiple_choice_examples
 from tasks.ner import examples as ner_examples
 from tasks.squad import examples as squad_examples
@@ -63,6 +64,13 @@ def _text(layout, field=None):
     assert all(len(s) <= 64 for document in result for s in document)
 
   return read
+
+
+def _articles(path):
+  progress = Progress("", 0, "", log=lambda line: None)
+  articles = list(passages.read_wikipedia(path, progress))
+  passages.read_book(path, progress)
+  assert all(map(str.strip, passage) for text in articles for passage in text)
 
 
 def _vocabulary(path):
@@ -140,6 +148,8 @@ TARGETS = {
   "lines": Target("a text.txt", _text("lines")),
   "prose": Target("text.txt", _text("documents")),
   "json_lines": Target("rows.jsonl", _text("paragraphs", "text")),
+  "articles": Target("wiki_00", _articles),
+  "vectors": Target("stored.npz", vectors.load),
   "gzip": Target("text.gz", _text("lines")),
   "zstandard": Target("text.zst", _text("lines")),
   "vocab": Target("vocab.txt", _vocabulary),
