@@ -49,7 +49,7 @@ def test_two_replicas_find_what_one_does(batch_size):
   plain = toy.train_step(weights=weights).model
   results = inference.evaluate(plain, losses.pretraining(), data)
   outputs = inference.predict(plain, data)
-  with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+  with toy.two_replicas().scope():
     model = toy.train_step(weights=weights).model
     result = inference.evaluate(model, losses.pretraining(), data)
     predicted = inference.predict(model, data)
@@ -63,7 +63,7 @@ def test_two_replicas_find_what_one_does(batch_size):
 
 def test_the_batch_is_divided_among_replicas():
   """By default each would get the complete batch."""
-  strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+  strategy = toy.two_replicas()
   seen = []
   with strategy.scope():
     ids = keras.Input([2], dtype="int32", name="ids")

@@ -37,11 +37,7 @@ def _train(tmp_path_factory):
 
   def train(replicas, accumulation, steps_to_run):
     keras.utils.set_random_seed(1)  # the order of the records depends on it
-    devices = [f"CPU:{number}" for number in range(replicas)]
-    scope = nullcontext()
-    if replicas > 1:
-      scope = tf.distribute.MirroredStrategy(devices).scope()
-    with scope:
+    with toy.two_replicas().scope() if replicas == 2 else nullcontext():
       step = toy.train_step(
         weights=start, accumulation_steps=accumulation, rate=RATE
       )

@@ -71,7 +71,7 @@ def test_micro_batches_change_nothing(start, plain, accumulation_steps):
   "accumulation_steps", [1, pytest.param(2, marks=pytest.mark.slow)]
 )
 def test_two_replicas_equal_one(start, plain, accumulation_steps):
-  with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+  with toy.two_replicas().scope():
     result = _run(weights=start, accumulation_steps=accumulation_steps)
   _assert_same(result[1], plain[1], 1e-5)
   for name in ("loss", "gradient_norm"):
@@ -148,7 +148,7 @@ def test_fused_recomputed_layers_change_no_bit(fused):
 @pytest.mark.slow
 @pytest.mark.parametrize("accumulation_steps", [1, 2])
 def test_recomputed_layers_of_two_replicas_change_no_bit(accumulation_steps):
-  with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+  with toy.two_replicas().scope():
     _assert_recomputation_changes_no_bit(accumulation_steps=accumulation_steps)
 
 

@@ -164,7 +164,7 @@ def test_program_of_a_step_in_bfloat16(recomputed):
 
 
 def test_replicas_exchange_weights_and_gradients_once():
-  with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+  with toy.two_replicas().scope():
     step = toy.train_step(dropout=0.1)
     strategy = tf.distribute.get_strategy()
     data = strategy.experimental_distribute_dataset(toy.batches(1))

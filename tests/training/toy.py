@@ -1,5 +1,6 @@
 """A small task: few weights, random examples."""
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,17 @@ def config(dropout=0.0):
     attention_probs_dropout_prob=dropout,
     initializer_range=0.2,
   )
+
+
+@functools.cache
+def two_replicas():
+  """A strategy of two replicas, one for all tests of a process.
+
+  TensorFlow numbers the tensors that replicas exchange and remembers their
+  shapes for as long as the process lives; a new strategy begins again at the
+  first number, with other shapes if its model is another one.
+  """
+  return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
 
 def examples(number, seed=0):
