@@ -1,0 +1,180 @@
+"""Plain, compiled and LiteRT exports answer real development sets alike."""
+
+import os
+from collections import Counter
+
+import keras
+import pytest
+
+from data import vocab
+from data.tokenization_ops import GraphTokenizer
+from modeling import models
+from modeling.config import BertConfig
+from predictor import Predictor
+from serving import export
+from tasks.classification import named_tasks
+from tasks.classification.examples import read_examples
+from tasks.classification.serving import TextClassification
+from tasks.features.serving import FeatureExtraction
+from tasks.multiple_choice.examples import read_examples as read_choices
+from tasks.multiple_choice.serving import MultipleChoice
+from tasks.ner.examples import read_sentences
+from tasks.ner.serving import TokenClassification
+from tasks.pretraining.serving import FillMask
+from tasks.squad import examples
+from tasks.squad.decoding import DecodingConfig
+from tasks.squad.records import WindowConfig
+from tasks.squad.serving import QuestionAnswering
+from tests.serving.tasks import assert_same
+
+DATASETS = os.environ.get("BERT_DATASETS", "")
+# Rows of each set; 0 for all.
+ROWS = int(os.environ.get("BERT_DATASETS_ROWS", "20"))
+T = 96
+TAGS = ("O", "B-X", "I-X")
+LABELS = ("no", "yes")
+
+
+def _glue(name):
+  task = named_tasks.find(name)
+  rows = read_examples(task, f"{DATASETS}/glue_data/{name}", "dev")
+  if not task.has_pairs:
+    return {"text": [row.text_a for row in rows]}
+  return {
+    "text_a": [row.text_a for row in rows],
+    "text_b": [row.text_b for row in rows],
+  }
+
+
+def _sentences():
+  rows = read_sentences(f"{DATASETS}/wnut17/emerging.dev.conll")
+  return {"tokens": [" ".join(row.words) for row in rows]}
+
+
+def _masked():
+  rows = _glue("SST-2")["text"]
+  return {"text": [f"{row[: len(row) // 2]} [MASK] ." for row in rows]}
+
+
+def _questions(version):
+  rows = examples.read_examples([f"{DATASETS}/squad/dev-v{version}.open.json"])
+  return {
+    "context": [" ".join(row.doc_tokens) for row in rows],
+    "question": [row.question for row in rows],
+  }
+
+
+def _choices():
+  rows = read_choices(f"{DATASETS}/codah/swag_layout/val.csv")
+  return {
+    "sent1": [row.sent1 for row in rows],
+    "sent2": [row.sent2 for row in rows],
+    "choices": [list(row.endings) for row in rows],
+  }
+
+
+def _question_task(words, negative):
+  lengths = WindowConfig(T, doc_stride=32, max_query_length=24)
+  decoding = DecodingConfig(20, 30, version_2_with_negative=negative)
+  return QuestionAnswering(words, lengths, decoding, dynamic_padding=True)
+
+
+# Columns, model, serving task and labels.
+CASES = {
+  **{
+    name: (
+      lambda name=name: _glue(name),
+      lambda config: models.classifier(config, 2),
+      lambda words, pairs=pairs: TextClassification(words, T, LABELS, pairs),
+      LABELS,
+    )
+    for name, pairs in (("MRPC", True), ("SST-2", False))
+  },
+  "STS-B": (
+    lambda: _glue("STS-B"),
+    lambda config: models.classifier(config, 1),
+    lambda words: TextClassification(words, T, None, True),
+    None,
+  ),
+  "WNUT-17": (
+    _sentences,
+    lambda config: models.tagger(config, len(TAGS)),
+    lambda words: TokenClassification(words, T, TAGS),
+    TAGS,
+  ),
+  "CODAH": (
+    _choices,
+    models.multiple_choice,
+    lambda words: MultipleChoice(words, T),
+    None,
+  ),
+  "SQuAD 1.1": (
+    lambda: _questions("1.1"),
+    models.span_labeler,
+    lambda words: _question_task(words, False),
+    None,
+  ),
+  "SQuAD 2.0": (
+    lambda: _questions("2.0"),
+    models.span_labeler,
+    lambda words: _question_task(words, True),
+    None,
+  ),
+  "masks": (
+    _masked,
+    lambda config: models.pretrainer(config, next_sentence=False),
+    lambda words: FillMask(words, T, 3),
+    None,
+  ),
+  "vectors": (
+    lambda: _glue("SST-2"),
+    lambda config: models.layer_outputs(config, [-1]),
+    lambda words: FeatureExtraction(words, T, models.mean_of_tokens),
+    None,
+  ),
+}
+
+
+def _vocabulary(columns, path):
+  """Writes frequent words and all characters; returns their number."""
+  texts = [str(text).lower() for column in columns for text in column]
+  words = Counter(word for text in texts for word in text.split())
+  letters = sorted({letter for word in words for letter in word})
+  tokens = [vocab.PAD, vocab.UNK, vocab.CLS, vocab.SEP, vocab.MASK, *letters]
+  tokens += [f"##{letter}" for letter in letters]
+  tokens += [word for word, _ in words.most_common(2000) if len(word) > 1]
+  vocab.save(tokens, path)
+  return len(tokens)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATASETS, reason="BERT_DATASETS is not set")
+@pytest.mark.parametrize("name", CASES)
+def test_all_forms_answer_alike(name, tmp_path):
+  read, make_model, make_task, labels = CASES[name]
+  columns = {k: v[: ROWS or None] for k, v in read().items()}
+  words = tmp_path / "vocab.txt"
+  config = BertConfig(
+    vocab_size=_vocabulary(columns.values(), words),
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=64,
+    max_position_embeddings=T,
+    initializer_range=0.2,
+  )
+  keras.utils.set_random_seed(1)
+  model, task = make_model(config), make_task(GraphTokenizer(str(words)))
+  export.save(str(tmp_path / "plain"), model, task)
+  export.save(str(tmp_path / "compiled"), model, task, compiled=True)
+  litert = tmp_path / "litert"
+  litert.mkdir()
+  export.save_tflite(str(litert), model)
+  export.save_tokenizer(str(litert), str(words), True, T, labels)
+  export.save_task(str(litert), task)
+  expected = Predictor(tmp_path / "plain")(**columns)
+  for form in ("compiled", "litert"):
+    answers = Predictor(tmp_path / form)(**columns)
+    for row, (answer, plain) in enumerate(zip(answers, expected, strict=True)):
+      print(form, row)  # the culprit, if one differs
+      assert_same(answer, plain)
