@@ -65,7 +65,7 @@ def test_code_points_by_the_graph(path, setting, everywhere):
   cases = words_by_code_point(path, setting, everywhere)
   codes, expected = zip(*cases, strict=True)
   pieces = [[ord("a"), code, ord("b")] for code in codes]
-  words, _ = normalize(tf.RaggedTensor.from_tensor(tf.constant(pieces)))
+  words = normalize(tf.RaggedTensor.from_tensor(tf.constant(pieces)))
   words = tf.strings.unicode_encode(words, "UTF-8").to_list()
   for code, result, wanted in zip(codes, words, expected, strict=True):
     assert [word.decode() for word in result] == wanted, hex(code)
