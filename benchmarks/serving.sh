@@ -6,7 +6,8 @@
 # squad has train-v1.1.part.json and dev-v1.1.open.json. The peers' Python has
 # torch, transformers, onnxruntime and onnx. What FOLDER holds is not made again,
 # nor is a case measured again while FOLDER has its mark; a run that was stopped
-# goes on. About 15 minutes on two quiet cores.
+# goes on. About 15 minutes on two quiet cores. Where bfloat16 is fast, BFLOAT16=1
+# adds it: the SavedModel and transformers.
 set -eu
 work=$1 mrpc=$2 squad=$3 peers=$4
 python=${PYTHON:-python}
@@ -32,8 +33,16 @@ compare() {
       --init_checkpoint="$work/bert/bert_model.ckpt"
     touch "$folder/model/trained"
   fi
+  exports="SavedModel float32=$folder/plain,compiled float32=$folder/compiled"
+  exports="$exports,LiteRT float32=$folder/litert"
+  exports="$exports,LiteRT int8=$folder/litert/model_int8.tflite"
+  peers_of_case="transformers float32,ONNX Runtime float32,torch.compile float32"
+  if [ "${BFLOAT16:-0}" = 1 ]; then
+    exports="$exports,SavedModel bfloat16=$folder/bfloat16"
+    peers_of_case="$peers_of_case,transformers bfloat16"
+  fi
   for form in plain:--nocompile_export compiled:--compile_export \
-    litert:--export_format=tflite; do
+    litert:--export_format=tflite bfloat16:--dtype=bfloat16; do
     [ -e "$folder/${form%%:*}" ] || "$python" "$program" "$@" --do_export \
       --export_dir="$folder/${form%%:*}" "${form#*:}"
   done
@@ -44,7 +53,7 @@ compare() {
   [ -e "$folder/measured" ] || "$python" -m benchmarks.serving --publish \
     --name="$name" --data="$data" --hugging_face="$folder/hugging_face" \
     --peer_python="$peers" --rounds="${ROUNDS:-5}" --examples="${EXAMPLES:-64}" \
-    --exports="SavedModel float32=$folder/plain,compiled float32=$folder/compiled,LiteRT float32=$folder/litert,LiteRT int8=$folder/litert/model_int8.tflite"
+    --exports="$exports" --peers="$peers_of_case"
   touch "$folder/measured"
 }
 
