@@ -104,6 +104,7 @@ def main(args: Arguments) -> None:
           args, task, model, dev_sets, step
         ),
         metric=f"eval_{task.metrics[0]}",
+        served_model=classification.served_model,
       )
     if args.do_eval or args.do_predict:
       step = run.load(model)

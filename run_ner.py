@@ -89,6 +89,7 @@ def main(args: Arguments) -> None:
         unit="records",
         evaluate=lambda step: task.evaluate(args, model, tags, dev_set, step),
         metric=metrics.metric(tags),
+        served_model=task.served_model,
       )
     if args.do_eval or args.do_predict:
       step = run.load(model)

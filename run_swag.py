@@ -61,6 +61,7 @@ def main(args: Arguments) -> None:
         num_examples=len(train_set.examples),
         evaluate=lambda step: task.evaluate(args, model, dev_set, step),
         metric="eval_accuracy",
+        served_model=task.served_model,
       )
     if args.do_eval or args.do_predict:
       step = run.load(model)

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from absl import flags, logging
+
+from storage import files
 
 _ROOT = Path(__file__).resolve().parents[1]
 DRY_RUN_STEPS = 2
@@ -78,6 +80,53 @@ class Arguments(SimpleNamespace):
   def replace(self, **changes) -> "Arguments":
     """Copy with other values."""
     return type(self)(self.set_flags, **vars(self) | changes)
+
+
+def _checked_value(name, value, trained):
+  """Returns a flag's new value; ValueError if its type is not the old one's."""
+  if isinstance(value, os.PathLike):
+    value = os.fspath(value)
+  flag_type = type(trained)
+  if None in (value, trained) or isinstance(value, flag_type):
+    return value
+  if flag_type is float and isinstance(value, int):
+    return float(value)
+  raise ValueError(f"{name}={value!r} is not of type {flag_type.__name__}")
+
+
+def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
+  """Flags of an entry of run.json, without those for training data."""
+  values = entry["flags"]
+  unknown = changes.keys() - values.keys()
+  if unknown:
+    raise ValueError(f"{entry['program']} has no flag {min(unknown)}")
+  changes = {
+    name: _checked_value(name, value, values[name])
+    for name, value in changes.items()
+  }
+  for name in ("bert_config_file", "vocab_file"):
+    if name not in changes:
+      changes[name] = _existing_file(folder, entry, name)
+  training_data = dict.fromkeys(("init_checkpoint", "data_dir", "train_file"))
+  # Flags that older entries lack.
+  defaults = {"attention": None, "add_bilstm": False, "export_top_k": 0}
+  defaults |= {"multi_label": False, "class_weights": []}
+  flag_values = defaults | values | training_data | changes
+  return Arguments(**flag_values | {"output_dir": folder})
+
+
+def _existing_file(folder, entry, name):
+  """Path that a flag of an entry names; FileNotFoundError if there is none."""
+  path = entry["flags"][name]
+  if path and "://" not in path:
+    path = os.path.join(entry["directory"], path)
+  if path and files.exists(path):
+    return path
+  state = f"with --{name}={path}, which is not there"
+  raise FileNotFoundError(
+    f"{folder} was trained {state if path else f'without --{name}'}: say where "
+    f"it is, as in Predictor({folder!r}, {name}=...)"
+  )
 
 
 def is_project_file(path: str) -> bool:

@@ -4,6 +4,8 @@ Needs no TensorFlow. A run starts from the newest or best checkpoint in
 --output_dir, else from --init_checkpoint.
 """
 
+import os
+import sys
 from dataclasses import replace
 
 from absl import logging
@@ -81,6 +83,8 @@ def check(args: Arguments, *same: str, texts: bool = True) -> None:
   for name in ("output_dir", "export_dir"):
     if name in args:
       checks.output(args, name)
+  if getattr(args, "teacher", None) and args.do_train:
+    _check_teacher(args)
   network = config(args)
   trains = getattr(args, "do_train", False)
   if own := _own_checkpoint(args):
@@ -102,6 +106,34 @@ def check(args: Arguments, *same: str, texts: bool = True) -> None:
     vocab_checks.warn_of_case(
       vocab.load(args.vocab_file), args.do_lower_case, args.vocab_file
     )
+
+
+def _check_teacher(args):
+  """Checks that --teacher is of this program and reads the same tokens."""
+  teacher, program = args.teacher, os.path.basename(sys.argv[0])
+  if os.path.realpath(teacher) == os.path.realpath(args.output_dir):
+    raise ValueError("--teacher is --output_dir: name another folder")
+  entries = run_record.read(teacher)
+  if not entries or f"{entries[-1].get('program')}.py" != program:
+    raise ValueError(
+      f"--teacher={teacher} is no folder that {program} has trained in: name "
+      "its --output_dir"
+    )
+  trained, folder = entries[-1]["flags"], entries[-1]["directory"]
+  for name in ("do_lower_case", "multi_label", "is_regression"):
+    if getattr(args, name, None) != trained.get(name):
+      raise ValueError(
+        f"--{name}={args[name]}, but --teacher={teacher} was trained with "
+        f"--{name}={trained.get(name)}: teacher and student need the same"
+      )
+  path = os.path.join(folder, trained["vocab_file"])
+  if vocab.load(args.vocab_file) != vocab.load(path):
+    raise ValueError(
+      f"--vocab_file={args.vocab_file} has other tokens than {path} of "
+      f"--teacher={teacher}: teacher and student need the same vocabulary"
+    )
+  path = os.path.join(folder, trained["bert_config_file"])
+  BertConfig.from_json(path).check_length(args.max_seq_length)
 
 
 def _check_same(output_dir, trained, actual, *names):

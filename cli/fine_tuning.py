@@ -17,13 +17,17 @@ from absl import logging
 
 from cli import arguments
 from cli.arguments import Arguments
-from cli.run import Run
+from cli.run import Run, restore
+from data import labels
 from data.shuffling import TrainingRecords
 from data.summaries import number_of
+from modeling import fused_ops, losses
+from serving.export import ServedModel
 from storage import files
 from training import optimization, run_folder, run_record
 from training.process import GracefulShutdown
 from training.run_folder import BestCheckpoint, Checkpoints
+from training.step import batch_inputs
 
 TABLE = "sweep.tsv"
 
@@ -43,6 +47,7 @@ def train(
   unit: str = "examples",
   evaluate: Callable[[int], Mapping[str, float]],
   metric: str,
+  served_model: Callable[[Arguments], ServedModel],
 ) -> None:
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
@@ -55,6 +60,7 @@ def train(
     unit: name of an example in log lines.
     evaluate: from the step to metrics by name.
     metric: the one whose maximum is the best checkpoint.
+    served_model: from a teacher's flags to its model.
 
   Raises:
     ValueError: there are fewer examples than one step needs.
@@ -79,7 +85,7 @@ def train(
 
   averaged_weights = run.train(
     model,
-    objective,
+    _distilled(args, objective, model, served_model),
     source,
     num_train_steps=steps,
     num_warmup_steps=int(steps * args.warmup_proportion),
@@ -91,6 +97,43 @@ def train(
       with averaged_weights():
         evaluate_and_save_best(steps)
     Checkpoints(run_folder.best_folder(args.output_dir)).log_all()
+
+
+def _distilled(args, objective, model, build):
+  """Objective that follows --teacher, too; the same one without a teacher.
+
+  The teacher computes in the training step, from the student's batch.
+
+  Raises:
+    ValueError: the teacher has other labels.
+  """
+  if not (args.teacher and args.distill_weight):
+    return objective
+  entry = run_record.read(args.teacher)[-1]
+  teacher = restore(args.teacher, entry, build, {}).model
+  paths = [
+    os.path.join(f, labels.FILE_NAME) for f in (args.teacher, args.output_dir)
+  ]
+  known = [labels.read(path) for path in paths if files.exists(path)]
+  sizes = [
+    {name: value.shape[-1] for name, value in m.output.items()}
+    for m in (teacher, model)
+  ]
+  if sizes[0] != sizes[1] or (len(known) > 1 and known[0] != known[1]):
+    described = [labels.describe(names) for names in known]
+    raise ValueError(
+      f"the model of --teacher={args.teacher} has other labels, or another "
+      f"order of them: {' and '.join(described) or sizes}. Train both with the "
+      "same labels.txt"
+    )
+
+  def outputs(batch):
+    with fused_ops.use_fused(fused_ops.is_fused(), gradients=False):
+      return teacher(batch_inputs(teacher, batch), training=False)
+
+  return losses.distilled(
+    objective, outputs, args.distill_weight, args.distill_temperature
+  )
 
 
 def _num_steps(args, num_examples):

@@ -240,10 +240,29 @@ def define_fine_tuning() -> None:
     "not 0. Implies --keep_best.",
     0,
   )
+  _define_distillation()
   flags.DEFINE_string(
     "freeze_layers",
     "",
     "Layers not to train, as in embeddings,0-5 or embeddings,encoder,pooler.",
+  )
+
+
+def _define_distillation():
+  flags.DEFINE_string(
+    "teacher",
+    None,
+    "Train to give the outputs of this model, too: the --output_dir of a "
+    "training with the same vocabulary and labels.",
+  )
+  flags.DEFINE_float(
+    "distill_weight",
+    0.5,
+    "Weight of the teacher's outputs in the loss; 1 is without labels.",
+    *(0.0, 1.0),
+  )
+  flags.DEFINE_float(
+    "distill_temperature", 2.0, "Divisor of logits for --teacher.", 0.01
   )
 
 

@@ -1,18 +1,21 @@
 """Training, checkpoints and export of one run, by its flags."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
-from cli import checks, encoder, strategy
+import keras
+
+from cli import arguments, checks, encoder, strategy
 from cli.arguments import Arguments
 from data.shuffling import TrainingRecords
+from modeling.config import BertConfig
 from modeling.core_layers import dropout_seed_scope
 from modeling.xla_islands import recomputed_layers
 from serving import compiled_model
 from serving import export as formats
-from serving.export import Task
+from serving.export import ServedModel, Task
 from training import (
   checkpoint,
   loop,
@@ -251,3 +254,35 @@ def _check_embeddings(args, vocab_size):
         f"in {args.bert_config_file} is {vocab_size}: take the "
         "bert_config.json and the vocab.txt that came with the checkpoint"
       )
+
+
+def restore(
+  folder: str,
+  entry: Mapping,
+  build: Callable[[Arguments], ServedModel],
+  changes: Mapping,
+) -> ServedModel:
+  """Restores the model that --do_export would export.
+
+  Args:
+    folder: the program's --output_dir.
+    entry: of its run.json.
+    build: the task's function from flags to a model to export.
+    changes: values of flags that differ from those of training.
+
+  Raises:
+    FileNotFoundError: a file that the flags name does not exist any more.
+    ValueError: a flag in `changes` is unknown or of the wrong type.
+  """
+  args = arguments.from_record(folder, entry, changes)
+  encoder.check_vocabulary(
+    args, BertConfig.from_json(args.bert_config_file).vocab_size
+  )
+  before = keras.config.dtype_policy()
+  set_dtype_policy(args.dtype, is_trained=False)
+  try:
+    result = build(args)
+  finally:
+    keras.config.set_dtype_policy(before)
+  load(args, result.model, Checkpoints(folder))
+  return result

@@ -9,7 +9,8 @@ Legend: B batch, T tokens, P predictions, V vocabulary, L labels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from keras import ops
 
@@ -28,6 +29,7 @@ class Objective:
     metrics: from (outputs, batch) to {name: (values, weights)}, of which a
       weighted mean is reported.
     epsilon: {term: number to add to the sum of weights before dividing}.
+    distance: from (logits, a teacher's logits, temperature) to [...], by item.
   """
 
   terms: tuple[str, ...]
@@ -36,6 +38,7 @@ class Objective:
   losses: Callable[[dict, dict], dict]
   metrics: Callable[[dict, dict], dict] = lambda outputs, batch: {}
   epsilon: Mapping[str, float] = field(default_factory=dict)
+  distance: Callable[..., Any] = lambda *args: divergence(*args)
 
   @property
   def names(self) -> tuple[str, ...]:
@@ -136,7 +139,9 @@ def multi_label(class_weights: Sequence[float] = ()) -> Objective:
     absent = (1.0 - is_label) * ops.softplus(logits)
     return {"example_loss": ops.mean(present + absent, axis=-1)}
 
-  return Objective(("example_loss",), (), weights, losses)
+  return Objective(
+    ("example_loss",), (), weights, losses, distance=binary_divergence
+  )
 
 
 def tagging() -> Objective:
@@ -170,7 +175,13 @@ def regression() -> Objective:
     error = outputs["logits"][:, 0] - batch["label_ids"]
     return {"example_loss": ops.square(error)}
 
-  return Objective(("example_loss",), (), weights, losses)
+  return Objective(
+    ("example_loss",),
+    (),
+    weights,
+    losses,
+    distance=lambda x, y, _: ops.square(x - y)[:, 0],
+  )
 
 
 def span() -> Objective:
@@ -189,3 +200,56 @@ def span() -> Objective:
     return {"example_loss": (start + end) / 2.0}
 
   return Objective(("example_loss",), (), weights, losses)
+
+
+def divergence(logits, teacher_logits, temperature: float):
+  """KL divergence from a teacher's softmax, [..., L] twice -> [...], in nats.
+
+  Both logits are divided by the temperature, and the result is multiplied by
+  its square, so that gradients keep their size.
+  """
+  log_p = ops.log_softmax(teacher_logits / temperature)
+  log_q = ops.log_softmax(logits / temperature)
+  total = ops.sum(ops.exp(log_p) * (log_p - log_q), axis=-1)
+  return total * temperature**2
+
+
+def binary_divergence(logits, teacher_logits, temperature: float):
+  """`divergence` of L labels of yes or no, their mean: [B, L] twice -> [B]."""
+  values = [
+    ops.stack([x / temperature, ops.zeros_like(x)], axis=-1)
+    for x in (logits, teacher_logits)
+  ]  # [B, L, 2]
+  return ops.mean(divergence(*values, temperature), axis=-1)
+
+
+def distilled(
+  objective: Objective,
+  teacher: Callable[[dict], dict],
+  weight: float,
+  temperature: float,
+) -> Objective:
+  """Objective that also follows the outputs of a teacher.
+
+  An item's loss is (1 - weight) x its own + weight x the distance to the
+  teacher. Source: Hinton et al. 2015, Distilling the Knowledge in a Neural
+  Network, section 2.
+
+  Args:
+    objective: one with a single term.
+    teacher: from a batch to outputs with the names of the model's.
+    weight: 0 to 1.
+    temperature: of both softmaxes.
+  """
+
+  def losses(outputs, batch):
+    [(term, own)] = objective.losses(outputs, batch).items()
+    targets = teacher(batch)
+    distances = [
+      objective.distance(outputs[n], ops.stop_gradient(targets[n]), temperature)
+      for n in outputs
+    ]
+    soft = sum(distances) / len(distances)
+    return {term: (1.0 - weight) * own + weight * soft}
+
+  return replace(objective, losses=losses)

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 
@@ -553,3 +554,77 @@ def test_a_sweep_that_fails_says_which_run(sst, tmp_path):
   assert done.returncode == 1
   assert "the model has no '9'" in done.stderr
   assert "rate_0.005_seed_1 ended with status 1" in done.stderr
+
+
+def _contrary(sst, folder):
+  """The flags with the wrong label for every text to train on."""
+  header, *rows = programs.table(sst["data_dir"] / "train.tsv")
+  _write(folder / "train.tsv", header, *((t, 1 - int(x)) for t, x in rows))
+  (folder / "dev.tsv").write_text((sst["data_dir"] / "dev.tsv").read_text())
+  return sst | {"data_dir": folder, "output_dir": folder / "output"}
+
+
+@pytest.mark.slow
+def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
+  flags = _contrary(sst, tmp_path) | {"teacher": trained[0]}
+  _succeed(**flags, distill_weight=1.0, do_train=True, do_eval=True, fused=True)
+  assert programs.results(flags["output_dir"])["eval_accuracy"] > 0.9
+  shutil.copytree(flags["output_dir"], tmp_path / "alone")
+  assert Predictor(tmp_path / "alone")(["a good film"])[0]["label"] == "1"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  "options",
+  [
+    {"distribution_strategy": "mirrored", "num_cpu_devices": 2},
+    {"jit_compile": True, "gradient_accumulation_steps": 2},
+    {"dtype": "bfloat16"},
+  ],
+  ids=str,
+)
+def test_a_teacher_goes_with_other_options(trained, sst, tmp_path, options):
+  flags = sst | options | {"output_dir": tmp_path, "teacher": trained[0]}
+  _succeed(**flags, do_train=True, dry_run=True)
+
+
+@pytest.mark.slow
+def test_a_teacher_without_weight_changes_no_bit(trained, sst, tmp_path):
+  weights = []
+  for name, flags in (
+    ("plain", {}),
+    ("none", {"teacher": trained[0], "distill_weight": 0.0}),
+    ("half", {"teacher": trained[0], "distill_weight": 0.5}),
+  ):
+    output = tmp_path / name
+    epoch = sst | {"num_train_epochs": 1, "output_dir": output}
+    _succeed(**epoch | flags, do_train=True)
+    reader = tf.train.load_checkpoint(str(output))
+    names = sorted(reader.get_variable_to_shape_map())
+    weights.append({name: reader.get_tensor(name) for name in names})
+  plain, none, half = weights
+  assert plain.keys() == none.keys() == half.keys()
+  for name, value in plain.items():
+    np.testing.assert_array_equal(none[name], value)
+  assert any((half[name] != value).any() for name, value in plain.items())
+
+
+def test_wrong_teachers_are_named(trained, several, sst, tmp_path):
+  other = tmp_path / "vocab.txt"
+  other.write_text("\n".join([*VOCABULARY[:-1], "other"]) + "\n")
+  three = tmp_path / "three"
+  rows = [(text, f"{i % 3}") for i, (text, _) in enumerate(_sentences(30, 3))]
+  _write(three / "train.tsv", ("text", "label"), *rows)
+  student = sst | {"teacher": trained[0], "output_dir": tmp_path / "student"}
+  for wrong, message in (
+    ({"teacher": tmp_path}, "is no folder that run_classifier.py has trained"),
+    ({"output_dir": trained[0]}, "--teacher is --output_dir: name another"),
+    ({"teacher": several[1]}, "was trained with --multi_label=True"),
+    ({"do_lower_case": False}, "was trained with --do_lower_case=True"),
+    ({"vocab_file": other}, f"--vocab_file={other} has other tokens than"),
+    ({"task_name": "tsv", "data_dir": three}, "has other labels, or another"),
+  ):
+    done = _run(**student | wrong, do_train=True)
+    assert done.returncode == 1
+    assert message in done.stderr
+  assert not list((tmp_path / "student").glob("model.ckpt*"))

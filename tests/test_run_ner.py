@@ -430,3 +430,9 @@ def test_mistakes_with_a_model_of_features(given, featured, tmp_path):
   results = programs.run_each("run_ner", cases)
   for (status, log), (_, message) in zip(results, OF_FEATURES, strict=True):
     _check_mistake(status, log, message.replace("{featured}", str(featured)))
+
+
+@pytest.mark.slow
+def test_a_teacher_of_tags(trained, given, tmp_path):
+  flags = given | {"output_dir": tmp_path, "teacher": trained[0]}
+  programs.run("run_ner", **flags, do_train=True, dry_run=True)

@@ -289,3 +289,16 @@ def test_mistakes_end_with_one_clear_line(flags, tmp_path):
     assert status == 1, message
     assert message in log
     assert "Traceback" not in log
+
+
+@pytest.mark.slow
+def test_a_teacher_of_answers(trained, flags, tmp_path):
+  done = _run(
+    flags,
+    output_dir=tmp_path / "student",
+    teacher=trained,
+    do_train=True,
+    train_file=tmp_path / "v1.json",
+    dry_run=True,
+  )
+  assert done.returncode == 0, done.stderr

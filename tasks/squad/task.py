@@ -157,6 +157,7 @@ def train(
     unit="windows",
     evaluate=lambda step: predict(args, model, dev_set),
     metric="best_f1" if version_2 else "f1",
+    served_model=served_model,
   )
 
 

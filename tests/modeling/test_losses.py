@@ -106,3 +106,64 @@ def test_several_labels_have_a_binary_cross_entropy_each():
     np.testing.assert_array_equal(
       objective.weights(batch)["example_loss"], [1, 1]
     )
+
+
+def test_distance_to_a_teacher():
+  a, b = np.log([[1.0, 3.0]]), np.log([[1.0, 1.0]])
+  expected = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
+  np.testing.assert_allclose(losses.divergence(a, b, 1.0), [expected], 1e-6)
+  np.testing.assert_allclose(
+    losses.divergence(2 * a, 2 * b, 2.0), [4 * expected]
+  )
+  np.testing.assert_array_equal(losses.divergence(a, a, 3.0), [0.0])
+  z, t = np.log(3.0), np.log(1.0)  # probabilities of 3/4 and of 1/2
+  result = losses.binary_divergence(np.array([[z, t]]), np.array([[t, t]]), 1.0)
+  np.testing.assert_allclose(result, [expected / 2], 1e-6)
+
+
+def _teacher(batch):
+  return {"logits": batch["teacher"]}
+
+
+def test_distillation_mixes_labels_and_teacher():
+  logits = tf.constant([[0.3, -1.0], [2.0, 0.5]])
+  teacher = tf.constant([[1.0, -2.0], [0.0, 0.5]])
+  batch = {"label_ids": tf.constant([1, 0]), "teacher": teacher}
+  plain = losses.classification()
+  outputs = {"logits": logits}
+  own = plain.losses(outputs, batch)["example_loss"]
+  soft = losses.divergence(logits, teacher, 2.0)
+  for weight in (0.0, 0.25, 1.0):
+    objective = losses.distilled(plain, _teacher, weight, 2.0)
+    assert objective.names == plain.names
+    with tf.GradientTape() as tape:
+      tape.watch([logits, teacher])
+      result = objective.losses(outputs, batch)["example_loss"]
+    np.testing.assert_allclose(
+      result, (1 - weight) * own + weight * soft, rtol=1e-6
+    )
+    gradients = tape.gradient(result, [logits, teacher])
+    assert gradients[1] is None  # it is not trained
+    if weight == 1.0:  # temperature squared keeps their size
+      p, q = tf.nn.softmax(teacher / 2), tf.nn.softmax(logits / 2)
+      np.testing.assert_allclose(gradients[0], 2 * (q - p), atol=1e-6)
+
+
+def test_a_teacher_of_scores():
+  batch = {"label_ids": np.array([1.0]), "teacher": np.array([[3.0]])}
+  objective = losses.distilled(losses.regression(), _teacher, 0.5, 2.0)
+  result = objective.losses({"logits": np.array([[2.0]])}, batch)
+  np.testing.assert_allclose(result["example_loss"], [0.5 * 1 + 0.5 * 1])
+
+
+def test_spans_have_the_mean_of_two_distances():
+  start, end = tf.constant([[1.0, 2.0]]), tf.constant([[0.0, 3.0]])
+  outputs = {"start_logits": start, "end_logits": end}
+  targets = {"start_logits": end, "end_logits": end}
+  batch = {
+    "start_positions": tf.constant([0]),
+    "end_positions": tf.constant([1]),
+  }
+  objective = losses.distilled(losses.span(), lambda batch: targets, 1.0, 1.0)
+  result = objective.losses(outputs, batch)["example_loss"]
+  np.testing.assert_allclose(result, losses.divergence(start, end, 1.0) / 2)
