@@ -29,6 +29,22 @@ flags.DEFINE_string(
   "task_name", None, "A GLUE task, XNLI, or tsv: your own task.", required=True
 )
 flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
+flags.DEFINE_enum(
+  "long_text",
+  "truncate",
+  ["truncate", "windows"],
+  "Texts of more than --max_seq_length tokens are cut off, or read in windows "
+  "of that length.",
+)
+flags.DEFINE_integer(
+  "max_text_length", 4096, "windows: tokens after which texts are cut off.", 3
+)
+flags.DEFINE_integer(
+  "window_stride", 0, "windows: tokens between them; 0 for half a window.", 0
+)
+flags.DEFINE_enum(
+  "window_pooling", "mean", ["mean", "max"], "windows: of their vectors."
+)
 flags.DEFINE_string("text_a_column", "text", "tsv: column of the text.")
 flags.DEFINE_string("text_b_column", None, "tsv: column of the second text.")
 flags.DEFINE_string("label_column", "label", "tsv: column of the label.")
@@ -61,14 +77,16 @@ def check_flags(args: Arguments) -> None:
   if args.data_dir and not files.is_folder(args.data_dir):
     raise FileNotFoundError(f"--data_dir={args.data_dir} is no folder")
   named_tasks.check_files(args)
-  encoder.check(args, "add_bilstm", "do_lower_case")
+  same = ["long_text"]
+  if args.long_text == "windows":
+    same += ["window_stride", "window_pooling", "max_seq_length"]
+  encoder.check(args, "add_bilstm", "do_lower_case", *same)
   encoder.check_head(args, "multi_label")
 
 
 def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from cli import fine_tuning
-  from modeling import models
   from tasks.classification import task as classification
 
   # A training with --multi_label finds thresholds in its last evaluation.
@@ -90,7 +108,7 @@ def main(args: Arguments) -> None:
   if not finds_thresholds:
     task = classification.with_thresholds(args, task)
   with run.strategy.scope():
-    model = models.classifier(run.config, task.num_outputs)
+    model = classification.make_model(args, task, run.config)
     if args.do_train:
       fine_tuning.train(
         run,

@@ -110,7 +110,7 @@ def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
   training_data = dict.fromkeys(("init_checkpoint", "data_dir", "train_file"))
   # Flags that older entries lack.
   defaults = {"attention": None, "add_bilstm": False, "export_top_k": 0}
-  defaults |= {"multi_label": False, "class_weights": []}
+  defaults |= {"multi_label": False, "long_text": "truncate"}
   flag_values = defaults | values | training_data | changes
   return Arguments(**flag_values | {"output_dir": folder})
 

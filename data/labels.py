@@ -4,15 +4,18 @@ They are saved with the model as labels.txt, one a line, so that prediction
 needs no training data.
 """
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from absl import logging
 
 from storage import files
 
 FILE_NAME = "labels.txt"
+SEPARATOR = "|"  # of the labels of a text
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 
 
@@ -43,6 +46,27 @@ def known_labels(labels: Sequence[str]) -> str:
   """End of a message about an unknown label: the known ones and a remedy."""
   remedy = getattr(labels, "remedy", "")
   return describe(labels) + (f". {remedy}" if remedy else "")
+
+
+def split(cell: str, where: str) -> tuple[str, ...]:
+  """Labels of a cell, a JSON list or texts separated by SEPARATOR.
+
+  Raises:
+    ValueError: a label is blank, or no text or integer; names `where`.
+  """
+  if not cell.strip():
+    return ()
+  parts = [part.strip() for part in cell.split(SEPARATOR)]
+  if cell.startswith("["):
+    with suppress(ValueError):  # or it is a label that begins with a bracket
+      parts = json.loads(cell)
+  if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
+    raise ValueError(
+      f"{where}: {cell!r} has a label that is blank or no text; write texts "
+      f'separated by {SEPARATOR}, or a list as ["a", "b"]; an empty cell has '
+      "no label"
+    )
+  return tuple(dict.fromkeys(map(str, parts)))
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:

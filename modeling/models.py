@@ -10,6 +10,7 @@ L labels, N layers.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import keras
 from keras import ops
@@ -127,13 +128,33 @@ def pretrainer(
   return keras.Model(inputs, logits)
 
 
-def classifier(config: BertConfig, num_labels: int) -> keras.Model:
+class Windows(NamedTuple):
+  """Windows of long texts: see TextWindows and PoolWindows of core_layers."""
+
+  size: int
+  stride: int
+  pooling: str
+
+
+def classifier(
+  config: BertConfig, num_labels: int, windows: Windows | None = None
+) -> keras.Model:
   """Makes a classifier of sequences or pairs: tokens -> `logits` [B, L].
 
-  With one label it predicts a score (STS-B); see losses.regression.
+  With one label it predicts a score (STS-B); see losses.regression. With
+  `windows` a text may be longer than the encoder's positions: their pooled
+  vectors are pooled.
   """
   inputs = _named_inputs(*ENCODER_INPUTS)
-  pooled = _pooled(make_encoder(config), inputs)
+  bert, tokens = make_encoder(config), inputs
+  if windows:
+    cut = core_layers.TextWindows(windows.size, windows.stride)
+    ids, mask, is_there = cut(inputs["input_ids"], inputs["input_mask"])
+    values = ids, mask, ops.zeros_like(ids)
+    tokens = dict(zip(ENCODER_INPUTS, values, strict=True))
+  pooled = _pooled(bert, tokens)
+  if windows:
+    pooled = core_layers.PoolWindows(windows.pooling)(pooled, is_there)
   logits = ClassificationHead(num_labels, config)(pooled)
   return keras.Model(inputs, {"logits": logits})
 

@@ -46,7 +46,9 @@ class _PackedText(litert.TextModel):
 
   def __init__(self, export: LiteRtExport):
     super().__init__(export)
-    self.packer = features.TextPacker(export.tokenizer, export.max_seq_length)
+    # Longer than the encoder's rows where the model cuts texts into windows.
+    length = export.settings.get("max_length", export.max_seq_length)
+    self.packer = features.TextPacker(export.tokenizer, length)
 
 
 class Classification(_PackedText):

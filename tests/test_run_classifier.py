@@ -628,3 +628,65 @@ def test_wrong_teachers_are_named(trained, several, sst, tmp_path):
     assert done.returncode == 1
     assert message in done.stderr
   assert not list((tmp_path / "student").glob("model.ckpt*"))
+
+
+LONG = {"long_text": "windows", "max_seq_length": 6, "max_text_length": 40}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_long_texts_are_read_to_their_end(sst, tmp_path, pooling):
+  data, output = tmp_path / "data", tmp_path / "output"
+  for name, number in (("train", 160), ("dev", 30)):
+    rows = [
+      (" ".join(["the"] * (8 + 5 * (i % 3))) + f" {text}", int(praise))
+      for i, (text, praise) in enumerate(_sentences(number, name))
+    ]
+    _write(data / f"{name}.tsv", ("sentence", "label"), *rows)
+  _write(
+    data / "test.tsv", ("index", "sentence"), *enumerate(r[0] for r in rows)
+  )
+  flags = sst | LONG | {"data_dir": data, "window_pooling": pooling}
+  _succeed(
+    **flags,
+    output_dir=output,
+    do_train=True,
+    do_eval=True,
+    do_predict=True,
+    do_export=True,
+    export_dir=output / "export",
+  )
+  assert programs.results(output)["eval_accuracy"] > 0.9
+  table = programs.table(output / "test_predictions.tsv")[1:]
+  expected = np.array([row[2:] for row in table], float)
+  _succeed(
+    **flags,
+    output_dir=output,
+    do_export=True,
+    export_format="tflite",
+    export_dir=output / "tflite",
+  )
+  for folder in (output, output / "export", output / "tflite"):
+    answers = Predictor(folder)([row[0] for row in rows])
+    result = [answer["probabilities"] for answer in answers]
+    np.testing.assert_allclose(result, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+  ("wrong", "message"),
+  [
+    ({"window_stride": 5}, "--window_stride=5 leaves tokens out: a window of"),
+    ({"max_text_length": 5}, "--max_text_length=5 is less than --max_seq_len"),
+    ({"task_name": "MRPC"}, "is for single texts, but MRPC has pairs"),
+  ],
+)
+def test_wrong_windows_are_named(sst, tmp_path, wrong, message):
+  done = _run(**sst | LONG | {"output_dir": tmp_path} | wrong, **TRAIN)
+  assert done.returncode == 1
+  assert message in done.stderr
+
+
+def test_windows_are_those_of_the_training(trained, sst):
+  done = _run(**sst | LONG | {"output_dir": trained[0]}, do_eval=True)
+  assert done.returncode == 1
+  assert "--long_text=windows, but the model in" in done.stderr

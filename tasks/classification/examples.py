@@ -5,11 +5,9 @@ Records are those of the original's run_classifier.py.
 Legend: T tokens.
 """
 
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +17,7 @@ from storage import files
 from storage.tfrecord import Schema
 
 ALL_COLUMNS = ["all"]
-SEPARATOR = "|"  # of the labels of a text
+BALANCED = "balanced"
 
 
 class TextExample(NamedTuple):
@@ -229,7 +227,7 @@ def _label(task, column, row, path):
       )
     return label
   if task.multi_label:
-    result = split_labels(label, where)
+    result = labels.split(label, where)
   else:
     result = (dict(task.label_aliases).get(label, label),)
   for name in result:
@@ -241,33 +239,46 @@ def _label(task, column, row, path):
   return result if task.multi_label else result[0]
 
 
-def split_labels(cell: str, where: str) -> tuple[str, ...]:
-  """Labels of a cell, a JSON list or texts separated by SEPARATOR.
-
-  Raises:
-    ValueError: a label is blank, or no text or integer; names `where`.
-  """
-  if not cell.strip():
-    return ()
-  parts = [part.strip() for part in cell.split(SEPARATOR)]
-  if cell.startswith("["):
-    with suppress(ValueError):  # or it is a label that begins with a bracket
-      parts = json.loads(cell)
-  if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
-    raise ValueError(
-      f"{where}: {cell!r} has a label that is blank or no text; write texts "
-      f'separated by {SEPARATOR}, or a list as ["a", "b"]; an empty cell has '
-      "no label"
-    )
-  return tuple(dict.fromkeys(map(str, parts)))
-
-
 def is_number(text: str) -> bool:
   """True for the text of a finite number."""
   try:
     return math.isfinite(float(text))
   except ValueError:
     return False
+
+
+def class_weights(
+  setting: Sequence[str], task: ClassificationTask
+) -> dict[str, float]:
+  """Weights by label that --class_weights names; none for BALANCED.
+
+  Raises:
+    ValueError: a part is not label=weight, a label is unknown (if the task has
+      its labels), or labels are scores.
+  """
+  if setting and task.is_regression:
+    raise ValueError(f"--class_weights: {task.name} has scores, not labels")
+  if not setting or list(setting) == [BALANCED]:
+    weights = {}
+  else:
+    weights = dict(map(_label_weight, setting))
+  for label in weights:
+    if task.labels and label not in task.labels:
+      raise ValueError(
+        f"--class_weights: {label!r} is no label of {task.name}; its labels "
+        f"are {labels.known_labels(task.labels)}"
+      )
+  return weights
+
+
+def _label_weight(part):
+  label, _, weight = part.rpartition("=")
+  if not label or not is_number(weight) or float(weight) <= 0:
+    raise ValueError(
+      f"--class_weights: {part!r} is no label=weight with a positive weight; "
+      f"give {BALANCED}, or parts such as rare=5,frequent=0.5"
+    )
+  return label, float(weight)
 
 
 def record_schema(

@@ -13,7 +13,6 @@ from data import labels as label_files
 from storage import files
 from tasks import metrics
 from tasks.classification.examples import (
-  SEPARATOR,
   ClassificationTask,
   TextExample,
 )
@@ -251,7 +250,7 @@ def _prediction_names(task, predicted):
     return [f"{score:.3f}" for score in predicted]
   if task.multi_label:
     rows = (np.compress(row, task.labels) for row in predicted)
-    return [SEPARATOR.join(names) for names in rows]
+    return [label_files.SEPARATOR.join(names) for names in rows]
   return [task.labels[i] for i in predicted]
 
 

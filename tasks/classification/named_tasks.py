@@ -25,7 +25,6 @@ _ACCURACY = ("accuracy",)
 _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MULTI_LABEL = ("micro_f1", "macro_f1")
-BALANCED = "balanced"
 _MATTHEWS = ("matthews_correlation",)
 _PAIR = ("sentence1", "sentence2")
 
@@ -173,40 +172,6 @@ def from_flags(args: Arguments) -> ClassificationTask:
   )
 
 
-def class_weights(
-  args: Arguments, task: ClassificationTask
-) -> dict[str, float]:
-  """Weights by label that --class_weights names; none for BALANCED.
-
-  Raises:
-    ValueError: a part is not label=weight, a label is unknown (if the task has
-      its labels), or labels are scores.
-  """
-  if args.class_weights and task.is_regression:
-    raise ValueError(f"--class_weights: {task.name} has scores, not labels")
-  if not args.class_weights or args.class_weights == [BALANCED]:
-    weights = {}
-  else:
-    weights = dict(map(_label_weight, args.class_weights))
-  for label in weights:
-    if task.labels and label not in task.labels:
-      raise ValueError(
-        f"--class_weights: {label!r} is no label of {task.name}; its labels "
-        f"are {labels.known_labels(task.labels)}"
-      )
-  return weights
-
-
-def _label_weight(part):
-  label, _, weight = part.rpartition("=")
-  if not label or not examples.is_number(weight) or float(weight) <= 0:
-    raise ValueError(
-      f"--class_weights: {part!r} is no label=weight with a positive weight; "
-      f"give {BALANCED}, or parts such as rare=5,frequent=0.5"
-    )
-  return label, float(weight)
-
-
 def check_files(args: Arguments) -> None:
   """Checks that the files exist that the --do_... flags need.
 
@@ -220,10 +185,47 @@ def check_files(args: Arguments) -> None:
     "test": args.do_predict,
   }
   task = from_flags(args)
-  class_weights(args, task)
+  examples.class_weights(args.class_weights, task)
+  check_windows(args, task)
   for split, is_read in reads.items():
     if is_read:
       examples.find_file(task, args.data_dir, split)
+
+
+def row_length(args: Arguments) -> int:
+  """Largest number of tokens of a record."""
+  is_long = args.long_text == "windows"
+  return args.max_text_length if is_long else args.max_seq_length
+
+
+def window_stride(args: Arguments) -> int:
+  """Tokens between windows: --window_stride, or half of a window's."""
+  return args.window_stride or max((args.max_seq_length - 2) // 2, 1)
+
+
+def check_windows(args: Arguments, task: ClassificationTask) -> None:
+  """Checks the flags of --long_text=windows.
+
+  Raises:
+    ValueError: texts are pairs, or windows would leave tokens out.
+  """
+  if args.long_text != "windows":
+    return
+  if task.has_pairs:
+    raise ValueError(
+      f"--long_text=windows is for single texts, but {task.name} has pairs"
+    )
+  if args.max_text_length < args.max_seq_length:
+    raise ValueError(
+      f"--max_text_length={args.max_text_length} is less than "
+      f"--max_seq_length={args.max_seq_length}, the length of a window"
+    )
+  if window_stride(args) > args.max_seq_length - 2:
+    raise ValueError(
+      f"--window_stride={args.window_stride} leaves tokens out: a window of "
+      f"--max_seq_length={args.max_seq_length} has {args.max_seq_length - 2} "
+      "of the text"
+    )
 
 
 def custom_task(
@@ -324,9 +326,7 @@ def _training_labels(task, data_dir):
     label = row.values[split.label]
     where = f"{path}, line {row.line}"
     if task.multi_label:
-      result.update(
-        examples.split_labels(label, f"{where}, column {split.label}")
-      )
+      result.update(labels.split(label, f"{where}, column {split.label}"))
     elif not label.strip():
       raise ValueError(f"{where}: {split.label} is blank")
     else:

@@ -37,7 +37,7 @@ class TextClassification(packing_ops.PackedTexts):
   @property
   def settings(self) -> dict:
     """See serving.export.Task."""
-    settings = {"pairs": len(self.texts) == 2}
+    settings = {"pairs": len(self.texts) == 2, "max_length": self._seq_length}
     if self._thresholds:
       settings["thresholds"] = self._thresholds
     return settings

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+import keras
 import numpy as np
 from absl import logging
 
@@ -16,6 +17,7 @@ from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
+from modeling.config import BertConfig
 from serving import compiled_model
 from serving.export import ServedModel
 from storage import files, tfrecord
@@ -39,6 +41,20 @@ def classification_task(args: Arguments) -> ClassificationTask:
   return named_tasks.with_labels(
     task, args.data_dir, args.output_dir, checkpoint_labels, args.do_train
   )
+
+
+def make_model(
+  args: Arguments,
+  task: ClassificationTask,
+  config: BertConfig,
+) -> keras.Model:
+  """A classifier of texts, or of their windows with --long_text=windows."""
+  windows = None
+  if args.long_text == "windows":
+    windows = models.Windows(
+      args.max_seq_length, named_tasks.window_stride(args), args.window_pooling
+    )
+  return models.classifier(config, task.num_outputs, windows)
 
 
 def with_thresholds(
@@ -76,7 +92,7 @@ def class_weights(
   """
   if not args.class_weights:
     return ()
-  if named := named_tasks.class_weights(args, task):
+  if named := examples.class_weights(args.class_weights, task):
     return tuple(named.get(label, 1.0) for label in task.labels)
   ids = metrics.label_ids(task, rows)
   if task.multi_label:
@@ -128,7 +144,7 @@ def _convert(args, task, split, name, batch_size=1) -> RecordDataset:
   copied = args.prediction_columns if split.startswith("test") else ()
   rows = examples.read_examples(task, args.data_dir, split, copied)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  file, length = task.splits[split].file, args.max_seq_length
+  file, length = task.splits[split].file, named_tasks.row_length(args)
   if task.labels and rows[0].label is not None:
     expected = task.labels if split == "train" else ()
     names = (row.label for row in rows)
@@ -216,12 +232,13 @@ def predict(
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its serving task: texts to a label or a score."""
   encoder.check_head(args, "multi_label")
+  named_tasks.check_windows(args, named_tasks.from_flags(args))
   task = with_thresholds(args, classification_task(args))
   return ServedModel(
-    models.classifier(encoder.config(args), task.num_outputs),
+    make_model(args, task, encoder.config(args)),
     TextClassification(
       GraphTokenizer(args.vocab_file, args.do_lower_case),
-      args.max_seq_length,
+      named_tasks.row_length(args),
       task.labels,
       task.has_pairs,
       task.thresholds,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
+from data import labels
 from predictor import Predictor
 from serving.export import ServedModel, Signature
 from tasks.classification import examples, metrics, named_tasks, task
@@ -40,13 +41,13 @@ def _task(folder, **files):
   ],
 )
 def test_labels_of_a_cell(cell, expected):
-  assert examples.split_labels(cell, "") == expected
+  assert labels.split(cell, "") == expected
 
 
 @pytest.mark.parametrize("cell", ["a||b", "|", '["a", ""]', "[null]", "[[1]]"])
 def test_cells_with_blank_labels_are_named(cell):
   with pytest.raises(ValueError, match=r"t\.tsv, line 3: .* blank or no text"):
-    examples.split_labels(cell, "t.tsv, line 3")
+    labels.split(cell, "t.tsv, line 3")
 
 
 def test_own_files_with_several_labels(tmp_path):

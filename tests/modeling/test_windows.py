@@ -1,0 +1,117 @@
+"""Long texts in windows: no token is lost, short texts are as they were."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modeling import models
+from modeling.config import BertConfig
+from modeling.core_layers import PoolWindows, TextWindows
+
+CLS, SEP = 2, 3
+CONFIG = BertConfig(200, 8, 1, 2, 8, max_position_embeddings=8)
+
+
+def _rows(lengths, padding=0):
+  """[CLS] 10 11 12 ... [SEP] with as many tokens of text as said."""
+  rows = [[CLS, *range(10, 10 + n), SEP] for n in lengths]
+  width = max(map(len, rows)) + padding
+  ids = np.array([row + [0] * (width - len(row)) for row in rows], np.int32)
+  return ids, (ids > 0).astype(np.int32)
+
+
+@given(
+  st.lists(st.integers(0, 40), min_size=1, max_size=3),
+  st.integers(3, 9).flatmap(
+    lambda size: st.tuples(st.just(size), st.integers(1, size - 2))
+  ),
+  st.integers(0, 3),
+)
+def test_windows_lose_no_token(lengths, sizes, padding):
+  size, stride = sizes
+  ids, mask, is_there = map(
+    np.asarray, TextWindows(size, stride)(*_rows(lengths, padding))
+  )
+  assert ids.shape == mask.shape
+  assert ids.shape[1] <= size
+  ids, mask = (x.reshape(len(lengths), -1, ids.shape[1]) for x in (ids, mask))
+  for number, windows, masks, there in zip(
+    lengths, ids, mask, is_there, strict=True
+  ):
+    last = -1
+    for i, (row, row_mask) in enumerate(zip(windows, masks, strict=True)):
+      tokens = row[row_mask == 1].tolist()
+      assert row_mask[: len(tokens)].all()
+      assert (row[len(tokens) :] == 0).all()
+      assert (tokens[0], tokens[-1]) == (CLS, SEP)
+      if not there[i]:
+        assert tokens == [CLS, SEP]
+        continue
+      first = 10 + i * stride
+      assert tokens[1:-1] == list(range(first, first + len(tokens) - 2))
+      assert i == 0 or tokens[-2] > last  # none repeats what is read already
+      assert first <= max(last, 9) + 1  # none leaves something out
+      last = max(tokens[-2], last)
+    assert last == (9 + number if number else CLS)
+    assert there[0] == 1
+    assert not np.diff(there).max(initial=0)  # no gaps
+
+
+def test_pooling_ignores_windows_that_are_not_there():
+  vectors = tf.constant([[1.0, -2], [3, -4], [5, -6], [99, 99]])
+  is_there = tf.constant([[1.0, 1], [1, 0]])
+  mean = PoolWindows("mean")(vectors, is_there)
+  np.testing.assert_allclose(mean, [[2, -3], [5, -6]])
+  np.testing.assert_allclose(
+    PoolWindows("max")(vectors, is_there), [[3, -2], [5, -6]]
+  )
+
+
+def _inputs(lengths, padding=0):
+  ids, mask = _rows(lengths, padding)
+  values = ids, mask, np.zeros_like(ids)
+  return dict(zip(models.ENCODER_INPUTS, values, strict=True))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_a_text_of_one_window_is_as_without(pooling):
+  plain = models.classifier(CONFIG, 3)
+  windows = models.classifier(CONFIG, 3, windows=models.Windows(8, 3, pooling))
+  names = [v.path for v in plain.variables]
+  assert [v.path for v in windows.variables] == names
+  windows.set_weights(plain.get_weights())
+  inputs = _inputs([6, 2, 0])
+  np.testing.assert_allclose(
+    windows(inputs)["logits"], plain(inputs)["logits"], atol=1e-6
+  )
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_logits_are_those_of_the_windows_by_hand(pooling):
+  model = models.classifier(CONFIG, 3, windows=models.Windows(8, 4, pooling))
+  alone = models.classifier(CONFIG, 3)
+  alone.set_weights(model.get_weights())
+  together = model(_inputs([13, 30, 1], padding=2))["logits"]
+  for i, length in enumerate((13, 30, 1)):
+    np.testing.assert_allclose(
+      together[i], model(_inputs([length]))["logits"][0], atol=1e-5
+    )
+  if pooling == "mean":  # the head is linear
+    ids = _rows([13])[0][0]
+    parts = [ids[1:7], ids[5:11], ids[9:14]]
+    rows = [_inputs([len(part)]) for part in parts]
+    for row, part in zip(rows, parts, strict=True):
+      row["input_ids"][0, 1:-1] = part
+    logits = [alone(row)["logits"][0] for row in rows]
+    np.testing.assert_allclose(together[0], np.mean(logits, axis=0), atol=1e-5)
+
+
+def test_static_shapes_compile():
+  model = models.classifier(CONFIG, 3, windows=models.Windows(8, 4, "max"))
+  inputs = {k: tf.constant(v) for k, v in _inputs([13, 4], 5).items()}
+  compiled = tf.function(model, jit_compile=True)
+  np.testing.assert_allclose(
+    compiled(inputs)["logits"], model(inputs)["logits"], atol=1e-5
+  )
