@@ -54,6 +54,7 @@ def _flags(tmp_path, **changes):
     "keep_best": True,
     "early_stopping_patience": 0,
     "freeze_layers": "",
+    "teacher": None,
     "do_train": True,
     "dry_run": False,
   }
@@ -77,6 +78,7 @@ def _train(args, results, model=None):
     num_examples=24,
     evaluate=evaluate,
     metric="f1",
+    served_model=None,
   )
   return model, steps
 
