@@ -64,6 +64,7 @@ def run(
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   process.silence_tensorflow()
+  process.hide_unused_libraries()
   app.run(guarded, flags_parser=arguments.parse)
 
 

@@ -1,6 +1,7 @@
-"""The process that writes files, by TF_CONFIG."""
+"""The process that writes files, by TF_CONFIG; libraries hidden from Keras."""
 
 import json
+import sys
 
 import pytest
 
@@ -34,3 +35,17 @@ def test_a_broken_tf_config_is_named(monkeypatch):
   monkeypatch.setenv("TF_CONFIG", "{cluster")
   with pytest.raises(ValueError, match=r"TF_CONFIG=\{cluster is no JSON"):
     process.is_chief()
+
+
+def test_unused_libraries_are_hidden_from_keras_alone(monkeypatch):
+  monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+  monkeypatch.setattr(process, "_UNUSED", ("colorsys",))
+  monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+  process.hide_unused_libraries()
+  for importer in ("keras.src.any", "tensorflow.python.any"):
+    with pytest.raises(
+      ImportError, match=f"colorsys is hidden from {importer}"
+    ):
+      exec("import colorsys", {"__name__": importer})
+    exec("import colorsys", {"__name__": "kerasana"})  # a library of others
+    assert sys.modules.pop("colorsys")
