@@ -29,7 +29,8 @@ from cli import checks, program
 from cli.arguments import Arguments
 from conversion import hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, ORIGINAL
-from storage import checkpoint_names, files
+from storage import files
+from training import run_record
 
 flags.DEFINE_string(
   "input", None, "Folder or checkpoint to convert.", required=True
@@ -65,7 +66,7 @@ flags.DEFINE_bool("overwrite", False, "Replace files in --output.")
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   if not files.is_folder(args.input):
-    checkpoint_names.find(args.input)
+    run_record.find_checkpoint(args.input)
   checks.file(args, "bert_config_file")
   checks.file(args, "vocab_file")
   checks.output(args, "output")

@@ -15,7 +15,6 @@ from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling.config import EXTENSIONS, SIDES, BertConfig
-from storage import checkpoint_names
 from training import run_record
 
 # Embedding tables may be padded to a multiple of this.
@@ -54,7 +53,9 @@ def _own_checkpoint(args):
   """Newest or best checkpoint in --output_dir, if there is one."""
   if "output_dir" not in args:
     return None
-  return checkpoint_names.latest(run_record.best_or_latest(args.output_dir))
+  return run_record.latest_checkpoint(
+    run_record.best_or_latest(args.output_dir)
+  )
 
 
 def labels_file(args: Arguments) -> str | None:
@@ -62,7 +63,7 @@ def labels_file(args: Arguments) -> str | None:
   path = args.init_checkpoint
   if not path or _own_checkpoint(args) or (args.do_train and args.new_head):
     return None
-  return checkpoint_names.sibling_file(path, labels.FILE_NAME)
+  return run_record.sibling_file(path, labels.FILE_NAME)
 
 
 def check(args: Arguments, *same: str, texts: bool = True) -> None:
@@ -155,7 +156,7 @@ def _check_init_checkpoint(args, attention):
     paths, expected = args.init_checkpoint.split(","), SIDES
     is_explicit = False
   for path, attention in zip(paths, expected, strict=False):
-    checkpoint_names.find(path)
+    run_record.find_checkpoint(path)
     trained = run_record.flag_of(path, "attention")
     if trained not in (None, attention) and not is_explicit:
       raise ValueError(
@@ -211,7 +212,7 @@ def check_vocabulary(args: Arguments, vocab_size: int) -> None:
   if not start:
     return
   ids = vocab.load(args.vocab_file)
-  saved = checkpoint_names.sibling_file(start, "vocab.txt")
+  saved = run_record.sibling_file(start, "vocab.txt")
   if saved:
     vocab.check_same(ids, vocab.load(saved), args.vocab_file, saved)
   elif vocab_size - len(ids) >= _PADDING:

@@ -19,7 +19,7 @@ from cli import arguments
 from cli.arguments import Arguments
 from cli.run import Run, restore
 from data import labels
-from data.shuffling import TrainingRecords
+from data.records import TrainingRecords
 from data.summaries import number_of
 from modeling import fused_ops, losses
 from serving.export import ServedModel

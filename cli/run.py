@@ -9,7 +9,7 @@ import keras
 
 from cli import arguments, checks, encoder, strategy
 from cli.arguments import Arguments
-from data.shuffling import TrainingRecords
+from data.records import TrainingRecords
 from modeling.config import BertConfig
 from modeling.core_layers import dropout_seed_scope
 from modeling.xla_islands import recomputed_layers

@@ -19,7 +19,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from conversion import original
 from conversion.interchange import VOCABULARY, CanonicalModel, merge_heads
-from storage import checkpoint_names
+from training import run_record
 
 _GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _NUMBERED = re.compile(r"layer_with_weights-(\d+)")
@@ -133,7 +133,7 @@ def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
       f"{prefix} has no Transformer encoder of Model Garden; it has "
       f"{', '.join(sorted(shapes.keys() - {_GRAPH_KEY})[:4])}, ..."
     )
-  vocabulary = checkpoint_names.sibling_file(prefix, VOCABULARY)
+  vocabulary = run_record.sibling_file(prefix, VOCABULARY)
   bert = CanonicalModel(prefix, {}, vocabulary=vocabulary)
   keys, head = _encoder_keys(prefix, encoder), _head_keys(root)
   unused = shapes.keys() - {_GRAPH_KEY, *keys.values(), *head.values()}

@@ -18,7 +18,7 @@ from conversion.interchange import (
   VOCABULARY,
   CanonicalModel,
 )
-from storage import checkpoint_names, files
+from storage import files
 from training import checkpoint, run_record
 
 # Heads that other programs' labels cannot tell from one another.
@@ -28,14 +28,14 @@ _AVERAGE = checkpoint.average_name("")
 
 
 def find(path: str) -> str:
-  """Prefix of a checkpoint, as checkpoint_names.find.
+  """Prefix of a checkpoint, as run_record.find.
 
   An output folder stands for its best checkpoint if the run saved it or if
   there is no other.
 
   Raises:
     FileNotFoundError: there is none; names the files that are there.
-    ValueError: see checkpoint_names.find.
+    ValueError: see run_record.find.
   """
   path = run_record.best_or_latest(path)
   if files.is_folder(path):
@@ -47,7 +47,7 @@ def find(path: str) -> str:
         "(config.json, model.safetensors) or a KerasHub preset (config.json, "
         "model.weights.h5)"
       )
-  return checkpoint_names.find(path)
+  return run_record.find_checkpoint(path)
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
@@ -56,7 +56,7 @@ def read_config(prefix: str, path: str | None = None) -> dict | None:
   Raises:
     FileNotFoundError, ValueError: see interchange.read_json.
   """
-  path = path or checkpoint_names.sibling_file(prefix, BERT_CONFIG)
+  path = path or run_record.sibling_file(prefix, BERT_CONFIG)
   if path is None:
     return None
   return interchange.read_json(path, f"--bert_config_file: no file {path}")
@@ -77,7 +77,7 @@ def read(
     prefix,
     {},
     read_config(prefix, config_file),
-    checkpoint_names.sibling_file(prefix, VOCABULARY),
+    run_record.sibling_file(prefix, VOCABULARY),
     labels=_read_labels(prefix),
     head=_head_of_run(prefix),
   )
@@ -109,7 +109,7 @@ def _head_of_run(prefix):
 
 
 def _read_labels(prefix):
-  path = checkpoint_names.sibling_file(prefix, LABELS)
+  path = run_record.sibling_file(prefix, LABELS)
   lines = files.read_text(path).split("\n") if path else []
   return tuple(filter(None, lines))
 

@@ -1,18 +1,30 @@
 """Records read by their schema: batches are dicts of name -> [B, ...].
 
+Training reads them in random order (shuffling.py), evaluation in that of the
+file.
+
 Legend: B batch, C choices, T tokens.
 """
 
+import abc
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from data.shuffling import ShuffledRecords, Source, lengths
+from storage import record_scan
+from storage.progress import Progress
 from storage.tfrecord import Schema
 
 Batch = dict[str, tf.Tensor]
 
 _PREFETCHED = 4  # batches
+# Batches whose records are sorted by length together in an evaluation.
+_SORTED_TOGETHER = 100
 
 
 def prefetch_map(
@@ -109,16 +121,6 @@ def is_masked(path: str) -> bool:
   return "masked_lm_positions" in _first(path)
 
 
-def lengths(mask: tf.Tensor) -> tf.Tensor:
-  """Number of positions up to the last token of each record, [B].
-
-  Args:
-    mask: [B, T] or [B, C, T] int, 1 for tokens; the longest choice counts.
-  """
-  positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
-  return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
-
-
 def trim_padding(batch: Batch, multiple: int = 8) -> Batch:
   """Cuts off the padding that all rows of a batch have.
 
@@ -138,3 +140,140 @@ def trim_padding(batch: Batch, multiple: int = 8) -> Batch:
 
 def _is_along(mask, value):
   return value.shape.rank > 1 and value.shape[-1] == mask.shape[-1]
+
+
+class TrainingRecords(abc.ABC):
+  """Records of files as batches to train on.
+
+  Attributes:
+    files: their paths.
+    schema: of the records.
+    sources: the files with their sampling weights.
+    index_file: cache of record_scan.load_index.
+  """
+
+  files: Sequence[str]
+  schema: Schema
+  sources: Sequence[Source]
+  index_file: str | None = None
+
+  def first_corrupt(self) -> str | None:
+    """Describes the first corrupt record; see record_scan.first_corrupt."""
+    return record_scan.first_corrupt(self.files, self.schema)
+
+  def training(
+    self,
+    batch_size: int,
+    seed: int,
+    skip: int = 0,
+    context: tf.distribute.InputContext | None = None,
+    by_length: bool = False,
+  ) -> tf.data.Dataset:
+    """Endless batches in an order by the seed; see ShuffledRecords.batches.
+
+    Returns:
+      Dicts of fields, [B / replicas, ...].
+    """
+    order = ShuffledRecords(self.sources, seed, self.index_file)
+    batches = order.batches(self.schema, batch_size, skip, context, by_length)
+    return self.read(batches, seed, by_length)
+
+  @abc.abstractmethod
+  def read(
+    self, batches: tf.data.Dataset, seed: int, by_length: bool
+  ) -> tf.data.Dataset:
+    """Dicts of fields from pairs of a number and [B] serialized records."""
+
+
+@dataclass(frozen=True)
+class RecordDataset(TrainingRecords):
+  """Examples whose records have been written.
+
+  Attributes:
+    examples: in the order of their records.
+    path: the file of their records. There may be more records than examples,
+      to fill up the last batch.
+    schema: of the records.
+    static_shapes: True if all batches are to have one shape, for XLA: none is
+      trimmed, and the last one is padded.
+  """
+
+  examples: Sequence[Any]
+  path: str
+  schema: Schema
+  static_shapes: bool
+
+  @property
+  def files(self) -> tuple[str]:
+    """The files of the records."""
+    return (self.path,)
+
+  @property
+  def sources(self) -> list[Source]:
+    """The files as a source of records."""
+    return [Source(self.files)]
+
+  def read(self, batches, seed, by_length):
+    """See TrainingRecords."""
+    del seed, by_length  # batches are trimmed anyway
+    parse = parser(self.schema)
+    return self._trimmed(
+      prefetch_map(batches, lambda _, serialized: parse(serialized))
+    )
+
+  def evaluation(self, batch_size: int) -> tf.data.Dataset:
+    """Every record once, those of similar length together.
+
+    Returns:
+      Dicts of the schema's fields, [B, ...] or fewer in the last batch, and
+      `position` [B], the index of the record in the file.
+    """
+    parse = parser(self.schema)
+
+    def sort_rows(positions, serialized):
+      batch = parse(serialized) | {"position": positions}
+      last = lengths(batch["input_mask"])
+      order = tf.argsort(last, stable=True)
+      return {name: tf.gather(value, order) for name, value in batch.items()}
+
+    chunks = tf.data.TFRecordDataset(self.path).enumerate()
+    chunks = chunks.batch(_SORTED_TOGETHER * batch_size)
+    batches = prefetch_map(chunks, sort_rows).rebatch(batch_size)
+    if self.static_shapes:
+      batches = batches.map(lambda batch: _pad_batch(batch, batch_size))
+    return self._trimmed(batches)
+
+  def outputs(
+    self,
+    batch_size: int,
+    predict: Callable[[Iterable[Mapping]], Mapping[str, np.ndarray]],
+  ) -> dict[str, np.ndarray]:
+    """Outputs of a model, [examples, ...] by name, in order; logs progress.
+
+    Args:
+      batch_size: B.
+      predict: function from batches to arrays [records, ...] by name, in the
+        order of the batches; passes their `position` on.
+    """
+    progress = Progress("read", len(self.examples), "examples")
+    outputs = predict(progress.follow(self.evaluation(batch_size)))
+    order = np.argsort(outputs["position"])
+    # Rows that pad the last batch come last.
+    order = order[: len(self.examples)]
+    return {name: values[order] for name, values in outputs.items()}
+
+  def _trimmed(self, batches):
+    if self.static_shapes:
+      return batches
+    return prefetch_map(batches, trim_padding)
+
+
+def _pad_batch(batch, size):
+  """Adds rows of zeros up to a batch size; their position is the greatest."""
+  missing = size - tf.shape(batch["position"])[0]
+  last = tf.fill([missing], batch["position"].dtype.max)
+  filled = {
+    name: tf.pad(value, [[0, missing]] + [[0, 0]] * (value.shape.rank - 1))
+    for name, value in batch.items()
+  }
+  return filled | {"position": tf.concat([batch["position"], last], 0)}

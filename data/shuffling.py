@@ -5,17 +5,15 @@ an epoch the blocks of the files (storage/record_scan.py) are shuffled; 40
 blocks at a time are a window, whose records are shuffled in memory. Reading
 from a position begins with its window; earlier records are not read.
 
-Legend: B batch, W records of a window.
+Legend: B batch, C choices, T tokens, W records of a window.
 """
 
-import abc
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from data.records import lengths
 from storage import record_scan
 from storage.record_scan import BLOCK, Index
 from storage.tfrecord import Schema
@@ -32,49 +30,6 @@ class Source(NamedTuple):
 
   files: Sequence[str]
   weight: float = 1.0
-
-
-class TrainingRecords(abc.ABC):
-  """Records of files as batches to train on.
-
-  Attributes:
-    files: their paths.
-    schema: of the records.
-    sources: the files with their sampling weights.
-    index_file: cache of record_scan.load_index.
-  """
-
-  files: Sequence[str]
-  schema: Schema
-  sources: Sequence[Source]
-  index_file: str | None = None
-
-  def first_corrupt(self) -> str | None:
-    """Describes the first corrupt record; see record_scan.first_corrupt."""
-    return record_scan.first_corrupt(self.files, self.schema)
-
-  def training(
-    self,
-    batch_size: int,
-    seed: int,
-    skip: int = 0,
-    context: tf.distribute.InputContext | None = None,
-    by_length: bool = False,
-  ) -> tf.data.Dataset:
-    """Endless batches in an order by the seed; see ShuffledRecords.batches.
-
-    Returns:
-      Dicts of fields, [B / replicas, ...].
-    """
-    order = ShuffledRecords(self.sources, seed, self.index_file)
-    batches = order.batches(self.schema, batch_size, skip, context, by_length)
-    return self.read(batches, seed, by_length)
-
-  @abc.abstractmethod
-  def read(
-    self, batches: tf.data.Dataset, seed: int, by_length: bool
-  ) -> tf.data.Dataset:
-    """Dicts of fields from pairs of a number and [B] serialized records."""
 
 
 class ShuffledRecords:
@@ -198,6 +153,16 @@ class ShuffledRecords:
     windows = self.from_position(first * size).batch(size, drop_remainder=True)
     windows = windows.enumerate(first).map(reorder, tf.data.AUTOTUNE)
     return windows.unbatch().skip(inside)
+
+
+def lengths(mask: tf.Tensor) -> tf.Tensor:
+  """Number of positions up to the last token of each record, [B].
+
+  Args:
+    mask: [B, T] or [B, C, T] int, 1 for tokens; the longest choice counts.
+  """
+  positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
+  return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
 
 
 def _groups(begin, batch_size, epoch):

@@ -20,7 +20,7 @@ from google.protobuf import (
 )
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
-from serving import compiled_model, length_batching
+from serving import compiled_model, packing_ops
 from storage.progress import Progress
 
 FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
@@ -52,7 +52,7 @@ def requests(task, compiled: bool) -> Iterator[dict[str, tf.Tensor]]:
   for length in lengths:
     sizes = compiled_model.ROWS
     if not is_static:
-      largest = int(length_batching.batch_size(length))
+      largest = int(packing_ops.batch_size(length))
       sizes = [size for size in sizes if size <= largest]
     for size in sizes if compiled else (1, sizes[-1]):
       yield _texts(task.texts, size, length)

@@ -1,19 +1,19 @@
 """Names, reading and atomic writing of files, local or remote.
 
 Paths with a scheme ("gs://...") go through tf.io.gfile, imported when the
-first one occurs; local paths need no TensorFlow. Text may be compressed (.gz,
-.zst).
+first one occurs; local paths need no TensorFlow. Text may be compressed: .gz,
+or .zst, which needs zstandard.
 """
 
 import codecs
 import glob
+import gzip
+import io
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
-
-from storage import compression
 
 # A file without a line break for so many bytes is not text.
 MAX_LINE_BYTES = 1 << 28
@@ -256,8 +256,8 @@ def _open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
   with open_for_reading(path) as file:
     if start:
       file.seek(start)
-    if is_remote(path) or compression.is_compressed(path):
-      file = compression.buffered(path, file)
+    if is_remote(path) or is_compressed(path):
+      file = io.BufferedReader(_TextStream(path, file), 1 << 16)
     yield file
 
 
@@ -269,3 +269,75 @@ def line_number(path: str, offset: int) -> int:
       number += block.count(b"\n")
       unread -= len(block)
   return number
+
+
+def is_compressed(path: str) -> bool:
+  """True if the extension is that of a compressed file."""
+  return path.endswith((".gz", ".zst"))
+
+
+class _TextStream(io.RawIOBase):
+  """Content of a file, decompressed; errors are ValueErrors with its path.
+
+  It reads the file from its beginning and does not close it.
+  """
+
+  def __init__(self, path, file):
+    super().__init__()
+    self._path, self._stream = path, file
+    if path.endswith(".gz"):
+      self._stream = gzip.GzipFile(fileobj=file, mode="rb")
+    elif path.endswith(".zst"):
+      self._stream = _zstd(path, file)
+
+  def readable(self):
+    return True
+
+  def readinto(self, buffer):
+    try:
+      block = self._stream.read(len(buffer))
+    except Exception as error:  # each library has its own
+      raise ValueError(
+        f"{self._path} cannot be read to its end: {error}; it is damaged, cut "
+        "off, or not what its name says"
+      ) from error
+    buffer[: len(block)] = block
+    return len(block)
+
+
+def _zstd(path, file):
+  try:
+    import zstandard  # noqa: PLC0415, optional
+  except ImportError:
+    raise ValueError(
+      f"reading {path} takes the package zstandard: `pip install zstandard`, "
+      "or decompress the file first"
+    ) from None
+  return _ZstdReader(file, zstandard.ZstdDecompressor().decompressobj)
+
+
+class _ZstdReader:
+  """Content of the frames of a .zst file.
+
+  zstandard's own reader gives no error if the file is truncated.
+  """
+
+  _PIECE = 1 << 12  # Four bytes may expand to 128 KB.
+
+  def __init__(self, file, new_frame):
+    self._file, self._new_frame = file, new_frame
+    self._frame, self._unused, self._ready = None, b"", io.BytesIO()
+
+  def read(self, size):
+    while not (content := self._ready.read(size)):
+      piece = self._unused or self._file.read(self._PIECE)
+      if not piece:
+        if self._frame:
+          raise EOFError("the file ends within a frame")
+        break
+      self._frame = self._frame or self._new_frame()
+      self._ready = io.BytesIO(self._frame.decompress(piece))
+      self._unused = b""
+      if self._frame.eof:
+        self._unused, self._frame = self._frame.unused_data, None
+    return content

@@ -20,10 +20,9 @@ import tensorflow as tf
 from cli import program
 from modeling import models
 from modeling.config import BertConfig
-from storage import checkpoint_names
 from tests import programs
 from tests.training import toy
-from training import checkpoint, report
+from training import checkpoint, report, run_record
 from training.run_folder import Checkpoints
 
 pytestmark = pytest.mark.slow
@@ -319,8 +318,8 @@ def test_a_loss_that_is_not_finite_spoils_no_checkpoint(flags, runs):
 
 def test_a_refused_folder_stays_as_it_is(flags, runs):
   del runs
-  whole = checkpoint_names.find(str(flags.folder / "whole"))
-  narrow = checkpoint_names.find(str(flags.folder / "narrow"))
+  whole = run_record.find_checkpoint(str(flags.folder / "whole"))
+  narrow = run_record.find_checkpoint(str(flags.folder / "narrow"))
   assert os.path.basename(whole) == os.path.basename(narrow)
   names = {path.name for path in (flags.folder / "classified").iterdir()}
   assert {name for name in names if "ckpt" in name} == {

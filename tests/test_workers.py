@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from modeling.config import BertConfig
-from storage import checkpoint_names
 from tests import programs
 from tests.training import toy
-from training import checkpoint, report
+from training import checkpoint, report, run_record
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
@@ -133,7 +132,7 @@ def test_when_one_dies_the_other_ends_soon_and_a_restart_goes_on(
   assert "another worker" in log
   # What TensorFlow leaves open, Python may complain of at the very end.
   assert "Traceback" not in log.partition("Exception ignored in")[0]
-  latest = checkpoint_names.find(str(tmp_path))
+  latest = run_record.find_checkpoint(str(tmp_path))
   done = int(latest.rpartition("-")[2])
   for worker in _workers(flags | {"num_train_steps": done + 5}):
     _, log = worker.communicate()
@@ -155,7 +154,7 @@ def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
   time.sleep(10.0)  # to train for a while
   second.send_signal(signal.SIGTERM)  # and not the one that writes
   logs = [worker.communicate(timeout=900)[1] for worker in (first, second)]
-  latest = checkpoint_names.find(str(tmp_path))
+  latest = run_record.find_checkpoint(str(tmp_path))
   done = int(latest.rpartition("-")[2])
   assert 0 < done < 100_000
   for worker, log in zip((first, second), logs, strict=True):

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping
 import tensorflow as tf
 from absl import logging
 
-from storage import checkpoint_names
+from training import run_record
 
 _DIRECTIONS = ("left_to_right", "right_to_left")
 _AVERAGE = "/ExponentialMovingAverage"  # the name in TensorFlow 1
@@ -65,15 +65,15 @@ def average_name(name: str) -> str:
 
 
 def read(path: str) -> "Reader":
-  """Opens the checkpoint at `path` (see checkpoint_names.find).
+  """Opens the checkpoint at `path` (see run_record.find_checkpoint).
 
   Two paths with a comma between them are the left-to-right and the
   right-to-left encoder of a model with attention "shallow".
   """
   prefixes = path.split(",")
   if len(prefixes) == 2 and not tf.io.gfile.glob(f"{path}*"):
-    return SideBySide(*map(checkpoint_names.find, prefixes))
-  return Reader(checkpoint_names.find(path))
+    return SideBySide(*map(run_record.find_checkpoint, prefixes))
+  return Reader(run_record.find_checkpoint(path))
 
 
 class Reader:

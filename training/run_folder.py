@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from storage import checkpoint_names, files
+from storage import files
 from training import checkpoint, process, run_record
 
 # Heads of fine-tuning. Sizes of pre-training heads depend on the vocabulary.
@@ -265,7 +265,7 @@ def _check_complete(reader, expected):
 
 def best_folder(output_dir: str) -> str:
   """Folder of the best checkpoint of a run or a sweep."""
-  return os.path.join(output_dir, checkpoint_names.BEST)
+  return os.path.join(output_dir, run_record.BEST)
 
 
 def read_best(output_dir: str) -> dict:

@@ -1,5 +1,6 @@
-"""Entries of run.json: flags, seed, versions and data of each training.
+"""Files of a run's folder: names of checkpoints, and run.json.
 
+run.json has an entry for each training: flags, seed, versions and data.
 Needs no TensorFlow for local paths.
 """
 
@@ -8,18 +9,98 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from storage import checkpoint_names, files
+from storage import files
 
+BEST = "best"  # subfolder of an output folder
+_NEWEST = re.compile(r'^model_checkpoint_path: "(.*)"', re.MULTILINE)
 NAME = "run.json"
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
 _HERE = Path(__file__).parent
 _END_BYTES = 2**20  # hashed at each end of a file
+
+# --- Checkpoints -----------------------------------------------------------
+
+
+def sibling_file(path: str, name: str) -> str | None:
+  """Path of an existing file of a checkpoint's folder, or None.
+
+  `path` is the folder or a prefix. For `best/model.ckpt-10` also the parent of
+  the folder `best` is searched, as that is the output folder of the training.
+  """
+  prefix = os.path.join(path, "") if files.is_folder(path) else path
+  folder = os.path.dirname(prefix) or "."
+  folders = [folder]
+  if os.path.basename(folder) == BEST:
+    folders.append(os.path.dirname(folder) or ".")
+  paths = [os.path.join(folder, name) for folder in folders]
+  return next(filter(files.exists, paths), None)
+
+
+def latest_checkpoint(folder: str) -> str | None:
+  """Prefix of the newest checkpoint, which the file `checkpoint` names."""
+  path = os.path.join(folder, "checkpoint")
+  newest = files.exists(path) and _NEWEST.search(files.read_text(path))
+  if not newest:
+    return None
+  prefix = os.path.join(folder, newest[1])
+  return prefix if files.exists(f"{prefix}.index") else None
+
+
+def find_checkpoint(path: str) -> str:
+  """Prefix of a checkpoint.
+
+  Args:
+    path: a prefix ("dir/model.ckpt-10"), one of its files, or a folder: its
+      newest checkpoint, else the one in its subfolder `best`, else its only
+      one.
+
+  Raises:
+    FileNotFoundError: there is none.
+    ValueError: a folder has several and no file `checkpoint`.
+  """
+  if files.is_folder(path):
+    return _find_in_folder(path)
+  prefix = re.sub(r"\.(index|data-\d+-of-\d+|meta)$", "", path)
+  if not files.exists(f"{prefix}.index"):
+    raise FileNotFoundError(
+      f"no checkpoint at {path!r}: there is no file {prefix}.index "
+      "(a checkpoint's name is the common prefix of its .index and .data files)"
+    )
+  return prefix
+
+
+def _find_in_folder(folder):
+  newest = latest_checkpoint(folder) or latest_checkpoint(
+    os.path.join(folder, BEST)
+  )
+  if newest:
+    return newest
+  # A released model has no file `checkpoint`.
+  names = sorted(
+    name.removesuffix(".index")
+    for name in files.list_folder(folder)
+    if name.endswith(".index")
+  )
+  if not names:
+    raise FileNotFoundError(
+      f"no checkpoint in the folder {folder}: no file there is named *.index"
+    )
+  if len(names) > 1:
+    raise ValueError(
+      f"{folder} has several checkpoints ({', '.join(names)}): name one, as in "
+      f"{os.path.join(folder, names[-1])}"
+    )
+  return os.path.join(folder, names[0])
+
+
+# --- run.json --------------------------------------------------------------
 
 
 def make(flag_values: Mapping, seed: int, data: Sequence[str]) -> dict:
@@ -69,7 +150,7 @@ def of_checkpoint(path: str) -> dict:
 
   `path` is a folder of checkpoints or the prefix of one.
   """
-  record = checkpoint_names.sibling_file(path, NAME)
+  record = sibling_file(path, NAME)
   entries = read(os.path.dirname(record)) if record else []
   return entries[-1] if entries else {"flags": {}}
 
@@ -107,9 +188,9 @@ def best_or_latest(output_dir: str, prefer_best: bool = False) -> str:
   """
   for entry in read(output_dir)[-1:]:
     prefer_best = prefer_best or keeps_best(entry["flags"])
-  best = os.path.join(output_dir, checkpoint_names.BEST)
-  use_best = prefer_best or not checkpoint_names.latest(output_dir)
-  return best if use_best and checkpoint_names.latest(best) else output_dir
+  best = os.path.join(output_dir, BEST)
+  use_best = prefer_best or not latest_checkpoint(output_dir)
+  return best if use_best and latest_checkpoint(best) else output_dir
 
 
 def versions() -> dict[str, str]:

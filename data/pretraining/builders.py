@@ -23,7 +23,7 @@ from data.pretraining import documents
 from data.pretraining.documents import ORIGINAL, Document, TextFormat
 from data.pretraining.instances import InstanceBuilder, InstanceConfig
 from data.tokenization import CachedTokenizer, FullTokenizer
-from storage import compression, files, tfrecord, workers
+from storage import files, tfrecord, workers
 from storage.progress import Progress
 
 # Enough shards to employ many workers, each large enough to draw random
@@ -291,7 +291,7 @@ def split_corpus(
 
 
 def _text_size(path: str) -> int:
-  factor = _COMPRESSION_RATIO if compression.is_compressed(path) else 1
+  factor = _COMPRESSION_RATIO if files.is_compressed(path) else 1
   return factor * files.size(path)
 
 

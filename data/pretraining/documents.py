@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from storage import compression, files
+from storage import files
 from storage.progress import Progress
 
 Segment = list[int]
@@ -107,7 +107,7 @@ class TextFormat:
 
   def ends_document(self, path: str) -> Callable[[bytes], bool] | None:
     """Test for lines that end a document; None if the file must stay intact."""
-    if compression.is_compressed(path):
+    if files.is_compressed(path):
       return None
     if self.field:
       return lambda line: True

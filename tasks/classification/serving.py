@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from data.tokenization_ops import GraphTokenizer
-from serving import length_batching, packing_ops
+from serving import packing_ops
 
 
 class TextClassification(packing_ops.PackedTexts):
@@ -55,7 +55,7 @@ class TextClassification(packing_ops.PackedTexts):
       up to L], padded with "", and `num_predicted` [B] instead of `label`.
     """
     size = 1 if self._labels is None else len(self._labels)
-    logits = length_batching.row_logits(model, inputs, size)
+    logits = packing_ops.row_logits(model, inputs, size)
     if self._labels is None:
       return {"score": logits[:, 0]}
     names = tf.constant(self._labels)

@@ -13,7 +13,7 @@ from absl import logging
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
 from data import labels, summaries, vocab_checks
-from data.record_dataset import RecordDataset
+from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from data import vocab
 from data.tokenization_ops import GraphTokenizer
-from serving import length_batching, packing_ops
+from serving import packing_ops
 
 
 class TokenClassification(packing_ops.PackedTexts):
@@ -51,7 +51,7 @@ class TokenClassification(packing_ops.PackedTexts):
       pieces, tf.cast(words.row_splits, tf.int64), self._max_pieces
     )
     inputs = packing_ops.join(windows, None, *self._ends)
-    logits = length_batching.token_logits(model, inputs, len(self._tags))
+    logits = packing_ops.token_logits(model, inputs, len(self._tags))
     positions = tf.stack([window, 1 + position], axis=1)
     outputs = {
       name: words.with_values(values).to_tensor()

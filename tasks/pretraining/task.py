@@ -8,9 +8,8 @@ from absl import logging
 from cli import encoder
 from cli.arguments import Arguments
 from data import shuffling
-from data.pretraining.input_pipeline import PretrainingInput
+from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.static_masking import DEFAULT
-from data.pretraining.targets import CausalTargets
 from data.tokenization_ops import GraphTokenizer
 from modeling import models
 from modeling.config import SIDES, BertConfig

@@ -9,7 +9,7 @@ import dataclasses
 import tensorflow as tf
 
 from data.tokenization_ops import GraphTokenizer
-from serving import length_batching, packing_ops
+from serving import packing_ops
 from tasks.squad import answers_ops, paragraphs_ops
 from tasks.squad.answers_ops import Candidates
 from tasks.squad.decoding import DecodingConfig
@@ -163,7 +163,7 @@ class QuestionAnswering(packing_ops.PackedTexts):
 
     if self._dynamic_padding:
       lengths = tf.reduce_sum(inputs["input_mask"], axis=1)
-      logits = length_batching.token_logits(stacked_logits, inputs, 2)
+      logits = packing_ops.token_logits(stacked_logits, inputs, 2)
       logits = tf.pad(logits, [[0, 0], [0, missing], [0, 0]])
       is_token = tf.sequence_mask(lengths, length)[..., None]
       logits = tf.where(is_token, logits, -float("inf"))

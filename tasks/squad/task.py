@@ -12,7 +12,7 @@ from cli import arguments, checks, encoder, fine_tuning, strategy
 from cli.arguments import Arguments
 from cli.run import Run
 from data import features, summaries, vocab_checks
-from data.record_dataset import RecordDataset
+from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models

@@ -8,10 +8,9 @@ import pytest
 import tensorflow as tf
 
 from modeling import models
-from storage import checkpoint_names
 from tests import programs
 from tests.training import toy
-from training import checkpoint
+from training import checkpoint, run_record
 from training.run_folder import Checkpoints
 
 
@@ -64,28 +63,28 @@ def test_the_first_checkpoint_is_deleted_at_the_next(
 )
 def test_any_of_its_files_names_a_checkpoint(tmp_path, suffix):
   prefix = _saved(tmp_path)
-  assert checkpoint_names.find(prefix + suffix) == prefix
-  assert checkpoint_names.find(str(tmp_path)) == prefix
+  assert run_record.find_checkpoint(prefix + suffix) == prefix
+  assert run_record.find_checkpoint(str(tmp_path)) == prefix
 
 
 def test_a_missing_checkpoint_is_named(tmp_path):
   with pytest.raises(FileNotFoundError, match=r"no file .*none\.index"):
-    checkpoint_names.find(str(tmp_path / "none"))
+    run_record.find_checkpoint(str(tmp_path / "none"))
 
 
 def test_a_folder_stands_for_its_best_or_its_only_checkpoint(tmp_path):
   """Released models have no file `checkpoint`."""
   with pytest.raises(FileNotFoundError, match=r"no checkpoint in the folder"):
-    checkpoint_names.find(str(tmp_path))
+    run_record.find_checkpoint(str(tmp_path))
   values = {"a": tf.Variable([1.0, 2.0])}
   checkpoint.write(str(tmp_path / "bert_model.ckpt"), values)
-  assert checkpoint_names.find(str(tmp_path)) == str(
+  assert run_record.find_checkpoint(str(tmp_path)) == str(
     tmp_path / "bert_model.ckpt"
   )
   checkpoint.write(str(tmp_path / "other.ckpt"), values)
   with pytest.raises(ValueError, match=r"\(bert_model\.ckpt, other\.ckpt\)"):
-    checkpoint_names.find(str(tmp_path))
-  assert _saved(tmp_path / "best") == checkpoint_names.find(str(tmp_path))
+    run_record.find_checkpoint(str(tmp_path))
+  assert _saved(tmp_path / "best") == run_record.find_checkpoint(str(tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["tagger", "classifier"])

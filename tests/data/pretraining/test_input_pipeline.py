@@ -5,10 +5,9 @@ import pytest
 import tensorflow as tf
 
 from data import features, shuffling
-from data.pretraining.input_pipeline import PretrainingInput
+from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.static_masking import Masking, MaskPolicy
-from data.pretraining.targets import CausalTargets
-from data.record_dataset import RecordDataset
+from data.records import RecordDataset
 from storage.tfrecord import Feature, Schema
 
 T, P, V = 8, 2, 50
