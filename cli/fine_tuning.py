@@ -20,10 +20,10 @@ from cli.arguments import Arguments
 from cli.run import Run, restore
 from data import labels
 from data.records import TrainingRecords
-from data.summaries import number_of
 from modeling import fused_ops, losses
 from serving.export import ServedModel
 from storage import files
+from storage.progress import number_of
 from training import optimization, run_folder, run_record
 from training.process import GracefulShutdown
 from training.run_folder import BestCheckpoint, Checkpoints

@@ -7,15 +7,18 @@ needs no training data.
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 
 from absl import logging
 
 from storage import files
+from storage.progress import number_of
 
 FILE_NAME = "labels.txt"
 SEPARATOR = "|"  # of the labels of a text
+_SHOWN = 20  # labels in a message
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 
 
@@ -196,3 +199,54 @@ def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
       describe(known),
       describe(labels),
     )
+
+
+def log_labels(
+  name: str,
+  labels: Iterable[str],
+  expected: Collection[str] = (),
+  unit: str = "example",
+) -> None:
+  """Logs the frequencies of the labels of a file's examples (`unit`).
+
+  Logs a warning of expected labels that do not occur, and of labels that differ
+  only in case or blanks.
+  """
+  counts = Counter(labels)
+  total = counts.total()
+  shown = [
+    f"{label}: {number:,} ({100 * number / total:.1f} %)"
+    for label, number in counts.most_common(_SHOWN)
+  ]
+  if len(counts) > _SHOWN:
+    *_, (rarest, number) = counts.most_common()
+    shown.append(f"...; {len(counts)} in all, the rarest {rarest}: {number:,}")
+  logging.info("%s: %s; %s", name, number_of(total, unit), ", ".join(shown))
+  missing = [label for label in expected if label not in counts]
+  if missing:
+    logging.warning("%s: no example of %s", name, _some(missing))
+  groups = [
+    " and ".join(f"{label!r} ({counts[label]:,})" for label in group)
+    for group in similar(counts)
+  ]
+  if groups:
+    logging.log_first_n(  # for the training file, not for each file
+      logging.WARNING,
+      "%s: %s differ only in case or blanks and are labels of their own; "
+      "spell them alike if they mean the same",
+      1,
+      *(name, "; ".join(groups)),
+    )
+
+
+def similar(labels: Iterable[str]) -> list[list[str]]:
+  """Groups of two or more labels that differ only in case or blanks."""
+  groups = defaultdict(list)
+  for label in sorted(labels):
+    groups["".join(label.split()).casefold()].append(label)
+  return [group for group in groups.values() if len(group) > 1]
+
+
+def _some(labels):
+  more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+  return ", ".join(map(repr, labels[:_SHOWN])) + more

@@ -1,4 +1,4 @@
-"""Warnings of texts, vocabulary and --do_lower_case that do not go together.
+"""Warnings of texts that vocabulary, case or --max_seq_length do not fit.
 
 Lower-casing decomposes text (NFD) and drops non-spacing marks, such as accents
 of Latin letters. In other scripts this removes letters: Hangul syllables become
@@ -16,6 +16,7 @@ from absl import logging
 
 from data.tokenization import BasicTokenizer, FullTokenizer, strip_accents
 from data.vocab import UNK
+from storage.progress import number_of
 
 # Scripts whose accents an uncased model is meant to lose.
 _ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW")
@@ -33,6 +34,8 @@ _MAX_UNKNOWN = 0.1  # fraction of the words of a text
 _TEXTS = 1000
 _FILES = 20
 _CHARACTERS = 200_000
+_FITS = 0.99  # of the texts, for a length to be suggested
+_LENGTHS = (16, 32, 64, 128, 256, 384, 512)
 
 # Scripts that this process has warned of: one warning, not one for each file.
 _WARNED = {_IGNORED}
@@ -245,3 +248,54 @@ def _unknown(words, tokenizer, lower_case) -> tuple[float, str]:
         unknown[word] += number
   [(example, _)] = unknown.most_common(1) or [("", 0)]
   return unknown.total() / max(total, 1), example
+
+
+def log_lengths(
+  name: str,
+  lengths: Mapping[int, int],
+  max_seq_length: int,
+  effect: str = "their ends are cut off",
+) -> None:
+  """Logs the number of texts longer than --max_seq_length.
+
+  It is a warning from 5 % of the texts.
+
+  Args:
+    name: of the file.
+    lengths: number of texts by length in tokens, including [CLS] and [SEP].
+    max_seq_length: the flag.
+    effect: on these texts, for the message.
+  """
+  total = sum(lengths.values())
+  longer = _longer(lengths, max_seq_length)
+  if not longer:
+    return
+  larger = [
+    length
+    for length in _LENGTHS
+    if length > max_seq_length and _longer(lengths, length) < longer
+  ]
+  fitting = (n for n in larger if _longer(lengths, n) <= (1 - _FITS) * total)
+  best = next(fitting, larger[-1] if larger else None)
+  advice = ""
+  if best:
+    held = 100 * (1 - _longer(lengths, best) / total)
+    advice = f"; --max_seq_length={best} would hold {held:.1f} %"
+  level = logging.WARNING if longer >= 0.05 * total else logging.INFO
+  logging.log(
+    level,
+    "%s: --max_seq_length=%d is exceeded by %s of %s (%.1f %%): %s; the "
+    "longest has %s tokens%s",
+    name,
+    max_seq_length,
+    f"{longer:,}",
+    number_of(total, "text"),
+    100 * longer / total,
+    effect,
+    f"{max(lengths):,}",
+    advice,
+  )
+
+
+def _longer(lengths, limit):
+  return sum(number for length, number in lengths.items() if length > limit)

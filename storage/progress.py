@@ -67,6 +67,11 @@ class Progress:
     self._log(text)
 
 
+def number_of(number: int, noun: str) -> str:
+  """A number with its noun, as in "1 word" or "2,000 words"."""
+  return f"{number:,} {noun}" + ("s" if number != 1 else "")
+
+
 def _number(value: float) -> str:
   return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
 

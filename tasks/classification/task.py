@@ -12,7 +12,7 @@ from absl import logging
 
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
-from data import labels, summaries, vocab_checks
+from data import labels, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
@@ -150,9 +150,9 @@ def _convert(args, task, split, name, batch_size=1) -> RecordDataset:
     names = (row.label for row in rows)
     if task.multi_label:
       names, unit = itertools.chain.from_iterable(names), "label"
-      summaries.log_labels(file, names, expected, unit)
+      labels.log_labels(file, names, expected, unit)
     else:
-      summaries.log_labels(file, names, expected)
+      labels.log_labels(file, names, expected)
   vocab_checks.warn_of_examples(
     lambda row: (row.text_a, row.text_b), rows, tokenizer, file
   )
@@ -168,7 +168,7 @@ def _convert(args, task, split, name, batch_size=1) -> RecordDataset:
     partial(examples.TextRecordBuilder, tokenizer, *kind),
     args.num_workers,
   )
-  summaries.log_lengths(file, lengths, length)
+  vocab_checks.log_lengths(file, lengths, length)
   return RecordDataset(rows, path, schema, static_shapes)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import chain, count, takewhile
 from typing import NamedTuple
 
-from data import features, summaries, tables
+from data import features, labels, tables
 from data.tokenization import FullTokenizer
 
 
@@ -62,7 +62,7 @@ def read_examples(path: str) -> list[ChoiceExample]:
       ChoiceExample(row.values["sent1"], row.values["sent2"], endings, label)
     )
   if examples[0].label is not None:
-    summaries.log_labels(path, (str(example.label) for example in examples))
+    labels.log_labels(path, (str(example.label) for example in examples))
   return examples
 
 

@@ -1,6 +1,6 @@
 """Flags of run_swag.py -> data, evaluation, predictions, export.
 
-Legend: N examples, C choices.
+Legend: N examples, B contexts, C choices, T tokens.
 """
 
 import os
@@ -8,22 +8,22 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
-from data import features, summaries, vocab_checks
+from data import features, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
-from serving import compiled_model
+from serving import compiled_model, packing_ops
 from serving.export import ServedModel
 from storage import tfrecord
 from tasks import metrics
 from tasks.multiple_choice import examples
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
-from tasks.multiple_choice.serving import MultipleChoice
 from training import report
 
 
@@ -57,7 +57,7 @@ def _convert(args, flag, name, needs_labels=True):
   schema = features.multiple_choice(args.max_seq_length, choices)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   lengths = tfrecord.write_records(path, schema, rows, build, args.num_workers)
-  summaries.log_lengths(file, lengths, args.max_seq_length)
+  vocab_checks.log_lengths(file, lengths, args.max_seq_length)
   return RecordDataset(rows, path, schema, strategy.needs_static_shapes(args))
 
 
@@ -112,6 +112,63 @@ def write_predictions(
 
 def _names(logits):
   return [f"ending{number}" for number in range(logits.shape[1])]
+
+
+class MultipleChoice(packing_ops.PackedTexts):
+  """Serving task (serving.export.Task) of run_swag.py, for any C.
+
+  Choices are truncated to T tokens as in training.
+  """
+
+  def __init__(self, tokenizer: GraphTokenizer, seq_length: int):
+    texts = {
+      "sent1": tf.TensorSpec([None], tf.string),
+      "sent2": tf.TensorSpec([None], tf.string),
+      "choices": tf.TensorSpec([None, None], tf.string),
+    }
+    super().__init__(tokenizer, seq_length, texts)
+    self.schema = features.multiple_choice(seq_length, 1)
+
+  def from_text(
+    self, model, sent1: tf.Tensor, sent2: tf.Tensor, choices: tf.Tensor
+  ) -> dict[str, tf.Tensor]:
+    """Chooses endings.
+
+    Args:
+      model: maps a dict of inputs to `logits` [B, C].
+      sent1: [B] string, the contexts.
+      sent2: [B] string, beginnings of the next sentences; may be empty.
+      choices: [B, C] string, the endings.
+
+    Returns:
+      `choice` [B] int32, number of the ending; `text` [B], the ending;
+      `probabilities` [B, C].
+    """
+    batch, number = tf.unstack(tf.shape(choices))
+    starts, ends = tf.repeat(sent2, number), tf.reshape(choices, [-1])
+    text_b = tf.strings.join([starts, ends], " ")
+    rows = self._pack(tf.repeat(sent1, number), text_b, keep_empty=True)
+    shape = [batch, number, tf.shape(rows["input_ids"])[1]]
+    inputs = {name: tf.reshape(value, shape) for name, value in rows.items()}
+    answers = self.from_features(model, **inputs)
+    text = tf.gather(choices, answers["choice"], batch_dims=1)
+    return answers | {"text": text}
+
+  def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Chooses endings of records, [B, C, T] int32 each.
+
+    Choices whose mask is all 0 are padding and never chosen.
+
+    Returns:
+      `choice` and `probabilities`, as `from_text`.
+    """
+    logits = model(inputs, training=False)["logits"]
+    is_choice = tf.reduce_any(inputs["input_mask"] > 0, axis=-1)
+    logits = tf.where(is_choice, logits, logits.dtype.min)
+    return {
+      "choice": tf.argmax(logits, axis=-1, output_type=tf.int32),
+      "probabilities": tf.nn.softmax(logits),
+    }
 
 
 def served_model(args: Arguments) -> ServedModel:

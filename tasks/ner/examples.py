@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from data import labels, summaries
+from data import labels
 from storage import files
 
 DOCUMENT_START = "-DOCSTART-"
@@ -254,7 +254,7 @@ def read_tagged(
       "%s. All tags of this file are ignored: there are no scores", error
     )
     return [sentence._replace(tags=None) for sentence in sentences]
-  summaries.log_labels(
+  labels.log_labels(
     path, (tag for sentence in sentences for tag in sentence.tags), unit="word"
   )
   return sentences

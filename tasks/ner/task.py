@@ -11,7 +11,7 @@ from absl import logging
 
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
-from data import labels, summaries, vocab_checks
+from data import labels, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
@@ -66,7 +66,9 @@ def _convert(args, flag, name, tags, needs_tags=True):
     build,
     strategy.needs_static_shapes(args),
   )
-  summaries.log_lengths(path, build.lengths, length, "they are cut into parts")
+  vocab_checks.log_lengths(
+    path, build.lengths, length, "they are cut into parts"
+  )
   return dataset
 
 

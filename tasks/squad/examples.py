@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from data import summaries
 from storage import files
+from storage.progress import number_of
 
 # Whitespace of the original's reader. It lacks the no-break space (U+00A0),
 # which stays within its word.
@@ -106,7 +106,7 @@ def _log_warnings(paths, ids, num_examples, is_training):
       "left out of training: %d of %s, as the words of the paragraph do not "
       "contain the answer",
       ids.total() - num_examples,
-      summaries.number_of(ids.total(), "question"),
+      number_of(ids.total(), "question"),
     )
   repeated = [name for name, number in ids.items() if number > 1]
   if repeated:
@@ -119,7 +119,7 @@ def _log_warnings(paths, ids, num_examples, is_training):
     logging.warning(
       "%s: %s used more than once, such as %s; %s",
       describe(paths),
-      summaries.number_of(len(repeated), "question id"),
+      number_of(len(repeated), "question id"),
       *(repeated[0], effect),
     )
 

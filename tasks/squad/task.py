@@ -11,7 +11,7 @@ from absl import logging
 from cli import arguments, checks, encoder, fine_tuning, strategy
 from cli.arguments import Arguments
 from cli.run import Run
-from data import features, summaries, vocab_checks
+from data import features, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
@@ -19,7 +19,7 @@ from modeling import losses, models
 from serving import compiled_model
 from serving.export import ServedModel
 from storage import files, tfrecord
-from storage.progress import Progress
+from storage.progress import Progress, number_of
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.serving import QuestionAnswering
@@ -116,7 +116,7 @@ def _log_questions(name, examples, windows, max_query_length, is_training):
     "%s: %s%s; %s with several windows; %s of at least --max_query_length=%d "
     "tokens, where questions are cut off",
     name,
-    summaries.number_of(len(examples), "question"),
+    number_of(len(examples), "question"),
     f", {unanswered:,} without an answer" if is_training else "",
     f"{sum(number > 1 for number in windows_of_example.values()):,}",
     f"{len(truncated):,}",

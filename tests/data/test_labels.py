@@ -3,8 +3,16 @@
 import pickle
 
 import pytest
+from absl import logging
 
 from data import labels
+
+
+@pytest.fixture(name="log")
+def _log(caplog, monkeypatch):
+  caplog.set_level("INFO", logger="absl")
+  monkeypatch.setattr(logging, "_log_counter_per_token", {})
+  return caplog
 
 
 @pytest.mark.parametrize(
@@ -108,3 +116,27 @@ def test_unknown_labels_have_a_remedy(tmp_path):
   labels.save("ab", str(tmp_path / "out"))
   known = labels.known_labels(_choose(tmp_path, "", "xyz"))
   assert f"give --init_checkpoint={tmp_path / 'out'} and another" in known
+
+
+def test_labels_are_counted(log):
+  labels.log_labels("train.tsv", ["b", "a", "b", "b"], ["a", "b", "c"])
+  first, second = [record.getMessage() for record in log.records]
+  assert first == "train.tsv: 4 examples; b: 3 (75.0 %), a: 1 (25.0 %)"
+  assert second == "train.tsv: no example of 'c'"
+
+
+def test_many_labels_are_shortened(log):
+  labels.log_labels("x", [f"label{i}" for i in range(30)] * 2)
+  assert "30 in all, the rarest" in log.text
+  labels.log_labels("x", ["a"])
+  assert "x: 1 example; a: 1" in log.text
+
+
+def test_labels_that_differ_in_case_or_blanks_are_named(log):
+  for name in ("train.tsv", "dev.tsv"):
+    labels.log_labels(name, ["Sport", "sport", "spo rt", "music"])
+  [warning] = [r for r in log.records if r.levelname == "WARNING"]
+  assert warning.getMessage().startswith(
+    "train.tsv: 'Sport' (1) and 'spo rt' (1) and 'sport' (1) differ"
+  )
+  assert "music" not in warning.getMessage()

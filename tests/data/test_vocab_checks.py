@@ -151,3 +151,30 @@ def test_examples_are_read_by_their_texts(caplog, tmp_path):
       lambda pair: pair, examples, tokenizer, "a.tsv"
     )
   assert "a.tsv: 100 % of the letters are Hangul" in caplog.text
+
+
+def test_long_texts_are_counted_and_a_length_is_suggested(caplog):
+  caplog.set_level("INFO", logger="absl")
+  vocab_checks.log_lengths("train.tsv", {30: 90, 100: 9, 300: 1}, 64)
+  [record] = caplog.records
+  assert record.levelname == "WARNING"
+  assert record.getMessage() == (
+    "train.tsv: --max_seq_length=64 is exceeded by 10 of 100 texts (10.0 %): "
+    "their ends are cut off; the longest has 300 tokens; --max_seq_length=128 "
+    "would hold 99.0 %"
+  )
+
+
+def test_one_text_is_one_text(caplog):
+  caplog.set_level("INFO", logger="absl")
+  vocab_checks.log_lengths("x", {100: 1}, 64)
+  assert "exceeded by 1 of 1 text (100.0 %)" in caplog.text
+
+
+def test_few_long_texts_are_no_warning_and_none_no_line(caplog):
+  caplog.set_level("INFO", logger="absl")
+  vocab_checks.log_lengths("x", {30: 999, 100: 1}, 64)
+  assert [record.levelname for record in caplog.records] == ["INFO"]
+  caplog.clear()
+  vocab_checks.log_lengths("x", {30: 99, 64: 1}, 64)
+  assert not caplog.records

@@ -10,8 +10,8 @@ from modeling import models
 from modeling.config import BertConfig
 from modeling.models import layer_outputs, mean_of_tokens
 from tasks.classification.serving import TextClassification
-from tasks.features.serving import FeatureExtraction
-from tasks.multiple_choice.serving import MultipleChoice
+from tasks.features.task import FeatureExtraction
+from tasks.multiple_choice.task import MultipleChoice
 from tasks.ner.serving import TokenClassification
 from tasks.pretraining.serving import FillMask
 from tasks.squad.decoding import DecodingConfig

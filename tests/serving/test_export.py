@@ -18,7 +18,7 @@ from storage.tfrecord import Schema
 from tasks.classification import examples as classification_examples
 from tasks.classification.serving import TextClassification
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
-from tasks.multiple_choice.serving import MultipleChoice
+from tasks.multiple_choice.task import MultipleChoice
 from tests.parity import golden_files
 
 T = 8

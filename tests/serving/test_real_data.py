@@ -15,9 +15,9 @@ from serving import export
 from tasks.classification import named_tasks
 from tasks.classification.examples import read_examples
 from tasks.classification.serving import TextClassification
-from tasks.features.serving import FeatureExtraction
+from tasks.features.task import FeatureExtraction
 from tasks.multiple_choice.examples import read_examples as read_choices
-from tasks.multiple_choice.serving import MultipleChoice
+from tasks.multiple_choice.task import MultipleChoice
 from tasks.ner.examples import read_sentences
 from tasks.ner.serving import TokenClassification
 from tasks.pretraining.serving import FillMask

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from serving import compiled_model, warm_up
 from tasks.classification.serving import TextClassification
-from tasks.multiple_choice.serving import MultipleChoice
+from tasks.multiple_choice.task import MultipleChoice
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.records import WindowConfig
 from tasks.squad.serving import QuestionAnswering

@@ -8,8 +8,8 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.features import lines, serving
-from tasks.features.serving import FeatureExtraction
+from tasks.features import lines, task
+from tasks.features.task import FeatureExtraction
 from tests.serving import stand_in
 
 LENGTHS = (3, 8)
@@ -77,7 +77,7 @@ def test_any_lines(tokenizer, served, tmp_path_factory, texts, length):
 )
 def test_the_last_bar_between_blanks_separates(text):
   first, second = (
-    part.numpy()[0].decode() for part in serving.split(tf.constant([text]))
+    part.numpy()[0].decode() for part in task.split(tf.constant([text]))
   )
   assert (first, second or None) == lines.split(text)
 
@@ -85,7 +85,7 @@ def test_the_last_bar_between_blanks_separates(text):
 def test_blanks_are_pythons():
   codes = (c for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000)
   chars = [chr(code) for code in codes]
-  result, _ = serving.split(tf.constant(chars))
+  result, _ = task.split(tf.constant(chars))
   assert [c for c in result.numpy() if c] == [
     c.encode() for c in chars if c.strip()
   ]

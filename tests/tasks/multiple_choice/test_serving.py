@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
-from tasks.multiple_choice.serving import MultipleChoice
+from tasks.multiple_choice.task import MultipleChoice
 from tests.serving import stand_in
 
 LENGTHS = (5, 9)
