@@ -1,6 +1,6 @@
 """Raw text to the answers of each task, by LiteRT models.
 
-Outputs are those of the task's serving.py. Imports no TensorFlow.
+Outputs are those of the task in the graph. Imports no TensorFlow.
 
 Legend: T tokens, L labels or layers, H hidden, W words, M masks, K tokens for a
 mask.
