@@ -89,11 +89,7 @@ def main(args: Arguments) -> None:
 
 
 def read_texts(args: Arguments) -> list[str]:
-  """Texts of --text and --input_file.
-
-  Raises:
-    ValueError: there is none, or one has no [MASK].
-  """
+  """Texts of --text and --input_file; ValueError for none or without [MASK]."""
   texts = list(args.text or [])
   if args.input_file:
     texts += _lines(args.input_file)

@@ -27,9 +27,8 @@ def needs_eval_data(args: Arguments) -> bool:
 def run(args: Arguments) -> None:
   """Checks the flags that all training programs have.
 
-  Raises:
-    FileExistsError: see `export`.
-    ValueError: no --do_... flag is set, or flags contradict each other.
+  Raises ValueError if no --do_... flag is set, or flags contradict each other;
+  see also `export`.
   """
   stages = ("do_train", "do_eval", "do_predict", "do_export")
   names = [name for name in stages if name in args]
@@ -58,8 +57,7 @@ def run(args: Arguments) -> None:
 def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:
   """Parses --profile_steps=first,last; none without the flag.
 
-  Raises:
-    ValueError: these are not two numbers in order.
+  Raises ValueError unless these are two numbers in order.
   """
   if not args.profile_steps:
     return ()
@@ -150,9 +148,8 @@ def output(args: Arguments, name: str) -> None:
 def writable(path: str, name: str) -> None:
   """Checks that a path, from the flag `name`, can be written.
 
-  Raises:
-    NotADirectoryError: a parent is a file.
-    PermissionError: it is not writable.
+  Raises NotADirectoryError if a parent is a file, PermissionError if it is not
+  writable.
   """
   if files.is_remote(path):
     return

@@ -24,8 +24,7 @@ _PADDING = 128
 def config(args: Arguments) -> BertConfig:
   """Reads --bert_config_file and applies the flags that override it.
 
-  Raises:
-    ValueError: --vocab_file or --max_seq_length does not fit it.
+  Raises ValueError if --vocab_file or --max_seq_length does not fit it.
   """
   changes = {
     name: getattr(args, name)
@@ -185,11 +184,7 @@ def _check_case(args, trains):
 
 
 def check_head(args: Arguments, name: str) -> None:
-  """Checks that a flag is as in the training of the head to restore.
-
-  Raises:
-    ValueError: it is not; names the remedy.
-  """
+  """Raises ValueError if a flag is not as in the training of the head."""
   start, own = checkpoint(args), _own_checkpoint(args)
   if not start or (not own and args.do_train and args.new_head):
     return
@@ -203,11 +198,7 @@ def check_head(args: Arguments, name: str) -> None:
 
 
 def check_vocabulary(args: Arguments, vocab_size: int) -> None:
-  """Checks that --vocab_file is the vocabulary of the checkpoint.
-
-  Raises:
-    ValueError: it differs from the checkpoint's vocab.txt.
-  """
+  """Raises ValueError if --vocab_file differs from that of the checkpoint."""
   start = checkpoint(args)
   if not start:
     return

@@ -186,9 +186,7 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
 
   Takes the best checkpoint with --keep_best, now or in the last training, or
   after a sweep; else the newest of `checkpoints`; else --init_checkpoint.
-
-  Raises:
-    ValueError: there is no checkpoint, or it is of another model.
+  Raises ValueError if there is no checkpoint, or it is of another model.
   """
   keeps_best = run_record.keeps_best(vars(args))
   folder = run_record.best_or_latest(args.output_dir, keeps_best)
@@ -218,9 +216,8 @@ def export(
 ) -> None:
   """Exports a Keras model to --export_dir in --export_format.
 
-  Raises:
-    FileExistsError: --export_dir is not empty.
-    ValueError: the format cannot represent the model.
+  Raises FileExistsError if --export_dir is not empty, ValueError if the format
+  cannot represent the model.
   """
   if args.export_format == "savedmodel":
     compiled = compiled_model.is_compiled(model, args.compile_export)

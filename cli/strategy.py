@@ -17,10 +17,8 @@ def from_flags(args: Arguments) -> tf.distribute.Strategy:
 
   Default: mirrored if there are several GPUs, else one device. Call it before
   TensorFlow uses a device: workers connect first, and logical CPU devices
-  cannot be changed later.
-
-  Raises:
-    ValueError: flags contradict each other, or there is no such TPU.
+  cannot be changed later. Raises ValueError if flags contradict each other, or
+  there is no such TPU.
   """
   checks.devices(args)
   process.silence_xla()

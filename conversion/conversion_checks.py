@@ -29,8 +29,7 @@ def read(
 ) -> tuple[CanonicalModel, str]:
   """Reads a model, and the name of its format; the arguments are flags.
 
-  Raises:
-    ValueError: the format is unknown, or has no such option.
+  Raises ValueError if the format is unknown, or has no such option.
   """
   averages = {"use_moving_averages": use_moving_averages}
   if kind := format_of_folder(path):
@@ -63,10 +62,8 @@ def complete(
   """Checks configuration and vocabulary of a model read from `path`.
 
   `vocab_file` and `do_lower_case` replace those of the model unless None.
-  `for_transformers`: a Hugging Face folder is to be written.
-
-  Raises:
-    ValueError: something is missing, or belongs to another model.
+  `for_transformers`: a Hugging Face folder is to be written. Raises ValueError
+  if something is missing, or belongs to another model.
   """
   if bert.config is not None:
     flags = {name: run_record.flag_of(path, name) for name in EXTENSIONS}
@@ -120,10 +117,7 @@ def _check_vocabulary(bert, for_transformers):
 def check_variables(bert: CanonicalModel, head: str) -> None:
   """Checks that a model has all variables of its kind, a key of HEADS.
 
-  Nothing is checked without its configuration.
-
-  Raises:
-    ValueError: see `assign`.
+  Nothing is checked without its configuration. For errors see `assign`.
   """
   if bert.config is None:
     logging.warning(
@@ -145,8 +139,7 @@ def check_variables(bert: CanonicalModel, head: str) -> None:
 def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
   """Assigns all variables of a Keras model with that head, a key of HEADS.
 
-  Raises:
-    ValueError: a variable is missing, or has another shape.
+  Raises ValueError if a variable is missing, or has another shape.
   """
   # Some classes of Hugging Face have no pooler.
   needs_pooler = HEADS[head].pools and head != "encoder"

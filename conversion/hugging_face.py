@@ -217,9 +217,7 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   """Writes a local folder that transformers loads without a missing tensor.
 
   Variables that the class of `head`, a key of HEADS, does not have are skipped.
-
-  Raises:
-    ValueError: the number of its labels is not that of its classes.
+  Raises ValueError if the number of its labels is not that of its classes.
   """
   kind = HEADS[head]
   settings = _their_config(bert, kind)

@@ -70,11 +70,9 @@ def names_path(read: Callable) -> Callable:
 
 
 def read_json(path: str, missing: str) -> dict:
-  """Reads a JSON object.
+  """Reads a JSON object; ValueError if it is none.
 
-  Raises:
-    FileNotFoundError: there is no such file; `missing` is the message.
-    ValueError: it is no JSON object.
+  `missing` is the message of a FileNotFoundError.
   """
   if not files.exists(path):
     raise FileNotFoundError(missing)
@@ -230,10 +228,8 @@ def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
   """A model's head, a key of HEADS.
 
   A classifier and a tagger have the same variables. Without a stated head, it
-  is a tagger if its labels are tags ("O" and "B-..." or "I-...").
-
-  Raises:
-    ValueError: it does not have the expected head.
+  is a tagger if its labels are tags ("O" and "B-..." or "I-..."). Raises
+  ValueError if it does not have the expected head.
   """
   complete = [
     key

@@ -61,9 +61,7 @@ _MASKED_LM = {
 def read(folder: str) -> CanonicalModel:
   """Reads a preset: its backbone and, if it has one, its task's head.
 
-  Raises:
-    FileNotFoundError: a file is missing.
-    ValueError: it is no BERT.
+  Raises FileNotFoundError if a file is missing, ValueError if it is no BERT.
   """
   config = _config(folder)
   vocabulary = os.path.join(folder, _VOCABULARY)

@@ -118,10 +118,8 @@ def recognizes(prefix: str) -> bool:
 def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
   """Reads an encoder, or a model of Model Garden with one.
 
-  Without a bert_config.json sizes are those of the variables.
-
-  Raises:
-    ValueError: it has no encoder that the original could have.
+  Without a bert_config.json sizes are those of the variables. Raises ValueError
+  if it has no encoder that the original could have.
   """
   reader = tf.train.load_checkpoint(prefix)
   shapes = reader.get_variable_to_shape_map()

@@ -53,8 +53,7 @@ def find(path: str) -> str:
 def read_config(prefix: str, path: str | None = None) -> dict | None:
   """Reads bert_config.json at `path`, or beside a checkpoint if there is one.
 
-  Raises:
-    FileNotFoundError, ValueError: see interchange.read_json.
+  For errors see interchange.read_json.
   """
   path = path or run_record.sibling_file(prefix, BERT_CONFIG)
   if path is None:
@@ -68,9 +67,7 @@ def read(
   """Reads a checkpoint with its configuration, vocabulary and labels.
 
   With `averaged`, values are the moving averages of variables that have one.
-
-  Raises:
-    ValueError: it is corrupt, or has no averages.
+  Raises ValueError if it is corrupt, or has no averages.
   """
   reader = checkpoint.Reader(prefix)
   bert = CanonicalModel(

@@ -109,10 +109,7 @@ def is_faster() -> bool:
 
   They are on processors without AVX-512: with it oneDNN's matrix products are
   ahead of XLA's (benchmarks/notes.md). BERT_COMPILED_INFERENCE (0 or 1) takes
-  precedence.
-
-  Raises:
-    ValueError: BERT_COMPILED_INFERENCE is neither 0 nor 1.
+  precedence. Raises ValueError if BERT_COMPILED_INFERENCE is neither 0 nor 1.
   """
   setting = os.environ.get("BERT_COMPILED_INFERENCE", "")
   if setting not in ("", "0", "1"):

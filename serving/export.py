@@ -248,10 +248,8 @@ def save_tflite(directory: str, model) -> None:
 
   They take tokens. float16 halves all weights; int8 quantizes matrices to a
   quarter, and activations dynamically. Inputs and outputs have the model's
-  names in the signature `serving_default`; all dimensions are dynamic.
-
-  Raises:
-    ValueError: LiteRT lacks an operation of the model.
+  names in the signature `serving_default`; all dimensions are dynamic. Raises
+  ValueError if LiteRT lacks an operation of the model.
   """
   module = tf.Module()
   module.variables_of_model = [variable.value for variable in model.variables]

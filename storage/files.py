@@ -135,11 +135,7 @@ def check_disjoint(inputs: Sequence[str], *outputs: str) -> None:
 
 
 def open_for_reading(path: str) -> BinaryIO:
-  """Opens a file as bytes.
-
-  Raises:
-    OSError: the file is missing, unreadable or a folder; names it.
-  """
+  """Opens a file as bytes; OSErrors name it."""
   if not is_remote(path):
     try:
       return open(path, "rb")
@@ -158,10 +154,8 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   """Opens a file as bytes; it appears under its name when it is complete.
 
   Until then it is `PATH.partial-PID`. An error removes that and keeps the
-  previous content of the path. Missing folders are made.
-
-  Raises:
-    OSError: the file cannot be written; `filename` is set.
+  previous content of the path. Missing folders are made. Raises OSError if the
+  file cannot be written; `filename` is set.
   """
   partial = f"{path}.partial-{os.getpid()}"
   try:

@@ -25,9 +25,8 @@ from tasks.squad.examples import WORD, SquadExample
 def load(path: str) -> litert.TextModel:
   """Function of raw text of an export's folder, or of a model in it.
 
-  Raises:
-    FileNotFoundError: a file is missing.
-    ValueError: an earlier or a later version wrote the folder.
+  Raises FileNotFoundError if a file is missing, ValueError if an earlier or a
+  later version wrote the folder.
   """
   export = LiteRtExport(path)
   task = export.settings.get("task")

@@ -122,11 +122,7 @@ class Reader:
       variable.assign(tf.cast(self[name], variable.dtype))
 
   def verify(self) -> None:
-    """Reads all values, which checks their checksums.
-
-    Raises:
-      CorruptCheckpoint: a value cannot be read.
-    """
+    """Reads all values, and so their checksums; may raise CorruptCheckpoint."""
     for name in self.shapes:
       self[name]
 
@@ -221,8 +217,7 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
 def restore_strict(model, path: str) -> None:
   """Restores all variables of a Keras model, except perhaps the pooler's.
 
-  Raises:
-    ValueError: the checkpoint lacks a variable; see also `restore`.
+  Raises ValueError if the checkpoint lacks a variable; see also `restore`.
   """
   fresh = [name for name in restore(model, path) if "/pooler/" not in name]
   if fresh:
@@ -236,10 +231,8 @@ def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
   """Writes values by name, as a checkpoint of the original.
 
   Until it is complete its name begins with "unfinished-". The index is renamed
-  last: without it there is no checkpoint.
-
-  Raises:
-    OSError: it cannot be written.
+  last: without it there is no checkpoint. Raises OSError if it cannot be
+  written.
   """
   folder, name = os.path.split(prefix)
   unfinished = os.path.join(folder, f"unfinished-{name}")

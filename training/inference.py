@@ -22,10 +22,7 @@ def evaluate(
 
   `loss` is the mean of the batches' losses, as in the original; all others are
   means over items. Batches are dicts [B, ...], the same on every worker; B may
-  vary.
-
-  Raises:
-    ValueError: there is no batch.
+  vary. Raises ValueError if there is no batch.
   """
   batch_sums = _batch_sums(model, objective, tf.distribute.get_strategy())
   totals = {name: np.zeros(2) for name in (*objective.names, "loss")}

@@ -226,10 +226,8 @@ def freeze(model, layers: str) -> None:
   and parts ("embeddings", "encoder", "pooler"); empty for none.
 
   Frozen variables get no gradient, no weight decay and no slots, and do not
-  count in the global norm. Their layers' dropout stays active.
-
-  Raises:
-    ValueError: the model has no such layer; names those it has.
+  count in the global norm. Their layers' dropout stays active. Raises
+  ValueError if the model has no such layer; names those it has.
   """
   layer_of_variable = [_layer_of(variable.path) for variable in model.variables]
   known = set(layer_of_variable)

@@ -28,10 +28,8 @@ _UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
 def is_chief() -> bool:
   """True in the process that writes files: the chief, or the only worker.
 
-  The environment variable TF_CONFIG states the role.
-
-  Raises:
-    ValueError: TF_CONFIG is no JSON.
+  The environment variable TF_CONFIG states the role. Raises ValueError if
+  TF_CONFIG is no JSON.
   """
   config = _cluster_config()
   task = config.get("task", {})

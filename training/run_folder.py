@@ -37,10 +37,8 @@ class Checkpoints:
   def latest(self) -> str | None:
     """Prefix of the newest checkpoint that can be read; None without any.
 
-    Corrupt ones are passed over with a warning.
-
-    Raises:
-      CorruptCheckpoint: there are checkpoints, and none of them can be read.
+    Corrupt ones are passed over with a warning. Raises CorruptCheckpoint if
+    there are checkpoints, and none of them can be read.
     """
     newest = tf.train.latest_checkpoint(self.directory)
     if newest is not None and newest not in self._readable:
@@ -71,9 +69,7 @@ class Checkpoints:
     """Seeds Keras and TensorFlow, and returns the seed.
 
     That is the saved one if the run is resumed, else `seed`; None draws one.
-
-    Raises:
-      ValueError: several workers would each draw their own seed.
+    Raises ValueError if several workers would each draw their own seed.
     """
     prefix = self.latest()
     reader = checkpoint.Reader(prefix) if prefix else {}
@@ -95,9 +91,7 @@ class Checkpoints:
 
     The newest checkpoint must have all variables of the model. Other missing
     values, such as slots or what the original did not save, stay as they are.
-
-    Raises:
-      ValueError: the checkpoint is of another model.
+    Raises ValueError if the checkpoint is of another model.
     """
     prefix = self.latest()
     if prefix is None:
@@ -155,8 +149,7 @@ class Checkpoints:
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:
     """Writes `model.ckpt-<step>`, on the chief; returns its prefix.
 
-    Raises:
-      OSError: it cannot be written.
+    Raises OSError if it cannot be written.
     """
     prefix = os.path.join(self.directory, f"model.ckpt-{step}")
     if not process.is_chief():
@@ -213,11 +206,8 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
 
   The encoder is restored. The head is fresh with `new_head`, and with a warning
   if it is of other labels. Runs that resume, predict or export need all
-  variables instead.
-
-  Raises:
-    ValueError: a shape outside of the head differs, or model and checkpoint
-      have no variable in common.
+  variables instead. Raises ValueError if a shape outside of the head differs,
+  or model and checkpoint have no variable in common.
   """
   reader = checkpoint.read(path)
   head = {

@@ -125,8 +125,7 @@ def read(output_dir: str) -> list[dict]:
 def read_json(path: str, like):
   """Reads a JSON file of a run; an empty object or list if there is none.
 
-  Raises:
-    ValueError: it has other keys than `like`, a dict or a list of one.
+  Raises ValueError if it has other keys than `like`, a dict or a list of one.
   """
   if not files.exists(path):
     return type(like)()

@@ -86,9 +86,7 @@ class Batcher:
   def submit(self, function: Function, inputs: Arrays) -> Future:
     """Puts a request into the queue; the future gets its outputs.
 
-    Raises:
-      QueueFull: too many texts are waiting.
-      Closed: after `close`.
+    Raises QueueFull if too many texts are waiting, Closed after `close`.
     """
     shapes = tuple((name, v.shape[1:]) for name, v in sorted(inputs.items()))
     key = (id(function), shapes) if function.can_join else object()

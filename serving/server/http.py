@@ -88,11 +88,7 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-  """A socket that listens.
-
-  Raises:
-    ValueError: the address cannot be used.
-  """
+  """A socket that listens; ValueError if the address cannot be used."""
   family = socket.AF_INET6 if ":" in host else socket.AF_INET
   try:
     return socket.create_server((host, port), family=family, backlog=1024)

@@ -37,9 +37,8 @@ class Settings(NamedTuple):
 def split_name(flag: str) -> tuple[str, str]:
   """Name and folder of --model, as NAME=FOLDER or FOLDER.
 
-  Raises:
-    FileNotFoundError: there is no such folder.
-    ValueError: it has no export, or the name cannot be part of a URL.
+  Raises FileNotFoundError if there is no such folder, ValueError if it has no
+  export, or the name cannot be part of a URL.
   """
   name, _, folder = flag.rpartition("=")
   folder = folder.rstrip("/")
@@ -89,11 +88,7 @@ class Model:
     self._retry = {}  # time by version that could not be loaded
 
   def find(self, number: int | None = None):
-    """Number and version; the newest for None.
-
-    Raises:
-      RestError: it is not loaded.
-    """
+    """Number and version, by default the newest; RestError if not loaded."""
     versions = self.versions
     if number is None and not versions:
       message = f"Servable not found for request: Latest({self.name})"

@@ -50,11 +50,7 @@ Result = tuple[Line, np.ndarray]
 
 
 def layer_indexes(text: str) -> list[int]:
-  """Parses --layers.
-
-  Raises:
-    ValueError: an index is not a number.
-  """
+  """Parses --layers; ValueError if an index is not a number."""
   try:
     return [int(number) for number in text.split(",")]
   except ValueError:
@@ -72,9 +68,8 @@ def split(text: str) -> tuple[str, str | None]:
 def count(path: str) -> int:
   """Number of lines in a file, all of which are checked.
 
-  Raises:
-    OSError: the file cannot be read.
-    ValueError: a line is not UTF-8 (it is named), or there is none.
+  Raises OSError if the file cannot be read, ValueError if a line is not UTF-8
+  (it is named), or there is none.
   """
   number = sum(1 for _ in files.lines(path))
   if not number:

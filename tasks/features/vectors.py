@@ -17,9 +17,8 @@ from storage import files
 def load(path: str) -> tuple[np.ndarray, list[int]]:
   """Reads vectors [N, L * H], the layers of a line concatenated, and layers.
 
-  Raises:
-    OSError: the file cannot be read.
-    ValueError: it is no .npz file, or has no vectors of lines.
+  Raises OSError if the file cannot be read, ValueError if it is no .npz file,
+  or has no vectors of lines.
   """
   vectors = None
   with files.open_for_reading(path) as file:
@@ -64,9 +63,8 @@ def load_pair(path: str, query_path: str) -> tuple[np.ndarray, np.ndarray]:
 def read_lines(path: str, number: int, vectors: str) -> list[str]:
   """Reads the labels or texts of `number` vectors, those of file `vectors`.
 
-  Raises:
-    OSError: the file cannot be read.
-    ValueError: it has another number of lines.
+  Raises OSError if the file cannot be read, ValueError if it has another number
+  of lines.
   """
   lines = [line.strip() for line in files.lines(path)]
   if len(lines) != number:

@@ -208,9 +208,8 @@ def require_known(
 def find_tags(train_file: str, columns: Columns) -> labels.LabelSet:
   """Tags of a training file, in the order of `tag_set`.
 
-  Raises:
-    OSError: the file cannot be read.
-    ValueError: it is no CoNLL file, or has one tag only.
+  Raises OSError if the file cannot be read, ValueError if it is no CoNLL file,
+  or has one tag only.
   """
   sentences = read_sentences(train_file, *columns)
   tags = tag_set(sentences)
@@ -233,9 +232,8 @@ def read_tagged(
 ) -> list[Sentence]:
   """Reads sentences, with their tags if the model knows all of them.
 
-  Raises:
-    OSError: the file cannot be read.
-    ValueError: it is no CoNLL file, or tags are unknown or missing and needed.
+  Raises OSError if the file cannot be read, ValueError if it is no CoNLL file,
+  or tags are unknown or missing and needed.
   """
   try:
     sentences = read_sentences(path, *columns)

@@ -108,8 +108,8 @@ def evaluate(
 ) -> Scores:
   """Scores predicted tags of sentences; word by word unless `of_entities`.
 
-  Raises:
-    ValueError: the numbers of sentences, or of a sentence's tags, differ.
+  Raises ValueError if the numbers of sentences, or of a sentence's tags,
+  differ.
   """
   counts = Counter(), Counter(), Counter()  # labels, predicted, correct
   num_words = num_correct = 0

@@ -139,10 +139,7 @@ def tags(args: Arguments) -> Sequence[str]:
   """Tags of the model, in the order of its logits.
 
   Writes nothing: labels.keep writes labels.txt once all files could be read.
-
-  Raises:
-    FileNotFoundError: there is neither labels.txt nor a training file.
-    ValueError: see examples.find_tags and labels.choose.
+  For errors see examples.find_tags and labels.choose.
   """
   find = partial(examples.find_tags, args.train_file, _columns(args))
   return labels.choose(

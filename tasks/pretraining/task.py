@@ -23,8 +23,7 @@ from training import inference, report
 def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
   """Records of --input_file, sampled by their weights.
 
-  Raises:
-    ValueError: the files do not hold records that fit the flags.
+  Raises ValueError if the files do not hold records that fit the flags.
   """
   sources = None
   if args.sampling_weights:

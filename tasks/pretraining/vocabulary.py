@@ -50,8 +50,7 @@ def define_extension_flags() -> None:
 def count_words(args: Arguments) -> Counter:
   """Counts the words of --input_file, in this process or by Apache Beam.
 
-  Raises:
-    ValueError: there are none.
+  Raises ValueError if there are none.
   """
   patterns = [args.input_file]
   if args.sampling_exponent != 1:

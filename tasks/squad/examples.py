@@ -140,9 +140,8 @@ def training_order(examples: Sequence[SquadExample]) -> list[SquadExample]:
 def articles(path: str) -> list[dict[str, Any]]:
   """Reads the list under "data" of a SQuAD file.
 
-  Raises:
-    OSError: the file cannot be read.
-    ValueError: it is empty, not JSON, or has no such list.
+  Raises OSError if the file cannot be read, ValueError if it is empty, not
+  JSON, or has no such list.
   """
   with files.open_for_reading(path) as file:
     content = file.read()

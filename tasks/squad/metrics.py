@@ -83,8 +83,7 @@ def save(scores: Mapping[str, float], output_dir: str) -> None:
 def threshold(output_dir: str, flag_value: float | None) -> float:
   """Null threshold: of the flag, else of an earlier prediction, else 0.
 
-  Raises:
-    ValueError: the file of an earlier prediction holds no number.
+  Raises ValueError if the file of an earlier prediction holds no number.
   """
   path = os.path.join(output_dir, THRESHOLD)
   if flag_value is not None or not files.exists(path):
