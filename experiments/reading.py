@@ -45,7 +45,7 @@ def read(
     text: with [MASK] in it.
     config: of the network.
     tokenizer: of its vocabulary.
-    path: of the checkpoint; see checkpoint_names.find.
+    path: of the checkpoint; see run_record.find_checkpoint.
 
   Raises:
     ValueError: there is no [MASK], or the text is too long.
