@@ -37,10 +37,20 @@ lint: $(VENV)/installed requirements-dev.txt
 clean:
 	rm -rf $(OUT)
 
-# The demonstration: each step is a command as you would type it yourself.
+# The demonstration: each step is a command as you would type it yourself. A step
+# that is done is not repeated; `make clean` forgets them all.
 
-demo: $(OUT)/fill.txt
-	@echo && cat $(OUT)/model/eval_results.txt && echo && cat $<
+demo: $(OUT)/fill.txt $(OUT)/answers.jsonl $(OUT)/attention.png
+	@echo; echo "1. Pre-trained, on text that it has not seen ($(OUT)/model):"
+	@cat $(OUT)/model/eval_results.txt
+	@echo; echo "2. What it puts for [MASK]:"; cat $(OUT)/fill.txt
+	@echo; echo "3. Fine-tuned: which subject has a sentence, one of six?"
+	@cat $(OUT)/subjects/eval_results.txt
+	@echo; echo "4. Answers of the export ($(OUT)/export/1):"; \
+	  paste -d'\n' demo/questions.jsonl $(OUT)/answers.jsonl
+	@echo; echo "Pictures: $(OUT)/model/training.png, $(OUT)/attention.png"
+	@echo "Next, a sentence of yours:"
+	@echo "  $(RUN) predictor.py --model=$(OUT)/export/1 --text='...'"
 
 $(OUT)/text: | $(VENV)/installed
 	$(RUN) demo/reference_text.py $@
@@ -52,19 +62,40 @@ $(OUT)/%.txt: | $(OUT)/text
 $(OUT)/vocab.txt: $(OUT)/train.txt
 	$(RUN) build_vocab.py --input_file=$< --output_file=$@ --vocab_size=2000
 
+$(OUT)/train.tfrecord: RECORDS = --masking=dynamic --dupe_factor=5
+$(OUT)/held_out.tfrecord: RECORDS = --dupe_factor=3
+
 $(OUT)/%.tfrecord: $(OUT)/%.txt $(OUT)/vocab.txt
 	$(RUN) create_pretraining_data.py --input_file=$< --output_file=$@ \
-	  --vocab_file=$(OUT)/vocab.txt --max_seq_length=64 \
-	  --max_predictions_per_seq=10 --dupe_factor=10
+	  --vocab_file=$(OUT)/vocab.txt --max_seq_length=64 $(RECORDS)
 
-$(OUT)/model/eval_results.txt: $(OUT)/train.tfrecord $(OUT)/held_out.tfrecord
-	$(RUN) run_pretraining.py --bert_config_file=demo/bert_config.json \
-	  --input_file=$< --eval_file=$(OUT)/held_out.tfrecord \
-	  --output_dir=$(OUT)/model --do_train --do_eval --seed=1 \
-	  --max_seq_length=64 --max_predictions_per_seq=10 \
-	  --num_train_steps=4000 --num_warmup_steps=400 --learning_rate=1e-3
+$(OUT)/bert_config.json: $(OUT)/vocab.txt
+	$(RUN) -c "from modeling.config import BertConfig; BertConfig.preset( \
+	  'tiny', vocab_size=2000, from_scratch=True).to_json('$@')"
+
+MODEL := --bert_config_file=$(OUT)/bert_config.json \
+  --vocab_file=$(OUT)/vocab.txt
+
+$(OUT)/model/eval_results.txt: $(OUT)/train.tfrecord $(OUT)/held_out.tfrecord \
+  $(OUT)/bert_config.json
+	$(RUN) run_pretraining.py --flagfile=recipes/pretraining/little_text.flags \
+	  $(MODEL) --input_file=$< --eval_file=$(OUT)/held_out.tfrecord \
+	  --output_dir=$(OUT)/model --seed=1
 
 $(OUT)/fill.txt: $(OUT)/model/eval_results.txt demo/fill.txt
-	$(RUN) fill_mask.py --bert_config_file=demo/bert_config.json \
-	  --vocab_file=$(OUT)/vocab.txt --init_checkpoint=$(OUT)/model \
+	$(RUN) fill_mask.py $(MODEL) --init_checkpoint=$(OUT)/model \
 	  --input_file=demo/fill.txt > $@
+
+$(OUT)/attention.png: $(OUT)/model/eval_results.txt
+	$(RUN) -m experiments.pictures $(MODEL) --init_checkpoint=$(OUT)/model \
+	  --text="$$(sed -n 3p demo/fill.txt)" --output_dir=$(OUT)
+
+$(OUT)/subjects/eval_results.txt: $(OUT)/model/eval_results.txt
+	rm -rf $(OUT)/export
+	$(RUN) run_classifier.py $(MODEL) --init_checkpoint=$(OUT)/model \
+	  --task_name=tsv --data_dir=$(OUT)/text/task --max_seq_length=64 \
+	  --do_train --learning_rate=1e-3 --num_train_epochs=5 --do_eval \
+	  --do_export --export_dir=$(OUT)/export/1 --output_dir=$(@D) --seed=1
+
+$(OUT)/answers.jsonl: $(OUT)/subjects/eval_results.txt demo/questions.jsonl
+	$(RUN) predictor.py --model=$(OUT)/export/1 < demo/questions.jsonl > $@

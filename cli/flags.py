@@ -91,6 +91,13 @@ def _define_updates():
     "optimizer", "adamw", ["adamw", "lamb"], "LAMB is for large batches."
   )
   flags.DEFINE_float(
+    "adam_beta_2",
+    0.999,
+    "Decay of Adam's mean squares. 0.98 suits short runs: there is no bias "
+    "correction, and with 0.999 a thousand steps are larger than their rate.",
+    *(0.0, 1.0),
+  )
+  flags.DEFINE_float(
     "max_grad_norm", 1.0, "Clip gradients to this global norm.", 0.0
   )
   flags.DEFINE_float(

@@ -208,7 +208,7 @@ def _optimizer(args, trained):
   multipliers = optimization.layerwise_lr_multipliers(
     [name for name, _ in trained], args.layerwise_learning_rate_decay
   )
-  return optimizer(trained, lr_multipliers=multipliers)
+  return optimizer(trained, beta_2=args.adam_beta_2, lr_multipliers=multipliers)
 
 
 def export(

@@ -1,36 +1,110 @@
-"""Writes the prose of Python's language reference, a file for each topic.
+"""Writes text about Python for the demonstration, out of Python itself.
 
-Every CPython carries it in `pydoc_data.topics`, so the demonstration needs no
-download. Every eighth topic goes to another folder, to evaluate on.
+Every CPython carries its language reference (pydoc's topics) and the docstrings
+of its library, so nothing is downloaded.
 
   python demo/reference_text.py FOLDER
+
+FOLDER/train has a file for each topic and module; FOLDER/held_out, to evaluate
+on, every eighth topic and every sixteenth module. FOLDER/task has texts of some
+modules with the module's subject as label, to fine-tune on. No sentence is in
+two of them, and none is in one of them twice.
 """
 
+import ast
 import re
 import sys
+import sysconfig
 import textwrap
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from pydoc_data.topics import topics
 
+_LIBRARY = Path(sysconfig.get_path("stdlib"))
+_LEFT_OUT = re.compile(
+  r"(site|dist)-packages|/tests?/|^(test|idlelib|lib2to3|pydoc_data)/|bundled"
+)
+SUBJECTS = {
+  "concurrency": r"asyncio/|concurrent/|multiprocessing/|threading|queue",
+  "files": r"pathlib|shutil|tarfile|zipfile|tempfile|glob|os\.|posixpath",
+  "mail": r"email/|mailbox|smtplib|imaplib|poplib",
+  "numbers": r"_pydecimal|fractions|statistics|random|numbers|_pyio",
+  "testing": r"unittest/|doctest",
+  "web": r"http/|urllib/|xmlrpc/|html/|wsgiref/|socketserver",
+}
 
-def prose(text: str) -> Iterator[str]:
-  """Paragraphs of running text, without headings, grammar and code."""
+
+def prose(text: str, least: int = 40) -> Iterator[str]:
+  """Paragraphs of running text, without headings, grammar and code.
+
+  `least` is the smallest number of characters.
+  """
   for block in text.split("\n\n"):
     lines = textwrap.dedent(block).splitlines()
     joined = " ".join(line.strip().removeprefix("* ") for line in lines)
     is_code = re.search(r"::=|>>>|^ +\S", "\n".join(lines), re.MULTILINE)
-    if not is_code and re.fullmatch(r"[A-Z\"].{40,}[.:]", joined):
+    if not is_code and re.fullmatch(rf"[A-Z\"].{{{least},}}[.:]", joined):
       yield joined
 
 
+def modules() -> Iterator[tuple[str, list[str]]]:
+  """Name of each module of the library, and paragraphs of its docstrings."""
+  for path in sorted(_LIBRARY.rglob("*.py")):
+    name = path.relative_to(_LIBRARY).as_posix()
+    if _LEFT_OUT.search(name):
+      continue
+    tree = ast.parse(path.read_bytes())
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, documented)]
+    nodes.sort(key=lambda node: getattr(node, "lineno", 0))
+    texts = [ast.get_docstring(node) or "" for node in nodes]
+    yield name, [part for text in texts for part in prose(text, least=25)]
+
+
 def main(folder: str) -> None:
-  """Writes FOLDER/train/*.txt and FOLDER/held_out/*.txt."""
-  for number, (name, text) in enumerate(sorted(topics.items())):
-    part = "held_out" if number % 8 == 3 else "train"
-    path = Path(folder, part, f"{name}.txt")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n\n".join(prose(text)) + "\n", encoding="utf-8")
+  """Writes FOLDER/held_out, FOLDER/train and FOLDER/task."""
+  documents = [(name, [*prose(topics[name])]) for name in sorted(topics)]
+  library = list(modules())
+  held_out = documents[3::8] + library[3::16]
+  names = {name for name, _ in held_out}
+  train = [pair for pair in documents + library if pair[0] not in names]
+  seen, rows = set(), []
+  for name, paragraphs in held_out:
+    _write(Path(folder, "held_out"), name, _unseen(paragraphs, seen))
+  for name, paragraphs in train:
+    subject, kept = _subject(name), []
+    for text in _unseen(paragraphs, seen):
+      if subject and zlib.crc32(text.encode()) % 3 == 0:
+        rows.append(f"{text}\t{subject}")
+      else:
+        kept.append(text)
+    _write(Path(folder, "train"), name, kept)
+  for part, some in ("train", rows[::2]), ("dev", rows[1::2]):
+    path = Path(folder, "task", f"{part}.tsv")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(["text\tlabel", *some, ""]), encoding="utf-8")
+
+
+def _write(folder, name, paragraphs):
+  folder.mkdir(parents=True, exist_ok=True)
+  path = folder / f"{name.replace('/', '.')}.txt"
+  path.write_text("\n\n".join(paragraphs) + "\n", encoding="utf-8")
+
+
+def _subject(module):
+  matches = (s for s, names in SUBJECTS.items() if re.match(names, module))
+  return next(matches, None)
+
+
+def _unseen(paragraphs, seen):
+  """Yields paragraphs without sentences that were there before."""
+  for paragraph in paragraphs:
+    sentences = re.split(r"(?<=[.:!?]) +", paragraph)
+    new = [text for text in dict.fromkeys(sentences) if text not in seen]
+    seen.update(new)
+    if new:
+      yield " ".join(new)
 
 
 if __name__ == "__main__":

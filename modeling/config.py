@@ -12,6 +12,7 @@ from pathlib import Path
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SIDES = ("left_to_right", "right_to_left")
 ATTENTION = ("bidirectional", *SIDES, "shallow")
+INITIAL_ATTENTION = ("random", "neighbors")
 # Inputs of the feature-based tagger, in the order of the paper's table 7.
 FEATURE_LAYERS = (
   "embeddings",
@@ -24,7 +25,7 @@ FEATURE_LAYERS = (
 # Outputs of models.layer_outputs: a vector a token, or one a text.
 POOLINGS = ("none", "mean", "cls")
 # Fields that the original lacks; saved only where they differ from the default.
-EXTENSIONS = ("attention", "add_bilstm")
+EXTENSIONS = ("attention", "add_bilstm", "initial_attention")
 
 # layers, hidden size
 _NAMED = {
@@ -60,6 +61,9 @@ class BertConfig:
     add_bilstm: put a bidirectional LSTM on top of the encoder.
     use_one_hot_embeddings: look tokens up by a matrix product, for TPUs; the
       values are the same.
+    initial_attention: where heads look before training: "random", or
+      "neighbors", where those of the first block look at the tokens beside
+      each token, so that little training is enough to use them.
 
   Raises:
     ValueError: a value is impossible; names it.
@@ -79,6 +83,7 @@ class BertConfig:
   attention: str = "bidirectional"
   add_bilstm: bool = False
   use_one_hot_embeddings: bool = False
+  initial_attention: str = "random"
 
   def __post_init__(self):
     for field in dataclasses.fields(self):
@@ -89,7 +94,11 @@ class BertConfig:
     if self.hidden_act is None:  # JSON null, as the original's None
       object.__setattr__(self, "hidden_act", "linear")
     object.__setattr__(self, "hidden_act", self.hidden_act.lower())
-    for name, known in (("hidden_act", ACTIVATIONS), ("attention", ATTENTION)):
+    for name, known in (
+      ("hidden_act", ACTIVATIONS),
+      ("attention", ATTENTION),
+      ("initial_attention", INITIAL_ATTENTION),
+    ):
       if getattr(self, name) not in known:
         raise ValueError(
           f"{name} {getattr(self, name)!r} is unknown; known are "
@@ -99,6 +108,11 @@ class BertConfig:
       raise ValueError(
         f"hidden_size {self.hidden_size} is not a multiple of "
         f"num_attention_heads {self.num_attention_heads}"
+      )
+    head_size = self.hidden_size // self.num_attention_heads
+    if self.initial_attention == "neighbors" and head_size % 2:
+      raise ValueError(
+        f"initial_attention neighbors needs an even head size, not {head_size}"
       )
     if self.add_bilstm and self.hidden_size % 2:
       raise ValueError(
@@ -146,13 +160,18 @@ class BertConfig:
       raise ValueError(f"{path}: {error}") from None
 
   @classmethod
-  def preset(cls, name: str, vocab_size: int = 30522) -> "BertConfig":
+  def preset(
+    cls, name: str, vocab_size: int = 30522, from_scratch: bool = False
+  ) -> "BertConfig":
     """Makes the configuration of a published size.
 
     Args:
       name: "tiny", "mini", "small", "medium", "base", "large", or
         "L-{2,4,6,8,10,12}_H-{128,256,512,768}".
       vocab_size: by default that of the English uncased models.
+      from_scratch: with the initial values that models of few layers learn
+        from soonest, and without dropout, for short trainings on your own text
+        (docs/pretraining.md); the published ones have the original's.
     """
     sizes = {
       f"L-{layers}_H-{hidden}": (layers, hidden)
@@ -162,6 +181,12 @@ class BertConfig:
     if name not in sizes:
       raise ValueError(f"no preset {name!r}; there are {', '.join(sizes)}")
     layers, hidden = sizes[name]
+    changes = {
+      "initial_attention": "neighbors",
+      "initializer_range": round(0.9 * hidden**-0.5, 3),
+      "hidden_dropout_prob": 0.0,
+      "attention_probs_dropout_prob": 0.0,
+    }
     return cls(
       vocab_size=vocab_size,
       hidden_size=hidden,
@@ -169,6 +194,7 @@ class BertConfig:
       num_attention_heads=hidden // 64,
       intermediate_size=4 * hidden,
       type_vocab_size=2,
+      **(changes if from_scratch else {}),
     )
 
   def check_length(self, max_seq_length: int) -> None:

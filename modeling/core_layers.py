@@ -7,6 +7,7 @@ import contextlib
 import threading
 
 import keras
+import numpy as np
 from keras import ops
 
 from modeling import fused_ops
@@ -18,6 +19,52 @@ _dropout = threading.local()  # replicas are traced in threads of their own
 def initializer(config: BertConfig):
   """New initializer; one used twice gives the same values twice."""
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+
+
+def _frequencies(width):
+  return np.pi * (np.arange(width // 2) + 0.5) / (width // 2)
+
+
+def sinusoids(config: BertConfig):
+  """Initializer of position embeddings: sines, then cosines, [T, H].
+
+  Evenly spaced frequencies make the vectors of different positions orthogonal.
+  Their standard deviation is initializer_range, as that of random ones.
+  """
+
+  def make(shape, dtype=None):
+    length, width = shape
+    angles = np.arange(length)[:, None] * _frequencies(width)
+    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
+    return ops.cast(waves * 2**0.5 * config.initializer_range, dtype)
+
+  return make
+
+
+def look_at_neighbors(query, key, num_heads: int) -> None:
+  """Adds to [H, H] kernels what makes heads look at neighboring positions.
+
+  The heads look at the token before, the one after, two before, two after and
+  so on: at `sinusoids` a head's queries are a part of them, its keys the same
+  part of the sinusoids of another position, which is a rotation.
+  """
+  width = query.shape[0]
+  head_size = width // num_heads
+  columns = np.arange(width).reshape(2, head_size // 2, num_heads)
+  columns = np.transpose(columns, (2, 0, 1)).reshape(num_heads, head_size)
+  queries, keys = [], []
+  for head in range(num_heads):
+    offset = (head // 2 + 1) * (1 if head % 2 else -1)
+    angles = offset * _frequencies(width)
+    cos, sin = np.diag(np.cos(angles)), np.diag(np.sin(angles))
+    queries.append(np.eye(width)[:, columns[head]])
+    keys.append(np.block([[cos, sin], [-sin, cos]])[:, columns[head]])
+  # A third of the variance of normalized embeddings is the positions'. So the
+  # score of the neighbor is 32 / 3, whatever the head size: most of a softmax.
+  gain = 32**0.5 * head_size**-0.25
+  for kernel, added in (query, queries), (key, keys):
+    added = gain * np.concatenate(added, axis=1)
+    kernel.assign(kernel + ops.cast(added, kernel.dtype))
 
 
 class ConfigLayer(keras.layers.Layer):

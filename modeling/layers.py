@@ -24,6 +24,8 @@ from modeling.core_layers import (
   dropout_state,
   gather_positions,
   initializer,
+  look_at_neighbors,
+  sinusoids,
 )
 from modeling.fused_ops import masked_softmax, transpose_heads
 
@@ -50,15 +52,20 @@ class Embeddings(keras.layers.Layer):
 
   def build(self, input_shape):
     config = self.config
-    for name, size in (
-      ("word_embeddings", config.vocab_size),
-      ("token_type_embeddings", config.type_vocab_size),
-      ("position_embeddings", config.max_position_embeddings),
+    random = config.initial_attention == "random"
+    for name, size, initial in (
+      ("word_embeddings", config.vocab_size, initializer),
+      ("token_type_embeddings", config.type_vocab_size, initializer),
+      (
+        "position_embeddings",
+        config.max_position_embeddings,
+        initializer if random else sinusoids,
+      ),
     ):
       embeddings = self.add_weight(
         name=name,
         shape=(size, config.hidden_size),
-        initializer=initializer(config),
+        initializer=initial(config),
       )
       setattr(self, name, embeddings)
     self.norm.build((*input_shape, config.hidden_size))
@@ -271,6 +278,7 @@ class Encoder(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
+    self.config = config
     self.blocks = [
       TransformerBlock(config, name=f"layer_{i}")
       for i in range(config.num_hidden_layers)
@@ -279,6 +287,9 @@ class Encoder(keras.layers.Layer):
   def build(self, input_shape, *_):
     for block in self.blocks:
       block.build(input_shape)
+    if self.config.initial_attention == "neighbors":
+      first = self.blocks[0].attention.self_attention
+      look_at_neighbors(first.query.kernel, first.key.kernel, first.num_heads)
 
   def call(
     self, hidden_states, attention_mask, output_positions=None, training=None

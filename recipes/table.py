@@ -26,10 +26,10 @@ second goes on in the same folder, with `recipes/pretraining/phase_2.flags`, the
 recipe's own flags (`--objective`, `--mask_token_prob`, ...) and records of 512
 tokens.
 
-Numbers are the paper's or the original's, at full size. None of these recipes
-was run here at full size. Small versions of the ablations, on novels and two
-cores: `python -m experiments.run`; what came of them is in
-[docs/results.md](../docs/results.md).
+Numbers are the paper's or the original's, at full size, where no others are
+given. None of the paper's recipes was run here at full size. Small versions of
+the ablations, on novels and two cores: `python -m experiments.run`; what came
+of them is in [docs/results.md](../docs/results.md).
 """
 
 

@@ -17,13 +17,17 @@ OPTIONS = {
   "layerwise_learning_rate_decay": 0.5,
   "ema_decay": 0.9,
   "max_grad_norm": 0.5,
+  "adam_beta_2": 0.5,
   "gradient_accumulation_steps": 2,
   "recompute_layers": True,
   "dtype": "float16",
 }
 # The others are alone in other tests. An average looks on and changes nothing.
 PLAIN = "ema_decay"
-ALONE = (PLAIN, "optimizer", "layerwise_learning_rate_decay", "max_grad_norm")
+ALONE = (
+  *(PLAIN, "optimizer", "layerwise_learning_rate_decay", "max_grad_norm"),
+  "adam_beta_2",
+)
 
 
 @pytest.fixture(scope="module", name="runs")

@@ -19,6 +19,9 @@ CONFIG = BertConfig(
 )
 MODELS = {
   "encoder": lambda: models.encoder(CONFIG),
+  "encoder that begins with neighbors": lambda: models.encoder(
+    replace(CONFIG, initial_attention="neighbors")
+  ),
   "encoder of one-hot vectors": lambda: models.encoder(CONFIG, True),
   "pretrainer": lambda: models.pretrainer(CONFIG),
   "left to right": lambda: models.classifier(

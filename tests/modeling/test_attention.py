@@ -135,3 +135,24 @@ def test_attention_is_saved_only_if_not_the_default(tmp_path):
   assert BertConfig.from_json(path) == config
   with pytest.raises(ValueError, match="attention 'up' is unknown; known are"):
     replace(CONFIG, attention="up")
+
+
+@pytest.mark.parametrize("heads", [2, 4])
+def test_heads_can_begin_with_neighbors(heads):
+  config = replace(
+    CONFIG,
+    initial_attention="neighbors",
+    hidden_size=128,
+    num_attention_heads=heads,
+    initializer_range=0.02,
+  )
+  bert = models.encoder(config).get_layer("bert")
+  inputs = tokens(length=16)
+  layer = bert.encoder.blocks[0].attention.self_attention
+  hidden = bert(**inputs)["embedding_output"]
+  probs = np.mean(layer.attention_probs(hidden, hidden, np.ones((2, 1, 16))), 0)
+  for head, offset in enumerate([-1, 1, -2, 2][:heads]):
+    inner = range(2, 14)
+    looked_at = [probs[head, i, i + offset] for i in inner]
+    assert np.mean(looked_at) > 0.4, head
+    assert [np.argmax(probs[head, i]) - i for i in inner].count(offset) > 9

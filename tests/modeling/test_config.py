@@ -22,8 +22,10 @@ def test_unknown_keys_are_ignored(tmp_path):
   assert BertConfig.from_json(path) == BertConfig(vocab_size=10)
 
 
-def test_written_and_read_is_the_same(tmp_path):
-  config = BertConfig.preset("mini", vocab_size=77)
+@pytest.mark.parametrize("from_scratch", [False, True])
+def test_written_and_read_is_the_same(tmp_path, from_scratch):
+  config = BertConfig.preset("mini", 77, from_scratch)
+  assert ("initial_attention" in config.to_dict()) == from_scratch
   config.to_json(str(tmp_path / "c.json"))
   assert BertConfig.from_json(str(tmp_path / "c.json")) == config
 
@@ -37,6 +39,11 @@ def test_written_and_read_is_the_same(tmp_path):
     ({"num_hidden_layers": 2.5}, "num_hidden_layers must be a number"),
     ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob must be in"),
     ({"hidden_act": "swish"}, "hidden_act 'swish' is unknown; known are gelu"),
+    ({"initial_attention": "near"}, "'near' is unknown; known are random, ne"),
+    (
+      {"initial_attention": "neighbors", "hidden_size": 36},
+      "neighbors needs an even head size, not 3",
+    ),
     ({"hidden_size": 100}, "100 is not a multiple of num_attention_heads 12"),
     ({"vocab_size": None}, "vocab_size must be a number"),
   ],
