@@ -44,10 +44,11 @@ demo: $(OUT)/fill.txt $(OUT)/answers.jsonl $(OUT)/attention.png
 	@echo; echo "1. Pre-trained, on text that it has not seen ($(OUT)/model):"
 	@cat $(OUT)/model/eval_results.txt
 	@echo; echo "2. What it puts for [MASK]:"; cat $(OUT)/fill.txt
-	@echo; echo "3. Fine-tuned: which subject has a sentence, one of six?"
+	@echo; echo "3. Fine-tuned: the subject of a text, one of six:"
 	@cat $(OUT)/subjects/eval_results.txt
 	@echo; echo "4. Answers of the export ($(OUT)/export/1):"; \
-	  paste -d'\n' demo/questions.jsonl $(OUT)/answers.jsonl
+	  sed -E 's/.*"label": ("[a-z]*").*/\1/' $(OUT)/answers.jsonl \
+	  | paste -d' ' demo/questions.jsonl -
 	@echo; echo "Pictures: $(OUT)/model/training.png, $(OUT)/attention.png"
 	@echo "Next, a sentence of yours:"
 	@echo "  $(RUN) predictor.py --model=$(OUT)/export/1 --text='...'"
@@ -80,7 +81,7 @@ $(OUT)/model/eval_results.txt: $(OUT)/train.tfrecord $(OUT)/held_out.tfrecord \
   $(OUT)/bert_config.json
 	$(RUN) run_pretraining.py --flagfile=recipes/pretraining/little_text.flags \
 	  $(MODEL) --input_file=$< --eval_file=$(OUT)/held_out.tfrecord \
-	  --output_dir=$(OUT)/model --seed=1
+	  --output_dir=$(OUT)/model --seed=1 --eval_batch_size=32 --max_eval_steps=37
 
 $(OUT)/fill.txt: $(OUT)/model/eval_results.txt demo/fill.txt
 	$(RUN) fill_mask.py $(MODEL) --init_checkpoint=$(OUT)/model \
@@ -93,9 +94,10 @@ $(OUT)/attention.png: $(OUT)/model/eval_results.txt
 $(OUT)/subjects/eval_results.txt: $(OUT)/model/eval_results.txt
 	rm -rf $(OUT)/export
 	$(RUN) run_classifier.py $(MODEL) --init_checkpoint=$(OUT)/model \
-	  --task_name=tsv --data_dir=$(OUT)/text/task --max_seq_length=64 \
-	  --do_train --learning_rate=1e-3 --num_train_epochs=5 --do_eval \
-	  --do_export --export_dir=$(OUT)/export/1 --output_dir=$(@D) --seed=1
+	  --task_name=tsv --data_dir=$(OUT)/text/task --max_seq_length=48 \
+	  --do_train --learning_rate=1e-3 --adam_beta_2=0.98 \
+	  --num_train_epochs=12 --do_eval --do_export \
+	  --export_dir=$(OUT)/export/1 --output_dir=$(@D) --seed=1
 
 $(OUT)/answers.jsonl: $(OUT)/subjects/eval_results.txt demo/questions.jsonl
 	$(RUN) predictor.py --model=$(OUT)/export/1 < demo/questions.jsonl > $@
