@@ -43,6 +43,7 @@ def _flags(tmp_path, **changes):
     "gradient_accumulation_steps": 1,
     "optimizer": "adamw",
     "max_grad_norm": 1.0,
+    "adam_beta_2": 0.999,
     "layerwise_learning_rate_decay": 1.0,
     "ema_decay": 0.0,
     "profile_steps": None,
