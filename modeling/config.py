@@ -63,7 +63,8 @@ class BertConfig:
       values are the same.
     initial_attention: where heads look before training: "random", or
       "neighbors", where those of the first block look at the tokens beside
-      each token, so that little training is enough to use them.
+      each token that it may attend to, so that little training is enough to
+      use them.
 
   Raises:
     ValueError: a value is impossible; names it.

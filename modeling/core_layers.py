@@ -41,12 +41,13 @@ def sinusoids(config: BertConfig):
   return make
 
 
-def look_at_neighbors(query, key, num_heads: int) -> None:
+def look_at_neighbors(query, key, num_heads: int, attention: str) -> None:
   """Adds to [H, H] kernels what makes heads look at neighboring positions.
 
   The heads look at the token before, the one after, two before, two after and
-  so on: at `sinusoids` a head's queries are a part of them, its keys the same
-  part of the sinusoids of another position, which is a rotation.
+  so on; left to right, at one, two, three before, and the mirror image. At
+  `sinusoids` a head's queries are a part of them, its keys the same part of the
+  sinusoids of another position, which is a rotation.
   """
   width = query.shape[0]
   head_size = width // num_heads
@@ -54,7 +55,7 @@ def look_at_neighbors(query, key, num_heads: int) -> None:
   columns = np.transpose(columns, (2, 0, 1)).reshape(num_heads, head_size)
   queries, keys = [], []
   for head in range(num_heads):
-    offset = (head // 2 + 1) * (1 if head % 2 else -1)
+    offset = _offset(head, attention)
     angles = offset * _frequencies(width)
     cos, sin = np.diag(np.cos(angles)), np.diag(np.sin(angles))
     queries.append(np.eye(width)[:, columns[head]])
@@ -65,6 +66,13 @@ def look_at_neighbors(query, key, num_heads: int) -> None:
   for kernel, added in (query, queries), (key, keys):
     added = gain * np.concatenate(added, axis=1)
     kernel.assign(kernel + ops.cast(added, kernel.dtype))
+
+
+def _offset(head, attention):
+  """Position that a head begins with, relative to the token's own."""
+  if attention == "bidirectional":
+    return (head // 2 + 1) * (1 if head % 2 else -1)
+  return (head + 1) * (1 if attention == "right_to_left" else -1)
 
 
 class ConfigLayer(keras.layers.Layer):

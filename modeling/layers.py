@@ -289,7 +289,8 @@ class Encoder(keras.layers.Layer):
       block.build(input_shape)
     if self.config.initial_attention == "neighbors":
       first = self.blocks[0].attention.self_attention
-      look_at_neighbors(first.query.kernel, first.key.kernel, first.num_heads)
+      kernels = first.query.kernel, first.key.kernel
+      look_at_neighbors(*kernels, first.num_heads, self.config.attention)
 
   def call(
     self, hidden_states, attention_mask, output_positions=None, training=None

@@ -137,11 +137,21 @@ def test_attention_is_saved_only_if_not_the_default(tmp_path):
     replace(CONFIG, attention="up")
 
 
-@pytest.mark.parametrize("heads", [2, 4])
-def test_heads_can_begin_with_neighbors(heads):
+@pytest.mark.parametrize(
+  ("attention", "offsets"),
+  [
+    ("bidirectional", [-1, 1]),
+    ("bidirectional", [-1, 1, -2, 2]),
+    ("left_to_right", [-1, -2]),
+    ("right_to_left", [1, 2]),
+  ],
+)
+def test_heads_can_begin_with_neighbors(attention, offsets):
+  heads = len(offsets)
   config = replace(
     CONFIG,
     initial_attention="neighbors",
+    attention=attention,
     hidden_size=128,
     num_attention_heads=heads,
     initializer_range=0.02,
@@ -151,7 +161,7 @@ def test_heads_can_begin_with_neighbors(heads):
   layer = bert.encoder.blocks[0].attention.self_attention
   hidden = bert(**inputs)["embedding_output"]
   probs = np.mean(layer.attention_probs(hidden, hidden, np.ones((2, 1, 16))), 0)
-  for head, offset in enumerate([-1, 1, -2, 2][:heads]):
+  for head, offset in enumerate(offsets):
     inner = range(2, 14)
     looked_at = [probs[head, i, i + offset] for i in inner]
     assert np.mean(looked_at) > 0.4, head
