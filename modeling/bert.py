@@ -95,9 +95,36 @@ class Bert(ConfigLayer):
       "embedding_table": embedding_table,
     }
 
+  def compute_output_spec(self, input_ids, *_, positions=None, **__):
+    """Shapes and types of the outputs; Keras would trace everything."""
+    width = self.config.hidden_size
+    table = keras.KerasTensor(
+      (self.config.vocab_size, width), self.variable_dtype
+    )
+    return _output_spec(self, width, input_ids, positions) | {
+      "embedding_table": table
+    }
+
   def freeze_pooler(self) -> None:
     """Makes the pooler untrainable, for models that do not use it."""
     self.pooler.trainable = False
+
+
+def _output_spec(layer, width, input_ids, positions):
+  batch, length = input_ids.shape
+  blocks, selected = layer.config.num_hidden_layers, length
+  if positions is not None:
+    blocks, selected = blocks - 1, positions.shape[1]
+
+  def spec(*shape):
+    return keras.KerasTensor((*shape, width), layer.compute_dtype)
+
+  return {
+    "embedding_output": spec(batch, length),
+    "encoder_layers": [spec(batch, length) for _ in range(blocks)],
+    "sequence_output": spec(batch, selected),
+    "pooled_output": spec(batch),
+  }
 
 
 def make_attention_mask(input_mask, attention: str):
@@ -175,6 +202,11 @@ class ConcatEncoders(ConfigLayer):
       name: ops.concatenate([output[name] for output in outputs], axis=-1)
       for name in ("embedding_output", "sequence_output", "pooled_output")
     }
+
+  def compute_output_spec(self, input_ids, *_, positions=None, **__):
+    """See Bert."""
+    width = 2 * self.config.hidden_size
+    return _output_spec(self, width, input_ids, positions)
 
   def freeze_pooler(self) -> None:
     """Makes the poolers untrainable."""

@@ -23,6 +23,29 @@ def test_every_layer_is_returned():
   )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("change", [{}, {"attention": "shallow"}])
+@pytest.mark.parametrize("positions", [None, np.array([[1, 2], [0, 7]])])
+def test_shapes_are_known_before_a_call(dtype, change, positions):
+  keras.config.set_dtype_policy(dtype)
+  try:
+    encoder = models.make_encoder(replace(CONFIG, **change))
+    arguments = (
+      tokens() if positions is None else tokens() | {"positions": positions}
+    )
+    outputs = encoder(**arguments)
+    expected = encoder.compute_output_spec(**arguments)
+  finally:
+    keras.config.set_dtype_policy("float32")
+
+  def spec(value):
+    return tuple(value.shape), keras.backend.standardize_dtype(value.dtype)
+
+  assert keras.tree.map_structure(spec, dict(sorted(outputs.items()))) == (
+    keras.tree.map_structure(spec, dict(sorted(expected.items())))
+  )
+
+
 def test_a_sequence_longer_than_the_positions_is_refused():
   model = models.encoder(CONFIG)
   with pytest.raises(ValueError, match=r"17 tokens exceeds .* 16"):
