@@ -20,31 +20,22 @@ from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from storage import files
-from tasks.classification import named_tasks
+from tasks.classification import glue, named_tasks
 
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
 flags.DEFINE_string("data_dir", None, "Folder with the files of the task.")
 flags.DEFINE_string(
-  "task_name", None, "A GLUE task, XNLI, or tsv: your own task.", required=True
+  "task_name",
+  None,
+  "A task of GLUE, GLUE for all in --data_dir, XNLI, or tsv: your own task.",
+  required=True,
+)
+flags.DEFINE_bool(
+  "from_mnli", False, "GLUE: RTE, MRPC and STS-B begin with the model of MNLI."
 )
 flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
-flags.DEFINE_enum(
-  "long_text",
-  "truncate",
-  ["truncate", "windows"],
-  "Texts of more than --max_seq_length tokens are cut off, or read in windows "
-  "of that length.",
-)
-flags.DEFINE_integer(
-  "max_text_length", 4096, "windows: tokens after which texts are cut off.", 3
-)
-flags.DEFINE_integer(
-  "window_stride", 0, "windows: tokens between them; 0 for half a window.", 0
-)
-flags.DEFINE_enum(
-  "window_pooling", "mean", ["mean", "max"], "windows: of their vectors."
-)
+shared_flags.define_long_text()
 flags.DEFINE_string("text_a_column", "text", "tsv: column of the text.")
 flags.DEFINE_string("text_b_column", None, "tsv: column of the second text.")
 flags.DEFINE_string("label_column", "label", "tsv: column of the label.")
@@ -70,6 +61,10 @@ flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
+  if glue.is_glue(args):
+    for part in glue.parts(args).values():
+      check_flags(part)
+    return
   checks.run(args)
   reads = args.do_train or args.do_eval or args.do_predict
   if reads and not args.data_dir:
@@ -85,6 +80,9 @@ def check_flags(args: Arguments) -> None:
 
 
 def main(args: Arguments) -> None:
+  if glue.is_glue(args):
+    glue.run(args)
+    return
   # TensorFlow is imported here, after the flags were checked.
   from cli import fine_tuning
   from tasks.classification import task as classification

@@ -72,7 +72,6 @@ def check_flags(args: Arguments) -> None:
 def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from cli import fine_tuning
-  from modeling import models
   from tasks.squad import task
 
   run = fine_tuning.start(args)
@@ -83,7 +82,7 @@ def main(args: Arguments) -> None:
   if args.do_predict or checks.evaluates_while_training(args):
     dev_set = task.eval_data(args)
   with run.strategy.scope():
-    model = models.span_labeler(run.config)
+    model = task.make_model(args, run.config)
     if args.do_train:
       task.train(run, model, train_set, dev_set)
     if args.do_predict:

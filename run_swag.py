@@ -42,7 +42,7 @@ def check_flags(args: Arguments) -> None:
 def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from cli import fine_tuning
-  from modeling import losses, models
+  from modeling import losses
   from tasks.multiple_choice import task
 
   run = fine_tuning.start(args)
@@ -51,7 +51,7 @@ def main(args: Arguments) -> None:
   dev_set = task.eval_data(args) if checks.needs_eval_data(args) else None
   test_set = task.predict_data(args) if args.do_predict else None
   with run.strategy.scope():
-    model = models.multiple_choice(run.config)
+    model = task.make_model(args, run.config)
     if args.do_train:
       fine_tuning.train(
         run,

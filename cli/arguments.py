@@ -96,7 +96,10 @@ def _checked_value(name, value, trained):
 
 def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
   """Flags of an entry of run.json, without those for training data."""
-  values = entry["flags"]
+  # Flags that older entries lack.
+  values = {"attention": None, "add_bilstm": False, "export_top_k": 0}
+  values |= {"multi_label": False, "long_text": "truncate", "ensemble": 1}
+  values |= entry["flags"]
   unknown = changes.keys() - values.keys()
   if unknown:
     raise ValueError(f"{entry['program']} has no flag {min(unknown)}")
@@ -108,10 +111,7 @@ def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
     if name not in changes:
       changes[name] = _existing_file(folder, entry, name)
   training_data = dict.fromkeys(("init_checkpoint", "data_dir", "train_file"))
-  # Flags that older entries lack.
-  defaults = {"attention": None, "add_bilstm": False, "export_top_k": 0}
-  defaults |= {"multi_label": False, "long_text": "truncate"}
-  flag_values = defaults | values | training_data | changes
+  flag_values = values | training_data | changes
   return Arguments(**flag_values | {"output_dir": folder})
 
 
@@ -238,6 +238,7 @@ def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
       "eval_steps": 0,
       "early_stopping_patience": 0,
       "num_seeds": 1,
+      "ensemble": 1,
       "profile_steps": None,
     }
     if isinstance(args.learning_rate, tuple):

@@ -42,6 +42,7 @@ def run(args: Arguments) -> None:
       "--early_stopping_patience counts evaluations: say with --eval_steps "
       "after how many steps there is one"
     )
+  ensemble(args)
   if args.do_train and getattr(args, "num_train_epochs", 1) == 0:
     raise ValueError("--num_train_epochs=0 trains nothing: drop --do_train")
   export(args)
@@ -52,6 +53,21 @@ def run(args: Arguments) -> None:
       "of them: it goes neither with --jit_compile nor with a TPU"
     )
   profile_steps(args)
+
+
+def ensemble(args: Arguments) -> None:
+  """Raises ValueError if there are fewer models than --ensemble says."""
+  size = getattr(args, "ensemble", 1)
+  if not args.do_train and size > 1:
+    run_record.best_trials(args.output_dir, size)
+  elif size > 1:
+    rates = args.learning_rate
+    number = len(rates) if isinstance(rates, tuple) else 1
+    if (number := number * args.num_seeds) < size:
+      raise ValueError(
+        f"--ensemble={size} takes the best of a sweep, but this command trains "
+        f"{number}: give more of --learning_rate or --num_seeds"
+      )
 
 
 def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:

@@ -7,7 +7,6 @@ an interrupted sweep.
 
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, fields
@@ -24,12 +23,9 @@ from modeling import fused_ops, losses
 from serving.export import ServedModel
 from storage import files
 from storage.progress import number_of
-from training import optimization, run_folder, run_record
-from training.process import GracefulShutdown
+from training import optimization, process, run_folder, run_record
 from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs
-
-TABLE = "sweep.tsv"
 
 
 def start(args: Arguments) -> Run:
@@ -115,8 +111,9 @@ def _distilled(args, objective, model, build):
     os.path.join(f, labels.FILE_NAME) for f in (args.teacher, args.output_dir)
   ]
   known = [labels.read(path) for path in paths if files.exists(path)]
+  ranks = {name: len(value.shape) for name, value in model.output.items()}
   sizes = [
-    {name: value.shape[-1] for name, value in m.output.items()}
+    {name: m.output[name].shape[rank - 1] for name, rank in ranks.items()}
     for m in (teacher, model)
   ]
   if sizes[0] != sizes[1] or (len(known) > 1 and known[0] != known[1]):
@@ -129,7 +126,13 @@ def _distilled(args, objective, model, build):
 
   def outputs(batch):
     with fused_ops.use_fused(fused_ops.is_fused(), gradients=False):
-      return teacher(batch_inputs(teacher, batch), training=False)
+      values = teacher(batch_inputs(teacher, batch), training=False)
+    return {  # of spans an ensemble has each member's logits, in a last axis
+      name: tf.reduce_mean(value, -1)
+      if value.shape.rank > ranks[name]
+      else value
+      for name, value in values.items()
+    }
 
   return losses.distilled(
     objective, outputs, args.distill_weight, args.distill_temperature
@@ -200,7 +203,7 @@ def run_sweep(args: Arguments) -> Arguments:
   logging.info("the best is %s: %s %.4f", *_description(winner))
   folder = os.path.join(args.output_dir, winner.run)
   _copy_best(folder, args.output_dir)
-  run_record.copy_last_entry(args.output_dir, folder)
+  run_record.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)
   return args.replace(do_train=False, keep_best=True)
 
 
@@ -217,10 +220,10 @@ def _train(args, name, rate, seed) -> Trial:
   command = [
     *(sys.executable, *sys.argv, f"--output_dir={folder}"),
     *(f"--learning_rate={rate}", f"--seed={seed}", "--num_seeds=1"),
+    "--ensemble=1",
     *("--keep_best", *skipped),
   ]
-  status = _run(command)
-  if status:
+  if status := process.run_child(command):
     raise ChildProcessError(
       f"{name} ended with status {status}, for the reason above; the "
       "same command resumes from there"
@@ -230,21 +233,8 @@ def _train(args, name, rate, seed) -> Trial:
   return Trial(name, rate, seed, step, metric, value)
 
 
-def _run(command) -> int:
-  """Runs a command, which gets SIGTERM too; returns its status."""
-  with (
-    subprocess.Popen(command) as child,
-    GracefulShutdown(child) as interruption,
-  ):
-    status = child.wait()
-  if interruption.requested:
-    logging.info("interrupted: the same command resumes from there")
-    sys.exit(0)
-  return status
-
-
 def _read(output_dir) -> dict[str, Trial]:
-  path = os.path.join(output_dir, TABLE)
+  path = os.path.join(output_dir, run_record.SWEEP)
   if not files.exists(path):
     return {}
   _, *rows = files.read_text(path).splitlines()
@@ -260,7 +250,7 @@ def _read(output_dir) -> dict[str, Trial]:
 def _write(output_dir, trials):
   rows = [[field.name for field in fields(Trial)]]
   rows += [map(str, astuple(trial)) for trial in trials.values()]
-  path = os.path.join(output_dir, TABLE)
+  path = os.path.join(output_dir, run_record.SWEEP)
   files.write_text(path, "".join("\t".join(row) + "\n" for row in rows))
 
 

@@ -247,6 +247,13 @@ def define_fine_tuning() -> None:
     "not 0. Implies --keep_best.",
     0,
   )
+  flags.DEFINE_integer(
+    "ensemble",
+    1,
+    "Evaluate, predict and export with this number of a sweep's best models "
+    "together.",
+    1,
+  )
   _define_distillation()
   flags.DEFINE_string(
     "freeze_layers",
@@ -270,6 +277,26 @@ def _define_distillation():
   )
   flags.DEFINE_float(
     "distill_temperature", 2.0, "Divisor of logits for --teacher.", 0.01
+  )
+
+
+def define_long_text() -> None:
+  """Defines the flags of texts that are longer than --max_seq_length."""
+  flags.DEFINE_enum(
+    "long_text",
+    "truncate",
+    ["truncate", "windows"],
+    "Texts of more than --max_seq_length tokens are cut off, or read in "
+    "windows of that length.",
+  )
+  flags.DEFINE_integer(
+    "max_text_length", 4096, "windows: tokens after which texts are cut off.", 3
+  )
+  flags.DEFINE_integer(
+    "window_stride", 0, "windows: tokens between them; 0 for half a window.", 0
+  )
+  flags.DEFINE_enum(
+    "window_pooling", "mean", ["mean", "max"], "windows: of their vectors."
   )
 
 

@@ -22,6 +22,7 @@ from training import (
   optimization,
   process,
   report,
+  run_folder,
   run_record,
 )
 from training.run_folder import Checkpoints
@@ -185,9 +186,18 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   """Restores a model to evaluate, predict or export; returns its step.
 
   Takes the best checkpoint with --keep_best, now or in the last training, or
-  after a sweep; else the newest of `checkpoints`; else --init_checkpoint.
-  Raises ValueError if there is no checkpoint, or it is of another model.
+  after a sweep; else the newest of `checkpoints`; else --init_checkpoint. An
+  ensemble takes the best checkpoints of a sweep's best trials. Raises
+  ValueError if there is no checkpoint, or it is of another model.
   """
+  parts = compiled_model.members(model)
+  if parts[0] is not model:
+    folders = run_record.best_trials(args.output_dir, len(parts))
+    steps = [
+      Checkpoints(run_folder.best_folder(folder)).load(part, None)
+      for part, folder in zip(parts, folders, strict=True)
+    ]
+    return steps[0]
   keeps_best = run_record.keeps_best(vars(args))
   folder = run_record.best_or_latest(args.output_dir, keeps_best)
   if folder != checkpoints.directory:

@@ -8,7 +8,8 @@ Legend: B batch, C choices, T tokens, P predictions, V vocabulary, H hidden,
 L labels, N layers.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -157,6 +158,53 @@ def classifier(
     pooled = core_layers.PoolWindows(windows.pooling)(pooled, is_there)
   logits = ClassificationHead(num_labels, config)(pooled)
   return keras.Model(inputs, {"logits": logits})
+
+
+def ensemble(
+  make: Callable[[], keras.Model], size: int, combine: Callable
+) -> keras.Model:
+  """Makes several models of one kind into one; of a single one that model.
+
+  Args:
+    make: makes an untrained member.
+    size: K, number of members.
+    combine: from K values of an output to one: `mean_probs`, `mean_odds`,
+      `mean_values` or `stack`.
+  """
+  if size == 1:
+    return make()
+  parts = [make() for _ in range(size)]
+  inputs = {
+    name: keras.Input(value.shape[1:], dtype=value.dtype, name=name)
+    for name, value in parts[0].input.items()
+  }
+  outputs = [part(inputs) for part in parts]
+  return keras.Model(
+    inputs, {name: combine([o[name] for o in outputs]) for name in outputs[0]}
+  )
+
+
+def mean_probs(logits: Sequence):
+  """Logarithm of the mean of softmaxes: K times [..., L] -> [..., L]."""
+  log_probs = ops.stack([ops.log_softmax(value) for value in logits])
+  return ops.logsumexp(log_probs, axis=0) - math.log(len(logits))
+
+
+def mean_odds(logits: Sequence):
+  """Logits of the mean of sigmoids: K times [..., L] -> [..., L]."""
+  logits = ops.stack(logits)
+  present = ops.logsumexp(ops.log_sigmoid(logits), axis=0)
+  return present - ops.logsumexp(ops.log_sigmoid(-logits), axis=0)
+
+
+def mean_values(scores: Sequence):
+  """Mean of scores: K times [...] -> [...]."""
+  return ops.mean(ops.stack(scores), axis=0)
+
+
+def stack(values: Sequence):
+  """All members' values, which decoding combines: K times [...] -> [..., K]."""
+  return ops.stack(values, axis=-1)
 
 
 def multiple_choice(config: BertConfig) -> keras.Model:

@@ -83,6 +83,14 @@ class CompiledModel:
     return LENGTHS[-1]
 
 
+def members(model) -> list:
+  """The models of an ensemble, compiled if it is; any other model alone."""
+  if isinstance(model, CompiledModel):
+    return [CompiledModel(part) for part in members(model.model)]
+  layers = getattr(model, "layers", ())
+  return [part for part in layers if isinstance(part, keras.Model)] or [model]
+
+
 def _round_up(size, sizes):
   """The least of ascending sizes that is not below a size; itself if none."""
   sizes = tf.constant(sizes)

@@ -690,3 +690,36 @@ def test_windows_are_those_of_the_training(trained, sst):
   done = _run(**sst | LONG | {"output_dir": trained[0]}, do_eval=True)
   assert done.returncode == 1
   assert "--long_text=windows, but the model in" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_models_of_a_sweep_answer_together(sst, tmp_path):
+  flags = sst | {"output_dir": tmp_path, "num_train_epochs": 1, "num_seeds": 2}
+  export = {"do_export": True, "export_dir": tmp_path / "export"}
+  _succeed(**flags, **TRAIN, **export, do_predict=True, ensemble=2)
+
+  def probabilities(folder):
+    rows = programs.table(folder / "test_predictions.tsv")[1:]
+    return np.array([row[2:] for row in rows], float)
+
+  together = probabilities(tmp_path)
+  texts = [row[1] for row in programs.table(sst["data_dir"] / "test.tsv")[1:]]
+  parts = []
+  for trial in sorted(tmp_path.glob("rate_*")):
+    answers = Predictor(trial)(texts)
+    parts.append([answer["probabilities"] for answer in answers])
+  assert len(parts) == 2
+  assert np.abs(np.subtract(*parts)).max() > 1e-3
+  np.testing.assert_allclose(together, np.mean(parts, axis=0), atol=1e-5)
+  _succeed(
+    **flags | {"num_seeds": 1, "ensemble": 2},
+    do_export=True,
+    export_format="tflite",
+    export_dir=tmp_path / "tflite",
+  )
+  for folder in (tmp_path, tmp_path / "export", tmp_path / "tflite"):
+    answers = Predictor(folder)(texts)
+    result = [answer["probabilities"] for answer in answers]
+    np.testing.assert_allclose(result, together, atol=1e-5)
+  alone = Predictor(tmp_path, ensemble=1)(texts)
+  assert [a["probabilities"] for a in alone] in parts

@@ -93,6 +93,22 @@ class GracefulShutdown:
       self._child.terminate()
 
 
+def run_child(command: list[str]) -> int:
+  """Runs a command, which gets SIGTERM, too; returns its status.
+
+  Ends this process if it is interrupted.
+  """
+  with (
+    subprocess.Popen(command) as child,
+    GracefulShutdown(child) as interruption,
+  ):
+    status = child.wait()
+  if interruption.requested:
+    logging.info("interrupted: the same command resumes from there")
+    sys.exit(0)
+  return status
+
+
 def _watch(signals, is_logged):
   """Reads signal numbers, a byte each, until the pipe is closed."""
   interrupts = 0

@@ -21,6 +21,7 @@ from storage import files
 BEST = "best"  # subfolder of an output folder
 _NEWEST = re.compile(r'^model_checkpoint_path: "(.*)"', re.MULTILINE)
 NAME = "run.json"
+SWEEP = "sweep.tsv"
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
 _HERE = Path(__file__).parent
 _END_BYTES = 2**20  # hashed at each end of a file
@@ -159,9 +160,13 @@ def flag_of(path: str, name: str):
   return of_checkpoint(path)["flags"].get(name)
 
 
-def copy_last_entry(output_dir: str, other_dir: str) -> None:
-  """Appends the last entry of another folder, unless it is there already."""
+def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
+  """Appends the last entry of another folder, unless it is there already.
+
+  `flag_values` replace those of the entry.
+  """
   for entry in read(other_dir)[-1:]:
+    entry["flags"] |= flag_values
     if entry not in read(output_dir):
       append(output_dir, entry)
 
@@ -190,6 +195,27 @@ def best_or_latest(output_dir: str, prefer_best: bool = False) -> str:
   best = os.path.join(output_dir, BEST)
   use_best = prefer_best or not latest_checkpoint(output_dir)
   return best if use_best and latest_checkpoint(best) else output_dir
+
+
+def best_trials(output_dir: str, number: int) -> list[str]:
+  """Folders of the best trials of a sweep, by its sweep.tsv, the best first.
+
+  Raises:
+    ValueError: there are fewer.
+  """
+  path = os.path.join(output_dir, SWEEP)
+  header, *rows = [""]
+  if files.exists(path):
+    header, *rows = files.read_text(path).splitlines()
+  names = header.split("\t")
+  trials = [dict(zip(names, row.split("\t"), strict=True)) for row in rows]
+  if len(trials) < number:
+    raise ValueError(
+      f"--ensemble={number} takes the best of a sweep, but {path} has "
+      f"{len(trials)}: train with more of --learning_rate or --num_seeds"
+    )
+  trials.sort(key=lambda trial: -float(trial["value"]))
+  return [os.path.join(output_dir, t["run"]) for t in trials[:number]]
 
 
 def versions() -> dict[str, str]:

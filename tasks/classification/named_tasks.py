@@ -78,6 +78,9 @@ def _mnli() -> ClassificationTask:
     "test_mismatched": replace(
       test, file="test_mismatched.tsv", submission="MNLI-mm.tsv"
     ),
+    "test_ax": Split(
+      "../diagnostic/diagnostic.tsv", *_PAIR, submission="AX.tsv"
+    ),
   }
   return ClassificationTask("MNLI", splits, _NLI_LABELS, _ACCURACY)
 

@@ -54,7 +54,12 @@ def make_model(
     windows = models.Windows(
       args.max_seq_length, named_tasks.window_stride(args), args.window_pooling
     )
-  return models.classifier(config, task.num_outputs, windows)
+  combine = models.mean_odds if task.multi_label else models.mean_probs
+  return models.ensemble(
+    lambda: models.classifier(config, task.num_outputs, windows),
+    args.ensemble,
+    models.mean_values if task.is_regression else combine,
+  )
 
 
 def with_thresholds(

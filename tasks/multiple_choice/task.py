@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
+import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
@@ -18,6 +19,7 @@ from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
+from modeling.config import BertConfig
 from serving import compiled_model, packing_ops
 from serving.export import ServedModel
 from storage import tfrecord
@@ -176,4 +178,11 @@ def served_model(args: Arguments) -> ServedModel:
   task = MultipleChoice(
     GraphTokenizer(args.vocab_file, args.do_lower_case), args.max_seq_length
   )
-  return ServedModel(models.multiple_choice(encoder.config(args)), task)
+  return ServedModel(make_model(args, encoder.config(args)), task)
+
+
+def make_model(args: Arguments, config: BertConfig) -> keras.Model:
+  """A multiple-choice model, or an ensemble of them."""
+  return models.ensemble(
+    lambda: models.multiple_choice(config), args.ensemble, models.mean_probs
+  )

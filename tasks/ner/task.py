@@ -154,15 +154,19 @@ def tagger(
   args: Arguments, config: BertConfig, num_tags: int, any_device: bool = False
 ) -> keras.Model:
   """BERT with a tag head; with --feature_based an LSTM on a frozen BERT."""
-  if not args.feature_based:
-    return models.tagger(config, num_tags)
-  return models.feature_based_tagger(
-    config,
-    num_tags,
-    args.feature_layers,
-    args.lstm_units,
-    any_device,
-  )
+
+  def make():
+    if not args.feature_based:
+      return models.tagger(config, num_tags)
+    return models.feature_based_tagger(
+      config,
+      num_tags,
+      args.feature_layers,
+      args.lstm_units,
+      any_device,
+    )
+
+  return models.ensemble(make, args.ensemble, models.mean_probs)
 
 
 def served_model(args: Arguments) -> ServedModel:

@@ -5,11 +5,16 @@ Legend: B questions, C candidate spans, K n_best_size, A answers of a question
 parentheses.
 """
 
+import functools
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from tasks.squad.decoding import NO_ANSWER_ODDS, DecodingConfig
+from tasks.squad.decoding import (
+  LEAST_PROBABILITY,
+  NO_ANSWER_ODDS,
+  DecodingConfig,
+)
 from tasks.squad.paragraphs_ops import GraphAnswerText
 
 
@@ -231,6 +236,51 @@ def _select_new(known, keys, columns):
   first = tf.math.unsorted_segment_min(indices, ids, tf.size(ids))
   is_first = indices == tf.gather(first, ids)
   return [tf.boolean_mask(v, is_first[tf.size(known) :]) for v in columns]
+
+
+def combine(
+  ranked: list[tuple[Entries, tf.Tensor | None]],
+) -> tuple[Entries, tf.Tensor | None]:
+  """The n best of an ensemble, as decoding.py combines them.
+
+  Args:
+    ranked: the n best of each model, [B, K], and in version 2 its score of no
+      answer, [B] float64.
+  """
+  parts, probs, null_probs = [], [], []
+  for texts, null in ranked:
+    texts = texts if null is None else texts.limit(null)
+    others = texts.scores[:, :0] if null is None else null[:, None]
+    total = tf.reduce_logsumexp(
+      tf.concat([texts.scores, others], axis=1), axis=1, keepdims=True
+    )
+    is_text = texts.scores > -float("inf")
+    parts.append(texts)
+    probs.append(tf.where(is_text, tf.exp(texts.scores - total), 0.0))
+    null_probs.append(tf.exp(others - total))
+  merged = functools.reduce(lambda a, b: concat(a, b, axis=1), parts)
+  is_text = merged.scores > -float("inf")  # [B, models * K]
+  is_same = merged.texts[:, :, None] == merged.texts[:, None]
+  is_same &= is_text[:, :, None] & is_text[:, None]
+  probs = tf.where(is_same, tf.concat(probs, axis=1)[:, None], 0.0)
+  scores = _log_mean(tf.reduce_sum(probs, axis=2), len(ranked))
+  first = tf.argmax(tf.cast(is_same, tf.int32), axis=2)
+  is_first = is_text & (first == tf.range(first.shape[1], dtype=tf.int64))
+  fields = merged._replace(
+    start_logits=scores, end_logits=tf.zeros_like(scores)
+  )
+  pairs = zip(fields, _PADDING, strict=True)
+  entries = Entries(*(tf.where(is_first, *pair) for pair in pairs))
+  size = parts[0].scores.shape[1]
+  _, order = tf.math.top_k(entries.scores, size)
+  entries = Entries(*(tf.gather(v, order, batch_dims=1) for v in entries))
+  if ranked[0][1] is None:
+    return entries, None
+  return entries, _log_mean(tf.add_n(null_probs)[:, 0], len(ranked))
+
+
+def _log_mean(total, number):
+  return tf.math.log(tf.maximum(total / number, LEAST_PROBABILITY))
 
 
 def best(texts: Entries, config: DecodingConfig) -> dict[str, tf.Tensor]:

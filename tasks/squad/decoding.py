@@ -3,12 +3,11 @@
 Texts, order and numbers are those of write_predictions and get_final_text in
 the original's run_squad.py, except where that fails: see `decode`.
 
-Legend: T tokens of a record, K n_best_size, C candidate spans.
+Legend: T tokens of a record, K n_best_size, C candidate spans, M models of an
+ensemble.
 """
 
-import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,14 +18,16 @@ import numpy as np
 
 from cli.arguments import Arguments
 from data.tokenization import FullTokenizer
-from storage import files
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import Window
 
 # Null odds of questions without a candidate text: above any threshold.
 NO_ANSWER_ODDS = 1_000_000.0
 
-# Start and end logits by unique id, [T] each.
+# Probability of texts that no model of an ensemble finds probable.
+LEAST_PROBABILITY = 1e-300
+
+# Start and end logits by unique id, [T] each, or [T, M] of an ensemble.
 Logits = Mapping[int, tuple[Sequence[float], Sequence[float]]]
 
 
@@ -91,24 +92,6 @@ class Predictions:
   texts: dict[str, str] = field(default_factory=dict)
 
 
-def logits_by_window(
-  windows: Sequence[Window],
-  outputs: Mapping[str, np.ndarray],
-  dynamic_padding: bool = False,
-) -> Logits:
-  """A model's outputs, [windows, T] each, by unique id.
-
-  With `dynamic_padding` the values of padding are dropped: they are not always
-  computed then.
-  """
-  pairs = zip(outputs["start_logits"], outputs["end_logits"], strict=True)
-  result = {}
-  for window, (start, end) in zip(windows, pairs, strict=True):
-    length = len(window.ids) if dynamic_padding else None
-    result[window.unique_id] = start[:length], end[:length]
-  return result
-
-
 def decode(
   examples: Sequence[SquadExample],
   windows: Sequence[Window],
@@ -122,6 +105,9 @@ def decode(
   If there is no candidate text (the paragraph has no token, or no allowed span
   is among the best), the answer is "empty" in version 1.1, as in the original;
   in version 2, where the original fails, it is "" with NO_ANSWER_ODDS.
+
+  In an ensemble a text has the mean of its probabilities among the models' n
+  best; its score is the logarithm of that.
 
   Args:
     examples: questions.
@@ -140,26 +126,14 @@ def decode(
   by_example = {index: list(group) for index, group in groups}
   for index, example in enumerate(examples):
     parts = by_example.get(index, ())
-    scored = [_ScoredWindow.make(window, logits) for window in parts]
-    null = _null_entry(scored)
-    entries = _n_best(scored, null, example.doc_tokens, answer_text, config)
+    by_window = (_ScoredWindow.make(window, logits) for window in parts)
+    ranked = [
+      _n_best(scored, example.doc_tokens, answer_text, config)
+      for scored in list(zip(*by_window, strict=True)) or [()]
+    ]
+    entries, null = ranked[0] if len(ranked) == 1 else _combine(ranked, config)
     _add_prediction(predictions, example.qas_id, entries, null, config)
   return predictions
-
-
-def write(predictions: Predictions, output_dir: str) -> list[str]:
-  """Writes, or replaces, the original's two or three files; returns paths."""
-  contents = {
-    "predictions.json": predictions.answers,
-    "nbest_predictions.json": predictions.nbest,
-  }
-  if predictions.null_odds:
-    contents["null_odds.json"] = predictions.null_odds
-  paths = [os.path.join(output_dir, name) for name in contents]
-  for path, content in zip(paths, contents.values(), strict=True):
-    with files.open_for_writing(path) as file:
-      file.write(f"{json.dumps(content, indent=4)}\n".encode())
-  return paths
 
 
 class AnswerText:
@@ -224,7 +198,8 @@ class _Entry(NamedTuple):
 class _ScoredWindow(NamedTuple):
   """A window with its start and end logits.
 
-  They are [T] float64, so that sums equal the original's sums of floats.
+  They are [T] float64, so that sums equal the original's sums of floats. `make`
+  returns one for each model.
   """
 
   window: Window
@@ -232,13 +207,15 @@ class _ScoredWindow(NamedTuple):
   end: np.ndarray
 
   @classmethod
-  def make(cls, window: Window, logits: Logits) -> "_ScoredWindow":
+  def make(cls, window: Window, logits: Logits) -> list["_ScoredWindow"]:
     if window.unique_id not in logits:
       raise ValueError(
         f"there are no logits for window {window.unique_id}: they belong to "
         "other records"
       )
-    return cls(window, *np.asarray(logits[window.unique_id], np.float64))
+    values = np.asarray(logits[window.unique_id], np.float64)
+    models = np.moveaxis(np.atleast_3d(values), 2, 0)  # [M, 2, T]
+    return [cls(window, start, end) for start, end in models]
 
   def entry(self, text: str, start: int, end: int) -> _Entry:
     return _Entry(text, float(self.start[start]), float(self.end[end]))
@@ -267,16 +244,16 @@ def _argsort(values: np.ndarray) -> np.ndarray:
   return np.argsort(-values, kind="stable")
 
 
-def _null_entry(scored: list[_ScoredWindow]) -> _Entry:
+def _null_entry(scored: Sequence[_ScoredWindow]) -> _Entry:
   """Entry of no answer, [CLS] to [CLS], of the window where it scores least."""
   entries = (window.entry("", 0, 0) for window in scored)
   no_window = _Entry("", 0.0, 0.0)
   return min(entries, key=lambda entry: entry.score, default=no_window)
 
 
-def _n_best(scored, null, words, answer_text, config) -> list[_Entry]:
-  """The best distinct texts; in version 2 the empty one is among them."""
-  entries, seen = [], set()
+def _n_best(scored, words, answer_text, config) -> tuple[list[_Entry], _Entry]:
+  """The best distinct texts, in version 2 the empty one among them; and it."""
+  entries, seen, null = [], set(), _null_entry(scored)
   for number, start, end in _candidates(scored, null, config):
     if len(entries) == config.n_best_size:
       break
@@ -291,7 +268,28 @@ def _n_best(scored, null, words, answer_text, config) -> list[_Entry]:
     entries.append(entry)
   if config.version_2_with_negative and "" not in seen:
     entries.append(null)
-  return entries or [_Entry("empty", 0.0, 0.0)]
+  return entries, null
+
+
+def _combine(ranked, config) -> tuple[list[_Entry], _Entry]:
+  """`_n_best` of an ensemble: of its models, each as `_n_best`."""
+  probs = {}
+  for entries, _ in ranked:
+    for entry in _with_probabilities(entries) if entries else ():
+      text, part = entry["text"], entry["probability"] / len(ranked)
+      probs[text] = probs.get(text, 0.0) + part
+  null = _Entry("", math.log(max(probs.pop("", 0.0), LEAST_PROBABILITY)), 0.0)
+  entries = [
+    _Entry(t, math.log(max(p, LEAST_PROBABILITY)), 0.0)
+    for t, p in probs.items()
+  ]
+  if config.version_2_with_negative:
+    entries.append(null)
+  entries.sort(key=lambda entry: -entry.score)  # stable
+  entries = entries[: config.n_best_size]
+  if config.version_2_with_negative and null not in entries:
+    entries.append(null)
+  return entries, null
 
 
 def _candidates(scored, null, config) -> Iterator[tuple[int, int, int]]:
@@ -313,6 +311,7 @@ def _candidates(scored, null, config) -> Iterator[tuple[int, int, int]]:
 
 
 def _add_prediction(predictions, qas_id, entries, null, config) -> None:
+  entries = entries or [_Entry("empty", 0.0, 0.0)]
   text = entries[0].text
   if config.version_2_with_negative:
     text, odds = _best_text(entries, null)

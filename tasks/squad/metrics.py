@@ -1,7 +1,7 @@
-"""Exact match and F1 of answers to SQuAD's questions.
+"""Files of answers to SQuAD's questions, and their exact match and F1.
 
-Computed by the TensorFlow Model Garden's edition of the official evaluators,
-with their names, scaled to 100.
+Scores are computed by the TensorFlow Model Garden's edition of the official
+evaluators, with their names, scaled to 100.
 """
 
 import json
@@ -18,6 +18,21 @@ Articles = list[Mapping[str, Any]]
 
 # The best null threshold of a prediction, used by the next one.
 THRESHOLD = "null_score_diff_threshold.txt"
+
+
+def write_predictions(predictions: Predictions, output_dir: str) -> list[str]:
+  """Writes, or replaces, the original's two or three files; returns paths."""
+  contents = {
+    "predictions.json": predictions.answers,
+    "nbest_predictions.json": predictions.nbest,
+  }
+  if predictions.null_odds:
+    contents["null_odds.json"] = predictions.null_odds
+  paths = [os.path.join(output_dir, name) for name in contents]
+  for path, content in zip(paths, contents.values(), strict=True):
+    with files.open_for_writing(path) as file:
+      file.write(f"{json.dumps(content, indent=4)}\n".encode())
+  return paths
 
 
 def score(

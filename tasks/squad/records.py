@@ -10,7 +10,7 @@ Legend: T tokens of a record, N tokens of a window (N <= T), D of them from the
 paragraph.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -267,4 +267,22 @@ def _max_context_window(parts: Sequence[range]) -> np.ndarray:
     better = context > best[part.start : part.stop]
     best[part.start : part.stop][better] = context[better]
     result[part.start : part.stop][better] = number
+  return result
+
+
+def logits_by_window(
+  windows: Sequence[Window],
+  outputs: Mapping[str, np.ndarray],
+  dynamic_padding: bool = False,
+) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+  """A model's outputs, [windows, T] or [windows, T, M], by unique id.
+
+  With `dynamic_padding` the values of padding are dropped: they are not always
+  computed then.
+  """
+  pairs = zip(outputs["start_logits"], outputs["end_logits"], strict=True)
+  result = {}
+  for window, (start, end) in zip(windows, pairs, strict=True):
+    length = len(window.ids) if dynamic_padding else None
+    result[window.unique_id] = start[:length], end[:length]
   return result

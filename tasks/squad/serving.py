@@ -9,7 +9,7 @@ import dataclasses
 import tensorflow as tf
 
 from data.tokenization_ops import GraphTokenizer
-from serving import packing_ops
+from serving import compiled_model, packing_ops
 from tasks.squad import answers_ops, paragraphs_ops
 from tasks.squad.answers_ops import Candidates
 from tasks.squad.decoding import DecodingConfig
@@ -92,25 +92,36 @@ class QuestionAnswering(packing_ops.PackedTexts):
     windows = paragraphs_ops.cut_windows(
       paragraphs.ids, max_length, config.doc_stride
     )
+    ranked = [
+      self._n_best(member, questions, paragraphs, windows)
+      for member in compiled_model.members(model)
+    ]
+    answers, null = (
+      ranked[0] if len(ranked) == 1 else answers_ops.combine(ranked)
+    )
+    if null is None:
+      return answers_ops.best(answers, self._decoding_config)
+    return answers_ops.best_with_null(answers, null, self._decoding_config)
+
+  def _n_best(self, model, questions, paragraphs, windows):
+    """The n best texts, and in version 2 scores of no answer, [B] float64."""
     candidates, null = self._run_model(
       model, questions, paragraphs.ids.values, windows
     )
-    decoding = self._decoding_config
     answers = answers_ops.n_best(
       candidates,
       questions.nrows(),
       paragraphs_ops.GraphAnswerText(paragraphs, self._tokenizer),
-      decoding.n_best_size,
+      self._decoding_config.n_best_size,
     )
-    if not decoding.version_2_with_negative:
-      return answers_ops.best(answers, decoding)
+    if not self._decoding_config.version_2_with_negative:
+      return answers, None
     # The original takes the window with the least score of no answer.
     null = tf.math.unsorted_segment_min(null, windows.rows, questions.nrows())
-    null = tf.where(paragraphs.ids.row_lengths() > 0, null, 0.0)
-    return answers_ops.best_with_null(answers, null, decoding)
+    return answers, tf.where(paragraphs.ids.row_lengths() > 0, null, 0.0)
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Start and end logits of records, [W, T] float32 each."""
+    """Start and end logits of records, [W, T] float32; ensembles [W, T, M]."""
     outputs = model(inputs, training=False)
     return {
       name: tf.cast(outputs[name], tf.float32)

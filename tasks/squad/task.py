@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 from absl import logging
 
 from cli import arguments, checks, encoder, fine_tuning, strategy
@@ -16,6 +17,7 @@ from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
+from modeling.config import BertConfig
 from serving import compiled_model
 from serving.export import ServedModel
 from storage import files, tfrecord
@@ -171,11 +173,11 @@ def predict(
   predictions = decoding.decode(
     dataset.examples,
     dataset.windows,
-    decoding.logits_by_window(dataset.windows, outputs, args.dynamic_padding),
+    records.logits_by_window(dataset.windows, outputs, args.dynamic_padding),
     FullTokenizer(args.vocab_file, args.do_lower_case),
     _decoding_config(args),
   )
-  paths = decoding.write(predictions, args.output_dir)
+  paths = metrics.write_predictions(predictions, args.output_dir)
   scores = metrics.report(
     dataset.articles,
     predictions,
@@ -201,4 +203,11 @@ def served_model(args: Arguments) -> ServedModel:
     _decoding_config(args),
     args.dynamic_padding,
   )
-  return ServedModel(models.span_labeler(encoder.config(args)), task)
+  return ServedModel(make_model(args, encoder.config(args)), task)
+
+
+def make_model(args: Arguments, config: BertConfig) -> keras.Model:
+  """A SQuAD model, or an ensemble, whose outputs are [B, T, K]."""
+  return models.ensemble(
+    lambda: models.span_labeler(config), args.ensemble, models.stack
+  )

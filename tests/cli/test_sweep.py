@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli import fine_tuning
+from cli import checks, fine_tuning
 from cli.arguments import Arguments
+from training import process, run_record
 
 SCORES = {1e-5: 0.5, 3e-5: 0.8}
 
@@ -21,6 +22,7 @@ def _flags(tmp_path, **changes):
     "do_train": True,
     "keep_best": False,
     "do_predict": True,
+    "ensemble": 1,
   }
   return Arguments(**defaults | changes)
 
@@ -43,7 +45,7 @@ def _commands(monkeypatch):
     (folder.parent / "run.json").write_text(start)
     return 0
 
-  monkeypatch.setattr(fine_tuning, "_run", run)
+  monkeypatch.setattr(process, "run_child", run)
   monkeypatch.setattr(sys, "argv", ["run_it.py", "--task_name=x"])
   return commands
 
@@ -80,6 +82,7 @@ def test_runs_every_combination_and_copies_the_winner(
     "--learning_rate=1e-05",
     "--seed=2",
     "--num_seeds=1",
+    "--ensemble=1",
     "--keep_best",
     "--nodo_predict",  # there is no flag do_eval here
   ]
@@ -107,6 +110,30 @@ def test_resumes_with_missing_trials(tmp_path, commands):
 
 
 def test_a_run_that_fails_ends_the_sweep(tmp_path, monkeypatch):
-  monkeypatch.setattr(fine_tuning, "_run", lambda command: 1)
+  monkeypatch.setattr(process, "run_child", lambda command: 1)
   with pytest.raises(ChildProcessError, match="seed_1 ended with status 1"):
     fine_tuning.run_sweep(_flags(tmp_path))
+
+
+def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
+  flags = _flags(tmp_path, ensemble=3)
+  checks.ensemble(flags)
+  fine_tuning.run_sweep(flags)
+  folders = run_record.best_trials(str(tmp_path), 3)
+  assert [Path(folder).name for folder in folders] == [
+    "rate_3e-05_seed_2",
+    "rate_3e-05_seed_1",
+    "rate_1e-05_seed_2",
+  ]
+  # Whoever restores the folder gets it, too.
+  [entry] = run_record.read(str(tmp_path))
+  assert entry["flags"]["ensemble"] == 3
+  checks.ensemble(_flags(tmp_path, do_train=False, ensemble=4))
+
+
+def test_an_ensemble_of_more_models_than_there_are_is_refused(tmp_path):
+  with pytest.raises(ValueError, match="--ensemble=5 takes the best of a"):
+    checks.ensemble(_flags(tmp_path, ensemble=5))
+  flags = _flags(tmp_path, do_train=False, ensemble=2)
+  with pytest.raises(ValueError, match=r"sweep\.tsv has 0: train with more of"):
+    checks.ensemble(flags)

@@ -6,11 +6,14 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modeling import losses, models
 from modeling.core_layers import Dropout, dropout_seed_scope
 from modeling.heads import ClassificationHead
 from modeling.layers import Embeddings
+from serving import compiled_model
 from tests.modeling.every_model import CONFIG, tokens
 
 
@@ -230,3 +233,47 @@ def test_cross_entropy_ignores_labels_out_of_range():
   logits = tf.constant([[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]])
   result = losses.cross_entropy(logits, tf.constant([-1, 2, 1]))
   np.testing.assert_allclose(result, [0.0, 0.0, np.log(2.0)], rtol=1e-6)
+
+
+def _probs(logits):
+  return tf.nn.softmax(logits).numpy()
+
+
+def test_an_ensemble_has_the_mean_of_probabilities():
+  model = models.ensemble(
+    lambda: models.classifier(CONFIG, 3), 3, models.mean_probs
+  )
+  parts = compiled_model.members(model)
+  assert len(parts) == 3
+  names = [variable.path for variable in parts[0].variables]
+  assert [variable.path for variable in parts[2].variables] == names
+  alone = [_probs(part(tokens())["logits"]) for part in parts]
+  together = _probs(model(tokens())["logits"])
+  np.testing.assert_allclose(together, np.mean(alone, axis=0), rtol=1e-5)
+  assert np.abs(alone[0] - alone[1]).max() > 1e-3
+
+
+def test_an_ensemble_of_one_is_itself():
+  made = models.classifier(CONFIG, 3)
+  assert models.ensemble(lambda: made, 1, models.mean_probs) is made
+  assert compiled_model.members(made) == [made]
+
+
+LOGITS = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=4)
+
+
+@given(LOGITS, st.integers(1, 3))
+def test_an_ensemble_of_equal_models_is_one_of_them(logits, number):
+  values = [tf.constant([logits])] * number
+  np.testing.assert_allclose(
+    _probs(models.mean_probs(values)), _probs(values[0]), rtol=1e-4, atol=1e-6
+  )
+  for combine in (models.mean_odds, models.mean_values):
+    np.testing.assert_allclose(combine(values), values[0], rtol=1e-4, atol=1e-4)
+
+
+def test_mean_of_decisions():
+  values = [tf.constant([[0.0, 3.0]]), tf.constant([[2.0, -30.0]])]
+  result = tf.sigmoid(models.mean_odds(values))
+  expected = np.mean([tf.sigmoid(value) for value in values], axis=0)
+  np.testing.assert_allclose(result, expected, rtol=1e-5)

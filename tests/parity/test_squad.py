@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from data import features, records
 from data.tokenization import FullTokenizer
-from tasks.squad import decoding
+from tasks.squad import decoding, metrics
 from tasks.squad import examples as squad_examples
 from tasks.squad import records as squad_records
 from tasks.squad.decoding import DecodingConfig
@@ -201,7 +201,7 @@ def test_answers(folder, tmp_path):
       null_score_diff_threshold=float(settings["threshold"] or 0),
     ),
   )
-  decoding.write(ours, str(tmp_path))
+  metrics.write_predictions(ours, str(tmp_path))
   for name in ("predictions.json", "null_odds.json"):
     expected = folder / name
     assert (tmp_path / name).exists() == expected.exists()

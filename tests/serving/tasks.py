@@ -58,6 +58,12 @@ _MAKE = {
     lambda: models.span_labeler(CONFIG),
     lambda words: QuestionAnswering(words, _LENGTHS, _CHOICE),
   ),
+  "questions by three": (
+    lambda: models.ensemble(
+      lambda: models.span_labeler(CONFIG), 3, models.stack
+    ),
+    lambda words: QuestionAnswering(words, _LENGTHS, _CHOICE),
+  ),
   "choices": (
     lambda: models.multiple_choice(CONFIG),
     lambda words: MultipleChoice(words, T),

@@ -19,7 +19,7 @@ TEXTS = ["ab c", "a b . c d e a b c d e", "abcde", "e [MASK] a [MASK]"]
 LABELS = {"classification": tasks.LABELS, "tagging": ("O", "B-X", "I-X")}
 NAMES = (
   *("classification", "classification of pairs", "tagging", "questions"),
-  *("choices", "masks", "vectors"),
+  *("questions by three", "choices", "masks", "vectors"),
 )
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.tokenization import FullTokenizer
-from tasks.squad import decoding
+from tasks.squad import decoding, metrics
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import WindowConfig, make_windows
@@ -246,7 +246,7 @@ def test_files(tmp_path):
     }
   ]
   result = decoding.Predictions({"q": "é"}, {"q": nbest})
-  decoding.write(result, str(tmp_path))
+  metrics.write_predictions(result, str(tmp_path))
   assert (tmp_path / "predictions.json").read_text() == (
     '{\n    "q": "\\u00e9"\n}\n'
   )
@@ -257,8 +257,49 @@ def test_files(tmp_path):
   )
   assert not (tmp_path / "null_odds.json").exists()
   result.null_odds["q"] = -0.5
-  decoding.write(result, str(tmp_path))
+  metrics.write_predictions(result, str(tmp_path))
   assert json.loads((tmp_path / "null_odds.json").read_text()) == {"q": -0.5}
+
+
+def _ensemble(*logits):
+  """Logits of a window by several models: [T, M] each."""
+  return [np.stack(values, axis=-1) for values in zip(*logits, strict=True)]
+
+
+@given(st.lists(st.integers(-3, 3), min_size=32, max_size=32), st.booleans())
+def test_an_ensemble_of_one_is_itself(values, version_2):
+  logits = np.array(values, float).reshape(2, 16)
+  chosen = {"n_best_size": 3, "version_2_with_negative": version_2}
+  alone = answer([logits], **chosen)
+  assert answer([_ensemble(logits)], **chosen) == alone
+
+
+@given(st.lists(st.integers(-3, 3), min_size=32, max_size=32), st.booleans())
+def test_an_ensemble_of_equal_models_answers_as_one(values, version_2):
+  logits = np.array(values, float).reshape(2, 16)
+  chosen = {"version_2_with_negative": version_2}
+  text, nbest, odds = answer([logits], **chosen)
+  text_of_two, nbest_of_two, odds_of_two = answer(
+    [_ensemble(logits, logits)], **chosen
+  )
+  assert odds_of_two == (odds and pytest.approx(odds, abs=1e-6))
+  by_text = {entry["text"]: entry["probability"] for entry in nbest}
+  for entry in nbest_of_two:
+    assert entry["probability"] == pytest.approx(by_text[entry["text"]])
+  assert by_text[text_of_two] == pytest.approx(by_text[text])
+
+
+def test_an_ensemble_has_the_mean_of_the_n_best_probabilities():
+  first, second = scores(s4=3, s5=1, e5=2), scores(s5=9, e5=4, e8=1)
+  _, [a, b], _ = answer([first], n_best_size=2)
+  _, [c, d], _ = answer([second], n_best_size=2)
+  assert (a["text"], b["text"], c["text"]) == ("Steve Smith", "Smith", "Smith")
+  text, nbest, _ = answer([_ensemble(first, second)], n_best_size=2)
+  assert text == "Smith"
+  means = [(b["probability"] + c["probability"]) / 2, a["probability"] / 2]
+  assert [math.exp(e["start_logit"]) for e in nbest] == pytest.approx(means)
+  assert texts(nbest) == ["Smith", "Steve Smith"]
+  assert d["text"] == "Smith's river"
 
 
 WORDS = st.lists(

@@ -1,0 +1,184 @@
+"""GLUE in one command: all tasks of a folder, a table, the site's submission.
+
+Each task is the same command in a process and a folder of its own. The same
+command resumes an interrupted one. Needs no TensorFlow.
+"""
+
+import io
+import os
+import sys
+import zipfile
+from collections.abc import Mapping
+from statistics import mean
+
+from absl import logging
+
+from cli.arguments import Arguments
+from storage import files
+from tasks.classification import named_tasks
+from training import process
+
+NAME = "GLUE"
+TABLE = "glue.tsv"
+SUBMISSION = "submission.zip"
+_FROM_MNLI = ("RTE", "MRPC", "STS-B")
+# Metric, and test results of table 1 of the paper, base and large.
+_ROWS = {
+  "MNLI-m": ("accuracy", 84.6, 86.7),
+  "MNLI-mm": ("accuracy", 83.4, 85.9),
+  "QQP": ("f1", 71.2, 72.1),
+  "QNLI": ("accuracy", 90.5, 92.7),
+  "SST-2": ("accuracy", 93.5, 94.9),
+  "CoLA": ("matthews_correlation", 52.1, 60.5),
+  "STS-B": ("spearman", 85.8, 86.5),
+  "MRPC": ("f1", 88.9, 89.3),
+  "RTE": ("accuracy", 66.4, 70.1),
+  "WNLI": ("accuracy", None, None),  # left out by the paper
+}
+_TASKS = ("MNLI", *list(_ROWS)[2:])
+
+
+def is_glue(args: Arguments) -> bool:
+  """True if --task_name is all of GLUE."""
+  return args.task_name.upper() == NAME
+
+
+def parts(args: Arguments) -> dict[str, Arguments]:
+  """Arguments of each task that is in --data_dir and not complete, in order.
+
+  Raises:
+    FileNotFoundError: --data_dir has none of the folders, or not that of MNLI
+      with --from_mnli.
+    ValueError: --do_eval, which makes the table, is not set.
+  """
+  if not args.do_eval:
+    raise ValueError(f"--task_name={NAME} needs --do_eval, for its table")
+  folders = {n: os.path.join(args.data_dir or "", n) for n in _TASKS}
+  found = [name for name in _TASKS if files.is_folder(folders[name])]
+  if not found or (args.from_mnli and "MNLI" not in found):
+    raise FileNotFoundError(
+      f"--data_dir={args.data_dir} has no folder "
+      f"{'MNLI, with --from_mnli' if found else ', '.join(_TASKS)}"
+    )
+  if absent := set(_TASKS) - set(found):
+    logging.warning("not in %s: %s", args.data_dir, ", ".join(sorted(absent)))
+  values, result = _read(args.output_dir), {}
+  for name in found:
+    part = _part(args, name)
+    written = [files.exists(path) for path in _submissions(part)]
+    is_predicted = any(written) or not part.do_predict
+    is_evaluated = any(row.split("-m")[0] == name for row in values)
+    if args.do_train and is_evaluated and is_predicted:
+      logging.info("%s is complete already", name)
+    else:
+      result[name] = part
+  return result
+
+
+def _part(args, name):
+  """Arguments of a task; without prediction if there is no test file."""
+  task = named_tasks.find(name)
+  changes = {
+    flag: os.path.join(args[flag], name)
+    for flag in ("data_dir", "output_dir", "export_dir", "teacher")
+    if args[flag]
+  }
+  test_file = os.path.join(changes["data_dir"], task.splits["test"].file)
+  if args.do_predict and not files.exists(test_file):
+    logging.warning("%s is not there: %s is not predicted", test_file, name)
+    changes["do_predict"] = False
+  return args.replace(task_name=name, **changes)
+
+
+def _submissions(part):
+  splits = named_tasks.find(part.task_name).splits.values()
+  names = [split.submission for split in splits if split.submission]
+  return [os.path.join(part.output_dir, name) for name in names]
+
+
+def run(args: Arguments) -> None:
+  """Runs the tasks of `parts`; writes glue.tsv and submission.zip.
+
+  Raises:
+    ChildProcessError: a task failed.
+  """
+  values = _read(args.output_dir)
+  for name, part in parts(args).items():
+    if args.from_mnli and name in _FROM_MNLI:
+      mnli = os.path.join(args.output_dir, "MNLI")
+      part = part.replace(init_checkpoint=mnli, new_head=True)
+    _run(args, part)
+    if not args.dry_run:
+      values |= _results(part)
+      _write(args.output_dir, values)
+  if args.do_predict and not args.dry_run:
+    _write_submission(args)
+
+
+def _run(args, part):
+  """Runs the same command with a task's flags, which come later and win."""
+  logging.info("%s begins", part.task_name)
+  command = [sys.executable, *sys.argv]
+  for flag, value in vars(part).items():
+    if value != args[flag]:
+      command.append(f"--{flag}={value}")
+  if status := process.run_child(command):
+    raise ChildProcessError(
+      f"{part.task_name} ended with status {status}, for the reason above; the "
+      "same command resumes from there"
+    )
+
+
+def _results(part) -> dict[str, float]:
+  """Values of the table's rows, by eval_results.txt."""
+  names = {part.task_name: ""}
+  if part.task_name == "MNLI":
+    names = {"MNLI-m": "", "MNLI-mm": "_mismatched"}
+  result = {}
+  for name, suffix in names.items():
+    path = os.path.join(part.output_dir, f"eval_results{suffix}.txt")
+    if files.exists(path):
+      lines = (line.split(" = ") for line in files.lines(path))
+      result[name] = 100 * float(dict(lines)[f"eval_{_ROWS[name][0]}"])
+  return result
+
+
+def _read(output_dir) -> dict[str, float]:
+  path = os.path.join(output_dir, TABLE)
+  rows = list(files.lines(path))[1:] if files.exists(path) else ()
+  cells = (row.split("\t") for row in rows)
+  return {name: float(ours) for name, _, ours, *_ in cells if name in _ROWS}
+
+
+def _write(output_dir, values: Mapping[str, float]):
+  """Writes and logs the table; averages are over the paper's rows in it."""
+  table = [("task", "metric", "dev", "paper_base", "paper_large")]
+  numbers = []
+  for name, (metric, *paper) in _ROWS.items():
+    if name in values:
+      row = [values[name], *paper]
+      table.append(
+        (name, metric, *("" if x is None else f"{x:.2f}" for x in row))
+      )
+      numbers += [row] if None not in row else []
+  if numbers:
+    means = [f"{mean(column):.2f}" for column in zip(*numbers, strict=True)]
+    table.append(("average", "", *means))
+  for row in table:
+    logging.info("%-8s %-21s %6s %11s %11s", *row)
+  text = "".join("\t".join(row) + "\n" for row in table)
+  files.write_text(os.path.join(output_dir, TABLE), text)
+
+
+def _write_submission(args):
+  """Writes the files of GLUE's site that there are; names the others."""
+  paths = [p for name in _TASKS for p in _submissions(_part(args, name))]
+  absent = [os.path.basename(p) for p in paths if not files.exists(p)]
+  content = io.BytesIO()
+  with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+    for path in filter(files.exists, paths):
+      archive.writestr(os.path.basename(path), files.read_text(path))
+  target = os.path.join(args.output_dir, SUBMISSION)
+  with files.open_for_writing(target) as file:
+    file.write(content.getvalue())
+  logging.info("wrote %s, without: %s", target, ", ".join(absent) or "none")
