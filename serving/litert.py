@@ -5,6 +5,8 @@ LiteRT is ai-edge-litert, or TensorFlow where that is not installed.
 
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,9 @@ from data.tokenization import FullTokenizer
 
 SETTINGS = "task.json"
 _DEFAULT_FILE = "model_float32.tflite"
+# Rows that are answered at the same time, each by an interpreter of its own,
+# which holds a copy of the weights.
+_WORKERS = min(2, os.cpu_count())
 
 
 class LiteRtExport:
@@ -52,13 +57,24 @@ class LiteRtExport:
     self.labels = None
     if labels.exists():
       self.labels = labels.read_text(encoding="utf-8").split("\n")[:-1]
-    interpreter = _interpreter(str(file))
-    self._run = interpreter.get_signature_runner("serving_default")
+    self._file = str(file)
+    self._run = _signature(self._file, os.cpu_count())
+    self._lock = threading.Lock()
+    self._own = threading.local()
+
+  def open_for_thread(self) -> None:
+    """Gives the calling thread an interpreter, and its part of the cores."""
+    self._own.run = _signature(self._file, os.cpu_count() // _WORKERS)
 
   def run(self, **inputs: list) -> dict[str, np.ndarray]:
     """Outputs for inputs, as lists of the model's rank without the batch."""
     arrays = {n: np.array([value], np.int32) for n, value in inputs.items()}
-    return {name: value[0] for name, value in self._run(**arrays).items()}
+    if run := getattr(self._own, "run", None):
+      outputs = run(**arrays)
+    else:
+      with self._lock:  # an interpreter computes for one thread at a time
+        outputs = self._run(**arrays)
+    return {name: value[0] for name, value in outputs.items()}
 
   def run_row(self, ids: list[int], segments: list[int], **inputs: list):
     """Outputs for a row without padding."""
@@ -71,8 +87,9 @@ class LiteRtExport:
 class TextModel:
   """Base of the tasks' functions of raw text.
 
-  A row at a time: int8 models quantize activations by the largest of a batch,
-  so that others in it would change an answer.
+  The model gets one row: int8 models quantize activations by the largest of a
+  batch, so that others in it would change an answer. Two rows at the same time,
+  on half of the cores each, take less time than one after the other.
 
   Attributes:
     ranks: {input: 0 for a text, 1 for a list of texts}.
@@ -88,16 +105,23 @@ class TextModel:
 
   def __init__(self, export: LiteRtExport):
     self.export = export
+    self._pool = ThreadPoolExecutor(
+      _WORKERS, initializer=export.open_for_thread
+    )
 
   def __call__(self, rows: list[tuple]) -> list[dict]:
     names = sorted(self.ranks)
-    texts = map(_to_text, rows)
-    return [self.answer(**dict(zip(names, row, strict=True))) for row in texts]
+    texts = [dict(zip(names, _to_text(row), strict=True)) for row in rows]
+    if len(texts) == 1:
+      return [self.answer(**texts[0])]
+    return list(self._pool.map(lambda row: self.answer(**row), texts))
 
   def warm_up(self) -> None:
-    """Answers once."""
-    texts = {name: ["."] if rank else "." for name, rank in self.ranks.items()}
-    self.answer(**texts)
+    """Answers one row, then several."""
+    ranks = (self.ranks[name] for name in sorted(self.ranks))
+    row = tuple(["."] if rank else "." for rank in ranks)
+    for number in (1, _WORKERS):
+      self([row] * number)
 
   def answer(self, **texts) -> dict:
     """Named answers for a row of texts."""
@@ -124,7 +148,7 @@ def _read_json(path):
   return value
 
 
-def _interpreter(file):
+def _signature(file, num_threads):
   if not os.path.exists(file):
     raise FileNotFoundError(f"there is no file {file}")
   try:
@@ -132,6 +156,7 @@ def _interpreter(file):
   except ImportError:
     from tensorflow.lite import Interpreter  # noqa: PLC0415
   try:
-    return Interpreter(file, num_threads=os.cpu_count())
+    interpreter = Interpreter(file, num_threads=num_threads)
   except ValueError as error:
     raise ValueError(f"{file} is damaged, export it again: {error}") from None
+  return interpreter.get_signature_runner("serving_default")

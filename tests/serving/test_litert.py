@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -100,6 +101,19 @@ def test_another_of_its_models_is_named_by_its_file(export_of):
     )
   with pytest.raises(ValueError, match="is an export, whose flags"):
     Predictor(folder, max_seq_length=3)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int8"])
+def test_several_texts_at_the_same_time_change_no_bit(export_of, kind):
+  predict = Predictor(
+    export_of("classification")[0] / f"model_{kind}.tflite", warm_up=True
+  )
+  texts = ["ab " * n for n in range(20)]
+  expected = [predict([text])[0] for text in texts]
+  with ThreadPoolExecutor(3) as pool:  # callers need not take turns either
+    others = [pool.submit(predict, texts) for _ in range(3)]
+    assert predict(texts) == expected
+    assert all(other.result() == expected for other in others)
 
 
 def test_an_export_of_an_earlier_version_is_named(tmp_path):
