@@ -107,8 +107,7 @@ def is_project_error(error: BaseException) -> bool:
 def describe_full_disk(error: BaseException) -> str | None:
   """One line with the file and the remedy; None if the disk is not full.
 
-  Args:
-    error: raised by Python, TensorFlow or HDF5.
+  The error is one of Python, TensorFlow or HDF5.
   """
   match = _DISK_FULL_TEXT.search(str(error))
   if not match and getattr(error, "errno", None) not in _DISK_FULL:

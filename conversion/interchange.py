@@ -131,13 +131,9 @@ class CanonicalModel:
   def set_words(self, pieces: Mapping[int, Sequence[int]]) -> None:
     """Gives word ids the means of the embeddings and output biases of others.
 
-    All other rows keep their bits. Ids beyond the last append rows.
-
-    Args:
-      pieces: ids by the id of the word that they are pieces of.
-
-    Raises:
-      ValueError: the configuration is of another model.
+    All other rows keep their bits. Ids beyond the last append rows. `pieces`
+    has ids by the id of the word that they are pieces of. Raises ValueError if
+    the configuration is of another model.
     """
     old_size = self.config["vocab_size"]
     new_size = max(old_size, 1 + max(pieces))
@@ -255,9 +251,8 @@ def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
 def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
   """Merges the axes of attention heads and of their size.
 
-  Args:
-    name: the original's.
-    value: [H, A, D], [A, D, H] or a bias [A, D]; others are returned unchanged.
+  The value is [H, A, D], [A, D, H] or a bias [A, D] by the original's `name`;
+  others are returned unchanged.
   """
   if "/attention/self/" in name:
     width = (-1,) if name.endswith("/bias") else (value.shape[0], -1)

@@ -62,12 +62,9 @@ def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
 def check(
   files: Sequence[str], schema: Schema, limits: Mapping[str, int]
 ) -> None:
-  """Checks the first record of each file.
+  """Checks the first record of each TFRecord file.
 
-  Args:
-    files: TFRecord files.
-    schema: of the records.
-    limits: by field n, if its values must be in [0, n).
+  `limits` has n by fields whose values must be in [0, n).
 
   Raises:
     ValueError: a file is no TFRecord file or is empty, or a field is missing,

@@ -92,16 +92,13 @@ class ShuffledRecords:
 
     Args:
       schema: of the records.
-      batch_size: of all replicas together.
+      batch_size: of all replicas together; ValueError unless it is a multiple.
       skip: number of records that were read before.
       context: replicas and workers; None for one of each.
       by_length: True for batches of records of similar length.
 
     Returns:
       Pairs of a number, unique in the run, and [B / replicas] records.
-
-    Raises:
-      ValueError: the batch cannot be divided evenly.
     """
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync

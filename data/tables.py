@@ -38,7 +38,7 @@ def read_table(
 
   Args:
     path: of the table.
-    columns: required columns.
+    columns: required ones.
     header: names of all columns; None to read them from the first line.
     skip_broken: skip rows with a wrong number of columns, with a warning; for
       published files that have such rows.

@@ -127,13 +127,10 @@ def warn_of_scripts(
   name: str,
   vocabulary: Iterable[str] | None = None,
 ) -> None:
-  """Logs a warning, once for each script, if lower-casing corrupts texts.
+  """Logs a warning, once for each script, if --do_lower_case corrupts texts.
 
-  Args:
-    texts: a sample, of which the first 200,000 characters are used.
-    do_lower_case: the flag; nothing is checked without it.
-    name: of the file or files.
-    vocabulary: its tokens; None if it is yet to be learned.
+  Of the texts the first 200,000 characters are used. The vocabulary is None if
+  it is yet to be learned.
   """
   if not do_lower_case:
     return
@@ -256,15 +253,10 @@ def log_lengths(
   max_seq_length: int,
   effect: str = "their ends are cut off",
 ) -> None:
-  """Logs the number of texts longer than --max_seq_length.
+  """Logs the number of texts longer than --max_seq_length, and the `effect`.
 
-  It is a warning from 5 % of the texts.
-
-  Args:
-    name: of the file.
-    lengths: number of texts by length in tokens, including [CLS] and [SEP].
-    max_seq_length: the flag.
-    effect: on these texts, for the message.
+  It is a warning from 5 % of the texts. `lengths` are numbers of texts of the
+  file by their tokens, including [CLS] and [SEP].
   """
   total = sum(lengths.values())
   longer = _longer(lengths, max_seq_length)

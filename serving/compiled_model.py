@@ -132,10 +132,7 @@ def is_faster() -> bool:
 def choose(model, num_rows: int, length: int):
   """Returns the model compiled if that saves time on all rows, or as it is.
 
-  Args:
-    model: a Keras model.
-    num_rows: number of rows to predict for.
-    length: T, of the longest.
+  `length` is T of the longest of the rows to predict for.
   """
   strategy = tf.distribute.get_strategy()
   work = num_rows * length * _encoder_size(model)

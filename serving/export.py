@@ -43,13 +43,7 @@ class Task(Protocol):
 
 
 class ServedModel(NamedTuple):
-  """A model to export or to predict with.
-
-  Attributes:
-    model: a Keras model for inference on any device.
-    task: raw text to named answers.
-    labels: names of the classes, if any.
-  """
+  """A model for inference on any device, its task and names of classes."""
 
   model: keras.Model
   task: Task
@@ -204,16 +198,9 @@ def _parse(examples, fields):
 
 
 def save(directory: str, model, task: Task, compiled: bool = False) -> None:
-  """Writes a SavedModel, which appears when it is complete.
+  """Writes an Exported model, which appears when it is complete.
 
-  Args:
-    directory: new or empty.
-    model: a Keras model.
-    task: its serving task.
-    compiled: see Exported.
-
-  Raises:
-    FileExistsError: the directory is not empty.
+  Raises FileExistsError if the directory is not empty.
   """
   with new_folder(directory) as folder:
     exported = Exported(model, task, compiled)
@@ -232,7 +219,7 @@ def save(directory: str, model, task: Task, compiled: bool = False) -> None:
 
 @contextlib.contextmanager
 def new_folder(directory: str) -> Iterator[str]:
-  """Temporary folder, renamed when complete."""
+  """Temporary folder, renamed when complete; see files.check_is_free."""
   files.check_is_free(directory)
   unfinished = f"{directory.rstrip('/')}.unfinished"
   files.remove_folder(unfinished)  # of an export that was killed

@@ -128,12 +128,6 @@ class TextModel:
     raise NotImplementedError
 
 
-def softmax(logits: np.ndarray) -> list:
-  """Probabilities of the last axis."""
-  weights = np.exp(logits - logits.max(-1, keepdims=True))
-  return (weights / weights.sum(-1, keepdims=True)).tolist()
-
-
 def _to_text(value):
   """Decodes bytes in nested lists as the graph does."""
   if isinstance(value, bytes):

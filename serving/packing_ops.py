@@ -78,12 +78,9 @@ def truncate(ids: tf.RaggedTensor, limit: int) -> tf.RaggedTensor:
 def truncate_pair(
   first: tf.RaggedTensor, second: tf.RaggedTensor, limit: int
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-  """Truncates pairs to the lengths that features.truncate_pair gives.
+  """Truncates pairs, [B, (T)] each, as features.truncate_pair.
 
-  Args:
-    first: [B, (T)].
-    second: [B, (T)].
-    limit: largest number of tokens of a pair, scalar or [B].
+  `limit`, scalar or [B], is the largest number of tokens of a pair.
   """
   a, b = first.row_lengths(), second.row_lengths()
   # At least half of the limit each, and more if the other text is shorter.

@@ -55,13 +55,8 @@ class Index:
 def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   """Indexes the blocks of TFRecord files.
 
-  Args:
-    paths: the files.
-    cache: file that keeps the result for files whose size and time have not
-      changed; None reads all files.
-
-  Raises:
-    ValueError: a file does not consist of records, or has none.
+  The file `cache` keeps the result for files whose size and time have not
+  changed. Raises ValueError if a file does not consist of records, or has none.
   """
   known = _read_cache(cache) if cache else {}
   states = {path: f"{files.size(path)} {files.mtime(path)}" for path in paths}
@@ -233,11 +228,8 @@ def drop_corrupt(
 ) -> list[str]:
   """Copies files that have corrupt records, without these, to a folder.
 
-  Returns:
-    The paths, with those of the copies instead of the corrupt files.
-
-  Raises:
-    ValueError: more than `at_most` records are corrupt, or all of a file are.
+  Returns the paths, with those of the copies instead of the corrupt files.
+  Raises ValueError if more than `at_most` records are corrupt, or all of one.
   """
   errors = list(_errors(paths, schema))
   if len(errors) > at_most:

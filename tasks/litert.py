@@ -16,6 +16,7 @@ from data import features, vocab
 from serving import litert
 from serving.litert import LiteRtExport
 from tasks.features.lines import split
+from tasks.metrics import softmax
 from tasks.ner.examples import Sentence
 from tasks.ner.records import TagRecordBuilder, first_piece_values
 from tasks.squad import decoding, records
@@ -78,7 +79,7 @@ class Classification(_PackedText):
     return {
       "label": labels[logits.argmax()],
       "labels": labels,
-      "probabilities": litert.softmax(logits),
+      "probabilities": softmax(logits).tolist(),
     }
 
 
@@ -117,7 +118,7 @@ class MultipleChoice(_PackedText):
     best = int(logits.argmax())
     return {
       "choice": best,
-      "probabilities": litert.softmax(logits),
+      "probabilities": softmax(logits).tolist(),
       "text": choices[best],
     }
 
@@ -141,7 +142,7 @@ class FillMask(_PackedText):
     logits = outputs["masked_lm_logits"][:, vocab_ids]
     top_k = self.export.settings["top_k"]
     best = np.argsort(-logits, axis=-1, kind="stable")[:, :top_k]
-    probs = np.take_along_axis(np.array(litert.softmax(logits)), best, -1)
+    probs = np.take_along_axis(softmax(logits), best, -1)
     to_tokens = self.export.tokenizer.convert_ids_to_tokens
     return {
       "num_masks": len(positions),
@@ -176,7 +177,7 @@ class TokenClassification(litert.TextModel):
       "end": [span.end() for span in spans],
       "labels": self.export.labels,
       "num_words": len(words),
-      "probabilities": litert.softmax(logits) if words else [],
+      "probabilities": softmax(logits).tolist(),
       "start": [span.start() for span in spans],
       "tags": [self.export.labels[i] for i in logits.argmax(-1)],
       "words": words,

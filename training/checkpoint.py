@@ -170,13 +170,9 @@ def _check_shape(prefix, name, result, expected):
 def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   """Restores all variables of a model that a checkpoint has, but for `skipped`.
 
-  Returns:
-    Names of the model's variables that were not restored, except those of a
-    frozen pooler, which no output depends on.
-
-  Raises:
-    ValueError: a shape differs, or model and checkpoint have no variable in
-      common.
+  Returns names of the model's variables that were not restored, except those
+  of a frozen pooler, which no output depends on. Raises ValueError if a shape
+  differs, or model and checkpoint have no variable in common.
   """
   reader = read(path)
   frozen = {v.path for v in model.non_trainable_variables}

@@ -120,12 +120,8 @@ class Checkpoints:
     """Restores a Keras model from the newest checkpoint, else init_checkpoint.
 
     With `averaged`, variables get their moving averages if they have one.
-
-    Returns:
-      The checkpoint's number of updates.
-
-    Raises:
-      ValueError: there is neither, or the checkpoint is of another model.
+    Returns the checkpoint's number of updates. Raises ValueError if there is
+    neither, or the checkpoint is of another model.
     """
     _wait_for_chief()
     path = self.latest() or init_checkpoint

@@ -40,16 +40,10 @@ _LICENCE = re.compile(
 
 
 def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
-  """Reads the articles of an output file of WikiExtractor.
+  """Yields the passages of each article in an output file of WikiExtractor.
 
   These are <doc ...> blocks or, by its --json, JSON lines with a `text`. A line
-  of an article is a paragraph.
-
-  Yields:
-    The passages of an article; there may be none.
-
-  Raises:
-    ValueError: it is no such file; names file and line.
+  of an article is a paragraph. Raises ValueError if it is no such file.
   """
   for article in _articles(path):
     paragraphs = [line.strip() for line in article if line.strip()]

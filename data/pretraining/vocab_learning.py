@@ -119,11 +119,9 @@ def learn(
     counts: by word.
     reserved: the first tokens.
     chars: the alphabet; each character is a token, alone and with "##".
-    vocab_size: number of tokens; fewer if the text does not yield as many.
+    vocab_size: number of tokens; fewer if the text does not yield as many. A
+      ValueError if it is too small for the alphabet.
     min_count: rarer words are ignored.
-
-  Raises:
-    ValueError: vocab_size is too small for the alphabet.
   """
   fixed = reserved + chars + [JOINER + char for char in chars]
   if len(fixed) > vocab_size:

@@ -221,10 +221,7 @@ def split(
 ) -> list[Arrays]:
   """Outputs of each request of a batch, as if it had been alone.
 
-  Args:
-    function: made them.
-    outputs: [B, ...] each.
-    rows: number of rows of each request; their sum is B.
+  The outputs are [B, ...], `rows` the numbers of rows of the requests.
   """
   parts, start = [], 0
   for number in rows:

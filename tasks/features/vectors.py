@@ -78,18 +78,10 @@ def read_lines(path: str, number: int, vectors: str) -> list[str]:
 def train_classifier(
   vectors: np.ndarray, labels: Sequence[str], regularization: float
 ):
-  """Trains a logistic regression on standardized vectors.
+  """Trains scikit-learn's logistic regression on standardized [N, L * H].
 
-  Args:
-    vectors: [N, L * H].
-    labels: N of them.
-    regularization: weight of the squared weights beside the sum of losses.
-
-  Returns:
-    A scikit-learn estimator.
-
-  Raises:
-    ValueError: there is one label only.
+  `regularization` weighs the squared weights beside the sum of losses. Raises
+  ValueError if there is one label only.
   """
   from sklearn.linear_model import LogisticRegression  # noqa: PLC0415, seconds
   from sklearn.pipeline import make_pipeline  # noqa: PLC0415
@@ -126,14 +118,10 @@ def neighbors(
   metric: str,
   texts: Sequence[str] | None,
 ) -> Iterator[dict]:
-  """The nearest stored vectors of each query by exact search.
+  """The K = `number` nearest stored vectors of each query, by exact search.
 
-  Args:
-    stored: [N, L * H].
-    queries: [Q, L * H].
-    number: K, at most N.
-    metric: a name of scikit-learn, as "cosine".
-    texts: N texts of the stored vectors, or None.
+  Vectors are [N, L * H] and [Q, L * H]; `metric` is a name of scikit-learn, as
+  "cosine"; `texts` are those of the stored vectors, or None.
   """
   from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415, seconds
 

@@ -17,13 +17,9 @@ from data.tokenization import FullTokenizer
 
 
 class ChoiceExample(NamedTuple):
-  """A context with C endings.
+  """A context, the beginning of the next sentence, and C endings of that.
 
-  Attributes:
-    sent1: the context.
-    sent2: beginning of the next sentence; may be empty.
-    endings: continuations of sent2.
-    label: number of the correct ending; None if it is unknown.
+  sent2 may be empty. The label is the number of the correct ending or None.
   """
 
   sent1: str

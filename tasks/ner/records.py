@@ -117,12 +117,8 @@ def split_long(
 ) -> list[tuple[int, int]]:
   """Splits a sentence that is too long into parts of about the same length.
 
-  Args:
-    lengths: number of pieces of each word, `max_pieces` at most.
-    max_pieces: of a part.
-
-  Returns:
-    Begin and end of each part, in words. A sentence that fits is one part.
+  `lengths` are numbers of pieces of the words. Returns begin and end of each
+  part, in words, of `max_pieces` at most. A sentence that fits is one part.
   """
   total = sum(lengths)
   target = math.ceil(total / math.ceil(total / max_pieces))
@@ -139,10 +135,9 @@ def split_long(
 def add_context(
   begin: int, end: int, length: int, max_pieces: int
 ) -> tuple[int, int]:
-  """Extends a part of a text of `length`, evenly on both sides if it can.
+  """Begin and end of a part extended to `max_pieces` of a text of `length`.
 
-  Returns:
-    Begin and end of the extended part, which has `max_pieces`, or all of them.
+  It is extended evenly on both sides if it can.
   """
   spare = max_pieces - (end - begin)
   after = length - end

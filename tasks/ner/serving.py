@@ -99,10 +99,7 @@ class TokenClassification(packing_ops.PackedTexts):
 def split_words(
   sentences: tf.Tensor,
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-  """Words of sentences and their positions.
-
-  Args:
-    sentences: [B] string.
+  """Words of sentences, [B] string, and their positions.
 
   Returns:
     Words [B, (W)] string; their begin and end, [B, (W)] int32, in characters
@@ -176,14 +173,10 @@ def _last_index(values, ascending):
 
 
 def _follow(following):
-  """Indices visited from index 0 on, without the last one.
+  """Indices visited from index 0 on, ascending, without the last one.
 
-  Args:
-    following: [n] int64, for each index the next one, a greater one; for the
-      last index itself.
-
-  Returns:
-    [any] int64, ascending.
+  `following`, [n] int64, has for each index the next, greater one; for the last
+  itself.
   """
   end = tf.size(following, tf.int64) - 1
 

@@ -123,11 +123,8 @@ def extend(
 ) -> tuple[list[str], dict[int, list[int]]]:
   """Adds words of a text to the vocabulary --extend.
 
-  Returns:
-    The new vocabulary, and for the id of each new word those of its pieces.
-
-  Raises:
-    ValueError: no word of the text is split into pieces.
+  Returns the new vocabulary, and for the id of each new word those of its
+  pieces. Raises ValueError if no word of the text is split into pieces.
   """
   tokens = vocab.read_tokens(args.extend)
   unused = vocab.unused_ids(tokens)

@@ -109,16 +109,9 @@ def decode(
   In an ensemble a text has the mean of its probabilities among the models' n
   best; its score is the logarithm of that.
 
-  Args:
-    examples: questions.
-    windows: of the questions, in their order.
-    logits: of the windows.
-    tokenizer: the one that made the windows.
-    config: choice of answers.
-    answer_text: spans to texts; by default AnswerText of the tokenizer.
-
-  Raises:
-    ValueError: a window has no logits.
+  Windows, made by the tokenizer, are in the order of the examples, and
+  `answer_text` is AnswerText of it by default. Raises ValueError if a window
+  has no logits.
   """
   predictions = Predictions()
   answer_text = answer_text or AnswerText(tokenizer)
