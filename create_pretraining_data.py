@@ -19,8 +19,7 @@ from cli.arguments import Arguments
 from data import vocab, vocab_checks
 from data.pretraining import builders
 from data.pretraining.documents import TextFormat
-from data.pretraining.instances import InstanceConfig
-from data.pretraining.static_masking import DEFAULT
+from data.pretraining.instances import DEFAULT, InstanceConfig
 from data.tokenization import FullTokenizer
 from storage import files
 from tasks.pretraining import settings

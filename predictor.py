@@ -88,11 +88,7 @@ class Predictor:
 def _open(path, changes):
   """Function of the model in a folder or file; imports what it needs."""
   kind = _kind(path)
-  if kind == "output_dir":
-    from tasks import restore
-
-    return restore.signature(path, **changes)
-  if changes:
+  if changes and kind != "output_dir":
     raise ValueError(
       f"{path} is an export, whose flags cannot be changed: leave out "
       f"{', '.join(changes)}, or name the --output_dir of its training"
@@ -101,9 +97,12 @@ def _open(path, changes):
     from tasks import litert
 
     return litert.load(path)
-  from serving import export
+  import tasks
+  from serving.export import Signature
 
-  return export.Signature.load(path)
+  if kind == "savedmodel":
+    return Signature.load(path)
+  return Signature.of(tasks.restore(path, **changes))
 
 
 def _kind(path):

@@ -33,7 +33,6 @@ class LabelSet(tuple):
   def __new__(
     cls, labels: Iterable[str], source: str = "", remedy: str = ""
   ) -> "LabelSet":
-    """Makes a LabelSet of labels in order."""
     label_set = super().__new__(cls, labels)
     label_set.source, label_set.remedy = source, remedy
     return label_set

@@ -142,11 +142,8 @@ def _is_along(mask, value):
 class TrainingRecords(abc.ABC):
   """Records of files as batches to train on.
 
-  Attributes:
-    files: their paths.
-    schema: of the records.
-    sources: the files with their sampling weights.
-    index_file: cache of record_scan.load_index.
+  `sources` are the files with sampling weights, `index_file` is a cache of
+  record_scan.load_index.
   """
 
   files: Sequence[str]

@@ -120,7 +120,6 @@ class ExampleEncoder:
     ]
 
   def __call__(self, fields: Mapping[str, Sequence[float]]) -> bytes:
-    """Serializes one record."""
     if fields.keys() != self._schema.keys():
       raise ValueError(
         f"the record has the fields {list(fields)}, expected "
@@ -240,7 +239,6 @@ class _Chunk(NamedTuple):
   examples: Sequence[Any]
 
   def __str__(self) -> str:
-    """Description for messages."""
     return f"examples {self.first} to {self.first + len(self.examples) - 1}"
 
 

@@ -30,7 +30,6 @@ _FORKS.set_forkserver_preload(
     "tasks.pretraining.task",
     "tasks.squad.task",
     "tasks.multiple_choice.task",
-    "tasks.restore",
     "cli.flags",
     "sklearn.metrics",
     "tests.lean",

@@ -101,7 +101,6 @@ class Reader:
     return name in self.shapes
 
   def __getitem__(self, name: str):
-    """Reads the numpy array of a name."""
     try:
       return self._reader.get_tensor(name)
     except _READ_ERRORS as error:
@@ -145,7 +144,6 @@ class SideBySide(Reader):
           self._sources[name], self.shapes[name] = (reader, source), shape
 
   def __getitem__(self, name: str):
-    """Reads the numpy array of a name."""
     reader, source = self._sources[name]
     return reader[source]
 

@@ -58,12 +58,8 @@ class Profile:
 class Schedule:
   """Steps at which training returns to Python.
 
-  Attributes:
-    num_train_steps: last step.
-    save_every: steps between two checkpoints.
-    max_steps: largest number of steps inside TensorFlow at once.
-    evaluate_every: steps between two evaluations; 0 for none.
-    profile: steps to profile.
+  At most `max_steps` run inside TensorFlow at once; `evaluate_every` is 0 for
+  no evaluation.
   """
 
   num_train_steps: int

@@ -120,7 +120,7 @@ def write_evaluation(
   """
   prefix = os.path.join(folder, "eval")
   write_results(f"{prefix}_results{suffix}.txt", results, step)
-  write_summaries(prefix + suffix, results, step)
+  _add_scalars(_writer(prefix + suffix), results, step)
   add_metrics(folder, step, {k + suffix: v for k, v in results.items()})
 
 
@@ -136,13 +136,6 @@ def write_results(path: str, results: Mapping[str, float], step: int) -> None:
   if process.is_chief():
     text = "".join(f"{name} = {value!s}\n" for name, value in lines)
     files.write_text(path, text)
-
-
-def write_summaries(
-  directory: str, results: Mapping[str, float], step: int
-) -> None:
-  """Adds results of an evaluation to TensorBoard."""
-  _add_scalars(_writer(directory), results, step)
 
 
 def _writer(directory):

@@ -63,7 +63,6 @@ class Span(NamedTuple):
   size: int
 
   def __str__(self) -> str:
-    """Name in messages."""
     if self.end is None:
       return self.path
     return f"{self.path} (bytes {self.start:,} to {self.end:,})"
@@ -77,7 +76,6 @@ class Shard(NamedTuple):
   dropped: tuple[int, ...] = ()  # indices of documents
 
   def __str__(self) -> str:
-    """Name in messages."""
     return ", ".join(map(str, self.spans))
 
   @property

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from data import features, records, vocab
-from data.pretraining.static_masking import DEFAULT, Masking
+from data.pretraining.instances import DEFAULT, Masking
 from data.records import Batch, TrainingRecords
 from data.shuffling import Source
 from data.vocab import CLS, MASK, SEP
@@ -48,7 +48,6 @@ class Masker:
       self._is_continuation[i] = token.startswith("##")
 
   def __call__(self, batch: Batch, seed: tf.Tensor) -> Batch:
-    """Masks a batch."""
     ids, real = batch["input_ids"], batch["input_mask"] > 0  # [B, T]
     order_seed, replace_seed = tf.unstack(tf.random.split(seed, 2))
     candidates = real & (ids != self._cls) & (ids != self._sep)
@@ -200,7 +199,6 @@ class CausalTargets:
     return cls(direction, (words[CLS], words[SEP]))
 
   def __call__(self, batch: Batch) -> Batch:
-    """Converts a batch."""
     batch = batch | {"input_ids": _unmasked(batch)}
     if self._dropped_ids:
       batch = self._drop(batch)

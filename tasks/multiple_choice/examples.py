@@ -89,7 +89,6 @@ class ChoiceRecordBuilder(features.TextPacker):
     self._choices = choices
 
   def __call__(self, example: ChoiceExample) -> dict[str, Sequence[int]]:
-    """Builds the record of an example."""
     if len(example.endings) != self._choices:
       raise ValueError(
         f"{len(example.endings)} endings, but the model takes {self._choices}"

@@ -65,14 +65,10 @@ class Score:
 
 @dataclass(frozen=True)
 class Scores:
-  """Scores of a text.
+  """Scores of a text of `words` words, of all types together and of each.
 
-  Attributes:
-    overall: of all types together.
-    by_type: of each type, sorted.
-    words: number of words.
-    accuracy: fraction of the words whose tag is correct, "O" among them.
-    of_entities: True if `overall` and `by_type` are of entities, not of words.
+  They are of entities, or of single words unless `of_entities`. `accuracy` is
+  the fraction of the words whose tag is correct, "O" among them.
   """
 
   overall: Score

@@ -71,7 +71,6 @@ class TagRecordBuilder(features.TextPacker):
   def __call__(
     self, sentences: Sequence[Sentence]
   ) -> Iterator[tuple[dict[str, list], TagWindow]]:
-    """Makes records and windows."""
     numbered = enumerate(sentences)
     if not self._document_context:
       for sentence in numbered:

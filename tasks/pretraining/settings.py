@@ -7,7 +7,7 @@ from absl import flags
 
 from cli.arguments import Arguments
 from data import vocab
-from data.pretraining.static_masking import Masking, MaskPolicy
+from data.pretraining.instances import Masking, MaskPolicy
 from modeling.config import SIDES
 
 MASKED = ("mlm_nsp", "mlm")  # objectives

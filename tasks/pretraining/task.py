@@ -9,7 +9,7 @@ from cli import encoder
 from cli.arguments import Arguments
 from data import shuffling
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
-from data.pretraining.static_masking import DEFAULT
+from data.pretraining.instances import DEFAULT
 from data.tokenization_ops import GraphTokenizer
 from modeling import models
 from modeling.config import SIDES, BertConfig
@@ -26,10 +26,8 @@ def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
   Raises ValueError if the files do not hold records that fit the flags.
   """
   sources = None
-  if args.sampling_weights:
-    sources = _weighted_sources(args.input_file, args.sampling_weights)
-  elif args.sampling_exponent != 1:
-    sources = _smoothed_sources(args.input_file, args.sampling_exponent)
+  if args.sampling_weights or args.sampling_exponent != 1:
+    sources = _weighted_sources(args)
   masking = settings.masking(args)
   return _records(args, config, args.input_file, masking, sources)
 
@@ -68,37 +66,33 @@ def _causal_targets(args):
   return CausalTargets.without_special_tokens(args.objective, args.vocab_file)
 
 
-def _weighted_sources(input_file, sampling_weights):
-  """Files of each pattern of --input_file with their weight."""
-  patterns = [pattern for pattern in input_file.split(",") if pattern.strip()]
+def _weighted_sources(args):
+  """Files of each pattern of --input_file, and their weight by the flags."""
+  patterns = [name for name in args.input_file.split(",") if name.strip()]
+  if args.sampling_weights:
+    weights = _parse_weights(args, len(patterns))
+    groups = map(files.expand, patterns)
+  else:  # records are nearly of one size
+    groups = [files.expand(pattern) for pattern in patterns]
+    sizes = [sum(map(files.size, paths)) for paths in groups]
+    weights = [size**args.sampling_exponent for size in sizes]
+    for pattern, weight in zip(patterns, weights, strict=True):
+      percent = 100 * weight / sum(weights)
+      logging.info("%s: %.1f %% of the records", pattern, percent)
+  return list(map(shuffling.Source, groups, weights))
+
+
+def _parse_weights(args, number):
   try:
-    weights = [float(weight) for weight in sampling_weights]
+    weights = [float(weight) for weight in args.sampling_weights]
   except ValueError:
     weights = []
-  if len(weights) != len(patterns):
+  if len(weights) != number:
     raise ValueError(
-      f"--sampling_weights={','.join(sampling_weights)} is not a number for "
-      f"each of the {len(patterns)} patterns of --input_file={input_file}"
+      f"--sampling_weights={','.join(args.sampling_weights)} is not a number "
+      f"for each of the {number} patterns of --input_file={args.input_file}"
     )
-  return [
-    shuffling.Source(files.expand(pattern), weight)
-    for pattern, weight in zip(patterns, weights, strict=True)
-  ]
-
-
-def _smoothed_sources(input_file, exponent):
-  """Files of each pattern; weights are their sizes to a power.
-
-  Records are nearly of one size.
-  """
-  patterns = [pattern for pattern in input_file.split(",") if pattern.strip()]
-  groups = [files.expand(pattern) for pattern in patterns]
-  weights = [sum(map(files.size, paths)) ** exponent for paths in groups]
-  for pattern, weight in zip(patterns, weights, strict=True):
-    logging.info(
-      "%s: %.1f %% of the records", pattern, 100 * weight / sum(weights)
-    )
-  return list(map(shuffling.Source, groups, weights))
+  return weights
 
 
 def evaluate(

@@ -45,11 +45,8 @@ class Answer(NamedTuple):
 class SquadExample(NamedTuple):
   """A question about a paragraph.
 
-  Attributes:
-    qas_id: the question's id.
-    question: its text.
-    doc_tokens: words of the paragraph; all its questions refer to one list.
-    answer: None in prediction, and if the question has no answer.
+  `doc_tokens` are the words of the paragraph, one list for all its questions.
+  The answer is None in prediction, and if there is none.
   """
 
   qas_id: str

@@ -177,7 +177,6 @@ class _WindowMaker:
     self._words, self._document = None, None  # of the last paragraph
 
   def __call__(self, chunk: _Chunk) -> list[Window]:
-    """All windows of a chunk."""
     return [
       window
       for index, example in enumerate(chunk.examples, chunk.start)

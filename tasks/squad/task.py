@@ -29,14 +29,10 @@ from tasks.squad.serving import QuestionAnswering
 
 @dataclass(frozen=True)
 class SquadRecords:
-  """Data for training or prediction.
+  """Questions, windows of their paragraphs in the same order, and records.
 
-  Attributes:
-    examples: questions; in training in the original's random order.
-    windows: of their paragraphs, in the order of the examples.
-    articles: contents of the files, with all right answers, for scoring; none
-      in training.
-    records: of the windows.
+  In training the order is the original's random one. `articles` are contents of
+  the files, with all right answers, for scoring; none in training.
   """
 
   examples: list[squad_examples.SquadExample]

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from data.pretraining import builders, instances
 from data.pretraining.builders import BuildConfig
-from data.pretraining.static_masking import Masking
+from data.pretraining.instances import Masking
 from storage import files
 from tests.parity import golden_files
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from data.pretraining.input_pipeline import PretrainingInput
-from data.pretraining.static_masking import Masking
+from data.pretraining.instances import Masking
 from tests.training import toy
 
 STEPS, RATE = 20, 0.001

@@ -10,8 +10,7 @@ pytest.importorskip("apache_beam")
 
 from data.pretraining import beam, builders
 from data.pretraining.documents import TextFormat
-from data.pretraining.instances import InstanceConfig
-from data.pretraining.static_masking import Masking
+from data.pretraining.instances import InstanceConfig, Masking
 from data.pretraining.vocab_learning import WordCounter
 from tests.data.pretraining.corpus import as_text, random_documents
 

@@ -8,8 +8,7 @@ import pytest
 from data.pretraining import builders
 from data.pretraining.builders import BuildConfig
 from data.pretraining.documents import TextFormat
-from data.pretraining.instances import InstanceConfig
-from data.pretraining.static_masking import Masking
+from data.pretraining.instances import InstanceConfig, Masking
 from tests.data.pretraining.corpus import (
   as_text,
   random_documents,

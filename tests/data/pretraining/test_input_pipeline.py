@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from data import features, shuffling
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
-from data.pretraining.static_masking import Masking, MaskPolicy
+from data.pretraining.instances import Masking, MaskPolicy
 from data.records import RecordDataset
 from storage.tfrecord import Feature, Schema
 

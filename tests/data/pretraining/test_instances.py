@@ -7,8 +7,7 @@ from random import Random
 import pytest
 
 from data.pretraining import instances
-from data.pretraining.instances import InstanceConfig
-from data.pretraining.static_masking import Masking
+from data.pretraining.instances import InstanceConfig, Masking
 from data.vocab import load
 from storage.progress import Progress
 

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from data.pretraining import static_masking
-from data.pretraining.static_masking import Masking, MaskPolicy, StaticMasking
+from data.pretraining import instances
+from data.pretraining.instances import Masking, MaskPolicy, StaticMasking
 from data.vocab import load
 
 VOCAB_FILE = str(Path(__file__).parents[2] / "parity/golden/vocab.txt")
@@ -26,11 +26,11 @@ def vocab():
 def test_draws_are_those_of_the_library(size):
   rng, expected = Random(size), Random(size)
   items, shuffled = list(range(size)), list(range(size))
-  static_masking.shuffle(rng.getrandbits, items)
+  instances.shuffle(rng.getrandbits, items)
   expected.shuffle(shuffled)
   assert items == shuffled
   for limit in range(1, 40):
-    drawn = static_masking.randbelow(rng.getrandbits, limit)
+    drawn = instances.randbelow(rng.getrandbits, limit)
     assert drawn == expected.randint(0, limit - 1)
   assert rng.getstate() == expected.getstate()
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from data import features
 from data.pretraining.input_pipeline import CausalTargets, Masker
-from data.pretraining.static_masking import Masking, MaskPolicy
+from data.pretraining.instances import Masking, MaskPolicy
 from tests.data.pretraining.test_static_masking import MASK_POLICIES
 
 T, P = 128, 20
