@@ -47,9 +47,7 @@ flags.DEFINE_integer(
   0,
 )
 flags.DEFINE_bool(
-  "deduplicate",
-  False,
-  "Drop documents that are equal to an earlier one.",
+  "deduplicate", False, "Drop documents that are equal to an earlier one."
 )
 flags.DEFINE_bool("overwrite", False, "Replace existing output files.")
 

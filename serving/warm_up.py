@@ -13,11 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import tensorflow as tf
-from google.protobuf import (
-  descriptor_pb2,
-  descriptor_pool,
-  message_factory,
-)
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from serving import compiled_model, packing_ops

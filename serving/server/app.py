@@ -30,11 +30,7 @@ _LARGE = 1 << 15
 # A body that is too long is read up to this multiple of the limit, since a
 # client that cannot send all of it may not see the answer.
 _READ_ANYWAY = 64
-_PAGE = {
-  "/": "page.html",
-  "/page.css": "page.css",
-  "/page.js": "page.js",
-}
+_PAGE = {"/": "page.html", "/page.css": "page.css", "/page.js": "page.js"}
 _PAGE_HEADERS = {
   "content-security-policy": "default-src 'none'; script-src 'self'; "
   "style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "

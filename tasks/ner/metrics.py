@@ -208,9 +208,7 @@ def write(
 
 
 def write_conll(
-  path: str,
-  sentences: Sequence[Sentence],
-  predicted: Sequence[Sequence[str]],
+  path: str, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
 ) -> None:
   """Writes words, their tags where they are known, and the predicted tags.
 

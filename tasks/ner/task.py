@@ -100,11 +100,7 @@ def _word_logits(model, dataset, batch_size) -> np.ndarray:
 
 
 def evaluate(
-  args: Arguments,
-  model,
-  tags: Sequence[str],
-  dataset: TagRecords,
-  step: int,
+  args: Arguments, model, tags: Sequence[str], dataset: TagRecords, step: int
 ) -> dict[str, float]:
   """Evaluates; writes eval_results.txt and the predictions."""
   logging.info("evaluation at step %d", step)
@@ -119,10 +115,7 @@ def evaluate(
 
 
 def predict(
-  args: Arguments,
-  model,
-  tags: Sequence[str],
-  dataset: TagRecords,
+  args: Arguments, model, tags: Sequence[str], dataset: TagRecords
 ) -> None:
   """Writes the predicted tags of a file."""
   logits = _word_logits(model, dataset, args.predict_batch_size)
@@ -159,11 +152,7 @@ def tagger(
     if not args.feature_based:
       return models.tagger(config, num_tags)
     return models.feature_based_tagger(
-      config,
-      num_tags,
-      args.feature_layers,
-      args.lstm_units,
-      any_device,
+      config, num_tags, args.feature_layers, args.lstm_units, any_device
     )
 
   return models.ensemble(make, args.ensemble, models.mean_probs)

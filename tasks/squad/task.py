@@ -175,10 +175,7 @@ def predict(
   )
   paths = metrics.write_predictions(predictions, args.output_dir)
   scores = metrics.report(
-    dataset.articles,
-    predictions,
-    args.version_2_with_negative,
-    args.output_dir,
+    dataset.articles, predictions, args.version_2_with_negative, args.output_dir
   )
   logging.info("wrote %s", ", ".join(paths))
   return scores
