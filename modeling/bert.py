@@ -1,6 +1,7 @@
-"""BERT, and two unidirectional BERTs side by side.
+"""BERT, two unidirectional BERTs side by side, and windows of long texts.
 
-Legend: B batch, T tokens, P positions, H hidden, V vocabulary.
+Legend: B batch, T tokens, P positions, H hidden, V vocabulary, L tokens of a
+long text, W windows.
 """
 
 from dataclasses import replace
@@ -212,3 +213,85 @@ class ConcatEncoders(ConfigLayer):
     """Makes the poolers untrainable."""
     for encoder in self.encoders:
       encoder.freeze_pooler()
+
+
+@keras.saving.register_keras_serializable("bert")
+class TextWindows(keras.layers.Layer):
+  """Cuts rows of [CLS] text [SEP] into windows that overlap.
+
+  Every token of the text is in a window, and each window has [CLS] and [SEP].
+
+  Arguments:
+    size: T, largest number of tokens of a window.
+    stride: tokens between the beginnings of windows, 1 to T - 2.
+
+  Call arguments:
+    input_ids, input_mask: [B, L] int, padded with zeros; L of any size.
+
+  Returns:
+    Ids and mask of the windows, [B * W, T or L if that is less] int, and
+    [B, W] float, 0 for windows that shorter rows do not have.
+  """
+
+  def __init__(self, size: int, stride: int, name: str = "windows", **kwargs):
+    super().__init__(name=name, **kwargs)
+    self.size = size
+    self.stride = stride
+
+  def compute_output_spec(self, input_ids, input_mask):
+    dtypes = ("int32", "int32", "float32")
+    return tuple(keras.KerasTensor((None, None), dtype) for dtype in dtypes)
+
+  def call(self, input_ids, input_mask):
+    longest = ops.maximum(ops.shape(input_ids)[1] - 2, 1)
+    width = ops.minimum(longest, self.size - 2)
+    missing = ops.maximum(longest - (self.size - 2), 0)
+    number = 1 + (missing + self.stride - 1) // self.stride  # W
+    lengths = ops.sum(ops.cast(input_mask, "int32"), axis=1)  # [B]
+    first = ops.arange(number, dtype="int32") * self.stride  # [W]
+    index = first[:, None] + ops.arange(width, dtype="int32")  # [W, T - 2]
+    # Each but the first has tokens that the one before it does not have.
+    end_before = first - self.stride + self.size - 2
+    is_there = ops.logical_or(first == 0, end_before < lengths[:, None] - 2)
+    is_text = index < ops.reshape(lengths - 2, (-1, 1, 1))  # [B, W, T - 2]
+    is_text = ops.logical_and(is_text, is_there[:, :, None])
+    last = ops.maximum(lengths - 1, 0)[:, None]
+    sep = ops.take_along_axis(input_ids, last, axis=1)[:, :, None]
+    text = ops.take(
+      input_ids, ops.minimum(index + 1, ops.shape(input_ids)[1] - 1), axis=1
+    )
+    text = ops.where(is_text, text, 0)
+    cls = ops.zeros_like(text[:, :, :1]) + input_ids[:, None, :1]
+    ids = ops.concatenate([cls, text, ops.zeros_like(cls)], axis=-1)
+    position = ops.arange(width + 2, dtype="int32")
+    end = ops.sum(ops.cast(is_text, "int32"), axis=-1, keepdims=True) + 1
+    ids = ops.where(position == end, sep, ids)
+    mask = ops.cast(position <= end, "int32")
+    ids, mask = (ops.reshape(x, (-1, width + 2)) for x in (ids, mask))
+    return ids, mask, ops.cast(is_there, "float32")
+
+  def get_config(self):
+    return super().get_config() | {"size": self.size, "stride": self.stride}
+
+
+@keras.saving.register_keras_serializable("bert")
+class PoolWindows(keras.layers.Layer):
+  """Mean or maximum over a row's windows: [B * W, H], [B, W] -> [B, H]."""
+
+  def __init__(self, pooling: str, **kwargs):
+    super().__init__(**kwargs)
+    self.pooling = pooling
+
+  def compute_output_spec(self, vectors, is_there):
+    return keras.KerasTensor((None, vectors.shape[-1]), vectors.dtype)
+
+  def call(self, vectors, is_there):
+    shape = (-1, ops.shape(is_there)[1], vectors.shape[-1])
+    vectors = ops.reshape(vectors, shape)  # [B, W, H]
+    weights = ops.cast(is_there, vectors.dtype)[:, :, None]
+    if self.pooling == "max":
+      return ops.max(ops.where(weights > 0, vectors, -1e4), axis=1)
+    return ops.sum(vectors * weights, axis=1) / ops.sum(weights, axis=1)
+
+  def get_config(self):
+    return super().get_config() | {"pooling": self.pooling}

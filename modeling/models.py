@@ -17,7 +17,7 @@ import keras
 from keras import ops
 
 from modeling import core_layers
-from modeling.bert import Bert, ConcatEncoders
+from modeling.bert import Bert, ConcatEncoders, PoolWindows, TextWindows
 from modeling.config import FEATURE_LAYERS, BertConfig
 from modeling.heads import (
   ClassificationHead,
@@ -130,7 +130,7 @@ def pretrainer(
 
 
 class Windows(NamedTuple):
-  """Windows of long texts: see TextWindows and PoolWindows of core_layers."""
+  """Windows of long texts: see TextWindows and PoolWindows of bert.py."""
 
   size: int
   stride: int
@@ -149,13 +149,13 @@ def classifier(
   inputs = _named_inputs(*ENCODER_INPUTS)
   bert, tokens = make_encoder(config), inputs
   if windows:
-    cut = core_layers.TextWindows(windows.size, windows.stride)
+    cut = TextWindows(windows.size, windows.stride)
     ids, mask, is_there = cut(inputs["input_ids"], inputs["input_mask"])
     values = ids, mask, ops.zeros_like(ids)
     tokens = dict(zip(ENCODER_INPUTS, values, strict=True))
   pooled = _pooled(bert, tokens)
   if windows:
-    pooled = core_layers.PoolWindows(windows.pooling)(pooled, is_there)
+    pooled = PoolWindows(windows.pooling)(pooled, is_there)
   logits = ClassificationHead(num_labels, config)(pooled)
   return keras.Model(inputs, {"logits": logits})
 
