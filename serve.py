@@ -14,6 +14,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 import functools
 import os
 import signal
+import socket
 
 from absl import flags, logging
 
@@ -68,12 +69,22 @@ def check_flags(args: Arguments) -> None:
     names[name] = flag
 
 
+def listen(host: str, port: int) -> socket.socket:
+  """A socket that listens; ValueError if the address cannot be used."""
+  family = socket.AF_INET6 if ":" in host else socket.AF_INET
+  try:
+    return socket.create_server((host, port), family=family, backlog=1024)
+  except OSError as error:
+    raise ValueError(
+      f"cannot listen at --host={host} --port={port}: {error.strerror}; name "
+      "another port, or 0 for any"
+    ) from None
+
+
 def main(args: Arguments) -> None:
   # TensorFlow is imported after the address was found to be free.
-  from serving.server import http
-
-  address = http.listen(args.host, args.port)
-  from serving.server.app import App, Metrics
+  address = listen(args.host, args.port)
+  from serving.server.app import App, Metrics, Server
   from serving.server.saved_model import Version
 
   settings = Settings(*(args[name] for name in Settings._fields))
@@ -88,7 +99,7 @@ def main(args: Arguments) -> None:
   # uvicorn ends in order, then sends itself the signal again.
   signal.signal(signal.SIGTERM, lambda *_: None)
   with models.polled(served.values(), settings.poll_seconds) as loading:
-    server = http.Server(App(served, metrics, settings), settings)
+    server = Server(App(served, metrics, settings), settings)
     server.run(sockets=[address])
   logging.info("all requests are answered")
   loading.join(1.0)

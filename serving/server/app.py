@@ -1,20 +1,25 @@
-"""The URLs of the server as an ASGI application, and its Prometheus metrics."""
+"""The server: URLs as an ASGI application, metrics, connections by uvicorn."""
 
 import asyncio
+import contextlib
 import json
 import re
+import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
+import h11
 import prometheus_client
+import uvicorn
 from absl import logging
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from serving.server import batching, rest
 from serving.server.models import Model, Settings
@@ -24,7 +29,6 @@ _MODEL = r"(?i)/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
 _PREDICT = re.compile(rf"{_MODEL}:(classify|regress|predict)")
 _STATUS = re.compile(rf"{_MODEL}(/metadata)?")
 _METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
-_METHOD_NAMES = {"classify": "classification", "regress": "regression"}
 # Bodies of more bytes, and outputs of more values, are converted in a thread.
 _LARGE = 1 << 15
 # A body that is too long is read up to this multiple of the limit, since a
@@ -43,6 +47,11 @@ _SECONDS = (
   *(1, 2.5, 5, 10, 30, 60),
 )
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+# After its own limit the application answers; then the connection is closed.
+_GRACE_SECONDS = 2.0
+# A client may use an idle connection for so long after SIGTERM.
+_DRAIN_SECONDS = 1.0
+_KEEP_ALIVE_SECONDS = 60
 
 
 class Metrics:
@@ -170,7 +179,7 @@ class App:
     return model
 
   def _status(self, request, name, version, label, metadata):
-    number = _number(version, label)
+    number = rest.version_number(version, label)
     model = self._find(request, name)
     states = model.states if model else {}
     if metadata and model:
@@ -186,11 +195,11 @@ class App:
       name = model.name
       raise RestError(404, f"Could not find version {number} of model {name}")
     numbers = sorted(states, reverse=True) if number is None else [number]
-    statuses = [_version_status(each, *states[each]) for each in numbers]
+    statuses = [rest.version_status(each, *states[each]) for each in numbers]
     return _json({"model_version_status": statuses})
 
   async def _predict(self, request, name, version, label, method):
-    number = _number(version, label)
+    number = rest.version_number(version, label)
     body = await self._read(request)
     document = await _convert(len(body), rest.parse, body)
     if not (model := self._find(request, name)):
@@ -200,7 +209,7 @@ class App:
     outputs = None
     while outputs is None:
       loaded = model.find(number)[1]
-      signature = _check_signature(document, loaded, method.lower())
+      signature = rest.signature_name(document, loaded.specs, method.lower())
       specs = loaded.specs[signature]
       inputs = await _convert(len(body), rest.read_inputs, document, specs)
       try:
@@ -246,42 +255,11 @@ class App:
       raise RestError(504, "Timed out waiting for an answer") from None
 
 
-def _check_signature(document, version, method):
-  signature = document.get("signature_name") or "serving_default"
-  if signature not in version.specs:
-    name = f'"{signature[:200]}"'
-    message = f"Serving signature name: {name} not found in signature def"
-    raise RestError(400, message)
-  if method != "predict":
-    raise RestError(
-      400,
-      f"Expected {_METHOD_NAMES[method]} signature method_name to be "
-      f"tensorflow/serving/{method}. Was: tensorflow/serving/predict",
-    )
-  return signature
-
-
 async def _convert(size, function, *arguments):
   """Calls a function, in a thread if that may take long."""
   if size < _LARGE:
     return function(*arguments)
   return await asyncio.to_thread(function, *arguments)
-
-
-def _number(version, label):
-  """Number of a version; None for the newest."""
-  if label:
-    label = unquote(label)
-    raise RestError(400, f"Unrecognized servable version label: {label}")
-  if version and len(version) > 18:
-    message = f"Failed to convert version: {version[:200]} to numeric."
-    raise RestError(400, message)
-  return int(version) if version else None
-
-
-def _version_status(number, state, error):
-  status = {"error_code": "INTERNAL" if error else "OK", "error_message": error}
-  return {"version": str(number), "state": state, "status": status}
 
 
 def _json(value, status=200):
@@ -293,3 +271,75 @@ def _json(value, status=200):
 
 async def _http_error(request, error):
   return _json({"error": error.detail}, error.status_code)
+
+
+# --- Connections -----------------------------------------------------------
+
+
+class _Protocol(H11Protocol):
+  """HTTP/1.1 that closes connections of slow senders and slow readers."""
+
+  seconds: float
+  _deadline: asyncio.TimerHandle | None = None
+
+  def connection_made(self, transport):
+    super().connection_made(transport)
+    with contextlib.suppress(AttributeError, OSError):  # not on Linux
+      transport.get_extra_info("socket").setsockopt(
+        socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * self.seconds)
+      )
+    self._watch()
+
+  def data_received(self, data):
+    super().data_received(data)
+    self._watch()
+
+  def connection_lost(self, exc):
+    self._watch(is_complete=True)
+    super().connection_lost(exc)
+
+  def _watch(self, is_complete=False):
+    if is_complete or self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+      if self._deadline:
+        self._deadline.cancel()
+      self._deadline = None
+    elif not self._deadline:
+      abort = self.transport.abort
+      self._deadline = self.loop.call_later(self.seconds, abort)
+
+
+class Server(uvicorn.Server):
+  """Server that answers what it has accepted before it ends.
+
+  `run(sockets=[...])` returns after SIGTERM or Ctrl-C.
+  """
+
+  def __init__(self, app: App, settings: Settings):
+    seconds = settings.read_timeout + _GRACE_SECONDS
+    config = uvicorn.Config(
+      app.asgi(),
+      http=type("Protocol", (_Protocol,), {"seconds": seconds}),
+      ws="none",
+      loop="asyncio",
+      lifespan="off",
+      log_config=None,
+      log_level="error",
+      access_log=False,
+      server_header=False,
+      limit_concurrency=settings.max_connections,
+      timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+    )
+    super().__init__(config)
+    self._app = app
+
+  async def shutdown(self, sockets=None):
+    """Accepts no more connections, answers those there are, then ends."""
+    self._app.is_draining = True  # answers say that they are the last
+    await asyncio.sleep(0)  # accepts connections that are waiting
+    for server in self.servers:
+      server.close()
+    steps = 50
+    for _ in range(steps):
+      if self.server_state.connections:
+        await asyncio.sleep(_DRAIN_SECONDS / steps)
+    await super().shutdown(sockets)

@@ -6,11 +6,13 @@ so that clients can go from one server to the other.
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
+_METHOD_NAMES = {"classify": "classification", "regress": "regression"}
 _MAX_RANK = 32
 _JSON_TYPES = {type(None): "Null", dict: "Object", list: "Array", str: "String"}
 _PYTHON_TYPES = {"string": (str,), "bool": (bool,)}
@@ -62,6 +64,35 @@ def parse(body: bytes) -> dict:
     document,
   )
   return document
+
+
+def signature_name(
+  document: dict, signatures: Collection[str], method: str
+) -> str:
+  """Signature of a request; RestError if there is none, or of that method."""
+  signature = document.get("signature_name") or "serving_default"
+  if signature not in signatures:
+    name = f'"{signature[:200]}"'
+    message = f"Serving signature name: {name} not found in signature def"
+    raise RestError(400, message)
+  if method != "predict":
+    raise RestError(
+      400,
+      f"Expected {_METHOD_NAMES[method]} signature method_name to be "
+      f"tensorflow/serving/{method}. Was: tensorflow/serving/predict",
+    )
+  return signature
+
+
+def version_number(version: str | None, label: str | None) -> int | None:
+  """Number of a version in a URL; None for the newest."""
+  if label:
+    label = unquote(label)
+    raise RestError(400, f"Unrecognized servable version label: {label}")
+  if version and len(version) > 18:
+    message = f"Failed to convert version: {version[:200]} to numeric."
+    raise RestError(400, message)
+  return int(version) if version else None
 
 
 def read_inputs(document: dict, specs: Mapping[str, Any]) -> dict:
@@ -241,6 +272,12 @@ def _to_scalar(value, dtype):
     return value.encode() if dtype == "string" else value
   except UnicodeEncodeError:
     _fail("JSON Parse error: The surrogate pair in string is invalid.")
+
+
+def version_status(number: int, state: str, error: str) -> dict:
+  """JSON of the state of a version, and of its error or ""."""
+  status = {"error_code": "INTERNAL" if error else "OK", "error_message": error}
+  return {"version": str(number), "state": state, "status": status}
 
 
 def write_outputs(outputs: Mapping[str, np.ndarray], by_rows: bool) -> bytes:

@@ -9,8 +9,7 @@ import threading
 import numpy as np
 import tensorflow as tf
 
-from serving.server import http as http_server
-from serving.server.app import App, Metrics
+from serving.server.app import App, Metrics, Server
 from serving.server.batching import Batcher, Function
 from serving.server.models import Model, Settings, polled
 
@@ -109,9 +108,9 @@ class Client:
 def running(models, settings=SETTINGS, version=None):
   """A client of a server in a thread, which ends in order."""
   app = App({model.name: model for model in models}, Metrics(), settings)
-  address = http_server.listen("127.0.0.1", 0)
+  address = socket.create_server(("127.0.0.1", 0))
   port = address.getsockname()[1]
-  server = http_server.Server(app, settings)
+  server = Server(app, settings)
   thread = threading.Thread(target=server.run, args=([address],))
   thread.start()
   try:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from serving.server import http
+from serving.server import app
 from tests.serving.server import stand_in
 
 SETTINGS = stand_in.SETTINGS._replace(read_timeout=0.3)
@@ -15,8 +15,8 @@ GATED = {"signature_name": "gated", "instances": ["a"]}
 
 @pytest.fixture(name="client")
 def _client(tmp_path, monkeypatch):
-  monkeypatch.setattr(http, "_GRACE_SECONDS", 0.2)
-  monkeypatch.setattr(http, "_DRAIN_SECONDS", 0.2)
+  monkeypatch.setattr(app, "_GRACE_SECONDS", 0.2)
+  monkeypatch.setattr(app, "_DRAIN_SECONDS", 0.2)
   with stand_in.toy(tmp_path, SETTINGS) as client:
     yield client
 
