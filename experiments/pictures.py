@@ -5,8 +5,9 @@ r"""Draws how a checkpoint reads a text with [MASK] in it.
     --text='She opened the [MASK] and went out.' --output_dir=pictures
 
 attention.png shows where tokens look, fill.png what the first [MASK] would be
-if the network ended after each of its layers. docs/how_bert_reads.md explains
-both. matplotlib is needed.
+if the network ended after each of its layers, both of the first --text. A table
+says how much each head attends to neighbors and special tokens, as a mean of
+all texts. docs/how_bert_reads.md explains them. matplotlib is needed.
 """
 
 import os
@@ -20,17 +21,23 @@ from experiments import reading
 
 shared_flags.define_model()
 shared_flags.define_vocabulary()
-flags.DEFINE_string("text", None, "With [MASK] in it.", required=True)
+flags.DEFINE_multi_string(
+  "text", None, "With [MASK] in it; several are for the table.", required=True
+)
 
 
 def main(args):
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   path = args.init_checkpoint or args.output_dir
-  result = reading.read(args.text, encoder.config(args), tokenizer, path)
+  results = [
+    reading.read(text, encoder.config(args), tokenizer, path)
+    for text in args.text
+  ]
+  logging.info("attention in percent:\n%s", reading.attention_table(results))
   os.makedirs(args.output_dir, exist_ok=True)
   for name, figure in (
-    ("attention.png", reading.attention_figure(result)),
-    ("fill.png", reading.fill_figure(result, tokenizer.inv_vocab)),
+    ("attention.png", reading.attention_figure(results[0])),
+    ("fill.png", reading.fill_figure(results[0], tokenizer.inv_vocab)),
   ):
     path = os.path.join(args.output_dir, name)
     figure.savefig(path, dpi=70)

@@ -1,254 +1,176 @@
-"""Small versions of the paper's experiments: what is run, in which order.
+"""The study: small versions of the paper's experiments, as commands in order.
 
-Every pre-training has the same text, steps and batches, so that systems differ
-in what their table is about and in nothing else.
+Every pre-training has the same text, steps and batches, every fine-tuning of a
+task the same rows and steps: systems differ in what their table is about and in
+nothing else. Small models learn from little text by the settings of
+docs/pretraining.md; heads begin with the neighbors that a system may attend to,
+and so do those of the system without pre-training.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
-SEEDS = (1, 2, 3)
-STEPS = 4000  # of every pre-training
+SEEDS = (1, 2)  # of pre-training; the fine-tuning has the same
+STEPS = 1500  # of every pre-training
+SIZE = "tiny"  # a preset
 VOCABULARY = 5000
-SIZE = {"num_hidden_layers": 2, "hidden_size": 128}
-# Table 6: other sizes, the larger ones last.
-SIZES = {
-  "1_layer": SIZE | {"num_hidden_layers": 1},
-  "64_wide": SIZE | {"hidden_size": 64},
-  "4_layers": SIZE | {"num_hidden_layers": 4},
+PASSAGE = 400  # characters of SQuAD: with a question they fit into a window
+ROWS = (100, 1000, 10000)  # of SST-2
+ROWS_STEPS = 300  # of fine-tuning, with any number of rows
+
+_LEFT = "left_to_right"
+_RECORDS = (
+  "create_pretraining_data --input_file={{work}}/{0}.txt"
+  " --output_file={{work}}/{0}.tfrecord --vocab_file={{work}}/vocab.txt"
+  " --max_seq_length=128 --max_predictions_per_seq=32 --dupe_factor=1"
+  " --masking={1} --overwrite"
+)
+PREPARATIONS = {
+  "text/train": "split_sentences --input_file={text}"
+  " --output_file={work}/train.txt --overwrite",
+  "text/held_out": "split_sentences --input_file={held_out_text}"
+  " --output_file={work}/held_out.txt --overwrite",
+  "text/vocabulary": "build_vocab --input_file={work}/train.txt"
+  f" --output_file={{work}}/vocab.txt --vocab_size={VOCABULARY} --overwrite",
+  "records/train": _RECORDS.format("train", "dynamic"),
+  "records/held_out": _RECORDS.format("held_out", "static"),
 }
-# Table 8: shares of [MASK] and of random tokens.
-MIXES = {
-  "80_10_10": (0.8, 0.1),
-  "100_0_0": (1, 0),
-  "80_0_20": (0.8, 0.2),
-  "80_20_0": (0.8, 0),
-  "0_20_80": (0, 0.8),
-  "0_0_100": (0, 1),
+_PRETRAINING = (
+  "run_pretraining --input_file={work}/train.tfrecord"
+  " --eval_file={work}/held_out.tfrecord --vocab_file={work}/vocab.txt"
+  " --do_train --do_eval --max_seq_length=128 --masked_lm_prob=0.25"
+  " --max_predictions_per_seq=32 --train_batch_size=16 --eval_batch_size=32"
+  " --max_eval_steps=20 --learning_rate=2e-3 --adam_beta_2=0.98"
+)
+# Starts from which pre-training, flags of that, flags of fine-tuning.
+SYSTEMS = {
+  "base": ("base", "", ""),
+  "no_nsp": ("no_nsp", " --objective=mlm", ""),
+  _LEFT: (_LEFT, f" --objective={_LEFT}", f" --attention={_LEFT}"),
+  "bilstm": (_LEFT, None, f" --attention={_LEFT} --add_bilstm"),
+  "none": (None, None, ""),
 }
-FEATURES = ("embeddings", "second_to_last", "last", "weighted_sum_all")
-TASKS = ("SST-2", "QQP", "ner")
-# Deep against shallow after more steps: masked models are slower at first
-# (section C.1).
-TIMES_LONGER = 3
-# Seeds of pre-trainings beside the first: what chance does to them.
-OTHER_STARTS = (2, 3)
-ANEW = "_seed_"  # in their names
+_FINE_TUNING = (
+  " --vocab_file={work}/vocab.txt --do_train --train_batch_size=32"
+  " --learning_rate=5e-4 --adam_beta_2=0.98"
+)
+_NER = (
+  "run_ner --train_file={ner}/train.tsv --dev_file={ner}/devel.tsv --do_eval"
+  " --eval_batch_size=64 --num_train_epochs=3 --max_seq_length=64"
+)
 
 
-@dataclass(frozen=True)
-class Experiment:
+class Task(NamedTuple):
+  """A task of fine-tuning, and the name of its score."""
+
+  command: str
+  metric: str
+
+
+def _glue(name, epochs, length, folder=None):
+  return Task(
+    f"run_classifier --task_name={name}"
+    f" --data_dir={folder or f'{{glue}}/{name}'} --do_eval"
+    f" --eval_batch_size=64 --num_train_epochs={epochs}"
+    f" --max_seq_length={length}",
+    "eval_accuracy",
+  )
+
+
+TASKS = {
+  "SQuAD": Task(
+    "run_squad --train_file={work}/squad/train-v1.1.json"
+    " --predict_file={work}/squad/dev-v1.1.json --do_predict"
+    " --num_train_epochs=2 --max_seq_length=128 --max_query_length=24"
+    " --predict_batch_size=64",
+    "f1",
+  ),
+  "NER": Task(_NER, "eval_f1"),
+  "QNLI": _glue("QNLI", 3, 96),
+  "MRPC": _glue("MRPC", 4, 96),
+  "MNLI": _glue("MNLI", 3, 64),
+  "SST-2": _glue("SST-2", 0.3, 32),
+}
+for _rows in ROWS:
+  _epochs = ROWS_STEPS * 32 / _rows
+  TASKS[f"SST-2.{_rows}"] = _glue(
+    "SST-2", _epochs, 32, f"{{work}}/rows/{_rows}"
+  )
+# Table 7; the preset has two layers.
+for _layers in ("embeddings", "second_to_last", "last", "weighted_sum_all"):
+  _flags = f" --feature_based --feature_layers={_layers} --lstm_units=64"
+  TASKS[f"NER.{_layers}"] = Task(_NER + _flags, "eval_f1")
+
+
+class Run(NamedTuple):
   """One run of a program.
 
   Attributes:
-    name: of the result, and of the run's folder; slashes are allowed.
-    program: without its ending.
-    flags: of the program; files may begin with "{work}", "{glue}", "{ner}".
-    size: of the model, where it is not SIZE.
+    name: of the result, and of the run's folder: task/system/seed.
+    command: program and flags; {work}, {glue} and {ner} stand for folders.
   """
 
   name: str
-  program: str
-  flags: dict = field(default_factory=dict)
-  size: str = "base"
+  command: str
 
 
-def preparations(train: str, held_out: str) -> Iterator[Experiment]:
-  """Text, vocabulary and records; the arguments name files of prose."""
-  for part, files in (("train", train), ("held_out", held_out)):
-    text = f"{{work}}/{part}.txt"
-    given = {"input_file": files, "output_file": text, "overwrite": True}
-    yield Experiment(f"text/{part}", "split_sentences", given)
-  given = {
-    "input_file": "{work}/train.txt",
-    "output_file": "{work}/vocab.txt",
-    "vocab_size": VOCABULARY,
-    "overwrite": True,
-  }
-  yield Experiment("vocabulary", "build_vocab", given)
-  for part, masking in (
-    ("train", "static"),
-    ("train", "dynamic"),
-    ("held_out", "static"),
-  ):
-    given = {
-      "input_file": f"{{work}}/{part}.txt",
-      "output_file": f"{{work}}/{part}_{masking}.tfrecord",
-      "vocab_file": "{work}/vocab.txt",
-      "max_seq_length": 64,
-      "max_predictions_per_seq": 10,
-      "dupe_factor": 1,
-      "masking": masking,
-      "overwrite": True,
-    }
-    name = f"records/{part}_{masking}"
-    yield Experiment(name, "create_pretraining_data", given)
+def _pretraining(system, seed, steps):
+  numbers = (
+    f" --num_train_steps={steps} --num_warmup_steps={steps // 10}"
+    f" --eval_steps={max(1, steps // 8)}"
+    f" --save_checkpoints_steps={max(1, steps // 4)} --seed={seed}"
+  )
+  name = f"pretrain/{system}/{seed}"
+  return Run(name, _PRETRAINING + numbers + SYSTEMS[system][1])
 
 
-def _pretraining(name, steps, records="static", size="base", **flags):
-  given = {
-    "input_file": f"{{work}}/train_{records}.tfrecord",
-    "eval_file": "{work}/held_out_static.tfrecord",
-    "vocab_file": "{work}/vocab.txt",
-    "do_train": True,
-    "do_eval": True,
-    "max_seq_length": 64,
-    "max_predictions_per_seq": 10,
-    "train_batch_size": 32,
-    "eval_batch_size": 32,
-    "max_eval_steps": 100,
-    "eval_steps": max(1, steps // 8),
-    "save_checkpoints_steps": max(1, steps // 4),
-    "learning_rate": 1e-3,
-    "num_train_steps": steps,
-    "num_warmup_steps": steps // 10,
-    "dtype": "bfloat16",
-    "seed": 1,
-  }
-  return Experiment(f"pretrain/{name}", "run_pretraining", given | flags, size)
+def _fine_tunings(task, systems, step=None):
+  """Each system with each seed, from the checkpoint of a step or the last."""
+  for seed in SEEDS:
+    for system in systems:
+      start, _, flags = SYSTEMS[system]
+      command = f"{TASKS[task].command}{_FINE_TUNING} --seed={seed}{flags}"
+      if start:
+        command += f" --init_checkpoint={{work}}/pretrain/{start}/{seed}"
+        command += f"/model.ckpt-{step}" if step else ""
+      name = f"{system}.{step}" if step else system
+      yield Run(f"{task}/{name}/{seed}", command)
 
 
-def _fine_tuning(task, system, seed, start, size="base", **flags):
-  given = {
-    "vocab_file": "{work}/vocab.txt",
-    "init_checkpoint": ",".join(f"{{work}}/pretrain/{x}" for x in start),
-    "do_train": True,
-    "do_eval": True,
-    "max_seq_length": 32 if task == "SST-2" else 64,
-    "train_batch_size": 32,
-    "learning_rate": 3e-4,
-    "seed": seed,
-  }
-  if task == "ner":
-    program = "run_ner"
-    given |= {
-      "train_file": "{ner}/train.tsv",
-      "dev_file": "{ner}/devel.tsv",
-      "num_train_epochs": 2,
-    }
-  else:
-    program = "run_classifier"
-    given |= {
-      "task_name": task,
-      "data_dir": f"{{glue}}/{task}",
-      "num_train_epochs": {"SST-2": 0.3, "QQP": 2}[task],
-    }
-  name = f"{task}/{system}/{seed}"
-  return Experiment(name, program, given | flags, size)
-
-
-_LEFT, _RIGHT = "left_to_right", "right_to_left"
-# Table 5: what each starts from, flags of pre-training and of fine-tuning.
-SYSTEMS = {
-  "base": (("base",), {}, {}),
-  "no_nsp": (("no_nsp",), {"objective": "mlm"}, {}),
-  _LEFT: ((_LEFT,), {"objective": _LEFT}, {"attention": _LEFT}),
-  "bilstm": ((_LEFT,), None, {"attention": _LEFT, "add_bilstm": True}),
-  _RIGHT: ((_RIGHT,), {"objective": _RIGHT}, {"attention": _RIGHT}),
-  "shallow": ((_LEFT, _RIGHT), None, {"attention": "shallow"}),
-  "gpt": (
-    ("gpt",),
-    {"objective": _LEFT, "special_tokens": False},
-    {"attention": _LEFT},
-  ),
-}
-
-LANGUAGE_MODELS = (_LEFT, _RIGHT, "gpt")
-DEEP_AND_SHALLOW = ("base", _LEFT, _RIGHT, "shallow")
-REPEATED = ("base", "no_nsp", _LEFT, _RIGHT, "shallow")
-
-
-def experiments(steps: int = STEPS) -> Iterator[Experiment]:
-  """All of them, what matters most first.
-
-  Args:
-    steps: of every pre-training.
-  """
-  for system, (_, flags, _) in SYSTEMS.items():
-    if flags is not None:
-      yield _pretraining(system, steps, **flags)
-  for system, (start, _, flags) in SYSTEMS.items():
-    for task in TASKS:
-      for seed in SEEDS:
-        yield _fine_tuning(task, system, seed, start, **flags)
-  yield from _training_steps(steps)
-  for size in SIZES:
-    yield _pretraining(size, steps, size=size)
-    for task in TASKS:
-      for seed in SEEDS:
-        yield _fine_tuning(task, size, seed, (size,), size)
-  yield from _masking(steps)
-  for layers in FEATURES:
-    for seed in SEEDS:
-      yield _features(f"features_{layers}", seed, "base", layers)
-  yield from _longer(TIMES_LONGER * steps)
-  for seed in OTHER_STARTS:
-    yield from _started_anew(seed, steps)
-
-
-def along_the_way(steps: int) -> list[int]:
+def quarters(steps: int) -> list[int]:
   """After how many steps there is a checkpoint to fine-tune, but the last."""
   return [max(1, steps // 4) * quarter for quarter in (1, 2, 3)]
 
 
-def _training_steps(steps):
-  for system in ("base", _LEFT):
-    for step in along_the_way(steps):
-      start = (f"{system}/model.ckpt-{step}",)
-      flags = SYSTEMS[system][2]
-      for task in ("SST-2", "ner"):
-        for seed in SEEDS:
-          name = f"{system}_{step}"
-          yield _fine_tuning(task, name, seed, start, **flags)
-
-
-def _masking(steps):
-  for name, (mask, random) in MIXES.items():
-    flags = {"mask_token_prob": mask, "random_token_prob": random}
-    yield _pretraining(name, steps, "dynamic", **flags)
-  flags = {"do_whole_word_mask": True}
-  yield _pretraining("whole_words", steps, "dynamic", **flags)
-  yield _pretraining("by_length", steps, group_by_length=True)
-  for name in (*MIXES, "whole_words"):
-    for seed in SEEDS:
-      yield _fine_tuning("ner", name, seed, (name,))
-      yield _features(f"features_{name}", seed, name, "weighted_sum_all")
-
-
-def _longer(steps):
-  for system in ("base", _LEFT, _RIGHT):
-    yield _pretraining(long(system), steps, **SYSTEMS[system][1])
-  for system in DEEP_AND_SHALLOW:
-    start, _, flags = SYSTEMS[system]
-    for seed in SEEDS:
-      names = [long(name) for name in start]
-      yield _fine_tuning("ner", long(system), seed, names, **flags)
-
-
-def long(system: str) -> str:
-  """What a system is called after TIMES_LONGER times the steps."""
-  return f"{system}_long"
-
-
-def _started_anew(seed, steps):
-  for system in REPEATED:
-    flags = SYSTEMS[system][1]
-    if flags is not None:
-      name = anew(system, seed)
-      yield _pretraining(name, steps, **flags | {"seed": seed})
-  for system in REPEATED:
-    start, _, flags = SYSTEMS[system]
-    names = [anew(name, seed) for name in start]
-    for task in TASKS:
-      yield _fine_tuning(task, anew(system, seed), 1, names, **flags)
-
-
-def anew(system: str, seed: int) -> str:
-  """What a system is called that was pre-trained with another seed."""
-  return system if seed == 1 else f"{system}{ANEW}{seed}"
-
-
-def _features(system, seed, start, layers):
-  given = {"feature_based": True, "feature_layers": layers, "lstm_units": 64}
-  given |= {"learning_rate": 1e-3}
-  return _fine_tuning("ner", system, seed, (start,), **given)
+def runs(steps: int = STEPS) -> Iterator[Run]:
+  """All of them, what matters most first; `steps` of every pre-training."""
+  quarter, *others = quarters(steps)
+  directions = ("base", _LEFT)
+  yield from (_pretraining("base", seed, steps) for seed in SEEDS)
+  for system in ("base", "none"):
+    yield from _fine_tunings("NER", (system,))
+  for layers in ("embeddings", "weighted_sum_all"):
+    yield from _fine_tunings(f"NER.{layers}", ("base",))
+  yield from _fine_tunings("NER", ("base",), quarter)
+  yield from (_pretraining(_LEFT, seed, steps) for seed in SEEDS)
+  yield from _fine_tunings("NER", (_LEFT,))
+  yield from _fine_tunings("SQuAD", (*directions, "none"))
+  yield from _fine_tunings("SQuAD", ("base",), quarter)
+  yield from (_pretraining("no_nsp", seed, steps) for seed in SEEDS)
+  for task in ("QNLI", "NER", "SQuAD"):
+    yield from _fine_tunings(task, ("no_nsp",))
+  yield from _fine_tunings("QNLI", (*directions, "none"))
+  for rows in ROWS:
+    yield from _fine_tunings(f"SST-2.{rows}", ("base", "none"))
+  for task in ("NER", "SQuAD"):
+    yield from _fine_tunings(task, ("bilstm",))
+  for task in ("MRPC", "MNLI", "SST-2"):
+    yield from _fine_tunings(task, (*directions, "none", "no_nsp"))
+  for task in ("QNLI", "MRPC", "MNLI", "SST-2"):
+    yield from _fine_tunings(task, ("bilstm",))
+  for layers in ("second_to_last", "last"):
+    yield from _fine_tunings(f"NER.{layers}", ("base",))
+  for task in ("NER", "SQuAD"):
+    for step in others:
+      yield from _fine_tunings(task, directions, step)
+    yield from _fine_tunings(task, (_LEFT,), quarter)

@@ -3,6 +3,7 @@
 Legend: N layers, A heads, T tokens, V vocabulary.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -79,6 +80,35 @@ def read(
     for hidden in layers
   ]
   return Reading(tokens, np.stack(attention), np.stack(guesses))
+
+
+def attention_table(readings: Sequence[Reading]) -> str:
+  """Mean attention of each head to some tokens, in percent, a line a head.
+
+  These are the token itself, the one before, the one after, and the special
+  tokens. The means are of texts, and of a text's tokens.
+  """
+  means = np.mean([_attended(reading) for reading in readings], axis=0)
+  names = ("itself", "before", "after", CLS, SEP, MASK)
+  lines = ["layer head " + "".join(f"{name:>8}" for name in names)]
+  for (layer, head), _ in np.ndenumerate(means[..., 0]):
+    values = "".join(f"{100 * value:8.1f}" for value in means[layer, head])
+    lines.append(f"{layer:5} {head:4} {values}")
+  return "\n".join(lines)
+
+
+def _attended(reading):
+  """[N, A, 6], as the columns of `attention_table`."""
+  probs, number = reading.attention, len(reading.tokens)
+  offsets = [
+    np.trace(probs, offset, 2, 3) / (number - abs(offset))
+    for offset in (0, -1, 1)
+  ]
+  special = [
+    probs[..., np.array(reading.tokens) == token].sum(-1).mean(-1)
+    for token in (CLS, SEP, MASK)
+  ]
+  return np.stack(offsets + special, axis=-1)
 
 
 def attention_figure(reading: Reading) -> Figure:

@@ -1,214 +1,269 @@
-"""docs/results.md and its figures, from the lines of finished experiments."""
+r"""Writes tables and a figure of docs/results.md from the finished runs.
+
+python -m experiments.results --runs=work/results.jsonl
+"""
 
 import json
-import os
 import statistics
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
+
+from absl import app, flags
+from matplotlib.figure import Figure
 
 from experiments import plan
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
-_EMPTY = f"# Results of the small experiments\n\n{BEGIN}\n{END}\n"
-_METRIC = {"SST-2": "eval_accuracy", "QQP": "eval_accuracy", "ner": "eval_f1"}
-_COLUMNS = {"SST-2": "SST-2 accuracy", "QQP": "QQP accuracy", "ner": "names F1"}
-_CURVES = ("base", "left_to_right")
-# The paper's: SST-2 / QNLI accuracy of table 5; names F1, fine-tuned / feature-
-# based, of table 8, on CoNLL-2003.
-_TABLE_5 = {
-  "base": "92.7 / 88.4",
-  "no_nsp": "92.6 / 84.9",
-  "left_to_right": "92.1 / 84.3",
-  "bilstm": "91.6 / 84.1",
-}
-_TABLE_8 = {
-  "80_10_10": "95.4 / 94.9",
-  "100_0_0": "94.9 / 94.0",
-  "80_0_20": "95.2 / 94.6",
-  "80_20_0": "95.2 / 94.7",
-  "0_20_80": "94.8 / 94.6",
-  "0_0_100": "94.9 / 94.6",
-}
+_DOCS = Path(__file__).parents[1] / "docs"
+_LEFT = "left_to_right"
+
+flags.DEFINE_string("runs", None, "results.jsonl of the study.", required=True)
+flags.DEFINE_string("docs_dir", str(_DOCS), "Where results.md is.")
+
+# Title and source of each claim; the column of what is better there and of the
+# other, each the ending of a task's name and a system; the paper's differences.
+CLAIMS = (
+  (
+    "Pre-training helps",
+    "all of the paper; `none` begins from random weights",
+    {"base": ("", "base"), "none": ("", "none")},
+    dict.fromkeys(("SQuAD", "NER", "QNLI", "MRPC", "MNLI", "SST-2")),
+  ),
+  (
+    "Both directions beat one",
+    "table 5, base against LTR & No NSP",
+    {"base": ("", "base"), _LEFT: ("", _LEFT)},
+    {"SQuAD": 10.7, "NER": None, "QNLI": 4.1, "MRPC": 9.2}
+    | {"MNLI": 2.3, "SST-2": 0.6},
+  ),
+  (
+    "Next-sentence prediction helps",
+    "table 5, base against No NSP",
+    {"base": ("", "base"), "no_nsp": ("", "no_nsp")},
+    {"SQuAD": 0.6, "NER": None, "QNLI": 3.5, "MRPC": 0.2}
+    | {"MNLI": 0.5, "SST-2": 0.1},
+  ),
+  (
+    "A BiLSTM makes up for one direction in SQuAD only",
+    "table 5, + BiLSTM against LTR & No NSP",
+    {"bilstm": ("", "bilstm"), _LEFT: ("", _LEFT)},
+    {"SQuAD": 7.1, "NER": None, "QNLI": -0.2, "MRPC": -1.8}
+    | {"MNLI": 0.0, "SST-2": -0.5},
+  ),
+  (
+    "More steps of pre-training help",
+    "section C.1, 1M steps against 500k; here all against a quarter",
+    {"all steps": ("", "base"), "a quarter": ("", "base.{quarter}")},
+    {"NER": None, "SQuAD": None},
+  ),
+  (
+    "Features of all layers beat the embeddings",
+    "table 7, a BiLSTM on a frozen model",
+    {
+      "all layers": (".weighted_sum_all", "base"),
+      "embeddings": (".embeddings", "base"),
+    },
+    {"NER": 4.5},
+  ),
+  (
+    "Fine-tuning beats features",
+    "table 7, fine-tuning against features of all layers",
+    {"fine-tuned": ("", "base"), "all layers": (".weighted_sum_all", "base")},
+    {"NER": 0.9},
+  ),
+  (
+    "The fewer rows, the more pre-training helps",
+    f"not in the paper; SST-2 with 100 to 10,000 rows, {plan.ROWS_STEPS} steps",
+    {"base": ("", "base"), "none": ("", "none")},
+    {f"SST-2.{rows}": None for rows in plan.ROWS},
+  ),
+)
+
+Points = dict[tuple[str, str], list[float]]
 
 
-def read(path: str) -> list[dict]:
-  """Lines of results.jsonl; none if it is not there."""
-  if not os.path.exists(path):
-    return []
-  with open(path, encoding="utf-8") as file:
-    return [json.loads(line) for line in file]
+def main(_):
+  lines = Path(flags.FLAGS.runs).read_text("utf-8").splitlines()
+  write([json.loads(line) for line in lines], flags.FLAGS.docs_dir)
 
 
-def scores(
-  lines: Sequence[dict],
-  task: str,
-  system: str,
-  seeds: Sequence[int] = plan.SEEDS,
-) -> list[float]:
-  """What the seeds of a system have in a task, in percent."""
-  names = [f"{task}/{system}/{seed}" for seed in seeds]
-  found = [line["results"] for line in lines if line["name"] in names]
-  return [100 * result[_METRIC[task]] for result in found]
+def points(lines: Sequence[dict]) -> Points:
+  """Scores of each task and system in hundredths, one for each seed."""
+  result = {}
+  for line in lines:
+    task, system, *_ = line["name"].split("/")
+    if task in plan.TASKS:
+      metric = plan.TASKS[task].metric
+      value = line["results"][metric] * (1 if metric == "f1" else 100)
+      result.setdefault((task, system), []).append(value)
+  return result
 
 
-def starts(lines: Sequence[dict], task: str, system: str) -> list[float]:
-  """The same of its pre-trainings, each of which was fine-tuned with seed 1."""
-  names = [plan.anew(system, seed) for seed in (1, *plan.OTHER_STARTS)]
-  return [score for name in names for score in scores(lines, task, name, [1])]
+def compare(scores: Points, first, second) -> tuple[float, float] | None:
+  """Difference of means, and two standard errors of it.
+
+  The deviation between seeds is pooled over the systems of a task: two seeds of
+  one system alone would say little about it.
+
+  Args:
+    scores: of all runs.
+    first: task and system.
+    second: those that are subtracted.
+
+  Returns:
+    None where one was not run. The error is infinite where nothing of the task
+    was run with two seeds.
+  """
+  if first not in scores or second not in scores:
+    return None
+  several = [
+    values
+    for (task, _), values in scores.items()
+    if task.partition(".")[0] == first[0].partition(".")[0] and len(values) > 1
+  ]
+  freedom = sum(len(values) - 1 for values in several)
+  squares = sum(statistics.variance(v) * (len(v) - 1) for v in several)
+  variance = squares / freedom if freedom else float("inf")
+  numbers = 1 / len(scores[first]) + 1 / len(scores[second])
+  difference = statistics.mean(scores[first]) - statistics.mean(scores[second])
+  return difference, 2 * (variance * numbers) ** 0.5
 
 
-def summary(values: Sequence[float]) -> str:
-  """Mean, standard deviation and number of values."""
+def verdict(effect: tuple[float, float] | None, paper: float | None) -> str:
+  """What is said of an effect beside the paper's; None for a positive one."""
+  if effect is None:
+    return "not run"
+  if abs(effect[0]) <= effect[1]:
+    return "not seen at this size"
+  same = effect[0] * (1 if paper is None else paper) > 0
+  return "as the paper" if same else "the other way"
+
+
+def _claim(scores, title, source, columns, tasks, quarter):
+  rows = [["", *columns, "difference", "paper", ""], ["---"] * 6]
+  for task, paper in tasks.items():
+    cells = [
+      (task + ending, system.format(quarter=quarter))
+      for ending, system in columns.values()
+    ]
+    effect = compare(scores, *cells)
+    rows.append(
+      [
+        task,
+        *(_mean(scores.get(cell)) for cell in cells),
+        "-" if effect is None else f"{effect[0]:+.1f} ± {effect[1]:.1f}",
+        "-" if paper is None else f"{paper:+.1f}",
+        verdict(effect, paper),
+      ]
+    )
+  return f"## {title}\n\nPaper: {source}.\n\n{_table(rows)}"
+
+
+def _mean(values):
   if not values:
     return "not run"
-  spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-  return f"{statistics.mean(values):.1f}{spread} ({len(values)})"
+  return f"{statistics.mean(values):.1f} ({len(values)})"
 
 
-def tables(lines: Sequence[dict]) -> str:
-  """All tables, as Markdown."""
-
-  def tuned(task, before=""):
-    return lambda name: summary(scores(lines, task, before + name))
-
-  def other(numbers):
-    return lambda name: numbers.get(name, "-")
-
-  def started(task):
-    return lambda name: summary(starts(lines, task, name))
-
-  pretrained = partial(_pretrained, lines)
-  names = [line["name"] for line in lines if line["name"].startswith("pre")]
-  columns = {column: tuned(task) for task, column in _COLUMNS.items()}
-  chances = {column: started(task) for task, column in _COLUMNS.items()}
-  features = tuned("ner", "features_")
-  return "\n".join(
-    (
-      "## Pre-training tasks (table 5)\n",
-      _table(
-        plan.SYSTEMS,
-        columns | {"paper: SST-2 / QNLI": other(_TABLE_5)},
-      ),
-      f"## {1 + len(plan.OTHER_STARTS)} pre-trainings, each fine-tuned once\n",
-      _table(plan.REPEATED, chances),
-      f"## Deep and shallow after {plan.TIMES_LONGER} times the steps\n",
-      _table(
-        plan.DEEP_AND_SHALLOW,
-        {
-          "names F1": tuned("ner"),
-          "after more": lambda name: tuned("ner")(plan.long(name)),
-        },
-      ),
-      "## Training steps (figure 5)\n\n![](results/steps.png)\n",
-      "## Model size (table 6)\n",
-      _table(("base", *plan.SIZES), {"loss": pretrained("loss")} | columns),
-      "## Masks (table 8): [MASK], same, random\n",
-      _table(
-        (*plan.MIXES, "whole_words"),
-        {"names F1": tuned("ner"), "feature-based": features}
-        | {"paper: CoNLL-2003": other(_TABLE_8)},
-      ),
-      "## Features of a frozen model (table 7)\n",
-      _table(plan.FEATURES, {"names F1": features}),
-      "## Every pre-training, on held-out text\n",
-      "![](results/pretraining.png)\n",
-      _table(
-        [name.removeprefix("pretrain/") for name in names],
-        {key: pretrained(key) for key in ("steps", "loss", "accuracy")},
-      ),
-    )
-  )
-
-
-def _table(names, columns):
-  rows = [["", *columns], ["---"] * (1 + len(columns))]
-  rows += [[name, *(say(name) for say in columns.values())] for name in names]
+def _table(rows):
   return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _pretrained(lines, key):
-  """From a name to the steps, loss or accuracy of that pre-training."""
-  said = {}
+def _pretraining(lines):
+  names = ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy")
+  rows = [["", "seed", "loss", "accuracy", "next sentence", "CPU minutes"]]
+  rows.append(["---"] * len(rows[0]))
   for line in lines:
-    if line["name"].startswith("pretrain/"):
-      said[line["name"].removeprefix("pretrain/")] = {
-        "loss": f"{line['results']['masked_lm_loss']:.3f}",
-        "accuracy": f"{100 * line['results']['masked_lm_accuracy']:.1f}",
-        "steps": f"{line['results']['global_step']:,.0f}",
-      }[key]
-  return lambda name: said.get(name, "not run")
+    kind, system, *seed = line["name"].split("/")
+    if kind == "pretrain":
+      loss, accuracy, pairs = (line["results"].get(name, 0) for name in names)
+      shown = [f"{loss:.2f}", f"{100 * accuracy:.1f} %"]
+      shown.append(f"{100 * pairs:.1f} %" if pairs else "-")
+      rows.append([system, *seed, *shown, f"{line['cpu_seconds'] / 60:.1f}"])
+  return _table(rows)
 
 
-def draw(lines: Sequence[dict], folder: str, steps: int) -> None:
-  """Writes the figures, where matplotlib is installed."""
-  try:
-    from matplotlib.figure import Figure  # noqa: PLC0415, an extra
-  except ImportError:
-    return
-  figure = Figure(figsize=(8, 3.2), layout="tight")
-  for ax, task in zip(figure.subplots(1, 2), ("SST-2", "ner"), strict=True):
-    _draw_steps(ax, lines, task, steps)
-  figure.savefig(f"{folder}/steps.png", dpi=90)
-  figure = Figure(figsize=(10, 4.5), layout="tight")
-  curves = {
-    line["name"].removeprefix("pretrain/"): line["curve"]
-    for line in lines
-    if line["curve"] and line["curve"][-1][0] <= steps
-    if plan.ANEW not in line["name"]
-  }
-  words, tokens = figure.subplots(1, 2)
-  for number, (name, curve) in enumerate(curves.items()):
-    ax = tokens if name in plan.LANGUAGE_MODELS else words
-    style = {"color": f"C{number % 10}", "ls": ("-", "--")[number // 10 % 2]}
-    ax.plot(*zip(*curve, strict=True), label=name, **style)
-  _finish(words, "accuracy of masked words")
-  _finish(tokens, "accuracy of next tokens")
-  figure.savefig(f"{folder}/pretraining.png", dpi=90)
+def body(lines: Sequence[dict], steps: int) -> str:
+  """All tables, a section for each claim; `steps` of a pre-training."""
+  scores, quarter = points(lines), plan.quarters(steps)[0]
+  commits = sorted({line["commit"][:9] for line in lines if line["commit"]})
+  minutes = sum(line["cpu_seconds"] for line in lines) / 60
+  parts = [
+    f"{len(lines)} runs until {lines[-1]['finished']}, {minutes:.0f} CPU "
+    f"minutes, commit {', '.join(commits)}; command and results of each: "
+    "[results/study.jsonl](results/study.jsonl). SQuAD and NER: F1, others: "
+    "accuracy. In brackets: the number of seeds. ± is two standard errors of "
+    "the difference, of the deviation between seeds of pre-training, pooled "
+    "over the systems of a task.\n",
+    "![](results/study.png)\n",
+    *(_claim(scores, *claim, quarter) for claim in CLAIMS),
+    "## Every pre-training, on held-out text\n",
+    "A left-to-right model predicts the next token: no number to compare.\n",
+    _pretraining(lines),
+  ]
+  return "\n".join(parts)
 
 
-def _draw_steps(ax, lines, task, steps):
-  """Each seed's score in a task after a part of the pre-training."""
-  for name in _CURVES:
-    points = [(step, f"_{step}") for step in plan.along_the_way(steps)]
-    for step, end in [*points, (steps, "")]:
-      found = scores(lines, task, name + end)
-      color = f"C{_CURVES.index(name)}"
-      label = name if not end else None
-      ax.plot([step] * len(found), found, ".", color=color, label=label)
-  _finish(ax, _COLUMNS[task] + ", each seed")
+def figure(lines: Sequence[dict], steps: int) -> Figure:
+  """Losses of pre-training, and scores by steps and by rows."""
+  scores = points(lines)
+  result = Figure(figsize=(10, 3.2), layout="tight")
+  loss, by_steps, by_rows = result.subplots(1, 3)
+  for line in lines:
+    if line["curve"]:
+      _, system, seed = line["name"].split("/")
+      color = f"C{list(plan.SYSTEMS).index(system)}"
+      label = {"label": system} if seed == "1" else {}
+      loss.plot(*zip(*line["curve"], strict=True), color=color, **label)
+  for task in ("SQuAD", "NER"):
+    for system in ("base", _LEFT):
+      names = {0: "none", steps: system}
+      names |= {step: f"{system}.{step}" for step in plan.quarters(steps)}
+      values = {step: scores.get((task, name)) for step, name in names.items()}
+      _dots(by_steps, values, f"{task}, {system}")
+  for system in ("base", "none"):
+    values = {rows: scores.get((f"SST-2.{rows}", system)) for rows in plan.ROWS}
+    _dots(by_rows, values, system)
+  loss.set(xlabel="steps of pre-training", ylabel="held-out loss (nats)")
+  by_steps.set(xlabel="steps of pre-training", ylabel="F1")
+  by_rows.set(xlabel="rows", xscale="log", ylabel="SST-2 accuracy")
+  for ax in (loss, by_steps, by_rows):
+    ax.grid(alpha=0.3)
+    if ax.get_legend_handles_labels()[0]:
+      ax.legend(fontsize=7)
+  return result
 
 
-def _finish(ax, what):
-  ax.set(xlabel="steps of pre-training", ylabel=what)
-  ax.grid(alpha=0.3)
-  if ax.get_legend_handles_labels()[0]:
-    ax.legend(fontsize=7)
+def _dots(ax, values, label):
+  """Each seed's value as a dot, and a line through the means."""
+  values = {x: values[x] for x in sorted(values) if values[x]}
+  means = [statistics.mean(seeds) for seeds in values.values()]
+  if len(means) > 1:
+    (line,) = ax.plot(list(values), means, label=label)
+    for x, seeds in values.items():
+      ax.plot([x] * len(seeds), seeds, ".", color=line.get_color())
 
 
-def write(lines: Sequence[dict], docs: str, steps: int) -> None:
-  """Writes tables, figures and the lines; what stands around the tables stays.
+def write(lines: Sequence[dict], docs: str) -> None:
+  """Writes tables, figure and lines; what stands around the tables stays.
 
   Args:
-    lines: of finished experiments.
+    lines: of finished runs; a pre-training is among them.
     docs: the folder of results.md.
-    steps: of every pre-training.
   """
-  path = Path(docs) / "results.md"
-  text = path.read_text(encoding="utf-8") if path.exists() else _EMPTY
+  trained = (r["results"] for r in lines if r["name"].startswith("pretrain/"))
+  steps = int(max(results["global_step"] for results in trained))
+  path = Path(docs, "results.md")
+  text = path.read_text("utf-8") if path.exists() else f"{BEGIN}\n{END}\n"
   before, _, rest = text.partition(BEGIN)
-  commits = sorted({line["commit"][:9] for line in lines if line["commit"]})
-  note = (
-    f"{len(lines)} runs until {lines[-1]['finished']}, commits "
-    f"{', '.join(commits)}; {steps:,} steps of pre-training where nothing else "
-    "is said. Mean ± standard deviation (seeds). Command, time by the clock "
-    "(with other jobs beside) and commit of each: "
-    "[results/runs.jsonl](results/runs.jsonl).\n"
-  )
-  body = f"{BEGIN}\n\n{note}\n{tables(lines)}\n{END}"
-  path.write_text(before + body + rest.partition(END)[2], encoding="utf-8")
+  tables = f"{BEGIN}\n\n{body(lines, steps)}\n{END}"
+  path.write_text(before + tables + rest.partition(END)[2], "utf-8")
   folder = path.parent / "results"
   folder.mkdir(exist_ok=True)
-  said = "".join(json.dumps(line) + "\n" for line in lines)
-  (folder / "runs.jsonl").write_text(said, encoding="utf-8")
-  draw(lines, str(folder), steps)
+  saved = "".join(json.dumps(line) + "\n" for line in lines)
+  (folder / "study.jsonl").write_text(saved, "utf-8")
+  figure(lines, steps).savefig(folder / "study.png", dpi=80)
+
+
+if __name__ == "__main__":
+  app.run(main)

@@ -1,16 +1,20 @@
-r"""Runs the small experiments of plan.py, one after the other.
+r"""Runs the study of plan.py, one run after the other.
 
-  python -m experiments.run --text='novels/*.txt' --glue_dir=$GLUE_DIR \
-    --ner_dir=$BC5CDR_DIR --work_dir=/tmp/experiments
+  python -m experiments.run --text='prose/*.txt' --glue_dir=$GLUE_DIR \
+    --squad_dir=$SQUAD_DIR --ner_dir=$BC5CDR_DIR --work_dir=work
 
-Every finished one is a line of results.jsonl in --work_dir; the same command
-goes on after the last of them. After each, docs/results.md is written anew.
+Every finished run is a line of results.jsonl in --work_dir; the same command
+goes on after the last of them. docs/results.md is written by
+
+  python -m experiments.results --runs=work/results.jsonl
 """
 
 import glob
+import itertools
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,152 +23,177 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
-from experiments import plan, results
+from experiments import plan
 from modeling.config import BertConfig
-from training import report, run_record
+from training import run_record
 
 FLAGS = flags.FLAGS
 ROOT = Path(__file__).parents[1]
 
 flags.DEFINE_string("text", None, "Files of prose, a glob.", required=True)
-flags.DEFINE_string("glue_dir", None, "SST-2 and QQP are in it.")
-flags.DEFINE_string("ner_dir", None, "train.tsv, devel.tsv: words and tags.")
-flags.DEFINE_string("work_dir", None, "Where all goes.", required=True)
-flags.DEFINE_string("docs_dir", str(ROOT / "docs"), "Where tables go.")
-flags.DEFINE_string("only", "", "Run those whose name this pattern is in.")
+flags.DEFINE_string("glue_dir", "", "GLUE's folders are in it.")
+flags.DEFINE_string("squad_dir", "", "train-v1.1.json and dev-v1.1.json.")
+flags.DEFINE_string("ner_dir", "", "train.tsv, devel.tsv: words and tags.")
+flags.DEFINE_string("work_dir", None, "Folder of the runs.", required=True)
+flags.DEFINE_string("only", "", "Pattern that is in the names of the runs.")
 flags.DEFINE_integer("num_steps", plan.STEPS, "Of every pre-training.", 4)
 
 
 def main(_):
   os.makedirs(FLAGS.work_dir, exist_ok=True)
-  write_configs()
+  config = BertConfig.preset(plan.SIZE, plan.VOCABULARY, from_scratch=True)
+  config.to_json(os.path.join(FLAGS.work_dir, "bert_config.json"))
   path = os.path.join(FLAGS.work_dir, "results.jsonl")
-  done = {line["name"] for line in results.read(path)}
-  expected = [
-    experiment
-    for experiment in plan.experiments(FLAGS.num_steps)
-    if re.search(FLAGS.only, experiment.name)
+  finished = {line["name"] for line in read(path)}
+  runs = [
+    r for r in plan.runs(FLAGS.num_steps) if re.search(FLAGS.only, r.name)
   ]
-  todo = [*plan.preparations(*texts()), *expected]
-  for number, experiment in enumerate(todo, 1):
-    if experiment.name in done:
+  runs = [*map(plan.Run._make, plan.PREPARATIONS.items()), *runs]
+  for number, run in enumerate(runs, 1):
+    if run.name in finished:
       continue
-    logging.info("%d of %d: %s", number, len(todo), experiment.name)
-    line = run(experiment)
+    logging.info("%d of %d: %s", number, len(runs), run.name)
+    line = execute(run)
     with open(path, "a", encoding="utf-8") as file:
       file.write(json.dumps(line) + "\n")
-    results.write(results.read(path), FLAGS.docs_dir, FLAGS.num_steps)
 
 
-def texts() -> tuple[str, str]:
-  """Files to train on and, every 14th, to hold out; comma-separated."""
-  paths = sorted(glob.glob(FLAGS.text))
+def read(path: str | Path) -> list[dict]:
+  """Lines of results.jsonl; none if it is not there."""
+  if not os.path.exists(path):
+    return []
+  with open(path, encoding="utf-8") as file:
+    return [json.loads(line) for line in file]
+
+
+def folders() -> dict[str, str]:
+  """What stands for a name in a command; texts are separated by commas.
+
+  Every 14th text is held out.
+  """
+  paths = sorted(glob.glob(os.path.abspath(FLAGS.text)))
   if len(paths) < 14:
     raise app.UsageError(f"--text={FLAGS.text} are {len(paths)} files, not 14")
   held_out = paths[13::14]
-  train = [path for path in paths if path not in held_out]
-  return ",".join(train), ",".join(held_out)
+  return {
+    "text": ",".join(path for path in paths if path not in held_out),
+    "held_out_text": ",".join(held_out),
+    "work": os.path.abspath(FLAGS.work_dir),
+    "glue": os.path.abspath(FLAGS.glue_dir),
+    "ner": os.path.abspath(FLAGS.ner_dir),
+  }
 
 
-def write_configs() -> None:
-  """A bert_config.json of each size."""
-  for name, size in {"base": plan.SIZE, **plan.SIZES}.items():
-    BertConfig(
-      vocab_size=plan.VOCABULARY,
-      num_attention_heads=size["hidden_size"] // 32,
-      intermediate_size=4 * size["hidden_size"],
-      max_position_embeddings=64,
-      type_vocab_size=2,
-      # So little training does not overfit.
-      hidden_dropout_prob=0.0,
-      attention_probs_dropout_prob=0.0,
-      **size,
-    ).to_json(os.path.join(FLAGS.work_dir, f"{name}.json"))
-
-
-def run(experiment: plan.Experiment) -> dict:
+def execute(run: plan.Run) -> dict:
   """Runs one to its end; returns its line.
 
   Raises:
     ChildProcessError: it failed.
   """
-  folder = os.path.join(FLAGS.work_dir, experiment.name)
-  given = dict(experiment.flags)
-  if experiment.program.startswith("run_"):
-    config = os.path.join(FLAGS.work_dir, f"{experiment.size}.json")
-    given |= {"bert_config_file": config, "output_dir": folder}
-  words = [f"--{name}={filled(value)}" for name, value in given.items()]
-  command = [f"{experiment.program}.py", *words]
-  begin = time.time()
-  log = os.path.join(FLAGS.work_dir, f"{experiment.name}.log")
-  os.makedirs(os.path.dirname(log), exist_ok=True)
-  with open(log, "a", encoding="utf-8") as file:
-    ended = subprocess.run(
-      [sys.executable, *command], cwd=ROOT, stderr=file, check=False
+  prepare_files(run)
+  program, _, words = run.command.partition(" ")
+  if program.startswith("run_"):
+    words += " --bert_config_file={work}/bert_config.json"
+    words += f" --output_dir={{work}}/{run.name}"
+  command = f"{program}.py {words}"
+  folder = Path(FLAGS.work_dir, run.name)
+  folder.parent.mkdir(parents=True, exist_ok=True)
+  actual = [word.format_map(folders()) for word in shlex.split(command)]
+  before = os.times()
+  with open(f"{folder}.log", "a", encoding="utf-8") as file:
+    result = subprocess.run(
+      [sys.executable, *actual], cwd=ROOT, stderr=file, check=False
     )
-  if ended.returncode:
-    raise ChildProcessError(f"{experiment.name} failed: {log} says why")
+  if result.returncode:
+    raise ChildProcessError(f"{run.name} failed: {folder}.log says why")
+  after = os.times()
   line = {
-    "name": experiment.name,
-    "command": said(command),
-    "seconds": round(time.time() - begin),
+    "name": run.name,
+    "command": "python " + re.sub(r"{(\w+)}", _shell_variable, command),
+    "cpu_seconds": round(sum(after[2:4]) - sum(before[2:4])),
     "finished": time.strftime("%Y-%m-%d %H:%M"),
     "commit": run_record.commit(),
-    "results": evaluation(folder),
-    "curve": curve(folder),
+    "results": scores(folder),
+    "curve": curve(folder) if program == "run_pretraining" else [],
   }
-  if experiment.program in ("run_classifier", "run_ner"):
-    shutil.rmtree(folder)  # nobody goes on from there
+  if program.startswith("run_") and program != "run_pretraining":
+    shutil.rmtree(folder)  # large, and nothing starts from it
   return line
 
 
-def said(command: list[str]) -> str:
-  """A command as anybody can repeat it, with names for folders."""
-  text = " ".join(["python", *command])
-  folders = {
-    "$WORK": FLAGS.work_dir,
-    "$GLUE": FLAGS.glue_dir,
-    "$NER": FLAGS.ner_dir,
-    "$TEXT": os.path.dirname(FLAGS.text),
-  }
-  for name, folder in folders.items():
-    for path in (folder and os.path.abspath(folder), folder):
-      text = text.replace(path, name) if path else text
-  return text
+def _shell_variable(match):
+  return f"${match[1].upper()}"
 
 
-def filled(value):
-  """A flag's value, with the folders that it names."""
-  if not isinstance(value, str):
-    return value
-  folders = {"work": FLAGS.work_dir, "glue": FLAGS.glue_dir}
-  folders["ner"] = FLAGS.ner_dir
-  for name, folder in folders.items():
-    if f"{{{name}}}" in value:
-      if not folder:
-        raise app.UsageError(f"this one needs --{name}_dir")
-      value = value.replace(f"{{{name}}}", os.path.abspath(folder))
-  return value
+def prepare_files(run: plan.Run) -> None:
+  """Makes the files that a command reads and that no program makes."""
+  work, glue = Path(FLAGS.work_dir), Path(FLAGS.glue_dir)
+  for rows in plan.ROWS:
+    folder = work / "rows" / str(rows)
+    if f"/rows/{rows} " in run.command and not folder.exists():
+      folder.mkdir(parents=True)
+      shutil.copy(glue / "SST-2" / "dev.tsv", folder)
+      lines = (glue / "SST-2" / "train.tsv").read_text("utf-8").split("\n")
+      text = "\n".join([*lines[: 1 + rows], ""])
+      (folder / "train.tsv").write_text(text, "utf-8")
+  if run.command.startswith("run_squad"):
+    (work / "squad").mkdir(exist_ok=True)
+    for name in ("train-v1.1.json", "dev-v1.1.json"):
+      if not (work / "squad" / name).exists():
+        data = json.loads(Path(FLAGS.squad_dir, name).read_text("utf-8"))
+        for article in data["data"]:
+          paragraphs = article["paragraphs"]
+          article["paragraphs"] = [x for p in paragraphs for x in passages(p)]
+        (work / "squad" / name).write_text(json.dumps(data), "utf-8")
 
 
-def evaluation(folder: str) -> dict[str, float]:
-  """What eval_results.txt says; nothing if there is none."""
-  path = os.path.join(folder, "eval_results.txt")
-  if not os.path.exists(path):
-    return {}
-  with open(path, encoding="utf-8") as file:
-    pairs = (line.split(" = ") for line in file)
-    return {name: float(value) for name, value in pairs}
+def passages(paragraph: dict, length: int = plan.PASSAGE) -> list[dict]:
+  """Cuts a paragraph of SQuAD between sentences.
+
+  A question stays with the passage that has its first answer.
+
+  Args:
+    paragraph: context and questions with answers.
+    length: of a passage in characters, unless a sentence is longer.
+  """
+  context = paragraph["context"]
+  ends = [match.end() for match in re.finditer(r"[.?!] |$", context)]
+  begins = [0]
+  for end, following in itertools.pairwise(ends):
+    if following - begins[-1] > length:
+      begins.append(end)
+  result = []
+  for begin, end in itertools.pairwise([*begins, len(context)]):
+    questions = []
+    for question in paragraph["qas"]:
+      answers = [
+        answer | {"answer_start": answer["answer_start"] - begin}
+        for answer in question["answers"]
+        if begin <= answer["answer_start"] <= end - len(answer["text"])
+      ]
+      if begin <= question["answers"][0]["answer_start"] < end and answers:
+        questions.append(question | {"answers": answers})
+    result.append({"context": context[begin:end], "qas": questions})
+  return result
 
 
-def curve(folder: str) -> list[list[float]]:
-  """Pairs of step and masked-LM accuracy on the held-out text."""
-  name = "masked_lm_accuracy"
-  lines = report.read_metrics(folder) if os.path.isdir(folder) else []
+def scores(folder: Path) -> dict[str, float]:
+  """Results of a run; none if it has no evaluation."""
+  squad, others = folder / "squad_scores.json", folder / "eval_results.txt"
+  if squad.exists():
+    return json.loads(squad.read_text("utf-8"))
+  lines = others.read_text("utf-8").splitlines() if others.exists() else []
+  pairs = (line.split(" = ") for line in lines)
+  return {name: float(value) for name, value in pairs}
+
+
+def curve(folder: Path) -> list[list[float]]:
+  """Pairs of step and masked-LM loss on the held-out text."""
+  name = "masked_lm_loss"
   # Lines of training have a learning rate, those of an evaluation have none.
   result = {
     line["step"]: line[name]
-    for line in lines
+    for line in read(folder / "metrics.jsonl")
     if name in line and "learning_rate" not in line
   }
   return [list(pair) for pair in result.items()]

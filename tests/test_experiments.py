@@ -1,90 +1,132 @@
-"""The small experiments: a fair plan, and a driver that goes on."""
+"""The study: a fair plan, and a driver that goes on."""
 
 import json
+import re
 
 import pytest
 
-from experiments import plan, results
+from experiments import plan, results, run
 from tests import programs
 
-EVERY = list(plan.experiments())
+EVERY = list(plan.runs())
+
+
+def _flags(name):
+  command = next(each.command for each in EVERY if each.name == name)
+  return set(command.split())
 
 
 def test_no_name_is_twice_and_what_is_tuned_was_trained_before():
-  names = [experiment.name for experiment in EVERY]
+  names = [each.name for each in EVERY]
   assert len(set(names)) == len(names)
-  for number, experiment in enumerate(EVERY):
-    starts = experiment.flags.get("init_checkpoint", "").split(",")
-    for start in filter(None, starts):
-      name = start.removeprefix("{work}/").partition("/model.ckpt")[0]
-      assert name in names[:number]
+  for number, each in enumerate(EVERY):
+    for start in re.findall("init_checkpoint={work}/([^ ]*)", each.command):
+      assert start.partition("/model.ckpt")[0] in names[:number]
 
 
-def test_pre_trainings_differ_in_what_their_table_is_about_only():
-  trained = {e.name: e for e in EVERY if e.program == "run_pretraining"}
-  base = trained["pretrain/base"].flags
-  differing = {
-    name: {
-      k for k in base.keys() | e.flags.keys() if base.get(k) != e.flags.get(k)
-    }
-    for name, e in trained.items()
-  }
-  for name in ("no_nsp", "left_to_right", "right_to_left"):
-    assert differing[f"pretrain/{name}"] == {"objective"}
-  longer = differing[f"pretrain/{plan.long('base')}"]
-  for name in ("left_to_right", "right_to_left"):
-    changed = differing[f"pretrain/{plan.long(name)}"]
-    assert changed == longer | {"objective"}
-  for seed in plan.OTHER_STARTS:
-    assert differing[f"pretrain/{plan.anew('base', seed)}"] == {"seed"}
-    changed = differing[f"pretrain/{plan.anew('left_to_right', seed)}"]
-    assert changed == {"objective", "seed"}
-  assert differing["pretrain/gpt"] == {"objective", "special_tokens"}
-  for size in plan.SIZES:
-    assert not differing[f"pretrain/{size}"]
-    assert trained[f"pretrain/{size}"].size == size
-  for mix in plan.MIXES:
-    changed = {"input_file", "mask_token_prob", "random_token_prob"}
-    assert differing[f"pretrain/{mix}"] == changed
+@pytest.mark.parametrize(
+  ("first", "second", "difference"),
+  [
+    ("pretrain/base/1", "pretrain/base/2", {"--seed=1", "--seed=2"}),
+    ("pretrain/base/1", "pretrain/no_nsp/1", {"--objective=mlm"}),
+    (
+      *("pretrain/base/2", "pretrain/left_to_right/2"),
+      {"--objective=left_to_right"},
+    ),
+    (
+      *("NER/none/1", "NER/base/1"),
+      {"--init_checkpoint={work}/pretrain/base/1"},
+    ),
+    ("SQuAD/left_to_right/2", "SQuAD/bilstm/2", {"--add_bilstm"}),
+    (
+      *("SST-2.100/base/1", "SST-2.100/none/1"),
+      {"--init_checkpoint={work}/pretrain/base/1"},
+    ),
+  ],
+)
+def test_systems_differ_in_what_their_table_is_about(first, second, difference):
+  assert _flags(first) ^ _flags(second) == difference
+
+
+def test_passages_keep_text_and_answers():
+  text = "One is here. Two is there. Three is away."
+  answers = [{"text": "there", "answer_start": 20}]
+  answers += [{"text": "Three", "answer_start": 27}]
+  first, second = {"answers": answers[:1]}, {"answers": answers[::-1]}
+  paragraph = {"context": text, "qas": [first, second]}
+  parts = run.passages(paragraph, length=20)
+  assert [part["context"] for part in parts] == [
+    "One is here. ",
+    "Two is there. ",
+    "Three is away.",
+  ]
+  moved = [{"text": "there", "answer_start": 7}]
+  assert parts[1]["qas"] == [{"answers": moved}]
+  moved = [{"text": "Three", "answer_start": 0}]
+  assert parts[2]["qas"] == [{"answers": moved}]
+  assert run.passages(paragraph, length=100) == [paragraph]
 
 
 def _line(name, **values):
   return {
     "name": name,
     "results": values,
-    "seconds": 90,
+    "cpu_seconds": 90,
     "commit": "0123456789ab",
     "finished": "2026-11-21 10:00",
-    "curve": [[1, 0.1], [2, 0.2]] if "pretrain" in name else [],
+    "curve": [[1, 5.1], [2, 4.2]] if "pretrain" in name else [],
   }
+
+
+def test_differences_are_compared_with_the_deviation_of_their_task():
+  scores = {
+    ("NER", "base"): [50.0, 54.0],
+    ("NER", "none"): [40.0, 40.0],
+    ("NER.embeddings", "base"): [50.0],
+    ("SQuAD", "base"): [9.0],
+  }
+  # Variances of 8 and 0, pooled 4; two standard errors of two means of two.
+  effect = results.compare(scores, ("NER", "base"), ("NER", "none"))
+  assert effect == (12.0, 4.0)
+  assert results.verdict(effect, 1.0) == "as the paper"
+  assert results.verdict(effect, None) == "as the paper"
+  assert results.verdict(effect, -1.0) == "the other way"
+  pair = ("NER", "base"), ("NER.embeddings", "base")
+  effect = results.compare(scores, *pair)
+  assert effect == (2.0, pytest.approx(2 * (4 * 1.5) ** 0.5))
+  assert results.verdict(effect, 4.5) == "not seen at this size"
+  pair = ("SQuAD", "base"), ("SQuAD", "none")
+  assert results.compare(scores, *pair) is None
+  assert results.verdict(None, 1.0) == "not run"
 
 
 def test_tables_have_means_and_what_stands_around_them_stays(tmp_path):
   lines = [
     _line("SST-2/base/1", eval_accuracy=0.7),
     _line("SST-2/base/2", eval_accuracy=0.8),
-    _line("SST-2/base_seed_3/1", eval_accuracy=0.9),
+    _line("SST-2/none/1", eval_accuracy=0.5),
     _line(
-      "pretrain/base",
+      "pretrain/base/1",
       masked_lm_loss=4.5,
       masked_lm_accuracy=0.25,
       global_step=8.0,
     ),
   ]
-  results.write(lines, str(tmp_path), 8)
+  results.write(lines, str(tmp_path))
   path = tmp_path / "results.md"
   text = path.read_text()
-  assert "| base | 75.0 ± 7.1 (2) | not run | not run | 92.7 / 88.4 |" in text
-  assert "| base | 80.0 ± 14.1 (2) | not run | not run |\n" in text
-  assert "| base | 8 | 4.500 | 25.0 |" in text
-  assert "4 runs until 2026-11-21" in text
-  path.write_text(f"{text}\nIn words.\n")
-  results.write(lines[:2], str(tmp_path), 8)
+  row = "| SST-2 | 75.0 (2) | 50.0 (1) | +25.0 ± 17.3 | - | as the paper |"
+  assert row in text
+  assert "| MNLI | not run | not run | - | +2.3 | not run |" in text
+  assert "| base | 1 | 4.50 | 25.0 % | - | 1.5 |" in text
+  path.write_text(f"In words.\n{text}\nAfter it.\n")
+  results.write(lines[1:], str(tmp_path))
   text = path.read_text()
-  assert text.startswith("# Results")
-  assert "2 runs" in text
+  assert text.startswith("In words.\n")
+  assert "3 runs" in text
   assert text.count(results.BEGIN) == 1
-  assert text.endswith("In words.\n")
+  assert text.endswith("After it.\n")
+  assert (tmp_path / "results" / "study.png").exists()
 
 
 @pytest.fixture(name="given", scope="module")
@@ -104,31 +146,29 @@ def _given(tmp_path_factory):
 def _run(folder, only):
   done = programs.python(
     [
-      *("-m", "experiments.run", f"--text={folder}/*.txt"),
-      *(f"--glue_dir={folder}", f"--work_dir={folder}/work"),
-      *(f"--docs_dir={folder}", "--num_steps=4", f"--only={only}"),
+      *("-m", "experiments.run", f"--text={folder}/*.txt", "--num_steps=4"),
+      *(f"--glue_dir={folder}", f"--work_dir={folder}/work", f"--only={only}"),
     ]
   )
   assert done.returncode == 0, done.stderr
-  lines = (folder / "work" / "results.jsonl").read_text().splitlines()
-  return [json.loads(line) for line in lines]
+  return run.read(folder / "work" / "results.jsonl")
 
 
 @pytest.mark.slow
 def test_the_driver_runs_notes_and_goes_on(given):
-  first = _run(given, "pretrain/base$")
-  names = [line["name"] for line in first]
-  assert names[:2] == ["text/train", "text/held_out"]
-  assert names[-1] == "pretrain/base"
+  first = _run(given, "pretrain/base/1")
+  assert [line["name"] for line in first] == [
+    *plan.PREPARATIONS,
+    "pretrain/base/1",
+  ]
   assert [step for step, _ in first[-1]["curve"]] == [1, 2, 3, 4]
-  second = _run(given, "pretrain/base$|SST-2/base_1/1")
+  second = _run(given, "pretrain/base/1|SST-2/base/1")
   assert second[:-1] == first
-  assert second[-1]["name"] == "SST-2/base_1/1"
-  assert "python run_classifier.py --" in second[-1]["command"]
-  runs = (given / "results" / "runs.jsonl").read_text()
-  assert "--output_dir=$WORK/SST-2/base_1/1" in runs
-  assert "--data_dir=$GLUE/SST-2" in runs
-  assert str(given) not in runs
-  assert 0 <= second[-1]["results"]["eval_accuracy"] <= 1
-  assert not (given / "work" / "SST-2" / "base_1" / "1").exists()
-  assert "| base | not run" in (given / "results.md").read_text()
+  line = second[-1]
+  assert line["name"] == "SST-2/base/1"
+  assert line["command"].startswith("python run_classifier.py --task_name")
+  assert "--data_dir=$GLUE/SST-2" in line["command"]
+  assert "--init_checkpoint=$WORK/pretrain/base/1" in line["command"]
+  assert str(given) not in json.dumps(second)
+  assert 0 <= line["results"]["eval_accuracy"] <= 1
+  assert not (given / "work" / "SST-2" / "base" / "1").exists()

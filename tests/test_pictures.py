@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from data.tokenization import FullTokenizer
-from experiments.reading import read
+from experiments.reading import Reading, attention_table, read
 from modeling import models
 from modeling.config import BertConfig
 from tests import programs
@@ -81,3 +81,14 @@ def test_a_text_without_a_hole_is_refused(folder):
   tokenizer = FullTokenizer(_given(folder)["vocab_file"])
   with pytest.raises(ValueError, match=r"there is no \[MASK\] in 'a b'"):
     read("a b", BertConfig(len(WORDS)), tokenizer, "nowhere")
+
+
+def test_the_table_says_where_heads_look():
+  before = np.array([[0.5, 0.2, 0.3], [0.9, 0.1, 0], [0, 0.6, 0.4]])
+  heads = np.stack([before, before[::-1]])[None]
+  reading = Reading(["[CLS]", "a", "[SEP]"], heads, np.zeros((1, 4)))
+  title, first, second = attention_table([reading, reading]).splitlines()
+  assert title.split()[2:5] == ["itself", "before", "after"]
+  values = [float(value) for value in first.split()[2:]]
+  assert values == [33.3, 75.0, 10.0, 46.7, 23.3, 0.0]
+  assert [float(value) for value in second.split()[2:5]] == [13.3, 55.0, 30.0]
