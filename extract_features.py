@@ -41,6 +41,7 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
   "max_seq_length", 128, "Maximum tokens; longer texts are truncated.", 3
 )
+shared_flags.define_long_text()
 flags.DEFINE_integer("batch_size", 32, "Batch size for prediction.", 1)
 flags.DEFINE_bool(
   "use_one_hot_embeddings", False, "Embedding lookup by matmul, for TPUs."
@@ -79,6 +80,14 @@ def check_flags(args: Arguments) -> None:
     if not args.overwrite:
       files.refuse_to_overwrite(args.output_file)
     lines.count(args.input_file)  # raises for a line that is not UTF-8
+  checks.windows(args)
+  if args.long_text == "windows" and args.pooling == "none":
+    raise ValueError(
+      "--long_text=windows gives a vector for each text: give --pooling=mean "
+      "or cls"
+    )
+  if args.long_text == "windows" and args.input_file:
+    lines.refuse_pairs(args.input_file)
   encoder.config(args).check_layers(lines.layer_indexes(args.layers))
 
 
@@ -109,6 +118,7 @@ def main(args: Arguments) -> None:
       replace(config, use_one_hot_embeddings=one_hot),
       lines.layer_indexes(args.layers),
       args.pooling,
+      run.text_windows(args),
     )
     checkpoint.restore_strict(model, args.init_checkpoint)
   task.write(args, model, config.hidden_size)

@@ -70,6 +70,39 @@ def ensemble(args: Arguments) -> None:
       )
 
 
+def row_length(args: Arguments) -> int:
+  """Largest number of tokens of a row of --long_text."""
+  is_long = args.long_text == "windows"
+  return args.max_text_length if is_long else args.max_seq_length
+
+
+def window_stride(args: Arguments) -> int:
+  """Tokens between windows: --window_stride, or half of a window's."""
+  return args.window_stride or max((args.max_seq_length - 2) // 2, 1)
+
+
+def windows(args: Arguments) -> None:
+  """Raises ValueError if windows of --long_text would leave tokens out."""
+  if args.long_text != "windows":
+    return
+  if args.max_text_length < args.max_seq_length:
+    raise ValueError(
+      f"--max_text_length={args.max_text_length} is less than "
+      f"--max_seq_length={args.max_seq_length}, the length of a window"
+    )
+  if window_stride(args) > args.max_seq_length - 2:
+    raise ValueError(
+      f"--window_stride={args.window_stride} leaves tokens out: a window of "
+      f"--max_seq_length={args.max_seq_length} has {args.max_seq_length - 2} "
+      "of the text"
+    )
+  if args.compile_export:
+    raise ValueError(
+      "--compile_export does not go with --long_text=windows, of which there "
+      "are many numbers: XLA would compile each"
+    )
+
+
 def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:
   """Parses --profile_steps=first,last; none without the flag.
 

@@ -10,6 +10,7 @@ import keras
 from cli import arguments, checks, encoder, strategy
 from cli.arguments import Arguments
 from data.records import TrainingRecords
+from modeling import models
 from modeling.config import BertConfig
 from modeling.core_layers import dropout_seed_scope
 from modeling.xla_islands import recomputed_layers
@@ -240,6 +241,15 @@ def export(
     formats.save_tokenizer(folder, *settings, labels)
     if args.export_format == "tflite":
       formats.save_task(folder, task)
+
+
+def text_windows(args: Arguments) -> models.Windows | None:
+  """Windows of --long_text, if texts are read in them."""
+  if args.long_text != "windows":
+    return None
+  return models.Windows(
+    args.max_seq_length, checks.window_stride(args), args.window_pooling
+  )
 
 
 def set_export_policy(args: Arguments) -> None:

@@ -243,26 +243,28 @@ class TextWindows(keras.layers.Layer):
     return tuple(keras.KerasTensor((None, None), dtype) for dtype in dtypes)
 
   def call(self, input_ids, input_mask):
-    longest = ops.maximum(ops.shape(input_ids)[1] - 2, 1)
-    width = ops.minimum(longest, self.size - 2)
-    missing = ops.maximum(longest - (self.size - 2), 0)
+    # expand_dims, since LiteRT lacks slices with new axes.
+    row = ops.shape(input_ids)[1]  # L
+    width = ops.minimum(ops.maximum(row - 2, 1), self.size - 2)
+    missing = ops.maximum(row - self.size, 0)
     number = 1 + (missing + self.stride - 1) // self.stride  # W
-    lengths = ops.sum(ops.cast(input_mask, "int32"), axis=1)  # [B]
+    lengths = ops.sum(ops.cast(input_mask, "int32"), axis=1, keepdims=True)
     first = ops.arange(number, dtype="int32") * self.stride  # [W]
-    index = first[:, None] + ops.arange(width, dtype="int32")  # [W, T - 2]
+    index = ops.expand_dims(first, 1) + ops.arange(width, dtype="int32")
     # Each but the first has tokens that the one before it does not have.
     end_before = first - self.stride + self.size - 2
-    is_there = ops.logical_or(first == 0, end_before < lengths[:, None] - 2)
-    is_text = index < ops.reshape(lengths - 2, (-1, 1, 1))  # [B, W, T - 2]
-    is_text = ops.logical_and(is_text, is_there[:, :, None])
-    last = ops.maximum(lengths - 1, 0)[:, None]
-    sep = ops.take_along_axis(input_ids, last, axis=1)[:, :, None]
-    text = ops.take(
-      input_ids, ops.minimum(index + 1, ops.shape(input_ids)[1] - 1), axis=1
+    is_there = ops.logical_or(first == 0, end_before < lengths - 2)  # [B, W]
+    is_text = ops.logical_and(  # [B, W, T - 2]
+      index < ops.expand_dims(lengths - 2, 2), ops.expand_dims(is_there, 2)
     )
+    text = ops.take(input_ids, ops.minimum(index + 1, row - 1), axis=1)
     text = ops.where(is_text, text, 0)
-    cls = ops.zeros_like(text[:, :, :1]) + input_ids[:, None, :1]
-    ids = ops.concatenate([cls, text, ops.zeros_like(cls)], axis=-1)
+    is_last = ops.arange(row, dtype="int32") == ops.maximum(lengths - 1, 0)
+    sep = ops.sum(ops.where(is_last, input_ids, 0), axis=1)
+    sep = ops.reshape(sep, (-1, 1, 1))
+    gap = ops.zeros_like(ops.expand_dims(ops.cast(is_there, "int32"), 2))
+    cls = gap + ops.reshape(input_ids[:, 0], (-1, 1, 1))
+    ids = ops.concatenate([cls, text, gap], axis=-1)
     position = ops.arange(width + 2, dtype="int32")
     end = ops.sum(ops.cast(is_text, "int32"), axis=-1, keepdims=True) + 1
     ids = ops.where(position == end, sep, ids)
@@ -276,19 +278,20 @@ class TextWindows(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert")
 class PoolWindows(keras.layers.Layer):
-  """Mean or maximum over a row's windows: [B * W, H], [B, W] -> [B, H]."""
+  """Mean or maximum over a row's windows: [B * W, ...], [B, W] -> [B, ...]."""
 
   def __init__(self, pooling: str, **kwargs):
     super().__init__(**kwargs)
     self.pooling = pooling
 
   def compute_output_spec(self, vectors, is_there):
-    return keras.KerasTensor((None, vectors.shape[-1]), vectors.dtype)
+    return keras.KerasTensor(vectors.shape, vectors.dtype)
 
   def call(self, vectors, is_there):
-    shape = (-1, ops.shape(is_there)[1], vectors.shape[-1])
-    vectors = ops.reshape(vectors, shape)  # [B, W, H]
-    weights = ops.cast(is_there, vectors.dtype)[:, :, None]
+    axes = vectors.shape[1:]
+    vectors = ops.reshape(vectors, (-1, ops.shape(is_there)[1], *axes))
+    weights = ops.cast(is_there, vectors.dtype)
+    weights = ops.expand_dims(weights, tuple(range(2, 2 + len(axes))))
     if self.pooling == "max":
       return ops.max(ops.where(weights > 0, vectors, -1e4), axis=1)
     return ops.sum(vectors * weights, axis=1) / ops.sum(weights, axis=1)

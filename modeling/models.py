@@ -53,10 +53,26 @@ def encoder(config: BertConfig) -> keras.Model:
   return keras.Model(inputs, make_encoder(config)(**inputs))
 
 
+class Windows(NamedTuple):
+  """Windows of long texts: see TextWindows and PoolWindows."""
+
+  size: int
+  stride: int
+  pooling: str
+
+  def cut(self, inputs: dict) -> tuple:
+    """Inputs of the encoder for windows, and which ones each text has."""
+    cut = TextWindows(self.size, self.stride)
+    ids, mask, is_there = cut(inputs["input_ids"], inputs["input_mask"])
+    values = ids, mask, ops.zeros_like(ids)
+    return dict(zip(ENCODER_INPUTS, values, strict=True)), is_there
+
+
 def layer_outputs(
   config: BertConfig,
   layers: Sequence[int],
   pooling: str = "none",
+  windows: Windows | None = None,
 ) -> keras.Model:
   """Makes an encoder that returns chosen layers.
 
@@ -65,6 +81,7 @@ def layer_outputs(
     layers: indices of blocks; -1 is the last one.
     pooling: one of config.POOLINGS: "none"; "mean" over all tokens but padding
       ([CLS] and [SEP] included); "cls", the vector at [CLS].
+    windows: of long texts, whose pooled vectors are pooled; needs `pooling`.
 
   Returns:
     A model from ENCODER_INPUTS [B, T] to `values`, float32 [B, T, N, H], or
@@ -74,22 +91,27 @@ def layer_outputs(
     ValueError: there is no such layer.
   """
   config.check_layers(layers)
-  bert = encoder(config)
-  outputs = bert.output["encoder_layers"]
+  tokens = inputs = _named_inputs(*ENCODER_INPUTS)
+  if windows:
+    tokens, is_there = windows.cut(inputs)
+  outputs = make_encoder(config)(**tokens)["encoder_layers"]
   values = ops.stack([outputs[i] for i in layers], axis=2)  # [B, T, N, H]
   values = ops.cast(values, "float32")
   if pooling == "mean":
-    values = mean_of_tokens(values, bert.input["input_mask"])
+    values = mean_of_tokens(values, tokens["input_mask"])
   elif pooling == "cls":
     values = values[:, 0]
-  return keras.Model(bert.input, {"values": values})
+  if windows:
+    values = PoolWindows(windows.pooling)(values, is_there)
+  return keras.Model(inputs, {"values": values})
 
 
 def mean_of_tokens(values, input_mask):
   """Mean over all tokens but padding: [B, T, N, H], [B, T] -> [B, N, H]."""
   weights = ops.cast(input_mask, values.dtype)
-  total = ops.einsum("btnh,bt->bnh", values, weights)
-  return total / ops.maximum(ops.sum(weights, axis=1), 1.0)[:, None, None]
+  weights = ops.expand_dims(weights, (2, 3))  # not sliced: see TextWindows
+  number = ops.maximum(ops.sum(weights, axis=1), 1.0)
+  return ops.sum(values * weights, axis=1) / number
 
 
 def pretrainer(
@@ -129,14 +151,6 @@ def pretrainer(
   return keras.Model(inputs, logits)
 
 
-class Windows(NamedTuple):
-  """Windows of long texts: see TextWindows and PoolWindows of bert.py."""
-
-  size: int
-  stride: int
-  pooling: str
-
-
 def classifier(
   config: BertConfig, num_labels: int, windows: Windows | None = None
 ) -> keras.Model:
@@ -146,14 +160,10 @@ def classifier(
   `windows` a text may be longer than the encoder's positions: their pooled
   vectors are pooled.
   """
-  inputs = _named_inputs(*ENCODER_INPUTS)
-  bert, tokens = make_encoder(config), inputs
+  tokens = inputs = _named_inputs(*ENCODER_INPUTS)
   if windows:
-    cut = TextWindows(windows.size, windows.stride)
-    ids, mask, is_there = cut(inputs["input_ids"], inputs["input_mask"])
-    values = ids, mask, ops.zeros_like(ids)
-    tokens = dict(zip(ENCODER_INPUTS, values, strict=True))
-  pooled = _pooled(bert, tokens)
+    tokens, is_there = windows.cut(inputs)
+  pooled = _pooled(make_encoder(config), tokens)
   if windows:
     pooled = PoolWindows(windows.pooling)(pooled, is_there)
   logits = ClassificationHead(num_labels, config)(pooled)

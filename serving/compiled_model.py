@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from modeling import fused_ops, xla_islands
+from modeling.bert import TextWindows
 from training import inference
 
 LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -161,8 +162,11 @@ def is_compiled(model, setting: bool | None) -> bool:
 
 
 def can_compile(model) -> bool:
-  """Returns whether a model computes in float32."""
-  return all(layer.compute_dtype == "float32" for layer in model.layers)
+  """Returns whether a model computes in float32, and not in windows."""
+  return all(
+    layer.compute_dtype == "float32" and not isinstance(layer, TextWindows)
+    for layer in model.layers
+  )
 
 
 def _encoder_size(model):

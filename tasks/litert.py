@@ -90,6 +90,8 @@ class FeatureExtraction(_PackedText):
     """Vectors [L, H] of the text and [T, L, H] of its tokens."""
     ids, segments = self.packer.pack(*split(text))
     values = self.export.run_row(ids, segments)["values"]
+    if values.ndim == 2:  # of a text's windows
+      return {"sentence": values.tolist()}
     is_cls = self.export.settings["pooling"] == "cls"
     return {
       "num_tokens": len(ids),

@@ -9,6 +9,7 @@ import pytest
 from data import vocab
 from modeling import models
 from modeling.config import BertConfig
+from predictor import Predictor
 from tests import programs
 from training import checkpoint
 
@@ -201,3 +202,34 @@ def test_a_model_that_does_not_fit_is_refused(given, tmp_path):
     **given | {"init_checkpoint": "uncased_L-12_H-768_A-12/bert_model.ckpt"},
     do_lower_case=False,
   )
+
+
+LONG = {"long_text": "windows", "pooling": "mean", "max_seq_length": 6}
+
+
+@pytest.mark.slow
+def test_long_texts_in_windows_in_exports_too(given, tmp_path):
+  texts = ["a", "a puppet was henson", TEXTS[-1]]
+  (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
+  flags = given | LONG | {"layers": "-1", "window_stride": 4}
+  flags["input_file"] = tmp_path / "texts.txt"
+  stored = _output(tmp_path / "vectors.npz", **flags, format="npz")["vectors"]
+  (tmp_path / "parts.txt").write_text("henson\na puppet was henson\n")
+  flags["input_file"] = tmp_path / "parts.txt"
+  parts = _output(tmp_path / "parts.npz", **flags, format="npz")["vectors"]
+  np.testing.assert_allclose(stored[1], parts[1], atol=1e-5)
+  del flags["input_file"]
+  for form in ("savedmodel", "tflite"):
+    folder = tmp_path / form
+    export = {"do_export": True, "export_dir": folder, "export_format": form}
+    assert _run(**flags | export).returncode == 0
+    answers = Predictor(folder)(texts)
+    result = [answer["sentence"] for answer in answers]
+    np.testing.assert_allclose(result, stored, atol=1e-5)
+
+
+def test_mistakes_with_windows(given, tmp_path):
+  flags = given | LONG | {"output_file": tmp_path / "out.jsonl"}
+  _fails("gives a vector for each text: give", **flags | {"pooling": "none"})
+  _fails("input.txt, line 1 has two texts", **flags)
+  _fails("--window_stride=5 leaves tokens out", **flags, window_stride=5)

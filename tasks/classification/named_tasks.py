@@ -189,46 +189,14 @@ def check_files(args: Arguments) -> None:
   }
   task = from_flags(args)
   examples.class_weights(args.class_weights, task)
-  check_windows(args, task)
-  for split, is_read in reads.items():
-    if is_read:
-      examples.find_file(task, args.data_dir, split)
-
-
-def row_length(args: Arguments) -> int:
-  """Largest number of tokens of a record."""
-  is_long = args.long_text == "windows"
-  return args.max_text_length if is_long else args.max_seq_length
-
-
-def window_stride(args: Arguments) -> int:
-  """Tokens between windows: --window_stride, or half of a window's."""
-  return args.window_stride or max((args.max_seq_length - 2) // 2, 1)
-
-
-def check_windows(args: Arguments, task: ClassificationTask) -> None:
-  """Checks the flags of --long_text=windows.
-
-  Raises:
-    ValueError: texts are pairs, or windows would leave tokens out.
-  """
-  if args.long_text != "windows":
-    return
-  if task.has_pairs:
+  if args.long_text == "windows" and task.has_pairs:
     raise ValueError(
       f"--long_text=windows is for single texts, but {task.name} has pairs"
     )
-  if args.max_text_length < args.max_seq_length:
-    raise ValueError(
-      f"--max_text_length={args.max_text_length} is less than "
-      f"--max_seq_length={args.max_seq_length}, the length of a window"
-    )
-  if window_stride(args) > args.max_seq_length - 2:
-    raise ValueError(
-      f"--window_stride={args.window_stride} leaves tokens out: a window of "
-      f"--max_seq_length={args.max_seq_length} has {args.max_seq_length - 2} "
-      "of the text"
-    )
+  checks.windows(args)
+  for split, is_read in reads.items():
+    if is_read:
+      examples.find_file(task, args.data_dir, split)
 
 
 def custom_task(

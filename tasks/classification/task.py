@@ -10,8 +10,9 @@ import keras
 import numpy as np
 from absl import logging
 
-from cli import arguments, encoder, strategy
+from cli import arguments, checks, encoder, strategy
 from cli.arguments import Arguments
+from cli.run import text_windows
 from data import labels, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
@@ -49,11 +50,7 @@ def make_model(
   config: BertConfig,
 ) -> keras.Model:
   """A classifier of texts, or of their windows with --long_text=windows."""
-  windows = None
-  if args.long_text == "windows":
-    windows = models.Windows(
-      args.max_seq_length, named_tasks.window_stride(args), args.window_pooling
-    )
+  windows = text_windows(args)
   combine = models.mean_odds if task.multi_label else models.mean_probs
   return models.ensemble(
     lambda: models.classifier(config, task.num_outputs, windows),
@@ -149,7 +146,7 @@ def _convert(args, task, split, name, batch_size=1) -> RecordDataset:
   copied = args.prediction_columns if split.startswith("test") else ()
   rows = examples.read_examples(task, args.data_dir, split, copied)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  file, length = task.splits[split].file, named_tasks.row_length(args)
+  file, length = task.splits[split].file, checks.row_length(args)
   if task.labels and rows[0].label is not None:
     expected = task.labels if split == "train" else ()
     names = (row.label for row in rows)
@@ -237,13 +234,13 @@ def predict(
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its serving task: texts to a label or a score."""
   encoder.check_head(args, "multi_label")
-  named_tasks.check_windows(args, named_tasks.from_flags(args))
+  checks.windows(args)
   task = with_thresholds(args, classification_task(args))
   return ServedModel(
     make_model(args, task, encoder.config(args)),
     TextClassification(
       GraphTokenizer(args.vocab_file, args.do_lower_case),
-      named_tasks.row_length(args),
+      checks.row_length(args),
       task.labels,
       task.has_pairs,
       task.thresholds,

@@ -77,6 +77,15 @@ def count(path: str) -> int:
   return number
 
 
+def refuse_pairs(path: str) -> None:
+  """Raises ValueError if a line has two texts; names it."""
+  for number, text in enumerate(files.lines(path), 1):
+    if split(text)[1] is not None:
+      raise ValueError(
+        f"{path}, line {number} has two texts: --long_text=windows takes one"
+      )
+
+
 def read_lines(
   path: str, tokenizer: FullTokenizer, max_seq_length: int
 ) -> Iterator[Line]:

@@ -10,6 +10,7 @@ from absl import logging
 
 from cli import checks, encoder
 from cli.arguments import Arguments
+from cli.run import text_windows
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling.models import layer_outputs, mean_of_tokens
@@ -32,11 +33,11 @@ def write(args: Arguments, model, hidden_size: int) -> None:
   """Writes the activations of --input_file to --output_file."""
   layers = text_lines.layer_indexes(args.layers)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  total = text_lines.count(args.input_file)
-  lines = text_lines.read_lines(args.input_file, tokenizer, args.max_seq_length)
+  total, length = text_lines.count(args.input_file), checks.row_length(args)
+  lines = text_lines.read_lines(args.input_file, tokenizer, length)
   max_tokens = _WINDOW_SIZE // (len(layers) * hidden_size)
   progress = Progress("extracted", total, "lines")
-  model = compiled_model.choose(model, total, args.max_seq_length)
+  model = compiled_model.choose(model, total, length)
   results = _extract(args, model, lines, max_tokens, progress)
   if args.format == "npz":
     text_lines.write_npz(args.output_file, results, layers)
@@ -56,11 +57,12 @@ def _extract(
 ) -> Iterator[text_lines.Result]:
   """Activations of every line, in order; `max_tokens` bound a window."""
   # Batches are as short as possible, unless each length costs a compilation.
-  multiple = args.max_seq_length if checks.on_tpu(args) else 8
+  length = checks.row_length(args)
+  multiple = length if checks.on_tpu(args) else 8
   for window in text_lines.windows(lines, max_tokens):
     result = [None] * len(window)
     for indices, batch in text_lines.batches(
-      window, args.batch_size, args.max_seq_length, multiple
+      window, args.batch_size, length, multiple
     ):
       outputs = inference.predict(model, [batch])
       for index, values in zip(indices, outputs["values"], strict=True):
@@ -91,7 +93,8 @@ class FeatureExtraction(packing_ops.PackedTexts):
   @property
   def settings(self) -> dict:
     """See serving.export.Task."""
-    return {"pooling": "mean" if self._pool is mean_of_tokens else "cls"}
+    pooling = "mean" if self._pool is mean_of_tokens else "cls"
+    return {"pooling": pooling, "max_length": self._seq_length}
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
     """Vectors of lines of texts, [B] string; see `from_features`."""
@@ -102,9 +105,12 @@ class FeatureExtraction(packing_ops.PackedTexts):
 
     Returns:
       `sentence` [B, L, H]; `token_vectors` [B, T, L, H], padded with zeros;
-      `tokens` [B, T], padded with ""; `num_tokens` [B].
+      `tokens` [B, T], padded with ""; `num_tokens` [B]. Only `sentence` by a
+      model of windows, whose values are [B, L, H].
     """
     values = model(inputs, training=False)["values"]
+    if values.shape.rank == 3:
+      return {"sentence": values}
     mask = inputs["input_mask"]
     is_token = mask > 0
     tokens = self._tokenizer.tokens(inputs["input_ids"])
@@ -128,17 +134,22 @@ def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its serving task: texts to vectors."""
-  config = encoder.config(args)
+  config, windows = encoder.config(args), text_windows(args)
   pool = (
     mean_of_tokens
     if args.pooling != "cls"
     else lambda values, mask: values[:, 0]
   )
   return ServedModel(
-    layer_outputs(config, text_lines.layer_indexes(args.layers)),
+    layer_outputs(
+      config,
+      text_lines.layer_indexes(args.layers),
+      args.pooling if windows else "none",
+      windows,
+    ),
     FeatureExtraction(
       GraphTokenizer(args.vocab_file, args.do_lower_case),
-      args.max_seq_length,
+      checks.row_length(args),
       pool,
     ),
   )

@@ -115,3 +115,22 @@ def test_static_shapes_compile():
   np.testing.assert_allclose(
     compiled(inputs)["logits"], model(inputs)["logits"], atol=1e-5
   )
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_vectors_are_those_of_the_windows_by_hand(pooling):
+  args = CONFIG, [0, -1], pooling
+  model = models.layer_outputs(*args, models.Windows(8, 4, "max"))
+  alone = models.layer_outputs(*args)
+  alone.set_weights(model.get_weights())
+  together = model(_inputs([13, 2], padding=1))["values"]  # [B, N, H]
+  ids = _rows([13])[0][0]
+  vectors = []
+  for part in (ids[1:7], ids[5:11], ids[9:14]):
+    row = _inputs([len(part)])
+    row["input_ids"][0, 1:-1] = part
+    vectors.append(alone(row)["values"][0])
+  np.testing.assert_allclose(together[0], np.max(vectors, axis=0), atol=1e-5)
+  np.testing.assert_allclose(
+    together[1], alone(_inputs([2]))["values"][0], atol=1e-5
+  )
