@@ -87,28 +87,17 @@ def read_json(path: str, missing: str) -> dict:
 
 @dataclasses.dataclass
 class CanonicalModel:
-  """A model with the original's names.
+  """A model with the original's names; None is unknown or absent."""
 
-  Attributes:
-    origin: path that it was read from, for messages.
-    values: {name: array} of the model's variables, without training state.
-    config: as bert_config.json, None if unknown.
-    vocabulary: path of vocab.txt, None if there is none.
-    lower_case: do_lower_case of its tokenizer, None if unknown.
-    labels: names of its classes in order; empty without names.
-    head: the key of HEADS that its configuration states, or None.
-    step: its number of updates (`global_step`), None if unknown.
-    skipped: {reason: names} of values that are not in `values`.
-  """
-
-  origin: str
-  values: dict[str, np.ndarray]
-  config: dict | None = None
-  vocabulary: str | None = None
-  lower_case: bool | None = None
-  labels: tuple[str, ...] = ()
-  head: str | None = None
-  step: np.ndarray | None = None
+  origin: str  # path that it was read from, for messages
+  values: dict[str, np.ndarray]  # by variable, without training state
+  config: dict | None = None  # as bert_config.json
+  vocabulary: str | None = None  # path of vocab.txt
+  lower_case: bool | None = None  # do_lower_case of its tokenizer
+  labels: tuple[str, ...] = ()  # names of its classes in order
+  head: str | None = None  # key of HEADS that its configuration states
+  step: np.ndarray | None = None  # number of updates, `global_step`
+  # Names, by reason, of values that are not in `values`.
   skipped: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
   @property
@@ -179,17 +168,11 @@ class CanonicalModel:
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-  """A kind of model: the encoder with a head.
+  """A kind of model: the encoder with a head."""
 
-  Attributes:
-    architecture: class of transformers.
-    variables: names of the head's variables.
-    pools: True if it uses the pooler; else transformers' class has none.
-  """
-
-  architecture: str
-  variables: tuple[str, ...] = ()
-  pools: bool = True
+  architecture: str  # class of transformers
+  variables: tuple[str, ...] = ()  # names of the head's
+  pools: bool = True  # uses the pooler; else transformers' class has none
 
 
 _PREDICTIONS = tuple(

@@ -147,19 +147,12 @@ def _casing(char):
 
 
 class _Chars(NamedTuple):
-  """Code points of all pieces, concatenated.
+  """Code points of all pieces, concatenated."""
 
-  Attributes:
-    codes: [K] int32.
-    kinds: [K] uint8, as in unicode_tables.
-    rows: [K] int64, index of the piece.
-    sources: [K] int64, index of the original code point in the input.
-  """
-
-  codes: tf.Tensor
-  kinds: tf.Tensor
-  rows: tf.Tensor
-  sources: tf.Tensor
+  codes: tf.Tensor  # [K] int32
+  kinds: tf.Tensor  # [K] uint8, as in unicode_tables
+  rows: tf.Tensor  # [K] int64, index of the piece
+  sources: tf.Tensor  # [K] int64, index of the original code point in the input
 
   def gather(self, indices):
     return _Chars(*(tf.gather(values, indices) for values in self))

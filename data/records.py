@@ -181,20 +181,12 @@ class TrainingRecords(abc.ABC):
 
 @dataclass(frozen=True)
 class RecordDataset(TrainingRecords):
-  """Examples whose records have been written.
-
-  Attributes:
-    examples: in the order of their records.
-    path: the file of their records. There may be more records than examples,
-      to fill up the last batch.
-    schema: of the records.
-    static_shapes: True if all batches are to have one shape, for XLA: none is
-      trimmed, and the last one is padded.
-  """
+  """Examples, in the order of their records, which have been written."""
 
   examples: Sequence[Any]
-  path: str
+  path: str  # file of the records
   schema: Schema
+  # All batches have one shape, for XLA: none is trimmed, the last is padded.
   static_shapes: bool
 
   @property

@@ -32,19 +32,12 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class Index:
-  """The N blocks of consecutive records of some files, in order.
-
-  Attributes:
-    paths: the files.
-    file: [N] int64, index of a block's file in `paths`.
-    offset: [N] int64, byte of the file at which a block begins.
-    count: [N] int64, number of records of a block.
-  """
+  """The N blocks of consecutive records of some files, in order."""
 
   paths: tuple[str, ...]
-  file: np.ndarray
-  offset: np.ndarray
-  count: np.ndarray
+  file: np.ndarray  # [N] int64, index of a block's file in `paths`
+  offset: np.ndarray  # [N] int64, byte of the file at which a block begins
+  count: np.ndarray  # [N] int64, number of records of a block
 
   @property
   def records(self) -> int:

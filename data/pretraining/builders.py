@@ -91,17 +91,11 @@ class Shard(NamedTuple):
 
 
 class ShardResult(NamedTuple):
-  """Records of a shard.
+  """Records of a shard."""
 
-  Attributes:
-    records: serialized tf.train.Examples, or paths of files of them.
-    counts: see Progress.counts.
-    samples: a few examples as text.
-  """
-
-  records: Sequence[bytes | str]
-  counts: Mapping[str, int]
-  samples: list[str]
+  records: Sequence[bytes | str]  # serialized, or paths of files of them
+  counts: Mapping[str, int]  # see Progress.counts
+  samples: list[str]  # a few examples as text
 
 
 class RecordBuilder:

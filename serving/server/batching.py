@@ -24,18 +24,12 @@ class Closed(Exception):
 
 
 class Function(NamedTuple):
-  """A function of batches.
+  """A function of batches."""
 
-  Attributes:
-    run: inputs -> outputs.
-    can_join: whether several requests may share a batch.
-    count: output that tells how much of each row is not padding, if any.
-    padded: outputs [B, N, ...] whose N is the largest count of the batch.
-  """
-
-  run: Callable[[Arrays], Arrays]
-  can_join: bool = False
-  count: str | None = None
+  run: Callable[[Arrays], Arrays]  # inputs -> outputs
+  can_join: bool = False  # several requests may share a batch
+  count: str | None = None  # output: how much of each row is not padding
+  # Outputs [B, N, ...] whose N is the largest count of the batch.
   padded: frozenset[str] = frozenset()
 
 

@@ -20,19 +20,12 @@ _LONG = 200  # words of a sentence, which may be several
 
 
 class Sentence(NamedTuple):
-  """Words with their tags.
-
-  Attributes:
-    words: of the file, unchanged.
-    tags: one for each word; None if the file has none.
-    document: number of the document, from 0.
-    line: number of the first word's line, from 1; the others follow.
-  """
+  """Words, unchanged, with their tags."""
 
   words: list[str]
-  tags: list[str] | None
-  document: int = 0
-  line: int = 1
+  tags: list[str] | None  # None if the file has none
+  document: int = 0  # number, from 0
+  line: int = 1  # number of the first word's line, from 1; the others follow
 
 
 class Columns(NamedTuple):

@@ -23,17 +23,11 @@ IGNORED = -1
 
 
 class TagWindow(NamedTuple):
-  """Words that have labels in a record.
+  """Words that have labels in a record."""
 
-  Attributes:
-    sentence: index of their sentence.
-    word: index of the first of them in the sentence.
-    positions: of each word's first piece in the record.
-  """
-
-  sentence: int
-  word: int
-  positions: list[int]
+  sentence: int  # index of their sentence
+  word: int  # index of the first of them in the sentence
+  positions: list[int]  # of each word's first piece in the record
 
 
 class TagRecordBuilder(features.TextPacker):

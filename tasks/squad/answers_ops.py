@@ -25,21 +25,13 @@ def concat(first: NamedTuple, second: NamedTuple, axis: int = 0) -> NamedTuple:
 
 
 class Candidates(NamedTuple):
-  """Spans that could be answers, [C] each.
+  """Spans that could be answers, [C] each."""
 
-  Attributes:
-    rows: int64, index of the question.
-    first: int64, index of the first token among those of all contexts.
-    last: int64, index of the last token.
-    start_logits: float64, so that sums equal those of Python's floats.
-    end_logits: float64.
-  """
-
-  rows: tf.Tensor
-  first: tf.Tensor
-  last: tf.Tensor
-  start_logits: tf.Tensor
-  end_logits: tf.Tensor
+  rows: tf.Tensor  # int64, index of the question
+  first: tf.Tensor  # int64, index of the first token among all contexts'
+  last: tf.Tensor  # int64, index of the last token
+  start_logits: tf.Tensor  # float64: sums equal those of Python's floats
+  end_logits: tf.Tensor  # float64
 
   @classmethod
   def empty(cls) -> "Candidates":
@@ -53,21 +45,13 @@ _PADDING = ("", -float("inf"), 0.0, -1, -1)
 
 
 class Entries(NamedTuple):
-  """Entries of nbest_predictions.json, best first, padded; [B, E] each.
+  """Entries of nbest_predictions.json, best first, padded; [B, E] each."""
 
-  Attributes:
-    texts: string.
-    start_logits: float64; -inf where there is no entry.
-    end_logits: float64.
-    starts: int64, first character in the context; -1 if it is not there.
-    ends: int64, behind the last character, or -1.
-  """
-
-  texts: tf.Tensor
-  start_logits: tf.Tensor
-  end_logits: tf.Tensor
-  starts: tf.Tensor
-  ends: tf.Tensor
+  texts: tf.Tensor  # string
+  start_logits: tf.Tensor  # float64; -inf where there is no entry
+  end_logits: tf.Tensor  # float64
+  starts: tf.Tensor  # int64, first character in the context, or -1
+  ends: tf.Tensor  # int64, behind the last character, or -1
 
   @property
   def scores(self) -> tf.Tensor:
@@ -183,21 +167,13 @@ def _rank(candidates, num_questions):
 
 
 class _Texts(NamedTuple):
-  """Distinct texts so far, [A of all questions] each.
+  """Distinct texts so far, [A of all questions] each."""
 
-  Attributes:
-    rows: int64, index of the question.
-    candidates: int64, index of the candidate.
-    begins: int64, offset in the contexts; see GraphAnswerText.
-    ends: int64.
-    texts: string.
-  """
-
-  rows: tf.Tensor
-  candidates: tf.Tensor
-  begins: tf.Tensor
-  ends: tf.Tensor
-  texts: tf.Tensor
+  rows: tf.Tensor  # int64, index of the question
+  candidates: tf.Tensor  # int64, index of the candidate
+  begins: tf.Tensor  # int64, offset in the contexts; see GraphAnswerText
+  ends: tf.Tensor  # int64
+  texts: tf.Tensor  # string
 
   @classmethod
   def empty(cls):

@@ -35,23 +35,15 @@ Logits = Mapping[int, tuple[Sequence[float], Sequence[float]]]
 class DecodingConfig:
   """Choice of answers, by the names of the flags.
 
-  Attributes:
-    n_best_size: number of starts, ends and texts to choose from.
-    max_answer_length: maximum tokens of an answer.
-    version_2_with_negative: True if a question may have no answer.
-    null_score_diff_threshold: no answer is predicted where its score exceeds
-      that of the best text by more than this.
-    export_top_k: number of the n best answers among the outputs of an export.
-
-  Raises:
-    ValueError: no text could be chosen, or fewer than `export_top_k`.
+  A ValueError if no text could be chosen, or fewer than `export_top_k`.
   """
 
-  n_best_size: int = 20
-  max_answer_length: int = 30
-  version_2_with_negative: bool = False
+  n_best_size: int = 20  # starts, ends and texts to choose from
+  max_answer_length: int = 30  # in tokens
+  version_2_with_negative: bool = False  # a question may have no answer
+  # No answer is predicted if its score exceeds the best text's by more.
   null_score_diff_threshold: float = 0.0
-  export_top_k: int = 0
+  export_top_k: int = 0  # of the n best answers among an export's outputs
 
   def __post_init__(self):
     for name in ("n_best_size", "max_answer_length"):
@@ -77,18 +69,15 @@ class DecodingConfig:
 
 @dataclass
 class Predictions:
-  """Predictions by question id, the last two in version 2 only.
+  """Predictions by question id, the last two in version 2 only."""
 
-  Attributes:
-    answers: predicted texts; "" for no answer.
-    nbest: entries of nbest_predictions.json, K at most (K + 1 in version 2).
-    null_odds: score of no answer less that of the best text.
-    texts: the best text, whatever the threshold.
-  """
-
+  # Predicted texts; "" for no answer.
   answers: dict[str, str] = field(default_factory=dict)
+  # Entries of nbest_predictions.json, K at most (K + 1 in version 2).
   nbest: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+  # Score of no answer less that of the best text.
   null_odds: dict[str, float] = field(default_factory=dict)
+  # The best text, whatever the threshold.
   texts: dict[str, str] = field(default_factory=dict)
 
 

@@ -24,21 +24,13 @@ _SEARCH_STEP = 4096
 
 
 class Paragraphs(NamedTuple):
-  """Contexts, split at whitespace and tokenized word by word.
+  """Contexts, split at whitespace and tokenized word by word."""
 
-  Attributes:
-    words: [B, (M)] int64, indices of distinct words.
-    distinct_words: [U] string, valid UTF-8.
-    starts: [M] int64, first character of each word in its context.
-    ids: [B, (N)] int32.
-    token_word_ids: [N] int64, index of each token's word among all words.
-  """
-
-  words: tf.RaggedTensor
-  distinct_words: tf.Tensor
-  starts: tf.Tensor
-  ids: tf.RaggedTensor
-  token_word_ids: tf.Tensor
+  words: tf.RaggedTensor  # [B, (M)] int64, indices of distinct words
+  distinct_words: tf.Tensor  # [U] string, valid UTF-8
+  starts: tf.Tensor  # [M] int64, first character of a word in its context
+  ids: tf.RaggedTensor  # [B, (N)] int32
+  token_word_ids: tf.Tensor  # [N] int64, index of a token's word among all
 
 
 def read_paragraphs(
@@ -71,17 +63,11 @@ def read_paragraphs(
 
 
 class Windows(NamedTuple):
-  """Parts of contexts, in their order.
+  """Parts of contexts, in their order."""
 
-  Attributes:
-    rows: [W] int64, index of the context.
-    tokens: [W, (D)] int64, indices among the tokens of all contexts.
-    is_max_context: [W, (D)] bool, True in the one window in which a token has
-      most context.
-  """
-
-  rows: tf.Tensor
-  tokens: tf.RaggedTensor
+  rows: tf.Tensor  # [W] int64, index of the context
+  tokens: tf.RaggedTensor  # [W, (D)] int64, among the tokens of all contexts
+  # [W, (D)] bool, True in the one window in which a token has most context.
   is_max_context: tf.RaggedTensor
 
   def slice(self, begin, end) -> "Windows":

@@ -66,31 +66,19 @@ class WindowConfig:
 
 
 class Window(NamedTuple):
-  """[CLS] question [SEP] part of the paragraph [SEP].
+  """[CLS] question [SEP] part of the paragraph [SEP]."""
 
-  Attributes:
-    unique_id: number of the window, from FIRST_UNIQUE_ID.
-    example_index: index of its example.
-    ids: [N] token ids.
-    context_offset: position of the first token of the paragraph.
-    token_word_ids: [D] int32, index of the word of each paragraph token.
-    is_max_context: [D] bool, True in the one window in which a token has most
-      context.
-    start: position of the answer's first token; 0 unless the complete answer
-      is in this window.
-    end: position of its last token, or 0.
-    is_impossible: True if the example has no answer.
-  """
-
-  unique_id: int
+  unique_id: int  # number of the window, from FIRST_UNIQUE_ID
   example_index: int
-  ids: list[int]
-  context_offset: int
-  token_word_ids: np.ndarray
+  ids: list[int]  # [N]
+  context_offset: int  # position of the first token of the paragraph
+  token_word_ids: np.ndarray  # [D] int32, index of each token's word
+  # [D] bool, True in the one window in which a token has most context.
   is_max_context: np.ndarray
+  # Positions of the answer's first and last token; 0 unless all is in here.
   start: int
   end: int
-  is_impossible: bool
+  is_impossible: bool  # the example has no answer
 
 
 def make_windows(
@@ -154,17 +142,11 @@ class _Chunk(NamedTuple):
 
 
 class _Document(NamedTuple):
-  """Tokens of a paragraph.
-
-  Attributes:
-    ids: of the tokens.
-    word_ids: int32, index of each token's word.
-    word_starts: index of each word's first token; then the number of tokens.
-  """
+  """Tokens of a paragraph."""
 
   ids: list[int]
-  word_ids: np.ndarray
-  word_starts: list[int]
+  word_ids: np.ndarray  # int32, index of each token's word
+  word_starts: list[int]  # index of each word's first token; number of tokens
 
 
 class _WindowMaker:
