@@ -24,10 +24,7 @@ def main(
 ) -> None:
   """Runs the program; a user's mistake ends it with one line and status 1.
 
-  Args:
-    predictor: the class Predictor.
-    argv: arguments of the command line.
-    lines: standard input.
+  `predictor` is the class Predictor, `lines` are those of standard input.
   """
   args = _parse(argv)
   given = {name: getattr(args, name) for name in INPUTS if getattr(args, name)}

@@ -28,14 +28,14 @@ _AVERAGE = checkpoint.average_name("")
 
 
 def find(path: str) -> str:
-  """Prefix of a checkpoint, as run_record.find.
+  """Prefix of a checkpoint, as run_record.find_checkpoint.
 
   An output folder stands for its best checkpoint if the run saved it or if
   there is no other.
 
   Raises:
     FileNotFoundError: there is none; names the files that are there.
-    ValueError: see run_record.find.
+    ValueError: see run_record.find_checkpoint.
   """
   path = run_record.best_or_latest(path)
   if files.is_folder(path):

@@ -163,10 +163,9 @@ class TrainingRecords(abc.ABC):
     context: tf.distribute.InputContext | None = None,
     by_length: bool = False,
   ) -> tf.data.Dataset:
-    """Endless batches in an order by the seed; see ShuffledRecords.batches.
+    """Endless batches, {field: [B / replicas, ...]}, in an order by the seed.
 
-    Returns:
-      Dicts of fields, [B / replicas, ...].
+    For arguments see ShuffledRecords.batches.
     """
     order = ShuffledRecords(self.sources, seed, self.index_file)
     batches = order.batches(self.schema, batch_size, skip, context, by_length)

@@ -155,8 +155,7 @@ class ShuffledRecords:
 def lengths(mask: tf.Tensor) -> tf.Tensor:
   """Number of positions up to the last token of each record, [B].
 
-  Args:
-    mask: [B, T] or [B, C, T] int, 1 for tokens; the longest choice counts.
+  The mask is [B, T] or [B, C, T] int, 1 for tokens; the longest choice counts.
   """
   positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
   return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))

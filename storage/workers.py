@@ -32,9 +32,7 @@ def ordered_map(
     processes: maximum number; under two, this process does the tasks.
     idle: called whenever no task was finished for five seconds.
 
-  Raises:
-    ChildProcessError: a process died.
-    Exception: raised by a task.
+  Raises ChildProcessError if a process died, and what a task raises.
   """
   processes = min(processes, len(tasks))
   if processes < 2:

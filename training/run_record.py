@@ -200,8 +200,7 @@ def best_or_latest(output_dir: str, prefer_best: bool = False) -> str:
 def best_trials(output_dir: str, number: int) -> list[str]:
   """Folders of the best trials of a sweep, by its sweep.tsv, the best first.
 
-  Raises:
-    ValueError: there are fewer.
+  Raises ValueError if there are fewer.
   """
   path = os.path.join(output_dir, SWEEP)
   header, *rows = [""]

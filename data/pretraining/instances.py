@@ -308,9 +308,8 @@ class InstanceBuilder:
   ) -> tuple[list[bytes], list[str]]:
     """Builds all records of documents, which it shuffles, in random order.
 
-    Returns:
-      Serialized tf.train.Examples, which need less memory than lists, and the
-      first three examples as text.
+    Returns serialized tf.train.Examples, which need less memory than lists, and
+    the first three examples as text.
     """
     if len(documents) == 1:
       logging.warning(

@@ -175,13 +175,8 @@ def choose_words(
 
   A word saves its count times the pieces that it has beyond one; an unknown
   word, a single [UNK], counts as two pieces. As a new word also begins longer
-  words, savings are computed again with the words chosen before.
-
-  Args:
-    counts: by word.
-    tokens: the vocabulary.
-    number: of words, at most.
-    min_count: rarer words are not added, nor are words without a letter.
+  words, savings are computed again with the words chosen before. Words rarer
+  than `min_count` are not added, nor are words without a letter.
   """
   vocabulary = dict.fromkeys(tokens, 0)
   pieces = WordpieceTokenizer(vocabulary).tokenize

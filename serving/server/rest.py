@@ -98,12 +98,7 @@ def version_number(version: str | None, label: str | None) -> int | None:
 def read_inputs(document: dict, specs: Mapping[str, Any]) -> dict:
   """Arrays of a request by name; strings are bytes in arrays of objects.
 
-  Args:
-    document: "instances" has rows, "inputs" columns.
-    specs: tf.TensorSpec of each input of the signature.
-
-  Raises:
-    RestError: the inputs are not those of the signature.
+  Raises RestError if they do not fit `specs`, a tf.TensorSpec of each input.
   """
   _check(
     not {"instances", "inputs"} <= {*document},
@@ -283,12 +278,8 @@ def version_status(number: int, state: str, error: str) -> dict:
 def write_outputs(outputs: Mapping[str, np.ndarray], by_rows: bool) -> bytes:
   """JSON of a signature's outputs; a single one goes without its name.
 
-  Args:
-    outputs: arrays by name.
-    by_rows: "predictions", else "outputs".
-
-  Raises:
-    RestError: by rows, and an output has no rows.
+  They are "predictions" by rows, else "outputs". Raises RestError if they are
+  to be by rows, and one has no rows.
   """
   columns = {name: _to_json(name, outputs[name]) for name in sorted(outputs)}
   if len(columns) == 1:

@@ -43,11 +43,7 @@ def define_record_flags() -> None:
 
 
 def define_masking_flags(source: str = "") -> None:
-  """Defines the flags of masking.
-
-  Args:
-    source: end of "Fraction of the tokens" in the help text.
-  """
+  """Defines the flags of masking; `source` says of which tokens."""
   flags.DEFINE_float(
     "masked_lm_prob", 0.15, f"Fraction of the tokens{source} to mask."
   )

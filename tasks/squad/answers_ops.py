@@ -273,10 +273,7 @@ def best_with_null(
 ) -> dict[str, tf.Tensor]:
   """Outputs of version 2; see QuestionAnswering.from_text.
 
-  Args:
-    texts: the n best.
-    null: [B] float64, score of no answer.
-    config: choice of answers.
+  `texts` are the n best, `null` [B] float64 is the score of no answer.
   """
   texts = texts.limit(null)
   no_answer = Entries.without_position("", null)

@@ -64,12 +64,8 @@ def read_examples(
 
   As read_squad_examples of the original's run_squad.py. In training, a question
   is skipped with a warning if the words of its paragraph do not contain the
-  answer (mostly because of unusual whitespace).
-
-  Args:
-    paths: JSON files.
-    is_training: True to read the answers; each question must have one.
-    version_2_with_negative: True if a question may have none.
+  answer (mostly because of unusual whitespace); each must have one, or may have
+  none with `version_2_with_negative`.
 
   Raises:
     OSError: a file cannot be read.

@@ -60,10 +60,7 @@ class QuestionAnswering(packing_ops.PackedTexts):
   ) -> dict[str, tf.Tensor]:
     """Answers questions about contexts, [B] string each.
 
-    Args:
-      model: from a dict of inputs to `start_logits` and `end_logits` [W, T].
-      question: texts.
-      context: texts.
+    The model gives `start_logits` and `end_logits`, [W, T].
 
     Returns:
       [B] each: `answer`, a text of the context with one blank between words;
