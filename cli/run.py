@@ -10,10 +10,9 @@ import keras
 from cli import arguments, checks, encoder, strategy
 from cli.arguments import Arguments
 from data.records import TrainingRecords
-from modeling import models
+from modeling import fused_ops, models, xla_islands
 from modeling.config import BertConfig
 from modeling.core_layers import dropout_seed_scope
-from modeling.xla_islands import recomputed_layers
 from serving import compiled_model
 from serving import export as formats
 from serving.export import ServedModel, Task
@@ -28,6 +27,9 @@ from training import (
 )
 from training.run_folder import Checkpoints
 from training.step import LossScale, TrainStep, set_dtype_policy
+
+# Batches whose lengths are known before training.
+_BATCHES_AHEAD = 100
 
 
 class Run:
@@ -100,12 +102,18 @@ class Run:
       with averaged_weights():
         return evaluate(step)
 
-    with self._recomputed_layers():
+    with self._recomputed_layers(), xla_islands.compiled_ahead() as ahead:
+
+      def dataset(context):
+        batches = source.training(
+          args.train_batch_size, self.seed, skip, context, args.group_by_length
+        )
+        self._compile_ahead(ahead, batches)
+        return batches
+
       loop.train(
         train_step,
-        lambda context: source.training(
-          args.train_batch_size, self.seed, skip, context, args.group_by_length
-        ),
+        dataset,
         self.checkpoints,
         self._schedule(stop_at or num_train_steps),
         self._report(objective, source, unit),
@@ -120,7 +128,21 @@ class Run:
   def _recomputed_layers(self):
     if not self.args.recompute_layers:
       return nullcontext()
-    return recomputed_layers(strategy.needs_static_shapes(self.args))
+    static_shapes = strategy.needs_static_shapes(self.args)
+    return xla_islands.recomputed_layers(static_shapes)
+
+  def _compile_ahead(self, ahead, batches):
+    """Starts to compile for the lengths of the first batches."""
+    is_plain = strategy.compiles_step(self.args) or not fused_ops.is_fused()
+    if is_plain or self.strategy.num_replicas_in_sync > 1:
+      return
+    shape = batches.element_spec["input_ids"].shape
+    shapes = [shape]
+    if not shape.is_fully_defined():
+      first = batches.take(_BATCHES_AHEAD)
+      shapes = (batch["input_ids"].shape for batch in first)
+    microbatches = self.args.gradient_accumulation_steps
+    ahead.start((s[0] // microbatches, *s[1:]) for s in shapes)
 
   def _schedule(self, num_train_steps):
     args = self.args
