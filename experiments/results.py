@@ -129,10 +129,10 @@ def compare(scores: Points, first, second) -> tuple[float, float] | None:
   return difference, 2 * (variance * numbers) ** 0.5
 
 
-def verdict(effect: tuple[float, float] | None, paper: float | None) -> str:
+def verdict(effect: tuple[float, float], paper: float | None) -> str:
   """What is said of an effect beside the paper's; None for a positive one."""
-  if effect is None:
-    return "not run"
+  if effect[1] == float("inf"):
+    return "too few seeds"
   if abs(effect[0]) <= effect[1]:
     return "not seen at this size"
   same = effect[0] * (1 if paper is None else paper) > 0
@@ -141,28 +141,26 @@ def verdict(effect: tuple[float, float] | None, paper: float | None) -> str:
 
 def _claim(scores, title, source, columns, tasks, quarter):
   rows = [["", *columns, "difference", "paper", ""], ["---"] * 6]
+  missing = []
   for task, paper in tasks.items():
     cells = [
       (task + ending, system.format(quarter=quarter))
       for ending, system in columns.values()
     ]
-    effect = compare(scores, *cells)
-    rows.append(
-      [
-        task,
-        *(_mean(scores.get(cell)) for cell in cells),
-        "-" if effect is None else f"{effect[0]:+.1f} ± {effect[1]:.1f}",
-        "-" if paper is None else f"{paper:+.1f}",
-        verdict(effect, paper),
-      ]
-    )
-  return f"## {title}\n\nPaper: {source}.\n\n{_table(rows)}"
-
-
-def _mean(values):
-  if not values:
-    return "not run"
-  return f"{statistics.mean(values):.1f} ({len(values)})"
+    if effect := compare(scores, *cells):
+      means = (
+        f"{statistics.mean(scores[cell]):.1f} ({len(scores[cell])})"
+        for cell in cells
+      )
+      difference = f"{effect[0]:+.1f} ± {effect[1]:.1f}".removesuffix(" ± inf")
+      shown = "-" if paper is None else f"{paper:+.1f}"
+      rows.append([task, *means, difference, shown, verdict(effect, paper)])
+    else:
+      missing.append(task)
+  parts = [f"## {title}\n", f"Paper: {source}.\n"]
+  parts += [_table(rows)] if len(rows) > 2 else []
+  parts += [f"Not run: {', '.join(missing)}.\n"] if missing else []
+  return "\n".join(parts)
 
 
 def _table(rows):

@@ -95,9 +95,9 @@ def test_differences_are_compared_with_the_deviation_of_their_task():
   effect = results.compare(scores, *pair)
   assert effect == (2.0, pytest.approx(2 * (4 * 1.5) ** 0.5))
   assert results.verdict(effect, 4.5) == "not seen at this size"
+  assert results.verdict((1.0, float("inf")), None) == "too few seeds"
   pair = ("SQuAD", "base"), ("SQuAD", "none")
   assert results.compare(scores, *pair) is None
-  assert results.verdict(None, 1.0) == "not run"
 
 
 def test_tables_have_means_and_what_stands_around_them_stays(tmp_path):
@@ -117,7 +117,7 @@ def test_tables_have_means_and_what_stands_around_them_stays(tmp_path):
   text = path.read_text()
   row = "| SST-2 | 75.0 (2) | 50.0 (1) | +25.0 ± 17.3 | - | as the paper |"
   assert row in text
-  assert "| MNLI | not run | not run | - | +2.3 | not run |" in text
+  assert "\nNot run: SQuAD, NER, QNLI, MRPC, MNLI.\n" in text
   assert "| base | 1 | 4.50 | 25.0 % | - | 1.5 |" in text
   path.write_text(f"In words.\n{text}\nAfter it.\n")
   results.write(lines[1:], str(tmp_path))
