@@ -1,4 +1,7 @@
-"""Model, data, evaluation and prediction of run_classifier.py, by its flags."""
+"""Flags of run_classifier.py -> data, evaluation, predictions, export.
+
+Legend: B texts, T tokens, L labels.
+"""
 
 import itertools
 import os
@@ -8,6 +11,7 @@ from functools import partial
 
 import keras
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from cli import arguments, checks, encoder, strategy
@@ -19,12 +23,11 @@ from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
-from serving import compiled_model
+from serving import compiled_model, packing_ops
 from serving.export import ServedModel
 from storage import files, tfrecord
 from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.examples import ClassificationTask, TextExample
-from tasks.classification.serving import TextClassification
 from training import report
 
 # Records by the name of their split.
@@ -229,6 +232,74 @@ def predict(
     if part.examples[0].label is not None:  # XNLI
       logging.info("%s", metrics.evaluate(task, logits, part.examples))
     logging.info("wrote %s", ", ".join(paths))
+
+
+class TextClassification(packing_ops.PackedTexts):
+  """Serving task (serving.export.Task) of run_classifier.py.
+
+  Texts are truncated to T tokens as in training. `labels` are in the order of
+  the logits; None for regression. `pairs` is True for text pairs. With
+  `thresholds` texts have any number of labels, those whose probability reaches
+  the label's threshold.
+  """
+
+  def __init__(
+    self,
+    tokenizer: GraphTokenizer,
+    seq_length: int,
+    labels: Sequence[str] | None,
+    pairs: bool,
+    thresholds: Sequence[float] = (),
+  ):
+    names = ("text_a", "text_b") if pairs else ("text",)
+    texts = {name: tf.TensorSpec([None], tf.string) for name in names}
+    super().__init__(tokenizer, seq_length, texts)
+    self._labels = labels
+    self._thresholds = thresholds
+
+  @property
+  def settings(self) -> dict:
+    """See serving.export.Task."""
+    settings = {"pairs": len(self.texts) == 2, "max_length": self._seq_length}
+    if self._thresholds:
+      settings["thresholds"] = self._thresholds
+    return settings
+
+  def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Predictions for texts, [B] string each; see `from_features`."""
+    return self.from_features(model, **self._pack(*texts.values()))
+
+  def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Predictions for encoded texts, by a model with `logits` [B, L].
+
+    Returns:
+      `label` [B], `probabilities` [B, L] and `labels` [B, L], the names of
+      the L labels; or `score` [B]. With several labels a text, `predicted` [B,
+      up to L], padded with "", and `num_predicted` [B] instead of `label`.
+    """
+    size = 1 if self._labels is None else len(self._labels)
+    logits = packing_ops.row_logits(model, inputs, size)
+    if self._labels is None:
+      return {"score": logits[:, 0]}
+    names = tf.constant(self._labels)
+    labels = tf.tile(names[None], [tf.shape(logits)[0], 1])
+    if self._thresholds:
+      return self._several(tf.sigmoid(logits), labels)
+    return {
+      "label": tf.gather(names, tf.argmax(logits, axis=-1)),
+      "probabilities": tf.nn.softmax(logits),
+      "labels": labels,
+    }
+
+  def _several(self, probabilities, labels):
+    is_predicted = probabilities >= tf.constant(self._thresholds, tf.float32)
+    predicted = tf.ragged.boolean_mask(labels, is_predicted)
+    return {
+      "predicted": predicted.to_tensor(),
+      "num_predicted": tf.cast(predicted.row_lengths(), tf.int32),
+      "probabilities": probabilities,
+      "labels": labels,
+    }
 
 
 def served_model(args: Arguments) -> ServedModel:

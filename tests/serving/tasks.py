@@ -9,7 +9,7 @@ import numpy as np
 from modeling import models
 from modeling.config import BertConfig
 from modeling.models import layer_outputs, mean_of_tokens
-from tasks.classification.serving import TextClassification
+from tasks.classification.task import TextClassification
 from tasks.features.task import FeatureExtraction
 from tasks.multiple_choice.task import MultipleChoice
 from tasks.ner.serving import TokenClassification

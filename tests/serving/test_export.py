@@ -16,7 +16,7 @@ from serving import export, warm_up
 from storage import files, tfrecord
 from storage.tfrecord import Schema
 from tasks.classification import examples as classification_examples
-from tasks.classification.serving import TextClassification
+from tasks.classification.task import TextClassification
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.multiple_choice.task import MultipleChoice
 from tests.parity import golden_files

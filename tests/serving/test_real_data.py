@@ -14,7 +14,7 @@ from predictor import Predictor
 from serving import export
 from tasks.classification import named_tasks
 from tasks.classification.examples import read_examples
-from tasks.classification.serving import TextClassification
+from tasks.classification.task import TextClassification
 from tasks.features.task import FeatureExtraction
 from tasks.multiple_choice.examples import read_examples as read_choices
 from tasks.multiple_choice.task import MultipleChoice

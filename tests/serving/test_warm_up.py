@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from serving import compiled_model, warm_up
-from tasks.classification.serving import TextClassification
+from tasks.classification.task import TextClassification
 from tasks.multiple_choice.task import MultipleChoice
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.records import WindowConfig

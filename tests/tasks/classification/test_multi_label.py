@@ -13,7 +13,7 @@ from predictor import Predictor
 from serving.export import ServedModel, Signature
 from tasks.classification import examples, metrics, named_tasks, task
 from tasks.classification.examples import TextExample, TextRecordBuilder
-from tasks.classification.serving import TextClassification
+from tasks.classification.task import TextClassification
 from tests.serving import stand_in, tasks
 from tests.serving.test_litert import save_litert
 

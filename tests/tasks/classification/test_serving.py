@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.classification.examples import TextExample, TextRecordBuilder
-from tasks.classification.serving import TextClassification
+from tasks.classification.task import TextClassification
 from tests.serving import stand_in
 
 LABELS = ("no", "yes", "perhaps")
