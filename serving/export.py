@@ -16,7 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from modeling import fused_ops
-from serving import compiled_model, litert, warm_up
+from serving import compiled_model, litert, packing_ops, warm_up
 from storage import files
 from training import process
 
@@ -87,7 +87,7 @@ class Signature:
     is_compiled = compiled_model.is_compiled(model, None)
     if is_compiled:
       model = compiled_model.CompiledModel(model)
-    requests = list(warm_up.requests(served.task, is_compiled))
+    requests = list(warm_up_requests(served.task, is_compiled))
     return cls(served._replace(model=model), requests)
 
   def warm_up(self) -> None:
@@ -206,7 +206,7 @@ def save(directory: str, model, task: Task, compiled: bool = False) -> None:
     exported = Exported(model, task, compiled)
     with process.no_information():
       tf.saved_model.save(exported, folder, exported.functions)
-    warm_up.save(folder, warm_up.requests(task, compiled))
+    warm_up.save(folder, warm_up_requests(task, compiled))
   for name, function in exported.functions.items():
     specs = tf.nest.flatten(function.structured_input_signature)
     logging.info(
@@ -215,6 +215,46 @@ def save(directory: str, model, task: Task, compiled: bool = False) -> None:
       ", ".join(spec.name for spec in specs),
       ", ".join(sorted(function.structured_outputs)),
     )
+
+
+def warm_up_requests(
+  task: Task, compiled: bool
+) -> Iterator[dict[str, tf.Tensor]]:
+  """Texts of a task's signature, by input: one request for each shape.
+
+  Args:
+    task: `static_length` says that all rows are as long as its schema's.
+    compiled: all shapes for which there are programs; else the smallest and
+      the largest.
+  """
+  max_length = task.schema["input_ids"].shape[-1]
+  is_static = getattr(task, "static_length", False)
+  lengths = compiled_model.lengths(max_length)
+  if is_static or not compiled:
+    lengths = [max_length]
+  for length in lengths:
+    sizes = compiled_model.ROWS
+    if not is_static:
+      largest = int(packing_ops.batch_size(length))
+      sizes = [size for size in sizes if size <= largest]
+    for size in sizes if compiled else (1, sizes[-1]):
+      yield _texts(task.texts, size, length)
+
+
+def _texts(specs, size, length):
+  """`size` texts that become `length` tokens: every "." is one."""
+  longest = "context" if "context" in specs else max(specs)
+  others = len(specs) - 1
+  # Each text ends with [SEP]; the first one begins with [CLS].
+  words = max(length - 2 - 2 * min(others, 1) - max(others - 1, 0), 1)
+  result = {}
+  for name, spec in specs.items():
+    text = " ".join(["."] * (words if name == longest else 1))
+    if spec.shape.rank > 1:  # as many choices as SWAG has
+      result[name] = tf.fill([size, 4], text)
+    else:
+      result[name] = tf.fill([size], text)
+  return result
 
 
 @contextlib.contextmanager

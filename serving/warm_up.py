@@ -16,7 +16,6 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
-from serving import compiled_model, packing_ops
 from storage.progress import Progress
 
 FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
@@ -29,45 +28,6 @@ _MESSAGES = {
   "ModelSpec": ("signature_name 3 string",),
   "Input": ("key 1 string", "value 2 bytes"),
 }
-
-
-def requests(task, compiled: bool) -> Iterator[dict[str, tf.Tensor]]:
-  """Texts of a task's signature, by input: one request for each shape.
-
-  Args:
-    task: of serving.export.Task; `static_length` says that all rows are as
-      long as its schema's.
-    compiled: all shapes for which there are programs; else the smallest and
-      the largest.
-  """
-  max_length = task.schema["input_ids"].shape[-1]
-  is_static = getattr(task, "static_length", False)
-  lengths = compiled_model.lengths(max_length)
-  if is_static or not compiled:
-    lengths = [max_length]
-  for length in lengths:
-    sizes = compiled_model.ROWS
-    if not is_static:
-      largest = int(packing_ops.batch_size(length))
-      sizes = [size for size in sizes if size <= largest]
-    for size in sizes if compiled else (1, sizes[-1]):
-      yield _texts(task.texts, size, length)
-
-
-def _texts(specs, size, length):
-  """`size` texts that become `length` tokens: every "." is one."""
-  longest = "context" if "context" in specs else max(specs)
-  others = len(specs) - 1
-  # Each text ends with [SEP]; the first one begins with [CLS].
-  words = max(length - 2 - 2 * min(others, 1) - max(others - 1, 0), 1)
-  result = {}
-  for name, spec in specs.items():
-    text = " ".join(["."] * (words if name == longest else 1))
-    if spec.shape.rank > 1:  # as many choices as SWAG has
-      result[name] = tf.fill([size, 4], text)
-    else:
-      result[name] = tf.fill([size], text)
-  return result
 
 
 def save(folder: str, texts: Iterator[dict[str, tf.Tensor]]) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from serving import compiled_model, warm_up
+from serving import compiled_model, export, warm_up
 from tasks.classification.task import TextClassification
 from tasks.multiple_choice.task import MultipleChoice
 from tasks.squad.decoding import DecodingConfig
@@ -17,7 +17,7 @@ from tests.serving import tasks
 def test_there_is_a_request_for_each_shape(graph_tokenizer, pairs):
   task = TextClassification(graph_tokenizer, tasks.T, None, pairs)
   shapes = []
-  for texts in warm_up.requests(task, compiled=True):
+  for texts in export.warm_up_requests(task, compiled=True):
     [size] = {len(value) for value in texts.values()}
     lengths = [len(value.numpy()[0].split()) for value in texts.values()]
     shapes.append((size, sum(lengths) + 1 + len(lengths)))
@@ -28,25 +28,27 @@ def test_large_batches_of_long_texts_are_left_out(graph_tokenizer):
   task = TextClassification(graph_tokenizer, 512, None, pairs=False)
   shapes = [
     (len(texts["text"]), len(texts["text"].numpy()[0].split()) + 2)
-    for texts in warm_up.requests(task, compiled=True)
+    for texts in export.warm_up_requests(task, compiled=True)
   ]
   assert {length for _, length in shapes} == set(compiled_model.LENGTHS)
   assert max(size for size, length in shapes if length == 32) == 32
   assert max(size for size, length in shapes if length == 512) == 8
-  plain = [len(t["text"]) for t in warm_up.requests(task, compiled=False)]
+  plain = [
+    len(t["text"]) for t in export.warm_up_requests(task, compiled=False)
+  ]
   assert plain == [1, 8]
 
 
 def test_inputs_may_be_lists_of_texts(graph_tokenizer):
   task = MultipleChoice(graph_tokenizer, tasks.T)
-  requests = list(warm_up.requests(task, compiled=True))
+  requests = list(export.warm_up_requests(task, compiled=True))
   assert [r["choices"].shape for r in requests] == [(2**i, 4) for i in range(6)]
 
 
 def test_windows_of_a_static_length_have_one_length(graph_tokenizer):
   config, decoding = WindowConfig(64, max_query_length=4), DecodingConfig()
   task = QuestionAnswering(graph_tokenizer, config, decoding)
-  requests = list(warm_up.requests(task, compiled=True))
+  requests = list(export.warm_up_requests(task, compiled=True))
   assert [len(r["question"]) for r in requests] == list(compiled_model.ROWS)
   assert {len(r["context"].numpy()[0].split()) for r in requests} == {60}
 
@@ -54,8 +56,8 @@ def test_windows_of_a_static_length_have_one_length(graph_tokenizer):
 def test_they_can_be_read_back(graph_tokenizer, tmp_path):
   task = TextClassification(graph_tokenizer, tasks.T, ("a", "b"), pairs=True)
   folder = str(tmp_path)
-  warm_up.save(folder, warm_up.requests(task, compiled=False))
-  expected = list(warm_up.requests(task, compiled=False))
+  warm_up.save(folder, export.warm_up_requests(task, compiled=False))
+  expected = list(export.warm_up_requests(task, compiled=False))
   requests = warm_up.load(folder)
   assert len(requests) == len(expected) == 2
   for texts, original in zip(requests, expected, strict=True):
@@ -69,7 +71,7 @@ def test_tensorflow_serving_reads_them(graph_tokenizer, tmp_path):
   # pip install --no-deps tensorflow-serving-api
   protos = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
   task = TextClassification(graph_tokenizer, tasks.T, None, pairs=True)
-  expected = list(warm_up.requests(task, compiled=True))
+  expected = list(export.warm_up_requests(task, compiled=True))
   warm_up.save(str(tmp_path), iter(expected))
   records = tf.data.TFRecordDataset(str(tmp_path / warm_up.FILE))
   for record, texts in zip(records.as_numpy_iterator(), expected, strict=True):
