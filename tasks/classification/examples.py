@@ -21,49 +21,30 @@ BALANCED = "balanced"
 
 
 class TextExample(NamedTuple):
-  """One or two texts and their label.
+  """One or two texts and their label."""
 
-  Attributes:
-    guid: name of the example, such as "dev-7".
-    text_a: first text.
-    text_b: second text, if there are two.
-    label: the class, the classes as a tuple, or a score as text; None if it is
-      unknown.
-    columns: values by column that the predictions repeat.
-  """
-
-  guid: str
+  guid: str  # name, such as "dev-7"
   text_a: str
   text_b: str | None = None
+  # The class, the classes as a tuple, or a score as text; None if unknown.
   label: str | tuple[str, ...] | None = None
-  columns: Mapping[str, str] | None = None
+  columns: Mapping[str, str] | None = None  # that the predictions repeat
 
 
 @dataclass(frozen=True)
 class Split:
-  """A file of a task and the columns that are read.
+  """A file of a task and the columns that are read."""
 
-  Attributes:
-    file: path within the task's folder.
-    text_a: column of the first text.
-    text_b: column of the second text; None for single texts.
-    label: column of the label; None if the file has none, or dummies.
-    header: names of the columns of a file without a header.
-    language: column and value of the rows that are read; None for all rows.
-    prefix: first part of the guids; None for the split's name.
-    guid: column of the last part; None for the number of the line, from 0.
-    submission: name of the prediction file on the GLUE server.
-  """
-
-  file: str
-  text_a: str
-  text_b: str | None = None
-  label: str | None = None
-  header: tuple[str, ...] | None = None
+  file: str  # path within the task's folder
+  text_a: str  # column of the first text
+  text_b: str | None = None  # column of the second text
+  label: str | None = None  # column; None if the file has none, or dummies
+  header: tuple[str, ...] | None = None  # columns of a file without a header
+  # Column and value of the rows that are read; None for all rows.
   language: tuple[str, str] | None = None
-  prefix: str | None = None
-  guid: str | None = None
-  submission: str | None = None
+  prefix: str | None = None  # first part of guids; None for the split's name
+  guid: str | None = None  # column of the last part; None: line, from 0
+  submission: str | None = None  # name of the predictions on the GLUE server
 
   @property
   def columns(self) -> tuple[str, ...]:
@@ -75,28 +56,17 @@ class Split:
 
 @dataclass(frozen=True)
 class ClassificationTask:
-  """Classification or regression of texts or text pairs.
+  """Classification or regression of texts or text pairs."""
 
-  Attributes:
-    name: in its authors' spelling.
-    splits: by name: "train", "dev" and "test" where they exist, and
-      "dev_mismatched" and the like.
-    labels: classes in the order of the model's logits; None for regression.
-    metrics: its usual metrics, names of tasks.metrics.METRICS.
-    label_aliases: pairs of a spelling in the files and the label it stands for.
-    skip_broken: True if the official training data have rows cut in two.
-    multi_label: True if a text has any number of the labels.
-    thresholds: least probability of each label, with multi_label; () before
-      they are known.
-  """
-
-  name: str
-  splits: Mapping[str, Split]
-  labels: tuple[str, ...] | None
-  metrics: tuple[str, ...]
+  name: str  # in its authors' spelling
+  splits: Mapping[str, Split]  # "train", "dev", "dev_mismatched", ..., if any
+  labels: tuple[str, ...] | None  # in the order of logits; None: regression
+  metrics: tuple[str, ...]  # the usual ones, names of tasks.metrics.METRICS
+  # Pairs of a spelling in the files and the label it stands for.
   label_aliases: tuple[tuple[str, str], ...] = ()
-  skip_broken: bool = False
-  multi_label: bool = False
+  skip_broken: bool = False  # the official training data have rows cut in two
+  multi_label: bool = False  # a text has any number of the labels
+  # Least probability of each label, with multi_label; () if not known yet.
   thresholds: tuple[float, ...] = ()
 
   @property
