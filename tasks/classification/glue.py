@@ -54,16 +54,16 @@ def parts(args: Arguments) -> dict[str, Arguments]:
   if not args.do_eval:
     raise ValueError(f"--task_name={NAME} needs --do_eval, for its table")
   folders = {n: os.path.join(args.data_dir or "", n) for n in _TASKS}
-  found = [name for name in _TASKS if files.is_folder(folders[name])]
-  if not found or (args.from_mnli and "MNLI" not in found):
+  present = [name for name in _TASKS if files.is_folder(folders[name])]
+  if not present or (args.from_mnli and "MNLI" not in present):
     raise FileNotFoundError(
       f"--data_dir={args.data_dir} has no folder "
-      f"{'MNLI, with --from_mnli' if found else ', '.join(_TASKS)}"
+      f"{'MNLI, with --from_mnli' if present else ', '.join(_TASKS)}"
     )
-  if absent := set(_TASKS) - set(found):
+  if absent := set(_TASKS) - set(present):
     logging.warning("not in %s: %s", args.data_dir, ", ".join(sorted(absent)))
   values, result = _read(args.output_dir), {}
-  for name in found:
+  for name in present:
     part = _part(args, name)
     written = [files.exists(path) for path in _submissions(part)]
     is_predicted = any(written) or not part.do_predict
@@ -147,7 +147,7 @@ def _read(output_dir) -> dict[str, float]:
   path = os.path.join(output_dir, TABLE)
   rows = list(files.lines(path))[1:] if files.exists(path) else ()
   cells = (row.split("\t") for row in rows)
-  return {name: float(ours) for name, _, ours, *_ in cells if name in _ROWS}
+  return {name: float(score) for name, _, score, *_ in cells if name in _ROWS}
 
 
 def _write(output_dir, values: Mapping[str, float]):
