@@ -1,4 +1,7 @@
-"""Checks of flags and of the files that they name. Needs no TensorFlow."""
+"""Checks of flags and of the files that they name.
+
+Needs no TensorFlow for local paths.
+"""
 
 import os
 
@@ -180,11 +183,11 @@ def need(args: Arguments, **needed: bool) -> None:
 def file(args: Arguments, name: str) -> None:
   """Checks the input file that a flag names, if it is set; see `need`."""
   path = args[name]
-  if not path or files.is_remote(path):
+  if not path:
     return
-  if os.path.isdir(path):
+  if files.is_folder(path):
     raise IsADirectoryError(f"cannot read {path}: --{name} names a folder")
-  if not os.path.exists(path):
+  if not files.exists(path):
     raise FileNotFoundError(f"cannot read {path}: --{name} names no file")
 
 
@@ -198,10 +201,10 @@ def writable(path: str, name: str) -> None:
   """Checks that a path, from the flag `name`, can be written.
 
   Raises NotADirectoryError if a parent is a file, PermissionError if it is not
-  writable.
+  writable, OSError if it is remote and a file cannot be written there.
   """
   if files.is_remote(path):
-    return
+    return files.check_writable(path)
   parent = os.path.abspath(path)
   while not os.path.exists(parent):
     parent = os.path.dirname(parent)

@@ -24,64 +24,84 @@ def is_remote(path: str) -> bool:
   return "://" in path
 
 
-def _gfile():
-  from tensorflow.io import gfile  # noqa: PLC0415, seconds to import
+def absolute(path: str) -> str:
+  """Path for processes with another working directory."""
+  return path if is_remote(path) else os.path.abspath(path)
 
-  return gfile
+
+def _remote(function: str, path: str, *arguments, **options):
+  """Calls a function of tf.io.gfile, imported here since that takes seconds.
+
+  Raises OSError with the path and, where it is known, the remedy.
+  """
+  from tensorflow import errors  # noqa: PLC0415
+  from tensorflow.io import gfile  # noqa: PLC0415
+
+  scheme, schemes = path.partition("://")[0], gfile.get_registered_schemes()
+  if scheme not in schemes:
+    known = ", ".join(f"{name}://" for name in sorted(schemes) if name)
+    raise OSError(
+      f"{path}: TensorFlow has no file system for {scheme}://, only for "
+      f"{known}. Mount it as a folder, or copy the files"
+    )
+  try:
+    return getattr(gfile, function)(path, *arguments, **options)
+  except errors.OpError as error:
+    raise OSError(f"{path}: {error.message.splitlines()[0]}") from None
 
 
 def exists(path: str) -> bool:
   """True if the path is that of a file or a folder."""
-  return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
+  return _remote("exists", path) if is_remote(path) else os.path.exists(path)
 
 
 def is_folder(path: str) -> bool:
   """True if the path is that of a folder."""
-  return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
+  return _remote("isdir", path) if is_remote(path) else os.path.isdir(path)
 
 
 def list_folder(path: str) -> list[str]:
   """Names of the files and folders in a folder."""
-  return _gfile().listdir(path) if is_remote(path) else os.listdir(path)
+  return _remote("listdir", path) if is_remote(path) else os.listdir(path)
 
 
 def size(path: str) -> int:
   """Size of a file in bytes."""
   if is_remote(path):
-    return _gfile().stat(path).length
+    return _remote("stat", path).length
   return os.stat(path).st_size
 
 
 def mtime(path: str) -> int:
   """Time of the last change of a file, in nanoseconds."""
   if is_remote(path):
-    return _gfile().stat(path).mtime_nsec
+    return _remote("stat", path).mtime_nsec
   return os.stat(path).st_mtime_ns
 
 
 def rename(path: str, name: str) -> None:
   """Renames a file; an existing file of the new name is replaced."""
   if is_remote(path):
-    _gfile().rename(path, name, overwrite=True)
+    _remote("rename", path, name, overwrite=True)
   else:
     os.replace(path, name)
 
 
 def remove(path: str) -> None:
   """Removes a file."""
-  (_gfile() if is_remote(path) else os).remove(path)
+  _remote("remove", path) if is_remote(path) else os.remove(path)
 
 
 def remove_folder(path: str) -> None:
   """Removes a folder with its content; nothing happens if there is none."""
   if exists(path):
-    (_gfile() if is_remote(path) else shutil).rmtree(path)
+    _remote("rmtree", path) if is_remote(path) else shutil.rmtree(path)
 
 
 def glob_files(pattern: str) -> list[str]:
   """Files that match one pattern, sorted; none is no error."""
   if is_remote(pattern):
-    return sorted(_gfile().glob(pattern))
+    return sorted(_remote("glob", pattern))
   if os.path.exists(pattern):  # also names that contain "[" or "*"
     return [pattern]
   # Hidden files match too, as in tf.io.gfile.
@@ -142,7 +162,7 @@ def open_for_reading(path: str) -> BinaryIO:
     except OSError as error:
       raise type(error)(f"cannot read {path}: {error.strerror}") from error
   try:
-    file = _gfile().GFile(path, "rb")
+    file = _remote("GFile", path, "rb")
     file.size()  # GFile opens at the first use only
     return file
   except Exception as error:
@@ -170,11 +190,25 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
     raise
 
 
+def check_writable(path: str) -> None:
+  """Raises OSError if no file can be written beside a remote path."""
+  exists(path)  # by which an unknown scheme is named
+  try:
+    with open_for_writing(f"{path}.probe") as file:
+      file.write(b"")
+    remove(f"{path}.probe")
+  except Exception as error:  # GFile has errors of its own
+    raise OSError(
+      f"{path} cannot be written ({str(error).splitlines()[0]}): check its "
+      "name, and your permission to create, rename and remove files there"
+    ) from None
+
+
 def _open_new(path: str) -> BinaryIO:
   folder = os.path.dirname(path)
   if is_remote(path):
-    _gfile().makedirs(folder)
-    return _gfile().GFile(path, "wb")
+    _remote("makedirs", folder)
+    return _remote("GFile", path, "wb")
   if folder:
     os.makedirs(folder, exist_ok=True)
   return open(path, "wb")

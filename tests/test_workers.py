@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -17,7 +20,6 @@ from tests import programs
 from tests.training import toy
 from training import checkpoint, report, run_record
 
-pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 STEPS = 20
 
@@ -54,26 +56,33 @@ def _start(environment=None, **flags):
   )
 
 
-def _workers(flags, number=2):
-  """Processes that train together on this machine."""
+def _environments(number):
+  """Environment of each of some workers on this machine."""
   sockets = [socket.socket() for _ in range(number)]
   for one in sockets:
     one.bind(("localhost", 0))
-  places = [f"localhost:{one.getsockname()[1]}" for one in sockets]
+  addresses = [f"localhost:{one.getsockname()[1]}" for one in sockets]
   for one in sockets:
     one.close()
-  started = []
-  for index in range(number):
-    task = {"type": "worker", "index": index}
-    config = {"cluster": {"worker": places}, "task": task}
-    started.append(
-      _start(
-        {"TF_CONFIG": json.dumps(config)},
-        distribution_strategy="multi_worker_mirrored",
-        **flags,
-      )
-    )
-  return started
+  cluster = {"worker": addresses}
+  tasks = ({"type": "worker", "index": index} for index in range(number))
+  return [
+    {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+    for task in tasks
+  ]
+
+
+def _workers(flags, number=2):
+  """Processes that train together on this machine."""
+  flags = flags | {"distribution_strategy": "multi_worker_mirrored"}
+  return [_start(each, **flags) for each in _environments(number)]
+
+
+def _document(name):
+  """A script between the marks of docs/several_machines.md."""
+  text = (ROOT / "docs/several_machines.md").read_text()
+  found = re.search(rf"<!-- {name}: begin -->\n(.*?)<!-- ", text, re.S)
+  return textwrap.dedent(found[1])
 
 
 def _losses(folder):
@@ -81,6 +90,7 @@ def _losses(folder):
   return [line["loss"] for line in lines if "gradient_norm" in line]
 
 
+@pytest.mark.slow
 def test_two_workers_train_as_one_does(given, tmp_path):
   # A checkpoint after every step, and with it a line of metrics.
   given = given | {
@@ -113,6 +123,7 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   np.testing.assert_allclose(second, first, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_when_one_dies_the_other_ends_soon_and_a_restart_goes_on(
   given, tmp_path
 ):
@@ -140,6 +151,7 @@ def test_when_one_dies_the_other_ends_soon_and_a_restart_goes_on(
   assert f"resuming from {latest}" in log
 
 
+@pytest.mark.slow
 def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
   flags = given | {
     "output_dir": tmp_path,
@@ -160,3 +172,110 @@ def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
   for worker, log in zip((first, second), logs, strict=True):
     assert worker.returncode == 0, log
     assert f"the same command resumes from step {done}" in log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [4, 8])
+def test_more_workers_have_the_losses_of_one(number, given, tmp_path):
+  given = given | {"num_train_steps": 5, "save_checkpoints_steps": 1}
+  alone = _start(**given, output_dir=tmp_path / "one")
+  assert alone.wait() == 0, alone.stderr.read()
+  workers = _workers(given | {"output_dir": tmp_path / "many"}, number)
+  for worker in workers:
+    _, log = worker.communicate()
+    assert worker.returncode == 0, log
+  assert f"{number} replica(s)" in log
+  losses = _losses(tmp_path / "many")
+  assert len(losses) == 5
+  np.testing.assert_allclose(losses, _losses(tmp_path / "one"), rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_supervised_workers_go_on_after_one_was_killed(given, tmp_path):
+  flags = given | {"num_train_steps": 3000, "save_checkpoints_steps": 50}
+  flags |= {"learning_rate": 1e-4, "output_dir": tmp_path}
+  words = shlex.join(f"--{name}={value}" for name, value in flags.items())
+  line = _document("supervisor").replace("sleep 10", "sleep 1")
+  # So that the process of `python` is the shell's child.
+  line = line.replace("python ", f"{sys.executable} ").replace("$FLAGS", words)
+  supervisors = [
+    subprocess.Popen(
+      ["bash", "-c", line],
+      cwd=ROOT,
+      env=os.environ | environment,
+      stderr=subprocess.PIPE,
+      text=True,
+    )
+    for environment in _environments(2)
+  ]
+  while not (tmp_path / "model.ckpt-50.index").exists():
+    assert supervisors[0].poll() is None
+    time.sleep(0.1)
+  parent = str(supervisors[1].pid)
+  children = subprocess.check_output(["pgrep", "-P", parent], text=True)
+  os.kill(int(children.split()[0]), signal.SIGKILL)
+  for supervisor in supervisors:
+    _, log = supervisor.communicate(timeout=900)
+    assert supervisor.returncode == 0, log
+    assert "resuming from" in log
+  assert run_record.find(str(tmp_path)).endswith("model.ckpt-3000")
+
+
+def _check_cluster(line, index, hosts):
+  config = json.loads(line)
+  assert config["task"] == {"type": "worker", "index": index}
+  assert config["cluster"] == {"worker": [f"{host}:12345" for host in hosts]}
+
+
+@pytest.fixture(name="commands")
+def _commands(tmp_path, monkeypatch):
+  """A folder on the PATH, whose `python` writes TF_CONFIG for a program."""
+  text = f"""#!/bin/bash
+if [ "$1" = -c ]; then exec {sys.executable} "$@"; fi
+echo "$TF_CONFIG" >> "{tmp_path}/configurations"
+"""
+  monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+  def add(name, text):
+    (tmp_path / name).write_text(text)
+    (tmp_path / name).chmod(0o700)
+
+  add("python", text)
+  return add
+
+
+def _run_script(script, tmp_path, **environment):
+  environment = os.environ | environment
+  subprocess.run(["bash", "-ec", script], check=True, env=environment)
+  return (tmp_path / "configurations").read_text().splitlines()
+
+
+def test_the_script_for_slurm(commands, tmp_path):
+  commands("scontrol", '#!/bin/bash\n[ "$3" = "n[1-3]" ] && seq -f n%g 3\n')
+  srun = 'for i in 0 1 2; do SLURM_PROCID=$i "${@:2}"; done'
+  commands("srun", f"#!/bin/bash\n{srun}\n")
+  lines = _run_script(_document("slurm"), tmp_path, SLURM_JOB_NODELIST="n[1-3]")
+  for index, line in enumerate(lines):
+    _check_cluster(line, index, ["n1", "n2", "n3"])
+  assert len(lines) == 3
+
+
+def test_the_job_for_kubernetes(commands, tmp_path):
+  yaml = pytest.importorskip("yaml")
+  service, job = yaml.safe_load_all(_document("kubernetes"))
+  name, spec = job["metadata"]["name"], job["spec"]
+  pod = spec["template"]["spec"]
+  assert service["metadata"]["name"] == pod["subdomain"]
+  assert service["spec"]["selector"] == {"job-name": name}
+  [container] = pod["containers"]
+  [variable] = container["env"]
+  assert int(variable["value"]) == spec["completions"] == spec["parallelism"]
+  assert container["command"] == ["bash", "-c"]
+  for index in ("0", "3"):
+    lines = _run_script(
+      *(container["args"][0], tmp_path),
+      WORKERS=variable["value"],
+      JOB_COMPLETION_INDEX=index,
+    )
+    hosts = [f"{name}-{i}.{pod['subdomain']}" for i in range(4)]
+    _check_cluster(lines[-1], int(index), hosts)

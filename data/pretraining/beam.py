@@ -5,11 +5,15 @@ records are those of builders.write_shards, whatever runner is used.
 """
 
 import glob
+import json
 import os
 import re
+import socket
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 from absl import logging
@@ -27,8 +31,11 @@ from storage import files, tfrecord
 
 try:
   import apache_beam as beam
-  from apache_beam.metrics import Metrics, MetricsFilter
-  from apache_beam.options.pipeline_options import PipelineOptions
+  from apache_beam.metrics import Metrics
+  from apache_beam.options.pipeline_options import (
+    PipelineOptions,
+    PortableOptions,
+  )
 except ImportError:
   raise ValueError(
     "--runner needs Apache Beam: `pip install -r requirements-beam.txt`"
@@ -36,6 +43,19 @@ except ImportError:
 
 _ROOT = Path(__file__).resolve().parents[2]
 _NAMESPACE = "corpus"  # of the metrics
+_COUNTS = "counts.json"  # in the temporary folder
+_SECONDS_TO_CONNECT = 10.0
+# What to do about errors that contain a text.
+_REMEDIES = {
+  "Channel closed prematurely": "a worker process died; if it ran out of "
+  "memory, use fewer workers. The same command starts anew",
+  "Error running pipeline.": "the log above says why; if workers are EXTERNAL, "
+  "a worker pool has to run at --environment_config",
+  "No module named": "workers need this project on their PYTHONPATH, and the "
+  "packages of requirements-beam.txt",
+  "No such file": "workers need the folders of --input_file and --output_file "
+  "at the same paths: name folders that all machines share, or gs://",
+}
 
 
 def write(
@@ -48,9 +68,14 @@ def write(
   renamed when all are complete: retried bundles leave no duplicates and failed
   pipelines no files. Options are as in ["--runner=DirectRunner"].
 
-  Returns the number of records, as reported by the runner. Raises ValueError if
-  there is no text or the pipeline failed.
+  Workers read the text and write the records at the same paths as this process.
+  They get the vocabulary with the pipeline.
+
+  Returns the number of records. Raises ValueError if there is no text or the
+  pipeline failed.
   """
+  output = files.absolute(output)
+  paths = list(map(files.absolute, paths))
   corpus = split_corpus(paths, text_format=config.text_format)
   logging.info("%d shards of text", len(corpus))
   folder = f"{output}.parts-{uuid4().hex}"
@@ -68,15 +93,18 @@ def write(
     return (
       pipeline
       | "once" >> beam.Create([output])
-      | "publish" >> beam.Map(_rename, beam.pvalue.AsList(written))
+      | "publish" >> beam.Map(_rename, folder, beam.pvalue.AsList(written))
     )
 
   try:
-    counts = _run(build, options)
+    _run(build, options)
     if not outputs(output):
       raise no_text(paths)
+    counts = json.loads(files.read_text(f"{folder}/{_COUNTS}"))
   finally:
     files.remove_folder(folder)
+  text = (f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items())
+  logging.info("counted %s", ", ".join(text))
   return counts["instances"]
 
 
@@ -91,6 +119,8 @@ def count_words(
 
   Uses a temporary folder beside the output.
   """
+  output = files.absolute(output)
+  paths = list(map(files.absolute, paths))
   corpus = split_corpus(paths, text_format=text_format)
   folder = f"{output}.counts-{uuid4().hex}"
 
@@ -121,16 +151,23 @@ def outputs(output: str) -> list[str]:
 
 
 class _WriteShard(beam.DoFn):
-  """Writes the records of a shard to a file with a unique name."""
+  """Writes the records of a shard to a file with a unique name.
+
+  Yields the shard's number, the path and the counts.
+  """
 
   def __init__(self, config: BuildConfig, folder: str):
     super().__init__()
     self._config, self._folder = config, folder
+    self._vocabulary = files.read_text(config.vocab_file)
 
   def setup(self):
-    self._builder = RecordBuilder(self._config)
+    with TemporaryDirectory() as folder:
+      path = os.path.join(folder, "vocab.txt")
+      files.write_text(path, self._vocabulary)
+      self._builder = RecordBuilder(replace(self._config, vocab_file=path))
 
-  def process(self, shard: Shard) -> Iterator[tuple[int, str]]:
+  def process(self, shard: Shard) -> Iterator[tuple[int, str, dict[str, int]]]:
     result = self._builder.build_shard(shard)
     for name, count in result.counts.items():
       Metrics.counter(_NAMESPACE, name).inc(count)
@@ -138,17 +175,27 @@ class _WriteShard(beam.DoFn):
       path = f"{self._folder}/{shard.number}-{uuid4().hex}"
       with files.open_for_writing(path) as file:
         tfrecord.write(file, result.records)
-      yield shard.number, path
+      yield shard.number, path, dict(result.counts)
 
 
-def _rename(output: str, written: list[tuple[int, str]]) -> None:
-  """Renames complete files; can be repeated after an interruption."""
+def _rename(
+  output: str, folder: str, written: list[tuple[int, str, dict[str, int]]]
+) -> None:
+  """Renames complete files; can be repeated after an interruption.
+
+  Writes the sums of their counts first: the metrics of some runners count
+  retried bundles twice, and others have none.
+  """
+  if not written:
+    return
+  counts = sum((Counter(counts) for _, _, counts in written), Counter())
+  files.write_text(f"{folder}/{_COUNTS}", json.dumps(counts))
   total = len(written)
   names = [f"{output}-{i:05d}-of-{total:05d}" for i in range(total)]
   for path in outputs(output):
     if path not in names:
       files.remove(path)
-  for (_, path), name in zip(sorted(written), names, strict=True):
+  for (_, path, _), name in zip(sorted(written), names, strict=True):
     if files.exists(path):
       files.rename(path, name)
 
@@ -186,32 +233,40 @@ def _words(pair, text_format, counter):
   return counter.counts().items()
 
 
-def _run(build, options) -> Mapping[str, int]:
-  """Runs a pipeline to its end and returns the values of its counters."""
+def _run(build, options) -> None:
+  """Runs a pipeline to its end."""
   # Worker processes of local runners import the project's modules.
   folders = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
   os.environ["PYTHONPATH"] = os.pathsep.join(folders)
-  pipeline = beam.Pipeline(options=PipelineOptions(list(options)))
+  options = PipelineOptions(list(options))
+  _check_endpoint(options.view_as(PortableOptions).job_endpoint)
+  pipeline = beam.Pipeline(options=options)
   build(pipeline)
   try:
-    result = pipeline.run()
-    result.wait_until_finish()
+    pipeline.run().wait_until_finish()
   except Exception as error:  # each runner raises its own
     raise ValueError(f"the pipeline failed: {_cause(error)}") from error
-  metrics = result.metrics().query(MetricsFilter().with_namespace(_NAMESPACE))
-  counts = Counter(
-    {
-      counter.key.metric.name: counter.committed or counter.attempted
-      for counter in metrics["counters"]
-    }
-  )
-  text = (f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items())
-  logging.info("counted %s", ", ".join(text))
-  return counts
+
+
+def _check_endpoint(endpoint: str | None) -> None:
+  """Raises ValueError if no job service answers; Beam would wait for ever."""
+  host, _, port = (endpoint or "").rpartition(":")
+  if not host or not port.isdigit():  # none, or the name of a kind
+    return
+  try:
+    socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
+  except OSError as error:
+    raise ValueError(
+      f"no job service answers at --job_endpoint={endpoint} ({error}): start "
+      "it, or correct --pipeline_options"
+    ) from None
 
 
 def _cause(error: Exception) -> str:
-  """Message of a worker's error, without Beam's traceback."""
+  """Message of a worker's error, without Beam's traceback, and the remedy."""
   lines = re.findall(r"^\w*Error: (.*)$", str(error), re.M)
+  lines += re.findall(r"^\s*details = \"(.*)\"$", str(error), re.M)
   text = lines[-1] if lines else str(error)
-  return re.sub(r" \[while running .*", "", text, flags=re.S)
+  text = re.sub(r" \[while running .*", "", text, flags=re.S)
+  remedies = [f"; {v}" for k, v in _REMEDIES.items() if k in text]
+  return text + "".join(remedies)

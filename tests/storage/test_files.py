@@ -141,3 +141,12 @@ def test_paths_with_a_scheme_go_through_gfile():
   assert list(files.lines(f"{folder}/a.txt", 3)) == ["b"]
   with pytest.raises(OSError, match="cannot read"):
     list(files.lines(f"{folder}/no.txt"))
+  files.check_writable(f"{folder}/out")
+  assert files.list_folder(folder) == ["a.txt"]
+
+
+def test_a_scheme_that_tensorflow_does_not_know_is_named():
+  expected = "s3://bucket/a: .* no file system for s3://, only for .*gs://"
+  for call in (files.exists, files.check_writable, files.open_for_reading):
+    with pytest.raises(OSError, match=expected):
+      call("s3://bucket/a")

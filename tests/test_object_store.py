@@ -1,0 +1,165 @@
+"""Text, records and a training in an object store are those on a disk."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from storage import files
+from tests import object_store, programs
+from tests.data.pretraining.corpus import random_text
+from tests.object_store import BUCKET
+from tests.training import toy
+from training import checkpoint, report, run_record
+
+pytestmark = pytest.mark.slow
+VOCAB_FILE = programs.ROOT / "tests/parity/golden/vocab.txt"
+
+
+@pytest.fixture(scope="module", autouse=True, name="store")
+def _store(tmp_path_factory):
+  """An object store that this process sees, too."""
+  with (
+    object_store.running(tmp_path_factory.mktemp("store")) as environment,
+    pytest.MonkeyPatch.context() as patch,
+  ):
+    for name, value in environment.items():
+      patch.setenv(name, value)
+    yield
+
+
+def _start(program, **flags):
+  words = [f"--{name}={value}" for name, value in flags.items()]
+  return subprocess.Popen(
+    [sys.executable, programs.ROOT / f"{program}.py", *words],
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+
+
+def _run(program, **flags):
+  process = _start(program, **flags)
+  _, log = process.communicate()
+  assert process.returncode == 0, log
+  return log
+
+
+def _put(name, content):
+  """Writes an object; its path."""
+  with files.open_for_writing(f"{BUCKET}/{name}") as file:
+    file.write(content)
+  return f"{BUCKET}/{name}"
+
+
+def _get(path):
+  with files.open_for_reading(path) as file:
+    return file.read()
+
+
+@pytest.mark.parametrize(
+  "workers",
+  [
+    {"num_workers": 2},
+    {
+      "runner": "DirectRunner",
+      "pipeline_options": "--direct_num_workers=2 "
+      "--direct_running_mode=multi_processing",
+    },
+  ],
+  ids=["workers", "Beam"],
+)
+def test_records(workers, tmp_path):
+  if "runner" in workers:
+    pytest.importorskip(
+      "apache_beam", reason="needs `pip install -r requirements-beam.txt`"
+    )
+  text = random_text(9000).encode()
+  assert len(text) > 2 << 20  # several shards
+  (tmp_path / "text").write_bytes(text)
+  flags = {"dupe_factor": 1, "max_seq_length": 64, "vocab_file": VOCAB_FILE}
+  _run(
+    "create_pretraining_data",
+    input_file=tmp_path / "text",
+    output_file=tmp_path / "records",
+    num_workers=2,
+    **flags,
+  )
+  name = "-".join(workers)
+  _run(
+    "create_pretraining_data",
+    input_file=_put(f"{name}/text", text),
+    output_file=f"{BUCKET}/{name}/records",
+    **flags | {"vocab_file": _put(f"{name}/vocab", VOCAB_FILE.read_bytes())},
+    **workers,
+  )
+  paths = files.glob_files(f"{BUCKET}/{name}/records*")
+  assert len(paths) + 2 == len(files.list_folder(f"{BUCKET}/{name}"))
+  records = b"".join(map(_get, paths))
+  assert records == (tmp_path / "records").read_bytes()
+
+
+def _training(tmp_path, folder):
+  """Flags of a training whose files are all in a folder."""
+  toy.config(0.1).to_json(str(tmp_path / "bert_config.json"))
+  toy.write_records(str(tmp_path / "a.tfrecord"), 600)
+  for name in ("bert_config.json", "a.tfrecord"):
+    if files.is_remote(folder):
+      _put(name, (tmp_path / name).read_bytes())
+  return {
+    "input_file": f"{folder}/a.tfrecord",
+    "bert_config_file": f"{folder}/bert_config.json",
+    "do_train": True,
+    "do_eval": True,
+    "max_eval_steps": 2,
+    "max_seq_length": toy.T,
+    "max_predictions_per_seq": toy.P,
+    "train_batch_size": 8,
+    "learning_rate": 1e-3,
+    "num_train_steps": 300,
+    "save_checkpoints_steps": 30,
+    "iterations_per_loop": 30,
+    "seed": 1,
+  }
+
+
+def test_a_training(tmp_path):
+  flags = _training(tmp_path, str(tmp_path))
+  _run("run_pretraining", output_dir=tmp_path / "model", **flags)
+  model = f"{BUCKET}/model"
+  flags = _training(tmp_path, BUCKET)
+  process = _start("run_pretraining", output_dir=model, **flags)
+  while not files.exists(f"{model}/model.ckpt-30.index"):
+    assert process.poll() is None, process.stderr.read()
+    time.sleep(0.1)
+  process.send_signal(signal.SIGKILL)
+  process.communicate()
+  step = int(run_record.find(model).rpartition("-")[2])
+  assert 0 < step < 300
+  log = _run("run_pretraining", output_dir=model, **flags)
+  assert f"resuming from {model}/model.ckpt-{step}" in log
+
+  local = checkpoint.read(str(tmp_path / "model"))
+  remote = checkpoint.read(model)
+  assert local.shapes == remote.shapes
+  for name in local.shapes:
+    np.testing.assert_array_equal(remote[name], local[name], err_msg=name)
+  results = _get(f"{model}/eval_results.txt")
+  assert results == (tmp_path / "model/eval_results.txt").read_bytes()
+  lines, expected = map(report.read_metrics, (model, str(tmp_path / "model")))
+  assert [e["step"] for e in lines] == [e["step"] for e in expected]
+  names = {name.rpartition(".")[0] for name in files.list_folder(model)}
+  assert not [name for name in names if "partial" in name]
+
+
+def test_a_bucket_that_is_not_there_is_named(tmp_path):
+  flags = _training(tmp_path, str(tmp_path))
+  process = _start("run_pretraining", output_dir="gs://no/model", **flags)
+  _, log = process.communicate()
+  assert process.returncode == 1
+  assert "gs://no/model cannot be written (" in log.splitlines()[-1]
+  assert "Traceback" not in log
+  assert os.listdir(tmp_path) == ["bert_config.json", "a.tfrecord"]
