@@ -137,7 +137,7 @@ def test_a_training(tmp_path):
     time.sleep(0.1)
   process.send_signal(signal.SIGKILL)
   process.communicate()
-  step = int(run_record.find(model).rpartition("-")[2])
+  step = int(run_record.find_checkpoint(model).rpartition("-")[2])
   assert 0 < step < 300
   log = _run("run_pretraining", output_dir=model, **flags)
   assert f"resuming from {model}/model.ckpt-{step}" in log

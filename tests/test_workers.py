@@ -218,7 +218,7 @@ def test_supervised_workers_go_on_after_one_was_killed(given, tmp_path):
     _, log = supervisor.communicate(timeout=900)
     assert supervisor.returncode == 0, log
     assert "resuming from" in log
-  assert run_record.find(str(tmp_path)).endswith("model.ckpt-3000")
+  assert run_record.find_checkpoint(str(tmp_path)).endswith("model.ckpt-3000")
 
 
 def _check_cluster(line, index, hosts):
