@@ -47,19 +47,10 @@ def train(
 ) -> None:
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
-  Args:
-    run: its flags are those of cli.flags.define_fine_tuning.
-    model: a fresh Keras model.
-    objective: a modeling.losses.Objective.
-    source: training data.
-    num_examples: of an epoch.
-    unit: name of an example in log lines.
-    evaluate: from the step to metrics by name.
-    metric: the one whose maximum is the best checkpoint.
-    served_model: from a teacher's flags to its model.
-
-  Raises:
-    ValueError: there are fewer examples than one step needs.
+  An epoch has `num_examples`, each a `unit` in log lines; a ValueError if one
+  step needs more. `evaluate` is from the step to metrics by name, of which the
+  maximum of `metric` is the best checkpoint. `served_model` is from a teacher's
+  flags to its model. Flags: cli.flags.define_fine_tuning.
   """
   args = run.args
   steps = _num_steps(args, num_examples)

@@ -72,17 +72,10 @@ class Run:
   ) -> Callable[[], AbstractContextManager]:
     """Trains a model, in the strategy's scope.
 
-    Resumes from the newest checkpoint, else starts from --init_checkpoint.
-
-    Args:
-      model: a fresh Keras model.
-      objective: a modeling.losses.Objective.
-      source: training data.
-      num_train_steps: length of the learning rate schedule.
-      num_warmup_steps: of these.
-      stop_at: step to stop at; 0 for num_train_steps.
-      unit: name of an example in log lines.
-      evaluate: called with every --eval_steps-th step; True ends the run.
+    Resumes from the newest checkpoint, else starts from --init_checkpoint. The
+    learning rate's schedule has `num_train_steps`; training stops at `stop_at`
+    unless that is 0. `unit` names an example in log lines. `evaluate` is called
+    with every --eval_steps-th step; True ends the run.
 
     Returns:
       Function that makes a context in which variables have their moving
@@ -301,17 +294,10 @@ def restore(
   build: Callable[[Arguments], ServedModel],
   changes: Mapping,
 ) -> ServedModel:
-  """Restores the model that --do_export would export.
+  """Restores the model that --do_export would export; see tasks.restore.
 
-  Args:
-    folder: the program's --output_dir.
-    entry: of its run.json.
-    build: the task's function from flags to a model to export.
-    changes: values of flags that differ from those of training.
-
-  Raises:
-    FileNotFoundError: a file that the flags name does not exist any more.
-    ValueError: a flag in `changes` is unknown or of the wrong type.
+  `entry` is of the folder's run.json, `build` the task's function from flags to
+  a model to export.
   """
   args = arguments.from_record(folder, entry, changes)
   encoder.check_vocabulary(
