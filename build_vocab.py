@@ -80,12 +80,12 @@ def reserved_tokens(special: list[str], unused: int) -> list[str]:
 
 def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
-  files.check_disjoint(files.expand(args.input_file), args.output_file)
+  checks.disjoint(files.expand(args.input_file), args.output_file)
   checks.output(args, "output_file")
   if args.extend:
     return vocabulary.check_extension(args)
   if not args.overwrite:
-    files.refuse_to_overwrite(args.output_file)
+    checks.refuse_to_overwrite(args.output_file)
   reserved_tokens(args.special_tokens, args.unused_tokens)
 
 

@@ -114,7 +114,7 @@ def refuse_to_overwrite(args: Arguments, target: str) -> None:
   """Raises FileExistsError if files of that format are in --output."""
   if not args.overwrite:
     names = interchange.FILES[target]
-    files.refuse_to_overwrite(*(os.path.join(args.output, x) for x in names))
+    checks.refuse_to_overwrite(*(os.path.join(args.output, x) for x in names))
 
 
 def choose_target(args: Arguments, kind: str) -> str:

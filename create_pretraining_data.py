@@ -59,11 +59,11 @@ def check_flags(args: Arguments) -> None:
     raise ValueError(
       f"--output_file={args.output_file} repeats a name or has an empty one"
     )
-  files.check_disjoint(files.expand(args.input_file), *outputs)
+  checks.disjoint(files.expand(args.input_file), *outputs)
   if args.runner:
     check_runner(args, outputs)
   elif not args.overwrite:
-    files.refuse_to_overwrite(*outputs)
+    checks.refuse_to_overwrite(*outputs)
   for output in outputs:
     checks.writable(output, "output_file")
   checks.file(args, "vocab_file")
@@ -139,7 +139,7 @@ def write_by_beam(
   from data.pretraining import beam  # optional dependency
 
   if not args.overwrite:
-    files.refuse_to_overwrite(*beam.outputs(output))
+    checks.refuse_to_overwrite(*beam.outputs(output))
   return beam.write(config, inputs, output, shared_flags.pipeline_options(args))
 
 

@@ -76,9 +76,9 @@ def check_flags(args: Arguments) -> None:
   if args.output_file:
     checks.file(args, "input_file")
     checks.output(args, "output_file")
-    files.check_disjoint([args.input_file], args.output_file)
+    checks.disjoint([args.input_file], args.output_file)
     if not args.overwrite:
-      files.refuse_to_overwrite(args.output_file)
+      checks.refuse_to_overwrite(args.output_file)
     lines.count(args.input_file)  # raises for a line that is not UTF-8
   checks.windows(args)
   if args.long_text == "windows" and args.pooling == "none":

@@ -58,10 +58,10 @@ def check_flags(args: Arguments) -> None:
   for name in names:
     checks.file(args, name)
   inputs = [args[name] for name in names if args[name]]
-  files.check_disjoint(inputs, args.output_file)
+  checks.disjoint(inputs, args.output_file)
   checks.output(args, "output_file")
   if not args.overwrite:
-    files.refuse_to_overwrite(args.output_file)
+    checks.refuse_to_overwrite(args.output_file)
 
 
 def main(args: Arguments) -> None:

@@ -39,10 +39,10 @@ flags.DEFINE_bool("overwrite", False, "Replace an existing output_file.")
 
 def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
-  files.check_disjoint(files.expand(args.input_file), args.output_file)
+  checks.disjoint(files.expand(args.input_file), args.output_file)
   checks.output(args, "output_file")
   if not args.overwrite:
-    files.refuse_to_overwrite(args.output_file)
+    checks.refuse_to_overwrite(args.output_file)
 
 
 def read_documents(

@@ -4,6 +4,7 @@ Needs no TensorFlow for local paths.
 """
 
 import os
+from collections.abc import Sequence
 
 from cli.arguments import Arguments
 from storage import files
@@ -212,3 +213,21 @@ def writable(path: str, name: str) -> None:
     raise NotADirectoryError(f"--{name}={path}: {parent} is no folder")
   if not os.access(parent, os.W_OK):
     raise PermissionError(f"--{name}={path}: {parent} cannot be written to")
+
+
+def refuse_to_overwrite(*paths: str) -> None:
+  """Raises FileExistsError if any of the paths exists."""
+  present = [path for path in paths if files.exists(path)]
+  if present:
+    raise FileExistsError(
+      f"{', '.join(present)} exists already; remove it, choose another name, "
+      "or give --overwrite"
+    )
+
+
+def disjoint(inputs: Sequence[str], *outputs: str) -> None:
+  """Raises ValueError if an output is one of the inputs."""
+  read = {os.path.realpath(path) for path in inputs}
+  for path in outputs:
+    if os.path.realpath(path) in read:
+      raise ValueError(f"{path} is an input, too: choose another output")

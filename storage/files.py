@@ -11,7 +11,7 @@ import gzip
 import io
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -134,24 +134,6 @@ def check_is_free(folder: str, flag: str = "export_dir") -> None:
     raise FileExistsError(
       f"{folder} is there already: remove it, or name another --{flag}"
     )
-
-
-def refuse_to_overwrite(*paths: str) -> None:
-  """Raises FileExistsError if any of the paths exists."""
-  present = [path for path in paths if exists(path)]
-  if present:
-    raise FileExistsError(
-      f"{', '.join(present)} exists already; remove it, choose another name, "
-      "or give --overwrite"
-    )
-
-
-def check_disjoint(inputs: Sequence[str], *outputs: str) -> None:
-  """Raises ValueError if an output is one of the inputs."""
-  read = {os.path.realpath(path) for path in inputs}
-  for path in outputs:
-    if os.path.realpath(path) in read:
-      raise ValueError(f"{path} is an input, too: choose another output")
 
 
 def open_for_reading(path: str) -> BinaryIO:
@@ -305,10 +287,7 @@ def is_compressed(path: str) -> bool:
 
 
 class _TextStream(io.RawIOBase):
-  """Content of a file, decompressed; errors are ValueErrors with its path.
-
-  It reads the file from its beginning and does not close it.
-  """
+  """Content of a file, decompressed; errors are ValueErrors with its path."""
 
   def __init__(self, path, file):
     super().__init__()
@@ -345,10 +324,7 @@ def _zstd(path, file):
 
 
 class _ZstdReader:
-  """Content of the frames of a .zst file.
-
-  zstandard's own reader gives no error if the file is truncated.
-  """
+  """Frames of a .zst file; zstandard's reader is silent if it is truncated."""
 
   _PIECE = 1 << 12  # Four bytes may expand to 128 KB.
 

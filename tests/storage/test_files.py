@@ -3,6 +3,7 @@ import os
 import pytest
 import tensorflow as tf
 
+from cli import checks
 from storage import files
 
 
@@ -125,9 +126,9 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
 
 def test_existing_files_are_refused(tmp_path):
   _touch(tmp_path, "there")
-  files.refuse_to_overwrite(str(tmp_path / "not"))
+  checks.refuse_to_overwrite(str(tmp_path / "not"))
   with pytest.raises(FileExistsError, match=r"there exists .*--overwrite"):
-    files.refuse_to_overwrite(str(tmp_path / "not"), str(tmp_path / "there"))
+    checks.refuse_to_overwrite(str(tmp_path / "not"), str(tmp_path / "there"))
 
 
 def test_paths_with_a_scheme_go_through_gfile():
