@@ -65,6 +65,11 @@ def check_flags(args: Arguments) -> None:
     for part in glue.parts(args).values():
       check_flags(part)
     return
+  if args.from_mnli:
+    raise ValueError(
+      "--from_mnli is for --task_name=GLUE: for one task give "
+      "--init_checkpoint=(output folder of MNLI) and --new_head"
+    )
   checks.run(args)
   reads = args.do_train or args.do_eval or args.do_predict
   if reads and not args.data_dir:

@@ -678,6 +678,8 @@ def test_long_texts_are_read_to_their_end(sst, tmp_path, pooling):
     ({"window_stride": 5}, "--window_stride=5 leaves tokens out: a window of"),
     ({"max_text_length": 5}, "--max_text_length=5 is less than --max_seq_len"),
     ({"task_name": "MRPC"}, "is for single texts, but MRPC has pairs"),
+    ({"compile_export": True}, "--compile_export does not go with --long_te"),
+    ({"from_mnli": True}, "--from_mnli is for --task_name=GLUE: for one task"),
   ],
 )
 def test_wrong_windows_are_named(sst, tmp_path, wrong, message):

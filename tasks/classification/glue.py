@@ -87,7 +87,7 @@ def _part(args, name):
   if args.do_predict and not files.exists(test_file):
     logging.warning("%s is not there: %s is not predicted", test_file, name)
     changes["do_predict"] = False
-  return args.replace(task_name=name, **changes)
+  return args.replace(task_name=name, from_mnli=False, **changes)
 
 
 def _submissions(part):

@@ -118,6 +118,7 @@ def test_tasks_begin_with_mnli(tmp_path, calls):
   mnli = str(tmp_path / "output" / "MNLI")
   assert starts == {"MNLI": None, "SST-2": None, "RTE": mnli}
   assert calls[2]["new_head"] == "True"
+  assert calls[2]["from_mnli"] == "False"  # is for all tasks together
   assert calls[2]["teacher"] == "big/RTE"
 
 
