@@ -120,11 +120,11 @@ def _check_teacher(args):
       "its --output_dir"
     )
   trained, folder = entries[-1]["flags"], entries[-1]["directory"]
-  for name in ("do_lower_case", "multi_label", "is_regression"):
-    if getattr(args, name, None) != trained.get(name):
+  for name in ("do_lower_case", "multi_label", "is_regression", "long_text"):
+    if name in trained and args[name] != trained[name]:
       raise ValueError(
         f"--{name}={args[name]}, but --teacher={teacher} was trained with "
-        f"--{name}={trained.get(name)}: teacher and student need the same"
+        f"--{name}={trained[name]}: teacher and student need the same"
       )
   path = os.path.join(folder, trained["vocab_file"])
   if vocab.load(args.vocab_file) != vocab.load(path):

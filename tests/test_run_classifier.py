@@ -621,6 +621,7 @@ def test_wrong_teachers_are_named(trained, several, sst, tmp_path):
     ({"output_dir": trained[0]}, "--teacher is --output_dir: name another"),
     ({"teacher": several[1]}, "was trained with --multi_label=True"),
     ({"do_lower_case": False}, "was trained with --do_lower_case=True"),
+    ({"long_text": "windows"}, "was trained with --long_text=truncate"),
     ({"vocab_file": other}, f"--vocab_file={other} has other tokens than"),
     ({"task_name": "tsv", "data_dir": three}, "has other labels, or another"),
   ):

@@ -146,7 +146,8 @@ def _convert_splits(args, task, kind, name, batch_size) -> Splits:
 
 def _convert(args, task, split, name, batch_size=1) -> RecordDataset:
   """Writes the records of a split to `name`.tf_record in --output_dir."""
-  copied = args.prediction_columns if split.startswith("test") else ()
+  has_columns = split in ("test", "test_mismatched")  # GLUE's AX has not all
+  copied = args.prediction_columns if has_columns else ()
   rows = examples.read_examples(task, args.data_dir, split, copied)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   file, length = task.splits[split].file, checks.row_length(args)
