@@ -65,7 +65,7 @@ def parts(args: Arguments) -> dict[str, Arguments]:
   values, result = _read(args.output_dir), {}
   for name in present:
     part = _part(args, name)
-    written = [files.exists(path) for path in _submissions(part)]
+    written = [files.exists(path) for path in _submissions(args, name)]
     is_predicted = any(written) or not part.do_predict
     is_evaluated = any(row.split("-m")[0] == name for row in values)
     if args.do_train and is_evaluated and is_predicted:
@@ -90,10 +90,10 @@ def _part(args, name):
   return args.replace(task_name=name, from_mnli=False, **changes)
 
 
-def _submissions(part):
-  splits = named_tasks.find(part.task_name).splits.values()
-  names = [split.submission for split in splits if split.submission]
-  return [os.path.join(part.output_dir, name) for name in names]
+def _submissions(args, name):
+  splits = named_tasks.find(name).splits.values()
+  files_of_site = [split.submission for split in splits if split.submission]
+  return [os.path.join(args.output_dir, name, file) for file in files_of_site]
 
 
 def run(args: Arguments) -> None:
@@ -172,7 +172,7 @@ def _write(output_dir, values: Mapping[str, float]):
 
 def _write_submission(args):
   """Writes the files of GLUE's site that there are; names the others."""
-  paths = [p for name in _TASKS for p in _submissions(_part(args, name))]
+  paths = [p for name in _TASKS for p in _submissions(args, name)]
   absent = [os.path.basename(p) for p in paths if not files.exists(p)]
   content = io.BytesIO()
   with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
