@@ -55,6 +55,11 @@ flags.DEFINE_list(
   [],
   "Columns to copy from the test file to test_predictions.tsv; all for all.",
 )
+flags.DEFINE_bool(
+  "pack_examples",
+  False,
+  "Train on rows of several examples: the same losses, less padding.",
+)
 flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.")
 flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
@@ -82,6 +87,7 @@ def check_flags(args: Arguments) -> None:
     same += ["window_stride", "window_pooling", "max_seq_length"]
   encoder.check(args, "add_bilstm", "do_lower_case", *same)
   encoder.check_head(args, "multi_label")
+  checks.packing(args, encoder.config(args).attention)
 
 
 def main(args: Arguments) -> None:
@@ -115,7 +121,7 @@ def main(args: Arguments) -> None:
     if args.do_train:
       fine_tuning.train(
         run,
-        model,
+        classification.model_to_train(args, model),
         classification.objective(
           task, classification.class_weights(args, task, train_set.examples)
         ),

@@ -59,6 +59,25 @@ def run(args: Arguments) -> None:
   profile_steps(args)
 
 
+def packing(args: Arguments, attention: str) -> None:
+  """Raises ValueError if another flag contradicts --pack_examples."""
+  if not args.pack_examples:
+    return
+  others = {
+    "--add_bilstm": args.add_bilstm,
+    "--group_by_length": args.group_by_length,
+    "--gradient_accumulation_steps": args.gradient_accumulation_steps > 1,
+    "--long_text=windows": args.long_text == "windows",
+    "--teacher": getattr(args, "teacher", None),
+    "--jit_compile": args.jit_compile,
+    "a TPU": on_tpu(args),
+    f"attention {attention!r}": attention != "bidirectional",
+  }
+  for name, is_set in others.items():
+    if is_set:
+      raise ValueError(f"--pack_examples does not go with {name}: drop one")
+
+
 def ensemble(args: Arguments) -> None:
   """Raises ValueError if there are fewer models than --ensemble says."""
   size = getattr(args, "ensemble", 1)

@@ -9,7 +9,7 @@ Legend: B batch, C choices, T tokens.
 import abc
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from storage.tfrecord import Schema
 Batch = dict[str, tf.Tensor]
 
 _PREFETCHED = 4  # batches
+_EXAMPLES_OF_ROW = 4  # at most, where they are packed
 # Batches whose records are sorted by length together in an evaluation.
 _SORTED_TOGETHER = 100
 
@@ -135,6 +136,56 @@ def trim_padding(batch: Batch, multiple: int = 8) -> Batch:
   }
 
 
+def pack(batch: Batch) -> Batch:
+  """Packs examples into R <= B rows of T tokens, the longest first.
+
+  Args:
+    batch: `input_ids`, `input_mask`, `segment_ids` [B, T] and other fields.
+
+  Returns:
+    The arguments of modeling.bert.PackedBert, E being _EXAMPLES_OF_ROW; other
+    fields as they are.
+  """
+  mask = batch["input_mask"]
+  length, sizes = mask.shape[-1], lengths(mask)
+  row, start, number = _first_fit(sizes, length)
+  rows = tf.reduce_max(row) + 1
+  slot = row * _EXAMPLES_OF_ROW + number
+  is_token = tf.sequence_mask(sizes, length)
+  position = tf.range(length) + tf.zeros_like(mask)
+  target = tf.boolean_mask((row * length + start)[:, None] + position, is_token)
+
+  def to_rows(values):
+    tokens = tf.boolean_mask(values, is_token)
+    flat = tf.scatter_nd(target[:, None], tokens, [rows * length])
+    return tf.ensure_shape(tf.reshape(flat, [rows, length]), [None, length])
+
+  begins = tf.scatter_nd(slot[:, None], start, [rows * _EXAMPLES_OF_ROW])
+  return batch | {
+    "input_ids": to_rows(batch["input_ids"]),
+    "input_mask": to_rows((number + 1)[:, None] * mask),
+    "segment_ids": to_rows(batch["segment_ids"]),
+    "position_ids": to_rows(position),
+    "cls_positions": tf.reshape(begins, [rows, _EXAMPLES_OF_ROW]),
+    "example_slots": slot,
+  }
+
+
+def _first_fit(sizes, limit):
+  """Row, first position, and number in the row of each example, [B] each."""
+  row, start, number = (tf.zeros_like(sizes) for _ in range(3))
+  used, examples = tf.zeros_like(sizes), tf.zeros_like(sizes)  # of rows
+  for i in tf.argsort(sizes, direction="DESCENDING", stable=True):
+    fits = (used + sizes[i] <= limit) & (examples < _EXAMPLES_OF_ROW)
+    chosen = tf.argmax(tf.cast(fits, tf.int32), output_type=tf.int32)
+    row = tf.tensor_scatter_nd_update(row, [[i]], [chosen])
+    start = tf.tensor_scatter_nd_update(start, [[i]], [used[chosen]])
+    number = tf.tensor_scatter_nd_update(number, [[i]], [examples[chosen]])
+    used = tf.tensor_scatter_nd_add(used, [[chosen]], [sizes[i]])
+    examples = tf.tensor_scatter_nd_add(examples, [[chosen]], [1])
+  return row, start, number
+
+
 def _is_along(mask, value):
   return value.shape.rank > 1 and value.shape[-1] == mask.shape[-1]
 
@@ -187,6 +238,7 @@ class RecordDataset(TrainingRecords):
   schema: Schema
   # All batches have one shape, for XLA: none is trimmed, the last is padded.
   static_shapes: bool
+  is_packed: bool = field(default=False, kw_only=True)  # see pack
 
   @property
   def files(self) -> tuple[str]:
@@ -202,8 +254,9 @@ class RecordDataset(TrainingRecords):
     """See TrainingRecords."""
     del seed, by_length  # batches are trimmed anyway
     parse = parser(self.schema)
-    return self._trimmed(
-      prefetch_map(batches, lambda _, serialized: parse(serialized))
+    parsed = prefetch_map(batches, lambda _, serialized: parse(serialized))
+    return (
+      prefetch_map(parsed, pack) if self.is_packed else (self._trimmed(parsed))
     )
 
   def evaluation(self, batch_size: int) -> tf.data.Dataset:

@@ -111,6 +111,54 @@ class Bert(ConfigLayer):
     self.pooler.trainable = False
 
 
+class PackedBert(keras.layers.Layer):
+  """Pooled vectors of examples that share rows, as `bert` gives them alone.
+
+  Tokens attend to their own example, and each example begins at position 0.
+  `bert` is a Bert with bidirectional attention and no BiLSTM.
+
+  Call arguments:
+    input_ids, input_mask, segment_ids, position_ids: [R, T] int; the mask has
+      the number of the example in its row, from 1, and 0 for padding.
+    cls_positions: [R, E] int, where examples begin.
+    example_slots: [B] int, index of an example's position in all of these.
+
+  Returns:
+    [B, H].
+  """
+
+  def __init__(self, bert: Bert, **kwargs):
+    super().__init__(**kwargs)
+    self.bert = bert
+
+  def call(
+    self,
+    input_ids,
+    input_mask,
+    segment_ids,
+    position_ids,
+    cls_positions,
+    example_slots,
+    training=None,
+  ):
+    same = ops.equal(input_mask[:, :, None], input_mask[:, None, :])
+    attention_mask = ops.cast(same, input_mask.dtype)  # [R, T, T]
+    attention_mask *= ops.expand_dims(ops.minimum(input_mask, 1), 1)
+    hidden_states, _ = self.bert.embeddings(
+      input_ids, segment_ids, position_ids, training=training
+    )
+    last = self.bert.encoder(
+      hidden_states, attention_mask, cls_positions, training=training
+    )[-1]  # [R, E, H]
+    vectors = ops.reshape(last, (-1, self.bert.config.hidden_size))
+    return self.bert.pooler(ops.take(vectors, example_slots, axis=0))
+
+  def compute_output_spec(self, *_, example_slots, **__):
+    """Shape and type of the vectors."""
+    shape = (*example_slots.shape, self.bert.config.hidden_size)
+    return keras.KerasTensor(shape, self.compute_dtype)
+
+
 def _output_spec(layer, width, input_ids, positions):
   batch, length = input_ids.shape
   blocks, selected = layer.config.num_hidden_layers, length

@@ -36,6 +36,7 @@ class Embeddings(keras.layers.Layer):
   Call arguments:
     input_ids: [B, T] int.
     segment_ids: [B, T] int.
+    position_ids: [B, T] int. Default: 0 to T - 1 in each row.
 
   Returns:
     [B, T, H] embeddings, and the [V, H] table of token embeddings.
@@ -70,7 +71,7 @@ class Embeddings(keras.layers.Layer):
       setattr(self, name, embeddings)
     self.norm.build((*input_shape, config.hidden_size))
 
-  def call(self, input_ids, segment_ids, training=None):
+  def call(self, input_ids, segment_ids, position_ids=None, training=None):
     length = ops.shape(input_ids)[1]
     max_length = self.config.max_position_embeddings
     if isinstance(length, int) and length > max_length:
@@ -88,7 +89,11 @@ class Embeddings(keras.layers.Layer):
     segments = self._one_hot(
       segment_ids, ops.convert_to_tensor(self.token_type_embeddings)
     )
-    total = words + segments + self._positions(length)
+    positions = self._positions(length)
+    if position_ids is not None:
+      # A product, for a dense gradient as that of the slice.
+      positions = self._one_hot(position_ids, positions)
+    total = words + segments + positions
     hidden_states = self.norm(total, training=training)
     return self.dropout(hidden_states, training=training), embedding_table
 

@@ -17,7 +17,13 @@ import keras
 from keras import ops
 
 from modeling import core_layers
-from modeling.bert import Bert, ConcatEncoders, PoolWindows, TextWindows
+from modeling.bert import (
+  Bert,
+  ConcatEncoders,
+  PackedBert,
+  PoolWindows,
+  TextWindows,
+)
 from modeling.config import FEATURE_LAYERS, BertConfig
 from modeling.heads import (
   ClassificationHead,
@@ -215,6 +221,21 @@ def mean_values(scores: Sequence):
 def stack(values: Sequence):
   """All members' values, which decoding combines: K times [...] -> [..., K]."""
   return ops.stack(values, axis=-1)
+
+
+def packed_classifier(model: keras.Model) -> keras.Model:
+  """Makes the model of `classifier` for packed rows (data.records.pack).
+
+  Args:
+    model: with bidirectional attention and no BiLSTM; both have its variables.
+
+  Returns:
+    A model from the arguments of PackedBert to `logits` [B, L].
+  """
+  rows = _named_inputs(*ENCODER_INPUTS, "position_ids", "cls_positions")
+  slots = _named_inputs("example_slots", shape=())
+  pooled = PackedBert(model.get_layer("bert"))(**rows, **slots)
+  return keras.Model(rows | slots, {"logits": model.layers[-1](pooled)})
 
 
 def multiple_choice(config: BertConfig) -> keras.Model:

@@ -449,6 +449,7 @@ def test_mnli_has_two_dev_sets(given, tmp_path):
     {"jit_compile": True, "gradient_accumulation_steps": 2},
     {"gradient_accumulation_steps": 2},
     {"group_by_length": True},
+    {"pack_examples": True, "freeze_layers": "0"},
   ],
   ids=str,
 )

@@ -114,9 +114,15 @@ def class_weights(
   return tuple(weights.tolist())
 
 
+def model_to_train(args: Arguments, model):
+  """The model, or one with its variables for packed examples."""
+  return models.packed_classifier(model) if args.pack_examples else model
+
+
 def train_data(args: Arguments, task: ClassificationTask) -> RecordDataset:
   """Converts the training split to train.tf_record."""
-  return _convert(args, task, "train", "train")
+  records = _convert(args, task, "train", "train")
+  return replace(records, is_packed=args.pack_examples)
 
 
 def eval_data(args: Arguments, task: ClassificationTask) -> Splits:
