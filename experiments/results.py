@@ -73,7 +73,7 @@ CLAIMS = (
   ),
   (
     "The fewer rows, the more pre-training helps",
-    f"not in the paper; SST-2 with 100 to 10,000 rows, {plan.ROWS_STEPS} steps",
+    f"no such table; here the first rows of SST-2, {plan.ROWS_STEPS} steps",
     {"base": ("", "base"), "none": ("", "none")},
     {f"SST-2.{rows}": None for rows in plan.ROWS},
   ),
@@ -236,7 +236,7 @@ def _dots(ax, values, label):
   """Each seed's value as a dot, and a line through the means."""
   values = {x: values[x] for x in sorted(values) if values[x]}
   means = [statistics.mean(seeds) for seeds in values.values()]
-  if len(means) > 1:
+  if means:
     (line,) = ax.plot(list(values), means, label=label)
     for x, seeds in values.items():
       ax.plot([x] * len(seeds), seeds, ".", color=line.get_color())
