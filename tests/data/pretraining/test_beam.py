@@ -98,6 +98,12 @@ def test_an_error_in_a_worker_names_the_line_and_leaves_nothing(
   assert os.listdir(tmp_path) == ["latin1.txt"]
 
 
+def test_a_job_service_that_does_not_answer_is_named(text, tmp_path):
+  options = ["--runner=PortableRunner", "--job_endpoint=localhost:1"]
+  with pytest.raises(ValueError, match=r"no job service .*=localhost:1 \("):
+    beam.write(_config(), [text], str(tmp_path / "out"), options)
+
+
 def test_text_without_tokens_is_an_error(tmp_path):
   path = tmp_path / "blank.txt"
   path.write_text(" \n\n")
