@@ -215,7 +215,8 @@ def figure(lines: Sequence[dict], steps: int) -> Figure:
       loss.plot(*zip(*line["curve"], strict=True), color=color, **label)
   for task in ("SQuAD", "NER"):
     for system in ("base", _LEFT):
-      names = {0: "none", steps: system}
+      names = {0: "none"} if system == "base" else {}
+      names |= {steps: system}
       names |= {step: f"{system}.{step}" for step in plan.quarters(steps)}
       values = {step: scores.get((task, name)) for step, name in names.items()}
       _dots(by_steps, values, f"{task}, {system}")
