@@ -10,9 +10,10 @@ import keras
 from cli import arguments, checks, encoder, strategy
 from cli.arguments import Arguments
 from data.records import TrainingRecords
-from modeling import fused_ops, models, xla_islands
+from modeling import models
 from modeling.config import BertConfig
 from modeling.core_layers import dropout_seed_scope
+from modeling.xla_islands import recomputed_layers
 from serving import compiled_model
 from serving import export as formats
 from serving.export import ServedModel, Task
@@ -27,9 +28,6 @@ from training import (
 )
 from training.run_folder import Checkpoints
 from training.step import LossScale, TrainStep, set_dtype_policy
-
-# Batches whose lengths are known before training.
-_BATCHES_AHEAD = 100
 
 
 class Run:
@@ -95,18 +93,12 @@ class Run:
       with averaged_weights():
         return evaluate(step)
 
-    with self._recomputed_layers(), xla_islands.compiled_ahead() as ahead:
-
-      def dataset(context):
-        batches = source.training(
-          args.train_batch_size, self.seed, skip, context, args.group_by_length
-        )
-        self._compile_ahead(ahead, batches)
-        return batches
-
+    with self._recomputed_layers():
       loop.train(
         train_step,
-        dataset,
+        lambda context: source.training(
+          args.train_batch_size, self.seed, skip, context, args.group_by_length
+        ),
         self.checkpoints,
         self._schedule(stop_at or num_train_steps),
         self._report(objective, source, unit),
@@ -121,21 +113,7 @@ class Run:
   def _recomputed_layers(self):
     if not self.args.recompute_layers:
       return nullcontext()
-    static_shapes = strategy.needs_static_shapes(self.args)
-    return xla_islands.recomputed_layers(static_shapes)
-
-  def _compile_ahead(self, ahead, batches):
-    """Starts to compile for the lengths of the first batches."""
-    is_plain = strategy.compiles_step(self.args) or not fused_ops.is_fused()
-    if is_plain or self.strategy.num_replicas_in_sync > 1:
-      return
-    shape = batches.element_spec["input_ids"].shape
-    shapes = [shape]
-    if not shape.is_fully_defined():
-      first = batches.take(_BATCHES_AHEAD)
-      shapes = (batch["input_ids"].shape for batch in first)
-    microbatches = self.args.gradient_accumulation_steps
-    ahead.start((s[0] // microbatches, *s[1:]) for s in shapes)
+    return recomputed_layers(strategy.needs_static_shapes(self.args))
 
   def _schedule(self, num_train_steps):
     args = self.args

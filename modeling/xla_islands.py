@@ -2,13 +2,9 @@
 
 import contextlib
 import functools
-import heapq
 import itertools
-import math
-import queue
-import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 
 import keras
 from keras import ops
@@ -20,8 +16,6 @@ if keras.backend.backend() == "tensorflow":  # else it may not be installed
 _compiles_layers: list[bool] = []  # a stack
 _recomputes_layers: list[bool] = []  # a stack: is the step compiled by XLA?
 _layer_functions = weakref.WeakKeyDictionary()
-_ahead: list["AheadCompiler"] = []  # a stack
-_LARGEST = 2**24  # elements of a tensor that is made for compilation alone
 
 
 @contextlib.contextmanager
@@ -196,108 +190,9 @@ def _compiled(chain, signature, dtype, options):
 
   @tf.custom_gradient
   def differentiable(*tensors):
-    def gradient(upstream):
-      return _call(backward, upstream, tensors)
-
-    return _call(forward, *tensors), gradient
+    return forward(*tensors), lambda upstream: backward(upstream, tensors)
 
   return differentiable
-
-
-def _call(function, *arguments):
-  if _ahead:
-    _ahead[-1].add(function, arguments)
-  return function(*arguments)
-
-
-@contextlib.contextmanager
-def compiled_ahead() -> Iterator["AheadCompiler"]:
-  """Compiles what `run` traces inside, in a thread, before it is first called.
-
-  XLA compiles a program for each length of a batch, on one core. It does so
-  while Python traces the training step, TensorFlow optimizes it and the first
-  steps run. It changes no number.
-  """
-  compiler = AheadCompiler()
-  _ahead.append(compiler)
-  try:
-    yield compiler
-  finally:
-    _ahead.remove(compiler)
-    compiler.stop()
-
-
-class AheadCompiler:
-  """Thread that calls functions with zeros, for the first shapes first."""
-
-  def __init__(self):
-    self._functions = set()
-    self._added = queue.SimpleQueue()
-    self._thread = None
-
-  def start(self, shapes: Iterable[Sequence[int]]) -> None:
-    """Starts the thread, which reads the shapes [..., T] of batches to come."""
-    self._thread = threading.Thread(
-      target=self._compile_all, args=[shapes], daemon=True
-    )
-    self._thread.start()
-
-  def add(self, function: Callable, arguments: Sequence) -> None:
-    """Adds a function of tensors, or lists of them, that a graph will call."""
-    if self._thread and function not in self._functions:
-      self._functions.add(function)
-      self._added.put((function, arguments))
-
-  def stop(self) -> None:
-    """Ends the thread after the program that it compiles."""
-    self._added.put(None)
-    if self._thread:
-      self._thread.join()
-
-  def _compile_all(self, shapes):
-    sizes, pending = {}, []  # an ordered set, a heap
-    with contextlib.suppress(tf.errors.OpError):  # a corrupt record
-      sizes = dict.fromkeys((math.prod(s[:-1]), s[-1]) for s in shapes)
-    for number in itertools.count():
-      if not pending or not self._added.empty():
-        added = self._added.get()
-        if added is None:
-          return
-        for order, size in enumerate(sizes):
-          heapq.heappush(pending, (order, number, *added, *size))
-      else:
-        _call_with_zeros(*heapq.heappop(pending)[2:])
-
-
-def _call_with_zeros(function, arguments, rows, length):
-  """Calls a function for a batch of [rows, length] tokens; errors are ignored.
-
-  These come again where the training calls it.
-  """
-  specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, arguments)
-  shapes = [_full_shape(s, rows, length) for s in tf.nest.flatten(specs)]
-  if max(map(math.prod, shapes)) > _LARGEST:
-    return
-
-  # A graph around it, as in training: else there would be two programs.
-  @functools.partial(tf.function, input_signature=specs, autograph=False)
-  def call(*arguments):
-    return function(*arguments)
-
-  zeros = [
-    tf.zeros(shape, spec.dtype)
-    for shape, spec in zip(shapes, tf.nest.flatten(specs), strict=True)
-  ]
-  with contextlib.suppress(tf.errors.OpError):
-    call(*tf.nest.pack_sequence_as(specs, zeros))
-
-
-def _full_shape(spec, rows, length):
-  """A shape whose unknown sizes are those of a batch."""
-  first = rows * length if spec.shape.rank == 2 else rows
-  unknown = [first, *[length] * (spec.shape.rank - 1)]
-  shape = zip(spec.shape.as_list(), unknown, strict=False)
-  return [other if size is None else size for size, other in shape]
 
 
 def sum_last_axis(x):

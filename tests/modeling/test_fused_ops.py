@@ -1,8 +1,5 @@
 """Plain and fused forms of each operation: values and gradients."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +10,6 @@ from modeling import fused_ops, losses, models, xla_islands
 from modeling.core_layers import dropout_seed_scope
 from modeling.fused_ops import uniform_bits
 from tests.modeling.every_model import CONFIG, tokens
-from tests.programs import ROOT
 
 SEED = tf.constant([5, 7], tf.uint32)
 
@@ -303,61 +299,3 @@ def test_bits_are_uniform():
   counts = np.bincount(bits >> 28, minlength=16)
   # Chi squared with 15 degrees of freedom: beyond 37.7 once in a thousand.
   assert np.sum((counts - 4096.0) ** 2 / 4096.0) < 37.7
-
-
-AHEAD = """
-import os, sys, time
-import tensorflow as tf
-from modeling import fused_ops, xla_islands
-
-@tf.function(input_signature=[tf.TensorSpec([2, None, 4])])
-def gelu(x):
-  kernel, bias = tf.eye(4, 6), tf.ones(6)
-  options = {"activation": "gelu_erf", "training": True}
-  with tf.GradientTape() as tape:
-    tape.watch(x)
-    y = fused_ops.dense(x, kernel, bias, **options)
-  return y, tape.gradient(y, x)
-
-def programs():
-  names = os.listdir(sys.argv[1])
-  return sum(name.endswith("before_optimizations.txt") for name in names)
-
-with fused_ops.use_fused(True), xla_islands.compiled_ahead() as ahead:
-  ahead.start([(2, 3), (2, 5), (2, 3)])
-  gelu.get_concrete_function()
-  while programs() < 4:  # forward and backward for two lengths
-    time.sleep(0.01)
-print([programs() for length in (3, 5, 7) if gelu(tf.ones([2, length, 4]))])
-"""
-
-
-@pytest.mark.slow
-def test_what_was_compiled_ahead_is_not_compiled_again(tmp_path):
-  flags = f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text"
-  done = subprocess.run(
-    [sys.executable, "-c", AHEAD, str(tmp_path)],
-    cwd=ROOT,
-    env=os.environ | {"XLA_FLAGS": flags},
-    capture_output=True,
-    text=True,
-    timeout=120,
-    check=True,
-  )
-  assert done.stdout == "[4, 4, 6]\n"
-
-
-def test_errors_ahead_are_left_to_training(fused):
-  def shapes():
-    yield 2, 3
-    raise tf.errors.DataLossError(None, None, "corrupt")
-
-  @tf.function(autograph=False)
-  def activate(x):
-    return fused_ops.dense(x, tf.eye(4), tf.ones(4), training=True)
-
-  with xla_islands.compiled_ahead() as ahead:
-    ahead.start(shapes())
-    ahead.add(activate, [tf.ones([5, 4])])
-  with xla_islands.compiled_ahead() as ahead:
-    ahead.add(activate, [tf.ones([5, 4])])  # never started
