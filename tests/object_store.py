@@ -36,7 +36,7 @@ def running(folder):
     yield {
       "https_proxy": address,
       "http_proxy": address,
-      "no_proxy": "",
+      "no_proxy": "localhost,127.0.0.1,::1",  # which gRPC obeys, too
       "CURL_CA_BUNDLE": str(folder / "certificate.pem"),
       "GOOGLE_AUTH_TOKEN_FOR_TESTING": "token",
       "NO_GCE_CHECK": "true",
