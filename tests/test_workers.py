@@ -174,8 +174,17 @@ def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
     assert f"the same command resumes from step {done}" in log
 
 
+# Eight processes on two busy cores may lose touch with one another.
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [4, 8])
+@pytest.mark.parametrize(
+  "number",
+  [
+    4,
+    pytest.param(
+      8, marks=pytest.mark.skipif(os.cpu_count() < 4, reason="few cores")
+    ),
+  ],
+)
 def test_more_workers_have_the_losses_of_one(number, given, tmp_path):
   given = given | {"num_train_steps": 5, "save_checkpoints_steps": 1}
   alone = _start(**given, output_dir=tmp_path / "one")
