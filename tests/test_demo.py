@@ -74,11 +74,11 @@ def test_the_preset_leaves_the_plateau_at_once(tmp_path):
     input_file=tmp_path / "train",
     eval_file=tmp_path / "held_out",
     output_dir=tmp_path / "model",
-    num_train_steps=200,
-    num_warmup_steps=20,
+    num_train_steps=400,
+    num_warmup_steps=40,
     seed=1,
     fused=True,
   )
   # The frequencies of words alone cost 5.9.
   loss = programs.results(tmp_path / "model")["masked_lm_loss"]
-  assert loss < 5.6
+  assert loss < 5.5

@@ -201,7 +201,7 @@ def test_more_workers_have_the_losses_of_one(number, given, tmp_path):
 
 @pytest.mark.slow
 def test_supervised_workers_go_on_after_one_was_killed(given, tmp_path):
-  flags = given | {"num_train_steps": 3000, "save_checkpoints_steps": 50}
+  flags = given | {"num_train_steps": 1000, "save_checkpoints_steps": 50}
   flags |= {"learning_rate": 1e-4, "output_dir": tmp_path}
   words = shlex.join(f"--{name}={value}" for name, value in flags.items())
   line = _document("supervisor").replace("sleep 10", "sleep 1")
@@ -227,7 +227,7 @@ def test_supervised_workers_go_on_after_one_was_killed(given, tmp_path):
     _, log = supervisor.communicate(timeout=900)
     assert supervisor.returncode == 0, log
     assert "resuming from" in log
-  assert run_record.find_checkpoint(str(tmp_path)).endswith("model.ckpt-3000")
+  assert run_record.find_checkpoint(str(tmp_path)).endswith("model.ckpt-1000")
 
 
 def _check_cluster(line, index, hosts):
