@@ -44,12 +44,12 @@ demo: $(OUT)/fill.txt $(OUT)/answers.jsonl $(OUT)/attention.png
 	@echo; echo "1. Pre-trained, on text that it has not seen ($(OUT)/model):"
 	@cat $(OUT)/model/eval_results.txt
 	@echo; echo "2. What it puts for [MASK]:"; cat $(OUT)/fill.txt
-	@echo; echo "3. Fine-tuned: the subject of a text, one of six:"
+	@echo; echo "3. Fine-tuned: the subject of a text, one of six (about half are right):"
 	@cat $(OUT)/subjects/eval_results.txt
 	@echo; echo "4. Answers of the export ($(OUT)/export/1):"; \
 	  sed -E 's/.*"label": ("[a-z]*").*/\1/' $(OUT)/answers.jsonl \
 	  | paste -d' ' demo/questions.jsonl -
-	@echo; echo "Pictures: $(OUT)/model/training.png, $(OUT)/attention.png"
+	@echo; echo "Pictures: $(OUT)/model/training.png, $(OUT)/attention.png, $(OUT)/fill.png"
 	@echo "Next, a sentence of yours:"
 	@echo "  $(RUN) predictor.py --model=$(OUT)/export/1 --text='...'"
 

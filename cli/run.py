@@ -1,11 +1,13 @@
 """Training, checkpoints and export of one run, by its flags."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import keras
+from absl import logging
 
 from cli import arguments, checks, encoder, strategy
 from cli.arguments import Arguments
@@ -187,6 +189,8 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   parts = compiled_model.members(model)
   if parts[0] is not model:
     folders = run_record.best_trials(args.output_dir, len(parts))
+    names = ", ".join(map(os.path.basename, folders))
+    logging.info("an ensemble of %d models: %s", len(folders), names)
     steps = [
       Checkpoints(run_folder.best_folder(folder)).load(part, None)
       for part, folder in zip(parts, folders, strict=True)

@@ -17,7 +17,6 @@ from absl import flags, logging
 from cli import encoder, program
 from cli import flags as shared_flags
 from data.tokenization import FullTokenizer
-from experiments import reading
 
 shared_flags.define_model()
 shared_flags.define_vocabulary()
@@ -27,6 +26,9 @@ flags.DEFINE_multi_string(
 
 
 def main(args):
+  # TensorFlow is imported here, after its logs were silenced.
+  from experiments import reading
+
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   path = args.init_checkpoint or args.output_dir
   results = [

@@ -53,7 +53,8 @@ def split_name(flag: str) -> tuple[str, str]:
   if not find_versions(folder):
     raise ValueError(
       f"--model={flag}: in {folder} is no SavedModel, nor a folder with a "
-      "number for a name: name what --do_export wrote, or the folder around it"
+      "number for a name: name what --do_export wrote with "
+      "--export_format=savedmodel, or the folder around it"
     )
   return name, folder
 

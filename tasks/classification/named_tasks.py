@@ -145,8 +145,8 @@ def find(name: str) -> ClassificationTask:
   by_name = {_plain(known): task for known, task in TASKS.items()}
   if _plain(name) not in by_name:
     raise ValueError(
-      f"unknown task {name!r}; known are {', '.join(TASKS)}, and tsv for files "
-      "of your own"
+      f"unknown task {name!r}; known are {', '.join(TASKS)}, "
+      "GLUE for all of GLUE, and tsv for files of your own"
     )
   return by_name[_plain(name)]
 
