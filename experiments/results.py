@@ -130,7 +130,7 @@ def compare(scores: Points, first, second) -> tuple[float, float] | None:
 
 
 def verdict(effect: tuple[float, float], paper: float | None) -> str:
-  """What is said of an effect beside the paper's; None for a positive one."""
+  """Verdict on an effect; with no number of the paper it should be positive."""
   if effect[1] == float("inf"):
     return "too few seeds"
   if abs(effect[0]) <= effect[1]:

@@ -67,7 +67,7 @@ def read(path: str | Path) -> list[dict]:
 
 
 def folders() -> dict[str, str]:
-  """What stands for a name in a command; texts are separated by commas.
+  """Values of placeholders in commands; texts are joined by commas.
 
   Every 14th text is held out.
   """

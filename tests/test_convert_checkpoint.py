@@ -107,7 +107,7 @@ def cases(runs, tmp_path_factory):
 
 
 class _Logs(dict):
-  """What each conversion says, which is made when it is asked for."""
+  """Logs of conversions by name; each runs when its log is first read."""
 
   def __init__(self, cases):
     super().__init__()

@@ -81,7 +81,7 @@ NAMES = tuple(_MAKE)
 
 
 class Everything(dict):
-  """What `finish(model, task)` returns, by the name of the task."""
+  """Results of `finish(model, task)` by task, computed on first use."""
 
   def __init__(self, tokenizer, finish=lambda *pair: pair):
     super().__init__()

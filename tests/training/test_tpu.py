@@ -128,7 +128,7 @@ def test_all_shapes_are_known_and_there_are_no_strings(task):
 
 
 def _program(step, batch):
-  """What XLA compiles: the step lowered, before optimization, as a text."""
+  """The training step as HLO text, before XLA optimizes it."""
   function = tf.function(step._step, jit_compile=True)
   return function.experimental_get_compiler_ir(batch)(stage="hlo")
 
