@@ -113,7 +113,8 @@ def main(args: Arguments) -> None:
     dev_sets = classification.eval_data(args, task)
   if args.do_predict:
     test_sets = classification.predict_data(args, task)
-  named_tasks.save_labels(task, args.output_dir)
+  teacher = args.teacher if args.do_train else None
+  named_tasks.save_labels(task, args.output_dir, teacher)
   if not finds_thresholds:
     task = classification.with_thresholds(args, task)
   with run.strategy.scope():

@@ -76,7 +76,7 @@ def main(args: Arguments) -> None:
   train_set = task.train_data(args, tags) if args.do_train else None
   dev_set = task.eval_data(args, tags) if checks.needs_eval_data(args) else None
   test_set = task.predict_data(args, tags) if args.do_predict else None
-  labels.keep(tags, args.output_dir)
+  labels.keep(tags, args.output_dir, args.teacher if args.do_train else None)
   with run.strategy.scope():
     model = task.tagger(args, run.config, len(tags))
     if args.do_train:

@@ -17,7 +17,6 @@ from absl import logging
 from cli import arguments
 from cli.arguments import Arguments
 from cli.run import Run, restore
-from data import labels
 from data.records import TrainingRecords
 from modeling import fused_ops, losses
 from serving.export import ServedModel
@@ -92,27 +91,21 @@ def _distilled(args, objective, model, build):
   The teacher computes in the training step, from the student's batch.
 
   Raises:
-    ValueError: the teacher has other labels.
+    ValueError: the teacher has another number of outputs.
   """
   if not (args.teacher and args.distill_weight):
     return objective
   entry = run_record.read(args.teacher)[-1]
   teacher = restore(args.teacher, entry, build, {}).model
-  paths = [
-    os.path.join(f, labels.FILE_NAME) for f in (args.teacher, args.output_dir)
-  ]
-  known = [labels.read(path) for path in paths if files.exists(path)]
   ranks = {name: len(value.shape) for name, value in model.output.items()}
   sizes = [
     {name: m.output[name].shape[rank - 1] for name, rank in ranks.items()}
     for m in (teacher, model)
   ]
-  if sizes[0] != sizes[1] or (len(known) > 1 and known[0] != known[1]):
-    described = [labels.describe(names) for names in known]
+  if sizes[0] != sizes[1]:
     raise ValueError(
-      f"the model of --teacher={args.teacher} has other labels, or another "
-      f"order of them: {' and '.join(described) or sizes}. Train both with the "
-      "same labels.txt"
+      f"--teacher={args.teacher} has outputs of the sizes {sizes[0]}, this "
+      f"model {sizes[1]}: train both with the same labels"
     )
 
   def outputs(batch):

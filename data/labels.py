@@ -99,8 +99,21 @@ def save(labels: Sequence[str], folder: str) -> str:
   return path
 
 
-def keep(labels: Sequence[str], folder: str) -> None:
-  """Calls `save` unless the folder has labels.txt."""
+def keep(
+  labels: Sequence[str], folder: str, teacher: str | None = None
+) -> None:
+  """Calls `save` unless the folder has labels.txt.
+
+  Raises ValueError, and writes nothing, if the folder `teacher` has others.
+  """
+  if teacher and exist(teacher):
+    known = load(teacher)
+    if known != tuple(labels):
+      raise ValueError(
+        f"the model of --teacher={teacher} has other labels, or another order "
+        f"of them: {describe(known)} and {describe(labels)}. Train both with "
+        "the same labels.txt"
+      )
   if not exist(folder):
     save(labels, folder)
 

@@ -280,13 +280,15 @@ def with_labels(
   return replace(task, labels=result, metrics=metrics)
 
 
-def save_labels(task: ClassificationTask, output_dir: str) -> None:
+def save_labels(
+  task: ClassificationTask, output_dir: str, teacher: str | None = None
+) -> None:
   """Writes labels.txt of own files, so that prediction needs no training file.
 
   Call it after all files were read.
   """
   if task.name == CUSTOM and task.labels:
-    labels.keep(task.labels, output_dir)
+    labels.keep(task.labels, output_dir, teacher)
 
 
 def _training_labels(task, data_dir):

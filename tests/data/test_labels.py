@@ -140,3 +140,14 @@ def test_labels_that_differ_in_case_or_blanks_are_named(log):
     "train.tsv: 'Sport' (1) and 'spo rt' (1) and 'sport' (1) differ"
   )
   assert "music" not in warning.getMessage()
+
+
+def test_labels_other_than_the_teachers_are_not_written(tmp_path):
+  teacher, folder = str(tmp_path / "teacher"), str(tmp_path / "student")
+  labels.save(("a", "b"), teacher)
+  for others in (("b", "a"), ("a", "b", "c")):
+    with pytest.raises(ValueError, match=r"--teacher=\S+ has other labels"):
+      labels.keep(others, folder, teacher)
+  assert not labels.exist(folder)
+  labels.keep(("a", "b"), folder, teacher)
+  assert labels.load(folder) == ("a", "b")
