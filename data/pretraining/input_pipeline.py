@@ -9,6 +9,7 @@ Legend: B batch, T tokens, P masked-LM predictions, K = min(P, T).
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
+from absl import logging
 
 from data import features, records, vocab
 from data.pretraining.instances import DEFAULT, Masking
@@ -286,6 +287,12 @@ class PretrainingInput(TrainingRecords):
         "mask_token_prob and random_token_prob apply to words masked when "
         f"records are read, but those of {files[0]} are not: make it with them "
         "or with --masking=dynamic"
+      )
+    elif masking.masked_lm_prob != DEFAULT.masked_lm_prob or masking.whole_word:
+      logging.warning(
+        "no word is masked when %s is read: --masked_lm_prob and "
+        "--do_whole_word_mask are without effect on it",
+        files[0],
       )
     limits = {
       "input_ids": vocab_size,
