@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 SEEDS = (1, 2)  # of pre-training; the fine-tuning has the same
-STEPS = 1500  # of every pre-training
+STEPS = 6000  # of every pre-training
 SIZE = "tiny"  # a preset
 VOCABULARY = 5000
 PASSAGE = 400  # characters of SQuAD: with a question they fit into a window
