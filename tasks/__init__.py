@@ -15,14 +15,10 @@ TASKS = {
 def restore(folder: str, **changes):
   """Restores the model (serving.export.ServedModel) that --do_export exports.
 
-  Args:
-    folder: the program's --output_dir.
-    changes: values of flags that differ from those of training.
-
-  Raises:
-    FileNotFoundError: a file that the flags name does not exist any more.
-    ValueError: no known program has trained there, or a flag in `changes` is
-      unknown or of the wrong type.
+  `folder` is the program's --output_dir, `changes` are values of flags that
+  differ from training. Raises FileNotFoundError if a file that flags name is
+  gone, ValueError if no known program has trained there or a flag in `changes`
+  is unknown or of the wrong type.
   """
   from cli import run  # noqa: PLC0415, imports TensorFlow
   from training import run_record  # noqa: PLC0415

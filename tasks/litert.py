@@ -1,9 +1,7 @@
-"""Raw text to the answers of each task, by LiteRT models.
+"""Raw text to the answers of each task, by LiteRT models, without TensorFlow.
 
-Outputs are those of the task in the graph. Imports no TensorFlow.
-
-Legend: T tokens, L labels or layers, H hidden, W words, M masks, K tokens for a
-mask.
+Outputs are those of the task in the graph. Legend: T tokens, L labels or
+layers, H hidden, W words, M masks, K tokens for a mask.
 """
 
 import re
@@ -26,8 +24,7 @@ from tasks.squad.examples import WORD, SquadExample
 def load(path: str) -> litert.TextModel:
   """Function of raw text of an export's folder, or of a model in it.
 
-  Raises FileNotFoundError if a file is missing, ValueError if an earlier or a
-  later version wrote the folder.
+  Raises FileNotFoundError, or ValueError if another version wrote the folder.
   """
   export = LiteRtExport(path)
   task = export.settings.get("task")
@@ -255,10 +252,7 @@ class QuestionAnswering(litert.TextModel):
 
 
 class _AnswerText(decoding.AnswerText):
-  """AnswerText that notes the first span of the context with each text.
-
-  `starts` are indices of the words' first characters.
-  """
+  """AnswerText that notes the first span of the context with each text."""
 
   def __init__(self, tokenizer, starts: list[int]):
     super().__init__(tokenizer)

@@ -1,10 +1,6 @@
-"""Metrics and prediction tables of all tasks.
+"""Metrics and prediction tables of all tasks; predictions and labels are [N].
 
-Predictions and labels are [N]. Metrics that are undefined, such as the
-correlation with a constant, are 0.
-scikit-learn and scipy are imported where they are used: it takes seconds.
-
-Legend: N examples, L labels.
+Metrics that are undefined, such as the correlation with a constant, are 0.
 """
 # ruff: noqa: PLC0415
 
@@ -81,10 +77,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 def classification_report(
   names: Sequence[str], predictions: np.ndarray, labels: np.ndarray
 ) -> str:
-  """Table of precision, recall, F1 and number of examples of each class.
-
-  Predictions and labels are indices of `names`.
-  """
+  """Table of precision, recall, F1 and examples of each class, by indices."""
   from sklearn import metrics
 
   return metrics.classification_report(
@@ -98,10 +91,7 @@ def classification_report(
 
 
 def write_results(path: str, outputs: np.ndarray) -> None:
-  """Writes outputs [N, L], a line each, as run_classifier.py of the original.
-
-  They are rounded to float32 and written with as many digits as that needs.
-  """
+  """Writes outputs [N, L] as float32, a line each, as the original."""
   rows = np.asarray(outputs, np.float32).reshape(len(outputs), -1)
   write_table(path, (map(str, row) for row in rows))
 

@@ -1,9 +1,4 @@
-"""Classification tasks as data, their files to examples, these to records.
-
-Records are those of the original's run_classifier.py.
-
-Legend: T tokens.
-"""
+"""Classification tasks, their files to examples, and the original's records."""
 
 import math
 import os
@@ -92,12 +87,7 @@ class ClassificationTask:
 
 
 def find_file(task: ClassificationTask, data_dir: str, split: str) -> str:
-  """Path of a split's file.
-
-  Raises:
-    FileNotFoundError: it is missing; names the files that the task has.
-    ValueError: the task has no such split.
-  """
+  """Path of a split's file; FileNotFoundError or ValueError without it."""
   if split not in task.splits:
     raise ValueError(
       f"{task.name} has no {split} data; its files are {task.layout}"
@@ -119,12 +109,9 @@ def read_examples(
 ) -> list[TextExample]:
   """Reads the examples of a split, in the order of the file.
 
-  `copied_columns` are the names of their `columns`, or ALL_COLUMNS.
-
-  Raises:
-    FileNotFoundError: see `find_file`.
-    ValueError: the task has no such split, a column is missing, a row is
-      malformed, or a label is unknown; names file, line and remedy.
+  `copied_columns` are the names of their `columns`, or ALL_COLUMNS. Raises
+  FileNotFoundError, or ValueError that names file, line and remedy: no such
+  split, a missing column, a malformed row or an unknown label.
   """
   path, source = find_file(task, data_dir, split), task.splits[split]
   # A file without labels is predicted, and needs a prediction for every row.
@@ -222,9 +209,7 @@ def class_weights(
 ) -> dict[str, float]:
   """Weights by label that --class_weights names; none for BALANCED.
 
-  Raises:
-    ValueError: a part is not label=weight, a label is unknown (if the task has
-      its labels), or labels are scores.
+  Raises ValueError if a part is not label=weight or its label is unknown.
   """
   if setting and task.is_regression:
     raise ValueError(f"--class_weights: {task.name} has scores, not labels")
@@ -270,9 +255,9 @@ def pad_to_batch(examples: Sequence[TextExample], batch_size: int) -> list:
 class TextRecordBuilder(features.TextPacker):
   """Builds records of one or two texts, by `record_schema`.
 
-  `labels` are classes in the order of their ids; None if labels are scores. An
-  unknown label is 0, and None instead of an example a record of zeros, which
-  pads a batch. With `multi_label` texts have any number of them.
+  `labels` are classes in the order of their ids; None for scores. An unknown
+  label is 0, and None instead of an example a record of zeros, which pads a
+  batch.
   """
 
   def __init__(

@@ -1,7 +1,6 @@
 """GLUE in one command: all tasks of a folder, a table, the site's submission.
 
-Each task is the same command in a process and a folder of its own. The same
-command resumes an interrupted one. Needs no TensorFlow.
+Each task is the same command in a process and a folder of its own.
 """
 
 import io
@@ -46,10 +45,7 @@ def is_glue(args: Arguments) -> bool:
 def parts(args: Arguments) -> dict[str, Arguments]:
   """Arguments of each task that is in --data_dir and not complete, in order.
 
-  Raises:
-    FileNotFoundError: --data_dir has none of the folders, or not that of MNLI
-      with --from_mnli.
-    ValueError: --do_eval, which makes the table, is not set.
+  Raises FileNotFoundError if folders are missing, ValueError without --do_eval.
   """
   if not args.do_eval:
     raise ValueError(f"--task_name={NAME} needs --do_eval, for its table")
@@ -97,11 +93,7 @@ def _submissions(args, name):
 
 
 def run(args: Arguments) -> None:
-  """Runs the tasks of `parts`; writes glue.tsv and submission.zip.
-
-  Raises:
-    ChildProcessError: a task failed.
-  """
+  """Runs `parts`, writes table and submission; else ChildProcessError."""
   values = _read(args.output_dir)
   for name, part in parts(args).items():
     if args.from_mnli and name in _FROM_MNLI:

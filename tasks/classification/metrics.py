@@ -1,7 +1,4 @@
-"""Scores and prediction files of run_classifier.py.
-
-Legend: N examples, L labels.
-"""
+"""Scores and prediction files of run_classifier.py: N examples, L labels."""
 
 import os
 import re
@@ -46,10 +43,7 @@ def probabilities(task: ClassificationTask, logits: np.ndarray) -> np.ndarray:
 def label_ids(
   task: ClassificationTask, examples: Sequence[TextExample]
 ) -> np.ndarray:
-  """Ids of the examples' labels, [N] int; [N] float scores.
-
-  With several labels a text, 1 for each, else 0: [N, L] int.
-  """
+  """Ids of labels, [N] int; [N] float scores; [N, L] int 0 or 1 for several."""
   if task.is_regression:
     return np.array([float(example.label) for example in examples])
   if task.multi_label:
@@ -106,11 +100,7 @@ def multi_label_results(
   losses: np.ndarray,
   examples: Sequence[TextExample],
 ) -> dict[str, float]:
-  """Values of eval_results.txt: F1 at the task's thresholds and at 0.5.
-
-  Micro F1 counts the decisions of all labels together, macro F1 is the mean of
-  the labels' F1. probs are [N, L], losses [N].
-  """
+  """Micro and macro F1 at the task's thresholds and 0.5; probs are [N, L]."""
   from sklearn.metrics import f1_score  # noqa: PLC0415
 
   _check_length(probs, examples)
@@ -126,10 +116,7 @@ def multi_label_results(
 
 
 def best_thresholds(probs: np.ndarray, is_label: np.ndarray) -> tuple:
-  """The threshold of each label that has the highest F1: [N, L], [N, L] -> L.
-
-  It lies between two probabilities; 0.5 for a label without an example.
-  """
+  """Thresholds, L, of the highest F1 of each label; [N, L] each; else 0.5."""
   return tuple(map(_best_threshold, probs.T, is_label.T))
 
 
@@ -151,10 +138,7 @@ def save_thresholds(task: ClassificationTask, folder: str) -> None:
 
 
 def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:
-  """Reads a thresholds.tsv; ValueError if it is not one of the task's labels.
-
-  Without the file they are 0.5.
-  """
+  """Reads thresholds.tsv, else 0.5; ValueError if it is not of the labels."""
   if not files.exists(path):
     return (0.5,) * len(task.labels)
   rows = [line.split("\t") for line in files.lines(path) if line]
@@ -180,8 +164,8 @@ def write_predictions(
 ) -> list[str]:
   """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
 
-  Files of the split "test_mismatched" are test_results_mismatched.tsv and so
-  on. logits are [N, L] or [N, 1]. Returns the paths of the files.
+  Files of "test_mismatched" are test_results_mismatched.tsv and so on. logits
+  are [N, L] or [N, 1]. Returns the paths of the files.
   """
   outputs = probabilities(task, logits)
   suffix = split.removeprefix("test")
@@ -202,8 +186,7 @@ def write_prediction_table(
   """Writes the columns guid, prediction, each label's probability, and copies.
 
   The copies are the examples' `columns`: tabs and line breaks become blanks,
-  and a column whose name is in use gets the prefix "input_". outputs are [N, L]
-  probabilities, or [N, 1] scores.
+  and a column whose name is in use gets the prefix "input_".
   """
   _check_length(outputs, examples)
   labels = () if task.is_regression else task.labels
@@ -227,11 +210,7 @@ def _cell(text):
 def write_submission(
   folder: str, task: ClassificationTask, split: str, outputs: np.ndarray
 ) -> str | None:
-  """Writes predictions for the GLUE server; returns the path.
-
-  Classes are written by name, scores are clipped to [0, 5]. Without a file for
-  this split on the server, None.
-  """
+  """Writes labels, or scores in [0, 5], for the GLUE server; path or None."""
   file_name = task.splits[split].submission
   if file_name is None:
     return None

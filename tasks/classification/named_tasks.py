@@ -1,7 +1,6 @@
 """Tasks by --task_name: those of GLUE, XNLI, and tsv, the user's own files.
 
-Files of GLUE have the layout of the scripts that download it. CoLA, MNLI, MRPC
-and XNLI are read as by the original and have the original's order of labels.
+CoLA, MNLI, MRPC and XNLI have the original's order of labels.
 """
 
 import os
@@ -38,10 +37,7 @@ def _task(
   metrics=_ACCURACY,
   skip_broken=False,
 ):
-  """Task whose files train.tsv, dev.tsv and test.tsv have the same columns.
-
-  Labels of a test file are dummies and not read.
-  """
+  """Task of files with the same columns; a test file's labels are dummies."""
   splits = {
     "train": Split("train.tsv", text_a, text_b, label),
     "dev": Split("dev.tsv", text_a, text_b, label),
@@ -137,11 +133,7 @@ TASKS = {
 
 
 def find(name: str) -> ClassificationTask:
-  """A task of GLUE or XNLI, in any case, with or without "-" and "_".
-
-  Raises:
-    ValueError: there is no such task; lists the names.
-  """
+  """A task of GLUE or XNLI in any case, without "-" or "_"; or ValueError."""
   by_name = {_plain(known): task for known, task in TASKS.items()}
   if _plain(name) not in by_name:
     raise ValueError(
@@ -176,12 +168,7 @@ def from_flags(args: Arguments) -> ClassificationTask:
 
 
 def check_files(args: Arguments) -> None:
-  """Checks that the files exist that the --do_... flags need.
-
-  Raises:
-    FileNotFoundError: a file is missing; names the files that the task has.
-    ValueError: the task is unknown, or has no such split.
-  """
+  """Checks files of the --do_... flags: FileNotFoundError or ValueError."""
   reads = {
     "train": args.do_train,
     "dev": checks.needs_eval_data(args),
@@ -209,14 +196,9 @@ def custom_task(
 ) -> ClassificationTask:
   """Task of those of the files train, dev and test that a folder has.
 
-  `data_dir` is None if no file will be read. `text_a`, `text_b` and `label`
-  are columns; the last is ignored in the test file. Labels are not known yet,
-  unless they are scores; see `with_labels`.
-
-  Raises:
-    FileNotFoundError: there is no such file.
-    ValueError: a split has two files, such as dev.tsv and dev.csv, or labels
-      are scores and several.
+  `data_dir` is None if no file will be read. Columns are `text_a`, `text_b` and
+  `label`, which the test file need not have. Labels come by `with_labels`.
+  Raises FileNotFoundError without files, ValueError if a split has two.
   """
   if is_regression and multi_label:
     raise ValueError(
@@ -260,13 +242,8 @@ def with_labels(
 ) -> ClassificationTask:
   """A `custom_task` with the labels that labels.choose returns.
 
-  Labels of the training file are sorted by labels.in_order. Nothing is written;
-  see `save_labels`. A task of scores is returned unchanged.
-
-  Raises:
-    FileNotFoundError: there is neither labels.txt nor a training file.
-    ValueError: the training file is not a table or has a single label; or see
-      labels.choose.
+  Raises FileNotFoundError if there is neither labels.txt nor a training file,
+  ValueError if that is not a table or has a single label.
   """
   if task.is_regression:
     return task
@@ -283,10 +260,7 @@ def with_labels(
 def save_labels(
   task: ClassificationTask, output_dir: str, teacher: str | None = None
 ) -> None:
-  """Writes labels.txt of own files, so that prediction needs no training file.
-
-  Call it after all files were read.
-  """
+  """Writes labels.txt of own files, once all of them could be read."""
   if task.name == CUSTOM and task.labels:
     labels.keep(task.labels, output_dir, teacher)
 

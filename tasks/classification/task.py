@@ -1,7 +1,4 @@
-"""Flags of run_classifier.py -> data, evaluation, predictions, export.
-
-Legend: B texts, T tokens, L labels.
-"""
+"""Flags of run_classifier.py -> data, evaluation, predictions, export."""
 
 import itertools
 import os
@@ -91,9 +88,8 @@ def class_weights(
 ) -> tuple[float, ...]:
   """Weights of the task's labels by --class_weights; () without the flag.
 
-  balanced: N / (L x examples of a label), so that all labels weigh alike; with
-  --multi_label, texts without a label / texts with it. Labels that a list does
-  not name have 1, as those without an example.
+  balanced: N / (L x examples of a label); with --multi_label, texts without a
+  label / texts with it. Other labels have 1.
   """
   if not args.class_weights:
     return ()
@@ -244,10 +240,8 @@ def predict(
 class TextClassification(packing_ops.PackedTexts):
   """Serving task (serving.export.Task) of run_classifier.py.
 
-  Texts are truncated to T tokens as in training. `labels` are in the order of
-  the logits; None for regression. `pairs` is True for text pairs. With
-  `thresholds` texts have any number of labels, those whose probability reaches
-  the label's threshold.
+  Texts are truncated to T tokens. `labels`, in the order of the logits, are
+  None for regression. With `thresholds` texts have any number of labels.
   """
 
   def __init__(
@@ -279,10 +273,9 @@ class TextClassification(packing_ops.PackedTexts):
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
     """Predictions for encoded texts, by a model with `logits` [B, L].
 
-    Returns:
-      `label` [B], `probabilities` [B, L] and `labels` [B, L], the names of
-      the L labels; or `score` [B]. With several labels a text, `predicted` [B,
-      up to L], padded with "", and `num_predicted` [B] instead of `label`.
+    Returns `label` [B], `probabilities` and `labels` [B, L], the labels' names;
+    or `score` [B]. With several labels a text, `predicted` [B, up to L], padded
+    with "", and `num_predicted` [B] instead of `label`.
     """
     size = 1 if self._labels is None else len(self._labels)
     logits = packing_ops.row_logits(model, inputs, size)

@@ -66,11 +66,7 @@ def split(text: str) -> tuple[str, str | None]:
 
 
 def count(path: str) -> int:
-  """Number of lines in a file, all of which are checked.
-
-  Raises OSError if the file cannot be read, ValueError if a line is not UTF-8
-  (it is named), or there is none.
-  """
+  """Number of lines; OSError or ValueError if empty or not UTF-8 (named)."""
   number = sum(1 for _ in files.lines(path))
   if not number:
     raise ValueError(f"{path} is empty: it should hold one text a line")
@@ -89,11 +85,7 @@ def refuse_pairs(path: str) -> None:
 def read_lines(
   path: str, tokenizer: FullTokenizer, max_seq_length: int
 ) -> Iterator[Line]:
-  """Reads and tokenizes a file line by line.
-
-  A blank line is a text without words. Of two texts that are longer together
-  than `max_seq_length`, the longer one loses its last tokens first.
-  """
+  """Reads and tokenizes a file; of two texts the longer one is cut first."""
   packer = features.TextPacker(tokenizer, max_seq_length)
   for number, text in enumerate(files.lines(path)):
     yield Line(number, *packer.pack(*split(text)))
@@ -117,12 +109,8 @@ def batches(
 ) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
   """Batches of lines of similar length, with little padding.
 
-  T, at most `max_seq_length`, is the longest line's length, rounded up to a
-  multiple of `multiple`.
-
-  Yields:
-    Indices of the lines in the window, and the encoder's inputs, [B, T] int32
-    each.
+  Yields indices of the lines in the window, and the encoder's inputs, [B, T]
+  int32. T is the longest line's length, rounded up to a multiple of `multiple`.
   """
   order = sorted(range(len(window)), key=lambda i: len(window[i].ids))
   for start in range(0, len(order), batch_size):
@@ -145,10 +133,7 @@ def write_json(
   layers: Sequence[int],
   tokens: Callable[[Sequence[int]], list[str]],
 ) -> None:
-  """Writes a JSON object per line, as the original does.
-
-  `tokens` maps ids to tokens.
-  """
+  """Writes an object per line, as the original; `tokens` maps ids to tokens."""
   with files.open_for_writing(path) as file:
     for line, values in results:
       # The same digits as Python's round: a float32 times 10^6 is exact here.

@@ -1,7 +1,4 @@
-"""Flags of extract_features.py -> activations, export; texts to vectors.
-
-Legend: B texts, T tokens, L layers, H hidden.
-"""
+"""Flags of extract_features.py -> activations, export; texts to vectors."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -76,8 +73,7 @@ def _extract(
 class FeatureExtraction(packing_ops.PackedTexts):
   """Serving task (serving.export.Task) of extract_features.py.
 
-  Texts are truncated to T tokens as there. `pool` maps vectors [B, T, L, H] and
-  the mask [B, T] to one vector a text, [B, L, H].
+  `pool` maps [B, T, L, H], with mask [B, T], to a vector a text, [B, L, H].
   """
 
   def __init__(
@@ -103,10 +99,9 @@ class FeatureExtraction(packing_ops.PackedTexts):
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
     """Vectors of records, by a model with `values` [B, T, L, H].
 
-    Returns:
-      `sentence` [B, L, H]; `token_vectors` [B, T, L, H], padded with zeros;
-      `tokens` [B, T], padded with ""; `num_tokens` [B]. Only `sentence` by a
-      model of windows, whose values are [B, L, H].
+    Returns `sentence` [B, L, H]; `token_vectors` [B, T, L, H], padded with
+    zeros; `tokens` [B, T], padded with ""; `num_tokens` [B]. Only `sentence` by
+    a model of windows, whose values are [B, L, H].
     """
     values = model(inputs, training=False)["values"]
     if values.shape.rank == 3:

@@ -1,6 +1,4 @@
-"""Vectors stored by extract_features.py: a classifier, nearest neighbours.
-
-Both are scikit-learn's. Needs no TensorFlow.
+"""Stored vectors of extract_features.py: classifier, nearest neighbours.
 
 Legend: N stored vectors, Q queries, L layers, H hidden, K neighbours.
 """
@@ -15,11 +13,7 @@ from storage import files
 
 
 def load(path: str) -> tuple[np.ndarray, list[int]]:
-  """Reads vectors [N, L * H], the layers of a line concatenated, and layers.
-
-  Raises OSError if the file cannot be read, ValueError if it is no .npz file,
-  or has no vectors of lines.
-  """
+  """Reads vectors [N, L * H] and layers; OSError or ValueError without them."""
   vectors = None
   with files.open_for_reading(path) as file:
     try:
@@ -45,11 +39,7 @@ def load(path: str) -> tuple[np.ndarray, list[int]]:
 
 
 def load_pair(path: str, query_path: str) -> tuple[np.ndarray, np.ndarray]:
-  """Reads stored vectors [N, L * H] and queries [Q, L * H].
-
-  Raises:
-    OSError, ValueError: see `load`; also if layers or sizes differ.
-  """
+  """Reads stored vectors [N, L * H] and queries [Q, L * H] of one model."""
   (stored, layers), (queries, query_layers) = load(path), load(query_path)
   if layers != query_layers or stored.shape[1] != queries.shape[1]:
     raise ValueError(
@@ -61,11 +51,7 @@ def load_pair(path: str, query_path: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_lines(path: str, number: int, vectors: str) -> list[str]:
-  """Reads the labels or texts of `number` vectors, those of file `vectors`.
-
-  Raises OSError if the file cannot be read, ValueError if it has another number
-  of lines.
-  """
+  """Reads labels or texts of `number` vectors; ValueError if numbers differ."""
   lines = [line.strip() for line in files.lines(path)]
   if len(lines) != number:
     raise ValueError(
@@ -80,8 +66,7 @@ def train_classifier(
 ):
   """Trains scikit-learn's logistic regression on standardized [N, L * H].
 
-  `regularization` weighs the squared weights beside the sum of losses. Raises
-  ValueError if there is one label only.
+  `regularization` weighs the squared weights beside the sum of losses.
   """
   from sklearn.linear_model import LogisticRegression  # noqa: PLC0415, seconds
   from sklearn.pipeline import make_pipeline  # noqa: PLC0415
@@ -120,8 +105,7 @@ def neighbors(
 ) -> Iterator[dict]:
   """The K = `number` nearest stored vectors of each query, by exact search.
 
-  Vectors are [N, L * H] and [Q, L * H]; `metric` is a name of scikit-learn, as
-  "cosine"; `texts` are those of the stored vectors, or None.
+  Vectors are [N, L * H] and [Q, L * H]; `texts` those of the stored ones.
   """
   from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415, seconds
 

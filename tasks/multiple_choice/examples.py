@@ -1,11 +1,8 @@
 """Multiple choice: tables such as SWAG's -> examples -> records.
 
-A table has the columns sent1, sent2, ending0, ending1, ... and label, the
-number of the correct ending; other columns are ignored. A record has a text
-pair for each ending: sent1, and sent2 with the ending (section 4.4 of the
-paper).
-
-Legend: C choices, T tokens.
+Columns are sent1, sent2, ending0, ending1, ... and label, the number of the
+correct ending. A record has a text pair for each: sent1, and sent2 with the
+ending (section 4.4 of the paper).
 """
 
 from collections.abc import Sequence
@@ -17,10 +14,7 @@ from data.tokenization import FullTokenizer
 
 
 class ChoiceExample(NamedTuple):
-  """A context, the beginning of the next sentence, and C endings of that.
-
-  sent2 may be empty. The label is the number of the correct ending or None.
-  """
+  """A context, the beginning of the next sentence, endings, number of one."""
 
   sent1: str
   sent2: str
@@ -31,11 +25,8 @@ class ChoiceExample(NamedTuple):
 def read_examples(path: str) -> list[ChoiceExample]:
   """Reads a .csv, .tsv or .jsonl file; the column label is optional.
 
-  Raises:
-    OSError: the file cannot be read.
-    ValueError: a column is missing, a label is not the number of an ending, or
-      rows differ in their number of endings or only some have a label; names
-      file and line.
+  Raises OSError, or ValueError with file and line: a column is missing, a label
+  is no ending's number, or rows differ in their endings or in having labels.
   """
   examples = []
   for row in tables.read_table(path, ("sent1", "sent2", "ending0", "ending1")):
@@ -77,10 +68,7 @@ def _label(text, choices, where):
 class ChoiceRecordBuilder(features.TextPacker):
   """Builds records with a row [CLS] sent1 [SEP] sent2 ending [SEP] per choice.
 
-  An unknown label is 0.
-
-  Raises:
-    ValueError: see TextPacker; or an example has another number of endings.
+  An unknown label is 0. Raises ValueError for another number of endings.
   """
 
   def __init__(self, tokenizer: FullTokenizer, seq_length: int, choices: int):

@@ -1,7 +1,4 @@
-"""Flags of run_swag.py -> data, evaluation, predictions, export.
-
-Legend: N examples, B contexts, C choices, T tokens.
-"""
+"""Flags of run_swag.py -> data, evaluation, predictions, export; C choices."""
 
 import os
 from collections.abc import Sequence
@@ -95,8 +92,8 @@ def write_predictions(
 ) -> list[str]:
   """Writes test_results.tsv (probabilities only) and test_predictions.tsv.
 
-  The latter has a header: number of the example, predicted ending, its text,
-  and the probability of each ending. logits are [N, C]. Returns the paths.
+  The latter has the example's number, the predicted ending, its text, and all
+  probabilities. logits are [N, C]. Returns the paths.
   """
   probabilities = metrics.softmax(logits).astype(np.float32)
   result_path = os.path.join(folder, "test_results.tsv")
@@ -117,10 +114,7 @@ def _names(logits):
 
 
 class MultipleChoice(packing_ops.PackedTexts):
-  """Serving task (serving.export.Task) of run_swag.py, for any C.
-
-  Choices are truncated to T tokens as in training.
-  """
+  """Serving task (serving.export.Task) of run_swag.py, for any C."""
 
   def __init__(self, tokenizer: GraphTokenizer, seq_length: int):
     texts = {
@@ -134,17 +128,11 @@ class MultipleChoice(packing_ops.PackedTexts):
   def from_text(
     self, model, sent1: tf.Tensor, sent2: tf.Tensor, choices: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Chooses endings.
+    """Chooses endings by a model with `logits` [B, C].
 
-    Args:
-      model: maps a dict of inputs to `logits` [B, C].
-      sent1: [B] string, the contexts.
-      sent2: [B] string, beginnings of the next sentences; may be empty.
-      choices: [B, C] string, the endings.
-
-    Returns:
-      `choice` [B] int32, number of the ending; `text` [B], the ending;
-      `probabilities` [B, C].
+    `sent1`, contexts, and `sent2`, beginnings of the next sentences or empty,
+    are [B] string, `choices` [B, C]. Returns `choice` [B] int32, number of the
+    ending; `text` [B], the ending; `probabilities` [B, C].
     """
     batch, number = tf.unstack(tf.shape(choices))
     starts, ends = tf.repeat(sent2, number), tf.reshape(choices, [-1])
@@ -157,12 +145,9 @@ class MultipleChoice(packing_ops.PackedTexts):
     return answers | {"text": text}
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Chooses endings of records, [B, C, T] int32 each.
+    """`choice` and `probabilities` of records, [B, C, T] int32 each.
 
     Choices whose mask is all 0 are padding and never chosen.
-
-    Returns:
-      `choice` and `probabilities`, as `from_text`.
     """
     logits = model(inputs, training=False)["logits"]
     is_choice = tf.reduce_any(inputs["input_mask"] > 0, axis=-1)

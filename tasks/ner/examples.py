@@ -1,8 +1,7 @@
 r"""CoNLL files to tagged sentences: a word a line, blank lines in between.
 
-Columns are separated by tabs if a line has one, else by blanks. A line whose
-word is "-DOCSTART-" begins a document; a file without such lines is one
-document. Only lines of nothing but blanks end a sentence.
+Columns are separated by tabs if a line has one, else by blanks. The word
+"-DOCSTART-" begins a document.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,15 +37,10 @@ class Columns(NamedTuple):
 def read_sentences(
   path: str, word_column: int = 0, tag_column: int | None = -1
 ) -> list[Sentence]:
-  """Reads the sentences of a file, in its order.
+  """Reads the sentences of a file; with None as `tag_column` without tags.
 
-  If a column is counted from the last one and the number of columns varies, a
-  warning names a line. With None as `tag_column`, tags are not read.
-
-  Raises:
-    OSError: the file cannot be read.
-    ValueError: a line has too few columns (it is named), there is no word, or
-      the file is a table of texts.
+  Raises OSError, or ValueError if a line has too few columns (it is named),
+  there is no word, or the file is a table of texts.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   sentences = []
@@ -147,8 +141,8 @@ def _cells(number, line, columns, path, widths) -> list[str]:
 def split_tag(tag: str) -> tuple[str, str]:
   """Splits a tag into its prefix and the type of its entity.
 
-  "B-PER" is ("B", "PER"), "O" is ("O", ""). A tag without such a prefix, as
-  "PER", counts as "I-PER". L(ast) and U(nit) of BILOU are E and S of BIOES.
+  "B-PER" is ("B", "PER"), "O" is ("O", ""), and "PER" counts as "I-PER". L(ast)
+  and U(nit) of BILOU are E and S of BIOES.
   """
   if tag == OUTSIDE:
     return OUTSIDE, ""
@@ -159,10 +153,7 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 
 def mark_entities(tags: Iterable[str]) -> bool:
-  """Tells whether one of the tags is "O" or begins with B- or I-.
-
-  Others are tags of single words, such as parts of speech.
-  """
+  """False for tags of single words, such as parts of speech."""
   return any(tag == OUTSIDE or split_tag(tag)[1] != tag for tag in tags)
 
 
@@ -170,8 +161,7 @@ def tag_set(sentences: Iterable[Sentence]) -> tuple[str, ...]:
   """All tags: "O", then sorted by type, and within a type by prefix.
 
   Every type has the prefixes that any type has: with B-PER, I-PER and B-LOC,
-  I-LOC is a tag, too, even if it does not occur. Tags that do not mark entities
-  (see `mark_entities`) are sorted, without "O".
+  I-LOC is a tag, too. Tags that do not mark entities are sorted, without "O".
   """
   tags = {tag for sentence in sentences for tag in sentence.tags or ()}
   if tags and not mark_entities(tags):
@@ -199,11 +189,7 @@ def require_known(
 
 
 def find_tags(train_file: str, columns: Columns) -> labels.LabelSet:
-  """Tags of a training file, in the order of `tag_set`.
-
-  Raises OSError if the file cannot be read, ValueError if it is no CoNLL file,
-  or has one tag only.
-  """
+  """Tags of a training file, as `tag_set`; ValueError if there is only one."""
   sentences = read_sentences(train_file, *columns)
   tags = tag_set(sentences)
   if len(tags) < 2:
@@ -225,8 +211,8 @@ def read_tagged(
 ) -> list[Sentence]:
   """Reads sentences, with their tags if the model knows all of them.
 
-  Raises OSError if the file cannot be read, ValueError if it is no CoNLL file,
-  or tags are unknown or missing and needed.
+  Raises OSError, or ValueError if it is no CoNLL file or needed tags are
+  missing.
   """
   try:
     sentences = read_sentences(path, *columns)

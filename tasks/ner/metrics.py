@@ -2,10 +2,7 @@
 
 An entity is correct if its type and both its ends are. Tags may be IOB1, IOB2
 or BIOES, also mixed: an entity begins with B- or S-, with any tag after O or
-after another type, and after E- or S-. Tags that do not mark entities, such as
-parts of speech, are scored word by word.
-
-Legend: W words, L tags.
+after another type, and after E- or S-. W words, L tags.
 """
 
 import os
@@ -65,7 +62,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Scores:
-  """Scores of a text of `words` words, of all types together and of each.
+  """Scores of `words` words, of all types together and of each.
 
   They are of entities, or of single words unless `of_entities`. `accuracy` is
   the fraction of the words whose tag is correct, "O" among them.
@@ -102,11 +99,7 @@ def evaluate(
   predicted: Sequence[Sequence[str]],
   of_entities: bool = True,
 ) -> Scores:
-  """Scores predicted tags of sentences; word by word unless `of_entities`.
-
-  Raises ValueError if the numbers of sentences, or of a sentence's tags,
-  differ.
-  """
+  """Scores predicted tags of sentences; word by word unless `of_entities`."""
   counts = Counter(), Counter(), Counter()  # labels, predicted, correct
   num_words = num_correct = 0
   for label_tags, tags in zip(labels, predicted, strict=True):
@@ -192,10 +185,7 @@ def write(
   tags: Sequence[str],
   sentences: Sequence[Sentence],
 ) -> Scores | None:
-  """Writes <split>_predictions.conll and .tsv; logs and returns scores.
-
-  There are none if the correct tags are unknown. logits are [W, L].
-  """
+  """Writes predictions, .conll and .tsv, by logits [W, L]; scores if known."""
   predicted = predictions(logits, tags, sentences)
   path = os.path.join(output_dir, f"{split}_predictions")
   write_conll(f"{path}.conll", sentences, predicted)
@@ -212,8 +202,8 @@ def write_conll(
 ) -> None:
   """Writes words, their tags where they are known, and the predicted tags.
 
-  Columns are separated by a blank, as conlleval reads them; documents begin
-  with -DOCSTART-, if there are several. Blanks within words become "_".
+  Columns are separated by a blank, as conlleval reads them. Blanks within words
+  become "_".
   """
   several = sentences[-1].document > 0
   lines, document = [], None

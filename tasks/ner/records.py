@@ -1,11 +1,8 @@
 """Tagged sentences to records, and predictions back to words.
 
-A record has one sentence, or a part of one that is too long, with as much of
-its document around it as fits if that is requested (section 5.3 of the paper).
-The first piece of each of its words has the word's tag as its label; all other
-tokens, context included, have -1, which losses ignore.
-
-Legend: N records, T tokens.
+A record has one sentence or a part of one, with as much of its document around
+it as fits if that is requested (section 5.3 of the paper). The first piece of
+each word has its tag as label; all other tokens have -1, which losses ignore.
 """
 
 import math
@@ -33,18 +30,10 @@ class TagWindow(NamedTuple):
 class TagRecordBuilder(features.TextPacker):
   """Makes records of sentences and their windows, in the order of the words.
 
-  Every word is in exactly one window. A word without tokens becomes [UNK]; one
-  that is too long for any record is truncated. With `document_context` records
-  are filled with the neighbours of their words within the document, on both
-  sides; otherwise only within a sentence that is split. `tags` are in the order
-  of their ids.
-
-  Attributes:
-    schema: of the records.
-    lengths: number of sentences by their tokens, with [CLS] and [SEP].
-
-  Raises:
-    ValueError: T is too short, or the vocabulary lacks a special token.
+  Every word is in exactly one window. A word without tokens becomes [UNK]. With
+  `document_context` records are filled with the neighbours of their words
+  within the document, otherwise only within a sentence that is split. `tags`
+  are in the order of their ids. `lengths` counts sentences by their tokens.
   """
 
   def __init__(
@@ -108,11 +97,7 @@ class TagRecordBuilder(features.TextPacker):
 def split_long(
   lengths: Sequence[int], max_pieces: int
 ) -> list[tuple[int, int]]:
-  """Splits a sentence that is too long into parts of about the same length.
-
-  `lengths` are numbers of pieces of the words. Returns begin and end of each
-  part, in words, of `max_pieces` at most. A sentence that fits is one part.
-  """
+  """Begins and ends, in words, of parts of about equal numbers of pieces."""
   total = sum(lengths)
   target = math.ceil(total / math.ceil(total / max_pieces))
   parts = []
@@ -128,10 +113,7 @@ def split_long(
 def add_context(
   begin: int, end: int, length: int, max_pieces: int
 ) -> tuple[int, int]:
-  """Begin and end of a part extended to `max_pieces` of a text of `length`.
-
-  It is extended evenly on both sides if it can.
-  """
+  """Begin and end of a part extended evenly to `max_pieces` of `length`."""
   spare = max_pieces - (end - begin)
   after = length - end
   left = min(begin, max(spare // 2, spare - after))

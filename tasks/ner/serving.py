@@ -16,11 +16,9 @@ from serving import packing_ops
 class TokenClassification(packing_ops.PackedTexts):
   """Serving task (serving.export.Task) of run_ner.py.
 
-  Words are separated by blanks (U+0020), tabs and line breaks; other whitespace
-  is part of a word, as in tasks/ner/examples.py. A sentence of more than T
-  tokens is split into windows, each with context from the sentence
-  (records.py); it is its own document even if the model was trained with
-  --document_context. `tags` are in the order of the logits.
+  Words are separated by blanks (U+0020), tabs and line breaks. A sentence of
+  more than T tokens is split into windows with context from the sentence, which
+  is its own document. `tags` are in the order of the logits.
   """
 
   def __init__(
@@ -34,16 +32,11 @@ class TokenClassification(packing_ops.PackedTexts):
     self._unk = tokenizer.vocab[vocab.UNK]
 
   def from_text(self, model, tokens: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Tags of the words of sentences.
+    """Tags of the words of sentences, [B] string, by `logits` [P, T, L].
 
-    Args:
-      model: from a dict of inputs to `logits` [P, T, L].
-      tokens: [B] string, the sentences.
-
-    Returns:
-      `words` and `tags` [B, W], padded with ""; `probabilities` [B, W, L];
-      `labels` [B, L], names of the tags; `start` and `end` [B, W], of words in
-      characters of the sentence, padded with -1; `num_words` [B].
+    Returns `words` and `tags` [B, W], padded with ""; `probabilities` [B, W,
+    L]; `labels` [B, L], names of the tags; `start` and `end` [B, W], of words
+    in characters of the sentence, padded with -1; `num_words` [B].
     """
     words, begin, end = split_words(tokens)
     pieces = self._pieces(words.values)
@@ -66,11 +59,7 @@ class TokenClassification(packing_ops.PackedTexts):
     }
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Tags of tokens; only the first of each word was trained.
-
-    Returns:
-      `tags` [P, T], `probabilities` [P, T, L], `labels` [P, L].
-    """
+    """`tags` [P, T], `probabilities` [P, T, L], `labels` [P, L] of tokens."""
     logits = model(inputs, training=False)["logits"]
     return self._outputs(logits) | {"labels": self._labels(tf.shape(logits)[0])}
 
@@ -99,11 +88,9 @@ class TokenClassification(packing_ops.PackedTexts):
 def split_words(
   sentences: tf.Tensor,
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-  """Words of sentences, [B] string, and their positions.
+  """Words of sentences, [B] string, and begin and end, [B, (W)] int32 each.
 
-  Returns:
-    Words [B, (W)] string; their begin and end, [B, (W)] int32, in characters
-    of `sentence.decode("utf-8", "replace")`.
+  They count characters of `sentence.decode("utf-8", "replace")`.
   """
   sentences = tf.strings.regex_replace(sentences, "[\t\r\n]", " ")
   pieces = tf.strings.split(sentences, " ")  # [B, (W and empty ones)]
@@ -123,14 +110,10 @@ def split_words(
 def _word_windows(pieces, splits, max_pieces):
   """Splits sentences as TagRecordBuilder does, each its own document.
 
-  Args:
-    pieces: [N, (T)] int32 ids of words, from 1 to `max_pieces` each.
-    splits: [B + 1] int64, index of the first word of each sentence, and N.
-    max_pieces: maximum pieces of a window.
-
-  Returns:
-    Ids of windows with their context, [P, (T)] int32; index of each word's
-    window, and of its first piece there, [N] int64 each.
+  `pieces` [N, (T)] are ids of words, 1 to `max_pieces` each, `splits` [B + 1]
+  int64 the first word of each sentence, and N. Returns ids of windows with
+  their context, [P, (T)]; index of each word's window, and of its first piece
+  there, [N].
   """
   starts = pieces.row_splits  # [N + 1], of words, in pieces
   borders = tf.gather(starts, splits)  # [B + 1], of sentences, in pieces
@@ -173,11 +156,7 @@ def _last_index(values, ascending):
 
 
 def _follow(following):
-  """Indices visited from index 0 on, ascending, without the last one.
-
-  `following`, [n] int64, has for each index the next, greater one; for the last
-  itself.
-  """
+  """Indices visited from 0 on, by the next one of each, without the last."""
   end = tf.size(following, tf.int64) - 1
 
   def double(indices, following):

@@ -129,11 +129,7 @@ def _columns(args):
 
 
 def tags(args: Arguments) -> Sequence[str]:
-  """Tags of the model, in the order of its logits.
-
-  Writes nothing: labels.keep writes labels.txt once all files could be read.
-  For errors see examples.find_tags and labels.choose.
-  """
+  """Tags of the model, by labels.choose; labels.keep writes them later."""
   find = partial(examples.find_tags, args.train_file, _columns(args))
   return labels.choose(
     args.output_dir,

@@ -16,13 +16,8 @@ from storage.tfrecord import Feature, Schema
 class FillMask(packing_ops.PackedTexts):
   """Serving task (serving.export.Task) of run_pretraining.py.
 
-  Arguments:
-    tokenizer: for all texts.
-    seq_length: T; longer texts are truncated.
-    top_k: K; at most the size of the vocabulary.
-
-  Raises:
-    ValueError: the vocabulary lacks a special token, or T is too small.
+  Texts are truncated to T = `seq_length`. Raises ValueError if T is too small
+  or the vocabulary lacks a special token.
   """
 
   def __init__(
@@ -74,16 +69,11 @@ class FillMask(packing_ops.PackedTexts):
     )
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Tokens for the masks of encoded texts.
+    """Tokens for masks by a model with `masked_lm_logits` [B, M, V].
 
-    Args:
-      model: maps a dict of inputs to `masked_lm_logits` [B, M, V].
-      inputs: `input_ids`, `input_mask`, `segment_ids`, [B, T] int32 each, and
-        `masked_lm_positions` [B, M] int32, padded with zeros.
-
-    Returns:
-      `tokens` [B, M, K], the most probable first, padded with "";
-      `probabilities` [B, M, K]; `num_masks` [B].
+    `inputs` are those of the encoder, [B, T] int32, and `masked_lm_positions`
+    [B, M], padded with 0. Returns `tokens` [B, M, K], the most probable first,
+    padded with ""; `probabilities` [B, M, K]; `num_masks` [B].
     """
     logits = model(inputs, training=False)["masked_lm_logits"]
     logits += self._vocab_bias(logits.shape[-1])  # [B, M, V]

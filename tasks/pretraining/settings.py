@@ -1,7 +1,4 @@
-"""Flags of pre-training: making records, reading them, objective.
-
-Needs no TensorFlow.
-"""
+"""Flags of pre-training: making records, reading them, objective."""
 
 from absl import flags
 

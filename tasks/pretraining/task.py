@@ -21,10 +21,7 @@ from training import inference, report
 
 
 def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
-  """Records of --input_file, sampled by their weights.
-
-  Raises ValueError if the files do not hold records that fit the flags.
-  """
+  """Records of --input_file, sampled by their weights; ValueError if unfit."""
   sources = None
   if args.sampling_weights or args.sampling_exponent != 1:
     sources = _weighted_sources(args)

@@ -1,7 +1,4 @@
-"""Word counts and extended vocabularies of build_vocab.py, by its flags.
-
-Needs no TensorFlow.
-"""
+"""Word counts and extended vocabularies of build_vocab.py, by its flags."""
 
 import os
 from collections import Counter
@@ -48,10 +45,7 @@ def define_extension_flags() -> None:
 
 
 def count_words(args: Arguments) -> Counter:
-  """Counts the words of --input_file, in this process or by Apache Beam.
-
-  Raises ValueError if there are none.
-  """
+  """Counts the words of --input_file, here or by Beam; ValueError for none."""
   patterns = [args.input_file]
   if args.sampling_exponent != 1:
     patterns = [name for name in args.input_file.split(",") if name.strip()]
@@ -84,14 +78,7 @@ def _count_source(args, paths):
 
 
 def check_extension(args: Arguments) -> None:
-  """Checks the flags and the files of --extend.
-
-  Raises:
-    OSError: a file cannot be read, or the folder to write is not empty.
-    ValueError: flags contradict each other; vocabulary, configuration,
-      checkpoint and --do_lower_case do not belong together; there are fewer
-      [unused] tokens than new words.
-  """
+  """Checks flags and files of --extend: OSError or ValueError."""
   for name in _LEARNING:
     if name in args.set_flags:
       raise ValueError(f"--{name} is not for --extend: leave it out")
@@ -123,8 +110,8 @@ def extend(
 ) -> tuple[list[str], dict[int, list[int]]]:
   """Adds words of a text to the vocabulary --extend.
 
-  Returns the new vocabulary, and for the id of each new word those of its
-  pieces. Raises ValueError if no word of the text is split into pieces.
+  Returns it, and for the id of each new word those of its pieces. Raises
+  ValueError if no word is split into pieces.
   """
   tokens = vocab.read_tokens(args.extend)
   unused = vocab.unused_ids(tokens)

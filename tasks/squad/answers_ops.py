@@ -219,9 +219,7 @@ def combine(
 ) -> tuple[Entries, tf.Tensor | None]:
   """The n best of an ensemble, as decoding.py combines them.
 
-  Args:
-    ranked: the n best of each model, [B, K], and in version 2 its score of no
-      answer, [B] float64.
+  `ranked` has those of each model, [B, K], and null scores, [B], or None.
   """
   parts, probs, null_probs = [], [], []
   for texts, null in ranked:
@@ -271,10 +269,7 @@ def best(texts: Entries, config: DecodingConfig) -> dict[str, tf.Tensor]:
 def best_with_null(
   texts: Entries, null: tf.Tensor, config: DecodingConfig
 ) -> dict[str, tf.Tensor]:
-  """Outputs of version 2; see QuestionAnswering.from_text.
-
-  `texts` are the n best, `null` [B] float64 is the score of no answer.
-  """
+  """Outputs of version 2; `null`, [B] float64, is the score of no answer."""
   texts = texts.limit(null)
   no_answer = Entries.without_position("", null)
   entries = texts.merge(no_answer)

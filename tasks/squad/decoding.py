@@ -3,8 +3,7 @@
 Texts, order and numbers are those of write_predictions and get_final_text in
 the original's run_squad.py, except where that fails: see `decode`.
 
-Legend: T tokens of a record, K n_best_size, C candidate spans, M models of an
-ensemble.
+Legend: T tokens, K n_best_size, C candidate spans, M models of an ensemble.
 """
 
 import math
@@ -33,10 +32,7 @@ Logits = Mapping[int, tuple[Sequence[float], Sequence[float]]]
 
 @dataclass(frozen=True)
 class DecodingConfig:
-  """Choice of answers, by the names of the flags.
-
-  A ValueError if no text could be chosen, or fewer than `export_top_k`.
-  """
+  """Choice of answers, by the names of the flags."""
 
   n_best_size: int = 20  # starts, ends and texts to choose from
   max_answer_length: int = 30  # in tokens
@@ -91,16 +87,14 @@ def decode(
 ) -> Predictions:
   """Predicts an answer to each question.
 
-  If there is no candidate text (the paragraph has no token, or no allowed span
-  is among the best), the answer is "empty" in version 1.1, as in the original;
-  in version 2, where the original fails, it is "" with NO_ANSWER_ODDS.
+  If there is no candidate text (no token, or no allowed span among the best),
+  the answer is "empty" in version 1.1, as in the original; in version 2, where
+  the original fails, it is "" with NO_ANSWER_ODDS. In an ensemble a text has
+  the mean of its probabilities among the models' n best; its score is the
+  logarithm of that.
 
-  In an ensemble a text has the mean of its probabilities among the models' n
-  best; its score is the logarithm of that.
-
-  Windows, made by the tokenizer, are in the order of the examples, and
-  `answer_text` is AnswerText of it by default. Raises ValueError if a window
-  has no logits.
+  Windows are in the order of the examples. Raises ValueError if one has no
+  logits.
   """
   predictions = Predictions()
   answer_text = answer_text or AnswerText(tokenizer)
@@ -133,10 +127,7 @@ class AnswerText:
   def text(
     self, words: Sequence[str], window: Window, start: int, end: int
   ) -> str:
-    """Text of a window between two positions, both included.
-
-    Both are in the part of the paragraph; `words` are all of the paragraph's.
-    """
+    """Text between two positions of a window; `words` are the paragraph's."""
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     tokens = " ".join(pieces).replace(" ##", "").replace("##", "")
     first = window.token_word_ids[start - window.context_offset]
@@ -148,11 +139,7 @@ class AnswerText:
 
     "steve smith" in "Steve Smith's" is "Steve Smith": it is searched in the
     words as the basic tokenizer splits them, and its position is mapped to the
-    words by counting characters other than blanks.
-
-    Returns:
-      Words with blanks between them; all of them if the tokens do not occur or
-      the counts differ, because of an accent of its own, for example.
+    words by counting characters other than blanks. All words if that fails.
     """
     text = " ".join(words)
     split = " ".join(part for word in words for part in self._split(word))
@@ -178,10 +165,9 @@ class _Entry(NamedTuple):
 
 
 class _ScoredWindow(NamedTuple):
-  """A window with its start and end logits.
+  """A window with its start and end logits, [T], of one model.
 
-  They are [T] float64, so that sums equal the original's sums of floats. `make`
-  returns one for each model.
+  In float64 sums equal the original's sums of floats.
   """
 
   window: Window
@@ -205,8 +191,8 @@ class _ScoredWindow(NamedTuple):
   def spans(self, config: DecodingConfig) -> tuple[np.ndarray, np.ndarray]:
     """Start and end positions of the candidates, [C] each.
 
-    Starts and ends are among the K best of the window and in its part of the
-    paragraph; a start has its maximum context in this window.
+    Both are among the K best of the window and in its part of the paragraph; a
+    start has its maximum context in this window.
     """
     offset = self.window.context_offset
     behind = offset + len(self.window.token_word_ids)
@@ -275,9 +261,9 @@ def _combine(ranked, config) -> tuple[list[_Entry], _Entry]:
 
 
 def _candidates(scored, null, config) -> Iterator[tuple[int, int, int]]:
-  """Index of window, start and end of spans, best first.
+  """Index of window, start and end of spans, best first, stable.
 
-  The order of equals is kept; the empty answer, 0 to 0, is the last of them.
+  The empty answer, 0 to 0, is the last of equals.
   """
   columns = []
   for number, window in enumerate(scored):

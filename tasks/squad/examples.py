@@ -1,8 +1,4 @@
-"""SQuAD 1.1 and 2.0: JSON files to questions.
-
-Paragraphs are split at whitespace; an answer, given in characters, becomes a
-span of words.
-"""
+"""SQuAD 1.1 and 2.0: JSON files to questions, answers as spans of words."""
 
 import bisect
 import json
@@ -43,9 +39,8 @@ class Answer(NamedTuple):
 
 
 class SquadExample(NamedTuple):
-  """A question about a paragraph.
+  """A question about a paragraph, all of whose questions share `doc_tokens`.
 
-  `doc_tokens` are the words of the paragraph, one list for all its questions.
   The answer is None in prediction, and if there is none.
   """
 
@@ -60,17 +55,12 @@ def read_examples(
   is_training: bool = False,
   version_2_with_negative: bool = False,
 ) -> list[SquadExample]:
-  """Reads the questions of SQuAD files, in their order.
+  """Reads the questions of SQuAD files, as the original's read_squad_examples.
 
-  As read_squad_examples of the original's run_squad.py. In training, a question
-  is skipped with a warning if the words of its paragraph do not contain the
-  answer (mostly because of unusual whitespace); each must have one, or may have
-  none with `version_2_with_negative`.
-
-  Raises:
-    OSError: a file cannot be read.
-    ValueError: a file is not of SQuAD's layout (names file and question), or
-      there is no question in any of them.
+  In training, a question is skipped with a warning if the words of its
+  paragraph do not contain the answer; each has one, or may have none with
+  `version_2_with_negative`. Raises OSError, or ValueError that names file and
+  question.
   """
   examples = []
   ids = Counter()
@@ -131,11 +121,7 @@ def training_order(examples: Sequence[SquadExample]) -> list[SquadExample]:
 
 
 def articles(path: str) -> list[dict[str, Any]]:
-  """Reads the list under "data" of a SQuAD file.
-
-  Raises OSError if the file cannot be read, ValueError if it is empty, not
-  JSON, or has no such list.
-  """
+  """Reads the list under "data" of a SQuAD file; OSError or ValueError."""
   with files.open_for_reading(path) as file:
     content = file.read()
   if not content.strip():

@@ -1,7 +1,7 @@
 """Files of answers to SQuAD's questions, and their exact match and F1.
 
-Scores are computed by the TensorFlow Model Garden's edition of the official
-evaluators, with their names, scaled to 100.
+Scores are those of the Model Garden's edition of the official evaluators,
+scaled to 100.
 """
 
 import json
@@ -40,16 +40,12 @@ def score(
 ) -> dict[str, float]:
   """Compares answers to the annotators'.
 
-  Returns:
-    Version 1.1: exact_match and f1. An unanswered question counts as wrong.
+  Version 1.1: exact_match and f1. An unanswered question counts as wrong.
 
-    Version 2: exact, f1 and total, the same of questions that have an answer
-    (HasAns_...) and of those that have none (NoAns_...). With null odds also
-    best_exact and best_f1, the scores at the best thresholds, and these,
-    best_exact_thresh and best_f1_thresh. Unanswered questions are left out.
-
-  Raises:
-    ValueError: a question has no "answers".
+  Version 2: exact, f1 and total, the same of questions that have an answer
+  (HasAns_...) and of those that have none (NoAns_...). With null odds also
+  best_exact and best_f1, the scores at the best thresholds, best_exact_thresh
+  and best_f1_thresh. Unanswered questions are left out.
   """
   if not has_answers(articles, version_2_with_negative):
     raise ValueError(
@@ -96,10 +92,7 @@ def save(scores: Mapping[str, float], output_dir: str) -> None:
 
 
 def threshold(output_dir: str, flag_value: float | None) -> float:
-  """Null threshold: of the flag, else of an earlier prediction, else 0.
-
-  Raises ValueError if the file of an earlier prediction holds no number.
-  """
+  """Null threshold: of the flag, else of an earlier prediction, else 0."""
   path = os.path.join(output_dir, THRESHOLD)
   if flag_value is not None or not files.exists(path):
     return flag_value or 0.0

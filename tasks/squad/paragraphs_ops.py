@@ -1,7 +1,5 @@
 """Contexts to tokens and windows in the graph, and spans of tokens to text.
 
-As tasks/squad/examples.py, records.py and AnswerText of decoding.py.
-
 Legend: B contexts, M words, U distinct words, N tokens, W windows, D tokens of
 the context in a window, S split characters, P spans of tokens. (M) is a ragged
 dimension: the words of one context; [M] are the words of all contexts.
@@ -36,10 +34,7 @@ class Paragraphs(NamedTuple):
 def read_paragraphs(
   contexts: tf.Tensor, tokenizer: GraphTokenizer
 ) -> Paragraphs:
-  """Splits and tokenizes contexts, [B] string.
-
-  Bytes that are not UTF-8 are read as U+FFFD.
-  """
+  """Splits and tokenizes contexts, [B] string; U+FFFD for other than UTF-8."""
   contexts = tf.strings.unicode_transcode(contexts, "UTF-8", "UTF-8")
   contexts = tf.strings.regex_replace(contexts, _WHITESPACE, " ")
   pieces = tf.strings.split(contexts, " ")  # [B, (M)], some of them empty
@@ -80,10 +75,8 @@ def cut_windows(
 ) -> Windows:
   """Splits contexts into overlapping windows; none for one without tokens.
 
-  Args:
-    tokens: [B, (N)] of any type.
-    max_length: [B] int64, maximum tokens of the context in a window.
-    doc_stride: tokens from one window to the next, `max_length` at most.
+  `tokens` [B, (N)] are of any type, `max_length` [B] int64 bounds a window's
+  part, `doc_stride` is at most that.
   """
   lengths = tokens.row_lengths()
   stride = tf.minimum(tf.constant(doc_stride, tf.int64), max_length)
@@ -123,10 +116,6 @@ class GraphAnswerText:
   basic tokenizer splits these. An offset is a number of characters other than
   blanks, counted through all contexts. Prefix sums give the number of these
   between any two split characters, and a hash of 64 bits to compare with.
-
-  Arguments:
-    paragraphs: contexts of the spans.
-    tokenizer: the one that made their tokens.
   """
 
   def __init__(self, paragraphs: Paragraphs, tokenizer: GraphTokenizer):
@@ -149,15 +138,10 @@ class GraphAnswerText:
   def find(
     self, first: tf.Tensor, last: tf.Tensor
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Locates the text of spans of tokens.
+    """Locates the text of spans, from tokens `first` to `last`, [P] int64 each.
 
-    Args:
-      first: [P] int64, index of the first token among all.
-      last: [P] int64, index of the last, in the same context.
-
-    Returns:
-      Begin and end offsets, [P] int64 each: of the tokens' characters within
-      their words, or of these words where the tokens are not found.
+    Returns begin and end offsets, [P] int64: of the tokens' characters within
+    their words, or of these words where the tokens are not found.
     """
     word_ids = self._paragraphs.token_word_ids
     words = tf.gather(word_ids, first), tf.gather(word_ids, last) + 1
@@ -228,13 +212,8 @@ class GraphAnswerText:
   def _search(self, texts, begin, end):
     """First occurrence of texts among split characters `begin` to `end`.
 
-    Args:
-      texts: [P, (characters)] int32 code points.
-      begin: [P] int64.
-      end: [P] int64, exclusive.
-
-    Returns:
-      [P] int64, -1 where a text is empty or does not occur.
+    `texts` are [P, (characters)] int32 code points, the others and the result
+    [P] int64, -1 where a text is empty or does not occur.
     """
     size = tf.size(self._visible, tf.int64) - 1
     lengths = texts.row_lengths()

@@ -1,12 +1,8 @@
-"""Questions to windows, and windows to rows of records.
+"""Questions to windows, and windows to rows of records, without TensorFlow.
 
 A window is a question with as much of its paragraph as fits; those of a long
-paragraph overlap. Decoding maps positions of windows back to words. All numbers
-are those of convert_examples_to_features in the original's run_squad.py.
-
-Imports no TensorFlow: worker processes start sooner.
-
-Legend: T tokens of a record, N tokens of a window (N <= T), D of them from the
+paragraph overlap. All numbers are those of convert_examples_to_features in the
+original's run_squad.py. T tokens of a record, N of a window, D of its
 paragraph.
 """
 
@@ -37,11 +33,7 @@ _CHUNK = 1000
 class WindowConfig:
   """Lengths in tokens, by the names of the original's flags.
 
-  If `doc_stride` exceeds what a window holds, windows adjoin and no token is
-  left out.
-
-  Raises:
-    ValueError: a window could be without a token of the paragraph.
+  If `doc_stride` exceeds what a window holds, windows adjoin.
   """
 
   max_seq_length: int = 384
@@ -90,13 +82,8 @@ def make_windows(
 ) -> Iterator[Window]:
   """Splits the paragraphs of questions into windows, in their order.
 
-  A paragraph without tokens has none. The windows do not depend on the number
-  of processes: one makes tens of thousands of windows a second, more pay off
-  for millions of questions.
-
-  Raises:
-    ValueError: the vocabulary lacks [CLS] or [SEP].
-    ChildProcessError: a worker died; names its questions.
+  Raises ValueError if the vocabulary lacks [CLS] or [SEP], ChildProcessError if
+  a worker died.
   """
   check_tokens(tokenizer.vocab, (CLS, SEP))
   chunks = [
@@ -211,8 +198,8 @@ class _WindowMaker:
   def _token_span(self, document: _Document, answer: Answer):
     """First and last token of an answer.
 
-    Of an answer that is part of a word ("1895" of "(1895-1943).") these are
-    its own tokens, if they occur among those of the word; else the word's.
+    Of a part of a word ("1895" of "(1895-1943).") these are its own tokens, if
+    they occur among those of the word; else the word's.
     """
     first = document.word_starts[answer.start]
     last = document.word_starts[answer.end + 1] - 1
@@ -258,8 +245,7 @@ def logits_by_window(
 ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
   """A model's outputs, [windows, T] or [windows, T, M], by unique id.
 
-  With `dynamic_padding` the values of padding are dropped: they are not always
-  computed then.
+  With `dynamic_padding` values of padding, which may be undefined, are dropped.
   """
   pairs = zip(outputs["start_logits"], outputs["end_logits"], strict=True)
   result = {}

@@ -24,12 +24,8 @@ _TEXT = tf.TensorSpec([None], tf.string)
 class QuestionAnswering(packing_ops.PackedTexts):
   """Serving task (serving.export.Task) of run_squad.py.
 
-  Arguments:
-    tokenizer: for questions and contexts.
-    window_config: lengths.
-    decoding_config: choice of answers.
-    dynamic_padding: True to pad windows to the longest of a batch; else to T,
-      and positions of padding may be among the K best, as in the original.
+  Without `dynamic_padding` windows have T tokens, and positions of padding may
+  be among the K best, as in the original.
   """
 
   def __init__(
@@ -58,27 +54,23 @@ class QuestionAnswering(packing_ops.PackedTexts):
   def from_text(
     self, model, question: tf.Tensor, context: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Answers questions about contexts, [B] string each.
+    """Answers questions about contexts, [B] string each, by logits [W, T].
 
-    The model gives `start_logits` and `end_logits`, [W, T].
+    Returns [B] each: `answer`, a text of the context with one blank between
+    words; `score`, the sum of its start and end logits; `probability` among the
+    n best; `start` and `end` in characters of `context.decode("utf-8",
+    "replace")`, -1 if it does not occur there.
 
-    Returns:
-      [B] each: `answer`, a text of the context with one blank between words;
-      `score`, the sum of its start and end logits; `probability` among the n
-      best; `start` and `end` in characters of
-      `context.decode("utf-8", "replace")`, -1 if it does not occur there.
+    Without a candidate text, the answer is "empty" with a score of 0 in version
+    1.1, as in the original. In version 2 it is "" then, and if `null_odds`, the
+    score of no answer less that of the best text, exceed the threshold; its
+    score is that of no answer. `best_answer`, `best_score`, `best_probability`,
+    `best_start` and `best_end` are those of the best text, whatever the
+    threshold.
 
-      Without a candidate text, the answer is "empty" with a score of 0 in
-      version 1.1, as in the original. In version 2 it is "" then, and if
-      `null_odds`, the score of no answer less that of the best text, exceed
-      the threshold; its score is that of no answer. `best_answer`,
-      `best_score`, `best_probability`, `best_start` and `best_end` are those
-      of the best text, whatever the threshold; "", zeros and -1 without one.
-
-      With `export_top_k`: `answers`, `scores`, `probabilities`, `starts` and
-      `ends` [B, at most that], the first entries of nbest_predictions.json, in
-      version 2 the empty one among them, padded with "", 0 and -1;
-      `num_answers` [B].
+    With `export_top_k`: `answers`, `scores`, `probabilities`, `starts` and
+    `ends` [B, at most that], the first entries of nbest_predictions.json,
+    padded with "", 0 and -1; `num_answers` [B].
     """
     config = self._window_config
     questions = packing_ops.truncate(
@@ -126,11 +118,7 @@ class QuestionAnswering(packing_ops.PackedTexts):
     }
 
   def _run_model(self, model, questions, ids, windows):
-    """Applies the model to all windows, _WINDOWS_PER_STEP at a time.
-
-    Questions are [B, (T)] ids, `ids` those of all contexts. Returns candidates,
-    and the scores of no answer, [W] float64.
-    """
+    """Candidates, and null scores [W] float64, of all windows, step by step."""
 
     def run_step(begin, candidates, null):
       step = windows.slice(begin, begin + _WINDOWS_PER_STEP)
@@ -191,14 +179,9 @@ def _candidates(
 ) -> Candidates:
   """Spans of windows that could be answers; see decoding.py for the rules.
 
-  Args:
-    logits: [W, 2, T] float32, of start and end; W > 0.
-    windows: W windows.
-    context_offset: [W] int64, position of the first token of the context.
-    config: choice of answers.
-
-  Returns:
-    Spans by window, by start from best to worst, by end from best to worst.
+  `logits` [W, 2, T] are of start and end, `context_offset` [W] int64 is the
+  position of the first token of the context. Spans come by window, by start
+  from best to worst, by end from best to worst.
   """
   size = min(config.n_best_size, logits.shape[-1])
   values, positions = tf.math.top_k(logits, size)  # stable
@@ -226,8 +209,8 @@ def _candidates(
 def _tokens_at(positions, windows):
   """Indices in `windows.tokens.values` of starts and of ends, [W, K] each.
 
-  Positions are [W, 2, K] and count from the first token of the context. Also
-  returns [W, 2, K] bool, True for those within the context.
+  Positions, [W, 2, K], count from the first token of the context. Also returns
+  [W, 2, K] bool, True for those within the context.
   """
   length = windows.tokens.row_lengths()[:, None, None]
   in_context = (positions >= 0) & (positions < length)

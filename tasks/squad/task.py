@@ -31,8 +31,7 @@ from tasks.squad.serving import QuestionAnswering
 class SquadRecords:
   """Questions, windows of their paragraphs in the same order, and records.
 
-  In training the order is the original's random one. `articles` are contents of
-  the files, with all right answers, for scoring; none in training.
+  `articles` are contents of the files, for scoring; none in training.
   """
 
   examples: list[squad_examples.SquadExample]
