@@ -1,9 +1,7 @@
 """Schemas of the records of all tasks, and texts to the encoder's inputs.
 
-Names, shapes and storage types are the original's, so either program reads the
-files of the other.
-
-Legend: T tokens, P masked-LM predictions, C choices.
+Names, shapes and storage types are the original's. T tokens, P masked-LM
+predictions, C choices.
 """
 
 from collections import Counter
@@ -87,10 +85,7 @@ def multiple_choice(seq_length: int, choices: int) -> Schema:
 
 
 def squad(seq_length: int, is_training: bool) -> Schema:
-  """A question and a window of its paragraph (run_squad.py of the original).
-
-  Records for training have the answer's span.
-  """
+  """A question and a window of its paragraph; for training with its answer."""
   span = ("start_positions", "end_positions", "is_impossible")
   return Schema(
     Feature("unique_ids", ()),
@@ -105,13 +100,9 @@ def squad(seq_length: int, is_training: bool) -> Schema:
 class TextPacker:
   """Texts and text pairs to token ids with [CLS] and [SEP], T at most.
 
-  Of pairs that are longer the longer text is truncated first.
-
-  Attributes:
-    lengths: number of rows by their tokens before truncation.
-
-  Raises:
-    ValueError: T is too small, or the vocabulary lacks a special token.
+  Of pairs that are longer the longer text is truncated first; `lengths` counts
+  rows by their tokens before that. Raises ValueError if T is too small or the
+  vocabulary lacks a special token.
   """
 
   def __init__(self, tokenizer: FullTokenizer, seq_length: int):
@@ -132,7 +123,7 @@ class TextPacker:
     """Token ids and segment ids of a row.
 
     A second text without tokens gets no [SEP], as in the original, unless
-    `keep_empty` is True.
+    `keep_empty`.
     """
     first = self.token_ids(text_a)
     second = self.token_ids(text_b or "")
@@ -156,10 +147,9 @@ class TextPacker:
 def pack(
   first: Sequence[int], second: Sequence[int] | None, cls: int, sep: int
 ) -> tuple[list[int], list[int]]:
-  """Joins texts as [CLS] first [SEP], or [CLS] first [SEP] second [SEP].
+  """Ids and segments: [CLS] first [SEP], or [CLS] first [SEP] second [SEP].
 
-  A second text that is empty still gets [SEP]; None is no text. Returns token
-  ids and their segment ids.
+  A second text that is empty still gets [SEP]; None is no text.
   """
   ids = [cls, *first, sep]
   segments = [0] * len(ids)
@@ -203,11 +193,7 @@ def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
 def truncate_pair_at_random(
   first: list[int], second: list[int], limit: int, rng: Random
 ) -> None:
-  """Truncates as `truncate_pair`, but at a random end of the longer text.
-
-  Otherwise pre-training would see mostly beginnings of sentences
-  (create_pretraining_data.py of the original).
-  """
+  """Truncates as `truncate_pair`, but at a random end of the longer text."""
   spans = [[0, len(first)], [0, len(second)]]  # sliced once, which is faster
   sizes = [len(first), len(second)]
   for _ in range(sum(sizes) - limit):

@@ -1,8 +1,4 @@
-"""Labels of a task, in the order of the model's classes.
-
-They are saved with the model as labels.txt, one a line, so that prediction
-needs no training data.
-"""
+"""Labels in the order of a model's classes, saved with it as labels.txt."""
 
 import json
 import os
@@ -25,9 +21,8 @@ _INTEGER = re.compile(r"-?\d+", re.ASCII)
 class LabelSet(tuple):
   """Labels in the order of a model's classes.
 
-  Attributes:
-    source: path for messages; "" if a task fixes the labels.
-    remedy: advice for data with other labels, or "".
+  `source` is a path for messages, "" if a task fixes the labels; `remedy`
+  advice for data with other labels, or "".
   """
 
   def __new__(
@@ -53,8 +48,7 @@ def known_labels(labels: Sequence[str]) -> str:
 def split(cell: str, where: str) -> tuple[str, ...]:
   """Labels of a cell, a JSON list or texts separated by SEPARATOR.
 
-  Raises:
-    ValueError: a label is blank, or no text or integer; names `where`.
+  Raises ValueError if one is blank, or no text or integer; names `where`.
   """
   if not cell.strip():
     return ()
@@ -72,10 +66,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:
-  """Sorts different labels: by value if all are integers, else as texts.
-
-  Texts go by code point: "B" before "a" before "é".
-  """
+  """Sorts labels: by value if all are integers, else by code point."""
   labels = set(labels)
   if all(map(_INTEGER.fullmatch, labels)):
     return tuple(sorted(labels, key=lambda label: (int(label), label)))
@@ -83,11 +74,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def save(labels: Sequence[str], folder: str) -> str:
-  """Writes labels.txt into a folder; returns its path.
-
-  Raises ValueError for labels that would not be read back: empty ones,
-  duplicates, tabs, line breaks.
-  """
+  """Writes labels.txt, returns its path; ValueError if labels are no lines."""
   for label in labels:
     if not label or set(label) & set("\t\r\n"):
       raise ValueError(f"{label!r} cannot be a line of {FILE_NAME}")
@@ -102,10 +89,7 @@ def save(labels: Sequence[str], folder: str) -> str:
 def keep(
   labels: Sequence[str], folder: str, teacher: str | None = None
 ) -> None:
-  """Calls `save` unless the folder has labels.txt.
-
-  Raises ValueError, and writes nothing, if the folder `teacher` has others.
-  """
+  """Calls `save` if labels.txt is missing; ValueError if a teacher differs."""
   if teacher and exist(teacher):
     known = load(teacher)
     if known != tuple(labels):
@@ -149,20 +133,13 @@ def choose(
 ) -> LabelSet:
   """Labels of a model: those of its training, else those of its data.
 
-  In this order: labels.txt of the model's folder; in training, the labels of
-  the training file; those of the checkpoint; those of the training file. If
-  data and checkpoint have the same labels, the checkpoint's order is used.
+  In this order: labels.txt of the model's `folder`; in training, those that
+  `find` collects from the training file; `checkpoint_labels`, the file of the
+  initial checkpoint; those of `find`. Either is None if there is none. If data
+  and checkpoint have the same labels, the checkpoint's order is used.
 
-  Args:
-    folder: the model's.
-    checkpoint_labels: labels.txt of the initial checkpoint; None if there is
-      none, or the head is not initialized from it.
-    find: collects the labels of the training file; None if there is no file.
-    is_training: the model is going to be trained.
-
-  Raises:
-    FileNotFoundError: there are no labels.
-    ValueError: the checkpoint's head has as many labels, but different ones.
+  Raises FileNotFoundError if there are none, ValueError if the checkpoint's
+  head has as many labels, but different ones.
   """
   if exist(folder):
     return load(folder)
@@ -221,8 +198,8 @@ def log_labels(
 ) -> None:
   """Logs the frequencies of the labels of a file's examples (`unit`).
 
-  Logs a warning of expected labels that do not occur, and of labels that differ
-  only in case or blanks.
+  Warns of expected labels that do not occur, and of labels that differ only in
+  case or blanks.
   """
   counts = Counter(labels)
   total = counts.total()

@@ -1,8 +1,7 @@
 """BasicTokenizer of tokenization.py as TensorFlow operations.
 
-Cleaning, lower-casing, accent stripping, splitting at whitespace and
-punctuation, by tables of code points, which are computed from the functions of
-tokenization.py and Python's Unicode database.
+Rules are tables of code points, computed from the functions of tokenization.py
+and Python's Unicode database.
 
 Legend: P pieces of text without U+0020, K code points of all pieces (their
 number changes from step to step), (W) words of a piece, (C) characters of a
@@ -100,7 +99,9 @@ def _pages(*columns: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
   """Compresses columns [C] into pages of 256 code points, without repeats.
 
   Returns starts [C / 256] int32 and for each column cells [n], such that
-  `column[c] == cells[starts[c // 256] + c % 256]`.
+  `column[c] == cells[starts[c
+
+  256] + c % 256]`.
   """
   distinct = {}
   starts = [
@@ -186,10 +187,7 @@ class Normalizer:
     return _split(chars, pieces.nrows())
 
   def _lower(self, chars, shifts):
-    """Lower-cases and decomposes code points.
-
-    EXPANDED ones become the row of their expansion.
-    """
+    """Lower-cases and decomposes code points; EXPANDED ones become several."""
     lowered = chars._replace(
       codes=tf.where(chars.kinds == _EXPANDED, shifts, chars.codes + shifts)
     )
@@ -202,8 +200,8 @@ class Normalizer:
   def _finish_sigmas(self, lowered, chars):
     """Gives sigmas their final form at the end of a word, as str.lower() does.
 
-    A sigma is final after a cased character and not before one, in the same
-    piece and skipping characters that casing ignores.
+    That is after a cased character and not before one, in the same piece and
+    skipping characters that casing ignores.
     """
     (casings,) = self._casings(chars.codes)
     indices = tf.where(casings != _IGNORED)[:, 0]

@@ -1,9 +1,7 @@
 """Records read by their schema: batches are dicts of name -> [B, ...].
 
 Training reads them in random order (shuffling.py), evaluation in that of the
-file.
-
-Legend: B batch, C choices, T tokens.
+file. B batch, C choices, T tokens.
 """
 
 import abc
@@ -63,13 +61,9 @@ def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
 def check(
   files: Sequence[str], schema: Schema, limits: Mapping[str, int]
 ) -> None:
-  """Checks the first record of each TFRecord file.
+  """Checks the first record of each file; `limits` has n by fields in [0, n).
 
-  `limits` has n by fields whose values must be in [0, n).
-
-  Raises:
-    ValueError: a file is no TFRecord file or is empty, or a field is missing,
-      of another length, or out of its limits; names file, field and flag.
+  Raises ValueError that names file, field and flag.
   """
   for path in files:
     record = _first(path)
@@ -122,10 +116,8 @@ def is_masked(path: str) -> bool:
 def trim_padding(batch: Batch, multiple: int = 8) -> Batch:
   """Cuts off the padding that all rows of a batch have.
 
-  Args:
-    batch: with `input_mask` [B, ..., T], 1 for tokens and then 0 for padding.
-      Every field with T as its last dimension is cut.
-    multiple: the new length is a multiple of it, or T.
+  `input_mask` is [B, ..., T], 1 for tokens and then 0; every field with T as
+  its last dimension is cut, to a multiple of `multiple` or T.
   """
   mask = batch["input_mask"]
   longest = tf.reduce_max(lengths(mask))
@@ -139,12 +131,9 @@ def trim_padding(batch: Batch, multiple: int = 8) -> Batch:
 def pack(batch: Batch) -> Batch:
   """Packs examples into R <= B rows of T tokens, the longest first.
 
-  Args:
-    batch: `input_ids`, `input_mask`, `segment_ids` [B, T] and other fields.
-
-  Returns:
-    The arguments of modeling.bert.PackedBert, E being _EXAMPLES_OF_ROW; other
-    fields as they are.
+  A batch has `input_ids`, `input_mask`, `segment_ids` [B, T] and other fields.
+  Returns the arguments of modeling.bert.PackedBert, E being _EXAMPLES_OF_ROW,
+  and other fields as they are.
   """
   mask = batch["input_mask"]
   length, sizes = mask.shape[-1], lengths(mask)
@@ -191,11 +180,7 @@ def _is_along(mask, value):
 
 
 class TrainingRecords(abc.ABC):
-  """Records of files as batches to train on.
-
-  `sources` are the files with sampling weights, `index_file` is a cache of
-  record_scan.load_index.
-  """
+  """Records of files, with sampling weights, as batches to train on."""
 
   files: Sequence[str]
   schema: Schema
@@ -214,10 +199,7 @@ class TrainingRecords(abc.ABC):
     context: tf.distribute.InputContext | None = None,
     by_length: bool = False,
   ) -> tf.data.Dataset:
-    """Endless batches, {field: [B / replicas, ...]}, in an order by the seed.
-
-    For arguments see ShuffledRecords.batches.
-    """
+    """Endless batches, {field: [B / replicas, ...]}; see ShuffledRecords."""
     order = ShuffledRecords(self.sources, seed, self.index_file)
     batches = order.batches(self.schema, batch_size, skip, context, by_length)
     return self.read(batches, seed, by_length)
@@ -262,9 +244,8 @@ class RecordDataset(TrainingRecords):
   def evaluation(self, batch_size: int) -> tf.data.Dataset:
     """Every record once, those of similar length together.
 
-    Returns:
-      Dicts of the schema's fields, [B, ...] or fewer in the last batch, and
-      `position` [B], the index of the record in the file.
+    Dicts of the schema's fields, [B, ...] or fewer in the last batch, and
+    `position` [B], the index of the record in the file.
     """
     parse = parser(self.schema)
 
@@ -288,10 +269,8 @@ class RecordDataset(TrainingRecords):
   ) -> dict[str, np.ndarray]:
     """Outputs of a model, [examples, ...] by name, in order; logs progress.
 
-    Args:
-      batch_size: B.
-      predict: function from batches to arrays [records, ...] by name, in the
-        order of the batches; passes their `position` on.
+    `predict` maps batches to arrays [records, ...] by name, in the order of the
+    batches; it passes their `position` on.
     """
     progress = Progress("read", len(self.examples), "examples")
     outputs = predict(progress.follow(self.evaluation(batch_size)))

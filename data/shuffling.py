@@ -3,7 +3,7 @@
 The order is a function of the files, the seed and the number of the record. In
 an epoch the blocks of the files (storage/record_scan.py) are shuffled; 40
 blocks at a time are a window, whose records are shuffled in memory. Reading
-from a position begins with its window; earlier records are not read.
+from a position begins with its window.
 
 Legend: B batch, C choices, T tokens, W records of a window.
 """
@@ -35,12 +35,9 @@ class Source(NamedTuple):
 class ShuffledRecords:
   """Records of several sources, each shuffled in epochs of its own.
 
-  In every thousand records the fractions are those of the weights. For the
-  cache see record_scan.load_index.
-
-  Raises:
-    ValueError: a weight is not positive, or less than a thousandth of all; a
-      file is truncated.
+  In every thousand records the fractions are those of the weights. Raises
+  ValueError if a weight is not positive, or less than a thousandth of all, or a
+  file is truncated.
   """
 
   def __init__(
@@ -86,19 +83,12 @@ class ShuffledRecords:
     context: tf.distribute.InputContext | None = None,
     by_length: bool = False,
   ) -> tf.data.Dataset:
-    """Endless per-replica batches of one worker.
+    """Endless pairs of a number, unique in the run, and [B / replicas] records.
 
-    A global batch has the same records for any number of replicas.
-
-    Args:
-      schema: of the records.
-      batch_size: of all replicas together; ValueError unless it is a multiple.
-      skip: number of records that were read before.
-      context: replicas and workers; None for one of each.
-      by_length: True for batches of records of similar length.
-
-    Returns:
-      Pairs of a number, unique in the run, and [B / replicas] records.
+    A global batch of `batch_size`, ValueError unless a multiple, has the same
+    records for any number of replicas. `skip` records were read before,
+    `context` has replicas and workers, None for one of each, and `by_length`
+    makes batches of records of similar length.
     """
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync
@@ -122,9 +112,8 @@ class ShuffledRecords:
     """Reorders records so that those of a batch have similar lengths.
 
     The records of 100 batches are sorted by length, and the batches are
-    shuffled, within an epoch; a batch with records of two epochs does not
-    change. A reader that skips records, in batches of the same size, resumes
-    the same order.
+    shuffled, within an epoch. A reader that skips records, in batches of the
+    same size, resumes the same order.
     """
     size = _GROUPED * batch_size
     first, inside = divmod(skip, size)
@@ -153,19 +142,13 @@ class ShuffledRecords:
 
 
 def lengths(mask: tf.Tensor) -> tf.Tensor:
-  """Number of positions up to the last token of each record, [B].
-
-  The mask is [B, T] or [B, C, T] int, 1 for tokens; the longest choice counts.
-  """
+  """Positions up to the last token, [B], of [B, T] or [B, C, T] masks."""
   positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
   return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
 
 
 def _groups(begin, batch_size, epoch):
-  """Group of each batch, [batches]; batches are shuffled within groups.
-
-  Batches within an epoch have an even number, those of two epochs an odd one.
-  """
+  """Group of each batch: even within an epoch, odd for batches of two."""
   if epoch is None:
     return tf.zeros_like(begin)
   first, last = begin // epoch, (begin + batch_size - 1) // epoch

@@ -1,11 +1,9 @@
-r"""Reader of tables of texts: .tsv, .csv and .jsonl, by the extension.
+r"""Reader of tables of texts, by the extension.
 
-- .csv: commas, quotes as in RFC 4180.
-- .jsonl, .json: an object a line; columns are its keys.
-- Others: tabs, and quotes are plain characters, as in the files of GLUE.
-
-Lines end at "\n"; every "\r", a byte order mark at the beginning and blank
-lines are dropped.
+.csv: commas, quotes as in RFC 4180; .jsonl and .json: an object a line, columns
+are its keys; others: tabs, and quotes are plain characters, as in the files of
+GLUE. Lines end at "\n"; every "\r", a byte order mark and blank lines are
+dropped.
 """
 
 import csv
@@ -33,20 +31,13 @@ def read_table(
 ) -> Iterator[Row]:
   """Reads the rows of a table.
 
+  `columns` are required, `header` has the names of a file without them. With
+  `skip_broken` rows with a wrong number of columns are skipped with a warning.
   In a .jsonl file, values other than texts are converted to JSON, and null is a
   missing column.
 
-  Args:
-    path: of the table.
-    columns: required ones.
-    header: names of all columns; None to read them from the first line.
-    skip_broken: skip rows with a wrong number of columns, with a warning; for
-      published files that have such rows.
-
-  Raises:
-    OSError: the file cannot be read.
-    ValueError: a column is missing, a line is malformed, or there is no row;
-      names file, line and remedy.
+  Raises OSError, or ValueError that names file, line and remedy: a column is
+  missing, a line is malformed, or there is no row.
   """
   if path.endswith((".jsonl", ".json")):
     rows = _objects(path, columns)

@@ -1,8 +1,7 @@
 """The tokenizer of the original, as a readable specification.
 
-Names and results are those of the original's tokenization.py. `CachedTokenizer`
-is faster. tokenization_ops.py has the same tokenizer as TensorFlow operations,
-with tables made from the functions below.
+`CachedTokenizer` is faster. tokenization_ops.py has the same tokenizer as
+TensorFlow operations, with tables made from the functions below.
 """
 
 import itertools
@@ -126,9 +125,8 @@ class WordpieceTokenizer:
 class CachedTokenizer:
   """A FullTokenizer with a cache of the ids of text between blanks.
 
-  U+0020 always ends a word and has no other effect, so text between two of
-  them can be tokenized separately; most of it has occurred before. A full cache
-  is cleared, as frequent pieces return within a few lines.
+  U+0020 always ends a word and has no other effect. A full cache is cleared, as
+  frequent pieces return within a few lines.
   """
 
   def __init__(self, tokenizer: FullTokenizer, max_pieces: int = 1_000_000):
@@ -166,11 +164,7 @@ class _IdsByPiece(dict):
     return ids
 
   def _plain_words(self, piece):
-    """Words of a piece of printable ASCII, else None.
-
-    Printable ASCII needs no cleaning, and all but letters and digits is
-    punctuation.
-    """
+    """Words of printable ASCII, which needs no cleaning, else None."""
     if not (piece.isascii() and piece.isprintable()):
       return None
     lower = self._tokenizer.basic_tokenizer.do_lower_case
@@ -218,10 +212,7 @@ def is_removed(char: str) -> bool:
 
 
 def is_punctuation(char: str) -> bool:
-  """True for Unicode punctuation, and ASCII other than letters and digits.
-
-  So "^", "$" and "`" are, unlike in Unicode.
-  """
+  """True for Unicode punctuation, and ASCII other than letters and digits."""
   if char.isascii():
     return char.isprintable() and not char.isalnum() and char != " "
   return unicodedata.category(char).startswith("P")
@@ -239,8 +230,7 @@ def validate_case_matches_checkpoint(
 ) -> None:
   """Raises ValueError if a released model was trained with the other case.
 
-  Models are told by names such as ".../cased_L-12_H-768_A-12/bert_model.ckpt".
-  `flag` is the one that names the checkpoint.
+  It is told by a name such as ".../cased_L-12_H-768_A-12/bert_model.ckpt".
   """
   path = PurePosixPath(init_checkpoint or "")
   if not path.name.startswith("bert_model.ckpt"):

@@ -1,8 +1,7 @@
 """The tokenizer of tokenization.py as TensorFlow operations.
 
 A batch is split at blanks into pieces; only distinct pieces are normalized
-(normalization_ops.py), and only distinct words are split into word pieces. All
-operations are TensorFlow's own, so a SavedModel needs no other library.
+(normalization_ops.py), and only distinct words are split into word pieces.
 
 Legend: N texts, (M) pieces of a text, separated by blanks, P distinct pieces,
 (W) words of a piece, D distinct words, A unfinished words, F word pieces
@@ -28,19 +27,10 @@ _TO_THE_END = 2**31 - 1
 class GraphTokenizer(tf.Module):
   """Text to word pieces, as TensorFlow operations.
 
-  Bytes that are not UTF-8 are dropped. Call the methods inside a tf.function or
-  tf.data pipeline, with some thousand lines at a time, as repeated words cost
-  little. In a SavedModel the vocabulary is an asset.
-
-  Arguments:
-    vocabulary: path of a vocabulary file, or ids by token.
-
-  Attributes:
-    vocab: ids by token.
-    normalizer: Normalizer that `tokenize` uses.
-
-  Raises:
-    ValueError: the vocabulary lacks [UNK].
+  `vocabulary` is a path, or ids by token. Bytes that are not UTF-8 are dropped.
+  Call the methods inside a tf.function or tf.data pipeline, with some thousand
+  lines at a time, as repeated words cost little. In a SavedModel the vocabulary
+  is an asset. Raises ValueError if it lacks [UNK].
   """
 
   def __init__(
@@ -92,8 +82,8 @@ def _spell(words):
 def _asset(vocabulary):
   """The vocabulary as a file in memory, one line for each id.
 
-  The user's file may have duplicate lines or blanks around tokens, which lookup
-  tables refuse, and may be removed before a model is saved.
+  The user's file may have duplicate lines or blanks, which lookup tables
+  refuse.
   """
   # An id without a token gets a line that no token can equal.
   lines = [f" {index}" for index in range(max(vocabulary.values()) + 1)]
@@ -128,13 +118,9 @@ class WordpieceSplitter:
   """WordpieceTokenizer of tokenization.py: the longest piece first.
 
   All words are split at once: each round of a loop matches the longest piece of
-  every unfinished word, by one lookup. This takes half to two thirds of the
-  time of tensorflow_text's WordpieceTokenizer.
-
-  Arguments:
-    ids: lookup table from pieces to ids, -1 if not in the vocabulary.
-    longest: characters of the longest piece, including its "##".
-    unk_token: piece of words that cannot be split.
+  every unfinished word. This takes half to two thirds of the time of
+  tensorflow_text's WordpieceTokenizer. `ids` is a lookup table from pieces to
+  ids, else -1; `longest` counts characters of a piece, including its "##".
   """
 
   def __init__(self, ids: tf.lookup.StaticHashTable, longest: int, unk_token):
@@ -183,14 +169,10 @@ class WordpieceSplitter:
   def _match_pieces(self, rows, rest, joiner, *pieces):
     """Matches the longest piece at the start of each unfinished word.
 
-    Args:
-      rows: [A] int64, indices of the words.
-      rest: [A] string, their unmatched ends, after the first round with "##".
-      joiner: length of this "##", 0 in the first round.
-      *pieces: rows [F] int64 and ids [F] int64 of matched pieces; id -1 marks a
-        word that cannot be split.
-
-    Returns arguments of the next round.
+    `rows` [A] int64 are indices of the words, `rest` [A] their unmatched ends,
+    after the first round with "##", `joiner` the length of that or 0; `pieces`
+    are rows [F] and ids [F] of matched ones, -1 for a word that cannot be
+    split. Returns arguments of the next round.
     """
     lengths = tf.strings.length(rest, "UTF8_CHAR")
     tries = tf.ragged.range(

@@ -1,7 +1,4 @@
-"""Vocabulary files: a word piece a line, whose number is the id.
-
-They are read as by load_vocab in the original's tokenization.py.
-"""
+"""Vocabulary files, as load_vocab of the original: line number = id."""
 
 import os
 import re
@@ -30,11 +27,7 @@ def load(path: str | os.PathLike) -> dict[str, int]:
 
 
 def read_tokens(path: str | os.PathLike) -> list[str]:
-  """Reads the tokens of a vocabulary in the order of their ids.
-
-  Blank lines at the end are left out. Raises ValueError for others, and for
-  duplicates: `save` could not write them.
-  """
+  """Tokens in the order of their ids; ValueError for blanks and duplicates."""
   tokens = [line.strip() for line in files.lines(os.fspath(path))]
   while tokens and not tokens[-1]:
     tokens.pop()
@@ -53,11 +46,7 @@ def unused_ids(tokens: Iterable[str]) -> list[int]:
 
 
 def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
-  """Writes tokens, in the order of their ids; an existing file is replaced.
-
-  Raises ValueError for tokens that would not be read back: empty ones,
-  duplicates, blanks around it, line breaks.
-  """
+  """Writes tokens in the order of their ids; ValueError if one is no line."""
   tokens = list(tokens)
   seen = set()
   for token in tokens:
@@ -96,8 +85,7 @@ def check_size(
 ) -> None:
   """Raises ValueError if a model has too few embeddings for a vocabulary.
 
-  Blank lines do not count, as no text has such a token. The message names the
-  vocabulary, as by its path, and `config`, the source of vocab_size.
+  `name` and `config` are the sources of the vocabulary and of vocab_size.
   """
   ids = (index for token, index in vocabulary.items() if token)
   number = 1 + max(ids, default=-1)
@@ -113,8 +101,8 @@ def check_same(
 ) -> None:
   """Raises ValueError if a vocabulary is not that of the model, `expected`.
 
-  New tokens may replace [unused] ones or follow the last one. The message names
-  the first line that differs, and the paths `name` and `source` of both files.
+  New tokens may replace [unused] ones or follow the last one. `name` and
+  `source` are the paths of both.
   """
   different = [
     index

@@ -1,8 +1,8 @@
 """Warnings of texts that vocabulary, case or --max_seq_length do not fit.
 
-Lower-casing decomposes text (NFD) and drops non-spacing marks, such as accents
-of Latin letters. In other scripts this removes letters: Hangul syllables become
-Jamo, and vowels of Thai, Devanagari and others are non-spacing marks.
+Lower-casing decomposes text (NFD) and drops non-spacing marks. In some scripts
+this removes letters: Hangul syllables become Jamo, and vowels of Thai,
+Devanagari and others are non-spacing marks.
 """
 
 import re
@@ -49,10 +49,7 @@ def warn_of_case(ids: Mapping[str, int], lower_case: bool, name: str) -> None:
 
 
 def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
-  """Compares the case of a vocabulary with --do_lower_case.
-
-  Returns the predicate of a sentence about the file, with a remedy, or None.
-  """
+  """Predicate of a sentence about a vocabulary of the other case, or None."""
   words = [token for token in ids if not _SPECIAL.fullmatch(token)]
   if lower_case:
     lost = [word for word in words if strip_accents(word.lower()) != word]
@@ -75,10 +72,7 @@ def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
 def warn_of_texts(
   texts: Iterable[str | None], tokenizer: FullTokenizer, name: str
 ) -> None:
-  """Warns of scripts and of unknown words in a sample of texts; None is none.
-
-  `name` is that of the file or files.
-  """
+  """Warns of scripts and of unknown words in a sample of texts, or None."""
   texts = list(filter(None, texts))
   lower_case = tokenizer.basic_tokenizer.do_lower_case
   warn_of_scripts(texts, lower_case, name, tokenizer.vocab)
@@ -127,11 +121,7 @@ def warn_of_scripts(
   name: str,
   vocabulary: Iterable[str] | None = None,
 ) -> None:
-  """Logs a warning, once for each script, if --do_lower_case corrupts texts.
-
-  Of the texts the first 200,000 characters are used. The vocabulary is None if
-  it is yet to be learned.
-  """
+  """Warns, once for each script, if --do_lower_case corrupts texts."""
   if not do_lower_case:
     return
   words = _count_words(texts)
@@ -196,8 +186,7 @@ def _remedy(changed, vocabulary):
 def _script(char: str) -> str:
   """First word of the character's name, as in "HANGUL SYLLABLE GA".
 
-  Hiragana and Katakana count as one script. Scripts that may lose accents are
-  _IGNORED.
+  Scripts that may lose accents are _IGNORED.
   """
   first = unicodedata.name(char, _IGNORED).split()[0].split("-")[0]
   if first in ("HIRAGANA", "KATAKANA"):
@@ -208,10 +197,7 @@ def _script(char: str) -> str:
 def warn_of_unknown(
   texts: Iterable[str], tokenizer: FullTokenizer, name: str
 ) -> None:
-  """Logs a warning if many words of a sample become [UNK], once in a process.
-
-  Arguments are as for `warn_of_texts`.
-  """
+  """Warns if many words of a sample become [UNK], once in a process."""
   words = _count_words(texts)
   lower_case = tokenizer.basic_tokenizer.do_lower_case
   fraction, example = _unknown(words, tokenizer, lower_case)
@@ -255,8 +241,7 @@ def log_lengths(
 ) -> None:
   """Logs the number of texts longer than --max_seq_length, and the `effect`.
 
-  It is a warning from 5 % of the texts. `lengths` are numbers of texts of the
-  file by their tokens, including [CLS] and [SEP].
+  It is a warning from 5 % of the texts. `lengths` counts texts by their tokens.
   """
   total = sum(lengths.values())
   longer = _longer(lengths, max_seq_length)

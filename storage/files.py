@@ -1,8 +1,7 @@
 """Names, reading and atomic writing of files, local or remote.
 
-Paths with a scheme ("gs://...") go through tf.io.gfile, imported when the
-first one occurs; local paths need no TensorFlow. Text may be compressed: .gz,
-or .zst, which needs zstandard.
+Paths with a scheme ("gs://...") go through tf.io.gfile, imported when the first
+one occurs. Text may be compressed: .gz, or .zst, which needs zstandard.
 """
 
 import codecs
@@ -30,10 +29,7 @@ def absolute(path: str) -> str:
 
 
 def _remote(function: str, path: str, *arguments, **options):
-  """Calls a function of tf.io.gfile, imported here since that takes seconds.
-
-  Raises OSError with the path and, where it is known, the remedy.
-  """
+  """Calls a function of tf.io.gfile; OSError with the path and the remedy."""
   from tensorflow import errors  # noqa: PLC0415
   from tensorflow.io import gfile  # noqa: PLC0415
 
@@ -111,11 +107,8 @@ def glob_files(pattern: str) -> list[str]:
 def expand(patterns: str) -> list[str]:
   """Files that match comma-separated patterns, such as "news/*.txt, book.txt".
 
-  They are in the order of the patterns, sorted within each.
-
-  Raises:
-    FileNotFoundError: some patterns match nothing; names them all (the
-      original drops them silently).
+  In the order of the patterns, sorted within each. Raises FileNotFoundError
+  that names all patterns without a match (the original drops them silently).
   """
   stripped = [pattern.strip() for pattern in patterns.split(",")]
   matches = {pattern: glob_files(pattern) for pattern in stripped if pattern}
@@ -156,8 +149,8 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   """Opens a file as bytes; it appears under its name when it is complete.
 
   Until then it is `PATH.partial-PID`. An error removes that and keeps the
-  previous content of the path. Missing folders are made. Raises OSError if the
-  file cannot be written; `filename` is set.
+  previous content of the path. Missing folders are made. OSErrors have a
+  `filename`.
   """
   partial = f"{path}.partial-{os.getpid()}"
   try:
@@ -209,20 +202,13 @@ def read_text(path: str) -> str:
 
 
 def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
-  r"""Reads the lines of a UTF-8 text, or of a section of it.
+  r"""Reads the lines of a UTF-8 text, or of a section from a byte to another.
 
   As in tf.gfile, a line ends at "\n" only, every "\r" is dropped, also within a
   line, and a byte order mark is not removed.
 
-  Args:
-    path: may be compressed.
-    start: byte at which a line begins; 0 in a compressed file.
-    end: byte at which a later line begins; None for the end of the file.
-
-  Raises:
-    OSError: the file cannot be read.
-    ValueError: a line is not UTF-8 or too long, or the content cannot be
-      decompressed; names file, line number and byte.
+  Raises OSError, or ValueError that names file, line number and byte: a line is
+  not UTF-8 or too long, or the content cannot be decompressed.
   """
   position = start
   with _open_text(path, start) as file:

@@ -8,14 +8,7 @@ from absl import logging
 
 
 class Progress:
-  """Counts work done and logs a line every few seconds.
-
-  Arguments:
-    task: begins the line, as in "read".
-    total: total work, in units such as "MB".
-    every: seconds between two lines.
-    log: called with the line.
-  """
+  """Counts work done and logs a line every few seconds: "read 3 of 5 MB"."""
 
   def __init__(
     self,

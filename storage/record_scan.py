@@ -1,9 +1,7 @@
 """TFRecord files scanned: offsets of their records, and corrupt records.
 
-Offsets, for reading from any position, come from one pass over the lengths of
-the records and can be cached. TensorFlow stops at the first record that it
-cannot read and does not say which one that is; `scan` reads the files again to
-find it.
+TensorFlow stops at the first record that it cannot read and does not say which
+one that is; `scan` reads the files again to find it.
 """
 
 import io
@@ -49,7 +47,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   """Indexes the blocks of TFRecord files.
 
   The file `cache` keeps the result for files whose size and time have not
-  changed. Raises ValueError if a file does not consist of records, or has none.
+  changed. Raises ValueError for a file without records.
   """
   known = _read_cache(cache) if cache else {}
   states = {path: f"{files.size(path)} {files.mtime(path)}" for path in paths}
@@ -221,8 +219,8 @@ def drop_corrupt(
 ) -> list[str]:
   """Copies files that have corrupt records, without these, to a folder.
 
-  Returns the paths, with those of the copies instead of the corrupt files.
-  Raises ValueError if more than `at_most` records are corrupt, or all of one.
+  Returns all paths. Raises ValueError if more than `at_most` records are
+  corrupt, or all of one.
   """
   errors = list(_errors(paths, schema))
   if len(errors) > at_most:

@@ -1,8 +1,7 @@
 """TFRecord files of tf.train.Examples, written without TensorFlow.
 
-Programs that only prepare data thus start without the seconds of importing
-TensorFlow, and serialize faster than with protocol buffers. data/records.py
-reads the files.
+Programs that only prepare data thus start seconds sooner, and serialize faster
+than with protocol buffers. data/records.py reads the files.
 """
 
 import math
@@ -105,11 +104,8 @@ def _feature_encoder(feature: Feature) -> tuple[Callable, Callable]:
 class ExampleEncoder:
   """Serializes the fields of a record, flat sequences, as a tf.train.Example.
 
-  Features are in the order of the schema, lists are packed.
-
-  Raises:
-    ValueError: a field is missing, unknown, of the wrong length, or has a
-      number that does not fit its type.
+  Features are in the order of the schema, lists are packed. Raises ValueError
+  for a field that is missing, unknown, of the wrong length or type.
   """
 
   def __init__(self, schema: Schema):
@@ -161,10 +157,10 @@ def _tables() -> np.ndarray:
 def crc32c(messages: Sequence[bytes]) -> np.ndarray:
   """CRC-32C of B messages, of four bytes or more each: [B] uint32.
 
-  The CRC is linear: the CRC of a message is the exclusive or of the CRCs of its
+  The CRC is linear: that of a message is the exclusive or of the CRCs of its
   bytes, each followed by zeros. Leading zeros change nothing, so messages are
-  left-padded to one length. The initial value of all ones, as the standard
-  demands, equals an initial value of zero with the first four bytes inverted.
+  left-padded to one length. The initial value of all ones equals one of zero
+  with the first four bytes inverted.
   """
   if not messages:
     return np.empty(0, np.uint32)
@@ -215,10 +211,7 @@ def _frames(records: list[bytes]) -> bytes:
 def save(
   path: str, schema: Schema, rows: Iterable[Mapping[str, Sequence[float]]]
 ) -> int:
-  """Writes records, by their fields, to a file; returns their number.
-
-  The file is written atomically; an existing one is replaced.
-  """
+  """Writes records, by their fields, atomically; returns their number."""
   encode = ExampleEncoder(schema)
   numbers = count()
   with files.open_for_writing(path) as file:
@@ -263,19 +256,11 @@ def write_records(
 ) -> Counter:
   """Writes a record for each example, atomically; returns their lengths.
 
-  These are numbers of texts by their tokens before truncation.
+  These are numbers of texts by their tokens before truncation. `prepare` makes,
+  in each of `processes`, a function from an example to the fields of its
+  record, with a Counter `lengths`; see workers.ordered_map.
 
-  Args:
-    path: TFRecord file.
-    schema: of the records.
-    examples: in order.
-    prepare: makes, in each process, a function from an example to the fields of
-      its record, with a Counter `lengths`; see workers.ordered_map.
-    processes: maximum number.
-
-  Raises:
-    ChildProcessError: a process died; names its examples.
-    ValueError: a record does not fit the schema.
+  Raises ChildProcessError if a process died, ValueError for an unfit record.
   """
   chunks = [
     _Chunk(first, examples[first : first + _CHUNK])

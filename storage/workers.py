@@ -1,8 +1,8 @@
 """Tasks done by several processes, with errors that name the task.
 
-These are processes of our own, since a ProcessPoolExecutor does not tell which
-task a dead worker was doing, waits for running tasks when one has failed, and
-leaves its workers behind when the parent is killed.
+A ProcessPoolExecutor does not tell which task a dead worker was doing, waits
+for running tasks when one has failed, and leaves its workers behind when the
+parent is killed.
 """
 
 import multiprocessing
@@ -22,17 +22,12 @@ def ordered_map(
 ) -> Iterator[Any]:
   """Yields the result of every task, in order, done here or by other processes.
 
-  A worker has one task at a time. Results of later tasks wait in memory until
-  those of earlier ones have come. Workers end with the iteration.
+  A worker has one task at a time and ends with the iteration. `prepare`, called
+  once in each process, returns the function of a task; it, the tasks and the
+  results are pickled. Under two `processes`, this one does the tasks. `idle` is
+  called whenever no task was finished for five seconds.
 
-  Args:
-    prepare: called once in each process; returns the function of a task. It,
-      the tasks and the results are pickled.
-    tasks: the tasks; messages contain their `str`.
-    processes: maximum number; under two, this process does the tasks.
-    idle: called whenever no task was finished for five seconds.
-
-  Raises ChildProcessError if a process died, and what a task raises.
+  Raises ChildProcessError, with the task's `str`, if a process died.
   """
   processes = min(processes, len(tasks))
   if processes < 2:

@@ -2,8 +2,7 @@
 
 In one process the records are the original's, byte for byte. Worker processes
 take any amount of text: each turns shards of the corpus, which depend on the
-input only, into temporary files that the parent joins in order. The result does
-not depend on their number.
+input only, into temporary files that the parent joins in order.
 """
 
 import os
@@ -51,11 +50,7 @@ class BuildConfig:
 
 
 class Span(NamedTuple):
-  """Complete documents of a file: its bytes from `start` to `end`.
-
-  Without an `end` they go to that of the file. `size` is the approximate number
-  of bytes of text.
-  """
+  """Complete documents of a file, from byte `start` to `end` or its own."""
 
   path: str
   start: int
@@ -99,11 +94,7 @@ class ShardResult(NamedTuple):
 
 
 class RecordBuilder:
-  """Builds records from text; they depend on config and text only.
-
-  Attributes:
-    records: InstanceBuilder.records, from documents to records.
-  """
+  """Builds records from text, by `records` from documents."""
 
   def __init__(self, config: BuildConfig):
     tokenizer = FullTokenizer(config.vocab_file, config.do_lower_case)
@@ -118,7 +109,7 @@ class RecordBuilder:
     """Tokenizes lines into documents; see documents.read_documents.
 
     Of prose, sentences of one token (page numbers, ornaments) are dropped and
-    those longer than a record are split. Other lines are used unchanged.
+    those longer than a record are split.
     """
     limits = ()
     if self._config.text_format.is_prose:
@@ -143,7 +134,7 @@ def write_in_memory(
   """Writes the original's records, byte for byte, and returns their number.
 
   A document may continue in the next input. Records are distributed over the
-  outputs round-robin. Raises ValueError if there is no text.
+  outputs round-robin.
   """
   builder = RecordBuilder(config)
   lines = chain.from_iterable(map(config.text_format.lines, inputs))
@@ -182,11 +173,8 @@ def write_shards(
 ) -> int:
   """Writes records by worker processes and returns their number.
 
-  Records are distributed over the outputs round-robin.
-
-  Raises:
-    ValueError: the files hold no text, or text that is not UTF-8.
-    ChildProcessError: a worker died; names its shard.
+  Records are distributed over the outputs round-robin. Raises ValueError if
+  files hold no text or no UTF-8, ChildProcessError if a worker died.
   """
   shards = split_corpus(paths, text_format=config.text_format)
   processes = min(processes, len(shards))
@@ -263,9 +251,8 @@ def split_corpus(
 ) -> list[Shard]:
   """Divides files into shards of about the same size, in their order.
 
-  Large files are divided between documents, small ones are grouped. Documents
-  do not cross files. Compressed files are not divided. By default a shard is a
-  32nd of the input, 1 to 4 MB.
+  Large files are divided between documents, small ones are grouped; compressed
+  files are not divided. By default a shard is a 32nd of the input, 1 to 4 MB.
   """
   if size is None:
     total = sum(map(_text_size, paths))

@@ -24,10 +24,9 @@ def read_documents(
 ) -> list[Document]:
   """Tokenizes lines, one segment each; a blank line ends a document.
 
-  Lines without tokens and documents without segments are dropped.
-
-  Segments of fewer than `min_tokens` are dropped, too; those of more than
-  `max_tokens` are split. `ids` maps text to token ids.
+  Lines without tokens and documents without segments are dropped, as are
+  segments of fewer than `min_tokens`; those of more than `max_tokens` are
+  split.
   """
   documents = []
   document = []
@@ -60,12 +59,10 @@ def read_documents(
 class TextFormat:
   """Layout of documents in text files.
 
-  Attributes:
-    layout: "lines": one sentence a line and a blank line between documents, as
-      in the original. "paragraphs": prose with a blank line between documents.
-      "documents": prose, one document a file.
-    field: field of JSON lines that holds a text in this layout; None for plain
-      text.
+  "lines": one sentence a line and a blank line between documents, as in the
+  original; "paragraphs": prose with a blank line between documents;
+  "documents": prose, one document a file. `field` of JSON lines holds such a
+  text; None for plain text.
   """
 
   layout: str = "lines"
@@ -82,10 +79,7 @@ class TextFormat:
     """Yields the sentences and blank lines of a file, in the original's format.
 
     From the first byte of a document to that of a later one; see files.lines.
-
-    Raises:
-      ValueError: also if a line is not a JSON object with the field; names the
-        file and the line.
+    Raises ValueError also if a line is not a JSON object with the field.
     """
     if self.field:
       texts = json_texts(path, self.field, start, end)
@@ -144,11 +138,7 @@ _MAX_ABBREVIATION_LENGTH = 10
 
 
 def split_sentences(paragraph: str) -> list[str]:
-  """Splits a paragraph into sentences.
-
-  Joined by single spaces they are the paragraph with its white space
-  normalized.
-  """
+  """Splits a paragraph into sentences, as single spaces would join them."""
   text = " ".join(paragraph.split())
   sentences, begin = [], 0
   for end in _SENTENCE_END.finditer(text):
@@ -175,10 +165,7 @@ def json_texts(
   end: int | None = None,
   remedy: str = "--text_field names it",
 ) -> Iterator[list[str]]:
-  """Yields a field of each JSON line, as a list of its lines.
-
-  `start`, `end` and errors are those of TextFormat.lines.
-  """
+  """Yields a field of each JSON line, as a list of its lines."""
   for number, line in enumerate(files.lines(path, start, end)):
     line = line.removeprefix("\ufeff")  # a byte order mark
     if not line.strip():
@@ -217,8 +204,8 @@ def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
 def digest(document: Iterable[str]) -> int:
   """Hash of a document, 64 bits, that ignores the amount of white space.
 
-  Among n different documents two have the same hash with a probability of
-  n**2 / 2**65: one in 3,700 for a hundred million.
+  Among n different documents two have the same hash with a probability of n**2
+  / 2**65: one in 3,700 for a hundred million.
   """
   text = "\n".join(" ".join(line.split()) for line in document)
   return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
@@ -255,10 +242,7 @@ def drop_documents(
 
 
 def drop_repeated(lines: Iterable[str], progress: Progress) -> Iterator[str]:
-  """Yields the lines of documents that are not equal to an earlier one.
-
-  Uses some 80 bytes of memory for each document.
-  """
+  """Yields lines of documents that are new, by some 80 bytes a document."""
   seen = set()
   for document in split_documents(lines):
     number = digest(document)

@@ -1,8 +1,5 @@
 """Pre-training records to batches for the model, with their targets.
 
-Targets are in the records, or made whenever one is read: words masked anew, or
-next tokens.
-
 Legend: B batch, T tokens, P masked-LM predictions, K = min(P, T).
 """
 
@@ -26,17 +23,12 @@ class Masker:
   """Masks words of unmasked sentence pairs (section 3.1, task 1, of the paper).
 
   Rules and arguments are those of StaticMasking. Random numbers are stateless,
-  so that a run can be repeated and resumed.
+  so that a run can be repeated and resumed: `seed` is [2] integers.
 
-  Call arguments:
-    batch: fields of features.unmasked_pretraining, [B, T] integers and
-      next_sentence_labels [B, 1].
-    seed: [2] integers.
-
-  Returns:
-    Fields of features.pretraining: the same with words masked, and
-    masked_lm_positions (ascending, then zeros) and masked_lm_ids [B, P] of the
-    type of input_ids, masked_lm_weights [B, P] float32.
+  From a batch of features.unmasked_pretraining to features.pretraining: the
+  same with words masked, and masked_lm_positions (ascending, then zeros) and
+  masked_lm_ids [B, P] of the type of input_ids, masked_lm_weights [B, P]
+  float32.
   """
 
   def __init__(self, words: Mapping[str, int], masking: Masking):
@@ -137,8 +129,8 @@ def _fill(sizes: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
   """Chooses words in order, skipping those that would exceed the limit.
 
   Each round accepts all words before the first that does not fit and drops
-  later ones that are larger than the remaining space: a few rounds suffice.
-  Sizes [B, T] and the limit [B, 1] are in tokens; the result is [B, T] bool.
+  later ones that are larger than the remaining space. Sizes [B, T] and the
+  limit [B, 1] are in tokens; the result is [B, T] bool.
   """
 
   def totals(chosen):
@@ -167,21 +159,13 @@ class CausalTargets:
   """Restores masked words and makes the next token the target of each position.
 
   For the LTR & No NSP model of section 5.1 of the paper, the same from right to
-  left, and OpenAI GPT, which has no special tokens.
+  left, and OpenAI GPT, which has no special tokens: `dropped_ids` are removed,
+  the other tokens move up and all are of segment 0.
 
-  Arguments:
-    direction: "left_to_right", or "right_to_left" to predict the token before.
-    dropped_ids: ids to remove, such as [CLS] and [SEP]; the other tokens move
-      up and all are of segment 0.
-
-  Call arguments:
-    batch: fields of features.pretraining or of features.unmasked_pretraining,
-      [B, T] integers.
-
-  Returns:
-    The same with masked_lm_positions, all but the last in reading order;
-    masked_lm_ids, the next tokens; masked_lm_weights, 1 where neither is
-    padding: [B, T - 1].
+  From a batch of features.pretraining or features.unmasked_pretraining to the
+  same with masked_lm_positions, all but the last in reading order;
+  masked_lm_ids, the next tokens; masked_lm_weights, 1 where neither is padding:
+  [B, T - 1].
   """
 
   def __init__(
@@ -241,21 +225,13 @@ def _unmasked(batch):
 class PretrainingInput(TrainingRecords):
   """Batches of pre-training records.
 
-  Arguments:
-    seq_length: T.
-    vocab_size: number of the model's ids.
-    masking: of records made with --masking=dynamic; P of all.
-    vocab_file: to mask them with.
-    causal_targets: converts batches for a left-to-right or right-to-left
-      model, which needs no masks.
-    max_corrupt_records: the largest number of corrupt records to drop.
-    folder: for files without corrupt records; None to skip the check.
-    sources: `files` in groups with sampling weights; None for a single group.
-    index_file: cache of record_scan.load_index.
+  `masking` is of records made with --masking=dynamic, by `vocab_file`; its P of
+  all. `causal_targets` converts batches for models of one direction. At most
+  `max_corrupt_records` are dropped; files without them go to `folder`, None to
+  skip the check. `sources` are `files` in groups with sampling weights.
 
-  Raises:
-    ValueError: a file does not hold such records (see records.check), or flags
-      of masking do not fit them.
+  Raises ValueError if a file does not hold such records, or flags of masking do
+  not fit them.
   """
 
   def __init__(

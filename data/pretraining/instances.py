@@ -27,8 +27,7 @@ _SAMPLES = 3  # examples in the log
 class MaskPolicy:
   """Probabilities of [MASK] and of a random token in place of a masked word.
 
-  Other words stay unchanged (table 8 of the paper). Negative probabilities, and
-  more than 1 together, are a ValueError.
+  Other words stay unchanged (table 8 of the paper).
   """
 
   mask_token_prob: float = 0.8
@@ -54,10 +53,7 @@ class MaskPolicy:
 
 @dataclass(frozen=True)
 class Masking:
-  """Choice and replacement of masked tokens; see the flags of these names.
-
-  P is `max_predictions_per_seq`. A number out of range is a ValueError.
-  """
+  """Choice of masked tokens, P at most, and replacement, by names of flags."""
 
   max_predictions_per_seq: int = 20
   masked_lm_prob: float = 0.15
@@ -82,13 +78,9 @@ DEFAULT = Masking()
 class StaticMasking:
   """Masks words of a sequence (section 3.1, task 1, of the paper).
 
-  `vocab` has ids by token, in the order of the vocabulary file.
-
-  Call arguments:
-    ids: token ids with [CLS] and [SEP]; masked in place.
-
-  Returns:
-    Positions in ascending order, P at most, and the original ids there.
+  `vocab` has ids by token, in the order of the vocabulary file. `ids`, with
+  [CLS] and [SEP], are masked in place; returns positions in ascending order, P
+  at most, and the original ids there.
   """
 
   def __init__(self, vocab: Mapping[str, int], masking: Masking):
@@ -168,8 +160,7 @@ def shuffle(getrandbits: Callable[[int], int], items: list) -> None:
 class InstanceConfig:
   """Contents of records; see the flags in tasks/pretraining/settings.py.
 
-  T is `max_seq_length`. Without `masking`, pairs are stored for dynamic
-  masking. A value out of range is a ValueError.
+  Without `masking`, pairs are stored for dynamic masking.
   """
 
   max_seq_length: int = 128
@@ -215,9 +206,7 @@ def sentence_pairs(
   first one, half are from random documents; segments that a random sentence
   replaces begin the next pair.
 
-  Yields:
-    Token ids of both sentences, T - 3 in total at most, and True if the second
-    is a random one.
+  Yields ids of both, T - 3 in total at most, and True if the second is random.
   """
   document = documents[index]
   max_tokens = config.max_seq_length - 3  # [CLS] a [SEP] b [SEP]
@@ -308,8 +297,7 @@ class InstanceBuilder:
   ) -> tuple[list[bytes], list[str]]:
     """Builds all records of documents, which it shuffles, in random order.
 
-    Returns serialized tf.train.Examples, which need less memory than lists, and
-    the first three examples as text.
+    Returns serialized tf.train.Examples and the first three as text.
     """
     if len(documents) == 1:
       logging.warning(

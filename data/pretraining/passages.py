@@ -1,7 +1,6 @@
 """Text passages of Wikipedia articles and of books, without lists and headers.
 
-"For Wikipedia we extract only the text passages and ignore lists, tables, and
-headers" (section 3.1 of the paper). A passage is recognized by its marks, its
+As section 3.1 of the paper says. A passage is recognized by its marks, its
 length and its end.
 """
 
@@ -42,8 +41,8 @@ _LICENCE = re.compile(
 def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
   """Yields the passages of each article in an output file of WikiExtractor.
 
-  These are <doc ...> blocks or, by its --json, JSON lines with a `text`. A line
-  of an article is a paragraph. Raises ValueError if it is no such file.
+  These are <doc ...> blocks or JSON lines with a `text`. Raises ValueError if
+  it is no such file.
   """
   for article in _articles(path):
     paragraphs = [line.strip() for line in article if line.strip()]
@@ -92,11 +91,9 @@ def _is_long(paragraph):
 
 
 def read_book(path: str, progress: Progress) -> list[str]:
-  """Reads the passages of a book.
+  """Reads the passages of a book, without Project Gutenberg's licence.
 
   Paragraphs are between blank lines, or single lines where these are long.
-
-  The licence of Project Gutenberg's files is left out.
   """
   lines = []
   for line in files.lines(path):

@@ -1,7 +1,7 @@
 """WordPiece vocabularies learned from word counts, and extended by words.
 
 The learner is tensorflow_text's. Its result is completed to the requested size
-and to all characters of the alphabet, of which every word can then be made.
+and to all characters of the alphabet.
 """
 
 import heapq
@@ -20,7 +20,7 @@ class WordCounter:
   """Counts the words of a text in bounded memory.
 
   Text between blanks is counted first; distinct pieces are tokenized in bulk.
-  There are never more than `max_words` pieces, nor words, in memory.
+  There are never more than `max_words` pieces, nor words.
   """
 
   def __init__(self, do_lower_case: bool, max_words: int):
@@ -46,10 +46,7 @@ class WordCounter:
     self._drop_rare()
 
   def counts(self) -> Counter:
-    """Counts by word, sorted by word.
-
-    The result, and so the vocabulary, does not depend on the order of the text.
-    """
+    """Counts by word, sorted, so that the order of the text has no effect."""
     self._tokenize()
     return Counter(dict(sorted(self._words.items())))
 
@@ -72,8 +69,8 @@ class WordCounter:
 def smooth(sources: Mapping[str, Counter], exponent: float) -> Counter:
   """Sum of the word counts of sources, weighted by n**exponent for n words.
 
-  The largest source keeps its counts, smaller ones get higher ones. Source: the
-  original's multilingual.md, with an exponent of 0.7.
+  The largest source keeps its counts. Source: the original's multilingual.md,
+  with an exponent of 0.7.
   """
   totals = {name: counts.total() for name, counts in sources.items()}
   largest = max(totals.values())
@@ -115,13 +112,10 @@ def learn(
 ) -> list[str]:
   """Learns a vocabulary: tokens in the order of their ids.
 
-  Args:
-    counts: by word.
-    reserved: the first tokens.
-    chars: the alphabet; each character is a token, alone and with "##".
-    vocab_size: number of tokens; fewer if the text does not yield as many. A
-      ValueError if it is too small for the alphabet.
-    min_count: rarer words are ignored.
+  `reserved` come first, then `chars`, the alphabet, alone and with "##". There
+  are `vocab_size` tokens, or fewer if the text does not yield as many;
+  ValueError if that is too small for the alphabet. Rarer words than `min_count`
+  are ignored.
   """
   fixed = reserved + chars + [JOINER + char for char in chars]
   if len(fixed) > vocab_size:
@@ -173,10 +167,10 @@ def choose_words(
 ) -> list[str]:
   """Words to add to a vocabulary, those first that save most word pieces.
 
-  A word saves its count times the pieces that it has beyond one; an unknown
-  word, a single [UNK], counts as two pieces. As a new word also begins longer
-  words, savings are computed again with the words chosen before. Words rarer
-  than `min_count` are not added, nor are words without a letter.
+  A word saves its count times the pieces beyond one; [UNK] counts as two. As a
+  new word also begins longer words, savings are computed again with the words
+  chosen before. Words rarer than `min_count`, or without a letter, are not
+  added.
   """
   vocabulary = dict.fromkeys(tokens, 0)
   pieces = WordpieceTokenizer(vocabulary).tokenize
