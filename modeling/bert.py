@@ -177,14 +177,9 @@ def _output_spec(layer, width, input_ids, positions):
 
 
 def make_attention_mask(input_mask, attention: str):
-  """Mask of the keys that each query may attend to.
+  """Mask of the keys that each query may attend to, [B, 1 or T, T] int.
 
-  Args:
-    input_mask: [B, T] int, 1 for tokens and 0 for padding.
-    attention: one of config.ATTENTION.
-
-  Returns:
-    [B, 1 or T, T] int, 1 where a query may attend to a key.
+  `input_mask` is [B, T] int, `attention` one of config.ATTENTION.
   """
   key_mask = ops.expand_dims(input_mask, 1)  # [B, 1, T]
   if attention == "bidirectional":
@@ -212,14 +207,8 @@ class ConcatEncoders(ConfigLayer):
   """A left-to-right BERT and a right-to-left one, concatenated as in ELMo.
 
   A variable `bert/x` of their checkpoints is `bert/left_to_right/x` or
-  `bert/right_to_left/x` here. Source: section 2.1 of the paper.
-
-  Call arguments:
-    See Bert.
-
-  Returns:
-    The dict that Bert returns, with vectors of [..., 2H], and without
-    `embedding_table`.
+  `bert/right_to_left/x` here. Source: section 2.1 of the paper. Called as Bert;
+  vectors are [..., 2H], and there is no `embedding_table`.
   """
 
   def __init__(self, config: BertConfig | dict, name: str = "bert", **kwargs):
@@ -267,18 +256,12 @@ class ConcatEncoders(ConfigLayer):
 class TextWindows(keras.layers.Layer):
   """Cuts rows of [CLS] text [SEP] into windows that overlap.
 
-  Every token of the text is in a window, and each window has [CLS] and [SEP].
+  Each window, of `size` T tokens at most, has [CLS] and [SEP]; `stride`, 1 to T
+  - 2, is the tokens between their beginnings. `input_ids` and `input_mask` are
+  [B, L] int, L of any size.
 
-  Arguments:
-    size: T, largest number of tokens of a window.
-    stride: tokens between the beginnings of windows, 1 to T - 2.
-
-  Call arguments:
-    input_ids, input_mask: [B, L] int, padded with zeros; L of any size.
-
-  Returns:
-    Ids and mask of the windows, [B * W, T or L if that is less] int, and
-    [B, W] float, 0 for windows that shorter rows do not have.
+  Returns ids and mask of the windows, [B * W, T or L if that is less] int, and
+  [B, W] float, 0 for windows that shorter rows do not have.
   """
 
   def __init__(self, size: int, stride: int, name: str = "windows", **kwargs):

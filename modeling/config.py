@@ -1,7 +1,7 @@
 """Configuration of the network: bert_config.json and the published sizes.
 
-Source: `BertConfig` in modeling.py of the original; the sizes are those of the
-paper (section 3) and of the 24 small models of arXiv 1908.08962.
+Source: `BertConfig` of the original; sizes of the paper (section 3) and of the
+24 small models of arXiv 1908.08962.
 """
 
 import dataclasses
@@ -139,12 +139,7 @@ class BertConfig:
 
   @classmethod
   def from_json(cls, path: str) -> "BertConfig":
-    """Reads a bert_config.json.
-
-    Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: it is not a configuration; names file and key.
-    """
+    """Reads a bert_config.json, else ValueError with file and key."""
     try:
       return cls.from_dict(json.loads(_read(path)))
     except json.JSONDecodeError as error:
@@ -166,13 +161,10 @@ class BertConfig:
   ) -> "BertConfig":
     """Makes the configuration of a published size.
 
-    Args:
-      name: "tiny", "mini", "small", "medium", "base", "large", or
-        "L-{2,4,6,8,10,12}_H-{128,256,512,768}".
-      vocab_size: by default that of the English uncased models.
-      from_scratch: with the initial values that models of few layers learn
-        from soonest, and without dropout, for short trainings on your own text
-        (docs/pretraining.md); the published ones have the original's.
+    `name` is "tiny", "mini", "small", "medium", "base", "large", or
+    "L-{2,4,6,8,10,12}_H-{128,256,512,768}". With `from_scratch` initial values
+    are those that models of few layers learn from soonest, without dropout
+    (docs/pretraining.md); the published ones are the original's.
     """
     sizes = {
       f"L-{layers}_H-{hidden}": (layers, hidden)

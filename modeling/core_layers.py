@@ -29,7 +29,7 @@ def sinusoids(config: BertConfig):
   """Initializer of position embeddings: sines, then cosines, [T, H].
 
   Evenly spaced frequencies make the vectors of different positions orthogonal.
-  Their standard deviation is initializer_range, as that of random ones.
+  Their standard deviation is initializer_range.
   """
 
   def make(shape, dtype=None):
@@ -92,10 +92,7 @@ class ConfigLayer(keras.layers.Layer):
 
 
 class Dense(keras.layers.Layer):
-  """Affine map of the last axis and an activation: [..., I] -> [..., O].
-
-  O is `units`, `activation` a key of fused_ops.ACTIVATIONS.
-  """
+  """Affine map of the last axis and an activation: [..., I] -> [..., O]."""
 
   def __init__(
     self,
@@ -134,18 +131,11 @@ def gather_positions(sequence, positions):
 
 @contextlib.contextmanager
 def dropout_seed_scope(seed, count: int = 0):
-  """Context in which every dropout derives its seed from `seed`.
+  """Context in which every dropout derives its seed from `seed`, [2] int32.
 
-  A training step that is repeated after a restart draws the same masks so: no
-  layer has a random state.
-
-  Args:
-    seed: [2] int32, different for every step and replica. The n-th dropout
-      mixes n into the second number.
-    count: number of the first dropout.
-
-  Yields:
-    A list of the seed and the number of the next dropout.
+  No layer has a random state, so a step that is repeated after a restart draws
+  the same masks. The n-th dropout mixes n, from `count`, into the second
+  number. Yields a list of the seed and the number of the next dropout.
   """
   before = getattr(_dropout, "state", None)
   _dropout.state = state = [seed, count]
@@ -166,10 +156,7 @@ def _random_seed():
 
 
 def _next_seed():
-  """Seed of the next dropout, [2] uint32.
-
-  Outside of `dropout_seed_scope` it comes from Keras' global generator.
-  """
+  """Seed of the next dropout, [2] uint32; by default of Keras' generator."""
   state = getattr(_dropout, "state", None)
   if state is None:
     return ops.cast(_random_seed(), "uint32")
@@ -181,10 +168,7 @@ def _next_seed():
 
 
 class Dropout(keras.layers.Layer):
-  """Sets a fraction of the values to zero in training, scales up the others.
-
-  The result has the compute type, also where the input is float32.
-  """
+  """Dropout whose result has the compute type, also of a float32 input."""
 
   def __init__(self, rate: float, **kwargs):
     super().__init__(autocast=False, **kwargs)
@@ -243,12 +227,8 @@ class DropoutAddLayerNorm(keras.layers.Layer):
 class BiLstm(keras.layers.Layer):
   """A stack of bidirectional LSTM layers, `units` wide per direction.
 
-  Call arguments:
-    hidden_states: [B, T, any] float.
-    input_mask: [B, T] int, 1 for tokens and 0 for padding, which is skipped.
-
-  Returns:
-    [B, T, 2 * units].
+  [B, T, any] float and `input_mask` [B, T] int, 0 for padding, which is
+  skipped, to [B, T, 2 * units].
   """
 
   def __init__(

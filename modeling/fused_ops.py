@@ -44,12 +44,8 @@ def use_fused(fused: bool, gradients: bool = True):
 def is_fused() -> bool:
   """Returns whether the fused form is in use.
 
-  By default it is where TensorFlow computes on CPUs alone. `use_fused` and then
-  the environment variable BERT_FUSED_OPS (0 or 1) take precedence. Other
-  backends have the plain form only.
-
-  Raises:
-    ValueError: BERT_FUSED_OPS is neither 0 nor 1.
+  By default where TensorFlow computes on CPUs alone; `use_fused` and then
+  BERT_FUSED_OPS (0 or 1, else ValueError) take precedence.
   """
   if keras.backend.backend() != "tensorflow":
     return False
@@ -110,9 +106,7 @@ def linear(x, kernel, bias, *, transpose_b: bool = False):
 
 
 def _fused_linear(x, kernel, bias, transpose_b):
-  """TensorFlow's own gradients are slow: the bias' is not summed by a product,
-  and the kernel's, which may have a row for each word, is transposed.
-  """
+  """Linear with sums as products: TensorFlow's own gradients are slow."""
 
   def run(x, kernel, bias):
     columns = ops.transpose(kernel) if transpose_b else kernel
@@ -144,9 +138,7 @@ def _with_gradient(function):
 
 
 def _transpose_bits(x):
-  """Transposes integers of the same bits: floats TensorFlow leaves to oneDNN,
-  which is several times slower where there are few.
-  """
+  """Transposes floats as integers; oneDNN would be several times slower."""
   bits = "int32" if x.dtype == "float32" else "int16"
   return ops.view(ops.swapaxes(ops.view(x, bits), 1, 2), x.dtype)
 
@@ -154,8 +146,8 @@ def _transpose_bits(x):
 def uniform_bits(shape, seed):
   """Uniform random uint32 numbers, a hash of index and seed, [2] uint32.
 
-  A generator would write its numbers to memory; XLA fuses a hash with the
-  operations that use it.
+  XLA fuses a hash with the operations that use it; numbers of a generator would
+  go to memory.
   """
   indices = ops.cast(ops.arange(math.prod(shape), dtype="int32"), "uint32")
   first, second = ops.unstack(_hash(seed), 2)
@@ -177,8 +169,7 @@ def _hash(x):
 def dropout(x, seed, *, rate: float, training: bool | None = None, dtype=None):
   """Sets a fraction `rate` of the values to zero and scales up the others.
 
-  The same values for the same seed, [2] uint32; None drops nothing. `dtype` is
-  that of the result, by default of x.
+  The same for the same seed, [2] uint32; None drops nothing.
   """
   options = {"rate": rate, "training": training, "dtype": dtype or x.dtype}
   return _dropout_add(x, None, seed, **options)
@@ -265,16 +256,11 @@ def _fused_layer_norm(x, gamma, beta):
 def masked_softmax(
   scores, attention_mask, *, scale: float, training: bool | None = None
 ):
-  """Attention probabilities.
+  """Attention probabilities, [B, A, Q, T] float32.
 
-  Args:
-    scores: [B, A, Q, T] float, products of queries and keys.
-    attention_mask: [B, 1 or Q, T], 1 where a query may attend to a key.
-    scale: factor of the scores.
-    training: see above.
-
-  Returns:
-    [B, A, Q, T] float32.
+  `scores` [B, A, Q, T], products of queries and keys, are multiplied by
+  `scale`; `attention_mask`, [B, 1 or Q, T], is 1 where a query may attend to a
+  key.
   """
   # -10000 and not -inf, as in the original: a query whose keys are all masked
   # attends evenly instead of becoming NaN.
@@ -301,15 +287,7 @@ def _softmax_gradient(probs, upstream, *, scale):
 
 
 def cross_entropy(logits, labels):
-  """-log softmax(logits)[label], in nats.
-
-  Args:
-    logits: [..., L] float.
-    labels: [...] int, in [0, L).
-
-  Returns:
-    [...] float32.
-  """
+  """-log softmax(logits)[label], nats: [..., L], [...] int -> [...] float32."""
   if not is_fused():
     logits = ops.cast(logits, "float32")
     return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)

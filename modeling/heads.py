@@ -3,8 +3,8 @@
 Names and shapes of variables are the original's. Logits are float32, except in
 training those of masked words, which have the compute type.
 
-Legend: B batch, C choices, T tokens, H hidden, P predictions, V vocabulary,
-L labels, N layers.
+Legend: B batch, C choices, T tokens, H hidden, P predictions, V vocabulary, L
+labels, N layers.
 """
 
 import keras
@@ -22,17 +22,10 @@ from modeling.fused_ops import linear
 
 
 class MaskedLMHead(keras.layers.Layer):
-  """Logits of the vocabulary at masked positions.
+  """Logits of the vocabulary at masked positions, [B, P, V].
 
-  The output kernel is the token embedding table. Source: `get_masked_lm_output`
-  in run_pretraining.py of the original.
-
-  Call arguments:
-    hidden_states: [B, P, H] encoder output at masked positions.
-    embedding_table: [V, H] token embeddings.
-
-  Returns:
-    [B, P, V] logits.
+  From encoder output there, [B, P, H], and the token `embedding_table` [V, H],
+  the output kernel (`get_masked_lm_output` of the original).
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -103,16 +96,9 @@ class LinearHead(keras.layers.Layer):
 class PretrainingHeads(ConfigLayer):
   """The two heads of pre-training, under the original's scope `cls`.
 
-  Arguments:
-    next_sentence: False for no such head (No NSP).
-
-  Call arguments:
-    masked: [B, P, H] encoder output at masked positions.
-    pooled: [B, H].
-    embedding_table: [V, H] token embeddings.
-
-  Returns:
-    A dict: `masked_lm_logits` [B, P, V]; `next_sentence_logits` [B, 2].
+  From encoder output at `masked` positions [B, P, H], `pooled` [B, H] and the
+  token `embedding_table` [V, H] to a dict of `masked_lm_logits` [B, P, V] and,
+  unless `next_sentence` is False, `next_sentence_logits` [B, 2].
   """
 
   def __init__(
@@ -146,14 +132,7 @@ class PretrainingHeads(ConfigLayer):
 
 @keras.saving.register_keras_serializable("bert")
 class SpanHead(ConfigLayer):
-  """Start and end logits of each token (run_squad.py of the original).
-
-  Call arguments:
-    sequence: [B, T, H].
-
-  Returns:
-    A dict: `start_logits` and `end_logits`, [B, T] each.
-  """
+  """`start_logits` and `end_logits`, [B, T], of each token, from [B, T, H]."""
 
   def __init__(self, config: BertConfig | dict, name: str = "cls", **kwargs):
     super().__init__(config, name=name, **kwargs)
@@ -169,16 +148,10 @@ class SpanHead(ConfigLayer):
 
 @keras.saving.register_keras_serializable("bert")
 class ClassificationHead(ConfigLayer):
-  """Logits of the labels of a sequence, or of each token.
+  """Logits of a sequence, [B, H] -> [B, L], or of each token, [B, T, ...].
 
-  The original's classifier (run_classifier.py) has the two variables outside
-  of any scope. They are made in __init__, where no scope is open.
-
-  Call arguments:
-    vectors: [B, H], or [B, T, H].
-
-  Returns:
-    [B, L], or [B, T, L], logits.
+  The original's classifier has the two variables outside of any scope. They are
+  made in __init__, where no scope is open.
   """
 
   # The original's constant; the configuration's rates do not apply.
@@ -213,12 +186,8 @@ class ClassificationHead(ConfigLayer):
 class MultipleChoiceHead(ConfigLayer):
   """Products of choices with one vector (section 4.4 of the paper).
 
-  Call arguments:
-    pooled: [B * C, H], the choices of one example after another.
-    input_ids: [B, C, T], for its shape.
-
-  Returns:
-    [B, C] logits.
+  From `pooled` [B * C, H], the choices of one example after another, and
+  `input_ids` [B, C, T], for its shape, to [B, C] logits.
   """
 
   DROPOUT = ClassificationHead.DROPOUT
@@ -251,15 +220,9 @@ class FlattenChoices(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert")
 class WeightedSum(keras.layers.Layer):
-  """Mean of layers, weighted by a softmax of trained scores.
+  """Mean of N layers [B, T, H], weighted by a softmax of trained scores.
 
   Source: table 7 of the paper.
-
-  Call arguments:
-    inputs: N tensors [B, T, H].
-
-  Returns:
-    [B, T, H].
   """
 
   def __init__(self, name: str = "weighted_sum", **kwargs):

@@ -4,11 +4,9 @@ The path of each variable is therefore its name in an original checkpoint. Each
 layer builds its sublayers: Keras would otherwise find their variables by
 tracing, once more for every level of nesting.
 
-Source: modeling.py of the original; sections 3 and A.2 of the paper, section 3
-of "Attention is all you need".
-
-Legend: B batch, T tokens, Q queries (T or P), P positions, V vocabulary,
-H hidden, I intermediate, A heads, D = H / A head size.
+Source: modeling.py of the original; sections 3 and A.2 of the paper. Legend: B
+batch, T tokens, Q queries (T or P), P positions, V vocabulary, H hidden, I
+intermediate, A heads, D = H / A head size.
 """
 
 import keras
@@ -169,12 +167,7 @@ class SelfAttention(keras.layers.Layer):
 class ResidualOutput(keras.layers.Layer):
   """Projection to H, dropout, residual connection, normalization.
 
-  Call arguments:
-    x: [B, Q, any] float.
-    residual: [B, Q, H].
-
-  Returns:
-    [B, Q, H].
+  From x, [B, Q, any], and `residual` [B, Q, H] to [B, Q, H].
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -191,14 +184,7 @@ class ResidualOutput(keras.layers.Layer):
 
 
 class Attention(keras.layers.Layer):
-  """Self-attention with its output projection.
-
-  Call arguments:
-    See SelfAttention.
-
-  Returns:
-    [B, Q, H].
-  """
+  """Self-attention with its output projection; arguments as SelfAttention."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
@@ -272,14 +258,7 @@ class TransformerBlock(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-  """A stack of Transformer blocks.
-
-  Call arguments:
-    See TransformerBlock; output_positions apply to the last block.
-
-  Returns:
-    A list of the blocks' outputs.
-  """
+  """Outputs of Transformer blocks; output_positions apply to the last one."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)

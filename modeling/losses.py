@@ -47,15 +47,7 @@ class Objective:
 
 
 def cross_entropy(logits, labels):
-  """-log softmax(logits)[label], in nats; 0 for a label out of range.
-
-  Args:
-    logits: [..., L] float.
-    labels: [...] int.
-
-  Returns:
-    [...] float32.
-  """
+  """-log softmax(logits)[label] in nats; 0 for a label out of range."""
   in_range = ops.logical_and(labels >= 0, labels < ops.shape(logits)[-1])
   values = fused_ops.cross_entropy(logits, ops.where(in_range, labels, 0))
   return ops.where(in_range, values, 0.0)
@@ -68,10 +60,7 @@ def is_correct(logits, labels):
 
 
 def pretraining(next_sentence: bool = True) -> Objective:
-  """Masked LM plus next sentence (section 3.1 of the paper).
-
-  The masked-LM term has the original's 1e-5 in its denominator.
-  """
+  """Masked LM plus next sentence, with the original's epsilon of 1e-5."""
 
   def labels_and_weights(batch):
     items = {"masked_lm": (batch["masked_lm_ids"], batch["masked_lm_weights"])}
@@ -107,11 +96,7 @@ def pretraining(next_sentence: bool = True) -> Objective:
 
 
 def classification(class_weights: Sequence[float] = ()) -> Objective:
-  """Mean cross entropy of `label_ids` [B], classes or choices.
-
-  With `class_weights` [L] the mean is weighted by those of the labels.
-  Source: run_classifier.py of the original.
-  """
+  """Mean cross entropy of `label_ids` [B], weighted by `class_weights` [L]."""
 
   def weigh(labels):
     if class_weights:
@@ -185,10 +170,7 @@ def regression() -> Objective:
 
 
 def span() -> Objective:
-  """Mean of the cross entropies of start and end (run_squad.py).
-
-  A position outside of the sequence contributes nothing, as in the original.
-  """
+  """Mean of the cross entropies of start and end; 0 outside of the sequence."""
 
   def weights(batch):
     ones = ops.ones_like(batch["start_positions"], dtype="float32")
@@ -232,14 +214,8 @@ def distilled(
   """Objective that also follows the outputs of a teacher.
 
   An item's loss is (1 - weight) x its own + weight x the distance to the
-  teacher. Source: Hinton et al. 2015, Distilling the Knowledge in a Neural
-  Network, section 2.
-
-  Args:
-    objective: one with a single term.
-    teacher: from a batch to outputs with the names of the model's.
-    weight: 0 to 1.
-    temperature: of both softmaxes.
+  teacher, which maps a batch to outputs with the names of the model's. Source:
+  Hinton et al. 2015, Distilling the Knowledge in a Neural Network, section 2.
   """
 
   def losses(outputs, batch):

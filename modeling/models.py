@@ -1,11 +1,10 @@
 """Models of the tasks: named inputs, BERT, a head.
 
-Inputs and outputs have their names in records and SavedModels. Batch size and
-sequence length are free. Importing this module registers all layers with Keras,
-so that keras.saving.load_model opens what was saved.
+Inputs and outputs have their names in records and SavedModels; sizes are free.
+Importing this module registers all layers with Keras.
 
-Legend: B batch, C choices, T tokens, P predictions, V vocabulary, H hidden,
-L labels, N layers.
+Legend: B batch, C choices, T tokens, P predictions, V vocabulary, H hidden, L
+labels, N layers.
 """
 
 import math
@@ -80,21 +79,12 @@ def layer_outputs(
   pooling: str = "none",
   windows: Windows | None = None,
 ) -> keras.Model:
-  """Makes an encoder that returns chosen layers.
+  """Makes an encoder that returns chosen layers, of which -1 is the last.
 
-  Args:
-    config: sizes.
-    layers: indices of blocks; -1 is the last one.
-    pooling: one of config.POOLINGS: "none"; "mean" over all tokens but padding
-      ([CLS] and [SEP] included); "cls", the vector at [CLS].
-    windows: of long texts, whose pooled vectors are pooled; needs `pooling`.
-
-  Returns:
-    A model from ENCODER_INPUTS [B, T] to `values`, float32 [B, T, N, H], or
-    [B, N, H] with pooling.
-
-  Raises:
-    ValueError: there is no such layer.
+  From ENCODER_INPUTS [B, T] to `values`, float32 [B, T, N, H], or [B, N, H]
+  with `pooling`: "mean" over all tokens but padding ([CLS] and [SEP] included),
+  or "cls", the vector at [CLS]. `windows` of long texts, whose pooled vectors
+  are pooled, need it. Raises ValueError if there is no such layer.
   """
   config.check_layers(layers)
   tokens = inputs = _named_inputs(*ENCODER_INPUTS)
@@ -124,19 +114,11 @@ def pretrainer(
   config: BertConfig,
   next_sentence: bool = True,
 ) -> keras.Model:
-  """Makes BERT with its pre-training heads (run_pretraining.py).
+  """Makes BERT with its pre-training heads; without NSP if asked for.
 
-  Args:
-    config: sizes.
-    next_sentence: False for no next-sentence head (No NSP).
-
-  Returns:
-    A model from a dict of `input_ids`, `input_mask`, `segment_ids` [B, T] and
-    `masked_lm_positions` [B, P] to a dict of `masked_lm_logits` [B, P, V] and
-    `next_sentence_logits` [B, 2].
-
-  Raises:
-    ValueError: the attention is shallow; its encoders are pre-trained alone.
+  From `input_ids`, `input_mask`, `segment_ids` [B, T] and `masked_lm_positions`
+  [B, P] to `masked_lm_logits` [B, P, V] and `next_sentence_logits` [B, 2].
+  Raises ValueError for shallow attention, whose encoders are pre-trained alone.
   """
   if config.attention == "shallow":
     raise ValueError(
@@ -162,9 +144,8 @@ def classifier(
 ) -> keras.Model:
   """Makes a classifier of sequences or pairs: tokens -> `logits` [B, L].
 
-  With one label it predicts a score (STS-B); see losses.regression. With
-  `windows` a text may be longer than the encoder's positions: their pooled
-  vectors are pooled.
+  With one label it predicts a score (STS-B). With `windows` a text may be
+  longer than the encoder's positions: their pooled vectors are pooled.
   """
   tokens = inputs = _named_inputs(*ENCODER_INPUTS)
   if windows:
@@ -179,13 +160,10 @@ def classifier(
 def ensemble(
   make: Callable[[], keras.Model], size: int, combine: Callable
 ) -> keras.Model:
-  """Makes several models of one kind into one; of a single one that model.
+  """One model of `size` that `make` makes; of a single one that model.
 
-  Args:
-    make: makes an untrained member.
-    size: K, number of members.
-    combine: from K values of an output to one: `mean_probs`, `mean_odds`,
-      `mean_values` or `stack`.
+  `combine` is from K values of an output to one: `mean_probs`, `mean_odds`,
+  `mean_values` or `stack`.
   """
   if size == 1:
     return make()
@@ -224,14 +202,7 @@ def stack(values: Sequence):
 
 
 def packed_classifier(model: keras.Model) -> keras.Model:
-  """Makes the model of `classifier` for packed rows (data.records.pack).
-
-  Args:
-    model: with bidirectional attention and no BiLSTM; both have its variables.
-
-  Returns:
-    A model from the arguments of PackedBert to `logits` [B, L].
-  """
+  """`classifier` with the arguments of PackedBert: -> `logits` [B, L]."""
   rows = _named_inputs(*ENCODER_INPUTS, "position_ids", "cls_positions")
   slots = _named_inputs("example_slots", shape=())
   pooled = PackedBert(model.get_layer("bert"))(**rows, **slots)
@@ -286,17 +257,9 @@ def feature_based_tagger(
 ) -> keras.Model:
   """Makes a BiLSTM tagger of a frozen BERT: tokens -> `logits` [B, T, L].
 
-  Source: section 5.3 and table 7 of the paper.
-
-  Args:
-    config: of BERT.
-    num_tags: L.
-    choice: one of FEATURE_LAYERS.
-    units: of an LSTM per direction.
-    any_device: without cuDNN, for exports made on a GPU that run elsewhere.
-
-  Raises:
-    ValueError: BERT has too few layers for the choice.
+  Section 5.3 and table 7 of the paper. `choice` is one of FEATURE_LAYERS,
+  `units` are per direction, `any_device` is for exports made on a GPU that run
+  elsewhere, without cuDNN. Raises ValueError if BERT has too few layers.
   """
   inputs = _named_inputs(*ENCODER_INPUTS)
   # Features have no dropout. Rates of 0, since a functional Keras model passes
@@ -315,13 +278,9 @@ def feature_based_tagger(
 
 
 def select_features(bert: dict, choice: str):
-  """Selects or combines layers of the outputs of Bert by FEATURE_LAYERS.
+  """Layers of Bert's outputs by FEATURE_LAYERS, [B, T, H] or [B, T, 4H].
 
-  Returns:
-    [B, T, H], or [B, T, 4H] for "concat_last_four".
-
-  Raises:
-    ValueError: BERT has too few layers for the choice.
+  Raises ValueError if BERT has too few layers for the choice.
   """
   outputs = bert["encoder_layers"]
   minimum = _MIN_LAYERS.get(choice, 1)

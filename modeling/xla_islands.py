@@ -20,10 +20,10 @@ _layer_functions = weakref.WeakKeyDictionary()
 
 @contextlib.contextmanager
 def compiled_layers():
-  """Compiles the Transformer blocks that are traced inside the context.
+  """Compiles the Transformer blocks that are traced inside, for inference.
 
-  For inference. There is a program for each shape, not for each block, since
-  weights are arguments: compiling takes as long for 24 blocks as for one.
+  There is a program for each shape, not for each block, since weights are
+  arguments.
   """
   _compiles_layers.append(True)
   try:
@@ -35,10 +35,7 @@ def compiled_layers():
 def call_layer(layer, like, *tensors):
   """Calls a layer for inference, as one compiled function where asked for.
 
-  Args:
-    layer: a built layer.
-    like: a layer of the same class, sizes and types; its function is used.
-    *tensors: arguments of the layer; None is left out at the end.
+  `like` is a layer of the same class, sizes and types, whose function is used.
   """
   tensors = [tensor for tensor in tensors if tensor is not None]
   if not _compiles_layers:
@@ -63,11 +60,8 @@ def call_layer(layer, like, *tensors):
 def recomputed_layers(compiled: bool = False):
   """Transformer blocks traced inside are computed again by their gradients.
 
-  For training in less memory: of each block only the input is stored. Values
-  and gradients are the same.
-
-  Args:
-    compiled: whether XLA compiles the complete training step.
+  For training in less memory: of each block only the input is stored.
+  `compiled` says that XLA compiles the complete training step.
   """
   _recomputes_layers.append(compiled)
   try:
@@ -84,11 +78,7 @@ def is_recomputed() -> bool:
 def recompute(function: Callable, layer, hidden_states, seed):
   """Calls `function(hidden_states, seed)`, and again in its gradient.
 
-  Args:
-    function: calls `layer`; the same operations every time.
-    layer: a built layer, the only one whose variables the function reads.
-    hidden_states: float tensor, to which there is a gradient.
-    seed: of dropout.
+  It reads the variables of `layer`, a built one, only.
   """
   join = _join_compiled if _recomputes_layers[-1] else _join
   variables = layer.variables
@@ -151,14 +141,9 @@ def to_float32(tensor):
 def run(chain: Callable, *tensors, dtype: str, **options):
   """Runs `chain(*tensors, **options)` in float32, compiled by XLA.
 
-  The gradient computes the chain again instead of storing its intermediate
-  values. Integer tensors have no gradient.
-
-  Args:
-    chain: a module-level function of Keras operations.
-    *tensors: tensors or None.
-    dtype: of the result.
-    **options: hashable values.
+  The gradient computes the chain, a module-level function of Keras operations,
+  again. Tensors may be None, options are hashable, the result is of `dtype`;
+  integer tensors have no gradient.
   """
   tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
   # One function per signature: TensorFlow warns when one is traced too often.

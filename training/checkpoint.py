@@ -1,8 +1,8 @@
 """Checkpoints in the original's format: variables by name.
 
 A checkpoint is a pair of files, `model.ckpt-N.index` and
-`.data-00000-of-00001`, which any TensorFlow reads by name. Training adds
-`<name>/adam_m`, `<name>/adam_v` and `global_step` to the model's variables.
+`.data-00000-of-00001`. Training adds `<name>/adam_m`, `<name>/adam_v` and
+`global_step` to the model's variables.
 """
 
 import os
@@ -79,9 +79,7 @@ def read(path: str) -> "Reader":
 class Reader:
   """A checkpoint's values by name; `shapes` is {name: shape}.
 
-  Raises:
-    CorruptCheckpoint: it cannot be read.
-    ValueError: it is an object-based checkpoint.
+  Raises CorruptCheckpoint, or ValueError for an object-based checkpoint.
   """
 
   def __init__(self, prefix: str):
@@ -109,11 +107,9 @@ class Reader:
   def assign(self, targets: Mapping[str, tf.Variable]) -> None:
     """Assigns to every variable the value of its name.
 
-    Raises:
-      ValueError: a shape differs; names the variable, both shapes and the
-        likely cause. No variable has been assigned then.
-      CorruptCheckpoint: a value cannot be read. Other variables may have been
-        assigned.
+    Raises ValueError, before any assignment, if a shape differs; names
+    variable, shapes and the likely cause. CorruptCheckpoint if a value cannot
+    be read.
     """
     for name, variable in targets.items():
       _check_shape(self.prefix, name, self.shapes[name], variable.shape)
@@ -127,10 +123,9 @@ class Reader:
 
 
 class SideBySide(Reader):
-  """Two encoders as one model with attention "shallow".
+  """Two encoders as one model with attention "shallow", without heads.
 
   `bert/x` of the two is `bert/left_to_right/x` and `bert/right_to_left/x` here.
-  Heads and training state are left out.
   """
 
   def __init__(self, *prefixes: str):
@@ -168,9 +163,9 @@ def _check_shape(prefix, name, result, expected):
 def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   """Restores all variables of a model that a checkpoint has, but for `skipped`.
 
-  Returns names of the model's variables that were not restored, except those
-  of a frozen pooler, which no output depends on. Raises ValueError if a shape
-  differs, or model and checkpoint have no variable in common.
+  Returns names of the model's variables that were not restored, except those of
+  a frozen pooler, which no output depends on. Raises ValueError if a shape
+  differs, or no variable is in both.
   """
   reader = read(path)
   frozen = {v.path for v in model.non_trainable_variables}
@@ -209,10 +204,7 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
 
 
 def restore_strict(model, path: str) -> None:
-  """Restores all variables of a Keras model, except perhaps the pooler's.
-
-  Raises ValueError if the checkpoint lacks a variable; see also `restore`.
-  """
+  """Restores all variables but perhaps the pooler's; else ValueError."""
   fresh = [name for name in restore(model, path) if "/pooler/" not in name]
   if fresh:
     raise ValueError(
@@ -225,8 +217,7 @@ def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
   """Writes values by name, as a checkpoint of the original.
 
   Until it is complete its name begins with "unfinished-". The index is renamed
-  last: without it there is no checkpoint. Raises OSError if it cannot be
-  written.
+  last: without it there is no checkpoint.
   """
   folder, name = os.path.split(prefix)
   unfinished = os.path.join(folder, f"unfinished-{name}")

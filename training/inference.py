@@ -1,9 +1,7 @@
 """Evaluation and prediction on all replicas.
 
-Every replica gets the complete batch, which is small, and slices its rows.
-Models map a dict of inputs to a dict of outputs.
-
-Legend: B batch, R replicas.
+Every replica gets the complete batch, which is small, and slices its rows. B
+batch, R replicas.
 """
 
 import functools
@@ -21,8 +19,8 @@ def evaluate(
   """{name: mean} of an Objective's losses and metrics over batches.
 
   `loss` is the mean of the batches' losses, as in the original; all others are
-  means over items. Batches are dicts [B, ...], the same on every worker; B may
-  vary. Raises ValueError if there is no batch.
+  means over items. Batches are dicts [B, ...] of any B, the same on every
+  worker. Raises ValueError if there is no batch.
   """
   batch_sums = _batch_sums(model, objective, tf.distribute.get_strategy())
   totals = {name: np.zeros(2) for name in (*objective.names, "loss")}
@@ -67,8 +65,8 @@ def _batch_sums(model, objective, strategy):
 def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
   """A model's outputs for all examples, in order: {name: [examples, ...]}.
 
-  Batches are dicts [B, ...]; B may vary. Fields that are not inputs of the
-  model are passed through. Zeros pad where lengths differ.
+  Fields of batches, [B, ...], that are not inputs of the model are passed
+  through. Zeros pad where lengths differ.
   """
   forward = _forward(model, tf.distribute.get_strategy())
   result = {}
@@ -82,10 +80,7 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
 
 @functools.lru_cache(maxsize=4)  # a run evaluates the same model often
 def _forward(model, strategy):
-  """A model as a tf.function traced once, for batches of any shape.
-
-  A batch is divided among the replicas of this process.
-  """
+  """A model as a tf.function traced once, for batches of any shape."""
   replicas = _local_replicas(strategy)
 
   def on_replica(batch):
@@ -116,12 +111,7 @@ def _concat_padded(arrays):
 
 
 def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
-  """The rows of a batch {name: [B, ...]} for the current replica.
-
-  Returns:
-    {name: [ceil(B / R), ...]}, padded with rows of zeros, and [ceil(B / R)]
-    float32, 0 for the padding.
-  """
+  """Rows of a batch for this replica; [ceil(B / R)] float, 0 for padding."""
   rows = _num_rows(next(iter(batch.values())))
   size = -(-rows // replicas)
   context = tf.distribute.get_replica_context()

@@ -1,8 +1,4 @@
-"""The training loop: Python around steps that run inside TensorFlow.
-
-As many steps run at once as take a few seconds. Checkpoints, evaluation,
-summaries and the progress line come between.
-"""
+"""The training loop: Python around steps that run inside TensorFlow."""
 
 import sys
 import time
@@ -30,10 +26,7 @@ _SECONDS_AT_ONCE = 5.0
 
 @dataclass
 class Profile:
-  """Steps of a run to profile, for TensorBoard.
-
-  `first` updates precede it, None is no profile; after `last` it ends.
-  """
+  """Steps to profile for TensorBoard: after `first` updates, None for never."""
 
   directory: str = ""
   first: int | None = None
@@ -58,8 +51,7 @@ class Profile:
 class Schedule:
   """Steps at which training returns to Python.
 
-  At most `max_steps` run inside TensorFlow at once; `evaluate_every` is 0 for
-  no evaluation.
+  At most `max_steps` run inside TensorFlow at once; `evaluate_every` may be 0.
   """
 
   num_train_steps: int
@@ -105,15 +97,11 @@ def train(
 
   `dataset` makes a replica's batches from that step on. `evaluate` gets the
   step; True ends the training. `first_corrupt` describes the first corrupt
-  record when reading has failed.
+  record when reading has failed. After SIGTERM, on any worker, it saves a
+  checkpoint and ends the program with status 0.
 
-  After SIGTERM, on any worker, it saves a checkpoint and ends the program with
-  status 0.
-
-  Raises:
-    FloatingPointError: the loss is not finite; nothing is saved then.
-    ValueError: a record is corrupt; names it.
-    ConnectionError: another worker does not answer.
+  Raises FloatingPointError if the loss is not finite (nothing is saved then),
+  ValueError for a corrupt record, ConnectionError if a worker does not answer.
   """
   step = int(train_step.step.numpy())
   if step >= schedule.num_train_steps:

@@ -54,12 +54,8 @@ class AdamWeightDecay:
   """Adam with decoupled weight decay and no bias correction.
 
   m and v are `<name>/adam_m` and `<name>/adam_v` in a checkpoint. Created in a
-  strategy's scope, they are mirrored on all devices.
-
-  Arguments:
-    variables: [(name, tf.Variable)] to train.
-    epsilon: added to the root of v.
-    lr_multipliers: of the learning rate, one per variable; None for all 1.
+  strategy's scope, they are mirrored on all devices. `epsilon` is added to the
+  root of v; `lr_multipliers` are one per variable, None for all 1.
   """
 
   def __init__(
@@ -91,15 +87,11 @@ class AdamWeightDecay:
   def apply(
     self, gradients, learning_rate, step, gradient_scale=1.0, enabled=None
   ) -> None:
-    """Updates every variable that has a gradient.
+    """Updates every variable that has a gradient; the others stay as they are.
 
-    Args:
-      gradients: one per variable, summed over replicas; None leaves a variable
-        and its slots as they are.
-      learning_rate: scalar float32.
-      step: scalar int, updates done before this one.
-      gradient_scale: scalar float32 factor of the gradients; see `clip_factor`.
-      enabled: scalar bool; False skips the update, None is True.
+    `gradients` are summed over replicas, `step` counts the updates before this
+    one, `gradient_scale` is a factor of the gradients (see `clip_factor`);
+    False as `enabled`, a scalar bool, skips the update.
     """
     replica = tf.distribute.get_replica_context()
     scalars = learning_rate, gradient_scale, tf.cast(step, tf.float32)
@@ -182,8 +174,8 @@ class Lamb(AdamWeightDecay):
   """LAMB: Adam with updates in proportion to the norm of their variable.
 
   With bias correction. Variables without weight decay (normalization, biases)
-  are updated as by Adam. Source: You et al. 2020, "Large batch optimization
-  for deep learning", algorithm 2.
+  are updated as by Adam. Source: You et al. 2020, "Large batch optimization for
+  deep learning", algorithm 2.
   """
 
   def _direction(self, m, v, step):
@@ -201,8 +193,8 @@ def layerwise_lr_multipliers(names: Sequence[str], decay: float) -> list[float]:
   """Learning rate multipliers of named variables, lower for lower layers.
 
   1 for the head, `decay` for the last block and the pooler, `decay` squared for
-  the block below, and so on down to the embeddings (Howard and Ruder 2018,
-  "discriminative fine-tuning").
+  the block below, and so on (Howard and Ruder 2018, "discriminative
+  fine-tuning").
   """
   layers = [_layer_of(name) for name in names]
   blocks = {int(layer[1]) for layer in layers if layer[:1] == ("encoder",)}
@@ -223,11 +215,9 @@ def freeze(model, layers: str) -> None:
   """Makes variables of some layers of a model non-trainable.
 
   `layers` has comma-separated numbers of blocks ("3"), ranges of them ("0-5")
-  and parts ("embeddings", "encoder", "pooler"); empty for none.
-
-  Frozen variables get no gradient, no weight decay and no slots, and do not
-  count in the global norm. Their layers' dropout stays active. Raises
-  ValueError if the model has no such layer; names those it has.
+  and parts ("embeddings", "encoder", "pooler"). Frozen variables do not count
+  in the global norm; their layers' dropout stays active. Raises ValueError that
+  names the layers there are.
   """
   layer_of_variable = [_layer_of(variable.path) for variable in model.variables]
   known = set(layer_of_variable)
@@ -273,7 +263,6 @@ class ExponentialMovingAverage:
   """Moving averages of variables, for evaluation and prediction.
 
   After t updates the decay is at most (1 + t) / (10 + t), as in TensorFlow 1.
-  `variables` are [(name, tf.Variable)].
   """
 
   def __init__(
@@ -329,11 +318,8 @@ def clip_factor(gradients, max_norm: float):
   """Factor that limits the global norm of gradients, and the norm.
 
   Gradients are tensors, None or tf.IndexedSlices, whose repeated rows are not
-  summed for the norm, as in the original on one device.
-
-  Returns:
-    The factor, NaN if a gradient is not finite, and the norm before clipping,
-    scalar float32.
+  summed for the norm, as in the original on one device. Both are scalar
+  float32, the factor NaN if a gradient is not finite.
   """
   norm = tf.linalg.global_norm(gradients)
   # norm - norm is 0, or NaN if the norm is not finite.

@@ -1,7 +1,4 @@
-"""Process of a run: its role among workers, signals to it, and its log.
-
-Needs no TensorFlow.
-"""
+"""Process of a run: its role among workers, signals to it, and its log."""
 
 import contextlib
 import ctypes
@@ -26,11 +23,7 @@ _UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
 
 
 def is_chief() -> bool:
-  """True in the process that writes files: the chief, or the only worker.
-
-  The environment variable TF_CONFIG states the role. Raises ValueError if
-  TF_CONFIG is no JSON.
-  """
+  """True in the chief or the only worker, by TF_CONFIG, else ValueError."""
   config = _cluster_config()
   task = config.get("task", {})
   if "chief" in config.get("cluster", {}):
@@ -55,10 +48,8 @@ class GracefulShutdown:
   """Context in which SIGTERM and the first Ctrl-C only set `requested`.
 
   A second Ctrl-C ends the process at once, with status 130, also while
-  TensorFlow computes: a thread reads the signals, since Python's handlers wait
-  until C++ returns.
-
-  A `child` process is terminated, too; it logs the interruption itself.
+  TensorFlow computes: a thread reads the signals. A `child` process is
+  terminated, too; it logs the interruption itself.
   """
 
   def __init__(self, child: subprocess.Popen | None = None):
@@ -94,10 +85,7 @@ class GracefulShutdown:
 
 
 def run_child(command: list[str]) -> int:
-  """Runs a command, which gets SIGTERM, too; returns its status.
-
-  Ends this process if it is interrupted.
-  """
+  """Runs a command, which gets SIGTERM, too; returns its status."""
   with (
     subprocess.Popen(command) as child,
     GracefulShutdown(child) as interruption,
@@ -145,21 +133,17 @@ class _Hidden:
 
 
 def hide_unused_libraries() -> None:
-  """Keeps Keras from importing libraries that no program here needs it to have.
+  """Keeps Keras from importing libraries that no program here needs.
 
-  It imports them where they are installed, for the sake of other users: more
-  than a third of the time that importing TensorFlow takes. Others, also this
-  project, can import them.
+  It takes more than a third of the time of importing TensorFlow. Others, also
+  this project, can import them.
   """
   if _Hidden not in sys.meta_path:
     sys.meta_path.insert(0, _Hidden)
 
 
 def silence_tensorflow() -> None:
-  """Suppresses logs of TensorFlow's C++; call it before TensorFlow is imported.
-
-  TF_CPP_MIN_LOG_LEVEL=0 in the environment shows everything.
-  """
+  """Suppresses logs of TensorFlow's C++; call it before the import."""
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
@@ -167,7 +151,7 @@ def silence_xla() -> None:
   """Suppresses notes of XLA, once TensorFlow has been imported.
 
   They go through absl's log in C++, which TF_CPP_MIN_LOG_LEVEL does not reach
-  and for which TensorFlow has no Python function. Errors are still shown.
+  and for which TensorFlow has no Python function.
   """
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
     return
@@ -180,10 +164,7 @@ def silence_xla() -> None:
 
 @contextlib.contextmanager
 def no_information() -> Iterator[None]:
-  """Context in which Python's loggers of absl and TensorFlow only warn.
-
-  TensorFlow logs a line for each name that it saves.
-  """
+  """Context without TensorFlow's line for each name that it saves."""
   loggers = [python_logging.getLogger(name) for name in ("absl", "tensorflow")]
   before = [logger.level for logger in loggers]
   for logger in loggers:
@@ -197,11 +178,7 @@ def no_information() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_stderr() -> Iterator[None]:
-  """Context in which the process' standard error is /dev/null.
-
-  The LiteRT converter's C++ logs there at any TF_CPP_MIN_LOG_LEVEL. Errors
-  still come as Python exceptions.
-  """
+  """Context in which standard error is /dev/null, for LiteRT's converter."""
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
     yield
     return

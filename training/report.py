@@ -1,8 +1,7 @@
 """Progress line, curves and result files of a run.
 
 A line of metrics.jsonl is a JSON object: `step`, and numbers by name. Lines
-with `loss` are means over the training steps since the line before; others are
-results of an evaluation.
+with `loss` are means over the training steps since the line before.
 """
 
 import json
@@ -125,10 +124,7 @@ def write_evaluation(
 
 
 def write_results(path: str, results: Mapping[str, float], step: int) -> None:
-  """Writes lines `name = value`, sorted by name, as the original.
-
-  Values have the digits of a float32; `step` is `global_step`.
-  """
+  """Writes lines `name = value` with a float32's digits, as the original."""
   values = {name: np.float32(value) for name, value in results.items()}
   lines = sorted((values | {"global_step": step}).items())
   for name, value in lines:
@@ -186,10 +182,7 @@ def forget_metrics_after(folder: str, step: int) -> None:
 
 
 def draw_metrics(folder: str) -> str | None:
-  """Draws training.png, on the chief and if matplotlib is installed.
-
-  Returns its path; None if nothing was drawn.
-  """
+  """Draws training.png, on the chief and if matplotlib is installed."""
   if not process.is_chief():
     return None
   lines = read_metrics(folder)

@@ -23,11 +23,7 @@ _BEST = "best.json"
 
 
 class Checkpoints:
-  """The checkpoints in an output folder.
-
-  The `keep` newest are not deleted; 0 is for all. `model.ckpt-0` is deleted at
-  the next one unless all are kept.
-  """
+  """The checkpoints in an output folder, the `keep` newest; 0 is for all."""
 
   def __init__(self, directory: str, keep: int = 5):
     self.directory = directory
@@ -37,8 +33,7 @@ class Checkpoints:
   def latest(self) -> str | None:
     """Prefix of the newest checkpoint that can be read; None without any.
 
-    Corrupt ones are passed over with a warning. Raises CorruptCheckpoint if
-    there are checkpoints, and none of them can be read.
+    Raises CorruptCheckpoint if none of several can be read.
     """
     newest = tf.train.latest_checkpoint(self.directory)
     if newest is not None and newest not in self._readable:
@@ -66,10 +61,9 @@ class Checkpoints:
     return list(state.all_model_checkpoint_paths) if state else []
 
   def restore_or_set_seed(self, seed: int | None) -> int:
-    """Seeds Keras and TensorFlow, and returns the seed.
+    """Seeds Keras and TensorFlow with the saved seed, else `seed`; returns it.
 
-    That is the saved one if the run is resumed, else `seed`; None draws one.
-    Raises ValueError if several workers would each draw their own seed.
+    None draws one: ValueError if several workers would each draw their own.
     """
     prefix = self.latest()
     reader = checkpoint.Reader(prefix) if prefix else {}
@@ -89,9 +83,8 @@ class Checkpoints:
   ) -> None:
     """Restores a run from its newest checkpoint, else from init_checkpoint.
 
-    The newest checkpoint must have all variables of the model. Other missing
-    values, such as slots or what the original did not save, stay as they are.
-    Raises ValueError if the checkpoint is of another model.
+    The newest checkpoint must have all variables of the model, else ValueError.
+    Other missing values, such as slots, stay as they are.
     """
     prefix = self.latest()
     if prefix is None:
@@ -120,8 +113,8 @@ class Checkpoints:
     """Restores a Keras model from the newest checkpoint, else init_checkpoint.
 
     With `averaged`, variables get their moving averages if they have one.
-    Returns the checkpoint's number of updates. Raises ValueError if there is
-    neither, or the checkpoint is of another model.
+    Returns the checkpoint's number of updates. Raises ValueError for none, or
+    another model.
     """
     _wait_for_chief()
     path = self.latest() or init_checkpoint
@@ -143,10 +136,7 @@ class Checkpoints:
     return int(reader["global_step"]) if "global_step" in reader else 0
 
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:
-    """Writes `model.ckpt-<step>`, on the chief; returns its prefix.
-
-    Raises OSError if it cannot be written.
-    """
+    """Writes `model.ckpt-<step>`, on the chief; returns its prefix."""
     prefix = os.path.join(self.directory, f"model.ckpt-{step}")
     if not process.is_chief():
       return prefix
@@ -200,10 +190,9 @@ class Checkpoints:
 def initialize(model, path: str, new_head: bool = False) -> list[str]:
   """Initializes a model to be trained; returns names of fresh variables.
 
-  The encoder is restored. The head is fresh with `new_head`, and with a warning
-  if it is of other labels. Runs that resume, predict or export need all
-  variables instead. Raises ValueError if a shape outside of the head differs,
-  or model and checkpoint have no variable in common.
+  The head is fresh with `new_head`, and with a warning if it is of other
+  labels. Raises ValueError if a shape outside of the head differs, or no
+  variable is in both.
   """
   reader = checkpoint.read(path)
   head = {
@@ -255,11 +244,7 @@ def best_folder(output_dir: str) -> str:
 
 
 def read_best(output_dir: str) -> dict:
-  """Reads best.json of a run; empty if there is none.
-
-  It has `metric`, its `value`, the `step` of the best checkpoint and
-  `evaluated`, the step of the last evaluation.
-  """
+  """Reads best.json: `metric`, `value`, `step`; `evaluated`, the last step."""
   path = os.path.join(best_folder(output_dir), _BEST)
   keys = dict.fromkeys(("metric", "value", "step", "evaluated"))
   return run_record.read_json(path, keys)

@@ -1,7 +1,6 @@
 """Files of a run's folder: names of checkpoints, and run.json.
 
 run.json has an entry for each training: flags, seed, versions and data.
-Needs no TensorFlow for local paths.
 """
 
 import hashlib
@@ -33,7 +32,7 @@ def sibling_file(path: str, name: str) -> str | None:
   """Path of an existing file of a checkpoint's folder, or None.
 
   `path` is the folder or a prefix. For `best/model.ckpt-10` also the parent of
-  the folder `best` is searched, as that is the output folder of the training.
+  the folder `best` is searched.
   """
   prefix = os.path.join(path, "") if files.is_folder(path) else path
   folder = os.path.dirname(prefix) or "."
@@ -57,14 +56,10 @@ def latest_checkpoint(folder: str) -> str | None:
 def find_checkpoint(path: str) -> str:
   """Prefix of a checkpoint.
 
-  Args:
-    path: a prefix ("dir/model.ckpt-10"), one of its files, or a folder: its
-      newest checkpoint, else the one in its subfolder `best`, else its only
-      one.
-
-  Raises:
-    FileNotFoundError: there is none.
-    ValueError: a folder has several and no file `checkpoint`.
+  `path` is a prefix ("dir/model.ckpt-10"), one of its files, or a folder: its
+  newest checkpoint, else the one in its subfolder `best`, else its only one.
+  Raises FileNotFoundError, or ValueError if a folder without a file
+  `checkpoint` has several.
   """
   if files.is_folder(path):
     return _find_in_folder(path)
@@ -146,10 +141,7 @@ def read_json(path: str, like):
 
 
 def of_checkpoint(path: str) -> dict:
-  """Last entry of the run that wrote a checkpoint; empty if unknown.
-
-  `path` is a folder of checkpoints or the prefix of one.
-  """
+  """Last entry of the run that wrote a checkpoint; empty if unknown."""
   record = sibling_file(path, NAME)
   entries = read(os.path.dirname(record)) if record else []
   return entries[-1] if entries else {"flags": {}}
@@ -161,10 +153,7 @@ def flag_of(path: str, name: str):
 
 
 def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
-  """Appends the last entry of another folder, unless it is there already.
-
-  `flag_values` replace those of the entry.
-  """
+  """Appends the last entry of another folder with `flag_values`, once."""
   for entry in read(other_dir)[-1:]:
     entry["flags"] |= flag_values
     if entry not in read(output_dir):
@@ -198,10 +187,7 @@ def best_or_latest(output_dir: str, prefer_best: bool = False) -> str:
 
 
 def best_trials(output_dir: str, number: int) -> list[str]:
-  """Folders of the best trials of a sweep, by its sweep.tsv, the best first.
-
-  Raises ValueError if there are fewer.
-  """
+  """Folders of a sweep's best trials, best first; ValueError if fewer."""
   path = os.path.join(output_dir, SWEEP)
   header, *rows = [""]
   if files.exists(path):
@@ -229,10 +215,7 @@ def versions() -> dict[str, str]:
 
 
 def commit(besides: Sequence[str] = ()) -> str | None:
-  """Git commit of this code, with "+" if files differ; None if unknown.
-
-  `besides` are files that may differ: patterns relative to the repository.
-  """
+  """Git commit of this code, "+" if files but `besides` differ; or None."""
 
   def git(*words):
     return subprocess.run(

@@ -43,8 +43,8 @@ def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
 class LossScale:
   """Dynamic loss scale, which keeps small float16 gradients from vanishing.
 
-  It doubles after `patience` finite steps and halves when a gradient
-  overflows; the update of that step is skipped.
+  It doubles after `patience` finite steps and halves when a gradient overflows;
+  the update of that step is skipped.
   """
 
   def __init__(self, initial: float = 2.0**15, patience: int = 2000):
@@ -150,10 +150,9 @@ class TrainStep:
   def run(self, iterator, steps: tf.Tensor) -> dict:
     """Runs `steps` (scalar int) updates on batches from an iterator.
 
-    Returns:
-      {name: [2] float32}: sums of values and of weights of all losses and
-      metrics, `loss` and `gradient_norm`. With a loss scale, also of
-      `skipped_steps`, which are left out of the other sums.
+    Returns {name: [2] float32}, sums of values and of weights, of all losses
+    and metrics, `loss` and `gradient_norm`. With a loss scale, also of
+    `skipped_steps`, which are left out of the other sums.
     """
     sums = {name: tf.zeros(2) for name in self._names()}
     first_nonfinite_step = tf.constant(-1, tf.int64)
@@ -214,12 +213,7 @@ class TrainStep:
 
   @_no_autograph
   def _update(self, gradients):
-    """Clips and applies gradients summed over replicas.
-
-    Returns:
-      Their norm, and a scalar bool, True if they are finite; None without a
-      loss scale.
-    """
+    """Clips and applies gradients; returns their norm and finiteness."""
     finite = None
     if self.loss_scale:
       gradients = _scaled(gradients, 1.0 / self.loss_scale.scale)
