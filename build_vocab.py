@@ -121,10 +121,7 @@ def main(args: Arguments) -> None:
 def write_model(
   args: Arguments, tokens: list[str], pieces: dict[int, list[int]]
 ) -> None:
-  """Writes vocabulary, configuration and checkpoint with new words.
-
-  `pieces` has the ids of a word's pieces by its own.
-  """
+  """Writes vocabulary, configuration and checkpoint with new words."""
   # TensorFlow is imported here, after the words were found.
   from conversion import original
   from serving.export import new_folder

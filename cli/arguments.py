@@ -48,11 +48,7 @@ _HELP = ("help", "helpshort")
 
 
 class Arguments(SimpleNamespace):
-  """Immutable flag values, one attribute each; programs read them, not FLAGS.
-
-  Attributes:
-    set_flags: names of flags on the command line or in a flagfile.
-  """
+  """Immutable flag values, an attribute each; `set_flags` the user has set."""
 
   __slots__ = ("set_flags",)  # not in vars(), which are the flags
 
@@ -146,10 +142,7 @@ def find_project_flags(FLAGS: flags.FlagValues) -> Iterator[flags.Flag]:
 
 
 def parse(argv: list[str]) -> list[str]:
-  """Parses flags; returns the program's name and positional arguments.
-
-  An error ends the program with status 1 and one line.
-  """
+  """Parses flags, or ends the program; returns its name and other arguments."""
   for name in _HELP:
     flags.DEFINE_flag(_Help(name))
   try:

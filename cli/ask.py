@@ -22,10 +22,7 @@ def main(
   argv: list[str] | None = None,
   lines: Iterable = sys.stdin,
 ) -> None:
-  """Runs the program; a user's mistake ends it with one line and status 1.
-
-  `predictor` is the class Predictor, `lines` are those of standard input.
-  """
+  """Runs the program; a user's mistake ends it with one line and status 1."""
   args = _parse(argv)
   given = {name: getattr(args, name) for name in INPUTS if getattr(args, name)}
   if args.text_pair:  # as transformers calls it

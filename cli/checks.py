@@ -1,7 +1,4 @@
-"""Checks of flags and of the files that they name.
-
-Needs no TensorFlow for local paths.
-"""
+"""Checks of flags and of the files that they name."""
 
 import os
 from collections.abc import Sequence
@@ -29,11 +26,7 @@ def needs_eval_data(args: Arguments) -> bool:
 
 
 def run(args: Arguments) -> None:
-  """Checks the flags that all training programs have.
-
-  Raises ValueError if no --do_... flag is set, or flags contradict each other;
-  see also `export`.
-  """
+  """Checks the flags that all training programs have; else ValueError."""
   stages = ("do_train", "do_eval", "do_predict", "do_export")
   names = [name for name in stages if name in args]
   if not any(args[name] for name in names):
@@ -127,10 +120,7 @@ def windows(args: Arguments) -> None:
 
 
 def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:
-  """Parses --profile_steps=first,last; none without the flag.
-
-  Raises ValueError unless these are two numbers in order.
-  """
+  """Parses --profile_steps=first,last; none without it; else ValueError."""
   if not args.profile_steps:
     return ()
   try:
@@ -146,13 +136,7 @@ def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:
 
 
 def export(args: Arguments) -> None:
-  """Checks the flags of --do_export.
-
-  Raises:
-    ValueError: --export_dir is missing, or --export_format does not support
-      --dtype or the network.
-    FileExistsError: --export_dir is not empty.
-  """
+  """Checks the flags of --do_export: ValueError, FileExistsError."""
   if not args.do_export:
     return
   if not args.export_dir:
@@ -184,14 +168,9 @@ def devices(args: Arguments) -> None:
 
 
 def need(args: Arguments, **needed: bool) -> None:
-  """Checks flags that name one input file each.
+  """Checks flags that name one input file each; `needed` ones have True.
 
-  `needed` has True by the names of flags whose files the run reads.
-
-  Raises:
-    FileNotFoundError: there is no such file.
-    IsADirectoryError: it is a folder.
-    ValueError: a flag that is needed is not set.
+  Raises FileNotFoundError, IsADirectoryError, ValueError if one is not set.
   """
   for name, is_needed in needed.items():
     if is_needed and not args[name]:
@@ -218,11 +197,7 @@ def output(args: Arguments, name: str) -> None:
 
 
 def writable(path: str, name: str) -> None:
-  """Checks that a path, from the flag `name`, can be written.
-
-  Raises NotADirectoryError if a parent is a file, PermissionError if it is not
-  writable, OSError if it is remote and a file cannot be written there.
-  """
+  """Checks that a path, from the flag `name`, can be written; else OSError."""
   if files.is_remote(path):
     return files.check_writable(path)
   parent = os.path.abspath(path)

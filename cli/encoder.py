@@ -1,7 +1,7 @@
 """The encoder of a run by its flags: configuration, vocabulary, checkpoint.
 
-Needs no TensorFlow. A run starts from the newest or best checkpoint in
---output_dir, else from --init_checkpoint.
+A run starts from the newest or best checkpoint in --output_dir, else from
+--init_checkpoint.
 """
 
 import os
@@ -22,10 +22,7 @@ _PADDING = 128
 
 
 def config(args: Arguments) -> BertConfig:
-  """Reads --bert_config_file and applies the flags that override it.
-
-  Raises ValueError if --vocab_file or --max_seq_length does not fit it.
-  """
+  """Reads --bert_config_file and applies the flags that override it."""
   changes = {
     name: getattr(args, name)
     for name in EXTENSIONS
@@ -68,15 +65,11 @@ def labels_file(args: Arguments) -> str | None:
 def check(args: Arguments, *same: str, texts: bool = True) -> None:
   """Checks the model's files, and that they and the flags fit each other.
 
-  Args:
-    args: flags of a program that trains, or predicts with a checkpoint.
-    same: names of flags that must be as in the training in --output_dir.
-    texts: False if the run reads no text, so that its case does not matter.
-
-  Raises:
-    OSError: a file cannot be read, or an output folder cannot be written.
-    ValueError: there is no checkpoint to predict with, or vocabulary, letter
-      case, attention or one of `same` is not that of the checkpoint.
+  `same` are names of flags that must be as in the training in --output_dir;
+  `texts` is False if the run reads no text, so that its case does not matter.
+  Raises OSError if a file cannot be read or written, ValueError for no
+  checkpoint to predict with, or other vocabulary, letter case, attention or
+  `same`.
   """
   checks.file(args, "bert_config_file")
   checks.file(args, "vocab_file")

@@ -1,8 +1,7 @@
 """Fine-tuning by flags, for all tasks: one training, or a sweep of them.
 
 A sweep (appendix A.3 of the paper) has a trial for each learning rate and seed:
-the same command in a process and a folder of its own. The same command resumes
-an interrupted sweep.
+the same command in a process and a folder of its own.
 """
 
 import os
@@ -46,10 +45,10 @@ def train(
 ) -> None:
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
-  An epoch has `num_examples`, each a `unit` in log lines; a ValueError if one
+  An epoch has `num_examples`, each a `unit` in log lines; ValueError if one
   step needs more. `evaluate` is from the step to metrics by name, of which the
   maximum of `metric` is the best checkpoint. `served_model` is from a teacher's
-  flags to its model. Flags: cli.flags.define_fine_tuning.
+  flags to its model.
   """
   args = run.args
   steps = _num_steps(args, num_examples)
@@ -86,13 +85,7 @@ def train(
 
 
 def _distilled(args, objective, model, build):
-  """Objective that follows --teacher, too; the same one without a teacher.
-
-  The teacher computes in the training step, from the student's batch.
-
-  Raises:
-    ValueError: the teacher has another number of outputs.
-  """
+  """Objective that follows --teacher, too; the same one without a teacher."""
   if not (args.teacher and args.distill_weight):
     return objective
   entry = run_record.read(args.teacher)[-1]
@@ -141,10 +134,7 @@ def _num_steps(args, num_examples):
 
 @dataclass(frozen=True)
 class Trial:
-  """Best checkpoint of a learning rate and seed: a row of sweep.tsv.
-
-  `run` is the name of its folder in --output_dir.
-  """
+  """Best checkpoint of a learning rate and seed: a row of sweep.tsv."""
 
   run: str
   learning_rate: float
@@ -158,14 +148,9 @@ def run_sweep(args: Arguments) -> Arguments:
   """Trains with each learning rate and seed that has no row in sweep.tsv.
 
   Copies the best trial's checkpoint to the folder `best`. Call it before this
-  process uses a device, which the trials need.
-
-  Returns:
-    Arguments without training, and with the best checkpoint; `args` if there
-    is one rate and one seed.
-
-  Raises:
-    ChildProcessError: a trial failed.
+  process uses a device, which the trials need. Returns arguments without
+  training, and with the best checkpoint; `args` if there is one rate and one
+  seed. Raises ChildProcessError if a trial failed.
   """
   rates = args.learning_rate
   several = isinstance(rates, tuple) or args.num_seeds > 1

@@ -34,12 +34,8 @@ def run(
 
   An error that this project raises is a mistake of the user: it is logged as
   one line and the status is 1. Other errors are defects and keep their
-  traceback. BERT_TRACEBACK=1 always shows it.
-
-  Args:
-    main: imports TensorFlow itself, after the checks.
-    check_flags: raises ValueError or OSError for flags and files with which
-      `main` would fail.
+  traceback. BERT_TRACEBACK=1 always shows it. `main` imports TensorFlow after
+  the checks.
   """
   from cli import interrupts  # noqa: PLC0415 (it acts when it is imported)
 
@@ -105,10 +101,7 @@ def is_project_error(error: BaseException) -> bool:
 
 
 def describe_full_disk(error: BaseException) -> str | None:
-  """One line with the file and the remedy; None if the disk is not full.
-
-  The error is one of Python, TensorFlow or HDF5.
-  """
+  """One line with the file and the remedy; None if the disk is not full."""
   match = _DISK_FULL_TEXT.search(str(error))
   if not match and getattr(error, "errno", None) not in _DISK_FULL:
     return None
@@ -124,11 +117,8 @@ def describe_full_disk(error: BaseException) -> str | None:
 def lock_folder(folder: str) -> None:
   """Locks a local folder until this process ends; remote ones are not locked.
 
-  Removes incomplete files of a run that was killed there.
-
-  Raises:
-    NotADirectoryError: it is a file.
-    ValueError: another process has locked it.
+  Removes incomplete files of a run that was killed there. Raises
+  NotADirectoryError, or ValueError if another process has locked it.
   """
   if "://" in folder:
     return

@@ -77,9 +77,8 @@ class Run:
     unless that is 0. `unit` names an example in log lines. `evaluate` is called
     with every --eval_steps-th step; True ends the run.
 
-    Returns:
-      Function that makes a context in which variables have their moving
-      averages, with --ema_decay. `evaluate` is called in such a context.
+    Returns a function that makes a context in which variables have their moving
+    averages, with --ema_decay, as when `evaluate` is called.
     """
     args = self.args
     train_step = self._train_step(
@@ -184,7 +183,7 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   Takes the best checkpoint with --keep_best, now or in the last training, or
   after a sweep; else the newest of `checkpoints`; else --init_checkpoint. An
   ensemble takes the best checkpoints of a sweep's best trials. Raises
-  ValueError if there is no checkpoint, or it is of another model.
+  ValueError for none, or another model.
   """
   parts = compiled_model.members(model)
   if parts[0] is not model:
@@ -224,8 +223,8 @@ def export(
 ) -> None:
   """Exports a Keras model to --export_dir in --export_format.
 
-  Raises FileExistsError if --export_dir is not empty, ValueError if the format
-  cannot represent the model.
+  Raises FileExistsError, or ValueError if the format cannot represent the
+  model.
   """
   if args.export_format == "savedmodel":
     compiled = compiled_model.is_compiled(model, args.compile_export)
@@ -250,11 +249,7 @@ def text_windows(args: Arguments) -> models.Windows | None:
 
 
 def set_export_policy(args: Arguments) -> None:
-  """Sets the dtype policy of models to export.
-
-  Variables have the type of --dtype, but float32 in a .keras file, which can
-  be trained.
-  """
+  """Dtype policy of exports: --dtype, but float32 in .keras files."""
   set_dtype_policy(args.dtype, args.export_format == "keras")
 
 
@@ -278,8 +273,7 @@ def restore(
 ) -> ServedModel:
   """Restores the model that --do_export would export; see tasks.restore.
 
-  `entry` is of the folder's run.json, `build` the task's function from flags to
-  a model to export.
+  `entry` is of the folder's run.json, `build` makes the model from flags.
   """
   args = arguments.from_record(folder, entry, changes)
   encoder.check_vocabulary(

@@ -17,8 +17,7 @@ def from_flags(args: Arguments) -> tf.distribute.Strategy:
 
   Default: mirrored if there are several GPUs, else one device. Call it before
   TensorFlow uses a device: workers connect first, and logical CPU devices
-  cannot be changed later. Raises ValueError if flags contradict each other, or
-  there is no such TPU.
+  cannot be changed later. Raises ValueError for contradictions, or no such TPU.
   """
   checks.devices(args)
   process.silence_xla()
@@ -43,8 +42,7 @@ def from_flags(args: Arguments) -> tf.distribute.Strategy:
 def compiles_step(args: Arguments) -> bool:
   """True if --jit_compile is set; by default, if there is a GPU.
 
-  With --group_by_length the default is False, as XLA compiles each length. On a
-  TPU the flag has no effect: XLA compiles everything.
+  With --group_by_length the default is False, as XLA compiles each length.
   """
   if args.jit_compile is not None:
     return args.jit_compile

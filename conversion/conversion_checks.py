@@ -27,10 +27,7 @@ from training import run_record
 def read(
   path: str, bert_config_file: str | None, use_moving_averages: bool
 ) -> tuple[CanonicalModel, str]:
-  """Reads a model, and the name of its format; the arguments are flags.
-
-  Raises ValueError if the format is unknown, or has no such option.
-  """
+  """Reads a model, and the name of its format; else ValueError."""
   averages = {"use_moving_averages": use_moving_averages}
   if kind := format_of_folder(path):
     _refuse(path, averages | {"bert_config_file": bert_config_file})
@@ -115,10 +112,7 @@ def _check_vocabulary(bert, for_transformers):
 
 
 def check_variables(bert: CanonicalModel, head: str) -> None:
-  """Checks that a model has all variables of its kind, a key of HEADS.
-
-  Nothing is checked without its configuration. For errors see `assign`.
-  """
+  """Checks that a model with a configuration has all variables of its kind."""
   if bert.config is None:
     logging.warning(
       "%s has no bert_config.json: its variables are not checked", bert.origin
@@ -137,10 +131,7 @@ def check_variables(bert: CanonicalModel, head: str) -> None:
 
 
 def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
-  """Assigns all variables of a Keras model with that head, a key of HEADS.
-
-  Raises ValueError if a variable is missing, or has another shape.
-  """
+  """Assigns all variables of a Keras model with that head; else ValueError."""
   # Some classes of Hugging Face have no pooler.
   needs_pooler = HEADS[head].pools and head != "encoder"
   for variable in model.variables:

@@ -4,8 +4,6 @@ Names follow from the original's by substitutions; kernels are transposed, and
 "gelu" is the exact form. A class of transformers has a fixed set of variables:
 others, such as the pooler of a tagger, are written to a file that only this
 module reads.
-
-Legend: H hidden.
 """
 
 import json
@@ -102,12 +100,7 @@ def _substitute(name, substitutions):
 
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
-  """Reads a folder.
-
-  Raises:
-    FileNotFoundError: config.json or model.safetensors does not exist.
-    ValueError: the original has no such model; names the difference.
-  """
+  """Reads a folder; ValueError names what the original has not."""
   settings = _read_json(folder, CONFIG)
   vocabulary = os.path.join(folder, VOCABULARY)
   bert = CanonicalModel(

@@ -1,7 +1,5 @@
 """Formats of a BERT on disk, and the model that their readers return.
 
-Needs no TensorFlow.
-
 Legend: H hidden, A heads, D head size, V vocabulary, L labels.
 """
 
@@ -50,10 +48,7 @@ def format_of_folder(path: str) -> str | None:
 
 
 def names_path(read: Callable) -> Callable:
-  """Decorates a reader: all its errors are ValueErrors or name the path.
-
-  Foreign files may be malformed in more ways than a reader checks.
-  """
+  """Decorates a reader: all its errors are ValueErrors or name the path."""
 
   @functools.wraps(read)
   def checked(path, *arguments, **options):
@@ -70,10 +65,7 @@ def names_path(read: Callable) -> Callable:
 
 
 def read_json(path: str, missing: str) -> dict:
-  """Reads a JSON object; ValueError if it is none.
-
-  `missing` is the message of a FileNotFoundError.
-  """
+  """Reads a JSON object; ValueError, or FileNotFoundError with `missing`."""
   if not files.exists(path):
     raise FileNotFoundError(missing)
   try:
@@ -121,8 +113,7 @@ class CanonicalModel:
     """Gives word ids the means of the embeddings and output biases of others.
 
     All other rows keep their bits. Ids beyond the last append rows. `pieces`
-    has ids by the id of the word that they are pieces of. Raises ValueError if
-    the configuration is of another model.
+    has ids by the id of the word that they are pieces of.
     """
     old_size = self.config["vocab_size"]
     new_size = max(old_size, 1 + max(pieces))
@@ -204,11 +195,10 @@ HEAD_VARIABLES = frozenset(
 
 
 def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
-  """A model's head, a key of HEADS.
+  """A model's head, a key of HEADS; ValueError unless it is `expected`.
 
   A classifier and a tagger have the same variables. Without a stated head, it
-  is a tagger if its labels are tags ("O" and "B-..." or "I-..."). Raises
-  ValueError if it does not have the expected head.
+  is a tagger if its labels are tags ("O" and "B-..." or "I-...").
   """
   complete = [
     key

@@ -1,13 +1,11 @@
 """BERT presets of KerasHub on disk: config.json, model.weights.h5, assets.
 
 In model.weights.h5 layers are numbered by kind and variables by order. Presets
-from before Keras 3 have another top group and other spellings.
+from before Keras 3 have another top group and other spellings; no preset of
+that age was tested.
 
 The masked-LM head differs from the original's in two constants: exact GELU, and
-an epsilon of 1e-5.
-
-Tested with presets of keras-hub 0.21 and 0.32. The older layout follows Keras
-3's reader; it is not tested with a preset of that age.
+an epsilon of 1e-5. Tested with presets of keras-hub 0.21 and 0.32.
 """
 
 import os
@@ -59,10 +57,7 @@ _MASKED_LM = {
 
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
-  """Reads a preset: its backbone and, if it has one, its task's head.
-
-  Raises FileNotFoundError if a file is missing, ValueError if it is no BERT.
-  """
+  """Reads a preset: its backbone and, if it has one, its task's head."""
   config = _config(folder)
   vocabulary = os.path.join(folder, _VOCABULARY)
   bert = CanonicalModel(

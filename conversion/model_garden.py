@@ -1,11 +1,8 @@
 """BERTs of TensorFlow Model Garden: object-based checkpoints.
 
 Such a checkpoint holds the graph of its objects. Variables are found by walking
-that graph from the encoder. Their keys depend on what else was saved: the token
-embedding of a pre-trainer, for one, has the key
-model/masked_lm/embedding_table.
-
-Attention kernels have separate axes for heads. A checkpoint does not state its
+that graph from the encoder: their keys depend on what else was saved. Attention
+kernels have separate axes for heads. A checkpoint does not state its
 activation, or if its blocks normalize first.
 
 Legend: H hidden, A heads, D head size, L labels.
@@ -55,12 +52,7 @@ _EMBEDDINGS = (
 
 
 class _Object:
-  """An object in a checkpoint's graph.
-
-  Attributes:
-    number: its index in the graph.
-    key: of its value in the checkpoint, None if it is no variable.
-  """
+  """An object in a checkpoint's graph, and the key of its value or None."""
 
   def __init__(self, graph, number: int = 0):
     self._graph = graph

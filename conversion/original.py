@@ -1,8 +1,4 @@
-"""Folders of the original: checkpoint, bert_config.json, vocab.txt.
-
-Output folders of programs also have labels.txt, where labels depend on the
-data.
-"""
+"""Folders of the original: checkpoint, bert_config.json, vocab.txt, labels."""
 
 import json
 import os
@@ -32,10 +28,6 @@ def find(path: str) -> str:
 
   An output folder stands for its best checkpoint if the run saved it or if
   there is no other.
-
-  Raises:
-    FileNotFoundError: there is none; names the files that are there.
-    ValueError: see run_record.find_checkpoint.
   """
   path = run_record.best_or_latest(path)
   if files.is_folder(path):
@@ -51,10 +43,7 @@ def find(path: str) -> str:
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
-  """Reads bert_config.json at `path`, or beside a checkpoint if there is one.
-
-  For errors see interchange.read_json.
-  """
+  """Reads bert_config.json at `path`, or one beside a checkpoint, if any."""
   path = path or run_record.sibling_file(prefix, BERT_CONFIG)
   if path is None:
     return None

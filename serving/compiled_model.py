@@ -1,10 +1,8 @@
 """A model under XLA at a few shapes, for inference on a CPU.
 
 Inputs are padded to the next of LENGTHS and ROWS, so that there are few
-programs; each is compiled when its shape is first met. Numbers differ from
-those of the model by rounding.
-
-Legend: B rows, C choices, T tokens, M masked positions.
+programs; each is compiled when its shape is first met. B rows, C choices, T
+tokens, M masked positions.
 """
 
 import functools
@@ -35,12 +33,10 @@ def lengths(max_length: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class CompiledModel:
-  """A Keras model whose Transformer blocks are compiled.
+  """A Keras model of float32 whose Transformer blocks are compiled.
 
-  Attributes:
-    model: of float32; maps a dict of `input_ids`, `input_mask`, `segment_ids`,
-      [B, T] or [B, C, T], and perhaps `masked_lm_positions` [B, M], to a dict
-      of outputs.
+  `model` maps a dict of `input_ids`, `input_mask`, `segment_ids`, [B, T] or [B,
+  C, T], and perhaps `masked_lm_positions` [B, M], to a dict of outputs.
   """
 
   model: keras.Model
@@ -116,9 +112,8 @@ def _cut(value, rows, size):
 def is_faster() -> bool:
   """Returns whether compiled models are expected to be faster here.
 
-  They are on processors without AVX-512: with it oneDNN's matrix products are
-  ahead of XLA's (benchmarks/notes.md). BERT_COMPILED_INFERENCE (0 or 1) takes
-  precedence. Raises ValueError if BERT_COMPILED_INFERENCE is neither 0 nor 1.
+  They are on processors without AVX-512 (benchmarks/notes.md).
+  BERT_COMPILED_INFERENCE (0 or 1, else ValueError) takes precedence.
   """
   setting = os.environ.get("BERT_COMPILED_INFERENCE", "")
   if setting not in ("", "0", "1"):
@@ -131,10 +126,7 @@ def is_faster() -> bool:
 
 
 def choose(model, num_rows: int, length: int):
-  """Returns the model compiled if that saves time on all rows, or as it is.
-
-  `length` is T of the longest of the rows to predict for.
-  """
+  """Returns the model, compiled if that saves time on all rows."""
   strategy = tf.distribute.get_strategy()
   work = num_rows * length * _encoder_size(model)
   if (

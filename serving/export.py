@@ -1,8 +1,6 @@
 """Exports of a trained model, and their signature as a Python function.
 
 Formats are SavedModel of raw text, LiteRT and Keras.
-
-Models map a dict of inputs to a dict of outputs.
 """
 
 import contextlib
@@ -24,11 +22,9 @@ from training import process
 class Task(Protocol):
   """Raw text to named answers, in the graph.
 
-  Attributes:
-    texts: {name: TensorSpec} of the arguments of `from_text`.
-    schema: {name: field with a `shape`} of a record's features; must include
-      the model's inputs.
-    settings: what tasks/litert.py needs to know, as JSON can hold it.
+  `texts` has a TensorSpec for each argument of `from_text`, `schema` fields
+  with a `shape` of a record's features, the model's inputs among them;
+  `settings` is what tasks/litert.py needs to know, as JSON can hold it.
   """
 
   texts: dict[str, tf.TensorSpec]
@@ -56,16 +52,10 @@ class ServedModel(NamedTuple):
 
 
 class Signature:
-  """The signature `serving_default` of a model.
+  """The signature `serving_default` of a model: rows of texts to dicts.
 
-  Attributes:
-    ranks: {input: 0 for texts, 1 for lists of texts}.
-
-  Call arguments:
-    rows: texts in the order of the sorted names of inputs.
-
-  Returns:
-    A dict for each row, without padding.
+  `ranks` has for each input 0 for texts, 1 for lists of texts; texts of a row
+  are in the order of the sorted names. Answers are without padding.
   """
 
   def __init__(self, model, requests):
@@ -120,17 +110,12 @@ def _to_python(value):
 
 
 class Exported(tf.Module):
-  """A model with its signatures, to be saved.
+  """A model with its signatures, to be saved: `functions` by name.
 
   `serving_default` takes raw text, `serving_features` the model's inputs and
-  `serving_examples` the same as serialized tf.train.Examples, [B] string.
-
-  Arguments:
-    compiled: whether these run the model under XLA. Another signature,
-      `serving_plain`, is then `serving_default` without XLA.
-
-  Attributes:
-    functions: concrete functions by signature.
+  `serving_examples` the same as serialized tf.train.Examples, [B] string. If
+  `compiled`, these run the model under XLA, and `serving_plain` is
+  `serving_default` without.
   """
 
   def __init__(self, model, task: Task, compiled: bool = False):
@@ -160,10 +145,7 @@ class Exported(tf.Module):
 
 
 def from_text(model, task: Task):
-  """The signature `serving_default`: a concrete function of raw text.
-
-  The function does not keep the model alive.
-  """
+  """The signature `serving_default`, which does not keep the model alive."""
   return _function(lambda **texts: task.from_text(model, **texts), task.texts)
 
 
@@ -198,10 +180,7 @@ def _parse(examples, fields):
 
 
 def save(directory: str, model, task: Task, compiled: bool = False) -> None:
-  """Writes an Exported model, which appears when it is complete.
-
-  Raises FileExistsError if the directory is not empty.
-  """
+  """Writes an Exported model atomically; FileExistsError if there are files."""
   with new_folder(directory) as folder:
     exported = Exported(model, task, compiled)
     with process.no_information():
@@ -222,10 +201,9 @@ def warm_up_requests(
 ) -> Iterator[dict[str, tf.Tensor]]:
   """Texts of a task's signature, by input: one request for each shape.
 
-  Args:
-    task: `static_length` says that all rows are as long as its schema's.
-    compiled: all shapes for which there are programs; else the smallest and
-      the largest.
+  `static_length` of the task says that all rows are as long as its schema's. If
+  `compiled`, of all shapes with a program; else of the smallest and the
+  largest.
   """
   max_length = task.schema["input_ids"].shape[-1]
   is_static = getattr(task, "static_length", False)
@@ -325,8 +303,7 @@ def save_tokenizer(
 ) -> None:
   """Writes vocab.txt, tokenizer_config.json and perhaps labels.txt.
 
-  tokenizer_config.json has transformers' names for the flags; labels.txt has a
-  label per line, in the model's order.
+  tokenizer_config.json has transformers' names for the flags.
   """
   tf.io.gfile.copy(vocab_file, os.path.join(directory, "vocab.txt"))
   settings = {

@@ -21,20 +21,10 @@ _WORKERS = min(2, os.cpu_count())
 
 
 class LiteRtExport:
-  """A folder of --export_format=tflite, with one of its models.
+  """A folder of --export_format=tflite, with a model of it, by default float32.
 
-  Arguments:
-    path: of the folder, for its float32 model, or of a model in it.
-
-  Attributes:
-    settings: of the task, as `SETTINGS` has them.
-    tokenizer: text to tokens.
-    max_seq_length: T.
-    labels: in the order of the logits; None if they have no names.
-
-  Raises:
-    FileNotFoundError: a file is missing.
-    ValueError: an earlier version wrote the folder.
+  `settings` are the task's, `labels` in the order of the logits or None. Raises
+  FileNotFoundError, or ValueError if an earlier version wrote it.
   """
 
   def __init__(self, path: str):
@@ -85,20 +75,13 @@ class LiteRtExport:
 
 
 class TextModel:
-  """Base of the tasks' functions of raw text.
+  """Base of the tasks' functions of raw text: rows of texts to dicts.
 
   The model gets one row: int8 models quantize activations by the largest of a
   batch, so that others in it would change an answer. Two rows at the same time,
-  on half of the cores each, take less time than one after the other.
-
-  Attributes:
-    ranks: {input: 0 for a text, 1 for a list of texts}.
-
-  Call arguments:
-    rows: texts in the order of the sorted names of inputs.
-
-  Returns:
-    A dict for each row.
+  on half of the cores each, take less time than one after the other. `ranks`
+  has for each input 0 for a text, 1 for a list of texts; texts of a row are in
+  the order of the sorted names.
   """
 
   ranks: dict[str, int]

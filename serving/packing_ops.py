@@ -1,7 +1,7 @@
 """Texts to rows of data/features.py in the graph, and a model on such rows.
 
-Rows are padded to the longest of a batch. A model runs on any number of them in
-batches of similar length: memory is bounded and padding short.
+A model runs on any number of rows in batches of similar length: memory is
+bounded and padding short.
 
 Legend: B texts or rows, T tokens of the longest row, (T) a ragged dimension, L
 labels.
@@ -23,12 +23,7 @@ _BATCH_SIZES = (8, 16, 32)
 class PackedTexts(tf.Module):
   """Base of serving tasks (export.Task): texts to rows of T tokens at most.
 
-  Attributes:
-    texts: {name: TensorSpec} of the arguments of `from_text`.
-    schema: of the three inputs of the encoder.
-
-  Raises:
-    ValueError: the vocabulary lacks a special token.
+  Raises ValueError if the vocabulary lacks a special token.
   """
 
   def __init__(
@@ -78,10 +73,7 @@ def truncate(ids: tf.RaggedTensor, limit: int) -> tf.RaggedTensor:
 def truncate_pair(
   first: tf.RaggedTensor, second: tf.RaggedTensor, limit: int
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-  """Truncates pairs, [B, (T)] each, as features.truncate_pair.
-
-  `limit`, scalar or [B], is the largest number of tokens of a pair.
-  """
+  """Truncates pairs, [B, (T)] each, to `limit` tokens, scalar or [B]."""
   a, b = first.row_lengths(), second.row_lengths()
   # At least half of the limit each, and more if the other text is shorter.
   a = tf.minimum(a, tf.maximum(limit - b, (limit + 1) // 2))
@@ -105,16 +97,9 @@ def join(
 ) -> dict[str, tf.Tensor]:
   """Rows of [CLS] first [SEP], or of [CLS] first [SEP] second [SEP].
 
-  Args:
-    first: [B, (T)] int32.
-    second: [B, (T)] int32. None if no row has one.
-    cls: id of [CLS].
-    sep: id of [SEP].
-    has_second: [B] int64, 1 for rows with a second text; by default those
-      where it has tokens.
-
-  Returns:
-    `input_ids`, `input_mask`, `segment_ids`: [B, T] int32, padded with zeros.
+  Texts are [B, (T)] int32, `second` None if no row has one; `has_second` [B]
+  int64, by default 1 where it has tokens. Returns `input_ids`, `input_mask`,
+  `segment_ids`: [B, T] int32, padded with zeros.
   """
   rows = first.nrows()
   parts = [_column(rows, cls), first, _column(rows, sep)]
@@ -165,10 +150,7 @@ def row_logits(model, inputs: dict[str, tf.Tensor], size: int) -> tf.Tensor:
 
 
 def token_logits(model, inputs: dict[str, tf.Tensor], size: int) -> tf.Tensor:
-  """A model's `logits` for tokens: [B, T, L] float32, of `size` L.
-
-  They are undefined for padding.
-  """
+  """Logits of tokens, [B, T, L] float32 of `size` L; undefined for padding."""
   length = tf.shape(inputs["input_ids"])[1]
 
   def pad(logits):

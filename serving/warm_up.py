@@ -1,10 +1,9 @@
 """Requests that make a model ready: one for each shape that it meets.
 
-An export has them in a file that TensorFlow Serving sends through a model
-before it serves it: a TFRecord file of PredictionLog messages
-(tensorflow_serving/apis/prediction_log.proto). Their part in use here is
-described below, with a tensor as the bytes of its message, so that the package
-tensorflow-serving-api is not needed.
+An export has them in a TFRecord file of PredictionLog messages
+(tensorflow_serving/apis/prediction_log.proto), which TensorFlow Serving sends
+through a model before it serves it. The part in use is described below, so that
+the package tensorflow-serving-api is not needed.
 """
 
 import functools

@@ -57,10 +57,8 @@ _KEEP_ALIVE_SECONDS = 60
 class Metrics:
   """Metrics by model; requests for no model of the server count for "".
 
-  Attributes:
-    requests: counter by `model` and HTTP `status`.
-    seconds: histogram by `model`, from the head of a request to its answer.
-    batch_texts: histogram by `model` of the texts in a batch.
+  `requests` counts by HTTP `status`; `seconds` are from the head of a request
+  to its answer, `batch_texts` the texts in a batch.
   """
 
   def __init__(self):
@@ -94,11 +92,7 @@ class Metrics:
 
 
 class App:
-  """Endpoints of the server.
-
-  Attributes:
-    is_draining: set when the server is about to end.
-  """
+  """Endpoints of the server; `is_draining` is set when it is about to end."""
 
   def __init__(
     self, models: Mapping[str, Model], metrics: Metrics, settings: Settings
@@ -309,10 +303,7 @@ class _Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-  """Server that answers what it has accepted before it ends.
-
-  `run(sockets=[...])` returns after SIGTERM or Ctrl-C.
-  """
+  """Server that after SIGTERM or Ctrl-C answers what it has accepted."""
 
   def __init__(self, app: App, settings: Settings):
     seconds = settings.read_timeout + _GRACE_SECONDS

@@ -50,16 +50,8 @@ class Batcher:
 
   A batch starts when as many requests wait as there were around the batch
   before, or `max_size` texts, but at most `timeout` seconds after its first
-  request came. So a lone client never waits.
-
-  Arguments:
-    max_size: texts in a batch, unless one request has more.
-    timeout: seconds.
-    capacity: texts that may wait.
-    on_batch: called with the number of texts of each batch.
-
-  Attributes:
-    queued: number of texts that wait.
+  request came: a lone client never waits. `capacity` bounds the texts that
+  wait, `queued`; `on_batch` gets the number of texts of each batch.
   """
 
   def __init__(
@@ -78,10 +70,7 @@ class Batcher:
     threading.Thread(target=self._work, daemon=True).start()
 
   def submit(self, function: Function, inputs: Arrays) -> Future:
-    """Puts a request into the queue; the future gets its outputs.
-
-    Raises QueueFull if too many texts are waiting, Closed after `close`.
-    """
+    """Queues a request: future of its outputs. Raises QueueFull or Closed."""
     shapes = tuple((name, v.shape[1:]) for name, v in sorted(inputs.items()))
     key = (id(function), shapes) if function.can_join else object()
     size, length, now = num_texts(inputs), _length(inputs), time.monotonic()
@@ -213,10 +202,7 @@ def _answer(tasks: list[_Task]) -> None:
 def split(
   function: Function, outputs: Arrays, rows: Sequence[int]
 ) -> list[Arrays]:
-  """Outputs of each request of a batch, as if it had been alone.
-
-  The outputs are [B, ...], `rows` the numbers of rows of the requests.
-  """
+  """Outputs, [B, ...], of each request of a batch, by their numbers of rows."""
   parts, start = [], 0
   for number in rows:
     part = {name: v[start : start + number] for name, v in outputs.items()}

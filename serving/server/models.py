@@ -37,8 +37,7 @@ class Settings(NamedTuple):
 def split_name(flag: str) -> tuple[str, str]:
   """Name and folder of --model, as NAME=FOLDER or FOLDER.
 
-  Raises FileNotFoundError if there is no such folder, ValueError if it has no
-  export, or the name cannot be part of a URL.
+  Raises FileNotFoundError, or ValueError without an export or a name for a URL.
   """
   name, _, folder = flag.rpartition("=")
   folder = folder.rstrip("/")
@@ -69,17 +68,11 @@ def find_versions(folder: str) -> dict[int, str]:
 
 
 class Model:
-  """A model and its versions.
+  """A model and its versions, loaded by `load` from a folder.
 
-  Arguments:
-    name: in URLs.
-    folder: a SavedModel, or numbered ones in it.
-    num_versions: number of newest versions to keep loaded.
-    load: folder -> version; see `saved_model.Version`.
-
-  Attributes:
-    versions: those that answer, by number.
-    states: TF Serving's word for the state, and an error, of all versions.
+  `folder` is a SavedModel, or has numbered ones, of which the `num_versions`
+  newest are kept. `versions` are those that answer, by number; `states` has TF
+  Serving's word for the state, and an error, of all.
   """
 
   def __init__(self, name: str, folder: str, num_versions: int, load: Callable):
@@ -150,10 +143,7 @@ def _first_line(error):
 def polled(
   models: Iterable[Model], seconds: float
 ) -> Iterator[threading.Thread]:
-  """Context in which a thread, its value, keeps models up to date.
-
-  The thread ends after the context, when it has loaded what it is loading.
-  """
+  """Context in which a thread, its value, keeps models up to date."""
   stopped = threading.Event()
 
   def poll():

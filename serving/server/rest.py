@@ -1,7 +1,6 @@
 """JSON of TF Serving's REST API, to and from arrays.
 
-Forms and messages are those of https://www.tensorflow.org/tfx/serving/api_rest
-so that clients can go from one server to the other.
+Forms and messages are those of https://www.tensorflow.org/tfx/serving/api_rest.
 """
 
 import base64
@@ -278,8 +277,8 @@ def version_status(number: int, state: str, error: str) -> dict:
 def write_outputs(outputs: Mapping[str, np.ndarray], by_rows: bool) -> bytes:
   """JSON of a signature's outputs; a single one goes without its name.
 
-  They are "predictions" by rows, else "outputs". Raises RestError if they are
-  to be by rows, and one has no rows.
+  They are "predictions" by rows, else "outputs". Raises RestError if one has no
+  rows.
   """
   columns = {name: _to_json(name, outputs[name]) for name in sorted(outputs)}
   if len(columns) == 1:

@@ -24,18 +24,10 @@ _STATUSES = {
 
 
 class Version:
-  """A version of a model.
+  """A version of a model: signatures of a SavedModel, in batches.
 
-  Arguments:
-    folder: of a SavedModel.
-    settings: of batches and warm-up.
-    on_batch: called with the number of texts of each batch.
-
-  Attributes:
-    specs: {input: TensorSpec} by signature.
-    functions: of batches, by signature.
-    signature_def: of the saved file, as JSON has it.
-    batcher: runs the functions.
+  `on_batch` gets the number of texts of each batch; `specs` has a TensorSpec by
+  input by signature, `signature_def` is that of the saved file, as JSON has it.
   """
 
   def __init__(
