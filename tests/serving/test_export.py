@@ -104,7 +104,7 @@ def test_an_export_has_requests_to_warm_up(saved):
   "schema",
   [
     features.classification(T),
-    features.regression(T),
+    features.classification(T, dtype="float32"),
     Schema(*features.tokens(T)),
   ],
   ids=["labels", "scores", "neither"],

@@ -7,7 +7,7 @@ import tensorflow as tf
 from data import features
 from data.pretraining.input_pipeline import CausalTargets, Masker
 from data.pretraining.instances import Masking, MaskPolicy
-from tests.data.pretraining.test_static_masking import MASK_POLICIES
+from tests.data.pretraining.test_instances_masking import MASK_POLICIES
 
 T, P = 128, 20
 CLS, SEP, MASK, FIRST = 101, 102, 103, 104
