@@ -67,8 +67,7 @@ def check_flags(args: Arguments) -> None:
   for output in outputs:
     checks.writable(output, "output_file")
   checks.file(args, "vocab_file")
-  tokens = instance_config(args).tokens
-  vocab.check_tokens(vocab.load(args.vocab_file), tokens, args.vocab_file)
+  instance_config(args)
 
 
 def main(args: Arguments) -> None:
@@ -82,9 +81,9 @@ def main(args: Arguments) -> None:
     args.deduplicate,
   )
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  vocab_checks.warn_of_case(
-    tokenizer.vocab, args.do_lower_case, args.vocab_file
-  )
+  tokens, name = config.instance_config.tokens, args.vocab_file
+  vocab.check_tokens(tokenizer.vocab, tokens, name)
+  vocab_checks.warn_of_case(tokenizer.vocab, args.do_lower_case, name)
   sample = vocab_checks.sample(inputs, config.text_format.lines)
   vocab_checks.warn_of_texts(sample, tokenizer, args.input_file)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))

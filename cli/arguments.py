@@ -157,13 +157,10 @@ def parse(argv: list[str]) -> list[str]:
 
 
 class _Help(flags.BooleanFlag):
-  """--help: prints the text and ends the program."""
-
   def __init__(self, name):
     super().__init__(name, False, "Show this help.", allow_override=True)
 
   def parse(self, argument):
-    """Prints the help for --help, not for --nohelp."""
     if not self._parse(argument):
       return
     try:

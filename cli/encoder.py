@@ -141,7 +141,6 @@ def _check_same(output_dir, trained, actual, *names):
 
 
 def _check_init_checkpoint(args, attention):
-  """Checks that --init_checkpoint exists and has this attention."""
   paths, expected = [args.init_checkpoint], [attention]
   is_explicit = bool(args.attention)
   if attention == "shallow" and "," in args.init_checkpoint:

@@ -6,7 +6,6 @@ the same command in a process and a folder of its own.
 
 import os
 import statistics
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, fields
 
@@ -179,40 +178,25 @@ def run_sweep(args: Arguments) -> Arguments:
 def _train(args, name, rate, seed) -> Trial:
   """Runs the same command with other flags."""
   folder = os.path.join(args.output_dir, name)
-  # Later flags win. Only the best trial evaluates, predicts and exports.
+  # Only the best trial evaluates, predicts and exports.
   skipped = [
     f"--no{flag}"
     for flag in ("do_eval", "do_predict", "do_export")
     if flag in args
   ]
-  logging.info("%s begins", name)
-  command = [
-    *(sys.executable, *sys.argv, f"--output_dir={folder}"),
-    *(f"--learning_rate={rate}", f"--seed={seed}", "--num_seeds=1"),
-    "--ensemble=1",
-    *("--keep_best", *skipped),
-  ]
-  if status := process.run_child(command):
-    raise ChildProcessError(
-      f"{name} ended with status {status}, for the reason above; the "
-      "same command resumes from there"
-    )
+  flags = (f"--output_dir={folder}", f"--learning_rate={rate}")
+  flags += (f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best")
+  process.rerun(name, (*flags, *skipped))
   best_entry = run_folder.read_best(folder)
   step, metric, value = (best_entry[k] for k in ("step", "metric", "value"))
   return Trial(name, rate, seed, step, metric, value)
 
 
 def _read(output_dir) -> dict[str, Trial]:
-  path = os.path.join(output_dir, run_record.SWEEP)
-  if not files.exists(path):
-    return {}
-  _, *rows = files.read_text(path).splitlines()
-  types = [field.type for field in fields(Trial)]
   trials = {}
-  for row in rows:
-    cells = zip(types, row.split("\t"), strict=True)
-    trial = Trial(*(parse(cell) for parse, cell in cells))
-    trials[trial.run] = trial
+  for row in run_record.read_sweep(output_dir):
+    values = (field.type(row[field.name]) for field in fields(Trial))
+    trials[row["run"]] = Trial(*values)
   return trials
 
 
@@ -224,7 +208,6 @@ def _write(output_dir, trials):
 
 
 def _log_trials(trials):
-  """Logs all trials, and the mean of each learning rate over its seeds."""
   by_rate = {}
   for trial in trials.values():
     logging.info("  %s: %s %.4f", *_description(trial))

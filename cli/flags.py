@@ -130,14 +130,12 @@ class _Rates(flags.ArgumentParser):
   syntactic_help = "a number, or several, comma-separated"
 
   def parse(self, argument):
-    """Parses a text; raises ValueError if a part is no number."""
     if not isinstance(argument, str):
       return argument
     rates = tuple(float(part) for part in argument.split(","))
     return rates if len(rates) > 1 else rates[0]
 
   def flag_type(self):
-    """Name of the type in help texts."""
     return "float or list of floats"
 
 

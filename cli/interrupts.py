@@ -10,7 +10,6 @@ _MESSAGE = b"ERROR: interrupted\n"
 
 
 def _end(*_):
-  """Ends the process at once."""
   os.write(2, _MESSAGE)
   os._exit(130)
 

@@ -97,7 +97,6 @@ def _check_architecture(bert, path):
 
 
 def _check_vocabulary(bert, for_transformers):
-  """Raises ValueError if the vocabulary does not fit the model."""
   if not bert.vocabulary or not bert.config:
     return
   ids = vocab.load(bert.vocabulary)

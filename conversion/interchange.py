@@ -1,7 +1,4 @@
-"""Formats of a BERT on disk, and the model that their readers return.
-
-Legend: H hidden, A heads, D head size, V vocabulary, L labels.
-"""
+"""Formats of a BERT on disk, and the model that their readers return."""
 
 import dataclasses
 import functools

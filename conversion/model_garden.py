@@ -4,8 +4,6 @@ Such a checkpoint holds the graph of its objects. Variables are found by walking
 that graph from the encoder: their keys depend on what else was saved. Attention
 kernels have separate axes for heads. A checkpoint does not state its
 activation, or if its blocks normalize first.
-
-Legend: H hidden, A heads, D head size, L labels.
 """
 
 import re

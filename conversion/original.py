@@ -14,6 +14,7 @@ from conversion.interchange import (
   VOCABULARY,
   CanonicalModel,
 )
+from data import labels
 from storage import files
 from training import checkpoint, run_record
 
@@ -59,12 +60,13 @@ def read(
   Raises ValueError if it is corrupt, or has no averages.
   """
   reader = checkpoint.Reader(prefix)
+  path = run_record.sibling_file(prefix, LABELS)
   bert = CanonicalModel(
     prefix,
     {},
     read_config(prefix, config_file),
     run_record.sibling_file(prefix, VOCABULARY),
-    labels=_read_labels(prefix),
+    labels=tuple(labels.read(path)) if path else (),
     head=_head_of_run(prefix),
   )
   averages = []
@@ -90,14 +92,7 @@ def read(
 
 
 def _head_of_run(prefix):
-  """Kind of head by the program that wrote the checkpoint, if it is known."""
   return _HEADS.get(run_record.of_checkpoint(prefix).get("program"))
-
-
-def _read_labels(prefix):
-  path = run_record.sibling_file(prefix, LABELS)
-  lines = files.read_text(path).split("\n") if path else []
-  return tuple(filter(None, lines))
 
 
 def write(bert: CanonicalModel, folder: str) -> str:
@@ -109,8 +104,7 @@ def write(bert: CanonicalModel, folder: str) -> str:
     text = json.dumps(bert.config, indent=2, sort_keys=True) + "\n"
     files.write_text(os.path.join(folder, BERT_CONFIG), text)
   if bert.labels:
-    text = "".join(f"{label}\n" for label in bert.labels)
-    files.write_text(os.path.join(folder, LABELS), text)
+    labels.save(bert.labels, folder)
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
   else:

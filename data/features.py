@@ -40,31 +40,15 @@ def unmasked_pretraining(seq_length: int) -> Schema:
   return Schema(*tokens(seq_length), Feature("next_sentence_labels", (1,)))
 
 
-def classification(seq_length: int) -> Schema:
-  """One or two texts and a class index (run_classifier.py)."""
-  return Schema(
-    *tokens(seq_length),
-    Feature("label_ids", ()),
-    Feature("is_real_example", ()),
-  )
+def classification(
+  seq_length: int, shape: tuple[int, ...] = (), dtype: str = "int64"
+) -> Schema:
+  """One or two texts and a class index (run_classifier.py of the original).
 
-
-def multi_label(seq_length: int, num_labels: int) -> Schema:
-  """One or two texts, and 1 for each of their labels, else 0."""
-  return Schema(
-    *tokens(seq_length),
-    Feature("label_ids", (num_labels,)),
-    Feature("is_real_example", ()),
-  )
-
-
-def regression(seq_length: int) -> Schema:
-  """One or two texts and a score."""
-  return Schema(
-    *tokens(seq_length),
-    Feature("label_ids", (), "float32"),
-    Feature("is_real_example", ()),
-  )
+  With `shape` [L] 1 for each of their labels, else 0; scores are float32.
+  """
+  label_ids = Feature("label_ids", shape, dtype)
+  return Schema(*tokens(seq_length), label_ids, Feature("is_real_example", ()))
 
 
 def tagging(seq_length: int) -> Schema:

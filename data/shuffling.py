@@ -2,10 +2,8 @@
 
 The order is a function of the files, the seed and the number of the record. In
 an epoch the blocks of the files (storage/record_scan.py) are shuffled; 40
-blocks at a time are a window, whose records are shuffled in memory. Reading
+blocks at a time are a window, whose W records are shuffled in memory. Reading
 from a position begins with its window.
-
-Legend: B batch, C choices, T tokens, W records of a window.
 """
 
 from collections.abc import Sequence

@@ -192,6 +192,8 @@ def whitespace_tokenize(text: str) -> list[str]:
 
 def strip_accents(text: str) -> str:
   """Decomposes a text (NFD) and drops the non-spacing marks."""
+  if text.isascii():
+    return text
   return "".join(
     char
     for char in unicodedata.normalize("NFD", text)

@@ -97,7 +97,6 @@ def _asset(vocabulary):
 
 
 def _table(asset, key_type, value_type, default):
-  """A lookup table of a vocabulary file, from tokens to ids or back."""
   column = {
     tf.string: tf.lookup.TextFileIndex.WHOLE_LINE,
     tf.int64: tf.lookup.TextFileIndex.LINE_NUMBER,

@@ -125,11 +125,14 @@ def warn_of_scripts(
   if not do_lower_case:
     return
   words = _count_words(texts)
-  scripts = defaultdict(Counter)  # letters by script
+  characters = Counter()
   for word, number in words.items():
     for char in word:
-      if unicodedata.category(char)[0] in "LM":
-        scripts[_script(char)][char] += number
+      characters[char] += number
+  scripts = defaultdict(Counter)  # letters by script
+  for char, number in characters.items():
+    if unicodedata.category(char)[0] in "LM":
+      scripts[_script(char)][char] = number
   total = sum(letters.total() for letters in scripts.values())
   for script, letters in scripts.items():
     number = letters.total()

@@ -2,9 +2,6 @@
 
 Names and shapes of variables are the original's. Logits are float32, except in
 training those of masked words, which have the compute type.
-
-Legend: B batch, C choices, T tokens, H hidden, P predictions, V vocabulary, L
-labels, N layers.
 """
 
 import keras

@@ -4,8 +4,6 @@ A loss is a sum of terms; a term is a weighted mean over items (masked words,
 examples). Its denominator is that of the complete batch, however many replicas
 and micro-batches divide it. So an objective returns items and weights, and the
 training step divides.
-
-Legend: B batch, T tokens, P predictions, V vocabulary, L labels.
 """
 
 from collections.abc import Callable, Mapping, Sequence

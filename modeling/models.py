@@ -1,10 +1,7 @@
 """Models of the tasks: named inputs, BERT, a head.
 
 Inputs and outputs have their names in records and SavedModels; sizes are free.
-Importing this module registers all layers with Keras.
-
-Legend: B batch, C choices, T tokens, P predictions, V vocabulary, H hidden, L
-labels, N layers.
+Importing this module registers all layers with Keras. N is layers here.
 """
 
 import math

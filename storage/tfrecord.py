@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, count, islice
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -225,23 +225,13 @@ def save(
 _CHUNK = 20_000
 
 
-class _Chunk(NamedTuple):
-  """Consecutive examples, the first of which has the index `first`."""
-
-  first: int
-  examples: Sequence[Any]
-
-  def __str__(self) -> str:
-    return f"examples {self.first} to {self.first + len(self.examples) - 1}"
-
-
 def _chunk_encoder(prepare, schema):
   """Function from a chunk to serialized records and lengths of its texts."""
   build, encode = prepare(), ExampleEncoder(schema)
 
   def encode_chunk(chunk):
     build.lengths = Counter()
-    records = [encode(build(example)) for example in chunk.examples]
+    records = [encode(build(example)) for example in chunk.items]
     return records, build.lengths
 
   return encode_chunk
@@ -262,10 +252,7 @@ def write_records(
 
   Raises ChildProcessError if a process died, ValueError for an unfit record.
   """
-  chunks = [
-    _Chunk(first, examples[first : first + _CHUNK])
-    for first in range(0, len(examples), _CHUNK)
-  ]
+  chunks = workers.chunks(examples, _CHUNK, "examples")
   progress = Progress("recorded", len(examples), "examples")
   prepare = partial(_chunk_encoder, prepare, schema)
   lengths = Counter()

@@ -11,7 +11,24 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Chunk(NamedTuple):
+  """Consecutive items of a sequence, the first of which has index `first`."""
+
+  first: int
+  items: Sequence[Any]
+  noun: str  # of the items, for messages
+
+  def __str__(self) -> str:
+    return f"{self.noun} {self.first} to {self.first + len(self.items) - 1}"
+
+
+def chunks(items: Sequence[Any], size: int, noun: str) -> list[Chunk]:
+  """Divides items into chunks, as tasks for `ordered_map`."""
+  starts = range(0, len(items), size)
+  return [Chunk(start, items[start : start + size], noun) for start in starts]
 
 
 def ordered_map(

@@ -37,8 +37,6 @@ def load(path: str) -> litert.TextModel:
 
 
 class _PackedText(litert.TextModel):
-  """Base of tasks whose rows are made by features.TextPacker."""
-
   ranks: ClassVar = {"text": 0}
 
   def __init__(self, export: LiteRtExport):
@@ -260,7 +258,6 @@ class _AnswerText(decoding.AnswerText):
     self._spans = {}
 
   def text(self, words, window, start, end):
-    """See AnswerText."""
     text = super().text(words, window, start, end)
     first = window.token_word_ids[start - window.context_offset]
     last = window.token_word_ids[end - window.context_offset]
@@ -277,7 +274,6 @@ class _AnswerText(decoding.AnswerText):
     return text
 
   def outputs(self, entry: dict) -> dict:
-    """Outputs of an entry of nbest_predictions.json."""
     start, end = self._spans.get(entry["text"], (-1, -1))
     return {
       "answer": entry["text"],

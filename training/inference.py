@@ -135,7 +135,6 @@ def _gather(results: Sequence[tf.Tensor], batch: dict) -> tf.Tensor:
 
 
 def _local_replicas(strategy: tf.distribute.Strategy) -> int:
-  """Number of replicas in this process."""
   if strategy.num_replicas_in_sync == 1:
     return 1
   return len(strategy.extended.worker_devices)

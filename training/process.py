@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from absl import logging
 
@@ -97,6 +97,19 @@ def run_child(command: list[str]) -> int:
   return status
 
 
+def rerun(name: str, flags: Iterable[str]) -> None:
+  """Runs this command again with more flags, which come later and win.
+
+  Raises ChildProcessError, which calls it `name`, if it fails.
+  """
+  logging.info("%s begins", name)
+  if status := run_child([sys.executable, *sys.argv, *flags]):
+    raise ChildProcessError(
+      f"{name} ended with status {status}, for the reason above; the same "
+      "command resumes from there"
+    )
+
+
 def _watch(signals, is_logged):
   """Reads signal numbers, a byte each, until the pipe is closed."""
   interrupts = 0
@@ -120,7 +133,6 @@ class _Hidden:
 
   @staticmethod
   def find_spec(name, path=None, target=None):
-    """Raises ModuleNotFoundError for what is hidden from its importer."""
     del path, target
     if name not in _UNUSED:
       return

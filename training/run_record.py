@@ -3,8 +3,8 @@
 run.json has an entry for each training: flags, seed, versions and data.
 """
 
+import csv
 import hashlib
-import importlib.metadata
 import json
 import os
 import platform
@@ -186,18 +186,21 @@ def best_or_latest(output_dir: str, prefer_best: bool = False) -> str:
   return best if use_best and latest_checkpoint(best) else output_dir
 
 
+def read_sweep(output_dir: str) -> list[dict[str, str]]:
+  """Rows of a folder's sweep.tsv by column; none without that file."""
+  path = os.path.join(output_dir, SWEEP)
+  lines = files.lines(path) if files.exists(path) else ()
+  return list(csv.DictReader(lines, delimiter="\t"))
+
+
 def best_trials(output_dir: str, number: int) -> list[str]:
   """Folders of a sweep's best trials, best first; ValueError if fewer."""
-  path = os.path.join(output_dir, SWEEP)
-  header, *rows = [""]
-  if files.exists(path):
-    header, *rows = files.read_text(path).splitlines()
-  names = header.split("\t")
-  trials = [dict(zip(names, row.split("\t"), strict=True)) for row in rows]
+  trials = read_sweep(output_dir)
   if len(trials) < number:
     raise ValueError(
-      f"--ensemble={number} takes the best of a sweep, but {path} has "
-      f"{len(trials)}: train with more of --learning_rate or --num_seeds"
+      f"--ensemble={number} takes the best of a sweep, but "
+      f"{output_dir}/{SWEEP} has {len(trials)}: train with more of "
+      "--learning_rate or --num_seeds"
     )
   trials.sort(key=lambda trial: -float(trial["value"]))
   return [os.path.join(output_dir, t["run"]) for t in trials[:number]]
@@ -205,6 +208,8 @@ def best_trials(output_dir: str, number: int) -> list[str]:
 
 def versions() -> dict[str, str]:
   """Versions of Python and of the packages that determine numbers."""
+  import importlib.metadata
+
   result = {"python": platform.python_version()}
   for name in _PACKAGES:
     try:

@@ -119,7 +119,6 @@ class Masker:
     return tf.where(draw < self._policy.mask_token_prob, mask, words)
 
   def _pad(self, values):
-    """Pads from K to P with zeros."""
     missing = self._max_predictions - tf.shape(values)[1]
     padded = tf.pad(values, [[0, 0], [0, missing]])
     return tf.ensure_shape(padded, [None, self._max_predictions])

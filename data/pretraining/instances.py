@@ -3,8 +3,6 @@
 With the same `random.Random` the records are those of the original's
 create_pretraining_data.py: random numbers are drawn in the same order. A
 document is a list of segments (lines), a segment a list of token ids.
-
-Legend: T tokens, P masked-LM predictions.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -109,7 +107,6 @@ class StaticMasking:
     return positions, [labels[position] for position in positions]
 
   def _choose(self, ids: list[int], rng: Random) -> list[int]:
-    """Chooses the positions to mask."""
     limit = max(1, round(len(ids) * self._masking.masked_lm_prob))
     limit = min(self._masking.max_predictions_per_seq, limit)
     middle = ids.index(self._sep)
@@ -319,7 +316,6 @@ class InstanceBuilder:
     return records, samples
 
   def _describe(self, example: dict[str, list]) -> str:
-    """An example as text."""
     ids = example["input_ids"][: sum(example["input_mask"])]
     text = f"tokens: {self._text(ids)}"
     if "masked_lm_ids" in example:

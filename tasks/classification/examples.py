@@ -241,10 +241,9 @@ def record_schema(
 ) -> Schema:
   """Schema of the records of a `TextRecordBuilder` with these arguments."""
   if labels is None:
-    return features.regression(seq_length)
-  if multi_label:
-    return features.multi_label(seq_length, len(labels))
-  return features.classification(seq_length)
+    return features.classification(seq_length, dtype="float32")
+  shape = (len(labels),) if multi_label else ()
+  return features.classification(seq_length, shape)
 
 
 def pad_to_batch(examples: Sequence[TextExample], batch_size: int) -> list:

@@ -5,7 +5,6 @@ Each task is the same command in a process and a folder of its own.
 
 import io
 import os
-import sys
 import zipfile
 from collections.abc import Mapping
 from statistics import mean
@@ -99,26 +98,13 @@ def run(args: Arguments) -> None:
     if args.from_mnli and name in _FROM_MNLI:
       mnli = os.path.join(args.output_dir, "MNLI")
       part = part.replace(init_checkpoint=mnli, new_head=True)
-    _run(args, part)
+    changed = (f for f, value in vars(part).items() if value != args[f])
+    process.rerun(name, [f"--{flag}={part[flag]}" for flag in changed])
     if not args.dry_run:
       values |= _results(part)
       _write(args.output_dir, values)
   if args.do_predict and not args.dry_run:
     _write_submission(args)
-
-
-def _run(args, part):
-  """Runs the same command with a task's flags, which come later and win."""
-  logging.info("%s begins", part.task_name)
-  command = [sys.executable, *sys.argv]
-  for flag, value in vars(part).items():
-    if value != args[flag]:
-      command.append(f"--{flag}={value}")
-  if status := process.run_child(command):
-    raise ChildProcessError(
-      f"{part.task_name} ended with status {status}, for the reason above; the "
-      "same command resumes from there"
-    )
 
 
 def _results(part) -> dict[str, float]:

@@ -20,11 +20,10 @@ Legend: B batch, T tokens of a line, L layers, H hidden.
 
 import json
 import os
-import shutil
 import tempfile
 import zipfile
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -160,63 +159,31 @@ def write_npz(
   path: str, results: Iterable[Result], layers: Sequence[int]
 ) -> None:
   """Writes the arrays described above; see `write_json`."""
-  with files.open_for_writing(path) as file, ExitStack() as stack:
-    # numpy.savez needs complete arrays in memory. Here, each grows in a
-    # temporary file, in the folder of the output if that is local.
-    folder = None if files.is_remote(path) else os.path.dirname(path) or "."
-    arrays = {}
-
-    def append(name, rows):
-      if name not in arrays:
-        spool = stack.enter_context(tempfile.TemporaryFile(dir=folder))
-        arrays[name] = _GrowingArray(spool, rows)
-      arrays[name].append(rows)
-
-    append("layers", np.array(layers, np.int32))
-    end = 0
+  # All vectors go to a temporary file: they may exceed the memory.
+  folder = None if files.is_remote(path) else os.path.dirname(path) or "."
+  with (
+    files.open_for_writing(path) as file,
+    tempfile.TemporaryFile(dir=folder) as spool,
+  ):
+    ids, offsets = array("i"), [0]
     for line, values in results:
-      if values.ndim == 2:
-        append("vectors", values[None])
-        continue
-      if not end:
-        append("offsets", np.zeros(1, np.int64))
-      end += len(values)
-      append("values", values)
-      append("input_ids", np.array(line.ids, np.int32))
-      append("offsets", np.array([end], np.int64))
-    _zip(file, arrays)
-
-
-class _GrowingArray:
-  """Array on disk; rows have the shape and type of those of `example`."""
-
-  def __init__(self, spool: BinaryIO, example: np.ndarray):
-    self._spool = spool
-    self._shape, self._dtype = example.shape[1:], example.dtype
-    self._rows = 0
-
-  def append(self, rows: np.ndarray) -> None:
-    self._spool.write(rows.tobytes())
-    self._rows += len(rows)
-
-  def copy_to(self, file: BinaryIO) -> None:
-    """Writes an .npy file."""
-    header = {
-      "descr": np.lib.format.dtype_to_descr(self._dtype),
-      "fortran_order": False,
-      "shape": (self._rows, *self._shape),
-    }
-    np.lib.format.write_array_header_1_0(file, header)
-    self._spool.seek(0)
-    shutil.copyfileobj(self._spool, file, 1 << 20)
-
-
-def _zip(file, arrays):
-  with zipfile.ZipFile(_Unseekable(file), "w") as archive:
-    for name, array in arrays.items():
-      entry = zipfile.ZipInfo(f"{name}.npy")  # no date: equal bytes every time
-      with archive.open(entry, "w", force_zip64=True) as member:
-        array.copy_to(member)
+      spool.write(values.tobytes())
+      ids.extend(line.ids)
+      offsets.append(offsets[-1] + len(values))
+    spool.flush()
+    shape = values.shape if values.ndim == 2 else values.shape[1:]
+    vectors = np.memmap(spool, np.float32, "r").reshape(-1, *shape)
+    arrays = {"layers": np.array(layers, np.int32)}
+    if values.ndim == 2:
+      arrays["vectors"] = vectors
+    else:
+      arrays |= {"values": vectors, "input_ids": np.array(ids, np.int32)}
+      arrays["offsets"] = np.array(offsets, np.int64)
+    with zipfile.ZipFile(_Unseekable(file), "w") as archive:
+      for name, values in arrays.items():
+        entry = zipfile.ZipInfo(f"{name}.npy")  # no date: always equal bytes
+        with archive.open(entry, "w", force_zip64=True) as member:
+          np.lib.format.write_array(member, values, allow_pickle=False)
 
 
 class _Unseekable:

@@ -86,17 +86,14 @@ def make_windows(
   a worker died.
   """
   check_tokens(tokenizer.vocab, (CLS, SEP))
-  chunks = [
-    _Chunk(start, examples[start : start + _CHUNK])
-    for start in range(0, len(examples), _CHUNK)
-  ]
+  chunks = workers.chunks(examples, _CHUNK, "questions")
   prepare = partial(_WindowMaker, tokenizer, config)
   unique_ids = count(FIRST_UNIQUE_ID)
   idle = progress.say if progress else lambda: None
   results = workers.ordered_map(prepare, chunks, num_workers, idle)
   for chunk, windows in zip(chunks, results, strict=True):
     if progress:
-      progress.add(len(chunk.examples), windows=len(windows))
+      progress.add(len(chunk.items), windows=len(windows))
     for window in windows:
       yield window._replace(unique_id=next(unique_ids))
   if progress:
@@ -117,20 +114,7 @@ def row(window: Window, schema: Schema) -> dict[str, Sequence[int]]:
   return {name: fields[name] for name in schema}
 
 
-class _Chunk(NamedTuple):
-  """Work of a process: examples, and the index of the first of them."""
-
-  start: int
-  examples: Sequence[SquadExample]
-
-  def __str__(self) -> str:
-    first, last = self.examples[0], self.examples[-1]
-    return f"questions {first.qas_id} to {last.qas_id}"
-
-
 class _Document(NamedTuple):
-  """Tokens of a paragraph."""
-
   ids: list[int]
   word_ids: np.ndarray  # int32, index of each token's word
   word_starts: list[int]  # index of each word's first token; number of tokens
@@ -145,10 +129,10 @@ class _WindowMaker:
     self._config = config
     self._words, self._document = None, None  # of the last paragraph
 
-  def __call__(self, chunk: _Chunk) -> list[Window]:
+  def __call__(self, chunk: workers.Chunk) -> list[Window]:
     return [
       window
-      for index, example in enumerate(chunk.examples, chunk.start)
+      for index, example in enumerate(chunk.items, chunk.first)
       for window in self._windows(index, example)
     ]
 

@@ -56,7 +56,11 @@ def _classification():
 
 def _regression():
   model = models.classifier(CONFIG, 1)
-  return model, losses.regression(), features.regression(toy.T)
+  return (
+    model,
+    losses.regression(),
+    features.classification(toy.T, dtype="float32"),
+  )
 
 
 def _span():

@@ -67,7 +67,7 @@ def test_scores(tokenizer, tmp_path):
   build = TextRecordBuilder(tokenizer, 3, None)
   path = str(tmp_path / "x.tf_record")
   schema = classification_examples.record_schema(3, None)
-  assert schema == features.regression(3)
+  assert schema == features.classification(3, dtype="float32")
   examples = [TextExample("x", "a", None, "3.75"), TextExample("y", "b"), None]
   tfrecord.write_records(path, schema, examples, lambda: build)
   [batch] = tf.data.TFRecordDataset(path).batch(9).map(records.parser(schema))
