@@ -74,7 +74,6 @@ class Arguments(SimpleNamespace):
     return getattr(self, name)
 
   def replace(self, **changes) -> "Arguments":
-    """Copy with other values."""
     return type(self)(self.set_flags, **vars(self) | changes)
 
 

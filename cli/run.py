@@ -35,15 +35,9 @@ from training.step import LossScale, TrainStep, set_dtype_policy
 class Run:
   """One start of a training program.
 
-  Sets the dtype policy and the random seed, before models are built.
-
-  Attributes:
-    args: cli.flags.define_model, define_training, define_export and
-      define_devices.
-    config: of the encoder.
-    strategy: devices to build and train the model on.
-    checkpoints: in --output_dir.
-    seed: of initial values, the order of the data and dropout.
+  Sets the dtype policy and the random seed, before models are built. `config`
+  is the encoder's, `seed` that of initial values, the order of the data and
+  dropout.
   """
 
   def __init__(self, args: Arguments):
@@ -166,7 +160,6 @@ class Run:
     )
 
   def load(self, model) -> int:
-    """See the function `load`."""
     return load(self.args, model, self.checkpoints)
 
   def export(self, build: Callable[[Arguments], tuple]) -> None:

@@ -137,7 +137,6 @@ class CanonicalModel:
       )
 
   def summarize(self) -> None:
-    """Logs the number of converted variables, and the skipped ones."""
     encoder = sum(name.startswith("bert/") for name in self.values)
     logging.info(
       "read from %s: %d variables of the encoder, %d others",

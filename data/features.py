@@ -124,7 +124,6 @@ class TextPacker:
   def inputs(
     self, ids: Sequence[int], segments: Sequence[int]
   ) -> dict[str, list[int]]:
-    """The three inputs of the encoder for a row; see `pad_inputs`."""
     return pad_inputs(ids, segments, self.seq_length)
 
 

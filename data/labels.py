@@ -213,7 +213,9 @@ def log_labels(
   logging.info("%s: %s; %s", name, number_of(total, unit), ", ".join(shown))
   missing = [label for label in expected if label not in counts]
   if missing:
-    logging.warning("%s: no example of %s", name, _some(missing))
+    more = f" and {len(missing) - _SHOWN} more" * (len(missing) > _SHOWN)
+    shown = ", ".join(map(repr, missing[:_SHOWN]))
+    logging.warning("%s: no example of %s%s", name, shown, more)
   groups = [
     " and ".join(f"{label!r} ({counts[label]:,})" for label in group)
     for group in similar(counts)
@@ -234,8 +236,3 @@ def similar(labels: Iterable[str]) -> list[list[str]]:
   for label in sorted(labels):
     groups["".join(label.split()).casefold()].append(label)
   return [group for group in groups.values() if len(group) > 1]
-
-
-def _some(labels):
-  more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
-  return ", ".join(map(repr, labels[:_SHOWN])) + more

@@ -42,23 +42,17 @@ _NO_ORDER = 255
 
 @dataclass(frozen=True)
 class UnicodeTables:
-  """Rules for each of the C = 0x110000 code points.
+  """Rules for each of the C = 0x110000 code points."""
 
-  Attributes:
-    kinds: [C] uint8, as above.
-    shifts: [C] int32, difference between the lower-cased and decomposed code
-      point and the original; the row in `expansions` of an _EXPANDED one.
-    expansions: code points, one list for each _EXPANDED code point.
-    orders: [C] uint8, canonical combining class of the first code point of the
-      decomposition, _NO_ORDER of code points that cleaning removes.
-    casings: [C] uint8, _UNCASED, _CASED or _IGNORED.
-  """
-
-  kinds: np.ndarray
+  kinds: np.ndarray  # [C] uint8, as above
+  # [C] int32, difference between the lower-cased and decomposed code point and
+  # the original; the row in `expansions` of an _EXPANDED one.
   shifts: np.ndarray
-  expansions: list[list[int]]
+  expansions: list[list[int]]  # code points of each _EXPANDED one
+  # [C] uint8, canonical combining class of the first code point of the
+  # decomposition, _NO_ORDER of code points that cleaning removes.
   orders: np.ndarray
-  casings: np.ndarray
+  casings: np.ndarray  # [C] uint8, _UNCASED, _CASED or _IGNORED
 
 
 @functools.cache

@@ -224,16 +224,13 @@ class RecordDataset(TrainingRecords):
 
   @property
   def files(self) -> tuple[str]:
-    """The files of the records."""
     return (self.path,)
 
   @property
   def sources(self) -> list[Source]:
-    """The files as a source of records."""
     return [Source(self.files)]
 
   def read(self, batches, seed, by_length):
-    """See TrainingRecords."""
     del seed, by_length  # batches are trimmed anyway
     parse = parser(self.schema)
     parsed = prefetch_map(batches, lambda _, serialized: parse(serialized))

@@ -81,13 +81,10 @@ def _table(path, columns, header, skip_broken):
 
 def _separated(path: str) -> Iterator[tuple[int, list[str]]]:
   """First line and fields of each row that is not blank."""
-  rows = _csv(path) if path.endswith(".csv") else _tsv(path)
+  lines = enumerate(_lines(path), 1)
+  is_csv = path.endswith(".csv")
+  rows = _csv(path) if is_csv else ((n, x.split("\t")) for n, x in lines)
   return (row for row in rows if any(map(str.strip, row[1])))
-
-
-def _tsv(path):
-  for number, line in enumerate(_lines(path), 1):
-    yield number, line.split("\t")
 
 
 def _csv(path):

@@ -47,7 +47,6 @@ class FullTokenizer:
     self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
 
   def tokenize(self, text: str | bytes) -> list[str]:
-    """Splits a text into tokens of the vocabulary."""
     return [
       piece
       for word in self.basic_tokenizer.tokenize(text)

@@ -154,7 +154,6 @@ class PackedBert(keras.layers.Layer):
     return self.bert.pooler(ops.take(vectors, example_slots, axis=0))
 
   def compute_output_spec(self, *_, example_slots, **__):
-    """Shape and type of the vectors."""
     shape = (*example_slots.shape, self.bert.config.hidden_size)
     return keras.KerasTensor(shape, self.compute_dtype)
 
@@ -242,12 +241,10 @@ class ConcatEncoders(ConfigLayer):
     }
 
   def compute_output_spec(self, input_ids, *_, positions=None, **__):
-    """See Bert."""
     width = 2 * self.config.hidden_size
     return _output_spec(self, width, input_ids, positions)
 
   def freeze_pooler(self) -> None:
-    """Makes the poolers untrainable."""
     for encoder in self.encoders:
       encoder.freeze_pooler()
 

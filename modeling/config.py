@@ -42,48 +42,27 @@ _NAMED = {
 class BertConfig:
   """Hyper-parameters of the network, under the original's names.
 
-  Attributes:
-    vocab_size: number of token ids.
-    hidden_size: width of the encoder, a multiple of num_attention_heads.
-    num_hidden_layers: number of Transformer blocks.
-    num_attention_heads: heads per block.
-    intermediate_size: width between the two layers of the feed-forward part.
-    hidden_act: "gelu" (the tanh approximation), "gelu_erf" (the exact form,
-      which Hugging Face calls "gelu"), "relu", "tanh" or "linear".
-    hidden_dropout_prob: dropout after embeddings and after every projection.
-    attention_probs_dropout_prob: dropout of attention weights.
-    max_position_embeddings: longest sequence.
-    type_vocab_size: number of segment ids.
-    initializer_range: standard deviation of initial weights.
-    attention: "bidirectional", or "left_to_right" or "right_to_left", where a
-      token attends to itself and one side only (section 5.1 of the paper);
-      "shallow" concatenates a network of each of these two kinds.
-    add_bilstm: put a bidirectional LSTM on top of the encoder.
-    use_one_hot_embeddings: look tokens up by a matrix product, for TPUs; the
-      values are the same.
-    initial_attention: where heads look before training: "random", or
-      "neighbors", where those of the first block look at the tokens beside
-      each token that it may attend to, so that little training is enough to
-      use them.
-
-  Raises:
-    ValueError: a value is impossible; names it.
+  An impossible value is a ValueError that names it.
   """
 
   vocab_size: int
-  hidden_size: int = 768
-  num_hidden_layers: int = 12
-  num_attention_heads: int = 12
-  intermediate_size: int = 3072
+  hidden_size: int = 768  # a multiple of num_attention_heads
+  num_hidden_layers: int = 12  # Transformer blocks
+  num_attention_heads: int = 12  # of each block
+  intermediate_size: int = 3072  # inside the feed-forward network
+  # "gelu" is the tanh approximation, "gelu_erf" what Hugging Face calls "gelu".
   hidden_act: str = "gelu"
-  hidden_dropout_prob: float = 0.1
+  hidden_dropout_prob: float = 0.1  # of embeddings and every projection
   attention_probs_dropout_prob: float = 0.1
-  max_position_embeddings: int = 512
-  type_vocab_size: int = 16
-  initializer_range: float = 0.02
+  max_position_embeddings: int = 512  # longest sequence
+  type_vocab_size: int = 16  # segment ids
+  initializer_range: float = 0.02  # standard deviation of initial weights
+  # In "left_to_right" and "right_to_left" a token attends to itself and one
+  # side (section 5.1 of the paper); "shallow" concatenates one network of each.
   attention: str = "bidirectional"
-  add_bilstm: bool = False
-  use_one_hot_embeddings: bool = False
+  add_bilstm: bool = False  # a bidirectional LSTM on top of the encoder
+  use_one_hot_embeddings: bool = False  # tokens by a matrix product, for TPUs
+  # "neighbors": heads of the first block attend to the next tokens at first.
   initial_attention: str = "random"
 
   def __post_init__(self):
@@ -218,7 +197,6 @@ class BertConfig:
     }
 
   def to_json(self, path: str) -> None:
-    """Writes a bert_config.json."""
     text = json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
     Path(path).write_text(text, encoding="utf-8")
 

@@ -17,30 +17,21 @@ from modeling import fused_ops
 
 @dataclass(frozen=True)
 class Objective:
-  """A loss to minimize.
-
-  Attributes:
-    terms: names of the terms.
-    metric_names: names of the metrics.
-    weights: from a batch to {term: weights of its items}.
-    losses: from (outputs, batch) to {term: losses of its items}, same shapes.
-    metrics: from (outputs, batch) to {name: (values, weights)}, of which a
-      weighted mean is reported.
-    epsilon: {term: number to add to the sum of weights before dividing}.
-    distance: from (logits, a teacher's logits, temperature) to [...], by item.
-  """
+  """A loss to minimize, by functions of outputs and batches."""
 
   terms: tuple[str, ...]
   metric_names: tuple[str, ...]
-  weights: Callable[[dict], dict]
-  losses: Callable[[dict, dict], dict]
+  weights: Callable[[dict], dict]  # batch -> {term: weights of its items}
+  losses: Callable[[dict, dict], dict]  # {term: losses of its items}
+  # {name: (values, weights)}, of which a weighted mean is reported.
   metrics: Callable[[dict, dict], dict] = lambda outputs, batch: {}
+  # {term: number to add to the sum of weights before dividing}
   epsilon: Mapping[str, float] = field(default_factory=dict)
+  # (logits, a teacher's logits, temperature) -> [...], by item
   distance: Callable[..., Any] = lambda *args: divergence(*args)
 
   @property
   def names(self) -> tuple[str, ...]:
-    """Names of all terms and metrics."""
     return self.terms + self.metric_names
 
 

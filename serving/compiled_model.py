@@ -43,7 +43,6 @@ class CompiledModel:
 
   @property
   def input(self) -> dict:
-    """The model's inputs by name."""
     return self.model.input
 
   def __call__(

@@ -43,7 +43,6 @@ class PackedTexts(tf.Module):
 
   @property
   def settings(self) -> dict:
-    """See export.Task."""
     return {}
 
   def _pack(

@@ -41,7 +41,6 @@ class Progress:
     self.say()
 
   def say(self) -> None:
-    """Logs the line now."""
     now = time.monotonic()
     self._next = now + self._every
     rate = self._done / max(now - self._begin, 1e-6)

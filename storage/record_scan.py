@@ -39,7 +39,6 @@ class Index:
 
   @property
   def records(self) -> int:
-    """Number of records in all files."""
     return int(self.count.sum())
 
 

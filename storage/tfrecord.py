@@ -31,7 +31,6 @@ class Feature:
 
   @property
   def size(self) -> int:
-    """Number of values in one record."""
     return math.prod(self.shape)
 
 

@@ -34,13 +34,11 @@ class Profile:
   _is_running: bool = False
 
   def start_if_due(self, step: int) -> None:
-    """Starts the profiler if `step` is the first one."""
     if step == self.first:
       tf.profiler.experimental.start(self.directory)
       self._is_running = True
 
   def stop_if_due(self, step: int) -> None:
-    """Stops the profiler if it is running and `step` is the last one."""
     if self._is_running and step == self.last:
       tf.profiler.experimental.stop()
       self._is_running = False
@@ -71,11 +69,9 @@ class Schedule:
     return max(1, min(min(stops) - step, self.max_steps, in_time))
 
   def saves_at(self, step: int) -> bool:
-    """True if a checkpoint is due after `step` updates."""
     return step == self.num_train_steps or step % self.save_every == 0
 
   def evaluates_at(self, step: int) -> bool:
-    """True if an evaluation is due after `step` updates."""
     return bool(self.evaluate_every) and step % self.evaluate_every == 0
 
 

@@ -77,7 +77,6 @@ class AdamWeightDecay:
 
   @property
   def state(self) -> dict[str, tf.Variable]:
-    """All slots by their names in a checkpoint."""
     slots = {}
     for name, m, v in zip(self.names, self.m, self.v, strict=True):
       slots[f"{name}/adam_m"] = m
@@ -303,7 +302,6 @@ class ExponentialMovingAverage:
 
   @contextmanager
   def averaged_weights(self) -> Iterator[None]:
-    """Context in which the variables have the averages' values."""
     values = [tf.identity(variable) for variable in self.variables]
     for variable, average in zip(self.variables, self.averages, strict=True):
       variable.assign(average)

@@ -40,7 +40,6 @@ class Report:
     self._logged_metrics = logged_metrics
 
   def begin(self, step: int, last: int) -> None:
-    """Begins a run from `step` to `last`."""
     self._step, self._last = step, last
     forget_metrics_after(self._directory, step)
     self._sums = {}  # name -> sum over the steps since the last line
@@ -50,7 +49,6 @@ class Report:
     self.restart_clock()
 
   def add_text(self, name: str, text: str) -> None:
-    """Adds a text to TensorBoard."""
     with self._writer.as_default(step=0):
       tf.summary.text(name, f"```\n{text}\n```")
 
@@ -80,7 +78,6 @@ class Report:
       self.log()
 
   def log(self) -> None:
-    """Logs a line about the steps since the last one."""
     if not self._steps:
       return
     means = {name: value / self._steps for name, value in self._sums.items()}

@@ -169,7 +169,6 @@ class Checkpoints:
           tf.io.gfile.remove(file)
 
   def log_all(self) -> None:
-    """Logs the names and the size of all checkpoints."""
     prefixes = self.all_checkpoints()
     if not prefixes:
       return

@@ -54,7 +54,6 @@ class LossScale:
 
   @property
   def state(self) -> dict[str, tf.Variable]:
-    """Its variables by their names in a checkpoint."""
     return {
       "loss_scale/scale": self.scale,
       "loss_scale/good_steps": self.good_steps,
@@ -72,21 +71,14 @@ class LossScale:
 class TrainStep:
   """A training step; to be created in the strategy's scope.
 
-  Arguments:
-    model: a Keras model from a dict of inputs to a dict of outputs.
-    objective: a modeling.losses.Objective.
-    schedule: from the step to the learning rate.
-    batch_size: examples of a step, over all replicas.
-    dropout_seed_scope: from a [2] int32 seed to a context in which dropout uses
-      it. Dropout masks are a function of `seed` and the step.
-    accumulation_steps: micro-batches of each replica's batch.
-    loss_scale: with float16.
+  `model` and `objective` (modeling.losses) work on dicts, `schedule` maps the
+  step to the learning rate, `batch_size` counts all replicas' examples.
+  `dropout_seed_scope` is from a [2] int32 seed, which depends on `seed` and the
+  step, to a context in which dropout uses it. Each replica's batch is divided
+  into `accumulation_steps`. `loss_scale` goes with float16.
 
-  Attributes:
-    step: scalar int64, updates done.
-    examples: scalar int64, examples used: the position in the data.
-    first_nonfinite_step: scalar int64, first step of the last `run` whose loss
-      or gradient was not finite; -1 if there was none.
+  `step` (updates done), `examples` (the position in the data) and
+  `first_nonfinite_step` (of the last `run`, or -1) are scalar int64.
   """
 
   def __init__(

@@ -117,7 +117,6 @@ class RecordBuilder:
     return documents.read_documents(lines, self._ids, progress, *limits)
 
   def build_shard(self, shard: Shard) -> ShardResult:
-    """Builds the records of a shard, in memory."""
     progress = Progress("", 0, "", log=lambda text: None)
     lines = shard.lines(self._config.text_format)
     if shard.dropped:

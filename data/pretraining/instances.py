@@ -185,7 +185,6 @@ class InstanceConfig:
 
   @property
   def schema(self) -> Schema:
-    """Fields of a record."""
     if self.masking:
       return features.pretraining(
         self.max_seq_length, self.masking.max_predictions_per_seq

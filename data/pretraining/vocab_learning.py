@@ -35,13 +35,11 @@ class WordCounter:
     return WordCounter(self._tokenizer.do_lower_case, self._max_words)
 
   def add(self, line: str) -> None:
-    """Counts the words of a line."""
     self._pieces.update(line.split(" "))
     if len(self._pieces) > self._max_words:
       self._tokenize()
 
   def add_word(self, word: str, count: int) -> None:
-    """Adds to the count of a word."""
     self._words[word] += count
     self._drop_rare()
 

@@ -101,7 +101,6 @@ class App:
     self._models, self._metrics, self._settings = models, metrics, settings
 
   def asgi(self) -> Starlette:
-    """The ASGI application."""
     return Starlette(
       routes=[
         Route("/healthz", self._healthz),

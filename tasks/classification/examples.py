@@ -43,7 +43,6 @@ class Split:
 
   @property
   def columns(self) -> tuple[str, ...]:
-    """Columns that must exist."""
     language = self.language and self.language[0]
     names = (self.text_a, self.text_b, self.label, self.guid, language)
     return tuple(name for name in names if name is not None)
@@ -66,7 +65,6 @@ class ClassificationTask:
 
   @property
   def has_pairs(self) -> bool:
-    """True for text pairs."""
     return any(split.text_b is not None for split in self.splits.values())
 
   @property

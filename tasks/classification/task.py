@@ -260,7 +260,6 @@ class TextClassification(packing_ops.PackedTexts):
 
   @property
   def settings(self) -> dict:
-    """See serving.export.Task."""
     settings = {"pairs": len(self.texts) == 2, "max_length": self._seq_length}
     if self._thresholds:
       settings["thresholds"] = self._thresholds

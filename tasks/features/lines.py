@@ -1,21 +1,14 @@
 """Files of extract_features.py: lines of text in, their activations out.
 
 A line has one text or two, "text_a ||| text_b", and is one sequence of tokens,
-as in the original. At most a window of lines is in memory. Activations are the
-original's JSON lines, or an .npz, written while they arrive and renamed when
-complete. An .npz holds, for N lines of M tokens together:
+as in the original. Activations are the original's JSON lines, or an .npz with,
+for N lines of M tokens together and the requested L layers:
 
-  layers     [L] the requested layers
+  layers     [L]
   values     [M, L, H] float32, the tokens of all lines, concatenated
   input_ids  [M] their ids
   offsets    [N + 1] line i has values[offsets[i] : offsets[i + 1]]
-
-or, with one vector per line:
-
-  layers     [L]
-  vectors    [N, L, H] float32
-
-Legend: B batch, T tokens of a line, L layers, H hidden.
+  vectors    [N, L, H] float32, with one vector per line, instead of these
 """
 
 import json

@@ -88,7 +88,6 @@ class FeatureExtraction(packing_ops.PackedTexts):
 
   @property
   def settings(self) -> dict:
-    """See serving.export.Task."""
     pooling = "mean" if self._pool is mean_of_tokens else "cls"
     return {"pooling": pooling, "max_length": self._seq_length}
 

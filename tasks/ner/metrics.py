@@ -55,7 +55,6 @@ class Score:
 
   @property
   def f1(self) -> float:
-    """Harmonic mean of precision and recall."""
     total = self.labels + self.predicted
     return 2 * self.correct / total if total else 0.0
 

@@ -38,7 +38,6 @@ class FillMask(packing_ops.PackedTexts):
 
   @property
   def settings(self) -> dict:
-    """See serving.export.Task."""
     return {"top_k": self._top_k}
 
   def encode(self, text: tf.Tensor) -> tf.RaggedTensor:

@@ -35,7 +35,6 @@ class Candidates(NamedTuple):
 
   @classmethod
   def empty(cls) -> "Candidates":
-    """C = 0."""
     types = (tf.int64,) * 3 + (tf.float64,) * 2
     return cls(*(tf.zeros([0], dtype) for dtype in types))
 

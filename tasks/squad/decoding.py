@@ -53,7 +53,6 @@ class DecodingConfig:
 
   @classmethod
   def from_flags(cls, args: Arguments, threshold=0.0) -> "DecodingConfig":
-    """Choice that the flags give, with a null threshold."""
     return cls(
       args.n_best_size,
       args.max_answer_length,

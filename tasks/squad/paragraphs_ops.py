@@ -66,7 +66,6 @@ class Windows(NamedTuple):
   is_max_context: tf.RaggedTensor
 
   def slice(self, begin, end) -> "Windows":
-    """Windows `begin` to `end`, exclusive."""
     return Windows(*(values[begin:end] for values in self))
 
 

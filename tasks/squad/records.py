@@ -53,7 +53,6 @@ class WindowConfig:
 
   @classmethod
   def from_flags(cls, args: Arguments) -> "WindowConfig":
-    """Lengths that the flags give."""
     return cls(args.max_seq_length, args.max_query_length, args.doc_stride)
 
 

@@ -44,7 +44,6 @@ class QuestionAnswering(packing_ops.PackedTexts):
 
   @property
   def settings(self) -> dict:
-    """See serving.export.Task."""
     return {
       "windows": dataclasses.asdict(self._window_config),
       "decoding": dataclasses.asdict(self._decoding_config),
