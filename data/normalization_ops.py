@@ -93,9 +93,7 @@ def _pages(*columns: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
   """Compresses columns [C] into pages of 256 code points, without repeats.
 
   Returns starts [C / 256] int32 and for each column cells [n], such that
-  `column[c] == cells[starts[c
-
-  256] + c % 256]`.
+  `column[c] == cells[starts[c // 256] + c % 256]`.
   """
   distinct = {}
   starts = [

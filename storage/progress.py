@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 
 from absl import logging
 
@@ -55,7 +56,8 @@ class Progress:
       text += f", {count:,} {name.replace('_', ' ')}"
     text += f"; {_number(rate)} {self._unit}/s"
     if fraction < 1 and rate > 0:
-      text += f", {_duration((self._total - done) / rate)} left"
+      left = timedelta(seconds=round((self._total - done) / rate))
+      text += f", {left} left"
     self._log(text)
 
 
@@ -66,11 +68,3 @@ def number_of(number: int, noun: str) -> str:
 
 def _number(value: float) -> str:
   return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
-
-
-def _duration(seconds: float) -> str:
-  minutes, seconds = divmod(round(seconds), 60)
-  hours, minutes = divmod(minutes, 60)
-  if hours:
-    return f"{hours} h {minutes} min"
-  return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from datetime import timedelta
 
 import numpy as np
 import tensorflow as tf
@@ -87,8 +88,8 @@ class Report:
       speed = self._steps_timed / self._seconds
       means[f"{self._unit}_per_second"] = speed * self._batch_size
       parts.append(f"{speed * self._batch_size:,.1f} {self._unit}/s")
-      remaining = (self._last - self._step) / speed
-      parts.append(f"{duration(remaining)} left" if remaining else "done")
+      left = timedelta(seconds=round((self._last - self._step) / speed))
+      parts.append(f"{left} left" if self._step < self._last else "done")
     logging.info("%s", ", ".join(parts))
     add_metrics(self._directory, self._step, means)
     self._sums, self._steps = {}, 0
@@ -98,13 +99,6 @@ class Report:
     """Logs the last steps and flushes the summaries."""
     self.log()
     self._writer.flush()
-
-
-def duration(seconds: float) -> str:
-  """Seconds as h:mm:ss."""
-  minutes, seconds = divmod(round(seconds), 60)
-  hours, minutes = divmod(minutes, 60)
-  return f"{hours}:{minutes:02}:{seconds:02}"
 
 
 def write_evaluation(

@@ -100,10 +100,6 @@ def test_results_are_written_like_the_originals(tmp_path):
   assert np.float32(1 / 3) == np.float32("0.33333334")
 
 
-def test_duration():
-  assert report.duration(3725.4) == "1:02:05"
-
-
 def test_the_step_of_a_loss_that_is_not_finite_is_named(tmp_path):
   step = toy.train_step()
   data = toy.batches(5)
