@@ -168,10 +168,7 @@ def devices(args: Arguments) -> None:
 
 
 def need(args: Arguments, **needed: bool) -> None:
-  """Checks flags that name one input file each; `needed` ones have True.
-
-  Raises FileNotFoundError, IsADirectoryError, ValueError if one is not set.
-  """
+  """Checks input files that flags name; those that are True must be set."""
   for name, is_needed in needed.items():
     if is_needed and not args[name]:
       raise ValueError(f"this command needs --{name}")

@@ -1,8 +1,4 @@
-"""The encoder of a run by its flags: configuration, vocabulary, checkpoint.
-
-A run starts from the newest or best checkpoint in --output_dir, else from
---init_checkpoint.
-"""
+"""The encoder of a run by its flags: configuration, vocabulary, checkpoint."""
 
 import os
 import sys

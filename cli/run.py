@@ -214,11 +214,7 @@ def _optimizer(args, trained):
 def export(
   args: Arguments, model, task: Task, labels: Sequence[str] | None = None
 ) -> None:
-  """Exports a Keras model to --export_dir in --export_format.
-
-  Raises FileExistsError, or ValueError if the format cannot represent the
-  model.
-  """
+  """Exports a Keras model to --export_dir, new or empty, in --export_format."""
   if args.export_format == "savedmodel":
     compiled = compiled_model.is_compiled(model, args.compile_export)
     formats.save(args.export_dir, model, task, compiled)

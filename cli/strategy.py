@@ -40,10 +40,7 @@ def from_flags(args: Arguments) -> tf.distribute.Strategy:
 
 
 def compiles_step(args: Arguments) -> bool:
-  """True if --jit_compile is set; by default, if there is a GPU.
-
-  With --group_by_length the default is False, as XLA compiles each length.
-  """
+  """--jit_compile, or its default: a GPU without --group_by_length."""
   if args.jit_compile is not None:
     return args.jit_compile
   return not args.group_by_length and bool(tf.config.get_visible_devices("GPU"))

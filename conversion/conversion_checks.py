@@ -1,8 +1,4 @@
-"""Reading of a model in any format, and checks of its conversion.
-
-A conversion is correct if the model has all variables of its kind, and if they
-and its configuration are read back bit for bit.
-"""
+"""Reading of a model in any format, and checks of its conversion."""
 
 from functools import partial
 

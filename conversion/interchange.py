@@ -218,11 +218,7 @@ def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
 
 
 def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
-  """Merges the axes of attention heads and of their size.
-
-  The value is [H, A, D], [A, D, H] or a bias [A, D] by the original's `name`;
-  others are returned unchanged.
-  """
+  """Merges the axes of heads and their size: [H, A, D], [A, D, H] or [A, D]."""
   if "/attention/self/" in name:
     width = (-1,) if name.endswith("/bias") else (value.shape[0], -1)
     return value.reshape(width)

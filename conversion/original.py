@@ -25,11 +25,7 @@ _AVERAGE = checkpoint.average_name("")
 
 
 def find(path: str) -> str:
-  """Prefix of a checkpoint, as run_record.find_checkpoint.
-
-  An output folder stands for its best checkpoint if the run saved it or if
-  there is no other.
-  """
+  """Prefix of a checkpoint, or of an output folder's best or newest one."""
   path = run_record.best_or_latest(path)
   if files.is_folder(path):
     names = sorted(files.list_folder(path))

@@ -104,11 +104,7 @@ class TextPacker:
   def pack(
     self, text_a: str, text_b: str | None = None, keep_empty: bool = False
   ) -> tuple[list[int], list[int]]:
-    """Token ids and segment ids of a row.
-
-    A second text without tokens gets no [SEP], as in the original, unless
-    `keep_empty`.
-    """
+    """Ids and segments of a row; by default without an empty second text."""
     first = self.token_ids(text_a)
     second = self.token_ids(text_b or "")
     if not second and not keep_empty:
@@ -130,10 +126,7 @@ class TextPacker:
 def pack(
   first: Sequence[int], second: Sequence[int] | None, cls: int, sep: int
 ) -> tuple[list[int], list[int]]:
-  """Ids and segments: [CLS] first [SEP], or [CLS] first [SEP] second [SEP].
-
-  A second text that is empty still gets [SEP]; None is no text.
-  """
+  """Ids and segments: [CLS] first [SEP], or, unless None, second [SEP], too."""
   ids = [cls, *first, sep]
   segments = [0] * len(ids)
   if second is not None:

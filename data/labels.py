@@ -46,10 +46,7 @@ def known_labels(labels: Sequence[str]) -> str:
 
 
 def split(cell: str, where: str) -> tuple[str, ...]:
-  """Labels of a cell, a JSON list or texts separated by SEPARATOR.
-
-  Raises ValueError if one is blank, or no text or integer; names `where`.
-  """
+  """Labels of a cell, a JSON list or split at SEPARATOR; else ValueError."""
   if not cell.strip():
     return ()
   parts = [part.strip() for part in cell.split(SEPARATOR)]

@@ -233,7 +233,7 @@ class Normalizer:
     )
 
   def _reorder(self, chars, codes):
-    """Sorts consecutive MARKs by their combining class (NFD).
+    """Sorts consecutive MARKs by combining class (NFD).
 
     Accents, which only `codes` [K], the input, still has, separate MARKs too.
     """

@@ -61,10 +61,7 @@ def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
 def check(
   files: Sequence[str], schema: Schema, limits: Mapping[str, int]
 ) -> None:
-  """Checks the first record of each file; `limits` has n by fields in [0, n).
-
-  Raises ValueError that names file, field and flag.
-  """
+  """Checks each file's first record; fields with `limits` n are in [0, n)."""
   for path in files:
     record = _first(path)
     for name, feature in schema.items():

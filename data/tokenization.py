@@ -35,10 +35,7 @@ _CASED = re.compile(rf"(wwm_|multi_)?cased_{_SIZE}")
 
 
 class FullTokenizer:
-  """Text to word pieces: basic tokenization, then greedy longest match.
-
-  `do_lower_case` also strips accents.
-  """
+  """Text to word pieces; `do_lower_case` also strips accents."""
 
   def __init__(self, vocab_file: str | os.PathLike, do_lower_case=True):
     self.vocab = load_vocab(vocab_file)
@@ -81,10 +78,7 @@ class BasicTokenizer:
 
 
 class WordpieceTokenizer:
-  """Words to pieces: the longest piece of the vocabulary first, and so on.
-
-  Words of other characters, or longer ones, are unknown.
-  """
+  """Words to pieces of the vocabulary, the longest first; else unknown."""
 
   def __init__(
     self,
@@ -229,10 +223,7 @@ def validate_case_matches_checkpoint(
   init_checkpoint: str | None,
   flag: str = "init_checkpoint",
 ) -> None:
-  """Raises ValueError if a released model was trained with the other case.
-
-  It is told by a name such as ".../cased_L-12_H-768_A-12/bert_model.ckpt".
-  """
+  """Raises ValueError if a released model's name tells the other case."""
   path = PurePosixPath(init_checkpoint or "")
   if not path.name.startswith("bert_model.ckpt"):
     return

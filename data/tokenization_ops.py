@@ -80,11 +80,7 @@ def _spell(words):
 
 
 def _asset(vocabulary):
-  """The vocabulary as a file in memory, one line for each id.
-
-  The user's file may have duplicate lines or blanks, which lookup tables
-  refuse.
-  """
+  """The vocabulary as a file in memory, without duplicate or blank lines."""
   # An id without a token gets a line that no token can equal.
   lines = [f" {index}" for index in range(max(vocabulary.values()) + 1)]
   for token, index in vocabulary.items():

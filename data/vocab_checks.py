@@ -187,10 +187,7 @@ def _remedy(changed, vocabulary):
 
 
 def _script(char: str) -> str:
-  """First word of the character's name, as in "HANGUL SYLLABLE GA".
-
-  Scripts that may lose accents are _IGNORED.
-  """
+  """First word of the character's name, _IGNORED if it may lose accents."""
   first = unicodedata.name(char, _IGNORED).split()[0].split("-")[0]
   if first in ("HIRAGANA", "KATAKANA"):
     return "KANA"

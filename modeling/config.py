@@ -40,10 +40,7 @@ _NAMED = {
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-  """Hyper-parameters of the network, under the original's names.
-
-  An impossible value is a ValueError that names it.
-  """
+  """Hyper-parameters, under the original's names; ValueError if impossible."""
 
   vocab_size: int
   hidden_size: int = 768  # a multiple of num_attention_heads

@@ -22,10 +22,7 @@ from tasks.squad.examples import WORD, SquadExample
 
 
 def load(path: str) -> litert.TextModel:
-  """Function of raw text of an export's folder, or of a model in it.
-
-  Raises FileNotFoundError, or ValueError if another version wrote the folder.
-  """
+  """Function of raw text of an export's folder, or of a model in it."""
   export = LiteRtExport(path)
   task = export.settings.get("task")
   if task not in TASKS:

@@ -1,7 +1,4 @@
-"""Metrics and prediction tables of all tasks; predictions and labels are [N].
-
-Metrics that are undefined, such as the correlation with a constant, are 0.
-"""
+"""Metrics of predictions and labels, [N] each, 0 if undefined; their tables."""
 # ruff: noqa: PLC0415
 
 from collections.abc import Callable, Iterable, Sequence

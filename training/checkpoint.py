@@ -77,10 +77,7 @@ def read(path: str) -> "Reader":
 
 
 class Reader:
-  """A checkpoint's values by name; `shapes` is {name: shape}.
-
-  Raises CorruptCheckpoint, or ValueError for an object-based checkpoint.
-  """
+  """A checkpoint's values by name; CorruptCheckpoint if it cannot be read."""
 
   def __init__(self, prefix: str):
     self.prefix = prefix

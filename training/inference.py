@@ -1,8 +1,4 @@
-"""Evaluation and prediction on all replicas.
-
-Every replica gets the complete batch, which is small, and slices its rows. B
-batch, R replicas.
-"""
+"""Evaluation and prediction: each replica slices its rows of a batch of B."""
 
 import functools
 from collections.abc import Iterable, Sequence

@@ -178,10 +178,7 @@ def _lost_worker_errors() -> Iterator[None]:
 
 
 def _synchronize(interrupted: bool, timer: "_StepTimer") -> bool:
-  """True if any worker is interrupted; averages the workers' step times.
-
-  All workers must run the same number of steps at once and end together.
-  """
+  """True if any worker is interrupted; all get the same seconds per step."""
   if not process.has_others():
     return interrupted
   strategy = tf.distribute.get_strategy()

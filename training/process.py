@@ -98,10 +98,7 @@ def run_child(command: list[str]) -> int:
 
 
 def rerun(name: str, flags: Iterable[str]) -> None:
-  """Runs this command again with more flags, which come later and win.
-
-  Raises ChildProcessError, which calls it `name`, if it fails.
-  """
+  """Runs this command again with more flags; ChildProcessError with `name`."""
   logging.info("%s begins", name)
   if status := run_child([sys.executable, *sys.argv, *flags]):
     raise ChildProcessError(

@@ -22,10 +22,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Report:
-  """Progress of one training run: log, metrics.jsonl and TensorBoard.
-
-  `unit` is the name of an example; `logged_metrics` are in the progress line.
-  """
+  """Progress of a training run on examples called `unit`."""
 
   def __init__(
     self,
@@ -104,10 +101,7 @@ class Report:
 def write_evaluation(
   folder: str, results: Mapping[str, float], step: int, suffix: str = ""
 ) -> None:
-  """Writes eval_results.txt, and adds to metrics.jsonl and TensorBoard.
-
-  `suffix` is added to the names of file and metrics.
-  """
+  """Writes eval_results, metrics and TensorBoard, whose names get `suffix`."""
   prefix = os.path.join(folder, "eval")
   write_results(f"{prefix}_results{suffix}.txt", results, step)
   _add_scalars(_writer(prefix + suffix), results, step)

@@ -1,7 +1,4 @@
-"""Files of a run's folder: names of checkpoints, and run.json.
-
-run.json has an entry for each training: flags, seed, versions and data.
-"""
+"""Files of a run's folder: names of checkpoints, and run.json."""
 
 import csv
 import hashlib

@@ -23,10 +23,7 @@ _SAMPLES = 3  # examples in the log
 
 @dataclass(frozen=True)
 class MaskPolicy:
-  """Probabilities of [MASK] and of a random token in place of a masked word.
-
-  Other words stay unchanged (table 8 of the paper).
-  """
+  """Probabilities of [MASK] and of random tokens (table 8 of the paper)."""
 
   mask_token_prob: float = 0.8
   random_token_prob: float = 0.1
@@ -155,10 +152,7 @@ def shuffle(getrandbits: Callable[[int], int], items: list) -> None:
 
 @dataclass(frozen=True)
 class InstanceConfig:
-  """Contents of records; see the flags in tasks/pretraining/settings.py.
-
-  Without `masking`, pairs are stored for dynamic masking.
-  """
+  """Contents of records, which are for dynamic masking without `masking`."""
 
   max_seq_length: int = 128
   masking: Masking | None = DEFAULT
@@ -291,10 +285,7 @@ class InstanceBuilder:
   def records(
     self, documents: list[Document], rng: Random, progress: Progress
   ) -> tuple[list[bytes], list[str]]:
-    """Builds all records of documents, which it shuffles, in random order.
-
-    Returns serialized tf.train.Examples and the first three as text.
-    """
+    """Records of documents, which it shuffles, in random order; 3 as text."""
     if len(documents) == 1:
       logging.warning(
         "the text is a single document, from which random next sentences are "

@@ -1,8 +1,4 @@
-"""Text passages of Wikipedia articles and of books, without lists and headers.
-
-As section 3.1 of the paper says. A passage is recognized by its marks, its
-length and its end.
-"""
+"""Text passages of Wikipedia articles and books: section 3.1 of the paper."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -91,10 +87,7 @@ def _is_long(paragraph):
 
 
 def read_book(path: str, progress: Progress) -> list[str]:
-  """Reads the passages of a book, without Project Gutenberg's licence.
-
-  Paragraphs are between blank lines, or single lines where these are long.
-  """
+  """Passages of a book, paragraphs or long lines, without the licence."""
   lines = []
   for line in files.lines(path):
     if (mark := _LICENCE.search(line)) and mark[1].upper() == "END":

@@ -64,10 +64,7 @@ def read_lines(path: str, number: int, vectors: str) -> list[str]:
 def train_classifier(
   vectors: np.ndarray, labels: Sequence[str], regularization: float
 ):
-  """Trains scikit-learn's logistic regression on standardized [N, L * H].
-
-  `regularization` weighs the squared weights beside the sum of losses.
-  """
+  """Trains a logistic regression, with L2, on standardized [N, L * H]."""
   from sklearn.linear_model import LogisticRegression  # noqa: PLC0415, seconds
   from sklearn.pipeline import make_pipeline  # noqa: PLC0415
   from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
@@ -103,10 +100,7 @@ def neighbors(
   metric: str,
   texts: Sequence[str] | None,
 ) -> Iterator[dict]:
-  """The K = `number` nearest stored vectors of each query, by exact search.
-
-  Vectors are [N, L * H] and [Q, L * H]; `texts` those of the stored ones.
-  """
+  """The K = `number` nearest of [N, L * H] for each query of [Q, L * H]."""
   from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415, seconds
 
   search = NearestNeighbors(

@@ -29,10 +29,7 @@ from tasks.squad.serving import QuestionAnswering
 
 @dataclass(frozen=True)
 class SquadRecords:
-  """Questions, windows of their paragraphs in the same order, and records.
-
-  `articles` are contents of the files, for scoring; none in training.
-  """
+  """Questions, windows and records in one order, and `articles` for scoring."""
 
   examples: list[squad_examples.SquadExample]
   windows: list[records.Window]
