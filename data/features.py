@@ -1,8 +1,4 @@
-"""Schemas of the records of all tasks, and texts to the encoder's inputs.
-
-Names, shapes and storage types are the original's. T tokens, P masked-LM
-predictions, C choices.
-"""
+"""Schemas of all records, as the original's; texts to the encoder's inputs."""
 
 from collections import Counter
 from collections.abc import Sequence

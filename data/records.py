@@ -1,8 +1,4 @@
-"""Records read by their schema: batches are dicts of name -> [B, ...].
-
-Training reads them in random order (shuffling.py), evaluation in that of the
-file. B batch, C choices, T tokens.
-"""
+"""Records by their schema: batches are dicts of name -> [B, ...]."""
 
 import abc
 import re

@@ -1,7 +1,4 @@
-"""Layers that the encoder and the heads are made of.
-
-Legend: B batch, T tokens, P positions, I input size, O output size, H any size.
-"""
+"""Layers of encoder and heads; I is the size of an input, O of an output."""
 
 import contextlib
 import threading

@@ -1,7 +1,4 @@
-"""Pre-training records to batches for the model, with their targets.
-
-Legend: B batch, T tokens, P masked-LM predictions, K = min(P, T).
-"""
+"""Pre-training records to batches with targets; K = min(P, T) masks a row."""
 
 from collections.abc import Mapping, Sequence
 

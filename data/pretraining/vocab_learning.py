@@ -44,7 +44,7 @@ class WordCounter:
     self._drop_rare()
 
   def counts(self) -> Counter:
-    """Counts by word, sorted, so that the order of the text has no effect."""
+    """Counts by word, sorted: the order of the text has no effect."""
     self._tokenize()
     return Counter(dict(sorted(self._words.items())))
 

@@ -1,7 +1,4 @@
-"""Tasks by --task_name: those of GLUE, XNLI, and tsv, the user's own files.
-
-CoLA, MNLI, MRPC and XNLI have the original's order of labels.
-"""
+"""Tasks by --task_name: those of GLUE, XNLI, and tsv, the user's own files."""
 
 import os
 from dataclasses import replace

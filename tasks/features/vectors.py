@@ -1,7 +1,4 @@
-"""Stored vectors of extract_features.py: classifier, nearest neighbours.
-
-Legend: N stored vectors, Q queries, L layers, H hidden, K neighbours.
-"""
+"""Stored vectors: classifier, and K neighbours of Q queries among N vectors."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
