@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +20,6 @@ import tensorflow as tf
 
 from cli import program
 from modeling import models
-from modeling.config import BertConfig
 from tests import programs
 from tests.training import toy
 from training import checkpoint, report, run_record
@@ -34,27 +34,22 @@ RECORDS, CUT = 60, 50
 @pytest.fixture(scope="module", name="flags")
 def _flags(tmp_path_factory):
   folder = tmp_path_factory.mktemp("faults")
-  config = BertConfig.from_dict(toy.config(0.1).to_dict())
-  config.to_json(str(folder / "bert_config.json"))
-  wider = BertConfig.from_dict(config.to_dict() | {"hidden_size": 16})
+  wider = replace(toy.config(0.1), hidden_size=16)
   wider.to_json(str(folder / "wider.json"))
   toy.write_records(str(folder / "good.tfrecord"), 60)
   return SimpleNamespace(
     folder=folder,
-    given={
-      "do_train": True,
-      "input_file": folder / "good.tfrecord",
-      "bert_config_file": folder / "bert_config.json",
-      "max_seq_length": toy.T,
-      "max_predictions_per_seq": toy.P,
-      "train_batch_size": 8,
-      "learning_rate": 0.01,
-      "num_warmup_steps": 5,
-      "num_train_steps": STEPS,
-      "save_checkpoints_steps": 5,
-      "iterations_per_loop": 5,
-      "seed": 3,
-    },
+    given=toy.flags(
+      folder,
+      "good.tfrecord",
+      0.1,
+      do_train=True,
+      num_warmup_steps=5,
+      num_train_steps=STEPS,
+      save_checkpoints_steps=5,
+      iterations_per_loop=5,
+      seed=3,
+    ),
   )
 
 

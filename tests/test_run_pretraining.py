@@ -12,7 +12,6 @@ import pytest
 import tensorflow as tf
 
 from data import features
-from modeling.config import BertConfig
 from tests import programs
 from tests.training import toy
 
@@ -35,9 +34,6 @@ def _run(**flags):
 def _given(tmp_path_factory):
   """Flags of a small run: a configuration and two files of records."""
   folder = tmp_path_factory.mktemp("run pretraining")
-  BertConfig.from_dict(toy.config(0.1).to_dict()).to_json(
-    str(folder / "bert_config.json")
-  )
   schema = features.pretraining(toy.T, toy.P)
   arrays = toy.examples(60)
   for part in range(2):
@@ -45,15 +41,7 @@ def _given(tmp_path_factory):
     with tf.io.TFRecordWriter(path) as writer:
       for row in range(part * 30, part * 30 + 30):
         writer.write(_example(schema, arrays, row))
-  return {
-    "input_file": str(folder / "part*.tfrecord"),
-    "bert_config_file": str(folder / "bert_config.json"),
-    "max_seq_length": toy.T,
-    "max_predictions_per_seq": toy.P,
-    "train_batch_size": 8,
-    "learning_rate": 0.01,
-    "num_warmup_steps": 5,
-  }
+  return toy.flags(folder, "part*.tfrecord", 0.1, num_warmup_steps=5)
 
 
 def _example(schema, arrays, row):

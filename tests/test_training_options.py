@@ -5,7 +5,6 @@ import shutil
 import numpy as np
 import pytest
 
-from modeling.config import BertConfig
 from tests import programs
 from tests.training import toy
 from training import checkpoint
@@ -34,23 +33,18 @@ ALONE = (
 def _runs(tmp_path_factory):
   """The folder of all runs; and {name: (status, log)}."""
   folder = tmp_path_factory.mktemp("options")
-  config = BertConfig.from_dict(toy.config(0.1).to_dict())
-  config.to_json(str(folder / "bert_config.json"))
   toy.write_records(str(folder / "good.tfrecord"), 60)
-  given = {
-    "do_train": True,
-    "max_eval_steps": 3,
-    "input_file": folder / "good.tfrecord",
-    "bert_config_file": folder / "bert_config.json",
-    "max_seq_length": toy.T,
-    "max_predictions_per_seq": toy.P,
-    "train_batch_size": 8,
-    "learning_rate": 0.01,
-    "num_warmup_steps": 2,
-    "num_train_steps": STEPS,
-    "save_checkpoints_steps": EARLIER,
-    "seed": 3,
-  }
+  given = toy.flags(
+    folder,
+    "good.tfrecord",
+    0.1,
+    do_train=True,
+    max_eval_steps=3,
+    num_warmup_steps=2,
+    num_train_steps=STEPS,
+    save_checkpoints_steps=EARLIER,
+    seed=3,
+  )
   result = {}
 
   def run(cases):

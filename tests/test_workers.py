@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modeling.config import BertConfig
 from tests import programs
 from tests.training import toy
 from training import checkpoint, report, run_record
@@ -27,22 +26,10 @@ STEPS = 20
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
   folder = tmp_path_factory.mktemp("workers")
-  config = BertConfig.from_dict(toy.config().to_dict())
-  config.to_json(str(folder / "bert_config.json"))
   toy.write_records(str(folder / "a.tfrecord"), 64)
   toy.write_records(str(folder / "b.tfrecord"), 64, seed=1)
-  return {
-    "input_file": str(folder / "*.tfrecord"),
-    "bert_config_file": str(folder / "bert_config.json"),
-    "max_seq_length": toy.T,
-    "max_predictions_per_seq": toy.P,
-    "train_batch_size": 8,
-    "learning_rate": 0.01,
-    "num_warmup_steps": 5,
-    "num_train_steps": STEPS,
-    "seed": 1,
-    "do_train": True,
-  }
+  more = {"num_warmup_steps": 5, "num_train_steps": STEPS, "seed": 1}
+  return toy.flags(folder, do_train=True, **more)
 
 
 def _start(environment=None, **flags):

@@ -88,6 +88,19 @@ def train_step(
   )
 
 
+def flags(folder, files="*.tfrecord", dropout=0.0, **more):
+  """Flags of run_pretraining.py for records; writes bert_config.json."""
+  config(dropout).to_json(str(folder / "bert_config.json"))
+  return {
+    "input_file": str(folder / files),
+    "bert_config_file": str(folder / "bert_config.json"),
+    "max_seq_length": T,
+    "max_predictions_per_seq": P,
+    "train_batch_size": 8,
+    "learning_rate": 0.01,
+  } | more
+
+
 def write_records(path, number, seed=0):
   """Writes `examples` as a file of records."""
   arrays = examples(number, seed)
