@@ -79,15 +79,14 @@ def check_flags(args: Arguments) -> None:
     checks.disjoint([args.input_file], args.output_file)
     if not args.overwrite:
       checks.refuse_to_overwrite(args.output_file)
-    lines.count(args.input_file)  # raises for a line that is not UTF-8
+    # Raises for a line that cannot be read.
+    lines.count(args.input_file, args.long_text == "windows")
   checks.windows(args)
   if args.long_text == "windows" and args.pooling == "none":
     raise ValueError(
       "--long_text=windows gives a vector for each text: give --pooling=mean "
       "or cls"
     )
-  if args.long_text == "windows" and args.input_file:
-    lines.refuse_pairs(args.input_file)
   encoder.config(args).check_layers(lines.layer_indexes(args.layers))
 
 

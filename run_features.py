@@ -66,33 +66,26 @@ def check_flags(args: Arguments) -> None:
 
 def main(args: Arguments) -> None:
   stored, queries = vectors.load_pair(args.features, args.query_features)
-  if args.labels:
-    results = classify(args, stored, queries)
+  labels, texts = (
+    vectors.read_lines(path, len(stored), args.features)
+    for path in (args.labels, args.texts)
+  )
+  expected = vectors.read_lines(
+    args.query_labels, len(queries), args.query_features
+  )
+  if labels:
+    results = vectors.classify(stored, labels, queries, args.regularization)
   else:
-    texts = args.texts and vectors.read_lines(
-      args.texts, len(stored), args.features
-    )
     results = vectors.neighbors(
       stored, queries, args.num_neighbors, args.metric, texts
     )
+  if expected:
+    vectors.log_accuracy(results, expected)
   with files.open_for_writing(args.output_file) as file:
     for line, result in enumerate(results):
       record = json.dumps({"line": line} | result, ensure_ascii=False)
       file.write(f"{record}\n".encode())
   logging.info("wrote %s", args.output_file)
-
-
-def classify(args: Arguments, stored, queries) -> list[dict]:
-  """Trains on the stored vectors; labels of the queries."""
-  labels = vectors.read_lines(args.labels, len(stored), args.features)
-  expected = args.query_labels and vectors.read_lines(
-    args.query_labels, len(queries), args.query_features
-  )
-  classifier = vectors.train_classifier(stored, labels, args.regularization)
-  results = list(vectors.classify(classifier, queries))
-  if expected:
-    vectors.log_accuracy(results, expected)
-  return results
 
 
 if __name__ == "__main__":

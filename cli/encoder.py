@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from absl import logging
 
-from cli import checks
+from cli import arguments, checks
 from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
@@ -108,21 +108,21 @@ def _check_teacher(args):
       f"--teacher={teacher} is no folder that {program} has trained in: name "
       "its --output_dir"
     )
-  trained, folder = entries[-1]["flags"], entries[-1]["directory"]
+  trained = arguments.from_record(teacher, entries[-1], {})
   for name in ("do_lower_case", "multi_label", "is_regression", "long_text"):
-    if name in trained and args[name] != trained[name]:
+    if name in args and args[name] != trained[name]:
       raise ValueError(
         f"--{name}={args[name]}, but --teacher={teacher} was trained with "
         f"--{name}={trained[name]}: teacher and student need the same"
       )
-  path = os.path.join(folder, trained["vocab_file"])
-  if vocab.load(args.vocab_file) != vocab.load(path):
+  if vocab.load(args.vocab_file) != vocab.load(trained.vocab_file):
     raise ValueError(
-      f"--vocab_file={args.vocab_file} has other tokens than {path} of "
-      f"--teacher={teacher}: teacher and student need the same vocabulary"
+      f"--vocab_file={args.vocab_file} has other tokens than "
+      f"{trained.vocab_file} of --teacher={teacher}: teacher and student need "
+      "the same vocabulary"
     )
-  path = os.path.join(folder, trained["bert_config_file"])
-  BertConfig.from_json(path).check_length(args.max_seq_length)
+  network = BertConfig.from_json(trained.bert_config_file)
+  network.check_length(args.max_seq_length)
 
 
 def _check_same(output_dir, trained, actual, *names):

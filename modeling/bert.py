@@ -271,34 +271,26 @@ class TextWindows(keras.layers.Layer):
     return tuple(keras.KerasTensor((None, None), dtype) for dtype in dtypes)
 
   def call(self, input_ids, input_mask):
-    # expand_dims, since LiteRT lacks slices with new axes.
-    row = ops.shape(input_ids)[1]  # L
-    width = ops.minimum(ops.maximum(row - 2, 1), self.size - 2)
+    batch, row = ops.shape(input_ids)  # B, L
+    width = ops.minimum(ops.maximum(row, 3), self.size)  # T
     missing = ops.maximum(row - self.size, 0)
     number = 1 + (missing + self.stride - 1) // self.stride  # W
     lengths = ops.sum(ops.cast(input_mask, "int32"), axis=1, keepdims=True)
     first = ops.arange(number, dtype="int32") * self.stride  # [W]
-    index = ops.expand_dims(first, 1) + ops.arange(width, dtype="int32")
     # Each but the first has tokens that the one before it does not have.
-    end_before = first - self.stride + self.size - 2
-    is_there = ops.logical_or(first == 0, end_before < lengths - 2)  # [B, W]
-    is_text = ops.logical_and(  # [B, W, T - 2]
-      index < ops.expand_dims(lengths - 2, 2), ops.expand_dims(is_there, 2)
-    )
-    text = ops.take(input_ids, ops.minimum(index + 1, row - 1), axis=1)
-    text = ops.where(is_text, text, 0)
-    is_last = ops.arange(row, dtype="int32") == ops.maximum(lengths - 1, 0)
-    sep = ops.sum(ops.where(is_last, input_ids, 0), axis=1)
-    sep = ops.reshape(sep, (-1, 1, 1))
-    gap = ops.zeros_like(ops.expand_dims(ops.cast(is_there, "int32"), 2))
-    cls = gap + ops.reshape(input_ids[:, 0], (-1, 1, 1))
-    ids = ops.concatenate([cls, text, gap], axis=-1)
-    position = ops.arange(width + 2, dtype="int32")
-    end = ops.sum(ops.cast(is_text, "int32"), axis=-1, keepdims=True) + 1
-    ids = ops.where(position == end, sep, ids)
-    mask = ops.cast(position <= end, "int32")
-    ids, mask = (ops.reshape(x, (-1, width + 2)) for x in (ids, mask))
-    return ids, mask, ops.cast(is_there, "float32")
+    end_before = first - self.stride + self.size
+    is_there = ops.logical_or(first == 0, end_before < lengths)  # [B, W]
+    sizes = ops.where(is_there, ops.clip(lengths - first, 2, width), 2)
+    # expand_dims, since LiteRT lacks slices with new axes.
+    sizes, lengths = ops.expand_dims(sizes, 2), ops.expand_dims(lengths, 2)
+    position = ops.arange(width, dtype="int32")
+    index = ops.where(position > 0, ops.expand_dims(first, 1) + position, 0)
+    index = ops.where(position == sizes - 1, lengths - 1, index)  # [SEP]
+    index = ops.clip(index, 0, row - 1)  # [B, W, T]
+    rows = ops.expand_dims(ops.arange(batch, dtype="int32") * row, (1, 2))
+    mask = ops.reshape(ops.cast(position < sizes, "int32"), (-1, width))
+    ids = ops.take(input_ids, ops.reshape(rows + index, (-1, width)))
+    return ids * mask, mask, ops.cast(is_there, "float32")
 
   def get_config(self):
     return super().get_config() | {"size": self.size, "stride": self.stride}

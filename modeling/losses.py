@@ -187,11 +187,10 @@ def divergence(logits, teacher_logits, temperature: float):
 
 def binary_divergence(logits, teacher_logits, temperature: float):
   """`divergence` of L labels of yes or no, their mean: [B, L] twice -> [B]."""
-  values = [
-    ops.stack([x / temperature, ops.zeros_like(x)], axis=-1)
-    for x in (logits, teacher_logits)
-  ]  # [B, L, 2]
-  return ops.mean(divergence(*values, temperature), axis=-1)
+  pairs = (
+    ops.stack([x, ops.zeros_like(x)], -1) for x in (logits, teacher_logits)
+  )  # [B, L, 2] each
+  return ops.mean(divergence(*pairs, temperature), axis=-1)
 
 
 def distilled(

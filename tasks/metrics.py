@@ -2,6 +2,7 @@
 # ruff: noqa: PLC0415
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -42,9 +43,24 @@ def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
   return _correlation(lambda x, y: spearmanr(x, y)[0], predictions, labels)
 
 
+def f1_of_labels(
+  predictions: np.ndarray, labels: np.ndarray, average: str
+) -> float:
+  """F1 of any number of labels, [N, L] of 0 and 1 each.
+
+  `average` is "micro", of all decisions together, or "macro", the labels' mean.
+  """
+  from sklearn.metrics import f1_score
+
+  options = {"average": average, "zero_division": 0.0}
+  return float(f1_score(labels, predictions, **options))
+
+
 METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
   "accuracy": accuracy,
   "f1": f1,
+  "micro_f1": partial(f1_of_labels, average="micro"),
+  "macro_f1": partial(f1_of_labels, average="macro"),
   "matthews_correlation": matthews_correlation,
   "pearson": pearson,
   "spearman": spearman,

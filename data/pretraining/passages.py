@@ -1,7 +1,7 @@
 """Text passages of Wikipedia articles and books: section 3.1 of the paper."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from data.pretraining import documents
 from storage import files
@@ -12,9 +12,8 @@ from storage.progress import Progress
 _MARKUP = re.compile(r"[*#|!=;:<{}•·–—-]|\d+[.)]\s|(BULLET|Section)::::")
 _MIN_WORDS = 8  # of an article's passage; headers may end with a full stop
 _MANY_WORDS = 20  # whatever they end with: prose is not always complete
-_MAX_WRAPPED = (
-  200  # characters; in a text with longer lines each is a paragraph
-)
+# Characters of a line; in a text with longer ones each is a paragraph.
+_MAX_WRAPPED = 200
 _CLOSING = r"""[\])}"'”’»_*]*$"""
 _ARTICLE_SENTENCE_END = re.compile(rf"[.!?…。！？।]{_CLOSING}")
 _BOOK_SENTENCE_END = re.compile(rf"[.!?…:;—。！？।-]\s*{_CLOSING}")
@@ -41,8 +40,8 @@ def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
   it is no such file.
   """
   for article in _articles(path):
-    paragraphs = [line.strip() for line in article if line.strip()]
-    yield _select(paragraphs, map(is_article_passage, paragraphs), progress)
+    paragraphs = [[line] for line in article if line.strip()]
+    yield _select(paragraphs, _is_article_passage, progress)
 
 
 def _articles(path) -> Iterator[list[str]]:
@@ -68,22 +67,16 @@ def _articles(path) -> Iterator[list[str]]:
     raise ValueError(f"{path} ends within an article, without {_ARTICLE_END}")
 
 
-def is_article_passage(paragraph: str) -> bool:
-  """True for text, False for headers, list items and rows of tables."""
+def _is_article_passage(text):
+  """True for text, False for headers and list items."""
+  number = len(text.split())
+  if number == 1:  # in a script without blanks three characters are a word
+    number = len(text) // 3
   return (
-    not _MARKUP.match(paragraph)
-    and not _is_row(paragraph)
-    and _is_long(paragraph)
-    and _is_complete(paragraph, _ARTICLE_SENTENCE_END)
+    number >= _MIN_WORDS
+    and not _MARKUP.match(text)
+    and _is_complete(text, _ARTICLE_SENTENCE_END)
   )
-
-
-def _is_long(paragraph):
-  """True for eight words, or as much text in a script without blanks."""
-  words = paragraph.split()
-  if len(words) == 1:
-    return len(paragraph) >= 3 * _MIN_WORDS
-  return len(words) >= _MIN_WORDS
 
 
 def read_book(path: str, progress: Progress) -> list[str]:
@@ -100,20 +93,16 @@ def read_book(path: str, progress: Progress) -> list[str]:
   for block in documents.split_documents(lines):
     is_wrapped = max(map(len, block)) <= _MAX_WRAPPED
     blocks += [block] if is_wrapped else [[line] for line in block]
-  paragraphs = [" ".join(map(str.strip, block)) for block in blocks]
-  return _select(paragraphs, map(is_book_passage, blocks), progress)
+  return _select(blocks, _is_book_passage, progress)
 
 
-def is_book_passage(lines: list[str]) -> bool:
-  """True for the lines of a text, False for those of headings and tables."""
-  text = " ".join(map(str.strip, lines))
-  rows = sum(map(_is_row, lines))
+def _is_book_passage(text):
+  """True for text, False for headings."""
   is_heading = text.isupper() or (
     _HEADING.match(text) and len(text.split()) <= _MAX_HEADING_WORDS
   )
   return (
-    2 * rows < len(lines)
-    and not is_heading
+    not is_heading
     and any(map(str.isalpha, text))
     and _is_complete(text, _BOOK_SENTENCE_END)
   )
@@ -130,10 +119,13 @@ def _is_complete(text, end):
   return bool(end.search(text)) or len(text.split()) >= _MANY_WORDS
 
 
-def _select(
-  paragraphs: list[str], is_passage: Iterable[bool], progress: Progress
-) -> list[str]:
-  """Paragraphs that are passages; counts the others."""
-  result = [p for p, keep in zip(paragraphs, is_passage, strict=True) if keep]
+def _select(paragraphs, is_passage, progress) -> list[str]:
+  """Paragraphs, given as lines, that are passages; counts the others."""
+  texts = (
+    " ".join(map(str.strip, lines))
+    for lines in paragraphs
+    if 2 * sum(map(_is_row, lines)) < len(lines)
+  )
+  result = list(filter(is_passage, texts))
   progress.add(0, dropped_paragraphs=len(paragraphs) - len(result))
   return result

@@ -211,27 +211,21 @@ def class_weights(
   """
   if setting and task.is_regression:
     raise ValueError(f"--class_weights: {task.name} has scores, not labels")
-  if not setting or list(setting) == [BALANCED]:
-    weights = {}
-  else:
-    weights = dict(map(_label_weight, setting))
-  for label in weights:
+  weights = {}
+  for part in () if list(setting) == [BALANCED] else setting:
+    label, _, weight = part.rpartition("=")
+    if not label or not is_number(weight) or float(weight) <= 0:
+      raise ValueError(
+        f"--class_weights: {part!r} is no label=weight with a positive weight; "
+        f"give {BALANCED}, or parts such as rare=5,frequent=0.5"
+      )
     if task.labels and label not in task.labels:
       raise ValueError(
         f"--class_weights: {label!r} is no label of {task.name}; its labels "
         f"are {labels.known_labels(task.labels)}"
       )
+    weights[label] = float(weight)
   return weights
-
-
-def _label_weight(part):
-  label, _, weight = part.rpartition("=")
-  if not label or not is_number(weight) or float(weight) <= 0:
-    raise ValueError(
-      f"--class_weights: {part!r} is no label=weight with a positive weight; "
-      f"give {BALANCED}, or parts such as rare=5,frequent=0.5"
-    )
-  return label, float(weight)
 
 
 def record_schema(

@@ -109,15 +109,13 @@ def run(args: Arguments) -> None:
 
 def _results(part) -> dict[str, float]:
   """Values of the table's rows, by eval_results.txt."""
-  names = {part.task_name: ""}
-  if part.task_name == "MNLI":
-    names = {"MNLI-m": "", "MNLI-mm": "_mismatched"}
   result = {}
-  for name, suffix in names.items():
+  for name, (metric, *_) in _ROWS.items():
+    suffix = "_mismatched" if name == "MNLI-mm" else ""
     path = os.path.join(part.output_dir, f"eval_results{suffix}.txt")
-    if files.exists(path):
+    if name.split("-m")[0] == part.task_name and files.exists(path):
       lines = (line.split(" = ") for line in files.lines(path))
-      result[name] = 100 * float(dict(lines)[f"eval_{_ROWS[name][0]}"])
+      result[name] = 100 * float(dict(lines)[f"eval_{metric}"])
   return result
 
 

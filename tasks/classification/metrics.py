@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -74,7 +75,7 @@ def report(
 
 def results(
   task: ClassificationTask,
-  logits: np.ndarray,
+  outputs: np.ndarray,
   losses: np.ndarray,
   examples: Sequence[TextExample],
   batch_size: int,
@@ -82,37 +83,21 @@ def results(
   """Values of eval_results.txt: the original's, then the task's metrics.
 
   `loss` is the mean over batches: a short last one has the weight of a full
-  one, as in the original. logits are [N, L] or [N, 1], losses [N].
+  one, as in the original. With several labels a text F1 is also that with
+  thresholds of 0.5. losses are [N], outputs as for `predictions`.
   """
   starts = range(0, len(losses), batch_size)
   batches = [losses[i : i + batch_size].mean() for i in starts]
   result = {"eval_loss": losses.mean(), "loss": np.mean(batches)}
-  if not task.is_regression:
-    predicted, labels = predictions(task, logits), label_ids(task, examples)
+  official = evaluate(task, outputs, examples)
+  if task.multi_label:
+    half = replace(task, thresholds=(0.5,) * len(task.labels))
+    at_half = evaluate(half, outputs, examples)
+    official |= {f"{name}_at_0.5": value for name, value in at_half.items()}
+  elif not task.is_regression:
+    predicted, labels = predictions(task, outputs), label_ids(task, examples)
     result["eval_accuracy"] = metrics.accuracy(predicted, labels)
-  official = evaluate(task, logits, examples)
   return result | {f"eval_{name}": value for name, value in official.items()}
-
-
-def multi_label_results(
-  task: ClassificationTask,
-  probs: np.ndarray,
-  losses: np.ndarray,
-  examples: Sequence[TextExample],
-) -> dict[str, float]:
-  """Micro and macro F1 at the task's thresholds and 0.5; probs are [N, L]."""
-  from sklearn.metrics import f1_score  # noqa: PLC0415
-
-  _check_length(probs, examples)
-  is_label, result = label_ids(task, examples), {"eval_loss": losses.mean()}
-  for suffix, predicted in (
-    ("", predictions(task, probs)),
-    ("_at_0.5", (probs >= 0.5).astype(int)),
-  ):
-    for mean in ("micro", "macro"):
-      value = f1_score(is_label, predicted, average=mean, zero_division=0.0)
-      result[f"eval_{mean}_f1{suffix}"] = float(value)
-  return result
 
 
 def best_thresholds(probs: np.ndarray, is_label: np.ndarray) -> tuple:

@@ -207,13 +207,9 @@ def _evaluate(args, task, model, split, part, step):
       thresholds = metrics.best_thresholds(logits, label_ids["label_ids"])
       task = replace(task, thresholds=thresholds)
       metrics.save_thresholds(task, args.output_dir)
-    results = metrics.multi_label_results(
-      task, logits, example_loss, part.examples
-    )
-  else:
-    results = metrics.results(
-      task, logits, example_loss, part.examples, args.eval_batch_size
-    )
+  results = metrics.results(
+    task, logits, example_loss, part.examples, args.eval_batch_size
+  )
   if not task.is_regression:
     logging.info("\n%s", metrics.report(task, logits, part.examples))
   suffix = split.removeprefix("dev")

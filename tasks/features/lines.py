@@ -57,21 +57,21 @@ def split(text: str) -> tuple[str, str | None]:
   return (first, second) if separator else (second, None)
 
 
-def count(path: str) -> int:
-  """Number of lines; OSError or ValueError if empty or not UTF-8 (named)."""
-  number = sum(1 for _ in files.lines(path))
-  if not number:
-    raise ValueError(f"{path} is empty: it should hold one text a line")
-  return number
+def count(path: str, has_windows: bool = False) -> int:
+  """Number of lines of a file, all of which are checked.
 
-
-def refuse_pairs(path: str) -> None:
-  """Raises ValueError if a line has two texts; names it."""
+  Raises OSError or ValueError if it is empty or not UTF-8, or if a line that is
+  to be read in windows has two texts.
+  """
+  number = 0
   for number, text in enumerate(files.lines(path), 1):
-    if split(text)[1] is not None:
+    if has_windows and split(text)[1] is not None:
       raise ValueError(
         f"{path}, line {number} has two texts: --long_text=windows takes one"
       )
+  if not number:
+    raise ValueError(f"{path} is empty: it should hold one text a line")
+  return number
 
 
 def read_lines(

@@ -15,10 +15,10 @@ def load(path: str) -> tuple[np.ndarray, list[int]]:
   with files.open_for_reading(path) as file:
     try:
       with np.load(file) as arrays:
+        layers = arrays["layers"].tolist()
         if "vectors" in arrays:
-          values, layers = arrays["vectors"], arrays["layers"].tolist()
-          vectors = values.astype(np.float32, copy=False)
-          vectors = vectors.reshape(len(values), len(layers) * values.shape[2])
+          vectors = np.asarray(arrays["vectors"], np.float32)
+          vectors = vectors.reshape(len(vectors), -1)
     except Exception as error:  # corrupt archives fail in many ways
       raise ValueError(
         f"{path} is no output of extract_features.py --format=npz, or corrupt "
@@ -29,9 +29,9 @@ def load(path: str) -> tuple[np.ndarray, list[int]]:
       f"{path} has no vectors of lines: run extract_features.py with "
       "--format=npz and --pooling=mean or cls"
     )
-  if not np.isfinite(vectors).all():
-    row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-    raise ValueError(f"{path}: the vector of line {row + 1} is not finite")
+  bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+  if bad.size:
+    raise ValueError(f"{path}: the vector of line {bad[0] + 1} is not finite")
   return vectors, layers
 
 
@@ -47,8 +47,13 @@ def load_pair(path: str, query_path: str) -> tuple[np.ndarray, np.ndarray]:
   return stored, queries
 
 
-def read_lines(path: str, number: int, vectors: str) -> list[str]:
-  """Reads labels or texts of `number` vectors; ValueError if numbers differ."""
+def read_lines(path: str | None, number: int, vectors: str) -> list[str] | None:
+  """Reads labels or texts of `number` vectors, those of the file `vectors`.
+
+  None without a path. Raises ValueError if numbers differ.
+  """
+  if not path:
+    return None
   lines = [line.strip() for line in files.lines(path)]
   if len(lines) != number:
     raise ValueError(
@@ -58,10 +63,13 @@ def read_lines(path: str, number: int, vectors: str) -> list[str]:
   return lines
 
 
-def train_classifier(
-  vectors: np.ndarray, labels: Sequence[str], regularization: float
-):
-  """Trains a logistic regression, with L2, on standardized [N, L * H]."""
+def classify(
+  stored: np.ndarray,
+  labels: Sequence[str],
+  queries: np.ndarray,
+  regularization: float,
+) -> list[dict]:
+  """Labels of queries by a logistic regression, with L2, on the stored."""
   from sklearn.linear_model import LogisticRegression  # noqa: PLC0415, seconds
   from sklearn.pipeline import make_pipeline  # noqa: PLC0415
   from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
@@ -69,15 +77,11 @@ def train_classifier(
   if len(set(labels)) < 2:
     raise ValueError(f"all labels are {labels[0]!r}: give two at least")
   regression = LogisticRegression(C=1 / regularization, max_iter=1000)
-  return make_pipeline(StandardScaler(), regression).fit(vectors, labels)
-
-
-def classify(classifier, queries: np.ndarray) -> Iterator[dict]:
-  """Label and probabilities of each query."""
-  names = classifier.classes_
-  for row in classifier.predict_proba(queries):
-    probs = {str(n): float(p) for n, p in zip(names, row, strict=True)}
-    yield {"label": max(probs, key=probs.get), "probabilities": probs}
+  classifier = make_pipeline(StandardScaler(), regression).fit(stored, labels)
+  names = classifier.classes_.tolist()
+  rows = classifier.predict_proba(queries).tolist()
+  probs = [dict(zip(names, row, strict=True)) for row in rows]
+  return [{"label": max(p, key=p.get), "probabilities": p} for p in probs]
 
 
 def log_accuracy(results: Sequence[dict], labels: Sequence[str]) -> None:

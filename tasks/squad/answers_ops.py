@@ -5,7 +5,6 @@ Legend: B questions, C candidate spans, K n_best_size, A answers of a question
 parentheses.
 """
 
-import functools
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -18,10 +17,10 @@ from tasks.squad.decoding import (
 from tasks.squad.paragraphs_ops import GraphAnswerText
 
 
-def concat(first: NamedTuple, second: NamedTuple, axis: int = 0) -> NamedTuple:
-  """Concatenates the tensors of two tuples of the same type."""
-  pairs = zip(first, second, strict=True)
-  return type(first)(*(tf.concat(pair, axis) for pair in pairs))
+def concat(*parts: NamedTuple, axis: int = 0) -> NamedTuple:
+  """Concatenates the tensors of tuples of the same type."""
+  columns = zip(*parts, strict=True)
+  return type(parts[0])(*(tf.concat(column, axis) for column in columns))
 
 
 class Candidates(NamedTuple):
@@ -67,8 +66,17 @@ class Entries(NamedTuple):
   def merge(self, more):
     """Sorts these and others by score; of equals these come first."""
     merged = concat(self, more, axis=1)
-    _, order = tf.math.top_k(merged.scores, merged.scores.shape[1])
-    return Entries(*(tf.gather(v, order, batch_dims=1) for v in merged))
+    return merged.highest(merged.scores.shape[1])
+
+  def highest(self, number: int):
+    """The entries that score most, best first, E = `number`."""
+    _, order = tf.math.top_k(self.scores, number)
+    return Entries(*(tf.gather(v, order, batch_dims=1) for v in self))
+
+  def select(self, is_entry: tf.Tensor):
+    """Replaces entries by padding where `is_entry`, [B, E] bool, is False."""
+    pairs = zip(self, _PADDING, strict=True)
+    return Entries(*(tf.where(is_entry, *pair) for pair in pairs))
 
   def limit(self, null: tf.Tensor):
     """Drops the K-th text if it scores less than no answer, [B] float64.
@@ -78,9 +86,8 @@ class Entries(NamedTuple):
     size = self.scores.shape[1]
     better = tf.cast(self.scores >= null[:, None], tf.int32)
     is_among = tf.reduce_sum(better, axis=1) < size
-    is_entry = tf.sequence_mask(tf.where(is_among, size - 1, size), size)
-    pairs = zip(self, _PADDING, strict=True)
-    return Entries(*(tf.where(is_entry, *pair) for pair in pairs))
+    number = tf.where(is_among, size - 1, size)
+    return self.select(tf.sequence_mask(number, size))
 
   def outputs(self, all_entries) -> dict[str, tf.Tensor]:
     """Outputs of QuestionAnswering, [B, E]; softmax over `all_entries`."""
@@ -220,33 +227,27 @@ def combine(
 
   `ranked` has those of each model, [B, K], and null scores, [B], or None.
   """
-  parts, probs, null_probs = [], [], []
+  parts, null_probs = [], []
   for texts, null in ranked:
     texts = texts if null is None else texts.limit(null)
     others = texts.scores[:, :0] if null is None else null[:, None]
     total = tf.reduce_logsumexp(
       tf.concat([texts.scores, others], axis=1), axis=1, keepdims=True
     )
-    is_text = texts.scores > -float("inf")
-    parts.append(texts)
-    probs.append(tf.where(is_text, tf.exp(texts.scores - total), 0.0))
+    parts.append(texts._replace(start_logits=texts.scores - total))
     null_probs.append(tf.exp(others - total))
-  merged = functools.reduce(lambda a, b: concat(a, b, axis=1), parts)
-  is_text = merged.scores > -float("inf")  # [B, models * K]
+  merged = concat(*parts, axis=1)
+  is_text = merged.start_logits > -float("inf")  # [B, models * K]
   is_same = merged.texts[:, :, None] == merged.texts[:, None]
   is_same &= is_text[:, :, None] & is_text[:, None]
-  probs = tf.where(is_same, tf.concat(probs, axis=1)[:, None], 0.0)
+  probs = tf.where(is_same, tf.exp(merged.start_logits)[:, None], 0.0)
   scores = _log_mean(tf.reduce_sum(probs, axis=2), len(ranked))
   first = tf.argmax(tf.cast(is_same, tf.int32), axis=2)
   is_first = is_text & (first == tf.range(first.shape[1], dtype=tf.int64))
-  fields = merged._replace(
+  entries = merged._replace(
     start_logits=scores, end_logits=tf.zeros_like(scores)
   )
-  pairs = zip(fields, _PADDING, strict=True)
-  entries = Entries(*(tf.where(is_first, *pair) for pair in pairs))
-  size = parts[0].scores.shape[1]
-  _, order = tf.math.top_k(entries.scores, size)
-  entries = Entries(*(tf.gather(v, order, batch_dims=1) for v in entries))
+  entries = entries.select(is_first).highest(ranked[0][0].scores.shape[1])
   if ranked[0][1] is None:
     return entries, None
   return entries, _log_mean(tf.add_n(null_probs)[:, 0], len(ranked))

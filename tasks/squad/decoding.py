@@ -7,6 +7,7 @@ Legend: T tokens, K n_best_size, C candidate spans, M models of an ensemble.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -240,23 +241,22 @@ def _n_best(scored, words, answer_text, config) -> tuple[list[_Entry], _Entry]:
 
 def _combine(ranked, config) -> tuple[list[_Entry], _Entry]:
   """`_n_best` of an ensemble: of its models, each as `_n_best`."""
-  probs = {}
+  probs = Counter()
   for entries, _ in ranked:
     for entry in _with_probabilities(entries) if entries else ():
-      text, part = entry["text"], entry["probability"] / len(ranked)
-      probs[text] = probs.get(text, 0.0) + part
-  null = _Entry("", math.log(max(probs.pop("", 0.0), LEAST_PROBABILITY)), 0.0)
-  entries = [
-    _Entry(t, math.log(max(p, LEAST_PROBABILITY)), 0.0)
-    for t, p in probs.items()
-  ]
+      probs[entry["text"]] += entry["probability"] / len(ranked)
+  null_prob = probs.pop("", 0.0)
   if config.version_2_with_negative:
-    entries.append(null)
-  entries.sort(key=lambda entry: -entry.score)  # stable
-  entries = entries[: config.n_best_size]
-  if config.version_2_with_negative and null not in entries:
-    entries.append(null)
-  return entries, null
+    probs[""] = null_prob  # of equals the last
+  entries = [
+    _Entry(text, math.log(max(prob, LEAST_PROBABILITY)), 0.0)
+    for text, prob in probs.most_common()
+  ]
+  best = entries[: config.n_best_size]
+  null = next((entry for entry in entries if not entry.text), None)
+  if null and null not in best:
+    best.append(null)
+  return best, null
 
 
 def _candidates(scored, null, config) -> Iterator[tuple[int, int, int]]:

@@ -117,8 +117,12 @@ def test_distance_to_a_teacher():
   )
   np.testing.assert_array_equal(losses.divergence(a, a, 3.0), [0.0])
   z, t = np.log(3.0), np.log(1.0)  # probabilities of 3/4 and of 1/2
-  result = losses.binary_divergence(np.array([[z, t]]), np.array([[t, t]]), 1.0)
-  np.testing.assert_allclose(result, [expected / 2], 1e-6)
+  a, b = np.array([[z, t]]), np.array([[t, t]])
+  for temperature in (1.0, 2.0):
+    result = losses.binary_divergence(
+      temperature * a, temperature * b, temperature
+    )
+    np.testing.assert_allclose(result, [temperature**2 * expected / 2], 1e-6)
 
 
 def _teacher(batch):

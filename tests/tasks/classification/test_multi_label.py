@@ -115,7 +115,9 @@ def test_no_threshold_is_better_than_the_best(pairs):
 
 def _with_thresholds(*thresholds):
   return examples.ClassificationTask(
-    "tsv", {}, LABELS, (), multi_label=True, thresholds=thresholds
+    *("tsv", {}, LABELS, ("micro_f1", "macro_f1")),
+    multi_label=True,
+    thresholds=thresholds,
   )
 
 
@@ -136,7 +138,7 @@ def test_scores_at_thresholds_and_at_a_half():
   rows += [TextExample("", "", label=names) for names in ((), ("woe",))]
   probs = np.array([[0.9, 0, 0.2], [0.4, 0, 0.1], [0.3, 0.6, 0.1], [0, 0, 0.3]])
   custom = _with_thresholds(0.35, 0.7, 0.25)
-  result = metrics.multi_label_results(custom, probs, np.ones(4), rows)
+  result = metrics.results(custom, probs, np.ones(4), rows, 8)
   assert result["eval_micro_f1"] == 1.0
   assert result["eval_macro_f1"] == pytest.approx(2 / 3)  # no text has wit
   assert result["eval_micro_f1_at_0.5"] == pytest.approx(2 * 1 / (2 + 3))
