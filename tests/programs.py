@@ -116,15 +116,13 @@ def run_each(program, cases):
   return [(each.returncode, each.stderr) for each in done]
 
 
-def python(arguments, text=None):
-  """Runs Python, with a text as its input."""
+def python(arguments, text=None, **options):
+  """Runs Python, with a text as its input; options as subprocess.run has."""
   return subprocess.run(
     [sys.executable, *arguments],
-    input=text,
-    cwd=ROOT,
+    **{"input": text, "cwd": ROOT, "check": False} | options,
     capture_output=True,
     text=True,
-    check=False,
   )
 
 

@@ -1,11 +1,11 @@
 """Imports go down only, no task knows another, names are the field's."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 ROOT = Path(__file__).parents[1]
 # Packages of ours and libraries that a package may import.
@@ -113,15 +113,10 @@ def test_worker_processes_need_no_tensorflow():
     "tasks.multiple_choice.examples",
     "tasks.squad.records",
   )
-  done = subprocess.run(
+  done = programs.python(
     [
-      sys.executable,
       "-c",
       f"import sys, {', '.join(modules)}; print('tensorflow' in sys.modules)",
-    ],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    check=False,
+    ]
   )
   assert done.stdout.strip() == "False"

@@ -3,7 +3,6 @@
 import gzip
 import importlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -73,13 +72,7 @@ def test_tensorflow_is_not_imported():
     "import sys, create_pretraining_data;"
     "print(*(m for m in sys.modules if m.startswith(('tensorflow', 'keras'))))"
   )
-  result = subprocess.run(
-    [sys.executable, "-c", code],
-    capture_output=True,
-    text=True,
-    cwd=ROOT,
-    check=True,
-  )
+  result = programs.python(["-c", code], check=True)
   assert result.stdout.strip() == ""
 
 

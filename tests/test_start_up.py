@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests import programs
 from tests.programs import ROOT
 
 PROGRAMS = sorted(
@@ -27,13 +28,7 @@ def _start(program, *arguments):
   """Output, messages, status and seconds of processor time of a program."""
   argv = [str(ROOT / f"{program}.py"), *arguments]
   before = os.times()
-  done = subprocess.run(
-    [sys.executable, "-c", f"import sys; sys.argv = {argv!r}\n{START}"],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    check=False,
-  )
+  done = programs.python(["-c", f"import sys; sys.argv = {argv!r}\n{START}"])
   after = os.times()
   seconds = sum(after[2:4]) - sum(before[2:4])
   assert done.stdout.endswith("False\n"), done.stdout
@@ -146,13 +141,6 @@ def test_tensorflow_itself_is_silent(tmp_path):
   script = f"import predictor; predictor.Predictor({str(tmp_path)!r})"
   environment = dict(os.environ)
   environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-  done = subprocess.run(
-    [sys.executable, "-c", script],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    check=False,
-    env=environment,
-  )
+  done = programs.python(["-c", script], env=environment)
   assert done.stderr.startswith("Traceback")  # of an error of ours
   assert "name what --do_export wrote" in done.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli import program
+from tests import programs
 
 ROOT = Path(__file__).parents[2]
 
@@ -188,14 +189,7 @@ program.run(main)
 @pytest.mark.parametrize("moment", ["early", "in main", "in an import"])
 def test_an_interrupt_at_any_moment_is_one_line(moment):
   script = f"import sys; sys.argv = [{moment!r}]\n{INTERRUPTED}"
-  done = subprocess.run(
-    [sys.executable, "-c", script],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    check=False,
-    preexec_fn=_obey_interrupts,
-  )
+  done = programs.python(["-c", script], preexec_fn=_obey_interrupts)
   assert done.returncode == 130
   assert done.stderr == "ERROR: interrupted\n"
   assert ("cleaned up" in done.stdout) == (moment == "in main")
@@ -217,12 +211,8 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 @pytest.mark.parametrize("module", ["absl", "cli.checks", "tasks.squad"])
 def test_a_program_is_interrupted_while_it_imports(module):
   argv = ["run_squad.py", module]
-  done = subprocess.run(
-    [sys.executable, "-c", f"import sys; sys.argv = {argv}\n{IMPORTING}"],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    check=False,
+  done = programs.python(
+    ["-c", f"import sys; sys.argv = {argv}\n{IMPORTING}"],
     preexec_fn=_obey_interrupts,
   )
   assert (done.returncode, done.stderr) == (130, "ERROR: interrupted\n")

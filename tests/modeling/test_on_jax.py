@@ -4,14 +4,13 @@ In a process of its own, as Keras chooses its backend when imported.
 """
 
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import programs
 from tests.modeling import every_model
 from tests.training import toy
 from training import checkpoint
@@ -57,13 +56,7 @@ def _results(tmp_path_factory):
     for name, values in toy.examples(STEPS * BATCH).items()
   }
   np.savez(folder / "batches.npz", **batches)
-  done = subprocess.run(
-    [sys.executable, "-c", _PROGRAM, str(folder)],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    check=False,
-  )
+  done = programs.python(["-c", _PROGRAM, str(folder)])
   assert done.returncode == 0, done.stderr
   return folder, made
 

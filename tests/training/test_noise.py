@@ -3,13 +3,11 @@
 import ctypes
 import logging
 import os
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
 
-from tests.programs import ROOT
+from tests import programs
 from training import process
 
 
@@ -56,12 +54,5 @@ tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1))
 @pytest.mark.slow  # it imports TensorFlow
 def test_compiling_is_silent():
   environment = {k: v for k, v in os.environ.items() if k[:6] != "TF_CPP"}
-  done = subprocess.run(
-    [sys.executable, "-c", COMPILE],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    check=True,
-    env=environment,
-  )
+  done = programs.python(["-c", COMPILE], check=True, env=environment)
   assert not done.stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import programs
 from training.process import GracefulShutdown
 
 ROOT = Path(__file__).parents[2]
@@ -35,14 +36,7 @@ with GracefulShutdown():
   os.kill(os.getpid(), signal.SIGINT)
   time.sleep(60)
 """
-  done = subprocess.run(
-    [sys.executable, "-c", script],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    check=False,
-    timeout=50,
-  )
+  done = programs.python(["-c", script], timeout=50)
   assert done.returncode == 130
   assert "Ctrl-C once more ends at once" in done.stderr
   assert "Traceback" not in done.stderr

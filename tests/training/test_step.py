@@ -1,8 +1,6 @@
 """The update by a batch does not depend on how it is divided."""
 
 import re
-import subprocess
-import sys
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -13,7 +11,7 @@ import tensorflow as tf
 
 from modeling import losses, models
 from modeling.xla_islands import recomputed_layers
-from tests.programs import ROOT
+from tests import programs
 from tests.training import toy
 from training import optimization
 from training.step import LossScale, batch_inputs, set_dtype_policy
@@ -164,15 +162,7 @@ print(worker.peak())
 @pytest.mark.slow
 def test_recomputed_layers_need_less_memory():
   stored, recomputed = (
-    float(
-      subprocess.run(
-        [sys.executable, "-c", PEAK.format(recompute)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-      ).stdout
-    )
+    float(programs.python(["-c", PEAK.format(recompute)], check=True).stdout)
     for recompute in (False, True)
   )
   # Six layers store about 500 MB.
