@@ -48,7 +48,7 @@ _HELP = ("help", "helpshort")
 
 
 class Arguments(SimpleNamespace):
-  """Immutable flag values, an attribute each; `set_flags` the user has set."""
+  """Immutable flag values, an attribute each; the user has set `set_flags`."""
 
   __slots__ = ("set_flags",)  # not in vars(), which are the flags
 

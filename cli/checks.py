@@ -136,7 +136,7 @@ def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:
 
 
 def export(args: Arguments) -> None:
-  """Checks the flags of --do_export: ValueError, FileExistsError."""
+  """Checks the flags of --do_export; raises ValueError or FileExistsError."""
   if not args.do_export:
     return
   if not args.export_dir:
@@ -168,7 +168,7 @@ def devices(args: Arguments) -> None:
 
 
 def need(args: Arguments, **needed: bool) -> None:
-  """Checks input files that flags name; those that are True must be set."""
+  """Checks the input files of flags that are True, which must be set."""
   for name, is_needed in needed.items():
     if is_needed and not args[name]:
       raise ValueError(f"this command needs --{name}")

@@ -100,7 +100,7 @@ def _substitute(name, substitutions):
 
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
-  """Reads a folder; ValueError names what the original has not."""
+  """Reads a folder; ValueError if the original has no such model."""
   settings = _read_json(folder, CONFIG)
   vocabulary = os.path.join(folder, VOCABULARY)
   bert = CanonicalModel(

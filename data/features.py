@@ -122,7 +122,7 @@ class TextPacker:
 def pack(
   first: Sequence[int], second: Sequence[int] | None, cls: int, sep: int
 ) -> tuple[list[int], list[int]]:
-  """Ids and segments: [CLS] first [SEP], or, unless None, second [SEP], too."""
+  """Ids and segments of [CLS] first [SEP], then second [SEP] unless None."""
   ids = [cls, *first, sep]
   segments = [0] * len(ids)
   if second is not None:

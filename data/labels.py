@@ -71,7 +71,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def save(labels: Sequence[str], folder: str) -> str:
-  """Writes labels.txt, returns its path; ValueError if labels are no lines."""
+  """Writes labels.txt; ValueError if one would not be read back as it is."""
   for label in labels:
     if not label or set(label) & set("\t\r\n"):
       raise ValueError(f"{label!r} cannot be a line of {FILE_NAME}")
@@ -132,8 +132,8 @@ def choose(
 
   In this order: labels.txt of the model's `folder`; in training, those that
   `find` collects from the training file; `checkpoint_labels`, the file of the
-  initial checkpoint; those of `find`. Either is None if there is none. If data
-  and checkpoint have the same labels, the checkpoint's order is used.
+  initial checkpoint; those of `find`. The last two may be None. If data and
+  checkpoint have the same labels, the checkpoint's order is used.
 
   Raises FileNotFoundError if there are none, ValueError if the checkpoint's
   head has as many labels, but different ones.

@@ -57,7 +57,7 @@ def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
 def check(
   files: Sequence[str], schema: Schema, limits: Mapping[str, int]
 ) -> None:
-  """Checks each file's first record; fields with `limits` n are in [0, n)."""
+  """Checks each file's first record; values of `limits` n must be in [0, n)."""
   for path in files:
     record = _first(path)
     for name, feature in schema.items():

@@ -83,10 +83,10 @@ class ShuffledRecords:
   ) -> tf.data.Dataset:
     """Endless pairs of a number, unique in the run, and [B / replicas] records.
 
-    A global batch of `batch_size`, ValueError unless a multiple, has the same
-    records for any number of replicas. `skip` records were read before,
-    `context` has replicas and workers, None for one of each, and `by_length`
-    makes batches of records of similar length.
+    A global batch of `batch_size`, a multiple of the replicas (else
+    ValueError), has the same records for any number of them. `skip` records
+    were read before, `context` has replicas and workers, None for one of each,
+    and `by_length` makes batches of records of similar length.
     """
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync

@@ -46,7 +46,7 @@ def unused_ids(tokens: Iterable[str]) -> list[int]:
 
 
 def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
-  """Writes tokens in the order of their ids; ValueError if one is no line."""
+  """Writes tokens by id; ValueError if one would not be read back as it is."""
   tokens = list(tokens)
   seen = set()
   for token in tokens:

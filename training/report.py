@@ -22,7 +22,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Report:
-  """Progress of a training run on examples called `unit`."""
+  """Progress of one training run: log, metrics.jsonl and TensorBoard."""
 
   def __init__(
     self,

@@ -50,7 +50,7 @@ class BuildConfig:
 
 
 class Span(NamedTuple):
-  """Complete documents of a file, from byte `start` to `end` or its own."""
+  """Complete documents of a file, from byte `start` to `end` or its end."""
 
   path: str
   start: int
@@ -94,7 +94,7 @@ class ShardResult(NamedTuple):
 
 
 class RecordBuilder:
-  """Builds records from text, by `records` from documents."""
+  """Builds records from text; `records` does so from documents."""
 
   def __init__(self, config: BuildConfig):
     tokenizer = FullTokenizer(config.vocab_file, config.do_lower_case)

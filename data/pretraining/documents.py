@@ -138,7 +138,7 @@ _MAX_ABBREVIATION_LENGTH = 10
 
 
 def split_sentences(paragraph: str) -> list[str]:
-  """Splits a paragraph into sentences, as single spaces would join them."""
+  """Splits a paragraph into sentences; white space becomes single spaces."""
   text = " ".join(paragraph.split())
   sentences, begin = [], 0
   for end in _SENTENCE_END.finditer(text):
@@ -217,7 +217,7 @@ def digests(lines: Iterable[str]) -> np.ndarray:
 
 
 def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
-  """Indices, for the `digests` of each shard, of documents that were before."""
+  """Indices of each shard's documents whose digest has occurred before."""
   _, first = np.unique(np.concatenate(shards), return_index=True)
   is_repeated = np.ones(sum(map(len, shards)), bool)
   is_repeated[first] = False
@@ -242,7 +242,7 @@ def drop_documents(
 
 
 def drop_repeated(lines: Iterable[str], progress: Progress) -> Iterator[str]:
-  """Yields lines of documents that are new, by some 80 bytes a document."""
+  """Yields the lines of new documents; takes some 80 bytes for each."""
   seen = set()
   for document in split_documents(lines):
     number = digest(document)

@@ -221,10 +221,11 @@ def _unmasked(batch):
 class PretrainingInput(TrainingRecords):
   """Batches of pre-training records.
 
-  `masking` is of records made with --masking=dynamic, by `vocab_file`; its P of
-  all. `causal_targets` converts batches for models of one direction. At most
-  `max_corrupt_records` are dropped; files without them go to `folder`, None to
-  skip the check. `sources` are `files` in groups with sampling weights.
+  Records made with --masking=dynamic are masked by `masking` and `vocab_file`;
+  P is that of `masking` for all records. `causal_targets` converts batches for
+  models of one direction. At most `max_corrupt_records` are dropped; files
+  without them go to `folder`, None to skip the check. `sources` are `files` in
+  groups with sampling weights.
 
   Raises ValueError if a file does not hold such records, or flags of masking do
   not fit them.

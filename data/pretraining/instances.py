@@ -152,7 +152,7 @@ def shuffle(getrandbits: Callable[[int], int], items: list) -> None:
 
 @dataclass(frozen=True)
 class InstanceConfig:
-  """Contents of records, which are for dynamic masking without `masking`."""
+  """Contents of records; without `masking` they are masked when read."""
 
   max_seq_length: int = 128
   masking: Masking | None = DEFAULT
@@ -285,7 +285,7 @@ class InstanceBuilder:
   def records(
     self, documents: list[Document], rng: Random, progress: Progress
   ) -> tuple[list[bytes], list[str]]:
-    """Records of documents, which it shuffles, in random order; 3 as text."""
+    """Serialized records in random order, and three of them as text."""
     if len(documents) == 1:
       logging.warning(
         "the text is a single document, from which random next sentences are "

@@ -80,7 +80,7 @@ def _is_article_passage(text):
 
 
 def read_book(path: str, progress: Progress) -> list[str]:
-  """Passages of a book, paragraphs or long lines, without the licence."""
+  """Reads the passages of a book, without Project Gutenberg's licence."""
   lines = []
   for line in files.lines(path):
     if (mark := _LICENCE.search(line)) and mark[1].upper() == "END":

@@ -101,7 +101,7 @@ def results(
 
 
 def best_thresholds(probs: np.ndarray, is_label: np.ndarray) -> tuple:
-  """Thresholds, L, of the highest F1 of each label; [N, L] each; else 0.5."""
+  """Thresholds [L] with the highest F1, from [N, L] each; else 0.5."""
   return tuple(map(_best_threshold, probs.T, is_label.T))
 
 

@@ -130,7 +130,7 @@ TASKS = {
 
 
 def find(name: str) -> ClassificationTask:
-  """A task of GLUE or XNLI in any case, without "-" or "_"; or ValueError."""
+  """A task of GLUE or XNLI; case, "-" and "_" do not count. Else ValueError."""
   by_name = {_plain(known): task for known, task in TASKS.items()}
   if _plain(name) not in by_name:
     raise ValueError(
@@ -165,7 +165,7 @@ def from_flags(args: Arguments) -> ClassificationTask:
 
 
 def check_files(args: Arguments) -> None:
-  """Checks files of the --do_... flags: FileNotFoundError or ValueError."""
+  """Raises an error if a file is missing that a --do_... flag needs."""
   reads = {
     "train": args.do_train,
     "dev": checks.needs_eval_data(args),

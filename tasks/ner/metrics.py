@@ -184,7 +184,7 @@ def write(
   tags: Sequence[str],
   sentences: Sequence[Sentence],
 ) -> Scores | None:
-  """Writes predictions, .conll and .tsv, by logits [W, L]; scores if known."""
+  """Writes <split>_predictions.conll and .tsv; returns scores if known."""
   predicted = predictions(logits, tags, sentences)
   path = os.path.join(output_dir, f"{split}_predictions")
   write_conll(f"{path}.conll", sentences, predicted)

@@ -97,7 +97,7 @@ class TagRecordBuilder(features.TextPacker):
 def split_long(
   lengths: Sequence[int], max_pieces: int
 ) -> list[tuple[int, int]]:
-  """Begins and ends, in words, of parts of about equal numbers of pieces."""
+  """Splits words into parts of about equal length; their begins and ends."""
   total = sum(lengths)
   target = math.ceil(total / math.ceil(total / max_pieces))
   parts = []
