@@ -97,23 +97,14 @@ class AdamWeightDecay:
     replica.merge_call(self._apply, args=(gradients, scalars, enabled))
 
   def _apply(self, strategy, gradients, scalars, enabled):
-    for name, variable, m, v, lr_multiplier, gradient in zip(
-      self.names,
-      self.variables,
-      self.m,
-      self.v,
-      self.lr_multipliers,
-      gradients,
-      strict=True,
+    columns = self.names, self.variables, self.m, self.v, self.lr_multipliers
+    for name, variable, m, v, multiplier, gradient in zip(
+      *columns, gradients, strict=True
     ):
       if gradient is not None:
         decay = self.weight_decay if is_decayed(name) else 0.0
-        strategy.extended.update(
-          variable,
-          self._update,
-          args=(m, v, gradient, scalars, lr_multiplier, decay, enabled),
-          group=False,
-        )
+        args = m, v, gradient, scalars, multiplier, decay, enabled
+        strategy.extended.update(variable, self._update, args, group=False)
 
   def _update(self, *args):
     *args, enabled = args
@@ -122,30 +113,21 @@ class AdamWeightDecay:
     else:
       tf.cond(enabled, lambda: self._change(*args), lambda: None)
 
-  def _change(self, variable, m, v, gradient, scalars, lr_multiplier, decay):
+  def _change(self, variable, m, v, gradient, scalars, multiplier, decay):
     gradient = tf.convert_to_tensor(gradient)  # sums repeated rows
     variables = variable, m, v
     old = [tf.convert_to_tensor(value) for value in variables]
-    new = self._changed(*old, gradient, *scalars, lr_multiplier, decay)
+    new = self._changed(old, gradient, scalars, multiplier, decay)
     for target, value in zip(variables, new, strict=True):
       target.assign(value)
 
   @tf.function(autograph=False, jit_compile=True)
-  def _changed(
-    self,
-    variable,
-    m,
-    v,
-    gradient,
-    rate,
-    gradient_scale,
-    step,
-    multiplier,
-    decay,
-  ):
+  def _changed(self, old, gradient, scalars, multiplier, decay):
     # Compiled, so that each variable and slot is read once. ResourceApplyAdam
     # computes 1 - beta_2 in float32, which is off by 1.3e-5; after a few steps
     # the numbers would differ from the original's.
+    variable, m, v = old
+    rate, gradient_scale, step = scalars
     gradient *= gradient_scale
     m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
     v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)

@@ -25,24 +25,15 @@ _MATTHEWS = ("matthews_correlation",)
 _PAIR = ("sentence1", "sentence2")
 
 
-def _task(
-  name,
-  text_a,
-  text_b,
-  label,
-  labels=_BINARY_LABELS,
-  metrics=_ACCURACY,
-  skip_broken=False,
-):
+def _task(name, text_a, text_b, label, labels=_BINARY_LABELS, **options):
   """Task of files with the same columns; a test file's labels are dummies."""
   splits = {
     "train": Split("train.tsv", text_a, text_b, label),
     "dev": Split("dev.tsv", text_a, text_b, label),
     "test": Split("test.tsv", text_a, text_b, submission=f"{name}.tsv"),
   }
-  return ClassificationTask(
-    name, splits, labels, metrics, skip_broken=skip_broken
-  )
+  options = {"metrics": _ACCURACY} | options
+  return ClassificationTask(name, splits, labels, **options)
 
 
 def _cola() -> ClassificationTask:
