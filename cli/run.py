@@ -80,7 +80,7 @@ class Run:
     )
     new_head = getattr(args, "new_head", False)  # pre-training has no flag
     self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
-    skip = int(train_step.examples.numpy())
+    skip, by_length = int(train_step.examples.numpy()), args.group_by_length
     average = train_step.average
     averaged_weights = average.averaged_weights if average else nullcontext
 
@@ -92,7 +92,11 @@ class Run:
       loop.train(
         train_step,
         lambda context: source.training(
-          args.train_batch_size, self.seed, skip, context, args.group_by_length
+          args.train_batch_size,
+          self.seed,
+          by_length,
+          skip=skip,
+          context=context,
         ),
         self.checkpoints,
         self._schedule(stop_at or num_train_steps),

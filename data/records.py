@@ -185,16 +185,12 @@ class TrainingRecords(abc.ABC):
     return record_scan.first_corrupt(self.files, self.schema)
 
   def training(
-    self,
-    batch_size: int,
-    seed: int,
-    skip: int = 0,
-    context: tf.distribute.InputContext | None = None,
-    by_length: bool = False,
+    self, batch_size: int, seed: int, by_length: bool = False, **options
   ) -> tf.data.Dataset:
-    """Endless batches, {field: [B / replicas, ...]}; see ShuffledRecords."""
+    """Endless batches, {field: [B / replicas, ...]}, of ShuffledRecords."""
+    options |= {"by_length": by_length}
     order = ShuffledRecords(self.sources, seed, self.index_file)
-    batches = order.batches(self.schema, batch_size, skip, context, by_length)
+    batches = order.batches(self.schema, batch_size, **options)
     return self.read(batches, seed, by_length)
 
   @abc.abstractmethod

@@ -43,7 +43,7 @@ def _train(tmp_path_factory):
       )
       strategy = tf.distribute.get_strategy()
       batches = strategy.distribute_datasets_from_function(
-        lambda context: source.training(8, 3, 0, context)
+        lambda context: source.training(8, 3, context=context)
       )
       iterator = iter(batches)
       losses = []
