@@ -41,10 +41,11 @@ def is_glue(args: Arguments) -> bool:
   return args.task_name.upper() == NAME
 
 
-def parts(args: Arguments) -> dict[str, Arguments]:
+def parts(args: Arguments, level: int = logging.DEBUG) -> dict[str, Arguments]:
   """Arguments of each task that is in --data_dir and not complete, in order.
 
-  Raises FileNotFoundError if folders are missing, ValueError without --do_eval.
+  Logs what is left out. Raises FileNotFoundError if folders are missing,
+  ValueError without --do_eval.
   """
   if not args.do_eval:
     raise ValueError(f"--task_name={NAME} needs --do_eval, for its table")
@@ -56,21 +57,22 @@ def parts(args: Arguments) -> dict[str, Arguments]:
       f"{'MNLI, with --from_mnli' if present else ', '.join(_TASKS)}"
     )
   if absent := set(_TASKS) - set(present):
-    logging.warning("not in %s: %s", args.data_dir, ", ".join(sorted(absent)))
+    names = ", ".join(sorted(absent))
+    logging.log(level, "not in %s: %s", args.data_dir, names)
   values, result = _read(args.output_dir), {}
   for name in present:
-    part = _part(args, name)
+    part = _part(args, name, level)
     written = [files.exists(path) for path in _submissions(args, name)]
     is_predicted = any(written) or not part.do_predict
     is_evaluated = any(row.split("-m")[0] == name for row in values)
     if args.do_train and is_evaluated and is_predicted:
-      logging.info("%s is complete already", name)
+      logging.log(level, "%s is complete already", name)
     else:
       result[name] = part
   return result
 
 
-def _part(args, name):
+def _part(args, name, level):
   """Arguments of a task; without prediction if there is no test file."""
   task = named_tasks.find(name)
   changes = {
@@ -80,7 +82,8 @@ def _part(args, name):
   }
   test_file = os.path.join(changes["data_dir"], task.splits["test"].file)
   if args.do_predict and not files.exists(test_file):
-    logging.warning("%s is not there: %s is not predicted", test_file, name)
+    message = "%s is not there: %s is not predicted"
+    logging.log(level, message, test_file, name)
     changes["do_predict"] = False
   return args.replace(task_name=name, from_mnli=False, **changes)
 
@@ -94,7 +97,7 @@ def _submissions(args, name):
 def run(args: Arguments) -> None:
   """Runs `parts`, writes table and submission; else ChildProcessError."""
   values = _read(args.output_dir)
-  for name, part in parts(args).items():
+  for name, part in parts(args, logging.INFO).items():
     if args.from_mnli and name in _FROM_MNLI:
       mnli = os.path.join(args.output_dir, "MNLI")
       part = part.replace(init_checkpoint=mnli, new_head=True)

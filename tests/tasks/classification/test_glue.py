@@ -122,11 +122,15 @@ def test_tasks_begin_with_mnli(tmp_path, calls):
   assert calls[2]["teacher"] == "big/RTE"
 
 
-def test_a_task_without_a_test_file_is_not_predicted(tmp_path, calls):
+def test_a_task_without_a_test_file_is_not_predicted(tmp_path, calls, caplog):
   _task_folders(tmp_path, "RTE", "CoLA")
   (tmp_path / "data" / "CoLA" / "test.tsv").unlink()
   (tmp_path / "output").mkdir()
-  glue.run(_flags(tmp_path))
+  with caplog.at_level("INFO", logger="absl"):
+    glue.parts(_flags(tmp_path))  # as when flags are checked
+    glue.run(_flags(tmp_path))
+  assert caplog.text.count("CoLA is not predicted") == 1
+  assert caplog.text.count("not in ") == 1
   assert [values.get("do_predict") for values in calls] == ["False", None]
   with zipfile.ZipFile(tmp_path / "output" / "submission.zip") as archive:
     assert archive.namelist() == ["RTE.tsv"]
