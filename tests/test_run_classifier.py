@@ -172,6 +172,7 @@ def test_several_labels_are_trained_and_predicted(several):
     "eval_micro_f1",
     "eval_micro_f1_at_0.5",
     "global_step",
+    "loss",
   ]
   results = programs.results(output)
   assert results["eval_micro_f1"] > 0.9

@@ -15,9 +15,6 @@ from data.tokenization import FullTokenizer
 from storage import files
 from storage.progress import Progress
 
-# Flags of vocabularies that are learned.
-_LEARNING = ("vocab_size", "special_tokens", "unused_tokens", "max_alphabet")
-
 
 def define_extension_flags() -> None:
   """Defines the flags of --extend."""
@@ -79,9 +76,9 @@ def _count_source(args, paths):
 
 def check_extension(args: Arguments) -> None:
   """Checks flags and files of --extend: OSError or ValueError."""
-  for name in _LEARNING:
-    if name in args.set_flags:
-      raise ValueError(f"--{name} is not for --extend: leave it out")
+  learning = {"vocab_size", "special_tokens", "unused_tokens", "max_alphabet"}
+  for name in learning & args.set_flags:
+    raise ValueError(f"--{name} is not for --extend: leave it out")
   checks.need(args, extend=True, bert_config_file=True)
   if not args.init_checkpoint:
     raise ValueError("--extend needs --init_checkpoint")
