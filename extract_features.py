@@ -79,8 +79,6 @@ def check_flags(args: Arguments) -> None:
     checks.disjoint([args.input_file], args.output_file)
     if not args.overwrite:
       checks.refuse_to_overwrite(args.output_file)
-    # Raises for a line that cannot be read.
-    lines.count(args.input_file, args.long_text == "windows")
   checks.windows(args)
   if args.long_text == "windows" and args.pooling == "none":
     raise ValueError(
@@ -88,6 +86,8 @@ def check_flags(args: Arguments) -> None:
       "or cls"
     )
   encoder.config(args).check_layers(lines.layer_indexes(args.layers))
+  if args.input_file:  # raises for a line that cannot be read
+    lines.count(args.input_file, args.long_text == "windows")
 
 
 def main(args: Arguments) -> None:

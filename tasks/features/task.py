@@ -1,6 +1,6 @@
 """Flags of extract_features.py -> activations, export; texts to vectors."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
 from absl import logging
@@ -73,22 +73,17 @@ def _extract(
 class FeatureExtraction(packing_ops.PackedTexts):
   """Serving task (serving.export.Task) of extract_features.py.
 
-  `pool` maps [B, T, L, H], with mask [B, T], to a vector a text, [B, L, H].
+  The vector of a text is that of [CLS] with `pooling` "cls", else the mean.
   """
 
-  def __init__(
-    self,
-    tokenizer: GraphTokenizer,
-    seq_length: int,
-    pool: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
-  ):
+  def __init__(self, tokenizer: GraphTokenizer, seq_length: int, pooling: str):
     texts = {"text": tf.TensorSpec([None], tf.string)}
     super().__init__(tokenizer, seq_length, texts)
-    self._pool = pool
+    self._is_cls = pooling == "cls"
 
   @property
   def settings(self) -> dict:
-    pooling = "mean" if self._pool is mean_of_tokens else "cls"
+    pooling = "cls" if self._is_cls else "mean"
     return {"pooling": pooling, "max_length": self._seq_length}
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -108,8 +103,9 @@ class FeatureExtraction(packing_ops.PackedTexts):
     mask = inputs["input_mask"]
     is_token = mask > 0
     tokens = self._tokenizer.tokens(inputs["input_ids"])
+    sentence = values[:, 0] if self._is_cls else mean_of_tokens(values, mask)
     return {
-      "sentence": self._pool(values, mask),
+      "sentence": sentence,
       "token_vectors": tf.where(is_token[..., None, None], values, 0.0),
       "tokens": tf.where(is_token, tokens, ""),
       "num_tokens": tf.math.count_nonzero(is_token, axis=1, dtype=tf.int32),
@@ -129,21 +125,8 @@ def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its serving task: texts to vectors."""
   config, windows = encoder.config(args), text_windows(args)
-  pool = (
-    mean_of_tokens
-    if args.pooling != "cls"
-    else lambda values, mask: values[:, 0]
-  )
-  return ServedModel(
-    layer_outputs(
-      config,
-      text_lines.layer_indexes(args.layers),
-      args.pooling if windows else "none",
-      windows,
-    ),
-    FeatureExtraction(
-      GraphTokenizer(args.vocab_file, args.do_lower_case),
-      checks.row_length(args),
-      pool,
-    ),
-  )
+  layers = text_lines.layer_indexes(args.layers)
+  pooling = args.pooling if windows else "none"
+  tokenizer = GraphTokenizer(args.vocab_file, args.do_lower_case)
+  task = FeatureExtraction(tokenizer, checks.row_length(args), args.pooling)
+  return ServedModel(layer_outputs(config, layers, pooling, windows), task)

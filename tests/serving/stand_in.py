@@ -66,14 +66,6 @@ def encoder(layers, hidden):
   return model
 
 
-def mean(values, mask):
-  """A mean of tokens: [B, T, L, H], [B, T] -> [B, L, H]."""
-  weights = tf.cast(mask, values.dtype)[..., None, None]
-  return tf.reduce_sum(weights * values, axis=1) / tf.maximum(
-    tf.reduce_sum(weights, axis=1), 1.0
-  )
-
-
 def compiled(task, model, function="from_text"):
   """A method of a task, traced once for all shapes as in a SavedModel.
 

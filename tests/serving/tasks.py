@@ -8,7 +8,7 @@ import numpy as np
 
 from modeling import models
 from modeling.config import BertConfig
-from modeling.models import layer_outputs, mean_of_tokens
+from modeling.models import layer_outputs
 from tasks.classification.task import TextClassification
 from tasks.features.task import FeatureExtraction
 from tasks.multiple_choice.task import MultipleChoice
@@ -74,7 +74,7 @@ _MAKE = {
   ),
   "vectors": (
     lambda: layer_outputs(CONFIG, [0, -1]),
-    lambda words: FeatureExtraction(words, T, mean_of_tokens),
+    lambda words: FeatureExtraction(words, T, "mean"),
   ),
 }
 NAMES = tuple(_MAKE)

@@ -129,7 +129,7 @@ CASES = {
   "vectors": (
     lambda: _glue("SST-2"),
     lambda config: models.layer_outputs(config, [-1]),
-    lambda words: FeatureExtraction(words, T, models.mean_of_tokens),
+    lambda words: FeatureExtraction(words, T, "mean"),
     None,
   ),
 }

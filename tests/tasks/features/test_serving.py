@@ -22,7 +22,7 @@ def _served(graph_tokenizer):
   model = stand_in.encoder(L, H)
   return {
     length: stand_in.compiled(
-      FeatureExtraction(graph_tokenizer, length, stand_in.mean), model
+      FeatureExtraction(graph_tokenizer, length, "mean"), model
     )
     for length in LENGTHS
   }
