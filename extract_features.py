@@ -85,9 +85,9 @@ def check_flags(args: Arguments) -> None:
       "--long_text=windows gives a vector for each text: give --pooling=mean "
       "or cls"
     )
-  encoder.config(args).check_layers(lines.layer_indexes(args.layers))
   if args.input_file:  # raises for a line that cannot be read
     lines.count(args.input_file, args.long_text == "windows")
+  encoder.config(args).check_layers(lines.layer_indexes(args.layers))
 
 
 def main(args: Arguments) -> None:
