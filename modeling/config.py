@@ -27,6 +27,7 @@ POOLINGS = ("none", "mean", "cls")
 # Fields that the original lacks; saved only where they differ from the default.
 EXTENSIONS = ("attention", "add_bilstm", "initial_attention")
 
+_REMEDY = "--bert_config_file is the one that comes with a checkpoint"
 # layers, hidden size
 _NAMED = {
   "tiny": (2, 128),
@@ -119,15 +120,10 @@ class BertConfig:
     try:
       return cls.from_dict(json.loads(_read(path)))
     except json.JSONDecodeError as error:
-      raise ValueError(
-        f"{path} is not JSON ({error}): --bert_config_file is the "
-        "bert_config.json that comes with a checkpoint"
-      ) from None
+      raise ValueError(f"{path} is not JSON ({error}): {_REMEDY}") from None
     except FileNotFoundError:
-      raise FileNotFoundError(
-        f"no configuration at {path!r}: --bert_config_file is the "
-        "bert_config.json that comes with a checkpoint"
-      ) from None
+      message = f"no configuration at {path!r}: {_REMEDY}"
+      raise FileNotFoundError(message) from None
     except (ValueError, RecursionError) as error:
       raise ValueError(f"{path}: {error}") from None
 

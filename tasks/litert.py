@@ -132,7 +132,7 @@ class FillMask(_PackedText):
     if not positions:
       return {"num_masks": 0, "probabilities": [], "tokens": []}
     outputs = self.export.run_row(ids, segments, masked_lm_positions=positions)
-    vocab_ids = np.unique([*words.values()])
+    vocab_ids = np.unique([i for token, i in words.items() if token])
     logits = outputs["masked_lm_logits"][:, vocab_ids]
     top_k = self.export.settings["top_k"]
     best = np.argsort(-logits, axis=-1, kind="stable")[:, :top_k]

@@ -32,7 +32,8 @@ class FillMask(packing_ops.PackedTexts):
       )
     positions = Feature("masked_lm_positions", (seq_length,))
     self.schema = Schema(*self.schema.values(), positions)
-    self._vocab_ids = np.unique([*tokenizer.vocab.values()])
+    ids = [i for token, i in tokenizer.vocab.items() if token]
+    self._vocab_ids = np.unique(ids)
     self._top_k = min(top_k, len(self._vocab_ids))
     self._mask = tokenizer.vocab[vocab.MASK]
 
@@ -89,12 +90,7 @@ class FillMask(packing_ops.PackedTexts):
 
   def _vocab_bias(self, size):
     """-inf for ids of the model that are not in the vocabulary: [V]."""
-    if self._vocab_ids[-1] >= size:
-      raise ValueError(
-        f"the vocabulary has {self._vocab_ids[-1] + 1} lines but vocab_size in "
-        f"bert_config.json is {size}: take the vocab.txt that came with the "
-        "model"
-      )
+    vocab.check_size(self._tokenizer.vocab, size)
     bias = np.full(size, -np.inf, np.float32)
     bias[self._vocab_ids] = 0.0
     return tf.constant(bias)
