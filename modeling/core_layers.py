@@ -131,8 +131,9 @@ def dropout_seed_scope(seed, count: int = 0):
   """Context in which every dropout derives its seed from `seed`, [2] int32.
 
   No layer has a random state, so a step that is repeated after a restart draws
-  the same masks. The n-th dropout mixes n, from `count`, into the second
-  number. Yields a list of the seed and the number of the next dropout.
+  the same masks. The n-th dropout mixes n, from `count` (an int, or a scalar
+  int32 tensor), into the second number. Yields a list of the seed and the
+  number of the next dropout.
   """
   before = getattr(_dropout, "state", None)
   _dropout.state = state = [seed, count]
@@ -160,8 +161,8 @@ def _next_seed():
   seed, count = state
   state[1] += 1
   # Distinct for every count below 2^30, and far from the next ones.
-  stream = [0, (count * 0x3C6EF372 + 1) % 2**31]
-  return ops.cast(ops.bitwise_xor(seed, ops.array(stream, "int32")), "uint32")
+  stream = ops.stack([0, (count * 0x3C6EF372 + 1) & (2**31 - 1)])
+  return ops.cast(ops.bitwise_xor(seed, stream), "uint32")
 
 
 class Dropout(keras.layers.Layer):

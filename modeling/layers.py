@@ -25,7 +25,7 @@ from modeling.core_layers import (
   look_at_neighbors,
   sinusoids,
 )
-from modeling.fused_ops import masked_softmax, transpose_heads
+from modeling.fused_ops import is_fused, masked_softmax, transpose_heads
 
 
 class Embeddings(keras.layers.Layer):
@@ -283,7 +283,9 @@ class Encoder(keras.layers.Layer):
     for block in self.blocks:
       positions = output_positions if block is self.blocks[-1] else None
       if training:
-        hidden_states = _train(block, hidden_states, attention_mask, positions)
+        hidden_states = _train(
+          block, self.blocks[0], hidden_states, attention_mask, positions
+        )
       else:
         hidden_states = xla_islands.call_layer(
           block, self.blocks[0], hidden_states, attention_mask, positions
@@ -292,20 +294,32 @@ class Encoder(keras.layers.Layer):
     return outputs
 
 
-def _train(block, hidden_states, *others):
+def _train(block, like, hidden_states, *others):
   """Calls a block in training; with its activations stored or recomputed."""
-  if not xla_islands.is_recomputed():
-    return block(hidden_states, *others, training=True)
   state = dropout_state()
   first = state[1]
+  if xla_islands.is_recomputed():
 
-  def call(hidden_states, seed):
-    with dropout_seed_scope(seed, first) as inner:
-      output = block(hidden_states, *others, training=True)
-    state[1] = max(state[1], inner[1])
-    return output
+    def call(hidden_states, seed):
+      with dropout_seed_scope(seed, first) as inner:
+        output = block(hidden_states, *others, training=True)
+      state[1] = max(state[1], inner[1])
+      return output
 
-  return xla_islands.recompute(call, block, hidden_states, state[0])
+    return xla_islands.recompute(call, block, hidden_states, state[0])
+  mask, positions = others
+  if positions is not None or not is_fused():
+    return block(hidden_states, *others, training=True)
+  first = ops.convert_to_tensor(first, "int32")
+  hidden_states, state[1] = xla_islands.call_function(
+    _call_in_training, block, like, hidden_states, mask, state[0], first
+  )
+  return hidden_states
+
+
+def _call_in_training(block, hidden_states, mask, seed, count):
+  with dropout_seed_scope(seed, count) as state:
+    return block(hidden_states, mask, training=True), state[1]
 
 
 class Pooler(keras.layers.Layer):

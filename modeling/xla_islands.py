@@ -40,20 +40,33 @@ def call_layer(layer, like, *tensors):
   tensors = [tensor for tensor in tensors if tensor is not None]
   if not _compiles_layers:
     return layer(*tensors, training=False)
-  if like not in _layer_functions:
+  return call_function(_infer, layer, like, *tensors, jit_compile=True)
+
+
+def _infer(layer, *tensors):
+  return layer(*tensors, training=False)
+
+
+def call_function(function, layer, like, *tensors, jit_compile=False):
+  """Module-level `function(layer, *tensors)`, traced once for layers `like` one.
+
+  Of all that have the class, sizes and types of `like`, its graph is used; the
+  weights are arguments.
+  """
+  functions = _layer_functions.setdefault(like, {})
+  if function not in functions:
     reference = weakref.ref(like)
 
     def call(weights, *tensors):
       like = reference()
-      values = zip(like.variables, weights, strict=True)
-      with keras.StatelessScope(values):
-        return like(*tensors, training=False)
+      with keras.StatelessScope(zip(like.variables, weights, strict=True)):
+        return function(like, *tensors)
 
-    _layer_functions[like] = tf.function(
-      call, autograph=False, jit_compile=True
+    functions[function] = tf.function(
+      call, autograph=False, jit_compile=jit_compile
     )
   weights = [tf.convert_to_tensor(v.value) for v in layer.variables]
-  return _layer_functions[like](weights, *tensors)
+  return functions[function](weights, *tensors)
 
 
 @contextlib.contextmanager
