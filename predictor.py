@@ -115,7 +115,8 @@ def _kind(path):
   if path.endswith(".tflite") and os.path.isfile(path):
     return "tflite"
   if not os.path.isdir(path):
-    raise FileNotFoundError(f"there is no folder {path}: {_REMEDY}")
+    what = "no folder" if os.path.exists(path) else "not there"
+    raise FileNotFoundError(f"{path} is {what}: {_REMEDY}")
   names = os.listdir(path)
   if any(name.endswith(".tflite") for name in names):
     return "tflite"

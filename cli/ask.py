@@ -113,5 +113,8 @@ def _checked(predict, rows) -> Iterator[dict]:
     try:
       predict.check({name: [value] for name, value in row.items()})
     except ValueError as error:
-      raise ValueError(f"{source}: {error}") from None
+      hint = ""
+      if "text_b" in predict.inputs:
+        hint = "; --text and --text_pair are these on the command line"
+      raise ValueError(f"{source}: {error}{hint}") from None
     yield row

@@ -1,6 +1,7 @@
 """Checks of flags and of the files that they name."""
 
 import os
+import tempfile
 from collections.abc import Sequence
 
 from cli.arguments import Arguments
@@ -202,8 +203,15 @@ def writable(path: str, name: str) -> None:
     parent = os.path.dirname(parent)
   if parent != os.path.abspath(path) and not os.path.isdir(parent):
     raise NotADirectoryError(f"--{name}={path}: {parent} is no folder")
-  if not os.access(parent, os.W_OK):
-    raise PermissionError(f"--{name}={path}: {parent} cannot be written to")
+  try:
+    if os.path.isdir(parent):  # root may write to folders that take no files
+      tempfile.TemporaryFile(dir=parent).close()
+    elif not os.access(parent, os.W_OK):
+      raise PermissionError
+  except OSError:
+    raise PermissionError(
+      f"--{name}={path}: {parent} cannot be written to"
+    ) from None
 
 
 def refuse_to_overwrite(*paths: str) -> None:

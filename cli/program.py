@@ -6,6 +6,7 @@ import os
 import re
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 
 from absl import app, flags, logging
 
@@ -55,6 +56,7 @@ def run(
       if os.environ.get("BERT_TRACEBACK") or message is None:
         raise
       logging.error("%s", message)
+      _remove_locks()
       return 1
 
   logging.set_verbosity(logging.INFO)
@@ -142,6 +144,14 @@ def lock_folder(folder: str) -> None:
   _open_locks.append(file)
   _remove_incomplete(folder)
   _remove_incomplete(os.path.join(folder, "best"))
+
+
+def _remove_locks():
+  """Removes files of locks, and folders that have held nothing else."""
+  for file in _open_locks:
+    os.remove(file.name)
+    with suppress(OSError):  # not empty
+      os.rmdir(os.path.dirname(file.name))
 
 
 def _remove_incomplete(folder):

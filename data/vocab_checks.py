@@ -256,6 +256,7 @@ def log_lengths(
   best = next(fitting, larger[-1] if larger else None)
   advice = ""
   if best:
+    best = min(best, max(lengths))
     held = 100 * (1 - _longer(lengths, best) / total)
     advice = f"; --max_seq_length={best} would hold {held:.1f} %"
   level = logging.WARNING if longer >= 0.05 * total else logging.INFO

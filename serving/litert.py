@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from data.tokenization import FullTokenizer
+from training import process
 
 SETTINGS = "task.json"
 _DEFAULT_FILE = "model_float32.tflite"
@@ -133,7 +134,8 @@ def _signature(file, num_threads):
   except ImportError:
     from tensorflow.lite import Interpreter  # noqa: PLC0415
   try:
-    interpreter = Interpreter(file, num_threads=num_threads)
+    with process.no_stderr():  # a line about XNNPACK
+      interpreter = Interpreter(file, num_threads=num_threads)
   except ValueError as error:
     raise ValueError(f"{file} is damaged, export it again: {error}") from None
   return interpreter.get_signature_runner("serving_default")

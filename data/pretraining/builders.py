@@ -146,7 +146,8 @@ def write_in_memory(
     raise no_text(inputs)
 
   dupes = config.instance_config.dupe_factor
-  building = Progress("built from", len(corpus) * dupes, "documents")
+  unit = "copies of documents" if dupes > 1 else "documents"
+  building = Progress("built from", len(corpus) * dupes, unit)
   records, samples = builder.records(corpus, Random(config.seed), building)
   building.say()
   _log_samples(samples)
