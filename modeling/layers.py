@@ -294,32 +294,39 @@ class Encoder(keras.layers.Layer):
     return outputs
 
 
-def _train(block, like, hidden_states, *others):
-  """Calls a block in training; with its activations stored or recomputed."""
+def _train(block, like, hidden_states, mask, positions):
+  """Calls a block in training; with its activations stored or recomputed.
+
+  With fused operations one block is traced, `like`, for all that compute every
+  position: for 6 blocks that saves a second.
+  """
+  is_shared = positions is None and is_fused()
+  is_recomputed = xla_islands.is_recomputed()
+  if not (is_shared or is_recomputed):
+    return block(hidden_states, mask, positions, training=True)
   state = dropout_state()
   first = state[1]
-  if xla_islands.is_recomputed():
 
-    def call(hidden_states, seed):
-      with dropout_seed_scope(seed, first) as inner:
-        output = block(hidden_states, *others, training=True)
-      state[1] = max(state[1], inner[1])
-      return output
+  def call(hidden_states, seed):
+    arguments = hidden_states, mask, positions, seed, first
+    if is_shared:
+      output, count = xla_islands.call_function(
+        _call_in_training, block, like, *arguments
+      )
+    else:
+      output, count = _call_in_training(block, *arguments)
+    if state[1] is first:  # not when it is computed again
+      state[1] = count
+    return output
 
+  if is_recomputed:
     return xla_islands.recompute(call, block, hidden_states, state[0])
-  mask, positions = others
-  if positions is not None or not is_fused():
-    return block(hidden_states, *others, training=True)
-  first = ops.convert_to_tensor(first, "int32")
-  hidden_states, state[1] = xla_islands.call_function(
-    _call_in_training, block, like, hidden_states, mask, state[0], first
-  )
-  return hidden_states
+  return call(hidden_states, state[0])
 
 
-def _call_in_training(block, hidden_states, mask, seed, count):
+def _call_in_training(block, hidden_states, mask, positions, seed, count):
   with dropout_seed_scope(seed, count) as state:
-    return block(hidden_states, mask, training=True), state[1]
+    return block(hidden_states, mask, positions, training=True), state[1]
 
 
 class Pooler(keras.layers.Layer):

@@ -15,6 +15,7 @@ if keras.backend.backend() == "tensorflow":  # else it may not be installed
 
 _compiles_layers: list[bool] = []  # a stack
 _recomputes_layers: list[bool] = []  # a stack: is the step compiled by XLA?
+_upstream: list = []  # a stack: what a layer that is computed again waits for
 _layer_functions = weakref.WeakKeyDictionary()
 
 
@@ -33,13 +34,9 @@ def compiled_layers():
 
 
 def call_layer(layer, like, *tensors):
-  """Calls a layer for inference, as one compiled function where asked for.
-
-  `like` is a layer of the same class, sizes and types, whose function is used.
-  """
-  tensors = [tensor for tensor in tensors if tensor is not None]
+  """Calls a layer for inference, as one compiled function where asked for."""
   if not _compiles_layers:
-    return layer(*tensors, training=False)
+    return _infer(layer, *tensors)
   return call_function(_infer, layer, like, *tensors, jit_compile=True)
 
 
@@ -48,25 +45,30 @@ def _infer(layer, *tensors):
 
 
 def call_function(function, layer, like, *tensors, jit_compile=False):
-  """Module-level `function(layer, *tensors)`, traced once for layers `like` one.
+  """`function(layer, *tensors)`, traced once for all layers like one.
 
-  Of all that have the class, sizes and types of `like`, its graph is used; the
-  weights are arguments.
+  Of layers that have the class, sizes and types of `like`, its graph is used;
+  the weights are arguments. Some of `tensors` may be None.
   """
   functions = _layer_functions.setdefault(like, {})
   if function not in functions:
     reference = weakref.ref(like)
 
-    def call(weights, *tensors):
+    def call(weights, upstream, hidden_states, *tensors):
       like = reference()
+      if upstream is not None:
+        # Here, too: a control dependency of a call is lost where it is inlined.
+        hidden_states, _ = _join(hidden_states, tf.identity(upstream))
       with keras.StatelessScope(zip(like.variables, weights, strict=True)):
-        return function(like, *tensors)
+        return function(like, hidden_states, *tensors)
 
     functions[function] = tf.function(
       call, autograph=False, jit_compile=jit_compile
     )
   weights = [tf.convert_to_tensor(v.value) for v in layer.variables]
-  return functions[function](weights, *tensors)
+  tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
+  upstream = _upstream[-1] if _upstream else None
+  return functions[function](weights, upstream, *tensors)
 
 
 @contextlib.contextmanager
@@ -108,7 +110,9 @@ def recompute(function: Callable, layer, hidden_states, seed):
       trained = itertools.compress(weights, (v.trainable for v in variables))
       with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch([inputs[0], *trained])
+        _upstream.append(inputs[2])
         output = call(weights, *inputs[:2])
+        _upstream.pop()
       return tape.gradient(output, [inputs[0], *weights], inputs[2])
 
     return call(weights, hidden_states, seed), gradient
