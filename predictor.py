@@ -115,8 +115,10 @@ def _kind(path):
   if path.endswith(".tflite") and os.path.isfile(path):
     return "tflite"
   if not os.path.isdir(path):
-    what = "no folder" if os.path.exists(path) else "not there"
-    raise FileNotFoundError(f"{path} is {what}: {_REMEDY}")
+    what = f"{path} is no folder" if os.path.exists(path) else None
+    raise FileNotFoundError(
+      f"{what or f'there is no folder {path}'}: {_REMEDY}"
+    )
   names = os.listdir(path)
   if any(name.endswith(".tflite") for name in names):
     return "tflite"

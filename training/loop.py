@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -103,12 +104,16 @@ def train(
   if step >= schedule.num_train_steps:
     logging.info("nothing to train: step %d is reached already", step)
     return
-  if step == 0:  # as the original; also shows early that saving works
-    checkpoints.save(0, train_step.state)
   strategy = tf.distribute.get_strategy()
   batches = iter(strategy.distribute_datasets_from_function(dataset))
   timer = _StepTimer()
   logging.info("compiling the training step, which takes seconds to minutes")
+  with ThreadPoolExecutor(1) as thread:
+    if step == 0:  # as the original; also shows early that saving works
+      saving = thread.submit(checkpoints.save, 0, train_step.state)
+    train_step.run.get_concrete_function(batches, tf.constant(1))
+  if step == 0:
+    saving.result()
   report.begin(step, schedule.num_train_steps)
   ended = interrupted = False
   with process.GracefulShutdown() as shutdown:
