@@ -115,10 +115,7 @@ def _kind(path):
   if path.endswith(".tflite") and os.path.isfile(path):
     return "tflite"
   if not os.path.isdir(path):
-    what = f"{path} is no folder" if os.path.exists(path) else None
-    raise FileNotFoundError(
-      f"{what or f'there is no folder {path}'}: {_REMEDY}"
-    )
+    raise FileNotFoundError(f"{path} is no folder: {_REMEDY}")
   names = os.listdir(path)
   if any(name.endswith(".tflite") for name in names):
     return "tflite"

@@ -15,10 +15,6 @@ import tensorflow as tf
 
 from training import checkpoint, optimization
 
-# AutoGraph would convert everything that the loop over steps calls, which takes
-# seconds; functions without a loop need no conversion.
-_no_autograph = tf.autograph.experimental.do_not_convert
-
 
 def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
   """Sets Keras' dtype policy for models that are built afterwards.
@@ -138,7 +134,7 @@ class TrainStep:
       state |= extra.state if extra else {}
     return state
 
-  @tf.function
+  @tf.function(autograph=False)
   def run(self, iterator, steps: tf.Tensor) -> dict:
     """Runs `steps` (scalar int) updates on batches from an iterator.
 
@@ -146,32 +142,33 @@ class TrainStep:
     and metrics, `loss` and `gradient_norm`. With a loss scale, also of
     `skipped_steps`, which are left out of the other sums.
     """
-    sums = {name: tf.zeros(2) for name in self._names()}
-    first_nonfinite_step = tf.constant(-1, tf.int64)
-    for _ in tf.range(steps):
+
+    def run_step(i, first_nonfinite_step, sums):
       replicas = self.strategy.run(self._step, args=(next(iterator),))
       totals = {name: self._total(replicas[name]) for name in sums}
-      # A new dict every time: a loop in a graph cannot change one.
-      sums = {name: sums[name] + totals[name] for name in sums}
       finite = tf.math.is_finite(totals["loss"] + totals["gradient_norm"])[0]
       if self.loss_scale:  # skipped steps are left out of both
         finite = totals["skipped_steps"][0] == 0.0
-      if first_nonfinite_step < 0 and not finite:
-        first_nonfinite_step = tf.identity(self.step)
+      is_first = (first_nonfinite_step < 0) & ~finite
+      first_nonfinite_step = tf.where(is_first, self.step, first_nonfinite_step)
+      sums = {name: sums[name] + totals[name] for name in sums}
+      return i + 1, first_nonfinite_step, sums
+
+    sums = {name: tf.zeros(2) for name in self._names()}
+    _, first_nonfinite_step, sums = tf.while_loop(
+      lambda i, *_: i < steps, run_step, (0, tf.constant(-1, tf.int64), sums)
+    )
     self.first_nonfinite_step.assign(first_nonfinite_step)
     return sums
 
-  @_no_autograph
   def _total(self, per_replica):
     value = self.strategy.reduce("SUM", per_replica, axis=None)
     return tf.ensure_shape(value, [2])
 
-  @_no_autograph
   def _names(self):
     names = (*self.objective.names, "loss", "gradient_norm")
     return (*names, "skipped_steps") if self.loss_scale else names
 
-  @_no_autograph
   def _step(self, batch):
     """One update, on each replica; returns sums as `run`."""
     replica = tf.distribute.get_replica_context()
@@ -203,7 +200,6 @@ class TrainStep:
     self.examples.assign_add(self.batch_size)
     return sums
 
-  @_no_autograph
   def _update(self, gradients):
     """Clips and applies gradients; returns their norm and finiteness."""
     finite = None
@@ -244,7 +240,8 @@ class TrainStep:
     shape = [[self.accumulation_steps, size], tf.shape(value)[1:]]
     return tf.reshape(value, tf.concat(shape, 0))
 
-  @_no_autograph
+  # AutoGraph would convert everything that it calls, which takes seconds.
+  @tf.autograph.experimental.do_not_convert
   def _differentiate(self, batch, weight_sums, replica_id, microbatch=0):
     """Gradients and sums of a (micro-)batch, with all replicas' weights."""
     objective = self.objective

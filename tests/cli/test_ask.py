@@ -108,10 +108,12 @@ def test_lines_before_an_error_are_answered(call, capsys):
 def test_an_error_on_the_command_line_is_one_line(call):
   with pytest.raises(SystemExit, match="ERROR: the command line: this model"):
     call(Single, "--question=x")
+  with pytest.raises(SystemExit, match="--text and --text_pair are these"):
+    call(Echo, "--text=x")
   with pytest.raises(SystemExit, match="batch_size=0 must be at least 1"):
     call(Single, "--batch_size=0", lines=['"a"'])
 
 
 def test_a_folder_that_does_not_exist_is_named():
-  with pytest.raises(SystemExit, match="ERROR: there is no folder /nowhere"):
+  with pytest.raises(SystemExit, match="ERROR: /nowhere is no folder"):
     ask.main(Predictor, ["--model=/nowhere", "--text=x"])

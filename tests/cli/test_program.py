@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import program
+from cli import checks, program
 from tests import programs
 
 ROOT = Path(__file__).parents[2]
@@ -114,6 +114,24 @@ def test_a_program_locks_its_output_dir(tmp_path):
     env={"PYTHONPATH": str(ROOT)},
   ) as process:
     assert process.communicate()[0].strip() == str(process.pid)
+
+
+@pytest.mark.parametrize("before", [[], ["a"]])
+def test_a_run_that_is_refused_leaves_no_lock(tmp_path, before):
+  folder = tmp_path / "output"
+  for name in before:
+    folder.mkdir()
+    (folder / name).touch()
+  body = f"program.lock_folder({str(folder)!r}); open('none')"
+  assert "No such file or directory: 'none'" in _run(body).stderr
+  assert folder.exists() == bool(before)
+  assert [path.name for path in folder.glob("*")] == before
+
+
+def test_a_folder_that_takes_no_file_is_named_with_its_flag(tmp_path):
+  checks.writable(str(tmp_path / "new" / "file"), "output_file")
+  with pytest.raises(PermissionError, match="--output_dir=/proc/x/y: /proc"):
+    checks.writable("/proc/x/y", "output_dir")
 
 
 def test_remote_folders_are_not_locked():
