@@ -93,13 +93,6 @@ def test_all_tasks_with_the_average_of_the_paper(tmp_path, calls):
     ]
 
 
-def test_absent_tasks_are_warned_about_once(tmp_path, calls, caplog):
-  _task_folders(tmp_path, "CoLA")
-  glue.parts(_flags(tmp_path))  # as check_flags
-  glue.run(_flags(tmp_path))
-  assert caplog.text.count("not in ") == len(calls) == 1
-
-
 def test_goes_on_with_what_is_not_complete(tmp_path, calls, monkeypatch):
   monkeypatch.setattr(sys, "argv", ["run_classifier.py", "--do_predict=False"])
   _task_folders(tmp_path, "CoLA", "RTE")
