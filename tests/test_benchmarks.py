@@ -7,13 +7,14 @@ import sys
 
 import pytest
 
-from benchmarks import contest, serving, worker
+from benchmarks import contest, flops, serving, worker
+from benchmarks.cases import Case
 from benchmarks.results import Table
 
 SMALL = "1x64:2:16:float32"
 NAMES = (
-  *("fine_tune", "load", "memory", "pretraining_data", "roofline"),
-  *("serving", "start_up", "step_profile", "tokenization", "train_step"),
+  *("fine_tune", "flops", "load", "memory", "pretraining_data", "roofline"),
+  *("serving", "start_up", "tokenization", "train_step"),
 )
 
 
@@ -48,7 +49,6 @@ def test_help_and_mistakes():
     ("start_up", f"--cases={SMALL}", "--peers="),
     ("memory", f"--cases={SMALL}", "--peers=", "--megabytes="),
     ("roofline", f"--cases={SMALL}"),
-    ("step_profile", f"--cases={SMALL}"),
   ],
   ids=lambda command: command[0],
 )
@@ -58,6 +58,12 @@ def test_benchmarks_of_the_step_run(command):
   head, line, row, *_ = done.stdout.splitlines()
   assert head.count("|") == line.count("|") == row.count("|")
   assert SMALL in row
+
+
+@pytest.mark.slow
+def test_operations_of_the_program_are_those_of_the_formula():
+  case = Case.parse("tiny:1:128:float32")
+  assert flops.count(case) == pytest.approx(case.operations, rel=0.01)
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ from training import checkpoint, optimization
 from training.step import TrainStep, set_dtype_policy
 
 
-def make_step(case: Case) -> Callable[[], float]:
-  """A function that does a step and returns its loss."""
+def make_train_step(case: Case) -> TrainStep:
+  """The step of a model with random weights."""
   set_dtype_policy(case.dtype)
   model = models.pretrainer(
     BertConfig(
@@ -27,7 +27,7 @@ def make_step(case: Case) -> Callable[[], float]:
       intermediate_size=4 * case.hidden,
     )
   )
-  train_step = TrainStep(
+  return TrainStep(
     model,
     losses.pretraining(),
     optimization.AdamWeightDecay(checkpoint.trainable_variables(model)),
@@ -35,6 +35,11 @@ def make_step(case: Case) -> Callable[[], float]:
     batch_size=case.batch,
     dropout_seed_scope=dropout_seed_scope,
   )
+
+
+def make_step(case: Case) -> Callable[[], float]:
+  """A function that does a step and returns its loss."""
+  train_step = make_train_step(case)
   batches = tf.data.Dataset.from_tensors(cases.batch(case)).repeat()
   iterator, steps = iter(batches), tf.constant(1)
   return lambda: float(train_step.run(iterator, steps)["loss"][0])

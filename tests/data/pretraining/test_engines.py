@@ -1,60 +1,113 @@
-"""Beam's records on engines whose workers are processes of their own."""
+"""Beam's records on engines whose workers are processes of their own.
+
+With BERT_DATASETS they are those of 20 novels.
+"""
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests import programs
+from storage import files
+from tests import object_store, programs
 from tests.data.pretraining.corpus import random_text
 
 REMEDY = "needs `pip install -r requirements-beam.txt`"
 pytest.importorskip("apache_beam", reason=REMEDY)
 pytestmark = pytest.mark.slow
 DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
+NOVELS = "english_novels/corpus/*.txt"
 
 
-@pytest.fixture(scope="module", name="corpus")
-def _corpus(tmp_path_factory):
-  """A folder with text, the vocabulary, and records of two local workers."""
+class _Corpus(NamedTuple):
+  """Text, and records of two local workers.
+
+  `root` is the submitter's folder, where the vocabulary is, or a bucket; it has
+  `text` and `records`, by `name` for the submitter.
+  """
+
+  folder: Path
+  root: str
+  name: str
+
+  def outputs(self, output):
+    """Paths of what is there of an output, sorted."""
+    folder = f"{self.root}/records"
+    names = files.list_folder(folder) if files.exists(folder) else []
+    return [f"{folder}/{n}" for n in sorted(names) if n.startswith(output)]
+
+
+@pytest.fixture(scope="module", params=["disk", "object store"], name="corpus")
+def _corpus(request, tmp_path_factory):
   folder = tmp_path_factory.mktemp("submitter")
   vocabulary = programs.ROOT / "tests/parity/golden/vocab.txt"
   (folder / "vocab.txt").write_bytes(vocabulary.read_bytes())
-  text = random_text(20_000)
-  assert len(text) > 6 << 20  # at least six shards
-  (folder / "text").write_text(text)
-  assert _make(folder, "local", "--num_workers=2").wait() == 0
-  return folder
+  (folder / "text").mkdir()
+  if "BERT_DATASETS" in os.environ:
+    for path in sorted(Path(os.environ["BERT_DATASETS"]).glob(NOVELS))[:20]:
+      shutil.copy(path, folder / "text")
+  else:
+    (folder / "text/random").write_text(random_text(20_000))
+  disk = _Corpus(folder, str(folder), ".")
+  assert _make(disk, "local", "--num_workers=2").wait() == 0
+  if request.param == "disk":
+    yield disk
+    return
+  with (
+    object_store.running(tmp_path_factory.mktemp("store")) as environment,
+    pytest.MonkeyPatch.context() as patch,
+  ):
+    for name, value in environment.items():
+      patch.setenv(name, value)
+    for path in (folder / "text").iterdir():
+      with files.open_for_writing(
+        f"{object_store.BUCKET}/text/{path.name}"
+      ) as f:
+        f.write(path.read_bytes())
+    yield _Corpus(folder, object_store.BUCKET, object_store.BUCKET)
 
 
-def _make(folder, output, *flags):
-  """Starts the program in a folder, with paths relative to it."""
+def _make(corpus, output, *flags):
+  """Starts the program in the submitter's folder."""
   command = [sys.executable, programs.ROOT / "create_pretraining_data.py"]
-  command += ["--input_file=text", "--vocab_file=vocab.txt", "--dupe_factor=1"]
-  command += [f"--output_file={output}", "--max_seq_length=64", *flags]
+  command += [f"--input_file={corpus.name}/text/*", "--vocab_file=vocab.txt"]
+  command += [
+    f"--output_file={corpus.name}/records/{output}",
+    "--dupe_factor=1",
+  ]
+  command += ["--input_format=paragraphs", "--deduplicate", *flags]
   return subprocess.Popen(
-    command, cwd=folder, stderr=subprocess.PIPE, text=True
+    command, cwd=corpus.folder, stderr=subprocess.PIPE, text=True
   )
 
 
-def _by_engine(folder, output, runner, options):
+def _by_engine(corpus, output, runner, options):
   flags = f"--runner={runner}", f"--pipeline_options={options}"
-  return _make(folder, output, *flags)
+  return _make(corpus, output, *flags)
 
 
-def _check(process, folder, output):
+def _check(process, corpus, output):
   """The records are the local ones, and nothing else was left."""
   _, log = process.communicate()
   assert process.returncode == 0, log
-  names = sorted(folder.glob(f"{output}*"))
-  assert all("-of-" in name.name for name in names)
-  records = b"".join(name.read_bytes() for name in names)
-  assert records == (folder / "local").read_bytes()
+  paths = corpus.outputs(output)
+  assert len(paths) > 5
+  assert all("-of-" in path for path in paths)
+  records = b"".join(map(_read, paths))
+  assert records == (corpus.folder / "records/local").read_bytes()
+
+
+def _read(path):
+  with files.open_for_reading(path) as file:
+    return file.read()
 
 
 @contextlib.contextmanager
@@ -152,10 +205,10 @@ def _dask(folder):
     yield options, pids[1]
 
 
-def _kill_child(parent, folder, output):
+def _kill_child(parent, corpus, output):
   """Kills the newest child of a process when there are two complete parts."""
-  parts = f"{output}.parts-*/*-*"
-  while len(list(folder.glob(parts))) < 2:
+  parts = f"{corpus.root}/records/{output}.parts-*/*-*"
+  while len(files.glob_files(parts)) < 2:
     time.sleep(0.02)
   children = subprocess.check_output(["pgrep", "-P", str(parent)], text=True)
   os.kill(int(children.split()[-1]), signal.SIGKILL)
@@ -164,16 +217,14 @@ def _kill_child(parent, folder, output):
 def test_portable_workers(corpus, tmp_path):
   with _portable(tmp_path) as (options, pool):
     process = _by_engine(corpus, "portable", "PortableRunner", options)
-    _check(process, corpus, "portable")
+    _kill_child(pool, corpus, "portable")
     # Beam's own job service does not start workers again.
-    process = _by_engine(corpus, "killed", "PortableRunner", options)
-    _kill_child(pool, corpus, "killed")
     _, log = process.communicate()
     assert process.returncode == 1
     assert "a worker process died" in log
-    assert not list(corpus.glob("killed*"))
-    process = _by_engine(corpus, "killed", "PortableRunner", options)
-    _check(process, corpus, "killed")
+    assert not corpus.outputs("portable")
+    process = _by_engine(corpus, "portable", "PortableRunner", options)
+    _check(process, corpus, "portable")
 
 
 def test_dask(corpus, tmp_path):
