@@ -92,7 +92,7 @@ def rows(result: dict):
 
 
 def _times(hours):
-  return f"{hours:,.0f}", _list(f"{hours / 24 / n:.1f}" for n in DEVICES)
+  return f"{hours:,.0f}", _list(f"{hours / 24 / n:.2g}" for n in DEVICES)
 
 
 _list = ", ".join

@@ -11,17 +11,23 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from data.pretraining.documents import TextFormat
+from data.pretraining.vocab_learning import WordCounter
 from storage import files
 from tests import object_store, programs
 from tests.data.pretraining.corpus import random_text
 
 REMEDY = "needs `pip install -r requirements-beam.txt`"
 pytest.importorskip("apache_beam", reason=REMEDY)
+
+from data.pretraining import beam  # noqa: E402, needs Beam
+
 pytestmark = pytest.mark.slow
 DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
 NOVELS = "english_novels/corpus/*.txt"
@@ -103,6 +109,22 @@ def _check(process, corpus, output):
   assert all("-of-" in path for path in paths)
   records = b"".join(map(_read, paths))
   assert records == (corpus.folder / "records/local").read_bytes()
+
+
+def _check_words(corpus, runner, options):
+  """Words of a text are counted as in one process, and nothing is left."""
+  name, expected = (
+    os.listdir(corpus.folder / "text")[0],
+    WordCounter(True, 9999),
+  )
+  counter, text_format = expected.empty(), TextFormat("paragraphs")
+  for line in text_format.lines(str(corpus.folder / "text" / name)):
+    expected.add(line)
+  options = [f"--runner={runner}", *options.split()]
+  path, output = f"{corpus.root}/text/{name}", f"{corpus.root}/records/words"
+  beam.count_words([path], text_format, counter, output, options)
+  assert counter.counts() == expected.counts() != Counter()
+  assert not corpus.outputs("words")
 
 
 def _read(path):
@@ -225,6 +247,7 @@ def test_portable_workers(corpus, tmp_path):
     assert not corpus.outputs("portable")
     process = _by_engine(corpus, "portable", "PortableRunner", options)
     _check(process, corpus, "portable")
+    _check_words(corpus, "PortableRunner", options)
 
 
 def test_dask(corpus, tmp_path):
@@ -232,3 +255,4 @@ def test_dask(corpus, tmp_path):
     process = _by_engine(corpus, "dask", DASK, options)
     _kill_child(parent, corpus, "dask")
     _check(process, corpus, "dask")
+    _check_words(corpus, DASK, options)
