@@ -134,7 +134,7 @@ def count_words(
       | beam.FlatMap(_words, text_format, counter.empty())
       | beam.CombinePerKey(sum)
       | beam.GroupBy(lambda pair: crc32(pair[0].encode()) % _COUNT_FILES)
-      | beam.MapTuple(_write_counts, folder)
+      | beam.Map(_write_counts, folder)
     )
 
   try:
@@ -235,8 +235,9 @@ def _words(pair, text_format, counter):
   return counter.counts().items()
 
 
-def _write_counts(number, pairs, folder):
+def _write_counts(group, folder):
   """Writes a file by our own means: Beam's gs:// takes packages of its own."""
+  number, pairs = group
   lines = (f"{count} {word}\n" for word, count in pairs)
   files.write_text(f"{folder}/{number}", "".join(lines))
 

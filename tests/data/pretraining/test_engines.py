@@ -111,7 +111,7 @@ def _check(process, corpus, output):
   assert records == (corpus.folder / "records/local").read_bytes()
 
 
-def _check_words(corpus, runner, options):
+def _check_words(corpus, options):
   """Words of a text are counted as in one process, and nothing is left."""
   name, expected = (
     os.listdir(corpus.folder / "text")[0],
@@ -120,9 +120,8 @@ def _check_words(corpus, runner, options):
   counter, text_format = expected.empty(), TextFormat("paragraphs")
   for line in text_format.lines(str(corpus.folder / "text" / name)):
     expected.add(line)
-  options = [f"--runner={runner}", *options.split()]
   path, output = f"{corpus.root}/text/{name}", f"{corpus.root}/records/words"
-  beam.count_words([path], text_format, counter, output, options)
+  beam.count_words([path], text_format, counter, output, options.split())
   assert counter.counts() == expected.counts() != Counter()
   assert not corpus.outputs("words")
 
@@ -247,7 +246,7 @@ def test_portable_workers(corpus, tmp_path):
     assert not corpus.outputs("portable")
     process = _by_engine(corpus, "portable", "PortableRunner", options)
     _check(process, corpus, "portable")
-    _check_words(corpus, "PortableRunner", options)
+    _check_words(corpus, f"--runner=PortableRunner {options}")
 
 
 def test_dask(corpus, tmp_path):
@@ -255,4 +254,3 @@ def test_dask(corpus, tmp_path):
     process = _by_engine(corpus, "dask", DASK, options)
     _kill_child(parent, corpus, "dask")
     _check(process, corpus, "dask")
-    _check_words(corpus, DASK, options)
