@@ -174,15 +174,12 @@ def silence_xla() -> None:
 @contextlib.contextmanager
 def no_information() -> Iterator[None]:
   """Context without TensorFlow's line for each name that it saves."""
-  loggers = [python_logging.getLogger(name) for name in ("absl", "tensorflow")]
-  before = [logger.level for logger in loggers]
-  for logger in loggers:
-    logger.setLevel(python_logging.WARNING)
+  before = python_logging.root.manager.disable
+  python_logging.disable(python_logging.INFO)
   try:
     yield
   finally:
-    for logger, level in zip(loggers, before, strict=True):
-      logger.setLevel(level)
+    python_logging.disable(before)
 
 
 @contextlib.contextmanager
