@@ -115,32 +115,27 @@ class WordpieceTokenizer:
     return pieces
 
 
-class CachedTokenizer:
-  """A FullTokenizer with a cache of the ids of text between blanks.
+_ASCII_WORDS = re.compile(r"[A-Za-z0-9]+|\S")
+
+
+class CachedTokenizer(dict):
+  """Ids of text between blanks by a FullTokenizer, which are cached.
 
   U+0020 always ends a word and has no other effect. A full cache is cleared, as
   frequent pieces return within a few lines.
   """
 
-  def __init__(self, tokenizer: FullTokenizer, max_pieces: int = 1_000_000):
-    self._cache = _IdsByPiece(tokenizer, max_pieces)
-
-  def ids(self, line: str) -> list[int]:
-    """The ids of a line's tokens."""
-    pieces = map(self._cache.__getitem__, line.split(" "))
-    return list(itertools.chain.from_iterable(pieces))
-
-
-_ASCII_WORDS = re.compile(r"[A-Za-z0-9]+|\S")
-
-
-class _IdsByPiece(dict):
   MAX_LENGTH = 100  # Longer pieces are rare and are not cached.
 
-  def __init__(self, tokenizer, max_pieces):
+  def __init__(self, tokenizer: FullTokenizer, max_pieces: int = 1_000_000):
     super().__init__()
     self._tokenizer = tokenizer
     self._max_pieces = max_pieces
+
+  def ids(self, line: str) -> list[int]:
+    """The ids of a line's tokens."""
+    pieces = map(self.__getitem__, line.split(" "))
+    return list(itertools.chain.from_iterable(pieces))
 
   def __missing__(self, piece):
     words = self._plain_words(piece)

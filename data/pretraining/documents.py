@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import groupby
 
 import numpy as np
 
@@ -190,15 +191,9 @@ def json_texts(
 
 def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
   """Groups lines into documents: lists of lines, none of them blank."""
-  document = []
-  for line in lines:
-    if line.strip():
-      document.append(line)
-    elif document:
-      yield document
-      document = []
-  if document:
-    yield document
+  for is_text, group in groupby(lines, lambda line: bool(line.strip())):
+    if is_text:
+      yield list(group)
 
 
 def digest(document: Iterable[str]) -> int:

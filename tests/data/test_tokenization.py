@@ -112,13 +112,13 @@ def test_the_cache_changes_nothing(max_pieces, do_lower_case):
   for line in [*lines(300, seed=1), *lines(300, seed=1), "", " ", "a" * 300]:
     expected = full.convert_tokens_to_ids(full.tokenize(line))
     assert cached.ids(line) == expected
-    assert len(cached._cache) <= max_pieces
+    assert len(cached) <= max_pieces
 
 
 def test_the_cache_keeps_no_long_pieces():
   cached = tokenization.CachedTokenizer(tokenization.FullTokenizer(VOCAB))
   cached.ids("a b " + 101 * "a")
-  assert sorted(cached._cache) == ["a", "b"]
+  assert sorted(cached) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
