@@ -46,14 +46,11 @@ def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
 def f1_of_labels(
   predictions: np.ndarray, labels: np.ndarray, average: str
 ) -> float:
-  """F1 of any number of labels, [N, L] of 0 and 1 each.
-
-  `average` is "micro", of all decisions together, or "macro", the labels' mean.
-  """
+  """F1 of decisions [N, L], "micro" of all or "macro", the labels' mean."""
   from sklearn.metrics import f1_score
 
-  options = {"average": average, "zero_division": 0.0}
-  return float(f1_score(labels, predictions, **options))
+  result = f1_score(labels, predictions, average=average, zero_division=0.0)
+  return float(result)
 
 
 METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {

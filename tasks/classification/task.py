@@ -155,12 +155,10 @@ def _convert(args, task, split, name, batch_size=1) -> RecordDataset:
   file, length = task.splits[split].file, checks.row_length(args)
   if task.labels and rows[0].label is not None:
     expected = task.labels if split == "train" else ()
-    names = (row.label for row in rows)
+    names, unit = (row.label for row in rows), "example"
     if task.multi_label:
       names, unit = itertools.chain.from_iterable(names), "label"
-      labels.log_labels(file, names, expected, unit)
-    else:
-      labels.log_labels(file, names, expected)
+    labels.log_labels(file, names, expected, unit)
   vocab_checks.warn_of_examples(
     lambda row: (row.text_a, row.text_b), rows, tokenizer, file
   )

@@ -58,11 +58,7 @@ def split(text: str) -> tuple[str, str | None]:
 
 
 def count(path: str, has_windows: bool = False) -> int:
-  """Number of lines of a file, all of which are checked.
-
-  Raises OSError or ValueError if it is empty or not UTF-8, or if a line that is
-  to be read in windows has two texts.
-  """
+  """Number of lines; OSError or ValueError if it is empty or one is wrong."""
   number = 0
   for number, text in enumerate(files.lines(path), 1):
     if has_windows and split(text)[1] is not None:

@@ -48,10 +48,7 @@ def load_pair(path: str, query_path: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_lines(path: str | None, number: int, vectors: str) -> list[str] | None:
-  """Reads labels or texts of `number` vectors, those of the file `vectors`.
-
-  None without a path. Raises ValueError if numbers differ.
-  """
+  """Reads labels or texts of `number` vectors; ValueError if numbers differ."""
   if not path:
     return None
   lines = [line.strip() for line in files.lines(path)]
