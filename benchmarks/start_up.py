@@ -1,8 +1,6 @@
-"""From the start of a process to the end of its first training step.
+"""From the start of a process, with imports, to the end of its first step.
 
-  python -m benchmarks.start_up --cases=mini:32:128:float32 --peers=official
-
-That includes imports, building the model and compilation.
+python -m benchmarks.start_up --cases=mini:32:128:float32 --peers=official
 """
 
 import statistics

@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import gc
 import os
 import re
 import traceback
@@ -62,10 +61,8 @@ def run(
 
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
-  # By default Python looks for garbage often enough to take a tenth of a start.
-  gc.set_threshold(100_000, 50, 100)
   process.silence_tensorflow()
-  process.hide_unused_libraries()
+  process.shorten_imports()
   app.run(guarded, flags_parser=arguments.parse)
 
 

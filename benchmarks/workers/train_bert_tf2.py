@@ -1,12 +1,15 @@
 """Worker: the pre-training step of this repository."""
 
+from training import process
+
+process.shorten_imports()  # as every program does
+
 from collections.abc import Callable
 from contextlib import nullcontext
 
 import tensorflow as tf
 
 from benchmarks import cases, worker
-from benchmarks.cases import Case
 from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.core_layers import dropout_seed_scope
@@ -15,7 +18,7 @@ from training import checkpoint, optimization
 from training.step import TrainStep, set_dtype_policy
 
 
-def make_train_step(case: Case) -> TrainStep:
+def make_train_step(case: cases.Case) -> TrainStep:
   """The step of a model with random weights."""
   set_dtype_policy(case.dtype)
   model = models.pretrainer(
@@ -37,7 +40,7 @@ def make_train_step(case: Case) -> TrainStep:
   )
 
 
-def make_step(case: Case) -> Callable[[], float]:
+def make_step(case: cases.Case) -> Callable[[], float]:
   """A function that does a step and returns its loss."""
   train_step = make_train_step(case)
   batches = tf.data.Dataset.from_tensors(cases.batch(case)).repeat()
@@ -48,7 +51,7 @@ def make_step(case: Case) -> Callable[[], float]:
 def prepare(case: str, warm_up: int, recompute: bool = False) -> worker.Answer:
   """Builds the model; see `cases.timed_steps` for requests."""
   with recomputed_layers() if recompute else nullcontext():
-    return cases.timed_steps(make_step(Case.parse(case)), warm_up)
+    return cases.timed_steps(make_step(cases.Case.parse(case)), warm_up)
 
 
 if __name__ == "__main__":

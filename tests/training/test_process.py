@@ -41,7 +41,7 @@ def test_unused_libraries_are_hidden_from_keras_alone(monkeypatch):
   monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
   monkeypatch.setattr(process, "_UNUSED", ("colorsys",))
   monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-  process.hide_unused_libraries()
+  process.shorten_imports()
   for importer in ("keras.src.any", "tensorflow.python.any"):
     with pytest.raises(
       ImportError, match=f"colorsys is hidden from {importer}"
