@@ -76,13 +76,23 @@ ACTIVATIONS = {
 }
 
 
+def sizes(x) -> tuple:
+  """Sizes of x to reshape by: -1 if one is unknown, tensors if several are.
+
+  A tensor of a size takes five operations of a graph.
+  """
+  if tuple(x.shape).count(None) > 1:
+    return ops.shape(x)
+  return tuple(-1 if size is None else size for size in x.shape)
+
+
 def dense(x, kernel, bias, *, activation="linear", training=None):
   """activation(x @ kernel + bias): [..., I], [I, O], [O] -> [..., O]."""
   if activation == "linear":
     return linear(x, kernel, bias)
   rows = ops.reshape(x, (-1, x.shape[-1])) @ kernel
   rows = _run(_activate, rows, bias, activation=activation, training=training)
-  return ops.reshape(rows, (*ops.shape(x)[:-1], bias.shape[0]))
+  return ops.reshape(rows, (*sizes(x)[:-1], bias.shape[0]))
 
 
 def _activate(x, bias, *, activation):
@@ -102,7 +112,7 @@ def linear(x, kernel, bias, *, transpose_b: bool = False):
     rows = _fused_linear(rows, kernel, bias, transpose_b)
   else:
     rows = rows @ (ops.transpose(kernel) if transpose_b else kernel) + bias
-  return ops.reshape(rows, (*ops.shape(x)[:-1], bias.shape[0]))
+  return ops.reshape(rows, (*sizes(x)[:-1], bias.shape[0]))
 
 
 def _fused_linear(x, kernel, bias, transpose_b):

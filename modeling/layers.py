@@ -25,7 +25,12 @@ from modeling.core_layers import (
   look_at_neighbors,
   sinusoids,
 )
-from modeling.fused_ops import is_fused, masked_softmax, transpose_heads
+from modeling.fused_ops import (
+  is_fused,
+  masked_softmax,
+  sizes,
+  transpose_heads,
+)
 
 
 class Embeddings(keras.layers.Layer):
@@ -154,12 +159,12 @@ class SelfAttention(keras.layers.Layer):
     )
 
   def _split_heads(self, x):
-    batch, length = ops.shape(x)[:2]
+    batch, length = sizes(x)[:2]
     x = ops.reshape(x, (batch, length, self.num_heads, self.head_size))
     return transpose_heads(x)
 
   def _merge_heads(self, x):
-    batch, _, length, _ = ops.shape(x)
+    batch, _, length, _ = sizes(x)
     size = self.num_heads * self.head_size
     return ops.reshape(transpose_heads(x), (batch, length, size))
 

@@ -95,6 +95,13 @@ class TrainStep:
     average: optimization.ExponentialMovingAverage | None = None,
     jit_compile: bool = False,
   ):
+    # What these look for is not in such a graph; they take a tenth of a second.
+    passes = (
+      "layout_optimizer",
+      "implementation_selector",
+      "loop_optimization",
+    )
+    tf.config.optimizer.set_experimental_options(dict.fromkeys(passes, False))
     self.model = model
     self.objective = objective
     self.optimizer = optimizer
