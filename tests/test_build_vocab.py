@@ -101,7 +101,9 @@ def test_languages_are_weighted_by_a_power_of_their_words(run, tmp_path):
 
 
 def test_by_apache_beam_it_is_the_same(run, tmp_path):
-  pytest.importorskip("apache_beam")
+  pytest.importorskip(
+    "apache_beam", reason="needs `pip install -r requirements-beam.txt`"
+  )
   flags = ("--input_file=a.txt", "--vocab_size=99", "--output_file")
   for name, *rest in (("one",), ("beam", "--runner=DirectRunner")):
     done = run(*flags, name, *rest)

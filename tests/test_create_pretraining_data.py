@@ -143,7 +143,9 @@ def test_prose_in_compressed_json_lines(tmp_path):
 
 
 def test_by_apache_beam(tmp_path):
-  pytest.importorskip("apache_beam")
+  pytest.importorskip(
+    "apache_beam", reason="needs `pip install -r requirements-beam.txt`"
+  )
   output = tmp_path / "out"
   flags = (f"--output_file={output}", "--runner=DirectRunner")
   options = "--pipeline_options=--direct_num_workers=2"

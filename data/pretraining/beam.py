@@ -57,6 +57,9 @@ _REMEDIES = {
   "packages of requirements-beam.txt",
   "No such file": "workers need the folders of --input_file and --output_file "
   "at the same paths: name folders that all machines share, or gs://",
+  "Unable to fetch remote": "fetch it elsewhere, and name the file in "
+  "--pipeline_options by --flink_job_server_jar, --spark_job_server_jar or "
+  "--prism_location",
 }
 
 

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("apache_beam")
+pytest.importorskip(
+  "apache_beam", reason="needs `pip install -r requirements-beam.txt`"
+)
+
+from apache_beam.runners.portability.prism_runner import PrismJobServer
 
 from data.pretraining import beam, builders
 from data.pretraining.documents import TextFormat
@@ -101,6 +105,16 @@ def test_an_error_in_a_worker_names_the_line_and_leaves_nothing(
 def test_a_job_service_that_does_not_answer_is_named(text, tmp_path):
   options = ["--runner=PortableRunner", "--job_endpoint=localhost:1"]
   with pytest.raises(ValueError, match=r"no job service .*=localhost:1 \("):
+    beam.write(_config(), [text], str(tmp_path / "out"), options)
+
+
+def test_a_job_server_that_cannot_be_fetched_may_be_named(
+  text, tmp_path, monkeypatch
+):
+  monkeypatch.setenv("https_proxy", "http://localhost:1")
+  monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path / "cache"))
+  options = ["--runner=PrismRunner"]
+  with pytest.raises(ValueError, match=r"Unable to fetch .*--prism_location"):
     beam.write(_config(), [text], str(tmp_path / "out"), options)
 
 
