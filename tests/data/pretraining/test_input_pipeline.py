@@ -77,7 +77,9 @@ def test_another_seed_is_another_order(paths):
   )
 
 
-@pytest.mark.parametrize(("workers", "replicas"), [(1, 2), (2, 2), (2, 4)])
+@pytest.mark.parametrize(
+  ("workers", "replicas"), [(1, 2), (2, 2), (2, 4), (4, 4)]
+)
 def test_workers_read_the_same_global_batches(paths, workers, replicas):
   source = _input(paths)
   batches = _ids(source.training(8, seed=3), 6).reshape(6, replicas, -1)
