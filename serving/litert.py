@@ -136,6 +136,7 @@ def _signature(file, num_threads):
   try:
     with process.no_stderr():  # a line about XNNPACK
       interpreter = Interpreter(file, num_threads=num_threads)
+      interpreter.allocate_tensors()
   except ValueError as error:
     raise ValueError(f"{file} is damaged, export it again: {error}") from None
   return interpreter.get_signature_runner("serving_default")
