@@ -3,15 +3,15 @@
 Every pre-training has the same text, steps and batches, every fine-tuning of a
 task the same rows and steps: systems differ in what their table is about and in
 nothing else. Small models learn from little text by the settings of
-docs/pretraining.md; heads begin with the neighbors that a system may attend to,
-and so do those of the system without pre-training.
+docs/pretraining.md; heads begin with a structure, within what a system may
+attend to, and so do those of the system without pre-training.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 SEEDS = (1, 2)  # of pre-training; the fine-tuning has the same
-STEPS = 6000  # of every pre-training
+STEPS = 4000  # of every pre-training
 SIZE = "tiny"  # a preset
 VOCABULARY = 5000
 PASSAGE = 400  # characters of SQuAD: with a question they fit into a window

@@ -12,7 +12,7 @@ from pathlib import Path
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SIDES = ("left_to_right", "right_to_left")
 ATTENTION = ("bidirectional", *SIDES, "shallow")
-INITIAL_ATTENTION = ("random", "neighbors")
+INITIAL_ATTENTION = ("random", "structured")
 # Inputs of the feature-based tagger, in the order of the paper's table 7.
 FEATURE_LAYERS = (
   "embeddings",
@@ -60,7 +60,8 @@ class BertConfig:
   attention: str = "bidirectional"
   add_bilstm: bool = False  # a bidirectional LSTM on top of the encoder
   use_one_hot_embeddings: bool = False  # tokens by a matrix product, for TPUs
-  # "neighbors": heads of the first block attend to the next tokens at first.
+  # "structured": before training, heads of the first block look at neighbors and
+  # at the same word in the other segment; needs an even number of heads.
   initial_attention: str = "random"
 
   def __post_init__(self):
@@ -88,9 +89,12 @@ class BertConfig:
         f"num_attention_heads {self.num_attention_heads}"
       )
     head_size = self.hidden_size // self.num_attention_heads
-    if self.initial_attention == "neighbors" and head_size % 2:
+    if self.initial_attention == "structured" and (
+      head_size % 2 or self.num_attention_heads % 2
+    ):
       raise ValueError(
-        f"initial_attention neighbors needs an even head size, not {head_size}"
+        "initial_attention structured needs an even number of heads of even "
+        f"size, not {self.num_attention_heads} of {head_size}"
       )
     if self.add_bilstm and self.hidden_size % 2:
       raise ValueError(
@@ -147,19 +151,22 @@ class BertConfig:
       raise ValueError(f"no preset {name!r}; there are {', '.join(sizes)}")
     layers, hidden = sizes[name]
     changes = {
-      "initial_attention": "neighbors",
+      "initial_attention": "structured",
+      "num_attention_heads": max(4, hidden // 64),
       "initializer_range": round(0.9 * hidden**-0.5, 3),
       "hidden_dropout_prob": 0.0,
       "attention_probs_dropout_prob": 0.0,
     }
-    return cls(
+    published = cls(
       vocab_size=vocab_size,
       hidden_size=hidden,
       num_hidden_layers=layers,
       num_attention_heads=hidden // 64,
       intermediate_size=4 * hidden,
       type_vocab_size=2,
-      **(changes if from_scratch else {}),
+    )
+    return (
+      dataclasses.replace(published, **changes) if from_scratch else published
     )
 
   def check_length(self, max_seq_length: int) -> None:

@@ -18,51 +18,77 @@ def initializer(config: BertConfig):
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
-def _frequencies(width):
-  return np.pi * (np.arange(width // 2) + 0.5) / (width // 2)
+# Structured initial values ("initial_attention" of a configuration): the first
+# half of the hidden units holds positions, the last unit segments, and words
+# are everywhere. With words of variance 1, positions have 2 and segments H / 5;
+# normalization divides all by 2.2.
+_POSITION_VARIANCE, _SEGMENT_SHARE, _TOTAL = 2.0, 0.2, 2.2
 
 
 def sinusoids(config: BertConfig):
-  """Initializer of position embeddings: sines, then cosines, [T, H].
+  """Initializer of position embeddings: sines, cosines, zeros, [T, H].
 
   Evenly spaced frequencies make the vectors of different positions orthogonal.
-  Their standard deviation is initializer_range.
   """
 
   def make(shape, dtype=None):
     length, width = shape
     angles = np.arange(length)[:, None] * _frequencies(width)
     waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
-    return ops.cast(waves * 2**0.5 * config.initializer_range, dtype)
+    values = np.pad(waves, [(0, 0), (0, width // 2)])
+    scale = (2 * _POSITION_VARIANCE) ** 0.5 * config.initializer_range
+    return ops.cast(values * scale, dtype)
 
   return make
 
 
-def look_at_neighbors(query, key, num_heads: int, attention: str) -> None:
-  """Adds to [H, H] kernels what makes heads look at neighboring positions.
+def opposite_segments(config: BertConfig):
+  """Initializer of segment embeddings: one unit has opposite signs, [S, H]."""
 
-  The heads look at the token before, the one after, two before, two after and
-  so on; left to right, at one, two, three before, and the mirror image. At
-  `sinusoids` a head's queries are a part of them, its keys the same part of the
-  sinusoids of another position, which is a rotation.
+  def make(shape, dtype=None):
+    values = np.zeros(shape)
+    values[:2, -1] = [1, -1][: shape[0]]
+    scale = (_SEGMENT_SHARE * shape[1]) ** 0.5 * config.initializer_range
+    return ops.cast(values * scale, dtype)
+
+  return make
+
+
+def structure_attention(query, key, num_heads: int, attention: str) -> None:
+  """Adds to [H, H] kernels where the heads of the first block look at first.
+
+  The first half of the heads looks at neighbors: the token before, the one
+  after, two before, two after and so on; left to right, at one, two, three
+  before, and the mirror image. Their queries are a part of the position, their
+  keys the same part of another position, which is a rotation. The last head
+  looks at the same word in the other segment: a next sentence repeats more
+  words than a random one. The heads between remain random.
   """
   width = query.shape[0]
-  head_size = width // num_heads
-  columns = np.arange(width).reshape(2, head_size // 2, num_heads)
-  columns = np.transpose(columns, (2, 0, 1)).reshape(num_heads, head_size)
-  queries, keys = [], []
-  for head in range(num_heads):
-    offset = _offset(head, attention)
-    angles = offset * _frequencies(width)
+  half, head_size = width // 2, width // num_heads
+  columns = np.arange(half).reshape(2, head_size // 2, num_heads // 2)
+  columns = np.transpose(columns, (2, 0, 1)).reshape(num_heads // 2, head_size)
+  queries, keys = np.zeros((2, num_heads, width, head_size))
+  # A neighbor's score is 32 / 3, whatever the head size: most of a softmax.
+  gain = (32 / 3 * _TOTAL / _POSITION_VARIANCE) ** 0.5
+  for head, its_columns in enumerate(columns):
+    angles = _offset(head, attention) * _frequencies(width)
     cos, sin = np.diag(np.cos(angles)), np.diag(np.sin(angles))
-    queries.append(np.eye(width)[:, columns[head]])
-    keys.append(np.block([[cos, sin], [-sin, cos]])[:, columns[head]])
-  # A third of the variance of normalized embeddings is the positions'. So the
-  # score of the neighbor is 32 / 3, whatever the head size: most of a softmax.
-  gain = 32**0.5 * head_size**-0.25
+    queries[head] = gain * np.eye(width)[:, its_columns]
+    rotation = np.block([[cos, sin], [-sin, cos]])
+    keys[head, :half] = gain * rotation[:, its_columns]
+  # The score of the same word is nearly 8, and the other segment's are greater
+  # by more than this, so that a token is not its own match.
+  match = 17**0.5 * np.eye(width)[:, -head_size:]
+  queries[-1] = match
+  keys[-1] = match * np.where(np.arange(width) == width - 1, -1, 1)[:, None]
   for kernel, added in (query, queries), (key, keys):
-    added = gain * np.concatenate(added, axis=1)
+    added = np.concatenate(added, axis=1) * head_size**-0.25
     kernel.assign(kernel + ops.cast(added, kernel.dtype))
+
+
+def _frequencies(width):
+  return np.pi * (np.arange(width // 4) + 0.5) / (width // 4)
 
 
 def _offset(head, attention):

@@ -22,8 +22,9 @@ from modeling.core_layers import (
   dropout_state,
   gather_positions,
   initializer,
-  look_at_neighbors,
+  opposite_segments,
   sinusoids,
+  structure_attention,
 )
 from modeling.fused_ops import (
   is_fused,
@@ -59,7 +60,11 @@ class Embeddings(keras.layers.Layer):
     random = config.initial_attention == "random"
     for name, size, initial in (
       ("word_embeddings", config.vocab_size, initializer),
-      ("token_type_embeddings", config.type_vocab_size, initializer),
+      (
+        "token_type_embeddings",
+        config.type_vocab_size,
+        initializer if random else opposite_segments,
+      ),
       (
         "position_embeddings",
         config.max_position_embeddings,
@@ -276,10 +281,10 @@ class Encoder(keras.layers.Layer):
   def build(self, input_shape, *_):
     for block in self.blocks:
       block.build(input_shape)
-    if self.config.initial_attention == "neighbors":
+    if self.config.initial_attention == "structured":
       first = self.blocks[0].attention.self_attention
       kernels = first.query.kernel, first.key.kernel
-      look_at_neighbors(*kernels, first.num_heads, self.config.attention)
+      structure_attention(*kernels, first.num_heads, self.config.attention)
 
   def call(
     self, hidden_states, attention_mask, output_positions=None, training=None

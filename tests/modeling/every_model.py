@@ -19,8 +19,8 @@ CONFIG = BertConfig(
 )
 MODELS = {
   "encoder": lambda: models.encoder(CONFIG),
-  "encoder that begins with neighbors": lambda: models.encoder(
-    replace(CONFIG, initial_attention="neighbors")
+  "encoder that begins with structure": lambda: models.encoder(
+    replace(CONFIG, initial_attention="structured", num_attention_heads=2)
   ),
   "encoder of one-hot vectors": lambda: models.encoder(CONFIG, True),
   "pretrainer": lambda: models.pretrainer(CONFIG),

@@ -137,9 +137,29 @@ def test_attention_is_saved_only_if_not_the_default(tmp_path):
     replace(CONFIG, attention="up")
 
 
+def _structured(attention="bidirectional", heads=4):
+  config = replace(
+    CONFIG,
+    initial_attention="structured",
+    attention=attention,
+    hidden_size=128,
+    num_attention_heads=heads,
+    initializer_range=0.02,
+  )
+  return models.encoder(config).get_layer("bert")
+
+
+def _first_probs(bert, inputs):
+  hidden = bert(**inputs)["embedding_output"]
+  mask = np.ones((len(hidden), 1, hidden.shape[1]))
+  layer = bert.encoder.blocks[0].attention.self_attention
+  return np.array(layer.attention_probs(hidden, hidden, mask))
+
+
 @pytest.mark.parametrize(
   ("attention", "offsets"),
   [
+    ("bidirectional", [-1]),
     ("bidirectional", [-1, 1]),
     ("bidirectional", [-1, 1, -2, 2]),
     ("left_to_right", [-1, -2]),
@@ -147,22 +167,22 @@ def test_attention_is_saved_only_if_not_the_default(tmp_path):
   ],
 )
 def test_heads_can_begin_with_neighbors(attention, offsets):
-  heads = len(offsets)
-  config = replace(
-    CONFIG,
-    initial_attention="neighbors",
-    attention=attention,
-    hidden_size=128,
-    num_attention_heads=heads,
-    initializer_range=0.02,
-  )
-  bert = models.encoder(config).get_layer("bert")
-  inputs = tokens(length=16)
-  layer = bert.encoder.blocks[0].attention.self_attention
-  hidden = bert(**inputs)["embedding_output"]
-  probs = np.mean(layer.attention_probs(hidden, hidden, np.ones((2, 1, 16))), 0)
+  bert = _structured(attention, heads=2 * len(offsets))
+  probs = np.mean(_first_probs(bert, tokens(length=16)), 0)
   for head, offset in enumerate(offsets):
     inner = range(2, 14)
     looked_at = [probs[head, i, i + offset] for i in inner]
     assert np.mean(looked_at) > 0.4, head
     assert [np.argmax(probs[head, i]) - i for i in inner].count(offset) > 9
+
+
+def test_a_head_can_begin_with_the_same_word_of_the_other_segment():
+  words = np.arange(8)
+  inputs = {
+    "input_ids": np.concatenate([words, words[::-1]])[None],
+    "input_mask": np.ones((1, 16), int),
+    "segment_ids": np.repeat([[0, 1]], 8, axis=1),
+  }
+  probs = _first_probs(_structured(), inputs)[0, -1]
+  assert [np.argmax(row) for row in probs] == list(range(15, -1, -1))
+  assert np.mean(np.diag(probs[:, ::-1])) > 0.6

@@ -39,10 +39,10 @@ def test_written_and_read_is_the_same(tmp_path, from_scratch):
     ({"num_hidden_layers": 2.5}, "num_hidden_layers must be a number"),
     ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob must be in"),
     ({"hidden_act": "swish"}, "hidden_act 'swish' is unknown; known are gelu"),
-    ({"initial_attention": "near"}, "'near' is unknown; known are random, ne"),
+    ({"initial_attention": "near"}, "'near' is unknown; known are random, st"),
     (
-      {"initial_attention": "neighbors", "hidden_size": 36},
-      "neighbors needs an even head size, not 3",
+      {"initial_attention": "structured", "hidden_size": 36},
+      "needs an even number of heads of even size, not 12 of 3",
     ),
     ({"hidden_size": 100}, "100 is not a multiple of num_attention_heads 12"),
     ({"vocab_size": None}, "vocab_size must be a number"),
