@@ -6,8 +6,9 @@ r"""Draws how a checkpoint reads a text with [MASK] in it.
 
 attention.png shows where tokens look, fill.png what the first [MASK] would be
 if the network ended after each of its layers, both of the first --text. A table
-says how much each head attends to neighbors and special tokens, as a mean of
-all texts. docs/how_bert_reads.md explains them. matplotlib is needed.
+says how much each head attends to neighbors, special tokens and the same word,
+as a mean of all texts. docs/how_bert_reads.md explains them. matplotlib is
+needed.
 """
 
 import os
@@ -21,7 +22,10 @@ from data.tokenization import FullTokenizer
 shared_flags.define_model()
 shared_flags.define_vocabulary()
 flags.DEFINE_multi_string(
-  "text", None, "With [MASK] in it; several are for the table.", required=True
+  "text",
+  None,
+  "With [MASK], or two of a pair with ||| between; several: for the table.",
+  required=True,
 )
 
 

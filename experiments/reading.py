@@ -43,7 +43,7 @@ def read(
   """Reads a text with the network of a checkpoint.
 
   Args:
-    text: with [MASK] in it.
+    text: with [MASK] in it, or two texts with ||| between them.
     config: of the network.
     tokenizer: of its vocabulary.
     path: of the checkpoint; see run_record.find_checkpoint.
@@ -51,17 +51,20 @@ def read(
   Raises:
     ValueError: there is no [MASK], or the text is too long.
   """
-  first, *others = map(tokenizer.tokenize, text.split(MASK))
-  if not others:
+  if MASK not in text:
     raise ValueError(f"there is no {MASK} in {text!r}")
-  after = [token for tokens in others for token in (MASK, *tokens)]
-  tokens = [CLS, *first, *after, SEP]
+  tokens, segment_ids = [CLS], [0]
+  for segment, part in enumerate(text.split("|||", 1)):
+    first, *others = map(tokenizer.tokenize, part.split(MASK))
+    after = [token for pieces in others for token in (MASK, *pieces)]
+    tokens += [*first, *after, SEP]
+    segment_ids += [segment] * (len(tokens) - len(segment_ids))
   config.check_length(len(tokens))
   model = models.pretrainer(config, next_sentence=False)
   checkpoint.restore_strict(model, path)
   ids = tf.constant([tokenizer.convert_tokens_to_ids(tokens)])
   bert, heads = model.get_layer("bert"), model.get_layer("cls")
-  outputs = bert(ids)
+  outputs = bert(ids, segment_ids=tf.constant([segment_ids]))
   layers = outputs["encoder_layers"]
   attention_mask = make_attention_mask(tf.ones_like(ids), config.attention)
   attention = [
@@ -85,11 +88,16 @@ def read(
 def attention_table(readings: Sequence[Reading]) -> str:
   """Mean attention of each head to some tokens, in percent, a line a head.
 
-  These are the token itself, the one before, the one after, and the special
-  tokens. The means are of texts, and of a text's tokens.
+  These are the token itself, the one before, the one after, special tokens,
+  and, of words that are in a text twice, the same word. The means are of texts,
+  and of a text's tokens.
   """
+  names = ["itself", "before", "after", CLS, SEP, MASK]
   means = np.mean([_attended(reading) for reading in readings], axis=0)
-  names = ("itself", "before", "after", CLS, SEP, MASK)
+  same = np.concatenate([_to_same_word(reading) for reading in readings], -1)
+  if same.shape[-1]:
+    names.append("same")
+    means = np.append(means, same.mean(-1, keepdims=True), axis=-1)
   lines = ["layer head " + "".join(f"{name:>8}" for name in names)]
   for (layer, head), _ in np.ndenumerate(means[..., 0]):
     values = "".join(f"{100 * value:8.1f}" for value in means[layer, head])
@@ -98,7 +106,7 @@ def attention_table(readings: Sequence[Reading]) -> str:
 
 
 def _attended(reading):
-  """[N, A, 6], as the columns of `attention_table`."""
+  """[N, A, 6], as the columns of `attention_table` but the last."""
   probs, number = reading.attention, len(reading.tokens)
   offsets = [
     np.trace(probs, offset, 2, 3) / (number - abs(offset))
@@ -109,6 +117,14 @@ def _attended(reading):
     for token in (CLS, SEP, MASK)
   ]
   return np.stack(offsets + special, axis=-1)
+
+
+def _to_same_word(reading):
+  """[N, A, R], attention of R words that occur twice to their equals."""
+  words = np.array(reading.tokens)
+  same = (words[:, None] == words) & ~np.eye(len(words), dtype=bool)
+  same &= ~np.isin(words, (CLS, SEP, MASK))
+  return (reading.attention * same).sum(-1)[..., same.any(-1)]
 
 
 def attention_figure(reading: Reading) -> Figure:

@@ -83,6 +83,19 @@ def test_a_text_without_a_hole_is_refused(folder):
     read("a b", BertConfig(len(WORDS)), tokenizer, "nowhere")
 
 
+def test_two_texts_are_two_segments(folder):
+  given = _given(folder)
+  config = BertConfig.from_json(given["bert_config_file"])
+  tokenizer = FullTokenizer(given["vocab_file"])
+  one, two = (
+    read(text, config, tokenizer, given["init_checkpoint"])
+    for text in ("a [MASK] b a", "a [MASK] ||| b a")
+  )
+  assert two.tokens == ["[CLS]", "a", "[MASK]", "[SEP]", "b", "a", "[SEP]"]
+  assert np.abs(two.attention[:, :, :3, :3] - one.attention[:, :, :3, :3]).max()
+  assert attention_table([two]).split()[8] == "same"
+
+
 def test_the_table_says_where_heads_look():
   before = np.array([[0.5, 0.2, 0.3], [0.9, 0.1, 0], [0, 0.6, 0.4]])
   heads = np.stack([before, before[::-1]])[None]
@@ -92,3 +105,11 @@ def test_the_table_says_where_heads_look():
   values = [float(value) for value in first.split()[2:]]
   assert values == [33.3, 75.0, 10.0, 46.7, 23.3, 0.0]
   assert [float(value) for value in second.split()[2:5]] == [13.3, 55.0, 30.0]
+
+
+def test_the_table_says_how_much_a_word_looks_at_its_equals():
+  heads = np.array([[0.2, 0.7, 0.1], [0.0, 0.5, 0.5], [0.4, 0.3, 0.3]])
+  words = Reading(["a", "[MASK]", "a"], heads[None, None], np.zeros((1, 4)))
+  title, line = attention_table([words]).splitlines()
+  assert title.split()[-1] == "same"
+  assert float(line.split()[-1]) == 25.0
