@@ -60,7 +60,7 @@ class BertConfig:
   attention: str = "bidirectional"
   add_bilstm: bool = False  # a bidirectional LSTM on top of the encoder
   use_one_hot_embeddings: bool = False  # tokens by a matrix product, for TPUs
-  # "structured": before training, heads of the first block look at neighbors and
+  # "structured": heads of the first block begin with looking at neighbors and
   # at the same word in the other segment; needs an even number of heads.
   initial_attention: str = "random"
 
