@@ -9,8 +9,6 @@ from cli import checks
 from cli.arguments import Arguments
 from training import process
 
-_COMMUNICATION_TIMEOUT = 600.0  # seconds, within a step
-
 
 def from_flags(args: Arguments) -> tf.distribute.Strategy:
   """Makes the strategy of --distribution_strategy and the TPU flags.
@@ -71,12 +69,9 @@ def _make(name, args):
         "--distribution_strategy=multi_worker_mirrored needs the environment "
         "variable TF_CONFIG, with all workers and the index of this one"
       )
-    options = tf.distribute.experimental.CommunicationOptions(
-      timeout_seconds=_COMMUNICATION_TIMEOUT
-    )
-    return tf.distribute.MultiWorkerMirroredStrategy(
-      communication_options=options
-    )
+    # No timeout of collectives: each would leave a thread that sleeps for
+    # so long. A worker that is lost is noticed by its missing heartbeat.
+    return tf.distribute.MultiWorkerMirroredStrategy()
   return _tpu(args)
 
 
