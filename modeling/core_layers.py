@@ -19,10 +19,10 @@ def initializer(config: BertConfig):
 
 
 # Structured initial values ("initial_attention" of a configuration): the first
-# half of the hidden units holds positions, the last unit segments, and words
-# are everywhere. With words of variance 1, positions have 2 and segments H / 5;
-# normalization divides all by 2.2.
-_POSITION_VARIANCE, _SEGMENT_SHARE, _TOTAL = 2.0, 0.2, 2.2
+# half of the hidden units holds positions, the last unit the segment, all units
+# the word. In initializer_range squared a word's variance is 1, a position's 2
+# in its half, a segment's H / 5 in its unit: 2.2 on average over the units.
+_POSITION_VARIANCE, _SEGMENT_VARIANCE, _MEAN_VARIANCE = 2.0, 0.2, 2.2
 
 
 def sinusoids(config: BertConfig):
@@ -48,7 +48,7 @@ def opposite_segments(config: BertConfig):
   def make(shape, dtype=None):
     values = np.zeros(shape)
     values[:2, -1] = [1, -1][: shape[0]]
-    scale = (_SEGMENT_SHARE * shape[1]) ** 0.5 * config.initializer_range
+    scale = (_SEGMENT_VARIANCE * shape[1]) ** 0.5 * config.initializer_range
     return ops.cast(values * scale, dtype)
 
   return make
@@ -70,7 +70,7 @@ def structure_attention(query, key, num_heads: int, attention: str) -> None:
   columns = np.transpose(columns, (2, 0, 1)).reshape(num_heads // 2, head_size)
   queries, keys = np.zeros((2, num_heads, width, head_size))
   # A neighbor's score is 32 / 3, whatever the head size: most of a softmax.
-  gain = (32 / 3 * _TOTAL / _POSITION_VARIANCE) ** 0.5
+  gain = (32 / 3 * _MEAN_VARIANCE / _POSITION_VARIANCE) ** 0.5
   for head, its_columns in enumerate(columns):
     angles = _offset(head, attention) * _frequencies(width)
     cos, sin = np.diag(np.cos(angles)), np.diag(np.sin(angles))

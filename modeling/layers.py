@@ -58,19 +58,12 @@ class Embeddings(keras.layers.Layer):
   def build(self, input_shape):
     config = self.config
     random = config.initial_attention == "random"
-    for name, size, initial in (
+    for name, size, structured in (
       ("word_embeddings", config.vocab_size, initializer),
-      (
-        "token_type_embeddings",
-        config.type_vocab_size,
-        initializer if random else opposite_segments,
-      ),
-      (
-        "position_embeddings",
-        config.max_position_embeddings,
-        initializer if random else sinusoids,
-      ),
+      ("token_type_embeddings", config.type_vocab_size, opposite_segments),
+      ("position_embeddings", config.max_position_embeddings, sinusoids),
     ):
+      initial = initializer if random else structured
       embeddings = self.add_weight(
         name=name,
         shape=(size, config.hidden_size),
