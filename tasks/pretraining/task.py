@@ -7,7 +7,7 @@ from absl import logging
 
 from cli import encoder
 from cli.arguments import Arguments
-from data import shuffling
+from data import records, shuffling
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.instances import DEFAULT
 from data.tokenization_ops import GraphTokenizer
@@ -34,6 +34,11 @@ def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
   if not args.eval_file:
     return None
   masking = replace(settings.masking(args), policy=DEFAULT.policy)
+  if args.do_train and records.is_masked(files.expand(args.eval_file)[0]):
+    # The flags are for the records of training: no warning about these.
+    masking = replace(
+      DEFAULT, max_predictions_per_seq=masking.max_predictions_per_seq
+    )
   return _records(args, config, args.eval_file, masking)
 
 

@@ -1,7 +1,9 @@
 import pytest
 
 from cli.arguments import Arguments
+from data.pretraining.instances import DEFAULT
 from tasks.pretraining import task
+from tests.training import toy
 
 
 def test_small_sources_are_sampled_more_than_their_size(tmp_path):
@@ -15,3 +17,25 @@ def test_small_sources_are_sampled_more_than_their_size(tmp_path):
   english, icelandic = task._weighted_sources(args)
   assert [path[-3:] for path in english.files] == ["/en", "en2"]
   assert english.weight / icelandic.weight == pytest.approx(10)
+
+
+@pytest.mark.parametrize("do_train", [True, False])
+def test_flags_of_masking_are_for_the_records_of_training(
+  do_train, tmp_path, caplog
+):
+  toy.write_records(tmp_path / "masked", 4)
+  args = Arguments(
+    eval_file=str(tmp_path / "masked"),
+    output_dir=str(tmp_path),
+    do_train=do_train,
+    masked_lm_prob=0.25,
+    max_predictions_per_seq=toy.P,
+    mask_token_prob=DEFAULT.policy.mask_token_prob,
+    random_token_prob=DEFAULT.policy.random_token_prob,
+    max_seq_length=toy.T,
+    objective="mlm_nsp",
+    **{"do_whole_word_mask": False, "vocab_file": None},
+    **{"max_corrupt_records": 0},
+  )
+  task.eval_data(args, toy.config())
+  assert ("without effect" in caplog.text) == (not do_train)
