@@ -133,7 +133,7 @@ def test_a_resumed_run_reads_on_behind_the_last_example(tmp_path, monkeypatch):
   Checkpoints(str(tmp_path)).save(3, step.state)
   skipped = []
   source = types.SimpleNamespace(
-    training=lambda batch_size, seed, skip, *_: skipped.append(skip),
+    training=lambda *_, skip, **__: skipped.append(skip),
     files=(),
     first_corrupt=None,
   )

@@ -45,8 +45,8 @@ def test_several_workers_come_from_tf_config(monkeypatch):
     strategy.from_flags(flags)
   monkeypatch.setenv("TF_CONFIG", "{}")
   assert strategy.from_flags(flags).num_replicas_in_sync == 2
-  # Workers do not wait forever for one that has ended.
-  assert calls[0]["communication_options"].timeout_seconds > 0
+  # With a timeout every exchange of gradients would leave a sleeping thread.
+  assert calls == [{}]
 
 
 def test_contradicting_flags_are_refused():

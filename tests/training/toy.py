@@ -124,9 +124,9 @@ class Source:
   steps: int
   files: tuple[str, ...] = ()
 
-  def training(self, batch_size, seed, skip, context, by_length):
+  def training(self, batch_size, seed, by_length, skip, context):
     """See TrainingRecords."""
-    del seed, context
+    del seed, by_length, context
     return batches(self.steps, batch_size).skip(skip // batch_size)
 
   def first_corrupt(self):
