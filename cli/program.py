@@ -15,7 +15,9 @@ from cli.arguments import Arguments, is_project_file
 from training import process
 
 LOCK_FILE = "run.lock"
-_open_locks = []  # the system releases a lock when its file is closed
+# Files of locks, and if their folders are new. The system releases a lock when
+# its file is closed.
+_open_locks = []
 # Incomplete checkpoints (training/run_folder.py) and files (storage/files.py)
 # of a killed run.
 _UNFINISHED = re.compile(r"unfinished-model\.ckpt-")
@@ -126,6 +128,7 @@ def lock_folder(folder: str) -> None:
     return
   if os.path.exists(folder) and not os.path.isdir(folder):
     raise NotADirectoryError(f"--output_dir={folder} is a file: name a folder")
+  is_new = not os.path.exists(folder)
   os.makedirs(folder, exist_ok=True)
   file = open(os.path.join(folder, LOCK_FILE), "a+")  # noqa: SIM115
   try:
@@ -141,17 +144,18 @@ def lock_folder(folder: str) -> None:
   file.truncate(0)
   file.write(f"{os.getpid()}\n")
   file.flush()
-  _open_locks.append(file)
+  _open_locks.append((file, is_new))
   _remove_incomplete(folder)
   _remove_incomplete(os.path.join(folder, "best"))
 
 
 def _remove_locks():
-  """Removes files of locks, and folders that have held nothing else."""
-  for file in _open_locks:
-    os.remove(file.name)
-    with suppress(OSError):  # not empty
-      os.rmdir(os.path.dirname(file.name))
+  """Removes files of locks, and new folders that have held nothing else."""
+  for file, is_new in _open_locks:
+    with suppress(OSError):  # removed already, or the folder is not empty
+      os.remove(file.name)
+      if is_new:
+        os.rmdir(os.path.dirname(file.name))
 
 
 def _remove_incomplete(folder):

@@ -187,9 +187,12 @@ class TrainingRecords(abc.ABC):
   def training(
     self, batch_size: int, seed: int, by_length: bool = False, **options
   ) -> tf.data.Dataset:
-    """Endless batches, {field: [B / replicas, ...]}, of ShuffledRecords."""
-    options |= {"by_length": by_length}
+    """Endless batches, {field: [B / replicas, ...]}, in an order by the seed.
+
+    `by_length` and `options` are those of ShuffledRecords.batches.
+    """
     order = ShuffledRecords(self.sources, seed, self.index_file)
+    options["by_length"] = by_length
     batches = order.batches(self.schema, batch_size, **options)
     return self.read(batches, seed, by_length)
 

@@ -111,8 +111,10 @@ def recompute(function: Callable, layer, hidden_states, seed):
       with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch([inputs[0], *trained])
         _upstream.append(inputs[2])
-        output = call(weights, *inputs[:2])
-        _upstream.pop()
+        try:
+          output = call(weights, *inputs[:2])
+        finally:
+          _upstream.pop()
       return tape.gradient(output, [inputs[0], *weights], inputs[2])
 
     return call(weights, hidden_states, seed), gradient

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
-from absl import logging
 
 from data import features, records, vocab
 from data.pretraining.instances import DEFAULT, Masking
@@ -253,19 +252,14 @@ class PretrainingInput(TrainingRecords):
       schema = features.pretraining(seq_length, masking.max_predictions_per_seq)
     else:
       schema = features.unmasked_pretraining(seq_length)
-    if not is_masked and not causal_targets:
+    self.masks_words = not is_masked and not causal_targets
+    if self.masks_words:
       self._masker = _make_masker(files[0], masking, vocab_file, vocab_size)
     elif masking.policy != DEFAULT.policy:
       raise ValueError(
         "mask_token_prob and random_token_prob apply to words masked when "
         f"records are read, but those of {files[0]} are not: make it with them "
         "or with --masking=dynamic"
-      )
-    elif masking.masked_lm_prob != DEFAULT.masked_lm_prob or masking.whole_word:
-      logging.warning(
-        "no word is masked when %s is read: --masked_lm_prob and "
-        "--do_whole_word_mask are without effect on it",
-        files[0],
       )
     limits = {
       "input_ids": vocab_size,

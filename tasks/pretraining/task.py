@@ -7,7 +7,7 @@ from absl import logging
 
 from cli import encoder
 from cli.arguments import Arguments
-from data import records, shuffling
+from data import shuffling
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.instances import DEFAULT
 from data.tokenization_ops import GraphTokenizer
@@ -26,7 +26,15 @@ def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
   if args.sampling_weights or args.sampling_exponent != 1:
     sources = _weighted_sources(args)
   masking = settings.masking(args)
-  return _records(args, config, args.input_file, masking, sources)
+  records = _records(args, config, args.input_file, masking, sources)
+  is_other = masking.masked_lm_prob != DEFAULT.masked_lm_prob
+  if (is_other or masking.whole_word) and not records.masks_words:
+    logging.warning(
+      "no word is masked when %s is read: --masked_lm_prob and "
+      "--do_whole_word_mask are without effect on it",
+      records.files[0],
+    )
+  return records
 
 
 def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
@@ -34,11 +42,6 @@ def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
   if not args.eval_file:
     return None
   masking = replace(settings.masking(args), policy=DEFAULT.policy)
-  if args.do_train and records.is_masked(files.expand(args.eval_file)[0]):
-    # The flags are for the records of training: no warning about these.
-    masking = replace(
-      DEFAULT, max_predictions_per_seq=masking.max_predictions_per_seq
-    )
   return _records(args, config, args.eval_file, masking)
 
 

@@ -116,16 +116,17 @@ def test_a_program_locks_its_output_dir(tmp_path):
     assert process.communicate()[0].strip() == str(process.pid)
 
 
-@pytest.mark.parametrize("before", [[], ["a"]])
-def test_a_run_that_is_refused_leaves_no_lock(tmp_path, before):
+@pytest.mark.parametrize("before", [None, [], ["a"]])
+def test_a_run_that_is_refused_leaves_what_was_there(tmp_path, before):
   folder = tmp_path / "output"
-  for name in before:
+  if before is not None:
     folder.mkdir()
+  for name in before or ():
     (folder / name).touch()
   body = f"program.lock_folder({str(folder)!r}); open('none')"
   assert "No such file or directory: 'none'" in _run(body).stderr
-  assert folder.exists() == bool(before)
-  assert [path.name for path in folder.glob("*")] == before
+  assert folder.exists() == (before is not None)
+  assert [path.name for path in folder.glob("*")] == (before or [])
 
 
 def test_a_folder_that_takes_no_file_is_named_with_its_flag(tmp_path):

@@ -208,14 +208,6 @@ def test_a_mix_for_words_that_are_masked_already_is_refused(paths):
 LONG = 24
 
 
-def test_flags_of_masking_without_effect_are_said(paths, caplog):
-  with caplog.at_level("WARNING", logger="absl"):
-    _input(paths)
-    assert not caplog.messages
-    _input(paths, masking=Masking(P, 0.25))
-  assert f"no word is masked when {paths[0]} is read" in caplog.text
-
-
 def _uneven(tmp_path, number=60):
   """Unmasked records of which the n-th has 1 + n % LONG tokens."""
   schema = features.unmasked_pretraining(LONG)

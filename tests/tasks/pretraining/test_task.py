@@ -19,16 +19,12 @@ def test_small_sources_are_sampled_more_than_their_size(tmp_path):
   assert english.weight / icelandic.weight == pytest.approx(10)
 
 
-@pytest.mark.parametrize("do_train", [True, False])
-def test_flags_of_masking_are_for_the_records_of_training(
-  do_train, tmp_path, caplog
-):
+def test_flags_of_masking_without_effect_on_training_are_said(tmp_path, caplog):
   toy.write_records(tmp_path / "masked", 4)
   args = Arguments(
-    eval_file=str(tmp_path / "masked"),
+    **dict.fromkeys(("input_file", "eval_file"), str(tmp_path / "masked")),
     output_dir=str(tmp_path),
-    do_train=do_train,
-    masked_lm_prob=0.25,
+    masked_lm_prob=DEFAULT.masked_lm_prob,
     max_predictions_per_seq=toy.P,
     mask_token_prob=DEFAULT.policy.mask_token_prob,
     random_token_prob=DEFAULT.policy.random_token_prob,
@@ -36,6 +32,11 @@ def test_flags_of_masking_are_for_the_records_of_training(
     objective="mlm_nsp",
     **{"do_whole_word_mask": False, "vocab_file": None},
     **{"max_corrupt_records": 0},
+    **{"sampling_weights": None, "sampling_exponent": 1.0},
   )
-  task.eval_data(args, toy.config())
-  assert ("without effect" in caplog.text) == (not do_train)
+  task.train_data(args, toy.config())
+  changed = args.replace(masked_lm_prob=0.25)
+  task.eval_data(changed, toy.config())
+  assert not caplog.messages
+  task.train_data(changed, toy.config())
+  assert f"no word is masked when {args.input_file} is read" in caplog.text
