@@ -35,6 +35,7 @@ flags.DEFINE_bool(
   "from_mnli", False, "GLUE: RTE, MRPC and STS-B begin with the model of MNLI."
 )
 flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
+shared_flags.define_packing()
 shared_flags.define_long_text()
 flags.DEFINE_string("text_a_column", "text", "tsv: column of the text.")
 flags.DEFINE_string("text_b_column", None, "tsv: column of the second text.")
@@ -54,11 +55,6 @@ flags.DEFINE_list(
   "prediction_columns",
   [],
   "Columns to copy from the test file to test_predictions.tsv; all for all.",
-)
-flags.DEFINE_bool(
-  "pack_examples",
-  False,
-  "Train on rows of several examples: the same losses, less padding.",
 )
 flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.")
 flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
@@ -122,7 +118,7 @@ def main(args: Arguments) -> None:
     if args.do_train:
       fine_tuning.train(
         run,
-        classification.model_to_train(args, model),
+        model,
         classification.objective(
           task, classification.class_weights(args, task, train_set.examples)
         ),

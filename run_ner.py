@@ -31,6 +31,7 @@ flags.DEFINE_string("test_file", None, "CoNLL file to tag; tags are optional.")
 flags.DEFINE_integer("word_column", 0, "Column of the words.")
 flags.DEFINE_integer("tag_column", -1, "Column of the tags; -1 for the last.")
 flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
+shared_flags.define_packing()
 flags.DEFINE_bool(
   "document_context",
   False,
@@ -61,6 +62,7 @@ def check_flags(args: Arguments) -> None:
   if args.feature_based:
     same += ["feature_layers", "lstm_units"]
   encoder.check(args, *same)
+  checks.packing(args, encoder.config(args).attention)
 
 
 def main(args: Arguments) -> None:

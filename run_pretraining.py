@@ -22,6 +22,7 @@ from tasks.pretraining import settings
 
 shared_flags.define_model()
 shared_flags.define_training()
+shared_flags.define_packing()
 shared_flags.define_evaluation()
 shared_flags.define_export()
 shared_flags.define_devices()
@@ -63,6 +64,7 @@ def check_flags(args: Arguments) -> None:
   if args.do_export:
     settings.check_export(args)
   encoder.check(args, texts=args.do_export)
+  checks.packing(args, encoder.config(args).attention)
   warn_of_long_warmup(args)
 
 

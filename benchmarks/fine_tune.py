@@ -4,9 +4,10 @@
     --work_dir=work --bert_dir=bert --hf_dir=hugging_face_folder \
     --peer_python=torch/bin/python --rounds=7
 
-Same weights (--bert_dir is what convert_checkpoint.py makes of --hf_dir), data
-and hyper-parameters; each round has another seed. A run is timed from the start
-of its process to its predictions. Seeds that --work_dir has are not run again.
+Same weights (--bert_dir is what convert_checkpoint.py makes of --hf_dir), data,
+optimizer and hyper-parameters; each round has another seed. A run is timed from
+the start of its process to its predictions. Seeds that --work_dir has are not
+run again.
 """
 
 import json
@@ -22,18 +23,133 @@ from benchmarks.results import Table
 from tasks import metrics
 from tasks.classification import examples as classification_examples
 from tasks.classification import named_tasks
+from tasks.ner import examples as ner_examples
+from tasks.ner import metrics as ner_metrics
 from tasks.squad import examples as squad_examples
 from tasks.squad import metrics as squad_metrics
 from tasks.squad.decoding import Predictions
 
 BASELINE, PEER = "bert-tf2", "transformers"
-SQUAD = "SQuAD-1.1"
 SHARED = ("max_seq_length", "learning_rate", "dtype", "group_by_length")
 
 
-def command(args: contest.Args, seed: int, folder: Path) -> list[str]:
+class Glue:
+  """A task of GLUE, by the programs' file names."""
+
+  program = "run_classifier.py"
+
+  def __init__(self, name: str, data: Path):
+    self.task, self.data = named_tasks.find(name), data
+    self.flags = {"task_name": name, "data_dir": data, "do_eval": True}
+
+  def peer_config(self) -> dict:
+    """What the peer needs to know: `train` and `dev` are rows."""
+    rows = {
+      split: [(row.text_a, row.text_b, row.label) for row in self._read(split)]
+      for split in ("train", "dev")
+    }
+    return rows | {"labels": self.task.labels}
+
+  def _read(self, split):
+    return classification_examples.read_examples(self.task, self.data, split)
+
+  def own_scores(self, output: Path) -> dict[str, float]:
+    """Scores of our program's run in percent."""
+    return _eval_results(output, self.task.metrics)
+
+  def score(self, predictions: list) -> dict[str, float]:
+    """Scores of the peer's classes, or scores, in percent."""
+    to_number = self.task.labels.index if self.task.labels else float
+    labels = np.array([to_number(row.label) for row in self._read("dev")])
+    return {
+      name: 100 * float(metrics.METRICS[name](np.array(predictions), labels))
+      for name in self.task.metrics
+    }
+
+
+class Squad:
+  """SQuAD 1.1: train.json and dev.json."""
+
+  program = "run_squad.py"
+
+  def __init__(self, data: Path):
+    self.dev = data / "dev.json"
+    self.train = data / "train.json"
+    self.flags = {
+      "train_file": self.train,
+      "predict_file": self.dev,
+      "do_predict": True,
+      "dynamic_padding": True,
+    }
+
+  def peer_config(self) -> dict:
+    """What the peer needs to know: `train` and `dev` are articles."""
+    articles = map(squad_examples.articles, map(str, (self.train, self.dev)))
+    return dict(zip(("train", "dev"), articles, strict=True))
+
+  def own_scores(self, output: Path) -> dict[str, float]:
+    """Scores of our program's run in percent."""
+    return self.score(json.loads((output / "predictions.json").read_text()))
+
+  def score(self, predictions: dict) -> dict[str, float]:
+    """Scores of answers by question id in percent."""
+    articles = squad_examples.articles(str(self.dev))
+    return squad_metrics.score(articles, Predictions(predictions), False)
+
+
+class Ner:
+  """Named entities: the CoNLL files train.conll and dev.conll."""
+
+  program = "run_ner.py"
+
+  def __init__(self, data: Path):
+    self.files = {name: data / f"{name}.conll" for name in ("train", "dev")}
+    self.flags = {f"{name}_file": path for name, path in self.files.items()}
+    self.flags |= {"do_eval": True}
+
+  def peer_config(self) -> dict:
+    """What the peer needs to know: `train` and `dev` are words and tags."""
+    sentences = {name: self._read(name) for name in self.files}
+    tags = ner_examples.tag_set(sentences["train"])
+    pairs = {
+      name: [(sentence.words, sentence.tags) for sentence in values]
+      for name, values in sentences.items()
+    }
+    return pairs | {"tags": tags}
+
+  def _read(self, name):
+    return ner_examples.read_sentences(str(self.files[name]))
+
+  def own_scores(self, output: Path) -> dict[str, float]:
+    """Scores of our program's run in percent."""
+    return _eval_results(output, ("f1",))
+
+  def score(self, predictions: list[list[str]]) -> dict[str, float]:
+    """Scores of tags of sentences in percent."""
+    labels = [sentence.tags for sentence in self._read("dev")]
+    return {"f1": 100 * ner_metrics.evaluate(labels, predictions).overall.f1}
+
+
+def _eval_results(output, names):
+  lines = (output / "eval_results.txt").read_text().splitlines()
+  values = dict(line.split(" = ") for line in lines)
+  return {name: 100 * float(values[f"eval_{name}"]) for name in names}
+
+
+def make_task(args: contest.Args) -> Glue | Squad | Ner:
+  """The task of --task and --data_dir."""
+  data = Path(args.data_dir)
+  match args.task:
+    case "SQuAD-1.1":
+      return Squad(data)
+    case "NER":
+      return Ner(data)
+  return Glue(args.task, data)
+
+
+def command(args: contest.Args, task, seed: int, folder: Path) -> list[str]:
   """Program of this repository with the flags of a run."""
-  data, bert = Path(args.data_dir), Path(args.bert_dir)
+  bert = Path(args.bert_dir)
   flags = {name: getattr(args, name) for name in SHARED} | {
     "do_train": True,
     "vocab_file": bert / "vocab.txt",
@@ -44,49 +160,22 @@ def command(args: contest.Args, seed: int, folder: Path) -> list[str]:
     "seed": seed,
     "output_dir": folder / "output",
   }
-  if args.task == SQUAD:
-    program = "run_squad.py"
-    flags |= {
-      "train_file": data / "train.json",
-      "predict_file": data / "dev.json",
-      "do_predict": True,
-      "dynamic_padding": True,
-    }
-  else:
-    program = "run_classifier.py"
-    flags |= {"task_name": args.task, "data_dir": data, "do_eval": True}
-  words = [f"--{name}={value}" for name, value in flags.items()]
-  return [sys.executable, str(contest.ROOT / program), *words]
+  words = [f"--{name}={value}" for name, value in (flags | task.flags).items()]
+  return [sys.executable, str(contest.ROOT / task.program), *words]
 
 
-def peer_command(args: contest.Args, seed: int, folder: Path) -> list[str]:
+def peer_command(args: contest.Args, task, seed: int, folder: Path) -> list:
   """Program of the peer with the same settings."""
   config = {name: getattr(args, name) for name in SHARED} | {
     "model": args.hf_dir,
     "batch_size": args.batch_size,
     "epochs": args.epochs,
     "seed": seed,
+    "data": str(folder / "data.json"),
   }
-  if args.task == SQUAD:
-    paths = (Path(args.data_dir, name) for name in ("train.json", "dev.json"))
-    train, dev = map(squad_examples.articles, map(str, paths))
-  else:
-    train, dev = (
-      [(row.text_a, row.text_b, row.label) for row in read(args, split)]
-      for split in ("train", "dev")
-    )
-    config |= {"labels": named_tasks.find(args.task).labels}
-  data = folder / "data.json"
-  data.write_text(json.dumps({"train": train, "dev": dev}))
-  config |= {"data": str(data)}
+  Path(config["data"]).write_text(json.dumps(task.peer_config()))
   module = "benchmarks.workers.fine_tune_torch"
   return [args.peer_python, "-m", module, json.dumps(config)]
-
-
-def read(args: contest.Args, split: str) -> list:
-  """Examples of a task of GLUE."""
-  task = named_tasks.find(args.task)
-  return classification_examples.read_examples(task, args.data_dir, split)
 
 
 def execute(args: contest.Args, label: str, folder: Path, seed: int):
@@ -95,43 +184,22 @@ def execute(args: contest.Args, label: str, folder: Path, seed: int):
   if file.exists():
     return json.loads(file.read_text())
   folder.mkdir(parents=True, exist_ok=True)
-  is_peer = label == PEER
+  is_peer, task = label == PEER, make_task(args)
   make = peer_command if is_peer else command
   contestant = Contestant(
     "command",
-    {"command": make(args, seed, folder), "log": str(folder / "log.txt")},
+    {"command": make(args, task, seed, folder), "log": str(folder / "log.txt")},
     preload=args.preload if is_peer else "",
   )
   answers = contest.interleave_fresh({label: contestant}, 1, input="{}\n")
   [answer] = answers[label]
   result = {name: answer[name] for name in ("seconds", "cpu_seconds")}
   if is_peer:
-    predictions = json.loads(answer["output"])["predictions"]
-    result["scores"] = score(args, predictions)
-  elif args.task == SQUAD:
-    predictions = (folder / "output/predictions.json").read_text()
-    result["scores"] = score(args, json.loads(predictions))
+    result["scores"] = task.score(json.loads(answer["output"])["predictions"])
   else:
-    lines = (folder / "output/eval_results.txt").read_text().splitlines()
-    values = dict(line.split(" = ") for line in lines)
-    names = named_tasks.find(args.task).metrics
-    result["scores"] = {n: 100 * float(values[f"eval_{n}"]) for n in names}
+    result["scores"] = task.own_scores(folder / "output")
   file.write_text(json.dumps(result))
   return result
-
-
-def score(args: contest.Args, predictions) -> dict[str, float]:
-  """Scores of classes, of scores, or of answers by question id."""
-  if args.task == SQUAD:
-    articles = squad_examples.articles(f"{args.data_dir}/dev.json")
-    return squad_metrics.score(articles, Predictions(predictions), False)
-  task = named_tasks.find(args.task)
-  to_number = task.labels.index if task.labels else float
-  labels = np.array([to_number(row.label) for row in read(args, "dev")])
-  return {
-    name: 100 * float(metrics.METRICS[name](np.array(predictions), labels))
-    for name in task.metrics
-  }
 
 
 def measure(args: contest.Args) -> contest.Results:
@@ -184,8 +252,12 @@ if __name__ == "__main__":
     measure,
     __doc__,
     rounds=3,
-    task=(None, f"a task of GLUE, or {SQUAD}"),
-    data_dir=(None, "folder of the task; of SQuAD with train.json, dev.json"),
+    task=(None, "a task of GLUE, SQuAD-1.1, or NER"),
+    data_dir=(
+      None,
+      "folder of the task; train.json and dev.json of SQuAD, train.conll and "
+      "dev.conll of NER",
+    ),
     work_dir=(None, "folder for runs of the same settings"),
     bert_dir=(None, "encoder in the original's format"),
     hf_dir=(None, "the same encoder for transformers"),

@@ -58,10 +58,11 @@ def packing(args: Arguments, attention: str) -> None:
   if not args.pack_examples:
     return
   others = {
-    "--add_bilstm": args.add_bilstm,
+    "--add_bilstm": getattr(args, "add_bilstm", False),
+    "--feature_based": getattr(args, "feature_based", False),
     "--group_by_length": args.group_by_length,
     "--gradient_accumulation_steps": args.gradient_accumulation_steps > 1,
-    "--long_text=windows": args.long_text == "windows",
+    "--long_text=windows": getattr(args, "long_text", "") == "windows",
     "--teacher": getattr(args, "teacher", None),
     "--jit_compile": args.jit_compile,
     "a TPU": on_tpu(args),

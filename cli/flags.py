@@ -139,6 +139,15 @@ class _Rates(flags.ArgumentParser):
     return "float or list of floats"
 
 
+def define_packing() -> None:
+  """Defines the flag of examples that share rows."""
+  flags.DEFINE_bool(
+    "pack_examples",
+    False,
+    "Train on rows of several examples: the same losses, less padding.",
+  )
+
+
 def define_evaluation() -> None:
   """Defines the flags of an evaluation after training."""
   flags.DEFINE_bool("do_eval", False, "Evaluate the model.")

@@ -75,6 +75,7 @@ class Run:
     averages, with --ema_decay, as when `evaluate` is called.
     """
     args = self.args
+    model = models.packed(model) if source.packing else model
     train_step = self._train_step(
       model, objective, num_train_steps, num_warmup_steps
     )

@@ -112,7 +112,7 @@ class Bert(ConfigLayer):
 
 
 class PackedBert(keras.layers.Layer):
-  """Pooled vectors of examples that share rows, as `bert` gives them alone.
+  """Vectors of examples that share rows, as `bert` gives them alone.
 
   Tokens attend to their own example, and each example begins at position 0.
   `bert` is a Bert with bidirectional attention and no BiLSTM.
@@ -120,11 +120,13 @@ class PackedBert(keras.layers.Layer):
   Call arguments:
     input_ids, input_mask, segment_ids, position_ids: [R, T] int; the mask has
       the number of the example in its row, from 1, and 0 for padding.
-    cls_positions: [R, E] int, where examples begin.
-    example_slots: [B] int, index of an example's position in all of these.
+    output_positions: [R, P] int, the tokens of which vectors are needed. The
+      last block computes only these. Default: all.
+    output_slots: [B, K] int, indices in all of these; [CLS] is the first one.
 
   Returns:
-    [B, H].
+    A dict as Bert does: `sequence_output`, [R, T, H], or of the other slots [B,
+    K - 1, H] and `pooled_output` [B, H]; `embedding_table` [V, H].
   """
 
   def __init__(self, bert: Bert, **kwargs):
@@ -137,25 +139,37 @@ class PackedBert(keras.layers.Layer):
     input_mask,
     segment_ids,
     position_ids,
-    cls_positions,
-    example_slots,
+    output_positions=None,
+    output_slots=None,
     training=None,
   ):
     same = ops.equal(input_mask[:, :, None], input_mask[:, None, :])
     attention_mask = ops.cast(same, input_mask.dtype)  # [R, T, T]
     attention_mask *= ops.expand_dims(ops.minimum(input_mask, 1), 1)
-    hidden_states, _ = self.bert.embeddings(
+    hidden_states, embedding_table = self.bert.embeddings(
       input_ids, segment_ids, position_ids, training=training
     )
     last = self.bert.encoder(
-      hidden_states, attention_mask, cls_positions, training=training
-    )[-1]  # [R, E, H]
+      hidden_states, attention_mask, output_positions, training=training
+    )[-1]
+    outputs = {"sequence_output": last, "embedding_table": embedding_table}
+    if output_positions is None:
+      return outputs
     vectors = ops.reshape(last, (-1, self.bert.config.hidden_size))
-    return self.bert.pooler(ops.take(vectors, example_slots, axis=0))
+    vectors = ops.take(vectors, output_slots, axis=0)  # [B, K, H]
+    return outputs | {
+      "sequence_output": vectors[:, 1:],
+      "pooled_output": self.bert.pooler(vectors[:, 0]),
+    }
 
-  def compute_output_spec(self, *_, example_slots, **__):
-    shape = (*example_slots.shape, self.bert.config.hidden_size)
-    return keras.KerasTensor(shape, self.compute_dtype)
+  def compute_output_spec(self, input_ids, *_, output_slots=None, **__):
+    names = ["sequence_output", "embedding_table"]
+    like, positions = input_ids, None
+    if output_slots is not None:
+      names.append("pooled_output")
+      like, positions = output_slots, output_slots[:, 1:]
+    spec = self.bert.compute_output_spec(like, positions=positions)
+    return {name: spec[name] for name in names}
 
 
 def _output_spec(layer, width, input_ids, positions):

@@ -128,12 +128,8 @@ def pretrainer(
   outputs = bert(**tokens, positions=inputs["masked_lm_positions"])
   if not next_sentence:
     bert.freeze_pooler()  # the next-sentence head alone uses it
-  logits = PretrainingHeads(config, next_sentence)(
-    outputs["sequence_output"],
-    outputs["pooled_output"],
-    outputs["embedding_table"],
-  )
-  return keras.Model(inputs, logits)
+  head = PretrainingHeads(config, next_sentence)
+  return keras.Model(inputs, _pretraining_logits(head, outputs))
 
 
 def classifier(
@@ -198,12 +194,27 @@ def stack(values: Sequence):
   return ops.stack(values, axis=-1)
 
 
-def packed_classifier(model: keras.Model) -> keras.Model:
-  """`classifier` with the arguments of PackedBert: -> `logits` [B, L]."""
-  rows = _named_inputs(*ENCODER_INPUTS, "position_ids", "cls_positions")
-  slots = _named_inputs("example_slots", shape=())
-  pooled = PackedBert(model.get_layer("bert"))(**rows, **slots)
-  return keras.Model(rows | slots, {"logits": model.layers[-1](pooled)})
+def packed(model: keras.Model) -> keras.Model:
+  """The model with the arguments of PackedBert, for training.
+
+  `model` is of `pretrainer`, `classifier` or `tagger`, the logits of which are
+  then [R, T, L].
+  """
+  rows = _named_inputs(*ENCODER_INPUTS, "position_ids")
+  bert, head = PackedBert(model.get_layer("bert")), model.layers[-1]
+  is_pretrainer = isinstance(head, PretrainingHeads)
+  if not is_pretrainer and len(model.output["logits"].shape) == 3:
+    return keras.Model(rows, {"logits": head(bert(**rows)["sequence_output"])})
+  rows |= _named_inputs("output_positions", "output_slots")
+  outputs = bert(**rows)
+  if is_pretrainer:
+    return keras.Model(rows, _pretraining_logits(head, outputs))
+  return keras.Model(rows, {"logits": head(outputs["pooled_output"])})
+
+
+def _pretraining_logits(head, outputs):
+  names = "sequence_output", "pooled_output", "embedding_table"
+  return head(*(outputs[name] for name in names))
 
 
 def multiple_choice(config: BertConfig) -> keras.Model:

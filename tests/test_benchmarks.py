@@ -13,7 +13,7 @@ from benchmarks.results import Table
 
 SMALL = "1x64:2:16:float32"
 NAMES = (
-  *("fine_tune", "flops", "load", "memory", "pretraining_data", "roofline"),
+  *("fine_tune", "flops", "load", "memory", "pretraining_data"),
   *("serving", "start_up", "tokenization", "train_step"),
 )
 
@@ -48,7 +48,6 @@ def test_help_and_mistakes():
     ("train_step", f"--cases={SMALL}", "--peers=", "--seconds=0"),
     ("start_up", f"--cases={SMALL}", "--peers="),
     ("memory", f"--cases={SMALL}", "--peers=", "--megabytes="),
-    ("roofline", f"--cases={SMALL}"),
   ],
   ids=lambda command: command[0],
 )

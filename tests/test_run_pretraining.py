@@ -98,6 +98,7 @@ def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
   [
     {"objective": "mlm"},
     {"objective": "right_to_left", "group_by_length": True},
+    {"pack_examples": True},
     {
       "distribution_strategy": "mirrored",
       "num_cpu_devices": 2,
@@ -212,6 +213,10 @@ def _kill_when(path, **flags):
     (
       {"do_train": True, "group_by_length": True, "jit_compile": True},
       "it goes neither with --jit_compile nor with a TPU",
+    ),
+    (
+      {"do_train": True, "pack_examples": True, "objective": "left_to_right"},
+      "--pack_examples does not go with attention 'left_to_right'",
     ),
     (
       {"do_train": True, "stop_at_step": 9},

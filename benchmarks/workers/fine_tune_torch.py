@@ -1,12 +1,14 @@
 """Worker: fine-tuning with transformers and torch, as their users write it.
 
 Models, tokenizer, padding and grouping by length of transformers, AdamW of
-torch. benchmarks/fine_tune.py runs it as a command and scores its predictions.
+torch without its bias correction, which BERT's Adam has not.
+benchmarks/fine_tune.py runs it as a command and scores its predictions.
 
 Legend: T tokens.
 """
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -21,13 +23,14 @@ from benchmarks.workers.squad_torch import INPUTS
 # Of SQuAD: tokens between the beginnings of windows, and about those of a
 # question with [CLS] and [SEP].
 STRIDE, QUESTION = 128, 16
+PADDING = transformers.DataCollatorWithPadding  # of batches
 
 
 def prepare(**config) -> worker.Answer:
   """Trains and answers with the `predictions` for the dev rows.
 
-  The `data` is a JSON file with "train" and "dev", which are articles of SQuAD
-  or rows of two texts and a label.
+  The `data` is a JSON file with "train" and "dev": articles of SQuAD, rows of
+  two texts and a label, with "labels", or of words and tags, with "tags".
   """
 
   def answer():
@@ -35,12 +38,12 @@ def prepare(**config) -> worker.Answer:
     with open(config["data"], encoding="utf-8") as file:
       data = json.load(file)
     tokenizer = transformers.AutoTokenizer.from_pretrained(config["model"])
-    collate = transformers.DataCollatorWithPadding(
-      tokenizer, pad_to_multiple_of=8
-    )
-    make = Classification if "labels" in config else Questions
+    kinds = {"labels": Classification, "tags": Tagging}
+    make = next((kinds[name] for name in kinds if name in data), Questions)
     task = make(tokenizer, config, data)
+    collate = task.collator(tokenizer, pad_to_multiple_of=8)
     train(task.model, task.train, collate, config)
+    collate = PADDING(tokenizer, pad_to_multiple_of=8)
     outputs = predict(task.model, task.dev, collate, config["dtype"])
     return {"predictions": task.decode(outputs)}
 
@@ -50,8 +53,10 @@ def prepare(**config) -> worker.Answer:
 class Classification:
   """A task of GLUE: one or two texts with a class or a score."""
 
+  collator = PADDING
+
   def __init__(self, tokenizer, config, data):
-    self.labels, self.length = config["labels"], config["max_seq_length"]
+    self.labels, self.length = data["labels"], config["max_seq_length"]
     self.tokenizer = tokenizer
     self.train, self.dev = (self.rows(data[name]) for name in ("train", "dev"))
     self.model = transformers.BertForSequenceClassification.from_pretrained(
@@ -79,8 +84,50 @@ class Classification:
     return [float(values[0]) for values in logits]
 
 
+class Tagging:
+  """Words of sentences with a tag each, which their first tokens have."""
+
+  collator = transformers.DataCollatorForTokenClassification
+
+  def __init__(self, tokenizer, config, data):
+    self.tags, self.length = data["tags"], config["max_seq_length"]
+    self.tokenizer = tokenizer
+    self.train, self.dev = (
+      list(self.rows(data[name])) for name in ("train", "dev")
+    )
+    self.sizes = [len(words) for words, _ in data["dev"]]
+    self.model = transformers.BertForTokenClassification.from_pretrained(
+      config["model"], num_labels=len(self.tags)
+    )
+
+  def rows(self, sentences):
+    """Inputs and labels of sentences, -100 where no word begins."""
+    for words, tags in sentences:
+      row = self.tokenizer(
+        words, is_split_into_words=True, max_length=self.length, truncation=True
+      )
+      pairs = pairwise([None, *row.word_ids()])
+      yield {name: row[name] for name in INPUTS} | {
+        "labels": [
+          -100 if word in (None, before) else self.tags.index(tags[word])
+          for before, word in pairs
+        ]
+      }
+
+  def decode(self, outputs):
+    """Tags of the words of each sentence; "O" where tokens were cut off."""
+    result = []
+    for output, row, size in zip(outputs, self.dev, self.sizes, strict=True):
+      ids = output["logits"].argmax(-1)[: len(row["labels"])]
+      tags = [self.tags[i] for i in ids[np.array(row["labels"]) != -100]]
+      result.append(tags + ["O"] * (size - len(tags)))
+    return result
+
+
 class Questions:
   """SQuAD: questions about paragraphs, in windows."""
+
+  collator = PADDING
 
   def __init__(self, tokenizer, config, data):
     length = config["max_seq_length"]
@@ -139,6 +186,12 @@ def train(model, rows, collate, config):
     eps=1e-6,
     fused=True,
   )
+  for parameter in model.parameters():  # late, when corrections are 1
+    optimizer.state[parameter] = {
+      "step": torch.tensor(1e6),
+      "exp_avg": torch.zeros_like(parameter),
+      "exp_avg_sq": torch.zeros_like(parameter),
+    }
   sampler = RandomSampler(rows)
   if config["group_by_length"]:
     lengths = [len(row["input_ids"]) for row in rows]

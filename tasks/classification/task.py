@@ -15,7 +15,7 @@ from cli import arguments, checks, encoder, strategy
 from cli.arguments import Arguments
 from cli.run import text_windows
 from data import labels, vocab_checks
-from data.records import RecordDataset
+from data.records import RecordDataset, pack
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
@@ -110,15 +110,10 @@ def class_weights(
   return tuple(weights.tolist())
 
 
-def model_to_train(args: Arguments, model):
-  """The model, or one with its variables for packed examples."""
-  return models.packed_classifier(model) if args.pack_examples else model
-
-
 def train_data(args: Arguments, task: ClassificationTask) -> RecordDataset:
   """Converts the training split to train.tf_record."""
   records = _convert(args, task, "train", "train")
-  return replace(records, is_packed=args.pack_examples)
+  return replace(records, packing=pack if args.pack_examples else None)
 
 
 def eval_data(args: Arguments, task: ClassificationTask) -> Splits:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import keras
@@ -12,7 +12,7 @@ from absl import logging
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
 from data import labels, vocab_checks
-from data.records import RecordDataset
+from data.records import RecordDataset, pack
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
@@ -36,7 +36,11 @@ class TagRecords(RecordDataset):
 
 def train_data(args: Arguments, tags: Sequence[str]) -> TagRecords:
   """Converts --train_file to train.tf_record."""
-  return _convert(args, "train_file", "train", tags)
+  dataset = _convert(args, "train_file", "train", tags)
+  if not args.pack_examples:
+    return dataset
+  packing = partial(pack, max_examples=args.max_seq_length, token_labels=True)
+  return replace(dataset, packing=packing)
 
 
 def eval_data(args: Arguments, tags: Sequence[str]) -> TagRecords:

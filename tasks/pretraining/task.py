@@ -10,6 +10,7 @@ from cli.arguments import Arguments
 from data import shuffling
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.instances import DEFAULT
+from data.records import pack
 from data.tokenization_ops import GraphTokenizer
 from modeling import models
 from modeling.config import SIDES, BertConfig
@@ -27,6 +28,7 @@ def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
     sources = _weighted_sources(args)
   masking = settings.masking(args)
   records = _records(args, config, args.input_file, masking, sources)
+  records.packing = pack if args.pack_examples else None
   is_other = masking.masked_lm_prob != DEFAULT.masked_lm_prob
   if (is_other or masking.whole_word) and not records.masks_words:
     logging.warning(

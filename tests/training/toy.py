@@ -123,6 +123,7 @@ class Source:
 
   steps: int
   files: tuple[str, ...] = ()
+  packing = None
 
   def training(self, batch_size, seed, by_length, skip, context):
     """See TrainingRecords."""

@@ -31,6 +31,7 @@ def test_flags_of_masking_without_effect_on_training_are_said(tmp_path, caplog):
     max_seq_length=toy.T,
     objective="mlm_nsp",
     **{"do_whole_word_mask": False, "vocab_file": None},
+    pack_examples=False,
     **{"max_corrupt_records": 0},
     **{"sampling_weights": None, "sampling_exponent": 1.0},
   )
