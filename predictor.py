@@ -63,9 +63,10 @@ class Predictor:
     order = sorted(range(len(rows)), key=lambda i: len(str(rows[i])))
     outputs = {}
     for start in range(0, len(rows), batch_size):
-      indices = order[start : start + batch_size]
-      predictions = self._predict([rows[i] for i in indices])
-      outputs |= zip(indices, predictions, strict=True)
+      batch = order[start : start + batch_size]
+      outputs |= zip(
+        batch, self._predict([rows[i] for i in batch]), strict=True
+      )
     return [outputs[i] for i in range(len(rows))]
 
   def check(
@@ -124,7 +125,9 @@ def _kind(path):
   if not {"saved_model.pb", "saved_model.pbtxt"}.isdisjoint(names):
     return "savedmodel"
   if "run.json" not in names:
-    raise ValueError(f"no SavedModel and no run.json in {path}: {_REMEDY}")
+    versions = (f"name {path}/{n}" for n in names if n.isdigit())
+    remedy = next(versions, _REMEDY)
+    raise ValueError(f"no SavedModel and no run.json in {path}: {remedy}")
   return "output_dir"
 
 

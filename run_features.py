@@ -49,7 +49,9 @@ flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   if bool(args.labels) == bool(args.num_neighbors):
-    raise ValueError("give --labels to classify, or --num_neighbors to search")
+    raise ValueError(
+      "give --labels to classify, or --num_neighbors to search, and not both"
+    )
   if args.query_labels and not args.labels:
     raise ValueError("--query_labels is for --labels, not for --num_neighbors")
   if args.texts and not args.num_neighbors:

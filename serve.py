@@ -97,7 +97,8 @@ def main(args: Arguments) -> None:
   host, port = address.getsockname()[:2]
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
   # uvicorn ends in order, then sends itself the signal again.
-  signal.signal(signal.SIGTERM, lambda *_: None)
+  for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda *_: None)
   with models.polled(served.values(), settings.poll_seconds) as loading:
     server = Server(App(served, metrics, settings), settings)
     server.run(sockets=[address])

@@ -14,6 +14,7 @@ from typing import Any
 from absl import flags, logging
 
 from storage import files
+from training import run_record
 
 _ROOT = Path(__file__).resolve().parents[1]
 DRY_RUN_STEPS = 2
@@ -45,6 +46,11 @@ _DEVICES = (
   *("profile_steps", "runner", "tpu_name", "tpu_zone", "use_tpu"),
 )
 _HELP = ("help", "helpshort")
+_PARSE_ERRORS = {
+  r"\('Non-boolean argument.*": "true or false",
+  r"invalid literal for int\(\).*": "an integer",
+  r"could not convert string to float.*": "a number",
+}
 
 
 class Arguments(SimpleNamespace):
@@ -149,6 +155,8 @@ def parse(argv: list[str]) -> list[str]:
   except flags.Error as error:
     missing = re.findall(r"Flag --(\w+) must have a value", str(error))
     message = " ".join(str(error).removeprefix("ERROR:: ").split())
+    for of_python, expected in _PARSE_ERRORS.items():
+      message = re.sub(of_python, f"expected {expected}", message)
     if missing:
       message = f"missing: {', '.join(f'--{name}' for name in missing)}"
     print(f"ERROR: {message} (--help lists all flags)", file=sys.stderr)
@@ -208,16 +216,22 @@ def _describe(flag) -> str:
 def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
   """Context with the arguments to run with, changed if --dry_run is set.
 
-  A dry run has all stages, two training steps and no outputs. Models and
-  batches have their full size, so that it also tests memory.
+  A dry run has the stages of the command, or a training if it has none, of two
+  steps, and an export, and no outputs. Models and batches have their full size,
+  so that it also tests memory.
   """
   if not getattr(args, "dry_run", False):
     yield args
     return
+  stages = (getattr(args, f"do_{name}", 0) for name in ("eval", "predict"))
+  trains = args.do_train or not any(stages)
+  trained = run_record.best_or_latest(args.output_dir)
+  start = None if trains else run_record.latest_checkpoint(trained)
   with TemporaryDirectory() as folder:
     changes = {
       "output_dir": folder,
-      "do_train": True,
+      "init_checkpoint": start or args.init_checkpoint,
+      "do_train": trains,
       "do_export": True,
       "export_dir": os.path.join(folder, "export"),
       "num_train_steps": DRY_RUN_STEPS,

@@ -28,7 +28,8 @@ def main(
   if args.text_pair:  # as transformers calls it
     given["text_a"], given["text_b"] = given.pop("text", ""), args.text_pair
   try:
-    predict = predictor(args.model, warm_up=args.warm_up)
+    changes = {"vocab_file": args.vocab_file} if args.vocab_file else {}
+    predict = predictor(args.model, warm_up=args.warm_up, **changes)
     rows = [("the command line", given)] if given else _read(lines, predict)
     for answer in _answers(predict, rows, args.batch_size):
       print(json.dumps(answer, ensure_ascii=False), flush=True)
@@ -56,6 +57,9 @@ def _parse(argv):
     action = "append" if name == "choices" else "store"
     parser.add_argument(f"--{name}", action=action, help=argparse.SUPPRESS)
   parser.add_argument("--text_pair", help="second text of --text")
+  parser.add_argument(
+    "--vocab_file", help="of an --output_dir, if it is not where it was"
+  )
   return parser.parse_args(argv)
 
 
@@ -116,5 +120,7 @@ def _checked(predict, rows) -> Iterator[dict]:
       hint = ""
       if "text_b" in predict.inputs:
         hint = "; --text and --text_pair are these on the command line"
+      elif unknown := ", ".join(row.keys() - set(predict.inputs)):
+        hint = f", and no {unknown}"
       raise ValueError(f"{source}: {error}{hint}") from None
     yield row

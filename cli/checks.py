@@ -219,9 +219,13 @@ def refuse_to_overwrite(*paths: str) -> None:
   """Raises FileExistsError if any of the paths exists."""
   present = [path for path in paths if files.exists(path)]
   if present:
+    state = (
+      "exists already; remove it"
+      if len(present) == 1
+      else ("exist already; remove them")
+    )
     raise FileExistsError(
-      f"{', '.join(present)} exists already; remove it, choose another name, "
-      "or give --overwrite"
+      f"{', '.join(present)} {state}, choose another name, or give --overwrite"
     )
 
 

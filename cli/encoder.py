@@ -77,9 +77,12 @@ def check(args: Arguments, *same: str, texts: bool = True) -> None:
   network = config(args)
   trains = getattr(args, "do_train", False)
   if own := _own_checkpoint(args):
-    trained = run_record.of_checkpoint(own)["flags"]
+    entry = run_record.of_checkpoint(own)
+    _check_program(args.output_dir, entry.get("program"))
     actual = vars(args) | {"attention": network.attention}
-    _check_same(args.output_dir, trained, actual, "attention", *same)
+    if trains:
+      same = ("task_name", *same)
+    _check_same(args.output_dir, entry["flags"], actual, "attention", *same)
   elif args.init_checkpoint:
     if texts:
       _check_case(args, trains)
@@ -125,10 +128,22 @@ def _check_teacher(args):
   network.check_length(args.max_seq_length)
 
 
+def _check_program(output_dir, trained):
+  """Raises ValueError if another program has trained in --output_dir."""
+  program = os.path.basename(sys.argv[0]).removesuffix(".py")
+  if program.startswith("run_") and trained not in (None, program):
+    raise ValueError(
+      f"--output_dir={output_dir} is of {trained}.py: name another folder; to "
+      f"start from its model, --init_checkpoint={output_dir}"
+    )
+
+
 def _check_same(output_dir, trained, actual, *names):
   """Raises ValueError if flags are not those of the run in --output_dir."""
   for name in names:
-    if name in trained and actual[name] != trained[name]:
+    if name not in trained:
+      continue
+    if str(actual[name]).lower() != str(trained[name]).lower():
       raise ValueError(
         f"--{name}={actual[name]}, but the model in {output_dir} was trained "
         f"with --{name}={trained[name]}: give this value, or another "

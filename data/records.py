@@ -79,10 +79,10 @@ def _first(path):
 
 
 def _check_field(path, record, feature, limit):
+  held = ", ".join(sorted(record)) or "nothing"  # record[...] adds a name
   kind = "float_list" if feature.dtype == "float32" else "int64_list"
   values = getattr(record[feature.name], kind).value
-  if feature.name not in record or not values:
-    held = ", ".join(sorted(record)) or "nothing"
+  if not values:
     raise ValueError(
       f"{path}: a record has no field {feature.name}; it holds {held}"
     )

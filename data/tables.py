@@ -64,10 +64,16 @@ def _table(path, columns, header, skip_broken):
     elif skip_broken:
       broken.append(line)
     else:
+      remedy = (
+        "put texts with commas in quotes"
+        if path.endswith(".csv")
+        else "remove tabs and line breaks from the texts, or write the table "
+        "as .csv or .jsonl"
+      )
       raise ValueError(
         f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
-        f"({', '.join(header)}); remove tabs and line breaks from the texts, "
-        "or write the table as .csv or .jsonl"
+        f"({', '.join(header)}): is it the file of another task? If not, "
+        f"{remedy}"
       )
   if broken:
     shown = ", ".join(map(str, broken[:5])) + ", ..." * (len(broken) > 5)
@@ -140,5 +146,6 @@ def _require(columns, present, where):
   if missing:
     raise ValueError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
-      f"{', '.join(map(repr, present))}"
+      f"{', '.join(map(repr, present))}. Flags that end in _column name other "
+      "columns; a table begins with its header, and a .tsv has tabs"
     )

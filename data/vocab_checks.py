@@ -79,6 +79,19 @@ def warn_of_texts(
   warn_of_unknown(texts, tokenizer, name)
 
 
+def warn_of_long_lines(
+  texts: Sequence[str], max_seq_length: int, name: str
+) -> None:
+  """Warns if a tenth of a sample of lines has more words than a record."""
+  number = sum(len(text.split()) > max_seq_length for text in texts)
+  if number > 0.1 * len(texts):
+    logging.warning(
+      "%s: %d of the first %d lines have more words than --max_seq_length=%d: "
+      "most of them is lost; split_sentences.py makes a line of each sentence",
+      *(name, number, len(texts), max_seq_length),
+    )
+
+
 def warn_of_examples(
   texts: Callable[[Any], Iterable[str | None]],
   examples: Sequence[Any],

@@ -174,7 +174,8 @@ class BertConfig:
     if max_seq_length > self.max_position_embeddings:
       raise ValueError(
         f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
-        f"{self.max_position_embeddings} in bert_config.json"
+        f"{self.max_position_embeddings} in bert_config.json, the most that "
+        "this model reads"
       )
 
   def check_layers(self, layers: Iterable[int]) -> None:

@@ -131,6 +131,7 @@ WRONG_FOLDERS = {
   "empty": r"ValueError: no SavedModel and no run\.json in .*--do_export",
   "litert": r"ValueError: .*/litert has no task.json, which says",
   "export": r"ValueError: .*/export is an export, .*: leave out top_k, or",
+  "versions": r"ValueError: no SavedModel and .*: name .*/versions/3$",
 }
 OPEN = """
 import sys
@@ -149,6 +150,7 @@ def test_a_folder_without_a_model_is_named_without_tensorflow(tmp_path):
     (tmp_path / name).mkdir()
   (tmp_path / "litert" / "model_int8.tflite").touch()
   (tmp_path / "export" / "saved_model.pb").touch()
+  (tmp_path / "versions" / "3").mkdir(parents=True)
   paths = [str(tmp_path / name) for name in WRONG_FOLDERS]
   done = programs.python(["-c", OPEN, *paths])
   *lines, is_loaded = done.stdout.splitlines()

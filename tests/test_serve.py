@@ -1,4 +1,4 @@
-"""serve.py: its flags, and its end by SIGTERM under load."""
+"""serve.py: its flags, and its end by SIGTERM and Ctrl-C under load."""
 
 import json
 import signal
@@ -68,7 +68,8 @@ def _start(folder):
 
 
 @pytest.mark.slow
-def test_sigterm_loses_no_request_and_new_versions_are_loaded(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_lose_no_request_and_new_versions_are_loaded(tmp_path, number):
   save(tmp_path / "1")
   program, port = _start(tmp_path)
   row = {"length": 3, "text": "abc"}
@@ -93,7 +94,7 @@ def test_sigterm_loses_no_request_and_new_versions_are_loaded(tmp_path):
     time.sleep(0.1)
   else:
     raise AssertionError("version 2 was not loaded")
-  program.send_signal(signal.SIGTERM)
+  program.send_signal(number)
   messages = program.stderr.read()
   assert program.wait(30) == 0, messages
   for thread in threads:

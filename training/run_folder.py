@@ -127,12 +127,15 @@ class Checkpoints:
     targets = checkpoint.variables(model)
     if self.latest():
       _check_complete(reader, targets)
-    fresh = checkpoint.restore(model, path)
+    if fresh := checkpoint.restore(model, path):
+      raise ValueError(
+        f"{path} has no {fresh[0]}, so it is no trained model to evaluate, "
+        "predict or export with: name the --output_dir of its training, or "
+        "train first"
+      )
     if averaged:
       names = {checkpoint.average_name(k): v for k, v in targets.items()}
       reader.assign({k: v for k, v in names.items() if k in reader})
-    if fresh:
-      logging.warning("not in %s, so untrained: %s", path, ", ".join(fresh))
     return int(reader["global_step"]) if "global_step" in reader else 0
 
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:

@@ -252,6 +252,14 @@ class PretrainingInput(TrainingRecords):
       schema = features.pretraining(seq_length, masking.max_predictions_per_seq)
     else:
       schema = features.unmasked_pretraining(seq_length)
+    limits = {
+      "input_ids": vocab_size,
+      "input_mask": 2,
+      "masked_lm_positions": seq_length,
+      "masked_lm_ids": vocab_size,
+      "next_sentence_labels": 2,
+    }
+    records.check(files, schema, limits)
     self.masks_words = not is_masked and not causal_targets
     if self.masks_words:
       self._masker = _make_masker(files[0], masking, vocab_file, vocab_size)
@@ -261,14 +269,6 @@ class PretrainingInput(TrainingRecords):
         f"records are read, but those of {files[0]} are not: make it with them "
         "or with --masking=dynamic"
       )
-    limits = {
-      "input_ids": vocab_size,
-      "input_mask": 2,
-      "masked_lm_positions": seq_length,
-      "masked_lm_ids": vocab_size,
-      "next_sentence_labels": 2,
-    }
-    records.check(files, schema, limits)
     self.schema = schema
     self._parse = records.parser(schema)
     if folder is not None:

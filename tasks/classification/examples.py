@@ -88,7 +88,8 @@ def find_file(task: ClassificationTask, data_dir: str, split: str) -> str:
   """Path of a split's file; FileNotFoundError or ValueError without it."""
   if split not in task.splits:
     raise ValueError(
-      f"{task.name} has no {split} data; its files are {task.layout}"
+      f"{task.name} has no {split} data in {data_dir}; its files are "
+      f"{task.layout}: add one, or drop the flag that asks for it"
     )
   path = os.path.join(data_dir, task.splits[split].file)
   if not files.exists(path):

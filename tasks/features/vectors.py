@@ -21,8 +21,7 @@ def load(path: str) -> tuple[np.ndarray, list[int]]:
           vectors = vectors.reshape(len(vectors), -1)
     except Exception as error:  # corrupt archives fail in many ways
       raise ValueError(
-        f"{path} is no output of extract_features.py --format=npz, or corrupt "
-        f"({error})"
+        f"{path} is no output of extract_features.py --format=npz, or corrupt"
       ) from error
   if vectors is None:
     raise ValueError(

@@ -89,7 +89,10 @@ def test_choices_of_several_numbers_are_asked_one_by_one(call):
     (['{"tokens": "a"}', "{"], "line 2 is no JSON"),
     (["1"], "line 1 is no object with tokens"),
     (["\n", '{"tokens": 1}'], "line 2: tokens.* is 1: give a text"),
-    (['{"other": "a"}'], r"line 1: this model takes tokens=\[...\]"),
+    (
+      ['{"other": "a"}'],
+      r"line 1: this model takes tokens=\[...\], and no other",
+    ),
     (['{"tokens": ["a"]}'], "line 1: tokens.*give a text"),
   ],
 )

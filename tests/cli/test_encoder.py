@@ -69,6 +69,19 @@ def test_flags_of_the_run_stay_as_they_are(folder):
     _check(folder, "add_bilstm", output_dir=run, add_bilstm=True)
 
 
+def test_a_folder_of_another_program_or_task_is_named(folder, monkeypatch):
+  run = str(folder / "run")
+  _record(folder, "run_classifier", task_name="MRPC")
+  monkeypatch.setattr("sys.argv", ["run_classifier.py"])
+  _check(folder, output_dir=run, task_name="mrpc", do_train=True)
+  _check(folder, output_dir=run, task_name="tsv")  # predicts other texts
+  with pytest.raises(ValueError, match="was trained with --task_name=MRPC"):
+    _check(folder, output_dir=run, task_name="tsv", do_train=True)
+  monkeypatch.setattr("sys.argv", ["run_ner.py"])
+  with pytest.raises(ValueError, match=r"run is of run_classifier\.py: name"):
+    _check(folder, output_dir=run)
+
+
 def test_another_letter_case_than_in_training(folder, caplog):
   flags = {"init_checkpoint": str(folder / "run"), "do_lower_case": False}
   expected = r"run was trained with --do_lower_case=True: give this value"

@@ -180,3 +180,12 @@ def test_few_long_texts_are_no_warning_and_none_no_line(caplog):
   caplog.clear()
   vocab_checks.log_lengths("x", {30: 99, 64: 1}, 64)
   assert not caplog.records
+
+
+def test_books_on_one_line_are_noticed(caplog):
+  lines = ["word " * 30] + ["a short one"] * 8
+  vocab_checks.warn_of_long_lines(lines, 128, "book.txt")
+  vocab_checks.warn_of_long_lines(lines + ["short"] * 2, 16, "book.txt")
+  assert not caplog.messages
+  vocab_checks.warn_of_long_lines(lines, 16, "book.txt")
+  assert "book.txt: 1 of the first 9 lines have more words" in caplog.text
