@@ -63,10 +63,9 @@ class Predictor:
     order = sorted(range(len(rows)), key=lambda i: len(str(rows[i])))
     outputs = {}
     for start in range(0, len(rows), batch_size):
-      batch = order[start : start + batch_size]
-      outputs |= zip(
-        batch, self._predict([rows[i] for i in batch]), strict=True
-      )
+      indices = order[start : start + batch_size]
+      predictions = self._predict([rows[i] for i in indices])
+      outputs |= zip(indices, predictions, strict=True)
     return [outputs[i] for i in range(len(rows))]
 
   def check(
@@ -124,11 +123,10 @@ def _kind(path):
     raise ValueError(f"{path} is an export for Keras: take another format")
   if not {"saved_model.pb", "saved_model.pbtxt"}.isdisjoint(names):
     return "savedmodel"
-  if "run.json" not in names:
-    versions = (f"name {path}/{n}" for n in names if n.isdigit())
-    remedy = next(versions, _REMEDY)
-    raise ValueError(f"no SavedModel and no run.json in {path}: {remedy}")
-  return "output_dir"
+  if "run.json" in names:
+    return "output_dir"
+  remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
+  raise ValueError(f"no SavedModel and no run.json in {path}: {remedy}")
 
 
 def _check_texts(name, value, rank):
