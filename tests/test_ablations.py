@@ -158,12 +158,8 @@ def test_another_direction_is_refused(folder, tmp_path):
     "was trained with --attention=left_to_right, the network here has "
     "bidirectional: give --attention=left_to_right": _fine_tuning(folder)
     | {"output_dir": tmp_path / "a"},
-    "trained with --attention=left_to_right: give this value, or another "
-    "--output_dir": _fine_tuning(folder)
-    | {
-      "output_dir": folder / "left_to_right",
-      "attention": "bidirectional",
-    },
+    "left_to_right is of run_pretraining.py: name another": _fine_tuning(folder)
+    | {"output_dir": folder / "left_to_right"},
   }
   _refused("run_classifier", cases, tmp_path)
 

@@ -286,7 +286,7 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
     "--do_lower_case=True does not fit --input=": {"input": cased},
     "has no model: it has nothing": {"input": tmp_path / "empty"},
     "no checkpoint at": {"input": tmp_path / "nowhere"},
-    "exists already": {"input": bert, "output": few},
+    "exist already": {"input": bert, "output": few},
   }
   (tmp_path / "empty").mkdir()
   flags = [{"output": out} | case for case in cases.values()]

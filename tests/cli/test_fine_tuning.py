@@ -136,6 +136,7 @@ def test_a_resumed_run_reads_on_behind_the_last_example(tmp_path, monkeypatch):
     training=lambda *_, skip, **__: skipped.append(skip),
     files=(),
     first_corrupt=None,
+    packing=None,
   )
   monkeypatch.setattr(
     report, "draw_metrics", lambda folder: None
