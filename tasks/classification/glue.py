@@ -67,8 +67,10 @@ def parts(args: Arguments, level: int = logging.DEBUG) -> dict[str, Arguments]:
     is_evaluated = any(row.split("-m")[0] == name for row in values)
     if args.do_train and is_evaluated and is_predicted:
       logging.log(level, "%s is complete already", name)
-    else:
-      result[name] = part
+      continue
+    # What was trained before is only predicted now.
+    trains = args.do_train and not is_evaluated
+    result[name] = part.replace(do_train=trains)
   return result
 
 

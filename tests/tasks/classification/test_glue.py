@@ -100,8 +100,10 @@ def test_goes_on_with_what_is_not_complete(tmp_path, calls, monkeypatch):
   glue.run(_flags(tmp_path, do_predict=False))
   assert len(calls) == 2
   assert not glue.parts(_flags(tmp_path, do_predict=False))
-  # What is trained can be predicted later.
-  assert list(glue.parts(_flags(tmp_path))) == ["CoLA", "RTE"]
+  # What is trained can be predicted later, also by a command of other rates.
+  trained = glue.parts(_flags(tmp_path))
+  assert list(trained) == ["CoLA", "RTE"]
+  assert not any(part.do_train for part in trained.values())
   _task_folders(tmp_path, "SST-2")
   assert list(glue.parts(_flags(tmp_path, do_predict=False))) == ["SST-2"]
   glue.run(_flags(tmp_path, do_predict=False))
