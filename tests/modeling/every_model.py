@@ -22,7 +22,9 @@ MODELS = {
   "encoder that begins with structure": lambda: models.encoder(
     replace(CONFIG, initial_attention="structured", num_attention_heads=2)
   ),
-  "encoder of one-hot vectors": lambda: models.encoder(CONFIG, True),
+  "encoder of one-hot vectors": lambda: models.encoder(
+    replace(CONFIG, use_one_hot_embeddings=True)
+  ),
   "pretrainer": lambda: models.pretrainer(CONFIG),
   "left to right": lambda: models.classifier(
     replace(CONFIG, attention="left_to_right"), 3
@@ -37,6 +39,7 @@ MODELS = {
   "shallow": lambda: models.tagger(replace(CONFIG, attention="shallow"), 3),
   "span labeler": lambda: models.span_labeler(CONFIG),
   "tagger": lambda: models.tagger(CONFIG, 5),
+  "packed": lambda: models.packed(models.pretrainer(CONFIG)),
   "multiple choice": lambda: models.multiple_choice(CONFIG),
   "tagger of features": lambda: models.feature_based_tagger(
     CONFIG, 5, "weighted_sum_all", 6
