@@ -42,8 +42,8 @@ class Glue:
     self.task, self.data = named_tasks.find(name), data
     self.flags = {"task_name": name, "data_dir": data, "do_eval": True}
 
-  def peer_config(self) -> dict:
-    """What the peer needs to know: `train` and `dev` are rows."""
+  def peer_data(self) -> dict:
+    """Data for the peer: rows of `train` and `dev`, and `labels`."""
     rows = {
       split: [(row.text_a, row.text_b, row.label) for row in self._read(split)]
       for split in ("train", "dev")
@@ -82,8 +82,8 @@ class Squad:
       "dynamic_padding": True,
     }
 
-  def peer_config(self) -> dict:
-    """What the peer needs to know: `train` and `dev` are articles."""
+  def peer_data(self) -> dict:
+    """Data for the peer: articles of `train` and `dev`."""
     articles = map(squad_examples.articles, map(str, (self.train, self.dev)))
     return dict(zip(("train", "dev"), articles, strict=True))
 
@@ -107,8 +107,8 @@ class Ner:
     self.flags = {f"{name}_file": path for name, path in self.files.items()}
     self.flags |= {"do_eval": True}
 
-  def peer_config(self) -> dict:
-    """What the peer needs to know: `train` and `dev` are words and tags."""
+  def peer_data(self) -> dict:
+    """Data for the peer: words and tags of `train` and `dev`, and `tags`."""
     sentences = {name: self._read(name) for name in self.files}
     tags = ner_examples.tag_set(sentences["train"])
     pairs = {
@@ -173,7 +173,7 @@ def peer_command(args: contest.Args, task, seed: int, folder: Path) -> list:
     "seed": seed,
     "data": str(folder / "data.json"),
   }
-  Path(config["data"]).write_text(json.dumps(task.peer_config()))
+  Path(config["data"]).write_text(json.dumps(task.peer_data()))
   module = "benchmarks.workers.fine_tune_torch"
   return [args.peer_python, "-m", module, json.dumps(config)]
 

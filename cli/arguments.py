@@ -18,6 +18,7 @@ from training import run_record
 
 _ROOT = Path(__file__).resolve().parents[1]
 DRY_RUN_STEPS = 2
+_STAGES = ("eval", "predict", "export")  # but for training
 _DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
 
 # Flags of most commands, in the order of --help.
@@ -216,14 +217,15 @@ def _describe(flag) -> str:
 def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
   """Context with the arguments to run with, changed if --dry_run is set.
 
-  A dry run has the stages of the command, or a training if it has none, of two
-  steps, and an export, and no outputs. Models and batches have their full size,
-  so that it also tests memory.
+  A dry run has the stages of the command and an export, but no outputs. If the
+  command has no stage, or trains, it trains two steps; else it takes the model
+  in --output_dir. Models and batches have their full size, so that it also
+  tests memory.
   """
   if not getattr(args, "dry_run", False):
     yield args
     return
-  stages = (getattr(args, f"do_{name}", 0) for name in ("eval", "predict"))
+  stages = (getattr(args, f"do_{name}", 0) for name in _STAGES)
   trains = args.do_train or not any(stages)
   trained = run_record.best_or_latest(args.output_dir)
   start = None if trains else run_record.latest_checkpoint(trained)

@@ -120,7 +120,7 @@ def _checked(predict, rows) -> Iterator[dict]:
       hint = ""
       if "text_b" in predict.inputs:
         hint = "; --text and --text_pair are these on the command line"
-      elif unknown := ", ".join(row.keys() - set(predict.inputs)):
+      elif unknown := ", ".join(sorted(row.keys() - {*predict.inputs})):
         hint = f", and no {unknown}"
       raise ValueError(f"{source}: {error}{hint}") from None
     yield row

@@ -219,13 +219,10 @@ def refuse_to_overwrite(*paths: str) -> None:
   """Raises FileExistsError if any of the paths exists."""
   present = [path for path in paths if files.exists(path)]
   if present:
-    state = (
-      "exists already; remove it"
-      if len(present) == 1
-      else ("exist already; remove them")
-    )
+    verb, them = ("exists", "it") if len(present) == 1 else ("exist", "them")
     raise FileExistsError(
-      f"{', '.join(present)} {state}, choose another name, or give --overwrite"
+      f"{', '.join(present)} {verb} already; remove {them}, choose another "
+      "name, or give --overwrite"
     )
 
 

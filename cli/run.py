@@ -66,7 +66,8 @@ class Run:
   ) -> Callable[[], AbstractContextManager]:
     """Trains a model, in the strategy's scope.
 
-    Resumes from the newest checkpoint, else starts from --init_checkpoint. The
+    Resumes from the newest checkpoint, else starts from --init_checkpoint. If
+    the source packs examples, it trains models.packed(model). The
     learning rate's schedule has `num_train_steps`; training stops at `stop_at`
     unless that is 0. `unit` names an example in log lines. `evaluate` is called
     with every --eval_steps-th step; True ends the run.

@@ -87,7 +87,8 @@ def warn_of_long_lines(
   if number > 0.1 * len(texts):
     logging.warning(
       "%s: %d of the first %d lines have more words than --max_seq_length=%d: "
-      "most of them is lost; split_sentences.py makes a line of each sentence",
+      "most of their text is lost; split_sentences.py makes a line of each "
+      "sentence",
       *(name, number, len(texts), max_seq_length),
     )
 

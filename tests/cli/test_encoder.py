@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cli import checks, encoder
+from cli import arguments, checks, encoder
 from cli.arguments import Arguments
 from modeling.config import BertConfig
 
@@ -80,6 +80,27 @@ def test_a_folder_of_another_program_or_task_is_named(folder, monkeypatch):
   monkeypatch.setattr("sys.argv", ["run_ner.py"])
   with pytest.raises(ValueError, match=r"run is of run_classifier\.py: name"):
     _check(folder, output_dir=run)
+
+
+@pytest.mark.parametrize(
+  ("stages", "trains"),
+  [
+    ((), True),
+    (("train", "eval"), True),
+    (("eval",), False),
+    (("export",), False),
+  ],
+)
+def test_a_dry_run_trains_only_where_the_command_does(folder, stages, trains):
+  flags = {f"do_{name}": False for name in ("train", *arguments._STAGES)}
+  flags |= {f"do_{name}": True for name in stages}
+  flags |= {"init_checkpoint": None, "learning_rate": 1.0, "dry_run": True}
+  args = Arguments(**flags, output_dir=str(folder / "run"))
+  with arguments.shorten_dry_run(args) as changed:
+    assert changed.do_train == trains
+    trained = str(folder / "run/model.ckpt-3")
+    assert changed.init_checkpoint == (None if trains else trained)
+    assert changed.output_dir != args.output_dir
 
 
 def test_another_letter_case_than_in_training(folder, caplog):
