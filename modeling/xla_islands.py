@@ -13,6 +13,8 @@ if keras.backend.backend() == "tensorflow":  # else it may not be installed
   import tensorflow as tf
   from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
+# Operations on fewer elements are not worth the 50 ms of a compilation.
+MIN_COMPILED_SIZE = 2**15
 _compiles_layers: list[bool] = []  # a stack
 _recomputes_layers: list[bool] = []  # a stack: is the step compiled by XLA?
 _upstream: list = []  # a stack: what a layer that is computed again waits for
@@ -162,27 +164,39 @@ def run(chain: Callable, *tensors, dtype: str, **options):
 
   The gradient computes the chain, a module-level function of Keras operations,
   again. Tensors may be None, options are hashable, the result is of `dtype`;
-  integer tensors have no gradient.
+  integer tensors have no gradient. Not compiled if the first tensor is small.
   """
   tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
   # One function per signature: TensorFlow warns when one is traced too often.
   signature = (t if t is None else (t.dtype, *t.shape) for t in tensors)
+  dtype = keras.backend.standardize_dtype(dtype)
+  size = tensors[0].shape.num_elements()  # None if one is unknown
   function = _compiled(
-    chain, tuple(signature), dtype, tuple(sorted(options.items()))
+    chain,
+    tuple(signature),
+    dtype,
+    tuple(sorted(options.items())),
+    is_small=size is not None and size < MIN_COMPILED_SIZE,
   )
   return function(*(tensor for tensor in tensors if tensor is not None))
 
 
 @functools.cache
-def _compiled(chain, signature, dtype, options):
+def _compiled(chain, signature, dtype, options, is_small):
   def call(*tensors):
     remaining = iter(tensors)
     arguments = (to_float32(next(remaining)) if s else None for s in signature)
     return ops.cast(chain(*arguments, **dict(options)), dtype)
 
-  forward = tf.function(call, autograph=False, jit_compile=True)
+  settings = {"jit_compile": True}
+  if is_small:
+    # Not inlined: where TensorFlow's optimizer can merge operations, it rounds
+    # differently, so that layers computed again would not be the same.
+    settings = {"experimental_attributes": {"_noinline": True}}
+  compiled = functools.partial(tf.function, autograph=False, **settings)
+  forward = compiled(call)
 
-  @functools.partial(tf.function, autograph=False, jit_compile=True)
+  @compiled
   def backward(upstream, tensors):
     is_float = [tensor.dtype.is_floating for tensor in tensors]
     watched = list(itertools.compress(tensors, is_float))

@@ -97,29 +97,39 @@ class AdamWeightDecay:
     replica.merge_call(self._apply, args=(gradients, scalars, enabled))
 
   def _apply(self, strategy, gradients, scalars, enabled):
-    columns = self.names, self.variables, self.m, self.v, self.lr_multipliers
-    for name, variable, m, v, multiplier, gradient in zip(
-      *columns, gradients, strict=True
+    groups = {}
+    columns = self.variables, self.m, self.v, gradients
+    for name, multiplier, *column in zip(
+      self.names, self.lr_multipliers, *columns, strict=True
     ):
+      variable, *_, gradient = column
       if gradient is not None:
         decay = self.weight_decay if is_decayed(name) else 0.0
-        args = m, v, gradient, scalars, multiplier, decay, enabled
-        strategy.extended.update(variable, self._update, args, group=False)
+        is_joined = len(variable.shape) == 1 and not decay
+        group = multiplier, decay, "" if is_joined else name
+        groups.setdefault(group, []).append(column)
+    for (multiplier, decay, _), group in groups.items():
+      args = *zip(*group, strict=True), scalars, multiplier, decay, enabled
+      strategy.extended.update(group[0][0], self._update, args, group=False)
 
-  def _update(self, *args):
+  def _update(self, _, *args):
     *args, enabled = args
     if enabled is None:
       self._change(*args)
     else:
       tf.cond(enabled, lambda: self._change(*args), lambda: None)
 
-  def _change(self, variable, m, v, gradient, scalars, multiplier, decay):
-    gradient = tf.convert_to_tensor(gradient)  # sums repeated rows
-    variables = variable, m, v
-    old = [tf.convert_to_tensor(value) for value in variables]
-    new = self._changed(old, gradient, scalars, multiplier, decay)
-    for target, value in zip(variables, new, strict=True):
-      target.assign(value)
+  def _change(self, variables, m, v, gradients, scalars, multiplier, decay):
+    slots = variables, m, v
+    old = [_joined(targets) for targets in slots]
+    new = self._changed(old, _joined(gradients), scalars, multiplier, decay)
+    for targets, values in zip(slots, new, strict=True):
+      if len(targets) > 1:
+        values = tf.split(values, [target.shape[0] for target in targets])
+      else:
+        values = [values]
+      for target, value in zip(targets, values, strict=True):
+        target.assign(value)
 
   @tf.function(autograph=False, jit_compile=True)
   def _changed(self, old, gradient, scalars, multiplier, decay):
@@ -144,6 +154,12 @@ class AdamWeightDecay:
   def _rescale(self, update, variable):
     del variable
     return update
+
+
+def _joined(tensors):
+  # Sums repeated rows of a gradient of embeddings.
+  tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
+  return tf.concat(tensors, 0) if len(tensors) > 1 else tensors[0]
 
 
 def _slot(variable, name):

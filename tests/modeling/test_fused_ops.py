@@ -88,9 +88,14 @@ def _run(operation, tensors, options, training=True):
   return output, [0.0 if g is None else g for g in gradients]
 
 
-@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize(
+  "in_graph, min_compiled_size", [(False, 0), (True, 0), (True, 1000)]
+)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_fused_and_plain_are_equal(call, in_graph):
+def test_fused_and_plain_are_equal(
+  call, in_graph, min_compiled_size, monkeypatch
+):
+  monkeypatch.setattr(xla_islands, "MIN_COMPILED_SIZE", min_compiled_size)
   with fused_ops.use_fused(False):
     plain, gradients = _run(*call)
   with fused_ops.use_fused(True):

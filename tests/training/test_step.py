@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import losses, models
+from modeling import losses, models, xla_islands
 from modeling.xla_islands import recomputed_layers
 from tests import programs
 from tests.training import toy
@@ -139,7 +139,11 @@ def _assert_recomputation_changes_no_bit(**options):
 
 
 @pytest.mark.slow
-def test_fused_recomputed_layers_change_no_bit(fused):
+@pytest.mark.parametrize("min_compiled_size", [0, 1_000_000])
+def test_fused_recomputed_layers_change_no_bit(
+  fused, min_compiled_size, monkeypatch
+):
+  monkeypatch.setattr(xla_islands, "MIN_COMPILED_SIZE", min_compiled_size)
   _assert_recomputation_changes_no_bit()
 
 
