@@ -184,11 +184,12 @@ def text(description: str, FLAGS: flags.FlagValues) -> str:
   """Description of a program and its flags, in groups."""
   names = {flag.name for flag in find_project_flags(FLAGS)} - {*_HELP}
   first = [name for name in _FIRST if name in names]
-  additional = names - {*_FIRST, *_ORIGINAL, *_DEVICES}
+  original = sorted(names & {*_ORIGINAL})
+  additional = sorted(names - {*_FIRST, *_ORIGINAL, *_DEVICES})
   groups = {
     "Most commands": first,
-    "Others of the original": sorted(names & {*_ORIGINAL}),
-    "Beyond the original": sorted(additional),
+    "Others of the original": original,
+    "Beyond the original" if original else "Others": additional,
     "Devices, processes and precision": sorted(names & {*_DEVICES}),
   }
   lines = [description.strip()]
@@ -229,6 +230,7 @@ def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
   trains = args.do_train or not any(stages)
   trained = run_record.best_or_latest(args.output_dir)
   start = None if trains else run_record.latest_checkpoint(trained)
+  logging.info("dry run: what it writes goes to a temporary folder")
   with TemporaryDirectory() as folder:
     changes = {
       "output_dir": folder,

@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass, fields
 import tensorflow as tf
 from absl import logging
 
-from cli import arguments
+from cli import arguments, encoder
 from cli.arguments import Arguments
 from cli.run import Run, restore
 from data.records import TrainingRecords
@@ -26,8 +26,15 @@ from training.step import batch_inputs
 
 
 def start(args: Arguments) -> Run:
-  """Starts a run, after the trials of a sweep if flags name several."""
-  return Run(run_sweep(args))
+  """Starts a run, after the trials of a sweep if flags name several.
+
+  Raises ValueError if it does not train and --init_checkpoint has no head.
+  """
+  run = Run(run_sweep(args))
+  path = encoder.checkpoint(run.args)
+  if path and path == args.init_checkpoint and not run.args.do_train:
+    run_folder.check_head(path)
+  return run
 
 
 def train(

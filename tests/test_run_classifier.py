@@ -14,6 +14,7 @@ from modeling.config import BertConfig
 from predictor import Predictor
 from tests import programs, shared
 from tests.training import toy
+from training import checkpoint
 
 NEUTRAL = ("the", "a", "film", "plot", "cast", "was", "is", "very", "quite")
 GOOD, BAD = ("good", "fine"), ("bad", "dull")
@@ -501,6 +502,18 @@ def test_a_vocabulary_of_a_larger_model_is_refused(sst, tmp_path):
   assert done.returncode == 1
   assert f"vocab_size in {sst['bert_config_file']} is " in done.stderr
   assert "Traceback" not in done.stderr
+
+
+def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
+  reader = checkpoint.read(str(trained[0] / "model.ckpt-100"))
+  encoder = {name: reader[name] for name in reader.shapes if "bert/" in name}
+  path = str(tmp_path / "bert_model.ckpt")
+  checkpoint.write(path, {k: tf.constant(v) for k, v in encoder.items()})
+  output = tmp_path / "output"
+  done = _run(**sst, output_dir=output, init_checkpoint=path, do_predict=True)
+  assert done.returncode == 1
+  assert f"{path} has no head, so it is no trained model" in done.stderr
+  assert not list(output.glob("*.tf_record"))
 
 
 def test_what_is_no_vocabulary_is_named(sst, tmp_path):

@@ -128,11 +128,7 @@ class Checkpoints:
     if self.latest():
       _check_complete(reader, targets)
     if fresh := checkpoint.restore(model, path):
-      raise ValueError(
-        f"{path} has no {fresh[0]}, so it is no trained model to evaluate, "
-        "predict or export with: name the --output_dir of its training, or "
-        "train first"
-      )
+      raise _untrained(path, fresh[0])
     if averaged:
       names = {checkpoint.average_name(k): v for k, v in targets.items()}
       reader.assign({k: v for k, v in names.items() if k in reader})
@@ -221,6 +217,19 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
     logging.info(message, reader.prefix)
   skipped = head if differing or new_head else ()
   return checkpoint.restore(model, path, skipped)
+
+
+def check_head(path: str) -> None:
+  """Raises ValueError if a checkpoint has no head of a fine-tuned model."""
+  if not any(map(_HEAD.fullmatch, checkpoint.read(path).shapes)):
+    raise _untrained(path, "head")
+
+
+def _untrained(path, missing):
+  return ValueError(
+    f"{path} has no {missing}, so it is no trained model to evaluate, predict "
+    "or export with: name the --output_dir of its training, or train first"
+  )
 
 
 def _wait_for_chief():
