@@ -47,7 +47,7 @@ flags.DEFINE_enum(
   None,
   list(interchange.HEADS),
   "Head of a Hugging Face folder; default: as the variables have it. "
-  "encoder leaves any head out, in both directions.",
+  "encoder leaves any head out, also for the original's format.",
 )
 flags.DEFINE_string(
   "bert_config_file", None, "If it is not beside the checkpoint."
@@ -132,8 +132,8 @@ def choose_target(args: Arguments, kind: str) -> str:
       f"--input={args.input} is of the format {target} already; "
       "--strip_optimizer makes an original checkpoint smaller"
     )
-  if args.head and target == ORIGINAL:
-    raise ValueError("--head is for --output_format=hugging_face")
+  if target == ORIGINAL and args.head not in (None, "encoder"):
+    raise ValueError(f"--head={args.head} is for a Hugging Face --output")
   return target
 
 

@@ -86,7 +86,9 @@ def main(args: Arguments) -> None:
   vocab_checks.warn_of_case(tokenizer.vocab, args.do_lower_case, name)
   sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
   vocab_checks.warn_of_texts(sample, tokenizer, args.input_file)
-  vocab_checks.warn_of_long_lines(sample, args.max_seq_length, args.input_file)
+  if not config.text_format.is_prose:
+    length, name = args.max_seq_length, args.input_file
+    vocab_checks.warn_of_long_lines(sample, length, name)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.runner:
     total = write_by_beam(args, config, inputs, *outputs)

@@ -13,7 +13,7 @@ from conversion.interchange import (
   CanonicalModel,
   format_of_folder,
 )
-from data import vocab
+from data import vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling import models
 from modeling.config import EXTENSIONS, BertConfig
@@ -59,8 +59,8 @@ def complete(
   if something is missing, or belongs to another model.
   """
   if bert.config is not None:
-    flags = {name: run_record.flag_of(path, name) for name in EXTENSIONS}
-    values = bert.config | {k: v for k, v in flags.items() if v}
+    flags = run_record.of_checkpoint(path)["flags"]
+    values = bert.config | {k: flags[k] for k in EXTENSIONS if flags.get(k)}
     bert.config = BertConfig.from_dict(values).to_dict()
   elif for_transformers:
     raise ValueError(
@@ -70,9 +70,9 @@ def complete(
   if for_transformers:
     _check_architecture(bert, path)
   bert.vocabulary = vocab_file or bert.vocabulary
-  _check_vocabulary(bert, for_transformers)
   if do_lower_case is not None:
     bert.lower_case = do_lower_case
+  _check_vocabulary(bert, for_transformers)
   lower_case = bert.lower_case is not False
   if for_transformers:
     validate_case_matches_checkpoint(lower_case, bert.origin, "input")
@@ -100,6 +100,8 @@ def _check_vocabulary(bert, for_transformers):
   vocab.check_size(ids, size, bert.vocabulary, f"the config of {bert.origin}")
   if for_transformers:  # its tokenizer would add missing tokens
     vocab.check_tokens(ids, name=bert.vocabulary)
+    lower_case = bert.lower_case is not False
+    vocab_checks.warn_of_case(ids, lower_case, bert.vocabulary)
   if number < size:
     logging.warning(
       "%s has %d lines, vocab_size is %d", bert.vocabulary, number, size
@@ -168,7 +170,8 @@ def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:
       f"{bert.origin} was not written faithfully to {back.origin}: "
       f"{', '.join(wrong[:3])}"
     )
-  logging.info("read back: all %d are the same, bit for bit", len(bert.values))
+  number = len(bert.values)
+  logging.info("read back: %d variables are the same, bit for bit", number)
 
 
 def _are_identical(a, b):

@@ -75,6 +75,8 @@ _SUBSTITUTIONS_BACK = (
   (r"\.(kernel|gamma)$", ".weight"),
   (r"\.beta$", ".bias"),
 )
+_MULTI_LABEL = "multi_label_classification"
+_KIND = "Hugging Face BERT folder"
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 _TIED = {
   "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -101,15 +103,16 @@ def _substitute(name, substitutions):
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
   """Reads a folder; ValueError if the original has no such model."""
-  settings = _read_json(folder, CONFIG)
+  settings = interchange.read_settings(folder, CONFIG, _KIND)
   vocabulary = os.path.join(folder, VOCABULARY)
   bert = CanonicalModel(
     folder,
     {},
     _original_config(settings, os.path.join(folder, CONFIG)),
-    vocabulary if os.path.exists(vocabulary) else None,
+    vocabulary if files.exists(vocabulary) else None,
     _lower_case(folder),
     _labels(settings),
+    settings.get("problem_type") == _MULTI_LABEL,
   )
   tensors = _read_tensors(os.path.join(folder, WEIGHTS))
   _drop_copies(bert, tensors, settings.get("tie_word_embeddings", True))
@@ -129,14 +132,9 @@ def read(folder: str) -> CanonicalModel:
       bert.values[name] = value.T if name.endswith("/kernel") else value
     else:
       bert.skip(key, "of no head that the original has")
-  if os.path.exists(os.path.join(folder, UNUSED_WEIGHTS)):
+  if files.exists(os.path.join(folder, UNUSED_WEIGHTS)):
     bert.values |= _read_tensors(os.path.join(folder, UNUSED_WEIGHTS))
   return bert
-
-
-def _read_json(folder, name):
-  missing = f"{folder} has no {name}; expected a Hugging Face BERT folder"
-  return interchange.read_json(os.path.join(folder, name), missing)
 
 
 def _original_config(settings, path):
@@ -153,9 +151,9 @@ def _original_config(settings, path):
 
 def _lower_case(folder):
   path = os.path.join(folder, TOKENIZER)
-  if not os.path.exists(path):
+  if not files.exists(path):
     return None
-  settings = _read_json(folder, TOKENIZER)
+  settings = interchange.read_settings(folder, TOKENIZER, _KIND)
   lower = settings.get("do_lower_case", True)
   if settings.get("strip_accents") not in (None, lower):
     logging.warning(
@@ -177,14 +175,14 @@ def _labels(settings):
 
 
 def _read_tensors(path):
-  if not os.path.exists(path):
+  if not files.exists(path):
     raise FileNotFoundError(
       f"{os.path.dirname(path)} has no {os.path.basename(path)} (a "
       "pytorch_model.bin is a pickle and not read: save the model with "
       "safe_serialization=True)"
     )
   try:
-    with safe_open(path, "np") as file:
+    with interchange.local_file(path) as local, safe_open(local, "np") as file:
       return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
   except SafetensorError as error:
     raise ValueError(f"{path} is no safetensors file: {error}") from None
@@ -215,13 +213,12 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   kind = HEADS[head]
   settings = _their_config(bert, kind)
   tensors, unused = _divide(bert, kind)
-  os.makedirs(folder, exist_ok=True)
   _write_json(os.path.join(folder, CONFIG), settings)
   _save(tensors, os.path.join(folder, WEIGHTS))
   if unused:
     _save(unused, os.path.join(folder, UNUSED_WEIGHTS))
-  elif os.path.exists(os.path.join(folder, UNUSED_WEIGHTS)):
-    os.remove(os.path.join(folder, UNUSED_WEIGHTS))  # of another model
+  elif files.exists(os.path.join(folder, UNUSED_WEIGHTS)):
+    files.remove(os.path.join(folder, UNUSED_WEIGHTS))  # of another model
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
     _write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
@@ -277,6 +274,8 @@ def _their_config(bert: CanonicalModel, kind: Head) -> dict:
     settings["label2id"] = {name: i for i, name in enumerate(names)}
     if kind.pools and bert.num_labels == 1:
       settings["problem_type"] = "regression"
+    elif bert.multi_label:
+      settings["problem_type"] = _MULTI_LABEL
   return settings
 
 

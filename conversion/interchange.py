@@ -1,11 +1,14 @@
 """Formats of a BERT on disk, and the model that their readers return."""
 
+import contextlib
 import dataclasses
 import functools
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from absl import logging
@@ -39,7 +42,7 @@ _VOCABULARY_ROWS = ("embeddings/word_embeddings", "predictions/output_bias")
 def format_of_folder(path: str) -> str | None:
   """KERAS_HUB, HUGGING_FACE, or None for a checkpoint of TensorFlow."""
   for name, marks in _MARKS.items():
-    if any(os.path.exists(os.path.join(path, mark)) for mark in marks):
+    if any(files.exists(os.path.join(path, mark)) for mark in marks):
       return name
   return None
 
@@ -59,6 +62,12 @@ def names_path(read: Callable) -> Callable:
       ) from error
 
   return checked
+
+
+def read_settings(folder: str, name: str, kind: str) -> dict:
+  """Reads a JSON object of a folder that is said to be of a kind."""
+  missing = f"{folder} has no {name}; expected a {kind}"
+  return read_json(os.path.join(folder, name), missing)
 
 
 def read_json(path: str, missing: str) -> dict:
@@ -84,6 +93,7 @@ class CanonicalModel:
   vocabulary: str | None = None  # path of vocab.txt
   lower_case: bool | None = None  # do_lower_case of its tokenizer
   labels: tuple[str, ...] = ()  # names of its classes in order
+  multi_label: bool = False  # a text may have several of them
   head: str | None = None  # key of HEADS that its configuration states
   step: np.ndarray | None = None  # number of updates, `global_step`
   # Names, by reason, of values that are not in `values`.
@@ -227,10 +237,23 @@ def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
   return value
 
 
+@contextlib.contextmanager
+def local_file(path: str) -> Iterator[str]:
+  """Context with the path of a file on this machine, if need be a copy."""
+  if not files.is_remote(path):
+    yield path
+    return
+  with TemporaryDirectory() as folder:
+    local = os.path.join(folder, os.path.basename(path))
+    copy(path, local)
+    yield local
+
+
 def copy(source: str, target: str) -> None:
   """Copies a file unless source and target are the same."""
   if os.path.realpath(source) != os.path.realpath(target):
-    with files.open_for_reading(source) as file:
-      content = file.read()
-    with files.open_for_writing(target) as file:
-      file.write(content)
+    with (
+      files.open_for_reading(source) as original,
+      files.open_for_writing(target) as file,
+    ):
+      shutil.copyfileobj(original, file)

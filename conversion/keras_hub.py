@@ -17,10 +17,12 @@ from absl import logging
 
 from conversion import interchange
 from conversion.interchange import CanonicalModel
+from storage import files
 
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 _TASK, _TASK_WEIGHTS = "task.json", "task.weights.h5"
 _VOCABULARY = os.path.join("assets", "tokenizer", "vocabulary.txt")
+_KIND = "preset of KerasHub"
 _TOP = re.compile(r"(layers|_layer_checkpoint_dependencies)/")
 
 # config.json -> bert_config.json.
@@ -64,7 +66,7 @@ def read(folder: str) -> CanonicalModel:
     folder,
     {},
     config,
-    vocabulary if os.path.exists(vocabulary) else None,
+    vocabulary if files.exists(vocabulary) else None,
     _lower_case(folder),
   )
   path = os.path.join(folder, _WEIGHTS)
@@ -86,18 +88,13 @@ def read(folder: str) -> CanonicalModel:
   _convert(bert, path, arrays, layers)
   for name in arrays:
     bert.skip(name, "of no layer that the original has")
-  if os.path.exists(os.path.join(folder, _TASK)):
+  if files.exists(os.path.join(folder, _TASK)):
     _convert_head(bert, folder)
   return bert
 
 
-def _read_json(folder, name):
-  missing = f"{folder} has no {name}; expected a preset of KerasHub"
-  return interchange.read_json(os.path.join(folder, name), missing)
-
-
 def _config(folder):
-  described = _read_json(folder, _CONFIG)
+  described = interchange.read_settings(folder, _CONFIG, _KIND)
   kind = described.get("class_name")
   if kind != "BertBackbone":
     raise ValueError(
@@ -113,14 +110,15 @@ def _config(folder):
 
 
 def _lower_case(folder):
-  if not os.path.exists(os.path.join(folder, "tokenizer.json")):
+  if not files.exists(os.path.join(folder, "tokenizer.json")):
     return None
-  return _read_json(folder, "tokenizer.json")["config"].get("lowercase")
+  settings = interchange.read_settings(folder, "tokenizer.json", _KIND)
+  return settings["config"].get("lowercase")
 
 
 def _read_arrays(path):
   """{path of a variable: value}, in the spelling of Keras 3."""
-  if not os.path.exists(path):
+  if not files.exists(path):
     raise FileNotFoundError(
       f"{path} does not exist; presets with weights in several files "
       "(model.weights.json) are not supported"
@@ -131,10 +129,10 @@ def _read_arrays(path):
     if isinstance(item, h5py.Dataset) and _TOP.match(name):
       name = _TOP.sub("", name, count=1).replace("/_", "/")
       name = name.replace("layernorm", "layer_norm")
-      arrays[name.removeprefix("_")] = np.asarray(item)
+      arrays[name.removeprefix("_")] = np.asarray(item, np.float32)
 
   try:
-    with h5py.File(path) as file:
+    with interchange.local_file(path) as local, h5py.File(local) as file:
       file.visititems(add)
   except OSError as error:
     raise ValueError(f"{path} cannot be read: {error}") from None
@@ -157,7 +155,7 @@ def _convert_embeddings(bert, path, arrays):
         f"{path}: {name} has {length} rows, {_CONFIG} says "
         f"{' or '.join(map(str, lengths))}"
       )
-    bert.values[f"bert/embeddings/{kind}"] = _float(arrays.pop(name))
+    bert.values[f"bert/embeddings/{kind}"] = arrays.pop(name)
 
 
 def _convert(bert, path, arrays, layers):
@@ -170,28 +168,24 @@ def _convert(bert, path, arrays, layers):
         raise ValueError(
           f"{path} has no {key}; it has {', '.join(sorted(arrays)[:3])}, ..."
         )
-      bert.values[name] = interchange.merge_heads(name, _float(arrays.pop(key)))
+      bert.values[name] = interchange.merge_heads(name, arrays.pop(key))
 
 
 def _convert_head(bert, folder):
   """Reads the head in task.weights.h5, if it is the original's."""
-  task = _read_json(folder, _TASK).get("class_name")
+  task = interchange.read_settings(folder, _TASK, _KIND).get("class_name")
   path = os.path.join(folder, _TASK_WEIGHTS)
   arrays = _read_arrays(path)
   if task == "BertMaskedLM":
     _convert(bert, path, arrays, _MASKED_LM)
-    bias = _float(arrays.pop(f"{_HEAD}/vars/0"))
+    bias = arrays.pop(f"{_HEAD}/vars/0")
     bert.values["cls/predictions/output_bias"] = bias
     logging.warning(
       "KerasHub's masked-LM head has the exact GELU and an epsilon of 1e-5, "
       "the original's has neither: its logits will differ slightly"
     )
   elif task in ("BertTextClassifier", "BertClassifier"):
-    bert.values["output_weights"] = _float(arrays.pop("dense/vars/0")).T
-    bert.values["output_bias"] = _float(arrays.pop("dense/vars/1"))
+    bert.values["output_weights"] = arrays.pop("dense/vars/0").T
+    bert.values["output_bias"] = arrays.pop("dense/vars/1")
   else:
     bert.skip(task, "of a task that the original does not have")
-
-
-def _float(value):
-  return value.astype(np.float32)

@@ -18,7 +18,7 @@ from data import labels
 from storage import files
 from training import checkpoint, run_record
 
-# Heads that other programs' labels cannot tell from one another.
+# Heads with the same variables, by the program that trained them.
 _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 _OPTIMIZER = re.compile(r"/adam_[mv]$|^loss_scale/")
 _AVERAGE = checkpoint.average_name("")
@@ -57,13 +57,17 @@ def read(
   """
   reader = checkpoint.Reader(prefix)
   path = run_record.sibling_file(prefix, LABELS)
+  entry = run_record.of_checkpoint(prefix)
+  flags = entry["flags"]
   bert = CanonicalModel(
     prefix,
     {},
     read_config(prefix, config_file),
     run_record.sibling_file(prefix, VOCABULARY),
     labels=tuple(labels.read(path)) if path else (),
-    head=_head_of_run(prefix),
+    lower_case=flags.get("do_lower_case"),
+    multi_label=flags.get("multi_label", False),
+    head=_HEADS.get(entry.get("program")),
   )
   averages = []
   for name in sorted(reader.shapes):
@@ -85,10 +89,6 @@ def read(
     else:
       bert.skip(name, "moving averages, which --use_moving_averages converts")
   return bert
-
-
-def _head_of_run(prefix):
-  return _HEADS.get(run_record.of_checkpoint(prefix).get("program"))
 
 
 def write(bert: CanonicalModel, folder: str) -> str:

@@ -10,14 +10,12 @@ from storage.tfrecord import Feature, Schema
 
 # --- Schemas ---------------------------------------------------------------
 
+TOKENS = ("input_ids", "input_mask", "segment_ids")
+
 
 def tokens(seq_length: int) -> tuple[Feature, ...]:
   """The three inputs of the encoder, [T] each."""
-  return (
-    Feature("input_ids", (seq_length,)),
-    Feature("input_mask", (seq_length,)),
-    Feature("segment_ids", (seq_length,)),
-  )
+  return tuple(Feature(name, (seq_length,)) for name in TOKENS)
 
 
 def pretraining(seq_length: int, max_predictions: int) -> Schema:
@@ -41,7 +39,8 @@ def classification(
 ) -> Schema:
   """One or two texts and a class index (run_classifier.py of the original).
 
-  With `shape` [L] 1 for each of their labels, else 0; scores are float32.
+  `shape` [L]: 1 for each label of the texts, 0 for the others. `dtype` float32:
+  a score.
   """
   label_ids = Feature("label_ids", shape, dtype)
   return Schema(*tokens(seq_length), label_ids, Feature("is_real_example", ()))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from data.features import TOKENS
 from data.shuffling import ShuffledRecords, Source, lengths
 from storage import record_scan
 from storage.progress import Progress
@@ -105,19 +106,18 @@ def is_masked(path: str) -> bool:
   return "masked_lm_positions" in _first(path)
 
 
-def trim_padding(batch: Batch, multiple: int = 8) -> Batch:
+def trim_padding(
+  batch: Batch, names: Iterable[str] = TOKENS, multiple: int = 8
+) -> Batch:
   """Cuts off the padding that all rows of a batch have.
 
-  `input_mask` is [B, ..., T], 1 for tokens and then 0; every field with T as
-  its last dimension is cut, to a multiple of `multiple` or T.
+  `input_mask` is [B, ..., T], 1 for tokens and then 0; the fields `names`, of
+  the same shape, are cut to a multiple of `multiple`, or T.
   """
   mask = batch["input_mask"]
   longest = tf.reduce_max(lengths(mask))
   length = tf.maximum(-(-longest // multiple), 1) * multiple
-  return {
-    name: value[..., :length] if _is_along(mask, value) else value
-    for name, value in batch.items()
-  }
+  return batch | {name: batch[name][..., :length] for name in names}
 
 
 def pack(
@@ -185,18 +185,17 @@ def _first_fit(sizes, limit, max_examples):
   return row, start, number
 
 
-def _is_along(mask, value):
-  return value.shape.rank > 1 and value.shape[-1] == mask.shape[-1]
-
-
 class TrainingRecords(abc.ABC):
   """Records of files, with sampling weights, as batches to train on."""
 
-  files: Sequence[str]
   schema: Schema
   sources: Sequence[Source]
   index_file: str | None = None
   packing: Callable[[Batch], Batch] | None = None  # `pack`, of what is read
+
+  @property
+  def files(self) -> list[str]:
+    return [path for source in self.sources for path in source.files]
 
   def first_corrupt(self) -> str | None:
     """Describes the first corrupt record; see record_scan.first_corrupt."""
@@ -226,6 +225,8 @@ class TrainingRecords(abc.ABC):
 class RecordDataset(TrainingRecords):
   """Examples, in the order of their records, which have been written."""
 
+  token_fields = TOKENS  # those with a value for each token
+
   examples: Sequence[Any]
   path: str  # file of the records
   schema: Schema
@@ -234,12 +235,8 @@ class RecordDataset(TrainingRecords):
   packing: Callable[[Batch], Batch] | None = field(default=None, kw_only=True)
 
   @property
-  def files(self) -> tuple[str]:
-    return (self.path,)
-
-  @property
   def sources(self) -> list[Source]:
-    return [Source(self.files)]
+    return [Source([self.path])]
 
   def read(self, batches, seed, by_length):
     del seed, by_length  # batches are trimmed anyway
@@ -288,7 +285,7 @@ class RecordDataset(TrainingRecords):
   def _trimmed(self, batches):
     if self.static_shapes:
       return batches
-    return prefetch_map(batches, trim_padding)
+    return prefetch_map(batches, lambda b: trim_padding(b, self.token_fields))
 
 
 def _pad_batch(batch, size):

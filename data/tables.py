@@ -94,6 +94,7 @@ def _separated(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv(path):
+  csv.field_size_limit(files.MAX_LINE_BYTES)
   reader = csv.reader((f"{line}\n" for line in _lines(path)), strict=True)
   start = 1
   try:

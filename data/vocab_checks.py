@@ -19,7 +19,7 @@ from data.vocab import UNK
 from storage.progress import number_of
 
 # Scripts whose accents an uncased model is meant to lose.
-_ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW")
+_ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW", "COMBINING")
 _IGNORED = "?"  # script of letters that lower-casing may change
 _MIN_FRACTION = 0.1  # of the letters of a text; fewer are foreign words
 _MIN_CHANGED = 0.01  # of the letters of a script; fewer are rare signs

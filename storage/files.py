@@ -291,8 +291,8 @@ class _TextStream(io.RawIOBase):
       block = self._stream.read(len(buffer))
     except Exception as error:  # each library has its own
       raise ValueError(
-        f"{self._path} cannot be read to its end: {error}; it is damaged, cut "
-        "off, or not what its name says"
+        f"{self._path} cannot be read to its end: {error}; it is corrupt, "
+        "truncated, or not what its name says"
       ) from error
     buffer[: len(block)] = block
     return len(block)

@@ -6,6 +6,7 @@ one that is; `scan` reads the files again to find it.
 
 import io
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -22,7 +23,8 @@ BLOCK = 256  # records of a block; the last block of a file may have fewer
 _PIECE = 1 << 20  # bytes read at once
 _BATCH = 256  # records whose checksums are computed together
 _REMEDY = (
-  "Make the file anew, or go on without such records by --max_corrupt_records"
+  "Make the file anew, or, of pre-training records, go on without such ones by "
+  "--max_corrupt_records"
 )
 
 # --- Offsets ---------------------------------------------------------------
@@ -219,7 +221,7 @@ def drop_corrupt(
   """Copies files that have corrupt records, without these, to a folder.
 
   Returns all paths. Raises ValueError if more than `at_most` records are
-  corrupt, or all of one.
+  corrupt, or a file has no intact one.
   """
   errors = list(_errors(paths, schema))
   if len(errors) > at_most:
@@ -231,9 +233,9 @@ def drop_corrupt(
   copies = {}
   for path, number, error in errors:
     logging.warning("left out: %s, record %d: %s", path, number, error)
-    if path not in copies:
-      name = f"repaired-{len(copies)}-{os.path.basename(path)}"
-      copies[path] = os.path.join(folder, name)
+    key = zlib.crc32(files.absolute(path).encode())  # others have that name
+    name = f"repaired-{key:08x}-{os.path.basename(path)}"
+    copies[path] = os.path.join(folder, name)
   for path, copy in copies.items():
     records = (record.data for record in scan(path, schema) if record.data)
     with files.open_for_writing(copy) as file:

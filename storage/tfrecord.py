@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain, count, islice
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -191,14 +191,12 @@ def masked_crc32c(messages: Sequence[bytes]) -> list[bytes]:
 
 
 def write(file: BinaryIO, records: Iterable[bytes]) -> int:
-  """Appends serialized records to a TFRecord file; returns bytes written."""
-  records = iter(records)
-  written = 0
+  """Appends serialized records to a TFRecord file; returns their number."""
+  records, number = iter(records), 0
   while batch := list(islice(records, _BATCH)):
-    frames = _frames(batch)
-    file.write(frames)
-    written += len(frames)
-  return written
+    file.write(_frames(batch))
+    number += len(batch)
+  return number
 
 
 def _frames(records: list[bytes]) -> bytes:
@@ -211,11 +209,8 @@ def save(
   path: str, schema: Schema, rows: Iterable[Mapping[str, Sequence[float]]]
 ) -> int:
   """Writes records, by their fields, atomically; returns their number."""
-  encode = ExampleEncoder(schema)
-  numbers = count()
   with files.open_for_writing(path) as file:
-    write(file, (encode(row) for row, _ in zip(rows, numbers, strict=False)))
-  return next(numbers)
+    return write(file, map(ExampleEncoder(schema), rows))
 
 
 # --- Records of examples, by one process or several ---------------------------

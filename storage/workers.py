@@ -67,17 +67,20 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
   busy = {}  # connection to number of the task
   children = []
   try:
-    for number, task in zip(range(processes), tasks, strict=False):
-      next(waiting)
+    connections = []
+    for _ in range(processes):
       connection, child_end = context.Pipe()
       child = context.Process(target=_serve, args=(child_end, prepare))
       mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
       child.start()
+      children.append(child)
       signal.pthread_sigmask(signal.SIG_SETMASK, mask)
       child_end.close()  # so that a dead child is an end of file here
-      children.append(child)
+      connections.append(connection)
+    # Sending waits until a child reads: by now all are starting.
+    for connection, (number, task) in zip(connections, waiting, strict=False):
+      _send(connection, task)
       busy[connection] = number
-      connection.send(task)
     while busy:
       ready = wait(busy, timeout=5)
       if not ready:
@@ -87,7 +90,7 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
         result = _receive(connection, tasks[number])
         following, task = next(waiting, (None, None))
         if following is not None:
-          connection.send(task)
+          _send(connection, task)
           busy[connection] = following
         yield number, result
   finally:
@@ -96,10 +99,15 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
       child.join()
 
 
+def _send(connection: Connection, task: Any) -> None:
+  with suppress(OSError):  # it died: `_receive` raises
+    connection.send(task)
+
+
 def _receive(connection: Connection, task: Any) -> Any:
   try:
     result, error = connection.recv()
-  except EOFError:
+  except (EOFError, OSError):
     raise ChildProcessError(
       f"a worker process died while it worked on {task}; if it ran out of "
       "memory, use fewer workers"

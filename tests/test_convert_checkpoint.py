@@ -265,9 +265,9 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
       "input": runs / "unknown",
       "bert_config_file": bert / "bert_config.json",
     },
-    "--head is for --output_format=hugging_face": {
+    "--head=masked_lm is for a Hugging Face --output": {
       "input": PRESET,
-      "head": "encoder",
+      "head": "masked_lm",
     },
     "has no head for tagging: there is no output_bias": {
       "input": bert,

@@ -103,7 +103,7 @@ def write(
 
   try:
     _run(build, options)
-    if not outputs(output):
+    if not files.exists(f"{folder}/{_COUNTS}"):
       raise no_text(paths)
     counts = json.loads(files.read_text(f"{folder}/{_COUNTS}"))
   finally:
@@ -152,7 +152,7 @@ def count_words(
 
 def outputs(output: str) -> list[str]:
   """Existing files of an output prefix."""
-  return files.glob_files(f"{glob.escape(output)}-?????-of-?????")
+  return files.glob_files(f"{glob.escape(output)}-?????*-of-?????*")
 
 
 class _WriteShard(beam.DoFn):
@@ -197,9 +197,8 @@ def _rename(
   files.write_text(f"{folder}/{_COUNTS}", json.dumps(counts))
   total = len(written)
   names = [f"{output}-{i:05d}-of-{total:05d}" for i in range(total)]
-  for path in outputs(output):
-    if path not in names:
-      files.remove(path)
+  for path in set(outputs(output)) - set(names):
+    files.remove(path)
   for (_, path, _), name in zip(sorted(written), names, strict=True):
     if files.exists(path):
       files.rename(path, name)

@@ -137,13 +137,18 @@ def write_in_memory(
   """
   builder = RecordBuilder(config)
   lines = chain.from_iterable(map(config.text_format.lines, inputs))
-  reading = Progress("read", sum(map(files.size, inputs)) / 1e6, "MB")
+  reading = Progress("read", sum(map(_text_size, inputs)) / 1e6, "MB")
   if config.deduplicate:
     lines = documents.drop_repeated(lines, reading)
   corpus = builder.documents(lines, reading)
   reading.say()
   if not corpus:
     raise no_text(inputs)
+  if len(corpus) == 1:
+    logging.warning(
+      "the text is a single document, from which random next sentences are "
+      "drawn too; put a blank line between documents"
+    )
 
   dupes = config.instance_config.dupe_factor
   unit = "copies of documents" if dupes > 1 else "documents"
@@ -182,14 +187,15 @@ def write_shards(
   if config.deduplicate:
     shards = _mark_duplicates(shards, config.text_format, processes)
   progress = Progress("built from", sum(s.megabytes for s in shards), "MB")
-  near = None if files.is_remote(outputs[0]) else os.path.dirname(outputs[0])
+  near = None
+  if not files.is_remote(outputs[0]):
+    near = os.path.dirname(os.path.abspath(outputs[0]))
   with ExitStack() as stack:
     sinks = [stack.enter_context(files.open_for_writing(o)) for o in outputs]
-    folder = stack.enter_context(
-      TemporaryDirectory(prefix="parts-", dir=near or None)
-    )
+    folder = stack.enter_context(TemporaryDirectory(prefix="parts-", dir=near))
     prepare = partial(_shard_writer, config, folder, len(outputs))
     results = workers.ordered_map(prepare, shards, processes, progress.say)
+    single = 0
     for shard, result in zip(shards, results, strict=True):
       written = progress.counts["instances"]
       if not written:
@@ -199,9 +205,16 @@ def write_shards(
           shutil.copyfileobj(file, sinks[i % len(sinks)])
         os.remove(part)
       progress.add(shard.megabytes, **result.counts)
+      single += result.counts.get("documents") == 1
     if not progress.counts["instances"]:
       raise no_text(paths)
   progress.say()
+  if single:
+    logging.warning(
+      "%d of %d shards are a single document, from which their random next "
+      "sentences are drawn too; blank lines divide documents",
+      *(single, len(shards)),
+    )
   return progress.counts["instances"]
 
 
@@ -261,6 +274,11 @@ def split_corpus(
   for span in chain.from_iterable(
     _spans(path, size, text_format) for path in paths
   ):
+    if span.size > _LARGE_SPAN:
+      logging.warning(
+        "%s: %d MB that cannot be divided; a worker holds them in memory",
+        *(span, span.size / 1e6),
+      )
     if spans and filled + span.size > size:
       shards.append(Shard(len(shards), spans))
       spans, filled = (), 0
@@ -284,12 +302,6 @@ def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
       break
     yield Span(path, start, end, end - start)
     start = end
-  if length - start > _LARGE_SPAN:
-    logging.warning(
-      "%s: %d MB that cannot be divided; a worker holds them in memory",
-      path,
-      (length - start) / 1e6,
-    )
   yield Span(path, start, None, length - start)
 
 

@@ -79,7 +79,7 @@ class TextFormat:
   ) -> Iterator[str]:
     """Yields the sentences and blank lines of a file, in the original's format.
 
-    From the first byte of a document to that of a later one; see files.lines.
+    `start` and `end` are bytes at which documents begin, None the file's end.
     Raises ValueError also if a line is not a JSON object with the field.
     """
     if self.field:

@@ -10,9 +10,6 @@ from data.records import Batch, TrainingRecords
 from data.shuffling import Source
 from data.vocab import CLS, MASK, SEP
 from storage import record_scan
-from storage.tfrecord import Schema
-
-_TOKENS = tuple(Schema(*features.tokens(0)))
 
 
 class Masker:
@@ -243,12 +240,18 @@ class PretrainingInput(TrainingRecords):
     sources: Sequence[Source] | None = None,
     index_file: str | None = None,
   ):
-    self.files = files
     self._causal_targets = causal_targets
     self.sources = sources or [Source(files)]
     self.index_file = index_file
     self._masker = None
-    if is_masked := records.is_masked(files[0]):
+    is_masked = records.is_masked(files[0])
+    for path in files:
+      if records.is_masked(path) != is_masked:
+        raise ValueError(
+          f"one of {files[0]} and {path} was made with --masking=dynamic and "
+          "one was not: train on files of one kind"
+        )
+    if is_masked:
       schema = features.pretraining(seq_length, masking.max_predictions_per_seq)
     else:
       schema = features.unmasked_pretraining(seq_length)
@@ -265,9 +268,13 @@ class PretrainingInput(TrainingRecords):
       self._masker = _make_masker(files[0], masking, vocab_file, vocab_size)
     elif masking.policy != DEFAULT.policy:
       raise ValueError(
-        "mask_token_prob and random_token_prob apply to words masked when "
-        f"records are read, but those of {files[0]} are not: make it with them "
-        "or with --masking=dynamic"
+        "--mask_token_prob and --random_token_prob are for words masked when "
+        f"records are read, and none of {files[0]} is: "
+        + (
+          "leave them out, as this objective masks no words"
+          if causal_targets
+          else "make it with them, or with --masking=dynamic"
+        )
       )
     self.schema = schema
     self._parse = records.parser(schema)
@@ -286,7 +293,6 @@ class PretrainingInput(TrainingRecords):
       source._replace(files=[copy_by_file[path] for path in source.files])
       for source in self.sources
     ]
-    self.files = copies
 
   def read(self, batches, seed, by_length=False):
     """See TrainingRecords; order and masks depend on the seed."""
@@ -294,7 +300,7 @@ class PretrainingInput(TrainingRecords):
     def finish(number, serialized):
       batch = self._parse(serialized)
       if by_length:
-        batch |= records.trim_padding({name: batch[name] for name in _TOKENS})
+        batch = records.trim_padding(batch)
       if self._masker:
         number = tf.cast(number % 2**31, tf.int32)
         batch = self._masker(batch, tf.stack([seed, number]))

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from itertools import chain
 from random import Random
 
-from absl import logging
-
 from data import features
 from data.pretraining.documents import Document
 from data.vocab import CLS, MASK, SEP, UNK
@@ -73,9 +71,7 @@ DEFAULT = Masking()
 class StaticMasking:
   """Masks words of a sequence (section 3.1, task 1, of the paper).
 
-  `vocab` has ids by token, in the order of the vocabulary file. `ids`, with
-  [CLS] and [SEP], are masked in place; returns positions in ascending order, P
-  at most, and the original ids there.
+  `vocab` has ids by token, in the order of the vocabulary file.
   """
 
   def __init__(self, vocab: Mapping[str, int], masking: Masking):
@@ -91,6 +87,10 @@ class StaticMasking:
   def __call__(
     self, ids: list[int], rng: Random
   ) -> tuple[list[int], list[int]]:
+    """Masks `ids`, with [CLS] and [SEP], in place.
+
+    Returns positions in ascending order, P at most, and the original ids there.
+    """
     random, getrandbits = rng.random, rng.getrandbits
     labels = {}
     for position in self._choose(ids, rng):
@@ -286,11 +286,6 @@ class InstanceBuilder:
     self, documents: list[Document], rng: Random, progress: Progress
   ) -> tuple[list[bytes], list[str]]:
     """Serialized records in random order, and three of them as text."""
-    if len(documents) == 1:
-      logging.warning(
-        "the text is a single document, from which random next sentences are "
-        "drawn too; put a blank line between documents"
-      )
     encode = ExampleEncoder(self._config.schema)
     shuffle(rng.getrandbits, documents)
     records, samples = [], []

@@ -20,7 +20,7 @@ class WordCounter:
   """Counts the words of a text in bounded memory.
 
   Text between blanks is counted first; distinct pieces are tokenized in bulk.
-  There are never more than `max_words` pieces, nor words.
+  After each bulk there are at most `max_words` of each.
   """
 
   def __init__(self, do_lower_case: bool, max_words: int):

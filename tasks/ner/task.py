@@ -12,6 +12,7 @@ from absl import logging
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
 from data import labels, vocab_checks
+from data.features import TOKENS
 from data.records import RecordDataset, pack
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
@@ -30,6 +31,8 @@ from training import report
 @dataclass(frozen=True)
 class TagRecords(RecordDataset):
   """Sentences, and the records of their windows (which are the `examples`)."""
+
+  token_fields = (*TOKENS, "label_ids")
 
   sentences: Sequence[Sentence]
 

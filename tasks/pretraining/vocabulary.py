@@ -83,12 +83,12 @@ def check_extension(args: Arguments) -> None:
   if not args.init_checkpoint:
     raise ValueError("--extend needs --init_checkpoint")
   folder, name = os.path.split(args.output_file)
-  if name != "vocab.txt":
+  if name != "vocab.txt" or not folder:
     raise ValueError(
       f"--output_file={args.output_file}: with --extend name FOLDER/vocab.txt, "
       "as a checkpoint is written beside it"
     )
-  files.check_is_free(folder or ".", "output_file")
+  files.check_is_free(folder, "output_file")
   encoder.check(args.replace(vocab_file=args.extend, attention=None))
   tokens = vocab.read_tokens(args.extend)
   vocab.check_tokens(dict.fromkeys(tokens, 0), name=args.extend)

@@ -134,6 +134,12 @@ def test_there_and_back_is_the_same_bit_for_bit(tmp_path, head):
   assert interchange.head_of(back) == head
 
 
+def test_several_labels_stay_several(tmp_path):
+  _, settings, _ = _write(tmp_path, "classification", multi_label=True)
+  assert settings["problem_type"] == "multi_label_classification"
+  assert hugging_face.read(str(tmp_path)).multi_label
+
+
 @pytest.mark.parametrize("head", [k for k, v in HEADS.items() if not v.pools])
 def test_theirs_may_have_no_pooler(tmp_path, head):
   _write(tmp_path, head)

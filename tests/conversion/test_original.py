@@ -122,8 +122,10 @@ def test_a_file_may_be_its_own_copy(tmp_path):
   ("program", "head"),
   [("run_ner", "tagging"), ("run_classifier", "classification")],
 )
-def test_the_program_of_a_run_tells_its_head(tmp_path, program, head):
+def test_a_run_tells_what_the_variables_do_not(tmp_path, program, head):
+  flags = {"do_lower_case": False, "multi_label": True}
   (tmp_path / "run.json").write_text(
-    json.dumps([{"program": program, "flags": {}}])
+    json.dumps([{"program": program, "flags": flags}])
   )
-  assert original._head_of_run(str(tmp_path / "model.ckpt-1")) == head
+  bert = original.read(_checkpoint(tmp_path))
+  assert (bert.head, bert.lower_case, bert.multi_label) == (head, False, True)

@@ -1,6 +1,7 @@
 """Offsets of records and their cache; corrupt records named and left out."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,19 @@ def test_flipped_bits_are_reported_and_left_out(path, tmp_path):
   assert copy != path
   del good[400], good[7]
   assert _records(copy) == good
+
+
+def test_copies_of_files_of_one_name_are_apart(path, tmp_path):
+  (tmp_path / "dev").mkdir()
+  other = tmp_path / "dev" / os.path.basename(path)
+  shutil.copyfile(path, other)
+  _flip(path, _starts(path)[7] + 20)
+  _flip(other, _starts(other)[8] + 20)
+  copies = {
+    record_scan.drop_corrupt([str(file)], SCHEMA, str(tmp_path), 1)[0]
+    for file in (path, other)
+  }
+  assert len(copies) == 2
 
 
 def test_a_file_that_was_cut_off(path, tmp_path):

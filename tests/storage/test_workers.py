@@ -35,6 +35,19 @@ def test_a_dead_worker_is_an_error_that_names_its_task():
     list(workers.ordered_map(_prepare, ["a", "deadly.txt", "c"], 2))
 
 
+class _Deadly:
+  """Ends the process that unpickles it."""
+
+  def __reduce__(self):
+    return os._exit, (9,)
+
+
+def test_a_worker_may_die_before_it_reads_its_task():
+  tasks = ["x" * 10_000_000, "y"]  # more than a pipe holds
+  with pytest.raises(ChildProcessError, match="a worker process died"):
+    list(workers.ordered_map(_Deadly(), tasks, 2))
+
+
 def test_an_abandoned_map_ends_its_workers():
   before = set(multiprocessing.active_children())
   results = workers.ordered_map(_prepare, ["a", "slow", "slow", "b"], 2)

@@ -49,6 +49,18 @@ def _records(folder, paths, processes, **changes):
   return count, [Path(output).read_bytes() for output in outputs]
 
 
+def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
+  monkeypatch.setattr(builders, "_MIN_BYTES", 4000)
+  paths = [str(tmp_path / name) for name in ("book", "other book")]
+  for path in paths:
+    Path(path).write_text(random_text(1) * 20)
+  _records(tmp_path, paths, 1)
+  assert "2 of 2 shards are a single document" in caplog.text
+  config = BuildConfig(VOCAB_FILE, True, InstanceConfig(32, Masking(5)), 1)
+  builders.write_in_memory(config, paths[:1], [str(tmp_path / "c")])
+  assert "the text is a single document" in caplog.text
+
+
 def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
   monkeypatch.setattr(builders, "_MIN_BYTES", 4000)
   once, more = random_documents(60), random_documents(9, seed=2)

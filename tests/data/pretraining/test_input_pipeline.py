@@ -200,8 +200,14 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
     _input([path], vocab_file=_vocab(tmp_path, ["[PAD]"]))
 
 
+def test_masked_and_unmasked_records_are_not_mixed(paths, tmp_path):
+  path = _write(tmp_path / "x", [1], features.unmasked_pretraining(T))
+  with pytest.raises(ValueError, match="train on files of one kind"):
+    _input([path, *paths], vocab_file=_vocab(tmp_path))
+
+
 def test_a_mix_for_words_that_are_masked_already_is_refused(paths):
-  with pytest.raises(ValueError, match="are not: make it with them or with"):
+  with pytest.raises(ValueError, match="make it with them, or with"):
     _input(paths, masking=Masking(P, policy=MaskPolicy(1.0, 0.0)))
 
 
