@@ -80,12 +80,9 @@ def reserved_tokens(special: list[str], unused: int) -> list[str]:
 
 def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
-  checks.disjoint(files.expand(args.input_file), args.output_file)
-  checks.output(args, "output_file")
+  checks.output_file(args, *files.expand(args.input_file))
   if args.extend:
     return vocabulary.check_extension(args)
-  if not args.overwrite:
-    checks.refuse_to_overwrite(args.output_file)
   reserved_tokens(args.special_tokens, args.unused_tokens)
 
 

@@ -75,10 +75,7 @@ def check_flags(args: Arguments) -> None:
   vocab.check_tokens(tokens, (UNK, CLS, SEP), args.vocab_file)
   if args.output_file:
     checks.file(args, "input_file")
-    checks.output(args, "output_file")
-    checks.disjoint([args.input_file], args.output_file)
-    if not args.overwrite:
-      checks.refuse_to_overwrite(args.output_file)
+    checks.output_file(args, args.input_file)
   checks.windows(args)
   if args.long_text == "windows" and args.pooling == "none":
     raise ValueError(

@@ -59,11 +59,7 @@ def check_flags(args: Arguments) -> None:
   names = ("features", "query_features", "labels", "query_labels", "texts")
   for name in names:
     checks.file(args, name)
-  inputs = [args[name] for name in names if args[name]]
-  checks.disjoint(inputs, args.output_file)
-  checks.output(args, "output_file")
-  if not args.overwrite:
-    checks.refuse_to_overwrite(args.output_file)
+  checks.output_file(args, *(args[name] for name in names if args[name]))
 
 
 def main(args: Arguments) -> None:

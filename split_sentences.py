@@ -39,10 +39,7 @@ flags.DEFINE_bool("overwrite", False, "Replace an existing output_file.")
 
 def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
-  checks.disjoint(files.expand(args.input_file), args.output_file)
-  checks.output(args, "output_file")
-  if not args.overwrite:
-    checks.refuse_to_overwrite(args.output_file)
+  checks.output_file(args, *files.expand(args.input_file))
 
 
 def read_documents(

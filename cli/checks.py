@@ -215,6 +215,14 @@ def writable(path: str, name: str) -> None:
     ) from None
 
 
+def output_file(args: Arguments, *inputs: str) -> None:
+  """Checks --output_file: no input, writable, new unless --overwrite is set."""
+  disjoint(inputs, args.output_file)
+  output(args, "output_file")
+  if not args.overwrite:
+    refuse_to_overwrite(args.output_file)
+
+
 def refuse_to_overwrite(*paths: str) -> None:
   """Raises FileExistsError if any of the paths exists."""
   present = [path for path in paths if files.exists(path)]
