@@ -53,7 +53,7 @@ def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
   monkeypatch.setattr(builders, "_MIN_BYTES", 4000)
   paths = [str(tmp_path / name) for name in ("book", "other book")]
   for path in paths:
-    Path(path).write_text(random_text(1) * 20)
+    Path(path).write_text("Owls hunt at night.\n" * 300)
   _records(tmp_path, paths, 1)
   assert "2 of 2 shards are a single document" in caplog.text
   config = BuildConfig(VOCAB_FILE, True, InstanceConfig(32, Masking(5)), 1)
