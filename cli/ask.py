@@ -24,8 +24,9 @@ def main(
 ) -> None:
   """Runs the program; a user's mistake ends it with one line and status 1."""
   args = _parse(argv)
-  given = {name: getattr(args, name) for name in INPUTS if getattr(args, name)}
-  if args.text_pair:  # as transformers calls it
+  values = {name: getattr(args, name) for name in INPUTS}
+  given = {name: v for name, v in values.items() if v is not None}
+  if args.text_pair is not None:  # as transformers calls it
     given["text_a"], given["text_b"] = given.pop("text", ""), args.text_pair
   try:
     changes = {"vocab_file": args.vocab_file} if args.vocab_file else {}

@@ -98,7 +98,7 @@ def _define_updates():
     *(0.0, 1.0),
   )
   flags.DEFINE_float(
-    "max_grad_norm", 1.0, "Clip gradients to this global norm.", 0.0
+    "max_grad_norm", 1.0, "Clip gradients to this global norm; 0: do not.", 0.0
   )
   flags.DEFINE_float(
     "layerwise_learning_rate_decay",

@@ -198,7 +198,7 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   folder = run_record.best_or_latest(args.output_dir, keeps_best)
   if folder != checkpoints.directory:
     checkpoints = Checkpoints(folder)
-  return checkpoints.load(model, args.init_checkpoint, args.ema_decay > 0.0)
+  return checkpoints.load(model, args.init_checkpoint)
 
 
 def _supports_jit(model):

@@ -38,10 +38,11 @@ def from_flags(args: Arguments) -> tf.distribute.Strategy:
 
 
 def compiles_step(args: Arguments) -> bool:
-  """--jit_compile, or its default: a GPU without --group_by_length."""
+  """--jit_compile, or its default: a GPU, and batches of one shape."""
   if args.jit_compile is not None:
     return args.jit_compile
-  return not args.group_by_length and bool(tf.config.get_visible_devices("GPU"))
+  varies = args.group_by_length or getattr(args, "pack_examples", False)
+  return not varies and bool(tf.config.get_visible_devices("GPU"))
 
 
 def needs_static_shapes(args: Arguments) -> bool:

@@ -156,7 +156,8 @@ def can_compile(model) -> bool:
   """Returns whether a model computes in float32, and not in windows."""
   return all(
     layer.compute_dtype == "float32" and not isinstance(layer, TextWindows)
-    for layer in model.layers
+    for part in members(model)
+    for layer in part.layers
   )
 
 

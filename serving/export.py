@@ -242,7 +242,11 @@ def new_folder(directory: str) -> Iterator[str]:
   unfinished = f"{directory.rstrip('/')}.unfinished"
   files.remove_folder(unfinished)  # of an export that was killed
   tf.io.gfile.makedirs(unfinished)
-  yield unfinished
+  try:
+    yield unfinished
+  except BaseException:
+    files.remove_folder(unfinished)
+    raise
   # Replaces at most an empty folder.
   tf.io.gfile.rename(unfinished, directory, overwrite=True)
   logging.info("exported to %s", directory)

@@ -47,10 +47,13 @@ def f1_of_labels(
   predictions: np.ndarray, labels: np.ndarray, average: str
 ) -> float:
   """F1 of decisions [N, L], "micro" of all or "macro", the labels' mean."""
-  from sklearn.metrics import f1_score
-
-  result = f1_score(labels, predictions, average=average, zero_division=0.0)
-  return float(result)
+  # scikit-learn takes one column for two classes.
+  predictions, labels = np.asarray(predictions) == 1, np.asarray(labels) == 1
+  correct = np.sum(predictions * labels, axis=0)
+  total = np.sum(predictions, axis=0) + np.sum(labels, axis=0)
+  if average == "micro":
+    correct, total = correct.sum(), total.sum()
+  return float(np.mean(2 * correct / np.maximum(total, 1)))
 
 
 METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
@@ -93,7 +96,7 @@ def classification_report(
   return metrics.classification_report(
     labels,
     predictions,
-    labels=range(len(names)),
+    labels=range(len(names)) if len(names) > 1 else [1],
     target_names=names,
     digits=4,
     zero_division=0.0,

@@ -319,4 +319,5 @@ def clip_factor(gradients, max_norm: float):
   """
   norm = tf.linalg.global_norm(gradients)
   # norm - norm is 0, or NaN if the norm is not finite.
-  return max_norm / tf.maximum(norm, max_norm) + (norm - norm), norm
+  factor = max_norm / tf.maximum(norm, max_norm) if max_norm else 1.0
+  return factor + (norm - norm), norm

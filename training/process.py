@@ -20,6 +20,7 @@ _SET_MIN_LOG_LEVEL = (
   "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE"
 )
 _ERROR = 2
+_stderr_lock = threading.Lock()
 # Optional for Keras: data frames, wrappers of estimators, pictures.
 _UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
 
@@ -194,11 +195,12 @@ def no_stderr() -> Iterator[None]:
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
     yield
     return
-  stderr, devnull = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-  os.dup2(devnull, 2)
-  try:
-    yield
-  finally:
-    os.dup2(stderr, 2)
-    os.close(stderr)
-    os.close(devnull)
+  with _stderr_lock:  # else a thread would restore what another has set
+    stderr, devnull = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 2)
+    try:
+      yield
+    finally:
+      os.dup2(stderr, 2)
+      os.close(stderr)
+      os.close(devnull)

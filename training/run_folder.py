@@ -107,14 +107,11 @@ class Checkpoints:
       train_step.examples.assign(train_step.step * train_step.batch_size)
     logging.info("resuming from %s", prefix)
 
-  def load(
-    self, model, init_checkpoint: str | None, averaged: bool = False
-  ) -> int:
+  def load(self, model, init_checkpoint: str | None) -> int:
     """Restores a Keras model from the newest checkpoint, else init_checkpoint.
 
-    With `averaged`, variables get their moving averages if they have one.
-    Returns the checkpoint's number of updates. Raises ValueError for none, or
-    another model.
+    Variables get their moving averages if the checkpoint has them. Returns its
+    number of updates. Raises ValueError for none, or another model.
     """
     _wait_for_chief()
     path = self.latest() or init_checkpoint
@@ -129,9 +126,8 @@ class Checkpoints:
       _check_complete(reader, targets)
     if fresh := checkpoint.restore(model, path):
       raise _untrained(path, fresh[0])
-    if averaged:
-      names = {checkpoint.average_name(k): v for k, v in targets.items()}
-      reader.assign({k: v for k, v in names.items() if k in reader})
+    averages = {checkpoint.average_name(k): v for k, v in targets.items()}
+    reader.assign({k: v for k, v in averages.items() if k in reader})
     return int(reader["global_step"]) if "global_step" in reader else 0
 
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:

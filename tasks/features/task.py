@@ -63,8 +63,8 @@ def _extract(
     ):
       outputs = inference.predict(model, [batch])
       for index, values in zip(indices, outputs["values"], strict=True):
-        length = len(window[index].ids)
-        result[index] = values[:length] if args.pooling == "none" else values
+        size = len(window[index].ids)
+        result[index] = values[:size] if args.pooling == "none" else values
       progress.add(len(indices))
     yield from zip(window, result, strict=True)
   progress.say()

@@ -94,10 +94,11 @@ def _parse_weights(args, number):
     weights = [float(weight) for weight in args.sampling_weights]
   except ValueError:
     weights = []
-  if len(weights) != number:
+  if len(weights) != number or not all(weight > 0 for weight in weights):
     raise ValueError(
-      f"--sampling_weights={','.join(args.sampling_weights)} is not a number "
-      f"for each of the {number} patterns of --input_file={args.input_file}"
+      f"--sampling_weights={','.join(args.sampling_weights)} is not a positive "
+      f"number for each of the {number} patterns of --input_file="
+      f"{args.input_file}"
     )
   return weights
 

@@ -51,3 +51,20 @@ def test_correct_predictions_score_one():
 def test_nothing_to_measure():
   with pytest.raises(ValueError, match=r"expected a series of values, got \(0"):
     metrics.accuracy(np.array([]), np.array([]))
+
+
+def test_f1_of_several_labels_and_of_a_single_one():
+  predictions = np.array([[1, 0], [1, 1], [0, 0], [1, 0]])
+  labels = np.array([[1, 0], [0, 1], [1, 1], [0, 0]])
+  micro = metrics.f1_of_labels(predictions, labels, "micro")
+  assert micro == pytest.approx(2 * 2 / (4 + 4))
+  macro = metrics.f1_of_labels(predictions, labels, "macro")
+  assert macro == pytest.approx((2 * 1 / (3 + 2) + 2 * 1 / (1 + 2)) / 2)
+  # Not those of the texts without the label.
+  for average in ("micro", "macro"):
+    single = predictions[:, :1], labels[:, :1]
+    assert metrics.f1_of_labels(*single, average) == pytest.approx(2 / 5)
+  table = metrics.classification_report(["rare"], *single)
+  assert [
+    line.split()[-1] for line in table.splitlines() if "rare" in line
+  ] == ["2"]

@@ -182,7 +182,10 @@ def test_averages_are_saved_and_loaded(tmp_path):
   train_step.average.averages[0].assign(variable + 1.0)
   checkpoints.save(4, train_step.state)
   value = variable.numpy()
-  assert checkpoints.load(model, None, averaged=True) == 0
+  assert checkpoints.load(model, None) == 0
   np.testing.assert_allclose(variable, value + 1.0, rtol=1e-6)
-  checkpoints.load(model, None)
-  np.testing.assert_allclose(variable, value, rtol=1e-6)
+
+
+def test_without_a_maximum_gradients_are_not_clipped():
+  factor, norm = optimization.clip_factor([tf.constant([3.0, 4.0])], 0.0)
+  assert (float(factor), float(norm)) == (1.0, 5.0)
