@@ -1,22 +1,19 @@
-"""Sizes, batches and timing of training steps; needs numpy alone."""
+"""Sizes, batches and timing of training steps; needs numpy alone.
+
+A size is a name of `BertConfig.preset` or, as 2x128, layers and hidden size.
+"""
 
 import dataclasses
 import math
+import re
 import time
 from collections.abc import Callable
 
 import numpy as np
 
+from modeling.config import BertConfig
+
 VOCAB_SIZE = 30522
-# Layers and hidden size of the models of the paper and of the small ones.
-SIZES = {
-  "tiny": (2, 128),
-  "mini": (4, 256),
-  "small": (4, 512),
-  "medium": (8, 512),
-  "base": (12, 768),
-  "large": (24, 1024),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +39,12 @@ class Case:
   @property
   def layers(self) -> int:
     """Layers of the encoder."""
-    return int(self._shape[0])
+    return self._shape[0]
 
   @property
   def hidden(self) -> int:
     """Hidden size; a head has 64 units, an intermediate layer 4 * hidden."""
-    return int(self._shape[1])
+    return self._shape[1]
 
   @property
   def heads(self) -> int:
@@ -56,7 +53,10 @@ class Case:
 
   @property
   def _shape(self):
-    return SIZES.get(self.size) or self.size.split("x")
+    if re.fullmatch(r"\d+x\d+", self.size):
+      return tuple(map(int, self.size.split("x")))
+    config = BertConfig.preset(self.size)
+    return config.num_hidden_layers, config.hidden_size
 
   @property
   def predictions(self) -> int:

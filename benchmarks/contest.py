@@ -32,12 +32,18 @@ THREADS = (
 
 @dataclass(frozen=True)
 class Contestant:
-  """A worker that can be started."""
+  """A worker that can be started: a module of benchmarks/workers."""
 
   module: str
   config: dict
   python: str = sys.executable
   preload: str = ""
+
+  @property
+  def command(self) -> list[str]:
+    """Command line of its process."""
+    worker = "-m", "benchmarks.worker", self.module
+    return [self.python, *worker, json.dumps(self.config)]
 
 
 class Worker:
@@ -47,11 +53,14 @@ class Worker:
     environment = dict(os.environ)
     if contestant.preload:
       environment["LD_PRELOAD"] = contestant.preload
-    module = f"benchmarks.workers.{contestant.module}"
-    command = [contestant.python, "-m", module, json.dumps(contestant.config)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    self._name = contestant.module
     self._process = subprocess.Popen(
-      command, cwd=ROOT, env=environment, **pipes
+      contestant.command,
+      cwd=ROOT,
+      env=environment,
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      text=True,
     )
 
   def ask(self, **request) -> dict:
@@ -62,8 +71,10 @@ class Worker:
     except BrokenPipeError:
       line = ""
     if not line:
-      module, status = self._process.args[2], self._process.wait()
-      raise ValueError(f"{module} ended with status {status}: see its log")
+      status = self._process.wait()
+      raise ValueError(
+        f"worker {self._name} ended with status {status}: see its log"
+      )
     return json.loads(line)
 
   def close(self) -> None:

@@ -93,8 +93,8 @@ class Squad:
 
   def score(self, predictions: dict) -> dict[str, float]:
     """Scores of answers by question id in percent."""
-    articles = squad_examples.articles(str(self.dev))
-    return squad_metrics.score(articles, Predictions(predictions), False)
+    questions = squad_examples.read_examples([str(self.dev)])
+    return squad_metrics.score(questions, Predictions(predictions), False)
 
 
 class Ner:
@@ -174,8 +174,7 @@ def peer_command(args: contest.Args, task, seed: int, folder: Path) -> list:
     "data": str(folder / "data.json"),
   }
   Path(config["data"]).write_text(json.dumps(task.peer_data()))
-  module = "benchmarks.workers.fine_tune_torch"
-  return [args.peer_python, "-m", module, json.dumps(config)]
+  return Contestant("fine_tune_torch", config, args.peer_python).command
 
 
 def execute(args: contest.Args, label: str, folder: Path, seed: int):

@@ -10,8 +10,6 @@ batches, in the same round.
 import json
 import random
 import re
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,21 +22,6 @@ from tests.serving.server import client
 
 WORDS = ("a", "tree", "on", "the", "hill", "stands", "longer", "than", "houses")
 SINGLE = "1, no batches"
-
-
-def start(model, *flags):
-  """Process and port of a server that is ready."""
-  own = f"--model={client.NAME}={model}"
-  command = [sys.executable, "serve.py", own, "--port=0", *flags]
-  process = subprocess.Popen(
-    command, cwd=contest.ROOT, stderr=subprocess.PIPE, text=True
-  )
-  for line in process.stderr:
-    if match := re.search(r"http://127.0.0.1:(\d+)", line):
-      port = int(match[1])
-    if "AVAILABLE" in line:
-      return process, port
-  raise ValueError(f"serve.py ended: is --model={model} a SavedModel?")
 
 
 def drive(server, cases, clients, seconds, stop=False):
@@ -79,9 +62,11 @@ def make_cases(model, number, size):
 def measure(args):
   """Rounds of 1, 8 and 32 clients; then overload, then SIGTERM."""
   cases, large = make_cases(args.model, 200, 1), make_cases(args.model, 20, 4)
-  server = start(args.model)
-  single = start(args.model, "--max_batch_size=1", "--batch_timeout_ms=0")
-  small = start(args.model, "--max_batch_size=8", "--max_queue_size=16")
+  server = client.start(args.model)
+  single = client.start(
+    args.model, "--max_batch_size=1", "--batch_timeout_ms=0"
+  )
+  small = client.start(args.model, "--max_batch_size=8", "--max_queue_size=16")
   plan = {SINGLE: (single, 1), **{f"{n}": (server, n) for n in (1, 8, 32)}}
   rounds = {name: [] for name in plan}
   for _ in range(args.rounds):

@@ -10,7 +10,6 @@ is the time of the matrix products of the step alone, over that of the step.
 
 import statistics
 import sys
-from itertools import product
 
 from benchmarks import contest
 from benchmarks.cases import Case
@@ -72,23 +71,17 @@ def contestants(
 def measure(args: contest.Args) -> contest.Results:
   """Seconds of a step of each contestant, in each round."""
   for case in args.cases:
-    operations = Case.parse(case).operations
-    seconds = measure_case(case, args)
-    yield {"case": case, "operations": operations, "seconds": seconds}
-
-
-def measure_case(case, args):
-  workers = contestants(case, args, warm_up=4)
-  workers[PRODUCTS] = Contestant("matmul", {"case": case})
-  seconds = {label: [] for label in workers}
-  with contest.started(workers) as workers:
-    for _, (label, worker) in product(range(args.rounds), workers.items()):
-      if label == PRODUCTS:
-        seconds[label].append(sum(worker.ask()["seconds"].values()))
-      else:
-        times = worker.ask(seconds=args.seconds)["seconds"]
-        seconds[label].append(statistics.median(times))
-  return seconds
+    workers = contestants(case, args, warm_up=4)
+    workers[PRODUCTS] = Contestant("matmul", {"case": case})
+    answers = contest.interleave(workers, args.rounds, seconds=args.seconds)
+    yield {
+      "case": case,
+      "operations": Case.parse(case).operations,
+      "seconds": {
+        label: list(map(statistics.median, rounds))
+        for label, rounds in contest.select(answers, "seconds").items()
+      },
+    }
 
 
 def rows(result: dict):

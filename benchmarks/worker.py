@@ -1,10 +1,14 @@
 """Worker side of a benchmark: one process for each contestant.
 
-A worker gets its configuration as JSON on the command line, prepares and warms
-up, and answers each line of JSON on standard input with one on standard output.
-Needs the standard library alone: peers have environments of their own.
+  python -m benchmarks.worker NAME CONFIGURATION
+
+NAME is a module of benchmarks/workers. It prepares and warms up with a
+configuration in JSON, and answers each line of JSON on standard input with one
+on standard output. Needs the standard library alone: peers have environments of
+their own.
 """
 
+import importlib
 import json
 import os
 import sys
@@ -14,11 +18,12 @@ from collections.abc import Callable
 Answer = Callable[..., dict]
 
 
-def serve(prepare: Callable[..., Answer]) -> None:
-  """Runs the process of a worker; `prepare` makes its function of requests."""
+def serve(name: str, configuration: str) -> None:
+  """Runs a worker; `prepare` of its module makes its function of requests."""
   replies = os.fdopen(os.dup(1), "w")
   os.dup2(2, 1)  # libraries that print must not disturb the replies
-  answer = prepare(**json.loads(sys.argv[1]))
+  module = importlib.import_module(f"benchmarks.workers.{name}")
+  answer = module.prepare(**json.loads(configuration))
   for line in sys.stdin:
     reply = answer(**json.loads(line))
     print(json.dumps({"peak": peak()} | reply), file=replies, flush=True)
@@ -43,3 +48,7 @@ def peak() -> float:
   with open("/proc/self/status") as file:
     [line] = [line for line in file if line.startswith("VmHWM:")]
   return int(line.split()[1]) / 1024
+
+
+if __name__ == "__main__":
+  serve(*sys.argv[1:])

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import subprocess
 import sys
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from benchmarks import contest, flops, serving, worker
 from benchmarks.cases import Case
 from benchmarks.results import Table
+from tests import programs
 
 SMALL = "1x64:2:16:float32"
 NAMES = (
@@ -19,12 +19,7 @@ NAMES = (
 
 
 def _run(name, *arguments):
-  return subprocess.run(
-    [sys.executable, "-m", f"benchmarks.{name}", *arguments],
-    cwd=contest.ROOT,
-    capture_output=True,
-    text=True,
-  )
+  return programs.python(["-m", f"benchmarks.{name}", *arguments])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,6 +80,8 @@ def test_tokenizers_make_the_same_tokens(tmp_path):
 
 # A worker that counts its requests; what libraries print goes elsewhere.
 COUNTER = """
+import sys
+import types
 from benchmarks import worker
 
 def prepare(start):
@@ -92,19 +89,15 @@ def prepare(start):
   numbers = iter(range(start, 9))
   return lambda step: {"number": next(numbers) * step}
 
-worker.serve(prepare)
+module = types.SimpleNamespace(prepare=prepare)
+sys.modules["benchmarks.workers.counter"] = module
+worker.serve("counter", '{"start": 3}')
 """
 
 
 def test_a_worker_answers_each_line():
-  done = subprocess.run(
-    [sys.executable, "-c", COUNTER, '{"start": 3}'],
-    input='{"step": 1}\n{"step": 10}\n',
-    cwd=contest.ROOT,
-    capture_output=True,
-    text=True,
-    check=True,
-  )
+  done = programs.python(["-c", COUNTER], '{"step": 1}\n{"step": 10}\n')
+  assert done.returncode == 0, done.stderr
   answers = [json.loads(line) for line in done.stdout.splitlines()]
   assert [answer["number"] for answer in answers] == [3, 40]
   assert all(answer["peak"] > 1 for answer in answers)
@@ -129,7 +122,7 @@ def test_a_worker_that_fails_is_named():
   failing = contest.Contestant(
     "command", {"command": [sys.executable, "-c", "1/0"]}
   )
-  with pytest.raises(ValueError, match=r"workers\.command ended with status 1"):
+  with pytest.raises(ValueError, match="worker command ended with status 1"):
     contest.interleave({"a": failing}, 1)
 
 

@@ -3,8 +3,6 @@
 import json
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -50,28 +48,11 @@ def _status_and_log(flags):
   return done.returncode, done.stderr
 
 
-def _start(folder):
-  """The program and its port, when it is ready."""
-  program = subprocess.Popen(
-    [sys.executable, SERVE, f"--model={client.NAME}={folder}", "--port=0"],
-    stderr=subprocess.PIPE,
-    text=True,
-    cwd=programs.ROOT,
-  )
-  port = None
-  for line in program.stderr:
-    if "http://127.0.0.1:" in line:
-      port = int(line.rsplit(":", 1)[1])
-    if "AVAILABLE" in line:
-      return program, port
-  raise AssertionError("it did not start")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_lose_no_request_and_new_versions_are_loaded(tmp_path, number):
   save(tmp_path / "1")
-  program, port = _start(tmp_path)
+  program, port = client.start(tmp_path)
   row = {"length": 3, "text": "abc"}
   cases = [(json.dumps({"instances": ["abc"] * 4}), [row] * 4)]
   log, end = [], time.monotonic() + 100

@@ -4,10 +4,10 @@ import os
 import subprocess
 import time
 
-from benchmarks import worker
+from benchmarks.worker import Answer
 
 
-def prepare(command: list[str], log: str = os.devnull) -> worker.Answer:
+def prepare(command: list[str], log: str = os.devnull) -> Answer:
   """Runs the command at each request, its standard error goes to a log."""
 
   def answer(input=""):
@@ -32,7 +32,3 @@ def prepare(command: list[str], log: str = os.devnull) -> worker.Answer:
     }
 
   return answer
-
-
-if __name__ == "__main__":
-  worker.serve(prepare)

@@ -16,8 +16,8 @@ import transformers
 from torch.utils.data import DataLoader, RandomSampler
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
-from benchmarks import worker
-from benchmarks.workers import squad_torch
+from benchmarks.worker import Answer
+from benchmarks.workers import squad_torch, train_torch
 from benchmarks.workers.squad_torch import INPUTS
 
 # Of SQuAD: tokens between the beginnings of windows, and about those of a
@@ -26,7 +26,7 @@ STRIDE, QUESTION = 128, 16
 PADDING = transformers.DataCollatorWithPadding  # of batches
 
 
-def prepare(**config) -> worker.Answer:
+def prepare(**config) -> Answer:
   """Trains and answers with the `predictions` for the dev rows.
 
   The `data` is a JSON file with "train" and "dev": articles of SQuAD, rows of
@@ -175,16 +175,8 @@ def read(articles):
 def train(model, rows, collate, config):
   """Trains with a warm-up of 10 % and a linear decay."""
   size = config["batch_size"]
-  decayed = [p for p in model.parameters() if p.ndim > 1]
-  not_decayed = [p for p in model.parameters() if p.ndim == 1]
-  optimizer = torch.optim.AdamW(
-    [
-      {"params": decayed, "weight_decay": 0.01},
-      {"params": not_decayed, "weight_decay": 0.0},
-    ],
-    lr=config["learning_rate"],
-    eps=1e-6,
-    fused=True,
+  optimizer = train_torch.adamw(
+    model, config["learning_rate"], eps=1e-6, fused=True
   )
   for parameter in model.parameters():  # late, when corrections are 1
     optimizer.state[parameter] = {
@@ -204,13 +196,9 @@ def train(model, rows, collate, config):
   model.train()
   for _ in range(config["epochs"]):
     for batch in batches:
-      with autocast(config["dtype"]):
+      with train_torch.autocast(config["dtype"]):
         loss = model(**batch).loss
-      loss.backward()
-      torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-      optimizer.step()
-      schedule.step()
-      optimizer.zero_grad()
+      train_torch.update(model, loss, optimizer, schedule)
 
 
 @torch.inference_mode()
@@ -222,19 +210,10 @@ def predict(model, rows, collate, dtype):
   for first in range(0, len(rows), 32):
     numbers = order[first : first + 32]
     batch = collate([{n: rows[i][n] for n in INPUTS} for i in numbers])
-    with autocast(dtype):
+    with train_torch.autocast(dtype):
       logits = model(**batch)
     for row, i in enumerate(numbers):
       outputs[i] = {
         name: np.asarray(values[row].float()) for name, values in logits.items()
       }
   return outputs
-
-
-def autocast(dtype):
-  """Context in which matrix products are of this type."""
-  return torch.autocast("cpu", torch.bfloat16, dtype == "bfloat16")
-
-
-if __name__ == "__main__":
-  worker.serve(prepare)

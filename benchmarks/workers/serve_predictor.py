@@ -16,7 +16,3 @@ def prepare(path: str) -> worker.Answer:
     return [result["answer" if is_squad else "label"] for result in results]
 
   return worker.answer_pairs(answer)
-
-
-if __name__ == "__main__":
-  worker.serve(prepare)

@@ -111,7 +111,3 @@ def prepare(folder: str, engine: str, dtype: str) -> worker.Answer:
   tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
   make = reader if is_squad else classifier
   return worker.answer_pairs(make(tokenizer, run))
-
-
-if __name__ == "__main__":
-  worker.serve(prepare)

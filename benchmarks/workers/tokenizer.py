@@ -6,14 +6,14 @@ import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks import worker
+from benchmarks.worker import Answer
 
 BATCH = 1024  # lines
 
 
 def prepare(
   tokenizer: str, paths: list[str], vocab_file: str, megabytes: float
-) -> worker.Answer:
+) -> Answer:
   """Answers with `seconds`, `tokens`, and `checksums` of the ids of lines.
 
   The tokenizer is a label of benchmarks/tokenization.py.
@@ -115,7 +115,3 @@ def hugging_face(vocab_file: str):
     return [[line.ids for line in batch] for batch in encoded]
 
   return run
-
-
-if __name__ == "__main__":
-  worker.serve(prepare)

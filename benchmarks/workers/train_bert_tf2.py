@@ -9,7 +9,8 @@ from contextlib import nullcontext
 
 import tensorflow as tf
 
-from benchmarks import cases, worker
+from benchmarks import cases
+from benchmarks.worker import Answer
 from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.core_layers import dropout_seed_scope
@@ -48,11 +49,7 @@ def make_step(case: cases.Case) -> Callable[[], float]:
   return lambda: float(train_step.run(iterator, steps)["loss"][0])
 
 
-def prepare(case: str, warm_up: int, recompute: bool = False) -> worker.Answer:
+def prepare(case: str, warm_up: int, recompute: bool = False) -> Answer:
   """Builds the model; see `cases.timed_steps` for requests."""
   with recomputed_layers() if recompute else nullcontext():
     return cases.timed_steps(make_step(cases.Case.parse(case)), warm_up)
-
-
-if __name__ == "__main__":
-  worker.serve(prepare)

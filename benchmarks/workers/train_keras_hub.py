@@ -8,11 +8,12 @@ import keras
 import keras_hub
 import tensorflow as tf
 
-from benchmarks import cases, worker
+from benchmarks import cases
 from benchmarks.cases import Case
+from benchmarks.worker import Answer
 
 
-def prepare(case: str, warm_up: int) -> worker.Answer:
+def prepare(case: str, warm_up: int) -> Answer:
   """Builds the model; see `cases.timed_steps` for requests."""
   case = Case.parse(case)
   if case.dtype == "bfloat16":
@@ -51,7 +52,3 @@ def prepare(case: str, warm_up: int) -> worker.Answer:
     return float(model.train_on_batch(inputs, labels, return_dict=True)["loss"])
 
   return cases.timed_steps(step, warm_up)
-
-
-if __name__ == "__main__":
-  worker.serve(prepare)

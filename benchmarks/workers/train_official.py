@@ -10,8 +10,9 @@ from official.nlp.configs import bert, encoders
 from official.nlp.data import pretrain_dataloader
 from official.nlp.tasks import masked_lm
 
-from benchmarks import cases, worker
+from benchmarks import cases
 from benchmarks.cases import Case
+from benchmarks.worker import Answer
 
 
 def build_task(case: Case) -> masked_lm.MaskedLMTask:
@@ -60,7 +61,7 @@ def build_optimizer():
   return factory.build_optimizer(factory.build_learning_rate())
 
 
-def prepare(case: str, warm_up: int) -> worker.Answer:
+def prepare(case: str, warm_up: int) -> Answer:
   """Builds the model; see `cases.timed_steps` for requests."""
   case = Case.parse(case)
   performance.set_mixed_precision_policy(case.dtype)
@@ -79,7 +80,3 @@ def prepare(case: str, warm_up: int) -> worker.Answer:
   fields["input_type_ids"] = fields.pop("segment_ids")
   iterator = iter(tf.data.Dataset.from_tensors(fields).repeat())
   return cases.timed_steps(lambda: float(train(iterator)["loss"]), warm_up)
-
-
-if __name__ == "__main__":
-  worker.serve(prepare)

@@ -8,8 +8,9 @@ Its `form` is "stock", BertForPreTraining with a head on every position;
 import torch
 import transformers
 
-from benchmarks import cases, worker
+from benchmarks import cases
 from benchmarks.cases import Case
+from benchmarks.worker import Answer
 
 IGNORED = -100
 # Names of transformers and of arguments here: names of fields of a batch.
@@ -52,7 +53,33 @@ class Stock(Masked):
     ).loss
 
 
-def prepare(case: str, warm_up: int, form: str) -> worker.Answer:
+def adamw(model, learning_rate: float, **options) -> torch.optim.Optimizer:
+  """AdamW that decays matrices alone."""
+  groups = [
+    {
+      "params": [p for p in model.parameters() if (p.ndim > 1) == is_matrix],
+      "weight_decay": 0.01 if is_matrix else 0.0,
+    }
+    for is_matrix in (True, False)
+  ]
+  return torch.optim.AdamW(groups, learning_rate, **options)
+
+
+def autocast(dtype: str) -> torch.autocast:
+  """Context in which matrix products are of this type."""
+  return torch.autocast("cpu", torch.bfloat16, dtype == "bfloat16")
+
+
+def update(model, loss, optimizer, schedule) -> None:
+  """Updates the model by the clipped gradient of a loss."""
+  loss.backward()
+  torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+  optimizer.step()
+  schedule.step()
+  optimizer.zero_grad()
+
+
+def prepare(case: str, warm_up: int, form: str) -> Answer:
   """Builds the model; see `cases.timed_steps` for requests."""
   case = Case.parse(case)
   model = transformers.BertForPreTraining(
@@ -69,14 +96,7 @@ def prepare(case: str, warm_up: int, form: str) -> worker.Answer:
   loss_of = Stock(model) if form == "stock" else Masked(model)
   if form == "compiled":
     loss_of = torch.compile(loss_of)
-  decayed = [p for p in model.parameters() if p.ndim > 1]
-  not_decayed = [p for p in model.parameters() if p.ndim == 1]
-  optimizer = torch.optim.AdamW(
-    [{"params": decayed}, {"params": not_decayed, "weight_decay": 0.0}],
-    lr=1e-4,
-    weight_decay=0.01,
-    fused=form == "compiled",
-  )
+  optimizer = adamw(model, 1e-4, fused=form == "compiled")
   schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, 10**6)
   arrays = cases.batch(case)
   inputs = {
@@ -85,17 +105,9 @@ def prepare(case: str, warm_up: int, form: str) -> worker.Answer:
   tokens = {name: inputs.pop(name) for name in list(NAMES)[:3]}
 
   def step():
-    with torch.autocast("cpu", torch.bfloat16, case.dtype == "bfloat16"):
+    with autocast(case.dtype):
       loss = loss_of(tokens, **inputs)
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    schedule.step()
-    optimizer.zero_grad()
+    update(model, loss, optimizer, schedule)
     return loss.item()
 
   return cases.timed_steps(step, warm_up)
-
-
-if __name__ == "__main__":
-  worker.serve(prepare)

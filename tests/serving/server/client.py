@@ -1,12 +1,32 @@
-"""A client of the model `load` that asks until the server is gone."""
+"""serve.py with a model `load`, and a client that asks until it is gone."""
 
 import http.client
 import json
 import random
+import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 NAME = "load"
 PATH = f"/v1/models/{NAME}:predict"
+ROOT = Path(__file__).parents[3]
+
+
+def start(model, *flags):
+  """Process and port of a server that is ready."""
+  own = f"--model={NAME}={model}"
+  command = [sys.executable, "serve.py", own, "--port=0", *flags]
+  process = subprocess.Popen(
+    command, cwd=ROOT, stderr=subprocess.PIPE, text=True
+  )
+  for line in process.stderr:
+    if match := re.search(r"http://127.0.0.1:(\d+)", line):
+      port = int(match[1])
+    if "AVAILABLE" in line:
+      return process, port
+  raise ValueError(f"serve.py ended: is --model={model} a SavedModel?")
 
 
 def ask(port, cases, end, seed, log):
