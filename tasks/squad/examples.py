@@ -39,15 +39,15 @@ class Answer(NamedTuple):
 
 
 class SquadExample(NamedTuple):
-  """A question about a paragraph, all of whose questions share `doc_tokens`.
-
-  The answer is None in prediction, and if there is none.
-  """
+  """A question about a paragraph, all of whose questions share `doc_tokens`."""
 
   qas_id: str
   question: str
   doc_tokens: list[str]
+  # The answer to train on; None in prediction, and if there is none.
   answer: Answer | None = None
+  # The annotators' answers to score a prediction by; None if unknown.
+  answer_texts: list[str] | None = None
 
 
 def read_examples(
@@ -68,9 +68,9 @@ def read_examples(
     ids[str(question["id"])] += 1
     text = _get(question, "question", source, str)
     example = SquadExample(question["id"], text, paragraph.words)
-    if is_training and not (
-      version_2_with_negative and _is_impossible(question, source)
-    ):
+    if not is_training:
+      example = example._replace(answer_texts=_texts(question, source))
+    elif not (version_2_with_negative and _is_impossible(question, source)):
       answer = paragraph.locate(_only_answer(question, source), source)
       if answer is None:
         continue
@@ -198,6 +198,14 @@ def _is_impossible(question: Any, source: str) -> bool:
   if "is_impossible" not in question:
     return False
   return _get(question, "is_impossible", source, bool)
+
+
+def _texts(question: Any, source: str) -> list[str] | None:
+  """Texts of the answers to a question; None if it has no such field."""
+  if question.get("answers") is None:
+    return None
+  answers = _get(question, "answers", source, list)
+  return [_get(answer, "text", source, str) for answer in answers]
 
 
 def _only_answer(question: Any, source: str) -> Any:

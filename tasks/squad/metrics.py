@@ -6,15 +6,13 @@ scaled to 100.
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from absl import logging
 
 from storage import files
 from tasks.squad.decoding import Predictions
-
-Articles = list[Mapping[str, Any]]
+from tasks.squad.examples import SquadExample
 
 # The best null threshold of a prediction, used by the next one.
 THRESHOLD = "null_score_diff_threshold.txt"
@@ -36,9 +34,11 @@ def write_predictions(predictions: Predictions, output_dir: str) -> list[str]:
 
 
 def score(
-  articles: Articles, predictions: Predictions, version_2_with_negative: bool
+  examples: Sequence[SquadExample],
+  predictions: Predictions,
+  version_2_with_negative: bool,
 ) -> dict[str, float]:
-  """Compares answers to the annotators'.
+  """Compares answers to the annotators', which must be known: `has_answers`.
 
   Version 1.1: exact_match and f1. An unanswered question counts as wrong.
 
@@ -47,11 +47,11 @@ def score(
   best_exact and best_f1, the scores at the best thresholds, best_exact_thresh
   and best_f1_thresh. Unanswered questions are left out.
   """
-  if not has_answers(articles, version_2_with_negative):
-    raise ValueError(
-      "not every question has answers, so there is nothing to compare with; if "
-      "some have none on purpose, give --version_2_with_negative"
-    )
+  questions = [
+    {"id": e.qas_id, "answers": [{"text": text} for text in e.answer_texts]}
+    for e in examples
+  ]
+  articles = [{"paragraphs": [{"qas": questions}]}]
   if version_2_with_negative:
     return _score_v2(articles, predictions)
   # Only programs that score need the Model Garden.
@@ -65,16 +65,19 @@ def score(
 
 
 def report(
-  articles: Articles,
+  examples: Sequence[SquadExample],
   predictions: Predictions,
   version_2_with_negative: bool,
   output_dir: str,
 ) -> dict[str, float]:
   """Computes, logs and saves scores; none if the right answers are unknown."""
-  if not has_answers(articles, version_2_with_negative):
-    logging.info("no scores: the right answers are unknown")
+  if not has_answers(examples, version_2_with_negative):
+    logging.info(
+      "no scores: not every question has answers; if some have none on "
+      "purpose, give --version_2_with_negative"
+    )
     return {}
-  scores = score(articles, predictions, version_2_with_negative)
+  scores = score(examples, predictions, version_2_with_negative)
   for name, value in scores.items():
     logging.info("  %s = %.4f", name, value)
   save(scores, output_dir)
@@ -105,15 +108,16 @@ def threshold(output_dir: str, flag_value: float | None) -> float:
   return saved
 
 
-def has_answers(articles: Articles, version_2_with_negative: bool) -> bool:
+def has_answers(
+  examples: Sequence[SquadExample], version_2_with_negative: bool
+) -> bool:
   """Tells whether every question can be scored; those of a test set cannot."""
-  return all(
-    "answers" in question and (question["answers"] or version_2_with_negative)
-    for question in _questions(articles)
-  )
+  if version_2_with_negative:
+    return all(example.answer_texts is not None for example in examples)
+  return all(example.answer_texts for example in examples)
 
 
-def _score_v2(articles: Articles, predictions: Predictions):
+def _score_v2(articles, predictions):
   from official.nlp.tools import squad_evaluate_v2_0  # noqa: PLC0415
 
   # With null odds, the evaluator counts every question with odds above 1.0 as
@@ -131,9 +135,3 @@ def _score_v2(articles: Articles, predictions: Predictions):
     for name in ("exact", "exact_thresh", "f1", "f1_thresh"):
       results[f"best_{name}"] = scores[f"final_{name}"]
   return results
-
-
-def _questions(articles: Articles) -> Iterable[Mapping[str, Any]]:
-  for article in articles:
-    for paragraph in article["paragraphs"]:
-      yield from paragraph["qas"]

@@ -4,7 +4,6 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 from absl import logging
@@ -29,11 +28,10 @@ from tasks.squad.serving import QuestionAnswering
 
 @dataclass(frozen=True)
 class SquadRecords:
-  """Questions, windows and records in one order, and `articles` for scoring."""
+  """Questions, and their windows and records in one order."""
 
   examples: list[squad_examples.SquadExample]
   windows: list[records.Window]
-  articles: list[dict[str, Any]]
   records: RecordDataset
 
 
@@ -53,12 +51,7 @@ def _convert(args, flag, name):
   is_training = flag == "train_file"
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   examples = _read_examples(args, paths, is_training, tokenizer)
-  articles = []
-  if not is_training:
-    articles = [a for path in paths for a in squad_examples.articles(path)]
-  if limit := arguments.max_examples(args):
-    examples = examples[:limit]
-    articles = _select(articles, {example.qas_id for example in examples})
+  examples = examples[: arguments.max_examples(args)]
   config = records.WindowConfig.from_flags(args)
   progress = Progress("cut", len(examples), "questions")
   windows = list(
@@ -75,7 +68,7 @@ def _convert(args, flag, name):
   tfrecord.save(path, schema, (records.row(w, schema) for w in windows))
   static = not args.dynamic_padding or strategy.needs_static_shapes(args)
   dataset = RecordDataset(windows, path, schema, static)
-  return SquadRecords(examples, windows, articles, dataset)
+  return SquadRecords(examples, windows, dataset)
 
 
 def _read_examples(args, paths, is_training, tokenizer):
@@ -118,18 +111,6 @@ def _log_questions(name, examples, windows, max_query_length, is_training):
   )
 
 
-def _select(articles, ids):
-  """Articles with only those of their questions that have one of the ids."""
-
-  def select(paragraph):
-    return paragraph | {"qas": [q for q in paragraph["qas"] if q["id"] in ids]}
-
-  return [
-    article | {"paragraphs": [*map(select, article["paragraphs"])]}
-    for article in articles
-  ]
-
-
 def train(
   run: Run, model, train_set: SquadRecords, dev_set: SquadRecords | None
 ) -> None:
@@ -137,10 +118,11 @@ def train(
   args = run.args
   version_2 = args.version_2_with_negative
   if checks.evaluates_while_training(args) and not metrics.has_answers(
-    dev_set.articles, version_2
+    dev_set.examples, version_2
   ):
     raise ValueError(
-      f"{args.predict_file} has no answers, so there is nothing to evaluate by"
+      f"not every question of {args.predict_file} has answers to evaluate by; "
+      "if some have none on purpose, give --version_2_with_negative"
     )
   fine_tuning.train(
     run,
@@ -171,7 +153,7 @@ def predict(
   )
   paths = metrics.write_predictions(predictions, args.output_dir)
   scores = metrics.report(
-    dataset.articles, predictions, args.version_2_with_negative, args.output_dir
+    dataset.examples, predictions, args.version_2_with_negative, args.output_dir
   )
   logging.info("wrote %s", ", ".join(paths))
   return scores

@@ -4,22 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from tasks.squad import examples, metrics
+from tasks.squad import metrics
 from tasks.squad.decoding import Predictions
+from tasks.squad.examples import SquadExample, read_examples
 
 DATASETS = os.environ.get("BERT_DATASETS")
 
 
-def articles(**answers):
-  qas = [
-    {"id": name, "question": "?", "answers": [{"text": t} for t in texts]}
+def questions(**answers):
+  return [
+    SquadExample(name, "?", [], answer_texts=texts)
     for name, texts in answers.items()
   ]
-  return [{"paragraphs": [{"context": "", "qas": qas}]}]
 
 
 def test_version_1():
-  data = articles(a=["The mill"], b=["in 1895", "1895"], c=["old mill house"])
+  data = questions(a=["The mill"], b=["in 1895", "1895"], c=["old mill house"])
   given = Predictions({"a": "mill!", "b": "1895", "c": "a mill"})
   # "a", "the" and signs do not count; c shares 1 of 1 and 1 of 3 words.
   assert metrics.score(data, given, False) == {
@@ -29,13 +29,13 @@ def test_version_1():
 
 
 def test_version_1_counts_what_is_missing_as_wrong():
-  data = articles(a=["mill"], b=["1895"])
+  data = questions(a=["mill"], b=["1895"])
   scores = metrics.score(data, Predictions({"a": "mill"}), False)
   assert scores == {"exact_match": 50.0, "f1": 50.0}
 
 
 def test_version_2():
-  data = articles(a=["mill"], b=[], c=[], d=["old house"])
+  data = questions(a=["mill"], b=[], c=[], d=["old house"])
   given = {"a": "mill", "b": "", "c": "river", "d": "house"}
   scores = metrics.score(data, Predictions(given), True)
   assert scores["exact"] == 50.0
@@ -46,7 +46,7 @@ def test_version_2():
 
 
 def test_the_best_threshold_comes_from_texts():
-  data = articles(a=["mill"], b=[], c=["river"])
+  data = questions(a=["mill"], b=[], c=["river"])
   given = Predictions(
     # As a threshold of -9 answers: nothing at all.
     answers={"a": "", "b": "", "c": ""},
@@ -61,19 +61,29 @@ def test_the_best_threshold_comes_from_texts():
 
 
 def test_odds_above_one_do_not_withhold_an_answer():
-  data = articles(a=["mill"])
+  data = questions(a=["mill"])
   given = Predictions({"a": "mill"}, {}, {"a": 2.5}, {"a": "mill"})
   assert metrics.score(data, given, True)["exact"] == 100.0
 
 
 def test_test_sets_have_no_answers():
-  without = [{"paragraphs": [{"qas": [{"id": "a", "question": "?"}]}]}]
-  assert not metrics.has_answers(without, False)
-  assert not metrics.has_answers(without, True)
-  assert not metrics.has_answers(articles(a=["x"], b=[]), False)
-  assert metrics.has_answers(articles(a=["x"], b=[]), True)
-  with pytest.raises(ValueError, match="nothing to compare"):
-    metrics.score(without, Predictions({"a": "x"}), False)
+  assert not metrics.has_answers(questions(a=None), False)
+  assert not metrics.has_answers(questions(a=None, b=["x"]), True)
+  assert not metrics.has_answers(questions(a=["x"], b=[]), False)
+  assert metrics.has_answers(questions(a=["x"], b=[]), True)
+
+
+def test_questions_without_answers_of_version_1_get_the_remedy(
+  tmp_path, caplog
+):
+  given = Predictions({"a": "x", "b": ""})
+  with caplog.at_level("INFO", logger="absl"):
+    result = metrics.report(
+      questions(a=["x"], b=[]), given, False, str(tmp_path)
+    )
+  assert result == {}
+  assert "no scores: " in caplog.text
+  assert "give --version_2_with_negative" in caplog.text
 
 
 def test_which_threshold_counts(tmp_path):
@@ -104,7 +114,7 @@ def test_official_predictions_have_their_official_scores(data, model, expected):
   (path,) = (folder / "models").glob(f"{model}*.json")
   given = Predictions(json.loads(path.read_text(encoding="utf-8")))
   result = metrics.score(
-    examples.articles(str(folder / data)), given, "v2.0" in data
+    read_examples([str(folder / data)]), given, "v2.0" in data
   )
   exact = result.get("exact_match", result.get("exact"))
   assert (round(exact, 3), round(result["f1"], 3)) == expected

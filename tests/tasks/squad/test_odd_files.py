@@ -40,3 +40,28 @@ def test_an_empty_answer_is_left_out_with_the_remedy(tmp_path, caplog):
 def test_a_file_without_questions_is_an_error(tmp_path):
   with pytest.raises(ValueError, match=r"x\.json has no questions"):
     examples.read_examples(_write(tmp_path), False, False)
+
+
+@pytest.mark.parametrize(
+  ("answers", "message"),
+  [
+    (["boat"], '"boat" is not an object with "text"'),
+    ({"text": ["boat"]}, '"answers" is .* and not a list'),
+    ([{"text": None}], '"text" is null and not a string'),
+  ],
+)
+def test_answers_to_score_by_are_checked_before_a_prediction(
+  tmp_path, answers, message
+):
+  paths = _write(
+    tmp_path, _question("q1"), _question("q2") | {"answers": answers}
+  )
+  with pytest.raises(ValueError, match=f"x.json, question q2: {message}"):
+    examples.read_examples(paths)
+
+
+def test_unknown_answers_are_none(tmp_path):
+  unknown = _question("q2") | {"answers": None}
+  paths = _write(tmp_path, _question("q1"), unknown)
+  result = [e.answer_texts for e in examples.read_examples(paths)]
+  assert result == [["boat"], None]
