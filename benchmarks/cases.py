@@ -31,32 +31,21 @@ class Case:
     try:
       size, batch, length, dtype = text.split(":")
       case = cls(size, int(batch), int(length), dtype)
-      _ = case.hidden
+      _ = case.config
     except ValueError as error:
       raise ValueError(f"{text}: expected size:batch:length:type") from error
     return case
 
   @property
-  def layers(self) -> int:
-    """Layers of the encoder."""
-    return self._shape[0]
-
-  @property
-  def hidden(self) -> int:
-    """Hidden size; a head has 64 units, an intermediate layer 4 * hidden."""
-    return self._shape[1]
-
-  @property
-  def heads(self) -> int:
-    """Attention heads of a layer."""
-    return self.hidden // 64
-
-  @property
-  def _shape(self):
-    if re.fullmatch(r"\d+x\d+", self.size):
-      return tuple(map(int, self.size.split("x")))
-    config = BertConfig.preset(self.size)
-    return config.num_hidden_layers, config.hidden_size
+  def config(self) -> BertConfig:
+    """Configuration of the model; a head has 64 units."""
+    match = re.fullmatch(r"(\d+)x(\d+)", self.size)
+    if not match:
+      return BertConfig.preset(self.size)
+    layers, hidden = map(int, match.groups())
+    heads = hidden // 64 or 1
+    sizes = VOCAB_SIZE, hidden, layers, heads, 4 * hidden
+    return BertConfig(*sizes, type_vocab_size=2)
 
   @property
   def predictions(self) -> int:
@@ -72,11 +61,13 @@ class Case:
     pooled one: a fraction of a product. Pooler and next-sentence head are not
     counted.
     """
-    layers = self.layers - 1 + (1 + self.predictions) / self.length
-    tokens, hidden = self.batch * self.length, self.hidden
-    masked, heads = self.batch * self.predictions, self.batch * self.heads
-    size = hidden // self.heads
-    projections = 2 * (self.layers + layers)
+    config = self.config
+    layers = config.num_hidden_layers - 1 + (1 + self.predictions) / self.length
+    tokens, hidden = self.batch * self.length, config.hidden_size
+    masked = self.batch * self.predictions
+    heads = self.batch * config.num_attention_heads
+    size = hidden // config.num_attention_heads
+    projections = 2 * (config.num_hidden_layers + layers)
     return {
       "Q, K, V, output": (projections, 1, tokens, hidden, hidden),
       "scores": (layers, heads, self.length, size, self.length),

@@ -50,14 +50,12 @@ class Worker:
   """Process of a contestant."""
 
   def __init__(self, contestant: Contestant):
-    environment = dict(os.environ)
-    if contestant.preload:
-      environment["LD_PRELOAD"] = contestant.preload
+    preload = contestant.preload or os.environ.get("LD_PRELOAD", "")
     self._name = contestant.module
     self._process = subprocess.Popen(
       contestant.command,
       cwd=ROOT,
-      env=environment,
+      env=os.environ | {"LD_PRELOAD": preload},
       stdin=subprocess.PIPE,
       stdout=subprocess.PIPE,
       text=True,
@@ -72,9 +70,7 @@ class Worker:
       line = ""
     if not line:
       status = self._process.wait()
-      raise ValueError(
-        f"worker {self._name} ended with status {status}: see its log"
-      )
+      raise ValueError(f"worker {self._name} ended with {status}: see its log")
     return json.loads(line)
 
   def close(self) -> None:

@@ -10,7 +10,7 @@ that others published of their programs.
 import math
 import re
 
-from benchmarks import contest
+from benchmarks import cases, contest
 from benchmarks.cases import Case
 from benchmarks.results import Table
 
@@ -30,7 +30,6 @@ def count(case: Case) -> int:
   """Operations in the `dot` instructions of a step's HLO."""
   import tensorflow as tf  # noqa: PLC0415
 
-  from benchmarks import cases  # noqa: PLC0415
   from benchmarks.workers import train_bert_tf2  # noqa: PLC0415
   from modeling import fused_ops  # noqa: PLC0415
 
@@ -57,8 +56,8 @@ def count_dots(hlo: str) -> int:
 def measure(args: contest.Args) -> contest.Results:
   """Operations of a sequence, by length."""
   for size in args.sizes:
-    cases = {n: Case.parse(f"{size}:1:{n}:float32") for n in STEPS}
-    yield {"case": size, "flops": {n: count(case) for n, case in cases.items()}}
+    steps = {n: Case.parse(f"{size}:1:{n}:float32") for n in STEPS}
+    yield {"case": size, "flops": {n: count(case) for n, case in steps.items()}}
 
 
 def rows(result: dict):

@@ -122,7 +122,7 @@ def test_a_worker_that_fails_is_named():
   failing = contest.Contestant(
     "command", {"command": [sys.executable, "-c", "1/0"]}
   )
-  with pytest.raises(ValueError, match="worker command ended with status 1"):
+  with pytest.raises(ValueError, match="worker command ended with 1: see"):
     contest.interleave({"a": failing}, 1)
 
 

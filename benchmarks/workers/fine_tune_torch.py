@@ -3,8 +3,6 @@
 Models, tokenizer, padding and grouping by length of transformers, AdamW of
 torch without its bias correction, which BERT's Adam has not.
 benchmarks/fine_tune.py runs it as a command and scores its predictions.
-
-Legend: T tokens.
 """
 
 import json

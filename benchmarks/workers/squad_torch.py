@@ -1,7 +1,4 @@
-"""SQuAD with the tokenizer of transformers: windows, spans and answers.
-
-Legend: T tokens.
-"""
+"""SQuAD with the tokenizer of transformers: windows, spans and answers."""
 
 import math
 from typing import NamedTuple

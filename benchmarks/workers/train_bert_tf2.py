@@ -12,7 +12,6 @@ import tensorflow as tf
 from benchmarks import cases
 from benchmarks.worker import Answer
 from modeling import losses, models
-from modeling.config import BertConfig
 from modeling.core_layers import dropout_seed_scope
 from modeling.xla_islands import recomputed_layers
 from training import checkpoint, optimization
@@ -22,15 +21,7 @@ from training.step import TrainStep, set_dtype_policy
 def make_train_step(case: cases.Case) -> TrainStep:
   """The step of a model with random weights."""
   set_dtype_policy(case.dtype)
-  model = models.pretrainer(
-    BertConfig(
-      vocab_size=cases.VOCAB_SIZE,
-      hidden_size=case.hidden,
-      num_hidden_layers=case.layers,
-      num_attention_heads=case.heads,
-      intermediate_size=4 * case.hidden,
-    )
-  )
+  model = models.pretrainer(case.config)
   return TrainStep(
     model,
     losses.pretraining(),

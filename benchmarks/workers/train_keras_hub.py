@@ -18,12 +18,13 @@ def prepare(case: str, warm_up: int) -> Answer:
   case = Case.parse(case)
   if case.dtype == "bfloat16":
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
+  config = case.config
   backbone = keras_hub.models.BertBackbone(
-    vocabulary_size=cases.VOCAB_SIZE,
-    num_layers=case.layers,
-    num_heads=case.heads,
-    hidden_dim=case.hidden,
-    intermediate_dim=4 * case.hidden,
+    vocabulary_size=config.vocab_size,
+    num_layers=config.num_hidden_layers,
+    num_heads=config.num_attention_heads,
+    hidden_dim=config.hidden_size,
+    intermediate_dim=config.intermediate_size,
     dropout=0.1,
   )
   model = keras_hub.models.BertMaskedLM(backbone, preprocessor=None)

@@ -17,16 +17,17 @@ from benchmarks.worker import Answer
 
 def build_task(case: Case) -> masked_lm.MaskedLMTask:
   """Masked LM task with the sizes of the case."""
+  config = case.config
   encoder = encoders.BertEncoderConfig(
-    vocab_size=cases.VOCAB_SIZE,
-    hidden_size=case.hidden,
-    num_layers=case.layers,
-    num_attention_heads=case.heads,
-    intermediate_size=4 * case.hidden,
-    max_position_embeddings=512,
+    vocab_size=config.vocab_size,
+    hidden_size=config.hidden_size,
+    num_layers=config.num_hidden_layers,
+    num_attention_heads=config.num_attention_heads,
+    intermediate_size=config.intermediate_size,
+    max_position_embeddings=config.max_position_embeddings,
   )
   head = bert.ClsHeadConfig(
-    inner_dim=case.hidden, num_classes=2, name="next_sentence"
+    inner_dim=config.hidden_size, num_classes=2, name="next_sentence"
   )
   model = bert.PretrainerConfig(
     encoder=encoders.EncoderConfig(bert=encoder), cls_heads=[head]

@@ -55,14 +55,11 @@ class Stock(Masked):
 
 def adamw(model, learning_rate: float, **options) -> torch.optim.Optimizer:
   """AdamW that decays matrices alone."""
-  groups = [
-    {
-      "params": [p for p in model.parameters() if (p.ndim > 1) == is_matrix],
-      "weight_decay": 0.01 if is_matrix else 0.0,
-    }
-    for is_matrix in (True, False)
-  ]
-  return torch.optim.AdamW(groups, learning_rate, **options)
+  decayed = [p for p in model.parameters() if p.ndim > 1]
+  not_decayed = [p for p in model.parameters() if p.ndim == 1]
+  groups = [{"params": decayed}, {"params": not_decayed, "weight_decay": 0.0}]
+  rates = {"lr": learning_rate, "weight_decay": 0.01}
+  return torch.optim.AdamW(groups, **rates, **options)
 
 
 def autocast(dtype: str) -> torch.autocast:
@@ -82,16 +79,8 @@ def update(model, loss, optimizer, schedule) -> None:
 def prepare(case: str, warm_up: int, form: str) -> Answer:
   """Builds the model; see `cases.timed_steps` for requests."""
   case = Case.parse(case)
-  model = transformers.BertForPreTraining(
-    transformers.BertConfig(
-      vocab_size=cases.VOCAB_SIZE,
-      hidden_size=case.hidden,
-      num_hidden_layers=case.layers,
-      num_attention_heads=case.heads,
-      intermediate_size=4 * case.hidden,
-      hidden_act="gelu_new",
-    )
-  )
+  sizes = case.config.to_dict() | {"hidden_act": "gelu_new"}
+  model = transformers.BertForPreTraining(transformers.BertConfig(**sizes))
   model.train()
   loss_of = Stock(model) if form == "stock" else Masked(model)
   if form == "compiled":
