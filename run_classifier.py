@@ -77,7 +77,7 @@ def check_flags(args: Arguments) -> None:
     raise ValueError("--do_train, --do_eval and --do_predict need --data_dir")
   if args.data_dir and not files.is_folder(args.data_dir):
     raise FileNotFoundError(f"--data_dir={args.data_dir} is no folder")
-  named_tasks.check_files(args)
+  named_tasks.check_flags(args)
   same = ["long_text"]
   if args.long_text == "windows":
     same += ["window_stride", "window_pooling", "max_seq_length"]
@@ -92,6 +92,7 @@ def main(args: Arguments) -> None:
     return
   # TensorFlow is imported here, after the flags were checked.
   from cli import fine_tuning
+  from data import labels
   from tasks.classification import task as classification
 
   # A training with --multi_label finds thresholds in its last evaluation.
@@ -101,7 +102,7 @@ def main(args: Arguments) -> None:
     args = args.replace(do_eval=args.do_eval or has_dev)
   run = fine_tuning.start(args)
   args = run.args
-  task = classification.classification_task(args)
+  task = named_tasks.with_labels(args)
   train_set, dev_sets, test_sets = None, {}, {}
   if args.do_train:
     train_set = classification.train_data(args, task)
@@ -109,8 +110,9 @@ def main(args: Arguments) -> None:
     dev_sets = classification.eval_data(args, task)
   if args.do_predict:
     test_sets = classification.predict_data(args, task)
-  teacher = args.teacher if args.do_train else None
-  named_tasks.save_labels(task, args.output_dir, teacher)
+  if task.name == named_tasks.CUSTOM and task.labels:
+    teacher = args.teacher if args.do_train else None
+    labels.keep(task.labels, args.output_dir, teacher)
   if not finds_thresholds:
     task = classification.with_thresholds(args, task)
   with run.strategy.scope():

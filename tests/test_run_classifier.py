@@ -122,6 +122,7 @@ def test_trains_evaluates_and_predicts(trained):
   assert "precision    recall  f1-score   support" in log
   for name in ("train", "eval", "predict"):
     assert (output / f"{name}.tf_record").exists()
+  assert not (output / "labels.txt").exists()  # the task fixes them
   rows = np.array(programs.table(output / "test_results.tsv"), float)
   assert rows.shape == (11, 2)
   np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-6)

@@ -55,7 +55,7 @@ class ClassificationTask:
   name: str  # in its authors' spelling
   splits: Mapping[str, Split]  # "train", "dev", "dev_mismatched", ..., if any
   labels: tuple[str, ...] | None  # in the order of logits; None: regression
-  metrics: tuple[str, ...]  # the usual ones, names of tasks.metrics.METRICS
+  metrics: tuple[str, ...] = ("accuracy",)  # names of tasks.metrics.METRICS
   # Pairs of a spelling in the files and the label it stands for.
   label_aliases: tuple[tuple[str, str], ...] = ()
   skip_broken: bool = False  # the official training data have rows cut in two
@@ -77,25 +77,19 @@ class ClassificationTask:
     """Number of logits: one per label, or one for a score."""
     return 1 if self.is_regression else len(self.labels)
 
-  @property
-  def layout(self) -> str:
-    """List of its files for messages."""
-    named = (f"{split.file} ({name})" for name, split in self.splits.items())
-    return ", ".join(named)
-
 
 def find_file(task: ClassificationTask, data_dir: str, split: str) -> str:
   """Path of a split's file; FileNotFoundError or ValueError without it."""
+  layout = ", ".join(f"{s.file} ({name})" for name, s in task.splits.items())
   if split not in task.splits:
     raise ValueError(
-      f"{task.name} has no {split} data in {data_dir}; its files are "
-      f"{task.layout}: add one, or drop the flag that asks for it"
+      f"{task.name} has no {split} data in {data_dir}; its files are {layout}: "
+      "add one, or drop the flag that asks for it"
     )
   path = os.path.join(data_dir, task.splits[split].file)
   if not files.exists(path):
     raise FileNotFoundError(
-      f"{path} is missing; {task.name} has these files in --data_dir: "
-      f"{task.layout}"
+      f"{path} is missing; {task.name} has these files in --data_dir: {layout}"
     )
   return path
 
@@ -117,58 +111,49 @@ def read_examples(
   skip_broken = task.skip_broken and source.label is not None
   rows = tables.read_table(path, source.columns, source.header, skip_broken)
   if source.language:
-    rows = _filter_language(rows, *source.language, path)
-  if copied_columns and copied_columns != ALL_COLUMNS:
+    rows = _filter_language(list(rows), *source.language, path)
+  if copied_columns:
     rows = list(rows)
-    _check_copied(copied_columns, rows, path)
+    copied_columns = _check_copied(copied_columns, rows, path)
   return [_example(task, split, row, path, copied_columns) for row in rows]
 
 
 def _check_copied(columns, rows, path):
-  """Raises ValueError for a column that no row has (.jsonl may lack some)."""
-  present = dict.fromkeys(name for row in rows for name in row.values)
+  """The names of columns; ValueError if no row has one (.jsonl may lack it)."""
+  present = list(dict.fromkeys(name for row in rows for name in row.values))
+  if columns == ALL_COLUMNS:
+    return present
   for name in columns:
     if name not in present:
       raise ValueError(
         f"{path}: no column {name!r}, as --prediction_columns has it; there "
         f"are {', '.join(map(repr, present))}"
       )
+  return columns
 
 
 def _filter_language(rows, column, language, path):
-  others = set()
-  for row in rows:
-    if row.values[column] == language:
-      others = None
-      yield row
-    elif others is not None:
-      others.add(row.values[column])
-  if others:
+  result = [row for row in rows if row.values[column] == language]
+  if not result:
+    others = sorted({row.values[column] for row in rows})
     raise ValueError(
       f"{path} has no row with {column} {language}; there are "
-      f"{', '.join(sorted(others))}"
+      f"{', '.join(others)}"
     )
+  return result
 
 
 def _example(task, split, row, path, copied_columns):
   source = task.splits[split]
   number = row.values[source.guid] if source.guid else row.line - 1
+  copied = {k: row.values[k] for k in copied_columns if k in row.values}
   return TextExample(
     f"{source.prefix or split}-{number}",
     row.values[source.text_a],
     row.values[source.text_b] if source.text_b else None,
     _label(task, source.label, row, path),
-    _copied(copied_columns, row.values),
+    copied if copied_columns else None,
   )
-
-
-def _copied(columns, values):
-  if not columns:
-    return None
-  if columns == ALL_COLUMNS:
-    return values
-  names = filter(values.__contains__, columns)
-  return {name: values[name] for name in names}
 
 
 def _label(task, column, row, path):

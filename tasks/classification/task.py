@@ -31,19 +31,6 @@ from training import report
 Splits = dict[str, RecordDataset]
 
 
-def classification_task(args: Arguments) -> ClassificationTask:
-  """Returns the task of --task_name with its labels."""
-  checkpoint_labels = encoder.labels_file(args)
-  task = named_tasks.from_flags(args)
-  if task.name != named_tasks.CUSTOM:
-    if checkpoint_labels and task.labels:
-      labels.warn_if_others(task.labels, checkpoint_labels)
-    return task
-  return named_tasks.with_labels(
-    task, args.data_dir, args.output_dir, checkpoint_labels, args.do_train
-  )
-
-
 def make_model(
   args: Arguments,
   task: ClassificationTask,
@@ -294,7 +281,7 @@ def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its serving task: texts to a label or a score."""
   encoder.check_head(args, "multi_label")
   checks.windows(args)
-  task = with_thresholds(args, classification_task(args))
+  task = with_thresholds(args, named_tasks.with_labels(args))
   return ServedModel(
     make_model(args, task, encoder.config(args)),
     TextClassification(

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+from cli.arguments import Arguments
 from tasks.classification import examples, named_tasks
 from tasks.classification.examples import TextExample
 
@@ -17,22 +18,30 @@ def _lay_out(folder, **files):
   return str(folder)
 
 
-def _task(data, output, **columns):
-  columns = {"text_a": "body", "label": "kind"} | columns
-  return named_tasks.with_labels(
-    named_tasks.custom_task(data, **columns), data, output
-  )
+def task_of(data, output, **changes):
+  """The task of --task_name=tsv with these flags."""
+  flags = {
+    "task_name": "tsv",
+    "data_dir": data,
+    "output_dir": output,
+    "init_checkpoint": None,
+    "do_train": True,
+    "is_regression": False,
+    "multi_label": False,
+    "text_a_column": "body",
+    "text_b_column": None,
+    "label_column": "kind",
+  }
+  return named_tasks.with_labels(Arguments(**flags | changes))
 
 
-def test_labels_are_sorted_and_saved(tmp_path):
+def test_labels_are_sorted(tmp_path):
   data = _lay_out(tmp_path / "data", train_tsv=TRAIN)
   output = str(tmp_path / "out")
-  task = _task(data, output)
+  task = task_of(data, output)
   assert task.labels == ("bad", "good")
   assert task.metrics == ("accuracy", "f1")
   assert not (tmp_path / "out").exists()  # until all files have been read well
-  named_tasks.save_labels(task, output)
-  assert (tmp_path / "out" / "labels.txt").read_text() == "bad\ngood\n"
   assert examples.read_examples(task, data, "train") == [
     TextExample("train-1", "A", None, "good"),
     TextExample("train-2", "B", None, "bad"),
@@ -42,7 +51,7 @@ def test_labels_are_sorted_and_saved(tmp_path):
 def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
   data = _lay_out(tmp_path / "data", test_tsv="id\tbody\n1\tA\n")
   output = _lay_out(tmp_path / "out", labels_txt="y\nx\nz\n")
-  task = _task(data, output)
+  task = task_of(data, output)
   assert task.labels == ("y", "x", "z")  # as kept, not sorted anew
   assert examples.read_examples(task, data, "test") == [
     TextExample("test-1", "A")
@@ -53,7 +62,7 @@ def test_labels_of_a_test_file_are_not_looked_at(tmp_path):
   data = _lay_out(
     tmp_path / "d", train_tsv=TRAIN, test_tsv="kind\tbody\n?\tA\n"
   )
-  task = _task(data, str(tmp_path / "out"))
+  task = task_of(data, str(tmp_path / "out"))
   assert examples.read_examples(task, data, "test") == [
     TextExample("test-1", "A")
   ]
@@ -65,7 +74,13 @@ def test_two_texts_in_csv_and_jsonl(tmp_path):
     train_csv='q,a,ok\n"1, 2",x,yes\n3,"say ""no""",no\n',
     dev_jsonl='{"q": "1", "a": "", "ok": "no", "more": {}}\n',
   )
-  task = _task(data, str(tmp_path / "o"), text_a="q", text_b="a", label="ok")
+  task = task_of(
+    data,
+    str(tmp_path / "o"),
+    text_a_column="q",
+    text_b_column="a",
+    label_column="ok",
+  )
   assert examples.read_examples(task, data, "train") == [
     TextExample("train-1", "1, 2", "x", "yes"),
     TextExample("train-2", "3", 'say "no"', "no"),
@@ -78,7 +93,7 @@ def test_two_texts_in_csv_and_jsonl(tmp_path):
 def test_columns_that_predictions_repeat(tmp_path):
   lines = '{"body": "x", "id": 7}\n{"body": "y"}\n'
   data = _lay_out(tmp_path / "d", train_tsv=TRAIN, test_jsonl=lines)
-  task = _task(data, str(tmp_path / "o"))
+  task = task_of(data, str(tmp_path / "o"))
   read = partial(examples.read_examples, task, data, "test")
   assert [row.columns for row in read()] == [None, None]
   assert [row.columns for row in read(["id"])] == [{"id": "7"}, {}]
@@ -91,15 +106,13 @@ def test_columns_that_predictions_repeat(tmp_path):
 def test_numbers_are_sorted_by_value(tmp_path):
   lines = "".join(f'{{"kind": {i}, "body": "x"}}\n' for i in (10, 9, 0))
   data = _lay_out(tmp_path / "data", train_jsonl=lines)
-  assert _task(data, str(tmp_path / "o")).labels == ("0", "9", "10")
+  assert task_of(data, str(tmp_path / "o")).labels == ("0", "9", "10")
 
 
 def test_scores_need_no_labels(tmp_path):
   data = _lay_out(tmp_path / "data", train_tsv="body\tkind\nx\t-1e3\n")
-  task = _task(data, "nowhere", is_regression=True)
+  task = task_of(data, "nowhere", is_regression=True)
   assert task.is_regression
-  named_tasks.save_labels(task, "nowhere")
-  named_tasks.save_labels(named_tasks.find("MRPC"), "nowhere")
   assert examples.read_examples(task, data, "train")[0].label == "-1e3"
 
 
@@ -107,7 +120,7 @@ def test_an_unknown_label_in_dev_is_named(tmp_path):
   data = _lay_out(
     tmp_path / "d", train_tsv=TRAIN, dev_tsv="kind\tbody\nugly\tA\n"
   )
-  task = _task(data, str(tmp_path / "o"))
+  task = task_of(data, str(tmp_path / "o"))
   with pytest.raises(
     ValueError, match=r"dev\.tsv, line 2.*'ugly' .* labels are bad, good"
   ):
@@ -117,9 +130,17 @@ def test_an_unknown_label_in_dev_is_named(tmp_path):
 @pytest.mark.parametrize(
   ("content", "columns", "message"),
   [
-    (TRAIN, {"text_a": "text"}, r"no column 'text'; there are 'kind', 'body'"),
-    (TRAIN, {"label": "label"}, r"no column 'label'; there are"),
-    ("kind\tbody\nx\tA\n", {}, r"every kind is 'x'; there is nothing to learn"),
+    (
+      TRAIN,
+      {"text_a_column": "text"},
+      r"no column 'text'; there are 'kind', 'body'",
+    ),
+    (TRAIN, {"label_column": "label"}, r"no column 'label'; there are"),
+    (
+      "kind\tbody\nx\tA\n",
+      {},
+      r"the only label is 'x'; there is nothing to lea",
+    ),
     ("kind\tbody\nx\tA\n \tB\n", {}, r"line 3: kind is blank"),
     ("kind\tbody\n", {}, "has no rows"),
   ],
@@ -127,23 +148,32 @@ def test_an_unknown_label_in_dev_is_named(tmp_path):
 def test_training_files_that_do_not_do(tmp_path, content, columns, message):
   data = _lay_out(tmp_path / "data", train_tsv=content)
   with pytest.raises(ValueError, match=message):
-    _task(data, str(tmp_path / "o"), **columns)
+    task_of(data, str(tmp_path / "o"), **columns)
   assert not (tmp_path / "o").exists()
+
+
+def test_a_single_label_in_labels_txt(tmp_path):
+  data = _lay_out(tmp_path / "data", train_tsv=TRAIN)
+  output = _lay_out(tmp_path / "out", labels_txt="good\n")
+  with pytest.raises(
+    ValueError, match=r"labels\.txt: the only label is 'good'"
+  ):
+    task_of(data, output)
 
 
 def test_no_file_or_too_many(tmp_path):
   data = _lay_out(tmp_path / "data")
   with pytest.raises(FileNotFoundError, match=r"no file train, dev or test"):
-    named_tasks.custom_task(data)
+    task_of(data, None)
   _lay_out(tmp_path / "data", dev_tsv="x", dev_csv="x")
   with pytest.raises(ValueError, match=r"dev\.tsv and dev\.csv; remove one"):
-    named_tasks.custom_task(data)
+    task_of(data, None)
 
 
 def test_no_way_to_know_the_labels(tmp_path):
   data = _lay_out(tmp_path / "data", dev_tsv="x")
   with pytest.raises(FileNotFoundError, match="the labels are unknown"):
-    _task(data, str(tmp_path / "out"))
+    task_of(data, str(tmp_path / "out"))
 
 
 def test_no_task_of_glue_has_its_name():

@@ -16,6 +16,7 @@ from tasks.classification.examples import TextExample, TextRecordBuilder
 from tasks.classification.task import TextClassification
 from tests.serving import stand_in, tasks
 from tests.serving.test_litert import save_litert
+from tests.tasks.classification.test_custom_task import task_of
 
 LABELS = ("joy", "wit", "woe")
 
@@ -23,9 +24,9 @@ LABELS = ("joy", "wit", "woe")
 def _task(folder, **files):
   for name, content in files.items():
     (folder / name.replace("_", ".")).write_text(content)
-  data, output = str(folder), str(folder / "out")
-  custom = named_tasks.custom_task(data, multi_label=True)
-  return named_tasks.with_labels(custom, data, output)
+  columns = {"text_a_column": "text", "label_column": "label"}
+  output = str(folder / "out")
+  return task_of(str(folder), output, multi_label=True, **columns)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_wrong_labels_are_named(tmp_path):
   with pytest.raises(ValueError, match="every label is empty"):
     _task(tmp_path, train_tsv="text\tlabel\nA\t\n")
   with pytest.raises(ValueError, match="contradict each other"):
-    named_tasks.custom_task(None, is_regression=True, multi_label=True)
+    task_of(None, None, is_regression=True, multi_label=True)
   args = SimpleNamespace(task_name="MRPC", multi_label=True)
   with pytest.raises(ValueError, match=r"for --task_name=tsv: .* of MRPC has"):
     named_tasks.from_flags(args)
