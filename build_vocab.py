@@ -70,6 +70,8 @@ flags.DEFINE_bool("overwrite", False, "Replace --output_file if it exists.")
 def reserved_tokens(special: list[str], unused: int) -> list[str]:
   """Tokens that are not learned, in the order of their ids."""
   vocab.check_tokens(dict.fromkeys(special, 0), name="--special_tokens")
+  if "" in special:
+    raise ValueError(f"--special_tokens={','.join(special)}: one name is empty")
   if special[0] != vocab.PAD:
     raise ValueError(
       f"--special_tokens begins with {special[0]}: put {vocab.PAD} first, as "

@@ -11,6 +11,8 @@ compressed (.gz, .zst).
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
+import os
+
 from absl import flags, logging
 
 from cli import checks, program
@@ -55,7 +57,7 @@ flags.DEFINE_bool("overwrite", False, "Replace existing output files.")
 def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
   outputs = output_files(args)
-  if "" in outputs or len(set(outputs)) < len(outputs):
+  if "" in outputs or len(set(map(os.path.realpath, outputs))) < len(outputs):
     raise ValueError(
       f"--output_file={args.output_file} repeats a name or has an empty one"
     )

@@ -51,7 +51,9 @@ def split(cell: str, where: str) -> tuple[str, ...]:
     return ()
   parts = [part.strip() for part in cell.split(SEPARATOR)]
   if cell.startswith("["):
-    with suppress(ValueError):  # or it is a label that begins with a bracket
+    with suppress(
+      ValueError, RecursionError
+    ):  # or it is a label that begins with a bracket
       parts = json.loads(cell)
   if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
     raise ValueError(

@@ -8,12 +8,15 @@ dropped.
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from absl import logging
 
 from storage import files
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # json.loads joins pairs
 
 
 class Row(NamedTuple):
@@ -114,7 +117,7 @@ def _objects(path, columns):
       continue
     where = f"{path}, line {number}"
     try:
-      values = json.loads(line)
+      values = parse_json(line)
     except (ValueError, RecursionError) as error:
       raise ValueError(
         f"{where} is no JSON ({error}); each line is to be an object: has the "
@@ -135,6 +138,15 @@ def _objects(path, columns):
       if value is not None
     }
     yield Row(number, values)
+
+
+def parse_json(text: str) -> Any:
+  """Parses JSON; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
+  value = json.loads(text)
+  if "\\ud" in text.lower():
+    plain = json.dumps(value, ensure_ascii=False)
+    value = json.loads(_SURROGATE.sub("\ufffd", plain))
+  return value
 
 
 def _lines(path: str) -> Iterator[str]:

@@ -95,11 +95,11 @@ def remove_folder(path: str) -> None:
 
 
 def glob_files(pattern: str) -> list[str]:
-  """Files that match one pattern, sorted; none is no error."""
+  """Files that match one pattern, sorted; [] if none does."""
+  if exists(pattern):  # also names that contain "[" or "*"
+    return [pattern]
   if is_remote(pattern):
     return sorted(_remote("glob", pattern))
-  if os.path.exists(pattern):  # also names that contain "[" or "*"
-    return [pattern]
   # Hidden files match too, as in tf.io.gfile.
   return sorted(glob.glob(pattern, include_hidden=True))
 
@@ -167,7 +167,7 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
 
 def check_writable(path: str) -> None:
   """Raises OSError if no file can be written beside a remote path."""
-  exists(path)  # by which an unknown scheme is named
+  exists(path)  # raises OSError for an unknown scheme
   try:
     with open_for_writing(f"{path}.probe") as file:
       file.write(b"")
@@ -202,7 +202,7 @@ def read_text(path: str) -> str:
 
 
 def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
-  r"""Reads the lines of a UTF-8 text, or of a section from a byte to another.
+  r"""Yields the lines of a UTF-8 text that begin in its bytes [start, end).
 
   As in tf.gfile, a line ends at "\n" only, every "\r" is dropped, also within a
   line, and a byte order mark is not removed.
@@ -211,14 +211,14 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   not UTF-8 or too long, or the content cannot be decompressed.
   """
   position = start
-  with _open_text(path, start) as file:
+  with open_text(path, start) as file:
     for raw in iter(lambda: file.readline(MAX_LINE_BYTES), b""):
       if end is not None and position >= end:
         return
       if len(raw) == MAX_LINE_BYTES:
         raise ValueError(
           f"{path}, line {line_number(path, position)}: no line break in "
-          f"{MAX_LINE_BYTES:,} bytes; this is no text, or one to be broken "
+          f"{MAX_LINE_BYTES:,} bytes; this is not text, or it has to be broken "
           "into lines first"
         )
       if not position and _is_utf16(raw):
@@ -248,7 +248,8 @@ def _is_utf16(first: bytes) -> bool:
 
 
 @contextmanager
-def _open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
+def open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
+  """Opens a text as bytes, decompressed, or else at byte `start`."""
   with open_for_reading(path) as file:
     if start:
       file.seek(start)
@@ -260,7 +261,7 @@ def _open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
 def line_number(path: str, offset: int) -> int:
   """Number, from 1, of the line that contains byte `offset` of a text."""
   number, unread = 1, offset
-  with _open_text(path) as file:
+  with open_text(path) as file:
     while unread > 0 and (block := file.read(min(unread, 1 << 20))):
       number += block.count(b"\n")
       unread -= len(block)

@@ -20,11 +20,10 @@ from storage import files, tfrecord
 from storage.tfrecord import Schema
 
 BLOCK = 256  # records of a block; the last block of a file may have fewer
-_PIECE = 1 << 20  # bytes read at once
 _BATCH = 256  # records whose checksums are computed together
 _REMEDY = (
-  "Make the file anew, or, of pre-training records, go on without such ones by "
-  "--max_corrupt_records"
+  "Make the file again; run_pretraining.py --max_corrupt_records=N leaves out "
+  "up to N such records"
 )
 
 # --- Offsets ---------------------------------------------------------------
@@ -72,42 +71,28 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
 
 def _blocks(path) -> tuple[np.ndarray, int]:
   """Offsets of a file's blocks, and the number of its records."""
-  offsets, number, begin, buffer = [], 0, 0, b""
+  offsets, number, end = [], 0, 0
   size = files.size(path)
   with files.open_for_reading(path) as file:
-    while piece := file.read(_PIECE):
-      buffer += piece
-      start = 0
-      while start + 8 <= len(buffer):
-        length = int.from_bytes(buffer[start : start + 8], "little")
-        end = start + 16 + length  # length, its checksum, data, its checksum
-        if begin + end > size:
-          raise _truncated(path, number)
-        if end > len(buffer):
-          break
-        if number % BLOCK == 0:
-          offsets.append(begin + start)
-        start, number = end, number + 1
-      begin += start
-      buffer = buffer[start:]
-  if buffer:
-    raise _truncated(path, number)
+    while end < size:
+      if number % BLOCK == 0:
+        offsets.append(end)
+      file.seek(end)
+      # Length, its checksum, data, its checksum.
+      end += 16 + int.from_bytes(file.read(8), "little")
+      if end > size:
+        raise ValueError(
+          f"{path}, record {number}: the file ends within it, or its length is "
+          f"wrong. {_REMEDY}"
+        )
+      number += 1
   if not number:
     raise ValueError(f"{path} holds no record")
   return np.array(offsets, np.int64), number
 
 
-def _truncated(path, number):
-  return ValueError(
-    f"{path}, record {number}: the file ends within it, or its length is "
-    f"wrong. {_REMEDY}"
-  )
-
-
 def _read_cache(cache) -> dict[tuple[str, str], tuple[np.ndarray, int]]:
   """Blocks by path and state; {} if the cache cannot be read."""
-  if not files.exists(cache):
-    return {}
   try:
     with files.open_for_reading(cache) as file, np.load(file) as stored:
       keys = zip(*(stored[k].tolist() for k in ("path", "state")), strict=True)
@@ -116,7 +101,7 @@ def _read_cache(cache) -> dict[tuple[str, str], tuple[np.ndarray, int]]:
       offsets = np.split(stored["offset"], ends[:-1])
       blocks = zip(offsets, totals.tolist(), strict=True)
       return dict(zip(keys, blocks, strict=True))
-  except Exception:  # NumPy and zipfile raise many types
+  except Exception:  # none yet, or corrupt: NumPy and zipfile raise many types
     return {}
 
 
@@ -170,14 +155,13 @@ def _frames(path) -> Iterator[_Frame]:
   with files.open_for_reading(path) as file:
     while head := file.read(12):
       length, checksum = head[:8], head[8:]
-      is_cut = len(head) < 12
-      if not is_cut and tfrecord.masked_crc32c([length]) != [checksum]:
-        error = "its length is wrong, so that nothing behind it can be found"
+      if left >= 12 and tfrecord.masked_crc32c([length]) != [checksum]:
+        error = "its length is wrong, so no record after it can be found"
         yield _Frame(error=error)
         return
       size = int.from_bytes(length, "little")
       left -= size + 16
-      if is_cut or left < 0:
+      if left < 0:
         yield _Frame(error="the file ends within it")
         return
       data, checksum = file.read(size), file.read(4)
@@ -233,7 +217,9 @@ def drop_corrupt(
   copies = {}
   for path, number, error in errors:
     logging.warning("left out: %s, record %d: %s", path, number, error)
-    key = zlib.crc32(files.absolute(path).encode())  # others have that name
+    key = zlib.crc32(
+      files.absolute(path).encode()
+    )  # a name may be in several folders
     name = f"repaired-{key:08x}-{os.path.basename(path)}"
     copies[path] = os.path.join(folder, name)
   for path, copy in copies.items():

@@ -138,6 +138,7 @@ class ExampleEncoder:
 
 _WIDTH = 1024  # bytes of every message that are processed at once
 _BATCH = 256  # messages
+_MAX_PADDED = 8 << 20  # bytes of messages padded to one length
 
 
 @cache
@@ -164,6 +165,11 @@ def crc32c(messages: Sequence[bytes]) -> np.ndarray:
   if not messages:
     return np.empty(0, np.uint32)
   longest = max(map(len, messages))
+  if len(messages) > 1 and longest * len(messages) > _MAX_PADDED:
+    middle = len(messages) // 2
+    return np.concatenate(
+      [crc32c(messages[:middle]), crc32c(messages[middle:])]
+    )
   width = longest + -longest % min(_WIDTH, longest)
   padded = b"".join(message.rjust(width, b"\0") for message in messages)
   rows = np.frombuffer(padded, np.uint8).reshape(len(messages), width).copy()

@@ -61,7 +61,6 @@ def ordered_map(
 def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
   """Numbers of tasks and their results, as they come in."""
   # Forking would copy the parent's threads and locks in whatever state.
-  # Children inherit the mask: the parent handles Ctrl-C.
   context = multiprocessing.get_context("spawn")
   waiting = iter(enumerate(tasks))
   busy = {}  # connection to number of the task
@@ -71,10 +70,13 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
     for _ in range(processes):
       connection, child_end = context.Pipe()
       child = context.Process(target=_serve, args=(child_end, prepare))
+      # The child inherits the mask: the parent handles Ctrl-C.
       mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-      child.start()
-      children.append(child)
-      signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+      try:
+        child.start()
+        children.append(child)
+      finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
       child_end.close()  # so that a dead child is an end of file here
       connections.append(connection)
     # Sending waits until a child reads: by now all are starting.

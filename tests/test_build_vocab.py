@@ -56,6 +56,10 @@ def test_every_word_of_the_text_can_be_pieced_together(
     ("--output_file=blank", "blank exists already"),
     ("--vocab_size=20", "--vocab_size=20 is too small for 5 reserved tokens"),
     ("--special_tokens=[PAD],[UNK]", "--special_tokens lacks [CLS], [SEP]"),
+    (
+      "--special_tokens=[PAD],[UNK],[CLS],[SEP],[MASK],",
+      "--special_tokens=[PAD],[UNK],[CLS],[SEP],[MASK],: one name is empty",
+    ),
     ("--special_tokens=[UNK],[PAD],[CLS],[SEP],[MASK]", "put [PAD] first"),
   ],
 )

@@ -114,8 +114,9 @@ def test_faults_are_named(num_workers, tmp_path):
   ]
 
 
-def test_an_output_named_twice_is_refused(tmp_path):
-  _fails("repeats", f"--output_file={tmp_path}/a,{tmp_path}/a")
+@pytest.mark.parametrize("again", ["a", "./a", "b/../a"])
+def test_an_output_named_twice_is_refused(tmp_path, again):
+  _fails("repeats", f"--output_file={tmp_path}/a,{tmp_path}/{again}")
 
 
 def test_prose_in_compressed_json_lines(tmp_path):

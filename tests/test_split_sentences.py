@@ -96,6 +96,7 @@ def test_articles_of_wikipedia(tmp_path):
   [
     ("Ore is rock.\n", "wiki, line 1: 'Ore is rock.' is not within <doc ...>"),
     ("<doc id=1>\nOre\n", "wiki ends within an article, without </doc>"),
+    ("<doc id=1>\nOre\n<doc id=2>\n", "wiki, line 3: an article begins within"),
     ('{"text": "Ore."}\n{}\n', "wiki, line 2: not a JSON object with a text"),
     ("<doc id=1>\nOre\n</doc>\n", "wiki holds no text"),
   ],

@@ -309,10 +309,11 @@ def _document_end(
   path: str, offset: int, ends_document: Callable[[bytes], bool]
 ) -> int | None:
   """Byte behind the first line, from an offset on, that ends a document."""
-  with files.open_for_reading(path) as file:
-    file.seek(offset - 1)
-    position = offset - 1 + len(file.readline())
-    for line in file:
+  position = offset - 1
+  with files.open_text(path, position) as file:
+    read_line = partial(file.readline, files.MAX_LINE_BYTES)
+    position += len(read_line())
+    for line in iter(read_line, b""):
       position += len(line)
       if ends_document(line):
         return position

@@ -9,6 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
+from data.tables import parse_json
 from storage import files
 from storage.progress import Progress
 
@@ -172,7 +173,7 @@ def json_texts(
     if not line.strip():
       continue
     try:
-      value = json.loads(line)
+      value = parse_json(line)
       text = value[field] if isinstance(value, dict) else None
       if not isinstance(text, str):
         raise TypeError(f"it is {json.dumps(value)[:40]}")
@@ -181,8 +182,6 @@ def json_texts(
         f"{path}, line {files.line_number(path, start) + number}: not a JSON "
         f"object with a text as {field!r} ({error}); {remedy}"
       ) from error
-    # Lone surrogates, which JSON can hold and UTF-8 cannot, become U+FFFD.
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     yield text.replace("\r", "").split("\n")
 
 

@@ -52,6 +52,11 @@ def _articles(path) -> Iterator[list[str]]:
   article = None
   for number, line in enumerate(files.lines(path), 1):
     if _ARTICLE_START.match(line):
+      if article is not None:
+        raise ValueError(
+          f"{path}, line {number}: an article begins within another, which has "
+          f"no {_ARTICLE_END}; extract it again with WikiExtractor"
+        )
       article = []
     elif article is None and line.strip():
       raise ValueError(

@@ -29,6 +29,11 @@ def test_order(result, ordered):
   assert labels.in_order(result) == ordered
 
 
+@pytest.mark.parametrize("cell", ["[" * 100_000, "[1", "[" + "1" * 5000 + "]"])
+def test_what_is_no_json_list_is_a_label(cell):
+  assert labels.split(cell, "") == (cell,)
+
+
 def test_what_is_saved_is_loaded(tmp_path):
   folder = str(tmp_path / "new")
   names = ("not bad", "é", "\u2028", " x ")

@@ -57,6 +57,13 @@ def test_values_that_are_no_texts_come_as_json(tmp_path):
   assert row.values == {"a": "0.5", "b": "true", "d": '["\\u00e9"]'}
 
 
+def test_lone_surrogates_become_replacement_characters(tmp_path):
+  row = '{"a\\ud83e": "\\ud83eb", "c": ["\\ud83e", "\\ud83e\\udd89"]}'
+  [row] = tables.read_table(_write(tmp_path, "t.jsonl", row))
+  assert row.values["a\ufffd"] == "\ufffdb"
+  assert json.loads(row.values["c"]) == ["\ufffd", "\N{OWL}"]
+
+
 @pytest.mark.parametrize(
   ("name", "content", "message"),
   [

@@ -142,6 +142,10 @@ def test_paths_with_a_scheme_go_through_gfile():
   assert list(files.lines(f"{folder}/a.txt", 3)) == ["b"]
   with pytest.raises(OSError, match="cannot read"):
     list(files.lines(f"{folder}/no.txt"))
+  with files.open_for_writing(f"{folder}/a[1].txt") as file:
+    file.write(b"c\n")
+  assert files.expand(f"{folder}/a[1].txt") == [f"{folder}/a[1].txt"]
+  files.remove(f"{folder}/a[1].txt")
   files.check_writable(f"{folder}/out")
   assert files.list_folder(folder) == ["a.txt"]
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +34,13 @@ def test_offsets_of_blocks(paths):
   assert index.offset.tolist()[2:] == [i * 256 * 73 for i in range(4)]
 
 
-def test_records_larger_than_a_piece(tmp_path):
+def test_large_records_are_not_read(tmp_path):
   path = _write(tmp_path / "large", 5, 3 << 20)
+  tracemalloc.start()
   assert record_scan.load_index([path]).records == 5
+  _, peak = tracemalloc.get_traced_memory()
+  tracemalloc.stop()
+  assert peak < 1e6
 
 
 def test_the_cache_is_used_until_a_file_changes(paths, tmp_path, monkeypatch):

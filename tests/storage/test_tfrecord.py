@@ -1,4 +1,5 @@
 import io
+import tracemalloc
 from random import Random
 
 import numpy as np
@@ -90,6 +91,17 @@ def test_the_checksum_is_crc32c():
   expected = [0xE3069283, 0x8A9136AA, 0x62A8AB43, 0x46DD794E]
   assert tfrecord.crc32c(messages).tolist() == expected
   assert [*map(int, tfrecord.crc32c(messages[:1]))] == expected[:1]
+
+
+def test_a_long_record_does_not_make_all_others_as_long():
+  messages = [*map(Random(1).randbytes, [9] * 255), bytes(1 << 20)]
+  expected = [int(tfrecord.crc32c([message])[0]) for message in messages]
+  tracemalloc.start()
+  result = tfrecord.crc32c(messages)
+  _, peak = tracemalloc.get_traced_memory()
+  tracemalloc.stop()
+  assert result.tolist() == expected
+  assert peak < 50e6
 
 
 @settings(max_examples=20)

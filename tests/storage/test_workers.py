@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -46,6 +47,12 @@ def test_a_worker_may_die_before_it_reads_its_task():
   tasks = ["x" * 10_000_000, "y"]  # more than a pipe holds
   with pytest.raises(ChildProcessError, match="a worker process died"):
     list(workers.ordered_map(_Deadly(), tasks, 2))
+
+
+def test_workers_that_do_not_start_leave_ctrl_c_alone():
+  with pytest.raises((AttributeError, pickle.PicklingError)):
+    list(workers.ordered_map(lambda: None, ["a", "b"], 2))
+  assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_an_abandoned_map_ends_its_workers():

@@ -2,7 +2,10 @@
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
+
+import pytest
 
 from data.pretraining import builders
 from data.pretraining.documents import TextFormat
@@ -64,6 +67,21 @@ def test_a_large_document_is_warned_about(tmp_path, monkeypatch, caplog):
   (tmp_path / "one.txt").write_text("a\n" * 5000)
   builders.split_corpus([str(tmp_path / "one.txt")], size=1000)
   assert "one.txt: 0 MB that cannot be divided" in caplog.text
+
+
+def test_a_file_without_line_breaks_is_not_read_at_once(tmp_path, monkeypatch):
+  monkeypatch.setattr(files, "MAX_LINE_BYTES", 1 << 16)
+  path = str(tmp_path / "one line.jsonl")
+  Path(path).write_text("[" * 5_000_000)
+  tracemalloc.start()
+  corpus = builders.split_corpus([path], text_format=TextFormat(field="text"))
+  _, peak = tracemalloc.get_traced_memory()
+  tracemalloc.stop()
+  assert peak < 1e6
+  with pytest.raises(
+    ValueError, match=r"one line\.jsonl, line 1: no line brea"
+  ):
+    _lines(corpus, TextFormat(field="text"))
 
 
 def test_shards_hold_every_document_once(tmp_path):
