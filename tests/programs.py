@@ -103,11 +103,25 @@ def own_cpu_seconds():
   return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def run(program, **flags):
+def run(program, *arguments, **flags):
   """Runs a program to its end; returns its log."""
-  done = call(program, **flags)
+  done = call(program, *arguments, **flags)
   assert done.returncode == 0, done.stderr
   return done.stderr
+
+
+def fails(program, message, *arguments, **flags):
+  """Runs a program that ends with an error of ours; returns its log."""
+  done = call(program, *arguments, **flags)
+  check_error(done.returncode, done.stderr, message)
+  return done.stderr
+
+
+def check_error(status, log, message):
+  """The last line of a program's log is an error with this message."""
+  assert status == 1, log
+  assert "Traceback" not in log
+  assert message in log.splitlines()[-1], log
 
 
 def run_each(program, cases):

@@ -1,0 +1,30 @@
+"""A model small enough to train in a test: its configuration and its files."""
+
+from data import vocab
+from modeling.config import BertConfig
+
+
+def config(vocab_size, **changes):
+  """One layer of width 16 without dropout; `changes` are other fields."""
+  fields = {
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "max_position_embeddings": 16,
+    "type_vocab_size": 2,
+    "initializer_range": 0.1,
+  }
+  return BertConfig(vocab_size, **fields | changes)
+
+
+def write(folder, tokens, **changes):
+  """Writes bert_config.json and vocab.txt; returns the flags of both."""
+  config(len(tokens), **changes).to_json(str(folder / "bert_config.json"))
+  vocab.save(tokens, folder / "vocab.txt")
+  return {
+    "bert_config_file": folder / "bert_config.json",
+    "vocab_file": folder / "vocab.txt",
+  }
