@@ -82,6 +82,7 @@ def train(
     num_warmup_steps=int(steps * args.warmup_proportion),
     unit=unit,
     evaluate=evaluate_and_save_best,
+    evaluated=best_checkpoint.evaluated if best_checkpoint else None,
   )
   if best_checkpoint:
     if not best_checkpoint.is_final and best_checkpoint.evaluated < steps:

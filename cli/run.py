@@ -63,6 +63,7 @@ class Run:
     stop_at: int = 0,
     unit: str = "examples",
     evaluate: Callable[[int], bool | None] = lambda step: None,
+    evaluated: int | None = None,
   ) -> Callable[[], AbstractContextManager]:
     """Trains a model, in the strategy's scope.
 
@@ -70,7 +71,8 @@ class Run:
     the source packs examples, it trains models.packed(model). The
     learning rate's schedule has `num_train_steps`; training stops at `stop_at`
     unless that is 0. `unit` names an example in log lines. `evaluate` is called
-    with every --eval_steps-th step; True ends the run.
+    with every --eval_steps-th step; True ends the run. `evaluated` is the last
+    step with which it was called, if that is known.
 
     Returns a function that makes a context in which variables have their moving
     averages, with --ema_decay, as when `evaluate` is called.
@@ -104,6 +106,7 @@ class Run:
         self._schedule(stop_at or num_train_steps),
         self._report(objective, source, unit),
         evaluate=evaluate_averaged,
+        evaluated=evaluated,
         first_corrupt=source.first_corrupt,
       )
     report.draw_metrics(args.output_dir)

@@ -28,8 +28,19 @@ POOLINGS = ("none", "mean", "cls")
 EXTENSIONS = ("attention", "add_bilstm", "initial_attention")
 
 _REMEDY = "--bert_config_file is the one that comes with a checkpoint"
-# layers, hidden size
-_NAMED = {
+# {type of a field: (its name in messages, types of values)}
+_TYPES = {
+  str: ("a string", str | None),
+  bool: ("true or false", bool),
+  int: ("an integer", int),
+  float: ("a number", int | float),
+}
+# {name of a preset: (layers, hidden size)}
+_PRESETS = {
+  f"L-{layers}_H-{hidden}": (layers, hidden)
+  for layers in (2, 4, 6, 8, 10, 12)
+  for hidden in (128, 256, 512, 768)
+} | {
   "tiny": (2, 128),
   "mini": (4, 256),
   "small": (4, 512),
@@ -60,8 +71,8 @@ class BertConfig:
   attention: str = "bidirectional"
   add_bilstm: bool = False  # a bidirectional LSTM on top of the encoder
   use_one_hot_embeddings: bool = False  # tokens by a matrix product, for TPUs
-  # "structured": heads of the first block begin with looking at neighbors and
-  # at the same word in the other segment; needs an even number of heads.
+  # "structured": heads of the first block attend at first to neighbors and to
+  # the same word in the other segment; needs an even number of heads.
   initial_attention: str = "random"
 
   def __post_init__(self):
@@ -142,21 +153,9 @@ class BertConfig:
     are those that models of few layers learn from soonest, without dropout
     (docs/pretraining.md); the published ones are the original's.
     """
-    sizes = {
-      f"L-{layers}_H-{hidden}": (layers, hidden)
-      for layers in (2, 4, 6, 8, 10, 12)
-      for hidden in (128, 256, 512, 768)
-    } | _NAMED
-    if name not in sizes:
-      raise ValueError(f"no preset {name!r}; there are {', '.join(sizes)}")
-    layers, hidden = sizes[name]
-    changes = {
-      "initial_attention": "structured",
-      "num_attention_heads": max(4, hidden // 64),
-      "initializer_range": round(0.9 * hidden**-0.5, 3),
-      "hidden_dropout_prob": 0.0,
-      "attention_probs_dropout_prob": 0.0,
-    }
+    if name not in _PRESETS:
+      raise ValueError(f"no preset {name!r}; there are {', '.join(_PRESETS)}")
+    layers, hidden = _PRESETS[name]
     published = cls(
       vocab_size=vocab_size,
       hidden_size=hidden,
@@ -165,8 +164,15 @@ class BertConfig:
       intermediate_size=4 * hidden,
       type_vocab_size=2,
     )
-    return (
-      dataclasses.replace(published, **changes) if from_scratch else published
+    if not from_scratch:
+      return published
+    return dataclasses.replace(
+      published,
+      initial_attention="structured",
+      num_attention_heads=max(4, hidden // 64),
+      initializer_range=round(0.9 * hidden**-0.5, 3),
+      hidden_dropout_prob=0.0,
+      attention_probs_dropout_prob=0.0,
     )
 
   def check_length(self, max_seq_length: int) -> None:
@@ -213,16 +219,11 @@ def _read(path: str) -> str:
 
 def _check_type(field: dataclasses.Field, value) -> None:
   """Raises ValueError for a wrong type or a number below its minimum."""
-  if field.type is str:
-    if not isinstance(value, str | None):
-      raise ValueError(f"{field.name} must be a string, not {value!r}")
-    return
-  if field.type is bool:
-    if not isinstance(value, bool):
-      raise ValueError(f"{field.name} must be true or false, not {value!r}")
-    return
-  kinds = int if field.type is int else int | float
-  if not isinstance(value, kinds) or isinstance(value, bool):
-    raise ValueError(f"{field.name} must be a number, not {value!r}")
-  if value < (1 if field.type is int else 0):
-    raise ValueError(f"{field.name} must be positive, not {value!r}")
+  kind, types = _TYPES[field.type]
+  is_other = isinstance(value, bool) and field.type is not bool
+  if is_other or not isinstance(value, types):
+    raise ValueError(f"{field.name} must be {kind}, not {value!r}")
+  if field.type is int and value < 1:
+    raise ValueError(f"{field.name} must be positive, not {value}")
+  if field.type is float and value < 0:
+    raise ValueError(f"{field.name} must not be negative, but is {value}")

@@ -15,7 +15,7 @@ from keras import ops
 from modeling import fused_ops
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Objective:
   """A loss to minimize, by functions of outputs and batches."""
 

@@ -16,8 +16,7 @@ import pytest
 
 from tests import programs
 from tests.training import toy
-from training import checkpoint, report
-from training.run_folder import Checkpoints
+from training import checkpoint, report, run_record
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +70,7 @@ def _kill(process, folder, moment, start_up, rng):
 
 def _check_files(folder):
   """All checkpoints can be read, no step is logged twice; newest checkpoint."""
-  prefixes = Checkpoints(str(folder)).all_checkpoints()
+  prefixes = run_record.all_checkpoints(str(folder))
   for prefix in prefixes:
     checkpoint.Reader(prefix).verify()
   steps = [line["step"] for line in report.read_metrics(str(folder))]

@@ -22,8 +22,12 @@ _TRAINING_STATE = re.compile(
 _DATA_SUFFIX = ".data-00000-of-00001"
 # Raised by TensorFlow for corrupt files.
 _READ_ERRORS = (
-  *(tf.errors.OpError, RuntimeError),
-  *(IndexError, OverflowError, TypeError, ValueError),
+  tf.errors.OpError,
+  IndexError,
+  OverflowError,
+  RuntimeError,
+  TypeError,
+  ValueError,
 )
 _OTHER_LABELS = (
   "the checkpoint was trained for another set of labels. To train for these, "
@@ -164,35 +168,30 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   a frozen pooler, which no output depends on. Raises ValueError if a shape
   differs, or no variable is in both.
   """
-  reader = read(path)
-  frozen = {v.path for v in model.non_trainable_variables}
-  expected = {
-    name: v
-    for name, v in variables(model).items()
-    if name in reader or not (name in frozen and "/pooler/" in name)
-  }
+  reader, known = read(path), variables(model)
   restored = {
-    name: v
-    for name, v in expected.items()
+    name: variable
+    for name, variable in known.items()
     if name in reader and name not in skipped
   }
-  fresh = [name for name in expected if name not in restored]
   if not restored:
     raise ValueError(
       f"no variable of the model is in the checkpoint {reader.prefix}; it has "
       f"{', '.join(sorted(reader.shapes)[:3])}, ..."
     )
   reader.assign(restored)
+  unneeded = {
+    v.path for v in model.non_trainable_variables if "/pooler/" in v.path
+  }
+  fresh = [name for name in known if name not in restored.keys() | unneeded]
+  number = len(restored) + len(fresh)
   logging.info(
-    "restored %d of %d variables from %s",
-    len(restored),
-    len(expected),
-    reader.prefix,
+    "restored %d of %d variables from %s", len(restored), number, reader.prefix
   )
   unused = [
     name
     for name in sorted(reader.shapes)
-    if name not in expected and not _TRAINING_STATE.search(name)
+    if name not in known and not _TRAINING_STATE.search(name)
   ]
   for label, names in (("fresh", fresh), ("not used", unused)):
     if names:

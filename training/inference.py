@@ -35,6 +35,7 @@ def evaluate(
   return steps.means(totals)
 
 
+@functools.lru_cache(maxsize=4)  # a run evaluates the same model often
 def _batch_sums(model, objective, strategy):
   """A tf.function from a batch to {name: [2]} as step.weighted_sum."""
 
@@ -74,7 +75,7 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
   return {name: _concat_padded(values) for name, values in result.items()}
 
 
-@functools.lru_cache(maxsize=4)  # a run evaluates the same model often
+@functools.lru_cache(maxsize=4)
 def _forward(model, strategy):
   """A model as a tf.function traced once, for batches of any shape."""
   replicas = _local_replicas(strategy)

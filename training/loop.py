@@ -39,8 +39,8 @@ class Profile:
       tf.profiler.experimental.start(self.directory)
       self._is_running = True
 
-  def stop_if_due(self, step: int) -> None:
-    if self._is_running and step == self.last:
+  def stop_if_due(self, step: int, is_end: bool = False) -> None:
+    if self._is_running and (is_end or step == self.last):
       tf.profiler.experimental.stop()
       self._is_running = False
       logging.info("profile of %d steps: %s", step - self.first, self.directory)
@@ -88,14 +88,17 @@ def train(
   report: Report,
   *,
   evaluate: Callable[[int], bool | None] = lambda step: None,
+  evaluated: int | None = None,
   first_corrupt: Callable[[], str | None] = lambda: None,
 ) -> None:
   """Trains from the step of `train_step` to the end of the schedule.
 
   `dataset` makes a replica's batches from that step on. `evaluate` gets the
-  step; True ends the training. `first_corrupt` describes the first corrupt
-  record when reading has failed. After SIGTERM, on any worker, it saves a
-  checkpoint and ends the program with status 0.
+  step; True ends the training. `evaluated` is the last step that was evaluated,
+  None if unknown: a resumed run makes up for an evaluation that a kill
+  prevented after its checkpoint was saved. `first_corrupt` describes the first
+  corrupt record when reading has failed. After SIGTERM, on any worker, it saves
+  a checkpoint and ends the program with status 0.
 
   Raises FloatingPointError if the loss is not finite (nothing is saved then),
   ValueError for a corrupt record, ConnectionError if a worker does not answer.
@@ -115,8 +118,12 @@ def train(
   if step == 0:
     saving.result()
   report.begin(step, schedule.num_train_steps)
-  ended = interrupted = False
+  ended, interrupted, saved = False, False, True
   with process.GracefulShutdown() as shutdown:
+    is_missing = evaluated is not None and evaluated < step
+    if is_missing and schedule.evaluates_at(step):
+      ended = evaluate(step)
+      report.restart_clock()
     while step < schedule.num_train_steps and not ended:
       number, means = _run_steps(
         train_step, batches, schedule, timer, first_corrupt
@@ -134,6 +141,7 @@ def train(
       ended = ended or interrupted
     if ended and not saved:
       _save(train_step, checkpoints, report)
+  schedule.profile.stop_if_due(step, is_end=True)
   report.end()
   if interrupted and step < schedule.num_train_steps:
     logging.info("interrupted: the same command resumes from step %d", step)

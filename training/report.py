@@ -7,6 +7,7 @@ with `loss` are means over the training steps since the line before.
 import json
 import os
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -16,6 +17,7 @@ from absl import logging
 
 from storage import files
 from training import process
+from training import step as steps
 
 METRICS = "metrics.jsonl"
 _SECONDS_BETWEEN_LINES = 10.0
@@ -40,8 +42,8 @@ class Report:
   def begin(self, step: int, last: int) -> None:
     self._step, self._last = step, last
     forget_metrics_after(self._directory, step)
-    self._sums = {}  # name -> sum over the steps since the last line
-    self._steps = 0
+    # Sum and number of values since the last line, by metric.
+    self._sums = defaultdict(lambda: np.zeros(2))
     self._steps_timed, self._seconds = 0, 0.0
     self._is_compiled = False
     self.restart_clock()
@@ -58,7 +60,14 @@ class Report:
   def add_steps(
     self, step: int, number: int, means: Mapping[str, float]
   ) -> None:
-    """Adds the mean metrics of `number` steps that end at `step`."""
+    """Adds the mean metrics of `number` steps that end at `step`.
+
+    Steps without an update, of which `skipped_steps` is the fraction, count in
+    that metric only.
+    """
+    skipped = means.get("skipped_steps", 0.0)
+    if skipped == 1.0:
+      means = {"skipped_steps": skipped}
     now = time.monotonic()
     rate = number / max(now - self._clock, 1e-9)
     if self._is_compiled:
@@ -68,19 +77,20 @@ class Report:
     self._clock = now
     self._step = step
     for name, mean in means.items():
-      self._sums[name] = self._sums.get(name, 0.0) + mean * number
-    self._steps += number
+      weight = number if name == "skipped_steps" else number * (1.0 - skipped)
+      self._sums[name] += [mean * weight, weight]
     speed = {f"{self._unit}_per_second": rate * self._batch_size}
     _add_scalars(self._writer, {**means, **speed}, step)
     if now >= self._next:
       self.log()
 
   def log(self) -> None:
-    if not self._steps:
+    if not self._sums:
       return
-    means = {name: value / self._steps for name, value in self._sums.items()}
+    means = steps.means(self._sums)
     parts = [f"step {self._step:,} of {self._last:,}"]
-    parts += [f"{name} {means[name]:.4f}" for name in self._logged_metrics]
+    logged = filter(means.__contains__, self._logged_metrics)
+    parts += [f"{name} {means[name]:.4f}" for name in logged]
     if self._steps_timed:
       speed = self._steps_timed / self._seconds
       means[f"{self._unit}_per_second"] = speed * self._batch_size
@@ -89,7 +99,7 @@ class Report:
       parts.append(f"{left} left" if self._step < self._last else "done")
     logging.info("%s", ", ".join(parts))
     add_metrics(self._directory, self._step, means)
-    self._sums, self._steps = {}, 0
+    self._sums.clear()
     self._next = time.monotonic() + _SECONDS_BETWEEN_LINES
 
   def end(self) -> None:

@@ -35,13 +35,13 @@ class Checkpoints:
 
     Raises CorruptCheckpoint if none of several can be read.
     """
-    newest = tf.train.latest_checkpoint(self.directory)
+    newest = run_record.latest_checkpoint(self.directory)
     if newest is not None and newest not in self._readable:
       self._readable[newest] = self._newest_readable(newest)
     return self._readable.get(newest)
 
   def _newest_readable(self, newest):
-    for prefix in dict.fromkeys([newest, *reversed(self.all_checkpoints())]):
+    for prefix in reversed(run_record.all_checkpoints(self.directory)):
       try:
         checkpoint.Reader(prefix).verify()
       except checkpoint.CorruptCheckpoint as error:
@@ -54,11 +54,6 @@ class Checkpoints:
       f"no checkpoint in {self.directory} can be read, the newest is {newest}: "
       "restore it from a copy, or remove them all to start again"
     )
-
-  def all_checkpoints(self) -> list[str]:
-    """Prefixes that the file `checkpoint` names, oldest first."""
-    state = tf.train.get_checkpoint_state(self.directory)
-    return list(state.all_model_checkpoint_paths) if state else []
 
   def restore_or_set_seed(self, seed: int | None) -> int:
     """Seeds Keras and TensorFlow with the saved seed, else `seed`; returns it.
@@ -114,7 +109,8 @@ class Checkpoints:
     number of updates. Raises ValueError for none, or another model.
     """
     _wait_for_chief()
-    path = self.latest() or init_checkpoint
+    latest = self.latest()
+    path = latest or init_checkpoint
     if not path:
       raise ValueError(
         f"no checkpoint in --output_dir={self.directory} and no "
@@ -122,7 +118,7 @@ class Checkpoints:
       )
     reader = checkpoint.read(path)
     targets = checkpoint.variables(model)
-    if self.latest():
+    if latest:
       _check_complete(reader, targets)
     if fresh := checkpoint.restore(model, path):
       raise _untrained(path, fresh[0])
@@ -148,8 +144,8 @@ class Checkpoints:
 
   def _register(self, prefix):
     """Adds a prefix to the file `checkpoint` and deletes the oldest ones."""
-    prefixes = [path for path in self.all_checkpoints() if path != prefix]
-    prefixes.append(prefix)
+    prefixes = run_record.all_checkpoints(self.directory)
+    prefixes = [path for path in prefixes if path != prefix] + [prefix]
     saved = prefixes[-self.keep :]
     if self.keep and len(saved) > 1 and saved[0].endswith("ckpt-0"):
       del saved[0]
@@ -164,7 +160,7 @@ class Checkpoints:
           tf.io.gfile.remove(file)
 
   def log_all(self) -> None:
-    prefixes = self.all_checkpoints()
+    prefixes = run_record.all_checkpoints(self.directory)
     if not prefixes:
       return
     size = sum(
@@ -190,21 +186,18 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
   """
   reader = checkpoint.read(path)
   head = {
-    name: tuple(variable.shape)
+    name: (list(reader.shapes[name]), list(variable.shape))
     for name, variable in checkpoint.variables(model).items()
     if _HEAD.fullmatch(name) and name in reader
   }
-  differing = [
-    name for name in head if tuple(reader.shapes[name]) != head[name]
-  ]
+  differing = [name for name, (saved, shape) in head.items() if saved != shape]
   if differing:
     logging.warning(
       "the head is fresh: %s was trained for other labels (its %s is %s, here "
       "%s). All other variables are restored",
       reader.prefix,
       differing[0],
-      list(reader.shapes[differing[0]]),
-      list(head[differing[0]]),
+      *head[differing[0]],
     )
   elif head:
     message = "the head is restored from %s, too; --new_head makes it fresh"
@@ -253,8 +246,8 @@ def best_folder(output_dir: str) -> str:
 def read_best(output_dir: str) -> dict:
   """Reads best.json: `metric`, `value`, `step`; `evaluated`, the last step."""
   path = os.path.join(best_folder(output_dir), _BEST)
-  keys = dict.fromkeys(("metric", "value", "step", "evaluated"))
-  return run_record.read_json(path, keys)
+  keys = {"metric", "value", "step", "evaluated"}
+  return run_record.read_json(path, dict, keys)
 
 
 class BestCheckpoint:
@@ -272,8 +265,8 @@ class BestCheckpoint:
 
   @property
   def evaluated(self) -> int:
-    """Step of the last evaluation, -1 if there was none."""
-    return self._record.get("evaluated", -1)
+    """Step of the last evaluation, 0 if there was none."""
+    return self._record.get("evaluated", 0)
 
   @property
   def is_final(self) -> bool:
@@ -290,8 +283,9 @@ class BestCheckpoint:
       self._checkpoints.save(step, values)
       self._record = {"metric": self.metric, "value": value, "step": step}
     self._record["evaluated"] = step
-    path = os.path.join(self._checkpoints.directory, _BEST)
-    files.write_text(path, json.dumps(self._record, indent=1) + "\n")
+    if process.is_chief():
+      path = os.path.join(self._checkpoints.directory, _BEST)
+      files.write_text(path, json.dumps(self._record, indent=1) + "\n")
     logging.info(
       "best %s: %.4f at step %d",
       self.metric,

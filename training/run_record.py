@@ -9,13 +9,16 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from storage import files
 
 BEST = "best"  # subfolder of an output folder
-_NEWEST = re.compile(r'^model_checkpoint_path: "(.*)"', re.MULTILINE)
+# In the file `checkpoint`: first the newest one, then all of them.
+_PREFIX = re.compile(
+  r'^(?:model_checkpoint_path|all_model_checkpoint_paths): "(.*)"', re.MULTILINE
+)
 NAME = "run.json"
 SWEEP = "sweep.tsv"
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
@@ -40,14 +43,19 @@ def sibling_file(path: str, name: str) -> str | None:
   return next(filter(files.exists, paths), None)
 
 
-def latest_checkpoint(folder: str) -> str | None:
-  """Prefix of the newest checkpoint, which the file `checkpoint` names."""
+def all_checkpoints(folder: str) -> list[str]:
+  """Prefixes that the file `checkpoint` names and that exist, newest last."""
   path = os.path.join(folder, "checkpoint")
-  newest = files.exists(path) and _NEWEST.search(files.read_text(path))
-  if not newest:
-    return None
-  prefix = os.path.join(folder, newest[1])
-  return prefix if files.exists(f"{prefix}.index") else None
+  names = _PREFIX.findall(files.read_text(path)) if files.exists(path) else []
+  newest = names[:1]
+  older = [name for name in names[1:] if name not in newest]
+  prefixes = [os.path.join(folder, name) for name in older + newest]
+  return [prefix for prefix in prefixes if files.exists(f"{prefix}.index")]
+
+
+def latest_checkpoint(folder: str) -> str | None:
+  """Prefix of the newest checkpoint; None without any."""
+  return next(reversed(all_checkpoints(folder)), None)
 
 
 def find_checkpoint(path: str) -> str:
@@ -112,23 +120,22 @@ def make(flag_values: Mapping, seed: int, data: Sequence[str]) -> dict:
 
 def read(output_dir: str) -> list[dict]:
   """Entries of a folder's run.json, oldest first; none without that file."""
-  return read_json(os.path.join(output_dir, NAME), [{"flags": {}}])
+  return read_json(os.path.join(output_dir, NAME), list, {"flags"})
 
 
-def read_json(path: str, like):
-  """Reads a JSON file of a run; an empty object or list if there is none.
+def read_json(path: str, kind: type, keys: Set[str]):
+  """Reads a JSON file of a run; an empty `kind` if there is no file.
 
-  Raises ValueError if it has other keys than `like`, a dict or a list of one.
+  `kind` is dict, or list for a list of dicts. Raises ValueError if the file has
+  something else, or a dict lacks one of `keys`.
   """
   if not files.exists(path):
-    return type(like)()
+    return kind()
   try:
     result = json.loads(files.read_text(path))
-    entries, keys = (
-      (result, like[0]) if isinstance(like, list) else ([result], like)
-    )
-    has_keys = all(entry.keys() >= keys.keys() for entry in entries)
-    if isinstance(result, type(like)) and has_keys:
+    entries = result if kind is list else [result]
+    has_keys = all(entry.keys() >= keys for entry in entries)
+    if isinstance(result, kind) and has_keys:
       return result
   except (ValueError, TypeError, AttributeError):
     pass

@@ -33,10 +33,12 @@ def test_written_and_read_is_the_same(tmp_path, from_scratch):
 @pytest.mark.parametrize(
   ("values", "message"),
   [
-    ({"hidden_size": "768"}, "hidden_size must be a number, not '768'"),
-    ({"num_hidden_layers": True}, "num_hidden_layers must be a number"),
+    ({"hidden_size": "768"}, "hidden_size must be an integer, not '768'"),
+    ({"num_hidden_layers": True}, "num_hidden_layers must be an integer"),
     ({"num_hidden_layers": 0}, "num_hidden_layers must be positive"),
-    ({"num_hidden_layers": 2.5}, "num_hidden_layers must be a number"),
+    ({"num_hidden_layers": 2.0}, "num_hidden_layers must be an integer"),
+    ({"initializer_range": "a"}, "initializer_range must be a number, not"),
+    ({"initializer_range": -1}, "initializer_range must not be negative"),
     ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob must be in"),
     ({"hidden_act": "swish"}, "hidden_act 'swish' is unknown; known are gelu"),
     ({"initial_attention": "near"}, "'near' is unknown; known are random, st"),
@@ -45,7 +47,7 @@ def test_written_and_read_is_the_same(tmp_path, from_scratch):
       "needs an even number of heads of even size, not 12 of 3",
     ),
     ({"hidden_size": 100}, "100 is not a multiple of num_attention_heads 12"),
-    ({"vocab_size": None}, "vocab_size must be a number"),
+    ({"vocab_size": None}, "vocab_size must be an integer"),
   ],
 )
 def test_a_wrong_value_is_named_with_its_file(tmp_path, values, message):

@@ -50,7 +50,7 @@ def test_the_first_checkpoint_is_deleted_at_the_next(
     checkpoints.save(step, {"a": tf.Variable(step)})
   names = [f"model.ckpt-{step}" for step in steps]
   assert [
-    os.path.basename(path) for path in checkpoints.all_checkpoints()
+    os.path.basename(path) for path in run_record.all_checkpoints(str(tmp_path))
   ] == names
   assert sorted(path.stem for path in tmp_path.glob("*.index")) == names
   with caplog.at_level("INFO", logger="absl"):
@@ -233,6 +233,19 @@ def test_a_corrupt_checkpoint_is_passed_over(tmp_path, caplog, suffix):
   Checkpoints(str(tmp_path)).resume(fresh, None)
   for name, value in step.state.items():
     np.testing.assert_array_equal(fresh.state[name], value)
+
+
+def test_without_the_newest_files_the_newest_of_the_others_is_taken(tmp_path):
+  step = toy.train_step()
+  for number in (1, 2, 3):
+    Checkpoints(str(tmp_path)).save(number, step.state)
+  for path in tmp_path.glob("model.ckpt-3.*"):
+    path.unlink()
+  assert Checkpoints(str(tmp_path)).latest().endswith("model.ckpt-2")
+  assert run_record.find_checkpoint(str(tmp_path)).endswith("model.ckpt-2")
+  for path in tmp_path.glob("model.ckpt-*"):
+    path.unlink()
+  assert Checkpoints(str(tmp_path)).latest() is None
 
 
 def test_without_any_checkpoint_that_can_be_read_nothing_is_overwritten(

@@ -1,5 +1,7 @@
 """Evaluation and prediction on one replica and on two."""
 
+from dataclasses import replace
+
 import keras
 import numpy as np
 import pytest
@@ -37,6 +39,20 @@ def test_evaluation_is_a_mean_over_items():
   assert three["loss"] == pytest.approx(
     (first["loss"] + 2 * rest["loss"]) / 3, rel=1e-5
   )
+
+
+def test_a_model_is_traced_once_for_all_its_evaluations():
+  traced, objective = [], losses.pretraining()
+
+  def count(outputs, batch):
+    traced.append(outputs)
+    return objective.losses(outputs, batch)
+
+  counted = replace(objective, losses=count)
+  model = toy.train_step().model
+  for _ in range(2):
+    inference.evaluate(model, counted, toy.batches(2))
+  assert len(traced) == 1
 
 
 @pytest.mark.slow

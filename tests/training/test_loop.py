@@ -158,9 +158,14 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path):
     )
 
 
-def test_some_steps_are_profiled(tmp_path):
-  steps = checks.profile_steps(Arguments(profile_steps="1,3"))
+@pytest.mark.parametrize("flag", ["1,3", "1,30"])
+def test_some_steps_are_profiled(tmp_path, flag):
+  """Also if the run ends before the last of them."""
+  steps = checks.profile_steps(Arguments(profile_steps=flag))
   _train(tmp_path, profile=loop.Profile(str(tmp_path), *steps))
   assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
+
+
+def test_steps_to_profile_are_in_order():
   with pytest.raises(ValueError, match="--profile_steps=3,1"):
     checks.profile_steps(Arguments(profile_steps="3,1"))

@@ -30,6 +30,25 @@ def test_a_truncated_line_is_left_out(tmp_path):
   assert report.read_metrics(str(tmp_path / "none")) == []
 
 
+def test_skipped_steps_have_no_loss(tmp_path, caplog):
+  """A step whose gradient overflows reports a loss of 0."""
+  log = report.Report(str(tmp_path), 8)
+  log.begin(0, 6)
+  log.add_steps(1, 1, {"loss": 0.0, "skipped_steps": 1.0})
+  with caplog.at_level("INFO", logger="absl"):
+    log.log()
+  assert "step 1 of 6" in caplog.text
+  assert report.read_metrics(str(tmp_path)) == [
+    {"step": 1, "skipped_steps": 1.0}
+  ]
+  log.add_steps(2, 1, {"loss": 0.0, "skipped_steps": 1.0})
+  log.add_steps(4, 2, {"loss": 2.0, "skipped_steps": 0.5})
+  log.add_steps(6, 2, {"loss": 5.0, "skipped_steps": 0.0})
+  log.end()
+  line = report.read_metrics(str(tmp_path))[-1]
+  assert (line["loss"], line["skipped_steps"]) == (4.0, 0.4)
+
+
 def test_curves_are_drawn_where_that_is_possible(tmp_path):
   for step in range(3):
     report.add_metrics(

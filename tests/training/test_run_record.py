@@ -1,8 +1,12 @@
 """Entries of run.json, and the checkpoint that they select."""
 
+import json
+
 import pytest
 
 from conversion import original
+from modeling import models
+from tests.training import toy
 from training import run_folder, run_record
 
 
@@ -61,3 +65,16 @@ def test_a_damaged_record_of_the_best_is_named(tmp_path, text):
   (tmp_path / "best/best.json").write_text(text)
   with pytest.raises(ValueError, match=r"best\.json is corrupt"):
     run_folder.read_best(str(tmp_path))
+
+
+def test_only_the_chief_writes_the_best(tmp_path, monkeypatch):
+  cluster = {"worker": ["a:1", "b:1"]}
+  best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)
+  model = models.classifier(toy.config(), 2)
+  for index in (1, 0):
+    task = {"type": "worker", "index": index}
+    text = json.dumps({"cluster": cluster, "task": task})
+    monkeypatch.setenv("TF_CONFIG", text)
+    best.update(2 - index, {"f1": 0.5}, model)
+    assert best.evaluated == 2 - index
+    assert (tmp_path / "best" / "best.json").exists() == (index == 0)
