@@ -57,8 +57,8 @@ def tokens(batch: int = 2, length: int = 8, seed: int = 0) -> dict:
   }
 
 
-def outputs(model) -> dict[str, np.ndarray]:
-  """Outputs for a random batch of two examples with padding."""
+def inputs(model) -> dict[str, np.ndarray]:
+  """Two random examples of 10 tokens, the last two of them padding."""
   rng = np.random.RandomState(0)
   batch = {}
   for name, tensor in model.input.items():
@@ -67,6 +67,11 @@ def outputs(model) -> dict[str, np.ndarray]:
     high = {"input_ids": 31, "masked_lm_positions": 10}.get(name, 2)
     batch[name] = rng.randint(0, high, shape).astype(np.int32)
   batch["input_mask"][...] = np.arange(10) < 8
-  result = model(batch)
+  return batch
+
+
+def outputs(model, batch=None) -> dict[str, np.ndarray]:
+  """Outputs for `inputs` or another batch."""
+  result = dict(model(inputs(model) if batch is None else batch))
   result.pop("encoder_layers", None)
   return {name: np.asarray(value) for name, value in result.items()}

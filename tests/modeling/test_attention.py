@@ -79,19 +79,6 @@ def test_the_pooled_token_depends_on_the_complete_text(attention, position):
   assert np.abs(before - after).max(axis=1).min() > 1e-6
 
 
-@pytest.mark.parametrize("attention", ["bidirectional", *SIDES])
-def test_padding_changes_nothing(attention):
-  model = models.encoder(replace(CONFIG, attention=attention))
-  short = tokens(length=6)
-  long = {k: np.pad(v, ((0, 0), (0, 5))) for k, v in short.items()}
-  long["input_ids"][:, 6:] = 7
-  a, b = model(short), model(long)
-  np.testing.assert_allclose(
-    a["sequence_output"], b["sequence_output"][:, :6], atol=1e-5
-  )
-  np.testing.assert_allclose(a["pooled_output"], b["pooled_output"], atol=1e-5)
-
-
 def test_choices_are_scored_from_the_complete_text():
   model = models.multiple_choice(replace(CONFIG, attention="left_to_right"))
   flat = tokens(batch=4)
@@ -113,16 +100,6 @@ def test_frozen_features_keep_their_direction():
   changed[:, 5:] = 3
   np.testing.assert_array_equal(
     features(batch)[:, :5], features(batch | {"input_ids": changed})[:, :5]
-  )
-
-
-def test_saved_model_keeps_its_direction(tmp_path):
-  model = models.classifier(replace(CONFIG, attention="left_to_right"), 2)
-  model.save(tmp_path / "model.keras")
-  again = keras.models.load_model(tmp_path / "model.keras")
-  assert again.get_layer("bert").config.attention == "left_to_right"
-  np.testing.assert_allclose(
-    again(tokens())["logits"], model(tokens())["logits"], atol=1e-6
   )
 
 

@@ -122,15 +122,6 @@ def test_features_of_a_text_are_always_the_same(shallow):
   )
 
 
-@pytest.mark.parametrize("choice", ["embeddings", "last"])
-def test_padding_changes_nothing(choice):
-  model, short = _tagger(choice), _tokens()
-  long = {k: np.pad(v, ((0, 0), (0, 3))) for k, v in short.items()}
-  long["input_ids"][:, 4:] = 7
-  result = model(long)["logits"][:, :4]
-  np.testing.assert_allclose(result, model(short)["logits"], atol=1e-6)
-
-
 def test_the_lstm_reads_in_both_directions(shallow):
   before = shallow(_tokens())["logits"].numpy()
   for position in (0, 3):
@@ -160,30 +151,6 @@ def test_names_are_the_same_every_time(shallow):
     for direction in ("forward", "backward")
     for name in ("kernel", "recurrent_kernel", "bias")
   }
-
-
-def test_saved_model_is_loaded(tmp_path):
-  model = _tagger("weighted_sum_all", 2)
-  model.save(tmp_path / "model.keras")
-  again = keras.models.load_model(tmp_path / "model.keras")
-  np.testing.assert_array_equal(
-    again(_tokens())["logits"], model(_tokens())["logits"]
-  )
-  assert [v.path for v in again.weights] == [v.path for v in model.weights]
-
-
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
-def test_low_precision_is_close_and_its_logits_float32(dtype, shallow):
-  keras.config.set_dtype_policy(dtype)
-  try:
-    rough = _tagger("embeddings")
-  finally:
-    keras.config.set_dtype_policy("float32")
-  rough.set_weights(shallow.get_weights())
-  result = rough(_tokens())["logits"]
-  assert result.dtype == tf.float32
-  np.testing.assert_allclose(result, shallow(_tokens())["logits"], atol=0.01)
-  assert {variable.dtype for variable in rough.weights} == {"float32"}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import keras
 import numpy as np
 import pytest
 
@@ -129,28 +128,3 @@ def test_shallow_choices_and_no_shallow_pre_training():
   assert model(_tokens(choices=(3,)))["logits"].shape == (2, 3)
   with pytest.raises(ValueError, match="'shallow' is for fine-tuning"):
     models.pretrainer(SHALLOW)
-
-
-@pytest.mark.parametrize("config", [BILSTM, SHALLOW], ids=["bilstm", "shallow"])
-def test_saved_model_is_loaded(config, tmp_path):
-  model = models.classifier(config, 3)
-  model.save(tmp_path / "model.keras")
-  again = keras.models.load_model(tmp_path / "model.keras")
-  assert [v.path for v in again.weights] == [v.path for v in model.weights]
-  np.testing.assert_allclose(
-    again(_tokens())["logits"], model(_tokens())["logits"], atol=1e-6
-  )
-
-
-@pytest.mark.parametrize("config", [BILSTM, SHALLOW], ids=["bilstm", "shallow"])
-def test_low_precision_is_close(config):
-  exact = models.classifier(config, 3)
-  keras.config.set_dtype_policy("mixed_bfloat16")
-  try:
-    rough = models.classifier(config, 3)
-  finally:
-    keras.config.set_dtype_policy("float32")
-  rough.set_weights(exact.get_weights())
-  np.testing.assert_allclose(
-    rough(_tokens())["logits"], exact(_tokens())["logits"], atol=0.1
-  )

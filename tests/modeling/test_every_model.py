@@ -1,0 +1,58 @@
+"""Properties of models of every kind."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.modeling.every_model import MODELS, inputs, outputs
+
+KINDS = [kind for kind in MODELS if kind != "packed"]  # which only trains
+WITH_HEADS = [kind for kind in KINDS if "encoder" not in kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_changes_nothing(kind):
+  model = MODELS[kind]()
+  long = inputs(model)
+  if "masked_lm_positions" in long:
+    long["masked_lm_positions"] //= 2
+  short = {
+    name: value if name == "masked_lm_positions" else value[..., :8]
+    for name, value in long.items()
+  }
+  result = outputs(model, long)
+  for name, value in outputs(model, short).items():
+    cut = (
+      result[name]
+      if result[name].shape == value.shape
+      else (result[name][:, :8])
+    )
+    np.testing.assert_allclose(cut, value, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_model_is_loaded(kind, tmp_path):
+  model = MODELS[kind]()
+  model.save(tmp_path / "model.keras")
+  again = keras.models.load_model(tmp_path / "model.keras")
+  assert [v.path for v in again.weights] == [v.path for v in model.weights]
+  expected = outputs(model)
+  for name, value in outputs(again).items():
+    np.testing.assert_allclose(value, expected[name], atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("kind", WITH_HEADS)
+def test_low_precision_is_close_and_its_outputs_float32(kind, dtype):
+  exact = MODELS[kind]()
+  keras.config.set_dtype_policy(dtype)
+  try:
+    rough = MODELS[kind]()
+  finally:
+    keras.config.set_dtype_policy("float32")
+  rough.set_weights(exact.get_weights())
+  expected = outputs(exact)
+  for name, value in outputs(rough).items():
+    assert value.dtype == np.float32, name
+    np.testing.assert_allclose(value, expected[name], atol=0.15, err_msg=name)
+  assert {variable.dtype for variable in rough.weights} == {"float32"}
