@@ -199,9 +199,7 @@ class _Tokens(tf.Module):
   "setting", ["lower", pytest.param("cased", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize(
-  "path",
-  golden_files.cases("tokenization/tokens.jsonl"),
-  ids=golden_files.name,
+  "path", golden_files.cases("tokenization/tokens.jsonl"), ids=golden_files.name
 )
 def test_an_exported_tokenizer_gives_the_originals_tokens(
   setting, path, tmp_path

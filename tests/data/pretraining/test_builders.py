@@ -9,11 +9,7 @@ from data.pretraining import builders
 from data.pretraining.builders import BuildConfig
 from data.pretraining.documents import TextFormat
 from data.pretraining.instances import InstanceConfig, Masking
-from tests.data.pretraining.corpus import (
-  as_text,
-  random_documents,
-  random_text,
-)
+from tests.data.pretraining.corpus import as_text, random_documents, random_text
 
 VOCAB_FILE = str(Path(__file__).parents[2] / "parity/golden/vocab.txt")
 JSON = TextFormat(field="text")

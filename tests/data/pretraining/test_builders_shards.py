@@ -10,11 +10,7 @@ import pytest
 from data.pretraining import builders
 from data.pretraining.documents import TextFormat
 from storage import files
-from tests.data.pretraining.corpus import (
-  as_text,
-  random_documents,
-  random_text,
-)
+from tests.data.pretraining.corpus import as_text, random_documents, random_text
 
 
 def _save(folder, documents):

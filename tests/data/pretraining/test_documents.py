@@ -143,10 +143,7 @@ def test_the_originals_format_is_unchanged(tmp_path):
 @pytest.mark.parametrize(
   ("layout", "expected"),
   [
-    (
-      "documents",
-      ["Owls hunt.", "They hunt at night.", "Foxes do, too.", ""],
-    ),
+    ("documents", ["Owls hunt.", "They hunt at night.", "Foxes do, too.", ""]),
     (
       "paragraphs",
       ["Owls hunt.", "They hunt at night.", "", "Foxes do, too.", "", ""],

@@ -183,9 +183,7 @@ def _portable(folder):
   portability = "apache_beam.runners.portability.local_job_service_main"
   pool = "apache_beam.runners.worker.worker_pool_main"
   with _processes(
-    folder,
-    (portability, f"--port={jobs}"),
-    (pool, f"--service_port={workers}"),
+    folder, (portability, f"--port={jobs}"), (pool, f"--service_port={workers}")
   ) as pids:
     _wait_for((jobs, workers))
     yield (

@@ -55,7 +55,7 @@ def test_a_word_that_others_begin_with_makes_them_cheaper():
   counts = Counter({"cysts": 5, "cyst": 5, "cystic": 2, "ab": 3, "c": 9})
   # cysts saves 5 * 4 pieces, but with cyst (5 * 3) it would have saved 5 * 1.
   assert vocab_learning.choose_words(counts, tokens, 9, 1) == [
-    *("cysts", "cyst", "cystic", "ab"),
+    *("cysts", "cyst", "cystic", "ab")
   ]
   counts["cyst"] = 9
   words = vocab_learning.choose_words(counts, tokens, 2, 1)

@@ -13,8 +13,7 @@ from tests.serving.server import browser, stand_in
 pytestmark = [
   pytest.mark.slow,
   pytest.mark.skipif(
-    not browser.find(),
-    reason="needs a browser: apt-get install chromium",
+    not browser.find(), reason="needs a browser: apt-get install chromium"
   ),
 ]
 EVIL = "<img src=x onerror=\"document.title='evil'\"><b>b</b>"

@@ -98,9 +98,7 @@ def test_an_empty_context_has_no_words(path):
 def test_version_2_may_have_no_answer(path):
   assert (
     read_one(
-      path,
-      {"answers": [], "is_impossible": True},
-      version_2_with_negative=True,
+      path, {"answers": [], "is_impossible": True}, version_2_with_negative=True
     ).answer
     is None
   )
