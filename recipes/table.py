@@ -2,8 +2,8 @@
 
     python -m recipes.table > recipes/README.md
 
-A header is comments at the top of a flagfile, "# Name: text", one of each of
-FIELDS; a line that goes on begins with three blanks after the "#".
+A header is the comments at the top of a flagfile, "# Name: text", one for each
+of FIELDS; a continuation line begins with three blanks after the "#".
 """
 
 import re
@@ -15,21 +15,21 @@ _NAME = re.compile(r"# (\w+): ")
 _INTRODUCTION = """\
 # Recipes
 
-The paper's experiments as flagfiles: a program takes one with `--flagfile`,
-and flags after it override what it says. Each begins with its whole command;
-`$BERT_DIR`, `$GLUE_DIR` and the like are folders of yours. `--dry_run` shows in
-two steps, on the first of your data, whether a command works and fits into
-memory; nothing is kept.
+Run the paper's experiments from these flagfiles: pass one to its program with
+`--flagfile`; flags after it override its values. Each recipe begins with its
+complete command, in which `$BERT_DIR`, `$GLUE_DIR` and so on are your own
+folders. Add `--dry_run` to check in two steps, on your first examples, whether
+the command works and fits into memory; it saves nothing.
 
-What is pre-trained with `--stop_at_step=900000` is the paper's first phase. The
-second goes on in the same folder, with `recipes/pretraining/phase_2.flags`, the
-recipe's own flags (`--objective`, `--mask_token_prob`, ...) and records of 512
-tokens.
+Recipes that pre-train with `--stop_at_step=900000` are the paper's first phase.
+For the second phase, continue in the same folder with
+`recipes/pretraining/phase_2.flags`, the recipe's own flags (`--objective`,
+`--mask_token_prob`, ...) and records of 512 tokens.
 
-Numbers are the paper's or the original's, at full size, where no others are
-given. None of the paper's recipes was run here at full size. Small versions of
-the ablations, on novels and two cores: `python -m experiments.run`; what came
-of them is in [docs/results.md](../docs/results.md).
+Unless stated otherwise, the expected numbers are those of the paper or the
+original at full size. None of the paper's recipes was run here at full size.
+`python -m experiments.run` runs small versions of the ablations on two cores;
+[docs/results.md](../docs/results.md) has their results.
 """
 
 
@@ -37,7 +37,7 @@ def headers() -> dict[str, dict[str, str]]:
   """{name of the recipe: {field: text}}, sorted.
 
   Raises:
-    ValueError: a header lacks a field, or has one that is none.
+    ValueError: a header lacks a field or has an unknown one.
   """
   return {
     str(path.relative_to(HERE)): header(path)
@@ -65,7 +65,7 @@ def header(path: Path) -> dict[str, str]:
 
 
 def table() -> str:
-  """The whole of recipes/README.md."""
+  """The complete text of recipes/README.md."""
   lines = [_INTRODUCTION]
   folder = None
   for name, fields in headers().items():
