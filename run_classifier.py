@@ -83,7 +83,7 @@ def check_flags(args: Arguments) -> None:
     same += ["window_stride", "window_pooling", "max_seq_length"]
   encoder.check(args, "add_bilstm", "do_lower_case", *same)
   encoder.check_head(args, "multi_label")
-  checks.packing(args, encoder.config(args).attention)
+  checks.packing(args, encoder.config(args))
 
 
 def main(args: Arguments) -> None:

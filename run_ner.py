@@ -62,7 +62,7 @@ def check_flags(args: Arguments) -> None:
   if args.feature_based:
     same += ["feature_layers", "lstm_units"]
   encoder.check(args, *same)
-  checks.packing(args, encoder.config(args).attention)
+  checks.packing(args, encoder.config(args))
 
 
 def main(args: Arguments) -> None:

@@ -64,7 +64,7 @@ def check_flags(args: Arguments) -> None:
   if args.do_export:
     settings.check_export(args)
   encoder.check(args, texts=args.do_export)
-  checks.packing(args, encoder.config(args).attention)
+  checks.packing(args, encoder.config(args))
   warn_of_long_warmup(args)
 
 

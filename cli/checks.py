@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Sequence
 
 from cli.arguments import Arguments
+from modeling.config import BertConfig
 from storage import files
 from training import run_record
 
@@ -53,12 +54,17 @@ def run(args: Arguments) -> None:
   profile_steps(args)
 
 
-def packing(args: Arguments, attention: str) -> None:
-  """Raises ValueError if another flag contradicts --pack_examples."""
-  if not args.pack_examples:
-    return
+def packing(args: Arguments, config: BertConfig) -> None:
+  """Raises ValueError if another setting contradicts --pack_examples."""
+  if args.pack_examples and (name := packing_conflict(args, config)):
+    raise ValueError(f"--pack_examples does not go with {name}: drop one")
+
+
+def packing_conflict(args: Arguments, config: BertConfig) -> str | None:
+  """First setting with which examples cannot share rows; None if all can."""
   others = {
-    "--add_bilstm": getattr(args, "add_bilstm", False),
+    "--add_bilstm": config.add_bilstm,
+    "--document_context": getattr(args, "document_context", False),
     "--feature_based": getattr(args, "feature_based", False),
     "--group_by_length": args.group_by_length,
     "--gradient_accumulation_steps": args.gradient_accumulation_steps > 1,
@@ -66,11 +72,9 @@ def packing(args: Arguments, attention: str) -> None:
     "--teacher": getattr(args, "teacher", None),
     "--jit_compile": args.jit_compile,
     "a TPU": on_tpu(args),
-    f"attention {attention!r}": attention != "bidirectional",
+    f"attention {config.attention!r}": config.attention != "bidirectional",
   }
-  for name, is_set in others.items():
-    if is_set:
-      raise ValueError(f"--pack_examples does not go with {name}: drop one")
+  return next((name for name, is_set in others.items() if is_set), None)
 
 
 def ensemble(args: Arguments) -> None:

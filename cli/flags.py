@@ -143,8 +143,9 @@ def define_packing() -> None:
   """Defines the flag of examples that share rows."""
   flags.DEFINE_bool(
     "pack_examples",
-    False,
-    "Train on rows of several examples: the same losses, less padding.",
+    None,
+    "Train on rows of several examples: the same losses, less padding. By "
+    "default in fine-tuning on a CPU, where it saves a tenth of the positions.",
   )
 
 

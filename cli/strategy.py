@@ -5,7 +5,7 @@ import os
 import tensorflow as tf
 from absl import logging
 
-from cli import checks
+from cli import checks, encoder
 from cli.arguments import Arguments
 from training import process
 
@@ -48,6 +48,16 @@ def compiles_step(args: Arguments) -> bool:
 def needs_static_shapes(args: Arguments) -> bool:
   """True if batches must have one length, as XLA compiles each length."""
   return checks.on_tpu(args) or compiles_step(args)
+
+
+def packs_examples(args: Arguments) -> bool | None:
+  """--pack_examples; without the flag False if it is impossible, else None."""
+  if args.pack_examples is None and (
+    needs_static_shapes(args)
+    or checks.packing_conflict(args, encoder.config(args))
+  ):
+    return False
+  return args.pack_examples
 
 
 def _split_cpu(num_devices):

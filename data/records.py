@@ -10,12 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from data.features import TOKENS
+from data.packing import Batch, Packing
 from data.shuffling import ShuffledRecords, Source, lengths
 from storage import record_scan
 from storage.progress import Progress
 from storage.tfrecord import Schema
-
-Batch = dict[str, tf.Tensor]
 
 _PREFETCHED = 4  # batches
 # Batches whose records are sorted by length together in an evaluation.
@@ -120,78 +119,13 @@ def trim_padding(
   return batch | {name: batch[name][..., :length] for name in names}
 
 
-def pack(
-  batch: Batch, max_examples: int = 4, token_labels: bool = False
-) -> Batch:
-  """Packs examples into R <= B rows of T tokens, the longest first.
-
-  A batch has `input_ids`, `input_mask`, `segment_ids` [B, T], perhaps
-  `masked_lm_positions` [B, P], and other fields, which stay as they are; but
-  with `token_labels` its `label_ids` [B, T] become [R, T], -1 for padding.
-  Returns it with the arguments of modeling.bert.PackedBert, K being 1 + P. A
-  row has at most `max_examples`.
-  """
-  mask = batch["input_mask"]
-  length, sizes = mask.shape[-1], lengths(mask)
-  row, start, number = _first_fit(sizes, length, max_examples)
-  rows = tf.reduce_max(row) + 1
-  is_token = tf.sequence_mask(sizes, length)
-  position = tf.range(length) + tf.zeros_like(mask)
-  target = tf.boolean_mask((row * length + start)[:, None] + position, is_token)
-
-  def to_rows(values, padding=0):
-    tokens = tf.boolean_mask(values - padding, is_token)
-    flat = tf.scatter_nd(target[:, None], tokens, [rows * length]) + padding
-    return tf.ensure_shape(tf.reshape(flat, [rows, length]), [None, length])
-
-  outputs = tf.zeros_like(mask[:, :1])  # [CLS]
-  if "masked_lm_positions" in batch:
-    outputs = tf.concat([outputs, batch["masked_lm_positions"]], axis=1)
-  number_of_outputs = outputs.shape[1]  # K
-  slot = row * max_examples + number
-  output_positions = tf.scatter_nd(
-    slot[:, None],
-    start[:, None] + outputs,
-    [rows * max_examples, number_of_outputs],
-  )
-  result = batch | {
-    "input_ids": to_rows(batch["input_ids"]),
-    "input_mask": to_rows((number + 1)[:, None] * mask),
-    "segment_ids": to_rows(batch["segment_ids"]),
-    "position_ids": to_rows(position),
-    "output_positions": tf.reshape(
-      output_positions, [rows, max_examples * number_of_outputs]
-    ),
-    "output_slots": slot[:, None] * number_of_outputs
-    + tf.range(number_of_outputs),
-  }
-  if token_labels:
-    result["label_ids"] = to_rows(batch["label_ids"], padding=-1)
-  return result
-
-
-def _first_fit(sizes, limit, max_examples):
-  """Row, first position, and number in the row of each example, [B] each."""
-  row, start, number = (tf.zeros_like(sizes) for _ in range(3))
-  used, examples = tf.zeros_like(sizes), tf.zeros_like(sizes)  # of rows
-  for i in tf.argsort(sizes, direction="DESCENDING", stable=True):
-    fits = (used + sizes[i] <= limit) & (examples < max_examples)
-    chosen = tf.argmax(tf.cast(fits, tf.int32), output_type=tf.int32)
-    row = tf.tensor_scatter_nd_update(row, [[i]], [chosen])
-    start = tf.tensor_scatter_nd_update(start, [[i]], [used[chosen]])
-    number = tf.tensor_scatter_nd_update(number, [[i]], [examples[chosen]])
-    used = tf.tensor_scatter_nd_add(used, [[chosen]], [sizes[i]])
-    examples = tf.tensor_scatter_nd_add(examples, [[chosen]], [1])
-  return row, start, number
-
-
 class TrainingRecords(abc.ABC):
   """Records of files, with sampling weights, as batches to train on."""
 
   schema: Schema
   sources: Sequence[Source]
   index_file: str | None = None
-  packing: Callable[[Batch], Batch] | None = None  # `pack`, of what is read
+  packing: Packing | None = None
 
   @property
   def files(self) -> list[str]:
@@ -212,7 +146,7 @@ class TrainingRecords(abc.ABC):
     options["by_length"] = by_length
     batches = order.batches(self.schema, batch_size, **options)
     batches = self.read(batches, seed, by_length)
-    return prefetch_map(batches, self.packing) if self.packing else batches
+    return prefetch_map(batches, self.packing.pack) if self.packing else batches
 
   @abc.abstractmethod
   def read(
@@ -232,7 +166,7 @@ class RecordDataset(TrainingRecords):
   schema: Schema
   # All batches have one shape, for XLA: none is trimmed, the last is padded.
   static_shapes: bool
-  packing: Callable[[Batch], Batch] | None = field(default=None, kw_only=True)
+  packing: Packing | None = field(default=None, kw_only=True)
 
   @property
   def sources(self) -> list[Source]:

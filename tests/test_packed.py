@@ -1,14 +1,16 @@
 """Examples that share rows have the losses and gradients of padded ones."""
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cli import checks
+from cli import checks, strategy
 from cli.arguments import Arguments
-from data import records
+from data import packing
+from data.packing import Packing
 from modeling import losses, models
 from tests.modeling.every_model import CONFIG
 
@@ -69,19 +71,19 @@ def _tensors(batch):
 CASES = {
   "classification": (
     *(_classes, functools.partial(models.classifier, num_labels=3)),
-    *(losses.classification(), records.pack),
+    *(losses.classification(), Packing(LENGTH)),
   ),
   "tagging": (
     *(_tags, functools.partial(models.tagger, num_tags=3)),
     losses.tagging(),
-    functools.partial(records.pack, max_examples=LENGTH, token_labels=True),
+    Packing(LENGTH, max_examples=LENGTH, token_labels=True),
   ),
   "pretraining": (
-    *(_masks, models.pretrainer, losses.pretraining(), records.pack),
+    *(_masks, models.pretrainer, losses.pretraining(), Packing(LENGTH)),
   ),
   "masked LM": (
     *(_masks, functools.partial(models.pretrainer, next_sentence=False)),
-    *(losses.pretraining(next_sentence=False), records.pack),
+    *(losses.pretraining(next_sentence=False), Packing(LENGTH)),
   ),
 }
 
@@ -106,9 +108,9 @@ def _losses_and_gradients(model, objective, batch):
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("case", CASES)
 def test_losses_and_gradients_are_those_of_padded_rows(case, sizes):
-  make_batch, make_model, objective, pack = CASES[case]
+  make_batch, make_model, objective, rows = CASES[case]
   batch, model = _tensors(make_batch(sizes)), make_model(CONFIG)
-  packed = pack(batch)
+  packed = rows.pack(batch)
   assert packed["input_ids"].shape[0] <= len(sizes)
   expected = _losses_and_gradients(model, objective, batch)
   packed_model = models.packed(model)
@@ -123,7 +125,7 @@ def test_losses_and_gradients_are_those_of_padded_rows(case, sizes):
 
 
 def test_long_examples_fill_rows_first():
-  packed = records.pack(_tensors(_classes([4, 10, 6, 12])))
+  packed = Packing(LENGTH).pack(_tensors(_classes([4, 10, 6, 12])))
   rows = [[1] * 12 + [2] * 4, [1] * 10 + [2] * 6]
   np.testing.assert_array_equal(packed["input_mask"], rows)
   np.testing.assert_array_equal(
@@ -136,20 +138,73 @@ def test_long_examples_fill_rows_first():
 
 
 def test_many_sentences_share_a_row():
-  packed = CASES["tagging"][-1](_tensors(_tags([2] * 9)))
+  packed = CASES["tagging"][-1].pack(_tensors(_tags([2] * 9)))
   assert packed["input_ids"].shape[0] == 2
   assert (packed["label_ids"][1, 2:] == -1).numpy().all()
 
 
-@pytest.mark.parametrize("flag", ["add_bilstm", "group_by_length"])
-def test_what_contradicts_packing_is_named(flag):
-  values = dict.fromkeys(
-    ("add_bilstm", "group_by_length", "jit_compile"), False
-  )
+@pytest.mark.parametrize(
+  ("lengths", "is_packed", "expected"),
+  [
+    ({12: 50, 20: 10, 90: 3}, None, Packing(96, 6)),
+    ({12: 50, 20: 10, 200: 3}, None, Packing(128, 7)),  # truncated to 128
+    ({12: 50, 20: 10, 90: 3}, False, None),
+    ({88: 40, 96: 10}, None, None),  # nothing to gain
+    ({88: 40, 96: 10}, True, Packing(96, 2)),
+  ],
+)
+def test_packing_is_planned_by_the_lengths(lengths, is_packed, expected):
+  rows = packing.plan(lengths, 128, 16, is_packed)
+  assert rows == expected
+  assert rows is None or type(rows.row_length) is int  # not of NumPy
+
+
+def test_rows_are_no_longer_than_the_examples():
+  packed = Packing(8).pack(_tensors(_classes([3, 8, 5, 2])))
+  assert packed["input_ids"].shape == (3, 8)
+
+
+def test_number_of_rows_is_that_of_packing():
+  for sizes in SIZES:
+    for rows in (Packing(LENGTH), Packing(LENGTH, max_examples=2)):
+      packed = rows.pack(_tensors(_classes(sizes)))
+      number = packing._num_rows(np.array(sizes), rows)
+      assert packed["input_ids"].shape[0] == number
+
+
+def _arguments(**changes):
+  names = ("group_by_length", "jit_compile", "use_tpu", "document_context")
+  values = dict.fromkeys(names, False)
   values |= {"pack_examples": True, "gradient_accumulation_steps": 1}
-  values |= {"use_tpu": False, "distribution_strategy": None}
-  checks.packing(Arguments(**values), "bidirectional")
-  with pytest.raises(ValueError, match=f"does not go with --{flag}"):
-    checks.packing(Arguments(**values | {flag: True}), "bidirectional")
-  with pytest.raises(ValueError, match="attention 'shallow'"):
-    checks.packing(Arguments(**values), "shallow")
+  values |= {"distribution_strategy": None}
+  return Arguments(**values | changes)
+
+
+def test_what_contradicts_packing_is_named():
+  checks.packing(_arguments(), CONFIG)
+  for flag in ("group_by_length", "document_context"):
+    with pytest.raises(ValueError, match=f"does not go with --{flag}"):
+      checks.packing(_arguments(**{flag: True}), CONFIG)
+  for change, name in (
+    ({"attention": "shallow"}, "attention 'shallow'"),
+    ({"add_bilstm": True}, "--add_bilstm"),
+  ):
+    with pytest.raises(ValueError, match=f"does not go with {name}"):
+      checks.packing(_arguments(), replace(CONFIG, **change))
+
+
+@pytest.mark.parametrize(
+  ("changes", "expected"),
+  [
+    ({}, True),
+    ({"pack_examples": False}, False),
+    ({"pack_examples": None}, None),
+    ({"pack_examples": None, "group_by_length": True}, False),
+    ({"pack_examples": None, "jit_compile": True}, False),
+  ],
+)
+def test_examples_are_packed_by_default_where_they_can_be(
+  monkeypatch, changes, expected
+):
+  monkeypatch.setattr(strategy.encoder, "config", lambda args: CONFIG)
+  assert strategy.packs_examples(_arguments(**changes)) is expected

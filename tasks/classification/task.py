@@ -14,8 +14,8 @@ from absl import logging
 from cli import arguments, checks, encoder, strategy
 from cli.arguments import Arguments
 from cli.run import text_windows
-from data import labels, vocab_checks
-from data.records import RecordDataset, pack
+from data import labels, packing, vocab_checks
+from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
@@ -99,8 +99,7 @@ def class_weights(
 
 def train_data(args: Arguments, task: ClassificationTask) -> RecordDataset:
   """Converts the training split to train.tf_record."""
-  records = _convert(args, task, "train", "train")
-  return replace(records, packing=pack if args.pack_examples else None)
+  return _convert(args, task, "train", "train")
 
 
 def eval_data(args: Arguments, task: ClassificationTask) -> Splits:
@@ -157,7 +156,9 @@ def _convert(args, task, split, name, batch_size=1) -> RecordDataset:
     args.num_workers,
   )
   vocab_checks.log_lengths(file, lengths, length)
-  return RecordDataset(rows, path, schema, static_shapes)
+  packs = split == "train" and strategy.packs_examples(args)
+  batches = packing.plan(lengths, length, args.train_batch_size, packs)
+  return RecordDataset(rows, path, schema, static_shapes, packing=batches)
 
 
 def evaluate(

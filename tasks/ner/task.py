@@ -11,9 +11,9 @@ from absl import logging
 
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
-from data import labels, vocab_checks
+from data import labels, packing, vocab_checks
 from data.features import TOKENS
-from data.records import RecordDataset, pack
+from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
@@ -39,11 +39,7 @@ class TagRecords(RecordDataset):
 
 def train_data(args: Arguments, tags: Sequence[str]) -> TagRecords:
   """Converts --train_file to train.tf_record."""
-  dataset = _convert(args, "train_file", "train", tags)
-  if not args.pack_examples:
-    return dataset
-  packing = partial(pack, max_examples=args.max_seq_length, token_labels=True)
-  return replace(dataset, packing=packing)
+  return _convert(args, "train_file", "train", tags)
 
 
 def eval_data(args: Arguments, tags: Sequence[str]) -> TagRecords:
@@ -76,7 +72,11 @@ def _convert(args, flag, name, tags, needs_tags=True):
   vocab_checks.log_lengths(
     path, build.lengths, length, "they are cut into parts"
   )
-  return dataset
+  packs = name == "train" and strategy.packs_examples(args)
+  batches = packing.plan(
+    build.lengths, length, args.train_batch_size, packs, token_labels=True
+  )
+  return replace(dataset, packing=batches)
 
 
 def make_records(

@@ -8,9 +8,9 @@ from absl import logging
 from cli import encoder
 from cli.arguments import Arguments
 from data import shuffling
+from data.packing import Packing
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.instances import DEFAULT
-from data.records import pack
 from data.tokenization_ops import GraphTokenizer
 from modeling import models
 from modeling.config import SIDES, BertConfig
@@ -28,7 +28,7 @@ def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
     sources = _weighted_sources(args)
   masking = settings.masking(args)
   records = _records(args, config, args.input_file, masking, sources)
-  records.packing = pack if args.pack_examples else None
+  records.packing = Packing(args.max_seq_length) if args.pack_examples else None
   is_other = masking.masked_lm_prob != DEFAULT.masked_lm_prob
   if (is_other or masking.whole_word) and not records.masks_words:
     logging.warning(
@@ -82,6 +82,9 @@ def _weighted_sources(args):
   else:  # records are nearly of one size
     groups = [files.expand(pattern) for pattern in patterns]
     sizes = [sum(map(files.size, paths)) for paths in groups]
+    if not all(sizes):
+      empty = patterns[sizes.index(0)]
+      raise ValueError(f"{empty}: no bytes to weigh: make its records again")
     weights = [size**args.sampling_exponent for size in sizes]
     for pattern, weight in zip(patterns, weights, strict=True):
       percent = 100 * weight / sum(weights)

@@ -1,0 +1,147 @@
+"""Packing: several examples in a row, which do not attend to each other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from data.shuffling import lengths
+
+Batch = dict[str, tf.Tensor]
+
+# Packing is the default where it leaves out this fraction of the positions.
+_WORTHWHILE = 0.1
+_SAMPLED = 100  # batches
+
+
+@dataclass(frozen=True)
+class Packing:
+  """Rows of `row_length` positions, T, with at most `max_examples` examples.
+
+  `token_labels` says that each token has a label, not each example.
+  """
+
+  row_length: int
+  max_examples: int = 4
+  token_labels: bool = False
+
+  def pack(self, batch: Batch) -> Batch:
+    """Packs the examples of a batch into R <= B rows, the longest first.
+
+    A batch has `input_ids`, `input_mask`, `segment_ids` [B, T or more], perhaps
+    `masked_lm_positions` [B, P], and other fields, which stay as they are; but
+    `label_ids` of tokens become [R, T], -1 for padding. Returns it with the
+    arguments of modeling.bert.PackedBert, K being 1 + P.
+    """
+    length, max_examples = self.row_length, self.max_examples
+    mask = batch["input_mask"][:, :length]
+    sizes = lengths(mask)
+    row, start, number = _first_fit(sizes, length, max_examples)
+    rows = tf.reduce_max(row) + 1
+    is_token = tf.sequence_mask(sizes, length)
+    position = tf.range(length) + tf.zeros_like(mask)
+    target = (row * length + start)[:, None] + position
+    target = tf.boolean_mask(target, is_token)
+
+    def to_rows(values, padding=0):
+      tokens = tf.boolean_mask(values[:, :length] - padding, is_token)
+      flat = tf.scatter_nd(target[:, None], tokens, [rows * length]) + padding
+      return tf.ensure_shape(tf.reshape(flat, [rows, length]), [None, length])
+
+    outputs = tf.zeros_like(mask[:, :1])  # [CLS]
+    if "masked_lm_positions" in batch:
+      outputs = tf.concat([outputs, batch["masked_lm_positions"]], axis=1)
+    number_of_outputs = outputs.shape[1]  # K
+    slot = row * max_examples + number
+    output_positions = tf.scatter_nd(
+      slot[:, None],
+      start[:, None] + outputs,
+      [rows * max_examples, number_of_outputs],
+    )
+    result = batch | {
+      "input_ids": to_rows(batch["input_ids"]),
+      "input_mask": to_rows((number + 1)[:, None] * mask),
+      "segment_ids": to_rows(batch["segment_ids"]),
+      "position_ids": to_rows(position),
+      "output_positions": tf.reshape(
+        output_positions, [rows, max_examples * number_of_outputs]
+      ),
+      "output_slots": slot[:, None] * number_of_outputs
+      + tf.range(number_of_outputs),
+    }
+    if self.token_labels:
+      result["label_ids"] = to_rows(batch["label_ids"], padding=-1)
+    return result
+
+
+def _first_fit(sizes, limit, max_examples):
+  """Row, first position, and number in the row of each example, [B] each."""
+  row, start, number = (tf.zeros_like(sizes) for _ in range(3))
+  used, examples = tf.zeros_like(sizes), tf.zeros_like(sizes)  # of rows
+  for i in tf.argsort(sizes, direction="DESCENDING", stable=True):
+    fits = (used + sizes[i] <= limit) & (examples < max_examples)
+    chosen = tf.argmax(tf.cast(fits, tf.int32), output_type=tf.int32)
+    row = tf.tensor_scatter_nd_update(row, [[i]], [chosen])
+    start = tf.tensor_scatter_nd_update(start, [[i]], [used[chosen]])
+    number = tf.tensor_scatter_nd_update(number, [[i]], [examples[chosen]])
+    used = tf.tensor_scatter_nd_add(used, [[chosen]], [sizes[i]])
+    examples = tf.tensor_scatter_nd_add(examples, [[chosen]], [1])
+  return row, start, number
+
+
+def plan(
+  counts: Mapping[int, int],
+  max_length: int,
+  batch_size: int,
+  is_packed: bool | None,
+  token_labels: bool = False,
+) -> Packing | None:
+  """Packing of a data set; None to pad its batches to their longest example.
+
+  `counts` has the number of examples of each length before truncation to
+  `max_length`. `is_packed` decides; if it is None, packing has to leave out a
+  tenth of the positions that padded batches in random order have.
+  """
+  if is_packed is False:
+    return None
+  sizes = np.minimum(list(counts.keys()), max_length)
+  number = np.array(list(counts.values()))
+  mean = (sizes * number).sum() / number.sum()
+  row_length = int(min(_rounded_up(sizes.max()), max_length))
+  max_examples = row_length if token_labels else int(-(-row_length // mean))
+  packing = Packing(row_length, max_examples, token_labels)
+  batches = np.random.default_rng(0).choice(
+    sizes, (_SAMPLED, batch_size), p=number / number.sum()
+  )
+  padded = batch_size * np.minimum(_rounded_up(batches.max(1)), max_length)
+  rows = [_num_rows(batch, packing) for batch in batches]
+  packed = row_length * np.array(rows)
+  if is_packed is None and packed.mean() > (1 - _WORTHWHILE) * padded.mean():
+    return None
+  logging.info(
+    "packing: %d examples in about %.1f rows of %d tokens, not in %d of %.0f",
+    *(batch_size, np.mean(rows), row_length),
+    *(batch_size, padded.mean() / batch_size),
+  )
+  return packing
+
+
+def _rounded_up(length):
+  """Length to which records.trim_padding cuts."""
+  return -(-length // 8) * 8
+
+
+def _num_rows(sizes, packing):
+  """Number of rows that `_first_fit` makes of some examples."""
+  rows = []  # [positions used, number of examples]
+  for size in np.sort(sizes)[::-1]:
+    for row in rows:
+      if row[0] + size <= packing.row_length and row[1] < packing.max_examples:
+        row[0] += size
+        row[1] += 1
+        break
+    else:
+      rows.append([size, 1])
+  return len(rows)
