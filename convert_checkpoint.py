@@ -47,18 +47,24 @@ flags.DEFINE_enum(
   None,
   list(interchange.HEADS),
   "Head of a Hugging Face folder; default: as the variables have it. "
-  "encoder leaves any head out, also for the original's format.",
+  "encoder: without a head, also in the original's format.",
 )
 flags.DEFINE_string(
-  "bert_config_file", None, "If it is not beside the checkpoint."
+  "bert_config_file", None, "bert_config.json; default: beside the checkpoint."
 )
-flags.DEFINE_string("vocab_file", None, "If it is not beside the checkpoint.")
+flags.DEFINE_string(
+  "vocab_file", None, "vocab.txt; default: beside the checkpoint."
+)
 flags.DEFINE_bool(
   "do_lower_case", None, "As the model was trained; default: its tokenizer's."
 )
-flags.DEFINE_bool("strip_optimizer", False, "Original to original, without it.")
 flags.DEFINE_bool(
-  "use_moving_averages", False, "Of an original checkpoint that has them."
+  "strip_optimizer", False, "Copy an original checkpoint without its slots."
+)
+flags.DEFINE_bool(
+  "use_moving_averages",
+  False,
+  "Convert the moving averages of an original checkpoint.",
 )
 flags.DEFINE_bool("overwrite", False, "Replace files in --output.")
 
@@ -69,11 +75,11 @@ def check_flags(args: Arguments) -> None:
     run_record.find_checkpoint(args.input)
   checks.file(args, "bert_config_file")
   checks.file(args, "vocab_file")
-  checks.output(args, "output")
+  checks.writable(args.output, "output")
   if files.exists(args.output) and not files.is_folder(args.output):
     raise NotADirectoryError(f"--output={args.output} is a file: name a folder")
   if kind := interchange.format_of_folder(args.input):
-    refuse_to_overwrite(args, choose_target(args, kind))
+    choose_target(args, kind)
 
 
 def main(args: Arguments) -> None:
@@ -84,7 +90,6 @@ def main(args: Arguments) -> None:
     args.input, args.bert_config_file, args.use_moving_averages
   )
   target = choose_target(args, kind)
-  refuse_to_overwrite(args, target)
   if args.head == "encoder":
     bert.drop_head()
   conversion_checks.complete(
@@ -110,15 +115,12 @@ def main(args: Arguments) -> None:
   conversion_checks.check_values(bert, back)
 
 
-def refuse_to_overwrite(args: Arguments, target: str) -> None:
-  """Raises FileExistsError if files of that format are in --output."""
-  if not args.overwrite:
-    names = interchange.FILES[target]
-    checks.refuse_to_overwrite(*(os.path.join(args.output, x) for x in names))
-
-
 def choose_target(args: Arguments, kind: str) -> str:
-  """The format to write, for an --input of format `kind`."""
+  """The format to write, for an --input of format `kind`.
+
+  Raises ValueError if flags contradict it, FileExistsError if --output has
+  files of that format.
+  """
   stays = kind == ORIGINAL and args.strip_optimizer
   default = HUGGING_FACE if kind == ORIGINAL and not stays else ORIGINAL
   target = args.output_format or default
@@ -134,6 +136,9 @@ def choose_target(args: Arguments, kind: str) -> str:
     )
   if target == ORIGINAL and args.head not in (None, "encoder"):
     raise ValueError(f"--head={args.head} is for a Hugging Face --output")
+  if not args.overwrite:
+    names = interchange.FILES[target]
+    checks.refuse_to_overwrite(*(os.path.join(args.output, x) for x in names))
   return target
 
 

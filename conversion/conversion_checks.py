@@ -58,6 +58,8 @@ def complete(
   `for_transformers`: a Hugging Face folder is to be written. Raises ValueError
   if something is missing, or belongs to another model.
   """
+  if "output_bias" in bert.values:
+    bert.check_labels()
   if bert.config is not None:
     flags = run_record.of_checkpoint(path)["flags"]
     values = bert.config | {k: flags[k] for k in EXTENSIONS if flags.get(k)}

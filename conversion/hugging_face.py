@@ -76,7 +76,6 @@ _SUBSTITUTIONS_BACK = (
   (r"\.beta$", ".bias"),
 )
 _MULTI_LABEL = "multi_label_classification"
-_KIND = "Hugging Face BERT folder"
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 _TIED = {
   "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -103,12 +102,13 @@ def _substitute(name, substitutions):
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
   """Reads a folder; ValueError if the original has no such model."""
-  settings = interchange.read_settings(folder, CONFIG, _KIND)
+  path = os.path.join(folder, CONFIG)
+  settings = interchange.read_json(path)
   vocabulary = os.path.join(folder, VOCABULARY)
   bert = CanonicalModel(
     folder,
     {},
-    _original_config(settings, os.path.join(folder, CONFIG)),
+    _original_config(settings, path),
     vocabulary if files.exists(vocabulary) else None,
     _lower_case(folder),
     _labels(settings),
@@ -134,6 +134,8 @@ def read(folder: str) -> CanonicalModel:
       bert.skip(key, "of no head that the original has")
   if files.exists(os.path.join(folder, UNUSED_WEIGHTS)):
     bert.values |= _read_tensors(os.path.join(folder, UNUSED_WEIGHTS))
+  if "output_bias" not in bert.values:
+    bert.labels = ()  # of a head that it had before
   return bert
 
 
@@ -153,7 +155,7 @@ def _lower_case(folder):
   path = os.path.join(folder, TOKENIZER)
   if not files.exists(path):
     return None
-  settings = interchange.read_settings(folder, TOKENIZER, _KIND)
+  settings = interchange.read_json(path)
   lower = settings.get("do_lower_case", True)
   if settings.get("strip_accents") not in (None, lower):
     logging.warning(
@@ -168,7 +170,7 @@ def _lower_case(folder):
 def _labels(settings):
   """Names of the classes; none if they are only LABEL_0, LABEL_1, ..."""
   names = settings.get("id2label") or {}
-  labels = tuple(names[key] for key in sorted(names, key=int))
+  labels = tuple(str(names[key]) for key in sorted(names, key=int))
   if all(label == f"LABEL_{i}" for i, label in enumerate(labels)):
     return ()
   return labels
@@ -191,10 +193,11 @@ def _read_tensors(path):
 def _drop_copies(bert, tensors, is_tied):
   """Removes constants and tensors that are tied to another one."""
   for key, source in _TIED.items():
-    value = tensors.pop(key, None)
-    if value is None:
+    if key not in tensors:
       continue
-    if not is_tied and not np.array_equal(value, tensors.get(source)):
+    value = tensors.pop(key)
+    tied = tensors.setdefault(source, value)  # one may be saved for both
+    if not is_tied and not np.array_equal(value, tied):
       raise ValueError(
         f"{bert.origin}: {key} is not {source}, to which the original ties it"
       )
@@ -207,8 +210,8 @@ def _drop_copies(bert, tensors, is_tied):
 def write(bert: CanonicalModel, folder: str, head: str) -> None:
   """Writes a local folder that transformers loads without a missing tensor.
 
-  Variables that the class of `head`, a key of HEADS, does not have are skipped.
-  Raises ValueError if the number of its labels is not that of its classes.
+  Variables that the class of `head`, a key of HEADS, lacks go to a file of
+  their own.
   """
   kind = HEADS[head]
   settings = _their_config(bert, kind)
@@ -217,12 +220,13 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   _save(tensors, os.path.join(folder, WEIGHTS))
   if unused:
     _save(unused, os.path.join(folder, UNUSED_WEIGHTS))
-  elif files.exists(os.path.join(folder, UNUSED_WEIGHTS)):
-    files.remove(os.path.join(folder, UNUSED_WEIGHTS))  # of another model
+  else:
+    interchange.remove_files(folder, UNUSED_WEIGHTS)
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
     _write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
   else:
+    interchange.remove_files(folder, VOCABULARY, TOKENIZER)
     logging.warning(
       "%s has no vocabulary, so there is no tokenizer: --vocab_file names it",
       bert.origin,
@@ -268,7 +272,6 @@ def _their_config(bert: CanonicalModel, kind: Head) -> dict:
     "tie_word_embeddings": True,
   }
   if "output_weights" in kind.variables:
-    bert.check_labels()
     names = bert.labels or [f"LABEL_{i}" for i in range(bert.num_labels)]
     settings["id2label"] = {str(i): name for i, name in enumerate(names)}
     settings["label2id"] = {name: i for i, name in enumerate(names)}

@@ -64,16 +64,8 @@ def names_path(read: Callable) -> Callable:
   return checked
 
 
-def read_settings(folder: str, name: str, kind: str) -> dict:
-  """Reads a JSON object of a folder that is said to be of a kind."""
-  missing = f"{folder} has no {name}; expected a {kind}"
-  return read_json(os.path.join(folder, name), missing)
-
-
-def read_json(path: str, missing: str) -> dict:
-  """Reads a JSON object; ValueError, or FileNotFoundError with `missing`."""
-  if not files.exists(path):
-    raise FileNotFoundError(missing)
+def read_json(path: str) -> dict:
+  """Reads a JSON object; OSErrors and ValueErrors name the file."""
   try:
     values = json.loads(files.read_text(path))
   except ValueError as error:
@@ -142,8 +134,8 @@ class CanonicalModel:
     """Raises ValueError if the classes are not as many as their names."""
     if self.labels and len(self.labels) != self.num_labels:
       raise ValueError(
-        f"{self.origin} has {self.num_labels} classes but its {LABELS} has "
-        f"{len(self.labels)} lines: it is of another model; move it away"
+        f"{self.origin} has {self.num_labels} classes, but its {LABELS} or "
+        f"id2label names {len(self.labels)}: correct or remove the names"
       )
 
   def summarize(self) -> None:
@@ -247,6 +239,13 @@ def local_file(path: str) -> Iterator[str]:
     local = os.path.join(folder, os.path.basename(path))
     copy(path, local)
     yield local
+
+
+def remove_files(folder: str, *names: str) -> None:
+  """Removes files, if they are there, that another model has in a folder."""
+  for path in (os.path.join(folder, name) for name in names):
+    if files.exists(path):
+      files.remove(path)
 
 
 def copy(source: str, target: str) -> None:

@@ -22,7 +22,6 @@ from storage import files
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 _TASK, _TASK_WEIGHTS = "task.json", "task.weights.h5"
 _VOCABULARY = os.path.join("assets", "tokenizer", "vocabulary.txt")
-_KIND = "preset of KerasHub"
 _TOP = re.compile(r"(layers|_layer_checkpoint_dependencies)/")
 
 # config.json -> bert_config.json.
@@ -94,7 +93,7 @@ def read(folder: str) -> CanonicalModel:
 
 
 def _config(folder):
-  described = interchange.read_settings(folder, _CONFIG, _KIND)
+  described = interchange.read_json(os.path.join(folder, _CONFIG))
   kind = described.get("class_name")
   if kind != "BertBackbone":
     raise ValueError(
@@ -110,10 +109,10 @@ def _config(folder):
 
 
 def _lower_case(folder):
-  if not files.exists(os.path.join(folder, "tokenizer.json")):
+  path = os.path.join(folder, "tokenizer.json")
+  if not files.exists(path):
     return None
-  settings = interchange.read_settings(folder, "tokenizer.json", _KIND)
-  return settings["config"].get("lowercase")
+  return interchange.read_json(path)["config"].get("lowercase")
 
 
 def _read_arrays(path):
@@ -173,7 +172,7 @@ def _convert(bert, path, arrays, layers):
 
 def _convert_head(bert, folder):
   """Reads the head in task.weights.h5, if it is the original's."""
-  task = interchange.read_settings(folder, _TASK, _KIND).get("class_name")
+  task = interchange.read_json(os.path.join(folder, _TASK)).get("class_name")
   path = os.path.join(folder, _TASK_WEIGHTS)
   arrays = _read_arrays(path)
   if task == "BertMaskedLM":

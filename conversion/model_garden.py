@@ -13,7 +13,12 @@ import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from conversion import original
-from conversion.interchange import VOCABULARY, CanonicalModel, merge_heads
+from conversion.interchange import (
+  VOCABULARY,
+  CanonicalModel,
+  merge_heads,
+  names_path,
+)
 from training import run_record
 
 _GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -59,23 +64,18 @@ class _Object:
     self.key = next((a.checkpoint_key for a in node.attributes), None)
     self._children = {c.local_name: c.node_id for c in node.children}
 
-  def __contains__(self, path: str) -> bool:
-    return self.get(path) is not None
-
   def __getitem__(self, path: str) -> "_Object":
-    result = self.get(path)
-    if result is None:
-      raise KeyError(path)
-    return result
-
-  def get(self, path: str) -> "_Object | None":
-    """The object at a path of names, or None."""
+    """The object at a path of names, else KeyError."""
     node = self
     for name in path.split("/"):
-      if name not in node._children:
-        return None
       node = _Object(self._graph, node._children[name])
     return node
+
+  def __contains__(self, path: str) -> bool:
+    try:
+      return bool(self[path])
+    except KeyError:
+      return False
 
   def walk(self) -> Iterator["_Object"]:
     """Yields the object and all below it, once each, breadth first."""
@@ -109,8 +109,13 @@ def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
   """Reads an encoder, or a model of Model Garden with one.
 
   Without a bert_config.json sizes are those of the variables. Raises ValueError
-  if it has no encoder that the original could have.
+  if it is corrupt, or has no encoder that the original could have.
   """
+  return _read(prefix, original.read_config(prefix, config_file))
+
+
+@names_path
+def _read(prefix, config):
   reader = tf.train.load_checkpoint(prefix)
   shapes = reader.get_variable_to_shape_map()
   graph = trackable_object_graph_pb2.TrackableObjectGraph
@@ -138,7 +143,6 @@ def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
     bert.values[name] = value.T if is_head else merge_heads(name, value)
   query = shapes[keys["bert/encoder/layer_0/attention/self/query/kernel"]]
   num_heads = query[1] if len(query) > 2 else None  # [H, A, D]
-  config = original.read_config(prefix, config_file)
   bert.config = _config(bert, num_heads, config)
   return bert
 
@@ -146,8 +150,8 @@ def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
 def _blocks(node):
   """The Transformer blocks of an encoder, none of other objects."""
   for name in ("_transformer_layers", "_hidden_layers"):
-    blocks = node.get(name)
-    if blocks is not None:
+    if name in node:
+      blocks = node[name]
       numbers = sorted(filter(str.isdigit, blocks._children), key=int)
       return [blocks[number] for number in numbers]
   return [x for x in node.numbered_layers() if "_attention_layer" in x]

@@ -42,9 +42,7 @@ def find(path: str) -> str:
 def read_config(prefix: str, path: str | None = None) -> dict | None:
   """Reads bert_config.json at `path`, or one beside a checkpoint, if any."""
   path = path or run_record.sibling_file(prefix, BERT_CONFIG)
-  if path is None:
-    return None
-  return interchange.read_json(path, f"--bert_config_file: no file {path}")
+  return None if path is None else interchange.read_json(path)
 
 
 def read(
@@ -92,17 +90,28 @@ def read(
 
 
 def write(bert: CanonicalModel, folder: str) -> str:
-  """Writes a released model's files; returns the checkpoint's prefix."""
+  """Writes a released model's files; returns the checkpoint's prefix.
+
+  Raises ValueError, before it writes, if labels cannot be lines of labels.txt.
+  """
+  if bert.labels:
+    labels.save(bert.labels, folder)
   prefix = os.path.join(folder, CHECKPOINT)
   step = {} if bert.step is None else {"global_step": bert.step}
   checkpoint.write(prefix, bert.values | step)
   if bert.config is not None:
     text = json.dumps(bert.config, indent=2, sort_keys=True) + "\n"
     files.write_text(os.path.join(folder, BERT_CONFIG), text)
-  if bert.labels:
-    labels.save(bert.labels, folder)
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
   else:
     logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
+  beside = {
+    BERT_CONFIG: bert.config,
+    LABELS: bert.labels,
+    VOCABULARY: bert.vocabulary,
+  }
+  if os.path.realpath(os.path.dirname(bert.origin)) != os.path.realpath(folder):
+    absent = [name for name, value in beside.items() if not value]
+    interchange.remove_files(folder, *absent)
   return prefix

@@ -186,9 +186,23 @@ def test_without_labels_they_are_numbered(tmp_path):
   assert hugging_face.read(str(tmp_path)).labels == ()
 
 
-def test_labels_of_another_model_are_refused(tmp_path):
-  with pytest.raises(ValueError, match=r"3 classes .* labels\.txt has 2 lines"):
-    _write(tmp_path, "classification", labels=("no", "yes"))
+@pytest.mark.parametrize("for_transformers", [False, True])
+def test_labels_of_another_model_are_refused(for_transformers):
+  bert = _bert("classification", labels=("no", "yes"))
+  with pytest.raises(ValueError, match=r"3 classes, but its .* names 2: corr"):
+    conversion_checks.complete(bert, "x", None, None, for_transformers)
+
+
+def test_names_of_classes_may_be_numbers(tmp_path):
+  _write(tmp_path, "classification")
+  _change(tmp_path, {"id2label": {"0": 0, "1": 1, "2": "2"}})
+  assert hugging_face.read(str(tmp_path)).labels == ("0", "1", "2")
+
+
+def test_names_of_classes_without_classes_are_dropped(tmp_path):
+  _write(tmp_path, "masked_lm")
+  _change(tmp_path, {"id2label": {"0": "no", "1": "yes"}})
+  assert hugging_face.read(str(tmp_path)).labels == ()
 
 
 def test_one_label_is_a_score(tmp_path):
@@ -231,8 +245,10 @@ def test_an_unused_head_is_saved_in_another_file(tmp_path):
   tensors = load_file(tmp_path / "model.safetensors")
   assert not any(name.startswith(("cls", "bert")) for name in tensors)
   assert hugging_face.read(str(tmp_path)).values.keys() == bert.values.keys()
+  (tmp_path / "vocab.txt").touch()  # of another model
   hugging_face.write(_bert("encoder"), str(tmp_path), "encoder")
-  assert not (tmp_path / hugging_face.UNUSED_WEIGHTS).exists()
+  names = sorted(path.name for path in tmp_path.iterdir())
+  assert names == ["config.json", "model.safetensors"]
 
 
 def _change(folder, change, name="config.json"):
@@ -261,6 +277,16 @@ def test_copies_are_left_out(tmp_path):
     hugging_face.read(str(tmp_path))
   _change(tmp_path, {"tie_word_embeddings": True})
   hugging_face.read(str(tmp_path))  # transformers ties it, too
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_of_tied_tensors_any_may_be_saved(tmp_path, is_tied):
+  bert, _, tensors = _write(tmp_path, "masked_lm")
+  bias = tensors.pop("cls.predictions.bias")
+  more = {"cls.predictions.decoder.bias": bias}
+  save_file(tensors | more, tmp_path / "model.safetensors")
+  _change(tmp_path, {"tie_word_embeddings": is_tied})
+  assert hugging_face.read(str(tmp_path)).values.keys() == bert.values.keys()
 
 
 def test_half_precision_is_read(tmp_path):
@@ -305,5 +331,5 @@ def test_a_missing_and_a_damaged_file_are_named(tmp_path):
   with pytest.raises(ValueError, match=r"config\.json: Expecting"):
     hugging_face.read(str(tmp_path))
   (tmp_path / "config.json").unlink()
-  with pytest.raises(FileNotFoundError, match=r"has no config\.json"):
+  with pytest.raises(FileNotFoundError, match=r"cannot read .*config\.json"):
     hugging_face.read(str(tmp_path))

@@ -138,7 +138,7 @@ def test_missing_and_damaged_files_are_named(preset):
   with pytest.raises(FileNotFoundError, match=r"model\.weights\.h5 does not"):
     keras_hub.read(str(preset))
   (preset / "config.json").unlink()
-  with pytest.raises(FileNotFoundError, match=r"has no config\.json"):
+  with pytest.raises(FileNotFoundError, match=r"cannot read .*config\.json"):
     keras_hub.read(str(preset))
 
 

@@ -347,6 +347,14 @@ def test_bert_config_json_must_have_the_same_sizes(tmp_path):
     model_garden.read(prefix)
 
 
+def test_a_truncated_file_is_named(tmp_path):
+  prefix = _save(tmp_path, model=_functional())
+  with open(f"{prefix}.data-00000-of-00001", "r+b") as file:
+    file.truncate(100)
+  with pytest.raises(ValueError, match=f"{prefix} is not laid out .* corrupt"):
+    model_garden.read(prefix)
+
+
 def test_another_model_is_refused(tmp_path):
   dense = tf_keras.layers.Dense(2)
   dense.build((3,))

@@ -69,7 +69,7 @@ def test_a_bad_configuration_is_named(tmp_path):
     path.write_text(text)
     with pytest.raises(ValueError, match=rf"bert_config\.json: {message}"):
       original.read(prefix)
-  with pytest.raises(FileNotFoundError, match="no file nowhere"):
+  with pytest.raises(FileNotFoundError, match="cannot read nowhere"):
     original.read(prefix, "nowhere")
 
 
@@ -108,6 +108,25 @@ def test_written_and_read_it_is_the_same(tmp_path):
   assert (tmp_path / "out" / "vocab.txt").read_bytes() == b"a\r\n\xc3\xa9"
   for name, value in VALUES.items():
     np.testing.assert_array_equal(back.values[name], value)
+
+
+@pytest.mark.parametrize("name", ["x", "{}/bert_model.ckpt"])
+def test_files_of_another_model_are_removed(tmp_path, name):
+  stale = ("bert_config.json", "labels.txt", "vocab.txt")
+  for path in stale:
+    (tmp_path / path).touch()
+  bert = CanonicalModel(name.format(tmp_path), VALUES)
+  original.write(bert, str(tmp_path))
+  is_own = name != "x"  # it may belong to other checkpoints there
+  assert [(tmp_path / path).exists() for path in stale] == [is_own] * 3
+
+
+@pytest.mark.parametrize("labels", [("a", "a"), ("a\nb", "c")])
+def test_names_that_labels_txt_cannot_have_are_refused(tmp_path, labels):
+  bert = CanonicalModel("x", VALUES, labels=labels)
+  with pytest.raises(ValueError, match=r"is there twice|cannot be a line"):
+    original.write(bert, str(tmp_path))
+  assert not [*tmp_path.iterdir()]
 
 
 def test_a_file_may_be_its_own_copy(tmp_path):
