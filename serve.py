@@ -36,7 +36,7 @@ flags.DEFINE_string(
 flags.DEFINE_integer("port", 8501, "Port; 0 for any.", 0, 65535)
 HELP = {
   "num_versions": "Newest versions to keep loaded.",
-  "poll_seconds": "Time between looks for new versions.",
+  "poll_seconds": "Time between searches for new versions; 0: search once.",
   "warm_up": "Send the export's requests for it through a model first.",
   "max_batch_size": "Texts of requests that share a batch.",
   "batch_timeout_ms": "Maximum wait for requests that may share a batch.",
@@ -53,7 +53,7 @@ for name, text in HELP.items():
   elif isinstance(default, int):
     flags.DEFINE_integer(name, default, text, 1)
   else:
-    flags.DEFINE_float(name, default, text, 0.0)
+    flags.DEFINE_float(name, default, text, 0.0, 1e6)
 
 
 def check_flags(args: Arguments) -> None:

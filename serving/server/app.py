@@ -138,7 +138,7 @@ class App:
 
   async def _v1(self, request: Request) -> Response:
     begin = time.monotonic()
-    request.state.model = ""  # a name of a stranger is not counted
+    request.state.model = ""  # names of unknown models have no metrics
     try:
       response = await self._answer(request)
     except RestError as error:
@@ -146,7 +146,7 @@ class App:
     except ClientDisconnect:
       response = _json({"error": "client closed request"}, 499)
     except Exception:
-      logging.exception("%s %s", request.method, request.scope["path"][:200])
+      logging.exception("%s %r", request.method, request.scope["path"][:200])
       response = _json({"error": "internal error"}, 500)
     # After 408 and 413, the rest of the request is not read.
     if self.is_draining or response.status_code in (408, 413):
@@ -244,7 +244,7 @@ class App:
     except batching.QueueFull:
       message = "The batch scheduling queue to which this task was submitted is"
       raise RestError(503, f"{message} full") from None
-    except TimeoutError:  # it does not run then, if it has not begun
+    except TimeoutError:  # the request is cancelled unless it runs already
       raise RestError(504, "Timed out waiting for an answer") from None
 
 

@@ -40,7 +40,7 @@ class _Task(NamedTuple):
   function: Function
   inputs: Arrays
   size: int  # texts
-  length: int  # bytes of the longest text; what is shorter is padded
+  length: int  # bytes of the longest text, to which the others are padded
   arrival: float  # time.monotonic()
   future: Future
 
@@ -48,10 +48,11 @@ class _Task(NamedTuple):
 class Batcher:
   """Runs functions on batches of requests, in a thread of its own.
 
-  A batch starts when as many requests wait as there were around the batch
-  before, or `max_size` texts, but at most `timeout` seconds after its first
-  request came: a lone client never waits. `capacity` bounds the texts that
-  wait, `queued`; `on_batch` gets the number of texts of each batch.
+  A batch starts when `max_size` texts wait, or as many requests as the previous
+  batch had and left waiting together, but at most `timeout` seconds after its
+  first request came. So a single client never waits. At most `capacity` texts
+  wait; `queued` is their number. `on_batch` gets the number of texts of each
+  batch.
   """
 
   def __init__(
@@ -111,7 +112,7 @@ class Batcher:
     return None
 
   def _seconds_left(self, tasks):
-    """Time to wait for requests that may join; 0 for none."""
+    """Time to wait for requests that may join these tasks; 0: do not wait."""
     if not tasks:
       return threading.TIMEOUT_MAX
     if (
@@ -158,8 +159,8 @@ def _length(inputs):
 def similar(tasks: Sequence[_Task]) -> list[_Task]:
   """Tasks to run with the first one, of similar length.
 
-  They are a part of the division of all tasks into batches that is the least
-  work, with padding.
+  Of all divisions of the tasks into batches, the one with the least work,
+  padding included, has them as a batch.
   """
   order = sorted(tasks, key=lambda task: task.length)
   best = [(0, 0)]  # least work for the first n, and where its last batch begins
@@ -202,7 +203,13 @@ def _answer(tasks: list[_Task]) -> None:
 def split(
   function: Function, outputs: Arrays, rows: Sequence[int]
 ) -> list[Arrays]:
-  """Outputs, [B, ...], of each request of a batch, by their numbers of rows."""
+  """Divides outputs, [B, ...], among the requests of a batch.
+
+  `rows` has the number of rows of each request. Raises ValueError if these are
+  not all rows of an output: which row is whose is unknown then.
+  """
+  if any(len(value) != sum(rows) for value in outputs.values()):
+    raise ValueError("outputs have another number of rows than inputs")
   parts, start = [], 0
   for number in rows:
     part = {name: v[start : start + number] for name, v in outputs.items()}

@@ -14,7 +14,7 @@ from absl import logging
 from serving.server.rest import RestError
 from storage import files
 
-_EXPORTS = {"saved_model.pb", "saved_model.pbtxt"}
+_EXPORT = "saved_model.pb"
 _VERSION = re.compile("[0-9]{1,18}")
 _RETRY_SECONDS = 60  # as TF Serving
 
@@ -39,7 +39,7 @@ def split_name(flag: str) -> tuple[str, str]:
 
   Raises FileNotFoundError, or ValueError without an export or a name for a URL.
   """
-  name, _, folder = flag.rpartition("=")
+  name, folder = flag.split("=", 1) if "=" in flag else ("", flag)
   folder = folder.rstrip("/")
   parts = folder.split("/")
   if not name and len(parts) > 1 and _VERSION.fullmatch(parts[-1]):
@@ -61,7 +61,7 @@ def split_name(flag: str) -> tuple[str, str]:
 def find_versions(folder: str) -> dict[int, str]:
   """Folders of versions by number; an export has one, 1 or its own name."""
   names = [name.rstrip("/") for name in files.list_folder(folder)]
-  if _EXPORTS.isdisjoint(names):
+  if _EXPORT not in names:
     return {int(n): f"{folder}/{n}" for n in names if _VERSION.fullmatch(n)}
   last = os.path.basename(folder)
   return {int(last) if _VERSION.fullmatch(last) else 1: folder}
@@ -70,9 +70,9 @@ def find_versions(folder: str) -> dict[int, str]:
 class Model:
   """A model and its versions, loaded by `load` from a folder.
 
-  `folder` is a SavedModel, or has numbered ones, of which the `num_versions`
-  newest are kept. `versions` are those that answer, by number; `states` has TF
-  Serving's word for the state, and an error, of all.
+  `folder` is a SavedModel, or contains numbered ones, of which the
+  `num_versions` newest are kept. `versions` has the loaded ones by number,
+  `states` (TF Serving's name of the state, error) of all.
   """
 
   def __init__(self, name: str, folder: str, num_versions: int, load: Callable):
@@ -86,7 +86,7 @@ class Model:
     versions = self.versions
     if number is None and not versions:
       message = f"Servable not found for request: Latest({self.name})"
-      raise RestError(503, message)  # it will be there
+      raise RestError(503, message)  # it is still loading
     number = max(versions) if number is None else number
     if number not in versions:
       message = (
@@ -106,7 +106,7 @@ class Model:
     for number in sorted(newest - {*self.versions}):
       if time.monotonic() >= self._retry.get(number, 0):
         self._add(number, folders[number])
-    if newest & {*self.versions}:  # else the old ones go on
+    if newest & {*self.versions}:  # else the old ones still answer
       for number in {*self.versions} - newest:
         self._remove(number)
 
@@ -143,14 +143,17 @@ def _first_line(error):
 def polled(
   models: Iterable[Model], seconds: float
 ) -> Iterator[threading.Thread]:
-  """Context in which a thread, its value, keeps models up to date."""
+  """Context in which a thread, its value, keeps models up to date.
+
+  It polls them every `seconds`; with 0, as in TF Serving, only once.
+  """
   stopped = threading.Event()
 
   def poll():
     while not stopped.is_set():
       for model in models:
         model.poll()
-      stopped.wait(seconds)
+      stopped.wait(seconds or None)
 
   thread = threading.Thread(target=poll, daemon=True)
   thread.start()

@@ -16,7 +16,7 @@ _MAX_RANK = 32
 _JSON_TYPES = {type(None): "Null", dict: "Object", list: "Array", str: "String"}
 _PYTHON_TYPES = {"string": (str,), "bool": (bool,)}
 _DTYPES = {"float32": "float", "float64": "double"}
-# A float32 as short text (0.2) takes time, for this many numbers too much.
+# Writing a float32 in few digits (0.2) takes too long for so many numbers.
 _MAX_SHORT_FLOATS = 10_000
 
 
@@ -29,7 +29,7 @@ class RestError(Exception):
 
 
 def _fail(message, *values):
-  """Raises an error with values in the place of %s; texts go as they are."""
+  """Raises RestError 400; values but strings are shown as JSON."""
   texts = (v if isinstance(v, str) else _echo(v) for v in values)
   raise RestError(400, message % tuple(text[:200] for text in texts)) from None
 
@@ -159,9 +159,8 @@ def _read_rows(document, rows, specs):
       else "Expecting value/list but got object at item %s of input list",
       number,
     )
-    for name, value in (
-      row if are_named else dict.fromkeys(specs, row)
-    ).items():
+    values = row if are_named else dict.fromkeys(specs, row)
+    for name, value in values.items():
       try:
         _add_value(columns, name, value, specs)
       except RestError as error:
@@ -169,14 +168,14 @@ def _read_rows(document, rows, specs):
         message = "Failed to process element: %s of 'instances' list. Error: %s"
         _fail(message, where, f"INVALID_ARGUMENT: {error}")
     _check(
-      not are_named or len(row) == len(specs),
+      len(values) == len(specs),
       "Failed to process element: %s of 'instances' list. JSON object: %s keys "
       "must be equal to: %s",
       number,
       row,
       ",".join(sorted(specs)),
     )
-  return {name: np.stack(values) for name, values in columns.items()}
+  return {name: np.stack(column) for name, column in columns.items()}
 
 
 def _add_value(columns, name, value, specs):
@@ -284,8 +283,9 @@ def write_outputs(outputs: Mapping[str, np.ndarray], by_rows: bool) -> bytes:
   if len(columns) == 1:
     [value] = columns.values()
   elif by_rows:
-    sizes = {len(v) if v.ndim else None for v in outputs.values()}
-    _check(len(sizes) == 1, "Tensor has inconsistent batch size")
+    sizes = {value.shape[:1] for value in outputs.values()}
+    is_even = len(sizes) == 1 and () not in sizes
+    _check(is_even, "Tensor has inconsistent batch size")
     rows = zip(*columns.values(), strict=True)
     value = [dict(zip(columns, row, strict=True)) for row in rows]
   else:

@@ -61,7 +61,8 @@ class Version:
       warm_up.run(self._model.signatures[_DEFAULT], texts)
 
 
-def to_function(name, signature) -> Function:
+def to_function(name: str, signature) -> Function:
+  """Function of a signature: how it runs, and if requests may share a batch."""
   specs = signature.structured_input_signature[1]
   outputs = signature.structured_outputs
 

@@ -126,6 +126,19 @@ def test_a_bad_request_does_not_spoil_the_others(batcher, busy):
     bad.result(10)
 
 
+def test_outputs_of_another_number_of_rows_are_not_divided(batcher, busy):
+  words = Function(
+    lambda inputs: {
+      "word": np.array(b" ".join(inputs["text"]).split(), object)
+    },
+    can_join=True,
+  )
+  futures = [batcher.submit(words, _texts(text)) for text in (b"a b", b"c")]
+  busy.gate.set()
+  answers = [future.result(10)["word"].tolist() for future in futures]
+  assert answers == [[b"a", b"b"], [b"c"]]
+
+
 def test_what_was_cancelled_does_not_run(batcher, busy):
   cancelled, other = _submit(batcher, busy, b"cancelled", b"other")
   assert cancelled.cancel()

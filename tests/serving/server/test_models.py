@@ -46,6 +46,9 @@ def test_names(folder):
     (f"other={folder}", ("other", f"{folder}")),
   ):
     assert models.split_name(flag) == expected
+  day = folder / "date=1"
+  (day / "1").mkdir(parents=True)
+  assert models.split_name(f"other={day}") == ("other", f"{day}")
 
 
 @pytest.mark.parametrize("flag", ["a/b={}", "a:b={}", "..={}", " ={}"])
@@ -103,6 +106,17 @@ def test_an_empty_or_missing_folder_changes_nothing(folder):
   folder.mkdir()
   model.poll()
   assert sorted(model.versions) == [10]
+
+
+@pytest.mark.parametrize(("seconds", "versions"), [(0.0, [10]), (0.01, [12])])
+def test_without_time_between_polls_there_is_one(folder, seconds, versions):
+  model = _model(folder)
+  with models.polled([model], seconds):
+    while not model.versions:
+      time.sleep(0.01)
+    (folder / "12").mkdir()
+    time.sleep(0.3)
+  assert sorted(model.versions) == versions
 
 
 def test_the_old_version_answers_until_the_new_one_can(folder, monkeypatch):

@@ -257,10 +257,12 @@ def test_several_outputs_are_objects():
   }
 
 
-def test_rows_need_one_first_dimension():
-  outputs = {"a": np.zeros(2), "b": np.zeros(3)}
+@pytest.mark.parametrize("shapes", [(2, 3), ((), ()), ((), 2)])
+def test_rows_need_one_first_dimension(shapes):
+  outputs = {name: np.zeros(s) for name, s in zip("ab", shapes, strict=True)}
   with pytest.raises(RestError, match="inconsistent batch size"):
     rest.write_outputs(outputs, by_rows=True)
+  assert b"outputs" in rest.write_outputs(outputs, by_rows=False)
 
 
 def test_floats_are_as_short_as_float32_allows():
