@@ -11,6 +11,7 @@ predict(["A film that", "is good."])
 import os
 from collections.abc import Sequence
 
+from storage import files
 from training import process
 
 _REMEDY = "name what --do_export wrote, or the --output_dir of a program"
@@ -107,17 +108,13 @@ def _open(path, changes):
 
 def _kind(path):
   """Returns tflite, savedmodel or output_dir; raises an error for others."""
-  if "://" in path:
-    import tensorflow as tf
-
-    is_export = tf.saved_model.contains_saved_model(path)
-    return "savedmodel" if is_export else "output_dir"
   if path.endswith(".tflite") and os.path.isfile(path):
     return "tflite"
-  if not os.path.isdir(path):
+  if not files.is_folder(path):
     raise FileNotFoundError(f"{path} is no folder: {_REMEDY}")
-  names = os.listdir(path)
-  if any(name.endswith(".tflite") for name in names):
+  names = files.list_folder(path)
+  is_local = not files.is_remote(path)  # as LiteRT's files have to be
+  if is_local and any(name.endswith(".tflite") for name in names):
     return "tflite"
   if any(name.endswith(".keras") for name in names):
     raise ValueError(f"{path} is an export for Keras: take another format")
@@ -145,6 +142,8 @@ def _check_texts(name, value, rank):
 
 
 if __name__ == "__main__":
+  import cli.interrupts  # noqa: F401 (Ctrl-C is one line)
+
   from cli import ask
 
   ask.main(Predictor)

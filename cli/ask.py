@@ -1,8 +1,8 @@
 """Command line of predictor.py: texts or lines of JSON in, lines of JSON out.
 
-Each input of a model is a flag of its name, --choices once for each choice.
-Without any, standard input has a JSON object of inputs a line, or a text if the
-model has one input.
+Each input of a model is a flag of its name; --choices is given once for each
+choice. Without such flags, each line of standard input is a JSON object of
+inputs, or a JSON text if the model has one input.
 """
 
 import argparse
@@ -20,18 +20,23 @@ INPUTS = (
 def main(
   predictor: Callable,
   argv: list[str] | None = None,
-  lines: Iterable = sys.stdin,
+  lines: Iterable[bytes] | None = None,
 ) -> None:
-  """Runs the program; a user's mistake ends it with one line and status 1."""
+  """Runs the program; a user's mistake ends it with one line and status 1.
+
+  `lines` are read instead of standard input unless they are None.
+  """
   args = _parse(argv)
-  values = {name: getattr(args, name) for name in INPUTS}
-  given = {name: v for name, v in values.items() if v is not None}
+  values = vars(args).items()
+  given = {k: v for k, v in values if k in INPUTS and v is not None}
   if args.text_pair is not None:  # as transformers calls it
     given["text_a"], given["text_b"] = given.pop("text", ""), args.text_pair
   try:
     changes = {"vocab_file": args.vocab_file} if args.vocab_file else {}
     predict = predictor(args.model, warm_up=args.warm_up, **changes)
-    rows = [("the command line", given)] if given else _read(lines, predict)
+    rows = [("the command line", given)]
+    if not given:
+      rows = _read(sys.stdin.buffer if lines is None else lines, predict)
     for answer in _answers(predict, rows, args.batch_size):
       print(json.dumps(answer, ensure_ascii=False), flush=True)
   except (ValueError, OSError) as error:
@@ -65,7 +70,7 @@ def _parse(argv):
 
 
 def _read(lines, predict) -> Iterator[tuple[str, dict]]:
-  """The inputs of each line, with the line's number."""
+  """Yields the inputs of each line of JSON, with the line's number."""
   for number, line in enumerate(lines, 1):
     if not line.strip():
       continue
@@ -99,7 +104,7 @@ def _answers(predict, rows, batch_size) -> Iterator[dict]:
 
 
 def _answer(predict, batch):
-  """Answers of rows; together if lists of choices have one length."""
+  """Answers of rows, in one batch if all lists of choices have one length."""
   shapes = [
     [len(v) if isinstance(v, list) else 0 for v in row.values()]
     for row in batch
@@ -111,7 +116,7 @@ def _answer(predict, batch):
 
 
 def _checked(predict, rows) -> Iterator[dict]:
-  """Rows with the model's inputs; ValueError names the one that has others."""
+  """Rows, which must have the model's inputs; else ValueError with the line."""
   for source, row in rows:
     if set(row) == {"text"} and len(predict.inputs) == 1:
       row = {predict.inputs[0]: row["text"]}

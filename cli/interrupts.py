@@ -21,10 +21,10 @@ def _raise_once(*_):
 
 @contextmanager
 def clean_up() -> Iterator[None]:
-  """Context in which the first Ctrl-C is an exception, and so cleans up.
+  """Context in which the first Ctrl-C raises KeyboardInterrupt, to clean up.
 
-  It ends the process in the end, also if an import has made another exception
-  of it.
+  Then the process ends with status 130, also if an import has turned the
+  exception into another one.
   """
   if signal.getsignal(signal.SIGINT) is not _end:
     yield

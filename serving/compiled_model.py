@@ -22,7 +22,7 @@ from training import inference
 LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 # Beyond the last, multiples of it.
 ROWS = (1, 2, 4, 8, 16, 32)
-# Multiplications in all that save about as much time as compiling takes.
+# Multiplications above which compiling saves more time than it takes.
 _WORTHWHILE = 1e12
 
 

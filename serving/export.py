@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from data.labels import save as save_labels
 from modeling import fused_ops
 from serving import compiled_model, litert, packing_ops, warm_up
 from storage import files
@@ -22,9 +23,9 @@ from training import process
 class Task(Protocol):
   """Raw text to named answers, in the graph.
 
-  `texts` has a TensorSpec for each argument of `from_text`, `schema` fields
-  with a `shape` of a record's features, the model's inputs among them;
-  `settings` is what tasks/litert.py needs to know, as JSON can hold it.
+  `texts` has a TensorSpec for each argument of `from_text`. `schema` has the
+  features of a record, the model's inputs among them, each with its `shape`.
+  `settings` are JSON values for tasks/litert.py.
   """
 
   texts: dict[str, tf.TensorSpec]
@@ -54,8 +55,8 @@ class ServedModel(NamedTuple):
 class Signature:
   """The signature `serving_default` of a model: rows of texts to dicts.
 
-  `ranks` has for each input 0 for texts, 1 for lists of texts; texts of a row
-  are in the order of the sorted names. Answers are without padding.
+  `ranks` has 0 for each input that is a text, 1 for a list of texts. Texts of a
+  row are in the order of the sorted names. Answers are without padding.
   """
 
   def __init__(self, model, requests):
@@ -67,8 +68,19 @@ class Signature:
 
   @classmethod
   def load(cls, folder: str) -> "Signature":
-    """Loads a SavedModel, with the requests of its file to warm up."""
-    return cls(tf.saved_model.load(folder), warm_up.load(folder))
+    """Loads a SavedModel, with the requests of its file to warm up.
+
+    Raises ValueError if its signature `serving_default` does not take texts.
+    """
+    model = tf.saved_model.load(folder)
+    function = model.signatures.get("serving_default")
+    specs = function.structured_input_signature[1] if function else {}
+    if {spec.dtype for spec in specs.values()} != {tf.string}:
+      raise ValueError(
+        f"{folder} has no signature serving_default of texts: name what "
+        "--do_export wrote"
+      )
+    return cls(model, warm_up.load(folder))
 
   @classmethod
   def of(cls, served: ServedModel) -> "Signature":
@@ -314,11 +326,10 @@ def save_tokenizer(
     "do_lower_case": do_lower_case,
     "model_max_length": max_seq_length,
   }
-  texts = {"tokenizer_config.json": json.dumps(settings, indent=2)}
+  path = os.path.join(directory, "tokenizer_config.json")
+  files.write_text(path, json.dumps(settings, indent=2) + "\n")
   if labels is not None:
-    texts["labels.txt"] = "\n".join(labels)
-  for name, text in texts.items():
-    files.write_text(os.path.join(directory, name), f"{text}\n")
+    save_labels(labels, directory)
 
 
 def save_task(directory: str, task: Task) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from data import labels
 from data.tokenization import FullTokenizer
 from training import process
 
@@ -44,17 +45,16 @@ class LiteRtExport:
       folder / "vocab.txt", config["do_lower_case"]
     )
     self.max_seq_length = config["model_max_length"]
-    labels = folder / "labels.txt"
     self.labels = None
-    if labels.exists():
-      self.labels = labels.read_text(encoding="utf-8").split("\n")[:-1]
+    if labels.exist(str(folder)):
+      self.labels = list(labels.load(str(folder)))
     self._file = str(file)
     self._run = _signature(self._file, os.cpu_count())
     self._lock = threading.Lock()
     self._own = threading.local()
 
   def open_for_thread(self) -> None:
-    """Gives the calling thread an interpreter, and its part of the cores."""
+    """Gives the calling thread an interpreter that uses a part of the cores."""
     self._own.run = _signature(self._file, os.cpu_count() // _WORKERS)
 
   def run(self, **inputs: list) -> dict[str, np.ndarray]:
@@ -120,7 +120,10 @@ def _to_text(value):
 
 
 def _read_json(path):
-  value = json.loads(path.read_text(encoding="utf-8"))
+  try:
+    value = json.loads(path.read_text(encoding="utf-8"))
+  except ValueError:
+    value = None
   if not isinstance(value, dict):
     raise ValueError(f"{path} is damaged, export the model again")
   return value

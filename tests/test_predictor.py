@@ -159,6 +159,30 @@ def test_a_folder_without_a_model_is_named_without_tensorflow(tmp_path):
   assert is_loaded == "False"
 
 
+def _save_echo(folder, name, dtype):
+  """Writes a SavedModel that answers with its input."""
+  function = tf.function(lambda x: {"y": x}).get_concrete_function(
+    tf.TensorSpec([None], dtype, name="x")
+  )
+  tf.saved_model.save(tf.Module(), folder, signatures={name: function})
+
+
+@pytest.mark.parametrize(
+  ("name", "dtype"), [("other", tf.string), ("serving_default", tf.float32)]
+)
+def test_a_saved_model_that_takes_no_texts_is_named(tmp_path, name, dtype):
+  _save_echo(str(tmp_path), name, dtype)
+  with pytest.raises(ValueError, match="no signature serving_default of texts"):
+    Predictor(tmp_path)
+
+
+def test_an_export_may_be_remote():
+  _save_echo("ram://export", "serving_default", tf.string)
+  assert Predictor("ram://export")(["a"]) == [{"y": "a"}]
+  with pytest.raises(FileNotFoundError, match="ram://nowhere is no folder"):
+    Predictor("ram://nowhere")
+
+
 def test_predictions_are_those_of_the_signature(exports):
   texts = TEXTS[::-1]
   predict = exports["tagging"]

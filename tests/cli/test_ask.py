@@ -87,6 +87,7 @@ def test_choices_of_several_numbers_are_asked_one_by_one(call):
   "lines, message",
   [
     (['{"tokens": "a"}', "{"], "line 2 is no JSON"),
+    (['"a"', b'"\xff"'], "line 2 is no JSON: 'utf-8' codec can't decode"),
     (["1"], "line 1 is no object with tokens"),
     (["\n", '{"tokens": 1}'], "line 2: tokens.* is 1: give a text"),
     (

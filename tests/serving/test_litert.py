@@ -165,14 +165,17 @@ def test_no_tensorflow_is_imported(export_of, names):
     assert len(json.loads(done.stdout)) == 1
 
 
-@pytest.mark.parametrize("name", ["task.json", "model_float32.tflite"])
-def test_a_damaged_file_is_named(tmp_path, name):
+@pytest.mark.parametrize(
+  ("name", "content"),
+  [("task.json", "[]"), ("task.json", "{"), ("model_float32.tflite", "[]")],
+)
+def test_a_damaged_file_is_named(tmp_path, name, content):
   contents = {
     "task.json": '{"task": "classification"}',
     "tokenizer_config.json": '{"do_lower_case": true, "model_max_length": 8}',
     "model_float32.tflite": "",
     "vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n",
-    name: "[]",
+    name: content,
   }
   for file, text in contents.items():
     (tmp_path / file).write_text(text)
