@@ -84,8 +84,8 @@ def ensemble(args: Arguments) -> None:
     run_record.best_trials(args.output_dir, size)
   elif size > 1:
     rates = args.learning_rate
-    number = len(rates) if isinstance(rates, tuple) else 1
-    if (number := number * args.num_seeds) < size:
+    rates = set(rates) if isinstance(rates, tuple) else {rates}
+    if (number := len(rates) * args.num_seeds) < size:
       raise ValueError(
         f"--ensemble={size} takes the best of a sweep, but this command trains "
         f"{number}: give more of --learning_rate or --num_seeds"
@@ -152,11 +152,12 @@ def export(args: Arguments) -> None:
       f"--export_format=tflite does not go with --dtype={args.dtype}: train, "
       "then export in a run of its own without --dtype"
     )
-  if args.compile_export and args.dtype != "float32":
-    raise ValueError(
-      f"--compile_export does not go with --dtype={args.dtype}, in which XLA "
-      "is slow on a CPU: leave one of them out"
-    )
+  for name, needed in (("export_format", "savedmodel"), ("dtype", "float32")):
+    if args.compile_export and getattr(args, name) != needed:
+      raise ValueError(
+        f"--compile_export does not go with --{name}={getattr(args, name)}: it "
+        f"needs {needed}"
+      )
   for name in ("feature_based", "add_bilstm"):  # not all programs have both
     if args.export_format == "tflite" and getattr(args, name, False):
       raise ValueError(
@@ -193,26 +194,22 @@ def file(args: Arguments, name: str) -> None:
     raise FileNotFoundError(f"cannot read {path}: --{name} names no file")
 
 
-def output(args: Arguments, name: str) -> None:
-  """Checks the file or folder to write that a flag names; see `writable`."""
-  if args[name]:
-    writable(args[name], name)
-
-
 def writable(path: str, name: str) -> None:
-  """Checks that a path, from the flag `name`, can be written; else OSError."""
+  """Checks that a path, from the flag `name`, can be written; else OSError.
+
+  Files are written beside their path first, so their folder has to be writable.
+  """
   if files.is_remote(path):
     return files.check_writable(path)
   parent = os.path.abspath(path)
+  if not os.path.isdir(parent):
+    parent = os.path.dirname(parent)
   while not os.path.exists(parent):
     parent = os.path.dirname(parent)
-  if parent != os.path.abspath(path) and not os.path.isdir(parent):
+  if not os.path.isdir(parent):
     raise NotADirectoryError(f"--{name}={path}: {parent} is no folder")
-  try:
-    if os.path.isdir(parent):  # root may write to folders that take no files
-      tempfile.TemporaryFile(dir=parent).close()
-    elif not os.access(parent, os.W_OK):
-      raise PermissionError
+  try:  # also as root, which may write to folders that take no files
+    tempfile.TemporaryFile(dir=parent).close()
   except OSError:
     raise PermissionError(
       f"--{name}={path}: {parent} cannot be written to"
@@ -221,10 +218,13 @@ def writable(path: str, name: str) -> None:
 
 def output_file(args: Arguments, *inputs: str) -> None:
   """Checks --output_file: no input, writable, new unless --overwrite is set."""
-  disjoint(inputs, args.output_file)
-  output(args, "output_file")
+  path = args.output_file
+  disjoint(inputs, path)
+  if files.is_folder(path):
+    raise IsADirectoryError(f"--output_file={path} is a folder: name a file")
+  writable(path, "output_file")
   if not args.overwrite:
-    refuse_to_overwrite(args.output_file)
+    refuse_to_overwrite(path)
 
 
 def refuse_to_overwrite(*paths: str) -> None:

@@ -70,8 +70,8 @@ def check(args: Arguments, *same: str, texts: bool = True) -> None:
   checks.file(args, "bert_config_file")
   checks.file(args, "vocab_file")
   for name in ("output_dir", "export_dir"):
-    if name in args:
-      checks.output(args, name)
+    if getattr(args, name, None):
+      checks.writable(args[name], name)
   if getattr(args, "teacher", None) and args.do_train:
     _check_teacher(args)
   network = config(args)
@@ -82,7 +82,12 @@ def check(args: Arguments, *same: str, texts: bool = True) -> None:
     actual = vars(args) | {"attention": network.attention}
     if trains:
       same = ("task_name", *same)
-    _check_same(args.output_dir, entry["flags"], actual, "attention", *same)
+    for name in ("attention", *same):
+      _check_same(
+        *(name, actual.get(name), entry["flags"].get(name)),
+        f"the model in {args.output_dir}",
+        "give this value, or another --output_dir",
+      )
   elif args.init_checkpoint:
     if texts:
       _check_case(args, trains)
@@ -113,10 +118,11 @@ def _check_teacher(args):
     )
   trained = arguments.from_record(teacher, entries[-1], {})
   for name in ("do_lower_case", "multi_label", "is_regression", "long_text"):
-    if name in args and args[name] != trained[name]:
-      raise ValueError(
-        f"--{name}={args[name]}, but --teacher={teacher} was trained with "
-        f"--{name}={trained[name]}: teacher and student need the same"
+    if name in args:
+      _check_same(
+        *(name, args[name], trained[name]),
+        f"--teacher={teacher}",
+        "teacher and student need the same",
       )
   if vocab.load(args.vocab_file) != vocab.load(trained.vocab_file):
     raise ValueError(
@@ -138,17 +144,13 @@ def _check_program(output_dir, trained):
     )
 
 
-def _check_same(output_dir, trained, actual, *names):
-  """Raises ValueError if flags are not those of the run in --output_dir."""
-  for name in names:
-    if name not in trained:
-      continue
-    if str(actual[name]).lower() != str(trained[name]).lower():
-      raise ValueError(
-        f"--{name}={actual[name]}, but the model in {output_dir} was trained "
-        f"with --{name}={trained[name]}: give this value, or another "
-        "--output_dir"
-      )
+def _check_same(name, value, trained, owner, remedy):
+  """Raises ValueError if a flag is not as in a training; None is unknown."""
+  if trained is not None and str(value).lower() != str(trained).lower():
+    raise ValueError(
+      f"--{name}={value}, but {owner} was trained with --{name}={trained}: "
+      f"{remedy}"
+    )
 
 
 def _check_init_checkpoint(args, attention):
@@ -191,13 +193,12 @@ def check_head(args: Arguments, name: str) -> None:
   start, own = checkpoint(args), _own_checkpoint(args)
   if not start or (not own and args.do_train and args.new_head):
     return
-  trained = run_record.flag_of(start, name)
-  if trained not in (None, args[name]):
-    raise ValueError(
-      f"--{name}={args[name]}, but the head of {start} was trained with "
-      f"--{name}={trained}: give this value, or train a fresh head with "
-      "--new_head in another --output_dir"
-    )
+  _check_same(
+    *(name, args[name], run_record.flag_of(start, name)),
+    f"the head of {start}",
+    "give this value, or train a fresh head with --new_head in another "
+    "--output_dir",
+  )
 
 
 def check_vocabulary(args: Arguments, vocab_size: int) -> None:

@@ -15,8 +15,8 @@ from cli.arguments import Arguments, is_project_file
 from training import process
 
 LOCK_FILE = "run.lock"
-# Files of locks, and if their folders are new. The system releases a lock when
-# its file is closed.
+# Open files of locks, each with True if its folder is new. The system releases
+# a lock when its file is closed.
 _open_locks = []
 # Incomplete checkpoints (training/run_folder.py) and files (storage/files.py)
 # of a killed run.
@@ -133,7 +133,7 @@ def lock_folder(folder: str) -> None:
   file = open(os.path.join(folder, LOCK_FILE), "a+")  # noqa: SIM115
   try:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-  except OSError:
+  except BlockingIOError:
     file.seek(0)
     number = file.read().strip() or "unknown"
     file.close()
@@ -141,6 +141,11 @@ def lock_folder(folder: str) -> None:
       f"another run, process {number}, uses --output_dir={folder}: wait "
       "until it ends, or name another folder"
     ) from None
+  except OSError as error:
+    logging.warning(
+      "%s cannot be locked (%s): start no second run there",
+      *(folder, error.strerror),
+    )
   file.truncate(0)
   file.write(f"{os.getpid()}\n")
   file.flush()

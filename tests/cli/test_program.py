@@ -1,5 +1,6 @@
 """Locks of output folders; users' mistakes are one line, defects tracebacks."""
 
+import errno
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli import checks, program
+from cli.arguments import Arguments
 from tests import programs
 
 ROOT = Path(__file__).parents[2]
@@ -133,6 +135,25 @@ def test_a_folder_that_takes_no_file_is_named_with_its_flag(tmp_path):
   checks.writable(str(tmp_path / "new" / "file"), "output_file")
   with pytest.raises(PermissionError, match="--output_dir=/proc/x/y: /proc"):
     checks.writable("/proc/x/y", "output_dir")
+  with pytest.raises(PermissionError, match="--output_file=/proc/self/comm:"):
+    checks.writable("/proc/self/comm", "output_file")  # a file that is writable
+
+
+def test_a_file_system_without_locks_is_a_warning(
+  tmp_path, monkeypatch, caplog
+):
+  def refuse(*_):
+    raise OSError(errno.ENOLCK, "No locks available")
+
+  monkeypatch.setattr(program.fcntl, "flock", refuse)
+  program.lock_folder(str(tmp_path))
+  assert f"{tmp_path} cannot be locked (No locks available)" in caplog.text
+
+
+def test_a_folder_is_no_output_file(tmp_path):
+  args = Arguments(output_file=str(tmp_path), overwrite=True)
+  with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
+    checks.output_file(args)
 
 
 def test_remote_folders_are_not_locked():
@@ -227,9 +248,15 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("module", ["absl", "cli.checks", "tasks.squad"])
-def test_a_program_is_interrupted_while_it_imports(module):
-  argv = ["run_squad.py", module]
+@pytest.mark.parametrize(
+  ("name", "module"),
+  [
+    *(("run_squad", name) for name in ("absl", "cli.checks", "tasks.squad")),
+    ("predictor", "cli.ask"),
+  ],
+)
+def test_a_program_is_interrupted_while_it_imports(name, module):
+  argv = [f"{name}.py", module]
   done = programs.python(
     ["-c", f"import sys; sys.argv = {argv}\n{IMPORTING}"],
     preexec_fn=_obey_interrupts,

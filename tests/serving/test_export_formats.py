@@ -183,6 +183,8 @@ def test_litert_is_refused_for_what_it_lacks_before_any_work(tmp_path):
     with pytest.raises(ValueError, match=f"does not go with --{name}: LiteRT"):
       checks.export(flags)
   checks.export(_flags(tmp_path, dtype="bfloat16"))
-  flags = _flags(tmp_path, dtype="bfloat16", compile_export=True)
-  with pytest.raises(ValueError, match="compile_export does not go with"):
-    checks.export(flags)
+  compiled = {"export_format": "savedmodel", "compile_export": True}
+  for name, value in (("export_format", "keras"), ("dtype", "bfloat16")):
+    flags = _flags(tmp_path, **compiled | {name: value})
+    with pytest.raises(ValueError, match=f"not go with --{name}={value}"):
+      checks.export(flags)
