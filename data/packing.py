@@ -1,5 +1,6 @@
 """Packing: several examples in a row, which do not attend to each other."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from data.shuffling import lengths
 
 Batch = dict[str, tf.Tensor]
 
-# Packing is the default where it leaves out this fraction of the positions.
+# Packing is the default where it saves this fraction of the cost.
 _WORTHWHILE = 0.1
 _SAMPLED = 100  # batches
 
@@ -101,36 +102,48 @@ def plan(
   """Packing of a data set; None to pad its batches to their longest example.
 
   `counts` has the number of examples of each length before truncation to
-  `max_length`. `is_packed` decides; if it is None, packing has to leave out a
-  tenth of the positions that padded batches in random order have.
+  `max_length`. `is_packed` decides; if it is None, packing has to cost a tenth
+  less than padded batches in random order.
   """
   if is_packed is False:
     return None
   sizes = np.minimum(list(counts.keys()), max_length)
-  number = np.array(list(counts.values()))
-  mean = (sizes * number).sum() / number.sum()
-  row_length = int(min(_rounded_up(sizes.max()), max_length))
-  max_examples = row_length if token_labels else int(-(-row_length // mean))
-  packing = Packing(row_length, max_examples, token_labels)
+  probs = np.array(list(counts.values())) / sum(counts.values())
   batches = np.random.default_rng(0).choice(
-    sizes, (_SAMPLED, batch_size), p=number / number.sum()
+    sizes, (_SAMPLED, batch_size), p=probs
   )
-  padded = batch_size * np.minimum(_rounded_up(batches.max(1)), max_length)
-  rows = [_num_rows(batch, packing) for batch in batches]
-  packed = row_length * np.array(rows)
-  if is_packed is None and packed.mean() > (1 - _WORTHWHILE) * padded.mean():
+  padded = np.minimum(_rounded_up(batches.max(1), 8), max_length)
+  longest = min(int(_rounded_up(sizes.max(), 8)), max_length)
+  lengths = {longest, *range(_rounded_up(longest, 32), max_length + 1, 32)}
+  plans = []
+  for length in sorted(lengths):
+    fitting = math.ceil(length / (sizes @ probs))
+    packing = Packing(length, length if token_labels else fitting, token_labels)
+    rows = np.mean([_num_rows(batch, packing) for batch in batches])
+    plans.append((_cost(rows, length), rows, packing))
+  cost, rows, packing = min(plans, key=lambda plan: plan[0])
+  if is_packed is None and cost > (1 - _WORTHWHILE) * np.mean(
+    _cost(batch_size, padded)
+  ):
     return None
   logging.info(
     "packing: %d examples in about %.1f rows of %d tokens, not in %d of %.0f",
-    *(batch_size, np.mean(rows), row_length),
-    *(batch_size, padded.mean() / batch_size),
+    *(batch_size, rows, packing.row_length, batch_size, padded.mean()),
   )
   return packing
 
 
-def _rounded_up(length):
-  """Length to which records.trim_padding cuts."""
-  return -(-length // 8) * 8
+def _rounded_up(length, multiple):
+  return -(-length // multiple) * multiple
+
+
+def _cost(rows, length):
+  """Relative cost of a batch: its positions, more in longer rows.
+
+  Attention of a position to 2,048 others costs about as much as all other
+  operations of a position in a small model.
+  """
+  return rows * length * (1 + length / 2048)
 
 
 def _num_rows(sizes, packing):

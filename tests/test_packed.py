@@ -149,6 +149,7 @@ def test_many_sentences_share_a_row():
     ({12: 50, 20: 10, 90: 3}, None, Packing(96, 6)),
     ({12: 50, 20: 10, 200: 3}, None, Packing(128, 7)),  # truncated to 128
     ({12: 50, 20: 10, 90: 3}, False, None),
+    ({40: 9, 64: 1}, None, Packing(128, 4)),  # rows of 64 would have one each
     ({88: 40, 96: 10}, None, None),  # nothing to gain
     ({88: 40, 96: 10}, True, Packing(96, 2)),
   ],
