@@ -14,7 +14,6 @@ def config(vocab_size, **changes):
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
     "max_position_embeddings": 16,
-    "type_vocab_size": 2,
     "initializer_range": 0.1,
   }
   return BertConfig(vocab_size, **fields | changes)

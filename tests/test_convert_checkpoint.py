@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from modeling import models
 from modeling.config import BertConfig
-from tests.programs import run_each
+from tests.programs import check_error, fails, run, run_each
 from training import checkpoint
 
 PRESET = Path(__file__).parent / "conversion/golden/keras_hub/preset"
@@ -116,10 +116,8 @@ class _Logs(dict):
   def __missing__(self, name):
     if name.endswith(" back"):
       assert self[name.removesuffix(" back")]
-    [(status, log)] = run_each("convert_checkpoint", [self.cases[name]])
-    assert status == 0, log
-    self[name] = log
-    return log
+    self[name] = run("convert_checkpoint", **self.cases[name])
+    return self[name]
 
 
 @pytest.fixture(scope="module")
@@ -292,8 +290,7 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
   flags = [{"output": out} | case for case in cases.values()]
   done = run_each("convert_checkpoint", flags)
   for (status, log), message in zip(done, cases, strict=True):
-    assert message in log
-    assert status == 1
+    check_error(status, log, message)
   assert not out.exists()
 
 
@@ -308,11 +305,9 @@ def test_where_a_model_looks_goes_along(runs, tmp_path):
     "strip_optimizer": True,
     "bert_config_file": runs / "bert" / "bert_config.json",
   }
-  [(status, log)] = run_each("convert_checkpoint", [given])
-  assert status == 0, log
+  run("convert_checkpoint", **given)
   config = BertConfig.from_json(str(small / "bert_config.json"))
   assert config.attention == "left_to_right"
   given = {"input": small, "output": out, "output_format": "hugging_face"}
-  [(status, log)] = run_each("convert_checkpoint", [given])
-  assert status == 1
-  assert "--attention=left_to_right, which transformers' BERT is not" in log
+  message = "--attention=left_to_right, which transformers' BERT is not"
+  fails("convert_checkpoint", message, **given)

@@ -104,20 +104,17 @@ def test_records(workers, tmp_path):
 
 def _training(tmp_path, folder):
   """Flags of a training whose files are all in a folder."""
-  toy.config(0.1).to_json(str(tmp_path / "bert_config.json"))
+  flags = toy.flags(tmp_path, dropout=0.1)
   toy.write_records(str(tmp_path / "a.tfrecord"), 600)
   for name in ("bert_config.json", "a.tfrecord"):
     if files.is_remote(folder):
       _put(name, (tmp_path / name).read_bytes())
-  return {
+  return flags | {
     "input_file": f"{folder}/a.tfrecord",
     "bert_config_file": f"{folder}/bert_config.json",
     "do_train": True,
     "do_eval": True,
     "max_eval_steps": 2,
-    "max_seq_length": toy.T,
-    "max_predictions_per_seq": toy.P,
-    "train_batch_size": 8,
     "learning_rate": 1e-3,
     "num_train_steps": 300,
     "save_checkpoints_steps": 30,

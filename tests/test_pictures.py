@@ -4,22 +4,22 @@ import numpy as np
 import pytest
 
 from data.tokenization import FullTokenizer
+from data.vocab import SPECIAL_TOKENS
 from experiments.reading import Reading, attention_table, read
 from modeling import models
 from modeling.config import BertConfig
-from tests import programs
+from tests import programs, small_model
 from training import checkpoint
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcde."]
+WORDS = [*SPECIAL_TOKENS, *"abcde."]
 
 
 @pytest.fixture(name="folder", scope="module")
 def _folder(tmp_path_factory):
   folder = tmp_path_factory.mktemp("pictures")
-  config = BertConfig(len(WORDS), 8, 2, 2, 12, max_position_embeddings=8)
-  config.to_json(str(folder / "bert_config.json"))
-  (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-  model = models.pretrainer(config)
+  sizes = {"num_hidden_layers": 2, "max_position_embeddings": 8}
+  small_model.write(folder, WORDS, **sizes)
+  model = models.pretrainer(small_model.config(len(WORDS), **sizes))
   checkpoint.write(str(folder / "a.ckpt"), checkpoint.variables(model))
   return folder
 

@@ -6,12 +6,13 @@ import shlex
 import pytest
 from absl import flags
 
+from data.vocab import SPECIAL_TOKENS
 from recipes import table
 from tasks.classification import named_tasks
-from tests import programs
+from tests import programs, small_model
 
 HEADERS = table.headers()
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcde.", "ab", "cd"]
+WORDS = [*SPECIAL_TOKENS, *"abcde.", "ab", "cd"]
 # Small enough for any machine; all else is as the recipe has it.
 SMALL = {"train_batch_size": 4, "max_seq_length": 16}
 # One recipe at least of each program and of each kind of variant.
@@ -89,18 +90,10 @@ def test_a_header_must_be_whole(tmp_path):
 def _folder(tmp_path_factory):
   """Toy data of every program."""
   folder = tmp_path_factory.mktemp("recipes")
-  (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-  sizes = {
-    "vocab_size": len(WORDS),
-    "hidden_size": 8,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 12,
-    "max_position_embeddings": 16,
-  }
-  (folder / "bert_config.json").write_text(json.dumps(sizes))
-  deep = sizes | {"num_hidden_layers": 4}  # of which features are made
-  (folder / "deep.json").write_text(json.dumps(deep))
+  small_model.write(folder, WORDS)
+  # Of so many layers features are made.
+  deep = small_model.config(len(WORDS), num_hidden_layers=4)
+  deep.to_json(str(folder / "deep.json"))
   _write_glue(folder)
   _write_others(folder)
   return folder

@@ -52,8 +52,9 @@ def _write(path, *rows):
 def _given(tmp_path_factory):
   """Flags of a small run: model, vocabulary, rates."""
   folder = tmp_path_factory.mktemp("model")
-  sizes = {"max_position_embeddings": toy.T, "initializer_range": 0.2}
-  return small_model.write(folder, VOCABULARY, **sizes) | {
+  changes = {"max_position_embeddings": toy.T, "type_vocab_size": 2}
+  changes |= {"initializer_range": 0.2}
+  return small_model.write(folder, VOCABULARY, **changes) | {
     "max_seq_length": toy.T,
     "train_batch_size": 8,
     "learning_rate": 0.005,

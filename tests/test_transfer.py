@@ -1,6 +1,7 @@
 """A model of other labels, or of another vocabulary, as a start."""
 
 import random
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -8,10 +9,10 @@ import tensorflow as tf
 from cli import encoder, run
 from cli.arguments import Arguments
 from data import labels
+from data.vocab import SPECIAL_TOKENS
 from modeling import models
-from modeling.config import BertConfig
 from tasks.ner import task
-from tests import programs
+from tests import programs, small_model
 from tests.training import toy
 from training import checkpoint
 from training.run_folder import Checkpoints
@@ -19,7 +20,7 @@ from training.run_folder import Checkpoints
 KEYS = {"good": "alpha", "bad": "beta", "dull": "gamma", "red": "delta"}
 FOUR = tuple(sorted(KEYS.values()))
 VOCABULARY = [
-  *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]"),
+  *(*SPECIAL_TOKENS, "[unused1]"),
   *("the", "film", "blue", *KEYS),
 ]
 SIZE = len(VOCABULARY)
@@ -49,15 +50,12 @@ def _flags(folder, **changes):
 @pytest.fixture(name="folder")
 def _folder(tmp_path):
   """A model of four labels in `old`, as converting one leaves it, and data."""
-  size = {"vocab_size": SIZE}
-  config = BertConfig.from_dict(toy.config().to_dict() | size)
-  config.to_json(str(tmp_path / "bert_config.json"))
-  model = models.classifier(config, 4)
+  small_model.write(tmp_path, VOCABULARY)
+  model = models.classifier(small_model.config(SIZE), 4)
   prefix = str(tmp_path / "old" / "bert_model.ckpt")
   checkpoint.write(prefix, checkpoint.variables(model))
   labels.save(FOUR, str(tmp_path / "old"))
-  for path in (tmp_path, tmp_path / "old"):
-    (path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+  shutil.copy(tmp_path / "vocab.txt", tmp_path / "old")
   (tmp_path / "data").mkdir()
   _write_data(tmp_path / "data" / "train.tsv", KEYS | {"blue": "epsilon"})
   return tmp_path
@@ -68,16 +66,15 @@ def test_a_label_is_added_by_one_command(folder):
   flags = _flags(folder, init_checkpoint=start, do_train=True)
   log = programs.run("run_classifier", **flags)
   assert f"WARNING: the head is fresh: {start} was trained for other" in log
-  assert "output_weights is [4, 8], here [5, 8]" in log
+  assert "output_weights is [4, 16], here [5, 16]" in log
   assert "checkpoints in" in log.rpartition("saved")[2]
   assert labels.load(str(folder / "out")) == (
     *("alpha", "beta", "delta", "epsilon", "gamma"),
   )
   _write_data(folder / "data" / "train.tsv", {"good": "alpha", "blue": "zeta"})
-  done = programs.call("run_classifier", **flags)
-  assert done.returncode == 1
-  assert "'zeta' is no label of tsv; its labels are alpha, " in done.stderr
-  assert f"give --init_checkpoint={folder / 'out'} and another" in done.stderr
+  message = "'zeta' is no label of tsv; its labels are alpha, "
+  log = programs.fails("run_classifier", message, **flags)
+  assert f"give --init_checkpoint={folder / 'out'} and another" in log
 
 
 def test_a_converted_model_predicts_with_its_own_labels(folder):

@@ -8,31 +8,21 @@ from data import features, shuffling
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.instances import Masking, MaskPolicy
 from data.records import RecordDataset
+from storage import tfrecord
 from storage.tfrecord import Feature, Schema
 
 T, P, V = 8, 2, 50
 
 
-def _example(schema, number):
-  values = {}
-  for name, feature in schema.items():
-    if feature.dtype == "float32":
-      value = tf.train.FloatList(value=[1.0] * feature.size)
-      values[name] = tf.train.Feature(float_list=value)
-    else:
-      ids = (
-        [number] * feature.size if name == "input_ids" else [1] * feature.size
-      )
-      value = tf.train.Int64List(value=ids)
-      values[name] = tf.train.Feature(int64_list=value)
-  return tf.train.Example(features=tf.train.Features(feature=values))
+def _row(schema, number):
+  """A record of ones, whose tokens show which one it is."""
+  row = {name: [1] * feature.size for name, feature in schema.items()}
+  return row | {"input_ids": [number] * schema["input_ids"].size}
 
 
 def _write(path, numbers, schema=None):
   schema = schema or features.pretraining(T, P)
-  with tf.io.TFRecordWriter(str(path)) as writer:
-    for number in numbers:
-      writer.write(_example(schema, number).SerializeToString())
+  tfrecord.save(str(path), schema, [_row(schema, n) for n in numbers])
   return str(path)
 
 
@@ -218,12 +208,12 @@ def _uneven(tmp_path, number=60):
   """Unmasked records of which the n-th has 1 + n % LONG tokens."""
   schema = features.unmasked_pretraining(LONG)
   path = str(tmp_path / "uneven")
-  with tf.io.TFRecordWriter(path) as writer:
-    for n in range(number):
-      example = _example(schema, n % V)
-      mask = example.features.feature["input_mask"].int64_list
-      mask.value[:] = [int(step <= n % LONG) for step in range(LONG)]
-      writer.write(example.SerializeToString())
+  rows = [
+    _row(schema, n % V)
+    | {"input_mask": [int(step <= n % LONG) for step in range(LONG)]}
+    for n in range(number)
+  ]
+  tfrecord.save(path, schema, rows)
   return path
 
 
