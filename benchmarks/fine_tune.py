@@ -30,6 +30,7 @@ from tasks.squad import metrics as squad_metrics
 from tasks.squad.decoding import Predictions
 
 BASELINE, PEER = "bert-tf2", "transformers"
+EVALUATION = {"do_eval": True, "eval_batch_size": 32}  # as the peer
 SHARED = ("max_seq_length", "learning_rate", "dtype", "group_by_length")
 
 
@@ -40,7 +41,7 @@ class Glue:
 
   def __init__(self, name: str, data: Path):
     self.task, self.data = named_tasks.find(name), data
-    self.flags = {"task_name": name, "data_dir": data, "do_eval": True}
+    self.flags = {"task_name": name, "data_dir": data} | EVALUATION
 
   def peer_data(self) -> dict:
     """Data for the peer: rows of `train` and `dev`, and `labels`."""
@@ -79,6 +80,7 @@ class Squad:
       "train_file": self.train,
       "predict_file": self.dev,
       "do_predict": True,
+      "predict_batch_size": 32,
       "dynamic_padding": True,
     }
 
@@ -105,7 +107,7 @@ class Ner:
   def __init__(self, data: Path):
     self.files = {name: data / f"{name}.conll" for name in ("train", "dev")}
     self.flags = {f"{name}_file": path for name, path in self.files.items()}
-    self.flags |= {"do_eval": True}
+    self.flags |= EVALUATION
 
   def peer_data(self) -> dict:
     """Data for the peer: words and tags of `train` and `dev`, and `tags`."""
