@@ -27,7 +27,7 @@ from keras import ops
 from modeling import xla_islands
 from modeling.xla_islands import sum_last_axis, sum_leading_axes, to_float32
 
-# Stack of (fused, gradients); of a context variable threads know nothing.
+# Stack of (fused, gradients). Threads would not see a context variable.
 _forced: list[tuple[bool, bool]] = []
 
 
@@ -104,9 +104,9 @@ def linear(x, kernel, bias, *, transpose_b: bool = False):
 
   With `transpose_b` the kernel is [O, I].
   """
-  # Values: tf.custom_gradient treats variables apart.
+  # Copies: tf.custom_gradient treats variables differently.
   kernel, bias = ops.copy(kernel), ops.copy(bias)
-  # One product of two matrices; of more axes, it would be many.
+  # Two axes: a product of tensors with more would be many small products.
   rows = ops.reshape(x, (-1, x.shape[-1]))
   if is_fused():
     rows = _fused_linear(rows, kernel, bias, transpose_b)
@@ -116,7 +116,7 @@ def linear(x, kernel, bias, *, transpose_b: bool = False):
 
 
 def _fused_linear(x, kernel, bias, transpose_b):
-  """Linear with sums as products: TensorFlow's own gradients are slow."""
+  """`linear` whose gradient sums by matrix products; TensorFlow's is slow."""
 
   def run(x, kernel, bias):
     columns = ops.transpose(kernel) if transpose_b else kernel
@@ -224,7 +224,7 @@ def dropout_add_layer_norm(
   """
   options = {"rate": rate, "training": training, "dtype": "float32"}
   total = _dropout_add(x, residual, seed, **options)
-  # Not one chain with dropout, which its gradient would compute several times.
+  # Apart from dropout, which the gradient of a common chain would repeat.
   fused = training and is_fused()
   norm = _fused_layer_norm if fused else _layer_norm
   return _run(norm, total, gamma, beta, training=training, dtype=x.dtype)
@@ -332,6 +332,6 @@ def argmax(logits):
   """Index of the largest logit of each row: [..., L] -> [...] int."""
   if not is_fused():
     return ops.argmax(logits, axis=-1)
-  # The softmax and its top, which TensorFlow merges with the cross entropy's.
-  # Keras' argmax makes several passes for the sake of -0.0.
+  # TensorFlow merges this softmax and its top with those of cross_entropy.
+  # Keras' argmax makes several passes, to order -0.0 and 0.0.
   return ops.top_k(ops.softmax(ops.cast(logits, "float32")), 1)[1][..., 0]

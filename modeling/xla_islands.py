@@ -17,7 +17,7 @@ if keras.backend.backend() == "tensorflow":  # else it may not be installed
 MIN_COMPILED_SIZE = 2**15
 _compiles_layers: list[bool] = []  # a stack
 _recomputes_layers: list[bool] = []  # a stack: is the step compiled by XLA?
-_upstream: list = []  # a stack: what a layer that is computed again waits for
+_upstream: list = []  # a stack: gradients that recomputed layers wait for
 _layer_functions = weakref.WeakKeyDictionary()
 
 
@@ -36,7 +36,7 @@ def compiled_layers():
 
 
 def call_layer(layer, like, *tensors):
-  """Calls a layer for inference, as one compiled function where asked for."""
+  """Calls a layer for inference, as one function in `compiled_layers`."""
   if not _compiles_layers:
     return _infer(layer, *tensors)
   return call_function(_infer, layer, like, *tensors, jit_compile=True)
@@ -47,10 +47,10 @@ def _infer(layer, *tensors):
 
 
 def call_function(function, layer, like, *tensors, jit_compile=False):
-  """`function(layer, *tensors)`, traced once for all layers like one.
+  """`function(layer, *tensors)`, traced once for all layers like `like`.
 
-  Of layers that have the class, sizes and types of `like`, its graph is used;
-  the weights are arguments. Some of `tensors` may be None.
+  `layer` has its class, sizes and types. The graph is that of `like`, with the
+  weights as arguments. Some of `tensors` may be None.
   """
   functions = _layer_functions.setdefault(like, {})
   if function not in functions:
@@ -59,7 +59,7 @@ def call_function(function, layer, like, *tensors, jit_compile=False):
     def call(weights, upstream, hidden_states, *tensors):
       like = reference()
       if upstream is not None:
-        # Here, too: a control dependency of a call is lost where it is inlined.
+        # Also here: inlining a call loses its control dependencies.
         hidden_states, _ = _join(hidden_states, tf.identity(upstream))
       with keras.StatelessScope(zip(like.variables, weights, strict=True)):
         return function(like, hidden_states, *tensors)
@@ -125,9 +125,10 @@ def recompute(function: Callable, layer, hidden_states, seed):
 
 
 def _join(*tensors):
-  """The tensors, none of which is there before the last one.
+  """Copies of the tensors, each of which waits for the last one.
 
-  Else TensorFlow would compute again at once, or, of two equal operations, one.
+  Otherwise TensorFlow would recompute a layer too early, or merge it with the
+  first computation.
   """
   with tf.control_dependencies(tensors[-1:]):
     return [tf.identity(tensor) for tensor in tensors]
@@ -140,7 +141,7 @@ def _join_compiled(*tensors):
 
 def has_accelerator() -> bool:
   """Returns whether TensorFlow computes on GPUs or TPUs."""
-  # A TPU of another host is not among the visible devices.
+  # A TPU of another host is not among the visible devices of this one.
   on_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
   return on_tpu or _visible_accelerators()
 

@@ -89,8 +89,8 @@ class AdamWeightDecay:
     """Updates every variable that has a gradient; the others stay as they are.
 
     `gradients` are summed over replicas, `step` counts the updates before this
-    one, `gradient_scale` is a factor of the gradients (see `clip_factor`);
-    False as `enabled`, a scalar bool, skips the update.
+    one, `gradient_scale` is a factor of the gradients (see `clip_factor`). The
+    update is skipped if `enabled`, a scalar bool, is False.
     """
     replica = tf.distribute.get_replica_context()
     scalars = learning_rate, gradient_scale, tf.cast(step, tf.float32)

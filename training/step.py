@@ -56,7 +56,7 @@ class LossScale:
     }
 
   def update(self, finite: tf.Tensor) -> None:
-    """Updates the scale; `finite` (scalar bool) is about all gradients."""
+    """Updates the scale; `finite`, scalar bool: all gradients are finite."""
     good = tf.where(finite, self.good_steps + 1, 0)
     grow = good >= self.patience
     factor = tf.where(finite, tf.where(grow, 2.0, 1.0), 0.5)
@@ -68,10 +68,10 @@ class TrainStep:
   """A training step; to be created in the strategy's scope.
 
   `model` and `objective` (modeling.losses) work on dicts, `schedule` maps the
-  step to the learning rate, `batch_size` counts all replicas' examples.
-  `dropout_seed_scope` is from a [2] int32 seed, which depends on `seed` and the
-  step, to a context in which dropout uses it. Each replica's batch is divided
-  into `accumulation_steps`. `loss_scale` goes with float16.
+  step to the learning rate, `batch_size` is that of all replicas together.
+  `dropout_seed_scope` makes a context in which dropout uses a seed, [2] int32,
+  that depends on `seed` and the step. Each replica's batch is divided into
+  `accumulation_steps` micro-batches. `loss_scale` goes with float16.
 
   `step` (updates done), `examples` (the position in the data) and
   `first_nonfinite_step` (of the last `run`, or -1) are scalar int64.
@@ -95,7 +95,7 @@ class TrainStep:
     average: optimization.ExponentialMovingAverage | None = None,
     jit_compile: bool = False,
   ):
-    # What these look for is not in such a graph; they take a tenth of a second.
+    # These take a tenth of a second and find nothing in such a graph.
     passes = (
       "layout_optimizer",
       "implementation_selector",
