@@ -125,8 +125,9 @@ class PackedBert(keras.layers.Layer):
     output_slots: [B, K] int, indices in all of these; [CLS] is the first one.
 
   Returns:
-    A dict as Bert does: `sequence_output`, [R, T, H], or of the other slots [B,
-    K - 1, H] and `pooled_output` [B, H]; `embedding_table` [V, H].
+    A dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. With
+    slots, `pooled_output` [B, H] is of the first one, and `sequence_output`
+    [B, K - 1, H] of the others.
   """
 
   def __init__(self, bert: Bert, **kwargs):
@@ -267,9 +268,9 @@ class ConcatEncoders(ConfigLayer):
 class TextWindows(keras.layers.Layer):
   """Cuts rows of [CLS] text [SEP] into windows that overlap.
 
-  Each window, of `size` T tokens at most, has [CLS] and [SEP]; `stride`, 1 to T
-  - 2, is the tokens between their beginnings. `input_ids` and `input_mask` are
-  [B, L] int, L of any size.
+  Each window has [CLS], [SEP] and at most T = `size` tokens. Windows begin
+  `stride` tokens apart, 1 to T - 2. `input_ids` and `input_mask` are [B, L]
+  int, L of any size.
 
   Returns ids and mask of the windows, [B * W, T or L if that is less] int, and
   [B, W] float, 0 for windows that shorter rows do not have.
@@ -291,7 +292,7 @@ class TextWindows(keras.layers.Layer):
     number = 1 + (missing + self.stride - 1) // self.stride  # W
     lengths = ops.sum(ops.cast(input_mask, "int32"), axis=1, keepdims=True)
     first = ops.arange(number, dtype="int32") * self.stride  # [W]
-    # Each but the first has tokens that the one before it does not have.
+    # Each window but the first needs a token that the one before it lacks.
     end_before = first - self.stride + self.size
     is_there = ops.logical_or(first == 0, end_before < lengths)  # [B, W]
     sizes = ops.where(is_there, ops.clip(lengths - first, 2, width), 2)

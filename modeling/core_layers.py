@@ -14,7 +14,7 @@ _dropout = threading.local()  # replicas are traced in threads of their own
 
 
 def initializer(config: BertConfig):
-  """New initializer; one used twice gives the same values twice."""
+  """New initializer for each variable: one repeats its values."""
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
@@ -55,14 +55,15 @@ def opposite_segments(config: BertConfig):
 
 
 def structure_attention(query, key, num_heads: int, attention: str) -> None:
-  """Adds to [H, H] kernels where the heads of the first block look at first.
+  """Adds the initial attention of the first block's heads to [H, H] kernels.
 
-  The first half of the heads looks at neighbors: the token before, the one
-  after, two before, two after and so on; left to right, at one, two, three
-  before, and the mirror image. Their queries are a part of the position, their
-  keys the same part of another position, which is a rotation. The last head
-  looks at the same word in the other segment: a next sentence repeats more
-  words than a random one. The heads between remain random.
+  The first half of the heads attends to neighbors: the token before, the one
+  after, two before, two after and so on; with attention "left_to_right" to one,
+  two, three before, with "right_to_left" to those after. Their queries are a
+  part of the position, their keys the same part of another position, which is a
+  rotation. The last head attends to the same word in the other segment, since a
+  next sentence repeats more words than a random one. The heads between remain
+  random.
   """
   width = query.shape[0]
   half, head_size = width // 2, width // num_heads
@@ -92,7 +93,7 @@ def _frequencies(width):
 
 
 def _offset(head, attention):
-  """Position that a head begins with, relative to the token's own."""
+  """Position that a head attends to at first, relative to the token's own."""
   if attention == "bidirectional":
     return (head // 2 + 1) * (1 if head % 2 else -1)
   return (head + 1) * (1 if attention == "right_to_left" else -1)
@@ -192,7 +193,7 @@ def _next_seed():
 
 
 class Dropout(keras.layers.Layer):
-  """Dropout whose result has the compute type, also of a float32 input."""
+  """Dropout whose result has the compute type, even if x is float32."""
 
   def __init__(self, rate: float, **kwargs):
     super().__init__(autocast=False, **kwargs)

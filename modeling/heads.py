@@ -21,8 +21,9 @@ from modeling.fused_ops import linear
 class MaskedLMHead(keras.layers.Layer):
   """Logits of the vocabulary at masked positions, [B, P, V].
 
-  From encoder output there, [B, P, H], and the token `embedding_table` [V, H],
-  the output kernel (`get_masked_lm_output` of the original).
+  Input is the encoder's output there, [B, P, H], and the token
+  `embedding_table` [V, H], which is the output kernel (`get_masked_lm_output`
+  of the original).
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -147,8 +148,8 @@ class SpanHead(ConfigLayer):
 class ClassificationHead(ConfigLayer):
   """Logits of a sequence, [B, H] -> [B, L], or of each token, [B, T, ...].
 
-  The original's classifier has the two variables outside of any scope. They are
-  made in __init__, where no scope is open.
+  The original's classifier has the two variables outside of any scope, so they
+  are made in __init__, where none is open.
   """
 
   # The original's constant; the configuration's rates do not apply.

@@ -26,12 +26,7 @@ from modeling.core_layers import (
   sinusoids,
   structure_attention,
 )
-from modeling.fused_ops import (
-  is_fused,
-  masked_softmax,
-  sizes,
-  transpose_heads,
-)
+from modeling.fused_ops import is_fused, masked_softmax, sizes, transpose_heads
 
 
 class Embeddings(keras.layers.Layer):
@@ -65,9 +60,7 @@ class Embeddings(keras.layers.Layer):
     ):
       initial = initializer if random else structured
       embeddings = self.add_weight(
-        name=name,
-        shape=(size, config.hidden_size),
-        initializer=initial(config),
+        name=name, shape=(size, config.hidden_size), initializer=initial(config)
       )
       setattr(self, name, embeddings)
     self.norm.build((*input_shape, config.hidden_size))

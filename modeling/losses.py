@@ -15,7 +15,7 @@ from keras import ops
 from modeling import fused_ops
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # hashable, although `epsilon` is a dict
 class Objective:
   """A loss to minimize, by functions of outputs and batches."""
 
@@ -186,7 +186,7 @@ def divergence(logits, teacher_logits, temperature: float):
 
 
 def binary_divergence(logits, teacher_logits, temperature: float):
-  """`divergence` of L labels of yes or no, their mean: [B, L] twice -> [B]."""
+  """Mean `divergence` of L yes-or-no labels: [B, L] twice -> [B]."""
   pairs = (
     ops.stack([x, ops.zeros_like(x)], -1) for x in (logits, teacher_logits)
   )  # [B, L, 2] each
@@ -202,8 +202,9 @@ def distilled(
   """Objective that also follows the outputs of a teacher.
 
   An item's loss is (1 - weight) x its own + weight x the distance to the
-  teacher, which maps a batch to outputs with the names of the model's. Source:
-  Hinton et al. 2015, Distilling the Knowledge in a Neural Network, section 2.
+  teacher. `teacher` maps a batch to outputs with the names of the model's.
+  Source: Hinton et al. 2015, Distilling the Knowledge in a Neural Network,
+  section 2.
   """
 
   def losses(outputs, batch):

@@ -80,8 +80,8 @@ def layer_outputs(
 
   From ENCODER_INPUTS [B, T] to `values`, float32 [B, T, N, H], or [B, N, H]
   with `pooling`: "mean" over all tokens but padding ([CLS] and [SEP] included),
-  or "cls", the vector at [CLS]. `windows` of long texts, whose pooled vectors
-  are pooled, need it. Raises ValueError if there is no such layer.
+  or "cls", the vector at [CLS]. `windows` of long texts need it, and pool the
+  windows' pooled vectors. Raises ValueError if there is no such layer.
   """
   config.check_layers(layers)
   tokens = inputs = _named_inputs(*ENCODER_INPUTS)
@@ -107,10 +107,7 @@ def mean_of_tokens(values, input_mask):
   return ops.sum(values * weights, axis=1) / number
 
 
-def pretrainer(
-  config: BertConfig,
-  next_sentence: bool = True,
-) -> keras.Model:
+def pretrainer(config: BertConfig, next_sentence: bool = True) -> keras.Model:
   """Makes BERT with its pre-training heads; without NSP if asked for.
 
   From `input_ids`, `input_mask`, `segment_ids` [B, T] and `masked_lm_positions`
@@ -138,7 +135,7 @@ def classifier(
   """Makes a classifier of sequences or pairs: tokens -> `logits` [B, L].
 
   With one label it predicts a score (STS-B). With `windows` a text may be
-  longer than the encoder's positions: their pooled vectors are pooled.
+  longer than the encoder's positions; the windows' pooled vectors are pooled.
   """
   tokens = inputs = _named_inputs(*ENCODER_INPUTS)
   if windows:
@@ -153,9 +150,9 @@ def classifier(
 def ensemble(
   make: Callable[[], keras.Model], size: int, combine: Callable
 ) -> keras.Model:
-  """One model of `size` that `make` makes; of a single one that model.
+  """Makes one model of `size` models of `make`, or only that if it is one.
 
-  `combine` is from K values of an output to one: `mean_probs`, `mean_odds`,
+  `combine` maps K values of an output to one: `mean_probs`, `mean_odds`,
   `mean_values` or `stack`.
   """
   if size == 1:
@@ -190,15 +187,15 @@ def mean_values(scores: Sequence):
 
 
 def stack(values: Sequence):
-  """All members' values, which decoding combines: K times [...] -> [..., K]."""
+  """Values of all members, for decoding to combine: K x [...] -> [..., K]."""
   return ops.stack(values, axis=-1)
 
 
 def packed(model: keras.Model) -> keras.Model:
   """The model with the arguments of PackedBert, for training.
 
-  `model` is of `pretrainer`, `classifier` or `tagger`, the logits of which are
-  then [R, T, L].
+  `model` is of `pretrainer`, `classifier` or `tagger`. The logits of a tagger
+  are then [R, T, L].
   """
   rows = _named_inputs(*ENCODER_INPUTS, "position_ids")
   bert, head = PackedBert(model.get_layer("bert")), model.layers[-1]
@@ -273,7 +270,7 @@ def feature_based_tagger(
   # Features have no dropout. Rates of 0, since a functional Keras model passes
   # its own `training` to every layer.
   bert = make_encoder(
-    replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
+    replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
   )
   bert.trainable = False
   hidden_states = select_features(bert(**inputs), choice)

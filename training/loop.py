@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import tensorflow as tf
 from absl import logging
@@ -25,39 +25,42 @@ _LOST_WORKER = (
 _SECONDS_AT_ONCE = 5.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Profile:
-  """Steps to profile for TensorBoard: after `first` updates, None for never."""
+  """Steps to profile for TensorBoard: after `first` updates, up to `last`."""
 
   directory: str = ""
-  first: int | None = None
-  last: int | None = None
-  _is_running: bool = False
+  first: int = 0
+  last: int = 0
 
-  def start_if_due(self, step: int) -> None:
-    if step == self.first:
-      tf.profiler.experimental.start(self.directory)
-      self._is_running = True
+  def has(self, step: int) -> bool:
+    """True if the update after `step` updates is profiled."""
+    return self.first <= step < self.last
 
-  def stop_if_due(self, step: int, is_end: bool = False) -> None:
-    if self._is_running and (is_end or step == self.last):
-      tf.profiler.experimental.stop()
-      self._is_running = False
-      logging.info("profile of %d steps: %s", step - self.first, self.directory)
+  @contextmanager
+  def record(self, step: int, number: int) -> Iterator[None]:
+    """Context of `number` updates after `step`, which profiles them or not."""
+    if not self.has(step):
+      yield
+      return
+    with tf.profiler.experimental.Profile(self.directory):
+      yield
+    logging.info("profile of %d steps: %s", number, self.directory)
 
 
 @dataclass(frozen=True)
 class Schedule:
   """Steps at which training returns to Python.
 
-  At most `max_steps` run inside TensorFlow at once; `evaluate_every` may be 0.
+  At most `max_steps` run inside TensorFlow at once, unless they are profiled;
+  `evaluate_every` may be 0.
   """
 
   num_train_steps: int
   save_every: int = 1000
   max_steps: int = 1000
   evaluate_every: int = 0
-  profile: Profile = field(default_factory=Profile)
+  profile: Profile = Profile()
 
   def steps_to_run(self, step: int, seconds_per_step: float) -> int:
     """Number of steps to run at once after `step` updates."""
@@ -65,9 +68,12 @@ class Schedule:
     if self.evaluate_every:
       stops.append(_next_multiple(step, self.evaluate_every))
     profiled = (self.profile.first, self.profile.last)
-    stops += [stop for stop in profiled if stop is not None and stop > step]
+    stops += [stop for stop in profiled if stop > step]
+    number = min(stops) - step
+    if self.profile.has(step):  # all at once, in one profile
+      return number
     in_time = int(_SECONDS_AT_ONCE / seconds_per_step)
-    return max(1, min(min(stops) - step, self.max_steps, in_time))
+    return max(1, min(number, self.max_steps, in_time))
 
   def saves_at(self, step: int) -> bool:
     return step == self.num_train_steps or step % self.save_every == 0
@@ -118,7 +124,7 @@ def train(
   if step == 0:
     saving.result()
   report.begin(step, schedule.num_train_steps)
-  ended, interrupted, saved = False, False, True
+  ended = interrupted = False
   with process.GracefulShutdown() as shutdown:
     is_missing = evaluated is not None and evaluated < step
     if is_missing and schedule.evaluates_at(step):
@@ -131,17 +137,15 @@ def train(
       step += number
       _check_finite(train_step, means, checkpoints)
       report.add_steps(step, number, means)
-      saved = schedule.saves_at(step)
-      if saved:
+      if schedule.saves_at(step):
         _save(train_step, checkpoints, report)
       if schedule.evaluates_at(step):
         ended = evaluate(step)
         report.restart_clock()
       interrupted = _synchronize(shutdown.requested, timer)
       ended = ended or interrupted
-    if ended and not saved:
+    if ended and not schedule.saves_at(step):
       _save(train_step, checkpoints, report)
-  schedule.profile.stop_if_due(step, is_end=True)
   report.end()
   if interrupted and step < schedule.num_train_steps:
     logging.info("interrupted: the same command resumes from step %d", step)
@@ -154,10 +158,9 @@ def _run_steps(
   """Runs a few seconds of steps; returns their number and mean metrics."""
   step = int(train_step.step.numpy())
   number = schedule.steps_to_run(step, timer.seconds_per_step)
-  schedule.profile.start_if_due(step)
   begin = time.monotonic()
   try:
-    with _lost_worker_errors():
+    with _lost_worker_errors(), schedule.profile.record(step, number):
       means = steps.means(train_step.run(batches, tf.constant(number)))
   except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
     message = first_corrupt()
@@ -165,7 +168,6 @@ def _run_steps(
       raise
     raise ValueError(message) from None
   timer.update(number, time.monotonic() - begin)
-  schedule.profile.stop_if_due(step + number)
   means["learning_rate"] = float(train_step.schedule(step + number - 1))
   return number, means
 
@@ -203,12 +205,12 @@ def _synchronize(interrupted: bool, timer: "_StepTimer") -> bool:
   return number > 0.0
 
 
+@dataclass
 class _StepTimer:
   """Seconds per step of the last run; the first run only compiles."""
 
-  def __init__(self):
-    self.seconds_per_step = _SECONDS_AT_ONCE  # one step at first
-    self._is_compiled = False
+  seconds_per_step: float = _SECONDS_AT_ONCE  # one step at first
+  _is_compiled: bool = False
 
   def update(self, number, seconds):
     if self._is_compiled:

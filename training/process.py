@@ -50,8 +50,8 @@ def _cluster_config():
 class GracefulShutdown:
   """Context in which SIGTERM and the first Ctrl-C only set `requested`.
 
-  A second Ctrl-C ends the process at once, with status 130, also while
-  TensorFlow computes: a thread reads the signals. A `child` process is
+  A second Ctrl-C ends the process at once, with status 130. A thread reads the
+  signals, so that this works while TensorFlow computes. A `child` process is
   terminated, too; it logs the interruption itself.
   """
 
@@ -129,7 +129,7 @@ def _watch(signals, is_logged):
 
 
 class _Hidden:
-  """Finder of no module; refuses _UNUSED to Keras and TensorFlow."""
+  """Import hook that hides _UNUSED from Keras and TensorFlow."""
 
   @staticmethod
   def find_spec(name, path=None, target=None):
@@ -147,10 +147,10 @@ class _Hidden:
 def shorten_imports() -> None:
   """Keeps Keras from importing libraries that no program here needs.
 
-  It takes more than a third of the time of importing TensorFlow. Others, also
-  this project, can import them. Python looks for garbage less often, too, which
-  takes a tenth of the time to a first training step, and at the end of the
-  process not at all, which takes a second.
+  They take more than a third of the time of importing TensorFlow. Others, also
+  this project, can import them. Python's garbage collection becomes rarer, as
+  it takes a tenth of the time to a first training step, and is left out at the
+  end of the process, where it takes a second.
   """
   gc.set_threshold(100_000, 50, 100)
   atexit.register(gc.freeze)
@@ -164,10 +164,10 @@ def silence_tensorflow() -> None:
 
 
 def silence_xla() -> None:
-  """Suppresses notes of XLA, once TensorFlow has been imported.
+  """Suppresses logs of XLA; call it after the import of TensorFlow.
 
-  They go through absl's log in C++, which TF_CPP_MIN_LOG_LEVEL does not reach
-  and for which TensorFlow has no Python function.
+  They go through absl's log in C++, for which TF_CPP_MIN_LOG_LEVEL has no
+  effect and TensorFlow has no Python function.
   """
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
     return

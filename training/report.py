@@ -152,18 +152,9 @@ def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:
 
 def read_metrics(folder: str) -> list[dict[str, float]]:
   """Complete lines of metrics.jsonl; none without a file."""
-  result = []
-  for line in _read_text(folder).splitlines():
-    try:
-      result.append(json.loads(line))
-    except ValueError:
-      continue
-  return result
-
-
-def _read_text(folder):
   path = os.path.join(folder, METRICS)
-  return files.read_text(path) if files.exists(path) else ""
+  lines = files.read_text(path).splitlines() if files.exists(path) else []
+  return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def forget_metrics_after(folder: str, step: int) -> None:
@@ -172,32 +163,27 @@ def forget_metrics_after(folder: str, step: int) -> None:
     return
   lines = [line for line in read_metrics(folder) if line["step"] <= step]
   text = "".join(json.dumps(line) + "\n" for line in lines)
-  if text != _read_text(folder):
-    files.write_text(os.path.join(folder, METRICS), text)
+  files.write_text(os.path.join(folder, METRICS), text)
 
 
 def draw_metrics(folder: str) -> str | None:
   """Draws training.png, on the chief and if matplotlib is installed."""
-  if not process.is_chief():
-    return None
   lines = read_metrics(folder)
   names = list(dict.fromkeys(k for line in lines for k in line if k != "step"))
+  if not (names and process.is_chief()):
+    return None
   try:
     from matplotlib.figure import Figure  # noqa: PLC0415, an extra
   except ImportError:
     return None
-  if not names:
-    return None
   rows = -(-len(names) // 2)
   figure = Figure(figsize=(9, 2.2 * rows), layout="tight")
-  axes = figure.subplots(rows, 2, squeeze=False).flat
-  for name, ax in zip(names, axes, strict=False):
+  for number, name in enumerate(names, 1):
+    ax = figure.add_subplot(rows, 2, number)
     points = [(line["step"], line[name]) for line in lines if name in line]
     ax.plot(*zip(*points, strict=True), marker="." if len(points) < 30 else "")
     ax.set_title(name, fontsize=9)
     ax.grid(alpha=0.3)
-  for ax in list(axes)[len(names) :]:
-    ax.remove()
   path = os.path.join(folder, "training.png")
   with files.open_for_writing(path) as file:
     figure.savefig(file, format="png", dpi=110)

@@ -163,7 +163,7 @@ def test_some_steps_are_profiled(tmp_path, flag):
   """Also if the run ends before the last of them."""
   steps = checks.profile_steps(Arguments(profile_steps=flag))
   _train(tmp_path, profile=loop.Profile(str(tmp_path), *steps))
-  assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
+  assert len(list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))) == 1
 
 
 def test_steps_to_profile_are_in_order():
