@@ -52,7 +52,7 @@ class Checkpoints:
       return prefix
     raise checkpoint.CorruptCheckpoint(
       f"no checkpoint in {self.directory} can be read, the newest is {newest}: "
-      "restore it from a copy, or remove them all to start again"
+      "restore it from a backup, or remove all of them to start again"
     )
 
   def restore_or_set_seed(self, seed: int | None) -> int:
