@@ -84,7 +84,7 @@ def test_stretches_change_nothing(start, plain):
   reports, state = _run(stretches=[1] * STEPS, weights=start)
   _assert_same(state, plain[1], 0)
   total = sum(report["loss"][0] for report in reports)
-  assert total == pytest.approx(plain[0][0]["loss"][0], rel=1e-6)
+  assert total == pytest.approx(plain[0][0]["loss"][0], rel=1e-5)
 
 
 def test_dropout_repeats_from_its_seed(start, plain):
@@ -234,19 +234,6 @@ def test_loss_scale_changes_nothing_while_gradients_are_finite(start, plain):
   state = {k: v for k, v in result[1].items() if "loss_scale" not in k}
   _assert_same(state, plain[1], 1e-5)
   assert result[1]["loss_scale/good_steps"] == STEPS
-
-
-def test_an_overflow_is_a_skipped_step(start):
-  large = [10.0 * weight for weight in start]
-  step = toy.train_step(weights=large, loss_scale=LossScale(initial=3e38))
-  before = {name: value.numpy() for name, value in step.state.items()}
-  step.run(iter(toy.batches(2)), tf.constant(1))
-  after = {name: value.numpy() for name, value in step.state.items()}
-  for name, value in before.items():
-    if not name.startswith(("run/", "loss_scale/", "global_step")):
-      np.testing.assert_array_equal(value, after[name], name)
-  assert after["loss_scale/scale"] == pytest.approx(1.5e38)
-  assert after["global_step"] == 1
 
 
 def test_loss_scale_grows_after_its_patience():
