@@ -31,10 +31,14 @@ def _loop() -> float:
   return time.thread_time() - start
 
 
+def slowness() -> float:
+  """How many times as long as elsewhere the same work takes here and now."""
+  return max(1.0, *(_loop() / LOOP for _ in range(3)))
+
+
 def limit() -> float:
   """Seconds that a quick test may take here and now; half as much again."""
-  slowness = max(_loop() for _ in range(3)) / LOOP
-  return 1.5 * LIMIT * max(1.0, slowness)
+  return 1.5 * LIMIT * slowness()
 
 
 def _noted(item, name):

@@ -67,9 +67,7 @@ def test_what_is_wrong_is_said_in_one_line(run, tmp_path, argument, message):
   (tmp_path / "bad").write_bytes(b"fine\n\xff\n")
   (tmp_path / "blank").write_text(" \n\n\u200b", encoding="utf-8")
   done = run("--input_file=a.txt", "--output_file=vocabulary", argument)
-  assert done.returncode == 1
-  assert message in done.stderr.splitlines()[-1]
-  assert "Traceback" not in done.stderr
+  programs.check_error(done.returncode, done.stderr, message)
   assert not (tmp_path / "vocabulary").exists()
 
 

@@ -24,9 +24,7 @@ def _run(*flags, text=TEXT, vocab=GOLDEN / "vocab.txt"):
 
 def _fails(message, *flags, **changes):
   result = _run(*flags, **changes)
-  assert result.returncode == 1
-  assert message in result.stderr
-  assert "Traceback" not in result.stderr
+  programs.check_error(result.returncode, result.stderr, message)
 
 
 def _count(path, schema):

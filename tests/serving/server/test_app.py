@@ -349,7 +349,7 @@ def test_overload_is_answered_at_once(tmp_path):
 
 
 def test_a_late_answer_is_504_and_what_waits_does_not_run(tmp_path):
-  settings = stand_in.SETTINGS._replace(request_timeout=0.2)
+  settings = stand_in.SETTINGS._replace(request_timeout=1.0)
   with stand_in.toy(tmp_path, settings) as client:
     for _ in range(2):
       status, answer = client.ask(GATED)
