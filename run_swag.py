@@ -24,6 +24,7 @@ flags.DEFINE_string("train_file", None, "Table to train on.")
 flags.DEFINE_string("dev_file", None, "Table to evaluate on.")
 flags.DEFINE_string("test_file", None, "Table to predict; labels are optional.")
 flags.DEFINE_integer("max_seq_length", 128, "Maximum tokens of a choice.", 5)
+shared_flags.define_packing()
 flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
 
@@ -37,6 +38,7 @@ def check_flags(args: Arguments) -> None:
     test_file=args.do_predict,
   )
   encoder.check(args, "add_bilstm", "do_lower_case")
+  checks.packing(args, encoder.config(args))
 
 
 def main(args: Arguments) -> None:

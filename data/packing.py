@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from data.features import TOKENS
 from data.shuffling import lengths
 
 Batch = dict[str, tf.Tensor]
@@ -34,10 +35,17 @@ class Packing:
     A batch has `input_ids`, `input_mask`, `segment_ids` [B, T or more], perhaps
     `masked_lm_positions` [B, P], and other fields, which stay as they are; but
     `label_ids` of tokens become [R, T], -1 for padding. Returns it with the
-    arguments of modeling.bert.PackedBert, K being 1 + P.
+    arguments of modeling.bert.PackedBert, K being 1 + P. Choices, [B, C, T or
+    more], are packed like B * C examples; `output_slots` is then [B, C, 1].
     """
     length, max_examples = self.row_length, self.max_examples
-    mask = batch["input_mask"][:, :length]
+    *_, choices, full_length = batch["input_mask"].shape
+    has_choices = batch["input_mask"].shape.rank == 3
+    tokens = {
+      name: tf.reshape(batch[name], [-1, full_length])[:, :length]
+      for name in TOKENS
+    }
+    mask = tokens["input_mask"]
     sizes = lengths(mask)
     row, start, number = _first_fit(sizes, length, max_examples)
     rows = tf.reduce_max(row) + 1
@@ -47,8 +55,8 @@ class Packing:
     target = tf.boolean_mask(target, is_token)
 
     def to_rows(values, padding=0):
-      tokens = tf.boolean_mask(values[:, :length] - padding, is_token)
-      flat = tf.scatter_nd(target[:, None], tokens, [rows * length]) + padding
+      values = tf.boolean_mask(values[:, :length] - padding, is_token)
+      flat = tf.scatter_nd(target[:, None], values, [rows * length]) + padding
       return tf.ensure_shape(tf.reshape(flat, [rows, length]), [None, length])
 
     outputs = tf.zeros_like(mask[:, :1])  # [CLS]
@@ -61,16 +69,18 @@ class Packing:
       start[:, None] + outputs,
       [rows * max_examples, number_of_outputs],
     )
+    slots = slot[:, None] * number_of_outputs + tf.range(number_of_outputs)
     result = batch | {
-      "input_ids": to_rows(batch["input_ids"]),
+      "input_ids": to_rows(tokens["input_ids"]),
       "input_mask": to_rows((number + 1)[:, None] * mask),
-      "segment_ids": to_rows(batch["segment_ids"]),
+      "segment_ids": to_rows(tokens["segment_ids"]),
       "position_ids": to_rows(position),
       "output_positions": tf.reshape(
         output_positions, [rows, max_examples * number_of_outputs]
       ),
-      "output_slots": slot[:, None] * number_of_outputs
-      + tf.range(number_of_outputs),
+      "output_slots": tf.reshape(slots, [-1, choices, 1])
+      if has_choices
+      else slots,
     }
     if self.token_labels:
       result["label_ids"] = to_rows(batch["label_ids"], padding=-1)

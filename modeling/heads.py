@@ -185,7 +185,7 @@ class MultipleChoiceHead(ConfigLayer):
   """Products of choices with one vector (section 4.4 of the paper).
 
   From `pooled` [B * C, H], the choices of one example after another, and
-  `input_ids` [B, C, T], for its shape, to [B, C] logits.
+  `input_ids` [B, C, any], for its shape, to [B, C] logits.
   """
 
   DROPOUT = ClassificationHead.DROPOUT

@@ -194,8 +194,8 @@ def stack(values: Sequence):
 def packed(model: keras.Model) -> keras.Model:
   """The model with the arguments of PackedBert, for training.
 
-  `model` is of `pretrainer`, `classifier` or `tagger`. The logits of a tagger
-  are then [R, T, L].
+  `model` is of `pretrainer`, `classifier`, `multiple_choice` or `tagger`. The
+  logits of a tagger are then [R, T, L], `output_slots` of choices [B, C, 1].
   """
   rows = _named_inputs(*ENCODER_INPUTS, "position_ids")
   bert, head = PackedBert(model.get_layer("bert")), model.layers[-1]
@@ -203,6 +203,11 @@ def packed(model: keras.Model) -> keras.Model:
   if not is_pretrainer and len(model.output["logits"].shape) == 3:
     return keras.Model(rows, {"logits": head(bert(**rows)["sequence_output"])})
   rows |= _named_inputs("output_positions", "output_slots")
+  if isinstance(head, MultipleChoiceHead):
+    slots = keras.Input((None, 1), dtype="int32", name="output_slots")
+    outputs = bert(**rows | {"output_slots": FlattenChoices()(slots)})
+    logits = head(outputs["pooled_output"], slots)
+    return keras.Model(rows | {"output_slots": slots}, {"logits": logits})
   outputs = bert(**rows)
   if is_pretrainer:
     return keras.Model(rows, _pretraining_logits(head, outputs))

@@ -49,6 +49,13 @@ def _tags(sizes):
   return batch | {"label_ids": np.where(mask > 0, labels, -1)}
 
 
+def _choices(sizes):
+  """Examples of three choices."""
+  rng, tokens = _tokens(sizes)
+  batch = {k: v.reshape(-1, 3, LENGTH) for k, v in tokens.items()}
+  return batch | {"label_ids": rng.integers(0, 3, len(sizes) // 3)}
+
+
 def _masks(sizes):
   rng, batch = _tokens(sizes)
   shape = len(sizes), PREDICTIONS
@@ -77,6 +84,10 @@ CASES = {
     *(_tags, functools.partial(models.tagger, num_tags=3)),
     losses.tagging(),
     Packing(LENGTH, max_examples=LENGTH, token_labels=True),
+  ),
+  "choices": (
+    *(lambda sizes: _choices(sizes * 3), models.multiple_choice),
+    *(losses.classification(), Packing(LENGTH)),
   ),
   "pretraining": (
     *(_masks, models.pretrainer, losses.pretraining(), Packing(LENGTH)),
@@ -111,7 +122,8 @@ def test_losses_and_gradients_are_those_of_padded_rows(case, sizes):
   make_batch, make_model, objective, rows = CASES[case]
   batch, model = _tensors(make_batch(sizes)), make_model(CONFIG)
   packed = rows.pack(batch)
-  assert packed["input_ids"].shape[0] <= len(sizes)
+  examples = tf.size(batch["input_ids"]) // LENGTH
+  assert packed["input_ids"].shape[0] <= examples
   expected = _losses_and_gradients(model, objective, batch)
   packed_model = models.packed(model)
   assert {v.path for v in packed_model.trainable_weights} == {

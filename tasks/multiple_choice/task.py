@@ -11,7 +11,7 @@ from absl import logging
 
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
-from data import features, vocab_checks
+from data import features, packing, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
@@ -57,7 +57,12 @@ def _convert(args, flag, name, needs_labels=True):
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   lengths = tfrecord.write_records(path, schema, rows, build, args.num_workers)
   vocab_checks.log_lengths(file, lengths, args.max_seq_length)
-  return RecordDataset(rows, path, schema, strategy.needs_static_shapes(args))
+  packs = name == "train" and strategy.packs_examples(args)
+  batches = packing.plan(
+    lengths, args.max_seq_length, choices * args.train_batch_size, packs
+  )
+  static_shapes = strategy.needs_static_shapes(args)
+  return RecordDataset(rows, path, schema, static_shapes, packing=batches)
 
 
 def evaluate(
