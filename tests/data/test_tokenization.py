@@ -1,5 +1,4 @@
 import functools
-import random
 import subprocess
 import sys
 
@@ -97,24 +96,6 @@ def test_convert_to_unicode():
     tokenization.convert_to_unicode(3)
 
 
-def lines(count, seed):
-  rng = random.Random(seed)
-  alphabet = "aAbé ,.\t\u00a0\u2028Σσ한中\u0301\x00  "
-  for _ in range(count):
-    yield "".join(rng.choices(alphabet, k=rng.randrange(40)))
-
-
-@pytest.mark.parametrize("max_pieces", [1, 7, 10**6])
-@pytest.mark.parametrize("do_lower_case", [True, False])
-def test_the_cache_changes_nothing(max_pieces, do_lower_case):
-  full = tokenization.FullTokenizer(VOCAB, do_lower_case)
-  cached = tokenization.CachedTokenizer(full, max_pieces)
-  for line in [*lines(300, seed=1), *lines(300, seed=1), "", " ", "a" * 300]:
-    expected = full.convert_tokens_to_ids(full.tokenize(line))
-    assert cached.ids(line) == expected
-    assert len(cached) <= max_pieces
-
-
 def test_the_cache_keeps_no_long_pieces():
   cached = tokenization.CachedTokenizer(tokenization.FullTokenizer(VOCAB))
   cached.ids("a b " + 101 * "a")
@@ -167,13 +148,23 @@ def test_tensorflow_is_not_needed():
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@given(TEXTS, st.booleans())
-def test_what_is_remembered_is_what_is_specified(text, lower):
+LINES = st.text("aAbé ,.\t\u00a0\u2028Σσ한中\u0301\x00  ", max_size=40)
+
+
+@given(
+  st.lists(st.one_of(TEXTS, LINES)),
+  st.booleans(),
+  st.sampled_from([1, 7, 10**6]),
+)
+def test_the_cache_changes_nothing(texts, lower, max_pieces):
   full = _full(lower)
-  tokens = full.tokenize(text)
-  result = tokenization.CachedTokenizer(full, max_pieces=3).ids(text)
-  assert result == full.convert_tokens_to_ids(tokens)
-  assert full.convert_ids_to_tokens(result) == tokens
+  cached = tokenization.CachedTokenizer(full, max_pieces)
+  for text in [*texts, *texts, "a" * 300]:
+    tokens = full.tokenize(text)
+    result = cached.ids(text)
+    assert result == full.convert_tokens_to_ids(tokens)
+    assert full.convert_ids_to_tokens(result) == tokens
+    assert len(cached) <= max_pieces
 
 
 @given(TEXTS)
