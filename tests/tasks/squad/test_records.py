@@ -12,19 +12,9 @@ from tasks.squad.records import WindowConfig, make_windows
 from tests.parity import golden_files
 
 # Ids are the indices of this list.
-VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-VOCAB += [
-  "when",
-  "?",
-  "in",
-  "the",
-  "mill",
-  "burn",
-  "##t",
-  "(",
-  "1895",
-  ")",
-  ".",
+VOCAB = [
+  *("[PAD]", "[UNK]", "[CLS]", "[SEP]"),
+  *("when", "?", "in", "the", "mill", "burn", "##t", "(", "1895", ")", "."),
 ]
 CLS, SEP = 2, 3
 
