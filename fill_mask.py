@@ -71,8 +71,7 @@ def main(args: Arguments) -> None:
   config = encoder.config(args)
   tokenizer = GraphTokenizer(args.vocab_file, args.do_lower_case)
   task = FillMask(tokenizer, config.max_position_embeddings, args.top_k)
-  max_tokens = max(task.encode(tf.constant(texts)).row_lengths().numpy())
-  config.check_length(max_tokens + 2)
+  _check_lengths(texts, task.encode(tf.constant(texts)).row_lengths(), config)
   model = models.pretrainer(config, next_sentence=False)
   checkpoint.restore_strict(model, args.init_checkpoint)
   fill = tf.function(lambda text: task.from_text(model, text), autograph=False)
@@ -92,7 +91,7 @@ def read_texts(args: Arguments) -> list[str]:
   """Texts of --text and --input_file; ValueError for none or without [MASK]."""
   texts = list(args.text or [])
   if args.input_file:
-    texts += _lines(args.input_file)
+    texts += filter(str.strip, _lines(args.input_file))
   if not texts:
     raise ValueError(f"nothing to fill in: {args.input_file} has no text")
   for text in texts:
@@ -102,16 +101,25 @@ def read_texts(args: Arguments) -> list[str]:
 
 
 def _lines(path):
-  lines = files.lines(path) if path != "-" else _standard_input()
-  return [line for line in lines if line.strip()]
-
-
-def _standard_input():
+  if path != "-":
+    yield from files.lines(path)
+    return
   for number, line in enumerate(sys.stdin.buffer, 1):
     try:
       yield line.decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
       raise ValueError(f"standard input, line {number}: {error}") from None
+
+
+def _check_lengths(texts, lengths, config):
+  """Raises ValueError if a text, of `lengths` tokens, would be cut off."""
+  for text, length in zip(texts, lengths.numpy() + 2, strict=True):
+    if length > config.max_position_embeddings:
+      raise ValueError(
+        f"{text[:40]!r} has {length} tokens with [CLS] and [SEP], which "
+        f"exceeds max_position_embeddings {config.max_position_embeddings} of "
+        "the model: shorten it"
+      )
 
 
 if __name__ == "__main__":

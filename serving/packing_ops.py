@@ -3,8 +3,8 @@
 A model runs on any number of rows in batches of similar length: memory is
 bounded and padding short.
 
-Legend: B texts or rows, T tokens of the longest row, (T) a ragged dimension, L
-labels.
+Legend: B texts or rows, W words, T tokens of the longest row, L labels. A
+ragged dimension is in parentheses.
 """
 
 from collections.abc import Callable
@@ -62,6 +62,29 @@ class PackedTexts(tf.Module):
     limit = self._seq_length - 2 - has_second
     pair = truncate_pair(first, second, limit)
     return join(*pair, *self._ends, has_second)
+
+
+def split_words(
+  texts: tf.Tensor, whitespace: str
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+  """Words of texts, [B] string, and begin and end, [B, (W)] int32 each.
+
+  `whitespace` has the characters between words, a blank among them. Begin and
+  end count characters of `text.decode("utf-8", "replace")`.
+  """
+  texts = tf.strings.regex_replace(texts, f"[{whitespace}]", " ")
+  pieces = tf.strings.split(texts, " ")  # [B, (W and empty ones)]
+  chars = tf.strings.unicode_decode(pieces.values, "UTF-8")
+  lengths = tf.cast(chars.row_lengths(), tf.int32)
+  begin = tf.cumsum(lengths + 1, exclusive=True)  # 1 for the blank
+  first = tf.gather(pieces.row_starts(), pieces.value_rowids())
+  begin -= tf.gather(begin, first)
+  is_word = pieces.with_values(tf.strings.length(pieces.values) > 0)
+  words, begin, end = (
+    tf.ragged.boolean_mask(pieces.with_values(values), is_word)
+    for values in (pieces.values, begin, begin + lengths)
+  )
+  return words, begin, end
 
 
 def truncate(ids: tf.RaggedTensor, limit: int) -> tf.RaggedTensor:

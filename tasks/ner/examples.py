@@ -15,6 +15,7 @@ from storage import files
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
+_PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}
 _LONG = 200  # words of a sentence, which may be several
 
 
@@ -87,20 +88,6 @@ def _check_layout(path, sentences):
     )
 
 
-def _lines_without_tags(path, columns) -> list[int]:
-  """Numbers of the lines with a word and no tag; none if no line has a tag."""
-  lines, has_tags = [], False
-  for number, line in _numbered_lines(path):
-    if _line_type(line) != "words":
-      continue
-    try:
-      _cells(number, line, columns, path, {})
-      has_tags = True
-    except ValueError:
-      lines.append(number)
-  return lines if has_tags else []
-
-
 def _numbered_lines(path: str) -> Iterator[tuple[int, str]]:
   for number, line in enumerate(files.lines(path), 1):
     yield number, line.removeprefix("\ufeff") if number == 1 else line
@@ -141,20 +128,22 @@ def _cells(number, line, columns, path, widths) -> list[str]:
 def split_tag(tag: str) -> tuple[str, str]:
   """Splits a tag into its prefix and the type of its entity.
 
-  "B-PER" is ("B", "PER"), "O" is ("O", ""), and "PER" counts as "I-PER". L(ast)
-  and U(nit) of BILOU are E and S of BIOES.
+  "B-PER" is ("B", "PER"), "B" alone ("B", ""), "O" ("O", ""), and "PER" counts
+  as "I-PER". L(ast) and U(nit) of BILOU are E and S of BIOES.
   """
   if tag == OUTSIDE:
     return OUTSIDE, ""
-  prefix, dash, entity_type = tag.partition("-")
-  if not dash or prefix not in ("B", "I", "E", "S", "L", "U"):
+  prefix, _, entity_type = tag.partition("-")
+  if prefix not in _PREFIXES:
     return "I", tag
-  return {"L": "E", "U": "S"}.get(prefix, prefix), entity_type
+  return _PREFIXES[prefix], entity_type
 
 
 def mark_entities(tags: Iterable[str]) -> bool:
   """False for tags of single words, such as parts of speech."""
-  return any(tag == OUTSIDE or split_tag(tag)[1] != tag for tag in tags)
+  return any(
+    tag == OUTSIDE or split_tag(tag)[1] not in ("", tag) for tag in tags
+  )
 
 
 def tag_set(sentences: Iterable[Sentence]) -> tuple[str, ...]:
@@ -167,9 +156,8 @@ def tag_set(sentences: Iterable[Sentence]) -> tuple[str, ...]:
   if tags and not mark_entities(tags):
     return tuple(sorted(tags))
   tags.discard(OUTSIDE)
-  prefixes = {tag[:2] for tag in tags if tag[2:] == split_tag(tag)[1]}
-  for entity_type in {split_tag(tag)[1] for tag in tags if tag[:2] in prefixes}:
-    tags |= {prefix + entity_type for prefix in prefixes}
+  typed = {tag for tag in tags if tag[1:] == f"-{split_tag(tag)[1]}"}
+  tags |= {prefix[:2] + tag[2:] for prefix in typed for tag in typed}
   by_type = sorted(tags, key=lambda tag: (split_tag(tag)[1], tag))
   return (OUTSIDE, *by_type)
 
@@ -238,14 +226,22 @@ def read_tagged(
 
 
 def _log_missing_tags(path, columns, error):
-  lines = _lines_without_tags(path, columns)
-  if not lines:
+  """Warns of lines without a tag in a file where others have one."""
+  missing, number_of_words = [], 0
+  for number, line in _numbered_lines(path):
+    if _line_type(line) == "words":
+      number_of_words += 1
+      try:
+        _cells(number, line, columns, path, {})
+      except ValueError:
+        missing.append(number)
+  if len(missing) == number_of_words:
     logging.info("words without tags: %s", error)
     return
   logging.warning(
     "%s, line %d%s: no tag in column %d. Words are tagged, but nothing is "
     "scored, as if the file had no tags: complete it",
-    *(path, lines[0]),
-    f" and {len(lines) - 1} more" if len(lines) > 1 else "",
+    *(path, missing[0]),
+    f" and {len(missing) - 1} more" if len(missing) > 1 else "",
     columns.tags,
   )

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -104,8 +105,11 @@ def evaluate(
   for label_tags, tags in zip(labels, predicted, strict=True):
     num_correct += sum(a == b for a, b in zip(label_tags, tags, strict=True))
     num_words += len(tags)
-    split = entities if of_entities else _single_words
-    label_set, predicted_set = set(split(label_tags)), set(split(tags))
+    # Of words, pairs of a tag and an index.
+    label_set, predicted_set = (
+      set(entities(t) if of_entities else zip(t, count(), strict=False))
+      for t in (label_tags, tags)
+    )
     sets = label_set, predicted_set, label_set & predicted_set
     for counter, items in zip(counts, sets, strict=True):
       counter.update(item[0] for item in items)
@@ -117,10 +121,6 @@ def evaluate(
     num_correct / num_words if num_words else 0.0,
     of_entities,
   )
-
-
-def _single_words(tags):
-  return [Entity(tag, word, word + 1) for word, tag in enumerate(tags)]
 
 
 def report(scores: Scores) -> str:
@@ -202,7 +202,7 @@ def write_conll(
   """Writes words, their tags where they are known, and the predicted tags.
 
   Columns are separated by a blank, as conlleval reads them. Blanks within words
-  become "_".
+  and tags become "_".
   """
   several = sentences[-1].document > 0
   lines, document = [], None
@@ -211,12 +211,11 @@ def write_conll(
     if several and sentence.document != document:
       lines += [" ".join([DOCUMENT_START] + [OUTSIDE] * (1 + known)), ""]
     document = sentence.document
-    words = [re.sub(r"\s", "_", word) for word in sentence.words]
-    columns = (words, sentence.tags, tags) if known else (words, tags)
-    lines += map(" ".join, zip(*columns, strict=True))
+    columns = sentence.words, *([sentence.tags] if known else []), tags
+    for cells in zip(*columns, strict=True):
+      lines.append(" ".join(re.sub(r"\s", "_", cell) for cell in cells))
     lines.append("")
-  with files.open_for_writing(path) as file:
-    file.write("\n".join([*lines, ""]).encode())
+  files.write_text(path, "\n".join([*lines, ""]))
 
 
 def _write_probabilities(path, logits, tags, sentences) -> None:

@@ -54,21 +54,20 @@ class TagRecordBuilder(features.TextPacker):
   def __call__(
     self, sentences: Sequence[Sentence]
   ) -> Iterator[tuple[dict[str, list], TagWindow]]:
-    numbered = enumerate(sentences)
-    if not self._document_context:
-      for sentence in numbered:
-        yield from self._windows([sentence])
-      return
-    for _, document in groupby(numbered, lambda pair: pair[1].document):
-      yield from self._windows(list(document))
+    def scope(pair):  # what may be context of a sentence
+      number, sentence = pair
+      return sentence.document if self._document_context else number
 
-  def _windows(self, scope):
+    for _, group in groupby(enumerate(sentences), scope):
+      yield from self._windows(list(group))
+
+  def _windows(self, group):
     """Makes the records of numbered sentences, with context from all."""
-    words = [self._pieces(word) for _, s in scope for word in s.words]
+    words = [self._pieces(word) for _, s in group for word in s.words]
     starts = [0, *accumulate(map(len, words))]  # of words; and the end
     text = [piece for word in words for piece in word]
     first = 0
-    for number, sentence in scope:
+    for number, sentence in group:
       last = first + len(sentence.words)
       self.lengths[starts[last] - starts[first] + 2] += 1
       lengths = list(map(len, words[first:last]))
@@ -110,14 +109,15 @@ def split_long(
   return [*parts, (begin, len(lengths))]
 
 
-def add_context(
-  begin: int, end: int, length: int, max_pieces: int
-) -> tuple[int, int]:
-  """Begin and end of a part extended evenly to `max_pieces` of `length`."""
+def add_context(begin, end, length, max_pieces, minimum=min, maximum=max):
+  """Begin and end of a part extended evenly to `max_pieces` of `length`.
+
+  Integers, or tensors [P] int64 with `minimum` and `maximum` for them.
+  """
   spare = max_pieces - (end - begin)
   after = length - end
-  left = min(begin, max(spare // 2, spare - after))
-  right = min(after, spare - left)
+  left = minimum(begin, maximum(spare // 2, spare - after))
+  right = minimum(after, spare - left)
   return begin - left, end + right
 
 

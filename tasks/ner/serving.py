@@ -11,6 +11,7 @@ import tensorflow as tf
 from data import vocab
 from data.tokenization_ops import GraphTokenizer
 from serving import packing_ops
+from tasks.ner import records
 
 
 class TokenClassification(packing_ops.PackedTexts):
@@ -38,7 +39,7 @@ class TokenClassification(packing_ops.PackedTexts):
     L]; `labels` [B, L], names of the tags; `start` and `end` [B, W], of words
     in characters of the sentence, padded with -1; `num_words` [B].
     """
-    words, begin, end = split_words(tokens)
+    words, begin, end = packing_ops.split_words(tokens, " \t\r\n")
     pieces = self._pieces(words.values)
     windows, window, position = _word_windows(
       pieces, tf.cast(words.row_splits, tf.int64), self._max_pieces
@@ -85,28 +86,6 @@ class TokenClassification(packing_ops.PackedTexts):
     return tf.tile(tf.constant(self._tags)[None], [rows, 1])
 
 
-def split_words(
-  sentences: tf.Tensor,
-) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-  """Words of sentences, [B] string, and begin and end, [B, (W)] int32 each.
-
-  They count characters of `sentence.decode("utf-8", "replace")`.
-  """
-  sentences = tf.strings.regex_replace(sentences, "[\t\r\n]", " ")
-  pieces = tf.strings.split(sentences, " ")  # [B, (W and empty ones)]
-  chars = tf.strings.unicode_decode(pieces.values, "UTF-8")
-  lengths = tf.cast(chars.row_lengths(), tf.int32)
-  begin = tf.cumsum(lengths + 1, exclusive=True)  # 1 for the blank
-  first = tf.gather(pieces.row_starts(), pieces.value_rowids())
-  begin -= tf.gather(begin, first)
-  is_word = pieces.with_values(tf.strings.length(pieces.values) > 0)
-  words, begin, end = (
-    tf.ragged.boolean_mask(pieces.with_values(values), is_word)
-    for values in (pieces.values, begin, begin + lengths)
-  )
-  return words, begin, end
-
-
 def _word_windows(pieces, splits, max_pieces):
   """Splits sentences as TagRecordBuilder does, each its own document.
 
@@ -121,18 +100,16 @@ def _word_windows(pieces, splits, max_pieces):
   begin = _window_starts(starts, splits, borders, sentence, max_pieces)  # [P]
   end = tf.concat([begin[1:], splits[-1:]], axis=0)
   inside = tf.gather(sentence, begin)
-  left, right = _add_context(
-    tf.gather(starts, begin),
-    tf.gather(starts, end),
-    tf.gather(borders, inside),
-    tf.gather(borders, inside + 1),
-    max_pieces,
+  first, last = tf.gather(borders, inside), tf.gather(borders, inside + 1)
+  left, right = records.add_context(
+    *(tf.gather(starts, begin) - first, tf.gather(starts, end) - first),
+    *(last - first, max_pieces, tf.minimum, tf.maximum),
   )
   window = tf.repeat(tf.range(tf.size(begin, tf.int64)), end - begin)
   return (
-    tf.gather(pieces.values, tf.ragged.range(left, right)),
+    tf.gather(pieces.values, tf.ragged.range(first + left, first + right)),
     window,
-    starts[:-1] - tf.gather(left, window),
+    starts[:-1] - tf.gather(first + left, window),
   )
 
 
@@ -170,12 +147,3 @@ def _follow(following):
     shape_invariants=(tf.TensorShape([None]),) * 2,
   )
   return tf.boolean_mask(indices, indices < end)
-
-
-def _add_context(begin, end, first, last, max_pieces):
-  """As records.add_context, for parts of texts from `first` to `last`."""
-  spare = max_pieces - (end - begin)
-  after = last - end
-  left = tf.minimum(begin - first, tf.maximum(spare // 2, spare - after))
-  right = tf.minimum(after, spare - left)
-  return begin - left, end + right

@@ -32,11 +32,6 @@ class Candidates(NamedTuple):
   start_logits: tf.Tensor  # float64: sums equal those of Python's floats
   end_logits: tf.Tensor  # float64
 
-  @classmethod
-  def empty(cls) -> "Candidates":
-    types = (tf.int64,) * 3 + (tf.float64,) * 2
-    return cls(*(tf.zeros([0], dtype) for dtype in types))
-
 
 # Padding of the fields of Entries.
 _PADDING = ("", -float("inf"), 0.0, -1, -1)
@@ -55,19 +50,6 @@ class Entries(NamedTuple):
   def scores(self) -> tf.Tensor:
     return self.start_logits + self.end_logits
 
-  @classmethod
-  def without_position(cls, text: str, scores: tf.Tensor) -> "Entries":
-    """An entry for each question whose text is not in the context, E = 1."""
-    scores = scores[:, None]
-    position = tf.fill(tf.shape(scores), tf.constant(-1, tf.int64))
-    texts = tf.where(scores > -float("inf"), text, "")
-    return cls(texts, scores, tf.zeros_like(scores), position, position)
-
-  def merge(self, more):
-    """Sorts these and others by score; of equals these come first."""
-    merged = concat(self, more, axis=1)
-    return merged.highest(merged.scores.shape[1])
-
   def highest(self, number: int):
     """The entries that score most, best first, E = `number`."""
     _, order = tf.math.top_k(self.scores, number)
@@ -78,16 +60,34 @@ class Entries(NamedTuple):
     pairs = zip(self, _PADDING, strict=True)
     return Entries(*(tf.where(is_entry, *pair) for pair in pairs))
 
-  def limit(self, null: tf.Tensor):
-    """Drops the K-th text if it scores less than no answer, [B] float64.
+  def find_first(self, is_match: tf.Tensor):
+    """The first entry of each question in `is_match`, [B, E] bool: E = 1."""
+    index = tf.argmax(tf.cast(is_match, tf.int32), axis=1)[:, None]
+    matches = self.select(is_match)
+    return Entries(*(tf.gather(v, index, batch_dims=1) for v in matches))
 
-    No answer is among the K entries then; otherwise it follows them.
+  def insert(self, text: str, scores: tf.Tensor):
+    """Adds a text that is not in the context, behind equals: E + 1.
+
+    `scores` are [B] float64, -inf for the questions that do not get it.
+    """
+    scores = scores[:, None]
+    position = tf.fill(tf.shape(scores), tf.constant(-1, tf.int64))
+    texts = tf.where(scores > -float("inf"), text, "")
+    more = Entries(texts, scores, tf.zeros_like(scores), position, position)
+    merged = concat(self, more, axis=1)
+    return merged.highest(merged.scores.shape[1])
+
+  def insert_null(self, null: tf.Tensor):
+    """Adds no answer, whose scores are [B] float64: E = K + 1.
+
+    It replaces the K-th text if that scores less.
     """
     size = self.scores.shape[1]
     better = tf.cast(self.scores >= null[:, None], tf.int32)
     is_among = tf.reduce_sum(better, axis=1) < size
     number = tf.where(is_among, size - 1, size)
-    return self.select(tf.sequence_mask(number, size))
+    return self.select(tf.sequence_mask(number, size)).insert("", null)
 
   def outputs(self, all_entries) -> dict[str, tf.Tensor]:
     """Outputs of QuestionAnswering, [B, E]; softmax over `all_entries`."""
@@ -111,6 +111,7 @@ def n_best(
   """The best K texts of each question, or all if they are fewer."""
   ranked = _rank(candidates, num_questions)  # [B, (C)]
   step = 2 * n_best_size  # few texts occur twice: one step is mostly enough
+  no_texts = _Texts(*[tf.zeros([0], tf.int64)] * 4, tf.zeros([0], tf.string))
 
   def is_incomplete(tried, texts):
     count = tf.math.unsorted_segment_sum(
@@ -125,15 +126,16 @@ def n_best(
       tf.gather(candidates.first, spans.values),
       tf.gather(candidates.last, spans.values),
     )
-    rows = tf.gather(rows, spans.value_rowids())
-    return tried + step, texts.append(
-      rows, spans.values, begins, ends, answer_text
+    more = _Texts(
+      tf.gather(rows, spans.value_rowids()),
+      *(spans.values, begins, ends, answer_text.texts(begins, ends)),
     )
+    return tried + step, texts.append(more)
 
   _, texts = tf.while_loop(
     lambda tried, texts: tf.reduce_any(is_incomplete(tried, texts)),
     try_more,
-    (tf.constant(0, tf.int64), _Texts.empty()),
+    (tf.constant(0, tf.int64), no_texts),
     (tf.TensorShape([]), _Texts(*[tf.TensorShape([None])] * 5)),
   )
   return _to_entries(texts, candidates, num_questions, answer_text, n_best_size)
@@ -141,10 +143,7 @@ def n_best(
 
 def _to_entries(texts, candidates, num_questions, answer_text, n_best_size):
   """Groups texts by question, the best K of each: E = K."""
-  order = tf.argsort(texts.rows, stable=True)
-  best = tf.RaggedTensor.from_value_rowids(
-    order, tf.gather(texts.rows, order), num_questions, validate=False
-  )[:, :n_best_size]
+  best = _group(texts.rows, num_questions)[:, :n_best_size]
   spans = tf.gather(texts.candidates, best)
   begins, ends = answer_text.characters(texts.begins, texts.ends)
   fields = (
@@ -163,12 +162,15 @@ def _rank(candidates, num_questions):
   """Indices of each question's candidates, best first, stable: [B, (C)]."""
   scores = candidates.start_logits + candidates.end_logits
   order = tf.argsort(-scores, stable=True)
-  order = tf.gather(
-    order, tf.argsort(tf.gather(candidates.rows, order), stable=True)
-  )
-  rows = tf.gather(candidates.rows, order)
+  grouped = _group(tf.gather(candidates.rows, order), num_questions)
+  return tf.cast(tf.gather(order, grouped), tf.int64)
+
+
+def _group(rows, num_questions):
+  """Indices of the items of each question, in order: [n] -> [B, (items)]."""
+  order = tf.argsort(rows, stable=True)
   return tf.RaggedTensor.from_value_rowids(
-    tf.cast(order, tf.int64), rows, num_questions, validate=False
+    order, tf.gather(rows, order), num_questions, validate=False
   )
 
 
@@ -181,110 +183,68 @@ class _Texts(NamedTuple):
   ends: tf.Tensor  # int64
   texts: tf.Tensor  # string
 
-  @classmethod
-  def empty(cls):
-    return cls(*[tf.zeros([0], tf.int64)] * 4, tf.zeros([0], tf.string))
-
-  def append(self, rows, candidates, begins, ends, answer_text):
-    """Appends the texts of more spans that are new to their question."""
-    # Offsets are compared first: the text of a span may be very long if a
-    # context has no blanks.
-    spans = _select_new(
-      self._offset_keys(self.begins, self.ends),
-      self._offset_keys(begins, ends),
-      (rows, candidates, begins, ends),
+  def append(self, more):
+    """Appends those of more texts that are new to their question."""
+    merged = concat(self, more)
+    rows = tf.strings.as_string(merged.rows)
+    keys = tf.strings.join([rows, merged.texts], separator=" ")
+    distinct, ids = tf.unique(keys)
+    first = tf.math.unsorted_segment_min(
+      tf.range(tf.size(ids)), ids, tf.size(distinct)
     )
-    texts = answer_text.texts(*spans[2:])
-    more = _select_new(
-      self._text_keys(self.rows, self.texts),
-      self._text_keys(spans[0], texts),
-      (*spans, texts),
-    )
-    return concat(self, _Texts(*more))
-
-  @staticmethod
-  def _offset_keys(begins, ends):
-    return begins * 2**32 + ends
-
-  @staticmethod
-  def _text_keys(rows, texts):
-    return tf.strings.join([tf.strings.as_string(rows), texts], separator=" ")
+    return _Texts(*(tf.gather(column, first) for column in merged))
 
 
-def _select_new(known, keys, columns):
-  """Rows of columns whose keys are neither known nor occurred before."""
-  _, ids = tf.unique(tf.concat([known, keys], axis=0), tf.int64)
-  indices = tf.range(tf.size(ids, tf.int64))
-  first = tf.math.unsorted_segment_min(indices, ids, tf.size(ids))
-  is_first = indices == tf.gather(first, ids)
-  return [tf.boolean_mask(v, is_first[tf.size(known) :]) for v in columns]
-
-
-def combine(
-  ranked: list[tuple[Entries, tf.Tensor | None]],
-) -> tuple[Entries, tf.Tensor | None]:
-  """The n best of an ensemble, as decoding.py combines them.
-
-  `ranked` has those of each model, [B, K], and null scores, [B], or None.
-  """
-  parts, null_probs = [], []
-  for texts, null in ranked:
-    texts = texts if null is None else texts.limit(null)
-    others = texts.scores[:, :0] if null is None else null[:, None]
-    total = tf.reduce_logsumexp(
-      tf.concat([texts.scores, others], axis=1), axis=1, keepdims=True
-    )
-    parts.append(texts._replace(start_logits=texts.scores - total))
-    null_probs.append(tf.exp(others - total))
-  merged = concat(*parts, axis=1)
-  is_text = merged.start_logits > -float("inf")  # [B, models * K]
+def combine(ranked: list[Entries], config: DecodingConfig) -> Entries:
+  """The n best of an ensemble, as decoding.py combines those of its models."""
+  log_probs = [
+    entries.scores - tf.reduce_logsumexp(entries.scores, axis=1, keepdims=True)
+    for entries in ranked
+  ]
+  merged = concat(*ranked, axis=1)  # [B, models * E]
+  probs = tf.exp(tf.concat(log_probs, axis=1))
+  is_entry = merged.scores > -float("inf")
   is_same = merged.texts[:, :, None] == merged.texts[:, None]
-  is_same &= is_text[:, :, None] & is_text[:, None]
-  probs = tf.where(is_same, tf.exp(merged.start_logits)[:, None], 0.0)
-  scores = _log_mean(tf.reduce_sum(probs, axis=2), len(ranked))
+  is_same &= is_entry[:, :, None] & is_entry[:, None]
+  total = tf.reduce_sum(tf.where(is_same, probs[:, None], 0.0), axis=2)
+  scores = tf.math.log(tf.maximum(total / len(ranked), LEAST_PROBABILITY))
   first = tf.argmax(tf.cast(is_same, tf.int32), axis=2)
-  is_first = is_text & (first == tf.range(first.shape[1], dtype=tf.int64))
+  is_first = is_entry & (first == tf.range(first.shape[1], dtype=tf.int64))
   entries = merged._replace(
     start_logits=scores, end_logits=tf.zeros_like(scores)
-  )
-  entries = entries.select(is_first).highest(ranked[0][0].scores.shape[1])
-  if ranked[0][1] is None:
-    return entries, None
-  return entries, _log_mean(tf.add_n(null_probs)[:, 0], len(ranked))
+  ).select(is_first)
+  is_text = entries.texts != ""
+  texts = entries.select(is_text).highest(config.n_best_size)
+  if not config.version_2_with_negative:
+    return texts
+  null = tf.where(is_text, -float("inf"), entries.scores)
+  return texts.insert_null(tf.reduce_max(null, axis=1))
 
 
-def _log_mean(total, number):
-  return tf.math.log(tf.maximum(total / number, LEAST_PROBABILITY))
-
-
-def best(texts: Entries, config: DecodingConfig) -> dict[str, tf.Tensor]:
-  """Outputs of version 1.1; see QuestionAnswering.from_text."""
-  # Without any text, "empty" is the only entry.
-  has_none = texts.scores[:, 0] == -float("inf")
-  empty = tf.where(has_none, tf.constant(0.0, tf.float64), -float("inf"))
-  entries = texts.merge(Entries.without_position("empty", empty))
-  return _first(entries.outputs(entries)) | _top(entries, config.export_top_k)
-
-
-def best_with_null(
-  texts: Entries, null: tf.Tensor, config: DecodingConfig
+def predictions(
+  entries: Entries, config: DecodingConfig
 ) -> dict[str, tf.Tensor]:
-  """Outputs of version 2; `null`, [B] float64, is the score of no answer."""
-  texts = texts.limit(null)
-  no_answer = Entries.without_position("", null)
-  entries = texts.merge(no_answer)
-  best_text = Entries(*(values[:, :1] for values in texts))
-
+  """Outputs of QuestionAnswering.from_text; in version 2 with no answer."""
+  if not config.version_2_with_negative:
+    # Without any text, "empty" is the only entry.
+    has_text = tf.reduce_any(entries.scores > -float("inf"), axis=1)
+    empty = tf.where(has_text, tf.constant(-float("inf"), tf.float64), 0.0)
+    entries = entries.insert("empty", empty)
+    return _first(entries.outputs(entries)) | _top(entries, config.export_top_k)
+  text = entries.find_first(entries.texts != "")
+  no_answer = entries.find_first(
+    (entries.texts == "") & (entries.scores > -float("inf"))
+  )
   # Subtracted in the order of decoding.py.
-  odds = null[:, None] - best_text.start_logits - best_text.end_logits
-  has_text = best_text.scores > -float("inf")
+  odds = no_answer.scores - text.start_logits - text.end_logits  # [B, 1]
+  has_text = text.scores > -float("inf")
   odds = tf.where(has_text, odds, NO_ANSWER_ODDS)
   is_text = has_text & (odds <= config.null_score_diff_threshold)
-  pairs = zip(best_text, no_answer, strict=True)
+  pairs = zip(text, no_answer, strict=True)
   prediction = Entries(*(tf.where(is_text, *pair) for pair in pairs))
   return (
     _first(prediction.outputs(entries))
-    | _first(best_text.outputs(entries), "best_")
+    | _first(text.outputs(entries), "best_")
     | {"null_odds": tf.cast(odds[:, 0], tf.float32)}
     | _top(entries, config.export_top_k)
   )

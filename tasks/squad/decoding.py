@@ -107,8 +107,8 @@ def decode(
       _n_best(scored, example.doc_tokens, answer_text, config)
       for scored in list(zip(*by_window, strict=True)) or [()]
     ]
-    entries, null = ranked[0] if len(ranked) == 1 else _combine(ranked, config)
-    _add_prediction(predictions, example.qas_id, entries, null, config)
+    entries = ranked[0] if len(ranked) == 1 else _combine(ranked, config)
+    _add_prediction(predictions, example.qas_id, entries, config)
   return predictions
 
 
@@ -219,8 +219,8 @@ def _null_entry(scored: Sequence[_ScoredWindow]) -> _Entry:
   return min(entries, key=lambda entry: entry.score, default=no_window)
 
 
-def _n_best(scored, words, answer_text, config) -> tuple[list[_Entry], _Entry]:
-  """The best distinct texts, in version 2 the empty one among them; and it."""
+def _n_best(scored, words, answer_text, config) -> list[_Entry]:
+  """The best distinct texts; in version 2 no answer, "", is one or the last."""
   entries, seen, null = [], set(), _null_entry(scored)
   for number, start, end in _candidates(scored, null, config):
     if len(entries) == config.n_best_size:
@@ -236,27 +236,23 @@ def _n_best(scored, words, answer_text, config) -> tuple[list[_Entry], _Entry]:
     entries.append(entry)
   if config.version_2_with_negative and "" not in seen:
     entries.append(null)
-  return entries, null
+  return entries
 
 
-def _combine(ranked, config) -> tuple[list[_Entry], _Entry]:
-  """`_n_best` of an ensemble: of its models, each as `_n_best`."""
+def _combine(ranked, config) -> list[_Entry]:
+  """`_n_best` of an ensemble, from those of its models."""
   probs = Counter()
-  for entries, _ in ranked:
-    for entry in _with_probabilities(entries) if entries else ():
+  for entries in ranked:
+    for entry in _with_probabilities(entries):
       probs[entry["text"]] += entry["probability"] / len(ranked)
-  null_prob = probs.pop("", 0.0)
-  if config.version_2_with_negative:
-    probs[""] = null_prob  # of equals the last
+  if "" in probs:
+    probs[""] = probs.pop("")  # of equals the last
   entries = [
     _Entry(text, math.log(max(prob, LEAST_PROBABILITY)), 0.0)
     for text, prob in probs.most_common()
   ]
-  best = entries[: config.n_best_size]
-  null = next((entry for entry in entries if not entry.text), None)
-  if null and null not in best:
-    best.append(null)
-  return best, null
+  size = config.n_best_size
+  return entries[:size] + [entry for entry in entries[size:] if not entry.text]
 
 
 def _candidates(scored, null, config) -> Iterator[tuple[int, int, int]]:
@@ -277,11 +273,16 @@ def _candidates(scored, null, config) -> Iterator[tuple[int, int, int]]:
     yield from zip(*(column[order].tolist() for column in spans), strict=True)
 
 
-def _add_prediction(predictions, qas_id, entries, null, config) -> None:
+def _add_prediction(predictions, qas_id, entries, config) -> None:
   entries = entries or [_Entry("empty", 0.0, 0.0)]
   text = entries[0].text
   if config.version_2_with_negative:
-    text, odds = _best_text(entries, null)
+    null = next(entry for entry in entries if not entry.text)
+    best = next((entry for entry in entries if entry.text), None)
+    text, odds = "", NO_ANSWER_ODDS
+    if best:
+      text = best.text
+      odds = null.score - best.start_logit - best.end_logit
     predictions.texts[qas_id] = text
     predictions.null_odds[qas_id] = odds
     text = "" if odds > config.null_score_diff_threshold else text
@@ -289,17 +290,9 @@ def _add_prediction(predictions, qas_id, entries, null, config) -> None:
   predictions.nbest[qas_id] = _with_probabilities(entries)
 
 
-def _best_text(entries, null) -> tuple[str, float]:
-  """The best text that is not empty, and its null odds."""
-  for entry in entries:
-    if entry.text:
-      return entry.text, null.score - entry.start_logit - entry.end_logit
-  return "", NO_ANSWER_ODDS
-
-
 def _with_probabilities(entries: list[_Entry]) -> list[dict[str, Any]]:
   """Entries of nbest_predictions.json, with a softmax over their scores."""
-  best = max(entry.score for entry in entries)
+  best = max((entry.score for entry in entries), default=0.0)
   weights = [math.exp(entry.score - best) for entry in entries]
   total = sum(weights)
   return [

@@ -15,7 +15,8 @@ from storage.progress import number_of
 
 # Whitespace of the original's reader. It lacks the no-break space (U+00A0),
 # which stays within its word.
-WORD = re.compile("[^ \t\r\n\u202f]+")
+WHITESPACE = " \t\r\n\u202f"
+WORD = re.compile(f"[^{WHITESPACE}]+")
 
 _LAYOUT = (
   "a SQuAD file is {data: [{paragraphs: [{context, qas: [{id, question, "
@@ -195,9 +196,8 @@ def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, Any]]:
 
 def _is_impossible(question: Any, source: str) -> bool:
   # Questions of version 1.1 lack the field and may be mixed in.
-  if "is_impossible" not in question:
-    return False
-  return _get(question, "is_impossible", source, bool)
+  name = "is_impossible"
+  return name in question and _get(question, name, source, bool)
 
 
 def _texts(question: Any, source: str) -> list[str] | None:

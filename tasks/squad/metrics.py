@@ -28,8 +28,7 @@ def write_predictions(predictions: Predictions, output_dir: str) -> list[str]:
     contents["null_odds.json"] = predictions.null_odds
   paths = [os.path.join(output_dir, name) for name in contents]
   for path, content in zip(paths, contents.values(), strict=True):
-    with files.open_for_writing(path) as file:
-      file.write(f"{json.dumps(content, indent=4)}\n".encode())
+    files.write_text(path, f"{json.dumps(content, indent=4)}\n")
   return paths
 
 
@@ -90,8 +89,7 @@ def save(scores: Mapping[str, float], output_dir: str) -> None:
   if "best_f1_thresh" in scores:
     contents[THRESHOLD] = str(scores["best_f1_thresh"])
   for name, content in contents.items():
-    with files.open_for_writing(os.path.join(output_dir, name)) as file:
-      file.write(f"{content}\n".encode())
+    files.write_text(os.path.join(output_dir, name), f"{content}\n")
 
 
 def threshold(output_dir: str, flag_value: float | None) -> float:

@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from data import vocab
 from data.tokenization_ops import GraphTokenizer
+from serving import packing_ops
+from tasks.squad.examples import WHITESPACE
 
-# Word separators beside the blank: see tasks/squad/examples.py.
-_WHITESPACE = "[\t\r\n\u202f]"
 _BLANK = ord(" ")
 # Odd, so that no power of it modulo 2 ** 64 is 0.
 _BASE = 0x2545F4914F6CDD1D
@@ -36,22 +36,13 @@ def read_paragraphs(
 ) -> Paragraphs:
   """Splits and tokenizes contexts, [B] string; U+FFFD for other than UTF-8."""
   contexts = tf.strings.unicode_transcode(contexts, "UTF-8", "UTF-8")
-  contexts = tf.strings.regex_replace(contexts, _WHITESPACE, " ")
-  pieces = tf.strings.split(contexts, " ")  # [B, (M)], some of them empty
-  lengths = tf.strings.length(pieces.values, "UTF8_CHAR")
-  starts = tf.cumsum(tf.cast(lengths, tf.int64) + 1, exclusive=True)
-  shift = tf.gather(
-    starts, tf.gather(pieces.row_starts(), pieces.value_rowids())
-  )
-  is_word = lengths > 0
-  words = tf.ragged.boolean_mask(pieces, pieces.with_values(is_word))
-
+  words, starts, _ = packing_ops.split_words(contexts, WHITESPACE)
   distinct_words, index = tf.unique(words.values, tf.int64)
   ids = tf.gather(tokenizer.tokenize(distinct_words), index)  # [M, (tokens)]
   return Paragraphs(
     words=words.with_values(index),
     distinct_words=distinct_words,
-    starts=tf.boolean_mask(starts - shift, is_word),
+    starts=tf.cast(starts.values, tf.int64),
     ids=words.with_values(ids).merge_dims(1, 2),
     token_word_ids=ids.value_rowids(),
   )
@@ -64,9 +55,6 @@ class Windows(NamedTuple):
   tokens: tf.RaggedTensor  # [W, (D)] int64, among the tokens of all contexts
   # [W, (D)] bool, True in the one window in which a token has most context.
   is_max_context: tf.RaggedTensor
-
-  def slice(self, begin, end) -> "Windows":
-    return Windows(*(values[begin:end] for values in self))
 
 
 def cut_windows(

@@ -16,8 +16,6 @@ from tasks.squad.decoding import DecodingConfig
 from tasks.squad.paragraphs_ops import Windows
 from tasks.squad.records import WindowConfig
 
-# Windows per call of the model: bounds the memory of a long context.
-_WINDOWS_PER_STEP = 32
 _TEXT = tf.TensorSpec([None], tf.string)
 
 
@@ -84,29 +82,31 @@ class QuestionAnswering(packing_ops.PackedTexts):
       self._n_best(member, questions, paragraphs, windows)
       for member in compiled_model.members(model)
     ]
-    answers, null = (
-      ranked[0] if len(ranked) == 1 else answers_ops.combine(ranked)
-    )
-    if null is None:
-      return answers_ops.best(answers, self._decoding_config)
-    return answers_ops.best_with_null(answers, null, self._decoding_config)
+    entries = ranked[0]
+    if len(ranked) > 1:
+      entries = answers_ops.combine(ranked, self._decoding_config)
+    return answers_ops.predictions(entries, self._decoding_config)
 
   def _n_best(self, model, questions, paragraphs, windows):
-    """The n best texts, and in version 2 scores of no answer, [B] float64."""
-    candidates, null = self._run_model(
-      model, questions, paragraphs.ids.values, windows
-    )
+    """Entries of a model: the n best texts, and in version 2 no answer."""
+    question = tf.gather(questions, windows.rows)
+    part = tf.gather(paragraphs.ids.values, windows.tokens)
+    logits = self._logits(model, question, part)  # [W, 2, T]
     answers = answers_ops.n_best(
-      candidates,
+      _candidates(
+        logits, windows, question.row_lengths() + 2, self._decoding_config
+      ),
       questions.nrows(),
       paragraphs_ops.GraphAnswerText(paragraphs, self._tokenizer),
       self._decoding_config.n_best_size,
     )
     if not self._decoding_config.version_2_with_negative:
-      return answers, None
+      return answers
+    null = tf.reduce_sum(tf.cast(logits[..., 0], tf.float64), axis=1)
     # The original takes the window with the least score of no answer.
     null = tf.math.unsorted_segment_min(null, windows.rows, questions.nrows())
-    return answers, tf.where(paragraphs.ids.row_lengths() > 0, null, 0.0)
+    has_window = paragraphs.ids.row_lengths() > 0
+    return answers.insert_null(tf.where(has_window, null, 0.0))
 
   def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
     """Start and end logits of records, [W, T] float32; ensembles [W, T, M]."""
@@ -116,61 +116,34 @@ class QuestionAnswering(packing_ops.PackedTexts):
       for name in ("start_logits", "end_logits")
     }
 
-  def _run_model(self, model, questions, ids, windows):
-    """Candidates, and null scores [W] float64, of all windows, step by step."""
-
-    def run_step(begin, candidates, null):
-      step = windows.slice(begin, begin + _WINDOWS_PER_STEP)
-      question = tf.gather(questions, step.rows)
-      logits = self._logits(model, question, tf.gather(ids, step.tokens))
-      step_candidates = _candidates(
-        logits, step, question.row_lengths() + 2, self._decoding_config
-      )
-      step_null = tf.reduce_sum(tf.cast(logits[..., 0], tf.float64), axis=1)
-      return (
-        begin + _WINDOWS_PER_STEP,
-        answers_ops.concat(candidates, step_candidates),
-        tf.concat([null, step_null], axis=0),
-      )
-
-    _, candidates, null = tf.while_loop(
-      lambda begin, *_: begin < tf.size(windows.rows),
-      run_step,
-      (0, Candidates.empty(), tf.zeros([0], tf.float64)),
-      (
-        tf.TensorShape([]),
-        Candidates(*[tf.TensorShape([None])] * 5),
-        tf.TensorShape([None]),
-      ),
-      parallel_iterations=1,  # bounds memory
-    )
-    return candidates, null
-
   def _logits(self, model, question, part):
     """Logits of start and end: [W, (T)] int32 each -> [W, 2, T] float32."""
     inputs = packing_ops.join(question, part, *self._ends)
-    length = self._seq_length
-    missing = length - tf.shape(inputs["input_ids"])[1]
+    if not self._dynamic_padding:
+      inputs = self._pad(inputs)
 
-    def stacked_logits(inputs, training=False):
-      logits = self.from_features(model, **inputs).values()
+    def span_logits(batch, training=False):
+      if not self._dynamic_padding:  # it is as long as its longest window
+        batch = self._pad(batch)
+      logits = self.from_features(model, **batch).values()
       return {"logits": tf.stack([*logits], axis=2)}  # [W, T, 2]
 
+    logits = packing_ops.token_logits(span_logits, inputs, 2)
+    start_end = tf.unstack(logits, axis=2)
     if self._dynamic_padding:
-      lengths = tf.reduce_sum(inputs["input_mask"], axis=1)
-      logits = packing_ops.token_logits(stacked_logits, inputs, 2)
-      logits = tf.pad(logits, [[0, 0], [0, missing], [0, 0]])
-      is_token = tf.sequence_mask(lengths, length)[..., None]
-      logits = tf.where(is_token, logits, -float("inf"))
-    else:
-      padded = {
-        name: tf.ensure_shape(
-          tf.pad(values, [[0, 0], [0, missing]]), [None, length]
-        )
-        for name, values in inputs.items()
-      }
-      logits = stacked_logits(padded)["logits"]
-    return tf.ensure_shape(tf.transpose(logits, [0, 2, 1]), [None, 2, length])
+      is_token = inputs["input_mask"] > 0
+      start_end = [tf.where(is_token, v, -float("inf")) for v in start_end]
+    return tf.stack(self._pad(start_end, -float("inf")), axis=1)
+
+  def _pad(self, tensors, value=0):
+    """Appends a value up to T: [W, at most T] each -> [W, T]."""
+
+    def pad(tensor):
+      missing = self._seq_length - tf.shape(tensor)[1]
+      padded = tf.pad(tensor, [[0, 0], [0, missing]], constant_values=value)
+      return tf.ensure_shape(padded, [None, self._seq_length])
+
+    return tf.nest.map_structure(pad, tensors)
 
 
 def _candidates(
@@ -183,36 +156,27 @@ def _candidates(
   from best to worst, by end from best to worst.
   """
   size = min(config.n_best_size, logits.shape[-1])
-  values, positions = tf.math.top_k(logits, size)  # stable
-  values = tf.cast(values, tf.float64)
-  positions = tf.cast(positions, tf.int64) - context_offset[:, None, None]
-  starts, ends, in_context = _tokens_at(positions, windows)
-  is_start = tf.gather(windows.is_max_context.values, starts)
-  is_start &= in_context[:, 0]
-  length = ends[:, None] - starts[..., None] + 1  # [W, K, K]
-  allowed = (length > 0) & (length <= config.max_answer_length)
-  allowed &= is_start[..., None] & in_context[:, 1][:, None]
+  values, positions = tf.math.top_k(logits, size)  # stable; [W, 2, K]
+  positions -= tf.cast(context_offset, tf.int32)[:, None, None]
+  lengths = tf.cast(windows.tokens.row_lengths(), tf.int32)[:, None, None]
+  in_context = (positions >= 0) & (positions < lengths)
+  # Indices in windows.tokens.values.
+  tokens = tf.cast(tf.clip_by_value(positions, 0, lengths - 1), tf.int64)
+  tokens += windows.tokens.row_starts()[:, None, None]
+  has_max_context = tf.gather(windows.is_max_context.values, tokens[:, 0])
+  is_start = in_context[:, 0] & has_max_context
+  distance = positions[:, 1, None] - positions[:, 0, :, None]  # [W, K, K]
+  allowed = (distance >= 0) & (distance < config.max_answer_length)
+  allowed &= is_start[..., None] & in_context[:, 1, None]
 
   window, i, j = tf.unstack(tf.where(allowed), axis=1)
   start, end = tf.stack([window, i], axis=1), tf.stack([window, j], axis=1)
-  token_ids = windows.tokens.values
+  token_ids = tf.gather(windows.tokens.values, tokens)
+  values = tf.cast(values, tf.float64)
   return Candidates(
     tf.gather(windows.rows, window),
-    tf.gather(token_ids, tf.gather_nd(starts, start)),
-    tf.gather(token_ids, tf.gather_nd(ends, end)),
+    tf.gather_nd(token_ids[:, 0], start),
+    tf.gather_nd(token_ids[:, 1], end),
     tf.gather_nd(values[:, 0], start),
     tf.gather_nd(values[:, 1], end),
   )
-
-
-def _tokens_at(positions, windows):
-  """Indices in `windows.tokens.values` of starts and of ends, [W, K] each.
-
-  Positions, [W, 2, K], count from the first token of the context. Also returns
-  [W, 2, K] bool, True for those within the context.
-  """
-  length = windows.tokens.row_lengths()[:, None, None]
-  in_context = (positions >= 0) & (positions < length)
-  row_starts = windows.tokens.row_starts()[:, None, None]
-  tokens = row_starts + tf.clip_by_value(positions, 0, length - 1)
-  return *tf.unstack(tokens, axis=1), in_context

@@ -141,9 +141,11 @@ def predict(
   args: Arguments, model, dataset: SquadRecords
 ) -> Mapping[str, float]:
   """Writes answers to all questions; returns scores where they are known."""
-  outputs = compiled_model.outputs(
-    model, dataset.records, args.predict_batch_size
-  )
+  outputs = {"start_logits": [], "end_logits": []}  # of no window
+  if dataset.windows:
+    outputs = compiled_model.outputs(
+      model, dataset.records, args.predict_batch_size
+    )
   predictions = decoding.decode(
     dataset.examples,
     dataset.windows,

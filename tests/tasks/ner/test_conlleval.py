@@ -23,6 +23,8 @@ from tasks.ner.metrics import Entity, Score
     ("O E-X", [("X", 1, 2)]),
     ("U-X B-X L-X", [("X", 0, 1), ("X", 1, 3)]),  # BILOU
     ("X X Y O", [("X", 0, 2), ("Y", 2, 3)]),  # no prefixes at all
+    ("B I O B B", [("", 0, 2), ("", 3, 4), ("", 4, 5)]),  # no types
+    ("S B L", [("", 0, 1), ("", 1, 3)]),
     ("O O", []),
     ("", []),
   ],
@@ -116,3 +118,10 @@ def test_predictions_are_written_as_conlleval_reads_them(tmp_path):
   read = reader.read_sentences(str(path))
   assert [sentence.tags for sentence in read] == predicted
   assert [sentence.document for sentence in read] == [0, 1]
+
+
+def test_blanks_within_tags_make_no_columns(tmp_path):
+  path = tmp_path / "p.txt"
+  sentences = [Sentence(["Ely"], ["B-old town"])]
+  metrics.write_conll(str(path), sentences, [["B-new town"]])
+  assert path.read_text() == "Ely B-old_town B-new_town\n\n"

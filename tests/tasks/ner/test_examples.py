@@ -102,6 +102,8 @@ def test_errors_name_the_line(tmp_path, content, columns, message):
     ("L-X", ("E", "X")),
     ("U-X", ("S", "X")),
     ("PER", ("I", "PER")),
+    ("B", ("B", "")),
+    ("L", ("E", "")),
     ("art-work", ("I", "art-work")),
   ],
 )
@@ -115,6 +117,9 @@ def test_order_of_the_tags():
   expected = ("O", "B-LOC", "I-LOC", "LOC", "B-PER", "I-PER")
   assert examples.tag_set(sentences) == expected
   assert examples.tag_set(_tagged("PER O LOC")) == ("O", "LOC", "PER")
+  # Without types there is one type, and no prefix is joined to another's.
+  assert examples.tag_set(_tagged("B I O")) == ("O", "B", "I")
+  assert examples.tag_set(_tagged("B O I-X")) == ("O", "B", "I-X")
 
 
 def test_unknown_tags_are_named_with_their_line(tmp_path):

@@ -8,9 +8,10 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from serving import packing_ops
 from tasks.ner import records
 from tasks.ner.examples import Sentence
-from tasks.ner.serving import TokenClassification, split_words
+from tasks.ner.serving import TokenClassification
 from tests.serving import stand_in
 
 TAGS = ("O", "B-X", "I-X")
@@ -120,9 +121,8 @@ def test_a_batch_changes_nothing(served):
 @given(st.lists(st.binary(max_size=12), max_size=4))
 def test_words_and_their_positions_in_any_bytes(texts):
   texts = [text.replace(b" ", b"\n") for text in texts]
-  words, begin, end = (
-    v.to_list() for v in split_words(tf.constant(texts, tf.string))
-  )
+  result = packing_ops.split_words(tf.constant(texts, tf.string), " \t\r\n")
+  words, begin, end = (values.to_list() for values in result)
   for text, *result in zip(texts, words, begin, end, strict=True):
     assert result[0] == [w for w in re.split(rb"[ \t\r\n]", text) if w]
     for word, first, last in zip(*result, strict=True):

@@ -21,6 +21,8 @@ def test_they_are_sorted_and_without_outside(path):
   assert not examples.mark_entities(tags)
   assert examples.mark_entities(["O", "PER"])
   assert examples.mark_entities(["B-PER", "I-PER"])
+  assert examples.mark_entities(["O", "B", "I"])
+  assert not examples.mark_entities(["N", "S", "I"])  # with adpositions
 
 
 def test_word_accuracy_is_the_metric(path):

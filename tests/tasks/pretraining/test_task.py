@@ -19,6 +19,17 @@ def test_small_sources_are_sampled_more_than_their_size(tmp_path):
   assert english.weight / icelandic.weight == pytest.approx(10)
 
 
+def test_sources_without_records_are_named(tmp_path):
+  for name, size in (("en", 10), ("is", 0)):
+    (tmp_path / name).write_bytes(b"x" * size)
+  for patterns in (f"{tmp_path}/en,{tmp_path}/is", f"{tmp_path}/is"):
+    args = Arguments(
+      input_file=patterns, sampling_weights=None, sampling_exponent=0.5
+    )
+    with pytest.raises(ValueError, match=f"{tmp_path}/is: no bytes to weigh"):
+      task._weighted_sources(args)
+
+
 def test_flags_of_masking_without_effect_on_training_are_said(tmp_path, caplog):
   toy.write_records(tmp_path / "masked", 4)
   args = Arguments(

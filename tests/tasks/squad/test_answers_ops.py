@@ -49,7 +49,9 @@ def test_of_equal_candidates_the_first_comes_first():
 def test_no_answer_comes_behind_texts_that_are_as_good():
   answers = _entries([("a", 5.0), ("b", 3.0)], [("a", 5.0), ("b", 2.0)])
   null = tf.constant([3.0, 3.0], tf.float64)
-  result = _plain(answers_ops.best_with_null(answers, null, _config(0.0, 2)))
+  result = _plain(
+    answers_ops.predictions(answers.insert_null(null), _config(0.0, 2))
+  )
   # Of two entries no answer is the third, or it is the second.
   assert result["answers"] == [[b"a", b"b"], [b"a", b""]]
   assert result["starts"] == [[0, 10], [0, -1]]
@@ -59,7 +61,9 @@ def test_no_answer_comes_behind_texts_that_are_as_good():
 def test_all_outputs_belong_to_the_same_answer():
   answers = _entries([("a", 5.0)], [("a", 5.0)], [])
   null = tf.constant([4.0, 6.0, 1.0], tf.float64)
-  result = _plain(answers_ops.best_with_null(answers, null, _config(0.5)))
+  result = _plain(
+    answers_ops.predictions(answers.insert_null(null), _config(0.5))
+  )
   assert result["answer"] == [b"a", b"", b""]
   assert result["score"] == [5.0, 6.0, 1.0]
   assert result["start"] == [0, -1, -1]

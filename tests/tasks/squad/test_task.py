@@ -1,4 +1,4 @@
-"""Data of run_squad.py: a dry run's limit applies to questions and scores."""
+"""Data of run_squad.py: a dry run's limit, and files without any token."""
 
 import json
 
@@ -6,30 +6,44 @@ from cli.arguments import Arguments
 from tasks.squad import task
 
 
+def _args(folder, context, number):
+  """Flags to predict `number` questions about a context."""
+  (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n")
+  answers = [{"text": "b", "answer_start": 2}]
+  questions = [
+    {"id": str(i), "question": "a", "answers": answers} for i in range(number)
+  ]
+  paragraph = {"context": context, "qas": questions}
+  path = folder / "squad.json"
+  path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+  return Arguments(
+    predict_file=str(path),
+    output_dir=str(folder),
+    vocab_file=str(folder / "vocab.txt"),
+    **{"max_seq_length": 8, "max_query_length": 4, "doc_stride": 2},
+    **{"do_lower_case": True, "version_2_with_negative": False},
+    **{"num_workers": 1, "dynamic_padding": False, "dry_run": False},
+    **{"n_best_size": 2, "max_answer_length": 3, "export_top_k": 0},
+    **{"null_score_diff_threshold": None, "predict_batch_size": 8},
+    **{"use_tpu": False, "distribution_strategy": None, "jit_compile": None},
+  )
+
+
 def test_a_limit_is_one_of_questions_and_of_what_is_scored(
   tmp_path, monkeypatch
 ):
-  (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n")
-  answers = [{"text": "b", "answer_start": 2}]
-  questions = [
-    {"id": str(number), "question": "a", "answers": answers}
-    for number in range(5)
-  ]
-  paragraph = {"context": "a b", "qas": questions}
-  path = tmp_path / "squad.json"
-  path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
   monkeypatch.setattr(task.arguments, "max_examples", lambda args: 2)
-
-  args = Arguments(
-    predict_file=str(path),
-    output_dir=str(tmp_path),
-    vocab_file=str(tmp_path / "vocab.txt"),
-    **{"max_seq_length": 8, "max_query_length": 4, "doc_stride": 2},
-    **{"do_lower_case": True, "version_2_with_negative": False},
-    **{"num_workers": 1, "dynamic_padding": False},
-  )
-  result = task.eval_data(args)
+  result = task.eval_data(_args(tmp_path, "a b", 5))
 
   assert [example.qas_id for example in result.examples] == ["0", "1"]
   assert len(result.windows) == 2
   assert [example.answer_texts for example in result.examples] == [["b"]] * 2
+
+
+def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
+  args = _args(tmp_path, " \u200b ", 1)
+  # There is nothing for the model to do.
+  scores = task.predict(args, None, task.eval_data(args))
+  predictions = json.loads((tmp_path / "predictions.json").read_text())
+  assert predictions == {"0": "empty"}
+  assert scores == {"exact_match": 0.0, "f1": 0.0}
