@@ -38,53 +38,57 @@ class Packing:
     arguments of modeling.bert.PackedBert, K being 1 + P. Choices, [B, C, T or
     more], are packed like B * C examples; `output_slots` is then [B, C, 1].
     """
-    length, max_examples = self.row_length, self.max_examples
-    *_, choices, full_length = batch["input_mask"].shape
-    has_choices = batch["input_mask"].shape.rank == 3
+    length, full_length = self.row_length, batch["input_mask"].shape[-1]
+    names = (*TOKENS, "label_ids") if self.token_labels else TOKENS
     tokens = {
       name: tf.reshape(batch[name], [-1, full_length])[:, :length]
-      for name in TOKENS
+      for name in names
     }
     mask = tokens["input_mask"]
     sizes = lengths(mask)
-    row, start, number = _first_fit(sizes, length, max_examples)
-    rows = tf.reduce_max(row) + 1
-    is_token = tf.sequence_mask(sizes, length)
+    row, start, number = _first_fit(sizes, length, self.max_examples)
     position = tf.range(length) + tf.zeros_like(mask)
-    target = (row * length + start)[:, None] + position
-    target = tf.boolean_mask(target, is_token)
+    tokens["input_mask"] = (number + 1)[:, None] * mask
+    tokens["position_ids"] = position
+    is_token = tf.sequence_mask(sizes, length)
+    target = tf.boolean_mask(
+      (row * length + start)[:, None] + position, is_token
+    )
+    rows = tf.reduce_max(row) + 1
 
-    def to_rows(values, padding=0):
-      values = tf.boolean_mask(values[:, :length] - padding, is_token)
+    def to_rows(values, padding):
+      values = tf.boolean_mask(values - padding, is_token)
       flat = tf.scatter_nd(target[:, None], values, [rows * length]) + padding
       return tf.ensure_shape(tf.reshape(flat, [rows, length]), [None, length])
 
-    outputs = tf.zeros_like(mask[:, :1])  # [CLS]
+    packed = {
+      name: to_rows(values, -1 if name == "label_ids" else 0)
+      for name, values in tokens.items()
+    }
+    slot = row * self.max_examples + number
+    return batch | packed | self._outputs(batch, slot, start, rows)
+
+  def _outputs(self, batch, slot, start, rows):
+    """Positions to compute in each of the rows; what examples read of them."""
+    outputs = tf.zeros_like(start)[:, None]  # [CLS]
     if "masked_lm_positions" in batch:
       outputs = tf.concat([outputs, batch["masked_lm_positions"]], axis=1)
-    number_of_outputs = outputs.shape[1]  # K
-    slot = row * max_examples + number
-    output_positions = tf.scatter_nd(
+    size = outputs.shape[1]  # K
+    positions = tf.scatter_nd(
       slot[:, None],
       start[:, None] + outputs,
-      [rows * max_examples, number_of_outputs],
+      [rows * self.max_examples, size],
     )
-    slots = slot[:, None] * number_of_outputs + tf.range(number_of_outputs)
-    result = batch | {
-      "input_ids": to_rows(tokens["input_ids"]),
-      "input_mask": to_rows((number + 1)[:, None] * mask),
-      "segment_ids": to_rows(tokens["segment_ids"]),
-      "position_ids": to_rows(position),
+    slots = slot[:, None] * size + tf.range(size)
+    *batch_shape, _ = batch["input_mask"].shape
+    if len(batch_shape) == 2:
+      slots = tf.reshape(slots, [-1, batch_shape[1], 1])
+    return {
       "output_positions": tf.reshape(
-        output_positions, [rows, max_examples * number_of_outputs]
+        positions, [rows, self.max_examples * size]
       ),
-      "output_slots": tf.reshape(slots, [-1, choices, 1])
-      if has_choices
-      else slots,
+      "output_slots": slots,
     }
-    if self.token_labels:
-      result["label_ids"] = to_rows(batch["label_ids"], padding=-1)
-    return result
 
 
 def _first_fit(sizes, limit, max_examples):
