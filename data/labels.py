@@ -80,8 +80,7 @@ def save(labels: Sequence[str], folder: str) -> str:
   if len(set(labels)) < len(labels):
     raise ValueError(f"a label is there twice: {', '.join(labels)}")
   path = os.path.join(folder, FILE_NAME)
-  with files.open_for_writing(path) as file:
-    file.writelines(f"{label}\n".encode() for label in labels)
+  files.write_text(path, "".join(f"{label}\n" for label in labels))
   return path
 
 

@@ -55,8 +55,7 @@ def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
     if token in seen:
       raise ValueError(f"{token!r} is in the vocabulary twice")
     seen.add(token)
-  with files.open_for_writing(os.fspath(path)) as file:
-    file.writelines(f"{token}\n".encode() for token in tokens)
+  files.write_text(os.fspath(path), "".join(f"{token}\n" for token in tokens))
 
 
 def check_tokens(

@@ -20,6 +20,7 @@ from storage import files, tfrecord
 from storage.tfrecord import Schema
 
 BLOCK = 256  # records of a block; the last block of a file may have fewer
+_PIECE = 1 << 20  # bytes read at once
 _BATCH = 256  # records whose checksums are computed together
 _REMEDY = (
   "Make the file again; run_pretraining.py --max_corrupt_records=N leaves out "
@@ -49,74 +50,64 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   The file `cache` keeps the result for files whose size and time have not
   changed. Raises ValueError for a file without records.
   """
-  known = _read_cache(cache) if cache else {}
-  states = {path: f"{files.size(path)} {files.mtime(path)}" for path in paths}
-  result = {
-    path: known[path, state] if (path, state) in known else _blocks(path)
-    for path, state in states.items()
+  keys = {
+    path: f"{path!a} {files.size(path)} {files.mtime(path)}" for path in paths
   }
-  if cache and not known.keys() >= set(states.items()):
-    _write_cache(cache, states, result)
-  offsets, totals = zip(*(result[path] for path in paths), strict=True)
+  known = _read_cache(cache) if cache else {}
+  offsets = {
+    key: known[key] if key in known else _offsets(path)
+    for path, key in keys.items()
+  }
+  if cache and not known.keys() >= offsets.keys():
+    content = io.BytesIO()  # np.savez seeks, which remote files cannot
+    np.savez(content, **offsets)
+    with files.open_for_writing(cache) as file:
+      file.write(content.getvalue())
+  columns = [offsets[keys[path]] for path in paths]
   counts = [
-    np.minimum(total - np.arange(0, total, BLOCK), BLOCK) for total in totals
+    np.minimum(number - np.arange(0, number, BLOCK), BLOCK)
+    for *_, number in columns
   ]
   return Index(
     tuple(paths),
-    np.repeat(np.arange(len(paths)), [*map(len, offsets)]),
-    np.concatenate(offsets),
+    np.repeat(np.arange(len(paths)), [*map(len, counts)]),
+    np.concatenate([column[:-1] for column in columns]),
     np.concatenate(counts),
   )
 
 
-def _blocks(path) -> tuple[np.ndarray, int]:
-  """Offsets of a file's blocks, and the number of its records."""
+def _offsets(path) -> np.ndarray:
+  """Offsets of a file's n blocks, then the number of its records, [n + 1]."""
   offsets, number, end = [], 0, 0
   size = files.size(path)
   with files.open_for_reading(path) as file:
     while end < size:
-      if number % BLOCK == 0:
-        offsets.append(end)
       file.seek(end)
-      # Length, its checksum, data, its checksum.
-      end += 16 + int.from_bytes(file.read(8), "little")
-      if end > size:
-        raise ValueError(
-          f"{path}, record {number}: the file ends within it, or its length is "
-          f"wrong. {_REMEDY}"
-        )
-      number += 1
+      piece, start = file.read(_PIECE), 0
+      while not start or start + 8 <= len(piece):
+        if number % BLOCK == 0:
+          offsets.append(end + start)
+        # Length, its checksum, data, its checksum.
+        start += 16 + int.from_bytes(piece[start : start + 8], "little")
+        if end + start > size:
+          raise ValueError(
+            f"{path}, record {number}: the file ends within it, or its length "
+            f"is wrong. {_REMEDY}"
+          )
+        number += 1
+      end += start
   if not number:
     raise ValueError(f"{path} holds no record")
-  return np.array(offsets, np.int64), number
+  return np.array([*offsets, number], np.int64)
 
 
-def _read_cache(cache) -> dict[tuple[str, str], tuple[np.ndarray, int]]:
-  """Blocks by path and state; {} if the cache cannot be read."""
+def _read_cache(cache) -> dict[str, np.ndarray]:
+  """Results of `_offsets` by path, size and time; {} if it cannot be read."""
   try:
     with files.open_for_reading(cache) as file, np.load(file) as stored:
-      keys = zip(*(stored[k].tolist() for k in ("path", "state")), strict=True)
-      totals = stored["total"]
-      ends = np.cumsum(-(-totals // BLOCK))
-      offsets = np.split(stored["offset"], ends[:-1])
-      blocks = zip(offsets, totals.tolist(), strict=True)
-      return dict(zip(keys, blocks, strict=True))
+      return dict(stored)
   except Exception:  # none yet, or corrupt: NumPy and zipfile raise many types
     return {}
-
-
-def _write_cache(cache, states, result) -> None:
-  offsets, totals = zip(*result.values(), strict=True)
-  content = io.BytesIO()  # np.savez seeks, which remote files cannot
-  np.savez(
-    content,
-    path=np.array(list(states)),
-    state=np.array(list(states.values())),
-    total=np.array(totals),
-    offset=np.concatenate(offsets),
-  )
-  with files.open_for_writing(cache) as file:
-    file.write(content.getvalue())
 
 
 # --- Corrupt records -------------------------------------------------------
