@@ -43,9 +43,8 @@ class Case:
     if not match:
       return BertConfig.preset(self.size)
     layers, hidden = map(int, match.groups())
-    heads = hidden // 64 or 1
-    sizes = VOCAB_SIZE, hidden, layers, heads, 4 * hidden
-    return BertConfig(*sizes, type_vocab_size=2)
+    sizes = hidden, layers, hidden // 64 or 1, 4 * hidden
+    return BertConfig(VOCAB_SIZE, *sizes, type_vocab_size=2)
 
   @property
   def predictions(self) -> int:
