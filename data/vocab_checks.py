@@ -1,4 +1,4 @@
-"""Warnings of texts that vocabulary, case or --max_seq_length do not fit.
+"""Warnings of texts that do not fit the vocabulary, case or --max_seq_length.
 
 Lower-casing decomposes text (NFD) and drops non-spacing marks. In some scripts
 this removes letters: Hangul syllables become Jamo, and vowels of Thai,

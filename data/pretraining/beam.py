@@ -238,7 +238,7 @@ def _words(pair, text_format, counter):
 
 
 def _write_counts(group, folder):
-  """Writes a file by our own means: Beam's gs:// takes packages of its own."""
+  """Writes counts of a group; Beam's own writer needs packages for gs://."""
   number, pairs = group
   lines = (f"{count} {word}\n" for word, count in pairs)
   files.write_text(f"{folder}/{number}", "".join(lines))

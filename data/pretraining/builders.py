@@ -308,7 +308,7 @@ def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
 def _document_end(
   path: str, offset: int, ends_document: Callable[[bytes], bool]
 ) -> int | None:
-  """Byte behind the first line, from an offset on, that ends a document."""
+  """Byte after the first line from `offset` on that ends a document."""
   position = offset - 1
   with files.open_text(path, position) as file:
     read_line = partial(file.readline, files.MAX_LINE_BYTES)

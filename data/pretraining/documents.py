@@ -102,7 +102,7 @@ class TextFormat:
         yield ""
 
   def ends_document(self, path: str) -> Callable[[bytes], bool] | None:
-    """Test for lines that end a document; None if the file must stay intact."""
+    """Test for lines that end a document; None if a file cannot be divided."""
     if files.is_compressed(path):
       return None
     if self.field:

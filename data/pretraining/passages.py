@@ -11,7 +11,7 @@ from storage.progress import Progress
 # output or in wiki markup.
 _MARKUP = re.compile(r"[*#|!=;:<{}•·–—-]|\d+[.)]\s|(BULLET|Section)::::")
 _MIN_WORDS = 8  # of an article's passage; headers may end with a full stop
-_MANY_WORDS = 20  # whatever they end with: prose is not always complete
+_MANY_WORDS = 20  # of a passage that need not end like a sentence
 # Characters of a line; in a text with longer ones each is a paragraph.
 _MAX_WRAPPED = 200
 _CLOSING = r"""[\])}"'”’»_*]*$"""

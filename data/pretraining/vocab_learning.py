@@ -200,7 +200,7 @@ def choose_words(
 def split_statistics(
   counts: Counter, tokens: Iterable[str]
 ) -> tuple[float, float]:
-  """Fraction of the words that are no token, and pieces per word."""
+  """Fraction of the words that are not tokens, and pieces per word."""
   vocabulary = dict.fromkeys(tokens, 0)
   pieces = WordpieceTokenizer(vocabulary).tokenize
   split = sum(n for word, n in counts.items() if word not in vocabulary)
