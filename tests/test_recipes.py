@@ -4,7 +4,6 @@ import json
 import shlex
 
 import pytest
-from absl import flags
 
 from data.vocab import SPECIAL_TOKENS
 from recipes import table
@@ -216,19 +215,3 @@ def test_dry_runs_train_evaluate_export_and_leave_nothing(dry_run):
   assert "dry run: all stages work, nothing was saved" in log
   assert ("exported to" in log) == ("gpt" not in names[0])
   assert after == before
-
-
-def test_later_flags_override_a_recipe():
-  values = flags.FlagValues()
-  flags.DEFINE_integer("train_batch_size", 8, "", flag_values=values)
-  flags.DEFINE_string("learning_rate", "", "", flag_values=values)
-  path = table.HERE / "fine_tuning" / "mrpc.flags"
-  others = "do_train,do_eval,do_predict,task_name,max_seq_length"
-  values(
-    [
-      *("program", f"--flagfile={path}", "--train_batch_size=4"),
-      f"--undefok={others},num_train_epochs",
-    ]
-  )
-  assert values.train_batch_size == 4
-  assert values.learning_rate == "5e-5,4e-5,3e-5,2e-5"
