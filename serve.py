@@ -1,8 +1,8 @@
 r"""Answers HTTP requests with exported models, by TF Serving's REST API.
 
---model names what --do_export wrote, or a folder of numbered versions of it,
-of which a new one is loaded while the server runs. At the server's address is a
-page to try the models.
+--model names what --do_export wrote, or a folder of numbered versions of it;
+new versions are loaded while the server runs. The server's address shows a page
+to try the models.
 
   python serve.py --model=/models/mrpc
   curl -d '{"instances": [{"text_a": "He said so.", "text_b": "So he."}]}' \
@@ -37,14 +37,14 @@ flags.DEFINE_integer("port", 8501, "Port; 0 for any.", 0, 65535)
 HELP = {
   "num_versions": "Newest versions to keep loaded.",
   "poll_seconds": "Time between searches for new versions; 0: search once.",
-  "warm_up": "Send the export's requests for it through a model first.",
-  "max_batch_size": "Texts of requests that share a batch.",
+  "warm_up": "Send an export's warm-up requests through it before it answers.",
+  "max_batch_size": "Maximum texts of several requests in a batch.",
   "batch_timeout_ms": "Maximum wait for requests that may share a batch.",
-  "max_queue_size": "Texts that may wait; for more, the answer is 503.",
+  "max_queue_size": "Maximum waiting texts; beyond it, answers are 503.",
   "max_request_bytes": "Maximum size of a request.",
-  "read_timeout": "Seconds in which a request must have come.",
-  "request_timeout": "Seconds to wait for an answer before it is 504.",
-  "max_connections": "Clients at a time; for more, the answer is 503.",
+  "read_timeout": "Seconds within which a request must arrive.",
+  "request_timeout": "Seconds after which the answer to a request is 504.",
+  "max_connections": "Maximum connections; beyond it, answers are 503.",
 }
 for name, text in HELP.items():
   default = Settings._field_defaults[name]

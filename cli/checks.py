@@ -93,13 +93,13 @@ def ensemble(args: Arguments) -> None:
 
 
 def row_length(args: Arguments) -> int:
-  """Largest number of tokens of a row of --long_text."""
+  """Maximum tokens of a text: of all its windows with --long_text=windows."""
   is_long = args.long_text == "windows"
   return args.max_text_length if is_long else args.max_seq_length
 
 
 def window_stride(args: Arguments) -> int:
-  """Tokens between windows: --window_stride, or half of a window's."""
+  """Tokens between starts of windows: --window_stride, or half of a window."""
   return args.window_stride or max((args.max_seq_length - 2) // 2, 1)
 
 

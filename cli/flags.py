@@ -301,10 +301,13 @@ def define_long_text() -> None:
     "max_text_length", 4096, "windows: tokens after which texts are cut off.", 3
   )
   flags.DEFINE_integer(
-    "window_stride", 0, "windows: tokens between them; 0 for half a window.", 0
+    "window_stride",
+    0,
+    "windows: tokens between their starts; 0 for half a window.",
+    0,
   )
   flags.DEFINE_enum(
-    "window_pooling", "mean", ["mean", "max"], "windows: of their vectors."
+    "window_pooling", "mean", ["mean", "max"], "windows: pooling of vectors."
   )
 
 

@@ -162,7 +162,7 @@ def can_compile(model) -> bool:
 
 
 def _encoder_size(model):
-  """Number of weights besides embeddings, those that each token meets."""
+  """Number of weights but for embeddings: those that each token multiplies."""
   return sum(
     math.prod(variable.shape)
     for variable in model.variables

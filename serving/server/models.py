@@ -59,7 +59,7 @@ def split_name(flag: str) -> tuple[str, str]:
 
 
 def find_versions(folder: str) -> dict[int, str]:
-  """Folders of versions by number; an export has one, 1 or its own name."""
+  """Folders by version; an export has the number of its name, else 1."""
   names = [name.rstrip("/") for name in files.list_folder(folder)]
   if _EXPORT not in names:
     return {int(n): f"{folder}/{n}" for n in names if _VERSION.fullmatch(n)}
