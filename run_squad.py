@@ -26,7 +26,7 @@ flags.DEFINE_string("predict_file", None, "SQuAD files or globs to answer.")
 flags.DEFINE_integer("max_seq_length", 384, "Maximum tokens of a window.", 1)
 flags.DEFINE_integer("doc_stride", 128, "Tokens between window starts.", 1)
 flags.DEFINE_integer("max_query_length", 64, "Maximum tokens of a question.", 1)
-flags.DEFINE_integer("n_best_size", 20, "Answers in nbest_predictions.json.", 1)
+flags.DEFINE_integer("n_best_size", 20, "Entries of nbest_predictions.json.", 1)
 flags.DEFINE_integer("max_answer_length", 30, "Maximum tokens of an answer.", 1)
 flags.DEFINE_integer("export_top_k", 0, "Best answers that an export lists.", 0)
 flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
@@ -52,21 +52,22 @@ flags.DEFINE_float(
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   checks.run(args)
-  if args.do_train and not args.train_file:
-    raise ValueError("--do_train needs --train_file.")
-  if args.do_predict and not args.predict_file:
-    raise ValueError("--do_predict needs --predict_file.")
+  needed = {"train_file": args.do_train, "predict_file": predicts(args)}
+  for name, is_needed in needed.items():
+    if is_needed and not args[name]:
+      raise ValueError(f"this command needs --{name}")
+    if is_needed:
+      files.expand(args[name])
   if args.group_by_length and not args.dynamic_padding:
     raise ValueError("--group_by_length needs --dynamic_padding.")
-  if checks.evaluates_while_training(args) and not args.predict_file:
-    raise ValueError("evaluation needs --predict_file, with answers.")
-  if args.do_train:
-    files.expand(args.train_file)
-  if args.do_predict or checks.evaluates_while_training(args):
-    files.expand(args.predict_file)
   records.WindowConfig.from_flags(args)
   decoding.DecodingConfig.from_flags(args)
   encoder.check(args, "add_bilstm", "do_lower_case")
+
+
+def predicts(args: Arguments) -> bool:
+  """True if a run answers questions, while training or afterwards."""
+  return args.do_predict or checks.evaluates_while_training(args)
 
 
 def main(args: Arguments) -> None:
@@ -76,11 +77,8 @@ def main(args: Arguments) -> None:
 
   run = fine_tuning.start(args)
   args = run.args
-  train_set, dev_set = None, None
-  if args.do_train:
-    train_set = task.train_data(args)
-  if args.do_predict or checks.evaluates_while_training(args):
-    dev_set = task.eval_data(args)
+  train_set = task.train_data(args) if args.do_train else None
+  dev_set = task.eval_data(args) if predicts(args) else None
   with run.strategy.scope():
     model = task.make_model(args, run.config)
     if args.do_train:
