@@ -83,14 +83,13 @@ def main(args: Arguments) -> None:
     args.deduplicate,
   )
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  tokens, name = config.instance_config.tokens, args.vocab_file
-  vocab.check_tokens(tokenizer.vocab, tokens, name)
-  vocab_checks.warn_of_case(tokenizer.vocab, args.do_lower_case, name)
+  ids, tokens = tokenizer.vocab, config.instance_config.tokens
+  vocab.check_tokens(ids, tokens, args.vocab_file)
+  vocab_checks.warn_of_case(ids, args.do_lower_case, args.vocab_file)
   sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
-  vocab_checks.warn_of_texts(sample, tokenizer, args.input_file)
+  vocab_checks.warn_of_texts(sample, tokenizer, name := args.input_file)
   if not config.text_format.is_prose:
-    length, name = args.max_seq_length, args.input_file
-    vocab_checks.warn_of_long_lines(sample, length, name)
+    vocab_checks.warn_of_long_lines(sample, args.max_seq_length, name)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.runner:
     total = write_by_beam(args, config, inputs, *outputs)

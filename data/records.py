@@ -1,7 +1,6 @@
 """Records by their schema: batches are dicts of name -> [B, ...]."""
 
 import abc
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,18 +63,15 @@ def check(
 
 
 def _first(path):
-  try:
-    first = next(iter(tf.data.TFRecordDataset(path)))
-    return tf.train.Example.FromString(first.numpy()).features.feature
-  except StopIteration:
-    raise ValueError(f"{path} holds no record") from None
-  except Exception as error:  # not a TFRecord, not an Example, not readable
-    message = getattr(error, "message", str(error))
-    message = re.sub(r"\{\{.*?\}\}\s*|\s*\[Op:.*", "", message)
+  first = next(record_scan.scan(path, Schema()), None)
+  if not first:
+    raise ValueError(f"{path} holds no record")
+  if first.error:
     raise ValueError(
-      f"{path} is no file of records: {message}; expected a TFRecord file of "
-      "tf.train.Examples, as the programs here write them"
-    ) from None
+      f"{path} is no file of records (the first: {first.error}); expected a "
+      "TFRecord file of tf.train.Examples, as the programs here write them"
+    )
+  return tf.train.Example.FromString(first.data).features.feature
 
 
 def _check_field(path, record, feature, limit):

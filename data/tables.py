@@ -120,8 +120,8 @@ def _objects(path, columns):
       values = parse_json(line)
     except (ValueError, RecursionError) as error:
       raise ValueError(
-        f"{where} is no JSON ({error}); each line is to be an object: has the "
-        "file been cut short?"
+        f"{where} is no JSON ({error}); each line must be an object: is the "
+        "file cut short?"
       ) from error
     if not isinstance(values, dict):
       raise ValueError(f"{where} is no JSON object but {line[:40]!r}")
