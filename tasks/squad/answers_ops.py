@@ -217,7 +217,9 @@ def combine(ranked: list[Entries], config: DecodingConfig) -> Entries:
   texts = entries.select(is_text).highest(config.n_best_size)
   if not config.version_2_with_negative:
     return texts
-  null = tf.where(is_text, -float("inf"), entries.scores)
+  null = tf.where(
+    is_text, tf.constant(-float("inf"), tf.float64), entries.scores
+  )
   return texts.insert_null(tf.reduce_max(null, axis=1))
 
 

@@ -3,6 +3,9 @@
 Texts and logits are typed by hand; test_serving.py compares with the program.
 """
 
+import math
+
+import pytest
 import tensorflow as tf
 
 from tasks.squad import answers_ops
@@ -75,3 +78,22 @@ def test_all_outputs_belong_to_the_same_answer():
   assert result["best_start"] == [0, 0, -1]
   assert result["best_end"] == [1, 1, -1]
   assert result["null_odds"] == [-1.0, 1.0, 1_000_000.0]
+
+
+def test_an_ensemble_has_the_mean_of_its_models_probabilities():
+  # Of "a", "b" and no answer: 1/2, 1/4, 1/4 and 1/4, 1/2, 1/4.
+  log = math.log
+  ranked = [
+    _entries([("a", log(2)), ("b", 0.0)]),
+    _entries([("b", log(2)), ("a", 0.0)]),
+  ]
+  null = tf.constant([0.0], tf.float64)
+  ranked = [entries.insert_null(null) for entries in ranked]
+  combined = answers_ops.combine(ranked, _config(0.0, 2))
+  result = _plain(answers_ops.predictions(combined, _config(0.0, 2)))
+  assert result["answers"] == [[b"a", b"b"]]
+  assert result["probabilities"][0] == pytest.approx([3 / 8, 3 / 8])
+  assert result["null_odds"] == pytest.approx([log(2 / 3)])
+  without = DecodingConfig(2, 30)
+  texts = answers_ops.combine([_entries([("a", 1.0)])] * 2, without)
+  assert _plain(answers_ops.predictions(texts, without))["answer"] == [b"a"]
