@@ -137,7 +137,6 @@ def main(args: Arguments) -> None:
     if args.do_eval:
       classification.evaluate(args, task, model, dev_sets, step)
     if args.do_predict:
-      task = classification.with_thresholds(args, task)
       classification.predict(args, task, model, test_sets)
   if args.do_export:
     run.export(classification.served_model)

@@ -14,7 +14,7 @@ from typing import Any
 from absl import flags, logging
 
 from storage import files
-from training import run_record
+from training import process, run_record
 
 _ROOT = Path(__file__).resolve().parents[1]
 DRY_RUN_STEPS = 2
@@ -231,7 +231,7 @@ def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
   trained = run_record.best_or_latest(args.output_dir)
   start = None if trains else run_record.latest_checkpoint(trained)
   logging.info("dry run: what it writes goes to a temporary folder")
-  with TemporaryDirectory() as folder:
+  with _dry_run_folder(args.output_dir) as folder:
     changes = {
       "output_dir": folder,
       "init_checkpoint": start or args.init_checkpoint,
@@ -252,6 +252,21 @@ def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
       changes["learning_rate"] = args.learning_rate[0]
     yield args.replace(**{n: v for n, v in changes.items() if n in args})
   logging.info("dry run: all stages work, nothing was saved")
+
+
+@contextmanager
+def _dry_run_folder(output_dir):
+  """Context with a folder for a time; workers share one in --output_dir."""
+  if not process.has_others():
+    with TemporaryDirectory() as folder:
+      yield folder
+    return
+  folder = os.path.join(output_dir, "dry_run")
+  try:
+    yield folder
+  finally:
+    if process.is_chief():
+      files.remove_folder(folder)
 
 
 def max_examples(args: Arguments) -> int | None:

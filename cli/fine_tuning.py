@@ -52,9 +52,9 @@ def train(
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
   An epoch has `num_examples`, each a `unit` in log lines; ValueError if one
-  step needs more. `evaluate` is from the step to metrics by name, of which the
-  maximum of `metric` is the best checkpoint. `served_model` is from a teacher's
-  flags to its model.
+  step needs more. `evaluate` maps a step to metrics by name; the checkpoint
+  with the largest `metric` is the best. `served_model` maps the flags of a
+  teacher to its model.
   """
   args = run.args
   steps = _num_steps(args, num_examples)
@@ -154,10 +154,11 @@ class Trial:
 def run_sweep(args: Arguments) -> Arguments:
   """Trains with each learning rate and seed that has no row in sweep.tsv.
 
-  Copies the best trial's checkpoint to the folder `best`. Call it before this
-  process uses a device, which the trials need. Returns arguments without
-  training, and with the best checkpoint; `args` if there is one rate and one
-  seed. Raises ChildProcessError if a trial failed.
+  Copies the best trial's checkpoint to the folder `best`. Of several workers
+  the chief reads and writes. Call it before this process uses a device, which
+  the trials need. Returns arguments without training, and with the best
+  checkpoint; `args` if there is one rate and one seed. Raises ChildProcessError
+  if a trial failed.
   """
   rates = args.learning_rate
   several = isinstance(rates, tuple) or args.num_seeds > 1
@@ -172,18 +173,22 @@ def run_sweep(args: Arguments) -> Arguments:
       if name in trials:
         logging.info("%s is complete already", name)
         continue
-      trials[name] = _train(args, name, rate, seed)
-      _write(args.output_dir, trials)
-  _log_trials(trials)
-  winner = max(trials.values(), key=lambda trial: trial.value)
-  logging.info("the best is %s: %s %.4f", *_description(winner))
-  folder = os.path.join(args.output_dir, winner.run)
-  _copy_best(folder, args.output_dir)
-  run_record.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)
-  return args.replace(do_train=False, keep_best=True)
+      _train(args, name, rate, seed)
+      if process.is_chief():
+        trials[name] = _read_trial(args.output_dir, name, rate, seed)
+        _write(args.output_dir, trials)
+  if process.is_chief():
+    _log_trials(trials)
+    winner = max(trials.values(), key=lambda trial: trial.value)
+    logging.info("the best is %s: %s %.4f", *_description(winner))
+    folder = os.path.join(args.output_dir, winner.run)
+    _copy_best(folder, args.output_dir)
+    run_record.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)
+  # Several workers need a seed, also to evaluate.
+  return args.replace(do_train=False, keep_best=True, seed=first)
 
 
-def _train(args, name, rate, seed) -> Trial:
+def _train(args, name, rate, seed):
   """Runs the same command with other flags."""
   folder = os.path.join(args.output_dir, name)
   # Only the best trial evaluates, predicts and exports.
@@ -195,9 +200,11 @@ def _train(args, name, rate, seed) -> Trial:
   flags = (f"--output_dir={folder}", f"--learning_rate={rate}")
   flags += (f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best")
   process.rerun(name, (*flags, *skipped))
-  best_entry = run_folder.read_best(folder)
-  step, metric, value = (best_entry[k] for k in ("step", "metric", "value"))
-  return Trial(name, rate, seed, step, metric, value)
+
+
+def _read_trial(output_dir, name, rate, seed) -> Trial:
+  best = run_folder.read_best(os.path.join(output_dir, name))
+  return Trial(name, rate, seed, best["step"], best["metric"], best["value"])
 
 
 def _read(output_dir) -> dict[str, Trial]:

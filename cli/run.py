@@ -172,11 +172,17 @@ class Run:
     return load(self.args, model, self.checkpoints)
 
   def export(self, build: Callable[[Arguments], tuple]) -> None:
-    """Exports the model; `build` makes it, its serving task and its labels."""
-    set_export_policy(self.args)
-    model, task, labels = build(self.args)
-    self.load(model)
-    export(self.args, model, task, labels)
+    """Exports the model; `build` makes it, its serving task and its labels.
+
+    Of several workers the chief exports, and the others wait until it has.
+    """
+    if process.is_chief():
+      set_export_policy(self.args)
+      model, task, labels = build(self.args)
+      self.load(model)
+      export(self.args, model, task, labels)
+    with self.strategy.scope():
+      run_folder.wait_for_chief()
 
 
 def load(args: Arguments, model, checkpoints: Checkpoints) -> int:

@@ -6,7 +6,6 @@ others, such as the pooler of a tagger, are written to a file that only this
 module reads.
 """
 
-import json
 import os
 import re
 
@@ -216,7 +215,7 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   kind = HEADS[head]
   settings = _their_config(bert, kind)
   tensors, unused = _divide(bert, kind)
-  _write_json(os.path.join(folder, CONFIG), settings)
+  interchange.write_json(os.path.join(folder, CONFIG), settings)
   _save(tensors, os.path.join(folder, WEIGHTS))
   if unused:
     _save(unused, os.path.join(folder, UNUSED_WEIGHTS))
@@ -224,7 +223,7 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
     interchange.remove_files(folder, UNUSED_WEIGHTS)
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
-    _write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
+    interchange.write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
   else:
     interchange.remove_files(folder, VOCABULARY, TOKENIZER)
     logging.warning(
@@ -295,8 +294,3 @@ def _tokenizer(bert: CanonicalModel) -> dict:
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
   }
-
-
-def _write_json(path, values):
-  text = json.dumps(values, indent=2, ensure_ascii=False, sort_keys=True)
-  files.write_text(path, f"{text}\n")

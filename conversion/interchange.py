@@ -48,7 +48,7 @@ def format_of_folder(path: str) -> str | None:
 
 
 def names_path(read: Callable) -> Callable:
-  """Decorates a reader: all its errors are ValueErrors or name the path."""
+  """Decorates a reader: errors that do not name the path become ValueErrors."""
 
   @functools.wraps(read)
   def checked(path, *arguments, **options):
@@ -73,6 +73,11 @@ def read_json(path: str) -> dict:
   if not isinstance(values, dict):
     raise ValueError(f"{path}: expected a JSON object")
   return values
+
+
+def write_json(path: str, values: dict) -> None:
+  text = json.dumps(values, indent=2, ensure_ascii=False, sort_keys=True)
+  files.write_text(path, f"{text}\n")
 
 
 @dataclasses.dataclass
@@ -109,10 +114,10 @@ class CanonicalModel:
     self.labels = ()
 
   def set_words(self, pieces: Mapping[int, Sequence[int]]) -> None:
-    """Gives word ids the means of the embeddings and output biases of others.
+    """Sets embeddings and output biases of words to the means of their pieces'.
 
-    All other rows keep their bits. Ids beyond the last append rows. `pieces`
-    has ids by the id of the word that they are pieces of.
+    `pieces` maps the id of a word to the ids of its pieces; ids beyond the
+    vocabulary append rows. All other rows keep their bits.
     """
     old_size = self.config["vocab_size"]
     new_size = max(old_size, 1 + max(pieces))

@@ -1,6 +1,5 @@
 """Folders of the original: checkpoint, bert_config.json, vocab.txt, labels."""
 
-import json
 import os
 import re
 
@@ -100,8 +99,7 @@ def write(bert: CanonicalModel, folder: str) -> str:
   step = {} if bert.step is None else {"global_step": bert.step}
   checkpoint.write(prefix, bert.values | step)
   if bert.config is not None:
-    text = json.dumps(bert.config, indent=2, sort_keys=True) + "\n"
-    files.write_text(os.path.join(folder, BERT_CONFIG), text)
+    interchange.write_json(os.path.join(folder, BERT_CONFIG), bert.config)
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
   else:
@@ -111,7 +109,8 @@ def write(bert: CanonicalModel, folder: str) -> str:
     LABELS: bert.labels,
     VOCABULARY: bert.vocabulary,
   }
-  if os.path.realpath(os.path.dirname(bert.origin)) != os.path.realpath(folder):
+  source = os.path.dirname(bert.origin)  # its files stay
+  if os.path.realpath(source) != os.path.realpath(folder):
     absent = [name for name, value in beside.items() if not value]
     interchange.remove_files(folder, *absent)
   return prefix

@@ -46,14 +46,11 @@ def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
 def f1_of_labels(
   predictions: np.ndarray, labels: np.ndarray, average: str
 ) -> float:
-  """F1 of decisions [N, L], "micro" of all or "macro", the labels' mean."""
-  # scikit-learn takes one column for two classes.
-  predictions, labels = np.asarray(predictions) == 1, np.asarray(labels) == 1
-  correct = np.sum(predictions * labels, axis=0)
-  total = np.sum(predictions, axis=0) + np.sum(labels, axis=0)
-  if average == "micro":
-    correct, total = correct.sum(), total.sum()
-  return float(np.mean(2 * correct / np.maximum(total, 1)))
+  """F1 of decisions [N, L]: "micro" of all, or "macro", the labels' mean."""
+  from sklearn.metrics import f1_score
+
+  options = _report_options(labels.shape[1])
+  return float(f1_score(labels, predictions, average=average, **options))
 
 
 METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
@@ -81,6 +78,17 @@ def _vector(values):
   return values.astype(np.float64) if values.dtype.kind == "f" else values
 
 
+def _report_options(size):
+  """Options of scikit-learn's scores for `size` labels."""
+  # It takes the column of a single label for two classes, 0 and 1.
+  return {"labels": range(size) if size > 1 else [1], "zero_division": 0.0}
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+  """Probabilities from logits, one by one; 1 / (1 + exp(-x)) can overflow."""
+  return np.exp(-np.logaddexp(0, -logits))
+
+
 def softmax(logits: np.ndarray) -> np.ndarray:
   """Probabilities from logits, along the last axis."""
   powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -96,10 +104,9 @@ def classification_report(
   return metrics.classification_report(
     labels,
     predictions,
-    labels=range(len(names)) if len(names) > 1 else [1],
     target_names=names,
     digits=4,
-    zero_division=0.0,
+    **_report_options(len(names)),
   )
 
 

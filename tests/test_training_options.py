@@ -82,11 +82,6 @@ def _state(folder):
   return {name: reader[name] for name in reader.shapes}
 
 
-def _loss(folder):
-  lines = (folder / "eval_results.txt").read_text().splitlines()
-  return float(dict(line.split(" = ") for line in lines)["loss"])
-
-
 def test_all_of_them_together_and_each_alone_run(runs):
   for name, (status, log) in runs[1].items():
     assert status == 0, f"{name}: {log}"
@@ -126,5 +121,5 @@ def test_averages_are_evaluated(runs):
   assert not np.array_equal(
     state[name], state[f"{name}/ExponentialMovingAverage"]
   )
-  during, after = _loss(folder / "whole"), _loss(folder / "last")
-  np.testing.assert_allclose(after, during, rtol=1e-5)
+  during, after = (programs.results(folder / n) for n in ("whole", "last"))
+  np.testing.assert_allclose(after["loss"], during["loss"], rtol=1e-5)

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from data import vocab
 from tests import programs
 from tests.training import toy
 from training import checkpoint, report, run_record
@@ -88,7 +89,11 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   }
   alone = _start(**given, output_dir=tmp_path / "one")
   assert alone.wait() == 0, alone.stderr.read()
-  workers = _workers(given | {"output_dir": tmp_path / "two"})
+  words = [*vocab.SPECIAL_TOKENS, *map(str, range(toy.V))][: toy.V]
+  vocab.save(words, tmp_path / "vocab.txt")
+  export = {"do_export": True, "export_dir": tmp_path / "export"}
+  export |= {"vocab_file": tmp_path / "vocab.txt"}
+  workers = _workers(given | export | {"output_dir": tmp_path / "two"})
   for worker in workers:
     _, log = worker.communicate()
     assert worker.returncode == 0, log
@@ -100,6 +105,7 @@ def test_two_workers_train_as_one_does(given, tmp_path):
       continue
     np.testing.assert_allclose(two[name], one[name], atol=1e-5, err_msg=name)
   # One of them writes, and only one.
+  assert (tmp_path / "export" / "saved_model.pb").exists()
   events = list((tmp_path / "two").glob("events*"))
   assert len(events) == 1
   # They share the batches of the evaluation, unevenly here.

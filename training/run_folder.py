@@ -108,7 +108,7 @@ class Checkpoints:
     Variables get their moving averages if the checkpoint has them. Returns its
     number of updates. Raises ValueError for none, or another model.
     """
-    _wait_for_chief()
+    wait_for_chief()
     latest = self.latest()
     path = latest or init_checkpoint
     if not path:
@@ -221,8 +221,8 @@ def _untrained(path, missing):
   )
 
 
-def _wait_for_chief():
-  """Waits for all workers; the chief has written its checkpoint then."""
+def wait_for_chief() -> None:
+  """Waits, in the strategy's scope, for all workers; the chief has written."""
   if process.has_others():
     strategy = tf.distribute.get_strategy()
     arrived = strategy.run(lambda: tf.constant(1.0))

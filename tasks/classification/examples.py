@@ -197,8 +197,10 @@ def class_weights(
   """
   if setting and task.is_regression:
     raise ValueError(f"--class_weights: {task.name} has scores, not labels")
+  if list(setting) == [BALANCED]:
+    return {}
   weights = {}
-  for part in () if list(setting) == [BALANCED] else setting:
+  for part in setting:
     label, _, weight = part.rpartition("=")
     if not label or not is_number(weight) or float(weight) <= 0:
       raise ValueError(

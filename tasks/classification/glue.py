@@ -13,6 +13,7 @@ from absl import logging
 
 from cli.arguments import Arguments
 from storage import files
+from tasks import metrics
 from tasks.classification import named_tasks
 from training import process
 
@@ -49,16 +50,15 @@ def parts(args: Arguments, level: int = logging.DEBUG) -> dict[str, Arguments]:
   """
   if not args.do_eval:
     raise ValueError(f"--task_name={NAME} needs --do_eval, for its table")
-  folders = {n: os.path.join(args.data_dir or "", n) for n in _TASKS}
-  present = [name for name in _TASKS if files.is_folder(folders[name])]
+  folder = args.data_dir or ""
+  present = [n for n in _TASKS if files.is_folder(os.path.join(folder, n))]
   if not present or (args.from_mnli and "MNLI" not in present):
     raise FileNotFoundError(
       f"--data_dir={args.data_dir} has no folder "
       f"{'MNLI, with --from_mnli' if present else ', '.join(_TASKS)}"
     )
-  if absent := set(_TASKS) - set(present):
-    names = ", ".join(sorted(absent))
-    logging.log(level, "not in %s: %s", args.data_dir, names)
+  if absent := sorted(set(_TASKS) - set(present)):
+    logging.log(level, "not in %s: %s", args.data_dir, ", ".join(absent))
   values, result = _read(args.output_dir), {}
   for name in present:
     part = _part(args, name, level)
@@ -100,7 +100,8 @@ def run(args: Arguments) -> None:
   """Runs `parts`, writes table and submission; else ChildProcessError."""
   values = _read(args.output_dir)
   for name, part in parts(args, logging.INFO).items():
-    if args.from_mnli and name in _FROM_MNLI:
+    # A dry run leaves no model of MNLI.
+    if args.from_mnli and name in _FROM_MNLI and not args.dry_run:
       mnli = os.path.join(args.output_dir, "MNLI")
       part = part.replace(init_checkpoint=mnli, new_head=True)
     changed = (f for f, value in vars(part).items() if value != args[f])
@@ -147,8 +148,7 @@ def _write(output_dir, values: Mapping[str, float]):
     table.append(("average", "", *means))
   for row in table:
     logging.info("%-8s %-21s %6s %11s %11s", *row)
-  text = "".join("\t".join(row) + "\n" for row in table)
-  files.write_text(os.path.join(output_dir, TABLE), text)
+  metrics.write_table(os.path.join(output_dir, TABLE), table)
 
 
 def _write_submission(args):

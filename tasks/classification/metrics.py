@@ -10,10 +10,7 @@ import numpy as np
 from data import labels as label_files
 from storage import files
 from tasks import metrics
-from tasks.classification.examples import (
-  ClassificationTask,
-  TextExample,
-)
+from tasks.classification.examples import ClassificationTask, TextExample
 
 # Label and threshold a line, beside labels.txt.
 THRESHOLDS = "thresholds.tsv"
@@ -37,7 +34,7 @@ def probabilities(task: ClassificationTask, logits: np.ndarray) -> np.ndarray:
   if task.is_regression:
     return logits
   if task.multi_label:
-    return 1.0 / (1.0 + np.exp(-logits))
+    return metrics.sigmoid(logits)
   return metrics.softmax(logits)
 
 
@@ -89,15 +86,14 @@ def results(
   starts = range(0, len(losses), batch_size)
   batches = [losses[i : i + batch_size].mean() for i in starts]
   result = {"eval_loss": losses.mean(), "loss": np.mean(batches)}
-  official = evaluate(task, outputs, examples)
+  scores = evaluate(task, outputs, examples)
   if task.multi_label:
     half = replace(task, thresholds=(0.5,) * len(task.labels))
     at_half = evaluate(half, outputs, examples)
-    official |= {f"{name}_at_0.5": value for name, value in at_half.items()}
+    scores |= {f"{name}_at_0.5": value for name, value in at_half.items()}
   elif not task.is_regression:
-    predicted, labels = predictions(task, outputs), label_ids(task, examples)
-    result["eval_accuracy"] = metrics.accuracy(predicted, labels)
-  return result | {f"eval_{name}": value for name, value in official.items()}
+    scores |= evaluate(replace(task, metrics=("accuracy",)), outputs, examples)
+  return result | {f"eval_{name}": value for name, value in scores.items()}
 
 
 def best_thresholds(probs: np.ndarray, is_label: np.ndarray) -> tuple:

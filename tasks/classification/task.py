@@ -168,31 +168,30 @@ def evaluate(
   dev_sets: Splits,
   step: int,
 ) -> dict[str, float]:
-  """Writes eval_results.txt of each dev set; returns those of the first."""
-  results = [
-    _evaluate(args, task, model, split, part, step)
+  """Writes eval_results.txt of each dev set; returns those of "dev"."""
+  results = {
+    split: _evaluate(args, task, model, split, part, step)
     for split, part in dev_sets.items()
-  ]
-  return results[0]
+  }
+  return results["dev"]
 
 
 def _evaluate(args, task, model, split, part, step):
   logging.info("evaluation on %s at step %d", split, step)
   logits = compiled_model.outputs(model, part, args.eval_batch_size)["logits"]
-  label_ids = {"label_ids": metrics.label_ids(task, part.examples)}
-  terms = objective(task).losses({"logits": logits}, label_ids)
+  label_ids = metrics.label_ids(task, part.examples)
+  terms = objective(task).losses({"logits": logits}, {"label_ids": label_ids})
   example_loss = np.asarray(terms["example_loss"])
-  if task.multi_label:
-    logits = metrics.probabilities(task, logits)
-    if not task.thresholds:
-      thresholds = metrics.best_thresholds(logits, label_ids["label_ids"])
-      task = replace(task, thresholds=thresholds)
-      metrics.save_thresholds(task, args.output_dir)
+  outputs = metrics.probabilities(task, logits) if task.multi_label else logits
+  if task.multi_label and not task.thresholds:
+    thresholds = metrics.best_thresholds(outputs, label_ids)
+    task = replace(task, thresholds=thresholds)
+    metrics.save_thresholds(task, args.output_dir)
   results = metrics.results(
-    task, logits, example_loss, part.examples, args.eval_batch_size
+    task, outputs, example_loss, part.examples, args.eval_batch_size
   )
   if not task.is_regression:
-    logging.info("\n%s", metrics.report(task, logits, part.examples))
+    logging.info("\n%s", metrics.report(task, outputs, part.examples))
   suffix = split.removeprefix("dev")
   report.write_evaluation(args.output_dir, results, step, suffix)
   return results
@@ -202,10 +201,10 @@ def predict(
   args: Arguments, task: ClassificationTask, model, test_sets: Splits
 ) -> None:
   """Writes the predictions of test sets; logs metrics if they have labels."""
+  task = with_thresholds(args, task)
   for split, part in test_sets.items():
-    logits = compiled_model.outputs(model, part, args.predict_batch_size)[
-      "logits"
-    ]
+    outputs = compiled_model.outputs(model, part, args.predict_batch_size)
+    logits = outputs["logits"]
     paths = metrics.write_predictions(
       args.output_dir, task, split, logits, part.examples
     )

@@ -80,7 +80,7 @@ def read_lines(
 
 
 def windows(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:
-  """Splits a stream of lines where `max_tokens` are reached or exceeded."""
+  """Groups lines; a window ends with the line that makes it `max_tokens`."""
   window, tokens = [], 0
   for line in lines:
     window.append(line)

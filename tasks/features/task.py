@@ -1,7 +1,5 @@
 """Flags of extract_features.py -> activations, export; texts to vectors."""
 
-from collections.abc import Iterable, Iterator
-
 import tensorflow as tf
 from absl import logging
 
@@ -45,14 +43,8 @@ def write(args: Arguments, model, hidden_size: int) -> None:
   logging.info("wrote %s", args.output_file)
 
 
-def _extract(
-  args,
-  model,
-  lines: Iterable[text_lines.Line],
-  max_tokens: int,
-  progress: Progress,
-) -> Iterator[text_lines.Result]:
-  """Activations of every line, in order; `max_tokens` bound a window."""
+def _extract(args, model, lines, max_tokens, progress):
+  """Yields lines with their activations; see lines.windows for `max_tokens`."""
   # Batches are as short as possible, unless each length costs a compilation.
   length = checks.row_length(args)
   multiple = length if checks.on_tpu(args) else 8

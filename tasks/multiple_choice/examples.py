@@ -5,8 +5,9 @@ correct ending. A record has a text pair for each: sent1, and sent2 with the
 ending (section 4.4 of the paper).
 """
 
+import re
 from collections.abc import Sequence
-from itertools import chain, count, takewhile
+from itertools import chain
 from typing import NamedTuple
 
 from data import features, labels, tables
@@ -31,9 +32,7 @@ def read_examples(path: str) -> list[ChoiceExample]:
   examples = []
   for row in tables.read_table(path, ("sent1", "sent2", "ending0", "ending1")):
     where = f"{path}, line {row.line}"
-    columns = (f"ending{number}" for number in count())
-    present = takewhile(row.values.__contains__, columns)
-    endings = tuple(row.values[column] for column in present)
+    endings = _endings(row.values, where)
     if examples and len(endings) != len(examples[0].endings):
       raise ValueError(
         f"{where}: {len(endings)} endings, but the rows before have "
@@ -51,6 +50,17 @@ def read_examples(path: str) -> list[ChoiceExample]:
   if examples[0].label is not None:
     labels.log_labels(path, (str(example.label) for example in examples))
   return examples
+
+
+def _endings(values, where):
+  present = [name for name in values if re.fullmatch(r"ending\d+", name)]
+  columns = [f"ending{number}" for number in range(len(present))]
+  if set(present) != set(columns):
+    raise ValueError(
+      f"{where}: the columns {', '.join(present)} have to be numbered from 0 "
+      "on; null in a .jsonl file is a missing column"
+    )
+  return tuple(values[name] for name in columns)
 
 
 def _label(text, choices, where):

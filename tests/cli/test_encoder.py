@@ -1,6 +1,7 @@
 """Checkpoint, vocabulary and flags that do not fit, before TensorFlow."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +102,23 @@ def test_a_dry_run_trains_only_where_the_command_does(folder, stages, trains):
     trained = str(folder / "run/model.ckpt-3")
     assert changed.init_checkpoint == (None if trains else trained)
     assert changed.output_dir != args.output_dir
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_workers_share_the_folder_of_a_dry_run(tmp_path, monkeypatch, index):
+  cluster = {"worker": ["a:1", "b:1"]}
+  task = {"type": "worker", "index": index}
+  config = json.dumps({"cluster": cluster, "task": task})
+  monkeypatch.setenv("TF_CONFIG", config)
+  args = Arguments(
+    **dict.fromkeys(("do_eval", "init_checkpoint", "learning_rate")),
+    **{"output_dir": str(tmp_path), "do_train": True, "dry_run": True},
+  )
+  with arguments.shorten_dry_run(args) as changed:
+    folder = Path(changed.output_dir)
+    assert folder == tmp_path / "dry_run"
+    folder.mkdir()
+  assert folder.exists() == (index > 0)  # the chief removes it
 
 
 def test_another_letter_case_than_in_training(folder, caplog):

@@ -1,5 +1,6 @@
 """Best checkpoint, early stopping, and the checkpoint loaded afterwards."""
 
+import json
 import types
 from functools import partial
 
@@ -150,6 +151,23 @@ def test_a_resumed_run_reads_on_behind_the_last_example(tmp_path, monkeypatch):
     num_warmup_steps=0,
   )
   assert skipped == [24]
+
+
+@pytest.mark.parametrize(("index", "number"), [(0, 1), (1, 0)])
+def test_of_several_workers_the_chief_exports(
+  tmp_path, monkeypatch, index, number
+):
+  start = Run(_flags(tmp_path))
+  cluster = {"worker": ["a:1", "b:1"]}
+  task = {"type": "worker", "index": index}
+  config = json.dumps({"cluster": cluster, "task": task})
+  monkeypatch.setenv("TF_CONFIG", config)
+  exported = []
+  monkeypatch.setattr(run, "set_export_policy", lambda args: None)
+  monkeypatch.setattr(run, "load", lambda *_: None)
+  monkeypatch.setattr(run, "export", lambda *parts: exported.append(parts))
+  start.export(lambda args: ("model", "task", None))
+  assert len(exported) == number
 
 
 def test_a_killed_run_still_knows_the_best(tmp_path):

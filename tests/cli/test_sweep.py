@@ -115,6 +115,17 @@ def test_a_run_that_fails_ends_the_sweep(tmp_path, monkeypatch):
     fine_tuning.run_sweep(_flags(tmp_path))
 
 
+def test_of_several_workers_the_chief_writes(tmp_path, commands, monkeypatch):
+  cluster = {"worker": ["a:1", "b:1"]}
+  task = {"type": "worker", "index": 1}
+  config = json.dumps({"cluster": cluster, "task": task})
+  monkeypatch.setenv("TF_CONFIG", config)
+  flags = fine_tuning.run_sweep(_flags(tmp_path))
+  assert len(commands) == 4
+  assert (flags.keep_best, flags.seed) == (True, 1)
+  assert all(path.name.startswith("rate_") for path in tmp_path.iterdir())
+
+
 def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   flags = _flags(tmp_path, ensemble=3)
   checks.ensemble(flags)
@@ -134,6 +145,9 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
 def test_an_ensemble_of_more_models_than_there_are_is_refused(tmp_path):
   with pytest.raises(ValueError, match="--ensemble=5 takes the best of a"):
     checks.ensemble(_flags(tmp_path, ensemble=5))
+  with pytest.raises(ValueError, match=r"--ensemble=2 .* trains 1: give more"):
+    rates = {"learning_rate": (1e-5, 1e-5), "num_seeds": 1}
+    checks.ensemble(_flags(tmp_path, **rates, ensemble=2))
   flags = _flags(tmp_path, do_train=False, ensemble=2)
   with pytest.raises(ValueError, match=r"sweep\.tsv has 0: train with more of"):
     checks.ensemble(flags)

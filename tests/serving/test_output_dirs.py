@@ -5,13 +5,12 @@ import os
 import shutil
 
 import keras
-import numpy as np
 import pytest
 
 from data import vocab
 from predictor import Predictor
 from tests import programs
-from tests.serving import stand_in
+from tests.serving import stand_in, tasks
 from tests.serving.tasks import CONFIG, T
 
 TEXTS = ["ab c.", "", "abcde " * 7, "e e . d"]
@@ -168,12 +167,7 @@ def test_the_folder_answers_as_the_export_does(trained, tmp_path, monkeypatch):
       p(**ASKED[name], batch_size=batch_size) for p in (trained, exported)
     )
     for result, expected in zip(*answers, strict=True):
-      assert result.keys() == expected.keys()
-      for key, value in expected.items():
-        if np.asarray(value).dtype.kind == "f":
-          np.testing.assert_allclose(result[key], value, atol=1e-5)
-        else:
-          assert result[key] == value, key
+      tasks.assert_same(result, expected)
 
 
 @pytest.mark.slow

@@ -45,7 +45,8 @@ def test_undefined_is_zero():
 def test_correct_predictions_score_one():
   labels = np.array([0, 1, 2, 1])
   for name, metric in metrics.METRICS.items():
-    assert metric(labels, labels) == pytest.approx(1), name
+    values = np.eye(3, dtype=int)[labels] if "cro_f1" in name else labels
+    assert metric(values, values) == pytest.approx(1), name
 
 
 def test_nothing_to_measure():
@@ -68,3 +69,11 @@ def test_f1_of_several_labels_and_of_a_single_one():
   assert [
     line.split()[-1] for line in table.splitlines() if "rare" in line
   ] == ["2"]
+
+
+def test_probabilities_of_large_logits():
+  logits = np.array([-1e4, -200, 0, 200], np.float32)
+  for values in (logits, logits.astype(float)):
+    assert metrics.sigmoid(values).tolist() == pytest.approx([0, 0, 0.5, 1])
+  small = metrics.sigmoid(np.array([-80.0], np.float32))
+  np.testing.assert_allclose(small, np.exp(-80), rtol=1e-5)

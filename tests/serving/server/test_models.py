@@ -116,6 +116,9 @@ def test_without_time_between_polls_there_is_one(folder, seconds, versions):
       time.sleep(0.01)
     (folder / "12").mkdir()
     time.sleep(0.3)
+    end = time.monotonic() + 30
+    while sorted(model.versions) != versions and time.monotonic() < end:
+      time.sleep(0.01)
   assert sorted(model.versions) == versions
 
 

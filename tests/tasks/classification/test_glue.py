@@ -124,6 +124,16 @@ def test_tasks_begin_with_mnli(tmp_path, calls):
   assert calls[2]["teacher"] == "big/RTE"
 
 
+def test_a_dry_run_needs_no_model_of_mnli(tmp_path, calls):
+  _task_folders(tmp_path, "RTE", "MNLI")
+  (tmp_path / "output").mkdir()
+  glue.run(_flags(tmp_path, from_mnli=True, dry_run=True))
+  assert [values["task_name"] for values in calls] == ["MNLI", "RTE"]
+  # The dry run of MNLI leaves no model that RTE could begin with.
+  assert not any("init_checkpoint" in values for values in calls)
+  assert not (tmp_path / "output" / "glue.tsv").exists()
+
+
 def test_a_task_without_a_test_file_is_not_predicted(tmp_path, calls, caplog):
   _task_folders(tmp_path, "RTE", "CoLA")
   (tmp_path / "data" / "CoLA" / "test.tsv").unlink()

@@ -122,6 +122,12 @@ def _with_thresholds(*thresholds):
   )
 
 
+def test_large_logits_warn_of_nothing():
+  logits = np.array([[-200, 0, 200]], np.float32)
+  result = metrics.probabilities(_with_thresholds(), logits)
+  assert result.tolist() == [[pytest.approx(0), 0.5, 1]]
+
+
 def test_thresholds_are_read_back(tmp_path):
   saved = _with_thresholds(0.125, 1 / 3, 0.9)
   path = tmp_path / metrics.THRESHOLDS

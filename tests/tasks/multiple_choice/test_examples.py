@@ -74,6 +74,24 @@ def test_rows_with_another_number_of_endings(tmp_path):
     read_examples(path)
 
 
+@pytest.mark.parametrize(
+  ("name", "content"),
+  [
+    ("x.csv", "sent1,sent2,ending0,ending1,ending3\na,b,x,y,z\n"),
+    ("x.csv", "sent1,sent2,ending0,ending1,ending02\na,b,x,y,z\n"),
+    (
+      "x.jsonl",
+      '{"sent1": "a", "sent2": "b", "ending0": "x", "ending1": "y", '
+      '"ending2": null, "ending3": "z"}\n',
+    ),
+  ],
+)
+def test_no_ending_is_left_out_silently(tmp_path, name, content):
+  path = _write(tmp_path, content, name)
+  with pytest.raises(ValueError, match=r"line [12]: .* ending0, ending1, endi"):
+    read_examples(path)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
   "BERT_DATASETS" not in os.environ, reason="BERT_DATASETS names no folder"
