@@ -50,9 +50,9 @@ def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   args = with_implied(args)
   checks.run(args)
-  if (args.do_train or args.do_eval) and not args.input_file:
-    raise ValueError("--do_train and --do_eval need --input_file")
   if args.do_train or args.do_eval:
+    if not args.input_file:
+      raise ValueError("--do_train and --do_eval need --input_file")
     for patterns in filter(None, (args.input_file, args.eval_file)):
       files.expand(patterns)
   if args.stop_at_step > args.num_train_steps:

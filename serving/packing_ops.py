@@ -123,15 +123,12 @@ def join(
   int64, by default 1 where it has tokens. Returns `input_ids`, `input_mask`,
   `segment_ids`: [B, T] int32, padded with zeros.
   """
-  rows = first.nrows()
-  parts = [_column(rows, cls), first, _column(rows, sep)]
+  once = tf.ones([first.nrows()], tf.int64)
+  parts = [repeat(cls, once), first, repeat(sep, once)]
   if second is not None:
     if has_second is None:
       has_second = tf.cast(second.row_lengths() > 0, tf.int64)
-    ends = tf.RaggedTensor.from_row_lengths(
-      tf.fill([tf.reduce_sum(has_second)], sep), has_second
-    )
-    parts += [second, ends]
+    parts += [second, repeat(sep, has_second)]
   ids = tf.concat(parts, axis=1)
   first_lengths = tf.add_n([part.row_lengths() for part in parts[:3]])
   return _pad_inputs(ids, first_lengths)
@@ -151,9 +148,10 @@ def _pad_inputs(ids, first_lengths):
   }
 
 
-def _column(rows, value):
-  values = tf.fill([rows], value)
-  return tf.RaggedTensor.from_uniform_row_length(values, 1, rows)
+def repeat(token: int, counts: tf.Tensor) -> tf.RaggedTensor:
+  """Rows with a token `counts` times, [B] int64: [B, (T)] int32."""
+  tokens = tf.fill([tf.reduce_sum(counts)], token)
+  return tf.RaggedTensor.from_row_lengths(tokens, counts)
 
 
 # --- Batches of rows -------------------------------------------------------

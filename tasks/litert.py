@@ -215,10 +215,9 @@ class QuestionAnswering(litert.TextModel):
     predictions = decoding.decode(
       examples,
       windows,
-      {window.unique_id: self._logits(window) for window in windows},
-      tokenizer,
-      self._decoding,
+      map(self._logits, windows),
       answer_text,
+      self._decoding,
     )
     entries = [answer_text.outputs(entry) for entry in predictions.nbest[""]]
     text = predictions.answers[""]

@@ -1,10 +1,11 @@
-r"""CoNLL files to tagged sentences: a word a line, blank lines in between.
+"""CoNLL files to tagged sentences: a word a line, blank lines in between.
 
 Columns are separated by tabs if a line has one, else by blanks. The word
 "-DOCSTART-" begins a document.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
@@ -12,11 +13,12 @@ from absl import logging
 
 from data import labels
 from storage import files
+from storage.progress import number_of
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
 _PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}
-_LONG = 200  # words of a sentence, which may be several
+_LONG = 200  # words; a longer sentence may be several
 
 
 class Sentence(NamedTuple):
@@ -108,7 +110,7 @@ def _cells(number, line, columns, path, widths) -> list[str]:
     cells = [cell for cell in line.split(" ") if cell]
   width = len(cells)
   widths.setdefault(width, number)
-  start = f"{path}, line {number}: {width} columns, so that"
+  start = f"{path}, line {number}: {number_of(width, 'column')}, so that"
   if not all(-width <= column < width for column in columns):
     raise ValueError(
       f"{start} there is no column {max(columns, key=abs)}; is the separator a "
@@ -140,7 +142,7 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 
 def mark_entities(tags: Iterable[str]) -> bool:
-  """False for tags of single words, such as parts of speech."""
+  """True unless the tags are of single words, such as parts of speech."""
   return any(
     tag == OUTSIDE or split_tag(tag)[1] not in ("", tag) for tag in tags
   )
@@ -204,44 +206,27 @@ def read_tagged(
   """
   try:
     sentences = read_sentences(path, *columns)
-  except ValueError as error:
-    if needs_tags:
-      raise
-    sentences = read_sentences(path, columns.words, None)
-    _log_missing_tags(path, columns, error)
-    return sentences
-  try:
     require_known(sentences, tags, path)
   except ValueError as error:
     if needs_tags:
       raise
-    logging.warning(
-      "%s. All tags of this file are ignored: there are no scores", error
+    sentences = read_sentences(path, columns.words, None)
+    log = logging.warning if _has_tags(path, columns) else logging.info
+    log(
+      "words are tagged, but nothing is scored, as if the file had no tags: %s",
+      error,
     )
-    return [sentence._replace(tags=None) for sentence in sentences]
+    return sentences
   labels.log_labels(
     path, (tag for sentence in sentences for tag in sentence.tags), unit="word"
   )
   return sentences
 
 
-def _log_missing_tags(path, columns, error):
-  """Warns of lines without a tag in a file where others have one."""
-  missing, number_of_words = [], 0
+def _has_tags(path, columns) -> bool:
+  """True if any line with a word has a tag, too."""
   for number, line in _numbered_lines(path):
     if _line_type(line) == "words":
-      number_of_words += 1
-      try:
-        _cells(number, line, columns, path, {})
-      except ValueError:
-        missing.append(number)
-  if len(missing) == number_of_words:
-    logging.info("words without tags: %s", error)
-    return
-  logging.warning(
-    "%s, line %d%s: no tag in column %d. Words are tagged, but nothing is "
-    "scored, as if the file had no tags: complete it",
-    *(path, missing[0]),
-    f" and {len(missing) - 1} more" if len(missing) > 1 else "",
-    columns.tags,
-  )
+      with suppress(ValueError):
+        return bool(_cells(number, line, columns, path, {}))
+  return False

@@ -149,14 +149,6 @@ def _percent(score):
   )
 
 
-def predictions(
-  logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
-) -> list[Sequence[str]]:
-  """Most probable tags of the words of each sentence; logits are [W, L]."""
-  ids = np.argmax(logits, axis=-1)
-  return group_by_sentence([tags[i] for i in ids], sentences)
-
-
 def label_ids(tags: Sequence[str], sentences: Sequence[Sentence]) -> np.ndarray:
   """Ids of the tags of all words: [W] int."""
   ids = {tag: i for i, tag in enumerate(tags)}
@@ -185,10 +177,11 @@ def write(
   sentences: Sequence[Sentence],
 ) -> Scores | None:
   """Writes <split>_predictions.conll and .tsv; returns scores if known."""
-  predicted = predictions(logits, tags, sentences)
+  best = [tags[i] for i in np.argmax(logits, axis=-1)]
+  predicted = group_by_sentence(best, sentences)
   path = os.path.join(output_dir, f"{split}_predictions")
   write_conll(f"{path}.conll", sentences, predicted)
-  _write_probabilities(f"{path}.tsv", logits, tags, sentences)
+  _write_probabilities(f"{path}.tsv", logits, tags, sentences, best)
   if sentences[0].tags is None:
     return None
   scores = evaluate([s.tags for s in sentences], predicted, mark_entities(tags))
@@ -218,15 +211,15 @@ def write_conll(
   files.write_text(path, "\n".join([*lines, ""]))
 
 
-def _write_probabilities(path, logits, tags, sentences) -> None:
+def _write_probabilities(path, logits, tags, sentences, predicted) -> None:
   """Writes a row for each word: line of the file, word, tag, probabilities."""
   words = [
     (str(line), word)
     for sentence in sentences
     for line, word in enumerate(sentence.words, sentence.line)
   ]
+  rows = metrics.softmax(logits).astype(np.float32)
   table = [("line", "word", "prediction", *tags)]
-  for word, row in zip(words, metrics.softmax(logits), strict=True):
-    values = map(str, row.astype(np.float32))
-    table.append((*word, tags[np.argmax(row)], *values))
+  for word, tag, row in zip(words, predicted, rows, strict=True):
+    table.append((*word, tag, *map(str, row)))
   metrics.write_table(path, table)

@@ -22,8 +22,7 @@ IGNORED = -1
 class TagWindow(NamedTuple):
   """Words that have labels in a record."""
 
-  sentence: int  # index of their sentence
-  word: int  # index of the first of them in the sentence
+  word: int  # index of the first of them in their sentence
   positions: list[int]  # of each word's first piece in the record
 
 
@@ -54,20 +53,20 @@ class TagRecordBuilder(features.TextPacker):
   def __call__(
     self, sentences: Sequence[Sentence]
   ) -> Iterator[tuple[dict[str, list], TagWindow]]:
-    def scope(pair):  # what may be context of a sentence
-      number, sentence = pair
-      return sentence.document if self._document_context else number
+    groups = ([sentence] for sentence in sentences)
+    if self._document_context:
+      documents = groupby(sentences, lambda sentence: sentence.document)
+      groups = (list(document) for _, document in documents)
+    for group in groups:
+      yield from self._windows(group)
 
-    for _, group in groupby(enumerate(sentences), scope):
-      yield from self._windows(list(group))
-
-  def _windows(self, group):
-    """Makes the records of numbered sentences, with context from all."""
-    words = [self._pieces(word) for _, s in group for word in s.words]
+  def _windows(self, sentences):
+    """Makes the records of sentences, each with context from all of them."""
+    words = [self._pieces(word) for s in sentences for word in s.words]
     starts = [0, *accumulate(map(len, words))]  # of words; and the end
     text = [piece for word in words for piece in word]
     first = 0
-    for number, sentence in group:
+    for sentence in sentences:
       last = first + len(sentence.words)
       self.lengths[starts[last] - starts[first] + 2] += 1
       lengths = list(map(len, words[first:last]))
@@ -79,7 +78,7 @@ class TagRecordBuilder(features.TextPacker):
         positions = [1 + start - left for start in part[:-1]]
         tags = sentence.tags and sentence.tags[begin:end]
         row = self._row(text[left:right], positions, tags)
-        yield row, TagWindow(number, begin, positions)
+        yield row, TagWindow(begin, positions)
       first = last
 
   def _pieces(self, word):

@@ -70,10 +70,7 @@ class TokenClassification(packing_ops.PackedTexts):
       self._tokenizer.tokenize(words), self._max_pieces
     )
     is_empty = tf.cast(ids.row_lengths() == 0, tf.int64)
-    unknown = tf.RaggedTensor.from_row_lengths(
-      tf.fill([tf.reduce_sum(is_empty)], self._unk), is_empty
-    )
-    return tf.concat([ids, unknown], axis=1)
+    return tf.concat([ids, packing_ops.repeat(self._unk, is_empty)], axis=1)
 
   def _outputs(self, logits):
     best = tf.argmax(logits, axis=-1)

@@ -47,10 +47,7 @@ class FillMask(packing_ops.PackedTexts):
     ids = self._tokenizer.tokenize(parts.values)
     # A mask before every part but the first.
     index = tf.ragged.range(parts.row_lengths()).values
-    masks = tf.RaggedTensor.from_row_lengths(
-      tf.fill([tf.size(index) - tf.shape(text)[0]], self._mask),
-      tf.cast(index > 0, tf.int64),
-    )
+    masks = packing_ops.repeat(self._mask, tf.cast(index > 0, tf.int64))
     ids = tf.concat([masks, ids], axis=1)
     return parts.with_values(ids).merge_dims(1, 2)
 

@@ -143,8 +143,8 @@ def check_flags(args: Arguments) -> None:
       )
   elif not args.special_tokens:
     raise ValueError(
-      f"--objective={args.objective} needs special tokens: leave them out "
-      f"with {' or '.join(SIDES)} only"
+      f"--objective={args.objective} needs special tokens: "
+      f"--nospecial_tokens goes with {' or '.join(SIDES)} only"
     )
 
 

@@ -8,7 +8,7 @@ Legend: T tokens, K n_best_size, C candidate spans, M models of an ensemble.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
@@ -27,8 +27,8 @@ NO_ANSWER_ODDS = 1_000_000.0
 # Probability of texts that no model of an ensemble finds probable.
 LEAST_PROBABILITY = 1e-300
 
-# Start and end logits by unique id, [T] each, or [T, M] of an ensemble.
-Logits = Mapping[int, tuple[Sequence[float], Sequence[float]]]
+# Start and end logits of a window, [T] each, or [T, M] of an ensemble.
+Logits = tuple[Sequence[float], Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,9 @@ class Predictions:
 def decode(
   examples: Sequence[SquadExample],
   windows: Sequence[Window],
-  logits: Logits,
-  tokenizer: FullTokenizer,
+  logits: Iterable[Logits],
+  answer_text: "AnswerText",
   config: DecodingConfig,
-  answer_text: "AnswerText | None" = None,
 ) -> Predictions:
   """Predicts an answer to each question.
 
@@ -93,16 +92,16 @@ def decode(
   the mean of its probabilities among the models' n best; its score is the
   logarithm of that.
 
-  Windows are in the order of the examples. Raises ValueError if one has no
-  logits.
+  Windows are in the order of the examples, `logits` in that of the windows.
+  Raises ValueError if their numbers differ.
   """
   predictions = Predictions()
-  answer_text = answer_text or AnswerText(tokenizer)
-  groups = groupby(windows, lambda window: window.example_index)
+  pairs = zip(windows, logits, strict=True)
+  groups = groupby(pairs, lambda pair: pair[0].example_index)
   by_example = {index: list(group) for index, group in groups}
   for index, example in enumerate(examples):
     parts = by_example.get(index, ())
-    by_window = (_ScoredWindow.make(window, logits) for window in parts)
+    by_window = (_ScoredWindow.make(*part) for part in parts)
     ranked = [
       _n_best(scored, example.doc_tokens, answer_text, config)
       for scored in list(zip(*by_window, strict=True)) or [()]
@@ -176,12 +175,7 @@ class _ScoredWindow(NamedTuple):
 
   @classmethod
   def make(cls, window: Window, logits: Logits) -> list["_ScoredWindow"]:
-    if window.unique_id not in logits:
-      raise ValueError(
-        f"there are no logits for window {window.unique_id}: they belong to "
-        "other records"
-      )
-    values = np.asarray(logits[window.unique_id], np.float64)
+    values = np.asarray(logits, np.float64)
     models = np.moveaxis(np.atleast_3d(values), 2, 0)  # [M, 2, T]
     return [cls(window, start, end) for start, end in models]
 

@@ -63,7 +63,7 @@ def cut_windows(
   """Splits contexts into overlapping windows; none for one without tokens.
 
   `tokens` [B, (N)] are of any type, `max_length` [B] int64 bounds a window's
-  part, `doc_stride` is at most that.
+  part. If `doc_stride` exceeds it, windows adjoin.
   """
   lengths = tokens.row_lengths()
   stride = tf.minimum(tf.constant(doc_stride, tf.int64), max_length)

@@ -66,7 +66,7 @@ class Window(NamedTuple):
   token_word_ids: np.ndarray  # [D] int32, index of each token's word
   # [D] bool, True in the one window in which a token has most context.
   is_max_context: np.ndarray
-  # Positions of the answer's first and last token; 0 unless all is in here.
+  # Positions of the answer's first and last token; 0 unless it is all in here.
   start: int
   end: int
   is_impossible: bool  # the example has no answer
@@ -181,8 +181,9 @@ class _WindowMaker:
   def _token_span(self, document: _Document, answer: Answer):
     """First and last token of an answer.
 
-    Of a part of a word ("1895" of "(1895-1943).") these are its own tokens, if
-    they occur among those of the word; else the word's.
+    An answer may be a part of its words, as "1895" is of "(1895-1943).": these
+    are its own tokens then, if they occur among those of the words. Otherwise
+    they are all tokens of its words.
     """
     first = document.word_starts[answer.start]
     last = document.word_starts[answer.end + 1] - 1
@@ -221,18 +222,16 @@ def _max_context_window(parts: Sequence[range]) -> np.ndarray:
   return result
 
 
-def logits_by_window(
+def window_logits(
   windows: Sequence[Window],
   outputs: Mapping[str, np.ndarray],
   dynamic_padding: bool = False,
-) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-  """A model's outputs, [windows, T] or [windows, T, M], by unique id.
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+  """Start and end logits of each window, from [windows, T] or [windows, T, M].
 
   With `dynamic_padding` values of padding, which may be undefined, are dropped.
   """
-  pairs = zip(outputs["start_logits"], outputs["end_logits"], strict=True)
-  result = {}
-  for window, (start, end) in zip(windows, pairs, strict=True):
+  columns = windows, outputs["start_logits"], outputs["end_logits"]
+  for window, start, end in zip(*columns, strict=True):
     length = len(window.ids) if dynamic_padding else None
-    result[window.unique_id] = start[:length], end[:length]
-  return result
+    yield start[:length], end[:length]

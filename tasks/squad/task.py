@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import keras
@@ -23,16 +23,15 @@ from storage import files, tfrecord
 from storage.progress import Progress, number_of
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
+from tasks.squad.examples import SquadExample
 from tasks.squad.serving import QuestionAnswering
 
 
 @dataclass(frozen=True)
-class SquadRecords:
-  """Questions, and their windows and records in one order."""
+class SquadRecords(RecordDataset):
+  """Questions, and the records of their windows (which are the `examples`)."""
 
-  examples: list[squad_examples.SquadExample]
-  windows: list[records.Window]
-  records: RecordDataset
+  questions: Sequence[SquadExample]
 
 
 def train_data(args: Arguments) -> SquadRecords:
@@ -67,8 +66,7 @@ def _convert(args, flag, name):
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   tfrecord.save(path, schema, (records.row(w, schema) for w in windows))
   static = not args.dynamic_padding or strategy.needs_static_shapes(args)
-  dataset = RecordDataset(windows, path, schema, static)
-  return SquadRecords(examples, windows, dataset)
+  return SquadRecords(windows, path, schema, static, examples)
 
 
 def _read_examples(args, paths, is_training, tokenizer):
@@ -118,7 +116,7 @@ def train(
   args = run.args
   version_2 = args.version_2_with_negative
   if checks.evaluates_while_training(args) and not metrics.has_answers(
-    dev_set.examples, version_2
+    dev_set.questions, version_2
   ):
     raise ValueError(
       f"not every question of {args.predict_file} has answers to evaluate by; "
@@ -128,8 +126,8 @@ def train(
     run,
     model,
     losses.span(),
-    train_set.records,
-    num_examples=len(train_set.examples),
+    train_set,
+    num_examples=len(train_set.questions),
     unit="windows",
     evaluate=lambda step: predict(args, model, dev_set),
     metric="best_f1" if version_2 else "f1",
@@ -142,20 +140,21 @@ def predict(
 ) -> Mapping[str, float]:
   """Writes answers to all questions; returns scores where they are known."""
   outputs = {"start_logits": [], "end_logits": []}  # of no window
-  if dataset.windows:
-    outputs = compiled_model.outputs(
-      model, dataset.records, args.predict_batch_size
-    )
+  if dataset.examples:
+    outputs = compiled_model.outputs(model, dataset, args.predict_batch_size)
   predictions = decoding.decode(
+    dataset.questions,
     dataset.examples,
-    dataset.windows,
-    records.logits_by_window(dataset.windows, outputs, args.dynamic_padding),
-    FullTokenizer(args.vocab_file, args.do_lower_case),
+    records.window_logits(dataset.examples, outputs, args.dynamic_padding),
+    decoding.AnswerText(FullTokenizer(args.vocab_file, args.do_lower_case)),
     _decoding_config(args),
   )
   paths = metrics.write_predictions(predictions, args.output_dir)
   scores = metrics.report(
-    dataset.examples, predictions, args.version_2_with_negative, args.output_dir
+    dataset.questions,
+    predictions,
+    args.version_2_with_negative,
+    args.output_dir,
   )
   logging.info("wrote %s", ", ".join(paths))
   return scores

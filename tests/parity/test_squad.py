@@ -189,11 +189,13 @@ def test_answers(folder, tmp_path):
   examples = _examples(root, settings["file"], is_training=False)
   tokenizer = _tokenizer(root, settings["case"] == "lower")
   logits_of = folder.name.removeprefix("predictions_").split("__")[0]
+  windows = _windows(examples, tokenizer, settings)
+  logits = _logits(folder.parent / f"logits_{logits_of}.npz")
   ours = decoding.decode(
     examples,
-    _windows(examples, tokenizer, settings),
-    _logits(folder.parent / f"logits_{logits_of}.npz"),
-    tokenizer,
+    windows,
+    [logits[window.unique_id] for window in windows],
+    decoding.AnswerText(tokenizer),
     DecodingConfig(
       n_best_size=int(settings["nbest"]),
       max_answer_length=int(settings["maxlen"]),

@@ -71,7 +71,7 @@ def test_where_there_is_a_tab_blanks_belong_to_the_word(tmp_path):
     (
       "a O\nb\n",
       {},
-      "line 2: 1 columns, so that columns 0 and -1 are the same",
+      "line 2: 1 column, so that columns 0 and -1 are the same",
     ),
     (
       "a O\n",

@@ -18,13 +18,6 @@ SENTENCES = [
 ]
 
 
-def test_each_word_has_its_most_probable_tag():
-  assert metrics.predictions(LOGITS, TAGS, SENTENCES) == [
-    ["O"],
-    ["B-PET", "I-PET", "B-PET"],
-  ]
-
-
 def test_tags_as_numbers():
   np.testing.assert_array_equal(
     metrics.label_ids(TAGS, SENTENCES), [0, 1, 2, 0]
@@ -32,7 +25,7 @@ def test_tags_as_numbers():
 
 
 def test_results_are_of_names_and_words():
-  predicted = metrics.predictions(LOGITS, TAGS, SENTENCES)
+  predicted = [["O"], ["B-PET", "I-PET", "B-PET"]]
   scores = metrics.evaluate([s.tags for s in SENTENCES], predicted)
   result = metrics.results(scores, np.array([1.0, 2.0, 3.0, 6.0]))
   assert result == {
@@ -99,3 +92,13 @@ def test_where_tags_are_not_known_there_are_no_scores(tmp_path):
 def test_another_number_of_words_is_an_error(tmp_path):
   with pytest.raises(ValueError, match="zip"):
     metrics.write(str(tmp_path), "test", LOGITS[:3], TAGS, SENTENCES)
+
+
+def test_both_files_have_the_same_tags_of_almost_equal_logits(tmp_path):
+  # Of float32, and so close that the probabilities are equal.
+  logits = np.array([[0.0, 3e-8, -1.0]], np.float32)
+  sentence = Sentence(["Rex"], None)
+  metrics.write(str(tmp_path), "test", logits, TAGS, [sentence])
+  assert (tmp_path / "test_predictions.conll").read_text() == "Rex B-PET\n\n"
+  _, row = (tmp_path / "test_predictions.tsv").read_text().splitlines()
+  assert row.split("\t")[2] == "B-PET"

@@ -49,7 +49,7 @@ def test_the_first_piece_has_the_label(tokenizer):
   assert _text(row) == "[CLS] a ##b c [UNK] d ##e [SEP]"
   assert row["label_ids"] == [-1, 1, -1, 0, 0, 2, -1, -1, -1, -1]
   assert row["segment_ids"] == [0] * 10
-  assert window == records.TagWindow(0, 0, [1, 3, 4, 5])
+  assert window == records.TagWindow(0, [1, 3, 4, 5])
 
 
 def test_without_tags_nothing_has_a_label(tokenizer):
@@ -115,9 +115,9 @@ def test_a_record_for_every_window(tmp_path):
   result = task.make_records(text, path, build, static_shapes=True)
   assert result.sentences == text
   assert result.examples == [
-    records.TagWindow(0, 0, [1, 2]),
-    records.TagWindow(1, 0, [1, 2]),  # cut in two, each with its neighbour
-    records.TagWindow(1, 2, [2, 3]),
+    records.TagWindow(0, [1, 2]),
+    records.TagWindow(0, [1, 2]),  # cut in two, each with its neighbour
+    records.TagWindow(2, [2, 3]),
   ]
   assert (result.path, result.static_shapes) == (path, True)
   parse = input_pipeline.parser(features.tagging(5))
@@ -162,12 +162,14 @@ def test_no_word_is_lost(tokenizer, texts, seq_length, document_context):
   assert result == [sentence.tags for sentence in sentences]
   assert np.sum(labels != -1) == sum(len(s.words) for s in sentences)
   encode = tfrecord.ExampleEncoder(features.tagging(seq_length))
+  number = -1
   for row, window in made:
     encode(row)
     length = sum(row["input_mask"])
     assert row["input_ids"][0] == CLS
     assert row["input_ids"][length - 1] == SEP
-    words = sentences[window.sentence].words[window.word :]
+    number += window.word == 0
+    words = sentences[number].words[window.word :]
     for position, word in zip(window.positions, words, strict=False):
       assert WORDS[row["input_ids"][position]] == word[0]
 

@@ -98,16 +98,20 @@ def test_unknown_tags_are_an_error_where_tags_are_needed(tmp_path, caplog):
   [said] = caplog.records
   assert said.levelname == "WARNING"
   assert "x.txt, line 7: 'I-PET'" in said.getMessage()
-  assert "there are no scores" in said.getMessage()
+  assert "nothing is scored" in said.getMessage()
   assert result[1] == examples.Sentence(["we", "saw", "old", "Tom"], None, 0, 4)
 
 
-def test_words_alone_are_enough_to_predict(tmp_path):
+def test_words_alone_are_enough_to_predict(tmp_path, caplog):
   path = _write(tmp_path, "Rex\nbarks\n")
-  with pytest.raises(ValueError, match="line 1: 1 columns"):
+  with pytest.raises(ValueError, match="line 1: 1 column"):
     examples.read_tagged(path, Columns(), TAGS, needs_tags=True)
-  [sentence] = examples.read_tagged(path, Columns(), TAGS, needs_tags=False)
+  with caplog.at_level("INFO", logger="absl"):
+    [sentence] = examples.read_tagged(path, Columns(), TAGS, needs_tags=False)
   assert sentence == examples.Sentence(["Rex", "barks"], None)
+  [said] = caplog.records
+  assert said.levelname == "INFO"  # no tag was expected
+  assert "nothing is scored" in said.getMessage()
 
 
 def test_what_has_no_words_either_is_an_error(tmp_path):

@@ -47,5 +47,5 @@ def test_a_line_without_a_tag_is_named(tmp_path, caplog):
     examples.read_tagged(str(path), columns, tags, True)
   with caplog.at_level("WARNING", logger="absl"):
     examples.read_tagged(str(path), columns, tags, needs_tags=False)
-  assert f"{path}, line 3: no tag in column 1" in caplog.text
+  assert f"{path}, line 3: 1 column, so that there is no" in caplog.text
   assert "nothing is scored" in caplog.text

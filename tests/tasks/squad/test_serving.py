@@ -113,8 +113,9 @@ def predicted(folder, questions, contexts, model, lengths, choice, lower, trim):
   rows = [records.row(window, schema)["input_ids"] for window in windows]
   rows = tf.reshape(tf.constant(rows, tf.int32), [-1, lengths.max_seq_length])
   outputs = {k: v.numpy() for k, v in model({"input_ids": rows}).items()}
-  logits = records.logits_by_window(windows, outputs, trim)
-  return decoding.decode(examples, windows, logits, tokenizer, choice)
+  logits = records.window_logits(windows, outputs, trim)
+  answer_text = decoding.AnswerText(tokenizer)
+  return decoding.decode(examples, windows, logits, answer_text, choice)
 
 
 def stands_there(answer, begin, end, context):

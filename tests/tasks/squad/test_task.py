@@ -35,9 +35,9 @@ def test_a_limit_is_one_of_questions_and_of_what_is_scored(
   monkeypatch.setattr(task.arguments, "max_examples", lambda args: 2)
   result = task.eval_data(_args(tmp_path, "a b", 5))
 
-  assert [example.qas_id for example in result.examples] == ["0", "1"]
-  assert len(result.windows) == 2
-  assert [example.answer_texts for example in result.examples] == [["b"]] * 2
+  assert [example.qas_id for example in result.questions] == ["0", "1"]
+  assert len(result.examples) == 2
+  assert [example.answer_texts for example in result.questions] == [["b"]] * 2
 
 
 def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
