@@ -207,7 +207,9 @@ def check_vocabulary(args: Arguments, vocab_size: int) -> None:
   if not start:
     return
   ids = vocab.load(args.vocab_file)
-  saved = run_record.sibling_file(start, "vocab.txt")
+  saved = run_record.sibling_file(start, "vocab.txt") or run_record.file_of(
+    run_record.of_checkpoint(start), "vocab_file"
+  )
   if saved:
     vocab.check_same(ids, vocab.load(saved), args.vocab_file, saved)
   elif vocab_size - len(ids) >= _PADDING:

@@ -68,11 +68,10 @@ class Run:
     """Trains a model, in the strategy's scope.
 
     Resumes from the newest checkpoint, else starts from --init_checkpoint. If
-    the source packs examples, it trains models.packed(model). The
-    learning rate's schedule has `num_train_steps`; training stops at `stop_at`
-    unless that is 0. `unit` names an example in log lines. `evaluate` is called
-    with every --eval_steps-th step; True ends the run. `evaluated` is the last
-    step with which it was called, if that is known.
+    the source packs examples, it trains models.packed(model). The schedule of
+    the learning rate has `num_train_steps`; training stops at `stop_at` unless
+    that is 0. `unit` names an example in the log. `evaluate` and `evaluated`
+    are those of loop.train, at every --eval_steps-th step.
 
     Returns a function that makes a context in which variables have their moving
     averages, with --ema_decay, as when `evaluate` is called.

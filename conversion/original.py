@@ -104,13 +104,13 @@ def write(bert: CanonicalModel, folder: str) -> str:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
   else:
     logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
-  beside = {
+  optional = {
     BERT_CONFIG: bert.config,
     LABELS: bert.labels,
     VOCABULARY: bert.vocabulary,
   }
   source = os.path.dirname(bert.origin)  # its files stay
   if os.path.realpath(source) != os.path.realpath(folder):
-    absent = [name for name, value in beside.items() if not value]
+    absent = [name for name, value in optional.items() if not value]
     interchange.remove_files(folder, *absent)
   return prefix

@@ -141,7 +141,8 @@ def plan(
   ):
     return None
   logging.info(
-    "packing: %d examples in about %.1f rows of %d tokens, not in %d of %.0f",
+    "packing: a batch of %d takes about %.1f rows of %d tokens instead of %d "
+    "rows of %.0f (--nopack_examples turns it off)",
     *(batch_size, rows, packing.row_length, batch_size, padded.mean()),
   )
   return packing

@@ -114,6 +114,7 @@ def check_same(
   tokens, known = ({i: t for t, i in v.items()} for v in (ids, expected))
   raise ValueError(
     f"{name} is not the vocabulary of the model: line {line + 1} is "
-    f"{tokens.get(line, 'missing')!r}, but {known[line]!r} in {source}, beside "
-    "the checkpoint. Take that file; only its [unused] lines may be replaced"
+    f"{tokens.get(line, 'missing')!r}, but {known[line]!r} in {source}, the "
+    "vocabulary of the checkpoint. Take that file; only its [unused] lines may "
+    "be replaced"
   )

@@ -84,19 +84,19 @@ def cases(runs, tmp_path_factory):
   """Flags of every conversion, each with a folder of its own as --output."""
   out = tmp_path_factory.mktemp("out")
   bert, config = runs / "bert", runs / "bert" / "bert_config.json"
-  beside = {"bert_config_file": config, "vocab_file": bert / "vocab.txt"}
+  model_files = {"bert_config_file": config, "vocab_file": bert / "vocab.txt"}
   unknown = {"input": runs / "unknown", "bert_config_file": config}
   to_them = {"output_format": "hugging_face"}
   _hugging_face(out / "replaced")
   cases = {
     "bert": {"input": bert},
-    "tagger": {"input": runs / "tagger"} | beside,
+    "tagger": {"input": runs / "tagger"} | model_files,
     "bert back": {"input": out / "bert"},
     "tagger back": {"input": out / "tagger"},
     "small": {"input": runs / "tagger", "strip_optimizer": True},
     "small unknown": unknown | {"strip_optimizer": True},
     "encoder of unknown": unknown | {"head": "encoder"},
-    "encoder": {"input": runs / "tagger", "head": "encoder"} | beside,
+    "encoder": {"input": runs / "tagger", "head": "encoder"} | model_files,
     "encoder back": {"input": out / "encoder"},
     "garden": {"input": runs / "garden" / "model"},
     "preset": {"input": PRESET},

@@ -101,33 +101,29 @@ def train(
 
   `dataset` makes a replica's batches from that step on. `evaluate` gets the
   step; True ends the training. `evaluated` is the last step that was evaluated,
-  None if unknown: a resumed run makes up for an evaluation that a kill
-  prevented after its checkpoint was saved. `first_corrupt` describes the first
-  corrupt record when reading has failed. After SIGTERM, on any worker, it saves
-  a checkpoint and ends the program with status 0.
+  None if unknown: a resumed run makes up for an evaluation that was killed.
+  `first_corrupt` describes the first corrupt record if reading failed. SIGTERM,
+  to any worker, saves a checkpoint and ends the program with status 0.
 
   Raises FloatingPointError if the loss is not finite (nothing is saved then),
   ValueError for a corrupt record, ConnectionError if a worker does not answer.
   """
   step = int(train_step.step.numpy())
   if step >= schedule.num_train_steps:
-    logging.info("nothing to train: step %d is reached already", step)
+    logging.info(
+      "nothing to train: step %d is reached already, and the command trains %d",
+      *(step, schedule.num_train_steps),
+    )
     return
-  strategy = tf.distribute.get_strategy()
-  batches = iter(strategy.distribute_datasets_from_function(dataset))
+  distribute = tf.distribute.get_strategy().distribute_datasets_from_function
+  batches = iter(distribute(dataset))
   timer = _StepTimer()
-  logging.info("compiling the training step, which takes seconds to minutes")
-  with ThreadPoolExecutor(1) as thread:
-    if step == 0:  # as the original; also shows early that saving works
-      saving = thread.submit(checkpoints.save, 0, train_step.state)
-    train_step.run.get_concrete_function(batches, tf.constant(1))
-  if step == 0:
-    saving.result()
+  _trace(train_step, batches, checkpoints, step)
   report.begin(step, schedule.num_train_steps)
   ended = interrupted = False
   with process.GracefulShutdown() as shutdown:
-    is_missing = evaluated is not None and evaluated < step
-    if is_missing and schedule.evaluates_at(step):
+    was_killed = evaluated is not None and evaluated < step
+    if was_killed and schedule.evaluates_at(step):
       ended = evaluate(step)
       report.restart_clock()
     while step < schedule.num_train_steps and not ended:
@@ -150,6 +146,17 @@ def train(
   if interrupted and step < schedule.num_train_steps:
     logging.info("interrupted: the same command resumes from step %d", step)
     sys.exit(0)
+
+
+def _trace(train_step, batches, checkpoints, step):
+  """Traces the step; at the same time saves the first checkpoint of a run."""
+  logging.info("compiling the training step, which takes seconds to minutes")
+  with ThreadPoolExecutor(1) as thread:
+    if step == 0:  # as the original; also shows early that saving works
+      saving = thread.submit(checkpoints.save, 0, train_step.state)
+    train_step.run.get_concrete_function(batches, tf.constant(1))
+  if step == 0:
+    saving.result()
 
 
 def _run_steps(

@@ -151,6 +151,14 @@ def of_checkpoint(path: str) -> dict:
   return entries[-1] if entries else {"flags": {}}
 
 
+def file_of(entry: Mapping, name: str) -> str | None:
+  """Path of the existing file that a flag of an entry names, or None."""
+  path = entry["flags"].get(name)
+  if path and "://" not in path:
+    path = os.path.join(entry.get("directory", ""), path)
+  return path if path and files.exists(path) else None
+
+
 def flag_of(path: str, name: str):
   """Value of a flag in the run that wrote a checkpoint; None if unknown."""
   return of_checkpoint(path)["flags"].get(name)

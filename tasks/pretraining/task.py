@@ -110,7 +110,8 @@ def evaluate(
   args: Arguments, model, objective, source: PretrainingInput, step: int
 ) -> None:
   """Writes eval_results.txt as the original does."""
-  logging.info("evaluation at step %d", step)
+  records = "--eval_file" if args.eval_file else "the records of --input_file"
+  logging.info("evaluation at step %d, on %s", step, records)
   results = inference.evaluate(
     model,
     objective,

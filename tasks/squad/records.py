@@ -45,7 +45,8 @@ class WindowConfig:
       raise ValueError(
         f"max_seq_length {self.max_seq_length} must be greater than "
         f"max_query_length {self.max_query_length} + 3 ([CLS] and two [SEP]), "
-        "or a window may hold nothing of the paragraph"
+        "or a window may hold nothing of the paragraph: raise the first or "
+        "lower --max_query_length"
       )
     for name in ("max_query_length", "doc_stride"):
       if getattr(self, name) < 1:

@@ -139,3 +139,18 @@ def test_no_epochs_are_no_training():
   args = Arguments(do_train=True, num_train_epochs=0.0)
   with pytest.raises(ValueError, match="--num_train_epochs=0 trains nothing"):
     checks.run(args)
+
+
+def test_a_vocabulary_is_compared_with_that_of_the_training(folder):
+  run, other = str(folder / "run"), folder / "other.txt"
+  other.write_text("\n".join([*TOKENS[:5], "b"]))
+  _check(folder, output_dir=run, vocab_file=str(other))  # unknown
+  entry = {"program": "run_classifier", "flags": {"vocab_file": "vocab.txt"}}
+  entry |= {"directory": str(folder)}
+  (folder / "run/run.json").write_text(json.dumps([entry]))
+  _check(folder, output_dir=run)
+  for start in ({"output_dir": run}, {"init_checkpoint": run}):
+    with pytest.raises(ValueError, match=r"line 6 is 'b', but 'a' in .*vocab"):
+      _check(folder, vocab_file=str(other), **start)
+  (folder / "vocab.txt").rename(folder / "moved.txt")  # nothing to compare with
+  _check(folder, output_dir=run, vocab_file=str(other))

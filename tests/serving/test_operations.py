@@ -31,8 +31,8 @@ ARITHMETIC = """
   Softmax Square SquaredDifference Sub Sum Tanh
 """
 ARRAYS = """
-  Bitcast BroadcastTo ConcatV2 ExpandDims GatherNd GatherV2 OneHot Pack Pad PadV2
-  Reshape ReverseV2 ScatterNd SelectV2 Split Squeeze StridedSlice
+  Bitcast BroadcastTo ConcatV2 ExpandDims GatherNd GatherV2 OneHot Pack Pad
+  PadV2 Reshape ReverseV2 ScatterNd SelectV2 Split Squeeze StridedSlice
   TensorListConcatV2 TensorListFromTensor TensorListGetItem TensorListReserve
   TensorListSetItem TensorListStack TensorScatterUpdate Tile TopKV2 Transpose
   Unique Unpack UpperBound Where
