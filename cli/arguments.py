@@ -119,9 +119,9 @@ def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
 
 def _existing_file(folder, entry, name):
   """Path that a flag of an entry names; FileNotFoundError if there is none."""
-  if existing := run_record.file_of(entry, name):
-    return existing
-  path = entry["flags"][name]
+  path = run_record.path_of(entry, name)
+  if path and files.exists(path):
+    return path
   state = f"with --{name}={path}, which is not there"
   raise FileNotFoundError(
     f"{folder} was trained {state if path else f'without --{name}'}: say where "

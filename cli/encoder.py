@@ -11,6 +11,7 @@ from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling.config import EXTENSIONS, SIDES, BertConfig
+from storage import files
 from training import run_record
 
 # Embedding tables may be padded to a multiple of this.
@@ -207,10 +208,10 @@ def check_vocabulary(args: Arguments, vocab_size: int) -> None:
   if not start:
     return
   ids = vocab.load(args.vocab_file)
-  saved = run_record.sibling_file(start, "vocab.txt") or run_record.file_of(
+  saved = run_record.sibling_file(start, "vocab.txt") or run_record.path_of(
     run_record.of_checkpoint(start), "vocab_file"
   )
-  if saved:
+  if saved and files.exists(saved):
     vocab.check_same(ids, vocab.load(saved), args.vocab_file, saved)
   elif vocab_size - len(ids) >= _PADDING:
     logging.warning(

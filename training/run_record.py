@@ -151,12 +151,12 @@ def of_checkpoint(path: str) -> dict:
   return entries[-1] if entries else {"flags": {}}
 
 
-def file_of(entry: Mapping, name: str) -> str | None:
-  """Path of the existing file that a flag of an entry names, or None."""
+def path_of(entry: Mapping, name: str) -> str | None:
+  """Path that a flag of an entry names, whether there is a file or not."""
   path = entry["flags"].get(name)
   if path and "://" not in path:
     path = os.path.join(entry.get("directory", ""), path)
-  return path if path and files.exists(path) else None
+  return path
 
 
 def flag_of(path: str, name: str):
