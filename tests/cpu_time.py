@@ -32,7 +32,7 @@ def _loop() -> float:
 
 
 def slowness() -> float:
-  """How many times as long as elsewhere the same work takes here and now."""
+  """Slowdown of this machine now: the time of a fixed loop over its usual time."""
   return max(1.0, *(_loop() / LOOP for _ in range(3)))
 
 
