@@ -32,7 +32,7 @@ def _loop() -> float:
 
 
 def slowness() -> float:
-  """Slowdown of this machine now: the time of a fixed loop over its usual time."""
+  """Slowdown of this machine now: time of a fixed loop over its usual time."""
   return max(1.0, *(_loop() / LOOP for _ in range(3)))
 
 
