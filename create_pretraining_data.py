@@ -67,7 +67,7 @@ def check_flags(args: Arguments) -> None:
   elif not args.overwrite:
     checks.refuse_to_overwrite(*outputs)
   for output in outputs:
-    checks.writable(output, "output_file")
+    checks.writable_file(output)
   checks.file(args, "vocab_file")
   instance_config(args)
 

@@ -220,11 +220,16 @@ def output_file(args: Arguments, *inputs: str) -> None:
   """Checks --output_file: no input, writable, new unless --overwrite is set."""
   path = args.output_file
   disjoint(inputs, path)
+  writable_file(path)
+  if not args.overwrite:
+    refuse_to_overwrite(path)
+
+
+def writable_file(path: str) -> None:
+  """Raises OSError if --output_file cannot be written, or is a folder."""
   if files.is_folder(path):
     raise IsADirectoryError(f"--output_file={path} is a folder: name a file")
   writable(path, "output_file")
-  if not args.overwrite:
-    refuse_to_overwrite(path)
 
 
 def refuse_to_overwrite(*paths: str) -> None:

@@ -5,6 +5,7 @@ the same command in a process and a folder of its own.
 """
 
 import os
+import re
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, fields
@@ -23,6 +24,13 @@ from storage.progress import number_of
 from training import optimization, process, run_folder, run_record
 from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs
+
+# Flags that a trial has of its own, that have no effect on its training, or
+# whose value bert_config.json may have set.
+_OF_NO_TRIAL = re.compile(
+  "output_dir|learning_rate|seed|num_seeds|ensemble|keep_best|attention|"
+  "do_(eval|predict|export)|export_|predict_"
+)
 
 
 def start(args: Arguments) -> Run:
@@ -172,6 +180,7 @@ def run_sweep(args: Arguments) -> Arguments:
       name = f"rate_{rate:g}_seed_{seed}"
       if name in trials:
         logging.info("%s is complete already", name)
+        _warn_of_other_flags(args, name)
         continue
       _train(args, name, rate, seed)
       if process.is_chief():
@@ -186,6 +195,21 @@ def run_sweep(args: Arguments) -> Arguments:
     run_record.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)
   # Several workers need a seed, also to evaluate.
   return args.replace(do_train=False, keep_best=True, seed=first)
+
+
+def _warn_of_other_flags(args, name):
+  """Warns if a complete trial was trained with other flags."""
+  entry = run_record.of_checkpoint(os.path.join(args.output_dir, name))
+  changed = [
+    f"--{flag}={value} (now {args[flag]})"
+    for flag, value in entry["flags"].items()
+    if flag in args and args[flag] != value and not _OF_NO_TRIAL.match(flag)
+  ]
+  if changed:
+    logging.warning(
+      "%s was trained with %s: for other flags take a new --output_dir",
+      *(name, ", ".join(changed)),
+    )
 
 
 def _train(args, name, rate, seed):

@@ -5,6 +5,7 @@ yet deleted. The best one by a metric is in the folder `best`.
 """
 
 import json
+import math
 import os
 import random
 import re
@@ -253,7 +254,8 @@ def read_best(output_dir: str) -> dict:
 class BestCheckpoint:
   """Saves the best model of a run: a checkpoint without slots, and best.json.
 
-  A higher `metric` is better. Training ends after `patience` steps without
+  A higher `metric` is better, and NaN, as a correlation with one score for all,
+  worst. Training ends after `patience` steps without
   improvement; 0 is no limit. A run that is resumed continues from best.json.
   """
 
@@ -277,6 +279,7 @@ class BestCheckpoint:
   def update(self, step: int, results: Mapping[str, float], model) -> None:
     """Saves the Keras model of `step` if its results are the best so far."""
     value = float(results[self.metric])
+    value = -math.inf if math.isnan(value) else value
     if not self._record or value > self._record["value"]:
       values = checkpoint.variables(model)
       values["global_step"] = tf.constant(step, tf.int64)

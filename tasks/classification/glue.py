@@ -46,10 +46,15 @@ def parts(args: Arguments, level: int = logging.DEBUG) -> dict[str, Arguments]:
   """Arguments of each task that is in --data_dir and not complete, in order.
 
   Logs what is left out. Raises FileNotFoundError if folders are missing,
-  ValueError without --do_eval.
+  ValueError without --do_eval, or if a dry run does not train.
   """
   if not args.do_eval:
     raise ValueError(f"--task_name={NAME} needs --do_eval, for its table")
+  if args.dry_run and not args.do_train:
+    raise ValueError(
+      f"--dry_run of --task_name={NAME} needs --do_train: without it, give the "
+      "name of one task"
+    )
   folder = args.data_dir or ""
   present = [n for n in _TASKS if files.is_folder(os.path.join(folder, n))]
   if not present or (args.from_mnli and "MNLI" not in present):

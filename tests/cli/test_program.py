@@ -154,6 +154,8 @@ def test_a_folder_is_no_output_file(tmp_path):
   args = Arguments(output_file=str(tmp_path), overwrite=True)
   with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
     checks.output_file(args)
+  with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
+    checks.writable_file(str(tmp_path))
 
 
 def test_remote_folders_are_not_locked():

@@ -109,6 +109,19 @@ def test_resumes_with_missing_trials(tmp_path, commands):
   assert winner.endswith("rate_3e-05_seed_2")
 
 
+def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
+  flags = _flags(tmp_path, num_train_epochs=3.0)
+  fine_tuning.run_sweep(flags)
+  path = tmp_path / "rate_1e-05_seed_1" / "run.json"
+  entry = {"flags": {"num_train_epochs": 2.0, "do_predict": False}}
+  path.write_text(json.dumps([entry]))
+  fine_tuning.run_sweep(flags)
+  [message] = [r.getMessage() for r in caplog.records if r.levelno > 20]
+  assert message.startswith(
+    "rate_1e-05_seed_1 was trained with --num_train_epochs=2.0 (now 3.0)"
+  )
+
+
 def test_a_run_that_fails_ends_the_sweep(tmp_path, monkeypatch):
   monkeypatch.setattr(process, "run_child", lambda command: 1)
   with pytest.raises(ChildProcessError, match="seed_1 ended with status 1"):

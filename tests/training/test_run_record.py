@@ -67,6 +67,15 @@ def test_a_damaged_record_of_the_best_is_named(tmp_path, text):
     run_folder.read_best(str(tmp_path))
 
 
+def test_a_number_is_better_than_none(tmp_path):
+  best = run_folder.BestCheckpoint(str(tmp_path), "pearson", patience=9)
+  model = models.classifier(toy.config(), 2)
+  for step, value in ((1, float("nan")), (2, -0.5), (3, float("nan"))):
+    best.update(step, {"pearson": value}, model)
+  record = run_folder.read_best(str(tmp_path))
+  assert (record["value"], record["step"], record["evaluated"]) == (-0.5, 2, 3)
+
+
 def test_only_the_chief_writes_the_best(tmp_path, monkeypatch):
   cluster = {"worker": ["a:1", "b:1"]}
   best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)

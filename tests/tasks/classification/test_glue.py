@@ -156,6 +156,8 @@ def test_mistakes_are_named(tmp_path, monkeypatch):
     glue.parts(_flags(tmp_path, from_mnli=True))
   with pytest.raises(ValueError, match="--task_name=GLUE needs --do_eval"):
     glue.parts(_flags(tmp_path, do_eval=False))
+  with pytest.raises(ValueError, match="GLUE needs --do_train: without it"):
+    glue.parts(_flags(tmp_path, do_train=False, dry_run=True))
   monkeypatch.setattr(process, "run_child", lambda command: 1)
   with pytest.raises(ChildProcessError, match="RTE ended with status 1"):
     glue.run(_flags(tmp_path))
