@@ -84,8 +84,8 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "eval_file",
     None,
-    "Records to evaluate on; unmasked ones are masked with the default "
-    "probabilities. Default: --input_file.",
+    "Records to evaluate on; unmasked ones get masks by --masked_lm_prob, with "
+    "the default parts of [MASK] and random tokens. Default: --input_file.",
   )
   flags.DEFINE_integer("max_seq_length", 128, "Tokens of a record.", 1)
   flags.DEFINE_integer(
