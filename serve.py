@@ -96,11 +96,11 @@ def main(args: Arguments) -> None:
     served[name] = Model(name, folder, settings.num_versions, load)
   host, port = address.getsockname()[:2]
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
+  server = Server(App(served, metrics, settings), settings)
   # uvicorn ends in order, then sends itself the signal again.
   for number in (signal.SIGTERM, signal.SIGINT):
-    signal.signal(number, lambda *_: None)
+    signal.signal(number, server.handle_exit)
   with models.polled(served.values(), settings.poll_seconds) as loading:
-    server = Server(App(served, metrics, settings), settings)
     server.run(sockets=[address])
   logging.info("all requests are answered")
   loading.join(1.0)

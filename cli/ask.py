@@ -30,7 +30,8 @@ def main(
   values = vars(args).items()
   given = {k: v for k, v in values if k in INPUTS and v is not None}
   if args.text_pair is not None:  # as transformers calls it
-    given["text_a"], given["text_b"] = given.pop("text", ""), args.text_pair
+    given.setdefault("text_a", given.pop("text", ""))
+    given["text_b"] = args.text_pair
   try:
     changes = {"vocab_file": args.vocab_file} if args.vocab_file else {}
     predict = predictor(args.model, warm_up=args.warm_up, **changes)

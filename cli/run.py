@@ -236,7 +236,10 @@ def export(
   write = {"tflite": formats.save_tflite, "keras": formats.save_keras}
   with formats.new_folder(args.export_dir) as folder:
     write[args.export_format](folder, model)
-    settings = args.vocab_file, args.do_lower_case, args.max_seq_length
+    length = args.max_seq_length
+    if getattr(args, "long_text", None) == "windows":
+      length = args.max_text_length
+    settings = args.vocab_file, args.do_lower_case, length
     formats.save_tokenizer(folder, *settings, labels)
     if args.export_format == "tflite":
       formats.save_task(folder, task)

@@ -75,6 +75,12 @@ _SUBSTITUTIONS_BACK = (
   (r"\.beta$", ".bias"),
 )
 _MULTI_LABEL = "multi_label_classification"
+# Tokenizers that split texts as the original does.
+_TOKENIZERS = ("BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast")
+# Files that transformers prefers to vocab.txt and that may be of another one.
+_OTHER_TOKENIZERS = (
+  *("tokenizer.json", "added_tokens.json", "special_tokens_map.json"),
+)
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 _TIED = {
   "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -155,6 +161,12 @@ def _lower_case(folder):
   if not files.exists(path):
     return None
   settings = interchange.read_json(path)
+  kind = settings.get("tokenizer_class") or "BertTokenizer"
+  if kind not in _TOKENIZERS:
+    logging.warning("%s: %s may give other tokens than the original", path, kind)
+  for key in ("tokenize_chinese_chars", "do_basic_tokenize"):
+    if settings.get(key) is False:
+      logging.warning("%s: %s is false, the original does it", path, key)
   lower = settings.get("do_lower_case", True)
   if settings.get("strip_accents") not in (None, lower):
     logging.warning(
@@ -216,6 +228,7 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   settings = _their_config(bert, kind)
   tensors, unused = _divide(bert, kind)
   interchange.write_json(os.path.join(folder, CONFIG), settings)
+  interchange.remove_files(folder, *_OTHER_TOKENIZERS)
   _save(tensors, os.path.join(folder, WEIGHTS))
   if unused:
     _save(unused, os.path.join(folder, UNUSED_WEIGHTS))
@@ -244,7 +257,7 @@ def _divide(bert: CanonicalModel, kind: Head) -> tuple[dict, dict]:
   for name, value in bert.values.items():
     is_used = name.startswith("bert/") or name in kind.variables
     if not is_used or (name.startswith("bert/pooler/") and not kind.pools):
-      unused[name] = value
+      unused[name] = np.asarray(value, order="C")
       bert.skip(
         name, f"that {kind.architecture} lacks (saved in {UNUSED_WEIGHTS})"
       )
@@ -274,10 +287,10 @@ def _their_config(bert: CanonicalModel, kind: Head) -> dict:
     names = bert.labels or [f"LABEL_{i}" for i in range(bert.num_labels)]
     settings["id2label"] = {str(i): name for i, name in enumerate(names)}
     settings["label2id"] = {name: i for i, name in enumerate(names)}
-    if kind.pools and bert.num_labels == 1:
-      settings["problem_type"] = "regression"
-    elif bert.multi_label:
+    if bert.multi_label:
       settings["problem_type"] = _MULTI_LABEL
+    elif kind.pools and bert.num_labels == 1:
+      settings["problem_type"] = "regression"
   return settings
 
 

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from absl import logging
 
+from data import labels
 from storage import files
 
 ORIGINAL, HUGGING_FACE, KERAS_HUB = "original", "hugging_face", "KerasHub"
@@ -21,13 +22,14 @@ _MARKS = {
   KERAS_HUB: ("model.weights.h5", "task.json"),
   HUGGING_FACE: ("config.json", "model.safetensors", "pytorch_model.bin"),
 }
-LABELS, VOCABULARY = "labels.txt", "vocab.txt"
+LABELS, THRESHOLDS = labels.FILE_NAME, labels.THRESHOLDS
+VOCABULARY = "vocab.txt"
 CHECKPOINT, BERT_CONFIG = "bert_model.ckpt", "bert_config.json"
 # Files that the writer of a format may write.
 FILES = {
   ORIGINAL: (
     *(f"{CHECKPOINT}.index", f"{CHECKPOINT}.data-00000-of-00001"),
-    *(BERT_CONFIG, VOCABULARY, LABELS),
+    *(BERT_CONFIG, VOCABULARY, LABELS, THRESHOLDS),
   ),
   HUGGING_FACE: (
     *("config.json", "model.safetensors", "left_over.safetensors"),
@@ -91,6 +93,7 @@ class CanonicalModel:
   lower_case: bool | None = None  # do_lower_case of its tokenizer
   labels: tuple[str, ...] = ()  # names of its classes in order
   multi_label: bool = False  # a text may have several of them
+  thresholds: str | None = None  # path of their thresholds
   head: str | None = None  # key of HEADS that its configuration states
   step: np.ndarray | None = None  # number of updates, `global_step`
   # Names, by reason, of values that are not in `values`.
@@ -111,7 +114,7 @@ class CanonicalModel:
       if not name.startswith("bert/"):
         del self.values[name]
         self.skip(name, "of a head, which --head=encoder leaves out")
-    self.labels = ()
+    self.labels, self.thresholds = (), None
 
   def set_words(self, pieces: Mapping[int, Sequence[int]]) -> None:
     """Sets embeddings and output biases of words to the means of their pieces'.

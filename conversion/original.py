@@ -10,6 +10,7 @@ from conversion.interchange import (
   BERT_CONFIG,
   CHECKPOINT,
   LABELS,
+  THRESHOLDS,
   VOCABULARY,
   CanonicalModel,
 )
@@ -64,6 +65,7 @@ def read(
     labels=tuple(labels.read(path)) if path else (),
     lower_case=flags.get("do_lower_case"),
     multi_label=flags.get("multi_label", False),
+    thresholds=run_record.sibling_file(prefix, THRESHOLDS),
     head=_HEADS.get(entry.get("program")),
   )
   averages = []
@@ -100,6 +102,8 @@ def write(bert: CanonicalModel, folder: str) -> str:
   checkpoint.write(prefix, bert.values | step)
   if bert.config is not None:
     interchange.write_json(os.path.join(folder, BERT_CONFIG), bert.config)
+  if bert.thresholds:
+    interchange.copy(bert.thresholds, os.path.join(folder, THRESHOLDS))
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
   else:
@@ -107,6 +111,7 @@ def write(bert: CanonicalModel, folder: str) -> str:
   optional = {
     BERT_CONFIG: bert.config,
     LABELS: bert.labels,
+    THRESHOLDS: bert.thresholds,
     VOCABULARY: bert.vocabulary,
   }
   source = os.path.dirname(bert.origin)  # its files stay

@@ -13,6 +13,7 @@ from storage import files
 from storage.progress import number_of
 
 FILE_NAME = "labels.txt"
+THRESHOLDS = "thresholds.tsv"  # of --multi_label, beside it
 SEPARATOR = "|"  # of the labels of a text
 _SHOWN = 20  # labels in a message
 _INTEGER = re.compile(r"-?\d+", re.ASCII)

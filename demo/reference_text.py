@@ -27,9 +27,9 @@ _LEFT_OUT = re.compile(
 )
 SUBJECTS = {
   "concurrency": r"asyncio/|concurrent/|multiprocessing/|threading|queue",
-  "files": r"pathlib|shutil|tarfile|zipfile|tempfile|glob|os\.|posixpath",
+  "files": r"pathlib|shutil|tarfile|zipfile|tempfile|glob|os\.|posixpath|_pyio",
   "mail": r"email/|mailbox|smtplib|imaplib|poplib",
-  "numbers": r"_pydecimal|fractions|statistics|random|numbers|_pyio",
+  "numbers": r"_pydecimal|fractions|statistics|random|numbers",
   "testing": r"unittest/|doctest",
   "web": r"http/|urllib/|xmlrpc/|html/|wsgiref/|socketserver",
 }

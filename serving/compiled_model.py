@@ -45,6 +45,10 @@ class CompiledModel:
   def input(self) -> dict:
     return self.model.input
 
+  @property
+  def output(self) -> dict:
+    return self.model.output
+
   def __call__(
     self, inputs: dict[str, tf.Tensor], training: bool = False
   ) -> dict[str, tf.Tensor]:

@@ -7,7 +7,7 @@ Legend: B texts or rows, W words, T tokens of the longest row, L labels. A
 ragged dimension is in parentheses.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -54,7 +54,7 @@ class PackedTexts(tf.Module):
     """Rows of texts, [B] string each, as features.TextPacker; see `join`."""
     first = self._tokenizer.tokenize(text_a)
     if text_b is None:
-      return join(truncate(first, self._seq_length - 2), None, *self._ends)
+      return join(first[:, : self._seq_length - 2], None, *self._ends)
     second = self._tokenizer.tokenize(text_b)
     # A text that is truncated to nothing gets its [SEP], too.
     lengths = second.row_lengths()
@@ -85,11 +85,6 @@ def split_words(
     for values in (pieces.values, begin, begin + lengths)
   )
   return words, begin, end
-
-
-def truncate(ids: tf.RaggedTensor, limit: int) -> tf.RaggedTensor:
-  """The first `limit` tokens of each text: [B, (T)] -> [B, (T)]."""
-  return ids[:, :limit]
 
 
 def truncate_pair(
@@ -166,25 +161,36 @@ def batch_size(length: int | tf.Tensor) -> tf.Tensor:
 
 def row_logits(model, inputs: dict[str, tf.Tensor], size: int) -> tf.Tensor:
   """A model's `logits` for rows: [B, L] float32, of `size` L."""
-  return _in_batches(model, inputs, lambda logits: logits, (size,))
+  return in_batches(model, inputs, lambda logits: logits, (size,))
 
 
 def token_logits(model, inputs: dict[str, tf.Tensor], size: int) -> tf.Tensor:
   """Logits of tokens, [B, T, L] float32 of `size` L; undefined for padding."""
   length = tf.shape(inputs["input_ids"])[1]
-
-  def pad(logits):
-    missing = length - tf.shape(logits)[1]
-    return tf.pad(logits, [[0, 0], [0, missing], [0, 0]])
-
-  return _in_batches(model, inputs, pad, (None, size))
+  return in_batches(model, inputs, lambda x: pad(x, length), (None, size))
 
 
-def _in_batches(
-  model, inputs, finish: Callable[[tf.Tensor], tf.Tensor], shape
+def pad(values: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+  """Pads dimension 1 of [B, N, ...] with zeros to `size`."""
+  missing = size - tf.shape(values)[1]
+  rest = [[0, 0]] * (values.shape.rank - 2)
+  return tf.pad(values, [[0, 0], [0, missing], *rest])
+
+
+def in_batches(
+  model: Callable,
+  inputs: dict[str, tf.Tensor],
+  finish: Callable[[tf.Tensor], tf.Tensor],
+  shape: Sequence[int | None],
+  output: str = "logits",
 ) -> tf.Tensor:
+  """`finish` of a model's output for rows, in batches of similar length.
+
+  `finish` maps the output for b rows, cut to the tokens of the longest, to
+  [b, *shape] float32, alike in all batches.
+  """
   rows, longest = tf.unstack(tf.shape(inputs["input_ids"]))
-  lengths = _lengths(inputs["input_mask"])
+  lengths = num_tokens(inputs["input_mask"])
   order = tf.argsort(lengths, stable=True)
   size = batch_size(longest)
   result = tf.TensorArray(
@@ -199,9 +205,10 @@ def _in_batches(
     selected = order[number * size : (number + 1) * size]
     longest = tf.concat([[1], tf.gather(lengths, selected)], axis=0)
     length = tf.reduce_max(longest)
-    batch = {k: tf.gather(v, selected)[:, :length] for k, v in inputs.items()}
-    logits = model(batch, training=False)["logits"]
-    return number + 1, result.write(number, finish(logits))
+    batch = {name: tf.gather(v, selected) for name, v in inputs.items()}
+    batch |= {name: batch[name][:, :length] for name in features.TOKENS}
+    values = model(batch, training=False)[output]
+    return number + 1, result.write(number, finish(values))
 
   # At least one batch, which may be empty.
   _, result = tf.while_loop(
@@ -214,7 +221,7 @@ def _in_batches(
   return tf.ensure_shape(in_order, [None, *shape])
 
 
-def _lengths(mask):
+def num_tokens(mask: tf.Tensor) -> tf.Tensor:
   """Tokens up to the last real one, T if there is none: [B, T] -> [B]."""
   numbers = tf.range(1, tf.shape(mask)[1] + 1)
   last = tf.reduce_max(tf.where(mask > 0, numbers, 0), axis=1)

@@ -45,18 +45,21 @@ def save(folder: str, texts: Iterator[dict[str, tf.Tensor]]) -> None:
 
 
 def load(folder: str) -> list[dict[str, tf.Tensor]]:
-  """Reads the requests of an export; none if it has no such file."""
+  """Reads an export's requests of `serving_default`; none without a file."""
   path = os.path.join(folder, FILE)
   if not tf.io.gfile.exists(path):
     return []
   result = []
   for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
     body = _message().FromString(record).predict_log.request
+    if body.model_spec.signature_name not in ("", _SIGNATURE):
+      continue
     inputs = {}
     for entry in body.inputs:
       tensor = TensorProto.FromString(entry.value)
       inputs[entry.key] = tf.constant(tf.make_ndarray(tensor))
-    result.append(inputs)
+    if inputs:  # else another kind of request
+      result.append(inputs)
   return result
 
 

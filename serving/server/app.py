@@ -7,6 +7,7 @@ import re
 import socket
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -107,7 +108,7 @@ class App:
         Route("/readyz", self._readyz),
         Route("/metrics", self._show_metrics),
         Route("/models", self._list_models),
-        *(Route(path, self._page) for path in _PAGE),
+        *(Route(p, partial(self._page, name)) for p, name in _PAGE.items()),
         Route("/{path:path}", self._v1, methods=_METHODS),
       ],
       exception_handlers={HTTPException: _http_error},
@@ -132,8 +133,7 @@ class App:
   async def _list_models(self, request):
     return _json({"models": list(self._models)})
 
-  async def _page(self, request):
-    name = _PAGE[request.scope["path"]]
+  async def _page(self, name, request):
     return FileResponse(Path(__file__).with_name(name), headers=_PAGE_HEADERS)
 
   async def _v1(self, request: Request) -> Response:
@@ -172,8 +172,8 @@ class App:
     return model
 
   def _status(self, request, name, version, label, metadata):
-    number = rest.version_number(version, label)
     model = self._find(request, name)
+    number = rest.version_number(version, label)
     states = model.states if model else {}
     if metadata and model:
       number, loaded = model.find(number)
@@ -192,10 +192,11 @@ class App:
     return _json({"model_version_status": statuses})
 
   async def _predict(self, request, name, version, label, method):
+    model = self._find(request, name)
     number = rest.version_number(version, label)
     body = await self._read(request)
     document = await _convert(len(body), rest.parse, body)
-    if not (model := self._find(request, name)):
+    if not model:
       which = "Latest({})" if number is None else f"Specific({{}}, {number})"
       which = which.format(unquote(name))
       raise RestError(404, f"Servable not found for request: {which}")
@@ -316,7 +317,7 @@ class Server(uvicorn.Server):
       log_level="error",
       access_log=False,
       server_header=False,
-      limit_concurrency=settings.max_connections,
+      limit_concurrency=settings.max_connections + 1,  # from here on, 503
       timeout_keep_alive=_KEEP_ALIVE_SECONDS,
     )
     super().__init__(config)

@@ -100,7 +100,9 @@ class Model:
     try:
       folders = find_versions(self._folder)
     except Exception as error:  # of any file system
-      logging.error("%s: %s", self.name, _first_line(error))
+      logging.log_every_n_seconds(
+        logging.ERROR, "%s: %s", _RETRY_SECONDS, self.name, _first_line(error)
+      )
       return
     newest = {*sorted(folders)[-self._num_versions :]}
     for number in sorted(newest - {*self.versions}):
@@ -124,8 +126,9 @@ class Model:
   def _remove(self, number):
     self._set_state(number, "UNLOADING")
     rest = {**self.versions}
-    rest.pop(number).batcher.close()
+    version = rest.pop(number)
     self.versions = rest
+    version.batcher.close()
     gc.collect()
     self._set_state(number, "END")
 

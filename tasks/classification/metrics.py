@@ -13,7 +13,6 @@ from tasks import metrics
 from tasks.classification.examples import ClassificationTask, TextExample
 
 # Label and threshold a line, beside labels.txt.
-THRESHOLDS = "thresholds.tsv"
 
 
 def predictions(task: ClassificationTask, outputs: np.ndarray) -> np.ndarray:
@@ -115,7 +114,7 @@ def _best_threshold(probs, is_label):
 def save_thresholds(task: ClassificationTask, folder: str) -> None:
   """Writes thresholds.tsv."""
   rows = zip(task.labels, map(str, task.thresholds), strict=True)
-  metrics.write_table(os.path.join(folder, THRESHOLDS), rows)
+  metrics.write_table(os.path.join(folder, label_files.THRESHOLDS), rows)
 
 
 def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:

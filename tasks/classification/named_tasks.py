@@ -8,11 +8,17 @@ from cli import checks, encoder
 from cli.arguments import Arguments
 from data import labels, tables
 from storage import files
+from training import run_record
 from tasks.classification import examples
 from tasks.classification.examples import ClassificationTask, Split
 
 CUSTOM = "tsv"
 EXTENSIONS = (".tsv", ".csv", ".jsonl")
+# Flags of its files, without effect on other tasks.
+_CUSTOM_FLAGS = (
+  *("multi_label", "is_regression"),
+  *("text_a_column", "text_b_column", "label_column"),
+)
 _NLI_LABELS = ("contradiction", "entailment", "neutral")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")
 _BINARY_LABELS = ("0", "1")
@@ -129,17 +135,16 @@ def from_flags(args: Arguments) -> ClassificationTask:
   if args.task_name.lower() == CUSTOM:
     return _custom_task(args)
   task = find(args.task_name)
-  if args.multi_label:
-    raise ValueError(
-      f"--multi_label is for --task_name={CUSTOM}: every text of {task.name} "
-      "has one label"
-    )
   return xnli(args.xnli_language) if task.name == "XNLI" else task
 
 
 def check_flags(args: Arguments) -> None:
   """Raises an error if flags contradict the task, or a file is missing."""
   task = from_flags(args)
+  if task.name == CUSTOM:
+    _check_text_pairs(args)
+  else:
+    _check_no_custom_flags(args, task)
   examples.class_weights(args.class_weights, task)
   if args.long_text == "windows" and task.has_pairs:
     raise ValueError(
@@ -150,6 +155,32 @@ def check_flags(args: Arguments) -> None:
   for split, is_read in zip(("train", "dev", "test"), reads, strict=True):
     if is_read:
       examples.find_file(task, args.data_dir, split)
+
+
+def _check_text_pairs(args):
+  """Raises ValueError if only one of run and training has --text_b_column."""
+  start = encoder.checkpoint(args)
+  if not start or (args.do_train and start == args.init_checkpoint):
+    return
+  trained = run_record.of_checkpoint(start)["flags"]
+  column = trained.get("text_b_column")
+  is_custom = str(trained.get("task_name")).lower() == CUSTOM
+  if is_custom and bool(column) != bool(args.text_b_column):
+    remedy = "name the column of the second text" if column else "leave it out"
+    raise ValueError(
+      f"--text_b_column={args.text_b_column}, but the model of {start} was "
+      f"trained with --text_b_column={column}: {remedy}"
+    )
+
+
+def _check_no_custom_flags(args, task):
+  """Raises ValueError if a flag is set that the task does not read."""
+  for name in _CUSTOM_FLAGS:
+    if name in args.set_flags and args[name]:
+      raise ValueError(
+        f"--{name} is for --task_name={CUSTOM}: the columns of {task.name} are "
+        "fixed, and every text has one label or score"
+      )
 
 
 def _custom_task(args):

@@ -52,10 +52,10 @@ def with_thresholds(
   """The task with the thresholds that lie beside its labels, else of 0.5."""
   if not task.multi_label:
     return task
-  path = os.path.join(args.output_dir, metrics.THRESHOLDS)
+  path = os.path.join(args.output_dir, labels.THRESHOLDS)
   checkpoint_labels = encoder.labels_file(args)
   if checkpoint_labels and not files.exists(path):
-    path = os.path.join(os.path.dirname(checkpoint_labels), metrics.THRESHOLDS)
+    path = os.path.join(os.path.dirname(checkpoint_labels), labels.THRESHOLDS)
   return replace(task, thresholds=metrics.load_thresholds(task, path))
 
 

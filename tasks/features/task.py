@@ -89,8 +89,17 @@ class FeatureExtraction(packing_ops.PackedTexts):
     zeros; `tokens` [B, T], padded with ""; `num_tokens` [B]. Only `sentence` by
     a model of windows, whose values are [B, L, H].
     """
-    values = model(inputs, training=False)["values"]
-    if values.shape.rank == 3:
+    shape = model.output["values"].shape[1:]
+    length = tf.shape(inputs["input_ids"])[1]
+    is_windows = len(shape) == 2
+    values = packing_ops.in_batches(
+      model,
+      inputs,
+      lambda x: x if is_windows else packing_ops.pad(x, length),
+      shape,
+      "values",
+    )
+    if is_windows:
       return {"sentence": values}
     mask = inputs["input_mask"]
     is_token = mask > 0

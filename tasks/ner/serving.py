@@ -66,9 +66,7 @@ class TokenClassification(packing_ops.PackedTexts):
 
   def _pieces(self, words):
     """Ids of words, truncated; [UNK] for a word without any: [N, (T)]."""
-    ids = packing_ops.truncate(
-      self._tokenizer.tokenize(words), self._max_pieces
-    )
+    ids = self._tokenizer.tokenize(words)[:, : self._max_pieces]
     is_empty = tf.cast(ids.row_lengths() == 0, tf.int64)
     return tf.concat([ids, packing_ops.repeat(self._unk, is_empty)], axis=1)
 

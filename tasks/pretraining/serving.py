@@ -4,6 +4,8 @@ Legend: B texts, M largest number of masks, T tokens, V vocabulary, K tokens for
 a mask. Ragged dimensions are in parentheses.
 """
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -53,7 +55,7 @@ class FillMask(packing_ops.PackedTexts):
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
     """Tokens for the masks of texts, [B] string; see `from_features`."""
-    ids = packing_ops.truncate(self.encode(text), self._seq_length - 2)
+    ids = self.encode(text)[:, : self._seq_length - 2]
     inputs = packing_ops.join(ids, None, *self._ends)
     rows, columns = tf.unstack(
       tf.where(inputs["input_ids"] == self._mask), axis=1
@@ -70,15 +72,34 @@ class FillMask(packing_ops.PackedTexts):
 
     `inputs` are those of the encoder, [B, T] int32, and `masked_lm_positions`
     [B, M], padded with 0. Returns `tokens` [B, M, K], the most probable first,
-    padded with ""; `probabilities` [B, M, K]; `num_masks` [B].
+    padded with ""; `probabilities` [B, M, K]; `num_masks` [B]. Raises
+    InvalidArgumentError for a position beyond the tokens of its row.
     """
-    logits = model(inputs, training=False)["masked_lm_logits"]
-    logits += self._vocab_bias(logits.shape[-1])  # [B, M, V]
-    top_logits, ids = tf.math.top_k(logits, self._top_k)
-    log_sum = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
-    probabilities = tf.exp(top_logits - log_sum)
-    is_mask = inputs["masked_lm_positions"] > 0
-    tokens = self._tokenizer.tokens(ids)
+    positions = inputs["masked_lm_positions"]
+    num_tokens = packing_ops.num_tokens(inputs["input_mask"])
+    is_inside = (positions >= 0) & (positions < num_tokens[:, None])
+    # Else another row's tokens would be read, perhaps those of another client.
+    message = "masked_lm_positions beyond the tokens of a row"
+    check = tf.debugging.Assert(tf.reduce_all(is_inside), [message])
+    with tf.control_dependencies([check]):
+      is_mask = positions > 0
+
+    def best(logits):
+      logits += self._vocab_bias(logits.shape[-1])  # [b, up to M, V]
+      top_logits, ids = tf.math.top_k(logits, self._top_k)
+      log_sum = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+      pair = tf.exp(top_logits - log_sum), tf.cast(ids, tf.float32)
+      return packing_ops.pad(tf.concat(pair, -1), tf.shape(positions)[1])
+
+    pair = packing_ops.in_batches(
+      functools.partial(_call, model),
+      inputs | {"masked_lm_positions": tf.where(is_mask, positions, 0)},
+      best,
+      (None, 2 * self._top_k),
+      "masked_lm_logits",
+    )
+    probabilities, ids = tf.split(pair, 2, axis=-1)
+    tokens = self._tokenizer.tokens(tf.cast(ids, tf.int32))
     return {
       "tokens": tf.where(is_mask[..., None], tokens, ""),
       "probabilities": tf.where(is_mask[..., None], probabilities, 0.0),
@@ -91,3 +112,12 @@ class FillMask(packing_ops.PackedTexts):
     bias = np.full(size, -np.inf, np.float32)
     bias[self._vocab_ids] = 0.0
     return tf.constant(bias)
+
+
+def _call(model, inputs, training):
+  """Calls a model for as many positions, M, as a row of this batch has."""
+  positions = inputs["masked_lm_positions"]
+  numbers = tf.range(1, tf.shape(positions)[1] + 1)
+  size = tf.reduce_max(tf.where(positions > 0, numbers, 1))
+  positions = positions[:, : tf.maximum(size, 1)]
+  return model(inputs | {"masked_lm_positions": positions}, training=training)

@@ -70,9 +70,8 @@ class QuestionAnswering(packing_ops.PackedTexts):
     padded with "", 0 and -1; `num_answers` [B].
     """
     config = self._window_config
-    questions = packing_ops.truncate(
-      self._tokenizer.tokenize(question), config.max_query_length
-    )
+    questions = self._tokenizer.tokenize(question)
+    questions = questions[:, : config.max_query_length]
     paragraphs = paragraphs_ops.read_paragraphs(context, self._tokenizer)
     max_length = config.max_seq_length - 3 - questions.row_lengths()
     windows = paragraphs_ops.cut_windows(

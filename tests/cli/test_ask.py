@@ -49,6 +49,7 @@ def _texts(answers):
     ["--text_a=x", "--text_b=y"],
     ["--text=x", "--text_pair=y"],
     ["--text_pair", "y", "--text", "x"],
+    ["--text_a=x", "--text_pair=y"],
   ],
 )
 def test_inputs_are_flags(call, argv):

@@ -212,6 +212,9 @@ def test_one_label_is_a_score(tmp_path):
   hugging_face.write(bert, str(tmp_path), "classification")
   settings = json.loads((tmp_path / "config.json").read_text())
   assert settings["problem_type"] == "regression"
+  bert.multi_label = True  # of one label, which a text has or not
+  hugging_face.write(bert, str(tmp_path), "classification")
+  assert hugging_face.read(str(tmp_path)).multi_label
 
 
 def test_a_choice_has_no_bias(tmp_path):
@@ -227,21 +230,32 @@ def test_a_choice_has_no_bias(tmp_path):
   }
 
 
-def test_the_tokenizer_goes_along(tmp_path):
+def test_the_tokenizer_goes_along(tmp_path, caplog):
   vocabulary = tmp_path / "vocabulary"
   vocabulary.write_bytes(b"[PAD]\r\na\n\xc3\xa9")
   folder = tmp_path / "out"
+  folder.mkdir()
+  (folder / "tokenizer.json").touch()  # of another vocabulary
   _write(folder, "encoder", vocabulary=str(vocabulary), lower_case=False)
+  assert not (folder / "tokenizer.json").exists()
   assert (folder / "vocab.txt").read_bytes() == vocabulary.read_bytes()
   settings = json.loads((folder / "tokenizer_config.json").read_text())
   assert settings["do_lower_case"] is False
   assert settings["model_max_length"] == 6
   assert hugging_face.read(str(folder)).lower_case is False
+  change = {"tokenizer_class": "MecabTokenizer", "do_basic_tokenize": False}
+  _change(folder, change, "tokenizer_config.json")
+  hugging_face.read(str(folder))
+  assert "MecabTokenizer may give other tokens" in caplog.text
+  assert "do_basic_tokenize is false" in caplog.text
 
 
 def test_an_unused_head_is_saved_in_another_file(tmp_path):
   bert = _bert("pretraining")
+  name = "cls/seq_relationship/output_weights"
+  bert.values[name] = bert.values[name].T.copy().T  # in another order
   hugging_face.write(bert, str(tmp_path), "encoder")
+  assert (hugging_face.read(str(tmp_path)).values[name] == bert.values[name]).all()
   tensors = load_file(tmp_path / "model.safetensors")
   assert not any(name.startswith(("cls", "bert")) for name in tensors)
   assert hugging_face.read(str(tmp_path)).values.keys() == bert.values.keys()

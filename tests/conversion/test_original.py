@@ -97,13 +97,14 @@ def test_written_and_read_it_is_the_same(tmp_path):
   bert = CanonicalModel(
     "x", VALUES, {"vocab_size": 2}, str(vocabulary), labels=("n", "y")
   )
-  bert.step = STEP
+  bert.step, bert.thresholds = STEP, str(vocabulary)
   prefix = original.write(bert, str(tmp_path / "out"))
   names = sorted(path.name for path in (tmp_path / "out").iterdir())
   assert names == sorted(interchange.FILES["original"])
   back = original.read(prefix)
   assert back.config == bert.config
   assert back.labels == bert.labels
+  assert back.thresholds == str(tmp_path / "out" / "thresholds.tsv")
   assert back.step == STEP
   assert (tmp_path / "out" / "vocab.txt").read_bytes() == b"a\r\n\xc3\xa9"
   for name, value in VALUES.items():
@@ -112,13 +113,13 @@ def test_written_and_read_it_is_the_same(tmp_path):
 
 @pytest.mark.parametrize("name", ["x", "{}/bert_model.ckpt"])
 def test_files_of_another_model_are_removed(tmp_path, name):
-  stale = ("bert_config.json", "labels.txt", "vocab.txt")
+  stale = ("bert_config.json", "labels.txt", "thresholds.tsv", "vocab.txt")
   for path in stale:
     (tmp_path / path).touch()
   bert = CanonicalModel(name.format(tmp_path), VALUES)
   original.write(bert, str(tmp_path))
   is_own = name != "x"  # it may belong to other checkpoints there
-  assert [(tmp_path / path).exists() for path in stale] == [is_own] * 3
+  assert [(tmp_path / path).exists() for path in stale] == [is_own] * 4
 
 
 @pytest.mark.parametrize("labels", [("a", "a"), ("a\nb", "c")])

@@ -63,6 +63,7 @@ def encoder(layers, hidden):
     shape = tf.concat([tf.shape(values)[:2], [layers, hidden]], axis=0)
     return {"values": tf.reshape(values, shape)}
 
+  model.output = {"values": tf.TensorSpec([None, None, layers, hidden])}
   return model
 
 

@@ -65,6 +65,13 @@ def test_they_can_be_read_back(graph_tokenizer, tmp_path):
     for name, value in original.items():
       assert np.array_equal(texts[name], value)
   assert not warm_up.load(str(tmp_path / "other"))
+  path = str(tmp_path / warm_up.FILE)  # as TF Serving allows them
+  records = [*tf.data.TFRecordDataset(path).as_numpy_iterator()]
+  others = [record.replace(b"default", b"another") for record in records]
+  with tf.io.TFRecordWriter(path) as writer:
+    for record in (records[0], *others):
+      writer.write(record)
+  assert len(warm_up.load(folder)) == 1
 
 
 def test_tensorflow_serving_reads_them(graph_tokenizer, tmp_path):

@@ -213,6 +213,7 @@ def test_errors(client, path, document, status, message):
     "/..%2fapp.py",
     "/app.py",
     "/page.js%00",
+    "/page.css%0a",
     "/%2e%2e/rest.py",
   ],
 )
@@ -288,6 +289,7 @@ def test_a_model_that_is_not_loaded_is_not_ready():
 def test_metrics(client):
   client.ask({"instances": ["a", "b"]})
   client.ask({"instances": ["a"]}, "/v1/models/a_stranger:predict")
+  client.ask(b"{")
   status, headers, body = client.request("GET", "/metrics")
   lines = dict(
     line.rsplit(" ", 1)
@@ -296,6 +298,7 @@ def test_metrics(client):
   )
   assert status == 200 and headers["content-type"].startswith("text/plain")
   assert float(lines['serving_requests_total{model="toy",status="200"}']) >= 1
+  assert float(lines['serving_requests_total{model="toy",status="400"}']) >= 1
   assert float(lines['serving_requests_total{model="",status="404"}']) >= 1
   assert float(lines['serving_seconds_count{model="toy"}']) >= 1
   assert float(lines['serving_queue_texts{model="toy"}']) == 0

@@ -130,7 +130,7 @@ def test_large_logits_warn_of_nothing():
 
 def test_thresholds_are_read_back(tmp_path):
   saved = _with_thresholds(0.125, 1 / 3, 0.9)
-  path = tmp_path / metrics.THRESHOLDS
+  path = tmp_path / labels.THRESHOLDS
   assert metrics.load_thresholds(saved, str(path)) == (0.5, 0.5, 0.5)
   metrics.save_thresholds(saved, str(tmp_path))
   assert metrics.load_thresholds(saved, str(path)) == saved.thresholds

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,21 @@ def test_any_texts(tokenizer, served, texts):
 def test_what_is_cut_off_is_not_filled(served):
   result = served(text=["a [MASK] " + "b " * 9 + "[MASK]", "[MASK]" * 20])
   assert result["num_masks"].tolist() == [1, T - 2]
+
+
+def test_no_position_leads_into_another_row(graph_tokenizer):
+  task = FillMask(graph_tokenizer, T, K)
+  ask = stand_in.compiled(task, stand_in.filler(V), "from_features")
+  inputs = {
+    "input_ids": [[2, 4, 3, 0], [2, 5, 4, 3]],
+    "input_mask": [[1, 1, 1, 0], [1, 1, 1, 1]],
+    "segment_ids": [[0] * 4] * 2,
+  }
+  result = ask(**inputs, masked_lm_positions=[[1, 0], [2, 3]])
+  assert result["num_masks"].tolist() == [1, 2]
+  for positions in ([[3, 0], [2, 0]], [[1, 0], [4, 0]], [[1, 0], [-1, 0]]):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="beyond the tok"):
+      ask(**inputs, masked_lm_positions=positions)
 
 
 def test_an_empty_batch(served):
