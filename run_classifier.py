@@ -103,6 +103,8 @@ def main(args: Arguments) -> None:
   run = fine_tuning.start(args)
   args = run.args
   task = named_tasks.with_labels(args)
+  if args.do_train and args.teacher:
+    named_tasks.check_teacher(args, task)
   train_set, dev_sets, test_sets = None, {}, {}
   if args.do_train:
     train_set = classification.train_data(args, task)
@@ -111,8 +113,7 @@ def main(args: Arguments) -> None:
   if args.do_predict:
     test_sets = classification.predict_data(args, task)
   if task.name == named_tasks.CUSTOM and task.labels:
-    teacher = args.teacher if args.do_train else None
-    labels.keep(task.labels, args.output_dir, teacher)
+    labels.keep(task.labels, args.output_dir)
   if not finds_thresholds:
     task = classification.with_thresholds(args, task)
   with run.strategy.scope():

@@ -75,10 +75,13 @@ def main(args: Arguments) -> None:
   run = fine_tuning.start(args)
   args = run.args
   tags = task.tags(args)
-  train_set = task.train_data(args, tags) if args.do_train else None
-  dev_set = task.eval_data(args, tags) if checks.needs_eval_data(args) else None
-  test_set = task.predict_data(args, tags) if args.do_predict else None
-  labels.keep(tags, args.output_dir, args.teacher if args.do_train else None)
+  if args.do_train and args.teacher:
+    labels.check_teacher(args.teacher, labels.load(args.teacher), tags)
+  evaluates = checks.needs_eval_data(args)
+  train_set = task.convert(args, "train_file", tags) if args.do_train else None
+  dev_set = task.convert(args, "dev_file", tags) if evaluates else None
+  test_set = task.convert(args, "test_file", tags) if args.do_predict else None
+  labels.keep(tags, args.output_dir)
   with run.strategy.scope():
     model = task.tagger(args, run.config, len(tags))
     if args.do_train:

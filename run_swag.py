@@ -49,9 +49,10 @@ def main(args: Arguments) -> None:
 
   run = fine_tuning.start(args)
   args = run.args
-  train_set = task.train_data(args) if args.do_train else None
-  dev_set = task.eval_data(args) if checks.needs_eval_data(args) else None
-  test_set = task.predict_data(args) if args.do_predict else None
+  evaluates = checks.needs_eval_data(args)
+  train_set = task.convert(args, "train_file") if args.do_train else None
+  dev_set = task.convert(args, "dev_file") if evaluates else None
+  test_set = task.convert(args, "test_file") if args.do_predict else None
   with run.strategy.scope():
     model = task.make_model(args, run.config)
     if args.do_train:

@@ -16,6 +16,7 @@ from absl import logging
 from cli import arguments, encoder
 from cli.arguments import Arguments
 from cli.run import Run, restore
+from data import labels
 from data.records import TrainingRecords
 from modeling import fused_ops, losses
 from serving.export import ServedModel
@@ -28,8 +29,10 @@ from training.step import batch_inputs
 # Flags that a trial has of its own, that have no effect on its training, or
 # whose value bert_config.json may have set.
 _OF_NO_TRIAL = re.compile(
-  "output_dir|learning_rate|seed|num_seeds|ensemble|keep_best|attention|"
-  "do_(eval|predict|export)|export_|predict_"
+  "output_dir|learning_rate|seed|ensemble|keep_best|attention|do_(eval|predict|"
+  "export)|export_|compile_export|predict_|prediction_columns|test_file|"
+  "eval_batch_size|num_(seeds|workers|tpu_cores)|save_checkpoints_steps|"
+  "keep_checkpoint_max|iterations_per_loop|profile_steps|verbose_logging"
 )
 
 
@@ -82,7 +85,7 @@ def train(
       return best_checkpoint.is_final
     return False
 
-  averaged_weights = run.train(
+  step, averaged_weights = run.train(
     model,
     _distilled(args, objective, model, served_model),
     source,
@@ -93,9 +96,9 @@ def train(
     evaluated=best_checkpoint.evaluated if best_checkpoint else None,
   )
   if best_checkpoint:
-    if not best_checkpoint.is_final and best_checkpoint.evaluated < steps:
+    if not best_checkpoint.is_final and best_checkpoint.evaluated < step:
       with averaged_weights():
-        evaluate_and_save_best(steps)
+        evaluate_and_save_best(step)
     Checkpoints(run_folder.best_folder(args.output_dir)).log_all()
 
 
@@ -191,6 +194,7 @@ def run_sweep(args: Arguments) -> Arguments:
     winner = max(trials.values(), key=lambda trial: trial.value)
     logging.info("the best is %s: %s %.4f", *_description(winner))
     folder = os.path.join(args.output_dir, winner.run)
+    _copy_labels(folder, args.output_dir)
     _copy_best(folder, args.output_dir)
     run_record.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)
   # Several workers need a seed, also to evaluate.
@@ -215,6 +219,8 @@ def _warn_of_other_flags(args, name):
 def _train(args, name, rate, seed):
   """Runs the same command with other flags."""
   folder = os.path.join(args.output_dir, name)
+  if process.is_chief():
+    _copy_labels(args.output_dir, folder)
   # Only the best trial evaluates, predicts and exports.
   skipped = [
     f"--no{flag}"
@@ -260,6 +266,23 @@ def _log_trials(trials):
 
 def _description(trial):
   return trial.run, trial.metric, trial.value
+
+
+def _copy_labels(source, target):
+  """Copies labels.txt if it is there; ValueError if the target has another.
+
+  A trial and its sweep need the labels in the same order.
+  """
+  if not labels.exist(source):
+    return
+  known = labels.load(source)
+  if not labels.exist(target):
+    labels.save(known, target)
+  elif labels.load(target) != known:
+    raise ValueError(
+      f"{source} and {target} have other labels in {labels.FILE_NAME}, or "
+      "another order of them: take a new --output_dir"
+    )
 
 
 def _copy_best(source, target):

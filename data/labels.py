@@ -85,18 +85,20 @@ def save(labels: Sequence[str], folder: str) -> str:
   return path
 
 
-def keep(
-  labels: Sequence[str], folder: str, teacher: str | None = None
+def check_teacher(
+  teacher: str, known: Sequence[str], labels: Sequence[str]
 ) -> None:
-  """Calls `save` if labels.txt is missing; ValueError if a teacher differs."""
-  if teacher and exist(teacher):
-    known = load(teacher)
-    if known != tuple(labels):
-      raise ValueError(
-        f"the model of --teacher={teacher} has other labels, or another order "
-        f"of them: {describe(known)} and {describe(labels)}. Train both with "
-        "the same labels.txt"
-      )
+  """Raises ValueError if the `known` labels of a teacher differ."""
+  if tuple(known) != tuple(labels):
+    raise ValueError(
+      f"the model of --teacher={teacher} has other labels, or another order "
+      f"of them: {describe(known)} and {describe(labels)}. Train both with "
+      "the same labels, of own data with the same labels.txt"
+    )
+
+
+def keep(labels: Sequence[str], folder: str) -> None:
+  """Calls `save` if labels.txt is missing."""
   if not exist(folder):
     save(labels, folder)
 

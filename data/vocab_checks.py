@@ -250,21 +250,22 @@ def _unknown(words, tokenizer, lower_case) -> tuple[float, str]:
 def log_lengths(
   name: str,
   lengths: Mapping[int, int],
-  max_seq_length: int,
+  max_length: int,
   effect: str = "their ends are cut off",
+  flag: str = "max_seq_length",
 ) -> None:
-  """Logs the number of texts longer than --max_seq_length, and the `effect`.
+  """Logs the number of texts longer than a `flag` says, and the `effect`.
 
   It is a warning from 5 % of the texts. `lengths` counts texts by their tokens.
   """
   total = sum(lengths.values())
-  longer = _longer(lengths, max_seq_length)
+  longer = _longer(lengths, max_length)
   if not longer:
     return
   larger = [
     length
     for length in _LENGTHS
-    if length > max_seq_length and _longer(lengths, length) < longer
+    if length > max_length and _longer(lengths, length) < longer
   ]
   fitting = (n for n in larger if _longer(lengths, n) <= (1 - _FITS) * total)
   best = next(fitting, larger[-1] if larger else None)
@@ -272,14 +273,13 @@ def log_lengths(
   if best:
     best = min(best, max(lengths))
     held = 100 * (1 - _longer(lengths, best) / total)
-    advice = f"; --max_seq_length={best} would hold {held:.1f} %"
+    advice = f"; --{flag}={best} would hold {held:.1f} %"
   level = logging.WARNING if longer >= 0.05 * total else logging.INFO
   logging.log(
     level,
-    "%s: --max_seq_length=%d is exceeded by %s of %s (%.1f %%): %s; the "
-    "longest has %s tokens%s",
-    name,
-    max_seq_length,
+    "%s: --%s=%d is exceeded by %s of %s (%.1f %%): %s; the longest has %s "
+    "tokens%s",
+    *(name, flag, max_length),
     f"{longer:,}",
     number_of(total, "text"),
     100 * longer / total,

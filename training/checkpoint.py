@@ -12,6 +12,7 @@ from collections.abc import Container, Mapping
 import tensorflow as tf
 from absl import logging
 
+from storage import files
 from training import run_record
 
 _DIRECTIONS = ("left_to_right", "right_to_left")
@@ -68,6 +69,16 @@ def average_name(name: str) -> str:
   return name + _AVERAGE
 
 
+def files_of(prefix: str) -> list[str]:
+  """Paths of a checkpoint's files; not a glob, for "[" in a folder's name."""
+  folder, name = os.path.split(prefix)
+  return [
+    os.path.join(folder, file)
+    for file in files.list_folder(folder or ".")
+    if file.startswith(f"{name}.")
+  ]
+
+
 def read(path: str) -> "Reader":
   """Opens the checkpoint at `path` (see run_record.find_checkpoint).
 
@@ -75,7 +86,8 @@ def read(path: str) -> "Reader":
   right-to-left encoder of a model with attention "shallow".
   """
   prefixes = path.split(",")
-  if len(prefixes) == 2 and not tf.io.gfile.glob(f"{path}*"):
+  is_one = files.exists(path) or files.exists(f"{path}.index")
+  if len(prefixes) == 2 and not is_one:
     return SideBySide(*map(run_record.find_checkpoint, prefixes))
   return Reader(run_record.find_checkpoint(path))
 
@@ -227,8 +239,8 @@ def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
         tensors=[tf.convert_to_tensor(value) for value in values.values()],
       )
   except tf.errors.OpError as error:
-    for path in tf.io.gfile.glob(f"{unfinished}*"):
-      tf.io.gfile.remove(path)
+    for path in files_of(unfinished):
+      files.remove(path)
     raise OSError(
       f"the checkpoint {prefix} cannot be written ({error.message})"
     ) from None

@@ -1,6 +1,5 @@
 """The training loop: Python around steps that run inside TensorFlow."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -91,7 +90,7 @@ def train(
   dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset],
   checkpoints: Checkpoints,
   schedule: Schedule,
-  report: Report,
+  make_report: Callable[[], Report],
   *,
   evaluate: Callable[[int], bool | None] = lambda step: None,
   evaluated: int | None = None,
@@ -99,11 +98,12 @@ def train(
 ) -> None:
   """Trains from the step of `train_step` to the end of the schedule.
 
-  `dataset` makes a replica's batches from that step on. `evaluate` gets the
-  step; True ends the training. `evaluated` is the last step that was evaluated,
-  None if unknown: a resumed run makes up for an evaluation that was killed.
+  `dataset` makes a replica's batches from that step on. `make_report` is called
+  only if there is a step to train. `evaluate` gets the step; True ends the
+  training. `evaluated` is the last step that was evaluated, None if unknown: a
+  resumed run makes up for an evaluation that was killed.
   `first_corrupt` describes the first corrupt record if reading failed. SIGTERM,
-  to any worker, saves a checkpoint and ends the program with status 0.
+  to any worker, saves a checkpoint and calls process.end_interrupted.
 
   Raises FloatingPointError if the loss is not finite (nothing is saved then),
   ValueError for a corrupt record, ConnectionError if a worker does not answer.
@@ -115,6 +115,7 @@ def train(
       *(step, schedule.num_train_steps),
     )
     return
+  report = make_report()
   distribute = tf.distribute.get_strategy().distribute_datasets_from_function
   batches = iter(distribute(dataset))
   timer = _StepTimer()
@@ -145,7 +146,7 @@ def train(
   report.end()
   if interrupted and step < schedule.num_train_steps:
     logging.info("interrupted: the same command resumes from step %d", step)
-    sys.exit(0)
+    process.end_interrupted()
 
 
 def _trace(train_step, batches, checkpoints, step):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from typing import NoReturn
 
 from absl import logging
 
@@ -23,6 +24,8 @@ _ERROR = 2
 _stderr_lock = threading.Lock()
 # Optional for Keras: data frames, wrappers of estimators, pictures.
 _UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
+_IS_CHILD = "BERT_IS_CHILD"  # environment variable of processes of run_child
+_INTERRUPTED = 128 + signal.SIGTERM
 
 
 def is_chief() -> bool:
@@ -88,16 +91,27 @@ class GracefulShutdown:
 
 
 def run_child(command: list[str]) -> int:
-  """Runs a command, which gets SIGTERM, too; returns its status."""
+  """Runs a command, which gets SIGTERM, too; returns its status.
+
+  Ends this process, too, if one of both is interrupted.
+  """
   with (
-    subprocess.Popen(command) as child,
+    subprocess.Popen(command, env=os.environ | {_IS_CHILD: "1"}) as child,
     GracefulShutdown(child) as interruption,
   ):
     status = child.wait()
-  if interruption.requested:
+  if interruption.requested or status == _INTERRUPTED:
     logging.info("interrupted: the same command resumes from there")
-    sys.exit(0)
+    end_interrupted()
   return status
+
+
+def end_interrupted() -> NoReturn:
+  """Ends this process with status 0, or 143 if it is a child of run_child.
+
+  To the parent 0 would mean that the child is complete.
+  """
+  sys.exit(_INTERRUPTED if _IS_CHILD in os.environ else 0)
 
 
 def rerun(name: str, flags: Iterable[str]) -> None:

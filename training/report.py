@@ -1,14 +1,17 @@
 """Progress line, curves and result files of a run.
 
-A line of metrics.jsonl is a JSON object: `step`, and numbers by name. Lines
-with `loss` are means over the training steps since the line before.
+A line of metrics.jsonl is a JSON object: `step`, and numbers by name. Names of
+an evaluation begin with eval_; others are means over the training steps since
+the line before.
 """
 
+import functools
 import json
 import os
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 
 import numpy as np
@@ -111,11 +114,19 @@ class Report:
 def write_evaluation(
   folder: str, results: Mapping[str, float], step: int, suffix: str = ""
 ) -> None:
-  """Writes eval_results, metrics and TensorBoard, whose names get `suffix`."""
+  """Writes eval_results, metrics and TensorBoard, whose names get `suffix`.
+
+  In metrics.jsonl all names begin with eval_, once. Of `loss` and `eval_loss`
+  the latter is kept.
+  """
   prefix = os.path.join(folder, "eval")
   write_results(f"{prefix}_results{suffix}.txt", results, step)
-  _add_scalars(_writer(prefix + suffix), results, step)
-  add_metrics(folder, step, {k + suffix: v for k, v in results.items()})
+  writer = _writer(prefix + suffix)
+  _add_scalars(writer, results, step)
+  writer.flush()
+  named = {f"eval_{k.removeprefix('eval_')}": v for k, v in results.items()}
+  named |= {k: v for k, v in results.items() if k in named}
+  add_metrics(folder, step, {k + suffix: v for k, v in named.items()})
 
 
 def write_results(path: str, results: Mapping[str, float], step: int) -> None:
@@ -129,7 +140,9 @@ def write_results(path: str, results: Mapping[str, float], step: int) -> None:
     files.write_text(path, text)
 
 
+@functools.lru_cache(maxsize=8)  # else each evaluation would begin a file
 def _writer(directory):
+  """Writer of a folder's summaries; of no file unless on the chief."""
   if process.is_chief():
     return tf.summary.create_file_writer(directory)
   return tf.summary.create_noop_writer()
@@ -154,7 +167,11 @@ def read_metrics(folder: str) -> list[dict[str, float]]:
   """Complete lines of metrics.jsonl; none without a file."""
   path = os.path.join(folder, METRICS)
   lines = files.read_text(path).splitlines() if files.exists(path) else []
-  return [json.loads(line) for line in lines if line.endswith("}")]
+  result = []
+  for line in lines:
+    with suppress(ValueError):  # a line that a full disk has cut off
+      result.append(json.loads(line))
+  return result
 
 
 def forget_metrics_after(folder: str, step: int) -> None:

@@ -64,7 +64,12 @@ class Checkpoints:
     prefix = self.latest()
     reader = checkpoint.Reader(prefix) if prefix else {}
     if "run/seed" in reader:
-      seed = int(reader["run/seed"])
+      given, seed = seed, int(reader["run/seed"])
+      if given not in (None, seed):
+        logging.warning(
+          "--seed=%d has no effect: the training in %s began with the seed %d",
+          *(given, self.directory, seed),
+        )
     elif seed is None and process.has_others():
       raise ValueError("several workers need a --seed, the same for all")
     else:
@@ -157,17 +162,15 @@ class Checkpoints:
     files.write_text(listing, "".join(lines))
     for path in prefixes:
       if path not in saved:
-        for file in tf.io.gfile.glob(path + ".*"):
-          tf.io.gfile.remove(file)
+        for file in checkpoint.files_of(path):
+          files.remove(file)
 
   def log_all(self) -> None:
     prefixes = run_record.all_checkpoints(self.directory)
     if not prefixes:
       return
     size = sum(
-      tf.io.gfile.stat(file).length
-      for path in prefixes
-      for file in tf.io.gfile.glob(f"{path}.*")
+      sum(map(files.size, checkpoint.files_of(path))) for path in prefixes
     )
     logging.info(
       "checkpoints in %s: %s (%.1f MB%s)",
@@ -254,9 +257,8 @@ def read_best(output_dir: str) -> dict:
 class BestCheckpoint:
   """Saves the best model of a run: a checkpoint without slots, and best.json.
 
-  A higher `metric` is better, and NaN, as a correlation with one score for all,
-  worst. Training ends after `patience` steps without
-  improvement; 0 is no limit. A run that is resumed continues from best.json.
+  A higher `metric` is better, and NaN worst. Training ends after `patience`
+  steps without improvement; 0 is no limit. A resumed run continues best.json.
   """
 
   def __init__(self, output_dir: str, metric: str, patience: int = 0):

@@ -165,10 +165,10 @@ def flag_of(path: str, name: str):
 
 
 def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
-  """Appends the last entry of another folder with `flag_values`, once."""
+  """Appends the last entry of another folder, changed; once if repeated."""
   for entry in read(other_dir)[-1:]:
     entry["flags"] |= flag_values
-    if entry not in read(output_dir):
+    if [entry] != read(output_dir)[-1:]:
       append(output_dir, entry)
 
 

@@ -5,8 +5,8 @@ torch without its bias correction, which BERT's Adam has not.
 benchmarks/fine_tune.py runs it as a command and scores its predictions.
 """
 
+import itertools
 import json
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -40,7 +40,10 @@ def prepare(**config) -> Answer:
     make = next((kinds[name] for name in kinds if name in data), Questions)
     task = make(tokenizer, config, data)
     collate = task.collator(tokenizer, pad_to_multiple_of=8)
-    train(task.model, task.train, collate, config)
+    # As our programs and the original: of SQuAD questions count, not windows.
+    size = getattr(task, "num_examples", len(task.train))
+    steps = int(size / config["batch_size"] * config["epochs"])
+    train(task.model, task.train, collate, config, steps)
     collate = PADDING(tokenizer, pad_to_multiple_of=8)
     outputs = predict(task.model, task.dev, collate, config["dtype"])
     return {"predictions": task.decode(outputs)}
@@ -104,7 +107,7 @@ class Tagging:
       row = self.tokenizer(
         words, is_split_into_words=True, max_length=self.length, truncation=True
       )
-      pairs = pairwise([None, *row.word_ids()])
+      pairs = itertools.pairwise([None, *row.word_ids()])
       yield {name: row[name] for name in INPUTS} | {
         "labels": [
           -100 if word in (None, before) else self.tags.index(tags[word])
@@ -141,6 +144,7 @@ class Questions:
       )
       for rows in (questions, self.dev_questions)
     )
+    self.num_examples = len(questions)
     self.train = []
     for window in windows:
       start, end = squad_torch.span(window, questions[window.pair][3])
@@ -170,8 +174,8 @@ def read(articles):
         yield question["id"], text, paragraph["context"], answer
 
 
-def train(model, rows, collate, config):
-  """Trains with a warm-up of 10 % and a linear decay."""
+def train(model, rows, collate, config, steps):
+  """Trains some steps with a warm-up of 10 % and a linear decay."""
   size = config["batch_size"]
   optimizer = train_torch.adamw(
     model, config["learning_rate"], eps=1e-6, fused=True
@@ -187,16 +191,15 @@ def train(model, rows, collate, config):
     lengths = [len(row["input_ids"]) for row in rows]
     sampler = LengthGroupedSampler(size, lengths=lengths)
   batches = DataLoader(rows, size, sampler=sampler, collate_fn=collate)
-  steps = config["epochs"] * len(batches)
   schedule = transformers.get_linear_schedule_with_warmup(
     optimizer, int(0.1 * steps), steps
   )
   model.train()
-  for _ in range(config["epochs"]):
-    for batch in batches:
-      with train_torch.autocast(config["dtype"]):
-        loss = model(**batch).loss
-      train_torch.update(model, loss, optimizer, schedule)
+  epochs = itertools.chain.from_iterable(itertools.repeat(batches))
+  for batch in itertools.islice(epochs, steps):
+    with train_torch.autocast(config["dtype"]):
+      loss = model(**batch).loss
+    train_torch.update(model, loss, optimizer, schedule)
 
 
 @torch.inference_mode()

@@ -4,13 +4,13 @@ import os
 from dataclasses import replace
 from functools import partial
 
-from cli import checks, encoder
+from cli import arguments, checks, encoder
 from cli.arguments import Arguments
 from data import labels, tables
 from storage import files
-from training import run_record
 from tasks.classification import examples
 from tasks.classification.examples import ClassificationTask, Split
+from training import run_record
 
 CUSTOM = "tsv"
 EXTENSIONS = (".tsv", ".csv", ".jsonl")
@@ -248,6 +248,14 @@ def with_labels(args: Arguments) -> ClassificationTask:
   # With two classes the second is the positive one.
   metrics = _F1 if len(result) == 2 else task.metrics
   return replace(task, labels=result, metrics=metrics)
+
+
+def check_teacher(args: Arguments, task: ClassificationTask) -> None:
+  """Raises ValueError if the model of --teacher has other labels."""
+  entry = run_record.read(args.teacher)[-1]
+  known = with_labels(arguments.from_record(args.teacher, entry, {})).labels
+  if None not in (known, task.labels):  # of scores there is no other order
+    labels.check_teacher(args.teacher, known, task.labels)
 
 
 def _training_labels(task, data_dir):

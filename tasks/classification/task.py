@@ -155,7 +155,9 @@ def _convert(args, task, split, name, batch_size=1) -> RecordDataset:
     partial(examples.TextRecordBuilder, tokenizer, *kind),
     args.num_workers,
   )
-  vocab_checks.log_lengths(file, lengths, length)
+  is_long = args.long_text == "windows"
+  flag = "max_text_length" if is_long else "max_seq_length"
+  vocab_checks.log_lengths(file, lengths, length, flag=flag)
   packs = split == "train" and strategy.packs_examples(args)
   batches = packing.plan(lengths, length, args.train_batch_size, packs)
   return RecordDataset(rows, path, schema, static_shapes, packing=batches)

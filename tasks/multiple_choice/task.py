@@ -25,27 +25,18 @@ from tasks.multiple_choice import examples
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from training import report
 
-
-def train_data(args: Arguments) -> RecordDataset:
-  """Converts --train_file to train.tf_record."""
-  return _convert(args, "train_file", "train")
+# Names of records by the flag of their file.
+_RECORDS = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
 
 
-def eval_data(args: Arguments) -> RecordDataset:
-  """Converts --dev_file to eval.tf_record."""
-  return _convert(args, "dev_file", "eval")
+def convert(args: Arguments, flag: str) -> RecordDataset:
+  """Converts the table of train_file, dev_file or test_file.
 
-
-def predict_data(args: Arguments) -> RecordDataset:
-  """Converts --test_file, with or without labels, to predict.tf_record."""
-  return _convert(args, "test_file", "predict", needs_labels=False)
-
-
-def _convert(args, flag, name, needs_labels=True):
-  """Writes the records of a flag's file to `name`.tf_record in --output_dir."""
-  file = args[flag]
+  Writes train, eval or predict.tf_record. Only --test_file may lack labels.
+  """
+  file, name = args[flag], _RECORDS[flag]
   rows = examples.read_examples(file)[: arguments.max_examples(args)]
-  if needs_labels and rows[0].label is None:
+  if flag != "test_file" and rows[0].label is None:
     raise ValueError(f"--{flag}: {file} has no column label")
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
@@ -57,7 +48,7 @@ def _convert(args, flag, name, needs_labels=True):
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   lengths = tfrecord.write_records(path, schema, rows, build, args.num_workers)
   vocab_checks.log_lengths(file, lengths, args.max_seq_length)
-  packs = name == "train" and strategy.packs_examples(args)
+  packs = flag == "train_file" and strategy.packs_examples(args)
   batches = packing.plan(
     lengths, args.max_seq_length, choices * args.train_batch_size, packs
   )

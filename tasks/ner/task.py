@@ -27,6 +27,9 @@ from tasks.ner.examples import Sentence
 from tasks.ner.serving import TokenClassification
 from training import report
 
+# Names of records by the flag of their file.
+_RECORDS = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
+
 
 @dataclass(frozen=True)
 class TagRecords(RecordDataset):
@@ -37,24 +40,13 @@ class TagRecords(RecordDataset):
   sentences: Sequence[Sentence]
 
 
-def train_data(args: Arguments, tags: Sequence[str]) -> TagRecords:
-  """Converts --train_file to train.tf_record."""
-  return _convert(args, "train_file", "train", tags)
+def convert(args: Arguments, flag: str, tags: Sequence[str]) -> TagRecords:
+  """Converts the file of train_file, dev_file or test_file.
 
-
-def eval_data(args: Arguments, tags: Sequence[str]) -> TagRecords:
-  """Converts --dev_file to eval.tf_record."""
-  return _convert(args, "dev_file", "eval", tags)
-
-
-def predict_data(args: Arguments, tags: Sequence[str]) -> TagRecords:
-  """Converts --test_file, with or without tags, to predict.tf_record."""
-  return _convert(args, "test_file", "predict", tags, needs_tags=False)
-
-
-def _convert(args, flag, name, tags, needs_tags=True):
-  """Writes the records of a flag's file to `name`.tf_record in --output_dir."""
-  path, length = args[flag], args.max_seq_length
+  Writes train, eval or predict.tf_record. Only --test_file may lack tags.
+  """
+  path, length, name = args[flag], args.max_seq_length, _RECORDS[flag]
+  needs_tags = flag != "test_file"
   sentences = examples.read_tagged(path, _columns(args), tags, needs_tags)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
@@ -72,7 +64,7 @@ def _convert(args, flag, name, tags, needs_tags=True):
   vocab_checks.log_lengths(
     path, build.lengths, length, "they are cut into parts"
   )
-  packs = name == "train" and strategy.packs_examples(args)
+  packs = flag == "train_file" and strategy.packs_examples(args)
   batches = packing.plan(
     build.lengths, length, args.train_batch_size, packs, token_labels=True
   )
