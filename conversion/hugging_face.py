@@ -163,7 +163,7 @@ def _lower_case(folder):
   settings = interchange.read_json(path)
   kind = settings.get("tokenizer_class") or "BertTokenizer"
   if kind not in _TOKENIZERS:
-    logging.warning("%s: %s may give other tokens than the original", path, kind)
+    logging.warning("%s: %s may give other tokens than BERT's", path, kind)
   for key in ("tokenize_chinese_chars", "do_basic_tokenize"):
     if settings.get(key) is False:
       logging.warning("%s: %s is false, the original does it", path, key)

@@ -7,7 +7,6 @@ import re
 import socket
 import time
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -108,7 +107,7 @@ class App:
         Route("/readyz", self._readyz),
         Route("/metrics", self._show_metrics),
         Route("/models", self._list_models),
-        *(Route(p, partial(self._page, name)) for p, name in _PAGE.items()),
+        *(Route(path, self._page) for path in _PAGE),
         Route("/{path:path}", self._v1, methods=_METHODS),
       ],
       exception_handlers={HTTPException: _http_error},
@@ -133,7 +132,10 @@ class App:
   async def _list_models(self, request):
     return _json({"models": list(self._models)})
 
-  async def _page(self, name, request):
+  async def _page(self, request):
+    name = _PAGE.get(request.scope["path"])
+    if not name:  # a line break follows
+      raise HTTPException(404)
     return FileResponse(Path(__file__).with_name(name), headers=_PAGE_HEADERS)
 
   async def _v1(self, request: Request) -> Response:

@@ -84,17 +84,20 @@ def test_what_is_cut_off_is_not_filled(served):
 
 def test_no_position_leads_into_another_row(graph_tokenizer):
   task = FillMask(graph_tokenizer, T, K)
-  ask = stand_in.compiled(task, stand_in.filler(V), "from_features")
   inputs = {
-    "input_ids": [[2, 4, 3, 0], [2, 5, 4, 3]],
-    "input_mask": [[1, 1, 1, 0], [1, 1, 1, 1]],
-    "segment_ids": [[0] * 4] * 2,
+    "input_ids": tf.constant([[2, 4, 3, 0], [2, 5, 4, 3]]),
+    "input_mask": tf.constant([[1, 1, 1, 0], [1, 1, 1, 1]]),
+    "segment_ids": tf.zeros([2, 4], tf.int32),
   }
-  result = ask(**inputs, masked_lm_positions=[[1, 0], [2, 3]])
-  assert result["num_masks"].tolist() == [1, 2]
+
+  def ask(positions):
+    inputs["masked_lm_positions"] = tf.constant(positions)
+    return task.from_features(stand_in.filler(V), **inputs)["num_masks"]
+
+  assert ask([[1, 0], [2, 3]]).numpy().tolist() == [1, 2]
   for positions in ([[3, 0], [2, 0]], [[1, 0], [4, 0]], [[1, 0], [-1, 0]]):
     with pytest.raises(tf.errors.InvalidArgumentError, match="beyond the tok"):
-      ask(**inputs, masked_lm_positions=positions)
+      ask(positions)
 
 
 def test_an_empty_batch(served):
