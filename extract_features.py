@@ -51,8 +51,8 @@ flags.DEFINE_enum(
   "none",
   POOLINGS,
   "none: vectors of tokens. mean: average over all tokens, with [CLS] and "
-  "[SEP]. cls: vector of [CLS]. An export always has the vectors of tokens, "
-  "and by default the mean.",
+  "[SEP]. cls: vector of [CLS]. An export has the mean by default, and without "
+  "windows always the vectors of tokens.",
 )
 flags.DEFINE_enum(
   "format",
@@ -109,7 +109,8 @@ def main(args: Arguments) -> None:
   if not args.input_file:
     return
   with devices.scope():
-    one_hot = args.use_one_hot_embeddings
+    one_hot = config.use_one_hot_embeddings or args.use_one_hot_embeddings
+    one_hot = one_hot or checks.on_tpu(args)
     model = layer_outputs(
       replace(config, use_one_hot_embeddings=one_hot),
       lines.layer_indexes(args.layers),
@@ -117,7 +118,7 @@ def main(args: Arguments) -> None:
       run.text_windows(args),
     )
     checkpoint.restore_strict(model, args.init_checkpoint)
-  task.write(args, model, config.hidden_size)
+    task.write(args, model, config.hidden_size)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,8 @@ def with_implied(args: Arguments) -> Arguments:
   is_masked = args.objective in settings.MASKED
   if not is_masked and args.attention is None:
     args = args.replace(attention=args.objective)
-  if args.dry_run:  # exports need a vocabulary and masks
+  if args.dry_run and "do_export" not in args.set_flags:
+    # Exports need a vocabulary and masks.
     args = args.replace(do_export=bool(args.vocab_file) and is_masked)
   return args
 

@@ -1,5 +1,6 @@
 """Flag values of one start of a program: parsing, --help, --dry_run."""
 
+import math
 import os
 import re
 import sys
@@ -65,12 +66,14 @@ class Arguments(SimpleNamespace):
 
   @classmethod
   def from_flags(cls, FLAGS: flags.FlagValues) -> "Arguments":
-    """Values of all flags of this project."""
+    """Values of all flags of this project; see `_check_value`."""
     project_flags = [
       flag
       for flag in find_project_flags(FLAGS)
       if not flag.name.startswith("help")
     ]
+    for flag in project_flags:
+      _check_value(flag)
     set_flags = frozenset(flag.name for flag in project_flags if flag.present)
     return cls(set_flags, **{flag.name: flag.value for flag in project_flags})
 
@@ -82,6 +85,17 @@ class Arguments(SimpleNamespace):
 
   def replace(self, **changes) -> "Arguments":
     return type(self)(self.set_flags, **vars(self) | changes)
+
+
+def _check_value(flag):
+  """Raises ValueError for an empty path or the like, NaN and infinity."""
+  if flag.value == "" and flag.default is None:
+    raise ValueError(
+      f"--{flag.name} is empty: is a variable of the shell unset?"
+    )
+  values = flag.value if isinstance(flag.value, tuple) else (flag.value,)
+  if not all(math.isfinite(v) for v in values if isinstance(v, float)):
+    raise ValueError(f"--{flag.name}={flag.value}: give a finite number")
 
 
 def _checked_value(name, value, trained):
@@ -124,13 +138,16 @@ def _existing_file(folder, entry, name):
     return path
   state = f"with --{name}={path}, which is not there"
   raise FileNotFoundError(
-    f"{folder} was trained {state if path else f'without --{name}'}: say where "
-    f"it is, as in Predictor({folder!r}, {name}=...)"
+    f"{folder} was trained {state if path else f'without --{name}'}: restore "
+    f"the file, correct its path in {os.path.join(folder, run_record.NAME)}, "
+    f"or name it, as in Predictor({folder!r}, {name}=...)"
   )
 
 
 def is_project_file(path: str) -> bool:
   """True for files of this project, False for installed packages."""
+  if path.startswith("<frozen "):  # of Python, as "<frozen os>"
+    return False
   path = Path(path).resolve()
   return path.is_relative_to(_ROOT) and "site-packages" not in path.parts
 
@@ -234,7 +251,8 @@ def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
       "output_dir": folder,
       "init_checkpoint": start or args.init_checkpoint,
       "do_train": trains,
-      "do_export": True,
+      "do_export": getattr(args, "do_export", False)
+      or "do_export" not in args.set_flags,
       "export_dir": os.path.join(folder, "export"),
       "num_train_steps": DRY_RUN_STEPS,
       "num_warmup_steps": 1,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cli.arguments import Arguments
 from modeling.config import BertConfig
 from storage import files
-from training import run_record
+from training import process, run_record
 
 
 def on_tpu(args: Arguments) -> bool:
@@ -168,10 +168,16 @@ def export(args: Arguments) -> None:
 
 
 def devices(args: Arguments) -> None:
-  """Raises ValueError if flags of devices contradict each other."""
+  """Raises ValueError if device flags contradict each other or TF_CONFIG."""
   name = args.distribution_strategy
   if args.use_tpu and name not in (None, "tpu"):
     raise ValueError(f"--use_tpu contradicts --distribution_strategy={name}")
+  is_joint = name == "multi_worker_mirrored" or on_tpu(args)
+  if process.has_others() and not is_joint:
+    raise ValueError(
+      "TF_CONFIG names several workers, but each would work alone: give "
+      "--distribution_strategy=multi_worker_mirrored, or unset TF_CONFIG"
+    )
 
 
 def need(args: Arguments, **needed: bool) -> None:

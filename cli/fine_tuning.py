@@ -269,20 +269,14 @@ def _description(trial):
 
 
 def _copy_labels(source, target):
-  """Copies labels.txt if it is there; ValueError if the target has another.
-
-  A trial and its sweep need the labels in the same order.
-  """
-  if not labels.exist(source):
-    return
-  known = labels.load(source)
-  if not labels.exist(target):
-    labels.save(known, target)
-  elif labels.load(target) != known:
-    raise ValueError(
-      f"{source} and {target} have other labels in {labels.FILE_NAME}, or "
-      "another order of them: take a new --output_dir"
-    )
+  """Copies labels.txt, if any; ValueError if the target has another order."""
+  if labels.exist(source):
+    labels.keep(labels.load(source), target)
+    if labels.load(target) != labels.load(source):
+      raise ValueError(
+        f"{source} and {target} have other labels in {labels.FILE_NAME}, or "
+        "another order of them: take a new --output_dir"
+      )
 
 
 def _copy_best(source, target):

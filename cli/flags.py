@@ -56,7 +56,7 @@ def define_training() -> None:
     "Make batches of examples of similar length and cut off common padding: "
     "faster if lengths differ.",
   )
-  flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
+  flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.", 0.0)
   flags.DEFINE_integer(
     "save_checkpoints_steps", 1000, "Steps between checkpoints.", 1
   )
@@ -95,7 +95,7 @@ def _define_updates():
     0.999,
     "Decay of Adam's mean squares. 0.98 suits short runs: there is no bias "
     "correction, and with 0.999 a thousand steps are larger than their rate.",
-    *(0.0, 1.0),
+    *(0.0, 0.99999),
   )
   flags.DEFINE_float(
     "max_grad_norm", 1.0, "Clip gradients to this global norm; 0: do not.", 0.0
@@ -133,6 +133,8 @@ class _Rates(flags.ArgumentParser):
     if not isinstance(argument, str):
       return argument
     rates = tuple(float(part) for part in argument.split(","))
+    if min(rates) < 0.0:
+      raise ValueError(f"{min(rates):g} is not a non-negative number")
     return rates if len(rates) > 1 else rates[0]
 
   def flag_type(self):

@@ -98,7 +98,9 @@ def _user_message(error) -> str | None:
 
 def is_project_error(error: BaseException) -> bool:
   """True if this project raised it, or opened the file of an OSError."""
-  frame = traceback.extract_tb(error.__traceback__)[-1]
+  frames = traceback.extract_tb(error.__traceback__)
+  # os.makedirs is written in Python.
+  frame = [f for f in frames if f.filename != "<frozen os>"][-1]
   if not is_project_file(frame.filename):
     return False
   return isinstance(error, OSError) or frame.line.startswith("raise ")

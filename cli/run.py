@@ -44,7 +44,8 @@ class Run:
     self.strategy = strategy.from_flags(args)
     set_dtype_policy(args.dtype)
     config = encoder.config(args)
-    self.config = replace(config, use_one_hot_embeddings=args.use_tpu)
+    one_hot = config.use_one_hot_embeddings or checks.on_tpu(args)
+    self.config = replace(config, use_one_hot_embeddings=one_hot)
     # For run.json, as bert_config.json may set the direction, too.
     self.args = args.replace(attention=self.config.attention)
     self.checkpoints = Checkpoints(args.output_dir, args.keep_checkpoint_max)
@@ -64,7 +65,7 @@ class Run:
     unit: str = "examples",
     evaluate: Callable[[int], bool | None] = lambda step: None,
     evaluated: int | None = None,
-  ) -> Callable[[], AbstractContextManager]:
+  ) -> tuple[int, Callable[[], AbstractContextManager]]:
     """Trains a model, in the strategy's scope.
 
     Resumes from the newest checkpoint, else starts from --init_checkpoint. If
@@ -73,8 +74,9 @@ class Run:
     that is 0. `unit` names an example in the log. `evaluate` and `evaluated`
     are those of loop.train, at every --eval_steps-th step.
 
-    Returns a function that makes a context in which variables have their moving
-    averages, with --ema_decay, as when `evaluate` is called.
+    Returns the last step, and a function that makes a context in which
+    variables have their moving averages, with --ema_decay, as when `evaluate`
+    is called.
     """
     args = self.args
     model = models.packed(model) if source.packing else model
@@ -103,7 +105,7 @@ class Run:
         ),
         self.checkpoints,
         self._schedule(stop_at or num_train_steps),
-        self._report(objective, source, unit),
+        lambda: self._report(objective, source, unit),
         evaluate=evaluate_averaged,
         evaluated=evaluated,
         first_corrupt=source.first_corrupt,
@@ -111,7 +113,7 @@ class Run:
     report.draw_metrics(args.output_dir)
     if process.is_chief():
       self.checkpoints.log_all()
-    return averaged_weights
+    return int(train_step.step.numpy()), averaged_weights
 
   def _recomputed_layers(self):
     if not self.args.recompute_layers:

@@ -87,9 +87,10 @@ def _make(name, args):
 
 
 def _tpu(args):
+  name = "tpu_name" if args.tpu_name or not args.master else "master"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-      tpu=args.tpu_name or args.master or "local",
+      tpu=getattr(args, name) or "local",
       zone=args.tpu_zone,
       project=args.gcp_project,
     )
@@ -98,6 +99,6 @@ def _tpu(args):
     tf.tpu.experimental.initialize_tpu_system(resolver)
   except (ValueError, OSError, tf.errors.OpError) as error:
     raise ValueError(
-      f"no TPU can be reached with --tpu_name={args.tpu_name}: {error}"
+      f"no TPU can be reached with --{name}={getattr(args, name)}: {error}"
     ) from None
   return tf.distribute.TPUStrategy(resolver)

@@ -193,12 +193,11 @@ def scores(folder: Path) -> dict[str, float]:
 
 def curve(folder: Path) -> list[list[float]]:
   """Pairs of step and masked-LM loss on the held-out text."""
-  name = "masked_lm_loss"
-  # Lines of training have a learning rate, those of an evaluation have none.
+  name = "eval_masked_lm_loss"
   result = {
     line["step"]: line[name]
     for line in read(folder / "metrics.jsonl")
-    if name in line and "learning_rate" not in line
+    if name in line
   }
   return [list(pair) for pair in result.items()]
 

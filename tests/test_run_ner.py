@@ -290,8 +290,8 @@ TRAIN, FEATURES = {"do_train": True}, {"feature_based": True}
 # tests/tasks/ner has more mistakes in files.
 MISTAKES = [
   ({}, "At least one of --do_train, --do_eval"),
-  (TRAIN | {"train_file": ""}, "needs --train_file"),
-  (TRAIN | {"dev_file": "", "keep_best": True}, "needs --dev_file"),
+  (TRAIN | {"train_file": []}, "needs --train_file"),
+  (TRAIN | {"dev_file": [], "keep_best": True}, "needs --dev_file"),
   ({"do_predict": True}, "needs --test_file"),
   (
     TRAIN | {"tag_column": 5},
@@ -305,7 +305,7 @@ MISTAKES = [
   (TRAIN | {"max_seq_length": 17}, "max_seq_length 17 exceeds"),
   (TRAIN | {"early_stopping_patience": 2}, "say with --eval_steps"),
   (
-    {"train_file": "", "do_predict": True, "test_file": "short.txt"},
+    {"train_file": [], "do_predict": True, "test_file": "short.txt"},
     "train first, or name one",
   ),
   (
@@ -370,8 +370,8 @@ def _mistaken(folder, given, mistakes, places):
   for number, (wrong, _) in enumerate(mistakes):
     flags = given | {"output_dir": folder / str(number)} | wrong
     for name, value in flags.items():
-      if value in places:
-        flags[name] = places[value]
+      if str(value) in places:
+        flags[name] = places[str(value)]
       elif value and name.endswith(
         ("train_file", "dev_file", "test_file", "_dir")
       ):

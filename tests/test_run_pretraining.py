@@ -102,9 +102,10 @@ def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
   _run(**flags, output_dir=whole)
   _run(**flags, output_dir=parts, stop_at_step=3)
   assert not (parts / "model.ckpt-4.index").exists()
-  # Another --seed is ignored: the run goes on with its own.
+  # The run goes on with its own seed.
   log = _run(**flags | {"seed": 4}, output_dir=parts)
   assert f"resuming from {parts}/model.ckpt-3\n" in log
+  assert "--seed=4 has no effect: the training in" in log
   assert len(list(parts.glob("model.ckpt-*.index"))) == 9
   a, b = (
     tf.train.load_checkpoint(str(folder / "model.ckpt-8"))
@@ -156,6 +157,10 @@ def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
       "--sampling_exponent computes what --sampling_weights says",
     ),
     ({"do_train": True, "bert_config_file": "no.json"}, "no.json"),
+    (
+      {"do_train": True, "do_export": True, "dry_run": True},
+      "--do_export needs --vocab_file",
+    ),
   ],
   ids=lambda value: str(value)[:60],
 )

@@ -143,8 +143,8 @@ TRAIN = {"do_train": True}
 # tests/tasks/multiple_choice has more mistakes in files.
 MISTAKES = [
   ({}, "At least one of --do_train, --do_eval"),
-  (TRAIN | {"train_file": ""}, "needs --train_file"),
-  (TRAIN | {"dev_file": "", "eval_steps": 9}, "needs --dev_file"),
+  (TRAIN | {"train_file": []}, "needs --train_file"),
+  (TRAIN | {"dev_file": [], "eval_steps": 9}, "needs --dev_file"),
   ({"do_predict": True}, "needs --test_file"),
   (
     TRAIN | {"train_file": "label.csv"},

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from typing import NoReturn
 
 from absl import logging
 
@@ -91,10 +90,7 @@ class GracefulShutdown:
 
 
 def run_child(command: list[str]) -> int:
-  """Runs a command, which gets SIGTERM, too; returns its status.
-
-  Ends this process, too, if one of both is interrupted.
-  """
+  """Runs a command, which gets SIGTERM, too; returns its status, or ends."""
   with (
     subprocess.Popen(command, env=os.environ | {_IS_CHILD: "1"}) as child,
     GracefulShutdown(child) as interruption,
@@ -106,11 +102,8 @@ def run_child(command: list[str]) -> int:
   return status
 
 
-def end_interrupted() -> NoReturn:
-  """Ends this process with status 0, or 143 if it is a child of run_child.
-
-  To the parent 0 would mean that the child is complete.
-  """
+def end_interrupted() -> None:
+  """Ends with status 0; in a run_child with 143, as 0 would be complete."""
   sys.exit(_INTERRUPTED if _IS_CHILD in os.environ else 0)
 
 

@@ -114,17 +114,14 @@ class Report:
 def write_evaluation(
   folder: str, results: Mapping[str, float], step: int, suffix: str = ""
 ) -> None:
-  """Writes eval_results, metrics and TensorBoard, whose names get `suffix`.
-
-  In metrics.jsonl all names begin with eval_, once. Of `loss` and `eval_loss`
-  the latter is kept.
-  """
+  """Writes eval_results, metrics and TensorBoard, whose names get `suffix`."""
   prefix = os.path.join(folder, "eval")
   write_results(f"{prefix}_results{suffix}.txt", results, step)
   writer = _writer(prefix + suffix)
   _add_scalars(writer, results, step)
   writer.flush()
   named = {f"eval_{k.removeprefix('eval_')}": v for k, v in results.items()}
+  # Of classification's `loss` and `eval_loss` the latter.
   named |= {k: v for k, v in results.items() if k in named}
   add_metrics(folder, step, {k + suffix: v for k, v in named.items()})
 
@@ -142,7 +139,6 @@ def write_results(path: str, results: Mapping[str, float], step: int) -> None:
 
 @functools.lru_cache(maxsize=8)  # else each evaluation would begin a file
 def _writer(directory):
-  """Writer of a folder's summaries; of no file unless on the chief."""
   if process.is_chief():
     return tf.summary.create_file_writer(directory)
   return tf.summary.create_noop_writer()

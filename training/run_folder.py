@@ -258,7 +258,7 @@ class BestCheckpoint:
   """Saves the best model of a run: a checkpoint without slots, and best.json.
 
   A higher `metric` is better, and NaN worst. Training ends after `patience`
-  steps without improvement; 0 is no limit. A resumed run continues best.json.
+  steps without improvement; 0 is no limit. A resumed run reads best.json.
   """
 
   def __init__(self, output_dir: str, metric: str, patience: int = 0):

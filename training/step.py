@@ -211,7 +211,10 @@ class TrainStep:
     """Clips and applies gradients; returns their norm and finiteness."""
     finite = None
     if self.loss_scale:
-      gradients = _scaled(gradients, 1.0 / self.loss_scale.scale)
+      unscale = 1.0 / self.loss_scale.scale
+      gradients = [
+        g if g is None else tf.math.scalar_mul(unscale, g) for g in gradients
+      ]
       values = [getattr(g, "values", g) for g in gradients if g is not None]
       finite = tf.reduce_all(
         [tf.reduce_all(tf.math.is_finite(value)) for value in values]
@@ -308,12 +311,3 @@ def means(sums: dict) -> dict[str, float]:
     name: float(total / weight) if weight else 0.0
     for name, (total, weight) in values.items()
   }
-
-
-def _scaled(gradients, factor):
-  return [
-    tf.IndexedSlices(g.values * factor, g.indices, g.dense_shape)
-    if isinstance(g, tf.IndexedSlices)
-    else (g if g is None else g * factor)
-    for g in gradients
-  ]

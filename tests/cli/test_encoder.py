@@ -83,6 +83,15 @@ def test_a_folder_of_another_program_or_task_is_named(folder, monkeypatch):
     _check(folder, output_dir=run)
 
 
+def test_a_teacher_whose_file_has_moved_is_named(folder, monkeypatch):
+  monkeypatch.setattr("sys.argv", ["run_classifier.py"])
+  config = str(folder / "bert_config.json")
+  _record(folder, "run_classifier", bert_config_file=config, vocab_file="gone")
+  remedy = "--vocab_file=gone, which is not there: restore the file, correct"
+  with pytest.raises(FileNotFoundError, match=remedy):
+    _check(folder, teacher=str(folder / "run"), do_train=True)
+
+
 @pytest.mark.parametrize(
   ("stages", "trains"),
   [

@@ -2,6 +2,7 @@
 
 import json
 import types
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -51,6 +52,7 @@ def _flags(tmp_path, **changes):
     "dtype": "float32",
     "recompute_layers": False,
     "use_tpu": False,
+    "distribution_strategy": None,
     "jit_compile": False,
     "eval_steps": 2,
     "keep_best": True,
@@ -153,6 +155,35 @@ def test_a_resumed_run_reads_on_behind_the_last_example(tmp_path, monkeypatch):
   assert skipped == [24]
 
 
+def test_of_a_finished_run_the_real_step_is_the_best(tmp_path, caplog):
+  """A command with fewer steps trains nothing, so run.json stays."""
+  step = toy.train_step()
+  step.step.assign(9)
+  Checkpoints(str(tmp_path)).save(9, step.state)
+  _, steps = _train(_flags(tmp_path, num_train_epochs=2.0), [0.5])
+  assert steps == [9]
+  assert run_folder.read_best(str(tmp_path))["step"] == 9
+  assert not (tmp_path / "run.json").exists()
+  assert "--seed=1 has no effect: the training in" in caplog.text
+
+
+@pytest.mark.parametrize(
+  ("changes", "in_file", "expected"),
+  [
+    ({}, False, False),
+    ({}, True, True),
+    ({"distribution_strategy": "tpu"}, False, True),
+  ],
+)
+def test_tokens_by_a_matrix_product(
+  tmp_path, monkeypatch, changes, in_file, expected
+):
+  config = replace(toy.config(), use_one_hot_embeddings=in_file)
+  monkeypatch.setattr(run.encoder, "config", lambda args: config)
+  start = Run(_flags(tmp_path, **changes))
+  assert start.config.use_one_hot_embeddings == expected
+
+
 @pytest.mark.parametrize(("index", "number"), [(0, 1), (1, 0)])
 def test_of_several_workers_the_chief_exports(
   tmp_path, monkeypatch, index, number
@@ -217,14 +248,21 @@ def test_a_frozen_layer_has_no_slots(tmp_path):
   [(None, 5e-5), ("3e-5", 3e-5), ("5e-5,3e-5,2e-5", (5e-5, 3e-5, 2e-5))],
 )
 def test_learning_rates(monkeypatch, argument, expected):
+  assert _learning_rate(monkeypatch, argument) == expected
+  with pytest.raises(flags.IllegalFlagValueError, match="-1 is not a non-neg"):
+    _learning_rate(monkeypatch, "3e-5,-1")
+
+
+def _learning_rate(monkeypatch, argument):
   values = flags.FlagValues()
   suffixes = ("", "_float", "_integer", "_bool", "_string", "_enum")
-  for name in (f"DEFINE{suffix}" for suffix in suffixes):
-    define = partial(getattr(flags, name), flag_values=values)
-    monkeypatch.setattr(flags, name, define)
-  shared_flags.define_fine_tuning()
+  with monkeypatch.context() as patch:
+    for name in (f"DEFINE{suffix}" for suffix in suffixes):
+      define = partial(getattr(flags, name), flag_values=values)
+      patch.setattr(flags, name, define)
+    shared_flags.define_fine_tuning()
   required = ("bert_config_file", "output_dir", "vocab_file")
   arguments = [f"--{name}=x" for name in required]
   arguments += [f"--learning_rate={argument}"] if argument else []
   values(["program", *arguments])
-  assert values.learning_rate == expected
+  return values.learning_rate

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from absl import flags
 
-from cli import checks, program
+from cli import arguments, checks, program
 from cli.arguments import Arguments
 from tests import programs
 
@@ -60,6 +61,38 @@ def test_defects_keep_their_traceback(body):
   done = _run(body)
   assert done.returncode == 1
   assert "Traceback" in done.stderr
+
+
+def test_an_error_of_makedirs_is_of_its_caller(tmp_path):
+  (tmp_path / "file").touch()
+  with pytest.raises(NotADirectoryError) as caught:
+    os.makedirs(tmp_path / "file" / "folder")
+  assert program.is_project_error(caught.value)
+  assert not arguments.is_project_file("<frozen os>")
+
+
+@pytest.mark.parametrize(
+  ("argument", "message"),
+  [
+    ("--folder=", "--folder is empty: is a variable of the shell unset?"),
+    ("--rate=nan", "--rate=nan: give a finite number"),
+    ("--rate=-inf", "--rate=-inf: give a finite number"),
+    ("--layers=", None),
+    ("--folder=x", None),
+  ],
+)
+def test_values_that_no_flag_has(argument, message):
+  values = flags.FlagValues()
+  flags.DEFINE_string("folder", None, "", flag_values=values)
+  flags.DEFINE_string("layers", "", "", flag_values=values)
+  flags.DEFINE_float("rate", 1.0, "", flag_values=values)
+  values(["program", argument])
+  if message is None:
+    assert Arguments.from_flags(values).rate == 1.0
+    return
+  with pytest.raises(ValueError) as caught:
+    Arguments.from_flags(values)
+  assert str(caught.value) == message
 
 
 def test_log_lines_have_the_time_and_the_text():

@@ -1,5 +1,6 @@
 """Strategies by flags; the TPU's up to its resolver."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -54,6 +55,13 @@ def test_contradicting_flags_are_refused():
     strategy.from_flags(_flags(use_tpu=True, distribution_strategy="mirrored"))
 
 
+def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
+  cluster = {"worker": ["a:1", "b:1"]}
+  monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
+  with pytest.raises(ValueError, match="multi_worker_mirrored, or unset TF_CO"):
+    strategy.from_flags(_flags())
+
+
 def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
   calls = []
 
@@ -79,17 +87,17 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
   assert calls == [{"tpu": "t", "zone": "z", "project": "p"}]
 
 
-def test_a_tpu_that_is_not_there_is_named(monkeypatch):
+@pytest.mark.parametrize("name", ["tpu_name", "master"])
+def test_a_tpu_that_is_not_there_is_named(monkeypatch, name):
   def resolver(**_):
     raise OSError("no such host")
 
   monkeypatch.setattr(
     tf.distribute.cluster_resolver, "TPUClusterResolver", resolver
   )
-  with pytest.raises(
-    ValueError, match="no TPU can be reached with --tpu_name=nowhere"
-  ):
-    strategy.from_flags(_flags(use_tpu=True, tpu_name="nowhere"))
+  message = f"no TPU can be reached with --{name}=nowhere: no such host"
+  with pytest.raises(ValueError, match=message):
+    strategy.from_flags(_flags(use_tpu=True, **{name: "nowhere"}))
 
 
 @pytest.mark.parametrize("gpus", [[], ["GPU:0"]])

@@ -8,6 +8,7 @@ import pytest
 
 from cli import checks, fine_tuning
 from cli.arguments import Arguments
+from data import labels
 from training import process, run_record
 
 SCORES = {1e-5: 0.5, 3e-5: 0.8}
@@ -99,6 +100,32 @@ def test_runs_every_combination_and_copies_the_winner(
     fine_tuning.run_sweep(_flags(tmp_path))
 
 
+@pytest.mark.parametrize("known", [None, "cba"])
+def test_trials_and_sweep_have_the_labels_in_one_order(
+  tmp_path, commands, monkeypatch, known
+):
+  """Trials would take that of --init_checkpoint, or sort them."""
+  run = process.run_child
+
+  def train(command):
+    folder = command[3].removeprefix("--output_dir=")
+    if not labels.exist(folder):
+      labels.save("bca", folder)
+    return run(command)
+
+  monkeypatch.setattr(process, "run_child", train)
+  if known:
+    labels.save(known, str(tmp_path))
+  fine_tuning.run_sweep(_flags(tmp_path))
+  folders = [tmp_path, *tmp_path.glob("rate_*")]
+  assert len(folders) == 5
+  for folder in folders:
+    assert labels.load(str(folder)) == tuple(known or "bca")
+  labels.save("abc", str(tmp_path))
+  with pytest.raises(ValueError, match=r"rate_3e-05_seed_2 and .* other label"):
+    fine_tuning.run_sweep(_flags(tmp_path))
+
+
 def test_resumes_with_missing_trials(tmp_path, commands):
   fine_tuning.run_sweep(_flags(tmp_path, learning_rate=1e-5))
   assert len(commands) == 2
@@ -110,15 +137,15 @@ def test_resumes_with_missing_trials(tmp_path, commands):
 
 
 def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
-  flags = _flags(tmp_path, num_train_epochs=3.0)
+  flags = _flags(tmp_path, num_train_epochs=3.0, num_workers=2)
   fine_tuning.run_sweep(flags)
   path = tmp_path / "rate_1e-05_seed_1" / "run.json"
-  entry = {"flags": {"num_train_epochs": 2.0, "do_predict": False}}
-  path.write_text(json.dumps([entry]))
+  told = {"num_train_epochs": 2.0, "do_predict": False, "num_workers": 1}
+  path.write_text(json.dumps([{"flags": told}]))
   fine_tuning.run_sweep(flags)
   [message] = [r.getMessage() for r in caplog.records if r.levelno > 20]
   assert message.startswith(
-    "rate_1e-05_seed_1 was trained with --num_train_epochs=2.0 (now 3.0)"
+    "rate_1e-05_seed_1 was trained with --num_train_epochs=2.0 (now 3.0): for"
   )
 
 

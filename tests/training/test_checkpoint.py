@@ -20,11 +20,14 @@ def _saved(tmp_path, step=3, **values):
 
 
 def test_keeps_the_newest_and_lists_them(tmp_path):
-  checkpoints = Checkpoints(str(tmp_path), keep=2)
+  # As a pattern, the folder's name is that of the other one.
+  folder, other = tmp_path / "a[1]", tmp_path / "a1"
+  _saved(other, step=10)
+  checkpoints = Checkpoints(str(folder), keep=2)
   for step in (0, 10, 20, 30):
     checkpoints.save(step, {"global_step": tf.Variable(step)})
-  assert checkpoints.latest() == str(tmp_path / "model.ckpt-30")
-  files = {path.name for path in tmp_path.iterdir()}
+  assert checkpoints.latest() == str(folder / "model.ckpt-30")
+  files = {path.name for path in folder.iterdir()}
   assert files == {
     "checkpoint",
     "model.ckpt-20.index",
@@ -32,7 +35,8 @@ def test_keeps_the_newest_and_lists_them(tmp_path):
     "model.ckpt-30.index",
     "model.ckpt-30.data-00000-of-00001",
   }
-  state = tf.train.get_checkpoint_state(str(tmp_path))
+  assert (other / "model.ckpt-10.index").exists()
+  state = tf.train.get_checkpoint_state(str(folder))
   paths = state.all_model_checkpoint_paths
   assert [path.rsplit("-", 1)[1] for path in paths] == ["20", "30"]
 

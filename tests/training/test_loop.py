@@ -40,7 +40,7 @@ def _train(tmp_path, steps=5, step=None, evaluate=None, **schedule):
     lambda context: toy.batches(steps),
     checkpoints,
     loop.Schedule(steps, **schedule),
-    report.Report(
+    lambda: report.Report(
       str(tmp_path), 8, logged_metrics=("loss", "masked_lm_accuracy")
     ),
     evaluate=evaluate or seen.append,
@@ -89,6 +89,7 @@ def test_does_nothing_when_there_is_nothing_to_do(tmp_path, caplog):
   with caplog.at_level("INFO", logger="absl"):
     _train(tmp_path, step=step)
   assert "nothing to train: step 9 is reached already" in caplog.text
+  assert not list(tmp_path.iterdir())
 
 
 def test_results_are_written_like_the_originals(tmp_path):
@@ -153,7 +154,7 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path):
       lambda context: toy.batches(1).concatenate(broken),
       Checkpoints(str(tmp_path)),
       loop.Schedule(5),
-      report.Report(str(tmp_path), 8),
+      lambda: report.Report(str(tmp_path), 8),
       first_corrupt=lambda: "record 7 of that file",
     )
 

@@ -102,7 +102,7 @@ def _train(folder, step, batches, steps):
     lambda context: batches,
     Checkpoints(str(folder)),
     loop.Schedule(steps),
-    Report(str(folder), 8),
+    lambda: Report(str(folder), 8),
   )
 
 

@@ -3,6 +3,8 @@
 import importlib.util
 import json
 
+import tensorflow as tf
+
 from training import report, run_record
 
 
@@ -11,6 +13,7 @@ def test_a_truncated_line_is_left_out(tmp_path):
   report.add_metrics(str(tmp_path), 20, {"loss": 1 / 3})
   report.add_metrics(str(tmp_path), 20, {"eval_f1": 0.25})
   with open(tmp_path / "metrics.jsonl", "a") as file:
+    file.write('{"step": 30, "lo{"step": 40, "loss": 0.5}\n')
     file.write('{"step": 30, "lo')
   expected = [
     {"step": 10, "loss": 0.5},
@@ -28,6 +31,25 @@ def test_a_truncated_line_is_left_out(tmp_path):
   report.forget_metrics_after(str(tmp_path), 10)
   assert report.read_metrics(str(tmp_path)) == expected[:1]
   assert report.read_metrics(str(tmp_path / "none")) == []
+
+
+def test_an_evaluation_has_names_and_a_file_of_its_own(tmp_path):
+  results = {"eval_loss": 1.0, "loss": 2.0, "accuracy": 0.5}
+  for step in (1, 2):
+    report.write_evaluation(str(tmp_path), results, step, "_x")
+  assert report.read_metrics(str(tmp_path))[1:] == [
+    {"step": 2, "eval_loss_x": 1.0, "eval_accuracy_x": 0.5}
+  ]
+  assert (tmp_path / "eval_results_x.txt").read_text() == (
+    "accuracy = 0.5\neval_loss = 1.0\nglobal_step = 2\nloss = 2.0\n"
+  )
+  [path] = (tmp_path / "eval_x").glob("events*")
+  seen = [
+    (event.step, value.tag)
+    for event in tf.compat.v1.train.summary_iterator(str(path))
+    for value in event.summary.value
+  ]
+  assert seen == [(step, name) for step in (1, 2) for name in results]
 
 
 def test_skipped_steps_have_no_loss(tmp_path, caplog):

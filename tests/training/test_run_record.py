@@ -37,6 +37,16 @@ def test_the_best_checkpoint_is_of_the_same_run(folder):
   assert run_record.flag_of(str(folder / "other"), "attention") is None
 
 
+def test_a_sweep_has_the_entry_of_its_best_trial_last(tmp_path):
+  folders = [str(tmp_path / name) for name in ("sweep", "a", "b")]
+  for folder in folders[1:]:
+    run_record.append(folder, {"flags": {"output_dir": folder}})
+  for other in (folders[1], folders[2], folders[2], folders[1]):
+    run_record.copy_last_entry(folders[0], other, ensemble=2)
+  names = [e["flags"]["output_dir"] for e in run_record.read(folders[0])]
+  assert names == [folders[1], folders[2], folders[1]]
+
+
 def test_the_best_is_converted_after_keep_best(folder):
   assert original.find(str(folder)) == str(folder / "model.ckpt-2")
   assert run_record.best_or_latest(str(folder), True) == str(folder / "best")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import programs
+from training import process
 from training.process import GracefulShutdown
 
 ROOT = Path(__file__).parents[2]
@@ -53,3 +54,19 @@ def test_a_child_is_asked_to_end_too():
     assert child.wait() == -signal.SIGTERM
   assert interruption.requested
   assert time.monotonic() - begin < 30
+
+
+@pytest.mark.parametrize(("is_child", "status"), [(False, 0), (True, 143)])
+def test_a_child_that_was_interrupted_is_not_complete(
+  is_child, status, monkeypatch
+):
+  """Nor is its parent, which may be a child of another one."""
+  if is_child:
+    monkeypatch.setenv(process._IS_CHILD, "1")
+  monkeypatch.setenv("PYTHONPATH", str(ROOT))
+  command = [sys.executable, "-c"]
+  script = "from training import process; process.end_interrupted()"
+  with pytest.raises(SystemExit) as ended:
+    process.run_child([*command, script])
+  assert ended.value.code == status
+  assert process.run_child([*command, "import sys; sys.exit(3)"]) == 3
