@@ -17,7 +17,7 @@ from absl import flags
 from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from data import vocab, vocab_checks
+from data import tables, vocab, vocab_checks
 from data.tokenization import FullTokenizer
 from data.vocab import MASK
 from storage import files
@@ -88,7 +88,7 @@ def main(args: Arguments) -> None:
 
 
 def read_texts(args: Arguments) -> list[str]:
-  """Texts of --text and --input_file; ValueError for none or without [MASK]."""
+  """Texts of --text and --input_file; ValueError for none, or a wrong one."""
   texts = list(args.text or [])
   if args.input_file:
     texts += filter(str.strip, _lines(args.input_file))
@@ -97,6 +97,8 @@ def read_texts(args: Arguments) -> list[str]:
   for text in texts:
     if MASK not in text:
       raise ValueError(f"there is no {MASK} in {text!r}")
+    if tables.SURROGATE.search(text):
+      raise ValueError(f"{text!r} is not UTF-8: write it in this encoding")
   return texts
 
 

@@ -11,6 +11,7 @@ predict(["A film that", "is good."])
 import os
 from collections.abc import Sequence
 
+from data import tables
 from storage import files
 from training import process
 
@@ -133,9 +134,13 @@ def _check_texts(name, value, rank):
     expected = "a list of texts" if rank else "a text"
     raise ValueError(f"{name} is {value!r:.40}: give {expected}")
   if is_text:
+    if isinstance(value, str) and tables.SURROGATE.search(value):
+      raise ValueError(f"{name} is {value!r:.40}: it is not UTF-8")
     return value
   parts = enumerate(value)
   texts = [_check_texts(f"{name}[{i}]", part, rank - 1) for i, part in parts]
+  if rank > 1 and [] in texts:
+    raise ValueError(f"{name}[{texts.index([])}] is empty: give a text or more")
   if rank > 1 and len(set(map(len, texts))) > 1:
     raise ValueError(f"the lists in {name} are not of one length")
   return texts

@@ -76,7 +76,10 @@ def main(args: Arguments) -> None:
   from tasks.squad import task
 
   run = fine_tuning.start(args)
-  args = run.args
+  is_sweep, args = args.do_train and not run.args.do_train, run.args
+  if is_sweep and args.version_2_with_negative and args.do_export:
+    # Its trials have found null thresholds, but in folders of their own.
+    args = args.replace(do_predict=args.do_predict or bool(args.predict_file))
   train_set = task.train_data(args) if args.do_train else None
   dev_set = task.eval_data(args) if predicts(args) else None
   with run.strategy.scope():

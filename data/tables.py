@@ -16,7 +16,8 @@ from absl import logging
 
 from storage import files
 
-_SURROGATE = re.compile(r"[\ud800-\udfff]")  # json.loads joins pairs
+# What UTF-8 cannot hold; json.loads joins pairs.
+SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Row(NamedTuple):
@@ -59,7 +60,11 @@ def _table(path, columns, header, skip_broken):
     line, header = next(records, (1, []))
     if not header:
       raise ValueError(f"{path} is empty")
-    _require(columns, header, f"{path}, line {line} (the header)")
+    where = f"{path}, line {line} (the header)"
+    _require(columns, header, where)
+    for name in columns:
+      if header.count(name) > 1:
+        raise ValueError(f"{where}: column {name!r} is there twice: rename one")
   broken = []
   for line, fields in records:
     if len(fields) == len(header):
@@ -145,7 +150,7 @@ def parse_json(text: str) -> Any:
   value = json.loads(text)
   if "\\ud" in text.lower():
     plain = json.dumps(value, ensure_ascii=False)
-    value = json.loads(_SURROGATE.sub("\ufffd", plain))
+    value = json.loads(SURROGATE.sub("\ufffd", plain))
   return value
 
 

@@ -14,7 +14,7 @@ from data import features, vocab
 from serving import litert
 from serving.litert import LiteRtExport
 from tasks.features.lines import split
-from tasks.metrics import softmax
+from tasks.metrics import sigmoid, softmax
 from tasks.ner.examples import Sentence
 from tasks.ner.records import TagRecordBuilder, first_piece_values
 from tasks.squad import decoding, records
@@ -59,7 +59,7 @@ class Classification(_PackedText):
     if labels is None:
       return {"score": float(logits[0])}
     if thresholds := self.export.settings.get("thresholds"):
-      probabilities = 1.0 / (1.0 + np.exp(-logits))
+      probabilities = sigmoid(logits)
       is_predicted = probabilities >= np.array(thresholds, np.float32)
       predicted = list(compress(labels, is_predicted))
       return {
@@ -184,15 +184,6 @@ class TokenClassification(litert.TextModel):
     )["logits"]
 
 
-_NO_TEXT = {
-  "answer": "",
-  "score": 0.0,
-  "probability": 0.0,
-  "start": -1,
-  "end": -1,
-}
-
-
 class QuestionAnswering(litert.TextModel):
   """Questions about contexts to answers."""
 
@@ -224,7 +215,8 @@ class QuestionAnswering(litert.TextModel):
     result = next(entry for entry in entries if entry["answer"] == text)
     if self._decoding.version_2_with_negative:
       texts = (entry for entry in entries if entry["answer"])
-      best = {f"best_{k}": v for k, v in next(texts, _NO_TEXT).items()}
+      no_text = result | {"score": 0.0, "probability": 0.0}
+      best = {f"best_{k}": v for k, v in next(texts, no_text).items()}
       result = result | best | {"null_odds": predictions.null_odds[""]}
     if top := entries[: self._decoding.export_top_k]:
       plural = ("answers", "scores", "probabilities", "starts", "ends")

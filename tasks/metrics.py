@@ -1,4 +1,4 @@
-"""Metrics of predictions and labels, [N] each, 0 if undefined; their tables."""
+"""Metrics of predictions and labels, [N] or [N, L], 0 if undefined; tables."""
 # ruff: noqa: PLC0415
 
 from collections.abc import Callable, Iterable, Sequence

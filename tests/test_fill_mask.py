@@ -63,6 +63,7 @@ def test_reads_standard_input_and_the_checkpoint_of_a_folder(flags):
   [
     ([], "give --text or --input_file"),
     (["--text=no mask"], "there is no [MASK] in 'no mask'"),
+    (["--text=[MASK] \udcff"], r"'[MASK] \udcff' is not UTF-8"),
     (
       ["--text=[MASK]" + " red" * 9],
       "'[MASK] red red red red red red red red r' has 12 tokens with [CLS] and "

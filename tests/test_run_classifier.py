@@ -565,7 +565,7 @@ def test_wrong_teachers_are_named(trained, several, sst, tmp_path):
     ({"vocab_file": other}, f"--vocab_file={other} has other tokens than"),
     (
       {"task_name": "tsv", "data_dir": three},
-      "train both with the same labels",
+      "has other labels, or another order of them: 0, 1 and 0, 1, 2",
     ),
   ):
     _fails(message, **student | wrong, do_train=True)

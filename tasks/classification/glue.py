@@ -70,10 +70,12 @@ def parts(args: Arguments, level: int = logging.DEBUG) -> dict[str, Arguments]:
     written = [files.exists(path) for path in _submissions(args, name)]
     is_predicted = any(written) or not part.do_predict
     is_evaluated = any(row.split("-m")[0] == name for row in values)
-    if args.do_train and is_evaluated and is_predicted:
+    exported = part.export_dir and files.exists(part.export_dir)
+    is_done = is_evaluated and is_predicted and (exported or not part.do_export)
+    if args.do_train and is_done:
       logging.log(level, "%s is complete already", name)
       continue
-    # What was trained before is only predicted now.
+    # What was trained before is only predicted, or exported, now.
     trains = args.do_train and not is_evaluated
     result[name] = part.replace(do_train=trains)
   return result

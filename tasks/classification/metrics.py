@@ -108,7 +108,10 @@ def _best_threshold(probs, is_label):
   f1 = 2 * correct / (np.arange(1, len(probs) + 1) + correct[-1])
   lower = np.append(probs[1:], -1e-9)  # equal ones cannot be told apart
   best = np.argmax(np.where(lower < probs, f1, 0.0))
-  return max(float((probs[best] + lower[best]) / 2), 0.0)
+  # In float32, as they are compared, the middle of neighbors is one of them.
+  middle = np.float32((probs[best] + lower[best]) / 2)
+  threshold = middle if lower[best] < middle <= probs[best] else probs[best]
+  return max(float(str(threshold)), 0.0)  # a short decimal
 
 
 def save_thresholds(task: ClassificationTask, folder: str) -> None:

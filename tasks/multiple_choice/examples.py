@@ -78,19 +78,14 @@ def _label(text, choices, where):
 class ChoiceRecordBuilder(features.TextPacker):
   """Builds records with a row [CLS] sent1 [SEP] sent2 ending [SEP] per choice.
 
-  An unknown label is 0. Raises ValueError for another number of endings.
+  An unknown label is 0.
   """
 
   def __init__(self, tokenizer: FullTokenizer, seq_length: int, choices: int):
     super().__init__(tokenizer, seq_length)
     self.schema = features.multiple_choice(seq_length, choices)
-    self._choices = choices
 
   def __call__(self, example: ChoiceExample) -> dict[str, Sequence[int]]:
-    if len(example.endings) != self._choices:
-      raise ValueError(
-        f"{len(example.endings)} endings, but the model takes {self._choices}"
-      )
     rows = []
     for ending in example.endings:
       text_b = f"{example.sent2} {ending}"

@@ -65,10 +65,12 @@ def read_sentences(
   _check_layout(path, sentences)
   if len(widths) > 1 and min(columns) < 0:
     first, second, *_ = widths.items()
+    column = min(columns)
     logging.warning(
       "%s, line %d: %d columns, but line %d has %d; is something missing? The "
-      "tag is in column %d",
-      *(path, *second[::-1], *first[::-1], tag_column),
+      "%s is in column %d",
+      *(path, *second[::-1], *first[::-1]),
+      *("tag" if column == tag_column else "word", column),
     )
   return sentences
 

@@ -40,7 +40,11 @@ def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
 
 
 def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
-  """Records of --eval_file, masked by default; None without the flag."""
+  """Records of --eval_file; None without the flag.
+
+  Unmasked ones get masks by --masked_lm_prob, with the default parts of [MASK]
+  and random tokens.
+  """
   if not args.eval_file:
     return None
   masking = replace(settings.masking(args), policy=DEFAULT.policy)

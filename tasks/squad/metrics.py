@@ -14,9 +14,6 @@ from storage import files
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
 
-# The best null threshold of a prediction, used by the next one.
-THRESHOLD = "null_score_diff_threshold.txt"
-
 
 def write_predictions(predictions: Predictions, output_dir: str) -> list[str]:
   """Writes, or replaces, the original's two or three files; returns paths."""
@@ -71,30 +68,37 @@ def report(
 ) -> dict[str, float]:
   """Computes, logs and saves scores; none if the right answers are unknown."""
   if not has_answers(examples, version_2_with_negative):
-    logging.info(
-      "no scores: not every question has answers; if some have none on "
-      "purpose, give --version_2_with_negative"
-    )
+    remedy = answers_remedy(version_2_with_negative)
+    logging.info("no scores: not every question has answers; %s", remedy)
     return {}
   scores = score(examples, predictions, version_2_with_negative)
   for name, value in scores.items():
     logging.info("  %s = %.4f", name, value)
-  save(scores, output_dir)
+  path = os.path.join(output_dir, "squad_scores.json")
+  files.write_text(path, f"{json.dumps(scores, indent=2)}\n")
   return scores
 
 
-def save(scores: Mapping[str, float], output_dir: str) -> None:
-  """Writes squad_scores.json and, of version 2, the best null threshold."""
-  contents = {"squad_scores.json": json.dumps(scores, indent=2)}
-  if "best_f1_thresh" in scores:
-    contents[THRESHOLD] = str(scores["best_f1_thresh"])
-  for name, content in contents.items():
-    files.write_text(os.path.join(output_dir, name), f"{content}\n")
+def threshold_file(output_dir: str, ensemble: int) -> str:
+  """Path of the best null threshold of a prediction, used by the next one."""
+  # Scores of an ensemble are no logits.
+  suffix = "_ensemble" if ensemble > 1 else ""
+  return os.path.join(output_dir, f"null_score_diff_threshold{suffix}.txt")
 
 
-def threshold(output_dir: str, flag_value: float | None) -> float:
+def save_threshold(
+  path: str, scores: Mapping[str, float], null_odds: Mapping[str, float]
+) -> None:
+  """Writes the null threshold of the best F1."""
+  best, odds = scores["best_f1_thresh"], null_odds.values()
+  # The evaluator also says 0.0 if it is best to answer no question.
+  if best == 0.0 and 0.0 not in odds:
+    best = min(0.0, min(odds) - 1)
+  files.write_text(path, f"{best}\n")
+
+
+def threshold(path: str, flag_value: float | None) -> float:
   """Null threshold: of the flag, else of an earlier prediction, else 0."""
-  path = os.path.join(output_dir, THRESHOLD)
   if flag_value is not None or not files.exists(path):
     return flag_value or 0.0
   text = "".join(files.lines(path))
@@ -113,6 +117,13 @@ def has_answers(
   if version_2_with_negative:
     return all(example.answer_texts is not None for example in examples)
   return all(example.answer_texts for example in examples)
+
+
+def answers_remedy(version_2_with_negative: bool) -> str:
+  """Advice for questions that cannot be scored."""
+  if version_2_with_negative:
+    return 'each needs the field "answers", [] for none'
+  return "if some have none on purpose, give --version_2_with_negative"
 
 
 def _score_v2(articles, predictions):

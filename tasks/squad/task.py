@@ -25,6 +25,7 @@ from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.examples import SquadExample
 from tasks.squad.serving import QuestionAnswering
+from training import run_folder, run_record
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def train(
   ):
     raise ValueError(
       f"not every question of {args.predict_file} has answers to evaluate by; "
-      "if some have none on purpose, give --version_2_with_negative"
+      f"{metrics.answers_remedy(version_2)}"
     )
   fine_tuning.train(
     run,
@@ -129,16 +130,21 @@ def train(
     train_set,
     num_examples=len(train_set.questions),
     unit="windows",
-    evaluate=lambda step: predict(args, model, dev_set),
+    evaluate=lambda step: predict(args, model, dev_set, in_training=True),
     metric="best_f1" if version_2 else "f1",
     served_model=served_model,
   )
 
 
 def predict(
-  args: Arguments, model, dataset: SquadRecords
+  args: Arguments, model, dataset: SquadRecords, in_training: bool = False
 ) -> Mapping[str, float]:
-  """Writes answers to all questions; returns scores where they are known."""
+  """Writes answers to all questions; returns scores where they are known.
+
+  Also writes the best null threshold; `in_training` with --keep_best only if
+  this is the best evaluation so far.
+  """
+  config = _decoding_config(args)  # before the work
   outputs = {"start_logits": [], "end_logits": []}  # of no window
   if dataset.examples:
     outputs = compiled_model.outputs(model, dataset, args.predict_batch_size)
@@ -147,7 +153,7 @@ def predict(
     dataset.examples,
     records.window_logits(dataset.examples, outputs, args.dynamic_padding),
     decoding.AnswerText(FullTokenizer(args.vocab_file, args.do_lower_case)),
-    _decoding_config(args),
+    config,
   )
   paths = metrics.write_predictions(predictions, args.output_dir)
   scores = metrics.report(
@@ -156,14 +162,25 @@ def predict(
     args.version_2_with_negative,
     args.output_dir,
   )
+  if "best_f1_thresh" in scores and (not in_training or _is_best(args, scores)):
+    path = metrics.threshold_file(args.output_dir, args.ensemble)
+    metrics.save_threshold(path, scores, predictions.null_odds)
   logging.info("wrote %s", ", ".join(paths))
   return scores
 
 
+def _is_best(args, scores):
+  """False if an earlier evaluation of a training with --keep_best is better."""
+  best = run_folder.read_best(args.output_dir)
+  if not (best and run_record.keeps_best(vars(args))):
+    return True
+  return scores["best_f1"] > best["value"]
+
+
 def _decoding_config(args) -> decoding.DecodingConfig:
   """Choice of answers, with the null threshold of an earlier prediction."""
-  flag_value = args.null_score_diff_threshold
-  threshold = metrics.threshold(args.output_dir, flag_value)
+  path = metrics.threshold_file(args.output_dir, args.ensemble)
+  threshold = metrics.threshold(path, args.null_score_diff_threshold)
   return decoding.DecodingConfig.from_flags(args, threshold)
 
 

@@ -92,6 +92,7 @@ def test_errors_name_the_line(tmp_path, name, content, message):
 
 
 def test_broken_rows_can_be_left_out(tmp_path, caplog):
+    ("t.csv", "a,b,a\n1,2,3\n", r"\(the header\): column 'a' is there twice"),
   path = _write(tmp_path, "t.tsv", "a\tb\n1\t2\nx\ny\t1\t2\n3\t4\n")
   rows = tables.read_table(path, skip_broken=True)
   assert [row.line for row in rows] == [2, 5]

@@ -171,6 +171,9 @@ def test_one_text_is_one_text(caplog):
   assert "exceeded by 1 of 1 text (100.0 %)" in caplog.text
   # No longer than needed, where a usual length would be.
   assert "--max_seq_length=100 would hold 100.0 %" in caplog.text
+  vocab_checks.log_lengths("x", {100: 1}, 64, flag="max_text_length")
+  assert "--max_text_length=64 is exceeded by 1 of 1" in caplog.text
+  assert "--max_text_length=100 would hold 100.0 %" in caplog.text
 
 
 def test_few_long_texts_are_no_warning_and_none_no_line(caplog):

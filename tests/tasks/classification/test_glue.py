@@ -18,7 +18,7 @@ def _flags(folder, **changes):
     "task_name": "GLUE",
     "data_dir": str(folder / "data"),
     "output_dir": str(folder / "output"),
-    "export_dir": None,
+    **{"do_export": False, "export_dir": None},
     "teacher": None,
     "init_checkpoint": "bert",
     "new_head": False,
@@ -104,6 +104,11 @@ def test_goes_on_with_what_is_not_complete(tmp_path, calls, monkeypatch):
   trained = glue.parts(_flags(tmp_path))
   assert list(trained) == ["CoLA", "RTE"]
   assert not any(part.do_train for part in trained.values())
+  # And exported.
+  export = {"do_export": True, "export_dir": str(tmp_path / "export")}
+  (tmp_path / "export" / "CoLA").mkdir(parents=True)
+  exported = glue.parts(_flags(tmp_path, do_predict=False, **export))
+  assert {name: p.do_train for name, p in exported.items()} == {"RTE": False}
   _task_folders(tmp_path, "SST-2")
   assert list(glue.parts(_flags(tmp_path, do_predict=False))) == ["SST-2"]
   glue.run(_flags(tmp_path, do_predict=False))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
+from cli.arguments import Arguments
 from data import labels
 from predictor import Predictor
 from serving.export import ServedModel, Signature
@@ -77,9 +78,15 @@ def test_wrong_labels_are_named(tmp_path):
     _task(tmp_path, train_tsv="text\tlabel\nA\t\n")
   with pytest.raises(ValueError, match="contradict each other"):
     task_of(None, None, is_regression=True, multi_label=True)
-  args = SimpleNamespace(task_name="MRPC", multi_label=True)
-  with pytest.raises(ValueError, match=r"for --task_name=tsv: .* of MRPC has"):
-    named_tasks.from_flags(args)
+
+
+def test_flags_of_own_files_are_not_ignored():
+  columns = ("text_a_column", "text_b_column", "label_column")
+  for name in ("multi_label", "is_regression", *columns):
+    args = Arguments(frozenset([name]), task_name="MRPC", **{name: "x"})
+    message = f"--{name} is for --task_name=tsv: the columns of MRPC are fixed"
+    with pytest.raises(ValueError, match=message):
+      named_tasks.check_flags(args)
 
 
 def test_records_have_a_number_for_each_label(tokenizer):
@@ -112,6 +119,14 @@ def test_no_threshold_is_better_than_the_best(pairs):
   assert all(f1(best) >= f1(t) for t in (-1, 0.05, 0.2, 0.5, 0.8, 1.1))
   if not is_label.any():
     assert best == 0.5
+
+
+@given(st.floats(2**-20, 1.0, width=32))
+def test_a_threshold_tells_neighbors_apart(value):
+  probs = np.array([value, np.nextafter(np.float32(value), -1)], np.float32)
+  [best] = metrics.best_thresholds(probs[:, None], np.array([[1], [0]]))
+  assert [*(probs >= np.float32(str(best)))] == [True, False]
+  assert len(str(best)) < 16
 
 
 def _with_thresholds(*thresholds):

@@ -60,6 +60,17 @@ def test_a_file_without_blank_lines_is_said(tmp_path, caplog):
   assert "x.txt: all 201 words are one sentence" in caplog.text
 
 
+def test_the_column_that_lines_of_other_widths_shift_is_named(tmp_path, caplog):
+  path = _write(tmp_path, "1 Rex B-PET\nbarks O\n")
+  examples.read_sentences(path)
+  examples.read_sentences(path, -2, None)
+  examples.read_sentences(path, 0, None)  # stays where it is
+  first, second = caplog.messages
+  assert first.startswith(f"{path}, line 2: 2 columns, but line 1 has 3;")
+  assert first.endswith("The tag is in column -1")
+  assert second.endswith("The word is in column -2")
+
+
 def test_tags_may_be_in_any_column(tmp_path, folder):
   path = _write(tmp_path, "B-PET x Rex 7\nO y barks 8\n")
   columns = Columns(words=2, tags=0)

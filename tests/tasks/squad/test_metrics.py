@@ -73,29 +73,51 @@ def test_test_sets_have_no_answers():
   assert metrics.has_answers(questions(a=["x"], b=[]), True)
 
 
-def test_questions_without_answers_of_version_1_get_the_remedy(
-  tmp_path, caplog
+@pytest.mark.parametrize(
+  ("answers", "version_2", "remedy"),
+  [
+    ([], False, "give --version_2_with_negative"),
+    (None, True, 'each needs the field "answers", [] for none'),
+  ],
+)
+def test_questions_without_answers_get_the_remedy(
+  tmp_path, caplog, answers, version_2, remedy
 ):
-  given = Predictions({"a": "x", "b": ""})
+  data, given = questions(a=["x"], b=answers), Predictions({"a": "x", "b": ""})
   with caplog.at_level("INFO", logger="absl"):
-    result = metrics.report(
-      questions(a=["x"], b=[]), given, False, str(tmp_path)
-    )
-  assert result == {}
-  assert "no scores: " in caplog.text
-  assert "give --version_2_with_negative" in caplog.text
+    assert metrics.report(data, given, version_2, str(tmp_path)) == {}
+  assert "no scores: not every question has answers; " in caplog.text
+  assert remedy in caplog.text
 
 
 def test_which_threshold_counts(tmp_path):
-  folder = str(tmp_path)
-  assert metrics.threshold(folder, None) == 0.0
-  metrics.save({"best_f1_thresh": -1.5}, folder)
-  assert metrics.threshold(folder, None) == -1.5
-  assert metrics.threshold(folder, 0.0) == 0.0
-  (tmp_path / metrics.THRESHOLD).write_text("many")
-  assert metrics.threshold(folder, 2.0) == 2.0
+  path, other = (metrics.threshold_file(str(tmp_path), n) for n in (1, 2))
+  assert metrics.threshold(path, None) == 0.0
+  metrics.save_threshold(path, {"best_f1_thresh": -1.5}, {"a": -1.5})
+  assert metrics.threshold(path, None) == -1.5
+  assert metrics.threshold(path, 0.0) == 0.0
+  assert metrics.threshold(other, None) == 0.0  # an ensemble has its own
+  Path(path).write_text("many")
+  assert metrics.threshold(path, 2.0) == 2.0
   with pytest.raises(ValueError, match="'many', which is no number"):
-    metrics.threshold(folder, None)
+    metrics.threshold(path, None)
+
+
+@pytest.mark.parametrize(
+  ("odds", "saved"), [((-3.0, 2.0), -4.0), ((3.0, 2.0), 0.0)]
+)
+def test_if_no_answer_is_best_the_threshold_gives_none(tmp_path, odds, saved):
+  odds = dict(zip("ab", odds, strict=True))
+  texts = dict.fromkeys("ab", "mill")
+  given = Predictions(texts, null_odds=odds, texts=texts)
+  scores = metrics.score(questions(a=[], b=[]), given, True)
+  assert (scores["best_f1"], scores["best_f1_thresh"]) == (100.0, 0.0)
+  path = str(tmp_path / "threshold")
+  metrics.save_threshold(path, scores, odds)
+  assert metrics.threshold(path, None) == saved
+  # The odds of a question may be 0.0, too.
+  metrics.save_threshold(path, scores, odds | {"c": 0.0})
+  assert metrics.threshold(path, None) == 0.0
 
 
 @pytest.mark.slow

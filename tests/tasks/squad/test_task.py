@@ -25,6 +25,7 @@ def _args(folder, context, number):
     **{"num_workers": 1, "dynamic_padding": False, "dry_run": False},
     **{"n_best_size": 2, "max_answer_length": 3, "export_top_k": 0},
     **{"null_score_diff_threshold": None, "predict_batch_size": 8},
+    **{"ensemble": 1, "keep_best": False},
     **{"use_tpu": False, "distribution_strategy": None, "jit_compile": None},
   )
 
@@ -38,6 +39,30 @@ def test_a_limit_is_one_of_questions_and_of_what_is_scored(
   assert [example.qas_id for example in result.questions] == ["0", "1"]
   assert len(result.examples) == 2
   assert [example.answer_texts for example in result.questions] == [["b"]] * 2
+
+
+def test_the_threshold_kept_is_that_of_the_best_checkpoint(tmp_path):
+  args = _args(tmp_path, " \u200b ", 1).replace(version_2_with_negative=True)
+  data, best = task.eval_data(args), tmp_path / "best" / "best.json"
+  best.parent.mkdir()
+
+  def is_written(value, in_training=True, ensemble=1, **changes):
+    record = {"metric": "best_f1", "value": value, "step": 1, "evaluated": 1}
+    best.write_text(json.dumps(record))
+    changed = args.replace(ensemble=ensemble, **changes)
+    scores = task.predict(changed, None, data, in_training)
+    assert scores["best_f1"] == 0.0
+    suffix = "_ensemble" if ensemble > 1 else ""
+    path = tmp_path / f"null_score_diff_threshold{suffix}.txt"
+    written = path.exists()
+    path.unlink(missing_ok=True)
+    return written
+
+  assert not is_written(0.0, keep_best=True)
+  assert is_written(-1.0, keep_best=True)
+  assert is_written(0.0)
+  assert is_written(0.0, in_training=False, keep_best=True)
+  assert is_written(0.0, in_training=False, ensemble=3)
 
 
 def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
