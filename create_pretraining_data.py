@@ -21,7 +21,7 @@ from cli.arguments import Arguments
 from data import vocab, vocab_checks
 from data.pretraining import builders
 from data.pretraining.documents import TextFormat
-from data.pretraining.instances import DEFAULT, InstanceConfig
+from data.pretraining.instances import InstanceConfig, Masking
 from data.tokenization import FullTokenizer
 from storage import files
 from tasks.pretraining import settings
@@ -35,10 +35,7 @@ flags.DEFINE_string(
   "output_file", None, "TFRecord files, comma-separated.", required=True
 )
 flags.DEFINE_string(
-  "vocab_file",
-  None,
-  "Vocabulary of the model, one token per line.",
-  required=True,
+  "vocab_file", None, "Vocabulary of the model, a token a line.", required=True
 )
 flags.DEFINE_integer(
   "num_workers",
@@ -104,10 +101,11 @@ def instance_config(args: Arguments) -> InstanceConfig:
   """Contents of the records; raises ValueError for flags that contradict."""
   masking, dupe_factor = settings.masking(args), args.dupe_factor
   if args.masking == "dynamic":
-    if masking.policy != DEFAULT.policy:
+    if masking != Masking(args.max_predictions_per_seq):
       raise ValueError(
-        "--mask_token_prob and --random_token_prob are for words masked now: "
-        "with --masking=dynamic give them to run_pretraining.py"
+        "--masked_lm_prob, --mask_token_prob, --random_token_prob and "
+        "--do_whole_word_mask are for words masked now: with --masking=dynamic "
+        "give them to run_pretraining.py"
       )
     masking = None
     dupe_factor = dupe_factor if "dupe_factor" in args.set_flags else 1
@@ -141,8 +139,10 @@ def write_by_beam(
   """Makes records by Apache Beam and returns their number."""
   from data.pretraining import beam  # optional dependency
 
+  existing = beam.outputs(output)  # which are removed
+  checks.disjoint(inputs, *existing)
   if not args.overwrite:
-    checks.refuse_to_overwrite(*beam.outputs(output))
+    checks.refuse_to_overwrite(*existing)
   return beam.write(config, inputs, output, shared_flags.pipeline_options(args))
 
 

@@ -11,6 +11,7 @@ run again.
 """
 
 import json
+import shutil
 import statistics
 import sys
 from pathlib import Path
@@ -184,7 +185,8 @@ def execute(args: contest.Args, label: str, folder: Path, seed: int):
   file = folder / "result.json"
   if file.exists():
     return json.loads(file.read_text())
-  folder.mkdir(parents=True, exist_ok=True)
+  shutil.rmtree(folder, ignore_errors=True)  # else a part would be resumed
+  folder.mkdir(parents=True)
   is_peer, task = label == PEER, make_task(args)
   make = peer_command if is_peer else command
   contestant = Contestant(

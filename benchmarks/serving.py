@@ -43,6 +43,10 @@ def contestants(args: contest.Args) -> dict[str, Contestant]:
 
 def measure(args: contest.Args) -> contest.Results:
   """Seconds a batch in each round, memory, and answers that differ."""
+  if PEERS[0] not in args.peers:
+    raise ValueError(
+      f"--peers lacks {PEERS[0]}, with whose answers all are compared: add it"
+    )
   pairs = examples(args.data, args.examples)
   alone = contest.interleave_fresh(
     contestants(args), 1, pairs=pairs[:1], batch_size=1
@@ -104,7 +108,9 @@ def rows(result: dict):
       _number(statistics.median(small[label]), 1000, 1),
       _number(result.get("p99", {}).get(label), 1000, 1),
       *_ratios(small, label),
-      _number(BATCHES[1] / statistics.median(large[label]), 1, 0),
+      _number(
+        min(BATCHES[1], result["pairs"]) / statistics.median(large[label]), 1, 0
+      ),
       *_ratios(large, label),
       _number(first, 1000, 0),
       _number(load, 1, 1),

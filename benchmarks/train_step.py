@@ -70,6 +70,8 @@ def contestants(
 
 def measure(args: contest.Args) -> contest.Results:
   """Seconds of a step of each contestant, in each round."""
+  if "recomputed" in args.peers:
+    raise ValueError("--peers=recomputed is for benchmarks.memory: drop it")
   for case in args.cases:
     workers = contestants(case, args, warm_up=4)
     workers[PRODUCTS] = Contestant("matmul", {"case": case})

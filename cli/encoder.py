@@ -30,7 +30,8 @@ def config(args: Arguments) -> BertConfig:
     result.check_length(args.max_seq_length)
   if args.vocab_file:
     tokens = vocab.load(args.vocab_file)
-    vocab.check_tokens(tokens, (vocab.CLS, vocab.SEP), args.vocab_file)
+    needed = vocab.CLS, vocab.SEP, vocab.UNK
+    vocab.check_tokens(tokens, needed, args.vocab_file)
     vocab.check_size(
       tokens, result.vocab_size, args.vocab_file, args.bert_config_file
     )

@@ -21,7 +21,7 @@ _open_locks = []
 # Incomplete checkpoints (training/run_folder.py) and files (storage/files.py)
 # of a killed run.
 _UNFINISHED = re.compile(r"unfinished-model\.ckpt-")
-_PARTIAL = re.compile(r".*\.partial-(\d+)$")
+_PARTIAL = re.compile(r".*\.partial-(\d+)(?:-[0-9a-f]+)?$")
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DISK_FULL_TEXT = re.compile(
   r"(?:([^\s;:'\"]+); )?(?:No space left|Disk quota exceeded)"
@@ -50,6 +50,8 @@ def run(
         args = Arguments.from_flags(flags.FLAGS)
         with arguments.shorten_dry_run(args) as args:
           check_flags(args)
+          if "output_file" in args:
+            interrupts.end_in_order()
           if "output_dir" in args and process.is_chief():
             lock_folder(args.output_dir)
           return main(args)

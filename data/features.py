@@ -90,7 +90,7 @@ class TextPacker:
         f"max_seq_length {seq_length} is too short: [CLS], [SEP] and a token "
         "take 3"
       )
-    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP))
+    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP, vocab.UNK))
     self.seq_length = seq_length
     self.lengths = Counter()
     self.token_ids = CachedTokenizer(tokenizer).ids

@@ -119,10 +119,16 @@ def load(folder: str) -> LabelSet:
 
 
 def read(path: str, remedy: str = "") -> LabelSet:
-  """Reads a file of labels; ValueError if it is empty."""
-  labels = LabelSet((line for line in files.lines(path) if line), path, remedy)
+  """Reads a file of labels; ValueError if it is empty or repeats one."""
+  labels = LabelSet(filter(None, files.text_lines(path)), path, remedy)
   if not labels:
     raise ValueError(f"{path} is empty; it has one label a line")
+  [(label, number)] = Counter(labels).most_common(1)
+  if number > 1:
+    raise ValueError(
+      f"{path} has the label {label!r} {number} times: each line is a class, "
+      "so give it a name of its own"
+    )
   return labels
 
 

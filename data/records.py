@@ -16,6 +16,7 @@ from storage.progress import Progress
 from storage.tfrecord import Schema
 
 _PREFETCHED = 4  # batches
+_MULTIPLE = 8  # tokens; trimmed rows have a multiple of it
 # Batches whose records are sorted by length together in an evaluation.
 _SORTED_TOGETHER = 100
 
@@ -101,17 +102,15 @@ def is_masked(path: str) -> bool:
   return "masked_lm_positions" in _first(path)
 
 
-def trim_padding(
-  batch: Batch, names: Iterable[str] = TOKENS, multiple: int = 8
-) -> Batch:
+def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:
   """Cuts off the padding that all rows of a batch have.
 
   `input_mask` is [B, ..., T], 1 for tokens and then 0; the fields `names`, of
-  the same shape, are cut to a multiple of `multiple`, or T.
+  the same shape, are cut to a multiple of 8, or T.
   """
   mask = batch["input_mask"]
   longest = tf.reduce_max(lengths(mask))
-  length = tf.maximum(-(-longest // multiple), 1) * multiple
+  length = tf.maximum(-(-longest // _MULTIPLE), 1) * _MULTIPLE
   return batch | {name: batch[name][..., :length] for name in names}
 
 

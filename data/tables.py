@@ -2,12 +2,13 @@ r"""Reader of tables of texts, by the extension.
 
 .csv: commas, quotes as in RFC 4180; .jsonl and .json: an object a line, columns
 are its keys; others: tabs, and quotes are plain characters, as in the files of
-GLUE. Lines end at "\n"; every "\r", a byte order mark and blank lines are
-dropped.
+GLUE. Each may be compressed, as in .csv.gz. Lines end at "\n"; every "\r", a
+byte order mark and blank lines are dropped.
 """
 
 import csv
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -43,7 +44,7 @@ def read_table(
   Raises OSError, or ValueError that names file, line and remedy: a column is
   missing, a line is malformed, or there is no row.
   """
-  if path.endswith((".jsonl", ".json")):
+  if _extension(path) in (".jsonl", ".json"):
     rows = _objects(path, columns)
   else:
     rows = _table(path, columns, header, skip_broken)
@@ -52,6 +53,12 @@ def read_table(
     raise ValueError(f"{path} has no rows")
   yield first
   yield from rows
+
+
+def _extension(path):
+  """The extension, without that of a compressed file: .csv of a.csv.gz."""
+  path = path.removesuffix(".gz").removesuffix(".zst")
+  return os.path.splitext(path)[1]
 
 
 def _table(path, columns, header, skip_broken):
@@ -74,7 +81,7 @@ def _table(path, columns, header, skip_broken):
     else:
       remedy = (
         "put texts with commas in quotes"
-        if path.endswith(".csv")
+        if _extension(path) == ".csv"
         else "remove tabs and line breaks from the texts, or write the table "
         "as .csv or .jsonl"
       )
@@ -94,20 +101,28 @@ def _table(path, columns, header, skip_broken):
 
 
 def _separated(path: str) -> Iterator[tuple[int, list[str]]]:
-  """First line and fields of each row that is not blank."""
-  lines = enumerate(_lines(path), 1)
-  is_csv = path.endswith(".csv")
-  rows = _csv(path) if is_csv else ((n, x.split("\t")) for n, x in lines)
-  return (row for row in rows if any(map(str.strip, row[1])))
+  """First line and fields of each row that is not blank.
+
+  A row of empty fields is blank, but not in a .csv file.
+  """
+  if _extension(path) == ".csv":
+    yield from _csv(path)
+    return
+  for number, line in enumerate(files.text_lines(path), 1):
+    if line.strip():
+      yield number, line.split("\t")
 
 
 def _csv(path):
   csv.field_size_limit(files.MAX_LINE_BYTES)
-  reader = csv.reader((f"{line}\n" for line in _lines(path)), strict=True)
+  lines = (f"{line}\n" for line in files.text_lines(path))
+  reader = csv.reader(lines, strict=True)
   start = 1
   try:
     for fields in reader:
-      yield start, fields
+      # A line of blanks is one field; "" is an empty one, which counts.
+      if len(fields) > 1 or (fields and not fields[0].isspace()):
+        yield start, fields
       start = reader.line_num + 1
   except csv.Error as error:
     raise ValueError(
@@ -117,7 +132,7 @@ def _csv(path):
 
 
 def _objects(path, columns):
-  for number, line in enumerate(_lines(path), 1):
+  for number, line in enumerate(files.text_lines(path), 1):
     if not line.strip():
       continue
     where = f"{path}, line {number}"
@@ -152,11 +167,6 @@ def parse_json(text: str) -> Any:
     plain = json.dumps(value, ensure_ascii=False)
     value = json.loads(SURROGATE.sub("\ufffd", plain))
   return value
-
-
-def _lines(path: str) -> Iterator[str]:
-  for number, line in enumerate(files.lines(path)):
-    yield line if number else line.removeprefix("\ufeff")
 
 
 def _require(columns, present, where):

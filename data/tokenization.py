@@ -27,6 +27,8 @@ CJK_RANGES = (
   (0x2F800, 0x2FA1F),
 )
 
+MAX_CHARS_PER_WORD = 200  # Longer words are unknown.
+
 # Folder names of the released models by the case of their texts.
 # (The multilingual model called "multilingual" is the lower-cased one.)
 _SIZE = r"L-\d+_H-\d+_A-\d+"
@@ -80,15 +82,8 @@ class BasicTokenizer:
 class WordpieceTokenizer:
   """Words to pieces of the vocabulary, the longest first; else unknown."""
 
-  def __init__(
-    self,
-    vocab: Mapping[str, int],
-    unk_token: str = UNK,
-    max_input_chars_per_word: int = 200,
-  ):
+  def __init__(self, vocab: Mapping[str, int]):
     self.vocab = vocab
-    self.unk_token = unk_token
-    self.max_input_chars_per_word = max_input_chars_per_word
 
   def tokenize(self, text: str | bytes) -> list[str]:
     """Splits the words of a text: "unaffable" -> ["un", "##aff", "##able"]."""
@@ -99,8 +94,8 @@ class WordpieceTokenizer:
     ]
 
   def _pieces(self, word):
-    if len(word) > self.max_input_chars_per_word:
-      return [self.unk_token]
+    if len(word) > MAX_CHARS_PER_WORD:
+      return [UNK]
     pieces = []
     start = 0
     while start < len(word):
@@ -109,7 +104,7 @@ class WordpieceTokenizer:
         if prefix + word[start:limit] in self.vocab:
           break
       else:
-        return [self.unk_token]
+        return [UNK]
       pieces.append(prefix + word[start:limit])
       start = limit
     return pieces
@@ -166,11 +161,6 @@ def convert_to_unicode(text: str | bytes) -> str:
   if isinstance(text, bytes):
     return text.decode("utf-8", "ignore")
   raise ValueError(f"Unsupported string type: {type(text)}")
-
-
-def printable_text(text: str | bytes) -> str:
-  """Text as str, for `print` and logs."""
-  return convert_to_unicode(text)
 
 
 def whitespace_tokenize(text: str) -> list[str]:

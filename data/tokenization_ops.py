@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from data import vocab
 from data.normalization_ops import Normalizer
+from data.tokenization import MAX_CHARS_PER_WORD
 
-MAX_CHARS_PER_WORD = 200  # Longer words are unknown, as in the specification.
 _JOINER = "##"
 _TO_THE_END = 2**31 - 1
 
@@ -51,7 +51,7 @@ class GraphTokenizer(tf.Module):
     self._ids = _table(self._asset, tf.string, tf.int64, -1)
     self._tokens = _table(self._asset, tf.int64, tf.string, vocab.UNK)
     longest = max(map(len, vocabulary))
-    self._wordpieces = WordpieceSplitter(self._ids, longest, vocab.UNK)
+    self._wordpieces = WordpieceSplitter(self._ids, longest)
 
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Ids of the tokens of each text: [N] string -> [N, (T)] int32."""
@@ -118,10 +118,9 @@ class WordpieceSplitter:
   ids, else -1; `longest` counts characters of a piece, including its "##".
   """
 
-  def __init__(self, ids: tf.lookup.StaticHashTable, longest: int, unk_token):
+  def __init__(self, ids: tf.lookup.StaticHashTable, longest: int):
     self._ids = ids
     self._longest = max(longest, len(_JOINER) + 1)
-    self._unk_token = unk_token
 
   def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
     """Ids of the pieces of words: [D] string, none empty -> [D, (T)] int64."""
@@ -156,7 +155,7 @@ class WordpieceSplitter:
       | (tf.gather(ids, order) < 0),
     )
     rows, ids = tf.gather(rows, order), tf.gather(ids, order)
-    ids = tf.where(ids < 0, self._ids.lookup(tf.constant(self._unk_token)), ids)
+    ids = tf.where(ids < 0, self._ids.lookup(tf.constant(vocab.UNK)), ids)
     return tf.RaggedTensor.from_value_rowids(
       ids, rows, tf.size(words, tf.int64), validate=False
     )

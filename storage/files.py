@@ -9,6 +9,7 @@ import glob
 import gzip
 import io
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -148,11 +149,11 @@ def open_for_reading(path: str) -> BinaryIO:
 def open_for_writing(path: str) -> Iterator[BinaryIO]:
   """Opens a file as bytes; it appears under its name when it is complete.
 
-  Until then it is `PATH.partial-PID`. An error removes that and keeps the
-  previous content of the path. Missing folders are made. OSErrors have a
-  `filename`.
+  Until then it is `PATH.partial-PID-RANDOM`, as processes of other machines
+  may have this PID. An error removes that and keeps the previous content of the
+  path. Missing folders are made. OSErrors of the system have a `filename`.
   """
-  partial = f"{path}.partial-{os.getpid()}"
+  partial = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"
   try:
     with _open_new(partial) as file:
       yield file
@@ -160,18 +161,20 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   except BaseException as error:
     if exists(partial):
       remove(partial)
-    if isinstance(error, OSError) and not error.filename:
-      error.filename = path  # errors of write() have no name
+    # Errors of write() have no name; with one, others would lose their text.
+    if isinstance(error, OSError) and error.errno and not error.filename:
+      error.filename = path
     raise
 
 
 def check_writable(path: str) -> None:
   """Raises OSError if no file can be written beside a remote path."""
   exists(path)  # raises OSError for an unknown scheme
+  probe = f"{path}.probe-{secrets.token_hex(4)}"
   try:
-    with open_for_writing(f"{path}.probe") as file:
+    with open_for_writing(probe) as file:
       file.write(b"")
-    remove(f"{path}.probe")
+    remove(probe)
   except Exception as error:  # GFile has errors of its own
     raise OSError(
       f"{path} cannot be written ({str(error).splitlines()[0]}): check its "
@@ -237,6 +240,12 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
       line = line.replace("\r", "")
       if line:  # a last line of "\r" alone is no line
         yield line.removesuffix("\n")
+
+
+def text_lines(path: str) -> Iterator[str]:
+  """Yields the lines of a UTF-8 text without byte order mark; see `lines`."""
+  for number, line in enumerate(lines(path)):
+    yield line if number else line.removeprefix("\ufeff")
 
 
 def _is_utf16(first: bytes) -> bool:

@@ -22,10 +22,12 @@ from storage.tfrecord import Schema
 BLOCK = 256  # records of a block; the last block of a file may have fewer
 _PIECE = 1 << 20  # bytes read at once
 _BATCH = 256  # records whose checksums are computed together
+_MAKE_AGAIN = "Make the file again"
 _REMEDY = (
-  "Make the file again; run_pretraining.py --max_corrupt_records=N leaves out "
-  "up to N such records"
+  f"{_MAKE_AGAIN}; run_pretraining.py --max_corrupt_records=N leaves out up to "
+  "N such records"
 )
+_WRONG_LENGTH = "its length is wrong, so no record after it can be found"
 
 # --- Offsets ---------------------------------------------------------------
 
@@ -147,8 +149,7 @@ def _frames(path) -> Iterator[_Frame]:
     while head := file.read(12):
       length, checksum = head[:8], head[8:]
       if left >= 12 and tfrecord.masked_crc32c([length]) != [checksum]:
-        error = "its length is wrong, so no record after it can be found"
-        yield _Frame(error=error)
+        yield _Frame(error=_WRONG_LENGTH)
         return
       size = int.from_bytes(length, "little")
       left -= size + 16
@@ -186,7 +187,8 @@ def _errors(paths, schema) -> Iterator[tuple[str, int, str]]:
 def first_corrupt(paths: Sequence[str], schema: Schema) -> str | None:
   """Describes the first corrupt record of files; None if all are intact."""
   for path, number, error in _errors(paths, schema):
-    return f"{path}, record {number}: {error}. {_REMEDY}"
+    remedy = _MAKE_AGAIN if error == _WRONG_LENGTH else _REMEDY
+    return f"{path}, record {number}: {error}. {remedy}"
   return None
 
 
@@ -196,9 +198,13 @@ def drop_corrupt(
   """Copies files that have corrupt records, without these, to a folder.
 
   Returns all paths. Raises ValueError if more than `at_most` records are
-  corrupt, or a file has no intact one.
+  corrupt, a file has no intact one, or the length of a record is wrong, so that
+  all later ones would be dropped.
   """
   errors = list(_errors(paths, schema))
+  for path, number, error in errors:
+    if error == _WRONG_LENGTH:
+      raise ValueError(f"{path}, record {number}: {error}. {_MAKE_AGAIN}")
   if len(errors) > at_most:
     path, number, error = errors[0]
     raise ValueError(

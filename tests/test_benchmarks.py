@@ -3,10 +3,11 @@
 import importlib
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import contest, flops, serving, worker
+from benchmarks import contest, fine_tune, flops, serving, train_step, worker
 from benchmarks.cases import Case
 from benchmarks.results import Table
 from tests import programs
@@ -155,10 +156,35 @@ def test_ratios_of_serving_are_to_peers_of_the_same_type():
   }
   first, second, *_ = map(list, serving.rows(result))
   assert first == [
-    *("c", "ours, int8", "1000.0", "1500.0", "0.50", "-", "32", "0.50", "-"),
+    *("c", "ours, int8", "1000.0", "1500.0", "0.50", "-", "4", "0.50", "-"),
     *("500", "7.0", "9", "0 of 4"),
   ]
   assert second[3:6] == ["-", "0.50", "-"]
+
+
+def test_peers_that_a_table_cannot_show_are_refused():
+  args = SimpleNamespace(peers=["ONNX Runtime float32"])
+  with pytest.raises(ValueError, match="--peers lacks transformers float32, w"):
+    next(serving.measure(args))
+  args = SimpleNamespace(peers=["recomputed"])
+  with pytest.raises(ValueError, match="--peers=recomputed is for "):
+    next(train_step.measure(args))
+
+
+def test_an_interrupted_fine_tuning_is_not_resumed(tmp_path, monkeypatch):
+  (tmp_path / "run" / "output").mkdir(parents=True)
+
+  def interleave_fresh(contestants, *_, **__):
+    assert not (tmp_path / "run" / "output").exists()
+    return {label: [{"seconds": 2, "cpu_seconds": 3}] for label in contestants}
+
+  task = SimpleNamespace(own_scores=lambda output: {"f1": 90.0})
+  monkeypatch.setattr(contest, "interleave_fresh", interleave_fresh)
+  monkeypatch.setattr(fine_tune, "make_task", lambda args: task)
+  monkeypatch.setattr(fine_tune, "command", lambda *_: [])
+  for _ in range(2):  # the second time from the file
+    run = fine_tune.execute(None, fine_tune.BASELINE, tmp_path / "run", 1)
+    assert run == {"seconds": 2, "cpu_seconds": 3, "scores": {"f1": 90.0}}
 
 
 @pytest.fixture

@@ -94,8 +94,9 @@ def test_faults_are_named(num_workers, tmp_path):
   _fails(
     "random_token_prob 0.2 must be 0 or more, and 1 together", *flags, *mix
   )
-  later = ("--masking=dynamic", "--mask_token_prob=0.9")
-  _fails("with --masking=dynamic give them to run_pre", *flags, *later)
+  for later in ("--mask_token_prob=0.9", "--do_whole_word_mask"):
+    message = "with --masking=dynamic give them to run_pretraining.py"
+    _fails(message, *flags, "--masking=dynamic", later)
 
   bad = tmp_path / "latin1.txt"
   bad.write_bytes(b"ol\xe9\n")
@@ -161,6 +162,10 @@ def test_by_apache_beam(tmp_path):
   bad = tmp_path / "latin1.txt"
   bad.write_bytes(b"ol\xe9\n")
   _fails("latin1.txt, line 1: byte 2", *flags, "--overwrite", text=bad)
+  text = tmp_path / "out-00001-of-00002"
+  text.write_text("Owls hunt at night.\n")
+  _fails("of-00002 is an input, too", *flags, "--overwrite", text=text)
+  assert text.exists()
 
 
 def test_without_apache_beam_the_remedy_is_named(monkeypatch):

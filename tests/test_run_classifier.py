@@ -451,7 +451,7 @@ def test_what_is_no_vocabulary_is_named(sst, tmp_path):
   path = tmp_path / "text.txt"
   path.write_text("A sentence.\n")
   flags = sst | {"output_dir": tmp_path, "vocab_file": path}
-  _fails(f"{path} lacks [CLS], [SEP]; ", **flags, **TRAIN)
+  _fails(f"{path} lacks [CLS], [SEP], [UNK]; ", **flags, **TRAIN)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ def _given(tmp_path):
   vectors[:, 2] *= 1e-3
   _store(tmp_path / "stored.npz", vectors[:30])
   _store(tmp_path / "queries.npz", vectors[30:])
-  (tmp_path / "labels").write_text("\n".join(labels[:30]) + "\n")
+  text = "\ufeff" + "\n".join(labels[:30]) + "\n"
+  (tmp_path / "labels").write_text(text, encoding="utf-8")
   (tmp_path / "query_labels").write_text("\n".join(labels[30:]) + "\n")
   return {"features": "stored.npz", "query_features": "queries.npz"}
 
@@ -57,6 +58,7 @@ def test_classifies_and_scores(run, tmp_path):
   text = f"accuracy {np.mean(right):.4f} of 10 (always 'no': 0.5000)"
   assert text in done.stderr
   for row in rows:
+    assert row["probabilities"].keys() == {"no", "yes"}
     assert sum(row["probabilities"].values()) == pytest.approx(1)
     assert row["probabilities"][row["label"]] >= 0.5
 

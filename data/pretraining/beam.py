@@ -151,8 +151,10 @@ def count_words(
 
 
 def outputs(output: str) -> list[str]:
-  """Existing files of an output prefix."""
-  return files.glob_files(f"{glob.escape(output)}-?????*-of-?????*")
+  """Existing files of an output prefix; OUTPUT-valid is another one."""
+  name = re.compile(re.escape(os.path.basename(output)) + r"-\d{5,}-of-\d{5,}")
+  paths = files.glob_files(f"{glob.escape(output)}-*-of-*")
+  return [path for path in paths if name.fullmatch(os.path.basename(path))]
 
 
 class _WriteShard(beam.DoFn):

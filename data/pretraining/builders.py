@@ -8,7 +8,7 @@ input only, into temporary files that the parent joins in order.
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -137,7 +137,7 @@ def write_in_memory(
   """
   builder = RecordBuilder(config)
   lines = chain.from_iterable(map(config.text_format.lines, inputs))
-  reading = Progress("read", sum(map(_text_size, inputs)) / 1e6, "MB")
+  reading = Progress("read", sum(map(text_size, inputs)) / 1e6, "MB")
   if config.deduplicate:
     lines = documents.drop_repeated(lines, reading)
   corpus = builder.documents(lines, reading)
@@ -195,6 +195,7 @@ def write_shards(
     folder = stack.enter_context(TemporaryDirectory(prefix="parts-", dir=near))
     prepare = partial(_shard_writer, config, folder, len(outputs))
     results = workers.ordered_map(prepare, shards, processes, progress.say)
+    stack.enter_context(closing(results))  # workers end before their folder
     single = 0
     for shard, result in zip(shards, results, strict=True):
       written = progress.counts["instances"]
@@ -268,7 +269,7 @@ def split_corpus(
   files are not divided. By default a shard is a 32nd of the input, 1 to 4 MB.
   """
   if size is None:
-    total = sum(map(_text_size, paths))
+    total = sum(map(text_size, paths))
     size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
   shards, spans, filled = [], (), 0
   for span in chain.from_iterable(
@@ -287,13 +288,14 @@ def split_corpus(
   return [*shards, Shard(len(shards), spans)]
 
 
-def _text_size(path: str) -> int:
+def text_size(path: str) -> int:
+  """Size of a text in bytes, estimated if it is compressed."""
   factor = _COMPRESSION_RATIO if files.is_compressed(path) else 1
   return factor * files.size(path)
 
 
 def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
-  length = _text_size(path)
+  length = text_size(path)
   ends_document = text_format.ends_document(path)
   start = 0
   while ends_document and length - start > 1.5 * size:

@@ -50,7 +50,7 @@ def read_lines(path: str | None, number: int, vectors: str) -> list[str] | None:
   """Reads labels or texts of `number` vectors; ValueError if numbers differ."""
   if not path:
     return None
-  lines = [line.strip() for line in files.lines(path)]
+  lines = [line.strip() for line in files.text_lines(path)]
   if len(lines) != number:
     raise ValueError(
       f"{path} has {len(lines)} lines, {vectors} has {number} vectors: they "

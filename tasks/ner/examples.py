@@ -4,7 +4,7 @@ Columns are separated by tabs if a line has one, else by blanks. The word
 "-DOCSTART-" begins a document.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
@@ -50,7 +50,7 @@ def read_sentences(
   document = 0
   widths = {}  # number of columns -> the first line with it
   for line_type, lines in groupby(
-    _numbered_lines(path), key=lambda pair: _line_type(pair[1])
+    enumerate(files.text_lines(path), 1), key=lambda pair: _line_type(pair[1])
   ):
     if line_type == "start":
       document += bool(sentences)
@@ -90,11 +90,6 @@ def _check_layout(path, sentences):
       "%s: all %d words are one sentence; a blank line should end each one",
       *(path, len(words)),
     )
-
-
-def _numbered_lines(path: str) -> Iterator[tuple[int, str]]:
-  for number, line in enumerate(files.lines(path), 1):
-    yield number, line.removeprefix("\ufeff") if number == 1 else line
 
 
 def _line_type(line: str) -> str:
@@ -227,7 +222,7 @@ def read_tagged(
 
 def _has_tags(path, columns) -> bool:
   """True if any line with a word has a tag, too."""
-  for number, line in _numbered_lines(path):
+  for number, line in enumerate(files.text_lines(path), 1):
     if _line_type(line) == "words":
       with suppress(ValueError):
         return bool(_cells(number, line, columns, path, {}))

@@ -43,7 +43,6 @@ class TagRecordBuilder(features.TextPacker):
     document_context: bool = False,
   ):
     super().__init__(tokenizer, seq_length)
-    vocab.check_tokens(tokenizer.vocab, (vocab.UNK,))
     self._unk = tokenizer.vocab[vocab.UNK]
     self.schema = features.tagging(seq_length)
     self._max_pieces = seq_length - 2

@@ -9,7 +9,7 @@ from cli import checks, encoder
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
-from data.pretraining import vocab_learning
+from data.pretraining import builders, vocab_learning
 from data.pretraining.documents import TextFormat
 from data.tokenization import FullTokenizer
 from storage import files
@@ -63,7 +63,8 @@ def _count_source(args, paths):
     options = shared_flags.pipeline_options(args)
     beam.count_words(paths, text, counter, args.output_file, options)
   else:
-    progress = Progress("read", sum(map(files.size, paths)) / 1e6, "MB")
+    size = sum(map(builders.text_size, paths))
+    progress = Progress("read", size / 1e6, "MB")
     for path in paths:
       for line in text.lines(path):
         counter.add(line)

@@ -17,7 +17,7 @@ import numpy as np
 from cli.arguments import Arguments
 from data import features
 from data.tokenization import CachedTokenizer, FullTokenizer
-from data.vocab import CLS, SEP, check_tokens
+from data.vocab import CLS, SEP, UNK, check_tokens
 from storage import workers
 from storage.progress import Progress
 from storage.tfrecord import Schema
@@ -82,10 +82,10 @@ def make_windows(
 ) -> Iterator[Window]:
   """Splits the paragraphs of questions into windows, in their order.
 
-  Raises ValueError if the vocabulary lacks [CLS] or [SEP], ChildProcessError if
-  a worker died.
+  Raises ValueError if the vocabulary lacks a special token, ChildProcessError
+  if a worker died.
   """
-  check_tokens(tokenizer.vocab, (CLS, SEP))
+  check_tokens(tokenizer.vocab, (CLS, SEP, UNK))
   chunks = workers.chunks(examples, _CHUNK, "questions")
   prepare = partial(_WindowMaker, tokenizer, config)
   unique_ids = count(FIRST_UNIQUE_ID)

@@ -208,13 +208,13 @@ def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
   incomplete = [
     "unfinished-model.ckpt-5.data-00000-of-00001.tempstate12",
     f"metrics.jsonl.partial-{_ended_process()}",
-    f"train.tf_record.partial-{_ended_process()}",
+    f"train.tf_record.partial-{_ended_process()}-0a1b2c3d",
     "best/unfinished-model.ckpt-5.index",
   ]
   complete = [
     "model.ckpt-5.index",
     "unfinished.txt",
-    f"a.json.partial-{os.getpid()}",
+    f"a.json.partial-{os.getpid()}-0a1b2c3d",
   ]
   for name in incomplete + complete:
     (tmp_path / name).touch()
@@ -268,6 +268,27 @@ def test_an_interrupt_at_any_moment_is_one_line(moment):
   assert done.returncode == 130
   assert done.stderr == "ERROR: interrupted\n"
   assert ("cleaned up" in done.stdout) == (moment == "in main")
+
+
+TERMINATED = """
+import os, signal
+import split_sentences  # defines the flags
+from cli import program
+from storage import files
+
+def main(args):
+  with files.open_for_writing(args.output_file):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+program.run(main)
+"""
+
+
+def test_a_program_that_is_terminated_leaves_no_file(tmp_path):
+  flags = ["--input_file=unread", f"--output_file={tmp_path}/out"]
+  done = programs.python(["-c", TERMINATED, *flags])
+  assert (done.returncode, done.stderr) == (143, "")
+  assert not list(tmp_path.iterdir())
 
 
 IMPORTING = """

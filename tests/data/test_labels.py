@@ -48,11 +48,14 @@ def test_what_would_not_be_read_back_is_refused(tmp_path, names):
   assert not list(tmp_path.iterdir())
 
 
-def test_missing_or_empty(tmp_path):
+def test_missing_empty_or_repeated(tmp_path):
   with pytest.raises(OSError, match=r"cannot read .*labels\.txt"):
     labels.load(str(tmp_path))
   (tmp_path / "labels.txt").write_text("\n")
   with pytest.raises(ValueError, match=r"labels\.txt is empty"):
+    labels.load(str(tmp_path))
+  (tmp_path / "labels.txt").write_text("\ufeffa\nb\na\n", encoding="utf-8")
+  with pytest.raises(ValueError, match=r"labels\.txt has the label 'a' 2 time"):
     labels.load(str(tmp_path))
 
 

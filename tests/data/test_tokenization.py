@@ -91,7 +91,6 @@ def test_ids_and_tokens():
 def test_convert_to_unicode():
   assert tokenization.convert_to_unicode("é") == "é"
   assert tokenization.convert_to_unicode("é\xff".encode()[:3]) == "é"
-  assert tokenization.printable_text(b"a\xff") == "a"
   with pytest.raises(ValueError, match="Unsupported string type"):
     tokenization.convert_to_unicode(3)
 

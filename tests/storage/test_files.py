@@ -1,3 +1,4 @@
+import errno
 import os
 
 import pytest
@@ -122,6 +123,34 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
     raise RuntimeError("on the way")
   assert path.read_bytes() == b"old"
   assert os.listdir(tmp_path) == ["file"]
+
+
+def test_two_write_a_file_and_the_last_one_counts(tmp_path):
+  path = str(tmp_path / "file")  # on two machines, both have process 1
+  with files.open_for_writing(path) as first:
+    first.write(b"first")
+    with files.open_for_writing(path) as second:
+      second.write(b"second")
+  assert files.read_text(path) == "first"
+  assert os.listdir(tmp_path) == ["file"]
+
+
+def test_errors_keep_their_text(tmp_path):
+  path = str(tmp_path / "out")
+  with (
+    pytest.raises(IsADirectoryError, match=f"^cannot read {tmp_path}: Is a"),
+    files.open_for_writing(path),
+  ):
+    files.open_for_reading(str(tmp_path))
+  with pytest.raises(OSError) as raised, files.open_for_writing(path):
+    raise OSError(errno.ENOSPC, "No space left on device")
+  assert raised.value.filename == path
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path):
+  path = tmp_path / "text"
+  path.write_text("\ufeffa\n\ufeffb\n", encoding="utf-8")
+  assert list(files.text_lines(str(path))) == ["a", "\ufeffb"]
 
 
 def test_existing_files_are_refused(tmp_path):

@@ -174,11 +174,14 @@ def test_a_file_that_was_cut_off(path, tmp_path):
   assert len(_records(copy)) == NUMBER - 1
 
 
-def test_records_after_a_wrong_length_are_lost(path):
+def test_records_after_a_wrong_length_are_not_dropped(path, tmp_path):
   _flip(path, _starts(path)[5] + 1)
-  assert "record 5: its length is wrong" in record_scan.first_corrupt(
-    [path], SCHEMA
-  )
+  message = record_scan.first_corrupt([path], SCHEMA)
+  assert "record 5: its length is wrong" in message
+  assert message.endswith("can be found. Make the file again")
+  with pytest.raises(ValueError, match=r"record 5: .* Make the file again$"):
+    record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
+  assert os.listdir(tmp_path) == ["a.tfrecord"]
 
 
 def test_records_of_another_kind(tmp_path):

@@ -132,6 +132,13 @@ def test_files_of_an_earlier_run_are_replaced(text, tmp_path):
   _by_beam(_config(), text, tmp_path, SINGLE)
 
 
+def test_files_of_another_data_set_are_no_outputs(tmp_path):
+  for name in ("wiki-00000-of-00002", "wiki-valid-00000-of-00004"):
+    (tmp_path / name).touch()
+  expected = [str(tmp_path / "wiki-00000-of-00002")]
+  assert beam.outputs(str(tmp_path / "wiki")) == expected
+
+
 @pytest.mark.parametrize("options", [SINGLE, MANY])
 def test_words_are_counted_as_in_one_process(options, text, tmp_path):
   expected = WordCounter(True, 1000)

@@ -71,6 +71,31 @@ def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
   assert result[0][0] < 0.7 * everything[0]
 
 
+def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
+  (tmp_path / "text").write_text(random_text(9))
+  found = []
+
+  def ordered_map(prepare, shards, *_):
+    _, folder, _ = prepare.args
+    try:
+      yield prepare()(shards[0])._replace(records=[f"{folder}/missing"])
+    finally:
+      found.append(os.path.exists(folder))
+
+  monkeypatch.setattr(builders.workers, "ordered_map", ordered_map)
+  with pytest.raises(FileNotFoundError, match="missing"):
+    _records(tmp_path, [str(tmp_path / "text")], 1)
+  assert found == [True]
+  assert os.listdir(tmp_path) == ["text"]
+
+
+def test_sizes_of_compressed_texts_are_estimated(tmp_path):
+  for name in ("text", "text.gz"):
+    (tmp_path / name).write_bytes(b"x" * 10)
+  sizes = [builders.text_size(str(tmp_path / n)) for n in ("text", "text.gz")]
+  assert sizes == [10, 30]
+
+
 def test_a_bad_row_in_a_worker_is_located(tmp_path):
   (tmp_path / "rows").write_text('{"text": "Owls hunt."}\n{"body": 1}\n')
   with pytest.raises(ValueError, match=r"rows, line 2: not a JSON object"):

@@ -1,6 +1,7 @@
 """Records of texts: worked examples, and any number of processes."""
 
 import functools
+import re
 
 import pytest
 import tensorflow as tf
@@ -91,10 +92,12 @@ def test_too_short(tokenizer):
     TextRecordBuilder(tokenizer, 2, ["no", "yes"])
 
 
-def test_a_vocabulary_without_special_tokens(tmp_path):
-  (tmp_path / "vocab.txt").write_text("a\n[UNK]\n[SEP]\n")
-  with pytest.raises(ValueError, match=r"lacks \[CLS\]"):
-    TextRecordBuilder(FullTokenizer(tmp_path / "vocab.txt"), 8, ["no", "yes"])
+@pytest.mark.parametrize("token", ["[UNK]", "[CLS]", "[SEP]"])
+def test_a_vocabulary_without_special_tokens(token, tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("a\n[UNK]\n[CLS]\n[SEP]\n".replace(token, "b"))
+  with pytest.raises(ValueError, match=re.escape(f"lacks {token};")):
+    TextRecordBuilder(FullTokenizer(path), 8, ["no", "yes"])
 
 
 def test_several_processes_write_the_same_file(

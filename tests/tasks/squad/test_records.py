@@ -193,7 +193,7 @@ def test_lengths_that_cannot_be(lengths, message):
 def test_a_vocabulary_without_cls_is_refused(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("the\nmill")
-  with pytest.raises(ValueError, match=r"lacks \[CLS\], \[SEP\]"):
+  with pytest.raises(ValueError, match=r"lacks \[CLS\], \[SEP\], \[UNK\];"):
     list(make_windows([example("the")], FullTokenizer(path), WindowConfig()))
 
 
