@@ -1,7 +1,6 @@
 """Predictions of a trained model, in Python or from a shell.
 
 from predictor import Predictor
-
 predict = Predictor("/tmp/sst")  # an --output_dir, or an --export_dir
 predict(["A film that", "is good."])
 
@@ -130,19 +129,16 @@ def _kind(path):
 def _check_texts(name, value, rank):
   """Text of rank 0, list of rank 1 or of lists; raises ValueError if wrong."""
   is_text = isinstance(value, str | bytes)
-  if is_text == bool(rank) or not hasattr(value, "__iter__"):
-    expected = "a list of texts" if rank else "a text"
+  is_wrong = is_text and tables.SURROGATE.search(str(value))
+  if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
+    expected = "a list of texts" if rank else "a text in UTF-8"
     raise ValueError(f"{name} is {value!r:.40}: give {expected}")
   if is_text:
-    if isinstance(value, str) and tables.SURROGATE.search(value):
-      raise ValueError(f"{name} is {value!r:.40}: it is not UTF-8")
     return value
   parts = enumerate(value)
   texts = [_check_texts(f"{name}[{i}]", part, rank - 1) for i, part in parts]
-  if rank > 1 and [] in texts:
-    raise ValueError(f"{name}[{texts.index([])}] is empty: give a text or more")
-  if rank > 1 and len(set(map(len, texts))) > 1:
-    raise ValueError(f"the lists in {name} are not of one length")
+  if rank > 1 and (len(set(map(len, texts))) > 1 or [] in texts):
+    raise ValueError(f"the lists in {name} are not of one length, or empty")
   return texts
 
 
