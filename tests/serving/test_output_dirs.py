@@ -218,7 +218,7 @@ def test_what_is_missing_is_named_with_its_remedy(folder, tmp_path):
   [answer] = Predictor(copy, vocab_file=here)(["a [MASK]"])
   assert answer["num_masks"] == 1
   _edit(copy, flags={"vocab_file": None})
-  with pytest.raises(FileNotFoundError, match="without --vocab_file: say"):
+  with pytest.raises(FileNotFoundError, match="without --vocab_file: restore"):
     Predictor(copy)
   with pytest.raises(ValueError, match="=left_to_right cannot fill masks"):
     Predictor(copy, vocab_file=here, objective="left_to_right")
