@@ -87,9 +87,13 @@ class Arguments(SimpleNamespace):
     return type(self)(self.set_flags, **vars(self) | changes)
 
 
+def _is_required(flag):
+  return any("must have a value" in rule.message for rule in flag.validators)
+
+
 def _check_value(flag):
-  """Raises ValueError for an empty path or the like, NaN and infinity."""
-  if flag.value == "" and flag.default is None:
+  """Raises ValueError for a required flag that is empty, NaN and infinity."""
+  if flag.value == "" and _is_required(flag):
     raise ValueError(
       f"--{flag.name} is empty: is a variable of the shell unset?"
     )
@@ -219,7 +223,7 @@ def text(description: str, FLAGS: flags.FlagValues) -> str:
 def _describe(flag) -> str:
   """Lines of a flag: its name and default, then its help."""
   head = f"  --[no]{flag.name}" if flag.boolean else f"  --{flag.name}"
-  if any("must have a value" in rule.message for rule in flag.validators):
+  if _is_required(flag):
     head += "  (required)"
   elif default := (flag.default_as_str or "").strip("'"):
     head += f"  (default {default})"

@@ -83,10 +83,10 @@ def test_an_error_of_makedirs_is_of_its_caller(tmp_path):
 )
 def test_values_that_no_flag_has(argument, message):
   values = flags.FlagValues()
-  flags.DEFINE_string("folder", None, "", flag_values=values)
-  flags.DEFINE_string("layers", "", "", flag_values=values)
+  flags.DEFINE_string("folder", None, "", flag_values=values, required=True)
+  flags.DEFINE_string("layers", None, "", flag_values=values)
   flags.DEFINE_float("rate", 1.0, "", flag_values=values)
-  values(["program", argument])
+  values(["program", "--folder=x", argument])
   if message is None:
     assert Arguments.from_flags(values).rate == 1.0
     return
