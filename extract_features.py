@@ -19,9 +19,8 @@ from absl import flags
 from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from data import vocab, vocab_checks
+from data import vocab_checks
 from data.tokenization import FullTokenizer
-from data.vocab import CLS, SEP, UNK
 from modeling.config import POOLINGS
 from storage import files
 from tasks.features import lines
@@ -71,8 +70,6 @@ def check_flags(args: Arguments) -> None:
   if any(has_files) != all(has_files) or not (any(has_files) or args.do_export):
     raise ValueError("give --input_file and --output_file, or --do_export")
   encoder.check(args)
-  tokens = vocab.load(args.vocab_file)
-  vocab.check_tokens(tokens, (UNK, CLS, SEP), args.vocab_file)
   if args.output_file:
     checks.file(args, "input_file")
     checks.output_file(args, args.input_file)

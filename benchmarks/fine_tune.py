@@ -14,6 +14,7 @@ import json
 import shutil
 import statistics
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -141,13 +142,10 @@ def _eval_results(output, names):
 
 def make_task(args: contest.Args) -> Glue | Squad | Ner:
   """The task of --task and --data_dir."""
-  data = Path(args.data_dir)
-  match args.task:
-    case "SQuAD-1.1":
-      return Squad(data)
-    case "NER":
-      return Ner(data)
-  return Glue(args.task, data)
+  make = {"SQuAD-1.1": Squad, "NER": Ner}.get(
+    args.task, partial(Glue, args.task)
+  )
+  return make(Path(args.data_dir))
 
 
 def command(args: contest.Args, task, seed: int, folder: Path) -> list[str]:

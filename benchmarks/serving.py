@@ -101,6 +101,7 @@ def examples(data: str, number: int) -> list[list[str]]:
 def rows(result: dict):
   """A row for each contestant."""
   small, large = (result["seconds"][str(size)] for size in BATCHES)
+  size = min(BATCHES[1], result["pairs"])  # of a large batch
   for label in small:
     first, load = result.get("first", {}).get(label, (None, None))
     yield (
@@ -108,9 +109,7 @@ def rows(result: dict):
       _number(statistics.median(small[label]), 1000, 1),
       _number(result.get("p99", {}).get(label), 1000, 1),
       *_ratios(small, label),
-      _number(
-        min(BATCHES[1], result["pairs"]) / statistics.median(large[label]), 1, 0
-      ),
+      _number(size / statistics.median(large[label]), 1, 0),
       *_ratios(large, label),
       _number(first, 1000, 0),
       _number(load, 1, 1),

@@ -270,13 +270,15 @@ def _description(trial):
 
 def _copy_labels(source, target):
   """Copies labels.txt, if any; ValueError if the target has another order."""
-  if labels.exist(source):
-    labels.keep(labels.load(source), target)
-    if labels.load(target) != labels.load(source):
-      raise ValueError(
-        f"{source} and {target} have other labels in {labels.FILE_NAME}, or "
-        "another order of them: take a new --output_dir"
-      )
+  if not labels.exist(source):
+    return
+  known = labels.load(source)
+  labels.keep(known, target)
+  if labels.load(target) != known:
+    raise ValueError(
+      f"{source} and {target} have other labels in {labels.FILE_NAME}, or "
+      "another order of them: take a new --output_dir"
+    )
 
 
 def _copy_best(source, target):

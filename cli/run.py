@@ -74,9 +74,8 @@ class Run:
     that is 0. `unit` names an example in the log. `evaluate` and `evaluated`
     are those of loop.train, at every --eval_steps-th step.
 
-    Returns the last step, and a function that makes a context in which
-    variables have their moving averages, with --ema_decay, as when `evaluate`
-    is called.
+    Returns the last step, and a function that makes a context with the moving
+    averages of --ema_decay in the variables, as when `evaluate` is called.
     """
     args = self.args
     model = models.packed(model) if source.packing else model

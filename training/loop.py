@@ -99,13 +99,13 @@ def train(
   """Trains from the step of `train_step` to the end of the schedule.
 
   `dataset` makes a replica's batches from that step on. `make_report` is called
-  only if there is a step to train. `evaluate` gets the step; True ends the
-  training. `evaluated` is the last step that was evaluated, None if unknown: a
-  resumed run makes up for an evaluation that was killed.
-  `first_corrupt` describes the first corrupt record if reading failed. SIGTERM,
-  to any worker, saves a checkpoint and calls process.end_interrupted.
+  only if there is a step. `evaluate` gets the step; True ends the training.
+  `evaluated` is the last step that was evaluated, None if unknown: a resumed
+  run makes up for an evaluation that was killed. `first_corrupt` describes the
+  first corrupt record if reading failed. SIGTERM to any worker saves a
+  checkpoint and ends the program.
 
-  Raises FloatingPointError if the loss is not finite (nothing is saved then),
+  Raises FloatingPointError for a loss that is not finite (nothing is saved),
   ValueError for a corrupt record, ConnectionError if a worker does not answer.
   """
   step = int(train_step.step.numpy())
@@ -115,9 +115,8 @@ def train(
       *(step, schedule.num_train_steps),
     )
     return
-  report = make_report()
-  distribute = tf.distribute.get_strategy().distribute_datasets_from_function
-  batches = iter(distribute(dataset))
+  report, strategy = make_report(), tf.distribute.get_strategy()
+  batches = iter(strategy.distribute_datasets_from_function(dataset))
   timer = _StepTimer()
   _trace(train_step, batches, checkpoints, step)
   report.begin(step, schedule.num_train_steps)

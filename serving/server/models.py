@@ -80,6 +80,7 @@ class Model:
     self.versions, self.states = {}, {}
     self._folder, self._num_versions, self._load = folder, num_versions, load
     self._retry = {}  # time by version that could not be loaded
+    self._folder_error = None  # of the last poll
 
   def find(self, number: int | None = None):
     """Number and version, by default the newest; RestError if not loaded."""
@@ -98,11 +99,13 @@ class Model:
   def poll(self) -> None:
     """Loads and unloads versions by what is in the folder now."""
     try:
-      folders = find_versions(self._folder)
+      folders, message = find_versions(self._folder), None
     except Exception as error:  # of any file system
-      logging.log_every_n_seconds(
-        logging.ERROR, "%s: %s", _RETRY_SECONDS, self.name, _first_line(error)
-      )
+      folders, message = None, _first_line(error)
+    if message not in (None, self._folder_error):  # once, not at each poll
+      logging.error("%s: %s", self.name, message)
+    self._folder_error = message
+    if message:
       return
     newest = {*sorted(folders)[-self._num_versions :]}
     for number in sorted(newest - {*self.versions}):

@@ -98,11 +98,13 @@ def test_going_back_is_removing_the_folder(folder):
   assert sorted(model.versions) == [1]
 
 
-def test_an_empty_or_missing_folder_changes_nothing(folder):
+def test_an_empty_or_missing_folder_changes_nothing(folder, caplog):
   model = _model(folder)
   model.poll()
   folder.rename(folder.with_name("away"))
   model.poll()
+  model.poll()
+  assert len([r for r in caplog.records if r.levelname == "ERROR"]) == 1
   folder.mkdir()
   model.poll()
   assert sorted(model.versions) == [10]
