@@ -5,9 +5,8 @@
     --peer_python=torch/bin/python --rounds=7
 
 Same weights (--bert_dir is what convert_checkpoint.py makes of --hf_dir), data,
-optimizer and hyper-parameters; each round has another seed. A run is timed from
-the start of its process to its predictions. Seeds that --work_dir has are not
-run again.
+optimizer and hyper-parameters; each round has another seed, unless --work_dir
+has it. A run is timed from the start of its process to its predictions.
 """
 
 import json
@@ -220,8 +219,7 @@ def measure(args: contest.Args) -> contest.Results:
 
 def rows(result: dict):
   """A row for each contestant."""
-  runs = result["runs"]
-  for label, values in runs.items():
+  for label, values in (runs := result["runs"]).items():
     scores = []
     for name in values[0]["scores"]:
       numbers = [run["scores"][name] for run in values]
@@ -241,9 +239,7 @@ def rows(result: dict):
 
 
 TABLE = Table(
-  "fine_tune",
-  ("case", "who", "scores", "s", "CPU s", "ratio", "range"),
-  rows,
+  "fine_tune", ("case", "who", "scores", "s", "CPU s", "ratio", "range"), rows
 )
 
 
@@ -254,11 +250,7 @@ if __name__ == "__main__":
     __doc__,
     rounds=3,
     task=(None, "a task of GLUE, SQuAD-1.1, or NER"),
-    data_dir=(
-      None,
-      "folder of the task; train.json and dev.json of SQuAD, train.conll and "
-      "dev.conll of NER",
-    ),
+    data_dir=(None, "folder with train and dev: .tsv, .json (SQuAD), .conll"),
     work_dir=(None, "folder for runs of the same settings"),
     bert_dir=(None, "encoder in the original's format"),
     hf_dir=(None, "the same encoder for transformers"),

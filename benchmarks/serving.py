@@ -44,9 +44,7 @@ def contestants(args: contest.Args) -> dict[str, Contestant]:
 def measure(args: contest.Args) -> contest.Results:
   """Seconds a batch in each round, memory, and answers that differ."""
   if PEERS[0] not in args.peers:
-    raise ValueError(
-      f"--peers lacks {PEERS[0]}, with whose answers all are compared: add it"
-    )
+    raise ValueError(f"--peers lacks {PEERS[0]}, the reference: add it")
   pairs = examples(args.data, args.examples)
   alone = contest.interleave_fresh(
     contestants(args), 1, pairs=pairs[:1], batch_size=1

@@ -98,12 +98,11 @@ def train(
 ) -> None:
   """Trains from the step of `train_step` to the end of the schedule.
 
-  `dataset` makes a replica's batches from that step on. `make_report` is called
-  only if there is a step. `evaluate` gets the step; True ends the training.
-  `evaluated` is the last step that was evaluated, None if unknown: a resumed
-  run makes up for an evaluation that was killed. `first_corrupt` describes the
-  first corrupt record if reading failed. SIGTERM to any worker saves a
-  checkpoint and ends the program.
+  `dataset` makes a replica's batches from that step on; without a step no
+  report is made. `evaluate` gets the step; True ends the training. `evaluated`
+  is the last step that was evaluated, None if unknown: a resumed run makes up
+  for an evaluation that was killed. `first_corrupt` describes the first corrupt
+  record. SIGTERM to any worker saves a checkpoint and ends the program.
 
   Raises FloatingPointError for a loss that is not finite (nothing is saved),
   ValueError for a corrupt record, ConnectionError if a worker does not answer.
