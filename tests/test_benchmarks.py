@@ -164,7 +164,7 @@ def test_ratios_of_serving_are_to_peers_of_the_same_type():
 
 def test_peers_that_a_table_cannot_show_are_refused():
   args = SimpleNamespace(peers=["ONNX Runtime float32"])
-  with pytest.raises(ValueError, match="--peers lacks transformers float32, w"):
+  with pytest.raises(ValueError, match="--peers lacks transformers float32"):
     next(serving.measure(args))
   args = SimpleNamespace(peers=["recomputed"])
   with pytest.raises(ValueError, match="--peers=recomputed is for "):
