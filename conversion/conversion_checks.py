@@ -16,8 +16,7 @@ from conversion.interchange import (
 from data import vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling import models
-from modeling.config import EXTENSIONS, BertConfig
-from training import run_record
+from modeling.config import BertConfig
 
 
 def read(
@@ -61,9 +60,7 @@ def complete(
   if "output_bias" in bert.values:
     bert.check_labels()
   if bert.config is not None:
-    flags = run_record.of_checkpoint(path)["flags"]
-    values = bert.config | {k: flags[k] for k in EXTENSIONS if flags.get(k)}
-    bert.config = BertConfig.from_dict(values).to_dict()
+    bert.config = BertConfig.from_dict(bert.config).to_dict()
   elif for_transformers:
     raise ValueError(
       f"there is no bert_config.json beside {bert.origin}: "

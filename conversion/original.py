@@ -15,6 +15,7 @@ from conversion.interchange import (
   CanonicalModel,
 )
 from data import labels
+from modeling.config import EXTENSIONS
 from storage import files
 from training import checkpoint, run_record
 
@@ -50,17 +51,21 @@ def read(
 ) -> CanonicalModel:
   """Reads a checkpoint with its configuration, vocabulary and labels.
 
-  With `averaged`, values are the moving averages of variables that have one.
-  Raises ValueError if it is corrupt, or has no averages.
+  Flags of its training complete the configuration. With `averaged`, values are
+  the moving averages of variables that have one. Raises ValueError if it is
+  corrupt, or has no averages.
   """
   reader = checkpoint.Reader(prefix)
   path = run_record.sibling_file(prefix, LABELS)
   entry = run_record.of_checkpoint(prefix)
   flags = entry["flags"]
+  config = read_config(prefix, config_file)
+  if config is not None:
+    config |= {name: flags[name] for name in EXTENSIONS if flags.get(name)}
   bert = CanonicalModel(
     prefix,
     {},
-    read_config(prefix, config_file),
+    config,
     run_record.sibling_file(prefix, VOCABULARY),
     labels=tuple(labels.read(path)) if path else (),
     lower_case=flags.get("do_lower_case"),

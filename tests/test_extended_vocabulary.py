@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 
 import keras
@@ -119,6 +120,17 @@ def test_outputs_for_old_tokens_stay(given, extended, seed):
       value, result = value[..., old_ids], result[..., old_ids]
     # A product with a larger matrix may be rounded in another way.
     np.testing.assert_allclose(value, result, atol=1e-5, err_msg=name)
+
+
+def test_the_direction_of_the_training_is_kept(given, tmp_path):
+  folder, output = tmp_path / "model", tmp_path / "new" / "vocab.txt"
+  shutil.copytree(given["init_checkpoint"], folder)
+  entry = {"flags": {"attention": "left_to_right"}}
+  (folder / "run.json").write_text(json.dumps([entry]))
+  flags = given | {"init_checkpoint": folder, "output_file": output}
+  programs.run("build_vocab", **flags)
+  config = json.loads((output.parent / "bert_config.json").read_text())
+  assert config["attention"] == "left_to_right"
 
 
 @pytest.mark.parametrize(

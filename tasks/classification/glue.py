@@ -75,9 +75,11 @@ def parts(args: Arguments, level: int = logging.DEBUG) -> dict[str, Arguments]:
     if args.do_train and is_done:
       logging.log(level, "%s is complete already", name)
       continue
-    # What was trained before is only predicted, or exported, now.
-    trains = args.do_train and not is_evaluated
-    result[name] = part.replace(do_train=trains)
+    if args.do_train:  # else the command says what to do
+      part = part.replace(
+        do_train=not is_evaluated, do_export=part.do_export and not exported
+      )
+    result[name] = part
   return result
 
 

@@ -14,6 +14,7 @@ from data.pretraining.documents import TextFormat
 from data.tokenization import FullTokenizer
 from storage import files
 from storage.progress import Progress
+from training import run_record
 
 
 def define_extension_flags() -> None:
@@ -90,7 +91,8 @@ def check_extension(args: Arguments) -> None:
       "as a checkpoint is written beside it"
     )
   files.check_is_free(folder, "output_file")
-  encoder.check(args.replace(vocab_file=args.extend, attention=None))
+  attention = run_record.flag_of(args.init_checkpoint, "attention")
+  encoder.check(args.replace(vocab_file=args.extend, attention=attention))
   tokens = vocab.read_tokens(args.extend)
   vocab.check_tokens(dict.fromkeys(tokens, 0), name=args.extend)
   unused, needed = len(vocab.unused_ids(tokens)), max(args.new_words, 1)

@@ -109,6 +109,8 @@ def test_goes_on_with_what_is_not_complete(tmp_path, calls, monkeypatch):
   (tmp_path / "export" / "CoLA").mkdir(parents=True)
   exported = glue.parts(_flags(tmp_path, do_predict=False, **export))
   assert {name: p.do_train for name, p in exported.items()} == {"RTE": False}
+  both = glue.parts(_flags(tmp_path, **export))
+  assert {n: p.do_export for n, p in both.items()} == {"CoLA": 0, "RTE": 1}
   _task_folders(tmp_path, "SST-2")
   assert list(glue.parts(_flags(tmp_path, do_predict=False))) == ["SST-2"]
   glue.run(_flags(tmp_path, do_predict=False))
