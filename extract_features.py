@@ -73,6 +73,8 @@ def check_flags(args: Arguments) -> None:
   if args.output_file:
     checks.file(args, "input_file")
     checks.output_file(args, args.input_file)
+    if args.output_file.endswith(".npz") and args.format != "npz":
+      raise ValueError(f"--output_file={args.output_file} needs --format=npz")
   checks.windows(args)
   if args.long_text == "windows" and args.pooling == "none":
     raise ValueError(

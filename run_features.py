@@ -50,7 +50,7 @@ def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   if bool(args.labels) == bool(args.num_neighbors):
     raise ValueError(
-      "give --labels to classify, or --num_neighbors to search, and not both"
+      "give either --labels, to classify, or --num_neighbors, to search"
     )
   if args.query_labels and not args.labels:
     raise ValueError("--query_labels is for --labels, not for --num_neighbors")

@@ -83,9 +83,10 @@ def warn_of_long_warmup(args: Arguments) -> None:
   """Warns if the learning rate never reaches its peak."""
   if args.do_train and args.num_warmup_steps >= args.num_train_steps:
     logging.warning(
-      "--num_warmup_steps=%d is not less than --num_train_steps=%d: the rate "
-      "never reaches --learning_rate; use fewer warm-up steps",
+      "--num_warmup_steps=%d%s is not less than --num_train_steps=%d: the "
+      "rate never reaches --learning_rate; use fewer warm-up steps",
       args.num_warmup_steps,
+      "" if "num_warmup_steps" in args.set_flags else " (the default)",
       args.num_train_steps,
     )
 

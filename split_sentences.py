@@ -57,7 +57,7 @@ def read_documents(
 
 def main(args: Arguments) -> None:
   paths = files.expand(args.input_file)
-  progress = Progress("split", sum(files.size(p) for p in paths), "bytes")
+  progress = Progress("split", sum(map(files.size, paths)) / 1e6, "MB")
   with files.open_for_writing(args.output_file) as output:
     for path in paths:
       for document in read_documents(args.source, path, progress):
@@ -68,7 +68,7 @@ def main(args: Arguments) -> None:
           count += len(sentences)
         output.write(b"\n")
         progress.add(0, documents=1, sentences=count)
-      progress.add(files.size(path))
+      progress.add(files.size(path) / 1e6)
     progress.say()
     if not progress.counts["sentences"]:
       raise ValueError(f"{args.input_file} holds no text")

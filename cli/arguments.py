@@ -1,5 +1,6 @@
 """Flag values of one start of a program: parsing, --help, --dry_run."""
 
+import json
 import math
 import os
 import re
@@ -22,6 +23,15 @@ DRY_RUN_STEPS = 2
 _STAGES = ("eval", "predict", "export")  # but for training
 _DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
 
+# Flags that do not change a training, that the run remembers (--seed), or that
+# bert_config.json may have set.
+NOT_OF_TRAINING = re.compile(
+  "output_dir|keep_best|attention|do_(train|eval|predict|export)|export_|"
+  "compile_export|predict_|prediction_columns|test_file|eval_(batch_size|file)|"
+  "max_eval_steps|num_(workers|tpu_cores)|save_checkpoints_steps|ensemble|"
+  "keep_checkpoint_max|iterations_per_loop|profile_steps|verbose_logging|"
+  "stop_at_step|dry_run|seed"
+)
 # Flags of most commands, in the order of --help.
 _FIRST = (
   *("task_name", "data_dir", "train_file", "dev_file", "predict_file"),
@@ -85,6 +95,20 @@ class Arguments(SimpleNamespace):
 
   def replace(self, **changes) -> "Arguments":
     return type(self)(self.set_flags, **vars(self) | changes)
+
+
+def changed_flags(
+  args: Arguments, entry: Mapping, ignored: re.Pattern = NOT_OF_TRAINING
+) -> str:
+  """Flags that differ from an entry of run.json, as a phrase; else empty."""
+  changes = [
+    f"--{name}={value} (now {args[name]})"
+    for name, value in entry["flags"].items()
+    if name in args
+    and not ignored.match(name)
+    and json.loads(json.dumps(args[name])) != value
+  ]
+  return ", ".join(changes)
 
 
 def _is_required(flag):

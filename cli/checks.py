@@ -104,8 +104,11 @@ def window_stride(args: Arguments) -> int:
 
 
 def windows(args: Arguments) -> None:
-  """Raises ValueError if windows of --long_text would leave tokens out."""
+  """Raises ValueError if flags of windows contradict each other."""
   if args.long_text != "windows":
+    for name in ("max_text_length", "window_stride", "window_pooling"):
+      if name in args.set_flags:
+        raise ValueError(f"--{name} needs --long_text=windows")
     return
   if args.max_text_length < args.max_seq_length:
     raise ValueError(

@@ -26,13 +26,9 @@ from training import optimization, process, run_folder, run_record
 from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs
 
-# Flags that a trial has of its own, that have no effect on its training, or
-# whose value bert_config.json may have set.
+# Those that a trial has of its own, too.
 _OF_NO_TRIAL = re.compile(
-  "output_dir|learning_rate|seed|ensemble|keep_best|attention|do_(eval|predict|"
-  "export)|export_|compile_export|predict_|prediction_columns|test_file|"
-  "eval_batch_size|num_(seeds|workers|tpu_cores)|save_checkpoints_steps|"
-  "keep_checkpoint_max|iterations_per_loop|profile_steps|verbose_logging"
+  f"{arguments.NOT_OF_TRAINING.pattern}|learning_rate|num_seeds"
 )
 
 
@@ -204,15 +200,10 @@ def run_sweep(args: Arguments) -> Arguments:
 def _warn_of_other_flags(args, name):
   """Warns if a complete trial was trained with other flags."""
   entry = run_record.of_checkpoint(os.path.join(args.output_dir, name))
-  changed = [
-    f"--{flag}={value} (now {args[flag]})"
-    for flag, value in entry["flags"].items()
-    if flag in args and args[flag] != value and not _OF_NO_TRIAL.match(flag)
-  ]
-  if changed:
+  if changed := arguments.changed_flags(args, entry, _OF_NO_TRIAL):
     logging.warning(
       "%s was trained with %s: for other flags take a new --output_dir",
-      *(name, ", ".join(changed)),
+      *(name, changed),
     )
 
 

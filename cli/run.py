@@ -83,6 +83,7 @@ class Run:
       model, objective, num_train_steps, num_warmup_steps
     )
     new_head = getattr(args, "new_head", False)  # pre-training has no flag
+    self._warn_of_other_flags()
     self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
     skip, by_length = int(train_step.examples.numpy()), args.group_by_length
     average = train_step.average
@@ -113,6 +114,13 @@ class Run:
     if process.is_chief():
       self.checkpoints.log_all()
     return int(train_step.step.numpy()), averaged_weights
+
+  def _warn_of_other_flags(self):
+    """Warns if the run to resume was started with other flags."""
+    latest = self.checkpoints.latest()
+    entry = run_record.of_checkpoint(latest) if latest else {"flags": {}}
+    if changed := arguments.changed_flags(self.args, entry):
+      logging.warning("%s was trained with %s", latest, changed)
 
   def _recomputed_layers(self):
     if not self.args.recompute_layers:

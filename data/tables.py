@@ -174,6 +174,7 @@ def _require(columns, present, where):
   if missing:
     raise ValueError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
-      f"{', '.join(map(repr, present))}. Flags that end in _column name other "
-      "columns; a table begins with its header, and a .tsv has tabs"
+      f"{', '.join(map(repr, present))}. A table begins with its header, and "
+      "a .tsv has tabs; run_classifier.py --task_name=tsv has flags that name "
+      "other columns, such as --text_a_column"
     )

@@ -91,7 +91,7 @@ def check_size(
   if number > vocab_size:
     raise ValueError(
       f"{name} has {number} lines but vocab_size in {config} is {vocab_size}: "
-      "take the vocab.txt that came with the model"
+      "take the vocab.txt and the bert_config.json that came with the model"
     )
 
 

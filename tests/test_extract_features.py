@@ -161,6 +161,8 @@ def test_mistakes_name_culprit_and_remedy(given, tmp_path):
   given = given | {"output_file": tmp_path / "out.jsonl"}
   _fails("no layer 3: the model has 3", **given, layers="0,3")
   _fails("--layers=last: give numbers", **given, layers="last")
+  npz = given | {"output_file": tmp_path / "out.npz", "layers": 0}
+  _fails("out.npz needs --format=npz", **npz)
   long = given | {"max_seq_length": 21}
   _fails("max_seq_length 21 exceeds max_position_embeddings 20", **long)
   empty = tmp_path / "empty.txt"

@@ -618,6 +618,10 @@ def test_long_texts_are_read_to_their_end(sst, tmp_path, pooling):
   ("wrong", "message"),
   [
     ({"window_stride": 5}, "--window_stride=5 leaves tokens out: a window of"),
+    (
+      {"long_text": "truncate"},
+      "--max_text_length needs --long_text=windows",
+    ),
     ({"max_text_length": 5}, "--max_text_length=5 is less than --max_seq_len"),
     ({"task_name": "MRPC"}, "is for single texts, but MRPC has pairs"),
     ({"compile_export": True}, "--compile_export does not go with --long_te"),

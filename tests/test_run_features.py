@@ -95,8 +95,8 @@ def test_more_neighbours_than_vectors(run, tmp_path):
 @pytest.mark.parametrize(
   ("flags", "message"),
   [
-    ({}, "give --labels to classify, or --num_neighbors to search"),
-    ({"labels": "labels", "num_neighbors": 1}, "give --labels to classify, or"),
+    ({}, "give either --labels, to classify, or --num_neighbors, to"),
+    ({"labels": "labels", "num_neighbors": 1}, "give either --labels, to"),
     ({"num_neighbors": 1, "query_labels": "labels"}, "is for --labels"),
     ({"labels": "labels", "texts": "labels"}, "--texts is for --num_neighbors"),
     ({"labels": "none"}, "cannot read none: --labels names no file"),

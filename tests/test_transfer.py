@@ -72,7 +72,7 @@ def test_a_label_is_added_by_one_command(folder):
     *("alpha", "beta", "delta", "epsilon", "gamma"),
   )
   _write_data(folder / "data" / "train.tsv", {"good": "alpha", "blue": "zeta"})
-  message = "'zeta' is no label of tsv; its labels are alpha, "
+  message = "'zeta' is no label of --task_name=tsv; its labels are alpha, "
   log = programs.fails("run_classifier", message, **flags)
   assert f"give --init_checkpoint={folder / 'out'} and another" in log
 

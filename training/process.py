@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 
 from absl import logging
@@ -25,6 +26,8 @@ _stderr_lock = threading.Lock()
 _UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
 _IS_CHILD = "BERT_IS_CHILD"  # environment variable of processes of run_child
 _INTERRUPTED = 128 + signal.SIGTERM
+# Seconds in which SIGINT, sent to a process and then to its group, counts once.
+_SAME_INTERRUPT = 0.2
 
 
 def is_chief() -> bool:
@@ -97,7 +100,7 @@ def run_child(command: list[str]) -> int:
   ):
     status = child.wait()
   if interruption.requested or status == _INTERRUPTED:
-    logging.info("interrupted: the same command resumes from there")
+    logging.info("interrupted: repeat the command to resume")
     end_interrupted()
   return status
 
@@ -119,15 +122,18 @@ def rerun(name: str, flags: Iterable[str]) -> None:
 
 def _watch(signals, is_logged):
   """Reads signal numbers, a byte each, until the pipe is closed."""
-  interrupts = 0
+  first = None
   with os.fdopen(signals, "rb", buffering=0) as file:
     while number := file.read(1):
       if number[0] != signal.SIGINT:
         continue
-      interrupts += 1
-      if interrupts > 1:
+      now = time.monotonic()
+      if first is not None and now - first < _SAME_INTERRUPT:
+        continue
+      if first is not None:
         logging.error("interrupted again: ended without a checkpoint")
         os._exit(130)
+      first = now
       if is_logged:
         logging.warning(
           "interrupted: a checkpoint will be saved after the current steps; "

@@ -71,8 +71,9 @@ def find_checkpoint(path: str) -> str:
   prefix = re.sub(r"\.(index|data-\d+-of-\d+|meta)$", "", path)
   if not files.exists(f"{prefix}.index"):
     raise FileNotFoundError(
-      f"no checkpoint at {path!r}: there is no file {prefix}.index "
-      "(a checkpoint's name is the common prefix of its .index and .data files)"
+      f"no checkpoint at {path!r}: there is no such folder and no file "
+      f"{prefix}.index (a checkpoint's name is the common prefix of its .index "
+      "and .data files)"
     )
   return prefix
 

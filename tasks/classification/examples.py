@@ -174,8 +174,8 @@ def _label(task, column, row, path):
   for name in result:
     if name not in task.labels:
       raise ValueError(
-        f"{where}: {name!r} is no label of {task.name}; its labels are "
-        f"{labels.known_labels(task.labels)}"
+        f"{where}: {name!r} is no label of --task_name={task.name}; its labels "
+        f"are {labels.known_labels(task.labels)}"
       )
   return result if task.multi_label else result[0]
 
@@ -210,8 +210,8 @@ def class_weights(
       )
     if task.labels and label not in task.labels:
       raise ValueError(
-        f"--class_weights: {label!r} is no label of {task.name}; its labels "
-        f"are {labels.known_labels(task.labels)}"
+        f"--class_weights: {label!r} is no label of --task_name={task.name}; "
+        f"its labels are {labels.known_labels(task.labels)}"
       )
     if label in weights:
       raise ValueError(f"--class_weights has two weights of {label!r}")

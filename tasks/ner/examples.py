@@ -115,8 +115,8 @@ def _cells(number, line, columns, path, widths) -> list[str]:
     )
   if len({column % width for column in columns}) < len(columns):
     raise ValueError(
-      f"{start} columns {columns[0]} and {columns[1]} are the same one; is "
-      "there no tag?"
+      f"{start} columns {columns[0]} and {columns[1]} are the same one; "
+      "expected a word and its tag"
     )
   result = [cells[column] for column in columns]
   if not all(result):
@@ -208,16 +208,28 @@ def read_tagged(
     if needs_tags:
       raise
     sentences = read_sentences(path, columns.words, None)
-    log = logging.warning if _has_tags(path, columns) else logging.info
-    log(
-      "words are tagged, but nothing is scored, as if the file had no tags: %s",
-      error,
-    )
+    if _has_tags(path, columns):
+      logging.warning("words are tagged, but nothing is scored: %s", error)
+    else:
+      logging.info("%s has no tags: words are tagged, but not scored", path)
     return sentences
+  tags = {tag for sentence in sentences for tag in sentence.tags}
+  _warn_of_mixed_schemes(path, sorted(tags))
   labels.log_labels(
     path, (tag for sentence in sentences for tag in sentence.tags), unit="word"
   )
   return sentences
+
+
+def _warn_of_mixed_schemes(path, tags):
+  """Warns of tags without a prefix, such as B_PER, beside some with one."""
+  prefixed = [tag for tag in tags if tag[1:2] == "-"]
+  others = [tag for tag in tags if tag not in (*prefixed, "O")]
+  if prefixed and others:
+    logging.warning(
+      "%s has the tags %s beside %s: is the prefix spelled wrongly?",
+      *(path, ", ".join(others[:5]), prefixed[0]),
+    )
 
 
 def _has_tags(path, columns) -> bool:

@@ -43,10 +43,10 @@ class WindowConfig:
   def __post_init__(self):
     if self.max_seq_length <= self.max_query_length + 3:
       raise ValueError(
-        f"max_seq_length {self.max_seq_length} must be greater than "
-        f"max_query_length {self.max_query_length} + 3 ([CLS] and two [SEP]), "
-        "or a window may hold nothing of the paragraph: raise the first or "
-        "lower --max_query_length"
+        f"--max_seq_length={self.max_seq_length} must be greater than "
+        f"--max_query_length={self.max_query_length} + 3 ([CLS] and two "
+        "[SEP]), or a window may hold nothing of the paragraph: raise the "
+        "first or lower the second"
       )
     for name in ("max_query_length", "doc_stride"):
       if getattr(self, name) < 1:

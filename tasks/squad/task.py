@@ -179,8 +179,10 @@ def _is_best(args, scores):
 
 def _decoding_config(args) -> decoding.DecodingConfig:
   """Choice of answers, with the null threshold of an earlier prediction."""
-  path = metrics.threshold_file(args.output_dir, args.ensemble)
-  threshold = metrics.threshold(path, args.null_score_diff_threshold)
+  threshold = args.null_score_diff_threshold or 0.0
+  if args.version_2_with_negative:
+    path = metrics.threshold_file(args.output_dir, args.ensemble)
+    threshold = metrics.threshold(path, args.null_score_diff_threshold)
   return decoding.DecodingConfig.from_flags(args, threshold)
 
 

@@ -96,6 +96,10 @@ def test_choices_of_several_numbers_are_asked_one_by_one(call):
       ['{"other": "a"}'],
       r"line 1: this model takes tokens=\[...\], and no other",
     ),
+    (
+      ['{"text_a": "a", "text_b": "b"}'],
+      r"line 1: this model takes tokens=\[...\]: leave out --text_pair, or",
+    ),
     (['{"tokens": ["a"]}'], "line 1: tokens.*give a text"),
   ],
 )

@@ -129,7 +129,11 @@ def test_patience_ends_a_run_for_good(tmp_path):
   assert steps == []
 
 
-def test_a_resumed_run_reads_on_behind_the_last_example(tmp_path, monkeypatch):
+def test_a_resumed_run_reads_on_behind_the_last_example(
+  tmp_path, monkeypatch, caplog
+):
+  told = {"learning_rate": 1e-5, "do_eval": False, "seed": 9}
+  (tmp_path / "run.json").write_text(json.dumps([{"flags": told}]))
   step = toy.train_step()
   step.step.assign(3)
   step.examples.assign(24)
@@ -153,6 +157,11 @@ def test_a_resumed_run_reads_on_behind_the_last_example(tmp_path, monkeypatch):
     num_warmup_steps=0,
   )
   assert skipped == [24]
+  messages = [record.getMessage() for record in caplog.records]
+  [warning] = [text for text in messages if " was trained with " in text]
+  path = tmp_path / "model.ckpt-3"
+  told = "--learning_rate=1e-05 (now 0.01)"
+  assert warning == f"{path} was trained with {told}"
 
 
 def test_of_a_finished_run_the_real_step_is_the_best(tmp_path, caplog):

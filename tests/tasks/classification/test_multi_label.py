@@ -189,7 +189,7 @@ def test_class_weights():
   [
     ("heavy", "'heavy' is no label=weight with a positive weight; give balan"),
     ("a=-1", "'a=-1' is no label=weight"),
-    ("d=2", "'d' is no label of tsv; its labels are a, b"),
+    ("d=2", "'d' is no label of --task_name=tsv; its labels are a, b"),
   ],
 )
 def test_wrong_class_weights_are_named(setting, message):

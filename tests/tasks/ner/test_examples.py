@@ -162,7 +162,7 @@ def test_reads_the_real_files(file, tag, sentences, words):
 WORDS = st.text(
   st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=" \ufeff"),
   min_size=1,
-)
+).filter(lambda word: not word.startswith(examples.DOCUMENT_START))
 SENTENCES = st.lists(
   st.lists(st.tuples(WORDS, st.sampled_from(["O", "B-a", "I-a"])), min_size=1),
   min_size=1,

@@ -122,7 +122,17 @@ def test_words_alone_are_enough_to_predict(tmp_path, caplog):
   assert sentence == examples.Sentence(["Rex", "barks"], None)
   [said] = caplog.records
   assert said.levelname == "INFO"  # no tag was expected
-  assert "nothing is scored" in said.getMessage()
+  assert said.getMessage().endswith(
+    "x.txt has no tags: words are tagged, but not scored"
+  )
+
+
+def test_a_prefix_that_is_spelled_wrongly_is_named(tmp_path, caplog):
+  path = _write(tmp_path, "Rex B_PET\nbarks O\nTom B-PET\n")
+  tags = ["O", "B-PET", "B_PET"]
+  with caplog.at_level("WARNING", logger="absl"):
+    examples.read_tagged(path, Columns(), tags, needs_tags=True)
+  assert "x.txt has the tags B_PET beside B-PET: is the prefix" in caplog.text
 
 
 def test_what_has_no_words_either_is_an_error(tmp_path):

@@ -84,10 +84,16 @@ def test_questions_without_answers_get_the_remedy(
   tmp_path, caplog, answers, version_2, remedy
 ):
   data, given = questions(a=["x"], b=answers), Predictions({"a": "x", "b": ""})
+  for name in ("squad_scores.json", "null_odds.json"):  # of other questions
+    (tmp_path / name).write_text("{}")
+  metrics.write_predictions(given, str(tmp_path))
   with caplog.at_level("INFO", logger="absl"):
     assert metrics.report(data, given, version_2, str(tmp_path)) == {}
   assert "no scores: not every question has answers; " in caplog.text
   assert remedy in caplog.text
+  assert sorted(path.name for path in tmp_path.iterdir()) == [
+    *("nbest_predictions.json", "predictions.json")
+  ]
 
 
 def test_which_threshold_counts(tmp_path):

@@ -179,8 +179,8 @@ def test_no_questions_no_windows(tokenizer):
 @pytest.mark.parametrize(
   ("lengths", "message"),
   [
-    ((64, 64, 128), r"max_seq_length 64 must be greater than .* 64 \+ 3"),
-    ((67, 64, 128), "max_seq_length 67 must be greater"),
+    ((64, 64, 128), r"--max_seq_length=64 must be greater than .*=64 \+ 3"),
+    ((67, 64, 128), "--max_seq_length=67 must be greater"),
     ((384, 64, 0), "doc_stride 0 must be at least 1"),
     ((384, 0, 128), "max_query_length 0 must be at least 1"),
   ],
