@@ -128,7 +128,7 @@ def _checked(predict, rows) -> Iterator[dict]:
       if "text_b" in predict.inputs:
         hint = "; --text and --text_pair are these on the command line"
       elif len(predict.inputs) == 1 and {*row} == {"text_a", "text_b"}:
-        hint = ": leave out --text_pair, or text_b"
+        hint = "; it reads one text: leave out the second"
       elif unknown := ", ".join(sorted(row.keys() - {*predict.inputs})):
         hint = f", and no {unknown}"
       raise ValueError(f"{source}: {error}{hint}") from None

@@ -26,7 +26,7 @@ from training import optimization, process, run_folder, run_record
 from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs
 
-# Those that a trial has of its own, too.
+# Flags in which the trials of a sweep may differ.
 _OF_NO_TRIAL = re.compile(
   f"{arguments.NOT_OF_TRAINING.pattern}|learning_rate|num_seeds"
 )

@@ -82,9 +82,7 @@ class Run:
     train_step = self._train_step(
       model, objective, num_train_steps, num_warmup_steps
     )
-    new_head = getattr(args, "new_head", False)  # pre-training has no flag
-    self._warn_of_other_flags()
-    self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
+    self._resume(train_step)
     skip, by_length = int(train_step.examples.numpy()), args.group_by_length
     average = train_step.average
     averaged_weights = average.averaged_weights if average else nullcontext
@@ -115,12 +113,17 @@ class Run:
       self.checkpoints.log_all()
     return int(train_step.step.numpy()), averaged_weights
 
-  def _warn_of_other_flags(self):
-    """Warns if the run to resume was started with other flags."""
-    latest = self.checkpoints.latest()
+  def _resume(self, train_step):
+    """Restores a step; warns if the run was started with other flags."""
+    args, latest = self.args, self.checkpoints.latest()
     entry = run_record.of_checkpoint(latest) if latest else {"flags": {}}
-    if changed := arguments.changed_flags(self.args, entry):
-      logging.warning("%s was trained with %s", latest, changed)
+    if changed := arguments.changed_flags(args, entry):
+      logging.warning(
+        "%s was trained with %s; to train anew, name another --output_dir",
+        *(latest, changed),
+      )
+    new_head = getattr(args, "new_head", False)  # pre-training has no flag
+    self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
 
   def _recomputed_layers(self):
     if not self.args.recompute_layers:

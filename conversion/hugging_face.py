@@ -228,17 +228,17 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   settings = _their_config(bert, kind)
   tensors, unused = _divide(bert, kind)
   interchange.write_json(os.path.join(folder, CONFIG), settings)
-  interchange.remove_files(folder, *_OTHER_TOKENIZERS)
+  files.remove_old(folder, *_OTHER_TOKENIZERS)
   _save(tensors, os.path.join(folder, WEIGHTS))
   if unused:
     _save(unused, os.path.join(folder, UNUSED_WEIGHTS))
   else:
-    interchange.remove_files(folder, UNUSED_WEIGHTS)
+    files.remove_old(folder, UNUSED_WEIGHTS)
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
     interchange.write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
   else:
-    interchange.remove_files(folder, VOCABULARY, TOKENIZER)
+    files.remove_old(folder, VOCABULARY, TOKENIZER)
     logging.warning(
       "%s has no vocabulary, so there is no tokenizer: --vocab_file names it",
       bert.origin,

@@ -249,13 +249,6 @@ def local_file(path: str) -> Iterator[str]:
     yield local
 
 
-def remove_files(folder: str, *names: str) -> None:
-  """Removes files, if they are there, that another model has in a folder."""
-  for path in (os.path.join(folder, name) for name in names):
-    if files.exists(path):
-      files.remove(path)
-
-
 def copy(source: str, target: str) -> None:
   """Copies a file unless source and target are the same."""
   if os.path.realpath(source) != os.path.realpath(target):

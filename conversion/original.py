@@ -122,5 +122,5 @@ def write(bert: CanonicalModel, folder: str) -> str:
   source = os.path.dirname(bert.origin)  # its files stay
   if os.path.realpath(source) != os.path.realpath(folder):
     absent = [name for name, value in optional.items() if not value]
-    interchange.remove_files(folder, *absent)
+    files.remove_old(folder, *absent)
   return prefix

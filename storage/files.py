@@ -89,6 +89,13 @@ def remove(path: str) -> None:
   _remote("remove", path) if is_remote(path) else os.remove(path)
 
 
+def remove_old(folder: str, *names: str) -> None:
+  """Removes those files of a folder that are there."""
+  for path in (os.path.join(folder, name) for name in names):
+    if exists(path):
+      remove(path)
+
+
 def remove_folder(path: str) -> None:
   """Removes a folder with its content; nothing happens if there is none."""
   if exists(path):

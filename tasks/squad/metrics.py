@@ -26,7 +26,7 @@ def write_predictions(predictions: Predictions, output_dir: str) -> list[str]:
   if predictions.null_odds:
     contents["null_odds.json"] = predictions.null_odds
   else:
-    _remove(output_dir, "null_odds.json")
+    files.remove_old(output_dir, "null_odds.json")
   paths = [os.path.join(output_dir, name) for name in contents]
   for path, content in zip(paths, contents.values(), strict=True):
     files.write_text(path, f"{json.dumps(content, indent=4)}\n")
@@ -74,7 +74,7 @@ def report(
   if not has_answers(examples, version_2_with_negative):
     remedy = answers_remedy(version_2_with_negative)
     logging.info("no scores: not every question has answers; %s", remedy)
-    _remove(output_dir, _SCORES)
+    files.remove_old(output_dir, _SCORES)
     return {}
   scores = score(examples, predictions, version_2_with_negative)
   for name, value in scores.items():
@@ -82,13 +82,6 @@ def report(
   path = os.path.join(output_dir, _SCORES)
   files.write_text(path, f"{json.dumps(scores, indent=2)}\n")
   return scores
-
-
-def _remove(folder, name):
-  """Removes a file that an earlier prediction has left, if there is one."""
-  path = os.path.join(folder, name)
-  if files.exists(path):
-    files.remove(path)
 
 
 def threshold_file(output_dir: str, ensemble: int) -> str:

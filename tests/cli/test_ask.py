@@ -98,7 +98,7 @@ def test_choices_of_several_numbers_are_asked_one_by_one(call):
     ),
     (
       ['{"text_a": "a", "text_b": "b"}'],
-      r"line 1: this model takes tokens=\[...\]: leave out --text_pair, or",
+      r"line 1: this model takes tokens=\[...\]; it reads one text: leave",
     ),
     (['{"tokens": ["a"]}'], "line 1: tokens.*give a text"),
   ],
