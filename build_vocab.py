@@ -23,7 +23,7 @@ from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab
 from data.pretraining import vocab_learning
-from storage import files
+from storage import UserError, files
 from tasks.pretraining import settings, vocabulary
 
 shared_flags.define_corpus()
@@ -71,9 +71,9 @@ def reserved_tokens(special: list[str], unused: int) -> list[str]:
   """Tokens that are not learned, in the order of their ids."""
   vocab.check_tokens(dict.fromkeys(special, 0), name="--special_tokens")
   if "" in special:
-    raise ValueError(f"--special_tokens={','.join(special)}: one name is empty")
+    raise UserError(f"--special_tokens={','.join(special)}: one name is empty")
   if special[0] != vocab.PAD:
-    raise ValueError(
+    raise UserError(
       f"--special_tokens begins with {special[0]}: put {vocab.PAD} first, as "
       "records are padded with id 0"
     )

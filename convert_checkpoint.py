@@ -29,7 +29,7 @@ from cli import checks, program
 from cli.arguments import Arguments
 from conversion import hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, ORIGINAL
-from storage import files
+from storage import UserError, files
 from training import run_record
 
 flags.DEFINE_string(
@@ -125,17 +125,17 @@ def choose_target(args: Arguments, kind: str) -> str:
   default = HUGGING_FACE if kind == ORIGINAL and not stays else ORIGINAL
   target = args.output_format or default
   if args.strip_optimizer and not (stays and target == ORIGINAL):
-    raise ValueError(
+    raise UserError(
       "--strip_optimizer is from original to original; other formats have no "
       "optimizer anyway"
     )
   if kind == target and not stays:
-    raise ValueError(
+    raise UserError(
       f"--input={args.input} is of the format {target} already; "
       "--strip_optimizer makes an original checkpoint smaller"
     )
   if target == ORIGINAL and args.head not in (None, "encoder"):
-    raise ValueError(f"--head={args.head} is for a Hugging Face --output")
+    raise UserError(f"--head={args.head} is for a Hugging Face --output")
   if not args.overwrite:
     names = interchange.FILES[target]
     checks.refuse_to_overwrite(*(os.path.join(args.output, x) for x in names))

@@ -5,8 +5,7 @@ The input has one sentence per line and a blank line between documents:
   python create_pretraining_data.py --input_file=./sample_text.txt \
     --output_file=/tmp/tf_examples.tfrecord --vocab_file=$BERT_DIR/vocab.txt
 
-It may also be prose or JSON lines (--input_format, --text_field), and
-compressed (.gz, .zst).
+It may be prose or JSON lines (--input_format, --text_field), also compressed.
 """
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
@@ -23,7 +22,7 @@ from data.pretraining import builders
 from data.pretraining.documents import TextFormat
 from data.pretraining.instances import InstanceConfig, Masking
 from data.tokenization import FullTokenizer
-from storage import files
+from storage import UserError, files
 from tasks.pretraining import settings
 
 shared_flags.define_corpus()
@@ -55,7 +54,7 @@ def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
   outputs = output_files(args)
   if "" in outputs or len(set(map(os.path.realpath, outputs))) < len(outputs):
-    raise ValueError(
+    raise UserError(
       f"--output_file={args.output_file} repeats a name or has an empty one"
     )
   checks.disjoint(files.expand(args.input_file), *outputs)
@@ -80,8 +79,8 @@ def main(args: Arguments) -> None:
     args.deduplicate,
   )
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  ids, tokens = tokenizer.vocab, config.instance_config.tokens
-  vocab.check_tokens(ids, tokens, args.vocab_file)
+  ids = tokenizer.vocab
+  vocab.check_tokens(ids, config.instance_config.tokens, args.vocab_file)
   vocab_checks.warn_of_case(ids, args.do_lower_case, args.vocab_file)
   sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
   vocab_checks.warn_of_texts(sample, tokenizer, name := args.input_file)
@@ -102,7 +101,7 @@ def instance_config(args: Arguments) -> InstanceConfig:
   masking, dupe_factor = settings.masking(args), args.dupe_factor
   if args.masking == "dynamic":
     if masking != Masking(args.max_predictions_per_seq):
-      raise ValueError(
+      raise UserError(
         "--masked_lm_prob, --mask_token_prob, --random_token_prob and "
         "--do_whole_word_mask are for words masked now: with --masking=dynamic "
         "give them to run_pretraining.py"
@@ -122,12 +121,12 @@ def output_files(args: Arguments) -> list[str]:
 def check_runner(args: Arguments, outputs: list[str]) -> None:
   """Raises ValueError if flags contradict --runner."""
   if args.num_workers:
-    raise ValueError(
+    raise UserError(
       "--runner has its own workers: drop --num_workers and give their number "
       "in --pipeline_options"
     )
   if len(outputs) > 1:
-    raise ValueError(
+    raise UserError(
       f"--output_file={args.output_file} names several files; --runner takes "
       "one NAME and writes NAME-00000-of-00032 and so on"
     )

@@ -22,7 +22,7 @@ from cli.arguments import Arguments
 from data import vocab_checks
 from data.tokenization import FullTokenizer
 from modeling.config import POOLINGS
-from storage import files
+from storage import UserError, files
 from tasks.features import lines
 
 shared_flags.define_devices()
@@ -68,16 +68,16 @@ def check_flags(args: Arguments) -> None:
   checks.devices(args)
   has_files = bool(args.input_file), bool(args.output_file)
   if any(has_files) != all(has_files) or not (any(has_files) or args.do_export):
-    raise ValueError("give --input_file and --output_file, or --do_export")
+    raise UserError("give --input_file and --output_file, or --do_export")
   encoder.check(args)
   if args.output_file:
     checks.file(args, "input_file")
     checks.output_file(args, args.input_file)
     if args.output_file.endswith(".npz") and args.format != "npz":
-      raise ValueError(f"--output_file={args.output_file} needs --format=npz")
+      raise UserError(f"--output_file={args.output_file} needs --format=npz")
   checks.windows(args)
   if args.long_text == "windows" and args.pooling == "none":
-    raise ValueError(
+    raise UserError(
       "--long_text=windows gives a vector for each text: give --pooling=mean "
       "or cls"
     )

@@ -20,7 +20,7 @@ from cli.arguments import Arguments
 from data import tables, vocab, vocab_checks
 from data.tokenization import FullTokenizer
 from data.vocab import MASK
-from storage import files
+from storage import UserError, files
 from tasks.pretraining import settings
 from training import run_record
 
@@ -39,14 +39,14 @@ flags.DEFINE_integer("top_k", 5, "Number of tokens to print for each mask.", 1)
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   if not (args.text or args.input_file):
-    raise ValueError("nothing to fill in: give --text or --input_file")
+    raise UserError("nothing to fill in: give --text or --input_file")
   if args.input_file != "-":
     checks.file(args, "input_file")
   encoder.check(args)
   vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
   entry = run_record.of_checkpoint(args.init_checkpoint)
   if entry.get("program", "run_pretraining") != "run_pretraining":
-    raise ValueError(
+    raise UserError(
       f"{args.init_checkpoint} was trained by {entry['program']}, without the "
       "head that fills masks: name a pre-trained model"
     )
@@ -93,12 +93,12 @@ def read_texts(args: Arguments) -> list[str]:
   if args.input_file:
     texts += filter(str.strip, _lines(args.input_file))
   if not texts:
-    raise ValueError(f"nothing to fill in: {args.input_file} has no text")
+    raise UserError(f"nothing to fill in: {args.input_file} has no text")
   for text in texts:
     if MASK not in text:
-      raise ValueError(f"there is no {MASK} in {text!r}")
+      raise UserError(f"there is no {MASK} in {text!r}")
     if tables.SURROGATE.search(text):
-      raise ValueError(f"{text!r} is not UTF-8: write it in this encoding")
+      raise UserError(f"{text!r} is not UTF-8: write it in this encoding")
   return texts
 
 
@@ -110,14 +110,14 @@ def _lines(path):
     try:
       yield line.decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
-      raise ValueError(f"standard input, line {number}: {error}") from None
+      raise UserError(f"standard input, line {number}: {error}") from None
 
 
 def _check_lengths(texts, lengths, config):
   """Raises ValueError if a text, of `lengths` tokens, would be cut off."""
   for text, length in zip(texts, lengths.numpy() + 2, strict=True):
     if length > config.max_position_embeddings:
-      raise ValueError(
+      raise UserError(
         f"{text[:40]!r} has {length} tokens with [CLS] and [SEP], which "
         f"exceeds max_position_embeddings {config.max_position_embeddings} of "
         "the model: shorten it"

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 
 from data import tables
-from storage import files
+from storage import UserError, files
 from training import process
 
 _REMEDY = "name what --do_export wrote, or the --output_dir of a program"
@@ -57,7 +57,7 @@ class Predictor:
     self, texts: Sequence[str] | None = None, batch_size: int = 32, **inputs
   ) -> list[dict]:
     if batch_size < 1:
-      raise ValueError(f"batch_size {batch_size} must be at least 1")
+      raise UserError(f"batch_size {batch_size} must be at least 1")
     inputs = self.check(inputs, texts)
     rows = list(zip(*(inputs[name] for name in self.inputs), strict=True))
     # Texts of similar length share a batch, for less padding.
@@ -77,12 +77,12 @@ class Predictor:
       inputs, texts = {self.inputs[0]: texts}, None
     if texts is not None or sorted(inputs) != self.inputs:
       names = ", ".join(f"{name}=[...]" for name in self.inputs)
-      raise ValueError(f"this model takes {names}")
+      raise UserError(f"this model takes {names}")
     for name, value in inputs.items():
       inputs[name] = _check_texts(name, value, 1 + self._ranks[name])
     lengths = {name: len(texts) for name, texts in inputs.items()}
     if len(set(lengths.values())) > 1:
-      raise ValueError(f"the lists are not of one length: {lengths}")
+      raise UserError(f"the lists are not of one length: {lengths}")
     return inputs
 
 
@@ -90,7 +90,7 @@ def _open(path, changes):
   """Function of the model in a folder or file; imports what it needs."""
   kind = _kind(path)
   if changes and kind != "output_dir":
-    raise ValueError(
+    raise UserError(
       f"{path} is an export, whose flags cannot be changed: leave out "
       f"{', '.join(changes)}, or name the --output_dir of its training"
     )
@@ -117,13 +117,13 @@ def _kind(path):
   if is_local and any(name.endswith(".tflite") for name in names):
     return "tflite"
   if any(name.endswith(".keras") for name in names):
-    raise ValueError(f"{path} is an export for Keras: take another format")
+    raise UserError(f"{path} is an export for Keras: take another format")
   if not {"saved_model.pb", "saved_model.pbtxt"}.isdisjoint(names):
     return "savedmodel"
   if "run.json" in names:
     return "output_dir"
   remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
-  raise ValueError(f"no SavedModel and no run.json in {path}: {remedy}")
+  raise UserError(f"no SavedModel and no run.json in {path}: {remedy}")
 
 
 def _check_texts(name, value, rank):
@@ -132,13 +132,13 @@ def _check_texts(name, value, rank):
   is_wrong = is_text and tables.SURROGATE.search(str(value))
   if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
     expected = "a list of texts" if rank else "a text in UTF-8"
-    raise ValueError(f"{name} is {value!r:.40}: give {expected}")
+    raise UserError(f"{name} is {value!r:.40}: give {expected}")
   if is_text:
     return value
   parts = enumerate(value)
   texts = [_check_texts(f"{name}[{i}]", part, rank - 1) for i, part in parts]
   if rank > 1 and (len(set(map(len, texts))) > 1 or [] in texts):
-    raise ValueError(f"the lists in {name} are not of one length, or empty")
+    raise UserError(f"the lists in {name} are not of one length, or empty")
   return texts
 
 

@@ -19,7 +19,7 @@ from absl import flags
 from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from storage import files
+from storage import UserError, files
 from tasks.classification import glue, named_tasks
 
 shared_flags.define_fine_tuning()
@@ -67,14 +67,14 @@ def check_flags(args: Arguments) -> None:
       check_flags(part)
     return
   if args.from_mnli:
-    raise ValueError(
+    raise UserError(
       "--from_mnli is for --task_name=GLUE: for one task give "
       "--init_checkpoint=(output folder of MNLI) and --new_head"
     )
   checks.run(args)
   reads = args.do_train or args.do_eval or args.do_predict
   if reads and not args.data_dir:
-    raise ValueError("--do_train, --do_eval and --do_predict need --data_dir")
+    raise UserError("--do_train, --do_eval and --do_predict need --data_dir")
   if args.data_dir and not files.is_folder(args.data_dir):
     raise FileNotFoundError(f"--data_dir={args.data_dir} is no folder")
   named_tasks.check_flags(args)

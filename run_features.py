@@ -21,7 +21,7 @@ from absl import flags, logging
 
 from cli import checks, program
 from cli.arguments import Arguments
-from storage import files
+from storage import UserError, files
 from tasks.features import vectors
 
 flags.DEFINE_string("features", None, "Vectors to learn from.", required=True)
@@ -49,13 +49,13 @@ flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   if bool(args.labels) == bool(args.num_neighbors):
-    raise ValueError(
+    raise UserError(
       "give either --labels, to classify, or --num_neighbors, to search"
     )
   if args.query_labels and not args.labels:
-    raise ValueError("--query_labels is for --labels, not for --num_neighbors")
+    raise UserError("--query_labels is for --labels, not for --num_neighbors")
   if args.texts and not args.num_neighbors:
-    raise ValueError("--texts is for --num_neighbors")
+    raise UserError("--texts is for --num_neighbors")
   names = ("features", "query_features", "labels", "query_labels", "texts")
   for name in names:
     checks.file(args, name)

@@ -22,6 +22,7 @@ from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from modeling.config import FEATURE_LAYERS
+from storage import UserError
 
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
@@ -51,7 +52,7 @@ def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   checks.run(args)
   if args.feature_based and args.add_bilstm:
-    raise ValueError("--feature_based has a BiLSTM: leave --add_bilstm out")
+    raise UserError("--feature_based has a BiLSTM: leave --add_bilstm out")
   checks.need(
     args,
     train_file=args.do_train,

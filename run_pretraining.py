@@ -17,7 +17,7 @@ from absl import flags, logging
 from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from storage import files
+from storage import UserError, files
 from tasks.pretraining import settings
 
 shared_flags.define_model()
@@ -52,11 +52,11 @@ def check_flags(args: Arguments) -> None:
   checks.run(args)
   if args.do_train or args.do_eval:
     if not args.input_file:
-      raise ValueError("--do_train and --do_eval need --input_file")
+      raise UserError("--do_train and --do_eval need --input_file")
     for patterns in filter(None, (args.input_file, args.eval_file)):
       files.expand(patterns)
   if args.stop_at_step > args.num_train_steps:
-    raise ValueError(
+    raise UserError(
       f"--stop_at_step={args.stop_at_step} is beyond "
       f"--num_train_steps={args.num_train_steps}"
     )

@@ -17,7 +17,7 @@ from absl import flags
 from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from storage import files
+from storage import UserError, files
 from tasks.squad import decoding, records
 
 shared_flags.define_fine_tuning()
@@ -55,11 +55,11 @@ def check_flags(args: Arguments) -> None:
   needed = {"train_file": args.do_train, "predict_file": predicts(args)}
   for name, is_needed in needed.items():
     if is_needed and not args[name]:
-      raise ValueError(f"this command needs --{name}")
+      raise UserError(f"this command needs --{name}")
     if is_needed:
       files.expand(args[name])
   if args.group_by_length and not args.dynamic_padding:
-    raise ValueError("--group_by_length needs --dynamic_padding.")
+    raise UserError("--group_by_length needs --dynamic_padding.")
   records.WindowConfig.from_flags(args)
   decoding.DecodingConfig.from_flags(args)
   encoder.check(args, "add_bilstm", "do_lower_case")

@@ -22,6 +22,7 @@ from cli import program
 from cli.arguments import Arguments
 from serving.server import models
 from serving.server.models import Model, Settings
+from storage import UserError
 
 flags.DEFINE_multi_string(
   "model",
@@ -62,7 +63,7 @@ def check_flags(args: Arguments) -> None:
   for flag in args.model:
     name, _ = models.split_name(flag)
     if name in names:
-      raise ValueError(
+      raise UserError(
         f"--model={names[name]} and --model={flag} are both called {name}: "
         "name one of them, as in --model=other=FOLDER"
       )
@@ -75,7 +76,7 @@ def listen(host: str, port: int) -> socket.socket:
   try:
     return socket.create_server((host, port), family=family, backlog=1024)
   except OSError as error:
-    raise ValueError(
+    raise UserError(
       f"cannot listen at --host={host} --port={port}: {error.strerror}; name "
       "another port, or 0 for any"
     ) from None

@@ -20,7 +20,7 @@ from absl import flags, logging
 from cli import checks, program
 from cli.arguments import Arguments
 from data.pretraining import documents, passages
-from storage import files
+from storage import UserError, files
 from storage.progress import Progress
 
 flags.DEFINE_string(
@@ -71,7 +71,7 @@ def main(args: Arguments) -> None:
       progress.add(files.size(path) / 1e6)
     progress.say()
     if not progress.counts["sentences"]:
-      raise ValueError(f"{args.input_file} holds no text")
+      raise UserError(f"{args.input_file} holds no text")
   logging.info("wrote %s", args.output_file)
 
 

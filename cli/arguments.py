@@ -15,7 +15,7 @@ from typing import Any
 
 from absl import flags, logging
 
-from storage import files
+from storage import UserError, files
 from training import process, run_record
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -118,12 +118,12 @@ def _is_required(flag):
 def _check_value(flag):
   """Raises ValueError for a required flag that is empty, NaN and infinity."""
   if flag.value == "" and _is_required(flag):
-    raise ValueError(
+    raise UserError(
       f"--{flag.name} is empty: is a variable of the shell unset?"
     )
   values = flag.value if isinstance(flag.value, tuple) else (flag.value,)
   if not all(math.isfinite(v) for v in values if isinstance(v, float)):
-    raise ValueError(f"--{flag.name}={flag.value}: give a finite number")
+    raise UserError(f"--{flag.name}={flag.value}: give a finite number")
 
 
 def _checked_value(name, value, trained):
@@ -135,7 +135,7 @@ def _checked_value(name, value, trained):
     return value
   if flag_type is float and isinstance(value, int):
     return float(value)
-  raise ValueError(f"{name}={value!r} is not of type {flag_type.__name__}")
+  raise UserError(f"{name}={value!r} is not of type {flag_type.__name__}")
 
 
 def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
@@ -146,7 +146,7 @@ def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
   values |= entry["flags"]
   unknown = changes.keys() - values.keys()
   if unknown:
-    raise ValueError(f"{entry['program']} has no flag {min(unknown)}")
+    raise UserError(f"{entry['program']} has no flag {min(unknown)}")
   changes = {
     name: _checked_value(name, value, values[name])
     for name, value in changes.items()
@@ -174,8 +174,6 @@ def _existing_file(folder, entry, name):
 
 def is_project_file(path: str) -> bool:
   """True for files of this project, False for installed packages."""
-  if path.startswith("<frozen "):  # of Python, as "<frozen os>"
-    return False
   path = Path(path).resolve()
   return path.is_relative_to(_ROOT) and "site-packages" not in path.parts
 

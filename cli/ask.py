@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
+from storage import UserError
+
 INPUTS = (
   *("text", "text_a", "text_b", "question", "context", "tokens"),
   *("sent1", "sent2", "choices"),
@@ -40,7 +42,7 @@ def main(
       rows = _read(sys.stdin.buffer if lines is None else lines, predict)
     for answer in _answers(predict, rows, args.batch_size):
       print(json.dumps(answer, ensure_ascii=False), flush=True)
-  except (ValueError, OSError) as error:
+  except (UserError, OSError) as error:
     sys.exit(f"ERROR: {error}")
 
 
@@ -78,11 +80,11 @@ def _read(lines, predict) -> Iterator[tuple[str, dict]]:
     try:
       value = json.loads(line)
     except ValueError as error:
-      raise ValueError(f"line {number} is no JSON: {error}") from None
+      raise UserError(f"line {number} is no JSON: {error}") from None
     if isinstance(value, str) and len(predict.inputs) == 1:
       value = {predict.inputs[0]: value}
     if not isinstance(value, dict):
-      raise ValueError(
+      raise UserError(
         f"line {number} is no object with {', '.join(predict.inputs)}"
       )
     yield f"line {number}", value
@@ -90,14 +92,14 @@ def _read(lines, predict) -> Iterator[tuple[str, dict]]:
 
 def _answers(predict, rows, batch_size) -> Iterator[dict]:
   if batch_size < 1:
-    raise ValueError(f"--batch_size={batch_size} must be at least 1")
+    raise UserError(f"--batch_size={batch_size} must be at least 1")
   rows = _checked(predict, rows)
   error, batch = None, True
   while batch and not error:
     batch = []
     try:
       batch.extend(islice(rows, batch_size))
-    except ValueError as wrong_line:  # those before it are answered
+    except UserError as wrong_line:  # those before it are answered
       error = wrong_line
     yield from _answer(predict, batch)
   if error:
@@ -123,7 +125,7 @@ def _checked(predict, rows) -> Iterator[dict]:
       row = {predict.inputs[0]: row["text"]}
     try:
       predict.check({name: [value] for name, value in row.items()})
-    except ValueError as error:
+    except UserError as error:
       hint = ""
       if "text_b" in predict.inputs:
         hint = "; --text and --text_pair are these on the command line"
@@ -131,5 +133,5 @@ def _checked(predict, rows) -> Iterator[dict]:
         hint = "; it reads one text: leave out the second"
       elif unknown := ", ".join(sorted(row.keys() - {*predict.inputs})):
         hint = f", and no {unknown}"
-      raise ValueError(f"{source}: {error}{hint}") from None
+      raise UserError(f"{source}: {error}{hint}") from None
     yield row

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cli.arguments import Arguments
 from modeling.config import BertConfig
-from storage import files
+from storage import UserError, files
 from training import process, run_record
 
 
@@ -33,21 +33,21 @@ def run(args: Arguments) -> None:
   names = [name for name in stages if name in args]
   if not any(args[name] for name in names):
     *others, last = (f"--{name}" for name in names)
-    raise ValueError(
+    raise UserError(
       f"At least one of {', '.join(others)} and {last} must be True."
     )
   if getattr(args, "early_stopping_patience", 0) and not args.eval_steps:
-    raise ValueError(
+    raise UserError(
       "--early_stopping_patience counts evaluations: say with --eval_steps "
       "after how many steps there is one"
     )
   ensemble(args)
   if args.do_train and getattr(args, "num_train_epochs", 1) == 0:
-    raise ValueError("--num_train_epochs=0 trains nothing: drop --do_train")
+    raise UserError("--num_train_epochs=0 trains nothing: drop --do_train")
   export(args)
   devices(args)
   if args.group_by_length and (on_tpu(args) or args.jit_compile):
-    raise ValueError(
+    raise UserError(
       "--group_by_length makes batches of many lengths, and XLA compiles each "
       "of them: it goes neither with --jit_compile nor with a TPU"
     )
@@ -57,7 +57,7 @@ def run(args: Arguments) -> None:
 def packing(args: Arguments, config: BertConfig) -> None:
   """Raises ValueError if another setting contradicts --pack_examples."""
   if args.pack_examples and (name := packing_conflict(args, config)):
-    raise ValueError(f"--pack_examples does not go with {name}: drop one")
+    raise UserError(f"--pack_examples does not go with {name}: drop one")
 
 
 def packing_conflict(args: Arguments, config: BertConfig) -> str | None:
@@ -86,7 +86,7 @@ def ensemble(args: Arguments) -> None:
     rates = args.learning_rate
     rates = set(rates) if isinstance(rates, tuple) else {rates}
     if (number := len(rates) * args.num_seeds) < size:
-      raise ValueError(
+      raise UserError(
         f"--ensemble={size} takes the best of a sweep, but this command trains "
         f"{number}: give more of --learning_rate or --num_seeds"
       )
@@ -108,21 +108,21 @@ def windows(args: Arguments) -> None:
   if args.long_text != "windows":
     for name in ("max_text_length", "window_stride", "window_pooling"):
       if name in args.set_flags:
-        raise ValueError(f"--{name} needs --long_text=windows")
+        raise UserError(f"--{name} needs --long_text=windows")
     return
   if args.max_text_length < args.max_seq_length:
-    raise ValueError(
+    raise UserError(
       f"--max_text_length={args.max_text_length} is less than "
       f"--max_seq_length={args.max_seq_length}, the length of a window"
     )
   if window_stride(args) > args.max_seq_length - 2:
-    raise ValueError(
+    raise UserError(
       f"--window_stride={args.window_stride} leaves tokens out: a window of "
       f"--max_seq_length={args.max_seq_length} has {args.max_seq_length - 2} "
       "of the text"
     )
   if args.compile_export:
-    raise ValueError(
+    raise UserError(
       "--compile_export does not go with --long_text=windows, of which there "
       "are many numbers: XLA would compile each"
     )
@@ -137,7 +137,7 @@ def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:
   except ValueError:
     first, last = 0, 0
   if not 0 <= first < last:
-    raise ValueError(
+    raise UserError(
       f"--profile_steps={args.profile_steps}: give the step before the first "
       "and the last one, as in 100,110"
     )
@@ -149,21 +149,21 @@ def export(args: Arguments) -> None:
   if not args.do_export:
     return
   if not args.export_dir:
-    raise ValueError("--do_export needs --export_dir")
+    raise UserError("--do_export needs --export_dir")
   if args.export_format == "tflite" and args.dtype != "float32":
-    raise ValueError(
+    raise UserError(
       f"--export_format=tflite does not go with --dtype={args.dtype}: train, "
       "then export in a run of its own without --dtype"
     )
   for name, needed in (("export_format", "savedmodel"), ("dtype", "float32")):
     if args.compile_export and getattr(args, name) != needed:
-      raise ValueError(
+      raise UserError(
         f"--compile_export does not go with --{name}={getattr(args, name)}: it "
         f"needs {needed}"
       )
   for name in ("feature_based", "add_bilstm"):  # not all programs have both
     if args.export_format == "tflite" and getattr(args, name, False):
-      raise ValueError(
+      raise UserError(
         f"--export_format=tflite does not go with --{name}: LiteRT's LSTM "
         "needs a batch of fixed size. Take --export_format=savedmodel"
       )
@@ -174,10 +174,10 @@ def devices(args: Arguments) -> None:
   """Raises ValueError if device flags contradict each other or TF_CONFIG."""
   name = args.distribution_strategy
   if args.use_tpu and name not in (None, "tpu"):
-    raise ValueError(f"--use_tpu contradicts --distribution_strategy={name}")
+    raise UserError(f"--use_tpu contradicts --distribution_strategy={name}")
   is_joint = name == "multi_worker_mirrored" or on_tpu(args)
   if process.has_others() and not is_joint:
-    raise ValueError(
+    raise UserError(
       "TF_CONFIG names several workers, but each would work alone: give "
       "--distribution_strategy=multi_worker_mirrored, or unset TF_CONFIG"
     )
@@ -187,7 +187,7 @@ def need(args: Arguments, **needed: bool) -> None:
   """Checks the input files of flags that are True, which must be set."""
   for name, is_needed in needed.items():
     if is_needed and not args[name]:
-      raise ValueError(f"this command needs --{name}")
+      raise UserError(f"this command needs --{name}")
     if is_needed:
       file(args, name)
 
@@ -257,4 +257,4 @@ def disjoint(inputs: Sequence[str], *outputs: str) -> None:
   read = {os.path.realpath(path) for path in inputs}
   for path in outputs:
     if os.path.realpath(path) in read:
-      raise ValueError(f"{path} is an input, too: choose another output")
+      raise UserError(f"{path} is an input, too: choose another output")

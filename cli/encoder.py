@@ -11,7 +11,7 @@ from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling.config import EXTENSIONS, SIDES, BertConfig
-from storage import files
+from storage import UserError, files
 from training import run_record
 
 # Embedding tables may be padded to a multiple of this.
@@ -95,7 +95,7 @@ def check(args: Arguments, *same: str, texts: bool = True) -> None:
       _check_case(args, trains)
     _check_init_checkpoint(args, network.attention)
   elif not trains:
-    raise ValueError(
+    raise UserError(
       f"no checkpoint in --output_dir={args.output_dir} and no "
       "--init_checkpoint: train first, or name one"
     )
@@ -111,10 +111,10 @@ def _check_teacher(args):
   """Checks that --teacher is of this program and reads the same tokens."""
   teacher, program = args.teacher, os.path.basename(sys.argv[0])
   if os.path.realpath(teacher) == os.path.realpath(args.output_dir):
-    raise ValueError("--teacher is --output_dir: name another folder")
+    raise UserError("--teacher is --output_dir: name another folder")
   entries = run_record.read(teacher)
   if not entries or f"{entries[-1].get('program')}.py" != program:
-    raise ValueError(
+    raise UserError(
       f"--teacher={teacher} is no folder that {program} has trained in: name "
       "its --output_dir"
     )
@@ -127,7 +127,7 @@ def _check_teacher(args):
         "teacher and student need the same",
       )
   if vocab.load(args.vocab_file) != vocab.load(trained.vocab_file):
-    raise ValueError(
+    raise UserError(
       f"--vocab_file={args.vocab_file} has other tokens than "
       f"{trained.vocab_file} of --teacher={teacher}: teacher and student need "
       "the same vocabulary"
@@ -140,7 +140,7 @@ def _check_program(output_dir, trained):
   """Raises ValueError if another program has trained in --output_dir."""
   program = os.path.basename(sys.argv[0]).removesuffix(".py")
   if program.startswith("run_") and trained not in (None, program):
-    raise ValueError(
+    raise UserError(
       f"--output_dir={output_dir} is of {trained}.py: name another folder; to "
       f"start from its model, --init_checkpoint={output_dir}"
     )
@@ -149,7 +149,7 @@ def _check_program(output_dir, trained):
 def _check_same(name, value, trained, owner, remedy):
   """Raises ValueError if a flag is not as in a training; None is unknown."""
   if trained is not None and str(value).lower() != str(trained).lower():
-    raise ValueError(
+    raise UserError(
       f"--{name}={value}, but {owner} was trained with --{name}={trained}: "
       f"{remedy}"
     )
@@ -165,7 +165,7 @@ def _check_init_checkpoint(args, attention):
     run_record.find_checkpoint(path)
     trained = run_record.flag_of(path, "attention")
     if trained not in (None, attention) and not is_explicit:
-      raise ValueError(
+      raise UserError(
         f"{path} was trained with --attention={trained}, the network here has "
         f"{attention}: give --attention={trained}, or --attention={attention} "
         "if the change is intended"
@@ -186,7 +186,7 @@ def _check_case(args, trains):
     f"--do_lower_case={trained}: give this value"
   )
   if not trains:
-    raise ValueError(message)
+    raise UserError(message)
   logging.warning("%s, unless texts and vocabulary are others", message)
 
 

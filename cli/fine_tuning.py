@@ -20,7 +20,7 @@ from data import labels
 from data.records import TrainingRecords
 from modeling import fused_ops, losses
 from serving.export import ServedModel
-from storage import files
+from storage import UserError, files
 from storage.progress import number_of
 from training import optimization, process, run_folder, run_record
 from training.run_folder import BestCheckpoint, Checkpoints
@@ -110,7 +110,7 @@ def _distilled(args, objective, model, build):
     for m in (teacher, model)
   ]
   if sizes[0] != sizes[1]:
-    raise ValueError(
+    raise UserError(
       f"--teacher={args.teacher} has outputs of the sizes {sizes[0]}, this "
       f"model {sizes[1]}: train both with the same labels"
     )
@@ -136,7 +136,7 @@ def _num_steps(args, num_examples):
   epochs, batch_size = args.num_train_epochs, args.train_batch_size
   steps = int(num_examples / batch_size * epochs)
   if not steps:
-    raise ValueError(
+    raise UserError(
       f"{number_of(num_examples, 'example')} x --num_train_epochs={epochs:g} "
       f"make no step of --train_batch_size={batch_size}"
     )
@@ -266,7 +266,7 @@ def _copy_labels(source, target):
   known = labels.load(source)
   labels.keep(known, target)
   if labels.load(target) != known:
-    raise ValueError(
+    raise UserError(
       f"{source} and {target} have other labels in {labels.FILE_NAME}, or "
       "another order of them: take a new --output_dir"
     )

@@ -4,14 +4,14 @@ import errno
 import fcntl
 import os
 import re
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
 from absl import app, flags, logging
 
 from cli import arguments
-from cli.arguments import Arguments, is_project_file
+from cli.arguments import Arguments
+from storage import UserError
 from training import process
 
 LOCK_FILE = "run.lock"
@@ -35,10 +35,9 @@ def run(
 ) -> None:
   """Parses flags, then calls `check_flags(args)` and `main(args)`.
 
-  An error that this project raises is a mistake of the user: it is logged as
-  one line and the status is 1. Other errors are defects and keep their
-  traceback. BERT_TRACEBACK=1 always shows it. `main` imports TensorFlow after
-  the checks.
+  A user's mistake (`is_user_error`) is logged as one line and the status is 1.
+  Other errors are defects and keep their traceback. BERT_TRACEBACK=1 always
+  shows it. `main` imports TensorFlow after the checks.
   """
   from cli import interrupts  # noqa: PLC0415 (it acts when it is imported)
 
@@ -81,7 +80,7 @@ class _Formatter(logging.PythonFormatter):
 
 def _check_no_positional(arguments):
   if arguments:
-    raise ValueError(
+    raise UserError(
       f"unexpected argument {arguments[0]!r}: quote a pattern, as in "
       "--input_file='*.txt', so that the shell does not expand it"
     )
@@ -89,23 +88,19 @@ def _check_no_positional(arguments):
 
 def _user_message(error) -> str | None:
   """One line for a mistake of the user or a full disk; None for a defect."""
-  if (
-    isinstance(error, ValueError | OSError | FloatingPointError)
-    and getattr(error, "errno", None) not in _DISK_FULL
-    and is_project_error(error)
-  ):
-    return str(error)
-  return describe_full_disk(error)
+  if message := describe_full_disk(error):
+    return message
+  return str(error) if is_user_error(error) else None
 
 
-def is_project_error(error: BaseException) -> bool:
-  """True if this project raised it, or opened the file of an OSError."""
-  frames = traceback.extract_tb(error.__traceback__)
-  # os.makedirs is written in Python.
-  frame = [f for f in frames if f.filename != "<frozen os>"][-1]
-  if not is_project_file(frame.filename):
-    return False
-  return isinstance(error, OSError) or frame.line.startswith("raise ")
+def is_user_error(error: BaseException) -> bool:
+  """True for a UserError and for OSErrors that name a path or are written here.
+
+  The latter have a message in place of the system's error number.
+  """
+  if isinstance(error, OSError):
+    return error.filename is not None or error.errno is None
+  return isinstance(error, UserError)
 
 
 def describe_full_disk(error: BaseException) -> str | None:
@@ -141,7 +136,7 @@ def lock_folder(folder: str) -> None:
     file.seek(0)
     number = file.read().strip() or "unknown"
     file.close()
-    raise ValueError(
+    raise UserError(
       f"another run, process {number}, uses --output_dir={folder}: wait "
       "until it ends, or name another folder"
     ) from None

@@ -19,6 +19,7 @@ from modeling.xla_islands import recomputed_layers
 from serving import compiled_model
 from serving import export as formats
 from serving.export import ServedModel, Task
+from storage import UserError
 from training import (
   checkpoint,
   loop,
@@ -276,7 +277,7 @@ def _check_embeddings(args, vocab_size):
   reader = checkpoint.read(args.init_checkpoint)
   for name, shape in reader.shapes.items():
     if name.endswith("embeddings/word_embeddings") and shape[0] != vocab_size:
-      raise ValueError(
+      raise UserError(
         f"{reader.prefix} has embeddings of {shape[0]} tokens, but vocab_size "
         f"in {args.bert_config_file} is {vocab_size}: take the "
         "bert_config.json and the vocab.txt that came with the checkpoint"

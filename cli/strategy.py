@@ -7,6 +7,7 @@ from absl import logging
 
 from cli import checks, encoder
 from cli.arguments import Arguments
+from storage import UserError
 from training import process
 
 
@@ -76,7 +77,7 @@ def _make(name, args):
     return tf.distribute.MirroredStrategy([device.name for device in devices])
   if name == "multi_worker_mirrored":
     if "TF_CONFIG" not in os.environ:
-      raise ValueError(
+      raise UserError(
         "--distribution_strategy=multi_worker_mirrored needs the environment "
         "variable TF_CONFIG, with all workers and the index of this one"
       )
@@ -98,7 +99,7 @@ def _tpu(args):
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
   except (ValueError, OSError, tf.errors.OpError) as error:
-    raise ValueError(
+    raise UserError(
       f"no TPU can be reached with --{name}={getattr(args, name)}: {error}"
     ) from None
   return tf.distribute.TPUStrategy(resolver)

@@ -17,6 +17,7 @@ from data import vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling import models
 from modeling.config import BertConfig
+from storage import UserError
 
 
 def read(
@@ -39,9 +40,7 @@ def read(
 def _refuse(path, options):
   for name, value in options.items():
     if value:
-      raise ValueError(
-        f"--{name} does not go with the format of --input={path}"
-      )
+      raise UserError(f"--{name} does not go with the format of --input={path}")
 
 
 def complete(
@@ -62,7 +61,7 @@ def complete(
   if bert.config is not None:
     bert.config = BertConfig.from_dict(bert.config).to_dict()
   elif for_transformers:
-    raise ValueError(
+    raise UserError(
       f"there is no bert_config.json beside {bert.origin}: "
       "--bert_config_file names it"
     )
@@ -84,7 +83,7 @@ def _check_architecture(bert, path):
   attention = BertConfig.from_dict(bert.config).attention
   has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
   if attention != "bidirectional" or has_lstm:
-    raise ValueError(
+    raise UserError(
       f"{path} is a model with "
       f"{'--add_bilstm' if has_lstm else f'--attention={attention}'}, which "
       "transformers' BERT is not"
@@ -141,14 +140,14 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
 
 def _check_value(bert, variable, value):
   if value is None:
-    raise ValueError(
+    raise UserError(
       f"{bert.origin}: no tensor gives {variable.path}; it has "
       f"{', '.join(sorted(bert.values)[:3])}, ..."
     )
   if tuple(value.shape) != tuple(variable.shape):
     is_head = not variable.path.startswith("bert/")
     remedy = "; --head=encoder converts the encoder alone" if is_head else ""
-    raise ValueError(
+    raise UserError(
       f"{bert.origin}: {variable.path} has shape {value.shape}, its "
       f"configuration says {tuple(variable.shape)}{remedy}"
     )

@@ -24,7 +24,7 @@ from conversion.interchange import (
   Head,
 )
 from modeling.config import BertConfig
-from storage import files
+from storage import UserError, files
 
 CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY = FILES[HUGGING_FACE]
 
@@ -148,10 +148,10 @@ def _original_config(settings, path):
   """config.json as the values of a bert_config.json."""
   for key, expected in _REQUIRED.items():
     if settings.get(key, expected) != expected:
-      raise ValueError(f"{path}: {key} is {settings[key]!r}, not {expected!r}")
+      raise UserError(f"{path}: {key} is {settings[key]!r}, not {expected!r}")
   act = settings.get("hidden_act", "gelu")
   if act not in _ACTIVATIONS:
-    raise ValueError(f"{path}: hidden_act {act!r} is unknown to BERT")
+    raise UserError(f"{path}: hidden_act {act!r} is unknown to BERT")
   # The original's default of type_vocab_size is another one.
   return {"type_vocab_size": 2} | settings | {"hidden_act": _ACTIVATIONS[act]}
 
@@ -198,7 +198,7 @@ def _read_tensors(path):
     with interchange.local_file(path) as local, safe_open(local, "np") as file:
       return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
   except SafetensorError as error:
-    raise ValueError(f"{path} is no safetensors file: {error}") from None
+    raise UserError(f"{path} is no safetensors file: {error}") from None
 
 
 def _drop_copies(bert, tensors, is_tied):
@@ -209,7 +209,7 @@ def _drop_copies(bert, tensors, is_tied):
     value = tensors.pop(key)
     tied = tensors.setdefault(source, value)  # one may be saved for both
     if not is_tied and not np.array_equal(value, tied):
-      raise ValueError(
+      raise UserError(
         f"{bert.origin}: {key} is not {source}, to which the original ties it"
       )
     bert.skip(key, f"tied to {source}")

@@ -14,7 +14,7 @@ import numpy as np
 from absl import logging
 
 from data import labels
-from storage import files
+from storage import UserError, files
 
 ORIGINAL, HUGGING_FACE, KERAS_HUB = "original", "hugging_face", "KerasHub"
 # Files by which a folder's format is recognized.
@@ -57,9 +57,9 @@ def names_path(read: Callable) -> Callable:
     try:
       return read(path, *arguments, **options)
     except Exception as error:
-      if isinstance(error, ValueError | OSError) and path in str(error):
+      if isinstance(error, UserError | OSError) and path in str(error):
         raise
-      raise ValueError(
+      raise UserError(
         f"{path} is not laid out as expected, or corrupt: {error!r}"
       ) from error
 
@@ -68,12 +68,13 @@ def names_path(read: Callable) -> Callable:
 
 def read_json(path: str) -> dict:
   """Reads a JSON object; OSErrors and ValueErrors name the file."""
+  text = files.read_text(path)
   try:
-    values = json.loads(files.read_text(path))
+    values = json.loads(text)
   except ValueError as error:
-    raise ValueError(f"{path}: {error}") from None
+    raise UserError(f"{path}: {error}") from None
   if not isinstance(values, dict):
-    raise ValueError(f"{path}: expected a JSON object")
+    raise UserError(f"{path}: expected a JSON object")
   return values
 
 
@@ -128,7 +129,7 @@ class CanonicalModel:
       if not name.endswith(_VOCABULARY_ROWS):
         continue
       if len(rows) != old_size:
-        raise ValueError(
+        raise UserError(
           f"{self.origin}: {name} has {len(rows)} rows, vocab_size in "
           f"{BERT_CONFIG} is {old_size}: it is of another model"
         )
@@ -141,7 +142,7 @@ class CanonicalModel:
   def check_labels(self) -> None:
     """Raises ValueError if the classes are not as many as their names."""
     if self.labels and len(self.labels) != self.num_labels:
-      raise ValueError(
+      raise UserError(
         f"{self.origin} has {self.num_labels} classes, but its {LABELS} or "
         f"id2label names {len(self.labels)}: correct or remove the names"
       )
@@ -220,7 +221,7 @@ def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
     return complete[0]
   if expected not in complete:
     missing = set(HEADS[expected].variables) - set(bert.values)
-    raise ValueError(
+    raise UserError(
       f"{bert.origin} has no head for {expected}: there is no "
       f"{min(missing)}; it has the variables for {', '.join(complete)}"
     )

@@ -17,7 +17,7 @@ from absl import logging
 
 from conversion import interchange
 from conversion.interchange import CanonicalModel
-from storage import files
+from storage import UserError, files
 
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 _TASK, _TASK_WEIGHTS = "task.json", "task.weights.h5"
@@ -74,7 +74,7 @@ def read(folder: str) -> CanonicalModel:
   layers = dict(_NON_BLOCK)
   depth = config["num_hidden_layers"]
   if depth > len(arrays):  # a wrong number would fill the memory below
-    raise ValueError(
+    raise UserError(
       f"{folder}/{_CONFIG} says num_layers {depth}, and {path} has "
       f"no more than {len(arrays)} variables"
     )
@@ -96,13 +96,13 @@ def _config(folder):
   described = interchange.read_json(os.path.join(folder, _CONFIG))
   kind = described.get("class_name")
   if kind != "BertBackbone":
-    raise ValueError(
+    raise UserError(
       f"{folder}/{_CONFIG} describes a {kind}; only a BertBackbone is a BERT"
     )
   settings = described["config"]
   missing = _SIZES.keys() - settings.keys()
   if missing:
-    raise ValueError(f"{folder}/{_CONFIG} does not say {min(missing)}")
+    raise UserError(f"{folder}/{_CONFIG} does not say {min(missing)}")
   config = {name: settings[key] for key, name in _SIZES.items()}
   dropout = settings.get("dropout", 0.1)
   return config | {"hidden_act": "gelu"} | dict.fromkeys(_DROPOUTS, dropout)
@@ -134,7 +134,7 @@ def _read_arrays(path):
     with interchange.local_file(path) as local, h5py.File(local) as file:
       file.visititems(add)
   except OSError as error:
-    raise ValueError(f"{path} cannot be read: {error}") from None
+    raise UserError(f"{path} cannot be read: {error}") from None
   return arrays
 
 
@@ -150,7 +150,7 @@ def _convert_embeddings(bert, path, arrays):
     if name.startswith("position_embedding"):
       kind = "position_embeddings"
     if kind is None:
-      raise ValueError(
+      raise UserError(
         f"{path}: {name} has {length} rows, {_CONFIG} says "
         f"{' or '.join(map(str, lengths))}"
       )
@@ -164,7 +164,7 @@ def _convert(bert, path, arrays, layers):
     for i, leaf in enumerate(leaves):
       key, name = f"{layer}/vars/{i}", f"{scope}/{leaf}"
       if key not in arrays:
-        raise ValueError(
+        raise UserError(
           f"{path} has no {key}; it has {', '.join(sorted(arrays)[:3])}, ..."
         )
       bert.values[name] = interchange.merge_heads(name, arrays.pop(key))

@@ -19,6 +19,7 @@ from conversion.interchange import (
   merge_heads,
   names_path,
 )
+from storage import UserError
 from training import run_record
 
 _GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -122,7 +123,7 @@ def _read(prefix, config):
   root = _Object(graph.FromString(reader.get_tensor(_GRAPH_KEY)))
   encoder = next((node for node in root.walk() if _blocks(node)), None)
   if encoder is None:
-    raise ValueError(
+    raise UserError(
       f"{prefix} has no Transformer encoder of Model Garden; it has "
       f"{', '.join(sorted(shapes.keys() - {_GRAPH_KEY})[:4])}, ..."
     )
@@ -192,7 +193,7 @@ def _other_layers(prefix, encoder):
     norms = _present(encoder, "_embedding_norm_layer", "_output_layer_norm")
     dense = _present(encoder, "_embedding_projection", "_pooler_layer")
   if (len(embeddings), len(norms)) != (3, 1) or len(dense) > 1:
-    raise ValueError(
+    raise UserError(
       f"{prefix} has an encoder with {len(embeddings)} embeddings, "
       f"{len(norms)} normalizations and {len(dense)} dense layers around its "
       "blocks; the original has 3, 1 and the pooler"
@@ -272,14 +273,14 @@ def _config(bert, num_heads, config):
   sizes = {key: int(value) for key, value in sizes.items() if value}
   if config is None:
     if not num_heads:
-      raise ValueError(
+      raise UserError(
         f"{bert.origin} does not state its number of heads: "
         "--bert_config_file names its bert_config.json"
       )
     return sizes | {"hidden_act": "gelu"}
   for key, value in sizes.items():
     if config.get(key, value) != value:
-      raise ValueError(
+      raise UserError(
         f"{bert.origin} has {key} {value}, its bert_config.json says "
         f"{config[key]}"
       )

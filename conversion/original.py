@@ -16,7 +16,7 @@ from conversion.interchange import (
 )
 from data import labels
 from modeling.config import EXTENSIONS
-from storage import files
+from storage import UserError, files
 from training import checkpoint, run_record
 
 # Heads with the same variables, by the program that trained them.
@@ -86,7 +86,7 @@ def read(
     else:
       bert.values[name] = reader[name]
   if averaged and not averages:
-    raise ValueError(f"{prefix} has no moving averages")
+    raise UserError(f"{prefix} has no moving averages")
   for name in averages:
     if averaged:
       bert.values[name.removesuffix(_AVERAGE)] = reader[name]

@@ -6,6 +6,7 @@ from random import Random
 
 from data import vocab
 from data.tokenization import CachedTokenizer, FullTokenizer
+from storage import UserError
 from storage.tfrecord import Feature, Schema
 
 # --- Schemas ---------------------------------------------------------------
@@ -86,7 +87,7 @@ class TextPacker:
 
   def __init__(self, tokenizer: FullTokenizer, seq_length: int):
     if seq_length < 3:
-      raise ValueError(
+      raise UserError(
         f"max_seq_length {seq_length} is too short: [CLS], [SEP] and a token "
         "take 3"
       )

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from absl import logging
 
-from storage import files
+from storage import UserError, files
 from storage.progress import number_of
 
 FILE_NAME = "labels.txt"
@@ -57,7 +57,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
     ):  # or it is a label that begins with a bracket
       parts = json.loads(cell)
   if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
-    raise ValueError(
+    raise UserError(
       f"{where}: {cell!r} has a label that is blank or no text; write texts "
       f'separated by {SEPARATOR}, or a list as ["a", "b"]; an empty cell has '
       "no label"
@@ -77,9 +77,9 @@ def save(labels: Sequence[str], folder: str) -> str:
   """Writes labels.txt; ValueError if one would not be read back as it is."""
   for label in labels:
     if not label or set(label) & set("\t\r\n"):
-      raise ValueError(f"{label!r} cannot be a line of {FILE_NAME}")
+      raise UserError(f"{label!r} cannot be a line of {FILE_NAME}")
   if len(set(labels)) < len(labels):
-    raise ValueError(f"a label is there twice: {', '.join(labels)}")
+    raise UserError(f"a label is there twice: {', '.join(labels)}")
   path = os.path.join(folder, FILE_NAME)
   files.write_text(path, "".join(f"{label}\n" for label in labels))
   return path
@@ -90,7 +90,7 @@ def check_teacher(
 ) -> None:
   """Raises ValueError if the `known` labels of a teacher differ."""
   if tuple(known) != tuple(labels):
-    raise ValueError(
+    raise UserError(
       f"the model of --teacher={teacher} has other labels, or another order "
       f"of them: {describe(known)} and {describe(labels)}. Train both with "
       "the same labels, of own data with the same labels.txt"
@@ -122,10 +122,10 @@ def read(path: str, remedy: str = "") -> LabelSet:
   """Reads a file of labels; ValueError if it is empty or repeats one."""
   labels = LabelSet(filter(None, files.text_lines(path)), path, remedy)
   if not labels:
-    raise ValueError(f"{path} is empty; it has one label a line")
+    raise UserError(f"{path} is empty; it has one label a line")
   [(label, number)] = Counter(labels).most_common(1)
   if number > 1:
-    raise ValueError(
+    raise UserError(
       f"{path} has the label {label!r} {number} times: each line is a class, "
       "so give it a name of its own"
     )
@@ -171,7 +171,7 @@ def _in_order_of(known: LabelSet, result: LabelSet) -> LabelSet:
   if set(known) == set(result):
     return known
   if len(known) == len(result):
-    raise ValueError(
+    raise UserError(
       f"the labels are {describe(result)}, but the head of --init_checkpoint "
       f"is for {describe(known)}: train a fresh one with --new_head, or, if "
       f"they mean the same, name them in the checkpoint's order in a "

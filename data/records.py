@@ -11,7 +11,7 @@ import tensorflow as tf
 from data.features import TOKENS
 from data.packing import Batch, Packing
 from data.shuffling import ShuffledRecords, Source, lengths
-from storage import record_scan
+from storage import UserError, record_scan
 from storage.progress import Progress
 from storage.tfrecord import Schema
 
@@ -66,9 +66,9 @@ def check(
 def _first(path):
   first = next(record_scan.scan(path, Schema()), None)
   if not first:
-    raise ValueError(f"{path} holds no record")
+    raise UserError(f"{path} holds no record")
   if first.error:
-    raise ValueError(
+    raise UserError(
       f"{path} is no file of records (the first: {first.error}); expected a "
       "TFRecord file of tf.train.Examples, as the programs here write them"
     )
@@ -80,17 +80,17 @@ def _check_field(path, record, feature, limit):
   kind = "float_list" if feature.dtype == "float32" else "int64_list"
   values = getattr(record[feature.name], kind).value
   if not values:
-    raise ValueError(
+    raise UserError(
       f"{path}: a record has no field {feature.name}; it holds {held}"
     )
   if len(values) != feature.size:
-    raise ValueError(
+    raise UserError(
       f"{path}: {feature.name} has {len(values)} values in a record, "
       f"expected {feature.size}: the file was made with other flags "
       "(--max_seq_length, --max_predictions_per_seq)"
     )
   if limit is not None and not 0 <= min(values) <= max(values) < limit:
-    raise ValueError(
+    raise UserError(
       f"{path}: {feature.name} goes from {min(values)} to {max(values)}, the "
       f"model takes 0 to {limit - 1}: the file was made with a vocabulary or "
       "flags that do not belong to this bert_config.json"

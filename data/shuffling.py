@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from storage import record_scan
+from storage import UserError, record_scan
 from storage.record_scan import BLOCK, Index
 from storage.tfrecord import Schema
 
@@ -91,7 +91,7 @@ class ShuffledRecords:
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync
     if batch_size % replicas:
-      raise ValueError(
+      raise UserError(
         f"a batch of {batch_size} cannot be divided among {replicas} replicas"
       )
     if by_length:
@@ -172,7 +172,7 @@ def _round_counts(weights: Sequence[float]) -> np.ndarray:
   possible = np.isfinite(weights).all() and (weights > 0).all()
   exact = weights * (_ROUND / weights.sum()) if possible else weights
   if not possible or exact.min() < 1:
-    raise ValueError(
+    raise UserError(
       f"weights {weights.tolist()} cannot be mixed: each must be positive, and "
       f"one {_ROUND:,}th of all or more"
     )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from storage import files
+from storage import UserError, files
 
 # What UTF-8 cannot hold; json.loads joins pairs.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -50,7 +50,7 @@ def read_table(
     rows = _table(path, columns, header, skip_broken)
   first = next(rows, None)
   if first is None:
-    raise ValueError(f"{path} has no rows")
+    raise UserError(f"{path} has no rows")
   yield first
   yield from rows
 
@@ -66,12 +66,12 @@ def _table(path, columns, header, skip_broken):
   if header is None:
     line, header = next(records, (1, []))
     if not header:
-      raise ValueError(f"{path} is empty")
+      raise UserError(f"{path} is empty")
     where = f"{path}, line {line} (the header)"
     _require(columns, header, where)
     for name in columns:
       if header.count(name) > 1:
-        raise ValueError(f"{where}: column {name!r} is there twice: rename one")
+        raise UserError(f"{where}: column {name!r} is there twice: rename one")
   broken = []
   for line, fields in records:
     if len(fields) == len(header):
@@ -85,7 +85,7 @@ def _table(path, columns, header, skip_broken):
         else "remove tabs and line breaks from the texts, or write the table "
         "as .csv or .jsonl"
       )
-      raise ValueError(
+      raise UserError(
         f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
         f"({', '.join(header)}): is it the file of another task? If not, "
         f"{remedy}"
@@ -125,7 +125,7 @@ def _csv(path):
         yield start, fields
       start = reader.line_num + 1
   except csv.Error as error:
-    raise ValueError(
+    raise UserError(
       f"{path}: the row that begins on line {start} is no CSV ({error}); is a "
       "quote never closed, or not written twice inside quotes?"
     ) from error
@@ -139,16 +139,16 @@ def _objects(path, columns):
     try:
       values = parse_json(line)
     except (ValueError, RecursionError) as error:
-      raise ValueError(
+      raise UserError(
         f"{where} is no JSON ({error}); each line must be an object: is the "
         "file cut short?"
       ) from error
     if not isinstance(values, dict):
-      raise ValueError(f"{where} is no JSON object but {line[:40]!r}")
+      raise UserError(f"{where} is no JSON object but {line[:40]!r}")
     _require(columns, values, where)
     for name in columns:
       if values[name] is None:
-        raise ValueError(
+        raise UserError(
           f'{where}: {name!r} is null; give it a value ("" is an empty text), '
           "or remove the line"
         )
@@ -172,7 +172,7 @@ def parse_json(text: str) -> Any:
 def _require(columns, present, where):
   missing = [name for name in columns if name not in present]
   if missing:
-    raise ValueError(
+    raise UserError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
       f"{', '.join(map(repr, present))}. A table begins with its header, and "
       "a .tsv has tabs; run_classifier.py --task_name=tsv has flags that name "

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 from data.vocab import UNK
 from data.vocab import load as load_vocab
+from storage import UserError
 
 # Unicode blocks of Chinese characters, as in the original: without Hangul,
 # Hiragana and Katakana.
@@ -216,7 +217,7 @@ def validate_case_matches_checkpoint(
   for lower_cased, names in ((True, _LOWER_CASED), (False, _CASED)):
     if names.fullmatch(folder) and bool(do_lower_case) != lower_cased:
       kind = "lower-cased" if lower_cased else "cased"
-      raise ValueError(
+      raise UserError(
         f"--do_lower_case={bool(do_lower_case)} does not fit"
         f" --{flag}={init_checkpoint}: {folder} is a {kind} model;"
         f" give --do_lower_case={lower_cased}, or rename the folder if this"

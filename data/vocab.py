@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from storage import files
+from storage import UserError, files
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
@@ -22,7 +22,7 @@ def load(path: str | os.PathLike) -> dict[str, int]:
   for number, line in enumerate(files.lines(os.fspath(path))):
     ids[line.strip()] = number
   if not ids:
-    raise ValueError(f"{path} is empty; a vocabulary has one token a line")
+    raise UserError(f"{path} is empty; a vocabulary has one token a line")
   return ids
 
 
@@ -34,9 +34,7 @@ def read_tokens(path: str | os.PathLike) -> list[str]:
   first = {}
   for index, token in enumerate(tokens):
     if not token or first.setdefault(token, index) != index:
-      raise ValueError(
-        f"{path}, line {index + 1}: {token!r} is blank or double"
-      )
+      raise UserError(f"{path}, line {index + 1}: {token!r} is blank or double")
   return tokens
 
 
@@ -51,9 +49,9 @@ def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
   seen = set()
   for token in tokens:
     if token != token.strip() or not token or "\n" in token or "\r" in token:
-      raise ValueError(f"{token!r} cannot be a line of a vocabulary file")
+      raise UserError(f"{token!r} cannot be a line of a vocabulary file")
     if token in seen:
-      raise ValueError(f"{token!r} is in the vocabulary twice")
+      raise UserError(f"{token!r} is in the vocabulary twice")
     seen.add(token)
   files.write_text(os.fspath(path), "".join(f"{token}\n" for token in tokens))
 
@@ -73,7 +71,7 @@ def check_tokens(
   )
   if next(iter(vocabulary), "").startswith("\ufeff"):
     remedy = "its first line begins with a byte order mark: save it without"
-  raise ValueError(f"{name} lacks {', '.join(missing)}; {remedy}")
+  raise UserError(f"{name} lacks {', '.join(missing)}; {remedy}")
 
 
 def check_size(
@@ -89,7 +87,7 @@ def check_size(
   ids = (index for token, index in vocabulary.items() if token)
   number = 1 + max(ids, default=-1)
   if number > vocab_size:
-    raise ValueError(
+    raise UserError(
       f"{name} has {number} lines but vocab_size in {config} is {vocab_size}: "
       "take the vocab.txt and the bert_config.json that came with the model"
     )
@@ -112,7 +110,7 @@ def check_same(
     return
   line = min(different)
   tokens, known = ({i: t for t, i in v.items()} for v in (ids, expected))
-  raise ValueError(
+  raise UserError(
     f"{name} is not the vocabulary of the model: line {line + 1} is "
     f"{tokens.get(line, 'missing')!r}, but {known[line]!r} in {source}, the "
     "vocabulary of the checkpoint. Take that file; only its [unused] lines may "

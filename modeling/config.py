@@ -7,7 +7,8 @@ Source: `BertConfig` of the original; sizes of the paper (section 3) and of the
 import dataclasses
 import json
 from collections.abc import Iterable
-from pathlib import Path
+
+from storage import UserError, files
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SIDES = ("left_to_right", "right_to_left")
@@ -80,7 +81,7 @@ class BertConfig:
       _check_type(field, getattr(self, field.name))
     for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
       if not 0.0 <= getattr(self, name) < 1.0:
-        raise ValueError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+        raise UserError(f"{name} must be in [0, 1), not {getattr(self, name)}")
     if self.hidden_act is None:  # JSON null, as the original's None
       object.__setattr__(self, "hidden_act", "linear")
     object.__setattr__(self, "hidden_act", self.hidden_act.lower())
@@ -90,12 +91,12 @@ class BertConfig:
       ("initial_attention", INITIAL_ATTENTION),
     ):
       if getattr(self, name) not in known:
-        raise ValueError(
+        raise UserError(
           f"{name} {getattr(self, name)!r} is unknown; known are "
           + ", ".join(known)
         )
     if self.hidden_size % self.num_attention_heads:
-      raise ValueError(
+      raise UserError(
         f"hidden_size {self.hidden_size} is not a multiple of "
         f"num_attention_heads {self.num_attention_heads}"
       )
@@ -103,12 +104,12 @@ class BertConfig:
     if self.initial_attention == "structured" and (
       head_size % 2 or self.num_attention_heads % 2
     ):
-      raise ValueError(
+      raise UserError(
         "initial_attention structured needs an even number of heads of even "
         f"size, not {self.num_attention_heads} of {head_size}"
       )
     if self.add_bilstm and self.hidden_size % 2:
-      raise ValueError(
+      raise UserError(
         f"add_bilstm needs an even hidden_size, not {self.hidden_size}"
       )
 
@@ -121,26 +122,28 @@ class BertConfig:
   def from_dict(cls, values: dict) -> "BertConfig":
     """Makes one from a parsed bert_config.json; ignores unknown keys."""
     if not isinstance(values, dict):
-      raise ValueError(
+      raise UserError(
         f"expected a JSON object, but it is {json.dumps(values)[:40]}"
       )
     known = {field.name for field in dataclasses.fields(cls)}
     if "vocab_size" not in values:
-      raise ValueError("vocab_size is missing")
+      raise UserError("vocab_size is missing")
     return cls(**{key: values[key] for key in values if key in known})
 
   @classmethod
   def from_json(cls, path: str) -> "BertConfig":
     """Reads a bert_config.json, else ValueError with file and key."""
     try:
-      return cls.from_dict(json.loads(_read(path)))
-    except json.JSONDecodeError as error:
-      raise ValueError(f"{path} is not JSON ({error}): {_REMEDY}") from None
+      text = files.read_text(path).removeprefix("\ufeff")
     except FileNotFoundError:
       message = f"no configuration at {path!r}: {_REMEDY}"
       raise FileNotFoundError(message) from None
-    except (ValueError, RecursionError) as error:
-      raise ValueError(f"{path}: {error}") from None
+    try:
+      return cls.from_dict(json.loads(text))
+    except json.JSONDecodeError as error:
+      raise UserError(f"{path} is not JSON ({error}): {_REMEDY}") from None
+    except (UserError, RecursionError) as error:
+      raise UserError(f"{path}: {error}") from None
 
   @classmethod
   def preset(
@@ -154,7 +157,7 @@ class BertConfig:
     (docs/pretraining.md); the published ones are the original's.
     """
     if name not in _PRESETS:
-      raise ValueError(f"no preset {name!r}; there are {', '.join(_PRESETS)}")
+      raise UserError(f"no preset {name!r}; there are {', '.join(_PRESETS)}")
     layers, hidden = _PRESETS[name]
     published = cls(
       vocab_size=vocab_size,
@@ -178,7 +181,7 @@ class BertConfig:
   def check_length(self, max_seq_length: int) -> None:
     """Raises ValueError if sequences of that length are too long."""
     if max_seq_length > self.max_position_embeddings:
-      raise ValueError(
+      raise UserError(
         f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
         f"{self.max_position_embeddings} in bert_config.json, the most that "
         "this model reads"
@@ -189,7 +192,7 @@ class BertConfig:
     number = self.num_hidden_layers
     for layer in layers:
       if not -number <= layer < number:
-        raise ValueError(
+        raise UserError(
           f"there is no layer {layer}: the model has {number}, "
           f"0 to {number - 1} from below or -1 to {-number} from above"
         )
@@ -205,16 +208,7 @@ class BertConfig:
 
   def to_json(self, path: str) -> None:
     text = json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
-    Path(path).write_text(text, encoding="utf-8")
-
-
-def _read(path: str) -> str:
-  if "://" in path:
-    import tensorflow as tf  # for remote files only  # noqa: PLC0415
-
-    with tf.io.gfile.GFile(path) as file:
-      return file.read()
-  return Path(path).read_text(encoding="utf-8-sig")
+    files.write_text(path, text)
 
 
 def _check_type(field: dataclasses.Field, value) -> None:
@@ -222,8 +216,8 @@ def _check_type(field: dataclasses.Field, value) -> None:
   kind, types = _TYPES[field.type]
   is_other = isinstance(value, bool) and field.type is not bool
   if is_other or not isinstance(value, types):
-    raise ValueError(f"{field.name} must be {kind}, not {value!r}")
+    raise UserError(f"{field.name} must be {kind}, not {value!r}")
   if field.type is int and value < 1:
-    raise ValueError(f"{field.name} must be positive, not {value}")
+    raise UserError(f"{field.name} must be positive, not {value}")
   if field.type is float and value < 0:
-    raise ValueError(f"{field.name} must not be negative, but is {value}")
+    raise UserError(f"{field.name} must not be negative, but is {value}")

@@ -26,6 +26,7 @@ from keras import ops
 
 from modeling import xla_islands
 from modeling.xla_islands import sum_last_axis, sum_leading_axes, to_float32
+from storage import UserError
 
 # Stack of (fused, gradients). Threads would not see a context variable.
 _forced: list[tuple[bool, bool]] = []
@@ -53,7 +54,7 @@ def is_fused() -> bool:
     return _forced[-1][0]
   setting = os.environ.get("BERT_FUSED_OPS", "")
   if setting not in ("", "0", "1"):
-    raise ValueError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
+    raise UserError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
   return setting == "1" if setting else not xla_islands.has_accelerator()
 
 

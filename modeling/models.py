@@ -29,6 +29,7 @@ from modeling.heads import (
   SpanHead,
   WeightedSum,
 )
+from storage import UserError
 
 ENCODER_INPUTS = ("input_ids", "input_mask", "segment_ids")
 # Least number of layers for those of FEATURE_LAYERS that need several.
@@ -115,7 +116,7 @@ def pretrainer(config: BertConfig, next_sentence: bool = True) -> keras.Model:
   Raises ValueError for shallow attention, whose encoders are pre-trained alone.
   """
   if config.attention == "shallow":
-    raise ValueError(
+    raise UserError(
       "attention 'shallow' is for fine-tuning: pre-train a left_to_right and a "
       "right_to_left model, and start from both"
     )
@@ -295,7 +296,7 @@ def select_features(bert: dict, choice: str):
   outputs = bert["encoder_layers"]
   minimum = _MIN_LAYERS.get(choice, 1)
   if len(outputs) < minimum:
-    raise ValueError(
+    raise UserError(
       f"the features {choice!r} take {minimum} layers, but bert_config.json "
       f"has num_hidden_layers {len(outputs)}"
     )

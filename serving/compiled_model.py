@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from modeling import fused_ops, xla_islands
 from modeling.bert import TextWindows
+from storage import UserError
 from training import inference
 
 LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -120,7 +121,7 @@ def is_faster() -> bool:
   """
   setting = os.environ.get("BERT_COMPILED_INFERENCE", "")
   if setting not in ("", "0", "1"):
-    raise ValueError(f"BERT_COMPILED_INFERENCE must be 0 or 1, not {setting!r}")
+    raise UserError(f"BERT_COMPILED_INFERENCE must be 0 or 1, not {setting!r}")
   if setting:
     return setting == "1"
   path = Path("/proc/cpuinfo")

@@ -16,7 +16,7 @@ from absl import logging
 from data.labels import save as save_labels
 from modeling import fused_ops
 from serving import compiled_model, litert, packing_ops, warm_up
-from storage import files
+from storage import UserError, files
 from training import process
 
 
@@ -76,7 +76,7 @@ class Signature:
     function = model.signatures.get("serving_default")
     specs = function.structured_input_signature[1] if function else {}
     if {spec.dtype for spec in specs.values()} != {tf.string}:
-      raise ValueError(
+      raise UserError(
         f"{folder} has no signature serving_default of texts: name what "
         "--do_export wrote"
       )
@@ -299,7 +299,7 @@ def _convert(converter):
     with process.no_information(), process.no_stderr():
       return converter.convert()
   except Exception as error:  # its class is not public
-    raise ValueError(
+    raise UserError(
       "LiteRT does not have all operations of this model: export it with "
       "--export_format=savedmodel"
     ) from error

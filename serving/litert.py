@@ -13,6 +13,7 @@ import numpy as np
 
 from data import labels
 from data.tokenization import FullTokenizer
+from storage import UserError
 from training import process
 
 SETTINGS = "task.json"
@@ -35,7 +36,7 @@ class LiteRtExport:
       file = file / _DEFAULT_FILE
     folder = file.parent
     if not (folder / SETTINGS).exists():
-      raise ValueError(
+      raise UserError(
         f"{folder} has no {SETTINGS}, which says what the model answers: "
         "export the model again"
       )
@@ -125,7 +126,7 @@ def _read_json(path):
   except ValueError:
     value = None
   if not isinstance(value, dict):
-    raise ValueError(f"{path} is damaged, export the model again")
+    raise UserError(f"{path} is damaged, export the model again")
   return value
 
 
@@ -141,5 +142,5 @@ def _signature(file, num_threads):
       interpreter = Interpreter(file, num_threads=num_threads)
       interpreter.allocate_tensors()
   except ValueError as error:
-    raise ValueError(f"{file} is damaged, export it again: {error}") from None
+    raise UserError(f"{file} is damaged, export it again: {error}") from None
   return interpreter.get_signature_runner("serving_default")

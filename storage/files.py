@@ -6,7 +6,6 @@ one occurs. Text may be compressed: .gz, or .zst, which needs zstandard.
 
 import codecs
 import glob
-import gzip
 import io
 import os
 import secrets
@@ -14,6 +13,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
+
+from storage import UserError
+from storage.compression import TextStream, is_compressed
 
 # A file without a line break for so many bytes is not text.
 MAX_LINE_BYTES = 1 << 28
@@ -206,9 +208,12 @@ def write_text(path: str, text: str) -> None:
 
 
 def read_text(path: str) -> str:
-  """Reads a UTF-8 file, line ends unchanged; may raise UnicodeDecodeError."""
+  """Reads a UTF-8 file, line ends unchanged; ValueError if it is not UTF-8."""
   with open_for_reading(path) as file:
-    return file.read().decode()
+    try:
+      return file.read().decode()
+    except UnicodeDecodeError as error:
+      raise UserError(f"{path} is not UTF-8: {error}") from error
 
 
 def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
@@ -226,18 +231,18 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
       if end is not None and position >= end:
         return
       if len(raw) == MAX_LINE_BYTES:
-        raise ValueError(
+        raise UserError(
           f"{path}, line {line_number(path, position)}: no line break in "
           f"{MAX_LINE_BYTES:,} bytes; this is not text, or it has to be broken "
           "into lines first"
         )
       if not position and _is_utf16(raw):
-        raise ValueError(f"{path} looks like UTF-16; save it as UTF-8")
+        raise UserError(f"{path} looks like UTF-16; save it as UTF-8")
       try:
         line = raw.decode()
       except UnicodeDecodeError as error:
         offset = position + error.start
-        raise ValueError(
+        raise UserError(
           f"{path}, line {line_number(path, offset)}: byte {offset} of the "
           f"file (0x{raw[error.start]:02x}) is not UTF-8; if it is text at "
           "all, convert the file first, for example with `iconv -f LATIN1 -t "
@@ -270,7 +275,7 @@ def open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
     if start:
       file.seek(start)
     if is_remote(path) or is_compressed(path):
-      file = io.BufferedReader(_TextStream(path, file), 1 << 16)
+      file = io.BufferedReader(TextStream(path, file), 1 << 16)
     yield file
 
 
@@ -282,69 +287,3 @@ def line_number(path: str, offset: int) -> int:
       number += block.count(b"\n")
       unread -= len(block)
   return number
-
-
-def is_compressed(path: str) -> bool:
-  """True if the extension is that of a compressed file."""
-  return path.endswith((".gz", ".zst"))
-
-
-class _TextStream(io.RawIOBase):
-  """Content of a file, decompressed; errors are ValueErrors with its path."""
-
-  def __init__(self, path, file):
-    super().__init__()
-    self._path, self._stream = path, file
-    if path.endswith(".gz"):
-      self._stream = gzip.GzipFile(fileobj=file, mode="rb")
-    elif path.endswith(".zst"):
-      self._stream = _zstd(path, file)
-
-  def readable(self):
-    return True
-
-  def readinto(self, buffer):
-    try:
-      block = self._stream.read(len(buffer))
-    except Exception as error:  # each library has its own
-      raise ValueError(
-        f"{self._path} cannot be read to its end: {error}; it is corrupt, "
-        "truncated, or not what its name says"
-      ) from error
-    buffer[: len(block)] = block
-    return len(block)
-
-
-def _zstd(path, file):
-  try:
-    import zstandard  # noqa: PLC0415, optional
-  except ImportError:
-    raise ValueError(
-      f"reading {path} takes the package zstandard: `pip install zstandard`, "
-      "or decompress the file first"
-    ) from None
-  return _ZstdReader(file, zstandard.ZstdDecompressor().decompressobj)
-
-
-class _ZstdReader:
-  """Frames of a .zst file; zstandard's reader is silent if it is truncated."""
-
-  _PIECE = 1 << 12  # Four bytes may expand to 128 KB.
-
-  def __init__(self, file, new_frame):
-    self._file, self._new_frame = file, new_frame
-    self._frame, self._unused, self._ready = None, b"", io.BytesIO()
-
-  def read(self, size):
-    while not (content := self._ready.read(size)):
-      piece = self._unused or self._file.read(self._PIECE)
-      if not piece:
-        if self._frame:
-          raise EOFError("the file ends within a frame")
-        break
-      self._frame = self._frame or self._new_frame()
-      self._ready = io.BytesIO(self._frame.decompress(piece))
-      self._unused = b""
-      if self._frame.eof:
-        self._unused, self._frame = self._frame.unused_data, None
-    return content

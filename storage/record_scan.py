@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from storage import files, tfrecord
+from storage import UserError, files, tfrecord
 from storage.tfrecord import Schema
 
 BLOCK = 256  # records of a block; the last block of a file may have fewer
@@ -92,14 +92,14 @@ def _offsets(path) -> np.ndarray:
         # Length, its checksum, data, its checksum.
         start += 16 + int.from_bytes(piece[start : start + 8], "little")
         if end + start > size:
-          raise ValueError(
+          raise UserError(
             f"{path}, record {number}: the file ends within it, or its length "
             f"is wrong. {_REMEDY}"
           )
         number += 1
       end += start
   if not number:
-    raise ValueError(f"{path} holds no record")
+    raise UserError(f"{path} holds no record")
   return np.array([*offsets, number], np.int64)
 
 
@@ -204,10 +204,10 @@ def drop_corrupt(
   errors = list(_errors(paths, schema))
   for path, number, error in errors:
     if error == _WRONG_LENGTH:
-      raise ValueError(f"{path}, record {number}: {error}. {_MAKE_AGAIN}")
+      raise UserError(f"{path}, record {number}: {error}. {_MAKE_AGAIN}")
   if len(errors) > at_most:
     path, number, error = errors[0]
-    raise ValueError(
+    raise UserError(
       f"{len(errors)} records cannot be read, --max_corrupt_records tolerates "
       f"{at_most}; the first is {path}, record {number}: {error}"
     )
@@ -223,5 +223,5 @@ def drop_corrupt(
     records = (record.data for record in scan(path, schema) if record.data)
     with files.open_for_writing(copy) as file:
       if not tfrecord.write(file, records):
-        raise ValueError(f"{path} has no record that can be read")
+        raise UserError(f"{path} has no record that can be read")
   return [copies.get(path, path) for path in paths]

@@ -2,6 +2,8 @@
 
 from importlib import import_module
 
+from storage import UserError
+
 # By the program that writes run.json; a task is imported when it is needed.
 TASKS = {
   "run_classifier": "tasks.classification.task",
@@ -25,13 +27,13 @@ def restore(folder: str, **changes):
 
   entries = run_record.read(folder)
   if not entries:
-    raise ValueError(
+    raise UserError(
       f"no SavedModel and no {run_record.NAME} in {folder}: name a folder "
       "that --do_export wrote, or one that a program has trained in"
     )
   program = entries[-1].get("program")
   if program not in TASKS:
-    raise ValueError(
+    raise UserError(
       f"{folder} was trained by {program or 'an unknown program'}, not by one "
       f"of {', '.join(TASKS)}: name what its --do_export writes"
     )

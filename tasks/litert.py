@@ -13,6 +13,7 @@ import numpy as np
 from data import features, vocab
 from serving import litert
 from serving.litert import LiteRtExport
+from storage import UserError
 from tasks.features.lines import split
 from tasks.metrics import sigmoid, softmax
 from tasks.ner.examples import Sentence
@@ -26,7 +27,7 @@ def load(path: str) -> litert.TextModel:
   export = LiteRtExport(path)
   task = export.settings.get("task")
   if task not in TASKS:
-    raise ValueError(
+    raise UserError(
       f"{path}: {litert.SETTINGS} names the task {task!r}, not one of "
       f"{', '.join(TASKS)}"
     )

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 ALLOWED = {
   "storage": {"storage", "tensorflow"},
   "data": {"data", "storage", "tensorflow", "tensorflow_text"},
-  "modeling": {"modeling", "keras"},
+  "modeling": {"modeling", "storage", "keras"},
   "training": {"training", "storage", "tensorflow", "keras"},
   "serving": {
     *("serving", "training", "data", "modeling", "storage"),
@@ -29,8 +29,8 @@ PACKAGES = {**ALLOWED, **UPPER}
 FILES = sorted(
   path for name in PACKAGES for path in (ROOT / name).rglob("*.py")
 )
-# Imports TensorFlow for remote files, or where it is Keras' backend.
-WITH_TENSORFLOW = {"modeling/config.py", "modeling/xla_islands.py"}
+# Imports TensorFlow where it is Keras' backend.
+WITH_TENSORFLOW = {"modeling/xla_islands.py"}
 # Modules that read absl's FLAGS; all others get cli.arguments.Arguments.
 READS_FLAGS = {"cli/arguments.py", "cli/program.py"}
 PROGRAMS = sorted(ROOT.glob("*.py"))

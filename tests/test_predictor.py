@@ -129,10 +129,10 @@ def test_columns_of_a_table_are_lists_of_texts(exports):
 
 WRONG_FOLDERS = {
   "nowhere": r"FileNotFoundError: .*/nowhere is no folder: name what",
-  "empty": r"ValueError: no SavedModel and no run\.json in .*--do_export",
-  "litert": r"ValueError: .*/litert has no task.json, which says",
-  "export": r"ValueError: .*/export is an export, .*: leave out top_k, or",
-  "versions": r"ValueError: no SavedModel and .*: name .*/versions/3$",
+  "empty": r"UserError: no SavedModel and no run\.json in .*--do_export",
+  "litert": r"UserError: .*/litert has no task.json, which says",
+  "export": r"UserError: .*/export is an export, .*: leave out top_k, or",
+  "versions": r"UserError: no SavedModel and .*: name .*/versions/3$",
 }
 OPEN = """
 import sys

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping
 import tensorflow as tf
 from absl import logging
 
-from storage import files
+from storage import UserError, files
 from training import run_record
 
 _DIRECTIONS = ("left_to_right", "right_to_left")
@@ -103,7 +103,7 @@ class Reader:
     except _READ_ERRORS as error:
       raise _corrupt(prefix, error) from None
     if "_CHECKPOINTABLE_OBJECT_GRAPH" in self.shapes:
-      raise ValueError(
+      raise UserError(
         f"{prefix} is an object-based TensorFlow 2 checkpoint, not one by "
         "name: convert it with convert_checkpoint.py"
       )
@@ -167,7 +167,7 @@ def _check_shape(prefix, name, result, expected):
     (cause for part, cause in _LIKELY_CAUSES if part in name),
     "bert_config.json does not belong to this checkpoint",
   )
-  raise ValueError(
+  raise UserError(
     f"{name} has shape {list(result)} in the checkpoint {prefix} but "
     f"{list(expected)} in the model; likely cause: {cause}"
   )
@@ -187,7 +187,7 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
     if name in reader and name not in skipped
   }
   if not restored:
-    raise ValueError(
+    raise UserError(
       f"no variable of the model is in the checkpoint {reader.prefix}; it has "
       f"{', '.join(sorted(reader.shapes)[:3])}, ..."
     )
@@ -215,7 +215,7 @@ def restore_strict(model, path: str) -> None:
   """Restores all variables but perhaps the pooler's; else ValueError."""
   fresh = [name for name in restore(model, path) if "/pooler/" not in name]
   if fresh:
-    raise ValueError(
+    raise UserError(
       f"the checkpoint {path} has no {fresh[0]}: it is of another kind of "
       "model, or of another bert_config.json"
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from storage import UserError
 from training import step as steps
 
 
@@ -31,7 +32,7 @@ def evaluate(
     for name, value in (sums | {"loss": np.array([loss, 1.0])}).items():
       totals[name] += value
   if not totals["loss"][1]:
-    raise ValueError("there is nothing to evaluate: no batch was read")
+    raise UserError("there is nothing to evaluate: no batch was read")
   return steps.means(totals)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 from absl import logging
 
+from storage import UserError
 from training import process
 from training import step as steps
 from training.report import Report
@@ -104,7 +105,7 @@ def train(
   for an evaluation that was killed. `first_corrupt` describes the first corrupt
   record. SIGTERM to any worker saves a checkpoint and ends the program.
 
-  Raises FloatingPointError for a loss that is not finite (nothing is saved),
+  Raises ValueError for a loss that is not finite (nothing is saved),
   ValueError for a corrupt record, ConnectionError if a worker does not answer.
   """
   step = int(train_step.step.numpy())
@@ -172,7 +173,7 @@ def _run_steps(
     message = first_corrupt()
     if message is None:
       raise
-    raise ValueError(message) from None
+    raise UserError(message) from None
   timer.update(number, time.monotonic() - begin)
   means["learning_rate"] = float(train_step.schedule(step + number - 1))
   return number, means
@@ -232,7 +233,7 @@ def _check_finite(train_step, means, checkpoints):
   # With a loss scale such steps are skipped while it can still be lowered.
   if scale and (means["skipped_steps"] < 1.0 or scale.scale.numpy() > 1.0):
     return
-  raise FloatingPointError(
+  raise UserError(
     f"the loss or its gradient is not finite at step {step}; the last good "
     f"checkpoint is {checkpoints.latest()}. A lower --learning_rate or a "
     "longer warm-up usually helps"

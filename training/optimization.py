@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 from absl import logging
 
+from storage import UserError
 from training import checkpoint
 
 # Parts of the names of variables without weight decay.
@@ -250,7 +251,7 @@ def _layers_of_flag(name, known):
     expected = range(first, last + 1)
     if expected and blocks.issuperset(expected):
       return [("encoder", str(number)) for number in expected]
-  raise ValueError(
+  raise UserError(
     f"--freeze_layers: the model has no {name!r}; it has the layers 0-"
     f"{max(blocks)} and {', '.join(sorted(parts))}"
   )

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 
 from absl import logging
 
+from storage import UserError
+
 # absl::SetMinLogLevel(LogSeverityAtLeast) in the library of TensorFlow 2.20.
 _SET_MIN_LOG_LEVEL = (
   "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE"
@@ -49,7 +51,7 @@ def _cluster_config():
   try:
     return json.loads(text)
   except ValueError as error:
-    raise ValueError(f"TF_CONFIG={text} is no JSON: {error}") from None
+    raise UserError(f"TF_CONFIG={text} is no JSON: {error}") from None
 
 
 class GracefulShutdown:

@@ -15,7 +15,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from storage import files
+from storage import UserError, files
 from training import checkpoint, process, run_record
 
 # Heads of fine-tuning. Sizes of pre-training heads depend on the vocabulary.
@@ -71,7 +71,7 @@ class Checkpoints:
           *(given, self.directory, seed),
         )
     elif seed is None and process.has_others():
-      raise ValueError("several workers need a --seed, the same for all")
+      raise UserError("several workers need a --seed, the same for all")
     else:
       if seed is None:
         seed = random.SystemRandom().getrandbits(31)
@@ -118,7 +118,7 @@ class Checkpoints:
     latest = self.latest()
     path = latest or init_checkpoint
     if not path:
-      raise ValueError(
+      raise UserError(
         f"no checkpoint in --output_dir={self.directory} and no "
         "--init_checkpoint: train first, or name one"
       )
@@ -236,7 +236,7 @@ def wait_for_chief() -> None:
 def _check_complete(reader, expected):
   missing = [name for name in expected if name not in reader]
   if missing:
-    raise ValueError(
+    raise UserError(
       f"{reader.prefix} is of another model: it has no {missing[0]}. Choose "
       "another --output_dir, or the flags of the run that wrote it"
     )

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
-from storage import files
+from storage import UserError, files
 
 BEST = "best"  # subfolder of an output folder
 # In the file `checkpoint`: first the newest one, then all of them.
@@ -95,7 +95,7 @@ def _find_in_folder(folder):
       f"no checkpoint in the folder {folder}: no file there is named *.index"
     )
   if len(names) > 1:
-    raise ValueError(
+    raise UserError(
       f"{folder} has several checkpoints ({', '.join(names)}): name one, as in "
       f"{os.path.join(folder, names[-1])}"
     )
@@ -140,7 +140,7 @@ def read_json(path: str, kind: type, keys: Set[str]):
       return result
   except (ValueError, TypeError, AttributeError):
     pass
-  raise ValueError(
+  raise UserError(
     f"{path} is corrupt: restore it, or remove it if it is not needed"
   ) from None
 
@@ -210,7 +210,7 @@ def best_trials(output_dir: str, number: int) -> list[str]:
   """Folders of a sweep's best trials, best first; ValueError if fewer."""
   trials = read_sweep(output_dir)
   if len(trials) < number:
-    raise ValueError(
+    raise UserError(
       f"--ensemble={number} takes the best of a sweep, but "
       f"{output_dir}/{SWEEP} has {len(trials)}: train with more of "
       "--learning_rate or --num_seeds"

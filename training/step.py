@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from storage import UserError
 from training import checkpoint, optimization
 
 
@@ -116,7 +117,7 @@ class TrainStep:
     self.strategy = tf.distribute.get_strategy()
     replicas = self.strategy.num_replicas_in_sync
     if batch_size % (replicas * accumulation_steps):
-      raise ValueError(
+      raise UserError(
         f"--train_batch_size={batch_size} cannot be divided evenly into "
         f"{replicas} replicas x "
         f"--gradient_accumulation_steps={accumulation_steps}"

@@ -28,7 +28,7 @@ from data.pretraining.builders import (
   split_corpus,
 )
 from data.pretraining.documents import TextFormat
-from storage import files, tfrecord
+from storage import UserError, files, tfrecord
 
 try:
   import apache_beam as beam
@@ -38,7 +38,7 @@ try:
     PortableOptions,
   )
 except ImportError:
-  raise ValueError(
+  raise UserError(
     "--runner needs Apache Beam: `pip install -r requirements-beam.txt`"
   ) from None
 
@@ -258,7 +258,7 @@ def _run(build, options) -> None:
   try:
     pipeline.run().wait_until_finish()
   except Exception as error:  # each runner raises its own
-    raise ValueError(f"the pipeline failed: {_cause(error)}") from error
+    raise UserError(f"the pipeline failed: {_cause(error)}") from error
 
 
 def _check_endpoint(endpoint: str | None) -> None:
@@ -269,7 +269,7 @@ def _check_endpoint(endpoint: str | None) -> None:
   try:
     socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
   except OSError as error:
-    raise ValueError(
+    raise UserError(
       f"no job service answers at --job_endpoint={endpoint} ({error}): start "
       "it, or correct --pipeline_options"
     ) from None

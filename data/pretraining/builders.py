@@ -23,6 +23,7 @@ from data.pretraining.documents import ORIGINAL, Document, TextFormat
 from data.pretraining.instances import InstanceBuilder, InstanceConfig
 from data.tokenization import CachedTokenizer, FullTokenizer
 from storage import files, tfrecord, workers
+from storage.compression import is_compressed
 from storage.progress import Progress
 
 # Enough shards to employ many workers, each large enough to draw random
@@ -290,7 +291,7 @@ def split_corpus(
 
 def text_size(path: str) -> int:
   """Size of a text in bytes, estimated if it is compressed."""
-  factor = _COMPRESSION_RATIO if files.is_compressed(path) else 1
+  factor = _COMPRESSION_RATIO if is_compressed(path) else 1
   return factor * files.size(path)
 
 

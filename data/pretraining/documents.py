@@ -10,7 +10,8 @@ from itertools import groupby
 import numpy as np
 
 from data.tables import parse_json
-from storage import files
+from storage import UserError, files
+from storage.compression import is_compressed
 from storage.progress import Progress
 
 Segment = list[int]
@@ -103,7 +104,7 @@ class TextFormat:
 
   def ends_document(self, path: str) -> Callable[[bytes], bool] | None:
     """Test for lines that end a document; None if a file cannot be divided."""
-    if files.is_compressed(path):
+    if is_compressed(path):
       return None
     if self.field:
       return lambda line: True
@@ -178,7 +179,7 @@ def json_texts(
       if not isinstance(text, str):
         raise TypeError(f"it is {json.dumps(value)[:40]}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-      raise ValueError(
+      raise UserError(
         f"{path}, line {files.line_number(path, start) + number}: not a JSON "
         f"object with a text as {field!r} ({error}); {remedy}"
       ) from error

@@ -9,7 +9,7 @@ from data.pretraining.instances import DEFAULT, Masking
 from data.records import Batch, TrainingRecords
 from data.shuffling import Source
 from data.vocab import CLS, MASK, SEP
-from storage import record_scan
+from storage import UserError, record_scan
 
 
 class Masker:
@@ -247,7 +247,7 @@ class PretrainingInput(TrainingRecords):
     is_masked = records.is_masked(files[0])
     for path in files:
       if records.is_masked(path) != is_masked:
-        raise ValueError(
+        raise UserError(
           f"one of {files[0]} and {path} was made with --masking=dynamic and "
           "one was not: train on files of one kind"
         )
@@ -267,7 +267,7 @@ class PretrainingInput(TrainingRecords):
     if self.masks_words:
       self._masker = _make_masker(files[0], masking, vocab_file, vocab_size)
     elif masking.policy != DEFAULT.policy:
-      raise ValueError(
+      raise UserError(
         "--mask_token_prob and --random_token_prob are for words masked when "
         f"records are read, and none of {files[0]} is: "
         + (
@@ -311,7 +311,7 @@ class PretrainingInput(TrainingRecords):
 
 def _make_masker(path, masking, vocab_file, vocab_size):
   if not vocab_file:
-    raise ValueError(
+    raise UserError(
       f"{path} was made with --masking=dynamic; --vocab_file is needed to "
       "mask it"
     )

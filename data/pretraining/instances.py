@@ -13,6 +13,7 @@ from random import Random
 from data import features
 from data.pretraining.documents import Document
 from data.vocab import CLS, MASK, SEP, UNK
+from storage import UserError
 from storage.progress import Progress
 from storage.tfrecord import ExampleEncoder, Schema
 
@@ -29,7 +30,7 @@ class MaskPolicy:
   def __post_init__(self):
     probs = (self.mask_token_prob, self.random_token_prob)
     if not (min(probs) >= 0.0 and sum(probs) <= 1.0 + 1e-9):
-      raise ValueError(
+      raise UserError(
         f"mask_token_prob {self.mask_token_prob:g} and random_token_prob "
         f"{self.random_token_prob:g} must be 0 or more, and 1 together at most"
       )
@@ -55,12 +56,12 @@ class Masking:
 
   def __post_init__(self):
     if self.max_predictions_per_seq < 1:
-      raise ValueError(
+      raise UserError(
         f"max_predictions_per_seq {self.max_predictions_per_seq} must be 1 or "
         "more"
       )
     if not 0 <= self.masked_lm_prob <= 1:
-      raise ValueError(
+      raise UserError(
         f"masked_lm_prob {self.masked_lm_prob} is not within 0 and 1"
       )
 
@@ -161,14 +162,14 @@ class InstanceConfig:
 
   def __post_init__(self):
     if self.max_seq_length < 5:
-      raise ValueError(
+      raise UserError(
         f"max_seq_length {self.max_seq_length} is too short: [CLS], two [SEP] "
         "and a token of each sentence take 5"
       )
     if self.dupe_factor < 1:
-      raise ValueError(f"dupe_factor {self.dupe_factor} must be 1 or more")
+      raise UserError(f"dupe_factor {self.dupe_factor} must be 1 or more")
     if not 0 <= self.short_seq_prob <= 1:
-      raise ValueError(
+      raise UserError(
         f"short_seq_prob {self.short_seq_prob} is not within 0 and 1"
       )
 

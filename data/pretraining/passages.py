@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from data.pretraining import documents
-from storage import files
+from storage import UserError, files
 from storage.progress import Progress
 
 # What lists, tables and headers of an article begin with, in WikiExtractor's
@@ -53,13 +53,13 @@ def _articles(path) -> Iterator[list[str]]:
   for number, line in enumerate(files.lines(path), 1):
     if _ARTICLE_START.match(line):
       if article is not None:
-        raise ValueError(
+        raise UserError(
           f"{path}, line {number}: an article begins within another, which has "
           f"no {_ARTICLE_END}; extract it again with WikiExtractor"
         )
       article = []
     elif article is None and line.strip():
-      raise ValueError(
+      raise UserError(
         f"{path}, line {number}: {line[:40]!r} is not within <doc ...> and "
         f"{_ARTICLE_END}; --source=wikipedia reads the output of WikiExtractor"
       )
@@ -69,7 +69,7 @@ def _articles(path) -> Iterator[list[str]]:
     elif article is not None:
       article.append(line)
   if article is not None:
-    raise ValueError(f"{path} ends within an article, without {_ARTICLE_END}")
+    raise UserError(f"{path} ends within an article, without {_ARTICLE_END}")
 
 
 def _is_article_passage(text):

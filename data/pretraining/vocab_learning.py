@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from absl import logging
 
 from data.tokenization import BasicTokenizer, WordpieceTokenizer
+from storage import UserError
 
 JOINER = "##"
 MAX_TOKEN_LENGTH = 50  # characters; longer words are ignored
@@ -117,7 +118,7 @@ def learn(
   """
   fixed = reserved + chars + [JOINER + char for char in chars]
   if len(fixed) > vocab_size:
-    raise ValueError(
+    raise UserError(
       f"--vocab_size={vocab_size} is too small for {len(reserved)} reserved"
       f" tokens and {len(chars)} characters, with and without {JOINER}: give at"
       f" least {len(fixed)}, or a smaller --max_alphabet"

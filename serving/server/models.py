@@ -12,7 +12,7 @@ from typing import NamedTuple
 from absl import logging
 
 from serving.server.rest import RestError
-from storage import files
+from storage import UserError, files
 
 _EXPORT = "saved_model.pb"
 _VERSION = re.compile("[0-9]{1,18}")
@@ -46,11 +46,11 @@ def split_name(flag: str) -> tuple[str, str]:
     name = parts[-2]
   name = name or parts[-1]
   if not re.fullmatch(r"[^/:\s.][^/:\s]*", name):
-    raise ValueError(f"--model={flag} has no name: give it one, as in bert=...")
+    raise UserError(f"--model={flag} has no name: give it one, as in bert=...")
   if not files.is_folder(folder):
     raise FileNotFoundError(f"--model={flag}: there is no folder {folder}")
   if not find_versions(folder):
-    raise ValueError(
+    raise UserError(
       f"--model={flag}: in {folder} is no SavedModel, nor a folder with a "
       "number for a name: name what --do_export wrote with "
       "--export_format=savedmodel, or the folder around it"

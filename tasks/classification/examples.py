@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from data import features, labels, tables
 from data.tokenization import FullTokenizer
-from storage import files
+from storage import UserError, files
 from storage.tfrecord import Schema
 
 ALL_COLUMNS = ["all"]
@@ -82,7 +82,7 @@ def find_file(task: ClassificationTask, data_dir: str, split: str) -> str:
   """Path of a split's file; FileNotFoundError or ValueError without it."""
   layout = ", ".join(f"{s.file} ({name})" for name, s in task.splits.items())
   if split not in task.splits:
-    raise ValueError(
+    raise UserError(
       f"{task.name} has no {split} data in {data_dir}; its files are {layout}: "
       "add one, or drop the flag that asks for it"
     )
@@ -125,7 +125,7 @@ def _check_copied(columns, rows, path):
     return present
   for name in columns:
     if name not in present:
-      raise ValueError(
+      raise UserError(
         f"{path}: no column {name!r}, as --prediction_columns has it; there "
         f"are {', '.join(map(repr, present))}"
       )
@@ -136,7 +136,7 @@ def _filter_language(rows, column, language, path):
   result = [row for row in rows if row.values[column] == language]
   if not result:
     others = sorted({row.values[column] for row in rows})
-    raise ValueError(
+    raise UserError(
       f"{path} has no row with {column} {language}; there are "
       f"{', '.join(others)}"
     )
@@ -163,7 +163,7 @@ def _label(task, column, row, path):
   where = f"{path}, line {row.line}, column {column}"
   if task.is_regression:
     if not is_number(label):
-      raise ValueError(
+      raise UserError(
         f"{where}: {label!r} is not a number, but scores have to be"
       )
     return label
@@ -173,7 +173,7 @@ def _label(task, column, row, path):
     result = (dict(task.label_aliases).get(label, label),)
   for name in result:
     if name not in task.labels:
-      raise ValueError(
+      raise UserError(
         f"{where}: {name!r} is no label of --task_name={task.name}; its labels "
         f"are {labels.known_labels(task.labels)}"
       )
@@ -197,24 +197,24 @@ def class_weights(
   has a weight already.
   """
   if setting and task.is_regression:
-    raise ValueError(f"--class_weights: {task.name} has scores, not labels")
+    raise UserError(f"--class_weights: {task.name} has scores, not labels")
   if list(setting) == [BALANCED]:
     return {}
   weights = {}
   for part in setting:
     label, _, weight = part.rpartition("=")
     if not label or not is_number(weight) or float(weight) <= 0:
-      raise ValueError(
+      raise UserError(
         f"--class_weights: {part!r} is no label=weight with a positive weight; "
         f"give {BALANCED}, or parts such as rare=5,frequent=0.5"
       )
     if task.labels and label not in task.labels:
-      raise ValueError(
+      raise UserError(
         f"--class_weights: {label!r} is no label of --task_name={task.name}; "
         f"its labels are {labels.known_labels(task.labels)}"
       )
     if label in weights:
-      raise ValueError(f"--class_weights has two weights of {label!r}")
+      raise UserError(f"--class_weights has two weights of {label!r}")
     weights[label] = float(weight)
   return weights
 

@@ -12,7 +12,7 @@ from statistics import mean
 from absl import logging
 
 from cli.arguments import Arguments
-from storage import files
+from storage import UserError, files
 from tasks import metrics
 from tasks.classification import named_tasks
 from training import process
@@ -49,9 +49,9 @@ def parts(args: Arguments, level: int = logging.DEBUG) -> dict[str, Arguments]:
   ValueError without --do_eval, or if a dry run does not train.
   """
   if not args.do_eval:
-    raise ValueError(f"--task_name={NAME} needs --do_eval, for its table")
+    raise UserError(f"--task_name={NAME} needs --do_eval, for its table")
   if args.dry_run and not args.do_train:
-    raise ValueError(
+    raise UserError(
       f"--dry_run of --task_name={NAME} needs --do_train: without it, give the "
       "name of one task"
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from data import labels as label_files
-from storage import files
+from storage import UserError, files
 from tasks import metrics
 from tasks.classification.examples import ClassificationTask, TextExample
 
@@ -130,7 +130,7 @@ def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:
   except ValueError:
     values = {}
   if tuple(values) != tuple(task.labels):
-    raise ValueError(
+    raise UserError(
       f"{path} is to have the lines label, tab, threshold for "
       f"{label_files.describe(task.labels)}, in this order: correct it, or "
       "remove it for thresholds of 0.5"

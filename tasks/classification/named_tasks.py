@@ -7,7 +7,7 @@ from functools import partial
 from cli import arguments, checks, encoder
 from cli.arguments import Arguments
 from data import labels, tables
-from storage import files
+from storage import UserError, files
 from tasks.classification import examples
 from tasks.classification.examples import ClassificationTask, Split
 from training import run_record
@@ -119,7 +119,7 @@ def find(name: str) -> ClassificationTask:
   """A task of GLUE or XNLI; case, "-" and "_" do not count. Else ValueError."""
   by_name = {_plain(known): task for known, task in TASKS.items()}
   if _plain(name) not in by_name:
-    raise ValueError(
+    raise UserError(
       f"unknown task {name!r}; known are {', '.join(TASKS)}, "
       "GLUE for all of GLUE, and tsv for files of your own"
     )
@@ -147,7 +147,7 @@ def check_flags(args: Arguments) -> None:
     _check_no_custom_flags(args, task)
   examples.class_weights(args.class_weights, task)
   if args.long_text == "windows" and task.has_pairs:
-    raise ValueError(
+    raise UserError(
       f"--long_text=windows is for single texts, but {task.name} has pairs"
     )
   checks.windows(args)
@@ -167,7 +167,7 @@ def _check_text_pairs(args):
   is_custom = str(trained.get("task_name")).lower() == CUSTOM
   if is_custom and bool(column) != bool(args.text_b_column):
     remedy = "name the column of the second text" if column else "leave it out"
-    raise ValueError(
+    raise UserError(
       f"--text_b_column={args.text_b_column}, but the model of {start} was "
       f"trained with --text_b_column={column}: {remedy}"
     )
@@ -177,7 +177,7 @@ def _check_no_custom_flags(args, task):
   """Raises ValueError if a flag is set that the task does not read."""
   for name in _CUSTOM_FLAGS:
     if name in args.set_flags and args[name]:
-      raise ValueError(
+      raise UserError(
         f"--{name} is for --task_name={CUSTOM}: the columns of {task.name} are "
         "fixed, and every text has one label or score"
       )
@@ -190,7 +190,7 @@ def _custom_task(args):
   without files, ValueError if a split has two.
   """
   if args.is_regression and args.multi_label:
-    raise ValueError(
+    raise UserError(
       "--is_regression and --multi_label contradict each other: a text has a "
       "score or labels"
     )
@@ -215,7 +215,7 @@ def _find_split(data_dir, name):
   names = [name + extension for extension in EXTENSIONS]
   present = [n for n in names if files.exists(os.path.join(data_dir, n))]
   if len(present) > 1:
-    raise ValueError(f"{data_dir} has {' and '.join(present)}; remove one")
+    raise UserError(f"{data_dir} has {' and '.join(present)}; remove one")
   return present[0] if present else None
 
 
@@ -241,7 +241,7 @@ def with_labels(args: Arguments) -> ClassificationTask:
   if task.multi_label:
     return replace(task, labels=result, metrics=("micro_f1", "macro_f1"))
   if len(result) < 2:
-    raise ValueError(
+    raise UserError(
       f"{result.source}: the only label is {result[0]!r}; there is nothing to "
       "learn"
     )
@@ -268,9 +268,9 @@ def _training_labels(task, data_dir):
     if task.multi_label:
       result.update(labels.split(label, f"{where}, column {split.label}"))
     elif not label.strip():
-      raise ValueError(f"{where}: {split.label} is blank")
+      raise UserError(f"{where}: {split.label} is blank")
     else:
       result.add(label)
   if not result:
-    raise ValueError(f"{path}: every {split.label} is empty: there is no label")
+    raise UserError(f"{path}: every {split.label} is empty: there is no label")
   return labels.LabelSet(labels.in_order(result), path)

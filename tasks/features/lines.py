@@ -23,7 +23,7 @@ import numpy as np
 
 from data import features
 from data.tokenization import FullTokenizer
-from storage import files
+from storage import UserError, files
 
 # Separates the texts of a line.
 SEPARATOR = " ||| "
@@ -46,7 +46,7 @@ def layer_indexes(text: str) -> list[int]:
   try:
     return [int(number) for number in text.split(",")]
   except ValueError:
-    raise ValueError(
+    raise UserError(
       f"--layers={text}: give numbers with commas between them, as in -1,-2"
     ) from None
 
@@ -62,11 +62,11 @@ def count(path: str, has_windows: bool = False) -> int:
   number = 0
   for number, text in enumerate(files.lines(path), 1):
     if has_windows and split(text)[1] is not None:
-      raise ValueError(
+      raise UserError(
         f"{path}, line {number} has two texts: --long_text=windows takes one"
       )
   if not number:
-    raise ValueError(f"{path} is empty: it should hold one text a line")
+    raise UserError(f"{path} is empty: it should hold one text a line")
   return number
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import logging
 
-from storage import files
+from storage import UserError, files
 
 
 def load(path: str) -> tuple[np.ndarray, list[int]]:
@@ -20,17 +20,17 @@ def load(path: str) -> tuple[np.ndarray, list[int]]:
           vectors = np.asarray(arrays["vectors"], np.float32)
           vectors = vectors.reshape(len(vectors), -1)
     except Exception as error:  # corrupt archives fail in many ways
-      raise ValueError(
+      raise UserError(
         f"{path} is no output of extract_features.py --format=npz, or corrupt"
       ) from error
   if vectors is None:
-    raise ValueError(
+    raise UserError(
       f"{path} has no vectors of lines: run extract_features.py with "
       "--format=npz and --pooling=mean or cls"
     )
   bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
   if bad.size:
-    raise ValueError(f"{path}: the vector of line {bad[0] + 1} is not finite")
+    raise UserError(f"{path}: the vector of line {bad[0] + 1} is not finite")
   return vectors, layers
 
 
@@ -38,7 +38,7 @@ def load_pair(path: str, query_path: str) -> tuple[np.ndarray, np.ndarray]:
   """Reads stored vectors [N, L * H] and queries [Q, L * H] of one model."""
   (stored, layers), (queries, query_layers) = load(path), load(query_path)
   if layers != query_layers or stored.shape[1] != queries.shape[1]:
-    raise ValueError(
+    raise UserError(
       f"{query_path} has {queries.shape[1]} numbers a line, of the layers "
       f"{query_layers}, {path} has {stored.shape[1]}, of {layers}: extract "
       "both with the same model and --layers"
@@ -52,7 +52,7 @@ def read_lines(path: str | None, number: int, vectors: str) -> list[str] | None:
     return None
   lines = [line.strip() for line in files.text_lines(path)]
   if len(lines) != number:
-    raise ValueError(
+    raise UserError(
       f"{path} has {len(lines)} lines, {vectors} has {number} vectors: they "
       "should be of the same lines"
     )
@@ -71,7 +71,7 @@ def classify(
   from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
 
   if len(set(labels)) < 2:
-    raise ValueError(f"all labels are {labels[0]!r}: give two at least")
+    raise UserError(f"all labels are {labels[0]!r}: give two at least")
   regression = LogisticRegression(C=1 / regularization, max_iter=1000)
   classifier = make_pipeline(StandardScaler(), regression).fit(stored, labels)
   names = classifier.classes_.tolist()

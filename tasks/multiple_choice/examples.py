@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from data import features, labels, tables
 from data.tokenization import FullTokenizer
+from storage import UserError
 
 
 class ChoiceExample(NamedTuple):
@@ -34,13 +35,13 @@ def read_examples(path: str) -> list[ChoiceExample]:
     where = f"{path}, line {row.line}"
     endings = _endings(row.values, where)
     if examples and len(endings) != len(examples[0].endings):
-      raise ValueError(
+      raise UserError(
         f"{where}: {len(endings)} endings, but the rows before have "
         f"{len(examples[0].endings)}"
       )
     label = _label(row.values.get("label"), len(endings), where)
     if examples and (label is None) != (examples[0].label is None):
-      raise ValueError(
+      raise UserError(
         f"{where}: some rows have a label and some have none; leave the column "
         "out if labels are not known"
       )
@@ -56,7 +57,7 @@ def _endings(values, where):
   present = [name for name in values if re.fullmatch(r"ending\d+", name)]
   columns = [f"ending{number}" for number in range(len(present))]
   if set(present) != set(columns):
-    raise ValueError(
+    raise UserError(
       f"{where}: the columns {', '.join(present)} have to be numbered from 0 "
       "on; null in a .jsonl file is a missing column"
     )
@@ -68,7 +69,7 @@ def _label(text, choices, where):
     return None
   numbers = {str(number): number for number in range(choices)}
   if text not in numbers:
-    raise ValueError(
+    raise UserError(
       f"{where}: the label is {text!r}, expected a number from 0 to "
       f"{choices - 1}; leave the column out if labels are not known"
     )

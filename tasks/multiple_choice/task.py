@@ -19,7 +19,7 @@ from modeling import losses, models
 from modeling.config import BertConfig
 from serving import compiled_model, packing_ops
 from serving.export import ServedModel
-from storage import tfrecord
+from storage import UserError, tfrecord
 from tasks import metrics
 from tasks.multiple_choice import examples
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
@@ -37,7 +37,7 @@ def convert(args: Arguments, flag: str) -> RecordDataset:
   file, name = args[flag], _RECORDS[flag]
   rows = examples.read_examples(file)[: arguments.max_examples(args)]
   if flag != "test_file" and rows[0].label is None:
-    raise ValueError(f"--{flag}: {file} has no column label")
+    raise UserError(f"--{flag}: {file} has no column label")
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda row: (row.sent1, row.sent2, *row.endings), rows, tokenizer, file

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from absl import logging
 
 from data import labels
-from storage import files
+from storage import UserError, files
 from storage.progress import number_of
 
 DOCUMENT_START = "-DOCSTART-"
@@ -61,7 +61,7 @@ def read_sentences(
       first = rows[0][0]
       sentences.append(Sentence(words, *tags or [None], document, first))
   if not sentences:
-    raise ValueError(f"{path} has no words")
+    raise UserError(f"{path} has no words")
   _check_layout(path, sentences)
   if len(widths) > 1 and min(columns) < 0:
     first, second, *_ = widths.items()
@@ -80,7 +80,7 @@ def _check_layout(path, sentences):
   words = [word for sentence in sentences for word in sentence.words]
   texts = [word for word in words if " " in word]
   if 2 * len(texts) > len(words):
-    raise ValueError(
+    raise UserError(
       f"{path} looks like a table of texts, such as {texts[0][:40]!r}: here a "
       "line has one word and its tag, and a blank line ends a sentence. "
       "run_classifier.py --task_name=tsv reads tables"
@@ -109,18 +109,18 @@ def _cells(number, line, columns, path, widths) -> list[str]:
   widths.setdefault(width, number)
   start = f"{path}, line {number}: {number_of(width, 'column')}, so that"
   if not all(-width <= column < width for column in columns):
-    raise ValueError(
+    raise UserError(
       f"{start} there is no column {max(columns, key=abs)}; is the separator a "
       "tab or a blank?"
     )
   if len({column % width for column in columns}) < len(columns):
-    raise ValueError(
+    raise UserError(
       f"{start} columns {columns[0]} and {columns[1]} are the same one; "
       "expected a word and its tag"
     )
   result = [cells[column] for column in columns]
   if not all(result):
-    raise ValueError(f"{path}, line {number}: the word or the tag is empty")
+    raise UserError(f"{path}, line {number}: the word or the tag is empty")
   return result
 
 
@@ -169,7 +169,7 @@ def require_known(
   for sentence in sentences:
     for number, tag in enumerate(sentence.tags or (), sentence.line):
       if tag not in known:
-        raise ValueError(
+        raise UserError(
           f"{path}, line {number}: {tag!r} is none of the model's tags, which "
           f"are {labels.known_labels(tags)}"
         )
@@ -180,7 +180,7 @@ def find_tags(train_file: str, columns: Columns) -> labels.LabelSet:
   sentences = read_sentences(train_file, *columns)
   tags = tag_set(sentences)
   if len(tags) < 2:
-    raise ValueError(
+    raise UserError(
       f"{train_file}: every tag is {tags[0]!r}; there is nothing to "
       "learn. Are the tags in another column?"
     )

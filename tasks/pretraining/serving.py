@@ -12,6 +12,7 @@ import tensorflow as tf
 from data import vocab
 from data.tokenization_ops import GraphTokenizer
 from serving import packing_ops
+from storage import UserError
 from storage.tfrecord import Feature, Schema
 
 
@@ -28,7 +29,7 @@ class FillMask(packing_ops.PackedTexts):
     texts = {"text": tf.TensorSpec([None], tf.string)}
     super().__init__(tokenizer, seq_length, texts, vocab.SPECIAL_TOKENS)
     if seq_length < 3:
-      raise ValueError(
+      raise UserError(
         f"max_seq_length {seq_length} is too short: [CLS], [MASK] and [SEP] "
         "take 3"
       )

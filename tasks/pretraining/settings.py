@@ -6,6 +6,7 @@ from cli.arguments import Arguments
 from data import vocab
 from data.pretraining.instances import Masking, MaskPolicy
 from modeling.config import SIDES
+from storage import UserError
 
 MASKED = ("mlm_nsp", "mlm")  # objectives
 
@@ -132,17 +133,17 @@ def define_sampling_exponent(unit: str) -> None:
 def check_flags(args: Arguments) -> None:
   """Raises ValueError if flags of objective or sampling do not fit."""
   if args.sampling_exponent != 1 and args.sampling_weights:
-    raise ValueError(
+    raise UserError(
       "--sampling_exponent computes what --sampling_weights says: leave one "
       "of them out"
     )
   if args.objective in SIDES:
     if args.attention != args.objective:
-      raise ValueError(
+      raise UserError(
         f"--attention={args.attention} contradicts --objective={args.objective}"
       )
   elif not args.special_tokens:
-    raise ValueError(
+    raise UserError(
       f"--objective={args.objective} needs special tokens: "
       f"--nospecial_tokens goes with {' or '.join(SIDES)} only"
     )
@@ -151,7 +152,7 @@ def check_flags(args: Arguments) -> None:
 def check_export(args: Arguments) -> None:
   """Raises ValueError if the model of run_pretraining cannot fill masks."""
   if not args.vocab_file:
-    raise ValueError("--do_export needs --vocab_file")
+    raise UserError("--do_export needs --vocab_file")
   vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
   check_objective(args.objective)
 
@@ -159,7 +160,7 @@ def check_export(args: Arguments) -> None:
 def check_objective(objective: str | None) -> None:
   """Raises ValueError if models of an objective cannot fill masks."""
   if objective in SIDES:
-    raise ValueError(
+    raise UserError(
       f"a model of --objective={objective} cannot fill masks: take one "
       f"that was trained with {' or '.join(MASKED)}"
     )

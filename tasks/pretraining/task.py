@@ -15,7 +15,7 @@ from data.tokenization_ops import GraphTokenizer
 from modeling import models
 from modeling.config import SIDES, BertConfig
 from serving.export import ServedModel
-from storage import files
+from storage import UserError, files
 from tasks.pretraining import settings
 from tasks.pretraining.serving import FillMask
 from training import inference, report
@@ -73,7 +73,7 @@ def _causal_targets(args):
   if args.special_tokens:
     return CausalTargets(args.objective)
   if not args.vocab_file:
-    raise ValueError("--nospecial_tokens needs --vocab_file, to find them")
+    raise UserError("--nospecial_tokens needs --vocab_file, to find them")
   return CausalTargets.without_special_tokens(args.objective, args.vocab_file)
 
 
@@ -88,7 +88,7 @@ def _weighted_sources(args):
     sizes = [sum(map(files.size, paths)) for paths in groups]
     if not all(sizes):
       empty = patterns[sizes.index(0)]
-      raise ValueError(f"{empty}: no bytes to weigh: make its records again")
+      raise UserError(f"{empty}: no bytes to weigh: make its records again")
     weights = [size**args.sampling_exponent for size in sizes]
     for pattern, weight in zip(patterns, weights, strict=True):
       percent = 100 * weight / sum(weights)
@@ -102,7 +102,7 @@ def _parse_weights(args, number):
   except ValueError:
     weights = []
   if len(weights) != number or not all(weight > 0 for weight in weights):
-    raise ValueError(
+    raise UserError(
       f"--sampling_weights={','.join(args.sampling_weights)} is not a positive "
       f"number for each of the {number} patterns of --input_file="
       f"{args.input_file}"

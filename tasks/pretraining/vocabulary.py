@@ -12,7 +12,7 @@ from data import vocab, vocab_checks
 from data.pretraining import builders, vocab_learning
 from data.pretraining.documents import TextFormat
 from data.tokenization import FullTokenizer
-from storage import files
+from storage import UserError, files
 from storage.progress import Progress
 from training import run_record
 
@@ -72,7 +72,7 @@ def _count_source(args, paths):
         progress.add((len(line.encode()) + 1) / 1e6)
   counts = counter.counts()
   if not counts:
-    raise ValueError(f"no words in {', '.join(paths)}: give other files")
+    raise UserError(f"no words in {', '.join(paths)}: give other files")
   return counts
 
 
@@ -80,13 +80,13 @@ def check_extension(args: Arguments) -> None:
   """Checks flags and files of --extend: OSError or ValueError."""
   learning = {"vocab_size", "special_tokens", "unused_tokens", "max_alphabet"}
   for name in learning & args.set_flags:
-    raise ValueError(f"--{name} is not for --extend: leave it out")
+    raise UserError(f"--{name} is not for --extend: leave it out")
   checks.need(args, extend=True, bert_config_file=True)
   if not args.init_checkpoint:
-    raise ValueError("--extend needs --init_checkpoint")
+    raise UserError("--extend needs --init_checkpoint")
   folder, name = os.path.split(args.output_file)
   if name != "vocab.txt" or not folder:
-    raise ValueError(
+    raise UserError(
       f"--output_file={args.output_file}: with --extend name FOLDER/vocab.txt, "
       "as a checkpoint is written beside it"
     )
@@ -97,12 +97,12 @@ def check_extension(args: Arguments) -> None:
   vocab.check_tokens(dict.fromkeys(tokens, 0), name=args.extend)
   unused, needed = len(vocab.unused_ids(tokens)), max(args.new_words, 1)
   if needed > unused and not args.append_words:
-    raise ValueError(
+    raise UserError(
       f"{args.extend} has {unused} [unused] tokens, fewer than "
       f"--new_words={needed}: --append_words appends the others"
     )
   if not args.new_words and not unused:
-    raise ValueError("--append_words needs --new_words, their number")
+    raise UserError("--append_words needs --new_words, their number")
 
 
 def extend(
@@ -118,7 +118,7 @@ def extend(
   number = args.new_words or len(unused)
   words = vocab_learning.choose_words(counts, tokens, number, args.min_count)
   if not words:
-    raise ValueError(
+    raise UserError(
       f"{args.extend} has all words that {args.input_file} has --min_count="
       f"{args.min_count} times or more: there is nothing to add"
     )

@@ -18,6 +18,7 @@ import numpy as np
 
 from cli.arguments import Arguments
 from data.tokenization import FullTokenizer
+from storage import UserError
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import Window
 
@@ -45,9 +46,9 @@ class DecodingConfig:
   def __post_init__(self):
     for name in ("n_best_size", "max_answer_length"):
       if getattr(self, name) < 1:
-        raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
+        raise UserError(f"{name} {getattr(self, name)} must be at least 1")
     if self.export_top_k > self.n_best_size:
-      raise ValueError(
+      raise UserError(
         f"--export_top_k={self.export_top_k} exceeds "
         f"--n_best_size={self.n_best_size}: raise the latter, too"
       )

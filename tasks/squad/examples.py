@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from storage import files
+from storage import UserError, files
 from storage.progress import number_of
 
 # Whitespace of the original's reader. It lacks the no-break space (U+00A0),
@@ -78,7 +78,7 @@ def read_examples(
       example = example._replace(answer=answer)
     examples.append(example)
   if not ids:
-    raise ValueError(f"{describe(paths)} has no questions; {_LAYOUT}")
+    raise UserError(f"{describe(paths)} has no questions; {_LAYOUT}")
   _log_warnings(paths, ids, len(examples), is_training)
   return examples
 
@@ -126,11 +126,11 @@ def articles(path: str) -> list[dict[str, Any]]:
   with files.open_for_reading(path) as file:
     content = file.read()
   if not content.strip():
-    raise ValueError(f"{path} is empty; {_LAYOUT}")
+    raise UserError(f"{path} is empty; {_LAYOUT}")
   try:
     document = json.loads(content)
   except (ValueError, RecursionError) as error:  # also if it is not UTF-8
-    raise ValueError(
+    raise UserError(
       f"{path} is not JSON ({error}); if it breaks off, fetch it again"
     ) from error
   return _get(document, "data", path, list)
@@ -158,7 +158,7 @@ class _Paragraph:
     first = _get(answer, "answer_start", source, int)
     last = first + len(text) - 1
     if first < 0 or last >= self._length:
-      raise ValueError(
+      raise UserError(
         f"{source}: an answer of {len(text)} characters with answer_start "
         f"{first} is not within the context of {self._length} characters; "
         "count from 0, and characters, not bytes"
@@ -211,7 +211,7 @@ def _texts(question: Any, source: str) -> list[str] | None:
 def _only_answer(question: Any, source: str) -> Any:
   answers = _get(question, "answers", source, list)
   if len(answers) != 1:
-    raise ValueError(
+    raise UserError(
       f"{source} has {len(answers)} answers; for training, each question "
       'should have exactly one, or "is_impossible": true and the flag '
       "--version_2_with_negative"
@@ -230,7 +230,7 @@ def _get(parent: Any, key: str, source: str, *types: type) -> Any:
     problem = f'"{key}" is {_short(parent[key])} and not {expected}'
   else:
     return parent[key]
-  raise ValueError(f"{source}: {problem}; {_LAYOUT}")
+  raise UserError(f"{source}: {problem}; {_LAYOUT}")
 
 
 def _short(value: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from storage import files
+from storage import UserError, files
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
 
@@ -110,7 +110,7 @@ def threshold(path: str, flag_value: float | None) -> float:
   try:
     saved = float(text)
   except ValueError:
-    raise ValueError(f"{path} holds {text!r}, which is no number") from None
+    raise UserError(f"{path} holds {text!r}, which is no number") from None
   logging.info("null threshold %s, from an earlier prediction", saved)
   return saved
 

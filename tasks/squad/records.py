@@ -18,7 +18,7 @@ from cli.arguments import Arguments
 from data import features
 from data.tokenization import CachedTokenizer, FullTokenizer
 from data.vocab import CLS, SEP, UNK, check_tokens
-from storage import workers
+from storage import UserError, workers
 from storage.progress import Progress
 from storage.tfrecord import Schema
 from tasks.squad.examples import Answer, SquadExample
@@ -42,7 +42,7 @@ class WindowConfig:
 
   def __post_init__(self):
     if self.max_seq_length <= self.max_query_length + 3:
-      raise ValueError(
+      raise UserError(
         f"--max_seq_length={self.max_seq_length} must be greater than "
         f"--max_query_length={self.max_query_length} + 3 ([CLS] and two "
         "[SEP]), or a window may hold nothing of the paragraph: raise the "
@@ -50,7 +50,7 @@ class WindowConfig:
       )
     for name in ("max_query_length", "doc_stride"):
       if getattr(self, name) < 1:
-        raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
+        raise UserError(f"{name} {getattr(self, name)} must be at least 1")
 
   @classmethod
   def from_flags(cls, args: Arguments) -> "WindowConfig":

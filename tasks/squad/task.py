@@ -19,7 +19,7 @@ from modeling import losses, models
 from modeling.config import BertConfig
 from serving import compiled_model
 from serving.export import ServedModel
-from storage import files, tfrecord
+from storage import UserError, files, tfrecord
 from storage.progress import Progress, number_of
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
@@ -76,7 +76,7 @@ def _read_examples(args, paths, is_training, tokenizer):
   )
   name = squad_examples.describe(paths)
   if not examples:
-    raise ValueError(
+    raise UserError(
       f"{name}: no answer is among the words of its paragraph: there is "
       "nothing to train on"
     )
@@ -119,7 +119,7 @@ def train(
   if checks.evaluates_while_training(args) and not metrics.has_answers(
     dev_set.questions, version_2
   ):
-    raise ValueError(
+    raise UserError(
       f"not every question of {args.predict_file} has answers to evaluate by; "
       f"{metrics.answers_remedy(version_2)}"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from absl import flags
 
-from cli import arguments, checks, program
+from cli import checks, program
 from cli.arguments import Arguments
 from tests import programs
 
@@ -56,19 +56,26 @@ def test_on_request_the_traceback_is_shown():
   assert "Traceback" in _run(body, BERT_TRACEBACK="1").stderr
 
 
-@pytest.mark.parametrize("body", ["int('x')", "import json; json.loads('x')"])
+@pytest.mark.parametrize(
+  "body",
+  [
+    "int('x')",
+    "raise ValueError('of an internal check')",
+    "from data import features; features.pad([1, 2], 1)",
+    "import os; os.write(-1, b'')",  # an OSError of no path
+  ],
+)
 def test_defects_keep_their_traceback(body):
   done = _run(body)
   assert done.returncode == 1
   assert "Traceback" in done.stderr
 
 
-def test_an_error_of_makedirs_is_of_its_caller(tmp_path):
+def test_an_error_of_a_path_is_of_the_user(tmp_path):
   (tmp_path / "file").touch()
   with pytest.raises(NotADirectoryError) as caught:
     os.makedirs(tmp_path / "file" / "folder")
-  assert program.is_project_error(caught.value)
-  assert not arguments.is_project_file("<frozen os>")
+  assert program.is_user_error(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ def attempt(read, path: str, content: bytes) -> str:
   signal.alarm(SECONDS)
   try:
     read(path)
-  except (ValueError, OSError) as error:
-    if isinstance(error, TimeoutError) or not program.is_project_error(error):
+  except Exception as error:
+    if isinstance(error, TimeoutError) or not program.is_user_error(error):
       raise
     return "refused"
   finally:

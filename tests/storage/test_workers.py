@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import workers
+from storage import UserError, workers
 
 
 def _prepare():
@@ -34,6 +34,21 @@ def test_results_come_in_the_order_of_the_tasks(processes):
 def test_a_dead_worker_is_an_error_that_names_its_task():
   with pytest.raises(ChildProcessError, match=r"worked on deadly\.txt"):
     list(workers.ordered_map(_prepare, ["a", "deadly.txt", "c"], 2))
+
+
+def _prepare_errors():
+  def fail(error):
+    raise error
+
+  return fail
+
+
+@pytest.mark.parametrize("error", [UserError("a.txt"), ValueError("of a bug")])
+def test_errors_keep_their_class_and_the_traceback_of_the_worker(error):
+  with pytest.raises(ValueError, match=str(error)) as caught:
+    list(workers.ordered_map(_prepare_errors, [error, error], 2))
+  assert type(caught.value) is type(error)
+  assert "in fail\n" in caught.value.__notes__[0]
 
 
 class _Deadly:
