@@ -31,9 +31,9 @@ def count(case: Case) -> int:
   import tensorflow as tf  # noqa: PLC0415
 
   from benchmarks.workers import train_bert_tf2  # noqa: PLC0415
-  from modeling import fused_ops  # noqa: PLC0415
+  from modeling import tracing  # noqa: PLC0415
 
-  with fused_ops.use_fused(False):
+  with tracing.mode(fused=False):
     step = train_bert_tf2.make_train_step(case)._step
     fields = {k: tf.constant(v) for k, v in cases.batch(case).items()}
     program = tf.function(step, jit_compile=True)

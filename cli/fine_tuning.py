@@ -18,7 +18,7 @@ from cli.arguments import Arguments
 from cli.run import Run, restore
 from data import labels
 from data.records import TrainingRecords
-from modeling import fused_ops, losses
+from modeling import losses, tracing
 from serving.export import ServedModel
 from storage import UserError, files
 from storage.progress import number_of
@@ -116,7 +116,7 @@ def _distilled(args, objective, model, build):
     )
 
   def outputs(batch):
-    with fused_ops.use_fused(fused_ops.is_fused(), gradients=False):
+    with tracing.mode(gradients=False):
       values = teacher(batch_inputs(teacher, batch), training=False)
     return {  # of spans an ensemble has each member's logits, in a last axis
       name: tf.reduce_mean(value, -1)

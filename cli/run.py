@@ -12,10 +12,9 @@ from absl import logging
 from cli import arguments, checks, encoder, strategy
 from cli.arguments import Arguments
 from data.records import TrainingRecords
-from modeling import models
+from modeling import models, tracing
 from modeling.config import BertConfig
-from modeling.core_layers import dropout_seed_scope
-from modeling.xla_islands import recomputed_layers
+from modeling.tracing import DropoutSeeds
 from serving import compiled_model
 from serving import export as formats
 from serving.export import ServedModel, Task
@@ -92,7 +91,10 @@ class Run:
       with averaged_weights():
         return evaluate(step)
 
-    with self._recomputed_layers():
+    with tracing.mode(
+      recompute=args.recompute_layers,
+      compiled=strategy.needs_static_shapes(args),
+    ):
       loop.train(
         train_step,
         lambda context: source.training(
@@ -125,11 +127,6 @@ class Run:
       )
     new_head = getattr(args, "new_head", False)  # pre-training has no flag
     self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
-
-  def _recomputed_layers(self):
-    if not self.args.recompute_layers:
-      return nullcontext()
-    return recomputed_layers(strategy.needs_static_shapes(self.args))
 
   def _schedule(self, num_train_steps):
     args = self.args
@@ -171,7 +168,7 @@ class Run:
       ),
       batch_size=args.train_batch_size,
       seed=self.seed,
-      dropout_seed_scope=dropout_seed_scope,
+      dropout_seeds=DropoutSeeds,
       max_grad_norm=args.max_grad_norm,
       accumulation_steps=args.gradient_accumulation_steps,
       loss_scale=LossScale() if args.dtype == "float16" else None,

@@ -1,102 +1,12 @@
 """Layers of encoder and heads; I is the size of an input, O of an output."""
 
-import contextlib
-import threading
-
 import keras
-import numpy as np
 from keras import ops
 
 from modeling import fused_ops
 from modeling.config import BertConfig
-
-_dropout = threading.local()  # replicas are traced in threads of their own
-
-
-def initializer(config: BertConfig):
-  """New initializer for each variable: one repeats its values."""
-  return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
-
-
-# Structured initial values ("initial_attention" of a configuration): the first
-# half of the hidden units holds positions, the last unit the segment, all units
-# the word. In initializer_range squared a word's variance is 1, a position's 2
-# in its half, a segment's H / 5 in its unit: 2.2 on average over the units.
-_POSITION_VARIANCE, _SEGMENT_VARIANCE, _MEAN_VARIANCE = 2.0, 0.2, 2.2
-
-
-def sinusoids(config: BertConfig):
-  """Initializer of position embeddings: sines, cosines, zeros, [T, H].
-
-  Evenly spaced frequencies make the vectors of different positions orthogonal.
-  """
-
-  def make(shape, dtype=None):
-    length, width = shape
-    angles = np.arange(length)[:, None] * _frequencies(width)
-    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
-    values = np.pad(waves, [(0, 0), (0, width // 2)])
-    scale = (2 * _POSITION_VARIANCE) ** 0.5 * config.initializer_range
-    return ops.cast(values * scale, dtype)
-
-  return make
-
-
-def opposite_segments(config: BertConfig):
-  """Initializer of segment embeddings: one unit has opposite signs, [S, H]."""
-
-  def make(shape, dtype=None):
-    values = np.zeros(shape)
-    values[:2, -1] = [1, -1][: shape[0]]
-    scale = (_SEGMENT_VARIANCE * shape[1]) ** 0.5 * config.initializer_range
-    return ops.cast(values * scale, dtype)
-
-  return make
-
-
-def structure_attention(query, key, num_heads: int, attention: str) -> None:
-  """Adds the initial attention of the first block's heads to [H, H] kernels.
-
-  The first half of the heads attends to neighbors: the token before, the one
-  after, two before, two after and so on; with attention "left_to_right" to one,
-  two, three before, with "right_to_left" to those after. Their queries are a
-  part of the position, their keys the same part of another position, which is a
-  rotation. The last head attends to the same word in the other segment, since a
-  next sentence repeats more words than a random one. The heads between remain
-  random.
-  """
-  width = query.shape[0]
-  half, head_size = width // 2, width // num_heads
-  columns = np.arange(half).reshape(2, head_size // 2, num_heads // 2)
-  columns = np.transpose(columns, (2, 0, 1)).reshape(num_heads // 2, head_size)
-  queries, keys = np.zeros((2, num_heads, width, head_size))
-  # A neighbor's score is 32 / 3, whatever the head size: most of a softmax.
-  gain = (32 / 3 * _MEAN_VARIANCE / _POSITION_VARIANCE) ** 0.5
-  for head, its_columns in enumerate(columns):
-    angles = _offset(head, attention) * _frequencies(width)
-    cos, sin = np.diag(np.cos(angles)), np.diag(np.sin(angles))
-    queries[head] = gain * np.eye(width)[:, its_columns]
-    rotation = np.block([[cos, sin], [-sin, cos]])
-    keys[head, :half] = gain * rotation[:, its_columns]
-  # The score of the same word is nearly 8, and the other segment's are greater
-  # by more than this, so that a token is not its own match.
-  match = 17**0.5 * np.eye(width)[:, -head_size:]
-  queries[-1] = match
-  keys[-1] = match * np.where(np.arange(width) == width - 1, -1, 1)[:, None]
-  for kernel, added in (query, queries), (key, keys):
-    added = np.concatenate(added, axis=1) * head_size**-0.25
-    kernel.assign(kernel + ops.cast(added, kernel.dtype))
-
-
-def _frequencies(width):
-  return np.pi * (np.arange(width // 4) + 0.5) / (width // 4)
-
-
-def _offset(head, attention):
-  """Position that a head attends to at first, relative to the token's own."""
-  if attention == "bidirectional":
-    return (head // 2 + 1) * (1 if head % 2 else -1)
-  return (head + 1) * (1 if attention == "right_to_left" else -1)
+from modeling.initialization import initializer
+from modeling.tracing import DropoutSeeds
 
 
 class ConfigLayer(keras.layers.Layer):
@@ -153,45 +63,6 @@ def gather_positions(sequence, positions):
   return ops.take(flat, positions + offsets * length, axis=0)
 
 
-@contextlib.contextmanager
-def dropout_seed_scope(seed, count: int = 0):
-  """Context in which every dropout derives its seed from `seed`, [2] int32.
-
-  No layer has a random state, so a step that is repeated after a restart draws
-  the same masks. The n-th dropout mixes n, from `count` (an int, or a scalar
-  int32 tensor), into the second number. Yields a list of the seed and the
-  number of the next dropout.
-  """
-  before = getattr(_dropout, "state", None)
-  _dropout.state = state = [seed, count]
-  try:
-    yield state
-  finally:
-    _dropout.state = before
-
-
-def dropout_state() -> list:
-  """The list of the present `dropout_seed_scope`, or one of a random seed."""
-  state = getattr(_dropout, "state", None)
-  return state or [_random_seed(), 0]
-
-
-def _random_seed():
-  return keras.random.randint((2,), 0, 2**31 - 1)
-
-
-def _next_seed():
-  """Seed of the next dropout, [2] uint32; by default of Keras' generator."""
-  state = getattr(_dropout, "state", None)
-  if state is None:
-    return ops.cast(_random_seed(), "uint32")
-  seed, count = state
-  state[1] += 1
-  # Distinct for every count below 2^30, and far from the next ones.
-  stream = ops.stack([0, (count * 0x3C6EF372 + 1) & (2**31 - 1)])
-  return ops.cast(ops.bitwise_xor(seed, stream), "uint32")
-
-
 class Dropout(keras.layers.Layer):
   """Dropout whose result has the compute type, even if x is float32."""
 
@@ -202,7 +73,7 @@ class Dropout(keras.layers.Layer):
 
   def seed(self, training: bool | None):
     """Seed of the next dropout, [2] uint32; None where nothing is dropped."""
-    return _next_seed() if training and self.rate else None
+    return DropoutSeeds.current().next() if training and self.rate else None
 
   def call(self, x, training=None):
     return fused_ops.dropout(

@@ -11,47 +11,33 @@ form XLA compiles the element-wise operations between two products by themselves
 
 Both forms have the same values and gradients, dropout included, but for
 rounding. Operations with an argument `training` use the fused form in training
-only. `use_fused` and the environment variable BERT_FUSED_OPS choose the form.
+only. `tracing.mode` and then the environment variable BERT_FUSED_OPS choose it.
 
 Legend: B batch, T tokens, Q queries, A heads, D head size, I input size, O
 output size, H any size, L labels.
 """
 
-import contextlib
 import math
 import os
 
 import keras
 from keras import ops
 
-from modeling import xla_islands
+from modeling import tracing, xla_islands
 from modeling.xla_islands import sum_last_axis, sum_leading_axes, to_float32
 from storage import UserError
-
-# Stack of (fused, gradients). Threads would not see a context variable.
-_forced: list[tuple[bool, bool]] = []
-
-
-@contextlib.contextmanager
-def use_fused(fused: bool, gradients: bool = True):
-  """Chooses the form of what is traced inside, with or without gradients."""
-  _forced.append((fused, gradients))
-  try:
-    yield
-  finally:
-    _forced.pop()
 
 
 def is_fused() -> bool:
   """Returns whether the fused form is in use.
 
-  By default where TensorFlow computes on CPUs alone; `use_fused` and then
+  By default where TensorFlow computes on CPUs alone; `tracing.mode` and then
   BERT_FUSED_OPS (0 or 1, else ValueError) take precedence.
   """
   if keras.backend.backend() != "tensorflow":
     return False
-  if _forced:
-    return _forced[-1][0]
+  if (fused := tracing.current().fused) is not None:
+    return fused
   setting = os.environ.get("BERT_FUSED_OPS", "")
   if setting not in ("", "0", "1"):
     raise UserError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
@@ -143,7 +129,7 @@ def transpose_heads(x):
 
 
 def _with_gradient(function):
-  if _forced and not _forced[-1][1]:
+  if not tracing.current().gradients:
     return lambda *tensors: function(*tensors)[0]
   return ops.custom_gradient(function)
 

@@ -13,9 +13,9 @@ from modeling.core_layers import (
   Dense,
   Dropout,
   DropoutAddLayerNorm,
-  initializer,
 )
 from modeling.fused_ops import linear
+from modeling.initialization import initializer
 
 
 class MaskedLMHead(keras.layers.Layer):

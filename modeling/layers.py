@@ -12,21 +12,22 @@ intermediate, A heads, D = H / A head size.
 import keras
 from keras import ops
 
-from modeling import xla_islands
+from modeling import tracing, xla_islands
 from modeling.config import BertConfig
 from modeling.core_layers import (
   Dense,
   Dropout,
   DropoutAddLayerNorm,
-  dropout_seed_scope,
-  dropout_state,
   gather_positions,
+)
+from modeling.fused_ops import is_fused, masked_softmax, sizes, transpose_heads
+from modeling.initialization import (
   initializer,
   opposite_segments,
   sinusoids,
   structure_attention,
 )
-from modeling.fused_ops import is_fused, masked_softmax, sizes, transpose_heads
+from modeling.tracing import DropoutSeeds
 
 
 class Embeddings(keras.layers.Layer):
@@ -232,6 +233,16 @@ class TransformerBlock(keras.layers.Layer):
     self.intermediate = Intermediate(config, name="intermediate")
     self.output_layer = ResidualOutput(config, name="output")
 
+  @property
+  def num_dropouts(self) -> int:
+    """Number of seeds that a call in training takes."""
+    dropouts = (
+      self.attention.self_attention.dropout,
+      self.attention.output_layer.norm.dropout,
+      self.output_layer.norm.dropout,
+    )
+    return sum(bool(dropout.rate) for dropout in dropouts)
+
   def build(self, input_shape, *_):
     self.attention.build(input_shape)
     self.intermediate.build(input_shape)
@@ -297,32 +308,28 @@ def _train(block, like, hidden_states, mask, positions):
   position: for 6 blocks that saves a second.
   """
   is_shared = positions is None and is_fused()
-  is_recomputed = xla_islands.is_recomputed()
+  is_recomputed = tracing.current().recompute
   if not (is_shared or is_recomputed):
     return block(hidden_states, mask, positions, training=True)
-  state = dropout_state()
-  first = state[1]
+  seeds = DropoutSeeds.current()
+  count = seeds.reserve(block.num_dropouts)
 
   def call(hidden_states, seed):
-    arguments = hidden_states, mask, positions, seed, first
+    arguments = hidden_states, mask, positions, seed, count
     if is_shared:
-      output, count = xla_islands.call_function(
+      return xla_islands.call_function(
         _call_in_training, block, like, *arguments
       )
-    else:
-      output, count = _call_in_training(block, *arguments)
-    if state[1] is first:  # not when it is computed again
-      state[1] = count
-    return output
+    return _call_in_training(block, *arguments)
 
   if is_recomputed:
-    return xla_islands.recompute(call, block, hidden_states, state[0])
-  return call(hidden_states, state[0])
+    return xla_islands.recompute(call, block, hidden_states, seeds.seed)
+  return call(hidden_states, seeds.seed)
 
 
 def _call_in_training(block, hidden_states, mask, positions, seed, count):
-  with dropout_seed_scope(seed, count) as state:
-    return block(hidden_states, mask, positions, training=True), state[1]
+  with DropoutSeeds(seed, count):
+    return block(hidden_states, mask, positions, training=True)
 
 
 class Pooler(keras.layers.Layer):

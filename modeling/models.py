@@ -29,6 +29,7 @@ from modeling.heads import (
   SpanHead,
   WeightedSum,
 )
+from modeling.initialization import initializer
 from storage import UserError
 
 ENCODER_INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -283,7 +284,7 @@ def feature_based_tagger(
   lstm = core_layers.BiLstm(units, use_cudnn=False if any_device else "auto")
   hidden_states = lstm(hidden_states, inputs["input_mask"])
   logits = keras.layers.Dense(
-    num_tags, kernel_initializer=core_layers.initializer(config), name="tags"
+    num_tags, kernel_initializer=initializer(config), name="tags"
   )(hidden_states)
   return keras.Model(inputs, {"logits": ops.cast(logits, "float32")})
 

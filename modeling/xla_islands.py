@@ -9,6 +9,8 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
+from modeling import tracing
+
 if keras.backend.backend() == "tensorflow":  # else it may not be installed
   import tensorflow as tf
   from tensorflow.compiler.tf2xla.ops import gen_xla_ops
@@ -16,8 +18,6 @@ if keras.backend.backend() == "tensorflow":  # else it may not be installed
 # Operations on fewer elements are not worth the 50 ms of a compilation.
 MIN_COMPILED_SIZE = 2**15
 _compiles_layers: list[bool] = []  # a stack
-_recomputes_layers: list[bool] = []  # a stack: is the step compiled by XLA?
-_upstream: list = []  # a stack: gradients that recomputed layers wait for
 _layer_functions = weakref.WeakKeyDictionary()
 
 
@@ -69,27 +69,7 @@ def call_function(function, layer, like, *tensors, jit_compile=False):
     )
   weights = [tf.convert_to_tensor(v.value) for v in layer.variables]
   tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
-  upstream = _upstream[-1] if _upstream else None
-  return functions[function](weights, upstream, *tensors)
-
-
-@contextlib.contextmanager
-def recomputed_layers(compiled: bool = False):
-  """Transformer blocks traced inside are computed again by their gradients.
-
-  For training in less memory: of each block only the input is stored.
-  `compiled` says that XLA compiles the complete training step.
-  """
-  _recomputes_layers.append(compiled)
-  try:
-    yield
-  finally:
-    _recomputes_layers.pop()
-
-
-def is_recomputed() -> bool:
-  """Returns whether blocks are to be computed again by their gradients."""
-  return bool(_recomputes_layers)
+  return functions[function](weights, tracing.current().upstream, *tensors)
 
 
 def recompute(function: Callable, layer, hidden_states, seed):
@@ -97,7 +77,7 @@ def recompute(function: Callable, layer, hidden_states, seed):
 
   It reads the variables of `layer`, a built one, only.
   """
-  join = _join_compiled if _recomputes_layers[-1] else _join
+  join = _join_compiled if tracing.current().compiled else _join
   variables = layer.variables
   weights = [tf.convert_to_tensor(v.value) for v in variables]
 
@@ -112,11 +92,8 @@ def recompute(function: Callable, layer, hidden_states, seed):
       trained = itertools.compress(weights, (v.trainable for v in variables))
       with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch([inputs[0], *trained])
-        _upstream.append(inputs[2])
-        try:
+        with tracing.mode(upstream=inputs[2]):
           output = call(weights, *inputs[:2])
-        finally:
-          _upstream.pop()
       return tape.gradient(output, [inputs[0], *weights], inputs[2])
 
     return call(weights, hidden_states, seed), gradient

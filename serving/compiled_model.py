@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from modeling import fused_ops, xla_islands
+from modeling import tracing, xla_islands
 from modeling.bert import TextWindows
 from storage import UserError
 from training import inference
@@ -66,7 +66,7 @@ class CompiledModel:
       gaps[0] = padded_rows - rows
       gaps[-1] = _round_up(size, self._sizes(name)) - size
       padded[name] = tf.pad(value, [[0, gap] for gap in gaps])
-    with fused_ops.use_fused(False), xla_islands.compiled_layers():
+    with tracing.mode(fused=False), xla_islands.compiled_layers():
       outputs = self.model(padded, training=False)
     return {
       name: _cut(value, rows, _axis_1(name, inputs))

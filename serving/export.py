@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from data.labels import save as save_labels
-from modeling import fused_ops
+from modeling import tracing
 from serving import compiled_model, litert, packing_ops, warm_up
 from storage import UserError, files
 from training import process
@@ -167,7 +167,7 @@ def _function(function, specs):
     for name, spec in specs.items()
   }
   # TensorFlow keeps gradients of a loaded model in memory when it is dropped.
-  with fused_ops.use_fused(fused_ops.is_fused(), gradients=False):
+  with tracing.mode(gradients=False):
     traced = tf.function(function, autograph=False)
     return traced.get_concrete_function(**named)
 

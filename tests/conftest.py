@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, settings
 
-from modeling import fused_ops, xla_islands
+from modeling import tracing, xla_islands
 from tests import lean
 from tests.cpu_time import (  # noqa: F401, hooks
   pytest_runtest_call,
@@ -82,7 +82,7 @@ def _same_start_every_time():
 def _fused(monkeypatch):
   """Compiled chains and optimized graphs, as in users' training."""
   monkeypatch.setattr(lean, "fused", True)
-  monkeypatch.setattr(fused_ops, "_forced", [(True, True)])
+  monkeypatch.setattr(tracing, "_mode", tracing.Mode(fused=True))
   monkeypatch.setattr(xla_islands, "MIN_COMPILED_SIZE", 0)
   lean.optimize_graphs(True)
   yield

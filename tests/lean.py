@@ -11,7 +11,7 @@ import os
 
 import tensorflow as tf
 
-from modeling import fused_ops
+from modeling import tracing
 from training import report
 from training.optimization import AdamWeightDecay
 
@@ -28,7 +28,7 @@ def leave_out_compilation() -> None:
 
   # Not by BERT_FUSED_OPS, which processes that tests start would inherit.
   if "BERT_FUSED_OPS" not in os.environ:
-    fused_ops._forced.append((False, True))
+    tracing._mode = tracing.Mode(fused=False)
   AdamWeightDecay._changed = update
 
 

@@ -70,8 +70,8 @@ class TrainStep:
 
   `model` and `objective` (modeling.losses) work on dicts, `schedule` maps the
   step to the learning rate, `batch_size` is that of all replicas together.
-  `dropout_seed_scope` makes a context in which dropout uses a seed, [2] int32,
-  that depends on `seed` and the step. Each replica's batch is divided into
+  `dropout_seeds` makes a context of dropouts from a seed, [2] int32, which
+  depends on `seed` and the step. Each replica's batch is divided into
   `accumulation_steps` micro-batches. `loss_scale` goes with float16.
 
   `step` (updates done), `examples` (the position in the data) and
@@ -87,9 +87,7 @@ class TrainStep:
     *,
     batch_size: int,
     seed: int = 0,
-    dropout_seed_scope: Callable[..., AbstractContextManager] = lambda seed: (
-      nullcontext()
-    ),
+    dropout_seeds: Callable[..., AbstractContextManager] = nullcontext,
     max_grad_norm: float = 1.0,
     accumulation_steps: int = 1,
     loss_scale: LossScale | None = None,
@@ -108,7 +106,7 @@ class TrainStep:
     self.optimizer = optimizer
     self.schedule = schedule
     self.batch_size = batch_size
-    self.dropout_seed_scope = dropout_seed_scope
+    self.dropout_seeds = dropout_seeds
     self.max_grad_norm = max_grad_norm
     self.accumulation_steps = accumulation_steps
     self.loss_scale = loss_scale
@@ -260,7 +258,7 @@ class TrainStep:
     # Nothing is recorded below the first trainable layer.
     with (
       tf.GradientTape(watch_accessed_variables=False) as tape,
-      self.dropout_seed_scope(seed),
+      self.dropout_seeds(seed),
     ):
       tape.watch(self.variables)
       outputs = self.model(batch_inputs(self.model, batch), training=True)

@@ -5,15 +5,13 @@ from training import process
 process.shorten_imports()  # as every program does
 
 from collections.abc import Callable
-from contextlib import nullcontext
 
 import tensorflow as tf
 
 from benchmarks import cases
 from benchmarks.worker import Answer
 from modeling import losses, models
-from modeling.core_layers import dropout_seed_scope
-from modeling.xla_islands import recomputed_layers
+from modeling import tracing
 from training import checkpoint, optimization
 from training.step import TrainStep, set_dtype_policy
 
@@ -28,7 +26,7 @@ def make_train_step(case: cases.Case) -> TrainStep:
     optimization.AdamWeightDecay(checkpoint.trainable_variables(model)),
     optimization.WarmupLinearDecay(1e-4, 10**6),
     batch_size=case.batch,
-    dropout_seed_scope=dropout_seed_scope,
+    dropout_seeds=tracing.DropoutSeeds,
   )
 
 
@@ -42,5 +40,5 @@ def make_step(case: cases.Case) -> Callable[[], float]:
 
 def prepare(case: str, warm_up: int, recompute: bool = False) -> Answer:
   """Builds the model; see `cases.timed_steps` for requests."""
-  with recomputed_layers() if recompute else nullcontext():
+  with tracing.mode(recompute=recompute):
     return cases.timed_steps(make_step(cases.Case.parse(case)), warm_up)

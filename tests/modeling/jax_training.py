@@ -15,8 +15,8 @@ import jax
 import keras
 from jax import numpy as jnp
 
-from modeling.core_layers import dropout_seed_scope
 from modeling.losses import Objective
+from modeling.tracing import DropoutSeeds
 
 # Parts of the names of variables without weight decay.
 NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
@@ -103,7 +103,7 @@ def step_function(
   def loss_of(variables, step, batch):
     drawn = jnp.stack([jnp.int32(seed), step])
     inputs = {name: batch[name] for name in model.input}
-    with dropout_seed_scope(drawn):
+    with DropoutSeeds(drawn):
       outputs, _ = model.stateless_call(variables, fixed, inputs, training=True)
     return _loss(objective, outputs, batch)
 

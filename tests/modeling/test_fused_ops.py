@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import fused_ops, losses, models, xla_islands
-from modeling.core_layers import dropout_seed_scope
+from modeling import fused_ops, losses, models, tracing, xla_islands
 from modeling.fused_ops import uniform_bits
+from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, tokens
 
 SEED = tf.constant([5, 7], tf.uint32)
@@ -72,7 +72,7 @@ CALLS = {
 
 @pytest.fixture(name="form", params=["plain", "fused"])
 def _form(request):
-  with fused_ops.use_fused(request.param == "fused"):
+  with tracing.mode(fused=request.param == "fused"):
     yield request.param
 
 
@@ -96,9 +96,9 @@ def test_fused_and_plain_are_equal(
   call, in_graph, min_compiled_size, monkeypatch
 ):
   monkeypatch.setattr(xla_islands, "MIN_COMPILED_SIZE", min_compiled_size)
-  with fused_ops.use_fused(False):
+  with tracing.mode(fused=False):
     plain, gradients = _run(*call)
-  with fused_ops.use_fused(True):
+  with tracing.mode(fused=True):
     run = tf.function(_run) if in_graph else _run
     fused, fused_gradients = run(*call)
     inference = _run(*call, training=False)[0]
@@ -164,8 +164,8 @@ def test_gradients_of_a_model_are_equal():
   inputs = {name: batch[name] for name in model.input}
 
   def gradients(fused):
-    scope = dropout_seed_scope(tf.constant([1, 2]))
-    with fused_ops.use_fused(fused), tf.GradientTape() as tape, scope:
+    scope = DropoutSeeds(tf.constant([1, 2]))
+    with tracing.mode(fused=fused), tf.GradientTape() as tape, scope:
       outputs = model(inputs, training=True)
       terms = losses.pretraining().losses(outputs, batch)
       loss = tf.add_n([tf.reduce_sum(term) for term in terms.values()])
@@ -184,7 +184,7 @@ def test_gradients_of_a_model_are_equal():
 
 def test_default_form_and_switch(monkeypatch):
   monkeypatch.delenv("BERT_FUSED_OPS", raising=False)
-  monkeypatch.setattr(fused_ops, "_forced", [])
+  monkeypatch.setattr(tracing, "_mode", tracing.Mode())
   for accelerators, expected in (([], True), (["GPU:0"], False)):
     xla_islands._visible_accelerators.cache_clear()
     monkeypatch.setattr(
@@ -197,7 +197,7 @@ def test_default_form_and_switch(monkeypatch):
   assert fused_ops.is_fused()
   monkeypatch.setenv("BERT_FUSED_OPS", "0")
   assert not fused_ops.is_fused()
-  with fused_ops.use_fused(True):
+  with tracing.mode(fused=True):
     assert fused_ops.is_fused()
   monkeypatch.setenv("BERT_FUSED_OPS", "yes")
   with pytest.raises(ValueError, match="FUSED_OPS must be 0 or 1, not 'yes'"):

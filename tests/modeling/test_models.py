@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modeling import losses, models
-from modeling.core_layers import Dropout, dropout_seed_scope
+from modeling.core_layers import Dropout
 from modeling.heads import ClassificationHead
 from modeling.layers import Embeddings
+from modeling.tracing import DropoutSeeds
 from serving import compiled_model
 from tests.modeling.every_model import CONFIG, tokens
 
@@ -138,7 +139,7 @@ def test_dropout_is_a_function_of_the_seed():
   dropout, ones = Dropout(0.25), tf.ones([100, 100])
 
   def draw(*seed):
-    with dropout_seed_scope(tf.constant(seed, tf.int32)):
+    with DropoutSeeds(tf.constant(seed, tf.int32)):
       return dropout(ones, training=True), dropout(ones, training=True)
 
   first, second = draw(1, 2)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from modeling import fused_ops, losses, models
+from modeling import losses, models, tracing
 from modeling.config import BertConfig
 from tests.parity import golden_files
 from training import checkpoint
@@ -85,7 +85,7 @@ def test_outputs_are_the_originals(folder, file, fused):
   inputs, expected = _load(folder, file)
   if file != "main.npz":
     inputs = _load(folder, "main.npz")[0] | inputs
-  with fused_ops.use_fused(fused):
+  with tracing.mode(fused=fused):
     result = _outputs(_pretrainer(folder), inputs)
   assert expected
   for name, value in expected.items():

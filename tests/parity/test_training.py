@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import fused_ops, heads, losses, models
+from modeling import heads, losses, models, tracing
 from modeling.config import BertConfig
 from tests.parity import golden_files
 from training import checkpoint
@@ -74,7 +74,7 @@ FORMS = [
 
 @pytest.mark.parametrize(("path", "form"), FORMS)
 def test_training_is_the_originals(path, form, monkeypatch):
-  with fused_ops.use_fused(form == "fused"):
+  with tracing.mode(fused=form == "fused"):
     _check_training(path, monkeypatch)
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import losses, models, xla_islands
-from modeling.xla_islands import recomputed_layers
+from modeling import losses, models, tracing, xla_islands
 from tests import programs
 from tests.training import toy
 from training import optimization
@@ -121,7 +120,7 @@ def test_recomputed_layers_have_the_same_gradients(dtype):
   weights = step.objective.weights(batch)
   sums = {name: tf.reduce_sum(value) for name, value in weights.items()}
   expected, _ = tf.function(step._differentiate)(batch, sums, 0)
-  with recomputed_layers():
+  with tracing.mode(recompute=True):
     result, _ = tf.function(step._differentiate)(batch, sums, 0)
   for value, known in zip(result, expected, strict=True):
     np.testing.assert_array_equal(value, known)
@@ -129,7 +128,7 @@ def test_recomputed_layers_have_the_same_gradients(dtype):
 
 def _assert_recomputation_changes_no_bit(**options):
   states = []
-  for context in (nullcontext(), recomputed_layers()):
+  for context in (nullcontext(), tracing.mode(recompute=True)):
     strategy, step = tf.distribute.get_strategy(), _deep(**options)
     data = strategy.experimental_distribute_dataset(toy.batches(2))
     with context:

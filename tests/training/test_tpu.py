@@ -5,7 +5,6 @@ All shapes are static, there are no strings, and XLA compiles all of it.
 
 import re
 from collections import Counter
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +12,8 @@ import pytest
 import tensorflow as tf
 
 from data import features
-from modeling import losses, models
-from modeling.core_layers import dropout_seed_scope
-from modeling.xla_islands import recomputed_layers
+from modeling import losses, models, tracing
+from modeling.tracing import DropoutSeeds
 from tests.training import toy
 from training import checkpoint
 from training.optimization import AdamWeightDecay, WarmupLinearDecay
@@ -105,7 +103,7 @@ def _step(task, **options):
     AdamWeightDecay(checkpoint.trainable_variables(model)),
     WarmupLinearDecay(0.01, 100),
     batch_size=B,
-    dropout_seed_scope=dropout_seed_scope,
+    dropout_seeds=DropoutSeeds,
     **options,
   )
   return step, {name: tf.constant(value) for name, value in batch.items()}
@@ -150,7 +148,7 @@ def test_program_of_a_step_in_bfloat16(recomputed):
   set_dtype_policy("bfloat16")
   step, batch = _step(_pretraining)
   set_dtype_policy("float32")
-  with recomputed_layers(compiled=True) if recomputed else nullcontext():
+  with tracing.mode(recompute=recomputed, compiled=True):
     program = _program(step, batch)
   types = _operation_types(program)
   names = {name for name, _ in types}

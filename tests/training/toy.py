@@ -9,7 +9,7 @@ import tensorflow as tf
 from data import features
 from modeling import losses, models
 from modeling.config import BertConfig
-from modeling.core_layers import dropout_seed_scope
+from modeling.tracing import DropoutSeeds
 from storage import tfrecord
 from training import checkpoint
 from training.optimization import AdamWeightDecay, WarmupLinearDecay
@@ -83,7 +83,7 @@ def train_step(
     WarmupLinearDecay(rate, 100),
     batch_size=batch_size,
     seed=7,
-    dropout_seed_scope=dropout_seed_scope,
+    dropout_seeds=DropoutSeeds,
     **options,
   )
 
