@@ -1,6 +1,7 @@
 # make demo   text in, a pre-trained and evaluated BERT out, in a few minutes
 # make test   the tests of every change; make test-all   all tests
 # make test-processors   tests that train, as other processors would compute
+# make mutants PACKAGE=data COUNT=60 SEED=1   small bugs that tests must notice
 # make lint   style, as ruff knows it
 
 PYTHON ?= python3.11
@@ -8,7 +9,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 OUT := demo-output
 
-.PHONY: demo test test-all test-processors lint clean
+.PHONY: demo test test-all test-processors mutants lint clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -28,6 +29,11 @@ test-all: $(VENV)/installed
 
 test-processors: $(VENV)/installed
 	PYTHON=$(RUN) .ci/processors
+
+mutants: COUNT = 60
+mutants: SEED = 1
+mutants: $(VENV)/installed
+	$(RUN) -m tests.mutants $(PACKAGE) --count=$(COUNT) --seed=$(SEED)
 
 lint: $(VENV)/installed requirements-dev.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt

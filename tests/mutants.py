@@ -1,0 +1,224 @@
+"""Mutation testing: do the quick tests of a package notice small bugs in it?
+
+    python -m tests.mutants data --count=60 --seed=1
+
+plants one bug at a time in a copy of the checkout: an operator, a border, a
+condition, an argument or a statement changes, at random. The quick tests of the
+package run until one fails, in a fork of this process, which has imported
+TensorFlow; those with the module's name come first. Prints all mutants, and a
+row for the table in CONTRIBUTING.md.
+"""
+
+import argparse
+import ast
+import difflib
+import itertools
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import types
+from pathlib import Path
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
+import hypothesis  # noqa: F401, here and below: imported once, for all forks
+import keras  # noqa: F401
+import pytest
+import tensorflow as tf  # noqa: F401
+
+ROOT = Path(__file__).parents[1]
+# Tests of a package besides tests/PACKAGE.
+MORE_TESTS = {
+  "data": "tests/parity/test_pretraining_data.py tests/test_packed.py",
+  "modeling": "tests/parity/test_encoder.py tests/test_packed.py",
+  "tasks": "tests/parity/test_squad.py",
+  "training": "tests/parity/test_training.py",
+}
+_OPERATORS = """
+  Lt LtE, LtE Lt, Gt GtE, GtE Gt, Eq NotEq, NotEq Eq, In NotIn, NotIn In,
+  Is IsNot, IsNot Is, And Or, Or And, Add Sub, Sub Add, Mult Add, Div Mult,
+  FloorDiv Mult, Mod FloorDiv, Pow Mult, BitAnd BitOr, BitOr BitAnd,
+  BitXor BitOr, LShift RShift, RShift LShift"""
+_OPERATORS = {
+  getattr(ast, old): getattr(ast, new)
+  for old, new in (pair.split() for pair in _OPERATORS.split(","))
+}
+_FUNCTIONS = {"sorted": "list", "min": "max", "max": "min", "any": "all"}
+_FUNCTIONS |= {"all": "any", "reversed": "iter", "set": "list"}
+_SKIPPED = ("annotation", "returns", "decorator_list", "exc", "cause")
+
+
+def mutations(tree):
+  """Yields nodes of a module, and texts to put in their place."""
+  stack = [tree]
+  while stack:
+    node = stack.pop()
+    match node:
+      case ast.JoinedStr() | ast.Expr(value=ast.Constant()):
+        continue  # messages, docstrings
+      case ast.Call(func=ast.Attribute(value=ast.Name(id="logging"))):
+        continue
+    yield from _changes(node)
+    for field, value in ast.iter_fields(node):
+      children = value if isinstance(value, list) else [value]
+      if field not in _SKIPPED:
+        stack += [child for child in children if isinstance(child, ast.AST)]
+
+
+def _changes(node):
+  match node:
+    case ast.Compare(ops=[op]):
+      yield node, [_with(node, ops=[_OPERATORS[type(op)]()])]
+    case ast.BinOp(op=op) | ast.AugAssign(op=op) if type(op) in _OPERATORS:
+      yield node, [_with(node, op=_OPERATORS[type(op)]())]
+    case ast.BoolOp(op=op, values=[first, *_, last]):
+      new = _with(node, op=_OPERATORS[type(op)]())
+      yield node, [new, _text(first), _text(last)]
+    case ast.UnaryOp(op=ast.Not() | ast.USub()):
+      yield node, [_text(node.operand)]
+    case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+      yield test, [f"(not {_text(test)})"]
+    case ast.comprehension(ifs=[condition, *_]):
+      yield condition, ["True"]
+    case ast.Constant(value=bool(value)):
+      yield node, [str(not value)]
+    case ast.Constant(value=int(value)):
+      yield node, [str(value + 1), f"({value - 1})"]
+    case ast.Constant(value=float(value)):
+      yield node, [str(2 * value or 1.0)]
+    case ast.Constant(value=str(value)) if re.fullmatch(r"\S+", value):
+      yield node, [repr(f"{value}x")]
+    case ast.Slice(lower=lower, upper=upper):
+      for end in filter(None, (lower, upper)):
+        yield end, [f"{_text(end)} + 1", "None"]
+    case ast.Call(func=func, args=args, keywords=keywords):
+      texts = [
+        _with(node, keywords=[*keywords[:i], *keywords[i + 1 :]])
+        for i in range(len(keywords))
+      ]
+      if isinstance(func, ast.Name) and func.id in _FUNCTIONS:
+        texts.append(_with(node, func=ast.Name(_FUNCTIONS[func.id])))
+      if len(args) > 1:
+        texts.append(_with(node, args=[args[1], args[0], *args[2:]]))
+      if texts:
+        yield node, texts
+    case (
+      ast.Expr(value=ast.Call())
+      | ast.Assign(targets=[ast.Attribute() | ast.Subscript()])
+      | (ast.Raise() | ast.Break() | ast.Continue())
+    ):
+      yield node, ["pass"]
+
+
+def _text(node):
+  return f"({ast.unparse(node)})"
+
+
+def _with(node, **fields):
+  """Text of a node with other fields."""
+  new = type(node)(**dict(ast.iter_fields(node)) | fields)
+  return ast.unparse(new) if isinstance(node, ast.stmt) else _text(new)
+
+
+def sample(package: str, count: int, seed: int):
+  """Yields random mutants: paths, line numbers, sources."""
+  places = [
+    (path.relative_to(ROOT), node, texts)
+    for path in sorted((ROOT / package).rglob("*.py"))
+    for node, texts in mutations(ast.parse(path.read_bytes()))
+  ]
+  rng = random.Random(seed)
+  for path, node, texts in rng.sample(places, min(count, len(places))):
+    source = (ROOT / path).read_bytes()
+    starts = [0, *itertools.accumulate(map(len, source.splitlines(True)))]
+    begin = starts[node.lineno - 1] + node.col_offset
+    end = starts[node.end_lineno - 1] + node.end_col_offset
+    new = source[:begin] + rng.choice(texts).encode() + source[end:]
+    yield path, node.lineno, new.decode()
+
+
+def tests_of(path: Path) -> list[str]:
+  """Tests of a module's package; those that name the module come first."""
+  package, name = path.parts[0], re.compile(rf"\b{path.stem}\b")
+  listing = sorted((ROOT / "tests" / package).rglob("test_*.py"))
+  listing += [ROOT / test for test in MORE_TESTS.get(package, "").split()]
+  listing.sort(
+    key=lambda test: (
+      path.stem not in test.stem,
+      not name.search(test.read_text("utf-8")),
+    )
+  )
+  return [str(test.relative_to(ROOT)) for test in listing]
+
+
+def run_tests(folder: str, tests: list[str], limit: float) -> str | None:
+  """Runs tests in a fork until one fails; returns that one, or None."""
+  log = Path(folder, "log")
+  if not (child := os.fork()):
+    os.setsid()
+    for stream in (1, 2):
+      os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+    # Modules of the copy are other ones, also in processes that tests start.
+    for name in [name for name in sys.modules if name.startswith("tests")]:
+      del sys.modules[name]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    os.chdir(f"{folder}/checkout")
+    sys.path[0] = os.getcwd()
+    options = f"-x -rfE -p no:cacheprovider --basetemp={folder}/tests -m"
+    os._exit(pytest.main([*options.split(), "not slow", *tests]))
+  end, done = time.monotonic() + limit, 0
+  while not done and time.monotonic() < end:
+    time.sleep(0.1)
+    done, status = os.waitpid(child, os.WNOHANG)
+  if not done:
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return f"ran longer than {limit:.0f} s"
+  lines = log.read_text("utf-8", "replace").splitlines()
+  log.unlink()
+  failed = [line for line in lines if line.startswith(("FAILED", "ERROR "))]
+  return (failed or lines)[-1].split(" - ")[0] if status else None
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser()
+  parser.add_argument("package")
+  parser.add_argument("--count", type=int, default=60)
+  parser.add_argument("--seed", type=int, default=1)
+  args = parser.parse_args()
+  sys.dont_write_bytecode = True
+  begin, caught = time.monotonic(), 0
+  mutants = list(sample(args.package, args.count, args.seed))
+  with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+    ignored = shutil.ignore_patterns(".*", "__pycache__", "demo-output")
+    copy = shutil.copytree(ROOT, Path(folder, "checkout"), ignore=ignored)
+    if failed := run_tests(folder, tests_of(Path(args.package)), 3600):
+      sys.exit(f"without a bug: {failed}")
+    limit = 60 + 3 * (time.monotonic() - begin)
+    for path, line, new in mutants:
+      old = (ROOT / path).read_text("utf-8")
+      (copy / path).write_text(new, "utf-8")
+      failed = run_tests(folder, tests_of(path), limit)
+      (copy / path).write_text(old, "utf-8")
+      caught += bool(failed)
+      print(f"{path}:{line} {failed or 'SURVIVED'}")
+      diff = difflib.unified_diff(old.splitlines(), new.splitlines(), n=0)
+      print(*(f"    {text}" for text in list(diff)[3:]), sep="\n", flush=True)
+  git = ["git", "-C", ROOT, "rev-parse", "--short", "HEAD"]
+  commit = subprocess.check_output(git, text=True).strip()
+  minutes = (time.monotonic() - begin) / 60
+  print(
+    f"| {args.package} | {time.strftime('%Y-%m-%d')}, {commit} "
+    f"| {args.seed} | {len(mutants)} | {caught} | {minutes:.0f} |"
+  )
+
+
+if __name__ == "__main__":
+  main()
