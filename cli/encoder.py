@@ -1,6 +1,7 @@
 """The encoder of a run by its flags: configuration, vocabulary, checkpoint."""
 
 import os
+import re
 import sys
 from dataclasses import replace
 
@@ -11,11 +12,20 @@ from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling.config import EXTENSIONS, SIDES, BertConfig
-from storage import UserError, files
+from storage import UserError, checkpoint_index, files
 from training import run_record
 
 # Embedding tables may be padded to a multiple of this.
 _PADDING = 128
+_LAYER = re.compile(r"/encoder/layer_(\d+)/")
+# {field of bert_config.json: (end of a variable's name, axis of that size)}
+_SIZES = {
+  "hidden_size": ("embeddings/word_embeddings", 1),
+  "vocab_size": ("embeddings/word_embeddings", 0),
+  "max_position_embeddings": ("embeddings/position_embeddings", 0),
+  "type_vocab_size": ("embeddings/token_type_embeddings", 0),
+  "intermediate_size": ("layer_0/intermediate/dense/kernel", 1),
+}
 
 
 def config(args: Arguments) -> BertConfig:
@@ -81,6 +91,7 @@ def check(args: Arguments, *same: str, texts: bool = True) -> None:
   if own := _own_checkpoint(args):
     entry = run_record.of_checkpoint(own)
     _check_program(args.output_dir, entry.get("program"))
+    _check_sizes(args.bert_config_file, network, own)
     actual = vars(args) | {"attention": network.attention}
     if trains:
       same = ("task_name", *same)
@@ -93,7 +104,7 @@ def check(args: Arguments, *same: str, texts: bool = True) -> None:
   elif args.init_checkpoint:
     if texts:
       _check_case(args, trains)
-    _check_init_checkpoint(args, network.attention)
+    _check_init_checkpoint(args, network)
   elif not trains:
     raise UserError(
       f"no checkpoint in --output_dir={args.output_dir} and no "
@@ -155,14 +166,52 @@ def _check_same(name, value, trained, owner, remedy):
     )
 
 
-def _check_init_checkpoint(args, attention):
+def _check_sizes(config_file, network, prefix, may_be_deeper=False):
+  """Raises ValueError if a checkpoint has a network of another size.
+
+  With `may_be_deeper` it may have more layers, which are left out.
+  """
+  layers, sizes = 0, {}
+  for name, shape in checkpoint_index.shapes(f"{prefix}.index").items():
+    if layer := _LAYER.search(name):
+      layers = max(layers, int(layer[1]) + 1)
+    for field, (end, axis) in _SIZES.items():
+      if name.endswith(end) and len(shape) == 2:
+        sizes[field] = shape[axis]
+  if layers:
+    sizes = {"num_hidden_layers": layers} | sizes
+  expected = {field: getattr(network, field) for field in sizes}
+  different = [field for field in sizes if sizes[field] != expected[field]]
+  if not different:
+    return
+  theirs, ours = (
+    " and ".join(f"{field} {values[field]}" for field in different)
+    for values in (sizes, expected)
+  )
+  message = (
+    f"the checkpoint {prefix} has {theirs}, but --bert_config_file="
+    f"{config_file} has {ours}"
+  )
+  is_deeper = layers > network.num_hidden_layers
+  if may_be_deeper and is_deeper and different == ["num_hidden_layers"]:
+    logging.warning("%s: the upper layers are left out", message)
+    return
+  raise UserError(
+    f"{message}: take the bert_config.json that came with the checkpoint"
+  )
+
+
+def _check_init_checkpoint(args, network):
+  attention = network.attention
   paths, expected = [args.init_checkpoint], [attention]
   is_explicit = bool(args.attention)
   if attention == "shallow" and "," in args.init_checkpoint:
     paths, expected = args.init_checkpoint.split(","), SIDES
     is_explicit = False
   for path, attention in zip(paths, expected, strict=False):
-    run_record.find_checkpoint(path)
+    prefix = run_record.find_checkpoint(path)
+    trains = getattr(args, "do_train", False)
+    _check_sizes(args.bert_config_file, network, prefix, trains)
     trained = run_record.flag_of(path, "attention")
     if trained not in (None, attention) and not is_explicit:
       raise UserError(

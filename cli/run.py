@@ -18,7 +18,6 @@ from modeling.tracing import DropoutSeeds
 from serving import compiled_model
 from serving import export as formats
 from serving.export import ServedModel, Task
-from storage import UserError
 from training import (
   checkpoint,
   loop,
@@ -50,8 +49,6 @@ class Run:
     self.args = args.replace(attention=self.config.attention)
     self.checkpoints = Checkpoints(args.output_dir, args.keep_checkpoint_max)
     self.seed = self.checkpoints.restore_or_set_seed(args.seed)
-    if not self.checkpoints.latest() and args.init_checkpoint:
-      _check_embeddings(self.args, self.config.vocab_size)
 
   def train(
     self,
@@ -267,18 +264,6 @@ def text_windows(args: Arguments) -> models.Windows | None:
 def set_export_policy(args: Arguments) -> None:
   """Dtype policy of exports: --dtype, but float32 in .keras files."""
   set_dtype_policy(args.dtype, args.export_format == "keras")
-
-
-def _check_embeddings(args, vocab_size):
-  """Raises ValueError if --init_checkpoint has another vocabulary size."""
-  reader = checkpoint.read(args.init_checkpoint)
-  for name, shape in reader.shapes.items():
-    if name.endswith("embeddings/word_embeddings") and shape[0] != vocab_size:
-      raise UserError(
-        f"{reader.prefix} has embeddings of {shape[0]} tokens, but vocab_size "
-        f"in {args.bert_config_file} is {vocab_size}: take the "
-        "bert_config.json and the vocab.txt that came with the checkpoint"
-      )
 
 
 def restore(

@@ -175,7 +175,10 @@ def test_a_model_that_does_not_fit_is_refused(given, tmp_path):
   values = CONFIG.to_dict()
   deeper = tmp_path / "deeper.json"
   BertConfig.from_dict(values | {"num_hidden_layers": 4}).to_json(str(deeper))
-  _fails("has no bert/encoder/layer_3/", **given | {"bert_config_file": deeper})
+  _fails(
+    f"num_hidden_layers 3, but --bert_config_file={deeper} has num_hidden_la",
+    **given | {"bert_config_file": deeper},
+  )
   fewer = tmp_path / "fewer.json"
   BertConfig.from_dict(values | {"vocab_size": 9}).to_json(str(fewer))
   _fails(

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from cli import encoder, run
+from cli import encoder
 from cli.arguments import Arguments
 from data import labels
 from data.vocab import SPECIAL_TOKENS
@@ -133,8 +133,6 @@ def test_a_vocabulary_of_another_model_is_refused(folder):
   with pytest.raises(ValueError, match=r"given\.txt is not the vocabulary"):
     _check(folder, swapped)
   _check(folder, swapped, init_checkpoint=None)  # there is none to compare
-  with pytest.raises(ValueError, match="has embeddings of 13 tokens, but"):
-    run._check_embeddings(_parsed(folder), 14)
 
 
 def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):

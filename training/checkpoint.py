@@ -49,7 +49,7 @@ _LIKELY_CAUSES = (
 )
 
 
-class CorruptCheckpoint(ValueError):
+class CorruptCheckpoint(UserError):
   """A checkpoint whose files exist but cannot be read."""
 
 

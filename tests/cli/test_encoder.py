@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cli import arguments, checks, encoder
 from cli.arguments import Arguments
 from modeling.config import BertConfig
+from storage import UserError
+from training import checkpoint
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
 
@@ -59,6 +62,59 @@ def test_a_folder_without_a_model_is_named(folder, do_train):
   (folder / "empty").mkdir()
   with pytest.raises(FileNotFoundError, match="no checkpoint in the folder"):
     _check(folder, init_checkpoint=str(folder / "empty"), do_train=do_train)
+
+
+def _save(prefix):
+  """Saves variables that have the sizes of the folder's bert_config.json."""
+  shapes = {
+    "embeddings/word_embeddings": (len(TOKENS), 8),
+    "embeddings/position_embeddings": (16, 8),
+    "embeddings/token_type_embeddings": (16, 8),
+    "encoder/layer_0/intermediate/dense/kernel": (8, 8),
+  }
+  values = {f"bert/{name}": np.zeros(shape) for name, shape in shapes.items()}
+  checkpoint.write(str(prefix), values)
+
+
+@pytest.mark.parametrize("start", ["init_checkpoint", "output_dir"])
+@pytest.mark.parametrize(
+  "size",
+  [
+    {"num_hidden_layers": 2},
+    {"hidden_size": 12},
+    {"vocab_size": 7},
+    {"max_position_embeddings": 512, "intermediate_size": 9},
+  ],
+)
+def test_a_network_of_another_size_is_named_with_both_files(
+  folder, start, size
+):
+  _save(folder / "run/model.ckpt-3")
+  flags = {start: str(folder / "run"), "do_train": True}
+  _check(folder, **flags)
+  path = folder / "bert_config.json"
+  config = json.loads(path.read_text())
+  path.write_text(json.dumps(config | size))
+  theirs = " and ".join(f"{name} {config[name]}" for name in size)
+  ours = " and ".join(f"{name} {value}" for name, value in size.items())
+  with pytest.raises(UserError) as caught:
+    _check(folder, **flags)
+  assert str(caught.value) == (
+    f"the checkpoint {folder}/run/model.ckpt-3 has {theirs}, but "
+    f"--bert_config_file={path} has {ours}: take the bert_config.json that "
+    "came with the checkpoint"
+  )
+
+
+def test_the_lower_layers_of_a_checkpoint_may_be_trained(folder, caplog):
+  prefix = str(folder / "deep/model.ckpt")
+  name = "bert/encoder/layer_5/output/dense/bias"
+  checkpoint.write(prefix, {name: np.zeros(8)})
+  _check(folder, init_checkpoint=prefix, do_train=True)
+  assert "layers 6, but" in caplog.text
+  assert "has num_hidden_layers 1: the upper layers are left out" in caplog.text
+  with pytest.raises(UserError, match="take the bert_config"):
+    _check(folder, init_checkpoint=prefix)
 
 
 def test_flags_of_the_run_stay_as_they_are(folder):

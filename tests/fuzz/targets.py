@@ -17,7 +17,7 @@ from data.pretraining import documents, passages
 from data.pretraining.documents import TextFormat
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
-from storage import record_scan
+from storage import checkpoint_index, record_scan
 from storage.progress import Progress
 from tasks.features import lines as text_lines
 from tasks.features import vectors
@@ -127,7 +127,10 @@ def _kept_index(path):
 
 
 def _checkpoint(path):
-  checkpoint.read(path).verify()
+  shapes = checkpoint_index.shapes(path)
+  reader = checkpoint.read(path)
+  reader.verify()
+  assert shapes == {name: tuple(s) for name, s in reader.shapes.items()}
 
 
 def _safetensors(path):
