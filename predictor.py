@@ -14,15 +14,15 @@ from data import tables
 from storage import UserError, files
 from training import process
 
-_REMEDY = "name what --do_export wrote, or the --output_dir of a program"
+_REMEDY = "name what --do_export wrote, an --output_dir or a checkpoint's folder"
 
 
 class Predictor:
   """A trained model as a function from texts to dicts of plain Python values.
 
   Arguments:
-    folder: --output_dir of a training program, --export_dir of a SavedModel or
-      of LiteRT models, or one of these; by default that of float32.
+    folder: --output_dir of a training program; --export_dir, or a LiteRT model
+      in it; folder of a released or converted checkpoint, for vectors of texts.
     warm_up: prepare for all shapes now.
     changes: flags with other values than in training, as vocab_file="..." if
       that file was moved; not for exports.
@@ -120,7 +120,7 @@ def _kind(path):
     raise UserError(f"{path} is an export for Keras: take another format")
   if not {"saved_model.pb", "saved_model.pbtxt"}.isdisjoint(names):
     return "savedmodel"
-  if "run.json" in names:
+  if not {"run.json", "bert_config.json"}.isdisjoint(names):
     return "output_dir"
   remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
   raise UserError(f"no SavedModel and no run.json in {path}: {remedy}")

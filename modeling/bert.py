@@ -106,6 +106,12 @@ class Bert(ConfigLayer):
       "embedding_table": table
     }
 
+  @property
+  def layers(self) -> list:
+    """Parts that `summary(expand_nested=True)` of a model shows."""
+    parts = (self.embeddings, self.encoder, self.bilstm, self.pooler)
+    return [part for part in parts if part]
+
   def freeze_pooler(self) -> None:
     """Makes the pooler untrainable, for models that do not use it."""
     self.pooler.trainable = False

@@ -2,7 +2,8 @@
 
 The path of each variable is therefore its name in an original checkpoint. Each
 layer builds its sublayers: Keras would otherwise find their variables by
-tracing, once more for every level of nesting.
+tracing, once more for every level of nesting. `layers` and `output_shape` are
+for `summary(expand_nested=True)` of a model.
 
 Source: modeling.py of the original; sections 3 and A.2 of the paper. Legend: B
 batch, T tokens, Q queries (T or P), P positions, V vocabulary, H hidden, I
@@ -64,7 +65,8 @@ class Embeddings(keras.layers.Layer):
         name=name, shape=(size, config.hidden_size), initializer=initial(config)
       )
       setattr(self, name, embeddings)
-    self.norm.build((*input_shape, config.hidden_size))
+    self.output_shape = (*input_shape, config.hidden_size)
+    self.norm.build(self.output_shape)
 
   def call(self, input_ids, segment_ids, position_ids=None, training=None):
     length = ops.shape(input_ids)[1]
@@ -175,6 +177,7 @@ class ResidualOutput(keras.layers.Layer):
   def build(self, x_shape, residual_shape):
     self.dense.build(x_shape)
     self.norm.build(residual_shape)
+    self.output_shape = residual_shape
 
   def call(self, x, residual, training=None):
     return self.norm(self.dense(x), residual, training=training)
@@ -191,6 +194,7 @@ class Attention(keras.layers.Layer):
   def build(self, input_shape, *_):
     self.self_attention.build(input_shape)
     self.output_layer.build(input_shape, input_shape)
+    self.output_shape = input_shape
 
   def call(self, query_input, hidden_states, attention_mask, training=None):
     context = self.self_attention(
@@ -210,6 +214,7 @@ class Intermediate(keras.layers.Layer):
 
   def build(self, input_shape):
     self.dense.build(input_shape)
+    self.output_shape = (*input_shape[:-1], self.dense.units)
 
   def call(self, hidden_states, training=None):
     return self.dense(hidden_states, training=training)
@@ -246,8 +251,12 @@ class TransformerBlock(keras.layers.Layer):
   def build(self, input_shape, *_):
     self.attention.build(input_shape)
     self.intermediate.build(input_shape)
-    intermediate_shape = (*input_shape[:-1], self.intermediate.dense.units)
-    self.output_layer.build(intermediate_shape, input_shape)
+    self.output_layer.build(self.intermediate.output_shape, input_shape)
+    self.output_shape = input_shape
+
+  @property
+  def layers(self) -> list:
+    return [self.attention, self.intermediate, self.output_layer]
 
   def call(
     self, hidden_states, attention_mask, output_positions=None, training=None
@@ -278,10 +287,15 @@ class Encoder(keras.layers.Layer):
   def build(self, input_shape, *_):
     for block in self.blocks:
       block.build(input_shape)
+    self.output_shape = input_shape
     if self.config.initial_attention == "structured":
       first = self.blocks[0].attention.self_attention
       kernels = first.query.kernel, first.key.kernel
       structure_attention(*kernels, first.num_heads, self.config.attention)
+
+  @property
+  def layers(self) -> list:
+    return self.blocks
 
   def call(
     self, hidden_states, attention_mask, output_positions=None, training=None
@@ -340,7 +354,8 @@ class Pooler(keras.layers.Layer):
     self.dense = Dense(config.hidden_size, config, activation="tanh")
 
   def build(self, input_shape, *_):
-    self.dense.build((input_shape[0], input_shape[-1]))
+    self.output_shape = (input_shape[0], input_shape[-1])
+    self.dense.build(self.output_shape)
 
   def call(self, hidden_state):
     return self.dense(hidden_state)

@@ -89,7 +89,9 @@ def layer_outputs(
   tokens = inputs = _named_inputs(*ENCODER_INPUTS)
   if windows:
     tokens, is_there = windows.cut(inputs)
-  outputs = make_encoder(config)(**tokens)["encoder_layers"]
+  bert = make_encoder(config)
+  bert.freeze_pooler()
+  outputs = bert(**tokens)["encoder_layers"]
   values = ops.stack([outputs[i] for i in layers], axis=2)  # [B, T, N, H]
   values = ops.cast(values, "float32")
   if pooling == "mean":

@@ -1,8 +1,12 @@
 """One folder for each task: examples, records, metrics, serving."""
 
 from importlib import import_module
+from typing import NamedTuple
 
-from storage import UserError
+from data import vocab, vocab_checks
+from modeling.config import BertConfig
+from storage import UserError, files
+from training import run_record
 
 # By the program that writes run.json; a task is imported when it is needed.
 TASKS = {
@@ -14,23 +18,58 @@ TASKS = {
 }
 
 
+class ModelFiles(NamedTuple):
+  """Files of a checkpoint, and the case of its texts."""
+
+  checkpoint: str
+  bert_config_file: str
+  vocab_file: str
+  do_lower_case: bool
+
+
+def model_files(path: str) -> ModelFiles:
+  """Files of a checkpoint: beside it, or named by the run that wrote it.
+
+  `path` is a folder or the prefix of a checkpoint. The case is that of the run,
+  else of the vocabulary. Raises FileNotFoundError if a file is missing.
+  """
+  prefix = run_record.find_checkpoint(run_record.best_or_latest(path))
+  entry = run_record.of_checkpoint(prefix)
+  found = []
+  for flag, name in (
+    ("bert_config_file", "bert_config.json"),
+    ("vocab_file", "vocab.txt"),
+  ):
+    recorded = run_record.path_of(entry, flag)
+    file = run_record.sibling_file(prefix, name) or recorded
+    if not file or not files.exists(file):
+      raise FileNotFoundError(
+        f"there is no {name} beside {prefix}: copy the one of the model there"
+      )
+    found.append(file)
+  lower_case = entry["flags"].get("do_lower_case")
+  if not entry["flags"].get("vocab_file"):  # pre-training may not know the case
+    lower_case = vocab_checks.doubt_case(vocab.load(found[1]), True) is None
+  return ModelFiles(prefix, *found, lower_case)
+
+
 def restore(folder: str, **changes):
   """Restores the model (serving.export.ServedModel) that --do_export exports.
 
   `folder` is the program's --output_dir, `changes` are values of flags that
-  differ from training. Raises FileNotFoundError if a file that flags name is
-  gone, ValueError if no known program has trained there or a flag in `changes`
-  is unknown or of the wrong type.
+  differ from training. A folder without run.json is that of a checkpoint, whose
+  model makes vectors of texts, with flags of extract_features.py in `changes`.
+  Raises FileNotFoundError if a file that flags name is gone, ValueError if no
+  known program has trained there or a flag in `changes` is unknown or of the
+  wrong type.
   """
   from cli import run  # noqa: PLC0415, imports TensorFlow
-  from training import run_record  # noqa: PLC0415
 
   entries = run_record.read(folder)
   if not entries:
-    raise UserError(
-      f"no SavedModel and no {run_record.NAME} in {folder}: name a folder "
-      "that --do_export wrote, or one that a program has trained in"
-    )
+    task = import_module("tasks.features.task")
+    entry, changes = _feature_extraction(folder, changes)
+    return run.restore(folder, entry, task.embedding_model, changes)
   program = entries[-1].get("program")
   if program not in TASKS:
     raise UserError(
@@ -39,3 +78,27 @@ def restore(folder: str, **changes):
     )
   task = import_module(TASKS[program])
   return run.restore(folder, entries[-1], task.served_model, changes)
+
+
+def _feature_extraction(folder, changes):
+  """Entry of run.json and changed flags that extract features of a folder.
+
+  The mean of the last layer's tokens: the vector of [CLS] is trained to tell
+  next sentences, not to represent one.
+  """
+  checkpoint, config, vocab_file, lower_case = model_files(folder)
+  flags = {
+    "bert_config_file": config,
+    "vocab_file": vocab_file,
+    "do_lower_case": lower_case,
+    "max_seq_length": BertConfig.from_json(config).max_position_embeddings,
+    "layers": "-1",
+    "pooling": "mean",
+    "max_text_length": 4096,
+    "window_stride": 0,
+    "window_pooling": "mean",
+    "dtype": "float32",
+    "init_checkpoint": checkpoint,
+  }
+  entry = {"program": "extract_features", "flags": flags}
+  return entry, {"init_checkpoint": checkpoint} | changes

@@ -124,10 +124,18 @@ def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def served_model(args: Arguments) -> ServedModel:
-  """Untrained model and its serving task: texts to vectors."""
+  """Untrained model and its serving task: texts to vectors of tokens, too."""
+  return _served_model(args, args.pooling if text_windows(args) else "none")
+
+
+def embedding_model(args: Arguments) -> ServedModel:
+  """As `served_model`, but vectors of tokens only without --pooling."""
+  return _served_model(args, args.pooling)
+
+
+def _served_model(args, pooling):
   config, windows = encoder.config(args), text_windows(args)
   layers = text_lines.layer_indexes(args.layers)
-  pooling = args.pooling if windows else "none"
   tokenizer = GraphTokenizer(args.vocab_file, args.do_lower_case)
   task = FeatureExtraction(tokenizer, checks.row_length(args), args.pooling)
   return ServedModel(layer_outputs(config, layers, pooling, windows), task)

@@ -1,0 +1,86 @@
+"""BERT in Keras: the model of a checkpoint, and texts to its inputs.
+
+import bert
+
+model, encode = bert.load("uncased_L-12_H-768_A-12")
+outputs = model(encode(["A film that", "is good."]))
+
+Importing this module registers all layers with Keras; see docs/keras.md.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import repeat
+
+import keras
+import numpy as np
+
+from data import features
+from data.tokenization import FullTokenizer
+from modeling import models
+from modeling.config import BertConfig
+from storage import UserError
+from tasks import model_files
+from training import checkpoint
+
+
+class TextEncoder:
+  """Texts, or pairs of texts, to the three inputs of the encoder.
+
+  Call arguments:
+    texts: list of texts.
+    pairs: list of the second texts, or None.
+
+  Returns:
+    `input_ids`, `input_mask` and `segment_ids`, [B, T] int32 each. T is the
+    longest row's length; of longer texts `max_seq_length` tokens are left.
+  """
+
+  def __init__(
+    self,
+    vocab_file: str | os.PathLike,
+    do_lower_case: bool = True,
+    max_seq_length: int = 512,
+  ):
+    self.tokenizer = FullTokenizer(vocab_file, do_lower_case)
+    self._packer = features.TextPacker(self.tokenizer, max_seq_length)
+
+  def __call__(
+    self, texts: Sequence[str], pairs: Sequence[str] | None = None
+  ) -> dict[str, np.ndarray]:
+    if isinstance(texts, str) or isinstance(pairs, str):
+      raise UserError("a text was given: give a list of texts")
+    if pairs is not None and len(texts) != len(pairs):
+      raise UserError(f"{len(texts)} texts, but {len(pairs)} second texts")
+    second = repeat(None, len(texts)) if pairs is None else pairs
+    rows = [self._packer.pack(*row) for row in zip(texts, second, strict=True)]
+    length = max((len(ids) for ids, _ in rows), default=0)
+    padded = [features.pad_inputs(*row, length) for row in rows]
+    return {
+      name: np.array([row[name] for row in padded], np.int32).reshape(
+        len(rows), length
+      )
+      for name in features.TOKENS
+    }
+
+
+def load(
+  folder: str | os.PathLike,
+  make: Callable[..., keras.Model] = models.encoder,
+  max_seq_length: int | None = None,
+  **settings,
+) -> tuple[keras.Model, TextEncoder]:
+  """Model with the values of a checkpoint, and its TextEncoder.
+
+  `folder` has bert_config.json, vocab.txt and a checkpoint, or is the
+  --output_dir of a program. `make` is a function of modeling/models.py,
+  `settings` are its arguments, as num_labels=2. Variables that the checkpoint
+  lacks, as a new head's, stay as they are; the log names them.
+  """
+  files = model_files(os.fspath(folder))
+  config = BertConfig.from_json(files.bert_config_file)
+  length = max_seq_length or config.max_position_embeddings
+  config.check_length(length)
+  model = make(config, **settings)
+  checkpoint.restore(model, files.checkpoint)
+  return model, TextEncoder(files.vocab_file, files.do_lower_case, length)
