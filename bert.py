@@ -68,6 +68,7 @@ def load(
   folder: str | os.PathLike,
   make: Callable[..., keras.Model] = models.encoder,
   max_seq_length: int | None = None,
+  do_lower_case: bool | None = None,
   **settings,
 ) -> tuple[keras.Model, TextEncoder]:
   """Model with the values of a checkpoint, and its TextEncoder.
@@ -75,7 +76,8 @@ def load(
   `folder` has bert_config.json, vocab.txt and a checkpoint, or is the
   --output_dir of a program. `make` is a function of modeling/models.py,
   `settings` are its arguments, as num_labels=2. Variables that the checkpoint
-  lacks, as a new head's, stay as they are; the log names them.
+  lacks, as a new head's, stay as they are; the log names them. By default texts
+  have the model's length, and the case of its training or vocabulary.
   """
   files = model_files(os.fspath(folder))
   config = BertConfig.from_json(files.bert_config_file)
@@ -83,4 +85,6 @@ def load(
   config.check_length(length)
   model = make(config, **settings)
   checkpoint.restore(model, files.checkpoint)
-  return model, TextEncoder(files.vocab_file, files.do_lower_case, length)
+  if do_lower_case is None:
+    do_lower_case = files.do_lower_case
+  return model, TextEncoder(files.vocab_file, do_lower_case, length)

@@ -1,0 +1,132 @@
+"""BERT in Keras: docs/keras.md, block by block, and what it promises."""
+
+import os
+import re
+
+import keras
+import numpy as np
+import pytest
+
+import bert
+import tasks
+from data import vocab
+from modeling import models
+from storage import UserError
+from tests import programs, small_model
+from training import checkpoint
+
+BLOCKS = re.findall(
+  r"```python\n(.*?)```", (programs.ROOT / "docs/keras.md").read_text(), re.S
+)
+TOKENS = [
+  *vocab.SPECIAL_TOKENS,
+  *["a", "film", "that", "is", "good", "bad", "very", "not", "."],
+]
+FOLDER = "uncased_L-2_H-128_A-2"
+FRESH = BLOCKS.index(next(b for b in BLOCKS if "load_model" in b))
+
+
+@pytest.fixture(scope="module", name="folder")
+def _folder(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("keras") / FOLDER
+  folder.mkdir()
+  small_model.write(folder, TOKENS, num_hidden_layers=2)
+  keras.utils.set_random_seed(1)
+  config = small_model.config(len(TOKENS), num_hidden_layers=2)
+  values = checkpoint.variables(models.encoder(config))
+  checkpoint.write(str(folder / "bert_model.ckpt"), values)
+  return folder
+
+
+@pytest.fixture(scope="module", name="values")
+def _values(folder):
+  """Variables of docs/keras.md after all of its blocks."""
+  values = {}
+  with pytest.MonkeyPatch.context() as patch:
+    patch.chdir(folder.parent)
+    for block in BLOCKS:
+      exec(compile(block, "docs/keras.md", "exec"), values)
+  return values
+
+
+def test_vectors_are_means_of_tokens(values):
+  model, encode = values["model"], values["encode"]
+  outputs = model(encode(["A film.", "It rained."]))["sequence_output"]
+  lengths = [5, 5]  # "it" and "rained" are unknown
+  for vector, row, length in zip(
+    values["vectors"], outputs, lengths, strict=True
+  ):
+    np.testing.assert_allclose(vector, np.mean(row[:length], 0), atol=1e-5)
+  tokens = model(encode(["A film."]))["encoder_layers"][-2]
+  result = np.array(values["answer"]["token_vectors"])[:, 0]
+  np.testing.assert_allclose(result, tokens[0], atol=1e-5)
+  assert values["answer"]["tokens"] == ["[CLS]", "a", "film", ".", "[SEP]"]
+
+
+def test_a_checkpoint_of_a_keras_model_is_read_again(values, folder):
+  path = folder.parent / "film" / "model.ckpt-1"
+  model = models.classifier(values["model"].get_layer("bert").config, 2)
+  checkpoint.restore_strict(model, str(path))
+  batch = values["encode"](["a good film", "not very"])
+  expected = values["classifier"](batch)["logits"]
+  np.testing.assert_allclose(model(batch)["logits"], expected, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("values")
+def test_a_fresh_process_needs_the_import(folder):
+  block = BLOCKS[FRESH]
+  environment = dict(os.environ) | {"PYTHONPATH": str(programs.ROOT)}
+  for code, error in (
+    (block, ""),
+    (block.replace("import bert\n", ""), "Could not locate class 'Bert'"),
+  ):
+    done = programs.python(["-c", code], cwd=folder.parent, env=environment)
+    assert bool(done.returncode) == bool(error)
+    assert error in done.stderr
+
+
+def test_rows_are_those_of_the_packer(folder):
+  encode = bert.TextEncoder(folder / "vocab.txt", max_seq_length=7)
+  batch = encode(["A film", "good"], ["is very very very good", ""])
+  pairs = [
+    ["[CLS]", "a", "film", "[SEP]", "is", "very", "[SEP]"],
+    ["[CLS]", "good", "[SEP]", "[PAD]", "[PAD]", "[PAD]", "[PAD]"],
+  ]
+  assert [[TOKENS[i] for i in row] for row in batch["input_ids"]] == pairs
+  assert batch["segment_ids"].tolist() == [[0] * 4 + [1] * 3, [0] * 7]
+  assert batch["input_mask"].sum(axis=1).tolist() == [7, 3]
+  assert encode([])["input_ids"].shape == (0, 0)
+
+
+def test_the_summary_names_every_block(values):
+  lines = []
+  values["model"].summary(
+    expand_nested=True, line_length=120, print_fn=lines.append
+  )
+  text = "\n".join(lines)
+  for name in ("embeddings", "layer_0", "layer_1", "intermediate", "pooler"):
+    assert re.search(rf"└ {name} .*\(None, ", text), name
+
+
+def test_the_case_is_that_of_the_vocabulary(folder, tmp_path):
+  assert tasks.model_files(str(folder)).do_lower_case
+  small_model.write(tmp_path, [*vocab.SPECIAL_TOKENS, "A", "Film", "is"])
+  for suffix in (".index", ".data-00000-of-00001"):
+    (tmp_path / f"x{suffix}").touch()
+  assert not tasks.model_files(str(tmp_path)).do_lower_case
+
+
+def test_mistakes_name_culprit_and_remedy(folder, tmp_path):
+  encode = bert.TextEncoder(folder / "vocab.txt")
+  with pytest.raises(UserError, match="give a list of texts"):
+    encode("a film")
+  with pytest.raises(UserError, match="2 texts, but 1 second texts"):
+    encode(["a", "film"], ["is"])
+  with pytest.raises(FileNotFoundError, match="no checkpoint in the folder"):
+    bert.load(tmp_path)
+  (tmp_path / "model.ckpt.index").touch()
+  with pytest.raises(FileNotFoundError, match=r"no bert_config\.json beside"):
+    bert.load(tmp_path)
+  with pytest.raises(ValueError, match="max_seq_length 99 exceeds"):
+    bert.load(folder, max_seq_length=99)
