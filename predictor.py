@@ -14,9 +14,7 @@ from data import tables
 from storage import UserError, files
 from training import process
 
-_REMEDY = (
-  "name what --do_export wrote, an --output_dir or a checkpoint's folder"
-)
+_REMEDY = "name what --do_export wrote, an --output_dir or a model's folder"
 
 
 class Predictor:
