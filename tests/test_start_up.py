@@ -1,8 +1,11 @@
 """Start of programs: --help and mistakes without TensorFlow, in a second."""
 
+import csv
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,18 +20,43 @@ PROGRAMS = sorted(
 # Seconds of processor time, more on a busy machine. Importing TensorFlow alone
 # takes four and more.
 LIMIT = 1.5
-# Runs a program as Python would, then says whether TensorFlow was imported.
+# Runs a program as Python would, then prints its flags, and whether TensorFlow
+# was imported.
 START = """
-import runpy, sys
+import json, runpy, sys
 try:
   runpy.run_path(sys.argv[0], run_name="__main__")
 finally:
+  from absl import flags
+  from cli import arguments
+  names = ("lower_bound", "upper_bound", "enum_values")
+  values = [
+    (f.name, f.flag_type(), f.default, arguments._is_required(f))
+    + tuple(getattr(f.parser, name, None) for name in names)
+    for f in arguments.find_project_flags(flags.FLAGS)
+  ]
+  print(json.dumps(values))
   print("tensorflow" in sys.modules or "keras" in sys.modules)
 """
+FLAGS = Path(__file__).parent / "flags.tsv"
+ORIGINAL = Path(__file__).parent / "parity" / "golden" / "flags.json"
+# Flags of the original with another type or default here.
+NOT_REQUIRED = ("string", "null")  # an export needs no data
+RATES = ("float or list of floats", "5e-05")  # several are a sweep
+OTHERS = {
+  "extract_features.py --input_file": NOT_REQUIRED,
+  "extract_features.py --output_file": NOT_REQUIRED,
+  "run_classifier.py --data_dir": NOT_REQUIRED,
+  "run_classifier.py --learning_rate": RATES,
+  "run_pretraining.py --input_file": NOT_REQUIRED,
+  "run_squad.py --learning_rate": RATES,
+  # None is the threshold of the last prediction, else the original's 0.
+  "run_squad.py --null_score_diff_threshold": ("float", "null"),
+}
 
 
 def _start(program, *arguments):
-  """Output, messages, status and seconds of processor time of a program."""
+  """Output, messages and status of a program."""
   argv = [str(ROOT / f"{program}.py"), *arguments]
   before = os.times()
   done = programs.python(["-c", f"import sys; sys.argv = {argv!r}\n{START}"])
@@ -41,10 +69,28 @@ def _start(program, *arguments):
   return done
 
 
+def _describe(name, kind, default, is_required, lower, upper, values):
+  """Name, type, default and range of a flag, as in flags.tsv."""
+  limits = "|".join(values or ())
+  if lower is not None or upper is not None:
+    limits = "..".join("" if x is None else f"{x:g}" for x in (lower, upper))
+  default = "required" if is_required else json.dumps(default)
+  return name, kind, default, limits
+
+
+def _table(program):
+  """Rows of flags.tsv that a program has."""
+  with FLAGS.open(encoding="utf-8", newline="") as file:
+    rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+  return {tuple(row[:4]) for row in rows if program in row[4].split()}
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_help_is_in_groups(program):
+def test_help_and_flags(program):
   done = _start(program, "--help")
   assert done.returncode == 0
+  flags = {_describe(*f) for f in json.loads(done.stdout.splitlines()[-2])}
+  assert {flag for flag in flags if flag[0][:4] != "help"} == _table(program)
   groups = [
     "Most commands:",
     "Others of the original:",
@@ -54,6 +100,19 @@ def test_help_is_in_groups(program):
   result = [line for line in done.stdout.splitlines() if line in groups]
   assert result == [line for line in groups if line in result]
   assert result[0] == groups[0]
+
+
+def test_flags_of_the_original_have_its_types_and_defaults():
+  differing = {}
+  for program, flags in json.loads(ORIGINAL.read_text()).items():
+    ours = {name: spec for name, *spec in _table(program.removesuffix(".py"))}
+    for name, flag in flags.items():
+      expected = json.dumps(flag["default"])
+      expected = "required" if flag.get("required") else expected
+      kind, default, _ = ours[name]
+      if not flag["type"].startswith(kind) or default != expected:
+        differing[f"{program} --{name}"] = kind, default
+  assert differing == OTHERS
 
 
 def test_help_into_a_closed_pipe_is_silent():

@@ -2,6 +2,7 @@
 
 import json
 import types
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -15,6 +16,7 @@ from cli import flags as shared_flags
 from cli.arguments import Arguments
 from cli.run import Run
 from modeling import losses, models
+from serving.export import ServedModel
 from tests.training import toy
 from training import loop, report, run_folder
 from training.run_folder import Checkpoints
@@ -65,13 +67,14 @@ def _flags(tmp_path, **changes):
   return Arguments(**defaults | changes)
 
 
-def _train(args, results, model=None):
+def _train(args, results, model=None, look=lambda model: None):
   """Trains on 24 examples; evaluations give `results`, one after the other."""
   model = model or models.pretrainer(toy.config())
   remaining, steps = iter(results), []
 
   def evaluate(step):
     steps.append(step)
+    look(model)
     return {"f1": next(remaining), "loss": 0.0}
 
   fine_tuning.train(
@@ -107,17 +110,33 @@ def test_the_last_step_is_evaluated_and_the_best_kept(tmp_path):
     np.testing.assert_array_equal(a, b)
 
 
-def test_moving_averages_are_evaluated_and_kept_also_at_the_end(tmp_path):
-  args = _flags(tmp_path, ema_decay=0.5, eval_steps=0)
-  model, steps = _train(args, [0.5])
-  assert steps == [9]
-  newest = args.replace(keep_best=False)
-  (tmp_path / "run.json").unlink()
-  Run(newest).load(model)
-  averages = model.get_weights()
-  Run(args).load(model)
-  for weight, average in zip(model.get_weights(), averages, strict=True):
-    np.testing.assert_array_equal(weight, average)
+@pytest.mark.parametrize("eval_steps", [0, 3])
+def test_moving_averages_are_evaluated_and_kept(tmp_path, eval_steps):
+  """In training and at its end; the training itself goes on without them."""
+  args = _flags(tmp_path, ema_decay=0.5, eval_steps=eval_steps)
+  args = args.replace(save_checkpoints_steps=3, keep_checkpoint_max=0)
+  evaluated = []
+  model, steps = _train(
+    args,
+    [0.1, 0.2, 0.3] if eval_steps else [0.3],
+    look=lambda model: evaluated.append(_values(model)),
+  )
+  assert steps == ([3, 6, 9] if eval_steps else [9])
+  for step, values in zip(steps, evaluated, strict=True):
+    reader = tf.train.load_checkpoint(str(tmp_path / f"model.ckpt-{step}"))
+    for name, value in values.items():
+      average = reader.get_tensor(f"{name}/ExponentialMovingAverage")
+      np.testing.assert_array_equal(value, average)
+    assert any(np.any(reader.get_tensor(n) != v) for n, v in values.items())
+  for name, value in _values(model).items():
+    np.testing.assert_array_equal(value, reader.get_tensor(name))
+  Run(args).load(model)  # the best
+  for name, value in _values(model).items():
+    np.testing.assert_array_equal(value, evaluated[-1][name])
+
+
+def _values(model):
+  return {v.path: v.numpy() for v in model.variables}
 
 
 def test_patience_ends_a_run_for_good(tmp_path):
@@ -231,6 +250,95 @@ def test_patience_needs_evaluations(tmp_path):
   args = _flags(tmp_path, eval_steps=0, early_stopping_patience=1)
   with pytest.raises(ValueError, match="say with --eval_steps"):
     checks.run(args)
+
+
+def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
+  calls = []
+
+  def train(*_, evaluate, **options):
+    calls.append(options)
+    return 9, nullcontext
+
+  start = Run(_flags(tmp_path, num_train_epochs=2.5, keep_best=False))
+  monkeypatch.setattr(start, "train", train)
+  fine_tuning.train(
+    *(start, models.pretrainer(toy.config()), losses.pretraining(), None),
+    num_examples=109,
+    unit="records",
+    evaluate=None,
+    metric="f1",
+    served_model=None,
+  )
+  [options] = calls
+  assert options == {
+    "num_train_steps": 34,  # of 34.06
+    "num_warmup_steps": 3,  # of 3.4
+    "unit": "records",
+    "evaluated": None,
+  }
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("kind", ["classifier", "tagger", "spans"])
+def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
+  rng, shape = np.random.RandomState(1), (5, 7)
+  make, objective, combine, labels = {
+    "classifier": (
+      lambda: models.classifier(toy.config(0.5), 3),
+      *(losses.classification(), models.mean_probs, {"label_ids": 5}),
+    ),
+    "tagger": (
+      lambda: models.tagger(toy.config(0.5), 3),
+      *(losses.tagging(), models.mean_probs, {"label_ids": shape}),
+    ),
+    "spans": (
+      lambda: models.span_labeler(toy.config(0.5)),
+      *(losses.span(), models.stack),
+      {"start_positions": 5, "end_positions": 5},
+    ),
+  }[kind]
+  student, teacher = make(), models.ensemble(make, size, combine)
+  monkeypatch.setattr(
+    fine_tuning,
+    "restore",
+    lambda *given: {
+      ("old", "last entry", "build", ()): ServedModel(teacher, None)
+    }[(*given[:3], tuple(given[3]))],
+  )
+  monkeypatch.setattr(
+    fine_tuning.run_record, "read", lambda folder: ["first", "last entry"]
+  )
+  args = Arguments(teacher="old", distill_weight=0.25, distill_temperature=3.0)
+  result = fine_tuning._distilled(args, objective, student, "build")
+  inputs = {name: rng.randint(0, 2, shape) for name in student.input}
+  batch = inputs | {n: rng.randint(0, 3, size) for n, size in labels.items()}
+  outputs, targets = student(inputs), teacher(inputs, training=False)
+  if kind == "spans" and size == 2:
+    targets = {name: (v[..., 0] + v[..., 1]) / 2 for name, v in targets.items()}
+  soft = np.mean(
+    [objective.distance(outputs[n], targets[n], 3.0) for n in outputs], axis=0
+  )
+  [own] = objective.losses(outputs, batch).values()
+  [value] = result.losses(outputs, batch).values()
+  np.testing.assert_allclose(value, 0.75 * own + 0.25 * soft, rtol=1e-5)
+  assert np.abs(soft - own).max() > 0.01
+  for without in ({"teacher": None}, {"distill_weight": 0.0}):
+    args = args.replace(**without)
+    assert fine_tuning._distilled(args, objective, student, 0) is objective
+
+
+def test_a_teacher_of_other_labels_is_named(monkeypatch):
+  teacher = models.classifier(toy.config(), 3)
+  monkeypatch.setattr(
+    fine_tuning, "restore", lambda *_: ServedModel(teacher, None)
+  )
+  monkeypatch.setattr(fine_tuning.run_record, "read", lambda folder: ["entry"])
+  args = Arguments(teacher="old", distill_weight=0.25)
+  student = models.classifier(toy.config(), 2)
+  with pytest.raises(
+    ValueError, match=r"'logits': 3}, this model {'logits': 2"
+  ):
+    fine_tuning._distilled(args, losses.classification(), student, None)
 
 
 def test_no_step_at_all_is_an_error(tmp_path):

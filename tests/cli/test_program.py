@@ -126,10 +126,17 @@ def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
     cwd=ROOT,
   ) as first:
     assert first.stdout.readline() == "held\n"
-    with pytest.raises(ValueError, match=f"another run, process {first.pid}"):
-      program.lock_folder(str(tmp_path))
+    unfinished = tmp_path / "unfinished-model.ckpt-5.index"
+    unfinished.touch()  # the first is writing it
+    for _ in range(2):
+      with pytest.raises(ValueError, match=f"another run, process {first.pid}"):
+        program.lock_folder(str(tmp_path))
+    assert unfinished.exists()
     first.kill()  # as by kill -9, which also unlocks
   program.lock_folder(str(tmp_path))
+  assert not unfinished.exists()
+  lock = (tmp_path / program.LOCK_FILE).read_text()
+  assert lock == f"{os.getpid()}\n"
 
 
 PROGRAM = """

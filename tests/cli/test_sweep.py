@@ -11,7 +11,7 @@ from cli.arguments import Arguments
 from data import labels
 from training import process, run_record
 
-SCORES = {1e-5: 0.5, 3e-5: 0.8}
+SCORES = {1e-5: 0.5, 3e-5: 0.8}  # of the first seed: the next is worse
 
 
 def _flags(tmp_path, **changes):
@@ -38,7 +38,7 @@ def _commands(monkeypatch):
     values = dict(part[2:].split("=") for part in command if "=" in part)
     folder = Path(values["output_dir"]) / "best"
     folder.mkdir(parents=True)
-    value = SCORES[float(values["learning_rate"])] + int(values["seed"]) / 100
+    value = SCORES[float(values["learning_rate"])] - int(values["seed"]) / 100
     record = {"metric": "f1", "value": value, "step": 7, "evaluated": 9}
     (folder / "best.json").write_text(json.dumps(record))
     (folder / "model.ckpt-7.index").write_text(values["output_dir"])
@@ -52,21 +52,27 @@ def _commands(monkeypatch):
 
 
 @pytest.mark.parametrize(
-  ("changes", "runs"),
+  ("changes", "trials"),
   [
-    ({"learning_rate": 1e-5, "num_seeds": 1}, 0),
-    ({"learning_rate": 1e-5}, 2),
-    ({"num_seeds": 1}, 2),
-    ({"do_train": False}, 0),
+    ({"learning_rate": 1e-5, "num_seeds": 1}, []),
+    ({"learning_rate": 1e-5}, ["1e-05_seed_1", "1e-05_seed_2"]),
+    ({"num_seeds": 1, "seed": 4}, ["1e-05_seed_4", "3e-05_seed_4"]),
+    ({"learning_rate": 1e-5, "seed": 0}, ["1e-05_seed_0", "1e-05_seed_1"]),
+    ({"do_train": False}, []),
   ],
 )
-def test_several_rates_or_seeds_make_a_sweep(tmp_path, commands, changes, runs):
+def test_several_rates_or_seeds_make_a_sweep(
+  tmp_path, commands, changes, trials
+):
   flags = _flags(tmp_path, **changes)
-  trains = flags.do_train
+  trains, seed = flags.do_train, flags.seed
   flags = fine_tuning.run_sweep(flags)
-  assert len(commands) == runs
-  # The program goes on with the best.
-  assert (flags.do_train, flags.keep_best) == (trains and not runs, bool(runs))
+  folders = [f"--output_dir={tmp_path}/rate_{name}" for name in trials]
+  assert [command[3] for command in commands] == folders
+  # The program goes on with the best, and with the seed of the first.
+  expected = trains and not trials, bool(trials)
+  assert (flags.do_train, flags.keep_best) == expected
+  assert flags.seed == (int(trials[0][-1]) if trials else seed)
 
 
 def test_runs_every_combination_and_copies_the_winner(
@@ -89,14 +95,14 @@ def test_runs_every_combination_and_copies_the_winner(
   ]
   lines = (tmp_path / "sweep.tsv").read_text().splitlines()
   assert lines[0] == "run\tlearning_rate\tseed\tstep\tmetric\tvalue"
-  assert lines[4] == "rate_3e-05_seed_2\t3e-05\t2\t7\tf1\t0.8200000000000001"
+  assert lines[4] == "rate_3e-05_seed_2\t3e-05\t2\t7\tf1\t0.78"
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
-  assert winner.endswith("rate_3e-05_seed_2")
-  assert "3e-05: 0.8150 ± 0.0071, 2 seeds" in caplog.text
+  assert winner.endswith("rate_3e-05_seed_1")
+  assert "3e-05: 0.7850 ± 0.0071, 2 seeds" in caplog.text
   # run.json has the best trial's entry, once.
   for _ in range(2):
     [start] = json.loads((tmp_path / "run.json").read_text())
-    assert start["output_dir"].endswith("rate_3e-05_seed_2")
+    assert start["output_dir"].endswith("rate_3e-05_seed_1")
     fine_tuning.run_sweep(_flags(tmp_path))
 
 
@@ -122,7 +128,7 @@ def test_trials_and_sweep_have_the_labels_in_one_order(
   for folder in folders:
     assert labels.load(str(folder)) == tuple(known or "bca")
   labels.save("abc", str(tmp_path))
-  with pytest.raises(ValueError, match=r"rate_3e-05_seed_2 and .* other label"):
+  with pytest.raises(ValueError, match=r"rate_3e-05_seed_1 and .* other label"):
     fine_tuning.run_sweep(_flags(tmp_path))
 
 
@@ -133,7 +139,7 @@ def test_resumes_with_missing_trials(tmp_path, commands):
   assert len(commands) == 4
   assert len((tmp_path / "sweep.tsv").read_text().splitlines()) == 5
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
-  assert winner.endswith("rate_3e-05_seed_2")
+  assert winner.endswith("rate_3e-05_seed_1")
 
 
 def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
@@ -172,9 +178,9 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   fine_tuning.run_sweep(flags)
   folders = run_record.best_trials(str(tmp_path), 3)
   assert [Path(folder).name for folder in folders] == [
-    "rate_3e-05_seed_2",
     "rate_3e-05_seed_1",
-    "rate_1e-05_seed_2",
+    "rate_3e-05_seed_2",
+    "rate_1e-05_seed_1",
   ]
   # Whoever restores the folder gets it, too.
   [entry] = run_record.read(str(tmp_path))

@@ -144,8 +144,18 @@ def test_a_file_may_be_its_own_copy(tmp_path):
 )
 def test_a_run_tells_what_the_variables_do_not(tmp_path, program, head):
   flags = {"do_lower_case": False, "multi_label": True}
+  # Of the training; that of bert_config.json is older, and other flags of this
+  # name are of no network.
+  flags |= {"attention": "left_to_right", "add_bilstm": True, "vocab_size": 9}
+  config = {"vocab_size": 2, "attention": "right_to_left"}
+  (tmp_path / "bert_config.json").write_text(json.dumps(config))
   (tmp_path / "run.json").write_text(
     json.dumps([{"program": program, "flags": flags}])
   )
   bert = original.read(_checkpoint(tmp_path))
   assert (bert.head, bert.lower_case, bert.multi_label) == (head, False, True)
+  assert bert.config == {
+    "vocab_size": 2,
+    "attention": "left_to_right",
+    "add_bilstm": True,
+  }

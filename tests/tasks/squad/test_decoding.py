@@ -300,6 +300,29 @@ def test_an_ensemble_has_the_mean_of_the_n_best_probabilities():
   assert d["text"] == "Smith's river"
 
 
+def _sure(text, null):
+  """Logits of a model that knows an answer, or that there is none."""
+  logits = np.full((2, 16), -9.0)
+  logits[0, 4] = logits[1, 5] = text
+  logits[:, 0] = null
+  return logits
+
+
+def test_of_equals_in_an_ensemble_no_answer_is_last_and_always_there():
+  answered, empty = _sure(1, 0), _sure(0, 1)
+  for order in ((empty, answered), (answered, empty)):
+    text, nbest, odds = answer([_ensemble(*order)], n_best_size=2, **V2)
+    assert texts(nbest) == ["Steve Smith", ""]
+    assert (text, odds) == ("Steve Smith", 0.0)
+  # Behind the n best, as of one model.
+  _, nbest, _ = answer([_ensemble(answered, answered)], n_best_size=1, **V2)
+  assert texts(nbest) == ["Steve Smith", ""]
+  # A probability of zero has no logarithm.
+  logits = [_ensemble(_sure(0, 999), _sure(0, 999))]
+  _, _, odds = answer(logits, n_best_size=2, **V2)
+  assert odds == pytest.approx(-math.log(decoding.LEAST_PROBABILITY))
+
+
 WORDS = st.lists(
   st.text("abAB.,'-ÉéßİΣ中\u0301\u200b\u00a0#[", min_size=1, max_size=6),
   max_size=25,

@@ -1,0 +1,224 @@
+"""Flags of a run: each has its effect, none that of another."""
+
+import json
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cli import encoder, run
+from cli.arguments import Arguments
+from modeling import losses, models
+from modeling.config import BertConfig
+from serving.export import ServedModel
+from tests.cli.test_fine_tuning import _flags
+from tests.training import toy
+from training import loop, optimization, run_folder
+from training.run_folder import Checkpoints
+
+VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n"
+
+
+@pytest.fixture(name="started")
+def _started(monkeypatch):
+  """What a run hands to TrainStep, the loop, and the records, by name."""
+  calls = {}
+
+  def train_step(model, objective, optimizer, schedule, **options):
+    calls.update(options, optimizer=optimizer, schedule=schedule)
+    examples = SimpleNamespace(numpy=lambda: 24)
+    return SimpleNamespace(
+      examples=examples, step=examples, average=options["average"]
+    )
+
+  def train(step, read, checkpoints, schedule, report, **options):
+    calls.update(options, stops=schedule, keep=checkpoints.keep)
+    read("context")
+
+  def training(*given, **options):
+    calls.update(options, read=given)
+
+  for owner, name, value in (
+    (run.strategy, "from_flags", lambda args: None),
+    (run.encoder, "config", lambda args: toy.config()),
+    (run, "TrainStep", train_step),
+    (loop, "train", train),
+  ):
+    monkeypatch.setattr(owner, name, value)
+  source = SimpleNamespace(
+    training=training, files=(), first_corrupt="first corrupt", packing=None
+  )
+
+  def start(args, model=None, **options):
+    steps = {"num_train_steps": 90, "num_warmup_steps": 20} | options
+    model = model or models.pretrainer(toy.config())
+    run.Run(args).train(model, losses.pretraining(), source, **steps)
+    return calls
+
+  return start
+
+
+def test_every_flag_of_training_has_its_effect(tmp_path, started):
+  args = _flags(
+    tmp_path,
+    **{"train_batch_size": 6, "learning_rate": 0.25, "seed": 0},
+    **{
+      "save_checkpoints_steps": 7,
+      "iterations_per_loop": 11,
+      "eval_steps": 13,
+    },
+    **{"profile_steps": "3,5", "keep_checkpoint_max": 4},
+    **{"optimizer": "lamb", "adam_beta_2": 0.9, "max_grad_norm": 0.5},
+    **{"gradient_accumulation_steps": 2, "layerwise_learning_rate_decay": 0.5},
+    **{"ema_decay": 0.75, "group_by_length": True},
+  )
+  calls = started(args, evaluated=40)
+  expected = {
+    **{"batch_size": 6, "seed": 0, "keep": 4, "evaluated": 40},
+    **{"max_grad_norm": 0.5, "accumulation_steps": 2, "loss_scale": None},
+    **{"jit_compile": False, "read": (6, 0, True), "skip": 24},
+    **{"context": "context", "first_corrupt": "first corrupt"},
+  }
+  assert {name: calls[name] for name in expected} == expected
+  rates = [float(calls["schedule"](step)) for step in (0, 10, 20, 45, 90)]
+  assert rates == pytest.approx([0, 0.125, 0.25 * 7 / 9, 0.125, 0])
+  profile = loop.Profile(str(tmp_path), 3, 5)
+  assert calls["stops"] == loop.Schedule(90, 7, 11, 13, profile)
+  optimizer = calls["optimizer"]
+  assert type(optimizer) is optimization.Lamb
+  assert optimizer.beta_2 == 0.9
+  # Embeddings, the only block and the pooler, heads.
+  assert sorted(set(optimizer.lr_multipliers)) == [0.25, 0.5, 1.0]
+  assert calls["average"].decay == 0.75
+
+
+def test_training_may_stop_before_its_schedule_ends(tmp_path, started):
+  calls = started(_flags(tmp_path), stop_at=30)
+  assert calls["stops"].num_train_steps == 30
+  assert float(calls["schedule"](45)) > 0
+  assert calls["average"] is None
+  assert type(calls["optimizer"]) is optimization.AdamWeightDecay
+
+
+def test_float16_has_a_loss_scale_and_xla_what_it_can_compile(
+  tmp_path, monkeypatch, started
+):
+  monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["GPU:0"])
+  model = models.pretrainer(toy.config())
+  for dtype, jit_compile, supports, is_scaled, is_compiled in (
+    ("float16", None, True, True, True),
+    ("bfloat16", None, False, False, False),
+    ("float32", True, False, False, True),
+  ):
+    model.layers[-1].supports_jit = supports
+    args = _flags(tmp_path, dtype=dtype, jit_compile=jit_compile)
+    calls = started(args, model)
+    assert (calls["loss_scale"] is not None) == is_scaled
+    assert calls["jit_compile"] == is_compiled
+  keras.config.set_dtype_policy("float32")
+
+
+def _classifier():
+  return models.classifier(toy.config(), 2)
+
+
+def test_each_member_of_an_ensemble_is_the_best_of_its_trial(tmp_path):
+  rows = ["run\tlearning_rate\tseed\tstep\tmetric\tvalue"]
+  # Of three trials the second and the third are best, in this order.
+  for number, value in enumerate((0.5, 0.9, 0.75)):
+    best = run_folder.BestCheckpoint(str(tmp_path / f"t{number}"), "f1")
+    part = _classifier()
+    part.set_weights([w * 0 + number for w in part.get_weights()])
+    best.update(number, {"f1": value}, part)
+    rows.append(f"t{number}\t1e-5\t1\t{number}\tf1\t{value}")
+  (tmp_path / "sweep.tsv").write_text("\n".join(rows) + "\n")
+  model = models.ensemble(_classifier, 2, models.mean_probs)
+  args = Arguments(output_dir=str(tmp_path), init_checkpoint=None)
+  assert run.load(args, model, Checkpoints(str(tmp_path))) == 1
+  first, second = run.compiled_model.members(model)
+  for part, number in ((first, 1), (second, 2)):
+    assert all(np.all(value == number) for value in part.get_weights())
+
+
+@pytest.mark.parametrize("long_text", ["truncate", "windows", None])
+def test_an_export_says_how_its_texts_are_tokenized(tmp_path, long_text):
+  (tmp_path / "vocab.txt").write_text(VOCABULARY)
+  flags = {"long_text": long_text} if long_text else {}  # a task without it
+  args = Arguments(
+    **flags,
+    **{"export_dir": str(tmp_path / "export"), "export_format": "keras"},
+    **{"vocab_file": str(tmp_path / "vocab.txt"), "do_lower_case": False},
+    **{"max_seq_length": 8, "max_text_length": 40},
+  )
+  run.export(args, _classifier(), None, ("no", "yes"))
+  settings = (tmp_path / "export" / "tokenizer_config.json").read_text()
+  length = 40 if long_text == "windows" else 8
+  assert json.loads(settings) == {
+    "do_lower_case": False,
+    "model_max_length": length,
+  }
+  assert (tmp_path / "export" / "vocab.txt").read_text() == VOCABULARY
+  assert (tmp_path / "export" / "labels.txt").read_text() == "no\nyes\n"
+
+
+@pytest.mark.parametrize("changes", [{}, {"do_lower_case": False}])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_restored_model_has_the_flags_of_its_training_and_no_others(
+  tmp_path, changes, fails
+):
+  """Its dtype, too: a teacher's is not the student's."""
+  toy.config().to_json(str(tmp_path / "bert_config.json"))
+  (tmp_path / "vocab.txt").write_text(VOCABULARY)
+  model = _classifier()
+  model.set_weights([w * 0 + 3 for w in model.get_weights()])
+  values = {v.path: v for v in model.variables}
+  values["global_step"] = tf.constant(5, tf.int64)
+  Checkpoints(str(tmp_path)).save(5, values)
+  flags = {"dtype": "bfloat16", "do_lower_case": True, "train_file": "gone"}
+  flags |= {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  flags |= {"init_checkpoint": "gone", "output_dir": "before it was moved"}
+  entry = {"program": "x", "directory": str(tmp_path), "flags": flags}
+
+  def build(args):
+    assert keras.config.dtype_policy().name == "bfloat16"
+    assert args.do_lower_case == changes.get("do_lower_case", True)
+    assert (args.init_checkpoint, args.train_file) == (None, None)
+    assert args.vocab_file == str(tmp_path / "vocab.txt")
+    if fails:
+      raise ValueError("no model")
+    return ServedModel(_classifier(), None)
+
+  try:
+    result = run.restore(str(tmp_path), entry, build, changes)
+    assert all(np.all(w == 3) for w in result.model.get_weights())
+  except ValueError:
+    assert fails
+  assert keras.config.dtype_policy().name == "float32"
+
+
+def test_exports_for_keras_are_float32():
+  for export_format, policy in (
+    ("savedmodel", "bfloat16"),
+    ("keras", "mixed_bfloat16"),
+  ):
+    run.set_export_policy(
+      Arguments(dtype="bfloat16", export_format=export_format)
+    )
+    assert keras.config.dtype_policy().name == policy
+  keras.config.set_dtype_policy("float32")
+
+
+def test_flags_override_bert_config_json_where_they_are_set(tmp_path):
+  (tmp_path / "vocab.txt").write_text(VOCABULARY)
+  path = str(tmp_path / "bert_config.json")
+  BertConfig(5, 8, 1, 2, 8, attention="left_to_right").to_json(path)
+  flags = {"bert_config_file": path, "vocab_file": str(tmp_path / "vocab.txt")}
+  for attention, expected in (
+    (None, "left_to_right"),
+    ("bidirectional", "bidirectional"),
+  ):
+    args = Arguments(**flags, attention=attention, add_bilstm=True)
+    result = encoder.config(args)
+    assert (result.attention, result.add_bilstm) == (expected, True)

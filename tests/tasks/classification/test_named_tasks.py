@@ -1,0 +1,113 @@
+"""A row of each task's real layout: its texts, its label and the label's id."""
+
+import pytest
+
+from tasks.classification import examples, named_tasks
+from tasks.classification.examples import TextExample
+
+PARSES = "sentence1_binary_parse sentence2_binary_parse sentence1_parse "
+PARSES += "sentence2_parse sentence1 sentence2"
+COLUMNS = {
+  "pair": "index sentence1 sentence2",
+  "mrpc": "#1~ID #2~ID #1~String #2~String",
+  "sts": "index genre filename year old_index source1 source2 sentence1 "
+  "sentence2",
+  "mnli": f"index promptID pairID genre {PARSES}",
+  "xnli": f"language gold_label {PARSES} promptID",
+}
+# Task, split, file; columns, if the file has them; a row; label, id and guid.
+# Blanks are the file's tabs, ~ its blanks.
+ROWS = """
+CoLA train train.tsv || gj04 0 * one | 0 0 train-0
+CoLA dev dev.tsv || gj04 1 * one | 1 1 dev-0
+CoLA test test.tsv | index sentence | 9 one | - 0 test-1
+SST-2 train train.tsv | sentence label | one 1 | 1 1 train-1
+SST-2 dev dev.tsv | sentence label | one 0 | 0 0 dev-1
+SST-2 test test.tsv | index sentence | 9 one | - 0 test-1
+MRPC train train.tsv | Quality {mrpc} | 1 8 7 one two | 1 1 train-1
+MRPC dev dev.tsv | Quality {mrpc} | 0 8 7 one two | 0 0 dev-1
+MRPC test test.tsv | index {mrpc} | 9 8 7 one two | - 0 test-1
+STS-B train train.tsv | {sts} score | 9 g f y 8 a b one two 5.000 | 5.000 5 train-1
+STS-B dev dev.tsv | {sts} score | 9 g f y 8 a b one two 2.5 | 2.5 2.5 dev-1
+STS-B test test.tsv | {sts} | 9 g f y 8 a b one two | - 0 test-1
+QQP train train.tsv | id qid1 qid2 question1 question2 is_duplicate | 9 8 7 one two 1 | 1 1 train-1
+QQP dev dev.tsv | id qid1 qid2 question1 question2 is_duplicate | 9 8 7 one two 0 | 0 0 dev-1
+QQP test test.tsv | id question1 question2 | 9 one two | - 0 test-1
+MNLI train train.tsv | {mnli} label1 gold_label | 9 p q g . . . . one two entailment neutral | neutral 2 train-9
+MNLI dev dev_matched.tsv | {mnli} label1 gold_label | 9 p q g . . . . one two neutral entailment | entailment 1 dev_matched-9
+MNLI dev_mismatched dev_mismatched.tsv | {mnli} label1 gold_label | 9 p q g . . . . one two neutral contradiction | contradiction 0 dev_mismatched-9
+MNLI test test_matched.tsv | {mnli} | 9 p q g . . . . one two | - 0 test-9
+MNLI test_mismatched test_mismatched.tsv | {mnli} | 9 p q g . . . . one two | - 0 test_mismatched-9
+MNLI test_ax ../diagnostic/diagnostic.tsv | {pair} | 9 one two | - 0 test_ax-1
+AX test diagnostic.tsv | {pair} | 9 one two | - 0 test-1
+QNLI train train.tsv | index question sentence label | 9 one two entailment | entailment 0 train-1
+QNLI dev dev.tsv | index question sentence label | 9 one two not_entailment | not_entailment 1 dev-1
+QNLI test test.tsv | index question sentence | 9 one two | - 0 test-1
+RTE train train.tsv | {pair} label | 9 one two entailment | entailment 0 train-1
+RTE dev dev.tsv | {pair} label | 9 one two not_entailment | not_entailment 1 dev-1
+RTE test test.tsv | {pair} | 9 one two | - 0 test-1
+WNLI train train.tsv | {pair} label | 9 one two 1 | 1 1 train-1
+WNLI dev dev.tsv | {pair} label | 9 one two 0 | 0 0 dev-1
+WNLI test test.tsv | {pair} | 9 one two | - 0 test-1
+XNLI train multinli/multinli.train.zh.tsv | premise hypo label | one two contradictory | contradiction 0 train-1
+XNLI dev xnli.dev.tsv | {xnli} | zh neutral . . . . one two 7 | neutral 2 dev-1
+XNLI test xnli.test.tsv | {xnli} | zh entailment . . . . one two 7 | entailment 1 test-1
+""".strip().splitlines()  # noqa: E501
+
+
+@pytest.mark.parametrize("line", ROWS, ids=lambda line: line.split(" |")[0])
+def test_a_row_of_the_real_layout(tokenizer, tmp_path, line):
+  names, columns, row, expected = line.format(**COLUMNS).split("|")
+  name, split, file = names.split()
+  label, label_id, guid = expected.split()
+  path = tmp_path / "data" / file
+  path.parent.mkdir(parents=True)
+  (tmp_path / "data").mkdir(exist_ok=True)
+  lines = ["\t".join(line.split()) for line in (columns, row) if line]
+  path.write_text("\n".join(lines).replace("~", " ").replace("*", ""))
+  task = named_tasks.find(name)
+  [example] = examples.read_examples(task, str(tmp_path / "data"), split)
+  text_b = "two" if "two" in row else None
+  assert example == TextExample(
+    guid, "one", text_b, None if label == "-" else label
+  )
+  assert task.has_pairs == bool(text_b)
+  build = examples.TextRecordBuilder(tokenizer, 8, task.labels)
+  assert build(example)["label_ids"] == [float(label_id)]
+
+
+def test_every_split_has_a_row():
+  assert {tuple(line.split()[:2]) for line in ROWS} == {
+    (name, split)
+    for name, task in named_tasks.TASKS.items()
+    for split in task.splits
+  }
+
+
+def test_rows_that_are_cut_in_two_are_left_out_of_qqp_alone(tmp_path):
+  columns = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+  row = "9\t8\t7\tone\ttwo\t1\n"
+  for split in ("train", "test"):
+    (tmp_path / f"{split}.tsv").write_text(f"{columns}7\tone\n{row}")
+  read = examples.read_examples
+  task = named_tasks.find("QQP")
+  assert [x.guid for x in read(task, str(tmp_path), "train")] == ["train-2"]
+  with pytest.raises(ValueError, match=r"test\.tsv, line 2: 2 columns"):
+    read(task, str(tmp_path), "test")  # each row needs a prediction
+
+
+def test_rows_of_xnli_are_of_one_language(tmp_path):
+  columns = COLUMNS["xnli"].replace(" ", "\t")
+  rows = [
+    f"{language}\tneutral\t.\t.\t.\t.\t{language}\ttwo\t7"
+    for language in ("fr", "zh", "fr")
+  ]
+  (tmp_path / "xnli.dev.tsv").write_text("\n".join([columns, *rows]))
+  for language, guids in (("zh", ["dev-2"]), ("fr", ["dev-1", "dev-3"])):
+    task = named_tasks.xnli(language)
+    result = examples.read_examples(task, str(tmp_path), "dev")
+    assert [x.guid for x in result] == guids
+    assert {x.text_a for x in result} == {language}
+    assert task.splits["train"].file.endswith(f"train.{language}.tsv")
+  with pytest.raises(ValueError, match=r"language sw; there are fr, zh"):
+    examples.read_examples(named_tasks.xnli("sw"), str(tmp_path), "dev")
