@@ -193,10 +193,11 @@ def test_labels_of_another_model_are_refused(for_transformers):
     conversion_checks.complete(bert, "x", None, None, for_transformers)
 
 
-def test_names_of_classes_may_be_numbers(tmp_path):
+def test_twelve_names_of_classes_which_may_be_numbers(tmp_path):
   _write(tmp_path, "classification")
-  _change(tmp_path, {"id2label": {"0": 0, "1": 1, "2": "2"}})
-  assert hugging_face.read(str(tmp_path)).labels == ("0", "1", "2")
+  _change(tmp_path, {"id2label": {str(i): 20 - i for i in sorted(range(12))}})
+  names = tuple(str(20 - i) for i in range(12))
+  assert hugging_face.read(str(tmp_path)).labels == names
 
 
 def test_names_of_classes_without_classes_are_dropped(tmp_path):

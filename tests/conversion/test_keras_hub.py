@@ -108,6 +108,20 @@ def _edit(preset, change):
   path.write_text(json.dumps(described))
 
 
+def test_twelve_blocks_keep_their_order(preset):
+  (preset / "task.json").unlink()
+  _edit(preset, lambda c: c["config"].update(num_layers=12))
+  bias = "_feedforward_output_dense/vars/1"
+  with h5py.File(preset / "model.weights.h5", "r+") as file:
+    for i in range(2, 12):
+      block = f"layers/transformer_encoder_{i}"
+      file.copy("layers/transformer_encoder_1", block)
+      file[f"{block}/{bias}"][:] = i
+  values = keras_hub.read(str(preset)).values
+  for i in range(2, 12):
+    assert np.all(values[f"bert/encoder/layer_{i}/output/dense/bias"] == i)
+
+
 @pytest.mark.parametrize(
   ("change", "message"),
   [

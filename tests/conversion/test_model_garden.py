@@ -82,12 +82,17 @@ def _outputs(prefix, head, **more):
   return model({name: batch[name] for name in model.input}), bert
 
 
-def _functional():
-  return networks.BertEncoder(**SIZES, dict_outputs=True)
+def _functional(num_layers=2):
+  sizes = SIZES | {"num_layers": num_layers}
+  return networks.BertEncoder(**sizes, dict_outputs=True)
+
+
+def _of_twelve_blocks():
+  return _functional(12)  # the order of texts is not that of numbers
 
 
 def _subclassed():
-  return networks.BertEncoderV2(**SIZES)
+  return networks.BertEncoderV2(**SIZES | {"num_layers": 12})
 
 
 def _scaffold():
@@ -117,7 +122,7 @@ def _scaffold():
 @pytest.mark.parametrize(
   ("make", "name"),
   [
-    (_functional, "model"),
+    (_of_twelve_blocks, "model"),
     (_functional, "encoder"),
     (_subclassed, "model"),
     (_scaffold, "model"),

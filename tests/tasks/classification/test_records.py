@@ -2,6 +2,7 @@
 
 import functools
 import re
+from collections import Counter
 
 import pytest
 import tensorflow as tf
@@ -58,6 +59,13 @@ def test_texts_to_seven_tokens(tokenizer, texts, ids, segments):
   )
 
 
+def test_twelve_labels_keep_their_order(tokenizer):
+  labels = [str(number) for number in range(12)]
+  build = TextRecordBuilder(tokenizer, 3, labels)
+  ids = [build(TextExample("x", "a", None, x))["label_ids"] for x in labels]
+  assert ids == [[number] for number in range(12)]
+
+
 def test_what_is_not_known_is_zero(tokenizer):
   build = TextRecordBuilder(tokenizer, 3, ["no", "yes"])
   assert build(TextExample("x", "a"))["label_ids"] == [0]
@@ -100,7 +108,7 @@ def test_a_vocabulary_without_special_tokens(token, tmp_path):
     TextRecordBuilder(FullTokenizer(path), 8, ["no", "yes"])
 
 
-def test_several_processes_write_the_same_file(
+def test_several_processes_write_and_count_the_same(
   tokenizer, tmp_path, monkeypatch
 ):
   monkeypatch.setattr(tfrecord, "_CHUNK", 7)
@@ -111,7 +119,11 @@ def test_several_processes_write_the_same_file(
   schema = classification_examples.record_schema(8, ("no", "yes"))
   paths = [tmp_path / "one", tmp_path / "two"]
   for processes, path in enumerate(paths, 1):
-    tfrecord.write_records(str(path), schema, examples, prepare, processes)
+    lengths = tfrecord.write_records(
+      str(path), schema, examples, prepare, processes
+    )
+    # Of texts before they are cut to eight tokens.
+    assert lengths == Counter(4 + i % 9 for i in range(40))
   assert paths[0].read_bytes() == paths[1].read_bytes()
   assert len(list(tf.data.TFRecordDataset(str(paths[0])))) == 40
 

@@ -1,0 +1,177 @@
+"""Data, evaluation and predictions, against a model of one row at a time."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cli.arguments import Arguments
+from tasks.classification import examples, metrics, named_tasks, task
+from tests import programs
+from tests.serving.tasks import CONFIG, T
+
+WORDS = ("a", "b c", "d e a", "b a d c", "a a a a a", "e", "d d")
+COLUMNS = ("index", "sentence1", "sentence2", "gold_label")
+LABELS = ("neutral", "entailment", "contradiction")
+
+
+@pytest.fixture(name="args")
+def _args(tmp_path, tokenizer):
+  """Flags of MNLI with sets of different sizes; all values are different."""
+  for name, number in (
+    *(("train", 5), ("dev_matched", 7), ("dev_mismatched", 3)),
+    *(("test_matched", 5), ("test_mismatched", 2)),
+  ):
+    rows = [COLUMNS] + [
+      (str(i), name[-1], WORDS[i], LABELS[i % 3]) for i in range(number)
+    ]
+    size = 3 if "test" in name else 4
+    text = "".join("\t".join(row[:size]) + "\n" for row in rows)
+    (tmp_path / f"{name}.tsv").write_text(text)
+  (tmp_path / "vocab.txt").write_text("\n".join(tokenizer.vocab))
+  return Arguments(
+    **{"task_name": "MNLI", "data_dir": str(tmp_path), "do_train": False},
+    **{"output_dir": str(tmp_path / "out"), "init_checkpoint": None},
+    **{"vocab_file": str(tmp_path / "vocab.txt"), "do_lower_case": True},
+    **{"long_text": "truncate", "max_seq_length": T, "num_workers": 1},
+    **{"train_batch_size": 8, "eval_batch_size": 4, "predict_batch_size": 3},
+    **{"use_tpu": False, "distribution_strategy": None, "jit_compile": False},
+    **{"dry_run": False, "prediction_columns": ["sentence2"], "ensemble": 1},
+    **{"pack_examples": True, "group_by_length": False},
+  )
+
+
+def _logits(model, tokenizer, rows, mnli):
+  build = examples.TextRecordBuilder(tokenizer, T, mnli.labels)
+  inputs = [{n: [build(row)[n]] for n in model.input} for row in rows]
+  arrays = ({n: np.array(v) for n, v in row.items()} for row in inputs)
+  return np.concatenate([model(row)["logits"] for row in arrays])
+
+
+def test_each_set_is_evaluated_in_its_own_batches(args, tokenizer, tmp_path):
+  mnli = named_tasks.find("MNLI")
+  model = task.make_model(args, mnli, CONFIG)
+  sets = task.eval_data(args, mnli)
+  assert list(sets) == ["dev", "dev_mismatched"]
+  result = task.evaluate(args, mnli, model, sets, 17)
+  for split, part in sets.items():
+    suffix = split.removeprefix("dev")
+    assert part.path == f"{args.output_dir}/eval{suffix}.tf_record"
+    logits = _logits(model, tokenizer, part.examples, mnli)
+    labels = [mnli.labels.index(row.label) for row in part.examples]
+    losses = -np.log(metrics.probabilities(mnli, logits))
+    losses = losses[np.arange(len(labels)), labels]
+    batches = [losses[i : i + 4].mean() for i in range(0, len(losses), 4)]
+    expected = {
+      "eval_accuracy": np.mean(logits.argmax(1) == labels),
+      "eval_loss": losses.mean(),
+      "loss": np.mean(batches),
+    }
+    if split == "dev":
+      assert result == pytest.approx(expected, rel=1e-5)
+      assert abs(expected["loss"] - expected["eval_loss"]) > 1e-4
+    written = programs.results(tmp_path / "out", f"eval_results{suffix}.txt")
+    expected["global_step"] = 17
+    assert written == pytest.approx(expected, rel=1e-5)
+
+
+def test_each_set_is_predicted_in_the_order_of_its_file(
+  args, tokenizer, tmp_path
+):
+  mnli = named_tasks.find("MNLI")
+  model = task.make_model(args, mnli, CONFIG)
+  sets = task.predict_data(args, mnli)
+  task.predict(args, mnli, model, sets)
+  for split, part in sets.items():
+    suffix = split.removeprefix("test")
+    assert part.path == f"{args.output_dir}/predict{suffix}.tf_record"
+    logits = _logits(model, tokenizer, part.examples, mnli)
+    probs = metrics.probabilities(mnli, logits)
+    path = tmp_path / "out" / f"test_predictions{suffix}.tsv"
+    header, *rows = programs.table(path)
+    assert header == ["guid", "prediction", *mnli.labels, "sentence2"]
+    assert [row[-1] for row in rows] == list(WORDS[: len(rows)])
+    result = np.array([row[2:-1] for row in rows], float)
+    np.testing.assert_allclose(result, probs, rtol=1e-5)
+    assert [row[1] for row in rows] == [
+      mnli.labels[i] for i in logits.argmax(1)
+    ]
+
+
+def test_tpus_get_full_batches_and_training_packed_rows(args):
+  mnli = named_tasks.find("MNLI")
+  on_tpu = args.replace(use_tpu=True)
+  sizes = {}
+  for convert in (task.train_data, task.eval_data, task.predict_data):
+    for flags in (args, on_tpu):
+      parts = convert(flags, mnli)
+      parts = parts if isinstance(parts, dict) else {"train": parts}
+      for split, part in parts.items():
+        assert (part.packing is not None) == (split == "train")
+        assert part.static_shapes == flags.use_tpu
+        number = len(list(tf.data.TFRecordDataset(part.path)))
+        sizes.setdefault(split, []).append(number)
+  assert sizes == {
+    **{"train": [5, 5], "dev": [7, 8], "dev_mismatched": [3, 4]},
+    **{"test": [5, 6], "test_mismatched": [2, 3]},
+  }
+
+
+def test_a_dry_run_reads_the_beginning(args, monkeypatch):
+  monkeypatch.setattr(task.arguments, "_DRY_RUN_EXAMPLES", 2)
+  mnli = named_tasks.find("MNLI")
+  assert len(task.eval_data(args, mnli)["dev"].examples) == 7
+  part = task.eval_data(args.replace(dry_run=True), mnli)["dev"]
+  assert len(part.examples) == 2
+
+
+def _several(*thresholds):
+  labels = ("joy", "wit", "woe")
+  return examples.ClassificationTask(
+    *("tsv", {}, labels, ("micro_f1", "macro_f1")),
+    multi_label=True,
+    thresholds=thresholds,
+  )
+
+
+def test_an_evaluation_finds_thresholds_unless_there_are_some(
+  args, tmp_path, monkeypatch
+):
+  (tmp_path / "out").mkdir()
+  logits = np.array([[2, -1, 0], [1, -3, 0.5], [-1, -1, 0.25]], np.float32)
+  monkeypatch.setattr(
+    task.compiled_model, "outputs", lambda *_: {"logits": logits}
+  )
+  rows = [("joy", "woe"), ("joy",), ("woe",)]
+  rows = [examples.TextExample("", "", label=names) for names in rows]
+  part = task.RecordDataset(rows, "", None, False)
+  result = task.evaluate(args, _several(), None, {"dev": part}, 1)
+  saved = programs.table(tmp_path / "out" / "thresholds.tsv")
+  values = {name: float(value) for name, value in saved}
+  assert values["wit"] == 0.5  # no text has it
+  sigmoid = {x: 1 / (1 + math.exp(-x)) for x in (-1, 0, 0.25, 1)}
+  assert sigmoid[-1] < values["joy"] < sigmoid[1]
+  assert values["woe"] < sigmoid[0]
+  assert result["eval_macro_f1"] == pytest.approx((1 + 0 + 0.8) / 3)
+  (tmp_path / "out" / "thresholds.tsv").unlink()
+  result = task.evaluate(args, _several(1, 1, 1), None, {"dev": part}, 1)
+  assert result["eval_macro_f1"] == 0
+  assert not (tmp_path / "out" / "thresholds.tsv").exists()
+
+
+def test_ensembles_combine_what_their_outputs_mean(args):
+  """Scores, probabilities of classes, odds of labels."""
+  args = args.replace(ensemble=2)
+  inputs = {n: np.ones((1, 4), int) for n in ("input_ids", "input_mask")}
+  inputs["segment_ids"] = np.zeros((1, 4), int)
+  for kind, mean in (
+    (named_tasks.find("STS-B"), lambda x: x),
+    (named_tasks.find("MNLI"), lambda x: np.exp(x) / np.exp(x).sum()),
+    (_several(), lambda x: 1 / (1 + np.exp(-x))),
+  ):
+    model = task.make_model(args, kind, CONFIG)
+    parts = [m for m in model.layers if isinstance(m, type(model))]
+    first, second = (mean(np.asarray(m(inputs)["logits"])) for m in parts)
+    result = mean(np.asarray(model(inputs)["logits"]))
+    np.testing.assert_allclose(result, (first + second) / 2, rtol=1e-4)

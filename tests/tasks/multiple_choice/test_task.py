@@ -1,0 +1,91 @@
+"""Evaluation and predictions of twelve choices, against one row at a time."""
+
+import json
+
+import numpy as np
+import pytest
+
+from cli.arguments import Arguments
+from tasks.multiple_choice import task
+from tasks.multiple_choice.examples import ChoiceRecordBuilder
+from tests import programs
+from tests.serving.tasks import CONFIG, T
+
+CHOICES = 12
+
+
+@pytest.fixture(name="args")
+def _args(tmp_path, tokenizer):
+  rng = np.random.RandomState(1)
+  for name, number in (("train", 5), ("dev", 7), ("test", 4)):
+    rows = [
+      {"sent1": "a b", "sent2": "c", "label": str((i + 9) % CHOICES)}
+      | {
+        f"ending{c}": " ".join(rng.choice([*"abcde"], 1 + c % 5))
+        for c in reversed(range(CHOICES))
+      }
+      for i in range(number)
+    ]
+    lines = "\n".join(map(json.dumps, rows))
+    (tmp_path / f"{name}.jsonl").write_text(lines)
+  (tmp_path / "vocab.txt").write_text("\n".join(tokenizer.vocab))
+  return Arguments(
+    **{f"{x}_file": f"{tmp_path}/{x}.jsonl" for x in ("train", "dev", "test")},
+    **{"output_dir": str(tmp_path / "out"), "do_lower_case": True},
+    **{"vocab_file": str(tmp_path / "vocab.txt"), "max_seq_length": T},
+    **{"train_batch_size": 8, "eval_batch_size": 3, "predict_batch_size": 2},
+    **{"use_tpu": False, "distribution_strategy": None, "jit_compile": False},
+    **{"dry_run": False, "pack_examples": True, "group_by_length": False},
+    **{"num_workers": 1, "ensemble": 1},
+  )
+
+
+def _expected(model, tokenizer, rows):
+  """Logits of examples, [N, C]."""
+  build = ChoiceRecordBuilder(tokenizer, T, CHOICES)
+  records = [build(row) for row in rows]
+  inputs = (
+    {n: np.reshape(record[n], (1, CHOICES, T)) for n in model.input}
+    for record in records
+  )
+  return np.concatenate([model(row)["logits"] for row in inputs])
+
+
+def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
+  model = task.make_model(args, CONFIG)
+  dev_set = task.convert(args, "dev_file")
+  labels = [row.label for row in dev_set.examples]
+  assert labels == [9, 10, 11, 0, 1, 2, 3]
+  results = task.evaluate(args, model, dev_set, 17)
+  logits = _expected(model, tokenizer, dev_set.examples)
+  probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+  losses = -np.log(probs[np.arange(7), labels])
+  assert results == {
+    "eval_loss": pytest.approx(losses.mean(), rel=1e-5),
+    "eval_accuracy": np.mean(logits.argmax(1) == labels),
+  }
+  written = programs.results(tmp_path / "out")
+  assert written == pytest.approx(results | {"global_step": 17})
+  test_set = task.convert(args, "test_file")
+  task.predict(args, model, test_set)
+  logits = _expected(model, tokenizer, test_set.examples)
+  _, *rows = programs.table(tmp_path / "out" / "test_predictions.tsv")
+  assert [int(row[1]) for row in rows] == logits.argmax(1).tolist()
+  probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+  result = np.array([row[3:] for row in rows], float)
+  np.testing.assert_allclose(result, probs, rtol=1e-5)
+
+
+def test_only_training_packs_and_the_ensemble_is_of_its_size(args):
+  for flag, name in (
+    *(("train_file", "train"), ("dev_file", "eval")),
+    *(("test_file", "predict"),),
+  ):
+    part = task.convert(args, flag)
+    assert (part.packing is not None) == (flag == "train_file")
+    assert part.path == f"{args.output_dir}/{name}.tf_record"
+    assert task.convert(args.replace(use_tpu=True), flag).static_shapes
+  one, two = (
+    task.make_model(args.replace(ensemble=size), CONFIG) for size in (1, 2)
+  )
+  assert len(two.variables) == 2 * len(one.variables)

@@ -1,0 +1,89 @@
+"""Evaluation and predictions, against a model of one sentence at a time."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cli.arguments import Arguments
+from tasks.ner import examples, task
+from tests import programs
+from tests.serving.tasks import CONFIG, TAGS, T
+
+# The second is longer than a record; the third has a word without a token.
+SENTENCES = [
+  ["B-X O", "a b"],
+  [" ".join(["O", "B-X", "I-X"] * 5), "abc de a " * 5],
+  ["O I-X O", "e \u200b d"],
+  ["O", "c"],
+]
+
+
+@pytest.fixture(name="args")
+def _args(tmp_path, tokenizer):
+  for name, size in (("train", 4), ("dev", 3), ("test", 2)):
+    blocks = (
+      "\n".join(f"{t} {w}" for t, w in zip(*map(str.split, s), strict=True))
+      for s in SENTENCES[-size:]
+    )
+    (tmp_path / f"{name}.txt").write_text("\n\n".join(blocks))
+  (tmp_path / "vocab.txt").write_text("\n".join(tokenizer.vocab))
+  return Arguments(
+    **{f"{x}_file": f"{tmp_path}/{x}.txt" for x in ("train", "dev", "test")},
+    **{"output_dir": str(tmp_path / "out"), "do_lower_case": True},
+    **{"vocab_file": str(tmp_path / "vocab.txt"), "max_seq_length": T},
+    **{"word_column": 1, "tag_column": 0, "document_context": False},
+    **{"train_batch_size": 8, "eval_batch_size": 3, "predict_batch_size": 2},
+    **{"use_tpu": False, "distribution_strategy": None, "jit_compile": False},
+    **{"dry_run": False, "pack_examples": True, "group_by_length": False},
+    **{"feature_based": False, "ensemble": 1},
+  )
+
+
+def _expected(args, model, tokenizer, flag):
+  """Logits of the words of a file, [W, L]."""
+  sentences = examples.read_sentences(args[flag], 1, 0)
+  build = task.records.TagRecordBuilder(tokenizer, T, TAGS)
+  result = []
+  for row, window in build(sentences):
+    inputs = {name: np.array([row[name]]) for name in model.input}
+    result += [model(inputs)["logits"][0, i] for i in window.positions]
+  return np.array(result), [tag for s in sentences for tag in s.tags]
+
+
+def test_words_are_scored_in_the_order_of_their_file(args, tokenizer, tmp_path):
+  model = task.tagger(args, CONFIG, len(TAGS))
+  dev_set = task.convert(args, "dev_file", TAGS)
+  results = task.evaluate(args, model, TAGS, dev_set, 17)
+  logits, tags = _expected(args, model, tokenizer, "dev_file")
+  ids = [TAGS.index(tag) for tag in tags]
+  losses = -tf.nn.log_softmax(logits).numpy()[np.arange(len(ids)), ids]
+  assert results["eval_loss"] == pytest.approx(losses.mean(), rel=1e-5)
+  assert results["eval_accuracy"] == np.mean(logits.argmax(1) == ids)
+  written = programs.results(tmp_path / "out")
+  assert written == pytest.approx(results | {"global_step": 17})
+  for flag, split in (("dev_file", "eval"), ("test_file", "test")):
+    if split == "test":
+      task.predict(args, model, TAGS, task.convert(args, flag, TAGS))
+      logits, tags = _expected(args, model, tokenizer, flag)
+    path = tmp_path / "out" / f"{split}_predictions.conll"
+    predicted = examples.read_sentences(str(path), 0, 2)
+    result = [tag for s in predicted for tag in s.tags]
+    assert result == [TAGS[i] for i in logits.argmax(1)]
+
+
+def test_only_training_packs_and_only_a_file_to_tag_may_lack_tags(args):
+  for flag, name, number in (
+    *(("train_file", "train", 7), ("dev_file", "eval", 6)),
+    *(("test_file", "predict", 2),),
+  ):
+    part = task.convert(args, flag, TAGS)
+    assert (part.packing is not None) == (flag == "train_file")
+    assert part.packing is None or part.packing.token_labels
+    assert part.path == f"{args.output_dir}/{name}.tf_record"
+    assert len(part.examples) == number
+    assert task.convert(args.replace(use_tpu=True), flag, TAGS).static_shapes
+    if flag == "test_file":
+      task.convert(args, flag, TAGS[:2])
+    else:
+      with pytest.raises(ValueError, match="'I-X' is none of the model's"):
+        task.convert(args, flag, TAGS[:2])
