@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import features
+from data.tokenization import FullTokenizer
 
 CLS, SEP = 101, 102
 
@@ -23,6 +24,22 @@ def test_a_pair():
 def test_a_single_text():
   assert features.pack([1], None, CLS, SEP) == ([CLS, 1, SEP], [0, 0, 0])
   assert features.pack([], [], CLS, SEP) == ([CLS, SEP, SEP], [0, 0, 1])
+
+
+def test_lengths_are_counted_before_truncation(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("[CLS]\n[SEP]\n[UNK]\na\nb\n")
+  packer = features.TextPacker(FullTokenizer(path), 6)
+  for texts, ids in (
+    (("a b", None), [0, 3, 4, 1]),
+    (("a b a b a", None), [0, 3, 4, 3, 4, 1]),
+    (("a a a a", "b b b"), [0, 3, 3, 1, 4, 1]),
+    (("a", ""), [0, 3, 1]),
+    (("a", "", True), [0, 3, 1, 1]),
+  ):
+    for _ in range(2):  # what is cached is not truncated
+      assert packer.pack(*texts)[0] == ids
+  assert packer.lengths == {4: 4, 7: 2, 10: 2, 3: 2}
 
 
 def test_too_much_does_not_fit():

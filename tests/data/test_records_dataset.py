@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features
+from data import features, shuffling
 from data.records import RecordDataset
 from modeling import models
 from storage import tfrecord
@@ -138,6 +138,26 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
     assert batch["input_ids"].shape[-1] == (T if max(numbers % T) > 7 else 8)
   again = next(iter(recorded.training(2, seed=1, skip=202, by_length=True)))
   np.testing.assert_array_equal(again["label_ids"], seen[101])
+
+
+def test_batches_by_length_are_shuffled_differently(tmp_path, monkeypatch):
+  """By window and seed; of equal lengths nothing else changes."""
+  monkeypatch.setattr(shuffling, "_GROUPED", 5)
+  recorded = _recorded(tmp_path, False, lengths=[5] * 60)
+  orders = []
+  for seed in (1, 2):
+    plain, grouped = (
+      np.reshape(
+        [b["label_ids"][0] for b in recorded.training(2, seed, g).take(30)],
+        (6, 5),
+      ).tolist()
+      for g in (False, True)
+    )
+    orders.append(
+      [tuple(map(a.index, b)) for a, b in zip(plain, grouped, strict=True)]
+    )
+  assert len(set(orders[0])) > 3
+  assert orders[0] != orders[1]
 
 
 @pytest.mark.parametrize("batch_size", [3, 4, 30])

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from data import shuffling
 from data.shuffling import ShuffledRecords, Source
@@ -46,6 +47,47 @@ def test_an_epoch_is_every_record_once_and_no_two_are_alike(paths):
   for epoch in result:
     assert sorted(epoch) == list(range(130))
   assert len({tuple(epoch) for epoch in result}) == 3
+
+
+def test_windows_epochs_seeds_and_sources_are_shuffled_differently(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(shuffling, "_ROUND", 100)
+  sources = [
+    Source([_write(tmp_path / str(n), range(n, n + 96))]) for n in (0, 96)
+  ]
+  epochs = [
+    np.reshape(epoch, (8, 12))
+    for seed in (1, 2)
+    for epoch in np.split(
+      np.array(
+        _numbers(ShuffledRecords(sources[:1], seed).from_position(0), 192)
+      ),
+      2,
+    )
+  ]
+  # The order in a window, whatever its blocks of four, and the blocks of each.
+  orders = {tuple(window % 4) for epoch in epochs for window in epoch}
+  blocks = {tuple(frozenset(w // 4) for w in epoch) for epoch in epochs}
+  assert (len(orders), len(blocks)) == (4 * 8, 4)
+  mixtures = [
+    np.array(_numbers(ShuffledRecords(sources, seed).from_position(0), 200))
+    for seed in (1, 2)
+  ]
+  rounds = {tuple(part < 96) for m in mixtures for part in np.split(m, 2)}
+  assert len(rounds) == 4
+  first, second = (mixtures[0][mixtures[0] // 96 == n] % 96 for n in (0, 1))
+  assert (first != second).mean() > 0.9
+
+
+@pytest.mark.parametrize("skip", [0, 16])
+def test_batches_are_numbered_by_step_and_replica(paths, skip):
+  records, numbers = ShuffledRecords([Source(paths)], 3), []
+  for worker in range(2):
+    context = tf.distribute.InputContext(2, worker, 4)
+    batches = records.batches(None, 8, skip, context)
+    numbers += [int(number) for number, _ in batches.take(4)]
+  assert numbers == [skip // 2 + n for n in (0, 1, 4, 5, 2, 3, 6, 7)]
 
 
 def test_a_window_takes_from_everywhere(paths):

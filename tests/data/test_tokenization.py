@@ -51,6 +51,17 @@ def test_words(text, lower, cased):
     assert basic(text, do_lower_case=False) == cased
 
 
+def test_chinese_characters_are_words_to_the_last_one():
+  first = (0x3400, 0x4E00, 0xF900, 0x20000, 0x2A700, 0x2F800)
+  last = (0x4DBF, 0x9FFF, 0xFAFF, 0x2A6DF, 0x2CEAF, 0x2FA1F)
+  # Two others adjoin within the last but one.
+  alone = [*first, *last, 0x2B73F, 0x2B740, 0x2B81F, 0x2B820]
+  others = [*(n - 1 for n in first), *(n + 1 for n in last)]
+  assert list(map(tokenization.is_cjk, map(chr, alone))) == [True] * 16
+  assert list(map(tokenization.is_cjk, map(chr, others))) == [False] * 12
+  assert basic("a一b", do_lower_case=False) == ["a", "一", "b"]
+
+
 def test_all_visible_ascii_but_letters_and_digits_is_punctuation():
   signs = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
   assert basic(f"a{signs}b") == ["a", *signs, "b"]

@@ -30,6 +30,8 @@ def _ids(tokens):
     (["바다", "산", "a"], False, None),
     ([*PLAIN, "A"], False, None),
     ([*PLAIN, "[CLS]"], False, "no token with a capital"),
+    ([*PLAIN[:50], "1"], False, "no token with a capital"),
+    ([*PLAIN[:49], "1"], False, None),  # too few to judge by
   ],
 )
 def test_doubts_about_the_case(tokens, lower_case, doubt):

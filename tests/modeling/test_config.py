@@ -85,6 +85,13 @@ def test_presets_are_the_published_sizes():
   tiny = BertConfig.preset("tiny")
   assert tiny == BertConfig.preset("L-2_H-128")
   assert (tiny.num_attention_heads, tiny.intermediate_size) == (2, 512)
+  for hidden, heads, spread in ((128, 4, 0.08), (768, 12, 0.032)):
+    config = BertConfig.preset(f"L-2_H-{hidden}", from_scratch=True)
+    assert config.num_attention_heads == heads
+    assert config.initializer_range == spread
+    assert config.initial_attention == "structured"
+    dropout = config.hidden_dropout_prob, config.attention_probs_dropout_prob
+    assert dropout == (0.0, 0.0)
   with pytest.raises(ValueError, match="no preset 'huge'"):
     BertConfig.preset("huge")
 
@@ -97,6 +104,10 @@ def test_null_activation_is_linear(tmp_path):
 def test_too_long_a_sequence_is_refused():
   with pytest.raises(ValueError, match="max_seq_length 600 exceeds"):
     BertConfig(vocab_size=10).check_length(600)
+  config = BertConfig(10, max_position_embeddings=600)
+  config.check_length(600)
+  with pytest.raises(ValueError, match="max_seq_length 601 exceeds"):
+    config.check_length(601)
 
 
 VALUES = st.recursive(

@@ -132,19 +132,27 @@ def test_narrow_types_are_computed_in_float32(name, dtype, form):
       for v in values
     ]
 
+  def run(tensors):
+    """The output, and gradients of its product with narrow numbers."""
+    watched = [v for v in tensors if v is not None and v.dtype.is_floating]
+    with tf.GradientTape() as tape:
+      tape.watch(watched)
+      output = operation(*tensors, **options, training=True)
+    upstream = tf.cast(tf.cast(_normal(*output.shape), dtype), output.dtype)
+    return [output, *tape.gradient(output, watched, upstream)]
+
   narrow = cast(dtype, tensors)
-  output = operation(*narrow, **options, training=True)
-  exact = operation(*cast(tf.float32, narrow), **options, training=True)
+  results, exact = run(narrow), run(cast(tf.float32, narrow))
   always_float32 = name in ("attention", "cross entropy")
-  assert output.dtype == ("float32" if always_float32 else dtype)
+  assert results[0].dtype == ("float32" if always_float32 else dtype)
+  assert {gradient.dtype for gradient in results[1:]} == {tf.as_dtype(dtype)}
   # Compiled for two types of input, a sum may differ in its last bit: seldom
   # one that rounds to another number of the narrow type, and then to the next.
-  result, expected = (np.array(t, np.float32) for t in (output, exact))
-  rounded = np.array(
-    tf.cast(tf.cast(exact, output.dtype), tf.float32), np.float32
-  )
-  assert np.mean(result == rounded) > 0.9
-  np.testing.assert_allclose(result, expected, rtol=2**-7, atol=1e-6)
+  for result, expected in zip(results, exact, strict=True):
+    rounded = tf.cast(tf.cast(expected, result.dtype), tf.float32)
+    result = np.array(tf.cast(result, tf.float32))
+    assert np.mean(result == rounded) > 0.9
+    np.testing.assert_allclose(result, expected, rtol=2**-7, atol=1e-6)
 
 
 def test_gradients_of_a_model_are_equal():
@@ -156,7 +164,7 @@ def test_gradients_of_a_model_are_equal():
   }
   config = replace(
     CONFIG,
-    num_hidden_layers=1,
+    num_hidden_layers=3,  # two of them share their graph
     hidden_dropout_prob=0.3,
     attention_probs_dropout_prob=0.2,
   )

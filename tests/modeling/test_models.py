@@ -126,15 +126,6 @@ def test_heads_are_named_as_in_the_original(make, names):
   assert {path for path in paths if not path.startswith("bert/")} == names
 
 
-def test_fresh_variables_differ_from_each_other():
-  model = models.encoder(CONFIG)
-  kernels = {v.path: v.numpy() for v in model.variables}
-  query = kernels["bert/encoder/layer_0/attention/self/query/kernel"]
-  key = kernels["bert/encoder/layer_0/attention/self/key/kernel"]
-  assert np.abs(query - key).max() > 0.1
-  assert np.abs(query).max() <= 0.6 + 1e-6  # truncated at two sigma
-
-
 def test_dropout_is_a_function_of_the_seed():
   dropout, ones = Dropout(0.25), tf.ones([100, 100])
 

@@ -1,5 +1,6 @@
 import errno
 import os
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -103,12 +104,19 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path):
     list(files.lines(str(tmp_path)))
 
 
-def test_a_written_file_appears_when_complete(tmp_path):
+def test_a_written_file_appears_when_complete(tmp_path, monkeypatch):
   path = tmp_path / "new" / "file"
+  rename, seen = files.rename, []
+
+  def see(source, name):
+    seen.append(Path(source).read_bytes())  # closed before it is renamed
+    rename(source, name)
+
+  monkeypatch.setattr(files, "rename", see)
   with files.open_for_writing(str(path)) as file:
     file.write(b"abc")
     assert not path.exists()
-  assert path.read_bytes() == b"abc"
+  assert seen == [path.read_bytes()] == [b"abc"]
   assert os.listdir(path.parent) == ["file"]
 
 

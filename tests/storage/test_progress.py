@@ -2,6 +2,7 @@
 
 import pytest
 
+from storage import progress as progress_module
 from storage.progress import Progress
 
 
@@ -23,3 +24,17 @@ def test_no_more_is_done_than_there_is(total, done, expected):
   [line] = lines
   assert line.startswith(expected)
   assert (" left" in line) == (sum(done) < total)
+
+
+def test_a_line_is_logged_every_few_seconds(monkeypatch):
+  now, lines = [100.0], []
+  monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+  progress = Progress("read", 40, "rows", every=5.0, log=lines.append)
+  for now[0] in (104.9, 105.0, 109.0, 110.0):
+    progress.add(5, bad_rows=1, words=600)
+  assert lines == [
+    "read 10 of 40 rows (25%), 2 bad rows, 1,200 words; 2.0 rows/s, 0:00:15 "
+    "left",
+    "read 20 of 40 rows (50%), 4 bad rows, 2,400 words; 2.0 rows/s, 0:00:10 "
+    "left",
+  ]

@@ -58,6 +58,13 @@ def test_the_cache_is_used_until_a_file_changes(paths, tmp_path, monkeypatch):
   _write(paths[1], 300)
   assert record_scan.load_index(paths, cache).records == 1301
   assert looked == [paths[1]]
+  # Also if its size is the same as before.
+  size = os.path.getsize(paths[1])
+  times = os.stat(paths[1])
+  _write(paths[1], 1, size - 16 - 7)
+  assert os.path.getsize(paths[1]) == size
+  os.utime(paths[1], ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+  assert record_scan.load_index(paths, cache).records == 1002
 
 
 def test_names_that_are_not_utf8_are_cached(tmp_path):

@@ -59,6 +59,7 @@ def test_an_example_is_read_by_parse_example():
   assert parsed["ids"].numpy().tolist() == [[0, 127, 1 << 40]]
   assert parsed["weights"].numpy().tolist() == [[0.5, -1.0]]
   assert parsed["n"].numpy().tolist() == [-1]
+  assert tf.train.Int64List(value=[-1]).SerializeToString() in record
 
 
 def test_features_are_written_in_the_order_of_the_schema():
@@ -85,7 +86,9 @@ def test_wrong_fields_are_named(change, message):
     tfrecord.ExampleEncoder(MIXED)(fields | change)
 
 
-def test_the_checksum_is_crc32c():
+@pytest.mark.parametrize("max_padded", [8 << 20, 40, 1])
+def test_the_checksum_is_crc32c(monkeypatch, max_padded):
+  monkeypatch.setattr(tfrecord, "_MAX_PADDED", max_padded)
   # The check value of the catalogue of CRCs, and RFC 3720, appendix B.4.
   messages = [b"123456789", bytes(32), b"\xff" * 32, bytes(range(32))]
   expected = [0xE3069283, 0x8A9136AA, 0x62A8AB43, 0x46DD794E]
@@ -124,6 +127,26 @@ def test_files_are_those_that_tensorflow_writes(tmp_path):
   file = io.BytesIO()
   tfrecord.write(file, iter(records))
   assert file.getvalue() == (tmp_path / "theirs").read_bytes()
+
+
+def test_examples_are_recorded_in_order_with_all_lengths(tmp_path, monkeypatch):
+  monkeypatch.setattr(tfrecord, "_CHUNK", 2)
+
+  def prepare():
+    def build(number):
+      build.lengths[number] += 1
+      return {"n": [number]}
+
+    return build
+
+  path, examples = str(tmp_path / "file"), [3, 12, 3, 2, 3]
+  schema = Schema(Feature("n", ()))
+  lengths = tfrecord.write_records(path, schema, examples, prepare)
+  assert lengths == {3: 3, 12: 1, 2: 1}
+  dataset = tf.data.TFRecordDataset(path).as_numpy_iterator()
+  assert [_example(record)["n"] for record in dataset] == [
+    [n] for n in examples
+  ]
 
 
 def test_save_writes_a_file(tmp_path):

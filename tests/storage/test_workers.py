@@ -31,6 +31,18 @@ def test_results_come_in_the_order_of_the_tasks(processes):
   assert results == ["slowslow", "aa", "bb", "cc"]
 
 
+def test_while_nothing_is_done_it_is_idle(monkeypatch):
+  waited, idle, wait = [], [], workers.wait
+
+  def wait_once_in_vain(busy, timeout):
+    waited.append(timeout)
+    return wait(busy) if len(waited) > 1 else []
+
+  monkeypatch.setattr(workers, "wait", wait_once_in_vain)
+  tasks = workers.ordered_map(_prepare, "ab", 2, lambda: idle.append(1))
+  assert (list(tasks), idle, waited[0]) == (["aa", "bb"], [1], 5)
+
+
 def test_a_dead_worker_is_an_error_that_names_its_task():
   with pytest.raises(ChildProcessError, match=r"worked on deadly\.txt"):
     list(workers.ordered_map(_prepare, ["a", "deadly.txt", "c"], 2))

@@ -2,12 +2,14 @@
 
 import json
 import os
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from modeling import models
+from storage import files
 from tests import programs
 from tests.training import toy
 from training import checkpoint, run_record
@@ -24,21 +26,21 @@ def test_keeps_the_newest_and_lists_them(tmp_path):
   folder, other = tmp_path / "a[1]", tmp_path / "a1"
   _saved(other, step=10)
   checkpoints = Checkpoints(str(folder), keep=2)
-  for step in (0, 10, 20, 30):
+  for step in (0, 8, 9, 10):
     checkpoints.save(step, {"global_step": tf.Variable(step)})
-  assert checkpoints.latest() == str(folder / "model.ckpt-30")
+  assert checkpoints.latest() == str(folder / "model.ckpt-10")
   files = {path.name for path in folder.iterdir()}
   assert files == {
     "checkpoint",
-    "model.ckpt-20.index",
-    "model.ckpt-20.data-00000-of-00001",
-    "model.ckpt-30.index",
-    "model.ckpt-30.data-00000-of-00001",
+    "model.ckpt-9.index",
+    "model.ckpt-9.data-00000-of-00001",
+    "model.ckpt-10.index",
+    "model.ckpt-10.data-00000-of-00001",
   }
   assert (other / "model.ckpt-10.index").exists()
   state = tf.train.get_checkpoint_state(str(folder))
   paths = state.all_model_checkpoint_paths
-  assert [path.rsplit("-", 1)[1] for path in paths] == ["20", "30"]
+  assert [path.rsplit("-", 1)[1] for path in paths] == ["9", "10"]
 
 
 @pytest.mark.parametrize(
@@ -163,11 +165,20 @@ def test_resumes_all_of_a_run(tmp_path):
   step.run(iter(toy.batches(3)), tf.constant(3))
   checkpoints = Checkpoints(str(tmp_path))
   checkpoints.save(3, step.state)
-  again = toy.train_step(dropout=0.1)
-  checkpoints.resume(again, None)
+  other = toy.train_step(seed=8)
+  start = Checkpoints(str(tmp_path / "other")).save(9, other.state)
+  # The newest checkpoint goes before all that a command says.
+  assert checkpoints.restore_or_set_seed(8) == 7
+  again = toy.train_step(dropout=0.1, seed=8)
+  checkpoints.resume(again, start)
   for name, value in step.state.items():
     np.testing.assert_array_equal(again.state[name], value, name)
   assert (int(again.step), int(again.examples)) == (3, 24)
+  assert checkpoints.load(other.model, start) == 3
+  for variable, value in zip(
+    other.model.weights, step.model.weights, strict=True
+  ):
+    np.testing.assert_array_equal(variable, value)
 
 
 def test_another_models_output_folder_is_refused(tmp_path):
@@ -185,34 +196,36 @@ def test_nothing_to_load_is_said(tmp_path):
     Checkpoints(str(tmp_path)).load(models.pretrainer(toy.config()), None)
 
 
-def test_an_unfinished_write_is_no_checkpoint(tmp_path, monkeypatch):
-  checkpoints = Checkpoints(str(tmp_path))
-  checkpoints.save(1, {"a": tf.Variable(1.0)})
+@pytest.mark.parametrize("moment", range(6))
+def test_it_may_die_at_any_moment(tmp_path, monkeypatch, moment):
+  """A checkpoint with an index is complete, and one of them is the newest."""
+  one, two = ({"a": tf.Variable(value)} for value in (1.0, 2.0))
+  checkpoints = Checkpoints(str(tmp_path), keep=1)
+  checkpoints.save(1, one)
+  alive = iter([True] * moment)
 
-  def die(*_, **__):
-    raise KeyboardInterrupt
+  def mortal(function):
+    def call(*args, **options):
+      if not next(alive, False):
+        raise KeyboardInterrupt
+      return function(*args, **options)
 
-  monkeypatch.setattr(tf.io.gfile, "rename", die)
-  with pytest.raises(KeyboardInterrupt):
-    checkpoints.save(2, {"a": tf.Variable(2.0)})
-  monkeypatch.undo()
-  assert checkpoints.latest() == str(tmp_path / "model.ckpt-1")
-  checkpoints.save(2, {"a": tf.Variable(2.0)})
+    return call
+
+  with monkeypatch.context() as patch:
+    for module, name in (
+      *((tf.io.gfile, "rename"), (files, "rename"), (files, "remove")),
+    ):
+      patch.setattr(module, name, mortal(getattr(module, name)))
+    # Data, index, list, then two files of the old one.
+    with nullcontext() if moment == 5 else pytest.raises(KeyboardInterrupt):
+      checkpoints.save(2, two)
+  for path in tmp_path.glob("model*.index"):
+    checkpoint.read(str(path)).verify()
+  newest = Checkpoints(str(tmp_path)).latest()
+  assert newest.endswith("ckpt-1" if moment < 3 else "ckpt-2")
+  Checkpoints(str(tmp_path), keep=1).save(2, two)
   assert checkpoint.read(str(tmp_path))["a"] == 2.0
-
-
-def test_the_index_comes_after_its_data(tmp_path, monkeypatch):
-  """A checkpoint with an index is complete."""
-  rename, seen = tf.io.gfile.rename, []
-
-  def checked(source, target, overwrite=False):
-    rename(source, target, overwrite)
-    seen.append({p.name for p in tmp_path.glob("model.ckpt-2.*")})
-
-  monkeypatch.setattr(tf.io.gfile, "rename", checked)
-  Checkpoints(str(tmp_path)).save(2, {"a": tf.Variable(1.0)})
-  data = "model.ckpt-2.data-00000-of-00001"
-  assert seen[:2] == [{data}, {data, "model.ckpt-2.index"}]
 
 
 def _flip(path):

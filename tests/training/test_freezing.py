@@ -1,6 +1,7 @@
 """Variables that --freeze_layers freezes."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -52,6 +53,14 @@ def _check(model, layers, prefixes):
   for variable in model.variables:
     frozen = bool(prefixes) and variable.path.startswith(prefixes)
     assert (variable.path in trained) != frozen, variable.path
+
+
+def test_layer_1_is_not_10_or_11():
+  names = [f"bert/encoder/layer_{n}/output/dense/bias" for n in range(12)]
+  variables = [SimpleNamespace(path=name, trainable=True) for name in names]
+  optimization.freeze(SimpleNamespace(variables=variables), "1,9-10")
+  frozen = [n for n, v in enumerate(variables) if not v.trainable]
+  assert frozen == [1, 9, 10]
 
 
 @pytest.mark.parametrize("layers", ["3", "1-3", "2-1", "layer_1", "embedding"])

@@ -55,8 +55,10 @@ def test_a_model_is_traced_once_for_all_its_evaluations():
   assert len(traced) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("batch_size", [1, 3, 4, 10])
+@pytest.mark.parametrize(
+  "batch_size",
+  [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 4, 10))],
+)
 def test_two_replicas_find_what_one_does(batch_size):
   """Also if a batch cannot be divided evenly, or a replica gets no row."""
   weights = toy.train_step().model.get_weights()

@@ -31,7 +31,16 @@ def test_stretches_end_where_something_is_due(step, seconds, expected):
   assert schedule.steps_to_run(step, seconds) == expected
 
 
-def _train(tmp_path, steps=5, step=None, evaluate=None, **schedule):
+def test_profiled_steps_run_at_once():
+  schedule = loop.Schedule(100, profile=loop.Profile("", 15, 18))
+  steps = [schedule.steps_to_run(n, 100.0) for n in (14, 15, 16, 17, 18)]
+  assert steps == [1, 3, 2, 1, 1]
+  assert schedule.steps_to_run(13, 1e-6) == 2
+
+
+def _train(
+  tmp_path, steps=5, step=None, evaluate=None, evaluated=None, **schedule
+):
   step = step or toy.train_step()
   checkpoints = Checkpoints(str(tmp_path))
   seen = []
@@ -44,12 +53,20 @@ def _train(tmp_path, steps=5, step=None, evaluate=None, **schedule):
       str(tmp_path), 8, logged_metrics=("loss", "masked_lm_accuracy")
     ),
     evaluate=evaluate or seen.append,
+    evaluated=evaluated,
   )
   return checkpoints, seen
 
 
-def test_saves_evaluates_and_tells(tmp_path, caplog):
+def test_saves_evaluates_and_tells(tmp_path, caplog, monkeypatch):
   step = toy.train_step()
+  rates, add_steps = {}, report.Report.add_steps
+
+  def record(self, step, number, means):
+    rates[step] = means["learning_rate"]
+    add_steps(self, step, number, means)
+
+  monkeypatch.setattr(report.Report, "add_steps", record)
   with caplog.at_level("INFO", logger="absl"):
     checkpoints, seen = _train(
       tmp_path, step=step, save_every=2, evaluate_every=2
@@ -59,6 +76,9 @@ def test_saves_evaluates_and_tells(tmp_path, caplog):
   steps = {path.stem for path in tmp_path.glob("*.index")}
   assert steps == {f"model.ckpt-{n}" for n in (2, 4, 5)}
   assert seen == [2, 4]
+  for number, rate in rates.items():  # as of the update, not of the next one
+    assert rate == pytest.approx(0.01 * (1 - (number - 1) / 100)), number
+  assert rates.keys() >= {2, 4, 5}
   assert "step 5 of 5, loss " in caplog.text
   assert "examples/s" in caplog.text
   tags = {
@@ -73,6 +93,19 @@ def test_saves_evaluates_and_tells(tmp_path, caplog):
     "gradient_norm",
     "examples_per_second",
   } <= tags
+
+
+def test_an_evaluation_that_was_killed_is_made_up_for(tmp_path):
+  step = toy.train_step()
+  for evaluated, expected in ((1, [2, 4]), (2, [4]), (None, [4])):
+    step.step.assign(2)
+    _, seen = _train(tmp_path, 4, step, evaluated=evaluated, evaluate_every=2)
+    assert seen == expected
+
+
+def test_an_evaluation_can_end_the_training(tmp_path):
+  checkpoints, _ = _train(tmp_path, evaluate=lambda _: True, evaluate_every=2)
+  assert checkpoints.latest().endswith("model.ckpt-2")
 
 
 def test_stops_before_a_spoilt_checkpoint(tmp_path):

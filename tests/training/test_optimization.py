@@ -133,6 +133,9 @@ def test_lower_layers_learn_less():
     multipliers = optimization.layerwise_lr_multipliers(paths, 0.5)
     assert multipliers == [0.125, 0.25, 0.5, 0.5, 1.0]
   assert optimization.layerwise_lr_multipliers(names, 1.0) == [1.0] * 5
+  many = [f"bert/encoder/layer_{n}/output/dense/bias" for n in range(12)]
+  multipliers = optimization.layerwise_lr_multipliers(many, 0.5)
+  assert multipliers == [0.5 ** (12 - n) for n in range(12)]
   assert optimization.layerwise_lr_multipliers(["kernel"], 0.5) == [1.0]
   low, high = tf.Variable([1.0]), tf.Variable([1.0])
   adam = AdamWeightDecay(

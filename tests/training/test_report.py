@@ -71,6 +71,22 @@ def test_skipped_steps_have_no_loss(tmp_path, caplog):
   assert (line["loss"], line["skipped_steps"]) == (4.0, 0.4)
 
 
+def test_speed_leaves_out_compilation_and_evaluation(
+  tmp_path, caplog, monkeypatch
+):
+  caplog.set_level("INFO", logger="absl")
+  clock = iter([0.0, 5.0, 7.0, 54.0, 57.0, 57.0])
+  monkeypatch.setattr(report.time, "monotonic", lambda: next(clock))
+  log = report.Report(str(tmp_path), 8)
+  log.begin(0, 8)
+  log.add_steps(1, 1, {"loss": 5.0})
+  log.add_steps(2, 1, {"loss": 3.0})
+  log.restart_clock()  # at 54 seconds
+  log.add_steps(6, 4, {"loss": 2.0})
+  log.log()
+  assert "step 6 of 8, loss 2.6667, 8.0 examples/s, 0:00:02 left" in caplog.text
+
+
 def test_curves_are_drawn_where_that_is_possible(tmp_path):
   for step in range(3):
     report.add_metrics(

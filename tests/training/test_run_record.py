@@ -33,8 +33,20 @@ def test_the_best_checkpoint_is_of_the_same_run(folder):
   for path in ("", "model.ckpt-2", "best", "best/model.ckpt-1"):
     known = run_record.flag_of(str(folder / path), "attention")
     assert known == "left_to_right"
+  _write_flags(folder / "best", attention="shallow")  # its own goes first
+  assert run_record.flag_of(str(folder / "best"), "attention") == "shallow"
+  newest = str(folder / "model.ckpt-2")
+  assert run_record.find_checkpoint(str(folder)) == newest
   (folder / "other").mkdir()
   assert run_record.flag_of(str(folder / "other"), "attention") is None
+
+
+def test_paths_of_a_run_are_relative_to_its_folder():
+  flags = {"a": "x/y", "b": "/x/y", "c": "gs://x/y", "d": ""}
+  entry = {"flags": flags, "directory": "/run"}
+  paths = [run_record.path_of(entry, name) for name in "abcd"]
+  assert paths == ["/run/x/y", "/x/y", "gs://x/y", ""]
+  assert run_record.path_of({"flags": flags}, "a") == "x/y"
 
 
 def test_a_sweep_has_the_entry_of_its_best_trial_last(tmp_path):
@@ -84,6 +96,33 @@ def test_a_number_is_better_than_none(tmp_path):
     best.update(step, {"pearson": value}, model)
   record = run_folder.read_best(str(tmp_path))
   assert (record["value"], record["step"], record["evaluated"]) == (-0.5, 2, 3)
+
+
+def test_the_best_is_the_first_of_equals_and_recorded_when_it_is_saved(
+  tmp_path, monkeypatch
+):
+  model = models.classifier(toy.config(), 2)
+  best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)
+  for step, is_final in ((7, False), (8, False), (9, True)):
+    best.update(step, {"f1": 0.5}, model)
+    again = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)
+    assert best.is_final == again.is_final == is_final
+  assert not run_folder.BestCheckpoint(str(tmp_path), "f1").is_final
+  monkeypatch.setattr(run_folder.checkpoint, "write", lambda *_: 1 / 0)
+  with pytest.raises(ZeroDivisionError):
+    best.update(10, {"f1": 0.6}, model)
+  record = run_folder.read_best(str(tmp_path))
+  assert (record["value"], record["step"], record["evaluated"]) == (0.5, 7, 9)
+  [path] = (tmp_path / "best").glob("*.index")
+  assert path.name == "model.ckpt-7.index"
+
+
+def test_trials_are_ordered_by_number(tmp_path):
+  rows = [("a", 9.5), ("b", 10.25), ("c", -11), ("d", 8)]
+  text = "".join(f"{run}\t{value}\n" for run, value in rows)
+  (tmp_path / "sweep.tsv").write_text(f"run\tvalue\n{text}")
+  best = run_record.best_trials(str(tmp_path), 2)
+  assert best == [str(tmp_path / name) for name in "ba"]
 
 
 def test_only_the_chief_writes_the_best(tmp_path, monkeypatch):

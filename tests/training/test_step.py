@@ -1,7 +1,7 @@
 """The update by a batch does not depend on how it is divided."""
 
 import re
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import keras
@@ -92,6 +92,47 @@ def test_dropout_repeats_from_its_seed(start, plain):
   _assert_same(first[1], again[1], 0)
   kernel = "bert/pooler/dense/kernel"
   assert np.any(first[1][kernel] != plain[1][kernel])
+
+
+def test_dropout_differs_by_step_replica_micro_batch_and_seed():
+  drawn = []
+
+  @contextmanager
+  def seeds(seed):
+    tf.numpy_function(lambda pair: drawn.append(tuple(pair)), [seed], [])
+    yield
+
+  def data(context):
+    del context
+    return toy.batches(12, batch_size=4)
+
+  strategy = toy.two_replicas()
+  with strategy.scope():
+    step = toy.train_step(accumulation_steps=2, dropout_seeds=seeds, seed=1)
+    iterator = iter(strategy.distribute_datasets_from_function(data))
+    for seed in (1, 2):
+      assert step.seed.numpy() == seed
+      step.run(iterator, tf.constant(3))
+      step.seed.assign(2)
+      step.step.assign(0)
+  assert len(set(drawn)) == len(drawn) == 2 * 3 * 2 * 2
+
+
+def test_averages_count_the_updates_that_are_done():
+  model = models.classifier(toy.config(), 2)
+  kernel = model.layers[-1].output_weights
+  average = optimization.ExponentialMovingAverage([("a", kernel.value)], 0.9)
+  step = toy.train_step(
+    model=model, objective=losses.classification(), average=average
+  )
+  labels = {"label_ids": np.arange(8) % 2}
+  data = tf.data.Dataset.from_tensors(toy.examples(8) | labels)
+  iterator, expected = iter(data.repeat()), kernel.numpy()
+  for done in (1, 2):
+    step.run(iterator, tf.constant(1))
+    decay = (1 + done) / (10 + done)
+    expected = decay * expected + (1 - decay) * kernel.numpy()
+    np.testing.assert_allclose(average.averages[0], expected, rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -236,7 +277,9 @@ def test_loss_scale_changes_nothing_while_gradients_are_finite(start, plain):
 
 
 def test_loss_scale_grows_after_its_patience():
-  scale = LossScale(initial=4.0, patience=2)
-  for finite, expected in ((True, 4.0), (True, 8.0), (False, 4.0), (True, 4.0)):
-    scale.update(tf.constant(finite))
-    assert float(scale.scale) == expected
+  """The steps are counted anew after each change; 1 is the least."""
+  scale = LossScale(initial=2.0, patience=2)
+  expected = [2, 4, 4, 8, 8, 4, 4, 8, 4, 2, 1, 1, 1, 2]
+  for number, value in enumerate(expected):
+    scale.update(tf.constant(number not in (5, 8, 9, 10, 11)))
+    assert float(scale.scale) == value, number

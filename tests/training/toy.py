@@ -82,9 +82,7 @@ def train_step(
     AdamWeightDecay(checkpoint.trainable_variables(model)),
     WarmupLinearDecay(rate, 100),
     batch_size=batch_size,
-    seed=7,
-    dropout_seeds=DropoutSeeds,
-    **options,
+    **{"seed": 7, "dropout_seeds": DropoutSeeds} | options,
   )
 
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from data.pretraining import builders
 from data.pretraining.builders import BuildConfig
@@ -22,22 +23,22 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
   path.write_text(random_text(9))
   [shard] = builders.split_corpus([str(path)])
   settings = InstanceConfig(32, MASKING, dupe_factor=1)
-  builder = builders.RecordBuilder(
-    BuildConfig(VOCAB_FILE, True, settings, seed=1)
-  )
-  first, again, second = (
-    builder.build_shard(shard._replace(number=number)).records
-    for number in (0, 0, 1)
+  first, again, second, other = (
+    builders.RecordBuilder(BuildConfig(VOCAB_FILE, True, settings, seed))
+    .build_shard(shard._replace(number=number))
+    .records
+    for number, seed in ((0, 1), (0, 1), (1, 1), (0, 2))
   )
   assert first == again
   assert not set(first) & set(second)
+  assert not set(first) & set(other)
 
 
-def _records(folder, paths, processes, masking=MASKING, **changes):
-  """Number of records, and contents of two files of them."""
+def _records(folder, paths, processes, masking=MASKING, names="abc", **changes):
+  """Number of records, and contents of some files of them."""
   settings = InstanceConfig(32, masking, dupe_factor=1)
   config = BuildConfig(VOCAB_FILE, True, settings, 1, **changes)
-  outputs = [str(folder / name) for name in "ab"]
+  outputs = [str(folder / name) for name in names]
   count = builders.write_shards(config, paths, outputs, processes)
   return count, [Path(output).read_bytes() for output in outputs]
 
@@ -115,4 +116,17 @@ def test_any_number_of_workers_makes_the_same_files(
   result = _records(tmp_path / "two", paths, 2, masking=masking)
   assert result == expected
   for folder in ("one", "two"):
-    assert sorted(os.listdir(tmp_path / folder)) == ["a", "b"]
+    assert sorted(os.listdir(tmp_path / folder)) == ["a", "b", "c"]
+  # One after another, also from one shard to the next.
+  _records(tmp_path / "single", paths, 1, masking=masking, names="a")
+  [records] = _read(tmp_path / "single", "a")
+  assert len(records) == expected[0]
+  parts = [records[start::3] for start in range(3)]
+  assert _read(tmp_path / "one", "abc") == parts
+
+
+def _read(folder, names):
+  return [
+    list(tf.data.TFRecordDataset(str(folder / name)).as_numpy_iterator())
+    for name in names
+  ]

@@ -1,6 +1,5 @@
 """Text formats, sentences, documents, deduplication."""
 
-import gzip
 import json
 from functools import partial
 
@@ -10,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.pretraining import documents
-from storage import files
 from storage.progress import Progress
 
 PROSE = "Owls hunt. They\nhunt at night.\r\n\n\nFoxes do, too. "
@@ -63,11 +61,13 @@ def test_the_first_of_equal_documents_stays(lines):
 @given(st.lists(LINES, min_size=1))
 def test_shards_of_a_corpus_agree_with_all_of_it(parts):
   numbers = documents.find_repeated([documents.digests(part) for part in parts])
+  progress = SILENT()
   left = [
     line
     for part, dropped in zip(parts, numbers, strict=True)
-    for line in documents.drop_documents(part, dropped, SILENT())
+    for line in documents.drop_documents(part, dropped, progress)
   ]
+  assert progress.counts["dropped_documents"] == sum(map(len, numbers))
   corpus = [line for part in parts for line in [*part, ""]]
   assert left == list(documents.drop_repeated(corpus, SILENT()))
 
@@ -186,47 +186,3 @@ def test_a_row_that_is_no_json_object_is_located(row, first, tmp_path):
   path.write_text(good * 3 + row + "\n")
   with pytest.raises(ValueError, match=r"rows\.jsonl, line 4: not a JSON"):
     _lines(path, first * len(good), field="text")
-
-
-@pytest.mark.parametrize("name", ["Text mit Blank.gz", "文.zst"])
-def test_compressed_files_are_decompressed(name, tmp_path):
-  path = tmp_path / name
-  text = "one\r\ntwo\n" * 50_000 + "three"
-  path.write_bytes(_compressed(name, text.encode()))
-  result = list(files.lines(str(path)))
-  assert result == ["one", "two"] * 50_000 + ["three"]
-  path.write_bytes(_compressed(name, b"fine\nol\xe9\n"))
-  with pytest.raises(ValueError, match=r"line 2: byte 7 of the file \(0xe9\)"):
-    list(files.lines(str(path)))
-
-
-def test_several_compressed_files_in_one(tmp_path):
-  for name in ("a.gz", "a.zst"):
-    path = tmp_path / name
-    path.write_bytes(_compressed(name, b"one\n") + _compressed(name, b"two\n"))
-    assert list(files.lines(str(path))) == ["one", "two"]
-
-
-@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
-def test_a_corrupt_compressed_file_is_named(name, tmp_path):
-  path = tmp_path / name
-  intact = _compressed(name, bytes(range(128)) * 999)
-  for content in (intact[:-9], intact[:40] + b"xyz" + intact[43:], b"no such"):
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"{name} cannot be read to its end"):
-      list(files.lines(str(path)))
-
-
-def test_without_zstandard_the_remedy_is_named(tmp_path, monkeypatch):
-  monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
-  (tmp_path / "a.zst").write_bytes(b"")
-  with pytest.raises(ValueError, match=r"a\.zst takes .* `pip install zstand"):
-    list(files.lines(str(tmp_path / "a.zst")))
-
-
-def _compressed(name, data):
-  if name.endswith(".gz"):
-    return gzip.compress(data)
-  zstandard = pytest.importorskip("zstandard")
-  # As the command line tool does it, with a checksum.
-  return zstandard.ZstdCompressor(write_checksum=True).compress(data)

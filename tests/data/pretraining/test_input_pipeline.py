@@ -132,8 +132,8 @@ def test_types_are_int32_and_float32(paths):
     ({"seq_length": 9}, r"input_ids has 8 values in a record, expected 9"),
     ({"masking": Masking(3)}, r"masked_lm_positions has 2 values"),
     (
-      {"vocab_size": 9},
-      r"input_ids goes from 10 to 10, the model takes 0 to 8",
+      {"vocab_size": 10},
+      r"input_ids goes from 10 to 10, the model takes 0 to 9",
     ),
   ],
 )
@@ -142,6 +142,7 @@ def test_records_of_other_flags_are_refused(paths, options, message):
   with pytest.raises(ValueError, match=message) as error:
     PretrainingInput(paths[2:], **sizes)
   assert paths[2] in str(error.value)
+  PretrainingInput(paths[2:], T, 11, Masking(P))
 
 
 @pytest.mark.parametrize("content", [b"", b"no record at all, just text"])
@@ -180,6 +181,15 @@ def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
   resumed = list(source.training(10, seed=1, skip=20).take(4))
   for a, b in zip(first[2:], resumed, strict=True):
     np.testing.assert_array_equal(a["input_ids"], b["input_ids"])
+  # The same records have other masks in another batch, and by another seed.
+  serialized = next(iter(tf.data.TFRecordDataset(path).batch(30)))
+  repeated = tf.data.Dataset.from_tensors(serialized).repeat(2).enumerate()
+  masks = {
+    batch["masked_lm_positions"].numpy().tobytes()
+    for seed in (1, 2)
+    for batch in source.read(repeated, seed)
+  }
+  assert len(masks) == 4
 
 
 def test_unmasked_records_need_a_vocabulary(tmp_path):

@@ -23,10 +23,12 @@ def test_the_rarest_words_are_dropped():
   assert result["often"] == result["now"] == 1000
 
 
-def test_rare_characters_stay_out_of_a_full_alphabet():
+def test_rare_characters_stay_out_of_a_full_alphabet(caplog):
   counts = Counter({"aab": 5, "abc": 2, "ξ": 1})
   assert vocab_learning.alphabet(counts, 3) == ["a", "b", "c"]
   assert vocab_learning.alphabet(counts, 4) == ["a", "b", "c", "ξ"]
+  [warning] = caplog.messages
+  assert "--max_alphabet=3 leaves out 1 rare characters (4.55%" in warning
 
 
 def test_a_vocabulary_has_the_requested_size():
@@ -38,11 +40,14 @@ def test_a_vocabulary_has_the_requested_size():
 
 
 def test_rare_words_are_ignored_but_not_their_characters():
-  counts = Counter({"seen": 9, "often": 9, "rarity": 1})
+  longest, longer = "e" * 50, "e" * 51
+  counts = Counter({"seen": 9, "often": 2, "rarity": 1, longest: 9, longer: 9})
   chars = vocab_learning.alphabet(counts, 100)
   tokens = vocab_learning.learn(counts, [], chars, 1000, min_count=2)
-  assert {"seen", "often", "y", "##y"} <= set(tokens)
-  assert "rarity" not in tokens
+  assert {"seen", "often", longest, "y", "##y"} <= set(tokens)
+  assert not {"rarity", longer} & set(tokens)
+  added = vocab_learning.choose_words(counts, ["e", "##e", "n"], 9, 2)
+  assert set(added) == {"seen", "often", longest}
 
 
 def test_a_size_too_small_for_the_alphabet_is_an_error():
@@ -63,7 +68,7 @@ def test_a_word_that_others_begin_with_makes_them_cheaper():
 
 
 def test_what_is_rare_unknown_or_a_number():
-  counts = Counter({"1998": 9, "ß": 3, "ab": 1, "##": 4})
+  counts = Counter({"1998": 9, "ß": 2, "ab": 1, "##": 4})
   choose = vocab_learning.choose_words
   assert choose(counts, ["[UNK]", "1", "a", "##b"], 9, 2) == ["ß"]
 

@@ -1,0 +1,120 @@
+"""Tables of defaults: configuration, initial values, dropout."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import fused_ops, models
+from modeling.config import BertConfig
+from modeling.tracing import DropoutSeeds
+from tests.modeling.every_model import CONFIG, inputs
+
+HIDDEN, ATTENTION, RANGE = 0.2, 0.4, 0.05
+MADE = replace(
+  CONFIG,
+  hidden_dropout_prob=HIDDEN,
+  attention_probs_dropout_prob=ATTENTION,
+  initializer_range=RANGE,
+)
+
+
+def test_configuration():
+  assert asdict(BertConfig(7)) == {
+    "vocab_size": 7,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 16,
+    "initializer_range": 0.02,
+    "attention": "bidirectional",
+    "add_bilstm": False,
+    "use_one_hot_embeddings": False,
+    "initial_attention": "random",
+  }
+
+
+def _encoder(computed, batch=2):
+  """Rates, shapes and residuals of an encoder; Q tokens of the last block."""
+  dropouts = [(HIDDEN, (batch, 10, 12), False)]
+  for tokens in (10, computed):
+    dropouts += [
+      (ATTENTION, (batch, 3, tokens, 10), False),
+      *[(HIDDEN, (batch, tokens, 12), True)] * 2,
+    ]
+  return dropouts
+
+
+MODELS = {
+  "pretrainer": (models.pretrainer, _encoder(11)),
+  "classifier": (
+    lambda config: models.classifier(config, 3),
+    [*_encoder(1), (0.1, (2, 12), False)],
+  ),
+  "span labeler": (models.span_labeler, _encoder(10)),
+  "tagger": (
+    lambda config: models.tagger(config, 3),
+    [*_encoder(10), (0.1, (2, 10, 12), False)],
+  ),
+  "multiple choice": (
+    models.multiple_choice,
+    [*_encoder(1, batch=6), (0.1, (6, 12), False)],
+  ),
+  "tagger of features": (
+    lambda config: models.feature_based_tagger(config, 3, "last", 4),
+    [],
+  ),
+}
+
+
+@pytest.mark.parametrize(("make", "expected"), MODELS.values(), ids=MODELS)
+def test_dropout(make, expected, monkeypatch):
+  """Rates of the values that are dropped; 0.1 is the original's of heads."""
+  dropped, add_dropped = [], fused_ops._add_dropped
+
+  def record(x, residual, seed, *, rate):
+    if seed is not None:
+      place = rate, tuple(x.shape), residual is not None
+      dropped.append((place, tuple(seed.numpy())))
+    return add_dropped(x, residual, seed, rate=rate)
+
+  monkeypatch.setattr(fused_ops, "_add_dropped", record)
+  model = make(MADE)
+  with DropoutSeeds(tf.constant([1, 2])):
+    model(inputs(model), training=True)
+  assert [place for place, _ in dropped] == expected
+  assert len({seed for _, seed in dropped}) == len(dropped)
+  dropped.clear()
+  model(inputs(model), training=False)
+  assert not dropped
+
+
+def test_a_residual_is_not_dropped():
+  x, seed = tf.ones([20, 20]), tf.constant([1, 2], tf.uint32)
+  values = fused_ops._add_dropped(x, 10.0 * x, seed, rate=0.25)
+  np.testing.assert_allclose(np.unique(values), [10, 10 + 4 / 3])
+
+
+CONSTANTS = dict.fromkeys(("bias", "beta", "output_bias", "scores"), 0.0)
+CONSTANTS["gamma"] = 1.0
+
+
+@pytest.mark.parametrize("make", [m for m, _ in MODELS.values()], ids=MODELS)
+def test_initial_values(make):
+  """Normal, truncated at two standard deviations; no two variables alike."""
+  first = []
+  for variable in make(MADE).weights:
+    values, name = variable.numpy(), variable.path.rsplit("/")[-1]
+    if name in CONSTANTS and "bilstm" not in variable.path:
+      assert (values == CONSTANTS[name]).all(), variable.path
+    elif "bilstm" not in variable.path:
+      first.append(values.flat[0])
+      assert np.abs(values).max() <= 2 * RANGE + 1e-6, variable.path
+      assert values.std() == pytest.approx(0.88 * RANGE, rel=0.4), variable.path
+  assert len(set(first)) == len(first) > 10
