@@ -152,7 +152,7 @@ def test_heads_can_begin_with_neighbors(attention, offsets):
     assert (scores.argmax(-1) == inner + offset).all(), head
     neighbors = scores[:, np.arange(12), inner + offset]
     # A neighbor's score is about 32 / 3, others' are on average less than 0.
-    assert np.mean(neighbors) - np.median(scores) == pytest.approx(12, rel=0.05)
+    assert np.mean(neighbors) - np.median(scores) == pytest.approx(12, rel=0.15)
   assert probs[:, len(offsets) : -1].max(initial=0) < 0.1  # still random
 
 
