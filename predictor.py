@@ -10,9 +10,9 @@ predict(["A film that", "is good."])
 import os
 from collections.abc import Sequence
 
+from cli import quiet
 from data import tables
 from storage import UserError, files
-from training import process
 
 _REMEDY = "name what --do_export wrote, an --output_dir or a model's folder"
 
@@ -46,7 +46,7 @@ class Predictor:
   def __init__(
     self, folder: str | os.PathLike, warm_up: bool = False, **changes
   ):
-    process.silence_tensorflow()
+    quiet.silence_tensorflow()
     self._predict = _open(os.fspath(folder), changes)
     self._ranks = self._predict.ranks
     self.inputs = sorted(self._ranks)

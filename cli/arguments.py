@@ -16,7 +16,7 @@ from typing import Any
 from absl import flags, logging
 
 from storage import UserError, files
-from training import process, run_record
+from training import cluster, run_record
 
 _ROOT = Path(__file__).resolve().parents[1]
 DRY_RUN_STEPS = 2
@@ -299,7 +299,7 @@ def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
 @contextmanager
 def _dry_run_folder(output_dir):
   """Context with a folder for a time; workers share one in --output_dir."""
-  if not process.has_others():
+  if not cluster.has_others():
     with TemporaryDirectory() as folder:
       yield folder
     return
@@ -307,7 +307,7 @@ def _dry_run_folder(output_dir):
   try:
     yield folder
   finally:
-    if process.is_chief():
+    if cluster.is_chief():
       files.remove_folder(folder)
 
 

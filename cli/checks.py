@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cli.arguments import Arguments
 from modeling.config import BertConfig
 from storage import UserError, files
-from training import process, run_record
+from training import cluster, run_record
 
 
 def on_tpu(args: Arguments) -> bool:
@@ -176,7 +176,7 @@ def devices(args: Arguments) -> None:
   if args.use_tpu and name not in (None, "tpu"):
     raise UserError(f"--use_tpu contradicts --distribution_strategy={name}")
   is_joint = name == "multi_worker_mirrored" or on_tpu(args)
-  if process.has_others() and not is_joint:
+  if cluster.has_others() and not is_joint:
     raise UserError(
       "TF_CONFIG names several workers, but each would work alone: give "
       "--distribution_strategy=multi_worker_mirrored, or unset TF_CONFIG"

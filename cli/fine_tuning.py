@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass, fields
 import tensorflow as tf
 from absl import logging
 
-from cli import arguments, encoder
+from cli import arguments, encoder, program
 from cli.arguments import Arguments
 from cli.run import Run, restore
 from data import labels
@@ -22,7 +22,7 @@ from modeling import losses, tracing
 from serving.export import ServedModel
 from storage import UserError, files
 from storage.progress import number_of
-from training import optimization, process, run_folder, run_record
+from training import cluster, optimization, run_folder, run_record
 from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs
 
@@ -182,10 +182,10 @@ def run_sweep(args: Arguments) -> Arguments:
         _warn_of_other_flags(args, name)
         continue
       _train(args, name, rate, seed)
-      if process.is_chief():
+      if cluster.is_chief():
         trials[name] = _read_trial(args.output_dir, name, rate, seed)
         _write(args.output_dir, trials)
-  if process.is_chief():
+  if cluster.is_chief():
     _log_trials(trials)
     winner = max(trials.values(), key=lambda trial: trial.value)
     logging.info("the best is %s: %s %.4f", *_description(winner))
@@ -210,7 +210,7 @@ def _warn_of_other_flags(args, name):
 def _train(args, name, rate, seed):
   """Runs the same command with other flags."""
   folder = os.path.join(args.output_dir, name)
-  if process.is_chief():
+  if cluster.is_chief():
     _copy_labels(args.output_dir, folder)
   # Only the best trial evaluates, predicts and exports.
   skipped = [
@@ -220,7 +220,7 @@ def _train(args, name, rate, seed):
   ]
   flags = (f"--output_dir={folder}", f"--learning_rate={rate}")
   flags += (f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best")
-  process.rerun(name, (*flags, *skipped))
+  program.rerun(name, (*flags, *skipped))
 
 
 def _read_trial(output_dir, name, rate, seed) -> Trial:

@@ -4,15 +4,16 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from absl import app, flags, logging
 
-from cli import arguments
+from cli import arguments, quiet
 from cli.arguments import Arguments
 from storage import UserError
-from training import process
+from training import cluster, shutdown
 
 LOCK_FILE = "run.lock"
 # Open files of locks, each with True if its folder is new. The system releases
@@ -51,7 +52,7 @@ def run(
           check_flags(args)
           if "output_file" in args:
             interrupts.end_in_order()
-          if "output_dir" in args and process.is_chief():
+          if "output_dir" in args and cluster.is_chief():
             lock_folder(args.output_dir)
           return main(args)
     except Exception as error:
@@ -64,8 +65,8 @@ def run(
 
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
-  process.silence_tensorflow()
-  process.shorten_imports()
+  quiet.silence_tensorflow()
+  quiet.shorten_imports()
   app.run(guarded, flags_parser=arguments.parse)
 
 
@@ -115,6 +116,16 @@ def describe_full_disk(error: BaseException) -> str | None:
     f"no space left on the disk{f' for {path}' if path else ''}: free some, or "
     "choose another folder, and run the same command again"
   )
+
+
+def rerun(name: str, flags: Iterable[str]) -> None:
+  """Runs this command again with more flags; ChildProcessError with `name`."""
+  logging.info("%s begins", name)
+  if status := shutdown.run_child([sys.executable, *sys.argv, *flags]):
+    raise ChildProcessError(
+      f"{name} ended with status {status}, for the reason above; the same "
+      "command resumes from there"
+    )
 
 
 def lock_folder(folder: str) -> None:
@@ -171,7 +182,7 @@ def _remove_incomplete(folder):
 
 def _has_ended(process_id):
   """False if unknown, as for other workers, which may be on other hosts."""
-  if process.has_others():
+  if cluster.has_others():
     return False
   try:
     os.kill(process_id, 0)

@@ -20,15 +20,20 @@ from serving import export as formats
 from serving.export import ServedModel, Task
 from training import (
   checkpoint,
+  cluster,
   loop,
   optimization,
-  process,
   report,
   run_folder,
   run_record,
 )
 from training.run_folder import Checkpoints
-from training.step import LossScale, TrainStep, set_dtype_policy
+from training.step import (
+  LossScale,
+  TrainStep,
+  set_dtype_policy,
+  skip_graph_passes,
+)
 
 
 class Run:
@@ -42,6 +47,7 @@ class Run:
   def __init__(self, args: Arguments):
     self.strategy = strategy.from_flags(args)
     set_dtype_policy(args.dtype)
+    skip_graph_passes()
     config = encoder.config(args)
     one_hot = config.use_one_hot_embeddings or checks.on_tpu(args)
     self.config = replace(config, use_one_hot_embeddings=one_hot)
@@ -102,14 +108,14 @@ class Run:
           context=context,
         ),
         self.checkpoints,
-        self._schedule(stop_at or num_train_steps),
+        self._plan(stop_at or num_train_steps),
         lambda: self._report(objective, source, unit),
         evaluate=evaluate_averaged,
         evaluated=evaluated,
         first_corrupt=source.first_corrupt,
       )
     report.draw_metrics(args.output_dir)
-    if process.is_chief():
+    if cluster.is_chief():
       self.checkpoints.log_all()
     return int(train_step.step.numpy()), averaged_weights
 
@@ -125,9 +131,9 @@ class Run:
     new_head = getattr(args, "new_head", False)  # pre-training has no flag
     self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
 
-  def _schedule(self, num_train_steps):
+  def _plan(self, num_train_steps):
     args = self.args
-    return loop.Schedule(
+    return loop.Plan(
       num_train_steps,
       args.save_checkpoints_steps,
       args.iterations_per_loop,
@@ -145,7 +151,7 @@ class Run:
       ("loss", *objective.metric_names),
     )
     entry = run_record.make(vars(args), self.seed, source.files)
-    if process.is_chief():
+    if cluster.is_chief():
       run_record.append(args.output_dir, entry)
     result.add_text("run", json.dumps(entry, indent=1))
     return result
@@ -182,7 +188,7 @@ class Run:
 
     Of several workers the chief exports, and the others wait until it has.
     """
-    if process.is_chief():
+    if cluster.is_chief():
       set_export_policy(self.args)
       model, task, labels = build(self.args)
       self.load(model)

@@ -5,10 +5,9 @@ import os
 import tensorflow as tf
 from absl import logging
 
-from cli import checks, encoder
+from cli import checks, encoder, quiet
 from cli.arguments import Arguments
 from storage import UserError
-from training import process
 
 
 def from_flags(args: Arguments) -> tf.distribute.Strategy:
@@ -19,7 +18,7 @@ def from_flags(args: Arguments) -> tf.distribute.Strategy:
   cannot be changed later. Raises ValueError for contradictions, or no such TPU.
   """
   checks.devices(args)
-  process.silence_xla()
+  quiet.silence_xla()
   _split_cpu(args.num_cpu_devices)
   name = args.distribution_strategy
   if args.use_tpu:

@@ -15,9 +15,8 @@ from absl import logging
 
 from data.labels import save as save_labels
 from modeling import tracing
-from serving import compiled_model, litert, packing_ops, warm_up
+from serving import compiled_model, litert, packing_ops, quiet, warm_up
 from storage import UserError, files
-from training import process
 
 
 class Task(Protocol):
@@ -195,7 +194,7 @@ def save(directory: str, model, task: Task, compiled: bool = False) -> None:
   """Writes an Exported model atomically; FileExistsError if there are files."""
   with new_folder(directory) as folder:
     exported = Exported(model, task, compiled)
-    with process.no_information():
+    with quiet.no_information():
       tf.saved_model.save(exported, folder, exported.functions)
     warm_up.save(folder, warm_up_requests(task, compiled))
   for name, function in exported.functions.items():
@@ -296,7 +295,7 @@ def save_tflite(directory: str, model) -> None:
 
 def _convert(converter):
   try:
-    with process.no_information(), process.no_stderr():
+    with quiet.no_information(), quiet.no_stderr():
       return converter.convert()
   except Exception as error:  # its class is not public
     raise UserError(

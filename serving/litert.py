@@ -13,8 +13,8 @@ import numpy as np
 
 from data import labels
 from data.tokenization import FullTokenizer
+from serving import quiet
 from storage import UserError
-from training import process
 
 SETTINGS = "task.json"
 _DEFAULT_FILE = "model_float32.tflite"
@@ -138,7 +138,7 @@ def _signature(file, num_threads):
   except ImportError:
     from tensorflow.lite import Interpreter  # noqa: PLC0415
   try:
-    with process.no_stderr():  # a line about XNNPACK
+    with quiet.no_stderr():  # a line about XNNPACK
       interpreter = Interpreter(file, num_threads=num_threads)
       interpreter.allocate_tensors()
   except ValueError as error:

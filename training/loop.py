@@ -10,10 +10,11 @@ import tensorflow as tf
 from absl import logging
 
 from storage import UserError
-from training import process
+from training import cluster
 from training import step as steps
 from training.report import Report
 from training.run_folder import Checkpoints
+from training.shutdown import GracefulShutdown, end_interrupted
 
 # Raised by TensorFlow when another worker does not answer.
 _LOST_WORKER = (
@@ -49,7 +50,7 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Plan:
   """Steps at which training returns to Python.
 
   At most `max_steps` run inside TensorFlow at once, unless they are profiled;
@@ -90,14 +91,14 @@ def train(
   train_step: steps.TrainStep,
   dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset],
   checkpoints: Checkpoints,
-  schedule: Schedule,
+  plan: Plan,
   make_report: Callable[[], Report],
   *,
   evaluate: Callable[[int], bool | None] = lambda step: None,
   evaluated: int | None = None,
   first_corrupt: Callable[[], str | None] = lambda: None,
 ) -> None:
-  """Trains from the step of `train_step` to the end of the schedule.
+  """Trains from the step of `train_step` to the end of the plan.
 
   `dataset` makes a replica's batches from that step on; without a step no
   report is made. `evaluate` gets the step; True ends the training. `evaluated`
@@ -109,46 +110,46 @@ def train(
   ValueError for a corrupt record, ConnectionError if a worker does not answer.
   """
   step = int(train_step.step.numpy())
-  if step >= schedule.num_train_steps:
+  if step >= plan.num_train_steps:
     logging.info(
       "nothing to train: step %d is reached already, and the command trains %d",
-      *(step, schedule.num_train_steps),
+      *(step, plan.num_train_steps),
     )
     return
   report, strategy = make_report(), tf.distribute.get_strategy()
   batches = iter(strategy.distribute_datasets_from_function(dataset))
   timer = _StepTimer()
-  _trace(train_step, batches, checkpoints, step)
-  report.begin(step, schedule.num_train_steps)
+  _trace_and_save_first(train_step, batches, checkpoints, step)
+  report.begin(step, plan.num_train_steps)
   ended = interrupted = False
-  with process.GracefulShutdown() as shutdown:
-    was_killed = evaluated is not None and evaluated < step
-    if was_killed and schedule.evaluates_at(step):
+  with GracefulShutdown() as shutdown:
+    missed_evaluation = evaluated is not None and evaluated < step
+    if missed_evaluation and plan.evaluates_at(step):
       ended = evaluate(step)
       report.restart_clock()
-    while step < schedule.num_train_steps and not ended:
+    while step < plan.num_train_steps and not ended:
       number, means = _run_steps(
-        train_step, batches, schedule, timer, first_corrupt
+        train_step, batches, plan, timer, first_corrupt
       )
       step += number
       _check_finite(train_step, means, checkpoints)
       report.add_steps(step, number, means)
-      if schedule.saves_at(step):
+      if plan.saves_at(step):
         _save(train_step, checkpoints, report)
-      if schedule.evaluates_at(step):
+      if plan.evaluates_at(step):
         ended = evaluate(step)
         report.restart_clock()
       interrupted = _synchronize(shutdown.requested, timer)
       ended = ended or interrupted
-    if ended and not schedule.saves_at(step):
+    if ended and not plan.saves_at(step):
       _save(train_step, checkpoints, report)
   report.end()
-  if interrupted and step < schedule.num_train_steps:
+  if interrupted and step < plan.num_train_steps:
     logging.info("interrupted: the same command resumes from step %d", step)
-    process.end_interrupted()
+    end_interrupted()
 
 
-def _trace(train_step, batches, checkpoints, step):
+def _trace_and_save_first(train_step, batches, checkpoints, step):
   """Traces the step; at the same time saves the first checkpoint of a run."""
   logging.info("compiling the training step, which takes seconds to minutes")
   with ThreadPoolExecutor(1) as thread:
@@ -160,14 +161,14 @@ def _trace(train_step, batches, checkpoints, step):
 
 
 def _run_steps(
-  train_step, batches, schedule, timer, first_corrupt
+  train_step, batches, plan, timer, first_corrupt
 ) -> tuple[int, dict[str, float]]:
   """Runs a few seconds of steps; returns their number and mean metrics."""
   step = int(train_step.step.numpy())
-  number = schedule.steps_to_run(step, timer.seconds_per_step)
+  number = plan.steps_to_run(step, timer.seconds_per_step)
   begin = time.monotonic()
   try:
-    with _lost_worker_errors(), schedule.profile.record(step, number):
+    with _lost_worker_errors(), plan.profile.record(step, number):
       means = steps.means(train_step.run(batches, tf.constant(number)))
   except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
     message = first_corrupt()
@@ -175,7 +176,7 @@ def _run_steps(
       raise
     raise UserError(message) from None
   timer.update(number, time.monotonic() - begin)
-  means["learning_rate"] = float(train_step.schedule(step + number - 1))
+  means["learning_rate"] = float(train_step.learning_rate(step + number - 1))
   return number, means
 
 
@@ -191,7 +192,7 @@ def _lost_worker_errors() -> Iterator[None]:
   try:
     yield
   except _LOST_WORKER as error:
-    if not process.has_others():
+    if not cluster.has_others():
       raise
     raise ConnectionError(
       f"another worker cannot be reached any more ({error.message[:200]}): "
@@ -201,7 +202,7 @@ def _lost_worker_errors() -> Iterator[None]:
 
 def _synchronize(interrupted: bool, timer: "_StepTimer") -> bool:
   """True if any worker is interrupted; all get the same seconds per step."""
-  if not process.has_others():
+  if not cluster.has_others():
     return interrupted
   strategy = tf.distribute.get_strategy()
   own = tf.constant([float(interrupted), timer.seconds_per_step])

@@ -106,8 +106,10 @@ class AdamWeightDecay:
       variable, *_, gradient = column
       if gradient is not None:
         decay = self.weight_decay if is_decayed(name) else 0.0
-        is_joined = len(variable.shape) == 1 and not decay
-        group = multiplier, decay, "" if is_joined else name
+        # Vectors without decay are updated as one: each update of its own
+        # would be compiled and started by itself.
+        is_vector = len(variable.shape) == 1 and not decay
+        group = multiplier, decay, None if is_vector else name
         groups.setdefault(group, []).append(column)
     for (multiplier, decay, _), group in groups.items():
       args = *zip(*group, strict=True), scalars, multiplier, decay, enabled
@@ -122,8 +124,8 @@ class AdamWeightDecay:
 
   def _change(self, variables, m, v, gradients, scalars, multiplier, decay):
     slots = variables, m, v
-    old = [_joined(targets) for targets in slots]
-    new = self._changed(old, _joined(gradients), scalars, multiplier, decay)
+    old = [_concat(targets) for targets in slots]
+    new = self._changed(old, _concat(gradients), scalars, multiplier, decay)
     for targets, values in zip(slots, new, strict=True):
       if len(targets) > 1:
         values = tf.split(values, [target.shape[0] for target in targets])
@@ -157,8 +159,8 @@ class AdamWeightDecay:
     return update
 
 
-def _joined(tensors):
-  # Sums repeated rows of a gradient of embeddings.
+def _concat(tensors):
+  """The tensors as one; a gradient of rows of embeddings becomes dense."""
   tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
   return tf.concat(tensors, 0) if len(tensors) > 1 else tensors[0]
 

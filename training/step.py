@@ -27,6 +27,15 @@ def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
   keras.config.set_dtype_policy(f"mixed_{dtype}" if is_mixed else dtype)
 
 
+def skip_graph_passes() -> None:
+  """Turns off passes of TensorFlow's optimizer that find nothing in a step.
+
+  They take a tenth of a second.
+  """
+  passes = "layout_optimizer", "implementation_selector", "loop_optimization"
+  tf.config.optimizer.set_experimental_options(dict.fromkeys(passes, False))
+
+
 def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
   """A scalar that is not trained and that all replicas update alike."""
   return tf.Variable(
@@ -68,8 +77,8 @@ class LossScale:
 class TrainStep:
   """A training step; to be created in the strategy's scope.
 
-  `model` and `objective` (modeling.losses) work on dicts, `schedule` maps the
-  step to the learning rate, `batch_size` is that of all replicas together.
+  `model` and `objective` (modeling.losses) work on dicts, `learning_rate`
+  maps the step to the rate, `batch_size` is that of all replicas together.
   `dropout_seeds` makes a context of dropouts from a seed, [2] int32, which
   depends on `seed` and the step. Each replica's batch is divided into
   `accumulation_steps` micro-batches. `loss_scale` goes with float16.
@@ -83,7 +92,7 @@ class TrainStep:
     model,
     objective,
     optimizer: optimization.AdamWeightDecay,
-    schedule: Callable,
+    learning_rate: Callable,
     *,
     batch_size: int,
     seed: int = 0,
@@ -94,17 +103,10 @@ class TrainStep:
     average: optimization.ExponentialMovingAverage | None = None,
     jit_compile: bool = False,
   ):
-    # These take a tenth of a second and find nothing in such a graph.
-    passes = (
-      "layout_optimizer",
-      "implementation_selector",
-      "loop_optimization",
-    )
-    tf.config.optimizer.set_experimental_options(dict.fromkeys(passes, False))
     self.model = model
     self.objective = objective
     self.optimizer = optimizer
-    self.schedule = schedule
+    self.learning_rate = learning_rate
     self.batch_size = batch_size
     self.dropout_seeds = dropout_seeds
     self.max_grad_norm = max_grad_norm
@@ -220,7 +222,7 @@ class TrainStep:
       )
       self.loss_scale.update(finite)
     factor, norm = optimization.clip_factor(gradients, self.max_grad_norm)
-    rate = self.schedule(self.step)
+    rate = self.learning_rate(self.step)
     self.optimizer.apply(gradients, rate, self.step, factor, finite)
     return norm, finite
 

@@ -1,8 +1,8 @@
 """Worker: the pre-training step of this repository."""
 
-from training import process
+from cli import quiet
 
-process.shorten_imports()  # as every program does
+quiet.shorten_imports()  # as every program does
 
 from collections.abc import Callable
 

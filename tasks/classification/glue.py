@@ -11,11 +11,11 @@ from statistics import mean
 
 from absl import logging
 
+from cli import program
 from cli.arguments import Arguments
 from storage import UserError, files
 from tasks import metrics
 from tasks.classification import named_tasks
-from training import process
 
 NAME = "GLUE"
 TABLE = "glue.tsv"
@@ -114,7 +114,7 @@ def run(args: Arguments) -> None:
       mnli = os.path.join(args.output_dir, "MNLI")
       part = part.replace(init_checkpoint=mnli, new_head=True)
     changed = (f for f, value in vars(part).items() if value != args[f])
-    process.rerun(name, [f"--{flag}={part[flag]}" for flag in changed])
+    program.rerun(name, [f"--{flag}={part[flag]}" for flag in changed])
     if not args.dry_run:
       values |= _results(part)
       _write(args.output_dir, values)

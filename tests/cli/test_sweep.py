@@ -9,7 +9,7 @@ import pytest
 from cli import checks, fine_tuning
 from cli.arguments import Arguments
 from data import labels
-from training import process, run_record
+from training import run_record, shutdown
 
 SCORES = {1e-5: 0.5, 3e-5: 0.8}  # of the first seed: the next is worse
 
@@ -46,7 +46,7 @@ def _commands(monkeypatch):
     (folder.parent / "run.json").write_text(start)
     return 0
 
-  monkeypatch.setattr(process, "run_child", run)
+  monkeypatch.setattr(shutdown, "run_child", run)
   monkeypatch.setattr(sys, "argv", ["run_it.py", "--task_name=x"])
   return commands
 
@@ -111,7 +111,7 @@ def test_trials_and_sweep_have_the_labels_in_one_order(
   tmp_path, commands, monkeypatch, known
 ):
   """Trials would take that of --init_checkpoint, or sort them."""
-  run = process.run_child
+  run = shutdown.run_child
 
   def train(command):
     folder = command[3].removeprefix("--output_dir=")
@@ -119,7 +119,7 @@ def test_trials_and_sweep_have_the_labels_in_one_order(
       labels.save("bca", folder)
     return run(command)
 
-  monkeypatch.setattr(process, "run_child", train)
+  monkeypatch.setattr(shutdown, "run_child", train)
   if known:
     labels.save(known, str(tmp_path))
   fine_tuning.run_sweep(_flags(tmp_path))
@@ -156,7 +156,7 @@ def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
 
 
 def test_a_run_that_fails_ends_the_sweep(tmp_path, monkeypatch):
-  monkeypatch.setattr(process, "run_child", lambda command: 1)
+  monkeypatch.setattr(shutdown, "run_child", lambda command: 1)
   with pytest.raises(ChildProcessError, match="seed_1 ended with status 1"):
     fine_tuning.run_sweep(_flags(tmp_path))
 

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(
 
 def _fresh():
   train_step = toy.train_step()
-  train_step.schedule = WarmupLinearDecay(0.01, 100, 4)
+  train_step.learning_rate = WarmupLinearDecay(0.01, 100, 4)
   return train_step
 
 

@@ -97,7 +97,7 @@ def _check_training(path, monkeypatch):
   iterator = iter(batches)
   tight = 2e-6 if name.startswith("pretraining") else 5e-5
   for number, expected in enumerate(golden):
-    rate = float(train_step.schedule(train_step.step))
+    rate = float(train_step.learning_rate(train_step.step))
     assert rate == pytest.approx(expected["learning_rate"], abs=1e-9)
     sums = train_step.run(iterator, 1)
     for ours, theirs in (

@@ -1,4 +1,4 @@
-"""The training loop: schedule, log lines and files."""
+"""The training loop: plan, log lines and files."""
 
 import math
 import os
@@ -27,19 +27,19 @@ from training.run_folder import Checkpoints
   ],
 )
 def test_stretches_end_where_something_is_due(step, seconds, expected):
-  schedule = loop.Schedule(100, save_every=7, max_steps=50, evaluate_every=10)
-  assert schedule.steps_to_run(step, seconds) == expected
+  plan = loop.Plan(100, save_every=7, max_steps=50, evaluate_every=10)
+  assert plan.steps_to_run(step, seconds) == expected
 
 
 def test_profiled_steps_run_at_once():
-  schedule = loop.Schedule(100, profile=loop.Profile("", 15, 18))
-  steps = [schedule.steps_to_run(n, 100.0) for n in (14, 15, 16, 17, 18)]
+  plan = loop.Plan(100, profile=loop.Profile("", 15, 18))
+  steps = [plan.steps_to_run(n, 100.0) for n in (14, 15, 16, 17, 18)]
   assert steps == [1, 3, 2, 1, 1]
-  assert schedule.steps_to_run(13, 1e-6) == 2
+  assert plan.steps_to_run(13, 1e-6) == 2
 
 
 def _train(
-  tmp_path, steps=5, step=None, evaluate=None, evaluated=None, **schedule
+  tmp_path, steps=5, step=None, evaluate=None, evaluated=None, **plan
 ):
   step = step or toy.train_step()
   checkpoints = Checkpoints(str(tmp_path))
@@ -48,7 +48,7 @@ def _train(
     step,
     lambda context: toy.batches(steps),
     checkpoints,
-    loop.Schedule(steps, **schedule),
+    loop.Plan(steps, **plan),
     lambda: report.Report(
       str(tmp_path), 8, logged_metrics=("loss", "masked_lm_accuracy")
     ),
@@ -186,7 +186,7 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path):
       toy.train_step(),
       lambda context: toy.batches(1).concatenate(broken),
       Checkpoints(str(tmp_path)),
-      loop.Schedule(5),
+      loop.Plan(5),
       lambda: report.Report(str(tmp_path), 8),
       first_corrupt=lambda: "record 7 of that file",
     )

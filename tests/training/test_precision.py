@@ -101,7 +101,7 @@ def _train(folder, step, batches, steps):
     step,
     lambda context: batches,
     Checkpoints(str(folder)),
-    loop.Schedule(steps),
+    loop.Plan(steps),
     lambda: Report(str(folder), 8),
   )
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli.arguments import Arguments
 from tasks.classification import glue, named_tasks
-from training import process
+from training import shutdown
 
 METRICS = ("accuracy", "f1", "matthews_correlation", "spearman")
 
@@ -59,7 +59,7 @@ def _calls(monkeypatch):
           (folder / split.submission).write_text("index\tprediction\n")
     return 0
 
-  monkeypatch.setattr(process, "run_child", run_child)
+  monkeypatch.setattr(shutdown, "run_child", run_child)
   monkeypatch.setattr(sys, "argv", ["run_classifier.py", "--task_name=GLUE"])
   return calls
 
@@ -165,6 +165,6 @@ def test_mistakes_are_named(tmp_path, monkeypatch):
     glue.parts(_flags(tmp_path, do_eval=False))
   with pytest.raises(ValueError, match="GLUE needs --do_train: without it"):
     glue.parts(_flags(tmp_path, do_train=False, dry_run=True))
-  monkeypatch.setattr(process, "run_child", lambda command: 1)
+  monkeypatch.setattr(shutdown, "run_child", lambda command: 1)
   with pytest.raises(ChildProcessError, match="RTE ended with status 1"):
     glue.run(_flags(tmp_path))

@@ -1,11 +1,10 @@
-"""The process that writes files, by TF_CONFIG; libraries hidden from Keras."""
+"""Role of a process among several, by TF_CONFIG."""
 
 import json
-import sys
 
 import pytest
 
-from training import process
+from training import cluster
 
 WORKERS = {"worker": ["a:1", "b:1"]}
 CHIEF = {"chief": ["a:1"], "worker": ["b:1"]}
@@ -28,24 +27,10 @@ def test_one_process_writes(monkeypatch, config, is_chief):
     monkeypatch.delenv("TF_CONFIG", raising=False)
   else:
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-  assert process.is_chief() == is_chief
+  assert cluster.is_chief() == is_chief
 
 
 def test_a_broken_tf_config_is_named(monkeypatch):
   monkeypatch.setenv("TF_CONFIG", "{cluster")
   with pytest.raises(ValueError, match=r"TF_CONFIG=\{cluster is no JSON"):
-    process.is_chief()
-
-
-def test_unused_libraries_are_hidden_from_keras_alone(monkeypatch):
-  monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
-  monkeypatch.setattr(process, "_UNUSED", ("colorsys",))
-  monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-  process.shorten_imports()
-  for importer in ("keras.src.any", "tensorflow.python.any"):
-    with pytest.raises(
-      ImportError, match=f"colorsys is hidden from {importer}"
-    ):
-      exec("import colorsys", {"__name__": importer})
-    exec("import colorsys", {"__name__": "kerasana"})  # a library of others
-    assert sys.modules.pop("colorsys")
+    cluster.is_chief()

@@ -1,0 +1,94 @@
+"""SIGTERM and Ctrl-C to a run and to its child processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from absl import logging
+
+_IS_CHILD = "BERT_IS_CHILD"  # environment variable of processes of run_child
+_INTERRUPTED = 128 + signal.SIGTERM
+# Seconds in which SIGINT, sent to a process and then to its group, counts once.
+_SAME_INTERRUPT = 0.2
+
+
+class GracefulShutdown:
+  """Context in which SIGTERM and the first Ctrl-C only set `requested`.
+
+  A second Ctrl-C ends the process at once, with status 130. A thread reads the
+  signals, so that this works while TensorFlow computes. A `child` process is
+  terminated, too; it logs the interruption itself.
+  """
+
+  def __init__(self, child: subprocess.Popen | None = None):
+    self.requested = False
+    self._child = child
+    self._before = None
+
+  def __enter__(self) -> "GracefulShutdown":
+    if threading.current_thread() is threading.main_thread():
+      self._before = {
+        number: signal.signal(number, self._handle)
+        for number in (signal.SIGTERM, signal.SIGINT)
+      }
+      signals, self._write = os.pipe()
+      os.set_blocking(self._write, False)
+      self._fd_before = signal.set_wakeup_fd(self._write)
+      arguments = signals, self._child is None
+      threading.Thread(target=_watch, args=arguments, daemon=True).start()
+    return self
+
+  def __exit__(self, *_) -> None:
+    if self._before is None:
+      return
+    for number, handler in self._before.items():
+      signal.signal(number, handler)
+    signal.set_wakeup_fd(self._fd_before)
+    os.close(self._write)  # ends the thread
+
+  def _handle(self, *_):
+    self.requested = True
+    if self._child:
+      self._child.terminate()
+
+
+def run_child(command: list[str]) -> int:
+  """Runs a command, which gets SIGTERM, too; returns its status, or ends."""
+  with (
+    subprocess.Popen(command, env=os.environ | {_IS_CHILD: "1"}) as child,
+    GracefulShutdown(child) as interruption,
+  ):
+    status = child.wait()
+  if interruption.requested or status == _INTERRUPTED:
+    logging.info("interrupted: repeat the command to resume")
+    end_interrupted()
+  return status
+
+
+def end_interrupted() -> None:
+  """Ends with status 0; in a run_child with 143, as 0 would be complete."""
+  sys.exit(_INTERRUPTED if _IS_CHILD in os.environ else 0)
+
+
+def _watch(signals, is_logged):
+  """Reads signal numbers, a byte each, until the pipe is closed."""
+  first = None
+  with os.fdopen(signals, "rb", buffering=0) as file:
+    while number := file.read(1):
+      if number[0] != signal.SIGINT:
+        continue
+      now = time.monotonic()
+      if first is not None and now - first < _SAME_INTERRUPT:
+        continue
+      if first is not None:
+        logging.error("interrupted again: ended without a checkpoint")
+        os._exit(130)
+      first = now
+      if is_logged:
+        logging.warning(
+          "interrupted: a checkpoint will be saved after the current steps; "
+          "Ctrl-C once more ends at once"
+        )
