@@ -38,9 +38,7 @@ def test_profiled_steps_run_at_once():
   assert plan.steps_to_run(13, 1e-6) == 2
 
 
-def _train(
-  tmp_path, steps=5, step=None, evaluate=None, evaluated=None, **plan
-):
+def _train(tmp_path, steps=5, step=None, evaluate=None, evaluated=None, **plan):
   step = step or toy.train_step()
   checkpoints = Checkpoints(str(tmp_path))
   seen = []
