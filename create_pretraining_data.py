@@ -18,9 +18,8 @@ from cli import checks, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
-from data.pretraining import builders
+from data.pretraining import builders, preview
 from data.pretraining.documents import TextFormat
-from data.pretraining.instances import InstanceConfig, Masking
 from data.tokenization import FullTokenizer
 from storage import UserError, files
 from tasks.pretraining import settings
@@ -31,7 +30,7 @@ flags.DEFINE_string(
   "input_file", None, "Text files or globs, comma-separated.", required=True
 )
 flags.DEFINE_string(
-  "output_file", None, "TFRecord files, comma-separated.", required=True
+  "output_file", None, "TFRecord files, comma-separated; none for --preview."
 )
 flags.DEFINE_string(
   "vocab_file", None, "Vocabulary of the model, a token a line.", required=True
@@ -52,28 +51,37 @@ flags.DEFINE_bool("overwrite", False, "Replace existing output files.")
 
 def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
+  inputs = files.expand(args.input_file)
+  if args.preview:
+    settings.check_preview(args)
+  else:
+    check_outputs(args, inputs)
+  checks.file(args, "vocab_file")
+  settings.instance_config(args)
+
+
+def check_outputs(args: Arguments, inputs: list[str]) -> None:
+  """Checks that the files to write can be written."""
   outputs = output_files(args)
   if "" in outputs or len(set(map(os.path.realpath, outputs))) < len(outputs):
     raise UserError(
       f"--output_file={args.output_file} repeats a name or has an empty one"
     )
-  checks.disjoint(files.expand(args.input_file), *outputs)
+  checks.disjoint(inputs, *outputs)
   if args.runner:
     check_runner(args, outputs)
   elif not args.overwrite:
     checks.refuse_to_overwrite(*outputs)
   for output in outputs:
     checks.writable_file(output)
-  checks.file(args, "vocab_file")
-  instance_config(args)
 
 
 def main(args: Arguments) -> None:
-  inputs, outputs = files.expand(args.input_file), output_files(args)
+  inputs = files.expand(args.input_file)
   config = builders.BuildConfig(
     args.vocab_file,
     args.do_lower_case,
-    instance_config(args),
+    settings.instance_config(args),
     args.random_seed,
     TextFormat(args.input_format, args.text_field),
     args.deduplicate,
@@ -87,6 +95,12 @@ def main(args: Arguments) -> None:
   if not config.text_format.is_prose:
     vocab_checks.warn_of_long_lines(sample, args.max_seq_length, name)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
+  if args.preview:
+    targets = settings.preview_targets(args, ids)
+    for line in preview.lines(config, inputs, args.preview, *targets):
+      print(line)
+    return
+  outputs = output_files(args)
   if args.runner:
     total = write_by_beam(args, config, inputs, *outputs)
   elif args.num_workers:
@@ -96,25 +110,10 @@ def main(args: Arguments) -> None:
   logging.info("Wrote %d instances to:\n  %s", total, "\n  ".join(outputs))
 
 
-def instance_config(args: Arguments) -> InstanceConfig:
-  """Contents of the records; raises ValueError for flags that contradict."""
-  masking, dupe_factor = settings.masking(args), args.dupe_factor
-  if args.masking == "dynamic":
-    if masking != Masking(args.max_predictions_per_seq):
-      raise UserError(
-        "--masked_lm_prob, --mask_token_prob, --random_token_prob and "
-        "--do_whole_word_mask are for words masked now: with --masking=dynamic "
-        "give them to run_pretraining.py"
-      )
-    masking = None
-    dupe_factor = dupe_factor if "dupe_factor" in args.set_flags else 1
-  return InstanceConfig(
-    args.max_seq_length, masking, args.short_seq_prob, dupe_factor
-  )
-
-
 def output_files(args: Arguments) -> list[str]:
-  """File names in --output_file."""
+  """File names in --output_file; ValueError without that flag."""
+  if not args.output_file:
+    raise UserError("nothing to write: give --output_file, or --preview=3")
   return [name.strip() for name in args.output_file.split(",")]
 
 

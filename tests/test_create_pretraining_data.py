@@ -173,3 +173,25 @@ def test_without_apache_beam_the_remedy_is_named(monkeypatch):
   monkeypatch.delitem(sys.modules, "data.pretraining.beam", raising=False)
   with pytest.raises(ValueError, match="`pip install -r requirements-beam"):
     importlib.import_module("data.pretraining.beam")
+
+
+@pytest.mark.parametrize(
+  ("flags", "heading"),
+  [
+    ((), "replaced by"),
+    (("--masking=dynamic",), "replaced by"),
+    (("--preview_objective=right_to_left",), "predicts"),
+  ],
+)
+def test_a_preview_prints_instead_of_writing(flags, heading):
+  result = _run("--preview=2", "--max_seq_length=32", *flags)
+  assert result.returncode == 0, result.stderr
+  assert result.stdout.count("Instance ") == 2
+  assert result.stdout.count(heading) == 2
+
+
+def test_mistakes_of_a_preview():
+  _fails("nothing to write: give --output_file, or --preview=3")
+  _fails(
+    "--preview reads the text in one process", "--preview=1", "--num_workers=1"
+  )

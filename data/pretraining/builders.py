@@ -22,7 +22,7 @@ from data.pretraining import documents
 from data.pretraining.documents import ORIGINAL, Document, TextFormat
 from data.pretraining.instances import InstanceBuilder, InstanceConfig
 from data.tokenization import CachedTokenizer, FullTokenizer
-from storage import files, tfrecord, workers
+from storage import UserError, files, tfrecord, workers
 from storage.compression import is_compressed
 from storage.progress import Progress
 
@@ -95,12 +95,13 @@ class ShardResult(NamedTuple):
 
 
 class RecordBuilder:
-  """Builds records from text; `records` does so from documents."""
+  """Builds records from text; `records` and `examples` from documents."""
 
   def __init__(self, config: BuildConfig):
     tokenizer = FullTokenizer(config.vocab_file, config.do_lower_case)
     builder = InstanceBuilder(tokenizer.vocab, config.instance_config)
-    self.records = builder.records
+    self.records, self.examples = builder.records, builder.all_examples
+    self.vocab = tokenizer.vocab
     self._ids = CachedTokenizer(tokenizer).ids
     self._config = config
 
@@ -116,6 +117,16 @@ class RecordBuilder:
     if self._config.text_format.is_prose:
       limits = 2, self._config.instance_config.max_seq_length
     return documents.read_documents(lines, self._ids, progress, *limits)
+
+  def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
+    """Documents of files; ValueError if they hold no text."""
+    lines = chain.from_iterable(map(self._config.text_format.lines, paths))
+    if self._config.deduplicate:
+      lines = documents.drop_repeated(lines, progress)
+    corpus = self.documents(lines, progress)
+    if not corpus:
+      raise no_text(paths)
+    return corpus
 
   def build_shard(self, shard: Shard) -> ShardResult:
     progress = Progress("", 0, "", log=lambda text: None)
@@ -137,14 +148,9 @@ def write_in_memory(
   outputs round-robin.
   """
   builder = RecordBuilder(config)
-  lines = chain.from_iterable(map(config.text_format.lines, inputs))
   reading = Progress("read", sum(map(text_size, inputs)) / 1e6, "MB")
-  if config.deduplicate:
-    lines = documents.drop_repeated(lines, reading)
-  corpus = builder.documents(lines, reading)
+  corpus = builder.corpus(inputs, reading)
   reading.say()
-  if not corpus:
-    raise no_text(inputs)
   if len(corpus) == 1:
     logging.warning(
       "the text is a single document, from which random next sentences are "
@@ -164,9 +170,9 @@ def write_in_memory(
   return len(records)
 
 
-def no_text(paths: Iterable[str]) -> ValueError:
+def no_text(paths: Iterable[str]) -> UserError:
   """Error for an input without tokens."""
-  return ValueError(f"there is no text in {', '.join(paths)}")
+  return UserError(f"there is no text in {', '.join(paths)}")
 
 
 def _log_samples(samples):

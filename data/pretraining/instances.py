@@ -283,21 +283,29 @@ class InstanceBuilder:
         "next_sentence_labels": [int(is_random)],
       }
 
+  def all_examples(
+    self, documents: list[Document], rng: Random, progress: Progress
+  ) -> Iterator[dict[str, list]]:
+    """Yields the examples of all documents, which it shuffles."""
+    shuffle(rng.getrandbits, documents)
+    for _ in range(self._config.dupe_factor):
+      for index in range(len(documents)):
+        number = 0
+        for example in self.examples(documents, index, rng):
+          number += 1
+          yield example
+        progress.add(1, instances=number)
+
   def records(
     self, documents: list[Document], rng: Random, progress: Progress
   ) -> tuple[list[bytes], list[str]]:
     """Serialized records in random order, and three of them as text."""
     encode = ExampleEncoder(self._config.schema)
-    shuffle(rng.getrandbits, documents)
     records, samples = [], []
-    for _ in range(self._config.dupe_factor):
-      for index in range(len(documents)):
-        before = len(records)
-        for example in self.examples(documents, index, rng):
-          if len(samples) < _SAMPLES:
-            samples.append(self._describe(example))
-          records.append(encode(example))
-        progress.add(1, instances=len(records) - before)
+    for example in self.all_examples(documents, rng, progress):
+      if len(samples) < _SAMPLES:
+        samples.append(self._describe(example))
+      records.append(encode(example))
     shuffle(rng.getrandbits, records)
     return records, samples
 

@@ -1,10 +1,12 @@
 """Flags of pre-training: making records, reading them, objective."""
 
+from collections.abc import Callable, Mapping
+
 from absl import flags
 
 from cli.arguments import Arguments
 from data import vocab
-from data.pretraining.instances import Masking, MaskPolicy
+from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
 from modeling.config import SIDES
 from storage import UserError
 
@@ -38,6 +40,19 @@ def define_record_flags() -> None:
     "run_pretraining to mask anew in every epoch.",
   )
   define_masking_flags()
+  flags.DEFINE_integer(
+    "preview",
+    0,
+    "Print so many instances, and counts of all, instead of writing records.",
+    0,
+  )
+  flags.DEFINE_enum(
+    "preview_objective",
+    "mlm",
+    ["mlm", *SIDES],
+    "Targets to print: of masked tokens, or those of run_pretraining.py with "
+    "this --objective.",
+  )
 
 
 def define_masking_flags(source: str = "") -> None:
@@ -58,6 +73,63 @@ def define_masking_flags(source: str = "") -> None:
   flags.DEFINE_bool(
     "do_whole_word_mask", False, "Mask all pieces of a word, or none."
   )
+
+
+def instance_config(args: Arguments) -> InstanceConfig:
+  """Contents of the records; raises ValueError for flags that contradict."""
+  words, dupe_factor = masking(args), args.dupe_factor
+  if args.masking == "dynamic":
+    if words != Masking(args.max_predictions_per_seq):
+      raise UserError(
+        "--masked_lm_prob, --mask_token_prob, --random_token_prob and "
+        "--do_whole_word_mask are for words masked now: with --masking=dynamic "
+        "give them to run_pretraining.py"
+      )
+    words = None
+    dupe_factor = dupe_factor if "dupe_factor" in args.set_flags else 1
+  return InstanceConfig(
+    args.max_seq_length, words, args.short_seq_prob, dupe_factor
+  )
+
+
+def check_preview(args: Arguments) -> None:
+  """Raises ValueError if flags contradict --preview."""
+  if args.runner or args.num_workers:
+    raise UserError(
+      "--preview reads the text in one process: drop --num_workers and --runner"
+    )
+
+
+def preview_targets(
+  args: Arguments, words: Mapping[str, int]
+) -> tuple[Callable | None, bool]:
+  """Function that makes a batch's targets when read, if any; if causal."""
+  is_causal = args.preview_objective in SIDES
+  if args.masking == "static" and not is_causal:
+    return None, False
+  import tensorflow as tf  # noqa: PLC0415
+
+  from data.pretraining import input_pipeline  # noqa: PLC0415
+
+  if is_causal:
+    causal = input_pipeline.CausalTargets(args.preview_objective)
+  else:
+    masker = input_pipeline.Masker(words, masking(args))
+  seeds = tf.random.Generator.from_seed(args.random_seed)
+
+  def finish(columns):
+    types = {"masked_lm_weights": tf.float32}
+    batch = {
+      name: tf.constant(values, types.get(name, tf.int64))
+      for name, values in columns.items()
+    }
+    if is_causal:
+      batch = causal(batch)
+    else:
+      batch = masker(batch, seeds.uniform([2], 0, 2**31 - 1, tf.int32))
+    return {name: values.numpy() for name, values in batch.items()}
+
+  return finish, is_causal
 
 
 def masking(args: Arguments) -> Masking:

@@ -1,0 +1,94 @@
+"""Previews of instances: what the records hold, counted and shown."""
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data import vocab
+from data.pretraining import builders, preview
+from data.pretraining.input_pipeline import CausalTargets
+from data.pretraining.instances import InstanceConfig, Masking
+from tests.data.pretraining.test_instances import VOCAB_FILE
+
+WORDS = vocab.load(VOCAB_FILE)
+LINES = ["photosynthesis museum", "forgot computer", "bridge", "gallon"] * 3
+TEXT = "\n".join([*LINES, "", ""])
+
+
+@pytest.fixture(name="text")
+def _text(tmp_path):
+  path = tmp_path / "text.txt"
+  path.write_text(TEXT * 5)
+  return str(path)
+
+
+def _config(**masking):
+  instance = InstanceConfig(24, Masking(5, **masking), dupe_factor=4)
+  return builders.BuildConfig(VOCAB_FILE, True, instance, 3)
+
+
+def _records(path, config):
+  """Columns of all records."""
+  spec = {
+    name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
+    for name, feature in config.instance_config.schema.items()
+  }
+  serialized = list(tf.data.TFRecordDataset(path))
+  columns = tf.io.parse_example(serialized, spec)
+  return {name: column.numpy() for name, column in columns.items()}
+
+
+@pytest.mark.parametrize("whole_word", [False, True])
+def test_counts_are_those_of_the_records(text, tmp_path, whole_word):
+  config = _config(whole_word=whole_word)
+  output = str(tmp_path / "records")
+  number = builders.write_in_memory(config, [text], [output])
+  records = _records(output, config)
+  labels = records["masked_lm_ids"]
+  shown = np.take_along_axis(
+    records["input_ids"], records["masked_lm_positions"], 1
+  )
+  used = records["masked_lm_weights"] > 0
+  is_mask = used & (shown == WORDS[vocab.MASK])
+  same = used & (shown == labels)
+  *_, pairs, masks = preview.lines(config, [text], 0)
+  numbers = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) \(", masks)]
+  other = used.sum() - is_mask.sum() - same.sum()
+  assert numbers == [used.sum(), is_mask.sum(), other, same.sum()]
+  random = records["next_sentence_labels"].sum()
+  assert pairs.startswith(f"{number} instances: {number - random} (")
+  assert f" {random} (" in pairs
+
+
+def test_an_instance_names_every_replacement(text):
+  lines = [*preview.lines(_config(), [text], 2)]
+  assert lines[0].startswith("Instance 1: ")
+  assert lines[1].startswith("  [CLS] ")
+  assert lines[2].endswith(" [SEP]")
+  first = lines[4 : lines.index("")]
+  row = " ".join(lines[1:3]).split()
+  for line in first:
+    position, token, shown = line.split()
+    expected = token if shown == "(unchanged)" else shown
+    assert row[int(position)] == expected
+  assert sum(line.startswith("Instance") for line in lines) == 2
+
+
+def test_next_tokens_are_the_targets(text):
+  causal = CausalTargets("left_to_right")
+
+  def finish(columns):
+    columns["masked_lm_weights"] = np.float32(columns["masked_lm_weights"])
+    batch = {name: tf.constant(values) for name, values in columns.items()}
+    return {name: values.numpy() for name, values in causal(batch).items()}
+
+  lines = [*preview.lines(_config(), [text], 1, finish, True)]
+  row = " ".join(lines[1:3]).split()
+  assert lines[3].split() == ["position", "token", "predicts"]
+  shown = [line.split()[1:] for line in lines[4 : lines.index("")]]
+  assert shown == [[*pair] for pair in pairwise(row)]
+  assert vocab.MASK not in row
+  assert lines[-1].endswith("tokens predict the next one")
