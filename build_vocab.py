@@ -37,7 +37,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
   "output_file", None, "Vocabulary file to write.", required=True
 )
-flags.DEFINE_integer("vocab_size", 30522, "Number of tokens.", 1)
+flags.DEFINE_integer("vocab_size", 30522, "Number of tokens.", 1, 1_000_000)
 flags.DEFINE_bool(
   "do_lower_case", True, "Lower-case and strip accents; False for cased models."
 )
@@ -49,7 +49,9 @@ flags.DEFINE_list(
 flags.DEFINE_integer(
   "unused_tokens", 0, "Number of [unused0], [unused1], ... tokens.", 0
 )
-flags.DEFINE_integer("min_count", 2, "Ignore words that occur less often.", 1)
+flags.DEFINE_integer(
+  "min_count", 2, "Make no token of what occurs less often.", 1
+)
 flags.DEFINE_integer(
   "max_alphabet",
   1000,
@@ -95,7 +97,7 @@ def main(args: Arguments) -> None:
     return write_model(args, *vocabulary.extend(args, counts))
   reserved = reserved_tokens(args.special_tokens, args.unused_tokens)
   logging.info(
-    "%s words, %s of them distinct; learning (minutes for a large text)",
+    "%s words, %s of them distinct",
     f"{counts.total():,}",
     f"{len(counts):,}",
   )
@@ -109,9 +111,10 @@ def main(args: Arguments) -> None:
   if len(tokens) < args.vocab_size:
     logging.warning(
       "the text yields only %d tokens of --vocab_size=%d: set vocab_size in "
-      "bert_config.json to it, or give more text or a smaller --min_count",
+      "bert_config.json to it, or give more text%s",
       len(tokens),
       args.vocab_size,
+      " or a smaller --min_count" if args.min_count > 1 else "",
     )
   vocab.save(tokens, args.output_file)
   logging.info("wrote %d tokens to %s", len(tokens), args.output_file)

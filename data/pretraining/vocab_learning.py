@@ -1,17 +1,16 @@
-"""WordPiece vocabularies learned from word counts, and extended by words.
-
-The learner is tensorflow_text's. Its result is completed to the requested size
-and to all characters of the alphabet.
-"""
+"""WordPiece vocabularies learned from word counts, and extended by words."""
 
 import heapq
-from collections import Counter
+import itertools
+from array import array
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from absl import logging
 
 from data.tokenization import BasicTokenizer, WordpieceTokenizer
 from storage import UserError
+from storage.progress import Progress
 
 JOINER = "##"
 MAX_TOKEN_LENGTH = 50  # characters; longer words are ignored
@@ -111,54 +110,108 @@ def learn(
 ) -> list[str]:
   """Learns a vocabulary: tokens in the order of their ids.
 
-  `reserved` come first, then `chars`, the alphabet, alone and with "##". There
-  are `vocab_size` tokens, or fewer if the text does not yield as many;
-  ValueError if that is too small for the alphabet. Rarer words than `min_count`
-  are ignored.
+  `reserved` come first, then `chars`, the alphabet, and with "##" those of them
+  that occur inside words. Pieces that occur `min_count` times or more fill the
+  rest. UserError if `vocab_size` is too small for the alphabet.
   """
-  fixed = reserved + chars + [JOINER + char for char in chars]
-  if len(fixed) > vocab_size:
+  inside = {char for word in counts for char in word[1:]}.intersection(chars)
+  letters = chars + [JOINER + char for char in sorted(inside)]
+  tokens = dict.fromkeys(reserved + letters)
+  if len(tokens) > vocab_size:
     raise UserError(
       f"--vocab_size={vocab_size} is too small for {len(reserved)} reserved"
-      f" tokens and {len(chars)} characters, with and without {JOINER}: give at"
-      f" least {len(fixed)}, or a smaller --max_alphabet"
+      f" tokens, {len(chars)} characters and {len(inside)} of them with"
+      f" {JOINER}: give at least {len(tokens)}, or a smaller --max_alphabet"
     )
   known = set(chars)
-  words = Counter(
-    {
-      word: count
-      for word, count in counts.items()
-      if count >= min_count
-      and len(word) <= MAX_TOKEN_LENGTH
-      and known.issuperset(word)
-    }
-  )
-  tokens = dict.fromkeys(fixed)
-  tokens.update(dict.fromkeys(_learned(words, reserved, chars, vocab_size)))
-  # The learner yields slightly less than vocab_size: words fill the rest.
-  tokens.update(dict.fromkeys(word for word, _ in words.most_common()))
-  return list(tokens)[:vocab_size]
+  words = {
+    word: count
+    for word, count in counts.items()
+    if len(word) <= MAX_TOKEN_LENGTH and known.issuperset(word)
+  }
+  progress = Progress("learned", vocab_size - len(tokens), "pieces")
+  for piece in _merge_pairs(words, letters, min_count):
+    if len(tokens) == vocab_size:
+      break
+    tokens[piece] = None
+    progress.add(1)
+  return list(tokens)
 
 
-def _learned(words, reserved, chars, vocab_size):
-  """Tokens learned by tensorflow_text, the most frequent first."""
-  # Imports TensorFlow, which takes seconds.
-  from tensorflow_text.tools.wordpiece_vocab import (  # noqa: PLC0415
-    wordpiece_tokenizer_learner_lib as learner,
-  )
+def _merge_pairs(words, letters, min_count):
+  """Byte-pair encoding: joins the most frequent pair of pieces, repeatedly.
 
-  # All characters count, even those of ignored words only.
-  return learner.learn(
-    (Counter(chars) | words).items(),
-    vocab_size,
-    reserved,
-    upper_thresh=None,
-    lower_thresh=None,
-    max_input_tokens=-1,
-    max_token_length=MAX_TOKEN_LENGTH,
-    max_unique_chars=len(chars),
-    joiner=JOINER,
+  Yields each new piece. Of equally frequent pairs, that of the oldest pieces is
+  joined. Source: Sennrich, Haddow and Birch 2016, arXiv 1508.07909.
+  """
+  pieces = list(letters)
+  symbols = {piece: chr(index) for index, piece in enumerate(pieces)}
+  pairs = _Pairs(
+    (
+      symbols[word[0]] + "".join(symbols[JOINER + char] for char in word[1:]),
+      count,
+    )
+    for word, count in words.items()
   )
+  while pair := pairs.most_frequent(min_count):
+    first, second = (pieces[ord(symbol)] for symbol in pair)
+    piece = first + second.removeprefix(JOINER)
+    if piece not in symbols:
+      symbols[piece] = chr(len(pieces))
+      pieces.append(piece)
+      yield piece
+    pairs.merge(pair, symbols[piece])
+
+
+class _Pairs:
+  """Counts of adjacent symbols in words.
+
+  A word is a string of symbols, each a code point, so that str.replace merges a
+  pair. A heap has all pairs by their counts; some entries are out of date.
+  """
+
+  def __init__(self, words: Iterable[tuple[str, int]]):
+    self._words, self._word_counts = [], []
+    self._counts = Counter()
+    # Indices of the words that have a pair, or had it.
+    self._indices = defaultdict(lambda: array("I"))
+    for index, (word, count) in enumerate(words):
+      self._words.append(word)
+      self._word_counts.append(count)
+      for pair in map("".join, itertools.pairwise(word)):
+        self._counts[pair] += count
+        self._indices[pair].append(index)
+    self._heap = [(-count, pair) for pair, count in self._counts.items()]
+    heapq.heapify(self._heap)
+
+  def most_frequent(self, min_count: int) -> str | None:
+    """The pair with the highest count, or None if that is below min_count."""
+    while self._heap:
+      count, pair = self._heap[0]
+      if self._counts[pair] == -count >= min_count:
+        return pair
+      heapq.heappop(self._heap)  # merging other pairs has lowered the count
+      if self._counts[pair] >= min_count:
+        heapq.heappush(self._heap, (-self._counts[pair], pair))
+    return None
+
+  def merge(self, pair: str, symbol: str) -> None:
+    """Replaces a pair by a symbol in all words."""
+    new_pairs = set()
+    for index in self._indices.pop(pair):
+      before, count = self._words[index], self._word_counts[index]
+      self._words[index] = after = before.replace(pair, symbol)
+      if before == after:
+        continue
+      for old in map("".join, itertools.pairwise(before)):
+        self._counts[old] -= count
+      for new in map("".join, itertools.pairwise(after)):
+        self._counts[new] += count
+        if symbol in new:
+          self._indices[new].append(index)
+          new_pairs.add(new)
+    for new in new_pairs:
+      heapq.heappush(self._heap, (-self._counts[new], new))
 
 
 def choose_words(

@@ -31,6 +31,38 @@ def test_rare_characters_stay_out_of_a_full_alphabet(caplog):
   assert "--max_alphabet=3 leaves out 1 rare characters (4.55%" in warning
 
 
+def learn(counts, vocab_size, min_count=1):
+  """Pieces beyond [PAD] and the alphabet, in the order of their ids."""
+  chars = vocab_learning.alphabet(counts, 100)
+  tokens = vocab_learning.learn(counts, ["[PAD]"], chars, vocab_size, min_count)
+  assert tokens[: len(chars) + 1] == ["[PAD]", *chars]
+  return [token for token in tokens[1:] if len(token.removeprefix("##")) > 1]
+
+
+def test_the_most_frequent_pair_is_merged_first():
+  counts = Counter(hug=10, pug=5, pun=12, bun=4, hugs=5)
+  # ##u ##g 20, ##u ##n 16, h ##ug 15, p ##un 12; 5 each: p ##ug, of the older
+  # pieces, and hug ##s; b ##un 4
+  pieces = ["##ug", "##un", "hug", "pun", "pug", "hugs", "bun"]
+  assert learn(counts, 99) == pieces
+  assert learn(counts, 15) == pieces[:3]
+  assert learn(Counter(sorted(counts.elements(), reverse=True)), 99) == pieces
+
+
+def test_a_piece_occurs_min_count_times_or_more():
+  counts = Counter(vacant=1, vacate=1, be=3, to=4)
+  assert learn(counts, 99, 5) == []
+  assert learn(counts, 99, 4) == ["to"]
+  assert learn(counts, 99, 3) == ["to", "be"]
+  # Words that are too rare themselves have pieces in common.
+  assert learn(counts, 99, 2)[2:] == ["va", "##ca", "vaca"]
+  assert {"vacant", "vacate"} <= set(learn(counts, 99, 1))
+
+
+def test_a_pair_that_repeats_is_merged_from_the_left():
+  assert learn(Counter(aaaaa=1, aaa=1), 99)[:2] == ["##aa", "aaa"]
+
+
 def test_a_vocabulary_has_the_requested_size():
   words = Counter({f"w{i:03}": 1000 - i for i in range(900)})
   chars = vocab_learning.alphabet(words, 100)
@@ -51,8 +83,8 @@ def test_rare_words_are_ignored_but_not_their_characters():
 
 
 def test_a_size_too_small_for_the_alphabet_is_an_error():
-  with pytest.raises(ValueError, match="give at least 7"):
-    vocab_learning.learn(Counter("abc"), ["[PAD]"], ["a", "b", "c"], 6, 1)
+  with pytest.raises(ValueError, match=r"3 characters and 2 .* at least 6"):
+    vocab_learning.learn(Counter(["abc"]), ["[PAD]"], ["a", "b", "c"], 5, 1)
 
 
 def test_a_word_that_others_begin_with_makes_them_cheaper():
