@@ -15,7 +15,7 @@ from tests import programs
 SMALL = "1x64:2:16:float32"
 NAMES = (
   *("fine_tune", "flops", "load", "memory", "pretraining_data"),
-  *("serving", "start_up", "tokenization", "train_step"),
+  *("serving", "start_up", "tokenization", "train_step", "vocabulary"),
 )
 
 
