@@ -5,6 +5,8 @@ pieces, except words with characters beyond --max_alphabet.
 
   python build_vocab.py --input_file='corpus/*.txt' --output_file=vocab.txt
 
+--preset=tiny also writes bert_config.json, of a model to train on this text.
+
 --extend gives the words of another domain to a trained model instead:
 
   python build_vocab.py --input_file='medical/*.txt' --extend=$BERT/vocab.txt \
@@ -23,7 +25,8 @@ from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab
 from data.pretraining import vocab_learning
-from storage import UserError, files
+from modeling.config import PRESETS, BertConfig
+from storage import files
 from tasks.pretraining import settings, vocabulary
 
 shared_flags.define_corpus()
@@ -66,20 +69,20 @@ flags.DEFINE_integer(
   1,
 )
 settings.define_sampling_exponent("words")
+flags.DEFINE_enum(
+  "preset",
+  None,
+  [*PRESETS],
+  "Also write bert_config.json into the folder of --output_file: a model of "
+  "this size, with initial values for short training from scratch "
+  "(docs/pretraining.md).",
+)
 flags.DEFINE_bool("overwrite", False, "Replace --output_file if it exists.")
 
 
-def reserved_tokens(special: list[str], unused: int) -> list[str]:
-  """Tokens that are not learned, in the order of their ids."""
-  vocab.check_tokens(dict.fromkeys(special, 0), name="--special_tokens")
-  if "" in special:
-    raise UserError(f"--special_tokens={','.join(special)}: one name is empty")
-  if special[0] != vocab.PAD:
-    raise UserError(
-      f"--special_tokens begins with {special[0]}: put {vocab.PAD} first, as "
-      "records are padded with id 0"
-    )
-  return special + [f"[unused{index}]" for index in range(unused)]
+def config_path(args: Arguments) -> str:
+  """Path of the configuration that --preset writes."""
+  return os.path.join(os.path.dirname(args.output_file), "bert_config.json")
 
 
 def check_flags(args: Arguments) -> None:
@@ -87,7 +90,9 @@ def check_flags(args: Arguments) -> None:
   checks.output_file(args, *files.expand(args.input_file))
   if args.extend:
     return vocabulary.check_extension(args)
-  reserved_tokens(args.special_tokens, args.unused_tokens)
+  if args.preset and not args.overwrite:
+    checks.refuse_to_overwrite(config_path(args))
+  vocabulary.reserved_tokens(args.special_tokens, args.unused_tokens)
 
 
 def main(args: Arguments) -> None:
@@ -95,7 +100,7 @@ def main(args: Arguments) -> None:
   counts = vocabulary.count_words(args)
   if args.extend:
     return write_model(args, *vocabulary.extend(args, counts))
-  reserved = reserved_tokens(args.special_tokens, args.unused_tokens)
+  reserved = vocabulary.reserved_tokens(args.special_tokens, args.unused_tokens)
   logging.info(
     "%s words, %s of them distinct",
     f"{counts.total():,}",
@@ -110,14 +115,17 @@ def main(args: Arguments) -> None:
   )
   if len(tokens) < args.vocab_size:
     logging.warning(
-      "the text yields only %d tokens of --vocab_size=%d: set vocab_size in "
-      "bert_config.json to it, or give more text%s",
-      len(tokens),
-      args.vocab_size,
+      "the text yields only %d tokens of --vocab_size=%d: %sgive more text%s",
+      *(len(tokens), args.vocab_size),
+      "" if args.preset else "set vocab_size in bert_config.json to it, or ",
       " or a smaller --min_count" if args.min_count > 1 else "",
     )
   vocab.save(tokens, args.output_file)
   logging.info("wrote %d tokens to %s", len(tokens), args.output_file)
+  if args.preset:
+    config = BertConfig.preset(args.preset, len(tokens), from_scratch=True)
+    config.to_json(config_path(args))
+    logging.info("wrote %s", config_path(args))
 
 
 def write_model(

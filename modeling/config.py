@@ -37,17 +37,17 @@ _TYPES = {
   float: ("a number", int | float),
 }
 # {name of a preset: (layers, hidden size)}
-_PRESETS = {
-  f"L-{layers}_H-{hidden}": (layers, hidden)
-  for layers in (2, 4, 6, 8, 10, 12)
-  for hidden in (128, 256, 512, 768)
-} | {
+PRESETS = {
   "tiny": (2, 128),
   "mini": (4, 256),
   "small": (4, 512),
   "medium": (8, 512),
   "base": (12, 768),
   "large": (24, 1024),
+} | {
+  f"L-{layers}_H-{hidden}": (layers, hidden)
+  for layers in (2, 4, 6, 8, 10, 12)
+  for hidden in (128, 256, 512, 768)
 }
 
 
@@ -156,9 +156,9 @@ class BertConfig:
     are those that models of few layers learn from soonest, without dropout
     (docs/pretraining.md); the published ones are the original's.
     """
-    if name not in _PRESETS:
-      raise UserError(f"no preset {name!r}; there are {', '.join(_PRESETS)}")
-    layers, hidden = _PRESETS[name]
+    if name not in PRESETS:
+      raise UserError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+    layers, hidden = PRESETS[name]
     published = cls(
       vocab_size=vocab_size,
       hidden_size=hidden,

@@ -4,6 +4,7 @@ import json
 import pytest
 
 from data import tokenization, vocab
+from modeling.config import BertConfig
 from tests import programs
 
 TEXT = (
@@ -32,10 +33,14 @@ def test_every_word_of_the_text_can_be_pieced_together(
     "--vocab_size=99",
     "--unused_tokens=2",
     f"--do_lower_case={do_lower_case}",
+    "--preset=tiny",
   )
   assert done.returncode == 0, done.stderr
   full = tokenization.FullTokenizer(tmp_path / "vocabulary", do_lower_case)
   assert f"the text yields only {len(full.vocab)} tokens" in done.stderr
+  config = BertConfig.from_json(str(tmp_path / "bert_config.json"))
+  size = len(full.vocab)
+  assert config == BertConfig.preset("tiny", size, from_scratch=True)
   assert list(full.vocab)[:7] == (
     [*vocab.SPECIAL_TOKENS, "[unused0]", "[unused1]"]
   )
@@ -54,6 +59,8 @@ def test_every_word_of_the_text_can_be_pieced_together(
     ("--input_file=blank", "no words in blank"),
     ("--output_file=a.txt", "a.txt is an input, too"),
     ("--output_file=blank", "blank exists already"),
+    ("--preset=base", "bert_config.json exists already"),
+    ("--preset=huge", "--preset=huge: value should be one of <tiny|"),
     ("--vocab_size=20", "--vocab_size=20 is too small for 5 reserved tokens"),
     ("--special_tokens=[PAD],[UNK]", "--special_tokens lacks [CLS], [SEP]"),
     (
@@ -66,6 +73,7 @@ def test_every_word_of_the_text_can_be_pieced_together(
 def test_what_is_wrong_is_said_in_one_line(run, tmp_path, argument, message):
   (tmp_path / "bad").write_bytes(b"fine\n\xff\n")
   (tmp_path / "blank").write_text(" \n\n\u200b", encoding="utf-8")
+  (tmp_path / "bert_config.json").touch()
   done = run("--input_file=a.txt", "--output_file=vocabulary", argument)
   programs.check_error(done.returncode, done.stderr, message)
   assert not (tmp_path / "vocabulary").exists()

@@ -42,6 +42,19 @@ def define_extension_flags() -> None:
   )
 
 
+def reserved_tokens(special: list[str], unused: int) -> list[str]:
+  """Tokens that are not learned, in the order of their ids."""
+  vocab.check_tokens(dict.fromkeys(special, 0), name="--special_tokens")
+  if "" in special:
+    raise UserError(f"--special_tokens={','.join(special)}: one name is empty")
+  if special[0] != vocab.PAD:
+    raise UserError(
+      f"--special_tokens begins with {special[0]}: put {vocab.PAD} first, as "
+      "records are padded with id 0"
+    )
+  return special + [f"[unused{index}]" for index in range(unused)]
+
+
 def count_words(args: Arguments) -> Counter:
   """Counts the words of --input_file, here or by Beam; ValueError for none."""
   patterns = [args.input_file]
@@ -78,7 +91,13 @@ def _count_source(args, paths):
 
 def check_extension(args: Arguments) -> None:
   """Checks flags and files of --extend: OSError or ValueError."""
-  learning = {"vocab_size", "special_tokens", "unused_tokens", "max_alphabet"}
+  learning = {
+    "preset",
+    "vocab_size",
+    "special_tokens",
+    "unused_tokens",
+    "max_alphabet",
+  }
   for name in learning & args.set_flags:
     raise UserError(f"--{name} is not for --extend: leave it out")
   checks.need(args, extend=True, bert_config_file=True)
