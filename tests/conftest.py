@@ -3,6 +3,7 @@
 import gc
 import multiprocessing.forkserver
 import os
+import random
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Exports are compiled on some processors; here only where a test says so.
@@ -30,9 +31,13 @@ lean.leave_out_compilation()
 lean.optimize_graphs(False)
 gc.freeze()  # what is imported stays: no need to go through it again
 
-# Of a slow machine nothing follows; the first time it makes tables, too.
+# Of a slow machine nothing follows; the first time it makes tables, too. The
+# same examples every time: other ones are for the fuzz targets to find.
 settings.register_profile(
-  "all", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+  "all",
+  deadline=None,
+  derandomize=True,
+  suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("quick", settings.get_profile("all"), max_examples=25)
 
@@ -64,12 +69,23 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-  """Puts long files first; what needs the larger golden numbers is slow."""
+  """Puts long files first; what needs the larger golden numbers is slow.
+
+  BERT_TEST_ORDER is the seed of a random order of files, and of tests in each.
+  """
   for item in items:
     if "oracle:" in item.name:
       item.add_marker("slow")
   order = {name: number for number, name in enumerate(LONGEST)}
   items.sort(key=lambda item: order.get(item.path.name, len(order)))
+  if seed := os.environ.get("BERT_TEST_ORDER"):
+    rng, files = random.Random(seed), {}
+    items.sort(
+      key=lambda item: (
+        files.setdefault(item.path, rng.random()),
+        rng.random(),
+      )
+    )
 
 
 @pytest.fixture(autouse=True)
