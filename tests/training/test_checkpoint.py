@@ -12,7 +12,7 @@ from modeling import models
 from storage import files
 from tests import programs
 from tests.training import toy
-from training import checkpoint, run_record
+from training import checkpoint, optimization, run_record
 from training.run_folder import Checkpoints
 
 
@@ -179,6 +179,34 @@ def test_resumes_all_of_a_run(tmp_path):
     other.model.weights, step.model.weights, strict=True
   ):
     np.testing.assert_array_equal(variable, value)
+
+
+def test_what_a_checkpoint_of_the_original_lacks(tmp_path, caplog):
+  """The position in the data follows from the step; averages begin."""
+  step = toy.train_step()
+  step.step.assign(3)
+  state = {k: v for k, v in step.state.items() if not k.startswith("run/")}
+  checkpoints = Checkpoints(str(tmp_path))
+  checkpoints.save(3, state)
+  assert checkpoints.restore_or_set_seed(8) == 8
+  again = toy.train_step(seed=8)
+  trained = checkpoint.trainable_variables(again.model)
+  again.average = optimization.ExponentialMovingAverage(trained, 0.9)
+  checkpoints.resume(again, None)
+  assert (int(again.examples), int(again.seed)) == (24, 8)
+  np.testing.assert_array_equal(again.average.averages[0], step.variables[0])
+  assert "model.ckpt-3 has no run/examples, run/seed, bert/" in caplog.text
+
+
+def test_two_encoders_are_read_side_by_side(tmp_path):
+  for name in ("1", "2"):
+    values = dict.fromkeys(("bert/x", "bert/x/adam_m", "y"), float(name))
+    checkpoint.write(str(tmp_path / name), values)
+  reader = checkpoint.read(f"{tmp_path / '1'},{tmp_path / '2'}")
+  assert {name: reader[name] for name in reader.shapes} == {
+    "bert/left_to_right/x": 1.0,
+    "bert/right_to_left/x": 2.0,
+  }
 
 
 def test_another_models_output_folder_is_refused(tmp_path):

@@ -44,27 +44,12 @@ def _input(paths, **options):
   return PretrainingInput(paths, T, V, **{"masking": Masking(P)} | options)
 
 
-def test_an_epoch_holds_every_record_once_in_a_new_order(paths):
-  result = _ids(_input(paths).training(10, seed=1), 9)
-  epochs = result.reshape(3, 30)
-  for epoch in epochs:
-    assert sorted(epoch) == list(range(30))
-  assert len({tuple(epoch) for epoch in epochs}) == 3
-
-
 @pytest.mark.parametrize("skip", [5, 30, 45, 100])
 def test_resumes_where_it_stopped(paths, skip):
   source = _input(paths)
   expected = _ids(source.training(5, seed=3), 40)
   rest = _ids(source.training(5, seed=3, skip=skip), (200 - skip) // 5)
   np.testing.assert_array_equal(rest, expected[skip:])
-
-
-def test_another_seed_is_another_order(paths):
-  source = _input(paths)
-  assert np.any(
-    _ids(source.training(5, seed=3), 6) != _ids(source.training(5, seed=4), 6)
-  )
 
 
 @pytest.mark.parametrize(

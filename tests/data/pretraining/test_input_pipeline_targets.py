@@ -158,18 +158,6 @@ def test_more_slots_than_tokens(rng):
     assert after["masked_lm_weights"].numpy()[:, :5].all() or whole_word
 
 
-def test_it_runs_inside_a_dataset(rng):
-  batch = _batch(32, rng)
-  masker = Masker(VOCAB, Masking(P))
-  dataset = (
-    tf.data.Dataset.from_tensor_slices(batch)
-    .batch(8)
-    .enumerate()
-    .map(lambda step, rows: masker(rows, tf.stack([step, 1])))
-  )
-  assert sum(len(rows["masked_lm_ids"]) for rows in dataset) == 32
-
-
 @pytest.mark.parametrize("probs", [(-0.1, 0.5), (0.6, 0.5), (float("nan"), 0)])
 def test_impossible_probabilities_are_refused(probs):
   with pytest.raises(ValueError, match="must be 0 or more, and 1 together"):
