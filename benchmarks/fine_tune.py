@@ -5,7 +5,7 @@
     --peer_python=torch/bin/python --rounds=7
 
 Same weights (--bert_dir is what convert_checkpoint.py makes of --hf_dir), data,
-optimizer and hyper-parameters; each round has another seed, unless --work_dir
+optimizer and hyper-parameters; each round has the next seed, unless --work_dir
 has it. A run is timed from the start of its process to its predictions.
 """
 
@@ -209,8 +209,8 @@ def measure(args: contest.Args) -> contest.Results:
   epochs = f"{args.epochs} epoch{'s' * (args.epochs > 1)}"
   case = f"{args.task}, {args.dtype}, {epochs}"
   case += ", by length" * args.group_by_length
-  runs = {BASELINE: [], PEER: []}
-  for seed in range(1, args.rounds + 1):
+  runs = {label: [] for label in args.contestants}
+  for seed in range(args.seed, args.seed + args.rounds):
     for label, results in runs.items():
       folder = Path(args.work_dir, f"{case}, {label}, {seed}")
       results.append({"seed": seed} | execute(args, label, folder, seed))
@@ -234,7 +234,9 @@ def rows(result: dict):
       ", ".join(scores),
       f"{statistics.median(seconds):.0f}",
       f"{statistics.median(run['cpu_seconds'] for run in values):.0f}",
-      *contest.ratios(seconds, [run["seconds"] for run in runs[BASELINE]]),
+      *contest.ratios(
+        seconds, [run["seconds"] for run in runs.get(BASELINE, values)]
+      ),
     )
 
 
@@ -249,6 +251,8 @@ if __name__ == "__main__":
     measure,
     __doc__,
     rounds=3,
+    seed=(1, "of the first round"),
+    contestants=([BASELINE, PEER], "one, or both"),
     task=(None, "a task of GLUE, SQuAD-1.1, or NER"),
     data_dir=(None, "folder with train and dev: .tsv, .json (SQuAD), .conll"),
     work_dir=(None, "folder for runs of the same settings"),

@@ -108,7 +108,7 @@ def origin() -> dict[str, str | None]:
   """Date, commit and processor of a measurement that begins now."""
   from training import run_record  # noqa: PLC0415
 
-  commit = run_record.commit(besides=("benchmarks/results", "*.md"))
+  commit = run_record.commit(besides=("*/results", "*.md"))
   date = time.strftime("%Y-%m-%d")
   return {"date": date, "commit": commit, "processor": _processor()}
 
