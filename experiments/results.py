@@ -1,268 +1,203 @@
-r"""Writes tables and a figure of docs/results.md from the finished runs.
+r"""Fills tables and figures of docs/results.md: python -m experiments.results.
 
-python -m experiments.results --runs=work/results.jsonl
+claims.tsv lists the claims of the paper. `difference` is what is compared, each
+the ending of a task's name and a system; `tasks` have the paper's differences;
+`figure` has names of runs as patterns, in which a group is x. A table stands
+between <!-- name --> and <!-- /name --> in results.md.
 """
 
-import json
-import statistics
-from collections.abc import Sequence
+import math
+import re
+from collections import namedtuple
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import mean, stdev, variance
 
-from absl import app, flags
 from matplotlib.figure import Figure
 
-from experiments import plan
+from experiments import plan, run
 
-BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
-_DOCS = Path(__file__).parents[1] / "docs"
-_LEFT = "left_to_right"
-
-flags.DEFINE_string("runs", None, "results.jsonl of the study.", required=True)
-flags.DEFINE_string("docs_dir", str(_DOCS), "Where results.md is.")
-
-# Title and source of each claim; the column of what is better there and of the
-# other, each the ending of a task's name and a system; the paper's differences.
-CLAIMS = (
-  (
-    "Pre-training helps",
-    "all of the paper; `none` begins from random weights",
-    {"base": ("", "base"), "none": ("", "none")},
-    dict.fromkeys(("SQuAD", "NER", "QNLI", "MRPC", "MNLI", "SST-2")),
-  ),
-  (
-    "Both directions beat one",
-    "table 5, base against LTR & No NSP",
-    {"base": ("", "base"), _LEFT: ("", _LEFT)},
-    {"SQuAD": 10.7, "NER": None, "QNLI": 4.1, "MRPC": 9.2}
-    | {"MNLI": 2.3, "SST-2": 0.6},
-  ),
-  (
-    "Next-sentence prediction helps",
-    "table 5, base against No NSP",
-    {"base": ("", "base"), "no_nsp": ("", "no_nsp")},
-    {"SQuAD": 0.6, "NER": None, "QNLI": 3.5, "MRPC": 0.2}
-    | {"MNLI": 0.5, "SST-2": 0.1},
-  ),
-  (
-    "A BiLSTM makes up for one direction in SQuAD only",
-    "table 5, + BiLSTM against LTR & No NSP",
-    {"bilstm": ("", "bilstm"), _LEFT: ("", _LEFT)},
-    {"SQuAD": 7.1, "NER": None, "QNLI": -0.2, "MRPC": -1.8}
-    | {"MNLI": 0.0, "SST-2": -0.5},
-  ),
-  (
-    "More steps of pre-training help",
-    "section C.1, 1M steps against 500k; here all against a quarter",
-    {"all steps": ("", "base"), "a quarter": ("", "base.{quarter}")},
-    {"NER": None, "SQuAD": None},
-  ),
-  (
-    "Features of all layers beat the embeddings",
-    "table 7, a BiLSTM on a frozen model",
-    {
-      "all layers": (".weighted_sum_all", "base"),
-      "embeddings": (".embeddings", "base"),
-    },
-    {"NER": 4.5},
-  ),
-  (
-    "Fine-tuning beats features",
-    "table 7, fine-tuning against features of all layers",
-    {"fine-tuned": ("", "base"), "all layers": (".weighted_sum_all", "base")},
-    {"NER": 0.9},
-  ),
-  (
-    "The fewer rows, the more pre-training helps",
-    f"no such table; here the first rows of SST-2, {plan.ROWS_STEPS} steps",
-    {"base": ("", "base"), "none": ("", "none")},
-    {f"SST-2.{rows}": None for rows in plan.ROWS},
-  ),
-)
-
-Points = dict[tuple[str, str], list[float]]
+Scores = dict[tuple[str, str], list[float]]  # by task and system, for each seed
+Effect = tuple[float, float]  # a difference, and two standard errors of it
 
 
-def main(_):
-  lines = Path(flags.FLAGS.runs).read_text("utf-8").splitlines()
-  write([json.loads(line) for line in lines], flags.FLAGS.docs_dir)
+Claim = namedtuple("Claim", "name claim source difference tasks figure")
 
 
-def points(lines: Sequence[dict]) -> Points:
+def claims() -> list[Claim]:
+  """The lines of claims.tsv, in the order of the document."""
+  text = Path(__file__).with_name("claims.tsv").read_text("utf-8")
+  return [Claim(*line.split("\t")) for line in text.splitlines()][1:]
+
+
+def points(lines: Iterable[dict]) -> Scores:
   """Scores of each task and system in hundredths, one for each seed."""
   result = {}
   for line in lines:
-    task, system, *_ = line["name"].split("/")
-    if task in plan.TASKS:
-      metric = plan.TASKS[task].metric
+    task, system, _ = line["name"].split("/")
+    if metric := plan.METRICS.get(task):
       value = line["results"][metric] * (1 if metric == "f1" else 100)
       result.setdefault((task, system), []).append(value)
   return result
 
 
-def compare(scores: Points, first, second) -> tuple[float, float] | None:
-  """Difference of means, and two standard errors of it.
+def compare(scores: Scores, terms) -> Effect | None:
+  """Sum of means with signs, and two standard errors of it.
 
   The deviation between seeds is pooled over the systems of a task: two seeds of
-  one system alone would say little about it.
-
-  Args:
-    scores: of all runs.
-    first: task and system.
-    second: those that are subtracted.
-
-  Returns:
-    None where one was not run. The error is infinite where nothing of the task
-    was run with two seeds.
+  one system alone would say little about it. The error is infinite where
+  nothing of the task was run with two seeds. None where a term was not run.
   """
-  if first not in scores or second not in scores:
+  if any(cell not in scores for _, cell in terms):
     return None
-  several = [
-    values
-    for (task, _), values in scores.items()
-    if task.partition(".")[0] == first[0].partition(".")[0] and len(values) > 1
-  ]
-  freedom = sum(len(values) - 1 for values in several)
-  squares = sum(statistics.variance(v) * (len(v) - 1) for v in several)
-  variance = squares / freedom if freedom else float("inf")
-  numbers = 1 / len(scores[first]) + 1 / len(scores[second])
-  difference = statistics.mean(scores[first]) - statistics.mean(scores[second])
-  return difference, 2 * (variance * numbers) ** 0.5
+  error = 0
+  for _, cell in terms:
+    seeds = [
+      values
+      for (task, _), values in scores.items()
+      if task.partition(".")[0] == cell[0].partition(".")[0] and values[1:]
+    ]
+    squares = sum(variance(v) * (len(v) - 1) for v in seeds)
+    freedom = sum(len(values) - 1 for values in seeds)
+    pooled = squares / freedom if freedom else math.inf
+    error += pooled / len(scores[cell])
+  total = sum(sign * mean(scores[cell]) for sign, cell in terms)
+  return total, 2 * error**0.5
 
 
-def verdict(effect: tuple[float, float], paper: float | None) -> str:
+def verdict(effect: Effect | None, paper: float | None) -> str:
   """Verdict on an effect; with no number of the paper it should be positive."""
-  if effect[1] == float("inf"):
-    return "too few seeds"
+  if effect is None or effect[1] == math.inf:
+    return "one seed so far" if effect else "no runs yet"
   if abs(effect[0]) <= effect[1]:
     return "not seen at this size"
   same = effect[0] * (1 if paper is None else paper) > 0
-  return "as the paper" if same else "the other way"
+  return "as the paper" if same else "the opposite"
 
 
-def _claim(scores, title, source, columns, tasks, quarter):
-  rows = [["", *columns, "difference", "paper", ""], ["---"] * 6]
-  missing = []
-  for task, paper in tasks.items():
-    cells = [
-      (task + ending, system.format(quarter=quarter))
-      for ending, system in columns.values()
-    ]
-    if effect := compare(scores, *cells):
-      means = (
-        f"{statistics.mean(scores[cell]):.1f} ({len(scores[cell])})"
-        for cell in cells
+def rows(claim: Claim, scores: Scores) -> list[tuple[str, ...]]:
+  """Rows of a claim's table: each task, and the mean of all that were run.
+
+  Cells: task, means with numbers of seeds, difference of the paper, difference
+  here, verdict.
+  """
+  terms, result, papers, effects = claim.difference.split(), [], [], []
+  signs = [-1 if sign == "-" else 1 for sign in ["+", *terms[1::2]]]
+  for word in claim.tasks.split():
+    task, _, number = word.partition("=")
+    paper = float(number) if number else None
+    cells = [tuple(f"{task}{term}".split("/")) for term in terms[::2]]
+    effect = compare(scores, list(zip(signs, cells, strict=True)))
+    seeds = map(scores.get, cells)
+    means = (f"{mean(s):.1f} ({len(s)})" if s else "-" for s in seeds)
+    result.append((task, *means, *_shown(effect, paper)))
+    papers += [paper] if number else []
+    effects += [effect] if effect else []
+  paper = mean(papers) if papers else None
+  effect = None
+  if effects:
+    totals, errors = zip(*effects, strict=True)
+    effect = mean(totals), math.hypot(*errors) / len(errors)
+  blank = ("",) * len(signs)
+  return [*result, ("mean", *blank, *_shown(effect, paper))]
+
+
+def _shown(effect, paper):
+  shown = "{:+.1f} ± {:.1f}".format(*effect) if effect else "-"
+  number = "-" if paper is None else f"{paper:+.1f}"
+  return number, shown.removesuffix(" ± inf"), verdict(effect, paper)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+  """Table in Markdown."""
+  lines = (head, ("---",) * len(head), *rows)
+  return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def pretrainings(lines: Sequence[dict]) -> str:
+  """Table of pre-trainings on held-out text, with means over seeds."""
+  result = []
+  for name in plan.PRETRAININGS:
+    own = [r for r in lines if r["name"].startswith(f"pretrain/{name}/")]
+    if own:
+      loss, pairs = (
+        mean(line["results"].get(key, 0) for line in own)
+        for key in ("masked_lm_loss", "next_sentence_accuracy")
       )
-      difference = f"{effect[0]:+.1f} ± {effect[1]:.1f}".removesuffix(" ± inf")
-      shown = "-" if paper is None else f"{paper:+.1f}"
-      rows.append([task, *means, difference, shown, verdict(effect, paper)])
-    else:
-      missing.append(task)
-  parts = [f"## {title}\n", f"Paper: {source}.\n"]
-  parts += [_table(rows)] if len(rows) > 2 else []
-  parts += [f"Not run: {', '.join(missing)}.\n"] if missing else []
-  return "\n".join(parts)
+      minutes = mean(line["cpu_seconds"] for line in own) / 60
+      shown = f"{math.exp(loss):.1f}", f"{100 * pairs:.1f} %" if pairs else "-"
+      result.append((name, str(len(own)), *shown, f"{minutes:.0f}"))
+  return table(("", "seeds", "perplexity", "next sentence", "CPU min"), result)
 
 
-def _table(rows):
-  return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def _pretraining(lines):
-  names = ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy")
-  rows = [["", "seed", "loss", "accuracy", "next sentence", "CPU minutes"]]
-  rows.append(["---"] * len(rows[0]))
-  for line in lines:
-    kind, system, *seed = line["name"].split("/")
-    if kind == "pretrain":
-      loss, accuracy, pairs = (line["results"].get(name, 0) for name in names)
-      shown = [f"{loss:.2f}", f"{100 * accuracy:.1f} %"]
-      shown.append(f"{100 * pairs:.1f} %" if pairs else "-")
-      rows.append([system, *seed, *shown, f"{line['cpu_seconds'] / 60:.1f}"])
-  return _table(rows)
-
-
-def body(lines: Sequence[dict], steps: int) -> str:
-  """All tables, a section for each claim; `steps` of a pre-training."""
-  scores, quarter = points(lines), plan.quarters(steps)[0]
-  commits = sorted({line["commit"][:9] for line in lines if line["commit"]})
-  minutes = sum(line["cpu_seconds"] for line in lines) / 60
-  parts = [
-    f"{len(lines)} runs until {lines[-1]['finished']}, {minutes:.0f} CPU "
-    f"minutes, commit {', '.join(commits)}; command and results of each: "
-    "[results/study.jsonl](results/study.jsonl). SQuAD and NER: F1, others: "
-    "accuracy. In brackets: the number of seeds. ± is two standard errors of "
-    "the difference, of the deviation between seeds of pre-training, pooled "
-    "over the systems of a task.\n",
-    "![](results/study.png)\n",
-    *(_claim(scores, *claim, quarter) for claim in CLAIMS),
-    "## Every pre-training, on held-out text\n",
-    "A left-to-right model predicts the next token: no number to compare.\n",
-    _pretraining(lines),
+def spread(scores: Scores) -> str:
+  """Table of what was fine-tuned with five seeds."""
+  result = [
+    (*cell, *(f"{f(s):.1f}" for f in (mean, stdev, min, max)))
+    for cell, s in scores.items()
+    if len(s) == 5
   ]
-  return "\n".join(parts)
+  head = ("task", "system", "mean", "deviation", "worst", "best")
+  return table(head, result)
 
 
-def figure(lines: Sequence[dict], steps: int) -> Figure:
-  """Losses of pre-training, and scores by steps and by rows."""
-  scores = points(lines)
-  result = Figure(figsize=(10, 3.2), layout="tight")
-  loss, by_steps, by_rows = result.subplots(1, 3)
-  for line in lines:
-    if line["curve"]:
-      _, system, seed = line["name"].split("/")
-      color = f"C{list(plan.SYSTEMS).index(system)}"
-      label = {"label": system} if seed == "1" else {}
-      loss.plot(*zip(*line["curve"], strict=True), color=color, **label)
-  for task in ("SQuAD", "NER"):
-    for system in ("base", _LEFT):
-      names = {0: "none"} if system == "base" else {}
-      names |= {steps: system}
-      names |= {step: f"{system}.{step}" for step in plan.quarters(steps)}
-      values = {step: scores.get((task, name)) for step, name in names.items()}
-      _dots(by_steps, values, f"{task}, {system}")
-  for system in ("base", "none"):
-    values = {rows: scores.get((f"SST-2.{rows}", system)) for rows in plan.ROWS}
-    _dots(by_rows, values, system)
-  loss.set(xlabel="steps of pre-training", ylabel="held-out loss (nats)")
-  by_steps.set(xlabel="steps of pre-training", ylabel="F1")
-  by_rows.set(xlabel="rows", xscale="log", ylabel="SST-2 accuracy")
-  for ax in (loss, by_steps, by_rows):
-    ax.grid(alpha=0.3)
-    if ax.get_legend_handles_labels()[0]:
-      ax.legend(fontsize=7)
+def figure(claim: Claim, scores: Scores) -> Figure:
+  """Scores of all seeds, and their means."""
+  result = Figure(figsize=(6, 2.8), layout="tight")
+  ax = result.subplots()
+  for label, pattern in re.findall(r"([^:;]+): ([^;]+)", claim.figure):
+    values = {}
+    for cell, seeds in scores.items():
+      if match := re.fullmatch(pattern, "/".join(cell)):
+        x = match[1] or str(plan.STEPS)
+        values[int(x) if x.isdigit() else x] = seeds
+    if values:
+      is_number = isinstance(next(iter(values)), int)
+      values = dict(sorted(values.items())) if is_number else values
+      means = list(map(mean, values.values()))
+      style = "-" if is_number else "_"
+      (line,) = ax.plot(list(values), means, style, label=label.strip(), ms=14)
+      for x, seeds in values.items():
+        ax.plot([x] * len(seeds), seeds, ".", color=line.get_color())
+      if is_number:
+        unit = "rows" if claim.name == "rows" else "steps of pre-training"
+        ax.set(xscale="log", xlabel=unit)
+  ax.set_ylabel("F1 or accuracy")
+  ax.grid(alpha=0.3)
+  ax.legend(fontsize=7)
   return result
 
 
-def _dots(ax, values, label):
-  """Each seed's value as a dot, and a line through the means."""
-  values = {x: values[x] for x in sorted(values) if values[x]}
-  means = [statistics.mean(seeds) for seeds in values.values()]
-  if means:
-    (line,) = ax.plot(list(values), means, label=label)
-    for x, seeds in values.items():
-      ax.plot([x] * len(seeds), seeds, ".", color=line.get_color())
-
-
-def write(lines: Sequence[dict], docs: str) -> None:
-  """Writes tables, figure and lines; what stands around the tables stays.
-
-  Args:
-    lines: of finished runs; a pre-training is among them.
-    docs: the folder of results.md.
-  """
-  trained = (r["results"] for r in lines if r["name"].startswith("pretrain/"))
-  steps = int(max(results["global_step"] for results in trained))
-  path = Path(docs, "results.md")
-  text = path.read_text("utf-8") if path.exists() else f"{BEGIN}\n{END}\n"
-  before, _, rest = text.partition(BEGIN)
-  tables = f"{BEGIN}\n\n{body(lines, steps)}\n{END}"
-  path.write_text(before + tables + rest.partition(END)[2], "utf-8")
-  folder = path.parent / "results"
-  folder.mkdir(exist_ok=True)
-  saved = "".join(json.dumps(line) + "\n" for line in lines)
-  (folder / "study.jsonl").write_text(saved, "utf-8")
-  figure(lines, steps).savefig(folder / "study.png", dpi=80)
+def write(lines: Sequence[dict], docs: Path) -> None:
+  """Fills the blocks of results.md, and writes figures to results/."""
+  scores = points(lines)
+  commits = sorted({line["commit"][:9] for line in lines})
+  hours = sum(line["cpu_seconds"] for line in lines) / 3600
+  blocks = {
+    "state": f"{len(lines)} of {len(list(plan.runs()))} runs, {hours:.1f} CPU "
+    f"hours, commits {', '.join(commits)}, until {lines[-1]['date']}.\n",
+    "pretrainings": pretrainings(lines),
+    "spread": spread(scores),
+  }
+  summary = []
+  for claim in claims():
+    own = rows(claim, scores)
+    link = f"[{claim.claim}](#{claim.name})"
+    summary.append((link, claim.source, *own[-1][-3:]))
+    head = ("", *claim.difference.split()[::2], "paper", "difference", "")
+    blocks[claim.name] = table(head, own)
+    if claim.figure and own[-1][-2] != "-":  # there is a difference
+      path = f"results/{claim.name}.png"
+      figure(claim, scores).savefig(docs / path, dpi=80)
+      blocks[claim.name] += f"\n![]({path})\n"
+  blocks["claims"] = table(("claim", "source", "paper", "here", ""), summary)
+  text = (docs / "results.md").read_text("utf-8")
+  for name, block in blocks.items():
+    before, begin, rest = text.partition(f"<!-- {name} -->\n")
+    end = f"<!-- /{name} -->"
+    text = f"{before}{begin}\n{block}\n{end}{rest.partition(end)[2]}"
+  (docs / "results.md").write_text(text, "utf-8")
 
 
 if __name__ == "__main__":
-  app.run(main)
+  write(run.read(run.RESULTS), run.RESULTS.parents[1])

@@ -2,26 +2,27 @@
 
 import json
 import re
+import shutil
 
 import pytest
+from absl.testing import flagsaver
 
 from experiments import plan, results, run
 from tests import programs
 
-EVERY = list(plan.runs())
+EVERY = {each.name: each.command for each in plan.runs()}
 
 
-def _flags(name):
-  command = next(each.command for each in EVERY if each.name == name)
-  return set(command.split())
+def test_what_is_tuned_was_trained_before():
+  names = [each.name for each in plan.runs()]
+  assert len(EVERY) == len(names)
+  for number, each in enumerate(plan.runs()):
+    for start, step in run.checkpoints(each):
+      assert start in names[:number]
+      assert 0 < int(step.partition("-")[2]) <= plan.STEPS
 
 
-def test_no_name_is_twice_and_what_is_tuned_was_trained_before():
-  names = [each.name for each in EVERY]
-  assert len(set(names)) == len(names)
-  for number, each in enumerate(EVERY):
-    for start in re.findall("init_checkpoint={work}/([^ ]*)", each.command):
-      assert start.partition("/model.ckpt")[0] in names[:number]
+BASE = "--init_checkpoint={work}/pretrain/base/1/model.ckpt-20000"
 
 
 @pytest.mark.parametrize(
@@ -33,28 +34,105 @@ def test_no_name_is_twice_and_what_is_tuned_was_trained_before():
       *("pretrain/base/2", "pretrain/left_to_right/2"),
       {"--objective=left_to_right"},
     ),
-    (
-      *("NER/none/1", "NER/base/1"),
-      {"--init_checkpoint={work}/pretrain/base/1"},
-    ),
+    ("NER/none/1", "NER/base/1", {BASE}),
+    ("NER/base.1000/1", "NER/base/1", {BASE, BASE[:-5] + "1000"}),
+    ("MNLI/base.size/1", "MNLI/base.size/5", {"--seed=1", "--seed=5"}),
     ("SQuAD/left_to_right/2", "SQuAD/bilstm/2", {"--add_bilstm"}),
     (
-      *("SST-2.100/base/1", "SST-2.100/none/1"),
-      {"--init_checkpoint={work}/pretrain/base/1"},
+      *("Encoder-NER/pretrained/1", "Encoder-NER/random/1"),
+      {"--init_checkpoint={work}/encoder/bert_model.ckpt"},
     ),
   ],
 )
 def test_systems_differ_in_what_their_table_is_about(first, second, difference):
-  assert _flags(first) ^ _flags(second) == difference
+  differing = set(EVERY[first].split()) ^ set(EVERY[second].split())
+  folders = {f"--output_dir={{work}}/{name}" for name in (first, second)}
+  assert differing == difference | folders
 
 
-def test_passages_keep_text_and_answers():
+def test_every_command_has_flags_of_its_program():
+  commands = [command.split() for command in EVERY.values()]
+  commands += [c.split() for c in plan.PLAN["preparations"].values()]
+  by_program = {}
+  for program, *words in commands:
+    if program != "-m":
+      by_program.setdefault(program.removesuffix(".py"), []).append(words)
+  # Each program parses all of its commands, in a copy of one process.
+  parse = """
+import importlib, json, os, sys
+from absl import flags
+for name, commands in json.load(sys.stdin).items():
+  if not os.fork():
+    importlib.import_module(name)
+    for words in commands:
+      flags.FLAGS.unparse_flags()
+      assert flags.FLAGS(["", *words]) == [""], words
+    os._exit(0)
+  if os.wait()[1]:
+    sys.exit(name)
+"""
+  done = programs.python(["-c", parse], input=json.dumps(by_program))
+  assert not done.returncode, done.stderr
+
+
+@pytest.fixture(name="driver")
+def _driver(tmp_path, monkeypatch):
+  """The driver without programs: names of runs as they are executed."""
+  executed = []
+
+  def execute(each):
+    executed.append(each.name)
+    steps = re.findall("num_train_steps=([0-9]+)", each.command)
+    folder = tmp_path / "work" / each.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for step in (1000, 2500, 5000, 10000, *steps) if steps else ():
+      (folder / f"model.ckpt-{step}.index").touch()
+    return {"name": each.name}
+
+  monkeypatch.setattr(run, "execute", execute)
+  run.FLAGS.mark_as_parsed()
+  with flagsaver.flagsaver(
+    text="",
+    squad="",
+    work_dir=str(tmp_path / "work"),
+    results=str(tmp_path / "results.jsonl"),
+  ):
+    yield executed
+
+
+def test_all_runs_once_in_order_with_few_checkpoints(driver, tmp_path):
+  run.main(None)
+  preparations = [p for p in plan.PLAN["preparations"] if "encoder" not in p]
+  assert driver == [*preparations, *EVERY]
+  assert [x["name"] for x in run.read(tmp_path / "results.jsonl")] == [*EVERY]
+  run.main(None)
+  assert len(driver) == len(preparations) + len(EVERY)
+  left = [path.parent.name for path in (tmp_path / "work").rglob("model.*")]
+  assert left == ["3"]  # the last checkpoint of the last pre-training
+
+
+def test_a_lost_folder_costs_the_pretrainings_that_are_needed(driver, tmp_path):
+  before = [*EVERY][: [*EVERY].index("QNLI/left_to_right/2")]
+  lines = (json.dumps({"name": name}) + "\n" for name in before)
+  (tmp_path / "results.jsonl").write_text("".join(lines))
+  run.main(None)
+  runs = [name for name in driver if name.count("/") == 2]
+  assert runs[:2] == ["pretrain/left_to_right/2", "QNLI/left_to_right/2"]
+  again = [name for name in runs if name in before]
+  # Their features, curves and concatenations are still to come.
+  assert sorted(again) == [
+    f"pretrain/{name}/{seed}"
+    for name in ("base", "left_to_right")
+    for seed in "12"
+  ]
+
+
+def test_sentences_keep_text_and_answers():
   text = "One is here. Two is there. Three is away."
   answers = [{"text": "there", "answer_start": 20}]
   answers += [{"text": "Three", "answer_start": 27}]
   first, second = {"answers": answers[:1]}, {"answers": answers[::-1]}
-  paragraph = {"context": text, "qas": [first, second]}
-  parts = run.passages(paragraph, length=20)
+  parts = run.sentences([{"context": text, "qas": [first, second]}])
   assert [part["context"] for part in parts] == [
     "One is here. ",
     "Two is there. ",
@@ -64,7 +142,6 @@ def test_passages_keep_text_and_answers():
   assert parts[1]["qas"] == [{"answers": moved}]
   moved = [{"text": "Three", "answer_start": 0}]
   assert parts[2]["qas"] == [{"answers": moved}]
-  assert run.passages(paragraph, length=100) == [paragraph]
 
 
 def _line(name, **values):
@@ -73,8 +150,7 @@ def _line(name, **values):
     "results": values,
     "cpu_seconds": 90,
     "commit": "0123456789ab",
-    "finished": "2026-11-21 10:00",
-    "curve": [[1, 5.1], [2, 4.2]] if "pretrain" in name else [],
+    "date": "2026-11-21",
   }
 
 
@@ -85,19 +161,31 @@ def test_differences_are_compared_with_the_deviation_of_their_task():
     ("NER.embeddings", "base"): [50.0],
     ("SQuAD", "base"): [9.0],
   }
+  base, none, embeddings = list(scores)[:3]
   # Variances of 8 and 0, pooled 4; two standard errors of two means of two.
-  effect = results.compare(scores, ("NER", "base"), ("NER", "none"))
+  effect = results.compare(scores, [(1, base), (-1, none)])
   assert effect == (12.0, 4.0)
   assert results.verdict(effect, 1.0) == "as the paper"
   assert results.verdict(effect, None) == "as the paper"
-  assert results.verdict(effect, -1.0) == "the other way"
-  pair = ("NER", "base"), ("NER.embeddings", "base")
-  effect = results.compare(scores, *pair)
+  assert results.verdict(effect, -1.0) == "the opposite"
+  effect = results.compare(scores, [(1, base), (-1, embeddings)])
   assert effect == (2.0, pytest.approx(2 * (4 * 1.5) ** 0.5))
   assert results.verdict(effect, 4.5) == "not seen at this size"
-  assert results.verdict((1.0, float("inf")), None) == "too few seeds"
-  pair = ("SQuAD", "base"), ("SQuAD", "none")
-  assert results.compare(scores, *pair) is None
+  assert results.verdict((1.0, float("inf")), None) == "one seed so far"
+  terms = [(1, ("SQuAD", "base")), (-1, ("SQuAD", "none"))]
+  assert results.compare(scores, terms) is None
+  assert results.verdict(None, 1.0) == "no runs yet"
+
+
+def test_every_claim_compares_and_shows_runs_of_the_plan():
+  scores = {tuple(name.split("/")[:2]): [1.0, 2.0] for name in EVERY}
+  for claim in results.claims():
+    own = results.rows(claim, scores)
+    assert all(row[-1] == "not seen at this size" for row in own), claim.name
+    if claim.figure:
+      labels = claim.figure.count(": ")
+      (ax,) = results.figure(claim, scores).axes
+      assert len(ax.get_legend().get_texts()) == labels, claim.name
 
 
 def test_tables_have_means_and_what_stands_around_them_stays(tmp_path):
@@ -105,37 +193,40 @@ def test_tables_have_means_and_what_stands_around_them_stays(tmp_path):
     _line("SST-2/base/1", eval_accuracy=0.7),
     _line("SST-2/base/2", eval_accuracy=0.8),
     _line("SST-2/none/1", eval_accuracy=0.5),
-    _line(
-      "pretrain/base/1",
-      masked_lm_loss=4.5,
-      masked_lm_accuracy=0.25,
-      global_step=8.0,
-    ),
+    _line("pretrain/base/1", masked_lm_loss=3.0, next_sentence_accuracy=0.75),
   ]
-  results.write(lines, str(tmp_path))
+  names = [claim.name for claim in results.claims()]
+  names += ["claims", "pretrainings", "spread", "state"]
+  blocks = [f"<!-- {name} -->\n<!-- /{name} -->" for name in names]
+  (tmp_path / "results").mkdir()
   path = tmp_path / "results.md"
-  text = path.read_text()
-  row = "| SST-2 | 75.0 (2) | 50.0 (1) | +25.0 ± 17.3 | - | as the paper |"
-  assert row in text
-  assert "\nNot run: SQuAD, NER, QNLI, MRPC, MNLI.\n" in text
-  assert "| base | 1 | 4.50 | 25.0 % | - | 1.5 |" in text
-  path.write_text(f"In words.\n{text}\nAfter it.\n")
-  results.write(lines[1:], str(tmp_path))
-  text = path.read_text()
-  assert text.startswith("In words.\n")
-  assert "3 runs" in text
-  assert text.count(results.BEGIN) == 1
-  assert text.endswith("After it.\n")
-  assert (tmp_path / "results" / "study.png").exists()
+  path.write_text("\n".join(["Before.", *blocks, "After."]))
+  for _ in range(2):  # the second time over the first
+    results.write(lines, tmp_path)
+    text = path.read_text()
+    row = "| SST-2 | 75.0 (2) | 50.0 (1) | - | +25.0 ± 17.3 | as the paper |"
+    assert text.count(row) == 1
+    assert "| mean |  |  | - | +25.0 ± 17.3 | as the paper |" in text
+    assert (
+      "| [Pre-training helps a model of two layers](#pretraining) |" in text
+    )
+    assert "| base | 1 | 20.1 | 75.0 % | 2 |" in text
+    assert text.startswith("Before.\n")
+    assert text.endswith("\nAfter.")
+  pictures = [file.name for file in (tmp_path / "results").iterdir()]
+  assert pictures == ["pretraining.png"]
 
 
 @pytest.fixture(name="given", scope="module")
 def _given(tmp_path_factory):
-  """Fourteen short texts and a task."""
+  """Fourteen short texts, two articles and a task."""
   folder = tmp_path_factory.mktemp("experiments")
+  sentence = "She went to the sea and he came from the hills. " * 4
   for number in range(14):
-    sentence = "She went to the sea and he came from the hills. " * 4
     (folder / f"{number:02}.txt").write_text(f"{sentence}\n\n" * 3)
+  paragraph = {"context": sentence, "qas": []}
+  articles = [{"title": t, "paragraphs": [paragraph]} for t in "ab"]
+  (folder / "squad.json").write_text(json.dumps({"data": articles}))
   (folder / "SST-2").mkdir()
   rows = "sentence\tlabel\n" + "the sea\t1\nthe hills\t0\n" * 80
   for split in ("train", "dev"):
@@ -146,29 +237,28 @@ def _given(tmp_path_factory):
 def _run(folder, only):
   done = programs.python(
     [
-      *("-m", "experiments.run", f"--text={folder}/*.txt", "--num_steps=4"),
+      *("-m", "experiments.run", f"--text={folder}/*.txt", "--num_steps=40"),
+      *(f"--squad={folder}/squad.json", f"--results={folder}/results.jsonl"),
       *(f"--glue_dir={folder}", f"--work_dir={folder}/work", f"--only={only}"),
     ]
   )
   assert done.returncode == 0, done.stderr
-  return run.read(folder / "work" / "results.jsonl")
+  return run.read(folder / "results.jsonl")
 
 
 @pytest.mark.slow
 def test_the_driver_runs_notes_and_goes_on(given):
   first = _run(given, "pretrain/base/1")
-  assert [line["name"] for line in first] == [
-    *plan.PREPARATIONS,
-    "pretrain/base/1",
-  ]
-  assert [step for step, _ in first[-1]["curve"]] == [1, 2, 3, 4]
+  assert [line["name"] for line in first] == ["pretrain/base/1"]
+  shutil.rmtree(given / "work")
   second = _run(given, "pretrain/base/1|SST-2/base/1")
   assert second[:-1] == first
   line = second[-1]
   assert line["name"] == "SST-2/base/1"
-  assert line["command"].startswith("python run_classifier.py --task_name")
-  assert "--data_dir=$GLUE/SST-2" in line["command"]
-  assert "--init_checkpoint=$WORK/pretrain/base/1" in line["command"]
+  assert line["command"].startswith("python run_classifier.py --do_eval")
+  assert "--data_dir=$glue/SST-2" in line["command"]
+  start = "--init_checkpoint=$work/pretrain/base/1/model.ckpt-40"
+  assert start in line["command"]
   assert str(given) not in json.dumps(second)
   assert 0 <= line["results"]["eval_accuracy"] <= 1
   assert not (given / "work" / "SST-2" / "base" / "1").exists()
