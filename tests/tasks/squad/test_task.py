@@ -1,9 +1,13 @@
 """Data of run_squad.py: a dry run's limit, and files without any token."""
 
 import json
+from types import SimpleNamespace
+
+import pytest
 
 from cli.arguments import Arguments
 from tasks.squad import task
+from tests.serving import tasks
 
 
 def _args(folder, context, number):
@@ -72,3 +76,36 @@ def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
   predictions = json.loads((tmp_path / "predictions.json").read_text())
   assert predictions == {"0": "empty"}
   assert scores == {"exact_match": 0.0, "f1": 0.0}
+
+
+@pytest.mark.parametrize(
+  ("version_2", "metric"), [(False, "f1"), (True, "best_f1")]
+)
+def test_epochs_count_questions_and_evaluations_write_answers(
+  tmp_path, monkeypatch, version_2, metric
+):
+  args = _args(tmp_path, "a b a b a b a b a b", 3)
+  args = args.replace(
+    **{"version_2_with_negative": version_2, "do_train": True, "eval_steps": 5},
+    train_file=args.predict_file,
+  )
+  trained = {}
+  monkeypatch.setattr(
+    task.fine_tuning,
+    "train",
+    lambda run, model, objective, source, **options: trained.update(options),
+  )
+  model = task.make_model(args, tasks.CONFIG)
+  dev_set, train_set = task.eval_data(args), task.train_data(args)
+  assert len(train_set.examples) > len(train_set.questions) == 3
+  assert train_set.path == f"{tmp_path}/train.tf_record"
+  assert dev_set.path == f"{tmp_path}/eval.tf_record"
+  task.train(SimpleNamespace(args=args), model, train_set, dev_set)
+  assert (trained["num_examples"], trained["unit"]) == (3, "windows")
+  assert (trained["metric"], trained["served_model"]) == (
+    metric,
+    task.served_model,
+  )
+  scores = trained["evaluate"](5)
+  assert metric in scores
+  assert len(json.loads((tmp_path / "predictions.json").read_text())) == 3
