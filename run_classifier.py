@@ -93,6 +93,7 @@ def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from cli import fine_tuning
   from data import labels
+  from modeling import models
   from tasks.classification import task as classification
 
   # A training with --multi_label finds thresholds in its last evaluation.
@@ -127,6 +128,7 @@ def main(args: Arguments) -> None:
         ),
         train_set,
         num_examples=len(train_set.examples),
+        packed=models.packed_classifier,
         evaluate=lambda step: classification.evaluate(
           args, task, model, dev_sets, step
         ),

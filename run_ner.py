@@ -70,7 +70,7 @@ def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from cli import fine_tuning
   from data import labels
-  from modeling import losses
+  from modeling import losses, models
   from tasks.ner import metrics, task
 
   run = fine_tuning.start(args)
@@ -92,6 +92,7 @@ def main(args: Arguments) -> None:
         losses.tagging(),
         train_set,
         num_examples=len(train_set.examples),
+        packed=models.packed_tagger,
         unit="records",
         evaluate=lambda step: task.evaluate(args, model, tags, dev_set, step),
         metric=metrics.metric(tags),

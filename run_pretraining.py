@@ -114,6 +114,7 @@ def main(args: Arguments) -> None:
         train_set,
         num_train_steps=args.num_train_steps,
         num_warmup_steps=args.num_warmup_steps,
+        packed=models.packed_pretrainer,
         stop_at=args.stop_at_step,
         unit="sequences",
         evaluate=lambda step: task.evaluate(

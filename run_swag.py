@@ -44,7 +44,7 @@ def check_flags(args: Arguments) -> None:
 def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from cli import fine_tuning
-  from modeling import losses
+  from modeling import losses, models
   from tasks.multiple_choice import task
 
   run = fine_tuning.start(args)
@@ -62,6 +62,7 @@ def main(args: Arguments) -> None:
         losses.classification(),
         train_set,
         num_examples=len(train_set.examples),
+        packed=models.packed_multiple_choice,
         evaluate=lambda step: task.evaluate(args, model, dev_set, step),
         metric="eval_accuracy",
         served_model=task.served_model,

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, fields
 
+import keras
 import tensorflow as tf
 from absl import logging
 
@@ -51,6 +52,7 @@ def train(
   source: TrainingRecords,
   *,
   num_examples: int,
+  packed: Callable[[keras.Model], keras.Model] | None = None,
   unit: str = "examples",
   evaluate: Callable[[int], Mapping[str, float]],
   metric: str,
@@ -58,10 +60,11 @@ def train(
 ) -> None:
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
-  An epoch has `num_examples`, each a `unit` in log lines; ValueError if one
-  step needs more. `evaluate` maps a step to metrics by name; the checkpoint
-  with the largest `metric` is the best. `served_model` maps the flags of a
-  teacher to its model.
+  An epoch has `num_examples`, ValueError if one step needs more; an example is
+  a `unit` in log lines. `packed` makes the model to train if the source packs
+  examples. `evaluate` maps a step to metrics by name; the checkpoint with the
+  largest `metric` is the best. `served_model` maps the flags of a teacher to
+  its model.
   """
   args = run.args
   steps = _num_steps(args, num_examples)
@@ -87,6 +90,7 @@ def train(
     source,
     num_train_steps=steps,
     num_warmup_steps=int(steps * args.warmup_proportion),
+    packed=packed,
     unit=unit,
     evaluate=evaluate_and_save_best,
     evaluated=best_checkpoint.evaluated if best_checkpoint else None,

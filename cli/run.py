@@ -64,6 +64,7 @@ class Run:
     *,
     num_train_steps: int,
     num_warmup_steps: int,
+    packed: Callable[[keras.Model], keras.Model] | None = None,
     stop_at: int = 0,
     unit: str = "examples",
     evaluate: Callable[[int], bool | None] = lambda step: None,
@@ -72,7 +73,7 @@ class Run:
     """Trains a model, in the strategy's scope.
 
     Resumes from the newest checkpoint, else starts from --init_checkpoint. If
-    the source packs examples, it trains models.packed(model). The schedule of
+    the source packs examples, it trains packed(model). The schedule of
     the learning rate has `num_train_steps`; training stops at `stop_at` unless
     that is 0. `unit` names an example in the log. `evaluate` and `evaluated`
     are those of loop.train, at every --eval_steps-th step.
@@ -81,7 +82,7 @@ class Run:
     averages of --ema_decay in the variables, as when `evaluate` is called.
     """
     args = self.args
-    model = models.packed(model) if source.packing else model
+    model = packed(model) if source.packing else model
     train_step = self._train_step(
       model, objective, num_train_steps, num_warmup_steps
     )

@@ -155,8 +155,14 @@ class ClassificationHead(ConfigLayer):
   # The original's constant; the configuration's rates do not apply.
   DROPOUT = 0.1
 
-  def __init__(self, num_labels: int, config: BertConfig | dict, **kwargs):
-    super().__init__(config, **kwargs)
+  def __init__(
+    self,
+    num_labels: int,
+    config: BertConfig | dict,
+    name: str = "classifier",
+    **kwargs,
+  ):
+    super().__init__(config, name=name, **kwargs)
     self.num_labels = num_labels
     self.output_weights = keras.Variable(
       initializer(self.config),

@@ -195,27 +195,46 @@ def stack(values: Sequence):
   return ops.stack(values, axis=-1)
 
 
-def packed(model: keras.Model) -> keras.Model:
-  """The model with the arguments of PackedBert, for training.
+def packed_pretrainer(model: keras.Model) -> keras.Model:
+  """`pretrainer` of packed rows, the inputs of PackedBert; for training.
 
-  `model` is of `pretrainer`, `classifier`, `multiple_choice` or `tagger`. The
-  logits of a tagger are then [R, T, L], `output_slots` of choices [B, C, 1].
+  It has the layers of `model`, as the other models of packed rows.
   """
+  rows, outputs = _packed_rows(model)
+  return keras.Model(rows, _pretraining_logits(model.get_layer("cls"), outputs))
+
+
+def packed_classifier(model: keras.Model) -> keras.Model:
+  """`classifier` of packed rows, for training; see `packed_pretrainer`."""
+  rows, outputs = _packed_rows(model)
+  logits = model.get_layer("classifier")(outputs["pooled_output"])
+  return keras.Model(rows, {"logits": logits})
+
+
+def packed_multiple_choice(model: keras.Model) -> keras.Model:
+  """`multiple_choice` of packed rows; `output_slots` are [B, C, 1]."""
+  slots = keras.Input((None, 1), dtype="int32", name="output_slots")
+  rows, outputs = _packed_rows(model, FlattenChoices()(slots))
+  logits = model.get_layer("cls")(outputs["pooled_output"], slots)
+  return keras.Model(rows | {"output_slots": slots}, {"logits": logits})
+
+
+def packed_tagger(model: keras.Model) -> keras.Model:
+  """`tagger` of packed rows; logits are [R, T, L]."""
   rows = _named_inputs(*ENCODER_INPUTS, "position_ids")
-  bert, head = PackedBert(model.get_layer("bert")), model.layers[-1]
-  is_pretrainer = isinstance(head, PretrainingHeads)
-  if not is_pretrainer and len(model.output["logits"].shape) == 3:
-    return keras.Model(rows, {"logits": head(bert(**rows)["sequence_output"])})
-  rows |= _named_inputs("output_positions", "output_slots")
-  if isinstance(head, MultipleChoiceHead):
-    slots = keras.Input((None, 1), dtype="int32", name="output_slots")
-    outputs = bert(**rows | {"output_slots": FlattenChoices()(slots)})
-    logits = head(outputs["pooled_output"], slots)
-    return keras.Model(rows | {"output_slots": slots}, {"logits": logits})
-  outputs = bert(**rows)
-  if is_pretrainer:
-    return keras.Model(rows, _pretraining_logits(head, outputs))
-  return keras.Model(rows, {"logits": head(outputs["pooled_output"])})
+  outputs = PackedBert(model.get_layer("bert"))(**rows)
+  logits = model.get_layer("classifier")(outputs["sequence_output"])
+  return keras.Model(rows, {"logits": logits})
+
+
+def _packed_rows(model, slots=None):
+  """Inputs of the encoder of a model for packed rows, and its outputs there."""
+  rows = _named_inputs(*ENCODER_INPUTS, "position_ids", "output_positions")
+  if slots is None:
+    rows |= _named_inputs("output_slots")
+    slots = rows["output_slots"]
+  bert = PackedBert(model.get_layer("bert"))
+  return rows, bert(**rows | {"output_slots": slots})
 
 
 def _pretraining_logits(head, outputs):

@@ -78,23 +78,26 @@ def _tensors(batch):
 CASES = {
   "classification": (
     *(_classes, functools.partial(models.classifier, num_labels=3)),
-    *(losses.classification(), Packing(LENGTH)),
+    *(losses.classification(), Packing(LENGTH), models.packed_classifier),
   ),
   "tagging": (
     *(_tags, functools.partial(models.tagger, num_tags=3)),
     losses.tagging(),
     Packing(LENGTH, max_examples=LENGTH, token_labels=True),
+    models.packed_tagger,
   ),
   "choices": (
     *(lambda sizes: _choices(sizes * 3), models.multiple_choice),
-    *(losses.classification(), Packing(LENGTH)),
+    *(losses.classification(), Packing(LENGTH), models.packed_multiple_choice),
   ),
   "pretraining": (
     *(_masks, models.pretrainer, losses.pretraining(), Packing(LENGTH)),
+    models.packed_pretrainer,
   ),
   "masked LM": (
     *(_masks, functools.partial(models.pretrainer, next_sentence=False)),
     *(losses.pretraining(next_sentence=False), Packing(LENGTH)),
+    models.packed_pretrainer,
   ),
 }
 
@@ -119,13 +122,13 @@ def _losses_and_gradients(model, objective, batch):
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("case", CASES)
 def test_losses_and_gradients_are_those_of_padded_rows(case, sizes):
-  make_batch, make_model, objective, rows = CASES[case]
+  make_batch, make_model, objective, rows, make_packed = CASES[case]
   batch, model = _tensors(make_batch(sizes)), make_model(CONFIG)
   packed = rows.pack(batch)
   examples = tf.size(batch["input_ids"]) // LENGTH
   assert packed["input_ids"].shape[0] <= examples
   expected = _losses_and_gradients(model, objective, batch)
-  packed_model = models.packed(model)
+  packed_model = make_packed(model)
   assert {v.path for v in packed_model.trainable_weights} == {
     v.path for v in model.trainable_weights
   }
@@ -150,7 +153,7 @@ def test_long_examples_fill_rows_first():
 
 
 def test_many_sentences_share_a_row():
-  packed = CASES["tagging"][-1].pack(_tensors(_tags([2] * 9)))
+  packed = CASES["tagging"][3].pack(_tensors(_tags([2] * 9)))
   assert packed["input_ids"].shape[0] == 2
   assert (packed["label_ids"][1, 2:] == -1).numpy().all()
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from data import features, records, vocab
+from data.packing import Packing
 from data.pretraining.instances import DEFAULT, Masking
 from data.records import Batch, TrainingRecords
 from data.shuffling import Source
@@ -239,7 +240,9 @@ class PretrainingInput(TrainingRecords):
     folder: str | None = None,
     sources: Sequence[Source] | None = None,
     index_file: str | None = None,
+    packing: Packing | None = None,
   ):
+    self.packing = packing
     self._causal_targets = causal_targets
     self.sources = sources or [Source(files)]
     self.index_file = index_file

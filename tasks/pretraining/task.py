@@ -27,8 +27,8 @@ def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
   if args.sampling_weights or args.sampling_exponent != 1:
     sources = _weighted_sources(args)
   masking = settings.masking(args)
-  records = _records(args, config, args.input_file, masking, sources)
-  records.packing = Packing(args.max_seq_length) if args.pack_examples else None
+  packing = Packing(args.max_seq_length) if args.pack_examples else None
+  records = _records(args, config, args.input_file, masking, sources, packing)
   is_other = masking.masked_lm_prob != DEFAULT.masked_lm_prob
   if (is_other or masking.whole_word) and not records.masks_words:
     logging.warning(
@@ -51,7 +51,7 @@ def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
   return _records(args, config, args.eval_file, masking)
 
 
-def _records(args, config, patterns, masking, sources=None):
+def _records(args, config, patterns, masking, sources=None, packing=None):
   return PretrainingInput(
     files.expand(patterns),
     args.max_seq_length,
@@ -62,6 +62,7 @@ def _records(args, config, patterns, masking, sources=None):
     max_corrupt_records=args.max_corrupt_records,
     folder=args.output_dir if args.max_corrupt_records else None,
     sources=sources,
+    packing=packing,
     index_file=os.path.join(args.output_dir, "records-index.npz"),
   )
 
