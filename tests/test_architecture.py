@@ -1,6 +1,9 @@
 """Imports go down only, no task knows another, names are the field's."""
 
 import ast
+import re
+import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 # Packages of ours and libraries that a package may import.
 ALLOWED = {
   "storage": {"storage", "tensorflow"},
-  "data": {"data", "storage", "tensorflow", "tensorflow_text"},
+  "data": {"data", "storage", "tensorflow"},
   "modeling": {"modeling", "storage", "keras"},
   "training": {"training", "storage", "tensorflow", "keras"},
   "serving": {
@@ -25,6 +28,8 @@ UPPER = {
 }
 UPPER["tasks"] = UPPER["cli"] | {"tasks"}
 LIBRARIES = {"tensorflow", "tensorflow_text", "keras", "official"}
+# Imported by those who installed requirements-beam.txt, or -bench.txt.
+OPTIONAL = {"apache_beam", "ai_edge_litert"}
 PACKAGES = {**ALLOWED, **UPPER}
 FILES = sorted(
   path for name in PACKAGES for path in (ROOT / name).rglob("*.py")
@@ -62,6 +67,23 @@ def test_imports_go_down_only(path):
     allowed = allowed | {"tensorflow"}
   roots = {module[0] for module in _imports(path)}
   assert roots & {*PACKAGES, *LIBRARIES} <= allowed
+
+
+def test_requirements_name_what_is_imported():
+  names = {}
+  for path in (*FILES, *PROGRAMS, *ROOT.glob("experiments/*.py")):
+    for module in _imports(path):
+      # google is a package of several distributions.
+      name = ".".join(module[: 1 + (module[0] == "google")])
+      names.setdefault(name, _id(path))
+  text = (ROOT / "requirements.txt").read_text().replace("-", "_")
+  required = set(re.findall(r"^\w+", text, re.MULTILINE))
+  installed = packages_distributions()
+  project = OPTIONAL | {path.stem for path in ROOT.iterdir()}
+  for module in names.keys() - project - sys.stdlib_module_names:
+    distributions = installed.get(module, [module.removeprefix("google.")])
+    distributions = {name.replace("-", "_") for name in distributions}
+    assert required & distributions, f"{names[module]} imports {module}"
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("tasks/*/*.py")), ids=_id)
