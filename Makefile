@@ -4,7 +4,12 @@
 # make mutants PACKAGE=data COUNT=60 SEED=1   small bugs that tests must notice
 # make lint   style, as ruff knows it
 
-PYTHON ?= python3.11
+# The newest Python that TensorFlow has wheels for and that works; or name one,
+# as in make PYTHON=/path/to/python3.13.
+PYTHON ?= $(firstword $(foreach python, \
+  python3.13 python3.12 python3.11 python3 python, $(shell $(python) -c \
+  'import sys, ensurepip; (3, 11) <= sys.version_info[:2] <= (3, 13) and \
+  print("$(python)")' 2>/dev/null)))
 VENV := .venv
 RUN := $(VENV)/bin/python
 OUT := demo-output
@@ -14,6 +19,9 @@ OUT := demo-output
 .SECONDARY:
 
 $(VENV)/installed: requirements.txt
+	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 with venv works" \
+	  "here: install one (Debian: apt install python3-venv), or name it:" \
+	  "make $(MAKECMDGOALS) PYTHON=/path/to/python3.13"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
@@ -67,7 +75,10 @@ $(OUT)/%.txt: | $(OUT)/text
 	  --output_file=$@
 
 $(OUT)/vocab.txt: $(OUT)/train.txt
-	$(RUN) build_vocab.py --input_file=$< --output_file=$@ --vocab_size=2000
+	$(RUN) build_vocab.py --input_file=$< --output_file=$@ --vocab_size=2000 \
+	  --preset=tiny --overwrite
+
+$(OUT)/bert_config.json: $(OUT)/vocab.txt
 
 $(OUT)/train.tfrecord: RECORDS = --masking=dynamic --dupe_factor=5
 $(OUT)/held_out.tfrecord: RECORDS = --dupe_factor=3
@@ -75,10 +86,6 @@ $(OUT)/held_out.tfrecord: RECORDS = --dupe_factor=3
 $(OUT)/%.tfrecord: $(OUT)/%.txt $(OUT)/vocab.txt
 	$(RUN) create_pretraining_data.py --input_file=$< --output_file=$@ \
 	  --vocab_file=$(OUT)/vocab.txt --max_seq_length=64 $(RECORDS)
-
-$(OUT)/bert_config.json: $(OUT)/vocab.txt
-	$(RUN) -c "from modeling.config import BertConfig; BertConfig.preset( \
-	  'tiny', vocab_size=2000, from_scratch=True).to_json('$@')"
 
 MODEL := --bert_config_file=$(OUT)/bert_config.json \
   --vocab_file=$(OUT)/vocab.txt

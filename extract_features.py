@@ -35,7 +35,10 @@ flags.DEFINE_string(
   "init_checkpoint", None, "Checkpoint, or folder with one.", required=True
 )
 flags.DEFINE_string(
-  "layers", "-1,-2,-3,-4", "Layers to extract: 0 is the first, -1 the last."
+  "layers",
+  "-1,-2,-3,-4",
+  "Layers to extract: 0 is the first, -1 the last. The default is shorter for "
+  "models of fewer layers.",
 )
 flags.DEFINE_integer(
   "max_seq_length", 128, "Maximum tokens; longer texts are truncated.", 3
@@ -83,10 +86,20 @@ def check_flags(args: Arguments) -> None:
     )
   if args.input_file:  # raises for a line that cannot be read
     lines.count(args.input_file, args.long_text == "windows")
-  encoder.config(args).check_layers(lines.layer_indexes(args.layers))
+  layers = with_default_layers(args).layers
+  encoder.config(args).check_layers(lines.layer_indexes(layers))
+
+
+def with_default_layers(args: Arguments) -> Arguments:
+  """Leaves out the default --layers that the model does not have."""
+  if "layers" in args.set_flags:
+    return args
+  number = encoder.config(args).num_hidden_layers
+  return args.replace(layers=",".join(args.layers.split(",")[:number]))
 
 
 def main(args: Arguments) -> None:
+  args = with_default_layers(args)
   if args.input_file:
     tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
     sample = vocab_checks.sample([args.input_file], files.lines)

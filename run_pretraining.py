@@ -39,7 +39,7 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_integer("max_eval_steps", 100, "Maximum evaluation steps.", 1)
 flags.DEFINE_bool(
-  "do_lower_case", True, "Lower-case in the export; False for cased models."
+  "do_lower_case", True, "Case of --vocab_file; False for cased models."
 )
 flags.DEFINE_integer(
   "export_top_k", 5, "Tokens that an export lists per mask.", 1
@@ -63,7 +63,7 @@ def check_flags(args: Arguments) -> None:
   settings.check_flags(args)
   if args.do_export:
     settings.check_export(args)
-  encoder.check(args, texts=args.do_export)
+  encoder.check(args, texts=bool(args.vocab_file))
   checks.packing(args, encoder.config(args))
   warn_of_long_warmup(args)
 

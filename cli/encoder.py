@@ -227,8 +227,8 @@ def _check_case(args, trains):
   validate_case_matches_checkpoint(lower_case, path)
   entry = run_record.of_checkpoint(path)
   trained = entry["flags"].get("do_lower_case", lower_case)
-  # Pre-training reads records: there the flag is for the export only.
-  if trained == lower_case or entry.get("program") == "run_pretraining":
+  # Pre-training without a vocabulary reads records: there the flag is unused.
+  if trained == lower_case or not entry["flags"].get("vocab_file"):
     return
   message = (
     f"--do_lower_case={lower_case}, but {path} was trained with "

@@ -1,9 +1,12 @@
 """The demonstration: honest text, and a preset that learns from it at once."""
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from demo import reference_text
-from modeling.config import BertConfig
 from recipes import table
 from tests import programs
 
@@ -34,6 +37,35 @@ def test_no_sentence_is_there_twice_and_code_is_left_out(tmp_path, monkeypatch):
   assert sorted([*kept, *(text for text, _ in rows)]) == module[1]
 
 
+def test_the_newest_python_that_works_is_taken(tmp_path):
+  """python3.13 is there but fails, as pyenv's names of others do."""
+  for name, text in (
+    ("3.13", "exit 127"),
+    ("3.12", "echo python3.12"),
+    ("3", "echo x"),
+  ):
+    (tmp_path / f"python{name}").write_text(f"#!/bin/sh\n{text}\n")
+    (tmp_path / f"python{name}").chmod(0o755)
+  (tmp_path / "requirements.txt").touch()
+  makefile = Path(__file__).parents[1] / "Makefile"
+  command = [shutil.which("make"), "-f", makefile, ".venv/installed"]
+
+  def make(*flags, path=tmp_path):
+    return subprocess.run(
+      [*command, *flags],
+      cwd=tmp_path,
+      env={"PATH": str(path)},
+      capture_output=True,
+      text=True,
+    )
+
+  assert "python3.12 -m venv .venv" in make("-n").stdout
+  assert "3.10 -m venv .venv" in make("-n", "PYTHON=python3.10").stdout
+  done = make(path=tmp_path / "none")
+  assert "No Python 3.11, 3.12 or 3.13 with venv works here" in done.stdout
+  assert done.returncode != 0
+
+
 def _write_records(folder):
   """Vocabulary and records of the demonstration, smaller."""
   programs.python(["demo/reference_text.py", str(folder / "text")])
@@ -48,6 +80,7 @@ def _write_records(folder):
     input_file=folder / "train.txt",
     output_file=folder / "vocab.txt",
     vocab_size=2000,
+    preset="tiny",
   )
   for part in ("train", "held_out"):
     programs.run(
@@ -64,8 +97,6 @@ def _write_records(folder):
 @pytest.mark.slow
 def test_the_preset_leaves_the_plateau_at_once(tmp_path):
   _write_records(tmp_path)
-  config = BertConfig.preset("tiny", vocab_size=2000, from_scratch=True)
-  config.to_json(str(tmp_path / "bert_config.json"))
   log = programs.run(
     "run_pretraining",
     flagfile=table.HERE / "pretraining" / "little_text.flags",

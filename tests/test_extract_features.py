@@ -152,14 +152,16 @@ def test_words_that_the_vocabulary_lacks_are_said(given, tmp_path):
   korean = tmp_path / "korean.txt"
   korean.write_text("한국어 ||| a\n", encoding="utf-8")
   given = given | {"input_file": korean, "output_file": tmp_path / "x"}
-  log = _run(**given, layers=0)
+  log = _run(**given)
+  assert '"index": -3' in (tmp_path / "x").read_text()  # of three layers
   assert "korean.txt: 75 % of the letters are Hangul" in log
   assert "korean.txt: 50 % of the words become [UNK]" in log
 
 
 def test_mistakes_name_culprit_and_remedy(given, tmp_path):
   given = given | {"output_file": tmp_path / "out.jsonl"}
-  _fails("no layer 3: the model has 3", **given, layers="0,3")
+  for layers in ("0,3", "-1,-2,-3,-4"):
+    _fails(": the model has 3", **given, layers=layers)
   _fails("--layers=last: give numbers", **given, layers="last")
   npz = given | {"output_file": tmp_path / "out.npz", "layers": 0}
   _fails("out.npz needs --format=npz", **npz)

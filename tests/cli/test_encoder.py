@@ -26,7 +26,8 @@ def _folder(tmp_path):
     'model_checkpoint_path: "model.ckpt-3"\n'
   )
   (tmp_path / "run/model.ckpt-3.index").touch()
-  _record(tmp_path, "run_classifier", do_lower_case=True, add_bilstm=False)
+  flags = {"do_lower_case": True, "add_bilstm": False, "vocab_file": "of/it"}
+  _record(tmp_path, "run_classifier", **flags)
   return tmp_path
 
 
@@ -196,7 +197,7 @@ def test_another_letter_case_than_in_training(folder, caplog):
   caplog.clear()
   _check(folder, **flags, texts=False)
   _record(folder, "run_pretraining", do_lower_case=True)
-  _check(folder, **flags)  # it reads records, whose case is not recorded
+  _check(folder, **flags)  # without --vocab_file it read records alone
   assert not caplog.text
 
 
