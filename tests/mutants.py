@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 # Tests of a package besides tests/PACKAGE.
 MORE_TESTS = {
   "data": "tests/parity/test_pretraining_data.py tests/test_packed.py",
-  "modeling": "tests/parity/test_encoder.py tests/test_packed.py",
+  "modeling": "tests/parity/test_encoder.py tests/training/test_step.py",
   "tasks": "tests/parity/test_squad.py",
   "training": "tests/parity/test_training.py",
 }

@@ -40,6 +40,12 @@ def test_lengths_are_counted_before_truncation(tmp_path):
     for _ in range(2):  # what is cached is not truncated
       assert packer.pack(*texts)[0] == ids
   assert packer.lengths == {4: 4, 7: 2, 10: 2, 3: 2}
+  features.TextPacker(FullTokenizer(path), 3)
+  with pytest.raises(ValueError, match="max_seq_length 2 is too short"):
+    features.TextPacker(FullTokenizer(path), 2)
+  path.write_text("[CLS]\n[SEP]\n")
+  with pytest.raises(ValueError, match=r"lacks \[UNK\]"):
+    features.TextPacker(FullTokenizer(path), 3)
 
 
 def test_too_much_does_not_fit():

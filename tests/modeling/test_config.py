@@ -85,6 +85,14 @@ def test_presets_are_the_published_sizes():
   tiny = BertConfig.preset("tiny")
   assert tiny == BertConfig.preset("L-2_H-128")
   assert (tiny.num_attention_heads, tiny.intermediate_size) == (2, 512)
+  names = {"mini": (4, 256), "small": (4, 512), "medium": (8, 512)} | {
+    f"L-{layers}_H-{hidden}": (layers, hidden)
+    for layers in (2, 4, 6, 8, 10, 12)
+    for hidden in (128, 256, 512, 768)
+  }
+  for name, sizes in names.items():
+    config = BertConfig.preset(name)
+    assert (config.num_hidden_layers, config.hidden_size) == sizes
   for hidden, heads, spread in ((128, 4, 0.08), (768, 12, 0.032)):
     config = BertConfig.preset(f"L-2_H-{hidden}", from_scratch=True)
     assert config.num_attention_heads == heads

@@ -1,12 +1,13 @@
 """Tables of defaults: configuration, initial values, dropout."""
 
+import inspect
 from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import fused_ops, models
+from modeling import core_layers, fused_ops, models
 from modeling.config import BertConfig
 from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, inputs
@@ -38,6 +39,12 @@ def test_configuration():
     "use_one_hot_embeddings": False,
     "initial_attention": "random",
   }
+
+
+def test_lstms_of_the_paper_have_two_layers_of_768():
+  lstm, make = core_layers.BiLstm(), models.feature_based_tagger
+  assert (lstm.units, lstm.depth) == (768, 2)
+  assert inspect.signature(make).parameters["units"].default == 768
 
 
 def _encoder(computed, batch=2):

@@ -137,6 +137,8 @@ def test_dropout_is_a_function_of_the_seed():
   assert np.any(first != second)  # two layers of one step
   assert np.any(first != draw(1, 3)[0])  # two steps
   assert np.any(first != draw(2, 2)[0])  # two replicas
+  seeds = DropoutSeeds(tf.constant([1, 2]))
+  assert len({tuple(seeds.next().numpy()) for _ in range(100)}) == 100
   assert np.mean(first == 0) == pytest.approx(0.25, abs=0.02)
   assert np.max(first) == pytest.approx(1 / 0.75)
   np.testing.assert_array_equal(dropout(ones, training=False), ones)

@@ -207,6 +207,7 @@ def test_two_encoders_are_read_side_by_side(tmp_path):
     "bert/left_to_right/x": 1.0,
     "bert/right_to_left/x": 2.0,
   }
+  assert reader.prefix == f"{tmp_path / '1'},{tmp_path / '2'}"
 
 
 def test_another_models_output_folder_is_refused(tmp_path):

@@ -93,12 +93,18 @@ def test_saves_evaluates_and_tells(tmp_path, caplog, monkeypatch):
   } <= tags
 
 
-def test_an_evaluation_that_was_killed_is_made_up_for(tmp_path):
-  step = toy.train_step()
+def test_an_evaluation_that_was_killed_is_made_up_for(tmp_path, monkeypatch):
+  step, clocks, restart = toy.train_step(), [], report.Report.restart_clock
+  monkeypatch.setattr(
+    report.Report,
+    "restart_clock",
+    lambda self: clocks.append(self) or restart(self),
+  )
   for evaluated, expected in ((1, [2, 4]), (2, [4]), (None, [4])):
     step.step.assign(2)
     _, seen = _train(tmp_path, 4, step, evaluated=evaluated, evaluate_every=2)
     assert seen == expected
+  assert len(clocks) == 3 + 2 + 1 + 1  # of runs, and after evaluations
 
 
 def test_an_evaluation_can_end_the_training(tmp_path):

@@ -77,6 +77,14 @@ def test_speed_leaves_out_compilation_and_evaluation(
   caplog.set_level("INFO", logger="absl")
   clock = iter([0.0, 5.0, 7.0, 54.0, 57.0, 57.0])
   monkeypatch.setattr(report.time, "monotonic", lambda: next(clock))
+  speeds = []
+  monkeypatch.setattr(
+    report,
+    "_add_scalars",
+    lambda _, values, step: speeds.append(
+      (step, values["examples_per_second"])
+    ),
+  )
   log = report.Report(str(tmp_path), 8)
   log.begin(0, 8)
   log.add_steps(1, 1, {"loss": 5.0})
@@ -85,6 +93,7 @@ def test_speed_leaves_out_compilation_and_evaluation(
   log.add_steps(6, 4, {"loss": 2.0})
   log.log()
   assert "step 6 of 8, loss 2.6667, 8.0 examples/s, 0:00:02 left" in caplog.text
+  assert speeds == [(1, 8 / 5), (2, 8 / 2), (6, 4 * 8 / 3)]
 
 
 def test_curves_are_drawn_where_that_is_possible(tmp_path):

@@ -62,9 +62,10 @@ def test_a_sweep_has_the_entry_of_its_best_trial_last(tmp_path):
 def test_the_best_is_converted_after_keep_best(folder):
   assert original.find(str(folder)) == str(folder / "model.ckpt-2")
   assert run_record.best_or_latest(str(folder), True) == str(folder / "best")
-  _write_flags(folder, keep_best=True)
-  assert original.find(str(folder)) == str(folder / "best/model.ckpt-1")
-  assert run_record.best_or_latest(str(folder)) == str(folder / "best")
+  for flags in ({"keep_best": True}, {"early_stopping_patience": 3}):
+    _write_flags(folder, **flags)
+    assert original.find(str(folder)) == str(folder / "best/model.ckpt-1")
+    assert run_record.best_or_latest(str(folder)) == str(folder / "best")
 
 
 def test_a_sweep_has_its_best_checkpoint_only(folder):

@@ -17,7 +17,8 @@ T, P, V = 8, 2, 50
 def _row(schema, number):
   """A record of ones, whose tokens show which one it is."""
   row = {name: [1] * feature.size for name, feature in schema.items()}
-  return row | {"input_ids": [number] * schema["input_ids"].size}
+  size = schema["input_ids"].size
+  return row | {"input_ids": [number] * (size - 1) + [number + 1]}
 
 
 def _write(path, numbers, schema=None):
@@ -117,8 +118,8 @@ def test_types_are_int32_and_float32(paths):
     ({"seq_length": 9}, r"input_ids has 8 values in a record, expected 9"),
     ({"masking": Masking(3)}, r"masked_lm_positions has 2 values"),
     (
-      {"vocab_size": 10},
-      r"input_ids goes from 10 to 10, the model takes 0 to 9",
+      {"vocab_size": 11},
+      r"input_ids goes from 10 to 11, the model takes 0 to 10",
     ),
   ],
 )
@@ -127,7 +128,7 @@ def test_records_of_other_flags_are_refused(paths, options, message):
   with pytest.raises(ValueError, match=message) as error:
     PretrainingInput(paths[2:], **sizes)
   assert paths[2] in str(error.value)
-  PretrainingInput(paths[2:], T, 11, Masking(P))
+  PretrainingInput(paths[2:], T, 12, Masking(P))
 
 
 @pytest.mark.parametrize("content", [b"", b"no record at all, just text"])

@@ -6,7 +6,12 @@ from random import Random
 import pytest
 
 from data.pretraining import instances
-from data.pretraining.instances import Masking, MaskPolicy, StaticMasking
+from data.pretraining.instances import (
+  InstanceConfig,
+  Masking,
+  MaskPolicy,
+  StaticMasking,
+)
 from data.vocab import load
 
 VOCAB_FILE = str(Path(__file__).parents[2] / "parity/golden/vocab.txt")
@@ -65,3 +70,5 @@ def test_static_masks_of_100_000_tokens(vocab, whole_word, policy):
 
 def test_the_defaults_compare_with_the_originals_numbers():
   assert (MaskPolicy().mask_token_prob, MaskPolicy().keep_prob) == (0.8, 0.5)
+  assert Masking() == Masking(20, 0.15, False, MaskPolicy(0.8, 0.1))
+  assert InstanceConfig() == InstanceConfig(128, Masking(), 0.1, 10)
