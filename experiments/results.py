@@ -131,13 +131,14 @@ def pretrainings(lines: Sequence[dict]) -> str:
 
 
 def spread(scores: Scores) -> str:
-  """Table of what was fine-tuned with five seeds."""
-  result = [
-    (*cell, *(f"{f(s):.1f}" for f in (mean, stdev, min, max)))
-    for cell, s in scores.items()
-    if len(s) == 5
-  ]
-  head = ("task", "system", "mean", "deviation", "worst", "best")
+  """Table of what was fine-tuned with five seeds, and of the encoder."""
+  result = []
+  for cell, seeds in scores.items():
+    if len(seeds) == 5 or cell[0].startswith("Encoder"):
+      values = [f"{f(seeds):.1f}" for f in (mean, min, max)]
+      deviation = f"{stdev(seeds):.1f}" if seeds[1:] else "-"
+      result.append((*cell, str(len(seeds)), *values, deviation))
+  head = ("task", "system", "seeds", "mean", "worst", "best", "deviation")
   return table(head, result)
 
 
@@ -184,7 +185,8 @@ def write(lines: Sequence[dict], docs: Path) -> None:
     own = rows(claim, scores)
     link = f"[{claim.claim}](#{claim.name})"
     summary.append((link, claim.source, *own[-1][-3:]))
-    head = ("", *claim.difference.split()[::2], "paper", "difference", "")
+    terms = (term.strip("/.-") for term in claim.difference.split()[::2])
+    head = ("", *terms, "paper", "difference", "")
     blocks[claim.name] = table(head, own)
     if claim.figure and own[-1][-2] != "-":  # there is a difference
       path = f"results/{claim.name}.png"

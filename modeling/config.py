@@ -26,7 +26,12 @@ FEATURE_LAYERS = (
 # Outputs of models.layer_outputs: a vector a token, or one a text.
 POOLINGS = ("none", "mean", "cls")
 # Fields that the original lacks; saved only where they differ from the default.
-EXTENSIONS = ("attention", "add_bilstm", "initial_attention")
+EXTENSIONS = (
+  "attention",
+  "add_bilstm",
+  "initial_attention",
+  "fixed_positions",
+)
 
 _REMEDY = "--bert_config_file is the one that comes with a checkpoint"
 # {type of a field: (its name in messages, types of values)}
@@ -75,6 +80,7 @@ class BertConfig:
   # "structured": heads of the first block attend at first to neighbors and to
   # the same word in the other segment; needs an even number of heads.
   initial_attention: str = "random"
+  fixed_positions: bool = False  # sinusoids that are not trained
 
   def __post_init__(self):
     for field in dataclasses.fields(self):

@@ -60,9 +60,13 @@ class Embeddings(keras.layers.Layer):
       ("token_type_embeddings", config.type_vocab_size, opposite_segments),
       ("position_embeddings", config.max_position_embeddings, sinusoids),
     ):
-      initial = initializer if random else structured
+      fixed = config.fixed_positions and name == "position_embeddings"
+      initial = initializer if random and not fixed else structured
       embeddings = self.add_weight(
-        name=name, shape=(size, config.hidden_size), initializer=initial(config)
+        name=name,
+        shape=(size, config.hidden_size),
+        initializer=initial(config),
+        trainable=not fixed,
       )
       setattr(self, name, embeddings)
     self.output_shape = (*input_shape, config.hidden_size)

@@ -129,6 +129,17 @@ def test_attention_is_saved_only_if_not_the_default(tmp_path):
     replace(CONFIG, attention="up")
 
 
+def test_fixed_positions_are_sinusoids_that_are_not_trained():
+  names = []
+  for fixed in (False, True):
+    model = models.encoder(replace(CONFIG, fixed_positions=fixed))
+    names.append({v.path for v in model.trainable_variables})
+  assert names[0] - names[1] == {"bert/embeddings/position_embeddings"}
+  table = np.array(model.get_layer("bert").embeddings.position_embeddings)
+  products = table @ table.T  # those of neighbors are the same everywhere
+  assert np.ptp(np.diagonal(products, 1)) < 1e-6 * products[0, 0]
+
+
 def _structured(attention="bidirectional", heads=4):
   config = replace(
     CONFIG,

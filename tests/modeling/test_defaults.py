@@ -38,6 +38,7 @@ def test_configuration():
     "add_bilstm": False,
     "use_one_hot_embeddings": False,
     "initial_attention": "random",
+    "fixed_positions": False,
   }
 
 
