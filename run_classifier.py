@@ -19,6 +19,7 @@ from absl import flags
 from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
+from data import labels
 from storage import UserError, files
 from tasks.classification import glue, named_tasks
 
@@ -78,7 +79,7 @@ def check_flags(args: Arguments) -> None:
   if args.data_dir and not files.is_folder(args.data_dir):
     raise FileNotFoundError(f"--data_dir={args.data_dir} is no folder")
   named_tasks.check_flags(args)
-  same = ["long_text"]
+  same = ["is_regression", "long_text"]
   if args.long_text == "windows":
     same += ["window_stride", "window_pooling", "max_seq_length"]
   encoder.check(args, "add_bilstm", "do_lower_case", *same)
@@ -90,29 +91,29 @@ def main(args: Arguments) -> None:
   if glue.is_glue(args):
     glue.run(args)
     return
-  # TensorFlow is imported here, after the flags were checked.
-  from cli import fine_tuning
-  from data import labels
-  from modeling import models
-  from tasks.classification import task as classification
-
   # A training with --multi_label finds thresholds in its last evaluation.
   finds_thresholds = args.do_train
   if args.multi_label and args.do_train:
     has_dev = "dev" in named_tasks.from_flags(args).splits
     args = args.replace(do_eval=args.do_eval or has_dev)
-  run = fine_tuning.start(args)
-  args = run.args
   task = named_tasks.with_labels(args)
   if args.do_train and args.teacher:
     named_tasks.check_teacher(args, task)
-  train_set, dev_sets, test_sets = None, {}, {}
+  examples = named_tasks.read(args, task)
+  # TensorFlow is imported here, after flags and files were checked.
+  from cli import fine_tuning
+  from modeling import models
+  from tasks.classification import task as classification
+
+  run = fine_tuning.start(args)
+  args = run.args
+  dev_sets = test_sets = {}
   if args.do_train:
-    train_set = classification.train_data(args, task)
+    train_set = classification.convert(args, task, examples, "train")["train"]
   if checks.needs_eval_data(args):
-    dev_sets = classification.eval_data(args, task)
+    dev_sets = classification.convert(args, task, examples, "dev")
   if args.do_predict:
-    test_sets = classification.predict_data(args, task)
+    test_sets = classification.convert(args, task, examples, "test")
   if task.name == named_tasks.CUSTOM and task.labels:
     labels.keep(task.labels, args.output_dir)
   if not finds_thresholds:

@@ -21,8 +21,10 @@ from absl import flags
 from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
+from data import labels
 from modeling.config import FEATURE_LAYERS
 from storage import UserError
+from tasks.ner import examples
 
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
@@ -53,13 +55,8 @@ def check_flags(args: Arguments) -> None:
   checks.run(args)
   if args.feature_based and args.add_bilstm:
     raise UserError("--feature_based has a BiLSTM: leave --add_bilstm out")
-  checks.need(
-    args,
-    train_file=args.do_train,
-    dev_file=checks.needs_eval_data(args),
-    test_file=args.do_predict,
-  )
-  same = ["add_bilstm", "do_lower_case", "feature_based"]
+  checks.need(args, *checks.files_to_read(args))
+  same = ["add_bilstm", "do_lower_case", "document_context", "feature_based"]
   if args.feature_based:
     same += ["feature_layers", "lstm_units"]
   encoder.check(args, *same)
@@ -67,21 +64,28 @@ def check_flags(args: Arguments) -> None:
 
 
 def main(args: Arguments) -> None:
-  # TensorFlow is imported here, after the flags were checked.
+  columns = examples.Columns(args.word_column, args.tag_column)
+  tags = examples.choose_tags(
+    args.output_dir,
+    *(encoder.labels_file(args), args.train_file, columns, args.do_train),
+  )
+  if args.do_train and args.teacher:
+    labels.check_teacher(args.teacher, labels.load(args.teacher), tags)
+  sentences = {
+    flag: examples.read_tagged(args[flag], columns, tags, flag != "test_file")
+    for flag in checks.files_to_read(args)
+  }
+  # TensorFlow is imported here, after flags and files were checked.
   from cli import fine_tuning
-  from data import labels
   from modeling import losses, models
   from tasks.ner import metrics, task
 
   run = fine_tuning.start(args)
   args = run.args
-  tags = task.tags(args)
-  if args.do_train and args.teacher:
-    labels.check_teacher(args.teacher, labels.load(args.teacher), tags)
-  evaluates = checks.needs_eval_data(args)
-  train_set = task.convert(args, "train_file", tags) if args.do_train else None
-  dev_set = task.convert(args, "dev_file", tags) if evaluates else None
-  test_set = task.convert(args, "test_file", tags) if args.do_predict else None
+  files = checks.files_to_read(args)
+  sets = {
+    flag: task.convert(args, flag, sentences[flag], tags) for flag in files
+  }
   labels.keep(tags, args.output_dir)
   with run.strategy.scope():
     model = task.tagger(args, run.config, len(tags))
@@ -90,20 +94,22 @@ def main(args: Arguments) -> None:
         run,
         model,
         losses.tagging(),
-        train_set,
-        num_examples=len(train_set.examples),
+        sets["train_file"],
+        num_examples=len(sets["train_file"].examples),
         packed=models.packed_tagger,
         unit="records",
-        evaluate=lambda step: task.evaluate(args, model, tags, dev_set, step),
+        evaluate=lambda step: task.evaluate(
+          args, model, tags, sets["dev_file"], step
+        ),
         metric=metrics.metric(tags),
         served_model=task.served_model,
       )
     if args.do_eval or args.do_predict:
       step = run.load(model)
     if args.do_eval:
-      task.evaluate(args, model, tags, dev_set, step)
+      task.evaluate(args, model, tags, sets["dev_file"], step)
     if args.do_predict:
-      task.predict(args, model, tags, test_set)
+      task.predict(args, model, tags, sets["test_file"])
   if args.do_export:
     run.export(task.served_model)
 

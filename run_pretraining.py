@@ -17,6 +17,7 @@ from absl import flags, logging
 from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
+from data.pretraining import record_checks
 from storage import UserError, files
 from tasks.pretraining import settings
 
@@ -50,11 +51,12 @@ def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   args = with_implied(args)
   checks.run(args)
+  inputs = ()
   if args.do_train or args.do_eval:
     if not args.input_file:
       raise UserError("--do_train and --do_eval need --input_file")
-    for patterns in filter(None, (args.input_file, args.eval_file)):
-      files.expand(patterns)
+    patterns = filter(None, (args.input_file, args.eval_file))
+    inputs = list(map(files.expand, patterns))
   if args.stop_at_step > args.num_train_steps:
     raise UserError(
       f"--stop_at_step={args.stop_at_step} is beyond "
@@ -64,18 +66,18 @@ def check_flags(args: Arguments) -> None:
   if args.do_export:
     settings.check_export(args)
   encoder.check(args, texts=bool(args.vocab_file))
-  checks.packing(args, encoder.config(args))
+  network = encoder.config(args)
+  checks.packing(args, network)
+  lengths = args.max_seq_length, args.max_predictions_per_seq
+  for paths in inputs:
+    record_checks.find_schema(paths, *lengths, network.vocab_size)
   warn_of_long_warmup(args)
 
 
 def with_implied(args: Arguments) -> Arguments:
-  """Sets --attention by --objective, and --do_export of a dry run."""
-  is_masked = args.objective in settings.MASKED
-  if not is_masked and args.attention is None:
+  """Sets --attention by --objective."""
+  if args.objective not in settings.MASKED and args.attention is None:
     args = args.replace(attention=args.objective)
-  if args.dry_run and "do_export" not in args.set_flags:
-    # Exports need a vocabulary and masks.
-    args = args.replace(do_export=bool(args.vocab_file) and is_masked)
   return args
 
 

@@ -18,7 +18,8 @@ from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from storage import UserError, files
-from tasks.squad import decoding, records
+from tasks.squad import decoding, examples, metrics, records
+from tasks.squad.examples import SquadExample
 
 shared_flags.define_fine_tuning()
 flags.DEFINE_string("train_file", None, "SQuAD files or globs to train on.")
@@ -62,7 +63,8 @@ def check_flags(args: Arguments) -> None:
     raise UserError("--group_by_length needs --dynamic_padding.")
   records.WindowConfig.from_flags(args)
   decoding.DecodingConfig.from_flags(args)
-  encoder.check(args, "add_bilstm", "do_lower_case")
+  same = "add_bilstm", "do_lower_case", "version_2_with_negative"
+  encoder.check(args, *same)
 
 
 def predicts(args: Arguments) -> bool:
@@ -70,8 +72,37 @@ def predicts(args: Arguments) -> bool:
   return args.do_predict or checks.evaluates_while_training(args)
 
 
+def read(args: Arguments) -> dict[str, list[SquadExample]]:
+  """Questions that the run reads, by the flags of their files."""
+  reads_dev = predicts(args) or (args.do_train and args.predict_file)
+  version_2, questions = args.version_2_with_negative, {}
+  for flag, is_read in (
+    ("train_file", args.do_train),
+    ("predict_file", reads_dev),
+  ):
+    if is_read:
+      paths = files.expand(args[flag])
+      questions[flag] = examples.read_examples(
+        paths, flag == "train_file", version_2
+      )
+  if args.do_train and not questions["train_file"]:
+    raise UserError(
+      f"{args.train_file}: no answer is among the words of its paragraph: "
+      "there is nothing to train on"
+    )
+  if checks.evaluates_while_training(args) and not metrics.has_answers(
+    questions["predict_file"], version_2
+  ):
+    raise UserError(
+      f"not every question of {args.predict_file} has answers to evaluate by; "
+      f"{metrics.answers_remedy(version_2)}"
+    )
+  return questions
+
+
 def main(args: Arguments) -> None:
-  # TensorFlow is imported here, after the flags were checked.
+  questions = read(args)
+  # TensorFlow is imported here, after flags and files were checked.
   from cli import fine_tuning
   from tasks.squad import task
 
@@ -80,8 +111,11 @@ def main(args: Arguments) -> None:
   if is_sweep and args.version_2_with_negative and args.do_export:
     # Its trials have found null thresholds, but in folders of their own.
     args = args.replace(do_predict=args.do_predict or bool(args.predict_file))
-  train_set = task.train_data(args) if args.do_train else None
-  dev_set = task.eval_data(args) if predicts(args) else None
+  train_set = dev_set = None
+  if args.do_train:
+    train_set = task.train_data(args, questions["train_file"])
+  if predicts(args):
+    dev_set = task.eval_data(args, questions["predict_file"])
   with run.strategy.scope():
     model = task.make_model(args, run.config)
     if args.do_train:

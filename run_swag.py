@@ -17,6 +17,7 @@ from absl import flags
 from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
+from tasks.multiple_choice import examples
 
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
@@ -31,28 +32,25 @@ flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   checks.run(args)
-  checks.need(
-    args,
-    train_file=args.do_train,
-    dev_file=checks.needs_eval_data(args),
-    test_file=args.do_predict,
-  )
+  checks.need(args, *checks.files_to_read(args))
   encoder.check(args, "add_bilstm", "do_lower_case")
   checks.packing(args, encoder.config(args))
 
 
 def main(args: Arguments) -> None:
-  # TensorFlow is imported here, after the flags were checked.
+  rows = {
+    flag: examples.read_examples(args[flag], flag != "test_file")
+    for flag in checks.files_to_read(args)
+  }
+  # TensorFlow is imported here, after flags and files were checked.
   from cli import fine_tuning
   from modeling import losses, models
   from tasks.multiple_choice import task
 
   run = fine_tuning.start(args)
   args = run.args
-  evaluates = checks.needs_eval_data(args)
-  train_set = task.convert(args, "train_file") if args.do_train else None
-  dev_set = task.convert(args, "dev_file") if evaluates else None
-  test_set = task.convert(args, "test_file") if args.do_predict else None
+  files = checks.files_to_read(args)
+  sets = {flag: task.convert(args, flag, rows[flag]) for flag in files}
   with run.strategy.scope():
     model = task.make_model(args, run.config)
     if args.do_train:
@@ -60,19 +58,21 @@ def main(args: Arguments) -> None:
         run,
         model,
         losses.classification(),
-        train_set,
-        num_examples=len(train_set.examples),
+        sets["train_file"],
+        num_examples=len(sets["train_file"].examples),
         packed=models.packed_multiple_choice,
-        evaluate=lambda step: task.evaluate(args, model, dev_set, step),
+        evaluate=lambda step: task.evaluate(
+          args, model, sets["dev_file"], step
+        ),
         metric="eval_accuracy",
         served_model=task.served_model,
       )
     if args.do_eval or args.do_predict:
       step = run.load(model)
     if args.do_eval:
-      task.evaluate(args, model, dev_set, step)
+      task.evaluate(args, model, sets["dev_file"], step)
     if args.do_predict:
-      task.predict(args, model, test_set)
+      task.predict(args, model, sets["test_file"])
   if args.do_export:
     run.export(task.served_model)
 

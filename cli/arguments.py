@@ -168,7 +168,8 @@ def _existing_file(folder, entry, name):
   raise FileNotFoundError(
     f"{folder} was trained {state if path else f'without --{name}'}: restore "
     f"the file, correct its path in {os.path.join(folder, run_record.NAME)}, "
-    f"or name it, as in Predictor({folder!r}, {name}=...)"
+    f"or name it, as in Predictor({folder!r}, {name}=...) or predictor.py "
+    f"--{name}=..."
   )
 
 
@@ -259,10 +260,10 @@ def _describe(flag) -> str:
 def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
   """Context with the arguments to run with, changed if --dry_run is set.
 
-  A dry run has the stages of the command and an export, but no outputs. If the
-  command has no stage, or trains, it trains two steps; else it takes the model
-  in --output_dir. Models and batches have their full size, so that it also
-  tests memory.
+  A dry run has the stages of the command, but no outputs. If the command has no
+  stage, or trains, it trains two steps; else it takes the model in
+  --output_dir. Models and batches have their full size, so that it also tests
+  memory. Log lines name the command's folders instead of the temporary one.
   """
   if not getattr(args, "dry_run", False):
     yield args
@@ -271,14 +272,14 @@ def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
   trains = args.do_train or not any(stages)
   trained = run_record.best_or_latest(args.output_dir)
   start = None if trains else run_record.latest_checkpoint(trained)
-  logging.info("dry run: what it writes goes to a temporary folder")
+  logging.info("dry run: what it says it writes goes to a temporary folder")
   with _dry_run_folder(args.output_dir) as folder:
+    names = {os.path.join(folder, "export"): args.export_dir}
+    _rename_in_log(names | {folder: args.output_dir})
     changes = {
       "output_dir": folder,
       "init_checkpoint": start or args.init_checkpoint,
       "do_train": trains,
-      "do_export": getattr(args, "do_export", False)
-      or "do_export" not in args.set_flags,
       "export_dir": os.path.join(folder, "export"),
       "num_train_steps": DRY_RUN_STEPS,
       "num_warmup_steps": 1,
@@ -294,6 +295,19 @@ def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
       changes["learning_rate"] = args.learning_rate[0]
     yield args.replace(**{n: v for n, v in changes.items() if n in args})
   logging.info("dry run: all stages work, nothing was saved")
+
+
+def _rename_in_log(names: Mapping[str, str | None]) -> None:
+  """Replaces paths in log lines, also of errors, to the end of the process."""
+
+  def rename(record):
+    text = record.getMessage()
+    for path, name in names.items():
+      text = text.replace(path, name or path)
+    record.msg, record.args = text, ()
+    return True
+
+  logging.get_absl_handler().python_handler.addFilter(rename)
 
 
 @contextmanager

@@ -17,6 +17,8 @@ INPUTS = (
   *("text", "text_a", "text_b", "question", "context", "tokens"),
   *("sent1", "sent2", "choices"),
 )
+_COMMAND_LINE = "the command line"
+_MOVED = ("bert_config_file", "vocab_file")
 
 
 def main(
@@ -35,15 +37,17 @@ def main(
     given.setdefault("text_a", given.pop("text", ""))
     given["text_b"] = args.text_pair
   try:
-    changes = {"vocab_file": args.vocab_file} if args.vocab_file else {}
+    changes = {name: getattr(args, name) for name in _MOVED}
+    changes = {name: path for name, path in changes.items() if path}
     predict = predictor(args.model, warm_up=args.warm_up, **changes)
-    rows = [("the command line", given)]
+    rows = [(_COMMAND_LINE, given)]
     if not given:
       rows = _read(sys.stdin.buffer if lines is None else lines, predict)
     for answer in _answers(predict, rows, args.batch_size):
       print(json.dumps(answer, ensure_ascii=False), flush=True)
   except (UserError, OSError) as error:
-    sys.exit(f"ERROR: {error}")
+    named = "--model=" if str(error).startswith(args.model) else ""
+    sys.exit(f"ERROR: {named}{error}")
 
 
 def _parse(argv):
@@ -66,9 +70,10 @@ def _parse(argv):
     action = "append" if name == "choices" else "store"
     parser.add_argument(f"--{name}", action=action, help=argparse.SUPPRESS)
   parser.add_argument("--text_pair", help="second text of --text")
-  parser.add_argument(
-    "--vocab_file", help="of an --output_dir, if it is not where it was"
-  )
+  for name in _MOVED:
+    parser.add_argument(
+      f"--{name}", help="of an --output_dir, if it is not where it was"
+    )
   return parser.parse_args(argv)
 
 
@@ -118,6 +123,18 @@ def _answer(predict, batch):
     yield from predict(batch_size=max(len(group), 1), **columns)
 
 
+def _with_flags(inputs, row, error) -> str:
+  """Message of an error on the command line, with flags for inputs."""
+  if row.keys() == {*inputs}:
+    return f"--{error}".replace("[0]", "", 1)  # the first of a list of one
+  names = ", ".join(f"--{name}" for name in row)
+  takes = ", ".join(f"--{name}" for name in inputs)
+  also = ", or --text" if len(inputs) == 1 else ""
+  if "text_b" in inputs:
+    also = ", or --text and --text_pair"
+  return f"this model does not take {names}: it takes {takes}{also}"
+
+
 def _checked(predict, rows) -> Iterator[dict]:
   """Rows, which must have the model's inputs; else ValueError with the line."""
   for source, row in rows:
@@ -127,9 +144,9 @@ def _checked(predict, rows) -> Iterator[dict]:
       predict.check({name: [value] for name, value in row.items()})
     except UserError as error:
       hint = ""
-      if "text_b" in predict.inputs:
-        hint = "; --text and --text_pair are these on the command line"
-      elif len(predict.inputs) == 1 and {*row} == {"text_a", "text_b"}:
+      if source == _COMMAND_LINE:
+        raise UserError(_with_flags(predict.inputs, row, error)) from None
+      if len(predict.inputs) == 1 and {*row} == {"text_a", "text_b"}:
         hint = "; it reads one text: leave out the second"
       elif unknown := ", ".join(sorted(row.keys() - {*predict.inputs})):
         hint = f", and no {unknown}"

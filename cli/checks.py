@@ -183,13 +183,22 @@ def devices(args: Arguments) -> None:
     )
 
 
-def need(args: Arguments, **needed: bool) -> None:
-  """Checks the input files of flags that are True, which must be set."""
-  for name, is_needed in needed.items():
-    if is_needed and not args[name]:
+def files_to_read(args: Arguments) -> list[str]:
+  """Those of the flags train_file, dev_file and test_file that a run reads."""
+  is_read = {
+    "train_file": args.do_train,
+    "dev_file": needs_eval_data(args),
+    "test_file": args.do_predict,
+  }
+  return [flag for flag in is_read if is_read[flag]]
+
+
+def need(args: Arguments, *names: str) -> None:
+  """Checks the input files of flags, which must be set."""
+  for name in names:
+    if not args[name]:
       raise UserError(f"this command needs --{name}")
-    if is_needed:
-      file(args, name)
+    file(args, name)
 
 
 def file(args: Arguments, name: str) -> None:

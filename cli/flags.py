@@ -72,8 +72,8 @@ def define_training() -> None:
   flags.DEFINE_bool(
     "dry_run",
     False,
-    "Test the command on the first examples: two steps, its evaluation and "
-    "prediction, and an export. No output is saved.",
+    "Test the command on the first examples: two steps, and its evaluation, "
+    "prediction and export. No output is saved.",
   )
   flags.DEFINE_string(
     "profile_steps", None, "Steps between which to profile, as in 100,110."

@@ -27,6 +27,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DISK_FULL_TEXT = re.compile(
   r"(?:([^\s;:'\"]+); )?(?:No space left|Disk quota exceeded)"
 )
+_CHECKPOINT_FILE = re.compile(r"unfinished-([^/]+)\.(?:data|index).*")
 _HDF5_FILE = re.compile(r"filename = '([^']+)'")
 
 
@@ -112,6 +113,8 @@ def describe_full_disk(error: BaseException) -> str | None:
   path = getattr(error, "filename", None) or (match and match[1])
   if hdf5_file := _HDF5_FILE.search(str(error)):
     path = hdf5_file[1]
+  if path:  # of a checkpoint the prefix
+    path = _CHECKPOINT_FILE.sub(r"\1", path.removeprefix("("))
   return (
     f"no space left on the disk{f' for {path}' if path else ''}: free some, or "
     "choose another folder, and run the same command again"

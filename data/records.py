@@ -11,7 +11,7 @@ import tensorflow as tf
 from data.features import TOKENS
 from data.packing import Batch, Packing
 from data.shuffling import ShuffledRecords, Source, lengths
-from storage import UserError, record_scan
+from storage import record_scan
 from storage.progress import Progress
 from storage.tfrecord import Schema
 
@@ -51,55 +51,6 @@ def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
     }
 
   return parse_batch
-
-
-def check(
-  files: Sequence[str], schema: Schema, limits: Mapping[str, int]
-) -> None:
-  """Checks each file's first record; values of `limits` n must be in [0, n)."""
-  for path in files:
-    record = _first(path)
-    for name, feature in schema.items():
-      _check_field(path, record, feature, limits.get(name))
-
-
-def _first(path):
-  first = next(record_scan.scan(path, Schema()), None)
-  if not first:
-    raise UserError(f"{path} holds no record")
-  if first.error:
-    raise UserError(
-      f"{path} is no file of records (the first: {first.error}); expected a "
-      "TFRecord file of tf.train.Examples, as the programs here write them"
-    )
-  return tf.train.Example.FromString(first.data).features.feature
-
-
-def _check_field(path, record, feature, limit):
-  held = ", ".join(sorted(record)) or "nothing"  # record[...] adds a name
-  kind = "float_list" if feature.dtype == "float32" else "int64_list"
-  values = getattr(record[feature.name], kind).value
-  if not values:
-    raise UserError(
-      f"{path}: a record has no field {feature.name}; it holds {held}"
-    )
-  if len(values) != feature.size:
-    raise UserError(
-      f"{path}: {feature.name} has {len(values)} values in a record, "
-      f"expected {feature.size}: the file was made with other flags "
-      "(--max_seq_length, --max_predictions_per_seq)"
-    )
-  if limit is not None and not 0 <= min(values) <= max(values) < limit:
-    raise UserError(
-      f"{path}: {feature.name} goes from {min(values)} to {max(values)}, the "
-      f"model takes 0 to {limit - 1}: the file was made with a vocabulary or "
-      "flags that do not belong to this bert_config.json"
-    )
-
-
-def is_masked(path: str) -> bool:
-  """True if the records of a file are masked (static masking)."""
-  return "masked_lm_positions" in _first(path)
 
 
 def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:

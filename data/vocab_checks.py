@@ -226,6 +226,15 @@ def warn_of_unknown(
     remedy = (
       f"with --do_lower_case={not lower_case} it would be {100 * other:.0f} %"
     )
+  composed = Counter()
+  for word, number in words.items():
+    composed[unicodedata.normalize("NFC", word)] += number
+  other, _ = _unknown(composed, tokenizer, lower_case)
+  if other < fraction / 2:
+    remedy = (
+      "they are decomposed (NFD); composed (NFC) it would be "
+      f"{100 * other:.0f} %: convert the text, see docs/languages.md"
+    )
   logging.log_first_n(
     logging.WARNING,
     "%s: %.0f %% of the words become %s, such as %r; %s",

@@ -8,6 +8,7 @@ A value is a message BundleEntryProto (tensorflow/core/protobuf).
 from collections.abc import Iterator
 
 from storage import files
+from storage.protobuf import ERRORS, fields, varint
 
 _MAGIC = bytes.fromhex("57fb808b247547db")
 _FOOTER_BYTES = 48
@@ -26,26 +27,15 @@ def shapes(path: str) -> dict[str, tuple[int, ...]]:
     for _, position in _entries(table, footer, at):
       for name, entry in _entries(table, position, 0):
         result[name.decode()] = _shape(entry)
-  except (IndexError, TypeError, ValueError):  # corrupt: TensorFlow says so
+  except ERRORS:  # corrupt: TensorFlow says so
     return {}
   result.pop("", None)  # the header
   return result
 
 
-def _varint(data, at) -> tuple[int, int]:
-  """A base-128 number and the position after it."""
-  value = shift = 0
-  while True:
-    byte = data[at]
-    value |= (byte & 127) << shift
-    at, shift = at + 1, shift + 7
-    if byte < 128:
-      return value, at
-
-
 def _block_position(data, at):
-  offset, at = _varint(data, at)
-  size, at = _varint(data, at)
+  offset, at = varint(data, at)
+  size, at = varint(data, at)
   return (offset, size), at
 
 
@@ -56,28 +46,14 @@ def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:
   end = size - 4 * (1 + int.from_bytes(block[-4:], "little"))
   at, key = 0, b""
   while at < end:
-    shared, at = _varint(block, at)
-    length, at = _varint(block, at)
-    value_length, at = _varint(block, at)
+    shared, at = varint(block, at)
+    length, at = varint(block, at)
+    value_length, at = varint(block, at)
     key = key[:shared] + block[at : at + length]
     at += length + value_length
     yield key, block[at - value_length : at]
 
 
-def _fields(message) -> Iterator[tuple[int, int | bytes]]:
-  """Numbers and values of a protocol buffer's fields."""
-  at = 0
-  while at < len(message):
-    tag, at = _varint(message, at)
-    if tag & 7 == 5:  # four bytes
-      value, at = message[at : at + 4], at + 4
-    else:
-      value, at = _varint(message, at)
-    if tag & 7 == 2:  # of this length
-      value, at = message[at : at + value], at + value
-    yield tag >> 3, value
-
-
 def _shape(entry) -> tuple[int, ...]:
-  dims = _fields(dict(_fields(entry)).get(2, b""))
-  return tuple(dict(_fields(dim)).get(1, 0) for n, dim in dims if n == 2)
+  dims = fields(dict(fields(entry)).get(2, b""))
+  return tuple(dict(fields(dim)).get(1, 0) for n, dim in dims if n == 2)

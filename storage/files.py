@@ -245,8 +245,9 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
         raise UserError(
           f"{path}, line {line_number(path, offset)}: byte {offset} of the "
           f"file (0x{raw[error.start]:02x}) is not UTF-8; if it is text at "
-          "all, convert the file first, for example with `iconv -f LATIN1 -t "
-          "UTF-8`"
+          "all, convert the file first with `iconv -f CODE -t UTF-8`, where "
+          "CODE is CP949 for Korean (also EUC-KR), GB18030 for Chinese, CP932 "
+          "for Japanese, CP1252 for western European text"
         ) from error
       position += len(raw)
       line = line.replace("\r", "")

@@ -13,7 +13,6 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from storage import UserError, files, tfrecord
@@ -27,6 +26,8 @@ _REMEDY = (
   f"{_MAKE_AGAIN}; run_pretraining.py --max_corrupt_records=N leaves out up to "
   "N such records"
 )
+NO_EXAMPLE = "it is no tf.train.Example"
+_WRONG_CHECKSUM = "its checksum is wrong"
 _WRONG_LENGTH = "its length is wrong, so no record after it can be found"
 
 # --- Offsets ---------------------------------------------------------------
@@ -131,9 +132,20 @@ def scan(path: str, schema: Schema) -> Iterator[ScannedRecord]:
     for frame in batch:
       error = frame.error
       if error is None and next(checksums) != frame.checksum:
-        error = "its checksum is wrong"
+        error = _WRONG_CHECKSUM
       error = error or _content_error(frame.data, schema)
       yield ScannedRecord(None if error else frame.data, error)
+
+
+def first(path: str) -> ScannedRecord | None:
+  """First record of a file, with any content; None without any."""
+  frame = next(_frames(path), None)
+  if frame is None:
+    return None
+  error = frame.error
+  if not error and tfrecord.masked_crc32c([frame.data]) != [frame.checksum]:
+    error = _WRONG_CHECKSUM
+  return ScannedRecord(None if error else frame.data, error)
 
 
 class _Frame(NamedTuple):
@@ -164,10 +176,12 @@ def _frames(path) -> Iterator[_Frame]:
 
 
 def _content_error(data, schema) -> str | None:
+  import tensorflow as tf  # noqa: PLC0415, takes seconds
+
   try:
     fields = tf.train.Example.FromString(data).features.feature
   except Exception:  # protobuf's DecodeError is not public in every version
-    return "it is no tf.train.Example"
+    return NO_EXAMPLE
   for feature in schema.values():
     kind = "float_list" if feature.dtype == "float32" else "int64_list"
     number = len(getattr(fields[feature.name], kind).value)

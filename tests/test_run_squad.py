@@ -103,6 +103,11 @@ def test_learns_answers_and_scores(trained, flags, tmp_path):
   predict = {"do_predict": True, "predict_file": tmp_path / "bare.json"}
   assert "no scores" in _run(flags, output_dir=output, **predict)
   assert json.loads((output / "predictions.json").read_text()) == answers
+  programs.fails(
+    "run_squad",
+    "--version_2_with_negative=True, but the model in",
+    **flags | predict | {"output_dir": output, "version_2_with_negative": True},
+  )
 
 
 @pytest.mark.slow

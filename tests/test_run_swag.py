@@ -156,11 +156,11 @@ MISTAKES = [
   ),
   (
     TRAIN | {"train_file": "no_label.csv"},
-    "--train_file: {}/no_label.csv has no column label",
+    "{}/no_label.csv has no column label",
   ),
   (
     TRAIN | {"do_eval": True, "dev_file": "no_label.csv"},
-    "--dev_file: {}/no_label.csv has no column label",
+    "{}/no_label.csv has no column label",
   ),
   (
     TRAIN | {"train_file": "some.jsonl"},

@@ -11,7 +11,7 @@ from cli.arguments import Arguments
 from data import labels
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
-from tasks.ner import task
+from tasks.ner import examples
 from tests import programs, small_model
 from tests.training import toy
 from training import checkpoint
@@ -100,13 +100,21 @@ def _parsed(folder, **changes):
   return Arguments(**flags | changes)
 
 
+def _tags(args):
+  return examples.choose_tags(
+    args.output_dir,
+    *(encoder.labels_file(args), args.train_file),
+    *(examples.Columns(), args.do_train),
+  )
+
+
 def test_a_converted_tagger_has_its_own_tags(folder):
-  assert task.tags(_parsed(folder, do_train=False)) == FOUR
+  assert _tags(_parsed(folder, do_train=False)) == FOUR
   train_file = folder / "train.txt"
   train_file.write_text("one O\ntwo B-X\n")
   flags = {"train_file": str(train_file)}
-  assert task.tags(_parsed(folder, do_train=False, **flags)) == FOUR
-  assert task.tags(_parsed(folder, **flags)) == ("O", "B-X")
+  assert _tags(_parsed(folder, do_train=False, **flags)) == FOUR
+  assert _tags(_parsed(folder, **flags)) == ("O", "B-X")
 
 
 def test_a_head_that_is_not_taken_has_no_say_in_the_labels(folder):

@@ -219,7 +219,7 @@ def check_head(path: str) -> None:
 
 
 def _untrained(path, missing):
-  return ValueError(
+  return UserError(
     f"{path} has no {missing}, so it is no trained model to evaluate, predict "
     "or export with: name the --output_dir of its training, or train first"
   )

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from data import features, records, vocab
+from data import records, vocab
 from data.packing import Packing
+from data.pretraining import record_checks
 from data.pretraining.instances import DEFAULT, Masking
 from data.records import Batch, TrainingRecords
 from data.shuffling import Source
@@ -247,25 +248,10 @@ class PretrainingInput(TrainingRecords):
     self.sources = sources or [Source(files)]
     self.index_file = index_file
     self._masker = None
-    is_masked = records.is_masked(files[0])
-    for path in files:
-      if records.is_masked(path) != is_masked:
-        raise UserError(
-          f"one of {files[0]} and {path} was made with --masking=dynamic and "
-          "one was not: train on files of one kind"
-        )
-    if is_masked:
-      schema = features.pretraining(seq_length, masking.max_predictions_per_seq)
-    else:
-      schema = features.unmasked_pretraining(seq_length)
-    limits = {
-      "input_ids": vocab_size,
-      "input_mask": 2,
-      "masked_lm_positions": seq_length,
-      "masked_lm_ids": vocab_size,
-      "next_sentence_labels": 2,
-    }
-    records.check(files, schema, limits)
+    schema = record_checks.find_schema(
+      files, seq_length, masking.max_predictions_per_seq, vocab_size
+    )
+    is_masked = "masked_lm_positions" in schema
     self.masks_words = not is_masked and not causal_targets
     if self.masks_words:
       self._masker = _make_masker(files[0], masking, vocab_file, vocab_size)

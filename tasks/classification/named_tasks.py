@@ -4,12 +4,18 @@ import os
 from dataclasses import replace
 from functools import partial
 
+from absl import logging
+
 from cli import arguments, checks, encoder
 from cli.arguments import Arguments
 from data import labels, tables
 from storage import UserError, files
 from tasks.classification import examples
-from tasks.classification.examples import ClassificationTask, Split
+from tasks.classification.examples import (
+  ClassificationTask,
+  Split,
+  TextExample,
+)
 from training import run_record
 
 CUSTOM = "tsv"
@@ -248,6 +254,30 @@ def with_labels(args: Arguments) -> ClassificationTask:
   # With two classes the second is the positive one.
   metrics = _F1 if len(result) == 2 else task.metrics
   return replace(task, labels=result, metrics=metrics)
+
+
+def read(
+  args: Arguments, task: ClassificationTask
+) -> dict[str, list[TextExample]]:
+  """Examples by split: of those that the run reads, and their _mismatched."""
+  is_read = {
+    "train": args.do_train,
+    "dev": checks.needs_eval_data(args),
+    "test": args.do_predict,
+  }
+  result = {}
+  for split, source in task.splits.items():
+    kind = split.partition("_")[0]
+    if not is_read[kind]:
+      continue
+    path = os.path.join(args.data_dir, source.file)
+    if split != kind and not files.exists(path):
+      logging.info("%s does not exist and is left out", path)
+      continue
+    has_columns = split in ("test", "test_mismatched")  # GLUE's AX has not all
+    copied = args.prediction_columns if has_columns else ()
+    result[split] = examples.read_examples(task, args.data_dir, split, copied)
+  return result
 
 
 def check_teacher(args: Arguments, task: ClassificationTask) -> None:

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -97,41 +97,32 @@ def class_weights(
   return tuple(weights.tolist())
 
 
-def train_data(args: Arguments, task: ClassificationTask) -> RecordDataset:
-  """Converts the training split to train.tf_record."""
-  return _convert(args, task, "train", "train")
+def convert(
+  args: Arguments,
+  task: ClassificationTask,
+  examples_by_split: Mapping[str, Sequence[TextExample]],
+  kind: str,
+) -> Splits:
+  """Converts the splits of a kind, such as dev and dev_mismatched.
+
+  Writes train.tf_record, eval.tf_record, eval_mismatched.tf_record and so on.
+  """
+  name, batch_size = {
+    "train": ("train", 1),
+    "dev": ("eval", args.eval_batch_size),
+    "test": ("predict", args.predict_batch_size),
+  }[kind]
+  return {
+    split: _convert(
+      args, task, split, rows, name + split.removeprefix(kind), batch_size
+    )
+    for split, rows in examples_by_split.items()
+    if split.partition("_")[0] == kind
+  }
 
 
-def eval_data(args: Arguments, task: ClassificationTask) -> Splits:
-  """Converts the dev splits to eval.tf_record and eval_mismatched.tf_record."""
-  return _convert_splits(args, task, "dev", "eval", args.eval_batch_size)
-
-
-def predict_data(args: Arguments, task: ClassificationTask) -> Splits:
-  """Converts the test splits to predict.tf_record and so on."""
-  return _convert_splits(args, task, "test", "predict", args.predict_batch_size)
-
-
-def _convert_splits(args, task, kind, name, batch_size) -> Splits:
-  """Converts the splits dev or test, and dev_mismatched etc. if they exist."""
-  converted = {kind: _convert(args, task, kind, name, batch_size)}
-  for split, source in task.splits.items():
-    if not split.startswith(f"{kind}_"):
-      continue
-    path = os.path.join(args.data_dir, source.file)
-    if files.exists(path):
-      file_name = name + split.removeprefix(kind)
-      converted[split] = _convert(args, task, split, file_name, batch_size)
-    else:
-      logging.info("%s does not exist and is left out", path)
-  return converted
-
-
-def _convert(args, task, split, name, batch_size=1) -> RecordDataset:
+def _convert(args, task, split, rows, name, batch_size) -> RecordDataset:
   """Writes the records of a split to `name`.tf_record in --output_dir."""
-  has_columns = split in ("test", "test_mismatched")  # GLUE's AX has not all
-  copied = args.prediction_columns if has_columns else ()
-  rows = examples.read_examples(task, args.data_dir, split, copied)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   file, length = task.splits[split].file, checks.row_length(args)
   if task.labels and rows[0].label is not None:

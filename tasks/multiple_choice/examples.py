@@ -24,8 +24,8 @@ class ChoiceExample(NamedTuple):
   label: int | None = None
 
 
-def read_examples(path: str) -> list[ChoiceExample]:
-  """Reads a .csv, .tsv or .jsonl file; the column label is optional.
+def read_examples(path: str, needs_labels: bool = False) -> list[ChoiceExample]:
+  """Reads a .csv, .tsv or .jsonl file; the column label may be optional.
 
   Raises OSError, or ValueError with file and line: a column is missing, a label
   is no ending's number, or rows differ in their endings or in having labels.
@@ -48,6 +48,8 @@ def read_examples(path: str) -> list[ChoiceExample]:
     examples.append(
       ChoiceExample(row.values["sent1"], row.values["sent2"], endings, label)
     )
+  if needs_labels and examples[0].label is None:
+    raise UserError(f"{path} has no column label")
   if examples[0].label is not None:
     labels.log_labels(path, (str(example.label) for example in examples))
   return examples

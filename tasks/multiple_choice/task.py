@@ -19,9 +19,8 @@ from modeling import losses, models
 from modeling.config import BertConfig
 from serving import compiled_model, packing_ops
 from serving.export import ServedModel
-from storage import UserError, tfrecord
+from storage import tfrecord
 from tasks import metrics
-from tasks.multiple_choice import examples
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from training import report
 
@@ -29,15 +28,15 @@ from training import report
 _RECORDS = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
 
 
-def convert(args: Arguments, flag: str) -> RecordDataset:
-  """Converts the table of train_file, dev_file or test_file.
+def convert(
+  args: Arguments, flag: str, rows: Sequence[ChoiceExample]
+) -> RecordDataset:
+  """Converts the rows of --train_file, --dev_file or --test_file.
 
-  Writes train, eval or predict.tf_record. Only --test_file may lack labels.
+  Writes train, eval or predict.tf_record.
   """
   file, name = args[flag], _RECORDS[flag]
-  rows = examples.read_examples(file)[: arguments.max_examples(args)]
-  if flag != "test_file" and rows[0].label is None:
-    raise UserError(f"--{flag}: {file} has no column label")
+  rows = rows[: arguments.max_examples(args)]
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda row: (row.sent1, row.sent2, *row.endings), rows, tokenizer, file

@@ -6,6 +6,7 @@ Columns are separated by tabs if a line has one, else by blanks. The word
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -191,6 +192,18 @@ def find_tags(train_file: str, columns: Columns) -> labels.LabelSet:
       *(len(tags), OUTSIDE),
     )
   return labels.LabelSet(tags, train_file)
+
+
+def choose_tags(
+  folder: str,
+  checkpoint_labels: str | None,
+  train_file: str | None,
+  columns: Columns,
+  is_training: bool,
+) -> labels.LabelSet:
+  """Tags of a model, by labels.choose; labels.keep writes them later."""
+  find = partial(find_tags, train_file, columns) if train_file else None
+  return labels.choose(folder, checkpoint_labels, find, is_training)
 
 
 def read_tagged(

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import keras
 import numpy as np
@@ -11,7 +10,7 @@ from absl import logging
 
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
-from data import labels, packing, vocab_checks
+from data import packing, vocab_checks
 from data.features import TOKENS
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
@@ -40,14 +39,14 @@ class TagRecords(RecordDataset):
   sentences: Sequence[Sentence]
 
 
-def convert(args: Arguments, flag: str, tags: Sequence[str]) -> TagRecords:
-  """Converts the file of train_file, dev_file or test_file.
+def convert(
+  args: Arguments, flag: str, sentences: Sequence[Sentence], tags: Sequence[str]
+) -> TagRecords:
+  """Converts the sentences of --train_file, --dev_file or --test_file.
 
-  Writes train, eval or predict.tf_record. Only --test_file may lack tags.
+  Writes train, eval or predict.tf_record.
   """
   path, length, name = args[flag], args.max_seq_length, _RECORDS[flag]
-  needs_tags = flag != "test_file"
-  sentences = examples.read_tagged(path, _columns(args), tags, needs_tags)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, path
@@ -123,21 +122,6 @@ def predict(
   logging.info("wrote %s.conll, %s.tsv", path, path)
 
 
-def _columns(args):
-  return examples.Columns(args.word_column, args.tag_column)
-
-
-def tags(args: Arguments) -> Sequence[str]:
-  """Tags of the model, by labels.choose; labels.keep writes them later."""
-  find = partial(examples.find_tags, args.train_file, _columns(args))
-  return labels.choose(
-    args.output_dir,
-    encoder.labels_file(args),
-    find if args.train_file else None,
-    args.do_train,
-  )
-
-
 def tagger(
   args: Arguments, config: BertConfig, num_tags: int, any_device: bool = False
 ) -> keras.Model:
@@ -155,7 +139,12 @@ def tagger(
 
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its serving task: sentences to tags of words."""
-  names = tags(args)
+  names = examples.choose_tags(
+    args.output_dir,
+    *(encoder.labels_file(args), args.train_file),
+    examples.Columns(args.word_column, args.tag_column),
+    args.do_train,
+  )
   return ServedModel(
     tagger(args, encoder.config(args), len(names), any_device=True),
     TokenClassification(

@@ -100,7 +100,7 @@ def check_extension(args: Arguments) -> None:
   }
   for name in learning & args.set_flags:
     raise UserError(f"--{name} is not for --extend: leave it out")
-  checks.need(args, extend=True, bert_config_file=True)
+  checks.need(args, "extend", "bert_config_file")
   if not args.init_checkpoint:
     raise UserError("--extend needs --init_checkpoint")
   folder, name = os.path.split(args.output_file)

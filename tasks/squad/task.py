@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import keras
 from absl import logging
 
-from cli import arguments, checks, encoder, fine_tuning, strategy
+from cli import arguments, encoder, fine_tuning, strategy
 from cli.arguments import Arguments
 from cli.run import Run
 from data import features, vocab_checks
@@ -19,7 +19,7 @@ from modeling import losses, models
 from modeling.config import BertConfig
 from serving import compiled_model
 from serving.export import ServedModel
-from storage import UserError, files, tfrecord
+from storage import files, tfrecord
 from storage.progress import Progress, number_of
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
@@ -35,22 +35,30 @@ class SquadRecords(RecordDataset):
   questions: Sequence[SquadExample]
 
 
-def train_data(args: Arguments) -> SquadRecords:
-  """Converts --train_file to train.tf_record."""
-  return _convert(args, "train_file", "train")
+def train_data(
+  args: Arguments, questions: Sequence[SquadExample]
+) -> SquadRecords:
+  """Converts the questions of --train_file to train.tf_record."""
+  questions = squad_examples.training_order(questions)
+  return _convert(args, questions, "train_file", "train")
 
 
-def eval_data(args: Arguments) -> SquadRecords:
-  """Converts --predict_file to eval.tf_record."""
-  return _convert(args, "predict_file", "eval")
+def eval_data(
+  args: Arguments, questions: Sequence[SquadExample]
+) -> SquadRecords:
+  """Converts the questions of --predict_file to eval.tf_record."""
+  return _convert(args, questions, "predict_file", "eval")
 
 
-def _convert(args, flag, name):
-  """Writes records of a flag's files to `name`.tf_record in --output_dir."""
-  paths = files.expand(args[flag])
+def _convert(args, examples, flag, name):
+  """Writes the records of a flag's questions to `name`.tf_record."""
+  file = squad_examples.describe(files.expand(args[flag]))
   is_training = flag == "train_file"
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  examples = _read_examples(args, paths, is_training, tokenizer)
+  vocab_checks.warn_of_examples(
+    lambda example: (example.question, " ".join(example.doc_tokens)),
+    *(examples, tokenizer, file),
+  )
   examples = examples[: arguments.max_examples(args)]
   config = records.WindowConfig.from_flags(args)
   progress = Progress("cut", len(examples), "questions")
@@ -59,34 +67,12 @@ def _convert(args, flag, name):
       examples, tokenizer, config, args.num_workers, progress
     )
   )
-  _log_questions(
-    squad_examples.describe(paths),
-    *(examples, windows, config.max_query_length, is_training),
-  )
+  _log_questions(file, examples, windows, config.max_query_length, is_training)
   schema = features.squad(config.max_seq_length, is_training)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   tfrecord.save(path, schema, (records.row(w, schema) for w in windows))
   static = not args.dynamic_padding or strategy.needs_static_shapes(args)
   return SquadRecords(windows, path, schema, static, examples)
-
-
-def _read_examples(args, paths, is_training, tokenizer):
-  examples = squad_examples.read_examples(
-    paths, is_training, args.version_2_with_negative
-  )
-  name = squad_examples.describe(paths)
-  if not examples:
-    raise UserError(
-      f"{name}: no answer is among the words of its paragraph: there is "
-      "nothing to train on"
-    )
-  if is_training:
-    examples = squad_examples.training_order(examples)
-  vocab_checks.warn_of_examples(
-    lambda example: (example.question, " ".join(example.doc_tokens)),
-    *(examples, tokenizer, name),
-  )
-  return examples
 
 
 def _log_questions(name, examples, windows, max_query_length, is_training):
@@ -115,14 +101,6 @@ def train(
 ) -> None:
   """Trains for --num_train_epochs, counted in questions as in the original."""
   args = run.args
-  version_2 = args.version_2_with_negative
-  if checks.evaluates_while_training(args) and not metrics.has_answers(
-    dev_set.questions, version_2
-  ):
-    raise UserError(
-      f"not every question of {args.predict_file} has answers to evaluate by; "
-      f"{metrics.answers_remedy(version_2)}"
-    )
   fine_tuning.train(
     run,
     model,
@@ -131,7 +109,7 @@ def train(
     num_examples=len(train_set.questions),
     unit="windows",
     evaluate=lambda step: predict(args, model, dev_set, in_training=True),
-    metric="best_f1" if version_2 else "f1",
+    metric="best_f1" if args.version_2_with_negative else "f1",
     served_model=served_model,
   )
 

@@ -116,16 +116,20 @@ def test_lines_before_an_error_are_answered(call, capsys):
 
 
 def test_an_error_on_the_command_line_is_one_line(call):
-  with pytest.raises(SystemExit, match="ERROR: the command line: this model"):
-    call(Single, "--question=x")
-  with pytest.raises(SystemExit, match=r"is '\\udcff': give a text in UTF-8"):
+  with pytest.raises(SystemExit) as caught:
+    call(Single, "--question=x", "--text_pair=y")
+  assert str(caught.value) == (
+    "ERROR: this model does not take --question, --text_a, --text_b: it takes "
+    "--tokens, or --text"
+  )
+  with pytest.raises(SystemExit, match=r"--tokens is '\\udcff': give a text"):
     call(Single, "--text=\udcff")
-  with pytest.raises(SystemExit, match="--text and --text_pair are these"):
+  with pytest.raises(SystemExit, match=r"take --text: .* and --text_p"):
     call(Echo, "--text=x")
   with pytest.raises(SystemExit, match="batch_size=0 must be at least 1"):
     call(Single, "--batch_size=0", lines=['"a"'])
 
 
 def test_a_folder_that_does_not_exist_is_named():
-  with pytest.raises(SystemExit, match="ERROR: /nowhere is no folder"):
+  with pytest.raises(SystemExit, match="ERROR: --model=/nowhere is no folder"):
     ask.main(Predictor, ["--model=/nowhere", "--text=x"])

@@ -162,9 +162,10 @@ def test_a_dry_run_trains_only_where_the_command_does(folder, stages, trains):
   flags = {f"do_{name}": False for name in ("train", *arguments._STAGES)}
   flags |= {f"do_{name}": True for name in stages}
   flags |= {"init_checkpoint": None, "learning_rate": 1.0, "dry_run": True}
-  args = Arguments(**flags, output_dir=str(folder / "run"))
+  args = Arguments(**flags, output_dir=str(folder / "run"), export_dir=None)
   with arguments.shorten_dry_run(args) as changed:
     assert changed.do_train == trains
+    assert changed.do_export == args.do_export
     trained = str(folder / "run/model.ckpt-3")
     assert changed.init_checkpoint == (None if trains else trained)
     assert changed.output_dir != args.output_dir
@@ -177,7 +178,9 @@ def test_workers_share_the_folder_of_a_dry_run(tmp_path, monkeypatch, index):
   config = json.dumps({"cluster": cluster, "task": task})
   monkeypatch.setenv("TF_CONFIG", config)
   args = Arguments(
-    **dict.fromkeys(("do_eval", "init_checkpoint", "learning_rate")),
+    **dict.fromkeys(
+      ("do_eval", "export_dir", "init_checkpoint", "learning_rate")
+    ),
     **{"output_dir": str(tmp_path), "do_train": True, "dry_run": True},
   )
   with arguments.shorten_dry_run(args) as changed:

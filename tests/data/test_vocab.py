@@ -44,6 +44,8 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_line_that_is_not_utf8_is_named(write):
   with pytest.raises(ValueError, match=r"vocab.txt, line 2.* not UTF-8"):
     vocab.load(write(b"a\n\xff\nb\n"))
+  with pytest.raises(ValueError, match="is CP949 for Korean"):
+    vocab.load(write("한국어\n".encode("cp949")))
 
 
 def test_an_empty_file_is_an_error(write):

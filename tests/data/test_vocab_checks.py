@@ -1,6 +1,7 @@
 """Vocabularies and texts of another letter case or language."""
 
 import re
+import unicodedata
 
 import pytest
 from absl import logging
@@ -62,6 +63,12 @@ JAMO = ["ᄒ", "##ᅡ", "##ᆫ", "##ᄀ", "##ᅮ", "##ᆨ", "##ᄋ", "##ᅥ"]
     (["owl"], True, "owl Wren", "50 % .*such as 'wren'; the vocabulary has no"),
     (["owl"], True, "owl " * 10 + "wren", None),
     (["owl"], True, " ", None),
+    (
+      ["한국"],
+      False,
+      unicodedata.normalize("NFD", "한국"),
+      r"100 % .* decomposed \(NFD\); composed \(NFC\) it would be 0 %",
+    ),
   ],
 )
 def test_words_without_pieces_are_said(

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from conversion import hugging_face, keras_hub
-from data import features, labels, records, tables, vocab
-from data.pretraining import documents, passages
+from data import features, labels, tables, vocab
+from data.pretraining import documents, passages, record_checks
 from data.pretraining.documents import TextFormat
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
@@ -113,7 +113,7 @@ def _labels(path):
 
 def _records(path):
   record_scan.load_index([path])
-  records.check([path], SCHEMA, {"input_ids": 50, "input_mask": 2})
+  record_checks.check([path], SCHEMA, {"input_ids": 50, "input_mask": 2})
 
 
 def _damage(path):

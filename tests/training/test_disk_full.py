@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from cli import program
 from storage import files
+from training import checkpoint
 
 FULL = "/dev/full"  # every write to it fails as on a full disk
 
@@ -27,6 +28,19 @@ def test_the_file_and_a_remedy_are_named(write):
     write()
   line = program.describe_full_disk(raised.value)
   assert line.startswith(f"no space left on the disk for {FULL}: free some")
+
+
+def test_a_checkpoint_is_named_by_its_prefix(tmp_path, monkeypatch):
+  def refuse(prefix, **_):
+    message = f"{prefix}.data-0.tempstate7; No space left on device"
+    raise tf.errors.ResourceExhaustedError(None, None, message)
+
+  monkeypatch.setattr(tf.raw_ops, "SaveV2", refuse)
+  prefix = str(tmp_path / "model.ckpt-0")
+  with pytest.raises(OSError) as raised:
+    checkpoint.write(prefix, {})
+  line = program.describe_full_disk(raised.value)
+  assert line.startswith(f"no space left on the disk for {prefix}: free some")
 
 
 def test_python_files_get_their_names(tmp_path):

@@ -42,6 +42,15 @@ def _args(tmp_path, tokenizer):
   )
 
 
+def _convert(args, mnli, kind):
+  stages = {"do_train": "train", "do_eval": "dev", "do_predict": "test"}
+  args = args.replace(
+    **{flag: kind == name for flag, name in stages.items()},
+    eval_steps=0,
+  )
+  return task.convert(args, mnli, named_tasks.read(args, mnli), kind)
+
+
 def _logits(model, tokenizer, rows, mnli):
   build = examples.TextRecordBuilder(tokenizer, T, mnli.labels)
   inputs = [{n: [build(row)[n]] for n in model.input} for row in rows]
@@ -52,7 +61,7 @@ def _logits(model, tokenizer, rows, mnli):
 def test_each_set_is_evaluated_in_its_own_batches(args, tokenizer, tmp_path):
   mnli = named_tasks.find("MNLI")
   model = task.make_model(args, mnli, CONFIG)
-  sets = task.eval_data(args, mnli)
+  sets = _convert(args, mnli, "dev")
   assert list(sets) == ["dev", "dev_mismatched"]
   result = task.evaluate(args, mnli, model, sets, 17)
   for split, part in sets.items():
@@ -81,7 +90,7 @@ def test_each_set_is_predicted_in_the_order_of_its_file(
 ):
   mnli = named_tasks.find("MNLI")
   model = task.make_model(args, mnli, CONFIG)
-  sets = task.predict_data(args, mnli)
+  sets = _convert(args, mnli, "test")
   task.predict(args, mnli, model, sets)
   for split, part in sets.items():
     suffix = split.removeprefix("test")
@@ -103,11 +112,9 @@ def test_tpus_get_full_batches_and_training_packed_rows(args):
   mnli = named_tasks.find("MNLI")
   on_tpu = args.replace(use_tpu=True)
   sizes = {}
-  for convert in (task.train_data, task.eval_data, task.predict_data):
+  for kind in ("train", "dev", "test"):
     for flags in (args, on_tpu):
-      parts = convert(flags, mnli)
-      parts = parts if isinstance(parts, dict) else {"train": parts}
-      for split, part in parts.items():
+      for split, part in _convert(flags, mnli, kind).items():
         assert (part.packing is not None) == (split == "train")
         assert part.static_shapes == flags.use_tpu
         number = len(list(tf.data.TFRecordDataset(part.path)))
@@ -121,8 +128,8 @@ def test_tpus_get_full_batches_and_training_packed_rows(args):
 def test_a_dry_run_reads_the_beginning(args, monkeypatch):
   monkeypatch.setattr(task.arguments, "_DRY_RUN_EXAMPLES", 2)
   mnli = named_tasks.find("MNLI")
-  assert len(task.eval_data(args, mnli)["dev"].examples) == 7
-  part = task.eval_data(args.replace(dry_run=True), mnli)["dev"]
+  assert len(_convert(args, mnli, "dev")["dev"].examples) == 7
+  part = _convert(args.replace(dry_run=True), mnli, "dev")["dev"]
   assert len(part.examples) == 2
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cli.arguments import Arguments
-from tasks.multiple_choice import task
+from tasks.multiple_choice import examples, task
 from tasks.multiple_choice.examples import ChoiceRecordBuilder
 from tests import programs
 from tests.serving.tasks import CONFIG, T
@@ -40,6 +40,10 @@ def _args(tmp_path, tokenizer):
   )
 
 
+def _convert(args, flag):
+  return task.convert(args, flag, examples.read_examples(args[flag]))
+
+
 def _expected(model, tokenizer, rows):
   """Logits of examples, [N, C]."""
   build = ChoiceRecordBuilder(tokenizer, T, CHOICES)
@@ -53,7 +57,7 @@ def _expected(model, tokenizer, rows):
 
 def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
   model = task.make_model(args, CONFIG)
-  dev_set = task.convert(args, "dev_file")
+  dev_set = _convert(args, "dev_file")
   labels = [row.label for row in dev_set.examples]
   assert labels == [9, 10, 11, 0, 1, 2, 3]
   results = task.evaluate(args, model, dev_set, 17)
@@ -66,7 +70,7 @@ def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
   }
   written = programs.results(tmp_path / "out")
   assert written == pytest.approx(results | {"global_step": 17})
-  test_set = task.convert(args, "test_file")
+  test_set = _convert(args, "test_file")
   task.predict(args, model, test_set)
   logits = _expected(model, tokenizer, test_set.examples)
   _, *rows = programs.table(tmp_path / "out" / "test_predictions.tsv")
@@ -81,10 +85,10 @@ def test_only_training_packs_and_the_ensemble_is_of_its_size(args):
     *(("train_file", "train"), ("dev_file", "eval")),
     *(("test_file", "predict"),),
   ):
-    part = task.convert(args, flag)
+    part = _convert(args, flag)
     assert (part.packing is not None) == (flag == "train_file")
     assert part.path == f"{args.output_dir}/{name}.tf_record"
-    assert task.convert(args.replace(use_tpu=True), flag).static_shapes
+    assert _convert(args.replace(use_tpu=True), flag).static_shapes
   one, two = (
     task.make_model(args.replace(ensemble=size), CONFIG) for size in (1, 2)
   )

@@ -39,6 +39,13 @@ def _args(tmp_path, tokenizer):
   )
 
 
+def _convert(args, flag, tags):
+  columns = examples.Columns(args.word_column, args.tag_column)
+  needs_tags = flag != "test_file"
+  sentences = examples.read_tagged(args[flag], columns, tags, needs_tags)
+  return task.convert(args, flag, sentences, tags)
+
+
 def _expected(args, model, tokenizer, flag):
   """Logits of the words of a file, [W, L]."""
   sentences = examples.read_sentences(args[flag], 1, 0)
@@ -52,7 +59,7 @@ def _expected(args, model, tokenizer, flag):
 
 def test_words_are_scored_in_the_order_of_their_file(args, tokenizer, tmp_path):
   model = task.tagger(args, CONFIG, len(TAGS))
-  dev_set = task.convert(args, "dev_file", TAGS)
+  dev_set = _convert(args, "dev_file", TAGS)
   results = task.evaluate(args, model, TAGS, dev_set, 17)
   logits, tags = _expected(args, model, tokenizer, "dev_file")
   ids = [TAGS.index(tag) for tag in tags]
@@ -63,7 +70,7 @@ def test_words_are_scored_in_the_order_of_their_file(args, tokenizer, tmp_path):
   assert written == pytest.approx(results | {"global_step": 17})
   for flag, split in (("dev_file", "eval"), ("test_file", "test")):
     if split == "test":
-      task.predict(args, model, TAGS, task.convert(args, flag, TAGS))
+      task.predict(args, model, TAGS, _convert(args, flag, TAGS))
       logits, tags = _expected(args, model, tokenizer, flag)
     path = tmp_path / "out" / f"{split}_predictions.conll"
     predicted = examples.read_sentences(str(path), 0, 2)
@@ -76,14 +83,14 @@ def test_only_training_packs_and_only_a_file_to_tag_may_lack_tags(args):
     *(("train_file", "train", 7), ("dev_file", "eval", 6)),
     *(("test_file", "predict", 2),),
   ):
-    part = task.convert(args, flag, TAGS)
+    part = _convert(args, flag, TAGS)
     assert (part.packing is not None) == (flag == "train_file")
     assert part.packing is None or part.packing.token_labels
     assert part.path == f"{args.output_dir}/{name}.tf_record"
     assert len(part.examples) == number
-    assert task.convert(args.replace(use_tpu=True), flag, TAGS).static_shapes
+    assert _convert(args.replace(use_tpu=True), flag, TAGS).static_shapes
     if flag == "test_file":
-      task.convert(args, flag, TAGS[:2])
+      _convert(args, flag, TAGS[:2])
     else:
       with pytest.raises(ValueError, match="'I-X' is none of the model's"):
-        task.convert(args, flag, TAGS[:2])
+        _convert(args, flag, TAGS[:2])

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from cli.arguments import Arguments
-from tasks.squad import task
+from tasks.squad import examples, task
 from tests.serving import tasks
 
 
@@ -34,11 +34,15 @@ def _args(folder, context, number):
   )
 
 
+def _eval_data(args):
+  return task.eval_data(args, examples.read_examples([args.predict_file]))
+
+
 def test_a_limit_is_one_of_questions_and_of_what_is_scored(
   tmp_path, monkeypatch
 ):
   monkeypatch.setattr(task.arguments, "max_examples", lambda args: 2)
-  result = task.eval_data(_args(tmp_path, "a b", 5))
+  result = _eval_data(_args(tmp_path, "a b", 5))
 
   assert [example.qas_id for example in result.questions] == ["0", "1"]
   assert len(result.examples) == 2
@@ -47,7 +51,7 @@ def test_a_limit_is_one_of_questions_and_of_what_is_scored(
 
 def test_the_threshold_kept_is_that_of_the_best_checkpoint(tmp_path):
   args = _args(tmp_path, " \u200b ", 1).replace(version_2_with_negative=True)
-  data, best = task.eval_data(args), tmp_path / "best" / "best.json"
+  data, best = _eval_data(args), tmp_path / "best" / "best.json"
   best.parent.mkdir()
 
   def is_written(value, in_training=True, ensemble=1, **changes):
@@ -72,7 +76,7 @@ def test_the_threshold_kept_is_that_of_the_best_checkpoint(tmp_path):
 def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
   args = _args(tmp_path, " \u200b ", 1)
   # There is nothing for the model to do.
-  scores = task.predict(args, None, task.eval_data(args))
+  scores = task.predict(args, None, _eval_data(args))
   predictions = json.loads((tmp_path / "predictions.json").read_text())
   assert predictions == {"0": "empty"}
   assert scores == {"exact_match": 0.0, "f1": 0.0}
@@ -96,7 +100,8 @@ def test_epochs_count_questions_and_evaluations_write_answers(
     lambda run, model, objective, source, **options: trained.update(options),
   )
   model = task.make_model(args, tasks.CONFIG)
-  dev_set, train_set = task.eval_data(args), task.train_data(args)
+  questions = examples.read_examples([args.train_file], True, version_2)
+  dev_set, train_set = _eval_data(args), task.train_data(args, questions)
   assert len(train_set.examples) > len(train_set.questions) == 3
   assert train_set.path == f"{tmp_path}/train.tf_record"
   assert dev_set.path == f"{tmp_path}/eval.tf_record"

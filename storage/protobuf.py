@@ -1,0 +1,68 @@
+"""Protocol buffers read without TensorFlow, which takes seconds to import."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+# What reading a corrupt message may raise.
+ERRORS = (IndexError, KeyError, TypeError, ValueError)
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+  """A base-128 number and the position after it."""
+  value = shift = 0
+  while True:
+    byte = data[at]
+    value |= (byte & 127) << shift
+    at, shift = at + 1, shift + 7
+    if byte < 128:
+      return value, at
+
+
+def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+  """Numbers and values of a message's fields."""
+  at = 0
+  while at < len(message):
+    tag, at = varint(message, at)
+    if tag & 7 == 5:  # four bytes
+      value, at = message[at : at + 4], at + 4
+    else:
+      value, at = varint(message, at)
+    if tag & 7 == 2:  # of this length
+      if at + value > len(message):
+        raise ValueError("a field ends behind its message")
+      value, at = message[at : at + value], at + value
+    yield tag >> 3, value
+
+
+def example(message: bytes) -> dict[str, list]:
+  """Fields of a tf.train.Example; see ERRORS."""
+  result = {}
+  for _, features in fields(message):
+    for _, entry in fields(features):
+      pair = dict(fields(entry))
+      [(kind, values)] = fields(pair[2])
+      result[pair[1].decode()] = [*_VALUES[kind](values)]
+  return result
+
+
+def _floats(message):
+  for _, value in fields(message):
+    yield from np.frombuffer(value, "<f4").tolist()
+
+
+def _integers(message):
+  for _, value in fields(message):
+    at, packed = 0, isinstance(value, bytes)
+    while packed and at < len(value):
+      number, at = varint(value, at)
+      yield number - (number >> 63 << 64)
+    if not packed:
+      yield value - (value >> 63 << 64)
+
+
+def _texts(message):
+  return (value for _, value in fields(message))
+
+
+_VALUES = {1: _texts, 2: _floats, 3: _integers}

@@ -1,0 +1,33 @@
+"""Records read without TensorFlow are those that it writes."""
+
+import pytest
+import tensorflow as tf
+
+from storage import protobuf
+
+FIELDS = {
+  "ids": [1, -5, 300, 2**62],
+  "weights": [0.5, -1.0],
+  "texts": [b"a", b""],
+  "none": [],
+}
+
+
+def _example():
+  lists = {
+    "ids": tf.train.Feature(int64_list={"value": FIELDS["ids"]}),
+    "weights": tf.train.Feature(float_list={"value": FIELDS["weights"]}),
+    "texts": tf.train.Feature(bytes_list={"value": FIELDS["texts"]}),
+    "none": tf.train.Feature(int64_list={"value": []}),
+  }
+  example = tf.train.Example(features={"feature": lists})
+  return example.SerializeToString()
+
+
+def test_an_example_has_its_values():
+  assert protobuf.example(_example()) == FIELDS
+
+
+def test_a_message_that_is_cut_off_is_an_error():
+  with pytest.raises(protobuf.ERRORS):
+    protobuf.example(_example()[:-3])
