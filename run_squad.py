@@ -42,6 +42,12 @@ flags.DEFINE_bool("verbose_logging", False, "Accepted; has no effect.")
 flags.DEFINE_bool(
   "version_2_with_negative", False, "SQuAD 2.0: questions may have no answer."
 )
+flags.DEFINE_enum(
+  "f1_unit",
+  "word",
+  metrics.F1_UNITS,
+  "word: SQuAD's official scores. character: KorQuAD 1.0's.",
+)
 flags.DEFINE_float(
   "null_score_diff_threshold",
   None,
@@ -61,6 +67,11 @@ def check_flags(args: Arguments) -> None:
       files.expand(args[name])
   if args.group_by_length and not args.dynamic_padding:
     raise UserError("--group_by_length needs --dynamic_padding.")
+  if args.f1_unit == "character" and args.version_2_with_negative:
+    raise UserError(
+      "--f1_unit=character has no scores of questions without an answer: leave "
+      "out one of it and --version_2_with_negative"
+    )
   records.WindowConfig.from_flags(args)
   decoding.DecodingConfig.from_flags(args)
   same = "add_bilstm", "do_lower_case", "version_2_with_negative"

@@ -1,7 +1,8 @@
 """CoNLL files to tagged sentences: a word a line, blank lines in between.
 
 Columns are separated by tabs if a line has one, else by blanks. The word
-"-DOCSTART-" begins a document.
+"-DOCSTART-" begins a document. In files of characters, as KLUE's, a row of a
+blank is the word BLANK, and lines as "## id<tab>text" are comments.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,6 +19,7 @@ from storage.progress import number_of
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
+BLANK = "\u2581"  # as in SentencePiece
 _PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}
 _LONG = 200  # words; a longer sentence may be several
 
@@ -96,6 +98,8 @@ def _check_layout(path, sentences):
 def _line_type(line: str) -> str:
   if line.startswith(DOCUMENT_START):
     return "start"
+  if line.startswith("## ") and "\t" in line:
+    return "comment"
   return "words" if line.strip(" \t") else "blank"
 
 
@@ -104,6 +108,8 @@ def _cells(number, line, columns, path, widths) -> list[str]:
   # Blanks are U+0020 only: others may be words, as in texts of the web.
   if "\t" in line:
     cells = [cell.strip(" ") for cell in line.split("\t")]
+    if line.startswith(" \t"):
+      cells[0] = BLANK
   else:
     cells = [cell for cell in line.split(" ") if cell]
   width = len(cells)

@@ -59,12 +59,12 @@ def read_examples(
   """Reads the questions of SQuAD files, as the original's read_squad_examples.
 
   In training, a question is skipped with a warning if the words of its
-  paragraph do not contain the answer; each has one, or may have none with
-  `version_2_with_negative`. Raises OSError, or ValueError that names file and
-  question.
+  paragraph do not contain the answer, the first of several; each has one, or
+  may have none with `version_2_with_negative`. Raises OSError, or ValueError
+  that names file and question.
   """
   examples = []
-  ids = Counter()
+  ids, several = Counter(), 0
   for source, paragraph, question in _questions(paths):
     ids[str(question["id"])] += 1
     text = _get(question, "question", source, str)
@@ -72,13 +72,20 @@ def read_examples(
     if not is_training:
       example = example._replace(answer_texts=_texts(question, source))
     elif not (version_2_with_negative and _is_impossible(question, source)):
-      answer = paragraph.locate(_only_answer(question, source), source)
+      first, *others = _answers(question, source)
+      several += bool(others)
+      answer = paragraph.locate(first, source)
       if answer is None:
         continue
       example = example._replace(answer=answer)
     examples.append(example)
   if not ids:
     raise UserError(f"{describe(paths)} has no questions; {_LAYOUT}")
+  if several:
+    logging.warning(
+      "%s: %s with several answers, of which the first is trained on",
+      *(describe(paths), number_of(several, "question")),
+    )
   _log_warnings(paths, ids, len(examples), is_training)
   return examples
 
@@ -208,15 +215,14 @@ def _texts(question: Any, source: str) -> list[str] | None:
   return [_get(answer, "text", source, str) for answer in answers]
 
 
-def _only_answer(question: Any, source: str) -> Any:
+def _answers(question: Any, source: str) -> list:
   answers = _get(question, "answers", source, list)
-  if len(answers) != 1:
+  if not answers:
     raise UserError(
-      f"{source} has {len(answers)} answers; for training, each question "
-      'should have exactly one, or "is_impossible": true and the flag '
-      "--version_2_with_negative"
+      f"{source} has no answers; for training, each question should have one, "
+      'or "is_impossible": true and the flag --version_2_with_negative'
     )
-  return answers[0]
+  return answers
 
 
 def _get(parent: Any, key: str, source: str, *types: type) -> Any:

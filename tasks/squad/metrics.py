@@ -6,6 +6,8 @@ scaled to 100.
 
 import json
 import os
+import string
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from absl import logging
@@ -15,6 +17,10 @@ from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
 
 _SCORES = "squad_scores.json"
+F1_UNITS = ("word", "character")
+# KorQuAD's evaluator removes other punctuation without leaving a blank.
+_TO_BLANKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
+_REMOVED = str.maketrans(dict.fromkeys(string.punctuation))
 
 
 def write_predictions(predictions: Predictions, output_dir: str) -> list[str]:
@@ -64,11 +70,39 @@ def score(
   }
 
 
+def score_characters(
+  examples: Sequence[SquadExample], predictions: Predictions
+) -> dict[str, float]:
+  """Exact match, and F1 of characters, as KorQuAD 1.0 has them officially."""
+  exact = f1 = 0.0
+  for example in examples:
+    if (answer := predictions.answers.get(example.qas_id)) is None:
+      continue  # counts as wrong
+    words = _normalized_words(answer)
+    expected = [_normalized_words(text) for text in example.answer_texts]
+    exact += words in expected
+    f1 += max(_character_f1("".join(words), "".join(e)) for e in expected)
+  return {
+    "exact_match": 100 * exact / len(examples),
+    "f1": 100 * f1 / len(examples),
+  }
+
+
+def _normalized_words(text: str) -> list[str]:
+  return text.translate(_TO_BLANKS).lower().translate(_REMOVED).split()
+
+
+def _character_f1(answer: str, expected: str) -> float:
+  common = (Counter(answer) & Counter(expected)).total()
+  return 2 * common / (len(answer) + len(expected)) if common else 0.0
+
+
 def report(
   examples: Sequence[SquadExample],
   predictions: Predictions,
   version_2_with_negative: bool,
   output_dir: str,
+  f1_unit: str = "word",
 ) -> dict[str, float]:
   """Computes, logs and saves scores; none if the right answers are unknown."""
   if not has_answers(examples, version_2_with_negative):
@@ -76,7 +110,10 @@ def report(
     logging.info("no scores: not every question has answers; %s", remedy)
     files.remove_old(output_dir, _SCORES)
     return {}
-  scores = score(examples, predictions, version_2_with_negative)
+  if f1_unit == "character":
+    scores = score_characters(examples, predictions)
+  else:
+    scores = score(examples, predictions, version_2_with_negative)
   for name, value in scores.items():
     logging.info("  %s = %.4f", name, value)
   path = os.path.join(output_dir, _SCORES)

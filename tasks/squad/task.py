@@ -139,6 +139,7 @@ def predict(
     predictions,
     args.version_2_with_negative,
     args.output_dir,
+    args.f1_unit,
   )
   if "best_f1_thresh" in scores and (not in_training or _is_best(args, scores)):
     path = metrics.threshold_file(args.output_dir, args.ensemble)

@@ -148,8 +148,7 @@ def test_training_order_is_a_permutation_and_always_the_same():
   ("fields", "message"),
   [
     ({}, 'question q1: "answers" is missing'),
-    ({"answers": []}, "question q1 has 0 answers.*exactly one.*is_impossible"),
-    ({"answers": [{}, {}]}, "question q1 has 2 answers"),
+    ({"answers": []}, "question q1 has no answers.*is_impossible"),
     ({"answers": "mill"}, '"answers" is "mill" and not a list'),
     ({"answers": ["mill"]}, '"mill" is not an object with "text"'),
     (answer("mill", 400), "4 characters with answer_start 400 is not within"),

@@ -28,6 +28,7 @@ def _args(folder, context, number):
     **{"do_lower_case": True, "version_2_with_negative": False},
     **{"num_workers": 1, "dynamic_padding": False, "dry_run": False},
     **{"n_best_size": 2, "max_answer_length": 3, "export_top_k": 0},
+    **{"f1_unit": "word"},
     **{"null_score_diff_threshold": None, "predict_batch_size": 8},
     **{"ensemble": 1, "keep_best": False},
     **{"use_tpu": False, "distribution_strategy": None, "jit_compile": None},

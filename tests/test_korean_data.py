@@ -1,0 +1,151 @@
+"""Korean data as it comes: forms of KorQuAD, KLUE and NSMC, in small."""
+
+import json
+
+import pytest
+
+from data import vocab
+from tasks.squad import metrics
+from tasks.squad.decoding import Predictions
+from tasks.squad.examples import SquadExample, read_examples
+from tests import programs, small_model
+
+TOKENS = [
+  *vocab.SPECIAL_TOKENS,
+  *"강산이가은서울부흐른다좋나쁘영화?.",
+  *["##이", "##가", "##은", "##울", "##산", "##른", "##다", "##화"],
+]
+# Answer, right answer, exact match, F1 of characters.
+CHARACTERS = [
+  ("세종대왕", "세종대왕", 1, 1.0),
+  ("세종 대왕", "세종대왕", 0, 1.0),
+  ("세종대왕은", "세종대왕", 0, 8 / 9),
+  ("대왕", "세종대왕", 0, 2 / 3),
+  ("태조", "세종대왕", 0, 0.0),
+  ("《훈민정음》", "훈민정음", 1, 1.0),
+  ("<훈민정음>", "훈민정음", 1, 1.0),
+  ("'훈민' 정음", "훈민 정음", 1, 1.0),
+  ("훈민'정음", "훈민정음", 0, 1.0),
+  ("훈민-정음", "훈민정음", 1, 1.0),
+  ("1,446년", "1446년", 1, 1.0),
+  ("1446년(세종 28년)", "1446년", 0, 2 / 3),
+  ("KBS", "kbs", 1, 1.0),
+  ("‘새 집’", "새 집", 1, 1.0),
+  ("〈집〉", "집", 1, 1.0),
+  ("", "집", 0, 0.0),
+  ("...", "집", 0, 0.0),
+  ("가가나", "가나나", 0, 2 / 3),
+  ("서울시  종로구", "서울시 종로구", 1, 1.0),
+  ("나가", "가나", 0, 1.0),
+]
+
+
+@pytest.mark.parametrize(("answer", "expected", "exact", "f1"), CHARACTERS)
+def test_characters_are_counted_as_by_korquad(answer, expected, exact, f1):
+  # The best of several right answers counts, and a missing answer is wrong.
+  texts = ["", expected, "없음"]
+  examples = [SquadExample("a", "?", [], answer_texts=texts)]
+  examples.append(SquadExample("b", "?", [], answer_texts=["강"]))
+  scores = metrics.score_characters(examples, Predictions({"a": answer}))
+  if answer in ("", "..."):
+    exact = 1  # equal to the first
+  assert scores == {
+    "exact_match": pytest.approx(50 * exact),
+    "f1": pytest.approx(50 * f1),
+  }
+
+
+@pytest.fixture(name="flags")
+def _flags(tmp_path):
+  return small_model.write(tmp_path, TOKENS, max_position_embeddings=32) | {
+    "do_lower_case": False,
+    "max_seq_length": 32,
+    "train_batch_size": 2,
+    "learning_rate": 0.01,
+    "output_dir": tmp_path / "out",
+    "do_train": True,
+    "do_predict": True,
+    "seed": 1,
+  }
+
+
+def _korquad(path, answers):
+  qas = [{"id": "1", "question": "강 이 ?", "answers": answers}]
+  paragraph = {"context": "서울 은 강 이 흐른다 .", "qas": qas}
+  data = {"data": [{"title": "t", "paragraphs": [paragraph]}]}
+  path.write_text(json.dumps(data))
+  return path
+
+
+SEVERAL = [
+  {"text": "서울", "answer_start": 0},
+  {"text": "강", "answer_start": 5},
+]
+
+
+def test_the_first_of_several_answers_is_trained_on(tmp_path, caplog):
+  path = str(_korquad(tmp_path / "x.json", SEVERAL))
+  [example] = read_examples([path], is_training=True)
+  assert example.answer.text == "서울"
+  assert "x.json: 1 question with several answers, of which" in caplog.text
+
+
+def test_questions_of_korquad(flags, tmp_path):
+  path = _korquad(tmp_path / "train.json", SEVERAL)
+  flags |= {"train_file": path, "predict_file": path, "max_query_length": 8}
+  log = programs.run(
+    "run_squad", **flags, num_train_epochs=40, f1_unit="character"
+  )
+  assert "1 question with several answers" in log
+  scores = json.loads((tmp_path / "out/squad_scores.json").read_text())
+  assert scores == {"exact_match": 100.0, "f1": 100.0}
+  programs.fails(
+    "run_squad",
+    "--f1_unit=character has no scores of questions without an answer",
+    **flags,
+    f1_unit="character",
+    version_2_with_negative=True,
+  )
+
+
+KLUE = (
+  "## klue-ner-v1_train_00000\t<서울:LC>은 강이 흐른다\n"
+  "서\tB-LC\n울\tI-LC\n은\tO\n \tO\n강\tO\n이\tO\n \tO\n흐\tO\n른\tO\n다\tO\n\n"
+  "## klue-ner-v1_train_00001\t<부산:LC>이 좋다\n"
+  "부\tB-LC\n산\tI-LC\n이\tO\n \tO\n좋\tO\n다\tO\n\n"
+)
+
+
+def test_characters_of_klue(flags, tmp_path):
+  path = tmp_path / "klue.tsv"
+  path.write_text(KLUE)
+  flags |= {"train_file": path, "dev_file": path, "test_file": path}
+  log = programs.run("run_ner", **flags, do_eval=True, num_train_epochs=30)
+  assert "looks like" not in log
+  results = programs.results(tmp_path / "out")
+  assert results["eval_f1"] == 1.0
+  lines = (tmp_path / "out/test_predictions.conll").read_text().splitlines()
+  assert lines[:5] == [
+    "서 B-LC B-LC", "울 I-LC I-LC", "은 O O", "▁ O O", "강 O O",
+  ]  # fmt: skip
+
+
+def test_columns_of_nsmc(flags, tmp_path):
+  for name in ("train", "dev", "test"):
+    rows = [
+      ("1", "영화 가 좋다 ..", "1"),
+      ("2", '"영화 나쁘다', "0"),
+      ("3", "", "0"),
+    ]
+    table = "".join("\t".join(row) + "\n" for row in rows)
+    (tmp_path / f"{name}.tsv").write_text(f"id\tdocument\tlabel\n{table}")
+  programs.run(
+    "run_classifier",
+    **flags,
+    task_name="tsv",
+    data_dir=tmp_path,
+    text_a_column="document",
+    do_eval=True,
+    num_train_epochs=30,
+  )
+  assert float(programs.results(tmp_path / "out")["eval_accuracy"]) == 1.0
