@@ -90,17 +90,6 @@ def test_batches_are_numbered_by_step_and_replica(paths, skip):
   assert numbers == [skip // 2 + n for n in (0, 1, 4, 5, 2, 3, 6, 7)]
 
 
-def test_a_window_takes_from_everywhere(paths):
-  epochs = np.reshape(
-    _numbers(ShuffledRecords([Source(paths)], 1).from_position(0), 5200),
-    (40, 130),
-  )
-  # Of the first twelve of an epoch the mean is that of all, on average.
-  assert abs(epochs[:, :12].mean() - 64.5) < 10
-  # And neighbours are no neighbours in their files.
-  assert (np.abs(np.diff(epochs)) == 1).mean() < 0.2
-
-
 @pytest.mark.parametrize("skip", [1, 11, 12, 13, 129, 130, 131, 200, 1000])
 def test_the_order_is_the_same_from_any_position(skip, paths):
   expected = _numbers(

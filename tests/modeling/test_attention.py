@@ -79,21 +79,6 @@ def test_the_pooled_token_depends_on_the_complete_text(attention, position):
   assert np.abs(before - after).max(axis=1).min() > 1e-6
 
 
-@pytest.mark.parametrize(
-  "changes",
-  [
-    *({"attention": side} for side in ("bidirectional", *SIDES, "shallow")),
-    {"add_bilstm": True},
-  ],
-)
-def test_padding_changes_nothing(changes):
-  model, batch = models.classifier(replace(CONFIG, **changes), 3), tokens()
-  padded = {k: np.pad(v, [(0, 0), (0, 3)]) for k, v in batch.items()}
-  np.testing.assert_allclose(
-    model(padded)["logits"], model(batch)["logits"], atol=1e-5
-  )
-
-
 def test_choices_are_scored_from_the_complete_text():
   model = models.multiple_choice(replace(CONFIG, attention="left_to_right"))
   flat = tokens(batch=4)

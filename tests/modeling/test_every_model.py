@@ -10,6 +10,7 @@ KINDS = [kind for kind in MODELS if kind != "packed"]  # which only trains
 WITH_HEADS = [kind for kind in KINDS if "encoder" not in kind]
 
 
+@pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_changes_nothing(kind):
   model = MODELS[kind]()

@@ -17,15 +17,6 @@ from serving import compiled_model
 from tests.modeling.every_model import CONFIG, tokens
 
 
-def test_every_layer_is_returned():
-  outputs = models.encoder(CONFIG)(tokens())
-  assert len(outputs["encoder_layers"]) == 2
-  assert outputs["embedding_output"].shape == (2, 8, 12)
-  np.testing.assert_array_equal(
-    outputs["encoder_layers"][-1], outputs["sequence_output"]
-  )
-
-
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("change", [{}, {"attention": "shallow"}])
 @pytest.mark.parametrize("positions", [None, np.array([[1, 2], [0, 7]])])

@@ -11,11 +11,6 @@ from training import checkpoint
 
 BILSTM = replace(CONFIG, add_bilstm=True)
 SHALLOW = replace(CONFIG, attention="shallow")
-MODELS = {
-  "classifier": lambda c: models.classifier(c, 3),
-  "span labeler": models.span_labeler,
-  "tagger": lambda c: models.tagger(c, 3),
-}
 
 
 def _tokens(length=6, choices=()):
@@ -26,27 +21,6 @@ def _tokens(length=6, choices=()):
     "input_mask": np.ones(shape, np.int32),
     "segment_ids": rng.randint(0, 2, shape).astype(np.int32),
   }
-
-
-def _padded(batch, number=5):
-  long = {k: np.pad(v, ((0, 0), (0, number))) for k, v in batch.items()}
-  long["input_ids"][:, -number:] = 7
-  return long
-
-
-@pytest.mark.filterwarnings("error::UserWarning")
-@pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize(
-  "config",
-  [BILSTM, SHALLOW, replace(BILSTM, attention="left_to_right")],
-  ids=["bilstm", "shallow", "left to right, bilstm"],
-)
-def test_padding_does_not_leak(kind, config):
-  model, short = MODELS[kind](config), _tokens()
-  result, long = model(short), model(_padded(short))
-  for name, values in result.items():
-    cut = long[name][:, :6] if values.shape != long[name].shape else long[name]
-    np.testing.assert_allclose(values, cut, atol=1e-5)
 
 
 def test_the_bilstm_makes_one_direction_two():

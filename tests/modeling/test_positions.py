@@ -62,16 +62,6 @@ def test_outputs_do_not_depend_on_the_number_of_positions(kind):
     )
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
-def test_pooled_vector_without_positions(kind):
-  bert = models.make_encoder(CONFIGS[kind])
-  outputs = bert(**_batch(), positions=np.zeros((2, 0), np.int32))
-  np.testing.assert_allclose(
-    outputs["pooled_output"], bert(**_batch())["pooled_output"], atol=1e-5
-  )
-  assert outputs["sequence_output"].shape[1] == 0
-
-
 def test_last_block_computes_no_other_token():
   bert = models.make_encoder(CONFIG)
   hidden_states = bert(**_batch())["embedding_output"]

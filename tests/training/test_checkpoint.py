@@ -198,18 +198,6 @@ def test_what_a_checkpoint_of_the_original_lacks(tmp_path, caplog):
   assert "model.ckpt-3 has no run/examples, run/seed, bert/" in caplog.text
 
 
-def test_two_encoders_are_read_side_by_side(tmp_path):
-  for name in ("1", "2"):
-    values = dict.fromkeys(("bert/x", "bert/x/adam_m", "y"), float(name))
-    checkpoint.write(str(tmp_path / name), values)
-  reader = checkpoint.read(f"{tmp_path / '1'},{tmp_path / '2'}")
-  assert {name: reader[name] for name in reader.shapes} == {
-    "bert/left_to_right/x": 1.0,
-    "bert/right_to_left/x": 2.0,
-  }
-  assert reader.prefix == f"{tmp_path / '1'},{tmp_path / '2'}"
-
-
 def test_another_models_output_folder_is_refused(tmp_path):
   checkpoints = Checkpoints(str(tmp_path))
   classifier = models.classifier(toy.config(), 2)

@@ -1,6 +1,5 @@
 """Worked examples of the schedule and of one update, by hand."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -107,17 +106,6 @@ def test_lamb_step_by_step_as_in_the_paper():
     expected = _lamb_in_numpy(kernel, bias, gradients[: step + 1], 0.02, 0.1)
     for variable, value in zip(variables, expected, strict=True):
       np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-6)
-
-
-def test_lamb_as_in_keras():
-  kernel, _ = _gradients(1, seed=1)[0]
-  variable, reference = tf.Variable(kernel), keras.Variable(kernel)
-  lamb = Lamb([("kernel", variable)], weight_decay=1e-30)  # decays, by nothing
-  peer = keras.optimizers.Lamb(0.02, epsilon=1e-6)
-  for step, (gradient, _) in enumerate(_gradients(20)):
-    lamb.apply([tf.constant(gradient)], tf.constant(0.02), step)
-    peer.apply([tf.constant(gradient)], [reference])
-    np.testing.assert_allclose(variable, reference, rtol=1e-4, atol=1e-6)
 
 
 def test_lower_layers_learn_less():

@@ -67,18 +67,6 @@ def test_workers_read_the_same_global_batches(paths, workers, replicas):
     np.testing.assert_array_equal(part, expected)
 
 
-@pytest.mark.parametrize("worker", [0, 1])
-def test_workers_resume(worker, paths):
-  source = _input(paths)
-  context = tf.distribute.InputContext(2, worker, 2)
-  expected = _ids(source.training(8, seed=3, context=context), 20)
-  for batches in (1, 7, 15):
-    rest = source.training(8, seed=3, skip=8 * batches, context=context)
-    np.testing.assert_array_equal(
-      _ids(rest, 20 - batches), expected[4 * batches :]
-    )
-
-
 def test_an_indivisible_batch_is_refused(paths):
   context = tf.distribute.InputContext(1, 0, 3)
   with pytest.raises(ValueError, match="batch of 8 cannot be divided"):
