@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,12 @@ def _describe(name, kind, default, is_required, lower, upper, values):
   return name, kind, default, limits
 
 
+def _flags(done):
+  """Descriptions of the flags of a program that was started."""
+  flags = {_describe(*f) for f in json.loads(done.stdout.splitlines()[-2])}
+  return {flag for flag in flags if not flag[0].startswith("help")}
+
+
 def _table(program):
   """Rows of flags.tsv that a program has."""
   with FLAGS.open(encoding="utf-8", newline="") as file:
@@ -93,9 +100,9 @@ def _table(program):
 def test_help_and_flags(program):
   done = _start(program, "--help")
   assert done.returncode == 0
-  flags = {_describe(*f) for f in json.loads(done.stdout.splitlines()[-2])}
-  flags = {flag for flag in flags if not flag[0].startswith("help")}
-  assert flags == _table(program), f"add or correct rows of {FLAGS.name}"
+  assert _flags(done) == _table(program), (
+    "correct the table: python -m tests.test_start_up > tests/flags.tsv"
+  )
   groups = [
     "Most commands:",
     "Others of the original:",
@@ -282,3 +289,16 @@ def test_tensorflow_itself_is_silent(tmp_path):
   done = programs.python(["-c", script], env=environment)
   assert done.stderr.startswith("Traceback")  # of an error of ours
   assert "name what --do_export wrote" in done.stderr
+
+
+def _print_table():
+  programs_of_flags = defaultdict(list)
+  for program in PROGRAMS:
+    for flag in _flags(_start(program, "--help")):
+      programs_of_flags[flag].append(program)
+  for flag, names in sorted(programs_of_flags.items()):
+    print(*flag, " ".join(names), sep="\t")
+
+
+if __name__ == "__main__":
+  _print_table()

@@ -1,0 +1,276 @@
+"""Flags that contradict each other; those at the border do not."""
+
+import json
+import re
+
+import pytest
+
+from cli import arguments, checks, encoder, strategy
+from cli.arguments import Arguments
+from modeling.config import BertConfig
+from tests.training import toy
+
+WINDOWS = {"long_text": "windows"}
+PATIENCE = {"early_stopping_patience": 1}
+EXPORT = {"do_export": True, "export_dir": "new"}
+TFLITE, COMPILED = {"export_format": "tflite"}, {"compile_export": True}
+FLAGS = {
+  **dict.fromkeys(("do_train", "do_eval", "do_predict"), False),
+  **dict.fromkeys(("do_export", "add_bilstm", "use_tpu", "teacher"), False),
+  **dict.fromkeys(("group_by_length", "compile_export"), False),
+  **{"eval_steps": 0, "keep_best": False, "early_stopping_patience": 0},
+  **{"ensemble": 1, "num_seeds": 1, "learning_rate": 1e-5},
+  **{"num_train_epochs": 3.0, "profile_steps": None, "dtype": "float32"},
+  **{"distribution_strategy": None, "jit_compile": None, "export_dir": None},
+  **{"export_format": "savedmodel", "pack_examples": None},
+  **{"gradient_accumulation_steps": 1, "long_text": "truncate"},
+  **{"max_seq_length": 10, "max_text_length": 10, "window_stride": 8},
+}
+TRAIN = {"do_train": True}
+# A check, flags, and the message of the error or None.
+CASES = [
+  (checks.run, {}, "--do_eval, --do_predict and --do_export must be True"),
+  *((checks.run, {f"do_{x}": True}, None) for x in ("eval", "predict")),
+  (checks.run, TRAIN | PATIENCE, "counts evaluations: say with --eval_steps"),
+  (checks.run, TRAIN | PATIENCE | {"eval_steps": 1}, None),
+  (checks.run, TRAIN | {"num_train_epochs": 0.0}, "=0 trains nothing"),
+  (checks.run, {"do_eval": True, "num_train_epochs": 0.0}, None),
+  *(
+    (checks.run, TRAIN | {"group_by_length": True} | more, message)
+    for more, message in (
+      ({}, None),
+      ({"jit_compile": True}, "neither with --jit_compile nor with a TPU"),
+      ({"use_tpu": True}, "neither with --jit_compile nor with a TPU"),
+    )
+  ),
+  (
+    checks.run,
+    TRAIN | {"ensemble": 3, "num_seeds": 2},
+    "this command trains 2",
+  ),
+  (checks.run, TRAIN | {"ensemble": 2, "num_seeds": 2}, None),
+  *(
+    (checks.run, TRAIN | {"profile_steps": steps}, message)
+    for steps, message in (
+      ("3,4", None),
+      ("0,1", None),
+      ("3,3", "give the step before the first"),
+      ("-1,3", "give the step before the first"),
+      ("3", "give the step before the first"),
+    )
+  ),
+  (checks.export, EXPORT, None),
+  (checks.export, TFLITE | {"add_bilstm": True}, None),  # exports nothing
+  (
+    checks.export,
+    EXPORT | {"export_dir": None},
+    "--do_export needs --export_d",
+  ),
+  (
+    checks.export,
+    EXPORT | TFLITE | {"dtype": "float16"},
+    "with --dtype=float16",
+  ),
+  (checks.export, EXPORT | {"dtype": "float16"}, None),
+  (checks.export, EXPORT | COMPILED, None),
+  (checks.export, EXPORT | COMPILED | TFLITE, "go with --export_format=tflite"),
+  (
+    checks.export,
+    EXPORT | COMPILED | {"dtype": "bfloat16"},
+    "it needs float32",
+  ),
+  (checks.export, EXPORT | TFLITE, None),
+  (
+    checks.export,
+    EXPORT | TFLITE | {"add_bilstm": True},
+    "go with --add_bilstm",
+  ),
+  (checks.export, EXPORT | {"add_bilstm": True}, None),
+  (checks.windows, {}, None),
+  (checks.windows, WINDOWS, None),  # each at its border
+  (
+    checks.windows,
+    WINDOWS | {"max_text_length": 9},
+    "=9 is less than --max_seq",
+  ),
+  (checks.windows, WINDOWS | {"window_stride": 9}, "has 8 of the text"),
+  (checks.windows, WINDOWS | COMPILED, "there are many numbers"),
+  *(
+    (
+      checks.windows,
+      {"given": {name}},
+      f"--{name} needs --long_text=windows",
+    )
+    for name in ("max_text_length", "window_stride", "window_pooling")
+  ),
+  (checks.devices, {"use_tpu": True, "distribution_strategy": "tpu"}, None),
+  (checks.devices, {"use_tpu": True, "distribution_strategy": "mirrored"}, "="),
+]
+
+
+@pytest.mark.parametrize(
+  ("check", "flags", "message"), CASES, ids=lambda x: getattr(x, "__name__", "")
+)
+def test_contradictions_and_their_borders(check, flags, message):
+  args = Arguments(flags.get("given", ()), **FLAGS | flags)
+  if message is None:
+    check(args)
+    return
+  with pytest.raises(ValueError, match=re.escape(message)):
+    check(args)
+
+
+@pytest.mark.parametrize(
+  ("flags", "while_training", "at_all"),
+  [
+    ({}, False, False),
+    ({"do_eval": True}, False, True),
+    (TRAIN, False, False),
+    (TRAIN | {"eval_steps": 5}, True, True),
+    (TRAIN | {"keep_best": True}, True, True),
+    ({"eval_steps": 5, "keep_best": True}, False, False),
+  ],
+)
+def test_evaluations_need_data(flags, while_training, at_all):
+  args = Arguments(**FLAGS | flags)
+  assert checks.evaluates_while_training(args) == while_training
+  assert checks.needs_eval_data(args) == at_all
+
+
+@pytest.mark.parametrize(
+  ("flags", "config", "name"),
+  [
+    ({}, {}, None),
+    *(
+      ({name: True}, {}, f"--{name}")
+      for name in ("document_context", "feature_based", "group_by_length")
+    ),
+    ({"teacher": "old"}, {}, "--teacher"),
+    ({"jit_compile": True}, {}, "--jit_compile"),
+    ({"gradient_accumulation_steps": 2}, {}, "--gradient_accumulation_steps"),
+    (WINDOWS, {}, "--long_text=windows"),
+    ({"distribution_strategy": "tpu"}, {}, "a TPU"),
+    ({}, {"add_bilstm": True}, "--add_bilstm"),
+    ({}, {"attention": "left_to_right"}, "attention 'left_to_right'"),
+  ],
+)
+def test_examples_share_rows_unless_something_forbids_it(
+  monkeypatch, flags, config, name
+):
+  args = Arguments(**FLAGS).replace(**flags)
+  config = BertConfig(5, 8, 1, 2, 8, **config)
+  monkeypatch.setattr(encoder, "config", lambda args: config)
+  checks.packing(args, config)  # is not asked for
+  assert strategy.packs_examples(args) == (None if name is None else False)
+  args = args.replace(pack_examples=True)
+  assert strategy.packs_examples(args)
+  if name is None:
+    checks.packing(args, config)
+  else:
+    with pytest.raises(ValueError, match=f"does not go with {name}: drop one"):
+      checks.packing(args, config)
+
+
+def test_lengths_of_windows():
+  for flags, stride, length in (
+    ({}, 8, 10),
+    (WINDOWS | {"max_text_length": 40}, 8, 40),
+    ({"window_stride": 0}, 4, 10),
+    ({"window_stride": 0, "max_seq_length": 3}, 1, 3),
+  ):
+    args = Arguments(**FLAGS | flags)
+    assert checks.window_stride(args) == stride
+    assert checks.row_length(args) == length
+
+
+def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
+  path, output = tmp_path / "in", tmp_path / "out"
+  path.touch()
+  args = Arguments(
+    **{"train_file": str(path), "dev_file": "gone", "test_file": None},
+    **{"output_file": str(output), "overwrite": False},
+  )
+  checks.need(args, "train_file")
+  for name, message in (
+    ("dev_file", "cannot read gone: --dev_file names no file"),
+    ("test_file", "this command needs --test_file"),
+  ):
+    with pytest.raises((ValueError, OSError), match=message):
+      checks.need(args, "train_file", name)
+  with pytest.raises(IsADirectoryError, match="--dev_file names a folder"):
+    checks.file(args.replace(dev_file=str(tmp_path)), "dev_file")
+  checks.output_file(args, str(path))
+  with pytest.raises(ValueError, match="out is an input, too"):
+    checks.output_file(args, str(path), str(output))
+  output.touch()
+  with pytest.raises(FileExistsError, match=r"out exists already; remove it"):
+    checks.output_file(args, str(path))
+  checks.output_file(args.replace(overwrite=True), str(path))
+  with pytest.raises(
+    FileExistsError, match=r"in, .*out exist already; .* them"
+  ):
+    checks.refuse_to_overwrite(str(path), "gone", str(output))
+  with pytest.raises(
+    NotADirectoryError, match=r"--output_dir=.*in is no folder"
+  ):
+    checks.writable(f"{path}/new", "output_dir")
+
+
+def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
+  flags = FLAGS | TRAIN | {"dry_run": True, "output_dir": str(tmp_path)}
+  flags |= {"init_checkpoint": "bert", "learning_rate": (0.5, 0.25)}
+  flags |= {"num_train_steps": 90, "num_warmup_steps": 9, "stop_at_step": 7}
+  flags |= {"max_eval_steps": 50, "profile_steps": "1,2", "num_seeds": 2}
+  args = Arguments(**flags | PATIENCE | {"eval_steps": 5, "ensemble": 2})
+  with arguments.shorten_dry_run(args) as short:
+    changed = {n: v for n, v in vars(short).items() if v != args[n]}
+    folder = changed.pop("output_dir")
+  assert changed == {
+    "export_dir": f"{folder}/export",
+    **{"num_train_steps": 2, "num_warmup_steps": 1, "stop_at_step": 0},
+    **{"max_eval_steps": 2, "profile_steps": None, "num_seeds": 1},
+    **{"early_stopping_patience": 0, "eval_steps": 0, "ensemble": 1},
+    "learning_rate": 0.5,
+  }
+  assert not any(tmp_path.iterdir())
+  assert arguments.max_examples(args) == 64
+  args = args.replace(dry_run=False)
+  assert arguments.max_examples(args) is None
+  with arguments.shorten_dry_run(args) as same:
+    assert same is args
+
+
+def test_flags_of_a_training_are_completed_and_changed(tmp_path):
+  toy.config().to_json(str(tmp_path / "c"))
+  (tmp_path / "v").touch()
+  flags = {"bert_config_file": "c", "vocab_file": str(tmp_path / "v")}
+  flags |= {"long_text": "windows", "learning_rate": 0.5, "train_file": "t"}
+  entry = {"program": "run_x", "flags": flags, "directory": str(tmp_path)}
+  args = arguments.from_record("now", entry, {"learning_rate": 1})
+  assert vars(args) == {
+    **{"attention": None, "add_bilstm": False, "export_top_k": 0},
+    **{"multi_label": False, "long_text": "windows", "ensemble": 1},
+    **{"bert_config_file": f"{tmp_path}/c", "vocab_file": f"{tmp_path}/v"},
+    **{"learning_rate": 1.0, "output_dir": "now", "init_checkpoint": None},
+    **{"data_dir": None, "train_file": None},
+  }
+  for wrong, message in (
+    ({"rate": 1}, "run_x has no flag rate"),
+    ({"learning_rate": "1"}, "learning_rate='1' is not of type float"),
+    ({"long_text": 1}, "long_text=1 is not of type str"),
+  ):
+    with pytest.raises(ValueError, match=message):
+      arguments.from_record("now", entry, wrong)
+  changed = arguments.from_record("now", entry, {"vocab_file": tmp_path / "w"})
+  assert changed.vocab_file == str(tmp_path / "w")
+
+
+def test_flags_that_change_a_training_are_told_from_others():
+  flags = {"learning_rate": [0.5, 0.25], "dtype": "float16", "seed": 3}
+  entry = {"flags": json.loads(json.dumps(flags | {"removed": 1}))}
+  args = Arguments(learning_rate=(0.5, 0.25), dtype="float32", seed=4, new=1)
+  phrase = arguments.changed_flags(args, entry)
+  assert phrase == "--dtype=float16 (now float32)"
+  args = args.replace(learning_rate=0.5)
+  phrase = arguments.changed_flags(args, entry)
+  assert phrase.startswith("--learning_rate=[0.5, 0.25] (now 0.5), --dtype=")
