@@ -117,7 +117,7 @@ def _kind(path):
   if is_local and any(name.endswith(".tflite") for name in names):
     return "tflite"
   if any(name.endswith(".keras") for name in names):
-    raise UserError(f"{path} is an export for Keras: take another format")
+    raise UserError(f"{path} is an export for Keras: load it with Keras")
   if not {"saved_model.pb", "saved_model.pbtxt"}.isdisjoint(names):
     return "savedmodel"
   if not {"run.json", "bert_config.json"}.isdisjoint(names):

@@ -85,7 +85,8 @@ class Arguments(SimpleNamespace):
     for flag in project_flags:
       _check_value(flag)
     set_flags = frozenset(flag.name for flag in project_flags if flag.present)
-    return cls(set_flags, **{flag.name: flag.value for flag in project_flags})
+    values = {flag.name: _expand_home(flag.value) for flag in project_flags}
+    return cls(set_flags, **values)
 
   def __contains__(self, name: str) -> bool:
     return hasattr(self, name)
@@ -124,6 +125,16 @@ def _check_value(flag):
   values = flag.value if isinstance(flag.value, tuple) else (flag.value,)
   if not all(math.isfinite(v) for v in values if isinstance(v, float)):
     raise UserError(f"--{flag.name}={flag.value}: give a finite number")
+
+
+def _expand_home(value):
+  """Replaces ~ in paths: the shell does not behind a flag's "="."""
+  if not isinstance(value, str) or "~/" not in value:
+    return value
+  return ",".join(
+    os.path.expanduser(path) if path.startswith("~/") else path
+    for path in value.split(",")
+  )
 
 
 def _checked_value(name, value, trained):

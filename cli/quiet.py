@@ -3,6 +3,7 @@
 import atexit
 import ctypes
 import gc
+import logging
 import os
 import sys
 
@@ -47,8 +48,9 @@ def shorten_imports() -> None:
 
 
 def silence_tensorflow() -> None:
-  """Suppresses logs of TensorFlow's C++; call it before the import."""
-  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+  """Suppresses logs of TensorFlow but warnings; call it before the import."""
+  if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3":
+    logging.getLogger("tensorflow").setLevel(logging.WARNING)
 
 
 def silence_xla() -> None:

@@ -25,6 +25,7 @@ class Progress:
     self._done = 0
     self._begin = time.monotonic()
     self._next = self._begin + every
+    self._said = None
 
   def add(self, done: float, **counts: int) -> None:
     """Adds to the work done, and to the counts that the line lists."""
@@ -42,6 +43,10 @@ class Progress:
     self.say()
 
   def say(self) -> None:
+    """Logs the line, unless nothing was done since the last one."""
+    if self._said == (state := (self._done, dict(self.counts))):
+      return
+    self._said = state
     now = time.monotonic()
     self._next = now + self._every
     rate = self._done / max(now - self._begin, 1e-6)

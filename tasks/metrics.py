@@ -1,6 +1,7 @@
 """Metrics of predictions and labels, [N] or [N, L], 0 if undefined; tables."""
 # ruff: noqa: PLC0415
 
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
@@ -101,13 +102,21 @@ def classification_report(
   """Table of precision, recall, F1 and examples of each class, by indices."""
   from sklearn import metrics
 
-  return metrics.classification_report(
+  table = metrics.classification_report(
     labels,
     predictions,
     target_names=names,
     digits=4,
     **_report_options(len(names)),
   )
+  most = max(map(num_wide, names))
+  lines = table.split("\n")
+  return "\n".join(" " * (most - num_wide(line)) + line for line in lines)
+
+
+def num_wide(text: str) -> int:
+  """Number of characters that take two columns of a terminal, as Hangul."""
+  return sum(unicodedata.east_asian_width(char) in "WF" for char in text)
 
 
 def write_results(path: str, outputs: np.ndarray) -> None:

@@ -50,6 +50,25 @@ def test_the_originals_command_runs(tmp_path):
   assert "tensorflow" not in result.stderr.lower()
 
 
+def test_the_first_command_of_the_original_runs_verbatim(tmp_path):
+  output = tmp_path / "tf_examples.tfrecord"
+  log = programs.run(
+    "create_pretraining_data",
+    "--input_file=./sample_text.txt",
+    f"--output_file={output}",
+    f"--vocab_file={GOLDEN / 'vocab.txt'}",
+    "--do_lower_case=True",
+    "--max_seq_length=128",
+    "--max_predictions_per_seq=20",
+    "--masked_lm_prob=0.15",
+    "--random_seed=12345",
+    "--dupe_factor=5",
+  )
+  number = _count(output, features.pretraining(128, 20))
+  assert f"Wrote {number} instances" in log
+  assert number >= 5 * 5  # each document, five times
+
+
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_pairs_may_stay_unmasked(num_workers, tmp_path):
   outputs = [tmp_path / "a", tmp_path / "b"]

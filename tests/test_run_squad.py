@@ -161,7 +161,7 @@ def test_version_2_keeps_the_best_threshold(flags, tmp_path):
   assert stored in (scores["best_f1_thresh"], min(odds.values()) - 1)
   # Several windows to each question, combined.
   flags |= {"max_seq_length": 16, "doc_stride": 4}
-  assert "from an earlier prediction" in _run(flags, **more)
+  assert "null_score_diff_threshold.txt" in _run(flags, **more)
   odds = json.loads((output / "null_odds.json").read_text()).values()
   threshold = statistics.median(odds)
   # From the checkpoint alone.

@@ -196,6 +196,7 @@ def draw_metrics(folder: str) -> str | None:
     points = [(line["step"], line[name]) for line in lines if name in line]
     ax.plot(*zip(*points, strict=True), marker="." if len(points) < 30 else "")
     ax.set_title(name, fontsize=9)
+    ax.set_xlabel("step", fontsize=8)
     ax.grid(alpha=0.3)
   path = os.path.join(folder, "training.png")
   with files.open_for_writing(path) as file:

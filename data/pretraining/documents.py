@@ -138,15 +138,22 @@ _ABBREVIATIONS = frozenset([
   "nos", "p", "pp", "ch", "sec",
 ])  # fmt: skip
 _MAX_ABBREVIATION_LENGTH = 10
+_HEADING = re.compile(r"\d{1,2}|[\uac00-\ud7a3]")  # its number or letter
+_DATE = re.compile(r"\b\d{4}\.(?: \d{1,2}\.){1,2}(?= )")  # 2024. 3. 15.
 
 
 def split_sentences(paragraph: str) -> list[str]:
   """Splits a paragraph into sentences; white space becomes single spaces."""
   text = " ".join(paragraph.split())
+  in_dates = {i for date in _DATE.finditer(text) for i in range(*date.span())}
   sentences, begin = [], 0
   for end in _SENTENCE_END.finditer(text):
     near = max(begin, end.start() - _MAX_ABBREVIATION_LENGTH)
-    if end["mark"] == "." and _is_abbreviation(text[near : end.start()]):
+    if end["mark"] == "." and (
+      _is_abbreviation(text[near : end.start()])
+      or _HEADING.fullmatch(text, begin, end.start())
+      or end.start() in in_dates
+    ):
       continue
     sentences.append(text[begin : end.end()].rstrip())
     begin = end.end()
@@ -157,7 +164,8 @@ def split_sentences(paragraph: str) -> list[str]:
 def _is_abbreviation(text: str) -> bool:
   """True if the last word of the text before a full stop is an abbreviation."""
   word = _WORD_START.split(text)[-1].lower()
-  initial = len(word) == 1 and word.isalpha() and word not in "i"
+  has_case = word != word.upper()  # a Hangul syllable is no initial
+  initial = len(word) == 1 and has_case and word != "i"
   return initial or word in _ABBREVIATIONS
 
 

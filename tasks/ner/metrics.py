@@ -138,7 +138,8 @@ def report(scores: Scores) -> str:
       f"accuracy: {scores.accuracy:7.2%}",
     ]
   for name, score in scores.by_type.items():
-    lines.append(f"{name:>17}: {_percent(score)}  {score.predicted}")
+    width = 17 - metrics.num_wide(name)
+    lines.append(f"{name:>{width}}: {_percent(score)}  {score.predicted}")
   return "\n".join(lines)
 
 
@@ -182,6 +183,7 @@ def write(
   path = os.path.join(output_dir, f"{split}_predictions")
   write_conll(f"{path}.conll", sentences, predicted)
   _write_probabilities(f"{path}.tsv", logits, tags, sentences, best)
+  logging.info("wrote %s.conll, %s.tsv", path, path)
   if sentences[0].tags is None:
     return None
   scores = evaluate([s.tags for s in sentences], predicted, mark_entities(tags))

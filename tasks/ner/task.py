@@ -118,8 +118,6 @@ def predict(
   """Writes the predicted tags of a file."""
   logits = _word_logits(model, dataset, args.predict_batch_size)
   metrics.write(args.output_dir, "test", logits, tags, dataset.sentences)
-  path = os.path.join(args.output_dir, "test_predictions")
-  logging.info("wrote %s.conll, %s.tsv", path, path)
 
 
 def tagger(

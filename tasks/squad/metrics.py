@@ -148,7 +148,7 @@ def threshold(path: str, flag_value: float | None) -> float:
     saved = float(text)
   except ValueError:
     raise UserError(f"{path} holds {text!r}, which is no number") from None
-  logging.info("null threshold %s, from an earlier prediction", saved)
+  logging.info("null threshold %s, from %s", saved, path)
   return saved
 
 

@@ -102,6 +102,15 @@ def test_values_that_no_flag_has(argument, message):
   assert str(caught.value) == message
 
 
+def test_a_path_may_begin_at_home(monkeypatch):
+  monkeypatch.setenv("HOME", "/home/ann")
+  values = flags.FlagValues()
+  flags.DEFINE_string("folder", None, "", flag_values=values)
+  values(["program", "--folder=~/a,b~/c,~/d*"])
+  result = Arguments.from_flags(values)
+  assert result.folder == "/home/ann/a,b~/c,/home/ann/d*"
+
+
 def test_log_lines_have_the_time_and_the_text():
   done = _run("from absl import logging; logging.info('three %d', 3)")
   assert done.stderr.strip()[8:] == " three 3"

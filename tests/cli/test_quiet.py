@@ -1,6 +1,7 @@
 """TensorFlow and Keras without their logs and what is not used."""
 
 import ctypes
+import logging
 import os
 import sys
 
@@ -15,6 +16,7 @@ def test_a_level_of_the_user_stays(monkeypatch):
   monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
   quiet.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
+  assert tf.get_logger().getEffectiveLevel() == logging.WARNING
   monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
   quiet.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"

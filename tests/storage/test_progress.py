@@ -38,3 +38,5 @@ def test_a_line_is_logged_every_few_seconds(monkeypatch):
     "read 20 of 40 rows (50%), 4 bad rows, 2,400 words; 2.0 rows/s, 0:00:10 "
     "left",
   ]
+  progress.say()
+  assert len(lines) == 2  # nothing was done since

@@ -9,6 +9,12 @@ PREDICTED = np.array([1, 1, 1, 0, 0, 0, 0, 1])
 LABELS = np.array([1, 1, 0, 0, 0, 0, 1, 1])  # TP 3, FP 1, FN 1, TN 3
 
 
+def test_columns_of_a_report_align_with_hangul():
+  table = metrics.classification_report(["긍정", "b"], *2 * [np.array([0, 1])])
+  lines = [line for line in table.split("\n") if line.strip()]
+  assert len({len(line) + metrics.num_wide(line) for line in lines}) == 1
+
+
 def test_two_classes_by_hand():
   assert metrics.accuracy(PREDICTED, LABELS) == 6 / 8
   assert metrics.f1(PREDICTED, LABELS) == 2 * 3 / (2 * 3 + 1 + 1)
@@ -66,6 +72,10 @@ def test_f1_of_several_labels_and_of_a_single_one():
     single = predictions[:, :1], labels[:, :1]
     assert metrics.f1_of_labels(*single, average) == pytest.approx(2 / 5)
   table = metrics.classification_report(["rare"], *single)
+  lines = metrics.classification_report(["긍정적인 글", "b"], *single).split(
+    "\n"
+  )
+  assert len({len(x) + metrics.num_wide(x) for x in lines if x.strip()}) == 1
   assert [
     line.split()[-1] for line in table.splitlines() if "rare" in line
   ] == ["2"]
