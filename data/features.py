@@ -93,7 +93,7 @@ class TextPacker:
       )
     vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP, vocab.UNK))
     self.seq_length = seq_length
-    self.lengths = Counter()
+    self.lengths: Counter[int] = Counter()
     self.token_ids = CachedTokenizer(tokenizer).ids
     self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
 
@@ -102,9 +102,9 @@ class TextPacker:
   ) -> tuple[list[int], list[int]]:
     """Ids and segments of a row; by default without an empty second text."""
     first = self.token_ids(text_a)
-    second = self.token_ids(text_b or "")
-    if not second and not keep_empty:
-      second = None
+    second = self.token_ids(text_b or "") or None
+    if second is None and keep_empty:
+      second = []
     size = 2 + len(first) + (0 if second is None else len(second) + 1)
     self.lengths[size] += 1
     if second is None:
@@ -132,7 +132,7 @@ def pack(
   return ids, segments
 
 
-def pad(values: Sequence[int], length: int) -> list[int]:
+def pad(values: Sequence[float], length: int) -> list:
   """Appends zeros up to a length; raises ValueError if values are longer."""
   missing = length - len(values)
   if missing < 0:

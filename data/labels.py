@@ -26,6 +26,9 @@ class LabelSet(tuple):
   advice for data with other labels, or "".
   """
 
+  source: str
+  remedy: str
+
   def __new__(
     cls, labels: Iterable[str], source: str = "", remedy: str = ""
   ) -> "LabelSet":

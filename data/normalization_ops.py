@@ -62,7 +62,7 @@ def unicode_tables(do_lower_case: bool) -> UnicodeTables:
   shifts = np.zeros(_CODE_POINTS, np.int32)
   orders = np.zeros(_CODE_POINTS, np.uint8)
   casings = np.full(_CODE_POINTS, _UNCASED, np.uint8)
-  expansions = []
+  expansions: list[list[int]] = []
 
   for first, last in tokenization.CJK_RANGES:  # also unassigned code points
     kinds[first : last + 1] = _ALONE
@@ -95,7 +95,7 @@ def _pages(*columns: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
   Returns starts [C / 256] int32 and for each column cells [n], such that
   `column[c] == cells[starts[c // 256] + c % 256]`.
   """
-  distinct = {}
+  distinct: dict[tuple[bytes, ...], int] = {}
   starts = [
     distinct.setdefault(
       tuple(column[begin : begin + 256].tobytes() for column in columns),

@@ -69,9 +69,13 @@ class TrainingRecords(abc.ABC):
   """Records of files, with sampling weights, as batches to train on."""
 
   schema: Schema
-  sources: Sequence[Source]
   index_file: str | None = None
   packing: Packing | None = None
+
+  @property
+  @abc.abstractmethod
+  def sources(self) -> Sequence[Source]:
+    """Files with their sampling weights."""
 
   @property
   def files(self) -> list[str]:

@@ -31,7 +31,7 @@ def read_tokens(path: str | os.PathLike) -> list[str]:
   tokens = [line.strip() for line in files.lines(os.fspath(path))]
   while tokens and not tokens[-1]:
     tokens.pop()
-  first = {}
+  first: dict[str, int] = {}
   for index, token in enumerate(tokens):
     if not token or first.setdefault(token, index) != index:
       raise UserError(f"{path}, line {index + 1}: {token!r} is blank or double")

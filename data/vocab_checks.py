@@ -73,10 +73,10 @@ def warn_of_texts(
   texts: Iterable[str | None], tokenizer: FullTokenizer, name: str
 ) -> None:
   """Warns of scripts and of unknown words in a sample of texts, or None."""
-  texts = list(filter(None, texts))
+  sample = [text for text in texts if text]
   lower_case = tokenizer.basic_tokenizer.do_lower_case
-  warn_of_scripts(texts, lower_case, name, tokenizer.vocab)
-  warn_of_unknown(texts, tokenizer, name)
+  warn_of_scripts(sample, lower_case, name, tokenizer.vocab)
+  warn_of_unknown(sample, tokenizer, name)
 
 
 def warn_of_long_lines(
@@ -120,7 +120,8 @@ def _spread(items, number):
 
 def _count_words(texts) -> Counter:
   """Counts text between blanks, in the first 200,000 characters."""
-  words, characters = Counter(), 0
+  words: Counter[str] = Counter()
+  characters = 0
   for text in texts:
     words.update(text.split())
     characters += len(text)
@@ -139,11 +140,11 @@ def warn_of_scripts(
   if not do_lower_case:
     return
   words = _count_words(texts)
-  characters = Counter()
+  characters: Counter[str] = Counter()
   for word, number in words.items():
     for char in word:
       characters[char] += number
-  scripts = defaultdict(Counter)  # letters by script
+  scripts: defaultdict[str, Counter] = defaultdict(Counter)  # letters by script
   for char, number in characters.items():
     if unicodedata.category(char)[0] in "LM":
       scripts[_script(char)][char] = number
@@ -246,7 +247,8 @@ def warn_of_unknown(
 def _unknown(words, tokenizer, lower_case) -> tuple[float, str]:
   """Fraction of words that become [UNK], and the most frequent of them."""
   split = BasicTokenizer(lower_case).tokenize
-  total, unknown = 0, Counter()
+  unknown: Counter[str] = Counter()
+  total = 0
   for text, number in words.items():
     for word in split(text):
       total += number

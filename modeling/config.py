@@ -7,6 +7,7 @@ Source: `BertConfig` of the original; sizes of the paper (section 3) and of the
 import dataclasses
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from storage import UserError, files
 
@@ -35,7 +36,7 @@ EXTENSIONS = (
 
 _REMEDY = "--bert_config_file is the one that comes with a checkpoint"
 # {type of a field: (its name in messages, types of values)}
-_TYPES = {
+_TYPES: dict[Any, tuple[str, Any]] = {
   str: ("a string", str | None),
   bool: ("true or false", bool),
   int: ("an integer", int),
@@ -217,7 +218,7 @@ class BertConfig:
     files.write_text(path, text)
 
 
-def _check_type(field: dataclasses.Field, value) -> None:
+def _check_type(field: dataclasses.Field, value: Any) -> None:
   """Raises ValueError for a wrong type or a number below its minimum."""
   kind, types = _TYPES[field.type]
   is_other = isinstance(value, bool) and field.type is not bool

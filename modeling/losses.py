@@ -187,10 +187,10 @@ def divergence(logits, teacher_logits, temperature: float):
 
 def binary_divergence(logits, teacher_logits, temperature: float):
   """Mean `divergence` of L yes-or-no labels: [B, L] twice -> [B]."""
-  pairs = (
+  student, teacher = (
     ops.stack([x, ops.zeros_like(x)], -1) for x in (logits, teacher_logits)
   )  # [B, L, 2] each
-  return ops.mean(divergence(*pairs, temperature), axis=-1)
+  return ops.mean(divergence(student, teacher, temperature), axis=-1)
 
 
 def distilled(

@@ -18,7 +18,7 @@ if keras.backend.backend() == "tensorflow":  # else it may not be installed
 # Operations on fewer elements are not worth the 50 ms of a compilation.
 MIN_COMPILED_SIZE = 2**15
 _compiles_layers: list[bool] = []  # a stack
-_layer_functions = weakref.WeakKeyDictionary()
+_layer_functions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager
@@ -137,18 +137,22 @@ def to_float32(tensor):
   return ops.cast(tensor, "float32") if is_float else tensor
 
 
-def run(chain: Callable, *tensors, dtype: str, **options):
-  """Runs `chain(*tensors, **options)` in float32, compiled by XLA.
+def run(chain: Callable, first, *others, dtype: str, **options):
+  """Runs `chain(first, *others, **options)` in float32, compiled by XLA.
 
   The gradient computes the chain, a module-level function of Keras operations,
   again. Tensors may be None, options are hashable, the result is of `dtype`;
   integer tensors have no gradient. Not compiled if the first tensor is small.
   """
-  tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
+  first = tf.convert_to_tensor(first)
+  tensors = [
+    first,
+    *(t if t is None else tf.convert_to_tensor(t) for t in others),
+  ]
   # One function per signature: TensorFlow warns when one is traced too often.
   signature = (t if t is None else (t.dtype, *t.shape) for t in tensors)
   dtype = keras.backend.standardize_dtype(dtype)
-  size = tensors[0].shape.num_elements()  # None if one is unknown
+  size = first.shape.num_elements()  # None if one is unknown
   function = _compiled(
     chain,
     tuple(signature),

@@ -19,10 +19,10 @@ class Progress:
     every: float = 5.0,
     log: Callable[[str], None] = logging.info,
   ):
-    self.counts = Counter()
+    self.counts: Counter[str] = Counter()
     self._task, self._total, self._unit = task, total, unit
     self._every, self._log = every, log
-    self._done = 0
+    self._done = 0.0
     self._begin = time.monotonic()
     self._next = self._begin + every
     self._said = None

@@ -63,7 +63,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   }
   if cache and not known.keys() >= offsets.keys():
     content = io.BytesIO()  # np.savez seeks, which remote files cannot
-    np.savez(content, **offsets)
+    np.savez(content, allow_pickle=False, **offsets)
     with files.open_for_writing(cache) as file:
       file.write(content.getvalue())
   columns = [offsets[keys[path]] for path in paths]

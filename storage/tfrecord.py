@@ -255,7 +255,7 @@ def write_records(
   chunks = workers.chunks(examples, _CHUNK, "examples")
   progress = Progress("recorded", len(examples), "examples")
   prepare = partial(_chunk_encoder, prepare, schema)
-  lengths = Counter()
+  lengths: Counter[int] = Counter()
   with files.open_for_writing(path) as file:
     for serialized, chunk_lengths in workers.ordered_map(
       prepare, chunks, processes, idle=progress.say

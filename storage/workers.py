@@ -8,10 +8,10 @@ parent is killed.
 import multiprocessing
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 
 class Chunk(NamedTuple):
@@ -36,7 +36,7 @@ def ordered_map(
   tasks: Sequence[Any],
   processes: int,
   idle: Callable[[], None] = lambda: None,
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
   """Yields the result of every task, in order, done here or by other processes.
 
   A worker has one task at a time and ends with the iteration. `prepare`, called
@@ -63,7 +63,7 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
   # Forking would copy the parent's threads and locks in whatever state.
   context = multiprocessing.get_context("spawn")
   waiting = iter(enumerate(tasks))
-  busy = {}  # connection to number of the task
+  busy: dict[Connection, int] = {}  # connection to number of the task
   children = []
   try:
     connections = []
@@ -87,7 +87,8 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
       ready = wait(busy, timeout=5)
       if not ready:
         idle()
-      for connection in ready:
+      for end in ready:
+        connection = cast(Connection, end)
         number = busy.pop(connection)
         result = _receive(connection, tasks[number])
         following, task = next(waiting, (None, None))

@@ -67,7 +67,7 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
   through. Zeros pad where lengths differ.
   """
   forward = _forward(model, tf.distribute.get_strategy())
-  result = {}
+  result: dict[str, list] = {}
   for batch in batches:
     outputs = forward(steps.batch_inputs(model, batch))
     passed = {name: v for name, v in batch.items() if name not in model.input}
@@ -118,7 +118,7 @@ def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
   if replicas == 1:
     return batch, is_row
   missing = size * replicas - rows
-  result = {}
+  result: dict[str, list] = {}
   for name, value in batch.items():
     gaps = [[0, missing]] + [[0, 0]] * (value.shape.rank - 1)
     result[name] = tf.pad(value, gaps)[first : first + size]

@@ -125,7 +125,7 @@ def train(
   with GracefulShutdown() as shutdown:
     missed_evaluation = evaluated is not None and evaluated < step
     if missed_evaluation and plan.evaluates_at(step):
-      ended = evaluate(step)
+      ended = bool(evaluate(step))
       report.restart_clock()
     while step < plan.num_train_steps and not ended:
       number, means = _run_steps(
@@ -137,7 +137,7 @@ def train(
       if plan.saves_at(step):
         _save(train_step, checkpoints, report)
       if plan.evaluates_at(step):
-        ended = evaluate(step)
+        ended = bool(evaluate(step))
         report.restart_clock()
       interrupted = _synchronize(shutdown.requested, timer)
       ended = ended or interrupted

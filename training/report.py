@@ -46,7 +46,7 @@ class Report:
     self._step, self._last = step, last
     forget_metrics_after(self._directory, step)
     # Sum and number of values since the last line, by metric.
-    self._sums = defaultdict(lambda: np.zeros(2))
+    self._sums: defaultdict = defaultdict(lambda: np.zeros(2))
     self._steps_timed, self._seconds = 0, 0.0
     self._is_compiled = False
     self.restart_clock()

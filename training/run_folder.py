@@ -29,7 +29,7 @@ class Checkpoints:
   def __init__(self, directory: str, keep: int = 5):
     self.directory = directory
     self.keep = keep
-    self._readable = {}  # newest prefix -> newest readable prefix
+    self._readable: dict[str, str] = {}  # newest prefix -> newest readable
 
   def latest(self) -> str | None:
     """Prefix of the newest checkpoint that can be read; None without any.
@@ -37,9 +37,11 @@ class Checkpoints:
     Raises CorruptCheckpoint if none of several can be read.
     """
     newest = run_record.latest_checkpoint(self.directory)
-    if newest is not None and newest not in self._readable:
+    if newest is None:
+      return None
+    if newest not in self._readable:
       self._readable[newest] = self._newest_readable(newest)
-    return self._readable.get(newest)
+    return self._readable[newest]
 
   def _newest_readable(self, newest):
     for prefix in reversed(run_record.all_checkpoints(self.directory)):
@@ -62,8 +64,8 @@ class Checkpoints:
     None draws one: ValueError if several workers would each draw their own.
     """
     prefix = self.latest()
-    reader = checkpoint.Reader(prefix) if prefix else {}
-    if "run/seed" in reader:
+    reader = checkpoint.Reader(prefix) if prefix else None
+    if reader and "run/seed" in reader:
       given, seed = seed, int(reader["run/seed"])
       if given not in (None, seed):
         logging.warning(

@@ -26,7 +26,7 @@ class GracefulShutdown:
   def __init__(self, child: subprocess.Popen | None = None):
     self.requested = False
     self._child = child
-    self._before = None
+    self._before: dict | None = None
 
   def __enter__(self) -> "GracefulShutdown":
     if threading.current_thread() is threading.main_thread():

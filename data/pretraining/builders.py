@@ -89,7 +89,7 @@ class Shard(NamedTuple):
 class ShardResult(NamedTuple):
   """Records of a shard."""
 
-  records: Sequence[bytes | str]  # serialized, or paths of files of them
+  records: Sequence  # serialized, or paths of files of them
   counts: Mapping[str, int]  # see Progress.counts
   samples: list[str]  # a few examples as text
 
@@ -278,7 +278,8 @@ def split_corpus(
   if size is None:
     total = sum(map(text_size, paths))
     size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
-  shards, spans, filled = [], (), 0
+  shards: list[Shard] = []
+  spans, filled = (), 0
   for span in chain.from_iterable(
     _spans(path, size, text_format) for path in paths
   ):

@@ -245,7 +245,7 @@ class PretrainingInput(TrainingRecords):
   ):
     self.packing = packing
     self._causal_targets = causal_targets
-    self.sources = sources or [Source(files)]
+    self._sources = sources or [Source(files)]
     self.index_file = index_file
     self._masker = None
     schema = record_checks.find_schema(
@@ -270,6 +270,10 @@ class PretrainingInput(TrainingRecords):
     if folder is not None:
       self._drop_corrupt(folder, max_corrupt_records)
 
+  @property
+  def sources(self) -> Sequence[Source]:
+    return self._sources
+
   def evaluation(self, batch_size: int) -> tf.data.Dataset:
     """Infinite full batches in the order of the files, repeated."""
     examples = tf.data.TFRecordDataset(list(self.files)).repeat()
@@ -278,7 +282,7 @@ class PretrainingInput(TrainingRecords):
   def _drop_corrupt(self, folder, at_most):
     copies = record_scan.drop_corrupt(self.files, self.schema, folder, at_most)
     copy_by_file = dict(zip(self.files, copies, strict=True))
-    self.sources = [
+    self._sources = [
       source._replace(files=[copy_by_file[path] for path in source.files])
       for source in self.sources
     ]

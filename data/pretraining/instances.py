@@ -113,14 +113,14 @@ class StaticMasking:
       shuffle(rng.getrandbits, candidates)
       return candidates[:limit]
 
-    words = []
+    words: list[list[int]] = []
     for position in candidates:
       if words and ids[position] in self._continuations:
         words[-1].append(position)
       else:
         words.append([position])
     shuffle(rng.getrandbits, words)
-    chosen = []
+    chosen: list[int] = []
     for word in words:
       if len(chosen) + len(word) <= limit:
         chosen += word
@@ -255,9 +255,10 @@ class InstanceBuilder:
     self._config = config
     self._tokens = {index: token for token, index in vocab.items()}
     self._cls, self._sep = vocab[CLS], vocab[SEP]
-    self._mask = None
+    self._mask, self._slots = None, 0
     if config.masking:
       self._mask = StaticMasking(vocab, config.masking)
+      self._slots = config.masking.max_predictions_per_seq
 
   def examples(
     self, documents: list[Document], index: int, rng: Random
@@ -271,11 +272,10 @@ class InstanceBuilder:
       targets = {}
       if self._mask:
         positions, labels = self._mask(ids, rng)
-        slots = self._config.masking.max_predictions_per_seq
         targets = {
-          "masked_lm_positions": features.pad(positions, slots),
-          "masked_lm_ids": features.pad(labels, slots),
-          "masked_lm_weights": features.pad([1.0] * len(labels), slots),
+          "masked_lm_positions": features.pad(positions, self._slots),
+          "masked_lm_ids": features.pad(labels, self._slots),
+          "masked_lm_weights": features.pad([1.0] * len(labels), self._slots),
         }
       yield {
         **features.pad_inputs(ids, segments, length),
@@ -301,7 +301,8 @@ class InstanceBuilder:
   ) -> tuple[list[bytes], list[str]]:
     """Serialized records in random order, and three of them as text."""
     encode = ExampleEncoder(self._config.schema)
-    records, samples = [], []
+    records: list[bytes] = []
+    samples: list[str] = []
     for example in self.all_examples(documents, rng, progress):
       if len(samples) < _SAMPLES:
         samples.append(self._describe(example))

@@ -49,7 +49,7 @@ def _articles(path) -> Iterator[list[str]]:
   if first.lstrip("\ufeff").startswith("{"):
     yield from documents.json_texts(path, "text", remedy="see WikiExtractor")
     return
-  article = None
+  article: list[str] | None = None
   for number, line in enumerate(files.lines(path), 1):
     if _ARTICLE_START.match(line):
       if article is not None:
@@ -63,7 +63,7 @@ def _articles(path) -> Iterator[list[str]]:
         f"{path}, line {number}: {line[:40]!r} is not within <doc ...> and "
         f"{_ARTICLE_END}; --source=wikipedia reads the output of WikiExtractor"
       )
-    elif line.strip() == _ARTICLE_END:
+    elif article is not None and line.strip() == _ARTICLE_END:
       yield article
       article = None
     elif article is not None:
@@ -86,7 +86,7 @@ def _is_article_passage(text):
 
 def read_book(path: str, progress: Progress) -> list[str]:
   """Reads the passages of a book, without Project Gutenberg's licence."""
-  lines = []
+  lines: list[str] = []
   for line in files.lines(path):
     if (mark := _LICENCE.search(line)) and mark[1].upper() == "END":
       break

@@ -33,7 +33,7 @@ def lines(
     examples = _finished(examples, finish)
   tokens = {index: token for token, index in builder.vocab.items()}
   describe = _predictions if is_causal else _replacements
-  counts = Counter()
+  counts: Counter[str] = Counter()
   for count, example in enumerate(examples):
     if count < number:
       yield from _instance(count + 1, example, tokens)

@@ -26,8 +26,8 @@ class WordCounter:
   def __init__(self, do_lower_case: bool, max_words: int):
     self._tokenizer = BasicTokenizer(do_lower_case)
     self._max_words = max_words
-    self._pieces = Counter()
-    self._words = Counter()
+    self._pieces: Counter[str] = Counter()
+    self._words: Counter[str] = Counter()
     self._max_dropped = 0  # Words counted up to this often may be missing.
 
   def empty(self) -> "WordCounter":
@@ -72,7 +72,7 @@ def smooth(sources: Mapping[str, Counter], exponent: float) -> Counter:
   """
   totals = {name: counts.total() for name, counts in sources.items()}
   largest = max(totals.values())
-  result = Counter()
+  result: Counter[str] = Counter()
   for name, counts in sources.items():
     factor = (largest / totals[name]) ** (1 - exponent)
     if len(sources) > 1:
@@ -84,7 +84,7 @@ def smooth(sources: Mapping[str, Counter], exponent: float) -> Counter:
 
 def alphabet(counts: Counter, max_chars: int) -> list[str]:
   """The most frequent characters, sorted; logs a warning about the others."""
-  chars = Counter()
+  chars: Counter[str] = Counter()
   for word, count in counts.items():
     for char in word:
       chars[char] += count
@@ -172,9 +172,9 @@ class _Pairs:
 
   def __init__(self, words: Iterable[tuple[str, int]]):
     self._words, self._word_counts = [], []
-    self._counts = Counter()
+    self._counts: Counter[str] = Counter()
     # Indices of the words that have a pair, or had it.
-    self._indices = defaultdict(lambda: array("I"))
+    self._indices: defaultdict = defaultdict(lambda: array("I"))
     for index, (word, count) in enumerate(words):
       self._words.append(word)
       self._word_counts.append(count)
@@ -239,7 +239,7 @@ def choose_words(
     and any(map(str.isalpha, word))
   ]
   heapq.heapify(heap)
-  result = []
+  result: list[str] = []
   while heap and len(result) < number:
     before, word = heapq.heappop(heap)
     now = -saved(word)
