@@ -2,7 +2,7 @@
 # make test   the tests of every change; make test-all   all tests
 # make test-processors   tests that train, as other processors would compute
 # make mutants PACKAGE=data COUNT=60 SEED=1   small bugs that tests must notice
-# make lint   style, as ruff knows it
+# make lint   style, as ruff knows it, and types, as mypy does
 
 # The newest Python that TensorFlow has wheels for and that works; or name one,
 # as in make PYTHON=/path/to/python3.13.
@@ -47,6 +47,7 @@ lint: $(VENV)/installed requirements-dev.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	$(RUN) -m ruff format --check .
 	$(RUN) -m ruff check .
+	$(RUN) -m mypy
 
 clean:
 	rm -rf $(OUT)

@@ -22,7 +22,7 @@ class Progress:
     self.counts: Counter[str] = Counter()
     self._task, self._total, self._unit = task, total, unit
     self._every, self._log = every, log
-    self._done = 0.0
+    self._done: float = 0
     self._begin = time.monotonic()
     self._next = self._begin + every
     self._said = None
