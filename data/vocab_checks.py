@@ -227,7 +227,7 @@ def warn_of_unknown(
     remedy = (
       f"with --do_lower_case={not lower_case} it would be {100 * other:.0f} %"
     )
-  composed = Counter()
+  composed: Counter[str] = Counter()
   for word, number in words.items():
     composed[unicodedata.normalize("NFC", word)] += number
   other, _ = _unknown(composed, tokenizer, lower_case)

@@ -1,6 +1,7 @@
 """Protocol buffers read without TensorFlow, which takes seconds to import."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,10 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
       return value, at
 
 
-def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-  """Numbers and values of a message's fields."""
+def fields(message: bytes) -> Iterator[tuple[int, Any]]:
+  """Numbers and values, int or bytes, of a message's fields."""
   at = 0
+  value: Any
   while at < len(message):
     tag, at = varint(message, at)
     if tag & 7 == 5:  # four bytes

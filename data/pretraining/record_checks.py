@@ -56,7 +56,7 @@ def _first(path) -> dict[str, list]:
   if not first:
     raise UserError(f"{path} holds no record")
   error = first.error
-  if not error:
+  if first.data is not None:
     try:
       return protobuf.example(first.data)
     except protobuf.ERRORS:
