@@ -25,7 +25,7 @@ class Progress:
     self._done: float = 0
     self._begin = time.monotonic()
     self._next = self._begin + every
-    self._said = None
+    self._said: tuple | None = None
 
   def add(self, done: float, **counts: int) -> None:
     """Adds to the work done, and to the counts that the line lists."""
