@@ -68,7 +68,7 @@ def compare(scores: Scores, terms) -> Effect | None:
 def verdict(effect: Effect | None, paper: float | None) -> str:
   """Verdict on an effect; with no number of the paper it should be positive."""
   if effect is None or effect[1] == math.inf:
-    return "one seed so far" if effect else "no runs yet"
+    return "one seed so far" if effect else "no comparison yet"
   if abs(effect[0]) <= effect[1]:
     return "not seen at this size"
   same = effect[0] * (1 if paper is None else paper) > 0

@@ -99,10 +99,10 @@ def checkpoints(run: plan.Run) -> list[tuple[str, str]]:
 def remove_checkpoints(finished: set[str], runs: list[plan.Run]) -> None:
   """Removes those of finished pre-trainings that none of `runs` needs."""
   needed = {start for run in runs for start in checkpoints(run)}
-  for start in finished:
-    for file in Path(FLAGS.work_dir, start).glob("model.ckpt-*"):
-      if (start, file.stem) not in needed:
-        file.unlink()
+  for file in Path(FLAGS.work_dir).glob("pretrain/*/*/model.ckpt-*"):
+    start = file.parent.relative_to(FLAGS.work_dir).as_posix()
+    if start in finished and (start, file.stem) not in needed:
+      file.unlink()
 
 
 def execute(run: plan.Run) -> dict:

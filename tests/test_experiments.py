@@ -174,7 +174,7 @@ def test_differences_are_compared_with_the_deviation_of_their_task():
   assert results.verdict((1.0, float("inf")), None) == "one seed so far"
   terms = [(1, ("SQuAD", "base")), (-1, ("SQuAD", "none"))]
   assert results.compare(scores, terms) is None
-  assert results.verdict(None, 1.0) == "no runs yet"
+  assert results.verdict(None, 1.0) == "no comparison yet"
 
 
 def test_every_claim_compares_and_shows_runs_of_the_plan():
