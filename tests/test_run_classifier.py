@@ -356,30 +356,6 @@ def test_scores_are_regression(given, tmp_path):
 
 
 @pytest.mark.slow
-def test_mnli_has_two_dev_sets(given, tmp_path):
-  data, output = tmp_path / "MNLI", tmp_path / "output"
-  header = ("index", "sentence1", "sentence2", "gold_label")
-  labels = ("contradiction", "entailment", "neutral")
-  rows = [(i, "a film", WORDS[i], labels[i % 3]) for i in range(12)]
-  for name in ("train", "dev_matched"):
-    _write(data / f"{name}.tsv", header, *rows)
-  # Of other texts with other labels: not even the losses are the same.
-  others = [(i, "the plot", word, labels[0]) for i, word in enumerate(WORDS)]
-  _write(data / "dev_mismatched.tsv", header, *others)
-  flags = given | {"task_name": "MNLI", "data_dir": data, "output_dir": output}
-  _run(**flags, do_train=True, do_eval=True)
-  first = programs.results(output)
-  second = programs.results(output, "eval_results_mismatched.txt")
-  assert sorted(second) == sorted(first)
-  assert second["eval_loss"] != first["eval_loss"]
-  (data / "dev_mismatched.tsv").unlink()
-  log = _run(**flags, do_eval=True)
-  assert "dev_mismatched.tsv does not exist" in log
-  # What is told first is of the first.
-  assert programs.results(output) == pytest.approx(first, rel=1e-5)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
   "options",
   [
@@ -412,10 +388,6 @@ TRAIN = {"do_train": True}
     (TRAIN | {"task_name": "MRPC"}, "Quality"),
     (TRAIN | {"max_seq_length": 512}, "max_seq_length 512 exceeds"),
     (TRAIN | {"early_stopping_patience": 2}, "say with --eval_steps"),
-    (
-      TRAIN | {"group_by_length": True, "jit_compile": True},
-      "it goes neither with --jit_compile nor with a TPU",
-    ),
     ({"do_eval": True}, "train first, or name one"),
     (
       TRAIN | {"init_checkpoint": "cased_L-12_H-768_A-12/bert_model.ckpt"},
@@ -525,28 +497,7 @@ def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
 )
 def test_a_teacher_goes_with_other_options(trained, sst, tmp_path, options):
   flags = sst | options | {"output_dir": tmp_path, "teacher": trained[0]}
-  _run(**flags, do_train=True, dry_run=True)
-
-
-@pytest.mark.slow
-def test_a_teacher_without_weight_changes_no_bit(trained, sst, tmp_path):
-  weights = []
-  for name, flags in (
-    ("plain", {}),
-    ("none", {"teacher": trained[0], "distill_weight": 0.0}),
-    ("half", {"teacher": trained[0], "distill_weight": 0.5}),
-  ):
-    output = tmp_path / name
-    epoch = sst | {"num_train_epochs": 1, "output_dir": output}
-    _run(**epoch | flags, do_train=True)
-    reader = tf.train.load_checkpoint(str(output))
-    names = sorted(reader.get_variable_to_shape_map())
-    weights.append({name: reader.get_tensor(name) for name in names})
-  plain, none, half = weights
-  assert plain.keys() == none.keys() == half.keys()
-  for name, value in plain.items():
-    np.testing.assert_array_equal(none[name], value)
-  assert any((half[name] != value).any() for name, value in plain.items())
+  programs.check_teacher("run_classifier", **flags)
 
 
 def test_wrong_teachers_are_named(trained, several, sst, tmp_path):
@@ -618,13 +569,7 @@ def test_long_texts_are_read_to_their_end(sst, tmp_path, pooling):
   ("wrong", "message"),
   [
     ({"window_stride": 5}, "--window_stride=5 leaves tokens out: a window of"),
-    (
-      {"long_text": "truncate"},
-      "--max_text_length needs --long_text=windows",
-    ),
-    ({"max_text_length": 5}, "--max_text_length=5 is less than --max_seq_len"),
     ({"task_name": "MRPC"}, "is for single texts, but MRPC has pairs"),
-    ({"compile_export": True}, "--compile_export does not go with --long_te"),
     ({"from_mnli": True}, "--from_mnli is for --task_name=GLUE: for one task"),
   ],
 )

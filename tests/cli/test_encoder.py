@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli import arguments, checks, encoder
+from cli import arguments, encoder
 from cli.arguments import Arguments
 from modeling.config import BertConfig
 from storage import UserError
@@ -202,12 +202,6 @@ def test_another_letter_case_than_in_training(folder, caplog):
   _record(folder, "run_pretraining", do_lower_case=True)
   _check(folder, **flags)  # without --vocab_file it read records alone
   assert not caplog.text
-
-
-def test_no_epochs_are_no_training():
-  args = Arguments(do_train=True, num_train_epochs=0.0)
-  with pytest.raises(ValueError, match="--num_train_epochs=0 trains nothing"):
-    checks.run(args)
 
 
 def test_a_vocabulary_is_compared_with_that_of_the_training(folder):

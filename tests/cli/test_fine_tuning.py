@@ -246,12 +246,6 @@ def test_nothing_is_evaluated_unless_asked_for(tmp_path):
   assert not (tmp_path / "best").exists()
 
 
-def test_patience_needs_evaluations(tmp_path):
-  args = _flags(tmp_path, eval_steps=0, early_stopping_patience=1)
-  with pytest.raises(ValueError, match="say with --eval_steps"):
-    checks.run(args)
-
-
 def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   calls = []
 

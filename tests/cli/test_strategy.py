@@ -50,11 +50,6 @@ def test_several_workers_come_from_tf_config(monkeypatch):
   assert calls == [{}]
 
 
-def test_contradicting_flags_are_refused():
-  with pytest.raises(ValueError, match="--use_tpu contradicts"):
-    strategy.from_flags(_flags(use_tpu=True, distribution_strategy="mirrored"))
-
-
 def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
   cluster = {"worker": ["a:1", "b:1"]}
   monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))

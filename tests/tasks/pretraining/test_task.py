@@ -1,8 +1,17 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from cli.arguments import Arguments
-from data.pretraining.instances import DEFAULT
-from tasks.pretraining import task
+from data.packing import Packing
+from data.pretraining.instances import (
+  DEFAULT,
+  InstanceConfig,
+  Masking,
+  MaskPolicy,
+)
+from tasks.pretraining import settings, task
 from tests.training import toy
 
 
@@ -52,3 +61,102 @@ def test_flags_of_masking_without_effect_on_training_are_said(tmp_path, caplog):
   assert not caplog.messages
   task.train_data(changed, toy.config())
   assert f"no word is masked when {args.input_file} is read" in caplog.text
+
+
+def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
+  for name in ("a", "b", "c"):
+    (tmp_path / name).touch()
+  args = Arguments(
+    **{
+      "input_file": f"{tmp_path}/a,{tmp_path}/b",
+      "eval_file": f"{tmp_path}/c",
+    },
+    **{"sampling_weights": ["3", "1"], "sampling_exponent": 1.0},
+    **{"max_predictions_per_seq": 4, "masked_lm_prob": 0.25},
+    **{"mask_token_prob": 0.5, "random_token_prob": 0.125},
+    **{"do_whole_word_mask": True, "max_seq_length": 64, "vocab_file": "v"},
+    **{"objective": "right_to_left", "special_tokens": True},
+    **{"max_corrupt_records": 7, "output_dir": "out", "pack_examples": True},
+  )
+  monkeypatch.setattr(task, "CausalTargets", str)
+  monkeypatch.setattr(
+    task,
+    "PretrainingInput",
+    lambda *given, **named: SimpleNamespace(
+      given=given, masks_words=1, **named
+    ),
+  )
+  train_set, eval_set = (
+    make(args, toy.config()) for make in (task.train_data, task.eval_data)
+  )
+  masking = Masking(4, 0.25, True, MaskPolicy(0.5, 0.125))
+  trained, evaluated = (
+    [str(tmp_path / name) for name in "ab"],
+    [f"{tmp_path}/c"],
+  )
+  assert train_set.given == (trained, 64, toy.V, masking, "v")
+  masking = replace(masking, policy=DEFAULT.policy)
+  assert eval_set.given == (evaluated, 64, toy.V, masking, "v")
+  assert train_set.packing == Packing(64)
+  assert eval_set.packing is eval_set.sources is None
+  for part in (train_set, eval_set):
+    assert part.causal_targets == "right_to_left"
+    assert (part.max_corrupt_records, part.folder) == (7, "out")
+    assert part.index_file == "out/records-index.npz"
+  weights = [(source.files, source.weight) for source in train_set.sources]
+  assert weights == [([trained[0]], 3.0), ([trained[1]], 1.0)]
+  without = args.replace(max_corrupt_records=0, sampling_weights=None)
+  without = task.train_data(without.replace(pack_examples=None), toy.config())
+  assert without.folder is without.sources is without.packing is None
+  assert task.eval_data(args.replace(eval_file=None), toy.config()) is None
+  for wrong in (["3"], ["3", "0"], ["3", "x"], ["3", "1", "1"]):
+    with pytest.raises(ValueError, match="is not a positive number for each"):
+      task.train_data(args.replace(sampling_weights=wrong), toy.config())
+
+
+def test_records_are_made_by_their_flags():
+  flags = {"max_predictions_per_seq": 4, "masked_lm_prob": 0.15}
+  flags |= {"mask_token_prob": 0.8, "random_token_prob": 0.1}
+  flags |= {"do_whole_word_mask": False, "masking": "dynamic"}
+  flags |= {"max_seq_length": 64, "short_seq_prob": 0.3, "dupe_factor": 10}
+  for set_flags, changes, expected in (
+    ((), {}, InstanceConfig(64, None, 0.3, 1)),  # masked anew when it is read
+    (("dupe_factor",), {}, InstanceConfig(64, None, 0.3, 10)),
+    ((), {"masking": "static"}, InstanceConfig(64, Masking(4), 0.3, 10)),
+  ):
+    args = Arguments(frozenset(set_flags), **flags | changes)
+    assert settings.instance_config(args) == expected
+  for name, value in (("masked_lm_prob", 0.2), ("do_whole_word_mask", True)):
+    with pytest.raises(ValueError, match="with --masking=dynamic give them to"):
+      settings.instance_config(args.replace(masking="dynamic", **{name: value}))
+
+
+@pytest.mark.parametrize(
+  ("flags", "message"),
+  [
+    ({}, None),
+    (
+      {"sampling_exponent": 0.7, "sampling_weights": ["1"]},
+      "leave one of them",
+    ),
+    (
+      {"objective": "left_to_right"},
+      "--attention=None contradicts --objective",
+    ),
+    ({"special_tokens": False}, "--objective=mlm_nsp needs special tokens"),
+    (
+      {"objective": "right_to_left", "attention": "right_to_left"}
+      | {"special_tokens": False},
+      None,
+    ),
+  ],
+)
+def test_objectives_that_contradict_other_flags(flags, message):
+  given = {"sampling_exponent": 1.0, "sampling_weights": None}
+  given |= {"objective": "mlm_nsp", "attention": None, "special_tokens": True}
+  args = Arguments(**given | flags)
+  if message is None:
+    settings.check_flags(args)
+    return
+  with pytest.raises(ValueError, match=message):
+    settings.check_flags(args)
