@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -32,6 +33,8 @@ NOT_OF_TRAINING = re.compile(
   "keep_checkpoint_max|iterations_per_loop|profile_steps|verbose_logging|"
   "stop_at_step|dry_run|seed"
 )
+# Flags of fine-tuning of which several values make a sweep.
+SWEPT = ("learning_rate", "train_batch_size", "num_train_epochs")
 # Flags of most commands, in the order of --help.
 _FIRST = (
   *("task_name", "data_dir", "train_file", "dev_file", "predict_file"),
@@ -96,6 +99,14 @@ class Arguments(SimpleNamespace):
 
   def replace(self, **changes) -> "Arguments":
     return type(self)(self.set_flags, **vars(self) | changes)
+
+
+def settings_of_sweep(args: Arguments) -> list[dict[str, float]]:
+  """Values of the flags of SWEPT, in all combinations; one without a sweep."""
+  values = [args[name] for name in SWEPT]
+  several = [v if isinstance(v, tuple) else (v,) for v in values]
+  combinations = dict.fromkeys(product(*several))  # each once
+  return [dict(zip(SWEPT, numbers, strict=True)) for numbers in combinations]
 
 
 def changed_flags(
@@ -302,8 +313,9 @@ def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
       "ensemble": 1,
       "profile_steps": None,
     }
-    if isinstance(args.learning_rate, tuple):
-      changes["learning_rate"] = args.learning_rate[0]
+    for name in SWEPT:
+      if isinstance(getattr(args, name, None), tuple):
+        changes[name] = args[name][0]
     yield args.replace(**{n: v for n, v in changes.items() if n in args})
   logging.info("dry run: all stages work, nothing was saved")
 

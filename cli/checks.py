@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 
+from cli import arguments
 from cli.arguments import Arguments
 from modeling.config import BertConfig
 from storage import UserError, files
@@ -42,7 +43,10 @@ def run(args: Arguments) -> None:
       "after how many steps there is one"
     )
   ensemble(args)
-  if args.do_train and getattr(args, "num_train_epochs", 1) == 0:
+  epochs = getattr(args, "num_train_epochs", 1)
+  if args.do_train and 0 in (
+    epochs if isinstance(epochs, tuple) else (epochs,)
+  ):
     raise UserError("--num_train_epochs=0 trains nothing: drop --do_train")
   export(args)
   devices(args)
@@ -83,9 +87,8 @@ def ensemble(args: Arguments) -> None:
   if not args.do_train and size > 1:
     run_record.best_trials(args.output_dir, size)
   elif size > 1:
-    rates = args.learning_rate
-    rates = set(rates) if isinstance(rates, tuple) else {rates}
-    if (number := len(rates) * args.num_seeds) < size:
+    number = len(arguments.settings_of_sweep(args)) * args.num_seeds
+    if number < size:
       raise UserError(
         f"--ensemble={size} takes the best of a sweep, but this command trains "
         f"{number}: give more of --learning_rate or --num_seeds"

@@ -1,7 +1,8 @@
 """Fine-tuning by flags, for all tasks: one training, or a sweep of them.
 
-A sweep (appendix A.3 of the paper) has a trial for each learning rate and seed:
-the same command in a process and a folder of its own.
+A sweep (appendix A.3 of the paper) has a trial for each combination of learning
+rate, batch size, epochs and seed: the same command in a process and a folder of
+its own.
 """
 
 import os
@@ -9,6 +10,7 @@ import re
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, fields
+from itertools import product
 
 import keras
 import tensorflow as tf
@@ -28,9 +30,7 @@ from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs
 
 # Flags in which the trials of a sweep may differ.
-_OF_NO_TRIAL = re.compile(
-  f"{arguments.NOT_OF_TRAINING.pattern}|learning_rate|num_seeds"
-)
+_OF_NO_TRIAL = re.compile(f"{arguments.NOT_OF_TRAINING.pattern}|num_seeds")
 
 
 def start(args: Arguments) -> Run:
@@ -152,7 +152,7 @@ def _num_steps(args, num_examples):
 
 @dataclass(frozen=True)
 class Trial:
-  """Best checkpoint of a learning rate and seed: a row of sweep.tsv."""
+  """Best checkpoint of a setting and seed: a row of sweep.tsv."""
 
   run: str
   learning_rate: float
@@ -163,32 +163,33 @@ class Trial:
 
 
 def run_sweep(args: Arguments) -> Arguments:
-  """Trains with each learning rate and seed that has no row in sweep.tsv.
+  """Trains with each setting and seed that has no row in sweep.tsv.
 
   Copies the best trial's checkpoint to the folder `best`. Of several workers
   the chief reads and writes. Call it before this process uses a device, which
   the trials need. Returns arguments without training, and with the best
-  checkpoint; `args` if there is one rate and one seed. Raises ChildProcessError
-  if a trial failed.
+  checkpoint; `args` if there is one setting and one seed. Raises
+  ChildProcessError if a trial failed.
   """
-  rates = args.learning_rate
-  several = isinstance(rates, tuple) or args.num_seeds > 1
-  if not (args.do_train and several):
+  settings = arguments.settings_of_sweep(args)
+  several = any(isinstance(args[name], tuple) for name in arguments.SWEPT)
+  if not several and (args.num_seeds == 1 or not args.do_train):
     return args
-  rates = rates if isinstance(rates, tuple) else (rates,)
+  if not args.do_train:
+    return args.replace(**settings[0])
   first = 1 if args.seed is None else args.seed
   trials = _read(args.output_dir)
-  for rate in rates:
-    for seed in range(first, first + args.num_seeds):
-      name = f"rate_{rate:g}_seed_{seed}"
-      if name in trials:
-        logging.info("%s is complete already", name)
-        _warn_of_other_flags(args, name)
-        continue
-      _train(args, name, rate, seed)
-      if cluster.is_chief():
-        trials[name] = _read_trial(args.output_dir, name, rate, seed)
-        _write(args.output_dir, trials)
+  for setting, seed in product(settings, range(first, first + args.num_seeds)):
+    name = f"{_name(args, setting)}_seed_{seed}"
+    if name in trials:
+      logging.info("%s is complete already", name)
+      _warn_of_other_flags(args.replace(**setting), name)
+      continue
+    _train(args, name, setting, seed)
+    if cluster.is_chief():
+      rate = setting["learning_rate"]
+      trials[name] = _read_trial(args.output_dir, name, rate, seed)
+      _write(args.output_dir, trials)
   if cluster.is_chief():
     _log_trials(trials)
     winner = max(trials.values(), key=lambda trial: trial.value)
@@ -198,7 +199,20 @@ def run_sweep(args: Arguments) -> Arguments:
     _copy_best(folder, args.output_dir)
     run_record.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)
   # Several workers need a seed, also to evaluate.
-  return args.replace(do_train=False, keep_best=True, seed=first)
+  changes = {"do_train": False, "keep_best": True, "seed": first}
+  return args.replace(**settings[0] | changes)
+
+
+def _name(args, setting):
+  """Name of a setting: its rate, and of other flags those with several."""
+  name = f"rate_{setting['learning_rate']:g}"
+  for flag, short in (
+    ("train_batch_size", "batch"),
+    ("num_train_epochs", "epochs"),
+  ):
+    if isinstance(args[flag], tuple):
+      name += f"_{short}_{setting[flag]:g}"
+  return name
 
 
 def _warn_of_other_flags(args, name):
@@ -211,7 +225,7 @@ def _warn_of_other_flags(args, name):
     )
 
 
-def _train(args, name, rate, seed):
+def _train(args, name, setting, seed):
   """Runs the same command with other flags."""
   folder = os.path.join(args.output_dir, name)
   if cluster.is_chief():
@@ -222,7 +236,8 @@ def _train(args, name, rate, seed):
     for flag in ("do_eval", "do_predict", "do_export")
     if flag in args
   ]
-  flags = (f"--output_dir={folder}", f"--learning_rate={rate}")
+  flags = [f"--output_dir={folder}"]
+  flags += [f"--{flag}={value}" for flag, value in setting.items()]
   flags += (f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best")
   program.rerun(name, (*flags, *skipped))
 
@@ -248,15 +263,16 @@ def _write(output_dir, trials):
 
 
 def _log_trials(trials):
-  by_rate = {}
+  by_setting = {}
   for trial in trials.values():
     logging.info("  %s: %s %.4f", *_description(trial))
-    by_rate.setdefault(trial.learning_rate, []).append(trial.value)
-  for rate, values in by_rate.items():
+    setting, _, _ = trial.run.rpartition("_seed_")
+    by_setting.setdefault(setting, []).append(trial.value)
+  for setting, values in by_setting.items():
     if len(values) > 1:
       mean, spread = statistics.mean(values), statistics.stdev(values)
       number = len(values)
-      logging.info("  %g: %.4f ± %.4f, %d seeds", rate, mean, spread, number)
+      logging.info("  %s: %.4f ± %.4f, %d seeds", setting, mean, spread, number)
 
 
 def _description(trial):

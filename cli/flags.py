@@ -124,21 +124,41 @@ def _define_updates():
   )
 
 
-class _Rates(flags.ArgumentParser):
-  """A learning rate as float, or several, comma-separated, as a tuple."""
+class _Numbers(flags.ArgumentParser):
+  """A number of type `kind`, or several, comma-separated, as a tuple."""
 
   syntactic_help = "a number, or several, comma-separated"
+
+  def __init__(self, kind: type, minimum: int):
+    self._kind, self._minimum = kind, minimum
 
   def parse(self, argument):
     if not isinstance(argument, str):
       return argument
-    rates = tuple(float(part) for part in argument.split(","))
-    if min(rates) < 0.0:
-      raise ValueError(f"{min(rates):g} is not a non-negative number")
-    return rates if len(rates) > 1 else rates[0]
+    numbers = tuple(self._kind(part) for part in argument.split(","))
+    if min(numbers) < self._minimum:
+      raise ValueError(f"{min(numbers):g} is less than {self._minimum}")
+    return numbers if len(numbers) > 1 else numbers[0]
 
   def flag_type(self):
-    return "float or list of floats"
+    return f"{self._kind.__name__} or list of {self._kind.__name__}s"
+
+
+def _define_swept() -> None:
+  """Defines the flags of which several values make a sweep."""
+  for name, kind, minimum, default, text in (
+    ("learning_rate", float, 0, 5e-5, "Peak learning rate"),
+    ("train_batch_size", int, 1, 32, "Batch size for training"),
+    ("num_train_epochs", float, 0, 3.0, "Number of training epochs"),
+  ):
+    flags.DEFINE(
+      _Numbers(kind, minimum),
+      name,
+      default,
+      f"{text}. Several, with commas between them, make a sweep: each "
+      "combination has a folder in --output_dir, the best is in best.",
+      allow_override=True,  # of the single numbers of define_training
+    )
 
 
 def define_packing() -> None:
@@ -226,21 +246,12 @@ def define_fine_tuning() -> None:
   flags.DEFINE_bool(
     "add_bilstm", False, "Add a bidirectional LSTM on top of BERT."
   )
-  flags.DEFINE_float("num_train_epochs", 3.0, "Number of training epochs.", 0.0)
   flags.DEFINE_float(
     "warmup_proportion", 0.1, "Fraction of steps for warm-up.", 0.0, 1.0
   )
   flags.DEFINE_bool("do_predict", False, "Predict the test or predict file.")
   flags.DEFINE_integer("predict_batch_size", 8, "Batch size for prediction.", 1)
-  # Replaces the single number of define_training.
-  flags.DEFINE(
-    _Rates(),
-    "learning_rate",
-    5e-5,
-    "Peak learning rate. Several, as in 5e-5,3e-5,2e-5, are a sweep with a "
-    "folder for each in --output_dir and the best model in the folder best.",
-    allow_override=True,
-  )
+  _define_swept()
   flags.DEFINE_integer(
     "num_seeds", 1, "Number of seeds to train with, from --seed or 1.", 1
   )

@@ -47,14 +47,20 @@ ORIGINAL = Path(__file__).parent / "parity" / "golden" / "flags.json"
 # Flags of the original with another type or default here.
 NOT_REQUIRED = ("string", "null")  # nor have exports, previews
 RATES = ("float or list of floats", "5e-05")  # several are a sweep
+EPOCHS = "float or list of floats", "3.0"
+SIZES = "int or list of ints", "32"
 OTHERS = {
   "create_pretraining_data.py --output_file": NOT_REQUIRED,
   "extract_features.py --input_file": NOT_REQUIRED,
   "extract_features.py --output_file": NOT_REQUIRED,
   "run_classifier.py --data_dir": NOT_REQUIRED,
   "run_classifier.py --learning_rate": RATES,
+  "run_classifier.py --num_train_epochs": EPOCHS,
+  "run_classifier.py --train_batch_size": SIZES,
   "run_pretraining.py --input_file": NOT_REQUIRED,
   "run_squad.py --learning_rate": RATES,
+  "run_squad.py --num_train_epochs": EPOCHS,
+  "run_squad.py --train_batch_size": SIZES,
   # None is the threshold of the last prediction, else the original's 0.
   "run_squad.py --null_score_diff_threshold": ("float", "null"),
 }

@@ -360,7 +360,7 @@ def test_a_frozen_layer_has_no_slots(tmp_path):
 )
 def test_learning_rates(monkeypatch, argument, expected):
   assert _learning_rate(monkeypatch, argument) == expected
-  with pytest.raises(flags.IllegalFlagValueError, match="-1 is not a non-neg"):
+  with pytest.raises(flags.IllegalFlagValueError, match="-1 is less than 0"):
     _learning_rate(monkeypatch, "3e-5,-1")
 
 

@@ -18,6 +18,8 @@ def _flags(tmp_path, **changes):
   defaults = {
     "output_dir": str(tmp_path),
     "learning_rate": (1e-5, 3e-5),
+    "train_batch_size": 32,
+    "num_train_epochs": 3.0,
     "num_seeds": 2,
     "seed": None,
     "do_train": True,
@@ -87,6 +89,8 @@ def test_runs_every_combination_and_copies_the_winner(
     "--task_name=x",
     f"--output_dir={tmp_path}/rate_1e-05_seed_2",
     "--learning_rate=1e-05",
+    "--train_batch_size=32",
+    "--num_train_epochs=3.0",
     "--seed=2",
     "--num_seeds=1",
     "--ensemble=1",
@@ -98,12 +102,34 @@ def test_runs_every_combination_and_copies_the_winner(
   assert lines[4] == "rate_3e-05_seed_2\t3e-05\t2\t7\tf1\t0.78"
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
-  assert "3e-05: 0.7850 ± 0.0071, 2 seeds" in caplog.text
+  assert "rate_3e-05: 0.7850 ± 0.0071, 2 seeds" in caplog.text
   # run.json has the best trial's entry, once.
   for _ in range(2):
     [start] = json.loads((tmp_path / "run.json").read_text())
     assert start["output_dir"].endswith("rate_3e-05_seed_1")
     fine_tuning.run_sweep(_flags(tmp_path))
+
+
+def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
+  several = {"train_batch_size": (16, 32), "num_train_epochs": (2.0, 3.0)}
+  flags = _flags(tmp_path, learning_rate=3e-5, num_seeds=1, **several)
+  checks.ensemble(flags.replace(ensemble=4))
+  result = fine_tuning.run_sweep(flags)
+  names = [command[3].rpartition("/")[2] for command in commands]
+  assert names == [
+    f"rate_3e-05_batch_{size}_epochs_{epochs}_seed_1"
+    for size in (16, 32)
+    for epochs in (2, 3)
+  ]
+  assert commands[1][4:7] == [
+    "--learning_rate=3e-05",
+    "--train_batch_size=16",
+    "--num_train_epochs=3.0",
+  ]
+  assert (result.train_batch_size, result.num_train_epochs) == (16, 2.0)
+  assert len(commands) == 4
+  fine_tuning.run_sweep(flags)
+  assert len(commands) == 4
 
 
 @pytest.mark.parametrize("known", [None, "cba"])
