@@ -160,6 +160,11 @@ class Run:
   def _train_step(self, model, objective, num_train_steps, num_warmup_steps):
     args = self.args
     trained = checkpoint.trainable_variables(model)
+    logging.info(
+      "%s parameters, %s of them trained",
+      f"{model.count_params():,}",
+      f"{sum(variable.shape.num_elements() for _, variable in trained):,}",
+    )
     average = None
     if args.ema_decay:
       average = optimization.ExponentialMovingAverage(trained, args.ema_decay)

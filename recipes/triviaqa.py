@@ -1,0 +1,89 @@
+r"""Makes the file of fine_tuning/triviaqa.flags from TriviaQA's release.
+
+    python -m recipes.triviaqa --questions=qa/wikipedia-train.json \
+      --evidence=evidence/wikipedia --output=triviaqa_train.json
+
+As in the paper (section 4.2), a paragraph is the first 400 words of a document
+in which one of the question's answers is found. The answer is its first
+occurrence, whatever its letter case, between word boundaries.
+"""
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from storage import UserError, files
+
+WORDS = 400
+_FIRST_WORDS = re.compile(rf"\s*(?:\S+\s+){{0,{WORDS - 1}}}\S+")
+
+
+def first_words(text: str) -> str:
+  """The first WORDS words of a text, with the blanks between them."""
+  match = _FIRST_WORDS.match(text)
+  return match.group().strip() if match else ""
+
+
+def find_answer(context: str, aliases: Sequence[str]) -> dict | None:
+  """First answer in a context, the longest of those that begin there."""
+  names = sorted(filter(str.strip, aliases), key=len, reverse=True)
+  pattern = "|".join(re.escape(name.strip()) for name in names)
+  match = re.search(rf"(?<!\w)(?:{pattern})(?!\w)", context, re.IGNORECASE)
+  if not names or not match:
+    return None
+  return {"text": match.group(), "answer_start": match.start()}
+
+
+def articles(questions: Sequence[Mapping], evidence: str) -> Iterator[dict]:
+  """Yields an article of SQuAD's form for each document with an answer."""
+  for question in questions:
+    answer = question["Answer"]
+    aliases = [answer["Value"], *answer.get("Aliases", ())]
+    for page in question.get("EntityPages", ()):
+      name = page["Filename"]
+      context = first_words(files.read_text(os.path.join(evidence, name)))
+      if found := find_answer(context, aliases):
+        qas = {
+          "id": f"{question['QuestionId']}--{name}",
+          "question": question["Question"],
+          "answers": [found],
+        }
+        paragraph = {"context": context, "qas": [qas]}
+        yield {"title": name, "paragraphs": [paragraph]}
+
+
+def convert(questions_file: str, evidence: str, output: str) -> int:
+  """Writes a SQuAD file and returns its number of questions."""
+  try:
+    questions = json.loads(files.read_text(questions_file))["Data"]
+    data = [*articles(questions, evidence)]
+  except UserError:
+    raise
+  except (ValueError, KeyError, TypeError) as error:
+    raise UserError(
+      f"{questions_file} is no file of TriviaQA's questions ({error!r})"
+    ) from error
+  if not data:
+    raise UserError(
+      f"no document in {evidence} has an answer: is it of {questions_file}?"
+    )
+  files.write_text(output, json.dumps({"version": "1.1", "data": data}))
+  return len(data)
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  for name in ("questions", "evidence", "output"):
+    parser.add_argument(f"--{name}", required=True)
+  args = parser.parse_args()
+  try:
+    number = convert(args.questions, args.evidence, args.output)
+  except (OSError, UserError) as error:
+    parser.exit(1, f"ERROR: {error}\n")
+  print(f"wrote {number:,} questions to {args.output}")
+
+
+if __name__ == "__main__":
+  main()
