@@ -22,10 +22,11 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Row(NamedTuple):
-  """A row: the number of its first line, from 1, and texts by column."""
+  """A row of a table."""
 
-  line: int
-  values: dict[str, str]
+  line: int  # its first, from 1
+  values: dict[str, str]  # texts by column
+  number: int  # of its line, from 0; in a .csv file, of its row
 
 
 def read_table(
@@ -63,7 +64,8 @@ def _extension(path):
 
 def _table(path, columns, header, skip_broken):
   records = _separated(path)
-  if header is None:
+  has_header = header is None
+  if has_header:
     line, header = next(records, (1, []))
     if not header:
       raise UserError(f"{path} is empty")
@@ -73,9 +75,11 @@ def _table(path, columns, header, skip_broken):
       if header.count(name) > 1:
         raise UserError(f"{where}: column {name!r} is there twice: rename one")
   broken = []
-  for line, fields in records:
+  is_csv = _extension(path) == ".csv"  # whose rows may have several lines
+  for index, (line, fields) in enumerate(records, has_header):
     if len(fields) == len(header):
-      yield Row(line, dict(zip(header, fields, strict=True)))
+      number = index if is_csv else line - 1
+      yield Row(line, dict(zip(header, fields, strict=True)), number)
     elif skip_broken:
       broken.append(line)
     else:
@@ -157,7 +161,7 @@ def _objects(path, columns):
       for name, value in values.items()
       if value is not None
     }
-    yield Row(number, values)
+    yield Row(number, values, number - 1)
 
 
 def parse_json(text: str) -> Any:

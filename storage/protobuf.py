@@ -44,27 +44,19 @@ def example(message: bytes) -> dict[str, list]:
     for _, entry in fields(features):
       pair = dict(fields(entry))
       [(kind, values)] = fields(pair[2])
-      result[pair[1].decode()] = [*_VALUES[kind](values)]
+      name = pair[1].decode()
+      result[name] = [x for _, v in fields(values) for x in _values(kind, v)]
   return result
 
 
-def _floats(message):
-  for _, value in fields(message):
-    yield from np.frombuffer(value, "<f4").tolist()
-
-
-def _integers(message):
-  for _, value in fields(message):
-    at, packed = 0, isinstance(value, bytes)
-    while packed and at < len(value):
-      number, at = varint(value, at)
-      yield number - (number >> 63 << 64)
-    if not packed:
-      yield value - (value >> 63 << 64)
-
-
-def _texts(message):
-  return (value for _, value in fields(message))
-
-
-_VALUES = {1: _texts, 2: _floats, 3: _integers}
+def _values(kind, value) -> list:
+  """Values in a bytes_list, float_list or int64_list, 1 to 3; packed or not."""
+  if kind == 1:
+    return [value]
+  if kind == 2:
+    return np.frombuffer(value, "<f4").tolist()
+  at, numbers = 0, [] if isinstance(value, bytes) else [value]
+  while not isinstance(value, int) and at < len(value):
+    number, at = varint(value, at)
+    numbers.append(number)
+  return [number - (number >> 63 << 64) for number in numbers]

@@ -35,12 +35,8 @@ _OTHER_LABELS = (
   "begin with --init_checkpoint in another --output_dir: the encoder is "
   "restored, the head is fresh"
 )
-_OTHER_VOCABULARY = "vocab_size in bert_config.json is of another model"
 _LIKELY_CAUSES = (
-  ("word_embeddings", _OTHER_VOCABULARY),
-  ("predictions/output_bias", _OTHER_VOCABULARY),
-  ("position_embeddings", "max_position_embeddings in bert_config.json"),
-  ("token_type_embeddings", "type_vocab_size in bert_config.json"),
+  ("predictions/output_bias", "vocab_size in bert_config.json"),
   ("output_weights", _OTHER_LABELS),
   ("output_bias", _OTHER_LABELS),
   ("tags/", _OTHER_LABELS),

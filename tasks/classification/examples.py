@@ -38,7 +38,7 @@ class Split:
   # Column and value of the rows that are read; None for all rows.
   language: tuple[str, str] | None = None
   prefix: str | None = None  # first part of guids; None for the split's name
-  guid: str | None = None  # column of the last part; None: line, from 0
+  guid: str | None = None  # column of the last part; None: Row.number
   submission: str | None = None  # name of the predictions on the GLUE server
 
   @property
@@ -145,7 +145,7 @@ def _filter_language(rows, column, language, path):
 
 def _example(task, split, row, path, copied_columns):
   source = task.splits[split]
-  number = row.values[source.guid] if source.guid else row.line - 1
+  number = row.values[source.guid] if source.guid else row.number
   copied = {k: row.values[k] for k in copied_columns if k in row.values}
   return TextExample(
     f"{source.prefix or split}-{number}",

@@ -57,15 +57,15 @@ def test_only_blank_lines_of_csv_are_dropped(tmp_path):
 def test_a_quoted_field_may_have_line_breaks(tmp_path):
   path = _write(tmp_path, "t.csv", 'a,b\n"1\n2",x\n3,y\n')
   assert list(tables.read_table(path)) == [
-    tables.Row(2, {"a": "1\n2", "b": "x"}),
-    tables.Row(4, {"a": "3", "b": "y"}),
+    tables.Row(2, {"a": "1\n2", "b": "x"}, 1),
+    tables.Row(4, {"a": "3", "b": "y"}, 2),
   ]
 
 
 def test_a_header_as_an_argument(tmp_path):
   path = _write(tmp_path, "t.tsv", "1\t2\n")
   rows = list(tables.read_table(path, ["b"], header=("a", "b")))
-  assert rows == [tables.Row(1, {"a": "1", "b": "2"})]
+  assert rows == [tables.Row(1, {"a": "1", "b": "2"}, 0)]
 
 
 def test_values_that_are_no_texts_come_as_json(tmp_path):
