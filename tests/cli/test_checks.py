@@ -20,6 +20,7 @@ FLAGS = {
   **dict.fromkeys(("group_by_length", "compile_export"), False),
   **{"eval_steps": 0, "keep_best": False, "early_stopping_patience": 0},
   **{"ensemble": 1, "num_seeds": 1, "learning_rate": 1e-5},
+  "train_batch_size": 8,
   **{"num_train_epochs": 3.0, "profile_steps": None, "dtype": "float32"},
   **{"distribution_strategy": None, "jit_compile": None, "export_dir": None},
   **{"export_format": "savedmodel", "pack_examples": None},

@@ -347,6 +347,10 @@ def test_bert_config_json_must_have_the_same_sizes(tmp_path):
   config = model_garden.read(prefix).config | {"hidden_act": "relu"}
   path.write_text(json.dumps(config))
   assert model_garden.read(prefix).config["hidden_act"] == "relu"
+  assert model_garden.read(prefix).vocabulary is None
+  (tmp_path / "vocab.txt").touch()
+  vocabulary = model_garden.read(prefix).vocabulary
+  assert vocabulary == str(tmp_path / "vocab.txt")
   path.write_text(json.dumps(config | {"num_attention_heads": 4}))
   with pytest.raises(ValueError, match=r"num_attention_heads 2, .* says 4"):
     model_garden.read(prefix)
