@@ -23,7 +23,7 @@ from data import vocab
 from data.pretraining.vocab_learning import WordCounter
 from data.tokenization import WordpieceTokenizer
 
-OURS, PEER = "bert-tf2", "Hugging Face tokenizers"
+PROGRAM, PEER = "bert-tf2", "Hugging Face tokenizers"
 TRAIN = """
 import json, sys
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
@@ -60,7 +60,7 @@ def compare(
 ) -> dict:
   """Result of one text and size."""
   with tempfile.TemporaryDirectory() as folder:
-    files = {label: Path(folder, label) for label in (OURS, PEER)}
+    files = {label: Path(folder, label) for label in (PROGRAM, PEER)}
     peer = {
       "paths": paths,
       "size": size,
@@ -70,10 +70,10 @@ def compare(
       "output": str(files[PEER]),
     }
     commands = {
-      OURS: [
+      PROGRAM: [
         *(sys.executable, str(contest.ROOT / "build_vocab.py"), "--overwrite"),
         f"--input_file={','.join(paths)}",
-        f"--output_file={files[OURS]}",
+        f"--output_file={files[PROGRAM]}",
         f"--vocab_size={size}",
         f"--max_alphabet={args.max_alphabet}",
         f"--do_lower_case={not args.cased}",
@@ -106,14 +106,14 @@ def pieces(counts: Counter, tokens: list[str]) -> float:
 
 def rows(result: dict):
   """The row of a case."""
-  ours, peer = (result["pieces"][label] for label in (OURS, PEER))
+  own, peer = (result["pieces"][label] for label in (PROGRAM, PEER))
   seconds = result["seconds"]
   yield (
     result["case"],
-    *(f"{result['tokens'][label]:,}" for label in (OURS, PEER)),
-    *(f"{ours:.3f}", f"{peer:.3f}", f"{ours / peer:.3f}"),
-    *(f"{statistics.median(seconds[label]):.1f}" for label in (OURS, PEER)),
-    *contest.ratios(seconds[OURS], seconds[PEER]),
+    *(f"{result['tokens'][label]:,}" for label in (PROGRAM, PEER)),
+    *(f"{own:.3f}", f"{peer:.3f}", f"{own / peer:.3f}"),
+    *(f"{statistics.median(seconds[label]):.1f}" for label in (PROGRAM, PEER)),
+    *contest.ratios(seconds[PROGRAM], seconds[PEER]),
   )
 
 
