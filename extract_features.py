@@ -108,6 +108,7 @@ def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from cli import run, strategy
   from modeling.models import layer_outputs
+  from serving import export
   from tasks.features import task
   from training import checkpoint
 
@@ -115,9 +116,9 @@ def main(args: Arguments) -> None:
   config = encoder.config(args)
   run.set_export_policy(args)
   if args.do_export:
-    exported, vectors, _ = task.served_model(args)
-    checkpoint.restore_strict(exported, args.init_checkpoint)
-    run.export(args, exported, vectors)
+    served = task.served_model(args)
+    checkpoint.restore_strict(served.model, args.init_checkpoint)
+    export.save(args.export_dir, served, args.export_format)
   if not args.input_file:
     return
   with devices.scope():

@@ -1,6 +1,6 @@
 r"""Predicts masked tokens of texts with a pre-trained model.
 
-A text may have any number of masks:
+A text may have any number of masks; of two, it says if the second is next:
 
   python fill_mask.py --bert_config_file=$BERT_DIR/bert_config.json \
     --vocab_file=$BERT_DIR/vocab.txt \
@@ -30,7 +30,14 @@ flags.DEFINE_string(
   "init_checkpoint", None, "Checkpoint, or folder with one.", required=True
 )
 flags.DEFINE_multi_string(
-  "text", None, "Text with at least one [MASK]; may be repeated."
+  "text",
+  None,
+  "Text with at least one [MASK], or with --text_pair any; may be repeated.",
+)
+flags.DEFINE_string(
+  "text_pair",
+  None,
+  "A second text, for each of the others: is it the next sentence?",
 )
 flags.DEFINE_string("input_file", None, "One such text per line; - for stdin.")
 flags.DEFINE_integer("top_k", 5, "Number of tokens to print for each mask.", 1)
@@ -61,30 +68,36 @@ def main(args: Arguments) -> None:
     "the texts",
   )
   # TensorFlow is imported here, after the flags were checked.
-  import tensorflow as tf
-
-  from data.tokenization_ops import GraphTokenizer
   from modeling import models
-  from tasks.pretraining.serving import FillMask
+  from serving.answers import TextConfig
+  from serving.export import ServedModel
+  from tasks.pretraining import task
+  from tasks.pretraining.answers import Answers
   from training import checkpoint
 
   config = encoder.config(args)
-  tokenizer = GraphTokenizer(args.vocab_file, args.do_lower_case)
-  task = FillMask(tokenizer, config.max_position_embeddings, args.top_k)
-  _check_lengths(texts, task.encode(tf.constant(texts)).row_lengths(), config)
-  model = models.pretrainer(config, next_sentence=False)
+  length = config.max_position_embeddings
+  text_config = TextConfig(args.vocab_file, args.do_lower_case, length)
+  answers = Answers(text_config, args.top_k)
+  _check_lengths(texts, answers, length, args.text_pair)
+  has_head = task.has_next_sentence(args.init_checkpoint)
+  if args.text_pair and not has_head:
+    raise UserError(
+      f"{args.init_checkpoint} has no head for next sentences: leave out "
+      "--text_pair"
+    )
+  model = models.pretrainer(config, next_sentence=has_head)
   checkpoint.restore_strict(model, args.init_checkpoint)
-  fill = tf.function(lambda text: task.from_text(model, text), autograph=False)
+  fill = ServedModel(model, answers).text_model()
   for text in texts:
-    print(text)
-    result = fill(tf.constant([text]))
-    for tokens, probs in zip(
-      result["tokens"][0].numpy(),
-      result["probabilities"][0].numpy(),
-      strict=True,
-    ):
+    print(text if args.text_pair is None else f"{text} | {args.text_pair}")
+    [answer] = fill([{"text": text, "text_pair": args.text_pair or ""}])
+    columns = answer["tokens"], answer["probabilities"]
+    for tokens, probs in zip(*columns, strict=True):
       pairs = zip(tokens, probs, strict=True)
-      print("  " + "  ".join(f"{t.decode()} {p:.1%}" for t, p in pairs))
+      print("  " + "  ".join(f"{token} {p:.1%}" for token, p in pairs))
+    if "is_next" in answer:
+      print(f"  IsNext {answer['is_next_probability']:.1%}")
 
 
 def read_texts(args: Arguments) -> list[str]:
@@ -94,8 +107,8 @@ def read_texts(args: Arguments) -> list[str]:
     texts += filter(str.strip, _lines(args.input_file))
   if not texts:
     raise UserError(f"nothing to fill in: {args.input_file} has no text")
-  for text in texts:
-    if MASK not in text:
+  for text in [*texts, *filter(None, [args.text_pair])]:
+    if MASK not in text and not args.text_pair:
       raise UserError(f"there is no {MASK} in {text!r}")
     if tables.SURROGATE.search(text):
       raise UserError(f"{text!r} is not UTF-8: write it in this encoding")
@@ -113,14 +126,15 @@ def _lines(path):
       raise UserError(f"standard input, line {number}: {error}") from None
 
 
-def _check_lengths(texts, lengths, config):
-  """Raises ValueError if a text, of `lengths` tokens, would be cut off."""
-  for text, length in zip(texts, lengths.numpy() + 2, strict=True):
-    if length > config.max_position_embeddings:
+def _check_lengths(texts, answers, max_length, pair):
+  """Raises UserError if a text would be cut off."""
+  extra = 3 + len(answers.token_ids(pair)) if pair else 2
+  for text in texts:
+    length = len(answers.token_ids(text)) + extra
+    if length > max_length:
       raise UserError(
         f"{text[:40]!r} has {length} tokens with [CLS] and [SEP], which "
-        f"exceeds max_position_embeddings {config.max_position_embeddings} of "
-        "the model: shorten it"
+        f"exceeds max_position_embeddings {max_length} of the model: shorten it"
       )
 
 

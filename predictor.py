@@ -12,18 +12,26 @@ from collections.abc import Sequence
 
 from cli import quiet
 from data import tables
-from storage import UserError, files
-
-_REMEDY = "name what --do_export wrote, an --output_dir or a model's folder"
+from serving.answers import TextModel
+from serving.engines import RemoteEngine
+from storage import UserError
+from tasks import exports
 
 
 class Predictor:
   """A trained model as a function from texts to dicts of plain Python values.
 
   Arguments:
-    folder: --output_dir of a training program; --export_dir, or a LiteRT model
-      in it; folder of a released or converted checkpoint, for vectors of texts.
-    warm_up: prepare for all shapes now.
+    model: --output_dir of a training program; --export_dir, or a LiteRT file in
+      it; folder of a released or converted checkpoint, for vectors of texts; or
+      the URL of a TF Serving, http://host:8501/v1/models/NAME.
+    engine: which of an export's files to use: "savedmodel", "litert",
+      "litert_float16" or "litert_int8"; by default LiteRT on a CPU and the
+      SavedModel on a GPU.
+    files: for a URL, the folder of the export that is served there, or of its
+      task.json, tokenizer_config.json, vocab.txt and labels.txt.
+    timeout: for a URL, seconds that a request may take.
+    warm_up: answer a short text now, so that the first call is not slower.
     changes: flags with other values than in training, as vocab_file="..." if
       that file was moved; not for exports.
 
@@ -32,102 +40,84 @@ class Predictor:
 
   Call arguments:
     texts: list of texts, for a model with a single input.
-    batch_size: number of texts per call of the model.
-    inputs: lists of texts by name; of choices, lists of lists of one length.
+    batch_size: number of texts at a time, which bounds the memory.
+    inputs: lists of texts by name; of choices, lists of lists.
 
   Returns:
     A dict for each text, in order, without padding; see docs/serving.md.
 
   Raises:
     FileNotFoundError: the folder, or a file that it needs, does not exist.
-    ValueError: the folder has no such model, or it has other inputs.
+    serving.engines.RemoteError: an OSError, the server does not answer.
+    storage.UserError: a ValueError; the folder has no such model, or it has
+      other inputs.
   """
 
   def __init__(
-    self, folder: str | os.PathLike, warm_up: bool = False, **changes
+    self,
+    model: str | os.PathLike,
+    engine: str = "auto",
+    files: str | os.PathLike | None = None,
+    timeout: float = 30.0,
+    warm_up: bool = False,
+    **changes,
   ):
     quiet.silence_tensorflow()
-    self._predict = _open(os.fspath(folder), changes)
-    self._ranks = self._predict.ranks
+    path = os.fspath(model)
+    if path.startswith(("http://", "https://")):
+      if files is None:
+        raise UserError(
+          f"{path} answers rows of token ids: name the folder of its export by "
+          "files=..., whose tokenizer and labels are needed here"
+        )
+      answers = exports.load_answers(os.fspath(files))
+      self._answer = TextModel(answers, RemoteEngine(path, timeout))
+    else:
+      self._answer = exports.open_model(path, engine, **changes)
+    answers = self._answer.answers
+    self._ranks, self._optional = answers.inputs, answers.optional
     self.inputs = sorted(self._ranks)
     if warm_up:
-      self._predict.warm_up()
+      self._answer.warm_up()
 
   def __call__(
-    self, texts: Sequence[str] | None = None, batch_size: int = 32, **inputs
+    self, texts: Sequence[str] | None = None, batch_size: int = 256, **inputs
   ) -> list[dict]:
     if batch_size < 1:
       raise UserError(f"batch_size {batch_size} must be at least 1")
     inputs = self.check(inputs, texts)
-    rows = list(zip(*(inputs[name] for name in self.inputs), strict=True))
-    # Texts of similar length share a batch, for less padding.
-    order = sorted(range(len(rows)), key=lambda i: len(str(rows[i])))
-    outputs = {}
-    for start in range(0, len(rows), batch_size):
-      indices = order[start : start + batch_size]
-      predictions = self._predict([rows[i] for i in indices])
-      outputs |= zip(indices, predictions, strict=True)
-    return [outputs[i] for i in range(len(rows))]
+    rows = zip(*inputs.values(), strict=True)
+    examples = [
+      dict(zip(inputs, map(_decode, row), strict=True)) for row in rows
+    ]
+    results = []
+    for start in range(0, len(examples), batch_size):
+      results += self._answer(examples[start : start + batch_size])
+    return results
 
   def check(
     self, inputs: dict[str, Sequence], texts: Sequence[str] | None = None
   ) -> dict[str, Sequence]:
-    """Inputs of a call by name; raises ValueError if they are wrong."""
-    if texts is not None and len(self.inputs) == 1 and not inputs:
-      inputs, texts = {self.inputs[0]: texts}, None
-    if texts is not None or sorted(inputs) != self.inputs:
-      names = ", ".join(f"{name}=[...]" for name in self.inputs)
-      raise UserError(f"this model takes {names}")
-    for name, value in inputs.items():
-      inputs[name] = _check_texts(name, value, 1 + self._ranks[name])
+    """Inputs of a call by name; raises UserError if they are wrong."""
+    needed = [name for name in self.inputs if name not in self._optional]
+    if texts is not None and len(needed) == 1 and needed[0] not in inputs:
+      inputs, texts = inputs | {needed[0]: texts}, None
+    if texts is not None or not {*needed} <= {*inputs} <= {*self.inputs}:
+      names = ", ".join(f"{name}=[...]" for name in needed)
+      more = "".join(f", and perhaps {name}" for name in self._optional)
+      raise UserError(f"this model takes {names}{more}")
+    inputs = {
+      name: _check_texts(name, value, 1 + self._ranks[name])
+      for name, value in inputs.items()
+    }
     lengths = {name: len(texts) for name, texts in inputs.items()}
     if len(set(lengths.values())) > 1:
       raise UserError(f"the lists are not of one length: {lengths}")
     return inputs
 
 
-def _open(path, changes):
-  """Function of the model in a folder or file; imports what it needs."""
-  kind = _kind(path)
-  if changes and kind != "output_dir":
-    raise UserError(
-      f"{path} is an export, whose flags cannot be changed: leave out "
-      f"{', '.join(changes)}, or name the --output_dir of its training"
-    )
-  if kind == "tflite":
-    from tasks import litert
-
-    return litert.load(path)
-  import tasks
-  from serving.export import Signature
-
-  if kind == "savedmodel":
-    return Signature.load(path)
-  return Signature.of(tasks.restore(path, **changes))
-
-
-def _kind(path):
-  """Returns tflite, savedmodel or output_dir; raises an error for others."""
-  if path.endswith(".tflite") and os.path.isfile(path):
-    return "tflite"
-  if not files.is_folder(path):
-    raise FileNotFoundError(f"{path} is no folder: {_REMEDY}")
-  names = files.list_folder(path)
-  is_local = not files.is_remote(path)  # as LiteRT's files have to be
-  if is_local and any(name.endswith(".tflite") for name in names):
-    return "tflite"
-  if any(name.endswith(".keras") for name in names):
-    raise UserError(f"{path} is an export for Keras: load it with Keras")
-  if not {"saved_model.pb", "saved_model.pbtxt"}.isdisjoint(names):
-    return "savedmodel"
-  if not {"run.json", "bert_config.json"}.isdisjoint(names):
-    return "output_dir"
-  remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
-  raise UserError(f"no SavedModel and no run.json in {path}: {remedy}")
-
-
 def _check_texts(name, value, rank):
-  """Text of rank 0, list of rank 1 or of lists; raises ValueError if wrong."""
+  """Text of rank 0, list of rank 1 or of lists; raises UserError if wrong."""
   is_text = isinstance(value, str | bytes)
   is_wrong = is_text and tables.SURROGATE.search(str(value))
   if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
@@ -137,9 +127,16 @@ def _check_texts(name, value, rank):
     return value
   parts = enumerate(value)
   texts = [_check_texts(f"{name}[{i}]", part, rank - 1) for i, part in parts]
-  if rank > 1 and (len(set(map(len, texts))) > 1 or [] in texts):
-    raise UserError(f"the lists in {name} are not of one length, or empty")
+  if rank > 1 and [] in texts:
+    raise UserError(f"a list in {name} is empty")
   return texts
+
+
+def _decode(value):
+  """Texts of bytes, in nested lists."""
+  if isinstance(value, bytes):
+    return value.decode("utf-8", "replace")
+  return value if isinstance(value, str) else [*map(_decode, value)]
 
 
 if __name__ == "__main__":

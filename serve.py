@@ -1,8 +1,8 @@
-r"""Answers HTTP requests with exported models, by TF Serving's REST API.
+r"""Answers HTTP requests with trained models, by TF Serving's REST API.
 
---model names what --do_export wrote, or a folder of numbered versions of it;
-new versions are loaded while the server runs. The server's address shows a page
-to try the models.
+--model names what --do_export wrote, a folder of numbered versions of it, or
+the --output_dir of a training; new versions are loaded while the server runs.
+The server's address shows a page to try the models.
 
   python serve.py --model=/models/mrpc
   curl -d '{"instances": [{"text_a": "He said so.", "text_b": "So he."}]}' \
@@ -11,7 +11,6 @@ to try the models.
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
-import functools
 import os
 import signal
 import socket
@@ -20,6 +19,7 @@ from absl import flags, logging
 
 from cli import program
 from cli.arguments import Arguments
+from serving import engines
 from serving.server import models
 from serving.server.models import Model, Settings
 from storage import UserError
@@ -27,9 +27,16 @@ from storage import UserError
 flags.DEFINE_multi_string(
   "model",
   None,
-  "NAME=FOLDER or FOLDER of a SavedModel or of numbered versions of it. May be "
-  "repeated.",
+  "NAME=FOLDER or FOLDER of an export, of numbered versions of it, or of a "
+  "training. May be repeated.",
   required=True,
+)
+flags.DEFINE_enum(
+  "engine",
+  "auto",
+  engines.NAMES,
+  "Which files of an export answer. auto: LiteRT in float32 on a CPU, the "
+  "SavedModel on a GPU.",
 )
 flags.DEFINE_string(
   "host", "127.0.0.1", "Address to listen at; 0.0.0.0 for all of this machine."
@@ -38,9 +45,6 @@ flags.DEFINE_integer("port", 8501, "Port; 0 for any.", 0, 65535)
 HELP = {
   "num_versions": "Newest versions to keep loaded.",
   "poll_seconds": "Time between searches for new versions; 0: search once.",
-  "warm_up": "Send an export's warm-up requests through it before it answers.",
-  "max_batch_size": "Maximum texts of several requests in a batch.",
-  "batch_timeout_ms": "Maximum wait for requests that may share a batch.",
   "max_queue_size": "Maximum waiting texts; beyond it, answers are 503.",
   "max_request_bytes": "Maximum size of a request.",
   "read_timeout": "Seconds within which a request must arrive.",
@@ -49,9 +53,7 @@ HELP = {
 }
 for name, text in HELP.items():
   default = Settings._field_defaults[name]
-  if isinstance(default, bool):
-    flags.DEFINE_bool(name, default, text)
-  elif isinstance(default, int):
+  if isinstance(default, int):
     flags.DEFINE_integer(name, default, text, 1)
   else:
     flags.DEFINE_float(name, default, text, 0.0, 1e6)
@@ -83,17 +85,22 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def main(args: Arguments) -> None:
-  # TensorFlow is imported after the address was found to be free.
+  # The rest is imported after the address was found to be free.
   address = listen(args.host, args.port)
   from serving.server.app import App, Metrics, Server
-  from serving.server.saved_model import Version
+  from serving.server.version import Version
+  from tasks import exports
 
   settings = Settings(*(args[name] for name in Settings._fields))
   metrics = Metrics()
   served = {}
   for name, folder in map(models.split_name, args.model):
-    on_batch = metrics.batch_texts.labels(name).observe
-    load = functools.partial(Version, settings=settings, on_batch=on_batch)
+    on_call = metrics.batch_texts.labels(name).observe
+
+    def load(path, on_call=on_call):
+      model = exports.open_model(path, args.engine)
+      return Version(model, settings, on_call)
+
     served[name] = Model(name, folder, settings.num_versions, load)
   host, port = address.getsockname()[:2]
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)

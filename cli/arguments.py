@@ -28,7 +28,7 @@ _DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
 # bert_config.json may have set.
 NOT_OF_TRAINING = re.compile(
   "output_dir|keep_best|attention|do_(train|eval|predict|export)|export_|"
-  "compile_export|predict_|prediction_columns|test_file|eval_(batch_size|file)|"
+  "predict_|prediction_columns|test_file|eval_(batch_size|file)|"
   "max_eval_steps|num_(workers|tpu_cores)|save_checkpoints_steps|ensemble|"
   "keep_checkpoint_max|iterations_per_loop|profile_steps|verbose_logging|"
   "stop_at_step|dry_run|seed"

@@ -9,13 +9,13 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import groupby, islice
 
 from storage import UserError
 
 INPUTS = (
   *("text", "text_a", "text_b", "question", "context", "tokens"),
-  *("sent1", "sent2", "choices"),
+  *("sent1", "sent2", "choices", "text_pair"),
 )
 _COMMAND_LINE = "the command line"
 _MOVED = ("bert_config_file", "vocab_file")
@@ -33,13 +33,12 @@ def main(
   args = _parse(argv)
   values = vars(args).items()
   given = {k: v for k, v in values if k in INPUTS and v is not None}
-  if args.text_pair is not None:  # as transformers calls it
-    given.setdefault("text_a", given.pop("text", ""))
-    given["text_b"] = args.text_pair
   try:
     changes = {name: getattr(args, name) for name in _MOVED}
     changes = {name: path for name, path in changes.items() if path}
-    predict = predictor(args.model, warm_up=args.warm_up, **changes)
+    if args.model.startswith(("http://", "https://")):
+      changes = {"files": args.files, "timeout": args.timeout}
+    predict = predictor(args.model, engine=args.engine, **changes)
     rows = [(_COMMAND_LINE, given)]
     if not given:
       rows = _read(sys.stdin.buffer if lines is None else lines, predict)
@@ -58,18 +57,28 @@ def _parse(argv):
     allow_abbrev=False,
   )
   parser.add_argument(
-    "--model", required=True, help="an --export_dir or an --output_dir"
+    "--model",
+    required=True,
+    help="an --export_dir, an --output_dir or the URL of a TF Serving",
   )
   parser.add_argument(
     "--batch_size", type=int, default=32, help="lines at a time (%(default)s)"
   )
   parser.add_argument(
-    "--warm_up", action="store_true", help="prepare for all shapes first"
+    "--engine",
+    default="auto",
+    help="savedmodel, litert, litert_float16 or litert_int8; default: LiteRT "
+    "on a CPU, the SavedModel on a GPU",
+  )
+  parser.add_argument(
+    "--files", help="of a URL: the folder of its export, with vocab.txt"
+  )
+  parser.add_argument(
+    "--timeout", type=float, default=30.0, help="of a URL, in seconds"
   )
   for name in INPUTS:
     action = "append" if name == "choices" else "store"
     parser.add_argument(f"--{name}", action=action, help=argparse.SUPPRESS)
-  parser.add_argument("--text_pair", help="second text of --text")
   for name in _MOVED:
     parser.add_argument(
       f"--{name}", help="of an --output_dir, if it is not where it was"
@@ -86,8 +95,8 @@ def _read(lines, predict) -> Iterator[tuple[str, dict]]:
       value = json.loads(line)
     except ValueError as error:
       raise UserError(f"line {number} is no JSON: {error}") from None
-    if isinstance(value, str) and len(predict.inputs) == 1:
-      value = {predict.inputs[0]: value}
+    if isinstance(value, str):
+      value = {"text": value}
     if not isinstance(value, dict):
       raise UserError(
         f"line {number} is no object with {', '.join(predict.inputs)}"
@@ -112,15 +121,21 @@ def _answers(predict, rows, batch_size) -> Iterator[dict]:
 
 
 def _answer(predict, batch):
-  """Answers of rows, in one batch if all lists of choices have one length."""
-  shapes = [
-    [len(v) if isinstance(v, list) else 0 for v in row.values()]
-    for row in batch
-  ]
-  is_even = all(shape == shapes[0] for shape in shapes)
-  for group in [batch] if is_even else [[row] for row in batch]:
-    columns = {name: [row[name] for row in group] for name in predict.inputs}
-    yield from predict(batch_size=max(len(group), 1), **columns)
+  """Answers of rows; those that lack an optional input are asked apart."""
+  for names, group in groupby(batch, key=sorted):
+    rows = list(group)
+    columns = {name: [row[name] for row in rows] for name in names}
+    yield from predict(batch_size=len(rows), **columns)
+
+
+def _rename(row, inputs):
+  """The row of a model whose inputs are not called as transformers' are."""
+  if set(row) == {"text"} and len(inputs) == 1:
+    return {inputs[0]: row["text"]}
+  if "text_pair" in row and "text_b" in inputs:
+    first = row.get("text", row.get("text_a", ""))
+    return {"text_a": first, "text_b": row["text_pair"]}
+  return row
 
 
 def _with_flags(inputs, row, error) -> str:
@@ -138,15 +153,14 @@ def _with_flags(inputs, row, error) -> str:
 def _checked(predict, rows) -> Iterator[dict]:
   """Rows, which must have the model's inputs; else ValueError with the line."""
   for source, row in rows:
-    if set(row) == {"text"} and len(predict.inputs) == 1:
-      row = {predict.inputs[0]: row["text"]}
+    row = _rename(row, predict.inputs)
     try:
       predict.check({name: [value] for name, value in row.items()})
     except UserError as error:
       hint = ""
       if source == _COMMAND_LINE:
         raise UserError(_with_flags(predict.inputs, row, error)) from None
-      if len(predict.inputs) == 1 and {*row} == {"text_a", "text_b"}:
+      if len(predict.inputs) == 1 and {*row} & {"text_b", "text_pair"}:
         hint = "; it reads one text: leave out the second"
       elif unknown := ", ".join(sorted(row.keys() - {*predict.inputs})):
         hint = f", and no {unknown}"

@@ -124,11 +124,6 @@ def windows(args: Arguments) -> None:
       f"--max_seq_length={args.max_seq_length} has {args.max_seq_length - 2} "
       "of the text"
     )
-  if args.compile_export:
-    raise UserError(
-      "--compile_export does not go with --long_text=windows, of which there "
-      "are many numbers: XLA would compile each"
-    )
 
 
 def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:
@@ -153,19 +148,21 @@ def export(args: Arguments) -> None:
     return
   if not args.export_dir:
     raise UserError("--do_export needs --export_dir")
-  if args.export_format == "tflite" and args.dtype != "float32":
+  formats = args.export_format
+  known = "savedmodel", "tflite", "keras"
+  if not formats or not {*formats} <= {*known}:
+    raise UserError(
+      f"--export_format={','.join(formats)}: give one or more of "
+      f"{', '.join(known)}, with commas between them"
+    )
+  is_litert = "tflite" in formats
+  if is_litert and args.dtype != "float32":
     raise UserError(
       f"--export_format=tflite does not go with --dtype={args.dtype}: train, "
       "then export in a run of its own without --dtype"
     )
-  for name, needed in (("export_format", "savedmodel"), ("dtype", "float32")):
-    if args.compile_export and getattr(args, name) != needed:
-      raise UserError(
-        f"--compile_export does not go with --{name}={getattr(args, name)}: it "
-        f"needs {needed}"
-      )
   for name in ("feature_based", "add_bilstm"):  # not all programs have both
-    if args.export_format == "tflite" and getattr(args, name, False):
+    if is_litert and getattr(args, name, False):
       raise UserError(
         f"--export_format=tflite does not go with --{name}: LiteRT's LSTM "
         "needs a batch of fixed size. Take --export_format=savedmodel"

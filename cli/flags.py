@@ -181,18 +181,11 @@ def define_export() -> None:
   """Defines the flags of exports."""
   flags.DEFINE_bool("do_export", False, "Export the model for inference.")
   flags.DEFINE_string("export_dir", None, "Folder of the export; new or empty.")
-  flags.DEFINE_enum(
+  flags.DEFINE_list(
     "export_format",
-    "savedmodel",
-    ["savedmodel", "tflite", "keras"],
-    "savedmodel takes raw text; the others take token ids, and come with "
-    "vocab.txt.",
-  )
-  flags.DEFINE_bool(
-    "compile_export",
-    None,
-    "Run the model of a SavedModel under XLA; the signature serving_plain does "
-    "without. Default: where the processor has no AVX-512.",
+    ["savedmodel"],
+    "savedmodel, tflite (the fastest on a CPU), keras, or several of them into "
+    "one folder, as in savedmodel,tflite.",
   )
 
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -15,9 +15,8 @@ from data.records import TrainingRecords
 from modeling import models, tracing
 from modeling.config import BertConfig
 from modeling.tracing import DropoutSeeds
-from serving import compiled_model
-from serving import export as formats
-from serving.export import ServedModel, Task
+from serving import export as exports
+from serving.export import ServedModel
 from training import (
   checkpoint,
   cluster,
@@ -189,16 +188,16 @@ class Run:
   def load(self, model) -> int:
     return load(self.args, model, self.checkpoints)
 
-  def export(self, build: Callable[[Arguments], tuple]) -> None:
-    """Exports the model; `build` makes it, its serving task and its labels.
+  def export(self, build: Callable[[Arguments], ServedModel]) -> None:
+    """Exports the model that `build` makes.
 
     Of several workers the chief exports, and the others wait until it has.
     """
     if cluster.is_chief():
       set_export_policy(self.args)
-      model, task, labels = build(self.args)
-      self.load(model)
-      export(self.args, model, task, labels)
+      served = build(self.args)
+      self.load(served.model)
+      exports.save(self.args.export_dir, served, self.args.export_format)
     with self.strategy.scope():
       run_folder.wait_for_chief()
 
@@ -211,7 +210,7 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   ensemble takes the best checkpoints of a sweep's best trials. Raises
   ValueError for none, or another model.
   """
-  parts = compiled_model.members(model)
+  parts = models.members(model)
   if parts[0] is not model:
     folders = run_record.best_trials(args.output_dir, len(parts))
     names = ", ".join(map(os.path.basename, folders))
@@ -244,26 +243,6 @@ def _optimizer(args, trained):
   return optimizer(trained, beta_2=args.adam_beta_2, lr_multipliers=multipliers)
 
 
-def export(
-  args: Arguments, model, task: Task, labels: Sequence[str] | None = None
-) -> None:
-  """Exports a Keras model to --export_dir, new or empty, in --export_format."""
-  if args.export_format == "savedmodel":
-    compiled = compiled_model.is_compiled(model, args.compile_export)
-    formats.save(args.export_dir, model, task, compiled)
-    return
-  write = {"tflite": formats.save_tflite, "keras": formats.save_keras}
-  with formats.new_folder(args.export_dir) as folder:
-    write[args.export_format](folder, model)
-    length = args.max_seq_length
-    if getattr(args, "long_text", None) == "windows":
-      length = args.max_text_length
-    settings = args.vocab_file, args.do_lower_case, length
-    formats.save_tokenizer(folder, *settings, labels)
-    if args.export_format == "tflite":
-      formats.save_task(folder, task)
-
-
 def text_windows(args: Arguments) -> models.Windows | None:
   """Windows of --long_text, if texts are read in them."""
   if args.long_text != "windows":
@@ -275,7 +254,7 @@ def text_windows(args: Arguments) -> models.Windows | None:
 
 def set_export_policy(args: Arguments) -> None:
   """Dtype policy of exports: --dtype, but float32 in .keras files."""
-  set_dtype_policy(args.dtype, args.export_format == "keras")
+  set_dtype_policy(args.dtype, "keras" in args.export_format)
 
 
 def restore(

@@ -312,8 +312,8 @@ class Encoder(keras.layers.Layer):
           block, self.blocks[0], hidden_states, attention_mask, positions
         )
       else:
-        hidden_states = xla_islands.call_layer(
-          block, self.blocks[0], hidden_states, attention_mask, positions
+        hidden_states = block(
+          hidden_states, attention_mask, positions, training=False
         )
       outputs.append(hidden_states)
     return outputs

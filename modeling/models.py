@@ -172,6 +172,12 @@ def ensemble(
   )
 
 
+def members(model: keras.Model) -> list[keras.Model]:
+  """The models of an ensemble; any other model alone."""
+  parts = [layer for layer in model.layers if isinstance(layer, keras.Model)]
+  return parts or [model]
+
+
 def mean_probs(logits: Sequence):
   """Logarithm of the mean of softmaxes: K times [..., L] -> [..., L]."""
   log_probs = ops.stack([ops.log_softmax(value) for value in logits])

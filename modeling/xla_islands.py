@@ -1,6 +1,5 @@
 """XLA for parts of a TensorFlow graph: chains of operations, layers."""
 
-import contextlib
 import functools
 import itertools
 import weakref
@@ -17,36 +16,10 @@ if keras.backend.backend() == "tensorflow":  # else it may not be installed
 
 # Operations on fewer elements are not worth the 50 ms of a compilation.
 MIN_COMPILED_SIZE = 2**15
-_compiles_layers: list[bool] = []  # a stack
 _layer_functions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-@contextlib.contextmanager
-def compiled_layers():
-  """Compiles the Transformer blocks that are traced inside, for inference.
-
-  There is a program for each shape, not for each block, since weights are
-  arguments.
-  """
-  _compiles_layers.append(True)
-  try:
-    yield
-  finally:
-    _compiles_layers.pop()
-
-
-def call_layer(layer, like, *tensors):
-  """Calls a layer for inference, as one function in `compiled_layers`."""
-  if not _compiles_layers:
-    return _infer(layer, *tensors)
-  return call_function(_infer, layer, like, *tensors, jit_compile=True)
-
-
-def _infer(layer, *tensors):
-  return layer(*tensors, training=False)
-
-
-def call_function(function, layer, like, *tensors, jit_compile=False):
+def call_function(function, layer, like, *tensors):
   """`function(layer, *tensors)`, traced once for all layers like `like`.
 
   `layer` has its class, sizes and types. The graph is that of `like`, with the
@@ -64,9 +37,7 @@ def call_function(function, layer, like, *tensors, jit_compile=False):
       with keras.StatelessScope(zip(like.variables, weights, strict=True)):
         return function(like, hidden_states, *tensors)
 
-    functions[function] = tf.function(
-      call, autograph=False, jit_compile=jit_compile
-    )
+    functions[function] = tf.function(call, autograph=False)
   weights = [tf.convert_to_tensor(v.value) for v in layer.variables]
   tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
   return functions[function](weights, tracing.current().upstream, *tensors)

@@ -1,49 +1,29 @@
-"""Texts to rows of data/features.py in the graph, and a model on such rows.
+"""Texts to rows of data/features.py in the graph.
 
-A model runs on any number of rows in batches of similar length: memory is
-bounded and padding short.
-
-Legend: B texts or rows, W words, T tokens of the longest row, L labels. A
-ragged dimension is in parentheses.
+Legend: B texts or rows, T tokens of the longest row. A ragged dimension is in
+parentheses.
 """
-
-from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from data import features, vocab
+from data import vocab
 from data.tokenization_ops import GraphTokenizer
-from storage.tfrecord import Schema
-
-# Tokens of a batch: enough to keep a processor busy, few enough for its caches.
-_TOKENS = 1024
-_BATCH_SIZES = (8, 16, 32)
+from serving.answers import Answers
 
 
 class PackedTexts(tf.Module):
-  """Base of serving tasks (export.Task): texts to rows of T tokens at most.
+  """Base of texts in the graph (export.TextSignature), as their Answers."""
 
-  Raises ValueError if the vocabulary lacks a special token.
-  """
-
-  def __init__(
-    self,
-    tokenizer: GraphTokenizer,
-    seq_length: int,
-    texts: dict[str, tf.TensorSpec],
-    special_tokens: tuple[str, ...] = (vocab.CLS, vocab.SEP),
-  ):
+  def __init__(self, tokenizer: GraphTokenizer, answers: Answers):
     super().__init__()
-    vocab.check_tokens(tokenizer.vocab, special_tokens)
-    self.texts = texts
-    self.schema = Schema(*features.tokens(seq_length))
-    self._tokenizer = tokenizer
-    self._seq_length = seq_length
+    self._tokenizer, self._answers = tokenizer, answers
+    self._seq_length = answers.config.max_seq_length
     self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
-
-  @property
-  def settings(self) -> dict:
-    return {}
+    self.texts = {
+      name: tf.TensorSpec([None] * (1 + rank), tf.string)
+      for name, rank in answers.inputs.items()
+      if name not in answers.optional
+    }
 
   def _pack(
     self,
@@ -62,29 +42,6 @@ class PackedTexts(tf.Module):
     limit = self._seq_length - 2 - has_second
     pair = truncate_pair(first, second, limit)
     return join(*pair, *self._ends, has_second)
-
-
-def split_words(
-  texts: tf.Tensor, whitespace: str
-) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-  """Words of texts, [B] string, and begin and end, [B, (W)] int32 each.
-
-  `whitespace` has the characters between words, a blank among them. Begin and
-  end count characters of `text.decode("utf-8", "replace")`.
-  """
-  texts = tf.strings.regex_replace(texts, f"[{whitespace}]", " ")
-  pieces = tf.strings.split(texts, " ")  # [B, (W and empty ones)]
-  chars = tf.strings.unicode_decode(pieces.values, "UTF-8")
-  lengths = tf.cast(chars.row_lengths(), tf.int32)
-  begin = tf.cumsum(lengths + 1, exclusive=True)  # 1 for the blank
-  first = tf.gather(pieces.row_starts(), pieces.value_rowids())
-  begin -= tf.gather(begin, first)
-  is_word = pieces.with_values(tf.strings.length(pieces.values) > 0)
-  words, begin, end = (
-    tf.ragged.boolean_mask(pieces.with_values(values), is_word)
-    for values in (pieces.values, begin, begin + lengths)
-  )
-  return words, begin, end
 
 
 def truncate_pair(
@@ -147,82 +104,3 @@ def repeat(token: int, counts: tf.Tensor) -> tf.RaggedTensor:
   """Rows with a token `counts` times, [B] int64: [B, (T)] int32."""
   tokens = tf.fill([tf.reduce_sum(counts)], token)
   return tf.RaggedTensor.from_row_lengths(tokens, counts)
-
-
-# --- Batches of rows -------------------------------------------------------
-
-
-def batch_size(length: int | tf.Tensor) -> tf.Tensor:
-  """Rows of a batch whose longest has `length` tokens: scalar int32."""
-  size = _TOKENS // tf.maximum(length, 1)
-  sizes = tf.constant(_BATCH_SIZES)
-  return tf.reduce_max(tf.where(sizes <= size, sizes, _BATCH_SIZES[0]))
-
-
-def row_logits(model, inputs: dict[str, tf.Tensor], size: int) -> tf.Tensor:
-  """A model's `logits` for rows: [B, L] float32, of `size` L."""
-  return in_batches(model, inputs, lambda logits: logits, (size,))
-
-
-def token_logits(model, inputs: dict[str, tf.Tensor], size: int) -> tf.Tensor:
-  """Logits of tokens, [B, T, L] float32 of `size` L; undefined for padding."""
-  length = tf.shape(inputs["input_ids"])[1]
-  return in_batches(model, inputs, lambda x: pad(x, length), (None, size))
-
-
-def pad(values: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-  """Pads dimension 1 of [B, N, ...] with zeros to `size`."""
-  missing = size - tf.shape(values)[1]
-  rest = [[0, 0]] * (values.shape.rank - 2)
-  return tf.pad(values, [[0, 0], [0, missing], *rest])
-
-
-def in_batches(
-  model: Callable,
-  inputs: dict[str, tf.Tensor],
-  finish: Callable[[tf.Tensor], tf.Tensor],
-  shape: Sequence[int | None],
-  output: str = "logits",
-) -> tf.Tensor:
-  """`finish` of a model's output for rows, in batches of similar length.
-
-  `finish` maps the output for b rows, cut to the tokens of the longest, to
-  [b, *shape] float32, alike in all batches.
-  """
-  rows, longest = tf.unstack(tf.shape(inputs["input_ids"]))
-  lengths = num_tokens(inputs["input_mask"])
-  order = tf.argsort(lengths, stable=True)
-  size = batch_size(longest)
-  result = tf.TensorArray(
-    tf.float32,
-    1,
-    dynamic_size=True,
-    infer_shape=False,
-    element_shape=[None, *shape],
-  )
-
-  def run_batch(number, result):
-    selected = order[number * size : (number + 1) * size]
-    longest = tf.concat([[1], tf.gather(lengths, selected)], axis=0)
-    length = tf.reduce_max(longest)
-    batch = {name: tf.gather(v, selected) for name, v in inputs.items()}
-    batch |= {name: batch[name][:, :length] for name in features.TOKENS}
-    values = model(batch, training=False)[output]
-    return number + 1, result.write(number, finish(values))
-
-  # At least one batch, which may be empty.
-  _, result = tf.while_loop(
-    lambda number, _: number < tf.maximum(-(-rows // size), 1),
-    run_batch,
-    (0, result),
-    parallel_iterations=1,
-  )
-  in_order = tf.gather(result.concat(), tf.argsort(order))
-  return tf.ensure_shape(in_order, [None, *shape])
-
-
-def num_tokens(mask: tf.Tensor) -> tf.Tensor:
-  """Tokens up to the last real one, T if there is none: [B, T] -> [B]."""
-  numbers = tf.range(1, tf.shape(mask)[1] + 1)
-  last = tf.reduce_max(tf.where(mask > 0, numbers, 0), axis=1)
-  return tf.where(last > 0, last, tf.shape(mask)[1])

@@ -6,8 +6,6 @@ import os
 import random
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# Exports are compiled on some processors; here only where a test says so.
-os.environ.setdefault("BERT_COMPILED_INFERENCE", "0")
 
 import keras
 import pytest

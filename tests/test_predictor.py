@@ -7,63 +7,30 @@ import pytest
 import tensorflow as tf
 
 import predictor
-from data.tokenization_ops import GraphTokenizer
 from predictor import Predictor
-from serving import export
+from serving import engines
+from tasks import exports as model_exports
 from tests import programs
-from tests.serving import stand_in, tasks
+from tests.serving import tasks
+from tests.serving.fixtures import *  # noqa: F403
 
 TEXTS = ["ab c", "", "a b c d e", "abcde", "a \x00", "e e e e e e e e e e e e"]
 
 
 @pytest.fixture(name="exports", scope="module")
-def _exports(tmp_path_factory):
+def _exports(every_task, folders):
   """Predictors by the name of the task."""
-  folder = tmp_path_factory.mktemp("exports")
-
-  def load(model, task):
-    path = str(folder / str(len(list(folder.iterdir()))))
-    export.save(path, model, task)
-    return Predictor(path)
-
-  return tasks.Everything(GraphTokenizer(stand_in.VOCABULARY), load)
-
-
-def _columns(predict, name):
-  if name == "choices":
-    endings = [[text, "ab"] for text in TEXTS]
-    return {"sent1": TEXTS[::-1], "sent2": TEXTS, "choices": endings}
-  if name == "masks":
-    return {"text": [f"{text} [MASK]" * i for i, text in enumerate(TEXTS)]}
-  return {
-    input_name: TEXTS[number:] + TEXTS[:number]
-    for number, input_name in enumerate(predict.inputs)
-  }
-
-
-@pytest.mark.parametrize(
-  "name",
-  [
-    "classification of pairs",
-    "tagging",
-    *(
-      pytest.param(name, marks=pytest.mark.slow)
-      for name in ("classification", "choices", "masks")
+  return tasks.Finished(
+    every_task,
+    lambda served: Predictor(
+      next(folders[k] for k, v in every_task.items() if v is served)
     ),
-  ],
-)
-def test_batches_change_nothing(exports, name):
-  predict = exports[name]
-  columns = _columns(predict, name)
-  together = predict(**columns)
-  assert len(together) == len(TEXTS)
-  for size in (1, 4):
-    for result, expected in zip(
-      predict(batch_size=size, **columns), together, strict=True
-    ):
-      tasks.assert_same(result, expected)
-  empty = {name: [] for name in columns}
-  assert predict(**empty) == []
+  )
+
+
+def test_nothing_is_answered_by_nothing(exports):
+  predict = exports["classification of pairs"]
+  assert predict(text_a=[], text_b=[]) == []
 
 
 def test_values_are_plain(exports):
@@ -113,8 +80,7 @@ def test_wrong_inputs_are_named(exports):
   ("choices", "message"),
   [
     (["a", "b"], r"choices\[0\] is 'a': give a list"),
-    ([["a", "b"], ["c"]], "in choices are not of one length"),
-    ([[]], "the lists in choices are not of one length, or empty"),
+    ([["a"], []], "a list in choices is empty"),
   ],
 )
 def test_wrong_choices_are_named(choices, message):
@@ -129,10 +95,10 @@ def test_columns_of_a_table_are_lists_of_texts(exports):
 
 WRONG_FOLDERS = {
   "nowhere": r"FileNotFoundError: .*/nowhere is no folder: name what",
-  "empty": r"UserError: no SavedModel and no run\.json in .*--do_export",
+  "empty": r"UserError: no export and no run\.json in .*--do_export",
   "litert": r"UserError: .*/litert has no task.json, which says",
   "export": r"UserError: .*/export is an export, .*: leave out top_k, or",
-  "versions": r"UserError: no SavedModel and .*: name .*/versions/3$",
+  "versions": r"UserError: no export and .*: name .*/versions/3$",
 }
 OPEN = """
 import sys
@@ -160,45 +126,102 @@ def test_a_folder_without_a_model_is_named_without_tensorflow(tmp_path):
   assert is_loaded == "False"
 
 
-def _save_echo(folder, name, dtype):
-  """Writes a SavedModel that answers with its input."""
+def _save_echo(folder):
+  """Writes a SavedModel of another project."""
   function = tf.function(lambda x: {"y": x}).get_concrete_function(
-    tf.TensorSpec([None], dtype, name="x")
+    tf.TensorSpec([None], tf.string, name="x")
   )
-  tf.saved_model.save(tf.Module(), folder, signatures={name: function})
+  signatures = {"serving_default": function}
+  tf.saved_model.save(tf.Module(), folder, signatures=signatures)
 
 
-@pytest.mark.parametrize(
-  ("name", "dtype"), [("other", tf.string), ("serving_default", tf.float32)]
-)
-def test_a_saved_model_that_takes_no_texts_is_named(tmp_path, name, dtype):
-  _save_echo(str(tmp_path), name, dtype)
-  with pytest.raises(ValueError, match="no signature serving_default of texts"):
+def test_an_export_may_be_remote(folders):
+  with pytest.raises(FileNotFoundError, match="ram://nowhere is no folder"):
+    Predictor("ram://nowhere")
+  folder = folders["tagging"]
+  for path in folder.rglob("*"):
+    if path.is_file():
+      target = f"ram://export/{path.relative_to(folder)}"
+      tf.io.gfile.makedirs(target.rpartition("/")[0])
+      tf.io.gfile.copy(str(path), target)
+  tasks.assert_same(
+    *(Predictor(f)(["ab c"])[0] for f in ("ram://export", folder))
+  )
+
+
+def test_another_projects_savedmodel_is_named(folders, tmp_path):
+  _save_echo(str(tmp_path))
+  with pytest.raises(ValueError, match=r"has no task\.json, which says what"):
+    Predictor(tmp_path)
+  for name in ("task.json", "tokenizer_config.json", "vocab.txt", "labels.txt"):
+    (tmp_path / name).write_bytes((folders["tagging"] / name).read_bytes())
+  with pytest.raises(ValueError, match="has no signature serving_features"):
     Predictor(tmp_path)
 
 
-def test_an_export_may_be_remote():
-  _save_echo("ram://export", "serving_default", tf.string)
-  assert Predictor("ram://export")(["a"]) == [{"y": "a"}]
-  with pytest.raises(FileNotFoundError, match="ram://nowhere is no folder"):
-    Predictor("ram://nowhere")
+@pytest.mark.parametrize(
+  ("has_gpu", "engine", "expected"),
+  [
+    (False, "auto", ("LiteRtEngine", "model_float32.tflite")),
+    (True, "auto", ("TensorFlowEngine", None)),
+    (True, "litert", ("LiteRtEngine", "model_float32.tflite")),
+    (False, "savedmodel", ("TensorFlowEngine", None)),
+    (False, "litert_int8", ("LiteRtEngine", "model_int8.tflite")),
+    (True, "litert_float16", ("LiteRtEngine", "model_float16.tflite")),
+  ],
+)
+def test_the_engine_suits_the_machine_or_is_chosen(
+  folders, monkeypatch, has_gpu, engine, expected
+):
+  monkeypatch.setattr(engines, "has_gpu", lambda: has_gpu)
+  model = model_exports.open_model(str(folders["tagging"]), engine).engine
+  name, file = expected
+  assert type(model).__name__ == name
+  assert file is None or model._file.endswith(file)
 
 
-def test_predictions_are_those_of_the_signature(exports):
-  texts = TEXTS[::-1]
-  predict = exports["tagging"]
-  result = predict(texts, batch_size=2)
-  outputs = predict._predict._function(tokens=tf.constant(texts))
-  for row, answer in enumerate(result):
-    count = int(outputs["num_words"][row])
-    expected = outputs["tags"][row, :count].numpy().tolist()
-    assert answer["tags"] == [tag.decode() for tag in expected]
+def test_an_engine_that_is_not_there_is_named(folders, tmp_path):
+  with pytest.raises(ValueError, match="no engine 'onnx': take one of auto, s"):
+    Predictor(folders["tagging"], "onnx")
+  for file in folders["tagging"].iterdir():
+    if file.is_file() and file.suffix not in (".pb", ".tflite"):
+      (tmp_path / file.name).write_bytes(file.read_bytes())
+  for name in ("model_int8.tflite",):
+    source = folders["tagging"] / name
+    (tmp_path / name).write_bytes(source.read_bytes())
+  with pytest.raises(ValueError, match="for engine=litert, only litert_int8"):
+    Predictor(tmp_path, "litert")
+  [answer] = Predictor(tmp_path)(["ab c"])
+  [other] = Predictor(tmp_path / "model_int8.tflite", warm_up=True)(["ab c"])
+  assert answer == other
+
+
+@pytest.mark.parametrize(
+  ("visible", "devices", "expected"),
+  [
+    (None, ["/dev/nvidia0"], True),
+    ("0,1", ["/dev/nvidia0"], True),
+    ("", ["/dev/nvidia0"], False),
+    ("-1", ["/dev/nvidia0"], False),
+    (None, [], False),
+  ],
+)
+def test_a_gpu_is_one_that_the_process_may_use(
+  monkeypatch, visible, devices, expected
+):
+  monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+  if visible is not None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+  monkeypatch.setattr("glob.glob", lambda pattern: devices)
+  assert engines.has_gpu() is expected
 
 
 @pytest.mark.slow
-def test_a_model_is_warmed_up_with_the_shapes_of_its_file(tmp_path, capsys):
-  folder = str(tmp_path / "1")
-  tokenizer = GraphTokenizer(stand_in.VOCABULARY)
-  export.save(folder, *tasks.Everything(tokenizer)["classification"])
-  Predictor(folder, warm_up=True)
-  assert "warmed up 2 of 2 shapes (100%)" in capsys.readouterr().err
+def test_a_second_text_may_be_left_out(exports):
+  predict = exports["masks"]
+  [answer] = predict(["a [MASK]"])
+  assert answer["num_masks"] == 1 and "is_next" not in answer
+  [pair] = predict(["a [MASK]"], text_pair=["b"])
+  assert pair["is_next"] is (pair["is_next_probability"] >= 0.5)
+  with pytest.raises(ValueError, match=r"takes text=.*, and perhaps text_pair"):
+    predict(text_pair=["b"])

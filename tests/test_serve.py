@@ -1,6 +1,7 @@
 """serve.py: its flags, and its end by SIGTERM and Ctrl-C under load."""
 
 import json
+import shutil
 import signal
 import socket
 import threading
@@ -9,9 +10,11 @@ import urllib.request
 
 import pytest
 
+from predictor import Predictor
+from serving import export
 from tests import programs
+from tests.serving import tasks
 from tests.serving.server import client
-from tests.serving.server.test_saved_model import save
 
 SERVE = str(programs.ROOT / "serve.py")
 
@@ -20,7 +23,7 @@ SERVE = str(programs.ROOT / "serve.py")
   ("names", "message"),
   [
     (["{0}/a", "{0}/b/a"], "are both called a: name one of them"),
-    (["{0}/c"], "in {0}/c is no SavedModel, nor a folder with a number"),
+    (["{0}/c"], "in {0}/c is no model, nor a folder with a number"),
     (["/"], "has no name"),
   ],
 )
@@ -51,9 +54,10 @@ def _status_and_log(flags):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_lose_no_request_and_new_versions_are_loaded(tmp_path, number):
-  save(tmp_path / "1")
+  served = tasks.Everything()["tagging"]
+  export.save(str(tmp_path / "1"), served, ["tflite"])
   program, port = client.start(tmp_path)
-  row = {"length": 3, "text": "abc"}
+  row = Predictor(tmp_path / "1")(["abc"])[0]
   cases = [(json.dumps({"instances": ["abc"] * 4}), [row] * 4)]
   log, end = [], time.monotonic() + 100
   threads = [
@@ -62,7 +66,7 @@ def test_signals_lose_no_request_and_new_versions_are_loaded(tmp_path, number):
   ]
   for thread in threads:
     thread.start()
-  save(tmp_path / "unfinished")
+  shutil.copytree(tmp_path / "1", tmp_path / "unfinished")
   (tmp_path / "unfinished").rename(tmp_path / "2")
   url = f"http://127.0.0.1:{port}/v1/models/{client.NAME}/versions/2"
   for _ in range(200):

@@ -76,6 +76,11 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
   return {name: _concat_padded(values) for name, values in result.items()}
 
 
+def outputs(model, source, batch_size: int) -> dict[str, np.ndarray]:
+  """Outputs for all examples of a data.records.RecordDataset, in order."""
+  return source.outputs(batch_size, functools.partial(predict, model))
+
+
 @functools.lru_cache(maxsize=4)
 def _forward(model, strategy):
   """A model as a tf.function traced once, for batches of any shape."""

@@ -21,7 +21,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from serving.server import batching, rest
+from serving.server import rest, workers
 from serving.server.models import Model, Settings
 from serving.server.rest import RestError
 
@@ -58,7 +58,7 @@ class Metrics:
   """Metrics by model; requests for no model of the server count for "".
 
   `requests` counts by HTTP `status`; `seconds` are from the head of a request
-  to its answer, `batch_texts` the texts in a batch.
+  to its answer, `batch_texts` the texts that a worker answers together.
   """
 
   def __init__(self):
@@ -72,7 +72,7 @@ class Metrics:
       "seconds", "Latency.", buckets=_SECONDS, **by_model
     )
     self.batch_texts = prometheus_client.Histogram(
-      "batch_texts", "Texts in a batch.", buckets=_TEXTS, **by_model
+      "batch_texts", "Texts of a call.", buckets=_TEXTS, **by_model
     )
     self._queue = prometheus_client.Gauge(
       "queue_texts", "Texts that wait.", **by_model
@@ -85,7 +85,7 @@ class Metrics:
     """All metrics in Prometheus' text format."""
     for name, model in models.items():
       versions = model.versions
-      queued = sum(version.batcher.queued for version in versions.values())
+      queued = sum(version.workers.queued for version in versions.values())
       self._queue.labels(name).set(queued)
       self._version.labels(name).set(max(versions, default=0))
     return prometheus_client.generate_latest(self._registry)
@@ -207,13 +207,13 @@ class App:
       loaded = model.find(number)[1]
       signature = rest.signature_name(document, loaded.specs, method.lower())
       specs = loaded.specs[signature]
-      inputs = await _convert(len(body), rest.read_inputs, document, specs)
+      examples = await _convert(len(body), rest.read_inputs, document, specs)
       try:
-        outputs = await self._run(loaded, signature, inputs)
-      except batching.Closed:
+        outputs = await self._run(loaded, signature, examples)
+      except workers.Closed:
         continue  # the version was unloaded just now
-    size = sum(value.size for value in outputs.values())
     by_rows = "instances" in document
+    size = rest.num_values(outputs)
     content = await _convert(size, rest.write_outputs, outputs, by_rows)
     return Response(content, media_type="application/json")
 
@@ -234,17 +234,16 @@ class App:
       raise RestError(413, f"the request has more than {limit} bytes")
     return bytes(body)
 
-  async def _run(self, version, signature, inputs):
-    size, limit = batching.num_texts(inputs), self._settings.max_queue_size
+  async def _run(self, version, signature, examples):
+    size, limit = len(examples), self._settings.max_queue_size
     if size > limit:
       message = "Task size %d is larger than maximum input batch size %d"
       raise RestError(400, message % (size, limit))
-    function = version.functions[signature]
     try:
-      future = version.batcher.submit(function, inputs)
+      future = version.workers.submit(version.functions[signature], examples)
       async with asyncio.timeout(self._settings.request_timeout):
         return await asyncio.wrap_future(future)
-    except batching.QueueFull:
+    except workers.QueueFull:
       message = "The batch scheduling queue to which this task was submitted is"
       raise RestError(503, f"{message} full") from None
     except TimeoutError:  # the request is cancelled unless it runs already

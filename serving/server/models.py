@@ -14,7 +14,8 @@ from absl import logging
 from serving.server.rest import RestError
 from storage import UserError, files
 
-_EXPORT = "saved_model.pb"
+# A folder with one of these is a model, not one of numbered versions.
+_FILES = re.compile(r"saved_model\.pb|.*\.tflite|run\.json")
 _VERSION = re.compile("[0-9]{1,18}")
 _RETRY_SECONDS = 60  # as TF Serving
 
@@ -24,9 +25,6 @@ class Settings(NamedTuple):
 
   num_versions: int = 1
   poll_seconds: float = 1.0
-  warm_up: bool = True
-  max_batch_size: int = 32
-  batch_timeout_ms: float = 5.0
   max_queue_size: int = 512
   max_request_bytes: int = 1_000_000
   read_timeout: float = 15.0
@@ -37,7 +35,7 @@ class Settings(NamedTuple):
 def split_name(flag: str) -> tuple[str, str]:
   """Name and folder of --model, as NAME=FOLDER or FOLDER.
 
-  Raises FileNotFoundError, or ValueError without an export or a name for a URL.
+  Raises FileNotFoundError, or ValueError without a model or a name for a URL.
   """
   name, folder = flag.split("=", 1) if "=" in flag else ("", flag)
   folder = folder.rstrip("/")
@@ -51,17 +49,17 @@ def split_name(flag: str) -> tuple[str, str]:
     raise FileNotFoundError(f"--model={flag}: there is no folder {folder}")
   if not find_versions(folder):
     raise UserError(
-      f"--model={flag}: in {folder} is no SavedModel, nor a folder with a "
-      "number for a name: name what --do_export wrote with "
-      "--export_format=savedmodel, or the folder around it"
+      f"--model={flag}: in {folder} is no model, nor a folder with a number "
+      "for a name: name what --do_export wrote, the folder around it, or the "
+      "--output_dir of a training"
     )
   return name, folder
 
 
 def find_versions(folder: str) -> dict[int, str]:
-  """Folders by version; an export has the number of its name, else 1."""
+  """Folders by version; a model has the number of its name, else 1."""
   names = [name.rstrip("/") for name in files.list_folder(folder)]
-  if _EXPORT not in names:
+  if not any(map(_FILES.fullmatch, names)):
     return {int(n): f"{folder}/{n}" for n in names if _VERSION.fullmatch(n)}
   last = os.path.basename(folder)
   return {int(last) if _VERSION.fullmatch(last) else 1: folder}
@@ -70,7 +68,7 @@ def find_versions(folder: str) -> dict[int, str]:
 class Model:
   """A model and its versions, loaded by `load` from a folder.
 
-  `folder` is a SavedModel, or contains numbered ones, of which the
+  `folder` is that of a model, or contains numbered ones, of which the
   `num_versions` newest are kept. `versions` has the loaded ones by number,
   `states` (TF Serving's name of the state, error) of all.
   """
@@ -131,7 +129,7 @@ class Model:
     rest = {**self.versions}
     version = rest.pop(number)
     self.versions = rest
-    version.batcher.close()
+    version.workers.close()
     gc.collect()
     self._set_state(number, "END")
 

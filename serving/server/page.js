@@ -4,11 +4,25 @@
 const byId = (id) => document.getElementById(id);
 let inputs = []; // names of the model's inputs
 const LABELS = {
-  text: "Text", text_a: "First text", text_b: "Second text", question: "Question",
+  text: "Text", text_pair: "Second text, if there is one", text_a: "First text", text_b: "Second text", question: "Question",
   context: "Context", tokens: "Sentence, its words separated by blanks",
   sent1: "Context", sent2: "Beginning of the next sentence", choices: "Endings, one a line",
 };
 const ORDER = Object.keys(LABELS);
+// By the model's inputs: something to ask at once.
+const EXAMPLES = {
+  "context question": {
+    question: "Where was Ada born?",
+    context: "Ada was born in London. She later moved to a house in Surrey.",
+  },
+  "tokens": { tokens: "Ada Lovelace lived in London ." },
+  "choices sent1 sent2": {
+    sent1: "She opens the door.", sent2: "She", choices: "goes inside.\nis a door.",
+  },
+  "text text_pair": { text: "The capital of France is [MASK]." },
+  "text_a text_b": { text_a: "He said so.", text_b: "So he said." },
+  "text": { text: "A film that is good." },
+};
 
 function element(tag, className, ...children) {
   const node = document.createElement(tag);
@@ -54,14 +68,31 @@ const VIEWS = [
     return [element("p", "words", ...words)];
   }],
   ["tokens num_masks", (a) => {
-    if (!a.num_masks) return [element("p", "", "There is no [MASK] in the text.")];
-    return a.tokens.slice(0, a.num_masks).flatMap((tokens, i) =>
-      [element("h2", "", `[MASK] ${i + 1}`), ...bars(tokens, a.probabilities[i])]);
+    const next = isNext(a);
+    if (!a.num_masks && !next.length) return [element("p", "", "There is no [MASK] in the text.")];
+    return [...next, ...a.tokens.slice(0, a.num_masks).flatMap((tokens, i) =>
+      [element("h2", "", `[MASK] ${i + 1}`), ...bars(tokens, a.probabilities[i])])];
   }],
   ["choice probabilities", (a, q) => bars(q.choices, a.probabilities)],
   ["score", (a) => [element("p", "best", a.score.toPrecision(4))]],
+  ["sentence", (a) => {
+    const [layers, size] = [a.sentence.length, a.sentence[0].length];
+    const of = a.tokens ? `, and one for each of ${a.num_tokens} tokens: ${a.tokens.join(" ")}` : "";
+    const first = a.sentence[0].slice(0, 8).map((x) => x.toFixed(3)).join(", ");
+    return [
+      element("p", "", `A vector of ${size} numbers from each of ${layers} layer(s)${of}.`),
+      element("p", "", `The text's first numbers: ${first}, ...`),
+    ];
+  }],
   ["", (a) => [element("pre", "", JSON.stringify(a, null, 1).slice(0, 20000))]],
 ];
+
+function isNext(a) {
+  if (!("is_next" in a)) return [];
+  if (a.is_next === null) return [element("p", "", "The model has no head for next sentences.")];
+  const p = a.is_next_probability;
+  return [element("h2", "", "Is the second text next?"), ...bars(["IsNext", "NotNext"], [p, 1 - p])];
+}
 
 function show(answer, question) {
   const named = typeof answer === "object" ? answer : { score: answer };
@@ -75,7 +106,9 @@ function say(text, isError = false) {
 }
 
 async function fetchJson(url, options) {
-  const response = await fetch(url, options);
+  const response = await fetch(url, options).catch(() => {
+    throw new Error("The server does not answer: is it still running?");
+  });
   const value = await response.json();
   if (!response.ok) throw new Error(value.error);
   return value;
@@ -86,6 +119,7 @@ const modelUrl = () => `v1/models/${encodeURIComponent(byId("model").value)}`;
 async function chooseModel() {
   byId("answer").replaceChildren();
   byId("inputs").replaceChildren();
+  document.title = `${byId("model").value} - BERT`;
   const { metadata } = await fetchJson(`${modelUrl()}/metadata`);
   const names = Object.keys(metadata.signature_def.signature_def.serving_default.inputs);
   inputs = names.sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b));
@@ -95,6 +129,8 @@ async function chooseModel() {
     area.rows = { context: 5, choices: 4, question: 1 }[name] || 3;
     byId("inputs").append(element("label", "", LABELS[name] || name, area));
   }
+  const example = EXAMPLES[[...names].sort().join(" ")] || {};
+  for (const name of inputs) byId(`input-${name}`).value = example[name] || "";
   say("");
 }
 
@@ -103,6 +139,7 @@ async function ask() {
   for (const name of inputs) {
     const text = byId(`input-${name}`).value;
     row[name] = name === "choices" ? text.split("\n").filter((line) => line.trim()) : text;
+    if (name === "text_pair" && !text) delete row[name];
   }
   if (row.choices && !row.choices.length) return say("Give at least one ending.", true);
   say("...");

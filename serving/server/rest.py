@@ -5,19 +5,27 @@ Forms and messages are those of https://www.tensorflow.org/tfx/serving/api_rest.
 
 import base64
 import json
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
+
+from serving.answers import to_list
 
 _METHOD_NAMES = {"classify": "classification", "regress": "regression"}
 _MAX_RANK = 32
 _JSON_TYPES = {type(None): "Null", dict: "Object", list: "Array", str: "String"}
 _PYTHON_TYPES = {"string": (str,), "bool": (bool,)}
 _DTYPES = {"float32": "float", "float64": "double"}
-# Writing a float32 in few digits (0.2) takes too long for so many numbers.
-_MAX_SHORT_FLOATS = 10_000
+
+
+class Spec(NamedTuple):
+  """An input: its type and shape, with None for any size."""
+
+  dtype: str
+  shape: Sequence[int | None]
+  is_optional: bool = False
 
 
 class RestError(Exception):
@@ -94,10 +102,12 @@ def version_number(version: str | None, label: str | None) -> int | None:
   return int(version) if version else None
 
 
-def read_inputs(document: dict, specs: Mapping[str, Any]) -> dict:
-  """Arrays of a request by name; strings are bytes in arrays of objects.
+def read_inputs(
+  document: dict, specs: Mapping[str, Spec]
+) -> list[dict[str, Any]]:
+  """Examples of a request: arrays by input; strings are bytes, in lists.
 
-  Raises RestError if they do not fit `specs`, a tf.TensorSpec of each input.
+  Raises RestError if they do not fit `specs`.
   """
   _check(
     not {"instances", "inputs"} <= {*document},
@@ -110,19 +120,32 @@ def read_inputs(document: dict, specs: Mapping[str, Any]) -> dict:
   else:
     _check("inputs" in document, "Missing 'inputs' or 'instances' key")
     arrays = _read_columns(document["inputs"], specs)
-  for name, spec in specs.items():
+  for name, array in arrays.items():
+    shape = specs[name].shape
     _check(
-      spec.shape.is_compatible_with(arrays[name].shape),
+      len(shape) == array.ndim
+      and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True)),
       "Tensor name: %s has shape: %s expecting: %s",
       name,
-      arrays[name].shape,
-      [-1 if size is None else size for size in spec.shape],
+      array.shape,
+      [-1 if size is None else size for size in shape],
     )
   _check(
-    len({len(array) for array in arrays.values() if array.ndim}) <= 1,
+    len({len(array) for array in arrays.values()}) <= 1,
     "Batching input tensors must have equal 0th-dimension size",
   )
-  return arrays
+  rows = zip(*arrays.values(), strict=True)
+  return [dict(zip(arrays, map(_plain, row), strict=True)) for row in rows]
+
+
+def _plain(value):
+  """Texts as bytes and lists of them, numbers as arrays."""
+  is_text = isinstance(value, np.ndarray) and value.dtype == object
+  return value.tolist() if is_text else value
+
+
+def _needed(specs):
+  return [name for name, spec in specs.items() if not spec.is_optional]
 
 
 def _is_base64(value):
@@ -145,12 +168,15 @@ def _read_rows(document, rows, specs):
   )
   _check(rows, "JSON Value: %s No values in 'instances' array", document)
   _check(
-    isinstance(rows[0], dict) or len(specs) == 1,
+    isinstance(rows[0], dict) or len(_needed(specs)) == 1,
     "instances is a plain list, but expecting list of objects as multiple "
     "input tensors required as per tensorinfo_map",
   )
   are_named = _is_named(rows[0])
-  columns = {name: [] for name in specs}
+  names = (
+    {*rows[0]} & {*specs} | {*_needed(specs)} if are_named else _needed(specs)
+  )
+  columns = {name: [] for name in specs if name in names}
   for number, row in enumerate(rows):
     _check(
       are_named == _is_named(row),
@@ -159,7 +185,7 @@ def _read_rows(document, rows, specs):
       else "Expecting value/list but got object at item %s of input list",
       number,
     )
-    values = row if are_named else dict.fromkeys(specs, row)
+    values = row if are_named else dict.fromkeys(columns, row)
     for name, value in values.items():
       try:
         _add_value(columns, name, value, specs)
@@ -168,19 +194,19 @@ def _read_rows(document, rows, specs):
         message = "Failed to process element: %s of 'instances' list. Error: %s"
         _fail(message, where, f"INVALID_ARGUMENT: {error}")
     _check(
-      len(values) == len(specs),
+      len(values) == len(columns),
       "Failed to process element: %s of 'instances' list. JSON object: %s keys "
       "must be equal to: %s",
       number,
       row,
-      ",".join(sorted(specs)),
+      ",".join(sorted(columns)),
     )
   return {name: np.stack(column) for name, column in columns.items()}
 
 
 def _add_value(columns, name, value, specs):
-  _check(name in specs, "JSON object: does not have named input: %s", name)
-  array = _to_array(value, specs[name].dtype.name)
+  _check(name in columns, "JSON object: does not have named input: %s", name)
+  array = _to_array(value, specs[name].dtype)
   shape = columns[name][0].shape if columns[name] else array.shape
   _check(
     shape == array.shape, "Expecting shape %s but got: %s", shape, array.shape
@@ -191,15 +217,19 @@ def _add_value(columns, name, value, specs):
 def _read_columns(inputs, specs):
   if not _is_named(inputs):
     _check(
-      len(specs) == 1,
+      len(_needed(specs)) == 1,
       "inputs is a plain value/list, but expecting an object as multiple input "
       "tensors required as per tensorinfo_map",
     )
-    inputs = dict.fromkeys(specs, inputs)
-  for name in specs:
+    inputs = dict.fromkeys(_needed(specs), inputs)
+  for name in _needed(specs):
     message = "Missing named input: %s in 'inputs' object."
     _check(name in inputs, message, name)
-  return {k: _to_array(inputs[k], spec.dtype.name) for k, spec in specs.items()}
+  return {
+    name: _to_array(inputs[name], spec.dtype)
+    for name, spec in specs.items()
+    if name in inputs
+  }
 
 
 def _to_array(value, dtype):
@@ -273,45 +303,37 @@ def version_status(number: int, state: str, error: str) -> dict:
   return {"version": str(number), "state": state, "status": status}
 
 
-def write_outputs(outputs: Mapping[str, np.ndarray], by_rows: bool) -> bytes:
-  """JSON of a signature's outputs; a single one goes without its name.
+def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
+  """JSON of the answers to examples; a single output goes without its name.
 
-  They are "predictions" by rows, else "outputs". Raises RestError if one has no
-  rows.
+  They are "predictions" by rows, else "outputs".
   """
-  columns = {name: _to_json(name, outputs[name]) for name in sorted(outputs)}
-  if len(columns) == 1:
-    [value] = columns.values()
+  names = sorted(answers[0]) if answers else []
+  rows = [{n: _to_json(n, answer[n]) for n in names} for answer in answers]
+  if len(names) == 1:
+    value = [row[names[0]] for row in rows]
   elif by_rows:
-    sizes = {value.shape[:1] for value in outputs.values()}
-    is_even = len(sizes) == 1 and () not in sizes
-    _check(is_even, "Tensor has inconsistent batch size")
-    rows = zip(*columns.values(), strict=True)
-    value = [dict(zip(columns, row, strict=True)) for row in rows]
+    value = rows
   else:
-    value = columns
+    value = {name: [row[name] for row in rows] for name in names}
   key = "predictions" if by_rows else "outputs"
   return json.dumps({key: value}, ensure_ascii=False).encode()
 
 
-def _to_json(name, array):
-  if array.dtype == object:
-    encode = _to_base64 if name.endswith("_bytes") else _to_text
-    return _map(encode, array.tolist())
-  if array.dtype in (np.float16, np.float32) and array.size < _MAX_SHORT_FLOATS:
-    array = array.astype("U").astype(float)
-  return array.tolist()
-
-
-def _map(function, value):
+def num_values(value: Any) -> int:
+  """Roughly the number of values in nested lists, arrays and dicts."""
+  if isinstance(value, dict):
+    return sum(map(num_values, value.values()))
   if isinstance(value, list):
-    return [_map(function, item) for item in value]
-  return function(value)
+    return len(value) * num_values(value[0]) if value else 0
+  return getattr(value, "size", 1)
 
 
-def _to_text(value):
-  return value.decode("utf-8", "replace")
-
-
-def _to_base64(value):
-  return {"b64": base64.b64encode(value).decode()}
+def _to_json(name, value):
+  if isinstance(value, np.ndarray | np.generic):
+    return to_list(np.asarray(value))
+  if isinstance(value, bytes):
+    if name.endswith("_bytes"):
+      return {"b64": base64.b64encode(value).decode()}
+    return value.decode("utf-8", "replace")
+  return value

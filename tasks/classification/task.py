@@ -17,15 +17,16 @@ from cli.run import text_windows
 from data import labels, packing, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
-from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
-from serving import compiled_model, packing_ops
+from serving import packing_ops
+from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import files, tfrecord
 from tasks.classification import examples, metrics, named_tasks
+from tasks.classification.answers import Answers
 from tasks.classification.examples import ClassificationTask, TextExample
-from training import report
+from training import inference, report
 
 # Records by the name of their split.
 Splits = dict[str, RecordDataset]
@@ -171,7 +172,7 @@ def evaluate(
 
 def _evaluate(args, task, model, split, part, step):
   logging.info("evaluation on %s at step %d", split, step)
-  logits = compiled_model.outputs(model, part, args.eval_batch_size)["logits"]
+  logits = inference.outputs(model, part, args.eval_batch_size)["logits"]
   label_ids = metrics.label_ids(task, part.examples)
   terms = objective(task).losses({"logits": logits}, {"label_ids": label_ids})
   example_loss = np.asarray(terms["example_loss"])
@@ -196,7 +197,7 @@ def predict(
   """Writes the predictions of test sets; logs metrics if they have labels."""
   task = with_thresholds(args, task)
   for split, part in test_sets.items():
-    outputs = compiled_model.outputs(model, part, args.predict_batch_size)
+    outputs = inference.outputs(model, part, args.predict_batch_size)
     logits = outputs["logits"]
     paths = metrics.write_predictions(
       args.output_dir, task, split, logits, part.examples
@@ -207,82 +208,58 @@ def predict(
 
 
 class TextClassification(packing_ops.PackedTexts):
-  """Serving task (serving.export.Task) of run_classifier.py.
-
-  Texts are truncated to T tokens. `labels`, in the order of the logits, are
-  None for regression. With `thresholds` texts have any number of labels.
-  """
-
-  def __init__(
-    self,
-    tokenizer: GraphTokenizer,
-    seq_length: int,
-    labels: Sequence[str] | None,
-    pairs: bool,
-    thresholds: Sequence[float] = (),
-  ):
-    names = ("text_a", "text_b") if pairs else ("text",)
-    texts = {name: tf.TensorSpec([None], tf.string) for name in names}
-    super().__init__(tokenizer, seq_length, texts)
-    self._labels = labels
-    self._thresholds = thresholds
-
-  @property
-  def settings(self) -> dict:
-    settings = {"pairs": len(self.texts) == 2, "max_length": self._seq_length}
-    if self._thresholds:
-      settings["thresholds"] = self._thresholds
-    return settings
+  """Texts to predictions in the graph (serving.export.TextSignature)."""
 
   def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Predictions for texts, [B] string each; see `from_features`."""
-    return self.from_features(model, **self._pack(*texts.values()))
-
-  def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Predictions for encoded texts, by a model with `logits` [B, L].
+    """Predictions for texts, [B] string each, by `logits` [B, L].
 
     Returns `label` [B], `probabilities` and `labels` [B, L], the labels' names;
     or `score` [B]. With several labels a text, `predicted` [B, up to L], padded
     with "", and `num_predicted` [B] instead of `label`.
     """
-    size = 1 if self._labels is None else len(self._labels)
-    logits = packing_ops.row_logits(model, inputs, size)
-    if self._labels is None:
+    inputs = self._pack(*(texts[name] for name in self._answers.inputs))
+    logits = model(inputs, training=False)["logits"]
+    labels = self._answers.config.labels
+    if labels is None:
       return {"score": logits[:, 0]}
-    names = tf.constant(self._labels)
+    names = tf.constant(labels)
     labels = tf.tile(names[None], [tf.shape(logits)[0], 1])
-    if self._thresholds:
-      return self._several(tf.sigmoid(logits), labels)
+    if thresholds := self._answers.settings.get("thresholds"):
+      return _several(tf.sigmoid(logits), labels, thresholds)
     return {
       "label": tf.gather(names, tf.argmax(logits, axis=-1)),
       "probabilities": tf.nn.softmax(logits),
       "labels": labels,
     }
 
-  def _several(self, probabilities, labels):
-    is_predicted = probabilities >= tf.constant(self._thresholds, tf.float32)
-    predicted = tf.ragged.boolean_mask(labels, is_predicted)
-    return {
-      "predicted": predicted.to_tensor(),
-      "num_predicted": tf.cast(predicted.row_lengths(), tf.int32),
-      "probabilities": probabilities,
-      "labels": labels,
-    }
+
+def _several(probabilities, labels, thresholds):
+  is_predicted = probabilities >= tf.constant(thresholds, tf.float32)
+  predicted = tf.ragged.boolean_mask(labels, is_predicted)
+  return {
+    "predicted": predicted.to_tensor(),
+    "num_predicted": tf.cast(predicted.row_lengths(), tf.int32),
+    "probabilities": probabilities,
+    "labels": labels,
+  }
 
 
 def served_model(args: Arguments) -> ServedModel:
-  """Untrained model and its serving task: texts to a label or a score."""
+  """Untrained model and its answers: texts to a label or a score."""
   encoder.check_head(args, "multi_label")
   checks.windows(args)
   task = with_thresholds(args, named_tasks.with_labels(args))
   return ServedModel(
     make_model(args, task, encoder.config(args)),
-    TextClassification(
-      GraphTokenizer(args.vocab_file, args.do_lower_case),
-      checks.row_length(args),
-      task.labels,
+    Answers(
+      TextConfig(
+        args.vocab_file,
+        args.do_lower_case,
+        checks.row_length(args),
+        task.labels,
+      ),
       task.has_pairs,
       task.thresholds,
     ),
-    task.labels,
+    TextClassification,
   )

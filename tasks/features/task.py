@@ -7,12 +7,13 @@ from cli import checks, encoder
 from cli.arguments import Arguments
 from cli.run import text_windows
 from data.tokenization import FullTokenizer
-from data.tokenization_ops import GraphTokenizer
 from modeling.models import layer_outputs, mean_of_tokens
-from serving import compiled_model, packing_ops
+from serving import packing_ops
+from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage.progress import Progress
 from tasks.features import lines as text_lines
+from tasks.features.answers import Answers
 from training import inference
 
 # Values of a window, within which lines are sorted by length (256 MiB).
@@ -32,7 +33,6 @@ def write(args: Arguments, model, hidden_size: int) -> None:
   lines = text_lines.read_lines(args.input_file, tokenizer, length)
   max_tokens = _WINDOW_SIZE // (len(layers) * hidden_size)
   progress = Progress("extracted", total, "lines")
-  model = compiled_model.choose(model, total, length)
   results = _extract(args, model, lines, max_tokens, progress)
   if args.format == "npz":
     text_lines.write_npz(args.output_file, results, layers)
@@ -63,50 +63,25 @@ def _extract(args, model, lines, max_tokens, progress):
 
 
 class FeatureExtraction(packing_ops.PackedTexts):
-  """Serving task (serving.export.Task) of extract_features.py.
-
-  The vector of a text is that of [CLS] with `pooling` "cls", else the mean.
-  """
-
-  def __init__(self, tokenizer: GraphTokenizer, seq_length: int, pooling: str):
-    texts = {"text": tf.TensorSpec([None], tf.string)}
-    super().__init__(tokenizer, seq_length, texts)
-    self._is_cls = pooling == "cls"
-
-  @property
-  def settings(self) -> dict:
-    pooling = "cls" if self._is_cls else "mean"
-    return {"pooling": pooling, "max_length": self._seq_length}
+  """Vectors of texts in the graph (serving.export.TextSignature)."""
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Vectors of lines of texts, [B] string; see `from_features`."""
-    return self.from_features(model, **self._pack(*split(text)))
-
-  def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Vectors of records, by a model with `values` [B, T, L, H].
+    """Vectors of lines of texts, [B] string, by `values` [B, T, L, H].
 
     Returns `sentence` [B, L, H]; `token_vectors` [B, T, L, H], padded with
     zeros; `tokens` [B, T], padded with ""; `num_tokens` [B]. Only `sentence` by
     a model of windows, whose values are [B, L, H].
     """
-    shape = model.output["values"].shape[1:]
-    length = tf.shape(inputs["input_ids"])[1]
-    is_windows = len(shape) == 2
-    values = packing_ops.in_batches(
-      model,
-      inputs,
-      lambda x: x if is_windows else packing_ops.pad(x, length),
-      shape,
-      "values",
-    )
-    if is_windows:
+    inputs = self._pack(*split(text))
+    values = model(inputs, training=False)["values"]
+    if values.shape.rank == 3:
       return {"sentence": values}
     mask = inputs["input_mask"]
     is_token = mask > 0
     tokens = self._tokenizer.tokens(inputs["input_ids"])
-    sentence = values[:, 0] if self._is_cls else mean_of_tokens(values, mask)
+    is_cls = self._answers.settings["pooling"] == "cls"
     return {
-      "sentence": sentence,
+      "sentence": values[:, 0] if is_cls else mean_of_tokens(values, mask),
       "token_vectors": tf.where(is_token[..., None, None], values, 0.0),
       "tokens": tf.where(is_token, tokens, ""),
       "num_tokens": tf.math.count_nonzero(is_token, axis=1, dtype=tf.int32),
@@ -124,7 +99,7 @@ def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def served_model(args: Arguments) -> ServedModel:
-  """Untrained model and its serving task: texts to vectors of tokens, too."""
+  """Untrained model and its answers: texts to vectors of tokens, too."""
   return _served_model(args, args.pooling if text_windows(args) else "none")
 
 
@@ -136,6 +111,11 @@ def embedding_model(args: Arguments) -> ServedModel:
 def _served_model(args, pooling):
   config, windows = encoder.config(args), text_windows(args)
   layers = text_lines.layer_indexes(args.layers)
-  tokenizer = GraphTokenizer(args.vocab_file, args.do_lower_case)
-  task = FeatureExtraction(tokenizer, checks.row_length(args), args.pooling)
-  return ServedModel(layer_outputs(config, layers, pooling, windows), task)
+  length = checks.row_length(args)
+  return ServedModel(
+    layer_outputs(config, layers, pooling, windows),
+    Answers(
+      TextConfig(args.vocab_file, args.do_lower_case, length), args.pooling
+    ),
+    FeatureExtraction,
+  )

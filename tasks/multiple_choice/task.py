@@ -14,15 +14,16 @@ from cli.arguments import Arguments
 from data import features, packing, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
-from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
-from serving import compiled_model, packing_ops
+from serving import packing_ops
+from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import tfrecord
 from tasks import metrics
+from tasks.multiple_choice.answers import Answers
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
-from training import report
+from training import inference, report
 
 # Names of records by the flag of their file.
 _RECORDS = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
@@ -60,7 +61,7 @@ def evaluate(
 ) -> dict[str, float]:
   """Writes eval_results.txt and returns its values."""
   logging.info("evaluation at step %d", step)
-  logits = compiled_model.outputs(model, part, args.eval_batch_size)["logits"]
+  logits = inference.outputs(model, part, args.eval_batch_size)["logits"]
   labels = np.array([example.label for example in part.examples])
   predictions = np.argmax(logits, -1)
   objective = losses.classification()
@@ -77,7 +78,7 @@ def evaluate(
 
 def predict(args: Arguments, model, part: RecordDataset) -> None:
   """Writes the predictions for --test_file."""
-  outputs = compiled_model.outputs(model, part, args.predict_batch_size)
+  outputs = inference.outputs(model, part, args.predict_batch_size)
   paths = write_predictions(args.output_dir, outputs["logits"], part.examples)
   logging.info("wrote %s", ", ".join(paths))
 
@@ -109,16 +110,7 @@ def _names(logits):
 
 
 class MultipleChoice(packing_ops.PackedTexts):
-  """Serving task (serving.export.Task) of run_swag.py, for any C."""
-
-  def __init__(self, tokenizer: GraphTokenizer, seq_length: int):
-    texts = {
-      "sent1": tf.TensorSpec([None], tf.string),
-      "sent2": tf.TensorSpec([None], tf.string),
-      "choices": tf.TensorSpec([None, None], tf.string),
-    }
-    super().__init__(tokenizer, seq_length, texts)
-    self.schema = features.multiple_choice(seq_length, 1)
+  """Endings for contexts in the graph (serving.export.TextSignature)."""
 
   def from_text(
     self, model, sent1: tf.Tensor, sent2: tf.Tensor, choices: tf.Tensor
@@ -135,30 +127,25 @@ class MultipleChoice(packing_ops.PackedTexts):
     rows = self._pack(tf.repeat(sent1, number), text_b, keep_empty=True)
     shape = [batch, number, tf.shape(rows["input_ids"])[1]]
     inputs = {name: tf.reshape(value, shape) for name, value in rows.items()}
-    answers = self.from_features(model, **inputs)
-    text = tf.gather(choices, answers["choice"], batch_dims=1)
-    return answers | {"text": text}
-
-  def from_features(self, model, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-    """`choice` and `probabilities` of records, [B, C, T] int32 each.
-
-    Choices whose mask is all 0 are padding and never chosen.
-    """
     logits = model(inputs, training=False)["logits"]
-    is_choice = tf.reduce_any(inputs["input_mask"] > 0, axis=-1)
-    logits = tf.where(is_choice, logits, logits.dtype.min)
+    choice = tf.argmax(logits, axis=-1, output_type=tf.int32)
     return {
-      "choice": tf.argmax(logits, axis=-1, output_type=tf.int32),
+      "choice": choice,
+      "text": tf.gather(choices, choice, batch_dims=1),
       "probabilities": tf.nn.softmax(logits),
     }
 
 
 def served_model(args: Arguments) -> ServedModel:
-  """Untrained model and its serving task: contexts, endings to a choice."""
-  task = MultipleChoice(
-    GraphTokenizer(args.vocab_file, args.do_lower_case), args.max_seq_length
+  """Untrained model and its answers: contexts, endings to a choice."""
+  model = make_model(args, encoder.config(args))
+  return ServedModel(
+    model,
+    Answers(
+      TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
+    ),
+    MultipleChoice,
   )
-  return ServedModel(make_model(args, encoder.config(args)), task)
 
 
 def make_model(args: Arguments, config: BertConfig) -> keras.Model:

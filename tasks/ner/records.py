@@ -107,15 +107,14 @@ def split_long(
   return [*parts, (begin, len(lengths))]
 
 
-def add_context(begin, end, length, max_pieces, minimum=min, maximum=max):
-  """Begin and end of a part extended evenly to `max_pieces` of `length`.
-
-  Integers, or tensors [P] int64 with `minimum` and `maximum` for them.
-  """
+def add_context(
+  begin: int, end: int, length: int, max_pieces: int
+) -> tuple[int, int]:
+  """Begin and end of a part extended evenly to `max_pieces` of `length`."""
   spare = max_pieces - (end - begin)
   after = length - end
-  left = minimum(begin, maximum(spare // 2, spare - after))
-  right = minimum(after, spare - left)
+  left = min(begin, max(spare // 2, spare - after))
+  right = min(after, spare - left)
   return begin - left, end + right
 
 

@@ -14,17 +14,16 @@ from data import packing, vocab_checks
 from data.features import TOKENS
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
-from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
-from serving import compiled_model
+from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import tfrecord
 from storage.progress import Progress
 from tasks.ner import examples, metrics, records
+from tasks.ner.answers import Answers
 from tasks.ner.examples import Sentence
-from tasks.ner.serving import TokenClassification
-from training import report
+from training import inference, report
 
 # Names of records by the flag of their file.
 _RECORDS = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
@@ -93,7 +92,7 @@ def make_records(
 
 def _word_logits(model, dataset, batch_size) -> np.ndarray:
   """The model's logits for the words of a file, [words, tags]."""
-  outputs = compiled_model.outputs(model, dataset, batch_size)
+  outputs = inference.outputs(model, dataset, batch_size)
   return records.first_piece_values(outputs["logits"], dataset.examples)
 
 
@@ -136,19 +135,19 @@ def tagger(
 
 
 def served_model(args: Arguments) -> ServedModel:
-  """Untrained model and its serving task: sentences to tags of words."""
+  """Untrained model and its answers: sentences to tags of words."""
   names = examples.choose_tags(
     args.output_dir,
     *(encoder.labels_file(args), args.train_file),
     examples.Columns(args.word_column, args.tag_column),
     args.do_train,
   )
+  config = encoder.config(args)
   return ServedModel(
-    tagger(args, encoder.config(args), len(names), any_device=True),
-    TokenClassification(
-      GraphTokenizer(args.vocab_file, args.do_lower_case),
-      args.max_seq_length,
-      names,
+    tagger(args, config, len(names), any_device=True),
+    Answers(
+      TextConfig(
+        args.vocab_file, args.do_lower_case, args.max_seq_length, names
+      )
     ),
-    names,
   )

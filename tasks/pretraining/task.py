@@ -11,14 +11,15 @@ from data import shuffling
 from data.packing import Packing
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.instances import DEFAULT
-from data.tokenization_ops import GraphTokenizer
 from modeling import models
 from modeling.config import SIDES, BertConfig
+from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import UserError, files
 from tasks.pretraining import settings
+from tasks.pretraining.answers import Answers
 from tasks.pretraining.serving import FillMask
-from training import inference, report
+from training import checkpoint, inference, report
 
 
 def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
@@ -126,14 +127,22 @@ def evaluate(
   report.write_evaluation(args.output_dir, results, step)
 
 
+def has_next_sentence(path: str | None) -> bool:
+  """True for a checkpoint, or a folder, with the head for next sentences."""
+  name = "cls/seq_relationship/output_weights"
+  return bool(path) and name in checkpoint.read(path).shapes
+
+
 def served_model(args: Arguments) -> ServedModel:
-  """Untrained model without NSP and its serving task: masks to tokens."""
+  """Untrained model and its answers: masks to tokens, pairs to IsNext.
+
+  It has the head for next sentences if its checkpoint has.
+  """
   settings.check_export(args)
-  task = FillMask(
-    GraphTokenizer(args.vocab_file, args.do_lower_case),
-    args.max_seq_length,
-    args.export_top_k,
-  )
+  next_sentence = has_next_sentence(encoder.checkpoint(args))
+  config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
   return ServedModel(
-    models.pretrainer(encoder.config(args), next_sentence=False), task
+    models.pretrainer(encoder.config(args), next_sentence),
+    Answers(config, args.export_top_k),
+    FillMask,
   )

@@ -14,18 +14,17 @@ from cli.run import Run
 from data import features, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
-from data.tokenization_ops import GraphTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
-from serving import compiled_model
+from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import files, tfrecord
 from storage.progress import Progress, number_of
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
+from tasks.squad.answers import Answers
 from tasks.squad.examples import SquadExample
-from tasks.squad.serving import QuestionAnswering
-from training import run_folder, run_record
+from training import inference, run_folder, run_record
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def predict(
   config = _decoding_config(args)  # before the work
   outputs = {"start_logits": [], "end_logits": []}  # of no window
   if dataset.examples:
-    outputs = compiled_model.outputs(model, dataset, args.predict_batch_size)
+    outputs = inference.outputs(model, dataset, args.predict_batch_size)
   predictions = decoding.decode(
     dataset.questions,
     dataset.examples,
@@ -166,14 +165,16 @@ def _decoding_config(args) -> decoding.DecodingConfig:
 
 
 def served_model(args: Arguments) -> ServedModel:
-  """Untrained model and its serving task: questions, contexts to answers."""
-  task = QuestionAnswering(
-    GraphTokenizer(args.vocab_file, args.do_lower_case),
-    records.WindowConfig.from_flags(args),
-    _decoding_config(args),
-    args.dynamic_padding,
+  """Untrained model and its answers to questions about contexts."""
+  return ServedModel(
+    make_model(args, encoder.config(args)),
+    Answers(
+      TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length),
+      records.WindowConfig.from_flags(args),
+      _decoding_config(args),
+      args.dynamic_padding,
+    ),
   )
-  return ServedModel(make_model(args, encoder.config(args)), task)
 
 
 def make_model(args: Arguments, config: BertConfig) -> keras.Model:

@@ -10,27 +10,31 @@ from predictor import Predictor
 
 
 class Model:
-  """Answers with its texts."""
+  """Answers with its texts, by the sorted names of its inputs."""
 
-  def __init__(self, **ranks):
-    self.ranks = ranks
+  def __init__(self, **inputs):
+    self.inputs, self.answers = inputs, self
+    self.optional = frozenset(["text_pair"]) & frozenset(inputs)
 
-  def __call__(self, rows):
-    return [{"texts": [*row], "size": len(rows)} for row in rows]
-
-  def warm_up(self):
-    print("warm")
+  def __call__(self, examples):
+    return [
+      {"texts": [e[n] for n in sorted(e)], "size": len(examples)}
+      for e in examples
+    ]
 
 
 Echo = partial(Model, text_a=0, text_b=0)
 Single = partial(Model, tokens=0)
 Choices = partial(Model, choices=1, sent1=0, sent2=0)
+Masks = partial(Model, text=0, text_pair=0)
 
 
 @pytest.fixture(name="call")
 def _call(monkeypatch, capsys):
   def call(model, *argv, lines=()):
-    monkeypatch.setattr("predictor._open", lambda path, changes: model())
+    monkeypatch.setattr(
+      "tasks.exports.open_model", lambda path, engine: model()
+    )
     ask.main(Predictor, ["--model=m", *argv], lines)
     return [
       json.loads(line) for line in capsys.readouterr().out.split("\n")[:-1]
@@ -75,13 +79,39 @@ def test_lines_are_answered_in_their_order_in_batches(call):
   assert [answer["size"] for answer in answers] == [2, 2, 1]
 
 
-def test_choices_of_several_numbers_are_asked_one_by_one(call):
+def test_a_second_text_may_be_missing_in_some_lines(call):
+  lines = ['"a"', '{"text": "b", "text_pair": "c"}', '{"text": "d"}']
+  assert _texts(call(Masks, lines=lines)) == [["a"], ["b", "c"], ["d"]]
+  assert _texts(call(Masks, "--text=x", "--text_pair=y")) == [["x", "y"]]
+
+
+def test_choices_of_several_numbers_are_asked_together(call):
   lines = [
     json.dumps({"sent1": "a", "sent2": "b", "choices": ["c"] * number})
     for number in (1, 2)
   ]
   answers = call(Choices, lines=lines)
   assert [len(answer["texts"][0]) for answer in answers] == [1, 2]
+  assert [answer["size"] for answer in answers] == [2, 2]
+
+
+def test_the_engine_is_a_flag(monkeypatch):
+  engines = []
+
+  def open_model(path, engine):
+    engines.append(engine)
+    return Single()
+
+  monkeypatch.setattr("tasks.exports.open_model", open_model)
+  ask.main(Predictor, ["--model=m", "--engine=litert_int8", "--text=x"])
+  assert engines == ["litert_int8"]
+
+
+def test_a_url_needs_files(monkeypatch):
+  with pytest.raises(
+    SystemExit, match=r"ERROR: --model=http://a/b answers rows"
+  ):
+    ask.main(Predictor, ["--model=http://a/b", "--text=x"])
 
 
 @pytest.mark.parametrize(
@@ -119,7 +149,7 @@ def test_an_error_on_the_command_line_is_one_line(call):
   with pytest.raises(SystemExit) as caught:
     call(Single, "--question=x", "--text_pair=y")
   assert str(caught.value) == (
-    "ERROR: this model does not take --question, --text_a, --text_b: it takes "
+    "ERROR: this model does not take --question, --text_pair: it takes "
     "--tokens, or --text"
   )
   with pytest.raises(SystemExit, match=r"--tokens is '\\udcff': give a text"):

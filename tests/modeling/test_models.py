@@ -13,7 +13,6 @@ from modeling import losses, models
 from modeling.core_layers import Dropout
 from modeling.layers import Embeddings
 from modeling.tracing import DropoutSeeds
-from serving import compiled_model
 from tests.modeling.every_model import CONFIG, tokens
 
 
@@ -178,7 +177,7 @@ def test_an_ensemble_has_the_mean_of_probabilities():
   model = models.ensemble(
     lambda: models.classifier(CONFIG, 3), 3, models.mean_probs
   )
-  parts = compiled_model.members(model)
+  parts = models.members(model)
   assert len(parts) == 3
   names = [variable.path for variable in parts[0].variables]
   assert [variable.path for variable in parts[2].variables] == names
@@ -191,7 +190,7 @@ def test_an_ensemble_has_the_mean_of_probabilities():
 def test_an_ensemble_of_one_is_itself():
   made = models.classifier(CONFIG, 3)
   assert models.ensemble(lambda: made, 1, models.mean_probs) is made
-  assert compiled_model.members(made) == [made]
+  assert models.members(made) == [made]
 
 
 LOGITS = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=4)

@@ -2,18 +2,16 @@
 
 import pytest
 
-from data import vocab
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
+from modeling.core_layers import BiLstm
 from serving import export
 from tests.serving import stand_in, tasks
 
 
 @pytest.fixture(name="tokenizer", scope="session")
-def tokenizer_fixture(tmp_path_factory):
-  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
-  vocab.save(stand_in.WORDS, path)
-  return FullTokenizer(path)
+def tokenizer_fixture():
+  return FullTokenizer(tasks.vocab_file())
 
 
 @pytest.fixture(name="graph_tokenizer", scope="session")
@@ -22,8 +20,26 @@ def graph_tokenizer_fixture():
 
 
 @pytest.fixture(name="every_task", scope="session")
-def every_task_fixture(graph_tokenizer):
-  """Pairs of a task and its export.Exported, by name."""
-  return tasks.Everything(
-    graph_tokenizer, lambda model, task: (task, export.Exported(model, task))
-  )
+def every_task_fixture():
+  """The export.ServedModel of every task, by name."""
+  return tasks.Everything()
+
+
+@pytest.fixture(name="exported", scope="session")
+def exported_fixture(every_task):
+  """Functions of every task's SavedModel, by name."""
+  return tasks.Finished(every_task, export.Exported)
+
+
+@pytest.fixture(name="folders", scope="session")
+def folders_fixture(every_task, tmp_path_factory):
+  """Folders of every task's exports, SavedModel and LiteRT, by name."""
+
+  def save(served):
+    folder = tmp_path_factory.mktemp("exports") / "1"
+    has_lstm = any(isinstance(x, BiLstm) for x in served.model.layers)
+    formats = ["savedmodel"] if has_lstm else ["savedmodel", "tflite"]
+    export.save(str(folder), served, formats)
+    return folder
+
+  return tasks.Finished(every_task, save)

@@ -6,6 +6,8 @@ Legend: B batch, C choices, T tokens, P positions, L labels.
 import numpy as np
 import tensorflow as tf
 
+from serving import engines
+
 # A word of n of these letters has n pieces.
 LETTERS = "abcde"
 WORDS = [
@@ -63,24 +65,44 @@ def encoder(layers, hidden):
     shape = tf.concat([tf.shape(values)[:2], [layers, hidden]], axis=0)
     return {"values": tf.reshape(values, shape)}
 
-  model.output = {"values": tf.TensorSpec([None, None, layers, hidden])}
   return model
 
 
-def compiled(task, model, function="from_text"):
-  """A method of a task, traced once for all shapes as in a SavedModel.
+class Engine(engines.Batches):
+  """One of these functions as an engine; `kind` is its task's folder."""
+
+  def __init__(self, kind, model):
+    sizes = {
+      "classification": {"logits": [-1, 2]},
+      "ner": {"logits": [-1, -1, 3]},
+      "multiple_choice": {"logits": [-1, -1]},
+      "pretraining": {"masked_lm_logits": [-1, -1, 9]},
+      "features": {"values": [-1, -1, 2, 3]},
+      "squad": {"start_logits": [-1, -1], "end_logits": [-1, -1]},
+    }
+    super().__init__({"input_ids": 1}, sizes[kind])
+    self._model = model
+
+  def _call(self, inputs):
+    outputs = self._model(inputs, training=False)
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+def in_graph(text, model):
+  """A TextSignature traced once for all shapes, as in a SavedModel.
 
   Returns:
-    A function of arrays by name, to arrays by name.
+    A function of examples (dicts of texts) to arrays by name.
   """
-  specs = dict(task.texts)
   traced = tf.function(
-    lambda **texts: getattr(task, function)(model, **texts), autograph=False
-  )
-  traced = traced.get_concrete_function(**specs)
+    lambda **texts: text.from_text(model, **texts), autograph=False
+  ).get_concrete_function(**text.texts)
 
-  def call(**texts):
-    inputs = {name: tf.constant(texts[name], tf.string) for name in specs}
+  def call(examples):
+    inputs = {
+      name: tf.constant([example[name] for example in examples], tf.string)
+      for name in text.texts
+    }
     return {name: value.numpy() for name, value in traced(**inputs).items()}
 
   return call
@@ -91,12 +113,3 @@ def arrays(rows):
   return {
     name: np.array([row[name] for row in rows], np.int32) for name in rows[0]
   }
-
-
-def assert_equal(result, expected):
-  """Compares arrays exactly, floats with a tolerance."""
-  assert result.shape == expected.shape
-  if result.dtype == object:
-    assert result.tolist() == expected.tolist()
-  else:
-    np.testing.assert_allclose(result, expected, atol=1e-5)

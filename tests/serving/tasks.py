@@ -3,24 +3,36 @@
 Legend: T tokens.
 """
 
+import functools
+import tempfile
+from pathlib import Path
+
 import keras
 import numpy as np
 
+from data import vocab
 from modeling import models
 from modeling.config import BertConfig
 from modeling.models import layer_outputs
+from serving.answers import TextConfig
+from serving.export import ServedModel
+from tasks.classification import answers as classification
 from tasks.classification.task import TextClassification
+from tasks.features import answers as features
 from tasks.features.task import FeatureExtraction
+from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.task import MultipleChoice
-from tasks.ner.serving import TokenClassification
+from tasks.ner import answers as ner
+from tasks.pretraining import answers as pretraining
 from tasks.pretraining.serving import FillMask
+from tasks.squad import answers as squad
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.records import WindowConfig
-from tasks.squad.serving import QuestionAnswering
 from tests.serving import stand_in
 
 T = 12
 LABELS = ("no", "yes")
+TAGS = ("O", "B-X", "I-X")
 CONFIG = BertConfig(
   vocab_size=len(stand_in.WORDS),
   hidden_size=8,
@@ -31,74 +43,131 @@ CONFIG = BertConfig(
   type_vocab_size=2,
   initializer_range=0.5,
 )
-
-
-TAGS = ("O", "B-X", "I-X")
 _LENGTHS = WindowConfig(T, doc_stride=3, max_query_length=4)
 _CHOICE = DecodingConfig(3, 5, version_2_with_negative=True, export_top_k=2)
-# Functions that make a model, and of a tokenizer its task.
+
+
+@functools.cache
+def vocab_file():
+  """Path of a file of stand_in.WORDS."""
+  path = Path(tempfile.mkdtemp()) / "vocab.txt"
+  vocab.save(stand_in.WORDS, path)
+  return str(path)
+
+
+def text_config(labels=None, length=T):
+  """A config with the vocabulary of stand_in."""
+  return TextConfig(vocab_file(), True, length, labels)
+
+
+# Functions that make a model, its answers, and texts in the graph or None.
 _MAKE = {
   "classification": (
     lambda: models.classifier(CONFIG, 2),
-    lambda words: TextClassification(words, T, LABELS, pairs=False),
+    lambda: classification.Answers(text_config(LABELS), pairs=False),
+    TextClassification,
   ),
   "classification of pairs": (
     lambda: models.classifier(CONFIG, 2),
-    lambda words: TextClassification(words, T, LABELS, pairs=True),
+    lambda: classification.Answers(text_config(LABELS), pairs=True),
+    TextClassification,
+  ),
+  "several labels": (
+    lambda: models.classifier(CONFIG, 2),
+    lambda: classification.Answers(text_config(LABELS), False, (0.4, 0.6)),
+    TextClassification,
+  ),
+  "scores": (
+    lambda: models.classifier(CONFIG, 1),
+    lambda: classification.Answers(text_config(), pairs=True),
+    TextClassification,
   ),
   "tagging": (
     lambda: models.tagger(CONFIG, 3),
-    lambda words: TokenClassification(words, T, TAGS),
+    lambda: ner.Answers(text_config(TAGS)),
+    None,
   ),
   "tagging by features": (
     lambda: models.feature_based_tagger(CONFIG, 3, "last", 4, any_device=True),
-    lambda words: TokenClassification(words, T, TAGS),
+    lambda: ner.Answers(text_config(TAGS)),
+    None,
   ),
   "questions": (
     lambda: models.span_labeler(CONFIG),
-    lambda words: QuestionAnswering(words, _LENGTHS, _CHOICE),
+    lambda: squad.Answers(text_config(), _LENGTHS, _CHOICE),
+    None,
   ),
   "questions by three": (
     lambda: models.ensemble(
       lambda: models.span_labeler(CONFIG), 3, models.stack
     ),
-    lambda words: QuestionAnswering(words, _LENGTHS, _CHOICE),
+    lambda: squad.Answers(text_config(), _LENGTHS, _CHOICE, True),
+    None,
   ),
   "choices": (
     lambda: models.multiple_choice(CONFIG),
-    lambda words: MultipleChoice(words, T),
+    lambda: multiple_choice.Answers(text_config()),
+    MultipleChoice,
   ),
   "masks": (
-    lambda: models.pretrainer(CONFIG, next_sentence=False),
-    lambda words: FillMask(words, T, 3),
+    lambda: models.pretrainer(CONFIG),
+    lambda: pretraining.Answers(text_config(), 3),
+    FillMask,
   ),
   "vectors": (
     lambda: layer_outputs(CONFIG, [0, -1]),
-    lambda words: FeatureExtraction(words, T, "mean"),
+    lambda: features.Answers(text_config(), "mean"),
+    FeatureExtraction,
   ),
 }
 NAMES = tuple(_MAKE)
+IN_GRAPH = tuple(name for name, (*_, in_graph) in _MAKE.items() if in_graph)
 
 
 class Everything(dict):
-  """Results of `finish(model, task)` by task, computed on first use."""
-
-  def __init__(self, tokenizer, finish=lambda *pair: pair):
-    super().__init__()
-    self._tokenizer, self._finish = tokenizer, finish
+  """ServedModels by name, made on first use."""
 
   def __missing__(self, name):
     keras.utils.set_random_seed(1)
-    make_model, make_task = _MAKE[name]
-    self[name] = self._finish(make_model(), make_task(self._tokenizer))
+    make_model, make_answers, in_graph = _MAKE[name]
+    self[name] = ServedModel(make_model(), make_answers(), in_graph)
     return self[name]
 
 
-def assert_same(result, expected):
-  """Compares two answers: numbers within 1e-5, all else exactly."""
+class Finished(dict):
+  """Results of `finish(served)` by name, computed on first use."""
+
+  def __init__(self, every_task, finish):
+    super().__init__()
+    self._every_task, self._finish = every_task, finish
+
+  def __missing__(self, name):
+    self[name] = self._finish(self._every_task[name])
+    return self[name]
+
+
+def make_examples(answers, texts):
+  """Examples for a task: each text as its first input, others as the next."""
+  names = [name for name in answers.inputs if name not in answers.optional]
+  return [
+    {
+      name: [text, "ab", ""] if answers.inputs[name] else texts[i - n]
+      for n, name in enumerate(names)
+    }
+    for i, text in enumerate(texts)
+  ]
+
+
+def columns(examples):
+  """Lists of texts by input, as predictor.Predictor takes them."""
+  return {name: [e[name] for e in examples] for name in examples[0]}
+
+
+def assert_same(result, expected, atol=1e-5):
+  """Compares two answers: numbers with a tolerance, all else exactly."""
   assert result.keys() == expected.keys()
   for name, value in expected.items():
     if np.asarray(value).dtype.kind == "f":
-      np.testing.assert_allclose(result[name], value, atol=1e-5)
+      np.testing.assert_allclose(result[name], value, atol=atol)
     else:
       assert result[name] == value, name

@@ -1,6 +1,7 @@
 """SavedModels of raw text and of records, complete or not there."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +10,18 @@ import tensorflow as tf
 
 from data import features
 from data.tokenization import FullTokenizer
-from data.tokenization_ops import GraphTokenizer
 from modeling import models
 from modeling.config import BertConfig
 from serving import export, warm_up
+from serving.answers import TextConfig
+from serving.export import ServedModel
 from storage import files, tfrecord
 from storage.tfrecord import Schema
+from tasks.classification import answers as classification
 from tasks.classification import examples as classification_examples
 from tasks.classification.task import TextClassification
+from tasks.metrics import softmax
+from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.multiple_choice.task import MultipleChoice
 from tests.parity import golden_files
@@ -35,16 +40,20 @@ def _vocabulary(tmp_path_factory):
   return path
 
 
-@pytest.fixture(name="task", scope="module")
-def _task(vocabulary):
-  return TextClassification(GraphTokenizer(vocabulary), T, LABELS, pairs=True)
+@pytest.fixture(name="served", scope="module")
+def _served(vocabulary):
+  answers = classification.Answers(
+    TextConfig(str(vocabulary), True, T, LABELS), pairs=True
+  )
+  model = models.classifier(CONFIG, 2)
+  return ServedModel(model, answers, TextClassification)
 
 
 @pytest.fixture(name="saved", scope="module")
-def _saved(task, tmp_path_factory):
+def _saved(served, tmp_path_factory):
   """Folder of a classifier's export."""
   path = str(tmp_path_factory.mktemp("classifier") / "export")
-  export.save(path, models.classifier(CONFIG, 2), task)
+  export.save(path, served, ["savedmodel"])
   return path
 
 
@@ -82,22 +91,75 @@ def _assert_same(result, expected):
       np.testing.assert_allclose(result[name], value, atol=1e-6)
 
 
-def test_there_are_three_signatures(asked, said, rows):
+@pytest.fixture(name="logits", scope="module")
+def _logits(asked, rows):
+  """The model's outputs for TEXTS."""
+  inputs = {
+    name: tf.constant([row[name] for row in rows], tf.int32)
+    for name in features.TOKENS
+  }
+  return asked["serving_features"](**inputs)
+
+
+def test_there_are_three_signatures(asked, said, logits):
   assert set(asked) == {
     "serving_default",
     "serving_examples",
     "serving_features",
   }
-  assert said["probabilities"].shape == (3, 2)
-  inputs = {
-    name: tf.constant([row[name] for row in rows], tf.int32)
-    for name in Schema(*features.tokens(T))
-  }
-  _assert_same(asked["serving_features"](**inputs), said)
+  assert list(logits) == ["logits"]
+  np.testing.assert_allclose(
+    said["probabilities"], softmax(logits["logits"].numpy()), atol=1e-6
+  )
 
 
-def test_an_export_has_requests_to_warm_up(saved):
-  assert [len(texts["text_a"]) for texts in warm_up.load(saved)] == [1, 32]
+def test_the_files_of_its_texts_lie_beside_it(saved, vocabulary):
+  names = ("task.json", "tokenizer_config.json", "vocab.txt", "labels.txt")
+  task, config, vocab_file, labels = (Path(saved, n).read_text() for n in names)
+  assert json.loads(task) == {"task": "classification", "pairs": True}
+  assert json.loads(config) == {"do_lower_case": True, "model_max_length": T}
+  assert vocab_file == vocabulary.read_text()
+  assert labels == "no\nyes\n"
+
+
+def test_without_texts_in_the_graph_the_default_takes_rows(exported):
+  for name in ("tagging", "questions"):
+    functions = exported[name].functions
+    default = functions["serving_default"].structured_input_signature[1]
+    assert sorted(default) == ["input_ids", "input_mask", "segment_ids"]
+    assert functions["serving_default"] is functions["serving_features"]
+
+
+def test_an_export_has_a_request_to_warm_up(saved):
+  path = os.path.join(saved, warm_up.FILE)
+  [record] = tf.data.TFRecordDataset(path).as_numpy_iterator()
+  tensor = tf.make_tensor_proto(["."]).SerializeToString()
+  assert record.count(tensor) == 2 and b"serving_default" in record
+
+
+def test_a_request_has_the_bytes_of_the_message():
+  # By hand: field 6 {field 1 {field 1 {field 3 "serving_default"},
+  # field 2 {1 "k", 2 tensor}}}.
+  value = tf.constant(["v" * 200])
+  tensor = tf.make_tensor_proto(value).SerializeToString()
+  assert 200 < len(tensor) < 220  # lengths take two bytes
+  entry = b"\x0a\x01k\x12" + bytes([len(tensor) % 128 + 128, 1]) + tensor
+  request = b"\x0a\x11\x1a\x0fserving_default\x12"
+  request += bytes([len(entry) % 128 + 128, 1]) + entry
+  log = b"\x0a" + bytes([len(request) % 128 + 128, 1]) + request
+  expected = b"\x32" + bytes([len(log) % 128 + 128, 1]) + log
+  assert warm_up.prediction_log({"k": value}) == expected
+
+
+def test_tensorflow_serving_reads_a_request(saved):
+  # pip install --no-deps tensorflow-serving-api
+  protos = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+  path = os.path.join(saved, warm_up.FILE)
+  [record] = tf.data.TFRecordDataset(path).as_numpy_iterator()
+  request = protos.PredictionLog.FromString(record).predict_log.request
+  assert request.model_spec.signature_name == "serving_default"
+  texts = {k: tf.make_ndarray(v).tolist() for k, v in request.inputs.items()}
+  assert texts == {"text_a": [b"."], "text_b": [b"."]}
 
 
 @pytest.mark.parametrize(
@@ -109,8 +171,9 @@ def test_an_export_has_requests_to_warm_up(saved):
   ],
   ids=["labels", "scores", "neither"],
 )
-def test_records_are_read_with_and_without_labels(asked, said, rows, schema):
-  _assert_same(asked["serving_examples"](examples=_records(schema, rows)), said)
+def test_records_are_read_with_and_without_labels(asked, logits, rows, schema):
+  result = asked["serving_examples"](examples=_records(schema, rows))
+  _assert_same(result, logits)
 
 
 def _records(schema, rows):
@@ -118,12 +181,12 @@ def _records(schema, rows):
   return tf.constant([encode({k: row[k] for k in schema}) for row in rows])
 
 
-def test_a_record_may_be_short(asked, said, rows):
+def test_a_record_may_be_short(asked, logits, rows):
   number = sum(rows[0]["input_mask"])
   schema = Schema(*features.tokens(number))
   cut = {name: rows[0][name][:number] for name in schema}
   result = asked["serving_examples"](examples=_records(schema, [cut]))
-  _assert_same(result, {name: value[:1] for name, value in said.items()})
+  _assert_same(result, {name: value[:1] for name, value in logits.items()})
 
 
 def test_an_empty_batch(asked):
@@ -131,15 +194,16 @@ def test_an_empty_batch(asked):
   result = asked["serving_default"](text_a=nothing, text_b=nothing)
   assert result["probabilities"].shape == (0, 2)
   result = asked["serving_examples"](examples=nothing)
-  assert result["probabilities"].shape == (0, 2)
+  assert result["logits"].shape == (0, 2)
 
 
 def test_records_of_any_number_of_choices(vocabulary, tmp_path):
-  task = MultipleChoice(GraphTokenizer(vocabulary), T)
+  answers = multiple_choice.Answers(TextConfig(str(vocabulary), True, T))
+  served = ServedModel(models.multiple_choice(CONFIG), answers, MultipleChoice)
   path = str(tmp_path / "export")
-  export.save(path, models.multiple_choice(CONFIG), task)
+  export.save(path, served, ["savedmodel"])
   asked = tf.saved_model.load(path).signatures
-  records = []
+  records, expected = [], []
   for endings in (["film", "good"], ["a", "film film", ""]):
     text = tf.constant(["a film"])
     said = asked["serving_default"](
@@ -148,21 +212,21 @@ def test_records_of_any_number_of_choices(vocabulary, tmp_path):
     example = ChoiceExample("a film", "a film", tuple(endings))
     build = ChoiceRecordBuilder(FullTokenizer(vocabulary), T, len(endings))
     records.append(_records(build.schema, [build(example)]))
-    result = asked["serving_examples"](examples=records[-1])
-    said.pop("text")
-    _assert_same(result, said)
-  result = asked["serving_examples"](examples=tf.concat(records, 0))
-  assert result["probabilities"][0, 2] == 0.0
+    logits = asked["serving_examples"](examples=records[-1])["logits"]
+    expected.append(logits.numpy()[0])
+    np.testing.assert_allclose(
+      said["probabilities"], softmax(logits.numpy()), atol=1e-6
+    )
+  result = asked["serving_examples"](examples=tf.concat(records, 0))["logits"]
+  for row, logits in zip(result.numpy(), expected, strict=True):
+    np.testing.assert_allclose(row[: len(logits)], logits, atol=1e-6)
   nothing = tf.constant([], tf.string)
-  assert asked["serving_examples"](examples=nothing)["choice"].shape == (0,)
-  np.testing.assert_allclose(
-    result["probabilities"][1], said["probabilities"][0], atol=1e-6
-  )
+  assert asked["serving_examples"](examples=nothing)["logits"].shape[0] == 0
 
 
-def test_nothing_is_overwritten(saved, task):
+def test_nothing_is_overwritten(saved, served):
   with pytest.raises(FileExistsError, match="is there already: remove it"):
-    export.save(saved, models.classifier(CONFIG, 2), task)
+    export.save(saved, served, ["savedmodel"])
   files.check_is_free(f"{saved}/variables/nothing")
 
 
@@ -179,20 +243,16 @@ def test_what_a_killed_export_left_is_cleared_away(tmp_path):
 
 
 class _Tokens(tf.Module):
-  """A task that only tokenizes."""
+  """Texts in the graph that are only tokenized."""
 
-  def __init__(self, tokenizer):
+  def __init__(self, tokenizer, answers):
     super().__init__()
     self.texts = {"text": tf.TensorSpec([None], tf.string)}
-    self.schema = Schema(*features.tokens(T))
     self.tokenizer = tokenizer
 
   def from_text(self, model, text):
     tokens = self.tokenizer.tokens(self.tokenizer.tokenize(text))
     return {"tokens": tokens.to_tensor(), "number": tokens.row_lengths()}
-
-  def from_features(self, model, **inputs):
-    return model(inputs)
 
 
 @pytest.mark.parametrize(
@@ -205,8 +265,10 @@ def test_an_exported_tokenizer_gives_the_originals_tokens(
   setting, path, tmp_path
 ):
   vocabulary = golden_files.GOLDEN / "vocab.txt"
-  task = _Tokens(GraphTokenizer(vocabulary, setting == "lower"))
-  export.save(str(tmp_path / "export"), models.classifier(CONFIG, 2), task)
+  config = TextConfig(str(vocabulary), setting == "lower", T)
+  answers = classification.Answers(config, pairs=False)
+  served = ServedModel(models.classifier(CONFIG, 2), answers, _Tokens)
+  export.save(str(tmp_path / "export"), served, ["savedmodel"])
   asked = tf.saved_model.load(str(tmp_path / "export")).signatures
   with open(path, encoding="utf-8") as file:
     cases = [json.loads(line) for line in file]
@@ -219,8 +281,7 @@ def test_an_exported_tokenizer_gives_the_originals_tokens(
 
 
 @pytest.mark.slow
-def test_gradients_are_left_out(fused, task, tmp_path):
+def test_gradients_are_left_out(fused, served, tmp_path):
   """TensorFlow keeps those of a loaded model for ever, with its graphs."""
-  model = models.classifier(CONFIG, 2)
-  export.save(str(tmp_path / "1"), model, task)
+  export.save(str(tmp_path / "1"), served, ["savedmodel"])
   assert b"internal_grad_fn" not in (tmp_path / "1/saved_model.pb").read_bytes()

@@ -1,6 +1,5 @@
 """LiteRT and Keras exports give the outputs of the model."""
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,10 +10,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cli import checks, run
+from cli import checks
 from modeling import core_layers, models
 from modeling.config import BertConfig
 from serving import export
+from serving.answers import TextConfig
+from serving.export import ServedModel
+from storage import UserError
+from tasks.classification import answers as classification
 
 try:
   from ai_edge_litert.interpreter import Interpreter
@@ -44,7 +47,7 @@ MODELS = {
   ),
   "span_labeler": lambda: models.span_labeler(CONFIG),
   "multiple_choice": lambda: models.multiple_choice(CONFIG),
-  "pretrainer": lambda: models.pretrainer(CONFIG, next_sentence=False),
+  "pretrainer": lambda: models.pretrainer(CONFIG),
 }
 LSTM = "tagger by features"
 KERAS = MODELS | {
@@ -65,28 +68,33 @@ def _inputs(model, batch, length):
   return inputs
 
 
+def _served(folder, model, labels=None):
+  """A model with the answers of a classifier, whatever it is."""
+  (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n")
+  config = TextConfig(str(folder / "vocab.txt"), False, T, labels)
+  return ServedModel(model, classification.Answers(config, pairs=False))
+
+
 def _flags(folder, **changed):
-  (folder / "vocab.txt").write_text("[PAD]\n")
   return SimpleNamespace(
     **{
       "do_export": True,
       "export_dir": str(folder / "export"),
-      "export_format": "keras",
-      "compile_export": None,
-      "vocab_file": str(folder / "vocab.txt"),
-      "do_lower_case": False,
-      "max_seq_length": T,
+      "export_format": ["savedmodel"],
       "dtype": "float32",
     }
     | changed
   )
 
 
-@pytest.mark.slow  # tests/serving/test_litert.py has a quick one
+@pytest.mark.slow  # tests/serving/test_engines.py has quick ones
 @pytest.mark.parametrize("name", MODELS)
 def test_litert_says_what_the_model_says(name, tmp_path):
   model = MODELS[name]()
-  export.save_tflite(str(tmp_path), model)
+  (tmp_path / "export").mkdir()
+  served = _served(tmp_path, model)
+  tmp_path = tmp_path / "export"
+  export.save_tflite(str(tmp_path), served)
   assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
   bounds = dict(zip(FILES, (1e-4, 2e-2, 0.3), strict=True))
   for file, bound in bounds.items():
@@ -102,7 +110,7 @@ def test_litert_says_what_the_model_says(name, tmp_path):
 
 @pytest.mark.slow
 def test_litert_needs_no_other_operations_and_int8_is_small(tmp_path, capfd):
-  export.save_tflite(str(tmp_path), MODELS["classifier"]())
+  export.save_tflite(str(tmp_path), _served(tmp_path, MODELS["classifier"]()))
   assert not capfd.readouterr().err  # the converter's, not the user's
   sizes = [(tmp_path / file).stat().st_size for file in FILES]
   assert sizes[0] > 1.5 * sizes[1] > 2 * sizes[2]
@@ -113,9 +121,9 @@ def test_litert_needs_no_other_operations_and_int8_is_small(tmp_path, capfd):
 
 
 def test_litert_has_no_lstm_of_any_batch(tmp_path):
-  flags = _flags(tmp_path, export_format="tflite")
-  with pytest.raises(ValueError, match="with --export_format=savedmodel"):
-    run.export(flags, KERAS[LSTM](), task=None)
+  served = _served(tmp_path, KERAS[LSTM]())
+  with pytest.raises(UserError, match="with --export_format=savedmodel"):
+    export.save(str(tmp_path / "export"), served, ["tflite"])
   assert not (tmp_path / "export").exists()
 
 
@@ -139,7 +147,7 @@ def test_keras_opens_what_was_exported(tmp_path):
     folder = tmp_path / name
     folder.mkdir()
     model = build()
-    run.export(_flags(folder), model, task=None)
+    export.save(str(folder / "export"), _served(folder, model), ["keras"])
     inputs = _inputs(model, 3, 7)
     np.savez(folder / "inputs.npz", **inputs)
     expected[folder] = model(inputs)
@@ -159,8 +167,9 @@ def test_a_loaded_lstm_still_runs_on_any_device():
   assert again.use_cudnn is False
 
 
-def test_the_tokenizer_files_are_written(tmp_path):
-  run.export(_flags(tmp_path), MODELS["classifier"](), None, ["O", "B-X"])
+def test_a_keras_export_has_no_task(tmp_path):
+  served = _served(tmp_path, MODELS["classifier"](), ["O", "B-X"])
+  export.save(str(tmp_path / "export"), served, ["keras"])
   folder = tmp_path / "export"
   assert {path.name for path in folder.iterdir()} == {
     "model.keras",
@@ -168,23 +177,19 @@ def test_the_tokenizer_files_are_written(tmp_path):
     "labels.txt",
     "tokenizer_config.json",
   }
-  assert (folder / "vocab.txt").read_text() == "[PAD]\n"
-  assert (folder / "labels.txt").read_text() == "O\nB-X\n"
-  settings = json.loads((folder / "tokenizer_config.json").read_text())
-  assert settings == {"do_lower_case": False, "model_max_length": T}
 
 
-def test_litert_is_refused_for_what_it_lacks_before_any_work(tmp_path):
-  flags = _flags(tmp_path, export_format="tflite", dtype="bfloat16")
-  with pytest.raises(ValueError, match="does not go with --dtype=bfloat16"):
+def test_what_does_not_go_together_is_refused_before_any_work(tmp_path):
+  tflite = {"export_format": ["savedmodel", "tflite"]}
+  flags = _flags(tmp_path, **tflite, dtype="bfloat16")
+  with pytest.raises(UserError, match="does not go with --dtype=bfloat16"):
     checks.export(flags)
   for name in ("add_bilstm", "feature_based"):
-    flags = _flags(tmp_path, export_format="tflite", **{name: True})
-    with pytest.raises(ValueError, match=f"does not go with --{name}: LiteRT"):
+    flags = _flags(tmp_path, **tflite, **{name: True})
+    with pytest.raises(UserError, match=f"does not go with --{name}: LiteRT"):
       checks.export(flags)
+  for formats in ([], ["onnx"], ["keras", ""]):
+    with pytest.raises(UserError, match="give one or more of savedmodel, tfl"):
+      checks.export(_flags(tmp_path, export_format=formats))
   checks.export(_flags(tmp_path, dtype="bfloat16"))
-  compiled = {"export_format": "savedmodel", "compile_export": True}
-  for name, value in (("export_format", "keras"), ("dtype", "bfloat16")):
-    flags = _flags(tmp_path, **compiled | {name: value})
-    with pytest.raises(ValueError, match=f"not go with --{name}={value}"):
-      checks.export(flags)
+  checks.export(_flags(tmp_path, **tflite))

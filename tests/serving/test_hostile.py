@@ -28,76 +28,112 @@ HOSTILE = {
   "blanks of 1 MB": b" " * 1_000_000,
 }
 QUICK = ("classification of pairs", "tagging")
-TRIED = [
-  name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-  for name in tasks.NAMES
-]
-# Outputs with several equally good values: an answer may occur at several
-# positions of a context, and two endings may be the same.
-POSITIONS = ("start", "end", "best_start", "best_end", "starts", "ends")
-EQUALLY_GOOD = {"questions": POSITIONS, "choices": ("choice",)}
 
 
-def _inputs(task, texts):
-  """Inputs of a task, with each text as each of its arguments and as all."""
-  harmless = b"ab c"
-  inputs = {}
-  for number, (name, spec) in enumerate(task.texts.items()):
-    # Each hostile text is once the only one.
-    column = [
-      text if position in (number, len(task.texts)) else harmless
-      for text in texts
-      for position in range(len(task.texts) + 1)
-    ]
-    if spec.shape.rank == 2:
-      column = np.array([[text, harmless] for text in column], object)
-      column = column.reshape(-1, 2)
-    inputs[name] = tf.constant(column, tf.string)
-  return inputs
+def _tried(names):
+  slow = pytest.mark.slow
+  return [n if n in QUICK else pytest.param(n, marks=slow) for n in names]
 
 
-def _ask(task, served, inputs):
-  answers = served.functions["serving_default"](**inputs)
-  return {name: value.numpy() for name, value in answers.items()}
+# An output with several equally good values: two endings may be the same.
+EQUALLY_GOOD = {"choices": ("choice",)}
 
 
-def _row(inputs, row):
-  return {name: value[row : row + 1] for name, value in inputs.items()}
+def _examples(answers, texts):
+  """Each text as each of the inputs, and as all."""
+  names = list(answers.inputs)
+  for text in texts:
+    for position in range(len(names) + 1):
+      # Each hostile text is once the only one.
+      columns = [
+        text if position in (number, len(names)) else b"ab c"
+        for number in range(len(names))
+      ]
+      yield {
+        name: [column, b"ab c"] if answers.inputs[name] else column
+        for name, column in zip(names, columns, strict=True)
+      }
 
 
-@pytest.mark.parametrize("name", TRIED)
+def _decode(value):
+  """Texts of bytes, as those of a request."""
+  if isinstance(value, bytes):
+    return value.decode("utf-8", "replace")
+  if isinstance(value, list):
+    return [*map(_decode, value)]
+  return {name: _decode(part) for name, part in value.items()}
+
+
+def _all_finite(value):
+  if isinstance(value, list | dict):
+    parts = value.values() if isinstance(value, dict) else value
+    return all(map(_all_finite, parts))
+  return not isinstance(value, float) or np.isfinite(value)
+
+
+def _assert_same(result, expected, ignored=()):
+  assert result.keys() == expected.keys()
+  for name, value in expected.items():
+    if np.asarray(value).dtype.kind == "f":
+      np.testing.assert_allclose(result[name], value, atol=1e-4)
+    elif name not in ignored:
+      assert result[name] == value, name
+
+
+@pytest.mark.parametrize("name", _tried(tasks.NAMES))
 def test_every_text_has_an_answer_and_a_batch_does_not_change_it(
   every_task, name
 ):
-  task, served = every_task[name]
-  inputs = _inputs(task, HOSTILE.values())
-  together = _ask(task, served, inputs)
-  rows = len(next(iter(inputs.values())))
+  model = every_task[name].text_model()
+  texts = HOSTILE.values()
+  examples = [*map(_decode, _examples(model.answers, texts))]
+  together = model(examples)
+  for example, answer in zip(examples, together, strict=True):
+    assert _all_finite(answer)
+    [alone] = model([example])
+    _assert_same(answer, alone, EQUALLY_GOOD.get(name, ()))
+  assert model([]) == []
+
+
+def _in_graph(exported, answers, examples):
+  inputs = {
+    name: tf.constant([example[name] for example in examples], tf.string)
+    for name in answers.inputs
+    if name not in answers.optional
+  }
+  outputs = exported.functions["serving_default"](**inputs)
+  return {name: value.numpy() for name, value in outputs.items()}
+
+
+@pytest.mark.parametrize("name", _tried(tasks.IN_GRAPH))
+def test_the_graph_has_an_answer_for_any_bytes(every_task, exported, name):
+  answers = every_task[name].answers
+  examples = [*_examples(answers, HOSTILE.values())]
+  together = _in_graph(exported[name], answers, examples)
   for output, value in together.items():
-    assert len(value) == rows, output
+    assert len(value) == len(examples), output
     if value.dtype != object:
       assert np.isfinite(value).all(), output
-  for row in range(rows):
-    for output, alone in _ask(task, served, _row(inputs, row)).items():
+  for row, example in enumerate(examples):
+    alone = _in_graph(exported[name], answers, [example])
+    for output, value in alone.items():
       if output in EQUALLY_GOOD.get(name, ()):
         continue
-      inside = (row, *(slice(size) for size in alone.shape[1:]))
-      result = together[output][inside]
-      if alone.dtype == object:
-        assert np.array_equal(result, alone[0]), (output, row)
+      result = together[output][(row, *(slice(n) for n in value.shape[1:]))]
+      if value.dtype == object:
+        assert np.array_equal(result, value[0]), (output, row)
       else:
-        np.testing.assert_allclose(result, alone[0], atol=1e-4)
+        np.testing.assert_allclose(result, value[0], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", TRIED)
-def test_an_empty_batch_has_empty_answers(every_task, name):
-  task, served = every_task[name]
-  for value in _ask(task, served, _inputs(task, [])).values():
+@pytest.mark.parametrize("name", _tried(tasks.IN_GRAPH))
+def test_an_empty_batch_has_empty_answers(every_task, exported, name):
+  inputs = exported[name].functions["serving_default"]
+  specs = inputs.structured_input_signature[1]
+  nothing = {
+    key: tf.zeros([0, *[2] * (spec.shape.rank - 1)], tf.int32)
+    for key, spec in specs.items()
+  }
+  outputs = inputs(**{k: tf.strings.as_string(v) for k, v in nothing.items()})
+  for value in outputs.values():
     assert len(value) == 0
-
-
-def test_a_long_text_has_a_tag_for_every_word(every_task):
-  task, served = every_task["tagging"]
-  result = _ask(task, served, {"tokens": tf.constant(["abcd " * 50_000])})
-  assert result["num_words"].tolist() == [50_000]
-  assert all(result["tags"][0])

@@ -14,7 +14,8 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from modeling import models
 from serving import export
-from tasks.ner.serving import TokenClassification
+from serving.export import ServedModel
+from tasks.ner import answers as ner
 from tests import programs
 from tests.serving import tasks
 
@@ -68,7 +69,7 @@ def _operations_of(function):
     return _operations(tf.compat.v1.train.export_meta_graph())
 
 
-QUICK = ("classification of pairs", "choices", "masks", "questions", "tagging")
+QUICK = ("classification of pairs", "choices", "questions", "tagging")
 
 
 @pytest.mark.parametrize(
@@ -78,19 +79,14 @@ QUICK = ("classification of pairs", "choices", "masks", "questions", "tagging")
     for name in tasks.NAMES
   ],
 )
-def test_every_task_is_made_of_known_operations(every_task, name):
-  _, served = every_task[name]
-  for signature, function in served.functions.items():
+def test_every_task_is_made_of_known_operations(exported, name):
+  for signature, function in exported[name].functions.items():
     assert not _operations_of(function) - KNOWN, signature
 
 
-def test_saved_exports_have_known_operations(every_task, tmp_path):
-  _, served = every_task["masks"]
-  path = str(tmp_path / "export")
-  tf.saved_model.save(served, path, signatures=served.functions)
-  saved = SavedModel.FromString(
-    (tmp_path / "export/saved_model.pb").read_bytes()
-  )
+def test_saved_exports_have_known_operations(folders):
+  folder = folders["classification of pairs"]
+  saved = SavedModel.FromString((folder / "saved_model.pb").read_bytes())
   [meta_graph] = saved.meta_graphs
   unknown = _operations(meta_graph) - KNOWN
   assert not unknown
@@ -114,16 +110,14 @@ def test_known_operations_are_tensorflows_own(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("any_device", [True, False])
-def test_an_lstm_exported_with_a_gpu_runs_without_one(
-  graph_tokenizer, monkeypatch, any_device
-):
+def test_an_lstm_exported_with_a_gpu_runs_without_one(monkeypatch, any_device):
   module = "keras.src.backend.tensorflow.rnn"
   # By name only: the package has a function of that name, too.
   monkeypatch.setattr(sys.modules[module], "_is_gpu_available", lambda: True)
   model = models.feature_based_tagger(
     tasks.CONFIG, 3, "last", units=4, any_device=any_device
   )
-  task = TokenClassification(graph_tokenizer, tasks.T, ("a", "b", "c"))
-  functions = export.Exported(model, task).functions
+  answers = ner.Answers(tasks.text_config(("a", "b", "c")))
+  functions = export.Exported(ServedModel(model, answers)).functions
   result = _operations_of(functions["serving_features"])
   assert any(op.startswith("Cudnn") for op in result) != any_device

@@ -160,7 +160,7 @@ def test_the_folder_answers_as_the_export_does(trained, tmp_path, monkeypatch):
   policy = keras.config.dtype_policy()
   trained = Predictor(str(folder / name))
   assert keras.config.dtype_policy() == policy
-  exported = Predictor(str(folder / name / "export"))
+  exported = Predictor(str(folder / name / "export"), "savedmodel")
   assert trained.inputs == exported.inputs
   for batch_size in (1, 3):
     answers = (
@@ -226,7 +226,7 @@ def test_what_is_missing_is_named_with_its_remedy(folder, tmp_path):
   with pytest.raises(ValueError, match=r"copy was trained by run_away, not by"):
     Predictor(copy)
   os.remove(os.path.join(copy, "run.json"))
-  with pytest.raises(ValueError, match=r"no SavedModel and no run\.json in .*"):
+  with pytest.raises(ValueError, match=r"no export and no run\.json in .*"):
     Predictor(copy)
 
 

@@ -12,6 +12,7 @@ import pytest
 from data import labels, vocab
 from modeling import models
 from modeling.models import layer_outputs
+from predictor import Predictor
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.ner import records
 from tasks.ner.examples import Sentence
@@ -100,7 +101,6 @@ def _answers(made):
   assert all("exported to" in run.result() for run in done)
   example = {"sent1": ["ab c"], "sent2": ["a"], "choices": [["b", "c d", "."]]}
   inputs = {
-    "ner": {"tokens": TEXTS},
     "swag": example,
     "pretraining": {"text": TEXTS},
     "features": {"text": TEXTS},
@@ -113,7 +113,8 @@ def _answers(made):
     check=True,
     cwd=folder,
   )
-  return dict(zip(inputs, json.loads(done.stdout).values(), strict=True))
+  answers = dict(zip(inputs, json.loads(done.stdout).values(), strict=True))
+  return answers | {"ner": Predictor(folder / "ner" / "export")(TEXTS)}
 
 
 @pytest.mark.slow
@@ -129,9 +130,10 @@ def test_tags(answers, made, tokenizer):
     made[1]["ner"](inputs)["logits"].numpy(), windows
   )
   tags = [TAGS[i] for i in logits.argmax(axis=-1)]
-  assert [tag for row in answer["tags"] for tag in row if tag] == tags
-  assert answer["labels"][0] == list(TAGS)
-  assert answer["num_words"] == [len(text.split()) for text in TEXTS]
+  assert [tag for row in answer for tag in row["tags"]] == tags
+  assert answer[0]["labels"] == list(TAGS)
+  numbers = [row["num_words"] for row in answer]
+  assert numbers == [len(text.split()) for text in TEXTS]
 
 
 @pytest.mark.slow

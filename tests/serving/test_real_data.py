@@ -1,4 +1,4 @@
-"""Plain, compiled and LiteRT exports answer real development sets alike."""
+"""All engines answer real development sets alike."""
 
 import os
 from collections import Counter
@@ -7,24 +7,26 @@ import keras
 import pytest
 
 from data import vocab
-from data.tokenization_ops import GraphTokenizer
 from modeling import models
 from modeling.config import BertConfig
 from predictor import Predictor
 from serving import export
+from serving.answers import TextConfig
+from serving.export import ServedModel
+from tasks.classification import answers as classification
 from tasks.classification import named_tasks
 from tasks.classification.examples import read_examples
-from tasks.classification.task import TextClassification
-from tasks.features.task import FeatureExtraction
+from tasks.features import answers as features
+from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.examples import read_examples as read_choices
-from tasks.multiple_choice.task import MultipleChoice
+from tasks.ner import answers as ner
 from tasks.ner.examples import read_sentences
-from tasks.ner.serving import TokenClassification
-from tasks.pretraining.serving import FillMask
+from tasks.pretraining import answers as pretraining
+from tasks.squad import answers as squad
 from tasks.squad import examples
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.records import WindowConfig
-from tasks.squad.serving import QuestionAnswering
+from tests.serving import test_engines
 from tests.serving.tasks import assert_same
 
 DATASETS = os.environ.get("BERT_DATASETS", "")
@@ -73,63 +75,58 @@ def _choices():
   }
 
 
-def _question_task(words, negative):
+def _questions_of(config, negative):
   lengths = WindowConfig(T, doc_stride=32, max_query_length=24)
   decoding = DecodingConfig(20, 30, version_2_with_negative=negative)
-  return QuestionAnswering(words, lengths, decoding, dynamic_padding=True)
+  return squad.Answers(config, lengths, decoding, dynamic_padding=True)
 
 
-# Columns, model, serving task and labels.
+# Columns, model, answers and labels.
 CASES = {
   **{
     name: (
       lambda name=name: _glue(name),
-      lambda config: models.classifier(config, 2),
-      lambda words, pairs=pairs: TextClassification(words, T, LABELS, pairs),
-      LABELS,
+      lambda config, labels=labels: models.classifier(
+        config, len(labels or [0])
+      ),
+      lambda config, pairs=pairs: classification.Answers(config, pairs),
+      labels,
     )
-    for name, pairs in (("MRPC", True), ("SST-2", False))
+    for name, pairs, labels in (
+      ("MRPC", True, LABELS),
+      ("SST-2", False, LABELS),
+      ("STS-B", True, None),
+    )
   },
-  "STS-B": (
-    lambda: _glue("STS-B"),
-    lambda config: models.classifier(config, 1),
-    lambda words: TextClassification(words, T, None, True),
-    None,
-  ),
   "WNUT-17": (
     _sentences,
     lambda config: models.tagger(config, len(TAGS)),
-    lambda words: TokenClassification(words, T, TAGS),
+    ner.Answers,
     TAGS,
   ),
-  "CODAH": (
-    _choices,
-    models.multiple_choice,
-    lambda words: MultipleChoice(words, T),
-    None,
-  ),
+  "CODAH": (_choices, models.multiple_choice, multiple_choice.Answers, None),
   "SQuAD 1.1": (
     lambda: _questions("1.1"),
     models.span_labeler,
-    lambda words: _question_task(words, False),
+    lambda config: _questions_of(config, False),
     None,
   ),
   "SQuAD 2.0": (
     lambda: _questions("2.0"),
     models.span_labeler,
-    lambda words: _question_task(words, True),
+    lambda config: _questions_of(config, True),
     None,
   ),
   "masks": (
     _masked,
-    lambda config: models.pretrainer(config, next_sentence=False),
-    lambda words: FillMask(words, T, 3),
+    models.pretrainer,
+    lambda config: pretraining.Answers(config, 3),
     None,
   ),
   "vectors": (
     lambda: _glue("SST-2"),
     lambda config: models.layer_outputs(config, [-1]),
-    lambda words: FeatureExtraction(words, T, "mean"),
+    lambda config: features.Answers(config, "mean"),
     None,
   ),
 }
@@ -150,8 +147,8 @@ def _vocabulary(columns, path):
 @pytest.mark.slow
 @pytest.mark.skipif(not DATASETS, reason="BERT_DATASETS is not set")
 @pytest.mark.parametrize("name", CASES)
-def test_all_forms_answer_alike(name, tmp_path):
-  read, make_model, make_task, labels = CASES[name]
+def test_all_engines_answer_alike(name, tmp_path):
+  read, make_model, make_answers, labels = CASES[name]
   columns = {k: v[: ROWS or None] for k, v in read().items()}
   words = tmp_path / "vocab.txt"
   config = BertConfig(
@@ -164,17 +161,21 @@ def test_all_forms_answer_alike(name, tmp_path):
     initializer_range=0.2,
   )
   keras.utils.set_random_seed(1)
-  model, task = make_model(config), make_task(GraphTokenizer(str(words)))
-  export.save(str(tmp_path / "plain"), model, task)
-  export.save(str(tmp_path / "compiled"), model, task, compiled=True)
-  litert = tmp_path / "litert"
-  litert.mkdir()
-  export.save_tflite(str(litert), model)
-  export.save_tokenizer(str(litert), str(words), True, T, labels)
-  export.save_task(str(litert), task)
-  expected = Predictor(tmp_path / "plain")(**columns)
-  for form in ("compiled", "litert"):
-    answers = Predictor(tmp_path / form)(**columns)
-    for row, (answer, plain) in enumerate(zip(answers, expected, strict=True)):
-      print(form, row)  # the culprit, if one differs
-      assert_same(answer, plain)
+  answers = make_answers(TextConfig(str(words), True, T, labels))
+  served = ServedModel(make_model(config), answers)
+  folder = tmp_path / "1"
+  export.save(str(folder), served, ["savedmodel", "tflite"])
+  model = served.text_model()  # by Keras
+  rows = zip(*columns.values(), strict=True)
+  expected = model([dict(zip(columns, row, strict=True)) for row in rows])
+  (tmp_path / "served").mkdir()
+  with test_engines.serving(model, tmp_path / "served") as url:
+    for predict in (
+      Predictor(folder, "savedmodel"),
+      Predictor(folder, "litert"),
+      Predictor(url, files=folder),
+    ):
+      result = predict(**columns)
+      for row, (answer, other) in enumerate(zip(result, expected, strict=True)):
+        print(predict._answer.engine, row)  # the culprit, if one differs
+        assert_same(answer, other)

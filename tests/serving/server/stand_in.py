@@ -1,4 +1,4 @@
-"""Servers with functions of Python in place of SavedModels."""
+"""Servers with functions of Python in place of models."""
 
 import contextlib
 import http.client
@@ -6,70 +6,64 @@ import json
 import socket
 import threading
 
-import numpy as np
-import tensorflow as tf
-
 from serving.server.app import App, Metrics, Server
-from serving.server.batching import Batcher, Function
 from serving.server.models import Model, Settings, polled
+from serving.server.rest import Spec
+from serving.server.workers import Workers
 
-TEXT = tf.TensorSpec([None], tf.string)
+TEXT = Spec("string", [None])
 SETTINGS = Settings(poll_seconds=0.02, max_request_bytes=10_000)
 
 
-def _echo(inputs):
-  lengths = [len(text) for text in inputs["text"]]
-  return {"text": inputs["text"], "length": np.array(lengths, np.int32)}
+def _echo(examples):
+  texts = [example["text"] for example in examples]
+  return [{"text": text, "length": len(text)} for text in texts]
 
 
-def _half_plus_two(inputs):
-  return {"y": inputs["x"] / 2 + 2}
+def _half_plus_two(examples):
+  return [{"y": example["x"] / 2 + 2} for example in examples]
 
 
-def _pair(inputs):
-  return {"sum": inputs["a"] + inputs["b"].sum(axis=1)}
+def _pair(examples):
+  return [{"sum": row["a"] + row["b"].sum()} for row in examples]
+
+
+def _images(examples):
+  return [{"out_bytes": example["image"]} for example in examples]
 
 
 class Version:
-  """As serving.server.saved_model.Version.
+  """As serving.server.version.Version, with one worker.
 
   `gate` lets the signature "gated" answer; `started` is set when it begins.
   """
 
-  def __init__(self, folder="", settings=SETTINGS, on_batch=lambda size: None):
+  def __init__(self, folder="", settings=SETTINGS, on_call=lambda size: None):
     self.folder = folder
     self.gate, self.started = threading.Event(), threading.Event()
     self.specs = {
       "serving_default": {"text": TEXT},
-      "half": {"x": tf.TensorSpec([None], tf.float32)},
-      "pair": {
-        "a": tf.TensorSpec([None], tf.int32),
-        "b": tf.TensorSpec([None, 2], tf.int32),
-      },
+      "half": {"x": Spec("float32", [None])},
+      "pair": {"a": Spec("int32", [None]), "b": Spec("int32", [None, 2])},
       "bytes": {"image": TEXT},
       "gated": {"text": TEXT},
       "broken": {"text": TEXT},
     }
     self.functions = {
-      "serving_default": Function(_echo, can_join=True),
-      "half": Function(_half_plus_two),
-      "pair": Function(_pair),
-      "bytes": Function(lambda inputs: {"out_bytes": inputs["image"]}),
-      "gated": Function(self._wait),
-      "broken": Function(lambda inputs: 1 / 0),
+      "serving_default": _echo,
+      "half": _half_plus_two,
+      "pair": _pair,
+      "bytes": _images,
+      "gated": self._wait,
+      "broken": lambda examples: 1 / 0,
     }
     self.signature_def = {"serving_default": {"inputs": {}}}
-    self.batcher = Batcher(
-      settings.max_batch_size,
-      settings.batch_timeout_ms / 1000,
-      settings.max_queue_size,
-      on_batch,
-    )
+    self.workers = Workers(settings.max_queue_size, 1, 1, on_call)
 
-  def _wait(self, inputs):
+  def _wait(self, examples):
     self.started.set()
     assert self.gate.wait(20)
-    return _echo(inputs)
+    return _echo(examples)
 
 
 class Client:

@@ -332,7 +332,7 @@ def test_overload_is_answered_at_once(tmp_path):
     threads = [_in_thread(client, results, GATED)]
     assert client.version.started.wait(10)
     threads += [_in_thread(client, results, GATED) for _ in range(2)]
-    while client.version.batcher.queued < 2:
+    while client.version.workers.queued < 2:
       time.sleep(0.01)
     begin = time.monotonic()
     status, answer = client.ask(GATED)

@@ -141,8 +141,8 @@ def test_the_end_answers_what_was_accepted(client):
   ]
   for thread in threads:
     thread.start()
-  batcher = client.version.batcher
-  while batcher.queued < 4 or not client.version.started.is_set():
+  workers = client.version.workers
+  while workers.queued < 4 or not client.version.started.is_set():
     time.sleep(0.01)
   idle = client.connect()
   client.server.should_exit = True

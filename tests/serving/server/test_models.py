@@ -1,5 +1,6 @@
 """Versions of a model: found, loaded, replaced, retried."""
 
+import itertools
 import time
 
 import pytest
@@ -12,8 +13,8 @@ from tests.serving.server.stand_in import Version
 
 @pytest.fixture(name="folder")
 def _folder(tmp_path):
-  """A folder `mrpc` of the versions 1 and 10, among other things."""
-  for name in ("1", "0010", "11.unfinished", "2b", "-3", "9" * 40):
+  """A folder `mrpc` of the versions 1, 9 and 10, among other things."""
+  for name in ("1", "9", "0010", "11.unfinished", "2b", "-3", "9" * 40):
     (tmp_path / "mrpc" / name).mkdir(parents=True)
   return tmp_path / "mrpc"
 
@@ -25,13 +26,19 @@ def _model(folder, num_versions=1, load=Version):
 def test_versions_are_folders_with_numbers(folder):
   assert models.find_versions(str(folder)) == {
     1: f"{folder}/1",
+    9: f"{folder}/9",
     10: f"{folder}/0010",
   }
 
 
 def test_an_export_is_a_version(folder):
-  for name, number in (("0010", 10), ("2b", 1)):
-    (folder / name / "saved_model.pb").touch()
+  names = ("saved_model.pb", "model_int8.tflite", "run.json")
+  for file, (name, number) in itertools.product(
+    names, (("0010", 10), ("2b", 1))
+  ):
+    for other in names:
+      (folder / name / other).unlink(missing_ok=True)
+    (folder / name / file).touch()
     assert models.find_versions(f"{folder}/{name}") == {
       number: f"{folder}/{name}"
     }
@@ -58,7 +65,7 @@ def test_a_name_that_no_url_can_have_is_refused(folder, flag):
 
 
 def test_a_folder_without_versions_is_named(folder):
-  with pytest.raises(ValueError, match=r"mrpc/1 is no SavedModel, nor"):
+  with pytest.raises(ValueError, match=r"mrpc/1 is no model, nor"):
     models.split_name(f"{folder}/1")
   with pytest.raises(FileNotFoundError, match=f"no folder {folder}/none"):
     models.split_name(f"{folder}/none")
@@ -81,13 +88,13 @@ def test_the_newest_version_is_loaded(folder):
 def test_a_newer_version_replaces_the_old_one(folder):
   model = _model(folder, num_versions=2)
   model.poll()
-  assert sorted(model.versions) == [1, 10]
+  assert sorted(model.versions) == [9, 10]  # numbers, not texts
   (folder / "12").mkdir()
-  old = model.versions[1]
+  old = model.versions[9]
   model.poll()
   assert sorted(model.versions) == [10, 12]
-  assert model.states[1] == ("END", "")
-  assert not old.batcher._waiting and old.batcher._is_closed
+  assert model.states[9] == ("END", "")
+  assert not old.workers._waiting and old.workers._is_closed
 
 
 def test_going_back_is_removing_the_folder(folder):
@@ -95,7 +102,7 @@ def test_going_back_is_removing_the_folder(folder):
   model.poll()
   (folder / "0010").rmdir()
   model.poll()
-  assert sorted(model.versions) == [1]
+  assert sorted(model.versions) == [9]
 
 
 def test_an_empty_or_missing_folder_changes_nothing(folder, caplog):

@@ -2,12 +2,11 @@
 
 import json
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
-from serving.server.batching import Batcher, Function
 from serving.server.models import Model
+from serving.server.rest import Spec
+from serving.server.workers import Workers
 from tests.serving.server import browser, stand_in
 
 pytestmark = [
@@ -19,83 +18,89 @@ pytestmark = [
 EVIL = "<img src=x onerror=\"document.title='evil'\"><b>b</b>"
 
 
-def _strings(*values):
-  return np.array(values, object)
-
-
-def _find_answer(inputs):
-  [question], [context] = inputs["question"], inputs["context"]
-  text = context.decode()
-  start = text.find(question.decode())
-  answer = question if start >= 0 else b""
+def _find_answer(texts):
+  question, context = texts["question"].decode(), texts["context"].decode()
+  start = context.find(question)
   return {
-    "answer": _strings(answer),
-    "start": np.array([start]),
-    "end": np.array([start + len(answer.decode()) if start >= 0 else -1]),
-    "probability": np.array([0.75], np.float32),
+    "answer": question if start >= 0 else "",
+    "start": start,
+    "end": start + len(question) if start >= 0 else -1,
+    "probability": 0.75,
   }
 
 
-def _tag(inputs):
-  words = inputs["tokens"][0].split()
-  tags = [b"B-PER" if word[:1].isupper() else b"O" for word in words]
+def _tag(texts):
+  words = texts["tokens"].decode().split()
+  tags = ["B-PER" if word[:1].isupper() else "O" for word in words]
+  return {"words": words, "tags": tags, "num_words": len(words)}
+
+
+def _fill(texts):
+  count = texts["text"].count(b"[MASK]")
+  answer = {
+    "tokens": [["<i>one</i>", "two"]] * count,
+    "probabilities": [[0.9, 0.05]] * count,
+    "num_masks": count,
+  }
+  if pair := texts.get("text_pair"):
+    is_known = pair != b"no head"
+    answer["is_next"] = True if is_known else None
+    answer["is_next_probability"] = 0.625 if is_known else None
+  return answer
+
+
+def _label(texts):
   return {
-    "words": np.array([[*words, b""]], object),
-    "tags": np.array([[*tags, b""]], object),
-    "num_words": np.array([len(words)]),
+    "label": "good",
+    "labels": ["bad", "good"],
+    "probabilities": [0.2, 0.8],
   }
 
 
-def _fill(inputs):
-  count = inputs["text"][0].count(b"[MASK]")
+def _choose(texts):
+  endings = [ending.decode() for ending in texts["choices"]]
   return {
-    "tokens": np.array([[[b"<i>one</i>", b"two"]] * (count + 1)], object),
-    "probabilities": np.array([[[0.9, 0.05]] * (count + 1)], np.float32),
-    "num_masks": np.array([count]),
+    "choice": len(endings) - 1,
+    "text": endings[-1],
+    "probabilities": [*[0.1] * (len(endings) - 1), 0.7],
   }
 
 
-def _label(inputs):
+def _embed(texts):
   return {
-    "label": _strings(b"good"),
-    "labels": np.array([[b"bad", b"good"]], object),
-    "probabilities": np.array([[0.2, 0.8]], np.float32),
-  }
-
-
-def _choose(inputs):
-  number = inputs["choices"].shape[1]
-  probabilities = np.full((1, number), 0.1, np.float32)
-  probabilities[0, -1] = 0.7
-  return {
-    "choice": np.array([number - 1]),
-    "text": inputs["choices"][:, -1],
-    "probabilities": probabilities,
+    "sentence": [[0.125] * 16] * 2,
+    "token_vectors": [[[0.5] * 16] * 2] * 3,
+    "tokens": ["[CLS]", "<b>", "[SEP]"],
+    "num_tokens": 3,
   }
 
 
 TASKS = {
   "questions": (_find_answer, ["question", "context"]),
   "names": (_tag, ["tokens"]),
-  "masks": (_fill, ["text"]),
+  "masks": (_fill, ["text", "text_pair"]),
   "labels": (_label, ["text_a", "text_b"]),
   "choices": (_choose, ["sent1", "sent2", "choices"]),
-  "scores": (lambda inputs: {"score": np.array([3.14159])}, ["text"]),
-  "vectors": (lambda inputs: {"a": np.ones((1, 2)), "b": np.ones(1)}, ["text"]),
+  "scores": (lambda texts: {"score": 3.14159}, ["text"]),
+  "vectors": (_embed, ["text"]),
 }
 
 
 class _Version:
-  def __init__(self, run, inputs):
+  def __init__(self, answer, inputs):
     self.specs = {
       "serving_default": {
-        name: tf.TensorSpec([None] * (1 + (name == "choices")), tf.string)
+        name: Spec(
+          "string", [None] * (1 + (name == "choices")), name[-5:] == "_pair"
+        )
         for name in inputs
       }
     }
-    self.functions = {"serving_default": Function(run)}
+    self.functions = {
+      "serving_default": lambda examples: [answer(texts) for texts in examples]
+    }
     self.signature_def = {"serving_default": {"inputs": dict.fromkeys(inputs)}}
-    self.batcher = Batcher(32, 0.0, 64)
+    self.workers = Workers(64)
 
 
 @pytest.fixture(name="page", scope="module")
@@ -180,15 +185,60 @@ def test_choices_have_bars(page):
   assert page.run("document.querySelector('.best').innerText").startswith("two")
 
 
-def test_scores_and_vectors(page):
+def test_scores(page):
   assert _ask(page, "scores", text="a") == "3.142"
-  assert json.loads(_ask(page, "vectors", text="a")) == {"a": [1, 1], "b": 1}
+
+
+def test_vectors_are_described(page):
+  text = _ask(page, "vectors", text="a")
+  assert "A vector of 16 numbers from each of 2 layer(s)" in text
+  assert "each of 3 tokens: [CLS] <b> [SEP]." in text
+  assert "0.125, 0.125" in text and len(text) < 300
+
+
+def test_a_pair_is_next(page):
+  text = _ask(page, "masks", text="a", text_pair="b")
+  assert "IsNext" in text and "62.5 %" in text and "[MASK]" not in text
+  text = _ask(page, "masks", text="a", text_pair="no head")
+  assert "The model has no head for next sentences." in text
+
+
+@pytest.mark.parametrize("model", TASKS)
+def test_each_model_has_a_title_and_an_example(page, model):
+  page.run(
+    f"byId('model').value = {json.dumps(model)};"
+    "byId('inputs').replaceChildren();"
+    "byId('model').dispatchEvent(new Event('change'))"
+  )
+  page.wait("document.querySelectorAll('textarea').length")
+  assert page.run("document.title") == f"{model} - BERT"
+  page.run("byId('ask').click()")
+  page.wait("byId('status').textContent.match(/ms$/)")
+  assert page.run("byId('answer').innerText")
+
+
+def test_a_server_that_is_gone_is_named(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("models")
+  (folder / "1").mkdir()
+  model = Model(
+    "labels", str(folder), 1, lambda path: _Version(*TASKS["labels"])
+  )
+  model.poll()
+  page = browser.Browser(tmp_path_factory.mktemp("browser"))
+  with stand_in.running([model]) as client:
+    page.open(f"http://127.0.0.1:{client.port}/")
+    page.wait("document.querySelectorAll('textarea').length === 2")
+  page.run("byId('ask').click()")
+  page.wait("byId('status').className")
+  message = page.run("byId('status').textContent")
+  page.close()
+  assert message == "The server does not answer: is it still running?"
 
 
 @pytest.mark.parametrize("model", TASKS)
 def test_html_in_texts_stays_text(page, model):
   _ask(page, model, **dict.fromkeys(TASKS[model][1], EVIL))
-  assert page.run("document.title") == "BERT"
+  assert page.run("document.title") == f"{model} - BERT"
   assert (
     page.run("document.querySelectorAll('#answer img, #answer b').length") == 0
   )

@@ -4,17 +4,16 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from serving.server import rest
-from serving.server.rest import RestError
+from serving.server.rest import RestError, Spec
 
-TEXT = {"text": tf.TensorSpec([None], tf.string)}
+TEXT = {"text": Spec("string", [None])}
 # The example of https://www.tensorflow.org/tfx/serving/api_rest.
 NAMED = {
-  "tag": tf.TensorSpec([None], tf.string),
-  "signal": tf.TensorSpec([None, 5], tf.int32),
-  "sensor": tf.TensorSpec([None, 2, 2], tf.int64),
+  "tag": Spec("string", [None]),
+  "signal": Spec("int32", [None, 5]),
+  "sensor": Spec("int64", [None, 2, 2]),
 }
 ROWS = [
   {"tag": "foo", "signal": [1, 2, 3, 4, 5], "sensor": [[1, 2], [3, 4]]},
@@ -28,8 +27,13 @@ COLUMNS = {
 
 
 def _read(document, specs=TEXT):
+  """Columns of the examples of a request."""
   document = rest.parse(json.dumps(document).encode())
-  return {k: v.tolist() for k, v in rest.read_inputs(document, specs).items()}
+  examples = rest.read_inputs(document, specs)
+  return {
+    name: [getattr(e[name], "tolist", lambda v=e[name]: v)() for e in examples]
+    for name in examples[0]
+  }
 
 
 @pytest.mark.parametrize("document", [{"instances": ROWS}, {"inputs": COLUMNS}])
@@ -55,15 +59,40 @@ def test_forms_of_a_single_input(document):
 
 def test_values_of_all_types():
   specs = {
-    "x": tf.TensorSpec([None], tf.float32),
-    "b": tf.TensorSpec([None], tf.bool),
-    "i": tf.TensorSpec([], tf.uint8),
+    "x": Spec("float32", [None]),
+    "b": Spec("bool", [None]),
+    "i": Spec("uint8", [None]),
   }
   body = b'{"inputs": {"x": [1, NaN, -Infinity], "b": [true, false, true], '
-  arrays = rest.read_inputs(rest.parse(body + b'"i": 255}}'), specs)
-  assert [str(v.dtype) for v in arrays.values()] == ["float32", "bool", "uint8"]
-  np.testing.assert_array_equal(arrays["x"], [1, np.nan, -np.inf])
-  assert arrays["i"] == 255
+  examples = rest.read_inputs(rest.parse(body + b'"i": [255, 0, 1]}}'), specs)
+  assert [v.dtype for v in examples[0].values()] == ["float32", "bool", "uint8"]
+  columns = [[e[name] for e in examples] for name in specs]
+  np.testing.assert_array_equal(columns[0], [1, np.nan, -np.inf])
+  assert columns[2] == [255, 0, 1]
+
+
+OPTIONAL = TEXT | {"text_pair": Spec("string", [None], is_optional=True)}
+
+
+@pytest.mark.parametrize(
+  ("document", "expected"),
+  [
+    ({"instances": ["a"]}, {"text": [b"a"]}),
+    ({"inputs": ["a"]}, {"text": [b"a"]}),
+    ({"instances": [{"text": "a"}]}, {"text": [b"a"]}),
+    ({"inputs": {"text": ["a"]}}, {"text": [b"a"]}),
+    (
+      {"instances": [{"text": "a", "text_pair": "b"}]},
+      {"text": [b"a"], "text_pair": [b"b"]},
+    ),
+    (
+      {"inputs": {"text": ["a"], "text_pair": ["b"]}},
+      {"text": [b"a"], "text_pair": [b"b"]},
+    ),
+  ],
+)
+def test_an_optional_input_may_be_missing(document, expected):
+  assert _read(document, OPTIONAL) == expected
 
 
 IN_ROWS = "Failed to process element: %s of 'instances' list. Error: "
@@ -213,9 +242,9 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
-@pytest.mark.parametrize("dtype", [tf.string, tf.int32, tf.float32])
+@pytest.mark.parametrize("dtype", ["string", "int32", "float32"])
 def test_every_body_has_an_answer(body, dtype):
-  specs = {"x": tf.TensorSpec([None], dtype)}
+  specs = {"x": Spec(dtype, [None])}
   with pytest.raises(RestError) as error:
     rest.read_inputs(rest.parse(body), specs)
   assert error.value.status == 400
@@ -225,47 +254,45 @@ def test_every_body_has_an_answer(body, dtype):
 def test_numbers_have_to_fit():
   for value in (1.5, True, 1 << 31, -(1 << 40), "1"):
     with pytest.raises(RestError):
-      _read({"inputs": [value]}, {"x": tf.TensorSpec([None], tf.int32)})
+      _read({"inputs": [value]}, {"x": Spec("int32", [None])})
+
+
+def _write(answers, by_rows):
+  return json.loads(rest.write_outputs(answers, by_rows))
 
 
 def test_a_single_output_goes_without_its_name():
-  outputs = {"y": np.array([3.5, 4.0, 5.5], np.float32)}
-  rows = json.loads(rest.write_outputs(outputs, by_rows=True))
-  assert rows == {"predictions": [3.5, 4.0, 5.5]}
-  columns = json.loads(rest.write_outputs(outputs, by_rows=False))
-  assert columns == {"outputs": [3.5, 4.0, 5.5]}
+  answers = [{"y": value} for value in (3.5, 4.0, 5.5)]
+  assert _write(answers, True) == {"predictions": [3.5, 4.0, 5.5]}
+  assert _write(answers, False) == {"outputs": [3.5, 4.0, 5.5]}
 
 
 def test_several_outputs_are_objects():
-  outputs = {
-    "label": np.array(["né".encode(), b"\xff"], object),
-    "p": np.array([[0.2, 0.8], [1, 0]], np.float32),
-    "raw_bytes": np.array([b"a", b"b"], object),
-  }
-  assert json.loads(rest.write_outputs(outputs, by_rows=True)) == {
+  answers = [
+    {"label": "né", "p": np.array([0.2, 0.8], np.float32), "raw_bytes": b"a"},
+    {"label": b"\xff", "p": [1.0], "raw_bytes": b"b"},
+  ]
+  assert _write(answers, by_rows=True) == {
     "predictions": [
       {"label": "né", "p": [0.2, 0.8], "raw_bytes": {"b64": "YQ=="}},
-      {"label": "\ufffd", "p": [1.0, 0.0], "raw_bytes": {"b64": "Yg=="}},
+      {"label": "\ufffd", "p": [1.0], "raw_bytes": {"b64": "Yg=="}},
     ]
   }
-  assert json.loads(rest.write_outputs(outputs, by_rows=False)) == {
+  assert _write(answers, by_rows=False) == {
     "outputs": {
       "label": ["né", "\ufffd"],
-      "p": [[0.2, 0.8], [1.0, 0.0]],
+      "p": [[0.2, 0.8], [1.0]],
       "raw_bytes": [{"b64": "YQ=="}, {"b64": "Yg=="}],
     }
   }
 
 
-@pytest.mark.parametrize("shapes", [(2, 3), ((), ()), ((), 2)])
-def test_rows_need_one_first_dimension(shapes):
-  outputs = {name: np.zeros(s) for name, s in zip("ab", shapes, strict=True)}
-  with pytest.raises(RestError, match="inconsistent batch size"):
-    rest.write_outputs(outputs, by_rows=True)
-  assert b"outputs" in rest.write_outputs(outputs, by_rows=False)
-
-
 def test_floats_are_as_short_as_float32_allows():
   values = np.array([0.1, 1e-7, 16777216, np.nan, -np.inf], np.float32)
-  text = rest.write_outputs({"y": values}, by_rows=False).decode()
-  assert text == '{"outputs": [0.1, 1e-07, 16777216.0, NaN, -Infinity]}'
+  text = rest.write_outputs([{"y": values}], by_rows=False).decode()
+  assert text == '{"outputs": [[0.1, 1e-07, 16777216.0, NaN, -Infinity]]}'
+
+
+def test_large_answers_are_counted():
+  assert rest.num_values([{"a": [[1.0] * 3] * 4, "b": "text"}] * 2) == 26
+  assert rest.num_values([{"a": np.zeros((5, 2)), "b": []}]) == 10

@@ -10,13 +10,8 @@ from sklearn.metrics import f1_score
 
 from cli.arguments import Arguments
 from data import labels
-from predictor import Predictor
-from serving.export import ServedModel, Signature
 from tasks.classification import examples, metrics, named_tasks, task
 from tasks.classification.examples import TextExample, TextRecordBuilder
-from tasks.classification.task import TextClassification
-from tests.serving import stand_in, tasks
-from tests.serving.test_litert import save_litert
 from tests.tasks.classification.test_custom_task import task_of
 
 LABELS = ("joy", "wit", "woe")
@@ -200,39 +195,3 @@ def test_wrong_class_weights_are_named(setting, message):
     _weights(["a=1", "a=2"], one, "a")
   with pytest.raises(ValueError, match="STS-B has scores, not labels"):
     _weights([setting], named_tasks.find("STS-B"), "1.0")
-
-
-def _serving(tokenizer, thresholds):
-  return TextClassification(tokenizer, tasks.T, LABELS, False, thresholds)
-
-
-def test_answers_have_the_labels_that_reach_their_thresholds(graph_tokenizer):
-  thresholds = (0.5, 0.6, 0.4)
-  predict = stand_in.compiled(
-    _serving(graph_tokenizer, thresholds), stand_in.classifier(3)
-  )
-  texts = ["ab c", "", "d e . b", "a"]
-  result = predict(text=texts)
-  probs = result["probabilities"]
-  for i, row in enumerate(probs):
-    names = [
-      n for n, p, t in zip(LABELS, row, thresholds, strict=True) if p >= t
-    ]
-    count = result["num_predicted"][i]
-    predicted = [name.decode() for name in result["predicted"][i]]
-    assert predicted[:count] == names
-    assert not any(predicted[count:])
-  assert (probs.sum(axis=1) != 1).all()
-  assert predict(text=[])["predicted"].shape[0] == 0
-
-
-@pytest.mark.slow
-def test_litert_answers_as_the_savedmodel(graph_tokenizer, tmp_path):
-  serving = _serving(graph_tokenizer, (0.5, 0.4, 0.6))
-  model = task.models.classifier(tasks.CONFIG, 3)
-  save_litert(tmp_path, model, serving, LABELS)
-  texts = ["ab c", "", "d e . b", "a"]
-  ask = Signature.of(ServedModel(model, serving, LABELS))
-  for text, result in zip(texts, Predictor(tmp_path)(texts), strict=True):
-    [expected] = ask([(text,)])
-    tasks.assert_same(result, expected)

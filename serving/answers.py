@@ -1,0 +1,169 @@
+"""Raw text to answers: a task's Answers over an engine, and their files.
+
+The files lie beside an exported model: task.json (the task and its settings),
+tokenizer_config.json (by transformers' names), vocab.txt and, if the model's
+classes have names, labels.txt.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from data import labels
+from data.tokenization import FullTokenizer
+from serving.engines import Engine, Outputs, Row
+from storage import UserError, files
+
+TASK_FILE = "task.json"
+_TOKENIZER_FILE = "tokenizer_config.json"
+_TEXT = ". [MASK]"  # of a warm-up
+# Writing a float32 in few digits (0.2) takes too long for so many numbers.
+_MAX_SHORT_FLOATS = 10_000
+
+
+@dataclass(frozen=True)
+class TextConfig:
+  """Tokenizer, tokens of a text at most, and names of the model's classes."""
+
+  vocab_file: str
+  do_lower_case: bool
+  max_seq_length: int
+  labels: Sequence[str] | None = None
+
+  @cached_property
+  def tokenizer(self) -> FullTokenizer:
+    return FullTokenizer(self.vocab_file, self.do_lower_case)
+
+
+class Encoded(NamedTuple):
+  """Rows of one example, and what else `Answers.decode` needs to know."""
+
+  rows: list[Row]
+  context: Any = None
+
+
+class Answers(Protocol):
+  """Texts of an example to rows of a model, and its outputs to an answer.
+
+  `inputs` has 0 for each input that is a text, 1 for a list of texts; those in
+  `optional` may be missing. `settings` are JSON values: the class is called
+  with a TextConfig and these. All tasks have one, in tasks/<task>/answers.py.
+  """
+
+  config: TextConfig
+  settings: dict[str, Any]
+  inputs: dict[str, int]
+  optional: frozenset[str]
+
+  def encode(self, texts: Mapping[str, Any]) -> Encoded:
+    """Rows of the model for the texts of one example, by input."""
+
+  def decode(self, encoded: Encoded, outputs: list[Outputs]) -> dict:
+    """Named answers, plain Python values, for the outputs of the rows."""
+
+
+class TextModel:
+  """A function from texts to answers; `inputs` as those of its Answers."""
+
+  def __init__(self, answers: Answers, engine: Engine):
+    self.answers, self.engine = answers, engine
+
+  def __call__(self, examples: Sequence[Mapping[str, Any]]) -> list[dict]:
+    """Answers to examples, each a text or a list of texts by input."""
+    encoded = []
+
+    def rows():
+      for texts in examples:
+        encoded.append(self.answers.encode(texts))
+        yield from encoded[-1].rows
+
+    outputs = iter(self.engine.run(rows()))
+    return [
+      self.answers.decode(example, list(islice(outputs, len(example.rows))))
+      for example in encoded
+    ]
+
+  def warm_up(self) -> dict:
+    """Answers a short example, so that the next one does not wait."""
+    ranks = self.answers.inputs.items()
+    texts = {name: [_TEXT] if rank else _TEXT for name, rank in ranks}
+    return self([texts])[0]
+
+
+def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
+  """The encoder's inputs for ids without padding, and more inputs."""
+  inputs = {
+    "input_ids": ids,
+    "input_mask": [1] * len(ids),
+    "segment_ids": segments,
+  }
+  return {name: np.array(v, np.int32) for name, v in (inputs | more).items()}
+
+
+def to_list(values: np.ndarray) -> list:
+  """Nested lists of numbers, with the digits of a float32 if they are few."""
+  if values.dtype.kind == "f" and values.size < _MAX_SHORT_FLOATS:
+    return values.astype(np.float32).astype("U").astype(float).tolist()
+  return values.tolist()
+
+
+# --- Files -----------------------------------------------------------------
+
+
+def save(folder: str, answers: Answers, task: str | None = None) -> None:
+  """Writes the files of a model; task.json only if the task is named."""
+  config = answers.config
+  vocabulary = files.read_text(config.vocab_file)
+  files.write_text(os.path.join(folder, "vocab.txt"), vocabulary)
+  tokenizer = {
+    "do_lower_case": config.do_lower_case,
+    "model_max_length": config.max_seq_length,
+  }
+  _write_json(os.path.join(folder, _TOKENIZER_FILE), tokenizer)
+  if config.labels is not None:
+    labels.save(config.labels, folder)
+  if task:
+    settings = {"task": task} | answers.settings
+    _write_json(os.path.join(folder, TASK_FILE), settings)
+
+
+def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
+  """The task's name, the config and the settings that `save` wrote.
+
+  Raises UserError if an earlier version wrote the folder, or it is corrupt.
+  """
+  path = os.path.join(folder, TASK_FILE)
+  if not files.exists(path):
+    raise UserError(
+      f"{folder} has no {TASK_FILE}, which says what the model answers: "
+      "export the model again"
+    )
+  settings = _read_json(path)
+  tokenizer = _read_json(os.path.join(folder, _TOKENIZER_FILE))
+  config = TextConfig(
+    os.path.join(folder, "vocab.txt"),
+    tokenizer["do_lower_case"],
+    tokenizer["model_max_length"],
+    list(labels.load(folder)) if labels.exist(folder) else None,
+  )
+  return settings.pop("task", ""), config, settings
+
+
+def _write_json(path, value):
+  files.write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def _read_json(path):
+  try:
+    value = json.loads(files.read_text(path))
+  except ValueError:
+    value = None
+  if not isinstance(value, dict):
+    raise UserError(f"{path} is damaged, export the model again")
+  return value

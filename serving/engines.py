@@ -1,0 +1,348 @@
+"""Engines compute a model's outputs for rows of token ids.
+
+TensorFlow is imported by those that need it. B rows, T tokens, C choices.
+"""
+
+import glob
+import json
+import os
+import re
+import threading
+import urllib.error
+import urllib.request
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, islice
+from typing import Protocol
+
+import numpy as np
+
+from serving import quiet
+from storage import UserError
+
+# Inputs of a row, int32 without padding: [T], or [C, T] of choices.
+Row = Mapping[str, np.ndarray]
+Outputs = dict[str, np.ndarray]
+SIGNATURE = "serving_features"
+# Files of --export_format=tflite, by the name of the engine.
+LITERT_FILES = {
+  "litert": "model_float32.tflite",
+  "litert_float16": "model_float16.tflite",
+  "litert_int8": "model_int8.tflite",
+}
+NAMES = ("auto", "savedmodel", *LITERT_FILES)
+# Tokens of a batch: enough to keep a processor busy, few enough for its caches.
+_CPU_TOKENS = 1024
+_GPU_TOKENS = 1 << 15
+_MIN_ROWS, _MAX_ROWS = 8, 32
+_BEFORE_NODE = re.compile(r"^(.*)\n\s*\[\[\{\{node ", re.MULTILINE)
+_MAX_RESPONSE = 1 << 30  # bytes of a remote answer
+
+
+class Engine(Protocol):
+  """A model as a function of rows.
+
+  `max_rows` is the number of rows that are faster together than alone.
+  `features` has the rank of each input of a row, `outputs` the shape of each
+  output with the batch, -1 for what depends on the row.
+  """
+
+  max_rows: int
+  features: dict[str, int]
+  outputs: dict[str, list[int]]
+
+  def run(self, rows: Iterable[Row]) -> Iterable[Outputs]:
+    """Outputs of rows of any lengths, in order, without padding.
+
+    Raises UserError for a row that the model does not take.
+    """
+
+
+def has_gpu() -> bool:
+  """Returns whether this machine shows an NVIDIA GPU to this process."""
+  is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
+  return not is_hidden and bool(glob.glob("/dev/nvidia[0-9]*"))
+
+
+# --- Batches ---------------------------------------------------------------
+
+
+def batches(rows: Sequence[Row], max_tokens: int) -> Iterator[list[int]]:
+  """Indices of rows that run together: of similar length, for less padding."""
+  shapes = [row["input_ids"].shape for row in rows]
+  batch = []
+  for index in sorted(range(len(rows)), key=shapes.__getitem__):
+    shape = shapes[index]
+    tokens = (len(batch) + 1) * int(np.prod(shape))
+    is_full = len(batch) >= _MIN_ROWS and tokens > max_tokens
+    is_other = batch and shape[:-1] != shapes[batch[0]][:-1]
+    if is_other or is_full or len(batch) == _MAX_ROWS:
+      yield batch
+      batch = []
+    batch.append(index)
+  if batch:
+    yield batch
+
+
+def pad(rows: Sequence[Row]) -> dict[str, np.ndarray]:
+  """Stacks rows, with zeros behind the shorter ones."""
+  result = {}
+  for name, first in rows[0].items():
+    longest = max(row[name].shape[-1] for row in rows)
+    shape = len(rows), *first.shape[:-1], longest
+    result[name] = np.zeros(shape, np.int32)
+    for array, row in zip(result[name], rows, strict=True):
+      array[..., : row[name].shape[-1]] = row[name]
+  return result
+
+
+class Batches:
+  """Base of engines that take several rows, of `max_tokens`, at a time."""
+
+  max_rows = _MAX_ROWS
+  max_tokens = _CPU_TOKENS
+
+  def __init__(self, features: dict[str, int], outputs: dict[str, list[int]]):
+    self.features, self.outputs = features, outputs
+    # Outputs [B, N, ...] with N of this input: T, C or masked positions.
+    self._length_of = {
+      name: "masked_lm_positions" if "masked_lm" in name else "input_ids"
+      for name, shape in outputs.items()
+      if shape[1:2] == [-1]
+    }
+
+  def run(self, rows: Iterable[Row]) -> list[Outputs]:
+    rows = list(rows)
+    results = [None] * len(rows)
+    for indices in batches(rows, self.max_tokens):
+      outputs = self._call(pad([rows[i] for i in indices]))
+      for number, index in enumerate(indices):
+        results[index] = {
+          name: self._cut(name, value[number], rows[index])
+          for name, value in outputs.items()
+        }
+    return results
+
+  def _cut(self, name, value, row):
+    if name not in self._length_of:
+      return value
+    return value[: row[self._length_of[name]].shape[0]]
+
+  def _call(self, inputs: dict[str, np.ndarray]) -> Outputs:
+    raise NotImplementedError
+
+
+class TensorFlowEngine(Batches):
+  """A concrete function of TensorFlow; `owner` keeps its variables alive."""
+
+  def __init__(self, function, owner):
+    from tensorflow import config, errors  # noqa: PLC0415
+
+    if config.list_physical_devices("GPU"):
+      self.max_tokens = _GPU_TOKENS
+    specs = function.structured_input_signature[1]
+    super().__init__(
+      {name: spec.shape.rank - 1 for name, spec in specs.items()},
+      {
+        name: [-1 if n is None else n for n in value.shape]
+        for name, value in function.structured_outputs.items()
+      },
+    )
+    self._function, self._owner = function, owner
+    self._refusal = errors.InvalidArgumentError
+
+  @classmethod
+  def load(cls, folder: str) -> "TensorFlowEngine":
+    """The signature of rows of a SavedModel; UserError if it has none."""
+    import tensorflow as tf  # noqa: PLC0415
+
+    model = tf.saved_model.load(folder)
+    if SIGNATURE not in model.signatures:
+      raise UserError(
+        f"{folder} has no signature {SIGNATURE}: name what --do_export wrote"
+      )
+    return cls(model.signatures[SIGNATURE], model)
+
+  def _call(self, inputs):
+    from tensorflow import constant  # noqa: PLC0415
+
+    tensors = {name: constant(value) for name, value in inputs.items()}
+    try:
+      outputs = self._function(**tensors)
+    except self._refusal as error:
+      raise UserError(_first_line(error.message)) from None
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+# --- LiteRT ----------------------------------------------------------------
+
+
+class LiteRtEngine:
+  """A LiteRT file, which takes one row at a time.
+
+  int8 models quantize activations by the largest of a tensor, so that another
+  row would change the result. A row alone is computed on all cores; several at
+  the same time on a core each, by interpreters with a copy of the weights.
+  Several threads may call it.
+  """
+
+  max_rows = 1
+
+  def __init__(self, file: str, num_workers: int | None = None):
+    self._file = file
+    cores = os.cpu_count() or 1
+    self._num_workers = num_workers or cores
+    self._threads = max(cores // self._num_workers, 1)
+    self._alone = _load_litert(file, cores)
+    inputs = self._alone.get_input_details()
+    self.features = {
+      name: len(info["shape_signature"]) - 1 for name, info in inputs.items()
+    }
+    self.outputs = {
+      name: info["shape_signature"].tolist()
+      for name, info in self._alone.get_output_details().items()
+    }
+    self._own = threading.local()
+    self._idle = threading.Lock()  # held while `_alone` computes
+    self._num_running, self._count = 0, threading.Lock()
+    self._pool = ThreadPoolExecutor(self._num_workers, "litert")
+
+  def run(self, rows: Iterable[Row]) -> Iterator[Outputs]:
+    rows = iter(rows)
+    first = list(islice(rows, 2))
+    if len(first) < 2 and not self._num_running and self._idle.acquire(False):
+      try:
+        return iter([_call_litert(self._alone, row) for row in first])
+      finally:
+        self._idle.release()
+    results = deque(map(self._submit, chain(first, rows)))
+    return (results.popleft().result() for _ in range(len(results)))
+
+  def _submit(self, row):
+    with self._count:
+      self._num_running += 1
+    return self._pool.submit(self._run_in_thread, row)
+
+  def _run_in_thread(self, row):
+    try:
+      if not hasattr(self._own, "function"):
+        self._own.function = _load_litert(self._file, self._threads)
+      return _call_litert(self._own.function, row)
+    finally:
+      with self._count:
+        self._num_running -= 1
+
+
+def _load_litert(file, num_threads):
+  """A file's function of arrays, which one thread may call at a time."""
+  if not os.path.exists(file):
+    raise FileNotFoundError(f"there is no file {file}")
+  try:
+    from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
+  except ImportError:
+    from tensorflow.lite import Interpreter  # noqa: PLC0415
+  try:
+    with quiet.no_stderr():  # a line about XNNPACK
+      interpreter = Interpreter(file, num_threads=num_threads)
+      interpreter.allocate_tensors()
+  except ValueError as error:
+    raise UserError(f"{file} is damaged, export it again: {error}") from None
+  return interpreter.get_signature_runner("serving_default")
+
+
+def _call_litert(function, row):
+  try:
+    outputs = function(**{name: value[None] for name, value in row.items()})
+  except (RuntimeError, ValueError) as error:
+    raise UserError(_first_line(str(error))) from None
+  return {name: value[0] for name, value in outputs.items()}
+
+
+def _first_line(message):
+  """The line that says what is wrong, without TensorFlow's stack traces."""
+  if node := _BEFORE_NODE.search(message):
+    return node[1][:500]
+  return message.strip().split("\n")[0][:500]
+
+
+# --- TensorFlow Serving ----------------------------------------------------
+
+
+class RemoteError(OSError):
+  """A server that does not answer, or answers with an error."""
+
+
+class RemoteEngine(Batches):
+  """A model of a TF Serving, by its URL: http://host:8501/v1/models/NAME.
+
+  `/versions/N` behind it takes that version instead of the newest. Each request
+  may take `timeout` seconds. Raises RemoteError, or UserError for a model
+  without a signature for rows.
+  """
+
+  def __init__(self, url: str, timeout: float = 30.0):
+    self._url, self._timeout = url.rstrip("/"), timeout
+    document = self._fetch("/metadata")
+    try:
+      signatures = document["metadata"]["signature_def"]["signature_def"]
+      signature = signatures.get(SIGNATURE)
+    except (KeyError, TypeError, AttributeError):
+      raise RemoteError(f"{url} is no model of a TF Serving") from None
+    if signature is None:
+      raise UserError(
+        f"{url} has no signature {SIGNATURE}: let it serve what --do_export "
+        "wrote"
+      )
+    inputs, outputs = (
+      {name: _shape(info) for name, info in signature[key].items()}
+      for key in ("inputs", "outputs")
+    )
+    super().__init__({k: len(v) - 1 for k, v in inputs.items()}, outputs)
+
+  def _call(self, inputs):
+    columns = {name: value.tolist() for name, value in inputs.items()}
+    body = {"signature_name": SIGNATURE, "inputs": columns}
+    outputs = self._fetch(":predict", json.dumps(body).encode())["outputs"]
+    if len(self.outputs) == 1:  # a single output goes without its name
+      outputs = dict.fromkeys(self.outputs, outputs)
+    return {name: np.array(v, np.float32) for name, v in outputs.items()}
+
+  def _fetch(self, path, body=None):
+    request = urllib.request.Request(self._url + path, body)
+    try:
+      with urllib.request.urlopen(request, timeout=self._timeout) as response:
+        return json.loads(response.read(_MAX_RESPONSE))
+    except urllib.error.HTTPError as error:
+      message = _error_message(error)
+      if error.code == 400 and body:
+        raise UserError(f"{self._url}: {message}") from None
+      raise RemoteError(f"{self._url}: {error.code}, {message}") from None
+    except TimeoutError:
+      raise RemoteError(
+        f"{self._url} did not answer within {self._timeout:g} s: is it busy? "
+        "Give it more time by timeout=..."
+      ) from None
+    except OSError as error:
+      reason = getattr(error, "reason", error)
+      if isinstance(reason, TimeoutError):
+        reason = f"it did not accept a connection within {self._timeout:g} s"
+      raise RemoteError(
+        f"{self._url} cannot be reached: {reason}; is the server running?"
+      ) from None
+    except ValueError:  # no JSON
+      raise RemoteError(f"{self._url} is no model of a TF Serving") from None
+
+
+def _shape(info):
+  """Shape of a TensorInfo."""
+  return [int(size["size"]) for size in info["tensor_shape"]["dim"]]
+
+
+def _error_message(error):
+  """The message of a TF Serving, or what another server says."""
+  text = error.read(1 << 16).decode("utf-8", "replace")
+  try:
+    return json.loads(text)["error"]
+  except (ValueError, KeyError, TypeError):
+    return _first_line(text) or error.reason

@@ -1,0 +1,61 @@
+"""Texts or text pairs to labels with probabilities, or to scores."""
+
+from collections.abc import Sequence
+from itertools import compress
+
+import numpy as np
+
+from data import features
+from serving import answers
+from serving.answers import Encoded, TextConfig, to_list
+from tasks.metrics import sigmoid, softmax
+
+
+class Answers:
+  """Answers (serving.answers.Answers) of run_classifier.py.
+
+  Without labels the answer is a score. With `thresholds`, a text has each label
+  whose probability reaches its threshold.
+  """
+
+  optional = frozenset()
+
+  def __init__(
+    self, config: TextConfig, pairs: bool, thresholds: Sequence[float] = ()
+  ):
+    self.config = config
+    self.settings = {"pairs": pairs}
+    if thresholds:
+      self.settings["thresholds"] = [*thresholds]
+    self.inputs = {"text_a": 0, "text_b": 0} if pairs else {"text": 0}
+    self._thresholds = np.array(thresholds, np.float32)
+    self._packer = features.TextPacker(config.tokenizer, config.max_seq_length)
+
+  def encode(self, texts: dict[str, str]) -> Encoded:
+    row = self._packer.pack(*(texts[name] for name in self.inputs))
+    return Encoded([answers.row(*row)])
+
+  def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
+    """`label`, `labels` and their `probabilities`; or `score`.
+
+    With thresholds `predicted`, the labels of the text, and `num_predicted`
+    instead of `label`.
+    """
+    [logits] = (output["logits"] for output in outputs)
+    labels = self.config.labels
+    if labels is None:
+      return {"score": to_list(logits)[0]}
+    if not self._thresholds.size:
+      return {
+        "label": labels[logits.argmax()],
+        "labels": [*labels],
+        "probabilities": to_list(softmax(logits)),
+      }
+    probabilities = sigmoid(logits)
+    predicted = [*compress(labels, probabilities >= self._thresholds)]
+    return {
+      "predicted": predicted,
+      "num_predicted": len(predicted),
+      "labels": [*labels],
+      "probabilities": to_list(probabilities),
+    }

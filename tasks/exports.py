@@ -1,0 +1,98 @@
+"""Models as functions of raw text: exports, and folders of trainings."""
+
+import os
+import re
+from importlib import import_module
+from importlib.util import find_spec
+
+import tasks
+from serving import answers, engines
+from serving.answers import Answers, TextModel
+from storage import UserError, files
+from training import run_record
+
+_REMEDY = "name what --do_export wrote, an --output_dir or a model's folder"
+_SAVED_MODEL = {"saved_model.pb", "saved_model.pbtxt"}
+
+
+def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
+  """Opens an export, a LiteRT file of one, or a folder of tasks.restore.
+
+  `engine` is one of serving.engines.NAMES: "auto" takes the LiteRT file of
+  float32 on a CPU and the SavedModel on a GPU, if the export has both. For
+  `changes` see tasks.restore. Raises UserError or FileNotFoundError for others.
+  """
+  if engine not in engines.NAMES:
+    names = ", ".join(engines.NAMES)
+    raise UserError(f"there is no engine {engine!r}: take one of {names}")
+  if path.endswith(".tflite") and os.path.isfile(path):
+    _refuse_changes(path, changes)
+    litert = engines.LiteRtEngine(path)
+    return TextModel(load_answers(os.path.dirname(path) or "."), litert)
+  if not files.is_folder(path):
+    raise FileNotFoundError(f"{path} is no folder: {_REMEDY}")
+  names = {name.rstrip("/") for name in files.list_folder(path)}
+  if kinds := _engines(path, names):
+    _refuse_changes(path, changes)
+    kind = kinds[0] if engine == "auto" else engine
+    if kind not in kinds:
+      have = ", ".join(kinds)
+      raise UserError(f"{path} is no export for engine={engine}, only {have}")
+    model = load_answers(path)
+    return TextModel(model, _load_engine(path, kind))
+  if any(name.endswith(".keras") for name in names):
+    raise UserError(f"{path} is an export for Keras: load it with Keras")
+  if names & {run_record.NAME, "bert_config.json"}:
+    if engine not in ("auto", "savedmodel"):
+      raise UserError(f"{path} is no export, which engine={engine} needs")
+    return tasks.restore(path, **changes).text_model()
+  remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
+  raise UserError(f"no export and no {run_record.NAME} in {path}: {remedy}")
+
+
+def load_answers(folder: str) -> Answers:
+  """The Answers of an export; UserError if they are unknown."""
+  task, config, settings = answers.load(folder)
+  module = f"tasks.{task}.answers"
+  if not re.fullmatch("[a-z_]+", str(task)) or not _exists(module):
+    raise UserError(
+      f"{folder}: {answers.TASK_FILE} names the task {task!r}, which this "
+      "version does not have"
+    )
+  try:
+    return import_module(module).Answers(config, **settings)
+  except TypeError as error:
+    raise UserError(
+      f"{folder}: {answers.TASK_FILE} has other settings than this version "
+      f"knows, export the model again: {error}"
+    ) from None
+
+
+def _exists(module):
+  try:
+    return find_spec(module) is not None
+  except ModuleNotFoundError:  # there is no such folder
+    return False
+
+
+def _engines(path, names):
+  """Engines that an export has files for, the best for this machine first."""
+  litert = [k for k, file in engines.LITERT_FILES.items() if file in names]
+  if files.is_remote(path):  # LiteRT reads local files
+    litert = []
+  savedmodel = [] if names.isdisjoint(_SAVED_MODEL) else ["savedmodel"]
+  return savedmodel + litert if engines.has_gpu() else litert + savedmodel
+
+
+def _load_engine(path, kind):
+  if kind == "savedmodel":
+    return engines.TensorFlowEngine.load(path)
+  return engines.LiteRtEngine(os.path.join(path, engines.LITERT_FILES[kind]))
+
+
+def _refuse_changes(path, changes):
+  if changes:
+    raise UserError(
+      f"{path} is an export, whose flags cannot be changed: leave out "
+      f"{', '.join(changes)}, or name the --output_dir of its training"
+    )

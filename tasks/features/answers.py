@@ -1,0 +1,44 @@
+"""Texts to the vectors of a BERT model.
+
+Legend: T tokens, L layers, H hidden.
+"""
+
+from data import features
+from serving import answers
+from serving.answers import Encoded, TextConfig, to_list
+from tasks.features.lines import split
+
+
+class Answers:
+  """Answers (serving.answers.Answers) of extract_features.py.
+
+  The vector of a text is that of [CLS] with `pooling` "cls", else the mean.
+  """
+
+  optional = frozenset()
+
+  def __init__(self, config: TextConfig, pooling: str):
+    self.config = config
+    self.settings = {"pooling": "cls" if pooling == "cls" else "mean"}
+    self.inputs = {"text": 0}
+    self._packer = features.TextPacker(config.tokenizer, config.max_seq_length)
+
+  def encode(self, texts: dict[str, str]) -> Encoded:
+    return Encoded([answers.row(*self._packer.pack(*split(texts["text"])))])
+
+  def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
+    """Vectors of the text, `sentence` [L, H], and of its tokens [T, L, H].
+
+    Only the former by a model of windows, whose values are [L, H].
+    """
+    [values] = (output["values"] for output in outputs)
+    if values.ndim == 2:
+      return {"sentence": to_list(values)}
+    ids = encoded.rows[0]["input_ids"].tolist()
+    is_cls = self.settings["pooling"] == "cls"
+    return {
+      "num_tokens": len(ids),
+      "sentence": to_list(values[0] if is_cls else values.mean(0)),
+      "token_vectors": to_list(values),
+      "tokens": self.config.tokenizer.convert_ids_to_tokens(ids),
+    }

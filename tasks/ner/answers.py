@@ -1,0 +1,65 @@
+"""Sentences to tags of their words.
+
+Legend: W words, T tokens, L tags.
+"""
+
+import re
+
+import numpy as np
+
+from serving import answers
+from serving.answers import Encoded, TextConfig, to_list
+from tasks.metrics import softmax
+from tasks.ner.examples import Sentence
+from tasks.ner.records import TagRecordBuilder, first_piece_values
+
+_WORD = re.compile(r"[^ \t\r\n]+")
+
+
+class Answers:
+  """Answers (serving.answers.Answers) of run_ner.py.
+
+  Words are separated by blanks (U+0020), tabs and line breaks. A sentence of
+  more than T tokens is split into windows with context from the sentence, which
+  is its own document.
+  """
+
+  optional = frozenset()
+
+  def __init__(self, config: TextConfig):
+    self.config, self.settings = config, {}
+    self.inputs = {"tokens": 0}
+    self._build = TagRecordBuilder(
+      config.tokenizer, config.max_seq_length, config.labels
+    )
+
+  def encode(self, texts: dict[str, str]) -> Encoded:
+    words = list(_WORD.finditer(texts["tokens"]))
+    sentences = [Sentence([word[0] for word in words], None)] if words else []
+    rows, windows = [], []
+    for row, window in self._build(sentences):
+      length = sum(row["input_mask"])
+      ids, segments = row["input_ids"][:length], row["segment_ids"][:length]
+      rows.append(answers.row(ids, segments))
+      windows.append(window)
+    return Encoded(rows, (words, windows))
+
+  def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
+    """Words with their tags, positions and `probabilities` [W, L]."""
+    words, windows = encoded.context
+    tags = self.config.labels
+    logits = np.zeros([0, len(tags)], np.float32)
+    if words:
+      parts = zip(outputs, windows, strict=True)
+      logits = np.concatenate(
+        [first_piece_values(out["logits"][None], [w]) for out, w in parts]
+      )
+    return {
+      "end": [word.end() for word in words],
+      "labels": [*tags],
+      "num_words": len(words),
+      "probabilities": to_list(softmax(logits)),
+      "start": [word.start() for word in words],
+      "tags": [tags[i] for i in logits.argmax(-1)],
+      "words": [word[0] for word in words],
+    }

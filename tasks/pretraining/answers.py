@@ -1,0 +1,81 @@
+"""Texts with [MASK] to the most probable tokens, pairs to IsNext.
+
+Legend: T tokens, M masks, V vocabulary, K tokens for a mask.
+"""
+
+import numpy as np
+
+from data import features, vocab
+from serving import answers
+from serving.answers import Encoded, TextConfig, to_list
+from tasks.metrics import softmax
+
+
+class Answers:
+  """Answers (serving.answers.Answers) of run_pretraining.py.
+
+  Texts are truncated to T tokens. Raises ValueError if the vocabulary lacks a
+  special token.
+  """
+
+  optional = frozenset(["text_pair"])
+
+  def __init__(self, config: TextConfig, top_k: int = 5):
+    self.config, self.settings = config, {"top_k": top_k}
+    self.inputs = {"text": 0, "text_pair": 0}
+    words = config.tokenizer.vocab
+    vocab.check_tokens(words, vocab.SPECIAL_TOKENS)
+    self._packer = features.TextPacker(config.tokenizer, config.max_seq_length)
+    self._mask = words[vocab.MASK]
+    self._ends = words[vocab.CLS], words[vocab.SEP]
+    # The model may have more ids than the vocabulary has tokens.
+    self._vocab_ids = np.unique([i for token, i in words.items() if token])
+    self._top_k = top_k
+
+  def token_ids(self, text: str) -> list[int]:
+    """Ids of a text; "[MASK]" is the mask."""
+    ids = []
+    for number, part in enumerate(text.split(vocab.MASK)):
+      ids += [self._mask] * (number > 0) + self._packer.token_ids(part)
+    return ids
+
+  def encode(self, texts: dict[str, str]) -> Encoded:
+    first, second = self.token_ids(texts["text"]), None
+    if pair := texts.get("text_pair"):
+      second = self.token_ids(pair)
+      features.truncate_pair(first, second, self.config.max_seq_length - 3)
+    else:
+      del first[self.config.max_seq_length - 2 :]
+    ids, segments = features.pack(first, second, *self._ends)
+    masks = [i for i, token in enumerate(ids) if token == self._mask]
+    # The model needs a position.
+    row = answers.row(ids, segments, masked_lm_positions=masks or [0])
+    return Encoded([row], (len(masks), second is not None))
+
+  def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
+    """`tokens` and `probabilities`, [M, K] each, and `num_masks`.
+
+    For a pair `is_next` and `is_next_probability`, which are None if the model
+    has no head for next sentences.
+    """
+    [output], (num_masks, is_pair) = outputs, encoded.context
+    logits = output["masked_lm_logits"][:num_masks, self._vocab_ids]
+    best = np.argsort(-logits, axis=-1, kind="stable")[:, : self._top_k]
+    probs = np.take_along_axis(softmax(logits), best, -1)
+    to_tokens = self.config.tokenizer.convert_ids_to_tokens
+    result = {
+      "num_masks": num_masks,
+      "probabilities": to_list(probs),
+      "tokens": [to_tokens(self._vocab_ids[row].tolist()) for row in best],
+    }
+    if is_pair:
+      result |= _is_next(output.get("next_sentence_logits"))
+    return result
+
+
+def _is_next(logits) -> dict:
+  """Probability of IsNext, which is class 0; `logits` [2] or None."""
+  if logits is None:
+    return {"is_next": None, "is_next_probability": None}
+  [probability, _] = to_list(softmax(logits))
+  return {"is_next": probability >= 0.5, "is_next_probability": probability}

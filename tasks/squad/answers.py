@@ -1,0 +1,132 @@
+"""Questions about contexts to answers and their positions."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from data import features
+from serving import answers
+from serving.answers import Encoded, TextConfig
+from tasks.squad import decoding, records
+from tasks.squad.decoding import DecodingConfig
+from tasks.squad.examples import WORD, SquadExample
+from tasks.squad.records import WindowConfig
+
+_PLURAL = ("answers", "scores", "probabilities", "starts", "ends")
+
+
+class Answers:
+  """Answers (serving.answers.Answers) of run_squad.py.
+
+  Without `dynamic_padding` windows are padded to their full length, and
+  positions of padding may be among the n best, as in the original.
+  """
+
+  optional = frozenset()
+
+  def __init__(
+    self,
+    config: TextConfig,
+    windows: WindowConfig | Mapping,
+    decoding: DecodingConfig | Mapping,
+    dynamic_padding: bool = False,
+  ):
+    self.config = config
+    self._windows = _from_json(WindowConfig, windows)
+    self._decoding = _from_json(DecodingConfig, decoding)
+    self._dynamic_padding = dynamic_padding
+    self.settings = {
+      "windows": dataclasses.asdict(self._windows),
+      "decoding": dataclasses.asdict(self._decoding),
+      "dynamic_padding": dynamic_padding,
+    }
+    self.inputs = {"question": 0, "context": 0}
+
+  def encode(self, texts: dict[str, str]) -> Encoded:
+    words = list(WORD.finditer(texts["context"]))
+    example = SquadExample("", texts["question"], [word[0] for word in words])
+    windows = list(
+      records.make_windows([example], self.config.tokenizer, self._windows)
+    )
+    starts = [word.start() for word in words]
+    return Encoded([self._row(w) for w in windows], (example, windows, starts))
+
+  def _row(self, window):
+    segments = [0] * window.context_offset
+    segments += [1] * (len(window.ids) - len(segments))
+    if self._dynamic_padding:
+      return answers.row(window.ids, segments)
+    length = self._windows.max_seq_length
+    inputs = features.pad_inputs(window.ids, segments, length)
+    return {name: np.array(v, np.int32) for name, v in inputs.items()}
+
+  def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
+    """The best answer, its scores and where it is in the context.
+
+    `score` is the sum of the start and end logits, `probability` that among the
+    n best; `start` and `end` count characters, -1 if the answer is not in the
+    context. Without a candidate text the answer is "empty" with a score of 0 in
+    version 1.1, as in the original. In version 2 it is "" then, and if
+    `null_odds`, the score of no answer less that of the best text, exceed the
+    threshold; `best_answer` etc. are those of the best text all the same. With
+    `export_top_k`, `answers` etc. are the first of nbest_predictions.json.
+    """
+    example, windows, starts = encoded.context
+    answer_text = _AnswerText(self.config.tokenizer, starts)
+    logits = [(out["start_logits"], out["end_logits"]) for out in outputs]
+    predictions = decoding.decode(
+      [example], windows, logits, answer_text, self._decoding
+    )
+    entries = [answer_text.outputs(entry) for entry in predictions.nbest[""]]
+    text = predictions.answers[""]
+    result = next(entry for entry in entries if entry["answer"] == text)
+    if self._decoding.version_2_with_negative:
+      texts = (entry for entry in entries if entry["answer"])
+      no_text = result | {"score": 0.0, "probability": 0.0}
+      best = {f"best_{k}": v for k, v in next(texts, no_text).items()}
+      result = result | best | {"null_odds": predictions.null_odds[""]}
+    if top := entries[: self._decoding.export_top_k]:
+      columns = zip(*(entry.values() for entry in top), strict=True)
+      result |= dict(zip(_PLURAL, map(list, columns), strict=True))
+      result["num_answers"] = len(top)
+    return result
+
+
+def _from_json(kind, values):
+  return kind(**values) if isinstance(values, Mapping) else values
+
+
+class _AnswerText(decoding.AnswerText):
+  """AnswerText that notes the first span of the context with each text."""
+
+  def __init__(self, tokenizer, starts: list[int]):
+    super().__init__(tokenizer)
+    self._starts = starts
+    self._spans = {}
+
+  def text(self, words, window, start, end):
+    text = super().text(words, window, start, end)
+    first = window.token_word_ids[start - window.context_offset]
+    last = window.token_word_ids[end - window.context_offset]
+    spanned = words[first : last + 1]
+    starts = self._starts[first : last + 1]
+    index = [
+      start + i
+      for start, word in zip(starts, spanned, strict=True)
+      for i in range(len(word) + 1)  # a blank follows
+    ]
+    begin = " ".join(spanned).find(text)
+    span = index[begin], index[begin + len(text) - 1] + 1
+    self._spans.setdefault(text, span)
+    return text
+
+  def outputs(self, entry: dict) -> dict:
+    start, end = self._spans.get(entry["text"], (-1, -1))
+    return {
+      "answer": entry["text"],
+      "score": entry["start_logit"] + entry["end_logit"],
+      "probability": entry["probability"],
+      "start": start,
+      "end": end,
+    }

@@ -1,0 +1,148 @@
+"""Versions of real models: texts for every task, rows, metadata, refusals."""
+
+import json
+
+import numpy as np
+import pytest
+
+from predictor import Predictor
+from serving.server.models import Model
+from serving.server.rest import RestError
+from serving.server.version import Version
+from tests.serving import tasks
+from tests.serving.server import stand_in
+
+TEXTS = ["ab c", "d e [MASK]", ""]
+QUICK = ("classification of pairs", "tagging", "questions")
+PREDICT = "/v1/models/toy:predict"
+
+
+@pytest.fixture(name="client", scope="module")
+def _client(tmp_path_factory, folders):
+  """A client of a tagger and its predictor."""
+  predict = Predictor(folders["tagging"], "litert")
+  version = Version(predict._answer, stand_in.SETTINGS)
+  folder = tmp_path_factory.mktemp("toy")
+  (folder / "7").mkdir()
+  model = Model("toy", str(folder), 1, lambda path: version)
+  model.poll()
+  with stand_in.running([model]) as client:
+    client.predict = predict
+    yield client
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+    for name in tasks.NAMES
+    if name != "tagging by features"
+  ],
+)
+def test_texts_are_answered_as_by_predictor(folders, tmp_path, name):
+  model = Predictor(folders[name], "litert")._answer
+  version = Version(model, stand_in.SETTINGS)
+  (tmp_path / "1").mkdir()
+  served = Model("toy", str(tmp_path), 1, lambda path: version)
+  served.poll()
+  examples = tasks.make_examples(model.answers, TEXTS)
+  expected = json.loads(json.dumps(model(examples)))
+  columns = tasks.columns(examples)
+  with stand_in.running([served]) as client:
+    status, answer = client.ask({"instances": examples})
+    by_columns = client.ask({"inputs": columns})[1]["outputs"]
+    metadata = client.get("/v1/models/toy/metadata")[1]["metadata"]
+  [only] = [*expected[0]] if len(expected[0]) == 1 else [None]
+  if only:
+    expected = [row[only] for row in expected]
+    assert by_columns == expected
+  else:
+    assert by_columns == {k: [row[k] for row in expected] for k in expected[0]}
+  assert (status, answer["predictions"]) == (200, expected)
+  default = metadata["signature_def"]["signature_def"]["serving_default"]
+  needed = set(model.answers.inputs)
+  assert set(default["inputs"]) == needed
+  names = {only} if only else {*expected[0]}
+  assert names <= {*default["outputs"]}
+
+
+def test_rows_are_answered_as_by_the_engine(client):
+  rows = [
+    {"input_ids": [2, 5, 3], "input_mask": [1] * 3, "segment_ids": [0] * 3},
+    {"input_ids": [2, 6, 3], "input_mask": [1] * 3, "segment_ids": [0] * 3},
+  ]
+  document = {"signature_name": "serving_features", "instances": rows}
+  status, answer = client.ask(document)
+  arrays = [{k: np.array(v, np.int32) for k, v in r.items()} for r in rows]
+  outputs = client.predict._answer.engine.run(arrays)
+  assert status == 200
+  for result, expected in zip(answer["predictions"], outputs, strict=True):
+    np.testing.assert_allclose(result, expected["logits"], atol=1e-6)
+
+
+def _row(**changes):
+  row = {name: [1] * 3 for name in ("input_ids", "input_mask", "segment_ids")}
+  return {"signature_name": "serving_features", "instances": [row | changes]}
+
+
+@pytest.mark.parametrize(
+  ("document", "message"),
+  [
+    (_row(input_ids=[1 << 20] * 3), "gather index out of bounds"),
+    (_row(input_ids=[1] * 2), "inputs have other shapes, or are empty"),
+    (
+      _row(input_ids=[], input_mask=[], segment_ids=[]),
+      "inputs have other shapes, or are empty",
+    ),
+    ({"signature_name": "serving_examples", "instances": ["a"]}, "not found"),
+    ({"instances": [{"text": "a"}]}, "does not have named input: text"),
+  ],
+)
+def test_what_the_model_does_not_take_is_400(client, document, message):
+  status, answer = client.ask(document)
+  assert status == 400 and message in answer["error"]
+  assert client.ask({"instances": ["ab c"]})[0] == 200
+
+
+def test_bytes_that_are_no_text_are_read_as_by_predictor(client):
+  status, answer = client.ask({"instances": [{"b64": "/2EgYg=="}]})  # \xffa b
+  assert status == 200
+  assert answer["predictions"] == client.predict([b"\xffa b"])
+
+
+def test_metadata_describe_texts_and_rows(client):
+  metadata = client.get("/v1/models/toy/metadata")[1]["metadata"]
+  signatures = metadata["signature_def"]["signature_def"]
+  assert sorted(signatures) == ["serving_default", "serving_features"]
+  default = signatures["serving_default"]
+  [tokens] = default["inputs"].values()
+  assert tokens["dtype"] == "DT_STRING"
+  assert tokens["tensor_shape"] == {
+    "dim": [{"size": "-1", "name": ""}],
+    "unknown_rank": False,
+  }
+  kinds = {
+    name: (info["dtype"], len(info["tensor_shape"]["dim"]))
+    for name, info in default["outputs"].items()
+  }
+  assert kinds["tags"] == ("DT_STRING", 2)
+  assert kinds["start"] == ("DT_INT32", 2)
+  assert kinds["probabilities"] == ("DT_FLOAT", 3)
+  assert kinds["num_words"] == ("DT_INT32", 1)
+  [logits] = signatures["serving_features"]["outputs"].values()
+  sizes = [size["size"] for size in logits["tensor_shape"]["dim"]]
+  assert sizes == ["-1", "-1", "3"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("position", [3, -1, 1 << 20])
+def test_a_masked_position_is_within_its_row(folders, position):
+  model = Predictor(folders["masks"], "savedmodel")._answer
+  version = Version(model, stand_in.SETTINGS)
+  run = version.functions["serving_features"]
+  row = {name: np.ones(3, int) for name in version.specs["serving_features"]}
+  row["masked_lm_positions"] = np.array([1])
+  assert len(run([row])) == 1
+  bad = row | {"masked_lm_positions": np.array([position])}
+  with pytest.raises(RestError, match="beyond the tokens of a row"):
+    run([bad, row])

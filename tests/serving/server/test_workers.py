@@ -1,0 +1,142 @@
+"""Workers: bounded, joined, cancelled, and as if each request were alone."""
+
+import threading
+import time
+
+import pytest
+
+from serving.server.workers import Closed, QueueFull, Workers
+
+
+class _Echo:
+  """A function of examples that waits until it may go on, and keeps calls."""
+
+  def __init__(self):
+    self.gate, self.started = threading.Event(), threading.Event()
+    self.calls = []
+
+  def __call__(self, examples):
+    self.calls.append(list(examples))
+    self.started.set()
+    assert self.gate.wait(10)
+    if "bad" in examples:
+      raise ValueError("bad")
+    return [example.upper() for example in examples]
+
+
+@pytest.fixture(name="workers")
+def _workers():
+  workers = Workers(capacity=8, max_rows=4, number=1)
+  yield workers
+  workers.close()
+
+
+@pytest.fixture(name="busy")
+def _busy(workers):
+  """An echo whose first call is running."""
+  echo = _Echo()
+  first = workers.submit(echo, ["first"])
+  assert echo.started.wait(10)
+  yield echo
+  echo.gate.set()
+  assert first.result(10) == ["FIRST"]
+
+
+def test_requests_that_wait_are_answered_in_one_call(workers, busy):
+  futures = [workers.submit(busy, texts) for texts in (["a"], ["b", "c"])]
+  busy.gate.set()
+  assert [f.result(10) for f in futures] == [["A"], ["B", "C"]]
+  assert busy.calls == [["first"], ["a", "b", "c"]]
+
+
+def test_a_call_has_at_most_max_rows_and_the_oldest_comes_first(workers, busy):
+  sizes = (3, 2, 1, 2)
+  futures = [workers.submit(busy, [f"{n}"] * n) for n in sizes]
+  busy.gate.set()
+  assert [f.result(10) for f in futures] == [[f"{n}"] * n for n in sizes]
+  assert [len(call) for call in busy.calls] == [1, 4, 4]
+  assert busy.calls[1] == ["3", "3", "3", "1"]
+
+
+def test_a_request_may_have_more_than_max_rows(workers, busy):
+  future = workers.submit(busy, ["a"] * 7)
+  busy.gate.set()
+  assert future.result(10) == ["A"] * 7
+
+
+def test_only_requests_of_one_function_share_a_call(workers, busy):
+  other = _Echo()
+  other.gate.set()
+  futures = [workers.submit(f, ["a"]) for f in (busy, other, busy)]
+  busy.gate.set()
+  assert [f.result(10) for f in futures] == [["A"]] * 3
+  assert (busy.calls[1:], other.calls) == ([["a", "a"]], [["a"]])
+
+
+def test_without_joint_calls_each_worker_has_a_request():
+  workers = Workers(capacity=8, max_rows=1, number=2)
+  barrier = threading.Barrier(2)
+
+  def meet(examples):
+    barrier.wait(10)  # both run at the same time
+    return examples
+
+  futures = [workers.submit(meet, [text]) for text in "ab"]
+  assert [f.result(10) for f in futures] == [["a"], ["b"]]
+  workers.close()
+
+
+def test_the_queue_is_bounded(workers, busy):
+  futures = [workers.submit(busy, ["a", "b"]) for _ in range(4)]
+  assert workers.queued == 8
+  with pytest.raises(QueueFull):
+    workers.submit(busy, ["c"])
+  busy.gate.set()
+  assert [f.result(10) for f in futures] == [["A", "B"]] * 4
+  assert workers.queued == 0
+
+
+def test_a_bad_request_does_not_spoil_the_others(workers, busy):
+  good, bad, fine = (workers.submit(busy, [t]) for t in ("good", "bad", "fine"))
+  busy.gate.set()
+  assert (good.result(10), fine.result(10)) == (["GOOD"], ["FINE"])
+  with pytest.raises(ValueError, match="bad"):
+    bad.result(10)
+
+
+def test_what_was_cancelled_does_not_run(workers, busy):
+  cancelled = workers.submit(busy, ["cancelled"])
+  other = workers.submit(busy, ["other"])
+  assert cancelled.cancel()
+  busy.gate.set()
+  assert other.result(10) == ["OTHER"]
+  assert busy.calls == [["first"], ["other"]]
+
+
+def test_close_answers_what_is_there(workers, busy):
+  future = workers.submit(busy, ["a"])
+  workers.close()
+  with pytest.raises(Closed):
+    workers.submit(busy, ["b"])
+  busy.gate.set()
+  assert future.result(10) == ["A"]
+
+
+def test_calls_are_counted():
+  sizes = []
+  workers = Workers(capacity=8, number=1, on_call=sizes.append)
+  workers.submit(list, ["a", "b"]).result(10)
+  workers.close()
+  assert sizes == [2]
+
+
+def test_as_many_workers_as_cores(monkeypatch):
+  monkeypatch.setattr("os.cpu_count", lambda: 3)
+  before = threading.active_count()
+  workers = Workers(capacity=8)
+  assert threading.active_count() == before + 3
+  workers.close()
+  end = time.monotonic() + 10
+  while threading.active_count() > before and time.monotonic() < end:
+    time.sleep(0.01)
+  assert threading.active_count() == before

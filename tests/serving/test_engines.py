@@ -1,0 +1,487 @@
+"""Engines: the same answers by all, batches, threads, servers that fail."""
+
+import contextlib
+import http.server
+import json
+import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from predictor import Predictor
+from serving import engines
+from serving.answers import TextModel
+from serving.engines import LiteRtEngine, RemoteEngine, RemoteError
+from serving.server.models import Model
+from serving.server.version import Version
+from storage import UserError
+from tests import programs
+from tests.serving import tasks
+from tests.serving.server import stand_in as server
+
+TEXTS = ["ab c", "a b . c d e a b c d e", "abcde", "e [MASK] a [MASK]", "", "b"]
+QUICK = ("classification of pairs", "tagging", "questions")
+ALL = [
+  name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+  for name in tasks.NAMES
+]
+
+
+@contextlib.contextmanager
+def serving(model, folder):
+  """URL of a server with a model, as serve.py's."""
+  (folder / "7").mkdir()
+  version = Version(model, server.SETTINGS)
+  served = Model("toy", str(folder), 1, lambda path: version)
+  served.poll()
+  with server.running([served]) as client:
+    yield f"http://127.0.0.1:{client.port}/v1/models/toy"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
+  folder = folders[name]
+  model = every_task[name].text_model()  # by Keras
+  examples = tasks.make_examples(model.answers, TEXTS)
+  expected = model(examples)
+  predictors = {"savedmodel": Predictor(folder, "savedmodel")}
+  if (folder / "model_float32.tflite").exists():
+    predictors["litert"] = Predictor(folder, "litert")
+  columns = tasks.columns(examples)
+  with serving(model, tmp_path) as url:
+    predictors["remote"] = Predictor(url, files=folder)
+    for engine, predict in predictors.items():
+      for batch_size in (256, 1, 4):
+        answers = predict(batch_size=batch_size, **columns)
+        for answer, other in zip(answers, expected, strict=True):
+          print(engine)  # the culprit, if one differs
+          tasks.assert_same(answer, other)
+
+
+@pytest.mark.slow
+def test_a_pair_is_next_by_all_engines(every_task, folders, tmp_path):
+  model = every_task["masks"].text_model()
+  example = {"text": "a [MASK]", "text_pair": "b c"}
+  [expected] = model([example])
+  assert 0 < expected["is_next_probability"] < 1
+  with serving(model, tmp_path) as url:
+    for predict in (
+      Predictor(folders["masks"], "savedmodel"),
+      Predictor(folders["masks"], "litert"),
+      Predictor(url, files=folders["masks"]),
+    ):
+      [answer] = predict(["a [MASK]"], text_pair=["b c"])
+      tasks.assert_same(answer, expected)
+
+
+# --- Batches ---------------------------------------------------------------
+
+
+def _row(*shape, **more):
+  return {"input_ids": np.ones(shape, np.int32)} | more
+
+
+@given(
+  st.lists(
+    st.tuples(st.integers(1, 3), st.integers(1, 300))
+    | st.tuples(st.integers(1, 300)),
+    max_size=60,
+  ).filter(lambda shapes: len({len(shape) for shape in shapes}) < 2)
+)
+def test_each_row_is_in_one_batch_with_rows_of_its_length(shapes):
+  rows = [_row(*shape) for shape in shapes]
+  batches = list(engines.batches(rows, max_tokens=1024))
+  assert sorted(chain.from_iterable(batches)) == list(range(len(rows)))
+  for batch in batches:
+    sizes = [np.prod(shapes[i]) for i in batch]
+    assert len({shapes[i][:-1] for i in batch}) == 1  # numbers of choices
+    assert len(batch) <= 8 or max(sizes) * len(batch) <= 1024
+    assert len(batch) <= 32
+  longest = [shapes[batch[-1]] for batch in batches]
+  assert longest == sorted(longest)
+
+
+def test_long_rows_run_eight_at_a_time_and_short_ones_thirty_two():
+  rows = [_row(4)] * 70 + [_row(500)] * 17
+  sizes = [len(batch) for batch in engines.batches(rows, 1024)]
+  assert sizes == [32, 32, 8, 8, 7] or sizes == [32, 32, 6, 8, 8, 1]
+
+
+class _Sums(engines.Batches):
+  """Sums of ids by token and by row; and of masked positions."""
+
+  def __init__(self):
+    outputs = {"sums": [-1, -1], "total": [-1, 2], "masked_lm": [-1, -1]}
+    super().__init__({"input_ids": 1}, outputs)
+    self.shapes = []
+
+  def _call(self, inputs):
+    ids, positions = inputs["input_ids"], inputs["masked_lm_positions"]
+    self.shapes.append(ids.shape)
+    total = ids.sum(1)
+    return {
+      "sums": ids.cumsum(1),
+      "total": np.stack([total, -total], 1),
+      "masked_lm": positions,
+    }
+
+
+def test_outputs_are_those_of_the_row_alone_and_in_order():
+  rows = [
+    _row(n, masked_lm_positions=np.arange(n // 2 + 1)) for n in (5, 1, 40, 2)
+  ]
+  engine = _Sums()
+  for row, outputs in zip(rows, engine.run(iter(rows)), strict=True):
+    size = len(row["input_ids"])
+    assert outputs["sums"].tolist() == list(range(1, size + 1))
+    assert outputs["total"].tolist() == [size, -size]  # not cut to one token
+    positions = row["masked_lm_positions"].tolist()
+    assert outputs["masked_lm"].tolist() == positions
+  assert engine.shapes == [(4, 40)]
+
+
+def test_no_position_leads_into_another_row(every_task):
+  engine = every_task["masks"].text_model().engine
+  row = {
+    name: np.ones(3, np.int32)
+    for name in ("input_ids", "input_mask", "segment_ids")
+  }
+  for position in (3, -1, 1 << 20):
+    bad = row | {"masked_lm_positions": np.array([position], np.int32)}
+    with pytest.raises(UserError, match="beyond the tokens of a row"):
+      engine.run([bad, row | {"masked_lm_positions": np.array([1], np.int32)}])
+
+
+# --- LiteRT ----------------------------------------------------------------
+
+
+class _Interpreter:
+  """A function that notices if two threads call it at the same time."""
+
+  def __init__(self, threads):
+    self.threads, self.calls, self._busy = threads, 0, threading.Lock()
+
+  def get_input_details(self):
+    return {"x": {"shape_signature": np.array([-1, -1])}}
+
+  get_output_details = get_input_details
+
+  def __call__(self, x):
+    assert self._busy.acquire(blocking=False), "two threads in an interpreter"
+    time.sleep(0.002)
+    self.calls += 1
+    self._busy.release()
+    return {"x": 2 * x}
+
+
+@pytest.fixture(name="interpreters")
+def _interpreters(monkeypatch):
+  """Interpreters in the order in which an engine of four cores loads them."""
+  loaded = []
+
+  def load(file, num_threads):
+    loaded.append(_Interpreter(num_threads))
+    return loaded[-1]
+
+  monkeypatch.setattr(engines, "_load_litert", load)
+  monkeypatch.setattr("os.cpu_count", lambda: 4)
+  return loaded
+
+
+def _numbers(*values):
+  return [{"x": np.array([value])} for value in values]
+
+
+def _values(outputs):
+  return [output["x"].item() for output in outputs]
+
+
+def test_a_row_alone_has_all_cores_and_several_have_one_each(interpreters):
+  engine = LiteRtEngine("file")
+  assert _values(engine.run(_numbers(3))) == [6]
+  assert [i.threads for i in interpreters] == [4]
+  assert _values(engine.run(_numbers(*range(20)))) == [*range(0, 40, 2)]
+  assert [i.threads for i in interpreters] == [4, 1, 1, 1, 1]
+  assert interpreters[0].calls == 1
+  assert list(engine.run([])) == []
+
+
+def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
+  engine = LiteRtEngine("file")
+
+  def ask(number):
+    return [
+      _values(engine.run(_numbers(*range(size)))) for size in (1, 3, 1, 1, 2)
+    ]
+
+  with ThreadPoolExecutor(8) as pool:
+    results = list(pool.map(ask, range(16)))
+  expected = [[2 * i for i in range(size)] for size in (1, 3, 1, 1, 2)]
+  assert results == [expected] * 16
+  assert len(interpreters) == 5
+  # When all is done, a row alone has all cores again.
+  before = interpreters[0].calls
+  engine.run(_numbers(1))
+  assert interpreters[0].calls == before + 1
+
+
+def test_a_row_beside_others_does_not_wait_for_all_cores(interpreters):
+  engine = LiteRtEngine("file")
+  with engine._idle:  # as while a row alone is computed
+    assert _values(engine.run(_numbers(1))) == [2]
+  assert interpreters[0].calls == 0
+
+
+@pytest.mark.parametrize("engine", ["litert", "litert_int8"])
+def test_several_texts_at_the_same_time_change_no_bit(folders, engine):
+  predict = Predictor(folders["classification of pairs"], engine)
+  texts = ["ab " * n for n in range(20)]
+  expected = [predict(text_a=[t], text_b=[t])[0] for t in texts]
+  with ThreadPoolExecutor(3) as pool:
+    others = [
+      pool.submit(predict, text_a=texts, text_b=texts) for _ in range(3)
+    ]
+    assert all(other.result() == expected for other in others)
+
+
+@pytest.mark.parametrize("kind", ["litert", "savedmodel"])
+def test_a_row_that_the_model_does_not_take_is_refused(folders, kind):
+  engine = Predictor(folders["tagging"], kind)._answer.engine
+  good = {
+    name: np.ones(3, np.int32)
+    for name in ("input_ids", "input_mask", "segment_ids")
+  }
+  for bad in (
+    good | {"input_ids": np.full(3, 1 << 20, np.int32)},
+    {name: np.ones(tasks.T + 9, np.int32) for name in good},
+  ):
+    with pytest.raises(UserError):
+      list(engine.run([bad]))
+    assert len(list(engine.run([good, good]))) == 2  # it goes on
+
+
+def test_no_tensorflow_is_imported(folders):
+  pytest.importorskip("ai_edge_litert")
+  program = """if True:
+    import json, sys
+
+    class Blocked:
+      def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("tensorflow", "keras"):
+          raise ImportError(name)
+
+    sys.meta_path.insert(0, Blocked())
+    from predictor import Predictor
+    for folder in sys.argv[1:]:
+      predict = Predictor(folder)
+      texts = {name: ["ab c [MASK]"] for name in predict.inputs}
+      if "choices" in texts:
+        texts["choices"] = [["ab", "c"]]
+      print(json.dumps(predict(**texts)))
+  """
+  names = ("classification of pairs", "tagging", "questions")
+  done = programs.python(["-c", program, *(str(folders[n]) for n in names)])
+  assert len(done.stdout.splitlines()) == len(names), done.stderr
+
+
+@pytest.mark.parametrize(
+  ("name", "content", "message"),
+  [
+    ("task.json", "[]", "task.json is damaged, export"),
+    ("task.json", "{", "task.json is damaged, export"),
+    ("task.json", '{"task": "os"}', "names the task 'os', which this version"),
+    ("task.json", '{"task": "../x"}', "names the task '../x', which"),
+    (
+      "task.json",
+      '{"task": "ner", "x": 1}',
+      "other settings than this version",
+    ),
+    ("model_float32.tflite", "[]", "model_float32.tflite is damaged, export"),
+    ("tokenizer_config.json", "", "tokenizer_config.json is damaged, export"),
+  ],
+)
+def test_a_corrupt_file_is_named(folders, tmp_path, name, content, message):
+  shutil.copytree(folders["tagging"], tmp_path, dirs_exist_ok=True)
+  (tmp_path / name).write_text(content)
+  with pytest.raises(UserError, match=message):
+    Predictor(tmp_path, "litert")
+
+
+# --- A server that is not ours ---------------------------------------------
+
+
+class _Stub(http.server.BaseHTTPRequestHandler):
+  """Answers as TF Serving would; `server.answer` maps a request to that."""
+
+  def do_GET(self):
+    self._answer(None)
+
+  def do_POST(self):
+    size = int(self.headers["content-length"])
+    self._answer(json.loads(self.rfile.read(size)))
+
+  def _answer(self, body):
+    status, value = self.server.answer(self.path, body)
+    content = value if isinstance(value, bytes) else json.dumps(value).encode()
+    with contextlib.suppress(OSError):  # the client is gone
+      self.send_response(status)
+      self.end_headers()
+      self.wfile.write(content)
+
+  def log_message(self, *_):
+    pass
+
+
+@pytest.fixture(name="stub")
+def _stub():
+  """A server with a function of path and body as `answer`; its `url`."""
+  stub = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Stub)
+  stub.url = f"http://127.0.0.1:{stub.server_port}/v1/models/a"
+  thread = threading.Thread(target=stub.serve_forever)
+  thread.start()
+  yield stub
+  stub.shutdown()
+  thread.join()
+  stub.server_close()
+
+
+def _tensor(*shape):
+  sizes = [{"size": str(n), "name": ""} for n in shape]
+  return {
+    "dtype": "DT_INT32",
+    "tensor_shape": {"dim": sizes, "unknown_rank": False},
+    "name": "x:0",
+  }
+
+
+def _metadata(**outputs):
+  ids = ("input_ids", "input_mask", "segment_ids")
+  signature = {
+    "inputs": {name: _tensor(-1, -1) for name in ids},
+    "outputs": {name: _tensor(*shape) for name, shape in outputs.items()},
+    "method_name": "tensorflow/serving/predict",
+  }
+  signatures = {"serving_features": signature}
+  return {
+    "model_spec": {"name": "a", "signature_name": "", "version": "3"},
+    "metadata": {"signature_def": {"signature_def": signatures}},
+  }
+
+
+def _rows(*lengths):
+  return [
+    {
+      name: np.full(n, n, np.int32)
+      for name in ("input_ids", "input_mask", "segment_ids")
+    }
+    for n in lengths
+  ]
+
+
+def test_rows_are_sent_in_columns_to_a_version(stub):
+  requests = []
+
+  def answer(path, body):
+    requests.append((path, body))
+    if body is None:
+      return 200, _metadata(start_logits=(-1, -1), end_logits=(-1, -1))
+    ids = body["inputs"]["input_ids"]
+    return 200, {"outputs": {"start_logits": ids, "end_logits": ids}}
+
+  stub.answer = answer
+  engine = RemoteEngine(f"{stub.url}/versions/3/")
+  assert engine.features == dict.fromkeys(
+    ("input_ids", "input_mask", "segment_ids"), 1
+  )
+  outputs = list(engine.run(_rows(1, 3, 2)))
+  assert [o["end_logits"].tolist() for o in outputs] == [[1], [3] * 3, [2] * 2]
+  paths = [path.removeprefix("/v1/models/a") for path, _ in requests]
+  assert paths == ["/versions/3/metadata", "/versions/3:predict"]
+  body = requests[1][1]
+  assert body["signature_name"] == "serving_features"
+  assert body["inputs"]["input_ids"] == [[1, 0, 0], [2, 2, 0], [3, 3, 3]]
+
+
+def test_a_single_output_comes_without_its_name(stub):
+  stub.answer = lambda path, body: (
+    (200, {"outputs": [[0.25, 0.75]]})
+    if body
+    else (200, _metadata(logits=(-1, 2)))
+  )
+  [outputs] = RemoteEngine(stub.url).run(_rows(1))  # not cut to one label
+  assert outputs["logits"].tolist() == [0.25, 0.75]
+
+
+LATEST = "Servable not found for request: Latest"
+
+
+@pytest.mark.parametrize(
+  ("status", "value", "error", "message"),
+  [
+    (404, {"error": LATEST}, RemoteError, f"404, {LATEST}"),
+    (503, {"error": "queue is full"}, RemoteError, "503, queue is full"),
+    (500, b"<html>\nbusy", RemoteError, "500, <html>"),
+    (400, {"error": "indices[0] = 9"}, UserError, r"/a: indices\[0\] = 9"),
+    (200, b"<html>", RemoteError, "is no model of a TF Serving"),
+  ],
+)
+def test_an_error_of_the_server_is_passed_on(
+  stub, status, value, error, message
+):
+  stub.answer = lambda path, body: (
+    (status, value) if body else (200, _metadata(logits=(-1, 2)))
+  )
+  engine = RemoteEngine(stub.url)
+  with pytest.raises(error, match=message):
+    engine.run(_rows(1))
+
+
+@pytest.mark.parametrize(
+  ("status", "value", "message"),
+  [
+    (404, {"error": LATEST}, f"404, {LATEST}"),
+    (200, [], "is no model of a TF Serving"),
+    (200, {"metadata": {}}, "is no model of a TF Serving"),
+    (
+      200,
+      {"metadata": {"signature_def": {"signature_def": {}}}},
+      "has no signature serving_features: let it serve",
+    ),
+  ],
+)
+def test_a_url_of_no_model_is_named(stub, status, value, message):
+  stub.answer = lambda path, body: (status, value)
+  with pytest.raises((RemoteError, UserError), match=message):
+    RemoteEngine(stub.url)
+
+
+def test_a_server_that_is_late_or_gone_is_named(stub, folders):
+  late = threading.Event()
+  stub.answer = lambda path, body: (late.wait(20), (200, {}))[1]
+  begin = time.monotonic()
+  with pytest.raises(RemoteError, match=r"did not answer within 0\.2 s"):
+    RemoteEngine(stub.url, timeout=0.2)
+  assert time.monotonic() - begin < 10
+  late.set()
+  with pytest.raises(RemoteError, match=r"cannot be reached: .*refused"):
+    Predictor("http://127.0.0.1:9/v1/models/a", files=folders["tagging"])
+  with pytest.raises(
+    UserError, match=r"name the folder of its export by files"
+  ):
+    Predictor(stub.url)
+
+
+def test_the_answers_need_no_engine_of_their_own(folders):
+  """A TextModel has an example's rows together, also if it has none."""
+  model = Predictor(folders["tagging"], "litert")._answer
+  counts = [0, 1, 40, 0, 2]
+  answers = TextModel(model.answers, model.engine)(
+    [{"tokens": "ab " * count} for count in counts]
+  )
+  assert [answer["num_words"] for answer in answers] == counts

@@ -1,0 +1,217 @@
+"""Answers to questions: as run_squad.py predicts, with their positions."""
+
+import dataclasses
+import functools
+import json
+import random
+import re
+import resource
+
+import pytest
+import tensorflow as tf
+
+from data import features
+from data.tokenization import FullTokenizer
+from serving.answers import TextConfig, TextModel
+from tasks.squad import decoding, records
+from tasks.squad import examples as squad_examples
+from tasks.squad.answers import Answers
+from tasks.squad.decoding import DecodingConfig
+from tasks.squad.records import WindowConfig
+from tests.parity import golden_files
+from tests.serving import stand_in
+
+VOCAB = str(golden_files.GOLDEN / "vocab.txt")
+LENGTHS = WindowConfig(24, 6, 5)
+V2 = {"version_2_with_negative": True}
+
+# Parts of texts that tokenizers and alignments treat specially.
+PARTS = [
+  *("a", "b", "ab", "the", "the the", "Smith", "'s", "1895", "unaffable"),
+  *(".", ",", "-", "(", ")", "[", "]", "#", "##", "##a", "[UNK]", "[SEP]"),
+  *(" ", "  ", "\t", "\n", "\r\n", "\u202f", "\u00a0", "\u3000", "\u2028"),
+  *("é", "É", "e\u0301", "Élan", "ß", "İ", "ﬁ", "Σ", "ΑΣ", "ʼ", "한", "🙂"),
+  *("中", "文", "\u200b", "\ufeff", "\0", "\x85", "\ufffd", "x" * 201),
+]
+
+
+def text(rng, length):
+  parts = rng.choices(PARTS, k=rng.randrange(length))
+  return "".join(part + rng.choice(["", "", " "]) for part in parts)
+
+
+def stand_in_model(levels):
+  """Any logits, the same for the same row, of `levels` values, for ties."""
+
+  def logits(inputs, training=False):
+    ids = tf.cast(inputs["input_ids"], tf.int64)
+    mask = tf.cast(inputs["input_mask"], tf.int64)
+    positions = tf.range(tf.shape(ids)[1], dtype=tf.int64)
+    row = tf.reduce_sum(ids * mask, axis=1, keepdims=True)
+
+    def mixed(salt):
+      number = ids * 7919 + positions * 104729 + row * 31 + salt
+      number = (number * number + number // 97) % 100003 % levels
+      return tf.cast(number, tf.float32) / 4
+
+    return {"start_logits": mixed(1), "end_logits": mixed(15485863)}
+
+  return logits
+
+
+def spotlight(word):
+  """A model that knows one word: it is the answer."""
+
+  def logits(inputs, training=False):
+    result = tf.cast(inputs["input_ids"] == word, tf.float32)
+    return {"start_logits": result, "end_logits": result}
+
+  return logits
+
+
+@functools.cache
+def tokenizer(lower):
+  return FullTokenizer(VOCAB, lower)
+
+
+def make_model(logits, lengths=LENGTHS, choice=None, lower=True, trim=False):
+  config = TextConfig(VOCAB, lower, lengths.max_seq_length)
+  model = Answers(config, lengths, choice or DecodingConfig(), trim)
+  return TextModel(model, stand_in.Engine("squad", logits))
+
+
+def ask(model, questions, contexts):
+  pairs = zip(questions, contexts, strict=True)
+  return model([{"question": q, "context": c} for q, c in pairs])
+
+
+def predicted(
+  folder, questions, contexts, logits, lengths, choice, lower, trim
+):
+  """Predictions of run_squad.py."""
+  pairs = enumerate(zip(questions, contexts, strict=True))
+  paragraphs = [
+    {"context": context, "qas": [{"id": str(number), "question": question}]}
+    for number, (question, context) in pairs
+  ]
+  path = folder / "questions.json"
+  path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+  examples = squad_examples.read_examples([str(path)])
+  windows = list(records.make_windows(examples, tokenizer(lower), lengths))
+  schema = features.squad(lengths.max_seq_length, is_training=False)
+  rows = [records.row(window, schema) for window in windows]
+  inputs = {
+    name: tf.constant([row[name] for row in rows], tf.int32)
+    for name in features.TOKENS
+  }
+  outputs = {k: v.numpy() for k, v in logits(inputs).items()}
+  by_window = records.window_logits(windows, outputs, trim)
+  answer_text = decoding.AnswerText(tokenizer(lower))
+  return decoding.decode(examples, windows, by_window, answer_text, choice)
+
+
+def check_entry(outputs, entry, context):
+  """One answer is an entry of nbest_predictions.json, at its position."""
+  answer, score, probability, start, end = outputs
+  assert answer == entry["text"]
+  assert score == entry["start_logit"] + entry["end_logit"]
+  assert probability == entry["probability"]
+  if start < 0:
+    assert answer in ("", "empty") and start == end == -1
+  else:
+    assert answer == re.sub("[ \t\r\n\u202f]+", " ", context[start:end])
+
+
+NAMES = ("answer", "score", "probability", "start", "end")
+PLURAL = ("answers", "scores", "probabilities", "starts", "ends")
+
+
+def check_answer(row, predictions, number, context, choice):
+  """All outputs for a question are what the program wrote of it."""
+  entries = predictions.nbest[number]
+  by_text = {entry["text"]: entry for entry in entries}
+  outputs = [row[name] for name in NAMES]
+  check_entry(outputs, by_text[predictions.answers[number]], context)
+  count = min(len(entries), choice.export_top_k)
+  assert row["num_answers"] == count
+  columns = zip(*(row[name] for name in PLURAL), strict=True)
+  for one, entry in zip(columns, entries[:count], strict=True):
+    check_entry(one, entry, context)
+  if not choice.version_2_with_negative:
+    return
+  assert row["null_odds"] == predictions.null_odds[number]
+  best = [row[f"best_{name}"] for name in NAMES]
+  if text := predictions.texts[number]:
+    check_entry(best, by_text[text], context)
+  else:
+    assert best == ["", 0, 0, -1, -1]
+
+
+CASES = [
+  # lengths, choice, lower-cased, trimmed, levels
+  (LENGTHS, DecodingConfig(5, 8), True, False, 7),
+  (WindowConfig(24, 12, 100), DecodingConfig(20, 30), False, True, 100003),
+  (LENGTHS, DecodingConfig(1, 8, **V2), True, False, 7),
+  (WindowConfig(16, 3, 1), DecodingConfig(3, 30, True, 0.5), False, True, 3),
+  (WindowConfig(48, 6, 8), DecodingConfig(20, 5, True, -1.0), True, False, 40),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_answers_are_the_predictions_of_the_program(number, tmp_path):
+  lengths, choice, lower, trim, levels = CASES[number]
+  rng = random.Random(f"{CASES[number]}")
+  questions = ["", "", *(text(rng, 9) for _ in range(40))]
+  contexts = ["", "\u200b \0", *(text(rng, 1 + 3 * i) for i in range(40))]
+  logits = stand_in_model(levels)
+  predictions = predicted(
+    *(tmp_path, questions, contexts, logits, lengths, choice, lower, trim)
+  )
+  top_k = max(choice.n_best_size - 1, 1)
+  choice = dataclasses.replace(choice, export_top_k=top_k)
+  model = make_model(logits, lengths, choice, lower, trim)
+  answers = ask(model, questions, contexts)
+  texts = [answer["answer"] for answer in answers]
+  assert texts == list(predictions.answers.values())
+  assert len(set(texts)) > 15 or choice.version_2_with_negative
+  for index, (row, context) in enumerate(zip(answers, contexts, strict=True)):
+    check_answer(row, predictions, str(index), context, choice)
+    assert ask(model, [questions[index]], [context]) == [row]
+
+
+def test_worked_examples():
+  smith = tokenizer(True).vocab["smith"]
+  model = make_model(spotlight(smith), WindowConfig(128, 8, 64))
+  examples = [
+    ("Who? Smith", "Smith", 5, 10),
+    ("It was\n Steve\u00a0Smith's", "Steve\u00a0Smith's", 8, 21),
+    ("It was\t\tthe Smith-family.", "Smith", 12, 17),
+    # The pieces' text is searched from the beginning of the word.
+    ("blacksmith-smith", "smith", 5, 10),
+    ("中文smith中", "smith", 2, 7),
+    ("Ａ e\u0301 Smith", "Smith", 5, 10),
+    ("\ufffd\ufffd Smith", "Smith", 3, 8),
+    ("\0 \0Smith\0", "\0Smith\0", 2, 9),
+    ("nobody", "nobody", 0, 6),
+    ("  \u202f ", "empty", -1, -1),
+  ]
+  for context, answer, start, end in examples:
+    [row] = ask(model, ["who?"], [context])
+    assert (row["answer"], row["start"], row["end"]) == (answer, start, end)
+    assert "num_answers" not in row and "null_odds" not in row
+
+
+@pytest.mark.slow
+def test_an_answer_in_a_megabyte():
+  """Windows go through the model some at a time."""
+  smith = tokenizer(True).vocab["smith"]
+  model = make_model(spotlight(smith), WindowConfig(128, 8, 64))
+  filler = "of the old mill, " * 30_000
+  before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+  for long, blank in ((filler, " "), ("磨坊" * 90_000, "")):
+    context = f"{long}{blank}Smith{blank}{long}"
+    [row] = ask(model, ["who?"], [context])
+    assert row["answer"] == "Smith"
+    assert row["start"] == len(long) + len(blank)
+  after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+  assert after - before < 800_000  # kilobytes

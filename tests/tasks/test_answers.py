@@ -1,0 +1,325 @@
+"""Answers of all tasks: rows as the programs' records, in the graph alike."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.tokenization_ops import GraphTokenizer
+from serving.answers import TextModel
+from tasks.classification import answers as classification
+from tasks.classification.examples import TextExample, TextRecordBuilder
+from tasks.features import answers as features
+from tasks.features import lines
+from tasks.features.task import split
+from tasks.metrics import sigmoid, softmax
+from tasks.multiple_choice import answers as multiple_choice
+from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
+from tasks.ner import answers as ner
+from tasks.ner import records
+from tasks.ner.examples import Sentence
+from tasks.pretraining import answers as pretraining
+from tests.serving import stand_in, tasks
+
+LENGTHS = (5, 9)
+_text = st.one_of(
+  st.text(alphabet="abcde ", max_size=12),
+  st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+  st.sampled_from(["", "\u200b", "\0", "[SEP]", "a" * 201, "Σ", "a ||| b"]),
+  st.lists(st.sampled_from(["[MASK]", "[[MASK]", "b "]), max_size=6).map(
+    "".join
+  ),
+)
+
+
+def _config(length, labels=None):
+  return tasks.text_config(labels, length)
+
+
+def _records(build, example):
+  record = build(example)
+  return [record] if isinstance(record, dict) else record
+
+
+# --- Rows ------------------------------------------------------------------
+
+
+def _pair_rows(tokenizer, length, texts):
+  build = TextRecordBuilder(tokenizer, length, tasks.LABELS)
+  return [build(TextExample("", *texts[:2]))]
+
+
+def _choice_rows(tokenizer, length, texts):
+  build = ChoiceRecordBuilder(tokenizer, length, len(texts) - 2)
+  return [build(ChoiceExample(*texts[:2], tuple(texts[2:])))]
+
+
+def _tag_rows(tokenizer, length, texts):
+  words = [w for w in texts[0].replace("\t", " ").split(" ") if w]
+  words = [w for word in words for w in word.splitlines() if w]
+  build = records.TagRecordBuilder(tokenizer, length, tasks.TAGS)
+  return [row for row, _ in build([Sentence(words, None)] * bool(words))]
+
+
+CASES = {
+  "pairs": (
+    lambda n: classification.Answers(_config(n, tasks.LABELS), pairs=True),
+    lambda texts: {"text_a": texts[0], "text_b": texts[1]},
+    _pair_rows,
+  ),
+  "choices": (
+    lambda n: multiple_choice.Answers(_config(n)),
+    lambda t: {"sent1": t[0], "sent2": t[1], "choices": [*t[2:]]},
+    _choice_rows,
+  ),
+  "tags": (
+    lambda n: ner.Answers(_config(n, tasks.TAGS)),
+    lambda texts: {"tokens": texts[0]},
+    _tag_rows,
+  ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@given(
+  st.lists(_text, min_size=3, max_size=5).filter(
+    lambda texts: not {*texts[0]} & {*"\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+  ),
+  st.sampled_from(LENGTHS),
+)
+def test_rows_are_the_records_of_the_program(name, tokenizer, texts, length):
+  make_answers, make_example, make_rows = CASES[name]
+  rows = make_answers(length).encode(make_example(texts)).rows
+  expected = make_rows(tokenizer, length, texts)
+  assert len(rows) == len(expected)
+  for row, record in zip(rows, expected, strict=True):
+    size = row["input_ids"].shape[-1]
+    for field, value in row.items():
+      whole = np.array(record[field]).reshape(*value.shape[:-1], length)
+      np.testing.assert_array_equal(value, whole[..., :size])
+      assert not whole[..., size:].any()  # what is left out is padding
+    assert row["input_mask"].any(-2 if row["input_mask"].ndim > 1 else 0).all()
+
+
+@given(st.lists(_text, min_size=1, max_size=4), st.sampled_from(LENGTHS))
+def test_lines_of_features_are_those_of_the_program(
+  tokenizer, tmp_path_factory, texts, length
+):
+  texts = [" ".join(text.splitlines()) for text in texts]
+  path = tmp_path_factory.mktemp("lines") / "text.txt"
+  path.write_bytes("".join(f"{text}\n" for text in texts).encode())
+  model = features.Answers(_config(length), "mean")
+  for line, text in zip(
+    lines.read_lines(str(path), tokenizer, length), texts, strict=True
+  ):
+    [row] = model.encode({"text": text}).rows
+    assert row["input_ids"].tolist() == line.ids
+    assert row["segment_ids"].tolist() == line.segments
+
+
+# --- In the graph ----------------------------------------------------------
+
+STAND_INS = {
+  "classification": stand_in.classifier(2),
+  "classification of pairs": stand_in.classifier(2),
+  "several labels": stand_in.classifier(2),
+  "scores": stand_in.classifier(1),
+  "choices": stand_in.chooser(),
+  # The model has more ids than the vocabulary has tokens.
+  "masks": stand_in.filler(len(stand_in.WORDS) + 4),
+  "vectors": stand_in.encoder(2, 3),
+}
+
+
+@pytest.fixture(name="both", scope="module")
+def _both(every_task):
+  """Functions of examples in the graph and in Python, by name."""
+
+  def make(served):
+    name = next(k for k, v in every_task.items() if v is served)
+    tokenizer = GraphTokenizer(tasks.vocab_file())
+    text = served.in_graph(tokenizer, served.answers)
+    engine = stand_in.Engine(served.task, STAND_INS[name])
+    return (
+      stand_in.in_graph(text, STAND_INS[name]),
+      TextModel(served.answers, engine),
+    )
+
+  return tasks.Finished(every_task, make)
+
+
+def _check_row(result, expected, name):
+  """An answer in the graph is padded; with ties, the choice is either's."""
+  value = np.asarray(result[name])
+  if value.dtype.kind in "OS" and value.ndim == 0:
+    assert value.item().decode() == expected[name]
+    return
+  size = len(expected[name]) if value.ndim else None
+  inside = value[:size] if value.ndim else value
+  if value.dtype.kind in "OS":
+    assert [v.decode() for v in inside.ravel()] == [
+      *np.ravel(np.array(expected[name], object))
+    ]
+  elif size != 0:
+    np.testing.assert_allclose(inside, expected[name], atol=1e-5)
+  if value.ndim:
+    assert not any(value[size:].ravel())
+
+
+def _has_ties(answer):
+  """True if two probabilities are so near that rounding orders them."""
+  rows = np.atleast_2d(answer.get("probabilities", [[0.0]]))
+  return bool((np.abs(np.diff(np.sort(rows))) < 1e-5).any())
+
+
+@pytest.mark.parametrize("name", tasks.IN_GRAPH)
+@given(st.lists(_text, min_size=1, max_size=4))
+def test_the_graph_answers_as_python_does(both, name, texts):
+  in_graph, in_python = both[name]
+  examples = tasks.make_examples(in_python.answers, texts)
+  outputs = in_graph(examples)
+  for row, expected in enumerate(in_python(examples)):
+    result = {key: value[row] for key, value in outputs.items()}
+    assert result.keys() == expected.keys()
+    for key in expected:
+      named = key in ("choice", "text", "tokens") and name != "vectors"
+      if not (named and _has_ties(expected)):
+        _check_row(result, expected, key)
+
+
+def test_blanks_are_pythons():
+  codes = (c for c in range(0x110000) if not 0xD800 <= c < 0xE000)
+  chars = [chr(code) for code in codes]
+  result, _ = split(tf.constant(chars))
+  assert [c for c in result.numpy() if c] == [
+    c.encode() for c in chars if c.strip()
+  ]
+
+
+# --- Answers by hand -------------------------------------------------------
+
+
+def _decode(model, texts, **outputs):
+  arrays = {name: np.array(v, np.float32) for name, v in outputs.items()}
+  encoded = model.encode(texts)
+  return model.decode(encoded, [arrays] * len(encoded.rows))
+
+
+def test_labels_and_scores():
+  model = classification.Answers(_config(9, ("no", "yes")), pairs=False)
+  assert _decode(model, {"text": "a"}, logits=[0.0, np.log(3)]) == {
+    "label": "yes",
+    "labels": ["no", "yes"],
+    "probabilities": [0.25, 0.75],
+  }
+  score = classification.Answers(_config(9), pairs=True)
+  answer = _decode(score, {"text_a": "a", "text_b": ""}, logits=[0.2])
+  assert answer == {"score": 0.2}  # and not 0.20000000298023224
+
+
+def test_a_text_has_each_label_that_reaches_its_threshold():
+  config = _config(9, ("a", "b", "c"))
+  model = classification.Answers(config, False, (0.5, 0.75, 0.2))
+  logits = [0.0, np.log(3) - 1e-3, -1.0]
+  answer = _decode(model, {"text": "a"}, logits=logits)
+  assert (answer["predicted"], answer["num_predicted"]) == (["a", "c"], 2)
+  np.testing.assert_allclose(
+    answer["probabilities"], sigmoid(np.array(logits)), rtol=1e-6
+  )
+
+
+def test_choices_by_hand():
+  model = multiple_choice.Answers(_config(9))
+  texts = {"sent1": "a", "sent2": "b", "choices": ["c", "d", "e"]}
+  answer = _decode(model, texts, logits=[0.0, np.log(2), 0.0])
+  assert (answer["choice"], answer["text"]) == (1, "d")
+  assert answer["probabilities"] == [0.25, 0.5, 0.25]
+
+
+def test_separators_and_positions_of_words():
+  model = ner.Answers(_config(7, tasks.TAGS))
+  text = "  ab\tc \r\nd  é\u00a0x "
+  logits = np.eye(7, 3) * 9  # by position: [CLS] O, then B-X, I-X, O ...
+  answer = _decode(model, {"tokens": text}, logits=logits)
+  assert answer["words"] == ["ab", "c", "d", "é\u00a0x"]
+  assert (answer["start"], answer["end"]) == ([2, 5, 9, 12], [4, 6, 10, 15])
+  spans = zip(answer["start"], answer["end"], strict=True)
+  assert [text[begin:end] for begin, end in spans] == answer["words"]
+  assert answer["num_words"] == len(answer["tags"]) == 4
+  assert answer["tags"][0] == "B-X"
+
+
+def test_a_long_sentence_has_a_tag_for_every_word(every_task):
+  model = every_task["tagging"].text_model()
+  [answer] = model([{"tokens": "abcd " * 20_000}])
+  assert answer["num_words"] == len(answer["tags"]) == 20_000
+
+
+def test_windows_of_a_sentence_have_the_tags_of_its_words(tokenizer):
+  engine = stand_in.Engine("ner", stand_in.tagger(3))
+  model = TextModel(ner.Answers(_config(7, tasks.TAGS)), engine)
+  sentences = [
+    ["abc"[: 1 + (i * n) % 3] for i in range(n)] for n in (1, 5, 30, 70)
+  ]
+  answers = model([{"tokens": " ".join(words)} for words in sentences])
+  build = records.TagRecordBuilder(tokenizer, 7, tasks.TAGS)
+  for words, answer in zip(sentences, answers, strict=True):
+    rows, windows = zip(*build([Sentence(words, None)]), strict=True)
+    outputs = stand_in.tagger(3)(stand_in.arrays(rows), False)
+    logits = records.first_piece_values(outputs["logits"].numpy(), windows)
+    assert answer["tags"] == [tasks.TAGS[i] for i in logits.argmax(-1)]
+    np.testing.assert_allclose(
+      answer["probabilities"], softmax(logits), atol=1e-5
+    )
+
+
+def test_masks_of_both_texts_and_is_next():
+  model = pretraining.Answers(_config(9), top_k=2)
+  texts = {"text": "a [MASK] b", "text_pair": "[MASK] c"}
+  [row] = model.encode(texts).rows
+  tokens = model.config.tokenizer.convert_ids_to_tokens(row["input_ids"])
+  assert " ".join(tokens) == "[CLS] a [MASK] b [SEP] [MASK] c [SEP]"
+  assert row["segment_ids"].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
+  assert row["masked_lm_positions"].tolist() == [2, 5]
+  logits = np.zeros((2, len(stand_in.WORDS) + 4))
+  logits[0, 5], logits[1, 6], logits[0, -1] = 3, 4, 9  # -1 is no token
+  answer = _decode(
+    model,
+    texts,
+    masked_lm_logits=logits,
+    next_sentence_logits=[np.log(3), 0.0],
+  )
+  assert [words[0] for words in answer["tokens"]] == ["a", "b"]
+  assert (answer["is_next"], answer["is_next_probability"]) == (True, 0.75)
+  without_head = _decode(model, texts, masked_lm_logits=logits)
+  assert without_head["is_next"] is None
+  alone = _decode(model, {"text": "a"}, masked_lm_logits=logits[:1])
+  assert alone == {"num_masks": 0, "probabilities": [], "tokens": []}
+
+
+def test_what_is_cut_off_is_not_filled():
+  model = pretraining.Answers(_config(8), top_k=2)
+  for text, number in (
+    ("a [MASK] " + "b " * 9 + "[MASK]", 1),
+    ("[MASK]" * 20, 6),
+  ):
+    [row] = model.encode({"text": text}).rows
+    assert len(row["masked_lm_positions"]) == number
+  texts = {"text": "a " * 9, "text_pair": "[MASK] " * 2}
+  [row] = model.encode(texts).rows
+  assert len(row["input_ids"]) == 8
+  assert row["masked_lm_positions"].tolist() == [5, 6]
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_vectors_by_hand(pooling):
+  model = features.Answers(_config(9), pooling)
+  values = np.arange(24.0).reshape(4, 2, 3)
+  answer = _decode(model, {"text": "a b"}, values=values)
+  assert answer["tokens"] == ["[CLS]", "a", "b", "[SEP]"]
+  expected = values[0] if pooling == "cls" else values.mean(0)
+  assert answer["sentence"] == expected.tolist()
+  assert answer["token_vectors"] == values.tolist()
+  windows = _decode(model, {"text": "a b"}, values=values[0])
+  assert windows == {"sentence": values[0].tolist()}
