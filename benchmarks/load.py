@@ -3,8 +3,7 @@
   python -m benchmarks.load --model=/models/sst/1 --seconds=60 --rounds=5
 
 Each client asks one text of 3 to 200 words after the other and compares answers
-with those of predictor.py. Ratios are to one client of a server that makes no
-batches, in the same round.
+with those of predictor.py. Ratios are to one client in the same round.
 """
 
 import json
@@ -21,7 +20,7 @@ from predictor import Predictor
 from tests.serving.server import client
 
 WORDS = ("a", "tree", "on", "the", "hill", "stands", "longer", "than", "houses")
-SINGLE = "1, no batches"
+SINGLE = "1"
 
 
 def drive(server, cases, clients, seconds, stop=False):
@@ -63,19 +62,14 @@ def measure(args):
   """Rounds of 1, 8 and 32 clients; then overload, then SIGTERM."""
   cases, large = make_cases(args.model, 200, 1), make_cases(args.model, 20, 4)
   server = client.start(args.model)
-  single = client.start(
-    args.model, "--max_batch_size=1", "--batch_timeout_ms=0"
-  )
-  small = client.start(args.model, "--max_batch_size=8", "--max_queue_size=16")
-  plan = {SINGLE: (single, 1), **{f"{n}": (server, n) for n in (1, 8, 32)}}
-  rounds = {name: [] for name in plan}
+  small = client.start(args.model, "--max_queue_size=16")
+  rounds = {f"{clients}": [] for clients in (1, 8, 32)}
   for _ in range(args.rounds):
-    for name, (each, clients) in plan.items():
-      rounds[name].append(drive(each, cases, clients, args.seconds))
+    for clients, results in rounds.items():
+      results.append(drive(server, cases, int(clients), args.seconds))
   rounds["32 of 4 texts, SIGTERM"] = [drive(small, large, 32, 20, True)]
   rounds["8, SIGTERM"] = [drive(server, cases, 8, 20, True)]
-  single[0].terminate()
-  ends = [process.wait(60) for process, _ in (single, small, server)]
+  ends = [process.wait(60) for process, _ in (small, server)]
   yield {"case": args.name, "rounds": rounds, "ends": ends}
 
 
@@ -94,12 +88,12 @@ def rows(result):
 SUMS = ("503", "wrong", "lost")
 KEYS = ("answers/s", "p50 ms", "p99 ms", "slowest 503 ms", *SUMS)
 HEADER = ("clients", "ratio", "range", *KEYS, "MB")
-TABLE = Table("load", HEADER, rows, contest.ROOT / "docs" / "server.md")
+TABLE = Table("load", HEADER, rows, contest.ROOT / "docs" / "serving.md")
 
 if __name__ == "__main__":
   contest.run(
     *(TABLE, measure, __doc__, 5),
-    model=(None, "a SavedModel"),
+    model=(None, "an export"),
     name=("classifier", "of the model"),
     seconds=(60.0, "of each number of clients and round"),
   )

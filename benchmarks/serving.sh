@@ -4,7 +4,7 @@
 #   benchmarks/serving.sh FOLDER glue_data/MRPC squad peers/bin/python
 #
 # squad has train-v1.1.part.json and dev-v1.1.open.json. The peers' Python has
-# torch, transformers, onnxruntime and onnx. What FOLDER holds is not made again,
+# torch, transformers, onnxruntime, onnx and openvino. What FOLDER holds is not made again,
 # nor is a case measured again while FOLDER has its mark; a run that was stopped
 # goes on. About 15 minutes on two quiet cores. Where bfloat16 is fast, BFLOAT16=1
 # adds it: the SavedModel and transformers.
@@ -33,16 +33,17 @@ compare() {
       --init_checkpoint="$work/bert/bert_model.ckpt"
     touch "$folder/model/trained"
   fi
-  exports="SavedModel float32=$folder/plain,compiled float32=$folder/compiled"
-  exports="$exports,LiteRT float32=$folder/litert"
-  exports="$exports,LiteRT int8=$folder/litert/model_int8.tflite"
-  peers_of_case="transformers float32,ONNX Runtime float32,torch.compile float32"
+  exports="SavedModel float32=$folder/export?savedmodel"
+  exports="$exports,LiteRT float32=$folder/export?litert"
+  exports="$exports,LiteRT int8=$folder/export?litert_int8"
+  peers_of_case="transformers float32,ONNX Runtime float32,ONNX Runtime int8"
+  peers_of_case="$peers_of_case,OpenVINO float32,OpenVINO default"
   if [ "${BFLOAT16:-0}" = 1 ]; then
-    exports="$exports,SavedModel bfloat16=$folder/bfloat16"
+    exports="$exports,SavedModel bfloat16=$folder/bfloat16?savedmodel"
     peers_of_case="$peers_of_case,transformers bfloat16"
   fi
-  for form in plain:--nocompile_export compiled:--compile_export \
-    litert:--export_format=tflite bfloat16:--dtype=bfloat16; do
+  for form in export:--export_format=savedmodel,tflite \
+    bfloat16:--dtype=bfloat16; do
     [ -e "$folder/${form%%:*}" ] || "$python" "$program" "$@" --do_export \
       --export_dir="$folder/${form%%:*}" "${form#*:}"
   done

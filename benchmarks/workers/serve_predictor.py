@@ -5,8 +5,9 @@ from predictor import Predictor
 
 
 def prepare(path: str) -> worker.Answer:
-  """Loads and warms up a model; see `worker.answer_pairs` for requests."""
-  predict = Predictor(path, warm_up=True)
+  """Loads a model of path?engine; see `worker.answer_pairs` for requests."""
+  folder, _, engine = path.partition("?")
+  predict = Predictor(folder, engine or "auto", warm_up=True)
   is_squad = "question" in predict.inputs
   names = ("question", "context") if is_squad else ("text_a", "text_b")
 

@@ -1,4 +1,4 @@
-"""Worker: transformers or ONNX Runtime answers pairs of texts.
+"""Worker: transformers, ONNX Runtime or OpenVINO answers pairs of texts.
 
 For questions transformers 5 has no pipeline any more: they are answered as in
 its examples, with windows of the tokenizer and a search for the best span.
@@ -94,6 +94,21 @@ def onnx_function(model, folder: str, dtype: str):
   )
 
 
+def openvino_function(model, folder: str, dtype: str):
+  """The same in OpenVINO, from the file of ONNX Runtime."""
+  path = f"{folder}/float32.onnx"
+  if not os.path.exists(path):
+    onnx_function(model, folder, "float32")
+  import openvino  # noqa: PLC0415, not where other engines run
+
+  options = {"INFERENCE_PRECISION_HINT": "f32"} if dtype == "float32" else {}
+  options["INFERENCE_NUM_THREADS"] = torch.get_num_threads()
+  run = openvino.compile_model(path, "CPU", options)
+  return lambda inputs: list(
+    run({name: inputs[name].numpy() for name in squad_torch.INPUTS}).values()
+  )
+
+
 def prepare(folder: str, engine: str, dtype: str) -> worker.Answer:
   """Loads a model; see `worker.answer_pairs` for requests."""
   config = transformers.AutoConfig.from_pretrained(folder)
@@ -106,6 +121,8 @@ def prepare(folder: str, engine: str, dtype: str) -> worker.Answer:
   model = load(folder, dtype=torch_dtype).eval()
   if engine == "ONNX Runtime":
     run = onnx_function(model, folder, dtype)
+  elif engine == "OpenVINO":
+    run = openvino_function(model, folder, dtype)
   else:
     run = torch_function(model, engine)
   tokenizer = transformers.AutoTokenizer.from_pretrained(folder)

@@ -12,7 +12,9 @@ from cli import encoder, run
 from cli.arguments import Arguments
 from modeling import losses, models
 from modeling.config import BertConfig
+from serving import answers
 from serving.export import ServedModel
+from tasks.features import task as features
 from tests.cli.test_fine_tuning import _flags
 from tests.training import toy
 from training import loop, optimization, run_folder
@@ -137,30 +139,36 @@ def test_each_member_of_an_ensemble_is_the_best_of_its_trial(tmp_path):
   model = models.ensemble(_classifier, 2, models.mean_probs)
   args = Arguments(output_dir=str(tmp_path), init_checkpoint=None)
   assert run.load(args, model, Checkpoints(str(tmp_path))) == 1
-  first, second = run.compiled_model.members(model)
+  first, second = models.members(model)
   for part, number in ((first, 1), (second, 2)):
     assert all(np.all(value == number) for value in part.get_weights())
 
 
-@pytest.mark.parametrize("long_text", ["truncate", "windows", None])
+@pytest.mark.parametrize("long_text", ["truncate", "windows"])
 def test_an_export_says_how_its_texts_are_tokenized(tmp_path, long_text):
   (tmp_path / "vocab.txt").write_text(VOCABULARY)
-  flags = {"long_text": long_text} if long_text else {}  # a task without it
+  toy.config().to_json(str(tmp_path / "bert_config.json"))
   args = Arguments(
-    **flags,
-    **{"export_dir": str(tmp_path / "export"), "export_format": "keras"},
+    **{"bert_config_file": str(tmp_path / "bert_config.json")},
     **{"vocab_file": str(tmp_path / "vocab.txt"), "do_lower_case": False},
-    **{"max_seq_length": 8, "max_text_length": 40},
+    **{"long_text": long_text, "max_seq_length": 8, "max_text_length": 40},
+    **{"window_stride": 0, "window_pooling": "mean", "attention": None},
+    **{"layers": "-1", "pooling": "cls"},
   )
-  run.export(args, _classifier(), None, ("no", "yes"))
-  settings = (tmp_path / "export" / "tokenizer_config.json").read_text()
+  (tmp_path / "export").mkdir()
+  served = features.served_model(args)
+  answers.save(str(tmp_path / "export"), served.answers, served.task)
+  settings, vocabulary, task = (
+    (tmp_path / "export" / name).read_text()
+    for name in ("tokenizer_config.json", "vocab.txt", "task.json")
+  )
   length = 40 if long_text == "windows" else 8
   assert json.loads(settings) == {
     "do_lower_case": False,
     "model_max_length": length,
   }
-  assert (tmp_path / "export" / "vocab.txt").read_text() == VOCABULARY
-  assert (tmp_path / "export" / "labels.txt").read_text() == "no\nyes\n"
+  assert vocabulary == VOCABULARY
+  assert json.loads(task) == {"task": "features", "pooling": "cls"}
 
 
 @pytest.mark.parametrize("changes", [{}, {"do_lower_case": False}])

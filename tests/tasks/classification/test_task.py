@@ -147,9 +147,7 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
 ):
   (tmp_path / "out").mkdir()
   logits = np.array([[2, -1, 0], [1, -3, 0.5], [-1, -1, 0.25]], np.float32)
-  monkeypatch.setattr(
-    task.compiled_model, "outputs", lambda *_: {"logits": logits}
-  )
+  monkeypatch.setattr(task.inference, "outputs", lambda *_: {"logits": logits})
   rows = [("joy", "woe"), ("joy",), ("woe",)]
   rows = [examples.TextExample("", "", label=names) for names in rows]
   part = task.RecordDataset(rows, "", None, False)
