@@ -106,18 +106,19 @@ def test_numbers_are_those_of_seqeval(pairs):
 def test_predictions_are_written_as_conlleval_reads_them(tmp_path):
   sentences = [
     Sentence(["New York", "a"], ["B-LOC", "O"], 0),
+    Sentence(["c"], ["O"], 0),
     Sentence(["b"], ["O"], 1),
   ]
-  predicted = [["B-LOC", "B-X"], ["O"]]
+  predicted = [["B-LOC", "B-X"], ["I-X"], ["O"]]
   path = tmp_path / "p.txt"
   metrics.write_conll(str(path), sentences, predicted)
   assert path.read_text() == (
-    "-DOCSTART- O O\n\nNew_York B-LOC B-LOC\na O B-X\n\n"
+    "-DOCSTART- O O\n\nNew_York B-LOC B-LOC\na O B-X\n\nc O I-X\n\n"
     "-DOCSTART- O O\n\nb O O\n\n"
   )
   read = reader.read_sentences(str(path))
   assert [sentence.tags for sentence in read] == predicted
-  assert [sentence.document for sentence in read] == [0, 1]
+  assert [sentence.document for sentence in read] == [0, 0, 1]
 
 
 def test_blanks_within_tags_make_no_columns(tmp_path):
