@@ -192,6 +192,6 @@ def test_a_configuration_of_another_size_is_named(given, tmp_path):
   replace(CONFIG, vocab_size=99).to_json(str(tmp_path / "config.json"))
   flags = given | {"bert_config_file": tmp_path / "config.json"}
   output = tmp_path / "new" / "vocab.txt"
-  message = "has 23 rows, vocab_size in bert_config.json is 99"
+  message = "bert_model.ckpt has vocab_size 23, but --bert_config_file"
   programs.fails("build_vocab", message, **flags, output_file=output)
   assert not output.parent.exists()

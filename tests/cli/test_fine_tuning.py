@@ -224,8 +224,10 @@ def test_of_several_workers_the_chief_exports(
   exported = []
   monkeypatch.setattr(run, "set_export_policy", lambda args: None)
   monkeypatch.setattr(run, "load", lambda *_: None)
-  monkeypatch.setattr(run, "export", lambda *parts: exported.append(parts))
-  start.export(lambda args: ("model", "task", None))
+  monkeypatch.setattr(
+    run.exports, "save", lambda *parts: exported.append(parts)
+  )
+  start.export(lambda args: types.SimpleNamespace(model=None))
   assert len(exported) == number
 
 
@@ -267,6 +269,7 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   assert options == {
     "num_train_steps": 34,  # of 34.06
     "num_warmup_steps": 3,  # of 3.4
+    "packed": None,
     "unit": "records",
     "evaluated": None,
   }
@@ -366,7 +369,7 @@ def test_learning_rates(monkeypatch, argument, expected):
 
 def _learning_rate(monkeypatch, argument):
   values = flags.FlagValues()
-  suffixes = ("", "_float", "_integer", "_bool", "_string", "_enum")
+  suffixes = ("", "_float", "_integer", "_bool", "_string", "_enum", "_list")
   with monkeypatch.context() as patch:
     for name in (f"DEFINE{suffix}" for suffix in suffixes):
       define = partial(getattr(flags, name), flag_values=values)
