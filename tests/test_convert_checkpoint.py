@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from safetensors.numpy import save_file
 
 from modeling import models
@@ -63,23 +62,6 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def garden(runs):
-  """Prefix of a checkpoint of Model Garden."""
-  from official.nlp.modeling import networks  # noqa: PLC0415
-
-  model = networks.BertEncoder(
-    vocab_size=7,
-    hidden_size=4,
-    num_layers=1,
-    num_attention_heads=2,
-    max_sequence_length=5,
-    type_vocab_size=2,
-    inner_dim=6,
-  )
-  return tf.train.Checkpoint(model=model).write(str(runs / "garden" / "model"))
-
-
-@pytest.fixture(scope="module")
 def cases(runs, tmp_path_factory):
   """Flags of every conversion, each with a folder of its own as --output."""
   out = tmp_path_factory.mktemp("out")
@@ -90,15 +72,12 @@ def cases(runs, tmp_path_factory):
   _hugging_face(out / "replaced")
   cases = {
     "bert": {"input": bert},
-    "tagger": {"input": runs / "tagger"} | model_files,
     "bert back": {"input": out / "bert"},
-    "tagger back": {"input": out / "tagger"},
     "small": {"input": runs / "tagger", "strip_optimizer": True},
     "small unknown": unknown | {"strip_optimizer": True},
     "encoder of unknown": unknown | {"head": "encoder"},
     "encoder": {"input": runs / "tagger", "head": "encoder"} | model_files,
     "encoder back": {"input": out / "encoder"},
-    "garden": {"input": runs / "garden" / "model"},
     "preset": {"input": PRESET},
     "preset for them": {"input": PRESET} | to_them,
     "replaced": {"input": bert, "overwrite": True},
@@ -147,20 +126,6 @@ def test_there_and_back(runs, cases, logs):
 
 
 @pytest.mark.slow
-def test_a_tagger_there_and_back(cases, logs):
-  for name in ("tagger", "tagger back"):
-    assert "are the same, bit for bit" in logs[name]
-  there, back = cases["tagger"]["output"], cases["tagger back"]["output"]
-  expected, _ = _values(models.tagger(CONFIG, len(TAGS)))
-  _assert_same(_read(back / "bert_model.ckpt"), expected)
-  assert (back / "labels.txt").read_text().split() == [*TAGS]
-  settings = json.loads((there / "config.json").read_text())
-  assert settings["architectures"] == ["BertForTokenClassification"]
-  assert "23 variables of the encoder, 2 others" in logs["tagger"]
-  assert "50 of the optimizer: " in logs["tagger"]
-
-
-@pytest.mark.slow
 def test_an_encoder_there_and_back_has_no_head(cases, logs):
   assert logs["encoder back"]
   back = cases["encoder back"]["output"]
@@ -195,13 +160,6 @@ def test_what_has_an_unknown_head_can_be_made_smaller(runs, cases, logs):
     "left out, 3 of a head, which --head=encoder leaves out"
     in (logs["encoder of unknown"])
   )
-
-
-@pytest.mark.slow
-def test_a_model_of_model_garden_becomes_the_original(garden, cases, logs):
-  assert "has no vocabulary" in logs["garden"]
-  folder = cases["garden"]["output"]
-  assert BertConfig.from_json(str(folder / "bert_config.json")) == CONFIG
 
 
 def test_a_preset_becomes_the_original(cases, logs):

@@ -255,51 +255,6 @@ def test_predicts_from_a_checkpoint_alone(trained, sst, tmp_path):
 
 
 @pytest.mark.slow
-def test_early_stopping_keeps_the_best(sst, tmp_path):
-  flags = sst | {
-    "output_dir": tmp_path,
-    "learning_rate": 1e-9,  # nothing improves
-    "eval_steps": 4,
-    "early_stopping_patience": 2,
-  }
-  _run(**flags, do_train=True)
-  record = json.loads((tmp_path / "best" / "best.json").read_text())
-  assert record["metric"] == "eval_accuracy"
-  assert (record["step"], record["evaluated"]) == (4, 12)
-  best = tf.train.load_checkpoint(str(tmp_path / "best"))
-  assert best.get_tensor("global_step") == 4
-  assert not any("adam" in name for name in best.get_variable_to_shape_map())
-  assert (tmp_path / "model.ckpt-12.index").exists()
-  assert "early stopping has ended this run" in _run(**flags, do_train=True)
-  _run(**flags, do_eval=True)
-  assert programs.results(tmp_path)["global_step"] == 4
-
-
-@pytest.mark.slow
-def test_a_sweep_keeps_its_winner_and_goes_on(sst, tmp_path):
-  flags = sst | {
-    "output_dir": tmp_path,
-    "do_train": True,
-    "do_eval": True,
-    "do_predict": True,
-  }
-  _run(**flags | {"learning_rate": "1e-7,0.005"})
-  header, slow, fast = programs.table(tmp_path / "sweep.tsv")
-  assert header[:3] == ["run", "learning_rate", "seed"]
-  assert float(fast[5]) > float(slow[5])
-  assert programs.results(tmp_path)["eval_accuracy"] == pytest.approx(
-    float(fast[5])
-  )
-  assert (tmp_path / "best" / "best.json").read_text() == (
-    tmp_path / fast[0] / "best" / "best.json"
-  ).read_text()
-  assert (tmp_path / "test_results.tsv").exists()
-  # What was done before is not done again.
-  log = _run(**flags | {"learning_rate": "1e-7,0.005", "num_seeds": 1})
-  assert log.count("is complete already") == 2
-
-
-@pytest.mark.slow
 def test_own_data_find_their_labels(given, tmp_path):
   data, output = tmp_path / "data", tmp_path / "output"
   rows = [(text, "praise" if x else "blame") for text, x in _sentences(160, 1)]
@@ -400,13 +355,6 @@ def test_wrong_flags_end_with_one_clear_line(sst, tmp_path, wrong, message):
   _fails(message, **sst | {"output_dir": tmp_path} | wrong)
 
 
-def test_a_vocabulary_of_a_larger_model_is_refused(sst, tmp_path):
-  words = sst["vocab_file"].read_text().rstrip() + "\nmore" * 30_000
-  (tmp_path / "vocab.txt").write_text(words)
-  flags = sst | {"output_dir": tmp_path, "vocab_file": tmp_path / "vocab.txt"}
-  _fails(f"vocab_size in {sst['bert_config_file']} is ", **flags, **TRAIN)
-
-
 def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
   reader = checkpoint.read(str(trained[0] / "model.ckpt-100"))
   encoder = {name: reader[name] for name in reader.shapes if "bert/" in name}
@@ -417,13 +365,6 @@ def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
   message = f"{path} has no head, so it is no trained model"
   _fails(message, **flags, do_predict=True)
   assert not list(output.glob("*.tf_record"))
-
-
-def test_what_is_no_vocabulary_is_named(sst, tmp_path):
-  path = tmp_path / "text.txt"
-  path.write_text("A sentence.\n")
-  flags = sst | {"output_dir": tmp_path, "vocab_file": path}
-  _fails(f"{path} lacks [CLS], [SEP], [UNK]; ", **flags, **TRAIN)
 
 
 @pytest.mark.parametrize(
@@ -459,13 +400,6 @@ def test_labels_that_are_not_the_checkpoints(trained, sst, tmp_path):
     init_checkpoint=trained[0],
     do_eval=True,  # in training the head would be fresh
   )
-
-
-@pytest.mark.slow
-def test_a_sweep_that_fails_says_which_run(sst, tmp_path):
-  flags = sst | {"output_dir": tmp_path, "freeze_layers": "9", "num_seeds": 2}
-  message = "rate_0.005_seed_1 ended with status 1"
-  assert "the model has no '9'" in _fails(message, **flags, do_train=True)
 
 
 def _contrary(sst, folder):

@@ -1,6 +1,5 @@
 """run_ner.py as its users call it: a language whose names are obvious."""
 
-import json
 import random
 import shutil
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, records
 from data.vocab import SPECIAL_TOKENS
 from tasks.ner import examples
 from tests import programs, shared, small_model
@@ -45,15 +43,6 @@ def _text(number, seed):
       sentence += zip(words.split(), tags.split(), strict=True)
       sentence += [(word, "O") for word in rng.choices(OTHERS, k=2)]
     yield sentence
-
-
-def _iob1(sentence):
-  """Has B- only where a name follows another one of its kind."""
-  last = "O"
-  for word, tag in sentence:
-    begins = tag[0] == "B" and last[2:] != tag[2:]
-    yield word, f"I{tag[1:]}" if begins else tag
-    last = tag
 
 
 def _write(path, sentences, line="{} {}"):
@@ -165,73 +154,6 @@ def test_predicts_words_alone_from_the_checkpoint_alone(trained, given):
   probabilities = np.array([row[3:] for row in rows], float)
   np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
   assert [tags[i] for i in probabilities.argmax(axis=1)] == result
-
-
-@pytest.fixture(scope="module", name="documents")
-def _documents(given):
-  """The flags for files of documents: four columns, tags in IOB1."""
-  changed = {"word_column": 1, "tag_column": -2, "document_context": True}
-  for name, number in (("train", 80), ("dev", 30)):
-    sentences = list(_text(number, name))
-    for begin in range(0, number, 10):
-      sentences.insert(begin * 11 // 10, [("-DOCSTART-", "O")])
-    path = given["train_file"].parent / f"{name}.conll"
-    _write(path, map(_iob1, sentences), "7 {} {} -X-")
-    path.write_text(path.read_text().replace("7 -DOCSTART-", "-DOCSTART-"))
-    changed[f"{name}_file"] = path
-  return given | changed
-
-
-@pytest.mark.slow
-def test_documents_are_context_and_their_scheme_is_kept(documents, tmp_path):
-  text = ["-DOCSTART-", "the Ann Lee sails", "-DOCSTART-"]
-  text += ["Eve in Port Ely", "Cy Dot", "Riga"]
-  blocks = ["\n".join(f"x {word} O x" for word in s.split()) for s in text]
-  test_file = tmp_path / "test.conll"
-  test_file.write_text("\n\n".join(blocks).replace("x -DOC", "-DOC"))
-  output = tmp_path / "output"
-  programs.run(
-    "run_ner",
-    **documents | {"num_train_epochs": 100},
-    output_dir=output,
-    do_train=True,
-    do_predict=True,
-    test_file=test_file,
-    eval_steps=20,
-    early_stopping_patience=3,
-  )
-  best = json.loads((output / "best" / "best.json").read_text())
-  assert best["metric"] == "eval_f1"
-  assert best["value"] > 0.9
-  assert best["evaluated"] == best["step"] + 60 < 1000
-  result = (output / "test_predictions.conll").read_text()
-  expected = (
-    "-DOCSTART- O O\n\n"
-    "the O O\nAnn O I-PER\nLee O I-PER\nsails O O\n\n"
-    "-DOCSTART- O O\n\n"
-    "Eve O I-PER\nin O O\nPort O I-LOC\nEly O I-LOC\n\n"
-    "Cy O I-PER\nDot O B-PER\n\n"
-    "Riga O I-LOC\n\n"
-  )
-  result, expected = (
-    [line.split() for line in t.split("\n")] for t in (result, expected)
-  )
-  assert [words[:2] for words in result] == [words[:2] for words in expected]
-  # What it has learned may differ in a tag from machine to machine.
-  assert np.mean([a == b for a, b in zip(result, expected, strict=True)]) > 0.8
-  # Each sentence has its whole document around it, or as much as fits.
-  path = str(output / "predict.tf_record")
-  [batch] = _batches(path, 9)
-  used = batch["input_mask"].numpy().sum(axis=1)
-  assert used.tolist() == [6, 10, 10, 10]  # "Riga" is two pieces
-  path = str(output / "eval.tf_record")
-  [batch] = _batches(path, 99)
-  assert (batch["input_mask"].numpy().sum(axis=1) == T).all()
-
-
-def _batches(path, batch_size):
-  parse = records.parser(features.tagging(T))
-  return tf.data.TFRecordDataset(path).batch(batch_size).map(parse)
 
 
 def _checkpoint(path):

@@ -119,31 +119,6 @@ def test_padding_can_be_left_out(flags, tmp_path):
 
 
 @pytest.mark.slow
-def test_keeps_the_best_and_stops_early(flags, tmp_path):
-  output = tmp_path / "out"
-  more = {
-    "output_dir": output,
-    "do_train": True,
-    "train_file": tmp_path / "v1.json",
-    "predict_file": tmp_path / "v1.json",
-    "num_train_epochs": 400,
-    "learning_rate": 0.003,
-    "eval_steps": 20,
-    "early_stopping_patience": 3,
-  }
-  _run(flags, **more)
-  best = json.loads((output / "best" / "best.json").read_text())
-  assert best["metric"] == "f1"
-  assert best["evaluated"] < 600
-  assert (output / "best" / f"model.ckpt-{best['step']}.index").exists()
-  bare = {"context": CONTEXT, "qas": [{"id": "q", "question": "What has a ?"}]}
-  data = {"data": [{"title": "t", "paragraphs": [bare]}]}
-  (tmp_path / "bare.json").write_text(json.dumps(data))
-  more["predict_file"] = tmp_path / "bare.json"
-  programs.fails("run_squad", "not every question of", **flags | more)
-
-
-@pytest.mark.slow
 def test_version_2_keeps_the_best_threshold(flags, tmp_path):
   output = tmp_path / "out"
   more = {

@@ -93,6 +93,11 @@ def test_only_training_packs_and_only_a_file_to_tag_may_lack_tags(args):
     assert part.path == f"{args.output_dir}/{name}.tf_record"
     assert len(part.examples) == number
     assert _convert(args.replace(use_tpu=True), flag, TAGS).static_shapes
+    alone, within = (
+      _convert(args.replace(document_context=value), flag, TAGS).examples[-1]
+      for value in (False, True)
+    )
+    assert alone.positions < within.positions  # behind its neighbours
     if flag == "test_file":
       _convert(args, flag, TAGS[:2])
     else:
