@@ -216,7 +216,7 @@ def test_tokens_by_a_matrix_product(
 def test_of_several_workers_the_chief_exports(
   tmp_path, monkeypatch, index, number
 ):
-  start = Run(_flags(tmp_path))
+  start = Run(_flags(tmp_path, export_dir="out", export_format=["keras"]))
   cluster = {"worker": ["a:1", "b:1"]}
   task = {"type": "worker", "index": index}
   config = json.dumps({"cluster": cluster, "task": task})
