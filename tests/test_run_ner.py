@@ -1,5 +1,6 @@
 """run_ner.py as its users call it: a language whose names are obvious."""
 
+import json
 import random
 import shutil
 
@@ -82,6 +83,7 @@ def _trained(given, tmp_path_factory):
       do_eval=True,
       do_predict=True,
       test_file=given["dev_file"],
+      keep_best=True,
     )
 
   return shared.once(tmp_path_factory, "run_ner", train)
@@ -96,6 +98,8 @@ def test_finds_names_and_scores(trained, given):
   ]
   assert results["global_step"] == 100
   assert results["eval_f1"] > 0.9
+  best = json.loads((output / "best" / "best.json").read_text())
+  assert (best["metric"], best["step"]) == ("eval_f1", 100)
   assert list((output / "eval").glob("events*"))
   assert (output / "labels.txt").read_text().split() == [
     *("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
