@@ -142,10 +142,7 @@ def _expand_home(value):
   """Replaces ~ in paths: the shell does not behind a flag's "="."""
   if not isinstance(value, str) or "~/" not in value:
     return value
-  return ",".join(
-    os.path.expanduser(path) if path.startswith("~/") else path
-    for path in value.split(",")
-  )
+  return re.sub("(^|,)~(?=/)", rf"\1{os.path.expanduser('~')}", value)
 
 
 def _checked_value(name, value, trained):

@@ -184,13 +184,13 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
   different = [field for field in sizes if sizes[field] != expected[field]]
   if not different:
     return
-  theirs, ours = (
+  trained, configured = (
     " and ".join(f"{field} {values[field]}" for field in different)
     for values in (sizes, expected)
   )
   message = (
-    f"the checkpoint {prefix} has {theirs}, but --bert_config_file="
-    f"{config_file} has {ours}"
+    f"the checkpoint {prefix} has {trained}, but --bert_config_file="
+    f"{config_file} has {configured}"
   )
   is_deeper = layers > network.num_hidden_layers
   if may_be_deeper and is_deeper and different == ["num_hidden_layers"]:
