@@ -1,5 +1,6 @@
 """A version of a model that answers requests: texts, and rows of token ids."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -49,8 +50,10 @@ class Version:
       name: _signature_def(name, specs, outputs[name])
       for name, specs in self.specs.items()
     }
+    # With several workers, rows that are faster together would run apart.
+    number = 1 if engine.max_rows > 1 else os.cpu_count()
     self.workers = Workers(
-      settings.max_queue_size, engine.max_rows, on_call=on_call
+      settings.max_queue_size, number, engine.max_rows, on_call
     )
 
   def _answer(self, examples: Sequence[Mapping]) -> list[dict]:

@@ -1,12 +1,13 @@
 """Threads that answer the requests of a model, over a bounded queue."""
 
-import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
+_WAIT = 0.005
 # A list of examples to a list of their answers, in order.
 Function = Callable[[Sequence[Any]], Sequence[Any]]
 
@@ -23,13 +24,16 @@ class _Request(NamedTuple):
   function: Function
   examples: Sequence[Any]
   future: Future
+  arrival: float  # time.monotonic()
 
 
 class Workers:
-  """As many threads as cores; the oldest request is answered first.
+  """A number of threads; the oldest request is answered first.
 
   A worker that becomes free takes the requests of one function that wait, up to
-  `max_rows` examples, in one call; none waits for others to come. At most
+  `max_rows` examples, in one call. If that is more than one, it waits up to
+  _WAIT seconds for as many requests as there were last time, as clients that
+  were just answered ask again; a single client never waits. At most
   `capacity` examples wait; `queued` is their number. `on_call` gets the number
   of examples of each call.
   """
@@ -37,21 +41,21 @@ class Workers:
   def __init__(
     self,
     capacity: int,
+    number: int,
     max_rows: int = 1,
-    number: int | None = None,
     on_call: Callable[[int], None] = lambda size: None,
   ):
     self.queued = 0
     self._capacity, self._max_rows, self._on_call = capacity, max_rows, on_call
     self._waiting: deque[_Request] = deque()
     self._changed = threading.Condition()
-    self._is_closed = False
-    for _ in range(number or os.cpu_count() or 1):
+    self._is_closed, self._expected = False, 1
+    for _ in range(number):
       threading.Thread(target=self._work, daemon=True).start()
 
   def submit(self, function: Function, examples: Sequence[Any]) -> Future:
     """Queues a request: future of its answers. Raises QueueFull or Closed."""
-    request = _Request(function, examples, Future())
+    request = _Request(function, examples, Future(), time.monotonic())
     with self._changed:
       if self._is_closed:
         raise Closed
@@ -76,15 +80,26 @@ class Workers:
       if requests:
         self._on_call(sum(len(request.examples) for request in requests))
         _answer(requests)
+      with self._changed:
+        self._expected = len(requests) + len(self._waiting)
       del requests  # not held while waiting
+
+  def _seconds_left(self) -> float:
+    """Time to wait for more requests."""
+    if self._max_rows == 1 or self._is_closed:
+      return 0.0
+    is_full = self.queued >= self._max_rows
+    if is_full or len(self._waiting) >= self._expected:
+      return 0.0
+    return self._waiting[0].arrival + _WAIT - time.monotonic()
 
   def _take(self) -> list[_Request] | None:
     """Waits for requests that run together; None after `close`."""
     with self._changed:
-      while not self._waiting:
-        if self._is_closed:
+      while not self._waiting or self._seconds_left() > 0:
+        if self._is_closed and not self._waiting:
           return None
-        self._changed.wait()
+        self._changed.wait(self._seconds_left() if self._waiting else None)
       requests, size, rest = [], 0, deque()
       for request in self._waiting:
         is_same = not requests or request.function == requests[0].function

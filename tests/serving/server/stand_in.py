@@ -58,7 +58,7 @@ class Version:
       "broken": lambda examples: 1 / 0,
     }
     self.signature_def = {"serving_default": {"inputs": {}}}
-    self.workers = Workers(settings.max_queue_size, 1, 1, on_call)
+    self.workers = Workers(settings.max_queue_size, 1, on_call=on_call)
 
   def _wait(self, examples):
     self.started.set()

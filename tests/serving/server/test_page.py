@@ -100,7 +100,7 @@ class _Version:
       "serving_default": lambda examples: [answer(texts) for texts in examples]
     }
     self.signature_def = {"serving_default": {"inputs": dict.fromkeys(inputs)}}
-    self.workers = Workers(64)
+    self.workers = Workers(64, 1)
 
 
 @pytest.fixture(name="page", scope="module")

@@ -1,9 +1,11 @@
 """Workers: bounded, joined, cancelled, and as if each request were alone."""
 
 import threading
+import time
 
 import pytest
 
+from serving.server import workers as module
 from serving.server.workers import Closed, QueueFull, Workers
 
 
@@ -129,10 +131,45 @@ def test_calls_are_counted():
   assert sizes == [2]
 
 
-def test_as_many_workers_as_cores(monkeypatch):
-  monkeypatch.setattr("os.cpu_count", lambda: 3)
+def test_as_many_requests_as_last_time_are_waited_for(
+  workers, busy, monkeypatch
+):
+  monkeypatch.setattr(module, "_WAIT", 5.0)
+  futures = [workers.submit(busy, [text]) for text in "ab"]
+  busy.gate.set()
+  assert [f.result(10) for f in futures] == [["A"], ["B"]]
+  begin = time.monotonic()
+  first = workers.submit(busy, ["c"])
+  time.sleep(0.05)
+  second = workers.submit(busy, ["d"])
+  assert (first.result(10), second.result(10)) == (["C"], ["D"])
+  assert time.monotonic() - begin < 4
+  assert busy.calls[-1] == ["c", "d"]
+
+
+def test_a_request_waits_no_longer_than_its_time(workers, busy):
+  futures = [workers.submit(busy, [text]) for text in "ab"]
+  busy.gate.set()
+  for future in futures:
+    future.result(10)
+  for text in "cde":  # alone from now on
+    assert workers.submit(busy, [text]).result(10) == [text.upper()]
+  assert busy.calls[-3:] == [["c"], ["d"], ["e"]]
+
+
+def test_a_lone_client_does_not_wait(monkeypatch):
+  monkeypatch.setattr(module, "_WAIT", 5.0)
+  workers = Workers(capacity=8, number=1, max_rows=4)
+  begin = time.monotonic()
+  for _ in range(3):
+    assert workers.submit(list, ["a"]).result(10) == ["a"]
+  assert time.monotonic() - begin < 4
+  workers.close()
+
+
+def test_threads_end_when_workers_are_closed():
   before = {*threading.enumerate()}
-  workers = Workers(capacity=8)
+  workers = Workers(capacity=8, number=3)
   started = {*threading.enumerate()} - before
   assert len(started) == 3
   workers.close()
