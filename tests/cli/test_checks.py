@@ -13,17 +13,17 @@ from tests.training import toy
 WINDOWS = {"long_text": "windows"}
 PATIENCE = {"early_stopping_patience": 1}
 EXPORT = {"do_export": True, "export_dir": "new"}
-TFLITE, COMPILED = {"export_format": "tflite"}, {"compile_export": True}
+TFLITE = {"export_format": ["tflite"]}
 FLAGS = {
   **dict.fromkeys(("do_train", "do_eval", "do_predict"), False),
   **dict.fromkeys(("do_export", "add_bilstm", "use_tpu", "teacher"), False),
-  **dict.fromkeys(("group_by_length", "compile_export"), False),
+  **dict.fromkeys(("group_by_length",), False),
   **{"eval_steps": 0, "keep_best": False, "early_stopping_patience": 0},
   **{"ensemble": 1, "num_seeds": 1, "learning_rate": 1e-5},
   "train_batch_size": 8,
   **{"num_train_epochs": 3.0, "profile_steps": None, "dtype": "float32"},
   **{"distribution_strategy": None, "jit_compile": None, "export_dir": None},
-  **{"export_format": "savedmodel", "pack_examples": None},
+  **{"export_format": ["savedmodel"], "pack_examples": None},
   **{"gradient_accumulation_steps": 1, "long_text": "truncate"},
   **{"max_seq_length": 10, "max_text_length": 10, "window_stride": 8},
 }
@@ -73,13 +73,7 @@ CASES = [
     "with --dtype=float16",
   ),
   (checks.export, EXPORT | {"dtype": "float16"}, None),
-  (checks.export, EXPORT | COMPILED, None),
-  (checks.export, EXPORT | COMPILED | TFLITE, "go with --export_format=tflite"),
-  (
-    checks.export,
-    EXPORT | COMPILED | {"dtype": "bfloat16"},
-    "it needs float32",
-  ),
+  (checks.export, EXPORT | {"export_format": ["onnx"]}, "one or more of"),
   (checks.export, EXPORT | TFLITE, None),
   (
     checks.export,
@@ -95,7 +89,6 @@ CASES = [
     "=9 is less than --max_seq",
   ),
   (checks.windows, WINDOWS | {"window_stride": 9}, "has 8 of the text"),
-  (checks.windows, WINDOWS | COMPILED, "there are many numbers"),
   *(
     (
       checks.windows,
