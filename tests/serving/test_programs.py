@@ -13,16 +13,19 @@ from data import labels, vocab
 from modeling import models
 from modeling.models import layer_outputs
 from predictor import Predictor
-from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
-from tasks.ner import records
-from tasks.ner.examples import Sentence
 from tests import programs
 from tests.serving import stand_in
 from tests.serving.tasks import CONFIG, T
+from tests.tasks.test_answers import check_row
 from training import checkpoint
 
 TAGS = ("O", "B-X", "I-X")
 TEXTS = ["ab c. ||| de", "", "abcde " * 7, "A [MASK] b [MASK]"]
+INPUTS = {
+  "swag": {"sent1": ["ab c"], "sent2": ["a"], "choices": [["b", "c d", "."]]},
+  "pretraining": {"text": TEXTS},
+  "features": {"text": TEXTS},
+}
 
 
 @pytest.fixture(name="made", scope="module")
@@ -99,99 +102,47 @@ def _answers(made):
       for name, flags in runs.items()
     ]
   assert all("exported to" in run.result() for run in done)
-  example = {"sent1": ["ab c"], "sent2": ["a"], "choices": [["b", "c d", "."]]}
-  inputs = {
-    "swag": example,
-    "pretraining": {"text": TEXTS},
-    "features": {"text": TEXTS},
-  }
   done = subprocess.run(
     [sys.executable, "-c", ASK],
-    input=json.dumps({f"{folder}/{k}/export": v for k, v in inputs.items()}),
+    input=json.dumps({f"{folder}/{k}/export": v for k, v in INPUTS.items()}),
     capture_output=True,
     text=True,
     check=True,
     cwd=folder,
   )
-  answers = dict(zip(inputs, json.loads(done.stdout).values(), strict=True))
-  return answers | {"ner": Predictor(folder / "ner" / "export")(TEXTS)}
+  return dict(zip(INPUTS, json.loads(done.stdout).values(), strict=True))
 
 
 @pytest.mark.slow
-def test_tags(answers, made, tokenizer):
-  answer = answers["ner"]
-  sentences = [Sentence(text.split(), None) for text in TEXTS if text]
-  rows, windows = zip(
-    *records.TagRecordBuilder(tokenizer, T, TAGS)(sentences), strict=True
-  )
-  inputs = stand_in.arrays(rows)
-  inputs.pop("label_ids")
-  logits = records.first_piece_values(
-    made[1]["ner"](inputs)["logits"].numpy(), windows
-  )
-  tags = [TAGS[i] for i in logits.argmax(axis=-1)]
-  assert [tag for row in answer for tag in row["tags"]] == tags
-  assert answer[0]["labels"] == list(TAGS)
-  numbers = [row["num_words"] for row in answer]
-  assert numbers == [len(text.split()) for text in TEXTS]
+def test_a_process_without_this_project_gets_the_answers_of_predictor(
+  answers, made
+):
+  folder, _ = made
+  for name, inputs in INPUTS.items():
+    predict = Predictor(folder / name / "export")
+    for row, expected in enumerate(predict(**inputs)):
+      result = {key: value[row] for key, value in answers[name].items()}
+      assert result.keys() == expected.keys()
+      for key in expected:
+        check_row(result, expected, key)
 
 
 @pytest.mark.slow
-def test_choices(answers, made, tokenizer):
-  answer = answers["swag"]
-  row = ChoiceRecordBuilder(tokenizer, T, 3)(
-    ChoiceExample("ab c", "a", ("b", "c d", "."))
-  )
-  inputs = {
-    name: np.reshape(row[name], (1, 3, T))
-    for name in ("input_ids", "input_mask", "segment_ids")
-  }
-  logits = made[1]["swag"](inputs)["logits"].numpy()
-  probs = np.exp(logits) / np.exp(logits).sum()
-  np.testing.assert_allclose(answer["probabilities"], probs, atol=1e-5)
-  assert answer["choice"] == [logits.argmax()]
-  assert answer["text"] == [("b", "c d", ".")[logits.argmax()]]
-
-
-@pytest.mark.slow
-def test_words_for_masks(answers, made, tokenizer):
-  answer = answers["pretraining"]
-  assert answer["num_masks"] == [0, 0, 0, 2]
-  assert np.shape(answer["tokens"]) == (4, 2, 2)
-  ids = tokenizer.convert_tokens_to_ids(
-    ["[CLS]", "a", "[MASK]", "b", "[MASK]", "[SEP]"]
-  )
-  logits = made[1]["pretraining"](
-    {
-      "input_ids": np.array([ids]),
-      "input_mask": np.ones((1, 6)),
-      "segment_ids": np.zeros((1, 6)),
-      "masked_lm_positions": np.array([[2, 4]]),
-    }
-  )["masked_lm_logits"].numpy()[0]
-  best = [stand_in.WORDS[i] for i in logits.argmax(axis=-1)]
-  assert [words[0] for words in answer["tokens"][3]] == best
-  probs = np.exp(logits).max(axis=-1) / np.exp(logits).sum(axis=-1)
-  result = [row[0] for row in answer["probabilities"][3]]
-  np.testing.assert_allclose(result, probs, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_vectors(answers, made, tokenizer):
-  answer = answers["features"]
+def test_vectors_are_those_of_the_programs_file(answers, made):
   said = dict(np.load(made[0] / "features" / "out.npz"))
-  splits = said["offsets"]
-  assert answer["num_tokens"] == np.diff(splits).tolist()
-  for row, number in enumerate(answer["num_tokens"]):
-    values = said["values"][splits[row] : splits[row + 1]]
-    result = answer["token_vectors"][row][:number]
-    np.testing.assert_allclose(result, values, atol=1e-5)
-    np.testing.assert_allclose(
-      answer["sentence"][row], values.mean(axis=0), atol=1e-5
-    )
-    ids = said["input_ids"][splits[row] : splits[row + 1]].tolist()
-    tokens = tokenizer.convert_ids_to_tokens(ids)
-    assert answer["tokens"][row][:number] == tokens
+  values = np.split(said["values"], said["offsets"][1:-1])
+  predict = Predictor(made[0] / "features" / "export")
+  for answer, expected in zip(predict(TEXTS), values, strict=True):
+    np.testing.assert_allclose(answer["token_vectors"], expected, atol=1e-5)
+    mean = expected.mean(axis=0)
+    np.testing.assert_allclose(answer["sentence"], mean, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_tags_of_words(answers, made):
+  tagged = Predictor(made[0] / "ner" / "export")(TEXTS)
+  assert [row["words"] for row in tagged] == [text.split() for text in TEXTS]
+  assert all(row["labels"] == list(TAGS) for row in tagged)
 
 
 EXPORT = {"do_export": True, "export_dir": "nowhere"}

@@ -149,18 +149,15 @@ def _both(every_task):
   return tasks.Finished(every_task, make)
 
 
-def _check_row(result, expected, name):
+def check_row(result, expected, name):
   """An answer in the graph is padded; with ties, the choice is either's."""
   value = np.asarray(result[name])
-  if value.dtype.kind in "OS" and value.ndim == 0:
-    assert value.item().decode() == expected[name]
-    return
+  if value.dtype.kind in "OS":  # bytes
+    value = np.vectorize(bytes.decode, otypes=[object])(value)
   size = len(expected[name]) if value.ndim else None
   inside = value[:size] if value.ndim else value
-  if value.dtype.kind in "OS":
-    assert [v.decode() for v in inside.ravel()] == [
-      *np.ravel(np.array(expected[name], object))
-    ]
+  if value.dtype.kind in "OU":
+    assert [*inside.ravel()] == [*np.ravel(np.array(expected[name], object))]
   elif size != 0:
     np.testing.assert_allclose(inside, expected[name], atol=1e-5)
   if value.ndim:
@@ -185,7 +182,7 @@ def test_the_graph_answers_as_python_does(both, name, texts):
     for key in expected:
       named = key in ("choice", "text", "tokens") and name != "vectors"
       if not (named and _has_ties(expected)):
-        _check_row(result, expected, key)
+        check_row(result, expected, key)
 
 
 def test_blanks_are_pythons():
