@@ -13,11 +13,11 @@ from tests.training import toy
 WINDOWS = {"long_text": "windows"}
 PATIENCE = {"early_stopping_patience": 1}
 EXPORT = {"do_export": True, "export_dir": "new"}
-TFLITE = {"export_format": ["tflite"]}
+TFLITE = {"export_format": ["keras", "tflite"]}
 FLAGS = {
   **dict.fromkeys(("do_train", "do_eval", "do_predict"), False),
   **dict.fromkeys(("do_export", "add_bilstm", "use_tpu", "teacher"), False),
-  **dict.fromkeys(("group_by_length",), False),
+  "group_by_length": False,
   **{"eval_steps": 0, "keep_best": False, "early_stopping_patience": 0},
   **{"ensemble": 1, "num_seeds": 1, "learning_rate": 1e-5},
   "train_batch_size": 8,
@@ -73,8 +73,9 @@ CASES = [
     "with --dtype=float16",
   ),
   (checks.export, EXPORT | {"dtype": "float16"}, None),
-  (checks.export, EXPORT | {"export_format": ["onnx"]}, "one or more of"),
   (checks.export, EXPORT | TFLITE, None),
+  (checks.export, EXPORT | {"export_format": []}, "give one or more of"),
+  (checks.export, EXPORT | {"export_format": ["onnx"]}, "=onnx: give one or"),
   (
     checks.export,
     EXPORT | TFLITE | {"add_bilstm": True},

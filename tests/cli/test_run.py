@@ -208,8 +208,8 @@ def test_a_restored_model_has_the_flags_of_its_training_and_no_others(
 
 def test_exports_for_keras_are_float32():
   for export_format, policy in (
-    ("savedmodel", "bfloat16"),
-    ("keras", "mixed_bfloat16"),
+    (["savedmodel"], "bfloat16"),
+    (["tflite", "keras"], "mixed_bfloat16"),
   ):
     run.set_export_policy(
       Arguments(dtype="bfloat16", export_format=export_format)
