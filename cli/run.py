@@ -86,7 +86,6 @@ class Run:
       model, objective, num_train_steps, num_warmup_steps
     )
     self._resume(train_step)
-    skip, by_length = int(train_step.examples.numpy()), args.group_by_length
     average = train_step.average
     averaged_weights = average.averaged_weights if average else nullcontext
 
@@ -100,13 +99,7 @@ class Run:
     ):
       loop.train(
         train_step,
-        lambda context: source.training(
-          args.train_batch_size,
-          self.seed,
-          by_length,
-          skip=skip,
-          context=context,
-        ),
+        self._dataset(source, int(train_step.examples.numpy())),
         self.checkpoints,
         self._plan(stop_at or num_train_steps),
         lambda: self._report(objective, source, unit),
@@ -118,6 +111,12 @@ class Run:
     if cluster.is_chief():
       self.checkpoints.log_all()
     return int(train_step.step.numpy()), averaged_weights
+
+  def _dataset(self, source, skip):
+    """Function that makes a replica's batches, after `skip` examples."""
+    args = self.args
+    options = args.train_batch_size, self.seed, args.group_by_length
+    return lambda context: source.training(*options, skip=skip, context=context)
 
   def _resume(self, train_step):
     """Restores a step; warns if the run was started with other flags."""

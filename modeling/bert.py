@@ -12,6 +12,7 @@ from keras import ops
 from modeling import layers
 from modeling.config import SIDES, BertConfig
 from modeling.core_layers import BiLstm, ConfigLayer, gather_positions
+from modeling.embeddings import Embeddings
 
 
 @keras.saving.register_keras_serializable("bert")
@@ -37,7 +38,7 @@ class Bert(ConfigLayer):
   def __init__(self, config: BertConfig | dict, name: str = "bert", **kwargs):
     super().__init__(config, name=name, **kwargs)
     config = self.config
-    self.embeddings = layers.Embeddings(config, name="embeddings")
+    self.embeddings = Embeddings(config, name="embeddings")
     self.encoder = layers.Encoder(config, name="encoder")
     self.bilstm = None
     if config.add_bilstm:

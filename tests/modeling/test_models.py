@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from modeling import losses, models
 from modeling.core_layers import Dropout
-from modeling.layers import Embeddings
+from modeling.embeddings import Embeddings
 from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, tokens
 
