@@ -37,10 +37,11 @@ ALL = [
 def serving(model, folder):
   """URL of a server with a model, as serve.py's."""
   (folder / "7").mkdir()
-  version = Version(model, server.SETTINGS)
+  settings = server.SETTINGS._replace(max_request_bytes=1_000_000)
+  version = Version(model, settings)
   served = Model("toy", str(folder), 1, lambda path: version)
   served.poll()
-  with server.running([served]) as client:
+  with server.running([served], settings) as client:
     yield f"http://127.0.0.1:{client.port}/v1/models/toy"
 
 
