@@ -291,7 +291,7 @@ def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
   trains = args.do_train or not any(stages)
   trained = run_record.best_or_latest(args.output_dir)
   start = None if trains else run_record.latest_checkpoint(trained)
-  logging.info("dry run: what it says it writes goes to a temporary folder")
+  logging.info("dry run: the files that it names go to a temporary folder")
   with _dry_run_folder(args.output_dir) as folder:
     names = {os.path.join(folder, "export"): args.export_dir}
     _rename_in_log(names | {folder: args.output_dir})

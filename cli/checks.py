@@ -184,7 +184,7 @@ def devices(args: Arguments) -> None:
 
 
 def files_to_read(args: Arguments) -> list[str]:
-  """Those of the flags train_file, dev_file and test_file that a run reads."""
+  """Names of the flags for files that a run reads: train_file and so on."""
   is_read = {
     "train_file": args.do_train,
     "dev_file": needs_eval_data(args),

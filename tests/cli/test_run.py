@@ -25,7 +25,7 @@ VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n"
 
 @pytest.fixture(name="started")
 def _started(monkeypatch):
-  """What a run hands to TrainStep, the loop, and the records, by name."""
+  """Arguments of a run to TrainStep, the loop and the records, by name."""
   calls = {}
 
   def train_step(model, objective, optimizer, schedule, **options):
