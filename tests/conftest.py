@@ -44,7 +44,6 @@ settings.register_profile("quick", settings.get_profile("all"), max_examples=25)
 LONGEST = (
   "test_workers.py",
   "test_run_squad.py",
-  "test_training_options.py",
   "test_cli.py",
   "test_ablations.py",
   "test_output_dirs.py",
@@ -52,7 +51,7 @@ LONGEST = (
   "test_predictor.py",
   "test_recipes.py",
   "test_squad_runs.py",
-  "test_faults.py",
+  "test_kills.py",
   "test_run_classifier.py",
   "test_run_ner.py",
   "test_run_pretraining.py",

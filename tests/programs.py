@@ -8,7 +8,6 @@ Tests of tests/parity, and those that kill, start processes of their own.
 
 import multiprocessing
 import os
-import re
 import resource
 import runpy
 import subprocess
@@ -139,16 +138,6 @@ def python(arguments, text=None, **options):
     capture_output=True,
     text=True,
   )
-
-
-def check_teacher(program, **flags):
-  """A dry run that follows --teacher has another loss than one without."""
-  logs = [
-    run(program, **flags, do_train=True, dry_run=True, distill_weight=weight)
-    for weight in (0.0, 1.0)
-  ]
-  one, other = (re.search(r"loss ([\d.]+)", log)[1] for log in logs)
-  assert one != other
 
 
 def results(folder, name="eval_results.txt"):

@@ -1,6 +1,7 @@
-"""A run killed with `kill -9` at random moments ends as an undisturbed one.
+"""A run that is stopped at random moments ends as an undisturbed one.
 
-Moments: while the process starts, in training, and while a file is written.
+By `kill -9` while the process starts, in training, and while a file is written;
+by SIGTERM in training, after which it saves and ends well.
 """
 
 import os
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,8 +22,8 @@ from training import checkpoint, report, run_record
 
 pytestmark = pytest.mark.slow
 
-STEPS, KILLS = 400, 9
-MOMENTS = ("start", "training", "writing")
+STEPS, STOPS = 400, 9
+MOMENTS = ("start", "training", "writing", "asked")
 # Names of files that are being written.
 UNFINISHED = re.compile(r"unfinished|\.partial-|tempstate")
 
@@ -51,8 +53,8 @@ def _wait(process, condition):
     time.sleep(0.001)
 
 
-def _kill(process, folder, moment, start_up, rng):
-  """Kills a process at a moment; returns whether it was still alive."""
+def _stop(process, folder, moment, start_up, rng):
+  """Stops a process at a moment; returns whether it was still alive."""
   step = _newest(folder)
   if moment == "start":
     time.sleep(rng.uniform(0.0, start_up))
@@ -62,9 +64,13 @@ def _kill(process, folder, moment, start_up, rng):
   if moment == "writing":
     _wait(process, lambda: _unfinished(folder))
   is_alive = process.poll() is None
+  asks = moment == "asked"
   if is_alive:
-    os.killpg(process.pid, signal.SIGKILL)
-  process.wait()
+    os.killpg(process.pid, signal.SIGTERM if asks else signal.SIGKILL)
+  assert process.wait() == 0 or not asks
+  if is_alive and asks:
+    message = f"the same command resumes from step {_newest(folder)}"
+    assert message in Path(f"{folder}.log").read_text().splitlines()[-1]
   return is_alive
 
 
@@ -80,8 +86,7 @@ def _check_files(folder):
 
 def _check_log(folder, latest, must_resume):
   """The process has resumed from the newest checkpoint without complaints."""
-  with open(f"{folder}.log") as file:
-    log = file.read()
+  log = Path(f"{folder}.log").read_text()
   resumed = re.search(r"resuming from (\S+)", log)
   if latest and (resumed or must_resume):
     assert resumed, log
@@ -90,22 +95,11 @@ def _check_log(folder, latest, must_resume):
   assert "cannot be read" not in log
 
 
-def test_killed_at_random_moments_it_ends_the_same(tmp_path):
-  toy.config(0.1).to_json(str(tmp_path / "bert_config.json"))
+def test_stopped_at_random_moments_it_ends_the_same(tmp_path):
   toy.write_records(str(tmp_path / "a.tfrecord"), 60)
-  flags = {
-    "do_train": True,
-    "input_file": tmp_path / "a.tfrecord",
-    "bert_config_file": tmp_path / "bert_config.json",
-    "max_seq_length": toy.T,
-    "max_predictions_per_seq": toy.P,
-    "train_batch_size": 8,
-    "learning_rate": 1e-3,
-    "num_train_steps": STEPS,
-    "save_checkpoints_steps": 4,
-    "iterations_per_loop": 4,
-    "seed": 1,
-  }
+  plan = {"save_checkpoints_steps": 4, "iterations_per_loop": 4, "seed": 1}
+  plan |= {"do_train": True, "num_train_steps": STEPS}
+  flags = toy.flags(tmp_path, dropout=0.1, **plan)
   intact, killed, rng = (
     tmp_path / "intact",
     tmp_path / "killed",
@@ -116,10 +110,11 @@ def test_killed_at_random_moments_it_ends_the_same(tmp_path):
   _wait(process, lambda: _newest(intact) >= 0)
   start_up = time.monotonic() - begin
   assert process.wait() == 0
-  for number in range(KILLS):
+  for number in range(STOPS):
     latest = _check_files(killed)
     process = _start(flags, killed)
-    is_killed = _kill(process, killed, MOMENTS[number % 3], start_up, rng)
+    moment = MOMENTS[number % len(MOMENTS)]
+    is_killed = _stop(process, killed, moment, start_up, rng)
     _check_log(killed, latest, not is_killed)
   latest = _check_files(killed)
   assert _start(flags, killed).wait() == 0

@@ -208,32 +208,6 @@ def test_one_label_and_several_are_not_confused(
   _fails(message, **flags | {"class_weights": "x"})
 
 
-@pytest.mark.slow
-def test_thresholds_stay_those_of_the_training(several, tmp_path):
-  flags, output = several
-  before = (output / "thresholds.tsv").read_text()
-  best = output / "best"
-  other = flags | {"init_checkpoint": best, "output_dir": tmp_path}
-  _run(**other | {"class_weights": ""}, do_eval=True)
-  assert programs.results(tmp_path) == pytest.approx(programs.results(output))
-  _run(**flags, output_dir=output, do_eval=True)
-  assert (output / "thresholds.tsv").read_text() == before
-
-
-@pytest.mark.slow
-def test_an_export_says_of_raw_text_what_the_program_says(trained):
-  output, log = trained
-  assert "serving_default: text -> label, labels, probabilities" in log
-  texts = [text for text, _ in _sentences(11, "test")]
-  answers = Predictor(output / "export")(texts)
-  header, *rows = programs.table(output / "test_predictions.tsv")
-  assert [answer["label"] for answer in answers] == [row[1] for row in rows]
-  assert all(answer["labels"] == header[2:] for answer in answers)
-  said = np.array([row[2:] for row in rows], np.float32)
-  result = [answer["probabilities"] for answer in answers]
-  np.testing.assert_allclose(result, said, atol=1e-5)
-
-
 def test_predicts_from_a_checkpoint_alone(trained, sst, tmp_path):
   output, _ = trained
   (tmp_path / "data").mkdir()
@@ -252,32 +226,6 @@ def test_predicts_from_a_checkpoint_alone(trained, sst, tmp_path):
   )
   expected = np.array(programs.table(output / "test_results.tsv"), float)
   np.testing.assert_allclose(result, expected, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_own_data_find_their_labels(given, tmp_path):
-  data, output = tmp_path / "data", tmp_path / "output"
-  rows = [(text, "praise" if x else "blame") for text, x in _sentences(160, 1)]
-  _write(data / "train.tsv", ("review", "verdict"), *rows)
-  objects = [{"review": text, "verdict": label} for text, label in rows[:20]]
-  (data / "dev.jsonl").write_text("\n".join(map(json.dumps, objects)))
-  flags = given | {
-    "task_name": "TSV",
-    "data_dir": data,
-    "text_a_column": "review",
-    "label_column": "verdict",
-    "output_dir": output,
-  }
-  log = _run(**flags, do_train=True, do_eval=True)
-  assert "blame" in log
-  assert (output / "labels.txt").read_text() == "blame\npraise\n"
-  assert programs.results(output)["eval_f1"] > 0.8
-  # From the checkpoint alone: no training file, no labels.
-  _write(tmp_path / "new" / "test.tsv", ("review",), ("a good fine film",))
-  _run(**flags | {"data_dir": tmp_path / "new"}, do_predict=True)
-  header, row = programs.table(output / "test_predictions.tsv")
-  assert header == ["guid", "prediction", "blame", "praise"]
-  assert row[1] == "praise"
 
 
 @pytest.mark.slow
@@ -417,21 +365,6 @@ def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
   assert programs.results(flags["output_dir"])["eval_accuracy"] > 0.9
   shutil.copytree(flags["output_dir"], tmp_path / "alone")
   assert Predictor(tmp_path / "alone")(["a good film"])[0]["label"] == "1"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-  "options",
-  [
-    {"distribution_strategy": "mirrored", "num_cpu_devices": 2},
-    {"jit_compile": True, "gradient_accumulation_steps": 2},
-    {"dtype": "bfloat16"},
-  ],
-  ids=str,
-)
-def test_a_teacher_goes_with_other_options(trained, sst, tmp_path, options):
-  flags = sst | options | {"output_dir": tmp_path, "teacher": trained[0]}
-  programs.check_teacher("run_classifier", **flags)
 
 
 def test_wrong_teachers_are_named(trained, several, sst, tmp_path):

@@ -330,24 +330,3 @@ def test_mistakes_with_a_model_of_features(given, featured, tmp_path):
   for (status, log), (_, message) in zip(results, OF_FEATURES, strict=True):
     message = message.replace("{featured}", str(featured))
     programs.check_error(status, log, message)
-
-
-@pytest.mark.slow
-def test_packed_sentences_train_a_model(trained, given, tmp_path):
-  programs.run(
-    "run_ner",
-    **given,
-    output_dir=tmp_path,
-    do_train=True,
-    do_eval=True,
-    pack_examples=True,
-  )
-  results, expected = map(programs.results, (tmp_path, trained[0]))
-  assert results["global_step"] == expected["global_step"]
-  assert results["eval_f1"] > 0.9
-
-
-@pytest.mark.slow
-def test_a_teacher_of_tags(trained, given, tmp_path):
-  flags = given | {"output_dir": tmp_path, "teacher": trained[0]}
-  programs.check_teacher("run_ner", **flags)

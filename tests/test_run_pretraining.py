@@ -1,11 +1,15 @@
 """run_pretraining.py as its users call it: whole runs, wrong flags."""
 
+import json
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests import programs
 from tests.training import toy
+from training import report
 
 
 def _run(**flags):
@@ -52,6 +56,46 @@ def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
   assert results["masked_lm_loss"] < 0.95 * np.log(toy.V)
   assert "step 40 of 40, loss" in log
   assert "sequences/s" in log
+  _check_record(given, tmp_path)
+  _check_metrics(tmp_path)
+
+
+def _check_record(given, folder):
+  """What is needed to repeat a run is in run.json."""
+  [start] = json.loads((folder / "run.json").read_text())
+  saved = start["flags"]
+  expected = {"learning_rate": 0.01, "num_train_steps": 40}
+  expected |= {"optimizer": "adamw"}  # a default
+  assert {name: saved[name] for name in expected} == expected
+  assert start["seed"] == 1
+  assert {"python", "tensorflow", "keras", "numpy"} <= set(start["versions"])
+  assert len(start["commit"] or "0" * 40) >= 40
+  [(name, fingerprint), _] = sorted(start["data"].items())
+  assert name == given["input_file"].replace("*", " 0")
+  assert fingerprint.startswith(f"{os.path.getsize(name)} bytes, sha256")
+
+
+def _check_metrics(folder):
+  """TensorBoard has the flags, and the numbers of metrics.jsonl."""
+  texts, values = [], {}
+  for path in folder.glob("events*"):
+    for event in tf.compat.v1.train.summary_iterator(str(path)):
+      for value in event.summary.value:
+        number = tf.make_ndarray(value.tensor)
+        if value.metadata.plugin_data.plugin_name == "text":
+          texts.append(number.item().decode())
+        else:
+          values.setdefault(value.tag, {})[event.step] = float(number)
+  assert '"train_batch_size": 8' in "".join(texts)
+  lines = report.read_metrics(str(folder))
+  steps = [line["step"] for line in lines if "gradient_norm" in line]
+  assert steps == sorted(set(steps))
+  # A line is a mean of steps of which TensorBoard has several parts.
+  for name in ("loss", "masked_lm_accuracy", "learning_rate", "gradient_norm"):
+    parts = values[name].values()
+    numbers = [line[name] for line in lines if name in line]
+    assert min(parts) - 1e-5 <= min(numbers)
+    assert max(numbers) <= max(parts) + 1e-5
 
 
 @pytest.mark.slow

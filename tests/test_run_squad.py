@@ -1,7 +1,6 @@
 """run_squad.py as its users call it, on questions of our own."""
 
 import json
-import math
 import statistics
 
 import pytest
@@ -204,53 +203,3 @@ def test_mistakes_end_with_one_clear_line(flags, tmp_path):
   ends = programs.run_each("run_squad", cases)
   for message, (status, log) in zip(mistakes, ends, strict=True):
     programs.check_error(status, log, message)
-
-
-@pytest.mark.slow
-def test_a_teacher_of_answers(trained, flags, tmp_path):
-  flags |= {"train_file": tmp_path / "v1.json", "teacher": trained}
-  programs.check_teacher("run_squad", **flags, output_dir=tmp_path / "student")
-
-
-@pytest.mark.slow
-def test_the_models_of_a_sweep_answer_together(flags, tmp_path):
-  output = tmp_path / "out"
-  _run(
-    flags | {"train_file": tmp_path / "v2.json"},
-    output_dir=output,
-    do_train=True,
-    do_export=True,  # it needs a threshold, so that it also predicts
-    export_dir=tmp_path / "export",
-    predict_file=tmp_path / "v2.json",
-    version_2_with_negative=True,
-    num_train_epochs=2,
-    learning_rate=0.001,
-    num_seeds=2,
-    ensemble=2,
-  )
-  questions = _questions(version_2=True)
-  texts = {
-    "question": [question["question"] for question in questions],
-    "context": [CONTEXT] * len(questions),
-  }
-  assert (output / "null_score_diff_threshold_ensemble.txt").exists()
-  nbest = json.loads((output / "nbest_predictions.json").read_text())
-  odds = json.loads((output / "null_odds.json").read_text())
-  restored = Predictor(output, export_top_k=3)(**texts)
-  parts = [
-    Predictor(trial, export_top_k=20)(**texts)
-    for trial in sorted(output.glob("rate_*"))
-  ]
-  for question, answer, *alone in zip(questions, restored, *parts, strict=True):
-    entries = nbest[question["id"]][:3]
-    assert answer["answers"] == [entry["text"] for entry in entries]
-    assert answer["null_odds"] == pytest.approx(odds[question["id"]], abs=1e-3)
-    for entry in entries:
-      probs = [
-        dict(zip(a["answers"], a["probabilities"], strict=True)).get(
-          entry["text"], 0.0
-        )
-        for a in alone
-      ]
-      mean = math.exp(entry["start_logit"])
-      assert mean == pytest.approx(sum(probs) / 2, rel=1e-2)

@@ -117,34 +117,6 @@ def test_two_workers_train_as_one_does(given, tmp_path):
 
 
 @pytest.mark.slow
-def test_when_one_dies_the_other_ends_soon_and_a_restart_goes_on(
-  given, tmp_path
-):
-  flags = given | {
-    "output_dir": tmp_path,
-    "num_train_steps": 100_000,
-    "save_checkpoints_steps": 50,
-  }
-  first, second = _workers(flags)
-  while not (tmp_path / "model.ckpt-50.index").exists():
-    assert first.poll() is None, first.stderr.read()
-    time.sleep(0.2)
-  second.send_signal(signal.SIGKILL)
-  second.wait()
-  _, log = first.communicate(timeout=900)
-  assert first.returncode == 1, log
-  assert "another worker" in log
-  # What TensorFlow leaves open, Python may complain of at the very end.
-  assert "Traceback" not in log.partition("Exception ignored in")[0]
-  latest = run_record.find_checkpoint(str(tmp_path))
-  done = int(latest.rpartition("-")[2])
-  for worker in _workers(flags | {"num_train_steps": done + 5}):
-    _, log = worker.communicate()
-    assert worker.returncode == 0, log
-  assert f"resuming from {latest}" in log
-
-
-@pytest.mark.slow
 def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
   flags = given | {
     "output_dir": tmp_path,
@@ -165,31 +137,6 @@ def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
   for worker, log in zip((first, second), logs, strict=True):
     assert worker.returncode == 0, log
     assert f"the same command resumes from step {done}" in log
-
-
-# Eight processes on two busy cores may lose touch with one another.
-@pytest.mark.slow
-@pytest.mark.parametrize(
-  "number",
-  [
-    4,
-    pytest.param(
-      8, marks=pytest.mark.skipif(os.cpu_count() < 4, reason="few cores")
-    ),
-  ],
-)
-def test_more_workers_have_the_losses_of_one(number, given, tmp_path):
-  given = given | {"num_train_steps": 5, "save_checkpoints_steps": 1}
-  alone = _start(**given, output_dir=tmp_path / "one")
-  assert alone.wait() == 0, alone.stderr.read()
-  workers = _workers(given | {"output_dir": tmp_path / "many"}, number)
-  for worker in workers:
-    _, log = worker.communicate()
-    assert worker.returncode == 0, log
-  assert f"{number} replica(s)" in log
-  losses = _losses(tmp_path / "many")
-  assert len(losses) == 5
-  np.testing.assert_allclose(losses, _losses(tmp_path / "one"), rtol=1e-5)
 
 
 @pytest.mark.slow

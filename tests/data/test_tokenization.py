@@ -16,55 +16,22 @@ def basic(text, do_lower_case=True):
   return tokenization.BasicTokenizer(do_lower_case).tokenize(text)
 
 
+# tests/parity/test_tokenization.py has every code point and many texts.
 @pytest.mark.parametrize(
   ("text", "lower", "cased"),
   [
-    ("", [], []),
     (" \t\n\r\u00a0\u3000", [], []),
-    ("Hello, World!", ["hello", ",", "world", "!"], None),
-    ("don't $5 a^b `x`", None, None),
-    ("Ångström naïve", ["angstrom", "naive"], ["Ångström", "naïve"]),
-    ("e\u0301", ["e"], ["e\u0301"]),
-    ("中文字ab", ["中", "文", "字", "ab"], ["中", "文", "字", "ab"]),
-    ("ひらがなカナ", ["ひらかなカナ"], ["ひらがなカナ"]),
+    ("中文字ab[MASK]", [*"中文字", "ab", "[", "mask", "]"], None),
     ("한", ["\u1112\u1161\u11ab"], ["한"]),
-    ("[MASK]", ["[", "mask", "]"], ["[", "MASK", "]"]),
-    # Cleaning: controls, zero-width characters and U+FFFD leave no trace.
-    ("a\0b\u200bc\u00add\ufffde\x7ff", ["abcdef"], ["abcdef"]),
-    ("\ufeffa", ["a"], ["a"]),
-    ("a\x0bb\x0cc\x85d", ["abcd"], ["abcd"]),
-    ("a\u00a0b\u2009c", ["a", "b", "c"], ["a", "b", "c"]),
     # Line separators are no whitespace to the cleaning, but str.split's.
     ("a\u2028b\u2029c", ["a", "b", "c"], ["a", "b", "c"]),
-    # Greek question mark and varia decompose into punctuation.
-    ("a\u037eb\u1fefc", ["a", ";", "b", "`", "c"], None),
     ("ΟΔΟΣ ΣΑΣ Σ ΑΣ\u00adΑ", ["οδος", "σας", "σ", "ασα"], None),
-    ("ὈΔΥΣΣΕΎΣ.", ["οδυσσευς", "."], None),
-    ("İstanbul ẞ ǅ ﬁ", ["istanbul", "ß", "ǆ", "ﬁ"], None),
     (b"a\xffb", ["ab"], ["ab"]),
   ],
 )
 def test_words(text, lower, cased):
-  if lower is not None:
-    assert basic(text) == lower
-  if cased is not None:
-    assert basic(text, do_lower_case=False) == cased
-
-
-def test_chinese_characters_are_words_to_the_last_one():
-  first = (0x3400, 0x4E00, 0xF900, 0x20000, 0x2A700, 0x2F800)
-  last = (0x4DBF, 0x9FFF, 0xFAFF, 0x2A6DF, 0x2CEAF, 0x2FA1F)
-  # Two others adjoin within the last but one.
-  alone = [*first, *last, 0x2B73F, 0x2B740, 0x2B81F, 0x2B820]
-  others = [*(n - 1 for n in first), *(n + 1 for n in last)]
-  assert list(map(tokenization.is_cjk, map(chr, alone))) == [True] * 16
-  assert list(map(tokenization.is_cjk, map(chr, others))) == [False] * 12
-  assert basic("a一b", do_lower_case=False) == ["a", "一", "b"]
-
-
-def test_all_visible_ascii_but_letters_and_digits_is_punctuation():
-  signs = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
-  assert basic(f"a{signs}b") == ["a", *signs, "b"]
+  assert basic(text) == lower
+  assert basic(text, do_lower_case=False) == cased or cased is None
 
 
 def test_word_pieces_are_the_longest_first():
@@ -175,14 +142,6 @@ def test_the_cache_changes_nothing(texts, lower, max_pieces):
     assert result == full.convert_tokens_to_ids(tokens)
     assert full.convert_ids_to_tokens(result) == tokens
     assert len(cached) <= max_pieces
-
-
-@given(TEXTS)
-def test_tokens_have_no_blanks_and_nothing_that_is_cleaned_away(text):
-  for token in basic(text):
-    assert token
-    assert not any(map(tokenization.is_whitespace, token))
-    assert not any(map(tokenization.is_removed, token))
 
 
 @pytest.mark.parametrize(

@@ -2,29 +2,22 @@ import random
 import sys
 import unicodedata
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import normalization_ops, tokenization, tokenization_ops, vocab
+from data import tokenization, tokenization_ops, vocab
 from tests.parity import golden_files
 
 VOCAB = golden_files.GOLDEN / "vocab.txt"
-SETTINGS = [True, False]
 
 
-@pytest.fixture(scope="module", params=SETTINGS, ids=["lower", "cased"])
+@pytest.fixture(scope="module", params=[True, False], ids=["lower", "cased"])
 def pair(request):
   """The specification and the graph tokenizer."""
   return (
     tokenization.FullTokenizer(VOCAB, request.param),
     tokenization_ops.GraphTokenizer(VOCAB, request.param),
   )
-
-
-@pytest.fixture(scope="module")
-def lower():
-  return tokenization_ops.GraphTokenizer(VOCAB, do_lower_case=True)
 
 
 # Every kind of string that the two have to agree on.
@@ -112,24 +105,6 @@ def ids(graph, texts):
   return graph.tokenize(tf.constant(texts, tf.string)).to_list()
 
 
-def test_tokens_by_hand(lower):
-  texts = ["", "UNwanted, running", "ΣΑΣ ΣΑΣ.", "[MASK]", "a" * 201, "\0"]
-  result = lower.tokens(lower.tokenize(tf.constant(texts))).to_list()
-  assert [[token.decode() for token in row] for row in result] == [
-    [],
-    ["unwanted", ",", "running"],
-    ["σ", "##α", "##ς", "σ", "##α", "##ς", "."],
-    ["[", "mask", "]"],
-    ["[UNK]"],
-    [],
-  ]
-
-
-def test_an_empty_batch(lower):
-  nothing = tf.constant([], tf.string)
-  assert lower.tokenize(nothing).to_list() == []
-
-
 @pytest.mark.parametrize(
   "unit",
   [
@@ -147,10 +122,12 @@ def test_a_long_text(pair, unit):
   assert result[: len(expected)] == expected
 
 
-def test_inside_a_dataset(lower):
+def test_inside_a_dataset_and_without_texts():
+  graph = tokenization_ops.GraphTokenizer(VOCAB, do_lower_case=True)
   lines = tf.data.Dataset.from_tensor_slices(["a b", "", "c"]).batch(2)
-  result = [batch.to_list() for batch in lines.map(lower.tokenize)]
+  result = [batch.to_list() for batch in lines.map(graph.tokenize)]
   assert result == [[[1037, 1038], []], [[1039]]]
+  assert ids(graph, []) == []
 
 
 def test_a_vocabulary_with_repeated_and_padded_lines(tmp_path):
@@ -168,36 +145,6 @@ def test_a_vocabulary_with_repeated_and_padded_lines(tmp_path):
 def test_a_vocabulary_without_unk_is_an_error(tmp_path):
   with pytest.raises(ValueError, match=r"lacks \[UNK\]"):
     tokenization_ops.GraphTokenizer({"a": 0})
-
-
-@pytest.mark.parametrize("do_lower_case", SETTINGS)
-def test_what_is_made_of_a_code_point_stays(do_lower_case):
-  """The graph looks up results again, so they must not change once more."""
-  tables = normalization_ops.unicode_tables(do_lower_case)
-  single = (tables.kinds != normalization_ops._EXPANDED) & (
-    tables.kinds != normalization_ops._REMOVED
-  )
-  images = (np.arange(len(single)) + tables.shifts)[single]
-  several = np.array(sum(tables.expansions, [0]))
-  for codes in (images, several[1:]):
-    assert not tables.shifts[codes].any()
-  np.testing.assert_array_equal(tables.kinds[images], tables.kinds[single])
-  allowed = {normalization_ops._WORD_CHAR, normalization_ops._MARK}
-  assert set(tables.kinds[several[1:]].tolist()) <= allowed
-
-
-def test_pages_hold_the_table():
-  values = np.random.default_rng(0).integers(0, 9, 0x110000).astype(np.uint8)
-  values[0x5000:] = 7
-  others = -values.astype(np.int32)
-  others[0x7000:0x7100] = 1
-  starts, cells = normalization_ops._pages(values, others)
-  codes = np.arange(0x110000)
-  cell_indices = starts[codes // 256] + codes % 256
-  for column, own in zip((values, others), cells, strict=True):
-    assert own.dtype == column.dtype
-    assert len(own) == 0x5000 + 2 * 256
-    np.testing.assert_array_equal(own[cell_indices], column)
 
 
 class Served(tf.Module):
@@ -261,17 +208,3 @@ def test_agrees_with_the_specification_for_any_vocabulary(seed):
   assert [[pieces[index] for index in row] for row in result] == [
     specification.tokenize(word) for word in words
   ]
-
-
-def test_longest_first_and_giving_up_by_hand():
-  pieces = ["[UNK]", "un", "una", "##aff", "##able", "##a", "b"]
-  vocabulary = {piece: index for index, piece in enumerate(pieces)}
-  splitter = tokenization_ops.GraphTokenizer(vocabulary)._wordpieces
-  words = tf.constant(["unaffable", "unable", "unaffx", "b", "unaa", "[UNK]"])
-  # Greedy: "una" is taken although only "un" would lead on to the end.
-  assert splitter(words).to_list() == [[0], [0], [0], [6], [2, 5], [0]]
-
-
-def test_no_words():
-  splitter = tokenization_ops.GraphTokenizer({"[UNK]": 0})._wordpieces
-  assert splitter(tf.constant([], tf.string)).to_list() == []

@@ -14,6 +14,7 @@ from tests import programs
 from tests.training import toy
 from training import checkpoint, optimization, run_record
 from training.run_folder import Checkpoints
+from training.step import LossScale
 
 
 def _saved(tmp_path, step=3, **values):
@@ -160,25 +161,37 @@ def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
       np.testing.assert_array_equal(value, values[name])
 
 
+def _step_with_everything(seed):
+  """A step with dropout, micro-batches, averages and a loss scale."""
+  step = toy.train_step(
+    0.1, accumulation_steps=2, loss_scale=LossScale(4.0), seed=seed
+  )
+  trained = checkpoint.trainable_variables(step.model)
+  step.average = optimization.ExponentialMovingAverage(trained, 0.9)
+  return step
+
+
 def test_resumes_all_of_a_run(tmp_path):
-  step = toy.train_step(dropout=0.1)
+  step, again = (_step_with_everything(seed) for seed in (7, 8))
   step.run(iter(toy.batches(3)), tf.constant(3))
   checkpoints = Checkpoints(str(tmp_path))
   checkpoints.save(3, step.state)
+  averages = [value.numpy() for value in step.average.averages]
   other = toy.train_step(seed=8)
   start = Checkpoints(str(tmp_path / "other")).save(9, other.state)
   # The newest checkpoint goes before all that a command says.
   assert checkpoints.restore_or_set_seed(8) == 7
-  again = toy.train_step(dropout=0.1, seed=8)
   checkpoints.resume(again, start)
-  for name, value in step.state.items():
-    np.testing.assert_array_equal(again.state[name], value, name)
   assert (int(again.step), int(again.examples)) == (3, 24)
+  for _ in range(2):  # as saved, and after the same further steps
+    assert step.state.keys() == again.state.keys()
+    for name, value in step.state.items():
+      np.testing.assert_array_equal(again.state[name], value, name)
+    for each in (step, again):
+      each.run(iter(toy.batches(5).skip(3)), tf.constant(2))
   assert checkpoints.load(other.model, start) == 3
-  for variable, value in zip(
-    other.model.weights, step.model.weights, strict=True
-  ):
-    np.testing.assert_array_equal(variable, value)
+  for value, average in zip(other.variables, averages, strict=True):
+    np.testing.assert_array_equal(value, average)
 
 
 def test_what_a_checkpoint_of_the_original_lacks(tmp_path, caplog):

@@ -54,52 +54,6 @@ def texts(nbest):
   return [entry["text"] for entry in nbest]
 
 
-@pytest.mark.parametrize(
-  ("span", "text"),
-  [
-    ((4, 5), "Steve Smith"),
-    ((4, 7), "Steve Smith's"),
-    ((5, 5), "Smith"),
-    ((7, 8), "s river"),
-    ((10, 11), "boat."),
-  ],
-)
-def test_texts_are_spelt_as_in_the_paragraph(span, text):
-  logits = scores(**{f"s{span[0]}": 5, f"e{span[1]}": 5})
-  assert answer([logits])[0] == text
-
-
-def test_n_best_with_probabilities():
-  logits = scores(s4=3, s5=1, e5=2)
-  _, nbest, _ = answer([logits], n_best_size=2)
-  assert nbest == [
-    {
-      "text": "Steve Smith",
-      "probability": 1 / (1 + math.exp(-2)),
-      "start_logit": 3.0,
-      "end_logit": 2.0,
-    },
-    {
-      "text": "Smith",
-      "probability": math.exp(-2) / (1 + math.exp(-2)),
-      "start_logit": 1.0,
-      "end_logit": 2.0,
-    },
-  ]
-
-
-def test_of_equal_scores_the_first_start_and_end_come_first():
-  logits = scores(s4=1, s5=1, s8=1, e5=1, e8=1)
-  _, nbest, _ = answer([logits], n_best_size=4)
-  # Starts 4 5 8 and 0 (left out), ends 5 8 0 1.
-  assert texts(nbest) == [
-    "Steve Smith",
-    "Steve Smith's river",
-    "Smith",
-    "Smith's river",
-  ]
-
-
 def test_of_many_equal_scores_the_nth_is_the_nth():
   """More of them than a sort leaves in their order by chance."""
   words = [word for word in TOKENIZER.vocab if word.isalpha()][:40]
@@ -121,27 +75,12 @@ def test_of_many_equal_scores_the_nth_is_the_nth():
   ]
 
 
-def test_a_text_counts_once():
-  # Two windows, "the" in both; of the same spelling the best is kept.
-  logits = scores(s4=4, e4=4, s6=2, e6=2)
-  _, nbest, _ = answer([logits], text="the a the", n_best_size=4)
-  assert texts(nbest)[:2] == ["the", "the a the"]
-  assert texts(nbest).count("the") == 1
-  assert nbest[0]["start_logit"] == 4.0
-
-
 def test_length_and_order_of_a_span_are_limited():
   logits = scores(s4=9, e7=9, s10=1, e10=1)
   _, nbest, _ = answer([logits], max_answer_length=3, n_best_size=2)
   # 4 to 7 is too long; 10 to 7 runs backwards.
   assert texts(nbest) == ["boat"]
   assert answer([logits], max_answer_length=4)[0] == "Steve Smith's"
-
-
-def test_question_and_padding_are_no_answers():
-  logits = scores(s0=9, s1=9, s3=9, s12=9, s15=9, e3=9, e12=9, e15=9, s8=1)
-  logits[1][8] = 1
-  assert answer([logits], n_best_size=6)[0] == "river"
 
 
 def test_a_start_counts_where_it_has_most_context():
@@ -157,33 +96,6 @@ def test_a_start_counts_where_it_has_most_context():
   assert not result[1].is_max_context[3]
   _, nbest, _ = answer([first, second], text=text, n_best_size=1)
   assert texts(nbest) != ["h"]
-
-
-def test_no_answer_in_version_2():
-  logits = scores(s0=1, e0=2, s4=2.5, e5=1.5)
-  text, nbest, odds = answer([logits], **V2)
-  assert (text, odds) == ("Steve Smith", -1.0)
-  assert texts(nbest)[:2] == ["Steve Smith", ""]
-  text, _, odds = answer([logits], null_score_diff_threshold=-2.0, **V2)
-  assert (text, odds) == ("", -1.0)
-  # At the threshold itself the text is given.
-  text, _, _ = answer([logits], null_score_diff_threshold=-1.0, **V2)
-  assert text == "Steve Smith"
-
-
-def test_the_least_null_score_of_all_windows_counts():
-  text = "a b c d e f g h i j k l m n"
-  first, second = scores(s0=3, e0=3, s4=2, e4=2), scores(s0=1, e0=-2)
-  _, nbest, odds = answer([first, second], text=text, **V2)
-  assert odds == -1.0 - 4.0
-  (empty,) = [entry for entry in nbest if not entry["text"]]
-  assert (empty["start_logit"], empty["end_logit"]) == (1.0, -2.0)
-
-
-def test_the_empty_text_is_added_behind_the_n_best():
-  logits = scores(s4=5, e5=5, s0=-9, e0=-9)
-  _, nbest, _ = answer([logits], n_best_size=1, **V2)
-  assert texts(nbest) == ["Steve Smith", ""]
 
 
 def test_nothing_but_null_in_version_2():
@@ -206,20 +118,6 @@ def test_a_paragraph_without_tokens(text):
   given, nbest, odds = answer([], text=text)
   assert (given, odds) == ("empty", None)
   assert nbest == [{"text": "empty", **null}]
-
-
-def test_accents_and_case_are_the_paragraphs():
-  text = "Im Café «Élan», dort."
-  # [CLS] who ? [SEP] im cafe « el ##an » , dort . [SEP]
-  assert answer([scores(s5=5, e5=5)], text=text)[0] == "Café"
-  assert answer([scores(s7=5, e8=5)], text=text)[0] == "Élan"
-  assert answer([scores(s6=5, e10=5)], text=text)[0] == "«Élan»,"
-
-
-def test_complete_words_where_characters_cannot_be_counted():
-  # The no-break space is in the word but not among the tokens.
-  text = "(5\u00a0km) away"
-  assert answer([scores(s5=5, e6=5)], text=text)[0] == "(5\u00a0km)"
 
 
 def test_logits_have_to_be_there():

@@ -74,6 +74,7 @@ def test_answers_that_cannot_be_located_are_skipped_and_counted(path, caplog):
     examples = squad_examples.read_examples([file], True)
   assert [one.qas_id for one in examples] == ["q1"]
   assert "question q2: Could not find answer: '' vs. 'The'" in caplog.text
+  assert "the answer is empty" in caplog.text
   assert "question q3: Could not find answer: '1895)' vs. 'mill'" in caplog.text
   assert "left out of training: 3 of 4 questions" in caplog.text
 
@@ -82,17 +83,6 @@ def test_an_answer_from_the_blanks_before_the_only_word(path):
   file = write(path, question(**answer(" on", 1)), context="  only")
   (one,) = squad_examples.read_examples([file], True)
   assert one.answer == squad_examples.Answer(" on", 0, 0)
-
-
-def test_prediction_needs_no_answers(path):
-  (one,) = squad_examples.read_examples([write(path, question())])
-  assert one.answer is None
-  assert (one.qas_id, one.question) == ("q1", "Which?")
-
-
-def test_an_empty_context_has_no_words(path):
-  (one,) = squad_examples.read_examples([write(path, question(), context="")])
-  assert one.doc_tokens == []
 
 
 def test_version_2_may_have_no_answer(path):
@@ -113,35 +103,11 @@ def test_without_version_2_is_impossible_does_not_count(path):
   assert read_one(path, fields).answer == squad_examples.Answer("mill", 1, 1)
 
 
-def test_several_files_are_read_in_order(tmp_path):
-  files = [
-    write(tmp_path / f"{name}.json", {**question(), "id": name})
-    for name in "ba"
-  ]
-  assert [one.qas_id for one in squad_examples.read_examples(files)] == [
-    "b",
-    "a",
-  ]
-
-
 def test_questions_about_a_paragraph_have_one_list_of_words(path):
   first, second = squad_examples.read_examples(
     [write(path, question(), question())]
   )
   assert first.doc_tokens is second.doc_tokens
-
-
-def test_an_id_may_be_a_number(path):
-  (one,) = squad_examples.read_examples([write(path, {**question(), "id": 7})])
-  assert one.qas_id == 7
-
-
-def test_training_order_is_a_permutation_and_always_the_same():
-  examples = [squad_examples.SquadExample(str(i), "", []) for i in range(50)]
-  shuffled = squad_examples.training_order(examples)
-  assert shuffled != examples
-  assert sorted(shuffled) == sorted(examples)
-  assert shuffled == squad_examples.training_order(examples)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +140,7 @@ def test_faults_of_answers_name_file_and_question(path, fields, message):
     ("\n", "is empty"),
     ('{"data": [{"par', "is not JSON.*line 1 column 12.*fetch it again"),
     ('{"data": "\udcff"}', "is not JSON.*utf-8"),
+    ('{"data": []}', "has no questions"),
     ("[1]", r'\[1\] is not an object with "data"'),
     ("{}", '"data" is missing; a SQuAD file is'),
     ('{"data": {}}', '"data" is {} and not a list'),
@@ -212,6 +179,33 @@ def test_faults_of_files(path, content, message):
   assert str(path) in str(caught.value)
 
 
-def test_a_missing_file_is_named():
-  with pytest.raises(FileNotFoundError, match=r"cannot read nowhere\.json"):
-    squad_examples.read_examples(["nowhere.json"])
+@pytest.mark.parametrize("is_training", [False, True])
+def test_repeated_ids_are_named(path, caplog, is_training):
+  mill = question(**answer("mill"))
+  file = write(path, mill, mill | {"id": "q2"}, mill)
+  with caplog.at_level("WARNING", logger="absl"):
+    assert len(squad_examples.read_examples([file], is_training)) == 3
+  assert "1 question id used more than once, such as q1; " in caplog.text
+  assert ("trained on" in caplog.text) == is_training
+  assert ("predictions have" in caplog.text) != is_training
+
+
+@pytest.mark.parametrize(
+  ("answers", "message"),
+  [
+    (["mill"], '"mill" is not an object with "text"'),
+    ({"text": ["mill"]}, '"answers" is .* and not a list'),
+    ([{"text": None}], '"text" is null and not a string'),
+    (None, None),
+  ],
+)
+def test_answers_to_score_by_are_checked_before_a_prediction(
+  path, answers, message
+):
+  file = write(path, question(**answer("mill")), question(answers=answers))
+  if message is None:  # unknown
+    first, second = squad_examples.read_examples([file])
+    assert (first.answer_texts, second.answer_texts) == (["mill"], None)
+    return
+  with pytest.raises(ValueError, match=f"squad.json, question q1: {message}"):
+    squad_examples.read_examples([file])

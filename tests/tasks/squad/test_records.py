@@ -76,20 +76,6 @@ def test_sliding_windows(tokenizer):
   assert numbers == [1_000_000_000, 1_000_000_001, 1_000_000_002]
 
 
-def test_of_equal_contexts_the_first_counts(tokenizer):
-  # Two windows, 0-3 and 2-5: words 2 and 3 have a context of 1, 0 and 0, 1.
-  result = make_windows([example("the " * 6)], tokenizer, WindowConfig(9, 5, 2))
-  assert [window.is_max_context.tolist() for window in result] == (
-    [[True, True, True, False], [False, True, True, True]]
-  )
-  # 0-2, 1-3: words 1 and 2 have 1 and 0, 0 and 1. With a step of 2, word 2 of
-  # five has 0 in both, and is the first one's.
-  result = make_windows([example("the " * 5)], tokenizer, WindowConfig(8, 4, 2))
-  assert [window.is_max_context.tolist() for window in result] == (
-    [[True, True, True], [False, True, True]]
-  )
-
-
 @pytest.mark.parametrize("stride", [4, 5, 1000])
 def test_a_large_stride_leaves_nothing_out(tokenizer, stride):
   one = example("the mill in " * 3)
@@ -98,18 +84,6 @@ def test_a_large_stride_leaves_nothing_out(tokenizer, stride):
     [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
   )
   assert all(window.is_max_context.all() for window in result)
-
-
-def test_a_long_question_is_cut(tokenizer):
-  one = example("the mill", question="when " * 9)
-  (window,) = make_windows([one], tokenizer, WindowConfig(12, 2, 4))
-  assert window.ids == [CLS, 4, 4, SEP, 7, 8, SEP]
-
-
-def test_an_empty_question_leaves_more_tokens(tokenizer):
-  (window,) = make_windows([example("the", "")], tokenizer, WindowConfig())
-  assert window.ids == [CLS, SEP, 7, SEP]
-  assert window.context_offset == 2
 
 
 def test_a_paragraph_without_tokens_has_no_window(tokenizer):
@@ -146,17 +120,6 @@ def test_an_answer_may_be_the_last_token_within_a_word():
   assert answer == LARGE.convert_tokens_to_ids(LARGE.tokenize("1943"))
 
 
-def test_impossible_ones_point_to_cls(tokenizer):
-  (window,) = make_windows([example("the mill")], tokenizer, WindowConfig())
-  assert (window.start, window.end, window.is_impossible) == (0, 0, True)
-
-
-def test_prediction_records_have_no_answer(tokenizer):
-  (window,) = make_windows([example("the mill")], tokenizer, WindowConfig())
-  row = squad_records.row(window, features.squad(384, is_training=False))
-  assert list(row) == ["unique_ids", "input_ids", "input_mask", "segment_ids"]
-
-
 def test_any_number_of_workers_makes_the_same(tokenizer, monkeypatch):
   monkeypatch.setattr(squad_records, "_CHUNK", 3)
   questions = [example("the mill burnt " * n, "When?" * n) for n in range(10)]
@@ -170,10 +133,6 @@ def test_any_number_of_workers_makes_the_same(tokenizer, monkeypatch):
   for one, other in zip(alone, together, strict=True):
     for mine, theirs in zip(one, other, strict=True):
       np.testing.assert_array_equal(mine, theirs)
-
-
-def test_no_questions_no_windows(tokenizer):
-  assert list(make_windows([], tokenizer, WindowConfig(), num_workers=3)) == []
 
 
 @pytest.mark.parametrize(
