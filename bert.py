@@ -43,7 +43,7 @@ class TextEncoder:
     max_seq_length: int = 512,
   ):
     self.tokenizer = FullTokenizer(vocab_file, do_lower_case)
-    self._packer = features.TextPacker(self.tokenizer, max_seq_length)
+    self._encoder = features.RowEncoder(self.tokenizer, max_seq_length)
 
   def __call__(
     self, texts: Sequence[str], pairs: Sequence[str] | None = None
@@ -53,7 +53,9 @@ class TextEncoder:
     if pairs is not None and len(texts) != len(pairs):
       raise UserError(f"{len(texts)} texts, but {len(pairs)} second texts")
     second = repeat(None, len(texts)) if pairs is None else pairs
-    rows = [self._packer.pack(*row) for row in zip(texts, second, strict=True)]
+    rows = [
+      self._encoder.encode(*row) for row in zip(texts, second, strict=True)
+    ]
     length = max((len(ids) for ids, _ in rows), default=0)
     padded = [features.pad_inputs(*row, length) for row in rows]
     return {

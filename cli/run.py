@@ -116,7 +116,9 @@ class Run:
     """Function that makes a replica's batches, after `skip` examples."""
     args = self.args
     options = args.train_batch_size, self.seed, args.group_by_length
-    return lambda context: source.training(*options, skip=skip, context=context)
+    return lambda context: source.train_batches(
+      *options, skip=skip, context=context
+    )
 
   def _resume(self, train_step):
     """Restores a step; warns if the run was started with other flags."""

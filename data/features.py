@@ -1,13 +1,19 @@
-"""Schemas of all records, as the original's; texts to the encoder's inputs."""
+"""Schemas of all records, as the original's; examples to records."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
+from typing import Any
 
 from data import vocab
 from data.tokenization import CachedTokenizer, FullTokenizer
-from storage import UserError
-from storage.tfrecord import Feature, Schema
+from storage import UserError, files, tfrecord, workers
+from storage.progress import Progress
+from storage.tfrecord import ExampleEncoder, Feature, Schema
+
+# Examples of a worker's task; fewer take less time than starting a process.
+_CHUNK = 20_000
 
 # --- Schemas ---------------------------------------------------------------
 
@@ -77,7 +83,7 @@ def squad(seq_length: int, is_training: bool) -> Schema:
 # --- Inputs ----------------------------------------------------------------
 
 
-class TextPacker:
+class RowEncoder:
   """Texts and text pairs to token ids with [CLS] and [SEP], T at most.
 
   Of pairs that are longer the longer text is truncated first; `lengths` counts
@@ -97,7 +103,7 @@ class TextPacker:
     self.token_ids = CachedTokenizer(tokenizer).ids
     self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
 
-  def pack(
+  def encode(
     self, text_a: str, text_b: str | None = None, keep_empty: bool = False
   ) -> tuple[list[int], list[int]]:
     """Ids and segments of a row; by default without an empty second text."""
@@ -111,7 +117,7 @@ class TextPacker:
       del first[self.seq_length - 2 :]
     else:
       truncate_pair(first, second, self.seq_length - 3)
-    return pack(first, second, *self._ends)
+    return join(first, second, *self._ends)
 
   def inputs(
     self, ids: Sequence[int], segments: Sequence[int]
@@ -119,7 +125,7 @@ class TextPacker:
     return pad_inputs(ids, segments, self.seq_length)
 
 
-def pack(
+def join(
   first: Sequence[int], second: Sequence[int] | None, cls: int, sep: int
 ) -> tuple[list[int], list[int]]:
   """Ids and segments of [CLS] first [SEP], then second [SEP] unless None."""
@@ -177,3 +183,48 @@ def truncate_pair_at_random(
       spans[longer][1] -= 1
   for text, (begin, end) in zip((first, second), spans, strict=True):
     text[:] = text[begin:end]
+
+
+# --- Records of examples, by one process or several ------------------------
+
+
+def write_records(
+  path: str,
+  schema: Schema,
+  examples: Sequence[Any],
+  prepare: Callable[[], Callable[[Any], Mapping[str, Sequence[float]]]],
+  processes: int = 1,
+) -> Counter:
+  """Writes a record for each example, atomically; returns their lengths.
+
+  These are numbers of texts by their tokens before truncation. `prepare` makes,
+  in each of `processes`, a function from an example to the fields of its
+  record, which counts `lengths` as a RowEncoder; see workers.ordered_map.
+
+  Raises ChildProcessError if a process died, ValueError for an unfit record.
+  """
+  chunks = workers.chunks(examples, _CHUNK, "examples")
+  progress = Progress("recorded", len(examples), "examples")
+  prepare = partial(_chunk_encoder, prepare, schema)
+  lengths: Counter[int] = Counter()
+  with files.open_for_writing(path) as file:
+    for serialized, chunk_lengths in workers.ordered_map(
+      prepare, chunks, processes, idle=progress.say
+    ):
+      tfrecord.write(file, serialized)
+      lengths.update(chunk_lengths)
+      progress.add(len(serialized))
+  progress.say()
+  return lengths
+
+
+def _chunk_encoder(prepare, schema):
+  """Function from a chunk to serialized records and lengths of its texts."""
+  build, encode = prepare(), ExampleEncoder(schema)
+
+  def encode_chunk(chunk):
+    before = Counter(build.lengths)
+    records = [encode(build(example)) for example in chunk.items]
+    return records, build.lengths - before
+
+  return encode_chunk

@@ -12,7 +12,6 @@ from data.features import TOKENS
 from data.packing import Batch, Packing
 from data.shuffling import ShuffledRecords, Source, lengths
 from storage import record_scan
-from storage.progress import Progress
 from storage.tfrecord import Schema
 
 _PREFETCHED = 4  # batches
@@ -69,7 +68,6 @@ class TrainingRecords(abc.ABC):
   """Records of files, with sampling weights, as batches to train on."""
 
   schema: Schema
-  index_file: str | None = None
   packing: Packing | None = None
 
   @property
@@ -85,24 +83,14 @@ class TrainingRecords(abc.ABC):
     """Describes the first corrupt record; see record_scan.first_corrupt."""
     return record_scan.first_corrupt(self.files, self.schema)
 
-  def training(
+  @abc.abstractmethod
+  def train_batches(
     self, batch_size: int, seed: int, by_length: bool = False, **options
   ) -> tf.data.Dataset:
     """Endless batches, {field: [B / replicas, ...]}, in an order by the seed.
 
     `by_length` and `options` are those of ShuffledRecords.batches.
     """
-    order = ShuffledRecords(self.sources, seed, self.index_file)
-    options["by_length"] = by_length
-    batches = order.batches(self.schema, batch_size, **options)
-    batches = self.read(batches, seed, by_length)
-    return prefetch_map(batches, self.packing.pack) if self.packing else batches
-
-  @abc.abstractmethod
-  def read(
-    self, batches: tf.data.Dataset, seed: int, by_length: bool
-  ) -> tf.data.Dataset:
-    """Dicts of fields from pairs of a number and [B] serialized records."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +110,17 @@ class RecordDataset(TrainingRecords):
   def sources(self) -> list[Source]:
     return [Source([self.path])]
 
-  def read(self, batches, seed, by_length):
-    del seed, by_length  # batches are trimmed anyway
+  def train_batches(self, batch_size, seed, by_length=False, **options):
+    order = ShuffledRecords(self.sources, seed)
+    options["by_length"] = by_length
+    numbered = order.batches(self.schema, batch_size, **options)
     parse = parser(self.schema)
-    parsed = prefetch_map(batches, lambda _, serialized: parse(serialized))
-    return parsed if self.packing else self._trimmed(parsed)
+    batches = prefetch_map(numbered, lambda _, serialized: parse(serialized))
+    if self.packing:
+      return prefetch_map(batches, self.packing.pack)
+    return self._trimmed(batches)
 
-  def evaluation(self, batch_size: int) -> tf.data.Dataset:
+  def eval_batches(self, batch_size: int) -> tf.data.Dataset:
     """Every record once, those of similar length together.
 
     Dicts of the schema's fields, [B, ...] or fewer in the last batch, and
@@ -138,8 +130,7 @@ class RecordDataset(TrainingRecords):
 
     def sort_rows(positions, serialized):
       batch = parse(serialized) | {"position": positions}
-      last = lengths(batch["input_mask"])
-      order = tf.argsort(last, stable=True)
+      order = tf.argsort(lengths(batch["input_mask"]), stable=True)
       return {name: tf.gather(value, order) for name, value in batch.items()}
 
     chunks = tf.data.TFRecordDataset(self.path).enumerate()
@@ -149,18 +140,8 @@ class RecordDataset(TrainingRecords):
       batches = batches.map(lambda batch: _pad_batch(batch, batch_size))
     return self._trimmed(batches)
 
-  def outputs(
-    self,
-    batch_size: int,
-    predict: Callable[[Iterable[Mapping]], Mapping[str, np.ndarray]],
-  ) -> dict[str, np.ndarray]:
-    """Outputs of a model, [examples, ...] by name, in order; logs progress.
-
-    `predict` maps batches to arrays [records, ...] by name, in the order of the
-    batches; it passes their `position` on.
-    """
-    progress = Progress("read", len(self.examples), "examples")
-    outputs = predict(progress.follow(self.evaluation(batch_size)))
+  def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:
+    """Outputs for all `eval_batches`, [examples, ...], as the examples are."""
     order = np.argsort(outputs["position"])
     # Rows that pad the last batch come last.
     order = order[: len(self.examples)]

@@ -6,17 +6,15 @@ than with protocol buffers. data/records.py reads the files.
 
 import math
 import struct
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import chain, islice
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
-from storage import files, workers
-from storage.progress import Progress
+from storage import files
 
 # --- Schemas ---------------------------------------------------------------
 
@@ -217,51 +215,3 @@ def save(
   """Writes records, by their fields, atomically; returns their number."""
   with files.open_for_writing(path) as file:
     return write(file, map(ExampleEncoder(schema), rows))
-
-
-# --- Records of examples, by one process or several ---------------------------
-
-# Examples of a task; fewer take less time than starting a process.
-_CHUNK = 20_000
-
-
-def _chunk_encoder(prepare, schema):
-  """Function from a chunk to serialized records and lengths of its texts."""
-  build, encode = prepare(), ExampleEncoder(schema)
-
-  def encode_chunk(chunk):
-    build.lengths = Counter()
-    records = [encode(build(example)) for example in chunk.items]
-    return records, build.lengths
-
-  return encode_chunk
-
-
-def write_records(
-  path: str,
-  schema: Schema,
-  examples: Sequence[Any],
-  prepare: Callable[[], Callable[[Any], Mapping[str, Sequence[float]]]],
-  processes: int = 1,
-) -> Counter:
-  """Writes a record for each example, atomically; returns their lengths.
-
-  These are numbers of texts by their tokens before truncation. `prepare` makes,
-  in each of `processes`, a function from an example to the fields of its
-  record, with a Counter `lengths`; see workers.ordered_map.
-
-  Raises ChildProcessError if a process died, ValueError for an unfit record.
-  """
-  chunks = workers.chunks(examples, _CHUNK, "examples")
-  progress = Progress("recorded", len(examples), "examples")
-  prepare = partial(_chunk_encoder, prepare, schema)
-  lengths: Counter[int] = Counter()
-  with files.open_for_writing(path) as file:
-    for serialized, chunk_lengths in workers.ordered_map(
-      prepare, chunks, processes, idle=progress.say
-    ):
-      write(file, serialized)
-      lengths.update(chunk_lengths)
-      progress.add(len(serialized))
-  progress.say()
-  return lengths

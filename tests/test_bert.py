@@ -86,7 +86,7 @@ def test_a_fresh_process_needs_the_import(folder):
     assert error in done.stderr
 
 
-def test_rows_are_those_of_the_packer(folder):
+def test_rows_are_those_of_the_row_encoder(folder):
   encode = bert.TextEncoder(folder / "vocab.txt", max_seq_length=7)
   batch = encode(["A film", "good"], ["is very very very good", ""])
   pairs = [

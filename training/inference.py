@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from storage import UserError
+from storage.progress import Progress
 from training import step as steps
 
 
@@ -76,9 +77,11 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
   return {name: _concat_padded(values) for name, values in result.items()}
 
 
-def outputs(model, source, batch_size: int) -> dict[str, np.ndarray]:
+def outputs(model, dataset, batch_size: int) -> dict[str, np.ndarray]:
   """Outputs for all examples of a data.records.RecordDataset, in order."""
-  return source.outputs(batch_size, functools.partial(predict, model))
+  progress = Progress("read", len(dataset.examples), "examples")
+  batches = progress.follow(dataset.eval_batches(batch_size))
+  return dataset.in_order(predict(model, batches))
 
 
 @functools.lru_cache(maxsize=4)

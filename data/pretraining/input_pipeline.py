@@ -9,7 +9,7 @@ from data.packing import Packing
 from data.pretraining import record_checks
 from data.pretraining.instances import DEFAULT, Masking
 from data.records import Batch, TrainingRecords
-from data.shuffling import Source
+from data.shuffling import ShuffledRecords, Source
 from data.vocab import CLS, MASK, SEP
 from storage import UserError, record_scan
 
@@ -266,7 +266,6 @@ class PretrainingInput(TrainingRecords):
         )
       )
     self.schema = schema
-    self._parse = records.parser(schema)
     if folder is not None:
       self._drop_corrupt(folder, max_corrupt_records)
 
@@ -274,10 +273,19 @@ class PretrainingInput(TrainingRecords):
   def sources(self) -> Sequence[Source]:
     return self._sources
 
-  def evaluation(self, batch_size: int) -> tf.data.Dataset:
-    """Infinite full batches in the order of the files, repeated."""
+  def train_batches(self, batch_size, seed, by_length=False, **options):
+    order = ShuffledRecords(self.sources, seed, self.index_file)
+    options["by_length"] = by_length
+    numbered = order.batches(self.schema, batch_size, **options)
+    batches = self.parse_batches(numbered, seed, by_length)
+    if self.packing:
+      return records.prefetch_map(batches, self.packing.pack)
+    return batches
+
+  def endless_eval_batches(self, batch_size: int) -> tf.data.Dataset:
+    """Full batches in the order of the files, again and again."""
     examples = tf.data.TFRecordDataset(list(self.files)).repeat()
-    return self.read(examples.batch(batch_size, True).enumerate(), seed=0)
+    return self.parse_batches(examples.batch(batch_size, True).enumerate(), 0)
 
   def _drop_corrupt(self, folder, at_most):
     copies = record_scan.drop_corrupt(self.files, self.schema, folder, at_most)
@@ -287,11 +295,12 @@ class PretrainingInput(TrainingRecords):
       for source in self.sources
     ]
 
-  def read(self, batches, seed, by_length=False):
-    """See TrainingRecords; order and masks depend on the seed."""
+  def parse_batches(self, numbered, seed, by_length=False):
+    """Batches of pairs of a number and [B] records; masks depend on both."""
+    parse = records.parser(self.schema)
 
     def finish(number, serialized):
-      batch = self._parse(serialized)
+      batch = parse(serialized)
       if by_length:
         batch = records.trim_padding(batch)
       if self._masker:
@@ -299,7 +308,7 @@ class PretrainingInput(TrainingRecords):
         batch = self._masker(batch, tf.stack([seed, number]))
       return self._causal_targets(batch) if self._causal_targets else batch
 
-    return records.prefetch_map(batches, finish)
+    return records.prefetch_map(numbered, finish)
 
 
 def _make_masker(path, masking, vocab_file, vocab_size):

@@ -268,7 +268,7 @@ class InstanceBuilder:
     for first, second, is_random in sentence_pairs(
       documents, index, rng, self._config
     ):
-      ids, segments = features.pack(first, second, self._cls, self._sep)
+      ids, segments = features.join(first, second, self._cls, self._sep)
       targets = {}
       if self._mask:
         positions, labels = self._mask(ids, rng)

@@ -29,10 +29,10 @@ class Answers:
       self.settings["thresholds"] = [*thresholds]
     self.inputs = {"text_a": 0, "text_b": 0} if pairs else {"text": 0}
     self._thresholds = np.array(thresholds, np.float32)
-    self._packer = features.TextPacker(config.tokenizer, config.max_seq_length)
+    self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
 
   def encode(self, texts: dict[str, str]) -> Encoded:
-    row = self._packer.pack(*(texts[name] for name in self.inputs))
+    row = self._encoder.encode(*(texts[name] for name in self.inputs))
     return Encoded([answers.row(*row)])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:

@@ -234,7 +234,7 @@ def pad_to_batch(examples: Sequence[TextExample], batch_size: int) -> list:
   return [*examples, *[None] * (-len(examples) % batch_size)]
 
 
-class TextRecordBuilder(features.TextPacker):
+class TextRecordBuilder(features.RowEncoder):
   """Builds records of one or two texts, by `record_schema`.
 
   `labels` are classes in the order of their ids; None for scores. An unknown
@@ -255,7 +255,7 @@ class TextRecordBuilder(features.TextPacker):
 
   def __call__(self, example: TextExample | None) -> dict[str, list]:
     """Builds the record of an example."""
-    row = self.pack(example.text_a, example.text_b) if example else ([], [])
+    row = self.encode(example.text_a, example.text_b) if example else ([], [])
     return {
       **self.inputs(*row),
       "label_ids": self._label(example),

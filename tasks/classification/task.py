@@ -14,15 +14,15 @@ from absl import logging
 from cli import arguments, checks, encoder, strategy
 from cli.arguments import Arguments
 from cli.run import text_windows
-from data import labels, packing, vocab_checks
+from data import features, labels, packing, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
-from serving import packing_ops
+from serving import encoding_ops
 from serving.answers import TextConfig
 from serving.export import ServedModel
-from storage import files, tfrecord
+from storage import files
 from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers
 from tasks.classification.examples import ClassificationTask, TextExample
@@ -140,7 +140,7 @@ def _convert(args, task, split, rows, name, batch_size) -> RecordDataset:
   kind = length, task.labels, task.multi_label
   schema = examples.record_schema(*kind)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
-  lengths = tfrecord.write_records(
+  lengths = features.write_records(
     path,
     schema,
     examples.pad_to_batch(rows, batch_size if static_shapes else 1),
@@ -207,7 +207,7 @@ def predict(
     logging.info("wrote %s", ", ".join(paths))
 
 
-class TextClassification(packing_ops.PackedTexts):
+class TextClassification(encoding_ops.EncodedTexts):
   """Texts to predictions in the graph (serving.export.TextSignature)."""
 
   def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -217,7 +217,7 @@ class TextClassification(packing_ops.PackedTexts):
     or `score` [B]. With several labels a text, `predicted` [B, up to L], padded
     with "", and `num_predicted` [B] instead of `label`.
     """
-    inputs = self._pack(*(texts[name] for name in self._answers.inputs))
+    inputs = self._encode(*(texts[name] for name in self._answers.inputs))
     logits = model(inputs, training=False)["logits"]
     labels = self._answers.config.labels
     if labels is None:

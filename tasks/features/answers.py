@@ -21,10 +21,10 @@ class Answers:
     self.config = config
     self.settings = {"pooling": "cls" if pooling == "cls" else "mean"}
     self.inputs = {"text": 0}
-    self._packer = features.TextPacker(config.tokenizer, config.max_seq_length)
+    self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
 
   def encode(self, texts: dict[str, str]) -> Encoded:
-    return Encoded([answers.row(*self._packer.pack(*split(texts["text"])))])
+    return Encoded([answers.row(*self._encoder.encode(*split(texts["text"])))])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """Vectors of the text, `sentence` [L, H], and of its tokens [T, L, H].

@@ -74,9 +74,9 @@ def read_lines(
   path: str, tokenizer: FullTokenizer, max_seq_length: int
 ) -> Iterator[Line]:
   """Reads and tokenizes a file; of two texts the longer one is cut first."""
-  packer = features.TextPacker(tokenizer, max_seq_length)
+  encoder = features.RowEncoder(tokenizer, max_seq_length)
   for number, text in enumerate(files.lines(path)):
-    yield Line(number, *packer.pack(*split(text)))
+    yield Line(number, *encoder.encode(*split(text)))
 
 
 def windows(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:

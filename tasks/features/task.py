@@ -8,7 +8,7 @@ from cli.arguments import Arguments
 from cli.run import text_windows
 from data.tokenization import FullTokenizer
 from modeling.models import layer_outputs, mean_of_tokens
-from serving import packing_ops
+from serving import encoding_ops
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage.progress import Progress
@@ -62,7 +62,7 @@ def _extract(args, model, lines, max_tokens, progress):
   progress.say()
 
 
-class FeatureExtraction(packing_ops.PackedTexts):
+class FeatureExtraction(encoding_ops.EncodedTexts):
   """Vectors of texts in the graph (serving.export.TextSignature)."""
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -72,7 +72,7 @@ class FeatureExtraction(packing_ops.PackedTexts):
     zeros; `tokens` [B, T], padded with ""; `num_tokens` [B]. Only `sentence` by
     a model of windows, whose values are [B, L, H].
     """
-    inputs = self._pack(*split(text))
+    inputs = self._encode(*split(text))
     values = model(inputs, training=False)["values"]
     if values.shape.rank == 3:
       return {"sentence": values}

@@ -18,13 +18,13 @@ class Answers:
   def __init__(self, config: TextConfig):
     self.config, self.settings = config, {}
     self.inputs = {"sent1": 0, "sent2": 0, "choices": 1}
-    self._packer = features.TextPacker(config.tokenizer, config.max_seq_length)
+    self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
 
   def encode(self, texts: dict) -> Encoded:
     """One row of choices, [C, T]."""
     start = texts["sent2"]
     choices = [
-      self._packer.pack(texts["sent1"], f"{start} {ending}", keep_empty=True)
+      self._encoder.encode(texts["sent1"], f"{start} {ending}", keep_empty=True)
       for ending in texts["choices"]
     ]
     length = max(len(ids) for ids, _ in choices)

@@ -78,7 +78,7 @@ def _label(text, choices, where):
   return numbers[text]
 
 
-class ChoiceRecordBuilder(features.TextPacker):
+class ChoiceRecordBuilder(features.RowEncoder):
   """Builds records with a row [CLS] sent1 [SEP] sent2 ending [SEP] per choice.
 
   An unknown label is 0.
@@ -92,7 +92,7 @@ class ChoiceRecordBuilder(features.TextPacker):
     rows = []
     for ending in example.endings:
       text_b = f"{example.sent2} {ending}"
-      row = self.pack(example.sent1, text_b, keep_empty=True)
+      row = self.encode(example.sent1, text_b, keep_empty=True)
       rows.append(self.inputs(*row))
     inputs = {
       name: list(chain.from_iterable(row[name] for row in rows))

@@ -16,10 +16,9 @@ from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
-from serving import packing_ops
+from serving import encoding_ops
 from serving.answers import TextConfig
 from serving.export import ServedModel
-from storage import tfrecord
 from tasks import metrics
 from tasks.multiple_choice.answers import Answers
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
@@ -46,7 +45,7 @@ def convert(
   build = partial(ChoiceRecordBuilder, tokenizer, args.max_seq_length, choices)
   schema = features.multiple_choice(args.max_seq_length, choices)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
-  lengths = tfrecord.write_records(path, schema, rows, build, args.num_workers)
+  lengths = features.write_records(path, schema, rows, build, args.num_workers)
   vocab_checks.log_lengths(file, lengths, args.max_seq_length)
   packs = flag == "train_file" and strategy.packs_examples(args)
   batches = packing.plan(
@@ -109,7 +108,7 @@ def _names(logits):
   return [f"ending{number}" for number in range(logits.shape[1])]
 
 
-class MultipleChoice(packing_ops.PackedTexts):
+class MultipleChoice(encoding_ops.EncodedTexts):
   """Endings for contexts in the graph (serving.export.TextSignature)."""
 
   def from_text(
@@ -124,7 +123,7 @@ class MultipleChoice(packing_ops.PackedTexts):
     batch, number = tf.unstack(tf.shape(choices))
     starts, ends = tf.repeat(sent2, number), tf.reshape(choices, [-1])
     text_b = tf.strings.join([starts, ends], " ")
-    rows = self._pack(tf.repeat(sent1, number), text_b, keep_empty=True)
+    rows = self._encode(tf.repeat(sent1, number), text_b, keep_empty=True)
     shape = [batch, number, tf.shape(rows["input_ids"])[1]]
     inputs = {name: tf.reshape(value, shape) for name, value in rows.items()}
     logits = model(inputs, training=False)["logits"]

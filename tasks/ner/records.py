@@ -26,7 +26,7 @@ class TagWindow(NamedTuple):
   positions: list[int]  # of each word's first piece in the record
 
 
-class TagRecordBuilder(features.TextPacker):
+class TagRecordBuilder(features.RowEncoder):
   """Makes records of sentences and their windows, in the order of the words.
 
   Every word is in exactly one window. A word without tokens becomes [UNK]. With
@@ -87,7 +87,7 @@ class TagRecordBuilder(features.TextPacker):
     labels = [IGNORED] * self.seq_length
     for position, tag in zip(positions, tags or (), strict=tags is not None):
       labels[position] = self._tag_ids[tag]
-    row = features.pack(text, None, *self._ends)
+    row = features.join(text, None, *self._ends)
     return {**self.inputs(*row), "label_ids": labels}
 
 

@@ -25,7 +25,7 @@ class Answers:
     self.inputs = {"text": 0, "text_pair": 0}
     words = config.tokenizer.vocab
     vocab.check_tokens(words, vocab.SPECIAL_TOKENS)
-    self._packer = features.TextPacker(config.tokenizer, config.max_seq_length)
+    self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
     self._mask = words[vocab.MASK]
     self._ends = words[vocab.CLS], words[vocab.SEP]
     # The model may have more ids than the vocabulary has tokens.
@@ -36,7 +36,7 @@ class Answers:
     """Ids of a text; "[MASK]" is the mask."""
     ids = []
     for number, part in enumerate(text.split(vocab.MASK)):
-      ids += [self._mask] * (number > 0) + self._packer.token_ids(part)
+      ids += [self._mask] * (number > 0) + self._encoder.token_ids(part)
     return ids
 
   def encode(self, texts: dict[str, str]) -> Encoded:
@@ -46,7 +46,7 @@ class Answers:
       features.truncate_pair(first, second, self.config.max_seq_length - 3)
     else:
       del first[self.config.max_seq_length - 2 :]
-    ids, segments = features.pack(first, second, *self._ends)
+    ids, segments = features.join(first, second, *self._ends)
     masks = [i for i, token in enumerate(ids) if token == self._mask]
     # The model needs a position.
     row = answers.row(ids, segments, masked_lm_positions=masks or [0])

@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from data import vocab
 from data.tokenization_ops import GraphTokenizer
-from serving import packing_ops
+from serving import encoding_ops
 from tasks.pretraining.answers import Answers
 
 
-class FillMask(packing_ops.PackedTexts):
+class FillMask(encoding_ops.EncodedTexts):
   """Tokens for masks in the graph (serving.export.TextSignature)."""
 
   def __init__(self, tokenizer: GraphTokenizer, answers: Answers):
@@ -29,7 +29,7 @@ class FillMask(packing_ops.PackedTexts):
     ids = self._tokenizer.tokenize(parts.values)
     # A mask before every part but the first.
     index = tf.ragged.range(parts.row_lengths()).values
-    masks = packing_ops.repeat(self._mask, tf.cast(index > 0, tf.int64))
+    masks = encoding_ops.repeat(self._mask, tf.cast(index > 0, tf.int64))
     ids = tf.concat([masks, ids], axis=1)
     return parts.with_values(ids).merge_dims(1, 2)
 
@@ -40,7 +40,7 @@ class FillMask(packing_ops.PackedTexts):
     `probabilities` [B, M, K]; `num_masks` [B].
     """
     ids = self.encode(text)[:, : self._seq_length - 2]
-    inputs = packing_ops.join(ids, None, *self._ends)
+    inputs = encoding_ops.join(ids, None, *self._ends)
     rows, columns = tf.unstack(
       tf.where(inputs["input_ids"] == self._mask), axis=1
     )

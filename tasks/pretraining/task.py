@@ -121,7 +121,7 @@ def evaluate(
   results = inference.evaluate(
     model,
     objective,
-    source.evaluation(args.eval_batch_size),
+    source.endless_eval_batches(args.eval_batch_size),
     args.max_eval_steps,
   )
   report.write_evaluation(args.output_dir, results, step)

@@ -148,7 +148,7 @@ class _WindowMaker:
 
     for number, part in enumerate(parts):
       inside = slice(part.start, part.stop)
-      ids, _ = features.pack(
+      ids, _ = features.join(
         question, document.ids[inside], self._cls, self._sep
       )
       start = end = 0

@@ -11,7 +11,7 @@ CLS, SEP = 101, 102
 
 
 def test_a_pair():
-  ids, segments = features.pack([1, 2], [3], CLS, SEP)
+  ids, segments = features.join([1, 2], [3], CLS, SEP)
   assert ids == [CLS, 1, 2, SEP, 3, SEP]
   assert segments == [0, 0, 0, 0, 1, 1]
   assert features.pad_inputs(ids, segments, 8) == {
@@ -22,14 +22,14 @@ def test_a_pair():
 
 
 def test_a_single_text():
-  assert features.pack([1], None, CLS, SEP) == ([CLS, 1, SEP], [0, 0, 0])
-  assert features.pack([], [], CLS, SEP) == ([CLS, SEP, SEP], [0, 0, 1])
+  assert features.join([1], None, CLS, SEP) == ([CLS, 1, SEP], [0, 0, 0])
+  assert features.join([], [], CLS, SEP) == ([CLS, SEP, SEP], [0, 0, 1])
 
 
 def test_lengths_are_counted_before_truncation(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[CLS]\n[SEP]\n[UNK]\na\nb\n")
-  packer = features.TextPacker(FullTokenizer(path), 6)
+  encoder = features.RowEncoder(FullTokenizer(path), 6)
   for texts, ids in (
     (("a b", None), [0, 3, 4, 1]),
     (("a b a b a", None), [0, 3, 4, 3, 4, 1]),
@@ -38,14 +38,14 @@ def test_lengths_are_counted_before_truncation(tmp_path):
     (("a", "", True), [0, 3, 1, 1]),
   ):
     for _ in range(2):  # what is cached is not truncated
-      assert packer.pack(*texts)[0] == ids
-  assert packer.lengths == {4: 4, 7: 2, 10: 2, 3: 2}
-  features.TextPacker(FullTokenizer(path), 3)
+      assert encoder.encode(*texts)[0] == ids
+  assert encoder.lengths == {4: 4, 7: 2, 10: 2, 3: 2}
+  features.RowEncoder(FullTokenizer(path), 3)
   with pytest.raises(ValueError, match="max_seq_length 2 is too short"):
-    features.TextPacker(FullTokenizer(path), 2)
+    features.RowEncoder(FullTokenizer(path), 2)
   path.write_text("[CLS]\n[SEP]\n")
   with pytest.raises(ValueError, match=r"lacks \[UNK\]"):
-    features.TextPacker(FullTokenizer(path), 3)
+    features.RowEncoder(FullTokenizer(path), 3)
 
 
 def test_too_much_does_not_fit():

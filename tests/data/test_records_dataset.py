@@ -1,7 +1,5 @@
 """Batches of recorded examples: order comes back, filling never comes out."""
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -48,13 +46,17 @@ def _predict(batches):
   return {name: np.concatenate(values) for name, values in result.items()}
 
 
+def _outputs(recorded, batch_size):
+  return recorded.in_order(_predict(recorded.eval_batches(batch_size)))
+
+
 @pytest.mark.parametrize("static_shapes", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 4, 11, 50])
 def test_outputs_are_in_the_order_of_the_examples(
   tmp_path, batch_size, static_shapes
 ):
   recorded = _recorded(tmp_path, static_shapes)
-  result = recorded.outputs(batch_size, _predict)
+  result = _outputs(recorded, batch_size)
   expected = [(i + 1) * length for i, length in enumerate(LENGTHS)]
   np.testing.assert_array_equal(result["sums"], expected)
   np.testing.assert_array_equal(result["label_ids"], range(len(LENGTHS)))
@@ -63,14 +65,14 @@ def test_outputs_are_in_the_order_of_the_examples(
 
 def test_order_comes_back_where_there_is_more_than_is_sorted_at_once(tmp_path):
   lengths = [number * 7 % T + 1 for number in range(250)]
-  result = _recorded(tmp_path, False, lengths).outputs(1, _predict)
+  result = _outputs(_recorded(tmp_path, False, lengths), 1)
   np.testing.assert_array_equal(result["label_ids"], range(250))
 
 
 @pytest.mark.parametrize("static_shapes", [False, True])
 def test_records_that_only_fill_up_do_not_come_out(tmp_path, static_shapes):
   recorded = _recorded(tmp_path, static_shapes, spare=3)
-  result = recorded.outputs(4, _predict)
+  result = _outputs(recorded, 4)
   np.testing.assert_array_equal(result["label_ids"], range(len(LENGTHS)))
 
 
@@ -80,17 +82,17 @@ def _shapes(batches):
 
 def test_batches_are_trimmed_without_static_shapes(tmp_path):
   trimmed = _recorded(tmp_path, static_shapes=False)
-  assert _shapes(trimmed.evaluation(4)) == [(4, 8), (4, 8), (3, T)]
+  assert _shapes(trimmed.eval_batches(4)) == [(4, 8), (4, 8), (3, T)]
   static_shapes = _recorded(tmp_path, static_shapes=True)
-  assert _shapes(static_shapes.evaluation(4)) == [(4, T)] * 3
-  assert _shapes(static_shapes.evaluation(11)) == [(11, T)]
+  assert _shapes(static_shapes.eval_batches(4)) == [(4, T)] * 3
+  assert _shapes(static_shapes.eval_batches(11)) == [(11, T)]
   for recorded, length in ((trimmed, {8, T}), (static_shapes, {T})):
-    batches = recorded.training(2, seed=1).take(11)
+    batches = recorded.train_batches(2, seed=1).take(11)
     assert {shape[1] for shape in _shapes(batches)} == length
 
 
 def test_what_fills_up_a_batch_comes_behind_all_examples(tmp_path):
-  *_, last = _recorded(tmp_path, static_shapes=True).evaluation(8)
+  *_, last = _recorded(tmp_path, static_shapes=True).eval_batches(8)
   assert set(last["position"].numpy()[:3]) <= set(range(len(LENGTHS)))
   assert set(last["position"].numpy()[3:]) == {np.iinfo(np.int64).max}
   for name, value in last.items():
@@ -110,8 +112,8 @@ def test_batches_of_choices_are_filled_up_too(tmp_path):
   ]
   tfrecord.save(path, schema, rows)
   recorded = RecordDataset(range(3), path, schema, static_shapes=True)
-  assert _shapes(recorded.evaluation(2)) == [(2, C, T)] * 2
-  result = recorded.outputs(2, _predict)
+  assert _shapes(recorded.eval_batches(2)) == [(2, C, T)] * 2
+  result = _outputs(recorded, 2)
   assert result["sums"].shape == (3, T)
   np.testing.assert_array_equal(result["label_ids"], range(3))
 
@@ -128,14 +130,16 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
         row[name] = [1] + [0] * (T - 1) + row[name]
   tfrecord.save(path, schema, rows)
   recorded = RecordDataset(range(200), path, schema, static_shapes=False)
-  batches = list(recorded.training(2, seed=1, by_length=True).take(120))
+  batches = list(recorded.train_batches(2, seed=1, by_length=True).take(120))
   seen = np.array([batch["label_ids"].numpy() for batch in batches])
   assert sorted(seen[:100].flat) == list(range(200))
   assert (np.ptp(seen[:100] % T, axis=1) <= 1).all()
   assert np.ptp(seen[:10] % T) > T / 2  # batches are in random order
   for batch, numbers in zip(batches, seen, strict=True):
     assert batch["input_ids"].shape[-1] == (T if max(numbers % T) > 7 else 8)
-  again = next(iter(recorded.training(2, seed=1, skip=202, by_length=True)))
+  again = next(
+    iter(recorded.train_batches(2, seed=1, skip=202, by_length=True))
+  )
   np.testing.assert_array_equal(again["label_ids"], seen[101])
 
 
@@ -147,7 +151,9 @@ def test_batches_by_length_are_shuffled_differently(tmp_path, monkeypatch):
   for seed in (1, 2):
     plain, grouped = (
       np.reshape(
-        [b["label_ids"][0] for b in recorded.training(2, seed, g).take(30)],
+        [
+          b["label_ids"][0] for b in recorded.train_batches(2, seed, g).take(30)
+        ],
         (6, 5),
       ).tolist()
       for g in (False, True)
@@ -165,7 +171,7 @@ def test_by_length_too_an_epoch_has_every_example_once(tmp_path, batch_size):
   number = 50
   lengths = [i % T + 1 for i in range(number)]
   recorded = _recorded(tmp_path, static_shapes=False, lengths=lengths)
-  stream = recorded.training(batch_size, seed=1, by_length=True)
+  stream = recorded.train_batches(batch_size, seed=1, by_length=True)
   seen = [batch["label_ids"].numpy().ravel() for batch in stream.take(150)]
   seen = np.concatenate(seen)
   for epoch in np.split(
@@ -177,7 +183,7 @@ def test_by_length_too_an_epoch_has_every_example_once(tmp_path, batch_size):
 
 def _model_outputs(tmp_path, model, static_shapes):
   recorded = _recorded(tmp_path, static_shapes)
-  return recorded.outputs(4, functools.partial(inference.predict, model))
+  return inference.outputs(model, recorded, 4)
 
 
 def test_outputs_do_not_depend_on_padding(tmp_path):

@@ -122,26 +122,6 @@ def test_files_are_those_that_tensorflow_writes(tmp_path_factory, records):
   assert file.getvalue() == Path(path).read_bytes()
 
 
-def test_examples_are_recorded_in_order_with_all_lengths(tmp_path, monkeypatch):
-  monkeypatch.setattr(tfrecord, "_CHUNK", 2)
-
-  def prepare():
-    def build(number):
-      build.lengths[number] += 1
-      return {"n": [number]}
-
-    return build
-
-  path, examples = str(tmp_path / "file"), [3, 12, 3, 2, 3]
-  schema = Schema(Feature("n", ()))
-  lengths = tfrecord.write_records(path, schema, examples, prepare)
-  assert lengths == {3: 3, 12: 1, 2: 1}
-  dataset = tf.data.TFRecordDataset(path).as_numpy_iterator()
-  assert [_example(record)["n"] for record in dataset] == [
-    [n] for n in examples
-  ]
-
-
 def test_save_writes_a_file(tmp_path):
   path = str(tmp_path / "file")
   rows = [{"n": [i]} for i in range(3)]

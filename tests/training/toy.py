@@ -123,7 +123,7 @@ class Source:
   files: tuple[str, ...] = ()
   packing = None
 
-  def training(self, batch_size, seed, by_length, skip, context):
+  def train_batches(self, batch_size, seed, by_length, skip, context):
     """See TrainingRecords."""
     del seed, by_length, context
     return batches(self.steps, batch_size).skip(skip // batch_size)

@@ -48,8 +48,8 @@ def _input(paths, **options):
 @pytest.mark.parametrize("skip", [5, 30, 45, 100])
 def test_resumes_where_it_stopped(paths, skip):
   source = _input(paths)
-  expected = _ids(source.training(5, seed=3), 40)
-  rest = _ids(source.training(5, seed=3, skip=skip), (200 - skip) // 5)
+  expected = _ids(source.train_batches(5, seed=3), 40)
+  rest = _ids(source.train_batches(5, seed=3, skip=skip), (200 - skip) // 5)
   np.testing.assert_array_equal(rest, expected[skip:])
 
 
@@ -58,11 +58,11 @@ def test_resumes_where_it_stopped(paths, skip):
 )
 def test_workers_read_the_same_global_batches(paths, workers, replicas):
   source = _input(paths)
-  batches = _ids(source.training(8, seed=3), 6).reshape(6, replicas, -1)
+  batches = _ids(source.train_batches(8, seed=3), 6).reshape(6, replicas, -1)
   here = replicas // workers
   for worker in range(workers):
     context = tf.distribute.InputContext(workers, worker, replicas)
-    part = _ids(source.training(8, seed=3, context=context), 6 * here)
+    part = _ids(source.train_batches(8, seed=3, context=context), 6 * here)
     expected = batches[:, worker * here : (worker + 1) * here].reshape(-1)
     np.testing.assert_array_equal(part, expected)
 
@@ -70,11 +70,11 @@ def test_workers_read_the_same_global_batches(paths, workers, replicas):
 def test_an_indivisible_batch_is_refused(paths):
   context = tf.distribute.InputContext(1, 0, 3)
   with pytest.raises(ValueError, match="batch of 8 cannot be divided"):
-    _input(paths).training(8, seed=3, context=context)
+    _input(paths).train_batches(8, seed=3, context=context)
 
 
 def test_evaluation_starts_again_at_the_end(paths):
-  result = _ids(_input(paths[:1]).evaluation(5), 3)
+  result = _ids(_input(paths[:1]).endless_eval_batches(5), 3)
   np.testing.assert_array_equal(result, [*range(7), *range(7), 0])
 
 
@@ -82,10 +82,10 @@ def test_nothing_is_tuned_while_reading(paths):
   schema = features.pretraining(T, P)
   dataset = RecordDataset([], paths[0], schema, static_shapes=False)
   readers = (
-    _input(paths).training(10, seed=1),
-    _input(paths).evaluation(10),
-    dataset.training(10, seed=1),
-    dataset.evaluation(10),
+    _input(paths).train_batches(10, seed=1),
+    _input(paths).endless_eval_batches(10),
+    dataset.train_batches(10, seed=1),
+    dataset.eval_batches(10),
   )
   # Or letting go of an iterator waits for the tuner, half a minute perhaps.
   assert [reader.options().autotune.enabled for reader in readers] == 4 * [
@@ -94,7 +94,7 @@ def test_nothing_is_tuned_while_reading(paths):
 
 
 def test_types_are_int32_and_float32(paths):
-  batch = next(iter(_input(paths).evaluation(2)))
+  batch = next(iter(_input(paths).endless_eval_batches(2)))
   for name, value in batch.items():
     expected = tf.float32 if name == "masked_lm_weights" else tf.int32
     assert value.dtype == expected
@@ -146,13 +146,13 @@ def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
   schema = features.unmasked_pretraining(T)
   path = _write(tmp_path / "x", range(10, 40), schema)
   source = _input([path], vocab_file=_vocab(tmp_path))
-  data = source.training(10, seed=1)
+  data = source.train_batches(10, seed=1)
   first, again = list(data.take(6)), list(data.take(6))
   for a, b in zip(first, again, strict=True):
     for name in a:
       np.testing.assert_array_equal(a[name], b[name])
   assert set(first[0]) == set(features.pretraining(T, P))
-  resumed = list(source.training(10, seed=1, skip=20).take(4))
+  resumed = list(source.train_batches(10, seed=1, skip=20).take(4))
   for a, b in zip(first[2:], resumed, strict=True):
     np.testing.assert_array_equal(a["input_ids"], b["input_ids"])
   # The same records have other masks in another batch, and by another seed.
@@ -161,7 +161,7 @@ def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
   masks = {
     batch["masked_lm_positions"].numpy().tobytes()
     for seed in (1, 2)
-    for batch in source.read(repeated, seed)
+    for batch in source.parse_batches(repeated, seed)
   }
   assert len(masks) == 4
 
@@ -208,7 +208,7 @@ def test_batches_by_length_are_short_complete_and_resumed(
   source = PretrainingInput(
     [_uneven(tmp_path)], LONG, V, Masking(P), causal_targets=CausalTargets()
   )
-  batches = list(source.training(10, seed=3, by_length=True).take(9))
+  batches = list(source.train_batches(10, seed=3, by_length=True).take(9))
   lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]
   expected = sorted(n % LONG + 1 for n in range(60))
   assert sorted(np.concatenate(lengths[:6])) == expected  # an epoch
@@ -216,7 +216,7 @@ def test_batches_by_length_are_short_complete_and_resumed(
     assert batch["input_ids"].shape[1] == min(LONG, -(-result.max() // 8) * 8)
   spread = [result.max() - result.min() for result in lengths]
   assert np.mean(spread) < LONG / 2
-  again = source.training(10, seed=3, skip=40, by_length=True).take(5)
+  again = source.train_batches(10, seed=3, skip=40, by_length=True).take(5)
   for batch, result in zip(again, batches[4:], strict=True):
     for name, values in batch.items():
       np.testing.assert_array_equal(values, result[name], name)

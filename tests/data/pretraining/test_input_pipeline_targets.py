@@ -28,7 +28,7 @@ def _batch(rows, rng, low=FIRST, high=4000, length=T, full=False):
     total = length - 3 if full else rng.integers(2, length - 2)
     words = rng.integers(low, high, total).tolist()
     split = rng.integers(1, total)
-    joined = features.pack(words[:split], words[split:], CLS, SEP)
+    joined = features.join(words[:split], words[split:], CLS, SEP)
     for name, values in features.pad_inputs(*joined, length).items():
       columns[name].append(values)
     columns["next_sentence_labels"].append([rng.integers(2)])

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from data import features, records
 from data.tokenization import FullTokenizer
-from storage import tfrecord
 from tasks.classification import examples as classification_examples
 from tasks.classification.examples import TextExample, TextRecordBuilder
 
@@ -78,7 +77,7 @@ def test_scores(tokenizer, tmp_path):
   schema = classification_examples.record_schema(3, None)
   assert schema == features.classification(3, dtype="float32")
   examples = [TextExample("x", "a", None, "3.75"), TextExample("y", "b"), None]
-  tfrecord.write_records(path, schema, examples, lambda: build)
+  features.write_records(path, schema, examples, lambda: build)
   [batch] = tf.data.TFRecordDataset(path).batch(9).map(records.parser(schema))
   assert batch["label_ids"].numpy().tolist() == [3.75, 0, 0]
   assert batch["is_real_example"].numpy().tolist() == [1, 1, 0]
@@ -111,7 +110,7 @@ def test_a_vocabulary_without_special_tokens(token, tmp_path):
 def test_several_processes_write_and_count_the_same(
   tokenizer, tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(tfrecord, "_CHUNK", 7)
+  monkeypatch.setattr(features, "_CHUNK", 7)
   examples = [
     TextExample(str(i), "a " * (i % 9), "b", "yes") for i in range(40)
   ]
@@ -119,7 +118,7 @@ def test_several_processes_write_and_count_the_same(
   schema = classification_examples.record_schema(8, ("no", "yes"))
   paths = [tmp_path / "one", tmp_path / "two"]
   for processes, path in enumerate(paths, 1):
-    lengths = tfrecord.write_records(
+    lengths = features.write_records(
       str(path), schema, examples, prepare, processes
     )
     # Of texts before they are cut to eight tokens.
@@ -129,13 +128,13 @@ def test_several_processes_write_and_count_the_same(
 
 
 def test_an_error_in_a_process_leaves_no_file(tokenizer, tmp_path, monkeypatch):
-  monkeypatch.setattr(tfrecord, "_CHUNK", 2)
+  monkeypatch.setattr(features, "_CHUNK", 2)
   prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
   examples = [TextExample("x", "a", None, "no")] * 4 + [
     TextExample("x", "a", None, "maybe")
   ]
   with pytest.raises(KeyError, match="maybe"):
-    tfrecord.write_records(
+    features.write_records(
       str(tmp_path / "out"),
       classification_examples.record_schema(8, ("no", "yes")),
       examples,

@@ -11,7 +11,7 @@ from data.tokenization_ops import GraphTokenizer
 from serving.answers import Answers
 
 
-class PackedTexts(tf.Module):
+class EncodedTexts(tf.Module):
   """Base of texts in the graph (export.TextSignature), as their Answers."""
 
   def __init__(self, tokenizer: GraphTokenizer, answers: Answers):
@@ -25,13 +25,13 @@ class PackedTexts(tf.Module):
       if name not in answers.optional
     }
 
-  def _pack(
+  def _encode(
     self,
     text_a: tf.Tensor,
     text_b: tf.Tensor | None = None,
     keep_empty: bool = False,
   ) -> dict[str, tf.Tensor]:
-    """Rows of texts, [B] string each, as features.TextPacker; see `join`."""
+    """Rows of texts, [B] string each, as features.RowEncoder; see `join`."""
     first = self._tokenizer.tokenize(text_a)
     if text_b is None:
       return join(first[:, : self._seq_length - 2], None, *self._ends)
