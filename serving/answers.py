@@ -23,6 +23,8 @@ from storage import UserError, files
 TASK_FILE = "task.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
 _TEXT = ". [MASK]"  # of a warm-up
+# Texts and lists of texts of one example, by input.
+Texts = Mapping[str, Any]
 # Writing a float32 in few digits (0.2) takes too long for so many numbers.
 _MAX_SHORT_FLOATS = 10_000
 
@@ -56,12 +58,13 @@ class Answers(Protocol):
   with a TextConfig and these. All tasks have one, in tasks/<task>/answers.py.
   """
 
+  task: str  # name of its folder
   config: TextConfig
   settings: dict[str, Any]
   inputs: dict[str, int]
   optional: frozenset[str]
 
-  def encode(self, texts: Mapping[str, Any]) -> Encoded:
+  def encode(self, texts: Texts) -> Encoded:
     """Rows of the model for the texts of one example, by input."""
 
   def decode(self, encoded: Encoded, outputs: list[Outputs]) -> dict:
@@ -74,7 +77,7 @@ class TextModel:
   def __init__(self, answers: Answers, engine: Engine):
     self.answers, self.engine = answers, engine
 
-  def __call__(self, examples: Sequence[Mapping[str, Any]]) -> list[dict]:
+  def __call__(self, examples: Sequence[Texts]) -> list[dict]:
     """Answers to examples, each a text or a list of texts by input."""
     encoded = []
 
@@ -116,8 +119,8 @@ def to_list(values: np.ndarray) -> list:
 # --- Files -----------------------------------------------------------------
 
 
-def save(folder: str, answers: Answers, task: str | None = None) -> None:
-  """Writes the files of a model; task.json only if the task is named."""
+def save(folder: str, answers: Answers, has_task: bool = True) -> None:
+  """Writes the files of a model; task.json only with `has_task`."""
   config = answers.config
   vocabulary = files.read_text(config.vocab_file)
   files.write_text(os.path.join(folder, "vocab.txt"), vocabulary)
@@ -128,8 +131,8 @@ def save(folder: str, answers: Answers, task: str | None = None) -> None:
   _write_json(os.path.join(folder, _TOKENIZER_FILE), tokenizer)
   if config.labels is not None:
     labels.save(config.labels, folder)
-  if task:
-    settings = {"task": task} | answers.settings
+  if has_task:
+    settings = {"task": answers.task} | answers.settings
     _write_json(os.path.join(folder, TASK_FILE), settings)
 
 

@@ -42,11 +42,6 @@ class ServedModel(NamedTuple):
   answers: Answers
   in_graph: Callable[[GraphTokenizer, Answers], TextSignature] | None = None
 
-  @property
-  def task(self) -> str:
-    """Name of the task's folder."""
-    return type(self.answers).__module__.split(".")[-2]
-
   def text_model(self) -> TextModel:
     """The function of raw text that an export of the model would be."""
     engine = TensorFlowEngine(outputs_function(self.model), self.model)
@@ -155,11 +150,10 @@ def save(directory: str, served: ServedModel, formats: Sequence[str]) -> None:
   `formats` are some of FORMATS. The folder appears when it is complete. Raises
   FileExistsError if there are files in it.
   """
-  has_task = formats != ["keras"]
   with new_folder(directory) as folder:
     for name in formats:
       FORMATS[name](folder, served)
-    answers.save(folder, served.answers, served.task if has_task else None)
+    answers.save(folder, served.answers, has_task=formats != ["keras"])
 
 
 @contextlib.contextmanager

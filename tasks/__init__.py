@@ -1,21 +1,13 @@
 """One folder for each task: examples, records, metrics, serving."""
 
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import NamedTuple
 
 from data import vocab, vocab_checks
 from modeling.config import BertConfig
 from storage import UserError, files
 from training import run_record
-
-# By the program that writes run.json; a task is imported when it is needed.
-TASKS = {
-  "run_classifier": "tasks.classification.task",
-  "run_squad": "tasks.squad.task",
-  "run_ner": "tasks.ner.task",
-  "run_swag": "tasks.multiple_choice.task",
-  "run_pretraining": "tasks.pretraining.task",
-}
 
 
 class ModelFiles(NamedTuple):
@@ -70,14 +62,21 @@ def restore(folder: str, **changes):
     task = import_module("tasks.features.task")
     entry, changes = _feature_extraction(folder, changes)
     return run.restore(folder, entry, task.embedding_model, changes)
-  program = entries[-1].get("program")
-  if program not in TASKS:
+  program, tasks = entries[-1].get("program"), _by_program()
+  if program not in tasks:
     raise UserError(
       f"{folder} was trained by {program or 'an unknown program'}, not by one "
-      f"of {', '.join(TASKS)}: name what its --do_export writes"
+      f"of {', '.join(tasks)}: name what its --do_export writes"
     )
-  task = import_module(TASKS[program])
+  task = import_module(f"{tasks[program]}.task")
   return run.restore(folder, entries[-1], task.served_model, changes)
+
+
+def _by_program():
+  """Names of the folders here by the program that trains the task."""
+  names = [m.name for m in iter_modules(__path__, f"{__name__}.") if m.ispkg]
+  programs = {getattr(import_module(n), "PROGRAM", None): n for n in names}
+  return {program: n for program, n in programs.items() if program}
 
 
 def _feature_extraction(folder, changes):

@@ -20,6 +20,12 @@ _AVERAGE = "/ExponentialMovingAverage"  # the name in TensorFlow 1
 _TRAINING_STATE = re.compile(
   rf"/adam_[mv]$|{_AVERAGE}$|^global_step$|^loss_scale/|^run/"
 )
+# All that is no head of fine-tuning. The sizes of those of pre-training depend
+# on the vocabulary.
+_NO_HEAD = re.compile(
+  r"^(bert|bilstm|weighted_sum|cls/predictions|cls/seq_relationship)/|"
+  + _TRAINING_STATE.pattern
+)
 _DATA_SUFFIX = ".data-00000-of-00001"
 # Raised by TensorFlow for corrupt files.
 _READ_ERRORS = (
@@ -37,9 +43,6 @@ _OTHER_LABELS = (
 )
 _LIKELY_CAUSES = (
   ("predictions/output_bias", "vocab_size in bert_config.json"),
-  ("output_weights", _OTHER_LABELS),
-  ("output_bias", _OTHER_LABELS),
-  ("tags/", _OTHER_LABELS),
   ("bilstm/", "it was trained with another --lstm_units or --feature_layers"),
   ("weighted_sum/", "it was trained with another --feature_layers"),
 )
@@ -58,6 +61,11 @@ def variables(model) -> dict[str, tf.Variable]:
 def trainable_variables(model) -> list[tuple[str, tf.Variable]]:
   """A Keras model's trainable variables with their names."""
   return [(v.path, v.value) for v in model.trainable_variables]
+
+
+def is_head(name: str) -> bool:
+  """True for a variable of a head of fine-tuning, by its name."""
+  return not _NO_HEAD.search(name)
 
 
 def average_name(name: str) -> str:
@@ -161,7 +169,9 @@ def _check_shape(prefix, name, result, expected):
     return
   cause = next(
     (cause for part, cause in _LIKELY_CAUSES if part in name),
-    "bert_config.json does not belong to this checkpoint",
+    _OTHER_LABELS
+    if is_head(name)
+    else "bert_config.json does not belong to this checkpoint",
   )
   raise UserError(
     f"{name} has shape {list(result)} in the checkpoint {prefix} but "

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import random
-import re
 from collections.abc import Mapping
 
 import keras
@@ -18,8 +17,6 @@ from absl import logging
 from storage import UserError, files
 from training import checkpoint, cluster, run_record
 
-# Heads of fine-tuning. Sizes of pre-training heads depend on the vocabulary.
-_HEAD = re.compile(r"output_weights|output_bias|tags/.+|cls/(squad/.+|choice)")
 _BEST = "best.json"
 
 
@@ -194,7 +191,7 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
   head = {
     name: (list(reader.shapes[name]), list(variable.shape))
     for name, variable in checkpoint.variables(model).items()
-    if _HEAD.fullmatch(name) and name in reader
+    if checkpoint.is_head(name) and name in reader
   }
   differing = [name for name, (saved, shape) in head.items() if saved != shape]
   if differing:
@@ -216,7 +213,7 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
 
 def check_head(path: str) -> None:
   """Raises ValueError if a checkpoint has no head of a fine-tuned model."""
-  if not any(map(_HEAD.fullmatch, checkpoint.read(path).shapes)):
+  if not any(map(checkpoint.is_head, checkpoint.read(path).shapes)):
     raise _untrained(path, "head")
 
 

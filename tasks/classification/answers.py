@@ -7,7 +7,7 @@ import numpy as np
 
 from data import features
 from serving import answers
-from serving.answers import Encoded, TextConfig, to_list
+from serving.answers import Encoded, TextConfig, Texts, to_list
 from tasks.metrics import sigmoid, softmax
 
 
@@ -18,6 +18,7 @@ class Answers:
   whose probability reaches its threshold.
   """
 
+  task = "classification"
   optional = frozenset()
 
   def __init__(
@@ -31,7 +32,7 @@ class Answers:
     self._thresholds = np.array(thresholds, np.float32)
     self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
 
-  def encode(self, texts: dict[str, str]) -> Encoded:
+  def encode(self, texts: Texts) -> Encoded:
     row = self._encoder.encode(*(texts[name] for name in self.inputs))
     return Encoded([answers.row(*row)])
 

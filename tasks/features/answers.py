@@ -5,7 +5,7 @@ Legend: T tokens, L layers, H hidden.
 
 from data import features
 from serving import answers
-from serving.answers import Encoded, TextConfig, to_list
+from serving.answers import Encoded, TextConfig, Texts, to_list
 from tasks.features.lines import split
 
 
@@ -15,6 +15,7 @@ class Answers:
   The vector of a text is that of [CLS] with `pooling` "cls", else the mean.
   """
 
+  task = "features"
   optional = frozenset()
 
   def __init__(self, config: TextConfig, pooling: str):
@@ -23,7 +24,7 @@ class Answers:
     self.inputs = {"text": 0}
     self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
 
-  def encode(self, texts: dict[str, str]) -> Encoded:
+  def encode(self, texts: Texts) -> Encoded:
     return Encoded([answers.row(*self._encoder.encode(*split(texts["text"])))])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:

@@ -6,13 +6,14 @@ Legend: T tokens of the longest choice, C choices.
 import numpy as np
 
 from data import features
-from serving.answers import Encoded, TextConfig, to_list
+from serving.answers import Encoded, TextConfig, Texts, to_list
 from tasks.metrics import softmax
 
 
 class Answers:
   """Answers (serving.answers.Answers) of run_swag.py, for any C."""
 
+  task = "multiple_choice"
   optional = frozenset()
 
   def __init__(self, config: TextConfig):
@@ -20,7 +21,7 @@ class Answers:
     self.inputs = {"sent1": 0, "sent2": 0, "choices": 1}
     self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
 
-  def encode(self, texts: dict) -> Encoded:
+  def encode(self, texts: Texts) -> Encoded:
     """One row of choices, [C, T]."""
     start = texts["sent2"]
     choices = [

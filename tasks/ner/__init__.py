@@ -1,1 +1,3 @@
 """Token classification: CoNLL files."""
+
+PROGRAM = "run_ner"  # that trains it

@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from serving import answers
-from serving.answers import Encoded, TextConfig, to_list
+from serving.answers import Encoded, TextConfig, Texts, to_list
 from tasks.metrics import softmax
 from tasks.ner.examples import Sentence
 from tasks.ner.records import TagRecordBuilder, first_piece_values
@@ -24,6 +24,7 @@ class Answers:
   is its own document.
   """
 
+  task = "ner"
   optional = frozenset()
 
   def __init__(self, config: TextConfig):
@@ -33,7 +34,7 @@ class Answers:
       config.tokenizer, config.max_seq_length, config.labels
     )
 
-  def encode(self, texts: dict[str, str]) -> Encoded:
+  def encode(self, texts: Texts) -> Encoded:
     words = list(_WORD.finditer(texts["tokens"]))
     sentences = [Sentence([word[0] for word in words], None)] if words else []
     rows, windows = [], []

@@ -7,7 +7,7 @@ import numpy as np
 
 from data import features, vocab
 from serving import answers
-from serving.answers import Encoded, TextConfig, to_list
+from serving.answers import Encoded, TextConfig, Texts, to_list
 from tasks.metrics import softmax
 
 
@@ -18,6 +18,7 @@ class Answers:
   special token.
   """
 
+  task = "pretraining"
   optional = frozenset(["text_pair"])
 
   def __init__(self, config: TextConfig, top_k: int = 5):
@@ -39,7 +40,7 @@ class Answers:
       ids += [self._mask] * (number > 0) + self._encoder.token_ids(part)
     return ids
 
-  def encode(self, texts: dict[str, str]) -> Encoded:
+  def encode(self, texts: Texts) -> Encoded:
     first, second = self.token_ids(texts["text"]), None
     if pair := texts.get("text_pair"):
       second = self.token_ids(pair)

@@ -7,7 +7,7 @@ import numpy as np
 
 from data import features
 from serving import answers
-from serving.answers import Encoded, TextConfig
+from serving.answers import Encoded, TextConfig, Texts
 from tasks.squad import decoding, records
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import WORD, SquadExample
@@ -23,6 +23,7 @@ class Answers:
   positions of padding may be among the n best, as in the original.
   """
 
+  task = "squad"
   optional = frozenset()
 
   def __init__(
@@ -43,7 +44,7 @@ class Answers:
     }
     self.inputs = {"question": 0, "context": 0}
 
-  def encode(self, texts: dict[str, str]) -> Encoded:
+  def encode(self, texts: Texts) -> Encoded:
     words = list(WORD.finditer(texts["context"]))
     example = SquadExample("", texts["question"], [word[0] for word in words])
     windows = list(

@@ -157,7 +157,7 @@ def test_an_export_says_how_its_texts_are_tokenized(tmp_path, long_text):
   )
   (tmp_path / "export").mkdir()
   served = features.served_model(args)
-  answers.save(str(tmp_path / "export"), served.answers, served.task)
+  answers.save(str(tmp_path / "export"), served.answers)
   settings, vocabulary, task = (
     (tmp_path / "export" / name).read_text()
     for name in ("tokenizer_config.json", "vocab.txt", "task.json")

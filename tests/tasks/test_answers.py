@@ -140,7 +140,7 @@ def _both(every_task):
     name = next(k for k, v in every_task.items() if v is served)
     tokenizer = GraphTokenizer(tasks.vocab_file())
     text = served.in_graph(tokenizer, served.answers)
-    engine = stand_in.Engine(served.task, STAND_INS[name])
+    engine = stand_in.Engine(served.answers.task, STAND_INS[name])
     return (
       stand_in.in_graph(text, STAND_INS[name]),
       TextModel(served.answers, engine),

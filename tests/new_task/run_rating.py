@@ -1,0 +1,81 @@
+"""Fine-tunes BERT to rate texts: the program of a new task.
+
+Files are tables with the columns text and rating.
+"""
+
+import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+
+from pathlib import Path
+
+from absl import flags
+
+import tasks
+
+# Only because the folder of this task is not in tasks/.
+tasks.__path__.append(str(Path(__file__).parent / "tasks"))
+
+from tasks.rating import examples  # noqa: E402
+
+from cli import checks, encoder, program  # noqa: E402
+from cli import flags as shared_flags  # noqa: E402
+
+shared_flags.define_fine_tuning()
+shared_flags.define_evaluation()
+flags.DEFINE_string("train_file", None, "Table to train on.")
+flags.DEFINE_string("dev_file", None, "Table to evaluate on.")
+flags.DEFINE_string(
+  "test_file", None, "Table to predict; ratings are optional."
+)
+flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
+
+
+def check_flags(args):
+  """Raises an error if the run would fail later, by flags or paths."""
+  checks.run(args)
+  checks.need(args, *checks.files_to_read(args))
+  encoder.check(args, "add_bilstm", "do_lower_case")
+
+
+def main(args):
+  rows = {
+    flag: examples.read_examples(args[flag], flag != "test_file")
+    for flag in checks.files_to_read(args)
+  }
+  # TensorFlow is imported here, after flags and files were checked.
+  from tasks.rating import head, task
+
+  from cli import fine_tuning
+
+  run = fine_tuning.start(args)
+  args = run.args
+  data = {
+    flag: task.convert(args, flag, rows[flag])
+    for flag in checks.files_to_read(args)
+  }
+  with run.strategy.scope():
+    model = task.make_model(args, run.config)
+    if args.do_train:
+      fine_tuning.train(
+        run,
+        model,
+        head.absolute_error(),
+        data["train_file"],
+        num_examples=len(rows["train_file"]),
+        evaluate=lambda step: task.evaluate(
+          args, model, data["dev_file"], step
+        ),
+        metric="eval_pearson",
+        served_model=task.served_model,
+      )
+    if args.do_eval or args.do_predict:
+      step = run.load(model)
+    if args.do_eval:
+      task.evaluate(args, model, data["dev_file"], step)
+    if args.do_predict:
+      task.predict(args, model, data["test_file"])
+  if args.do_export:
+    run.export(task.served_model)
+
+
+if __name__ == "__main__":
+  program.run(main, check_flags)

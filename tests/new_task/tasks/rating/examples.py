@@ -1,0 +1,32 @@
+"""Tables with the columns text and rating -> examples -> records."""
+
+from typing import NamedTuple
+
+from data import features, tables
+
+
+class RatedText(NamedTuple):
+  """A text and its rating; None if unknown."""
+
+  text: str
+  rating: float | None
+
+
+def read_examples(path, needs_ratings):
+  """Reads a table; ValueError without the column `rating` if it is needed."""
+  columns = ("text", "rating") if needs_ratings else ("text",)
+  return [
+    RatedText(
+      row.values["text"],
+      float(row.values["rating"]) if "rating" in row.values else None,
+    )
+    for row in tables.read_table(path, columns)
+  ]
+
+
+class RatingRecordBuilder(features.RowEncoder):
+  """Builds records of features.classification, with a score."""
+
+  def __call__(self, example):
+    label = {"label_ids": [example.rating or 0.0], "is_real_example": [1]}
+    return self.inputs(*self.encode(example.text)) | label
