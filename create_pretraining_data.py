@@ -18,8 +18,7 @@ from cli import checks, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
-from data.pretraining import builders, preview
-from data.pretraining.documents import TextFormat
+from data.pretraining import builders, preview, shards
 from data.tokenization import FullTokenizer
 from storage import UserError, files
 from tasks.pretraining import settings
@@ -83,7 +82,7 @@ def main(args: Arguments) -> None:
     args.do_lower_case,
     settings.instance_config(args),
     args.random_seed,
-    TextFormat(args.input_format, args.text_field),
+    builders.TextFormat(args.input_format, args.text_field),
     args.deduplicate,
   )
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
@@ -104,7 +103,7 @@ def main(args: Arguments) -> None:
   if args.runner:
     total = write_by_beam(args, config, inputs, *outputs)
   elif args.num_workers:
-    total = builders.write_shards(config, inputs, outputs, args.num_workers)
+    total = shards.write_shards(config, inputs, outputs, args.num_workers)
   else:
     total = builders.write_in_memory(config, inputs, outputs)
   logging.info("Wrote %d instances to:\n  %s", total, "\n  ".join(outputs))

@@ -22,7 +22,7 @@ from cli.arguments import Arguments
 from data import vocab_checks
 from data.tokenization import FullTokenizer
 from modeling.config import POOLINGS
-from storage import UserError, files
+from storage import UserError, textfiles
 from tasks.features import lines
 
 shared_flags.define_devices()
@@ -102,7 +102,7 @@ def main(args: Arguments) -> None:
   args = with_default_layers(args)
   if args.input_file:
     tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-    sample = vocab_checks.sample([args.input_file], files.lines)
+    sample = vocab_checks.sample([args.input_file], textfiles.lines)
     texts = (line.replace(lines.SEPARATOR, " ") for line in sample)
     vocab_checks.warn_of_texts(texts, tokenizer, args.input_file)
   # TensorFlow is imported here, after the flags were checked.

@@ -17,10 +17,10 @@ from absl import flags
 from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from data import tables, vocab, vocab_checks
+from data import vocab, vocab_checks
 from data.tokenization import FullTokenizer
 from data.vocab import MASK
-from storage import UserError, files
+from storage import UserError, textfiles
 from tasks.pretraining import settings
 from training import run_record
 
@@ -110,14 +110,14 @@ def read_texts(args: Arguments) -> list[str]:
   for text in [*texts, *filter(None, [args.text_pair])]:
     if MASK not in text and not args.text_pair:
       raise UserError(f"there is no {MASK} in {text!r}")
-    if tables.SURROGATE.search(text):
+    if textfiles.SURROGATE.search(text):
       raise UserError(f"{text!r} is not UTF-8: write it in this encoding")
   return texts
 
 
 def _lines(path):
   if path != "-":
-    yield from files.lines(path)
+    yield from textfiles.lines(path)
     return
   for number, line in enumerate(sys.stdin.buffer, 1):
     try:

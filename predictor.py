@@ -11,10 +11,9 @@ import os
 from collections.abc import Sequence
 
 from cli import quiet
-from data import tables
 from serving.answers import TextModel
 from serving.engines import RemoteEngine
-from storage import UserError
+from storage import UserError, textfiles
 from tasks import exports
 
 
@@ -119,7 +118,7 @@ class Predictor:
 def _check_texts(name, value, rank):
   """Text of rank 0, list of rank 1 or of lists; raises UserError if wrong."""
   is_text = isinstance(value, str | bytes)
-  is_wrong = is_text and tables.SURROGATE.search(str(value))
+  is_wrong = is_text and textfiles.SURROGATE.search(str(value))
   if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
     expected = "a list of texts" if rank else "a text in UTF-8"
     raise UserError(f"{name} is {value!r:.40}: give {expected}")

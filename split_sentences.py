@@ -19,8 +19,8 @@ from absl import flags, logging
 
 from cli import checks, program
 from cli.arguments import Arguments
-from data.pretraining import documents, passages
-from storage import UserError, files
+from data.pretraining import documents
+from storage import UserError, files, textfiles
 from storage.progress import Progress
 
 flags.DEFINE_string(
@@ -47,12 +47,12 @@ def read_documents(
 ) -> Iterator[Iterable[str]]:
   """Yields the documents of a file, each as paragraphs."""
   if source == "wikipedia":
-    articles = passages.read_wikipedia(path, progress)
+    articles = documents.read_wikipedia(path, progress)
     yield from filter(None, articles)
   elif source == "books":
-    yield passages.read_book(path, progress)
+    yield documents.read_book(path, progress)
   else:
-    yield documents.paragraphs(files.lines(path))
+    yield documents.paragraphs(textfiles.lines(path))
 
 
 def main(args: Arguments) -> None:

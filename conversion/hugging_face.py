@@ -24,7 +24,7 @@ from conversion.interchange import (
   Head,
 )
 from modeling.config import BertConfig
-from storage import UserError, files
+from storage import UserError, files, textfiles
 
 CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY = FILES[HUGGING_FACE]
 
@@ -108,7 +108,7 @@ def _substitute(name, substitutions):
 def read(folder: str) -> CanonicalModel:
   """Reads a folder; ValueError if the original has no such model."""
   path = os.path.join(folder, CONFIG)
-  settings = interchange.read_json(path)
+  settings = textfiles.read_json(path)
   vocabulary = os.path.join(folder, VOCABULARY)
   bert = CanonicalModel(
     folder,
@@ -160,7 +160,7 @@ def _lower_case(folder):
   path = os.path.join(folder, TOKENIZER)
   if not files.exists(path):
     return None
-  settings = interchange.read_json(path)
+  settings = textfiles.read_json(path)
   kind = settings.get("tokenizer_class") or "BertTokenizer"
   if kind not in _TOKENIZERS:
     logging.warning("%s: %s may give other tokens than BERT's", path, kind)

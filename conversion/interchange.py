@@ -66,18 +66,6 @@ def names_path(read: Callable) -> Callable:
   return checked
 
 
-def read_json(path: str) -> dict:
-  """Reads a JSON object; OSErrors and ValueErrors name the file."""
-  text = files.read_text(path)
-  try:
-    values = json.loads(text)
-  except ValueError as error:
-    raise UserError(f"{path}: {error}") from None
-  if not isinstance(values, dict):
-    raise UserError(f"{path}: expected a JSON object")
-  return values
-
-
 def write_json(path: str, values: dict) -> None:
   text = json.dumps(values, indent=2, ensure_ascii=False, sort_keys=True)
   files.write_text(path, f"{text}\n")

@@ -17,7 +17,7 @@ from absl import logging
 
 from conversion import interchange
 from conversion.interchange import CanonicalModel
-from storage import UserError, files
+from storage import UserError, files, textfiles
 
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 _TASK, _TASK_WEIGHTS = "task.json", "task.weights.h5"
@@ -93,7 +93,7 @@ def read(folder: str) -> CanonicalModel:
 
 
 def _config(folder):
-  described = interchange.read_json(os.path.join(folder, _CONFIG))
+  described = textfiles.read_json(os.path.join(folder, _CONFIG))
   kind = described.get("class_name")
   if kind != "BertBackbone":
     raise UserError(
@@ -112,7 +112,7 @@ def _lower_case(folder):
   path = os.path.join(folder, "tokenizer.json")
   if not files.exists(path):
     return None
-  return interchange.read_json(path)["config"].get("lowercase")
+  return textfiles.read_json(path)["config"].get("lowercase")
 
 
 def _read_arrays(path):
@@ -172,7 +172,7 @@ def _convert(bert, path, arrays, layers):
 
 def _convert_head(bert, folder):
   """Reads the head in task.weights.h5, if it is the original's."""
-  task = interchange.read_json(os.path.join(folder, _TASK)).get("class_name")
+  task = textfiles.read_json(os.path.join(folder, _TASK)).get("class_name")
   path = os.path.join(folder, _TASK_WEIGHTS)
   arrays = _read_arrays(path)
   if task == "BertMaskedLM":

@@ -16,7 +16,7 @@ from conversion.interchange import (
 )
 from data import labels
 from modeling.config import EXTENSIONS
-from storage import UserError, files
+from storage import UserError, files, textfiles
 from training import checkpoint, run_record
 
 # Heads with the same variables, by the program that trained them.
@@ -43,7 +43,7 @@ def find(path: str) -> str:
 def read_config(prefix: str, path: str | None = None) -> dict | None:
   """Reads bert_config.json at `path`, or one beside a checkpoint, if any."""
   path = path or run_record.sibling_file(prefix, BERT_CONFIG)
-  return None if path is None else interchange.read_json(path)
+  return None if path is None else textfiles.read_json(path)
 
 
 def read(

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from absl import logging
 
-from storage import UserError, files
+from storage import UserError, files, textfiles
 from storage.progress import number_of
 
 FILE_NAME = "labels.txt"
@@ -123,7 +123,7 @@ def load(folder: str) -> LabelSet:
 
 def read(path: str, remedy: str = "") -> LabelSet:
   """Reads a file of labels; ValueError if it is empty or repeats one."""
-  labels = LabelSet(filter(None, files.text_lines(path)), path, remedy)
+  labels = LabelSet(filter(None, textfiles.text_lines(path)), path, remedy)
   if not labels:
     raise UserError(f"{path} is empty; it has one label a line")
   [(label, number)] = Counter(labels).most_common(1)

@@ -9,7 +9,6 @@ import tensorflow as tf
 from absl import logging
 
 from data.features import TOKENS
-from data.shuffling import lengths
 
 Batch = dict[str, tf.Tensor]
 
@@ -89,6 +88,12 @@ class Packing:
       ),
       "output_slots": slots,
     }
+
+
+def lengths(mask: tf.Tensor) -> tf.Tensor:
+  """Positions up to the last token, [B], of [B, T] or [B, C, T] masks."""
+  positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
+  return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
 
 
 def _first_fit(sizes, limit, max_examples):

@@ -9,16 +9,12 @@ byte order mark and blank lines are dropped.
 import csv
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from absl import logging
 
-from storage import UserError, files
-
-# What UTF-8 cannot hold; json.loads joins pairs.
-SURROGATE = re.compile(r"[\ud800-\udfff]")
+from storage import UserError, textfiles
 
 
 class Row(NamedTuple):
@@ -112,14 +108,14 @@ def _separated(path: str) -> Iterator[tuple[int, list[str]]]:
   if _extension(path) == ".csv":
     yield from _csv(path)
     return
-  for number, line in enumerate(files.text_lines(path), 1):
+  for number, line in enumerate(textfiles.text_lines(path), 1):
     if line.strip():
       yield number, line.split("\t")
 
 
 def _csv(path):
-  csv.field_size_limit(files.MAX_LINE_BYTES)
-  lines = (f"{line}\n" for line in files.text_lines(path))
+  csv.field_size_limit(textfiles.MAX_LINE_BYTES)
+  lines = (f"{line}\n" for line in textfiles.text_lines(path))
   reader = csv.reader(lines, strict=True)
   start = 1
   try:
@@ -136,12 +132,12 @@ def _csv(path):
 
 
 def _objects(path, columns):
-  for number, line in enumerate(files.text_lines(path), 1):
+  for number, line in enumerate(textfiles.text_lines(path), 1):
     if not line.strip():
       continue
     where = f"{path}, line {number}"
     try:
-      values = parse_json(line)
+      values = textfiles.parse_json(line)
     except (ValueError, RecursionError) as error:
       raise UserError(
         f"{where} is no JSON ({error}); each line must be an object: is the "
@@ -162,15 +158,6 @@ def _objects(path, columns):
       if value is not None
     }
     yield Row(number, values, number - 1)
-
-
-def parse_json(text: str) -> Any:
-  """Parses JSON; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
-  value = json.loads(text)
-  if "\\ud" in text.lower():
-    plain = json.dumps(value, ensure_ascii=False)
-    value = json.loads(SURROGATE.sub("\ufffd", plain))
-  return value
 
 
 def _require(columns, present, where):

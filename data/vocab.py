@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from storage import UserError, files
+from storage import UserError, files, textfiles
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
@@ -19,7 +19,7 @@ def load(path: str | os.PathLike) -> dict[str, int]:
   original draws its random words from `list(load(path))`.
   """
   ids = {}
-  for number, line in enumerate(files.lines(os.fspath(path))):
+  for number, line in enumerate(textfiles.lines(os.fspath(path))):
     ids[line.strip()] = number
   if not ids:
     raise UserError(f"{path} is empty; a vocabulary has one token a line")
@@ -28,7 +28,7 @@ def load(path: str | os.PathLike) -> dict[str, int]:
 
 def read_tokens(path: str | os.PathLike) -> list[str]:
   """Tokens in the order of their ids; ValueError for blanks and duplicates."""
-  tokens = [line.strip() for line in files.lines(os.fspath(path))]
+  tokens = [line.strip() for line in textfiles.lines(os.fspath(path))]
   while tokens and not tokens[-1]:
     tokens.pop()
   first: dict[str, int] = {}

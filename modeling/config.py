@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from storage import UserError, files
+from storage import UserError, files, textfiles
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SIDES = ("left_to_right", "right_to_left")
@@ -128,10 +128,6 @@ class BertConfig:
   @classmethod
   def from_dict(cls, values: dict) -> "BertConfig":
     """Makes one from a parsed bert_config.json; ignores unknown keys."""
-    if not isinstance(values, dict):
-      raise UserError(
-        f"expected a JSON object, but it is {json.dumps(values)[:40]}"
-      )
     known = {field.name for field in dataclasses.fields(cls)}
     if "vocab_size" not in values:
       raise UserError("vocab_size is missing")
@@ -141,15 +137,15 @@ class BertConfig:
   def from_json(cls, path: str) -> "BertConfig":
     """Reads a bert_config.json, else ValueError with file and key."""
     try:
-      text = files.read_text(path).removeprefix("\ufeff")
+      values = textfiles.read_json(path)
     except FileNotFoundError:
       message = f"no configuration at {path!r}: {_REMEDY}"
       raise FileNotFoundError(message) from None
+    except UserError as error:
+      raise UserError(f"{error}: {_REMEDY}") from None
     try:
-      return cls.from_dict(json.loads(text))
-    except json.JSONDecodeError as error:
-      raise UserError(f"{path} is not JSON ({error}): {_REMEDY}") from None
-    except (UserError, RecursionError) as error:
+      return cls.from_dict(values)
+    except UserError as error:
       raise UserError(f"{path}: {error}") from None
 
   @classmethod

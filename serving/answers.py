@@ -18,7 +18,7 @@ import numpy as np
 from data import labels
 from data.tokenization import FullTokenizer
 from serving.engines import Engine, Outputs, Row
-from storage import UserError, files
+from storage import UserError, files, textfiles
 
 TASK_FILE = "task.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
@@ -147,8 +147,11 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
       f"{folder} has no {TASK_FILE}, which says what the model answers: "
       "export the model again"
     )
-  settings = _read_json(path)
-  tokenizer = _read_json(os.path.join(folder, _TOKENIZER_FILE))
+  try:
+    settings = textfiles.read_json(path)
+    tokenizer = textfiles.read_json(os.path.join(folder, _TOKENIZER_FILE))
+  except ValueError as error:
+    raise UserError(f"{error}: export the model again") from None
   config = TextConfig(
     os.path.join(folder, "vocab.txt"),
     tokenizer["do_lower_case"],
@@ -160,13 +163,3 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
 
 def _write_json(path, value):
   files.write_text(path, json.dumps(value, indent=2) + "\n")
-
-
-def _read_json(path):
-  try:
-    value = json.loads(files.read_text(path))
-  except ValueError:
-    value = None
-  if not isinstance(value, dict):
-    raise UserError(f"{path} is damaged, export the model again")
-  return value

@@ -1,12 +1,10 @@
-"""Names, reading and atomic writing of files, local or remote.
+"""Names, opening and atomic writing of files, local or remote.
 
 Paths with a scheme ("gs://...") go through tf.io.gfile, imported when the first
-one occurs. Text may be compressed: .gz, or .zst, which needs zstandard.
+one occurs.
 """
 
-import codecs
 import glob
-import io
 import os
 import secrets
 import shutil
@@ -15,10 +13,6 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from storage import UserError
-from storage.compression import TextStream, is_compressed
-
-# A file without a line break for so many bytes is not text.
-MAX_LINE_BYTES = 1 << 28
 
 
 def is_remote(path: str) -> bool:
@@ -214,77 +208,3 @@ def read_text(path: str) -> str:
       return file.read().decode()
     except UnicodeDecodeError as error:
       raise UserError(f"{path} is not UTF-8: {error}") from error
-
-
-def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
-  r"""Yields the lines of a UTF-8 text that begin in its bytes [start, end).
-
-  As in tf.gfile, a line ends at "\n" only, every "\r" is dropped, also within a
-  line, and a byte order mark is not removed.
-
-  Raises OSError, or ValueError that names file, line number and byte: a line is
-  not UTF-8 or too long, or the content cannot be decompressed.
-  """
-  position = start
-  with open_text(path, start) as file:
-    for raw in iter(lambda: file.readline(MAX_LINE_BYTES), b""):
-      if end is not None and position >= end:
-        return
-      if len(raw) == MAX_LINE_BYTES:
-        raise UserError(
-          f"{path}, line {line_number(path, position)}: no line break in "
-          f"{MAX_LINE_BYTES:,} bytes; this is not text, or it has to be broken "
-          "into lines first"
-        )
-      if not position and _is_utf16(raw):
-        raise UserError(f"{path} looks like UTF-16; save it as UTF-8")
-      try:
-        line = raw.decode()
-      except UnicodeDecodeError as error:
-        offset = position + error.start
-        raise UserError(
-          f"{path}, line {line_number(path, offset)}: byte {offset} of the "
-          f"file (0x{raw[error.start]:02x}) is not UTF-8; if it is text at "
-          "all, convert the file first with `iconv -f CODE -t UTF-8`, where "
-          "CODE is CP949 for Korean (also EUC-KR), GB18030 for Chinese, CP932 "
-          "for Japanese, CP1252 for western European text"
-        ) from error
-      position += len(raw)
-      line = line.replace("\r", "")
-      if line:  # a last line of "\r" alone is no line
-        yield line.removesuffix("\n")
-
-
-def text_lines(path: str) -> Iterator[str]:
-  """Yields the lines of a UTF-8 text without byte order mark; see `lines`."""
-  for number, line in enumerate(lines(path)):
-    yield line if number else line.removeprefix("\ufeff")
-
-
-def _is_utf16(first: bytes) -> bool:
-  """True for a UTF-16 byte order mark, or if every other byte is 0."""
-  if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-    return True
-  line = first.rstrip(b"\n")
-  return len(line) > 3 and any(line[1::2]) != any(line[::2])
-
-
-@contextmanager
-def open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
-  """Opens a text as bytes, decompressed, or else at byte `start`."""
-  with open_for_reading(path) as file:
-    if start:
-      file.seek(start)
-    if is_remote(path) or is_compressed(path):
-      file = io.BufferedReader(TextStream(path, file), 1 << 16)
-    yield file
-
-
-def line_number(path: str, offset: int) -> int:
-  """Number, from 1, of the line that contains byte `offset` of a text."""
-  number, unread = 1, offset
-  with open_text(path) as file:
-    while unread > 0 and (block := file.read(min(unread, 1 << 20))):
-      number += block.count(b"\n")
-      unread -= len(block)
-  return number

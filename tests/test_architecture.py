@@ -130,7 +130,7 @@ def test_nothing_assigns_to_flags(path):
 
 def test_worker_processes_need_no_tensorflow():
   modules = (
-    "data.pretraining.builders",
+    "data.pretraining.shards",
     "tasks.classification.examples",
     "tasks.multiple_choice.examples",
     "tasks.squad.records",

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
-from storage import UserError, files
+from storage import UserError, files, textfiles
 
 BEST = "best"  # subfolder of an output folder
 # In the file `checkpoint`: first the newest one, then all of them.
@@ -202,7 +202,7 @@ def best_or_latest(output_dir: str, prefer_best: bool = False) -> str:
 def read_sweep(output_dir: str) -> list[dict[str, str]]:
   """Rows of a folder's sweep.tsv by column; none without that file."""
   path = os.path.join(output_dir, SWEEP)
-  lines = files.lines(path) if files.exists(path) else ()
+  lines = textfiles.lines(path) if files.exists(path) else ()
   return list(csv.DictReader(lines, delimiter="\t"))
 
 

@@ -1,7 +1,7 @@
 """Pre-training records and word counts by Apache Beam.
 
 A pipeline processes the shards of the corpus with RecordBuilder, so that its
-records are those of builders.write_shards, whatever runner is used.
+records are those of shards.write_shards, whatever runner is used.
 """
 
 import glob
@@ -19,16 +19,15 @@ from zlib import crc32
 
 from absl import logging
 
-from data.pretraining import documents, vocab_learning
+from data.pretraining import documents
 from data.pretraining.builders import (
   BuildConfig,
   RecordBuilder,
-  Shard,
+  TextFormat,
   no_text,
-  split_corpus,
 )
-from data.pretraining.documents import TextFormat
-from storage import UserError, files, tfrecord
+from data.pretraining.shards import Shard, build_shard, split_corpus
+from storage import UserError, files, textfiles, tfrecord
 
 try:
   import apache_beam as beam
@@ -116,7 +115,7 @@ def write(
 def count_words(
   paths: list[str],
   text_format: TextFormat,
-  counter: vocab_learning.WordCounter,
+  counter,
   output: str,
   options: Sequence[str],
 ) -> None:
@@ -143,7 +142,7 @@ def count_words(
   try:
     _run(build, options)
     for path in files.glob_files(f"{glob.escape(folder)}/*"):
-      for line in files.lines(path):
+      for line in textfiles.lines(path):
         count, word = line.split(" ")
         counter.add_word(word, int(count))
   finally:
@@ -175,7 +174,7 @@ class _WriteShard(beam.DoFn):
       self._builder = RecordBuilder(replace(self._config, vocab_file=path))
 
   def process(self, shard: Shard) -> Iterator[tuple[int, str, dict[str, int]]]:
-    result = self._builder.build_shard(shard)
+    result = build_shard(self._builder, shard)
     for name, count in result.counts.items():
       Metrics.counter(_NAMESPACE, name).inc(count)
     if result.records:

@@ -1,37 +1,81 @@
-"""Pre-training records from text files, in memory or by worker processes.
+"""Pre-training records from text files: the original's, byte for byte.
 
-In one process the records are the original's, byte for byte. Worker processes
-take any amount of text: each turns shards of the corpus, which depend on the
-input only, into temporary files that the parent joins in order.
+All text is in memory; shards.py takes any amount.
 """
 
-import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from random import Random
-from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 from absl import logging
 
 from data.pretraining import documents
-from data.pretraining.documents import ORIGINAL, Document, TextFormat
-from data.pretraining.instances import InstanceBuilder, InstanceConfig
+from data.pretraining.instances import Document, InstanceBuilder, InstanceConfig
 from data.tokenization import CachedTokenizer, FullTokenizer
-from storage import UserError, files, tfrecord, workers
-from storage.compression import is_compressed
+from storage import UserError, files, textfiles, tfrecord
 from storage.progress import Progress
 
-# Enough shards to employ many workers, each large enough to draw random
-# sentences from and small enough for a worker's memory.
-_SHARDS = 32
-_MIN_BYTES, _MAX_BYTES = 1 << 20, 4 << 20
-_LARGE_SPAN = 128 << 20  # bytes of a span above which a warning is logged
 _COMPRESSION_RATIO = 3  # approximate bytes of text in a compressed byte
+
+
+@dataclass(frozen=True)
+class TextFormat:
+  """Layout of documents in text files.
+
+  "lines": one sentence a line and a blank line between documents, as in the
+  original; "paragraphs": prose with a blank line between documents;
+  "documents": prose, one document a file. `field` of JSON lines holds such a
+  text; None for plain text.
+  """
+
+  layout: str = "lines"
+  field: str | None = None
+
+  @property
+  def is_prose(self) -> bool:
+    """True if the text has to be split into sentences."""
+    return self.layout != "lines"
+
+  def lines(
+    self, path: str, start: int = 0, end: int | None = None
+  ) -> Iterator[str]:
+    """Yields the sentences and blank lines of a file, in the original's format.
+
+    `start` and `end` are bytes at which documents begin, None the file's end.
+    Raises ValueError also if a line is not a JSON object with the field.
+    """
+    if self.field:
+      texts = textfiles.json_texts(path, self.field, start, end)
+    else:
+      texts = [textfiles.lines(path, start, end)]
+    for text in texts:
+      if self.is_prose:
+        yield from self._sentences(text)
+      else:
+        yield from text
+      if self.field or self.is_prose:
+        yield ""
+
+  def _sentences(self, text):
+    for paragraph in documents.paragraphs(text):
+      yield from documents.split_sentences(paragraph)
+      if self.layout == "paragraphs":
+        yield ""
+
+  def ends_document(self, path: str) -> Callable[[bytes], bool] | None:
+    """Test for lines that end a document; None if a file cannot be divided."""
+    if textfiles.is_compressed(path):
+      return None
+    if self.field:
+      return lambda line: True
+    if self.layout == "documents":
+      return None
+    return lambda line: not line.decode(errors="replace").strip()
+
+
+ORIGINAL = TextFormat()
 
 
 @dataclass(frozen=True)
@@ -50,50 +94,6 @@ class BuildConfig:
   deduplicate: bool = False
 
 
-class Span(NamedTuple):
-  """Complete documents of a file, from byte `start` to `end` or its end."""
-
-  path: str
-  start: int
-  end: int | None
-  size: int
-
-  def __str__(self) -> str:
-    if self.end is None:
-      return self.path
-    return f"{self.path} (bytes {self.start:,} to {self.end:,})"
-
-
-class Shard(NamedTuple):
-  """Unit of work of a worker process."""
-
-  number: int  # position in the corpus, on which its seed depends
-  spans: tuple[Span, ...]
-  dropped: tuple[int, ...] = ()  # indices of documents
-
-  def __str__(self) -> str:
-    return ", ".join(map(str, self.spans))
-
-  @property
-  def megabytes(self) -> float:
-    """Approximate size of the text."""
-    return sum(span.size for span in self.spans) / 1e6
-
-  def lines(self, text_format: TextFormat) -> Iterator[str]:
-    """Yields the lines of all documents, including those to drop."""
-    for span in self.spans:
-      yield from text_format.lines(span.path, span.start, span.end)
-      yield ""  # a document ends with its file
-
-
-class ShardResult(NamedTuple):
-  """Records of a shard."""
-
-  records: Sequence  # serialized, or paths of files of them
-  counts: Mapping[str, int]  # see Progress.counts
-  samples: list[str]  # a few examples as text
-
-
 class RecordBuilder:
   """Builds records from text; `records` and `examples` from documents."""
 
@@ -103,40 +103,70 @@ class RecordBuilder:
     self.records, self.examples = builder.records, builder.all_examples
     self.vocab = tokenizer.vocab
     self._ids = CachedTokenizer(tokenizer).ids
-    self._config = config
+    self.config = config
 
   def documents(
     self, lines: Iterable[str], progress: Progress
   ) -> list[Document]:
-    """Tokenizes lines into documents; see documents.read_documents.
+    """Tokenizes lines into documents; see read_documents.
 
     Of prose, sentences of one token (page numbers, ornaments) are dropped and
     those longer than a record are split.
     """
     limits = ()
-    if self._config.text_format.is_prose:
-      limits = 2, self._config.instance_config.max_seq_length
-    return documents.read_documents(lines, self._ids, progress, *limits)
+    if self.config.text_format.is_prose:
+      limits = 2, self.config.instance_config.max_seq_length
+    return read_documents(lines, self._ids, progress, *limits)
 
   def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
     """Documents of files; ValueError if they hold no text."""
-    lines = chain.from_iterable(map(self._config.text_format.lines, paths))
-    if self._config.deduplicate:
+    lines = chain.from_iterable(map(self.config.text_format.lines, paths))
+    if self.config.deduplicate:
       lines = documents.drop_repeated(lines, progress)
     corpus = self.documents(lines, progress)
     if not corpus:
       raise no_text(paths)
     return corpus
 
-  def build_shard(self, shard: Shard) -> ShardResult:
-    progress = Progress("", 0, "", log=lambda text: None)
-    lines = shard.lines(self._config.text_format)
-    if shard.dropped:
-      lines = documents.drop_documents(lines, shard.dropped, progress)
-    corpus = self.documents(lines, progress)
-    rng = Random(f"{self._config.seed} {shard.number}")
-    records, samples = self.records(corpus, rng, progress)
-    return ShardResult(records, progress.counts, samples)
+
+def read_documents(
+  lines: Iterable[str],
+  ids: Callable[[str], list[int]],
+  progress: Progress,
+  min_tokens: int = 1,
+  max_tokens: int | None = None,
+) -> list[Document]:
+  """Tokenizes lines, one segment each; a blank line ends a document.
+
+  Lines without tokens and documents without segments are dropped, as are
+  segments of fewer than `min_tokens`; those of more than `max_tokens` are
+  split.
+  """
+  documents = []
+  document = []
+  for line in lines:
+    text = line.strip()
+    segment = ids(text) if text else []
+    if len(segment) >= min_tokens:
+      if max_tokens and len(segment) > max_tokens:
+        document += [
+          segment[start : start + max_tokens]
+          for start in range(0, len(segment), max_tokens)
+        ]
+        progress.add(0, cut_lines=1)
+      else:
+        document.append(segment)
+    elif text:
+      progress.add(0, dropped_lines=1)
+    elif document:
+      documents.append(document)
+      document = []
+    megabytes = (len(line.encode()) + 1) / 1e6
+    progress.add(megabytes, lines=1, tokens=len(segment))
+  if document:
+    documents.append(document)
+  progress.add(0, documents=len(documents), sentences=sum(map(len, documents)))
+  return documents
 
 
 def write_in_memory(
@@ -162,7 +192,7 @@ def write_in_memory(
   building = Progress("built from", len(corpus) * dupes, unit)
   records, samples = builder.records(corpus, Random(config.seed), building)
   building.say()
-  _log_samples(samples)
+  log_samples(samples)
   with ExitStack() as stack:  # all files appear, or none
     sinks = [stack.enter_context(files.open_for_writing(o)) for o in outputs]
     for i, sink in enumerate(sinks):
@@ -175,156 +205,12 @@ def no_text(paths: Iterable[str]) -> UserError:
   return UserError(f"there is no text in {', '.join(paths)}")
 
 
-def _log_samples(samples):
+def log_samples(samples):
   for text in samples:
     logging.info("*** Example ***\n%s", text)
 
 
-def write_shards(
-  config: BuildConfig, paths: list[str], outputs: list[str], processes: int
-) -> int:
-  """Writes records by worker processes and returns their number.
-
-  Records are distributed over the outputs round-robin. Raises ValueError if
-  files hold no text or no UTF-8, ChildProcessError if a worker died.
-  """
-  shards = split_corpus(paths, text_format=config.text_format)
-  processes = min(processes, len(shards))
-  logging.info("%d workers, %d shards of text", processes, len(shards))
-  if config.deduplicate:
-    shards = _mark_duplicates(shards, config.text_format, processes)
-  progress = Progress("built from", sum(s.megabytes for s in shards), "MB")
-  near = None
-  if not files.is_remote(outputs[0]):
-    near = os.path.dirname(os.path.abspath(outputs[0]))
-  with ExitStack() as stack:
-    sinks = [stack.enter_context(files.open_for_writing(o)) for o in outputs]
-    folder = stack.enter_context(TemporaryDirectory(prefix="parts-", dir=near))
-    prepare = partial(_shard_writer, config, folder, len(outputs))
-    results = workers.ordered_map(prepare, shards, processes, progress.say)
-    stack.enter_context(closing(results))  # workers end before their folder
-    single = 0
-    for shard, result in zip(shards, results, strict=True):
-      written = progress.counts["instances"]
-      if not written:
-        _log_samples(result.samples)
-      for i, part in enumerate(result.records, written):  # goes on round-robin
-        with open(part, "rb") as file:
-          shutil.copyfileobj(file, sinks[i % len(sinks)])
-        os.remove(part)
-      progress.add(shard.megabytes, **result.counts)
-      single += result.counts.get("documents") == 1
-    if not progress.counts["instances"]:
-      raise no_text(paths)
-  progress.say()
-  if single:
-    logging.warning(
-      "%d of %d shards are a single document, from which their random next "
-      "sentences are drawn too; blank lines divide documents",
-      *(single, len(shards)),
-    )
-  return progress.counts["instances"]
-
-
-def _shard_writer(
-  config: BuildConfig, folder: str, parts: int
-) -> Callable[[Shard], ShardResult]:
-  """Function that writes a shard's records, round-robin, to several files."""
-  builder = RecordBuilder(config)
-
-  def write(shard: Shard) -> ShardResult:
-    result = builder.build_shard(shard)
-    paths = [f"{folder}/{shard.number}-{i}" for i in range(parts)]
-    for i, path in enumerate(paths):
-      with open(path, "wb") as file:
-        tfrecord.write(file, result.records[i::parts])
-    return result._replace(records=paths)
-
-  return write
-
-
-def _mark_duplicates(
-  shards: list[Shard], text_format: TextFormat, processes: int
-) -> list[Shard]:
-  """Sets Shard.dropped to documents equal to an earlier one of any shard."""
-  progress = Progress("compared", sum(s.megabytes for s in shards), "MB")
-  prepare = partial(_digests, text_format)
-  results = workers.ordered_map(prepare, shards, processes, progress.say)
-  digests = []
-  for shard, shard_digests in zip(shards, results, strict=True):
-    digests.append(shard_digests)
-    progress.add(shard.megabytes, documents=len(shard_digests))
-  progress.say()
-  dropped = documents.find_repeated(digests)
-  return [
-    shard._replace(dropped=numbers)
-    for shard, numbers in zip(shards, dropped, strict=True)
-  ]
-
-
-def _digests(text_format):
-  """Function from a shard to the digests of its documents."""
-  return lambda shard: documents.digests(shard.lines(text_format))
-
-
-def split_corpus(
-  paths: list[str], size: int | None = None, text_format: TextFormat = ORIGINAL
-) -> list[Shard]:
-  """Divides files into shards of about the same size, in their order.
-
-  Large files are divided between documents, small ones are grouped; compressed
-  files are not divided. By default a shard is a 32nd of the input, 1 to 4 MB.
-  """
-  if size is None:
-    total = sum(map(text_size, paths))
-    size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
-  shards: list[Shard] = []
-  spans, filled = (), 0
-  for span in chain.from_iterable(
-    _spans(path, size, text_format) for path in paths
-  ):
-    if span.size > _LARGE_SPAN:
-      logging.warning(
-        "%s: %d MB that cannot be divided; a worker holds them in memory",
-        *(span, span.size / 1e6),
-      )
-    if spans and filled + span.size > size:
-      shards.append(Shard(len(shards), spans))
-      spans, filled = (), 0
-    spans += (span,)
-    filled += span.size
-  return [*shards, Shard(len(shards), spans)]
-
-
 def text_size(path: str) -> int:
   """Size of a text in bytes, estimated if it is compressed."""
-  factor = _COMPRESSION_RATIO if is_compressed(path) else 1
+  factor = _COMPRESSION_RATIO if textfiles.is_compressed(path) else 1
   return factor * files.size(path)
-
-
-def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
-  length = text_size(path)
-  ends_document = text_format.ends_document(path)
-  start = 0
-  while ends_document and length - start > 1.5 * size:
-    end = _document_end(path, start + size, ends_document)
-    if end is None:
-      break
-    yield Span(path, start, end, end - start)
-    start = end
-  yield Span(path, start, None, length - start)
-
-
-def _document_end(
-  path: str, offset: int, ends_document: Callable[[bytes], bool]
-) -> int | None:
-  """Byte after the first line from `offset` on that ends a document."""
-  position = offset - 1
-  with files.open_text(path, position) as file:
-    read_line = partial(file.readline, files.MAX_LINE_BYTES)
-    position += len(read_line())
-    for line in iter(read_line, b""):
-      position += len(line)
-      if ends_document(line):
-        return position
-  return None

@@ -1,119 +1,24 @@
-"""Text files to documents: formats, sentences, token ids, duplicates."""
+"""Documents in texts: sentences of prose, passages, duplicates.
 
-import json
+Source of the choice of passages: section 3.1 of the paper.
+"""
+
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import groupby
 
 import numpy as np
 
-from data.tables import parse_json
-from storage import UserError, files
-from storage.compression import is_compressed
+from storage import UserError, textfiles
 from storage.progress import Progress
 
-Segment = list[int]
-Document = list[Segment]
 
-
-def read_documents(
-  lines: Iterable[str],
-  ids: Callable[[str], list[int]],
-  progress: Progress,
-  min_tokens: int = 1,
-  max_tokens: int | None = None,
-) -> list[Document]:
-  """Tokenizes lines, one segment each; a blank line ends a document.
-
-  Lines without tokens and documents without segments are dropped, as are
-  segments of fewer than `min_tokens`; those of more than `max_tokens` are
-  split.
-  """
-  documents = []
-  document = []
-  for line in lines:
-    text = line.strip()
-    segment = ids(text) if text else []
-    if len(segment) >= min_tokens:
-      if max_tokens and len(segment) > max_tokens:
-        document += [
-          segment[start : start + max_tokens]
-          for start in range(0, len(segment), max_tokens)
-        ]
-        progress.add(0, cut_lines=1)
-      else:
-        document.append(segment)
-    elif text:
-      progress.add(0, dropped_lines=1)
-    elif document:
-      documents.append(document)
-      document = []
-    megabytes = (len(line.encode()) + 1) / 1e6
-    progress.add(megabytes, lines=1, tokens=len(segment))
-  if document:
-    documents.append(document)
-  progress.add(0, documents=len(documents), sentences=sum(map(len, documents)))
-  return documents
-
-
-@dataclass(frozen=True)
-class TextFormat:
-  """Layout of documents in text files.
-
-  "lines": one sentence a line and a blank line between documents, as in the
-  original; "paragraphs": prose with a blank line between documents;
-  "documents": prose, one document a file. `field` of JSON lines holds such a
-  text; None for plain text.
-  """
-
-  layout: str = "lines"
-  field: str | None = None
-
-  @property
-  def is_prose(self) -> bool:
-    """True if the text has to be split into sentences."""
-    return self.layout != "lines"
-
-  def lines(
-    self, path: str, start: int = 0, end: int | None = None
-  ) -> Iterator[str]:
-    """Yields the sentences and blank lines of a file, in the original's format.
-
-    `start` and `end` are bytes at which documents begin, None the file's end.
-    Raises ValueError also if a line is not a JSON object with the field.
-    """
-    if self.field:
-      texts = json_texts(path, self.field, start, end)
-    else:
-      texts = [files.lines(path, start, end)]
-    for text in texts:
-      if self.is_prose:
-        yield from self._sentences(text)
-      else:
-        yield from text
-      if self.field or self.is_prose:
-        yield ""
-
-  def _sentences(self, text):
-    for paragraph in paragraphs(text):
-      yield from split_sentences(paragraph)
-      if self.layout == "paragraphs":
-        yield ""
-
-  def ends_document(self, path: str) -> Callable[[bytes], bool] | None:
-    """Test for lines that end a document; None if a file cannot be divided."""
-    if is_compressed(path):
-      return None
-    if self.field:
-      return lambda line: True
-    if self.layout == "documents":
-      return None
-    return lambda line: not line.decode(errors="replace").strip()
-
-
-ORIGINAL = TextFormat()
+def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
+  """Groups lines into documents: lists of lines, none of them blank."""
+  for is_text, group in groupby(lines, lambda line: bool(line.strip())):
+    if is_text:
+      yield list(group)
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:
@@ -121,6 +26,8 @@ def paragraphs(lines: Iterable[str]) -> Iterator[str]:
   for document in split_documents(lines):
     yield " ".join(map(str.strip, document))
 
+
+# --- Sentences -------------------------------------------------------------
 
 # A punctuation mark, closing quotes or brackets, white space, then a possible
 # start of a sentence: an upper-case letter, a digit, an opening quote or
@@ -169,39 +76,138 @@ def _is_abbreviation(text: str) -> bool:
   return initial or word in _ABBREVIATIONS
 
 
-def json_texts(
-  path: str,
-  field: str,
-  start: int = 0,
-  end: int | None = None,
-  remedy: str = "--text_field names it",
-) -> Iterator[list[str]]:
-  """Yields a field of each JSON line, as a list of its lines."""
-  for number, line in enumerate(files.lines(path, start, end)):
-    line = line.removeprefix("\ufeff")  # a byte order mark
-    if not line.strip():
-      continue
-    try:
-      value = parse_json(line)
-      text = value[field] if isinstance(value, dict) else None
-      if not isinstance(text, str):
-        raise TypeError(f"it is {json.dumps(value)[:40]}")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+# --- Passages of Wikipedia articles and books -------------------------------
+
+# What lists, tables and headers of an article begin with, in WikiExtractor's
+# output or in wiki markup.
+_MARKUP = re.compile(r"[*#|!=;:<{}•·–—-]|\d+[.)]\s|(BULLET|Section)::::")
+_MIN_WORDS = 8  # of an article's passage; headers may end with a full stop
+_MANY_WORDS = 20  # of a passage that need not end like a sentence
+# Characters of a line; in a text with longer ones each is a paragraph.
+_MAX_WRAPPED = 200
+_CLOSING = r"""[\])}"'”’»_*]*$"""
+_ARTICLE_SENTENCE_END = re.compile(rf"[.!?…。！？।]{_CLOSING}")
+_BOOK_SENTENCE_END = re.compile(rf"[.!?…:;—。！？।-]\s*{_CLOSING}")
+# Between the cells of a row of a table.
+_GAP = re.compile(r"(?<=\S)(?:\s*\|\s*|\t|\s{4,})(?=\S)")
+_LEADERS = re.compile(r"(?:\. ?){5,}")  # of a table of contents
+_CHAPTER = re.compile(
+  r"(?i:chapter|book|part|volume|act|scene|canto)\s+"
+  r"(?:[IVXLC]+|\d+|(?i:the\s+\w+|one|two|three))[.:]?(?:\s|$)"
+)
+_MAX_HEADING_WORDS = 12
+_ARTICLE_START = re.compile(r"\ufeff?<doc\b[^>]*>\s*$")
+_ARTICLE_END = "</doc>"
+# Around the text of a file of Project Gutenberg.
+_LICENCE = re.compile(
+  r"\*\*\* ?(START|END) OF TH(?:E|IS) PROJECT GUTENBERG", re.IGNORECASE
+)
+
+
+def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
+  """Yields the passages of each article in an output file of WikiExtractor.
+
+  These are <doc ...> blocks or JSON lines with a `text`. Raises ValueError if
+  it is no such file.
+  """
+  for article in _articles(path):
+    paragraphs = [[line] for line in article if line.strip()]
+    yield _select(paragraphs, _is_article_passage, progress)
+
+
+def _articles(path) -> Iterator[list[str]]:
+  first = next(filter(str.strip, textfiles.lines(path)), "")
+  if first.lstrip("\ufeff").startswith("{"):
+    yield from textfiles.json_texts(path, "text", remedy="see WikiExtractor")
+    return
+  article: list[str] | None = None
+  for number, line in enumerate(textfiles.lines(path), 1):
+    if _ARTICLE_START.match(line):
+      if article is not None:
+        raise UserError(
+          f"{path}, line {number}: an article begins within another, which has "
+          f"no {_ARTICLE_END}; extract it again with WikiExtractor"
+        )
+      article = []
+    elif article is None and line.strip():
       raise UserError(
-        f"{path}, line {files.line_number(path, start) + number}: not a JSON "
-        f"object with a text as {field!r} ({error}); {remedy}"
-      ) from error
-    yield text.replace("\r", "").split("\n")
+        f"{path}, line {number}: {line[:40]!r} is not within <doc ...> and "
+        f"{_ARTICLE_END}; --source=wikipedia reads the output of WikiExtractor"
+      )
+    elif article is not None and line.strip() == _ARTICLE_END:
+      yield article
+      article = None
+    elif article is not None:
+      article.append(line)
+  if article is not None:
+    raise UserError(f"{path} ends within an article, without {_ARTICLE_END}")
+
+
+def _is_article_passage(text):
+  """True for text, False for headers and list items."""
+  number = len(text.split())
+  if number == 1:  # in a script without blanks three characters are a word
+    number = len(text) // 3
+  return (
+    number >= _MIN_WORDS
+    and not _MARKUP.match(text)
+    and _is_complete(text, _ARTICLE_SENTENCE_END)
+  )
+
+
+def read_book(path: str, progress: Progress) -> list[str]:
+  """Reads the passages of a book, without Project Gutenberg's licence."""
+  lines: list[str] = []
+  for line in textfiles.lines(path):
+    if (mark := _LICENCE.search(line)) and mark[1].upper() == "END":
+      break
+    if mark:
+      lines.clear()
+    else:
+      lines.append(line)
+  blocks = []
+  for block in split_documents(lines):
+    is_wrapped = max(map(len, block)) <= _MAX_WRAPPED
+    blocks += [block] if is_wrapped else [[line] for line in block]
+  return _select(blocks, _is_book_passage, progress)
+
+
+def _is_book_passage(text):
+  """True for text, False for headings."""
+  is_heading = text.isupper() or (
+    _CHAPTER.match(text) and len(text.split()) <= _MAX_HEADING_WORDS
+  )
+  return (
+    not is_heading
+    and any(map(str.isalpha, text))
+    and _is_complete(text, _BOOK_SENTENCE_END)
+  )
+
+
+def _is_row(line):
+  """True for a row of a table, or of a table of contents."""
+  has_cells = len(_GAP.findall(line)) > 1 or _LEADERS.search(line)
+  return bool(has_cells) and len(line.split()) < _MANY_WORDS
+
+
+def _is_complete(text, end):
+  """True if a text ends like a sentence, or is long."""
+  return bool(end.search(text)) or len(text.split()) >= _MANY_WORDS
+
+
+def _select(paragraphs, is_passage, progress) -> list[str]:
+  """Paragraphs, given as lines, that are passages; counts the others."""
+  texts = (
+    " ".join(map(str.strip, lines))
+    for lines in paragraphs
+    if 2 * sum(map(_is_row, lines)) < len(lines)
+  )
+  result = list(filter(is_passage, texts))
+  progress.add(0, dropped_paragraphs=len(paragraphs) - len(result))
+  return result
 
 
 # --- Duplicates, in lines as from TextFormat.lines -------------------------
-
-
-def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
-  """Groups lines into documents: lists of lines, none of them blank."""
-  for is_text, group in groupby(lines, lambda line: bool(line.strip())):
-    if is_text:
-      yield list(group)
 
 
 def digest(document: Iterable[str]) -> int:

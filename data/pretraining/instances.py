@@ -11,12 +11,13 @@ from itertools import chain
 from random import Random
 
 from data import features
-from data.pretraining.documents import Document
 from data.vocab import CLS, MASK, SEP, UNK
 from storage import UserError
 from storage.progress import Progress
 from storage.tfrecord import ExampleEncoder, Schema
 
+Segment = list[int]  # ids of a sentence's tokens
+Document = list[Segment]
 _SAMPLES = 3  # examples in the log
 
 

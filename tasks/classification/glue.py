@@ -13,7 +13,7 @@ from absl import logging
 
 from cli import program
 from cli.arguments import Arguments
-from storage import UserError, files
+from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
 
@@ -129,14 +129,14 @@ def _results(part) -> dict[str, float]:
     suffix = "_mismatched" if name == "MNLI-mm" else ""
     path = os.path.join(part.output_dir, f"eval_results{suffix}.txt")
     if name.split("-m")[0] == part.task_name and files.exists(path):
-      lines = (line.split(" = ") for line in files.lines(path))
+      lines = (line.split(" = ") for line in textfiles.lines(path))
       result[name] = 100 * float(dict(lines)[f"eval_{metric}"])
   return result
 
 
 def _read(output_dir) -> dict[str, float]:
   path = os.path.join(output_dir, TABLE)
-  rows = list(files.lines(path))[1:] if files.exists(path) else ()
+  rows = list(textfiles.lines(path))[1:] if files.exists(path) else ()
   cells = (row.split("\t") for row in rows)
   return {name: float(score) for name, _, score, *_ in cells if name in _ROWS}
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from data import labels as label_files
-from storage import UserError, files
+from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification.examples import ClassificationTask, TextExample
 
@@ -124,7 +124,7 @@ def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:
   """Reads thresholds.tsv, else 0.5; ValueError if it is not of the labels."""
   if not files.exists(path):
     return (0.5,) * len(task.labels)
-  rows = [line.split("\t") for line in files.lines(path) if line]
+  rows = [line.split("\t") for line in textfiles.lines(path) if line]
   try:
     values = {name: float(text) for name, text in rows}
   except ValueError:

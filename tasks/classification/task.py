@@ -15,7 +15,7 @@ from cli import arguments, checks, encoder, strategy
 from cli.arguments import Arguments
 from cli.run import text_windows
 from data import features, labels, packing, vocab_checks
-from data.records import RecordDataset
+from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig

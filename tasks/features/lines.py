@@ -23,7 +23,7 @@ import numpy as np
 
 from data import features
 from data.tokenization import FullTokenizer
-from storage import UserError, files
+from storage import UserError, files, textfiles
 
 # Separates the texts of a line.
 SEPARATOR = " ||| "
@@ -60,7 +60,7 @@ def split(text: str) -> tuple[str, str | None]:
 def count(path: str, has_windows: bool = False) -> int:
   """Number of lines; OSError or ValueError if it is empty or one is wrong."""
   number = 0
-  for number, text in enumerate(files.lines(path), 1):
+  for number, text in enumerate(textfiles.lines(path), 1):
     if has_windows and split(text)[1] is not None:
       raise UserError(
         f"{path}, line {number} has two texts: --long_text=windows takes one"
@@ -75,7 +75,7 @@ def read_lines(
 ) -> Iterator[Line]:
   """Reads and tokenizes a file; of two texts the longer one is cut first."""
   encoder = features.RowEncoder(tokenizer, max_seq_length)
-  for number, text in enumerate(files.lines(path)):
+  for number, text in enumerate(textfiles.lines(path)):
     yield Line(number, *encoder.encode(*split(text)))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import logging
 
-from storage import UserError, files
+from storage import UserError, files, textfiles
 
 
 def load(path: str) -> tuple[np.ndarray, list[int]]:
@@ -50,7 +50,7 @@ def read_lines(path: str | None, number: int, vectors: str) -> list[str] | None:
   """Reads labels or texts of `number` vectors; ValueError if numbers differ."""
   if not path:
     return None
-  lines = [line.strip() for line in files.text_lines(path)]
+  lines = [line.strip() for line in textfiles.text_lines(path)]
   if len(lines) != number:
     raise UserError(
       f"{path} has {len(lines)} lines, {vectors} has {number} vectors: they "

@@ -12,7 +12,7 @@ from absl import logging
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
 from data import features, packing, vocab_checks
-from data.records import RecordDataset
+from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig

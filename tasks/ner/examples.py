@@ -14,7 +14,7 @@ from typing import NamedTuple
 from absl import logging
 
 from data import labels
-from storage import UserError, files
+from storage import UserError, textfiles
 from storage.progress import number_of
 
 DOCUMENT_START = "-DOCSTART-"
@@ -53,7 +53,8 @@ def read_sentences(
   document = 0
   widths = {}  # number of columns -> the first line with it
   for line_type, lines in groupby(
-    enumerate(files.text_lines(path), 1), key=lambda pair: _line_type(pair[1])
+    enumerate(textfiles.text_lines(path), 1),
+    key=lambda pair: _line_type(pair[1]),
   ):
     if line_type == "start":
       document += bool(sentences)
@@ -253,7 +254,7 @@ def _warn_of_mixed_schemes(path, tags):
 
 def _has_tags(path, columns) -> bool:
   """True if any line with a word has a tag, too."""
-  for number, line in enumerate(files.text_lines(path), 1):
+  for number, line in enumerate(textfiles.text_lines(path), 1):
     if _line_type(line) == "words":
       with suppress(ValueError):
         return bool(_cells(number, line, columns, path, {}))

@@ -109,12 +109,12 @@ def preview_targets(
     return None, False
   import tensorflow as tf  # noqa: PLC0415
 
-  from data.pretraining import input_pipeline  # noqa: PLC0415
+  from data.pretraining import dynamic_masking  # noqa: PLC0415
 
   if is_causal:
-    causal = input_pipeline.CausalTargets(args.preview_objective)
+    causal = dynamic_masking.CausalTargets(args.preview_objective)
   else:
-    masker = input_pipeline.Masker(words, masking(args))
+    masker = dynamic_masking.Masker(words, masking(args))
   seeds = tf.random.Generator.from_seed(args.random_seed)
 
   def finish(columns):

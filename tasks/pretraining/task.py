@@ -7,10 +7,11 @@ from absl import logging
 
 from cli import encoder
 from cli.arguments import Arguments
-from data import shuffling
 from data.packing import Packing
-from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
+from data.pretraining.dynamic_masking import CausalTargets
+from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import DEFAULT
+from data.records import Source
 from modeling import models
 from modeling.config import SIDES, BertConfig
 from serving.answers import TextConfig
@@ -95,7 +96,7 @@ def _weighted_sources(args):
     for pattern, weight in zip(patterns, weights, strict=True):
       percent = 100 * weight / sum(weights)
       logging.info("%s: %.1f %% of the records", pattern, percent)
-  return list(map(shuffling.Source, groups, weights))
+  return list(map(Source, groups, weights))
 
 
 def _parse_weights(args, number):

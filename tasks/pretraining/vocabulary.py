@@ -10,7 +10,7 @@ from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
 from data.pretraining import builders, vocab_learning
-from data.pretraining.documents import TextFormat
+from data.pretraining.builders import TextFormat
 from data.tokenization import FullTokenizer
 from storage import UserError, files
 from storage.progress import Progress

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from storage import UserError, files
+from storage import UserError, files, textfiles
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
 
@@ -143,7 +143,7 @@ def threshold(path: str, flag_value: float | None) -> float:
   """Null threshold: of the flag, else of an earlier prediction, else 0."""
   if flag_value is not None or not files.exists(path):
     return flag_value or 0.0
-  text = "".join(files.lines(path))
+  text = "".join(textfiles.lines(path))
   try:
     saved = float(text)
   except ValueError:

@@ -12,7 +12,7 @@ from cli import arguments, encoder, fine_tuning, strategy
 from cli.arguments import Arguments
 from cli.run import Run
 from data import features, vocab_checks
-from data.records import RecordDataset
+from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig

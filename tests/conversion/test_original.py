@@ -65,9 +65,9 @@ def test_files_beside_the_checkpoint_are_read(tmp_path):
 def test_a_bad_configuration_is_named(tmp_path):
   prefix = _checkpoint(tmp_path)
   path = tmp_path / "bert_config.json"
-  for text, message in (("{", "Expecting"), ("[1]", "expected a JSON object")):
+  for text, message in (("{", " is not JSON"), ("[1]", ": expected a JSON")):
     path.write_text(text)
-    with pytest.raises(ValueError, match=rf"bert_config\.json: {message}"):
+    with pytest.raises(ValueError, match=rf"bert_config\.json{message}"):
       original.read(prefix)
   with pytest.raises(FileNotFoundError, match="cannot read nowhere"):
     original.read(prefix, "nowhere")

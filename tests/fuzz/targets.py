@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from conversion import hugging_face, keras_hub
 from data import features, labels, tables, vocab
-from data.pretraining import documents, passages, record_checks
-from data.pretraining.documents import TextFormat
+from data.pretraining import builders, documents, record_checks
+from data.pretraining.builders import TextFormat
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
-from storage import checkpoint_index, record_scan
+from storage import protobuf, record_scan
 from storage.progress import Progress
 from tasks.features import lines as text_lines
 from tasks.features import vectors
@@ -58,7 +58,7 @@ def _text(layout, field=None):
     text = TextFormat(layout, field)
     progress = Progress("", 0, "", log=lambda line: None)
     lines = list(documents.drop_repeated(text.lines(path), progress))
-    result = documents.read_documents(
+    result = builders.read_documents(
       lines, CachedTokenizer(_tokenizer()).ids, progress, 2, 64
     )
     assert all(len(s) <= 64 for document in result for s in document)
@@ -68,8 +68,8 @@ def _text(layout, field=None):
 
 def _articles(path):
   progress = Progress("", 0, "", log=lambda line: None)
-  articles = list(passages.read_wikipedia(path, progress))
-  passages.read_book(path, progress)
+  articles = list(documents.read_wikipedia(path, progress))
+  documents.read_book(path, progress)
   assert all(map(str.strip, passage) for text in articles for passage in text)
 
 
@@ -127,7 +127,7 @@ def _kept_index(path):
 
 
 def _checkpoint(path):
-  shapes = checkpoint_index.shapes(path)
+  shapes = protobuf.checkpoint_shapes(path)
   reader = checkpoint.read(path)
   reader.verify()
   assert shapes == {name: tuple(s) for name, s in reader.shapes.items()}

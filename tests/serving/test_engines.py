@@ -294,8 +294,8 @@ def test_no_tensorflow_is_imported(folders):
 @pytest.mark.parametrize(
   ("name", "content", "message"),
   [
-    ("task.json", "[]", "task.json is damaged, export"),
-    ("task.json", "{", "task.json is damaged, export"),
+    ("task.json", "[]", "task.json.*export the model again"),
+    ("task.json", "{", "task.json.*export the model again"),
     ("task.json", '{"task": "os"}', "names the task 'os', which this version"),
     ("task.json", '{"task": "../x"}', "names the task '../x', which"),
     (
@@ -304,7 +304,11 @@ def test_no_tensorflow_is_imported(folders):
       "other settings than this version",
     ),
     ("model_float32.tflite", "[]", "model_float32.tflite is damaged, export"),
-    ("tokenizer_config.json", "", "tokenizer_config.json is damaged, export"),
+    (
+      "tokenizer_config.json",
+      "",
+      "tokenizer_config.json.*export the model again",
+    ),
   ],
 )
 def test_a_corrupt_file_is_named(folders, tmp_path, name, content, message):

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from storage import files
+from storage import textfiles
 
 
 @pytest.mark.parametrize("name", ["Text mit Blank.gz", "文.zst"])
@@ -14,11 +14,11 @@ def test_compressed_files_are_decompressed(name, tmp_path):
   path = tmp_path / name
   text = "one\r\ntwo\n" * 50_000 + "three"
   path.write_bytes(_compressed(name, text.encode()))
-  result = list(files.lines(str(path)))
+  result = list(textfiles.lines(str(path)))
   assert result == ["one", "two"] * 50_000 + ["three"]
   path.write_bytes(_compressed(name, b"fine\nol\xe9\n"))
   with pytest.raises(ValueError, match=r"line 2: byte 7 of the file \(0xe9\)"):
-    list(files.lines(str(path)))
+    list(textfiles.lines(str(path)))
 
 
 def test_several_compressed_files_in_one(tmp_path):
@@ -28,7 +28,7 @@ def test_several_compressed_files_in_one(tmp_path):
     path.write_bytes(
       b"".join(_compressed(name, f"{x}\n".encode()) for x in lines)
     )
-    assert list(files.lines(str(path))) == lines
+    assert list(textfiles.lines(str(path))) == lines
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.zst"])
@@ -38,14 +38,14 @@ def test_a_corrupt_compressed_file_is_named(name, tmp_path):
   for content in (intact[:-9], intact[:40] + b"xyz" + intact[43:], b"no such"):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"{name} cannot be read to its end"):
-      list(files.lines(str(path)))
+      list(textfiles.lines(str(path)))
 
 
 def test_without_zstandard_the_remedy_is_named(tmp_path, monkeypatch):
   monkeypatch.setitem(sys.modules, "zstandard", None)
   (tmp_path / "a.zst").write_bytes(b"")
   with pytest.raises(ValueError, match=r"a\.zst takes .* `pip install zstand"):
-    list(files.lines(str(tmp_path / "a.zst")))
+    list(textfiles.lines(str(tmp_path / "a.zst")))
 
 
 def _compressed(name, data):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from cli import checks
-from storage import files
+from storage import files, textfiles
 
 
 def _touch(folder, *names):
@@ -57,14 +57,14 @@ def test_lines_are_those_of_gfile(content, tmp_path):
   path.write_bytes(content)
   with tf.io.gfile.GFile(str(path)) as file:
     expected = [line.removesuffix("\n") for line in file]
-  assert list(files.lines(str(path))) == expected
+  assert list(textfiles.lines(str(path))) == expected
 
 
 def test_lines_of_a_part(tmp_path):
   path = tmp_path / "text"
   path.write_bytes(b"one\ntwo\nthree\n")
-  assert list(files.lines(str(path), 4, 8)) == ["two"]
-  assert list(files.lines(str(path), 4, 14)) == ["two", "three"]
+  assert list(textfiles.lines(str(path), 4, 8)) == ["two"]
+  assert list(textfiles.lines(str(path), 4, 14)) == ["two", "three"]
 
 
 @pytest.mark.parametrize("start", [0, 4])
@@ -72,7 +72,7 @@ def test_what_is_not_utf8_is_located(start, tmp_path):
   path = tmp_path / "latin1.txt"
   path.write_bytes(b"one\ntwo\ncaf\xe9\n")
   with pytest.raises(ValueError, match=r"latin1\.txt, line 3: byte 11 .*0xe9"):
-    list(files.lines(str(path), start))
+    list(textfiles.lines(str(path), start))
 
 
 @pytest.mark.parametrize(
@@ -88,20 +88,20 @@ def test_utf16_is_named(content, tmp_path):
   path = tmp_path / "x.tsv"
   path.write_bytes(content)
   with pytest.raises(ValueError, match=r"x\.tsv looks like UTF-16; save it as"):
-    list(files.lines(str(path)))
+    list(textfiles.lines(str(path)))
 
 
 @pytest.mark.parametrize("content", [b"\0\0\0\0\0\n", b"a\0b\n", b"\0a\n"])
 def test_zero_bytes_alone_are_not_utf16(content, tmp_path):
   (tmp_path / "x").write_bytes(content)
-  assert list(files.lines(str(tmp_path / "x"))) == [content[:-1].decode()]
+  assert list(textfiles.lines(str(tmp_path / "x"))) == [content[:-1].decode()]
 
 
 def test_a_missing_file_and_a_directory_are_named(tmp_path):
   with pytest.raises(FileNotFoundError, match=r"cannot read .*no\.txt"):
-    list(files.lines(str(tmp_path / "no.txt")))
+    list(textfiles.lines(str(tmp_path / "no.txt")))
   with pytest.raises(IsADirectoryError, match="cannot read"):
-    list(files.lines(str(tmp_path)))
+    list(textfiles.lines(str(tmp_path)))
 
 
 def test_a_written_file_appears_when_complete(tmp_path, monkeypatch):
@@ -158,7 +158,7 @@ def test_errors_keep_their_text(tmp_path):
 def test_a_byte_order_mark_is_no_text(tmp_path):
   path = tmp_path / "text"
   path.write_text("\ufeffa\n\ufeffb\n", encoding="utf-8")
-  assert list(files.text_lines(str(path))) == ["a", "\ufeffb"]
+  assert list(textfiles.text_lines(str(path))) == ["a", "\ufeffb"]
 
 
 def test_existing_files_are_refused(tmp_path):
@@ -175,10 +175,10 @@ def test_paths_with_a_scheme_go_through_gfile():
   assert files.exists(f"{folder}/a.txt")
   assert files.size(f"{folder}/a.txt") == 5
   assert files.expand(f"{folder}/*.txt") == [f"{folder}/a.txt"]
-  assert list(files.lines(f"{folder}/a.txt")) == ["a", "b"]
-  assert list(files.lines(f"{folder}/a.txt", 3)) == ["b"]
+  assert list(textfiles.lines(f"{folder}/a.txt")) == ["a", "b"]
+  assert list(textfiles.lines(f"{folder}/a.txt", 3)) == ["b"]
   with pytest.raises(OSError, match="cannot read"):
-    list(files.lines(f"{folder}/no.txt"))
+    list(textfiles.lines(f"{folder}/no.txt"))
   with files.open_for_writing(f"{folder}/a[1].txt") as file:
     file.write(b"c\n")
   assert files.expand(f"{folder}/a[1].txt") == [f"{folder}/a[1].txt"]

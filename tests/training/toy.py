@@ -117,7 +117,7 @@ def batches(steps, batch_size=8):
 
 @dataclass(frozen=True)
 class Source:
-  """Like data.shuffling.TrainingRecords, with the same batches every time."""
+  """Like data.records.TrainingRecords, with the same batches every time."""
 
   steps: int
   files: tuple[str, ...] = ()

@@ -12,8 +12,8 @@ pytest.importorskip(
 
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
-from data.pretraining import beam, builders
-from data.pretraining.documents import TextFormat
+from data.pretraining import beam, builders, shards
+from data.pretraining.builders import TextFormat
 from data.pretraining.instances import InstanceConfig, Masking
 from data.pretraining.vocab_learning import WordCounter
 from tests.data.pretraining.corpus import as_text, random_documents
@@ -36,7 +36,7 @@ RETRYING = [
 
 @pytest.fixture(name="text")
 def _text(tmp_path, monkeypatch):
-  monkeypatch.setattr(builders, "_MIN_BYTES", 3000)
+  monkeypatch.setattr(shards, "_MIN_BYTES", 3000)
   documents = random_documents(60)
   path = tmp_path / "a text"
   path.write_text(as_text([*documents, *documents[:9]]))
@@ -50,7 +50,7 @@ def _config(**changes):
 
 def _local(config, text, folder):
   output = str(folder / "local")
-  count = builders.write_shards(config, [text], [output], 1)
+  count = shards.write_shards(config, [text], [output], 1)
   return count, Path(output).read_bytes()
 
 

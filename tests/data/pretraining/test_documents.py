@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.pretraining import documents
+from data.pretraining import builders, documents
 from storage.progress import Progress
 
 PROSE = "Owls hunt. They\nhunt at night.\r\n\n\nFoxes do, too. "
@@ -23,7 +23,7 @@ def test_blank_lines_end_documents():
   lines = ["1", " 2 ", "", " \u3000", "3", "none", "\x1c", "none", "", "4"]
   ids = {"1": [1], "2": [2, 2], "3": [3], "4": [4], "none": []}
   progress = SILENT()
-  result = documents.read_documents(lines, ids.__getitem__, progress)
+  result = builders.read_documents(lines, ids.__getitem__, progress)
   assert result == [[[1], [2, 2]], [[3]], [[4]]]
   assert progress.counts == {
     "lines": 10,
@@ -37,7 +37,7 @@ def test_blank_lines_end_documents():
 def test_short_segments_are_dropped_and_long_ones_cut():
   lines = ["a", "a bb ccc a bb", "a bb", "", "a", "", "a bb ccc"]
   progress = SILENT()
-  result = documents.read_documents(
+  result = builders.read_documents(
     lines, _ids, progress, min_tokens=2, max_tokens=3
   )
   assert result == [[[1, 2, 3], [1, 2], [1, 2]], [[1, 2, 3]]]
@@ -134,7 +134,7 @@ def test_a_paragraph_of_a_megabyte_takes_no_longer_than_its_length(unit):
 
 
 def _lines(path, *args, **options):
-  return list(documents.TextFormat(**options).lines(str(path), *args))
+  return list(builders.TextFormat(**options).lines(str(path), *args))
 
 
 def test_the_originals_format_is_unchanged(tmp_path):

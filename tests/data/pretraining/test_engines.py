@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from data.pretraining.documents import TextFormat
+from data.pretraining.builders import TextFormat
 from data.pretraining.vocab_learning import WordCounter
 from storage import files
 from tests import object_store, programs

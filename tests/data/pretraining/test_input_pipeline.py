@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, shuffling
-from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
+from data import features, records
+from data.pretraining.dynamic_masking import CausalTargets
+from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import Masking, MaskPolicy
-from data.records import RecordDataset
+from data.record_dataset import RecordDataset
 from storage import tfrecord
 from storage.tfrecord import Feature, Schema
 
@@ -204,7 +205,7 @@ def _uneven(tmp_path, number=60):
 def test_batches_by_length_are_short_complete_and_resumed(
   tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(shuffling, "_GROUPED", 3)
+  monkeypatch.setattr(records, "_GROUPED", 3)
   source = PretrainingInput(
     [_uneven(tmp_path)], LONG, V, Masking(P), causal_targets=CausalTargets()
   )

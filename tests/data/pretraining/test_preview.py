@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from data import vocab
 from data.pretraining import builders, preview
-from data.pretraining.input_pipeline import CausalTargets
+from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.instances import InstanceConfig, Masking
 from tests.data.pretraining.test_instances import VOCAB_FILE
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from data.pretraining import builders
-from data.pretraining.builders import BuildConfig
-from data.pretraining.documents import TextFormat
+from data.pretraining import builders, shards
+from data.pretraining.builders import BuildConfig, TextFormat
 from data.pretraining.instances import InstanceConfig, Masking
 from tests.data.pretraining.corpus import as_text, random_documents, random_text
 
@@ -21,12 +20,13 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
   """Else every shard would pair and mask at the same positions."""
   path = tmp_path / "text.txt"
   path.write_text(random_text(9))
-  [shard] = builders.split_corpus([str(path)])
+  [shard] = shards.split_corpus([str(path)])
   settings = InstanceConfig(32, MASKING, dupe_factor=1)
   first, again, second, other = (
-    builders.RecordBuilder(BuildConfig(VOCAB_FILE, True, settings, seed))
-    .build_shard(shard._replace(number=number))
-    .records
+    shards.build_shard(
+      builders.RecordBuilder(BuildConfig(VOCAB_FILE, True, settings, seed)),
+      shard._replace(number=number),
+    ).records
     for number, seed in ((0, 1), (0, 1), (1, 1), (0, 2))
   )
   assert first == again
@@ -39,12 +39,12 @@ def _records(folder, paths, processes, masking=MASKING, names="abc", **changes):
   settings = InstanceConfig(32, masking, dupe_factor=1)
   config = BuildConfig(VOCAB_FILE, True, settings, 1, **changes)
   outputs = [str(folder / name) for name in names]
-  count = builders.write_shards(config, paths, outputs, processes)
+  count = shards.write_shards(config, paths, outputs, processes)
   return count, [Path(output).read_bytes() for output in outputs]
 
 
 def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
-  monkeypatch.setattr(builders, "_MIN_BYTES", 4000)
+  monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
   paths = [str(tmp_path / name) for name in ("book", "other book")]
   for path in paths:
     Path(path).write_text("Owls hunt at night.\n" * 300)
@@ -56,7 +56,7 @@ def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
 
 
 def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
-  monkeypatch.setattr(builders, "_MIN_BYTES", 4000)
+  monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
   once, more = random_documents(60), random_documents(9, seed=2)
   (tmp_path / "again").write_text(as_text([*once, *more, *once]))
   result = [
@@ -64,8 +64,8 @@ def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
     for n in (1, 2)
   ]
   assert result[0] == result[1]
-  corpus = builders.split_corpus([str(tmp_path / "again")])
-  marked = builders._mark_duplicates(corpus, TextFormat(), 1)
+  corpus = shards.split_corpus([str(tmp_path / "again")])
+  marked = shards._mark_duplicates(corpus, TextFormat(), 1)
   assert sum(len(shard.dropped) for shard in marked) == len(once)
   assert marked[0].dropped == ()
   everything = _records(tmp_path / "all", [str(tmp_path / "again")], 1)
@@ -83,7 +83,7 @@ def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
     finally:
       found.append(os.path.exists(folder))
 
-  monkeypatch.setattr(builders.workers, "ordered_map", ordered_map)
+  monkeypatch.setattr(shards.workers, "ordered_map", ordered_map)
   with pytest.raises(FileNotFoundError, match="missing"):
     _records(tmp_path, [str(tmp_path / "text")], 1)
   assert found == [True]
@@ -107,11 +107,11 @@ def test_a_bad_row_in_a_worker_is_located(tmp_path):
 def test_any_number_of_workers_makes_the_same_files(
   masking, tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(builders, "_MIN_BYTES", 4000)
+  monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
   text = tmp_path / "text"
   text.write_text(random_text(60, 4))
   paths = [str(text)]
-  assert len(builders.split_corpus(paths)) > 2
+  assert len(shards.split_corpus(paths)) > 2
   expected = _records(tmp_path / "one", paths, 1, masking=masking)
   result = _records(tmp_path / "two", paths, 2, masking=masking)
   assert result == expected

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from data import features
-from data.pretraining.input_pipeline import CausalTargets, Masker
+from data.pretraining.dynamic_masking import CausalTargets, Masker
 from data.pretraining.instances import Masking, MaskPolicy
 from tests.data.pretraining.test_instances_masking import MASK_POLICIES
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from data.pretraining import builders
-from data.pretraining.documents import TextFormat
-from storage import files
+from data.pretraining import shards
+from data.pretraining.builders import TextFormat
+from storage import textfiles
 from tests.data.pretraining.corpus import as_text, random_documents, random_text
 
 
@@ -41,7 +41,7 @@ def test_every_format_has_the_same_sentences(tmp_path):
   documents = random_documents(60)
   expected = [line for document in documents for line in document]
   for name, (text, path) in _save(tmp_path, documents).items():
-    corpus = builders.split_corpus([path], size=2000, text_format=text)
+    corpus = shards.split_corpus([path], size=2000, text_format=text)
     assert (len(corpus) > 3) == (not name.endswith("gz")), name
     assert _lines(corpus, text) == expected, name
 
@@ -52,25 +52,25 @@ def test_a_file_that_is_a_document_is_not_divided(tmp_path):
     paths.append(str(tmp_path / f"{number} ü.txt"))
     Path(paths[-1]).write_text("Owls hunt at night.\n\n" * (number + 1))
   text_format = TextFormat("documents")
-  corpus = builders.split_corpus(paths, size=60, text_format=text_format)
+  corpus = shards.split_corpus(paths, size=60, text_format=text_format)
   assert all(span.end is None for shard in corpus for span in shard.spans)
   assert [span.path for shard in corpus for span in shard.spans] == paths
   assert len(corpus) > 5
 
 
 def test_a_large_document_is_warned_about(tmp_path, monkeypatch, caplog):
-  monkeypatch.setattr(builders, "_LARGE_SPAN", 4000)
+  monkeypatch.setattr(shards, "_LARGE_SPAN", 4000)
   (tmp_path / "one.txt").write_text("a\n" * 5000)
-  builders.split_corpus([str(tmp_path / "one.txt")], size=1000)
+  shards.split_corpus([str(tmp_path / "one.txt")], size=1000)
   assert "one.txt: 0 MB that cannot be divided" in caplog.text
 
 
 def test_a_file_without_line_breaks_is_not_read_at_once(tmp_path, monkeypatch):
-  monkeypatch.setattr(files, "MAX_LINE_BYTES", 1 << 16)
+  monkeypatch.setattr(textfiles, "MAX_LINE_BYTES", 1 << 16)
   path = str(tmp_path / "one line.jsonl")
   Path(path).write_text("[" * 5_000_000)
   tracemalloc.start()
-  corpus = builders.split_corpus([path], text_format=TextFormat(field="text"))
+  corpus = shards.split_corpus([path], text_format=TextFormat(field="text"))
   _, peak = tracemalloc.get_traced_memory()
   tracemalloc.stop()
   assert peak < 1e6
@@ -92,7 +92,7 @@ def test_shards_hold_every_document_once(tmp_path):
   for i, text in enumerate(texts):
     paths.append(str(tmp_path / f"{i}.txt"))
     Path(paths[-1]).write_text(text)
-  corpus = builders.split_corpus(paths, size=3000)
+  corpus = shards.split_corpus(paths, size=3000)
   assert len(corpus) > 3
   assert [shard.number for shard in corpus] == list(range(len(corpus)))
   read = dict.fromkeys(paths, "")
@@ -101,7 +101,7 @@ def test_shards_hold_every_document_once(tmp_path):
       assert len(read[path].encode()) == start
       if start:
         assert read[path].endswith("\n\n")
-      read[path] += "".join(f"{i}\n" for i in files.lines(path, start, end))
+      read[path] += "".join(f"{i}\n" for i in textfiles.lines(path, start, end))
   assert list(read.values()) == texts
   largest = max(s.megabytes for s in corpus if "3.txt" not in str(s))
   assert largest < 6000 / 1e6

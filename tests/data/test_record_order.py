@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import shuffling
-from data.shuffling import ShuffledRecords, Source
+from data import records
+from data.records import ShuffledRecords, Source
 from storage import record_scan, tfrecord
 
 
 @pytest.fixture(name="small", autouse=True)
 def _small(monkeypatch):
-  """Blocks and windows so small that toy files have many."""
-  for module in (record_scan, shuffling):
+  """Blocks and chunks so small that toy files have many."""
+  for module in (record_scan, records):
     monkeypatch.setattr(module, "BLOCK", 4)
-  monkeypatch.setattr(shuffling, "_WINDOW", 3)
+  monkeypatch.setattr(records, "_CHUNK", 3)
 
 
 def _write(path, numbers):
@@ -52,7 +52,7 @@ def test_an_epoch_is_every_record_once_and_no_two_are_alike(paths):
 def test_windows_epochs_seeds_and_sources_are_shuffled_differently(
   tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(shuffling, "_ROUND", 100)
+  monkeypatch.setattr(records, "_ROUND", 100)
   sources = [
     Source([_write(tmp_path / str(n), range(n, n + 96))]) for n in (0, 96)
   ]

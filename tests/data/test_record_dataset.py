@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, shuffling
-from data.records import RecordDataset
+from data import features, records
+from data.record_dataset import RecordDataset
 from modeling import models
 from storage import tfrecord
 from tests.training import toy
@@ -145,7 +145,7 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
 
 def test_batches_by_length_are_shuffled_differently(tmp_path, monkeypatch):
   """By window and seed; of equal lengths nothing else changes."""
-  monkeypatch.setattr(shuffling, "_GROUPED", 5)
+  monkeypatch.setattr(records, "_GROUPED", 5)
   recorded = _recorded(tmp_path, False, lengths=[5] * 60)
   orders = []
   for seed in (1, 2):

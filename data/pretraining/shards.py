@@ -1,0 +1,236 @@
+"""Pre-training records by worker processes, from any amount of text.
+
+Each turns shards of the corpus, which depend on the input only, into temporary
+files that the parent joins in order.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from itertools import chain
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from absl import logging
+
+from data.pretraining import documents
+from data.pretraining.builders import (
+  ORIGINAL,
+  BuildConfig,
+  RecordBuilder,
+  TextFormat,
+  log_samples,
+  no_text,
+  text_size,
+)
+from storage import files, textfiles, tfrecord, workers
+from storage.progress import Progress
+
+# Enough shards to employ many workers, each large enough to draw random
+# sentences from and small enough for a worker's memory.
+_SHARDS = 32
+_MIN_BYTES, _MAX_BYTES = 1 << 20, 4 << 20
+_LARGE_SPAN = 128 << 20  # bytes of a span above which a warning is logged
+
+
+class Span(NamedTuple):
+  """Complete documents of a file, from byte `start` to `end` or its end."""
+
+  path: str
+  start: int
+  end: int | None
+  size: int
+
+  def __str__(self) -> str:
+    if self.end is None:
+      return self.path
+    return f"{self.path} (bytes {self.start:,} to {self.end:,})"
+
+
+class Shard(NamedTuple):
+  """Unit of work of a worker process."""
+
+  number: int  # position in the corpus, on which its seed depends
+  spans: tuple[Span, ...]
+  dropped: tuple[int, ...] = ()  # indices of documents
+
+  def __str__(self) -> str:
+    return ", ".join(map(str, self.spans))
+
+  @property
+  def megabytes(self) -> float:
+    """Approximate size of the text."""
+    return sum(span.size for span in self.spans) / 1e6
+
+  def lines(self, text_format: TextFormat) -> Iterator[str]:
+    """Yields the lines of all documents, including those to drop."""
+    for span in self.spans:
+      yield from text_format.lines(span.path, span.start, span.end)
+      yield ""  # a document ends with its file
+
+
+class ShardResult(NamedTuple):
+  """Records of a shard."""
+
+  records: Sequence  # serialized, or paths of files of them
+  counts: Mapping[str, int]  # see Progress.counts
+  samples: list[str]  # a few examples as text
+
+
+def build_shard(builder: RecordBuilder, shard: Shard) -> ShardResult:
+  """Records of a shard, by a seed of its own."""
+  config, progress = builder.config, Progress("", 0, "", log=lambda text: None)
+  lines = shard.lines(config.text_format)
+  if shard.dropped:
+    lines = documents.drop_documents(lines, shard.dropped, progress)
+  corpus = builder.documents(lines, progress)
+  rng = Random(f"{config.seed} {shard.number}")
+  records, samples = builder.records(corpus, rng, progress)
+  return ShardResult(records, progress.counts, samples)
+
+
+def write_shards(
+  config: BuildConfig, paths: list[str], outputs: list[str], processes: int
+) -> int:
+  """Writes records by worker processes and returns their number.
+
+  Records are distributed over the outputs round-robin. Raises ValueError if
+  files hold no text or no UTF-8, ChildProcessError if a worker died.
+  """
+  shards = split_corpus(paths, text_format=config.text_format)
+  processes = min(processes, len(shards))
+  logging.info("%d workers, %d shards of text", processes, len(shards))
+  if config.deduplicate:
+    shards = _mark_duplicates(shards, config.text_format, processes)
+  progress = Progress("built from", sum(s.megabytes for s in shards), "MB")
+  near = None
+  if not files.is_remote(outputs[0]):
+    near = os.path.dirname(os.path.abspath(outputs[0]))
+  with ExitStack() as stack:
+    sinks = [stack.enter_context(files.open_for_writing(o)) for o in outputs]
+    folder = stack.enter_context(TemporaryDirectory(prefix="parts-", dir=near))
+    prepare = partial(_shard_writer, config, folder, len(outputs))
+    results = workers.ordered_map(prepare, shards, processes, progress.say)
+    stack.enter_context(closing(results))  # workers end before their folder
+    single = 0
+    for shard, result in zip(shards, results, strict=True):
+      written = progress.counts["instances"]
+      if not written:
+        log_samples(result.samples)
+      for i, part in enumerate(result.records, written):  # goes on round-robin
+        with open(part, "rb") as file:
+          shutil.copyfileobj(file, sinks[i % len(sinks)])
+        os.remove(part)
+      progress.add(shard.megabytes, **result.counts)
+      single += result.counts.get("documents") == 1
+    if not progress.counts["instances"]:
+      raise no_text(paths)
+  progress.say()
+  if single:
+    logging.warning(
+      "%d of %d shards are a single document, from which their random next "
+      "sentences are drawn too; blank lines divide documents",
+      *(single, len(shards)),
+    )
+  return progress.counts["instances"]
+
+
+def _shard_writer(
+  config: BuildConfig, folder: str, parts: int
+) -> Callable[[Shard], ShardResult]:
+  """Function that writes a shard's records, round-robin, to several files."""
+  builder = RecordBuilder(config)
+
+  def write(shard: Shard) -> ShardResult:
+    result = build_shard(builder, shard)
+    paths = [f"{folder}/{shard.number}-{i}" for i in range(parts)]
+    for i, path in enumerate(paths):
+      with open(path, "wb") as file:
+        tfrecord.write(file, result.records[i::parts])
+    return result._replace(records=paths)
+
+  return write
+
+
+def _mark_duplicates(
+  shards: list[Shard], text_format: TextFormat, processes: int
+) -> list[Shard]:
+  """Sets Shard.dropped to documents equal to an earlier one of any shard."""
+  progress = Progress("compared", sum(s.megabytes for s in shards), "MB")
+  prepare = partial(_digests, text_format)
+  results = workers.ordered_map(prepare, shards, processes, progress.say)
+  digests = []
+  for shard, shard_digests in zip(shards, results, strict=True):
+    digests.append(shard_digests)
+    progress.add(shard.megabytes, documents=len(shard_digests))
+  progress.say()
+  dropped = documents.find_repeated(digests)
+  return [
+    shard._replace(dropped=numbers)
+    for shard, numbers in zip(shards, dropped, strict=True)
+  ]
+
+
+def _digests(text_format):
+  """Function from a shard to the digests of its documents."""
+  return lambda shard: documents.digests(shard.lines(text_format))
+
+
+def split_corpus(
+  paths: list[str], size: int | None = None, text_format: TextFormat = ORIGINAL
+) -> list[Shard]:
+  """Divides files into shards of about the same size, in their order.
+
+  Large files are divided between documents, small ones are grouped; compressed
+  files are not divided. By default a shard is a 32nd of the input, 1 to 4 MB.
+  """
+  if size is None:
+    total = sum(map(text_size, paths))
+    size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
+  shards: list[Shard] = []
+  spans, filled = (), 0
+  for span in chain.from_iterable(
+    _spans(path, size, text_format) for path in paths
+  ):
+    if span.size > _LARGE_SPAN:
+      logging.warning(
+        "%s: %d MB that cannot be divided; a worker holds them in memory",
+        *(span, span.size / 1e6),
+      )
+    if spans and filled + span.size > size:
+      shards.append(Shard(len(shards), spans))
+      spans, filled = (), 0
+    spans += (span,)
+    filled += span.size
+  return [*shards, Shard(len(shards), spans)]
+
+
+def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
+  length = text_size(path)
+  ends_document = text_format.ends_document(path)
+  start = 0
+  while ends_document and length - start > 1.5 * size:
+    end = _document_end(path, start + size, ends_document)
+    if end is None:
+      break
+    yield Span(path, start, end, end - start)
+    start = end
+  yield Span(path, start, None, length - start)
+
+
+def _document_end(
+  path: str, offset: int, ends_document: Callable[[bytes], bool]
+) -> int | None:
+  """Byte after the first line from `offset` on that ends a document."""
+  position = offset - 1
+  with textfiles.open_text(path, position) as file:
+    read_line = partial(file.readline, textfiles.MAX_LINE_BYTES)
+    position += len(read_line())
+    for line in iter(read_line, b""):
+      position += len(line)
+      if ends_document(line):
+        return position
+  return None

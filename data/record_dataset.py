@@ -1,0 +1,95 @@
+"""Records of examples, and the outputs of a model for them in their order."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from data.features import TOKENS
+from data.packing import Packing, lengths
+from data.records import (
+  ShuffledRecords,
+  Source,
+  TrainingRecords,
+  parser,
+  prefetch_map,
+  trim_padding,
+)
+from storage.tfrecord import Schema
+
+# Batches whose records are sorted by length together in an evaluation.
+_SORTED_TOGETHER = 100
+
+
+@dataclass(frozen=True)
+class RecordDataset(TrainingRecords):
+  """Examples, in the order of their records, which have been written."""
+
+  token_fields = TOKENS  # those with a value for each token
+
+  examples: Sequence[Any]
+  path: str  # file of the records
+  schema: Schema
+  # All batches have one shape, for XLA: none is trimmed, the last is padded.
+  static_shapes: bool
+  packing: Packing | None = field(default=None, kw_only=True)
+
+  @property
+  def sources(self) -> list[Source]:
+    return [Source([self.path])]
+
+  def train_batches(self, batch_size, seed, by_length=False, **options):
+    order = ShuffledRecords(self.sources, seed)
+    numbered = order.batches(
+      self.schema, batch_size, by_length=by_length, **options
+    )
+    parse = parser(self.schema)
+    batches = prefetch_map(numbered, lambda _, serialized: parse(serialized))
+    if self.packing:
+      return prefetch_map(batches, self.packing.pack)
+    return self._trimmed(batches)
+
+  def eval_batches(self, batch_size: int) -> tf.data.Dataset:
+    """Every record once, those of similar length together.
+
+    Dicts of the schema's fields, [B, ...] or fewer in the last batch, and
+    `position` [B], the index of the record in the file.
+    """
+    parse = parser(self.schema)
+
+    def sort_rows(positions, serialized):
+      batch = parse(serialized) | {"position": positions}
+      order = tf.argsort(lengths(batch["input_mask"]), stable=True)
+      return {name: tf.gather(value, order) for name, value in batch.items()}
+
+    chunks = tf.data.TFRecordDataset(self.path).enumerate()
+    chunks = chunks.batch(_SORTED_TOGETHER * batch_size)
+    batches = prefetch_map(chunks, sort_rows).rebatch(batch_size)
+    if self.static_shapes:
+      batches = batches.map(lambda batch: _pad_batch(batch, batch_size))
+    return self._trimmed(batches)
+
+  def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:
+    """Outputs for all `eval_batches`, [examples, ...], as the examples are."""
+    order = np.argsort(outputs["position"])
+    # Rows that pad the last batch come last.
+    order = order[: len(self.examples)]
+    return {name: values[order] for name, values in outputs.items()}
+
+  def _trimmed(self, batches):
+    if self.static_shapes:
+      return batches
+    return prefetch_map(batches, lambda b: trim_padding(b, self.token_fields))
+
+
+def _pad_batch(batch, size):
+  """Adds rows of zeros up to a batch size; their position is the greatest."""
+  missing = size - tf.shape(batch["position"])[0]
+  last = tf.fill([missing], batch["position"].dtype.max)
+  filled = {
+    name: tf.pad(value, [[0, missing]] + [[0, 0]] * (value.shape.rank - 1))
+    for name, value in batch.items()
+  }
+  return filled | {"position": tf.concat([batch["position"], last], 0)}

@@ -1,0 +1,204 @@
+"""Text files: lines, JSON; .gz, and .zst, which needs zstandard."""
+
+import codecs
+import gzip
+import io
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from storage import UserError, files
+
+# A file without a line break for so many bytes is not text.
+MAX_LINE_BYTES = 1 << 28
+# Halves of characters above U+FFFF, which UTF-8 cannot hold by themselves.
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
+  r"""Yields the lines of a UTF-8 text that begin in its bytes [start, end).
+
+  As in tf.gfile, a line ends at "\n" only, every "\r" is dropped, also within a
+  line, and a byte order mark is not removed.
+
+  Raises OSError, or ValueError that names file, line number and byte: a line is
+  not UTF-8 or too long, or the content cannot be decompressed.
+  """
+  position = start
+  with open_text(path, start) as file:
+    for raw in iter(lambda: file.readline(MAX_LINE_BYTES), b""):
+      if end is not None and position >= end:
+        return
+      if len(raw) == MAX_LINE_BYTES:
+        raise UserError(
+          f"{path}, line {line_number(path, position)}: no line break in "
+          f"{MAX_LINE_BYTES:,} bytes; this is not text, or it has to be broken "
+          "into lines first"
+        )
+      if not position and _is_utf16(raw):
+        raise UserError(f"{path} looks like UTF-16; save it as UTF-8")
+      try:
+        line = raw.decode()
+      except UnicodeDecodeError as error:
+        offset = position + error.start
+        raise UserError(
+          f"{path}, line {line_number(path, offset)}: byte {offset} of the "
+          f"file (0x{raw[error.start]:02x}) is not UTF-8; if it is text at "
+          "all, convert the file first with `iconv -f CODE -t UTF-8`, where "
+          "CODE is CP949 for Korean (also EUC-KR), GB18030 for Chinese, CP932 "
+          "for Japanese, CP1252 for western European text"
+        ) from error
+      position += len(raw)
+      line = line.replace("\r", "")
+      if line:  # a last line of "\r" alone is no line
+        yield line.removesuffix("\n")
+
+
+def text_lines(path: str) -> Iterator[str]:
+  """Yields the lines of a UTF-8 text without byte order mark; see `lines`."""
+  for number, line in enumerate(lines(path)):
+    yield line if number else line.removeprefix("\ufeff")
+
+
+def _is_utf16(first: bytes) -> bool:
+  """True for a UTF-16 byte order mark, or if every other byte is 0."""
+  if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    return True
+  line = first.rstrip(b"\n")
+  return len(line) > 3 and any(line[1::2]) != any(line[::2])
+
+
+def parse_json(text: str) -> Any:
+  """Parses JSON; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
+  value = json.loads(text)
+  if "\\ud" in text.lower():
+    plain = json.dumps(value, ensure_ascii=False)
+    value = json.loads(SURROGATE.sub("\ufffd", plain))
+  return value
+
+
+def read_json(path: str) -> dict:
+  """Reads a JSON object; OSErrors and ValueErrors name the file."""
+  try:
+    values = json.loads(files.read_text(path).removeprefix("\ufeff"))
+  except (json.JSONDecodeError, RecursionError) as error:
+    raise UserError(f"{path} is not JSON ({error})") from None
+  if not isinstance(values, dict):
+    raise UserError(
+      f"{path}: expected a JSON object, but it is {json.dumps(values)[:40]}"
+    )
+  return values
+
+
+def json_texts(
+  path: str,
+  field: str,
+  start: int = 0,
+  end: int | None = None,
+  remedy: str = "--text_field names it",
+) -> Iterator[list[str]]:
+  """Yields a field of each JSON line, as a list of its lines."""
+  for number, line in enumerate(lines(path, start, end)):
+    line = line.removeprefix("\ufeff")  # a byte order mark
+    if not line.strip():
+      continue
+    try:
+      value = parse_json(line)
+      text = value[field] if isinstance(value, dict) else None
+      if not isinstance(text, str):
+        raise TypeError(f"it is {json.dumps(value)[:40]}")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+      raise UserError(
+        f"{path}, line {line_number(path, start) + number}: not a JSON "
+        f"object with a text as {field!r} ({error}); {remedy}"
+      ) from error
+    yield text.replace("\r", "").split("\n")
+
+
+def is_compressed(path: str) -> bool:
+  """True if the extension is that of a compressed file."""
+  return path.endswith((".gz", ".zst"))
+
+
+@contextmanager
+def open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
+  """Opens a text as bytes, decompressed, or else at byte `start`."""
+  with files.open_for_reading(path) as file:
+    if start:
+      file.seek(start)
+    if files.is_remote(path) or is_compressed(path):
+      file = io.BufferedReader(_TextStream(path, file), 1 << 16)
+    yield file
+
+
+def line_number(path: str, offset: int) -> int:
+  """Number, from 1, of the line that contains byte `offset` of a text."""
+  number, unread = 1, offset
+  with open_text(path) as file:
+    while unread > 0 and (block := file.read(min(unread, 1 << 20))):
+      number += block.count(b"\n")
+      unread -= len(block)
+  return number
+
+
+class _TextStream(io.RawIOBase):
+  """Content of a file, decompressed; errors are ValueErrors with its path."""
+
+  def __init__(self, path, file):
+    super().__init__()
+    self._path, self._stream = path, file
+    if path.endswith(".gz"):
+      self._stream = gzip.GzipFile(fileobj=file, mode="rb")
+    elif path.endswith(".zst"):
+      self._stream = _zstd(path, file)
+
+  def readable(self):
+    return True
+
+  def readinto(self, buffer):
+    try:
+      block = self._stream.read(len(buffer))
+    except Exception as error:  # each library has its own
+      raise UserError(
+        f"{self._path} cannot be read to its end: {error}; it is corrupt, "
+        "truncated, or not what its name says"
+      ) from error
+    buffer[: len(block)] = block
+    return len(block)
+
+
+def _zstd(path, file):
+  try:
+    import zstandard  # noqa: PLC0415, optional
+  except ImportError:
+    raise UserError(
+      f"reading {path} takes the package zstandard: `pip install zstandard`, "
+      "or decompress the file first"
+    ) from None
+  return _ZstdReader(file, zstandard.ZstdDecompressor().decompressobj)
+
+
+class _ZstdReader:
+  """Frames of a .zst file; zstandard's reader is silent if it is truncated."""
+
+  _PIECE = 1 << 12  # Four bytes may expand to 128 KB.
+
+  def __init__(self, file, new_frame):
+    self._file, self._new_frame = file, new_frame
+    self._frame, self._unused, self._ready = None, b"", io.BytesIO()
+
+  def read(self, size):
+    while not (content := self._ready.read(size)):
+      piece = self._unused or self._file.read(self._PIECE)
+      if not piece:
+        if self._frame:
+          raise EOFError("the file ends within a frame")
+        break
+      self._frame = self._frame or self._new_frame()
+      self._ready = io.BytesIO(self._frame.decompress(piece))
+      self._unused = b""
+      if self._frame.eof:
+        self._unused, self._frame = self._frame.unused_data, None
+    return content
