@@ -51,34 +51,6 @@ def test_every_word_of_the_text_can_be_pieced_together(
     assert {*word, *("##" + char for char in word[1:])} <= full.vocab.keys()
 
 
-@pytest.mark.parametrize(
-  ("argument", "message"),
-  [
-    ("--input_file=b.txt", "no file matches b.txt"),
-    ("--input_file=a.txt,bad", "bad, line 2: byte 5 of the file (0xff) is not"),
-    ("--input_file=blank", "no words in blank"),
-    ("--output_file=a.txt", "a.txt is an input, too"),
-    ("--output_file=blank", "blank exists already"),
-    ("--preset=base", "bert_config.json exists already"),
-    ("--preset=huge", "--preset=huge: value should be one of <tiny|"),
-    ("--vocab_size=20", "--vocab_size=20 is too small for 5 reserved tokens"),
-    ("--special_tokens=[PAD],[UNK]", "--special_tokens lacks [CLS], [SEP]"),
-    (
-      "--special_tokens=[PAD],[UNK],[CLS],[SEP],[MASK],",
-      "--special_tokens=[PAD],[UNK],[CLS],[SEP],[MASK],: one name is empty",
-    ),
-    ("--special_tokens=[UNK],[PAD],[CLS],[SEP],[MASK]", "put [PAD] first"),
-  ],
-)
-def test_what_is_wrong_is_said_in_one_line(run, tmp_path, argument, message):
-  (tmp_path / "bad").write_bytes(b"fine\n\xff\n")
-  (tmp_path / "blank").write_text(" \n\n\u200b", encoding="utf-8")
-  (tmp_path / "bert_config.json").touch()
-  done = run("--input_file=a.txt", "--output_file=vocabulary", argument)
-  programs.check_error(done.returncode, done.stderr, message)
-  assert not (tmp_path / "vocabulary").exists()
-
-
 def test_words_of_json_lines(run, tmp_path):
   rows = [{"body": line, "name": "Zoë"} for line in TEXT.split("\n")]
   with gzip.open(tmp_path / "rows.jsonl.gz", "wt") as file:

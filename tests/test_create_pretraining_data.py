@@ -84,15 +84,6 @@ def test_pairs_may_stay_unmasked(num_workers, tmp_path):
   assert "[MASK]" not in result.stderr
 
 
-def test_tensorflow_is_not_imported():
-  code = (
-    "import sys, create_pretraining_data;"
-    "print(*(m for m in sys.modules if m.startswith(('tensorflow', 'keras'))))"
-  )
-  result = programs.python(["-c", code], check=True)
-  assert result.stdout.strip() == ""
-
-
 def test_nothing_is_overwritten_unasked(tmp_path):
   output = tmp_path / "out"
   output.write_bytes(b"precious")
@@ -101,40 +92,6 @@ def test_nothing_is_overwritten_unasked(tmp_path):
   result = _run(f"--output_file={output}", "--overwrite", "--dupe_factor=1")
   assert result.returncode == 0, result.stderr
   assert output.read_bytes() != b"precious"
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_faults_are_named(num_workers, tmp_path):
-  flags = (f"--output_file={tmp_path}/out", f"--num_workers={num_workers}")
-  _fails("no file matches", *flags, text=f"{tmp_path}/none*.txt")
-  _fails("cannot read", *flags, text=tmp_path)
-  _fails("max_seq_length 4 is too short", *flags, "--max_seq_length=4")
-  mix = ("--mask_token_prob=0.9", "--random_token_prob=0.2")
-  _fails(
-    "random_token_prob 0.2 must be 0 or more, and 1 together", *flags, *mix
-  )
-  for later in ("--mask_token_prob=0.9", "--do_whole_word_mask"):
-    message = "with --masking=dynamic give them to run_pretraining.py"
-    _fails(message, *flags, "--masking=dynamic", later)
-
-  bad = tmp_path / "latin1.txt"
-  bad.write_bytes(b"ol\xe9\n")
-  _fails("latin1.txt, line 1: byte 2", *flags, text=bad)
-  bad.write_bytes(b"\n \n")
-  _fails("there is no text in", *flags, text=bad)
-
-  vocab = tmp_path / "vocab.txt"
-  vocab.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\n")
-  _fails("vocab.txt lacks [MASK]", *flags, vocab=vocab)
-  assert sorted(path.name for path in tmp_path.iterdir()) == [
-    "latin1.txt",
-    "vocab.txt",
-  ]
-
-
-@pytest.mark.parametrize("again", ["a", "./a", "b/../a"])
-def test_an_output_named_twice_is_refused(tmp_path, again):
-  _fails("repeats", f"--output_file={tmp_path}/a,{tmp_path}/{again}")
 
 
 def test_prose_in_compressed_json_lines(tmp_path):
@@ -207,10 +164,3 @@ def test_a_preview_prints_instead_of_writing(flags, heading):
   assert result.returncode == 0, result.stderr
   assert result.stdout.count("Instance ") == 2
   assert result.stdout.count(heading) == 2
-
-
-def test_mistakes_of_a_preview():
-  _fails("nothing to write: give --output_file, or --preview=3")
-  _fails(
-    "--preview reads the text in one process", "--preview=1", "--num_workers=1"
-  )

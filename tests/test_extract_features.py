@@ -8,7 +8,6 @@ import pytest
 
 from data import vocab
 from modeling import models
-from modeling.config import BertConfig
 from predictor import Predictor
 from tests import programs, small_model
 from training import checkpoint
@@ -64,10 +63,6 @@ def _output(path, **flags):
   if path.suffix == ".npz":
     return dict(np.load(path))
   return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def _fails(message, **flags):
-  programs.fails("extract_features", message, **flags)
 
 
 @pytest.fixture(scope="module")
@@ -140,14 +135,6 @@ def test_sentence_vectors(lines, given, tmp_path):
     np.testing.assert_allclose(result, _arrays(line)[0], atol=1e-5)
 
 
-def test_does_not_overwrite_unless_told(given, tmp_path):
-  path = tmp_path / "out.jsonl"
-  path.write_text("precious")
-  _fails("exists already", **given, output_file=path)
-  assert path.read_text() == "precious"
-  assert len(_output(path, **given, layers=0, overwrite=True)) == len(TEXTS)
-
-
 def test_words_that_the_vocabulary_lacks_are_said(given, tmp_path):
   korean = tmp_path / "korean.txt"
   korean.write_text("한국어 ||| a\n", encoding="utf-8")
@@ -156,42 +143,6 @@ def test_words_that_the_vocabulary_lacks_are_said(given, tmp_path):
   assert '"index": -3' in (tmp_path / "x").read_text()  # of three layers
   assert "korean.txt: 75 % of the letters are Hangul" in log
   assert "korean.txt: 50 % of the words become [UNK]" in log
-
-
-def test_mistakes_name_culprit_and_remedy(given, tmp_path):
-  given = given | {"output_file": tmp_path / "out.jsonl"}
-  for layers in ("0,3", "-1,-2,-3,-4"):
-    _fails(": the model has 3", **given, layers=layers)
-  _fails("--layers=last: give numbers", **given, layers="last")
-  npz = given | {"output_file": tmp_path / "out.npz", "layers": 0}
-  _fails("out.npz needs --format=npz", **npz)
-  long = given | {"max_seq_length": 21}
-  _fails("max_seq_length 21 exceeds max_position_embeddings 20", **long)
-  empty = tmp_path / "empty.txt"
-  empty.touch()
-  _fails("is empty: it should hold one text", **given | {"input_file": empty})
-
-
-def test_a_model_that_does_not_fit_is_refused(given, tmp_path):
-  given = given | {"output_file": tmp_path / "out.jsonl"}
-  values = CONFIG.to_dict()
-  deeper = tmp_path / "deeper.json"
-  BertConfig.from_dict(values | {"num_hidden_layers": 4}).to_json(str(deeper))
-  _fails(
-    f"num_hidden_layers 3, but --bert_config_file={deeper} has num_hidden_la",
-    **given | {"bert_config_file": deeper},
-  )
-  fewer = tmp_path / "fewer.json"
-  BertConfig.from_dict(values | {"vocab_size": 9}).to_json(str(fewer))
-  _fails(
-    f"13 lines but vocab_size in {fewer} is 9",
-    **given | {"bert_config_file": fewer},
-  )
-  _fails(
-    "uncased_L-12_H-768_A-12 is a lower-cased model",
-    **given | {"init_checkpoint": "uncased_L-12_H-768_A-12/bert_model.ckpt"},
-    do_lower_case=False,
-  )
 
 
 LONG = {"long_text": "windows", "pooling": "mean", "max_seq_length": 6}
@@ -216,10 +167,3 @@ def test_long_texts_in_windows_in_exports_too(given, tmp_path):
     answers = Predictor(folder)(texts)
     result = [answer["sentence"] for answer in answers]
     np.testing.assert_allclose(result, stored, atol=1e-5)
-
-
-def test_mistakes_with_windows(given, tmp_path):
-  flags = given | LONG | {"output_file": tmp_path / "out.jsonl"}
-  _fails("gives a vector for each text: give", **flags | {"pooling": "none"})
-  _fails("input.txt, line 1 has two texts", **flags)
-  _fails("--window_stride=5 leaves tokens out", **flags, window_stride=5)

@@ -24,10 +24,6 @@ def _run(**flags):
   return programs.run("run_classifier", **flags)
 
 
-def _fails(message, **flags):
-  return programs.fails("run_classifier", message, **flags)
-
-
 def _sentences(number, seed):
   """Pairs of a text and whether it is one of praise.
 
@@ -184,28 +180,8 @@ def test_several_labels_are_trained_and_predicted(several):
   said = np.array([row[2:] for row in rows], float)
   result = [answer["probabilities"] for answer in answers]
   np.testing.assert_allclose(result, said, atol=1e-5)
-
-
-def test_one_label_and_several_are_not_confused(
-  several, trained, sst, tmp_path
-):
-  flags, output = several
-  single = flags | {"multi_label": False}
-  for folder, wrong in ((output, single), (trained[0], flags)):
-    for place in ({"output_dir": folder}, {"init_checkpoint": folder}):
-      log = _fails(
-        f"--multi_label={wrong['multi_label']}, but the head",
-        **{"output_dir": tmp_path} | wrong | place,
-        do_predict=True,
-      )
-      assert "train a fresh head with --new_head" in log
   with pytest.raises(ValueError, match="--multi_label=False, but the head"):
     Predictor(output, multi_label=False)
-  flags = flags | TRAIN | {"output_dir": tmp_path}
-  message = "--multi_label is for --task_name=tsv"
-  _fails(message, **flags | {"task_name": "sst-2"})
-  message = "--class_weights: 'x' is no label=weight"
-  _fails(message, **flags | {"class_weights": "x"})
 
 
 def test_predicts_from_a_checkpoint_alone(trained, sst, tmp_path):
@@ -279,30 +255,6 @@ def test_variants_run(sst, tmp_path, options):
   assert programs.results(tmp_path)["global_step"] == 20
 
 
-TRAIN = {"do_train": True}
-
-
-@pytest.mark.parametrize(
-  ("wrong", "message"),
-  [
-    ({}, "At least one of --do_train, --do_eval, --do_predict and --do_export"),
-    (TRAIN | {"task_name": "SST2x"}, "known are CoLA, SST-2, MRPC"),
-    (TRAIN | {"data_dir": "nowhere"}, "--data_dir=nowhere is no folder"),
-    (TRAIN | {"task_name": "MRPC"}, "Quality"),
-    (TRAIN | {"max_seq_length": 512}, "max_seq_length 512 exceeds"),
-    (TRAIN | {"early_stopping_patience": 2}, "say with --eval_steps"),
-    ({"do_eval": True}, "train first, or name one"),
-    (
-      TRAIN | {"init_checkpoint": "cased_L-12_H-768_A-12/bert_model.ckpt"},
-      "is a cased model",
-    ),
-  ],
-  ids=lambda value: str(value)[:60],
-)
-def test_wrong_flags_end_with_one_clear_line(sst, tmp_path, wrong, message):
-  _fails(message, **sst | {"output_dir": tmp_path} | wrong)
-
-
 def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
   reader = checkpoint.read(str(trained[0] / "model.ckpt-100"))
   encoder = {name: reader[name] for name in reader.shapes if "bert/" in name}
@@ -311,43 +263,8 @@ def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
   output = tmp_path / "output"
   flags = sst | {"output_dir": output, "init_checkpoint": path}
   message = f"{path} has no head, so it is no trained model"
-  _fails(message, **flags, do_predict=True)
+  programs.fails("run_classifier", message, **flags, do_predict=True)
   assert not list(output.glob("*.tf_record"))
-
-
-@pytest.mark.parametrize(
-  ("dev", "message"),
-  [
-    ("", "dev.tsv"),
-    ("sentence\tmark\na film\t1\n", "label"),
-    ("sentence\tlabel\na film\t1\nthe plot\t7\n", "'7' is no label"),
-    ("sentence\tlabel\na film\t1\t1\n", "line 2"),
-  ],
-  ids=["empty file", "missing column", "unknown label", "wrong column count"],
-)
-def test_broken_data_are_found_before_training(sst, tmp_path, dev, message):
-  (tmp_path / "train.tsv").write_bytes(
-    (sst["data_dir"] / "train.tsv").read_bytes()
-  )
-  (tmp_path / "dev.tsv").write_text(dev)
-  flags = sst | {"data_dir": tmp_path, "output_dir": tmp_path / "output"}
-  log = _fails(message, **flags, do_train=True, do_eval=True)
-  assert "dev.tsv" in log
-  assert not list((tmp_path / "output").glob("model.ckpt*"))
-
-
-def test_labels_that_are_not_the_checkpoints(trained, sst, tmp_path):
-  rows = [(text, f"{i % 3}") for i, (text, _) in enumerate(_sentences(30, 3))]
-  for name in ("train", "dev"):
-    _write(tmp_path / f"{name}.tsv", ("text", "label"), *rows)
-  flags = sst | {"task_name": "tsv", "data_dir": tmp_path}
-  _fails(
-    "trained for another set of labels",
-    **flags,
-    output_dir=tmp_path / "output",
-    init_checkpoint=trained[0],
-    do_eval=True,  # in training the head would be fresh
-  )
 
 
 def _contrary(sst, folder):
@@ -365,29 +282,6 @@ def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
   assert programs.results(flags["output_dir"])["eval_accuracy"] > 0.9
   shutil.copytree(flags["output_dir"], tmp_path / "alone")
   assert Predictor(tmp_path / "alone")(["a good film"])[0]["label"] == "1"
-
-
-def test_wrong_teachers_are_named(trained, several, sst, tmp_path):
-  other = tmp_path / "vocab.txt"
-  other.write_text("\n".join([*VOCABULARY[:-1], "other"]) + "\n")
-  three = tmp_path / "three"
-  rows = [(text, f"{i % 3}") for i, (text, _) in enumerate(_sentences(30, 3))]
-  _write(three / "train.tsv", ("text", "label"), *rows)
-  student = sst | {"teacher": trained[0], "output_dir": tmp_path / "student"}
-  for wrong, message in (
-    ({"teacher": tmp_path}, "is no folder that run_classifier.py has trained"),
-    ({"output_dir": trained[0]}, "--teacher is --output_dir: name another"),
-    ({"teacher": several[1]}, "was trained with --multi_label=True"),
-    ({"do_lower_case": False}, "was trained with --do_lower_case=True"),
-    ({"long_text": "windows"}, "was trained with --long_text=truncate"),
-    ({"vocab_file": other}, f"--vocab_file={other} has other tokens than"),
-    (
-      {"task_name": "tsv", "data_dir": three},
-      "has other labels, or another order of them: 0, 1 and 0, 1, 2",
-    ),
-  ):
-    _fails(message, **student | wrong, do_train=True)
-  assert not list((tmp_path / "student").glob("model.ckpt*"))
 
 
 LONG = {"long_text": "windows", "max_seq_length": 6, "max_text_length": 40}
@@ -432,28 +326,11 @@ def test_long_texts_are_read_to_their_end(sst, tmp_path, pooling):
     np.testing.assert_allclose(result, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-  ("wrong", "message"),
-  [
-    ({"window_stride": 5}, "--window_stride=5 leaves tokens out: a window of"),
-    ({"task_name": "MRPC"}, "is for single texts, but MRPC has pairs"),
-    ({"from_mnli": True}, "--from_mnli is for --task_name=GLUE: for one task"),
-  ],
-)
-def test_wrong_windows_are_named(sst, tmp_path, wrong, message):
-  _fails(message, **sst | LONG | {"output_dir": tmp_path} | wrong, **TRAIN)
-
-
-def test_windows_are_those_of_the_training(trained, sst):
-  message = "--long_text=windows, but the model in"
-  _fails(message, **sst | LONG | {"output_dir": trained[0]}, do_eval=True)
-
-
 @pytest.mark.slow
 def test_the_models_of_a_sweep_answer_together(sst, tmp_path):
   flags = sst | {"output_dir": tmp_path, "num_train_epochs": 1, "num_seeds": 2}
   export = {"do_export": True, "export_dir": tmp_path / "export"}
-  _run(**flags, **TRAIN, **export, do_predict=True, ensemble=2)
+  _run(**flags, do_train=True, **export, do_predict=True, ensemble=2)
 
   def probabilities(folder):
     rows = programs.table(folder / "test_predictions.tsv")[1:]

@@ -90,38 +90,3 @@ def test_neighbours_are_those_of_all_distances(run, tmp_path, metric):
 def test_more_neighbours_than_vectors(run, tmp_path):
   assert run(num_neighbors=99).returncode == 0
   assert {len(row["neighbors"]) for row in _rows(tmp_path)} == {30}
-
-
-@pytest.mark.parametrize(
-  ("flags", "message"),
-  [
-    ({}, "give either --labels, to classify, or --num_neighbors, to"),
-    ({"labels": "labels", "num_neighbors": 1}, "give either --labels, to"),
-    ({"num_neighbors": 1, "query_labels": "labels"}, "is for --labels"),
-    ({"labels": "labels", "texts": "labels"}, "--texts is for --num_neighbors"),
-    ({"labels": "none"}, "cannot read none: --labels names no file"),
-    ({"labels": "query_labels"}, "has 10 lines, stored.npz has 30 vectors"),
-    ({"labels": "same"}, "all labels are 'x': give two at least"),
-    ({"features": "labels"}, "labels is no output of extract_features.py --f"),
-    ({"features": "cut.npz"}, "cut.npz is no output of extract_features.py"),
-    ({"features": "tokens.npz"}, "tokens.npz has no vectors of lines: run"),
-    ({"features": "nan.npz"}, "nan.npz: the vector of line 2 is not finite"),
-    ({"features": "other.npz"}, "stored layers"),
-    ({"labels": "labels", "output_file": "labels"}, "labels is an input, too"),
-  ],
-)
-def test_mistakes_are_named(run, tmp_path, flags, message):
-  (tmp_path / "same").write_text("x\n" * 30)
-  _store(tmp_path / "nan.npz", [[0] * 4, [np.nan] * 4])
-  _store(tmp_path / "other.npz", [[0] * 4], np.array([0, 1], np.int32))
-  np.savez(tmp_path / "tokens.npz", layers=LAYERS, values=np.zeros((1, 2, 2)))
-  content = (tmp_path / "stored.npz").read_bytes()
-  (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
-  if "npz" in flags.get("features", "") or flags.get("features") == "labels":
-    flags = {"num_neighbors": 1} | flags
-  if message == "stored layers":
-    message = "queries.npz has 4 numbers a line, of the layers [-1, -2], other"
-  before = sorted(tmp_path.rglob("*"))
-  done = run(**flags)
-  programs.check_error(done.returncode, done.stderr, message)
-  assert sorted(tmp_path.rglob("*")) == before

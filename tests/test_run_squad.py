@@ -172,34 +172,3 @@ def _check_export(folder, nbest, odds, threshold):
     score = entry["start_logit"] + entry["end_logit"]
     assert answer["score"] == pytest.approx(score, abs=1e-4)
     assert answer["answers"] == [entry["text"] for entry in entries[:3]]
-
-
-def test_mistakes_end_with_one_clear_line(flags, tmp_path):
-  here = {"do_predict": True, "predict_file": tmp_path / "v1.json"}
-  mistakes = {
-    "At least one of --do_train, --do_predict and --do_export": {},
-    "this command needs --train_file": {"do_train": True},
-    "--do_export needs --export_dir": {"do_export": True},
-    "--export_top_k=3 exceeds --n_best_size=2": (
-      here | {"export_top_k": 3, "n_best_size": 2}
-    ),
-    "--group_by_length needs --dynamic_padding": here
-    | {"group_by_length": True},
-    "no file matches no.json": here | {"predict_file": "no.json"},
-    "bert_config.json": {
-      "do_train": True,
-      "train_file": tmp_path / "bert_config.json",
-    },
-    "max_seq_length 400 exceeds max_position_embeddings 32": (
-      here | {"max_seq_length": 400}
-    ),
-    "max_query_length": here | {"max_query_length": 40},
-    "train first, or name one": here,
-  }
-  cases = [
-    flags | {"output_dir": tmp_path / f"out{number}"} | wrong
-    for number, wrong in enumerate(mistakes.values())
-  ]
-  ends = programs.run_each("run_squad", cases)
-  for message, (status, log) in zip(mistakes, ends, strict=True):
-    programs.check_error(status, log, message)

@@ -24,21 +24,6 @@ def test_a_file_is_a_document(tmp_path):
   _fails("--overwrite", input_file=tmp_path / "*.txt", output_file=output)
 
 
-def test_what_is_read_is_not_written(tmp_path):
-  text = tmp_path / "a.txt"
-  text.write_text("One. Two.")
-  flags = {"input_file": text, "output_file": text, "overwrite": True}
-  _fails("a.txt is an input, too", **flags)
-  assert text.read_text() == "One. Two."
-
-
-def test_no_text_is_an_error(tmp_path):
-  (tmp_path / "a.txt").write_text("\n \n")
-  flags = {"input_file": tmp_path / "a.txt", "output_file": tmp_path / "out"}
-  _fails("holds no text", **flags)
-  assert not (tmp_path / "out").exists()
-
-
 ARTICLES = """<doc id="1" url="https://x/wiki?curid=1" title="Ore">
 Ore
 

@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from data.vocab import SPECIAL_TOKENS
-from storage import tfrecord
-from storage.tfrecord import Feature, Schema
-from tests import cpu_time, programs, small_model
+from tests import cpu_time, programs
 from tests.programs import ROOT
 
 PROGRAMS = sorted(
@@ -170,122 +167,6 @@ def test_missing_flags_are_named(program):
 def test_a_flag_that_is_misspelt_is_suggested():
   done = _start("run_squad", "--train_fle=x")
   assert "Did you mean: train_file ?" in done.stderr
-
-
-NEEDED = {
-  "bert_config_file": "none.json",
-  "vocab_file": "none.txt",
-  "init_checkpoint": "none.ckpt",
-}
-RUN = NEEDED | {"output_dir": "{}/out", "do_train": True}
-MISSING = [
-  ("build_vocab", {"input_file": "none*", "output_file": "{}/x"}, "none*"),
-  ("split_sentences", {"input_file": "none*", "output_file": "{}/x"}, "none*"),
-  (
-    "create_pretraining_data",
-    {"input_file": "none*", "output_file": "{}/x", "vocab_file": "v"},
-    "no file matches none*",
-  ),
-  ("convert_checkpoint", {"input": "none", "output": "{}/x"}, "at 'none'"),
-  ("fill_mask", NEEDED | {"text": "[MASK]"}, "cannot read none.json"),
-  (
-    "extract_features",
-    NEEDED | {"input_file": "none.txt", "output_file": "{}/x"},
-    "cannot read none.json: --bert_config_file names no file",
-  ),
-  ("run_classifier", RUN | {"task_name": "CoLA", "data_dir": "d"}, "=d is no"),
-  ("run_ner", RUN | {"train_file": "none.txt"}, "cannot read none.txt"),
-  ("run_pretraining", RUN | {"input_file": "none*"}, "no file matches none*"),
-  ("run_squad", RUN | {"train_file": "none*"}, "no file matches none*"),
-  ("run_swag", RUN | {"train_file": "none.csv"}, "cannot read none.csv"),
-  ("serve", {"model": "none"}, "--model=none: there is no folder none"),
-]
-
-
-@pytest.mark.parametrize(
-  ("program", "flags", "message"), MISSING, ids=[case[0] for case in MISSING]
-)
-def test_a_missing_file_is_named_and_nothing_is_made(
-  program, flags, message, tmp_path
-):
-  words = [
-    f"--{name}={str(value).format(tmp_path)}" for name, value in flags.items()
-  ]
-  done = _start(program, *words)
-  assert done.returncode == 1
-  [line] = done.stderr.splitlines()
-  assert message in line
-  assert not list(tmp_path.iterdir())
-
-
-WRONG = [
-  (
-    "run_classifier",
-    {"train.tsv": "text\tkind\na\tb\n"},
-    {"task_name": "tsv", "data_dir": "{}"},
-    "no column 'label'",
-  ),
-  (
-    "run_classifier",
-    {"train.tsv": "text\tlabel\na\tb\na\tc\n", "dev.csv": "text,label\na,d\n"},
-    {"task_name": "tsv", "data_dir": "{}", "do_eval": True},
-    "dev.csv, line 2, column label: 'd' is no label",
-  ),
-  (
-    "run_ner",
-    {"train.txt": "a O\nb B-X\n", "dev.txt": ""},
-    {"train_file": "{}/train.txt", "dev_file": "{}/dev.txt", "do_eval": True},
-    "dev.txt has no words",
-  ),
-  (
-    "run_swag",
-    {"train.csv": "sent1,sent2,ending0,ending1\na,b,c,d\n"},
-    {"train_file": "{}/train.csv"},
-    "train.csv has no column label",
-  ),
-  (
-    "run_squad",
-    {"dev.json": '{"data": []}', "train.json": "{"},
-    {
-      "train_file": "{}/train.json",
-      "predict_file": "{}/dev.json",
-      "max_query_length": 8,
-    },
-    "train.json is not JSON",
-  ),
-  (
-    "run_pretraining",
-    {"records": [list(range(12))]},
-    {"input_file": "{}/records", "max_seq_length": 8},
-    "input_ids has 12 values in a record, expected 8",
-  ),
-]
-
-
-@pytest.mark.parametrize(("program", "texts", "flags", "message"), WRONG)
-def test_a_wrong_table_is_named_and_nothing_is_made(
-  program, texts, flags, message, tmp_path
-):
-  model = small_model.write(tmp_path, [*SPECIAL_TOKENS, "a"])
-  for name, text in texts.items():
-    if isinstance(text, str):
-      (tmp_path / name).write_text(text)
-    else:
-      schema = Schema(Feature("input_ids", (12,)))
-      rows = ({"input_ids": ids} for ids in text)
-      tfrecord.save(str(tmp_path / name), schema, rows)
-  before = sorted(tmp_path.iterdir())
-  words = {"output_dir": "{}/out", "do_train": True, "max_seq_length": 16}
-  done = _start(
-    program,
-    *(
-      f"--{name}={str(value).format(tmp_path)}"
-      for name, value in (model | words | flags).items()
-    ),
-  )
-  assert done.returncode == 1
-  assert message in done.stderr.splitlines()[-1]
-  assert sorted(tmp_path.iterdir()) == before
 
 
 def test_tensorflow_itself_is_silent(tmp_path):

@@ -123,12 +123,26 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     checkpoint.read(prefix)
 
 
-def test_a_wrong_shape_names_both_and_the_cause(tmp_path):
-  prefix = _saved(tmp_path, output_weights=tf.Variable(tf.zeros([2, 8])))
-  model = models.classifier(toy.config(), 3)
+@pytest.mark.parametrize(
+  ("name", "cause"),
+  [
+    ("output_weights", "another set of labels"),
+    ("bert/embeddings/word_embeddings", "does not belong to this"),
+    (
+      "bilstm/layer_0/forward_lstm/lstm_cell/kernel",
+      "another --lstm_units or --feature_layers",
+    ),
+  ],
+)
+def test_a_wrong_shape_names_both_and_the_cause(tmp_path, name, cause):
+  model = models.feature_based_tagger(toy.config(), 3, "last", 4)
+  if name == "output_weights":
+    model = models.classifier(toy.config(), 3)
+  [shape] = [list(v.shape) for v in model.variables if v.path == name]
+  prefix = _saved(tmp_path, **{name: tf.Variable(tf.zeros([2, 8]))})
   with pytest.raises(ValueError) as error:
     checkpoint.restore(model, prefix)
-  for part in ("output_weights", "[2, 8]", "[3, 8]", "labels", prefix):
+  for part in (name, "[2, 8]", f"{shape}", cause, prefix):
     assert part in str(error.value)
 
 

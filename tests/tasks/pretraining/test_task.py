@@ -109,6 +109,9 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   without = task.train_data(without.replace(pack_examples=None), toy.config())
   assert without.folder is without.sources is without.packing is None
   assert task.eval_data(args.replace(eval_file=None), toy.config()) is None
+  bare = args.replace(special_tokens=False, vocab_file=None)
+  with pytest.raises(ValueError, match="--nospecial_tokens needs --vocab_file"):
+    task.train_data(bare, toy.config())
   for wrong in (["3"], ["3", "0"], ["3", "x"], ["3", "1", "1"]):
     with pytest.raises(ValueError, match="is not a positive number for each"):
       task.train_data(args.replace(sampling_weights=wrong), toy.config())

@@ -1,0 +1,378 @@
+"""Mistakes of users: one line, before TensorFlow is imported, nothing written.
+
+What a check finds is tested with its module; here programs make their checks.
+"""
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+
+from data import labels, vocab
+from data.vocab import SPECIAL_TOKENS
+from modeling import models
+from tests import programs, small_model
+from tests.training import toy
+from training import checkpoint
+
+WORDS = [*SPECIAL_TOKENS, "red", "blue", "sky", "."]
+MODEL = "bert_config_file=bert_config.json vocab_file=vocab.txt"
+TUNE = f"{MODEL} output_dir=out max_seq_length=12"
+WINDOWS = "long_text=windows max_seq_length=6 max_text_length=40"
+# Flags of each program; a mistake adds some, or takes "-name" away.
+FLAGS = {
+  "run_classifier": f"{TUNE} task_name=tsv data_dir=data",
+  "run_ner": f"{TUNE} train_file=ner dev_file=ner",
+  "run_swag": f"{TUNE} train_file=swag.csv dev_file=swag.csv",
+  "run_squad": f"{TUNE} max_query_length=4 train_file=v1.json",
+  "run_pretraining": "bert_config_file=toy.json output_dir=out "
+  f"input_file=a.tfrecord max_seq_length={toy.T} max_predictions_per_seq=3 "
+  "train_batch_size=8 num_train_steps=3",
+  "run_features": "features=stored.npz query_features=queries.npz "
+  "output_file=out",
+  "extract_features": f"{MODEL} init_checkpoint=bert_model.ckpt "
+  "input_file=text output_file=out max_seq_length=12",
+  "fill_mask": f"{MODEL} init_checkpoint=bert_model.ckpt",
+  "build_vocab": "input_file=text output_file=out",
+  "extend": f"{MODEL} extend=vocab.txt init_checkpoint=. -vocab_file "
+  "input_file=words output_file=new/vocab.txt new_words=1 append_words",
+  "create_pretraining_data": "input_file=text vocab_file=vocab.txt "
+  "output_file=out",
+  "split_sentences": "input_file=text output_file=out",
+  "convert_checkpoint": "output=out",
+  "serve": "",
+}
+# A program, flags (~ is a blank in their values), and the end of the log.
+MISTAKES = """
+run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_export
+run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
+run_classifier | do_train data_dir=nowhere | --data_dir=nowhere is no folder
+run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict need --data_dir
+run_classifier | do_train task_name=MRPC | Quality
+run_classifier | do_train label_column=kind | no column 'kind'
+run_classifier | do_train do_eval data_dir=odd | dev.csv, line 2, column label: 'd' is no label
+run_classifier | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 16
+run_classifier | do_eval | no checkpoint in --output_dir=out and no --init_checkpoint: train first, or name one
+run_classifier | do_train init_checkpoint=cased_L-12_H-768_A-12/bert_model.ckpt | is a cased model
+run_classifier | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
+run_classifier | do_train from_mnli | --from_mnli is for --task_name=GLUE: for one task
+run_classifier | do_train {windows} window_stride=5 | --window_stride=5 leaves tokens out: a window of
+run_classifier | do_train {windows} task_name=MRPC | is for single texts, but MRPC has pairs
+run_classifier | do_eval {windows} output_dir=tuned | --long_text=windows, but the model in
+run_classifier | do_predict multi_label output_dir=tuned | --multi_label=True, but the head
+run_classifier | do_predict multi_label init_checkpoint=tuned | train a fresh head with --new_head
+run_classifier | do_train multi_label task_name=sst-2 | --multi_label is for --task_name=tsv
+run_classifier | do_train class_weights=x | --class_weights: 'x' is no label=weight
+run_classifier | do_train teacher=data | is no folder that run_classifier.py has trained
+run_classifier | do_train teacher=tuned output_dir=tuned | --teacher is --output_dir: name another
+run_classifier | do_train teacher=tuned multi_label | was trained with --multi_label=False
+run_classifier | do_train teacher=tuned do_lower_case=false | was trained with --do_lower_case=True
+run_classifier | do_train teacher=tuned {windows} | was trained with --long_text=truncate
+run_classifier | do_train teacher=tuned vocab_file=other.txt | --vocab_file=other.txt has other tokens than
+run_classifier | do_train teacher=tuned | has other labels, or another order of them: 0, 1 and no, yes
+run_classifier | do_train init_checkpoint=right_to_left | was trained with --attention=right_to_left, the network here has bidirectional: give --attention=right_to_left
+run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_to_left | was trained with --attention=right_to_left, the network here has left_to_right
+run_classifier | do_train output_dir=right_to_left | right_to_left is of run_pretraining.py: name another
+run_ner | | At least one of --do_train, --do_eval
+run_ner | do_train -train_file | needs --train_file
+run_ner | do_train -dev_file keep_best | needs --dev_file
+run_ner | do_predict | needs --test_file
+run_ner | do_train train_file=gone | cannot read gone
+run_ner | do_train tag_column=5 | line 1: 2 columns, so that there is no column 5
+run_ner | do_train do_eval dev_file=ship | ship, line 2: 'B-SHIP' is none of the model's tags
+run_ner | do_train do_eval dev_file=blank | blank has no words
+run_ner | do_train output_dir=ships | are O, B-SHIP, I-SHIP
+run_ner | do_eval init_checkpoint=ships/a.ckpt | labels.txt). --do_train makes a head for other labels
+run_ner | do_train max_seq_length=17 | max_seq_length 17 exceeds
+run_ner | do_predict test_file=ner | train first, or name one
+run_ner | do_train feature_based add_bilstm | --feature_based has a BiLSTM: leave --add_bilstm out
+run_ner | do_train output_dir=features | --feature_based=False, but the model in features was trained with --feature_based=True
+run_ner | do_train feature_based output_dir=features feature_layers=last | was trained with --feature_layers=weighted_sum_all
+run_ner | do_eval feature_based output_dir=features feature_layers=weighted_sum_all lstm_units=5 | --lstm_units=6
+run_ner | do_train pack_examples document_context | --pack_examples does not go with --document_context
+run_swag | | At least one of --do_train, --do_eval
+run_swag | do_train -train_file | needs --train_file
+run_swag | do_train -dev_file eval_steps=9 | needs --dev_file
+run_swag | do_predict | needs --test_file
+run_swag | do_train train_file=gone.csv | cannot read gone.csv
+run_swag | do_train train_file=bare.csv | bare.csv has no column label
+run_swag | do_train do_eval dev_file=bare.csv | bare.csv has no column label
+run_swag | do_train train_file=some.jsonl | some.jsonl, line 2: some rows have a label and some have none
+run_swag | do_train max_seq_length=17 | max_seq_length 17 exceeds
+run_swag | do_eval | train first, or name one
+run_squad | | At least one of --do_train, --do_predict and --do_export
+run_squad | do_train -train_file | this command needs --train_file
+run_squad | do_export | --do_export needs --export_dir
+run_squad | do_predict | this command needs --predict_file
+run_squad | do_predict predict_file=no.json | no file matches no.json
+run_squad | do_train predict_file=ner | ner is not JSON
+run_squad | do_train export_top_k=3 n_best_size=2 | --export_top_k=3 exceeds --n_best_size=2
+run_squad | do_train group_by_length | --group_by_length needs --dynamic_padding
+run_squad | do_train f1_unit=character version_2_with_negative | --f1_unit=character has no scores of questions without an answer
+run_squad | do_train max_seq_length=400 | max_seq_length 400 exceeds max_position_embeddings 16
+run_squad | do_train max_query_length=40 | max_query_length
+run_squad | do_predict predict_file=v1.json | train first, or name one
+run_squad | do_predict predict_file=v1.json output_dir=squad version_2_with_negative | --version_2_with_negative=True, but the model in
+run_squad | do_train eval_steps=1 predict_file=bare.json | not every question of bare.json has answers to evaluate by
+run_squad | do_train version_2_with_negative output_dir=tuned | tuned is of run_classifier.py: name another folder
+run_pretraining | | At least one of --do_train, --do_eval and --do_export must be True
+run_pretraining | do_eval | train first, or name one
+run_pretraining | do_train -input_file | --do_train and --do_eval need --input_file
+run_pretraining | do_eval input_file=nothing* | no file matches nothing*
+run_pretraining | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 12
+run_pretraining | do_train max_seq_length=11 | input_ids has 12 values in a record, expected 11
+run_pretraining | do_train max_predictions_per_seq=9 | masked_lm_positions has 3 values in a record, expected 9
+run_pretraining | do_train init_checkpoint=nowhere/bert_model.ckpt | no file nowhere/bert_model.ckpt.index
+run_pretraining | do_train group_by_length jit_compile | it goes neither with --jit_compile nor with a TPU
+run_pretraining | do_train pack_examples objective=left_to_right | --pack_examples does not go with attention 'left_to_right'
+run_pretraining | do_train stop_at_step=9 | --stop_at_step=9 is beyond --num_train_steps=3
+run_pretraining | do_train sampling_exponent=0.7 sampling_weights=1 | --sampling_exponent computes what --sampling_weights says
+run_pretraining | do_train bert_config_file=no.json | cannot read no.json: --bert_config_file names no file
+run_pretraining | do_export do_train dry_run export_dir=new | --do_export needs --vocab_file
+run_pretraining | do_train objective=left_to_right attention=bidirectional | contradicts --objective=left_to_right
+run_features | | give either --labels, to classify, or --num_neighbors, to
+run_features | labels=yes_no num_neighbors=1 | give either --labels, to
+run_features | num_neighbors=1 query_labels=yes_no | is for --labels
+run_features | labels=yes_no texts=yes_no | --texts is for --num_neighbors
+run_features | labels=gone | cannot read gone: --labels names no file
+run_features | labels=blank | has 3 lines, stored.npz has 2 vectors
+run_features | labels=same | all labels are 'x': give two at least
+run_features | num_neighbors=1 features=same | same is no output of extract_features.py --f
+run_features | num_neighbors=1 features=cut.npz | cut.npz is no output of extract_features.py
+run_features | num_neighbors=1 features=tokens.npz | tokens.npz has no vectors of lines: run
+run_features | num_neighbors=1 features=nan.npz | nan.npz: the vector of line 2 is not finite
+run_features | num_neighbors=1 features=other.npz | queries.npz has 4 numbers a line, of the layers [-1, -2], other
+run_features | labels=yes_no output_file=yes_no | yes_no is an input, too
+extract_features | layers=0,3 | : the model has 1
+extract_features | layers=last | --layers=last: give numbers
+extract_features | layers=0 output_file=out.npz | out.npz needs --format=npz
+extract_features | max_seq_length=17 | max_seq_length 17 exceeds max_position_embeddings 16
+extract_features | input_file=empty | is empty: it should hold one text
+extract_features | output_file=text | text is an input, too
+extract_features | output_file=ner | ner exists already
+extract_features | init_checkpoint=uncased_L-12_H-768_A-12/bert_model.ckpt do_lower_case=false | uncased_L-12_H-768_A-12 is a lower-cased model
+extract_features | bert_config_file=deep.json | num_hidden_layers 1, but --bert_config_file=deep.json has num_hidden_layers 2
+extract_features | {windows} | gives a vector for each text: give
+extract_features | {windows} pooling=mean input_file=pairs | pairs, line 1 has two texts
+extract_features | {windows} pooling=mean window_stride=5 | --window_stride=5 leaves tokens out
+fill_mask | | give --text or --input_file
+fill_mask | text=no~mask | there is no [MASK] in 'no mask'
+fill_mask | text=[MASK] vocab_file=long.txt | 10 lines but vocab_size in bert_config.json is 9
+fill_mask | text=[MASK] vocab_file=unmasked.txt init_checkpoint=alone/a.ckpt | unmasked.txt lacks [MASK]
+fill_mask | input_file=latin1 | latin1, line 2
+fill_mask | text=[MASK] init_checkpoint=squad | squad was trained by run_squad, without the head
+fill_mask | text=[MASK] init_checkpoint=causal | a model of --objective=right_to_left cannot fill
+build_vocab | input_file=gone | no file matches gone
+build_vocab | input_file=latin1 | latin1, line 2: byte 8 of the file (0xff) is not
+build_vocab | input_file=blank | no words in blank
+build_vocab | output_file=text | text is an input, too
+build_vocab | output_file=ner | ner exists already
+build_vocab | preset=base | bert_config.json exists already
+build_vocab | preset=huge | --preset=huge: value should be one of <tiny
+build_vocab | vocab_size=7 | --vocab_size=7 is too small for 5 reserved tokens
+build_vocab | special_tokens=[PAD],[UNK] | --special_tokens lacks [CLS], [SEP]
+build_vocab | special_tokens=[PAD],[UNK],[CLS],[SEP],[MASK], | : one name is empty
+build_vocab | special_tokens=[UNK],[PAD],[CLS],[SEP],[MASK] | put [PAD] first
+extend | append_words=false | has 0 [unused] tokens, fewer than --new_words=1
+extend | vocab_size=9 | --vocab_size is not for --extend: leave it out
+extend | -bert_config_file | this command needs --bert_config_file
+extend | -init_checkpoint | --extend needs --init_checkpoint
+extend | extend=other.txt | is not the vocabulary of the model: line 6 is
+extend | extend=double.txt init_checkpoint=alone/a.ckpt | double.txt, line 9: 'red' is blank or double
+extend | output_file=new/words | with --extend name FOLDER/vocab.txt
+extend | output_file=data/vocab.txt | data is there already: remove it, or
+extend | input_file=blank | no words in blank
+extend | input_file=text | has all words that text has --min_count=2
+extend | bert_config_file=large.json | has vocab_size 9, but --bert_config_file
+extend | do_lower_case=false init_checkpoint=uncased_L-2_H-2_A-1/bert_model.ckpt | is a lower-cased model
+create_pretraining_data | input_file=gone* | no file matches gone*
+create_pretraining_data | input_file=data | cannot read data
+create_pretraining_data | max_seq_length=4 | max_seq_length 4 is too short
+create_pretraining_data | mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, and 1 together
+create_pretraining_data | masking=dynamic do_whole_word_mask | with --masking=dynamic give them to run_pretraining.py
+create_pretraining_data | input_file=latin1 num_workers=0 | latin1, line 2: byte 8
+create_pretraining_data | input_file=latin1 num_workers=2 | latin1, line 2: byte 8
+create_pretraining_data | input_file=blank | there is no text in
+create_pretraining_data | vocab_file=unmasked.txt | unmasked.txt lacks [MASK]
+create_pretraining_data | output_file=ner | ner exists already
+create_pretraining_data | output_file=text overwrite | text is an input, too
+create_pretraining_data | output_file=a,data/../a | repeats
+create_pretraining_data | -output_file | nothing to write: give --output_file, or --preview=3
+create_pretraining_data | -output_file preview=1 num_workers=1 | --preview reads the text in one process
+create_pretraining_data | text_field=text | text, line 1: not a JSON object
+split_sentences | input_file=gone | gone
+split_sentences | output_file=ner | --overwrite
+split_sentences | output_file=text overwrite | text is an input, too
+split_sentences | input_file=blank | holds no text
+split_sentences | source=wikipedia | text, line 1: 'red sky blue' is not within <doc ...>
+convert_checkpoint | input=gone | no checkpoint at 'gone'
+serve | model=gone | --model=gone: there is no folder gone
+""".strip().splitlines()  # noqa: E501
+LAYERS = np.array([-1, -2], np.int32)
+# Runs a program once for each of some command lines, in copies of a process.
+RUN = """
+import json, os, runpy, sys, tempfile
+from pathlib import Path
+import cli.encoder, cli.program, data.tables
+for program, words in json.load(sys.stdin):
+  before = {*Path().rglob("*")}
+  with tempfile.TemporaryFile("w+") as log:
+    if not os.fork():
+      os.dup2(log.fileno(), 2)
+      sys.argv = [program, *words]
+      try:
+        runpy.run_path(program, run_name="__main__")
+        sys.exit()
+      finally:
+        for name in {"tensorflow", "keras"} & sys.modules.keys():
+          print("imported", name, file=sys.stderr)
+    status = os.waitstatus_to_exitcode(os.wait()[1])
+    log.seek(0)
+    changed = {*Path().rglob("*")} ^ before
+    print(json.dumps([status, log.read(), [*map(str, changed)]]), flush=True)
+"""
+
+
+def _write_text(folder):
+  texts = {
+    "text": "red sky blue\nblue red sky\n",
+    "words": "reds reds\n",
+    "pairs": "red ||| blue\n",
+    "blank": "\n \n\n",
+    "empty": "",
+    "ner": "red B-X\nsky O\n",
+    "ship": "red O\nblue B-SHIP\n",
+    "same": "x\nx\n",
+    "yes_no": "yes\nno\n",
+    "data/train.tsv": "text\tlabel\nred\tyes\nblue\tno\n",
+    "data/dev.tsv": "text\tlabel\nred\tyes\n",
+    "data/test.tsv": "text\nred\n",
+    "odd/train.tsv": "text\tlabel\nred\tb\nred\tc\n",
+    "odd/dev.csv": "text,label\na,d\n",
+    "swag.csv": "sent1,sent2,ending0,ending1,label\na,b,c,d,1\n",
+    "bare.csv": "sent1,sent2,ending0,ending1\na,b,c,d\n",
+  }
+  row = {"sent1": "a", "sent2": "b", "ending0": "c", "ending1": "d"}
+  rows = row | {"label": 1}, row
+  texts["some.jsonl"] = "\n".join(map(json.dumps, rows))
+  question = {"id": "1", "question": "red", "answers": []}
+  paragraph = {"context": "red sky", "qas": [question]}
+  squad = {"data": [{"title": "t", "paragraphs": [paragraph]}]}
+  texts["bare.json"] = json.dumps(squad)
+  question["answers"] = [{"text": "sky", "answer_start": 4}]
+  texts["v1.json"] = json.dumps(squad)
+  for name, text in texts.items():
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+  (folder / "latin1").write_bytes(b"[MASK].\n\xff\n")
+
+
+def _write_vectors(folder):
+  vectors = {
+    "stored": [[1, 2, 3, 4], [4, 3, 2, 1]],
+    "queries": [[1, 2, 3, 4]],
+    "nan": [[0] * 4, [np.nan] * 4],
+  }
+  for name, rows in vectors.items():
+    values = np.reshape(np.float32(rows), (-1, 2, 2))
+    np.savez(folder / f"{name}.npz", layers=LAYERS, vectors=values)
+  np.savez(folder / "other.npz", layers=LAYERS + 2, vectors=values[:1] * 0)
+  np.savez(folder / "tokens.npz", layers=LAYERS, values=values)
+  content = (folder / "stored.npz").read_bytes()
+  (folder / "cut.npz").write_bytes(content[: len(content) // 2])
+
+
+def _write_models(folder):
+  """A pre-trained model, and output folders of trainings."""
+  small_model.write(folder, WORDS)
+  for name, tokens in (
+    ("other", [*SPECIAL_TOKENS, *WORDS[:4:-1]]),
+    ("long", [*WORDS, "more"]),
+    ("unmasked", [word for word in WORDS if word != "[MASK]"]),
+  ):
+    vocab.save(tokens, folder / f"{name}.txt")
+  (folder / "double.txt").write_text("\n".join([*WORDS[:-1], "red"]))
+  for name, changes in (
+    ("deep", {"num_hidden_layers": 2}),
+    ("large", {"vocab_size": 99}),
+  ):
+    config = small_model.config(**{"vocab_size": len(WORDS)} | changes)
+    config.to_json(str(folder / f"{name}.json"))
+  values = checkpoint.variables(models.encoder(small_model.config(len(WORDS))))
+  checkpoint.write(str(folder / "bert_model.ckpt"), values)
+  tuned = {"do_lower_case": True, "multi_label": False, "task_name": "sst-2"}
+  tuned |= {"long_text": "truncate", "bert_config_file": "bert_config.json"}
+  tuned |= {"is_regression": False}
+  features = {"feature_based": True, "feature_layers": "weighted_sum_all"}
+  backward = dict.fromkeys(("objective", "attention"), "right_to_left")
+  for name, program, flags in (
+    ("tuned", "run_classifier", tuned | {"vocab_file": "vocab.txt"}),
+    ("features", "run_ner", features | {"lstm_units": 6}),
+    ("squad", "run_squad", {"version_2_with_negative": False}),
+    ("right_to_left", "run_pretraining", backward),
+    ("causal", "run_pretraining", {"objective": "right_to_left"}),
+    ("ships", "run_ner", {}),
+    ("alone", "run_pretraining", {}),
+  ):
+    checkpoint.write(str(folder / name / "a.ckpt"), values)
+    entry = {"program": program, "flags": flags, "directory": str(folder)}
+    (folder / name / "run.json").write_text(json.dumps([entry]))
+    if name not in ("alone", "ships"):
+      text = 'model_checkpoint_path: "a.ckpt"\n'
+      (folder / name / "checkpoint").write_text(text)
+  labels.save(("O", "B-SHIP", "I-SHIP"), str(folder / "ships"))
+
+
+def _parts(line):
+  return map(str.strip, line.split("|"))
+
+
+def _words(line):
+  """Program and command line of a mistake."""
+  name, flags, _ = _parts(line)
+  flags = flags.format(windows=WINDOWS)
+  given = {}
+  for word in f"{FLAGS[name]} {flags}".split():
+    flag, _, value = word.partition("=")
+    if flag.startswith("-"):
+      given.pop(flag[1:], None)
+    else:
+      given[flag] = f"--{flag}={value or True}".replace("~", " ")
+  program = "build_vocab" if name == "extend" else name
+  return str(programs.ROOT / f"{program}.py"), [*given.values()]
+
+
+@pytest.fixture(name="outcomes", scope="module")
+def _outcomes(tmp_path_factory):
+  """Outcomes of all mistakes of a program: status, log, changed files."""
+  folder = tmp_path_factory.mktemp("mistakes")
+  _write_text(folder)
+  _write_vectors(folder)
+  _write_models(folder)
+  toy.flags(folder)
+  (folder / "bert_config.json").rename(folder / "toy.json")
+  small_model.write(folder, WORDS)
+  toy.write_records(str(folder / "a.tfrecord"), 2)
+
+  @cache
+  def run(name):
+    lines = [line for line in MISTAKES if line.startswith(f"{name} |")]
+    done = programs.python(
+      ["-c", RUN],
+      json.dumps([*map(_words, lines)]),
+      cwd=folder,
+      env={"PYTHONPATH": str(programs.ROOT), "PATH": "/usr/bin"},
+    )
+    outcomes = map(json.loads, done.stdout.splitlines())
+    return dict(zip(lines, outcomes, strict=True))
+
+  return run
+
+
+@pytest.mark.parametrize("line", MISTAKES, ids=lambda line: line[:60])
+def test_a_mistake_is_one_line_and_leaves_nothing(outcomes, line):
+  name, _, message = _parts(line)
+  status, log, changed = outcomes(name)[line]
+  programs.check_error(status, log, message)
+  assert not changed
