@@ -34,8 +34,9 @@ class Packing:
     A batch has `input_ids`, `input_mask`, `segment_ids` [B, T or more], perhaps
     `masked_lm_positions` [B, P], and other fields, which stay as they are; but
     `label_ids` of tokens become [R, T], -1 for padding. Returns it with the
-    arguments of modeling.bert.PackedBert, K being 1 + P. Choices, [B, C, T or
-    more], are packed like B * C examples; `output_slots` is then [B, C, 1].
+    arguments of modeling.encoder_variants.PackedBert, K being 1 + P. Choices,
+    [B, C, T or more], are packed like B * C examples; `output_slots` is then
+    [B, C, 1].
     """
     length, full_length = self.row_length, batch["input_mask"].shape[-1]
     names = (*TOKENS, "label_ids") if self.token_labels else TOKENS

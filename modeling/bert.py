@@ -1,18 +1,29 @@
-"""BERT, two unidirectional BERTs side by side, and windows of long texts.
+"""BERT: embeddings, encoder and pooler.
 
-Legend: B batch, T tokens, P positions, H hidden, V vocabulary, L tokens of a
-long text, W windows.
+Source: modeling.py of the original; section 3 and figure 2 of the paper.
+Legend: B batch, T tokens, P positions, V vocabulary, H hidden.
 """
-
-from dataclasses import replace
 
 import keras
 from keras import ops
 
-from modeling import layers
-from modeling.config import SIDES, BertConfig
-from modeling.core_layers import BiLstm, ConfigLayer, gather_positions
-from modeling.embeddings import Embeddings
+from modeling import tracing
+from modeling.config import BertConfig
+from modeling.heads import BiLstm
+from modeling.initialization import (
+  initializer,
+  opposite_segments,
+  sinusoids,
+  structure_attention,
+)
+from modeling.layers import (
+  ConfigLayer,
+  Dense,
+  Dropout,
+  DropoutAddLayerNorm,
+  TransformerBlock,
+  gather_positions,
+)
 
 
 @keras.saving.register_keras_serializable("bert")
@@ -39,12 +50,12 @@ class Bert(ConfigLayer):
     super().__init__(config, name=name, **kwargs)
     config = self.config
     self.embeddings = Embeddings(config, name="embeddings")
-    self.encoder = layers.Encoder(config, name="encoder")
+    self.encoder = Encoder(config, name="encoder")
     self.bilstm = None
     if config.add_bilstm:
       # Without cuDNN: an export made on a GPU then runs on other devices.
       self.bilstm = BiLstm(config.hidden_size // 2, depth=1, use_cudnn=False)
-    self.pooler = layers.Pooler(config, name="pooler")
+    self.pooler = Pooler(config, name="pooler")
 
   def build(self, input_shape, *_):
     hidden_shape = (*input_shape, self.config.hidden_size)
@@ -103,7 +114,7 @@ class Bert(ConfigLayer):
     table = keras.KerasTensor(
       (self.config.vocab_size, width), self.variable_dtype
     )
-    return _output_spec(self, width, input_ids, positions) | {
+    return output_spec(self, width, input_ids, positions) | {
       "embedding_table": table
     }
 
@@ -116,85 +127,6 @@ class Bert(ConfigLayer):
   def freeze_pooler(self) -> None:
     """Makes the pooler untrainable, for models that do not use it."""
     self.pooler.trainable = False
-
-
-class PackedBert(keras.layers.Layer):
-  """Vectors of examples that share rows, as `bert` gives them alone.
-
-  Tokens attend to their own example, and each example begins at position 0.
-  `bert` is a Bert with bidirectional attention and no BiLSTM.
-
-  Call arguments:
-    input_ids, input_mask, segment_ids, position_ids: [R, T] int; the mask has
-      the number of the example in its row, from 1, and 0 for padding.
-    output_positions: [R, P] int, the tokens of which vectors are needed. The
-      last block computes only these. Default: all.
-    output_slots: [B, K] int, indices in all of these; [CLS] is the first one.
-
-  Returns:
-    A dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. With
-    slots, `pooled_output` [B, H] is of the first one, and `sequence_output`
-    [B, K - 1, H] of the others.
-  """
-
-  def __init__(self, bert: Bert, **kwargs):
-    super().__init__(**kwargs)
-    self.bert = bert
-
-  def call(
-    self,
-    input_ids,
-    input_mask,
-    segment_ids,
-    position_ids,
-    output_positions=None,
-    output_slots=None,
-    training=None,
-  ):
-    same = ops.equal(input_mask[:, :, None], input_mask[:, None, :])
-    attention_mask = ops.cast(same, input_mask.dtype)  # [R, T, T]
-    attention_mask *= ops.expand_dims(ops.minimum(input_mask, 1), 1)
-    hidden_states, embedding_table = self.bert.embeddings(
-      input_ids, segment_ids, position_ids, training=training
-    )
-    last = self.bert.encoder(
-      hidden_states, attention_mask, output_positions, training=training
-    )[-1]
-    outputs = {"sequence_output": last, "embedding_table": embedding_table}
-    if output_positions is None:
-      return outputs
-    vectors = ops.reshape(last, (-1, self.bert.config.hidden_size))
-    vectors = ops.take(vectors, output_slots, axis=0)  # [B, K, H]
-    return outputs | {
-      "sequence_output": vectors[:, 1:],
-      "pooled_output": self.bert.pooler(vectors[:, 0]),
-    }
-
-  def compute_output_spec(self, input_ids, *_, output_slots=None, **__):
-    names = ["sequence_output", "embedding_table"]
-    like, positions = input_ids, None
-    if output_slots is not None:
-      names.append("pooled_output")
-      like, positions = output_slots, output_slots[:, 1:]
-    spec = self.bert.compute_output_spec(like, positions=positions)
-    return {name: spec[name] for name in names}
-
-
-def _output_spec(layer, width, input_ids, positions):
-  batch, length = input_ids.shape
-  blocks, selected = layer.config.num_hidden_layers, length
-  if positions is not None:
-    blocks, selected = blocks - 1, positions.shape[1]
-
-  def spec(*shape):
-    return keras.KerasTensor((*shape, width), layer.compute_dtype)
-
-  return {
-    "embedding_output": spec(batch, length),
-    "encoder_layers": [spec(batch, length) for _ in range(blocks)],
-    "sequence_output": spec(batch, selected),
-    "pooled_output": spec(batch),
-  }
 
 
 def make_attention_mask(input_mask, attention: str):
@@ -223,120 +155,154 @@ def pooled_position(input_mask, attention: str):
   return ops.max(positions * input_mask, axis=1, keepdims=True)
 
 
-@keras.saving.register_keras_serializable("bert")
-class ConcatEncoders(ConfigLayer):
-  """A left-to-right BERT and a right-to-left one, concatenated as in ELMo.
+def output_spec(layer, width, input_ids, positions):
+  batch, length = input_ids.shape
+  blocks, selected = layer.config.num_hidden_layers, length
+  if positions is not None:
+    blocks, selected = blocks - 1, positions.shape[1]
 
-  A variable `bert/x` of their checkpoints is `bert/left_to_right/x` or
-  `bert/right_to_left/x` here. Source: section 2.1 of the paper. Called as Bert;
-  vectors are [..., 2H], and there is no `embedding_table`.
+  def spec(*shape):
+    return keras.KerasTensor((*shape, width), layer.compute_dtype)
+
+  return {
+    "embedding_output": spec(batch, length),
+    "encoder_layers": [spec(batch, length) for _ in range(blocks)],
+    "sequence_output": spec(batch, selected),
+    "pooled_output": spec(batch),
+  }
+
+
+class Embeddings(keras.layers.Layer):
+  """Sum of token, segment and position embeddings, normalized.
+
+  Call arguments:
+    input_ids: [B, T] int.
+    segment_ids: [B, T] int.
+    position_ids: [B, T] int. Default: 0 to T - 1 in each row.
+
+  Returns:
+    [B, T, H] embeddings, and the [V, H] table of token embeddings.
+
+  Raises:
+    ValueError: T exceeds max_position_embeddings.
   """
 
-  def __init__(self, config: BertConfig | dict, name: str = "bert", **kwargs):
-    super().__init__(config, name=name, **kwargs)
-    self.encoders = [
-      Bert(replace(self.config, attention=side), name=side) for side in SIDES
+  def __init__(self, config: BertConfig, **kwargs):
+    super().__init__(**kwargs)
+    self.config = config
+    self.norm = DropoutAddLayerNorm()
+    self.dropout = Dropout(config.hidden_dropout_prob)
+
+  def build(self, input_shape):
+    config = self.config
+    random = config.initial_attention == "random"
+    for name, size, structured in (
+      ("word_embeddings", config.vocab_size, initializer),
+      ("token_type_embeddings", config.type_vocab_size, opposite_segments),
+      ("position_embeddings", config.max_position_embeddings, sinusoids),
+    ):
+      fixed = config.fixed_positions and name == "position_embeddings"
+      initial = initializer if random and not fixed else structured
+      embeddings = self.add_weight(
+        name=name,
+        shape=(size, config.hidden_size),
+        initializer=initial(config),
+        trainable=not fixed,
+      )
+      setattr(self, name, embeddings)
+    self.output_shape = (*input_shape, config.hidden_size)
+    self.norm.build(self.output_shape)
+
+  def call(self, input_ids, segment_ids, position_ids=None, training=None):
+    length = ops.shape(input_ids)[1]
+    max_length = self.config.max_position_embeddings
+    if isinstance(length, int) and length > max_length:
+      raise ValueError(
+        f"a sequence of {length} tokens exceeds max_position_embeddings "
+        f"{max_length} of the configuration"
+      )
+    # Read once: two reads of one variable would each copy it.
+    embedding_table = ops.convert_to_tensor(self.word_embeddings)  # [V, H]
+    if self.config.use_one_hot_embeddings:
+      words = self._one_hot(input_ids, embedding_table)  # [B, T, H]
+    else:
+      words = ops.take(embedding_table, input_ids, axis=0)  # [B, T, H]
+    # A product, as in the original: faster for so few rows.
+    segments = self._one_hot(
+      segment_ids, ops.convert_to_tensor(self.token_type_embeddings)
+    )
+    positions = self._positions(length)
+    if position_ids is not None:
+      # A product, for a dense gradient as that of the slice.
+      positions = self._one_hot(position_ids, positions)
+    total = words + segments + positions
+    hidden_states = self.norm(total, training=training)
+    return self.dropout(hidden_states, training=training), embedding_table
+
+  def _one_hot(self, ids, embeddings):
+    return (
+      ops.one_hot(ids, embeddings.shape[0], dtype=embeddings.dtype) @ embeddings
+    )
+
+  def _positions(self, length):
+    if keras.backend.backend() == "jax" and not isinstance(length, int):
+      # JAX cannot slice by a length that is unknown.
+      return ops.take(self.position_embeddings, ops.arange(length), axis=0)
+    return self.position_embeddings[:length]  # [T, H]
+
+
+class Encoder(keras.layers.Layer):
+  """Outputs of Transformer blocks; output_positions apply to the last one."""
+
+  def __init__(self, config: BertConfig, **kwargs):
+    super().__init__(**kwargs)
+    self.config = config
+    self.blocks = [
+      TransformerBlock(config, name=f"layer_{i}")
+      for i in range(config.num_hidden_layers)
     ]
 
   def build(self, input_shape, *_):
-    for encoder in self.encoders:
-      encoder.build(input_shape)
+    for block in self.blocks:
+      block.build(input_shape)
+    self.output_shape = input_shape
+    if self.config.initial_attention == "structured":
+      first = self.blocks[0].attention.self_attention
+      kernels = first.query.kernel, first.key.kernel
+      structure_attention(*kernels, first.num_heads, self.config.attention)
+
+  @property
+  def layers(self) -> list:
+    return self.blocks
 
   def call(
-    self,
-    input_ids,
-    input_mask=None,
-    segment_ids=None,
-    positions=None,
-    training=None,
+    self, hidden_states, attention_mask, output_positions=None, training=None
   ):
-    outputs = [
-      encoder(input_ids, input_mask, segment_ids, positions, training=training)
-      for encoder in self.encoders
-    ]
-    pairs = zip(*(output["encoder_layers"] for output in outputs), strict=True)
-    return {
-      "encoder_layers": [ops.concatenate(pair, axis=-1) for pair in pairs]
-    } | {
-      name: ops.concatenate([output[name] for output in outputs], axis=-1)
-      for name in ("embedding_output", "sequence_output", "pooled_output")
-    }
-
-  def compute_output_spec(self, input_ids, *_, positions=None, **__):
-    width = 2 * self.config.hidden_size
-    return _output_spec(self, width, input_ids, positions)
-
-  def freeze_pooler(self) -> None:
-    for encoder in self.encoders:
-      encoder.freeze_pooler()
+    outputs = []
+    for block in self.blocks:
+      positions = output_positions if block is self.blocks[-1] else None
+      if training:
+        hidden_states = tracing.train_block(
+          block, self.blocks[0], hidden_states, attention_mask, positions
+        )
+      else:
+        hidden_states = block(
+          hidden_states, attention_mask, positions, training=False
+        )
+      outputs.append(hidden_states)
+    return outputs
 
 
-@keras.saving.register_keras_serializable("bert")
-class TextWindows(keras.layers.Layer):
-  """Cuts rows of [CLS] text [SEP] into windows that overlap.
+class Pooler(keras.layers.Layer):
+  """Vector of a sequence: tanh layer on one token's, [B, H] -> [B, H]."""
 
-  Each window has [CLS], [SEP] and at most T = `size` tokens. Windows begin
-  `stride` tokens apart, 1 to T - 2. `input_ids` and `input_mask` are [B, L]
-  int, L of any size.
-
-  Returns ids and mask of the windows, [B * W, T or L if that is less] int, and
-  [B, W] float, 0 for windows that shorter rows do not have.
-  """
-
-  def __init__(self, size: int, stride: int, name: str = "windows", **kwargs):
-    super().__init__(name=name, **kwargs)
-    self.size = size
-    self.stride = stride
-
-  def compute_output_spec(self, input_ids, input_mask):
-    dtypes = ("int32", "int32", "float32")
-    return tuple(keras.KerasTensor((None, None), dtype) for dtype in dtypes)
-
-  def call(self, input_ids, input_mask):
-    batch, row = ops.shape(input_ids)  # B, L
-    width = ops.minimum(ops.maximum(row, 3), self.size)  # T
-    missing = ops.maximum(row - self.size, 0)
-    number = 1 + (missing + self.stride - 1) // self.stride  # W
-    lengths = ops.sum(ops.cast(input_mask, "int32"), axis=1, keepdims=True)
-    first = ops.arange(number, dtype="int32") * self.stride  # [W]
-    # Each window but the first needs a token that the one before it lacks.
-    end_before = first - self.stride + self.size
-    is_there = ops.logical_or(first == 0, end_before < lengths)  # [B, W]
-    sizes = ops.where(is_there, ops.clip(lengths - first, 2, width), 2)
-    # expand_dims, since LiteRT lacks slices with new axes.
-    sizes, lengths = ops.expand_dims(sizes, 2), ops.expand_dims(lengths, 2)
-    position = ops.arange(width, dtype="int32")
-    index = ops.where(position > 0, ops.expand_dims(first, 1) + position, 0)
-    index = ops.where(position == sizes - 1, lengths - 1, index)  # [SEP]
-    index = ops.clip(index, 0, row - 1)  # [B, W, T]
-    rows = ops.expand_dims(ops.arange(batch, dtype="int32") * row, (1, 2))
-    mask = ops.reshape(ops.cast(position < sizes, "int32"), (-1, width))
-    ids = ops.take(input_ids, ops.reshape(rows + index, (-1, width)))
-    return ids * mask, mask, ops.cast(is_there, "float32")
-
-  def get_config(self):
-    return super().get_config() | {"size": self.size, "stride": self.stride}
-
-
-@keras.saving.register_keras_serializable("bert")
-class PoolWindows(keras.layers.Layer):
-  """Mean or maximum over a row's windows: [B * W, ...], [B, W] -> [B, ...]."""
-
-  def __init__(self, pooling: str, **kwargs):
+  def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.pooling = pooling
+    self.dense = Dense(config.hidden_size, config, activation="tanh")
 
-  def compute_output_spec(self, vectors, is_there):
-    return keras.KerasTensor(vectors.shape, vectors.dtype)
+  def build(self, input_shape, *_):
+    self.output_shape = (input_shape[0], input_shape[-1])
+    self.dense.build(self.output_shape)
 
-  def call(self, vectors, is_there):
-    axes = vectors.shape[1:]
-    vectors = ops.reshape(vectors, (-1, ops.shape(is_there)[1], *axes))
-    weights = ops.cast(is_there, vectors.dtype)
-    weights = ops.expand_dims(weights, tuple(range(2, 2 + len(axes))))
-    if self.pooling == "max":
-      return ops.max(ops.where(weights > 0, vectors, -1e4), axis=1)
-    return ops.sum(vectors * weights, axis=1) / ops.sum(weights, axis=1)
-
-  def get_config(self):
-    return super().get_config() | {"pooling": self.pooling}
+  def call(self, hidden_state):
+    return self.dense(hidden_state)

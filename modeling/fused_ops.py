@@ -7,7 +7,7 @@ The fused form is for TensorFlow on a CPU. There XLA's matrix products are
 slower than oneDNN's, and uncompiled element-wise operations take as long as the
 products, because each of them reads and writes all activations. In the fused
 form XLA compiles the element-wise operations between two products by themselves
-(modeling/xla_islands.py), and gradients are written out.
+(modeling/tracing.py), and gradients are written out.
 
 Both forms have the same values and gradients, dropout included, but for
 rounding. Operations with an argument `training` use the fused form in training
@@ -18,49 +18,27 @@ output size, H any size, L labels.
 """
 
 import math
-import os
 
 import keras
 from keras import ops
 
-from modeling import tracing, xla_islands
-from modeling.xla_islands import sum_last_axis, sum_leading_axes, to_float32
-from storage import UserError
-
-
-def is_fused() -> bool:
-  """Returns whether the fused form is in use.
-
-  By default where TensorFlow computes on CPUs alone; `tracing.mode` and then
-  BERT_FUSED_OPS (0 or 1, else ValueError) take precedence.
-  """
-  if keras.backend.backend() != "tensorflow":
-    return False
-  if (fused := tracing.current().fused) is not None:
-    return fused
-  setting = os.environ.get("BERT_FUSED_OPS", "")
-  if setting not in ("", "0", "1"):
-    raise UserError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
-  return setting == "1" if setting else not xla_islands.has_accelerator()
+from modeling import tracing
+from modeling.tracing import (
+  is_fused,
+  sum_last_axis,
+  sum_leading_axes,
+  to_float32,
+)
 
 
 def _run(chain, *tensors, training, dtype=None, **options):
   """Runs element-wise operations, in training in float32, compiled if fused."""
   dtype = dtype or tensors[0].dtype
   if training and is_fused():
-    return xla_islands.run(chain, *tensors, dtype=dtype, **options)
+    return tracing.run_compiled(chain, *tensors, dtype=dtype, **options)
   if training:
     tensors = map(to_float32, tensors)
   return ops.cast(chain(*tensors, **options), dtype)
-
-
-ACTIVATIONS = {
-  "gelu": lambda x: keras.activations.gelu(x, approximate=True),
-  "gelu_erf": lambda x: keras.activations.gelu(x, approximate=False),
-  "relu": keras.activations.relu,
-  "tanh": keras.activations.tanh,
-  "linear": keras.activations.linear,
-}
 
 
 def sizes(x) -> tuple:
@@ -83,7 +61,10 @@ def dense(x, kernel, bias, *, activation="linear", training=None):
 
 
 def _activate(x, bias, *, activation):
-  return ACTIVATIONS[activation](ops.add(x, bias))
+  x = ops.add(x, bias)
+  if activation in ("gelu", "gelu_erf"):
+    return keras.activations.gelu(x, approximate=activation == "gelu")
+  return getattr(keras.activations, activation)(x)
 
 
 def linear(x, kernel, bias, *, transpose_b: bool = False):
@@ -271,7 +252,7 @@ def masked_softmax(
   @ops.custom_gradient
   def fused(scores):
     probs = softmax(scores)
-    return probs, lambda upstream: xla_islands.run(
+    return probs, lambda upstream: tracing.run_compiled(
       _softmax_gradient, probs, upstream, scale=scale, dtype=scores.dtype
     )
 
@@ -295,7 +276,9 @@ def cross_entropy(logits, labels):
     # log(sum(exp)) by way of the top probability, which cannot underflow.
     top, index = ops.top_k(probs, 1)
     log_sum = _gather(logits, index[..., 0]) - ops.log(top[..., 0])
-    return log_sum - _gather(logits, labels), lambda upstream: xla_islands.run(
+    return log_sum - _gather(
+      logits, labels
+    ), lambda upstream: tracing.run_compiled(
       _cross_entropy_gradient, probs, labels, upstream, dtype=logits.dtype
     )
 

@@ -1,4 +1,4 @@
-"""Heads: the layer of each task on top of the encoder.
+"""Heads: layers of the tasks on top of the encoder.
 
 Names and shapes of variables are the original's. Logits are float32, except in
 training those of masked words, which have the compute type.
@@ -8,14 +8,9 @@ import keras
 from keras import ops
 
 from modeling.config import BertConfig
-from modeling.core_layers import (
-  ConfigLayer,
-  Dense,
-  Dropout,
-  DropoutAddLayerNorm,
-)
 from modeling.fused_ops import linear
 from modeling.initialization import initializer
+from modeling.layers import ConfigLayer, Dense, Dropout, DropoutAddLayerNorm
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -242,3 +237,55 @@ class WeightedSum(keras.layers.Layer):
     return sum(
       weights[i] * hidden_states for i, hidden_states in enumerate(inputs)
     )
+
+
+@keras.saving.register_keras_serializable("bert")
+class BiLstm(keras.layers.Layer):
+  """A stack of bidirectional LSTM layers, `units` wide per direction.
+
+  [B, T, any] float and `input_mask` [B, T] int, 0 for padding, which is
+  skipped, to [B, T, 2 * units].
+  """
+
+  def __init__(
+    self,
+    units: int = 768,
+    depth: int = 2,
+    use_cudnn: bool | str = "auto",
+    name: str = "bilstm",
+    **kwargs,
+  ):
+    super().__init__(name=name, **kwargs)
+    self.units, self.depth, self.use_cudnn = units, depth, use_cudnn
+    self.stack = [
+      keras.layers.Bidirectional(
+        keras.layers.LSTM(
+          units, return_sequences=True, use_cudnn=use_cudnn, name="lstm"
+        ),
+        name=f"layer_{i}",
+      )
+      for i in range(depth)
+    ]
+    # What Keras says of an LSTM that may use cuDNN.
+    self.supports_jit = all(
+      layer.forward_layer.supports_jit for layer in self.stack
+    )
+
+  def build(self, input_shape, *_):
+    for layer in self.stack:
+      layer.build(input_shape)
+      input_shape = (*input_shape[:-1], 2 * self.units)
+
+  def call(self, hidden_states, input_mask, training=None):
+    mask = ops.cast(input_mask, "bool")
+    for layer in self.stack:
+      hidden_states = layer(hidden_states, mask=mask, training=training)
+    # A copy drops Keras' mask; later layers would warn about it.
+    return ops.copy(hidden_states)
+
+  def get_config(self):
+    return super().get_config() | {
+      "units": self.units,
+      "depth": self.depth,
+      "use_cudnn": self.use_cudnn,
+    }

@@ -1,4 +1,4 @@
-"""Layers of the encoder, named after the original's variable scopes.
+"""Layers of a Transformer block, named after the original's variable scopes.
 
 The path of each variable is therefore its name in an original checkpoint. Each
 layer builds its sublayers: Keras would otherwise find their variables by
@@ -6,24 +6,128 @@ tracing, once more for every level of nesting. `layers` and `output_shape` are
 for `summary(expand_nested=True)` of a model.
 
 Source: modeling.py of the original; sections 3 and A.2 of the paper. Legend: B
-batch, T tokens, Q queries (T or P), P positions, V vocabulary, H hidden, I
-intermediate, A heads, D = H / A head size.
+batch, T tokens, Q queries (T or P), P positions, H hidden, F intermediate, A
+heads, D = H / A head size; I is the size of an input, O of an output.
 """
 
 import keras
 from keras import ops
 
-from modeling import tracing, xla_islands
+from modeling import fused_ops
 from modeling.config import BertConfig
-from modeling.core_layers import (
-  Dense,
-  Dropout,
-  DropoutAddLayerNorm,
-  gather_positions,
-)
-from modeling.fused_ops import is_fused, masked_softmax, sizes, transpose_heads
-from modeling.initialization import structure_attention
+from modeling.fused_ops import masked_softmax, sizes, transpose_heads
+from modeling.initialization import initializer
 from modeling.tracing import DropoutSeeds
+
+
+class ConfigLayer(keras.layers.Layer):
+  """Layer that is built from a BertConfig, or its dict, and saved with it."""
+
+  def __init__(self, config: BertConfig | dict, **kwargs):
+    super().__init__(**kwargs)
+    if isinstance(config, dict):
+      config = BertConfig.from_dict(config)
+    self.config = config
+
+  def get_build_config(self):
+    """Returns None: a loaded layer is built by its first call."""
+
+  def get_config(self):
+    return super().get_config() | {"config": self.config.to_dict()}
+
+
+class Dense(keras.layers.Layer):
+  """Affine map of the last axis and an activation: [..., I] -> [..., O]."""
+
+  def __init__(
+    self,
+    units: int,
+    config: BertConfig,
+    name: str = "dense",
+    activation: str = "linear",
+  ):
+    super().__init__(name=name)
+    self.units = units
+    self.config = config
+    self.activation = activation
+
+  def build(self, input_shape):
+    self.kernel = self.add_weight(
+      name="kernel",
+      shape=(input_shape[-1], self.units),
+      initializer=initializer(self.config),
+    )
+    self.bias = self.add_weight(
+      name="bias", shape=(self.units,), initializer="zeros"
+    )
+
+  def call(self, x, training=None):
+    options = {"activation": self.activation, "training": training}
+    return fused_ops.dense(x, self.kernel, self.bias, **options)
+
+
+class Dropout(keras.layers.Layer):
+  """Dropout whose result has the compute type, even if x is float32."""
+
+  def __init__(self, rate: float, **kwargs):
+    super().__init__(autocast=False, **kwargs)
+    self.rate = rate
+    self.built = True
+
+  def seed(self, training: bool | None):
+    """Seed of the next dropout, [2] uint32; None where nothing is dropped."""
+    return DropoutSeeds.current().next() if training and self.rate else None
+
+  def call(self, x, training=None):
+    return fused_ops.dropout(
+      x,
+      self.seed(training),
+      rate=self.rate,
+      training=training,
+      dtype=self.compute_dtype,
+    )
+
+
+class DropoutAddLayerNorm(keras.layers.Layer):
+  """Dropout, residual connection and normalization of the last axis.
+
+  Computed in float32 whatever the compute type is. `residual`, of the shape of
+  x, is added after dropout unless it is None.
+  """
+
+  def __init__(self, rate: float = 0.0):
+    super().__init__(name="LayerNorm")
+    self.dropout = Dropout(rate)
+
+  def build(self, input_shape, *_):
+    for name, value in (("gamma", "ones"), ("beta", "zeros")):
+      weight = self.add_weight(
+        name=name,
+        shape=input_shape[-1:],
+        initializer=value,
+        dtype="float32",
+        autocast=False,
+      )
+      setattr(self, name, weight)
+
+  def call(self, x, residual=None, training=None):
+    return fused_ops.dropout_add_layer_norm(
+      x,
+      residual,
+      self.dropout.seed(training),
+      self.gamma,
+      self.beta,
+      rate=self.dropout.rate,
+      training=training,
+    )
+
+
+def gather_positions(sequence, positions):
+  """Vectors at some positions: [B, T, H], [B, P] -> [B, P, H]."""
+  batch, length, width = ops.shape(sequence)
+  flat = ops.reshape(sequence, (batch * length, width))
+  offsets = ops.expand_dims(ops.arange(batch, dtype=positions.dtype), 1)
+  return ops.take(flat, positions + offsets * length, axis=0)
 
 
 class SelfAttention(keras.layers.Layer):
@@ -124,7 +228,7 @@ class Attention(keras.layers.Layer):
 
 
 class Intermediate(keras.layers.Layer):
-  """First layer of the feed-forward network: [B, Q, H] -> [B, Q, I]."""
+  """First layer of the feed-forward network: [B, Q, H] -> [B, Q, F]."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
@@ -191,91 +295,3 @@ class TransformerBlock(keras.layers.Layer):
     )
     intermediate = self.intermediate(attention_output, training=training)
     return self.output_layer(intermediate, attention_output, training=training)
-
-
-class Encoder(keras.layers.Layer):
-  """Outputs of Transformer blocks; output_positions apply to the last one."""
-
-  def __init__(self, config: BertConfig, **kwargs):
-    super().__init__(**kwargs)
-    self.config = config
-    self.blocks = [
-      TransformerBlock(config, name=f"layer_{i}")
-      for i in range(config.num_hidden_layers)
-    ]
-
-  def build(self, input_shape, *_):
-    for block in self.blocks:
-      block.build(input_shape)
-    self.output_shape = input_shape
-    if self.config.initial_attention == "structured":
-      first = self.blocks[0].attention.self_attention
-      kernels = first.query.kernel, first.key.kernel
-      structure_attention(*kernels, first.num_heads, self.config.attention)
-
-  @property
-  def layers(self) -> list:
-    return self.blocks
-
-  def call(
-    self, hidden_states, attention_mask, output_positions=None, training=None
-  ):
-    outputs = []
-    for block in self.blocks:
-      positions = output_positions if block is self.blocks[-1] else None
-      if training:
-        hidden_states = _train(
-          block, self.blocks[0], hidden_states, attention_mask, positions
-        )
-      else:
-        hidden_states = block(
-          hidden_states, attention_mask, positions, training=False
-        )
-      outputs.append(hidden_states)
-    return outputs
-
-
-def _train(block, like, hidden_states, mask, positions):
-  """Calls a block in training; with its activations stored or recomputed.
-
-  With fused operations one block is traced, `like`, for all that compute every
-  position: for 6 blocks that saves a second.
-  """
-  is_shared = positions is None and is_fused()
-  is_recomputed = tracing.current().recompute
-  if not (is_shared or is_recomputed):
-    return block(hidden_states, mask, positions, training=True)
-  seeds = DropoutSeeds.current()
-  count = seeds.reserve(block.num_dropouts)
-
-  def call(hidden_states, seed):
-    arguments = hidden_states, mask, positions, seed, count
-    if is_shared:
-      return xla_islands.call_function(
-        _call_in_training, block, like, *arguments
-      )
-    return _call_in_training(block, *arguments)
-
-  if is_recomputed:
-    return xla_islands.recompute(call, block, hidden_states, seeds.seed)
-  return call(hidden_states, seeds.seed)
-
-
-def _call_in_training(block, hidden_states, mask, positions, seed, count):
-  with DropoutSeeds(seed, count):
-    return block(hidden_states, mask, positions, training=True)
-
-
-class Pooler(keras.layers.Layer):
-  """Vector of a sequence: tanh layer on one token's, [B, H] -> [B, H]."""
-
-  def __init__(self, config: BertConfig, **kwargs):
-    super().__init__(**kwargs)
-    self.dense = Dense(config.hidden_size, config, activation="tanh")
-
-  def build(self, input_shape, *_):
-    self.output_shape = (input_shape[0], input_shape[-1])
-    self.dense.build(self.output_shape)
-
-  def call(self, hidden_state):
-    return self.dense(hidden_state)

@@ -12,16 +12,16 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from modeling import core_layers
-from modeling.bert import (
-  Bert,
+from modeling.bert import Bert
+from modeling.config import FEATURE_LAYERS, BertConfig
+from modeling.encoder_variants import (
   ConcatEncoders,
   PackedBert,
   PoolWindows,
   TextWindows,
 )
-from modeling.config import FEATURE_LAYERS, BertConfig
 from modeling.heads import (
+  BiLstm,
   ClassificationHead,
   FlattenChoices,
   MultipleChoiceHead,
@@ -308,7 +308,7 @@ def feature_based_tagger(
   )
   bert.trainable = False
   hidden_states = select_features(bert(**inputs), choice)
-  lstm = core_layers.BiLstm(units, use_cudnn=False if any_device else "auto")
+  lstm = BiLstm(units, use_cudnn=False if any_device else "auto")
   hidden_states = lstm(hidden_states, inputs["input_mask"])
   logits = keras.layers.Dense(
     num_tags, kernel_initializer=initializer(config), name="tags"

@@ -1,17 +1,31 @@
-"""Mode in which the network is traced, and seeds of its dropouts.
+"""Tracing of the network: its mode, seeds of dropouts, and parts by XLA.
 
-Both are read by layers far below the model that a training step calls, so they
-are entered as contexts and not passed.
+Mode and seeds are read by layers far below the model that a training step
+calls, so they are entered as contexts and not passed.
 """
 
 import contextlib
+import functools
+import itertools
+import os
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
 from keras import ops
+
+from storage import UserError
+
+if keras.backend.backend() == "tensorflow":  # else it may not be installed
+  import tensorflow as tf
+  from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+# Operations on fewer elements are not worth the 50 ms of a compilation.
+MIN_COMPILED_SIZE = 2**15
+_layer_functions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -93,3 +107,214 @@ class DropoutSeeds:
     stream = (self.reserve(1) * 0x3C6EF372 + 1) & (2**31 - 1)
     mixed = ops.bitwise_xor(self.seed, ops.stack([0, stream]))
     return ops.cast(mixed, "uint32")
+
+
+def is_fused() -> bool:
+  """Returns whether the fused form is in use.
+
+  By default where TensorFlow computes on CPUs alone; `mode` and then
+  BERT_FUSED_OPS (0 or 1, else ValueError) take precedence.
+  """
+  if keras.backend.backend() != "tensorflow":
+    return False
+  if (fused := current().fused) is not None:
+    return fused
+  setting = os.environ.get("BERT_FUSED_OPS", "")
+  if setting not in ("", "0", "1"):
+    raise UserError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
+  return setting == "1" if setting else not has_accelerator()
+
+
+def has_accelerator() -> bool:
+  """Returns whether TensorFlow computes on GPUs or TPUs."""
+  # A TPU of another host is not among the visible devices of this one.
+  on_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
+  return on_tpu or _visible_accelerators()
+
+
+@functools.cache
+def _visible_accelerators():
+  return any(map(tf.config.get_visible_devices, ("GPU", "TPU")))
+
+
+# --- Transformer blocks ------------------------------------------------------
+
+
+def train_block(block, like, hidden_states, mask, positions):
+  """Calls a block in training; with its activations stored or recomputed.
+
+  With fused operations one block is traced, `like`, for all that compute every
+  position: for 6 blocks that saves a second.
+  """
+  is_shared = positions is None and is_fused()
+  is_recomputed = current().recompute
+  if not (is_shared or is_recomputed):
+    return block(hidden_states, mask, positions, training=True)
+  seeds = DropoutSeeds.current()
+  count = seeds.reserve(block.num_dropouts)
+
+  def call(hidden_states, seed):
+    arguments = hidden_states, mask, positions, seed, count
+    if is_shared:
+      return call_function(_call_in_training, block, like, *arguments)
+    return _call_in_training(block, *arguments)
+
+  if is_recomputed:
+    return recompute(call, block, hidden_states, seeds.seed)
+  return call(hidden_states, seeds.seed)
+
+
+def _call_in_training(block, hidden_states, mask, positions, seed, count):
+  with DropoutSeeds(seed, count):
+    return block(hidden_states, mask, positions, training=True)
+
+
+def call_function(function, layer, like, *tensors):
+  """`function(layer, *tensors)`, traced once for all layers like `like`.
+
+  `layer` has its class, sizes and types. The graph is that of `like`, with the
+  weights as arguments. Some of `tensors` may be None.
+  """
+  functions = _layer_functions.setdefault(like, {})
+  if function not in functions:
+    reference = weakref.ref(like)
+
+    def call(weights, upstream, hidden_states, *tensors):
+      like = reference()
+      if upstream is not None:
+        # Also here: inlining a call loses its control dependencies.
+        hidden_states, _ = _join(hidden_states, tf.identity(upstream))
+      with keras.StatelessScope(zip(like.variables, weights, strict=True)):
+        return function(like, hidden_states, *tensors)
+
+    functions[function] = tf.function(call, autograph=False)
+  weights = [tf.convert_to_tensor(v.value) for v in layer.variables]
+  tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
+  return functions[function](weights, current().upstream, *tensors)
+
+
+def recompute(function: Callable, layer, hidden_states, seed):
+  """Calls `function(hidden_states, seed)`, and again in its gradient.
+
+  It reads the variables of `layer`, a built one, only.
+  """
+  join = _join_compiled if current().compiled else _join
+  variables = layer.variables
+  weights = [tf.convert_to_tensor(v.value) for v in variables]
+
+  def call(weights, hidden_states, seed):
+    with keras.StatelessScope(zip(variables, weights, strict=True)):
+      return function(hidden_states, seed)
+
+  @tf.custom_gradient
+  def run(hidden_states, *weights):
+    def gradient(upstream):
+      inputs = join(hidden_states, seed, upstream)
+      trained = itertools.compress(weights, (v.trainable for v in variables))
+      with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch([inputs[0], *trained])
+        with mode(upstream=inputs[2]):
+          output = call(weights, *inputs[:2])
+      return tape.gradient(output, [inputs[0], *weights], inputs[2])
+
+    return call(weights, hidden_states, seed), gradient
+
+  return run(hidden_states, *weights)
+
+
+def _join(*tensors):
+  """Copies of the tensors, each of which waits for the last one.
+
+  Otherwise TensorFlow would recompute a layer too early, or merge it with the
+  first computation.
+  """
+  with tf.control_dependencies(tensors[-1:]):
+    return [tf.identity(tensor) for tensor in tensors]
+
+
+def _join_compiled(*tensors):
+  # XLA ignores control dependencies.
+  return gen_xla_ops.xla_optimization_barrier(tensors)
+
+
+# --- Element-wise operations -------------------------------------------------
+
+
+def to_float32(tensor):
+  """Casts floating-point tensors; others and None stay as they are."""
+  if tensor is None:
+    return None
+  dtype = keras.backend.standardize_dtype(tensor.dtype)
+  is_float = keras.backend.is_float_dtype(dtype)
+  return ops.cast(tensor, "float32") if is_float else tensor
+
+
+def run_compiled(chain: Callable, first, *others, dtype: str, **options):
+  """Runs `chain(first, *others, **options)` in float32, compiled by XLA.
+
+  The gradient computes the chain, a module-level function of Keras operations,
+  again. Tensors may be None, options are hashable, the result is of `dtype`;
+  integer tensors have no gradient. Not compiled if the first tensor is small.
+  """
+  first = tf.convert_to_tensor(first)
+  tensors = [
+    first,
+    *(t if t is None else tf.convert_to_tensor(t) for t in others),
+  ]
+  # One function per signature: TensorFlow warns when one is traced too often.
+  signature = (t if t is None else (t.dtype, *t.shape) for t in tensors)
+  dtype = keras.backend.standardize_dtype(dtype)
+  size = first.shape.num_elements()  # None if one is unknown
+  function = _compiled(
+    chain,
+    tuple(signature),
+    dtype,
+    tuple(sorted(options.items())),
+    is_small=size is not None and size < MIN_COMPILED_SIZE,
+  )
+  return function(*(tensor for tensor in tensors if tensor is not None))
+
+
+@functools.cache
+def _compiled(chain, signature, dtype, options, is_small):
+  def call(*tensors):
+    remaining = iter(tensors)
+    arguments = (to_float32(next(remaining)) if s else None for s in signature)
+    return ops.cast(chain(*arguments, **dict(options)), dtype)
+
+  settings = {"jit_compile": True}
+  if is_small:
+    # Not inlined: where TensorFlow's optimizer can merge operations, it rounds
+    # differently, so that layers computed again would not be the same.
+    settings = {"experimental_attributes": {"_noinline": True}}
+  compiled = functools.partial(tf.function, autograph=False, **settings)
+  forward = compiled(call)
+
+  @compiled
+  def backward(upstream, tensors):
+    is_float = [tensor.dtype.is_floating for tensor in tensors]
+    watched = list(itertools.compress(tensors, is_float))
+    with tf.GradientTape() as tape:
+      tape.watch(watched)
+      output = call(*tensors)
+    gradients = iter(tape.gradient(output, watched, upstream))
+    return [next(gradients) if floating else None for floating in is_float]
+
+  @tf.custom_gradient
+  def differentiable(*tensors):
+    return forward(*tensors), lambda upstream: backward(upstream, tensors)
+
+  return differentiable
+
+
+def sum_last_axis(x):
+  """Sum over the last axis as a matrix product: [..., H] -> [..., 1]."""
+  size = x.shape[-1] or ops.shape(x)[-1]
+  return x @ ops.ones((size, 1), dtype=x.dtype)
+
+
+def sum_leading_axes(x):
+  """Sum over all axes but the last as a matrix product: [..., H] -> [H]."""
+  rows = ops.reshape(x, (-1, x.shape[-1]))
+  ones = ops.ones((1, ops.shape(rows)[0]), dtype=rows.dtype)
+  return (ones @ rows)[0]

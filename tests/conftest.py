@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, settings
 
-from modeling import tracing, xla_islands
+from modeling import tracing
 from tests import lean
 from tests.cpu_time import (  # noqa: F401, hooks
   pytest_runtest_call,
@@ -96,7 +96,7 @@ def _fused(monkeypatch):
   """Compiled chains and optimized graphs, as in users' training."""
   monkeypatch.setattr(lean, "fused", True)
   monkeypatch.setattr(tracing, "_mode", tracing.Mode(fused=True))
-  monkeypatch.setattr(xla_islands, "MIN_COMPILED_SIZE", 0)
+  monkeypatch.setattr(tracing, "MIN_COMPILED_SIZE", 0)
   lean.optimize_graphs(True)
   yield
   lean.optimize_graphs(False)

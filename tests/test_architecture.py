@@ -35,7 +35,7 @@ FILES = sorted(
   path for name in PACKAGES for path in (ROOT / name).rglob("*.py")
 )
 # Imports TensorFlow where it is Keras' backend.
-WITH_TENSORFLOW = {"modeling/xla_islands.py"}
+WITH_TENSORFLOW = {"modeling/tracing.py"}
 # Modules that read absl's FLAGS; all others get cli.arguments.Arguments.
 READS_FLAGS = {"cli/arguments.py", "cli/program.py"}
 PROGRAMS = sorted(ROOT.glob("*.py"))

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from modeling import models
-from modeling.config import BertConfig
+from modeling.config import SIDES, BertConfig
 from tests.modeling.every_model import CONFIG, tokens
+from training import checkpoint
 
 T = 8
-SIDES = ("left_to_right", "right_to_left")
+
 BY_TOKEN = {
   "pretrainer": lambda c: models.pretrainer(c, next_sentence=False),
   "span labeler": models.span_labeler,
@@ -177,3 +178,7 @@ def test_a_head_can_begin_with_the_same_word_of_the_other_segment():
   probs = _first_probs(_structured(), inputs)[0, -1]
   assert [np.argmax(row) for row in probs] == list(range(15, -1, -1))
   assert np.mean(np.diag(probs[:, ::-1])) > 0.8
+
+
+def test_checkpoints_of_two_encoders_are_named_by_their_directions():
+  assert checkpoint._DIRECTIONS == SIDES

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import core_layers, fused_ops, models
+from modeling import fused_ops, heads, models
 from modeling.config import BertConfig
 from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, inputs
@@ -43,7 +43,7 @@ def test_configuration():
 
 
 def test_lstms_of_the_paper_have_two_layers_of_768():
-  lstm, make = core_layers.BiLstm(), models.feature_based_tagger
+  lstm, make = heads.BiLstm(), models.feature_based_tagger
   assert (lstm.units, lstm.depth) == (768, 2)
   assert inspect.signature(make).parameters["units"].default == 768
 

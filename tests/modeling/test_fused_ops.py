@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import fused_ops, losses, models, tracing, xla_islands
+from modeling import fused_ops, losses, models, tracing
 from modeling.fused_ops import uniform_bits
 from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, tokens
@@ -95,7 +95,7 @@ def _run(operation, tensors, options, training=True):
 def test_fused_and_plain_are_equal(
   call, in_graph, min_compiled_size, monkeypatch
 ):
-  monkeypatch.setattr(xla_islands, "MIN_COMPILED_SIZE", min_compiled_size)
+  monkeypatch.setattr(tracing, "MIN_COMPILED_SIZE", min_compiled_size)
   with tracing.mode(fused=False):
     plain, gradients = _run(*call)
   with tracing.mode(fused=True):
@@ -194,7 +194,7 @@ def test_default_form_and_switch(monkeypatch):
   monkeypatch.delenv("BERT_FUSED_OPS", raising=False)
   monkeypatch.setattr(tracing, "_mode", tracing.Mode())
   for accelerators, expected in (([], True), (["GPU:0"], False)):
-    xla_islands._visible_accelerators.cache_clear()
+    tracing._visible_accelerators.cache_clear()
     monkeypatch.setattr(
       tf.config,
       "get_visible_devices",
@@ -210,7 +210,7 @@ def test_default_form_and_switch(monkeypatch):
   monkeypatch.setenv("BERT_FUSED_OPS", "yes")
   with pytest.raises(ValueError, match="FUSED_OPS must be 0 or 1, not 'yes'"):
     fused_ops.is_fused()
-  xla_islands._visible_accelerators.cache_clear()
+  tracing._visible_accelerators.cache_clear()
 
 
 def test_lengths_may_be_unknown_when_traced(form):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modeling import losses, models
-from modeling.core_layers import Dropout
-from modeling.embeddings import Embeddings
+from modeling.bert import Embeddings
+from modeling.layers import Dropout
 from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, tokens
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modeling import models
-from modeling.bert import PoolWindows, TextWindows
 from modeling.config import BertConfig
+from modeling.encoder_variants import PoolWindows, TextWindows
 
 CLS, SEP = 2, 3
 CONFIG = BertConfig(200, 8, 1, 2, 8, max_position_embeddings=8)

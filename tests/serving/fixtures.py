@@ -4,7 +4,7 @@ import pytest
 
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
-from modeling.core_layers import BiLstm
+from modeling.heads import BiLstm
 from serving import export
 from tests.serving import stand_in, tasks
 

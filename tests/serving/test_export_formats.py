@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from cli import checks
-from modeling import core_layers, models
+from modeling import heads, models
 from modeling.config import BertConfig
 from serving import export
 from serving.answers import TextConfig
@@ -162,8 +162,8 @@ def test_keras_opens_what_was_exported(tmp_path):
 
 
 def test_a_loaded_lstm_still_runs_on_any_device():
-  lstm = core_layers.BiLstm(4, use_cudnn=False)
-  again = core_layers.BiLstm.from_config(lstm.get_config())
+  lstm = heads.BiLstm(4, use_cudnn=False)
+  again = heads.BiLstm.from_config(lstm.get_config())
   assert again.use_cudnn is False
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import losses, models, tracing, xla_islands
+from modeling import losses, models, tracing
 from tests import programs
 from tests.training import toy
 from training import optimization
@@ -183,7 +183,7 @@ def _assert_recomputation_changes_no_bit(**options):
 def test_fused_recomputed_layers_change_no_bit(
   fused, min_compiled_size, monkeypatch
 ):
-  monkeypatch.setattr(xla_islands, "MIN_COMPILED_SIZE", min_compiled_size)
+  monkeypatch.setattr(tracing, "MIN_COMPILED_SIZE", min_compiled_size)
   _assert_recomputation_changes_no_bit()
 
 

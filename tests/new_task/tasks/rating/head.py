@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from modeling.core_layers import ConfigLayer
 from modeling.heads import LinearHead
+from modeling.layers import ConfigLayer
 from modeling.losses import Objective
 
 

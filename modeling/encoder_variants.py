@@ -1,0 +1,195 @@
+"""BERT on packed rows, two BERTs of one direction, windows of long texts.
+
+Legend: B batch, T tokens, H hidden, V vocabulary, R packed rows, P positions, L
+tokens of a long text, W windows.
+"""
+
+from dataclasses import replace
+
+import keras
+from keras import ops
+
+from modeling.bert import Bert, output_spec
+from modeling.config import SIDES, BertConfig
+from modeling.layers import ConfigLayer
+
+
+class PackedBert(keras.layers.Layer):
+  """Vectors of examples that share rows, as `bert` gives them alone.
+
+  Tokens attend to their own example, and each example begins at position 0.
+  `bert` is a Bert with bidirectional attention and no BiLSTM.
+
+  Call arguments:
+    input_ids, input_mask, segment_ids, position_ids: [R, T] int; the mask has
+      the number of the example in its row, from 1, and 0 for padding.
+    output_positions: [R, P] int, the tokens of which vectors are needed. The
+      last block computes only these. Default: all.
+    output_slots: [B, K] int, indices in all of these; [CLS] is the first one.
+
+  Returns:
+    A dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. With
+    slots, `pooled_output` [B, H] is of the first one, and `sequence_output`
+    [B, K - 1, H] of the others.
+  """
+
+  def __init__(self, bert: Bert, **kwargs):
+    super().__init__(**kwargs)
+    self.bert = bert
+
+  def call(
+    self,
+    input_ids,
+    input_mask,
+    segment_ids,
+    position_ids,
+    output_positions=None,
+    output_slots=None,
+    training=None,
+  ):
+    same = ops.equal(input_mask[:, :, None], input_mask[:, None, :])
+    attention_mask = ops.cast(same, input_mask.dtype)  # [R, T, T]
+    attention_mask *= ops.expand_dims(ops.minimum(input_mask, 1), 1)
+    hidden_states, embedding_table = self.bert.embeddings(
+      input_ids, segment_ids, position_ids, training=training
+    )
+    last = self.bert.encoder(
+      hidden_states, attention_mask, output_positions, training=training
+    )[-1]
+    outputs = {"sequence_output": last, "embedding_table": embedding_table}
+    if output_positions is None:
+      return outputs
+    vectors = ops.reshape(last, (-1, self.bert.config.hidden_size))
+    vectors = ops.take(vectors, output_slots, axis=0)  # [B, K, H]
+    return outputs | {
+      "sequence_output": vectors[:, 1:],
+      "pooled_output": self.bert.pooler(vectors[:, 0]),
+    }
+
+  def compute_output_spec(self, input_ids, *_, output_slots=None, **__):
+    names = ["sequence_output", "embedding_table"]
+    like, positions = input_ids, None
+    if output_slots is not None:
+      names.append("pooled_output")
+      like, positions = output_slots, output_slots[:, 1:]
+    spec = self.bert.compute_output_spec(like, positions=positions)
+    return {name: spec[name] for name in names}
+
+
+@keras.saving.register_keras_serializable("bert")
+class ConcatEncoders(ConfigLayer):
+  """A left-to-right BERT and a right-to-left one, concatenated as in ELMo.
+
+  A variable `bert/x` of their checkpoints is `bert/left_to_right/x` or
+  `bert/right_to_left/x` here. Source: section 2.1 of the paper. Called as Bert;
+  vectors are [..., 2H], and there is no `embedding_table`.
+  """
+
+  def __init__(self, config: BertConfig | dict, name: str = "bert", **kwargs):
+    super().__init__(config, name=name, **kwargs)
+    self.encoders = [
+      Bert(replace(self.config, attention=side), name=side) for side in SIDES
+    ]
+
+  def build(self, input_shape, *_):
+    for encoder in self.encoders:
+      encoder.build(input_shape)
+
+  def call(
+    self,
+    input_ids,
+    input_mask=None,
+    segment_ids=None,
+    positions=None,
+    training=None,
+  ):
+    outputs = [
+      encoder(input_ids, input_mask, segment_ids, positions, training=training)
+      for encoder in self.encoders
+    ]
+    pairs = zip(*(output["encoder_layers"] for output in outputs), strict=True)
+    return {
+      "encoder_layers": [ops.concatenate(pair, axis=-1) for pair in pairs]
+    } | {
+      name: ops.concatenate([output[name] for output in outputs], axis=-1)
+      for name in ("embedding_output", "sequence_output", "pooled_output")
+    }
+
+  def compute_output_spec(self, input_ids, *_, positions=None, **__):
+    width = 2 * self.config.hidden_size
+    return output_spec(self, width, input_ids, positions)
+
+  def freeze_pooler(self) -> None:
+    for encoder in self.encoders:
+      encoder.freeze_pooler()
+
+
+@keras.saving.register_keras_serializable("bert")
+class TextWindows(keras.layers.Layer):
+  """Cuts rows of [CLS] text [SEP] into windows that overlap.
+
+  Each window has [CLS], [SEP] and at most T = `size` tokens. Windows begin
+  `stride` tokens apart, 1 to T - 2. `input_ids` and `input_mask` are [B, L]
+  int, L of any size.
+
+  Returns ids and mask of the windows, [B * W, T or L if that is less] int, and
+  [B, W] float, 0 for windows that shorter rows do not have.
+  """
+
+  def __init__(self, size: int, stride: int, name: str = "windows", **kwargs):
+    super().__init__(name=name, **kwargs)
+    self.size = size
+    self.stride = stride
+
+  def compute_output_spec(self, input_ids, input_mask):
+    dtypes = ("int32", "int32", "float32")
+    return tuple(keras.KerasTensor((None, None), dtype) for dtype in dtypes)
+
+  def call(self, input_ids, input_mask):
+    batch, row = ops.shape(input_ids)  # B, L
+    width = ops.minimum(ops.maximum(row, 3), self.size)  # T
+    missing = ops.maximum(row - self.size, 0)
+    number = 1 + (missing + self.stride - 1) // self.stride  # W
+    lengths = ops.sum(ops.cast(input_mask, "int32"), axis=1, keepdims=True)
+    first = ops.arange(number, dtype="int32") * self.stride  # [W]
+    # Each window but the first needs a token that the one before it lacks.
+    end_before = first - self.stride + self.size
+    is_there = ops.logical_or(first == 0, end_before < lengths)  # [B, W]
+    sizes = ops.where(is_there, ops.clip(lengths - first, 2, width), 2)
+    # expand_dims, since LiteRT lacks slices with new axes.
+    sizes, lengths = ops.expand_dims(sizes, 2), ops.expand_dims(lengths, 2)
+    position = ops.arange(width, dtype="int32")
+    index = ops.where(position > 0, ops.expand_dims(first, 1) + position, 0)
+    index = ops.where(position == sizes - 1, lengths - 1, index)  # [SEP]
+    index = ops.clip(index, 0, row - 1)  # [B, W, T]
+    rows = ops.expand_dims(ops.arange(batch, dtype="int32") * row, (1, 2))
+    mask = ops.reshape(ops.cast(position < sizes, "int32"), (-1, width))
+    ids = ops.take(input_ids, ops.reshape(rows + index, (-1, width)))
+    return ids * mask, mask, ops.cast(is_there, "float32")
+
+  def get_config(self):
+    return super().get_config() | {"size": self.size, "stride": self.stride}
+
+
+@keras.saving.register_keras_serializable("bert")
+class PoolWindows(keras.layers.Layer):
+  """Mean or maximum over a row's windows: [B * W, ...], [B, W] -> [B, ...]."""
+
+  def __init__(self, pooling: str, **kwargs):
+    super().__init__(**kwargs)
+    self.pooling = pooling
+
+  def compute_output_spec(self, vectors, is_there):
+    return keras.KerasTensor(vectors.shape, vectors.dtype)
+
+  def call(self, vectors, is_there):
+    axes = vectors.shape[1:]
+    vectors = ops.reshape(vectors, (-1, ops.shape(is_there)[1], *axes))
+    weights = ops.cast(is_there, vectors.dtype)
+    weights = ops.expand_dims(weights, tuple(range(2, 2 + len(axes))))
+    if self.pooling == "max":
+      return ops.max(ops.where(weights > 0, vectors, -1e4), axis=1)
+    return ops.sum(vectors * weights, axis=1) / ops.sum(weights, axis=1)
+
+  def get_config(self):
+    return super().get_config() | {"pooling": self.pooling}
