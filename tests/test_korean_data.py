@@ -1,4 +1,4 @@
-"""Korean data as it comes: forms of KorQuAD, KLUE and NSMC, in small."""
+"""Korean data as it comes: forms of KorQuAD and KLUE, in small."""
 
 import json
 
@@ -128,24 +128,3 @@ def test_characters_of_klue(flags, tmp_path):
   assert lines[:5] == [
     "서 B-LC B-LC", "울 I-LC I-LC", "은 O O", "▁ O O", "강 O O",
   ]  # fmt: skip
-
-
-def test_columns_of_nsmc(flags, tmp_path):
-  for name in ("train", "dev", "test"):
-    rows = [
-      ("1", "영화 가 좋다 ..", "1"),
-      ("2", '"영화 나쁘다', "0"),
-      ("3", "", "0"),
-    ]
-    table = "".join("\t".join(row) + "\n" for row in rows)
-    (tmp_path / f"{name}.tsv").write_text(f"id\tdocument\tlabel\n{table}")
-  programs.run(
-    "run_classifier",
-    **flags,
-    task_name="tsv",
-    data_dir=tmp_path,
-    text_a_column="document",
-    do_eval=True,
-    num_train_epochs=30,
-  )
-  assert float(programs.results(tmp_path / "out")["eval_accuracy"]) == 1.0

@@ -56,10 +56,12 @@ run_classifier | do_train max_seq_length=512 | max_seq_length 512 exceeds max_po
 run_classifier | do_eval | no checkpoint in --output_dir=out and no --init_checkpoint: train first, or name one
 run_classifier | do_train init_checkpoint=cased_L-12_H-768_A-12/bert_model.ckpt | is a cased model
 run_classifier | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
+run_classifier | do_train do_eval task_name=GLUE | data has no folder MNLI, QQP, QNLI
 run_classifier | do_train from_mnli | --from_mnli is for --task_name=GLUE: for one task
 run_classifier | do_train {windows} window_stride=5 | --window_stride=5 leaves tokens out: a window of
 run_classifier | do_train {windows} task_name=MRPC | is for single texts, but MRPC has pairs
 run_classifier | do_eval {windows} output_dir=tuned | --long_text=windows, but the model in
+run_classifier | do_eval {windows} output_dir=windows | --window_pooling=mean, but the model in
 run_classifier | do_predict multi_label output_dir=tuned | --multi_label=True, but the head
 run_classifier | do_predict multi_label init_checkpoint=tuned | train a fresh head with --new_head
 run_classifier | do_train multi_label task_name=sst-2 | --multi_label is for --task_name=tsv
@@ -100,6 +102,7 @@ run_swag | do_train train_file=bare.csv | bare.csv has no column label
 run_swag | do_train do_eval dev_file=bare.csv | bare.csv has no column label
 run_swag | do_train train_file=some.jsonl | some.jsonl, line 2: some rows have a label and some have none
 run_swag | do_train max_seq_length=17 | max_seq_length 17 exceeds
+run_swag | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
 run_swag | do_eval | train first, or name one
 run_squad | | At least one of --do_train, --do_predict and --do_export
 run_squad | do_train -train_file | this command needs --train_file
@@ -144,6 +147,9 @@ run_features | num_neighbors=1 features=tokens.npz | tokens.npz has no vectors o
 run_features | num_neighbors=1 features=nan.npz | nan.npz: the vector of line 2 is not finite
 run_features | num_neighbors=1 features=other.npz | queries.npz has 4 numbers a line, of the layers [-1, -2], other
 run_features | labels=yes_no output_file=yes_no | yes_no is an input, too
+extract_features | do_export | --do_export needs --export_dir
+extract_features | use_tpu distribution_strategy=mirrored | --use_tpu contradicts --distribution_strategy=mirrored
+extract_features | -input_file | give --input_file and --output_file, or --do_export
 extract_features | layers=0,3 | : the model has 1
 extract_features | layers=last | --layers=last: give numbers
 extract_features | layers=0 output_file=out.npz | out.npz needs --format=npz
@@ -311,6 +317,7 @@ def _write_models(folder):
     ("features", "run_ner", features | {"lstm_units": 6}),
     ("squad", "run_squad", {"version_2_with_negative": False}),
     ("right_to_left", "run_pretraining", backward),
+    ("windows", "run_classifier", {"window_pooling": "max"}),
     ("causal", "run_pretraining", {"objective": "right_to_left"}),
     ("ships", "run_ner", {}),
     ("alone", "run_pretraining", {}),

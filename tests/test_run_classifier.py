@@ -205,43 +205,11 @@ def test_predicts_from_a_checkpoint_alone(trained, sst, tmp_path):
 
 
 @pytest.mark.slow
-def test_scores_are_regression(given, tmp_path):
-  data, output = tmp_path / "STS-B", tmp_path / "output"
-  header = ("index", "sentence1", "sentence2", "score")
-  rows = [
-    (i, "film", text, int(praise))
-    for i, (text, praise) in enumerate(_sentences(160, 2))
-  ]
-  _write(data / "train.tsv", header, *rows)
-  _write(data / "dev.tsv", header, *rows[:30])
-  _write(data / "test.tsv", header[:3], *(row[:3] for row in rows[:10]))
-  flags = given | {"task_name": "STS-B", "data_dir": data}
-  _run(**flags, output_dir=output, do_train=True, do_eval=True, do_predict=True)
-  results = programs.results(output)
-  assert sorted(results) == [
-    "eval_loss",
-    "eval_pearson",
-    "eval_spearman",
-    "global_step",
-    "loss",
-  ]
-  # A fresh model is wrong by a half: its scores are near 0, and every other
-  # one is 1. From some starts it takes long to learn more than their mean.
-  assert results["eval_loss"] < 0.4
-  assert -1.0 <= results["eval_pearson"] <= 1.0
-  result = np.array(programs.table(output / "test_results.tsv"), float)
-  assert result.shape == (10, 1)
-  assert len(programs.table(output / "STS-B.tsv")) == 11
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
   "options",
   [
     {"distribution_strategy": "mirrored", "num_cpu_devices": 2},
     {"jit_compile": True, "gradient_accumulation_steps": 2},
-    {"gradient_accumulation_steps": 2},
-    {"group_by_length": True},
     {"pack_examples": True, "freeze_layers": "0"},
   ],
   ids=str,
@@ -284,12 +252,8 @@ def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
   assert Predictor(tmp_path / "alone")(["a good film"])[0]["label"] == "1"
 
 
-LONG = {"long_text": "windows", "max_seq_length": 6, "max_text_length": 40}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_long_texts_are_read_to_their_end(sst, tmp_path, pooling):
+def test_long_texts_are_read_to_their_end(sst, tmp_path):
   data, output = tmp_path / "data", tmp_path / "output"
   for name, number in (("train", 160), ("dev", 30)):
     rows = [
@@ -300,7 +264,8 @@ def test_long_texts_are_read_to_their_end(sst, tmp_path, pooling):
   _write(
     data / "test.tsv", ("index", "sentence"), *enumerate(r[0] for r in rows)
   )
-  flags = sst | LONG | {"data_dir": data, "window_pooling": pooling}
+  flags = sst | {"data_dir": data, "window_pooling": "max"}
+  flags |= {"long_text": "windows", "max_seq_length": 6, "max_text_length": 40}
   _run(
     **flags,
     output_dir=output,
