@@ -1,14 +1,11 @@
 """Examples that share rows have the losses and gradients of padded ones."""
 
 import functools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cli import checks, strategy
-from cli.arguments import Arguments
 from data import packing
 from data.packing import Packing
 from modeling import losses, models
@@ -150,12 +147,8 @@ def test_long_examples_fill_rows_first():
   np.testing.assert_array_equal(
     packed["output_positions"][:, :2], [[0, 12], [0, 10]]
   )
-
-
-def test_many_sentences_share_a_row():
-  packed = CASES["tagging"][3].pack(_tensors(_tags([2] * 9)))
-  assert packed["input_ids"].shape[0] == 2
-  assert (packed["label_ids"][1, 2:] == -1).numpy().all()
+  shorter = Packing(8).pack(_tensors(_classes([3, 8, 5, 2])))
+  assert shorter["input_ids"].shape == (3, 8)
 
 
 @pytest.mark.parametrize(
@@ -175,52 +168,9 @@ def test_packing_is_planned_by_the_lengths(lengths, is_packed, expected):
   assert rows is None or type(rows.row_length) is int  # not of NumPy
 
 
-def test_rows_are_no_longer_than_the_examples():
-  packed = Packing(8).pack(_tensors(_classes([3, 8, 5, 2])))
-  assert packed["input_ids"].shape == (3, 8)
-
-
 def test_number_of_rows_is_that_of_packing():
   for sizes in SIZES:
     for rows in (Packing(LENGTH), Packing(LENGTH, max_examples=2)):
       packed = rows.pack(_tensors(_classes(sizes)))
       number = packing._num_rows(np.array(sizes), rows)
       assert packed["input_ids"].shape[0] == number
-
-
-def _arguments(**changes):
-  names = ("group_by_length", "jit_compile", "use_tpu", "document_context")
-  values = dict.fromkeys(names, False)
-  values |= {"pack_examples": True, "gradient_accumulation_steps": 1}
-  values |= {"distribution_strategy": None}
-  return Arguments(**values | changes)
-
-
-def test_what_contradicts_packing_is_named():
-  checks.packing(_arguments(), CONFIG)
-  for flag in ("group_by_length", "document_context"):
-    with pytest.raises(ValueError, match=f"does not go with --{flag}"):
-      checks.packing(_arguments(**{flag: True}), CONFIG)
-  for change, name in (
-    ({"attention": "shallow"}, "attention 'shallow'"),
-    ({"add_bilstm": True}, "--add_bilstm"),
-  ):
-    with pytest.raises(ValueError, match=f"does not go with {name}"):
-      checks.packing(_arguments(), replace(CONFIG, **change))
-
-
-@pytest.mark.parametrize(
-  ("changes", "expected"),
-  [
-    ({}, True),
-    ({"pack_examples": False}, False),
-    ({"pack_examples": None}, None),
-    ({"pack_examples": None, "group_by_length": True}, False),
-    ({"pack_examples": None, "jit_compile": True}, False),
-  ],
-)
-def test_examples_are_packed_by_default_where_they_can_be(
-  monkeypatch, changes, expected
-):
-  monkeypatch.setattr(strategy.encoder, "config", lambda args: CONFIG)
-  assert strategy.packs_examples(_arguments(**changes)) is expected

@@ -133,16 +133,6 @@ def _check(folder, tokens, size=SIZE, **changes):
   )
 
 
-def test_a_vocabulary_of_another_model_is_refused(folder):
-  _check(folder, VOCABULARY)
-  _check(folder, [*VOCABULARY, ""])
-  _check(folder, [word.replace("[unused1]", "x") for word in VOCABULARY])
-  swapped = [*VOCABULARY[:-2], *reversed(VOCABULARY[-2:])]
-  with pytest.raises(ValueError, match=r"given\.txt is not the vocabulary"):
-    _check(folder, swapped)
-  _check(folder, swapped, init_checkpoint=None)  # there is none to compare
-
-
 def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
   (folder / "old" / "vocab.txt").unlink()
   values = {"bert/embeddings/word_embeddings": [[0.0]] * 200}

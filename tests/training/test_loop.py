@@ -202,8 +202,3 @@ def test_some_steps_are_profiled(tmp_path, flag):
   steps = checks.profile_steps(Arguments(profile_steps=flag))
   _train(tmp_path, profile=loop.Profile(str(tmp_path), *steps))
   assert len(list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))) == 1
-
-
-def test_steps_to_profile_are_in_order():
-  with pytest.raises(ValueError, match="--profile_steps=3,1"):
-    checks.profile_steps(Arguments(profile_steps="3,1"))

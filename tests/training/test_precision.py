@@ -31,13 +31,6 @@ def _step(request):
     set_dtype_policy("float32")
 
 
-def _operations(graph):
-  """All operations of a graph and of the functions within it."""
-  yield from graph.get_operations()
-  for name in graph._functions:
-    yield from _operations(graph._get_function(name).graph)
-
-
 def test_variables_and_slots_are_float32(step):
   step, _ = step
   for name, value in step.state.items():
@@ -51,7 +44,7 @@ def test_what_needs_digits_is_computed_in_float32(step):
   batch = next(iter(toy.batches(1)))
   graph = tf.function(step._step).get_concrete_function(batch).graph
   result = {}
-  for operation in _operations(graph):
+  for operation in toy.operations(graph):
     tensors = (*operation.inputs, *operation.outputs)
     types = {t.dtype.name for t in tensors if t.dtype.is_floating}
     result.setdefault(operation.type, set()).update(types)

@@ -109,6 +109,13 @@ def write_records(path, number, seed=0):
   tfrecord.save(path, features.pretraining(T, P), rows)
 
 
+def operations(graph):
+  """Yields all operations of a graph and of the functions within it."""
+  yield from graph.get_operations()
+  for name in graph._functions:
+    yield from operations(graph._get_function(name).graph)
+
+
 def batches(steps, batch_size=8):
   """The same `steps` batches every time, as a dataset."""
   data = tf.data.Dataset.from_tensor_slices(examples(steps * batch_size))

@@ -1,7 +1,6 @@
 """Records of texts: worked examples, and any number of processes."""
 
 import functools
-import re
 from collections import Counter
 
 import pytest
@@ -31,31 +30,6 @@ def _fields(ids, segments, mask, label, real=1):
     "label_ids": [label],
     "is_real_example": [real],
   }
-
-
-@pytest.mark.parametrize(
-  ("texts", "ids", "segments"),
-  [
-    (("a b",), [CLS, A, B, SEP], [0, 0, 0, 0]),
-    (("a b", "c"), [CLS, A, B, SEP, C, SEP], [0, 0, 0, 0, 1, 1]),
-    # A second text without a token is none, as in the original.
-    (("a b", ""), [CLS, A, B, SEP], [0, 0, 0, 0]),
-    (("a b", " \u200b"), [CLS, A, B, SEP], [0, 0, 0, 0]),
-    (("", "c"), [CLS, SEP, C, SEP], [0, 0, 1, 1]),
-    (("",), [CLS, SEP], [0, 0]),
-    (("a b c d a b c",), [CLS, A, B, C, D, A, SEP], [0] * 7),
-    (("a b c", "d"), [CLS, A, B, C, SEP, D, SEP], [0] * 5 + [1] * 2),
-    (("a b c", "d c b a"), [CLS, A, B, SEP, D, C, SEP], [0] * 4 + [1] * 3),
-    (("a", "d c b a"), [CLS, A, SEP, D, C, B, SEP], [0] * 3 + [1] * 4),
-  ],
-)
-def test_texts_to_seven_tokens(tokenizer, texts, ids, segments):
-  build = TextRecordBuilder(tokenizer, 7, ["no", "yes"])
-  text_b = texts[1] if len(texts) > 1 else None
-  rest = [0] * (7 - len(ids))
-  assert build(TextExample("x", texts[0], text_b, "yes")) == _fields(
-    ids + rest, segments + rest, [1] * len(ids) + rest, 1
-  )
 
 
 def test_twelve_labels_keep_their_order(tokenizer):
@@ -92,19 +66,6 @@ def test_batches_are_filled_up():
     None,
   ]
   assert classification_examples.pad_to_batch(examples, 5) == examples
-
-
-def test_too_short(tokenizer):
-  with pytest.raises(ValueError, match="max_seq_length 2 is too short"):
-    TextRecordBuilder(tokenizer, 2, ["no", "yes"])
-
-
-@pytest.mark.parametrize("token", ["[UNK]", "[CLS]", "[SEP]"])
-def test_a_vocabulary_without_special_tokens(token, tmp_path):
-  path = tmp_path / "vocab.txt"
-  path.write_text("a\n[UNK]\n[CLS]\n[SEP]\n".replace(token, "b"))
-  with pytest.raises(ValueError, match=re.escape(f"lacks {token};")):
-    TextRecordBuilder(FullTokenizer(path), 8, ["no", "yes"])
 
 
 def test_several_processes_write_and_count_the_same(

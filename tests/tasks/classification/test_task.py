@@ -97,6 +97,7 @@ def test_each_set_is_predicted_in_the_order_of_its_file(
     assert part.path == f"{args.output_dir}/predict{suffix}.tf_record"
     logits = _logits(model, tokenizer, part.examples, mnli)
     probs = metrics.probabilities(mnli, logits)
+    assert (tmp_path / "out" / f"test_results{suffix}.tsv").exists()
     path = tmp_path / "out" / f"test_predictions{suffix}.tsv"
     header, *rows = programs.table(path)
     assert header == ["guid", "prediction", *mnli.labels, "sentence2"]
