@@ -155,11 +155,15 @@ def _check_value(bert, variable, value):
 
 def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:
   """Raises ValueError if a model was not read back as it was written."""
+
+  def bits(value):
+    return value.dtype, value.shape, value.tobytes()
+
   wrong = sorted(bert.values.keys() ^ back.values.keys())
   wrong += [
     name
     for name, value in bert.values.items()
-    if name in back.values and not _are_identical(value, back.values[name])
+    if name in back.values and bits(value) != bits(back.values[name])
   ]
   config = bert.config or {}
   wrong += [key for key in config if back.config[key] != config[key]]
@@ -168,9 +172,6 @@ def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:
       f"{bert.origin} was not written faithfully to {back.origin}: "
       f"{', '.join(wrong[:3])}"
     )
-  number = len(bert.values)
-  logging.info("read back: %d variables are the same, bit for bit", number)
-
-
-def _are_identical(a, b):
-  return (a.dtype, a.shape) == (b.dtype, b.shape) and a.tobytes() == b.tobytes()
+  logging.info(
+    "read back: %d variables are the same, bit for bit", len(bert.values)
+  )

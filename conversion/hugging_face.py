@@ -110,15 +110,14 @@ def read(folder: str) -> CanonicalModel:
   path = os.path.join(folder, CONFIG)
   settings = textfiles.read_json(path)
   vocabulary = os.path.join(folder, VOCABULARY)
-  bert = CanonicalModel(
-    folder,
-    {},
-    _original_config(settings, path),
-    vocabulary if files.exists(vocabulary) else None,
-    _lower_case(folder),
-    _labels(settings),
-    settings.get("problem_type") == _MULTI_LABEL,
-  )
+  bert = CanonicalModel(folder, {}, _original_config(settings, path))
+  bert.vocabulary = vocabulary if files.exists(vocabulary) else None
+  bert.lower_case = _lower_case(folder)
+  names = settings.get("id2label") or {}
+  labels = tuple(str(names[key]) for key in sorted(names, key=int))
+  if any(label != f"LABEL_{i}" for i, label in enumerate(labels)):
+    bert.labels = labels  # the others are made up
+  bert.multi_label = settings.get("problem_type") == _MULTI_LABEL
   tensors = _read_tensors(os.path.join(folder, WEIGHTS))
   _drop_copies(bert, tensors, settings.get("tie_word_embeddings", True))
   architectures = settings.get("architectures") or ()
@@ -178,15 +177,6 @@ def _lower_case(folder):
   return lower
 
 
-def _labels(settings):
-  """Names of the classes; none if they are only LABEL_0, LABEL_1, ..."""
-  names = settings.get("id2label") or {}
-  labels = tuple(str(names[key]) for key in sorted(names, key=int))
-  if all(label == f"LABEL_{i}" for i, label in enumerate(labels)):
-    return ()
-  return labels
-
-
 def _read_tensors(path):
   if not files.exists(path):
     raise FileNotFoundError(
@@ -229,11 +219,12 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   tensors, unused = _divide(bert, kind)
   interchange.write_json(os.path.join(folder, CONFIG), settings)
   files.remove_old(folder, *_OTHER_TOKENIZERS)
-  _save(tensors, os.path.join(folder, WEIGHTS))
-  if unused:
-    _save(unused, os.path.join(folder, UNUSED_WEIGHTS))
-  else:
-    files.remove_old(folder, UNUSED_WEIGHTS)
+  for name, values in ((WEIGHTS, tensors), (UNUSED_WEIGHTS, unused)):
+    if values:
+      with files.open_for_writing(os.path.join(folder, name)) as file:
+        file.write(save(values, {"format": "pt"}))  # which transformers needs
+    else:
+      files.remove_old(folder, name)
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
     interchange.write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
@@ -243,12 +234,6 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
       "%s has no vocabulary, so there is no tokenizer: --vocab_file names it",
       bert.origin,
     )
-
-
-def _save(tensors, path):
-  with files.open_for_writing(path) as file:
-    # transformers requires "format".
-    file.write(save(tensors, {"format": "pt"}))
 
 
 def _divide(bert: CanonicalModel, kind: Head) -> tuple[dict, dict]:

@@ -61,13 +61,11 @@ def read(folder: str) -> CanonicalModel:
   """Reads a preset: its backbone and, if it has one, its task's head."""
   config = _config(folder)
   vocabulary = os.path.join(folder, _VOCABULARY)
-  bert = CanonicalModel(
-    folder,
-    {},
-    config,
-    vocabulary if files.exists(vocabulary) else None,
-    _lower_case(folder),
-  )
+  bert = CanonicalModel(folder, {}, config)
+  bert.vocabulary = vocabulary if files.exists(vocabulary) else None
+  tokenizer = os.path.join(folder, "tokenizer.json")
+  if files.exists(tokenizer):
+    bert.lower_case = textfiles.read_json(tokenizer)["config"].get("lowercase")
   path = os.path.join(folder, _WEIGHTS)
   arrays = _read_arrays(path)
   _convert_embeddings(bert, path, arrays)
@@ -106,13 +104,6 @@ def _config(folder):
   config = {name: settings[key] for key, name in _SIZES.items()}
   dropout = settings.get("dropout", 0.1)
   return config | {"hidden_act": "gelu"} | dict.fromkeys(_DROPOUTS, dropout)
-
-
-def _lower_case(folder):
-  path = os.path.join(folder, "tokenizer.json")
-  if not files.exists(path):
-    return None
-  return textfiles.read_json(path)["config"].get("lowercase")
 
 
 def _read_arrays(path):

@@ -48,10 +48,12 @@ _LINEAR = {
   "classification/layer_with_weights-0": "cls/seq_relationship",
   "classifier": "",
 }
-_EMBEDDINGS = (
-  "word_embeddings",
-  "position_embeddings",
-  "token_type_embeddings",
+_EMBEDDINGS = "word_embeddings", "position_embeddings", "token_type_embeddings"
+# Attributes of a subclassed encoder: embeddings, normalizations, dense layers.
+_LAYERS = (
+  ("_embedding_layer", "_position_embedding_layer", "_type_embedding_layer"),
+  ("_embedding_norm_layer", "_output_layer_norm"),
+  ("_embedding_projection", "_pooler_layer"),
 )
 
 
@@ -134,7 +136,12 @@ def _read(prefix, config):
   for name in keys.keys() & head.keys():
     bert.skip(keys[name], "replaced by the head's own pooler")
   for key in sorted(unused):
-    bert.skip(key, _reason(key))
+    reason = "of no layer that the original has"
+    if re.search("OPTIMIZER_SLOT|^optimizer/", key):
+      reason = "of the optimizer"
+    elif re.match(r"(save_counter|global_step)/", key):
+      reason = "a counter"
+    bert.skip(key, reason)
   if any("classifier/kernel" in node for node in root.walk()):
     bert.head = "tagging"
   keys |= head
@@ -184,14 +191,9 @@ def _other_layers(prefix, encoder):
     norms = [x for x in layers if "gamma" in x]
     dense = [x for x in layers if "kernel" in x]
   else:  # a subclassed model, whose layers are attributes
-    embeddings = _present(
-      encoder,
-      "_embedding_layer",
-      "_position_embedding_layer",
-      "_type_embedding_layer",
+    embeddings, norms, dense = (
+      [encoder[name] for name in names if name in encoder] for names in _LAYERS
     )
-    norms = _present(encoder, "_embedding_norm_layer", "_output_layer_norm")
-    dense = _present(encoder, "_embedding_projection", "_pooler_layer")
   if (len(embeddings), len(norms)) != (3, 1) or len(dense) > 1:
     raise UserError(
       f"{prefix} has an encoder with {len(embeddings)} embeddings, "
@@ -199,10 +201,6 @@ def _other_layers(prefix, encoder):
       "blocks; the original has 3, 1 and the pooler"
     )
   return embeddings, norms[0], dense[0] if dense else None
-
-
-def _present(node, *names):
-  return [node[name] for name in names if name in node]
 
 
 def _leaves(name, layer):
@@ -243,14 +241,6 @@ def _linear(scope, layer):
     f"{prefix}output_weights": layer["kernel"].key,
     f"{prefix}output_bias": layer["bias"].key,
   }
-
-
-def _reason(key):
-  if re.search("OPTIMIZER_SLOT|^optimizer/", key):
-    return "of the optimizer"
-  if re.match(r"(save_counter|global_step)/", key):
-    return "a counter"
-  return "of no layer that the original has"
 
 
 def _config(bert, num_heads, config):

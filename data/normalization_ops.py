@@ -66,15 +66,17 @@ def unicode_tables(do_lower_case: bool) -> UnicodeTables:
 
   for first, last in tokenization.CJK_RANGES:  # also unassigned code points
     kinds[first : last + 1] = _ALONE
-  for char in _assigned():
-    code = ord(char)
+  for code, char in enumerate(map(chr, range(_CODE_POINTS))):
+    if unicodedata.category(char) in ("Cn", "Co", "Cs"):
+      continue  # unassigned, private or a surrogate
     if tokenization.is_removed(char):
       kinds[code], orders[code] = _REMOVED, _NO_ORDER
       continue
     text = char
     if do_lower_case:
       text = tokenization.strip_accents(char.lower())
-      orders[code] = _order(char)
+      decomposed = unicodedata.normalize("NFD", char.lower())
+      orders[code] = unicodedata.combining(decomposed[0])
       casings[code] = _casing(char)
     if len(text) > 1:
       kinds[code], shifts[code] = _EXPANDED, len(expansions)
@@ -110,23 +112,12 @@ def _pages(*columns: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
   return np.array(starts, np.int32), cells
 
 
-def _assigned():
-  """Yields all characters but unassigned, private and surrogate ones."""
-  for char in map(chr, range(_CODE_POINTS)):
-    if unicodedata.category(char) not in ("Cn", "Co", "Cs"):
-      yield char
-
-
 def _kind(char, text):
   if tokenization.is_whitespace(char) or text.isspace():
     return _SPACE
   if tokenization.is_cjk(char) or tokenization.is_punctuation(text):
     return _ALONE
   return _MARK if unicodedata.combining(text) else _WORD_CHAR
-
-
-def _order(char):
-  return unicodedata.combining(unicodedata.normalize("NFD", char.lower())[0])
 
 
 def _casing(char):

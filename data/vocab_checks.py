@@ -5,6 +5,7 @@ this removes letters: Hangul syllables become Jamo, and vowels of Thai,
 Devanagari and others are non-spacing marks.
 """
 
+import functools
 import re
 import unicodedata
 from collections import Counter, defaultdict
@@ -69,6 +70,31 @@ def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
   )
 
 
+def sample(
+  paths: Sequence[str], read: Callable[[str], Iterable[str]]
+) -> Iterable[str]:
+  """The first lines, `read(path)`, of some files of a corpus."""
+  some = _spread(paths, _FILES)
+  first = (islice(read(path), _TEXTS // len(some)) for path in some)
+  return chain.from_iterable(first)
+
+
+def _spread(items, number):
+  """Selects about `number` evenly spaced items of a sequence."""
+  return items[:: -(-len(items) // number) or 1]
+
+
+def warn_of_examples(
+  texts: Callable[[Any], Iterable[str | None]],
+  examples: Sequence[Any],
+  tokenizer: FullTokenizer,
+  name: str,
+) -> None:
+  """Calls `warn_of_texts` for `texts(example)` of a sample of examples."""
+  some = chain.from_iterable(map(texts, _spread(examples, _TEXTS)))
+  warn_of_texts(some, tokenizer, name)
+
+
 def warn_of_texts(
   texts: Iterable[str | None], tokenizer: FullTokenizer, name: str
 ) -> None:
@@ -93,31 +119,6 @@ def warn_of_long_lines(
     )
 
 
-def warn_of_examples(
-  texts: Callable[[Any], Iterable[str | None]],
-  examples: Sequence[Any],
-  tokenizer: FullTokenizer,
-  name: str,
-) -> None:
-  """Calls `warn_of_texts` for `texts(example)` of a sample of examples."""
-  some = chain.from_iterable(map(texts, _spread(examples, _TEXTS)))
-  warn_of_texts(some, tokenizer, name)
-
-
-def sample(
-  paths: Sequence[str], read: Callable[[str], Iterable[str]]
-) -> Iterable[str]:
-  """The first lines, `read(path)`, of some files of a corpus."""
-  some = _spread(paths, _FILES)
-  first = (islice(read(path), _TEXTS // len(some)) for path in some)
-  return chain.from_iterable(first)
-
-
-def _spread(items, number):
-  """Selects about `number` evenly spaced items of a sequence."""
-  return items[:: -(-len(items) // number) or 1]
-
-
 def _count_words(texts) -> Counter:
   """Counts text between blanks, in the first 200,000 characters."""
   words: Counter[str] = Counter()
@@ -140,41 +141,44 @@ def warn_of_scripts(
   if not do_lower_case:
     return
   words = _count_words(texts)
-  characters: Counter[str] = Counter()
+  scripts: defaultdict[str, Counter] = defaultdict(Counter)  # letters by script
   for word, number in words.items():
     for char in word:
-      characters[char] += number
-  scripts: defaultdict[str, Counter] = defaultdict(Counter)  # letters by script
-  for char, number in characters.items():
-    if unicodedata.category(char)[0] in "LM":
-      scripts[_script(char)][char] = number
+      if unicodedata.category(char)[0] in "LM":
+        scripts[_script(char)][char] += number
   total = sum(letters.total() for letters in scripts.values())
   for script, letters in scripts.items():
     number = letters.total()
     changed = {char for char in letters if strip_accents(char) != char}
+    lost = sum(letters[char] for char in changed)
     if (
-      script in _WARNED
-      or number < _MIN_FRACTION * total
-      or sum(letters[char] for char in changed) < _MIN_CHANGED * number
+      script not in _WARNED
+      and number >= _MIN_FRACTION * total
+      and lost >= _MIN_CHANGED * number
     ):
-      continue
-    _WARNED.add(script)
-    logging.warning(
-      "%s: %.0f %% of the letters are %s, %s; %s; see docs/languages.md",
-      *(name, 100 * number / total, script.title()),
-      _effect(script, _example(words, changed)),
-      _remedy(changed, vocabulary),
-    )
+      _WARNED.add(script)
+      logging.warning(
+        "%s: %.0f %% of the letters are %s, %s; %s; see docs/languages.md",
+        *(name, 100 * number / total, script.title()),
+        _effect(script, words, changed),
+        _remedy(changed, vocabulary),
+      )
 
 
-def _example(words, changed):
-  """Shortest word with a letter that changes, cut to 12 characters."""
+@functools.cache
+def _script(char: str) -> str:
+  """First word of the character's name, _IGNORED if it may lose accents."""
+  first = unicodedata.name(char, _IGNORED).split()[0].split("-")[0]
+  if first in ("HIRAGANA", "KATAKANA"):
+    return "KANA"
+  return _IGNORED if first in _ACCENTED else first
+
+
+def _effect(script, words, changed):
+  """Relative clause with the shortest word that changes, cut to 12 letters."""
   word = min((word for word in words if changed & set(word)), key=len)
   first = next(i for i, char in enumerate(word) if char in changed)
-  return word[max(0, first - 4) : first + 8]
-
-
-def _effect(script, word):
+  word = word[max(0, first - 4) : first + 8]
   lower = strip_accents(word)
   if script == "HANGUL":
     return (
@@ -199,14 +203,6 @@ def _remedy(changed, vocabulary):
     "learn a vocabulary with build_vocab.py --do_lower_case=False, or take a "
     "cased model that knows the language, with --do_lower_case=False"
   )
-
-
-def _script(char: str) -> str:
-  """First word of the character's name, _IGNORED if it may lose accents."""
-  first = unicodedata.name(char, _IGNORED).split()[0].split("-")[0]
-  if first in ("HIRAGANA", "KATAKANA"):
-    return "KANA"
-  return _IGNORED if first in _ACCENTED else first
 
 
 def warn_of_unknown(
@@ -236,26 +232,22 @@ def warn_of_unknown(
       "they are decomposed (NFD); composed (NFC) it would be "
       f"{100 * other:.0f} %: convert the text, see docs/languages.md"
     )
-  logging.log_first_n(
-    logging.WARNING,
-    "%s: %.0f %% of the words become %s, such as %r; %s",
-    1,
-    *(name, 100 * fraction, UNK, example, remedy),
-  )
+  text = "%s: %.0f %% of the words become %s, such as %r; %s"
+  values = name, 100 * fraction, UNK, example, remedy
+  logging.log_first_n(logging.WARNING, text, 1, *values)
 
 
 def _unknown(words, tokenizer, lower_case) -> tuple[float, str]:
   """Fraction of words that become [UNK], and the most frequent of them."""
   split = BasicTokenizer(lower_case).tokenize
-  unknown: Counter[str] = Counter()
-  total = 0
+  counts: Counter[str] = Counter()
   for text, number in words.items():
     for word in split(text):
-      total += number
-      if tokenizer.wordpiece_tokenizer.tokenize(word) == [UNK]:
-        unknown[word] += number
+      counts[word] += number
+  pieces = tokenizer.wordpiece_tokenizer.tokenize
+  unknown = Counter({w: n for w, n in counts.items() if pieces(w) == [UNK]})
   [(example, _)] = unknown.most_common(1) or [("", 0)]
-  return unknown.total() / max(total, 1), example
+  return unknown.total() / max(counts.total(), 1), example
 
 
 def log_lengths(
@@ -269,36 +261,25 @@ def log_lengths(
 
   It is a warning from 5 % of the texts. `lengths` counts texts by their tokens.
   """
-  total = sum(lengths.values())
-  longer = _longer(lengths, max_length)
+
+  def longer_than(limit):
+    return sum(n for length, n in lengths.items() if length > limit)
+
+  total, longer = sum(lengths.values()), longer_than(max_length)
   if not longer:
     return
-  larger = [
-    length
-    for length in _LENGTHS
-    if length > max_length and _longer(lengths, length) < longer
-  ]
-  fitting = (n for n in larger if _longer(lengths, n) <= (1 - _FITS) * total)
+  larger = [n for n in _LENGTHS if n > max_length and longer_than(n) < longer]
+  fitting = (n for n in larger if longer_than(n) <= (1 - _FITS) * total)
   best = next(fitting, larger[-1] if larger else None)
   advice = ""
   if best:
     best = min(best, max(lengths))
-    held = 100 * (1 - _longer(lengths, best) / total)
+    held = 100 * (1 - longer_than(best) / total)
     advice = f"; --{flag}={best} would hold {held:.1f} %"
-  level = logging.WARNING if longer >= 0.05 * total else logging.INFO
   logging.log(
-    level,
+    logging.WARNING if longer >= 0.05 * total else logging.INFO,
     "%s: --%s=%d is exceeded by %s of %s (%.1f %%): %s; the longest has %s "
     "tokens%s",
-    *(name, flag, max_length),
-    f"{longer:,}",
-    number_of(total, "text"),
-    100 * longer / total,
-    effect,
-    f"{max(lengths):,}",
-    advice,
+    *(name, flag, max_length, f"{longer:,}", number_of(total, "text")),
+    *(100 * longer / total, effect, f"{max(lengths):,}", advice),
   )
-
-
-def _longer(lengths, limit):
-  return sum(number for length, number in lengths.items() if length > limit)

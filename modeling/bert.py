@@ -231,7 +231,12 @@ class Embeddings(keras.layers.Layer):
     segments = self._one_hot(
       segment_ids, ops.convert_to_tensor(self.token_type_embeddings)
     )
-    positions = self._positions(length)
+    positions = self.position_embeddings
+    if keras.backend.backend() == "jax" and not isinstance(length, int):
+      # JAX cannot slice by a length that is unknown.
+      positions = ops.take(positions, ops.arange(length), axis=0)
+    else:
+      positions = positions[:length]  # [T, H]
     if position_ids is not None:
       # A product, for a dense gradient as that of the slice.
       positions = self._one_hot(position_ids, positions)
@@ -243,12 +248,6 @@ class Embeddings(keras.layers.Layer):
     return (
       ops.one_hot(ids, embeddings.shape[0], dtype=embeddings.dtype) @ embeddings
     )
-
-  def _positions(self, length):
-    if keras.backend.backend() == "jax" and not isinstance(length, int):
-      # JAX cannot slice by a length that is unknown.
-      return ops.take(self.position_embeddings, ops.arange(length), axis=0)
-    return self.position_embeddings[:length]  # [T, H]
 
 
 class Encoder(keras.layers.Layer):

@@ -84,7 +84,9 @@ def checkpoint_shapes(path: str) -> dict[str, tuple[int, ...]]:
   try:
     for _, position in _entries(table, footer, at):
       for name, entry in _entries(table, position, 0):
-        result[name.decode()] = _shape(entry)
+        dims = fields(dict(fields(entry)).get(2, b""))
+        shape = [dict(fields(dim)).get(1, 0) for n, dim in dims if n == 2]
+        result[name.decode()] = tuple(shape)
   except ERRORS:  # corrupt: TensorFlow says so
     return {}
   result.pop("", None)  # the header
@@ -110,8 +112,3 @@ def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:
     key = key[:shared] + block[at : at + length]
     at += length + value_length
     yield key, block[at - value_length : at]
-
-
-def _shape(entry) -> tuple[int, ...]:
-  dims = fields(dict(fields(entry)).get(2, b""))
-  return tuple(dict(fields(dim)).get(1, 0) for n, dim in dims if n == 2)

@@ -152,7 +152,15 @@ class _TextStream(io.RawIOBase):
     if path.endswith(".gz"):
       self._stream = gzip.GzipFile(fileobj=file, mode="rb")
     elif path.endswith(".zst"):
-      self._stream = _zstd(path, file)
+      try:
+        import zstandard  # noqa: PLC0415, optional
+      except ImportError:
+        raise UserError(
+          f"reading {path} takes the package zstandard: `pip install "
+          "zstandard`, or decompress the file first"
+        ) from None
+      new_frame = zstandard.ZstdDecompressor().decompressobj
+      self._stream = _ZstdReader(file, new_frame)
 
   def readable(self):
     return True
@@ -167,17 +175,6 @@ class _TextStream(io.RawIOBase):
       ) from error
     buffer[: len(block)] = block
     return len(block)
-
-
-def _zstd(path, file):
-  try:
-    import zstandard  # noqa: PLC0415, optional
-  except ImportError:
-    raise UserError(
-      f"reading {path} takes the package zstandard: `pip install zstandard`, "
-      "or decompress the file first"
-    ) from None
-  return _ZstdReader(file, zstandard.ZstdDecompressor().decompressobj)
 
 
 class _ZstdReader:

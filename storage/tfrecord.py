@@ -198,15 +198,11 @@ def write(file: BinaryIO, records: Iterable[bytes]) -> int:
   """Appends serialized records to a TFRecord file; returns their number."""
   records, number = iter(records), 0
   while batch := list(islice(records, _BATCH)):
-    file.write(_frames(batch))
+    lengths = [struct.pack("<Q", len(record)) for record in batch]
+    columns = lengths, masked_crc32c(lengths), batch, masked_crc32c(batch)
+    file.write(b"".join(chain.from_iterable(zip(*columns, strict=True))))
     number += len(batch)
   return number
-
-
-def _frames(records: list[bytes]) -> bytes:
-  lengths = [struct.pack("<Q", len(record)) for record in records]
-  columns = lengths, masked_crc32c(lengths), records, masked_crc32c(records)
-  return b"".join(chain.from_iterable(zip(*columns, strict=True)))
 
 
 def save(

@@ -1,7 +1,7 @@
 """Evaluation and prediction: each replica slices its rows of a batch of B."""
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import tensorflow as tf
@@ -45,11 +45,13 @@ def _batch_sums(model, objective, strategy):
     batch, is_row = _replica_rows(batch, strategy.num_replicas_in_sync)
     outputs = model(steps.batch_inputs(model, batch), training=False)
     losses, weights = objective.losses(outputs, batch), objective.weights(batch)
+    sums = {}
     pairs = steps.reports(objective, outputs, batch, losses, weights)
-    return {
-      name: steps.weighted_sum(values, _mask_padding(weights, is_row))
-      for name, (values, weights) in pairs.items()
-    }
+    for name, (values, item_weights) in pairs.items():  # [B, ...] each
+      shape = [-1] + [1] * (item_weights.shape.rank - 1)
+      masked = item_weights * tf.reshape(is_row, shape)  # 0 for padding
+      sums[name] = steps.weighted_sum(values, masked)
+    return sums
 
   def on_all(batch):
     replicas = strategy.run(on_replica, args=(batch,))
@@ -87,16 +89,22 @@ def outputs(model, dataset, batch_size: int) -> dict[str, np.ndarray]:
 @functools.lru_cache(maxsize=4)
 def _forward(model, strategy):
   """A model as a tf.function traced once, for batches of any shape."""
-  replicas = _local_replicas(strategy)
+  replicas = 1
+  if strategy.num_replicas_in_sync > 1:
+    replicas = len(strategy.extended.worker_devices)
 
   def on_replica(batch):
     return model(_replica_rows(batch, replicas)[0], training=False)
 
   def forward(batch):
-    return {
-      name: _gather(strategy.experimental_local_results(value), batch)
-      for name, value in strategy.run(on_replica, args=(batch,)).items()
-    }
+    outputs = {}
+    for name, value in strategy.run(on_replica, args=(batch,)).items():
+      results = strategy.experimental_local_results(value)
+      outputs[name] = results[0]
+      if len(results) > 1:  # [ceil(B / R), ...] of each replica
+        rows = _num_rows(next(iter(batch.values())))
+        outputs[name] = tf.concat(results, 0)[:rows]
+    return outputs
 
   inputs = {
     name: tf.TensorSpec([None] * len(value.shape), value.dtype)
@@ -131,24 +139,6 @@ def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
     gaps = [[0, missing]] + [[0, 0]] * (value.shape.rank - 1)
     result[name] = tf.pad(value, gaps)[first : first + size]
   return result, is_row
-
-
-def _gather(results: Sequence[tf.Tensor], batch: dict) -> tf.Tensor:
-  """Concatenates the replicas' results [ceil(B / R), ...] to [B, ...]."""
-  if len(results) == 1:
-    return results[0]
-  return tf.concat(results, 0)[: _num_rows(next(iter(batch.values())))]
-
-
-def _local_replicas(strategy: tf.distribute.Strategy) -> int:
-  if strategy.num_replicas_in_sync == 1:
-    return 1
-  return len(strategy.extended.worker_devices)
-
-
-def _mask_padding(weights: tf.Tensor, is_row: tf.Tensor) -> tf.Tensor:
-  """Weights [B, ...] of items, 0 in rows that are padding."""
-  return weights * tf.reshape(is_row, [-1] + [1] * (weights.shape.rank - 1))
 
 
 def _num_rows(value):

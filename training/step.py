@@ -153,7 +153,12 @@ class TrainStep:
 
     def run_step(i, first_nonfinite_step, sums):
       replicas = self.strategy.run(self._step, args=(next(iterator),))
-      totals = {name: self._total(replicas[name]) for name in sums}
+      totals = {
+        name: tf.ensure_shape(
+          self.strategy.reduce("SUM", replicas[name], axis=None), [2]
+        )
+        for name in sums
+      }
       finite = tf.math.is_finite(totals["loss"] + totals["gradient_norm"])[0]
       if self.loss_scale:  # skipped steps are left out of both
         finite = totals["skipped_steps"][0] == 0.0
@@ -162,20 +167,14 @@ class TrainStep:
       sums = {name: sums[name] + totals[name] for name in sums}
       return i + 1, first_nonfinite_step, sums
 
-    sums = {name: tf.zeros(2) for name in self._names()}
+    names = [*self.objective.names, "loss", "gradient_norm"]
+    names += ["skipped_steps"] if self.loss_scale else []
+    sums = {name: tf.zeros(2) for name in names}
     _, first_nonfinite_step, sums = tf.while_loop(
       lambda i, *_: i < steps, run_step, (0, tf.constant(-1, tf.int64), sums)
     )
     self.first_nonfinite_step.assign(first_nonfinite_step)
     return sums
-
-  def _total(self, per_replica):
-    value = self.strategy.reduce("SUM", per_replica, axis=None)
-    return tf.ensure_shape(value, [2])
-
-  def _names(self):
-    names = (*self.objective.names, "loss", "gradient_norm")
-    return (*names, "skipped_steps") if self.loss_scale else names
 
   def _step(self, batch):
     """One update, on each replica; returns sums as `run`."""
@@ -229,7 +228,10 @@ class TrainStep:
   @tf.function
   def _accumulate(self, batch, weight_sums, replica_id):
     """`_differentiate`, in micro-batches."""
-    split = {name: self._split(value) for name, value in batch.items()}
+    number, split = self.accumulation_steps, {}
+    for name, value in batch.items():  # [B, ...] -> [number, B / number, ...]
+      shape = [number, value.shape[0] // number], tf.shape(value)[1:]
+      split[name] = tf.reshape(value, tf.concat(shape, 0))
     gradients = [tf.zeros(v.shape) for v in self.variables]
     sums = {name: tf.zeros(2) for name in self.objective.names}
     sums["loss"] = 0.0
@@ -244,12 +246,6 @@ class TrainStep:
       ]
       sums = {name: sums[name] + new_sums[name] for name in sums}
     return gradients, sums
-
-  def _split(self, value):
-    """[B, ...] -> [accumulation_steps, B / accumulation_steps, ...]."""
-    size = value.shape[0] // self.accumulation_steps
-    shape = [[self.accumulation_steps, size], tf.shape(value)[1:]]
-    return tf.reshape(value, tf.concat(shape, 0))
 
   # AutoGraph would convert everything that it calls, which takes seconds.
   @tf.autograph.experimental.do_not_convert

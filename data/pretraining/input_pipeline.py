@@ -64,7 +64,14 @@ class PretrainingInput(TrainingRecords):
       )
     self.schema = schema
     if folder is not None:
-      self._drop_corrupt(folder, max_corrupt_records)
+      copies = record_scan.drop_corrupt(
+        self.files, schema, folder, max_corrupt_records
+      )
+      copy_by_file = dict(zip(self.files, copies, strict=True))
+      self._sources = [
+        source._replace(files=[copy_by_file[path] for path in source.files])
+        for source in self._sources
+      ]
 
   @property
   def sources(self) -> Sequence[Source]:
@@ -84,14 +91,6 @@ class PretrainingInput(TrainingRecords):
     """Full batches in the order of the files, again and again."""
     examples = tf.data.TFRecordDataset(list(self.files)).repeat()
     return self.parse_batches(examples.batch(batch_size, True).enumerate(), 0)
-
-  def _drop_corrupt(self, folder, at_most):
-    copies = record_scan.drop_corrupt(self.files, self.schema, folder, at_most)
-    copy_by_file = dict(zip(self.files, copies, strict=True))
-    self._sources = [
-      source._replace(files=[copy_by_file[path] for path in source.files])
-      for source in self.sources
-    ]
 
   def parse_batches(self, numbered, seed, by_length=False):
     """Batches of pairs of a number and [B] records; masks depend on both."""

@@ -32,14 +32,19 @@ def lines(
   if finish:
     examples = _finished(examples, finish)
   tokens = {index: token for token, index in builder.vocab.items()}
-  describe = _predictions if is_causal else _replacements
   counts: Counter[str] = Counter()
   for count, example in enumerate(examples):
     if count < number:
       yield from _instance(count + 1, example, tokens)
-      yield from describe(example, tokens)
+      yield from _target_lines(example, tokens, is_causal)
       yield ""
-    _add(counts, example, builder.vocab[MASK])
+    counts["instances"] += 1
+    counts["random"] += example["next_sentence_labels"][0]
+    counts["tokens"] += sum(example["input_mask"])
+    for position, label in _targets(example):
+      index = example["input_ids"][position]
+      unmasked = "same" if index == label else "other"
+      counts["mask" if index == builder.vocab[MASK] else unmasked] += 1
   yield from _totals(counts, is_causal)
 
 
@@ -72,35 +77,21 @@ def _instance(number, example, tokens):
   yield from (f"  {' '.join(text)}" for text in texts.values() if text)
 
 
-def _replacements(example, tokens):
-  yield f"  {'position':>8}  {'token':<16}  replaced by"
+def _target_lines(example, tokens, is_causal):
+  """Lines of tokens with what replaces them, or with the one they predict."""
+  title = "predicts" if is_causal else "replaced by"
+  yield f"  {'position':>8}  {'token':<16}  {title}"
   for position, label in _targets(example):
     index = example["input_ids"][position]
-    shown = "(unchanged)" if index == label else tokens[index]
-    yield f"  {position:>8}  {tokens[label]:<16}  {shown}"
-
-
-def _predictions(example, tokens):
-  yield f"  {'position':>8}  {'token':<16}  predicts"
-  for position, label in _targets(example):
-    token = tokens[example["input_ids"][position]]
-    yield f"  {position:>8}  {token:<16}  {tokens[label]}"
-
-
-def _add(counts, example, mask):
-  """Adds an instance to the counts."""
-  counts["instances"] += 1
-  counts["random"] += example["next_sentence_labels"][0]
-  counts["tokens"] += sum(example["input_mask"])
-  for position, label in _targets(example):
-    index = example["input_ids"][position]
-    unmasked = "same" if index == label else "other"
-    counts["mask" if index == mask else unmasked] += 1
+    pair = tokens[label], "(unchanged)" if index == label else tokens[index]
+    if is_causal:
+      pair = tokens[index], tokens[label]
+    yield f"  {position:>8}  {pair[0]:<16}  {pair[1]}"
 
 
 def _totals(counts, is_causal):
-  def part(name, whole):
-    return f"{counts[name]:,} ({counts[name] / max(whole, 1):.1%})"
+  def part(name, total):
+    return f"{counts[name]:,} ({counts[name] / max(total, 1):.1%})"
 
   instances = counts["instances"]
   counts["next"] = instances - counts["random"]
