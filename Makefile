@@ -55,7 +55,7 @@ clean:
 # The demonstration: each step is a command as you would type it yourself. A step
 # that is done is not repeated; `make clean` forgets them all.
 
-demo: $(OUT)/fill.txt $(OUT)/answers.jsonl $(OUT)/attention.png
+demo: $(OUT)/fill.txt $(OUT)/answers.jsonl $(OUT)/inside.html
 	@echo; echo "1. Pre-trained, on text that it has not seen ($(OUT)/model):"
 	@cat $(OUT)/model/eval_results.txt
 	@echo; echo "2. What it puts for [MASK]:"; cat $(OUT)/fill.txt
@@ -64,7 +64,8 @@ demo: $(OUT)/fill.txt $(OUT)/answers.jsonl $(OUT)/attention.png
 	@echo; echo "4. Answers of the export ($(OUT)/export/1):"; \
 	  sed -E 's/.*"label": ("[a-z]*").*/\1/' $(OUT)/answers.jsonl \
 	  | paste -d' ' demo/questions.jsonl -
-	@echo; echo "Pictures: $(OUT)/model/training.png, $(OUT)/attention.png, $(OUT)/fill.png"
+	@echo; echo "To look at: its training, $(OUT)/model/training.png; and, in a browser, its"
+	@echo "attention and the way to a word for [MASK], $(OUT)/inside.html"
 	@echo "Next, a sentence of yours:"
 	@echo "  $(RUN) predictor.py --model=$(OUT)/export/1 --text='...'"
 
@@ -101,9 +102,9 @@ $(OUT)/fill.txt: $(OUT)/model/eval_results.txt demo/fill.txt
 	$(RUN) fill_mask.py $(MODEL) --init_checkpoint=$(OUT)/model \
 	  --input_file=demo/fill.txt > $@
 
-$(OUT)/attention.png: $(OUT)/model/eval_results.txt
-	$(RUN) -m experiments.pictures $(MODEL) --init_checkpoint=$(OUT)/model \
-	  --text="$$(sed -n 3p demo/fill.txt)" --output_dir=$(OUT)
+$(OUT)/inside.html: $(OUT)/model/eval_results.txt
+	$(RUN) visualize.py --model=$(OUT)/model --output_file=$@ --overwrite \
+	  --text="$$(sed -n 2p demo/fill.txt)" --text_pair="$$(sed -n 3p demo/fill.txt)"
 
 $(OUT)/subjects/eval_results.txt: $(OUT)/model/eval_results.txt
 	rm -rf $(OUT)/export

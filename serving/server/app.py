@@ -34,7 +34,10 @@ _LARGE = 1 << 15
 # A body that is too long is read up to this multiple of the limit, since a
 # client that cannot send all of it may not see the answer.
 _READ_ANYWAY = 64
-_PAGE = {"/": "page.html", "/page.css": "page.css", "/page.js": "page.js"}
+_PAGE = {"/": "page.html"} | {
+  f"/{name}": name
+  for name in ("page.css", "page.js", "answers.css", "answers.js")
+}
 _PAGE_HEADERS = {
   "content-security-policy": "default-src 'none'; script-src 'self'; "
   "style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "

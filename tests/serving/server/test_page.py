@@ -161,9 +161,9 @@ def test_tags_stand_over_words(page):
 
 
 def test_each_mask_has_its_tokens(page):
-  text = _ask(page, "masks", text="a [MASK] c [MASK]")
+  text = _ask(page, "masks", text="a [MASK] c [MASK]", text_pair="")
   assert text.count("<i>one</i>") == 2 and "[MASK] 2" in text
-  text = _ask(page, "masks", text="no mask")
+  text = _ask(page, "masks", text="no mask", text_pair="")
   assert "There is no [MASK] in the text." in text
 
 

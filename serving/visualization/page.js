@@ -1,0 +1,308 @@
+// Draws what a model computed for a text: the data are those of page.py.
+
+const data = JSON.parse(byId("data").textContent);
+const SPECIAL = ["[CLS]", "[SEP]", "[MASK]"];
+const THUMBNAIL = 48; // rows of a head's picture in the overview, at most
+let current; // sequence that is shown, its attention as bytes
+let [layer, head] = [0, 0]; // head that is shown
+let token = null; // token whose attention is shown
+let chosen = null; // token that is shown while the pointer is elsewhere
+let colors; // of bytes, as [r, g, b, a]
+
+const percent = (value) => `${(100 * value).toFixed(value < 0.0995 ? 1 : 0)} %`;
+const show = (piece) => piece.normalize(); // an uncased vocabulary has the letters of Hangul
+const side = (i) => (i >= current.length ? "padding" : current.segments[i] ? "second" : "first");
+const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
+const cell = (className, text, small) => element("td", className, text, element("small", "", small));
+const row = (name, cells) => element("tr", "", element("th", "", name), ...cells);
+
+function terms(pairs) {
+  return pairs.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
+}
+
+function svg(tag, attributes, text = "") {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.textContent = text;
+  return node;
+}
+
+// --- The answer, and the way to it -------------------------------------------
+
+function showAnswer() {
+  byId("facts").append(...terms(Object.entries(data.facts)));
+  document.title = `${data.facts.model} - BERT`;
+  if (Object.keys(data.answer).length) byId("answer").append(...answerNodes(data.answer, data.texts));
+  const layers = Object.entries(data.filled);
+  const masks = data.answer.num_masks || 0;
+  for (let mask = 0; mask < masks; mask++) {
+    const rows = layers.map(([name, answer]) => row(name, answer.tokens[mask].map((piece, i) => {
+      const value = answer.probabilities[mask][i];
+      const node = cell("", show(piece), percent(value));
+      node.style.background = `color-mix(in srgb, var(--first) ${50 * value ** 0.5}%, var(--panel))`;
+      return node;
+    })));
+    if (masks > 1) byId("filled").append(element("h3", "", `[MASK] ${mask + 1}`));
+    byId("filled").append(element("table", "", ...rows));
+  }
+}
+
+function showCurves() {
+  const [sequence, first, last] = data.span || [];
+  byId("curves").replaceChildren(...current.tokens.map((piece, i) => {
+    const bars = ["start", "end"].map((name) => element("i", name));
+    bars.forEach((bar) => { bar.style.height = `${100 * current[bar.className][i]}%`; });
+    const isAnswer = data.sequences[sequence] === current && first <= i && i <= last;
+    const node = element("span", isAnswer ? "answer" : "", element("span", "bars", ...bars), show(piece));
+    node.title = `start ${percent(current.start[i])}, end ${percent(current.end[i])}`;
+    return node;
+  }));
+}
+
+function showInput() {
+  const cells = (name, text, color = () => "") =>
+    current[name].map((value, i) => cell(i < current.length ? color(i) : "padding", text(i), value.toPrecision(3)));
+  byId("input").replaceChildren(
+    row("id", current.ids.map((id) => element("td", "id", id))),
+    row("piece", cells("token", (i) => show(current.tokens[i]), side)),
+    row("+ segment", cells("segment", (i) => "AB"[current.segments[i]] ?? current.segments[i], side)),
+    row("+ position", cells("position", (i) => i)),
+    row("= sum", cells("sum", () => "")),
+  );
+}
+
+// --- All heads ---------------------------------------------------------------
+
+// First probability of a query, as an index of bytes.
+const offset = (query) => ((layer * current.heads + head) * current.tokens.length + query) * current.tokens.length;
+const probability = (query, key) => current.bytes[offset(query) + key] / 255;
+
+function mayAttend(query, key) {
+  const direction = data.layers[layer][1];
+  return key < current.length && !(direction === "left_to_right" && key > query) && !(direction === "right_to_left" && key < query);
+}
+
+// Colors from none to all of the attention, of the page's theme.
+function readColors() {
+  const context = document.createElement("canvas").getContext("2d");
+  const [low, high] = ["--panel", "--first"].map((name) => {
+    context.fillStyle = style(name);
+    context.fillRect(0, 0, 1, 1);
+    return [...context.getImageData(0, 0, 1, 1).data];
+  });
+  colors = Array.from({ length: 256 }, (_, i) => low.map((value, c) => value + (high[c] - value) * (i / 255) ** 0.6));
+}
+
+// A picture of the head: each pixel is the largest of its probabilities.
+function thumbnail() {
+  const count = current.tokens.length;
+  const size = Math.min(count, THUMBNAIL);
+  const largest = new Uint8Array(size * size);
+  for (let query = 0; query < count; query++) {
+    for (let key = 0; key < count; key++) {
+      const pixel = Math.floor(query * size / count) * size + Math.floor(key * size / count);
+      largest[pixel] = Math.max(largest[pixel], current.bytes[offset(query) + key]);
+    }
+  }
+  const canvas = element("canvas", "");
+  canvas.width = canvas.height = size;
+  const image = new ImageData(size, size);
+  largest.forEach((value, i) => image.data.set(colors[value], 4 * i));
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  return canvas;
+}
+
+function showHeads() {
+  const numbers = [...Array(current.heads).keys()];
+  const nodes = ["", ...numbers].map((number) => element("span", "", number));
+  data.layers.forEach(([name], i) => {
+    nodes.push(element("span", "", `layer ${name}`));
+    for (const number of numbers) {
+      [layer, head] = [i, number];
+      const button = element("button", "", thumbnail());
+      button.ariaLabel = `layer ${name}, head ${number}`;
+      button.addEventListener("click", () => chooseHead(i, number));
+      nodes.push(button);
+    }
+  });
+  byId("heads").style.setProperty("--heads", current.heads);
+  byId("heads").replaceChildren(...nodes);
+}
+
+function chooseHead(...numbers) {
+  [layer, head] = numbers;
+  document.querySelectorAll("#heads button").forEach((button, i) => {
+    button.ariaPressed = i === layer * current.heads + head;
+    button.tabIndex = button.ariaPressed === "true" ? 0 : -1;
+  });
+  const [name, direction] = data.layers[layer];
+  byId("head-name").textContent = `Layer ${name}, head ${head}`;
+  byId("means").replaceChildren(...terms(means()));
+  const hidden = { left_to_right: ["after it"], right_to_left: ["before it"] }[direction] || [];
+  if (current.length < current.tokens.length) hidden.push("of padding");
+  byId("hatched").textContent = hidden.length ? `Hatched: no token may attend to those ${hidden.join(" and ")}.` : "";
+  showToken(chosen);
+}
+
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+byId("heads").addEventListener("keydown", (event) => {
+  if (!STEPS[event.key]) return;
+  event.preventDefault();
+  const [down, right] = STEPS[event.key];
+  const within = (value, size) => Math.max(0, Math.min(size - 1, value));
+  chooseHead(within(layer + down, data.layers.length), within(head + right, current.heads));
+  document.querySelector("#heads [aria-pressed=true]").focus();
+});
+
+// --- One head ----------------------------------------------------------------
+
+// Means over the tokens of their attention to some others, by the name of these.
+function means() {
+  const tokens = current.tokens.slice(0, current.length);
+  const isSame = (query, key) => query !== key && tokens[query] === tokens[key] && !SPECIAL.includes(tokens[key]);
+  const kinds = [
+    ["itself", (query, key) => key === query],
+    ["token before", (query, key) => key === query - 1],
+    ["token after", (query, key) => key === query + 1],
+    ...SPECIAL.filter((name) => tokens.includes(name)).map((name) => [name, (_, key) => tokens[key] === name]),
+    ["the same piece elsewhere", isSame],
+  ];
+  return kinds.flatMap(([name, isKind]) => {
+    const sums = tokens.map((_, query) => {
+      const keys = [...tokens.keys()].filter((key) => isKind(query, key));
+      return keys.length ? keys.reduce((sum, key) => sum + probability(query, key), 0) : null;
+    }).filter((sum) => sum !== null); // of tokens that have such others
+    return sums.length ? [[name, percent(sums.reduce((a, b) => a + b) / sums.length)]] : [];
+  });
+}
+
+function showToken(query, key = null) {
+  token = query;
+  drawLines();
+  drawMatrix();
+  const name = (i) => `${show(current.tokens[i])} (${i})`;
+  const keys = [...current.tokens.keys()].sort((a, b) => probability(query, b) - probability(query, a)).slice(0, 5);
+  let text = "Choose a token to see what it attends to.";
+  if (key !== null && !mayAttend(query, key)) text = `${name(query)} may not attend to ${name(key)}`;
+  else if (query !== null) {
+    const best = (key === null ? keys : [key]).map((i) => `${name(i)} ${percent(probability(query, i))}`);
+    text = `${name(query)} attends to ${best.join(", ")}`;
+  }
+  byId("token").textContent = text;
+}
+
+// Pixels of a cell of the matrix, and of the names around it.
+const cellSize = () => Math.max(2, Math.min(22, Math.floor(400 / current.tokens.length)));
+const margin = () => (cellSize() < 10 ? 0 : 90);
+
+function drawLines() {
+  const step = Math.max(16, cellSize());
+  const weakest = token !== null ? 0.004 : current.tokens.length > 80 ? 0.2 : 0.04;
+  const nodes = [];
+  const y = (i) => (i + 0.5) * step;
+  for (const query of token === null ? current.tokens.keys() : [token]) {
+    current.tokens.forEach((_, key) => {
+      const value = probability(query, key);
+      if (value >= weakest) nodes.push(svg("line", { x1: 95, y1: y(query), x2: 175, y2: y(key), "stroke-opacity": value ** 0.7 }));
+    });
+  }
+  current.tokens.forEach((piece, i) => {
+    const text = [...show(piece)].slice(0, 14).join("");
+    const state = token === null ? "" : token === i ? "on" : "off";
+    const query = svg("text", { x: 90, y: y(i) + 4, class: `query ${side(i)} ${state}`, tabindex: 0, role: "button" }, text);
+    const choose = () => {
+      chosen = chosen === i ? null : i;
+      showToken(chosen);
+      document.querySelectorAll("#lines .query")[i].focus();
+    };
+    query.addEventListener("mouseenter", () => token !== i && showToken(i));
+    query.addEventListener("click", choose);
+    query.addEventListener("keydown", (event) => event.key === "Enter" && choose());
+    const isMasked = token !== null && !mayAttend(token, i);
+    nodes.push(query, svg("text", { x: 180, y: y(i) + 4, class: isMasked ? "masked" : side(i) }, text));
+  });
+  byId("lines").style.marginTop = `${margin()}px`;
+  byId("lines").setAttribute("height", current.tokens.length * step);
+  byId("lines").replaceChildren(...nodes);
+}
+
+function drawMatrix() {
+  const [size, begin, count] = [cellSize(), margin(), current.tokens.length];
+  const canvas = byId("matrix");
+  canvas.style.width = canvas.style.height = `${begin + count * size}px`;
+  canvas.width = canvas.height = (begin + count * size) * devicePixelRatio;
+  canvas.ariaLabel = `${byId("head-name").textContent}: rows attend to columns`;
+  const context = canvas.getContext("2d");
+  context.scale(devicePixelRatio, devicePixelRatio);
+  const inner = size - (size > 6);
+  context.strokeStyle = style("--faint");
+  for (let query = 0; query < count; query++) {
+    for (let key = 0; key < count; key++) {
+      const [x, y] = [begin + key * size, begin + query * size];
+      if (mayAttend(query, key)) {
+        context.fillStyle = `rgb(${colors[current.bytes[offset(query) + key]].slice(0, 3).join()})`;
+        context.fillRect(x, y, inner, inner);
+      } else {
+        context.stroke(new Path2D(`M${x},${y + inner}l${inner},${-inner}`));
+      }
+    }
+  }
+  if (begin) drawNames(context, size, begin);
+  context.strokeStyle = style("--second");
+  context.lineWidth = 2;
+  if (token !== null) context.strokeRect(begin, begin + token * size, count * size - 1, inner);
+}
+
+function drawNames(context, size, begin) {
+  context.font = `${Math.min(12, size)}px system-ui, sans-serif`;
+  context.textBaseline = "middle";
+  current.tokens.forEach((piece, i) => {
+    context.fillStyle = style(side(i) === "padding" ? "--faint" : `--${side(i)}`);
+    context.textAlign = "right";
+    context.fillText(show(piece), begin - 5, begin + (i + 0.5) * size, begin - 8);
+    context.save();
+    context.translate(begin + (i + 0.5) * size, begin - 5);
+    context.rotate(-Math.PI / 2);
+    context.textAlign = "left";
+    context.fillText(show(piece), 0, 0, begin - 8);
+    context.restore();
+  });
+}
+
+byId("matrix").addEventListener("mousemove", (event) => {
+  const [key, query] = [event.offsetX, event.offsetY].map((x) => Math.floor((x - margin()) / cellSize()));
+  const isInside = [key, query].every((i) => current.tokens[i] !== undefined);
+  showToken(...(isInside ? [query, key] : [chosen]));
+});
+for (const name of ["lines", "matrix"]) byId(name).addEventListener("mouseleave", () => showToken(chosen));
+
+// --- Start -------------------------------------------------------------------
+
+async function inflate(text) {
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+async function showSequence(number) {
+  current = data.sequences[number];
+  chosen = null;
+  showInput();
+  if (current.start) showCurves();
+  current.bytes ??= await inflate(current.attention);
+  readColors();
+  const before = [layer, head];
+  showHeads();
+  chooseHead(...before);
+}
+
+const selector = byId("sequence");
+selector.append(...data.sequences.map((_, i) => new Option(`${i + 1} of ${data.sequences.length}`, i)));
+selector.value = data.span?.[0] || 0;
+selector.addEventListener("change", () => showSequence(selector.value));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => showSequence(selector.value));
+byId("choose").hidden = data.sequences.length === 1;
+showAnswer();
+showSequence(selector.value).catch((error) => {
+  byId("hatched").textContent = `This browser cannot show the attention: ${error.message}`;
+}).finally(() => { document.body.dataset.ready = true; });

@@ -1,0 +1,205 @@
+"""The page of visualize.py: its numbers are the model's, its texts harmless."""
+
+import base64
+import json
+import re
+import zlib
+from dataclasses import replace
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+
+from modeling import models
+from serving.answers import TextConfig
+from serving.export import ServedModel
+from serving.visualization import internals, page
+from serving.visualization.internals import Internals, Sequence
+from storage import UserError
+from tasks.pretraining import answers as pretraining
+from tests.serving import stand_in, tasks
+
+ENSEMBLE = "questions by three"
+EVIL = "</script><b>{{style}} <!-- é"
+
+
+def _read(served, texts):
+  return internals.read(served, internals.encode(served, texts))
+
+
+def _served(**changes):
+  """A model of masks with two layers, of another configuration."""
+  keras.utils.set_random_seed(1)
+  config = replace(tasks.CONFIG, num_hidden_layers=2, **changes)
+  answers = pretraining.Answers(tasks.text_config(), 3)
+  return ServedModel(models.pretrainer(config), answers)
+
+
+@pytest.mark.parametrize("name", [n for n in tasks.NAMES if n != ENSEMBLE])
+def test_every_task_has_its_answer_and_attention(every_task, name):
+  served = every_task[name]
+  [texts] = tasks.make_examples(served.answers, ["ab ."])
+  result = _read(served, texts)
+  [expected] = served.text_model()([texts])
+  tasks.assert_same(result.answer, expected)
+  assert result.layers == [("0", "bidirectional")]
+  for sequence in result.sequences:
+    count = len(sequence.ids)
+    assert sequence.attention.shape == (1, 2, count, count)
+    np.testing.assert_allclose(sequence.attention.sum(-1), 1, atol=1e-5)
+    assert (sequence.attention[..., sequence.length :] == 0).all()
+    assert count <= sequence.length + 3
+  html = page.render(served, result, texts, {"model": "m"})
+  assert json.loads(_data(html))["texts"] == texts
+
+
+def test_attention_is_that_of_every_layer():
+  served = _served()
+  encoded = internals.encode(served, {"text": "ab [MASK] c"})
+  [sequence] = internals.read(served, encoded).sequences
+  bert = served.model.get_layer("bert")
+  inputs = next(internals._inputs(encoded.rows[0]))
+  outputs = bert(**inputs)
+  hidden = [outputs["embedding_output"], *outputs["encoder_layers"]]
+  mask = inputs["input_mask"][:, None]
+  for layer, block in enumerate(bert.encoder.blocks):
+    attention = block.attention.self_attention
+    values = np.asarray(attention.value(hidden[layer])).reshape(-1, 2, 4)
+    context = np.einsum("aqk,kad->qad", sequence.attention[layer], values)
+    expected = attention(hidden[layer], hidden[layer], mask)[0]
+    np.testing.assert_allclose(
+      context.reshape(expected.shape), expected, atol=1e-5
+    )
+
+
+def test_lengths_are_those_of_the_sum_of_three_vectors():
+  served = _served()
+  [sequence] = _read(served, {"text": "ab c", "text_pair": "d"}).sequences
+  embeddings = served.model.get_layer("bert").embeddings
+  vectors = embeddings.word_embeddings.numpy()[sequence.ids]
+  vectors += embeddings.token_type_embeddings.numpy()[sequence.segments]
+  vectors += embeddings.position_embeddings.numpy()[: len(sequence.ids)]
+  expected = np.linalg.norm(vectors, axis=-1)
+  np.testing.assert_allclose(sequence.values["sum"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("side", ["left_to_right", "right_to_left"])
+def test_no_token_attends_beyond_its_side(side):
+  result = _read(_served(attention=side), {"text": "ab c d"})
+  assert result.layers == [("0", side), ("1", side)]
+  attention = result.sequences[0].attention
+  hidden = np.triu(np.ones(attention.shape[2:]), 1)
+  hidden = hidden if side == "left_to_right" else hidden.T
+  assert (attention[..., hidden > 0] == 0).all()
+  assert (attention[..., hidden == 0] > 0).all()
+
+
+def test_masks_are_filled_after_every_layer():
+  served = _served()
+  result = _read(served, {"text": "ab [MASK] c [MASK]", "text_pair": "d"})
+  assert list(result.filled) == ["embeddings", "layer 0", "layer 1"]
+  for name in ("tokens", "probabilities"):
+    last = {"x": result.filled["layer 1"][name]}
+    tasks.assert_same(last, {"x": result.answer[name]})
+  first = result.filled["layer 0"]
+  assert first["probabilities"] != result.answer["probabilities"]
+  shallow = _shallower(served)
+  [expected] = shallow.text_model()([{"text": "ab [MASK] c [MASK]"}])
+  first = _read(served, {"text": "ab [MASK] c [MASK]"}).filled["layer 0"]
+  tasks.assert_same(first, expected)
+
+
+def _shallower(served):
+  """The model without its last layer."""
+  values = {variable.path: variable for variable in served.model.weights}
+  config = replace(served.model.get_layer("bert").config, num_hidden_layers=1)
+  model = models.pretrainer(config)
+  for variable in model.weights:
+    variable.assign(values[variable.path])
+  return ServedModel(model, served.answers)
+
+
+def test_the_answer_of_a_question_is_where_its_logits_are(every_task):
+  served = every_task["questions"]
+  texts = {"question": "ab", "context": "c d e . ab c d e a b c d e . ab"}
+  result = _read(served, texts)
+  assert len(result.sequences) > 1
+  window, first, last = result.span
+  sequence = result.sequences[window]
+  assert sequence.values["start"].sum() <= 1.00001
+  pieces = served.answers.config.tokenizer.convert_ids_to_tokens(
+    sequence.ids[first : last + 1].tolist()
+  )
+  answer = result.answer["answer"].split()
+  assert answer == pieces or (not answer and pieces == ["[CLS]"])
+
+
+def test_a_span_ends_after_its_start():
+  logits = np.array([0.0, 5.0, 1.0]), np.array([3.0, 0.0, 2.0])
+  [outputs] = [{"start_logits": logits[0], "end_logits": logits[1]}]
+  other = {"start_logits": -logits[0], "end_logits": -logits[1]}
+  assert internals._find_span([other, outputs], 7) == (1, 1, 2)
+  assert internals._find_span([outputs], 8) is None  # 5 + 3, backwards
+
+
+def test_texts_that_do_not_fit_are_refused(every_task):
+  for name, texts, message in (
+    ("masks", {"text": "a " * 11}, "has 13 tokens .* of which 12 fit"),
+    (
+      "classification of pairs",
+      {"text_a": "a " * 6, "text_b": "b " * 5},
+      "has 14 tokens",
+    ),
+    ("tagging", {"tokens": " "}, "there is no word"),
+    (ENSEMBLE, {"question": "a", "context": "b"}, "an ensemble has no page"),
+  ):
+    with pytest.raises(UserError, match=message):
+      internals.encode(every_task[name], texts)
+  windows = internals.encode(every_task["tagging"], {"tokens": "a " * 30})
+  assert len(windows.rows) > 1
+
+
+def _data(html):
+  return re.search('"application/json">(.*?)</script>', html, re.DOTALL)[1]
+
+
+def _render(attention, text="a"):
+  """A page of an attention [N, A, T, T]."""
+  count = attention.shape[-1]
+  words = tasks.text_config().tokenizer.vocab.values()
+  ids = np.resize([*words], count)
+  values = {"token": np.ones(count)}
+  sequence = Sequence(ids, ids * 0, count, attention, values)
+  layers = [(str(i), "bidirectional") for i in range(len(attention))]
+  result = Internals({}, layers, [sequence], {}, None)
+  config = TextConfig(tasks.vocab_file(), True, 12)
+  layer = SimpleNamespace(config=tasks.CONFIG)
+  served = SimpleNamespace(
+    answers=SimpleNamespace(config=config),
+    model=SimpleNamespace(get_layer=lambda name: layer),
+  )
+  return page.render(served, result, {"text": text}, {"model": text})
+
+
+def test_a_page_has_the_numbers_and_no_html_of_the_text():
+  attention = np.random.default_rng(1).random((2, 3, 5, 5)).astype("float32")
+  html = _render(attention, EVIL)
+  assert EVIL not in html and html.count("</script>") == 2
+  assert "http" not in html.replace("http-equiv", "").replace(
+    "http://www.w3.org/2000/svg", ""
+  )
+  data = json.loads(_data(html))
+  assert data["texts"]["text"] == data["facts"]["model"] == EVIL
+  packed = base64.b64decode(data["sequences"][0]["attention"])
+  shown = np.frombuffer(zlib.decompress(packed), np.uint8) / 255
+  np.testing.assert_allclose(
+    shown.reshape(attention.shape), attention, atol=0.5 / 255 + 1e-6
+  )
+  assert data["sequences"][0]["tokens"] == list(stand_in.WORDS[:5])
+
+
+def test_base_at_64_tokens_has_at_most_3_megabytes():
+  # Noise does not deflate.
+  noise = np.random.default_rng(1).random((12, 12, 64, 64))
+  assert len(_render(noise).encode()) < 3e6

@@ -1,0 +1,115 @@
+"""visualize.py: its page in a browser, and what it refuses."""
+
+import json
+
+import pytest
+
+from data.vocab import SPECIAL_TOKENS
+from modeling import models
+from tests import programs, small_model
+from tests.serving.server import browser
+from training import checkpoint
+
+WORDS = [*SPECIAL_TOKENS, *"abcde<>/!=.하", "script", "##x"]
+SIZES = {"num_hidden_layers": 2, "max_position_embeddings": 40}
+
+
+@pytest.fixture(name="folder", scope="module")
+def _folder(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("visualize")
+  _write(folder, models.pretrainer)
+  return folder
+
+
+def _write(folder, make):
+  """A checkpoint of a model of small_model, with its files."""
+  small_model.write(folder, WORDS, **SIZES)
+  model = make(small_model.config(len(WORDS), **SIZES))
+  checkpoint.write(str(folder / "a.ckpt"), checkpoint.variables(model))
+
+
+@pytest.fixture(name="html", scope="module")
+def _html(folder):
+  path = folder / "page.html"
+  programs.run(
+    "visualize",
+    model=folder,
+    text="ax [MASK] </script><script>document.title='x'",
+    text_pair="하 a",
+    output_file=path,
+  )
+  return path
+
+
+def test_writes_a_page(html):
+  text = html.read_text(encoding="utf-8")
+  data = json.loads(text.split('json">')[1].split("</script>")[0])
+  assert data["facts"]["task"] == "pretraining"
+  assert data["answer"]["is_next"] in (True, False)
+  tokens = ["[CLS]", "a", "##x", "[MASK]", "<", "/", "script", ">"]
+  assert data["sequences"][0]["tokens"][:8] == tokens
+  assert sum(data["sequences"][0]["segments"]) == 3
+
+
+def test_an_encoder_without_heads_has_a_page(folder, tmp_path):
+  _write(tmp_path, models.encoder)
+  path = tmp_path / "page.html"
+  programs.run(
+    "visualize", model=tmp_path / "a.ckpt", text="a b", output_file=path
+  )
+  assert '"answer": {}' in path.read_text()
+
+
+def test_mistakes_are_one_line(folder, html, tmp_path):
+  flags = {"model": folder, "text": "a", "output_file": tmp_path / "x.html"}
+  exported = tmp_path / "export"
+  exported.mkdir()
+  (exported / "task.json").touch()
+  theirs = tmp_path / "theirs"
+  theirs.mkdir()
+  (theirs / "config.json").touch()
+  cases = {
+    "nothing to show: give --text": {"text": ""},
+    f"{html} exists already": {"output_file": html},
+    "is an export: name the --output_dir": {"model": exported},
+    "convert it with convert_checkpoint.py": {"model": theirs},
+    "no checkpoint at": {"model": tmp_path / "nowhere"},
+    "has 52 tokens with [CLS] and [SEP], of which 40 fit": {"text": "a " * 50},
+    "takes --text, --text_pair, not --context": {"context": "a"},
+  }
+  for message, changes in cases.items():
+    programs.fails("visualize", message, **flags | changes)
+  assert not (tmp_path / "x.html").exists()
+
+
+@pytest.fixture(name="page", scope="module")
+def _page(html, tmp_path_factory):
+  page = browser.Browser(tmp_path_factory.mktemp("browser"))
+  page.open(html.as_uri())
+  page.wait("document.body?.dataset.ready")
+  yield page
+  page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+  not browser.find(), reason="needs a browser: apt-get install chromium"
+)
+def test_the_page_works_without_network(page):
+  text = page.run("document.body.innerText")
+  assert "Is the second text next?" in text and "layer 1" in text
+  assert page.run("document.title").endswith("- BERT")
+  assert page.run("performance.getEntriesByType('resource').length") == 0
+  assert page.run("document.querySelectorAll('#heads button').length") == 4
+  page.run(
+    "document.querySelector('#heads button').dispatchEvent("
+    "new KeyboardEvent('keydown', {key: 'ArrowDown', bubbles: true}))"
+  )
+  assert page.run("byId('head-name').textContent") == "Layer 1, head 0"
+  page.run(
+    "document.querySelectorAll('#lines .query')[3].dispatchEvent("
+    "new Event('click'))"
+  )
+  assert page.run("byId('token').textContent").startswith("[MASK] (3) attends")
+  row = "[...current.tokens.keys()].map((key) => probability(3, key))"
+  assert sum(page.run(row)) == pytest.approx(1, abs=0.03)
