@@ -21,9 +21,9 @@ import tasks
 from cli import checks, program
 from cli.arguments import Arguments
 from conversion import interchange
-from data import tables, vocab
+from data import vocab
 from modeling.config import BertConfig
-from storage import UserError, files
+from storage import UserError, files, textfiles
 from training import run_record
 
 flags.DEFINE_string(
@@ -58,7 +58,7 @@ def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   checks.output_file(args)
   for name in _INPUTS:
-    if tables.SURROGATE.search("".join(args[name] or "")):
+    if textfiles.SURROGATE.search("".join(args[name] or "")):
       raise UserError(f"--{name} is not UTF-8: write it in this encoding")
   if not any(args[name] for name in _INPUTS):
     raise UserError("nothing to show: give --text, or --question and --context")
@@ -68,7 +68,7 @@ def check_flags(args: Arguments) -> None:
     )
   if kind := interchange.format_of_folder(args.model):
     raise UserError(
-      f"{args.model} is in the format of {kind}: convert it with "
+      f"{args.model} has another format, {kind}: convert it with "
       "convert_checkpoint.py"
     )
   run_record.find_checkpoint(run_record.best_or_latest(args.model))
@@ -82,8 +82,7 @@ def main(args: Arguments) -> None:
   texts = _texts(args, served.answers)
   encoded = internals.encode(served, texts)
   values = internals.read(served, encoded)
-  facts = {"model": args.model, "task": served.task.replace("_", " ")}
-  text = page.render(served, values, texts, facts)
+  text = page.render(served, values, texts, args.model)
   files.write_text(args.output_file, text)
   logging.info("wrote %s: open it in a browser", args.output_file)
 

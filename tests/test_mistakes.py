@@ -41,6 +41,7 @@ FLAGS = {
   "output_file=out",
   "split_sentences": "input_file=text output_file=out",
   "convert_checkpoint": "output=out",
+  "visualize": "model=bert_model.ckpt text=red output_file=out",
   "serve": "",
 }
 # A program, flags (~ is a blank in their values), and the end of the log.
@@ -213,6 +214,11 @@ split_sentences | output_file=text overwrite | text is an input, too
 split_sentences | input_file=blank | holds no text
 split_sentences | source=wikipedia | text, line 1: 'red sky blue' is not within <doc ...>
 convert_checkpoint | input=gone | no checkpoint at 'gone'
+visualize | -text | nothing to show: give --text, or --question and --context
+visualize | output_file=ner | ner exists already
+visualize | model=gone | no checkpoint at 'gone'
+visualize | model=served | served is an export: name the --output_dir of its training
+visualize | model=theirs | theirs has another format, hugging_face: convert it with
 serve | model=gone | --model=gone: there is no folder gone
 """.strip().splitlines()  # noqa: E501
 LAYERS = np.array([-1, -2], np.int32)
@@ -257,6 +263,8 @@ def _write_text(folder):
     "odd/train.tsv": "text\tlabel\nred\tb\nred\tc\n",
     "odd/dev.csv": "text,label\na,d\n",
     "swag.csv": "sent1,sent2,ending0,ending1,label\na,b,c,d,1\n",
+    "served/task.json": "{}",
+    "theirs/config.json": "{}",
     "bare.csv": "sent1,sent2,ending0,ending1\na,b,c,d\n",
   }
   row = {"sent1": "a", "sent2": "b", "ending0": "c", "ending1": "d"}

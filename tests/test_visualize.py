@@ -60,20 +60,9 @@ def test_an_encoder_without_heads_has_a_page(folder, tmp_path):
   assert '"answer": {}' in path.read_text()
 
 
-def test_mistakes_are_one_line(folder, html, tmp_path):
+def test_texts_that_the_model_does_not_take_are_refused(folder, tmp_path):
   flags = {"model": folder, "text": "a", "output_file": tmp_path / "x.html"}
-  exported = tmp_path / "export"
-  exported.mkdir()
-  (exported / "task.json").touch()
-  theirs = tmp_path / "theirs"
-  theirs.mkdir()
-  (theirs / "config.json").touch()
   cases = {
-    "nothing to show: give --text": {"text": ""},
-    f"{html} exists already": {"output_file": html},
-    "is an export: name the --output_dir": {"model": exported},
-    "convert it with convert_checkpoint.py": {"model": theirs},
-    "no checkpoint at": {"model": tmp_path / "nowhere"},
     "has 52 tokens with [CLS] and [SEP], of which 40 fit": {"text": "a " * 50},
     "takes --text, --text_pair, not --context": {"context": "a"},
   }

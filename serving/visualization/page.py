@@ -22,9 +22,9 @@ _VECTORS = {"sentence", "token_vectors", "tokens", "num_tokens"}
 
 
 def render(
-  served: ServedModel, internals: Internals, texts: Mapping, facts: Mapping
+  served: ServedModel, internals: Internals, texts: Mapping, name: str
 ) -> str:
-  """The page of an example; `facts` are about the model, by their names."""
+  """The page of an example; `name` is that of the model."""
   tokenizer = served.answers.config.tokenizer
   config = served.model.get_layer("bert").config
   answer = internals.answer
@@ -34,7 +34,8 @@ def render(
     answer = answer | {"pieces": [*map(tokenizer.tokenize, answer["words"])]}
   data = internals._asdict() | {
     "facts": {
-      **facts,
+      "model": name,
+      "task": served.answers.task.replace("_", " "),
       "layers": config.num_hidden_layers,
       "heads": config.num_attention_heads,
       "hidden size": config.hidden_size,

@@ -50,7 +50,7 @@ def test_every_task_has_its_answer_and_attention(every_task, name):
     np.testing.assert_allclose(sequence.attention.sum(-1), 1, atol=1e-5)
     assert (sequence.attention[..., sequence.length :] == 0).all()
     assert count <= sequence.length + 3
-  html = page.render(served, result, texts, {"model": "m"})
+  html = page.render(served, result, texts, "m")
   assert json.loads(_data(html))["texts"] == texts
 
 
@@ -176,10 +176,10 @@ def _render(attention, text="a"):
   config = TextConfig(tasks.vocab_file(), True, 12)
   layer = SimpleNamespace(config=tasks.CONFIG)
   served = SimpleNamespace(
-    answers=SimpleNamespace(config=config),
+    answers=SimpleNamespace(config=config, task="none"),
     model=SimpleNamespace(get_layer=lambda name: layer),
   )
-  return page.render(served, result, {"text": text}, {"model": text})
+  return page.render(served, result, {"text": text}, text)
 
 
 def test_a_page_has_the_numbers_and_no_html_of_the_text():
