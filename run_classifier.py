@@ -14,6 +14,8 @@ As in the original:
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
+from functools import partial
+
 from absl import flags
 
 from cli import checks, encoder, program
@@ -21,51 +23,24 @@ from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import labels
 from storage import UserError, files
+from tasks.classification import examples as classification_examples
 from tasks.classification import glue, named_tasks
+from tasks.classification.named_tasks import TaskFlags
 
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
-flags.DEFINE_string("data_dir", None, "Folder with the files of the task.")
-flags.DEFINE_string(
-  "task_name",
-  None,
-  "A task of GLUE, GLUE for all in --data_dir, XNLI, or tsv: your own task.",
-  required=True,
-)
-flags.DEFINE_bool(
-  "from_mnli", False, "GLUE: RTE, MRPC and STS-B begin with the model of MNLI."
-)
+named_tasks.define_flags()
 flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
 shared_flags.define_packing()
 shared_flags.define_long_text()
-flags.DEFINE_string("text_a_column", "text", "tsv: column of the text.")
-flags.DEFINE_string("text_b_column", None, "tsv: column of the second text.")
-flags.DEFINE_string("label_column", "label", "tsv: column of the label.")
-flags.DEFINE_bool("is_regression", False, "tsv: labels are numbers.")
-flags.DEFINE_bool(
-  "multi_label",
-  False,
-  "tsv: a text has any number of labels, separated by | or a JSON list.",
-)
-flags.DEFINE_list(
-  "class_weights",
-  [],
-  "Weights of the labels' losses: balanced, or as in rare=5,frequent=0.5.",
-)
-flags.DEFINE_list(
-  "prediction_columns",
-  [],
-  "Columns to copy from the test file to test_predictions.tsv; all for all.",
-)
-flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.")
 flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
 
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
-  if glue.is_glue(args):
-    for part in glue.parts(args).values():
-      check_flags(part)
+  if args.task_name.upper() == glue.NAME:
+    for changes in glue.parts(args.select(glue.Command)).values():
+      check_flags(args.replace(**changes))
     return
   if args.from_mnli:
     raise UserError(
@@ -78,7 +53,22 @@ def check_flags(args: Arguments) -> None:
     raise UserError("--do_train, --do_eval and --do_predict need --data_dir")
   if args.data_dir and not files.is_folder(args.data_dir):
     raise FileNotFoundError(f"--data_dir={args.data_dir} is no folder")
-  named_tasks.check_flags(args)
+  task = named_tasks.from_flags(args.select(TaskFlags))
+  start = encoder.checkpoint(args)
+  if task.name != named_tasks.CUSTOM:
+    names = [name for name in args.set_flags if args[name]]
+    named_tasks.check_no_custom_flags(task, names)
+  elif start and not (args.do_train and start == args.init_checkpoint):
+    named_tasks.check_text_pairs(args.text_b_column, start)
+  classification_examples.class_weights(args.class_weights, task)
+  if args.long_text == "windows" and task.has_pairs:
+    raise UserError(
+      f"--long_text=windows is for single texts, but {task.name} has pairs"
+    )
+  checks.windows(args)
+  for flag in checks.files_to_read(args):
+    split = flag.removesuffix("_file")
+    classification_examples.find_file(task, args.data_dir, split)
   same = ["is_regression", "long_text"]
   if args.long_text == "windows":
     same += ["window_stride", "window_pooling", "max_seq_length"]
@@ -88,18 +78,23 @@ def check_flags(args: Arguments) -> None:
 
 
 def main(args: Arguments) -> None:
-  if glue.is_glue(args):
-    glue.run(args)
-    return
-  # A training with --multi_label finds thresholds in its last evaluation.
-  finds_thresholds = args.do_train
-  if args.multi_label and args.do_train:
-    has_dev = "dev" in named_tasks.from_flags(args).splits
+  if args.task_name.upper() == glue.NAME:
+    return glue.run(args.select(glue.Command), program.rerun)
+  # A training with --multi_label fits thresholds in its last evaluation.
+  fits_thresholds = args.multi_label and args.do_train
+  if fits_thresholds:
+    has_dev = "dev" in named_tasks.from_flags(args.select(TaskFlags)).splits
     args = args.replace(do_eval=args.do_eval or has_dev)
-  task = named_tasks.with_labels(args)
+  task = named_tasks.with_labels(
+    args.select(TaskFlags),
+    *(args.output_dir, encoder.labels_file(args), args.do_train),
+  )
   if args.do_train and args.teacher:
-    named_tasks.check_teacher(args, task)
-  examples = named_tasks.read(args, task)
+    named_tasks.check_teacher(args.teacher, task)
+  kinds = [flag.removesuffix("_file") for flag in checks.files_to_read(args)]
+  examples = named_tasks.read(
+    task, args.data_dir, kinds, args.prediction_columns
+  )
   # TensorFlow is imported here, after flags and files were checked.
   from cli import fine_tuning
   from modeling import models
@@ -116,30 +111,31 @@ def main(args: Arguments) -> None:
     test_sets = classification.convert(args, task, examples, "test")
   if task.name == named_tasks.CUSTOM and task.labels:
     labels.keep(task.labels, args.output_dir)
-  if not finds_thresholds:
+  if not fits_thresholds:
     task = classification.with_thresholds(args, task)
   with run.strategy.scope():
     model = classification.make_model(args, task, run.config)
+    evaluate = partial(
+      classification.evaluate, args, task, model, dev_sets, fits_thresholds
+    )
     if args.do_train:
       fine_tuning.train(
         run,
         model,
         classification.objective(
-          task, classification.class_weights(args, task, train_set.examples)
+          task, classification.class_weights(args, task, train_set.rows)
         ),
         train_set,
-        num_examples=len(train_set.examples),
+        num_examples=len(train_set.rows),
         packed=models.packed_classifier,
-        evaluate=lambda step: classification.evaluate(
-          args, task, model, dev_sets, step
-        ),
+        evaluate=evaluate,
         metric=f"eval_{task.metrics[0]}",
         served_model=classification.served_model,
       )
     if args.do_eval or args.do_predict:
       step = run.load(model)
     if args.do_eval:
-      classification.evaluate(args, task, model, dev_sets, step)
+      evaluate(step)
     if args.do_predict:
       classification.predict(args, task, model, test_sets)
   if args.do_export:

@@ -95,7 +95,7 @@ def main(args: Arguments) -> None:
         model,
         losses.tagging(),
         sets["train_file"],
-        num_examples=len(sets["train_file"].examples),
+        num_examples=len(sets["train_file"].rows),
         packed=models.packed_tagger,
         unit="records",
         evaluate=lambda step: task.evaluate(

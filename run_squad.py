@@ -18,8 +18,10 @@ from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from storage import UserError, files
-from tasks.squad import decoding, examples, metrics, records
+from tasks.squad import examples, metrics
+from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import SquadExample
+from tasks.squad.records import WindowConfig
 
 shared_flags.define_fine_tuning()
 flags.DEFINE_string("train_file", None, "SQuAD files or globs to train on.")
@@ -60,11 +62,10 @@ def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   checks.run(args)
   needed = {"train_file": args.do_train, "predict_file": predicts(args)}
-  for name, is_needed in needed.items():
-    if is_needed and not args[name]:
+  for name in (name for name, is_needed in needed.items() if is_needed):
+    if not args[name]:
       raise UserError(f"this command needs --{name}")
-    if is_needed:
-      files.expand(args[name])
+    files.expand(args[name])
   if args.group_by_length and not args.dynamic_padding:
     raise UserError("--group_by_length needs --dynamic_padding.")
   if args.f1_unit == "character" and args.version_2_with_negative:
@@ -72,10 +73,9 @@ def check_flags(args: Arguments) -> None:
       "--f1_unit=character has no scores of questions without an answer: leave "
       "out one of it and --version_2_with_negative"
     )
-  records.WindowConfig.from_flags(args)
-  decoding.DecodingConfig.from_flags(args)
-  same = "add_bilstm", "do_lower_case", "version_2_with_negative"
-  encoder.check(args, *same)
+  args.select(WindowConfig)
+  args.select(DecodingConfig)
+  encoder.check(args, "add_bilstm", "do_lower_case", "version_2_with_negative")
 
 
 def predicts(args: Arguments) -> bool:
@@ -87,15 +87,12 @@ def read(args: Arguments) -> dict[str, list[SquadExample]]:
   """Questions that the run reads, by the flags of their files."""
   reads_dev = predicts(args) or (args.do_train and args.predict_file)
   version_2, questions = args.version_2_with_negative, {}
-  for flag, is_read in (
-    ("train_file", args.do_train),
-    ("predict_file", reads_dev),
-  ):
-    if is_read:
-      paths = files.expand(args[flag])
-      questions[flag] = examples.read_examples(
-        paths, flag == "train_file", version_2
-      )
+  if args.do_train:
+    paths = files.expand(args.train_file)
+    questions["train_file"] = examples.read_examples(paths, True, version_2)
+  if reads_dev:
+    paths = files.expand(args.predict_file)
+    questions["predict_file"] = examples.read_examples(paths)
   if args.do_train and not questions["train_file"]:
     raise UserError(
       f"{args.train_file}: no answer is among the words of its paragraph: "
@@ -115,6 +112,7 @@ def main(args: Arguments) -> None:
   questions = read(args)
   # TensorFlow is imported here, after flags and files were checked.
   from cli import fine_tuning
+  from modeling import losses
   from tasks.squad import task
 
   run = fine_tuning.start(args)
@@ -122,7 +120,7 @@ def main(args: Arguments) -> None:
   if is_sweep and args.version_2_with_negative and args.do_export:
     # Its trials have found null thresholds, but in folders of their own.
     args = args.replace(do_predict=args.do_predict or bool(args.predict_file))
-  train_set = dev_set = None
+  dev_set = None
   if args.do_train:
     train_set = task.train_data(args, questions["train_file"])
   if predicts(args):
@@ -130,10 +128,21 @@ def main(args: Arguments) -> None:
   with run.strategy.scope():
     model = task.make_model(args, run.config)
     if args.do_train:
-      task.train(run, model, train_set, dev_set)
+      fine_tuning.train(
+        run,
+        model,
+        losses.span(),
+        train_set,
+        num_examples=len(train_set.questions),
+        unit="windows",
+        evaluate=lambda step: task.evaluate_in_training(
+          args, model, dev_set, step
+        ),
+        metric="best_f1" if args.version_2_with_negative else "f1",
+        served_model=task.served_model,
+      )
     if args.do_predict:
-      run.load(model)
-      task.predict(args, model, dev_set)
+      task.predict(args, model, dev_set, run.load(model))
   if args.do_export:
     run.export(task.served_model)
 

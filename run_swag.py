@@ -59,7 +59,7 @@ def main(args: Arguments) -> None:
         model,
         losses.classification(),
         sets["train_file"],
-        num_examples=len(sets["train_file"].examples),
+        num_examples=len(sets["train_file"].rows),
         packed=models.packed_multiple_choice,
         evaluate=lambda step: task.evaluate(
           args, model, sets["dev_file"], step

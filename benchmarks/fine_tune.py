@@ -50,7 +50,7 @@ class Glue:
       split: [(row.text_a, row.text_b, row.label) for row in self._read(split)]
       for split in ("train", "dev")
     }
-    return rows | {"labels": self.task.labels}
+    return rows | {"labels": self.task.labels or None}
 
   def _read(self, split):
     return classification_examples.read_examples(self.task, self.data, split)

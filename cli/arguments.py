@@ -8,11 +8,12 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from absl import flags, logging
 
@@ -68,6 +69,9 @@ _PARSE_ERRORS = {
 }
 
 
+T = TypeVar("T")
+
+
 class Arguments(SimpleNamespace):
   """Immutable flag values, an attribute each; the user has set `set_flags`."""
 
@@ -99,6 +103,10 @@ class Arguments(SimpleNamespace):
 
   def replace(self, **changes) -> "Arguments":
     return type(self)(self.set_flags, **vars(self) | changes)
+
+  def select(self, kind: type[T]) -> T:
+    """Makes a dataclass whose fields are named as flags, of their values."""
+    return kind(**{field.name: self[field.name] for field in fields(kind)})
 
 
 def settings_of_sweep(args: Arguments) -> list[dict[str, float]]:

@@ -25,11 +25,11 @@ _SORTED_TOGETHER = 100
 
 @dataclass(frozen=True)
 class RecordDataset(TrainingRecords):
-  """Examples, in the order of their records, which have been written."""
+  """Rows, in the order of their records, which have been written."""
 
   token_fields = TOKENS  # those with a value for each token
 
-  examples: Sequence[Any]
+  rows: Sequence[Any]  # examples, or windows of them: one a record
   path: str  # file of the records
   schema: Schema
   # All batches have one shape, for XLA: none is trimmed, the last is padded.
@@ -72,10 +72,10 @@ class RecordDataset(TrainingRecords):
     return self._trimmed(batches)
 
   def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:
-    """Outputs for all `eval_batches`, [examples, ...], as the examples are."""
+    """Outputs for all `eval_batches`, [examples, ...], as the rows are."""
     order = np.argsort(outputs["position"])
     # Rows that pad the last batch come last.
-    order = order[: len(self.examples)]
+    order = order[: len(self.rows)]
     return {name: values[order] for name, values in outputs.items()}
 
   def _trimmed(self, batches):

@@ -81,6 +81,8 @@ def test_learns_answers_and_scores(flags, tmp_path):
   assert scores == {"exact_match": 100.0, "f1": 100.0}
   for name in ("train.tf_record", "eval.tf_record", "nbest_predictions.json"):
     assert (output / name).exists()
+  [*_, evaluated] = (output / "metrics.jsonl").read_text().splitlines()
+  assert json.loads(evaluated)["eval_f1"] == 100.0
   # From the checkpoint alone, and without right answers.
   bare = json.loads(file.read_text())
   for paragraph in bare["data"][0]["paragraphs"]:

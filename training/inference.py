@@ -81,7 +81,7 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
 
 def outputs(model, dataset, batch_size: int) -> dict[str, np.ndarray]:
   """Outputs for all examples of a data.records.RecordDataset, in order."""
-  progress = Progress("read", len(dataset.examples), "examples")
+  progress = Progress("read", len(dataset.rows), "examples")
   batches = progress.follow(dataset.eval_batches(batch_size))
   return dataset.in_order(predict(model, batches))
 

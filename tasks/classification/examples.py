@@ -54,10 +54,11 @@ class ClassificationTask:
 
   name: str  # in its authors' spelling
   splits: Mapping[str, Split]  # "train", "dev", "dev_mismatched", ..., if any
-  labels: tuple[str, ...] | None  # in the order of logits; None: regression
+  labels: tuple[str, ...] = ()  # in the order of logits; none for scores
   metrics: tuple[str, ...] = ("accuracy",)  # names of tasks.metrics.METRICS
   # Pairs of a spelling in the files and the label it stands for.
   label_aliases: tuple[tuple[str, str], ...] = ()
+  is_regression: bool = False  # labels are scores
   skip_broken: bool = False  # the official training data have rows cut in two
   multi_label: bool = False  # a text has any number of the labels
   # Least probability of each label, with multi_label; () if not known yet.
@@ -66,11 +67,6 @@ class ClassificationTask:
   @property
   def has_pairs(self) -> bool:
     return any(split.text_b is not None for split in self.splits.values())
-
-  @property
-  def is_regression(self) -> bool:
-    """True if labels are scores."""
-    return self.labels is None
 
   @property
   def num_outputs(self) -> int:
@@ -220,10 +216,10 @@ def class_weights(
 
 
 def record_schema(
-  seq_length: int, labels: Sequence[str] | None, multi_label: bool = False
+  seq_length: int, labels: Sequence[str], multi_label: bool = False
 ) -> Schema:
   """Schema of the records of a `TextRecordBuilder` with these arguments."""
-  if labels is None:
+  if not labels:
     return features.classification(seq_length, dtype="float32")
   shape = (len(labels),) if multi_label else ()
   return features.classification(seq_length, shape)
@@ -237,7 +233,7 @@ def pad_to_batch(examples: Sequence[TextExample], batch_size: int) -> list:
 class TextRecordBuilder(features.RowEncoder):
   """Builds records of one or two texts, by `record_schema`.
 
-  `labels` are classes in the order of their ids; None for scores. An unknown
+  `labels` are classes in the order of their ids; none for scores. An unknown
   label is 0, and None instead of an example a record of zeros, which pads a
   batch.
   """
@@ -246,12 +242,12 @@ class TextRecordBuilder(features.RowEncoder):
     self,
     tokenizer: FullTokenizer,
     seq_length: int,
-    labels: Sequence[str] | None,
+    labels: Sequence[str],
     multi_label: bool = False,
   ):
     super().__init__(tokenizer, seq_length)
     self._multi_label = multi_label
-    self._label_ids = labels and {label: i for i, label in enumerate(labels)}
+    self._label_ids = {label: i for i, label in enumerate(labels)}
 
   def __call__(self, example: TextExample | None) -> dict[str, list]:
     """Builds the record of an example."""
@@ -268,4 +264,4 @@ class TextRecordBuilder(features.RowEncoder):
       return [int(name in (label or ())) for name in self._label_ids]
     if label is None:
       return [0]
-    return [float(label) if self._label_ids is None else self._label_ids[label]]
+    return [self._label_ids[label] if self._label_ids else float(label)]

@@ -6,13 +6,12 @@ Each task is the same command in a process and a folder of its own.
 import io
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from statistics import mean
 
 from absl import logging
 
-from cli import program
-from cli.arguments import Arguments
 from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
@@ -37,98 +36,117 @@ _ROWS = {
 _TASKS = ("MNLI", *list(_ROWS)[2:])
 
 
-def is_glue(args: Arguments) -> bool:
-  """True if --task_name is all of GLUE."""
-  return args.task_name.upper() == NAME
+@dataclass(frozen=True)
+class Command:
+  """Flags of the command for all tasks, by their names."""
+
+  data_dir: str | None
+  output_dir: str
+  export_dir: str | None
+  teacher: str | None
+  do_train: bool
+  do_eval: bool
+  do_predict: bool
+  do_export: bool
+  dry_run: bool
+  from_mnli: bool
 
 
-def parts(args: Arguments, level: int = logging.DEBUG) -> dict[str, Arguments]:
-  """Arguments of each task that is in --data_dir and not complete, in order.
+def parts(command: Command, level: int = logging.DEBUG) -> dict[str, dict]:
+  """Flags that differ for each task in --data_dir that is not complete.
 
   Logs what is left out. Raises FileNotFoundError if folders are missing,
   ValueError without --do_eval, or if a dry run does not train.
   """
-  if not args.do_eval:
+  if not command.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")
-  if args.dry_run and not args.do_train:
+  if command.dry_run and not command.do_train:
     raise UserError(
       f"--dry_run of --task_name={NAME} needs --do_train: without it, give the "
       "name of one task"
     )
-  folder = args.data_dir or ""
+  folder = command.data_dir or ""
   present = [n for n in _TASKS if files.is_folder(os.path.join(folder, n))]
-  if not present or (args.from_mnli and "MNLI" not in present):
+  if not present or (command.from_mnli and "MNLI" not in present):
     raise FileNotFoundError(
-      f"--data_dir={args.data_dir} has no folder "
+      f"--data_dir={command.data_dir} has no folder "
       f"{'MNLI, with --from_mnli' if present else ', '.join(_TASKS)}"
     )
   if absent := sorted(set(_TASKS) - set(present)):
-    logging.log(level, "not in %s: %s", args.data_dir, ", ".join(absent))
-  values, result = _read(args.output_dir), {}
+    logging.log(level, "not in %s: %s", folder, ", ".join(absent))
+  values, result = _read(command.output_dir), {}
   for name in present:
-    part = _part(args, name, level)
-    written = [files.exists(path) for path in _submissions(args, name)]
+    part = _part(command, name, level)
+    written = map(files.exists, _submissions(command.output_dir, name))
     is_predicted = any(written) or not part.do_predict
     is_evaluated = any(row.split("-m")[0] == name for row in values)
     exported = part.export_dir and files.exists(part.export_dir)
     is_done = is_evaluated and is_predicted and (exported or not part.do_export)
-    if args.do_train and is_done:
+    if command.do_train and is_done:
       logging.log(level, "%s is complete already", name)
       continue
-    if args.do_train:  # else the command says what to do
-      part = part.replace(
-        do_train=not is_evaluated, do_export=part.do_export and not exported
-      )
-    result[name] = part
+    if command.do_train:  # else the command says what to do
+      exports = part.do_export and not exported
+      part = replace(part, do_train=not is_evaluated, do_export=exports)
+    flags = vars(part).items() - vars(command).items()
+    result[name] = {"task_name": name, **dict(flags)}
   return result
 
 
-def _part(args, name, level):
-  """Arguments of a task; without prediction if there is no test file."""
-  task = named_tasks.find(name)
-  changes = {
-    flag: os.path.join(args[flag], name)
-    for flag in ("data_dir", "output_dir", "export_dir", "teacher")
-    if args[flag]
-  }
-  test_file = os.path.join(changes["data_dir"], task.splits["test"].file)
-  if args.do_predict and not files.exists(test_file):
+def _part(command, name, level):
+  """Flags of a task; without prediction if there is no test file."""
+  part = replace(
+    command,
+    from_mnli=False,
+    **{
+      flag: os.path.join(folder, name)
+      for flag in ("data_dir", "output_dir", "export_dir", "teacher")
+      if (folder := getattr(command, flag))
+    },
+  )
+  test_file = named_tasks.find(name).splits["test"].file
+  path = os.path.join(part.data_dir, test_file)
+  if command.do_predict and not files.exists(path):
     message = "%s is not there: %s is not predicted"
-    logging.log(level, message, test_file, name)
-    changes["do_predict"] = False
-  return args.replace(task_name=name, from_mnli=False, **changes)
+    logging.log(level, message, path, name)
+    part = replace(part, do_predict=False)
+  return part
 
 
-def _submissions(args, name):
+def _submissions(output_dir, name):
   splits = named_tasks.find(name).splits.values()
   files_of_site = [split.submission for split in splits if split.submission]
-  return [os.path.join(args.output_dir, name, file) for file in files_of_site]
+  return [os.path.join(output_dir, name, file) for file in files_of_site]
 
 
-def run(args: Arguments) -> None:
-  """Runs `parts`, writes table and submission; else ChildProcessError."""
-  values = _read(args.output_dir)
-  for name, part in parts(args, logging.INFO).items():
+def run(
+  command: Command, rerun: Callable[[str, Iterable[str]], object]
+) -> None:
+  """Runs `parts`, writes table and submission.
+
+  `rerun` runs the command, by a name for messages, with more flags.
+  """
+  values = _read(command.output_dir)
+  for name, flags in parts(command, logging.INFO).items():
     # A dry run leaves no model of MNLI.
-    if args.from_mnli and name in _FROM_MNLI and not args.dry_run:
-      mnli = os.path.join(args.output_dir, "MNLI")
-      part = part.replace(init_checkpoint=mnli, new_head=True)
-    changed = (f for f, value in vars(part).items() if value != args[f])
-    program.rerun(name, [f"--{flag}={part[flag]}" for flag in changed])
-    if not args.dry_run:
-      values |= _results(part)
-      _write(args.output_dir, values)
-  if args.do_predict and not args.dry_run:
-    _write_submission(args)
+    if command.from_mnli and name in _FROM_MNLI and not command.dry_run:
+      mnli = os.path.join(command.output_dir, "MNLI")
+      flags |= {"init_checkpoint": mnli, "new_head": True}
+    rerun(name, [f"--{flag}={value}" for flag, value in flags.items()])
+    if not command.dry_run:
+      values |= _results(name, flags["output_dir"])
+      _write(command.output_dir, values)
+  if command.do_predict and not command.dry_run:
+    _write_submission(command.output_dir)
 
 
-def _results(part) -> dict[str, float]:
-  """Values of the table's rows, by eval_results.txt."""
+def _results(task, folder) -> dict[str, float]:
+  """Values of the table's rows of a task, by its eval_results.txt."""
   result = {}
   for name, (metric, *_) in _ROWS.items():
     suffix = "_mismatched" if name == "MNLI-mm" else ""
-    path = os.path.join(part.output_dir, f"eval_results{suffix}.txt")
-    if name.split("-m")[0] == part.task_name and files.exists(path):
+    path = os.path.join(folder, f"eval_results{suffix}.txt")
+    if name.split("-m")[0] == task and files.exists(path):
       lines = (line.split(" = ") for line in textfiles.lines(path))
       result[name] = 100 * float(dict(lines)[f"eval_{metric}"])
   return result
@@ -143,7 +161,9 @@ def _read(output_dir) -> dict[str, float]:
 
 def _write(output_dir, values: Mapping[str, float]):
   """Writes and logs the table; averages are over the paper's rows in it."""
-  table = [("task", "metric", "dev", "paper_base", "paper_large")]
+  table: list[tuple[str, ...]] = [
+    ("task", "metric", "dev", "paper_base", "paper_large")
+  ]
   numbers = []
   for name, (metric, *paper) in _ROWS.items():
     if name in values:
@@ -160,15 +180,15 @@ def _write(output_dir, values: Mapping[str, float]):
   metrics.write_table(os.path.join(output_dir, TABLE), table)
 
 
-def _write_submission(args):
-  """Writes the files of GLUE's site that there are; names the others."""
-  paths = [p for name in _TASKS for p in _submissions(args, name)]
+def _write_submission(output_dir):
+  """Writes those files for GLUE's site that exist; logs which are missing."""
+  paths = [p for name in _TASKS for p in _submissions(output_dir, name)]
   absent = [os.path.basename(p) for p in paths if not files.exists(p)]
   content = io.BytesIO()
   with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
     for path in filter(files.exists, paths):
       archive.writestr(os.path.basename(path), files.read_text(path))
-  target = os.path.join(args.output_dir, SUBMISSION)
+  target = os.path.join(output_dir, SUBMISSION)
   with files.open_for_writing(target) as file:
     file.write(content.getvalue())
   logging.info("wrote %s, without: %s", target, ", ".join(absent) or "none")

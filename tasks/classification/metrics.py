@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +11,6 @@ from data import labels as label_files
 from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification.examples import ClassificationTask, TextExample
-
-# Label and threshold a line, beside labels.txt.
 
 
 def predictions(task: ClassificationTask, outputs: np.ndarray) -> np.ndarray:
@@ -42,11 +40,11 @@ def label_ids(
 ) -> np.ndarray:
   """Ids of labels, [N] int; [N] float scores; [N, L] int 0 or 1 for several."""
   if task.is_regression:
-    return np.array([float(example.label) for example in examples])
+    return np.array([example.label for example in examples], float)
   if task.multi_label:
-    rows = [[name in row.label for name in task.labels] for row in examples]
+    rows = [[name in (e.label or ()) for name in task.labels] for e in examples]
     return np.array(rows, int)
-  ids = {label: i for i, label in enumerate(task.labels)}
+  ids: dict[object, int] = {label: i for i, label in enumerate(task.labels)}
   return np.array([ids[example.label] for example in examples])
 
 
@@ -108,7 +106,8 @@ def _best_threshold(probs, is_label):
   f1 = 2 * correct / (np.arange(1, len(probs) + 1) + correct[-1])
   lower = np.append(probs[1:], -1e-9)  # equal ones cannot be told apart
   best = np.argmax(np.where(lower < probs, f1, 0.0))
-  # In float32, as they are compared, the middle of neighbors is one of them.
+  # Thresholds are compared in float32, where the middle of two neighboring
+  # numbers is one of the two.
   middle = np.float32((probs[best] + lower[best]) / 2)
   threshold = middle if lower[best] < middle <= probs[best] else probs[best]
   return max(float(str(threshold)), 0.0)  # a short decimal
@@ -172,13 +171,13 @@ def write_prediction_table(
   and a column whose name is in use gets the prefix "input_".
   """
   _check_length(outputs, examples)
-  labels = () if task.is_regression else task.labels
+  labels = task.labels
   rows = np.asarray(outputs, np.float32).reshape(len(examples), -1)
   names = _prediction_names(task, predictions(task, rows))
   copied = list(dict.fromkeys(c for e in examples for c in e.columns or ()))
   header = ["guid", "prediction", *labels]
   header += [f"input_{c}" if c in header else c for c in copied]
-  table = [map(_cell, header)]
+  table: list[Iterable[str]] = [map(_cell, header)]
   for example, name, row in zip(examples, names, rows, strict=True):
     values = [str(value) for value in row] if labels else []
     cells = [_cell((example.columns or {}).get(c, "")) for c in copied]

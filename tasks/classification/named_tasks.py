@@ -1,13 +1,12 @@
 """Tasks by --task_name: those of GLUE, XNLI, and tsv, the user's own files."""
 
 import os
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
-from absl import logging
+from absl import flags, logging
 
-from cli import arguments, checks, encoder
-from cli.arguments import Arguments
 from data import labels, tables
 from storage import UserError, files
 from tasks.classification import examples
@@ -33,6 +32,56 @@ _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
 _PAIR = ("sentence1", "sentence2")
+
+
+@dataclass(frozen=True)
+class TaskFlags:
+  """Flags that say which task it is, by their names."""
+
+  task_name: str
+  data_dir: str | None
+  xnli_language: str
+  text_a_column: str
+  text_b_column: str | None
+  label_column: str
+  is_regression: bool
+  multi_label: bool
+
+
+def define_flags() -> None:
+  """Defines the flags of run_classifier.py that other programs lack."""
+  flags.DEFINE_string("data_dir", None, "Folder with the files of the task.")
+  flags.DEFINE_string(
+    "task_name",
+    None,
+    "A task of GLUE, GLUE for all in --data_dir, XNLI, or tsv: your own task.",
+    required=True,
+  )
+  flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.")
+  flags.DEFINE_string("text_a_column", "text", "tsv: column of the text.")
+  flags.DEFINE_string("text_b_column", None, "tsv: column of the second text.")
+  flags.DEFINE_string("label_column", "label", "tsv: column of the label.")
+  flags.DEFINE_bool("is_regression", False, "tsv: labels are numbers.")
+  flags.DEFINE_bool(
+    "multi_label",
+    False,
+    "tsv: a text has any number of labels, separated by | or a JSON list.",
+  )
+  flags.DEFINE_list(
+    "class_weights",
+    [],
+    "Weights of the labels' losses: balanced, or as in rare=5,frequent=0.5.",
+  )
+  flags.DEFINE_list(
+    "prediction_columns",
+    [],
+    "Columns to copy from the test file to test_predictions.tsv; all for all.",
+  )
+  flags.DEFINE_bool(
+    "from_mnli",
+    False,
+    "GLUE: RTE, MRPC and STS-B begin with the model of MNLI.",
+  )
 
 
 def _task(
@@ -99,7 +148,12 @@ TASKS = {
     ),
     _task("SST-2", "sentence", None, "label"),
     _task("MRPC", "#1 String", "#2 String", "Quality", metrics=_F1),
-    _task("STS-B", *_PAIR, "score", labels=None, metrics=_CORRELATIONS),
+    _task(
+      *("STS-B", *_PAIR, "score"),
+      labels=(),
+      is_regression=True,
+      metrics=_CORRELATIONS,
+    ),
     _task(
       *("QQP", "question1", "question2", "is_duplicate"),
       metrics=_F1,
@@ -136,84 +190,79 @@ def _plain(name):
   return name.lower().replace("-", "").replace("_", "")
 
 
-def from_flags(args: Arguments) -> ClassificationTask:
+def from_flags(flag_values: TaskFlags) -> ClassificationTask:
   """The task of --task_name; see `with_labels` for those of own files."""
-  if args.task_name.lower() == CUSTOM:
-    return _custom_task(args)
-  task = find(args.task_name)
-  return xnli(args.xnli_language) if task.name == "XNLI" else task
+  if flag_values.task_name.lower() == CUSTOM:
+    return _custom_task(flag_values)
+  task = find(flag_values.task_name)
+  return xnli(flag_values.xnli_language) if task.name == "XNLI" else task
 
 
-def check_flags(args: Arguments) -> None:
-  """Raises an error if flags contradict the task, or a file is missing."""
-  task = from_flags(args)
-  if task.name == CUSTOM:
-    _check_text_pairs(args)
-  else:
-    _check_no_custom_flags(args, task)
-  examples.class_weights(args.class_weights, task)
-  if args.long_text == "windows" and task.has_pairs:
-    raise UserError(
-      f"--long_text=windows is for single texts, but {task.name} has pairs"
-    )
-  checks.windows(args)
-  reads = args.do_train, checks.needs_eval_data(args), args.do_predict
-  for split, is_read in zip(("train", "dev", "test"), reads, strict=True):
-    if is_read:
-      examples.find_file(task, args.data_dir, split)
-
-
-def _check_text_pairs(args):
-  """Raises ValueError if only one of run and training has --text_b_column."""
-  start = encoder.checkpoint(args)
-  if not start or (args.do_train and start == args.init_checkpoint):
-    return
-  trained = run_record.of_checkpoint(start)["flags"]
-  column = trained.get("text_b_column")
-  is_custom = str(trained.get("task_name")).lower() == CUSTOM
-  if is_custom and bool(column) != bool(args.text_b_column):
-    remedy = "name the column of the second text" if column else "leave it out"
-    raise UserError(
-      f"--text_b_column={args.text_b_column}, but the model of {start} was "
-      f"trained with --text_b_column={column}: {remedy}"
-    )
-
-
-def _check_no_custom_flags(args, task):
-  """Raises ValueError if a flag is set that the task does not read."""
+def check_no_custom_flags(
+  task: ClassificationTask, names: Sequence[str]
+) -> None:
+  """Raises ValueError if a flag that is set is for tasks of own files."""
   for name in _CUSTOM_FLAGS:
-    if name in args.set_flags and args[name]:
+    if name in names:
       raise UserError(
         f"--{name} is for --task_name={CUSTOM}: the columns of {task.name} are "
         "fixed, and every text has one label or score"
       )
 
 
-def _custom_task(args):
+def check_text_pairs(column: str | None, start: str) -> None:
+  """Raises ValueError if only one of run and training has --text_b_column."""
+  trained = run_record.of_checkpoint(start)["flags"]
+  is_custom = str(trained.get("task_name")).lower() == CUSTOM
+  if is_custom and bool(trained.get("text_b_column")) != bool(column):
+    remedy = "leave it out" if column else "name the column of the second text"
+    raise UserError(
+      f"--text_b_column={column}, but the model of {start} was trained with "
+      f"--text_b_column={trained.get('text_b_column')}: {remedy}"
+    )
+
+
+def check_teacher(teacher: str, task: ClassificationTask) -> None:
+  """Raises ValueError if the model in a folder has other labels than a task."""
+  if labels.exist(teacher):
+    known: Sequence[str] = labels.load(teacher)
+  else:
+    name = run_record.read(teacher)[-1]["flags"]["task_name"]
+    known = () if name.lower() == CUSTOM else find(name).labels
+  if known and task.labels:  # scores have none
+    labels.check_teacher(teacher, known, task.labels)
+
+
+def _custom_task(flag_values):
   """Task of the files train, dev and test in --data_dir, without its labels.
 
   Without --data_dir, for an export, no file is read. Raises FileNotFoundError
   without files, ValueError if a split has two.
   """
-  if args.is_regression and args.multi_label:
+  is_regression, folder = flag_values.is_regression, flag_values.data_dir
+  if is_regression and flag_values.multi_label:
     raise UserError(
       "--is_regression and --multi_label contradict each other: a text has a "
       "score or labels"
     )
-  columns = args.text_a_column, args.text_b_column
-  splits = {} if args.data_dir else {"test": Split("", *columns)}
-  for name in ("train", "dev", "test") if args.data_dir else ():
-    if file := _find_split(args.data_dir, name):
-      label = None if name == "test" else args.label_column
+  columns = flag_values.text_a_column, flag_values.text_b_column
+  splits = {} if folder else {"test": Split("", *columns)}
+  for name in ("train", "dev", "test") if folder else ():
+    if file := _find_split(folder, name):
+      label = None if name == "test" else flag_values.label_column
       splits[name] = Split(file, *columns, label)
   if not splits:
     raise FileNotFoundError(
-      f"{args.data_dir} has no file train, dev or test with the extension "
+      f"{folder} has no file train, dev or test with the extension "
       f"{', '.join(EXTENSIONS)}"
     )
-  if args.is_regression:
-    return ClassificationTask(CUSTOM, splits, None, _CORRELATIONS)
-  return ClassificationTask(CUSTOM, splits, (), multi_label=args.multi_label)
+  return ClassificationTask(
+    CUSTOM,
+    splits,
+    metrics=_CORRELATIONS if is_regression else ("accuracy",),
+    is_regression=is_regression,
+    multi_label=flag_values.multi_label,
+  )
 
 
 def _find_split(data_dir, name):
@@ -225,13 +274,18 @@ def _find_split(data_dir, name):
   return present[0] if present else None
 
 
-def with_labels(args: Arguments) -> ClassificationTask:
+def with_labels(
+  flag_values: TaskFlags,
+  output_dir: str,
+  checkpoint_labels: str | None,
+  is_training: bool,
+) -> ClassificationTask:
   """The task of --task_name; labels of own files are those of labels.choose.
 
   Raises FileNotFoundError if there is neither labels.txt nor a training file,
   ValueError if that is not a table, or for a single label.
   """
-  task, checkpoint_labels = from_flags(args), encoder.labels_file(args)
+  task = from_flags(flag_values)
   if task.is_regression:
     return task
   if task.name != CUSTOM:
@@ -240,10 +294,8 @@ def with_labels(args: Arguments) -> ClassificationTask:
     return task
   find = None
   if "train" in task.splits:
-    find = partial(_training_labels, task, args.data_dir)
-  result = labels.choose(
-    args.output_dir, checkpoint_labels, find, args.do_train
-  )
+    find = partial(_training_labels, task, flag_values.data_dir)
+  result = labels.choose(output_dir, checkpoint_labels, find, is_training)
   if task.multi_label:
     return replace(task, labels=result, metrics=("micro_f1", "macro_f1"))
   if len(result) < 2:
@@ -257,35 +309,25 @@ def with_labels(args: Arguments) -> ClassificationTask:
 
 
 def read(
-  args: Arguments, task: ClassificationTask
+  task: ClassificationTask,
+  data_dir: str,
+  kinds: Collection[str],
+  copied_columns: Sequence[str] = (),
 ) -> dict[str, list[TextExample]]:
-  """Examples by split: of those that the run reads, and their _mismatched."""
-  is_read = {
-    "train": args.do_train,
-    "dev": checks.needs_eval_data(args),
-    "test": args.do_predict,
-  }
+  """Examples by split: of `kinds` (train, dev, test) and their _mismatched."""
   result = {}
   for split, source in task.splits.items():
     kind = split.partition("_")[0]
-    if not is_read[kind]:
+    if kind not in kinds:
       continue
-    path = os.path.join(args.data_dir, source.file)
+    path = os.path.join(data_dir, source.file)
     if split != kind and not files.exists(path):
       logging.info("%s does not exist and is left out", path)
       continue
     has_columns = split in ("test", "test_mismatched")  # GLUE's AX has not all
-    copied = args.prediction_columns if has_columns else ()
-    result[split] = examples.read_examples(task, args.data_dir, split, copied)
+    copied = copied_columns if has_columns else ()
+    result[split] = examples.read_examples(task, data_dir, split, copied)
   return result
-
-
-def check_teacher(args: Arguments, task: ClassificationTask) -> None:
-  """Raises ValueError if the model of --teacher has other labels."""
-  entry = run_record.read(args.teacher)[-1]
-  known = with_labels(arguments.from_record(args.teacher, entry, {})).labels
-  if None not in (known, task.labels):  # of scores there is no other order
-    labels.check_teacher(args.teacher, known, task.labels)
 
 
 def _training_labels(task, data_dir):

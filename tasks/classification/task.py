@@ -26,6 +26,7 @@ from storage import files
 from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers
 from tasks.classification.examples import ClassificationTask, TextExample
+from tasks.classification.named_tasks import TaskFlags
 from training import inference, report
 
 # Records by the name of their split.
@@ -155,39 +156,52 @@ def _convert(args, task, split, rows, name, batch_size) -> RecordDataset:
   return RecordDataset(rows, path, schema, static_shapes, packing=batches)
 
 
+def fit_thresholds(
+  args: Arguments,
+  task: ClassificationTask,
+  dev_set: RecordDataset,
+  logits: np.ndarray,
+) -> ClassificationTask:
+  """The task with the thresholds of the best F1, which are also written."""
+  probs = metrics.probabilities(task, logits)
+  is_label = metrics.label_ids(task, dev_set.rows)
+  task = replace(task, thresholds=metrics.best_thresholds(probs, is_label))
+  metrics.save_thresholds(task, args.output_dir)
+  return task
+
+
 def evaluate(
   args: Arguments,
   task: ClassificationTask,
   model,
   dev_sets: Splits,
+  fits_thresholds: bool,
   step: int,
 ) -> dict[str, float]:
-  """Writes eval_results.txt of each dev set; returns those of "dev"."""
-  results = {
-    split: _evaluate(args, task, model, split, part, step)
-    for split, part in dev_sets.items()
-  }
+  """Writes eval_results.txt of each dev set; returns those of "dev".
+
+  With `fits_thresholds` they are those of the thresholds that fit best.
+  """
+  results = {}
+  for split, part in dev_sets.items():
+    logging.info("evaluation on %s at step %d", split, step)
+    logits = inference.outputs(model, part, args.eval_batch_size)["logits"]
+    if fits_thresholds:
+      task = fit_thresholds(args, task, part, logits)
+    results[split] = _results(task, logits, part, args.eval_batch_size)
+    suffix = split.removeprefix("dev")
+    report.write_evaluation(args.output_dir, results[split], step, suffix)
   return results["dev"]
 
 
-def _evaluate(args, task, model, split, part, step):
-  logging.info("evaluation on %s at step %d", split, step)
-  logits = inference.outputs(model, part, args.eval_batch_size)["logits"]
-  label_ids = metrics.label_ids(task, part.examples)
-  terms = objective(task).losses({"logits": logits}, {"label_ids": label_ids})
+def _results(task, logits, part, batch_size):
+  batch = {"label_ids": metrics.label_ids(task, part.rows)}
+  terms = objective(task).losses({"logits": logits}, batch)
   example_loss = np.asarray(terms["example_loss"])
   outputs = metrics.probabilities(task, logits) if task.multi_label else logits
-  if task.multi_label and not task.thresholds:
-    thresholds = metrics.best_thresholds(outputs, label_ids)
-    task = replace(task, thresholds=thresholds)
-    metrics.save_thresholds(task, args.output_dir)
-  results = metrics.results(
-    task, outputs, example_loss, part.examples, args.eval_batch_size
-  )
+  results = metrics.results(task, outputs, example_loss, part.rows, batch_size)
   if not task.is_regression:
-    logging.info("\n%s", metrics.report(task, outputs, part.examples))
-  suffix = split.removeprefix("dev")
-  report.write_evaluation(args.output_dir, results, step, suffix)
+    logging.info("\n%s", metrics.report(task, outputs, part.rows))
   return results
 
 
@@ -197,13 +211,12 @@ def predict(
   """Writes the predictions of test sets; logs metrics if they have labels."""
   task = with_thresholds(args, task)
   for split, part in test_sets.items():
-    outputs = inference.outputs(model, part, args.predict_batch_size)
-    logits = outputs["logits"]
+    logits = inference.outputs(model, part, args.predict_batch_size)["logits"]
     paths = metrics.write_predictions(
-      args.output_dir, task, split, logits, part.examples
+      args.output_dir, task, split, logits, part.rows
     )
-    if part.examples[0].label is not None:  # XNLI
-      logging.info("%s", metrics.evaluate(task, logits, part.examples))
+    if part.rows[0].label is not None:  # XNLI
+      logging.info("%s", metrics.evaluate(task, logits, part.rows))
     logging.info("wrote %s", ", ".join(paths))
 
 
@@ -248,7 +261,11 @@ def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its answers: texts to a label or a score."""
   encoder.check_head(args, "multi_label")
   checks.windows(args)
-  task = with_thresholds(args, named_tasks.with_labels(args))
+  task = named_tasks.with_labels(
+    args.select(TaskFlags),
+    *(args.output_dir, encoder.labels_file(args), args.do_train),
+  )
+  task = with_thresholds(args, task)
   return ServedModel(
     make_model(args, task, encoder.config(args)),
     Answers(
@@ -256,7 +273,7 @@ def served_model(args: Arguments) -> ServedModel:
         args.vocab_file,
         args.do_lower_case,
         checks.row_length(args),
-        task.labels,
+        None if task.is_regression else task.labels,
       ),
       task.has_pairs,
       task.thresholds,

@@ -61,7 +61,7 @@ def evaluate(
   """Writes eval_results.txt and returns its values."""
   logging.info("evaluation at step %d", step)
   logits = inference.outputs(model, part, args.eval_batch_size)["logits"]
-  labels = np.array([example.label for example in part.examples])
+  labels = np.array([example.label for example in part.rows])
   predictions = np.argmax(logits, -1)
   objective = losses.classification()
   terms = objective.losses({"logits": logits}, {"label_ids": labels})
@@ -78,7 +78,7 @@ def evaluate(
 def predict(args: Arguments, model, part: RecordDataset) -> None:
   """Writes the predictions for --test_file."""
   outputs = inference.outputs(model, part, args.predict_batch_size)
-  paths = write_predictions(args.output_dir, outputs["logits"], part.examples)
+  paths = write_predictions(args.output_dir, outputs["logits"], part.rows)
   logging.info("wrote %s", ", ".join(paths))
 
 

@@ -31,7 +31,7 @@ _RECORDS = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
 
 @dataclass(frozen=True)
 class TagRecords(RecordDataset):
-  """Sentences, and the records of their windows (which are the `examples`)."""
+  """Sentences, and the records of their windows the `rows`."""
 
   token_fields = (*TOKENS, "label_ids")
 
@@ -93,7 +93,7 @@ def make_records(
 def _word_logits(model, dataset, batch_size) -> np.ndarray:
   """The model's logits for the words of a file, [words, tags]."""
   outputs = inference.outputs(model, dataset, batch_size)
-  return records.first_piece_values(outputs["logits"], dataset.examples)
+  return records.first_piece_values(outputs["logits"], dataset.rows)
 
 
 def evaluate(

@@ -13,6 +13,7 @@ from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import WORD, SquadExample
 from tasks.squad.records import WindowConfig
 
+_NAMES = ("answer", "score", "probability", "start", "end")
 _PLURAL = ("answers", "scores", "probabilities", "starts", "ends")
 
 
@@ -50,8 +51,7 @@ class Answers:
     windows = list(
       records.make_windows([example], self.config.tokenizer, self._windows)
     )
-    starts = [word.start() for word in words]
-    return Encoded([self._row(w) for w in windows], (example, windows, starts))
+    return Encoded([self._row(w) for w in windows], (example, windows, words))
 
   def _row(self, window):
     segments = [0] * window.context_offset
@@ -73,13 +73,19 @@ class Answers:
     threshold; `best_answer` etc. are those of the best text all the same. With
     `export_top_k`, `answers` etc. are the first of nbest_predictions.json.
     """
-    example, windows, starts = encoded.context
-    answer_text = _AnswerText(self.config.tokenizer, starts)
+    example, windows, words = encoded.context
+    answer_text = decoding.AnswerText(self.config.tokenizer)
     logits = [(out["start_logits"], out["end_logits"]) for out in outputs]
     predictions = decoding.decode(
       [example], windows, logits, answer_text, self._decoding
     )
-    entries = [answer_text.outputs(entry) for entry in predictions.nbest[""]]
+    entries = []
+    spans = predictions.words[""]
+    for entry, span in zip(predictions.nbest[""], spans, strict=True):
+      start, end = _position(entry["text"], span, words)
+      score = entry["start_logit"] + entry["end_logit"]
+      values = entry["text"], score, entry["probability"], start, end
+      entries.append(dict(zip(_NAMES, values, strict=True)))
     text = predictions.answers[""]
     result = next(entry for entry in entries if entry["answer"] == text)
     if self._decoding.version_2_with_negative:
@@ -98,36 +104,17 @@ def _from_json(kind, values):
   return kind(**values) if isinstance(values, Mapping) else values
 
 
-class _AnswerText(decoding.AnswerText):
-  """AnswerText that notes the first span of the context with each text."""
+def _position(text, words, spans):
+  """Start and end of a text in the context; -1 and -1 if it has no words.
 
-  def __init__(self, tokenizer, starts: list[int]):
-    super().__init__(tokenizer)
-    self._starts = starts
-    self._spans = {}
-
-  def text(self, words, window, start, end):
-    text = super().text(words, window, start, end)
-    first = window.token_word_ids[start - window.context_offset]
-    last = window.token_word_ids[end - window.context_offset]
-    spanned = words[first : last + 1]
-    starts = self._starts[first : last + 1]
-    index = [
-      start + i
-      for start, word in zip(starts, spanned, strict=True)
-      for i in range(len(word) + 1)  # a blank follows
-    ]
-    begin = " ".join(spanned).find(text)
-    span = index[begin], index[begin + len(text) - 1] + 1
-    self._spans.setdefault(text, span)
-    return text
-
-  def outputs(self, entry: dict) -> dict:
-    start, end = self._spans.get(entry["text"], (-1, -1))
-    return {
-      "answer": entry["text"],
-      "score": entry["start_logit"] + entry["end_logit"],
-      "probability": entry["probability"],
-      "start": start,
-      "end": end,
-    }
+  `spans` are the positions of the context's words, of which `words` are the
+  first and the last one of the text.
+  """
+  if words is None:
+    return -1, -1
+  spanned = spans[words[0] : words[1] + 1]
+  joined = " ".join(word[0] for word in spanned)
+  # A blank follows each word.
+  index = [i for word in spanned for i in range(word.start(), word.end() + 1)]
+  begin = joined.find(text)
+  return index[begin], index[begin + len(text) - 1] + 1

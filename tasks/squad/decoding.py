@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cli.arguments import Arguments
 from data.tokenization import FullTokenizer
 from storage import UserError
 from tasks.squad.examples import SquadExample
@@ -53,20 +52,10 @@ class DecodingConfig:
         f"--n_best_size={self.n_best_size}: raise the latter, too"
       )
 
-  @classmethod
-  def from_flags(cls, args: Arguments, threshold=0.0) -> "DecodingConfig":
-    return cls(
-      args.n_best_size,
-      args.max_answer_length,
-      args.version_2_with_negative,
-      threshold,
-      args.export_top_k,
-    )
-
 
 @dataclass
 class Predictions:
-  """Predictions by question id, the last two in version 2 only."""
+  """Predictions by question id; `null_odds` and `texts` in version 2 only."""
 
   # Predicted texts; "" for no answer.
   answers: dict[str, str] = field(default_factory=dict)
@@ -76,6 +65,8 @@ class Predictions:
   null_odds: dict[str, float] = field(default_factory=dict)
   # The best text, whatever the threshold.
   texts: dict[str, str] = field(default_factory=dict)
+  # First and last word of each text of `nbest`; None if it is of no words.
+  words: dict[str, list[tuple[int, int] | None]] = field(default_factory=dict)
 
 
 def decode(
@@ -126,13 +117,17 @@ class AnswerText:
 
   def text(
     self, words: Sequence[str], window: Window, start: int, end: int
-  ) -> str:
-    """Text between two positions of a window; `words` are the paragraph's."""
+  ) -> tuple[str, tuple[int, int]]:
+    """Text between two positions of a window, and its first and last word.
+
+    `words` are the paragraph's.
+    """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     tokens = " ".join(pieces).replace(" ##", "").replace("##", "")
     first = window.token_word_ids[start - window.context_offset]
     last = window.token_word_ids[end - window.context_offset]
-    return self._align(" ".join(tokens.split()), words[first : last + 1])
+    text = self._align(" ".join(tokens.split()), words[first : last + 1])
+    return text, (first, last)
 
   def _align(self, tokens: str, words: Sequence[str]) -> str:
     """Part of some words that corresponds to tokens.
@@ -158,6 +153,7 @@ class _Entry(NamedTuple):
   text: str
   start_logit: float
   end_logit: float
+  words: tuple[int, int] | None = None  # first and last one of the paragraph
 
   @property
   def score(self) -> float:
@@ -180,8 +176,8 @@ class _ScoredWindow(NamedTuple):
     models = np.moveaxis(np.atleast_3d(values), 2, 0)  # [M, 2, T]
     return [cls(window, start, end) for start, end in models]
 
-  def entry(self, text: str, start: int, end: int) -> _Entry:
-    return _Entry(text, float(self.start[start]), float(self.end[end]))
+  def entry(self, text: str, start: int, end: int, words=None) -> _Entry:
+    return _Entry(text, float(self.start[start]), float(self.end[end]), words)
 
   def spans(self, config: DecodingConfig) -> tuple[np.ndarray, np.ndarray]:
     """Start and end positions of the candidates, [C] each.
@@ -215,7 +211,10 @@ def _null_entry(scored: Sequence[_ScoredWindow]) -> _Entry:
 
 
 def _n_best(scored, words, answer_text, config) -> list[_Entry]:
-  """The best distinct texts; in version 2 no answer, "", is one or the last."""
+  """The best distinct texts.
+
+  In version 2 no answer, "", is among them, or follows if it is not.
+  """
   entries, seen, null = [], set(), _null_entry(scored)
   for number, start, end in _candidates(scored, null, config):
     if len(entries) == config.n_best_size:
@@ -223,10 +222,11 @@ def _n_best(scored, words, answer_text, config) -> list[_Entry]:
     if not start:
       entry = null
     else:
-      text = answer_text.text(words, scored[number].window, start, end)
+      window = scored[number]
+      text, span = answer_text.text(words, window.window, start, end)
       if text in seen:
         continue
-      entry = scored[number].entry(text, start, end)
+      entry = window.entry(text, start, end, span)
     seen.add(entry.text)
     entries.append(entry)
   if config.version_2_with_negative and "" not in seen:
@@ -236,14 +236,16 @@ def _n_best(scored, words, answer_text, config) -> list[_Entry]:
 
 def _combine(ranked, config) -> list[_Entry]:
   """`_n_best` of an ensemble, from those of its models."""
-  probs = Counter()
+  probs: Counter[str] = Counter()
+  words = {}
   for entries in ranked:
-    for entry in _with_probabilities(entries):
-      probs[entry["text"]] += entry["probability"] / len(ranked)
+    for entry, named in zip(entries, _with_probabilities(entries), strict=True):
+      probs[entry.text] += named["probability"] / len(ranked)
+      words.setdefault(entry.text, entry.words)
   if "" in probs:
-    probs[""] = probs.pop("")  # of equals the last
+    probs[""] = probs.pop("")  # comes after texts of the same probability
   entries = [
-    _Entry(text, math.log(max(prob, LEAST_PROBABILITY)), 0.0)
+    _Entry(text, math.log(max(prob, LEAST_PROBABILITY)), 0.0, words[text])
     for text, prob in probs.most_common()
   ]
   size = config.n_best_size
@@ -253,7 +255,7 @@ def _combine(ranked, config) -> list[_Entry]:
 def _candidates(scored, null, config) -> Iterator[tuple[int, int, int]]:
   """Index of window, start and end of spans, best first, stable.
 
-  The empty answer, 0 to 0, is the last of equals.
+  The empty answer, 0 to 0, comes after spans of the same score.
   """
   columns = []
   for number, window in enumerate(scored):
@@ -283,6 +285,7 @@ def _add_prediction(predictions, qas_id, entries, config) -> None:
     text = "" if odds > config.null_score_diff_threshold else text
   predictions.answers[qas_id] = text
   predictions.nbest[qas_id] = _with_probabilities(entries)
+  predictions.words[qas_id] = [entry.words for entry in entries]
 
 
 def _with_probabilities(entries: list[_Entry]) -> list[dict[str, Any]]:

@@ -43,8 +43,9 @@ def score(
   examples: Sequence[SquadExample],
   predictions: Predictions,
   version_2_with_negative: bool,
+  f1_unit: str = "word",
 ) -> dict[str, float]:
-  """Compares answers to the annotators', which must be known: `has_answers`.
+  """Compares answers to the annotators'; no scores if these are unknown.
 
   Version 1.1: exact_match and f1. An unanswered question counts as wrong.
 
@@ -53,6 +54,12 @@ def score(
   best_exact and best_f1, the scores at the best thresholds, best_exact_thresh
   and best_f1_thresh. Unanswered questions are left out.
   """
+  if not has_answers(examples, version_2_with_negative):
+    remedy = answers_remedy(version_2_with_negative)
+    logging.info("no scores: not every question has answers; %s", remedy)
+    return {}
+  if f1_unit == "character":
+    return score_characters(examples, predictions)
   questions = [
     {"id": e.qas_id, "answers": [{"text": text} for text in e.answer_texts]}
     for e in examples
@@ -97,28 +104,13 @@ def _character_f1(answer: str, expected: str) -> float:
   return 2 * common / (len(answer) + len(expected)) if common else 0.0
 
 
-def report(
-  examples: Sequence[SquadExample],
-  predictions: Predictions,
-  version_2_with_negative: bool,
-  output_dir: str,
-  f1_unit: str = "word",
-) -> dict[str, float]:
-  """Computes, logs and saves scores; none if the right answers are unknown."""
-  if not has_answers(examples, version_2_with_negative):
-    remedy = answers_remedy(version_2_with_negative)
-    logging.info("no scores: not every question has answers; %s", remedy)
+def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
+  """Writes squad_scores.json; removes an earlier one if there are none."""
+  if not scores:
     files.remove_old(output_dir, _SCORES)
-    return {}
-  if f1_unit == "character":
-    scores = score_characters(examples, predictions)
-  else:
-    scores = score(examples, predictions, version_2_with_negative)
-  for name, value in scores.items():
-    logging.info("  %s = %.4f", name, value)
+    return
   path = os.path.join(output_dir, _SCORES)
   files.write_text(path, f"{json.dumps(scores, indent=2)}\n")
-  return scores
 
 
 def threshold_file(output_dir: str, ensemble: int) -> str:

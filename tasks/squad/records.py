@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cli.arguments import Arguments
 from data import features
 from data.tokenization import CachedTokenizer, FullTokenizer
 from data.vocab import CLS, SEP, UNK, check_tokens
@@ -51,10 +50,6 @@ class WindowConfig:
     for name in ("max_query_length", "doc_stride"):
       if getattr(self, name) < 1:
         raise UserError(f"{name} {getattr(self, name)} must be at least 1")
-
-  @classmethod
-  def from_flags(cls, args: Arguments) -> "WindowConfig":
-    return cls(args.max_seq_length, args.max_query_length, args.doc_stride)
 
 
 class Window(NamedTuple):

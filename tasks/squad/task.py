@@ -1,20 +1,19 @@
-"""Flags of run_squad.py -> data, training, predictions, export."""
+"""Flags of run_squad.py -> data, evaluation, predictions, export."""
 
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import keras
 from absl import logging
 
-from cli import arguments, encoder, fine_tuning, strategy
+from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
-from cli.run import Run
 from data import features, vocab_checks
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
-from modeling import losses, models
+from modeling import models
 from modeling.config import BertConfig
 from serving.answers import TextConfig
 from serving.export import ServedModel
@@ -23,13 +22,14 @@ from storage.progress import Progress, number_of
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.answers import Answers
+from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
-from training import inference, run_folder, run_record
+from training import inference, report, run_folder, run_record
 
 
 @dataclass(frozen=True)
 class SquadRecords(RecordDataset):
-  """Questions, and the records of their windows (which are the `examples`)."""
+  """Questions, and the records of their windows, the `rows`."""
 
   questions: Sequence[SquadExample]
 
@@ -59,7 +59,7 @@ def _convert(args, examples, flag, name):
     *(examples, tokenizer, file),
   )
   examples = examples[: arguments.max_examples(args)]
-  config = records.WindowConfig.from_flags(args)
+  config = args.select(records.WindowConfig)
   progress = Progress("cut", len(examples), "questions")
   windows = list(
     records.make_windows(
@@ -95,64 +95,62 @@ def _log_questions(name, examples, windows, max_query_length, is_training):
   )
 
 
-def train(
-  run: Run, model, train_set: SquadRecords, dev_set: SquadRecords | None
-) -> None:
-  """Trains for --num_train_epochs, counted in questions as in the original."""
-  args = run.args
-  fine_tuning.train(
-    run,
-    model,
-    losses.span(),
-    train_set,
-    num_examples=len(train_set.questions),
-    unit="windows",
-    evaluate=lambda step: predict(args, model, dev_set, in_training=True),
-    metric="best_f1" if args.version_2_with_negative else "f1",
-    served_model=served_model,
-  )
-
-
-def predict(
-  args: Arguments, model, dataset: SquadRecords, in_training: bool = False
-) -> Mapping[str, float]:
-  """Writes answers to all questions; returns scores where they are known.
-
-  Also writes the best null threshold; `in_training` with --keep_best only if
-  this is the best evaluation so far.
-  """
+def answer(args: Arguments, model, dataset: SquadRecords) -> Predictions:
+  """Answers all questions, with the null threshold of an earlier prediction."""
   config = _decoding_config(args)  # before the work
   outputs = {"start_logits": [], "end_logits": []}  # of no window
-  if dataset.examples:
+  if dataset.rows:
     outputs = inference.outputs(model, dataset, args.predict_batch_size)
-  predictions = decoding.decode(
+  return decoding.decode(
     dataset.questions,
-    dataset.examples,
-    records.window_logits(dataset.examples, outputs, args.dynamic_padding),
+    dataset.rows,
+    records.window_logits(dataset.rows, outputs, args.dynamic_padding),
     decoding.AnswerText(FullTokenizer(args.vocab_file, args.do_lower_case)),
     config,
   )
-  paths = metrics.write_predictions(predictions, args.output_dir)
-  scores = metrics.report(
-    dataset.questions,
-    predictions,
-    args.version_2_with_negative,
-    args.output_dir,
-    args.f1_unit,
+
+
+def evaluate(
+  args: Arguments, dataset: SquadRecords, predictions: Predictions, step: int
+) -> dict[str, float]:
+  """Writes scores and returns them; none if the right answers are unknown."""
+  scores = metrics.score(
+    dataset.questions, predictions, args.version_2_with_negative, args.f1_unit
   )
-  if "best_f1_thresh" in scores and (not in_training or _is_best(args, scores)):
-    path = metrics.threshold_file(args.output_dir, args.ensemble)
-    metrics.save_threshold(path, scores, predictions.null_odds)
-  logging.info("wrote %s", ", ".join(paths))
+  metrics.write_scores(scores, args.output_dir)
+  if scores:
+    report.write_evaluation(args.output_dir, scores, step)
   return scores
 
 
-def _is_best(args, scores):
-  """False if an earlier evaluation of a training with --keep_best is better."""
+def fit_threshold(
+  args: Arguments, scores: Mapping[str, float], predictions: Predictions
+) -> None:
+  """Writes the null threshold of the best F1, for the next prediction."""
+  if "best_f1_thresh" in scores:
+    path = metrics.threshold_file(args.output_dir, args.ensemble)
+    metrics.save_threshold(path, scores, predictions.null_odds)
+
+
+def evaluate_in_training(
+  args: Arguments, model, dataset: SquadRecords, step: int
+) -> dict[str, float]:
+  """Evaluates, and fits the threshold unless --keep_best has a better model."""
+  predictions = answer(args, model, dataset)
+  scores = evaluate(args, dataset, predictions, step)
   best = run_folder.read_best(args.output_dir)
-  if not (best and run_record.keeps_best(vars(args))):
-    return True
-  return scores["best_f1"] > best["value"]
+  has_better = best and run_record.keeps_best(vars(args))
+  if not has_better or scores.get("best_f1", 0.0) > best["value"]:
+    fit_threshold(args, scores, predictions)
+  return scores
+
+
+def predict(args: Arguments, model, dataset: SquadRecords, step: int) -> None:
+  """Writes answers to all questions; scores and threshold if they are known."""
+  predictions = answer(args, model, dataset)
+  paths = metrics.write_predictions(predictions, args.output_dir)
+  fit_threshold(args, evaluate(args, dataset, predictions, step), predictions)
+  logging.info("wrote %s", ", ".join(paths))
 
 
 def _decoding_config(args) -> decoding.DecodingConfig:
@@ -161,7 +159,8 @@ def _decoding_config(args) -> decoding.DecodingConfig:
   if args.version_2_with_negative:
     path = metrics.threshold_file(args.output_dir, args.ensemble)
     threshold = metrics.threshold(path, args.null_score_diff_threshold)
-  return decoding.DecodingConfig.from_flags(args, threshold)
+  config = args.select(decoding.DecodingConfig)
+  return replace(config, null_score_diff_threshold=threshold)
 
 
 def served_model(args: Arguments) -> ServedModel:
@@ -170,7 +169,7 @@ def served_model(args: Arguments) -> ServedModel:
     make_model(args, encoder.config(args)),
     Answers(
       TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length),
-      records.WindowConfig.from_flags(args),
+      args.select(records.WindowConfig),
       _decoding_config(args),
       args.dynamic_padding,
     ),

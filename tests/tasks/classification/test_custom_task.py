@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 
-from cli.arguments import Arguments
 from tasks.classification import examples, named_tasks
 from tasks.classification.examples import TextExample
 
@@ -19,25 +18,21 @@ def _lay_out(folder, **files):
   return str(folder)
 
 
-def _args(data, output, **changes):
+def task_of(data, output, do_train=True, init_checkpoint=None, **changes):
+  """The task of --task_name=tsv with these flags."""
   flags = {
     "task_name": "tsv",
     "data_dir": data,
-    "output_dir": output,
-    "init_checkpoint": None,
-    "do_train": True,
-    "is_regression": False,
-    "multi_label": False,
+    "xnli_language": "zh",
     "text_a_column": "body",
     "text_b_column": None,
     "label_column": "kind",
+    "is_regression": False,
+    "multi_label": False,
   }
-  return Arguments(**flags | changes)
-
-
-def task_of(data, output, **changes):
-  """The task of --task_name=tsv with these flags."""
-  return named_tasks.with_labels(_args(data, output, **changes))
+  return named_tasks.with_labels(
+    named_tasks.TaskFlags(**flags | changes), output, init_checkpoint, do_train
+  )
 
 
 def test_labels_are_sorted(tmp_path):
@@ -182,29 +177,15 @@ def test_no_way_to_know_the_labels(tmp_path):
 
 
 def test_a_model_of_pairs_is_given_pairs(tmp_path):
-  data = _lay_out(tmp_path / "d", train_tsv=TRAIN, test_tsv="body\nA\n")
-  files = {"checkpoint": 'model_checkpoint_path: "m"\n', "m_index": ""}
   trained = {"task_name": "TSV", "text_b_column": "id"}
-  files["run_json"] = json.dumps([{"flags": trained}])
-  output, other = _lay_out(tmp_path / "out", **files), str(tmp_path / "other")
-  unchecked = {"class_weights": [], "long_text": "truncate"}
-  unchecked |= {"do_eval": False, "eval_steps": 0, "do_predict": True}
-
-  def check(output, **changes):
-    named_tasks.check_flags(_args(data, output, **unchecked | changes))
-
-  for wrong in (
-    {"output": output, "do_train": False},
-    {"output": output, "do_train": True},
-    {"output": other, "do_train": False, "init_checkpoint": output},
-  ):
-    with pytest.raises(ValueError, match=r"out\S* was trained with --text_b_"):
-      check(**wrong)
-    check(**wrong, text_b_column="body")
-  check(other, do_train=True, init_checkpoint=output)  # trains a new model
-  files["run_json"] = json.dumps([{"flags": {"task_name": "MRPC"}}])
-  _lay_out(tmp_path / "out", **files)
-  check(output, do_train=False, text_b_column="body")
+  (tmp_path / "run.json").write_text(json.dumps([{"flags": trained}]))
+  start = str(tmp_path / "model.ckpt-1")
+  with pytest.raises(ValueError, match=r"ckpt-1 was trained with --text_b_col"):
+    named_tasks.check_text_pairs(None, start)
+  named_tasks.check_text_pairs("body", start)
+  trained = {"task_name": "MRPC"}
+  (tmp_path / "run.json").write_text(json.dumps([{"flags": trained}]))
+  named_tasks.check_text_pairs("body", start)
 
 
 def test_a_teacher_has_the_labels_of_the_task(tmp_path):
@@ -212,10 +193,9 @@ def test_a_teacher_has_the_labels_of_the_task(tmp_path):
   flags = {"task_name": "mrpc", "bert_config_file": path, "vocab_file": path}
   entry = {"program": "run_classifier", "flags": flags}
   (tmp_path / "run.json").write_text(json.dumps([entry]))
-  args = Arguments(teacher=str(tmp_path))
   with pytest.raises(ValueError, match=r"labels, .* 0, 1 and entailment, not_"):
-    named_tasks.check_teacher(args, named_tasks.find("RTE"))
-  named_tasks.check_teacher(args, named_tasks.find("SST-2"))
+    named_tasks.check_teacher(str(tmp_path), named_tasks.find("RTE"))
+  named_tasks.check_teacher(str(tmp_path), named_tasks.find("SST-2"))
 
 
 def test_no_task_of_glue_has_its_name():

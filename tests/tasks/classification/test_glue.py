@@ -1,35 +1,25 @@
 """GLUE in one command: order, flags, table, submission, resumption."""
 
-import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from cli.arguments import Arguments
 from tasks.classification import glue, named_tasks
-from training import shutdown
 
 METRICS = ("accuracy", "f1", "matthews_correlation", "spearman")
 
 
 def _flags(folder, **changes):
   defaults = {
-    "task_name": "GLUE",
     "data_dir": str(folder / "data"),
     "output_dir": str(folder / "output"),
-    **{"do_export": False, "export_dir": None},
-    "teacher": None,
-    "init_checkpoint": "bert",
-    "new_head": False,
-    "from_mnli": False,
-    "do_train": True,
-    "do_eval": True,
-    "do_predict": True,
-    "dry_run": False,
-    "class_weights": [],
+    **{"do_export": False, "export_dir": None, "teacher": None},
+    **{"do_train": True, "do_eval": True, "do_predict": True},
+    **{"dry_run": False, "from_mnli": False},
   }
-  return Arguments(**defaults | changes)
+  return glue.Command(**defaults | changes)
 
 
 def _task_folders(folder, *names):
@@ -41,27 +31,29 @@ def _task_folders(folder, *names):
 
 
 @pytest.fixture(name="calls")
-def _calls(monkeypatch):
-  """Flags of the commands, which write the files of a task."""
-  calls = []
+def _calls():
+  return []
 
-  def run_child(command):
-    values = dict(part[2:].split("=") for part in command if "=" in part)
+
+@pytest.fixture(name="run")
+def _run(calls):
+  """Function that runs a command; `calls` get those of the tasks."""
+
+  def rerun(predicts, name, flags):
+    values = dict(flag[2:].split("=") for flag in flags)
+    assert values["task_name"] == name
     calls.append(values)
     folder = Path(values["output_dir"])
     folder.mkdir(parents=True)
     lines = [f"eval_{name} = 0.{len(calls)}\n" for name in METRICS]
     for suffix in ("", "_mismatched"):
       (folder / f"eval_results{suffix}.txt").write_text("".join(lines))
-    if values.get("do_predict") != "False":
-      for split in named_tasks.find(values["task_name"]).splits.values():
+    if predicts and values.get("do_predict") != "False":
+      for split in named_tasks.find(name).splits.values():
         if split.submission:
           (folder / split.submission).write_text("index\tprediction\n")
-    return 0
 
-  monkeypatch.setattr(shutdown, "run_child", run_child)
-  monkeypatch.setattr(sys, "argv", ["run_classifier.py", "--task_name=GLUE"])
-  return calls
+  return lambda command: glue.run(command, partial(rerun, command.do_predict))
 
 
 def _table(folder):
@@ -69,11 +61,11 @@ def _table(folder):
   return [line.split("\t") for line in lines]
 
 
-def test_all_tasks_with_the_average_of_the_paper(tmp_path, calls):
+def test_all_tasks_with_the_average_of_the_paper(tmp_path, calls, run):
   names = ("MNLI", "QQP", "QNLI", "SST-2", "CoLA", "STS-B", "MRPC", "RTE")
   _task_folders(tmp_path, *names, "WNLI")
   (tmp_path / "output").mkdir()
-  glue.run(_flags(tmp_path))
+  run(_flags(tmp_path))
   assert [values["task_name"] for values in calls] == [*names, "WNLI"]
   assert calls[1] == {
     "task_name": "QQP",
@@ -93,36 +85,36 @@ def test_all_tasks_with_the_average_of_the_paper(tmp_path, calls):
     ]
 
 
-def test_goes_on_with_what_is_not_complete(tmp_path, calls, monkeypatch):
-  monkeypatch.setattr(sys, "argv", ["run_classifier.py", "--do_predict=False"])
+def test_goes_on_with_what_is_not_complete(tmp_path, calls, run):
   _task_folders(tmp_path, "CoLA", "RTE")
   (tmp_path / "output").mkdir()
-  glue.run(_flags(tmp_path, do_predict=False))
+  run(_flags(tmp_path, do_predict=False))
   assert len(calls) == 2
   assert not glue.parts(_flags(tmp_path, do_predict=False))
   # What is trained can be predicted later, also by a command of other rates.
   trained = glue.parts(_flags(tmp_path))
   assert list(trained) == ["CoLA", "RTE"]
-  assert not any(part.do_train for part in trained.values())
+  assert [flags["do_train"] for flags in trained.values()] == [False, False]
   # And exported.
   export = {"do_export": True, "export_dir": str(tmp_path / "export")}
   (tmp_path / "export" / "CoLA").mkdir(parents=True)
   exported = glue.parts(_flags(tmp_path, do_predict=False, **export))
-  assert {name: p.do_train for name, p in exported.items()} == {"RTE": False}
+  assert {n: flags["do_train"] for n, flags in exported.items()} == {"RTE": 0}
   both = glue.parts(_flags(tmp_path, **export))
-  assert {n: p.do_export for n, p in both.items()} == {"CoLA": 0, "RTE": 1}
+  exports = {n: flags.get("do_export", True) for n, flags in both.items()}
+  assert exports == {"CoLA": False, "RTE": True}
   _task_folders(tmp_path, "SST-2")
   assert list(glue.parts(_flags(tmp_path, do_predict=False))) == ["SST-2"]
-  glue.run(_flags(tmp_path, do_predict=False))
+  run(_flags(tmp_path, do_predict=False))
   assert [row[0] for row in _table(tmp_path)] == [
     *("task", "SST-2", "CoLA", "RTE", "average")
   ]
 
 
-def test_tasks_begin_with_mnli(tmp_path, calls):
+def test_tasks_begin_with_mnli(tmp_path, calls, run):
   _task_folders(tmp_path, "RTE", "SST-2", "MNLI")
   (tmp_path / "output").mkdir()
-  glue.run(_flags(tmp_path, from_mnli=True, teacher="big", do_predict=False))
+  run(_flags(tmp_path, from_mnli=True, teacher="big", do_predict=False))
   starts = {v["task_name"]: v.get("init_checkpoint") for v in calls}
   mnli = str(tmp_path / "output" / "MNLI")
   assert starts == {"MNLI": None, "SST-2": None, "RTE": mnli}
@@ -131,23 +123,25 @@ def test_tasks_begin_with_mnli(tmp_path, calls):
   assert calls[2]["teacher"] == "big/RTE"
 
 
-def test_a_dry_run_needs_no_model_of_mnli(tmp_path, calls):
+def test_a_dry_run_needs_no_model_of_mnli(tmp_path, calls, run):
   _task_folders(tmp_path, "RTE", "MNLI")
   (tmp_path / "output").mkdir()
-  glue.run(_flags(tmp_path, from_mnli=True, dry_run=True))
+  run(_flags(tmp_path, from_mnli=True, dry_run=True))
   assert [values["task_name"] for values in calls] == ["MNLI", "RTE"]
   # The dry run of MNLI leaves no model that RTE could begin with.
   assert not any("init_checkpoint" in values for values in calls)
   assert not any((tmp_path / "output").glob("*.*"))  # no table, no submission
 
 
-def test_a_task_without_a_test_file_is_not_predicted(tmp_path, calls, caplog):
+def test_a_task_without_a_test_file_is_not_predicted(
+  tmp_path, calls, run, caplog
+):
   _task_folders(tmp_path, "RTE", "CoLA")
   (tmp_path / "data" / "CoLA" / "test.tsv").unlink()
   (tmp_path / "output").mkdir()
   with caplog.at_level("INFO", logger="absl"):
     glue.parts(_flags(tmp_path))  # as when flags are checked
-    glue.run(_flags(tmp_path))
+    run(_flags(tmp_path))
   assert caplog.text.count("CoLA is not predicted") == 1
   assert caplog.text.count("not in ") == 1
   assert [values.get("do_predict") for values in calls] == ["False", None]
@@ -155,7 +149,7 @@ def test_a_task_without_a_test_file_is_not_predicted(tmp_path, calls, caplog):
     assert archive.namelist() == ["RTE.tsv"]
 
 
-def test_mistakes_are_named(tmp_path, monkeypatch):
+def test_mistakes_are_named(tmp_path):
   with pytest.raises(FileNotFoundError, match="has no folder MNLI, QQP, QNLI"):
     glue.parts(_flags(tmp_path))
   _task_folders(tmp_path, "RTE")
@@ -165,6 +159,3 @@ def test_mistakes_are_named(tmp_path, monkeypatch):
     glue.parts(_flags(tmp_path, do_eval=False))
   with pytest.raises(ValueError, match="GLUE needs --do_train: without it"):
     glue.parts(_flags(tmp_path, do_train=False, dry_run=True))
-  monkeypatch.setattr(shutdown, "run_child", lambda command: 1)
-  with pytest.raises(ChildProcessError, match="RTE ended with status 1"):
-    glue.run(_flags(tmp_path))

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from cli.arguments import Arguments
 from data import labels
 from tasks.classification import examples, metrics, named_tasks, task
 from tasks.classification.examples import TextExample, TextRecordBuilder
@@ -78,10 +77,9 @@ def test_wrong_labels_are_named(tmp_path):
 def test_flags_of_own_files_are_not_ignored():
   columns = ("text_a_column", "text_b_column", "label_column")
   for name in ("multi_label", "is_regression", *columns):
-    args = Arguments(frozenset([name]), task_name="MRPC", **{name: "x"})
     message = f"--{name} is for --task_name=tsv: the columns of MRPC are fixed"
     with pytest.raises(ValueError, match=message):
-      named_tasks.check_flags(args)
+      named_tasks.check_no_custom_flags(named_tasks.find("MRPC"), [name])
 
 
 def test_records_have_a_number_for_each_label(tokenizer):

@@ -46,9 +46,9 @@ def test_what_is_not_known_is_zero(tokenizer):
 
 
 def test_scores(tokenizer, tmp_path):
-  build = TextRecordBuilder(tokenizer, 3, None)
+  build = TextRecordBuilder(tokenizer, 3, ())
   path = str(tmp_path / "x.tf_record")
-  schema = classification_examples.record_schema(3, None)
+  schema = classification_examples.record_schema(3, ())
   assert schema == features.classification(3, dtype="float32")
   examples = [TextExample("x", "a", None, "3.75"), TextExample("y", "b"), None]
   features.write_records(path, schema, examples, lambda: build)

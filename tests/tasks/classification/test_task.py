@@ -43,12 +43,9 @@ def _args(tmp_path, tokenizer):
 
 
 def _convert(args, mnli, kind):
-  stages = {"do_train": "train", "do_eval": "dev", "do_predict": "test"}
-  args = args.replace(
-    **{flag: kind == name for flag, name in stages.items()},
-    eval_steps=0,
-  )
-  return task.convert(args, mnli, named_tasks.read(args, mnli), kind)
+  columns = args.prediction_columns
+  rows = named_tasks.read(mnli, args.data_dir, [kind], columns)
+  return task.convert(args, mnli, rows, kind)
 
 
 def _logits(model, tokenizer, rows, mnli):
@@ -63,12 +60,12 @@ def test_each_set_is_evaluated_in_its_own_batches(args, tokenizer, tmp_path):
   model = task.make_model(args, mnli, CONFIG)
   sets = _convert(args, mnli, "dev")
   assert list(sets) == ["dev", "dev_mismatched"]
-  result = task.evaluate(args, mnli, model, sets, 17)
+  result = task.evaluate(args, mnli, model, sets, False, 17)
   for split, part in sets.items():
     suffix = split.removeprefix("dev")
     assert part.path == f"{args.output_dir}/eval{suffix}.tf_record"
-    logits = _logits(model, tokenizer, part.examples, mnli)
-    labels = [mnli.labels.index(row.label) for row in part.examples]
+    logits = _logits(model, tokenizer, part.rows, mnli)
+    labels = [mnli.labels.index(row.label) for row in part.rows]
     losses = -np.log(metrics.probabilities(mnli, logits))
     losses = losses[np.arange(len(labels)), labels]
     batches = [losses[i : i + 4].mean() for i in range(0, len(losses), 4)]
@@ -95,7 +92,7 @@ def test_each_set_is_predicted_in_the_order_of_its_file(
   for split, part in sets.items():
     suffix = split.removeprefix("test")
     assert part.path == f"{args.output_dir}/predict{suffix}.tf_record"
-    logits = _logits(model, tokenizer, part.examples, mnli)
+    logits = _logits(model, tokenizer, part.rows, mnli)
     probs = metrics.probabilities(mnli, logits)
     assert (tmp_path / "out" / f"test_results{suffix}.tsv").exists()
     path = tmp_path / "out" / f"test_predictions{suffix}.tsv"
@@ -129,9 +126,9 @@ def test_tpus_get_full_batches_and_training_packed_rows(args):
 def test_a_dry_run_reads_the_beginning(args, monkeypatch):
   monkeypatch.setattr(task.arguments, "_DRY_RUN_EXAMPLES", 2)
   mnli = named_tasks.find("MNLI")
-  assert len(_convert(args, mnli, "dev")["dev"].examples) == 7
+  assert len(_convert(args, mnli, "dev")["dev"].rows) == 7
   part = _convert(args.replace(dry_run=True), mnli, "dev")["dev"]
-  assert len(part.examples) == 2
+  assert len(part.rows) == 2
 
 
 def _several(*thresholds):
@@ -152,7 +149,7 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
   rows = [("joy", "woe"), ("joy",), ("woe",)]
   rows = [examples.TextExample("", "", label=names) for names in rows]
   part = task.RecordDataset(rows, "", None, False)
-  result = task.evaluate(args, _several(), None, {"dev": part}, 1)
+  result = task.evaluate(args, _several(), None, {"dev": part}, True, 1)
   saved = programs.table(tmp_path / "out" / "thresholds.tsv")
   values = {name: float(value) for name, value in saved}
   assert values["wit"] == 0.5  # no text has it
@@ -161,7 +158,7 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
   assert values["woe"] < sigmoid[0]
   assert result["eval_macro_f1"] == pytest.approx((1 + 0 + 0.8) / 3)
   (tmp_path / "out" / "thresholds.tsv").unlink()
-  result = task.evaluate(args, _several(1, 1, 1), None, {"dev": part}, 1)
+  result = task.evaluate(args, _several(1, 1, 1), None, {"dev": part}, False, 1)
   assert result["eval_macro_f1"] == 0
   assert not (tmp_path / "out" / "thresholds.tsv").exists()
 

@@ -58,10 +58,10 @@ def _expected(model, tokenizer, rows):
 def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
   model = task.make_model(args, CONFIG)
   dev_set = _convert(args, "dev_file")
-  labels = [row.label for row in dev_set.examples]
+  labels = [row.label for row in dev_set.rows]
   assert labels == [9, 10, 11, 0, 1, 2, 3]
   results = task.evaluate(args, model, dev_set, 17)
-  logits = _expected(model, tokenizer, dev_set.examples)
+  logits = _expected(model, tokenizer, dev_set.rows)
   probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
   losses = -np.log(probs[np.arange(7), labels])
   assert results == {
@@ -72,7 +72,7 @@ def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
   assert written == pytest.approx(results | {"global_step": 17})
   test_set = _convert(args, "test_file")
   task.predict(args, model, test_set)
-  logits = _expected(model, tokenizer, test_set.examples)
+  logits = _expected(model, tokenizer, test_set.rows)
   _, *rows = programs.table(tmp_path / "out" / "test_predictions.tsv")
   assert [int(row[1]) for row in rows] == logits.argmax(1).tolist()
   probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)

@@ -114,7 +114,7 @@ def test_a_record_for_every_window(tmp_path):
   build = records.TagRecordBuilder(tokenizer, 5, TAGS)
   result = task.make_records(text, path, build, static_shapes=True)
   assert result.sentences == text
-  assert result.examples == [
+  assert result.rows == [
     records.TagWindow(0, [1, 2]),
     records.TagWindow(0, [1, 2]),  # cut in two, each with its neighbour
     records.TagWindow(2, [2, 3]),

@@ -91,10 +91,10 @@ def test_only_training_packs_and_only_a_file_to_tag_may_lack_tags(args):
     assert (part.packing is not None) == (flag == "train_file")
     assert part.packing is None or part.packing.token_labels
     assert part.path == f"{args.output_dir}/{name}.tf_record"
-    assert len(part.examples) == number
+    assert len(part.rows) == number
     assert _convert(args.replace(use_tpu=True), flag, TAGS).static_shapes
     alone, within = (
-      _convert(args.replace(document_context=value), flag, TAGS).examples[-1]
+      _convert(args.replace(document_context=value), flag, TAGS).rows[-1]
       for value in (False, True)
     )
     assert alone.positions < within.positions  # behind its neighbours

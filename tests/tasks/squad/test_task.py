@@ -1,13 +1,9 @@
 """Data of run_squad.py: a dry run's limit, and files without any token."""
 
 import json
-from types import SimpleNamespace
-
-import pytest
 
 from cli.arguments import Arguments
 from tasks.squad import examples, task
-from tests.serving import tasks
 
 
 def _args(folder, context, number):
@@ -46,7 +42,7 @@ def test_a_limit_is_one_of_questions_and_of_what_is_scored(
   result = _eval_data(_args(tmp_path, "a b", 5))
 
   assert [example.qas_id for example in result.questions] == ["0", "1"]
-  assert len(result.examples) == 2
+  assert len(result.rows) == 2
   assert [example.answer_texts for example in result.questions] == [["b"]] * 2
 
 
@@ -59,8 +55,11 @@ def test_the_threshold_kept_is_that_of_the_best_checkpoint(tmp_path):
     record = {"metric": "best_f1", "value": value, "step": 1, "evaluated": 1}
     best.write_text(json.dumps(record))
     changed = args.replace(ensemble=ensemble, **changes)
-    scores = task.predict(changed, None, data, in_training)
-    assert scores["best_f1"] == 0.0
+    if in_training:
+      scores = task.evaluate_in_training(changed, None, data, 2)
+      assert scores["best_f1"] == 0.0
+    else:
+      task.predict(changed, None, data, 2)
     suffix = "_ensemble" if ensemble > 1 else ""
     path = tmp_path / f"null_score_diff_threshold{suffix}.txt"
     written = path.exists()
@@ -77,41 +76,28 @@ def test_the_threshold_kept_is_that_of_the_best_checkpoint(tmp_path):
 def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
   args = _args(tmp_path, " \u200b ", 1)
   # There is nothing for the model to do.
-  scores = task.predict(args, None, _eval_data(args))
+  task.predict(args, None, _eval_data(args), 7)
   predictions = json.loads((tmp_path / "predictions.json").read_text())
   assert predictions == {"0": "empty"}
+  scores = {"exact_match": 0.0, "f1": 0.0}
+  assert json.loads((tmp_path / "squad_scores.json").read_text()) == scores
+  metrics = json.loads((tmp_path / "metrics.jsonl").read_text())
+  assert metrics == {"step": 7, "eval_exact_match": 0.0, "eval_f1": 0.0}
+
+
+def test_an_evaluation_in_training_writes_no_predictions(tmp_path):
+  args = _args(tmp_path, " \u200b ", 1)
+  scores = task.evaluate_in_training(args, None, _eval_data(args), 3)
   assert scores == {"exact_match": 0.0, "f1": 0.0}
+  assert not (tmp_path / "predictions.json").exists()
+  assert json.loads((tmp_path / "metrics.jsonl").read_text())["step"] == 3
 
 
-@pytest.mark.parametrize(
-  ("version_2", "metric"), [(False, "f1"), (True, "best_f1")]
-)
-def test_epochs_count_questions_and_evaluations_write_answers(
-  tmp_path, monkeypatch, version_2, metric
-):
+def test_records_are_of_windows(tmp_path):
   args = _args(tmp_path, "a b a b a b a b a b", 3)
-  args = args.replace(
-    **{"version_2_with_negative": version_2, "do_train": True, "eval_steps": 5},
-    train_file=args.predict_file,
-  )
-  trained = {}
-  monkeypatch.setattr(
-    task.fine_tuning,
-    "train",
-    lambda run, model, objective, source, **options: trained.update(options),
-  )
-  model = task.make_model(args, tasks.CONFIG)
-  questions = examples.read_examples([args.train_file], True, version_2)
+  args = args.replace(train_file=args.predict_file)
+  questions = examples.read_examples([args.train_file], True)
   dev_set, train_set = _eval_data(args), task.train_data(args, questions)
-  assert len(train_set.examples) > len(train_set.questions) == 3
+  assert len(train_set.rows) > len(train_set.questions) == 3
   assert train_set.path == f"{tmp_path}/train.tf_record"
   assert dev_set.path == f"{tmp_path}/eval.tf_record"
-  task.train(SimpleNamespace(args=args), model, train_set, dev_set)
-  assert (trained["num_examples"], trained["unit"]) == (3, "windows")
-  assert (trained["metric"], trained["served_model"]) == (
-    metric,
-    task.served_model,
-  )
-  scores = trained["evaluate"](5)
-  assert metric in scores
-  assert len(json.loads((tmp_path / "predictions.json").read_text())) == 3

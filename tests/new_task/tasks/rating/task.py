@@ -47,7 +47,7 @@ def convert(args, flag, examples):
 def evaluate(args, model, data, step):
   """Writes eval_results.txt and returns its values."""
   ratings = inference.outputs(model, data, args.eval_batch_size)["rating"]
-  labels = np.array([example.rating for example in data.examples])
+  labels = np.array([example.rating for example in data.rows])
   results = {
     "eval_mean_difference": np.abs(ratings - labels).mean(),
     "eval_pearson": metrics.pearson(ratings, labels),
