@@ -17,24 +17,22 @@ pieces, except words with characters beyond --max_alphabet.
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 import os
+from collections import Counter
 
 from absl import flags, logging
 
-from cli import checks, program
+from cli import checks, pretraining_flags, program, vocabulary_flags
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab
 from data.pretraining import vocab_learning
 from modeling.config import PRESETS, BertConfig
 from storage import files
-from tasks.pretraining import settings, vocabulary
 
 shared_flags.define_corpus()
-vocabulary.define_extension_flags()
+vocabulary_flags.define_extension_flags()
 flags.DEFINE_string(
-  "input_file",
-  None,
-  "UTF-8 text files or globs, comma-separated.",
+  *("input_file", None, "UTF-8 text files or globs, comma-separated."),
   required=True,
 )
 flags.DEFINE_string(
@@ -68,7 +66,7 @@ flags.DEFINE_integer(
   "Maximum number of distinct words in memory; the rarest are dropped.",
   1,
 )
-settings.define_sampling_exponent("words")
+pretraining_flags.define_sampling_exponent("words")
 flags.DEFINE_enum(
   "preset",
   None,
@@ -89,22 +87,23 @@ def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
   checks.output_file(args, *files.expand(args.input_file))
   if args.extend:
-    return vocabulary.check_extension(args)
+    return vocabulary_flags.check_extension(args)
   if args.preset and not args.overwrite:
     checks.refuse_to_overwrite(config_path(args))
-  vocabulary.reserved_tokens(args.special_tokens, args.unused_tokens)
+  vocab_learning.reserved_tokens(args.special_tokens, args.unused_tokens)
 
 
 def main(args: Arguments) -> None:
   """Counts words, learns or extends the vocabulary and writes it."""
-  counts = vocabulary.count_words(args)
+  counts = vocabulary_flags.count_words(args)
   if args.extend:
-    return write_model(args, *vocabulary.extend(args, counts))
-  reserved = vocabulary.reserved_tokens(args.special_tokens, args.unused_tokens)
+    return write_model(args, counts)
+  reserved = vocab_learning.reserved_tokens(
+    args.special_tokens, args.unused_tokens
+  )
   logging.info(
     "%s words, %s of them distinct",
-    f"{counts.total():,}",
-    f"{len(counts):,}",
+    *(f"{counts.total():,}", f"{len(counts):,}"),
   )
   tokens = vocab_learning.learn(
     counts,
@@ -128,10 +127,11 @@ def main(args: Arguments) -> None:
     logging.info("wrote %s", config_path(args))
 
 
-def write_model(
-  args: Arguments, tokens: list[str], pieces: dict[int, list[int]]
-) -> None:
+def write_model(args: Arguments, counts: Counter) -> None:
   """Writes vocabulary, configuration and checkpoint with new words."""
+  tokens, pieces = vocab_learning.extend(
+    *(args.extend, counts, args.new_words, args.min_count, args.do_lower_case)
+  )
   # TensorFlow is imported here, after the words were found.
   from conversion import original
   from serving.export import new_folder

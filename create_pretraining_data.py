@@ -14,17 +14,16 @@ import os
 
 from absl import flags, logging
 
-from cli import checks, program
+from cli import checks, pretraining_flags, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
 from data.pretraining import builders, preview, shards
 from data.tokenization import FullTokenizer
 from storage import UserError, files
-from tasks.pretraining import settings
 
 shared_flags.define_corpus()
-settings.define_record_flags()
+pretraining_flags.define_record_flags()
 flags.DEFINE_string(
   "input_file", None, "Text files or globs, comma-separated.", required=True
 )
@@ -52,11 +51,11 @@ def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
   inputs = files.expand(args.input_file)
   if args.preview:
-    settings.check_preview(args)
+    pretraining_flags.check_preview(args)
   else:
     check_outputs(args, inputs)
   checks.file(args, "vocab_file")
-  settings.instance_config(args)
+  pretraining_flags.instance_config(args)
 
 
 def check_outputs(args: Arguments, inputs: list[str]) -> None:
@@ -80,7 +79,7 @@ def main(args: Arguments) -> None:
   config = builders.BuildConfig(
     args.vocab_file,
     args.do_lower_case,
-    settings.instance_config(args),
+    pretraining_flags.instance_config(args),
     args.random_seed,
     builders.TextFormat(args.input_format, args.text_field),
     args.deduplicate,
@@ -95,7 +94,7 @@ def main(args: Arguments) -> None:
     vocab_checks.warn_of_long_lines(sample, args.max_seq_length, name)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.preview:
-    targets = settings.preview_targets(args, ids)
+    targets = pretraining_flags.preview_targets(args, ids)
     for line in preview.lines(config, inputs, args.preview, *targets):
       print(line)
     return

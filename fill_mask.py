@@ -14,14 +14,13 @@ import sys
 
 from absl import flags
 
-from cli import checks, encoder, program
+from cli import checks, encoder, pretraining_flags, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
 from data.tokenization import FullTokenizer
 from data.vocab import MASK
 from storage import UserError, textfiles
-from tasks.pretraining import settings
 from training import run_record
 
 shared_flags.define_network()
@@ -57,7 +56,7 @@ def check_flags(args: Arguments) -> None:
       f"{args.init_checkpoint} was trained by {entry['program']}, without the "
       "head that fills masks: name a pre-trained model"
     )
-  settings.check_objective(entry["flags"].get("objective"))
+  pretraining_flags.check_objective(entry["flags"].get("objective"))
 
 
 def main(args: Arguments) -> None:

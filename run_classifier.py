@@ -66,15 +66,19 @@ def check_flags(args: Arguments) -> None:
       f"--long_text=windows is for single texts, but {task.name} has pairs"
     )
   checks.windows(args)
-  for flag in checks.files_to_read(args):
-    split = flag.removesuffix("_file")
-    classification_examples.find_file(task, args.data_dir, split)
+  for kind in kinds_to_read(args):
+    classification_examples.find_file(task, args.data_dir, kind)
   same = ["is_regression", "long_text"]
   if args.long_text == "windows":
     same += ["window_stride", "window_pooling", "max_seq_length"]
   encoder.check(args, "add_bilstm", "do_lower_case", *same)
   encoder.check_head(args, "multi_label")
   checks.packing(args, encoder.config(args))
+
+
+def kinds_to_read(args: Arguments) -> list[str]:
+  """Kinds of splits that the run reads: train, dev, test."""
+  return [flag.removesuffix("_file") for flag in checks.files_to_read(args)]
 
 
 def main(args: Arguments) -> None:
@@ -91,9 +95,8 @@ def main(args: Arguments) -> None:
   )
   if args.do_train and args.teacher:
     named_tasks.check_teacher(args.teacher, task)
-  kinds = [flag.removesuffix("_file") for flag in checks.files_to_read(args)]
   examples = named_tasks.read(
-    task, args.data_dir, kinds, args.prediction_columns
+    task, args.data_dir, kinds_to_read(args), args.prediction_columns
   )
   # TensorFlow is imported here, after flags and files were checked.
   from cli import fine_tuning
@@ -102,23 +105,21 @@ def main(args: Arguments) -> None:
 
   run = fine_tuning.start(args)
   args = run.args
-  dev_sets = test_sets = {}
-  if args.do_train:
-    train_set = classification.convert(args, task, examples, "train")["train"]
-  if checks.needs_eval_data(args):
-    dev_sets = classification.convert(args, task, examples, "dev")
-  if args.do_predict:
-    test_sets = classification.convert(args, task, examples, "test")
+  sets = {"dev": {}} | {
+    kind: classification.convert(args, task, examples, kind)
+    for kind in kinds_to_read(args)
+  }
   if task.name == named_tasks.CUSTOM and task.labels:
-    labels.keep(task.labels, args.output_dir)
+    labels.save_if_missing(task.labels, args.output_dir)
   if not fits_thresholds:
     task = classification.with_thresholds(args, task)
   with run.strategy.scope():
     model = classification.make_model(args, task, run.config)
     evaluate = partial(
-      classification.evaluate, args, task, model, dev_sets, fits_thresholds
+      classification.evaluate, args, task, model, sets["dev"], fits_thresholds
     )
     if args.do_train:
+      train_set = sets["train"]["train"]
       fine_tuning.train(
         run,
         model,
@@ -137,7 +138,7 @@ def main(args: Arguments) -> None:
     if args.do_eval:
       evaluate(step)
     if args.do_predict:
-      classification.predict(args, task, model, test_sets)
+      classification.predict(args, task, model, sets["test"])
   if args.do_export:
     run.export(classification.served_model)
 

@@ -16,6 +16,8 @@ line between sentences:
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
+from functools import partial
+
 from absl import flags
 
 from cli import checks, encoder, program
@@ -65,10 +67,11 @@ def check_flags(args: Arguments) -> None:
 
 def main(args: Arguments) -> None:
   columns = examples.Columns(args.word_column, args.tag_column)
-  tags = examples.choose_tags(
-    args.output_dir,
-    *(encoder.labels_file(args), args.train_file, columns, args.do_train),
-  )
+  find = None
+  if args.train_file:
+    find = partial(examples.find_tags, args.train_file, columns)
+  checkpoint_labels = encoder.labels_file(args)
+  tags = labels.choose(args.output_dir, checkpoint_labels, find, args.do_train)
   if args.do_train and args.teacher:
     labels.check_teacher(args.teacher, labels.load(args.teacher), tags)
   sentences = {
@@ -86,7 +89,7 @@ def main(args: Arguments) -> None:
   sets = {
     flag: task.convert(args, flag, sentences[flag], tags) for flag in files
   }
-  labels.keep(tags, args.output_dir)
+  labels.save_if_missing(tags, args.output_dir)
   with run.strategy.scope():
     model = task.tagger(args, run.config, len(tags))
     if args.do_train:

@@ -14,12 +14,11 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from absl import flags, logging
 
-from cli import checks, encoder, program
+from cli import checks, encoder, pretraining_flags, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data.pretraining import record_checks
 from storage import UserError, files
-from tasks.pretraining import settings
 
 shared_flags.define_model()
 shared_flags.define_training()
@@ -27,8 +26,8 @@ shared_flags.define_packing()
 shared_flags.define_evaluation()
 shared_flags.define_export()
 shared_flags.define_devices()
-settings.define_flags()
-settings.define_masking_flags(" of unmasked records")
+pretraining_flags.define_flags()
+pretraining_flags.define_masking_flags(" of unmasked records")
 flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.", 1)
 flags.DEFINE_integer("num_warmup_steps", 10000, "Number of warm-up steps.", 0)
 flags.DEFINE_integer(
@@ -62,9 +61,9 @@ def check_flags(args: Arguments) -> None:
       f"--stop_at_step={args.stop_at_step} is beyond "
       f"--num_train_steps={args.num_train_steps}"
     )
-  settings.check_flags(args)
+  pretraining_flags.check_flags(args)
   if args.do_export:
-    settings.check_export(args)
+    pretraining_flags.check_export(args)
   encoder.check(args, texts=bool(args.vocab_file))
   network = encoder.config(args)
   checks.packing(args, network)
@@ -76,7 +75,7 @@ def check_flags(args: Arguments) -> None:
 
 def with_implied(args: Arguments) -> Arguments:
   """Sets --attention by --objective."""
-  if args.objective not in settings.MASKED and args.attention is None:
+  if args.objective not in pretraining_flags.MASKED and args.attention is None:
     args = args.replace(attention=args.objective)
   return args
 

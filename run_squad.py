@@ -85,12 +85,11 @@ def predicts(args: Arguments) -> bool:
 
 def read(args: Arguments) -> dict[str, list[SquadExample]]:
   """Questions that the run reads, by the flags of their files."""
-  reads_dev = predicts(args) or (args.do_train and args.predict_file)
   version_2, questions = args.version_2_with_negative, {}
   if args.do_train:
     paths = files.expand(args.train_file)
     questions["train_file"] = examples.read_examples(paths, True, version_2)
-  if reads_dev:
+  if predicts(args) or (args.do_train and args.predict_file):
     paths = files.expand(args.predict_file)
     questions["predict_file"] = examples.read_examples(paths)
   if args.do_train and not questions["train_file"]:

@@ -284,7 +284,7 @@ def _copy_labels(source, target):
   if not labels.exist(source):
     return
   known = labels.load(source)
-  labels.keep(known, target)
+  labels.save_if_missing(known, target)
   if labels.load(target) != known:
     raise UserError(
       f"{source} and {target} have other labels in {labels.FILE_NAME}, or "

@@ -100,8 +100,8 @@ def check_teacher(
     )
 
 
-def keep(labels: Sequence[str], folder: str) -> None:
-  """Calls `save` if labels.txt is missing."""
+def save_if_missing(labels: Sequence[str], folder: str) -> None:
+  """Writes labels.txt unless there is one."""
   if not exist(folder):
     save(labels, folder)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +27,9 @@ _SORTED_TOGETHER = 100
 class RecordDataset(TrainingRecords):
   """Rows, in the order of their records, which have been written."""
 
-  token_fields = TOKENS  # those with a value for each token
+  token_fields: ClassVar[tuple[str, ...]] = (
+    TOKENS  # those with a value for each token
+  )
 
   rows: Sequence[Any]  # examples, or windows of them: one a record
   path: str  # file of the records

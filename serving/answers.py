@@ -62,7 +62,7 @@ class Answers(Protocol):
   config: TextConfig
   settings: dict[str, Any]
   inputs: dict[str, int]
-  optional: frozenset[str]
+  optional: frozenset[str] = frozenset()
 
   def encode(self, texts: Texts) -> Encoded:
     """Rows of the model for the texts of one example, by input."""

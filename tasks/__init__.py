@@ -27,7 +27,7 @@ def model_files(path: str) -> ModelFiles:
   """
   prefix = run_record.find_checkpoint(run_record.best_or_latest(path))
   entry = run_record.of_checkpoint(prefix)
-  found = []
+  found: list[str] = []
   for flag, name in (
     ("bert_config_file", "bert_config.json"),
     ("vocab_file", "vocab.txt"),
@@ -42,7 +42,7 @@ def model_files(path: str) -> ModelFiles:
   lower_case = entry["flags"].get("do_lower_case")
   if not entry["flags"].get("vocab_file"):  # pre-training may not know the case
     lower_case = vocab_checks.doubt_case(vocab.load(found[1]), True) is None
-  return ModelFiles(prefix, *found, lower_case)
+  return ModelFiles(prefix, found[0], found[1], lower_case)
 
 
 def restore(folder: str, **changes):
@@ -68,15 +68,19 @@ def restore(folder: str, **changes):
       f"{folder} was trained by {program or 'an unknown program'}, not by one "
       f"of {', '.join(tasks)}: name what its --do_export writes"
     )
-  task = import_module(f"{tasks[program]}.task")
+  task = import_module(tasks[program])
   return run.restore(folder, entries[-1], task.served_model, changes)
 
 
+def folders() -> list[str]:
+  """Names of the tasks, which are those of the folders here."""
+  return [module.name for module in iter_modules(__path__) if module.ispkg]
+
+
 def _by_program():
-  """Names of the folders here by the program that trains the task."""
-  names = [m.name for m in iter_modules(__path__, f"{__name__}.") if m.ispkg]
-  programs = {getattr(import_module(n), "PROGRAM", None): n for n in names}
-  return {program: n for program, n in programs.items() if program}
+  """Modules of the tasks by the program that trains them, if one does."""
+  modules = [import_module(f"{__name__}.{folder}") for folder in folders()]
+  return {m.PROGRAM: f"{m.__name__}.task" for m in modules if m.PROGRAM}
 
 
 def _feature_extraction(folder, changes):

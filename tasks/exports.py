@@ -1,9 +1,7 @@
 """Models as functions of raw text: exports, and folders of trainings."""
 
 import os
-import re
 from importlib import import_module
-from importlib.util import find_spec
 
 import tasks
 from serving import answers, engines
@@ -53,26 +51,19 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
 def load_answers(folder: str) -> Answers:
   """The Answers of an export; UserError if they are unknown."""
   task, config, settings = answers.load(folder)
-  module = f"tasks.{task}.answers"
-  if not re.fullmatch("[a-z_]+", str(task)) or not _exists(module):
+  if task not in tasks.folders():
     raise UserError(
       f"{folder}: {answers.TASK_FILE} names the task {task!r}, which this "
       "version does not have"
     )
   try:
-    return import_module(module).Answers(config, **settings)
+    answers_of_task = import_module(f"tasks.{task}.answers")
+    return answers_of_task.Answers(config, **settings)
   except TypeError as error:
     raise UserError(
       f"{folder}: {answers.TASK_FILE} has other settings than this version "
       f"knows, export the model again: {error}"
     ) from None
-
-
-def _exists(module):
-  try:
-    return find_spec(module) is not None
-  except ModuleNotFoundError:  # there is no such folder
-    return False
 
 
 def _engines(path, names):

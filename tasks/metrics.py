@@ -9,6 +9,9 @@ import numpy as np
 
 from storage import files
 
+# Names of records by the flag of the file that they are made of.
+RECORDS = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
+
 
 def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
   """Fraction of correct predictions."""

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+from functools import partial
 
 import pytest
 import tensorflow as tf
@@ -101,10 +102,10 @@ def _parsed(folder, **changes):
 
 
 def _tags(args):
-  return examples.choose_tags(
-    args.output_dir,
-    *(encoder.labels_file(args), args.train_file),
-    *(examples.Columns(), args.do_train),
+  find = partial(examples.find_tags, args.train_file, examples.Columns())
+  return labels.choose(
+    *(args.output_dir, encoder.labels_file(args)),
+    *(find if args.train_file else None, args.do_train),
   )
 
 

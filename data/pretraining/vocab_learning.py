@@ -8,7 +8,12 @@ from collections.abc import Iterable, Mapping
 
 from absl import logging
 
-from data.tokenization import BasicTokenizer, WordpieceTokenizer
+from data import vocab
+from data.tokenization import (
+  BasicTokenizer,
+  FullTokenizer,
+  WordpieceTokenizer,
+)
 from storage import UserError
 from storage.progress import Progress
 
@@ -260,3 +265,56 @@ def split_statistics(
   split = sum(n for word, n in counts.items() if word not in vocabulary)
   number = sum(n * len(pieces(word)) for word, n in counts.items())
   return split / counts.total(), number / counts.total()
+
+
+def reserved_tokens(special: list[str], unused: int) -> list[str]:
+  """Tokens that are not learned, in the order of their ids."""
+  vocab.check_tokens(dict.fromkeys(special, 0), name="--special_tokens")
+  if "" in special:
+    raise UserError(f"--special_tokens={','.join(special)}: one name is empty")
+  if special[0] != vocab.PAD:
+    raise UserError(
+      f"--special_tokens begins with {special[0]}: put {vocab.PAD} first, as "
+      "records are padded with id 0"
+    )
+  return special + [f"[unused{index}]" for index in range(unused)]
+
+
+def extend(
+  path: str, counts: Counter, number: int, min_count: int, lower_case: bool
+) -> tuple[list[str], dict[int, list[int]]]:
+  """Adds words of a text to a vocabulary: `number`, 0 for its [unused] tokens.
+
+  Returns it, and for the id of each new word those of its pieces. Raises
+  ValueError if no word is split into pieces.
+  """
+  tokens = vocab.read_tokens(path)
+  unused = vocab.unused_ids(tokens)
+  number = number or len(unused)
+  words = choose_words(counts, tokens, number, min_count)
+  if not words:
+    raise UserError(
+      f"{path} has all words that --input_file has --min_count={min_count} "
+      "times or more: there is nothing to add"
+    )
+  if len(words) < number:
+    logging.warning(
+      "only %d words of the text are split and occur --min_count=%d times",
+      *(len(words), min_count),
+    )
+  ids = (unused + list(range(len(tokens), len(tokens) + number)))[: len(words)]
+  extended = dict(enumerate(tokens)) | dict(zip(ids, words, strict=True))
+  before = split_statistics(counts, tokens)
+  after = split_statistics(counts, extended.values())
+  logging.info(
+    "%d new words (%s, ...), %d of them appended; %.1f %% of the words were no "
+    "tokens, now %.1f %% are; pieces per word: %.2f, now %.2f",
+    *(len(words), ", ".join(words[:5]), len(extended) - len(tokens)),
+    *(100 * before[0], 100 * after[0], before[1], after[1]),
+  )
+  old = FullTokenizer(path, lower_case)
+  pieces = {
+    index: old.convert_tokens_to_ids(old.wordpiece_tokenizer.tokenize(word))
+    for index, word in zip(ids, words, strict=True)
+  }
+  return list(extended.values()), pieces

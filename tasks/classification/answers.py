@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import compress
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from serving.answers import Encoded, TextConfig, Texts, to_list
 from tasks.metrics import sigmoid, softmax
 
 
-class Answers:
+class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_classifier.py.
 
   Without labels the answer is a score. With `thresholds`, a text has each label
@@ -19,13 +20,12 @@ class Answers:
   """
 
   task = "classification"
-  optional = frozenset()
 
   def __init__(
     self, config: TextConfig, pairs: bool, thresholds: Sequence[float] = ()
   ):
     self.config = config
-    self.settings = {"pairs": pairs}
+    self.settings: dict[str, Any] = {"pairs": pairs}
     if thresholds:
       self.settings["thresholds"] = [*thresholds]
     self.inputs = {"text_a": 0, "text_b": 0} if pairs else {"text": 0}

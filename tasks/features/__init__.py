@@ -1,1 +1,3 @@
 """Feature extraction: activations of chosen layers."""
+
+PROGRAM = None  # nothing is trained

@@ -9,14 +9,13 @@ from serving.answers import Encoded, TextConfig, Texts, to_list
 from tasks.features.lines import split
 
 
-class Answers:
+class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of extract_features.py.
 
   The vector of a text is that of [CLS] with `pooling` "cls", else the mean.
   """
 
   task = "features"
-  optional = frozenset()
 
   def __init__(self, config: TextConfig, pooling: str):
     self.config = config

@@ -17,7 +17,7 @@ import tempfile
 import zipfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
@@ -81,7 +81,8 @@ def read_lines(
 
 def windows(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:
   """Groups lines; a window ends with the line that makes it `max_tokens`."""
-  window, tokens = [], 0
+  window: list[Line] = []
+  tokens = 0
   for line in lines:
     window.append(line)
     tokens += len(line.ids)
@@ -126,7 +127,8 @@ def write_json(
     for line, values in results:
       # The same digits as Python's round: a float32 times 10^6 is exact here.
       rounded = np.round(values.astype(np.float64), 6).tolist()
-      record = {"linex_index": line.number}  # the original's spelling
+      # The original's spelling.
+      record: dict[str, Any] = {"linex_index": line.number}
       if values.ndim == 2:
         record["layers"] = _layers(rounded, layers)
       else:
@@ -162,13 +164,14 @@ def write_npz(
     spool.flush()
     shape = values.shape if values.ndim == 2 else values.shape[1:]
     vectors = np.memmap(spool, np.float32, "r").reshape(-1, *shape)
-    arrays = {"layers": np.array(layers, np.int32)}
+    arrays: dict[str, np.ndarray] = {"layers": np.array(layers, np.int32)}
     if values.ndim == 2:
       arrays["vectors"] = vectors
     else:
       arrays |= {"values": vectors, "input_ids": np.array(ids, np.int32)}
       arrays["offsets"] = np.array(offsets, np.int64)
-    with zipfile.ZipFile(_Unseekable(file), "w") as archive:
+    unseekable = cast(BinaryIO, _Unseekable(file))
+    with zipfile.ZipFile(unseekable, "w") as archive:
       for name, values in arrays.items():
         entry = zipfile.ZipInfo(f"{name}.npy")  # no date: always equal bytes
         with archive.open(entry, "w", force_zip64=True) as member:

@@ -77,7 +77,9 @@ def classify(
   names = classifier.classes_.tolist()
   rows = classifier.predict_proba(queries).tolist()
   probs = [dict(zip(names, row, strict=True)) for row in rows]
-  return [{"label": max(p, key=p.get), "probabilities": p} for p in probs]
+  return [
+    {"label": max(p, key=p.__getitem__), "probabilities": p} for p in probs
+  ]
 
 
 def log_accuracy(results: Sequence[dict], labels: Sequence[str]) -> None:

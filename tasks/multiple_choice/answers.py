@@ -6,15 +6,15 @@ Legend: T tokens of the longest choice, C choices.
 import numpy as np
 
 from data import features
+from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, to_list
 from tasks.metrics import softmax
 
 
-class Answers:
+class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_swag.py, for any C."""
 
   task = "multiple_choice"
-  optional = frozenset()
 
   def __init__(self, config: TextConfig):
     self.config, self.settings = config, {}

@@ -6,7 +6,6 @@ ending (section 4.4 of the paper).
 """
 
 import re
-from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -30,7 +29,7 @@ def read_examples(path: str, needs_labels: bool = False) -> list[ChoiceExample]:
   Raises OSError, or ValueError with file and line: a column is missing, a label
   is no ending's number, or rows differ in their endings or in having labels.
   """
-  examples = []
+  examples: list[ChoiceExample] = []
   for row in tables.read_table(path, ("sent1", "sent2", "ending0", "ending1")):
     where = f"{path}, line {row.line}"
     endings = _endings(row.values, where)
@@ -88,7 +87,7 @@ class ChoiceRecordBuilder(features.RowEncoder):
     super().__init__(tokenizer, seq_length)
     self.schema = features.multiple_choice(seq_length, choices)
 
-  def __call__(self, example: ChoiceExample) -> dict[str, Sequence[int]]:
+  def __call__(self, example: ChoiceExample) -> dict[str, list[int]]:
     rows = []
     for ending in example.endings:
       text_b = f"{example.sent2} {ending}"

@@ -24,9 +24,6 @@ from tasks.multiple_choice.answers import Answers
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from training import inference, report
 
-# Names of records by the flag of their file.
-_RECORDS = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
-
 
 def convert(
   args: Arguments, flag: str, rows: Sequence[ChoiceExample]
@@ -35,7 +32,7 @@ def convert(
 
   Writes train, eval or predict.tf_record.
   """
-  file, name = args[flag], _RECORDS[flag]
+  file, name = args[flag], metrics.RECORDS[flag]
   rows = rows[: arguments.max_examples(args)]
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(

@@ -16,7 +16,7 @@ from tasks.ner.records import TagRecordBuilder, first_piece_values
 _WORD = re.compile(r"[^ \t\r\n]+")
 
 
-class Answers:
+class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_ner.py.
 
   Words are separated by blanks (U+0020), tabs and line breaks. A sentence of
@@ -25,13 +25,12 @@ class Answers:
   """
 
   task = "ner"
-  optional = frozenset()
 
   def __init__(self, config: TextConfig):
     self.config, self.settings = config, {}
     self.inputs = {"tokens": 0}
     self._build = TagRecordBuilder(
-      config.tokenizer, config.max_seq_length, config.labels
+      config.tokenizer, config.max_seq_length, config.labels or ()
     )
 
   def encode(self, texts: Texts) -> Encoded:
@@ -48,7 +47,7 @@ class Answers:
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """Words with their tags, positions and `probabilities` [W, L]."""
     words, windows = encoded.context
-    tags = self.config.labels
+    tags = self.config.labels or ()
     logits = np.zeros([0, len(tags)], np.float32)
     if words:
       parts = zip(outputs, windows, strict=True)

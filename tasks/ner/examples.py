@@ -7,7 +7,6 @@ blank is the word BLANK, and lines as "## id<tab>text" are comments.
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -49,9 +48,9 @@ def read_sentences(
   there is no word, or the file is a table of texts.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
-  sentences = []
+  sentences: list[Sentence] = []
   document = 0
-  widths = {}  # number of columns -> the first line with it
+  widths: dict[int, int] = {}  # number of columns -> the first line with it
   for line_type, lines in groupby(
     enumerate(textfiles.text_lines(path), 1),
     key=lambda pair: _line_type(pair[1]),
@@ -61,9 +60,9 @@ def read_sentences(
     elif line_type == "words":
       rows = list(lines)
       cells = [_cells(*row, columns, path, widths) for row in rows]
-      words, *tags = map(list, zip(*cells, strict=True))
-      first = rows[0][0]
-      sentences.append(Sentence(words, *tags or [None], document, first))
+      words, *more = map(list, zip(*cells, strict=True))
+      tags = more[0] if more else None
+      sentences.append(Sentence(words, tags, document, rows[0][0]))
   if not sentences:
     raise UserError(f"{path} has no words")
   _check_layout(path, sentences)
@@ -173,10 +172,9 @@ def require_known(
   sentences: Iterable[Sentence], tags: Sequence[str], path: str
 ) -> None:
   """Raises ValueError, with file and line, if a model cannot predict a tag."""
-  known = set(tags)
   for sentence in sentences:
     for number, tag in enumerate(sentence.tags or (), sentence.line):
-      if tag not in known:
+      if tag not in tags:
         raise UserError(
           f"{path}, line {number}: {tag!r} is none of the model's tags, which "
           f"are {labels.known_labels(tags)}"
@@ -201,18 +199,6 @@ def find_tags(train_file: str, columns: Columns) -> labels.LabelSet:
   return labels.LabelSet(tags, train_file)
 
 
-def choose_tags(
-  folder: str,
-  checkpoint_labels: str | None,
-  train_file: str | None,
-  columns: Columns,
-  is_training: bool,
-) -> labels.LabelSet:
-  """Tags of a model, by labels.choose; labels.keep writes them later."""
-  find = partial(find_tags, train_file, columns) if train_file else None
-  return labels.choose(folder, checkpoint_labels, find, is_training)
-
-
 def read_tagged(
   path: str, columns: Columns, tags: Sequence[str], needs_tags: bool
 ) -> list[Sentence]:
@@ -233,11 +219,9 @@ def read_tagged(
     else:
       logging.info("%s has no tags: words are tagged, but not scored", path)
     return sentences
-  tags = {tag for sentence in sentences for tag in sentence.tags}
-  _warn_of_mixed_schemes(path, sorted(tags))
-  labels.log_labels(
-    path, (tag for sentence in sentences for tag in sentence.tags), unit="word"
-  )
+  all_tags = [tag for sentence in sentences for tag in sentence.tags or ()]
+  _warn_of_mixed_schemes(path, sorted(set(all_tags)))
+  labels.log_labels(path, all_tags, unit="word")
   return sentences
 
 

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -36,8 +35,7 @@ class Entity(NamedTuple):
   end: int
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(NamedTuple):
   """Numbers of entities: labelled, predicted, and correctly predicted."""
 
   labels: int
@@ -100,19 +98,17 @@ def evaluate(
   of_entities: bool = True,
 ) -> Scores:
   """Scores predicted tags of sentences; word by word unless `of_entities`."""
-  counts = Counter(), Counter(), Counter()  # labels, predicted, correct
+  counts: list[Counter[str]] = [Counter() for _ in range(3)]  # as in Score
   num_words = num_correct = 0
   for label_tags, tags in zip(labels, predicted, strict=True):
     num_correct += sum(a == b for a, b in zip(label_tags, tags, strict=True))
     num_words += len(tags)
-    # Of words, pairs of a tag and an index.
     label_set, predicted_set = (
-      set(entities(t) if of_entities else zip(t, count(), strict=False))
-      for t in (label_tags, tags)
+      set(entities(t) if of_entities else _words(t)) for t in (label_tags, tags)
     )
     sets = label_set, predicted_set, label_set & predicted_set
     for counter, items in zip(counts, sets, strict=True):
-      counter.update(item[0] for item in items)
+      counter.update(item.entity_type for item in items)
   types = sorted(counts[0] | counts[1])
   return Scores(
     Score(*(counter.total() for counter in counts)),
@@ -121,6 +117,10 @@ def evaluate(
     num_correct / num_words if num_words else 0.0,
     of_entities,
   )
+
+
+def _words(tags):
+  return [Entity(tag, i, i + 1) for i, tag in enumerate(tags)]
 
 
 def report(scores: Scores) -> str:
@@ -153,7 +153,7 @@ def _percent(score):
 def label_ids(tags: Sequence[str], sentences: Sequence[Sentence]) -> np.ndarray:
   """Ids of the tags of all words: [W] int."""
   ids = {tag: i for i, tag in enumerate(tags)}
-  return np.array([ids[tag] for s in sentences for tag in s.tags])
+  return np.array([ids[tag] for s in sentences for tag in s.tags or ()])
 
 
 def metric(tags: Sequence[str]) -> str:
@@ -170,25 +170,42 @@ def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
   return result
 
 
-def write(
+def score(
+  logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
+) -> Scores:
+  """Computes and logs scores of sentences with tags."""
+  predicted = group_by_sentence(_most_probable(logits, tags), sentences)
+  known = [sentence.tags or [] for sentence in sentences]
+  scores = evaluate(known, predicted, mark_entities(tags))
+  logging.info("\n%s", report(scores))
+  return scores
+
+
+def write_predictions(
   output_dir: str,
   split: str,
   logits: np.ndarray,
   tags: Sequence[str],
   sentences: Sequence[Sentence],
-) -> Scores | None:
-  """Writes <split>_predictions.conll and .tsv; returns scores if known."""
-  best = [tags[i] for i in np.argmax(logits, axis=-1)]
-  predicted = group_by_sentence(best, sentences)
+) -> None:
+  """Writes <split>_predictions.conll and .tsv."""
+  predicted = _most_probable(logits, tags)
   path = os.path.join(output_dir, f"{split}_predictions")
-  write_conll(f"{path}.conll", sentences, predicted)
-  _write_probabilities(f"{path}.tsv", logits, tags, sentences, best)
+  by_sentence = group_by_sentence(predicted, sentences)
+  write_conll(f"{path}.conll", sentences, by_sentence)
+  rows = zip(
+    ((str(n), w) for s in sentences for n, w in enumerate(s.words, s.line)),
+    *(predicted, metrics.softmax(logits).astype(np.float32)),
+    strict=True,
+  )
+  table = [("line", "word", "prediction", *tags)]
+  table += [(*word, tag, *map(str, probs)) for word, tag, probs in rows]
+  metrics.write_table(f"{path}.tsv", table)
   logging.info("wrote %s.conll, %s.tsv", path, path)
-  if sentences[0].tags is None:
-    return None
-  scores = evaluate([s.tags for s in sentences], predicted, mark_entities(tags))
-  logging.info("\n%s", report(scores))
-  return scores
+
+
+def _most_probable(logits, tags):
+  return [tags[i] for i in np.argmax(logits, axis=-1)]
 
 
 def write_conll(
@@ -200,7 +217,8 @@ def write_conll(
   and tags become "_".
   """
   several = sentences[-1].document > 0
-  lines, document = [], None
+  lines: list[str] = []
+  document = None
   for sentence, tags in zip(sentences, predicted, strict=True):
     known = sentence.tags is not None
     if several and sentence.document != document:
@@ -211,17 +229,3 @@ def write_conll(
       lines.append(" ".join(re.sub(r"\s", "_", cell) for cell in cells))
     lines.append("")
   files.write_text(path, "\n".join([*lines, ""]))
-
-
-def _write_probabilities(path, logits, tags, sentences, predicted) -> None:
-  """Writes a row for each word: line of the file, word, tag, probabilities."""
-  words = [
-    (str(line), word)
-    for sentence in sentences
-    for line, word in enumerate(sentence.words, sentence.line)
-  ]
-  rows = metrics.softmax(logits).astype(np.float32)
-  table = [("line", "word", "prediction", *tags)]
-  for word, tag, row in zip(words, predicted, rows, strict=True):
-    table.append((*word, tag, *map(str, row)))
-  metrics.write_table(path, table)

@@ -10,7 +10,7 @@ from absl import logging
 
 from cli import arguments, encoder, strategy
 from cli.arguments import Arguments
-from data import packing, vocab_checks
+from data import labels, packing, vocab_checks
 from data.features import TOKENS
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
@@ -20,13 +20,11 @@ from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import tfrecord
 from storage.progress import Progress
-from tasks.ner import examples, metrics, records
+from tasks.metrics import RECORDS
+from tasks.ner import metrics, records
 from tasks.ner.answers import Answers
 from tasks.ner.examples import Sentence
 from training import inference, report
-
-# Names of records by the flag of their file.
-_RECORDS = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ def convert(
 
   Writes train, eval or predict.tf_record.
   """
-  path, length, name = args[flag], args.max_seq_length, _RECORDS[flag]
+  path, length, name = args[flag], args.max_seq_length, RECORDS[flag]
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, path
@@ -105,7 +103,8 @@ def evaluate(
   logits = _word_logits(model, dataset, args.eval_batch_size)
   label_ids = {"label_ids": metrics.label_ids(tags, sentences)}
   terms = losses.tagging().losses({"logits": logits}, label_ids)
-  scores = metrics.write(args.output_dir, "eval", logits, tags, sentences)
+  metrics.write_predictions(args.output_dir, "eval", logits, tags, sentences)
+  scores = metrics.score(logits, tags, sentences)
   results = metrics.results(scores, np.asarray(terms["word_loss"]))
   report.write_evaluation(args.output_dir, results, step)
   return results
@@ -114,9 +113,12 @@ def evaluate(
 def predict(
   args: Arguments, model, tags: Sequence[str], dataset: TagRecords
 ) -> None:
-  """Writes the predicted tags of a file."""
+  """Writes the predicted tags of a file; logs scores if it has tags."""
   logits = _word_logits(model, dataset, args.predict_batch_size)
-  metrics.write(args.output_dir, "test", logits, tags, dataset.sentences)
+  predicted = logits, tags, dataset.sentences
+  metrics.write_predictions(args.output_dir, "test", *predicted)
+  if dataset.sentences[0].tags is not None:
+    metrics.score(*predicted)
 
 
 def tagger(
@@ -136,12 +138,8 @@ def tagger(
 
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its answers: sentences to tags of words."""
-  names = examples.choose_tags(
-    args.output_dir,
-    *(encoder.labels_file(args), args.train_file),
-    examples.Columns(args.word_column, args.tag_column),
-    args.do_train,
-  )
+  # The labels are those of the training, or of its initial checkpoint.
+  names = labels.choose(args.output_dir, encoder.labels_file(args), None)
   config = encoder.config(args)
   return ServedModel(
     tagger(args, config, len(names), any_device=True),

@@ -11,7 +11,7 @@ from serving.answers import Encoded, TextConfig, Texts, to_list
 from tasks.metrics import softmax
 
 
-class Answers:
+class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_pretraining.py.
 
   Texts are truncated to T tokens. Raises ValueError if the vocabulary lacks a

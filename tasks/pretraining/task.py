@@ -1,25 +1,32 @@
-"""Data, evaluation and export of run_pretraining.py, by its flags."""
+"""Flags of run_pretraining.py -> data, evaluation, export.
+
+Legend: B texts, M largest number of masks, T tokens, V vocabulary, K tokens for
+a mask. Ragged dimensions are in parentheses.
+"""
 
 import os
 from dataclasses import replace
 
+import numpy as np
+import tensorflow as tf
 from absl import logging
 
-from cli import encoder
+from cli import encoder, pretraining_flags
 from cli.arguments import Arguments
+from data import vocab
 from data.packing import Packing
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import DEFAULT
 from data.records import Source
+from data.tokenization_ops import GraphTokenizer
 from modeling import models
 from modeling.config import SIDES, BertConfig
+from serving import encoding_ops
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import UserError, files
-from tasks.pretraining import settings
 from tasks.pretraining.answers import Answers
-from tasks.pretraining.serving import FillMask
 from training import checkpoint, inference, report
 
 
@@ -28,7 +35,7 @@ def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
   sources = None
   if args.sampling_weights or args.sampling_exponent != 1:
     sources = _weighted_sources(args)
-  masking = settings.masking(args)
+  masking = pretraining_flags.masking(args)
   packing = Packing(args.max_seq_length) if args.pack_examples else None
   records = _records(args, config, args.input_file, masking, sources, packing)
   is_other = masking.masked_lm_prob != DEFAULT.masked_lm_prob
@@ -49,7 +56,7 @@ def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
   """
   if not args.eval_file:
     return None
-  masking = replace(settings.masking(args), policy=DEFAULT.policy)
+  masking = replace(pretraining_flags.masking(args), policy=DEFAULT.policy)
   return _records(args, config, args.eval_file, masking)
 
 
@@ -130,8 +137,67 @@ def evaluate(
 
 def has_next_sentence(path: str | None) -> bool:
   """True for a checkpoint, or a folder, with the head for next sentences."""
+  if not path:
+    return False
   name = "cls/seq_relationship/output_weights"
-  return bool(path) and name in checkpoint.read(path).shapes
+  return name in checkpoint.read(path).shapes
+
+
+class FillMask(encoding_ops.EncodedTexts):
+  """Tokens for masks in the graph (serving.export.TextSignature)."""
+
+  def __init__(self, tokenizer: GraphTokenizer, answers):
+    super().__init__(tokenizer, answers)
+    self._mask = tokenizer.vocab[vocab.MASK]
+    # The model may have more ids than the vocabulary has tokens.
+    self._vocab_ids = np.unique([i for t, i in tokenizer.vocab.items() if t])
+    self._top_k = min(answers.settings["top_k"], len(self._vocab_ids))
+
+  def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
+    """Token ids; the text "[MASK]" is the mask: [B] -> [B, (T)] int32."""
+    parts = tf.strings.split(text, vocab.MASK)  # [B, (masks + 1)]
+    ids = self._tokenizer.tokenize(parts.values)
+    # A mask before every part but the first.
+    index = tf.ragged.range(parts.row_lengths()).values
+    masks = encoding_ops.repeat(self._mask, tf.cast(index > 0, tf.int64))
+    ids = tf.concat([masks, ids], axis=1)
+    return parts.with_values(ids).merge_dims(1, 2)
+
+  def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Tokens for the masks of texts, [B] string, by `masked_lm_logits`.
+
+    Returns `tokens` [B, M, K], the most probable first, padded with "";
+    `probabilities` [B, M, K]; `num_masks` [B].
+    """
+    ids = self.encode(text)[:, : self._seq_length - 2]
+    inputs = encoding_ops.join(ids, None, *self._ends)
+    rows, columns = tf.unstack(
+      tf.where(inputs["input_ids"] == self._mask), axis=1
+    )
+    positions = tf.RaggedTensor.from_value_rowids(
+      tf.cast(columns, tf.int32), rows, ids.nrows()
+    ).to_tensor()
+    is_mask = positions > 0
+    outputs = model(inputs | {"masked_lm_positions": positions}, training=False)
+    logits = outputs["masked_lm_logits"]  # [B, M, V]
+    logits += self._vocab_bias(logits.shape[-1])
+    values, ids = tf.math.top_k(logits, self._top_k)
+    log_sum = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+    tokens = self._tokenizer.tokens(ids)
+    return {
+      "tokens": tf.where(is_mask[..., None], tokens, ""),
+      "probabilities": tf.where(
+        is_mask[..., None], tf.exp(values - log_sum), 0.0
+      ),
+      "num_masks": tf.math.count_nonzero(is_mask, axis=1, dtype=tf.int32),
+    }
+
+  def _vocab_bias(self, size):
+    """-inf for ids of the model that are not in the vocabulary: [V]."""
+    vocab.check_size(self._tokenizer.vocab, size)
+    bias = np.full(size, -np.inf, np.float32)
+    bias[self._vocab_ids] = 0.0
+    return tf.constant(bias)
 
 
 def served_model(args: Arguments) -> ServedModel:
@@ -139,7 +205,7 @@ def served_model(args: Arguments) -> ServedModel:
 
   It has the head for next sentences if its checkpoint has.
   """
-  settings.check_export(args)
+  pretraining_flags.check_export(args)
   next_sentence = has_next_sentence(encoder.checkpoint(args))
   config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
   return ServedModel(

@@ -17,7 +17,7 @@ _NAMES = ("answer", "score", "probability", "start", "end")
 _PLURAL = ("answers", "scores", "probabilities", "starts", "ends")
 
 
-class Answers:
+class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_squad.py.
 
   Without `dynamic_padding` windows are padded to their full length, and
@@ -25,7 +25,6 @@ class Answers:
   """
 
   task = "squad"
-  optional = frozenset()
 
   def __init__(
     self,

@@ -28,7 +28,7 @@ NO_ANSWER_ODDS = 1_000_000.0
 LEAST_PROBABILITY = 1e-300
 
 # Start and end logits of a window, [T] each, or [T, M] of an ensemble.
-Logits = tuple[Sequence[float], Sequence[float]]
+Logits = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,8 @@ def _n_best(scored, words, answer_text, config) -> list[_Entry]:
 
   In version 2 no answer, "", is among them, or follows if it is not.
   """
-  entries, seen, null = [], set(), _null_entry(scored)
+  entries: list[_Entry] = []
+  seen, null = set(), _null_entry(scored)
   for number, start, end in _candidates(scored, null, config):
     if len(entries) == config.n_best_size:
       break
@@ -237,7 +238,7 @@ def _n_best(scored, words, answer_text, config) -> list[_Entry]:
 def _combine(ranked, config) -> list[_Entry]:
   """`_n_best` of an ensemble, from those of its models."""
   probs: Counter[str] = Counter()
-  words = {}
+  words: dict[str, tuple[int, int] | None] = {}
   for entries in ranked:
     for entry, named in zip(entries, _with_probabilities(entries), strict=True):
       probs[entry.text] += named["probability"] / len(ranked)
@@ -257,7 +258,7 @@ def _candidates(scored, null, config) -> Iterator[tuple[int, int, int]]:
 
   The empty answer, 0 to 0, comes after spans of the same score.
   """
-  columns = []
+  columns: list[tuple] = []
   for number, window in enumerate(scored):
     starts, ends = window.spans(config)
     scores = window.start[starts] + window.end[ends]

@@ -64,7 +64,8 @@ def read_examples(
   that names file and question.
   """
   examples = []
-  ids, several = Counter(), 0
+  ids: Counter[str] = Counter()
+  several = 0
   for source, paragraph, question in _questions(paths):
     ids[str(question["id"])] += 1
     text = _get(question, "question", source, str)

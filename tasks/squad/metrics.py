@@ -61,7 +61,10 @@ def score(
   if f1_unit == "character":
     return score_characters(examples, predictions)
   questions = [
-    {"id": e.qas_id, "answers": [{"text": text} for text in e.answer_texts]}
+    {
+      "id": e.qas_id,
+      "answers": [{"text": text} for text in e.answer_texts or ()],
+    }
     for e in examples
   ]
   articles = [{"paragraphs": [{"qas": questions}]}]
@@ -86,7 +89,7 @@ def score_characters(
     if (answer := predictions.answers.get(example.qas_id)) is None:
       continue  # counts as wrong
     words = _normalized_words(answer)
-    expected = [_normalized_words(text) for text in example.answer_texts]
+    expected = [_normalized_words(text) for text in example.answer_texts or ()]
     exact += words in expected
     f1 += max(_character_f1("".join(words), "".join(e)) for e in expected)
   return {

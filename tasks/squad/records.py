@@ -122,7 +122,9 @@ class _WindowMaker:
     self._ids = CachedTokenizer(tokenizer).ids
     self._cls, self._sep = tokenizer.convert_tokens_to_ids([CLS, SEP])
     self._config = config
-    self._words, self._document = None, None  # of the last paragraph
+    # Of the last paragraph.
+    self._words: list[str] = []
+    self._document = _Document([], np.zeros(0, np.int32), [0])
 
   def __call__(self, chunk: workers.Chunk) -> list[Window]:
     return [

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import keras
+import numpy as np
 from absl import logging
 
 from cli import arguments, encoder, strategy
@@ -98,7 +99,8 @@ def _log_questions(name, examples, windows, max_query_length, is_training):
 def answer(args: Arguments, model, dataset: SquadRecords) -> Predictions:
   """Answers all questions, with the null threshold of an earlier prediction."""
   config = _decoding_config(args)  # before the work
-  outputs = {"start_logits": [], "end_logits": []}  # of no window
+  # Of no window.
+  outputs = {name: np.zeros(0) for name in ("start_logits", "end_logits")}
   if dataset.rows:
     outputs = inference.outputs(model, dataset, args.predict_batch_size)
   return decoding.decode(

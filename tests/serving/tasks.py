@@ -24,7 +24,7 @@ from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.task import MultipleChoice
 from tasks.ner import answers as ner
 from tasks.pretraining import answers as pretraining
-from tasks.pretraining.serving import FillMask
+from tasks.pretraining.task import FillMask
 from tasks.squad import answers as squad
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.records import WindowConfig

@@ -38,8 +38,9 @@ def test_results_are_of_names_and_words():
 
 
 def test_files_of_predictions(tmp_path):
-  scores = metrics.write(str(tmp_path), "dev", LOGITS, TAGS, SENTENCES)
+  scores = metrics.score(LOGITS, TAGS, SENTENCES)
   assert scores.overall == metrics.Score(labels=1, predicted=2, correct=1)
+  metrics.write_predictions(str(tmp_path), "dev", LOGITS, TAGS, SENTENCES)
   lines = (tmp_path / "dev_predictions.conll").read_text().splitlines()
   assert lines == [
     "-DOCSTART- O O",
@@ -58,7 +59,7 @@ def test_files_of_predictions(tmp_path):
 
 
 def test_probabilities_have_a_line_for_each_word(tmp_path):
-  metrics.write(str(tmp_path), "dev", LOGITS, TAGS, SENTENCES)
+  metrics.write_predictions(str(tmp_path), "dev", LOGITS, TAGS, SENTENCES)
   text = (tmp_path / "dev_predictions.tsv").read_text()
   header, *rows = [line.split("\t") for line in text.splitlines()]
   assert header == ["line", "word", "prediction", "O", "B-PET", "I-PET"]
@@ -80,9 +81,9 @@ def test_probabilities_have_a_line_for_each_word(tmp_path):
   )
 
 
-def test_where_tags_are_not_known_there_are_no_scores(tmp_path):
+def test_where_tags_are_not_known_there_are_predictions_alone(tmp_path):
   bare = [sentence._replace(tags=None, document=0) for sentence in SENTENCES]
-  assert metrics.write(str(tmp_path), "test", LOGITS, TAGS, bare) is None
+  metrics.write_predictions(str(tmp_path), "test", LOGITS, TAGS, bare)
   assert (tmp_path / "test_predictions.conll").read_text() == (
     "Rain O\n\nold B-PET\nTom I-PET\nnaps B-PET\n\n"
   )
@@ -91,14 +92,16 @@ def test_where_tags_are_not_known_there_are_no_scores(tmp_path):
 
 def test_another_number_of_words_is_an_error(tmp_path):
   with pytest.raises(ValueError, match="zip"):
-    metrics.write(str(tmp_path), "test", LOGITS[:3], TAGS, SENTENCES)
+    metrics.write_predictions(
+      str(tmp_path), "test", LOGITS[:3], TAGS, SENTENCES
+    )
 
 
 def test_both_files_have_the_same_tags_of_almost_equal_logits(tmp_path):
   # Of float32, and so close that the probabilities are equal.
   logits = np.array([[0.0, 3e-8, -1.0]], np.float32)
   sentence = Sentence(["Rex"], None)
-  metrics.write(str(tmp_path), "test", logits, TAGS, [sentence])
+  metrics.write_predictions(str(tmp_path), "test", logits, TAGS, [sentence])
   assert (tmp_path / "test_predictions.conll").read_text() == "Rex B-PET\n\n"
   _, row = (tmp_path / "test_predictions.tsv").read_text().splitlines()
   assert row.split("\t")[2] == "B-PET"

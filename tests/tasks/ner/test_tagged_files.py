@@ -39,7 +39,7 @@ def test_tags_are_those_of_the_training_file_and_stay(tmp_path, folder):
   path = _write(tmp_path, TEXT)
   assert _tags(path, Columns(), folder) == TAGS
   assert not labels.exist(folder)  # until all files have been read well
-  labels.keep(TAGS, folder)
+  labels.save_if_missing(TAGS, folder)
   # Whoever predicts needs no training file; one that changed is not asked.
   assert _tags(None, Columns(), folder) == TAGS
   _write(tmp_path, "Rex S-DOG\n")

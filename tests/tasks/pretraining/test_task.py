@@ -3,6 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cli import pretraining_flags
 from cli.arguments import Arguments
 from data.packing import Packing
 from data.pretraining.instances import (
@@ -11,7 +12,7 @@ from data.pretraining.instances import (
   Masking,
   MaskPolicy,
 )
-from tasks.pretraining import settings, task
+from tasks.pretraining import task
 from tests.training import toy
 
 
@@ -128,10 +129,12 @@ def test_records_are_made_by_their_flags():
     ((), {"masking": "static"}, InstanceConfig(64, Masking(4), 0.3, 10)),
   ):
     args = Arguments(frozenset(set_flags), **flags | changes)
-    assert settings.instance_config(args) == expected
+    assert pretraining_flags.instance_config(args) == expected
   for name, value in (("masked_lm_prob", 0.2), ("do_whole_word_mask", True)):
     with pytest.raises(ValueError, match="with --masking=dynamic give them to"):
-      settings.instance_config(args.replace(masking="dynamic", **{name: value}))
+      pretraining_flags.instance_config(
+        args.replace(masking="dynamic", **{name: value})
+      )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +162,7 @@ def test_objectives_that_contradict_other_flags(flags, message):
   given |= {"objective": "mlm_nsp", "attention": None, "special_tokens": True}
   args = Arguments(**given | flags)
   if message is None:
-    settings.check_flags(args)
+    pretraining_flags.check_flags(args)
     return
   with pytest.raises(ValueError, match=message):
-    settings.check_flags(args)
+    pretraining_flags.check_flags(args)

@@ -1,9 +1,9 @@
-"""Word counts and extended vocabularies of build_vocab.py, by its flags."""
+"""Flags of build_vocab.py: word counts, and vocabularies to extend."""
 
 import os
 from collections import Counter
 
-from absl import flags, logging
+from absl import flags
 
 from cli import checks, encoder
 from cli import flags as shared_flags
@@ -11,7 +11,6 @@ from cli.arguments import Arguments
 from data import vocab, vocab_checks
 from data.pretraining import builders, vocab_learning
 from data.pretraining.builders import TextFormat
-from data.tokenization import FullTokenizer
 from storage import UserError, files
 from storage.progress import Progress
 from training import run_record
@@ -40,19 +39,6 @@ def define_extension_flags() -> None:
     False,
     "Append tokens and embeddings for words beyond the [unused] tokens.",
   )
-
-
-def reserved_tokens(special: list[str], unused: int) -> list[str]:
-  """Tokens that are not learned, in the order of their ids."""
-  vocab.check_tokens(dict.fromkeys(special, 0), name="--special_tokens")
-  if "" in special:
-    raise UserError(f"--special_tokens={','.join(special)}: one name is empty")
-  if special[0] != vocab.PAD:
-    raise UserError(
-      f"--special_tokens begins with {special[0]}: put {vocab.PAD} first, as "
-      "records are padded with id 0"
-    )
-  return special + [f"[unused{index}]" for index in range(unused)]
 
 
 def count_words(args: Arguments) -> Counter:
@@ -122,44 +108,3 @@ def check_extension(args: Arguments) -> None:
     )
   if not args.new_words and not unused:
     raise UserError("--append_words needs --new_words, their number")
-
-
-def extend(
-  args: Arguments, counts: Counter
-) -> tuple[list[str], dict[int, list[int]]]:
-  """Adds words of a text to the vocabulary --extend.
-
-  Returns it, and for the id of each new word those of its pieces. Raises
-  ValueError if no word is split into pieces.
-  """
-  tokens = vocab.read_tokens(args.extend)
-  unused = vocab.unused_ids(tokens)
-  number = args.new_words or len(unused)
-  words = vocab_learning.choose_words(counts, tokens, number, args.min_count)
-  if not words:
-    raise UserError(
-      f"{args.extend} has all words that {args.input_file} has --min_count="
-      f"{args.min_count} times or more: there is nothing to add"
-    )
-  if len(words) < number:
-    logging.warning(
-      "only %d words of the text are split and occur --min_count=%d times",
-      len(words),
-      args.min_count,
-    )
-  ids = (unused + list(range(len(tokens), len(tokens) + number)))[: len(words)]
-  extended = dict(enumerate(tokens)) | dict(zip(ids, words, strict=True))
-  before = vocab_learning.split_statistics(counts, tokens)
-  after = vocab_learning.split_statistics(counts, extended.values())
-  logging.info(
-    "%d new words (%s, ...), %d of them appended; %.1f %% of the words were no "
-    "tokens, now %.1f %% are; pieces per word: %.2f, now %.2f",
-    *(len(words), ", ".join(words[:5]), len(extended) - len(tokens)),
-    *(100 * before[0], 100 * after[0], before[1], after[1]),
-  )
-  old = FullTokenizer(args.extend, args.do_lower_case)
-  pieces = {
-    index: old.convert_tokens_to_ids(old.wordpiece_tokenizer.tokenize(word))
-    for index, word in zip(ids, words, strict=True)
-  }
-  return list(extended.values()), pieces
