@@ -5,11 +5,10 @@ from serving import answers
 from serving.answers import Encoded, to_list
 
 
-class Answers:
+class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_rating.py."""
 
   task = "rating"
-  optional = frozenset()
 
   def __init__(self, config):
     self.config, self.settings = config, {}
