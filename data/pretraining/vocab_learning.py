@@ -281,11 +281,16 @@ def reserved_tokens(special: list[str], unused: int) -> list[str]:
 
 
 def extend(
-  path: str, counts: Counter, number: int, min_count: int, lower_case: bool
+  path: str,
+  counts: Counter,
+  text_name: str,
+  number: int,
+  min_count: int,
+  lower_case: bool,
 ) -> tuple[list[str], dict[int, list[int]]]:
   """Adds words of a text to a vocabulary: `number`, 0 for its [unused] tokens.
 
-  Returns it, and for the id of each new word those of its pieces. Raises
+  `text_name` is for messages. Returns the vocabulary, and for the id of each new word those of its pieces. Raises
   ValueError if no word is split into pieces.
   """
   tokens = vocab.read_tokens(path)
@@ -294,8 +299,8 @@ def extend(
   words = choose_words(counts, tokens, number, min_count)
   if not words:
     raise UserError(
-      f"{path} has all words that --input_file has --min_count={min_count} "
-      "times or more: there is nothing to add"
+      f"{path} has all words that {text_name} has --min_count={min_count} times "
+      "or more: there is nothing to add"
     )
   if len(words) < number:
     logging.warning(
