@@ -288,9 +288,10 @@ def extend(
   min_count: int,
   lower_case: bool,
 ) -> tuple[list[str], dict[int, list[int]]]:
-  """Adds words of a text to a vocabulary: `number`, 0 for its [unused] tokens.
+  """Adds `number` words of a text to a vocabulary.
 
-  `text_name` is for messages. Returns the vocabulary, and for the id of each new word those of its pieces. Raises
+  0 is the number of its [unused] tokens; `text_name` is for messages. Returns
+  the vocabulary, and for the id of each new word those of its pieces. Raises
   ValueError if no word is split into pieces.
   """
   tokens = vocab.read_tokens(path)
@@ -299,8 +300,8 @@ def extend(
   words = choose_words(counts, tokens, number, min_count)
   if not words:
     raise UserError(
-      f"{path} has all words that {text_name} has --min_count={min_count} times "
-      "or more: there is nothing to add"
+      f"{path} has all words that {text_name} has --min_count={min_count} "
+      "times or more: there is nothing to add"
     )
   if len(words) < number:
     logging.warning(
