@@ -50,7 +50,6 @@ LONGEST = (
   "test_experiments.py",
   "test_predictor.py",
   "test_recipes.py",
-  "test_squad_runs.py",
   "test_kills.py",
   "test_run_classifier.py",
   "test_run_ner.py",

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import contest, fine_tune, flops, serving, train_step, worker
+from benchmarks import contest, flops, serving, train_step, worker
 from benchmarks.cases import Case
 from benchmarks.results import Table
 from tests import programs
@@ -59,24 +59,6 @@ def test_benchmarks_of_the_step_run(command):
 def test_operations_of_the_program_are_those_of_the_formula():
   case = Case.parse("tiny:1:128:float32")
   assert flops.count(case) == pytest.approx(case.operations, rel=0.01)
-
-
-@pytest.mark.slow
-def test_tokenizers_make_the_same_tokens(tmp_path):
-  (tmp_path / "text").write_text("a bc, é\n\nabc A\n")
-  tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##bc", "e", ","]
-  (tmp_path / "vocab").write_text("\n".join(tokens))
-  done = _run(
-    "tokenization",
-    f"--texts=made-up:{tmp_path}/text",
-    f"--vocab_file={tmp_path}/vocab",
-    "--peers=tf_text,tf_text_fast",
-    "--rounds=1",
-  )
-  assert done.returncode == 0, done.stderr
-  rows = done.stdout.splitlines()[2:]
-  assert len(rows) == 5
-  assert all(row.endswith("| 100.00% |") for row in rows)
 
 
 # A worker that counts its requests; what libraries print goes elsewhere.
@@ -169,22 +151,6 @@ def test_peers_that_a_table_cannot_show_are_refused():
   args = SimpleNamespace(peers=["recomputed"])
   with pytest.raises(ValueError, match="--peers=recomputed is for "):
     next(train_step.measure(args))
-
-
-def test_an_interrupted_fine_tuning_is_not_resumed(tmp_path, monkeypatch):
-  (tmp_path / "run" / "output").mkdir(parents=True)
-
-  def interleave_fresh(contestants, *_, **__):
-    assert not (tmp_path / "run" / "output").exists()
-    return {label: [{"seconds": 2, "cpu_seconds": 3}] for label in contestants}
-
-  task = SimpleNamespace(own_scores=lambda output: {"f1": 90.0})
-  monkeypatch.setattr(contest, "interleave_fresh", interleave_fresh)
-  monkeypatch.setattr(fine_tune, "make_task", lambda args: task)
-  monkeypatch.setattr(fine_tune, "command", lambda *_: [])
-  for _ in range(2):  # the second time from the file
-    run = fine_tune.execute(None, fine_tune.BASELINE, tmp_path / "run", 1)
-    assert run == {"seconds": 2, "cpu_seconds": 3, "scores": {"f1": 90.0}}
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests import cpu_time, programs
+from tests import cpu_time
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,3 @@ def test_what_is_too_slow_is_listed(
 def test_a_slow_machine_has_more_time(monkeypatch):
   monkeypatch.setattr(cpu_time, "_loop", lambda: 3 * cpu_time.LOOP)
   assert cpu_time.limit() == pytest.approx(4.5 * cpu_time.LIMIT)
-
-
-def test_programs_count():
-  before = programs.cpu_seconds
-  programs.call("split_sentences")
-  assert programs.cpu_seconds > before

@@ -50,7 +50,10 @@ def _started(monkeypatch):
   ):
     monkeypatch.setattr(owner, name, value)
   source = SimpleNamespace(
-    training=training, files=(), first_corrupt="first corrupt", packing=None
+    train_batches=training,
+    files=(),
+    first_corrupt="first corrupt",
+    packing=None,
   )
 
   def start(args, model=None, **options):

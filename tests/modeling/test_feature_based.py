@@ -1,6 +1,7 @@
 """Features of a frozen encoder: layers, training, variables."""
 
 from dataclasses import replace
+from functools import partial
 
 import keras
 import numpy as np
@@ -8,30 +9,19 @@ import pytest
 import tensorflow as tf
 
 from modeling import heads, losses, models
-from modeling.config import FEATURE_LAYERS, BertConfig
+from modeling.config import FEATURE_LAYERS
+from tests.modeling import every_model
+from tests.modeling.every_model import tokens
 
-CONFIG = BertConfig(
-  vocab_size=31,
+CONFIG = replace(
+  every_model.CONFIG,
   hidden_size=6,
-  num_hidden_layers=2,
   num_attention_heads=2,
-  intermediate_size=9,
   hidden_dropout_prob=0.5,
   attention_probs_dropout_prob=0.5,
-  max_position_embeddings=16,
-  type_vocab_size=2,
-  initializer_range=0.3,
 )
 UNITS, TAGS = 4, 3
-
-
-def _tokens(length=4):
-  rng = np.random.RandomState(0)
-  return {
-    "input_ids": rng.randint(0, 31, (2, length)).astype(np.int32),
-    "input_mask": np.ones((2, length), np.int32),
-    "segment_ids": rng.randint(0, 2, (2, length)).astype(np.int32),
-  }
+_tokens = partial(tokens, length=4)
 
 
 def _tagger(choice, layers=1):

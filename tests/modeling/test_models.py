@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modeling import losses, models
-from modeling.bert import Embeddings
 from modeling.layers import Dropout
 from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, tokens
@@ -132,35 +131,6 @@ def test_dropout_is_a_function_of_the_seed():
   assert np.mean(first == 0) == pytest.approx(0.25, abs=0.02)
   assert np.max(first) == pytest.approx(1 / 0.75)
   np.testing.assert_array_equal(dropout(ones, training=False), ones)
-
-
-def test_embeddings_are_dropped_out():
-  layer = Embeddings(replace(CONFIG, hidden_dropout_prob=0.3))
-  batch = tokens(64, 16)
-  hidden, _ = layer(batch["input_ids"], batch["segment_ids"], training=True)
-  dropped = hidden.numpy() == 0.0
-  assert dropped.mean() == pytest.approx(0.3, abs=0.02)
-
-
-@pytest.mark.slow
-def test_plain_keras_can_fit_and_save(tmp_path):
-  model = models.classifier(CONFIG, 2)
-  model.compile(
-    keras.optimizers.Adam(1e-2),
-    {"logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True)},
-    jit_compile=False,
-  )
-  batch, labels = tokens(16), np.arange(16) % 2
-  history = model.fit(batch, {"logits": labels}, epochs=30, verbose=0)
-  assert history.history["loss"][-1] < history.history["loss"][0]
-  model.save(tmp_path / "model.keras")
-  again = keras.models.load_model(tmp_path / "model.keras")
-  assert [v.path for v in again.variables if "seed" not in v.path] == [
-    v.path for v in model.variables if "seed" not in v.path
-  ]
-  np.testing.assert_allclose(
-    again(batch)["logits"], model(batch)["logits"], atol=1e-6
-  )
 
 
 def test_cross_entropy_ignores_labels_out_of_range():

@@ -1,26 +1,20 @@
 """BiLSTM on top of the encoder, and concatenated encoders."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from modeling import models
-from tests.modeling.every_model import CONFIG
+from tests.modeling.every_model import CONFIG, tokens
 from training import checkpoint
 
 BILSTM = replace(CONFIG, add_bilstm=True)
 SHALLOW = replace(CONFIG, attention="shallow")
 
 
-def _tokens(length=6, choices=()):
-  rng = np.random.RandomState(0)
-  shape = (2, *choices, length)
-  return {
-    "input_ids": rng.randint(1, 31, shape).astype(np.int32),
-    "input_mask": np.ones(shape, np.int32),
-    "segment_ids": rng.randint(0, 2, shape).astype(np.int32),
-  }
+_tokens = partial(tokens, length=6)
 
 
 def test_the_bilstm_makes_one_direction_two():
@@ -99,6 +93,7 @@ def test_shallow_frozen_features_are_elmos():
 
 def test_shallow_choices_and_no_shallow_pre_training():
   model = models.multiple_choice(SHALLOW)
-  assert model(_tokens(choices=(3,)))["logits"].shape == (2, 3)
+  batch = {k: v.reshape(2, 3, 6) for k, v in _tokens(batch=6).items()}
+  assert model(batch)["logits"].shape == (2, 3)
   with pytest.raises(ValueError, match="'shallow' is for fine-tuning"):
     models.pretrainer(SHALLOW)

@@ -3,16 +3,13 @@
 import gzip
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests import programs
 from tests.parity import golden_files
 
-ROOT = Path(__file__).parents[2]
 CASES = golden_files.larger_cases("extract_features/output_*.jsonl.gz")
 
 
@@ -59,10 +56,7 @@ def test_output_is_the_originals(case, tmp_path):
     "bert_config_file": encoder / "bert_config.json",
     "init_checkpoint": encoder / "bert_model.ckpt",
   }
-  command = [sys.executable, str(ROOT / "extract_features.py")]
-  command += [f"--{name}={value}" for name, value in flags.items()]
-  done = subprocess.run(command, capture_output=True, text=True, check=False)
-  assert done.returncode == 0, done.stderr
+  programs.run("extract_features", **flags)
   result = _records((tmp_path / "output.jsonl").read_text())
   expected = _records(gzip.decompress(case.read_bytes()).decode())
   assert list(map(_tokens, result)) == list(map(_tokens, expected))

@@ -200,21 +200,20 @@ WORDS = np.array([[1, 3, 4, 2, 5, 6, 2, 0], [1, 7, 2, 8, 2, 0, 0, 0]])
 PAIRS = np.array([[1, 1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 0, 0, 0]])
 
 
-def test_left_to_right_restores_words_and_predicts_the_next():
-  result = CausalTargets()(MASKED)
+@pytest.mark.parametrize(
+  ("direction", "positions", "targets"),
+  [
+    ("left_to_right", range(7), WORDS[:, 1:]),
+    ("right_to_left", range(1, 8), WORDS[:, :-1]),
+  ],
+)
+def test_words_are_restored_and_predict_a_neighbor(
+  direction, positions, targets
+):
+  result = CausalTargets(direction)(MASKED)
   np.testing.assert_array_equal(result["input_ids"], WORDS)
-  np.testing.assert_array_equal(result["masked_lm_positions"], [range(7)] * 2)
-  np.testing.assert_array_equal(result["masked_lm_ids"], WORDS[:, 1:])
-  np.testing.assert_array_equal(result["masked_lm_weights"], PAIRS)
-
-
-def test_right_to_left_predicts_the_one_before():
-  result = CausalTargets("right_to_left")(MASKED)
-  np.testing.assert_array_equal(result["input_ids"], WORDS)
-  np.testing.assert_array_equal(
-    result["masked_lm_positions"], [range(1, 8)] * 2
-  )
-  np.testing.assert_array_equal(result["masked_lm_ids"], WORDS[:, :-1])
+  np.testing.assert_array_equal(result["masked_lm_positions"], [positions] * 2)
+  np.testing.assert_array_equal(result["masked_lm_ids"], targets)
   np.testing.assert_array_equal(result["masked_lm_weights"], PAIRS)
 
 

@@ -1,24 +1,17 @@
-"""Beam's records on engines whose workers are processes of their own.
-
-With BERT_DATASETS they are those of 20 novels.
-"""
+"""Beam's records on engines whose workers are processes of their own."""
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from data.pretraining.builders import TextFormat
-from data.pretraining.vocab_learning import WordCounter
 from storage import files
 from tests import object_store, programs
 from tests.data.pretraining.corpus import random_text
@@ -26,11 +19,9 @@ from tests.data.pretraining.corpus import random_text
 REMEDY = "needs `pip install -r requirements-beam.txt`"
 pytest.importorskip("apache_beam", reason=REMEDY)
 
-from data.pretraining import beam  # noqa: E402, needs Beam
 
 pytestmark = pytest.mark.slow
 DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
-NOVELS = "english_novels/corpus/*.txt"
 
 
 class _Corpus(NamedTuple):
@@ -57,11 +48,7 @@ def _corpus(request, tmp_path_factory):
   vocabulary = programs.ROOT / "tests/parity/golden/vocab.txt"
   (folder / "vocab.txt").write_bytes(vocabulary.read_bytes())
   (folder / "text").mkdir()
-  if "BERT_DATASETS" in os.environ:
-    for path in sorted(Path(os.environ["BERT_DATASETS"]).glob(NOVELS))[:20]:
-      shutil.copy(path, folder / "text")
-  else:
-    (folder / "text/random").write_text(random_text(20_000))
+  (folder / "text/random").write_text(random_text(20_000))
   disk = _Corpus(folder, str(folder), ".")
   assert _make(disk, "local", "--num_workers=2").wait() == 0
   if request.param == "disk":
@@ -73,11 +60,9 @@ def _corpus(request, tmp_path_factory):
   ):
     for name, value in environment.items():
       patch.setenv(name, value)
-    for path in (folder / "text").iterdir():
-      with files.open_for_writing(
-        f"{object_store.BUCKET}/text/{path.name}"
-      ) as f:
-        f.write(path.read_bytes())
+    path = f"{object_store.BUCKET}/text/random"
+    with files.open_for_writing(path) as file:
+      file.write((folder / "text/random").read_bytes())
     yield _Corpus(folder, object_store.BUCKET, object_store.BUCKET)
 
 
@@ -109,21 +94,6 @@ def _check(process, corpus, output):
   assert all("-of-" in path for path in paths)
   records = b"".join(map(_read, paths))
   assert records == (corpus.folder / "records/local").read_bytes()
-
-
-def _check_words(corpus, options):
-  """Words of a text are counted as in one process, and nothing is left."""
-  name, expected = (
-    os.listdir(corpus.folder / "text")[0],
-    WordCounter(True, 9999),
-  )
-  counter, text_format = expected.empty(), TextFormat("paragraphs")
-  for line in text_format.lines(str(corpus.folder / "text" / name)):
-    expected.add(line)
-  path, output = f"{corpus.root}/text/{name}", f"{corpus.root}/records/words"
-  beam.count_words([path], text_format, counter, output, options.split())
-  assert counter.counts() == expected.counts() != Counter()
-  assert not corpus.outputs("words")
 
 
 def _read(path):
@@ -244,7 +214,6 @@ def test_portable_workers(corpus, tmp_path):
     assert not corpus.outputs("portable")
     process = _by_engine(corpus, "portable", "PortableRunner", options)
     _check(process, corpus, "portable")
-    _check_words(corpus, f"--runner=PortableRunner {options}")
 
 
 def test_dask(corpus, tmp_path):

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.ner import examples as reader
 from tasks.ner import metrics
 from tasks.ner.examples import Sentence
 from tasks.ner.metrics import Entity, Score
@@ -68,11 +67,6 @@ def test_report_reads_as_conllevals():
   ]
 
 
-def test_another_number_of_words_is_an_error():
-  with pytest.raises(ValueError, match="zip"):
-    metrics.evaluate([["O", "O"]], [["O"]])
-
-
 def _sequences(tags):
   sentence = st.integers(1, 12).flatmap(
     lambda n: st.tuples(
@@ -101,24 +95,6 @@ def test_numbers_are_those_of_seqeval(pairs):
     )
   ]
   assert [score.precision, score.recall, score.f1] == pytest.approx(expected)
-
-
-def test_predictions_are_written_as_conlleval_reads_them(tmp_path):
-  sentences = [
-    Sentence(["New York", "a"], ["B-LOC", "O"], 0),
-    Sentence(["c"], ["O"], 0),
-    Sentence(["b"], ["O"], 1),
-  ]
-  predicted = [["B-LOC", "B-X"], ["I-X"], ["O"]]
-  path = tmp_path / "p.txt"
-  metrics.write_conll(str(path), sentences, predicted)
-  assert path.read_text() == (
-    "-DOCSTART- O O\n\nNew_York B-LOC B-LOC\na O B-X\n\nc O I-X\n\n"
-    "-DOCSTART- O O\n\nb O O\n\n"
-  )
-  read = reader.read_sentences(str(path))
-  assert [sentence.tags for sentence in read] == predicted
-  assert [sentence.document for sentence in read] == [0, 0, 1]
 
 
 def test_blanks_within_tags_make_no_columns(tmp_path):

@@ -133,10 +133,3 @@ def test_a_prefix_that_is_spelled_wrongly_is_named(tmp_path, caplog):
   with caplog.at_level("WARNING", logger="absl"):
     examples.read_tagged(path, Columns(), tags, needs_tags=True)
   assert "x.txt has the tags B_PET beside B-PET: is the prefix" in caplog.text
-
-
-def test_what_has_no_words_either_is_an_error(tmp_path):
-  with pytest.raises(ValueError, match=r"x\.txt has no words"):
-    examples.read_tagged(_write(tmp_path, "\n"), Columns(), TAGS, False)
-  with pytest.raises(OSError, match=r"cannot read .*no\.txt"):
-    examples.read_tagged(str(tmp_path / "no.txt"), Columns(), TAGS, False)
