@@ -86,7 +86,7 @@ def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from conversion import conversion_checks, original
 
-  bert, kind = conversion_checks.read(
+  bert, kind = conversion_checks.read_any(
     args.input, args.bert_config_file, args.use_moving_averages
   )
   target = choose_target(args, kind)

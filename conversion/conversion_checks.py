@@ -20,7 +20,7 @@ from modeling.config import BertConfig
 from storage import UserError
 
 
-def read(
+def read_any(
   path: str, bert_config_file: str | None, use_moving_averages: bool
 ) -> tuple[CanonicalModel, str]:
   """Reads a model, and the name of its format; else ValueError."""

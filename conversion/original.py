@@ -67,7 +67,7 @@ def read(
     {},
     config,
     run_record.sibling_file(prefix, VOCABULARY),
-    labels=tuple(labels.read(path)) if path else (),
+    labels=tuple(labels.read_file(path)) if path else (),
     lower_case=flags.get("do_lower_case"),
     multi_label=flags.get("multi_label", False),
     thresholds=run_record.sibling_file(prefix, THRESHOLDS),

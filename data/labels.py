@@ -112,8 +112,8 @@ def exist(folder: str) -> bool:
 
 
 def load(folder: str) -> LabelSet:
-  """Reads labels.txt of a folder; see `read`."""
-  return read(
+  """Reads labels.txt of a folder; see `read_file`."""
+  return read_file(
     os.path.join(folder, FILE_NAME),
     f"To train for other labels, give --init_checkpoint={folder} and another "
     "--output_dir (the encoder is taken, the head is fresh), or remove "
@@ -121,7 +121,7 @@ def load(folder: str) -> LabelSet:
   )
 
 
-def read(path: str, remedy: str = "") -> LabelSet:
+def read_file(path: str, remedy: str = "") -> LabelSet:
   """Reads a file of labels; ValueError if it is empty or repeats one."""
   labels = LabelSet(filter(None, textfiles.text_lines(path)), path, remedy)
   if not labels:
@@ -154,7 +154,7 @@ def choose(
   """
   if exist(folder):
     return load(folder)
-  known = read(checkpoint_labels) if checkpoint_labels else None
+  known = read_file(checkpoint_labels) if checkpoint_labels else None
   if known and (find is None or not is_training):
     remedy = "--do_train makes a head for other labels"
     return LabelSet(known, known.source, remedy)
@@ -190,7 +190,7 @@ def _in_order_of(known: LabelSet, result: LabelSet) -> LabelSet:
 
 def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
   """Warns if a checkpoint's labels.txt differs from the labels of a task."""
-  known = read(checkpoint_labels)
+  known = read_file(checkpoint_labels)
   is_same = [label.lower() for label in known] == [*map(str.lower, labels)]
   if len(known) == len(labels) and not is_same:
     logging.warning(

@@ -69,7 +69,7 @@ class Packing:
     return batch | packed | self._outputs(batch, slot, start, rows)
 
   def _outputs(self, batch, slot, start, rows):
-    """Positions to compute in each of the rows; what examples read of them."""
+    """Positions to compute in each row, and each example's indices in them."""
     outputs = tf.zeros_like(start)[:, None]  # [CLS]
     if "masked_lm_positions" in batch:
       outputs = tf.concat([outputs, batch["masked_lm_positions"]], axis=1)
@@ -134,9 +134,9 @@ def plan(
   )
   padded = np.minimum(_rounded_up(batches.max(1), 8), max_length)
   longest = min(int(_rounded_up(sizes.max(), 8)), max_length)
-  lengths = {longest, *range(_rounded_up(longest, 32), max_length + 1, 32)}
+  row_lengths = {longest, *range(_rounded_up(longest, 32), max_length + 1, 32)}
   plans = []
-  for length in sorted(lengths):
+  for length in sorted(row_lengths):
     fitting = math.ceil(length / (sizes @ probs))
     packing = Packing(length, length if token_labels else fitting, token_labels)
     rows = np.mean([_num_rows(batch, packing) for batch in batches])

@@ -159,7 +159,7 @@ class ShuffledRecords:
     context: tf.distribute.InputContext | None = None,
     by_length: bool = False,
   ) -> tf.data.Dataset:
-    """Endless pairs of a number, unique in the run, and [B / replicas] records.
+    """Endless pairs of the batch's number and its [B / replicas] records.
 
     A global batch of `batch_size`, a multiple of the replicas (else
     ValueError), has the same records for any number of them. `skip` records
@@ -285,7 +285,7 @@ def _shuffled(index: Index, seed: int, skip: int) -> tf.data.Dataset:
 def _shuffled_chunk(names, blocks, seed) -> tf.Tensor:
   """Reads the records of a chunk and shuffles them, [R] strings."""
 
-  def read(file, offset, count):
+  def read_block(file, offset, count):
     dataset = tf.raw_ops.TFRecordDatasetV2(
       filenames=names[file][None],
       compression_type="",
@@ -298,7 +298,7 @@ def _shuffled_chunk(names, blocks, seed) -> tf.Tensor:
     return records.take(count)
 
   records = tf.data.Dataset.from_tensor_slices(blocks).interleave(
-    read,
+    read_block,
     cycle_length=4,
     block_length=BLOCK,
     num_parallel_calls=4,

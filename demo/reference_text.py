@@ -73,13 +73,13 @@ def main(folder: str) -> None:
   for name, paragraphs in held_out:
     _write(Path(folder, "held_out"), name, _unseen(paragraphs, seen))
   for name, paragraphs in train:
-    subject, kept = _subject(name), []
+    subject, saved = _subject(name), []
     for text in _unseen(paragraphs, seen):
       if subject and zlib.crc32(text.encode()) % 3 == 0:
         rows.append(f"{text}\t{subject}")
       else:
-        kept.append(text)
-    _write(Path(folder, "train"), name, kept)
+        saved.append(text)
+    _write(Path(folder, "train"), name, saved)
   for part, some in ("train", rows[::2]), ("dev", rows[1::2]):
     path = Path(folder, "task", f"{part}.tsv")
     path.parent.mkdir(exist_ok=True)

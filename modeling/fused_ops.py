@@ -86,7 +86,7 @@ def linear(x, kernel, bias, *, transpose_b: bool = False):
 def _fused_linear(x, kernel, bias, transpose_b):
   """`linear` whose gradient sums by matrix products; TensorFlow's is slow."""
 
-  def run(x, kernel, bias):
+  def forward(x, kernel, bias):
     columns = ops.transpose(kernel) if transpose_b else kernel
 
     def gradient(upstream):
@@ -99,7 +99,7 @@ def _fused_linear(x, kernel, bias, transpose_b):
 
     return x @ columns + bias, gradient
 
-  return _with_gradient(run)(x, kernel, bias)
+  return _with_gradient(forward)(x, kernel, bias)
 
 
 def transpose_heads(x):
@@ -212,7 +212,7 @@ def _layer_norm(x, gamma, beta):
 
 def _fused_layer_norm(x, gamma, beta):
   @ops.custom_gradient
-  def run(x, gamma, beta):
+  def forward(x, gamma, beta):
     standard, scale = _standardize(x)
 
     def gradient(upstream):
@@ -228,7 +228,7 @@ def _fused_layer_norm(x, gamma, beta):
 
     return standard * gamma + beta, gradient
 
-  return run(x, gamma, beta)
+  return forward(x, gamma, beta)
 
 
 def masked_softmax(

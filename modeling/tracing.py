@@ -207,7 +207,7 @@ def recompute(function: Callable, layer, hidden_states, seed):
       return function(hidden_states, seed)
 
   @tf.custom_gradient
-  def run(hidden_states, *weights):
+  def forward(hidden_states, *weights):
     def gradient(upstream):
       inputs = join(hidden_states, seed, upstream)
       trained = itertools.compress(weights, (v.trainable for v in variables))
@@ -219,7 +219,7 @@ def recompute(function: Callable, layer, hidden_states, seed):
 
     return call(weights, hidden_states, seed), gradient
 
-  return run(hidden_states, *weights)
+  return forward(hidden_states, *weights)
 
 
 def _join(*tensors):

@@ -44,11 +44,11 @@ def articles(questions: Sequence[Mapping], evidence: str) -> Iterator[dict]:
     for page in question.get("EntityPages", ()):
       name = page["Filename"]
       context = first_words(files.read_text(os.path.join(evidence, name)))
-      if found := find_answer(context, aliases):
+      if matches := find_answer(context, aliases):
         qas = {
           "id": f"{question['QuestionId']}--{name}",
           "question": question["Question"],
-          "answers": [found],
+          "answers": [matches],
         }
         paragraph = {"context": context, "qas": [qas]}
         yield {"title": name, "paragraphs": [paragraph]}

@@ -27,7 +27,7 @@ def model_files(path: str) -> ModelFiles:
   """
   prefix = run_record.find_checkpoint(run_record.best_or_latest(path))
   entry = run_record.of_checkpoint(prefix)
-  found: list[str] = []
+  paths: list[str] = []
   for flag, name in (
     ("bert_config_file", "bert_config.json"),
     ("vocab_file", "vocab.txt"),
@@ -38,11 +38,11 @@ def model_files(path: str) -> ModelFiles:
       raise FileNotFoundError(
         f"there is no {name} beside {prefix}: copy the one of the model there"
       )
-    found.append(file)
+    paths.append(file)
   lower_case = entry["flags"].get("do_lower_case")
   if not entry["flags"].get("vocab_file"):  # pre-training may not know the case
-    lower_case = vocab_checks.doubt_case(vocab.load(found[1]), True) is None
-  return ModelFiles(prefix, found[0], found[1], lower_case)
+    lower_case = vocab_checks.doubt_case(vocab.load(paths[1]), True) is None
+  return ModelFiles(prefix, paths[0], paths[1], lower_case)
 
 
 def restore(folder: str, **changes):

@@ -131,13 +131,13 @@ def _with(node, **fields):
 
 def sample(package: str, count: int, seed: int):
   """Yields random mutants: paths, line numbers, sources."""
-  places = [
+  positions = [
     (path.relative_to(ROOT), node, texts)
     for path in sorted((ROOT / package).rglob("*.py"))
     for node, texts in mutations(ast.parse(path.read_bytes()))
   ]
   rng = random.Random(seed)
-  for path, node, texts in rng.sample(places, min(count, len(places))):
+  for path, node, texts in rng.sample(positions, min(count, len(positions))):
     source = (ROOT / path).read_bytes()
     starts = [0, *itertools.accumulate(map(len, source.splitlines(True)))]
     begin = starts[node.lineno - 1] + node.col_offset

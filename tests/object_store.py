@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 BUCKET = "gs://bucket"
-_NOT_FOUND = b"HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+_MISSING = b"HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
 @contextlib.contextmanager
@@ -93,7 +93,7 @@ class _Proxy(socketserver.BaseRequestHandler):
       with socket.create_connection(self.store) as store:
         store.sendall(b"\r\n".join([*lines, b"", body]))
         # The emulator fails where there is no such bucket.
-        block = store.recv(1 << 16) or _NOT_FOUND
+        block = store.recv(1 << 16) or _MISSING
         while block:
           client.sendall(block)
           block = store.recv(1 << 16)

@@ -39,6 +39,12 @@ WITH_TENSORFLOW = {"modeling/tracing.py"}
 # Modules that read absl's FLAGS; all others get cli.arguments.Arguments.
 READS_FLAGS = {"cli/arguments.py", "cli/program.py"}
 PROGRAMS = sorted(ROOT.glob("*.py"))
+# Words of our own for which the field has others, such as position for place;
+# whole word masking is the field's.
+PRIVATE_WORDS = re.compile(
+  r"(?<![a-z])(asking|beside|damaged?|found|halves|kept|ours|places?|room|shares?"
+  r"|whole(?!_word))(?![a-z])"
+)
 
 
 def _tree(path):
@@ -102,6 +108,17 @@ def test_nobody_imports_a_program(program):
 @pytest.mark.parametrize("program", PROGRAMS, ids=_id)
 def test_a_program_has_at_most_150_lines(program):
   assert len(program.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+@pytest.mark.parametrize("folder", [*PACKAGES, "tests", "."])
+def test_names_have_words_of_the_field(folder):
+  paths = (ROOT / folder).glob("*.py" if folder == "." else "**/*.py")
+  fields = {ast.Name: "id", ast.arg: "arg"}
+  fields |= dict.fromkeys((ast.ClassDef, ast.FunctionDef), "name")
+  for path in paths:
+    for node in ast.walk(_tree(path)):
+      name = getattr(node, fields.get(type(node), ""), "")
+      assert not PRIVATE_WORDS.search(name.lower()), f"{_id(path)}: {name}"
 
 
 def _is_flags(node):

@@ -105,7 +105,7 @@ def logs(cases):
 
 
 def _read(prefix):
-  reader = checkpoint.read(str(prefix))
+  reader = checkpoint.open_reader(str(prefix))
   return {name: reader[name] for name in reader.shapes}
 
 
@@ -142,19 +142,19 @@ def test_without_the_optimizer_it_is_a_third(runs, cases, logs):
   result = _read(small)
   assert result.pop("global_step") == 9
   _assert_same(result, _values(models.tagger(CONFIG, len(TAGS)))[0])
-  whole, part = (
+  complete, part = (
     Path(f"{prefix}.data-00000-of-00001").stat().st_size
     for prefix in (runs / "tagger" / "model.ckpt-9", small)
   )
-  assert part < 0.34 * whole
+  assert part < 0.34 * complete
 
 
 def test_what_has_an_unknown_head_can_be_made_smaller(runs, cases, logs):
   assert logs["small unknown"]
   result = _read(cases["small unknown"]["output"] / "bert_model.ckpt")
-  whole = _read(runs / "unknown" / "model.ckpt-9")
+  complete = _read(runs / "unknown" / "model.ckpt-9")
   assert result.keys() == {
-    name for name in whole if not name.endswith(("adam_m", "adam_v", "seed"))
+    name for name in complete if not name.endswith(("adam_m", "adam_v", "seed"))
   }
   assert (
     "left out, 3 of a head, which --head=encoder leaves out"

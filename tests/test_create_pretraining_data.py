@@ -108,9 +108,9 @@ def test_by_apache_beam(tmp_path):
   assert result.returncode == 0, result.stderr
   [name] = tmp_path.iterdir()
   assert name.name == "out-00000-of-00001"
-  found = _count(name, features.pretraining(128, 20))
-  assert f"Wrote {found} instances" in result.stderr
-  assert f"{found} instances" in result.stderr
+  number = _count(name, features.pretraining(128, 20))
+  assert f"Wrote {number} instances" in result.stderr
+  assert f"{number} instances" in result.stderr
   _fails("out-00000-of-00001 exists already", *flags)
   _fails("--runner has its own workers", *flags, "--num_workers=2")
   _fails("several files; --runner takes", *flags, "--output_file=a,b")

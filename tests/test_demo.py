@@ -26,7 +26,7 @@ def test_no_sentence_is_there_twice_and_code_is_left_out(tmp_path, monkeypatch):
   }
   assert texts.pop("held_out/t3.txt") == SENTENCES
   assert texts.pop("train/t4.txt") == "This one is new."
-  kept = texts.pop("train/asyncio.a.py.txt").split("\n\n")
+  saved = texts.pop("train/asyncio.a.py.txt").split("\n\n")
   assert set(texts.values()) == {""}
   rows = [
     line.split("\t")
@@ -34,7 +34,7 @@ def test_no_sentence_is_there_twice_and_code_is_left_out(tmp_path, monkeypatch):
     for line in (tmp_path / "task" / f"{part}.tsv").read_text().splitlines()[1:]
   ]
   assert {label for _, label in rows} == {"concurrency"}
-  assert sorted([*kept, *(text for text, _ in rows)]) == module[1]
+  assert sorted([*saved, *(text for text, _ in rows)]) == module[1]
 
 
 def test_the_newest_python_that_works_is_taken(tmp_path):

@@ -78,8 +78,8 @@ def test_the_words_with_most_pieces_become_tokens(extended):
 
 def test_new_rows_are_the_means_of_their_pieces(given, extended):
   folder, _ = extended
-  old = checkpoint.read(str(given["init_checkpoint"]))
-  new = checkpoint.read(str(folder))
+  old = checkpoint.open_reader(str(given["init_checkpoint"]))
+  new = checkpoint.open_reader(str(folder))
   assert not any("adam" in name for name in new.shapes)
   for name in (
     "bert/embeddings/word_embeddings",
@@ -122,7 +122,7 @@ def test_outputs_for_old_tokens_stay(given, extended, seed):
     np.testing.assert_allclose(value, result, atol=1e-5, err_msg=name)
 
 
-def test_the_direction_of_the_training_is_kept(given, tmp_path):
+def test_the_direction_of_the_training_stays(given, tmp_path):
   folder, output = tmp_path / "model", tmp_path / "new" / "vocab.txt"
   shutil.copytree(given["init_checkpoint"], folder)
   entry = {"flags": {"attention": "left_to_right"}}

@@ -84,11 +84,11 @@ def test_a_line_worked_out(lines, model):
   assert list(record) == ["linex_index", "features"]
   tokens = [feature["token"] for feature in record["features"]]
   assert tokens == ["[CLS]", "henson", "[SEP]", "a", "[SEP]"]
-  for place, feature in enumerate(record["features"]):
+  for position, feature in enumerate(record["features"]):
     assert list(feature) == ["token", "layers"]
     assert [layer["index"] for layer in feature["layers"]] == [-1, 0]
     for layer in feature["layers"]:
-      expected = layers[layer["index"]][0, place]
+      expected = layers[layer["index"]][0, position]
       np.testing.assert_allclose(layer["values"], expected, atol=1e-5)
 
 

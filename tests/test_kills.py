@@ -119,7 +119,10 @@ def test_stopped_at_random_moments_it_ends_the_same(tmp_path):
   latest = _check_files(killed)
   assert _start(flags, killed).wait() == 0
   _check_log(killed, latest, True)
-  expected, result = checkpoint.read(str(intact)), checkpoint.read(str(killed))
+  expected, result = (
+    checkpoint.open_reader(str(intact)),
+    checkpoint.open_reader(str(killed)),
+  )
   assert result.prefix.endswith(f"model.ckpt-{STEPS}")
   assert result.shapes == expected.shapes
   for name in expected.shapes:

@@ -139,8 +139,8 @@ def test_a_training(tmp_path):
   log = _run("run_pretraining", output_dir=model, **flags)
   assert f"resuming from {model}/model.ckpt-{step}" in log
 
-  local = checkpoint.read(str(tmp_path / "model"))
-  remote = checkpoint.read(model)
+  local = checkpoint.open_reader(str(tmp_path / "model"))
+  remote = checkpoint.open_reader(model)
   assert local.shapes == remote.shapes
   for name in local.shapes:
     np.testing.assert_array_equal(remote[name], local[name], err_msg=name)

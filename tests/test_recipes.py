@@ -78,7 +78,7 @@ def test_the_readme_is_the_table_of_the_headers():
   assert (table.HERE / "README.md").read_text() == table.table()
 
 
-def test_a_header_must_be_whole(tmp_path):
+def test_a_header_must_be_complete(tmp_path):
   (tmp_path / "a.flags").write_text("# Paper: x\n# Time: y\n\n--do_train\n")
   with pytest.raises(
     ValueError, match="has Paper, Time; it must have Paper, P"

@@ -224,7 +224,7 @@ def test_variants_run(sst, tmp_path, options):
 
 
 def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
-  reader = checkpoint.read(str(trained[0] / "model.ckpt-100"))
+  reader = checkpoint.open_reader(str(trained[0] / "model.ckpt-100"))
   encoder = {name: reader[name] for name in reader.shapes if "bert/" in name}
   path = str(tmp_path / "bert_model.ckpt")
   checkpoint.write(path, {k: tf.constant(v) for k, v in encoder.items()})

@@ -118,11 +118,11 @@ def test_predicts_words_alone_from_the_checkpoint_alone(trained, given):
   text.insert(3, [pair for s in text for pair in s] + [("\u200b", "O")])
   assert len(text[3]) > 3 * T
   file = _write(output / "words.txt", text, "{}")
-  kept = {k: v for k, v in given.items() if not k.endswith("_file")}
+  saved = {k: v for k, v in given.items() if not k.endswith("_file")}
   files = {k: given[k] for k in ("bert_config_file", "vocab_file")}
   log = programs.run(
     "run_ner",
-    **kept | files,
+    **saved | files,
     output_dir=output,
     do_predict=True,
     test_file=file,

@@ -142,8 +142,8 @@ def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
     "keep_checkpoint_max": 0,
     "seed": 3,
   }
-  whole, parts = tmp_path / "whole", tmp_path / "parts"
-  _run(**flags, output_dir=whole)
+  complete, parts = tmp_path / "whole", tmp_path / "parts"
+  _run(**flags, output_dir=complete)
   _run(**flags, output_dir=parts, stop_at_step=3)
   assert not (parts / "model.ckpt-4.index").exists()
   # The run goes on with its own seed.
@@ -153,7 +153,7 @@ def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
   assert len(list(parts.glob("model.ckpt-*.index"))) == 9
   a, b = (
     tf.train.load_checkpoint(str(folder / "model.ckpt-8"))
-    for folder in (whole, parts)
+    for folder in (complete, parts)
   )
   for name in a.get_variable_to_shape_map():
     np.testing.assert_array_equal(a.get_tensor(name), b.get_tensor(name), name)

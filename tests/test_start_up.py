@@ -120,11 +120,11 @@ def test_help_and_flags(program):
 def test_flags_of_the_original_have_its_types_and_defaults():
   differing = {}
   for program, flags in json.loads(ORIGINAL.read_text()).items():
-    ours = {name: spec for name, *spec in _table(program.removesuffix(".py"))}
+    own = {name: spec for name, *spec in _table(program.removesuffix(".py"))}
     for name, flag in flags.items():
       expected = json.dumps(flag["default"])
       expected = "required" if flag.get("required") else expected
-      kind, default, _ = ours[name]
+      kind, default, _ = own[name]
       if not flag["type"].startswith(kind) or default != expected:
         differing[f"{program} --{name}"] = kind, default
   assert differing == OTHERS

@@ -24,7 +24,7 @@ def _release(folder, **documents):
   return str(folder / "questions.json"), str(folder), str(folder / "out.json")
 
 
-def test_answers_are_found_in_the_first_400_words(tmp_path):
+def test_answers_are_searched_in_the_first_400_words(tmp_path):
   words = "word " * 399
   paths = _release(
     tmp_path,

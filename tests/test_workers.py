@@ -69,8 +69,8 @@ def _workers(flags, number=2):
 def _document(name):
   """A script between the marks of docs/several_machines.md."""
   text = (ROOT / "docs/several_machines.md").read_text()
-  found = re.search(rf"<!-- {name}: begin -->\n(.*?)<!-- ", text, re.S)
-  return textwrap.dedent(found[1])
+  matches = re.search(rf"<!-- {name}: begin -->\n(.*?)<!-- ", text, re.S)
+  return textwrap.dedent(matches[1])
 
 
 def _losses(folder):
@@ -97,8 +97,8 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   for worker in workers:
     _, log = worker.communicate()
     assert worker.returncode == 0, log
-  one = checkpoint.read(str(tmp_path / "one"))
-  two = checkpoint.read(str(tmp_path / "two"))
+  one = checkpoint.open_reader(str(tmp_path / "one"))
+  two = checkpoint.open_reader(str(tmp_path / "two"))
   assert one.shapes == two.shapes
   for name in one.shapes:
     if name.endswith(toy.WITHOUT_EFFECT):

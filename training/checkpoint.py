@@ -83,7 +83,7 @@ def files_of(prefix: str) -> list[str]:
   ]
 
 
-def read(path: str) -> "Reader":
+def open_reader(path: str) -> "Reader":
   """Opens the checkpoint at `path` (see run_record.find_checkpoint).
 
   Two paths with a comma between them are the left-to-right and the
@@ -186,7 +186,7 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   a frozen pooler, which no output depends on. Raises ValueError if a shape
   differs, or no variable is in both.
   """
-  reader, known = read(path), variables(model)
+  reader, known = open_reader(path), variables(model)
   restored = {
     name: variable
     for name, variable in known.items()

@@ -155,7 +155,7 @@ def _trace_and_save_first(train_step, batches, checkpoints, step):
   with ThreadPoolExecutor(1) as thread:
     if step == 0:  # as the original; also shows early that saving works
       saving = thread.submit(checkpoints.save, 0, train_step.state)
-    train_step.run.get_concrete_function(batches, tf.constant(1))
+    train_step.train.get_concrete_function(batches, tf.constant(1))
   if step == 0:
     saving.result()
 
@@ -169,7 +169,7 @@ def _run_steps(
   begin = time.monotonic()
   try:
     with _lost_worker_errors(), plan.profile.record(step, number):
-      means = steps.means(train_step.run(batches, tf.constant(number)))
+      means = steps.means(train_step.train(batches, tf.constant(number)))
   except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
     message = first_corrupt()
     if message is None:

@@ -121,7 +121,7 @@ def write_evaluation(
   _add_scalars(writer, results, step)
   writer.flush()
   named = {f"eval_{k.removeprefix('eval_')}": v for k, v in results.items()}
-  # Of classification's `loss` and `eval_loss` the latter.
+  # Classification has both `loss` and `eval_loss`: the latter is the mean.
   named |= {k: v for k, v in results.items() if k in named}
   add_metrics(folder, step, {k + suffix: v for k, v in named.items()})
 

@@ -121,7 +121,7 @@ class Checkpoints:
         f"no checkpoint in --output_dir={self.directory} and no "
         "--init_checkpoint: train first, or name one"
       )
-    reader = checkpoint.read(path)
+    reader = checkpoint.open_reader(path)
     targets = checkpoint.variables(model)
     if latest:
       _check_complete(reader, targets)
@@ -187,7 +187,7 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
   labels. Raises ValueError if a shape outside of the head differs, or no
   variable is in both.
   """
-  reader = checkpoint.read(path)
+  reader = checkpoint.open_reader(path)
   head = {
     name: (list(reader.shapes[name]), list(variable.shape))
     for name, variable in checkpoint.variables(model).items()
@@ -213,7 +213,7 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
 
 def check_head(path: str) -> None:
   """Raises ValueError if a checkpoint has no head of a fine-tuned model."""
-  if not any(map(checkpoint.is_head, checkpoint.read(path).shapes)):
+  if not any(map(checkpoint.is_head, checkpoint.open_reader(path).shapes)):
     raise _untrained(path, "head")
 
 

@@ -84,7 +84,7 @@ class TrainStep:
   `accumulation_steps` micro-batches. `loss_scale` goes with float16.
 
   `step` (updates done), `examples` (the position in the data) and
-  `first_nonfinite_step` (of the last `run`, or -1) are scalar int64.
+  `first_nonfinite_step` (of the last `train`, or -1) are scalar int64.
   """
 
   def __init__(
@@ -143,7 +143,7 @@ class TrainStep:
     return state
 
   @tf.function(autograph=False)
-  def run(self, iterator, steps: tf.Tensor) -> dict:
+  def train(self, iterator, steps: tf.Tensor) -> dict:
     """Runs `steps` (scalar int) updates on batches from an iterator.
 
     Returns {name: [2] float32}, sums of values and of weights, of all losses
@@ -177,7 +177,7 @@ class TrainStep:
     return sums
 
   def _step(self, batch):
-    """One update, on each replica; returns sums as `run`."""
+    """One update, on each replica; returns sums as `train`."""
     replica = tf.distribute.get_replica_context()
     weights = self.objective.weights(batch)
     weight_sums = {name: tf.reduce_sum(w) for name, w in weights.items()}

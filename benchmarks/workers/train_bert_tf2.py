@@ -35,7 +35,7 @@ def make_step(case: cases.Case) -> Callable[[], float]:
   train_step = make_train_step(case)
   batches = tf.data.Dataset.from_tensors(cases.batch(case)).repeat()
   iterator, steps = iter(batches), tf.constant(1)
-  return lambda: float(train_step.run(iterator, steps)["loss"][0])
+  return lambda: float(train_step.train(iterator, steps)["loss"][0])
 
 
 def prepare(case: str, warm_up: int, recompute: bool = False) -> Answer:

@@ -8,7 +8,7 @@ from data import records, vocab
 from data.packing import Packing
 from data.pretraining import record_checks
 from data.pretraining.dynamic_masking import CausalTargets, Masker
-from data.pretraining.instances import DEFAULT, Masking
+from data.pretraining.instances import DEFAULT_MASKING, Masking
 from data.records import ShuffledRecords, Source, TrainingRecords
 from storage import UserError, record_scan
 
@@ -52,7 +52,7 @@ class PretrainingInput(TrainingRecords):
     self.masks_words = not is_masked and not causal_targets
     if self.masks_words:
       self._masker = _make_masker(files[0], masking, vocab_file, vocab_size)
-    elif masking.policy != DEFAULT.policy:
+    elif masking.policy != DEFAULT_MASKING.policy:
       raise UserError(
         "--mask_token_prob and --random_token_prob are for words masked when "
         f"records are read, and none of {files[0]} is: "

@@ -67,7 +67,7 @@ class Masking:
       )
 
 
-DEFAULT = Masking()
+DEFAULT_MASKING = Masking()
 
 
 class StaticMasking:
@@ -157,7 +157,7 @@ class InstanceConfig:
   """Contents of records; without `masking` they are masked when read."""
 
   max_seq_length: int = 128
-  masking: Masking | None = DEFAULT
+  masking: Masking | None = DEFAULT_MASKING
   short_seq_prob: float = 0.1
   dupe_factor: int = 10
 

@@ -17,7 +17,7 @@ from data import vocab
 from data.packing import Packing
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
-from data.pretraining.instances import DEFAULT
+from data.pretraining.instances import DEFAULT_MASKING
 from data.records import Source
 from data.tokenization_ops import GraphTokenizer
 from modeling import models
@@ -38,7 +38,7 @@ def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
   masking = pretraining_flags.masking(args)
   packing = Packing(args.max_seq_length) if args.pack_examples else None
   records = _records(args, config, args.input_file, masking, sources, packing)
-  is_other = masking.masked_lm_prob != DEFAULT.masked_lm_prob
+  is_other = masking.masked_lm_prob != DEFAULT_MASKING.masked_lm_prob
   if (is_other or masking.whole_word) and not records.masks_words:
     logging.warning(
       "no word is masked when %s is read: --masked_lm_prob and "
@@ -56,7 +56,7 @@ def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
   """
   if not args.eval_file:
     return None
-  masking = replace(pretraining_flags.masking(args), policy=DEFAULT.policy)
+  masking = replace(pretraining_flags.masking(args), policy=DEFAULT_MASKING.policy)
   return _records(args, config, args.eval_file, masking)
 
 

@@ -149,7 +149,7 @@ def test_evaluations_need_data(flags, while_training, at_all):
     ({}, {"attention": "left_to_right"}, "attention 'left_to_right'"),
   ],
 )
-def test_examples_share_rows_unless_something_forbids_it(
+def test_examples_are_packed_unless_something_forbids_it(
   monkeypatch, flags, config, name
 ):
   args = Arguments(**FLAGS).replace(**flags)

@@ -97,12 +97,12 @@ def test_a_network_of_another_size_is_named_with_both_files(
   config = json.loads(path.read_text())
   path.write_text(json.dumps(config | size))
   theirs = " and ".join(f"{name} {config[name]}" for name in size)
-  ours = " and ".join(f"{name} {value}" for name, value in size.items())
+  own = " and ".join(f"{name} {value}" for name, value in size.items())
   with pytest.raises(UserError) as caught:
     _check(folder, **flags)
   assert str(caught.value) == (
     f"the checkpoint {folder}/run/model.ckpt-3 has {theirs}, but "
-    f"--bert_config_file={path} has {ours}: take the bert_config.json that "
+    f"--bert_config_file={path} has {own}: take the bert_config.json that "
     "came with the checkpoint"
   )
 
@@ -172,7 +172,7 @@ def test_a_dry_run_trains_only_where_the_command_does(folder, stages, trains):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_workers_share_the_folder_of_a_dry_run(tmp_path, monkeypatch, index):
+def test_workers_use_one_folder_in_a_dry_run(tmp_path, monkeypatch, index):
   cluster = {"worker": ["a:1", "b:1"]}
   task = {"type": "worker", "index": index}
   config = json.dumps({"cluster": cluster, "task": task})

@@ -89,7 +89,7 @@ def _train(args, results, model=None, look=lambda model: None):
   return model, steps
 
 
-def test_the_last_step_is_evaluated_and_the_best_kept(tmp_path):
+def test_the_last_step_is_evaluated_and_the_best_saved(tmp_path):
   args = _flags(tmp_path)
   model, steps = _train(args, [0.1, 0.7, 0.7, 0.2, 0.3])
   assert steps == [2, 4, 6, 8, 9]
@@ -110,7 +110,7 @@ def test_the_last_step_is_evaluated_and_the_best_kept(tmp_path):
 
 
 @pytest.mark.parametrize("eval_steps", [0, 3])
-def test_moving_averages_are_evaluated_and_kept(tmp_path, eval_steps):
+def test_moving_averages_are_evaluated_and_saved(tmp_path, eval_steps):
   """In training and at its end; the training itself goes on without them."""
   args = _flags(tmp_path, ema_decay=0.5, eval_steps=eval_steps)
   args = args.replace(save_checkpoints_steps=3, keep_checkpoint_max=0)

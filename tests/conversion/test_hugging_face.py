@@ -313,7 +313,7 @@ def test_other_models_are_refused(tmp_path, change, message):
     hugging_face.read(str(tmp_path))
 
 
-def test_a_missing_and_a_damaged_file_are_named(tmp_path):
+def test_a_missing_and_a_corrupt_file_are_named(tmp_path):
   _write(tmp_path, "encoder")
   weights = tmp_path / "model.safetensors"
   weights.rename(tmp_path / "pytorch_model.bin")

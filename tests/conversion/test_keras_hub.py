@@ -143,7 +143,7 @@ def test_another_model_is_refused(preset, change, message):
     keras_hub.read(str(preset))
 
 
-def test_missing_and_damaged_files_are_named(preset):
+def test_missing_and_corrupt_files_are_named(preset):
   weights = preset / "model.weights.h5"
   weights.write_bytes(b"no HDF5")
   with pytest.raises(ValueError, match=r"model\.weights\.h5 cannot be read"):

@@ -48,7 +48,7 @@ def test_averages_replace_their_variables(tmp_path):
     original.read(_checkpoint(tmp_path / "b"), averaged=True)
 
 
-def test_files_beside_the_checkpoint_are_read(tmp_path):
+def test_files_in_the_folder_of_the_checkpoint_are_read(tmp_path):
   prefix = _checkpoint(tmp_path / "best")
   (tmp_path / "labels.txt").write_text("no\nyes\n")
   (tmp_path / "best" / "vocab.txt").write_text("a\n")

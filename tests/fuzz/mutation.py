@@ -33,12 +33,12 @@ def mutated(contents: Sequence[bytes], rng: Random) -> bytes:
   return content
 
 
-def _place(content, rng):
+def _position(content, rng):
   return rng.randint(0, len(content))
 
 
 def _range(content, rng):
-  start = _place(content, rng)
+  start = _position(content, rng)
   return start, min(len(content), start + rng.choice((1, 2, 8, 64, 1024)))
 
 
@@ -51,8 +51,8 @@ def _flip(content, others, rng):
 
 
 def _insert(content, others, rng):
-  place = _place(content, rng)
-  return content[:place] + rng.choice(_PIECES) + content[place:]
+  position = _position(content, rng)
+  return content[:position] + rng.choice(_PIECES) + content[position:]
 
 
 def _delete(content, others, rng):
@@ -68,11 +68,11 @@ def _repeat(content, others, rng):
 
 def _splice(content, others, rng):
   other = rng.choice(others)
-  return content[: _place(content, rng)] + other[_place(other, rng) :]
+  return content[: _position(content, rng)] + other[_position(other, rng) :]
 
 
 def _cut(content, others, rng):
-  return content[: _place(content, rng)]
+  return content[: _position(content, rng)]
 
 
 def _random(content, others, rng):

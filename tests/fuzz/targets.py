@@ -116,19 +116,19 @@ def _records(path):
   record_checks.check([path], SCHEMA, {"input_ids": 50, "input_mask": 2})
 
 
-def _damage(path):
+def _corruption(path):
   record_scan.first_corrupt([path], SCHEMA)
 
 
-def _kept_index(path):
-  whole = f"{path}.tfrecord"
-  shutil.copyfile(CORPUS / "records/whole", whole)
-  assert record_scan.load_index([whole], path).records == 3
+def _cached_index(path):
+  complete = f"{path}.tfrecord"
+  shutil.copyfile(CORPUS / "records/whole", complete)
+  assert record_scan.load_index([complete], path).records == 3
 
 
 def _checkpoint(path):
   shapes = protobuf.checkpoint_shapes(path)
-  reader = checkpoint.read(path)
+  reader = checkpoint.open_reader(path)
   reader.verify()
   assert shapes == {name: tuple(s) for name, s in reader.shapes.items()}
 
@@ -166,8 +166,8 @@ TARGETS = {
   "text_lines": Target("texts", _text_lines),
   "labels": Target("labels.txt", _labels),
   "records": Target("examples.tfrecord", _records),
-  "damage": Target("examples.tfrecord", _damage),
-  "kept_index": Target("records-index.npz", _kept_index),
+  "damage": Target("examples.tfrecord", _corruption),
+  "kept_index": Target("records-index.npz", _cached_index),
   "checkpoint": Target(
     "bert_model.ckpt.index", _checkpoint, (_DATA,), _DATA.with_name(_INDEX)
   ),

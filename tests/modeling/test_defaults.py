@@ -88,15 +88,15 @@ def test_dropout(make, expected, monkeypatch):
 
   def record(x, residual, seed, *, rate):
     if seed is not None:
-      place = rate, tuple(x.shape), residual is not None
-      dropped.append((place, tuple(seed.numpy())))
+      position = rate, tuple(x.shape), residual is not None
+      dropped.append((position, tuple(seed.numpy())))
     return add_dropped(x, residual, seed, rate=rate)
 
   monkeypatch.setattr(fused_ops, "_add_dropped", record)
   model = make(MADE)
   with DropoutSeeds(tf.constant([1, 2])):
     model(inputs(model), training=True)
-  assert [place for place, _ in dropped] == expected
+  assert [position for position, _ in dropped] == expected
   assert len({seed for _, seed in dropped}) == len(dropped)
   dropped.clear()
   model(inputs(model), training=False)

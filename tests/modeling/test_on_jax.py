@@ -71,7 +71,7 @@ def _trained(results):
     train_step.model.set_weights([start[f"arr_{n}"] for n in range(count)])
   iterator, reports = iter(toy.batches(STEPS, BATCH)), {}
   for _ in range(STEPS):
-    means = steps.means(train_step.run(iterator, tf.constant(1)))
+    means = steps.means(train_step.train(iterator, tf.constant(1)))
     for name, mean in means.items():
       reports.setdefault(f"step/{name}", []).append(mean)
   return reports, train_step

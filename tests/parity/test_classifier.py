@@ -55,12 +55,12 @@ def test_examples_equal_the_originals(case):
 def test_features_equal_the_originals(case):
   _, examples, build, golden, _ = case
   for example, row in zip(examples, golden, strict=True):
-    ours = build(example)
-    assert {name: ours[name] for name in FIELDS} == {
+    own = build(example)
+    assert {name: own[name] for name in FIELDS} == {
       name: row[name] for name in FIELDS
     }
-    assert ours["label_ids"] == [row["label_id"]]
-    assert ours["is_real_example"] == [row["is_real_example"]]
+    assert own["label_ids"] == [row["label_id"]]
+    assert own["is_real_example"] == [row["is_real_example"]]
 
 
 def test_records_equal_the_originals(case, tmp_path):

@@ -141,6 +141,6 @@ def test_one_hot_lookup_gives_the_same(folder):
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
 def test_names_and_shapes_are_the_originals(folder):
-  reader = checkpoint.read(str(folder / "bert_model.ckpt"))
+  reader = checkpoint.open_reader(str(folder / "bert_model.ckpt"))
   model = _pretrainer(folder)
   assert {v.path: list(v.shape) for v in model.variables} == reader.shapes

@@ -60,6 +60,6 @@ def test_output_is_the_originals(case, tmp_path):
   result = _records((tmp_path / "output.jsonl").read_text())
   expected = _records(gzip.decompress(case.read_bytes()).decode())
   assert list(map(_tokens, result)) == list(map(_tokens, expected))
-  for ours, theirs in zip(result, expected, strict=True):
-    assert list(ours) == list(theirs)
-    np.testing.assert_allclose(_values(ours), _values(theirs), atol=2e-5)
+  for own, theirs in zip(result, expected, strict=True):
+    assert list(own) == list(theirs)
+    np.testing.assert_allclose(_values(own), _values(theirs), atol=2e-5)

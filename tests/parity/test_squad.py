@@ -63,10 +63,10 @@ def _lines(path):
 )
 def test_training_examples(path):
   file = path.name.removeprefix("train_examples_").removesuffix(".jsonl.gz")
-  ours = _examples(path.parents[1], file, is_training=True)
+  own = _examples(path.parents[1], file, is_training=True)
   theirs = _lines(path)
-  assert len(ours) == len(theirs)
-  for mine, golden in zip(ours, theirs, strict=True):
+  assert len(own) == len(theirs)
+  for mine, golden in zip(own, theirs, strict=True):
     text, start, end = mine.answer or ("", -1, -1)
     assert golden == {
       "qas_id": mine.qas_id,
@@ -87,8 +87,8 @@ def test_training_examples(path):
 def test_training_order(path):
   file = path.stem.removeprefix("train_order_")
   examples = _examples(path.parents[1], file, is_training=True)
-  ours = [one.qas_id for one in squad_examples.training_order(examples)]
-  assert ours == json.loads(path.read_text())
+  own = [one.qas_id for one in squad_examples.training_order(examples)]
+  assert own == json.loads(path.read_text())
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_windows(path):
   examples = _examples(root, settings["file"], is_training)
   tokenizer = _tokenizer(root, settings["case"] == "lower")
   schema = features.squad(int(settings["len"]), is_training)
-  ours = _windows(examples, tokenizer, settings)
+  own = _windows(examples, tokenizer, settings)
   theirs = _lines(path)
-  assert len(ours) == len(theirs)
-  for mine, golden in zip(ours, theirs, strict=True):
+  assert len(own) == len(theirs)
+  for mine, golden in zip(own, theirs, strict=True):
     row = squad_records.row(mine, schema)
     assert mine.unique_id == golden["unique_id"]
     assert mine.example_index == golden["example_index"]
@@ -145,7 +145,7 @@ def test_training_records(path):
 
 
 @pytest.mark.parametrize("path", CLI_RECORDS, ids=golden_files.name)
-def test_records_of_whole_runs(path):
+def test_records_of_complete_runs(path):
   root = path.parents[2]
   flags = json.loads((path.parent / "flags.json").read_text())["flags"]
   is_training = path.name.startswith("train")
@@ -191,7 +191,7 @@ def test_answers(folder, tmp_path):
   logits_of = folder.name.removeprefix("predictions_").split("__")[0]
   windows = _windows(examples, tokenizer, settings)
   logits = _logits(folder.parent / f"logits_{logits_of}.npz")
-  ours = decoding.decode(
+  own = decoding.decode(
     examples,
     windows,
     [logits[window.unique_id] for window in windows],
@@ -203,7 +203,7 @@ def test_answers(folder, tmp_path):
       null_score_diff_threshold=float(settings["threshold"] or 0),
     ),
   )
-  metrics.write_predictions(ours, str(tmp_path))
+  metrics.write_predictions(own, str(tmp_path))
   for name in ("predictions.json", "null_odds.json"):
     expected = folder / name
     assert (tmp_path / name).exists() == expected.exists()

@@ -99,20 +99,20 @@ def _check_training(path, monkeypatch):
   for number, expected in enumerate(golden):
     rate = float(train_step.learning_rate(train_step.step))
     assert rate == pytest.approx(expected["learning_rate"], abs=1e-9)
-    sums = train_step.run(iterator, 1)
-    for ours, theirs in (
+    sums = train_step.train(iterator, 1)
+    for own, theirs in (
       ("loss", "loss"),
       ("gradient_norm", "global_norm"),
       ("next_sentence_loss", "next_sentence_loss"),
     ):
-      if theirs in expected and ours in sums:
-        total, weight = sums[ours].numpy()
+      if theirs in expected and own in sums:
+        total, weight = sums[own].numpy()
         assert total / weight == pytest.approx(expected[theirs], abs=1e-5)
     after = folder / f"{name}.step{number + 1}.npz"
     if after.exists():
       _compare(train_step.state, np.load(after), tight)
   if name == "pretraining":  # the original's checkpoint of this run's end
-    end = checkpoint.read(str(folder / "pretraining_output"))
+    end = checkpoint.open_reader(str(folder / "pretraining_output"))
     _compare(train_step.state, {key: end[key] for key in end.shapes}, tight)
 
 
@@ -149,17 +149,17 @@ def test_resumes_what_the_original_wrote(path, tmp_path):
   folder = path.parent
   model, objective = _model("pretraining", folder)
   train_step = _train_step(model, objective, 20, 5)
-  reader = checkpoint.read(str(path))
+  reader = checkpoint.open_reader(str(path))
   assert _originals(train_step.state) == set(reader.shapes)
   train_step.step.assign(0)
   Checkpoints(str(path)).resume(train_step, None)
   assert int(train_step.examples) == 80
   assert int(train_step.step) == 20
   prefix = Checkpoints(str(tmp_path)).save(20, train_step.state)
-  ours = tf.train.load_checkpoint(prefix)
+  own = tf.train.load_checkpoint(prefix)
   shapes, types = (
-    ours.get_variable_to_shape_map(),
-    ours.get_variable_to_dtype_map(),
+    own.get_variable_to_shape_map(),
+    own.get_variable_to_dtype_map(),
   )
   for name, shape in reader.shapes.items():
     assert shapes[name] == shape
@@ -188,5 +188,5 @@ def test_continues_with_the_originals_next_losses(path):
     )
   )
   for expected in json.loads(path.read_text())["steps"][5:]:
-    total, weight = train_step.run(iterator, 1)["loss"].numpy()
+    total, weight = train_step.train(iterator, 1)["loss"].numpy()
     assert total / weight == pytest.approx(expected["loss"], abs=1e-5)

@@ -232,7 +232,7 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   assert interpreters[0].calls == before + 1
 
 
-def test_a_row_beside_others_does_not_wait_for_all_cores(interpreters):
+def test_a_row_among_others_does_not_wait_for_all_cores(interpreters):
   engine = LiteRtEngine("file")
   with engine._idle:  # as while a row alone is computed
     assert _values(engine.run(_numbers(1))) == [2]

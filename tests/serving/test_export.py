@@ -113,7 +113,7 @@ def test_there_are_three_signatures(asked, said, logits):
   )
 
 
-def test_the_files_of_its_texts_lie_beside_it(saved, vocabulary):
+def test_the_files_of_its_texts_are_in_its_folder(saved, vocabulary):
   names = ("task.json", "tokenizer_config.json", "vocab.txt", "labels.txt")
   task, config, vocab_file, labels = (Path(saved, n).read_text() for n in names)
   assert json.loads(task) == {"task": "classification", "pairs": True}

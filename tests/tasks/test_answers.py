@@ -96,9 +96,9 @@ def test_rows_are_the_records_of_the_program(name, tokenizer, texts, length):
   for row, record in zip(rows, expected, strict=True):
     size = row["input_ids"].shape[-1]
     for field, value in row.items():
-      whole = np.array(record[field]).reshape(*value.shape[:-1], length)
-      np.testing.assert_array_equal(value, whole[..., :size])
-      assert not whole[..., size:].any()  # what is left out is padding
+      complete = np.array(record[field]).reshape(*value.shape[:-1], length)
+      np.testing.assert_array_equal(value, complete[..., :size])
+      assert not complete[..., size:].any()  # what is left out is padding
     assert row["input_mask"].any(-2 if row["input_mask"].ndim > 1 else 0).all()
 
 

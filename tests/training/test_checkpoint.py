@@ -112,15 +112,15 @@ def test_only_a_pooler_that_is_read_is_missed(kind, tmp_path, caplog):
   assert f"restored {len(has)} of {number} variables" in caplog.text
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path):
+def test_a_corrupt_checkpoint_is_named(tmp_path):
   prefix = _saved(tmp_path)
   data = tmp_path / "model.ckpt-3.data-00000-of-00001"
   data.write_bytes(b"\0" * data.stat().st_size)
   with pytest.raises(ValueError, match=r"model.ckpt-3 cannot be read"):
-    checkpoint.read(prefix)["a"]
+    checkpoint.open_reader(prefix)["a"]
   (tmp_path / "model.ckpt-3.index").write_bytes(b"nonsense")
   with pytest.raises(ValueError, match=r"model.ckpt-3 cannot be read"):
-    checkpoint.read(prefix)
+    checkpoint.open_reader(prefix)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_nothing_in_common_is_refused(tmp_path):
 def test_object_based_checkpoints_are_refused(tmp_path):
   path = tf.train.Checkpoint(a=tf.Variable(1.0)).write(str(tmp_path / "x"))
   with pytest.raises(ValueError, match="object-based"):
-    checkpoint.read(path)
+    checkpoint.open_reader(path)
 
 
 def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
@@ -187,7 +187,7 @@ def _step_with_everything(seed):
 
 def test_resumes_all_of_a_run(tmp_path):
   step, again = (_step_with_everything(seed) for seed in (7, 8))
-  step.run(iter(toy.batches(3)), tf.constant(3))
+  step.train(iter(toy.batches(3)), tf.constant(3))
   checkpoints = Checkpoints(str(tmp_path))
   checkpoints.save(3, step.state)
   averages = [value.numpy() for value in step.average.averages]
@@ -202,7 +202,7 @@ def test_resumes_all_of_a_run(tmp_path):
     for name, value in step.state.items():
       np.testing.assert_array_equal(again.state[name], value, name)
     for each in (step, again):
-      each.run(iter(toy.batches(5).skip(3)), tf.constant(2))
+      each.train(iter(toy.batches(5).skip(3)), tf.constant(2))
   assert checkpoints.load(other.model, start) == 3
   for value, average in zip(other.variables, averages, strict=True):
     np.testing.assert_array_equal(value, average)
@@ -265,11 +265,11 @@ def test_it_may_die_at_any_moment(tmp_path, monkeypatch, moment):
     with nullcontext() if moment == 5 else pytest.raises(KeyboardInterrupt):
       checkpoints.save(2, two)
   for path in tmp_path.glob("model*.index"):
-    checkpoint.read(str(path)).verify()
+    checkpoint.open_reader(str(path)).verify()
   newest = Checkpoints(str(tmp_path)).latest()
   assert newest.endswith("ckpt-1" if moment < 3 else "ckpt-2")
   Checkpoints(str(tmp_path), keep=1).save(2, two)
-  assert checkpoint.read(str(tmp_path))["a"] == 2.0
+  assert checkpoint.open_reader(str(tmp_path))["a"] == 2.0
 
 
 def _flip(path):

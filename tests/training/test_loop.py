@@ -69,7 +69,7 @@ def test_saves_evaluates_and_tells(tmp_path, caplog, monkeypatch):
     checkpoints, seen = _train(
       tmp_path, step=step, save_every=2, evaluate_every=2
     )
-  assert step.run.experimental_get_tracing_count() == 1  # of several lengths
+  assert step.train.experimental_get_tracing_count() == 1  # of several lengths
   assert checkpoints.latest().endswith("model.ckpt-5")
   steps = {path.stem for path in tmp_path.glob("*.index")}
   assert steps == {f"model.ckpt-{n}" for n in (2, 4, 5)}
@@ -151,9 +151,9 @@ def test_the_step_of_a_loss_that_is_not_finite_is_named(tmp_path):
     )
   )
   iterator = iter(spoilt)
-  step.run(iterator, tf.constant(3))
+  step.train(iterator, tf.constant(3))
   assert step.first_nonfinite_step.numpy() == -1
-  step.run(iterator, tf.constant(2))
+  step.train(iterator, tf.constant(2))
   assert step.first_nonfinite_step.numpy() == 4
 
 

@@ -63,7 +63,7 @@ def test_outputs_and_losses_are_float32(step):
   inputs = {name: batch[name] for name in step.model.input}
   for name, value in step.model(inputs).items():
     assert value.dtype == tf.float32, name
-  for name, value in step.run(iter(toy.batches(1)), tf.constant(1)).items():
+  for name, value in step.train(iter(toy.batches(1)), tf.constant(1)).items():
     assert value.dtype == tf.float32, name
 
 
@@ -78,7 +78,7 @@ def test_an_overflow_is_skipped_and_reported(half):
   scale = LossScale(initial=2.0**40)
   step = toy.train_step(loss_scale=scale)
   before = {name: value.numpy() for name, value in step.state.items()}
-  sums = step.run(iter(toy.batches(2)), tf.constant(2))
+  sums = step.train(iter(toy.batches(2)), tf.constant(2))
   assert step.first_nonfinite_step.numpy() == 1
   assert sums["skipped_steps"].numpy().tolist() == [2.0, 2.0]
   assert sums["loss"].numpy().tolist() == [0.0, 0.0]

@@ -76,14 +76,14 @@ def test_a_sweep_has_its_best_checkpoint_only(folder):
 @pytest.mark.parametrize(
   "text", ["", "[{", "[1]", "{}", '[{"flag": 1}]', "3", "\0"]
 )
-def test_a_damaged_file_is_named(tmp_path, text):
+def test_a_corrupt_file_is_named(tmp_path, text):
   (tmp_path / "run.json").write_text(text)
   with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
     run_record.read(str(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"step": 1}'])
-def test_a_damaged_record_of_the_best_is_named(tmp_path, text):
+def test_a_corrupt_record_of_the_best_is_named(tmp_path, text):
   (tmp_path / "best").mkdir()
   (tmp_path / "best/best.json").write_text(text)
   with pytest.raises(ValueError, match=r"best\.json is corrupt"):

@@ -29,7 +29,7 @@ def _run(stretches=(STEPS,), weights=None, **options):
     return toy.batches(STEPS).unbatch().batch(8 // replicas, True)
 
   iterator = iter(strategy.distribute_datasets_from_function(data))
-  reports = [step.run(iterator, tf.constant(n)) for n in stretches]
+  reports = [step.train(iterator, tf.constant(n)) for n in stretches]
   state = {name: value.numpy() for name, value in step.state.items()}
   return [{k: v.numpy() for k, v in r.items()} for r in reports], state
 
@@ -112,7 +112,7 @@ def test_dropout_differs_by_step_replica_micro_batch_and_seed():
     iterator = iter(strategy.distribute_datasets_from_function(data))
     for seed in (1, 2):
       assert step.seed.numpy() == seed
-      step.run(iterator, tf.constant(3))
+      step.train(iterator, tf.constant(3))
       step.seed.assign(2)
       step.step.assign(0)
   assert len(set(drawn)) == len(drawn) == 2 * 3 * 2 * 2
@@ -129,7 +129,7 @@ def test_averages_count_the_updates_that_are_done():
   data = tf.data.Dataset.from_tensors(toy.examples(8) | labels)
   iterator, expected = iter(data.repeat()), kernel.numpy()
   for done in (1, 2):
-    step.run(iterator, tf.constant(1))
+    step.train(iterator, tf.constant(1))
     decay = (1 + done) / (10 + done)
     expected = decay * expected + (1 - decay) * kernel.numpy()
     np.testing.assert_allclose(average.averages[0], expected, rtol=1e-5)
@@ -173,7 +173,7 @@ def _assert_recomputation_changes_no_bit(**options):
     strategy, step = tf.distribute.get_strategy(), _deep(**options)
     data = strategy.experimental_distribute_dataset(toy.batches(2))
     with context:
-      step.run(iter(data), tf.constant(2))
+      step.train(iter(data), tf.constant(2))
     states.append({name: v.numpy() for name, v in step.state.items()})
   _assert_same(*states, 0)
 
@@ -222,8 +222,8 @@ def test_no_retracing(start):
   step = toy.train_step(weights=start)
   iterator = iter(toy.batches(STEPS))
   for number in (1, 2, 3):
-    step.run(iterator, tf.constant(number))
-  assert step.run.experimental_get_tracing_count() == 1
+    step.train(iterator, tf.constant(number))
+  assert step.train.experimental_get_tracing_count() == 1
 
 
 @pytest.mark.parametrize(
@@ -241,9 +241,9 @@ def test_no_retracing_for_batches_of_other_lengths(start, accumulation_steps):
 
   iterator = iter(toy.batches(3).enumerate().map(cut))
   for _ in range(3):
-    sums = step.run(iterator, tf.constant(1))
+    sums = step.train(iterator, tf.constant(1))
     assert np.isfinite(sums["loss"].numpy()).all()
-  assert step.run.experimental_get_tracing_count() == 1
+  assert step.train.experimental_get_tracing_count() == 1
 
 
 def _products(graph):
@@ -260,7 +260,7 @@ def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
     step = toy.train_step(model=model, objective=losses.classification())
     labels = {"label_ids": np.ones(8, np.int32), "is_real_example": np.ones(8)}
     data = tf.data.Dataset.from_tensors(toy.examples(8) | labels).repeat()
-    run = step.run.get_concrete_function(iter(data), tf.constant(1))
+    run = step.train.get_concrete_function(iter(data), tf.constant(1))
     result.append(_products(run.graph))
   tokens = batch_inputs(model, toy.examples(8))
   forward = tf.function(model).get_concrete_function(tokens)

@@ -145,7 +145,7 @@ def test_replicas_exchange_weights_and_gradients_once():
     step = toy.train_step(dropout=0.1)
     strategy = tf.distribute.get_strategy()
     data = strategy.experimental_distribute_dataset(toy.batches(1))
-    run = step.run.get_concrete_function(iter(data), tf.constant(1))
+    run = step.train.get_concrete_function(iter(data), tf.constant(1))
   sizes = Counter(
     operation.inputs[0].shape.num_elements()
     for operation in toy.operations(run.graph)

@@ -74,19 +74,19 @@ def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
 
 def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
   (tmp_path / "text").write_text(random_text(9))
-  found = []
+  matches = []
 
   def ordered_map(prepare, shards, *_):
     _, folder, _ = prepare.args
     try:
       yield prepare()(shards[0])._replace(records=[f"{folder}/missing"])
     finally:
-      found.append(os.path.exists(folder))
+      matches.append(os.path.exists(folder))
 
   monkeypatch.setattr(shards.workers, "ordered_map", ordered_map)
   with pytest.raises(FileNotFoundError, match="missing"):
     _records(tmp_path, [str(tmp_path / "text")], 1)
-  assert found == [True]
+  assert matches == [True]
   assert os.listdir(tmp_path) == ["text"]
 
 

@@ -65,7 +65,7 @@ def test_a_request_may_have_more_than_max_rows(workers, busy):
   assert future.result(10) == ["A"] * 7
 
 
-def test_only_requests_of_one_function_share_a_call(workers, busy):
+def test_only_requests_of_one_function_are_joined(workers, busy):
   other = _Echo()
   other.gate.set()
   futures = [workers.submit(f, ["a"]) for f in (busy, other, busy)]

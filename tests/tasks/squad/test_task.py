@@ -46,7 +46,7 @@ def test_a_limit_is_one_of_questions_and_of_what_is_scored(
   assert [example.answer_texts for example in result.questions] == [["b"]] * 2
 
 
-def test_the_threshold_kept_is_that_of_the_best_checkpoint(tmp_path):
+def test_the_saved_threshold_is_that_of_the_best_checkpoint(tmp_path):
   args = _args(tmp_path, " \u200b ", 1).replace(version_2_with_negative=True)
   data, best = _eval_data(args), tmp_path / "best" / "best.json"
   best.parent.mkdir()
