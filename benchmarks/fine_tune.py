@@ -56,11 +56,9 @@ class Glue:
     return classification_examples.read_examples(self.task, self.data, split)
 
   def own_scores(self, output: Path) -> dict[str, float]:
-    """Scores of our program's run in percent."""
     return _eval_results(output, self.task.metrics)
 
   def score(self, predictions: list) -> dict[str, float]:
-    """Scores of the peer's classes, or scores, in percent."""
     to_number = self.task.labels.index if self.task.labels else float
     labels = np.array([to_number(row.label) for row in self._read("dev")])
     return {
@@ -91,11 +89,9 @@ class Squad:
     return dict(zip(("train", "dev"), articles, strict=True))
 
   def own_scores(self, output: Path) -> dict[str, float]:
-    """Scores of our program's run in percent."""
     return self.score(json.loads((output / "predictions.json").read_text()))
 
   def score(self, predictions: dict) -> dict[str, float]:
-    """Scores of answers by question id in percent."""
     questions = squad_examples.read_examples([str(self.dev)])
     return squad_metrics.score(questions, Predictions(predictions), False)
 
@@ -124,11 +120,9 @@ class Ner:
     return ner_examples.read_sentences(str(self.files[name]))
 
   def own_scores(self, output: Path) -> dict[str, float]:
-    """Scores of our program's run in percent."""
     return _eval_results(output, ("f1",))
 
   def score(self, predictions: list[list[str]]) -> dict[str, float]:
-    """Scores of tags of sentences in percent."""
     labels = [sentence.tags for sentence in self._read("dev")]
     return {"f1": 100 * ner_metrics.evaluate(labels, predictions).overall.f1}
 
@@ -140,11 +134,12 @@ def _eval_results(output, names):
 
 
 def make_task(args: contest.Args) -> Glue | Squad | Ner:
-  """The task of --task and --data_dir."""
-  make = {"SQuAD-1.1": Squad, "NER": Ner}.get(
-    args.task, partial(Glue, args.task)
-  )
-  return make(Path(args.data_dir))
+  """The task of --task and --data_dir.
+
+  Scores of our output folder, or of the peer's predictions, are in percent.
+  """
+  kinds = {"SQuAD-1.1": Squad, "NER": Ner}
+  return kinds.get(args.task, partial(Glue, args.task))(Path(args.data_dir))
 
 
 def command(args: contest.Args, task, seed: int, folder: Path) -> list[str]:
@@ -218,7 +213,6 @@ def measure(args: contest.Args) -> contest.Results:
 
 
 def rows(result: dict):
-  """A row for each contestant."""
   for label, values in (runs := result["runs"]).items():
     scores = []
     for name in values[0]["scores"]:

@@ -61,7 +61,6 @@ def measure(args: contest.Args) -> contest.Results:
 
 
 def rows(result: dict):
-  """A row for each throughput."""
   size, flops = result["case"], result["flops"]
   sequences = {n: 256 * steps for n, steps in STEPS.items()}
   total = sum(flops[n] * sequences[n] for n in STEPS)

@@ -74,7 +74,6 @@ def measure(args):
 
 
 def rows(result):
-  """A row for each number of clients."""
   base = [each["answers/s"] for each in result["rounds"][SINGLE]]
   for name, each in result["rounds"].items():
     columns = {key: [one[key] for one in each] for key in KEYS}

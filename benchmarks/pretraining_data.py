@@ -88,7 +88,6 @@ def contestants(
 
 
 def measure(args: contest.Args) -> contest.Results:
-  """Seconds of each contestant, in each round."""
   with tempfile.TemporaryDirectory() as folder:
     workers = contestants(Path(folder), args.megabytes, args.vocab_file)
     answers = contest.interleave(workers, args.rounds)
@@ -100,7 +99,6 @@ def measure(args: contest.Args) -> contest.Results:
 
 
 def rows(result: dict):
-  """A row for each contestant."""
   megabytes, seconds = result["megabytes"], result["seconds"]
   original = ORIGINAL_SECONDS / ORIGINAL_MB * megabytes
   for label, values in seconds.items():

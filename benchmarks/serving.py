@@ -97,7 +97,6 @@ def examples(data: str, number: int) -> list[list[str]]:
 
 
 def rows(result: dict):
-  """A row for each contestant."""
   small, large = (result["seconds"][str(size)] for size in BATCHES)
   size = min(BATCHES[1], result["pairs"])  # of a large batch
   for label in small:

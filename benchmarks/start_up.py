@@ -10,7 +10,6 @@ from benchmarks.results import Table
 
 
 def measure(args: contest.Args) -> contest.Results:
-  """Seconds of each start."""
   for case in args.cases:
     contestants = train_step.contestants(case, args, warm_up=0)
     answers = contest.interleave_fresh(contestants, args.rounds, seconds=0.0)
@@ -18,7 +17,6 @@ def measure(args: contest.Args) -> contest.Results:
 
 
 def rows(result: dict):
-  """A row for each contestant."""
   seconds = result["seconds"]
   for label, values in seconds.items():
     yield (

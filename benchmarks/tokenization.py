@@ -70,7 +70,6 @@ def measure_text(text: str, args: contest.Args) -> dict:
 
 
 def rows(result: dict):
-  """A row for each contestant."""
   for label, seconds in result["seconds"].items():
     yield (
       result["case"],

@@ -105,7 +105,6 @@ def pieces(counts: Counter, tokens: list[str]) -> float:
 
 
 def rows(result: dict):
-  """The row of a case."""
   own, peer = (result["pieces"][label] for label in (PROGRAM, PEER))
   seconds = result["seconds"]
   yield (

@@ -24,6 +24,7 @@ from modeling.layers import (
   TransformerBlock,
   gather_positions,
 )
+from modeling.tracing import DropoutSeeds
 
 
 @keras.saving.register_keras_serializable("bert")
@@ -281,7 +282,7 @@ class Encoder(keras.layers.Layer):
     for block in self.blocks:
       positions = output_positions if block is self.blocks[-1] else None
       if training:
-        hidden_states = tracing.train_block(
+        hidden_states = _train(
           block, self.blocks[0], hidden_states, attention_mask, positions
         )
       else:
@@ -290,6 +291,35 @@ class Encoder(keras.layers.Layer):
         )
       outputs.append(hidden_states)
     return outputs
+
+
+def _train(block, like, hidden_states, mask, positions):
+  """Calls a block in training; with its activations stored or recomputed.
+
+  With fused operations one block is traced, `like`, for all that compute every
+  position: for 6 blocks that saves a second.
+  """
+  is_shared = positions is None and tracing.is_fused()
+  is_recomputed = tracing.current().recompute
+  if not (is_shared or is_recomputed):
+    return block(hidden_states, mask, positions, training=True)
+  seeds = DropoutSeeds.current()
+  count = seeds.reserve(block.num_dropouts)
+
+  def call(hidden_states, seed):
+    arguments = hidden_states, mask, positions, seed, count
+    if is_shared:
+      return tracing.call_function(_call_in_training, block, like, *arguments)
+    return _call_in_training(block, *arguments)
+
+  if is_recomputed:
+    return tracing.recompute(call, block, hidden_states, seeds.seed)
+  return call(hidden_states, seeds.seed)
+
+
+def _call_in_training(block, hidden_states, mask, positions, seed, count):
+  with DropoutSeeds(seed, count):
+    return block(hidden_states, mask, positions, training=True)
 
 
 class Pooler(keras.layers.Layer):

@@ -140,35 +140,6 @@ def _visible_accelerators():
 # --- Transformer blocks ------------------------------------------------------
 
 
-def train_block(block, like, hidden_states, mask, positions):
-  """Calls a block in training; with its activations stored or recomputed.
-
-  With fused operations one block is traced, `like`, for all that compute every
-  position: for 6 blocks that saves a second.
-  """
-  is_shared = positions is None and is_fused()
-  is_recomputed = current().recompute
-  if not (is_shared or is_recomputed):
-    return block(hidden_states, mask, positions, training=True)
-  seeds = DropoutSeeds.current()
-  count = seeds.reserve(block.num_dropouts)
-
-  def call(hidden_states, seed):
-    arguments = hidden_states, mask, positions, seed, count
-    if is_shared:
-      return call_function(_call_in_training, block, like, *arguments)
-    return _call_in_training(block, *arguments)
-
-  if is_recomputed:
-    return recompute(call, block, hidden_states, seeds.seed)
-  return call(hidden_states, seeds.seed)
-
-
-def _call_in_training(block, hidden_states, mask, positions, seed, count):
-  with DropoutSeeds(seed, count):
-    return block(hidden_states, mask, positions, training=True)
-
-
 def call_function(function, layer, like, *tensors):
   """`function(layer, *tensors)`, traced once for all layers like `like`.
 

@@ -39,6 +39,5 @@ def make_step(case: cases.Case) -> Callable[[], float]:
 
 
 def prepare(case: str, warm_up: int, recompute: bool = False) -> Answer:
-  """Builds the model; see `cases.timed_steps` for requests."""
   with tracing.mode(recompute=recompute):
     return cases.timed_steps(make_step(cases.Case.parse(case)), warm_up)

@@ -14,7 +14,6 @@ from benchmarks.worker import Answer
 
 
 def prepare(case: str, warm_up: int) -> Answer:
-  """Builds the model; see `cases.timed_steps` for requests."""
   case = Case.parse(case)
   if case.dtype == "bfloat16":
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")

@@ -63,7 +63,6 @@ def build_optimizer():
 
 
 def prepare(case: str, warm_up: int) -> Answer:
-  """Builds the model; see `cases.timed_steps` for requests."""
   case = Case.parse(case)
   performance.set_mixed_precision_policy(case.dtype)
   task = build_task(case)

@@ -77,7 +77,6 @@ def update(model, loss, optimizer, schedule) -> None:
 
 
 def prepare(case: str, warm_up: int, form: str) -> Answer:
-  """Builds the model; see `cases.timed_steps` for requests."""
   case = Case.parse(case)
   sizes = case.config.to_dict() | {"hidden_act": "gelu_new"}
   model = transformers.BertForPreTraining(transformers.BertConfig(**sizes))
