@@ -116,7 +116,7 @@ def _restore_pretrained(args, trained_flags):
   config = replace(config, attention=attention)
   length = config.max_position_embeddings
   text_config = TextConfig(vocab_file, lower_case, length)
-  if "cls/predictions/output_bias" in checkpoint.read(path):
+  if "cls/predictions/output_bias" in checkpoint.open_reader(path):
     if vocab.MASK in f"{args.text} {args.text_pair}":
       settings.check_objective(trained_flags.get("objective"))
     model = models.pretrainer(config, task.has_next_sentence(path))

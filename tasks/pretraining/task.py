@@ -56,7 +56,8 @@ def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
   """
   if not args.eval_file:
     return None
-  masking = replace(pretraining_flags.masking(args), policy=DEFAULT_MASKING.policy)
+  masking = pretraining_flags.masking(args)
+  masking = replace(masking, policy=DEFAULT_MASKING.policy)
   return _records(args, config, args.eval_file, masking)
 
 
@@ -140,7 +141,7 @@ def has_next_sentence(path: str | None) -> bool:
   if not path:
     return False
   name = "cls/seq_relationship/output_weights"
-  return name in checkpoint.read(path).shapes
+  return name in checkpoint.open_reader(path).shapes
 
 
 class FillMask(encoding_ops.EncodedTexts):

@@ -7,7 +7,7 @@ from cli import pretraining_flags
 from cli.arguments import Arguments
 from data.packing import Packing
 from data.pretraining.instances import (
-  DEFAULT,
+  DEFAULT_MASKING,
   InstanceConfig,
   Masking,
   MaskPolicy,
@@ -45,10 +45,10 @@ def test_flags_of_masking_without_effect_on_training_are_said(tmp_path, caplog):
   args = Arguments(
     **dict.fromkeys(("input_file", "eval_file"), str(tmp_path / "masked")),
     output_dir=str(tmp_path),
-    masked_lm_prob=DEFAULT.masked_lm_prob,
+    masked_lm_prob=DEFAULT_MASKING.masked_lm_prob,
     max_predictions_per_seq=toy.P,
-    mask_token_prob=DEFAULT.policy.mask_token_prob,
-    random_token_prob=DEFAULT.policy.random_token_prob,
+    mask_token_prob=DEFAULT_MASKING.policy.mask_token_prob,
+    random_token_prob=DEFAULT_MASKING.policy.random_token_prob,
     max_seq_length=toy.T,
     objective="mlm_nsp",
     **{"do_whole_word_mask": False, "vocab_file": None},
@@ -96,7 +96,7 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
     [f"{tmp_path}/c"],
   )
   assert train_set.given == (trained, 64, toy.V, masking, "v")
-  masking = replace(masking, policy=DEFAULT.policy)
+  masking = replace(masking, policy=DEFAULT_MASKING.policy)
   assert eval_set.given == (evaluated, 64, toy.V, masking, "v")
   assert train_set.packing == Packing(64)
   assert eval_set.packing is eval_set.sources is None
