@@ -97,13 +97,13 @@ def read(args: Arguments) -> dict[str, list[SquadExample]]:
       f"{args.train_file}: no answer is among the words of its paragraph: "
       "there is nothing to train on"
     )
-  if checks.evaluates_while_training(args) and not metrics.has_answers(
-    questions["predict_file"], version_2
-  ):
-    raise UserError(
-      f"not every question of {args.predict_file} has answers to evaluate by; "
-      f"{metrics.answers_remedy(version_2)}"
-    )
+  if checks.evaluates_while_training(args):
+    dev_set = questions["predict_file"]
+    if remedy := metrics.remedy_of_unscored(dev_set, version_2):
+      raise UserError(
+        f"not every question of {args.predict_file} has answers to evaluate "
+        f"by; {remedy}"
+      )
   return questions
 
 
@@ -121,9 +121,9 @@ def main(args: Arguments) -> None:
     args = args.replace(do_predict=args.do_predict or bool(args.predict_file))
   dev_set = None
   if args.do_train:
-    train_set = task.train_data(args, questions["train_file"])
+    train_set = task.convert(args, "train_file", questions["train_file"])
   if predicts(args):
-    dev_set = task.eval_data(args, questions["predict_file"])
+    dev_set = task.convert(args, "predict_file", questions["predict_file"])
   with run.strategy.scope():
     model = task.make_model(args, run.config)
     if args.do_train:

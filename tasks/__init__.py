@@ -1,5 +1,6 @@
 """One folder for each task: examples, records, metrics, serving."""
 
+from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import NamedTuple
@@ -61,7 +62,8 @@ def restore(folder: str, **changes):
   if not entries:
     task = import_module("tasks.features.task")
     entry, changes = _feature_extraction(folder, changes)
-    return run.restore(folder, entry, task.embedding_model, changes)
+    build = partial(task.served_model, of_tokens=False)
+    return run.restore(folder, entry, build, changes)
   program, tasks = entries[-1].get("program"), _by_program()
   if program not in tasks:
     raise UserError(

@@ -52,7 +52,6 @@ def evaluate(
   task: ClassificationTask, outputs: np.ndarray, examples: Sequence[TextExample]
 ) -> dict[str, float]:
   """Values of the task's metrics by name; outputs as for `predictions`."""
-  _check_length(outputs, examples)
   predicted, labels = predictions(task, outputs), label_ids(task, examples)
   return {
     name: metrics.METRICS[name](predicted, labels) for name in task.metrics
@@ -114,7 +113,7 @@ def _best_threshold(probs, is_label):
 
 
 def save_thresholds(task: ClassificationTask, folder: str) -> None:
-  """Writes thresholds.tsv."""
+  """Writes labels and thresholds, a line each."""
   rows = zip(task.labels, map(str, task.thresholds), strict=True)
   metrics.write_table(os.path.join(folder, label_files.THRESHOLDS), rows)
 
@@ -170,9 +169,8 @@ def write_prediction_table(
   The copies are the examples' `columns`: tabs and line breaks become blanks,
   and a column whose name is in use gets the prefix "input_".
   """
-  _check_length(outputs, examples)
   labels = task.labels
-  rows = np.asarray(outputs, np.float32).reshape(len(examples), -1)
+  rows = np.asarray(outputs, np.float32)
   names = _prediction_names(task, predictions(task, rows))
   copied = list(dict.fromkeys(c for e in examples for c in e.columns or ()))
   header = ["guid", "prediction", *labels]
@@ -213,8 +211,3 @@ def _prediction_names(task, predicted):
     rows = (np.compress(row, task.labels) for row in predicted)
     return [label_files.SEPARATOR.join(names) for names in rows]
   return [task.labels[i] for i in predicted]
-
-
-def _check_length(outputs, examples):
-  if len(outputs) != len(examples):
-    raise ValueError(f"{len(outputs)} outputs for {len(examples)} examples")

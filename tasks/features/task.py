@@ -98,18 +98,13 @@ def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
   return first, tf.strings.substr(text, begin, size)
 
 
-def served_model(args: Arguments) -> ServedModel:
-  """Untrained model and its answers: texts to vectors of tokens, too."""
-  return _served_model(args, args.pooling if text_windows(args) else "none")
+def served_model(args: Arguments, of_tokens: bool = True) -> ServedModel:
+  """Untrained model and its answers: texts to vectors.
 
-
-def embedding_model(args: Arguments) -> ServedModel:
-  """As `served_model`, but vectors of tokens only without --pooling."""
-  return _served_model(args, args.pooling)
-
-
-def _served_model(args, pooling):
+  Without windows also those of tokens, with --pooling only if `of_tokens`.
+  """
   config, windows = encoder.config(args), text_windows(args)
+  pooling = "none" if of_tokens and not windows else args.pooling
   layers = text_lines.layer_indexes(args.layers)
   length = checks.row_length(args)
   return ServedModel(

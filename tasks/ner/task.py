@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import keras
 import numpy as np
@@ -29,7 +29,7 @@ from training import inference, report
 
 @dataclass(frozen=True)
 class TagRecords(RecordDataset):
-  """Sentences, and the records of their windows the `rows`."""
+  """Sentences, and the records of their windows, the `rows`."""
 
   token_fields = (*TOKENS, "label_ids")
 
@@ -43,37 +43,15 @@ def convert(
 
   Writes train, eval or predict.tf_record.
   """
-  path, length, name = args[flag], args.max_seq_length, RECORDS[flag]
+  file, length = args[flag], args.max_seq_length
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
-    lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, path
+    lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
   )
+  sentences = sentences[: arguments.max_examples(args)]
   build = records.TagRecordBuilder(
     tokenizer, length, tags, args.document_context
   )
-  dataset = make_records(
-    sentences[: arguments.max_examples(args)],
-    os.path.join(args.output_dir, f"{name}.tf_record"),
-    build,
-    strategy.needs_static_shapes(args),
-  )
-  vocab_checks.log_lengths(
-    path, build.lengths, length, "they are cut into parts"
-  )
-  packs = flag == "train_file" and strategy.packs_examples(args)
-  batches = packing.plan(
-    build.lengths, length, args.train_batch_size, packs, token_labels=True
-  )
-  return replace(dataset, packing=batches)
-
-
-def make_records(
-  sentences: Sequence[Sentence],
-  path: str,
-  build: records.TagRecordBuilder,
-  static_shapes: bool = False,
-) -> TagRecords:
-  """Writes the records of sentences; `static_shapes`: see RecordDataset."""
   progress = Progress("cut", len(sentences), "sentences")
   windows = []
 
@@ -83,9 +61,19 @@ def make_records(
       windows.append(window)
       yield row
 
+  path = os.path.join(args.output_dir, f"{RECORDS[flag]}.tf_record")
   tfrecord.save(path, build.schema, rows())
   progress.say()
-  return TagRecords(windows, path, build.schema, static_shapes, sentences)
+  remedy = "they are cut into parts"
+  vocab_checks.log_lengths(file, build.lengths, length, remedy)
+  packs = flag == "train_file" and strategy.packs_examples(args)
+  batches = packing.plan(
+    build.lengths, length, args.train_batch_size, packs, token_labels=True
+  )
+  static_shapes = strategy.needs_static_shapes(args)
+  return TagRecords(
+    *(windows, path, build.schema, static_shapes, sentences), packing=batches
+  )
 
 
 def _word_logits(model, dataset, batch_size) -> np.ndarray:

@@ -72,7 +72,12 @@ def read_examples(
     example = SquadExample(question["id"], text, paragraph.words)
     if not is_training:
       example = example._replace(answer_texts=_texts(question, source))
-    elif not (version_2_with_negative and _is_impossible(question, source)):
+    elif not (
+      version_2_with_negative
+      # Questions of version 1.1 lack the field and may be mixed in.
+      and "is_impossible" in question
+      and _get(question, "is_impossible", source, bool)
+    ):
       first, *others = _answers(question, source)
       several += bool(others)
       answer = paragraph.locate(first, source)
@@ -200,12 +205,6 @@ def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, Any]]:
           # The original accepts numbers as ids, too.
           name = _get(question, "id", within, str, int)
           yield f"{path}, question {name}", paragraph, question
-
-
-def _is_impossible(question: Any, source: str) -> bool:
-  # Questions of version 1.1 lack the field and may be mixed in.
-  name = "is_impossible"
-  return name in question and _get(question, name, source, bool)
 
 
 def _texts(question: Any, source: str) -> list[str] | None:

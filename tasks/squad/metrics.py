@@ -54,8 +54,7 @@ def score(
   best_exact and best_f1, the scores at the best thresholds, best_exact_thresh
   and best_f1_thresh. Unanswered questions are left out.
   """
-  if not has_answers(examples, version_2_with_negative):
-    remedy = answers_remedy(version_2_with_negative)
+  if remedy := remedy_of_unscored(examples, version_2_with_negative):
     logging.info("no scores: not every question has answers; %s", remedy)
     return {}
   if f1_unit == "character":
@@ -147,19 +146,15 @@ def threshold(path: str, flag_value: float | None) -> float:
   return saved
 
 
-def has_answers(
+def remedy_of_unscored(
   examples: Sequence[SquadExample], version_2_with_negative: bool
-) -> bool:
-  """Tells whether every question can be scored; those of a test set cannot."""
+) -> str:
+  """Advice if questions cannot be scored, as those of a test set; else ""."""
   if version_2_with_negative:
-    return all(example.answer_texts is not None for example in examples)
-  return all(example.answer_texts for example in examples)
-
-
-def answers_remedy(version_2_with_negative: bool) -> str:
-  """Advice for questions that cannot be scored."""
-  if version_2_with_negative:
-    return 'each needs the field "answers", [] for none'
+    is_known = all(example.answer_texts is not None for example in examples)
+    return "" if is_known else 'each needs the field "answers", [] for none'
+  if all(example.answer_texts for example in examples):
+    return ""
   return "if some have none on purpose, give --version_2_with_negative"
 
 

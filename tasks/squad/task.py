@@ -35,25 +35,17 @@ class SquadRecords(RecordDataset):
   questions: Sequence[SquadExample]
 
 
-def train_data(
-  args: Arguments, questions: Sequence[SquadExample]
+def convert(
+  args: Arguments, flag: str, examples: Sequence[SquadExample]
 ) -> SquadRecords:
-  """Converts the questions of --train_file to train.tf_record."""
-  questions = squad_examples.training_order(questions)
-  return _convert(args, questions, "train_file", "train")
+  """Converts the questions of --train_file or --predict_file.
 
-
-def eval_data(
-  args: Arguments, questions: Sequence[SquadExample]
-) -> SquadRecords:
-  """Converts the questions of --predict_file to eval.tf_record."""
-  return _convert(args, questions, "predict_file", "eval")
-
-
-def _convert(args, examples, flag, name):
-  """Writes the records of a flag's questions to `name`.tf_record."""
+  Writes train or eval.tf_record.
+  """
   file = squad_examples.describe(files.expand(args[flag]))
   is_training = flag == "train_file"
+  if is_training:
+    examples = squad_examples.training_order(examples)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda example: (example.question, " ".join(example.doc_tokens)),
@@ -69,6 +61,7 @@ def _convert(args, examples, flag, name):
   )
   _log_questions(file, examples, windows, config.max_query_length, is_training)
   schema = features.squad(config.max_seq_length, is_training)
+  name = "train" if is_training else "eval"
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   tfrecord.save(path, schema, (records.row(w, schema) for w in windows))
   static = not args.dynamic_padding or strategy.needs_static_shapes(args)

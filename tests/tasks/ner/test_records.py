@@ -6,6 +6,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli.arguments import Arguments
 from data import features
 from data import records as input_pipeline
 from data.tokenization import FullTokenizer
@@ -105,14 +106,20 @@ def test_context_is_as_much_of_the_document_as_fits(tokenizer):
 def test_a_record_for_every_window(tmp_path):
   vocabulary = [*WORDS[:4], "rex", "barks", "we", "saw"]
   (tmp_path / "vocab.txt").write_text("\n".join(vocabulary))
-  tokenizer = FullTokenizer(tmp_path / "vocab.txt")
   text = [
     Sentence(["Rex", "barks"], ["B-X", "O"]),
     Sentence(["we", "saw", "old", "Tom"], ["O", "O", "B-X", "I-X"]),
   ]
-  path = str(tmp_path / "new" / "records")
-  build = records.TagRecordBuilder(tokenizer, 5, TAGS)
-  result = task.make_records(text, path, build, static_shapes=True)
+  args = Arguments(
+    dev_file="dev.txt",
+    output_dir=str(tmp_path),
+    vocab_file=str(tmp_path / "vocab.txt"),
+    **{"do_lower_case": True, "max_seq_length": 5, "document_context": False},
+    **{"dry_run": False, "train_batch_size": 8, "jit_compile": True},
+    **{"use_tpu": False, "distribution_strategy": None},
+  )
+  result = task.convert(args, "dev_file", text, TAGS)
+  path = f"{tmp_path}/eval.tf_record"
   assert result.sentences == text
   assert result.rows == [
     records.TagWindow(0, [1, 2]),

@@ -67,10 +67,11 @@ def test_odds_above_one_do_not_withhold_an_answer():
 
 
 def test_test_sets_have_no_answers():
-  assert not metrics.has_answers(questions(a=None), False)
-  assert not metrics.has_answers(questions(a=None, b=["x"]), True)
-  assert not metrics.has_answers(questions(a=["x"], b=[]), False)
-  assert metrics.has_answers(questions(a=["x"], b=[]), True)
+  remedy = metrics.remedy_of_unscored
+  assert remedy(questions(a=None), False)
+  assert remedy(questions(a=None, b=["x"]), True)
+  assert remedy(questions(a=["x"], b=[]), False)
+  assert not remedy(questions(a=["x"], b=[]), True)
 
 
 @pytest.mark.parametrize(

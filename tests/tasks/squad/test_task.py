@@ -32,7 +32,9 @@ def _args(folder, context, number):
 
 
 def _eval_data(args):
-  return task.eval_data(args, examples.read_examples([args.predict_file]))
+  return task.convert(
+    args, "predict_file", examples.read_examples([args.predict_file])
+  )
 
 
 def test_a_limit_is_one_of_questions_and_of_what_is_scored(
@@ -97,7 +99,10 @@ def test_records_are_of_windows(tmp_path):
   args = _args(tmp_path, "a b a b a b a b a b", 3)
   args = args.replace(train_file=args.predict_file)
   questions = examples.read_examples([args.train_file], True)
-  dev_set, train_set = _eval_data(args), task.train_data(args, questions)
+  dev_set, train_set = (
+    _eval_data(args),
+    task.convert(args, "train_file", questions),
+  )
   assert len(train_set.rows) > len(train_set.questions) == 3
   assert train_set.path == f"{tmp_path}/train.tf_record"
   assert dev_set.path == f"{tmp_path}/eval.tf_record"
