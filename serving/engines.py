@@ -38,6 +38,7 @@ _GPU_TOKENS = 1 << 15
 _MIN_ROWS, _MAX_ROWS = 8, 32
 _BEFORE_NODE = re.compile(r"^(.*)\n\s*\[\[\{\{node ", re.MULTILINE)
 _MAX_RESPONSE = 1 << 30  # bytes of a remote answer
+_MAX_COPIES = 1 << 29  # bytes of LiteRT's copies of the weights, by core
 
 
 class Engine(Protocol):
@@ -183,18 +184,20 @@ class LiteRtEngine:
 
   int8 models quantize activations by the largest of a tensor, so that another
   row would change the result. A row alone is computed on all cores; several at
-  the same time on a core each, by interpreters with a copy of the weights.
-  Several threads may call it.
+  the same time on a core each, by interpreters that do not share their packed
+  weights. Where these would need too much memory, rows get several cores each,
+  or all of them, one after the other. Several threads may call it.
   """
 
   max_rows = 1
 
-  def __init__(self, file: str, num_workers: int | None = None):
+  def __init__(self, file: str):
     self._file = file
     cores = os.cpu_count() or 1
-    self._num_workers = num_workers or cores
-    self._threads = max(cores // self._num_workers, 1)
     self._alone = _load_litert(file, cores)
+    copies = cores * _MAX_COPIES // _copy_size(file)
+    num_workers = min(max(copies - 1, 1), cores)
+    self._threads, self._is_shared = cores // num_workers, num_workers == 1
     inputs = self._alone.get_input_details()
     self.features = {
       name: len(info["shape_signature"]) - 1 for name, info in inputs.items()
@@ -206,7 +209,7 @@ class LiteRtEngine:
     self._own = threading.local()
     self._idle = threading.Lock()  # held while `_alone` computes
     self._num_running, self._count = 0, threading.Lock()
-    self._pool = ThreadPoolExecutor(self._num_workers, "litert")
+    self._pool = ThreadPoolExecutor(num_workers, "litert")
 
   def run(self, rows: Iterable[Row]) -> Iterator[Outputs]:
     rows = iter(rows)
@@ -226,12 +229,21 @@ class LiteRtEngine:
 
   def _run_in_thread(self, row):
     try:
+      if self._is_shared:
+        with self._idle:
+          return _call_litert(self._alone, row)
       if not hasattr(self._own, "function"):
         self._own.function = _load_litert(self._file, self._threads)
       return _call_litert(self._own.function, row)
     finally:
       with self._count:
         self._num_running -= 1
+
+
+def _copy_size(file):
+  """Bytes of an interpreter's weights; float16 is unpacked, then packed."""
+  factor = 4 if file.endswith(LITERT_FILES["litert_float16"]) else 1
+  return factor * os.path.getsize(file)
 
 
 def _load_litert(file, num_threads):

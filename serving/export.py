@@ -194,15 +194,19 @@ def save_tflite(directory: str, served: ServedModel) -> None:
   """Writes model_float32.tflite, model_float16.tflite and model_int8.tflite.
 
   float16 halves all weights; int8 quantizes matrices to a quarter, and
-  activations dynamically. Inputs and outputs have the model's names in the
-  signature `serving_default`; all dimensions are dynamic. Raises UserError if
-  LiteRT lacks an operation of the model.
+  activations dynamically. The signature `serving_default` takes one row, of any
+  length, by the model's names: with a batch of any size, shapes would be
+  computed between the operations and keep XNNPACK from running them in one go.
+  Raises UserError if LiteRT lacks an operation of the model.
   """
   model, module = served.model, tf.Module()
   module.variables_of_model = [variable.value for variable in model.variables]
-  function = _trace(
-    lambda **inputs: model(inputs, training=False), _specs(model)
-  )
+  specs = {
+    name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype)
+    for name, spec in _specs(model).items()
+  }
+  with tracing.mode(fused=False):  # what is faster in TensorFlow is not here
+    function = _trace(lambda **inputs: model(inputs, training=False), specs)
   for file_name in LITERT_FILES.values():
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
       [function], module

@@ -191,6 +191,7 @@ def _interpreters(monkeypatch):
     return loaded[-1]
 
   monkeypatch.setattr(engines, "_load_litert", load)
+  monkeypatch.setattr(engines, "_copy_size", lambda file: 1)
   monkeypatch.setattr("os.cpu_count", lambda: 4)
   return loaded
 
@@ -230,6 +231,23 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   before = interpreters[0].calls
   engine.run(_numbers(1))
   assert interpreters[0].calls == before + 1
+
+
+@pytest.mark.parametrize(
+  ("megabytes", "others"),
+  [(400, [1] * 4), (500, [1] * 3), (600, [2] * 2), (700, []), (9000, [])],
+)
+def test_large_weights_are_copied_less(
+  interpreters, monkeypatch, megabytes, others
+):
+  monkeypatch.setattr(engines, "_copy_size", lambda file: megabytes << 20)
+  engine = LiteRtEngine("file")
+  with ThreadPoolExecutor(4) as pool:
+    for values in pool.map(lambda n: engine.run(_numbers(*range(n))), range(9)):
+      values = _values(values)
+      assert values == [*range(0, 2 * len(values), 2)]
+  threads = [i.threads for i in interpreters]
+  assert threads == [4, *others[: len(threads) - 1]]  # each on first use
 
 
 def test_a_row_among_others_does_not_wait_for_all_cores(interpreters):
