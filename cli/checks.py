@@ -155,18 +155,11 @@ def export(args: Arguments) -> None:
       f"--export_format={','.join(formats)}: give one or more of "
       f"{', '.join(known)}, with commas between them"
     )
-  is_litert = "tflite" in formats
-  if is_litert and args.dtype != "float32":
+  if "tflite" in formats and args.dtype != "float32":
     raise UserError(
       f"--export_format=tflite does not go with --dtype={args.dtype}: train, "
       "then export in a run of its own without --dtype"
     )
-  for name in ("feature_based", "add_bilstm"):  # not all programs have both
-    if is_litert and getattr(args, name, False):
-      raise UserError(
-        f"--export_format=tflite does not go with --{name}: LiteRT's LSTM "
-        "needs a batch of fixed size. Take --export_format=savedmodel"
-      )
   files.check_is_free(args.export_dir)
 
 

@@ -3,7 +3,7 @@
 TensorFlow is imported by those that need it. B rows, T tokens, C choices.
 """
 
-import glob
+import contextlib
 import json
 import os
 import re
@@ -18,11 +18,9 @@ from typing import Protocol
 
 import numpy as np
 
-from serving import quiet
 from storage import UserError
 
-# Inputs of a row, int32 without padding: [T], or [C, T] of choices.
-Row = Mapping[str, np.ndarray]
+Row = Mapping[str, np.ndarray]  # int32 without padding: [T], or [C, T]
 Outputs = dict[str, np.ndarray]
 SIGNATURE = "serving_features"
 # Files of --export_format=tflite, by the name of the engine.
@@ -38,7 +36,7 @@ _GPU_TOKENS = 1 << 15
 _MIN_ROWS, _MAX_ROWS = 8, 32
 _BEFORE_NODE = re.compile(r"^(.*)\n\s*\[\[\{\{node ", re.MULTILINE)
 _MAX_RESPONSE = 1 << 30  # bytes of a remote answer
-_MAX_COPIES = 1 << 29  # bytes of LiteRT's copies of the weights, by core
+_MAX_COPIES = 1 << 29  # bytes of LiteRT's copies of the weights, for each core
 
 
 class Engine(Protocol):
@@ -60,19 +58,13 @@ class Engine(Protocol):
     """
 
 
-def has_gpu() -> bool:
-  """Returns whether this machine shows an NVIDIA GPU to this process."""
-  is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
-  return not is_hidden and bool(glob.glob("/dev/nvidia[0-9]*"))
-
-
 # --- Batches ---------------------------------------------------------------
 
 
 def batches(rows: Sequence[Row], max_tokens: int) -> Iterator[list[int]]:
   """Indices of rows that run together: of similar length, for less padding."""
   shapes = [row["input_ids"].shape for row in rows]
-  batch = []
+  batch: list[int] = []
   for index in sorted(range(len(rows)), key=shapes.__getitem__):
     shape = shapes[index]
     tokens = (len(batch) + 1) * int(np.prod(shape))
@@ -115,20 +107,15 @@ class Batches:
 
   def run(self, rows: Iterable[Row]) -> list[Outputs]:
     rows = list(rows)
-    results = [None] * len(rows)
+    results: list[Outputs] = [{} for _ in rows]
     for indices in batches(rows, self.max_tokens):
       outputs = self._call(pad([rows[i] for i in indices]))
       for number, index in enumerate(indices):
-        results[index] = {
-          name: self._cut(name, value[number], rows[index])
-          for name, value in outputs.items()
-        }
+        results[index] = {k: v[number] for k, v in outputs.items()}
+        for name, other in self._length_of.items():
+          length = len(rows[index][other])
+          results[index][name] = results[index][name][:length]
     return results
-
-  def _cut(self, name, value, row):
-    if name not in self._length_of:
-      return value
-    return value[: row[self._length_of[name]].shape[0]]
 
   def _call(self, inputs: dict[str, np.ndarray]) -> Outputs:
     raise NotImplementedError
@@ -168,11 +155,10 @@ class TensorFlowEngine(Batches):
   def _call(self, inputs):
     from tensorflow import constant  # noqa: PLC0415
 
-    tensors = {name: constant(value) for name, value in inputs.items()}
     try:
-      outputs = self._function(**tensors)
+      outputs = self._function(**{k: constant(v) for k, v in inputs.items()})
     except self._refusal as error:
-      raise UserError(_first_line(error.message)) from None
+      raise UserError(first_line(error.message)) from None
     return {name: value.numpy() for name, value in outputs.items()}
 
 
@@ -184,9 +170,8 @@ class LiteRtEngine:
 
   int8 models quantize activations by the largest of a tensor, so that another
   row would change the result. A row alone is computed on all cores; several at
-  the same time on a core each, by interpreters that do not share their packed
-  weights. Where these would need too much memory, rows get several cores each,
-  or all of them, one after the other. Several threads may call it.
+  the same time on a core each, or on more where the interpreters, which do not
+  share packed weights, would need too much memory. Threads may call it.
   """
 
   max_rows = 1
@@ -195,15 +180,15 @@ class LiteRtEngine:
     self._file = file
     cores = os.cpu_count() or 1
     self._alone = _load_litert(file, cores)
-    copies = cores * _MAX_COPIES // _copy_size(file)
-    num_workers = min(max(copies - 1, 1), cores)
+    others = cores * _MAX_COPIES // _copy_size(file) - 1
+    num_workers = min(max(others, 1), cores)
     self._threads, self._is_shared = cores // num_workers, num_workers == 1
     inputs = self._alone.get_input_details()
     self.features = {
       name: len(info["shape_signature"]) - 1 for name, info in inputs.items()
     }
     self.outputs = {
-      name: info["shape_signature"].tolist()
+      name: [-1, *info["shape_signature"][1:].tolist()]
       for name, info in self._alone.get_output_details().items()
     }
     self._own = threading.local()
@@ -242,8 +227,27 @@ class LiteRtEngine:
 
 def _copy_size(file):
   """Bytes of an interpreter's weights; float16 is unpacked, then packed."""
-  factor = 4 if file.endswith(LITERT_FILES["litert_float16"]) else 1
-  return factor * os.path.getsize(file)
+  return os.path.getsize(file) * (4 if "float16" in file else 1)
+
+
+_stderr_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def no_stderr() -> Iterator[None]:
+  """Context without the messages of LiteRT's C++, unless they are asked for."""
+  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
+    yield
+    return
+  # The lock: else a thread would restore what another has set.
+  with _stderr_lock, open(os.devnull, "w") as devnull:
+    stderr = os.dup(2)
+    os.dup2(devnull.fileno(), 2)
+    try:
+      yield
+    finally:
+      os.dup2(stderr, 2)
+      os.close(stderr)
 
 
 def _load_litert(file, num_threads):
@@ -255,7 +259,7 @@ def _load_litert(file, num_threads):
   except ImportError:
     from tensorflow.lite import Interpreter  # noqa: PLC0415
   try:
-    with quiet.no_stderr():  # a line about XNNPACK
+    with no_stderr():  # a line about XNNPACK
       interpreter = Interpreter(file, num_threads=num_threads)
       interpreter.allocate_tensors()
   except ValueError as error:
@@ -267,11 +271,11 @@ def _call_litert(function, row):
   try:
     outputs = function(**{name: value[None] for name, value in row.items()})
   except (RuntimeError, ValueError) as error:
-    raise UserError(_first_line(str(error))) from None
+    raise UserError(first_line(str(error))) from None
   return {name: value[0] for name, value in outputs.items()}
 
 
-def _first_line(message):
+def first_line(message: str) -> str:
   """The line that says what is wrong, without TensorFlow's stack traces."""
   if node := _BEFORE_NODE.search(message):
     return node[1][:500]
@@ -286,11 +290,10 @@ class RemoteError(OSError):
 
 
 class RemoteEngine(Batches):
-  """A model of a TF Serving, by its URL: http://host:8501/v1/models/NAME.
+  """A model of a TF Serving, by its URL, perhaps with /versions/N behind it.
 
-  `/versions/N` behind it takes that version instead of the newest. Each request
-  may take `timeout` seconds. Raises RemoteError, or UserError for a model
-  without a signature for rows.
+  Each request may take `timeout` seconds. Raises RemoteError, or UserError for
+  a model without a signature for rows.
   """
 
   def __init__(self, url: str, timeout: float = 30.0):
@@ -303,13 +306,9 @@ class RemoteEngine(Batches):
       raise RemoteError(f"{url} is no model of a TF Serving") from None
     if signature is None:
       raise UserError(
-        f"{url} has no signature {SIGNATURE}: let it serve what --do_export "
-        "wrote"
+        f"{url} has no signature {SIGNATURE}: let it serve an export"
       )
-    inputs, outputs = (
-      {name: _shape(info) for name, info in signature[key].items()}
-      for key in ("inputs", "outputs")
-    )
+    inputs, outputs = (_shapes(signature[k]) for k in ("inputs", "outputs"))
     super().__init__({k: len(v) - 1 for k, v in inputs.items()}, outputs)
 
   def _call(self, inputs):
@@ -326,35 +325,26 @@ class RemoteEngine(Batches):
       with urllib.request.urlopen(request, timeout=self._timeout) as response:
         return json.loads(response.read(_MAX_RESPONSE))
     except urllib.error.HTTPError as error:
-      message = _error_message(error)
+      text = error.read(1 << 16).decode("utf-8", "replace")
+      with contextlib.suppress(ValueError, KeyError, TypeError):
+        text = json.loads(text)["error"]
+      message = first_line(text) or error.reason
       if error.code == 400 and body:
         raise UserError(f"{self._url}: {message}") from None
       raise RemoteError(f"{self._url}: {error.code}, {message}") from None
     except TimeoutError:
-      raise RemoteError(
-        f"{self._url} did not answer within {self._timeout:g} s: is it busy? "
-        "Give it more time by timeout=..."
-      ) from None
+      message = f"did not answer within {self._timeout:g} s: raise timeout=..."
     except OSError as error:
       reason = getattr(error, "reason", error)
       if isinstance(reason, TimeoutError):
         reason = f"it did not accept a connection within {self._timeout:g} s"
-      raise RemoteError(
-        f"{self._url} cannot be reached: {reason}; is the server running?"
-      ) from None
+      message = f"cannot be reached: {reason}; is the server running?"
     except ValueError:  # no JSON
-      raise RemoteError(f"{self._url} is no model of a TF Serving") from None
+      message = "is no model of a TF Serving"
+    raise RemoteError(f"{self._url} {message}")
 
 
-def _shape(info):
-  """Shape of a TensorInfo."""
-  return [int(size["size"]) for size in info["tensor_shape"]["dim"]]
-
-
-def _error_message(error):
-  """The message of a TF Serving, or what another server says."""
-  text = error.read(1 << 16).decode("utf-8", "replace")
-  try:
-    return json.loads(text)["error"]
-  except (ValueError, KeyError, TypeError):
-    return _first_line(text) or error.reason
+def _shapes(infos):
+  """Shapes of TensorInfos, by name."""
+  dims = {name: info["tensor_shape"]["dim"] for name, info in infos.items()}
+  return {n: [int(size["size"]) for size in dim] for n, dim in dims.items()}

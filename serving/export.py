@@ -7,6 +7,7 @@ again where the answers are not in the graph.
 """
 
 import contextlib
+import logging as python_logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -17,10 +18,12 @@ from absl import logging
 
 from data.tokenization_ops import GraphTokenizer
 from modeling import tracing
-from serving import answers, engines, quiet, warm_up
+from serving import answers, engines
 from serving.answers import Answers, TextModel
 from serving.engines import LITERT_FILES, TensorFlowEngine
 from storage import UserError, files
+
+WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
 
 class TextSignature(Protocol):
@@ -174,12 +177,17 @@ def new_folder(directory: str) -> Iterator[str]:
 
 
 def save_savedmodel(directory: str, served: ServedModel) -> None:
-  """Writes a SavedModel, with a request that makes it ready."""
+  """Writes a SavedModel, with a request that makes a TF Serving ready."""
   exported = Exported(served)
-  with quiet.no_information():
+  with _no_information():
     tf.saved_model.save(exported, directory, exported.functions)
   default = exported.functions["serving_default"]
-  warm_up.save(directory, default.structured_input_signature[1])
+  specs = default.structured_input_signature[1]
+  path = os.path.join(directory, WARM_UP_FILE)
+  tf.io.gfile.makedirs(os.path.dirname(path))
+  with tf.io.TFRecordWriter(path) as writer:
+    inputs = {name: _short_input(spec) for name, spec in specs.items()}
+    writer.write(prediction_log(inputs))
   for name, function in exported.functions.items():
     specs = tf.nest.flatten(function.structured_input_signature)
     logging.info(
@@ -188,6 +196,46 @@ def save_savedmodel(directory: str, served: ServedModel) -> None:
       ", ".join(spec.name for spec in specs),
       ", ".join(sorted(function.structured_outputs)),
     )
+
+
+@contextlib.contextmanager
+def _no_information():
+  """Context without TensorFlow's line for each name that it saves."""
+  before = python_logging.root.manager.disable
+  python_logging.disable(python_logging.INFO)
+  try:
+    yield
+  finally:
+    python_logging.disable(before)
+
+
+def _short_input(spec):
+  """One text, one list of a text, or a row of a few tokens."""
+  if spec.dtype == tf.string:
+    return tf.fill([1] * spec.shape.rank, ".")
+  return tf.ones([1] * (spec.shape.rank - 1) + [8], spec.dtype)
+
+
+def prediction_log(inputs: dict[str, tf.Tensor]) -> bytes:
+  """A request for `serving_default`, as TF Serving reads it from WARM_UP_FILE.
+
+  PredictionLog{6: PredictLog{1: PredictRequest{1: spec, 2: inputs}}}, written
+  here, so that the package tensorflow-serving-api is not needed.
+  """
+  request = _field(1, _field(3, b"serving_default"))
+  for name, value in inputs.items():
+    tensor = tf.make_tensor_proto(value).SerializeToString()
+    request += _field(2, _field(1, name.encode()) + _field(2, tensor))
+  return _field(6, _field(1, request))
+
+
+def _field(number, content):
+  """A field of bytes in protobuf's encoding."""
+  size, digits = len(content), []
+  while size >= 128:
+    digits.append(size % 128 + 128)
+    size //= 128
+  return bytes([number << 3 | 2, *digits, size]) + content
 
 
 def save_tflite(directory: str, served: ServedModel) -> None:
@@ -223,7 +271,7 @@ def save_tflite(directory: str, served: ServedModel) -> None:
 
 def _convert(converter):
   try:
-    with quiet.no_information(), quiet.no_stderr():
+    with _no_information(), engines.no_stderr():
       return converter.convert()
   except Exception as error:  # its class is not public
     raise UserError(

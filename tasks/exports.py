@@ -1,5 +1,6 @@
 """Models as functions of raw text: exports, and folders of trainings."""
 
+import glob
 import os
 from importlib import import_module
 
@@ -66,13 +67,19 @@ def load_answers(folder: str) -> Answers:
     ) from None
 
 
+def has_gpu() -> bool:
+  """Returns whether this machine shows an NVIDIA GPU to this process."""
+  is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
+  return not is_hidden and bool(glob.glob("/dev/nvidia[0-9]*"))
+
+
 def _engines(path, names):
   """Engines that an export has files for, the best for this machine first."""
   litert = [k for k, file in engines.LITERT_FILES.items() if file in names]
   if files.is_remote(path):  # LiteRT reads local files
     litert = []
   savedmodel = [] if names.isdisjoint(_SAVED_MODEL) else ["savedmodel"]
-  return savedmodel + litert if engines.has_gpu() else litert + savedmodel
+  return savedmodel + litert if has_gpu() else litert + savedmodel
 
 
 def _load_engine(path, kind):

@@ -133,6 +133,7 @@ run_pretraining | do_train pack_examples objective=left_to_right | --pack_exampl
 run_pretraining | do_train stop_at_step=9 | --stop_at_step=9 is beyond --num_train_steps=3
 run_pretraining | do_train sampling_exponent=0.7 sampling_weights=1 | --sampling_exponent computes what --sampling_weights says
 run_pretraining | do_train bert_config_file=no.json | cannot read no.json: --bert_config_file names no file
+run_pretraining | do_export | --do_export needs --export_dir
 run_pretraining | do_export do_train dry_run export_dir=new | --do_export needs --vocab_file
 run_pretraining | do_train objective=left_to_right attention=bidirectional | contradicts --objective=left_to_right
 run_features | | give either --labels, to classify, or --num_neighbors, to

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 import predictor
 from predictor import Predictor
-from serving import engines
 from tasks import exports as model_exports
 from tests import programs
 from tests.serving import tasks
@@ -173,7 +172,7 @@ def test_another_projects_savedmodel_is_named(folders, tmp_path):
 def test_the_engine_suits_the_machine_or_is_chosen(
   folders, monkeypatch, has_gpu, engine, expected
 ):
-  monkeypatch.setattr(engines, "has_gpu", lambda: has_gpu)
+  monkeypatch.setattr(model_exports, "has_gpu", lambda: has_gpu)
   model = model_exports.open_model(str(folders["tagging"]), engine).engine
   name, file = expected
   assert type(model).__name__ == name
@@ -213,15 +212,4 @@ def test_a_gpu_is_one_that_the_process_may_use(
   if visible is not None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
   monkeypatch.setattr("glob.glob", lambda pattern: devices)
-  assert engines.has_gpu() is expected
-
-
-@pytest.mark.slow
-def test_a_second_text_may_be_left_out(exports):
-  predict = exports["masks"]
-  [answer] = predict(["a [MASK]"])
-  assert answer["num_masks"] == 1 and "is_next" not in answer
-  [pair] = predict(["a [MASK]"], text_pair=["b"])
-  assert pair["is_next"] is (pair["is_next_probability"] >= 0.5)
-  with pytest.raises(ValueError, match=r"takes text=.*, and perhaps text_pair"):
-    predict(text_pair=["b"])
+  assert model_exports.has_gpu() is expected

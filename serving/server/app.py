@@ -8,35 +8,32 @@ import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import h11
 import prometheus_client
 import uvicorn
 from absl import logging
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, PlainTextResponse, Response
-from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from serving.server import rest, workers
+from serving.server import rest
 from serving.server.models import Model, Settings
 from serving.server.rest import RestError
+from serving.server.version import Closed, QueueFull
 
 _MODEL = r"(?i)/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
 _PREDICT = re.compile(rf"{_MODEL}:(classify|regress|predict)")
 _STATUS = re.compile(rf"{_MODEL}(/metadata)?")
-_METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 # Bodies of more bytes, and outputs of more values, are converted in a thread.
 _LARGE = 1 << 15
 # A body that is too long is read up to this multiple of the limit, since a
 # client that cannot send all of it may not see the answer.
 _READ_ANYWAY = 64
-_PAGE = {"/": "page.html"} | {
-  f"/{name}": name
-  for name in ("page.css", "page.js", "answers.css", "answers.js")
+_PAGE = {"/": "html"} | {
+  f"/{name}.{end}": kind
+  for name in ("page", "answers")
+  for end, kind in (("css", "css"), ("js", "javascript"))
 }
 _PAGE_HEADERS = {
   "content-security-policy": "default-src 'none'; script-src 'self'; "
@@ -44,6 +41,7 @@ _PAGE_HEADERS = {
   "form-action 'none'; frame-ancestors 'none'",
   "x-content-type-options": "nosniff",
 }
+_METRICS_TYPE = {"content-type": prometheus_client.CONTENT_TYPE_LATEST}
 # Bounds of histograms.
 _SECONDS = (
   *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
@@ -94,6 +92,14 @@ class Metrics:
     return prometheus_client.generate_latest(self._registry)
 
 
+class Response(NamedTuple):
+  """An answer; `headers` without its length."""
+
+  status: int
+  body: bytes
+  headers: dict[str, str]
+
+
 class App:
   """Endpoints of the server; `is_draining` is set when it is about to end."""
 
@@ -102,78 +108,66 @@ class App:
   ):
     self.is_draining = False
     self._models, self._metrics, self._settings = models, metrics, settings
+    self._get = {
+      "/healthz": lambda: _text("ok\n"),
+      "/readyz": self._readyz,
+      "/metrics": lambda: Response(200, metrics.text(models), _METRICS_TYPE),
+      "/models": lambda: _json({"models": list(models)}),
+      **{path: _page(path) for path in _PAGE},
+    }
 
-  def asgi(self) -> Starlette:
-    return Starlette(
-      routes=[
-        Route("/healthz", self._healthz),
-        Route("/readyz", self._readyz),
-        Route("/metrics", self._show_metrics),
-        Route("/models", self._list_models),
-        *(Route(path, self._page) for path in _PAGE),
-        Route("/{path:path}", self._v1, methods=_METHODS),
-      ],
-      exception_handlers={HTTPException: _http_error},
-    )
+  async def __call__(self, scope, receive, send) -> None:
+    """Answers a request, by ASGI."""
+    if not (get := self._get.get(scope["path"])):
+      response = await self._v1({**scope, "model": ""}, receive)
+    elif scope["method"] in ("GET", "HEAD"):
+      response = get()
+    else:
+      response = _json({"error": "Method Not Allowed"}, 405)
+    status, body, headers = response
+    headers = {**headers, "content-length": str(len(body))}.items()
+    pairs = [(name.encode(), value.encode()) for name, value in headers]
+    head = {"type": "http.response.start", "status": status, "headers": pairs}
+    await send(head)
+    await send({"type": "http.response.body", "body": body})
 
-  async def _healthz(self, request):
-    return PlainTextResponse("ok\n")
-
-  async def _readyz(self, request):
+  def _readyz(self):
     if self.is_draining:
-      return PlainTextResponse("shutting down\n", 503)
+      return _text("shutting down\n", 503)
     missing = [name for name, m in self._models.items() if not m.versions]
     text = f"not loaded: {', '.join(missing)}\n" if missing else "ok\n"
-    return PlainTextResponse(text, 503 if missing else 200)
+    return _text(text, 503 if missing else 200)
 
-  async def _show_metrics(self, request):
-    return Response(
-      self._metrics.text(self._models),
-      headers={"content-type": prometheus_client.CONTENT_TYPE_LATEST},
-    )
-
-  async def _list_models(self, request):
-    return _json({"models": list(self._models)})
-
-  async def _page(self, request):
-    name = _PAGE.get(request.scope["path"])
-    if not name:  # a line break follows
-      raise HTTPException(404)
-    return FileResponse(Path(__file__).with_name(name), headers=_PAGE_HEADERS)
-
-  async def _v1(self, request: Request) -> Response:
+  async def _v1(self, request, receive):
     begin = time.monotonic()
-    request.state.model = ""  # names of unknown models have no metrics
     try:
-      response = await self._answer(request)
+      response = await self._answer(request, receive)
     except RestError as error:
       response = _json({"error": str(error)}, error.status)
-    except ClientDisconnect:
-      response = _json({"error": "client closed request"}, 499)
     except Exception:
-      logging.exception("%s %r", request.method, request.scope["path"][:200])
+      logging.exception("%s %r", request["method"], request["path"][:200])
       response = _json({"error": "internal error"}, 500)
     # After 408 and 413, the rest of the request is not read.
-    if self.is_draining or response.status_code in (408, 413):
+    if self.is_draining or response.status in (408, 413):
       response.headers["connection"] = "close"
-    model, status = request.state.model, str(response.status_code)
-    self._metrics.requests.labels(model, status).inc()
+    model = request["model"]  # names of unknown models have no metrics
+    self._metrics.requests.labels(model, f"{response.status}").inc()
     self._metrics.seconds.labels(model).observe(time.monotonic() - begin)
     return response
 
-  async def _answer(self, request):
-    path = request.scope["raw_path"].decode("ascii", "replace")
-    if request.method == "POST" and (match := _PREDICT.fullmatch(path)):
-      return await self._predict(request, *match.groups())
-    if request.method == "GET" and (match := _STATUS.fullmatch(path)):
+  async def _answer(self, request, receive):
+    method, path = request["method"], request["raw_path"].decode("latin-1")
+    if method == "POST" and (match := _PREDICT.fullmatch(path)):
+      return await self._predict(request, receive, *match.groups())
+    if method == "GET" and (match := _STATUS.fullmatch(path)):
       return self._status(request, *match.groups())
     if not path.lower().startswith("/v1/"):
       raise RestError(404, "Not Found")
-    raise RestError(400, f"Malformed request: {request.method} {path[:200]}")
+    raise RestError(400, f"Malformed request: {method} {path[:200]}")
 
   def _find(self, request, name) -> Model | None:
     model = self._models.get(unquote(name))
-    request.state.model = model.name if model else ""
+    request["model"] = model.name if model else ""
     return model
 
   def _status(self, request, name, version, label, metadata):
@@ -196,10 +190,10 @@ class App:
     statuses = [rest.version_status(each, *states[each]) for each in numbers]
     return _json({"model_version_status": statuses})
 
-  async def _predict(self, request, name, version, label, method):
+  async def _predict(self, request, receive, name, version, label, method):
     model = self._find(request, name)
     number = rest.version_number(version, label)
-    body = await self._read(request)
+    body = await self._read(receive)
     document = await _convert(len(body), rest.parse, body)
     if not model:
       which = "Latest({})" if number is None else f"Specific({{}}, {number})"
@@ -213,24 +207,26 @@ class App:
       examples = await _convert(len(body), rest.read_inputs, document, specs)
       try:
         outputs = await self._run(loaded, signature, examples)
-      except workers.Closed:
+      except Closed:
         continue  # the version was unloaded just now
     by_rows = "instances" in document
     size = rest.num_values(outputs)
     content = await _convert(size, rest.write_outputs, outputs, by_rows)
-    return Response(content, media_type="application/json")
+    return Response(200, content, {"content-type": "application/json"})
 
-  async def _read(self, request) -> bytes:
+  async def _read(self, receive) -> bytes:
     limit = self._settings.max_request_bytes
-    body, size = bytearray(), 0
+    body, size, is_more = bytearray(), 0, True
     try:
       async with asyncio.timeout(self._settings.read_timeout):
-        async for chunk in request.stream():
-          size += len(chunk)
+        while is_more and size <= limit * _READ_ANYWAY:
+          message = await receive()
+          if message["type"] == "http.disconnect":
+            raise RestError(499, "client closed request")
+          size += len(message["body"])
           if size <= limit:
-            body += chunk
-          elif size > limit * _READ_ANYWAY:
-            break
+            body += message["body"]
+          is_more = message["more_body"]
     except TimeoutError:
       raise RestError(408, "the request did not come in time") from None
     if size > limit:
@@ -246,7 +242,7 @@ class App:
       future = version.workers.submit(version.functions[signature], examples)
       async with asyncio.timeout(self._settings.request_timeout):
         return await asyncio.wrap_future(future)
-    except workers.QueueFull:
+    except QueueFull:
       message = "The batch scheduling queue to which this task was submitted is"
       raise RestError(503, f"{message} full") from None
     except TimeoutError:  # the request is cancelled unless it runs already
@@ -263,12 +259,21 @@ async def _convert(size, function, *arguments):
 def _json(value, status=200):
   # Half a surrogate pair of a client may be in a message.
   content = json.dumps(value, ensure_ascii=False).encode(errors="replace")
-  headers = {"retry-after": "1"} if status == 503 else None
-  return Response(content, status, headers, media_type="application/json")
+  more = {"retry-after": "1"} if status == 503 else {}
+  return Response(status, content, {"content-type": "application/json"} | more)
 
 
-async def _http_error(request, error):
-  return _json({"error": error.detail}, error.status_code)
+def _text(text, status=200):
+  kind = {"content-type": "text/plain; charset=utf-8"}
+  return Response(status, text.encode(), kind)
+
+
+def _page(path):
+  """A function that returns a file of the page."""
+  file = Path(__file__).with_name(path[1:] or "page.html")
+  content = file.read_bytes()
+  kind = {"content-type": f"text/{_PAGE[path]}; charset=utf-8"}
+  return lambda: Response(200, content, kind | _PAGE_HEADERS)
 
 
 # --- Connections -----------------------------------------------------------
@@ -282,10 +287,14 @@ class _Protocol(H11Protocol):
 
   def connection_made(self, transport):
     super().connection_made(transport)
+    accepted = transport.get_extra_info("socket")
+    # Else a client gets an answer's body 40 ms after its head. asyncio does it
+    # for sockets that name their protocol only.
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with contextlib.suppress(AttributeError, OSError):  # not on Linux
-      transport.get_extra_info("socket").setsockopt(
-        socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * self.seconds)
-      )
+      milliseconds = int(1000 * self.seconds)
+      option = socket.TCP_USER_TIMEOUT
+      accepted.setsockopt(socket.IPPROTO_TCP, option, milliseconds)
     self._watch()
 
   def data_received(self, data):
@@ -312,7 +321,7 @@ class Server(uvicorn.Server):
   def __init__(self, app: App, settings: Settings):
     seconds = settings.read_timeout + _GRACE_SECONDS
     config = uvicorn.Config(
-      app.asgi(),
+      app,
       http=type("Protocol", (_Protocol,), {"seconds": seconds}),
       ws="none",
       loop="asyncio",

@@ -7,10 +7,11 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from absl import logging
 
+from serving.engines import first_line
 from serving.server.rest import RestError
 from storage import UserError, files
 
@@ -75,10 +76,11 @@ class Model:
 
   def __init__(self, name: str, folder: str, num_versions: int, load: Callable):
     self.name = name
-    self.versions, self.states = {}, {}
+    self.versions: dict[int, Any] = {}
+    self.states: dict[int, tuple[str, str]] = {}
     self._folder, self._num_versions, self._load = folder, num_versions, load
-    self._retry = {}  # time by version that could not be loaded
-    self._folder_error = None  # of the last poll
+    self._retry: dict[int, float] = {}  # by version that could not be loaded
+    self._folder_error = ""  # of the last poll
 
   def find(self, number: int | None = None):
     """Number and version, by default the newest; RestError if not loaded."""
@@ -97,14 +99,14 @@ class Model:
   def poll(self) -> None:
     """Loads and unloads versions by what is in the folder now."""
     try:
-      folders, message = find_versions(self._folder), None
+      folders = find_versions(self._folder)
     except Exception as error:  # of any file system
-      folders, message = None, _first_line(error)
-    if message not in (None, self._folder_error):  # once, not at each poll
-      logging.error("%s: %s", self.name, message)
-    self._folder_error = message
-    if message:
+      message = first_line(str(error)) or type(error).__name__
+      if message != self._folder_error:  # once, not at each poll
+        logging.error("%s: %s", self.name, message)
+      self._folder_error = message
       return
+    self._folder_error = ""
     newest = {*sorted(folders)[-self._num_versions :]}
     for number in sorted(newest - {*self.versions}):
       if time.monotonic() >= self._retry.get(number, 0):
@@ -119,7 +121,9 @@ class Model:
       version = self._load(folder)
     except Exception as error:  # of any library
       self._retry[number] = time.monotonic() + _RETRY_SECONDS
-      self._set_state(number, "END", _first_line(error))
+      self._set_state(
+        number, "END", first_line(str(error)) or type(error).__name__
+      )
       return
     self.versions = {**self.versions, number: version}
     self._set_state(number, "AVAILABLE")
@@ -137,10 +141,6 @@ class Model:
     self.states = {**self.states, number: (state, error)}
     log = logging.error if error else logging.info
     log("%s, version %d: %s %s", self.name, number, state, error)
-
-
-def _first_line(error):
-  return (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
 
 
 @contextlib.contextmanager

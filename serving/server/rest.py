@@ -16,12 +16,12 @@ from serving.answers import to_list
 _METHOD_NAMES = {"classify": "classification", "regress": "regression"}
 _MAX_RANK = 32
 _JSON_TYPES = {type(None): "Null", dict: "Object", list: "Array", str: "String"}
-_PYTHON_TYPES = {"string": (str,), "bool": (bool,)}
-_DTYPES = {"float32": "float", "float64": "double"}
+_LEVEL = "Encountered list at unexpected level: %s expected < %s"
+_IN_ROW = "Failed to process element: %s of 'instances' list."
 
 
 class Spec(NamedTuple):
-  """An input: its type and shape, with None for any size."""
+  """An input: "string" or a type of integers; sizes, None for any."""
 
   dtype: str
   shape: Sequence[int | None]
@@ -105,7 +105,7 @@ def version_number(version: str | None, label: str | None) -> int | None:
 def read_inputs(
   document: dict, specs: Mapping[str, Spec]
 ) -> list[dict[str, Any]]:
-  """Examples of a request: arrays by input; strings are bytes, in lists.
+  """Examples of a request: values by input, in lists; strings are bytes.
 
   Raises RestError if they do not fit `specs`.
   """
@@ -115,37 +115,26 @@ def read_inputs(
     "'instances' keys to exist ",
     document,
   )
+  needed = [name for name, spec in specs.items() if not spec.is_optional]
   if "instances" in document:
-    arrays = _read_rows(document, document["instances"], specs)
+    columns = _read_rows(document, specs, needed)
   else:
     _check("inputs" in document, "Missing 'inputs' or 'instances' key")
-    arrays = _read_columns(document["inputs"], specs)
-  for name, array in arrays.items():
-    shape = specs[name].shape
+    columns = _read_columns(document["inputs"], specs, needed)
+  for name, (_, shape) in columns.items():
+    expected = [-1 if size is None else size for size in specs[name].shape]
     _check(
-      len(shape) == array.ndim
-      and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True)),
+      len(expected) == len(shape)
+      and all(n in (-1, m) for n, m in zip(expected, shape, strict=True)),
       "Tensor name: %s has shape: %s expecting: %s",
-      name,
-      array.shape,
-      [-1 if size is None else size for size in shape],
+      *(name, shape, expected),
     )
   _check(
-    len({len(array) for array in arrays.values()}) <= 1,
+    len({shape[0] for _, shape in columns.values()}) <= 1,
     "Batching input tensors must have equal 0th-dimension size",
   )
-  rows = zip(*arrays.values(), strict=True)
-  return [dict(zip(arrays, map(_plain, row), strict=True)) for row in rows]
-
-
-def _plain(value):
-  """Texts as bytes and lists of them, numbers as arrays."""
-  is_text = isinstance(value, np.ndarray) and value.dtype == object
-  return value.tolist() if is_text else value
-
-
-def _needed(specs):
-  return [name for name, spec in specs.items() if not spec.is_optional]
+  rows = zip(*(values for values, _ in columns.values()), strict=True)
+  return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _is_base64(value):
@@ -160,7 +149,9 @@ def _is_named(value):
   return isinstance(value, dict) and not _is_base64(value)
 
 
-def _read_rows(document, rows, specs):
+def _read_rows(document, specs, needed):
+  """Values and shape by input, of "instances"."""
+  rows = document["instances"]
   _check(
     isinstance(rows, list),
     "JSON Value: %s Excepting 'instances' to be an list/array",
@@ -168,15 +159,14 @@ def _read_rows(document, rows, specs):
   )
   _check(rows, "JSON Value: %s No values in 'instances' array", document)
   _check(
-    isinstance(rows[0], dict) or len(_needed(specs)) == 1,
+    isinstance(rows[0], dict) or len(needed) == 1,
     "instances is a plain list, but expecting list of objects as multiple "
     "input tensors required as per tensorinfo_map",
   )
   are_named = _is_named(rows[0])
-  names = (
-    {*rows[0]} & {*specs} | {*_needed(specs)} if are_named else _needed(specs)
-  )
-  columns = {name: [] for name in specs if name in names}
+  more = rows[0] if are_named else ()
+  columns = {name: [] for name in specs if name in needed or name in more}
+  shapes = {}
   for number, row in enumerate(rows):
     _check(
       are_named == _is_named(row),
@@ -185,72 +175,56 @@ def _read_rows(document, rows, specs):
       else "Expecting value/list but got object at item %s of input list",
       number,
     )
-    values = row if are_named else dict.fromkeys(columns, row)
-    for name, value in values.items():
+    for name, value in (row if are_named else {needed[0]: row}).items():
       try:
-        _add_value(columns, name, value, specs)
+        message = "JSON object: does not have named input: %s"
+        _check(name in columns, message, name)
+        values, shape = _read(value, specs[name].dtype)
+        first = shapes.setdefault(name, shape)
+        message = "Expecting shape %s but got: %s"
+        _check(shape == first, message, first, shape)
       except RestError as error:
         where = f"{number} key: {name}" if are_named else f"{number}"
-        message = "Failed to process element: %s of 'instances' list. Error: %s"
-        _fail(message, where, f"INVALID_ARGUMENT: {error}")
+        _fail(_IN_ROW + " Error: INVALID_ARGUMENT: %s", where, str(error))
+      columns[name].append(values)
     _check(
-      len(values) == len(columns),
-      "Failed to process element: %s of 'instances' list. JSON object: %s keys "
-      "must be equal to: %s",
-      number,
-      row,
-      ",".join(sorted(columns)),
+      not are_named or len(row) == len(columns),
+      _IN_ROW + " JSON object: %s keys must be equal to: %s",
+      *(number, row, ",".join(sorted(columns))),
     )
-  return {name: np.stack(column) for name, column in columns.items()}
+  return {n: (v, [len(rows), *shapes[n]]) for n, v in columns.items()}
 
 
-def _add_value(columns, name, value, specs):
-  _check(name in columns, "JSON object: does not have named input: %s", name)
-  array = _to_array(value, specs[name].dtype)
-  shape = columns[name][0].shape if columns[name] else array.shape
-  _check(
-    shape == array.shape, "Expecting shape %s but got: %s", shape, array.shape
-  )
-  columns[name].append(array)
-
-
-def _read_columns(inputs, specs):
+def _read_columns(inputs, specs, needed):
+  """Values and shape by input, of "inputs"."""
   if not _is_named(inputs):
     _check(
-      len(_needed(specs)) == 1,
+      len(needed) == 1,
       "inputs is a plain value/list, but expecting an object as multiple input "
       "tensors required as per tensorinfo_map",
     )
-    inputs = dict.fromkeys(_needed(specs), inputs)
-  for name in _needed(specs):
+    inputs = {needed[0]: inputs}
+  for name in needed:
     message = "Missing named input: %s in 'inputs' object."
     _check(name in inputs, message, name)
   return {
-    name: _to_array(inputs[name], spec.dtype)
+    name: _read(inputs[name], spec.dtype)
     for name, spec in specs.items()
     if name in inputs
   }
 
 
-def _to_array(value, dtype):
-  """Array of a nested list, in the shape of its first elements."""
+def _read(value, dtype):
+  """Nested lists of values, and their shape, that of the first elements."""
   shape, first = [], value
   while isinstance(first, list):
     shape.append(len(first))
     first = first[0] if first else None
-  message = "Encountered list at unexpected level: %s expected < %s"
-  _check(len(shape) <= _MAX_RANK, message, len(shape), _MAX_RANK)
-  leaves = []
-  _collect(value, 0, shape, dtype, leaves)
-  array = np.empty(len(leaves), object if dtype == "string" else dtype)
-  try:
-    array[:] = leaves
-  except OverflowError as error:
-    _fail("JSON Value: %s", str(error))
-  return array.reshape(shape)
+  _check(len(shape) <= _MAX_RANK, _LEVEL, len(shape), _MAX_RANK)
+  return _convert(value, 0, shape, dtype), shape
 
 
-def _collect(value, level, shape, dtype, leaves):
+def _convert(value, level, shape, dtype):
   if not isinstance(value, list):
     if level != len(shape):
       _fail(
@@ -258,20 +232,14 @@ def _collect(value, level, shape, dtype, leaves):
         "at level: %s",
         *(_echo(value), level + 1, len(shape)),
       )
-    leaves.append(_to_scalar(value, dtype))
-    return
-  _check(
-    level < len(shape),
-    "Encountered list at unexpected level: %s expected < %s",
-    *(level, len(shape)),
-  )
+    return _to_scalar(value, dtype)
+  _check(level < len(shape), _LEVEL, level, len(shape))
   _check(
     len(value) == shape[level],
     "Encountered list at unexpected size: %s at level: %s expected size: %s",
     *(len(value), level, shape[level]),
   )
-  for item in value:
-    _collect(item, level + 1, shape, dtype, leaves)
+  return [_convert(item, level + 1, shape, dtype) for item in value]
 
 
 def _to_scalar(value, dtype):
@@ -282,19 +250,20 @@ def _to_scalar(value, dtype):
       return base64.b64decode(value["b64"], validate=True)
     except ValueError:
       _fail("Unable to base64 decode")
-  numbers = (int,) if "int" in dtype else (int, float)
-  if type(value) not in _PYTHON_TYPES.get(dtype, numbers):
+  if type(value) is not (str if dtype == "string" else int):
     kind = _JSON_TYPES.get(type(value), "Number")
     _fail(
       "JSON Value: %s Type: %s is not of expected type: %s",
       _echo(value),
       str(value) if isinstance(value, bool) else kind,
-      _DTYPES.get(dtype, dtype),
+      dtype,
     )
   try:
-    return value.encode() if dtype == "string" else value
+    return value.encode() if dtype == "string" else int(np.array(value, dtype))
   except UnicodeEncodeError:
     _fail("JSON Parse error: The surrogate pair in string is invalid.")
+  except OverflowError as error:
+    _fail("JSON Value: %s", str(error))
 
 
 def version_status(number: int, state: str, error: str) -> dict:

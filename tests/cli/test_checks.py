@@ -76,12 +76,7 @@ CASES = [
   (checks.export, EXPORT | TFLITE, None),
   (checks.export, EXPORT | {"export_format": []}, "give one or more of"),
   (checks.export, EXPORT | {"export_format": ["onnx"]}, "=onnx: give one or"),
-  (
-    checks.export,
-    EXPORT | TFLITE | {"add_bilstm": True},
-    "go with --add_bilstm",
-  ),
-  (checks.export, EXPORT | {"add_bilstm": True}, None),
+  (checks.export, EXPORT | TFLITE | {"add_bilstm": True}, None),
   (checks.windows, {}, None),
   (checks.windows, WINDOWS, None),  # each at its border
   (

@@ -4,7 +4,6 @@ import pytest
 
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
-from modeling.heads import BiLstm
 from serving import export
 from tests.serving import stand_in, tasks
 
@@ -37,9 +36,7 @@ def folders_fixture(every_task, tmp_path_factory):
 
   def save(served):
     folder = tmp_path_factory.mktemp("exports") / "1"
-    has_lstm = any(isinstance(x, BiLstm) for x in served.model.layers)
-    formats = ["savedmodel"] if has_lstm else ["savedmodel", "tflite"]
-    export.save(str(folder), served, formats)
+    export.save(str(folder), served, ["savedmodel", "tflite"])
     return folder
 
   return tasks.Finished(every_task, save)

@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 import time
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
@@ -51,12 +52,17 @@ def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
   model = every_task[name].text_model()  # by Keras
   examples = tasks.make_examples(model.answers, TEXTS)
   expected = model(examples)
-  predictors = {"savedmodel": Predictor(folder, "savedmodel")}
-  if (folder / "model_float32.tflite").exists():
-    predictors["litert"] = Predictor(folder, "litert")
+  predictors = {k: Predictor(folder, k) for k in ("savedmodel", "litert")}
   columns = tasks.columns(examples)
   with serving(model, tmp_path) as url:
     predictors["remote"] = Predictor(url, files=folder)
+    body = json.dumps({"instances": examples}).encode()
+    with urllib.request.urlopen(f"{url}:predict", body) as response:
+      predictions = json.load(response)["predictions"]
+    for answer, other in zip(predictions, expected, strict=True):
+      [*values] = other.values()  # a single one comes without its name
+      named = answer if len(values) > 1 else dict.fromkeys(other, answer)
+      tasks.assert_same(named, other)
     for engine, predict in predictors.items():
       for batch_size in (256, 1, 4):
         answers = predict(batch_size=batch_size, **columns)
@@ -79,6 +85,9 @@ def test_a_pair_is_next_by_all_engines(every_task, folders, tmp_path):
     ):
       [answer] = predict(["a [MASK]"], text_pair=["b c"])
       tasks.assert_same(answer, expected)
+      assert "is_next" not in predict(["a [MASK]"])[0]
+      with pytest.raises(UserError, match=r"text=.*, and perhaps text_pair"):
+        predict(text_pair=["b"])
 
 
 # --- Batches ---------------------------------------------------------------

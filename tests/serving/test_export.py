@@ -12,7 +12,7 @@ from data import features
 from data.tokenization import FullTokenizer
 from modeling import models
 from modeling.config import BertConfig
-from serving import export, warm_up
+from serving import export
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import files, tfrecord
@@ -131,7 +131,7 @@ def test_without_texts_in_the_graph_the_default_takes_rows(exported):
 
 
 def test_an_export_has_a_request_to_warm_up(saved):
-  path = os.path.join(saved, warm_up.FILE)
+  path = os.path.join(saved, export.WARM_UP_FILE)
   [record] = tf.data.TFRecordDataset(path).as_numpy_iterator()
   tensor = tf.make_tensor_proto(["."]).SerializeToString()
   assert record.count(tensor) == 2 and b"serving_default" in record
@@ -148,18 +148,7 @@ def test_a_request_has_the_bytes_of_the_message():
   request += bytes([len(entry) % 128 + 128, 1]) + entry
   log = b"\x0a" + bytes([len(request) % 128 + 128, 1]) + request
   expected = b"\x32" + bytes([len(log) % 128 + 128, 1]) + log
-  assert warm_up.prediction_log({"k": value}) == expected
-
-
-def test_tensorflow_serving_reads_a_request(saved):
-  # pip install --no-deps tensorflow-serving-api
-  protos = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-  path = os.path.join(saved, warm_up.FILE)
-  [record] = tf.data.TFRecordDataset(path).as_numpy_iterator()
-  request = protos.PredictionLog.FromString(record).predict_log.request
-  assert request.model_spec.signature_name == "serving_default"
-  texts = {k: tf.make_ndarray(v).tolist() for k, v in request.inputs.items()}
-  assert texts == {"text_a": [b"."], "text_b": [b"."]}
+  assert export.prediction_log({"k": value}) == expected
 
 
 @pytest.mark.parametrize(

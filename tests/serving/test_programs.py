@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from data import labels, vocab
+from data import vocab
 from modeling import models
 from modeling.models import layer_outputs
 from predictor import Predictor
@@ -19,7 +19,6 @@ from tests.serving.tasks import CONFIG, T
 from tests.tasks.test_answers import check_row
 from training import checkpoint
 
-TAGS = ("O", "B-X", "I-X")
 TEXTS = ["ab c. ||| de", "", "abcde " * 7, "A [MASK] b [MASK]"]
 INPUTS = {
   "swag": {"sent1": ["ab c"], "sent2": ["a"], "choices": [["b", "c d", "."]]},
@@ -33,7 +32,6 @@ def _made(tmp_path_factory):
   """Folder of checkpoints, configuration and vocabulary; models by name."""
   keras.utils.set_random_seed(2)
   made = {
-    "ner": models.feature_based_tagger(CONFIG, len(TAGS), "last", units=4),
     "swag": models.multiple_choice(CONFIG),
     "pretraining": models.pretrainer(CONFIG),
     "features": layer_outputs(CONFIG, [-1, 0]),
@@ -44,7 +42,6 @@ def _made(tmp_path_factory):
     checkpoint.write(str(path), checkpoint.variables(model))
   CONFIG.to_json(str(folder / "bert_config.json"))
   vocab.save(stand_in.WORDS, folder / "vocab.txt")
-  labels.save(TAGS, str(folder / "ner"))
   (folder / "texts").write_text("".join(f"{text}\n" for text in TEXTS))
   return folder, made
 
@@ -81,12 +78,6 @@ def _answers(made):
   """Answers of the exports, by name."""
   folder, _ = made
   runs = {
-    "ner": {
-      "output_dir": folder / "ner",
-      "feature_based": True,
-      "feature_layers": "last",
-      "lstm_units": 4,
-    },
     "swag": {"output_dir": folder / "swag"},
     "pretraining": {"output_dir": folder / "pretraining", "export_top_k": 2},
     "features": {
@@ -136,63 +127,3 @@ def test_vectors_are_those_of_the_programs_file(answers, made):
     np.testing.assert_allclose(answer["token_vectors"], expected, atol=1e-5)
     mean = expected.mean(axis=0)
     np.testing.assert_allclose(answer["sentence"], mean, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_tags_of_words(answers, made):
-  tagged = Predictor(made[0] / "ner" / "export")(TEXTS)
-  assert [row["words"] for row in tagged] == [text.split() for text in TEXTS]
-  assert all(row["labels"] == list(TAGS) for row in tagged)
-
-
-EXPORT = {"do_export": True, "export_dir": "nowhere"}
-
-
-@pytest.mark.parametrize(
-  ("program", "cases"),
-  [
-    (
-      "run_pretraining",
-      [
-        ({"do_export": True}, "--do_export needs --export_dir"),
-        (EXPORT, "--do_export needs --vocab_file"),
-        ({"do_train": True}, "--do_train and --do_eval need --input_file"),
-        (
-          EXPORT | {"vocab_file": "vocab.txt", "objective": "left_to_right"},
-          "a model of --objective=left_to_right cannot fill masks",
-        ),
-      ],
-    ),
-    (
-      "extract_features",
-      [
-        ({}, "give --input_file and --output_file, or --do_export"),
-        (EXPORT | {"input_file": "a"}, "give --input_file and --output_file"),
-        (
-          EXPORT | {"export_dir": "ner"},
-          "ner is there already: remove it, or name another --export_dir",
-        ),
-      ],
-    ),
-  ],
-)
-def test_mistakes(made, tmp_path, program, cases):
-  folder, _ = made
-  defaults = {
-    "bert_config_file": folder / "bert_config.json",
-    "init_checkpoint": folder / "pretraining" / "some.ckpt",
-  }
-  if program == "extract_features":
-    defaults |= {"vocab_file": folder / "vocab.txt"}
-  else:
-    defaults |= {"output_dir": tmp_path / "output", "max_seq_length": 12}
-  flags = [defaults | wrong for wrong, _ in cases]
-  for wrong in flags:
-    for name in ("vocab_file", "export_dir"):
-      if name in wrong:
-        wrong[name] = folder / wrong[name]
-  results = programs.run_each(program, flags)
-  for (_, message), (status, log) in zip(cases, results, strict=True):
-    assert status == 1
-    assert message in log
-    assert "Traceback" not in log

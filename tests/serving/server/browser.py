@@ -1,6 +1,5 @@
 """A headless Chromium, driven by its DevTools protocol through pipes."""
 
-import base64
 import json
 import os
 import shutil
@@ -83,15 +82,6 @@ class Browser:
         return value
       time.sleep(0.05)
     raise AssertionError(f"{script}: {self.run('document.body.innerText')}")
-
-  def picture(self, path, width=720, height=600):
-    """Writes what is seen as a PNG."""
-    metrics = {"width": width, "height": height, "mobile": False}
-    self._call(
-      "Emulation.setDeviceMetricsOverride", **metrics, deviceScaleFactor=1
-    )
-    data = self._call("Page.captureScreenshot", format="png")["data"]
-    path.write_bytes(base64.b64decode(data))
 
   def close(self):
     """Ends the browser."""

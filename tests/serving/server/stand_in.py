@@ -9,7 +9,7 @@ import threading
 from serving.server.app import App, Metrics, Server
 from serving.server.models import Model, Settings, polled
 from serving.server.rest import Spec
-from serving.server.workers import Workers
+from serving.server.version import Workers
 
 TEXT = Spec("string", [None])
 SETTINGS = Settings(poll_seconds=0.02, max_request_bytes=10_000)
@@ -25,7 +25,7 @@ def _half_plus_two(examples):
 
 
 def _pair(examples):
-  return [{"sum": row["a"] + row["b"].sum()} for row in examples]
+  return [{"sum": row["a"] + sum(row["b"])} for row in examples]
 
 
 def _images(examples):
@@ -43,7 +43,7 @@ class Version:
     self.gate, self.started = threading.Event(), threading.Event()
     self.specs = {
       "serving_default": {"text": TEXT},
-      "half": {"x": Spec("float32", [None])},
+      "half": {"x": Spec("int32", [None])},
       "pair": {"a": Spec("int32", [None]), "b": Spec("int32", [None, 2])},
       "bytes": {"image": TEXT},
       "gated": {"text": TEXT},

@@ -92,12 +92,12 @@ def test_get(client, path, status, answer):
     # The example of half_plus_two.
     (
       PREDICT,
-      {"signature_name": "half", "instances": [1.0, 2.0, 5.0]},
+      {"signature_name": "half", "instances": [1, 2, 5]},
       {"predictions": [2.5, 3.0, 4.5]},
     ),
     (
       PREDICT,
-      {"signature_name": "half", "inputs": {"x": [1.0]}},
+      {"signature_name": "half", "inputs": {"x": [1]}},
       {"outputs": [2.5]},
     ),
     (

@@ -1,5 +1,6 @@
 """Connections: slow and rude clients, and the end of the server."""
 
+import socket
 import threading
 import time
 
@@ -163,3 +164,12 @@ def test_a_request_on_an_idle_connection_is_answered_at_the_end(client):
     answer = _read_all(connection)
   assert answer.startswith(b"HTTP/1.1 200 ")
   assert b"connection: close" in answer
+
+
+def test_an_answer_does_not_wait_for_an_acknowledgement(client):
+  with client.connect() as connection:
+    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert connection.recv(13) == b"HTTP/1.1 200 "
+    [protocol] = client.server.server_state.connections
+    accepted = protocol.transport.get_extra_info("socket")
+    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -6,7 +6,7 @@ import pytest
 
 from serving.server.models import Model
 from serving.server.rest import Spec
-from serving.server.workers import Workers
+from serving.server.version import Workers
 from tests.serving.server import browser, stand_in
 
 pytestmark = [
@@ -148,23 +148,43 @@ def test_an_answer_is_marked_in_its_context(page):
   assert "75.0 %" in page.run("byId('answer').innerText")
 
 
-def test_no_answer_is_said(page):
-  text = _ask(page, "questions", question="Oslo", context="in Riga")
-  assert "No answer in this context." in text
-  assert page.run("document.querySelector('mark')") is None
-
-
 def test_tags_stand_over_words(page):
   _ask(page, "names", tokens="Ada met <b>Bo</b>")
   script = "[...document.querySelectorAll('ruby')].map((r) => r.textContent)"
   assert page.run(script) == ["AdaB-PER", "met", "<b>Bo</b>"]
 
 
-def test_each_mask_has_its_tokens(page):
-  text = _ask(page, "masks", text="a [MASK] c [MASK]", text_pair="")
-  assert text.count("<i>one</i>") == 2 and "[MASK] 2" in text
-  text = _ask(page, "masks", text="no mask", text_pair="")
-  assert "There is no [MASK] in the text." in text
+@pytest.mark.parametrize(
+  ("model", "texts", "parts"),
+  [
+    (
+      "questions",
+      {"question": "Oslo", "context": "in Riga"},
+      ["No answer in this context."],
+    ),
+    ("masks", {"text": "a [MASK] c [MASK]", "text_pair": ""}, ["<i>one</i>", "[MASK] 2"]),
+    ("masks", {"text": "no mask", "text_pair": ""}, ["There is no [MASK] in the text."]),
+    ("masks", {"text": "a", "text_pair": "b"}, ["IsNext", "62.5 %"]),
+    (
+      "masks",
+      {"text": "a", "text_pair": "no head"},
+      ["The model has no head for next sentences."],
+    ),
+    ("scores", {"text": "a"}, ["3.142"]),
+    (
+      "vectors",
+      {"text": "a"},
+      [
+        "A vector of 16 numbers from each of 2 layer(s)",
+        "each of 3 tokens: [CLS] <b> [SEP].",
+        "0.125, 0.125",
+      ],
+    ),
+  ],
+)
+def test_an_answer_in_words(page, model, texts, parts):
+  text = _ask(page, model, **texts)
+  assert all(part in text for part in parts) and len(text) < 300
 
 
 def test_labels_have_bars(page):
@@ -183,24 +203,6 @@ def test_choices_have_bars(page):
     "two",
   ]
   assert page.run("document.querySelector('.best').innerText").startswith("two")
-
-
-def test_scores(page):
-  assert _ask(page, "scores", text="a") == "3.142"
-
-
-def test_vectors_are_described(page):
-  text = _ask(page, "vectors", text="a")
-  assert "A vector of 16 numbers from each of 2 layer(s)" in text
-  assert "each of 3 tokens: [CLS] <b> [SEP]." in text
-  assert "0.125, 0.125" in text and len(text) < 300
-
-
-def test_a_pair_is_next(page):
-  text = _ask(page, "masks", text="a", text_pair="b")
-  assert "IsNext" in text and "62.5 %" in text and "[MASK]" not in text
-  text = _ask(page, "masks", text="a", text_pair="no head")
-  assert "The model has no head for next sentences." in text
 
 
 @pytest.mark.parametrize("model", TASKS)

@@ -1,7 +1,5 @@
 """Versions of real models: texts for every task, rows, metadata, refusals."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,12 +7,7 @@ from predictor import Predictor
 from serving.server.models import Model
 from serving.server.rest import RestError
 from serving.server.version import Version
-from tests.serving import tasks
 from tests.serving.server import stand_in
-
-TEXTS = ["ab c", "d e [MASK]", ""]
-QUICK = ("classification of pairs", "tagging", "questions")
-PREDICT = "/v1/models/toy:predict"
 
 
 @pytest.fixture(name="client", scope="module")
@@ -29,41 +22,6 @@ def _client(tmp_path_factory, folders):
   with stand_in.running([model]) as client:
     client.predict = predict
     yield client
-
-
-@pytest.mark.parametrize(
-  "name",
-  [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-    for name in tasks.NAMES
-    if name != "tagging by features"
-  ],
-)
-def test_texts_are_answered_as_by_predictor(folders, tmp_path, name):
-  model = Predictor(folders[name], "litert")._answer
-  version = Version(model, stand_in.SETTINGS)
-  (tmp_path / "1").mkdir()
-  served = Model("toy", str(tmp_path), 1, lambda path: version)
-  served.poll()
-  examples = tasks.make_examples(model.answers, TEXTS)
-  expected = json.loads(json.dumps(model(examples)))
-  columns = tasks.columns(examples)
-  with stand_in.running([served]) as client:
-    status, answer = client.ask({"instances": examples})
-    by_columns = client.ask({"inputs": columns})[1]["outputs"]
-    metadata = client.get("/v1/models/toy/metadata")[1]["metadata"]
-  [only] = [*expected[0]] if len(expected[0]) == 1 else [None]
-  if only:
-    expected = [row[only] for row in expected]
-    assert by_columns == expected
-  else:
-    assert by_columns == {k: [row[k] for row in expected] for k in expected[0]}
-  assert (status, answer["predictions"]) == (200, expected)
-  default = metadata["signature_def"]["signature_def"]["serving_default"]
-  needed = set(model.answers.inputs)
-  assert set(default["inputs"]) == needed
-  names = {only} if only else {*expected[0]}
-  assert names <= {*default["outputs"]}
 
 
 def test_rows_are_answered_as_by_the_engine(client):

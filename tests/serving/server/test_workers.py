@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from serving.server import workers as module
-from serving.server.workers import Closed, QueueFull, Workers
+from serving.server import version as module
+from serving.server.version import Closed, QueueFull, Workers
 
 
 class _Echo:
@@ -155,16 +155,6 @@ def test_a_request_waits_no_longer_than_its_time(workers, busy):
   for text in "cde":  # alone from now on
     assert workers.submit(busy, [text]).result(10) == [text.upper()]
   assert busy.calls[-3:] == [["c"], ["d"], ["e"]]
-
-
-def test_a_lone_client_does_not_wait(monkeypatch):
-  monkeypatch.setattr(module, "_WAIT", 5.0)
-  workers = Workers(capacity=8, number=1, max_rows=4)
-  begin = time.monotonic()
-  for _ in range(3):
-    assert workers.submit(list, ["a"]).result(10) == ["a"]
-  assert time.monotonic() - begin < 4
-  workers.close()
 
 
 def test_threads_end_when_workers_are_closed():
