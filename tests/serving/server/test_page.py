@@ -162,8 +162,16 @@ def test_tags_stand_over_words(page):
       {"question": "Oslo", "context": "in Riga"},
       ["No answer in this context."],
     ),
-    ("masks", {"text": "a [MASK] c [MASK]", "text_pair": ""}, ["<i>one</i>", "[MASK] 2"]),
-    ("masks", {"text": "no mask", "text_pair": ""}, ["There is no [MASK] in the text."]),
+    (
+      "masks",
+      {"text": "a [MASK] c [MASK]", "text_pair": ""},
+      ["<i>one</i>", "[MASK] 2"],
+    ),
+    (
+      "masks",
+      {"text": "no mask", "text_pair": ""},
+      ["There is no [MASK] in the text."],
+    ),
     ("masks", {"text": "a", "text_pair": "b"}, ["IsNext", "62.5 %"]),
     (
       "masks",
