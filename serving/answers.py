@@ -64,6 +64,8 @@ class Answers(Protocol):
   inputs: dict[str, int]
   optional: frozenset[str] = frozenset()
 
+  def __init__(self, config: TextConfig, **settings: Any): ...
+
   def encode(self, texts: Texts) -> Encoded:
     """Rows of the model for the texts of one example, by input."""
 
