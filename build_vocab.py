@@ -85,11 +85,11 @@ def config_path(args: Arguments) -> str:
 
 def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
-  checks.output_file(args, *files.expand(args.input_file))
+  checks.check_output_file(args, *files.expand(args.input_file))
   if args.extend:
     return vocabulary_flags.check_extension(args)
   if args.preset and not args.overwrite:
-    checks.refuse_to_overwrite(config_path(args))
+    checks.check_is_new(config_path(args))
   vocab_learning.reserved_tokens(args.special_tokens, args.unused_tokens)
 
 
@@ -147,4 +147,4 @@ def write_model(args: Arguments, counts: Counter) -> None:
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  program.run(main, check_flags, writes_files=True)

@@ -73,9 +73,9 @@ def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   if not files.is_folder(args.input):
     run_record.find_checkpoint(args.input)
-  checks.file(args, "bert_config_file")
-  checks.file(args, "vocab_file")
-  checks.writable(args.output, "output")
+  checks.check_file(args, "bert_config_file")
+  checks.check_file(args, "vocab_file")
+  checks.check_writable(args.output, "output")
   if files.exists(args.output) and not files.is_folder(args.output):
     raise NotADirectoryError(f"--output={args.output} is a file: name a folder")
   if kind := interchange.format_of_folder(args.input):
@@ -138,7 +138,7 @@ def choose_target(args: Arguments, kind: str) -> str:
     raise UserError(f"--head={args.head} is for a Hugging Face --output")
   if not args.overwrite:
     names = interchange.FILES[target]
-    checks.refuse_to_overwrite(*(os.path.join(args.output, x) for x in names))
+    checks.check_is_new(*(os.path.join(args.output, x) for x in names))
   return target
 
 

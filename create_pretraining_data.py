@@ -54,7 +54,7 @@ def check_flags(args: Arguments) -> None:
     pretraining_flags.check_preview(args)
   else:
     check_outputs(args, inputs)
-  checks.file(args, "vocab_file")
+  checks.check_file(args, "vocab_file")
   pretraining_flags.instance_config(args)
 
 
@@ -65,13 +65,13 @@ def check_outputs(args: Arguments, inputs: list[str]) -> None:
     raise UserError(
       f"--output_file={args.output_file} repeats a name or has an empty one"
     )
-  checks.disjoint(inputs, *outputs)
+  checks.check_disjoint(inputs, *outputs)
   if args.runner:
     check_runner(args, outputs)
   elif not args.overwrite:
-    checks.refuse_to_overwrite(*outputs)
+    checks.check_is_new(*outputs)
   for output in outputs:
-    checks.writable_file(output)
+    checks.check_writable_file(output)
 
 
 def main(args: Arguments) -> None:
@@ -136,11 +136,11 @@ def write_by_beam(
   from data.pretraining import beam  # optional dependency
 
   existing = beam.outputs(output)  # which are removed
-  checks.disjoint(inputs, *existing)
+  checks.check_disjoint(inputs, *existing)
   if not args.overwrite:
-    checks.refuse_to_overwrite(*existing)
+    checks.check_is_new(*existing)
   return beam.write(config, inputs, output, shared_flags.pipeline_options(args))
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  program.run(main, check_flags, writes_files=True)

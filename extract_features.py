@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from absl import flags
 
-from cli import checks, encoder, program
+from cli import checks, encoder, program, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab_checks
@@ -67,18 +67,19 @@ flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
 
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
-  checks.export(args)
-  checks.devices(args)
+  checks.check_export(args)
+  training_program.check_devices(args)
   has_files = bool(args.input_file), bool(args.output_file)
   if any(has_files) != all(has_files) or not (any(has_files) or args.do_export):
     raise UserError("give --input_file and --output_file, or --do_export")
-  encoder.check(args)
+  network = encoder.config(args, args.max_seq_length)
+  encoder.check(args, network)
   if args.output_file:
-    checks.file(args, "input_file")
-    checks.output_file(args, args.input_file)
+    checks.check_file(args, "input_file")
+    checks.check_output_file(args, args.input_file)
     if args.output_file.endswith(".npz") and args.format != "npz":
       raise UserError(f"--output_file={args.output_file} needs --format=npz")
-  checks.windows(args)
+  checks.check_windows(args)
   if args.long_text == "windows" and args.pooling == "none":
     raise UserError(
       "--long_text=windows gives a vector for each text: give --pooling=mean "
@@ -87,7 +88,7 @@ def check_flags(args: Arguments) -> None:
   if args.input_file:  # raises for a line that cannot be read
     lines.count(args.input_file, args.long_text == "windows")
   layers = with_default_layers(args).layers
-  encoder.config(args).check_layers(lines.layer_indexes(layers))
+  network.check_layers(lines.layer_indexes(layers))
 
 
 def with_default_layers(args: Arguments) -> Arguments:
@@ -113,7 +114,7 @@ def main(args: Arguments) -> None:
   from training import checkpoint
 
   devices = strategy.from_flags(args)
-  config = encoder.config(args)
+  config = encoder.config(args, args.max_seq_length)
   run.set_export_policy(args)
   if args.do_export:
     served = task.served_model(args)
@@ -123,7 +124,7 @@ def main(args: Arguments) -> None:
     return
   with devices.scope():
     one_hot = config.use_one_hot_embeddings or args.use_one_hot_embeddings
-    one_hot = one_hot or checks.on_tpu(args)
+    one_hot = one_hot or shared_flags.on_tpu(args)
     model = layer_outputs(
       replace(config, use_one_hot_embeddings=one_hot),
       lines.layer_indexes(args.layers),
@@ -135,4 +136,4 @@ def main(args: Arguments) -> None:
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  program.run(main, check_flags, writes_files=True)

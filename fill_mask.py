@@ -14,7 +14,7 @@ import sys
 
 from absl import flags
 
-from cli import checks, encoder, pretraining_flags, program
+from cli import checks, encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
@@ -47,8 +47,8 @@ def check_flags(args: Arguments) -> None:
   if not (args.text or args.input_file):
     raise UserError("nothing to fill in: give --text or --input_file")
   if args.input_file != "-":
-    checks.file(args, "input_file")
-  encoder.check(args)
+    checks.check_file(args, "input_file")
+  encoder.check(args, encoder.config(args))
   vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
   entry = run_record.of_checkpoint(args.init_checkpoint)
   if entry.get("program", "run_pretraining") != "run_pretraining":
@@ -56,7 +56,7 @@ def check_flags(args: Arguments) -> None:
       f"{args.init_checkpoint} was trained by {entry['program']}, without the "
       "head that fills masks: name a pre-trained model"
     )
-  pretraining_flags.check_objective(entry["flags"].get("objective"))
+  encoder.check_objective(entry["flags"].get("objective"))
 
 
 def main(args: Arguments) -> None:
@@ -69,8 +69,6 @@ def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from modeling import models
   from serving.answers import TextConfig
-  from serving.export import ServedModel
-  from tasks.pretraining import task
   from tasks.pretraining.answers import Answers
   from training import checkpoint
 
@@ -79,7 +77,7 @@ def main(args: Arguments) -> None:
   text_config = TextConfig(args.vocab_file, args.do_lower_case, length)
   answers = Answers(text_config, args.top_k)
   _check_lengths(texts, answers, length, args.text_pair)
-  has_head = task.has_next_sentence(args.init_checkpoint)
+  has_head = checkpoint.has_next_sentence(args.init_checkpoint)
   if args.text_pair and not has_head:
     raise UserError(
       f"{args.init_checkpoint} has no head for next sentences: leave out "
@@ -87,16 +85,24 @@ def main(args: Arguments) -> None:
     )
   model = models.pretrainer(config, next_sentence=has_head)
   checkpoint.restore_strict(model, args.init_checkpoint)
-  fill = ServedModel(model, answers).text_model()
   for text in texts:
     print(text if args.text_pair is None else f"{text} | {args.text_pair}")
-    [answer] = fill([{"text": text, "text_pair": args.text_pair or ""}])
+    inputs = {"text": text, "text_pair": args.text_pair or ""}
+    answer = _fill(model, answers.encode(inputs), answers.decode)
     columns = answer["tokens"], answer["probabilities"]
     for tokens, probs in zip(*columns, strict=True):
       pairs = zip(tokens, probs, strict=True)
       print("  " + "  ".join(f"{token} {p:.1%}" for token, p in pairs))
     if "is_next" in answer:
       print(f"  IsNext {answer['is_next_probability']:.1%}")
+
+
+def _fill(model, encoded, decode) -> dict:
+  """The answer to a text that is encoded as one row."""
+  [row] = encoded.rows
+  batch = {name: value[None] for name, value in row.items()}
+  outputs = model(batch, training=False)
+  return decode(encoded, [{k: v[0].numpy() for k, v in outputs.items()}])
 
 
 def read_texts(args: Arguments) -> list[str]:

@@ -18,11 +18,10 @@ from functools import partial
 
 from absl import flags
 
-from cli import checks, encoder, program
+from cli import checks, encoder, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import labels
-from storage import UserError, files
 from tasks.classification import examples as classification_examples
 from tasks.classification import glue, named_tasks
 from tasks.classification.named_tasks import TaskFlags
@@ -42,17 +41,9 @@ def check_flags(args: Arguments) -> None:
     for changes in glue.parts(args.select(glue.Command)).values():
       check_flags(args.replace(**changes))
     return
-  if args.from_mnli:
-    raise UserError(
-      "--from_mnli is for --task_name=GLUE: for one task give "
-      "--init_checkpoint=(output folder of MNLI) and --new_head"
-    )
-  checks.run(args)
+  training_program.check_fine_tuning(args)
   reads = args.do_train or args.do_eval or args.do_predict
-  if reads and not args.data_dir:
-    raise UserError("--do_train, --do_eval and --do_predict need --data_dir")
-  if args.data_dir and not files.is_folder(args.data_dir):
-    raise FileNotFoundError(f"--data_dir={args.data_dir} is no folder")
+  glue.check_folder(args.data_dir, reads, args.from_mnli)
   task = named_tasks.from_flags(args.select(TaskFlags))
   start = encoder.checkpoint(args)
   if task.name != named_tasks.CUSTOM:
@@ -61,29 +52,30 @@ def check_flags(args: Arguments) -> None:
   elif start and not (args.do_train and start == args.init_checkpoint):
     named_tasks.check_text_pairs(args.text_b_column, start)
   classification_examples.class_weights(args.class_weights, task)
-  if args.long_text == "windows" and task.has_pairs:
-    raise UserError(
-      f"--long_text=windows is for single texts, but {task.name} has pairs"
-    )
-  checks.windows(args)
-  for kind in kinds_to_read(args):
+  classification_examples.check_long_text(task, args.long_text)
+  checks.check_windows(args)
+  for kind in training_program.splits_to_read(args):
     classification_examples.find_file(task, args.data_dir, kind)
   same = ["is_regression", "long_text"]
+  of_teacher = ("multi_label", *same)
   if args.long_text == "windows":
     same += ["window_stride", "window_pooling", "max_seq_length"]
-  encoder.check(args, "add_bilstm", "do_lower_case", *same)
+  encoder.check_fine_tuning(args, *same, of_teacher=of_teacher)
   encoder.check_head(args, "multi_label")
-  checks.packing(args, encoder.config(args))
+  conflict = _packing_conflict(args, encoder.fine_tuned_config(args))
+  training_program.check_packing(args, conflict)
 
 
-def kinds_to_read(args: Arguments) -> list[str]:
-  """Kinds of splits that the run reads: train, dev, test."""
-  return [flag.removesuffix("_file") for flag in checks.files_to_read(args)]
+def _packing_conflict(args, config):
+  is_long = args.long_text == "windows"
+  others = {"teacher": args.teacher, "long_text=windows": is_long}
+  return training_program.packing_conflict(args, config, **others)
 
 
 def main(args: Arguments) -> None:
   if args.task_name.upper() == glue.NAME:
-    return glue.run(args.select(glue.Command), program.rerun)
+    rerun = partial(training_program.rerun, args)
+    return glue.run(args.select(glue.Command), rerun)
   # A training with --multi_label fits thresholds in its last evaluation.
   fits_thresholds = args.multi_label and args.do_train
   if fits_thresholds:
@@ -95,19 +87,29 @@ def main(args: Arguments) -> None:
   )
   if args.do_train and args.teacher:
     named_tasks.check_teacher(args.teacher, task)
+  kinds = training_program.splits_to_read(args)
   examples = named_tasks.read(
-    task, args.data_dir, kinds_to_read(args), args.prediction_columns
+    task, args.data_dir, kinds, args.prediction_columns
   )
   # TensorFlow is imported here, after flags and files were checked.
   from cli import fine_tuning
+
+  if fine_tuning.is_sweep(args):
+    args = fine_tuning.run_sweep(args)
+  _run(fine_tuning.start(args), task, examples, fits_thresholds)
+
+
+def _run(run, task, examples, fits_thresholds):
+  """Trains, evaluates, predicts and exports, by the flags of a cli.run.Run."""
+  from cli import fine_tuning, strategy
   from modeling import models
   from tasks.classification import task as classification
 
-  run = fine_tuning.start(args)
   args = run.args
+  packs = strategy.packs_examples(args, _packing_conflict(args, run.config))
   sets = {"dev": {}} | {
-    kind: classification.convert(args, task, examples, kind)
-    for kind in kinds_to_read(args)
+    kind: classification.convert(args, task, examples, kind, packs)
+    for kind in training_program.splits_to_read(args)
   }
   if task.name == named_tasks.CUSTOM and task.labels:
     labels.save_if_missing(task.labels, args.output_dir)
@@ -144,4 +146,4 @@ def main(args: Arguments) -> None:
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  training_program.run(main, check_flags)

@@ -16,6 +16,7 @@ lines have a label each in a file of their own:
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 import json
+from collections.abc import Iterable
 
 from absl import flags, logging
 
@@ -58,8 +59,8 @@ def check_flags(args: Arguments) -> None:
     raise UserError("--texts is for --num_neighbors")
   names = ("features", "query_features", "labels", "query_labels", "texts")
   for name in names:
-    checks.file(args, name)
-  checks.output_file(args, *(args[name] for name in names if args[name]))
+    checks.check_file(args, name)
+  checks.check_output_file(args, *(args[name] for name in names if args[name]))
 
 
 def main(args: Arguments) -> None:
@@ -71,14 +72,15 @@ def main(args: Arguments) -> None:
   expected = vectors.read_lines(
     args.query_labels, len(queries), args.query_features
   )
+  results: Iterable[dict]
   if labels:
     results = vectors.classify(stored, labels, queries, args.regularization)
+    if expected:
+      vectors.log_accuracy(results, expected)
   else:
     results = vectors.neighbors(
       stored, queries, args.num_neighbors, args.metric, texts
     )
-  if expected:
-    vectors.log_accuracy(results, expected)
   with files.open_for_writing(args.output_file) as file:
     for line, result in enumerate(results):
       record = json.dumps({"line": line} | result, ensure_ascii=False)
@@ -87,4 +89,4 @@ def main(args: Arguments) -> None:
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  program.run(main, check_flags, writes_files=True)

@@ -20,7 +20,7 @@ from functools import partial
 
 from absl import flags
 
-from cli import checks, encoder, program
+from cli import checks, encoder, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import labels
@@ -54,15 +54,26 @@ flags.DEFINE_integer("lstm_units", 768, "LSTM units in each direction.", 1)
 
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
-  checks.run(args)
+  training_program.check_fine_tuning(args)
   if args.feature_based and args.add_bilstm:
     raise UserError("--feature_based has a BiLSTM: leave --add_bilstm out")
-  checks.need(args, *checks.files_to_read(args))
-  same = ["add_bilstm", "do_lower_case", "document_context", "feature_based"]
+  checks.check_files(args, *training_program.files_to_read(args))
+  same = ["document_context", "feature_based"]
   if args.feature_based:
     same += ["feature_layers", "lstm_units"]
-  encoder.check(args, *same)
-  checks.packing(args, encoder.config(args))
+  encoder.check_fine_tuning(args, *same)
+  conflict = _packing_conflict(args, encoder.fine_tuned_config(args))
+  training_program.check_packing(args, conflict)
+
+
+def _packing_conflict(args, config):
+  return training_program.packing_conflict(
+    args,
+    config,
+    document_context=args.document_context,
+    feature_based=args.feature_based,
+    teacher=args.teacher,
+  )
 
 
 def main(args: Arguments) -> None:
@@ -76,18 +87,22 @@ def main(args: Arguments) -> None:
     labels.check_teacher(args.teacher, labels.load(args.teacher), tags)
   sentences = {
     flag: examples.read_tagged(args[flag], columns, tags, flag != "test_file")
-    for flag in checks.files_to_read(args)
+    for flag in training_program.files_to_read(args)
   }
   # TensorFlow is imported here, after flags and files were checked.
-  from cli import fine_tuning
+  from cli import fine_tuning, strategy
   from modeling import losses, models
   from tasks.ner import metrics, task
 
+  if fine_tuning.is_sweep(args):
+    args = fine_tuning.run_sweep(args)
   run = fine_tuning.start(args)
   args = run.args
-  files = checks.files_to_read(args)
+  packs = strategy.packs_examples(args, _packing_conflict(args, run.config))
+  files = training_program.files_to_read(args)
   sets = {
-    flag: task.convert(args, flag, sentences[flag], tags) for flag in files
+    flag: task.convert(args, flag, sentences[flag], tags, packs)
+    for flag in files
   }
   labels.save_if_missing(tags, args.output_dir)
   with run.strategy.scope():
@@ -118,4 +133,4 @@ def main(args: Arguments) -> None:
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  training_program.run(main, check_flags)

@@ -14,7 +14,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from absl import flags, logging
 
-from cli import checks, encoder, pretraining_flags, program
+from cli import encoder, pretraining_flags, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data.pretraining import record_checks
@@ -49,7 +49,7 @@ flags.DEFINE_integer(
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   args = with_implied(args)
-  checks.run(args)
+  training_program.check_training(args)
   inputs = ()
   if args.do_train or args.do_eval:
     if not args.input_file:
@@ -64,9 +64,11 @@ def check_flags(args: Arguments) -> None:
   pretraining_flags.check_flags(args)
   if args.do_export:
     pretraining_flags.check_export(args)
-  encoder.check(args, texts=bool(args.vocab_file))
-  network = encoder.config(args)
-  checks.packing(args, network)
+  network = encoder.config(args, args.max_seq_length)
+  encoder.check_run(args, network, texts=bool(args.vocab_file))
+  training_program.check_packing(
+    args, training_program.packing_conflict(args, network)
+  )
   lengths = args.max_seq_length, args.max_predictions_per_seq
   for paths in inputs:
     record_checks.find_schema(paths, *lengths, network.vocab_size)
@@ -75,7 +77,7 @@ def check_flags(args: Arguments) -> None:
 
 def with_implied(args: Arguments) -> Arguments:
   """Sets --attention by --objective."""
-  if args.objective not in pretraining_flags.MASKED and args.attention is None:
+  if args.objective not in encoder.MASKED and args.attention is None:
     args = args.replace(attention=args.objective)
   return args
 
@@ -95,15 +97,24 @@ def warn_of_long_warmup(args: Arguments) -> None:
 def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from cli.run import Run
+  from tasks.pretraining import task
+
+  args = with_implied(args)
+  run = Run(args, encoder.config(args, args.max_seq_length))
+  if args.do_train or args.do_eval:
+    train_and_evaluate(run)
+  if args.do_export:
+    run.export(task.served_model)
+
+
+def train_and_evaluate(run) -> None:
+  """Trains, evaluates, or both, by the flags of a cli.run.Run."""
   from modeling import losses, models
   from tasks.pretraining import task
 
-  run = Run(with_implied(args))
   args = run.args
-  train_set = eval_set = None
-  if args.do_train or args.do_eval:
-    train_set = task.train_data(args, run.config)
-    eval_set = task.eval_data(args, run.config) or train_set
+  train_set = task.train_data(args, run.config)
+  eval_set = task.eval_data(args, run.config) or train_set
   with run.strategy.scope():
     next_sentence = args.objective == "mlm_nsp"
     model = models.pretrainer(run.config, next_sentence=next_sentence)
@@ -125,9 +136,12 @@ def main(args: Arguments) -> None:
     if args.do_eval:
       step = run.load(model)
       task.evaluate(args, model, objective, eval_set, step)
-  if args.do_export:
-    run.export(task.served_model)
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  training_program.run(
+    main,
+    check_flags,
+    ("do_train", "do_eval", "do_export"),
+    training_program.shorten_pretraining,
+  )

@@ -14,7 +14,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from absl import flags
 
-from cli import checks, encoder, program
+from cli import encoder, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from storage import UserError, files
@@ -60,7 +60,7 @@ flags.DEFINE_float(
 
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
-  checks.run(args)
+  training_program.check_fine_tuning(args)
   needed = {"train_file": args.do_train, "predict_file": predicts(args)}
   for name in (name for name, is_needed in needed.items() if is_needed):
     if not args[name]:
@@ -68,19 +68,15 @@ def check_flags(args: Arguments) -> None:
     files.expand(args[name])
   if args.group_by_length and not args.dynamic_padding:
     raise UserError("--group_by_length needs --dynamic_padding.")
-  if args.f1_unit == "character" and args.version_2_with_negative:
-    raise UserError(
-      "--f1_unit=character has no scores of questions without an answer: leave "
-      "out one of it and --version_2_with_negative"
-    )
+  metrics.check_unit(args.f1_unit, args.version_2_with_negative)
   args.select(WindowConfig)
   args.select(DecodingConfig)
-  encoder.check(args, "add_bilstm", "do_lower_case", "version_2_with_negative")
+  encoder.check_fine_tuning(args, "version_2_with_negative")
 
 
 def predicts(args: Arguments) -> bool:
   """True if a run answers questions, while training or afterwards."""
-  return args.do_predict or checks.evaluates_while_training(args)
+  return args.do_predict or training_program.evaluates_while_training(args)
 
 
 def read(args: Arguments) -> dict[str, list[SquadExample]]:
@@ -97,7 +93,7 @@ def read(args: Arguments) -> dict[str, list[SquadExample]]:
       f"{args.train_file}: no answer is among the words of its paragraph: "
       "there is nothing to train on"
     )
-  if checks.evaluates_while_training(args):
+  if training_program.evaluates_while_training(args):
     dev_set = questions["predict_file"]
     if remedy := metrics.remedy_of_unscored(dev_set, version_2):
       raise UserError(
@@ -114,16 +110,17 @@ def main(args: Arguments) -> None:
   from modeling import losses
   from tasks.squad import task
 
+  if fine_tuning.is_sweep(args):
+    args = fine_tuning.run_sweep(args)
+    if args.version_2_with_negative and args.do_export:
+      # The trials have found null thresholds, but in folders of their own.
+      args = args.replace(do_predict=args.do_predict or bool(args.predict_file))
   run = fine_tuning.start(args)
-  is_sweep, args = args.do_train and not run.args.do_train, run.args
-  if is_sweep and args.version_2_with_negative and args.do_export:
-    # Its trials have found null thresholds, but in folders of their own.
-    args = args.replace(do_predict=args.do_predict or bool(args.predict_file))
-  dev_set = None
+  args, sets = run.args, {}
   if args.do_train:
-    train_set = task.convert(args, "train_file", questions["train_file"])
+    sets["train"] = task.convert(args, "train_file", questions["train_file"])
   if predicts(args):
-    dev_set = task.convert(args, "predict_file", questions["predict_file"])
+    sets["dev"] = task.convert(args, "predict_file", questions["predict_file"])
   with run.strategy.scope():
     model = task.make_model(args, run.config)
     if args.do_train:
@@ -131,20 +128,21 @@ def main(args: Arguments) -> None:
         run,
         model,
         losses.span(),
-        train_set,
-        num_examples=len(train_set.questions),
+        sets["train"],
+        num_examples=len(sets["train"].questions),
         unit="windows",
         evaluate=lambda step: task.evaluate_in_training(
-          args, model, dev_set, step
+          args, model, sets["dev"], step
         ),
         metric="best_f1" if args.version_2_with_negative else "f1",
         served_model=task.served_model,
       )
     if args.do_predict:
-      task.predict(args, model, dev_set, run.load(model))
+      task.predict(args, model, sets["dev"], run.load(model))
   if args.do_export:
     run.export(task.served_model)
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  stages = "do_train", "do_predict", "do_export"
+  training_program.run(main, check_flags, stages)

@@ -14,7 +14,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from absl import flags
 
-from cli import checks, encoder, program
+from cli import checks, encoder, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from tasks.multiple_choice import examples
@@ -31,26 +31,34 @@ flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
-  checks.run(args)
-  checks.need(args, *checks.files_to_read(args))
-  encoder.check(args, "add_bilstm", "do_lower_case")
-  checks.packing(args, encoder.config(args))
+  training_program.check_fine_tuning(args)
+  checks.check_files(args, *training_program.files_to_read(args))
+  encoder.check_fine_tuning(args)
+  conflict = _packing_conflict(args, encoder.fine_tuned_config(args))
+  training_program.check_packing(args, conflict)
+
+
+def _packing_conflict(args, config):
+  return training_program.packing_conflict(args, config, teacher=args.teacher)
 
 
 def main(args: Arguments) -> None:
   rows = {
     flag: examples.read_examples(args[flag], flag != "test_file")
-    for flag in checks.files_to_read(args)
+    for flag in training_program.files_to_read(args)
   }
   # TensorFlow is imported here, after flags and files were checked.
-  from cli import fine_tuning
+  from cli import fine_tuning, strategy
   from modeling import losses, models
   from tasks.multiple_choice import task
 
+  if fine_tuning.is_sweep(args):
+    args = fine_tuning.run_sweep(args)
   run = fine_tuning.start(args)
   args = run.args
-  files = checks.files_to_read(args)
-  sets = {flag: task.convert(args, flag, rows[flag]) for flag in files}
+  packs = strategy.packs_examples(args, _packing_conflict(args, run.config))
+  files = training_program.files_to_read(args)
+  sets = {flag: task.convert(args, flag, rows[flag], packs) for flag in files}
   with run.strategy.scope():
     model = task.make_model(args, run.config)
     if args.do_train:
@@ -78,4 +86,4 @@ def main(args: Arguments) -> None:
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  training_program.run(main, check_flags)

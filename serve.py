@@ -61,7 +61,7 @@ for name, text in HELP.items():
 
 def check_flags(args: Arguments) -> None:
   """Checks the folders and names of models."""
-  names = {}
+  names: dict[str, str] = {}
   for flag in args.model:
     name, _ = models.split_name(flag)
     if name in names:

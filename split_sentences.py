@@ -39,7 +39,7 @@ flags.DEFINE_bool("overwrite", False, "Replace an existing output_file.")
 
 def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
-  checks.output_file(args, *files.expand(args.input_file))
+  checks.check_output_file(args, *files.expand(args.input_file))
 
 
 def read_documents(
@@ -76,4 +76,4 @@ def main(args: Arguments) -> None:
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  program.run(main, check_flags, writes_files=True)

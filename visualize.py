@@ -18,7 +18,7 @@ from dataclasses import replace
 from absl import flags, logging
 
 import tasks
-from cli import checks, program
+from cli import checks, encoder, program
 from cli.arguments import Arguments
 from conversion import interchange
 from data import vocab
@@ -56,7 +56,7 @@ _INPUTS = {
 
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
-  checks.output_file(args)
+  checks.check_output_file(args)
   for name in _INPUTS:
     if textfiles.SURROGATE.search("".join(args[name] or "")):
       raise UserError(f"--{name} is not UTF-8: write it in this encoding")
@@ -71,7 +71,7 @@ def check_flags(args: Arguments) -> None:
       f"{args.model} has another format, {kind}: convert it with "
       "convert_checkpoint.py"
     )
-  run_record.find_checkpoint(run_record.best_or_latest(args.model))
+  run_record.find_checkpoint(args.model, prefer_best=None)
 
 
 def main(args: Arguments) -> None:
@@ -107,7 +107,7 @@ def _restore_pretrained(args, trained_flags):
   from serving.answers import TextConfig
   from serving.export import ServedModel
   from tasks.features.answers import Answers as Vectors
-  from tasks.pretraining import answers, settings, task
+  from tasks.pretraining import answers
   from training import checkpoint
 
   path, config_file, vocab_file, lower_case = tasks.model_files(args.model)
@@ -118,8 +118,8 @@ def _restore_pretrained(args, trained_flags):
   text_config = TextConfig(vocab_file, lower_case, length)
   if "cls/predictions/output_bias" in checkpoint.open_reader(path):
     if vocab.MASK in f"{args.text} {args.text_pair}":
-      settings.check_objective(trained_flags.get("objective"))
-    model = models.pretrainer(config, task.has_next_sentence(path))
+      encoder.check_objective(trained_flags.get("objective"))
+    model = models.pretrainer(config, checkpoint.has_next_sentence(path))
     served = ServedModel(model, answers.Answers(text_config))
   else:
     model = models.layer_outputs(config, [-1])
@@ -146,4 +146,4 @@ def _texts(args, answers):
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  program.run(main, check_flags, writes_files=True)

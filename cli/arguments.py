@@ -1,29 +1,22 @@
-"""Flag values of one start of a program: parsing, --help, --dry_run."""
+"""Flag values of one start of a program, or of a training by run.json."""
 
 import json
 import math
 import os
 import re
 import sys
-import textwrap
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from inspect import signature
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from absl import flags, logging
+from absl import flags
 
 from storage import UserError, files
-from training import cluster, run_record
+from training import run_record
 
 _ROOT = Path(__file__).resolve().parents[1]
-DRY_RUN_STEPS = 2
-_STAGES = ("eval", "predict", "export")  # but for training
-_DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
 
 # Flags that do not change a training, that the run remembers (--seed), or that
 # bert_config.json may have set.
@@ -36,53 +29,40 @@ NOT_OF_TRAINING = re.compile(
 )
 # Flags of fine-tuning of which several values make a sweep.
 SWEPT = ("learning_rate", "train_batch_size", "num_train_epochs")
-# Flags of most commands, in the order of --help.
-_FIRST = (
-  *("task_name", "data_dir", "train_file", "dev_file", "predict_file"),
-  *("test_file", "text", "input", "input_file", "output", "output_file"),
-  *("bert_config_file", "vocab_file", "vocab_size", "init_checkpoint"),
-  *("output_dir", "do_lower_case", "do_train", "do_eval", "do_predict"),
-  *("do_export", "export_dir", "max_seq_length", "train_batch_size"),
-  *("learning_rate", "num_train_epochs", "num_train_steps"),
-  *("num_warmup_steps", "version_2_with_negative", "input_format", "layers"),
-  *("overwrite", "model", "host", "port"),
-)
-_ORIGINAL = (
-  *("batch_size", "doc_stride", "do_whole_word_mask", "dupe_factor"),
-  *("eval_batch_size", "iterations_per_loop", "masked_lm_prob"),
-  *("max_answer_length", "max_eval_steps", "max_predictions_per_seq"),
-  *("max_query_length", "n_best_size", "null_score_diff_threshold"),
-  *("predict_batch_size", "random_seed", "save_checkpoints_steps"),
-  *("short_seq_prob", "use_one_hot_embeddings", "verbose_logging"),
-  "warmup_proportion",
-)
-_DEVICES = (
-  *("distribution_strategy", "dtype", "gcp_project", "jit_compile", "master"),
-  *("num_cpu_devices", "num_tpu_cores", "num_workers", "pipeline_options"),
-  *("profile_steps", "runner", "tpu_name", "tpu_zone", "use_tpu"),
-)
-_HELP = ("help", "helpshort")
-_PARSE_ERRORS = {
-  r"\('Non-boolean argument.*": "true or false",
-  r"invalid literal for int\(\).*": "an integer",
-  r"could not convert string to float.*": "a number",
-}
 
 
 T = TypeVar("T")
 
 
-class Arguments(SimpleNamespace):
-  """Immutable flag values, an attribute each; the user has set `set_flags`."""
+class Arguments:
+  """Values of a program's flags, an attribute each, which cannot be changed.
 
-  __slots__ = ("set_flags",)  # not in vars(), which are the flags
+  `set_flags` are those that the user has set, `command` is the command line.
+  Which flags there are is known when modules have defined them; so a type
+  checker takes a flag's value for Any.
+  """
 
-  def __init__(self, set_flags: frozenset[str] = frozenset(), **values):
-    super().__init__(**values)
-    self.set_flags = set_flags
+  __slots__ = ("_values", "command", "set_flags")
+
+  _values: dict[str, Any]
+  command: Sequence[str]
+  set_flags: frozenset[str]
+
+  def __init__(
+    self,
+    set_flags: Iterable[str] = (),
+    command: Sequence[str] = ("",),
+    **values: Any,
+  ):
+    initialize = super().__setattr__
+    initialize("set_flags", frozenset(set_flags))
+    initialize("command", tuple(command))
+    initialize("_values", values)
 
   @classmethod
-  def from_flags(cls, FLAGS: flags.FlagValues) -> "Arguments":
+  def from_flags(
+    cls, FLAGS: flags.FlagValues, command: Sequence[str] = ("",)
+  ) -> "Arguments":
     """Values of all flags of this project; see `_check_value`."""
     project_flags = [
       flag
@@ -91,22 +71,59 @@ class Arguments(SimpleNamespace):
     ]
     for flag in project_flags:
       _check_value(flag)
-    set_flags = frozenset(flag.name for flag in project_flags if flag.present)
+    set_flags = (flag.name for flag in project_flags if flag.present)
     values = {flag.name: _expand_home(flag.value) for flag in project_flags}
-    return cls(set_flags, **values)
+    return cls(set_flags, command, **values)
 
-  def __contains__(self, name: str) -> bool:
-    return hasattr(self, name)
+  @property
+  def program(self) -> str:
+    """Name of the program, as run_squad."""
+    return Path(self.command[0]).stem
+
+  def __getattr__(self, name: str) -> Any:
+    try:
+      return object.__getattribute__(self, "_values")[name]
+    except KeyError:
+      raise AttributeError(f"this program has no flag {name}") from None
 
   def __getitem__(self, name: str) -> Any:
     return getattr(self, name)
 
-  def replace(self, **changes) -> "Arguments":
-    return type(self)(self.set_flags, **vars(self) | changes)
+  def __setattr__(self, name: str, value: Any) -> None:
+    raise AttributeError(f"flags cannot be changed, as {name}: use replace")
+
+  def to_dict(self) -> dict[str, Any]:
+    """The values by name, as in run.json."""
+    return dict(self._values)
+
+  def replace(self, **changes: Any) -> "Arguments":
+    """A copy with other values of some flags."""
+    return Arguments(self.set_flags, self.command, **self._values | changes)
+
+
+class Numbers(flags.ArgumentParser):
+  """A number of type `kind`, or several, comma-separated, as a tuple."""
+
+  syntactic_help = "a number, or several, comma-separated"
+
+  def __init__(self, kind: type, minimum: int):
+    self._kind, self._minimum = kind, minimum
+
+  def parse(self, argument):
+    if not isinstance(argument, str):
+      return argument
+    numbers = tuple(self._kind(part) for part in argument.split(","))
+    if min(numbers) < self._minimum:
+      raise ValueError(f"{min(numbers):g} is less than {self._minimum}")
+    return numbers if len(numbers) > 1 else numbers[0]
+
+  def flag_type(self):
+    return f"{self._kind.__name__} or list of {self._kind.__name__}s"
 
   def select(self, kind: type[T]) -> T:
     """Makes a dataclass whose fields are named as flags, of their values."""
-    return kind(**{field.name: self[field.name] for field in fields(kind)})
+    names = signature(kind).parameters
+    return kind(**{name: self[name] for name in names})
 
 
 def settings_of_sweep(args: Arguments) -> list[dict[str, float]]:
@@ -121,23 +138,25 @@ def changed_flags(
   args: Arguments, entry: Mapping, ignored: re.Pattern = NOT_OF_TRAINING
 ) -> str:
   """Flags that differ from an entry of run.json, as a phrase; else empty."""
+  values = args.to_dict()
   changes = [
-    f"--{name}={value} (now {args[name]})"
+    f"--{name}={value} (now {values[name]})"
     for name, value in entry["flags"].items()
-    if name in args
+    if name in values
     and not ignored.match(name)
-    and json.loads(json.dumps(args[name])) != value
+    and json.loads(json.dumps(values[name])) != value
   ]
   return ", ".join(changes)
 
 
-def _is_required(flag):
+def is_required(flag: flags.Flag) -> bool:
+  """True if the program does not start without a value of the flag."""
   return any("must have a value" in rule.message for rule in flag.validators)
 
 
 def _check_value(flag):
   """Raises ValueError for a required flag that is empty, NaN and infinity."""
-  if flag.value == "" and _is_required(flag):
+  if flag.value == "" and is_required(flag):
     raise UserError(
       f"--{flag.name} is empty: is a variable of the shell unset?"
     )
@@ -168,8 +187,13 @@ def _checked_value(name, value, trained):
 def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
   """Flags of an entry of run.json, without those for training data."""
   # Flags that older entries lack.
-  values = {"attention": None, "add_bilstm": False, "export_top_k": 0}
-  values |= {"multi_label": False, "long_text": "truncate", "ensemble": 1}
+  values: dict[str, Any] = {"attention": None, "add_bilstm": False}
+  values |= {
+    "export_top_k": 0,
+    "multi_label": False,
+    "long_text": "truncate",
+    "ensemble": 1,
+  }
   values |= entry["flags"]
   unknown = changes.keys() - values.keys()
   if unknown:
@@ -182,8 +206,8 @@ def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
     if name not in changes:
       changes[name] = _existing_file(folder, entry, name)
   training_data = dict.fromkeys(("init_checkpoint", "data_dir", "train_file"))
-  flag_values = values | training_data | changes
-  return Arguments(**flag_values | {"output_dir": folder})
+  flag_values = values | training_data | changes | {"output_dir": folder}
+  return Arguments((), (entry.get("program") or "",), **flag_values)
 
 
 def _existing_file(folder, entry, name):
@@ -214,145 +238,3 @@ def find_project_flags(FLAGS: flags.FlagValues) -> Iterator[flags.Flag]:
     is_program = module == "__main__" or module.endswith(".py")
     if is_program or (path and is_project_file(path)):
       yield from module_flags
-
-
-def parse(argv: list[str]) -> list[str]:
-  """Parses flags, or ends the program; returns its name and other arguments."""
-  for name in _HELP:
-    flags.DEFINE_flag(_Help(name))
-  try:
-    return flags.FLAGS(argv)
-  except flags.Error as error:
-    missing = re.findall(r"Flag --(\w+) must have a value", str(error))
-    message = " ".join(str(error).removeprefix("ERROR:: ").split())
-    for of_python, expected in _PARSE_ERRORS.items():
-      message = re.sub(of_python, f"expected {expected}", message)
-    if missing:
-      message = f"missing: {', '.join(f'--{name}' for name in missing)}"
-    print(f"ERROR: {message} (--help lists all flags)", file=sys.stderr)
-    sys.exit(1)
-
-
-class _Help(flags.BooleanFlag):
-  def __init__(self, name):
-    super().__init__(name, False, "Show this help.", allow_override=True)
-
-  def parse(self, argument):
-    if not self._parse(argument):
-      return
-    try:
-      print(text(sys.modules["__main__"].__doc__ or "", flags.FLAGS))
-      sys.stdout.flush()
-    except BrokenPipeError:  # as of `--help | head`
-      # Python flushes again at exit.
-      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(0)
-
-
-def text(description: str, FLAGS: flags.FlagValues) -> str:
-  """Description of a program and its flags, in groups."""
-  names = {flag.name for flag in find_project_flags(FLAGS)} - {*_HELP}
-  first = [name for name in _FIRST if name in names]
-  original = sorted(names & {*_ORIGINAL})
-  additional = sorted(names - {*_FIRST, *_ORIGINAL, *_DEVICES})
-  groups = {
-    "Most commands": first,
-    "Others of the original": original,
-    "Beyond the original" if original else "Others": additional,
-    "Devices, processes and precision": sorted(names & {*_DEVICES}),
-  }
-  lines = [description.strip()]
-  for heading, members in groups.items():
-    if members:
-      lines += ["", f"{heading}:"]
-      lines += [_describe(FLAGS[name]) for name in members]
-  lines += ["", "--flagfile=FILE reads flags from a file, one per line."]
-  return "\n".join(lines)
-
-
-def _describe(flag) -> str:
-  """Lines of a flag: its name and default, then its help."""
-  head = f"  --[no]{flag.name}" if flag.boolean else f"  --{flag.name}"
-  if _is_required(flag):
-    head += "  (required)"
-  elif default := (flag.default_as_str or "").strip("'"):
-    head += f"  (default {default})"
-  help_text = re.sub(r"^<[^>]*>: ", "", flag.help)  # list of enum values
-  if values := getattr(flag.parser, "enum_values", None):
-    help_text = f"{', '.join(values)}: {help_text}"
-  return head + "\n" + textwrap.indent(textwrap.fill(help_text, 72), " " * 6)
-
-
-@contextmanager
-def shorten_dry_run(args: Arguments) -> Iterator[Arguments]:
-  """Context with the arguments to run with, changed if --dry_run is set.
-
-  A dry run has the stages of the command, but no outputs. If the command has no
-  stage, or trains, it trains two steps; else it takes the model in
-  --output_dir. Models and batches have their full size, so that it also tests
-  memory. Log lines name the command's folders instead of the temporary one.
-  """
-  if not getattr(args, "dry_run", False):
-    yield args
-    return
-  stages = (getattr(args, f"do_{name}", 0) for name in _STAGES)
-  trains = args.do_train or not any(stages)
-  trained = run_record.best_or_latest(args.output_dir)
-  start = None if trains else run_record.latest_checkpoint(trained)
-  logging.info("dry run: the files that it names go to a temporary folder")
-  with _dry_run_folder(args.output_dir) as folder:
-    names = {os.path.join(folder, "export"): args.export_dir}
-    _rename_in_log(names | {folder: args.output_dir})
-    changes = {
-      "output_dir": folder,
-      "init_checkpoint": start or args.init_checkpoint,
-      "do_train": trains,
-      "export_dir": os.path.join(folder, "export"),
-      "num_train_steps": DRY_RUN_STEPS,
-      "num_warmup_steps": 1,
-      "stop_at_step": 0,
-      "max_eval_steps": DRY_RUN_STEPS,
-      "eval_steps": 0,
-      "early_stopping_patience": 0,
-      "num_seeds": 1,
-      "ensemble": 1,
-      "profile_steps": None,
-    }
-    for name in SWEPT:
-      if isinstance(getattr(args, name, None), tuple):
-        changes[name] = args[name][0]
-    yield args.replace(**{n: v for n, v in changes.items() if n in args})
-  logging.info("dry run: all stages work, nothing was saved")
-
-
-def _rename_in_log(names: Mapping[str, str | None]) -> None:
-  """Replaces paths in log lines, also of errors, to the end of the process."""
-
-  def rename(record):
-    text = record.getMessage()
-    for path, name in names.items():
-      text = text.replace(path, name or path)
-    record.msg, record.args = text, ()
-    return True
-
-  logging.get_absl_handler().python_handler.addFilter(rename)
-
-
-@contextmanager
-def _dry_run_folder(output_dir):
-  """Context with a folder for a time; workers share one in --output_dir."""
-  if not cluster.has_others():
-    with TemporaryDirectory() as folder:
-      yield folder
-    return
-  folder = os.path.join(output_dir, "dry_run")
-  try:
-    yield folder
-  finally:
-    if cluster.is_chief():
-      files.remove_folder(folder)
-
-
-def max_examples(args: Arguments) -> int | None:
-  """Number of examples to read from a file in a dry run; else None, for all."""
-  return _DRY_RUN_EXAMPLES if args.dry_run else None

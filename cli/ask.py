@@ -31,11 +31,10 @@ def main(
   `lines` are read instead of standard input unless they are None.
   """
   args = _parse(argv)
-  values = vars(args).items()
-  given = {k: v for k, v in values if k in INPUTS and v is not None}
+  values = {k: v for k, v in vars(args).items() if v is not None}
+  given = {k: v for k, v in values.items() if k in INPUTS}
   try:
-    changes = {name: getattr(args, name) for name in _MOVED}
-    changes = {name: path for name, path in changes.items() if path}
+    changes = {k: v for k, v in values.items() if v and k in _MOVED}
     if args.model.startswith(("http://", "https://")):
       changes = {"files": args.files, "timeout": args.timeout}
     predict = predictor(args.model, engine=args.engine, **changes)
@@ -108,14 +107,16 @@ def _answers(predict, rows, batch_size) -> Iterator[dict]:
   if batch_size < 1:
     raise UserError(f"--batch_size={batch_size} must be at least 1")
   rows = _checked(predict, rows)
-  error, batch = None, True
-  while batch and not error:
-    batch = []
+  error: UserError | None = None
+  is_end = False
+  while not (is_end or error):
+    batch: list[dict] = []
     try:
       batch.extend(islice(rows, batch_size))
     except UserError as wrong_line:  # those before it are answered
       error = wrong_line
     yield from _answer(predict, batch)
+    is_end = not batch
   if error:
     raise error
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-import sys
+from collections.abc import Iterable
 from dataclasses import replace
 
 from absl import logging
@@ -11,10 +11,11 @@ from cli import arguments, checks
 from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
-from modeling.config import EXTENSIONS, SIDES, BertConfig
+from modeling.config import SIDES, BertConfig
 from storage import UserError, files, protobuf
 from training import run_record
 
+MASKED = ("mlm_nsp", "mlm")  # objectives of models that fill masks
 # Embedding tables may be padded to a multiple of this.
 _PADDING = 128
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
@@ -28,16 +29,23 @@ _SIZES = {
 }
 
 
-def config(args: Arguments) -> BertConfig:
-  """Reads --bert_config_file and applies the flags that override it."""
-  changes = {
-    name: getattr(args, name)
-    for name in EXTENSIONS
-    if getattr(args, name, None)  # not all programs have them all
-  }
+def config(
+  args: Arguments,
+  max_seq_length: int | None = None,
+  add_bilstm: bool = False,
+) -> BertConfig:
+  """Reads --bert_config_file and applies the flags that override it.
+
+  Raises OSError if that file or --vocab_file cannot be read, ValueError if they
+  do not fit each other or `max_seq_length`.
+  """
+  checks.check_file(args, "bert_config_file")
+  checks.check_file(args, "vocab_file")
+  changes = {"attention": args.attention, "add_bilstm": add_bilstm}
+  changes = {name: value for name, value in changes.items() if value}
   result = replace(BertConfig.from_json(args.bert_config_file), **changes)
-  if "max_seq_length" in args:
-    result.check_length(args.max_seq_length)
+  if max_seq_length is not None:
+    result.check_length(max_seq_length)
   if args.vocab_file:
     tokens = vocab.load(args.vocab_file)
     needed = vocab.CLS, vocab.SEP, vocab.UNK
@@ -48,52 +56,62 @@ def config(args: Arguments) -> BertConfig:
   return result
 
 
+def fine_tuned_config(args: Arguments) -> BertConfig:
+  """As `config`, by the flags that all programs of fine-tuning have."""
+  return config(args, args.max_seq_length, args.add_bilstm)
+
+
 def checkpoint(args: Arguments) -> str | None:
   """Path of the checkpoint to start from; None to train from scratch."""
-  return _own_checkpoint(args) or args.init_checkpoint
+  return run_record.choose_checkpoint(args.output_dir) or args.init_checkpoint
 
 
-def _own_checkpoint(args):
-  """Newest or best checkpoint in --output_dir, if there is one."""
-  if "output_dir" not in args:
-    return None
-  return run_record.latest_checkpoint(
-    run_record.best_or_latest(args.output_dir)
-  )
+def check_objective(objective: str | None) -> None:
+  """Raises ValueError if models of an objective cannot fill masks."""
+  if objective in SIDES:
+    raise UserError(
+      f"a model of --objective={objective} cannot fill masks: take one "
+      f"that was trained with {' or '.join(MASKED)}"
+    )
 
 
 def labels_file(args: Arguments) -> str | None:
   """Path of labels.txt of --init_checkpoint, if its head is restored."""
   path = args.init_checkpoint
-  if not path or _own_checkpoint(args) or (args.do_train and args.new_head):
+  own = run_record.choose_checkpoint(args.output_dir)
+  if not path or own or (args.do_train and args.new_head):
     return None
   return run_record.sibling_file(path, labels.FILE_NAME)
 
 
-def check(args: Arguments, *same: str, texts: bool = True) -> None:
-  """Checks the model's files, and that they and the flags fit each other.
+def check(args: Arguments, network: BertConfig) -> None:
+  """Checks that flags fit the model in --init_checkpoint, to predict with.
+
+  `network` is that of --bert_config_file. Raises ValueError for another size,
+  vocabulary, letter case or attention.
+  """
+  _check_case(args, trains=False)
+  _check_init_checkpoint(args, network, trains=False)
+  _check_vocabulary(args, network.vocab_size, args.init_checkpoint)
+  _warn_of_case(args)
+
+
+def check_run(
+  args: Arguments, network: BertConfig, *same: str, texts: bool = True
+) -> None:
+  """As `check`, of a program that trains in --output_dir or has trained there.
 
   `same` are names of flags that must be as in the training in --output_dir;
   `texts` is False if the run reads no text, so that its case does not matter.
-  Raises OSError if a file cannot be read or written, ValueError for no
-  checkpoint to predict with, or other vocabulary, letter case, attention or
-  `same`.
+  Raises OSError if that folder cannot be written.
   """
-  checks.file(args, "bert_config_file")
-  checks.file(args, "vocab_file")
-  for name in ("output_dir", "export_dir"):
-    if getattr(args, name, None):
-      checks.writable(args[name], name)
-  if getattr(args, "teacher", None) and args.do_train:
-    _check_teacher(args)
-  network = config(args)
-  trains = getattr(args, "do_train", False)
-  if own := _own_checkpoint(args):
+  checks.check_writable(args.output_dir, "output_dir")
+  if own := run_record.choose_checkpoint(args.output_dir):
     entry = run_record.of_checkpoint(own)
-    _check_program(args.output_dir, entry.get("program"))
+    _check_program(args, entry.get("program"))
     _check_sizes(args.bert_config_file, network, own)
-    actual = vars(args) | {"attention": network.attention}
-    if trains:
+    actual = args.to_dict() | {"attention": network.attention}
+    if args.do_train:
       same = ("task_name", *same)
     for name in ("attention", *same):
       _check_same(
@@ -103,9 +121,9 @@ def check(args: Arguments, *same: str, texts: bool = True) -> None:
       )
   elif args.init_checkpoint:
     if texts:
-      _check_case(args, trains)
-    _check_init_checkpoint(args, network)
-  elif not trains:
+      _check_case(args, args.do_train)
+    _check_init_checkpoint(args, network, args.do_train)
+  elif not args.do_train:
     raise UserError(
       f"no checkpoint in --output_dir={args.output_dir} and no "
       "--init_checkpoint: train first, or name one"
@@ -113,30 +131,46 @@ def check(args: Arguments, *same: str, texts: bool = True) -> None:
   if args.vocab_file:
     check_vocabulary(args, network.vocab_size)
   if texts:
-    vocab_checks.warn_of_case(
-      vocab.load(args.vocab_file), args.do_lower_case, args.vocab_file
-    )
+    _warn_of_case(args)
 
 
-def _check_teacher(args):
+def _warn_of_case(args):
+  vocab_checks.warn_of_case(
+    vocab.load(args.vocab_file), args.do_lower_case, args.vocab_file
+  )
+
+
+def check_fine_tuning(
+  args: Arguments, *same: str, of_teacher: Iterable[str] = ()
+) -> None:
+  """As `check_run`, by the flags that all programs of fine-tuning have.
+
+  `of_teacher` are names of flags that must be as in the training of --teacher.
+  """
+  network = fine_tuned_config(args)
+  if args.teacher and args.do_train:
+    _check_teacher(args, of_teacher)
+  check_run(args, network, "add_bilstm", "do_lower_case", *same)
+
+
+def _check_teacher(args, same):
   """Checks that --teacher is of this program and reads the same tokens."""
-  teacher, program = args.teacher, os.path.basename(sys.argv[0])
+  teacher, program = args.teacher, args.program
   if os.path.realpath(teacher) == os.path.realpath(args.output_dir):
     raise UserError("--teacher is --output_dir: name another folder")
   entries = run_record.read(teacher)
-  if not entries or f"{entries[-1].get('program')}.py" != program:
+  if not entries or entries[-1].get("program") != program:
     raise UserError(
-      f"--teacher={teacher} is no folder that {program} has trained in: name "
-      "its --output_dir"
+      f"--teacher={teacher} is no folder that {program}.py has trained in: "
+      "name its --output_dir"
     )
   trained = arguments.from_record(teacher, entries[-1], {})
-  for name in ("do_lower_case", "multi_label", "is_regression", "long_text"):
-    if name in args:
-      _check_same(
-        *(name, args[name], trained[name]),
-        f"--teacher={teacher}",
-        "teacher and student need the same",
-      )
+  for name in ("do_lower_case", *same):
+    _check_same(
+      *(name, args[name], trained[name]),
+      f"--teacher={teacher}",
+      "teacher and student need the same",
+    )
   if vocab.load(args.vocab_file) != vocab.load(trained.vocab_file):
     raise UserError(
       f"--vocab_file={args.vocab_file} has other tokens than "
@@ -147,13 +181,12 @@ def _check_teacher(args):
   network.check_length(args.max_seq_length)
 
 
-def _check_program(output_dir, trained):
+def _check_program(args, trained):
   """Raises ValueError if another program has trained in --output_dir."""
-  program = os.path.basename(sys.argv[0]).removesuffix(".py")
-  if program.startswith("run_") and trained not in (None, program):
+  if trained not in (None, args.program):
     raise UserError(
-      f"--output_dir={output_dir} is of {trained}.py: name another folder; to "
-      f"start from its model, --init_checkpoint={output_dir}"
+      f"--output_dir={args.output_dir} is of {trained}.py: name another "
+      f"folder; to start from its model, --init_checkpoint={args.output_dir}"
     )
 
 
@@ -201,7 +234,7 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
   )
 
 
-def _check_init_checkpoint(args, network):
+def _check_init_checkpoint(args, network, trains):
   attention = network.attention
   paths, expected = [args.init_checkpoint], [attention]
   is_explicit = bool(args.attention)
@@ -210,7 +243,6 @@ def _check_init_checkpoint(args, network):
     is_explicit = False
   for path, attention in zip(paths, expected, strict=False):
     prefix = run_record.find_checkpoint(path)
-    trains = getattr(args, "do_train", False)
     _check_sizes(args.bert_config_file, network, prefix, trains)
     trained = run_record.flag_of(path, "attention")
     if trained not in (None, attention) and not is_explicit:
@@ -241,7 +273,8 @@ def _check_case(args, trains):
 
 def check_head(args: Arguments, name: str) -> None:
   """Raises ValueError if a flag is not as in the training of the head."""
-  start, own = checkpoint(args), _own_checkpoint(args)
+  own = run_record.choose_checkpoint(args.output_dir)
+  start = own or args.init_checkpoint
   if not start or (not own and args.do_train and args.new_head):
     return
   _check_same(
@@ -254,9 +287,11 @@ def check_head(args: Arguments, name: str) -> None:
 
 def check_vocabulary(args: Arguments, vocab_size: int) -> None:
   """Raises ValueError if --vocab_file differs from that of the checkpoint."""
-  start = checkpoint(args)
-  if not start:
-    return
+  if start := checkpoint(args):
+    _check_vocabulary(args, vocab_size, start)
+
+
+def _check_vocabulary(args, vocab_size, start):
   ids = vocab.load(args.vocab_file)
   saved = run_record.sibling_file(start, "vocab.txt") or run_record.path_of(
     run_record.of_checkpoint(start), "vocab_file"

@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from cli import arguments, encoder, program
+from cli import arguments, encoder, training_program
 from cli.arguments import Arguments
 from cli.run import Run, restore
 from data import labels
@@ -34,13 +34,13 @@ _OF_NO_TRIAL = re.compile(f"{arguments.NOT_OF_TRAINING.pattern}|num_seeds")
 
 
 def start(args: Arguments) -> Run:
-  """Starts a run, after the trials of a sweep if flags name several.
+  """Starts a run.
 
   Raises ValueError if it does not train and --init_checkpoint has no head.
   """
-  run = Run(run_sweep(args))
-  path = encoder.checkpoint(run.args)
-  if path and path == args.init_checkpoint and not run.args.do_train:
+  run = Run(args, encoder.fine_tuned_config(args))
+  path = encoder.checkpoint(args)
+  if path and path == args.init_checkpoint and not args.do_train:
     run_folder.check_head(path)
   return run
 
@@ -70,7 +70,7 @@ def train(
   steps = _num_steps(args, num_examples)
   optimization.freeze(model, args.freeze_layers)
   best_checkpoint = None
-  if run_record.keeps_best(vars(args)):
+  if run_record.keeps_best(args.to_dict()):
     patience = args.early_stopping_patience * args.eval_steps
     best_checkpoint = BestCheckpoint(args.output_dir, metric, patience)
     if best_checkpoint.is_final:
@@ -84,20 +84,21 @@ def train(
       return best_checkpoint.is_final
     return False
 
-  step, averaged_weights = run.train(
+  step = run.train(
     model,
     _distilled(args, objective, model, served_model),
     source,
     num_train_steps=steps,
     num_warmup_steps=int(steps * args.warmup_proportion),
     packed=packed,
+    new_head=args.new_head,
     unit=unit,
     evaluate=evaluate_and_save_best,
     evaluated=best_checkpoint.evaluated if best_checkpoint else None,
   )
   if best_checkpoint:
     if not best_checkpoint.is_final and best_checkpoint.evaluated < step:
-      with averaged_weights():
+      with run.averaged_weights():
         evaluate_and_save_best(step)
     Checkpoints(run_folder.best_folder(args.output_dir)).log_all()
 
@@ -136,7 +137,7 @@ def _distilled(args, objective, model, build):
 
 def _num_steps(args, num_examples):
   if args.dry_run:
-    return arguments.DRY_RUN_STEPS
+    return training_program.DRY_RUN_STEPS
   epochs, batch_size = args.num_train_epochs, args.train_batch_size
   steps = int(num_examples / batch_size * epochs)
   if not steps:
@@ -162,21 +163,22 @@ class Trial:
   value: float
 
 
+def is_sweep(args: Arguments) -> bool:
+  """True if flags name several settings or seeds to train with."""
+  several = any(isinstance(args[name], tuple) for name in arguments.SWEPT)
+  return args.do_train and (several or args.num_seeds > 1)
+
+
 def run_sweep(args: Arguments) -> Arguments:
   """Trains with each setting and seed that has no row in sweep.tsv.
 
   Copies the best trial's checkpoint to the folder `best`. Of several workers
   the chief reads and writes. Call it before this process uses a device, which
-  the trials need. Returns arguments without training, and with the best
-  checkpoint; `args` if there is one setting and one seed. Raises
-  ChildProcessError if a trial failed.
+  the trials need. Returns the flags to go on with, by the best trial: what is
+  left is to evaluate, predict and export. Raises ChildProcessError if a trial
+  failed.
   """
   settings = arguments.settings_of_sweep(args)
-  several = any(isinstance(args[name], tuple) for name in arguments.SWEPT)
-  if not several and (args.num_seeds == 1 or not args.do_train):
-    return args
-  if not args.do_train:
-    return args.replace(**settings[0])
   first = 1 if args.seed is None else args.seed
   trials = _read(args.output_dir)
   for setting, seed in product(settings, range(first, first + args.num_seeds)):
@@ -231,15 +233,12 @@ def _train(args, name, setting, seed):
   if cluster.is_chief():
     _copy_labels(args.output_dir, folder)
   # Only the best trial evaluates, predicts and exports.
-  skipped = [
-    f"--no{flag}"
-    for flag in ("do_eval", "do_predict", "do_export")
-    if flag in args
-  ]
+  later = args.set_flags.intersection(training_program.STAGES) - {"do_train"}
   flags = [f"--output_dir={folder}"]
   flags += [f"--{flag}={value}" for flag, value in setting.items()]
-  flags += (f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best")
-  program.rerun(name, (*flags, *skipped))
+  flags += [f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best"]
+  flags += [f"--no{flag}" for flag in sorted(later)]
+  training_program.rerun(args, name, flags)
 
 
 def _read_trial(output_dir, name, rate, seed) -> Trial:
@@ -250,8 +249,11 @@ def _read_trial(output_dir, name, rate, seed) -> Trial:
 def _read(output_dir) -> dict[str, Trial]:
   trials = {}
   for row in run_record.read_sweep(output_dir):
-    values = (field.type(row[field.name]) for field in fields(Trial))
-    trials[row["run"]] = Trial(*values)
+    trials[row["run"]] = Trial(
+      row["run"],
+      *(float(row["learning_rate"]), int(row["seed"]), int(row["step"])),
+      *(row["metric"], float(row["value"])),
+    )
   return trials
 
 

@@ -4,7 +4,7 @@ import shlex
 
 from absl import flags
 
-from cli.arguments import Arguments
+from cli.arguments import Arguments, Numbers
 
 
 def define_network() -> None:
@@ -124,26 +124,6 @@ def _define_updates():
   )
 
 
-class _Numbers(flags.ArgumentParser):
-  """A number of type `kind`, or several, comma-separated, as a tuple."""
-
-  syntactic_help = "a number, or several, comma-separated"
-
-  def __init__(self, kind: type, minimum: int):
-    self._kind, self._minimum = kind, minimum
-
-  def parse(self, argument):
-    if not isinstance(argument, str):
-      return argument
-    numbers = tuple(self._kind(part) for part in argument.split(","))
-    if min(numbers) < self._minimum:
-      raise ValueError(f"{min(numbers):g} is less than {self._minimum}")
-    return numbers if len(numbers) > 1 else numbers[0]
-
-  def flag_type(self):
-    return f"{self._kind.__name__} or list of {self._kind.__name__}s"
-
-
 def _define_swept() -> None:
   """Defines the flags of which several values make a sweep."""
   for name, kind, minimum, default, text in (
@@ -152,7 +132,7 @@ def _define_swept() -> None:
     ("num_train_epochs", float, 0, 3.0, "Number of training epochs"),
   ):
     flags.DEFINE(
-      _Numbers(kind, minimum),
+      Numbers(kind, minimum),
       name,
       default,
       f"{text}. Several, with commas between them, make a sweep: each "
@@ -221,6 +201,11 @@ def define_devices() -> None:
   )
   flags.DEFINE_string("master", None, "Address of the TPU, without --tpu_name.")
   flags.DEFINE_integer("num_tpu_cores", 8, "Accepted; has no effect.")
+
+
+def on_tpu(args: Arguments) -> bool:
+  """True if flags select a TPU."""
+  return args.use_tpu or args.distribution_strategy == "tpu"
 
 
 def define_fine_tuning() -> None:
@@ -315,6 +300,17 @@ def define_long_text() -> None:
   flags.DEFINE_enum(
     "window_pooling", "mean", ["mean", "max"], "windows: pooling of vectors."
   )
+
+
+def row_length(args: Arguments) -> int:
+  """Maximum tokens of a text: of all its windows with --long_text=windows."""
+  is_long = args.long_text == "windows"
+  return args.max_text_length if is_long else args.max_seq_length
+
+
+def window_stride(args: Arguments) -> int:
+  """Tokens between starts of windows: --window_stride, or half of a window."""
+  return args.window_stride or max((args.max_seq_length - 2) // 2, 1)
 
 
 def define_corpus() -> None:

@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping
 
 from absl import flags
 
+from cli import encoder
 from cli.arguments import Arguments
 from data import vocab
 from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
 from modeling.config import SIDES
 from storage import UserError
-
-MASKED = ("mlm_nsp", "mlm")  # objectives
 
 
 def define_record_flags() -> None:
@@ -167,7 +166,7 @@ def define_flags() -> None:
   flags.DEFINE_enum(
     "objective",
     "mlm_nsp",
-    [*MASKED, *SIDES],
+    [*encoder.MASKED, *SIDES],
     "mlm: No NSP; left_to_right: LTR & No NSP (section 5.1 of the paper), with "
     "--attention of that name; right_to_left is its mirror image.",
   )
@@ -226,13 +225,4 @@ def check_export(args: Arguments) -> None:
   if not args.vocab_file:
     raise UserError("--do_export needs --vocab_file")
   vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
-  check_objective(args.objective)
-
-
-def check_objective(objective: str | None) -> None:
-  """Raises ValueError if models of an objective cannot fill masks."""
-  if objective in SIDES:
-    raise UserError(
-      f"a model of --objective={objective} cannot fill masks: take one "
-      f"that was trained with {' or '.join(MASKED)}"
-    )
+  encoder.check_objective(args.objective)

@@ -1,41 +1,67 @@
-"""Start and end of a program: flags, lock of the output folder, errors."""
+"""Start and end of a program: --help, signals, errors."""
 
 import errno
-import fcntl
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import textwrap
+from collections.abc import Callable
 
 from absl import app, flags, logging
 
 from cli import arguments, quiet
 from cli.arguments import Arguments
 from storage import UserError
-from training import cluster, shutdown
 
-LOCK_FILE = "run.lock"
-# Open files of locks, each with True if its folder is new. The system releases
-# a lock when its file is closed.
-_open_locks = []
-# Incomplete checkpoints (training/run_folder.py) and files (storage/files.py)
-# of a killed run.
-_UNFINISHED = re.compile(r"unfinished-model\.ckpt-")
-_PARTIAL = re.compile(r".*\.partial-(\d+)(?:-[0-9a-f]+)?$")
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DISK_FULL_TEXT = re.compile(
   r"(?:([^\s;:'\"]+); )?(?:No space left|Disk quota exceeded)"
 )
 _CHECKPOINT_FILE = re.compile(r"unfinished-([^/]+)\.(?:data|index).*")
 _HDF5_FILE = re.compile(r"filename = '([^']+)'")
+# Flags of most commands, in the order of --help.
+_FIRST = (
+  *("task_name", "data_dir", "train_file", "dev_file", "predict_file"),
+  *("test_file", "text", "input", "input_file", "output", "output_file"),
+  *("bert_config_file", "vocab_file", "vocab_size", "init_checkpoint"),
+  *("output_dir", "do_lower_case", "do_train", "do_eval", "do_predict"),
+  *("do_export", "export_dir", "max_seq_length", "train_batch_size"),
+  *("learning_rate", "num_train_epochs", "num_train_steps"),
+  *("num_warmup_steps", "version_2_with_negative", "input_format", "layers"),
+  *("overwrite", "model", "host", "port"),
+)
+_ORIGINAL = (
+  *("batch_size", "doc_stride", "do_whole_word_mask", "dupe_factor"),
+  *("eval_batch_size", "iterations_per_loop", "masked_lm_prob"),
+  *("max_answer_length", "max_eval_steps", "max_predictions_per_seq"),
+  *("max_query_length", "n_best_size", "null_score_diff_threshold"),
+  *("predict_batch_size", "random_seed", "save_checkpoints_steps"),
+  *("short_seq_prob", "use_one_hot_embeddings", "verbose_logging"),
+  "warmup_proportion",
+)
+_DEVICES = (
+  *("distribution_strategy", "dtype", "gcp_project", "jit_compile", "master"),
+  *("num_cpu_devices", "num_tpu_cores", "num_workers", "pipeline_options"),
+  *("profile_steps", "runner", "tpu_name", "tpu_zone", "use_tpu"),
+)
+_HELP = ("help", "helpshort")
+_PARSE_ERRORS = {
+  r"\('Non-boolean argument.*": "true or false",
+  r"invalid literal for int\(\).*": "an integer",
+  r"could not convert string to float.*": "a number",
+}
 
 
 def run(
   main: Callable[[Arguments], None],
   check_flags: Callable[[Arguments], None] = lambda args: None,
+  *,
+  writes_files: bool = False,
 ) -> None:
   """Parses flags, then calls `check_flags(args)` and `main(args)`.
+
+  If the program `writes_files`, SIGTERM removes those that are not complete.
+  Those that train save a checkpoint instead: see cli/training_program.py.
 
   A user's mistake (`is_user_error`) is logged as one line and the status is 1.
   Other errors are defects and keep their traceback. BERT_TRACEBACK=1 always
@@ -48,27 +74,90 @@ def run(
     try:
       with interrupts.clean_up():
         _check_no_positional(argv[1:])
-        args = Arguments.from_flags(flags.FLAGS)
-        with arguments.shorten_dry_run(args) as args:
-          check_flags(args)
-          if "output_file" in args:
-            interrupts.end_in_order()
-          if "output_dir" in args and cluster.is_chief():
-            lock_folder(args.output_dir)
-          return main(args)
+        args = Arguments.from_flags(flags.FLAGS, sys.argv)
+        check_flags(args)
+        if writes_files:
+          interrupts.end_in_order()
+        return main(args)
     except Exception as error:
       message = _user_message(error)
       if os.environ.get("BERT_TRACEBACK") or message is None:
         raise
       logging.error("%s", message)
-      _remove_locks()
       return 1
 
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   quiet.silence_tensorflow()
   quiet.shorten_imports()
-  app.run(guarded, flags_parser=arguments.parse)
+  app.run(guarded, flags_parser=_parse)
+
+
+def _parse(argv: list[str]) -> list[str]:
+  """Parses flags, or ends the program; returns its name and other arguments."""
+  for name in _HELP:
+    flags.DEFINE_flag(_Help(name))
+  try:
+    return flags.FLAGS(argv)
+  except flags.Error as error:
+    missing = re.findall(r"Flag --(\w+) must have a value", str(error))
+    message = " ".join(str(error).removeprefix("ERROR:: ").split())
+    for of_python, expected in _PARSE_ERRORS.items():
+      message = re.sub(of_python, f"expected {expected}", message)
+    if missing:
+      message = f"missing: {', '.join(f'--{name}' for name in missing)}"
+    print(f"ERROR: {message} (--help lists all flags)", file=sys.stderr)
+    sys.exit(1)
+
+
+class _Help(flags.BooleanFlag):
+  def __init__(self, name):
+    super().__init__(name, False, "Show this help.", allow_override=True)
+
+  def parse(self, argument):
+    if not self._parse(argument):
+      return
+    try:
+      print(help_text(sys.modules["__main__"].__doc__ or "", flags.FLAGS))
+      sys.stdout.flush()
+    except BrokenPipeError:  # as of `--help | head`
+      # Python flushes again at exit.
+      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
+
+
+def help_text(description: str, FLAGS: flags.FlagValues) -> str:
+  """Description of a program and its flags, in groups."""
+  names = {flag.name for flag in arguments.find_project_flags(FLAGS)} - {*_HELP}
+  first = [name for name in _FIRST if name in names]
+  original = sorted(names & {*_ORIGINAL})
+  additional = sorted(names - {*_FIRST, *_ORIGINAL, *_DEVICES})
+  groups = {
+    "Most commands": first,
+    "Others of the original": original,
+    "Beyond the original" if original else "Others": additional,
+    "Devices, processes and precision": sorted(names & {*_DEVICES}),
+  }
+  lines = [description.strip()]
+  for heading, members in groups.items():
+    if members:
+      lines += ["", f"{heading}:"]
+      lines += [_describe(FLAGS[name]) for name in members]
+  lines += ["", "--flagfile=FILE reads flags from a file, one per line."]
+  return "\n".join(lines)
+
+
+def _describe(flag) -> str:
+  """Lines of a flag: its name and default, then its help."""
+  head = f"  --[no]{flag.name}" if flag.boolean else f"  --{flag.name}"
+  if arguments.is_required(flag):
+    head += "  (required)"
+  elif default := (flag.default_as_str or "").strip("'"):
+    head += f"  (default {default})"
+  text = re.sub(r"^<[^>]*>: ", "", flag.help)  # list of enum values
+  if values := getattr(flag.parser, "enum_values", None):
+    text = f"{', '.join(values)}: {text}"
+  return head + "\n" + textwrap.indent(textwrap.fill(text, 72), " " * 6)
 
 
 class _Formatter(logging.PythonFormatter):
@@ -119,78 +208,3 @@ def describe_full_disk(error: BaseException) -> str | None:
     f"no space left on the disk{f' for {path}' if path else ''}: free some, or "
     "choose another folder, and run the same command again"
   )
-
-
-def rerun(name: str, flags: Iterable[str]) -> None:
-  """Runs this command again with more flags; ChildProcessError with `name`."""
-  logging.info("%s begins", name)
-  if status := shutdown.run_child([sys.executable, *sys.argv, *flags]):
-    raise ChildProcessError(
-      f"{name} ended with status {status}, for the reason above; the same "
-      "command resumes from there"
-    )
-
-
-def lock_folder(folder: str) -> None:
-  """Locks a local folder until this process ends; remote ones are not locked.
-
-  Removes incomplete files of a run that was killed there. Raises
-  NotADirectoryError, or ValueError if another process has locked it.
-  """
-  if "://" in folder:
-    return
-  if os.path.exists(folder) and not os.path.isdir(folder):
-    raise NotADirectoryError(f"--output_dir={folder} is a file: name a folder")
-  is_new = not os.path.exists(folder)
-  os.makedirs(folder, exist_ok=True)
-  file = open(os.path.join(folder, LOCK_FILE), "a+")  # noqa: SIM115
-  try:
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-  except BlockingIOError:
-    file.seek(0)
-    number = file.read().strip() or "unknown"
-    file.close()
-    raise UserError(
-      f"another run, process {number}, uses --output_dir={folder}: wait "
-      "until it ends, or name another folder"
-    ) from None
-  except OSError as error:
-    logging.warning(
-      "%s cannot be locked (%s): start no second run there",
-      *(folder, error.strerror),
-    )
-  file.truncate(0)
-  file.write(f"{os.getpid()}\n")
-  file.flush()
-  _open_locks.append((file, is_new))
-  _remove_incomplete(folder)
-  _remove_incomplete(os.path.join(folder, "best"))
-
-
-def _remove_locks():
-  """Removes files of locks, and new folders that have held nothing else."""
-  for file, is_new in _open_locks:
-    with suppress(OSError):  # removed already, or the folder is not empty
-      os.remove(file.name)
-      if is_new:
-        os.rmdir(os.path.dirname(file.name))
-
-
-def _remove_incomplete(folder):
-  for name in os.listdir(folder) if os.path.isdir(folder) else ():
-    partial = _PARTIAL.match(name)
-    if _UNFINISHED.match(name) or (partial and _has_ended(int(partial[1]))):
-      os.remove(os.path.join(folder, name))
-
-
-def _has_ended(process_id):
-  """False if unknown, as for other workers, which may be on other hosts."""
-  if cluster.has_others():
-    return False
-  try:
-    os.kill(process_id, 0)
-  except ProcessLookupError:
-    return True
-  except OSError:
-    return False
-  return False

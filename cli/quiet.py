@@ -61,7 +61,7 @@ def silence_xla() -> None:
   """
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
     return
-  folder = os.path.dirname(sys.modules["tensorflow"].__file__)
+  folder = os.path.dirname(sys.modules["tensorflow"].__file__ or "")
   path = os.path.join(folder, "libtensorflow_framework.so.2")
   if os.path.exists(path):  # not on other systems than Linux
     library = ctypes.CDLL(path)  # loaded already

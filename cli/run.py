@@ -9,7 +9,8 @@ from dataclasses import replace
 import keras
 from absl import logging
 
-from cli import arguments, checks, encoder, strategy
+from cli import arguments, encoder, strategy, training_program
+from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data.records import TrainingRecords
 from modeling import models, tracing
@@ -43,17 +44,17 @@ class Run:
   dropout.
   """
 
-  def __init__(self, args: Arguments):
+  def __init__(self, args: Arguments, config: BertConfig):
     self.strategy = strategy.from_flags(args)
     set_dtype_policy(args.dtype)
     skip_graph_passes()
-    config = encoder.config(args)
-    one_hot = config.use_one_hot_embeddings or checks.on_tpu(args)
+    one_hot = config.use_one_hot_embeddings or shared_flags.on_tpu(args)
     self.config = replace(config, use_one_hot_embeddings=one_hot)
     # For run.json, as bert_config.json may set the direction, too.
     self.args = args.replace(attention=self.config.attention)
     self.checkpoints = Checkpoints(args.output_dir, args.keep_checkpoint_max)
     self.seed = self.checkpoints.restore_or_set_seed(args.seed)
+    self._average: optimization.ExponentialMovingAverage | None = None
 
   def train(
     self,
@@ -64,38 +65,36 @@ class Run:
     num_train_steps: int,
     num_warmup_steps: int,
     packed: Callable[[keras.Model], keras.Model] | None = None,
+    new_head: bool = False,
     stop_at: int = 0,
     unit: str = "examples",
     evaluate: Callable[[int], bool | None] = lambda step: None,
     evaluated: int | None = None,
-  ) -> tuple[int, Callable[[], AbstractContextManager]]:
-    """Trains a model, in the strategy's scope.
+  ) -> int:
+    """Trains a model, in the strategy's scope; returns the last step.
 
-    Resumes from the newest checkpoint, else starts from --init_checkpoint. If
-    the source packs examples, it trains packed(model). The schedule of
-    the learning rate has `num_train_steps`; training stops at `stop_at` unless
-    that is 0. `unit` names an example in the log. `evaluate` and `evaluated`
-    are those of loop.train, at every --eval_steps-th step.
-
-    Returns the last step, and a function that makes a context with the moving
-    averages of --ema_decay in the variables, as when `evaluate` is called.
+    Resumes from the newest checkpoint, else starts from --init_checkpoint, but
+    for its head with `new_head`. If the source packs examples, it trains
+    packed(model). The schedule of the learning rate has `num_train_steps`;
+    training stops at `stop_at` unless that is 0. `unit` names an example in the
+    log. `evaluate` and `evaluated` are those of loop.train, at every
+    --eval_steps-th step, with `averaged_weights`.
     """
-    args = self.args
-    model = packed(model) if source.packing else model
+    args, packs = self.args, source.packing is not None
+    model = packed(model) if packed and packs else model
     train_step = self._train_step(
-      model, objective, num_train_steps, num_warmup_steps
+      model, objective, num_train_steps, num_warmup_steps, packs
     )
-    self._resume(train_step)
-    average = train_step.average
-    averaged_weights = average.averaged_weights if average else nullcontext
+    self._resume(train_step, new_head)
+    self._average = train_step.average
 
     def evaluate_averaged(step):
-      with averaged_weights():
+      with self.averaged_weights():
         return evaluate(step)
 
     with tracing.mode(
       recompute=args.recompute_layers,
-      compiled=strategy.needs_static_shapes(args),
+      compiled=strategy.needs_static_shapes(args, packs),
     ):
       loop.train(
         train_step,
@@ -110,7 +109,12 @@ class Run:
     report.draw_metrics(args.output_dir)
     if cluster.is_chief():
       self.checkpoints.log_all()
-    return int(train_step.step.numpy()), averaged_weights
+    return int(train_step.step.numpy())
+
+  def averaged_weights(self) -> AbstractContextManager:
+    """Context with the moving averages of --ema_decay in the variables."""
+    average = self._average
+    return average.averaged_weights() if average else nullcontext()
 
   def _dataset(self, source, skip):
     """Function that makes a replica's batches, after `skip` examples."""
@@ -120,16 +124,15 @@ class Run:
       *options, skip=skip, context=context
     )
 
-  def _resume(self, train_step):
+  def _resume(self, train_step, new_head):
     """Restores a step; warns if the run was started with other flags."""
-    args, latest = self.args, self.checkpoints.latest()
-    entry = run_record.of_checkpoint(latest) if latest else {"flags": {}}
+    args, own = self.args, self.checkpoints.newest_readable()
+    entry = run_record.of_checkpoint(own) if own else {"flags": {}}
     if changed := arguments.changed_flags(args, entry):
       logging.warning(
         "%s was trained with %s; to train anew, name another --output_dir",
-        *(latest, changed),
+        *(own, changed),
       )
-    new_head = getattr(args, "new_head", False)  # pre-training has no flag
     self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
 
   def _plan(self, num_train_steps):
@@ -139,7 +142,7 @@ class Run:
       args.save_checkpoints_steps,
       args.iterations_per_loop,
       args.eval_steps,
-      loop.Profile(args.output_dir, *checks.profile_steps(args)),
+      loop.Profile(args.output_dir, *training_program.profile_steps(args)),
     )
 
   def _report(self, objective, source, unit):
@@ -151,13 +154,17 @@ class Run:
       unit,
       ("loss", *objective.metric_names),
     )
-    entry = run_record.make(vars(args), self.seed, source.files)
+    entry = run_record.make(
+      args.program, args.to_dict(), self.seed, source.files
+    )
     if cluster.is_chief():
       run_record.append(args.output_dir, entry)
     result.add_text("run", json.dumps(entry, indent=1))
     return result
 
-  def _train_step(self, model, objective, num_train_steps, num_warmup_steps):
+  def _train_step(
+    self, model, objective, num_train_steps, num_warmup_steps, packs
+  ):
     args = self.args
     trained = checkpoint.trainable_variables(model)
     logging.info(
@@ -182,7 +189,7 @@ class Run:
       accumulation_steps=args.gradient_accumulation_steps,
       loss_scale=LossScale() if args.dtype == "float16" else None,
       average=average,
-      jit_compile=strategy.compiles_step(args)
+      jit_compile=strategy.compiles_step(args, packs)
       and (args.jit_compile or _supports_jit(model)),
     )
 
@@ -211,8 +218,8 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   ensemble takes the best checkpoints of a sweep's best trials. Raises
   ValueError for none, or another model.
   """
-  parts = models.members(model)
-  if parts[0] is not model:
+  if isinstance(model, models.Ensemble):
+    parts = model.members
     folders = run_record.best_trials(args.output_dir, len(parts))
     names = ", ".join(map(os.path.basename, folders))
     logging.info("an ensemble of %d models: %s", len(folders), names)
@@ -221,10 +228,10 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
       for part, folder in zip(parts, folders, strict=True)
     ]
     return steps[0]
-  keeps_best = run_record.keeps_best(vars(args))
-  folder = run_record.best_or_latest(args.output_dir, keeps_best)
-  if folder != checkpoints.directory:
-    checkpoints = Checkpoints(folder)
+  keeps_best = run_record.keeps_best(args.to_dict())
+  prefix = run_record.choose_checkpoint(args.output_dir, keeps_best or None)
+  if prefix and os.path.basename(os.path.dirname(prefix)) == run_record.BEST:
+    checkpoints = Checkpoints(run_folder.best_folder(args.output_dir))
   return checkpoints.load(model, args.init_checkpoint)
 
 
@@ -249,7 +256,7 @@ def text_windows(args: Arguments) -> models.Windows | None:
   if args.long_text != "windows":
     return None
   return models.Windows(
-    args.max_seq_length, checks.window_stride(args), args.window_pooling
+    args.max_seq_length, shared_flags.window_stride(args), args.window_pooling
   )
 
 

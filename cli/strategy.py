@@ -5,7 +5,8 @@ import os
 import tensorflow as tf
 from absl import logging
 
-from cli import checks, encoder, quiet
+from cli import flags as shared_flags
+from cli import quiet, training_program
 from cli.arguments import Arguments
 from storage import UserError
 
@@ -17,7 +18,7 @@ def from_flags(args: Arguments) -> tf.distribute.Strategy:
   TensorFlow uses a device: workers connect first, and logical CPU devices
   cannot be changed later. Raises ValueError for contradictions, or no such TPU.
   """
-  checks.devices(args)
+  training_program.check_devices(args)
   quiet.silence_xla()
   _split_cpu(args.num_cpu_devices)
   name = args.distribution_strategy
@@ -37,27 +38,31 @@ def from_flags(args: Arguments) -> tf.distribute.Strategy:
   return strategy
 
 
-def compiles_step(args: Arguments) -> bool:
-  """--jit_compile, or its default: a GPU, and batches of one shape."""
+def compiles_step(args: Arguments, packs: bool | None) -> bool:
+  """--jit_compile, or its default: a GPU, and batches of one shape.
+
+  With `packs`, rows of several examples differ in length.
+  """
   if args.jit_compile is not None:
     return args.jit_compile
-  varies = args.group_by_length or getattr(args, "pack_examples", False)
+  varies = args.group_by_length or packs
   return not varies and bool(tf.config.get_visible_devices("GPU"))
 
 
-def needs_static_shapes(args: Arguments) -> bool:
+def needs_static_shapes(args: Arguments, packs: bool | None = False) -> bool:
   """True if batches must have one length, as XLA compiles each length."""
-  return checks.on_tpu(args) or compiles_step(args)
+  return shared_flags.on_tpu(args) or compiles_step(args, packs)
 
 
-def packs_examples(args: Arguments) -> bool | None:
-  """--pack_examples; without the flag False if it is impossible, else None."""
-  if args.pack_examples is None and (
-    needs_static_shapes(args)
-    or checks.packing_conflict(args, encoder.config(args))
-  ):
+def packs_examples(args: Arguments, conflict: str | None) -> bool | None:
+  """--pack_examples; without the flag False if it is impossible, else None.
+
+  `conflict` is that of training_program.packing_conflict.
+  """
+  packs = args.pack_examples
+  if packs is None and (conflict or needs_static_shapes(args)):
     return False
-  return args.pack_examples
+  return packs
 
 
 def _split_cpu(num_devices):
@@ -90,7 +95,7 @@ def _tpu(args):
   name = "tpu_name" if args.tpu_name or not args.master else "master"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-      tpu=getattr(args, name) or "local",
+      tpu=args[name] or "local",
       zone=args.tpu_zone,
       project=args.gcp_project,
     )
@@ -99,6 +104,6 @@ def _tpu(args):
     tf.tpu.experimental.initialize_tpu_system(resolver)
   except (ValueError, OSError, tf.errors.OpError) as error:
     raise UserError(
-      f"no TPU can be reached with --{name}={getattr(args, name)}: {error}"
+      f"no TPU can be reached with --{name}={args[name]}: {error}"
     ) from None
   return tf.distribute.TPUStrategy(resolver)

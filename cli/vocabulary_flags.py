@@ -86,7 +86,7 @@ def check_extension(args: Arguments) -> None:
   }
   for name in learning & args.set_flags:
     raise UserError(f"--{name} is not for --extend: leave it out")
-  checks.need(args, "extend", "bert_config_file")
+  checks.check_files(args, "extend", "bert_config_file")
   if not args.init_checkpoint:
     raise UserError("--extend needs --init_checkpoint")
   folder, name = os.path.split(args.output_file)
@@ -97,7 +97,8 @@ def check_extension(args: Arguments) -> None:
     )
   files.check_is_free(folder, "output_file")
   attention = run_record.flag_of(args.init_checkpoint, "attention")
-  encoder.check(args.replace(vocab_file=args.extend, attention=attention))
+  model = args.replace(vocab_file=args.extend, attention=attention)
+  encoder.check(model, encoder.config(model))
   tokens = vocab.read_tokens(args.extend)
   vocab.check_tokens(dict.fromkeys(tokens, 0), name=args.extend)
   unused, needed = len(vocab.unused_ids(tokens)), max(args.new_words, 1)

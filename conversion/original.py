@@ -27,8 +27,7 @@ _AVERAGE = checkpoint.average_name("")
 
 def find(path: str) -> str:
   """Prefix of a checkpoint, or of an output folder's best or newest one."""
-  path = run_record.best_or_latest(path)
-  if files.is_folder(path):
+  if files.is_folder(path) and not run_record.choose_checkpoint(path):
     names = sorted(files.list_folder(path))
     if not any(name.endswith(".index") for name in names):
       raise FileNotFoundError(
@@ -37,7 +36,7 @@ def find(path: str) -> str:
         "(config.json, model.safetensors) or a KerasHub preset (config.json, "
         "model.weights.h5)"
       )
-  return run_record.find_checkpoint(path)
+  return run_record.find_checkpoint(path, prefer_best=None)
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:

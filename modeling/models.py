@@ -151,10 +151,19 @@ def classifier(
   return keras.Model(inputs, {"logits": logits})
 
 
+@keras.saving.register_keras_serializable("bert")
+class Ensemble(keras.Model):
+  """Models of one kind as one model of the same inputs; see `ensemble`."""
+
+  @property
+  def members(self) -> list[keras.Model]:
+    return [layer for layer in self.layers if isinstance(layer, keras.Model)]
+
+
 def ensemble(
   make: Callable[[], keras.Model], size: int, combine: Callable
 ) -> keras.Model:
-  """Makes one model of `size` models of `make`, or only that if it is one.
+  """Makes an Ensemble of `size` models of `make`, or only that if it is one.
 
   `combine` maps K values of an output to one: `mean_probs`, `mean_odds`,
   `mean_values` or `stack`.
@@ -167,15 +176,9 @@ def ensemble(
     for name, value in parts[0].input.items()
   }
   outputs = [part(inputs) for part in parts]
-  return keras.Model(
+  return Ensemble(
     inputs, {name: combine([o[name] for o in outputs]) for name in outputs[0]}
   )
-
-
-def members(model: keras.Model) -> list[keras.Model]:
-  """The models of an ensemble; any other model alone."""
-  parts = [layer for layer in model.layers if isinstance(layer, keras.Model)]
-  return parts or [model]
 
 
 def mean_probs(logits: Sequence):

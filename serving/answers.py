@@ -111,6 +111,17 @@ def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
   return {name: np.array(v, np.int32) for name, v in (inputs | more).items()}
 
 
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+  """Probabilities from logits, one by one; 1 / (1 + exp(-x)) can overflow."""
+  return np.exp(-np.logaddexp(0, -logits))
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+  """Probabilities from logits, along the last axis."""
+  powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+  return powers / powers.sum(axis=-1, keepdims=True)
+
+
 def to_list(values: np.ndarray) -> list:
   """Nested lists of numbers, with the digits of a float32 if they are few."""
   if values.dtype.kind == "f" and values.size < _MAX_SHORT_FLOATS:

@@ -26,7 +26,7 @@ def model_files(path: str) -> ModelFiles:
   `path` is a folder or the prefix of a checkpoint. The case is that of the run,
   else of the vocabulary. Raises FileNotFoundError if a file is missing.
   """
-  prefix = run_record.find_checkpoint(run_record.best_or_latest(path))
+  prefix = run_record.find_checkpoint(path, prefer_best=None)
   entry = run_record.of_checkpoint(prefix)
   paths: list[str] = []
   for flag, name in (

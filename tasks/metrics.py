@@ -88,17 +88,6 @@ def _report_options(size):
   return {"labels": range(size) if size > 1 else [1], "zero_division": 0.0}
 
 
-def sigmoid(logits: np.ndarray) -> np.ndarray:
-  """Probabilities from logits, one by one; 1 / (1 + exp(-x)) can overflow."""
-  return np.exp(-np.logaddexp(0, -logits))
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-  """Probabilities from logits, along the last axis."""
-  powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-  return powers / powers.sum(axis=-1, keepdims=True)
-
-
 def classification_report(
   names: Sequence[str], predictions: np.ndarray, labels: np.ndarray
 ) -> str:

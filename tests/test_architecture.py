@@ -139,12 +139,23 @@ def test_only_cli_reads_absl_flags(path):
 
 
 @pytest.mark.parametrize("path", [*FILES, *PROGRAMS], ids=_id)
-def test_nothing_assigns_to_flags(path):
+def test_nobody_asks_which_flags_a_program_has(path):
   for node in ast.walk(_tree(path)):
-    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-      assert not _is_flags(node.value), node.lineno
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "setattr":
-      assert not _is_flags(node.args[0]), node.lineno
+    if isinstance(node, ast.Call) and node.args:
+      asks = getattr(node.func, "id", "") in {"getattr", "hasattr"}
+      assert not (asks and _is_flags(node.args[0])), node.lineno
+    if isinstance(node, ast.Compare):
+      asks = isinstance(node.ops[0], ast.In | ast.NotIn)
+      assert not (asks and _is_flags(node.comparators[0])), node.lineno
+
+
+@pytest.mark.parametrize("path", FILES, ids=_id)
+def test_only_the_start_of_a_program_reads_the_command_line(path):
+  if _id(path) == "cli/program.py":
+    return
+  for node in ast.walk(_tree(path)):
+    if isinstance(node, ast.Attribute):
+      assert node.attr not in {"argv", "__module__"}, node.lineno
 
 
 def test_worker_processes_need_no_tensorflow():

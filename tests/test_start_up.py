@@ -32,7 +32,7 @@ finally:
   from cli import arguments
   names = ("lower_bound", "upper_bound", "enum_values")
   values = [
-    (f.name, f.flag_type(), f.default, arguments._is_required(f))
+    (f.name, f.flag_type(), f.default, arguments.is_required(f))
     + tuple(getattr(f.parser, name, None) for name in names)
     for f in arguments.find_project_flags(flags.FLAGS)
   ]

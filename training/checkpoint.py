@@ -96,6 +96,12 @@ def open_reader(path: str) -> "Reader":
   return Reader(run_record.find_checkpoint(path))
 
 
+def has_next_sentence(path: str | None) -> bool:
+  """True for a checkpoint, or a folder, with the head for next sentences."""
+  name = "cls/seq_relationship/output_weights"
+  return path is not None and name in open_reader(path).shapes
+
+
 class Reader:
   """A checkpoint's values by name; CorruptCheckpoint if it cannot be read."""
 

@@ -234,8 +234,9 @@ def _check_finite(train_step, means, checkpoints):
   # With a loss scale such steps are skipped while it can still be lowered.
   if scale and (means["skipped_steps"] < 1.0 or scale.scale.numpy() > 1.0):
     return
+  last = checkpoints.newest_readable()
   raise UserError(
     f"the loss or its gradient is not finite at step {step}; the last good "
-    f"checkpoint is {checkpoints.latest()}. A lower --learning_rate or a "
+    f"checkpoint is {last}. A lower --learning_rate or a "
     "longer warm-up usually helps"
   )

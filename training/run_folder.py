@@ -28,19 +28,19 @@ class Checkpoints:
     self.keep = keep
     self._readable: dict[str, str] = {}  # newest prefix -> newest readable
 
-  def latest(self) -> str | None:
+  def newest_readable(self) -> str | None:
     """Prefix of the newest checkpoint that can be read; None without any.
 
-    Raises CorruptCheckpoint if none of several can be read.
+    Reads all of it. Raises CorruptCheckpoint if none of several can be read.
     """
     newest = run_record.latest_checkpoint(self.directory)
     if newest is None:
       return None
     if newest not in self._readable:
-      self._readable[newest] = self._newest_readable(newest)
+      self._readable[newest] = self._find_readable(newest)
     return self._readable[newest]
 
-  def _newest_readable(self, newest):
+  def _find_readable(self, newest):
     for prefix in reversed(run_record.all_checkpoints(self.directory)):
       try:
         checkpoint.Reader(prefix).verify()
@@ -60,7 +60,7 @@ class Checkpoints:
 
     None draws one: ValueError if several workers would each draw their own.
     """
-    prefix = self.latest()
+    prefix = self.newest_readable()
     reader = checkpoint.Reader(prefix) if prefix else None
     if reader and "run/seed" in reader:
       given, seed = seed, int(reader["run/seed"])
@@ -86,7 +86,7 @@ class Checkpoints:
     The newest checkpoint must have all variables of the model, else ValueError.
     Other missing values, such as slots, stay as they are.
     """
-    prefix = self.latest()
+    prefix = self.newest_readable()
     if prefix is None:
       if init_checkpoint:
         initialize(train_step.model, init_checkpoint, new_head)
@@ -114,8 +114,8 @@ class Checkpoints:
     number of updates. Raises ValueError for none, or another model.
     """
     wait_for_chief()
-    latest = self.latest()
-    path = latest or init_checkpoint
+    own = self.newest_readable()
+    path = own or init_checkpoint
     if not path:
       raise UserError(
         f"no checkpoint in --output_dir={self.directory} and no "
@@ -123,7 +123,7 @@ class Checkpoints:
       )
     reader = checkpoint.open_reader(path)
     targets = checkpoint.variables(model)
-    if latest:
+    if own:
       _check_complete(reader, targets)
     if fresh := checkpoint.restore(model, path):
       raise _untrained(path, fresh[0])
@@ -140,8 +140,8 @@ class Checkpoints:
       checkpoint.write(prefix, values)
     except OSError as error:
       raise OSError(
-        f"{error}; the last good one is {self.latest()}. Free some disk space, "
-        "then the same command resumes from there"
+        f"{error}; the last good one is {self.newest_readable()}. Free some "
+        "disk space, then the same command resumes from there"
       ) from None
     self._register(prefix)
     self._readable[prefix] = prefix

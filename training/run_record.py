@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
@@ -58,16 +57,32 @@ def latest_checkpoint(folder: str) -> str | None:
   return next(reversed(all_checkpoints(folder)), None)
 
 
-def find_checkpoint(path: str) -> str:
-  """Prefix of a checkpoint.
+def choose_checkpoint(
+  folder: str, prefer_best: bool | None = None
+) -> str | None:
+  """Prefix of the checkpoint to use of a run's folder; None without any.
 
-  `path` is a prefix ("dir/model.ckpt-10"), one of its files, or a folder: its
-  newest checkpoint, else the one in its subfolder `best`, else its only one.
-  Raises FileNotFoundError, or ValueError if a folder without a file
-  `checkpoint` has several.
+  The best one, in the subfolder `best`, if `prefer_best`, which is by default
+  if the last training there saved it. Else the newest, or the best if there is
+  no other, as after a sweep.
+  """
+  if prefer_best is None:
+    last = read(folder)[-1:]
+    prefer_best = any(keeps_best(entry["flags"]) for entry in last)
+  best = latest_checkpoint(os.path.join(folder, BEST))
+  newest = latest_checkpoint(folder)
+  return best or newest if prefer_best else newest or best
+
+
+def find_checkpoint(path: str, prefer_best: bool | None = False) -> str:
+  """Prefix of a checkpoint that a user names.
+
+  `path` is a prefix ("dir/model.ckpt-10"), one of its files, or a folder: the
+  one of `choose_checkpoint`, else its only one. Raises FileNotFoundError, or
+  ValueError if a folder without a file `checkpoint` has several.
   """
   if files.is_folder(path):
-    return _find_in_folder(path)
+    return choose_checkpoint(path, prefer_best) or _only_checkpoint(path)
   prefix = re.sub(r"\.(index|data-\d+-of-\d+|meta)$", "", path)
   if not files.exists(f"{prefix}.index"):
     raise FileNotFoundError(
@@ -78,13 +93,8 @@ def find_checkpoint(path: str) -> str:
   return prefix
 
 
-def _find_in_folder(folder):
-  newest = latest_checkpoint(folder) or latest_checkpoint(
-    os.path.join(folder, BEST)
-  )
-  if newest:
-    return newest
-  # A released model has no file `checkpoint`.
+def _only_checkpoint(folder):
+  """Prefix in the folder of a released model, without a file `checkpoint`."""
   names = sorted(
     name.removesuffix(".index")
     for name in files.list_folder(folder)
@@ -105,11 +115,13 @@ def _find_in_folder(folder):
 # --- run.json --------------------------------------------------------------
 
 
-def make(flag_values: Mapping, seed: int, data: Sequence[str]) -> dict:
+def make(
+  program: str, flag_values: Mapping, seed: int, data: Sequence[str]
+) -> dict:
   """Makes the entry of a training that starts now on the files `data`."""
   return {
     "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    "program": Path(sys.argv[0]).stem,
+    "program": program,
     "directory": os.getcwd(),  # paths in flags may be relative to it
     "seed": seed,
     "flags": flag_values,
@@ -184,19 +196,6 @@ def keeps_best(flag_values: Mapping) -> bool:
   """True if a run with these flags saves its best; pre-training never does."""
   patience = flag_values.get("early_stopping_patience") or 0
   return bool(flag_values.get("keep_best")) or patience > 0
-
-
-def best_or_latest(output_dir: str, prefer_best: bool = False) -> str:
-  """Folder of the checkpoint to use: the best one or the newest.
-
-  The best one is used with `prefer_best`, if the last training saved it, and if
-  there is no other, as after a sweep.
-  """
-  for entry in read(output_dir)[-1:]:
-    prefer_best = prefer_best or keeps_best(entry["flags"])
-  best = os.path.join(output_dir, BEST)
-  use_best = prefer_best or not latest_checkpoint(output_dir)
-  return best if use_best and latest_checkpoint(best) else output_dir
 
 
 def read_sweep(output_dir: str) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from modeling.bert import make_attention_mask
-from modeling.models import ENCODER_INPUTS, members
+from modeling.models import ENCODER_INPUTS, Ensemble
 from serving.answers import Encoded
 from serving.export import ServedModel
 from storage import UserError
@@ -56,7 +56,7 @@ class Internals(NamedTuple):
 
 def encode(served: ServedModel, texts: Mapping) -> Encoded:
   """Rows of an example; UserError if it is too long, or without a word."""
-  if len(members(served.model)) > 1:
+  if isinstance(served.model, Ensemble):
     raise UserError("an ensemble has no page: name one of its models")
   answers = served.answers
   encoded = answers.encode(texts)

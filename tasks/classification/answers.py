@@ -8,8 +8,14 @@ import numpy as np
 
 from data import features
 from serving import answers
-from serving.answers import Encoded, TextConfig, Texts, to_list
-from tasks.metrics import sigmoid, softmax
+from serving.answers import (
+  Encoded,
+  TextConfig,
+  Texts,
+  sigmoid,
+  softmax,
+  to_list,
+)
 
 
 class Answers(answers.Answers):

@@ -184,6 +184,14 @@ def is_number(text: str) -> bool:
     return False
 
 
+def check_long_text(task: ClassificationTask, long_text: str) -> None:
+  """Raises ValueError if pairs of texts would be read in windows."""
+  if long_text == "windows" and task.has_pairs:
+    raise UserError(
+      f"--long_text=windows is for single texts, but {task.name} has pairs"
+    )
+
+
 def class_weights(
   setting: Sequence[str], task: ClassificationTask
 ) -> dict[str, float]:

@@ -36,6 +36,19 @@ _ROWS = {
 _TASKS = ("MNLI", *list(_ROWS)[2:])
 
 
+def check_folder(data_dir: str | None, is_read: bool, from_mnli: bool) -> None:
+  """Raises an error if --data_dir is missing, or not read as one task's."""
+  if from_mnli:
+    raise UserError(
+      "--from_mnli is for --task_name=GLUE: for one task give "
+      "--init_checkpoint=(output folder of MNLI) and --new_head"
+    )
+  if is_read and not data_dir:
+    raise UserError("--do_train, --do_eval and --do_predict need --data_dir")
+  if data_dir and not files.is_folder(data_dir):
+    raise FileNotFoundError(f"--data_dir={data_dir} is no folder")
+
+
 @dataclass(frozen=True)
 class Command:
   """Flags of the command for all tasks, by their names."""

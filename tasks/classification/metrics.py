@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from data import labels as label_files
+from serving.answers import sigmoid, softmax
 from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification.examples import ClassificationTask, TextExample
@@ -31,8 +32,8 @@ def probabilities(task: ClassificationTask, logits: np.ndarray) -> np.ndarray:
   if task.is_regression:
     return logits
   if task.multi_label:
-    return metrics.sigmoid(logits)
-  return metrics.softmax(logits)
+    return sigmoid(logits)
+  return softmax(logits)
 
 
 def label_ids(

@@ -11,7 +11,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cli import arguments, checks, encoder, strategy
+from cli import checks, encoder, strategy, training_program
+from cli import flags as shared_flags
 from cli.arguments import Arguments
 from cli.run import text_windows
 from data import features, labels, packing, vocab_checks
@@ -104,10 +105,12 @@ def convert(
   task: ClassificationTask,
   examples_by_split: Mapping[str, Sequence[TextExample]],
   kind: str,
+  packs: bool | None = False,
 ) -> Splits:
   """Converts the splits of a kind, such as dev and dev_mismatched.
 
   Writes train.tf_record, eval.tf_record, eval_mismatched.tf_record and so on.
+  `packs` is that of strategy.packs_examples, for training.
   """
   name, batch_size = {
     "train": ("train", 1),
@@ -116,17 +119,23 @@ def convert(
   }[kind]
   return {
     split: _convert(
-      args, task, split, rows, name + split.removeprefix(kind), batch_size
+      args,
+      task,
+      split,
+      rows,
+      name + split.removeprefix(kind),
+      batch_size,
+      packs,
     )
     for split, rows in examples_by_split.items()
     if split.partition("_")[0] == kind
   }
 
 
-def _convert(args, task, split, rows, name, batch_size) -> RecordDataset:
+def _convert(args, task, split, rows, name, batch_size, packs) -> RecordDataset:
   """Writes the records of a split to `name`.tf_record in --output_dir."""
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  file, length = task.splits[split].file, checks.row_length(args)
+  file, length = task.splits[split].file, shared_flags.row_length(args)
   if task.labels and rows[0].label is not None:
     expected = task.labels if split == "train" else ()
     names, unit = (row.label for row in rows), "example"
@@ -136,8 +145,8 @@ def _convert(args, task, split, rows, name, batch_size) -> RecordDataset:
   vocab_checks.warn_of_examples(
     lambda row: (row.text_a, row.text_b), rows, tokenizer, file
   )
-  rows = rows[: arguments.max_examples(args)]
-  static_shapes = strategy.needs_static_shapes(args)
+  rows = rows[: training_program.max_examples(args)]
+  static_shapes = strategy.needs_static_shapes(args, args.pack_examples)
   kind = length, task.labels, task.multi_label
   schema = examples.record_schema(*kind)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
@@ -151,7 +160,7 @@ def _convert(args, task, split, rows, name, batch_size) -> RecordDataset:
   is_long = args.long_text == "windows"
   flag = "max_text_length" if is_long else "max_seq_length"
   vocab_checks.log_lengths(file, lengths, length, flag=flag)
-  packs = split == "train" and strategy.packs_examples(args)
+  packs = split == "train" and packs
   batches = packing.plan(lengths, length, args.train_batch_size, packs)
   return RecordDataset(rows, path, schema, static_shapes, packing=batches)
 
@@ -260,19 +269,19 @@ def _several(probabilities, labels, thresholds):
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its answers: texts to a label or a score."""
   encoder.check_head(args, "multi_label")
-  checks.windows(args)
+  checks.check_windows(args)
   task = named_tasks.with_labels(
     args.select(TaskFlags),
     *(args.output_dir, encoder.labels_file(args), args.do_train),
   )
   task = with_thresholds(args, task)
   return ServedModel(
-    make_model(args, task, encoder.config(args)),
+    make_model(args, task, encoder.fine_tuned_config(args)),
     Answers(
       TextConfig(
         args.vocab_file,
         args.do_lower_case,
-        checks.row_length(args),
+        shared_flags.row_length(args),
         None if task.is_regression else task.labels,
       ),
       task.has_pairs,

@@ -3,7 +3,8 @@
 import tensorflow as tf
 from absl import logging
 
-from cli import checks, encoder
+from cli import encoder
+from cli import flags as shared_flags
 from cli.arguments import Arguments
 from cli.run import text_windows
 from data.tokenization import FullTokenizer
@@ -29,7 +30,10 @@ def write(args: Arguments, model, hidden_size: int) -> None:
   """Writes the activations of --input_file to --output_file."""
   layers = text_lines.layer_indexes(args.layers)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  total, length = text_lines.count(args.input_file), checks.row_length(args)
+  total, length = (
+    text_lines.count(args.input_file),
+    shared_flags.row_length(args),
+  )
   lines = text_lines.read_lines(args.input_file, tokenizer, length)
   max_tokens = _WINDOW_SIZE // (len(layers) * hidden_size)
   progress = Progress("extracted", total, "lines")
@@ -46,8 +50,8 @@ def write(args: Arguments, model, hidden_size: int) -> None:
 def _extract(args, model, lines, max_tokens, progress):
   """Yields lines with their activations; see lines.windows for `max_tokens`."""
   # Batches are as short as possible, unless each length costs a compilation.
-  length = checks.row_length(args)
-  multiple = length if checks.on_tpu(args) else 8
+  length = shared_flags.row_length(args)
+  multiple = length if shared_flags.on_tpu(args) else 8
   for window in text_lines.windows(lines, max_tokens):
     result = [None] * len(window)
     for indices, batch in text_lines.batches(
@@ -103,10 +107,13 @@ def served_model(args: Arguments, of_tokens: bool = True) -> ServedModel:
 
   Without windows also those of tokens, with --pooling only if `of_tokens`.
   """
-  config, windows = encoder.config(args), text_windows(args)
+  config, windows = (
+    encoder.config(args, args.max_seq_length),
+    text_windows(args),
+  )
   pooling = "none" if of_tokens and not windows else args.pooling
   layers = text_lines.layer_indexes(args.layers)
-  length = checks.row_length(args)
+  length = shared_flags.row_length(args)
   return ServedModel(
     layer_outputs(config, layers, pooling, windows),
     Answers(

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cli import arguments, encoder, strategy
+from cli import encoder, strategy, training_program
 from cli.arguments import Arguments
 from data import features, packing, vocab_checks
 from data.record_dataset import RecordDataset
@@ -17,7 +17,7 @@ from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
 from serving import encoding_ops
-from serving.answers import TextConfig
+from serving.answers import TextConfig, softmax
 from serving.export import ServedModel
 from tasks import metrics
 from tasks.multiple_choice.answers import Answers
@@ -26,14 +26,18 @@ from training import inference, report
 
 
 def convert(
-  args: Arguments, flag: str, rows: Sequence[ChoiceExample]
+  args: Arguments,
+  flag: str,
+  rows: Sequence[ChoiceExample],
+  packs: bool | None = False,
 ) -> RecordDataset:
   """Converts the rows of --train_file, --dev_file or --test_file.
 
-  Writes train, eval or predict.tf_record.
+  Writes train, eval or predict.tf_record. `packs` is that of
+  strategy.packs_examples, for training.
   """
   file, name = args[flag], metrics.RECORDS[flag]
-  rows = rows[: arguments.max_examples(args)]
+  rows = rows[: training_program.max_examples(args)]
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda row: (row.sent1, row.sent2, *row.endings), rows, tokenizer, file
@@ -44,11 +48,11 @@ def convert(
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   lengths = features.write_records(path, schema, rows, build, args.num_workers)
   vocab_checks.log_lengths(file, lengths, args.max_seq_length)
-  packs = flag == "train_file" and strategy.packs_examples(args)
+  packs = flag == "train_file" and packs
   batches = packing.plan(
     lengths, args.max_seq_length, choices * args.train_batch_size, packs
   )
-  static_shapes = strategy.needs_static_shapes(args)
+  static_shapes = strategy.needs_static_shapes(args, args.pack_examples)
   return RecordDataset(rows, path, schema, static_shapes, packing=batches)
 
 
@@ -87,7 +91,7 @@ def write_predictions(
   The latter has the example's number, the predicted ending, its text, and all
   probabilities. logits are [N, C]. Returns the paths.
   """
-  probabilities = metrics.softmax(logits).astype(np.float32)
+  probabilities = softmax(logits).astype(np.float32)
   result_path = os.path.join(folder, "test_results.tsv")
   metrics.write_results(result_path, probabilities)
   table = [["number", "prediction", "text", *_names(logits)]]
@@ -134,7 +138,7 @@ class MultipleChoice(encoding_ops.EncodedTexts):
 
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its answers: contexts, endings to a choice."""
-  model = make_model(args, encoder.config(args))
+  model = make_model(args, encoder.fine_tuned_config(args))
   return ServedModel(
     model,
     Answers(

@@ -8,8 +8,7 @@ import re
 import numpy as np
 
 from serving import answers
-from serving.answers import Encoded, TextConfig, Texts, to_list
-from tasks.metrics import softmax
+from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
 from tasks.ner.examples import Sentence
 from tasks.ner.records import TagRecordBuilder, first_piece_values
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
+from serving.answers import softmax
 from storage import files
 from tasks import metrics
 from tasks.ner.examples import (
@@ -195,7 +196,7 @@ def write_predictions(
   write_conll(f"{path}.conll", sentences, by_sentence)
   rows = zip(
     ((str(n), w) for s in sentences for n, w in enumerate(s.words, s.line)),
-    *(predicted, metrics.softmax(logits).astype(np.float32)),
+    *(predicted, softmax(logits).astype(np.float32)),
     strict=True,
   )
   table = [("line", "word", "prediction", *tags)]

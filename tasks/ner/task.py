@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from cli import arguments, encoder, strategy
+from cli import encoder, strategy, training_program
 from cli.arguments import Arguments
 from data import labels, packing, vocab_checks
 from data.features import TOKENS
@@ -37,18 +37,23 @@ class TagRecords(RecordDataset):
 
 
 def convert(
-  args: Arguments, flag: str, sentences: Sequence[Sentence], tags: Sequence[str]
+  args: Arguments,
+  flag: str,
+  sentences: Sequence[Sentence],
+  tags: Sequence[str],
+  packs: bool | None = False,
 ) -> TagRecords:
   """Converts the sentences of --train_file, --dev_file or --test_file.
 
-  Writes train, eval or predict.tf_record.
+  Writes train, eval or predict.tf_record. `packs` is that of
+  strategy.packs_examples, for training.
   """
   file, length = args[flag], args.max_seq_length
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
   )
-  sentences = sentences[: arguments.max_examples(args)]
+  sentences = sentences[: training_program.max_examples(args)]
   build = records.TagRecordBuilder(
     tokenizer, length, tags, args.document_context
   )
@@ -66,11 +71,11 @@ def convert(
   progress.say()
   remedy = "they are cut into parts"
   vocab_checks.log_lengths(file, build.lengths, length, remedy)
-  packs = flag == "train_file" and strategy.packs_examples(args)
+  packs = flag == "train_file" and packs
   batches = packing.plan(
     build.lengths, length, args.train_batch_size, packs, token_labels=True
   )
-  static_shapes = strategy.needs_static_shapes(args)
+  static_shapes = strategy.needs_static_shapes(args, args.pack_examples)
   return TagRecords(
     *(windows, path, build.schema, static_shapes, sentences), packing=batches
   )
@@ -128,7 +133,7 @@ def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its answers: sentences to tags of words."""
   # The labels are those of the training, or of its initial checkpoint.
   names = labels.choose(args.output_dir, encoder.labels_file(args), None)
-  config = encoder.config(args)
+  config = encoder.fine_tuned_config(args)
   return ServedModel(
     tagger(args, config, len(names), any_device=True),
     Answers(

@@ -7,8 +7,7 @@ import numpy as np
 
 from data import features, vocab
 from serving import answers
-from serving.answers import Encoded, TextConfig, Texts, to_list
-from tasks.metrics import softmax
+from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
 
 
 class Answers(answers.Answers):

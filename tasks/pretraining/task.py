@@ -136,14 +136,6 @@ def evaluate(
   report.write_evaluation(args.output_dir, results, step)
 
 
-def has_next_sentence(path: str | None) -> bool:
-  """True for a checkpoint, or a folder, with the head for next sentences."""
-  if not path:
-    return False
-  name = "cls/seq_relationship/output_weights"
-  return name in checkpoint.open_reader(path).shapes
-
-
 class FillMask(encoding_ops.EncodedTexts):
   """Tokens for masks in the graph (serving.export.TextSignature)."""
 
@@ -207,10 +199,10 @@ def served_model(args: Arguments) -> ServedModel:
   It has the head for next sentences if its checkpoint has.
   """
   pretraining_flags.check_export(args)
-  next_sentence = has_next_sentence(encoder.checkpoint(args))
+  next_sentence = checkpoint.has_next_sentence(encoder.checkpoint(args))
   config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
   return ServedModel(
-    models.pretrainer(encoder.config(args), next_sentence),
+    models.pretrainer(encoder.config(args, args.max_seq_length), next_sentence),
     Answers(config, args.export_top_k),
     FillMask,
   )

@@ -23,6 +23,15 @@ _TO_BLANKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
 _REMOVED = str.maketrans(dict.fromkeys(string.punctuation))
 
 
+def check_unit(unit: str, version_2: bool) -> None:
+  """Raises ValueError if scores of a unit lack questions without an answer."""
+  if unit == "character" and version_2:
+    raise UserError(
+      "--f1_unit=character has no scores of questions without an answer: leave "
+      "out one of it and --version_2_with_negative"
+    )
+
+
 def write_predictions(predictions: Predictions, output_dir: str) -> list[str]:
   """Writes, or replaces, the original's two or three files; returns paths."""
   contents = {

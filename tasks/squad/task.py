@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from cli import arguments, encoder, strategy
+from cli import encoder, strategy, training_program
 from cli.arguments import Arguments
 from data import features, vocab_checks
 from data.record_dataset import RecordDataset
@@ -51,7 +51,7 @@ def convert(
     lambda example: (example.question, " ".join(example.doc_tokens)),
     *(examples, tokenizer, file),
   )
-  examples = examples[: arguments.max_examples(args)]
+  examples = examples[: training_program.max_examples(args)]
   config = args.select(records.WindowConfig)
   progress = Progress("cut", len(examples), "questions")
   windows = list(
@@ -134,7 +134,7 @@ def evaluate_in_training(
   predictions = answer(args, model, dataset)
   scores = evaluate(args, dataset, predictions, step)
   best = run_folder.read_best(args.output_dir)
-  has_better = best and run_record.keeps_best(vars(args))
+  has_better = best and run_record.keeps_best(args.to_dict())
   if not has_better or scores.get("best_f1", 0.0) > best["value"]:
     fit_threshold(args, scores, predictions)
   return scores
@@ -161,7 +161,7 @@ def _decoding_config(args) -> decoding.DecodingConfig:
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its answers to questions about contexts."""
   return ServedModel(
-    make_model(args, encoder.config(args)),
+    make_model(args, encoder.fine_tuned_config(args)),
     Answers(
       TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length),
       args.select(records.WindowConfig),

@@ -1,11 +1,13 @@
 """Flags that contradict each other; those at the border do not."""
 
+import contextlib
 import json
 import re
 
 import pytest
 
-from cli import arguments, checks, encoder, strategy
+from cli import arguments, checks, strategy, training_program
+from cli import flags as shared_flags
 from cli.arguments import Arguments
 from modeling.config import BertConfig
 from tests.training import toy
@@ -28,16 +30,16 @@ FLAGS = {
   **{"max_seq_length": 10, "max_text_length": 10, "window_stride": 8},
 }
 TRAIN = {"do_train": True}
+FINE_TUNING = training_program.check_fine_tuning
+DEVICES = training_program.check_devices
 # A check, flags, and the message of the error or None.
 CASES = [
-  (checks.run, {}, "--do_eval, --do_predict and --do_export must be True"),
-  *((checks.run, {f"do_{x}": True}, None) for x in ("eval", "predict")),
-  (checks.run, TRAIN | PATIENCE, "counts evaluations: say with --eval_steps"),
-  (checks.run, TRAIN | PATIENCE | {"eval_steps": 1}, None),
-  (checks.run, TRAIN | {"num_train_epochs": 0.0}, "=0 trains nothing"),
-  (checks.run, {"do_eval": True, "num_train_epochs": 0.0}, None),
+  (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: say with --eval_steps"),
+  (FINE_TUNING, TRAIN | PATIENCE | {"eval_steps": 1}, None),
+  (FINE_TUNING, TRAIN | {"num_train_epochs": 0.0}, "=0 trains nothing"),
+  (FINE_TUNING, {"do_eval": True, "num_train_epochs": 0.0}, None),
   *(
-    (checks.run, TRAIN | {"group_by_length": True} | more, message)
+    (FINE_TUNING, TRAIN | {"group_by_length": True} | more, message)
     for more, message in (
       ({}, None),
       ({"jit_compile": True}, "neither with --jit_compile nor with a TPU"),
@@ -45,13 +47,13 @@ CASES = [
     )
   ),
   (
-    checks.run,
+    FINE_TUNING,
     TRAIN | {"ensemble": 3, "num_seeds": 2},
     "this command trains 2",
   ),
-  (checks.run, TRAIN | {"ensemble": 2, "num_seeds": 2}, None),
+  (FINE_TUNING, TRAIN | {"ensemble": 2, "num_seeds": 2}, None),
   *(
-    (checks.run, TRAIN | {"profile_steps": steps}, message)
+    (FINE_TUNING, TRAIN | {"profile_steps": steps}, message)
     for steps, message in (
       ("3,4", None),
       ("0,1", None),
@@ -60,41 +62,45 @@ CASES = [
       ("3", "give the step before the first"),
     )
   ),
-  (checks.export, EXPORT, None),
-  (checks.export, TFLITE | {"add_bilstm": True}, None),  # exports nothing
+  (checks.check_export, EXPORT, None),
+  (checks.check_export, TFLITE | {"add_bilstm": True}, None),  # exports nothing
   (
-    checks.export,
+    checks.check_export,
     EXPORT | {"export_dir": None},
     "--do_export needs --export_d",
   ),
   (
-    checks.export,
+    checks.check_export,
     EXPORT | TFLITE | {"dtype": "float16"},
     "with --dtype=float16",
   ),
-  (checks.export, EXPORT | {"dtype": "float16"}, None),
-  (checks.export, EXPORT | TFLITE, None),
-  (checks.export, EXPORT | {"export_format": []}, "give one or more of"),
-  (checks.export, EXPORT | {"export_format": ["onnx"]}, "=onnx: give one or"),
-  (checks.export, EXPORT | TFLITE | {"add_bilstm": True}, None),
-  (checks.windows, {}, None),
-  (checks.windows, WINDOWS, None),  # each at its border
+  (checks.check_export, EXPORT | {"dtype": "float16"}, None),
+  (checks.check_export, EXPORT | TFLITE, None),
+  (checks.check_export, EXPORT | {"export_format": []}, "give one or more of"),
   (
-    checks.windows,
+    checks.check_export,
+    EXPORT | {"export_format": ["onnx"]},
+    "=onnx: give one or",
+  ),
+  (checks.check_export, EXPORT | TFLITE | {"add_bilstm": True}, None),
+  (checks.check_windows, {}, None),
+  (checks.check_windows, WINDOWS, None),  # each at its border
+  (
+    checks.check_windows,
     WINDOWS | {"max_text_length": 9},
     "=9 is less than --max_seq",
   ),
-  (checks.windows, WINDOWS | {"window_stride": 9}, "has 8 of the text"),
+  (checks.check_windows, WINDOWS | {"window_stride": 9}, "has 8 of the text"),
   *(
     (
-      checks.windows,
+      checks.check_windows,
       {"given": {name}},
       f"--{name} needs --long_text=windows",
     )
     for name in ("max_text_length", "window_stride", "window_pooling")
   ),
-  (checks.devices, {"use_tpu": True, "distribution_strategy": "tpu"}, None),
-  (checks.devices, {"use_tpu": True, "distribution_strategy": "mirrored"}, "="),
+  (DEVICES, {"use_tpu": True, "distribution_strategy": "tpu"}, None),
+  (DEVICES, {"use_tpu": True, "distribution_strategy": "mirrored"}, "="),
 ]
 
 
@@ -123,42 +129,43 @@ def test_contradictions_and_their_borders(check, flags, message):
 )
 def test_evaluations_need_data(flags, while_training, at_all):
   args = Arguments(**FLAGS | flags)
-  assert checks.evaluates_while_training(args) == while_training
-  assert checks.needs_eval_data(args) == at_all
+  assert training_program.evaluates_while_training(args) == while_training
+  assert training_program.needs_eval_data(args) == at_all
 
 
 @pytest.mark.parametrize(
   ("flags", "config", "name"),
   [
     ({}, {}, None),
-    *(
-      ({name: True}, {}, f"--{name}")
-      for name in ("document_context", "feature_based", "group_by_length")
-    ),
+    ({"group_by_length": True}, {}, "--group_by_length"),
     ({"teacher": "old"}, {}, "--teacher"),
     ({"jit_compile": True}, {}, "--jit_compile"),
     ({"gradient_accumulation_steps": 2}, {}, "--gradient_accumulation_steps"),
-    (WINDOWS, {}, "--long_text=windows"),
     ({"distribution_strategy": "tpu"}, {}, "a TPU"),
     ({}, {"add_bilstm": True}, "--add_bilstm"),
     ({}, {"attention": "left_to_right"}, "attention 'left_to_right'"),
   ],
 )
-def test_examples_are_packed_unless_something_forbids_it(
-  monkeypatch, flags, config, name
-):
+def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   args = Arguments(**FLAGS).replace(**flags)
   config = BertConfig(5, 8, 1, 2, 8, **config)
-  monkeypatch.setattr(encoder, "config", lambda args: config)
-  checks.packing(args, config)  # is not asked for
-  assert strategy.packs_examples(args) == (None if name is None else False)
+  conflict = training_program.packing_conflict(
+    args, config, teacher=args.teacher
+  )
+  assert conflict == name
+  training_program.check_packing(args, conflict)  # is not asked for
+  packs = strategy.packs_examples(args, conflict)
+  assert packs == (None if name is None else False)
+  assert (
+    strategy.packs_examples(args.replace(pack_examples=False), None) is False
+  )
   args = args.replace(pack_examples=True)
-  assert strategy.packs_examples(args)
+  assert strategy.packs_examples(args, conflict)
   if name is None:
-    checks.packing(args, config)
+    training_program.check_packing(args, conflict)
   else:
     with pytest.raises(ValueError, match=f"does not go with {name}: drop one"):
-      checks.packing(args, config)
+      training_program.check_packing(args, conflict)
 
 
 def test_lengths_of_windows():
@@ -169,8 +176,8 @@ def test_lengths_of_windows():
     ({"window_stride": 0, "max_seq_length": 3}, 1, 3),
   ):
     args = Arguments(**FLAGS | flags)
-    assert checks.window_stride(args) == stride
-    assert checks.row_length(args) == length
+    assert shared_flags.window_stride(args) == stride
+    assert shared_flags.row_length(args) == length
 
 
 def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
@@ -180,30 +187,30 @@ def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
     **{"train_file": str(path), "dev_file": "gone", "test_file": None},
     **{"output_file": str(output), "overwrite": False},
   )
-  checks.need(args, "train_file")
+  checks.check_files(args, "train_file")
   for name, message in (
     ("dev_file", "cannot read gone: --dev_file names no file"),
     ("test_file", "this command needs --test_file"),
   ):
     with pytest.raises((ValueError, OSError), match=message):
-      checks.need(args, "train_file", name)
+      checks.check_files(args, "train_file", name)
   with pytest.raises(IsADirectoryError, match="--dev_file names a folder"):
-    checks.file(args.replace(dev_file=str(tmp_path)), "dev_file")
-  checks.output_file(args, str(path))
+    checks.check_file(args.replace(dev_file=str(tmp_path)), "dev_file")
+  checks.check_output_file(args, str(path))
   with pytest.raises(ValueError, match="out is an input, too"):
-    checks.output_file(args, str(path), str(output))
+    checks.check_output_file(args, str(path), str(output))
   output.touch()
   with pytest.raises(FileExistsError, match=r"out exists already; remove it"):
-    checks.output_file(args, str(path))
-  checks.output_file(args.replace(overwrite=True), str(path))
+    checks.check_output_file(args, str(path))
+  checks.check_output_file(args.replace(overwrite=True), str(path))
   with pytest.raises(
     FileExistsError, match=r"in, .*out exist already; .* them"
   ):
-    checks.refuse_to_overwrite(str(path), "gone", str(output))
+    checks.check_is_new(str(path), "gone", str(output))
   with pytest.raises(
     NotADirectoryError, match=r"--output_dir=.*in is no folder"
   ):
-    checks.writable(f"{path}/new", "output_dir")
+    checks.check_writable(f"{path}/new", "output_dir")
 
 
 def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
@@ -212,22 +219,53 @@ def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
   flags |= {"num_train_steps": 90, "num_warmup_steps": 9, "stop_at_step": 7}
   flags |= {"max_eval_steps": 50, "profile_steps": "1,2", "num_seeds": 2}
   args = Arguments(**flags | PATIENCE | {"eval_steps": 5, "ensemble": 2})
-  with arguments.shorten_dry_run(args) as short:
-    changed = {n: v for n, v in vars(short).items() if v != args[n]}
-    folder = changed.pop("output_dir")
-  assert changed == {
-    "export_dir": f"{folder}/export",
-    **{"num_train_steps": 2, "num_warmup_steps": 1, "stop_at_step": 0},
-    **{"max_eval_steps": 2, "profile_steps": None, "num_seeds": 1},
-    **{"early_stopping_patience": 0, "eval_steps": 0, "ensemble": 1},
-    "learning_rate": 0.5,
-  }
+  for shorten, expected in (
+    (
+      training_program.shorten_fine_tuning,
+      {
+        **{"num_seeds": 1, "early_stopping_patience": 0, "ensemble": 1},
+        "learning_rate": 0.5,
+      },
+    ),
+    (
+      training_program.shorten_pretraining,
+      {
+        **{"num_train_steps": 2, "num_warmup_steps": 1, "stop_at_step": 0},
+        "max_eval_steps": 2,
+      },
+    ),
+  ):
+    with training_program.dry_run(args, ["do_train"], shorten) as short:
+      values = short.to_dict()
+      changed = {n: v for n, v in values.items() if v != args[n]}
+      folder = changed.pop("output_dir")
+    assert changed == expected | {
+      **{"profile_steps": None, "eval_steps": 0},
+      "export_dir": f"{folder}/export",
+    }
   assert not any(tmp_path.iterdir())
-  assert arguments.max_examples(args) == 64
+  assert training_program.max_examples(args) == 64
   args = args.replace(dry_run=False)
-  assert arguments.max_examples(args) is None
-  with arguments.shorten_dry_run(args) as same:
+  assert training_program.max_examples(args) is None
+  with training_program.dry_run(args, [], None) as same:
     assert same is args
+
+
+def test_flags_cannot_be_changed():
+  args = Arguments(["rate"], ["/bin/run_it.py", "--rate=2"], rate=2)
+  other = args.replace(rate=3)
+  assert (args.rate, other.rate, other.program) == (2, 3, "run_it")
+  assert (other.set_flags, other.command) == (args.set_flags, args.command)
+  for change in (
+    lambda: setattr(args, "rate", 3),
+    lambda: args.to_dict().update(rate=3),
+    lambda: delattr(args, "rate"),
+  ):
+    with contextlib.suppress(AttributeError):
+      change()
+    assert args.rate == 2
+  with pytest.raises(AttributeError, match="no flag ratio"):
+    args.ratio  # noqa: B018
 
 
 def test_flags_of_a_training_are_completed_and_changed(tmp_path):
@@ -237,7 +275,8 @@ def test_flags_of_a_training_are_completed_and_changed(tmp_path):
   flags |= {"long_text": "windows", "learning_rate": 0.5, "train_file": "t"}
   entry = {"program": "run_x", "flags": flags, "directory": str(tmp_path)}
   args = arguments.from_record("now", entry, {"learning_rate": 1})
-  assert vars(args) == {
+  assert args.program == "run_x"
+  assert args.to_dict() == {
     **{"attention": None, "add_bilstm": False, "export_top_k": 0},
     **{"multi_label": False, "long_text": "windows", "ensemble": 1},
     **{"bert_config_file": f"{tmp_path}/c", "vocab_file": f"{tmp_path}/v"},

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli import arguments, encoder
+from cli import encoder, training_program
 from cli.arguments import Arguments
 from modeling.config import BertConfig
 from storage import UserError
@@ -36,7 +36,7 @@ def _record(folder, program, **flags):
   (folder / "run/run.json").write_text(json.dumps([entry]))
 
 
-def _check(folder, *same, texts=True, **changes):
+def _check(folder, *same, texts=True, program="run_classifier", **changes):
   flags = {
     "bert_config_file": str(folder / "bert_config.json"),
     "vocab_file": str(folder / "vocab.txt"),
@@ -47,8 +47,13 @@ def _check(folder, *same, texts=True, **changes):
     "attention": None,
     "add_bilstm": False,
     "max_seq_length": 16,
+    "teacher": None,
   }
-  encoder.check(Arguments(**flags | changes), *same, texts=texts)
+  args = Arguments((), (f"{program}.py",), **flags | changes)
+  if texts:
+    encoder.check_fine_tuning(args, *same)
+  else:
+    encoder.check_run(args, encoder.fine_tuned_config(args), texts=False)
 
 
 def test_nothing_to_predict_with_is_said(folder):
@@ -127,26 +132,27 @@ def test_flags_of_the_run_stay_as_they_are(folder):
     _check(folder, "add_bilstm", output_dir=run, add_bilstm=True)
 
 
-def test_a_folder_of_another_program_or_task_is_named(folder, monkeypatch):
+def test_a_folder_of_another_program_or_task_is_named(folder):
   run = str(folder / "run")
   _record(folder, "run_classifier", task_name="MRPC")
-  monkeypatch.setattr("sys.argv", ["run_classifier.py"])
   _check(folder, output_dir=run, task_name="mrpc", do_train=True)
   _check(folder, output_dir=run, task_name="tsv")  # predicts other texts
   with pytest.raises(ValueError, match="was trained with --task_name=MRPC"):
     _check(folder, output_dir=run, task_name="tsv", do_train=True)
-  monkeypatch.setattr("sys.argv", ["run_ner.py"])
   with pytest.raises(ValueError, match=r"run is of run_classifier\.py: name"):
-    _check(folder, output_dir=run)
+    _check(folder, output_dir=run, program="run_ner")
 
 
-def test_a_teacher_whose_file_has_moved_is_named(folder, monkeypatch):
-  monkeypatch.setattr("sys.argv", ["run_classifier.py"])
+def test_a_teacher_whose_file_has_moved_is_named(folder):
   config = str(folder / "bert_config.json")
   _record(folder, "run_classifier", bert_config_file=config, vocab_file="gone")
   remedy = "--vocab_file=gone, which is not there: restore the file, correct"
   with pytest.raises(FileNotFoundError, match=remedy):
     _check(folder, teacher=str(folder / "run"), do_train=True)
+
+
+def _same(args):
+  return args
 
 
 @pytest.mark.parametrize(
@@ -159,11 +165,13 @@ def test_a_teacher_whose_file_has_moved_is_named(folder, monkeypatch):
   ],
 )
 def test_a_dry_run_trains_only_where_the_command_does(folder, stages, trains):
-  flags = {f"do_{name}": False for name in ("train", *arguments._STAGES)}
+  flags = dict.fromkeys(training_program.STAGES, False)
   flags |= {f"do_{name}": True for name in stages}
   flags |= {"init_checkpoint": None, "learning_rate": 1.0, "dry_run": True}
   args = Arguments(**flags, output_dir=str(folder / "run"), export_dir=None)
-  with arguments.shorten_dry_run(args) as changed:
+  with training_program.dry_run(
+    args, training_program.STAGES, _same
+  ) as changed:
     assert changed.do_train == trains
     assert changed.do_export == args.do_export
     trained = str(folder / "run/model.ckpt-3")
@@ -183,7 +191,7 @@ def test_workers_use_one_folder_in_a_dry_run(tmp_path, monkeypatch, index):
     ),
     **{"output_dir": str(tmp_path), "do_train": True, "dry_run": True},
   )
-  with arguments.shorten_dry_run(args) as changed:
+  with training_program.dry_run(args, ["do_train"], _same) as changed:
     folder = Path(changed.output_dir)
     assert folder == tmp_path / "dry_run"
     folder.mkdir()

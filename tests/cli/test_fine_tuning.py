@@ -2,7 +2,6 @@
 
 import json
 import types
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from cli import checks, fine_tuning, run
+from cli import fine_tuning, run, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from cli.run import Run
@@ -27,7 +26,6 @@ def _one_device_and_no_config(monkeypatch):
   monkeypatch.setattr(
     run.strategy, "from_flags", lambda args: tf.distribute.get_strategy()
   )
-  monkeypatch.setattr(run.encoder, "config", lambda args: toy.config())
 
 
 def _flags(tmp_path, **changes):
@@ -62,6 +60,7 @@ def _flags(tmp_path, **changes):
     "teacher": None,
     "do_train": True,
     "dry_run": False,
+    "new_head": False,
   }
   return Arguments(**defaults | changes)
 
@@ -77,7 +76,7 @@ def _train(args, results, model=None, look=lambda model: None):
     return {"f1": next(remaining), "loss": 0.0}
 
   fine_tuning.train(
-    Run(args),
+    Run(args, toy.config()),
     model,
     losses.pretraining(),
     toy.Source(9),
@@ -96,7 +95,7 @@ def test_the_last_step_is_evaluated_and_the_best_saved(tmp_path):
   known = run_folder.read_best(str(tmp_path))
   assert known == {"metric": "f1", "value": 0.7, "step": 4, "evaluated": 9}
   # Loading takes the best with the flag, the newest without.
-  start = Run(args)
+  start = Run(args, toy.config())
   last = model.get_weights()
   assert start.load(model) == 4
   assert any(
@@ -129,7 +128,7 @@ def test_moving_averages_are_evaluated_and_saved(tmp_path, eval_steps):
     assert any(np.any(reader.get_tensor(n) != v) for n, v in values.items())
   for name, value in _values(model).items():
     np.testing.assert_array_equal(value, reader.get_tensor(name))
-  Run(args).load(model)  # the best
+  Run(args, toy.config()).load(model)  # the best
   for name, value in _values(model).items():
     np.testing.assert_array_equal(value, evaluated[-1][name])
 
@@ -167,7 +166,7 @@ def test_a_resumed_run_reads_on_behind_the_last_example(
     report, "draw_metrics", lambda folder: None
   )  # takes a second
   monkeypatch.setattr(loop, "train", lambda _, read, *__, **___: read(None))
-  Run(_flags(tmp_path)).train(
+  Run(_flags(tmp_path), toy.config()).train(
     models.pretrainer(toy.config()),
     losses.pretraining(),
     source,
@@ -202,12 +201,9 @@ def test_of_a_finished_run_the_real_step_is_the_best(tmp_path, caplog):
     ({"distribution_strategy": "tpu"}, False, True),
   ],
 )
-def test_tokens_by_a_matrix_product(
-  tmp_path, monkeypatch, changes, in_file, expected
-):
+def test_tokens_by_a_matrix_product(tmp_path, changes, in_file, expected):
   config = replace(toy.config(), use_one_hot_embeddings=in_file)
-  monkeypatch.setattr(run.encoder, "config", lambda args: config)
-  start = Run(_flags(tmp_path, **changes))
+  start = Run(_flags(tmp_path, **changes), config)
   assert start.config.use_one_hot_embeddings == expected
 
 
@@ -215,7 +211,8 @@ def test_tokens_by_a_matrix_product(
 def test_of_several_workers_the_chief_exports(
   tmp_path, monkeypatch, index, number
 ):
-  start = Run(_flags(tmp_path, export_dir="out", export_format=["keras"]))
+  args = _flags(tmp_path, export_dir="out", export_format=["keras"])
+  start = Run(args, toy.config())
   cluster = {"worker": ["a:1", "b:1"]}
   task = {"type": "worker", "index": index}
   config = json.dumps({"cluster": cluster, "task": task})
@@ -241,7 +238,7 @@ def test_a_killed_run_still_knows_the_best(tmp_path):
 
 def test_nothing_is_evaluated_unless_asked_for(tmp_path):
   args = _flags(tmp_path, eval_steps=0, keep_best=False)
-  assert not checks.evaluates_while_training(args)
+  assert not training_program.evaluates_while_training(args)
   _, steps = _train(args, [])
   assert steps == []
   assert not (tmp_path / "best").exists()
@@ -252,9 +249,10 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
 
   def train(*_, evaluate, **options):
     calls.append(options)
-    return 9, nullcontext
+    return 9
 
-  start = Run(_flags(tmp_path, num_train_epochs=2.5, keep_best=False))
+  args = _flags(tmp_path, num_train_epochs=2.5, keep_best=False)
+  start = Run(args, toy.config())
   monkeypatch.setattr(start, "train", train)
   fine_tuning.train(
     *(start, models.pretrainer(toy.config()), losses.pretraining(), None),
@@ -269,6 +267,7 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
     "num_train_steps": 34,  # of 34.06
     "num_warmup_steps": 3,  # of 3.4
     "packed": None,
+    "new_head": False,
     "unit": "records",
     "evaluated": None,
   }

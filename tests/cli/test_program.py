@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from absl import flags
 
-from cli import checks, program
+from cli import checks, program, training_program
 from cli.arguments import Arguments
 from tests import programs
 
@@ -119,9 +119,9 @@ def test_log_lines_have_the_time_and_the_text():
 
 HOLD = """
 import sys, time
-from cli import program
+from cli import training_program
 
-program.lock_folder(sys.argv[1])
+training_program.lock_folder(sys.argv[1])
 print("held", flush=True)
 time.sleep(60)
 """
@@ -139,27 +139,29 @@ def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
     unfinished.touch()  # the first is writing it
     for _ in range(2):
       with pytest.raises(ValueError, match=f"another run, process {first.pid}"):
-        program.lock_folder(str(tmp_path))
+        training_program.lock_folder(str(tmp_path))
     assert unfinished.exists()
     first.kill()  # as by kill -9, which also unlocks
-  program.lock_folder(str(tmp_path))
+  training_program.lock_folder(str(tmp_path))
   assert not unfinished.exists()
-  lock = (tmp_path / program.LOCK_FILE).read_text()
+  lock = (tmp_path / training_program.LOCK_FILE).read_text()
   assert lock == f"{os.getpid()}\n"
 
 
 PROGRAM = """
 import sys
 from absl import flags
-from cli import program
+from cli import training_program
 
 flags.DEFINE_string("output_dir", None, "")
+flags.DEFINE_bool("dry_run", False, "")
+flags.DEFINE_bool("do_train", True, "")
 
 def main(args):
-  with open(f"{args.output_dir}/{program.LOCK_FILE}") as file:
+  with open(f"{args.output_dir}/{training_program.LOCK_FILE}") as file:
     print(file.read())
 
-program.run(main)
+training_program.run(main, lambda args: None, ["do_train"])
 """
 
 
@@ -181,18 +183,24 @@ def test_a_run_that_is_refused_leaves_what_was_there(tmp_path, before):
     folder.mkdir()
   for name in before or ():
     (folder / name).touch()
-  body = f"program.lock_folder({str(folder)!r}); open('none')"
-  assert "No such file or directory: 'none'" in _run(body).stderr
+  flags = f"--output_dir={folder}"
+  (tmp_path / "program.py").write_text(PROGRAM.replace(".LOCK_FILE", ".run"))
+  done = programs.python(
+    [tmp_path / "program.py", flags], env={"PYTHONPATH": str(ROOT)}
+  )
+  assert "No such file or directory" in done.stderr
   assert folder.exists() == (before is not None)
   assert [path.name for path in folder.glob("*")] == (before or [])
 
 
 def test_a_folder_that_takes_no_file_is_named_with_its_flag(tmp_path):
-  checks.writable(str(tmp_path / "new" / "file"), "output_file")
+  checks.check_writable(str(tmp_path / "new" / "file"), "output_file")
   with pytest.raises(PermissionError, match="--output_dir=/proc/x/y: /proc"):
-    checks.writable("/proc/x/y", "output_dir")
+    checks.check_writable("/proc/x/y", "output_dir")
   with pytest.raises(PermissionError, match="--output_file=/proc/self/comm:"):
-    checks.writable("/proc/self/comm", "output_file")  # a file that is writable
+    checks.check_writable(
+      "/proc/self/comm", "output_file"
+    )  # a file that is writable
 
 
 def test_a_file_system_without_locks_is_a_warning(
@@ -201,21 +209,21 @@ def test_a_file_system_without_locks_is_a_warning(
   def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 
-  monkeypatch.setattr(program.fcntl, "flock", refuse)
-  program.lock_folder(str(tmp_path))
+  monkeypatch.setattr(training_program.fcntl, "flock", refuse)
+  training_program.lock_folder(str(tmp_path))
   assert f"{tmp_path} cannot be locked (No locks available)" in caplog.text
 
 
 def test_a_folder_is_no_output_file(tmp_path):
   args = Arguments(output_file=str(tmp_path), overwrite=True)
   with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
-    checks.output_file(args)
+    checks.check_output_file(args)
   with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
-    checks.writable_file(str(tmp_path))
+    checks.check_writable_file(str(tmp_path))
 
 
 def test_remote_folders_are_not_locked():
-  program.lock_folder("gs://bucket/folder")
+  training_program.lock_folder("gs://bucket/folder")
 
 
 def _ended_process():
@@ -243,10 +251,10 @@ def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
     (tmp_path / name).touch()
   workers = {"cluster": {"worker": ["a:1", "b:1"]}}
   monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
-  program.lock_folder(str(tmp_path))
+  training_program.lock_folder(str(tmp_path))
   assert (tmp_path / incomplete[2]).exists()  # another worker may be writing it
   monkeypatch.delenv("TF_CONFIG")
-  program._remove_incomplete(str(tmp_path))
+  training_program._remove_incomplete(str(tmp_path))
   assert not [name for name in incomplete if (tmp_path / name).exists()]
   assert all((tmp_path / name).exists() for name in complete)
 
@@ -256,7 +264,7 @@ def test_a_file_is_no_output_dir(tmp_path):
   with pytest.raises(
     NotADirectoryError, match="afile is a file: name a folder"
   ):
-    program.lock_folder(str(tmp_path / "afile"))
+    training_program.lock_folder(str(tmp_path / "afile"))
 
 
 INTERRUPTED = """
@@ -303,7 +311,7 @@ def main(args):
   with files.open_for_writing(args.output_file):
     os.kill(os.getpid(), signal.SIGTERM)
 
-program.run(main)
+program.run(main, writes_files=True)
 """
 
 

@@ -39,18 +39,17 @@ def _started(monkeypatch):
     calls.update(options, stops=schedule, keep=checkpoints.keep)
     read("context")
 
-  def training(*given, **options):
+  def train_batches(*given, **options):
     calls.update(options, read=given)
 
   for owner, name, value in (
     (run.strategy, "from_flags", lambda args: None),
-    (run.encoder, "config", lambda args: toy.config()),
     (run, "TrainStep", train_step),
     (loop, "train", train),
   ):
     monkeypatch.setattr(owner, name, value)
   source = SimpleNamespace(
-    train_batches=training,
+    train_batches=train_batches,
     files=(),
     first_corrupt="first corrupt",
     packing=None,
@@ -59,7 +58,9 @@ def _started(monkeypatch):
   def start(args, model=None, **options):
     steps = {"num_train_steps": 90, "num_warmup_steps": 20} | options
     model = model or models.pretrainer(toy.config())
-    run.Run(args).train(model, losses.pretraining(), source, **steps)
+    run.Run(args, toy.config()).train(
+      model, losses.pretraining(), source, **steps
+    )
     return calls
 
   return start
@@ -142,7 +143,7 @@ def test_each_member_of_an_ensemble_is_the_best_of_its_trial(tmp_path):
   model = models.ensemble(_classifier, 2, models.mean_probs)
   args = Arguments(output_dir=str(tmp_path), init_checkpoint=None)
   assert run.load(args, model, Checkpoints(str(tmp_path))) == 1
-  first, second = models.members(model)
+  first, second = model.members
   for part, number in ((first, 1), (second, 2)):
     assert all(np.all(value == number) for value in part.get_weights())
 
@@ -230,6 +231,8 @@ def test_flags_override_bert_config_json_where_they_are_set(tmp_path):
     (None, "left_to_right"),
     ("bidirectional", "bidirectional"),
   ):
-    args = Arguments(**flags, attention=attention, add_bilstm=True)
-    result = encoder.config(args)
+    args = Arguments(**flags, attention=attention)
+    result = encoder.config(args, add_bilstm=True)
     assert (result.attention, result.add_bilstm) == (expected, True)
+  with pytest.raises(ValueError, match="max_seq_length 513"):
+    encoder.config(args, 513)

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from cli import strategy
+from cli.arguments import Arguments
 
 
 def _flags(**changes):
@@ -19,7 +20,7 @@ def _flags(**changes):
     "gcp_project": None,
     "master": None,
   }
-  return SimpleNamespace(**(values | changes))
+  return Arguments(**values | changes)
 
 
 def test_default_without_gpus_is_one_device():
@@ -101,7 +102,8 @@ def test_step_is_compiled_by_default_on_a_gpu(gpus, jit_compile, monkeypatch):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
   flags = _flags(jit_compile=jit_compile, group_by_length=False)
   expected = bool(gpus) if jit_compile is None else jit_compile
-  assert strategy.compiles_step(flags) == expected
+  assert strategy.compiles_step(flags, packs=False) == expected
   assert strategy.needs_static_shapes(flags) == expected
-  flags.group_by_length = True
-  assert strategy.compiles_step(flags) == bool(jit_compile)
+  assert strategy.compiles_step(flags, packs=True) == bool(jit_compile)
+  flags = flags.replace(group_by_length=True)
+  assert strategy.compiles_step(flags, packs=None) == bool(jit_compile)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import checks, fine_tuning
+from cli import fine_tuning, training_program
 from cli.arguments import Arguments
 from data import labels
 from training import run_record, shutdown
@@ -27,7 +27,8 @@ def _flags(tmp_path, **changes):
     "do_predict": True,
     "ensemble": 1,
   }
-  return Arguments(**defaults | changes)
+  command = "run_it.py", "--task_name=x"
+  return Arguments(["do_train", "do_predict"], command, **defaults | changes)
 
 
 @pytest.fixture(name="commands")
@@ -49,7 +50,6 @@ def _commands(monkeypatch):
     return 0
 
   monkeypatch.setattr(shutdown, "run_child", run)
-  monkeypatch.setattr(sys, "argv", ["run_it.py", "--task_name=x"])
   return commands
 
 
@@ -67,14 +67,15 @@ def test_several_rates_or_seeds_make_a_sweep(
   tmp_path, commands, changes, trials
 ):
   flags = _flags(tmp_path, **changes)
-  trains, seed = flags.do_train, flags.seed
+  assert fine_tuning.is_sweep(flags) == bool(trials)
+  if not trials:
+    return
   flags = fine_tuning.run_sweep(flags)
   folders = [f"--output_dir={tmp_path}/rate_{name}" for name in trials]
   assert [command[3] for command in commands] == folders
   # The program goes on with the best, and with the seed of the first.
-  expected = trains and not trials, bool(trials)
-  assert (flags.do_train, flags.keep_best) == expected
-  assert flags.seed == (int(trials[0][-1]) if trials else seed)
+  assert (flags.do_train, flags.keep_best) == (False, True)
+  assert flags.seed == int(trials[0][-1])
 
 
 def test_runs_every_combination_and_copies_the_winner(
@@ -95,7 +96,7 @@ def test_runs_every_combination_and_copies_the_winner(
     "--num_seeds=1",
     "--ensemble=1",
     "--keep_best",
-    "--nodo_predict",  # there is no flag do_eval here
+    "--nodo_predict",  # as the command has it
   ]
   lines = (tmp_path / "sweep.tsv").read_text().splitlines()
   assert lines[0] == "run\tlearning_rate\tseed\tstep\tmetric\tvalue"
@@ -113,7 +114,7 @@ def test_runs_every_combination_and_copies_the_winner(
 def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
   several = {"train_batch_size": (16, 32), "num_train_epochs": (2.0, 3.0)}
   flags = _flags(tmp_path, learning_rate=3e-5, num_seeds=1, **several)
-  checks.ensemble(flags.replace(ensemble=4))
+  training_program.check_ensemble(flags.replace(ensemble=4))
   result = fine_tuning.run_sweep(flags)
   names = [command[3].rpartition("/")[2] for command in commands]
   assert names == [
@@ -200,7 +201,7 @@ def test_of_several_workers_the_chief_writes(tmp_path, commands, monkeypatch):
 
 def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   flags = _flags(tmp_path, ensemble=3)
-  checks.ensemble(flags)
+  training_program.check_ensemble(flags)
   fine_tuning.run_sweep(flags)
   folders = run_record.best_trials(str(tmp_path), 3)
   assert [Path(folder).name for folder in folders] == [
@@ -211,15 +212,15 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   # Whoever restores the folder gets it, too.
   [entry] = run_record.read(str(tmp_path))
   assert entry["flags"]["ensemble"] == 3
-  checks.ensemble(_flags(tmp_path, do_train=False, ensemble=4))
+  training_program.check_ensemble(_flags(tmp_path, do_train=False, ensemble=4))
 
 
 def test_an_ensemble_of_more_models_than_there_are_is_refused(tmp_path):
   with pytest.raises(ValueError, match="--ensemble=5 takes the best of a"):
-    checks.ensemble(_flags(tmp_path, ensemble=5))
+    training_program.check_ensemble(_flags(tmp_path, ensemble=5))
   with pytest.raises(ValueError, match=r"--ensemble=2 .* trains 1: give more"):
     rates = {"learning_rate": (1e-5, 1e-5), "num_seeds": 1}
-    checks.ensemble(_flags(tmp_path, **rates, ensemble=2))
+    training_program.check_ensemble(_flags(tmp_path, **rates, ensemble=2))
   flags = _flags(tmp_path, do_train=False, ensemble=2)
   with pytest.raises(ValueError, match=r"sweep\.tsv has 0: train with more of"):
-    checks.ensemble(flags)
+    training_program.check_ensemble(flags)

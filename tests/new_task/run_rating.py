@@ -16,7 +16,7 @@ tasks.__path__.append(str(Path(__file__).parent / "tasks"))
 
 from tasks.rating import examples  # noqa: E402
 
-from cli import checks, encoder, program  # noqa: E402
+from cli import checks, encoder, training_program  # noqa: E402
 from cli import flags as shared_flags  # noqa: E402
 
 shared_flags.define_fine_tuning()
@@ -31,26 +31,28 @@ flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
 
 def check_flags(args):
   """Raises an error if the run would fail later, by flags or paths."""
-  checks.run(args)
-  checks.need(args, *checks.files_to_read(args))
-  encoder.check(args, "add_bilstm", "do_lower_case")
+  training_program.check_fine_tuning(args)
+  checks.check_files(args, *training_program.files_to_read(args))
+  encoder.check_fine_tuning(args)
 
 
 def main(args):
   rows = {
     flag: examples.read_examples(args[flag], flag != "test_file")
-    for flag in checks.files_to_read(args)
+    for flag in training_program.files_to_read(args)
   }
   # TensorFlow is imported here, after flags and files were checked.
   from tasks.rating import head, task
 
   from cli import fine_tuning
 
+  if fine_tuning.is_sweep(args):
+    args = fine_tuning.run_sweep(args)
   run = fine_tuning.start(args)
   args = run.args
   data = {
     flag: task.convert(args, flag, rows[flag])
-    for flag in checks.files_to_read(args)
+    for flag in training_program.files_to_read(args)
   }
   with run.strategy.scope():
     model = task.make_model(args, run.config)
@@ -78,4 +80,4 @@ def main(args):
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  training_program.run(main, check_flags)

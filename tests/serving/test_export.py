@@ -13,14 +13,13 @@ from data.tokenization import FullTokenizer
 from modeling import models
 from modeling.config import BertConfig
 from serving import export
-from serving.answers import TextConfig
+from serving.answers import TextConfig, softmax
 from serving.export import ServedModel
 from storage import files, tfrecord
 from storage.tfrecord import Schema
 from tasks.classification import answers as classification
 from tasks.classification import examples as classification_examples
 from tasks.classification.task import TextClassification
-from tasks.metrics import softmax
 from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.multiple_choice.task import MultipleChoice

@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.tokenization_ops import GraphTokenizer
-from serving.answers import TextModel
+from serving.answers import TextModel, sigmoid, softmax
 from tasks.classification import answers as classification
 from tasks.classification.examples import TextExample, TextRecordBuilder
 from tasks.features import answers as features
 from tasks.features import lines
 from tasks.features.task import split
-from tasks.metrics import sigmoid, softmax
 from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.ner import answers as ner

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from serving import answers
 from tasks import metrics
 
 PREDICTED = np.array([1, 1, 1, 0, 0, 0, 0, 1])
@@ -84,6 +85,6 @@ def test_f1_of_several_labels_and_of_a_single_one():
 def test_probabilities_of_large_logits():
   logits = np.array([-1e4, -200, 0, 200], np.float32)
   for values in (logits, logits.astype(float)):
-    assert metrics.sigmoid(values).tolist() == pytest.approx([0, 0, 0.5, 1])
-  small = metrics.sigmoid(np.array([-80.0], np.float32))
+    assert answers.sigmoid(values).tolist() == pytest.approx([0, 0, 0.5, 1])
+  small = answers.sigmoid(np.array([-80.0], np.float32))
   np.testing.assert_allclose(small, np.exp(-80), rtol=1e-5)

@@ -29,7 +29,7 @@ def test_keeps_the_newest_and_lists_them(tmp_path):
   checkpoints = Checkpoints(str(folder), keep=2)
   for step in (0, 8, 9, 10):
     checkpoints.save(step, {"global_step": tf.Variable(step)})
-  assert checkpoints.latest() == str(folder / "model.ckpt-10")
+  assert checkpoints.newest_readable() == str(folder / "model.ckpt-10")
   files = {path.name for path in folder.iterdir()}
   assert files == {
     "checkpoint",
@@ -52,7 +52,7 @@ def test_the_first_checkpoint_is_deleted_at_the_next(
 ):
   checkpoints = Checkpoints(str(tmp_path), keep=keep)
   checkpoints.save(0, {"a": tf.Variable(0)})
-  assert checkpoints.latest().endswith("model.ckpt-0")
+  assert checkpoints.newest_readable().endswith("model.ckpt-0")
   for step in (10, 20):
     checkpoints.save(step, {"a": tf.Variable(step)})
   names = [f"model.ckpt-{step}" for step in steps]
@@ -266,7 +266,7 @@ def test_it_may_die_at_any_moment(tmp_path, monkeypatch, moment):
       checkpoints.save(2, two)
   for path in tmp_path.glob("model*.index"):
     checkpoint.open_reader(str(path)).verify()
-  newest = Checkpoints(str(tmp_path)).latest()
+  newest = Checkpoints(str(tmp_path)).newest_readable()
   assert newest.endswith("ckpt-1" if moment < 3 else "ckpt-2")
   Checkpoints(str(tmp_path), keep=1).save(2, two)
   assert checkpoint.open_reader(str(tmp_path))["a"] == 2.0
@@ -286,7 +286,7 @@ def test_a_corrupt_checkpoint_is_passed_over(tmp_path, caplog, suffix):
     checkpoints.save(number, step.state)
   _flip(tmp_path / f"model.ckpt-3{suffix}")
   with caplog.at_level("INFO", logger="absl"):
-    result = Checkpoints(str(tmp_path)).latest()
+    result = Checkpoints(str(tmp_path)).newest_readable()
   assert result.endswith("model.ckpt-2")
   assert "model.ckpt-3 cannot be read" in caplog.text
   assert "going back to" in caplog.text
@@ -302,11 +302,11 @@ def test_without_the_newest_files_the_newest_of_the_others_is_taken(tmp_path):
     Checkpoints(str(tmp_path)).save(number, step.state)
   for path in tmp_path.glob("model.ckpt-3.*"):
     path.unlink()
-  assert Checkpoints(str(tmp_path)).latest().endswith("model.ckpt-2")
+  assert Checkpoints(str(tmp_path)).newest_readable().endswith("model.ckpt-2")
   assert run_record.find_checkpoint(str(tmp_path)).endswith("model.ckpt-2")
   for path in tmp_path.glob("model.ckpt-*"):
     path.unlink()
-  assert Checkpoints(str(tmp_path)).latest() is None
+  assert Checkpoints(str(tmp_path)).newest_readable() is None
 
 
 def test_without_any_checkpoint_that_can_be_read_nothing_is_overwritten(
@@ -315,7 +315,7 @@ def test_without_any_checkpoint_that_can_be_read_nothing_is_overwritten(
   Checkpoints(str(tmp_path)).save(1, toy.train_step().state)
   _flip(tmp_path / "model.ckpt-1.data-00000-of-00001")
   with pytest.raises(ValueError, match=r"no checkpoint in .* can be read"):
-    Checkpoints(str(tmp_path)).latest()
+    Checkpoints(str(tmp_path)).newest_readable()
 
 
 FULL = """
@@ -341,7 +341,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
   assert "model.ckpt-2 cannot be written" in done.stdout
   assert "the last good one is" in done.stdout
   assert not list(tmp_path.glob("unfinished*"))
-  assert Checkpoints(str(tmp_path)).latest().endswith("model.ckpt-1")
+  assert Checkpoints(str(tmp_path)).newest_readable().endswith("model.ckpt-1")
 
 
 def test_several_workers_do_not_draw_a_seed_each(tmp_path, monkeypatch):

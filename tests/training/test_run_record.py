@@ -61,11 +61,15 @@ def test_a_sweep_has_the_entry_of_its_best_trial_last(tmp_path):
 
 def test_the_best_is_converted_after_keep_best(folder):
   assert original.find(str(folder)) == str(folder / "model.ckpt-2")
-  assert run_record.best_or_latest(str(folder), True) == str(folder / "best")
+  best = str(folder / "best/model.ckpt-1")
+  assert run_record.choose_checkpoint(str(folder), True) == best
   for flags in ({"keep_best": True}, {"early_stopping_patience": 3}):
     _write_flags(folder, **flags)
-    assert original.find(str(folder)) == str(folder / "best/model.ckpt-1")
-    assert run_record.best_or_latest(str(folder)) == str(folder / "best")
+    assert original.find(str(folder)) == best
+    assert run_record.choose_checkpoint(str(folder)) == best
+    newest = str(folder / "model.ckpt-2")
+    assert run_record.choose_checkpoint(str(folder), False) == newest
+    assert run_record.find_checkpoint(str(folder)) == newest
 
 
 def test_a_sweep_has_its_best_checkpoint_only(folder):

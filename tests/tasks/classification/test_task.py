@@ -45,7 +45,7 @@ def _args(tmp_path, tokenizer):
 def _convert(args, mnli, kind):
   columns = args.prediction_columns
   rows = named_tasks.read(mnli, args.data_dir, [kind], columns)
-  return task.convert(args, mnli, rows, kind)
+  return task.convert(args, mnli, rows, kind, packs=args.pack_examples)
 
 
 def _logits(model, tokenizer, rows, mnli):
@@ -124,7 +124,7 @@ def test_tpus_get_full_batches_and_training_packed_rows(args):
 
 
 def test_a_dry_run_reads_the_beginning(args, monkeypatch):
-  monkeypatch.setattr(task.arguments, "_DRY_RUN_EXAMPLES", 2)
+  monkeypatch.setattr(task.training_program, "_DRY_RUN_EXAMPLES", 2)
   mnli = named_tasks.find("MNLI")
   assert len(_convert(args, mnli, "dev")["dev"].rows) == 7
   part = _convert(args.replace(dry_run=True), mnli, "dev")["dev"]
@@ -174,7 +174,7 @@ def test_ensembles_combine_what_their_outputs_mean(args):
     (_several(), lambda x: 1 / (1 + np.exp(-x))),
   ):
     model = task.make_model(args, kind, CONFIG)
-    parts = [m for m in model.layers if isinstance(m, type(model))]
-    first, second = (mean(np.asarray(m(inputs)["logits"])) for m in parts)
+    logits = [np.asarray(m(inputs)["logits"]) for m in model.members]
+    first, second = map(mean, logits)
     result = mean(np.asarray(model(inputs)["logits"]))
     np.testing.assert_allclose(result, (first + second) / 2, rtol=1e-4)

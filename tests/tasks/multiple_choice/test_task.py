@@ -41,7 +41,8 @@ def _args(tmp_path, tokenizer):
 
 
 def _convert(args, flag):
-  return task.convert(args, flag, examples.read_examples(args[flag]))
+  rows = examples.read_examples(args[flag])
+  return task.convert(args, flag, rows, packs=True)
 
 
 def _expected(model, tokenizer, rows):

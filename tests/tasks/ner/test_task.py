@@ -43,7 +43,7 @@ def _convert(args, flag, tags):
   columns = examples.Columns(args.word_column, args.tag_column)
   needs_tags = flag != "test_file"
   sentences = examples.read_tagged(args[flag], columns, tags, needs_tags)
-  return task.convert(args, flag, sentences, tags)
+  return task.convert(args, flag, sentences, tags, True)
 
 
 def _expected(args, model, tokenizer, flag):

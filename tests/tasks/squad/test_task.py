@@ -40,7 +40,7 @@ def _eval_data(args):
 def test_a_limit_is_one_of_questions_and_of_what_is_scored(
   tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(task.arguments, "max_examples", lambda args: 2)
+  monkeypatch.setattr(task.training_program, "max_examples", lambda args: 2)
   result = _eval_data(_args(tmp_path, "a b", 5))
 
   assert [example.qas_id for example in result.questions] == ["0", "1"]

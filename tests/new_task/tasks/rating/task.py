@@ -9,7 +9,7 @@ from tasks.rating.answers import Answers
 from tasks.rating.examples import RatingRecordBuilder
 from tasks.rating.head import RatingHead
 
-from cli import arguments, encoder, strategy
+from cli import encoder, strategy, training_program
 from data import features
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
@@ -34,7 +34,7 @@ def make_model(args, config):
 
 def convert(args, flag, examples):
   """Converts the examples of a flag's file to <flag>.tf_record."""
-  examples = examples[: arguments.max_examples(args)]
+  examples = examples[: training_program.max_examples(args)]
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   build = partial(RatingRecordBuilder, tokenizer, args.max_seq_length)
   schema = features.classification(args.max_seq_length, dtype="float32")
@@ -67,4 +67,6 @@ def predict(args, model, data):
 def served_model(args):
   """Untrained model and its answers: texts to numbers."""
   config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
-  return ServedModel(make_model(args, encoder.config(args)), Answers(config))
+  return ServedModel(
+    make_model(args, encoder.fine_tuned_config(args)), Answers(config)
+  )

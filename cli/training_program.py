@@ -1,0 +1,347 @@
+"""Start of a program that trains: checks, dry run, lock of --output_dir."""
+
+import fcntl
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import compress
+from tempfile import TemporaryDirectory
+from typing import TextIO
+
+from absl import logging
+
+from cli import arguments, checks, program
+from cli import flags as shared_flags
+from cli.arguments import Arguments
+from modeling.config import BertConfig
+from storage import UserError, files
+from training import cluster, run_record, shutdown
+
+# Flags of what a program does, one after the other.
+STAGES = ("do_train", "do_eval", "do_predict", "do_export")
+LOCK_FILE = "run.lock"
+# Files of locks, which last until they are closed; True if the folder is new.
+_open_locks: list[tuple[TextIO, bool]] = []
+# Incomplete checkpoints (training/run_folder.py) and files (storage/files.py)
+# of a killed run.
+_UNFINISHED = re.compile(r"unfinished-model\.ckpt-")
+_PARTIAL = re.compile(r".*\.partial-(\d+)(?:-[0-9a-f]+)?$")
+
+
+def run(
+  main: Callable[[Arguments], None],
+  check_flags: Callable[[Arguments], None],
+  stages: tuple[str, ...] = STAGES,
+  shorten: Callable[[Arguments], Arguments] | None = None,
+) -> None:
+  """Runs a program as program.run; it has --dry_run and locks --output_dir.
+
+  `stages` are its flags of STAGES, of which one must be set. `shorten` shortens
+  a dry run; by default, that of fine-tuning.
+  """
+
+  def start(args):
+    with dry_run(args, stages, shorten or shorten_fine_tuning) as args:
+      if not any(args[name] for name in stages):
+        *others, last = (f"--{name}" for name in stages)
+        raise UserError(
+          f"At least one of {', '.join(others)} and {last} must be True."
+        )
+      check_flags(args)
+      if cluster.is_chief():
+        lock_folder(args.output_dir)
+      try:
+        return main(args)
+      except Exception:
+        _remove_locks()
+        raise
+
+  program.run(start)
+
+
+def rerun(args: Arguments, name: str, flags: Iterable[str]) -> None:
+  """Runs this command again with more flags; ChildProcessError with `name`."""
+  logging.info("%s begins", name)
+  if status := shutdown.run_child([sys.executable, *args.command, *flags]):
+    raise ChildProcessError(
+      f"{name} ended with status {status}, for the reason above; the same "
+      "command resumes from there"
+    )
+
+
+# --- Flags -----------------------------------------------------------------
+
+
+def evaluates_while_training(args: Arguments) -> bool:
+  """True if fine-tuning evaluates during training or at its end."""
+  keeps_best = run_record.keeps_best(args.to_dict())
+  return args.do_train and (bool(args.eval_steps) or keeps_best)
+
+
+def needs_eval_data(args: Arguments) -> bool:
+  """True if fine-tuning evaluates, while training or afterwards."""
+  return args.do_eval or evaluates_while_training(args)
+
+
+def splits_to_read(args: Arguments) -> list[str]:
+  """Splits of the data that a run reads: train, dev, test."""
+  is_read = args.do_train, needs_eval_data(args), args.do_predict
+  return list(compress(("train", "dev", "test"), is_read))
+
+
+def files_to_read(args: Arguments) -> list[str]:
+  """Names of the flags for files that a run reads: train_file and so on."""
+  return [f"{split}_file" for split in splits_to_read(args)]
+
+
+def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:
+  """Parses --profile_steps=first,last; none without it; else ValueError."""
+  if not args.profile_steps:
+    return ()
+  try:
+    first, last = map(int, args.profile_steps.split(","))
+  except ValueError:
+    first, last = 0, 0
+  if not 0 <= first < last:
+    raise UserError(
+      f"--profile_steps={args.profile_steps}: give the step before the first "
+      "and the last one, as in 100,110"
+    )
+  return first, last
+
+
+def check_training(args: Arguments) -> None:
+  """Checks the flags that all training programs have; else ValueError."""
+  checks.check_export(args)
+  check_devices(args)
+  if args.group_by_length and (shared_flags.on_tpu(args) or args.jit_compile):
+    raise UserError(
+      "--group_by_length makes batches of many lengths, and XLA compiles each "
+      "of them: it goes neither with --jit_compile nor with a TPU"
+    )
+  profile_steps(args)
+
+
+def check_fine_tuning(args: Arguments) -> None:
+  """Checks the flags that all programs of fine-tuning have; else ValueError."""
+  if args.early_stopping_patience and not args.eval_steps:
+    raise UserError(
+      "--early_stopping_patience counts evaluations: say with --eval_steps "
+      "after how many steps there is one"
+    )
+  check_ensemble(args)
+  epochs = [s["num_train_epochs"] for s in arguments.settings_of_sweep(args)]
+  if args.do_train and 0 in epochs:
+    raise UserError("--num_train_epochs=0 trains nothing: drop --do_train")
+  check_training(args)
+
+
+def check_ensemble(args: Arguments) -> None:
+  """Raises ValueError if there are fewer models than --ensemble says."""
+  size = args.ensemble
+  if not args.do_train and size > 1:
+    run_record.best_trials(args.output_dir, size)
+  elif size > 1:
+    number = len(arguments.settings_of_sweep(args)) * args.num_seeds
+    if number < size:
+      raise UserError(
+        f"--ensemble={size} takes the best of a sweep, but this command trains "
+        f"{number}: give more of --learning_rate or --num_seeds"
+      )
+
+
+def check_devices(args: Arguments) -> None:
+  """Raises ValueError if device flags contradict each other or TF_CONFIG."""
+  name = args.distribution_strategy
+  if args.use_tpu and name not in (None, "tpu"):
+    raise UserError(f"--use_tpu contradicts --distribution_strategy={name}")
+  is_joint = name == "multi_worker_mirrored" or shared_flags.on_tpu(args)
+  if cluster.has_others() and not is_joint:
+    raise UserError(
+      "TF_CONFIG names several workers, but each would work alone: give "
+      "--distribution_strategy=multi_worker_mirrored, or unset TF_CONFIG"
+    )
+
+
+def check_packing(args: Arguments, conflict: str | None) -> None:
+  """Raises ValueError if --pack_examples has a `packing_conflict`."""
+  if args.pack_examples and conflict:
+    raise UserError(f"--pack_examples does not go with {conflict}: drop one")
+
+
+def packing_conflict(
+  args: Arguments, config: BertConfig, **others: object
+) -> str | None:
+  """First setting with which examples cannot share rows; None if all can.
+
+  `others` are values of flags of the program that no row of several can have.
+  """
+  settings = {
+    "--add_bilstm": config.add_bilstm,
+    "--group_by_length": args.group_by_length,
+    "--gradient_accumulation_steps": args.gradient_accumulation_steps > 1,
+    **{f"--{name}": value for name, value in others.items()},
+    "--jit_compile": args.jit_compile,
+    "a TPU": shared_flags.on_tpu(args),
+    f"attention {config.attention!r}": config.attention != "bidirectional",
+  }
+  return next((name for name, is_set in settings.items() if is_set), None)
+
+
+# --- Dry run ---------------------------------------------------------------
+
+DRY_RUN_STEPS = 2
+_DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
+
+
+@contextmanager
+def dry_run(
+  args: Arguments,
+  stages: Iterable[str],
+  shorten: Callable[[Arguments], Arguments],
+) -> Iterator[Arguments]:
+  """Context with the arguments to run with, changed if --dry_run is set.
+
+  A dry run has the stages of the command, but no outputs. If the command has no
+  stage, or trains, it trains two steps; else it takes the model in
+  --output_dir. Models and batches have their full size, so that it also tests
+  memory. Log lines name the command's folders instead of the temporary one.
+  """
+  if not args.dry_run:
+    yield args
+    return
+  trains = args.do_train or not any(args[name] for name in stages)
+  start = None if trains else run_record.choose_checkpoint(args.output_dir)
+  logging.info("dry run: the files that it names go to a temporary folder")
+  with _dry_run_folder(args.output_dir) as folder:
+    names = {os.path.join(folder, "export"): args.export_dir}
+    _rename_in_log(names | {folder: args.output_dir})
+    yield shorten(args).replace(
+      output_dir=folder,
+      init_checkpoint=start or args.init_checkpoint,
+      do_train=trains,
+      export_dir=os.path.join(folder, "export"),
+      eval_steps=0,
+      profile_steps=None,
+    )
+  logging.info("dry run: all stages work, nothing was saved")
+
+
+def shorten_fine_tuning(args: Arguments) -> Arguments:
+  """Flags of fine-tuning in a dry run, which trains once, for a few steps."""
+  first = arguments.settings_of_sweep(args)[0]
+  changes = {"early_stopping_patience": 0, "num_seeds": 1, "ensemble": 1}
+  return args.replace(**first | changes)
+
+
+def shorten_pretraining(args: Arguments) -> Arguments:
+  """Flags of run_pretraining.py in a dry run."""
+  return args.replace(
+    num_train_steps=DRY_RUN_STEPS,
+    num_warmup_steps=1,
+    stop_at_step=0,
+    max_eval_steps=DRY_RUN_STEPS,
+  )
+
+
+def max_examples(args: Arguments) -> int | None:
+  """Number of examples to read from a file in a dry run; else None, for all."""
+  return _DRY_RUN_EXAMPLES if args.dry_run else None
+
+
+def _rename_in_log(names: Mapping[str, str | None]) -> None:
+  """Replaces paths in log lines, also of errors, to the end of the process."""
+
+  def rename(record):
+    text = record.getMessage()
+    for path, name in names.items():
+      text = text.replace(path, name or path)
+    record.msg, record.args = text, ()
+    return True
+
+  logging.get_absl_handler().python_handler.addFilter(rename)
+
+
+@contextmanager
+def _dry_run_folder(output_dir):
+  """Context with a folder for a time; workers share one in --output_dir."""
+  if not cluster.has_others():
+    with TemporaryDirectory() as folder:
+      yield folder
+    return
+  folder = os.path.join(output_dir, "dry_run")
+  try:
+    yield folder
+  finally:
+    if cluster.is_chief():
+      files.remove_folder(folder)
+
+
+# --- Lock ------------------------------------------------------------------
+
+
+def lock_folder(folder: str) -> None:
+  """Locks a local folder until this process ends; remote ones are not locked.
+
+  Removes incomplete files of a run that was killed there. Raises
+  NotADirectoryError, or ValueError if another process has locked it.
+  """
+  if "://" in folder:
+    return
+  if os.path.exists(folder) and not os.path.isdir(folder):
+    raise NotADirectoryError(f"--output_dir={folder} is a file: name a folder")
+  is_new = not os.path.exists(folder)
+  os.makedirs(folder, exist_ok=True)
+  file = open(os.path.join(folder, LOCK_FILE), "a+")  # noqa: SIM115
+  try:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except BlockingIOError:
+    file.seek(0)
+    number = file.read().strip() or "unknown"
+    file.close()
+    raise UserError(
+      f"another run, process {number}, uses --output_dir={folder}: wait "
+      "until it ends, or name another folder"
+    ) from None
+  except OSError as error:
+    logging.warning(
+      "%s cannot be locked (%s): start no second run there",
+      *(folder, error.strerror),
+    )
+  file.truncate(0)
+  file.write(f"{os.getpid()}\n")
+  file.flush()
+  _open_locks.append((file, is_new))
+  _remove_incomplete(folder)
+  _remove_incomplete(os.path.join(folder, "best"))
+
+
+def _remove_locks():
+  """Removes files of locks, and new folders that have held nothing else."""
+  for file, is_new in _open_locks:
+    with suppress(OSError):  # removed already, or the folder is not empty
+      os.remove(file.name)
+      if is_new:
+        os.rmdir(os.path.dirname(file.name))
+
+
+def _remove_incomplete(folder):
+  for name in os.listdir(folder) if os.path.isdir(folder) else ():
+    partial = _PARTIAL.match(name)
+    if _UNFINISHED.match(name) or (partial and _has_ended(int(partial[1]))):
+      os.remove(os.path.join(folder, name))
+
+
+def _has_ended(process_id):
+  """False if unknown, as for other workers, which may be on other hosts."""
+  if cluster.has_others():
+    return False
+  try:
+    os.kill(process_id, 0)
+  except ProcessLookupError:
+    return True
+  except OSError:
+    return False
+  return False
