@@ -130,27 +130,22 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
   # Some classes of Hugging Face have no pooler.
   needs_pooler = HEADS[head].pools and head != "encoder"
   for variable in model.variables:
-    value = bert.values.get(variable.path)
-    is_pooler = variable.path.startswith("bert/pooler/")
-    if value is None and is_pooler and not needs_pooler:
+    name, shape = variable.path, tuple(variable.shape)
+    value = bert.values.get(name)
+    if value is None and name.startswith("bert/pooler/") and not needs_pooler:
       value = keras.ops.zeros_like(variable)
-    _check_value(bert, variable, value)
+    if value is None:
+      raise UserError(
+        f"{bert.origin}: no tensor gives {name}; it has "
+        f"{', '.join(sorted(bert.values)[:3])}, ..."
+      )
+    if tuple(value.shape) != shape:
+      remedy = "; --head=encoder converts the encoder alone"
+      raise UserError(
+        f"{bert.origin}: {name} has shape {value.shape}, its configuration "
+        f"says {shape}{'' if name.startswith('bert/') else remedy}"
+      )
     variable.assign(value)
-
-
-def _check_value(bert, variable, value):
-  if value is None:
-    raise UserError(
-      f"{bert.origin}: no tensor gives {variable.path}; it has "
-      f"{', '.join(sorted(bert.values)[:3])}, ..."
-    )
-  if tuple(value.shape) != tuple(variable.shape):
-    is_head = not variable.path.startswith("bert/")
-    remedy = "; --head=encoder converts the encoder alone" if is_head else ""
-    raise UserError(
-      f"{bert.origin}: {variable.path} has shape {value.shape}, its "
-      f"configuration says {tuple(variable.shape)}{remedy}"
-    )
 
 
 def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:

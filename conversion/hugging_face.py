@@ -23,6 +23,7 @@ from conversion.interchange import (
   CanonicalModel,
   Head,
 )
+from data.vocab import SPECIAL_TOKENS
 from modeling.config import BertConfig
 from storage import UserError, files, textfiles
 
@@ -171,8 +172,7 @@ def _lower_case(folder):
     logging.warning(
       "%s: strip_accents is %s; the original strips accents if and only if it "
       "lower-cases, so texts with accents get other tokens",
-      path,
-      settings["strip_accents"],
+      *(path, settings["strip_accents"]),
     )
   return lower
 
@@ -286,9 +286,5 @@ def _tokenizer(bert: CanonicalModel) -> dict:
     "strip_accents": None,  # as do_lower_case
     "tokenize_chinese_chars": True,
     "model_max_length": bert.config["max_position_embeddings"],
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
+    **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},
   }

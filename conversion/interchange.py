@@ -139,9 +139,7 @@ class CanonicalModel:
     encoder = sum(name.startswith("bert/") for name in self.values)
     logging.info(
       "read from %s: %d variables of the encoder, %d others",
-      self.origin,
-      encoder,
-      len(self.values) - encoder,
+      *(self.origin, encoder, len(self.values) - encoder),
     )
     if "bert/pooler/dense/kernel" not in self.values:
       logging.warning(
@@ -161,13 +159,10 @@ class Head:
   pools: bool = True  # uses the pooler; else transformers' class has none
 
 
-_PREDICTIONS = tuple(
-  f"cls/predictions/{name}"
-  for name in (
-    *("transform/dense/kernel", "transform/dense/bias"),
-    *("transform/LayerNorm/gamma", "transform/LayerNorm/beta"),
-    "output_bias",  # [V]
-  )
+_TRANSFORM = ("dense/kernel", "dense/bias", "LayerNorm/gamma", "LayerNorm/beta")
+_PREDICTIONS = (
+  *(f"cls/predictions/transform/{name}" for name in _TRANSFORM),
+  "cls/predictions/output_bias",  # [V]
 )
 _CLASSES = ("output_weights", "output_bias")  # [L, H], [L]
 _NEXT_SENTENCE = tuple(f"cls/seq_relationship/{name}" for name in _CLASSES)

@@ -55,9 +55,8 @@ def split(cell: str, where: str) -> tuple[str, ...]:
     return ()
   parts = [part.strip() for part in cell.split(SEPARATOR)]
   if cell.startswith("["):
-    with suppress(
-      ValueError, RecursionError
-    ):  # or it is a label that begins with a bracket
+    # Else it is a label that begins with a bracket.
+    with suppress(ValueError, RecursionError):
       parts = json.loads(cell)
   if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
     raise UserError(
@@ -182,8 +181,7 @@ def _in_order_of(known: LabelSet, result: LabelSet) -> LabelSet:
     )
   logging.info(
     "the labels are %s; --init_checkpoint was trained for %s",
-    describe(result),
-    describe(known),
+    *(describe(result), describe(known)),
   )
   return result
 
@@ -196,8 +194,7 @@ def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
     logging.warning(
       "the head of --init_checkpoint is for %s, which it takes for %s, in this "
       "order: if they do not mean the same, train a fresh one with --new_head",
-      describe(known),
-      describe(labels),
+      *(describe(known), describe(labels)),
     )
 
 

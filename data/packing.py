@@ -75,9 +75,7 @@ class Packing:
       outputs = tf.concat([outputs, batch["masked_lm_positions"]], axis=1)
     size = outputs.shape[1]  # K
     positions = tf.scatter_nd(
-      slot[:, None],
-      start[:, None] + outputs,
-      [rows * self.max_examples, size],
+      slot[:, None], start[:, None] + outputs, [rows * self.max_examples, size]
     )
     slots = slot[:, None] * size + tf.range(size)
     *batch_shape, _ = batch["input_mask"].shape

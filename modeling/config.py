@@ -27,12 +27,7 @@ FEATURE_LAYERS = (
 # Outputs of models.layer_outputs: a vector a token, or one a text.
 POOLINGS = ("none", "mean", "cls")
 # Fields that the original lacks; saved only where they differ from the default.
-EXTENSIONS = (
-  "attention",
-  "add_bilstm",
-  "initial_attention",
-  "fixed_positions",
-)
+EXTENSIONS = ("attention", "add_bilstm", "initial_attention", "fixed_positions")
 
 _REMEDY = "--bert_config_file is the one that comes with a checkpoint"
 # {type of a field: (its name in messages, types of values)}

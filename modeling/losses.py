@@ -101,9 +101,6 @@ def multi_label(class_weights: Sequence[float] = ()) -> Objective:
   `class_weights` [L] multiply the losses of labels that are 1.
   """
 
-  def weights(batch):
-    return {"example_loss": ops.ones_like(batch["label_ids"][:, 0], "float32")}
-
   def losses(outputs, batch):
     logits = outputs["logits"]
     is_label = ops.cast(batch["label_ids"], logits.dtype)
@@ -113,9 +110,7 @@ def multi_label(class_weights: Sequence[float] = ()) -> Objective:
     absent = (1.0 - is_label) * ops.softplus(logits)
     return {"example_loss": ops.mean(present + absent, axis=-1)}
 
-  return Objective(
-    ("example_loss",), (), weights, losses, distance=binary_divergence
-  )
+  return _of_examples("label_ids", losses, distance=binary_divergence)
 
 
 def tagging() -> Objective:
@@ -142,35 +137,37 @@ def _labeling(term, weigh):
 def regression() -> Objective:
   """Mean squared error of scores, `label_ids` [B] float (STS-B)."""
 
-  def weights(batch):
-    return {"example_loss": ops.ones_like(batch["label_ids"])}
-
   def losses(outputs, batch):
     error = outputs["logits"][:, 0] - batch["label_ids"]
     return {"example_loss": ops.square(error)}
 
-  return Objective(
-    ("example_loss",),
-    (),
-    weights,
-    losses,
-    distance=lambda x, y, _: ops.square(x - y)[:, 0],
-  )
+  def distance(x, y, temperature):
+    return ops.square(x - y)[:, 0]
+
+  return _of_examples("label_ids", losses, distance=distance)
 
 
 def span() -> Objective:
   """Mean of the cross entropies of start and end; 0 outside of the sequence."""
-
-  def weights(batch):
-    ones = ops.ones_like(batch["start_positions"], dtype="float32")
-    return {"example_loss": ones}
 
   def losses(outputs, batch):
     start = cross_entropy(outputs["start_logits"], batch["start_positions"])
     end = cross_entropy(outputs["end_logits"], batch["end_positions"])
     return {"example_loss": (start + end) / 2.0}
 
-  return Objective(("example_loss",), (), weights, losses)
+  return _of_examples("start_positions", losses)
+
+
+def _of_examples(labels, losses, **options) -> Objective:
+  """Objective of a loss per example, with weights of 1 for each `labels`."""
+
+  def weights(batch):
+    numbers = batch[labels]
+    if len(numbers.shape) > 1:  # several of an example
+      numbers = numbers[:, 0]
+    return {"example_loss": ops.ones_like(numbers, dtype="float32")}
+
+  return Objective(("example_loss",), (), weights, losses, **options)
 
 
 def divergence(logits, teacher_logits, temperature: float):

@@ -3,28 +3,27 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 
 from absl import logging
 
 
+@dataclass
 class Progress:
   """Counts work done and logs a line every few seconds: "read 3 of 5 MB"."""
 
-  def __init__(
-    self,
-    task: str,
-    total: float,
-    unit: str,
-    every: float = 5.0,
-    log: Callable[[str], None] = logging.info,
-  ):
+  task: str
+  total: float
+  unit: str
+  every: float = 5.0
+  log: Callable[[str], None] = logging.info
+
+  def __post_init__(self) -> None:
     self.counts: Counter[str] = Counter()
-    self._task, self._total, self._unit = task, total, unit
-    self._every, self._log = every, log
     self._done: float = 0
     self._begin = time.monotonic()
-    self._next = self._begin + every
+    self._next = self._begin + self.every
     self._said: tuple | None = None
 
   def add(self, done: float, **counts: int) -> None:
@@ -48,22 +47,22 @@ class Progress:
       return
     self._said = state
     now = time.monotonic()
-    self._next = now + self._every
+    self._next = now + self.every
     rate = self._done / max(now - self._begin, 1e-6)
     # Rows that pad the last batch do not count.
-    done = min(self._done, self._total) if self._total else self._done
-    fraction = done / self._total if self._total else 1.0
+    done = min(self._done, self.total) if self.total else self._done
+    fraction = done / self.total if self.total else 1.0
     text = (
-      f"{self._task} {_number(done)} of {_number(self._total)} "
-      f"{self._unit} ({fraction:.0%})"
+      f"{self.task} {_number(done)} of {_number(self.total)} "
+      f"{self.unit} ({fraction:.0%})"
     )
     for name, count in self.counts.items():
       text += f", {count:,} {name.replace('_', ' ')}"
-    text += f"; {_number(rate)} {self._unit}/s"
+    text += f"; {_number(rate)} {self.unit}/s"
     if fraction < 1 and rate > 0:
-      left = timedelta(seconds=round((self._total - done) / rate))
+      left = timedelta(seconds=round((self.total - done) / rate))
       text += f", {left} left"
-    self._log(text)
+    self.log(text)
 
 
 def number_of(number: int, noun: str) -> str:

@@ -123,8 +123,11 @@ class ScannedRecord(NamedTuple):
   error: str | None
 
 
-def scan(path: str, schema: Schema) -> Iterator[ScannedRecord]:
-  """Reads all records of a TFRecord file, intact and corrupt ones."""
+def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
+  """Reads all records of a TFRecord file, intact and corrupt ones.
+
+  Without a schema any content will do.
+  """
   frames = _frames(path)
   while batch := list(islice(frames, _BATCH)):
     intact = [frame for frame in batch if frame.error is None]
@@ -133,19 +136,9 @@ def scan(path: str, schema: Schema) -> Iterator[ScannedRecord]:
       error = frame.error
       if error is None and next(checksums) != frame.checksum:
         error = _WRONG_CHECKSUM
-      error = error or _content_error(frame.data, schema)
+      if error is None and schema is not None:
+        error = _content_error(frame.data, schema)
       yield ScannedRecord(None if error else frame.data, error)
-
-
-def first(path: str) -> ScannedRecord | None:
-  """First record of a file, with any content; None without any."""
-  frame = next(_frames(path), None)
-  if frame is None:
-    return None
-  error = frame.error
-  if not error and tfrecord.masked_crc32c([frame.data]) != [frame.checksum]:
-    error = _WRONG_CHECKSUM
-  return ScannedRecord(None if error else frame.data, error)
 
 
 class _Frame(NamedTuple):

@@ -29,12 +29,8 @@ _NO_HEAD = re.compile(
 _DATA_SUFFIX = ".data-00000-of-00001"
 # Raised by TensorFlow for corrupt files.
 _READ_ERRORS = (
-  tf.errors.OpError,
-  IndexError,
-  OverflowError,
-  RuntimeError,
-  TypeError,
-  ValueError,
+  *(tf.errors.OpError, IndexError, OverflowError),
+  *(RuntimeError, TypeError, ValueError),
 )
 _OTHER_LABELS = (
   "the checkpoint was trained for another set of labels. To train for these, "

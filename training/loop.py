@@ -18,10 +18,8 @@ from training.shutdown import GracefulShutdown, end_interrupted
 
 # Raised by TensorFlow when another worker does not answer.
 _LOST_WORKER = (
-  tf.errors.AbortedError,
-  tf.errors.DeadlineExceededError,
-  tf.errors.InternalError,
-  tf.errors.UnavailableError,
+  *(tf.errors.AbortedError, tf.errors.DeadlineExceededError),
+  *(tf.errors.InternalError, tf.errors.UnavailableError),
 )
 _SECONDS_AT_ONCE = 5.0
 

@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 
 import numpy as np
@@ -26,25 +27,21 @@ METRICS = "metrics.jsonl"
 _SECONDS_BETWEEN_LINES = 10.0
 
 
+@dataclass
 class Report:
   """Progress of one training run: log, metrics.jsonl and TensorBoard."""
 
-  def __init__(
-    self,
-    directory: str,
-    examples_per_step: int,
-    unit: str = "examples",
-    logged_metrics: tuple[str, ...] = ("loss",),
-  ):
-    self._directory = directory
-    self._writer = _writer(directory)
-    self._batch_size = examples_per_step
-    self._unit = unit
-    self._logged_metrics = logged_metrics
+  directory: str
+  examples_per_step: int
+  unit: str = "examples"
+  logged_metrics: tuple[str, ...] = ("loss",)
+
+  def __post_init__(self) -> None:
+    self._writer = _writer(self.directory)
 
   def begin(self, step: int, last: int) -> None:
     self._step, self._last = step, last
-    forget_metrics_after(self._directory, step)
+    forget_metrics_after(self.directory, step)
     # Sum and number of values since the last line, by metric.
     self._sums: defaultdict = defaultdict(lambda: np.zeros(2))
     self._steps_timed, self._seconds = 0, 0.0
@@ -82,7 +79,7 @@ class Report:
     for name, mean in means.items():
       weight = number if name == "skipped_steps" else number * (1.0 - skipped)
       self._sums[name] += [mean * weight, weight]
-    speed = {f"{self._unit}_per_second": rate * self._batch_size}
+    speed = {f"{self.unit}_per_second": rate * self.examples_per_step}
     _add_scalars(self._writer, {**means, **speed}, step)
     if now >= self._next:
       self.log()
@@ -92,16 +89,16 @@ class Report:
       return
     means = steps.means(self._sums)
     parts = [f"step {self._step:,} of {self._last:,}"]
-    logged = filter(means.__contains__, self._logged_metrics)
+    logged = filter(means.__contains__, self.logged_metrics)
     parts += [f"{name} {means[name]:.4f}" for name in logged]
     if self._steps_timed:
       speed = self._steps_timed / self._seconds
-      means[f"{self._unit}_per_second"] = speed * self._batch_size
-      parts.append(f"{speed * self._batch_size:,.1f} {self._unit}/s")
+      means[f"{self.unit}_per_second"] = speed * self.examples_per_step
+      parts.append(f"{speed * self.examples_per_step:,.1f} {self.unit}/s")
       left = timedelta(seconds=round((self._last - self._step) / speed))
       parts.append(f"{left} left" if self._step < self._last else "done")
     logging.info("%s", ", ".join(parts))
-    add_metrics(self._directory, self._step, means)
+    add_metrics(self.directory, self._step, means)
     self._sums.clear()
     self._next = time.monotonic() + _SECONDS_BETWEEN_LINES
 

@@ -8,6 +8,8 @@ loss scaling.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import keras
 import numpy as np
@@ -74,6 +76,7 @@ class LossScale:
     self.good_steps.assign(tf.where(grow, tf.zeros_like(good), good))
 
 
+@dataclass(eq=False)
 class TrainStep:
   """A training step; to be created in the strategy's scope.
 
@@ -83,53 +86,42 @@ class TrainStep:
   depends on `seed` and the step. Each replica's batch is divided into
   `accumulation_steps` micro-batches. `loss_scale` goes with float16.
 
-  `step` (updates done), `examples` (the position in the data) and
+  `step` (updates done), `examples` (the position in the data), `seed` and
   `first_nonfinite_step` (of the last `train`, or -1) are scalar int64.
   """
 
-  def __init__(
-    self,
-    model,
-    objective,
-    optimizer: optimization.AdamWeightDecay,
-    learning_rate: Callable,
-    *,
-    batch_size: int,
-    seed: int = 0,
-    dropout_seeds: Callable[..., AbstractContextManager] = nullcontext,
-    max_grad_norm: float = 1.0,
-    accumulation_steps: int = 1,
-    loss_scale: LossScale | None = None,
-    average: optimization.ExponentialMovingAverage | None = None,
-    jit_compile: bool = False,
-  ):
-    self.model = model
-    self.objective = objective
-    self.optimizer = optimizer
-    self.learning_rate = learning_rate
-    self.batch_size = batch_size
-    self.dropout_seeds = dropout_seeds
-    self.max_grad_norm = max_grad_norm
-    self.accumulation_steps = accumulation_steps
-    self.loss_scale = loss_scale
-    self.average = average
-    self.variables = optimizer.variables
+  model: Any
+  objective: Any
+  optimizer: optimization.AdamWeightDecay
+  learning_rate: Callable
+  _: KW_ONLY
+  batch_size: int
+  seed: Any = 0
+  dropout_seeds: Callable[..., AbstractContextManager] = nullcontext
+  max_grad_norm: float = 1.0
+  accumulation_steps: int = 1
+  loss_scale: LossScale | None = None
+  average: optimization.ExponentialMovingAverage | None = None
+  jit_compile: bool = False
+
+  def __post_init__(self) -> None:
+    self.variables = self.optimizer.variables
     self.strategy = tf.distribute.get_strategy()
     replicas = self.strategy.num_replicas_in_sync
-    if batch_size % (replicas * accumulation_steps):
+    if self.batch_size % (replicas * self.accumulation_steps):
       raise UserError(
-        f"--train_batch_size={batch_size} cannot be divided evenly into "
+        f"--train_batch_size={self.batch_size} cannot be divided evenly into "
         f"{replicas} replicas x "
-        f"--gradient_accumulation_steps={accumulation_steps}"
+        f"--gradient_accumulation_steps={self.accumulation_steps}"
       )
     self.step = _scalar_variable(0, tf.int64, "global_step")
     self.examples = _scalar_variable(0, tf.int64, "examples")
-    self.seed = _scalar_variable(seed, tf.int64, "seed")
+    self.seed = _scalar_variable(self.seed, tf.int64, "seed")
     self.first_nonfinite_step = _scalar_variable(-1, tf.int64, "nonfinite_step")
     self._gradients = self._differentiate
-    if accumulation_steps > 1:
+    if self.accumulation_steps > 1:
       self._gradients = self._accumulate
-    if jit_compile:
+    if self.jit_compile:
       self._gradients = tf.function(self._gradients, jit_compile=True)
 
   @property

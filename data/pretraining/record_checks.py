@@ -52,7 +52,7 @@ def _is_masked(path):
 
 
 def _first(path) -> dict[str, list]:
-  first = record_scan.first(path)
+  first = next(record_scan.scan(path), None)
   if not first:
     raise UserError(f"{path} holds no record")
   error = first.error

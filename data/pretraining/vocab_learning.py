@@ -9,11 +9,7 @@ from collections.abc import Iterable, Mapping
 from absl import logging
 
 from data import vocab
-from data.tokenization import (
-  BasicTokenizer,
-  FullTokenizer,
-  WordpieceTokenizer,
-)
+from data.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer
 from storage import UserError
 from storage.progress import Progress
 
