@@ -100,6 +100,11 @@ class Arguments:
     """A copy with other values of some flags."""
     return Arguments(self.set_flags, self.command, **self._values | changes)
 
+  def select(self, kind: type[T]) -> T:
+    """Makes a dataclass whose fields are named as flags, of their values."""
+    names = signature(kind).parameters
+    return kind(**{name: self[name] for name in names})
+
 
 class Numbers(flags.ArgumentParser):
   """A number of type `kind`, or several, comma-separated, as a tuple."""
@@ -119,11 +124,6 @@ class Numbers(flags.ArgumentParser):
 
   def flag_type(self):
     return f"{self._kind.__name__} or list of {self._kind.__name__}s"
-
-  def select(self, kind: type[T]) -> T:
-    """Makes a dataclass whose fields are named as flags, of their values."""
-    names = signature(kind).parameters
-    return kind(**{name: self[name] for name in names})
 
 
 def settings_of_sweep(args: Arguments) -> list[dict[str, float]]:

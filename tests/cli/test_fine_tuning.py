@@ -9,8 +9,7 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from cli import fine_tuning, run, training_program
-from cli import flags as shared_flags
+from cli import arguments, fine_tuning, run, training_program
 from cli.arguments import Arguments
 from cli.run import Run
 from modeling import losses, models
@@ -361,7 +360,7 @@ def test_a_frozen_layer_has_no_slots(tmp_path):
 )
 def test_learning_rates(argument, expected):
   values = flags.FlagValues()
-  parser = shared_flags._Numbers(float, 0)
+  parser = arguments.Numbers(float, 0)
   flags.DEFINE(parser, "rate", 1.0, "", flag_values=values)
   if expected is None:
     with pytest.raises(flags.IllegalFlagValueError, match="-1 is less than 0"):

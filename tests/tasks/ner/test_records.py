@@ -116,7 +116,7 @@ def test_a_record_for_every_window(tmp_path):
     vocab_file=str(tmp_path / "vocab.txt"),
     **{"do_lower_case": True, "max_seq_length": 5, "document_context": False},
     **{"dry_run": False, "train_batch_size": 8, "jit_compile": True},
-    **{"use_tpu": False, "distribution_strategy": None},
+    **{"use_tpu": False, "distribution_strategy": None, "pack_examples": None},
   )
   result = task.convert(args, "dev_file", text, TAGS)
   path = f"{tmp_path}/eval.tf_record"
