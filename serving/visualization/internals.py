@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
+from data import vocab
 from modeling.bert import make_attention_mask
 from modeling.models import ENCODER_INPUTS, Ensemble
 from serving.answers import Encoded
@@ -19,7 +20,7 @@ from storage import UserError
 _MAX_PADDING = 3  # positions of padding that are shown
 _MAX_PROBS = 1 << 27  # attention probabilities of a page
 _UNLIMITED = 1 << 16  # tokens
-_TOLERANCE = 1e-3  # of a score, a sum of logits
+_TOLERANCE = 1e-5  # of a score, a sum of logits
 
 
 class Sequence(NamedTuple):
@@ -103,7 +104,9 @@ def read(served: ServedModel, encoded: Encoded) -> Internals:
       for inputs in _inputs(row)
     ],
     dict(_fill(served, encoded)) if is_filled else {},
-    _find_span(outputs, answer["score"]) if is_span else None,
+    _find_span(served.answers, encoded.rows, outputs, answer)
+    if is_span
+    else None,
   )
 
 
@@ -171,13 +174,23 @@ def _fill(served, encoded) -> Iterator[tuple[str, dict]]:
     yield name, served.answers.decode(encoded, [{"masked_lm_logits": logits}])
 
 
-def _find_span(outputs, score) -> tuple[int, int, int] | None:
-  """Window, first and last token whose logits have a sum."""
-  best = _TOLERANCE, None
+def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
+  """Window, first and last token of an answer; [CLS] if there is none.
+
+  Logits of few digits give several spans its score: one of them has its pieces.
+  """
+  tokenizer = answers.config.tokenizer
+  pieces = tokenizer.tokenize(answer["answer"]) or [vocab.CLS]
+  ids = tokenizer.convert_tokens_to_ids(pieces)
+  spans = []
   for window, output in enumerate(outputs):
-    sums = output["start_logits"][:, None] + output["end_logits"]
-    errors = np.abs(np.where(np.tri(len(sums)).T, sums, np.inf) - score)
-    first, last = map(int, np.unravel_index(errors.argmin(), errors.shape))
-    if errors[first, last] < best[0]:
-      best = errors[first, last], (window, first, last)
-  return best[1]
+    sums = output["start_logits"][:, None] + output["end_logits"].astype(float)
+    is_score = np.triu(np.abs(sums - answer["score"]) < _TOLERANCE)
+    spans += [(window, *map(int, span)) for span in np.argwhere(is_score)]
+
+  def distance(span):
+    window, first, last = span
+    found = rows[window]["input_ids"][first : last + 1].tolist()
+    return found != ids, last - first
+
+  return min(spans, key=distance, default=None)

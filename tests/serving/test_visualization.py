@@ -135,12 +135,23 @@ def test_the_answer_of_a_question_is_where_its_logits_are(every_task):
   assert answer == pieces or (not answer and pieces == ["[CLS]"])
 
 
-def test_a_span_ends_after_its_start():
-  logits = np.array([0.0, 5.0, 1.0]), np.array([3.0, 0.0, 2.0])
-  [outputs] = [{"start_logits": logits[0], "end_logits": logits[1]}]
-  other = {"start_logits": -logits[0], "end_logits": -logits[1]}
-  assert internals._find_span([other, outputs], 7) == (1, 1, 2)
-  assert internals._find_span([outputs], 8) is None  # 5 + 3, backwards
+def test_of_spans_with_one_score_that_with_the_answer_is_marked(every_task):
+  answers = every_task["questions"].answers
+  tokens = ["[CLS]", "a", "[SEP]", "c", "d", "e", "[SEP]"]
+  ids = answers.config.tokenizer.convert_tokens_to_ids(tokens)
+  rows = [{"input_ids": np.array(ids)}] * 2
+  logits = {name: np.zeros(7, np.float32) for name in ("start", "end")}
+  outputs = {f"{name}_logits": value for name, value in logits.items()}
+  other = {name: value - 1 for name, value in outputs.items()}
+
+  def find(answer, score=0.0):
+    values = {"answer": answer, "score": score}
+    return internals._find_span(answers, rows, [other, outputs], values)
+
+  assert find("d e") == (1, 4, 5)
+  assert find("c", -2.0) == (0, 3, 3)
+  assert find("") == (1, 0, 0)
+  assert find("d", 5.0) is None
 
 
 def test_texts_that_do_not_fit_are_refused(every_task):
