@@ -182,11 +182,11 @@ def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
   tokenizer = answers.config.tokenizer
   pieces = tokenizer.tokenize(answer["answer"]) or [vocab.CLS]
   ids = tokenizer.convert_tokens_to_ids(pieces)
-  spans = []
+  spans: list[tuple[int, int, int]] = []
   for window, output in enumerate(outputs):
     sums = output["start_logits"][:, None] + output["end_logits"].astype(float)
     is_score = np.triu(np.abs(sums - answer["score"]) < _TOLERANCE)
-    spans += [(window, *map(int, span)) for span in np.argwhere(is_score)]
+    spans += [(window, int(i), int(j)) for i, j in np.argwhere(is_score)]
 
   def distance(span):
     window, first, last = span

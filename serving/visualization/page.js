@@ -2,12 +2,10 @@
 
 const data = JSON.parse(byId("data").textContent);
 const SPECIAL = ["[CLS]", "[SEP]", "[MASK]"];
-const THUMBNAIL = 48; // rows of a head's picture in the overview, at most
 let current; // sequence that is shown, its attention as bytes
 let [layer, head] = [0, 0]; // head that is shown
 let token = null; // token whose attention is shown
 let chosen = null; // token that is shown while the pointer is elsewhere
-let colors; // of bytes, as [r, g, b, a]
 
 const percent = (value) => `${(100 * value).toFixed(value < 0.0995 ? 1 : 0)} %`;
 const show = (piece) => piece.normalize(); // an uncased vocabulary has the letters of Hangul
@@ -57,6 +55,8 @@ function showCurves() {
     node.title = `start ${percent(current.start[i])}, end ${percent(current.end[i])}`;
     return node;
   }));
+  const answer = document.querySelector("#curves .answer");
+  if (answer) byId("curves").scrollLeft = answer.offsetLeft - byId("curves").clientWidth / 2;
 }
 
 function showInput() {
@@ -82,33 +82,18 @@ function mayAttend(query, key) {
   return key < current.length && !(direction === "left_to_right" && key > query) && !(direction === "right_to_left" && key < query);
 }
 
-// Colors from none to all of the attention, of the page's theme.
-function readColors() {
-  const context = document.createElement("canvas").getContext("2d");
-  const [low, high] = ["--panel", "--first"].map((name) => {
-    context.fillStyle = style(name);
-    context.fillRect(0, 0, 1, 1);
-    return [...context.getImageData(0, 0, 1, 1).data];
-  });
-  colors = Array.from({ length: 256 }, (_, i) => low.map((value, c) => value + (high[c] - value) * (i / 255) ** 0.6));
-}
-
-// A picture of the head: each pixel is the largest of its probabilities.
-function thumbnail() {
-  const count = current.tokens.length;
-  const size = Math.min(count, THUMBNAIL);
-  const largest = new Uint8Array(size * size);
-  for (let query = 0; query < count; query++) {
-    for (let key = 0; key < count; key++) {
-      const pixel = Math.floor(query * size / count) * size + Math.floor(key * size / count);
-      largest[pixel] = Math.max(largest[pixel], current.bytes[offset(query) + key]);
-    }
-  }
-  const canvas = element("canvas", "");
+// The head's probabilities, a pixel each, as opacity of the theme's color.
+function picture() {
+  const size = current.tokens.length;
+  const canvas = element("canvas", size > 40 ? "" : "crisp");
   canvas.width = canvas.height = size;
-  const image = new ImageData(size, size);
-  largest.forEach((value, i) => image.data.set(colors[value], 4 * i));
-  canvas.getContext("2d").putImageData(image, 0, 0);
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(size, size);
+  for (let i = 0; i < size * size; i++) image.data[4 * i + 3] = 255 * (current.bytes[offset(0) + i] / 255) ** 0.6;
+  context.putImageData(image, 0, 0);
+  context.globalCompositeOperation = "source-in";
+  context.fillStyle = style("--first");
+  context.fillRect(0, 0, size, size);
   return canvas;
 }
 
@@ -119,7 +104,7 @@ function showHeads() {
     nodes.push(element("span", "", `layer ${name}`));
     for (const number of numbers) {
       [layer, head] = [i, number];
-      const button = element("button", "", thumbnail());
+      const button = element("button", "", picture());
       button.ariaLabel = `layer ${name}, head ${number}`;
       button.addEventListener("click", () => chooseHead(i, number));
       nodes.push(button);
@@ -168,11 +153,10 @@ function means() {
     ["the same piece elsewhere", isSame],
   ];
   return kinds.flatMap(([name, isKind]) => {
-    const sums = tokens.map((_, query) => {
-      const keys = [...tokens.keys()].filter((key) => isKind(query, key));
-      return keys.length ? keys.reduce((sum, key) => sum + probability(query, key), 0) : null;
-    }).filter((sum) => sum !== null); // of tokens that have such others
-    return sums.length ? [[name, percent(sums.reduce((a, b) => a + b) / sums.length)]] : [];
+    const pairs = tokens.flatMap((_, query) => tokens.map((_, key) => [query, key])).filter((pair) => isKind(...pair));
+    const queries = new Set(pairs.map(([query]) => query)).size; // tokens that have such others
+    const sum = pairs.reduce((total, pair) => total + probability(...pair), 0);
+    return queries ? [[name, percent(sum / queries)]] : [];
   });
 }
 
@@ -227,30 +211,29 @@ function drawLines() {
 }
 
 function drawMatrix() {
-  const [size, begin, count] = [cellSize(), margin(), current.tokens.length];
+  const [size, begin, tokens] = [cellSize(), margin(), [...current.tokens.keys()]];
+  const side = tokens.length * size;
   const canvas = byId("matrix");
-  canvas.style.width = canvas.style.height = `${begin + count * size}px`;
-  canvas.width = canvas.height = (begin + count * size) * devicePixelRatio;
+  canvas.style.width = canvas.style.height = `${begin + side}px`;
+  canvas.width = canvas.height = (begin + side) * devicePixelRatio;
   canvas.ariaLabel = `${byId("head-name").textContent}: rows attend to columns`;
   const context = canvas.getContext("2d");
+  const stroke = (name, path) => {
+    context.strokeStyle = style(name);
+    context.stroke(new Path2D(path.join("")));
+  };
   context.scale(devicePixelRatio, devicePixelRatio);
-  const inner = size - (size > 6);
-  context.strokeStyle = style("--faint");
-  for (let query = 0; query < count; query++) {
-    for (let key = 0; key < count; key++) {
-      const [x, y] = [begin + key * size, begin + query * size];
-      if (mayAttend(query, key)) {
-        context.fillStyle = `rgb(${colors[current.bytes[offset(query) + key]].slice(0, 3).join()})`;
-        context.fillRect(x, y, inner, inner);
-      } else {
-        context.stroke(new Path2D(`M${x},${y + inner}l${inner},${-inner}`));
-      }
-    }
-  }
-  if (begin) drawNames(context, size, begin);
-  context.strokeStyle = style("--second");
+  context.translate(begin, begin);
+  context.fillStyle = style("--panel");
+  context.fillRect(0, 0, side, side);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(picture(), 0, 0, side, side);
+  if (size > 6) stroke("--ground", tokens.map((i) => `M0,${i * size}H${side}M${i * size},0V${side}`));
+  const masked = tokens.flatMap((query) => tokens.filter((key) => !mayAttend(query, key)).map((key) => [key * size, query * size]));
+  stroke("--faint", masked.map(([x, y]) => `M${x},${y + size}l${size},${-size}`));
   context.lineWidth = 2;
-  if (token !== null) context.strokeRect(begin, begin + token * size, count * size - 1, inner);
+  if (token !== null) stroke("--second", [`M0,${token * size}h${side}v${size}h${-side}z`]);
+  if (begin) drawNames(context, size, begin);
 }
 
 function drawNames(context, size, begin) {
@@ -259,9 +242,9 @@ function drawNames(context, size, begin) {
   current.tokens.forEach((piece, i) => {
     context.fillStyle = style(side(i) === "padding" ? "--faint" : `--${side(i)}`);
     context.textAlign = "right";
-    context.fillText(show(piece), begin - 5, begin + (i + 0.5) * size, begin - 8);
+    context.fillText(show(piece), -5, (i + 0.5) * size, begin - 8);
     context.save();
-    context.translate(begin + (i + 0.5) * size, begin - 5);
+    context.translate((i + 0.5) * size, -5);
     context.rotate(-Math.PI / 2);
     context.textAlign = "left";
     context.fillText(show(piece), 0, 0, begin - 8);
@@ -278,19 +261,16 @@ for (const name of ["lines", "matrix"]) byId(name).addEventListener("mouseleave"
 
 // --- Start -------------------------------------------------------------------
 
-async function inflate(text) {
-  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
 async function showSequence(number) {
   current = data.sequences[number];
   chosen = null;
   showInput();
   if (current.start) showCurves();
-  current.bytes ??= await inflate(current.attention);
-  readColors();
+  if (!current.bytes) {
+    const deflated = new Blob([Uint8Array.from(atob(current.attention), (character) => character.charCodeAt(0))]);
+    const stream = deflated.stream().pipeThrough(new DecompressionStream("deflate"));
+    current.bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  }
   const before = [layer, head];
   showHeads();
   chooseHead(...before);
