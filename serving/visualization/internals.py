@@ -190,7 +190,7 @@ def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
 
   def distance(span):
     window, first, last = span
-    found = rows[window]["input_ids"][first : last + 1].tolist()
-    return found != ids, last - first
+    span_ids = rows[window]["input_ids"][first : last + 1].tolist()
+    return span_ids != ids, last - first
 
   return min(spans, key=distance, default=None)
