@@ -56,7 +56,7 @@ def check_flags(args: Arguments) -> None:
       f"{args.init_checkpoint} was trained by {entry['program']}, without the "
       "head that fills masks: name a pre-trained model"
     )
-  encoder.check_objective(entry["flags"].get("objective"))
+  checks.check_objective(entry["flags"].get("objective"))
 
 
 def main(args: Arguments) -> None:

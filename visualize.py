@@ -18,7 +18,7 @@ from dataclasses import replace
 from absl import flags, logging
 
 import tasks
-from cli import checks, encoder, program
+from cli import checks, program
 from cli.arguments import Arguments
 from conversion import interchange
 from data import vocab
@@ -118,7 +118,7 @@ def _restore_pretrained(args, trained_flags):
   text_config = TextConfig(vocab_file, lower_case, length)
   if "cls/predictions/output_bias" in checkpoint.open_reader(path):
     if vocab.MASK in f"{args.text} {args.text_pair}":
-      encoder.check_objective(trained_flags.get("objective"))
+      checks.check_objective(trained_flags.get("objective"))
     model = models.pretrainer(config, checkpoint.has_next_sentence(path))
     served = ServedModel(model, answers.Answers(text_config))
   else:

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from cli import flags as shared_flags
 from cli.arguments import Arguments
+from modeling.config import SIDES
 from storage import UserError, files
+
+MASKED = ("mlm_nsp", "mlm")  # objectives of models that fill masks
 
 
 def check_windows(args: Arguments) -> None:
@@ -125,3 +128,12 @@ def check_disjoint(inputs: Sequence[str], *outputs: str) -> None:
   for path in outputs:
     if os.path.realpath(path) in read:
       raise UserError(f"{path} is an input, too: choose another output")
+
+
+def check_objective(objective: str | None) -> None:
+  """Raises ValueError if models of an objective cannot fill masks."""
+  if objective in SIDES:
+    raise UserError(
+      f"a model of --objective={objective} cannot fill masks: take one "
+      f"that was trained with {' or '.join(MASKED)}"
+    )

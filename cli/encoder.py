@@ -15,7 +15,6 @@ from modeling.config import SIDES, BertConfig
 from storage import UserError, files, protobuf
 from training import run_record
 
-MASKED = ("mlm_nsp", "mlm")  # objectives of models that fill masks
 # Embedding tables may be padded to a multiple of this.
 _PADDING = 128
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
@@ -64,15 +63,6 @@ def fine_tuned_config(args: Arguments) -> BertConfig:
 def checkpoint(args: Arguments) -> str | None:
   """Path of the checkpoint to start from; None to train from scratch."""
   return run_record.choose_checkpoint(args.output_dir) or args.init_checkpoint
-
-
-def check_objective(objective: str | None) -> None:
-  """Raises ValueError if models of an objective cannot fill masks."""
-  if objective in SIDES:
-    raise UserError(
-      f"a model of --objective={objective} cannot fill masks: take one "
-      f"that was trained with {' or '.join(MASKED)}"
-    )
 
 
 def labels_file(args: Arguments) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from absl import flags
 
-from cli import encoder
+from cli import checks
 from cli.arguments import Arguments
 from data import vocab
 from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
@@ -166,7 +166,7 @@ def define_flags() -> None:
   flags.DEFINE_enum(
     "objective",
     "mlm_nsp",
-    [*encoder.MASKED, *SIDES],
+    [*checks.MASKED, *SIDES],
     "mlm: No NSP; left_to_right: LTR & No NSP (section 5.1 of the paper), with "
     "--attention of that name; right_to_left is its mirror image.",
   )
@@ -225,4 +225,4 @@ def check_export(args: Arguments) -> None:
   if not args.vocab_file:
     raise UserError("--do_export needs --vocab_file")
   vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
-  encoder.check_objective(args.objective)
+  checks.check_objective(args.objective)
