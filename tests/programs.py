@@ -6,6 +6,7 @@ Tests of tests/parity, and those that kill, start processes of their own.
 `cpu_seconds` is how long the forks took so far.
 """
 
+import json
 import multiprocessing
 import os
 import resource
@@ -17,9 +18,11 @@ import traceback
 from pathlib import Path
 from types import SimpleNamespace
 
+from cli.arguments import Arguments
 from tests import lean
 
 ROOT = Path(__file__).parents[1]
+FLAGS = Path(__file__).parent / "flags.tsv"
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
   [
@@ -149,6 +152,22 @@ def results(folder, name="eval_results.txt"):
 def table(path):
   """The rows of a file of columns."""
   return [line.split("\t") for line in path.read_text().splitlines()]
+
+
+def defaults(program):
+  """Defaults of a program's flags (tests/flags.tsv); None of required ones."""
+  rows = [line.split("\t") for line in FLAGS.read_text("utf-8").splitlines()]
+  return {
+    name: None if default == "required" else json.loads(default)
+    for name, _, default, _, names in rows
+    if program in names.split()
+  }
+
+
+def arguments(program, set_flags=(), command=None, **changes):
+  """A program's flags with their defaults but `changes`."""
+  command = command or (f"{program}.py",)
+  return Arguments(set_flags, command, **defaults(program) | changes)
 
 
 def _arguments(flags):

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from cli import encoder
-from cli.arguments import Arguments
 from data import labels
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
@@ -91,14 +90,9 @@ def _parsed(folder, **changes):
   """Flags as a program has them."""
   flags = {k: str(v) for k, v in _flags(folder).items()} | {
     "init_checkpoint": str(folder / "old" / "bert_model.ckpt"),
-    "do_lower_case": True,
     "do_train": True,
-    "new_head": False,
-    "train_file": None,
-    "word_column": 0,
-    "tag_column": -1,
   }
-  return Arguments(**flags | changes)
+  return programs.arguments("run_ner", **flags | changes)
 
 
 def _tags(args):

@@ -10,23 +10,15 @@ from cli import arguments, checks, strategy, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from modeling.config import BertConfig
+from tests import programs
 from tests.training import toy
 
 WINDOWS = {"long_text": "windows"}
 PATIENCE = {"early_stopping_patience": 1}
 EXPORT = {"do_export": True, "export_dir": "new"}
 TFLITE = {"export_format": ["keras", "tflite"]}
-FLAGS = {
-  **dict.fromkeys(("do_train", "do_eval", "do_predict"), False),
-  **dict.fromkeys(("do_export", "add_bilstm", "use_tpu", "teacher"), False),
-  "group_by_length": False,
-  **{"eval_steps": 0, "keep_best": False, "early_stopping_patience": 0},
-  **{"ensemble": 1, "num_seeds": 1, "learning_rate": 1e-5},
-  "train_batch_size": 8,
-  **{"num_train_epochs": 3.0, "profile_steps": None, "dtype": "float32"},
-  **{"distribution_strategy": None, "jit_compile": None, "export_dir": None},
-  **{"export_format": ["savedmodel"], "pack_examples": None},
-  **{"gradient_accumulation_steps": 1, "long_text": "truncate"},
+FLAGS = programs.defaults("run_classifier") | {
+  **{"learning_rate": 1e-5, "train_batch_size": 8},
   **{"max_seq_length": 10, "max_text_length": 10, "window_stride": 8},
 }
 TRAIN = {"do_train": True}

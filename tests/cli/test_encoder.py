@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from cli import encoder, training_program
-from cli.arguments import Arguments
 from modeling.config import BertConfig
 from storage import UserError
+from tests import programs
+from tests.training import toy
 from training import checkpoint
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
@@ -41,15 +42,9 @@ def _check(folder, *same, texts=True, program="run_classifier", **changes):
     "bert_config_file": str(folder / "bert_config.json"),
     "vocab_file": str(folder / "vocab.txt"),
     "output_dir": str(folder / "out"),
-    "init_checkpoint": None,
-    "do_train": False,
-    "do_lower_case": True,
-    "attention": None,
-    "add_bilstm": False,
     "max_seq_length": 16,
-    "teacher": None,
   }
-  args = Arguments((), (f"{program}.py",), **flags | changes)
+  args = programs.arguments(program, **flags | changes)
   if texts:
     encoder.check_fine_tuning(args, *same)
   else:
@@ -165,10 +160,9 @@ def _same(args):
   ],
 )
 def test_a_dry_run_trains_only_where_the_command_does(folder, stages, trains):
-  flags = dict.fromkeys(training_program.STAGES, False)
-  flags |= {f"do_{name}": True for name in stages}
-  flags |= {"init_checkpoint": None, "learning_rate": 1.0, "dry_run": True}
-  args = Arguments(**flags, output_dir=str(folder / "run"), export_dir=None)
+  flags = {f"do_{name}": True for name in stages} | {"dry_run": True}
+  flags |= {"output_dir": str(folder / "run")}
+  args = programs.arguments("run_classifier", **flags)
   with training_program.dry_run(
     args, training_program.STAGES, _same
   ) as changed:
@@ -181,16 +175,9 @@ def test_a_dry_run_trains_only_where_the_command_does(folder, stages, trains):
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_workers_use_one_folder_in_a_dry_run(tmp_path, monkeypatch, index):
-  cluster = {"worker": ["a:1", "b:1"]}
-  task = {"type": "worker", "index": index}
-  config = json.dumps({"cluster": cluster, "task": task})
-  monkeypatch.setenv("TF_CONFIG", config)
-  args = Arguments(
-    **dict.fromkeys(
-      ("do_eval", "export_dir", "init_checkpoint", "learning_rate")
-    ),
-    **{"output_dir": str(tmp_path), "do_train": True, "dry_run": True},
-  )
+  toy.set_worker(monkeypatch, index)
+  flags = {"output_dir": str(tmp_path), "do_train": True, "dry_run": True}
+  args = programs.arguments("run_classifier", **flags)
   with training_program.dry_run(args, ["do_train"], _same) as changed:
     folder = Path(changed.output_dir)
     assert folder == tmp_path / "dry_run"

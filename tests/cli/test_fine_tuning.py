@@ -14,6 +14,7 @@ from cli.arguments import Arguments
 from cli.run import Run
 from modeling import losses, models
 from serving.export import ServedModel
+from tests import programs
 from tests.training import toy
 from training import loop, report, run_folder
 from training.run_folder import Checkpoints
@@ -28,40 +29,10 @@ def _one_device_and_no_config(monkeypatch):
 
 
 def _flags(tmp_path, **changes):
-  defaults = {
-    "output_dir": str(tmp_path),
-    "init_checkpoint": None,
-    "train_batch_size": 8,
-    "learning_rate": 0.01,
-    "num_train_epochs": 3.0,
-    "warmup_proportion": 0.1,
-    "save_checkpoints_steps": 1000,
-    "keep_checkpoint_max": 5,
-    "seed": 1,
-    "iterations_per_loop": 1000,
-    "group_by_length": False,
-    "gradient_accumulation_steps": 1,
-    "optimizer": "adamw",
-    "max_grad_norm": 1.0,
-    "adam_beta_2": 0.999,
-    "layerwise_learning_rate_decay": 1.0,
-    "ema_decay": 0.0,
-    "profile_steps": None,
-    "dtype": "float32",
-    "recompute_layers": False,
-    "use_tpu": False,
-    "distribution_strategy": None,
-    "jit_compile": False,
-    "eval_steps": 2,
-    "keep_best": True,
-    "early_stopping_patience": 0,
-    "freeze_layers": "",
-    "teacher": None,
-    "do_train": True,
-    "dry_run": False,
-    "new_head": False,
-  }
-  return Arguments(**defaults | changes)
+  flags = {"train_batch_size": 8, "learning_rate": 0.01, "seed": 1}
+  flags |= {"eval_steps": 2, "keep_best": True, "do_train": True}
+  flags |= {"output_dir": str(tmp_path)}
+  return programs.arguments("run_classifier", **flags | changes)
 
 
 def _train(args, results, model=None, look=lambda model: None):
@@ -212,10 +183,7 @@ def test_of_several_workers_the_chief_exports(
 ):
   args = _flags(tmp_path, export_dir="out", export_format=["keras"])
   start = Run(args, toy.config())
-  cluster = {"worker": ["a:1", "b:1"]}
-  task = {"type": "worker", "index": index}
-  config = json.dumps({"cluster": cluster, "task": task})
-  monkeypatch.setenv("TF_CONFIG", config)
+  toy.set_worker(monkeypatch, index)
   exported = []
   monkeypatch.setattr(run, "set_export_policy", lambda args: None)
   monkeypatch.setattr(run, "load", lambda *_: None)

@@ -14,6 +14,7 @@ from absl import flags
 from cli import checks, program, training_program
 from cli.arguments import Arguments
 from tests import programs
+from tests.training import toy
 
 ROOT = Path(__file__).parents[2]
 
@@ -249,8 +250,7 @@ def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
   ]
   for name in incomplete + complete:
     (tmp_path / name).touch()
-  workers = {"cluster": {"worker": ["a:1", "b:1"]}}
-  monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
+  toy.set_worker(monkeypatch, 0)
   training_program.lock_folder(str(tmp_path))
   assert (tmp_path / incomplete[2]).exists()  # another worker may be writing it
   monkeypatch.delenv("TF_CONFIG")

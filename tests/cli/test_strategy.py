@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from cli import strategy
+from tests.training import toy
 from cli.arguments import Arguments
 
 
@@ -52,8 +53,7 @@ def test_several_workers_come_from_tf_config(monkeypatch):
 
 
 def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
-  cluster = {"worker": ["a:1", "b:1"]}
-  monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
+  toy.set_worker(monkeypatch, 0)
   with pytest.raises(ValueError, match="multi_worker_mirrored, or unset TF_CO"):
     strategy.from_flags(_flags())
 

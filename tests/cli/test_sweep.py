@@ -7,28 +7,20 @@ from pathlib import Path
 import pytest
 
 from cli import fine_tuning, training_program
-from cli.arguments import Arguments
 from data import labels
+from tests import programs
+from tests.training import toy
 from training import run_record, shutdown
 
 SCORES = {1e-5: 0.5, 3e-5: 0.8}  # of the first seed: the next is worse
 
 
 def _flags(tmp_path, **changes):
-  defaults = {
-    "output_dir": str(tmp_path),
-    "learning_rate": (1e-5, 3e-5),
-    "train_batch_size": 32,
-    "num_train_epochs": 3.0,
-    "num_seeds": 2,
-    "seed": None,
-    "do_train": True,
-    "keep_best": False,
-    "do_predict": True,
-    "ensemble": 1,
-  }
+  flags = {"learning_rate": (1e-5, 3e-5), "num_seeds": 2}
+  flags |= {"do_train": True, "do_predict": True, "output_dir": str(tmp_path)}
   command = "run_it.py", "--task_name=x"
-  return Arguments(["do_train", "do_predict"], command, **defaults | changes)
+  given = ("do_train", "do_predict")
+  return programs.arguments("run_squad", given, command, **flags | changes)
 
 
 @pytest.fixture(name="commands")
@@ -189,10 +181,7 @@ def test_a_run_that_fails_ends_the_sweep(tmp_path, monkeypatch):
 
 
 def test_of_several_workers_the_chief_writes(tmp_path, commands, monkeypatch):
-  cluster = {"worker": ["a:1", "b:1"]}
-  task = {"type": "worker", "index": 1}
-  config = json.dumps({"cluster": cluster, "task": task})
-  monkeypatch.setenv("TF_CONFIG", config)
+  toy.set_worker(monkeypatch, 1)
   flags = fine_tuning.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
   assert (flags.keep_best, flags.seed) == (True, 1)

@@ -1,6 +1,5 @@
 """Checkpoints: writing, reading, messages and errors."""
 
-import json
 import os
 from contextlib import nullcontext
 
@@ -346,8 +345,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
 
 def test_several_workers_do_not_draw_a_seed_each(tmp_path, monkeypatch):
   checkpoints = Checkpoints(str(tmp_path))
-  config = {"cluster": {"worker": ["a:1", "b:1"]}}
-  monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+  toy.set_worker(monkeypatch, 0)
   with pytest.raises(ValueError, match="several workers need a --seed"):
     checkpoints.restore_or_set_seed(None)
   assert checkpoints.restore_or_set_seed(5) == 5

@@ -1,7 +1,5 @@
 """Entries of run.json, and the checkpoint that they select."""
 
-import json
-
 import pytest
 
 from conversion import original
@@ -131,13 +129,10 @@ def test_trials_are_ordered_by_number(tmp_path):
 
 
 def test_only_the_chief_writes_the_best(tmp_path, monkeypatch):
-  cluster = {"worker": ["a:1", "b:1"]}
   best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)
   model = models.classifier(toy.config(), 2)
   for index in (1, 0):
-    task = {"type": "worker", "index": index}
-    text = json.dumps({"cluster": cluster, "task": task})
-    monkeypatch.setenv("TF_CONFIG", text)
+    toy.set_worker(monkeypatch, index)
     best.update(2 - index, {"f1": 0.5}, model)
     assert best.evaluated == 2 - index
     assert (tmp_path / "best" / "best.json").exists() == (index == 0)

@@ -1,6 +1,7 @@
 """A small task: few weights, random examples."""
 
 import functools
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,6 +115,13 @@ def operations(graph):
   yield from graph.get_operations()
   for name in graph._functions:
     yield from operations(graph._get_function(name).graph)
+
+
+def set_worker(monkeypatch, index):
+  """Makes this process one of two workers by TF_CONFIG."""
+  cluster = {"worker": ["a:1", "b:1"]}
+  config = {"cluster": cluster, "task": {"type": "worker", "index": index}}
+  monkeypatch.setenv("TF_CONFIG", json.dumps(config))
 
 
 def batches(steps, batch_size=8):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cli.arguments import Arguments
 from tasks.classification import examples, metrics, named_tasks, task
 from tests import programs
 from tests.serving.tasks import CONFIG, T
@@ -30,15 +29,13 @@ def _args(tmp_path, tokenizer):
     text = "".join("\t".join(row[:size]) + "\n" for row in rows)
     (tmp_path / f"{name}.tsv").write_text(text)
   (tmp_path / "vocab.txt").write_text("\n".join(tokenizer.vocab))
-  return Arguments(
-    **{"task_name": "MNLI", "data_dir": str(tmp_path), "do_train": False},
-    **{"output_dir": str(tmp_path / "out"), "init_checkpoint": None},
-    **{"vocab_file": str(tmp_path / "vocab.txt"), "do_lower_case": True},
-    **{"long_text": "truncate", "max_seq_length": T, "num_workers": 1},
-    **{"train_batch_size": 8, "eval_batch_size": 4, "predict_batch_size": 3},
-    **{"use_tpu": False, "distribution_strategy": None, "jit_compile": False},
-    **{"dry_run": False, "prediction_columns": ["sentence2"], "ensemble": 1},
-    **{"pack_examples": True, "group_by_length": False},
+  return programs.arguments(
+    "run_classifier",
+    **{"task_name": "MNLI", "data_dir": str(tmp_path), "max_seq_length": T},
+    output_dir=str(tmp_path / "out"),
+    vocab_file=str(tmp_path / "vocab.txt"),
+    **{"eval_batch_size": 4, "predict_batch_size": 3, "num_workers": 1},
+    **{"prediction_columns": ["sentence2"], "pack_examples": True},
   )
 
 

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.arguments import Arguments
 from data import vocab
 from data.tokenization import FullTokenizer
 from storage.progress import Progress
 from tasks.features import lines as text_lines
 from tasks.features import task
 from tasks.features.lines import Line
+from tests import programs
 from training import inference
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "|"]
@@ -115,10 +115,8 @@ def test_windows_may_have_longer_and_longer_lines(monkeypatch):
     inference, "predict", lambda _, batches: {"values": batches[0]["input_ids"]}
   )
   lines = [Line(n, [n + 1] * (2 * n + 2), [0] * (2 * n + 2)) for n in range(9)]
-  args = Arguments(
-    **{"long_text": "truncate", "max_seq_length": 32, "batch_size": 2},
-    **{"use_tpu": False, "distribution_strategy": None, "pooling": "none"},
-  )
+  flags = {"max_seq_length": 32, "batch_size": 2}
+  args = programs.arguments("extract_features", **flags)
   results = task._extract(args, None, lines, 10, Progress("read", 9, "lines"))
   for line, values in results:
     np.testing.assert_array_equal(values, line.ids)

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from cli.arguments import Arguments
 from tasks.multiple_choice import examples, task
 from tasks.multiple_choice.examples import ChoiceRecordBuilder
 from tests import programs
@@ -29,14 +28,13 @@ def _args(tmp_path, tokenizer):
     lines = "\n".join(map(json.dumps, rows))
     (tmp_path / f"{name}.jsonl").write_text(lines)
   (tmp_path / "vocab.txt").write_text("\n".join(tokenizer.vocab))
-  return Arguments(
+  return programs.arguments(
+    "run_swag",
     **{f"{x}_file": f"{tmp_path}/{x}.jsonl" for x in ("train", "dev", "test")},
-    **{"output_dir": str(tmp_path / "out"), "do_lower_case": True},
-    **{"vocab_file": str(tmp_path / "vocab.txt"), "max_seq_length": T},
-    **{"train_batch_size": 8, "eval_batch_size": 3, "predict_batch_size": 2},
-    **{"use_tpu": False, "distribution_strategy": None, "jit_compile": False},
-    **{"dry_run": False, "pack_examples": True, "group_by_length": False},
-    **{"num_workers": 1, "ensemble": 1},
+    output_dir=str(tmp_path / "out"),
+    vocab_file=str(tmp_path / "vocab.txt"),
+    **{"max_seq_length": T, "num_workers": 1, "pack_examples": True},
+    **{"eval_batch_size": 3, "predict_batch_size": 2},
   )
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cli.arguments import Arguments
 from tasks.ner import examples, task
 from tests import programs
 from tests.serving.tasks import CONFIG, TAGS, T
@@ -27,15 +26,13 @@ def _args(tmp_path, tokenizer):
     )
     (tmp_path / f"{name}.txt").write_text("\n\n".join(blocks))
   (tmp_path / "vocab.txt").write_text("\n".join(tokenizer.vocab))
-  return Arguments(
+  return programs.arguments(
+    "run_ner",
     **{f"{x}_file": f"{tmp_path}/{x}.txt" for x in ("train", "dev", "test")},
-    **{"output_dir": str(tmp_path / "out"), "do_lower_case": True},
-    **{"vocab_file": str(tmp_path / "vocab.txt"), "max_seq_length": T},
-    **{"word_column": 1, "tag_column": 0, "document_context": False},
-    **{"train_batch_size": 8, "eval_batch_size": 3, "predict_batch_size": 2},
-    **{"use_tpu": False, "distribution_strategy": None, "jit_compile": False},
-    **{"dry_run": False, "pack_examples": True, "group_by_length": False},
-    **{"feature_based": False, "ensemble": 1},
+    output_dir=str(tmp_path / "out"),
+    vocab_file=str(tmp_path / "vocab.txt"),
+    **{"word_column": 1, "tag_column": 0, "max_seq_length": T},
+    **{"eval_batch_size": 3, "predict_batch_size": 2, "pack_examples": True},
   )
 
 

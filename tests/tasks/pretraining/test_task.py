@@ -1,10 +1,10 @@
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from cli import pretraining_flags
-from cli.arguments import Arguments
 from data.packing import Packing
 from data.pretraining.instances import (
   DEFAULT_MASKING,
@@ -13,17 +13,17 @@ from data.pretraining.instances import (
   MaskPolicy,
 )
 from tasks.pretraining import task
+from tests import programs
 from tests.training import toy
+
+_args = partial(programs.arguments, "run_pretraining")
 
 
 def test_small_sources_are_sampled_more_than_their_size(tmp_path):
   for name, size in (("en", 4000), ("en2", 6000), ("is", 100)):
     (tmp_path / name).write_bytes(b"x" * size)
-  args = Arguments(
-    input_file=f"{tmp_path}/en*, {tmp_path}/is",
-    sampling_weights=None,
-    sampling_exponent=0.5,
-  )
+  args = _args(input_file=f"{tmp_path}/en*, {tmp_path}/is")
+  args = args.replace(sampling_exponent=0.5)
   english, icelandic = task._weighted_sources(args)
   assert [path[-3:] for path in english.files] == ["/en", "en2"]
   assert english.weight / icelandic.weight == pytest.approx(10)
@@ -33,28 +33,17 @@ def test_sources_without_records_are_named(tmp_path):
   for name, size in (("en", 10), ("is", 0)):
     (tmp_path / name).write_bytes(b"x" * size)
   for patterns in (f"{tmp_path}/en,{tmp_path}/is", f"{tmp_path}/is"):
-    args = Arguments(
-      input_file=patterns, sampling_weights=None, sampling_exponent=0.5
-    )
+    args = _args(input_file=patterns, sampling_exponent=0.5)
     with pytest.raises(ValueError, match=f"{tmp_path}/is: no bytes to weigh"):
       task._weighted_sources(args)
 
 
 def test_flags_of_masking_without_effect_on_training_are_said(tmp_path, caplog):
   toy.write_records(tmp_path / "masked", 4)
-  args = Arguments(
+  args = _args(
     **dict.fromkeys(("input_file", "eval_file"), str(tmp_path / "masked")),
-    output_dir=str(tmp_path),
-    masked_lm_prob=DEFAULT_MASKING.masked_lm_prob,
-    max_predictions_per_seq=toy.P,
-    mask_token_prob=DEFAULT_MASKING.policy.mask_token_prob,
-    random_token_prob=DEFAULT_MASKING.policy.random_token_prob,
+    **{"output_dir": str(tmp_path), "max_predictions_per_seq": toy.P},
     max_seq_length=toy.T,
-    objective="mlm_nsp",
-    **{"do_whole_word_mask": False, "vocab_file": None},
-    pack_examples=False,
-    **{"max_corrupt_records": 0},
-    **{"sampling_weights": None, "sampling_exponent": 1.0},
   )
   task.train_data(args, toy.config())
   changed = args.replace(masked_lm_prob=0.25)
@@ -67,16 +56,16 @@ def test_flags_of_masking_without_effect_on_training_are_said(tmp_path, caplog):
 def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   for name in ("a", "b", "c"):
     (tmp_path / name).touch()
-  args = Arguments(
+  args = _args(
     **{
       "input_file": f"{tmp_path}/a,{tmp_path}/b",
       "eval_file": f"{tmp_path}/c",
     },
-    **{"sampling_weights": ["3", "1"], "sampling_exponent": 1.0},
+    sampling_weights=["3", "1"],
     **{"max_predictions_per_seq": 4, "masked_lm_prob": 0.25},
     **{"mask_token_prob": 0.5, "random_token_prob": 0.125},
     **{"do_whole_word_mask": True, "max_seq_length": 64, "vocab_file": "v"},
-    **{"objective": "right_to_left", "special_tokens": True},
+    objective="right_to_left",
     **{"max_corrupt_records": 7, "output_dir": "out", "pack_examples": True},
   )
   monkeypatch.setattr(task, "CausalTargets", str)
@@ -119,16 +108,16 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
 
 
 def test_records_are_made_by_their_flags():
-  flags = {"max_predictions_per_seq": 4, "masked_lm_prob": 0.15}
-  flags |= {"mask_token_prob": 0.8, "random_token_prob": 0.1}
-  flags |= {"do_whole_word_mask": False, "masking": "dynamic"}
-  flags |= {"max_seq_length": 64, "short_seq_prob": 0.3, "dupe_factor": 10}
+  flags = {"max_predictions_per_seq": 4, "masking": "dynamic"}
+  flags |= {"max_seq_length": 64, "short_seq_prob": 0.3}
   for set_flags, changes, expected in (
     ((), {}, InstanceConfig(64, None, 0.3, 1)),  # masked anew when it is read
     (("dupe_factor",), {}, InstanceConfig(64, None, 0.3, 10)),
     ((), {"masking": "static"}, InstanceConfig(64, Masking(4), 0.3, 10)),
   ):
-    args = Arguments(frozenset(set_flags), **flags | changes)
+    args = programs.arguments(
+      "create_pretraining_data", set_flags, **flags | changes
+    )
     assert pretraining_flags.instance_config(args) == expected
   for name, value in (("masked_lm_prob", 0.2), ("do_whole_word_mask", True)):
     with pytest.raises(ValueError, match="with --masking=dynamic give them to"):
@@ -158,9 +147,7 @@ def test_records_are_made_by_their_flags():
   ],
 )
 def test_objectives_that_contradict_other_flags(flags, message):
-  given = {"sampling_exponent": 1.0, "sampling_weights": None}
-  given |= {"objective": "mlm_nsp", "attention": None, "special_tokens": True}
-  args = Arguments(**given | flags)
+  args = _args(**flags)
   if message is None:
     pretraining_flags.check_flags(args)
     return

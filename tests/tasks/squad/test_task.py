@@ -2,8 +2,8 @@
 
 import json
 
-from cli.arguments import Arguments
 from tasks.squad import examples, task
+from tests import programs
 
 
 def _args(folder, context, number):
@@ -16,18 +16,13 @@ def _args(folder, context, number):
   paragraph = {"context": context, "qas": questions}
   path = folder / "squad.json"
   path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
-  return Arguments(
+  return programs.arguments(
+    "run_squad",
     predict_file=str(path),
     output_dir=str(folder),
     vocab_file=str(folder / "vocab.txt"),
     **{"max_seq_length": 8, "max_query_length": 4, "doc_stride": 2},
-    **{"do_lower_case": True, "version_2_with_negative": False},
-    **{"num_workers": 1, "dynamic_padding": False, "dry_run": False},
-    **{"n_best_size": 2, "max_answer_length": 3, "export_top_k": 0},
-    **{"f1_unit": "word"},
-    **{"null_score_diff_threshold": None, "predict_batch_size": 8},
-    **{"ensemble": 1, "keep_best": False},
-    **{"use_tpu": False, "distribution_strategy": None, "jit_compile": None},
+    **{"num_workers": 1, "n_best_size": 2, "max_answer_length": 3},
   )
 
 
