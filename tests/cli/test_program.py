@@ -1,7 +1,6 @@
 """Locks of output folders; users' mistakes are one line, defects tracebacks."""
 
 import errno
-import json
 import os
 import signal
 import subprocess

@@ -1,14 +1,13 @@
 """Strategies by flags; the TPU's up to its resolver."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
 from cli import strategy
-from tests.training import toy
 from cli.arguments import Arguments
+from tests.training import toy
 
 
 def _flags(**changes):
