@@ -201,7 +201,10 @@ def is_punctuation(char: str) -> bool:
 
 def is_cjk(char: str) -> bool:
   """True for Chinese characters, which are tokens of their own."""
-  return any(first <= ord(char) <= last for first, last in CJK_RANGES)
+  code = ord(char)
+  if code < 0x3400:  # of which there are the most
+    return False
+  return any(first <= code <= last for first, last in CJK_RANGES)
 
 
 def validate_case_matches_checkpoint(

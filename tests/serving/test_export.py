@@ -177,14 +177,6 @@ def test_a_record_may_be_short(asked, logits, rows):
   _assert_same(result, {name: value[:1] for name, value in logits.items()})
 
 
-def test_an_empty_batch(asked):
-  nothing = tf.constant([], tf.string)
-  result = asked["serving_default"](text_a=nothing, text_b=nothing)
-  assert result["probabilities"].shape == (0, 2)
-  result = asked["serving_examples"](examples=nothing)
-  assert result["logits"].shape == (0, 2)
-
-
 def test_records_of_any_number_of_choices(vocabulary, tmp_path):
   answers = multiple_choice.Answers(TextConfig(str(vocabulary), True, T))
   served = ServedModel(models.multiple_choice(CONFIG), answers, MultipleChoice)

@@ -6,12 +6,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import keras
-import numpy as np
 import pytest
 
 from data import vocab
 from modeling import models
-from modeling.models import layer_outputs
 from predictor import Predictor
 from tests import programs
 from tests.serving import stand_in
@@ -23,7 +21,6 @@ TEXTS = ["ab c. ||| de", "", "abcde " * 7, "A [MASK] b [MASK]"]
 INPUTS = {
   "swag": {"sent1": ["ab c"], "sent2": ["a"], "choices": [["b", "c d", "."]]},
   "pretraining": {"text": TEXTS},
-  "features": {"text": TEXTS},
 }
 
 
@@ -34,7 +31,6 @@ def _made(tmp_path_factory):
   made = {
     "swag": models.multiple_choice(CONFIG),
     "pretraining": models.pretrainer(CONFIG),
-    "features": layer_outputs(CONFIG, [-1, 0]),
   }
   folder = tmp_path_factory.mktemp("made")
   for name, model in made.items():
@@ -42,12 +38,10 @@ def _made(tmp_path_factory):
     checkpoint.write(str(path), checkpoint.variables(model))
   CONFIG.to_json(str(folder / "bert_config.json"))
   vocab.save(stand_in.WORDS, folder / "vocab.txt")
-  (folder / "texts").write_text("".join(f"{text}\n" for text in TEXTS))
   return folder, made
 
 
 def _export(folder, name, **flags):
-  program = "extract_features" if name == "features" else f"run_{name}"
   defaults = {
     "bert_config_file": folder / "bert_config.json",
     "vocab_file": folder / "vocab.txt",
@@ -56,7 +50,7 @@ def _export(folder, name, **flags):
     "do_export": True,
     "export_dir": folder / name / "export",
   }
-  return programs.run(program, **defaults | flags)
+  return programs.run(f"run_{name}", **defaults | flags)
 
 
 # A program that loads an export imports nothing of this repository.
@@ -80,12 +74,6 @@ def _answers(made):
   runs = {
     "swag": {"output_dir": folder / "swag"},
     "pretraining": {"output_dir": folder / "pretraining", "export_top_k": 2},
-    "features": {
-      "layers": "-1,0",
-      "input_file": folder / "texts",
-      "output_file": folder / "features" / "out.npz",
-      "format": "npz",
-    },
   }
   with ThreadPoolExecutor(max_workers=2) as pool:
     done = [
@@ -116,14 +104,3 @@ def test_a_process_without_this_project_gets_the_answers_of_predictor(
       assert result.keys() == expected.keys()
       for key in expected:
         check_row(result, expected, key)
-
-
-@pytest.mark.slow
-def test_vectors_are_those_of_the_programs_file(answers, made):
-  said = dict(np.load(made[0] / "features" / "out.npz"))
-  values = np.split(said["values"], said["offsets"][1:-1])
-  predict = Predictor(made[0] / "features" / "export")
-  for answer, expected in zip(predict(TEXTS), values, strict=True):
-    np.testing.assert_allclose(answer["token_vectors"], expected, atol=1e-5)
-    mean = expected.mean(axis=0)
-    np.testing.assert_allclose(answer["sentence"], mean, atol=1e-5)

@@ -71,129 +71,54 @@ def test_get(client, path, status, answer):
   assert client.get(path) == (status, answer)
 
 
-@pytest.mark.parametrize(
-  ("path", "document", "answer"),
-  [
-    (
-      PREDICT,
-      {"instances": ["ab", "c"]},
-      {
-        "predictions": [
-          {"length": 2, "text": "ab"},
-          {"length": 1, "text": "c"},
-        ]
-      },
-    ),
-    (
-      "/v1/models/toy/versions/7:predict",
-      {"inputs": ["ab", "c"]},
-      {"outputs": {"length": [2, 1], "text": ["ab", "c"]}},
-    ),
-    # The example of half_plus_two.
-    (
-      PREDICT,
-      {"signature_name": "half", "instances": [1, 2, 5]},
-      {"predictions": [2.5, 3.0, 4.5]},
-    ),
-    (
-      PREDICT,
-      {"signature_name": "half", "inputs": {"x": [1]}},
-      {"outputs": [2.5]},
-    ),
-    (
-      PREDICT,
-      {"signature_name": "bytes", "instances": [{"image": {"b64": "//8="}}]},
-      {"predictions": [{"b64": "//8="}]},
-    ),
-    (
-      PREDICT,
-      {
-        "signature_name": "pair",
-        "instances": [{"a": 1, "b": [2, 3]}, {"a": 4, "b": [5, 6]}],
-      },
-      {"predictions": [6, 15]},
-    ),
-  ],
-)
-def test_predict(client, path, document, answer):
-  assert client.ask(document, path) == (200, answer)
+# A path, a document and its answer; one is the documentation's half_plus_two.
+ANSWERS = """
+toy:predict | {"instances": ["ab", "c"]} | {"predictions": [{"length": 2, "text": "ab"}, {"length": 1, "text": "c"}]}
+toy/versions/7:predict | {"inputs": ["ab", "c"]} | {"outputs": {"length": [2, 1], "text": ["ab", "c"]}}
+toy:predict | {"signature_name": "half", "instances": [1, 2, 5]} | {"predictions": [2.5, 3.0, 4.5]}
+toy:predict | {"signature_name": "half", "inputs": {"x": [1]}} | {"outputs": [2.5]}
+toy:predict | {"signature_name": "bytes", "instances": [{"image": {"b64": "//8="}}]} | {"predictions": [{"b64": "//8="}]}
+toy:predict | {"signature_name": "pair", "instances": [{"a": 1, "b": [2, 3]}, {"a": 4, "b": [5, 6]}]} | {"predictions": [6, 15]}
+"""  # noqa: E501
 
 
-@pytest.mark.parametrize(
-  ("path", "document", "status", "message"),
-  [
-    (
-      "/v1/models/none:predict",
-      {"instances": ["a"]},
-      404,
-      "Servable not found for request: Latest(none)",
-    ),
-    (
-      "/v1/models/none/versions/1:predict",
-      {"instances": ["a"]},
-      404,
-      "Servable not found for request: Specific(none, 1)",
-    ),
-    (
-      "/v1/models/toy/versions/8:predict",
-      {"instances": ["a"]},
-      404,
-      "Servable not found for request: Specific(toy, 8)",
-    ),
-    (
-      "/v1/models/toy/labels/stable:predict",
-      {"instances": ["a"]},
-      400,
-      "Unrecognized servable version label: stable",
-    ),
-    (
-      PREDICT,
-      {"signature_name": "none", "instances": ["a"]},
-      400,
-      'Serving signature name: "none" not found in signature def',
-    ),
-    (
-      "/v1/models/toy:classify",
-      {"examples": [{"x": 1.0}]},
-      400,
-      "Expected classification signature method_name to be "
-      "tensorflow/serving/classify. Was: tensorflow/serving/predict",
-    ),
-    (
-      "/v1/models/toy:explain",
-      {"instances": ["a"]},
-      400,
-      "Malformed request: POST /v1/models/toy:explain",
-    ),
-    (
-      f"/v1/models/toy/versions/{'9' * 30}:predict",
-      {"instances": ["a"]},
-      400,
-      f"Failed to convert version: {'9' * 30} to numeric.",
-    ),
-    (
-      PREDICT,
-      {"instances": ["a"] * 600},
-      400,
-      "Task size 600 is larger than maximum input batch size 512",
-    ),
-    (PREDICT, b"", 400, "JSON Parse error: The document is empty"),
-    (
-      PREDICT,
-      {"instances": ["a" * 20_000]},
-      413,
-      "the request has more than 10000 bytes",
-    ),
-    (
-      PREDICT,
-      {"signature_name": "broken", "instances": ["a"]},
-      500,
-      "internal error",
-    ),
-  ],
-)
-def test_errors(client, path, document, status, message):
-  assert client.ask(document, path) == (status, {"error": message})
+@pytest.mark.parametrize("case", ANSWERS.strip().splitlines())
+def test_predict(client, case):
+  path, document, answer = case.split(" | ")
+  result = client.ask(document.encode(), f"/v1/models/{path}")
+  assert result == (200, json.loads(answer))
+
+
+# A path, a document, status and message.
+ERRORS = """
+none:predict | {"instances": ["a"]} | 404 | Servable not found for request: Latest(none)
+none/versions/1:predict | {"instances": ["a"]} | 404 | Servable not found for request: Specific(none, 1)
+toy/versions/8:predict | {"instances": ["a"]} | 404 | Servable not found for request: Specific(toy, 8)
+toy/labels/stable:predict | {"instances": ["a"]} | 400 | Unrecognized servable version label: stable
+toy:predict | {"signature_name": "none", "instances": ["a"]} | 400 | Serving signature name: "none" not found in signature def
+toy:classify | {"examples": [{"x": 1.0}]} | 400 | Expected classification signature method_name to be tensorflow/serving/classify. Was: tensorflow/serving/predict
+toy:explain | {"instances": ["a"]} | 400 | Malformed request: POST /v1/models/toy:explain
+toy/versions/999999999999999999999999999999:predict | {"instances": ["a"]} | 400 | Failed to convert version: 999999999999999999999999999999 to numeric.
+toy:predict | {"signature_name": "broken", "instances": ["a"]} | 500 | internal error
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("case", ERRORS.strip().splitlines())
+def test_errors(client, case):
+  path, document, status, message = case.split(" | ")
+  answer = client.ask(document.encode(), f"/v1/models/{path}")
+  assert answer == (int(status), {"error": message})
+
+
+def test_bodies_of_wrong_sizes(client):
+  message = "Task size 600 is larger than maximum input batch size 512"
+  answer = client.ask({"instances": ["a"] * 600})
+  assert answer == (400, {"error": message})
+  message = "the request has more than 10000 bytes"
+  answer = client.ask({"instances": ["a" * 20_000]})
+  assert answer == (413, {"error": message})
+  message = "JSON Parse error: The document is empty"
+  assert client.ask(b"") == (400, {"error": message})
 
 
 @pytest.mark.parametrize(

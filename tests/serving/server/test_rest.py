@@ -78,137 +78,43 @@ def test_an_optional_input_may_be_missing(document, expected):
   assert _read(document, OPTIONAL) == expected
 
 
-IN_ROWS = "Failed to process element: %s of 'instances' list. Error: "
-INVALID = IN_ROWS + "INVALID_ARGUMENT: "
-ERRORS = [
-  ({}, TEXT, "Missing 'inputs' or 'instances' key"),
-  ([1], TEXT, "JSON Value: [1] Is not object"),
-  (
-    {"inputs": [], "instances": []},
-    TEXT,
-    'JSON Value: {"inputs":[],"instances":[]} Not formatted correctly '
-    "expecting only one of 'inputs' or 'instances' keys to exist ",
-  ),
-  (
-    {"signature_name": 5},
-    TEXT,
-    'JSON Value: {"signature_name":5} not formatted correctly. '
-    "'signature_name' key must be a string value.",
-  ),
-  (
-    {"instances": "a"},
-    TEXT,
-    'JSON Value: {"instances":"a"} Excepting \'instances\' to be an list/array',
-  ),
-  (
-    {"instances": []},
-    TEXT,
-    "JSON Value: {\"instances\":[]} No values in 'instances' array",
-  ),
-  (
-    {"instances": ["a"]},
-    NAMED,
-    "instances is a plain list, but expecting list of objects as multiple "
-    "input tensors required as per tensorinfo_map",
-  ),
-  (
-    {"inputs": ["a"]},
-    NAMED,
-    "inputs is a plain value/list, but expecting an object as multiple input "
-    "tensors required as per tensorinfo_map",
-  ),
-  (
-    {"instances": [{"text": "a"}, "b"]},
-    TEXT,
-    "Expecting object but got list at item 1 of input list",
-  ),
-  (
-    {"instances": ["a", {"text": "b"}]},
-    TEXT,
-    "Expecting value/list but got object at item 1 of input list",
-  ),
-  (
-    {"instances": [{"texts": "b"}]},
-    TEXT,
-    INVALID % "0 key: texts" + "JSON object: does not have named input: texts",
-  ),
-  (
-    {"instances": [{"tag": "a"}]},
-    NAMED,
-    "Failed to process element: 0 of 'instances' list. JSON object: "
-    '{"tag":"a"} keys must be equal to: sensor,signal,tag',
-  ),
-  (
-    {"inputs": {"tag": ["a"]}},
-    NAMED,
-    "Missing named input: signal in 'inputs' object.",
-  ),
-  (
-    {"instances": ["a", 5]},
-    TEXT,
-    INVALID % "1"
-    + "JSON Value: 5 Type: Number is not of expected type: string",
-  ),
-  (
-    {"inputs": [None]},
-    TEXT,
-    "JSON Value: null Type: Null is not of expected type: string",
-  ),
-  (
-    {"inputs": [True]},
-    TEXT,
-    "JSON Value: true Type: True is not of expected type: string",
-  ),
-  (
-    {"inputs": {"b64": "YQ", "more": 1}},
-    TEXT,
-    "Missing named input: text in 'inputs' object.",
-  ),
-  (
-    {"inputs": [{"b64": 1}]},
-    TEXT,
-    'JSON Value: {"b64":1} not formatted correctly for base64 data',
-  ),
-  ({"inputs": [{"b64": "*"}]}, TEXT, "Unable to base64 decode"),
-  (
-    {"inputs": [["a"], "b"]},
-    TEXT,
-    'JSON Value: "b" found at incorrect level: 2 in the JSON DOM. Expected at '
-    "level: 2",
-  ),
-  (
-    {"inputs": ["a", ["b"]]},
-    TEXT,
-    "Encountered list at unexpected level: 1 expected < 1",
-  ),
-  (
-    {"inputs": [["a", "b"], ["c"]]},
-    TEXT,
-    "Encountered list at unexpected size: 1 at level: 1 expected size: 2",
-  ),
-  (
-    {"instances": [["a"], ["b", "c"]]},
-    TEXT,
-    INVALID % "1" + "Expecting shape [1] but got: [2]",
-  ),
-  (
-    {"inputs": [["a", "b"]]},
-    TEXT,
-    "Tensor name: text has shape: [1,2] expecting: [-1]",
-  ),
-  (
-    {"inputs": COLUMNS | {"tag": ["foo"]}},
-    NAMED,
-    "Batching input tensors must have equal 0th-dimension size",
-  ),
-]
+# Inputs, a document, and the message.
+SPECS = {"text": TEXT, "named": NAMED}
+ERRORS = r"""
+text | {} | Missing 'inputs' or 'instances' key
+text | [1] | JSON Value: [1] Is not object
+text | {"inputs": [], "instances": []} | JSON Value: {"inputs":[],"instances":[]} Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist
+text | {"signature_name": 5} | JSON Value: {"signature_name":5} not formatted correctly. 'signature_name' key must be a string value.
+text | {"instances": "a"} | JSON Value: {"instances":"a"} Excepting 'instances' to be an list/array
+text | {"instances": []} | JSON Value: {"instances":[]} No values in 'instances' array
+named | {"instances": ["a"]} | instances is a plain list, but expecting list of objects as multiple input tensors required as per tensorinfo_map
+named | {"inputs": ["a"]} | inputs is a plain value/list, but expecting an object as multiple input tensors required as per tensorinfo_map
+text | {"instances": [{"text": "a"}, "b"]} | Expecting object but got list at item 1 of input list
+text | {"instances": ["a", {"text": "b"}]} | Expecting value/list but got object at item 1 of input list
+text | {"instances": [{"texts": "b"}]} | Failed to process element: 0 key: texts of 'instances' list. Error: INVALID_ARGUMENT: JSON object: does not have named input: texts
+named | {"instances": [{"tag": "a"}]} | Failed to process element: 0 of 'instances' list. JSON object: {"tag":"a"} keys must be equal to: sensor,signal,tag
+named | {"inputs": {"tag": ["a"]}} | Missing named input: signal in 'inputs' object.
+text | {"instances": ["a", 5]} | Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: JSON Value: 5 Type: Number is not of expected type: string
+text | {"inputs": [null]} | JSON Value: null Type: Null is not of expected type: string
+text | {"inputs": [true]} | JSON Value: true Type: True is not of expected type: string
+text | {"inputs": {"b64": "YQ", "more": 1}} | Missing named input: text in 'inputs' object.
+text | {"inputs": [{"b64": 1}]} | JSON Value: {"b64":1} not formatted correctly for base64 data
+text | {"inputs": [{"b64": "*"}]} | Unable to base64 decode
+text | {"inputs": [["a"], "b"]} | JSON Value: "b" found at incorrect level: 2 in the JSON DOM. Expected at level: 2
+text | {"inputs": ["a", ["b"]]} | Encountered list at unexpected level: 1 expected < 1
+text | {"inputs": [["a", "b"], ["c"]]} | Encountered list at unexpected size: 1 at level: 1 expected size: 2
+text | {"instances": [["a"], ["b", "c"]]} | Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: Expecting shape [1] but got: [2]
+text | {"inputs": [["a", "b"]]} | Tensor name: text has shape: [1,2] expecting: [-1]
+named | {"inputs": {"tag": ["foo"], "signal": [[1, 2, 3, 4, 5], [3, 4, 1, 2, 5]], "sensor": [[[1, 2], [3, 4]], [[4, 5], [6, 8]]]}} | Batching input tensors must have equal 0th-dimension size
+"""  # noqa: E501
 
 
-@pytest.mark.parametrize(("document", "specs", "message"), ERRORS)
-def test_errors_are_worded_as_by_tf_serving(document, specs, message):
+@pytest.mark.parametrize("case", ERRORS.strip().splitlines())
+def test_errors_are_worded_as_by_tf_serving(case):
+  inputs, document, message = case.split(" | ")
   with pytest.raises(RestError) as error:
-    _read(document, specs)
-  assert (error.value.status, str(error.value)) == (400, message)
+    _read(json.loads(document), SPECS[inputs])
+  assert (error.value.status, str(error.value).rstrip()) == (400, message)
 
 
 BODIES = [

@@ -5,7 +5,6 @@ import pytest
 
 from predictor import Predictor
 from serving.server.models import Model
-from serving.server.rest import RestError
 from serving.server.version import Version
 from tests.serving.server import stand_in
 
@@ -90,17 +89,3 @@ def test_metadata_describe_texts_and_rows(client):
   [logits] = signatures["serving_features"]["outputs"].values()
   sizes = [size["size"] for size in logits["tensor_shape"]["dim"]]
   assert sizes == ["-1", "-1", "3"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("position", [3, -1, 1 << 20])
-def test_a_masked_position_is_within_its_row(folders, position):
-  model = Predictor(folders["masks"], "savedmodel")._answer
-  version = Version(model, stand_in.SETTINGS)
-  run = version.functions["serving_features"]
-  row = {name: np.ones(3, int) for name in version.specs["serving_features"]}
-  row["masked_lm_positions"] = np.array([1])
-  assert len(run([row])) == 1
-  bad = row | {"masked_lm_positions": np.array([position])}
-  with pytest.raises(RestError, match="beyond the tokens of a row"):
-    run([bad, row])
