@@ -28,6 +28,7 @@ from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers
 from tasks.classification.examples import ClassificationTask, TextExample
 from tasks.classification.named_tasks import TaskFlags
+from tasks.metrics import RECORDS
 from training import inference, report
 
 # Records by the name of their split.
@@ -112,28 +113,17 @@ def convert(
   Writes train.tf_record, eval.tf_record, eval_mismatched.tf_record and so on.
   `packs` is that of strategy.packs_examples, for training.
   """
-  name, batch_size = {
-    "train": ("train", 1),
-    "dev": ("eval", args.eval_batch_size),
-    "test": ("predict", args.predict_batch_size),
-  }[kind]
   return {
-    split: _convert(
-      args,
-      task,
-      split,
-      rows,
-      name + split.removeprefix(kind),
-      batch_size,
-      packs,
-    )
+    split: _convert(args, task, split, rows, packs)
     for split, rows in examples_by_split.items()
     if split.partition("_")[0] == kind
   }
 
 
-def _convert(args, task, split, rows, name, batch_size, packs) -> RecordDataset:
-  """Writes the records of a split to `name`.tf_record in --output_dir."""
+def _convert(args, task, split, rows, packs) -> RecordDataset:
+  """Writes the records of a split to a file in --output_dir."""
+  kind, _, rest = split.partition("_")
+  name = "_".join(filter(None, (RECORDS[f"{kind}_file"], rest)))
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   file, length = task.splits[split].file, shared_flags.row_length(args)
   if task.labels and rows[0].label is not None:
@@ -147,14 +137,19 @@ def _convert(args, task, split, rows, name, batch_size, packs) -> RecordDataset:
   )
   rows = rows[: training_program.max_examples(args)]
   static_shapes = strategy.needs_static_shapes(args, args.pack_examples)
-  kind = length, task.labels, task.multi_label
-  schema = examples.record_schema(*kind)
+  batch_size = {
+    "train": 1,
+    "dev": args.eval_batch_size,
+    "test": args.predict_batch_size,
+  }[kind]
+  layout = length, task.labels, task.multi_label
+  schema = examples.record_schema(*layout)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   lengths = features.write_records(
     path,
     schema,
     examples.pad_to_batch(rows, batch_size if static_shapes else 1),
-    partial(examples.TextRecordBuilder, tokenizer, *kind),
+    partial(examples.TextRecordBuilder, tokenizer, *layout),
     args.num_workers,
   )
   is_long = args.long_text == "windows"
@@ -233,11 +228,9 @@ class TextClassification(encoding_ops.EncodedTexts):
   """Texts to predictions in the graph (serving.export.TextSignature)."""
 
   def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Predictions for texts, [B] string each, by `logits` [B, L].
+    """Answers.decode of texts, [B] string each, by `logits` [B, L].
 
-    Returns `label` [B], `probabilities` and `labels` [B, L], the labels' names;
-    or `score` [B]. With several labels a text, `predicted` [B, up to L], padded
-    with "", and `num_predicted` [B] instead of `label`.
+    `predicted` [B, up to L] is padded with "".
     """
     inputs = self._encode(*(texts[name] for name in self._answers.inputs))
     logits = model(inputs, training=False)["logits"]

@@ -70,11 +70,10 @@ class FeatureExtraction(encoding_ops.EncodedTexts):
   """Vectors of texts in the graph (serving.export.TextSignature)."""
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Vectors of lines of texts, [B] string, by `values` [B, T, L, H].
+    """Answers.decode of lines of texts, [B] string, by `values` [B, T, L, H].
 
-    Returns `sentence` [B, L, H]; `token_vectors` [B, T, L, H], padded with
-    zeros; `tokens` [B, T], padded with ""; `num_tokens` [B]. Only `sentence` by
-    a model of windows, whose values are [B, L, H].
+    `token_vectors` [B, T, L, H] and `tokens` [B, T] are padded with zeros
+    and "".
     """
     inputs = self._encode(*split(text))
     values = model(inputs, training=False)["values"]

@@ -10,7 +10,6 @@ from itertools import chain
 from typing import NamedTuple
 
 from data import features, labels, tables
-from data.tokenization import FullTokenizer
 from storage import UserError
 
 
@@ -82,10 +81,6 @@ class ChoiceRecordBuilder(features.RowEncoder):
 
   An unknown label is 0.
   """
-
-  def __init__(self, tokenizer: FullTokenizer, seq_length: int, choices: int):
-    super().__init__(tokenizer, seq_length)
-    self.schema = features.multiple_choice(seq_length, choices)
 
   def __call__(self, example: ChoiceExample) -> dict[str, list[int]]:
     rows = []

@@ -43,7 +43,7 @@ def convert(
     lambda row: (row.sent1, row.sent2, *row.endings), rows, tokenizer, file
   )
   choices = len(rows[0].endings)
-  build = partial(ChoiceRecordBuilder, tokenizer, args.max_seq_length, choices)
+  build = partial(ChoiceRecordBuilder, tokenizer, args.max_seq_length)
   schema = features.multiple_choice(args.max_seq_length, choices)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   lengths = features.write_records(path, schema, rows, build, args.num_workers)
@@ -115,12 +115,7 @@ class MultipleChoice(encoding_ops.EncodedTexts):
   def from_text(
     self, model, sent1: tf.Tensor, sent2: tf.Tensor, choices: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Chooses endings by a model with `logits` [B, C].
-
-    `sent1`, contexts, and `sent2`, beginnings of the next sentences or empty,
-    are [B] string, `choices` [B, C]. Returns `choice` [B] int32, number of the
-    ending; `text` [B], the ending; `probabilities` [B, C].
-    """
+    """Answers.decode of `sent1` and `sent2`, [B] string, `choices` [B, C]."""
     batch, number = tf.unstack(tf.shape(choices))
     starts, ends = tf.repeat(sent2, number), tf.reshape(choices, [-1])
     text_b = tf.strings.join([starts, ends], " ")

@@ -157,10 +157,9 @@ class FillMask(encoding_ops.EncodedTexts):
     return parts.with_values(ids).merge_dims(1, 2)
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Tokens for the masks of texts, [B] string, by `masked_lm_logits`.
+    """Answers.decode of texts, [B] string, by `masked_lm_logits`.
 
-    Returns `tokens` [B, M, K], the most probable first, padded with "";
-    `probabilities` [B, M, K]; `num_masks` [B].
+    `tokens` and `probabilities` are [B, M, K], padded with "" and zeros.
     """
     ids = self.encode(text)[:, : self._seq_length - 2]
     inputs = encoding_ops.join(ids, None, *self._ends)

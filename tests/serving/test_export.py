@@ -190,8 +190,10 @@ def test_records_of_any_number_of_choices(vocabulary, tmp_path):
       sent1=text, sent2=text, choices=tf.constant([endings])
     )
     example = ChoiceExample("a film", "a film", tuple(endings))
-    build = ChoiceRecordBuilder(FullTokenizer(vocabulary), T, len(endings))
-    records.append(_records(build.schema, [build(example)]))
+    build = ChoiceRecordBuilder(FullTokenizer(vocabulary), T)
+    records.append(
+      _records(features.multiple_choice(T, len(endings)), [build(example)])
+    )
     logits = asked["serving_examples"](examples=records[-1])["logits"]
     expected.append(logits.numpy()[0])
     np.testing.assert_allclose(

@@ -234,6 +234,7 @@ def test_a_checkpoint_and_labels_are_needed(folder, tmp_path):
   copy = _copy(folder, "pretraining", tmp_path)
   columns = {"text_a_column": "one", "text_b_column": None}
   task = {"task_name": "tsv", "label_column": "which", "is_regression": False}
+  task["xnli_language"] = "zh"
   _edit(copy, program="run_classifier", flags=columns | task)
   with pytest.raises(FileNotFoundError, match=r"copy has no labels\.txt"):
     Predictor(copy)

@@ -50,7 +50,7 @@ def _pair_rows(tokenizer, length, texts):
 
 
 def _choice_rows(tokenizer, length, texts):
-  build = ChoiceRecordBuilder(tokenizer, length, len(texts) - 2)
+  build = ChoiceRecordBuilder(tokenizer, length)
   return [build(ChoiceExample(*texts[:2], tuple(texts[2:])))]
 
 

@@ -18,9 +18,9 @@ def _tokenizer(tmp_path):
 
 
 def test_every_choice_is_a_pair(tokenizer, tmp_path):
-  build = ChoiceRecordBuilder(tokenizer, 8, 2)
+  build = ChoiceRecordBuilder(tokenizer, 8)
   row = build(ChoiceExample("a b c", "b", ("x", "y x y y"), 1))
-  tfrecord.save(str(tmp_path / "r"), build.schema, [row])
+  tfrecord.save(str(tmp_path / "r"), features.multiple_choice(8, 2), [row])
   parse = records.parser(features.multiple_choice(8, 2))
   [batch] = tf.data.TFRecordDataset(str(tmp_path / "r")).batch(1).map(parse)
   batch = {name: value.numpy().tolist() for name, value in batch.items()}
@@ -35,4 +35,4 @@ def test_every_choice_is_a_pair(tokenizer, tmp_path):
 
 def test_what_the_model_cannot_take(tokenizer):
   with pytest.raises(ValueError, match="max_seq_length 2 is too short"):
-    ChoiceRecordBuilder(tokenizer, 2, 2)
+    ChoiceRecordBuilder(tokenizer, 2)

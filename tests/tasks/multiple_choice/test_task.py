@@ -45,7 +45,7 @@ def _convert(args, flag):
 
 def _expected(model, tokenizer, rows):
   """Logits of examples, [N, C]."""
-  build = ChoiceRecordBuilder(tokenizer, T, CHOICES)
+  build = ChoiceRecordBuilder(tokenizer, T)
   records = [build(row) for row in rows]
   inputs = (
     {n: np.reshape(record[n], (1, CHOICES, T)) for n in model.input}
