@@ -143,13 +143,10 @@ def choose(
   """Labels of a model: those of its training, else those of its data.
 
   In this order: labels.txt of the model's `folder`; in training, those that
-  `find` collects from the training file; `checkpoint_labels`, the file of the
-  initial checkpoint; those of `find`. `checkpoint_labels` and `find` may be
-  None. If data and checkpoint have the same labels, the checkpoint's order is
-  used.
-
-  Raises FileNotFoundError if there are none, ValueError if the checkpoint's
-  head has as many labels, but different ones.
+  `find` collects from the training file, in the checkpoint's order if it has
+  the same; `checkpoint_labels`, the file of the initial checkpoint; those of
+  `find`. The last two may be None. Raises FileNotFoundError if there are none,
+  ValueError if the checkpoint's head has as many labels, but different ones.
   """
   if exist(folder):
     return load(folder)

@@ -36,10 +36,8 @@ def read_table(
   `columns` are required, `header` has the names of a file without them. With
   `skip_broken` rows with a wrong number of columns are skipped with a warning.
   In a .jsonl file, values other than texts are converted to JSON, and null is a
-  missing column.
-
-  Raises OSError, or ValueError that names file, line and remedy: a column is
-  missing, a line is malformed, or there is no row.
+  missing column. Raises OSError, or ValueError with file, line and remedy:
+  a column is missing, a line is malformed, or there is no row.
   """
   if _extension(path) in (".jsonl", ".json"):
     rows = _objects(path, columns)

@@ -42,9 +42,8 @@ def ordered_map(
   A worker has one task at a time and ends with the iteration. `prepare`, called
   once in each process, returns the function of a task; it, the tasks and the
   results are pickled. Under two `processes`, this one does the tasks. `idle` is
-  called whenever no task was finished for five seconds.
-
-  Raises ChildProcessError, with the task's `str`, if a process died.
+  called whenever no task was finished for five seconds. Raises
+  ChildProcessError, with the task's `str`, if a process died.
   """
   processes = min(processes, len(tasks))
   if processes < 2:

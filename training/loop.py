@@ -102,10 +102,9 @@ def train(
   report is made. `evaluate` gets the step; True ends the training. `evaluated`
   is the last step that was evaluated, None if unknown: a resumed run makes up
   for an evaluation that was killed. `first_corrupt` describes the first corrupt
-  record. SIGTERM to any worker saves a checkpoint and ends the program.
-
-  Raises ValueError for a loss that is not finite (nothing is saved),
-  ValueError for a corrupt record, ConnectionError if a worker does not answer.
+  record. SIGTERM to any worker saves a checkpoint and ends the program. Raises
+  ValueError for a loss that is not finite (nothing is saved) and for a corrupt
+  record, ConnectionError if a worker does not answer.
   """
   step = int(train_step.step.numpy())
   if step >= plan.num_train_steps:

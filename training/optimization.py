@@ -197,18 +197,12 @@ def layerwise_lr_multipliers(names: Sequence[str], decay: float) -> list[float]:
   fine-tuning").
   """
   layers = [_layer_of(name) for name in names]
-  blocks = {int(layer[1]) for layer in layers if layer[:1] == ("encoder",)}
-  top = max(blocks, default=-1)
-
-  def depth(layer):
-    match layer:
-      case "encoder", number:
-        return 1 + top - int(number)
-      case ("embeddings",):
-        return 2 + top
-    return int(bool(layer))
-
-  return [decay ** depth(layer) for layer in layers]
+  top = max((n for _, n in layers if n is not None), default=-1)
+  depths = {"": 0, "embeddings": 2 + top}
+  return [
+    decay ** (depths.get(part, 1) if number is None else 1 + top - number)
+    for part, number in layers
+  ]
 
 
 def freeze(model, layers: str) -> None:
@@ -220,43 +214,38 @@ def freeze(model, layers: str) -> None:
   names the layers there are.
   """
   layer_of_variable = [_layer_of(variable.path) for variable in model.variables]
-  known = set(layer_of_variable)
-  names = filter(None, layers.replace(" ", "").split(","))
-  expected = {layer for name in names for layer in _layers_of_flag(name, known)}
-  frozen = [
-    variable
-    for variable, layer in zip(model.variables, layer_of_variable, strict=True)
-    if expected & {layer, layer[:1]}
-  ]
-  for variable in frozen:
-    variable.trainable = False
+  parts = {part for part, _ in layer_of_variable if part}
+  blocks = {number for _, number in layer_of_variable if number is not None}
+  frozen: set = set()
+  for name in filter(None, layers.replace(" ", "").split(",")):
+    numbers = re.fullmatch(r"(\d+)(?:-(\d+))?", name)
+    span = range(0)
+    if numbers:
+      span = range(int(numbers[1]), int(numbers[2] or numbers[1]) + 1)
+    if name in parts:
+      frozen |= {layer for layer in layer_of_variable if layer[0] == name}
+    elif span and blocks.issuperset(span):
+      frozen |= {("encoder", number) for number in span}
+    else:
+      raise UserError(
+        f"--freeze_layers: the model has no {name!r}; it has the layers 0-"
+        f"{max(blocks)} and {', '.join(sorted(parts))}"
+      )
+  for variable, layer in zip(model.variables, layer_of_variable, strict=True):
+    if layer in frozen:
+      variable.trainable = False
   if frozen:
     logging.info(
-      "frozen: %d of %d variables", len(frozen), len(layer_of_variable)
+      "frozen: %d of %d variables",
+      *(sum(map(frozen.__contains__, layer_of_variable)), len(model.variables)),
     )
 
 
-def _layer_of(name):
-  """("encoder", "3") for a variable of a block, else its part, or ()."""
+def _layer_of(name: str) -> tuple[str, int | None]:
+  """("encoder", 3) of a variable of a block, else its part, or "", and None."""
   match = _LAYER.match(name)
-  return tuple(part for part in match.groups() if part) if match else ()
-
-
-def _layers_of_flag(name, known):
-  """Layers that an item of the flag stands for; `known` are all of them."""
-  parts = {layer[0] for layer in known if layer}
-  blocks = {int(layer[1]) for layer in known if len(layer) > 1}
-  if name in parts:
-    return [(name,)]
-  if numbers := re.fullmatch(r"(\d+)(?:-(\d+))?", name):
-    first, last = int(numbers[1]), int(numbers[2] or numbers[1])
-    expected = range(first, last + 1)
-    if expected and blocks.issuperset(expected):
-      return [("encoder", str(number)) for number in expected]
-  raise UserError(
-    f"--freeze_layers: the model has no {name!r}; it has the layers 0-"
-    f"{max(blocks)} and {', '.join(sorted(parts))}"
-  )
+  part, number = match.groups() if match else ("", None)
+  return part, None if number is None else int(number)
 
 
 class ExponentialMovingAverage:

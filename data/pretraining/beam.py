@@ -68,15 +68,11 @@ def write(
   """Writes records to files output-00000-of-00032 and so on.
 
   Each shard that has records becomes a file; existing ones are replaced.
-  Workers write to a temporary folder beside the output, and the files are
-  renamed when all are complete: retried bundles leave no duplicates and failed
-  pipelines no files. Options are as in ["--runner=DirectRunner"].
-
-  Workers read the text and write the records at the same paths as this process.
-  They get the vocabulary with the pipeline.
-
-  Returns the number of records. Raises ValueError if there is no text or the
-  pipeline failed.
+  Workers, which use the same paths as this process, write to a temporary folder
+  beside the output, and the files are renamed when all are complete: retried
+  bundles leave no duplicates and failed pipelines no files. Options are as in
+  ["--runner=DirectRunner"]. Returns the number of records. Raises ValueError if
+  there is no text or the pipeline failed.
   """
   output = files.absolute(output)
   paths = list(map(files.absolute, paths))

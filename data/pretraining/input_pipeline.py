@@ -20,10 +20,8 @@ class PretrainingInput(TrainingRecords):
   P is that of `masking` for all records. `causal_targets` converts batches for
   models of one direction. At most `max_corrupt_records` are dropped; files
   without them go to `folder`, None to skip the check. `sources` are `files` in
-  groups with sampling weights.
-
-  Raises ValueError if a file does not hold such records, or flags of masking do
-  not fit them.
+  groups with sampling weights. Raises ValueError if a file does not hold such
+  records, or flags of masking do not fit them.
   """
 
   def __init__(
