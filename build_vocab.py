@@ -21,8 +21,8 @@ from collections import Counter
 
 from absl import flags, logging
 
-from cli import checks, pretraining_flags, program, vocabulary_flags
 from cli import flags as shared_flags
+from cli import pretraining_flags, program, vocabulary_flags
 from cli.arguments import Arguments
 from data import vocab
 from data.pretraining import vocab_learning
@@ -85,11 +85,11 @@ def config_path(args: Arguments) -> str:
 
 def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
-  checks.check_output_file(args, *files.expand(args.input_file))
+  program.check_output_file(args, *files.expand(args.input_file))
   if args.extend:
     return vocabulary_flags.check_extension(args)
   if args.preset and not args.overwrite:
-    checks.check_is_new(config_path(args))
+    program.check_is_new(config_path(args))
   vocab_learning.reserved_tokens(args.special_tokens, args.unused_tokens)
 
 

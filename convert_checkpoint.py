@@ -25,7 +25,7 @@ import os
 
 from absl import flags, logging
 
-from cli import checks, program
+from cli import program
 from cli.arguments import Arguments
 from conversion import hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, ORIGINAL
@@ -73,9 +73,9 @@ def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   if not files.is_folder(args.input):
     run_record.find_checkpoint(args.input)
-  checks.check_file(args, "bert_config_file")
-  checks.check_file(args, "vocab_file")
-  checks.check_writable(args.output, "output")
+  program.check_file(args, "bert_config_file")
+  program.check_file(args, "vocab_file")
+  program.check_writable(args.output, "output")
   if files.exists(args.output) and not files.is_folder(args.output):
     raise NotADirectoryError(f"--output={args.output} is a file: name a folder")
   if kind := interchange.format_of_folder(args.input):
@@ -138,7 +138,7 @@ def choose_target(args: Arguments, kind: str) -> str:
     raise UserError(f"--head={args.head} is for a Hugging Face --output")
   if not args.overwrite:
     names = interchange.FILES[target]
-    checks.check_is_new(*(os.path.join(args.output, x) for x in names))
+    program.check_is_new(*(os.path.join(args.output, x) for x in names))
   return target
 
 

@@ -14,8 +14,8 @@ import os
 
 from absl import flags, logging
 
-from cli import checks, pretraining_flags, program
 from cli import flags as shared_flags
+from cli import pretraining_flags, program
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
 from data.pretraining import builders, preview, shards
@@ -54,7 +54,7 @@ def check_flags(args: Arguments) -> None:
     pretraining_flags.check_preview(args)
   else:
     check_outputs(args, inputs)
-  checks.check_file(args, "vocab_file")
+  program.check_file(args, "vocab_file")
   pretraining_flags.instance_config(args)
 
 
@@ -65,13 +65,13 @@ def check_outputs(args: Arguments, inputs: list[str]) -> None:
     raise UserError(
       f"--output_file={args.output_file} repeats a name or has an empty one"
     )
-  checks.check_disjoint(inputs, *outputs)
+  program.check_disjoint(inputs, *outputs)
   if args.runner:
     check_runner(args, outputs)
   elif not args.overwrite:
-    checks.check_is_new(*outputs)
+    program.check_is_new(*outputs)
   for output in outputs:
-    checks.check_writable_file(output)
+    program.check_writable_file(output)
 
 
 def main(args: Arguments) -> None:
@@ -136,9 +136,9 @@ def write_by_beam(
   from data.pretraining import beam  # optional dependency
 
   existing = beam.outputs(output)  # which are removed
-  checks.check_disjoint(inputs, *existing)
+  program.check_disjoint(inputs, *existing)
   if not args.overwrite:
-    checks.check_is_new(*existing)
+    program.check_is_new(*existing)
   return beam.write(config, inputs, output, shared_flags.pipeline_options(args))
 
 

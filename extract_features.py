@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from absl import flags
 
-from cli import checks, encoder, program, training_program
+from cli import encoder, program, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab_checks
@@ -67,7 +67,7 @@ flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
 
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
-  checks.check_export(args)
+  program.check_export(args)
   training_program.check_devices(args)
   has_files = bool(args.input_file), bool(args.output_file)
   if any(has_files) != all(has_files) or not (any(has_files) or args.do_export):
@@ -75,11 +75,11 @@ def check_flags(args: Arguments) -> None:
   network = encoder.config(args, args.max_seq_length)
   encoder.check(args, network)
   if args.output_file:
-    checks.check_file(args, "input_file")
-    checks.check_output_file(args, args.input_file)
+    program.check_file(args, "input_file")
+    program.check_output_file(args, args.input_file)
     if args.output_file.endswith(".npz") and args.format != "npz":
       raise UserError(f"--output_file={args.output_file} needs --format=npz")
-  checks.check_windows(args)
+  encoder.check_windows(args)
   if args.long_text == "windows" and args.pooling == "none":
     raise UserError(
       "--long_text=windows gives a vector for each text: give --pooling=mean "

@@ -14,7 +14,7 @@ import sys
 
 from absl import flags
 
-from cli import checks, encoder, program
+from cli import encoder, pretraining_flags, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
@@ -47,7 +47,7 @@ def check_flags(args: Arguments) -> None:
   if not (args.text or args.input_file):
     raise UserError("nothing to fill in: give --text or --input_file")
   if args.input_file != "-":
-    checks.check_file(args, "input_file")
+    program.check_file(args, "input_file")
   encoder.check(args, encoder.config(args))
   vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
   entry = run_record.of_checkpoint(args.init_checkpoint)
@@ -56,7 +56,7 @@ def check_flags(args: Arguments) -> None:
       f"{args.init_checkpoint} was trained by {entry['program']}, without the "
       "head that fills masks: name a pre-trained model"
     )
-  checks.check_objective(entry["flags"].get("objective"))
+  pretraining_flags.check_objective(entry["flags"].get("objective"))
 
 
 def main(args: Arguments) -> None:

@@ -18,7 +18,7 @@ from functools import partial
 
 from absl import flags
 
-from cli import checks, encoder, training_program
+from cli import encoder, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import labels
@@ -53,7 +53,7 @@ def check_flags(args: Arguments) -> None:
     named_tasks.check_text_pairs(args.text_b_column, start)
   classification_examples.class_weights(args.class_weights, task)
   classification_examples.check_long_text(task, args.long_text)
-  checks.check_windows(args)
+  encoder.check_windows(args)
   for kind in training_program.splits_to_read(args):
     classification_examples.find_file(task, args.data_dir, kind)
   same = ["is_regression", "long_text"]

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from absl import flags, logging
 
-from cli import checks, program
+from cli import program
 from cli.arguments import Arguments
 from storage import UserError, files
 from tasks.features import vectors
@@ -59,8 +59,8 @@ def check_flags(args: Arguments) -> None:
     raise UserError("--texts is for --num_neighbors")
   names = ("features", "query_features", "labels", "query_labels", "texts")
   for name in names:
-    checks.check_file(args, name)
-  checks.check_output_file(args, *(args[name] for name in names if args[name]))
+    program.check_file(args, name)
+  program.check_output_file(args, *(args[name] for name in names if args[name]))
 
 
 def main(args: Arguments) -> None:

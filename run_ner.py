@@ -20,7 +20,7 @@ from functools import partial
 
 from absl import flags
 
-from cli import checks, encoder, training_program
+from cli import encoder, program, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import labels
@@ -57,7 +57,7 @@ def check_flags(args: Arguments) -> None:
   training_program.check_fine_tuning(args)
   if args.feature_based and args.add_bilstm:
     raise UserError("--feature_based has a BiLSTM: leave --add_bilstm out")
-  checks.check_files(args, *training_program.files_to_read(args))
+  program.check_files(args, *training_program.files_to_read(args))
   same = ["document_context", "feature_based"]
   if args.feature_based:
     same += ["feature_layers", "lstm_units"]

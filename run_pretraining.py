@@ -14,7 +14,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from absl import flags, logging
 
-from cli import checks, encoder, pretraining_flags, training_program
+from cli import encoder, pretraining_flags, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data.pretraining import record_checks
@@ -77,7 +77,7 @@ def check_flags(args: Arguments) -> None:
 
 def with_implied(args: Arguments) -> Arguments:
   """Sets --attention by --objective."""
-  if args.objective not in checks.MASKED and args.attention is None:
+  if args.objective not in pretraining_flags.MASKED and args.attention is None:
     args = args.replace(attention=args.objective)
   return args
 

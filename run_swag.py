@@ -14,7 +14,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from absl import flags
 
-from cli import checks, encoder, training_program
+from cli import encoder, program, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from tasks.multiple_choice import examples
@@ -32,7 +32,7 @@ flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
   training_program.check_fine_tuning(args)
-  checks.check_files(args, *training_program.files_to_read(args))
+  program.check_files(args, *training_program.files_to_read(args))
   encoder.check_fine_tuning(args)
   conflict = _packing_conflict(args, encoder.fine_tuned_config(args))
   training_program.check_packing(args, conflict)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 from absl import flags, logging
 
-from cli import checks, program
+from cli import program
 from cli.arguments import Arguments
 from data.pretraining import documents
 from storage import UserError, files, textfiles
@@ -39,7 +39,7 @@ flags.DEFINE_bool("overwrite", False, "Replace an existing output_file.")
 
 def check_flags(args: Arguments) -> None:
   """Checks flags and paths before any work is done."""
-  checks.check_output_file(args, *files.expand(args.input_file))
+  program.check_output_file(args, *files.expand(args.input_file))
 
 
 def read_documents(

@@ -18,7 +18,7 @@ from dataclasses import replace
 from absl import flags, logging
 
 import tasks
-from cli import checks, program
+from cli import pretraining_flags, program
 from cli.arguments import Arguments
 from conversion import interchange
 from data import vocab
@@ -56,7 +56,7 @@ _INPUTS = {
 
 def check_flags(args: Arguments) -> None:
   """Raises an error if the run would fail later, by flags or paths."""
-  checks.check_output_file(args)
+  program.check_output_file(args)
   for name in _INPUTS:
     if textfiles.SURROGATE.search("".join(args[name] or "")):
       raise UserError(f"--{name} is not UTF-8: write it in this encoding")
@@ -118,7 +118,7 @@ def _restore_pretrained(args, trained_flags):
   text_config = TextConfig(vocab_file, lower_case, length)
   if "cls/predictions/output_bias" in checkpoint.open_reader(path):
     if vocab.MASK in f"{args.text} {args.text_pair}":
-      checks.check_objective(trained_flags.get("objective"))
+      pretraining_flags.check_objective(trained_flags.get("objective"))
     model = models.pretrainer(config, checkpoint.has_next_sentence(path))
     served = ServedModel(model, answers.Answers(text_config))
   else:

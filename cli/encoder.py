@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from absl import logging
 
-from cli import arguments, checks
+from cli import arguments, program
+from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
@@ -38,8 +39,8 @@ def config(
   Raises OSError if that file or --vocab_file cannot be read, ValueError if they
   do not fit each other or `max_seq_length`.
   """
-  checks.check_file(args, "bert_config_file")
-  checks.check_file(args, "vocab_file")
+  program.check_file(args, "bert_config_file")
+  program.check_file(args, "vocab_file")
   changes = {"attention": args.attention, "add_bilstm": add_bilstm}
   changes = {name: value for name, value in changes.items() if value}
   result = replace(BertConfig.from_json(args.bert_config_file), **changes)
@@ -63,6 +64,26 @@ def fine_tuned_config(args: Arguments) -> BertConfig:
 def checkpoint(args: Arguments) -> str | None:
   """Path of the checkpoint to start from; None to train from scratch."""
   return run_record.choose_checkpoint(args.output_dir) or args.init_checkpoint
+
+
+def check_windows(args: Arguments) -> None:
+  """Raises ValueError if flags of windows contradict each other."""
+  if args.long_text != "windows":
+    for name in ("max_text_length", "window_stride", "window_pooling"):
+      if name in args.set_flags:
+        raise UserError(f"--{name} needs --long_text=windows")
+    return
+  if args.max_text_length < args.max_seq_length:
+    raise UserError(
+      f"--max_text_length={args.max_text_length} is less than "
+      f"--max_seq_length={args.max_seq_length}, the length of a window"
+    )
+  if shared_flags.window_stride(args) > args.max_seq_length - 2:
+    raise UserError(
+      f"--window_stride={args.window_stride} leaves tokens out: a window of "
+      f"--max_seq_length={args.max_seq_length} has {args.max_seq_length - 2} "
+      "of the text"
+    )
 
 
 def labels_file(args: Arguments) -> str | None:
@@ -95,7 +116,7 @@ def check_run(
   `texts` is False if the run reads no text, so that its case does not matter.
   Raises OSError if that folder cannot be written.
   """
-  checks.check_writable(args.output_dir, "output_dir")
+  program.check_writable(args.output_dir, "output_dir")
   if own := run_record.choose_checkpoint(args.output_dir):
     entry = run_record.of_checkpoint(own)
     _check_program(args, entry.get("program"))

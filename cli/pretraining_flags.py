@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 
 from absl import flags
 
-from cli import checks
 from cli.arguments import Arguments
 from data import vocab
 from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
 from modeling.config import SIDES
 from storage import UserError
+
+MASKED = ("mlm_nsp", "mlm")  # objectives of models that fill masks
 
 
 def define_record_flags() -> None:
@@ -166,7 +167,7 @@ def define_flags() -> None:
   flags.DEFINE_enum(
     "objective",
     "mlm_nsp",
-    [*checks.MASKED, *SIDES],
+    [*MASKED, *SIDES],
     "mlm: No NSP; left_to_right: LTR & No NSP (section 5.1 of the paper), with "
     "--attention of that name; right_to_left is its mirror image.",
   )
@@ -225,4 +226,13 @@ def check_export(args: Arguments) -> None:
   if not args.vocab_file:
     raise UserError("--do_export needs --vocab_file")
   vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
-  checks.check_objective(args.objective)
+  check_objective(args.objective)
+
+
+def check_objective(objective: str | None) -> None:
+  """Raises ValueError if models of an objective cannot fill masks."""
+  if objective in SIDES:
+    raise UserError(
+      f"a model of --objective={objective} cannot fill masks: take one "
+      f"that was trained with {' or '.join(MASKED)}"
+    )

@@ -12,7 +12,7 @@ from typing import TextIO
 
 from absl import logging
 
-from cli import arguments, checks, program
+from cli import arguments, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from modeling.config import BertConfig
@@ -114,7 +114,7 @@ def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:
 
 def check_training(args: Arguments) -> None:
   """Checks the flags that all training programs have; else ValueError."""
-  checks.check_export(args)
+  program.check_export(args)
   check_devices(args)
   if args.group_by_length and (shared_flags.on_tpu(args) or args.jit_compile):
     raise UserError(

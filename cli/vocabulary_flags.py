@@ -5,7 +5,7 @@ from collections import Counter
 
 from absl import flags
 
-from cli import checks, encoder
+from cli import encoder, program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
@@ -86,7 +86,7 @@ def check_extension(args: Arguments) -> None:
   }
   for name in learning & args.set_flags:
     raise UserError(f"--{name} is not for --extend: leave it out")
-  checks.check_files(args, "extend", "bert_config_file")
+  program.check_files(args, "extend", "bert_config_file")
   if not args.init_checkpoint:
     raise UserError("--extend needs --init_checkpoint")
   folder, name = os.path.split(args.output_file)

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cli import checks, encoder, strategy, training_program
+from cli import encoder, strategy, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from cli.run import text_windows
@@ -262,7 +262,7 @@ def _several(probabilities, labels, thresholds):
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its answers: texts to a label or a score."""
   encoder.check_head(args, "multi_label")
-  checks.check_windows(args)
+  encoder.check_windows(args)
   task = named_tasks.with_labels(
     args.select(TaskFlags),
     *(args.output_dir, encoder.labels_file(args), args.do_train),

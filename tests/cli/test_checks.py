@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cli import arguments, checks, strategy, training_program
+from cli import arguments, encoder, program, strategy, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from modeling.config import BertConfig
@@ -54,38 +54,42 @@ CASES = [
       ("3", "give the step before the first"),
     )
   ),
-  (checks.check_export, EXPORT, None),
-  (checks.check_export, TFLITE | {"add_bilstm": True}, None),  # exports nothing
+  (program.check_export, EXPORT, None),
   (
-    checks.check_export,
+    program.check_export,
+    TFLITE | {"add_bilstm": True},
+    None,
+  ),  # exports nothing
+  (
+    program.check_export,
     EXPORT | {"export_dir": None},
     "--do_export needs --export_d",
   ),
   (
-    checks.check_export,
+    program.check_export,
     EXPORT | TFLITE | {"dtype": "float16"},
     "with --dtype=float16",
   ),
-  (checks.check_export, EXPORT | {"dtype": "float16"}, None),
-  (checks.check_export, EXPORT | TFLITE, None),
-  (checks.check_export, EXPORT | {"export_format": []}, "give one or more of"),
+  (program.check_export, EXPORT | {"dtype": "float16"}, None),
+  (program.check_export, EXPORT | TFLITE, None),
+  (program.check_export, EXPORT | {"export_format": []}, "give one or more of"),
   (
-    checks.check_export,
+    program.check_export,
     EXPORT | {"export_format": ["onnx"]},
     "=onnx: give one or",
   ),
-  (checks.check_export, EXPORT | TFLITE | {"add_bilstm": True}, None),
-  (checks.check_windows, {}, None),
-  (checks.check_windows, WINDOWS, None),  # each at its border
+  (program.check_export, EXPORT | TFLITE | {"add_bilstm": True}, None),
+  (encoder.check_windows, {}, None),
+  (encoder.check_windows, WINDOWS, None),  # each at its border
   (
-    checks.check_windows,
+    encoder.check_windows,
     WINDOWS | {"max_text_length": 9},
     "=9 is less than --max_seq",
   ),
-  (checks.check_windows, WINDOWS | {"window_stride": 9}, "has 8 of the text"),
+  (encoder.check_windows, WINDOWS | {"window_stride": 9}, "has 8 of the text"),
   *(
     (
-      checks.check_windows,
+      encoder.check_windows,
       {"given": {name}},
       f"--{name} needs --long_text=windows",
     )
@@ -179,30 +183,30 @@ def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
     **{"train_file": str(path), "dev_file": "gone", "test_file": None},
     **{"output_file": str(output), "overwrite": False},
   )
-  checks.check_files(args, "train_file")
+  program.check_files(args, "train_file")
   for name, message in (
     ("dev_file", "cannot read gone: --dev_file names no file"),
     ("test_file", "this command needs --test_file"),
   ):
     with pytest.raises((ValueError, OSError), match=message):
-      checks.check_files(args, "train_file", name)
+      program.check_files(args, "train_file", name)
   with pytest.raises(IsADirectoryError, match="--dev_file names a folder"):
-    checks.check_file(args.replace(dev_file=str(tmp_path)), "dev_file")
-  checks.check_output_file(args, str(path))
+    program.check_file(args.replace(dev_file=str(tmp_path)), "dev_file")
+  program.check_output_file(args, str(path))
   with pytest.raises(ValueError, match="out is an input, too"):
-    checks.check_output_file(args, str(path), str(output))
+    program.check_output_file(args, str(path), str(output))
   output.touch()
   with pytest.raises(FileExistsError, match=r"out exists already; remove it"):
-    checks.check_output_file(args, str(path))
-  checks.check_output_file(args.replace(overwrite=True), str(path))
+    program.check_output_file(args, str(path))
+  program.check_output_file(args.replace(overwrite=True), str(path))
   with pytest.raises(
     FileExistsError, match=r"in, .*out exist already; .* them"
   ):
-    checks.check_is_new(str(path), "gone", str(output))
+    program.check_is_new(str(path), "gone", str(output))
   with pytest.raises(
     NotADirectoryError, match=r"--output_dir=.*in is no folder"
   ):
-    checks.check_writable(f"{path}/new", "output_dir")
+    program.check_writable(f"{path}/new", "output_dir")
 
 
 def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from absl import flags
 
-from cli import checks, program, training_program
+from cli import program, training_program
 from cli.arguments import Arguments
 from tests import programs
 from tests.training import toy
@@ -194,11 +194,11 @@ def test_a_run_that_is_refused_leaves_what_was_there(tmp_path, before):
 
 
 def test_a_folder_that_takes_no_file_is_named_with_its_flag(tmp_path):
-  checks.check_writable(str(tmp_path / "new" / "file"), "output_file")
+  program.check_writable(str(tmp_path / "new" / "file"), "output_file")
   with pytest.raises(PermissionError, match="--output_dir=/proc/x/y: /proc"):
-    checks.check_writable("/proc/x/y", "output_dir")
+    program.check_writable("/proc/x/y", "output_dir")
   with pytest.raises(PermissionError, match="--output_file=/proc/self/comm:"):
-    checks.check_writable(
+    program.check_writable(
       "/proc/self/comm", "output_file"
     )  # a file that is writable
 
@@ -217,9 +217,9 @@ def test_a_file_system_without_locks_is_a_warning(
 def test_a_folder_is_no_output_file(tmp_path):
   args = Arguments(output_file=str(tmp_path), overwrite=True)
   with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
-    checks.check_output_file(args)
+    program.check_output_file(args)
   with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
-    checks.check_writable_file(str(tmp_path))
+    program.check_writable_file(str(tmp_path))
 
 
 def test_remote_folders_are_not_locked():
@@ -337,7 +337,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 @pytest.mark.parametrize(
   ("name", "module"),
   [
-    *(("run_squad", name) for name in ("absl", "cli.checks", "tasks.squad")),
+    *(("run_squad", name) for name in ("absl", "cli.program", "tasks.squad")),
     ("predictor", "cli.ask"),
   ],
 )

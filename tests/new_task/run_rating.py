@@ -16,7 +16,7 @@ tasks.__path__.append(str(Path(__file__).parent / "tasks"))
 
 from tasks.rating import examples  # noqa: E402
 
-from cli import checks, encoder, training_program  # noqa: E402
+from cli import encoder, program, training_program  # noqa: E402
 from cli import flags as shared_flags  # noqa: E402
 
 shared_flags.define_fine_tuning()
@@ -32,7 +32,7 @@ flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
 def check_flags(args):
   """Raises an error if the run would fail later, by flags or paths."""
   training_program.check_fine_tuning(args)
-  checks.check_files(args, *training_program.files_to_read(args))
+  program.check_files(args, *training_program.files_to_read(args))
   encoder.check_fine_tuning(args)
 
 

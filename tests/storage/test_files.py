@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from cli import checks
+from cli import program
 from storage import files, textfiles
 
 
@@ -163,9 +163,9 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
 
 def test_existing_files_are_refused(tmp_path):
   _touch(tmp_path, "there")
-  checks.check_is_new(str(tmp_path / "not"))
+  program.check_is_new(str(tmp_path / "not"))
   with pytest.raises(FileExistsError, match=r"there exists .*--overwrite"):
-    checks.check_is_new(str(tmp_path / "not"), str(tmp_path / "there"))
+    program.check_is_new(str(tmp_path / "not"), str(tmp_path / "there"))
 
 
 def test_paths_with_a_scheme_go_through_gfile():
