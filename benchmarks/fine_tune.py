@@ -73,26 +73,22 @@ class Squad:
   program = "run_squad.py"
 
   def __init__(self, data: Path):
-    self.dev = data / "dev.json"
-    self.train = data / "train.json"
-    self.flags = {
-      "train_file": self.train,
-      "predict_file": self.dev,
-      "do_predict": True,
+    self.files = {name: data / f"{name}.json" for name in ("train", "dev")}
+    self.flags = dict.fromkeys(("do_predict", "dynamic_padding"), True) | {
+      "train_file": self.files["train"],
+      "predict_file": self.files["dev"],
       "predict_batch_size": 32,
-      "dynamic_padding": True,
     }
 
   def peer_data(self) -> dict:
     """Data for the peer: articles of `train` and `dev`."""
-    articles = map(squad_examples.articles, map(str, (self.train, self.dev)))
-    return dict(zip(("train", "dev"), articles, strict=True))
+    return {k: squad_examples.articles(str(v)) for k, v in self.files.items()}
 
   def own_scores(self, output: Path) -> dict[str, float]:
     return self.score(json.loads((output / "predictions.json").read_text()))
 
   def score(self, predictions: dict) -> dict[str, float]:
-    questions = squad_examples.read_examples([str(self.dev)])
+    questions = squad_examples.read_examples([str(self.files["dev"])])
     return squad_metrics.score(questions, Predictions(predictions), False)
 
 
@@ -108,13 +104,11 @@ class Ner:
 
   def peer_data(self) -> dict:
     """Data for the peer: words and tags of `train` and `dev`, and `tags`."""
-    sentences = {name: self._read(name) for name in self.files}
-    tags = ner_examples.tag_set(sentences["train"])
     pairs = {
-      name: [(sentence.words, sentence.tags) for sentence in values]
-      for name, values in sentences.items()
+      name: [(sentence.words, sentence.tags) for sentence in self._read(name)]
+      for name in self.files
     }
-    return pairs | {"tags": tags}
+    return pairs | {"tags": ner_examples.tag_set(self._read("train"))}
 
   def _read(self, name):
     return ner_examples.read_sentences(str(self.files[name]))

@@ -41,7 +41,7 @@ class Table:
       if publish:
         self.save(begun | result)
         self.write()
-      print(*self._lines(result), sep="\n", flush=True)
+      print(*_lines(self.rows(result)), sep="\n", flush=True)
 
   @property
   def file(self) -> Path:
@@ -57,7 +57,7 @@ class Table:
     """Saves a result; it replaces an older one of its case and processor."""
     results = {(r["case"], r["processor"]): r for r in (*self.saved(), result)}
     lines = (json.dumps(r) + "\n" for r in results.values())
-    _replace(self.file, "".join(lines))
+    files.write_text(str(self.file), "".join(lines))
 
   def markdown(self) -> str:
     """Tables of the saved results, one for each processor."""
@@ -68,7 +68,7 @@ class Table:
     return "\n\n".join(tables) or "Not measured yet."
 
   def _table(self, processor, results):
-    lines = [line for result in results for line in self._lines(result)]
+    lines = [x for result in results for x in _lines(self.rows(result))]
     dates = sorted({result["date"] for result in results})
     commits = sorted({_abbreviate(result["commit"]) for result in results})
     last = f"Measured {' and '.join(dates)}, commit {', '.join(commits)}, on "
@@ -77,7 +77,8 @@ class Table:
   def write(self) -> None:
     """Writes the table of the saved results into the document."""
     before, _, after = self._split()
-    _replace(self.document, f"{before}{self.markdown()}\n{after}")
+    text = f"{before}{self.markdown()}\n{after}"
+    files.write_text(str(self.document), text)
 
   def is_current(self) -> bool:
     """Returns whether the document has the table of the saved results."""
@@ -98,10 +99,7 @@ class Table:
     return parts
 
   def _head(self):
-    return [_line(self.header), "|---" * len(self.header) + "|"]
-
-  def _lines(self, result):
-    return [_line(row) for row in self.rows(result)]
+    return [*_lines([self.header]), "|---" * len(self.header) + "|"]
 
 
 def origin() -> dict[str, str | None]:
@@ -121,15 +119,10 @@ def _processor():
   return re.sub(r"\((R|TM)\)", "", name)
 
 
-def _replace(path, text):
-  with files.open_for_writing(str(path)) as file:
-    file.write(text.encode())
-
-
 def _abbreviate(commit):
   """Seven digits, and the + of files that differed from the commit."""
   return f"{commit[:7]}{'+' * commit.endswith('+')}" if commit else "unknown"
 
 
-def _line(cells):
-  return f"| {' | '.join(cells)} |"
+def _lines(rows):
+  return [f"| {' | '.join(row)} |" for row in rows]

@@ -72,9 +72,8 @@ def compare(
     commands = {
       PROGRAM: [
         *(sys.executable, str(contest.ROOT / "build_vocab.py"), "--overwrite"),
-        f"--input_file={','.join(paths)}",
+        *(f"--input_file={','.join(paths)}", f"--vocab_size={size}"),
         f"--output_file={files[PROGRAM]}",
-        f"--vocab_size={size}",
         f"--max_alphabet={args.max_alphabet}",
         f"--do_lower_case={not args.cased}",
       ],

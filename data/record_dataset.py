@@ -27,9 +27,8 @@ _SORTED_TOGETHER = 100
 class RecordDataset(TrainingRecords):
   """Rows, in the order of their records, which have been written."""
 
-  token_fields: ClassVar[tuple[str, ...]] = (
-    TOKENS  # those with a value for each token
-  )
+  # Fields with a value for each token.
+  token_fields: ClassVar[tuple[str, ...]] = TOKENS
 
   rows: Sequence[Any]  # examples, or windows of them: one a record
   path: str  # file of the records
@@ -39,11 +38,11 @@ class RecordDataset(TrainingRecords):
   packing: Packing | None = field(default=None, kw_only=True)
 
   @property
-  def sources(self) -> list[Source]:
-    return [Source([self.path])]
+  def files(self) -> list[str]:
+    return [self.path]
 
   def train_batches(self, batch_size, seed, by_length=False, **options):
-    order = ShuffledRecords(self.sources, seed)
+    order = ShuffledRecords([Source(self.files)], seed)
     numbered = order.batches(
       self.schema, batch_size, by_length=by_length, **options
     )

@@ -36,19 +36,15 @@ class Source(NamedTuple):
 
 
 class TrainingRecords(abc.ABC):
-  """Records of files, with sampling weights, as batches to train on."""
+  """Records of files as batches to train on."""
 
   schema: Schema
   packing: Packing | None = None
 
   @property
   @abc.abstractmethod
-  def sources(self) -> Sequence[Source]:
-    """Files with their sampling weights."""
-
-  @property
   def files(self) -> list[str]:
-    return [path for source in self.sources for path in source.files]
+    """Paths of the files."""
 
   def first_corrupt(self) -> str | None:
     """Describes the first corrupt record; see record_scan.first_corrupt."""

@@ -172,3 +172,13 @@ def test_worker_processes_need_no_tensorflow():
     ]
   )
   assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("walk", ["pre-training example", "SQuAD question"])
+def test_an_example_passes_through_at_most_twenty_files(walk):
+  text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+  section = text.partition(f"## One {walk}")[2].partition("\n## ")[0]
+  lines = [line for line in section.splitlines() if line.startswith("    ")]
+  paths = re.findall(r"^ +(\S+\.py)", "\n".join(lines), re.MULTILINE)
+  assert 10 < len(paths) <= 20
+  assert all((ROOT / path).exists() for path in paths)

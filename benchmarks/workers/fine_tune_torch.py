@@ -181,11 +181,8 @@ def train(model, rows, collate, config, steps):
     model, config["learning_rate"], eps=1e-6, fused=True
   )
   for parameter in model.parameters():  # late, when corrections are 1
-    optimizer.state[parameter] = {
-      "step": torch.tensor(1e6),
-      "exp_avg": torch.zeros_like(parameter),
-      "exp_avg_sq": torch.zeros_like(parameter),
-    }
+    zeros = {k: torch.zeros_like(parameter) for k in ("exp_avg", "exp_avg_sq")}
+    optimizer.state[parameter] = zeros | {"step": torch.tensor(1e6)}
   sampler = RandomSampler(rows)
   if config["group_by_length"]:
     lengths = [len(row["input_ids"]) for row in rows]

@@ -39,13 +39,12 @@ def prepare(case: str, warm_up: int) -> Answer:
     metrics=[],
   )
   fields = cases.batch(case)
-  inputs = {
-    "token_ids": fields["input_ids"],
-    "padding_mask": fields["input_mask"],
-    "segment_ids": fields["segment_ids"],
-    "mask_positions": fields["masked_lm_positions"],
+  names = {"token_ids": "input_ids", "padding_mask": "input_mask"}
+  names |= {
+    "segment_ids": "segment_ids",
+    "mask_positions": "masked_lm_positions",
   }
-  inputs = {name: tf.constant(value) for name, value in inputs.items()}
+  inputs = {name: tf.constant(fields[field]) for name, field in names.items()}
   labels = tf.constant(fields["masked_lm_ids"])
 
   def step():

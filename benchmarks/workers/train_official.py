@@ -18,13 +18,11 @@ from benchmarks.worker import Answer
 def build_task(case: Case) -> masked_lm.MaskedLMTask:
   """Masked LM task with the sizes of the case."""
   config = case.config
+  same = "vocab_size", "hidden_size", "num_attention_heads"
+  same += "intermediate_size", "max_position_embeddings"
   encoder = encoders.BertEncoderConfig(
-    vocab_size=config.vocab_size,
-    hidden_size=config.hidden_size,
     num_layers=config.num_hidden_layers,
-    num_attention_heads=config.num_attention_heads,
-    intermediate_size=config.intermediate_size,
-    max_position_embeddings=config.max_position_embeddings,
+    **{name: getattr(config, name) for name in same},
   )
   head = bert.ClsHeadConfig(
     inner_dim=config.hidden_size, num_classes=2, name="next_sentence"
@@ -42,23 +40,16 @@ def build_task(case: Case) -> masked_lm.MaskedLMTask:
 
 def build_optimizer():
   """AdamW with the settings of the original."""
-  adamw = {
-    "weight_decay_rate": 0.01,
-    "exclude_from_weight_decay": ["LayerNorm", "layer_norm", "bias"],
+  excluded = ["LayerNorm", "layer_norm", "bias"]
+  adamw = {"weight_decay_rate": 0.01, "exclude_from_weight_decay": excluded}
+  decay = {"initial_learning_rate": 1e-4, "decay_steps": 10**6}
+  decay["end_learning_rate"] = 0.0
+  settings = {
+    "optimizer": {"type": "adamw", "adamw": adamw},
+    "learning_rate": {"type": "polynomial", "polynomial": decay},
   }
-  decay = {
-    "initial_learning_rate": 1e-4,
-    "end_learning_rate": 0.0,
-    "decay_steps": 10**6,
-  }
-  factory = optimization.OptimizerFactory(
-    optimization.OptimizationConfig(
-      {
-        "optimizer": {"type": "adamw", "adamw": adamw},
-        "learning_rate": {"type": "polynomial", "polynomial": decay},
-      }
-    )
-  )
+  config = optimization.OptimizationConfig(settings)
+  factory = optimization.OptimizerFactory(config)
   return factory.build_optimizer(factory.build_learning_rate())
 
 

@@ -40,7 +40,7 @@ class PretrainingInput(TrainingRecords):
   ):
     self.packing = packing
     self._causal_targets = causal_targets
-    self._sources = sources or [Source(files)]
+    self.sources = sources or [Source(files)]
     self.index_file = index_file
     self._masker = None
     schema = record_checks.find_schema(
@@ -66,14 +66,14 @@ class PretrainingInput(TrainingRecords):
         self.files, schema, folder, max_corrupt_records
       )
       copy_by_file = dict(zip(self.files, copies, strict=True))
-      self._sources = [
+      self.sources = [
         source._replace(files=[copy_by_file[path] for path in source.files])
-        for source in self._sources
+        for source in self.sources
       ]
 
   @property
-  def sources(self) -> Sequence[Source]:
-    return self._sources
+  def files(self) -> list[str]:
+    return [path for source in self.sources for path in source.files]
 
   def train_batches(self, batch_size, seed, by_length=False, **options):
     order = ShuffledRecords(self.sources, seed, self.index_file)
