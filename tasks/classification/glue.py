@@ -101,8 +101,8 @@ def parts(command: Command, level: int = logging.DEBUG) -> dict[str, dict]:
     if command.do_train:  # else the command says what to do
       exports = part.do_export and not exported
       part = replace(part, do_train=not is_evaluated, do_export=exports)
-    flags = vars(part).items() - vars(command).items()
-    result[name] = {"task_name": name, **dict(flags)}
+    flags = {f: v for f, v in vars(part).items() if v != getattr(command, f)}
+    result[name] = {"task_name": name, **flags}
   return result
 
 

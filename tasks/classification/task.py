@@ -122,8 +122,8 @@ def convert(
 
 def _convert(args, task, split, rows, packs) -> RecordDataset:
   """Writes the records of a split to a file in --output_dir."""
-  kind, _, rest = split.partition("_")
-  name = "_".join(filter(None, (RECORDS[f"{kind}_file"], rest)))
+  kind = split.partition("_")[0]
+  name = split.replace(kind, RECORDS[f"{kind}_file"], 1)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   file, length = task.splits[split].file, shared_flags.row_length(args)
   if task.labels and rows[0].label is not None:
