@@ -1,13 +1,12 @@
 """Benchmarks run, and their tables are those of their results."""
 
 import importlib
-import json
 import sys
 from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import contest, flops, serving, train_step, worker
+from benchmarks import contest, flops, serving, train_step
 from benchmarks.cases import Case
 from benchmarks.results import Table
 from tests import programs
@@ -61,46 +60,6 @@ def test_operations_of_the_program_are_those_of_the_formula():
   assert flops.count(case) == pytest.approx(case.operations, rel=0.01)
 
 
-# A worker that counts its requests; what libraries print goes elsewhere.
-COUNTER = """
-import sys
-import types
-from benchmarks import worker
-
-def prepare(start):
-  print("noise")
-  numbers = iter(range(start, 9))
-  return lambda step: {"number": next(numbers) * step}
-
-module = types.SimpleNamespace(prepare=prepare)
-sys.modules["benchmarks.workers.counter"] = module
-worker.serve("counter", '{"start": 3}')
-"""
-
-
-def test_a_worker_answers_each_line():
-  done = programs.python(["-c", COUNTER], '{"step": 1}\n{"step": 10}\n')
-  assert done.returncode == 0, done.stderr
-  answers = [json.loads(line) for line in done.stdout.splitlines()]
-  assert [answer["number"] for answer in answers] == [3, 40]
-  assert all(answer["peak"] > 1 for answer in answers)
-
-
-def test_contestants_take_turns(tmp_path):
-  log = tmp_path / "log"
-  program = f"open({str(log)!r}, 'a').write('{{}}'); print(input())"
-  contestants = {
-    name: contest.Contestant(
-      "command", {"command": [sys.executable, "-c", program.format(name)]}
-    )
-    for name in "ab"
-  }
-  answers = contest.interleave(contestants, 2, input="yes\n")
-  assert log.read_text() == "abab"
-  assert contest.select(answers, "output") == dict.fromkeys("ab", ["yes\n"] * 2)
-  assert all(answer["cpu_seconds"] > 0 for answer in answers["a"])
-
-
 def test_a_worker_that_fails_is_named():
   failing = contest.Contestant(
     "command", {"command": [sys.executable, "-c", "1/0"]}
@@ -111,13 +70,6 @@ def test_a_worker_that_fails_is_named():
 
 def test_ratios_are_those_of_rounds():
   assert contest.ratios([2, 6, 8], [1, 2, 1]) == ("3.00", "2.00-8.00")
-
-
-def test_pairs_are_answered_in_batches():
-  answer = worker.answer_pairs(lambda pairs: [a + b for a, b in pairs])
-  result = answer(pairs=["ab", "cd", "ef"], batch_size=2)
-  assert result["labels"] == ["ab", "cd", "ef"]
-  assert len(result["seconds"]) == 2
 
 
 def test_ratios_of_serving_are_to_peers_of_the_same_type():
@@ -212,8 +164,3 @@ def test_nothing_is_measured_for_a_table_without_comments(table):
 
   with pytest.raises(ValueError, match=r"README\.md has no comments"):
     table.report(results(), publish=True)
-
-
-def test_nothing_is_saved_without_publish(table):
-  table.report([{"case": "a", "ms": 1}], publish=False)
-  assert not table.saved()

@@ -65,22 +65,14 @@ def runs(tmp_path_factory):
 def cases(runs, tmp_path_factory):
   """Flags of every conversion, each with a folder of its own as --output."""
   out = tmp_path_factory.mktemp("out")
-  bert, config = runs / "bert", runs / "bert" / "bert_config.json"
-  model_files = {"bert_config_file": config, "vocab_file": bert / "vocab.txt"}
-  unknown = {"input": runs / "unknown", "bert_config_file": config}
+  bert = runs / "bert"
   to_them = {"output_format": "hugging_face"}
-  _hugging_face(out / "replaced")
   cases = {
     "bert": {"input": bert},
     "bert back": {"input": out / "bert"},
     "small": {"input": runs / "tagger", "strip_optimizer": True},
-    "small unknown": unknown | {"strip_optimizer": True},
-    "encoder of unknown": unknown | {"head": "encoder"},
-    "encoder": {"input": runs / "tagger", "head": "encoder"} | model_files,
-    "encoder back": {"input": out / "encoder"},
     "preset": {"input": PRESET},
     "preset for them": {"input": PRESET} | to_them,
-    "replaced": {"input": bert, "overwrite": True},
   }
   return {name: {"output": out / name} | case for name, case in cases.items()}
 
@@ -125,17 +117,6 @@ def test_there_and_back(runs, cases, logs):
   assert "wrote a BertForPreTraining" in logs["bert"]
 
 
-@pytest.mark.slow
-def test_an_encoder_there_and_back_has_no_head(cases, logs):
-  assert logs["encoder back"]
-  back = cases["encoder back"]["output"]
-  expected, _ = _values(models.tagger(CONFIG, len(TAGS)))
-  del expected["output_weights"], expected["output_bias"]
-  _assert_same(_read(back / "bert_model.ckpt"), expected)
-  assert not (back / "labels.txt").exists()
-  assert "wrote a BertModel" in logs["encoder"]
-
-
 def test_without_the_optimizer_it_is_a_third(runs, cases, logs):
   assert "its variables are not checked" in logs["small"]
   small = cases["small"]["output"] / "bert_model.ckpt"
@@ -149,19 +130,6 @@ def test_without_the_optimizer_it_is_a_third(runs, cases, logs):
   assert part < 0.34 * complete
 
 
-def test_what_has_an_unknown_head_can_be_made_smaller(runs, cases, logs):
-  assert logs["small unknown"]
-  result = _read(cases["small unknown"]["output"] / "bert_model.ckpt")
-  complete = _read(runs / "unknown" / "model.ckpt-9")
-  assert result.keys() == {
-    name for name in complete if not name.endswith(("adam_m", "adam_v", "seed"))
-  }
-  assert (
-    "left out, 3 of a head, which --head=encoder leaves out"
-    in (logs["encoder of unknown"])
-  )
-
-
 def test_a_preset_becomes_the_original(cases, logs):
   assert "need --do_lower_case=False" in logs["preset"]
   result = _read(cases["preset"]["output"] / "bert_model.ckpt")
@@ -173,11 +141,6 @@ def test_a_preset_becomes_the_original(cases, logs):
     assert vocabulary.read_bytes() == theirs.read_bytes()
   tokenizer = cases["preset for them"]["output"] / "tokenizer_config.json"
   assert json.loads(tokenizer.read_text())["do_lower_case"] is False
-
-
-def test_with_overwrite_it_is_replaced(cases, logs):
-  assert "wrote a BertForPreTraining" in logs["replaced"]
-  assert (cases["replaced"]["output"] / "vocab.txt").exists()
 
 
 def _hugging_face(folder):

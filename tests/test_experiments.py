@@ -1,7 +1,6 @@
 """The study: a fair plan, and a driver that goes on."""
 
 import json
-import re
 
 import pytest
 from absl.testing import flagsaver
@@ -74,58 +73,6 @@ for name, commands in json.load(sys.stdin).items():
   assert not done.returncode, done.stderr
 
 
-@pytest.fixture(name="driver")
-def _driver(tmp_path, monkeypatch):
-  """The driver without programs: names of runs as they are executed."""
-  executed = []
-
-  def execute(each):
-    executed.append(each.name)
-    steps = re.findall("num_train_steps=([0-9]+)", each.command)
-    folder = tmp_path / "work" / each.name
-    folder.mkdir(parents=True, exist_ok=True)
-    for step in (1000, 2500, 5000, 10000, *steps) if steps else ():
-      (folder / f"model.ckpt-{step}.index").touch()
-    return {"name": each.name}
-
-  monkeypatch.setattr(run, "execute", execute)
-  run.FLAGS.mark_as_parsed()
-  with flagsaver.flagsaver(
-    text="",
-    squad="",
-    work_dir=str(tmp_path / "work"),
-    results=str(tmp_path / "results.jsonl"),
-  ):
-    yield executed
-
-
-def test_all_runs_once_in_order_with_few_checkpoints(driver, tmp_path):
-  run.main(None)
-  preparations = [p for p in plan.PLAN["preparations"] if "encoder" not in p]
-  assert driver == [*preparations, *EVERY]
-  assert [x["name"] for x in run.read(tmp_path / "results.jsonl")] == [*EVERY]
-  run.main(None)
-  assert len(driver) == len(preparations) + len(EVERY)
-  left = [path.parent.name for path in (tmp_path / "work").rglob("model.*")]
-  assert left == ["3"]  # the last checkpoint of the last pre-training
-
-
-def test_a_lost_folder_costs_the_pretrainings_that_are_needed(driver, tmp_path):
-  before = [*EVERY][: [*EVERY].index("QNLI/left_to_right/2")]
-  lines = (json.dumps({"name": name}) + "\n" for name in before)
-  (tmp_path / "results.jsonl").write_text("".join(lines))
-  run.main(None)
-  runs = [name for name in driver if name.count("/") == 2]
-  assert runs[:2] == ["pretrain/left_to_right/2", "QNLI/left_to_right/2"]
-  again = [name for name in runs if name in before]
-  # Their features, curves and concatenations are still to come.
-  assert sorted(again) == [
-    f"pretrain/{name}/{seed}"
-    for name in ("base", "left_to_right")
-    for seed in "12"
-  ]
-
-
 def test_sentences_keep_text_and_answers():
   text = "One is here. Two is there. Three is away."
   answers = [{"text": "there", "answer_start": 20}]
@@ -167,16 +114,6 @@ def test_a_run_has_a_line_without_paths_of_the_machine(tmp_path, monkeypatch):
   assert not (tmp_path / "work/SST-2/base/1").exists()
 
 
-def _line(name, **values):
-  return {
-    "name": name,
-    "results": values,
-    "cpu_seconds": 90,
-    "commit": "0123456789ab",
-    "date": "2026-11-21",
-  }
-
-
 def test_differences_are_compared_with_the_deviation_of_their_task():
   scores = {
     ("NER", "base"): [50.0, 54.0],
@@ -198,32 +135,3 @@ def test_differences_are_compared_with_the_deviation_of_their_task():
   terms = [(1, ("SQuAD", "base")), (-1, ("SQuAD", "none"))]
   assert results.compare(scores, terms) is None
   assert results.verdict(None, 1.0) == "no comparison yet"
-
-
-def test_tables_have_means_and_what_stands_around_them_stays(tmp_path):
-  lines = [
-    _line("SST-2/base/1", eval_accuracy=0.7),
-    _line("SST-2/base/2", eval_accuracy=0.8),
-    _line("SST-2/none/1", eval_accuracy=0.5),
-    _line("pretrain/base/1", masked_lm_loss=3.0, next_sentence_accuracy=0.75),
-  ]
-  names = [claim.name for claim in results.claims()]
-  names += ["claims", "pretrainings", "spread", "state"]
-  blocks = [f"<!-- {name} -->\n<!-- /{name} -->" for name in names]
-  (tmp_path / "results").mkdir()
-  path = tmp_path / "results.md"
-  path.write_text("\n".join(["Before.", *blocks, "After."]))
-  for _ in range(2):  # the second time over the first
-    results.write(lines, tmp_path)
-    text = path.read_text()
-    row = "| SST-2 | 75.0 (2) | 50.0 (1) | - | +25.0 ± 17.3 | as the paper |"
-    assert text.count(row) == 1
-    assert "| mean |  |  | - | +25.0 ± 17.3 | as the paper |" in text
-    assert (
-      "| [Pre-training helps a model of two layers](#pretraining) |" in text
-    )
-    assert "| base | 1 | 20.1 | 75.0 % | 2 |" in text
-    assert text.startswith("Before.\n")
-    assert text.endswith("\nAfter.")
-  pictures = [file.name for file in (tmp_path / "results").iterdir()]
-  assert pictures == ["pretraining.png"]

@@ -8,7 +8,6 @@ import pytest
 
 from data import vocab
 from modeling import models
-from predictor import Predictor
 from tests import programs, small_model
 from training import checkpoint
 
@@ -143,27 +142,3 @@ def test_words_that_the_vocabulary_lacks_are_said(given, tmp_path):
   assert '"index": -3' in (tmp_path / "x").read_text()  # of three layers
   assert "korean.txt: 75 % of the letters are Hangul" in log
   assert "korean.txt: 50 % of the words become [UNK]" in log
-
-
-LONG = {"long_text": "windows", "pooling": "mean", "max_seq_length": 6}
-
-
-@pytest.mark.slow
-def test_long_texts_in_windows_in_exports_too(given, tmp_path):
-  texts = ["a", "a puppet was henson", TEXTS[-1]]
-  (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
-  flags = given | LONG | {"layers": "-1", "window_stride": 4}
-  flags["input_file"] = tmp_path / "texts.txt"
-  stored = _output(tmp_path / "vectors.npz", **flags, format="npz")["vectors"]
-  (tmp_path / "parts.txt").write_text("henson\na puppet was henson\n")
-  flags["input_file"] = tmp_path / "parts.txt"
-  parts = _output(tmp_path / "parts.npz", **flags, format="npz")["vectors"]
-  np.testing.assert_allclose(stored[1], parts[1], atol=1e-5)
-  del flags["input_file"]
-  for form in ("savedmodel", "tflite"):
-    folder = tmp_path / form
-    export = {"do_export": True, "export_dir": folder, "export_format": form}
-    _run(**flags | export)
-    answers = Predictor(folder)(texts)
-    result = [answer["sentence"] for answer in answers]
-    np.testing.assert_allclose(result, stored, atol=1e-5)

@@ -13,8 +13,6 @@ from tests import programs, small_model
 
 HEADERS = table.headers()
 WORDS = [*SPECIAL_TOKENS, *"abcde.", "ab", "cd"]
-# Small enough for any machine; all else is as the recipe has it.
-SMALL = {"train_batch_size": 4, "max_seq_length": 16}
 # One recipe at least of each program and of each kind of variant.
 QUICK = [("run_classifier", ["fine_tuning/mrpc"])]
 OTHERS = [
@@ -93,7 +91,7 @@ def _folder(tmp_path_factory):
   small_model.write(folder, WORDS)
   # Of so many layers features are made.
   deep = small_model.config(len(WORDS), num_hidden_layers=4)
-  deep.to_json(str(folder / "deep.json"))
+  deep.to_json(str(folder / "deep"))
   _write_glue(folder)
   _write_others(folder)
   return folder
@@ -149,40 +147,31 @@ def _write_others(folder):
 def _given(folder, program, recipes):
   """Flags of a dry run of recipes, the later after the earlier."""
   last = recipes[0].split("/")[-1]
-  tasks = {"cola": "CoLA", "mrpc": "MRPC", "stsb": "STS-B"}
-  if program == "run_pretraining":
-    masking = "dynamic" if "masking" in last else "static"
-    return _all_flags(folder, last, {"input_file": _records(folder, masking)})
-  files = {
-    "run_classifier": {"data_dir": folder / tasks.get(last, "")},
-    "run_squad": {
-      "train_file": folder / "squad.json",
-      "predict_file": folder / "squad.json",
-      "doc_stride": 4,
-      "max_query_length": 4,
-    },
-    "run_ner": {
-      **dict.fromkeys(
-        ("train_file", "dev_file", "test_file"), folder / "ner.txt"
-      ),
-      "lstm_units": 4,
-    },
-    "run_swag": dict.fromkeys(("train_file", "dev_file"), folder / "swag.csv"),
-  }[program]
-  return _all_flags(folder, last, files)
-
-
-def _all_flags(folder, last, files):
-  """Flags that each program has, and those for its files."""
-  return {
+  deep = last == "ner_features"
+  flags = {
     "vocab_file": folder / "vocab.txt",
-    "bert_config_file": folder
-    / ("deep.json" if last == "ner_features" else "bert_config.json"),
+    "bert_config_file": folder / ("deep" if deep else "bert_config.json"),
     "output_dir": folder / "output",
-    **SMALL,
-    **files,
+    "train_batch_size": 4,
+    "max_seq_length": 16,
     "dry_run": True,
   }
+  if program == "run_pretraining":
+    masking = "dynamic" if "masking" in last else "static"
+    return flags | {"input_file": _records(folder, masking)}
+  if program == "run_classifier":
+    tasks = {"cola": "CoLA", "mrpc": "MRPC", "stsb": "STS-B"}
+    return flags | {"data_dir": folder / tasks.get(last, "")}
+  names = {
+    "run_squad": ["squad.json", "train_file", "predict_file"],
+    "run_ner": ["ner.txt", "train_file", "dev_file", "test_file"],
+    "run_swag": ["swag.csv", "train_file", "dev_file"],
+  }
+  file, *names = names[program]
+  more = {"run_squad": {"doc_stride": 4, "max_query_length": 4}}
+  more["run_ner"] = {"lstm_units": 4}
+  flags |= dict.fromkeys(names, folder / file)
+  return flags | more.get(program, {})
 
 
 @pytest.fixture(name="dry_run")

@@ -204,25 +204,6 @@ def test_predicts_from_a_checkpoint_alone(trained, sst, tmp_path):
   np.testing.assert_allclose(result, expected, atol=1e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-  "options",
-  [
-    {"distribution_strategy": "mirrored", "num_cpu_devices": 2},
-    {"jit_compile": True, "gradient_accumulation_steps": 2},
-    {"pack_examples": True, "freeze_layers": "0"},
-  ],
-  ids=str,
-)
-def test_variants_run(sst, tmp_path, options):
-  _run(
-    **sst | options | {"num_train_epochs": 1, "output_dir": tmp_path},
-    do_train=True,
-    do_eval=True,
-  )
-  assert programs.results(tmp_path)["global_step"] == 20
-
-
 def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
   reader = checkpoint.open_reader(str(trained[0] / "model.ckpt-100"))
   encoder = {name: reader[name] for name in reader.shapes if "bert/" in name}

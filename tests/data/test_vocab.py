@@ -15,14 +15,6 @@ def write(tmp_path):
   return write
 
 
-def test_ids_are_line_numbers(write):
-  assert vocab.load(write("[PAD]\nthe\n##é\n".encode())) == {
-    "[PAD]": 0,
-    "the": 1,
-    "##é": 2,
-  }
-
-
 def test_of_equal_lines_the_last_gives_the_id_and_the_first_the_order(write):
   result = vocab.load(write(b"a\n b\nc\nb\t\n\n\r\nd"))
   assert result == {"a": 0, "b": 3, "c": 2, "": 5, "d": 6}
@@ -74,22 +66,11 @@ def test_a_byte_order_mark_is_named(write):
     vocab.check_tokens(result, [vocab.PAD, vocab.UNK])
 
 
-def test_what_is_saved_is_loaded(tmp_path):
-  tokens = ["[PAD]", "a", "##a", "力", "\ufeffx"]
-  vocab.save(tokens, tmp_path / "vocab.txt")
-  assert list(vocab.load(tmp_path / "vocab.txt")) == tokens
-
-
 @pytest.mark.parametrize("token", ["", " a", "a\n", "a\nb", "a\rb", "b"])
 def test_what_would_not_be_loaded_is_not_saved(tmp_path, token):
   with pytest.raises(ValueError, match=r"line of a vocabulary|twice"):
     vocab.save(["b", token], tmp_path / "vocab.txt")
   assert not (tmp_path / "vocab.txt").exists()
-
-
-def test_blank_and_repeated_lines_keep_the_numbers_of_the_others(write):
-  path = write(b"[PAD]\r\n\r\nowl\n \t\nowl\n##s\n\0")
-  assert vocab.load(path) == {"[PAD]": 0, "": 3, "owl": 4, "##s": 5, "\0": 6}
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)

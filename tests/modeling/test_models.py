@@ -96,24 +96,6 @@ def test_no_nsp_has_no_such_head():
   assert not [path for path in trained if "pooler" in path]
 
 
-@pytest.mark.parametrize(
-  ("make", "names"),
-  [
-    (lambda: models.classifier(CONFIG, 3), {"output_weights", "output_bias"}),
-    (
-      lambda: models.span_labeler(CONFIG),
-      {"cls/squad/output_weights", "cls/squad/output_bias"},
-    ),
-    # The original has no program for these.
-    (lambda: models.tagger(CONFIG, 3), {"output_weights", "output_bias"}),
-    (lambda: models.multiple_choice(CONFIG), {"cls/choice"}),
-  ],
-)
-def test_heads_are_named_as_in_the_original(make, names):
-  paths = {v.path for v in make().variables}
-  assert {path for path in paths if not path.startswith("bert/")} == names
-
-
 def test_dropout_is_a_function_of_the_seed():
   dropout, ones = Dropout(0.25), tf.ones([100, 100])
 

@@ -24,7 +24,6 @@ SETTINGS = re.compile(
   r"(_v2_threshold(?P<threshold>-?[\d.]+))?)?"
 )
 TRAINING_RECORDS = golden_files.cases("squad/train_v*.tf_record.gz")
-CLI_RECORDS = golden_files.larger_cases("cli/run_squad_*/*.tf_record.gz")
 
 
 def _settings(path, prefix):
@@ -142,27 +141,6 @@ def test_training_records(path):
   tokenizer = _tokenizer(root, settings["case"] == "lower")
   schema = features.squad(int(settings["len"]), is_training=True)
   _assert_records(path, _windows(examples, tokenizer, settings), schema)
-
-
-@pytest.mark.parametrize("path", CLI_RECORDS, ids=golden_files.name)
-def test_records_of_complete_runs(path):
-  root = path.parents[2]
-  flags = json.loads((path.parent / "flags.json").read_text())["flags"]
-  is_training = path.name.startswith("train")
-  file = root / flags["train_file" if is_training else "predict_file"]
-  examples = squad_examples.read_examples(
-    [str(file)], is_training, flags.get("version_2_with_negative", False)
-  )
-  if is_training:
-    examples = squad_examples.training_order(examples)
-  names = ("max_seq_length", "max_query_length", "doc_stride")
-  lengths = WindowConfig(
-    **{name: flags[name] for name in names if name in flags}
-  )
-  tokenizer = _tokenizer(root, flags.get("do_lower_case", True))
-  windows = list(squad_records.make_windows(examples, tokenizer, lengths))
-  schema = features.squad(lengths.max_seq_length, is_training)
-  _assert_records(path, windows, schema)
 
 
 def _assert_records(path, windows, schema):

@@ -166,27 +166,3 @@ def test_resumes_what_the_original_wrote(path, tmp_path):
     assert types[name] == (tf.int64 if name == "global_step" else tf.float32)
   # Of its own it adds only where the run stands.
   assert set(shapes) - set(reader.shapes) == {"run/examples", "run/seed"}
-
-
-@pytest.mark.parametrize(
-  "path",
-  golden_files.cases("training/pretraining.json"),
-  ids=golden_files.name,
-)
-def test_continues_with_the_originals_next_losses(path):
-  """Slots of step 5 in, the losses of steps 5 to 19 out."""
-  folder = path.parent
-  model, objective = _model("pretraining", folder)
-  train_step = _train_step(model, objective, 20, 5)
-  arrays = np.load(folder / "pretraining.step5.npz")
-  for name in _originals(train_step.state):
-    train_step.state[name].assign(arrays[name])
-  batches = np.load(folder / "pretraining.batches.npz")
-  iterator = iter(
-    tf.data.Dataset.from_tensor_slices(
-      {key: batches[key][5:].astype(_type(batches[key])) for key in batches}
-    )
-  )
-  for expected in json.loads(path.read_text())["steps"][5:]:
-    total, weight = train_step.train(iterator, 1)["loss"].numpy()
-    assert total / weight == pytest.approx(expected["loss"], abs=1e-5)

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from cli import program
 from storage import files, textfiles
 
 
@@ -159,13 +158,6 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
   path = tmp_path / "text"
   path.write_text("\ufeffa\n\ufeffb\n", encoding="utf-8")
   assert list(textfiles.text_lines(str(path))) == ["a", "\ufeffb"]
-
-
-def test_existing_files_are_refused(tmp_path):
-  _touch(tmp_path, "there")
-  program.check_is_new(str(tmp_path / "not"))
-  with pytest.raises(FileExistsError, match=r"there exists .*--overwrite"):
-    program.check_is_new(str(tmp_path / "not"), str(tmp_path / "there"))
 
 
 def test_paths_with_a_scheme_go_through_gfile():

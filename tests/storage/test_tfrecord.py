@@ -3,7 +3,6 @@ import tracemalloc
 from pathlib import Path
 from random import Random
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
@@ -40,27 +39,6 @@ def _example(serialized):
 def test_an_example_is_read_back(ids, weights, n):
   fields = {"ids": ids, "weights": weights, "n": [n]}
   assert _example(tfrecord.ExampleEncoder(MIXED)(fields)) == fields
-
-
-def test_an_example_is_read_by_parse_example():
-  fields = {
-    "ids": [0, 127, 1 << 40],
-    "weights": np.array([0.5, -1], np.float32),
-    "n": np.array([-1]),
-  }
-  record = tfrecord.ExampleEncoder(MIXED)(fields)
-  parsed = tf.io.parse_example(
-    [record],
-    {
-      "ids": tf.io.FixedLenFeature([3], tf.int64),
-      "weights": tf.io.FixedLenFeature([2], tf.float32),
-      "n": tf.io.FixedLenFeature([], tf.int64),
-    },
-  )
-  assert parsed["ids"].numpy().tolist() == [[0, 127, 1 << 40]]
-  assert parsed["weights"].numpy().tolist() == [[0.5, -1.0]]
-  assert parsed["n"].numpy().tolist() == [-1]
-  assert tf.train.Int64List(value=[-1]).SerializeToString() in record
 
 
 def test_features_are_written_in_the_order_of_the_schema():

@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.training import toy
-from training import checkpoint, optimization
+from training import optimization
 from training.optimization import (
   AdamWeightDecay,
   ExponentialMovingAverage,
   Lamb,
   WarmupLinearDecay,
 )
-from training.run_folder import Checkpoints
 
 
 @pytest.mark.parametrize(
@@ -150,20 +148,6 @@ def test_averages_follow_their_variables():
     np.testing.assert_allclose(variable, expected, rtol=1e-5)
   np.testing.assert_array_equal(variable, [8.0, -8.0])
   assert list(average.state) == ["a/ExponentialMovingAverage"]
-
-
-def test_averages_are_saved_and_loaded(tmp_path):
-  checkpoints = Checkpoints(str(tmp_path))
-  train_step = toy.train_step()
-  model = train_step.model
-  trained = checkpoint.trainable_variables(model)
-  variable = trained[0][1]
-  train_step.average = ExponentialMovingAverage(trained, 0.9)
-  train_step.average.averages[0].assign(variable + 1.0)
-  checkpoints.save(4, train_step.state)
-  value = variable.numpy()
-  assert checkpoints.load(model, None) == 0
-  np.testing.assert_allclose(variable, value + 1.0, rtol=1e-6)
 
 
 def test_without_a_maximum_gradients_are_not_clipped():

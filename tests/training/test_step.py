@@ -1,7 +1,7 @@
 """The update by a batch does not depend on how it is divided."""
 
 import re
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 
 import keras
@@ -165,33 +165,6 @@ def test_recomputed_layers_have_the_same_gradients(dtype):
     result, _ = tf.function(step._differentiate)(batch, sums, 0)
   for value, known in zip(result, expected, strict=True):
     np.testing.assert_array_equal(value, known)
-
-
-def _assert_recomputation_changes_no_bit(**options):
-  states = []
-  for context in (nullcontext(), tracing.mode(recompute=True)):
-    strategy, step = tf.distribute.get_strategy(), _deep(**options)
-    data = strategy.experimental_distribute_dataset(toy.batches(2))
-    with context:
-      step.train(iter(data), tf.constant(2))
-    states.append({name: v.numpy() for name, v in step.state.items()})
-  _assert_same(*states, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("min_compiled_size", [0, 1_000_000])
-def test_fused_recomputed_layers_change_no_bit(
-  fused, min_compiled_size, monkeypatch
-):
-  monkeypatch.setattr(tracing, "MIN_COMPILED_SIZE", min_compiled_size)
-  _assert_recomputation_changes_no_bit()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("accumulation_steps", [1, 2])
-def test_recomputed_layers_of_two_replicas_change_no_bit(accumulation_steps):
-  with toy.two_replicas().scope():
-    _assert_recomputation_changes_no_bit(accumulation_steps=accumulation_steps)
 
 
 # Prints the peak of a training step in MB.

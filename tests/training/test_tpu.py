@@ -170,10 +170,3 @@ def test_xla_compiles_the_step(task):
   assert np.isfinite(total)
   assert weight == 1.0
   assert step.step.numpy() == 1
-
-
-@pytest.mark.slow
-def test_xla_compiles_micro_batches():
-  step, batch = _step("pretraining", accumulation_steps=2)
-  sums = tf.function(step._step, jit_compile=True)(batch)
-  assert np.isfinite(sums["loss"].numpy()).all()

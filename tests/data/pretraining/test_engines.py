@@ -7,13 +7,10 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from storage import files
-from tests import object_store, programs
+from tests import programs
 from tests.data.pretraining.corpus import random_text
 
 REMEDY = "needs `pip install -r requirements-beam.txt`"
@@ -24,81 +21,51 @@ pytestmark = pytest.mark.slow
 DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
 
 
-class _Corpus(NamedTuple):
-  """Text, and records of two local workers.
-
-  `root` is the submitter's folder, where the vocabulary is, or a bucket; it has
-  `text` and `records`, by `name` for the submitter.
-  """
-
-  folder: Path
-  root: str
-  name: str
-
-  def outputs(self, output):
-    """Paths of what is there of an output, sorted."""
-    folder = f"{self.root}/records"
-    names = files.list_folder(folder) if files.exists(folder) else []
-    return [f"{folder}/{n}" for n in sorted(names) if n.startswith(output)]
-
-
-@pytest.fixture(scope="module", params=["disk", "object store"], name="corpus")
-def _corpus(request, tmp_path_factory):
+@pytest.fixture(scope="module", name="folder")
+def _folder(tmp_path_factory):
+  """The submitter's folder: vocabulary, text, and records of local workers."""
   folder = tmp_path_factory.mktemp("submitter")
   vocabulary = programs.ROOT / "tests/parity/golden/vocab.txt"
   (folder / "vocab.txt").write_bytes(vocabulary.read_bytes())
   (folder / "text").mkdir()
   (folder / "text/random").write_text(random_text(20_000))
-  disk = _Corpus(folder, str(folder), ".")
-  assert _make(disk, "local", "--num_workers=2").wait() == 0
-  if request.param == "disk":
-    yield disk
-    return
-  with (
-    object_store.running(tmp_path_factory.mktemp("store")) as environment,
-    pytest.MonkeyPatch.context() as patch,
-  ):
-    for name, value in environment.items():
-      patch.setenv(name, value)
-    path = f"{object_store.BUCKET}/text/random"
-    with files.open_for_writing(path) as file:
-      file.write((folder / "text/random").read_bytes())
-    yield _Corpus(folder, object_store.BUCKET, object_store.BUCKET)
+  assert _make(folder, "local", "--num_workers=2").wait() == 0
+  return folder
 
 
-def _make(corpus, output, *flags):
+def _outputs(folder, output):
+  """Paths of what is there of an output, sorted."""
+  return sorted((folder / "records").glob(f"{output}*"))
+
+
+def _make(folder, output, *flags):
   """Starts the program in the submitter's folder."""
   command = [sys.executable, programs.ROOT / "create_pretraining_data.py"]
-  command += [f"--input_file={corpus.name}/text/*", "--vocab_file=vocab.txt"]
+  command += ["--input_file=./text/*", "--vocab_file=vocab.txt"]
   command += [
-    f"--output_file={corpus.name}/records/{output}",
+    f"--output_file=./records/{output}",
     "--dupe_factor=1",
   ]
   command += ["--input_format=paragraphs", "--deduplicate", *flags]
   return subprocess.Popen(
-    command, cwd=corpus.folder, stderr=subprocess.PIPE, text=True
+    command, cwd=folder, stderr=subprocess.PIPE, text=True
   )
 
 
-def _by_engine(corpus, output, runner, options):
+def _by_engine(folder, output, runner, options):
   flags = f"--runner={runner}", f"--pipeline_options={options}"
-  return _make(corpus, output, *flags)
+  return _make(folder, output, *flags)
 
 
-def _check(process, corpus, output):
+def _check(process, folder, output):
   """The records are the local ones, and nothing else was left."""
   _, log = process.communicate()
   assert process.returncode == 0, log
-  paths = corpus.outputs(output)
+  paths = _outputs(folder, output)
   assert len(paths) > 5
-  assert all("-of-" in path for path in paths)
-  records = b"".join(map(_read, paths))
-  assert records == (corpus.folder / "records/local").read_bytes()
-
-
-def _read(path):
-  with files.open_for_reading(path) as file:
-    return file.read()
+  assert all("-of-" in path.name for path in paths)
+  records = b"".join(path.read_bytes() for path in paths)
+  assert records == (folder / "records/local").read_bytes()
 
 
 @contextlib.contextmanager
@@ -194,30 +161,30 @@ def _dask(folder):
     yield options, pids[1]
 
 
-def _kill_child(parent, corpus, output):
+def _kill_child(parent, folder, output):
   """Kills the newest child of a process when there are two complete parts."""
-  parts = f"{corpus.root}/records/{output}.parts-*/*-*"
-  while len(files.glob_files(parts)) < 2:
+  parts = f"records/{output}.parts-*/*-*"
+  while len([*folder.glob(parts)]) < 2:
     time.sleep(0.02)
   children = subprocess.check_output(["pgrep", "-P", str(parent)], text=True)
   os.kill(int(children.split()[-1]), signal.SIGKILL)
 
 
-def test_portable_workers(corpus, tmp_path):
+def test_portable_workers(folder, tmp_path):
   with _portable(tmp_path) as (options, pool):
-    process = _by_engine(corpus, "portable", "PortableRunner", options)
-    _kill_child(pool, corpus, "portable")
+    process = _by_engine(folder, "portable", "PortableRunner", options)
+    _kill_child(pool, folder, "portable")
     # Beam's own job service does not start workers again.
     _, log = process.communicate()
     assert process.returncode == 1
     assert "a worker process died" in log
-    assert not corpus.outputs("portable")
-    process = _by_engine(corpus, "portable", "PortableRunner", options)
-    _check(process, corpus, "portable")
+    assert not _outputs(folder, "portable")
+    process = _by_engine(folder, "portable", "PortableRunner", options)
+    _check(process, folder, "portable")
 
 
-def test_dask(corpus, tmp_path):
+def test_dask(folder, tmp_path):
   with _dask(tmp_path) as (options, parent):
-    process = _by_engine(corpus, "dask", DASK, options)
-    _kill_child(parent, corpus, "dask")
-    _check(process, corpus, "dask")
+    process = _by_engine(folder, "dask", DASK, options)
+    _kill_child(parent, folder, "dask")
+    _check(process, folder, "dask")
