@@ -42,15 +42,6 @@ def test_values_are_plain(exports):
   assert sum(answer["probabilities"]) == pytest.approx(1.0)
 
 
-def test_padding_is_left_out(exports):
-  short, long = exports["tagging"](["ab c", "a b c d e"])
-  assert short["words"] == ["ab", "c"]
-  assert len(short["tags"]) == len(short["probabilities"]) == 2
-  assert short["start"] == [0, 3]
-  assert len(long["tags"]) == 5
-  assert short["labels"] == ["O", "B-X", "I-X"]
-
-
 def test_wrong_inputs_are_named(exports):
   single = exports["tagging"]
   pairs = exports["classification of pairs"]

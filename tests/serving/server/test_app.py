@@ -32,43 +32,28 @@ METADATA = {
     "signature_def": {"signature_def": {"serving_default": {"inputs": {}}}}
   },
 }
-UNKNOWN = {"error": "Could not find any versions of model none"}
-NO_LABEL = {"error": "Unrecognized servable version label: stable"}
+# A path, its status and message.
+NOT_FOUND = """
+/v1/models/toy/versions/8 | 404 | Could not find version 8 of model toy
+/v1/models/none | 404 | Could not find any versions of model none
+/v1/models/none/versions/7 | 404 | Could not find any versions of model none
+/v1/models/none/metadata | 404 | Could not find any versions of model none
+/v1/models/toy/labels/stable | 400 | Unrecognized servable version label: stable
+/v1/models/toy/versions/8/metadata | 404 | Servable not found for request: Specific(toy, 8)
+/v1/models/toy:predict | 400 | Malformed request: GET /v1/models/toy:predict
+/none | 404 | Not Found
+"""  # noqa: E501
 
 
-@pytest.mark.parametrize(
-  ("path", "status", "answer"),
-  [
-    ("/v1/models/toy", 200, STATUS),
-    ("/V1/Models/t%6fy", 200, STATUS),
-    ("/v1/models/toy/versions/7", 200, STATUS),
-    (
-      "/v1/models/toy/versions/8",
-      404,
-      {"error": "Could not find version 8 of model toy"},
-    ),
-    ("/v1/models/none", 404, UNKNOWN),
-    ("/v1/models/none/versions/7", 404, UNKNOWN),
-    ("/v1/models/toy/labels/stable", 400, NO_LABEL),
-    ("/v1/models/toy/metadata", 200, METADATA),
-    ("/v1/models/toy/versions/7/metadata", 200, METADATA),
-    ("/v1/models/none/metadata", 404, UNKNOWN),
-    (
-      "/v1/models/toy/versions/8/metadata",
-      404,
-      {"error": "Servable not found for request: Specific(toy, 8)"},
-    ),
-    (
-      PREDICT,
-      400,
-      {"error": "Malformed request: GET /v1/models/toy:predict"},
-    ),
-    ("/models", 200, {"models": ["toy"]}),
-    ("/none", 404, {"error": "Not Found"}),
-  ],
-)
-def test_get(client, path, status, answer):
-  assert client.get(path) == (status, answer)
+def test_get(client):
+  for path in ("toy", "t%6fy", "toy/versions/7"):
+    assert client.get(f"/V1/Models/{path}") == (200, STATUS)
+  for path in ("toy/metadata", "toy/versions/7/metadata"):
+    assert client.get(f"/v1/models/{path}") == (200, METADATA)
+  assert client.get("/models") == (200, {"models": ["toy"]})
+  for case in NOT_FOUND.strip().splitlines():
+    path, status, message = case.split(" | ")
+    assert client.get(path) == (int(status), {"error": message})
 
 
 # A path, a document and its answer; one is the documentation's half_plus_two.

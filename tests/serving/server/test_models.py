@@ -89,6 +89,7 @@ def test_a_newer_version_replaces_the_old_one(folder):
   model = _model(folder, num_versions=2)
   model.poll()
   assert sorted(model.versions) == [9, 10]  # numbers, not texts
+  assert model.find()[0] == 10
   (folder / "12").mkdir()
   old = model.versions[9]
   model.poll()
