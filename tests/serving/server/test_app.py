@@ -33,7 +33,7 @@ METADATA = {
   },
 }
 # A path, its status and message.
-NOT_FOUND = """
+GET_ERRORS = """
 /v1/models/toy/versions/8 | 404 | Could not find version 8 of model toy
 /v1/models/none | 404 | Could not find any versions of model none
 /v1/models/none/versions/7 | 404 | Could not find any versions of model none
@@ -51,7 +51,7 @@ def test_get(client):
   for path in ("toy/metadata", "toy/versions/7/metadata"):
     assert client.get(f"/v1/models/{path}") == (200, METADATA)
   assert client.get("/models") == (200, {"models": ["toy"]})
-  for case in NOT_FOUND.strip().splitlines():
+  for case in GET_ERRORS.strip().splitlines():
     path, status, message = case.split(" | ")
     assert client.get(path) == (int(status), {"error": message})
 
