@@ -106,9 +106,8 @@ def _run(run, task, examples, fits_thresholds):
   from tasks.classification import task as classification
 
   args = run.args
-  packs = strategy.packs_examples(args, _packing_conflict(args, run.config))
   sets = {"dev": {}} | {
-    kind: classification.convert(args, task, examples, kind, packs)
+    kind: classification.convert(args, task, examples, kind)
     for kind in training_program.splits_to_read(args)
   }
   if task.name == named_tasks.CUSTOM and task.labels:
@@ -131,6 +130,9 @@ def _run(run, task, examples, fits_thresholds):
         train_set,
         num_examples=len(train_set.rows),
         packed=models.packed_classifier,
+        packs=strategy.packs_examples(
+          args, _packing_conflict(args, run.config)
+        ),
         evaluate=evaluate,
         metric=f"eval_{task.metrics[0]}",
         served_model=classification.served_model,

@@ -98,11 +98,9 @@ def main(args: Arguments) -> None:
     args = fine_tuning.run_sweep(args)
   run = fine_tuning.start(args)
   args = run.args
-  packs = strategy.packs_examples(args, _packing_conflict(args, run.config))
   files = training_program.files_to_read(args)
   sets = {
-    flag: task.convert(args, flag, sentences[flag], tags, packs)
-    for flag in files
+    flag: task.convert(args, flag, sentences[flag], tags) for flag in files
   }
   labels.save_if_missing(tags, args.output_dir)
   with run.strategy.scope():
@@ -115,6 +113,9 @@ def main(args: Arguments) -> None:
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
         packed=models.packed_tagger,
+        packs=strategy.packs_examples(
+          args, _packing_conflict(args, run.config)
+        ),
         unit="records",
         evaluate=lambda step: task.evaluate(
           args, model, tags, sets["dev_file"], step

@@ -56,9 +56,8 @@ def main(args: Arguments) -> None:
     args = fine_tuning.run_sweep(args)
   run = fine_tuning.start(args)
   args = run.args
-  packs = strategy.packs_examples(args, _packing_conflict(args, run.config))
   files = training_program.files_to_read(args)
-  sets = {flag: task.convert(args, flag, rows[flag], packs) for flag in files}
+  sets = {flag: task.convert(args, flag, rows[flag]) for flag in files}
   with run.strategy.scope():
     model = task.make_model(args, run.config)
     if args.do_train:
@@ -69,6 +68,9 @@ def main(args: Arguments) -> None:
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
         packed=models.packed_multiple_choice,
+        packs=strategy.packs_examples(
+          args, _packing_conflict(args, run.config)
+        ),
         evaluate=lambda step: task.evaluate(
           args, model, sets["dev_file"], step
         ),

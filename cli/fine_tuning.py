@@ -20,7 +20,7 @@ from cli import arguments, encoder, training_program
 from cli.arguments import Arguments
 from cli.run import Run, restore
 from data import labels
-from data.records import TrainingRecords
+from data.record_dataset import RecordDataset
 from modeling import losses, tracing
 from serving.export import ServedModel
 from storage import UserError, files
@@ -49,10 +49,11 @@ def train(
   run: Run,
   model,
   objective,
-  source: TrainingRecords,
+  source: RecordDataset,
   *,
   num_examples: int,
   packed: Callable[[keras.Model], keras.Model] | None = None,
+  packs: bool | None = False,
   unit: str = "examples",
   evaluate: Callable[[int], Mapping[str, float]],
   metric: str,
@@ -60,14 +61,16 @@ def train(
 ) -> None:
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
-  An epoch has `num_examples`, ValueError if one step needs more; an example is
-  a `unit` in log lines. `packed` makes the model to train if the source packs
-  examples. `evaluate` maps a step to metrics by name; the checkpoint with the
-  largest `metric` is the best. `served_model` maps the flags of a teacher to
-  its model.
+  An epoch has `num_examples`, ValueError if one step needs more; `unit` names
+  the rows of the source in log lines. If they are packed, as `packs` says (see
+  packing.plan), `packed` makes the model to train. `evaluate` maps a step to
+  metrics by name; the checkpoint with the largest `metric` is the best.
+  `served_model` maps the flags of a teacher to its model.
   """
   args = run.args
   steps = _num_steps(args, num_examples)
+  if packed:
+    source = source.with_packing(args.train_batch_size, packs)
   optimization.freeze(model, args.freeze_layers)
   best_checkpoint = None
   if run_record.keeps_best(args.to_dict()):

@@ -1,14 +1,15 @@
 """Records of examples, and the outputs of a model for them in their order."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
 
 from data.features import TOKENS
-from data.packing import Packing, lengths
+from data.packing import Packing, lengths, plan
 from data.records import (
   ShuffledRecords,
   Source,
@@ -35,11 +36,21 @@ class RecordDataset(TrainingRecords):
   schema: Schema
   # All batches have one shape, for XLA: none is trimmed, the last is padded.
   static_shapes: bool
+  # Numbers of texts by their tokens before truncation, for `with_packing`.
+  lengths: Mapping[int, int] = field(default_factory=dict, kw_only=True)
   packing: Packing | None = field(default=None, kw_only=True)
 
   @property
   def files(self) -> list[str]:
     return [self.path]
+
+  def with_packing(self, batch_size: int, packs: bool | None) -> Self:
+    """Decides how batches are packed, by packing.plan."""
+    *choices, length = self.schema["input_ids"].shape
+    token_labels = "label_ids" in self.token_fields
+    size = batch_size * math.prod(choices)
+    packing = plan(self.lengths, length, size, packs, token_labels)
+    return replace(self, packing=packing)
 
   def train_batches(self, batch_size, seed, by_length=False, **options):
     order = ShuffledRecords([Source(self.files)], seed)

@@ -15,7 +15,7 @@ from cli import encoder, strategy, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from cli.run import text_windows
-from data import features, labels, packing, vocab_checks
+from data import features, labels, vocab_checks
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
@@ -106,21 +106,19 @@ def convert(
   task: ClassificationTask,
   examples_by_split: Mapping[str, Sequence[TextExample]],
   kind: str,
-  packs: bool | None = False,
 ) -> Splits:
   """Converts the splits of a kind, such as dev and dev_mismatched.
 
   Writes train.tf_record, eval.tf_record, eval_mismatched.tf_record and so on.
-  `packs` is that of strategy.packs_examples, for training.
   """
   return {
-    split: _convert(args, task, split, rows, packs)
+    split: _convert(args, task, split, rows)
     for split, rows in examples_by_split.items()
     if split.partition("_")[0] == kind
   }
 
 
-def _convert(args, task, split, rows, packs) -> RecordDataset:
+def _convert(args, task, split, rows) -> RecordDataset:
   """Writes the records of a split to a file in --output_dir."""
   kind = split.partition("_")[0]
   name = split.replace(kind, RECORDS[f"{kind}_file"], 1)
@@ -155,9 +153,7 @@ def _convert(args, task, split, rows, packs) -> RecordDataset:
   is_long = args.long_text == "windows"
   flag = "max_text_length" if is_long else "max_seq_length"
   vocab_checks.log_lengths(file, lengths, length, flag=flag)
-  packs = split == "train" and packs
-  batches = packing.plan(lengths, length, args.train_batch_size, packs)
-  return RecordDataset(rows, path, schema, static_shapes, packing=batches)
+  return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
 
 
 def fit_thresholds(

@@ -11,7 +11,7 @@ from absl import logging
 
 from cli import encoder, strategy, training_program
 from cli.arguments import Arguments
-from data import features, packing, vocab_checks
+from data import features, vocab_checks
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
@@ -29,12 +29,10 @@ def convert(
   args: Arguments,
   flag: str,
   rows: Sequence[ChoiceExample],
-  packs: bool | None = False,
 ) -> RecordDataset:
   """Converts the rows of --train_file, --dev_file or --test_file.
 
-  Writes train, eval or predict.tf_record. `packs` is that of
-  strategy.packs_examples, for training.
+  Writes train, eval or predict.tf_record.
   """
   file, name = args[flag], metrics.RECORDS[flag]
   rows = rows[: training_program.max_examples(args)]
@@ -42,18 +40,13 @@ def convert(
   vocab_checks.warn_of_examples(
     lambda row: (row.sent1, row.sent2, *row.endings), rows, tokenizer, file
   )
-  choices = len(rows[0].endings)
   build = partial(ChoiceRecordBuilder, tokenizer, args.max_seq_length)
-  schema = features.multiple_choice(args.max_seq_length, choices)
+  schema = features.multiple_choice(args.max_seq_length, len(rows[0].endings))
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   lengths = features.write_records(path, schema, rows, build, args.num_workers)
   vocab_checks.log_lengths(file, lengths, args.max_seq_length)
-  packs = flag == "train_file" and packs
-  batches = packing.plan(
-    lengths, args.max_seq_length, choices * args.train_batch_size, packs
-  )
   static_shapes = strategy.needs_static_shapes(args, args.pack_examples)
-  return RecordDataset(rows, path, schema, static_shapes, packing=batches)
+  return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
 
 
 def evaluate(

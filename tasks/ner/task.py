@@ -10,7 +10,7 @@ from absl import logging
 
 from cli import encoder, strategy, training_program
 from cli.arguments import Arguments
-from data import labels, packing, vocab_checks
+from data import labels, vocab_checks
 from data.features import TOKENS
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
@@ -41,12 +41,10 @@ def convert(
   flag: str,
   sentences: Sequence[Sentence],
   tags: Sequence[str],
-  packs: bool | None = False,
 ) -> TagRecords:
   """Converts the sentences of --train_file, --dev_file or --test_file.
 
-  Writes train, eval or predict.tf_record. `packs` is that of
-  strategy.packs_examples, for training.
+  Writes train, eval or predict.tf_record.
   """
   file, length = args[flag], args.max_seq_length
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
@@ -71,13 +69,10 @@ def convert(
   progress.say()
   remedy = "they are cut into parts"
   vocab_checks.log_lengths(file, build.lengths, length, remedy)
-  packs = flag == "train_file" and packs
-  batches = packing.plan(
-    build.lengths, length, args.train_batch_size, packs, token_labels=True
-  )
   static_shapes = strategy.needs_static_shapes(args, args.pack_examples)
   return TagRecords(
-    *(windows, path, build.schema, static_shapes, sentences), packing=batches
+    *(windows, path, build.schema, static_shapes, sentences),
+    lengths=build.lengths,
   )
 
 

@@ -42,7 +42,7 @@ def _args(tmp_path, tokenizer):
 def _convert(args, mnli, kind):
   columns = args.prediction_columns
   rows = named_tasks.read(mnli, args.data_dir, [kind], columns)
-  return task.convert(args, mnli, rows, kind, packs=args.pack_examples)
+  return task.convert(args, mnli, rows, kind)
 
 
 def _logits(model, tokenizer, rows, mnli):
@@ -103,14 +103,14 @@ def test_each_set_is_predicted_in_the_order_of_its_file(
     ]
 
 
-def test_tpus_get_full_batches_and_training_packed_rows(args):
+def test_tpus_get_full_batches(args):
   mnli = named_tasks.find("MNLI")
   on_tpu = args.replace(use_tpu=True)
   sizes = {}
   for kind in ("train", "dev", "test"):
     for flags in (args, on_tpu):
       for split, part in _convert(flags, mnli, kind).items():
-        assert (part.packing is not None) == (split == "train")
+        assert part.with_packing(8, packs=True).packing
         assert part.static_shapes == flags.use_tpu
         number = len(list(tf.data.TFRecordDataset(part.path)))
         sizes.setdefault(split, []).append(number)

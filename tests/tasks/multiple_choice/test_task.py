@@ -40,7 +40,7 @@ def _args(tmp_path, tokenizer):
 
 def _convert(args, flag):
   rows = examples.read_examples(args[flag])
-  return task.convert(args, flag, rows, packs=True)
+  return task.convert(args, flag, rows)
 
 
 def _expected(model, tokenizer, rows):
@@ -79,13 +79,15 @@ def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
   np.testing.assert_allclose(result, probs, rtol=1e-5)
 
 
-def test_only_training_packs_and_the_ensemble_is_of_its_size(args):
+def test_each_file_has_its_records_and_the_ensemble_is_of_its_size(args):
   for flag, name in (
     *(("train_file", "train"), ("dev_file", "eval")),
     *(("test_file", "predict"),),
   ):
     part = _convert(args, flag)
-    assert (part.packing is not None) == (flag == "train_file")
+    assert part.packing is None
+    assert part.with_packing(8, packs=True).packing
+    assert part.with_packing(8, packs=False).packing is None
     assert part.path == f"{args.output_dir}/{name}.tf_record"
     assert _convert(args.replace(use_tpu=True), flag).static_shapes
   one, two = (

@@ -40,7 +40,7 @@ def _convert(args, flag, tags):
   columns = examples.Columns(args.word_column, args.tag_column)
   needs_tags = flag != "test_file"
   sentences = examples.read_tagged(args[flag], columns, tags, needs_tags)
-  return task.convert(args, flag, sentences, tags, True)
+  return task.convert(args, flag, sentences, tags)
 
 
 def _expected(args, model, tokenizer, flag):
@@ -79,14 +79,16 @@ def test_words_are_scored_in_the_order_of_their_file(
     assert result == [TAGS[i] for i in logits.argmax(1)]
 
 
-def test_only_training_packs_and_only_a_file_to_tag_may_lack_tags(args):
+def test_tokens_are_packed_with_labels_and_only_a_file_to_tag_may_lack_tags(
+  args,
+):
   for flag, name, number in (
     *(("train_file", "train", 7), ("dev_file", "eval", 6)),
     *(("test_file", "predict", 2),),
   ):
     part = _convert(args, flag, TAGS)
-    assert (part.packing is not None) == (flag == "train_file")
-    assert part.packing is None or part.packing.token_labels
+    assert part.packing is None
+    assert part.with_packing(8, packs=True).packing.token_labels
     assert part.path == f"{args.output_dir}/{name}.tf_record"
     assert len(part.rows) == number
     assert _convert(args.replace(use_tpu=True), flag, TAGS).static_shapes
