@@ -121,6 +121,7 @@ def _run(run, task, examples, fits_thresholds):
     )
     if args.do_train:
       train_set = sets["train"]["train"]
+      conflict = _packing_conflict(args, run.config)
       fine_tuning.train(
         run,
         model,
@@ -130,9 +131,7 @@ def _run(run, task, examples, fits_thresholds):
         train_set,
         num_examples=len(train_set.rows),
         packed=models.packed_classifier,
-        packs=strategy.packs_examples(
-          args, _packing_conflict(args, run.config)
-        ),
+        packs=strategy.packs_examples(args, conflict),
         evaluate=evaluate,
         metric=f"eval_{task.metrics[0]}",
         served_model=classification.served_model,
