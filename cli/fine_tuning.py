@@ -25,7 +25,7 @@ from modeling import losses, tracing
 from serving.export import ServedModel
 from storage import UserError, files
 from storage.progress import number_of
-from training import cluster, optimization, run_folder, run_record
+from training import optimization, processes, run_folder, run_record
 from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs
 
@@ -191,11 +191,11 @@ def run_sweep(args: Arguments) -> Arguments:
       _warn_of_other_flags(args.replace(**setting), name)
       continue
     _train(args, name, setting, seed)
-    if cluster.is_chief():
+    if processes.is_chief():
       rate = setting["learning_rate"]
       trials[name] = _read_trial(args.output_dir, name, rate, seed)
       _write(args.output_dir, trials)
-  if cluster.is_chief():
+  if processes.is_chief():
     _log_trials(trials)
     winner = max(trials.values(), key=lambda trial: trial.value)
     logging.info("the best is %s: %s %.4f", *_description(winner))
@@ -233,7 +233,7 @@ def _warn_of_other_flags(args, name):
 def _train(args, name, setting, seed):
   """Runs the same command with other flags."""
   folder = os.path.join(args.output_dir, name)
-  if cluster.is_chief():
+  if processes.is_chief():
     _copy_labels(args.output_dir, folder)
   # Only the best trial evaluates, predicts and exports.
   later = args.set_flags.intersection(training_program.STAGES) - {"do_train"}

@@ -44,7 +44,7 @@ def clean_up() -> Iterator[None]:
 def end_in_order() -> None:
   """Makes SIGTERM an exception, so that unfinished files are removed.
 
-  Programs that train use training/shutdown.py instead.
+  Programs that train use training/processes.py instead.
   """
   signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 

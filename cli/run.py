@@ -20,9 +20,9 @@ from serving import export as exports
 from serving.export import ServedModel
 from training import (
   checkpoint,
-  cluster,
   loop,
   optimization,
+  processes,
   report,
   run_folder,
   run_record,
@@ -107,7 +107,7 @@ class Run:
         first_corrupt=source.first_corrupt,
       )
     report.draw_metrics(args.output_dir)
-    if cluster.is_chief():
+    if processes.is_chief():
       self.checkpoints.log_all()
     return int(train_step.step.numpy())
 
@@ -157,7 +157,7 @@ class Run:
     entry = run_record.make(
       args.program, args.to_dict(), self.seed, source.files
     )
-    if cluster.is_chief():
+    if processes.is_chief():
       run_record.append(args.output_dir, entry)
     result.add_text("run", json.dumps(entry, indent=1))
     return result
@@ -201,7 +201,7 @@ class Run:
 
     Of several workers the chief exports, and the others wait until it has.
     """
-    if cluster.is_chief():
+    if processes.is_chief():
       set_export_policy(self.args)
       served = build(self.args)
       self.load(served.model)

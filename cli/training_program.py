@@ -17,7 +17,7 @@ from cli import flags as shared_flags
 from cli.arguments import Arguments
 from modeling.config import BertConfig
 from storage import UserError, files
-from training import cluster, run_record, shutdown
+from training import processes, run_record
 
 # Flags of what a program does, one after the other.
 STAGES = ("do_train", "do_eval", "do_predict", "do_export")
@@ -50,7 +50,7 @@ def run(
           f"At least one of {', '.join(others)} and {last} must be True."
         )
       check_flags(args)
-      if cluster.is_chief():
+      if processes.is_chief():
         lock_folder(args.output_dir)
       try:
         return main(args)
@@ -64,7 +64,7 @@ def run(
 def rerun(args: Arguments, name: str, flags: Iterable[str]) -> None:
   """Runs this command again with more flags; ChildProcessError with `name`."""
   logging.info("%s begins", name)
-  if status := shutdown.run_child([sys.executable, *args.command, *flags]):
+  if status := processes.run_child([sys.executable, *args.command, *flags]):
     raise ChildProcessError(
       f"{name} ended with status {status}, for the reason above; the same "
       "command resumes from there"
@@ -158,7 +158,7 @@ def check_devices(args: Arguments) -> None:
   if args.use_tpu and name not in (None, "tpu"):
     raise UserError(f"--use_tpu contradicts --distribution_strategy={name}")
   is_joint = name == "multi_worker_mirrored" or shared_flags.on_tpu(args)
-  if cluster.has_others() and not is_joint:
+  if processes.has_others() and not is_joint:
     raise UserError(
       "TF_CONFIG names several workers, but each would work alone: give "
       "--distribution_strategy=multi_worker_mirrored, or unset TF_CONFIG"
@@ -267,7 +267,7 @@ def _rename_in_log(names: Mapping[str, str | None]) -> None:
 @contextmanager
 def _dry_run_folder(output_dir):
   """Context with a folder for a time; workers share one in --output_dir."""
-  if not cluster.has_others():
+  if not processes.has_others():
     with TemporaryDirectory() as folder:
       yield folder
     return
@@ -275,7 +275,7 @@ def _dry_run_folder(output_dir):
   try:
     yield folder
   finally:
-    if cluster.is_chief():
+    if processes.is_chief():
       files.remove_folder(folder)
 
 
@@ -336,7 +336,7 @@ def _remove_incomplete(folder):
 
 def _has_ended(process_id):
   """False if unknown, as for other workers, which may be on other hosts."""
-  if cluster.has_others():
+  if processes.has_others():
     return False
   try:
     os.kill(process_id, 0)

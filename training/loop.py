@@ -10,11 +10,11 @@ import tensorflow as tf
 from absl import logging
 
 from storage import UserError
-from training import cluster
+from training import processes
 from training import step as steps
+from training.processes import GracefulShutdown, end_interrupted
 from training.report import Report
 from training.run_folder import Checkpoints
-from training.shutdown import GracefulShutdown, end_interrupted
 
 # Raised by TensorFlow when another worker does not answer.
 _LOST_WORKER = (
@@ -189,7 +189,7 @@ def _lost_worker_errors() -> Iterator[None]:
   try:
     yield
   except _LOST_WORKER as error:
-    if not cluster.has_others():
+    if not processes.has_others():
       raise
     raise ConnectionError(
       f"another worker cannot be reached any more ({error.message[:200]}): "
@@ -199,7 +199,7 @@ def _lost_worker_errors() -> Iterator[None]:
 
 def _synchronize(interrupted: bool, timer: "_StepTimer") -> bool:
   """True if any worker is interrupted; all get the same seconds per step."""
-  if not cluster.has_others():
+  if not processes.has_others():
     return interrupted
   strategy = tf.distribute.get_strategy()
   own = tf.constant([float(interrupted), timer.seconds_per_step])

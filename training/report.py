@@ -20,7 +20,7 @@ import tensorflow as tf
 from absl import logging
 
 from storage import files
-from training import cluster
+from training import processes
 from training import step as steps
 
 METRICS = "metrics.jsonl"
@@ -129,14 +129,14 @@ def write_results(path: str, results: Mapping[str, float], step: int) -> None:
   lines = sorted((values | {"global_step": step}).items())
   for name, value in lines:
     logging.info("  %s = %s", name, value)
-  if cluster.is_chief():
+  if processes.is_chief():
     text = "".join(f"{name} = {value!s}\n" for name, value in lines)
     files.write_text(path, text)
 
 
 @functools.lru_cache(maxsize=8)  # else each evaluation would begin a file
 def _writer(directory):
-  if cluster.is_chief():
+  if processes.is_chief():
     return tf.summary.create_file_writer(directory)
   return tf.summary.create_noop_writer()
 
@@ -149,7 +149,7 @@ def _add_scalars(writer, values, step):
 
 def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:
   """Appends a line to metrics.jsonl, on the chief."""
-  if not cluster.is_chief():
+  if not processes.is_chief():
     return
   numbers = {name: float(f"{float(v):.6g}") for name, v in values.items()}
   with tf.io.gfile.GFile(os.path.join(folder, METRICS), "a") as file:
@@ -169,7 +169,7 @@ def read_metrics(folder: str) -> list[dict[str, float]]:
 
 def forget_metrics_after(folder: str, step: int) -> None:
   """Removes lines of later steps and truncated lines, on the chief."""
-  if not cluster.is_chief():
+  if not processes.is_chief():
     return
   lines = [line for line in read_metrics(folder) if line["step"] <= step]
   text = "".join(json.dumps(line) + "\n" for line in lines)
@@ -180,7 +180,7 @@ def draw_metrics(folder: str) -> str | None:
   """Draws training.png, on the chief and if matplotlib is installed."""
   lines = read_metrics(folder)
   names = list(dict.fromkeys(k for line in lines for k in line if k != "step"))
-  if not (names and cluster.is_chief()):
+  if not (names and processes.is_chief()):
     return None
   try:
     from matplotlib.figure import Figure  # noqa: PLC0415, an extra

@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from storage import UserError, files
-from training import checkpoint, cluster, run_record
+from training import checkpoint, processes, run_record
 
 _BEST = "best.json"
 
@@ -69,7 +69,7 @@ class Checkpoints:
           "--seed=%d has no effect: the training in %s began with the seed %d",
           *(given, self.directory, seed),
         )
-    elif seed is None and cluster.has_others():
+    elif seed is None and processes.has_others():
       raise UserError("several workers need a --seed, the same for all")
     else:
       if seed is None:
@@ -134,7 +134,7 @@ class Checkpoints:
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:
     """Writes `model.ckpt-<step>`, on the chief; returns its prefix."""
     prefix = os.path.join(self.directory, f"model.ckpt-{step}")
-    if not cluster.is_chief():
+    if not processes.is_chief():
       return prefix
     try:
       checkpoint.write(prefix, values)
@@ -226,7 +226,7 @@ def _untrained(path, missing):
 
 def wait_for_chief() -> None:
   """Waits, in the strategy's scope, for all workers; the chief has written."""
-  if cluster.has_others():
+  if processes.has_others():
     strategy = tf.distribute.get_strategy()
     arrived = strategy.run(lambda: tf.constant(1.0))
     strategy.reduce("SUM", arrived, axis=None)
@@ -287,7 +287,7 @@ class BestCheckpoint:
       self._checkpoints.save(step, values)
       self._record = {"metric": self.metric, "value": value, "step": step}
     self._record["evaluated"] = step
-    if cluster.is_chief():
+    if processes.is_chief():
       path = os.path.join(self._checkpoints.directory, _BEST)
       files.write_text(path, json.dumps(self._record, indent=1) + "\n")
     logging.info(

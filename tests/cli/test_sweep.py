@@ -10,7 +10,7 @@ from cli import fine_tuning, training_program
 from data import labels
 from tests import programs
 from tests.training import toy
-from training import run_record, shutdown
+from training import processes, run_record
 
 SCORES = {1e-5: 0.5, 3e-5: 0.8}  # of the first seed: the next is worse
 
@@ -41,7 +41,7 @@ def _commands(monkeypatch):
     (folder.parent / "run.json").write_text(start)
     return 0
 
-  monkeypatch.setattr(shutdown, "run_child", run)
+  monkeypatch.setattr(processes, "run_child", run)
   return commands
 
 
@@ -130,7 +130,7 @@ def test_trials_and_sweep_have_the_labels_in_one_order(
   tmp_path, commands, monkeypatch, known
 ):
   """Trials would take that of --init_checkpoint, or sort them."""
-  run = shutdown.run_child
+  run = processes.run_child
 
   def train(command):
     folder = command[3].removeprefix("--output_dir=")
@@ -138,7 +138,7 @@ def test_trials_and_sweep_have_the_labels_in_one_order(
       labels.save("bca", folder)
     return run(command)
 
-  monkeypatch.setattr(shutdown, "run_child", train)
+  monkeypatch.setattr(processes, "run_child", train)
   if known:
     labels.save(known, str(tmp_path))
   fine_tuning.run_sweep(_flags(tmp_path))
@@ -175,7 +175,7 @@ def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
 
 
 def test_a_run_that_fails_ends_the_sweep(tmp_path, monkeypatch):
-  monkeypatch.setattr(shutdown, "run_child", lambda command: 1)
+  monkeypatch.setattr(processes, "run_child", lambda command: 1)
   with pytest.raises(ChildProcessError, match="seed_1 ended with status 1"):
     fine_tuning.run_sweep(_flags(tmp_path))
 

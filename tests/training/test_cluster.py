@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from training import cluster
+from training import processes
 
 WORKERS = {"worker": ["a:1", "b:1"]}
 CHIEF = {"chief": ["a:1"], "worker": ["b:1"]}
@@ -27,10 +27,10 @@ def test_one_process_writes(monkeypatch, config, is_chief):
     monkeypatch.delenv("TF_CONFIG", raising=False)
   else:
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-  assert cluster.is_chief() == is_chief
+  assert processes.is_chief() == is_chief
 
 
 def test_a_broken_tf_config_is_named(monkeypatch):
   monkeypatch.setenv("TF_CONFIG", "{cluster")
   with pytest.raises(ValueError, match=r"TF_CONFIG=\{cluster is no JSON"):
-    cluster.is_chief()
+    processes.is_chief()

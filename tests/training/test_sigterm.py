@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests import programs
-from training import shutdown
-from training.shutdown import GracefulShutdown
+from training import processes
+from training.processes import GracefulShutdown
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +30,7 @@ def test_a_signal_is_deferred_and_handlers_come_back(number):
 def test_the_second_interrupt_ends_the_process_at_once():
   script = """
 import os, signal, time
-from training.shutdown import GracefulShutdown
+from training.processes import GracefulShutdown
 with GracefulShutdown():
   os.kill(os.getpid(), signal.SIGINT)
   os.kill(os.getpid(), signal.SIGINT)  # as of `timeout`: to the group, too
@@ -66,11 +66,11 @@ def test_a_child_that_was_interrupted_is_not_complete(
 ):
   """Nor is its parent, which may be a child of another one."""
   if is_child:
-    monkeypatch.setenv(shutdown._IS_CHILD, "1")
+    monkeypatch.setenv(processes._IS_CHILD, "1")
   monkeypatch.setenv("PYTHONPATH", str(ROOT))
   command = [sys.executable, "-c"]
-  script = "from training import shutdown; shutdown.end_interrupted()"
+  script = "from training import shutdown; processes.end_interrupted()"
   with pytest.raises(SystemExit) as ended:
-    shutdown.run_child([*command, script])
+    processes.run_child([*command, script])
   assert ended.value.code == status
-  assert shutdown.run_child([*command, "import sys; sys.exit(3)"]) == 3
+  assert processes.run_child([*command, "import sys; sys.exit(3)"]) == 3

@@ -1,5 +1,6 @@
-"""SIGTERM and Ctrl-C to a run and to its child processes."""
+"""Processes of a training: roles by TF_CONFIG, SIGTERM, Ctrl-C, children."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,10 +10,34 @@ import time
 
 from absl import logging
 
+from storage import UserError
+
 _IS_CHILD = "BERT_IS_CHILD"  # environment variable of processes of run_child
 _INTERRUPTED = 128 + signal.SIGTERM
 # Seconds in which SIGINT, sent to a process and then to its group, counts once.
 _SAME_INTERRUPT = 0.2
+
+
+def is_chief() -> bool:
+  """True in the chief or the only worker, by TF_CONFIG, else ValueError."""
+  config = _cluster_config()
+  task = config.get("task", {})
+  if "chief" in config.get("cluster", {}):
+    return task.get("type") == "chief"
+  return task.get("type", "worker") == "worker" and not task.get("index", 0)
+
+
+def has_others() -> bool:
+  """True if several processes train together."""
+  return sum(map(len, _cluster_config().get("cluster", {}).values())) > 1
+
+
+def _cluster_config():
+  text = os.environ.get("TF_CONFIG") or "{}"
+  try:
+    return json.loads(text)
+  except ValueError as error:
+    raise UserError(f"TF_CONFIG={text} is no JSON: {error}") from None
 
 
 class GracefulShutdown:
