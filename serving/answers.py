@@ -7,7 +7,7 @@ classes have names, labels.txt.
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -17,9 +17,17 @@ import numpy as np
 
 from data import labels
 from data.tokenization import FullTokenizer
-from serving.engines import Engine, Outputs, Row
 from storage import UserError, files, textfiles
 
+Row = Mapping[str, np.ndarray]  # int32 without padding: [T], or [C, T]
+Outputs = dict[str, np.ndarray]
+SIGNATURE = "serving_features"
+# Files of --export_format=tflite, by the name of the engine.
+LITERT_FILES = {
+  "litert": "model_float32.tflite",
+  "litert_float16": "model_float16.tflite",
+  "litert_int8": "model_int8.tflite",
+}
 TASK_FILE = "task.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
 _TEXT = ". [MASK]"  # of a warm-up
@@ -71,6 +79,25 @@ class Answers(Protocol):
 
   def decode(self, encoded: Encoded, outputs: list[Outputs]) -> dict:
     """Named answers, plain Python values, for the outputs of the rows."""
+
+
+class Engine(Protocol):
+  """A model as a function of rows.
+
+  `max_rows` is the number of rows that are faster together than alone.
+  `features` has the rank of each input of a row, `outputs` the shape of each
+  output with the batch, -1 for what depends on the row.
+  """
+
+  max_rows: int
+  features: dict[str, int]
+  outputs: dict[str, list[int]]
+
+  def run(self, rows: Iterable[Row]) -> Iterable[Outputs]:
+    """Outputs of rows of any lengths, in order, without padding.
+
+    Raises UserError for a row that the model does not take.
+    """
 
 
 class TextModel:

@@ -11,24 +11,22 @@ import threading
 import urllib.error
 import urllib.request
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
-from typing import Protocol
 
 import numpy as np
 
+from serving.answers import (
+  LITERT_FILES,
+  SIGNATURE,
+  Outputs,
+  Row,
+  TextModel,
+)
 from storage import UserError
+from storage.progress import no_stderr
 
-Row = Mapping[str, np.ndarray]  # int32 without padding: [T], or [C, T]
-Outputs = dict[str, np.ndarray]
-SIGNATURE = "serving_features"
-# Files of --export_format=tflite, by the name of the engine.
-LITERT_FILES = {
-  "litert": "model_float32.tflite",
-  "litert_float16": "model_float16.tflite",
-  "litert_int8": "model_int8.tflite",
-}
 NAMES = ("auto", "savedmodel", *LITERT_FILES)
 # Tokens of a batch: enough to keep a processor busy, few enough for its caches.
 _CPU_TOKENS = 1024
@@ -37,25 +35,6 @@ _MIN_ROWS, _MAX_ROWS = 8, 32
 _BEFORE_NODE = re.compile(r"^(.*)\n\s*\[\[\{\{node ", re.MULTILINE)
 _MAX_RESPONSE = 1 << 30  # bytes of a remote answer
 _MAX_COPIES = 1 << 29  # bytes of LiteRT's copies of the weights, for each core
-
-
-class Engine(Protocol):
-  """A model as a function of rows.
-
-  `max_rows` is the number of rows that are faster together than alone.
-  `features` has the rank of each input of a row, `outputs` the shape of each
-  output with the batch, -1 for what depends on the row.
-  """
-
-  max_rows: int
-  features: dict[str, int]
-  outputs: dict[str, list[int]]
-
-  def run(self, rows: Iterable[Row]) -> Iterable[Outputs]:
-    """Outputs of rows of any lengths, in order, without padding.
-
-    Raises UserError for a row that the model does not take.
-    """
 
 
 # --- Batches ---------------------------------------------------------------
@@ -162,6 +141,14 @@ class TensorFlowEngine(Batches):
     return {name: value.numpy() for name, value in outputs.items()}
 
 
+def text_model(served) -> TextModel:
+  """The function of raw text that an export of a ServedModel would be."""
+  from serving.export import outputs_function  # noqa: PLC0415
+
+  engine = TensorFlowEngine(outputs_function(served.model), served.model)
+  return TextModel(served.answers, engine)
+
+
 # --- LiteRT ----------------------------------------------------------------
 
 
@@ -228,26 +215,6 @@ class LiteRtEngine:
 def _copy_size(file):
   """Bytes of an interpreter's weights; float16 is unpacked, then packed."""
   return os.path.getsize(file) * (4 if "float16" in file else 1)
-
-
-_stderr_lock = threading.Lock()
-
-
-@contextlib.contextmanager
-def no_stderr() -> Iterator[None]:
-  """Context without the messages of LiteRT's C++, unless they are asked for."""
-  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
-    yield
-    return
-  # The lock: else a thread would restore what another has set.
-  with _stderr_lock, open(os.devnull, "w") as devnull:
-    stderr = os.dup(2)
-    os.dup2(devnull.fileno(), 2)
-    try:
-      yield
-    finally:
-      os.dup2(stderr, 2)
-      os.close(stderr)
 
 
 def _load_litert(file, num_threads):

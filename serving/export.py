@@ -18,10 +18,10 @@ from absl import logging
 
 from data.tokenization_ops import GraphTokenizer
 from modeling import tracing
-from serving import answers, engines
-from serving.answers import Answers, TextModel
-from serving.engines import LITERT_FILES, TensorFlowEngine
+from serving import answers
+from serving.answers import LITERT_FILES, SIGNATURE, Answers
 from storage import UserError, files
+from storage.progress import no_stderr
 
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
@@ -45,11 +45,6 @@ class ServedModel(NamedTuple):
   answers: Answers
   in_graph: Callable[[GraphTokenizer, Answers], TextSignature] | None = None
 
-  def text_model(self) -> TextModel:
-    """The function of raw text that an export of the model would be."""
-    engine = TensorFlowEngine(outputs_function(self.model), self.model)
-    return TextModel(self.answers, engine)
-
 
 class Exported(tf.Module):
   """A model with its signatures, to be saved: `functions` by name."""
@@ -62,7 +57,7 @@ class Exported(tf.Module):
     features = outputs_function(model)
     self.functions = {
       "serving_default": features,
-      engines.SIGNATURE: features,
+      SIGNATURE: features,
       "serving_examples": _trace(
         lambda examples: features(
           **_parse(examples, model, config.max_seq_length)
@@ -271,7 +266,7 @@ def save_tflite(directory: str, served: ServedModel) -> None:
 
 def _convert(converter):
   try:
-    with _no_information(), engines.no_stderr():
+    with _no_information(), no_stderr():
       return converter.convert()
   except Exception as error:  # its class is not public
     raise UserError(

@@ -1,8 +1,11 @@
-"""Log lines about the progress of a long task."""
+"""Log lines about the progress of a long task, and those of C++."""
 
+import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -72,3 +75,23 @@ def number_of(number: int, noun: str) -> str:
 
 def _number(value: float) -> str:
   return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+
+
+_stderr_lock = threading.Lock()
+
+
+@contextmanager
+def no_stderr() -> Iterator[None]:
+  """Context without messages of TensorFlow's C++, unless they are wanted."""
+  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
+    yield
+    return
+  # The lock: else a thread would restore what another has set.
+  with _stderr_lock, open(os.devnull, "w") as devnull:
+    stderr = os.dup(2)
+    os.dup2(devnull.fileno(), 2)
+    try:
+      yield
+    finally:
+      os.dup2(stderr, 2)
+      os.close(stderr)

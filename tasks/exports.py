@@ -44,7 +44,7 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
   if names & {run_record.NAME, "bert_config.json"}:
     if engine not in ("auto", "savedmodel"):
       raise UserError(f"{path} is no export, which engine={engine} needs")
-    return tasks.restore(path, **changes).text_model()
+    return engines.text_model(tasks.restore(path, **changes))
   remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
   raise UserError(f"no export and no {run_record.NAME} in {path}: {remedy}")
 

@@ -13,6 +13,7 @@ from keras import ops
 from data import vocab
 from modeling.bert import make_attention_mask
 from modeling.models import ENCODER_INPUTS, Ensemble
+from serving import engines
 from serving.answers import Encoded
 from serving.export import ServedModel
 from storage import UserError
@@ -84,7 +85,7 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
 
 def read(served: ServedModel, encoded: Encoded) -> Internals:
   """Runs the model, and its encoder once more to see into it."""
-  outputs = list(served.text_model().engine.run(encoded.rows))
+  outputs = list(engines.text_model(served).engine.run(encoded.rows))
   answer = served.answers.decode(encoded, outputs)
   bert = served.model.get_layer("bert")
   encoders = getattr(bert, "encoders", [bert])

@@ -49,7 +49,7 @@ def serving(model, folder):
 @pytest.mark.parametrize("name", ALL)
 def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
   folder = folders[name]
-  model = every_task[name].text_model()  # by Keras
+  model = engines.text_model(every_task[name])  # by Keras
   examples = tasks.make_examples(model.answers, TEXTS)
   expected = model(examples)
   predictors = {k: Predictor(folder, k) for k in ("savedmodel", "litert")}
@@ -73,7 +73,7 @@ def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
 
 @pytest.mark.slow
 def test_a_pair_is_next_by_all_engines(every_task, folders, tmp_path):
-  model = every_task["masks"].text_model()
+  model = engines.text_model(every_task["masks"])
   example = {"text": "a [MASK]", "text_pair": "b c"}
   [expected] = model([example])
   assert 0 < expected["is_next_probability"] < 1
@@ -157,7 +157,7 @@ def test_outputs_are_those_of_the_row_alone_and_in_order():
 
 
 def test_no_position_leads_into_another_row(every_task):
-  engine = every_task["masks"].text_model().engine
+  engine = engines.text_model(every_task["masks"]).engine
   row = {
     name: np.ones(3, np.int32)
     for name in ("input_ids", "input_mask", "segment_ids")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from serving import engines
 from tests.serving import tasks
 
 HOSTILE = {
@@ -75,7 +76,7 @@ def _all_finite(value):
 def test_every_text_has_an_answer_and_a_batch_does_not_change_it(
   every_task, name
 ):
-  model = every_task[name].text_model()
+  model = engines.text_model(every_task[name])
   texts = HOSTILE.values()
   examples = [*map(_decode, _examples(model.answers, texts))]
   together = model(examples)

@@ -10,7 +10,7 @@ from data import vocab
 from modeling import models
 from modeling.config import BertConfig
 from predictor import Predictor
-from serving import export
+from serving import engines, export
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.classification import answers as classification
@@ -165,7 +165,7 @@ def test_all_engines_answer_alike(name, tmp_path):
   served = ServedModel(make_model(config), answers)
   folder = tmp_path / "1"
   export.save(str(folder), served, ["savedmodel", "tflite"])
-  model = served.text_model()  # by Keras
+  model = engines.text_model(served)  # by Keras
   rows = zip(*columns.values(), strict=True)
   expected = model([dict(zip(columns, row, strict=True)) for row in rows])
   (tmp_path / "served").mkdir()

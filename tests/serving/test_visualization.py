@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from modeling import models
+from serving import engines
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from serving.visualization import internals, page
@@ -41,7 +42,7 @@ def test_every_task_has_its_answer_and_attention(every_task, name):
   served = every_task[name]
   [texts] = tasks.make_examples(served.answers, ["ab ."])
   result = _read(served, texts)
-  [expected] = served.text_model()([texts])
+  [expected] = engines.text_model(served)([texts])
   tasks.assert_same(result.answer, expected)
   assert result.layers == [("0", "bidirectional")]
   for sequence in result.sequences:
@@ -105,7 +106,7 @@ def test_masks_are_filled_after_every_layer():
   first = result.filled["layer 0"]
   assert first["probabilities"] != result.answer["probabilities"]
   shallow = _shallower(served)
-  [expected] = shallow.text_model()([{"text": "ab [MASK] c [MASK]"}])
+  [expected] = engines.text_model(shallow)([{"text": "ab [MASK] c [MASK]"}])
   first = _read(served, {"text": "ab [MASK] c [MASK]"}).filled["layer 0"]
   tasks.assert_same(first, expected)
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.tokenization_ops import GraphTokenizer
+from serving import engines
 from serving.answers import TextModel, sigmoid, softmax
 from tasks.classification import answers as classification
 from tasks.classification.examples import TextExample, TextRecordBuilder
@@ -247,7 +248,7 @@ def test_separators_and_positions_of_words():
 
 
 def test_a_long_sentence_has_a_tag_for_every_word(every_task):
-  model = every_task["tagging"].text_model()
+  model = engines.text_model(every_task["tagging"])
   [answer] = model([{"tokens": "abcd " * 20_000}])
   assert answer["num_words"] == len(answer["tags"]) == 20_000
 
