@@ -75,7 +75,7 @@ def has_gpu() -> bool:
 
 def _engines(path, names):
   """Engines that an export has files for, the best for this machine first."""
-  litert = [k for k, file in engines.LITERT_FILES.items() if file in names]
+  litert = [k for k, file in answers.LITERT_FILES.items() if file in names]
   if files.is_remote(path):  # LiteRT reads local files
     litert = []
   savedmodel = [] if names.isdisjoint(_SAVED_MODEL) else ["savedmodel"]
@@ -85,7 +85,7 @@ def _engines(path, names):
 def _load_engine(path, kind):
   if kind == "savedmodel":
     return engines.TensorFlowEngine.load(path)
-  return engines.LiteRtEngine(os.path.join(path, engines.LITERT_FILES[kind]))
+  return engines.LiteRtEngine(os.path.join(path, answers.LITERT_FILES[kind]))
 
 
 def _refuse_changes(path, changes):
