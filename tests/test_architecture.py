@@ -138,6 +138,17 @@ def test_only_cli_reads_absl_flags(path):
   assert _id(path) in READS_FLAGS or "FLAGS" not in names
 
 
+@pytest.mark.parametrize("path", FILES, ids=_id)
+def test_flags_end_at_a_task(path):
+  """Below programs, cli and each task.py, functions get values."""
+  if path.parent.name == "cli" or path.name == "task.py":
+    return
+  for node in ast.walk(_tree(path)):
+    is_function = isinstance(node, ast.FunctionDef | ast.Lambda)
+    named = [arg.arg for arg in node.args.args] if is_function else []
+    assert "args" not in named, node.lineno
+
+
 @pytest.mark.parametrize("path", [*FILES, *PROGRAMS], ids=_id)
 def test_nobody_asks_which_flags_a_program_has(path):
   for node in ast.walk(_tree(path)):
