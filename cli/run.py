@@ -230,8 +230,9 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
     return steps[0]
   keeps_best = run_record.keeps_best(args.to_dict())
   prefix = run_record.choose_checkpoint(args.output_dir, keeps_best or None)
-  if prefix and os.path.basename(os.path.dirname(prefix)) == run_record.BEST:
-    checkpoints = Checkpoints(run_folder.best_folder(args.output_dir))
+  best = run_folder.best_folder(args.output_dir)
+  if prefix and os.path.dirname(prefix) == best:
+    checkpoints = Checkpoints(best)
   return checkpoints.load(model, args.init_checkpoint)
 
 
