@@ -59,6 +59,7 @@ def _train(args, results, model=None, look=lambda model: None):
 
 
 def test_the_last_step_is_evaluated_and_the_best_saved(tmp_path):
+  tmp_path /= "best"  # as the folder in it
   args = _flags(tmp_path)
   model, steps = _train(args, [0.1, 0.7, 0.7, 0.2, 0.3])
   assert steps == [2, 4, 6, 8, 9]
