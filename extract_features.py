@@ -107,13 +107,13 @@ def main(args: Arguments) -> None:
     texts = (line.replace(lines.SEPARATOR, " ") for line in sample)
     vocab_checks.warn_of_texts(texts, tokenizer, args.input_file)
   # TensorFlow is imported here, after the flags were checked.
-  from cli import run, strategy
+  from cli import run
   from modeling.models import layer_outputs
   from serving import export
   from tasks.features import task
   from training import checkpoint
 
-  devices = strategy.from_flags(args)
+  devices = run.make_strategy(args)
   config = encoder.config(args, args.max_seq_length)
   run.set_export_policy(args)
   if args.do_export:

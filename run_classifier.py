@@ -101,7 +101,7 @@ def main(args: Arguments) -> None:
 
 def _run(run, task, examples, fits_thresholds):
   """Trains, evaluates, predicts and exports, by the flags of a cli.run.Run."""
-  from cli import fine_tuning, strategy
+  from cli import fine_tuning
   from modeling import models
   from tasks.classification import task as classification
 
@@ -131,7 +131,7 @@ def _run(run, task, examples, fits_thresholds):
         train_set,
         num_examples=len(train_set.rows),
         packed=models.packed_classifier,
-        packs=strategy.packs_examples(args, conflict),
+        packs=fine_tuning.packs_examples(args, conflict),
         evaluate=evaluate,
         metric=f"eval_{task.metrics[0]}",
         served_model=classification.served_model,

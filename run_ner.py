@@ -90,7 +90,7 @@ def main(args: Arguments) -> None:
     for flag in training_program.files_to_read(args)
   }
   # TensorFlow is imported here, after flags and files were checked.
-  from cli import fine_tuning, strategy
+  from cli import fine_tuning
   from modeling import losses, models
   from tasks.ner import metrics, task
 
@@ -113,7 +113,7 @@ def main(args: Arguments) -> None:
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
         packed=models.packed_tagger,
-        packs=strategy.packs_examples(
+        packs=fine_tuning.packs_examples(
           args, _packing_conflict(args, run.config)
         ),
         unit="records",

@@ -48,7 +48,7 @@ def main(args: Arguments) -> None:
     for flag in training_program.files_to_read(args)
   }
   # TensorFlow is imported here, after flags and files were checked.
-  from cli import fine_tuning, strategy
+  from cli import fine_tuning
   from modeling import losses, models
   from tasks.multiple_choice import task
 
@@ -68,7 +68,7 @@ def main(args: Arguments) -> None:
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
         packed=models.packed_multiple_choice,
-        packs=strategy.packs_examples(
+        packs=fine_tuning.packs_examples(
           args, _packing_conflict(args, run.config)
         ),
         evaluate=lambda step: task.evaluate(

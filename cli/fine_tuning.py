@@ -18,16 +18,17 @@ from absl import logging
 
 from cli import arguments, encoder, training_program
 from cli.arguments import Arguments
-from cli.run import Run, restore
+from cli.run import Run, load, needs_static_shapes
 from data import labels
 from data.record_dataset import RecordDataset
 from modeling import losses, tracing
+from modeling.config import BertConfig
 from serving.export import ServedModel
 from storage import UserError, files
 from storage.progress import number_of
 from training import optimization, processes, run_folder, run_record
 from training.run_folder import BestCheckpoint, Checkpoints
-from training.step import batch_inputs
+from training.step import batch_inputs, set_dtype_policy
 
 # Flags in which the trials of a sweep may differ.
 _OF_NO_TRIAL = re.compile(f"{arguments.NOT_OF_TRAINING.pattern}|num_seeds")
@@ -65,7 +66,7 @@ def train(
   the rows of the source in log lines. If they are packed, as `packs` says (see
   packing.plan), `packed` makes the model to train. `evaluate` maps a step to
   metrics by name; the checkpoint with the largest `metric` is the best.
-  `served_model` maps the flags of a teacher to its model.
+  `served_model` makes that of --teacher.
   """
   args = run.args
   steps = _num_steps(args, num_examples)
@@ -138,6 +139,30 @@ def _distilled(args, objective, model, build):
   )
 
 
+def restore(
+  folder: str,
+  entry: Mapping,
+  build: Callable[[Arguments], ServedModel],
+  changes: Mapping,
+) -> ServedModel:
+  """Restores the model that --do_export would export; see tasks.restore.
+
+  `entry` is of the folder's run.json, `build` makes the model from flags.
+  """
+  args = arguments.from_record(folder, entry, changes)
+  encoder.check_vocabulary(
+    args, BertConfig.from_json(args.bert_config_file).vocab_size
+  )
+  before = keras.config.dtype_policy()
+  set_dtype_policy(args.dtype, is_trained=False)
+  try:
+    result = build(args)
+  finally:
+    keras.config.set_dtype_policy(before)
+  load(args, result.model, Checkpoints(folder))
+  return result
+
+
 def _num_steps(args, num_examples):
   if args.dry_run:
     return training_program.DRY_RUN_STEPS
@@ -152,6 +177,17 @@ def _num_steps(args, num_examples):
     "%s, %s", number_of(num_examples, "example"), number_of(steps, "step")
   )
   return steps
+
+
+def packs_examples(args: Arguments, conflict: str | None) -> bool | None:
+  """--pack_examples; without the flag False if it is impossible, else None.
+
+  `conflict` is that of training_program.packing_conflict.
+  """
+  packs = args.pack_examples
+  if packs is None and (conflict or needs_static_shapes(args)):
+    return False
+  return packs
 
 
 @dataclass(frozen=True)

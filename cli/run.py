@@ -1,15 +1,16 @@
-"""Training, checkpoints and export of one run, by its flags."""
+"""Training, checkpoints, export and devices of one run, by its flags."""
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import keras
+import tensorflow as tf
 from absl import logging
 
-from cli import arguments, encoder, strategy, training_program
+from cli import arguments, quiet, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from data.records import TrainingRecords
@@ -18,6 +19,7 @@ from modeling.config import BertConfig
 from modeling.tracing import DropoutSeeds
 from serving import export as exports
 from serving.export import ServedModel
+from storage import UserError
 from training import (
   checkpoint,
   loop,
@@ -45,7 +47,7 @@ class Run:
   """
 
   def __init__(self, args: Arguments, config: BertConfig):
-    self.strategy = strategy.from_flags(args)
+    self.strategy = make_strategy(args)
     set_dtype_policy(args.dtype)
     skip_graph_passes()
     one_hot = config.use_one_hot_embeddings or shared_flags.on_tpu(args)
@@ -94,7 +96,7 @@ class Run:
 
     with tracing.mode(
       recompute=args.recompute_layers,
-      compiled=strategy.needs_static_shapes(args, packs),
+      compiled=needs_static_shapes(args, packs),
     ):
       loop.train(
         train_step,
@@ -189,8 +191,9 @@ class Run:
       accumulation_steps=args.gradient_accumulation_steps,
       loss_scale=LossScale() if args.dtype == "float16" else None,
       average=average,
-      jit_compile=strategy.compiles_step(args, packs)
-      and (args.jit_compile or _supports_jit(model)),
+      # XLA cannot compile all layers, such as cuDNN's LSTM.
+      jit_compile=compiles_step(args, packs)
+      and (args.jit_compile or all(x.supports_jit for x in model.layers)),
     )
 
   def load(self, model) -> int:
@@ -236,20 +239,13 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   return checkpoints.load(model, args.init_checkpoint)
 
 
-def _supports_jit(model):
-  """False for models with layers that XLA cannot compile, as cuDNN's LSTM."""
-  return all(layer.supports_jit for layer in model.layers)
-
-
 def _optimizer(args, trained):
-  optimizer = {
-    "adamw": optimization.AdamWeightDecay,
-    "lamb": optimization.Lamb,
-  }[args.optimizer]
+  is_lamb = args.optimizer == "lamb"
+  kind = optimization.Lamb if is_lamb else optimization.AdamWeightDecay
   multipliers = optimization.layerwise_lr_multipliers(
     [name for name, _ in trained], args.layerwise_learning_rate_decay
   )
-  return optimizer(trained, beta_2=args.adam_beta_2, lr_multipliers=multipliers)
+  return kind(trained, beta_2=args.adam_beta_2, lr_multipliers=multipliers)
 
 
 def text_windows(args: Arguments) -> models.Windows | None:
@@ -266,25 +262,87 @@ def set_export_policy(args: Arguments) -> None:
   set_dtype_policy(args.dtype, "keras" in args.export_format)
 
 
-def restore(
-  folder: str,
-  entry: Mapping,
-  build: Callable[[Arguments], ServedModel],
-  changes: Mapping,
-) -> ServedModel:
-  """Restores the model that --do_export would export; see tasks.restore.
+# --- Devices ----------------------------------------------------------------
 
-  `entry` is of the folder's run.json, `build` makes the model from flags.
+
+def make_strategy(args: Arguments) -> tf.distribute.Strategy:
+  """Makes the strategy of --distribution_strategy and the TPU flags.
+
+  Default: mirrored if there are several GPUs, else one device. Call it before
+  TensorFlow uses a device: workers connect first, and logical CPU devices
+  cannot be changed later. Raises ValueError for contradictions, or no such TPU.
   """
-  args = arguments.from_record(folder, entry, changes)
-  encoder.check_vocabulary(
-    args, BertConfig.from_json(args.bert_config_file).vocab_size
+  training_program.check_devices(args)
+  quiet.silence_xla()
+  tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * args.num_cpu_devices,
   )
-  before = keras.config.dtype_policy()
-  set_dtype_policy(args.dtype, is_trained=False)
+  name = args.distribution_strategy
+  if args.use_tpu:
+    name = "tpu"
+  if name is None:
+    gpus = tf.config.list_logical_devices("GPU")
+    name = "mirrored" if len(gpus) > 1 else "one_device"
+  strategy = _strategy(name, args)
+  types = sorted({d.device_type for d in tf.config.list_logical_devices()})
+  logging.info(
+    "strategy %s: %d replica(s); this host has %s",
+    name,
+    strategy.num_replicas_in_sync,
+    ", ".join(types),
+  )
+  return strategy
+
+
+def compiles_step(args: Arguments, packs: bool | None) -> bool:
+  """--jit_compile, or its default: a GPU, and batches of one shape.
+
+  With `packs`, rows of several examples differ in length.
+  """
+  if args.jit_compile is not None:
+    return args.jit_compile
+  varies = args.group_by_length or packs
+  return not varies and bool(tf.config.get_visible_devices("GPU"))
+
+
+def needs_static_shapes(args: Arguments, packs: bool | None = False) -> bool:
+  """True if batches must have one length, as XLA compiles each length."""
+  return shared_flags.on_tpu(args) or compiles_step(args, packs)
+
+
+def _strategy(name, args):
+  if name == "one_device":
+    return tf.distribute.get_strategy()
+  if name == "mirrored":
+    devices = tf.config.list_logical_devices("GPU")
+    devices = devices or tf.config.list_logical_devices("CPU")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
+  if name == "multi_worker_mirrored":
+    if "TF_CONFIG" not in os.environ:
+      raise UserError(
+        "--distribution_strategy=multi_worker_mirrored needs the environment "
+        "variable TF_CONFIG, with all workers and the index of this one"
+      )
+    # No timeout of collectives: each would leave a thread that sleeps for
+    # so long. A worker that is lost is noticed by its missing heartbeat.
+    return tf.distribute.MultiWorkerMirroredStrategy()
+  return _tpu(args)
+
+
+def _tpu(args):
+  name = "tpu_name" if args.tpu_name or not args.master else "master"
   try:
-    result = build(args)
-  finally:
-    keras.config.set_dtype_policy(before)
-  load(args, result.model, Checkpoints(folder))
-  return result
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+      tpu=args[name] or "local",
+      zone=args.tpu_zone,
+      project=args.gcp_project,
+    )
+    if resolver.master():
+      tf.config.experimental_connect_to_cluster(resolver)
+    tf.tpu.experimental.initialize_tpu_system(resolver)
+  except (ValueError, OSError, tf.errors.OpError) as error:
+    raise UserError(
+      f"no TPU can be reached with --{name}={args[name]}: {error}"
+    ) from None
+  return tf.distribute.TPUStrategy(resolver)

@@ -56,14 +56,14 @@ def restore(folder: str, **changes):
   known program has trained there or a flag in `changes` is unknown or of the
   wrong type.
   """
-  from cli import run  # noqa: PLC0415, imports TensorFlow
+  from cli import fine_tuning  # noqa: PLC0415, imports TensorFlow
 
   entries = run_record.read(folder)
   if not entries:
     task = import_module("tasks.features.task")
     entry, changes = _feature_extraction(folder, changes)
     build = partial(task.served_model, of_tokens=False)
-    return run.restore(folder, entry, build, changes)
+    return fine_tuning.restore(folder, entry, build, changes)
   program, tasks = entries[-1].get("program"), _by_program()
   if program not in tasks:
     raise UserError(
@@ -71,7 +71,7 @@ def restore(folder: str, **changes):
       f"of {', '.join(tasks)}: name what its --do_export writes"
     )
   task = import_module(tasks[program])
-  return run.restore(folder, entries[-1], task.served_model, changes)
+  return fine_tuning.restore(folder, entries[-1], task.served_model, changes)
 
 
 def folders() -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cli import encoder, strategy, training_program
+from cli import encoder, run, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from cli.run import text_windows
@@ -134,7 +134,7 @@ def _convert(args, task, split, rows) -> RecordDataset:
     lambda row: (row.text_a, row.text_b), rows, tokenizer, file
   )
   rows = rows[: training_program.max_examples(args)]
-  static_shapes = strategy.needs_static_shapes(args, args.pack_examples)
+  static_shapes = run.needs_static_shapes(args, args.pack_examples)
   batch_size = {
     "train": 1,
     "dev": args.eval_batch_size,

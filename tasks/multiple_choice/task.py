@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cli import encoder, strategy, training_program
+from cli import encoder, run, training_program
 from cli.arguments import Arguments
 from data import features, vocab_checks
 from data.record_dataset import RecordDataset
@@ -45,7 +45,7 @@ def convert(
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   lengths = features.write_records(path, schema, rows, build, args.num_workers)
   vocab_checks.log_lengths(file, lengths, args.max_seq_length)
-  static_shapes = strategy.needs_static_shapes(args, args.pack_examples)
+  static_shapes = run.needs_static_shapes(args, args.pack_examples)
   return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
 
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from cli import encoder, strategy, training_program
+from cli import encoder, run, training_program
 from cli.arguments import Arguments
 from data import labels, vocab_checks
 from data.features import TOKENS
@@ -69,7 +69,7 @@ def convert(
   progress.say()
   remedy = "they are cut into parts"
   vocab_checks.log_lengths(file, build.lengths, length, remedy)
-  static_shapes = strategy.needs_static_shapes(args, args.pack_examples)
+  static_shapes = run.needs_static_shapes(args, args.pack_examples)
   return TagRecords(
     *(windows, path, build.schema, static_shapes, sentences),
     lengths=build.lengths,

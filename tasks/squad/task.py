@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from cli import encoder, strategy, training_program
+from cli import encoder, run, training_program
 from cli.arguments import Arguments
 from data import features, vocab_checks
 from data.record_dataset import RecordDataset
@@ -64,7 +64,7 @@ def convert(
   name = "train" if is_training else "eval"
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   tfrecord.save(path, schema, (records.row(w, schema) for w in windows))
-  static = not args.dynamic_padding or strategy.needs_static_shapes(args)
+  static = not args.dynamic_padding or run.needs_static_shapes(args)
   return SquadRecords(windows, path, schema, static, examples)
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cli import arguments, encoder, program, strategy, training_program
+from cli import arguments, encoder, fine_tuning, program, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
 from modeling.config import BertConfig
@@ -150,13 +150,13 @@ def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   )
   assert conflict == name
   training_program.check_packing(args, conflict)  # is not asked for
-  packs = strategy.packs_examples(args, conflict)
+  packs = fine_tuning.packs_examples(args, conflict)
   assert packs == (None if name is None else False)
   assert (
-    strategy.packs_examples(args.replace(pack_examples=False), None) is False
+    fine_tuning.packs_examples(args.replace(pack_examples=False), None) is False
   )
   args = args.replace(pack_examples=True)
-  assert strategy.packs_examples(args, conflict)
+  assert fine_tuning.packs_examples(args, conflict)
   if name is None:
     training_program.check_packing(args, conflict)
   else:

@@ -24,7 +24,7 @@ from training.run_folder import Checkpoints
 def _one_device_and_no_config(monkeypatch):
   """Parts of a run that these tests do without."""
   monkeypatch.setattr(
-    run.strategy, "from_flags", lambda args: tf.distribute.get_strategy()
+    run, "make_strategy", lambda args: tf.distribute.get_strategy()
   )
 
 

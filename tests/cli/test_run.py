@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cli import encoder, run
+from cli import encoder, fine_tuning, run
 from cli.arguments import Arguments
 from modeling import losses, models
 from modeling.config import BertConfig
@@ -43,7 +43,7 @@ def _started(monkeypatch):
     calls.update(options, read=given)
 
   for owner, name, value in (
-    (run.strategy, "from_flags", lambda args: None),
+    (run, "make_strategy", lambda args: None),
     (run, "TrainStep", train_step),
     (loop, "train", train),
   ):
@@ -203,7 +203,7 @@ def test_a_restored_model_has_the_flags_of_its_training_and_no_others(
     return ServedModel(_classifier(), None)
 
   try:
-    result = run.restore(str(tmp_path), entry, build, changes)
+    result = fine_tuning.restore(str(tmp_path), entry, build, changes)
     assert all(np.all(w == 3) for w in result.model.get_weights())
   except ValueError:
     assert fails

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from cli import strategy
+from cli import run
 from cli.arguments import Arguments
 from tests.training import toy
 
@@ -24,11 +24,11 @@ def _flags(**changes):
 
 
 def test_default_without_gpus_is_one_device():
-  assert strategy.from_flags(_flags()) is tf.distribute.get_strategy()
+  assert run.make_strategy(_flags()) is tf.distribute.get_strategy()
 
 
 def test_mirrored_takes_every_device():
-  result = strategy.from_flags(_flags(distribution_strategy="mirrored"))
+  result = run.make_strategy(_flags(distribution_strategy="mirrored"))
   assert isinstance(result, tf.distribute.MirroredStrategy)
   assert result.num_replicas_in_sync == 2
 
@@ -44,9 +44,9 @@ def test_several_workers_come_from_tf_config(monkeypatch):
   )
   flags = _flags(distribution_strategy="multi_worker_mirrored")
   with pytest.raises(ValueError, match="needs the environment variable TF_CON"):
-    strategy.from_flags(flags)
+    run.make_strategy(flags)
   monkeypatch.setenv("TF_CONFIG", "{}")
-  assert strategy.from_flags(flags).num_replicas_in_sync == 2
+  assert run.make_strategy(flags).num_replicas_in_sync == 2
   # With a timeout every exchange of gradients would leave a sleeping thread.
   assert calls == [{}]
 
@@ -54,7 +54,7 @@ def test_several_workers_come_from_tf_config(monkeypatch):
 def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
   toy.set_worker(monkeypatch, 0)
   with pytest.raises(ValueError, match="multi_worker_mirrored, or unset TF_CO"):
-    strategy.from_flags(_flags())
+    run.make_strategy(_flags())
 
 
 def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
@@ -75,7 +75,7 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
     monkeypatch.setattr(
       owner, name, lambda r: SimpleNamespace(num_replicas_in_sync=8)
     )
-  result = strategy.from_flags(
+  result = run.make_strategy(
     _flags(use_tpu=True, tpu_name="t", tpu_zone="z", gcp_project="p")
   )
   assert result.num_replicas_in_sync == 8
@@ -92,7 +92,7 @@ def test_a_tpu_that_is_not_there_is_named(monkeypatch, name):
   )
   message = f"no TPU can be reached with --{name}=nowhere: no such host"
   with pytest.raises(ValueError, match=message):
-    strategy.from_flags(_flags(use_tpu=True, **{name: "nowhere"}))
+    run.make_strategy(_flags(use_tpu=True, **{name: "nowhere"}))
 
 
 @pytest.mark.parametrize("gpus", [[], ["GPU:0"]])
@@ -101,8 +101,8 @@ def test_step_is_compiled_by_default_on_a_gpu(gpus, jit_compile, monkeypatch):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
   flags = _flags(jit_compile=jit_compile, group_by_length=False)
   expected = bool(gpus) if jit_compile is None else jit_compile
-  assert strategy.compiles_step(flags, packs=False) == expected
-  assert strategy.needs_static_shapes(flags) == expected
-  assert strategy.compiles_step(flags, packs=True) == bool(jit_compile)
+  assert run.compiles_step(flags, packs=False) == expected
+  assert run.needs_static_shapes(flags) == expected
+  assert run.compiles_step(flags, packs=True) == bool(jit_compile)
   flags = flags.replace(group_by_length=True)
-  assert strategy.compiles_step(flags, packs=None) == bool(jit_compile)
+  assert run.compiles_step(flags, packs=None) == bool(jit_compile)

@@ -9,7 +9,7 @@ from tasks.rating.answers import Answers
 from tasks.rating.examples import RatingRecordBuilder
 from tasks.rating.head import RatingHead
 
-from cli import encoder, strategy, training_program
+from cli import encoder, run, training_program
 from data import features
 from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
@@ -40,7 +40,7 @@ def convert(args, flag, examples):
   schema = features.classification(args.max_seq_length, dtype="float32")
   path = os.path.join(args.output_dir, f"{flag}.tf_record")
   features.write_records(path, schema, examples, build)
-  static_shapes = strategy.needs_static_shapes(args)
+  static_shapes = run.needs_static_shapes(args)
   return RecordDataset(examples, path, schema, static_shapes)
 
 
