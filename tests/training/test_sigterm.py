@@ -69,7 +69,7 @@ def test_a_child_that_was_interrupted_is_not_complete(
     monkeypatch.setenv(processes._IS_CHILD, "1")
   monkeypatch.setenv("PYTHONPATH", str(ROOT))
   command = [sys.executable, "-c"]
-  script = "from training import shutdown; processes.end_interrupted()"
+  script = "from training import processes; processes.end_interrupted()"
   with pytest.raises(SystemExit) as ended:
     processes.run_child([*command, script])
   assert ended.value.code == status
