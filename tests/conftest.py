@@ -49,7 +49,6 @@ LONGEST = (
   "test_output_dirs.py",
   "test_experiments.py",
   "test_predictor.py",
-  "test_recipes.py",
   "test_kills.py",
   "test_run_classifier.py",
   "test_run_ner.py",

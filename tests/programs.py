@@ -143,6 +143,18 @@ def python(arguments, text=None, **options):
   )
 
 
+def check_dry_run(program, *recipes, **flags):
+  """A dry run of some recipes goes through all stages and leaves nothing."""
+  files = [ROOT / "recipes" / f"{name}.flags" for name in recipes]
+  with tempfile.TemporaryDirectory() as folder:
+    flags |= {"output_dir": f"{folder}/output", "dry_run": True}
+    log = run(program, flagfile=files, **flags)
+    assert not os.listdir(folder)
+  assert "step 2 of 2, loss" in log
+  assert "dry run: all stages work, nothing was saved" in log
+  assert "exported to" not in log
+
+
 def results(folder, name="eval_results.txt"):
   """The numbers that a program wrote to its output folder."""
   lines = (folder / name).read_text().splitlines()

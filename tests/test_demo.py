@@ -4,11 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from demo import reference_text
-from recipes import table
-from tests import programs
 
 SENTENCES = "It returns a value. It is a function of two arguments."
 
@@ -64,53 +60,3 @@ def test_the_newest_python_that_works_is_taken(tmp_path):
   done = make(path=tmp_path / "none")
   assert "No Python 3.11, 3.12 or 3.13 with venv works here" in done.stdout
   assert done.returncode != 0
-
-
-def _write_records(folder):
-  """Vocabulary and records of the demonstration, smaller."""
-  programs.python(["demo/reference_text.py", str(folder / "text")])
-  for part in ("train", "held_out"):
-    programs.run(
-      "split_sentences",
-      input_file=folder / "text" / part / "*.txt",
-      output_file=folder / f"{part}.txt",
-    )
-  programs.run(
-    "build_vocab",
-    input_file=folder / "train.txt",
-    output_file=folder / "vocab.txt",
-    vocab_size=2000,
-    preset="tiny",
-  )
-  for part in ("train", "held_out"):
-    programs.run(
-      "create_pretraining_data",
-      input_file=folder / f"{part}.txt",
-      output_file=folder / part,
-      max_seq_length=64,
-      dupe_factor=1,
-      masking="dynamic" if part == "train" else "static",
-      vocab_file=folder / "vocab.txt",
-    )
-
-
-@pytest.mark.slow
-def test_the_preset_leaves_the_plateau_at_once(tmp_path):
-  _write_records(tmp_path)
-  log = programs.run(
-    "run_pretraining",
-    flagfile=table.HERE / "pretraining" / "little_text.flags",
-    bert_config_file=tmp_path / "bert_config.json",
-    vocab_file=tmp_path / "vocab.txt",
-    input_file=tmp_path / "train",
-    eval_file=tmp_path / "held_out",
-    output_dir=tmp_path / "model",
-    num_train_steps=400,
-    num_warmup_steps=40,
-    seed=1,
-    fused=True,
-  )
-  assert "without effect" not in log
-  # The frequencies of words alone cost 5.9.
-  loss = programs.results(tmp_path / "model")["masked_lm_loss"]
-  assert loss < 5.5

@@ -304,3 +304,21 @@ def test_the_models_of_a_sweep_answer_together(sst, tmp_path):
   alone = Predictor(tmp_path, ensemble=1)(texts)
   alone = np.array([answer["probabilities"] for answer in alone])
   assert min(np.abs(alone - part).max() for part in parts) < 1e-5
+
+
+@pytest.mark.parametrize(
+  "recipes",
+  [
+    ["fine_tuning/mrpc"],
+    pytest.param(
+      ["fine_tuning/cola", "ablations/as_left_to_right_bilstm"],
+      marks=pytest.mark.slow,
+    ),
+    pytest.param(
+      ["fine_tuning/rte", "ablations/as_shallow"], marks=pytest.mark.slow
+    ),
+  ],
+  ids="+".join,
+)
+def test_dry_runs_of_recipes(sst, recipes):
+  programs.check_dry_run("run_classifier", *recipes, **sst)

@@ -135,3 +135,11 @@ def test_predicts_words_alone_from_the_checkpoint_alone(trained, given):
   gold = [tag for s in text for _, tag in s]
   result = [tag for s in predicted for tag in s.tags]
   assert np.mean(np.equal(result, gold)) > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [{}, {"feature_layers": "last"}], ids=str)
+def test_dry_runs_of_recipes(given, more):
+  recipe = "fine_tuning/ner_features" if more else "fine_tuning/ner"
+  flags = given | more | {"test_file": given["dev_file"]}
+  programs.check_dry_run("run_ner", recipe, **flags)

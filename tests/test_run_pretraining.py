@@ -157,3 +157,9 @@ def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
   )
   for name in a.get_variable_to_shape_map():
     np.testing.assert_array_equal(a.get_tensor(name), b.get_tensor(name), name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["pretraining/phase_1", "ablations/no_nsp"])
+def test_dry_runs_of_recipes(given, recipe):
+  programs.check_dry_run("run_pretraining", recipe, **given)

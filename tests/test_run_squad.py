@@ -113,3 +113,9 @@ def test_version_2_saves_the_best_threshold(flags, tmp_path):
   # Several windows to each question, combined.
   flags |= {"max_seq_length": 16, "doc_stride": 4}
   assert "null_score_diff_threshold.txt" in _run(flags, **more)
+
+
+@pytest.mark.slow
+def test_a_dry_run_of_the_recipe(flags, tmp_path):
+  files = dict.fromkeys(("train_file", "predict_file"), tmp_path / "v2.json")
+  programs.check_dry_run("run_squad", "fine_tuning/squad_2.0", **flags, **files)

@@ -119,3 +119,8 @@ def test_predicts_without_labels_from_the_checkpoint_alone(
   assert (
     np.mean([row[1] == x for row, x in zip(named, expected, strict=True)]) > 0.9
   )
+
+
+@pytest.mark.slow
+def test_a_dry_run_of_the_recipe(given):
+  programs.check_dry_run("run_swag", "fine_tuning/swag", **given)

@@ -88,6 +88,15 @@ def test_a_text_of_one_window_is_as_without(pooling):
   )
 
 
+def _parts_of_13_tokens():
+  """Inputs of the windows of a text of 13 tokens, at a stride of 4."""
+  ids = _rows([13])[0][0]
+  for part in (ids[1:7], ids[5:11], ids[9:14]):
+    row = _inputs([len(part)])
+    row["input_ids"][0, 1:-1] = part
+    yield row
+
+
 @pytest.mark.parametrize("pooling", ["mean", "max"])
 def test_logits_are_those_of_the_windows_by_hand(pooling):
   model = models.classifier(CONFIG, 3, windows=models.Windows(8, 4, pooling))
@@ -99,12 +108,7 @@ def test_logits_are_those_of_the_windows_by_hand(pooling):
       together[i], model(_inputs([length]))["logits"][0], atol=1e-5
     )
   if pooling == "mean":  # the head is linear
-    ids = _rows([13])[0][0]
-    parts = [ids[1:7], ids[5:11], ids[9:14]]
-    rows = [_inputs([len(part)]) for part in parts]
-    for row, part in zip(rows, parts, strict=True):
-      row["input_ids"][0, 1:-1] = part
-    logits = [alone(row)["logits"][0] for row in rows]
+    logits = [alone(row)["logits"][0] for row in _parts_of_13_tokens()]
     np.testing.assert_allclose(together[0], np.mean(logits, axis=0), atol=1e-5)
 
 
@@ -124,12 +128,7 @@ def test_vectors_are_those_of_the_windows_by_hand(pooling):
   alone = models.layer_outputs(*args)
   alone.set_weights(model.get_weights())
   together = model(_inputs([13, 2], padding=1))["values"]  # [B, N, H]
-  ids = _rows([13])[0][0]
-  vectors = []
-  for part in (ids[1:7], ids[5:11], ids[9:14]):
-    row = _inputs([len(part)])
-    row["input_ids"][0, 1:-1] = part
-    vectors.append(alone(row)["values"][0])
+  vectors = [alone(row)["values"][0] for row in _parts_of_13_tokens()]
   np.testing.assert_allclose(together[0], np.max(vectors, axis=0), atol=1e-5)
   np.testing.assert_allclose(
     together[1], alone(_inputs([2]))["values"][0], atol=1e-5
