@@ -1,6 +1,5 @@
 """BERT in Keras: docs/keras.md, block by block, and what it promises."""
 
-import os
 import re
 
 import keras
@@ -23,7 +22,6 @@ TOKENS = [
   *["a", "film", "that", "is", "good", "bad", "very", "not", "."],
 ]
 FOLDER = "uncased_L-2_H-128_A-2"
-FRESH = BLOCKS.index(next(b for b in BLOCKS if "load_model" in b))
 
 
 @pytest.fixture(scope="module", name="folder")
@@ -70,20 +68,6 @@ def test_a_checkpoint_of_a_keras_model_is_read_again(values, folder):
   batch = values["encode"](["a good film", "not very"])
   expected = values["classifier"](batch)["logits"]
   np.testing.assert_allclose(model(batch)["logits"], expected, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("values")
-def test_a_fresh_process_needs_the_import(folder):
-  block = BLOCKS[FRESH]
-  environment = dict(os.environ) | {"PYTHONPATH": str(programs.ROOT)}
-  for code, error in (
-    (block, ""),
-    (block.replace("import bert\n", ""), "Could not locate class 'Bert'"),
-  ):
-    done = programs.python(["-c", code], cwd=folder.parent, env=environment)
-    assert bool(done.returncode) == bool(error)
-    assert error in done.stderr
 
 
 def test_rows_are_those_of_the_row_encoder(folder):

@@ -155,61 +155,50 @@ def _hugging_face(folder):
   return folder
 
 
+# Flags (& is the folder of models, @ that of the test), and the error.
+MISTAKES = """
+input=@few | has shape (6, 4), its configuration says (7, 4)
+input=@lean | no tensor gives bert/pooler/dense/bias
+input=&bert output_format=original | is of the format original already; --strip
+input={} strip_optimizer=True | --strip_optimizer is from original to original
+input=&unknown bert_config_file=&bert/bert_config.json | --head=encoder converts
+input={} head=masked_lm | --head=masked_lm is for a Hugging Face --output
+input=&bert head=tagging | has no head for tagging: there is no output_bias
+input=&tagger | --bert_config_file names it
+input={} use_moving_averages=True | --use_moving_averages does not go with the f
+input=&bert vocab_file=@long.txt | long.txt has 8 lines but vocab_size
+input=&bert vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
+input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
+input=@empty | has no model: it has nothing
+input=&bert output=@few | exist already
+"""
+
+
 def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
-  out, bert = tmp_path / "out", runs / "bert"
-  cased = shutil.copytree(bert, tmp_path / "cased_L-12_H-768_A-12")
-  short = tmp_path / "short.txt"
-  short.write_text("a\nb\n")
+  bert, lean = runs / "bert", tmp_path / "lean"
+  shutil.copytree(bert, tmp_path / "cased_L-12_H-768_A-12")
+  (tmp_path / "short.txt").write_text("a\nb\n")
   (tmp_path / "long.txt").write_text("\n".join("abcdefgh"))
-  few = _hugging_face(tmp_path / "few")
-  lean = tmp_path / "lean"
+  (tmp_path / "empty").mkdir()
+  _hugging_face(tmp_path / "few")
   values = _read(bert / "bert_model.ckpt")
   del values["bert/pooler/dense/bias"]
   checkpoint.write(str(lean / "bert_model.ckpt"), values)
   shutil.copy(bert / "bert_config.json", lean)
-  cases = {
-    "has shape (6, 4), its configuration says (7, 4)": {"input": few},
-    "no tensor gives bert/pooler/dense/bias": {"input": lean},
-    "is of the format original already; --strip_optimizer": {
-      "input": bert,
-      "output_format": "original",
-    },
-    "--strip_optimizer is from original to original": {
-      "input": PRESET,
-      "strip_optimizer": True,
-    },
-    "--head=encoder converts the encoder alone": {
-      "input": runs / "unknown",
-      "bert_config_file": bert / "bert_config.json",
-    },
-    "--head=masked_lm is for a Hugging Face --output": {
-      "input": PRESET,
-      "head": "masked_lm",
-    },
-    "has no head for tagging: there is no output_bias": {
-      "input": bert,
-      "head": "tagging",
-    },
-    "--bert_config_file names it": {"input": runs / "tagger"},
-    "--use_moving_averages does not go with the format": {
-      "input": PRESET,
-      "use_moving_averages": True,
-    },
-    "long.txt has 8 lines but vocab_size": {
-      "input": bert,
-      "vocab_file": tmp_path / "long.txt",
-    },
-    "short.txt lacks [PAD], [UNK]": {"input": bert, "vocab_file": short},
-    "--do_lower_case=True does not fit --input=": {"input": cased},
-    "has no model: it has nothing": {"input": tmp_path / "empty"},
-    "exist already": {"input": bert, "output": few},
-  }
-  (tmp_path / "empty").mkdir()
-  flags = [{"output": out} | case for case in cases.values()]
-  done = run_each("convert_checkpoint", flags)
-  for (status, log), message in zip(done, cases, strict=True):
+  lines = MISTAKES.format(*[PRESET] * 3).strip().splitlines()
+  flags, messages = zip(*(line.split(" | ") for line in lines), strict=True)
+  cases = [
+    {"output": tmp_path / "out"}
+    | dict(
+      word.replace("&", f"{runs}/").replace("@", f"{tmp_path}/").split("=")
+      for word in words.split()
+    )
+    for words in flags
+  ]
+  done = run_each("convert_checkpoint", cases)
+  for (status, log), message in zip(done, messages, strict=True):
     check_error(status, log, message)
-  assert not out.exists()
+  assert not (tmp_path / "out").exists()
 
 
 def test_where_a_model_looks_goes_along(runs, tmp_path):

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from cli import quiet
-from tests import programs
 
 
 def test_a_level_of_the_user_stays(monkeypatch):
@@ -26,23 +25,6 @@ def test_the_function_that_silences_xla_is_in_the_library():
   folder = os.path.dirname(tf.__file__)
   library = ctypes.CDLL(os.path.join(folder, "libtensorflow_framework.so.2"))
   assert hasattr(library, quiet._SET_MIN_LOG_LEVEL)
-
-
-COMPILE = """
-from cli import quiet
-quiet.silence_tensorflow()
-import pytest
-import tensorflow as tf
-quiet.silence_xla()
-tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1))
-"""
-
-
-@pytest.mark.slow  # it imports TensorFlow
-def test_compiling_is_silent():
-  environment = {k: v for k, v in os.environ.items() if k[:6] != "TF_CPP"}
-  done = programs.python(["-c", COMPILE], check=True, env=environment)
-  assert not done.stderr
 
 
 def test_unused_libraries_are_hidden_from_keras_alone(monkeypatch):

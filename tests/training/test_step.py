@@ -10,7 +10,6 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses, models, tracing
-from tests import programs
 from tests.training import toy
 from training import optimization
 from training.step import LossScale, batch_inputs, set_dtype_policy
@@ -135,14 +134,6 @@ def test_averages_count_the_updates_that_are_done():
     np.testing.assert_allclose(average.averages[0], expected, rtol=1e-5)
 
 
-@pytest.mark.slow
-def test_compiled_by_xla_is_close(start, plain):
-  result = _run(weights=start, jit_compile=True)
-  np.testing.assert_allclose(
-    result[0][0]["loss"], plain[0][0]["loss"], rtol=1e-5
-  )
-
-
 def _deep(dtype="float32", **options):
   """A training step of two layers with dropout."""
   set_dtype_policy(dtype)
@@ -165,25 +156,6 @@ def test_recomputed_layers_have_the_same_gradients(dtype):
     result, _ = tf.function(step._differentiate)(batch, sums, 0)
   for value, known in zip(result, expected, strict=True):
     np.testing.assert_array_equal(value, known)
-
-
-# Prints the peak of a training step in MB.
-PEAK = """
-from benchmarks import worker
-from benchmarks.workers import train_bert_tf2
-train_bert_tf2.prepare("6x256:32:128:float32", 1, recompute={})
-print(worker.peak())
-"""
-
-
-@pytest.mark.slow
-def test_recomputed_layers_need_less_memory():
-  stored, recomputed = (
-    float(programs.python(["-c", PEAK.format(recompute)], check=True).stdout)
-    for recompute in (False, True)
-  )
-  # Six layers store about 500 MB.
-  assert recomputed < stored - 200
 
 
 def test_a_batch_that_cannot_be_cut_is_refused(start):
