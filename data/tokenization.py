@@ -70,7 +70,10 @@ class BasicTokenizer:
 
   def tokenize(self, text: str | bytes) -> list[str]:
     """Splits a text into words, punctuation characters and CJK characters."""
-    text = "".join(map(_clean, convert_to_unicode(text)))
+    text = convert_to_unicode(text)
+    if text.isascii() and text.isalnum():  # a plain word, as the most are
+      return [text.lower() if self.do_lower_case else text]
+    text = "".join(map(_clean, text))
     words = []
     for word in whitespace_tokenize(text):
       if self.do_lower_case:
