@@ -224,7 +224,9 @@ def _load_litert(file, num_threads):
   try:
     from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
   except ImportError:
-    from tensorflow.lite import Interpreter  # noqa: PLC0415
+    import tensorflow as tf  # noqa: PLC0415
+
+    Interpreter = tf.lite.Interpreter  # its module is another one
   try:
     with no_stderr():  # a line about XNNPACK
       interpreter = Interpreter(file, num_threads=num_threads)
@@ -244,9 +246,8 @@ def _call_litert(function, row):
 
 def first_line(message: str) -> str:
   """The line that says what is wrong, without TensorFlow's stack traces."""
-  if node := _BEFORE_NODE.search(message):
-    return node[1][:500]
-  return message.strip().split("\n")[0][:500]
+  node = _BEFORE_NODE.search(message)
+  return (node[1] if node else message.strip().split("\n")[0])[:500]
 
 
 # --- TensorFlow Serving ----------------------------------------------------
