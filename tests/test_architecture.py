@@ -29,7 +29,7 @@ UPPER = {
 UPPER["tasks"] = UPPER["cli"] | {"tasks"}
 LIBRARIES = {"tensorflow", "tensorflow_text", "keras", "official"}
 # Imported by those who installed requirements-beam.txt, or -bench.txt.
-OPTIONAL = {"apache_beam", "ai_edge_litert"}
+OPTIONAL = {"apache_beam"}
 PACKAGES = {**ALLOWED, **UPPER}
 FILES = sorted(
   path for name in PACKAGES for path in (ROOT / name).rglob("*.py")
