@@ -126,6 +126,7 @@ def test_trials_are_ordered_by_number(tmp_path):
   (tmp_path / "sweep.tsv").write_text(f"run\tvalue\n{text}")
   best = run_record.best_trials(str(tmp_path), 2)
   assert best == [str(tmp_path / name) for name in "ba"]
+  assert len(run_record.best_trials(str(tmp_path), 4)) == 4  # all
 
 
 def test_only_the_chief_writes_the_best(tmp_path, monkeypatch):
