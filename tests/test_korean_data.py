@@ -1,14 +1,16 @@
-"""Korean data as it comes: forms of KorQuAD and KLUE, in small."""
+"""Korean data as it comes: forms of published sets, in small."""
 
 import json
 
 import pytest
 
 from data import vocab
+from tasks.classification.examples import read_examples as read_texts
 from tasks.squad import metrics
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample, read_examples
 from tests import programs, small_model
+from tests.tasks.classification.test_custom_task import task_of
 
 TOKENS = [
   *vocab.SPECIAL_TOKENS,
@@ -128,3 +130,40 @@ def test_characters_of_klue(flags, tmp_path):
   assert lines[:5] == [
     "서 B-LC B-LC", "울 I-LC I-LC", "은 O O", "▁ O O", "강 O O",
   ]  # fmt: skip
+
+
+# Rows in the forms of NSMC, KorNLI and KorSTS, the flags of docs/languages.md
+# for them, and the texts and labels of each row.
+PAIRS = {"text_a_column": "sentence1", "text_b_column": "sentence2"}
+TABLES = {
+  "NSMC": (
+    'id\tdocument\tlabel\n1\t영화가 좋다\t1\n2\t"영화가 나쁘다...\t0\n',
+    {"text_a_column": "document", "label_column": "label"},
+    [("영화가 좋다", None, "1"), ('"영화가 나쁘다...', None, "0")],
+  ),
+  "KorNLI": (
+    "sentence1\tsentence2\tgold_label\n"
+    '강이 흐른다.\t강은 "서울"이다.\tneutral\n'
+    "서울은 좋다.\t서울이 좋다.\tentailment\n",
+    PAIRS | {"label_column": "gold_label"},
+    [
+      ("강이 흐른다.", '강은 "서울"이다.', "neutral"),
+      ("서울은 좋다.", "서울이 좋다.", "entailment"),
+    ],
+  ),
+  "KorSTS": (
+    "genre\tfilename\tyear\tid\tscore\tsentence1\tsentence2\n"
+    'main-news\ta\t2012\t1\t2.600\t"강이 흐른다.\t강은 흐른다.\n',
+    PAIRS | {"label_column": "score", "is_regression": True},
+    [('"강이 흐른다.', "강은 흐른다.", "2.600")],
+  ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_texts_and_pairs(tmp_path, name):
+  table, columns, expected = TABLES[name]
+  (tmp_path / "train.tsv").write_text(table)
+  task = task_of(tmp_path, tmp_path / "out", **columns)
+  rows = read_texts(task, str(tmp_path), "train")
+  assert [(row.text_a, row.text_b, row.label) for row in rows] == expected

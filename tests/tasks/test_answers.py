@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.tokenization_ops import GraphTokenizer
+from modeling import losses
 from serving import engines
 from serving.answers import TextModel, sigmoid, softmax
 from tasks.classification import answers as classification
@@ -293,6 +294,26 @@ def test_masks_of_both_texts_and_is_next():
   assert without_head["is_next"] is None
   alone = _decode(model, {"text": "a"}, masked_lm_logits=logits[:1])
   assert alone == {"num_masks": 0, "probabilities": [], "tokens": []}
+
+
+def test_is_next_is_right_where_the_evaluation_says_so():
+  model = pretraining.Answers(_config(9), top_k=1)
+  random = np.random.default_rng(1)
+  pairs = random.normal(size=(20, 2)).astype(np.float32)
+  labels = random.integers(2, size=(20, 1))
+  batch = {"next_sentence_labels": labels, "masked_lm_ids": labels}
+  batch["masked_lm_weights"] = np.zeros((20, 1))
+  words = np.zeros((20, 1, 4), np.float32)
+  outputs = {"next_sentence_logits": pairs, "masked_lm_logits": words}
+  metrics = losses.pretraining().metrics(outputs, batch)
+  right, _ = metrics["next_sentence_accuracy"]
+  texts = {"text": "a", "text_pair": "b"}
+  words = np.zeros((1, len(stand_in.WORDS)))
+  for logits, label, is_right in zip(pairs, labels, right, strict=True):
+    answer = _decode(
+      model, texts, masked_lm_logits=words, next_sentence_logits=logits
+    )
+    assert (answer["is_next"] == (label[0] == 0)) == bool(is_right)
 
 
 def test_what_is_cut_off_is_not_filled():
