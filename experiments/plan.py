@@ -10,8 +10,12 @@ from typing import NamedTuple
 from modeling.config import BertConfig
 
 PLAN = tomllib.loads(Path(__file__).with_name("plan.toml").read_text("utf-8"))
-STEPS = PLAN["steps"]  # of every pre-training
-PRETRAININGS = PLAN["pretraining"]["systems"]
+STEPS = PLAN["steps"]  # of a pre-training that names no others
+# Configuration, flags and steps.
+PRETRAININGS = {
+  name: (*own, STEPS)[:3]
+  for name, own in PLAN["pretraining"]["systems"].items()
+}
 # Metric of each task's score.
 METRICS = {task: name for name, own in PLAN["tasks"].items() for task in own}
 CONFIGS = {
@@ -38,30 +42,31 @@ class Run(NamedTuple):
   command: str
 
 
-def runs(steps: int = STEPS) -> Iterator[Run]:
-  """All of them, what matters most first; `steps` of every pre-training."""
+def runs(scale: float = 1.0) -> Iterator[Run]:
+  """All of them, what matters most first; `scale` of a pre-training's steps."""
   for stage in PLAN["stages"]:
     for seed in stage.get("seeds", (1, 2)):
       for name in stage.get("pretrain", ()):
-        yield _pretraining(name, seed, steps)
+        yield _pretraining(name, seed, scale)
       for tuning_seed, tune in product(
         stage.get("tuning_seeds", (seed,)), stage["tune"]
       ):
         for task, system, step in product(
           PLAN["groups"][tune["tasks"]],
           tune["systems"],
-          tune.get("steps", (STEPS,)),
+          tune.get("steps", (None,)),
         ):
-          variant = f".{step}" if "steps" in tune else stage.get("variant", "")
+          variant = f".{step}" if step else stage.get("variant", "")
           name = f"{task}/{system}{variant}/{tuning_seed}"
-          command = _tuning(task, system, seed, step * steps // STEPS)
+          command = _tuning(task, system, seed, step, scale)
           folder = "work_dir" if system == "torch" else "output_dir"
           command += f" --seed={tuning_seed} --{folder}={{work}}/{name}"
           yield Run(name, command)
 
 
-def _pretraining(name, seed, steps):
-  config, flags = PRETRAININGS[name]
+def _pretraining(name, seed, scale):
+  config, flags, steps = PRETRAININGS[name]
+  steps = int(steps * scale)
   numbers = (
     f"--num_train_steps={steps} --num_warmup_steps={steps // 10}"
     f" --eval_steps={steps // 10} --save_checkpoints_steps={steps // 40}"
@@ -72,7 +77,7 @@ def _pretraining(name, seed, steps):
   return Run(name, f"{command} --output_dir={{work}}/{name}")
 
 
-def _tuning(task, system, seed, step):
+def _tuning(task, system, seed, step, scale):
   """Command without its seed, from the pre-training with a seed."""
   command = _COMMANDS[task]
   for name, part in PLAN["parts"].items():
@@ -85,6 +90,8 @@ def _tuning(task, system, seed, step):
   command += f" {PLAN['small']['flags']} {flags}"
   command += f" --bert_config_file={{work}}/{config}.json"
   paths = [
-    f"{{work}}/pretrain/{start}/{seed}/model.ckpt-{step}" for start in starts
+    f"{{work}}/pretrain/{start}/{seed}/model.ckpt-"
+    f"{int((step or PRETRAININGS[start][2]) * scale)}"
+    for start in starts
   ]
   return command + f" --init_checkpoint={','.join(paths)}" * bool(paths)

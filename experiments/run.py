@@ -39,7 +39,7 @@ flags.DEFINE_string("peer_python", "", "Python that has torch, transformers.")
 flags.DEFINE_string("work_dir", None, "Folder of the runs.", required=True)
 flags.DEFINE_string("results", str(RESULTS), "Lines of finished runs.")
 flags.DEFINE_string("only", "", "Pattern that is in the names of the runs.")
-flags.DEFINE_integer("num_steps", plan.STEPS, "Of every pre-training.", 40)
+flags.DEFINE_float("scale", 1.0, "Part of the steps of a pre-training.", 0.01)
 
 
 def main(_):
@@ -49,7 +49,7 @@ def main(_):
     is_possible = FLAGS.encoder_dir or "{encoder}" not in command
     if is_possible and not Path(FLAGS.work_dir, path).exists():
       execute(plan.Run(path, command))
-  runs = {run.name: run for run in plan.runs(FLAGS.num_steps)}
+  runs = {run.name: run for run in plan.runs(FLAGS.scale)}
   for number, run in enumerate(runs.values(), 1):
     finished = {line["name"] for line in read(FLAGS.results)}
     if run.name in finished or not re.search(FLAGS.only, run.name):

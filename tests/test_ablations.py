@@ -75,6 +75,7 @@ def test_two_networks_and_a_bilstm_are_trained_and_exported(folder, tmp_path):
     export_dir=tmp_path / "export",
     attention="shallow",
     max_seq_length=T,
+    train_batch_size=4,
     num_train_epochs=1,
     **dict.fromkeys(("add_bilstm", "do_train", "do_export"), True),
   )

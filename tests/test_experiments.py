@@ -34,7 +34,7 @@ BASE = "--init_checkpoint={work}/pretrain/base/1/model.ckpt-20000"
     ),
     ("NER/none/1", "NER/base/1", {BASE}),
     ("NER/base.1000/1", "NER/base/1", {BASE, BASE[:-5] + "1000"}),
-    ("MNLI/base.size/1", "MNLI/base.size/5", {"--seed=1", "--seed=5"}),
+    ("MNLI/short.size/1", "MNLI/short.size/5", {"--seed=1", "--seed=5"}),
     ("SQuAD/left_to_right/2", "SQuAD/bilstm/2", {"--add_bilstm"}),
     (
       *("Encoder-NER/pretrained/1", "Encoder-NER/random/1"),
