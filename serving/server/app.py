@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import re
 import socket
@@ -338,12 +339,35 @@ class Server(uvicorn.Server):
 
   async def shutdown(self, sockets=None):
     """Accepts no more connections, answers those there are, then ends."""
-    self._app.is_draining = True  # answers say that they are the last
-    await asyncio.sleep(0)  # accepts connections that are waiting
+    loop = asyncio.get_running_loop()
+    # A socket that is closed resets what waits at it, and asyncio drops what it
+    # has accepted a moment before. So the last ones are accepted here.
+    for listening in sockets:
+      loop.remove_reader(listening)
+    for _ in range(3):
+      await asyncio.sleep(0)  # what asyncio has accepted becomes a connection
+    accepted = [*map(_accept_all, sockets)]
     for server in self.servers:
       server.close()
+    for connection in itertools.chain(*accepted):
+      await loop.connect_accepted_socket(self._protocol, connection)
+    self._app.is_draining = True  # answers say that they are the last
     steps = 50
     for _ in range(steps):
       if self.server_state.connections:
         await asyncio.sleep(_DRAIN_SECONDS / steps)
     await super().shutdown(sockets)
+
+  def _protocol(self):
+    return self.config.http_protocol_class(
+      config=self.config, server_state=self.server_state, app_state={}
+    )
+
+
+def _accept_all(listening):
+  """Connections that wait at a socket; it does not block."""
+  accepted = []
+  with contextlib.suppress(BlockingIOError):
+    while True:
+      accepted.append(listening.accept()[0])
+  return accepted

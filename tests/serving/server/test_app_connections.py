@@ -1,5 +1,6 @@
 """Connections: slow and rude clients, and the end of the server."""
 
+import asyncio
 import socket
 import threading
 import time
@@ -154,6 +155,27 @@ def test_the_end_answers_what_was_accepted(client):
   assert results == [(200, {"predictions": [{"length": 1, "text": "a"}]})] * 5
   assert _read_all(idle) == b""
   idle.close()
+
+
+def test_the_end_answers_connections_that_wait_to_be_accepted():
+  server = app.Server(app.App({}, app.Metrics(), SETTINGS), SETTINGS)
+  address = socket.create_server(("127.0.0.1", 0))
+
+  async def start_and_end():
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    await server.startup([address])
+    connections = [
+      socket.create_connection(address.getsockname()) for _ in range(20)
+    ]
+    for connection in connections:
+      connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+    await server.shutdown([address])
+    return connections
+
+  for connection in asyncio.run(start_and_end()):
+    with connection:
+      assert connection.recv(100).startswith(b"HTTP/1.1 200")
 
 
 def test_a_request_on_an_idle_connection_is_answered_at_the_end(client):
