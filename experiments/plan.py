@@ -11,11 +11,8 @@ from modeling.config import BertConfig
 
 PLAN = tomllib.loads(Path(__file__).with_name("plan.toml").read_text("utf-8"))
 STEPS = PLAN["steps"]  # of a pre-training that names no others
-# Configuration, flags and steps.
-PRETRAININGS = {
-  name: (*own, STEPS)[:3]
-  for name, own in PLAN["pretraining"]["systems"].items()
-}
+_SYSTEMS = PLAN["pretraining"]["systems"]
+PRETRAININGS = {name: (*own, STEPS)[:3] for name, own in _SYSTEMS.items()}
 # Metric of each task's score.
 METRICS = {task: name for name, own in PLAN["tasks"].items() for task in own}
 CONFIGS = {
@@ -89,9 +86,8 @@ def _tuning(task, system, seed, step, scale):
   config, starts, flags = _SMALL[system]
   command += f" {PLAN['small']['flags']} {flags}"
   command += f" --bert_config_file={{work}}/{config}.json"
-  paths = [
-    f"{{work}}/pretrain/{start}/{seed}/model.ckpt-"
-    f"{int((step or PRETRAININGS[start][2]) * scale)}"
-    for start in starts
-  ]
+  paths = []
+  for start in starts:
+    last = int((step or PRETRAININGS[start][2]) * scale)
+    paths.append(f"{{work}}/pretrain/{start}/{seed}/model.ckpt-{last}")
   return command + f" --init_checkpoint={','.join(paths)}" * bool(paths)
