@@ -7,6 +7,7 @@ import numpy as np
 from modeling import models
 from modeling.config import BertConfig
 
+SEED = (1, 2)  # of dropouts
 CONFIG = BertConfig(
   vocab_size=31,
   hidden_size=12,
@@ -54,6 +55,16 @@ def tokens(batch: int = 2, length: int = 8, seed: int = 0) -> dict:
     "input_ids": rng.randint(0, 31, (batch, length)).astype(np.int32),
     "input_mask": np.ones((batch, length), np.int32),
     "segment_ids": rng.randint(0, 2, (batch, length)).astype(np.int32),
+  }
+
+
+def pretraining_batch() -> dict:
+  """Texts with masked tokens, and pairs of both kinds."""
+  return tokens() | {
+    "masked_lm_positions": np.array([[1, 2, 0], [3, 4, 7]], np.int32),
+    "masked_lm_ids": np.array([[4, 9, 0], [30, 2, 1]], np.int32),
+    "masked_lm_weights": np.array([[1, 1, 0], [1, 1, 1]], np.float32),
+    "next_sentence_labels": np.array([[0], [1]], np.int32),
   }
 
 

@@ -1,54 +1,54 @@
-"""The JAX side of test_on_jax.py: reads inputs from a folder, writes results.
+"""The JAX side of test_on_jax.py: reads weights from a folder, writes results.
 
-Inputs: `<name>.npz`, the weights of each model; of a training `start.npz`,
-`batches.npz` and `bert_config.json`.
+Import it before keras: its backend cannot be changed afterwards.
 """
 
+import os
 from pathlib import Path
 
-from tests.modeling import jax_training
+os.environ["KERAS_BACKEND"] = "jax"
 
-# isort: split
 import jax
 import keras
 import numpy as np
+from jax import numpy as jnp
 
-from modeling import losses, models
-from modeling.config import BertConfig
+from modeling import losses
+from modeling.tracing import DropoutSeeds
 from tests.modeling import every_model
 
 
 def write_results(folder: Path) -> None:
-  """Writes the outputs of all models and the numbers of the training."""
+  """Writes outputs of all models, loss and gradients of pre-training."""
   assert keras.backend.backend() == "jax"
-  for name, make in every_model.MODELS.items():
-    model = make()
-    model.set_weights(_arrays(folder / f"{name}.npz"))
-    np.savez(folder / f"{name} on jax.npz", **every_model.outputs(model))
+  for name in every_model.MODELS:
+    outputs = every_model.outputs(_model(name, folder))
+    np.savez(folder / f"{name} on jax.npz", **outputs)
   for dtype in ("float32", "mixed_bfloat16"):
     keras.config.set_dtype_policy(dtype)
-    np.savez(folder / f"{dtype}.npz", **_train(folder))
+    model = _model("pretrainer", folder)
+    np.savez(folder / f"{dtype}.npz", **_loss_and_gradients(model))
 
 
-def _arrays(path):
-  with np.load(path) as file:
-    return [file[f"arr_{number}"] for number in range(len(file.files))]
+def _model(name, folder):
+  model = every_model.MODELS[name]()
+  with np.load(folder / f"{name}.npz") as file:
+    model.set_weights([file[f"arr_{n}"] for n in range(len(file.files))])
+  return model
 
 
-def _train(folder):
-  """Reports of some steps, and the variables after them by name."""
-  config = BertConfig.from_json(str(folder / "bert_config.json"))
-  model = models.pretrainer(config)
-  model.set_weights(_arrays(folder / "start.npz"))
-  adam = jax_training.Adam(0.01, 100, 4)
-  step = jax.jit(jax_training.step_function(model, losses.pretraining(), adam))
-  state, reports = jax_training.begin(model), {}
-  with np.load(folder / "batches.npz") as batches:
-    batches = dict(batches)
-  for number in range(len(batches["input_ids"])):
-    batch = {name: values[number] for name, values in batches.items()}
-    state, means = step(state, batch)
-    for name, mean in means.items():
-      reports.setdefault(f"step/{name}", []).append(mean)
+def _loss_and_gradients(model):
+  """With dropout; gradients by the names of their variables."""
+  batch, objective = every_model.pretraining_batch(), losses.pretraining()
+  inputs = {name: batch[name] for name in model.input}
+
+  def loss(variables):
+    with DropoutSeeds(jnp.array(every_model.SEED)):
+      outputs, _ = model.stateless_call(variables, [], inputs, training=True)
+    terms = objective.losses(outputs, batch)
+    return sum(jnp.sum(term) for term in terms.values())
+
+  variables = [variable.value for variable in model.trainable_variables]
+  value, gradients = jax.jit(jax.value_and_grad(loss))(variables)
   names = [variable.path for variable in model.trainable_variables]
-  return reports | dict(zip(names, state.variables, strict=True))
+  return {"loss": value} | dict(zip(names, gradients, strict=True))

@@ -9,7 +9,7 @@ import tensorflow as tf
 from modeling import fused_ops, losses, models, tracing
 from modeling.fused_ops import uniform_bits
 from modeling.tracing import DropoutSeeds
-from tests.modeling.every_model import CONFIG, tokens
+from tests.modeling.every_model import CONFIG, pretraining_batch
 
 SEED = tf.constant([5, 7], tf.uint32)
 
@@ -156,12 +156,7 @@ def test_narrow_types_are_computed_in_float32(name, dtype, form):
 
 
 def test_gradients_of_a_model_are_equal():
-  batch = tokens() | {
-    "masked_lm_positions": np.array([[1, 2, 0], [3, 4, 7]], np.int32),
-    "masked_lm_ids": np.array([[4, 9, 0], [30, 2, 1]], np.int32),
-    "masked_lm_weights": np.array([[1, 1, 0], [1, 1, 1]], np.float32),
-    "next_sentence_labels": np.array([[0], [1]], np.int32),
-  }
+  batch = pretraining_batch()
   config = replace(
     CONFIG,
     num_hidden_layers=3,  # two of them share their graph
