@@ -45,7 +45,6 @@ LONGEST = (
   "test_workers.py",
   "test_run_squad.py",
   "test_cli.py",
-  "test_ablations.py",
   "test_output_dirs.py",
   "test_experiments.py",
   "test_predictor.py",

@@ -12,6 +12,7 @@ from predictor import Predictor
 from tests import programs
 from tests.serving import stand_in, tasks
 from tests.serving.tasks import CONFIG, T
+from tests.tasks.test_answers import check_row
 
 TEXTS = ["ab c.", "", "abcde " * 7, "e e . d"]
 ENDINGS = [["b", "c d", "."], ["", "a", "aa"], ["e", "e", "a b"], ["c"] * 3]
@@ -21,7 +22,11 @@ ASKED = {
   "ner": {"tokens": TEXTS},
   "swag": {"sent1": TEXTS, "sent2": TEXTS[::-1], "choices": ENDINGS},
   "pretraining": {"text": [f"{text} [MASK] a" for text in TEXTS]},
+  "shallow": {"text": TEXTS},
 }
+SIDES = ("left_to_right", "right_to_left")
+PROGRAMS = dict.fromkeys(SIDES, "run_pretraining")
+PROGRAMS["shallow"] = "run_classifier"
 
 QUICK = ("pretraining",)  # the others are slow tests
 
@@ -47,16 +52,13 @@ def _write_data(folder):
 
 
 def _flags(folder):
-  """Flags of each program."""
+  """Flags of each training."""
+  classifier = {"task_name": "tsv", "data_dir": folder, "text_a_column": "one"}
+  classifier |= {"label_column": "which"}
+  pretraining = {"input_file": folder / "records", "num_train_steps": 2}
+  pretraining |= {"max_predictions_per_seq": 2, "num_warmup_steps": 0}
   return {
-    "classifier": {
-      "task_name": "tsv",
-      "data_dir": folder,
-      "text_a_column": "one",
-      "text_b_column": "two",
-      "label_column": "which",
-      "ema_decay": 0.5,
-    },
+    "classifier": classifier | {"text_b_column": "two", "ema_decay": 0.5},
     "squad": {
       "train_file": folder / "squad.json",
       "max_query_length": 4,
@@ -76,12 +78,15 @@ def _flags(folder):
       "keep_best": True,
     },
     "swag": {"train_file": folder / "swag.csv", "dtype": "bfloat16"},
-    "pretraining": {
-      "input_file": folder / "records",
-      "max_predictions_per_seq": 2,
-      "num_train_steps": 2,
-      "num_warmup_steps": 0,
+    "pretraining": pretraining,
+    **{
+      side: pretraining
+      | {"objective": side, "special_tokens": False, "do_export": False}
+      for side in SIDES
     },
+    "shallow": classifier
+    | {"attention": "shallow", "add_bilstm": True, "num_train_epochs": 1}
+    | {"init_checkpoint": ",".join(str(folder / side) for side in SIDES)},
   }
 
 
@@ -104,6 +109,15 @@ def _data(tmp_path_factory):
   return folder
 
 
+def _model_flags(folder):
+  """Flags of an export; files relative to the folder that programs start in."""
+  files = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  return {
+    name: os.path.relpath(folder / file, programs.ROOT)
+    for name, file in files.items()
+  } | {"max_seq_length": T, "do_export": True}
+
+
 @pytest.fixture(name="train", scope="module")
 def _train(data):
   """Function that trains and exports once per program; returns the folder."""
@@ -111,24 +125,17 @@ def _train(data):
   def train(*names):
     for name in names:
       if not (data / name).exists():
-        log = programs.run(
-          f"run_{name}",
-          # Relative to the folder that programs start in.
-          bert_config_file=os.path.relpath(
-            data / "bert_config.json", programs.ROOT
-          ),
-          vocab_file=os.path.relpath(data / "vocab.txt", programs.ROOT),
-          max_seq_length=T,
-          train_batch_size=4,
-          learning_rate=0.01,
-          seed=3,
-          do_train=True,
-          output_dir=data / name,
-          do_export=True,
-          export_dir=data / name / "export",
-          **_flags(data)[name],
-        )
-        assert "exported to" in log
+        flags = _model_flags(data) | {
+          "train_batch_size": 4,
+          "learning_rate": 0.01,
+          "seed": 3,
+          "do_train": True,
+          "output_dir": data / name,
+          "export_dir": data / name / "export",
+        }
+        flags |= _flags(data)[name]
+        log = programs.run(PROGRAMS.get(name, f"run_{name}"), **flags)
+        assert ("exported to" in log) == flags["do_export"]
     return data
 
   return train
@@ -142,8 +149,9 @@ def _folder(train):
 
 @pytest.fixture(name="trained")
 def _trained(request, train):
-  """The folder, and the name of a program that was trained in it."""
-  return train(request.param), request.param
+  """The folder, and the name of a training in it."""
+  before = SIDES if request.param == "shallow" else ()
+  return train(*before, request.param), request.param
 
 
 @pytest.mark.parametrize(
@@ -168,6 +176,44 @@ def test_the_folder_answers_as_the_export_does(trained, tmp_path, monkeypatch):
     )
     for result, expected in zip(*answers, strict=True):
       tasks.assert_same(result, expected)
+
+
+# A program that loads an export imports nothing of this repository.
+ASK = """
+import json, sys
+import tensorflow as tf
+
+model = tf.saved_model.load("export").signatures["serving_default"]
+inputs = {name: tf.constant(v) for name, v in json.load(sys.stdin).items()}
+outputs = {k: v.numpy().tolist() for k, v in model(**inputs).items()}
+print(json.dumps(outputs, default=bytes.decode))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["swag", "pretraining"])
+def test_a_process_without_this_project_gets_the_answers_of_predictor(
+  train, tmp_path, name
+):
+  """Of an export from a checkpoint alone."""
+  folder, export = train(name), tmp_path / "export"
+  flags = _model_flags(folder) | {"init_checkpoint": folder / name}
+  flags |= {"output_dir": tmp_path / "new", "export_dir": export}
+  programs.run(f"run_{name}", **flags)
+  asked = ASKED[name]
+  done = programs.python(["-c", ASK], json.dumps(asked), cwd=tmp_path)
+  answers = json.loads(done.stdout)
+  for row, expected in enumerate(Predictor(export)(**asked)):
+    result = {key: value[row] for key, value in answers.items()}
+    assert result.keys() == expected.keys()
+    for key in expected:
+      check_row(result, expected, key)
+
+
+def test_a_causal_model_is_trained_without_special_tokens(train):
+  folder = train("left_to_right")
+  [start] = json.loads((folder / "left_to_right/run.json").read_text())
+  assert start["flags"]["attention"] == "left_to_right"
 
 
 @pytest.mark.slow
