@@ -212,3 +212,41 @@ def test_a_vocabulary_is_compared_with_that_of_the_training(folder):
       _check(folder, vocab_file=str(other), **start)
   (folder / "vocab.txt").rename(folder / "moved.txt")  # nothing to compare with
   _check(folder, output_dir=run, vocab_file=str(other))
+
+
+@pytest.mark.parametrize(
+  ("changes", "is_taken"),
+  [
+    ({}, True),
+    ({"new_head": True}, False),
+    ({"new_head": True, "do_train": False}, True),
+    ({"init_checkpoint": None}, False),
+    ({"output_dir": "run"}, False),
+  ],
+)
+def test_labels_are_those_of_a_head_that_is_restored(
+  folder, monkeypatch, changes, is_taken
+):
+  monkeypatch.chdir(folder)
+  (folder / "run/labels.txt").touch()
+  start = {"init_checkpoint": "run/model.ckpt-3", "output_dir": "out"}
+  start |= {"do_train": True}
+  args = programs.arguments("run_ner", **start | changes)
+  assert encoder.labels_file(args) == ("run/labels.txt" if is_taken else None)
+
+
+def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
+  prefix, path = str(folder / "old/model.ckpt"), folder / "given.txt"
+  table = {"bert/embeddings/word_embeddings": np.zeros((200, 1))}
+  checkpoint.write(prefix, table)
+  args = programs.arguments(
+    "run_ner",
+    vocab_file=str(path),
+    init_checkpoint=prefix,
+    output_dir=str(folder / "out"),
+  )
+  for number, is_warned in ((150, False), (9, True)):  # rows may be padded
+    path.write_text("\n".join([*TOKENS, *map(str, range(number))]))
+    encoder.check_vocabulary(args, 200)
+    assert ("given.txt has 15 lines, but the" in caplog.text) == is_warned
+  assert "has 200 ids: is it the vocab.txt that came with" in caplog.text
