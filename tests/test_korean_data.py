@@ -4,19 +4,14 @@ import json
 
 import pytest
 
-from data import vocab
 from tasks.classification.examples import read_examples as read_texts
+from tasks.ner import examples as ner
+from tasks.ner.metrics import write_conll
 from tasks.squad import metrics
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample, read_examples
-from tests import programs, small_model
 from tests.tasks.classification.test_custom_task import task_of
 
-TOKENS = [
-  *vocab.SPECIAL_TOKENS,
-  *"강산이가은서울부흐른다좋나쁘영화?.",
-  *["##이", "##가", "##은", "##울", "##산", "##른", "##다", "##화"],
-]
 # Answer, right answer, exact match, F1 of characters.
 CHARACTERS = [
   ("세종대왕", "세종대왕", 1, 1.0),
@@ -57,57 +52,20 @@ def test_characters_are_counted_as_by_korquad(answer, expected, exact, f1):
   }
 
 
-@pytest.fixture(name="flags")
-def _flags(tmp_path):
-  return small_model.write(tmp_path, TOKENS, max_position_embeddings=32) | {
-    "do_lower_case": False,
-    "max_seq_length": 32,
-    "train_batch_size": 2,
-    "learning_rate": 0.01,
-    "output_dir": tmp_path / "out",
-    "do_train": True,
-    "do_predict": True,
-    "seed": 1,
-  }
-
-
-def _korquad(path, answers):
+def test_the_first_of_several_answers_of_korquad_is_trained_on(
+  tmp_path, caplog
+):
+  answers = [
+    {"text": "서울", "answer_start": 0},
+    {"text": "강", "answer_start": 5},
+  ]
   qas = [{"id": "1", "question": "강 이 ?", "answers": answers}]
   paragraph = {"context": "서울 은 강 이 흐른다 .", "qas": qas}
   data = {"data": [{"title": "t", "paragraphs": [paragraph]}]}
-  path.write_text(json.dumps(data))
-  return path
-
-
-SEVERAL = [
-  {"text": "서울", "answer_start": 0},
-  {"text": "강", "answer_start": 5},
-]
-
-
-def test_the_first_of_several_answers_is_trained_on(tmp_path, caplog):
-  path = str(_korquad(tmp_path / "x.json", SEVERAL))
-  [example] = read_examples([path], is_training=True)
+  (tmp_path / "x.json").write_text(json.dumps(data))
+  [example] = read_examples([str(tmp_path / "x.json")], is_training=True)
   assert example.answer.text == "서울"
   assert "x.json: 1 question with several answers, of which" in caplog.text
-
-
-def test_questions_of_korquad(flags, tmp_path):
-  path = _korquad(tmp_path / "train.json", SEVERAL)
-  flags |= {"train_file": path, "predict_file": path, "max_query_length": 8}
-  log = programs.run(
-    "run_squad", **flags, num_train_epochs=40, f1_unit="character"
-  )
-  assert "1 question with several answers" in log
-  scores = json.loads((tmp_path / "out/squad_scores.json").read_text())
-  assert scores == {"exact_match": 100.0, "f1": 100.0}
-  programs.fails(
-    "run_squad",
-    "--f1_unit=character has no scores of questions without an answer",
-    **flags,
-    f1_unit="character",
-    version_2_with_negative=True,
-  )
 
 
 KLUE = (
@@ -118,18 +76,17 @@ KLUE = (
 )
 
 
-def test_characters_of_klue(flags, tmp_path):
-  path = tmp_path / "klue.tsv"
-  path.write_text(KLUE)
-  flags |= {"train_file": path, "dev_file": path, "test_file": path}
-  log = programs.run("run_ner", **flags, do_eval=True, num_train_epochs=30)
-  assert "looks like" not in log
-  results = programs.results(tmp_path / "out")
-  assert results["eval_f1"] == 1.0
-  lines = (tmp_path / "out/test_predictions.conll").read_text().splitlines()
+def test_characters_of_klue(tmp_path, caplog):
+  (tmp_path / "klue.tsv").write_text(KLUE)
+  sentences = ner.read_sentences(str(tmp_path / "klue.tsv"))
+  assert not caplog.messages
+  path = tmp_path / "predictions.conll"
+  write_conll(str(path), sentences, [sentence.tags for sentence in sentences])
+  lines = path.read_text().splitlines()
   assert lines[:5] == [
     "서 B-LC B-LC", "울 I-LC I-LC", "은 O O", "▁ O O", "강 O O",
   ]  # fmt: skip
+  assert lines[11:14] == ["부 B-LC B-LC", "산 I-LC I-LC", "이 O O"]
 
 
 # Rows in the forms of NSMC, KorNLI and KorSTS, the flags of docs/languages.md

@@ -2,14 +2,16 @@
 
 import json
 
+import pytest
+
 from tasks.squad import examples, task
 from tests import programs
 
 
-def _args(folder, context, number):
+def _args(folder, context, number, answer="b"):
   """Flags to predict `number` questions about a context."""
   (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n")
-  answers = [{"text": "b", "answer_start": 2}]
+  answers = [{"text": answer, "answer_start": 2}]
   questions = [
     {"id": str(i), "question": "a", "answers": answers} for i in range(number)
   ]
@@ -82,10 +84,11 @@ def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
   assert metrics == {"step": 7, "eval_exact_match": 0.0, "eval_f1": 0.0}
 
 
-def test_an_evaluation_in_training_writes_no_predictions(tmp_path):
-  args = _args(tmp_path, " \u200b ", 1)
+@pytest.mark.parametrize(("unit", "f1"), [("word", 0), ("character", 8 / 9)])
+def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
+  args = _args(tmp_path, " \u200b ", 1, answer="empt").replace(f1_unit=unit)
   scores = task.evaluate_in_training(args, None, _eval_data(args), 3)
-  assert scores == {"exact_match": 0.0, "f1": 0.0}
+  assert scores == {"exact_match": 0.0, "f1": pytest.approx(100 * f1)}
   assert not (tmp_path / "predictions.json").exists()
   assert json.loads((tmp_path / "metrics.jsonl").read_text())["step"] == 3
 
