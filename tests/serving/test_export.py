@@ -9,51 +9,26 @@ import pytest
 import tensorflow as tf
 
 from data import features
-from data.tokenization import FullTokenizer
-from modeling import models
-from modeling.config import BertConfig
 from serving import export
 from serving.answers import TextConfig, softmax
 from serving.export import ServedModel
 from storage import files, tfrecord
 from storage.tfrecord import Schema
 from tasks.classification import answers as classification
-from tasks.classification import examples as classification_examples
+from tasks.classification.examples import TextExample, TextRecordBuilder
 from tasks.classification.task import TextClassification
-from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
-from tasks.multiple_choice.task import MultipleChoice
-from tests.parity import golden_files
+from tests.serving import tasks
+from tests.serving.tasks import T
 
-T = 8
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "film", "good", "##ish"]
-CONFIG = BertConfig(len(WORDS), 8, 1, 2, 8, max_position_embeddings=T)
-LABELS = ("no", "yes")
-TEXTS = [("a film", "goodish"), ("good " * 9, ""), ("", "a film")]
-
-
-@pytest.fixture(name="vocabulary", scope="module")
-def _vocabulary(tmp_path_factory):
-  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
-  path.write_text("\n".join(WORDS) + "\n")
-  return path
-
-
-@pytest.fixture(name="served", scope="module")
-def _served(vocabulary):
-  answers = classification.Answers(
-    TextConfig(str(vocabulary), True, T, LABELS), pairs=True
-  )
-  model = models.classifier(CONFIG, 2)
-  return ServedModel(model, answers, TextClassification)
+NAME = "classification of pairs"
+TEXTS = [("a bc", "dede"), ("ab " * 9, ""), ("", "a bc")]
 
 
 @pytest.fixture(name="saved", scope="module")
-def _saved(served, tmp_path_factory):
+def _saved(folders):
   """Folder of a classifier's export."""
-  path = str(tmp_path_factory.mktemp("classifier") / "export")
-  export.save(path, served, ["savedmodel"])
-  return path
+  return str(folders[NAME])
 
 
 @pytest.fixture(name="asked", scope="module")
@@ -63,15 +38,10 @@ def _asked(saved):
 
 
 @pytest.fixture(name="rows", scope="module")
-def _rows(vocabulary):
+def _rows(tokenizer):
   """Records of TEXTS."""
-  build = classification_examples.TextRecordBuilder(
-    FullTokenizer(vocabulary), T, LABELS
-  )
-  return [
-    build(classification_examples.TextExample("", *pair, "yes"))
-    for pair in TEXTS
-  ]
+  build = TextRecordBuilder(tokenizer, T, tasks.LABELS)
+  return [build(TextExample("", *pair, "yes")) for pair in TEXTS]
 
 
 @pytest.fixture(name="said", scope="module")
@@ -81,23 +51,15 @@ def _said(asked):
   return asked["serving_default"](text_a=first, text_b=second)
 
 
-def _assert_same(result, expected):
-  assert sorted(result) == sorted(expected)
-  for name, value in expected.items():
-    if value.dtype == tf.string:
-      assert result[name].numpy().tolist() == value.numpy().tolist()
-    else:
-      np.testing.assert_allclose(result[name], value, atol=1e-6)
-
-
 @pytest.fixture(name="logits", scope="module")
 def _logits(asked, rows):
-  """The model's outputs for TEXTS."""
+  """The model's outputs for TEXTS, [N, L]."""
   inputs = {
     name: tf.constant([row[name] for row in rows], tf.int32)
     for name in features.TOKENS
   }
-  return asked["serving_features"](**inputs)
+  [logits] = asked["serving_features"](**inputs).values()
+  return logits.numpy()
 
 
 def test_there_are_three_signatures(asked, said, logits):
@@ -106,18 +68,26 @@ def test_there_are_three_signatures(asked, said, logits):
     "serving_examples",
     "serving_features",
   }
-  assert list(logits) == ["logits"]
-  np.testing.assert_allclose(
-    said["probabilities"], softmax(logits["logits"].numpy()), atol=1e-6
-  )
+  np.testing.assert_allclose(said["probabilities"], softmax(logits), atol=1e-5)
 
 
-def test_the_files_of_its_texts_are_in_its_folder(saved, vocabulary):
+@pytest.mark.parametrize("do_lower_case", [False, True])
+def test_the_graph_has_the_case_of_the_answers(every_task, do_lower_case):
+  config = TextConfig(tasks.vocab_file(), do_lower_case, T, tasks.LABELS)
+  answers = classification.Answers(config, pairs=False)
+  model = every_task[NAME].model
+  served = ServedModel(model, answers, TextClassification)
+  ask = export.Exported(served).functions["serving_default"]
+  lower, upper = ask(text=tf.constant(["ab", "AB"]))["probabilities"].numpy()
+  assert np.array_equal(lower, upper) == do_lower_case
+
+
+def test_the_files_of_its_texts_are_in_its_folder(saved):
   names = ("task.json", "tokenizer_config.json", "vocab.txt", "labels.txt")
   task, config, vocab_file, labels = (Path(saved, n).read_text() for n in names)
   assert json.loads(task) == {"task": "classification", "pairs": True}
   assert json.loads(config) == {"do_lower_case": True, "model_max_length": T}
-  assert vocab_file == vocabulary.read_text()
+  assert vocab_file == Path(tasks.vocab_file()).read_text()
   assert labels == "no\nyes\n"
 
 
@@ -161,7 +131,7 @@ def test_a_request_has_the_bytes_of_the_message():
 )
 def test_records_are_read_with_and_without_labels(asked, logits, rows, schema):
   result = asked["serving_examples"](examples=_records(schema, rows))
-  _assert_same(result, logits)
+  np.testing.assert_allclose(result["logits"], logits, atol=1e-5)
 
 
 def _records(schema, rows):
@@ -174,41 +144,36 @@ def test_a_record_may_be_short(asked, logits, rows):
   schema = Schema(*features.tokens(number))
   cut = {name: rows[0][name][:number] for name in schema}
   result = asked["serving_examples"](examples=_records(schema, [cut]))
-  _assert_same(result, {name: value[:1] for name, value in logits.items()})
+  np.testing.assert_allclose(result["logits"], logits[:1], atol=1e-5)
 
 
-def test_records_of_any_number_of_choices(vocabulary, tmp_path):
-  answers = multiple_choice.Answers(TextConfig(str(vocabulary), True, T))
-  served = ServedModel(models.multiple_choice(CONFIG), answers, MultipleChoice)
-  path = str(tmp_path / "export")
-  export.save(path, served, ["savedmodel"])
-  asked = tf.saved_model.load(path).signatures
+def test_records_of_any_number_of_choices(exported, tokenizer):
+  asked = exported["choices"].functions
+  build = ChoiceRecordBuilder(tokenizer, T)
   records, expected = [], []
-  for endings in (["film", "good"], ["a", "film film", ""]):
-    text = tf.constant(["a film"])
+  for endings in (["bc", "de"], ["a", "bc bc", ""]):
+    text = tf.constant(["a bc"])
     said = asked["serving_default"](
       sent1=text, sent2=text, choices=tf.constant([endings])
     )
-    example = ChoiceExample("a film", "a film", tuple(endings))
-    build = ChoiceRecordBuilder(FullTokenizer(vocabulary), T)
-    records.append(
-      _records(features.multiple_choice(T, len(endings)), [build(example)])
-    )
+    example = ChoiceExample("a bc", "a bc", tuple(endings))
+    schema = features.multiple_choice(T, len(endings))
+    records.append(_records(schema, [build(example)]))
     logits = asked["serving_examples"](examples=records[-1])["logits"]
     expected.append(logits.numpy()[0])
     np.testing.assert_allclose(
-      said["probabilities"], softmax(logits.numpy()), atol=1e-6
+      said["probabilities"], softmax(logits.numpy()), atol=1e-5
     )
   result = asked["serving_examples"](examples=tf.concat(records, 0))["logits"]
   for row, logits in zip(result.numpy(), expected, strict=True):
-    np.testing.assert_allclose(row[: len(logits)], logits, atol=1e-6)
+    np.testing.assert_allclose(row[: len(logits)], logits, atol=1e-5)
   nothing = tf.constant([], tf.string)
   assert asked["serving_examples"](examples=nothing)["logits"].shape[0] == 0
 
 
-def test_nothing_is_overwritten(saved, served):
+def test_nothing_is_overwritten(saved, every_task):
   with pytest.raises(FileExistsError, match="is there already: remove it"):
-    export.save(saved, served, ["savedmodel"])
+    export.save(saved, every_task[NAME], ["savedmodel"])
   files.check_is_free(f"{saved}/variables/nothing")
 
 
@@ -224,46 +189,8 @@ def test_what_a_killed_export_left_is_cleared_away(tmp_path):
   assert (tmp_path / "export" / "saved_model.pb").exists()
 
 
-class _Tokens(tf.Module):
-  """Texts in the graph that are only tokenized."""
-
-  def __init__(self, tokenizer, answers):
-    super().__init__()
-    self.texts = {"text": tf.TensorSpec([None], tf.string)}
-    self.tokenizer = tokenizer
-
-  def from_text(self, model, text):
-    tokens = self.tokenizer.tokens(self.tokenizer.tokenize(text))
-    return {"tokens": tokens.to_tensor(), "number": tokens.row_lengths()}
-
-
-@pytest.mark.parametrize(
-  "setting", ["lower", pytest.param("cased", marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize(
-  "path", golden_files.cases("tokenization/tokens.jsonl"), ids=golden_files.name
-)
-def test_an_exported_tokenizer_gives_the_originals_tokens(
-  setting, path, tmp_path
-):
-  vocabulary = golden_files.GOLDEN / "vocab.txt"
-  config = TextConfig(str(vocabulary), setting == "lower", T)
-  answers = classification.Answers(config, pairs=False)
-  served = ServedModel(models.classifier(CONFIG, 2), answers, _Tokens)
-  export.save(str(tmp_path / "export"), served, ["savedmodel"])
-  asked = tf.saved_model.load(str(tmp_path / "export")).signatures
-  with open(path, encoding="utf-8") as file:
-    cases = [json.loads(line) for line in file]
-  result = asked["serving_default"](
-    text=tf.constant([case["text"] for case in cases])
-  )
-  rows = zip(result["tokens"].numpy(), result["number"].numpy(), strict=True)
-  tokens = [[t.decode() for t in row[:number]] for row, number in rows]
-  assert tokens == [case[setting] for case in cases]
-
-
 @pytest.mark.slow
-def test_gradients_are_left_out(fused, served, tmp_path):
+def test_gradients_are_left_out(fused, every_task, tmp_path):
   """TensorFlow keeps those of a loaded model for ever, with its graphs."""
-  export.save(str(tmp_path / "1"), served, ["savedmodel"])
+  export.save(str(tmp_path / "1"), every_task[NAME], ["savedmodel"])
   assert b"internal_grad_fn" not in (tmp_path / "1/saved_model.pb").read_bytes()
