@@ -18,7 +18,7 @@ from cli import flags as shared_flags
 from cli import pretraining_flags, program
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
-from data.pretraining import builders, preview, shards
+from data.pretraining import builders, shards
 from data.tokenization import FullTokenizer
 from storage import UserError, files
 
@@ -95,7 +95,7 @@ def main(args: Arguments) -> None:
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.preview:
     targets = pretraining_flags.preview_targets(args, ids)
-    for line in preview.lines(config, inputs, args.preview, *targets):
+    for line in builders.preview(config, inputs, args.preview, *targets):
       print(line)
     return
   outputs = output_files(args)

@@ -17,7 +17,7 @@ from absl import flags, logging
 from cli import encoder, pretraining_flags, training_program
 from cli import flags as shared_flags
 from cli.arguments import Arguments
-from data.pretraining import record_checks
+from data import features
 from storage import UserError, files
 
 shared_flags.define_model()
@@ -71,7 +71,7 @@ def check_flags(args: Arguments) -> None:
   )
   lengths = args.max_seq_length, args.max_predictions_per_seq
   for paths in inputs:
-    record_checks.find_schema(paths, *lengths, network.vocab_size)
+    features.find_pretraining(paths, *lengths, network.vocab_size)
   warn_of_long_warmup(args)
 
 

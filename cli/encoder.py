@@ -13,7 +13,7 @@ from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling.config import SIDES, BertConfig
-from storage import UserError, files, protobuf
+from storage import UserError, files
 from training import run_record
 
 # Embedding tables may be padded to a multiple of this.
@@ -216,7 +216,7 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
   With `may_be_deeper` it may have more layers, which are left out.
   """
   layers, sizes = 0, {}
-  for name, shape in protobuf.checkpoint_shapes(f"{prefix}.index").items():
+  for name, shape in run_record.checkpoint_shapes(f"{prefix}.index").items():
     if layer := _LAYER.search(name):
       layers = max(layers, int(layer[1]) + 1)
     for field, (end, axis) in _SIZES.items():

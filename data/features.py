@@ -8,7 +8,7 @@ from typing import Any
 
 from data import vocab
 from data.tokenization import CachedTokenizer, FullTokenizer
-from storage import UserError, files, tfrecord, workers
+from storage import UserError, files, record_scan, tfrecord, workers
 from storage.progress import Progress
 from storage.tfrecord import ExampleEncoder, Feature, Schema
 
@@ -39,6 +39,37 @@ def pretraining(seq_length: int, max_predictions: int) -> Schema:
 def unmasked_pretraining(seq_length: int) -> Schema:
   """An unmasked sentence pair, for dynamic masking."""
   return Schema(*tokens(seq_length), Feature("next_sentence_labels", (1,)))
+
+
+def find_pretraining(
+  paths: Sequence[str], seq_length: int, max_predictions: int, vocab_size: int
+) -> Schema:
+  """Schema of the records of files to pre-train on, by the first of each.
+
+  Raises ValueError if a file does not hold such records, they have other
+  lengths, ids that a model has not, or if only some files are masked.
+  """
+  records = [record_scan.first_record(path) for path in paths]
+  is_masked = ["masked_lm_positions" in record for record in records]
+  if len(set(is_masked)) > 1:
+    other = paths[is_masked.index(not is_masked[0])]
+    raise UserError(
+      f"one of {paths[0]} and {other} was made with --masking=dynamic and one "
+      "was not: train on files of one kind"
+    )
+  schema = unmasked_pretraining(seq_length)
+  if is_masked[0]:
+    schema = pretraining(seq_length, max_predictions)
+  limits = {
+    "input_ids": vocab_size,
+    "input_mask": 2,
+    "masked_lm_positions": seq_length,
+    "masked_lm_ids": vocab_size,
+    "next_sentence_labels": 2,
+  }
+  for path, record in zip(paths, records, strict=True):
+    record_scan.check_record(path, record, schema, limits)
+  return schema
 
 
 def classification(

@@ -7,7 +7,7 @@ Legend: B batch, T tokens, P positions, V vocabulary, H hidden.
 import keras
 from keras import ops
 
-from modeling import tracing
+from modeling import layers, tracing
 from modeling.config import BertConfig
 from modeling.heads import BiLstm
 from modeling.initialization import (
@@ -16,19 +16,11 @@ from modeling.initialization import (
   sinusoids,
   structure_attention,
 )
-from modeling.layers import (
-  ConfigLayer,
-  Dense,
-  Dropout,
-  DropoutAddLayerNorm,
-  TransformerBlock,
-  gather_positions,
-)
 from modeling.tracing import DropoutSeeds
 
 
 @keras.saving.register_keras_serializable("bert")
-class Bert(ConfigLayer):
+class Bert(layers.ConfigLayer):
   """Embeddings, encoder and pooler (`BertModel` of the original).
 
   Call arguments:
@@ -98,7 +90,7 @@ class Bert(ConfigLayer):
       sequence = self.bilstm(sequence, input_mask, training=training)
     selected = sequence  # the pooled token, then those at `positions`
     if all_tokens:
-      selected = gather_positions(sequence, output_positions)
+      selected = layers.gather_positions(sequence, output_positions)
     if positions is not None:
       encoder_layers, sequence = encoder_layers[:-1], selected[:, 1:]
     return {
@@ -191,8 +183,8 @@ class Embeddings(keras.layers.Layer):
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
     self.config = config
-    self.norm = DropoutAddLayerNorm()
-    self.dropout = Dropout(config.hidden_dropout_prob)
+    self.norm = layers.DropoutAddLayerNorm()
+    self.dropout = layers.Dropout(config.hidden_dropout_prob)
 
   def build(self, input_shape):
     config = self.config
@@ -258,7 +250,7 @@ class Encoder(keras.layers.Layer):
     super().__init__(**kwargs)
     self.config = config
     self.blocks = [
-      TransformerBlock(config, name=f"layer_{i}")
+      layers.TransformerBlock(config, name=f"layer_{i}")
       for i in range(config.num_hidden_layers)
     ]
 
@@ -327,7 +319,7 @@ class Pooler(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = Dense(config.hidden_size, config, activation="tanh")
+    self.dense = layers.Dense(config.hidden_size, config, activation="tanh")
 
   def build(self, input_shape, *_):
     self.output_shape = (input_shape[0], input_shape[-1])

@@ -23,12 +23,7 @@ import keras
 from keras import ops
 
 from modeling import tracing
-from modeling.tracing import (
-  is_fused,
-  sum_last_axis,
-  sum_leading_axes,
-  to_float32,
-)
+from modeling.tracing import is_fused, to_float32
 
 
 def _run(chain, *tensors, training, dtype=None, **options):
@@ -305,3 +300,16 @@ def argmax(logits):
   # TensorFlow merges this softmax and its top with those of cross_entropy.
   # Keras' argmax makes several passes, to order -0.0 and 0.0.
   return ops.top_k(ops.softmax(ops.cast(logits, "float32")), 1)[1][..., 0]
+
+
+def sum_last_axis(x):
+  """Sum over the last axis as a matrix product: [..., H] -> [..., 1]."""
+  size = x.shape[-1] or ops.shape(x)[-1]
+  return x @ ops.ones((size, 1), dtype=x.dtype)
+
+
+def sum_leading_axes(x):
+  """Sum over all axes but the last as a matrix product: [..., H] -> [H]."""
+  rows = ops.reshape(x, (-1, x.shape[-1]))
+  ones = ops.ones((1, ops.shape(rows)[0]), dtype=rows.dtype)
+  return (ones @ rows)[0]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
+from modeling import heads
 from modeling.bert import Bert
 from modeling.config import FEATURE_LAYERS, BertConfig
 from modeling.encoder_variants import (
@@ -19,15 +20,6 @@ from modeling.encoder_variants import (
   PackedBert,
   PoolWindows,
   TextWindows,
-)
-from modeling.heads import (
-  BiLstm,
-  ClassificationHead,
-  FlattenChoices,
-  MultipleChoiceHead,
-  PretrainingHeads,
-  SpanHead,
-  WeightedSum,
 )
 from modeling.initialization import initializer
 from storage import UserError
@@ -129,7 +121,7 @@ def pretrainer(config: BertConfig, next_sentence: bool = True) -> keras.Model:
   outputs = bert(**tokens, positions=inputs["masked_lm_positions"])
   if not next_sentence:
     bert.freeze_pooler()  # the next-sentence head alone uses it
-  head = PretrainingHeads(config, next_sentence)
+  head = heads.PretrainingHeads(config, next_sentence)
   return keras.Model(inputs, _pretraining_logits(head, outputs))
 
 
@@ -147,7 +139,7 @@ def classifier(
   pooled = _pooled(make_encoder(config), tokens)
   if windows:
     pooled = PoolWindows(windows.pooling)(pooled, is_there)
-  logits = ClassificationHead(num_labels, config)(pooled)
+  logits = heads.ClassificationHead(num_labels, config)(pooled)
   return keras.Model(inputs, {"logits": logits})
 
 
@@ -223,7 +215,7 @@ def packed_classifier(model: keras.Model) -> keras.Model:
 def packed_multiple_choice(model: keras.Model) -> keras.Model:
   """`multiple_choice` of packed rows; `output_slots` are [B, C, 1]."""
   slots = keras.Input((None, 1), dtype="int32", name="output_slots")
-  rows, outputs = _packed_rows(model, FlattenChoices()(slots))
+  rows, outputs = _packed_rows(model, heads.FlattenChoices()(slots))
   logits = model.get_layer("cls")(outputs["pooled_output"], slots)
   return keras.Model(rows | {"output_slots": slots}, {"logits": logits})
 
@@ -254,9 +246,9 @@ def _pretraining_logits(head, outputs):
 def multiple_choice(config: BertConfig) -> keras.Model:
   """Makes a multiple-choice model: tokens, [B, C, T] -> `logits` [B, C]."""
   inputs = _named_inputs(*ENCODER_INPUTS, shape=(None, None))
-  flat = {name: FlattenChoices()(value) for name, value in inputs.items()}
+  flat = {name: heads.FlattenChoices()(value) for name, value in inputs.items()}
   pooled = _pooled(make_encoder(config), flat)
-  logits = MultipleChoiceHead(config)(pooled, inputs["input_ids"])
+  logits = heads.MultipleChoiceHead(config)(pooled, inputs["input_ids"])
   return keras.Model(inputs, {"logits": logits})
 
 
@@ -276,7 +268,7 @@ def span_labeler(config: BertConfig) -> keras.Model:
   """Makes a SQuAD model: tokens -> `start_logits`, `end_logits` [B, T]."""
   inputs = _named_inputs(*ENCODER_INPUTS)
   sequence = _sequence(make_encoder(config), inputs)
-  return keras.Model(inputs, SpanHead(config)(sequence))
+  return keras.Model(inputs, heads.SpanHead(config)(sequence))
 
 
 def tagger(config: BertConfig, num_tags: int) -> keras.Model:
@@ -286,7 +278,7 @@ def tagger(config: BertConfig, num_tags: int) -> keras.Model:
   """
   inputs = _named_inputs(*ENCODER_INPUTS)
   sequence = _sequence(make_encoder(config), inputs)
-  logits = ClassificationHead(num_tags, config)(sequence)
+  logits = heads.ClassificationHead(num_tags, config)(sequence)
   return keras.Model(inputs, {"logits": logits})
 
 
@@ -311,7 +303,7 @@ def feature_based_tagger(
   )
   bert.trainable = False
   hidden_states = select_features(bert(**inputs), choice)
-  lstm = BiLstm(units, use_cudnn=False if any_device else "auto")
+  lstm = heads.BiLstm(units, use_cudnn=False if any_device else "auto")
   hidden_states = lstm(hidden_states, inputs["input_mask"])
   logits = keras.layers.Dense(
     num_tags, kernel_initializer=initializer(config), name="tags"
@@ -339,9 +331,9 @@ def select_features(bert: dict, choice: str):
     case "last":
       return outputs[-1]
     case "weighted_sum_last_four":
-      return WeightedSum()(outputs[-4:])
+      return heads.WeightedSum()(outputs[-4:])
     case "concat_last_four":
       return ops.concatenate(outputs[-4:], axis=-1)
     case "weighted_sum_all":
-      return WeightedSum()(outputs)
+      return heads.WeightedSum()(outputs)
   raise ValueError(f"{choice!r} is none of {', '.join(FEATURE_LAYERS)}")

@@ -276,16 +276,3 @@ def _compiled(chain, signature, dtype, options, is_small):
     return forward(*tensors), lambda upstream: backward(upstream, tensors)
 
   return differentiable
-
-
-def sum_last_axis(x):
-  """Sum over the last axis as a matrix product: [..., H] -> [..., 1]."""
-  size = x.shape[-1] or ops.shape(x)[-1]
-  return x @ ops.ones((size, 1), dtype=x.dtype)
-
-
-def sum_leading_axes(x):
-  """Sum over all axes but the last as a matrix product: [..., H] -> [H]."""
-  rows = ops.reshape(x, (-1, x.shape[-1]))
-  ones = ops.ones((1, ops.shape(rows)[0]), dtype=rows.dtype)
-  return (ones @ rows)[0]

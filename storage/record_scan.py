@@ -1,4 +1,4 @@
-"""TFRecord files scanned: offsets of their records, and corrupt records.
+"""TFRecord files scanned: offsets of records, the first one, corrupt ones.
 
 TensorFlow stops at the first record that it cannot read and does not say which
 one that is; `scan` reads the files again to find it.
@@ -7,7 +7,7 @@ one that is; `scan` reads the files again to find it.
 import io
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -26,7 +26,7 @@ _REMEDY = (
   f"{_MAKE_AGAIN}; run_pretraining.py --max_corrupt_records=N leaves out up to "
   "N such records"
 )
-NO_EXAMPLE = "it is no tf.train.Example"
+_NO_EXAMPLE = "it is no tf.train.Example"
 _WRONG_CHECKSUM = "its checksum is wrong"
 _WRONG_LENGTH = "its length is wrong, so no record after it can be found"
 
@@ -113,7 +113,7 @@ def _read_cache(cache) -> dict[str, np.ndarray]:
     return {}
 
 
-# --- Corrupt records -------------------------------------------------------
+# --- Contents -------------------------------------------------------
 
 
 class ScannedRecord(NamedTuple):
@@ -174,13 +174,56 @@ def _content_error(data, schema) -> str | None:
   try:
     fields = tf.train.Example.FromString(data).features.feature
   except Exception:  # protobuf's DecodeError is not public in every version
-    return NO_EXAMPLE
+    return _NO_EXAMPLE
   for feature in schema.values():
     kind = "float_list" if feature.dtype == "float32" else "int64_list"
     number = len(getattr(fields[feature.name], kind).value)
     if number != feature.size:
       return f"{feature.name} has {number} values, expected {feature.size}"
   return None
+
+
+def first_record(path: str) -> dict[str, list]:
+  """Fields of a file's first record, read without TensorFlow."""
+  first = next(scan(path), None)
+  if not first:
+    raise UserError(f"{path} holds no record")
+  error = first.error
+  if first.data is not None:
+    try:
+      return tfrecord.parse_example(first.data)
+    except tfrecord.PARSE_ERRORS:
+      error = _NO_EXAMPLE
+  raise UserError(
+    f"{path} is no file of records (the first: {error}); expected a TFRecord "
+    "file of tf.train.Examples, as the programs here write them"
+  )
+
+
+def check_record(
+  path: str, record: dict[str, list], schema: Schema, limits: Mapping[str, int]
+) -> None:
+  """Checks the fields of a record; those of `limits` n must be in [0, n)."""
+  for name, feature in schema.items():
+    values = record.get(name)
+    if not values:
+      raise UserError(
+        f"{path}: a record has no field {name}; it holds "
+        f"{', '.join(sorted(record)) or 'nothing'}"
+      )
+    if len(values) != feature.size:
+      raise UserError(
+        f"{path}: {name} has {len(values)} values in a record, expected "
+        f"{feature.size}: the file was made with other flags "
+        "(--max_seq_length, --max_predictions_per_seq)"
+      )
+    low, high = min(values), max(values)
+    if name in limits and not 0 <= low <= high < limits[name]:
+      raise UserError(
+        f"{path}: {name} goes from {low} to {high}, the model takes 0 to "
+        f"{limits[name] - 1}: the file was made with a vocabulary or flags "
+        "that do not belong to this bert_config.json"
+      )
 
 
 def _errors(paths, schema) -> Iterator[tuple[str, int, str]]:

@@ -8,16 +8,19 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from storage import UserError, files, textfiles
+from storage.tfrecord import PARSE_ERRORS, fields, varint
 
 BEST = "best"  # subfolder of an output folder
 # In the file `checkpoint`: first the newest one, then all of them.
 _PREFIX = re.compile(
   r'^(?:model_checkpoint_path|all_model_checkpoint_paths): "(.*)"', re.MULTILINE
 )
+_TABLE_END = bytes.fromhex("57fb808b247547db")  # magic number of LevelDB
+_FOOTER_BYTES = 48
 NAME = "run.json"
 SWEEP = "sweep.tsv"
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
@@ -110,6 +113,53 @@ def _only_checkpoint(folder):
       f"{os.path.join(folder, names[-1])}"
     )
   return os.path.join(folder, names[0])
+
+
+def checkpoint_shapes(path: str) -> dict[str, tuple[int, ...]]:
+  """Shapes of a checkpoint's tensors by their names, read without TensorFlow.
+
+  `path` is its .index file, a table of LevelDB: blocks of sorted keys, each
+  without the prefix that it shares with the key before, and a block of their
+  positions. Values are BundleEntryProtos. {} for another kind of file.
+  """
+  with files.open_for_reading(path) as file:
+    table = file.read()
+  if not table.endswith(_TABLE_END):
+    return {}
+  footer = table[-_FOOTER_BYTES:]
+  _, at = _block_position(footer, 0)  # of metadata, which is empty
+  result = {}
+  try:
+    for _, position in _entries(table, footer, at):
+      for name, entry in _entries(table, position, 0):
+        dims = fields(dict(fields(entry)).get(2, b""))
+        shape = [dict(fields(dim)).get(1, 0) for n, dim in dims if n == 2]
+        result[name.decode()] = tuple(shape)
+  except PARSE_ERRORS:  # corrupt: TensorFlow says so
+    return {}
+  result.pop("", None)  # the header
+  return result
+
+
+def _block_position(data, at):
+  offset, at = varint(data, at)
+  size, at = varint(data, at)
+  return (offset, size), at
+
+
+def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:
+  """Keys and values of the block whose position is in `data`."""
+  (begin, size), _ = _block_position(data, at)
+  block = table[begin : begin + size]
+  end = size - 4 * (1 + int.from_bytes(block[-4:], "little"))
+  at, key = 0, b""
+  while at < end:
+    shared, at = varint(block, at)
+    length, at = varint(block, at)
+    value_length, at = varint(block, at)
+    key = key[:shared] + block[at : at + length]
+    at += length + value_length
+    yield key, block[at - value_length : at]
 
 
 # --- run.json --------------------------------------------------------------

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from data import records, vocab
+from data import features, records, vocab
 from data.packing import Packing
-from data.pretraining import record_checks
 from data.pretraining.dynamic_masking import CausalTargets, Masker
 from data.pretraining.instances import DEFAULT_MASKING, Masking
 from data.records import ShuffledRecords, Source, TrainingRecords
@@ -43,7 +42,7 @@ class PretrainingInput(TrainingRecords):
     self.sources = sources or [Source(files)]
     self.index_file = index_file
     self._masker = None
-    schema = record_checks.find_schema(
+    schema = features.find_pretraining(
       files, seq_length, masking.max_predictions_per_seq, vocab_size
     )
     is_masked = "masked_lm_positions" in schema

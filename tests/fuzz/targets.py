@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from conversion import hugging_face, keras_hub
 from data import features, labels, tables, vocab
-from data.pretraining import builders, documents, record_checks
+from data.pretraining import builders, documents
 from data.pretraining.builders import TextFormat
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
-from storage import protobuf, record_scan
+from storage import record_scan
 from storage.progress import Progress
 from tasks.features import lines as text_lines
 from tasks.features import vectors
@@ -26,7 +26,7 @@ from tasks.ner import examples as ner_examples
 from tasks.squad import examples as squad_examples
 from tasks.squad import records as squad_records
 from tasks.squad.records import WindowConfig
-from training import checkpoint
+from training import checkpoint, run_record
 
 GOLDEN = Path(__file__).parents[1] / "parity/golden"
 SCHEMA = features.pretraining(8, 2)
@@ -113,7 +113,9 @@ def _labels(path):
 
 def _records(path):
   record_scan.load_index([path])
-  record_checks.check([path], SCHEMA, {"input_ids": 50, "input_mask": 2})
+  record = record_scan.first_record(path)
+  limits = {"input_ids": 50, "input_mask": 2}
+  record_scan.check_record(path, record, SCHEMA, limits)
 
 
 def _corruption(path):
@@ -127,7 +129,7 @@ def _cached_index(path):
 
 
 def _checkpoint(path):
-  shapes = protobuf.checkpoint_shapes(path)
+  shapes = run_record.checkpoint_shapes(path)
   reader = checkpoint.open_reader(path)
   reader.verify()
   assert shapes == {name: tuple(s) for name, s in reader.shapes.items()}

@@ -3,8 +3,9 @@
 import pytest
 import tensorflow as tf
 
-from storage import protobuf
+from storage import tfrecord
 from tests.parity.golden_files import GOLDEN
+from training import run_record
 
 FIELDS = {
   "ids": [1, -5, 300, 2**62],
@@ -26,19 +27,19 @@ def _example():
 
 
 def test_an_example_has_its_values():
-  assert protobuf.example(_example()) == FIELDS
+  assert tfrecord.parse_example(_example()) == FIELDS
 
 
 def test_a_message_that_is_cut_off_is_an_error():
-  with pytest.raises(protobuf.ERRORS):
-    protobuf.example(_example()[:-3])
+  with pytest.raises(tfrecord.PARSE_ERRORS):
+    tfrecord.parse_example(_example()[:-3])
 
 
 def test_shapes_are_those_that_tensorflow_reads(tmp_path):
   golden = str(GOLDEN / "training/bert_model.ckpt")
   expected = tf.train.load_checkpoint(golden).get_variable_to_shape_map()
-  assert protobuf.checkpoint_shapes(f"{golden}.index") == {
+  assert run_record.checkpoint_shapes(f"{golden}.index") == {
     name: tuple(shape) for name, shape in expected.items()
   }
   (tmp_path / "index").write_bytes(b"of another kind")
-  assert protobuf.checkpoint_shapes(str(tmp_path / "index")) == {}
+  assert run_record.checkpoint_shapes(str(tmp_path / "index")) == {}

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from data import vocab
-from data.pretraining import builders, preview
+from data.pretraining import builders
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.instances import InstanceConfig, Masking
 from tests.data.pretraining.test_instances import VOCAB_FILE
@@ -54,7 +54,7 @@ def test_counts_are_those_of_the_records(text, tmp_path, whole_word):
   used = records["masked_lm_weights"] > 0
   is_mask = used & (shown == WORDS[vocab.MASK])
   same = used & (shown == labels)
-  *_, pairs, masks = preview.lines(config, [text], 0)
+  *_, pairs, masks = builders.preview(config, [text], 0)
   numbers = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) \(", masks)]
   other = used.sum() - is_mask.sum() - same.sum()
   assert numbers == [used.sum(), is_mask.sum(), other, same.sum()]
@@ -64,7 +64,7 @@ def test_counts_are_those_of_the_records(text, tmp_path, whole_word):
 
 
 def test_an_instance_names_every_replacement(text):
-  lines = [*preview.lines(_config(), [text], 2)]
+  lines = [*builders.preview(_config(), [text], 2)]
   assert lines[0].startswith("Instance 1: ")
   assert lines[1].startswith("  [CLS] ")
   assert lines[2].endswith(" [SEP]")
@@ -85,7 +85,7 @@ def test_next_tokens_are_the_targets(text):
     batch = {name: tf.constant(values) for name, values in columns.items()}
     return {name: values.numpy() for name, values in causal(batch).items()}
 
-  lines = [*preview.lines(_config(), [text], 1, finish, True)]
+  lines = [*builders.preview(_config(), [text], 1, finish, True)]
   row = " ".join(lines[1:3]).split()
   assert lines[3].split() == ["position", "token", "predicts"]
   shown = [line.split()[1:] for line in lines[4 : lines.index("")]]
