@@ -21,7 +21,7 @@ from cli import program
 from cli.arguments import Arguments
 from serving import engines
 from serving.server import models
-from serving.server.models import Model, Settings
+from serving.server.models import Metrics, Model, Settings
 from storage import UserError
 
 flags.DEFINE_multi_string(
@@ -87,7 +87,7 @@ def listen(host: str, port: int) -> socket.socket:
 def main(args: Arguments) -> None:
   # The rest is imported after the address was found to be free.
   address = listen(args.host, args.port)
-  from serving.server.app import App, Metrics, Server
+  from serving.server.app import App, Server
   from serving.server.version import Version
   from tasks import exports
 

@@ -19,7 +19,7 @@ from absl import logging
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from serving.server import rest
-from serving.server.models import Model, Settings
+from serving.server.models import Metrics, Model, Settings
 from serving.server.rest import RestError
 from serving.server.version import Closed, QueueFull
 
@@ -43,54 +43,11 @@ _PAGE_HEADERS = {
   "x-content-type-options": "nosniff",
 }
 _METRICS_TYPE = {"content-type": prometheus_client.CONTENT_TYPE_LATEST}
-# Bounds of histograms.
-_SECONDS = (
-  *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
-  *(1, 2.5, 5, 10, 30, 60),
-)
-_TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 # After its own limit the application answers; then the connection is closed.
 _GRACE_SECONDS = 2.0
 # A client may use an idle connection for so long after SIGTERM.
 _DRAIN_SECONDS = 1.0
 _KEEP_ALIVE_SECONDS = 60
-
-
-class Metrics:
-  """Metrics by model; requests for no model of the server count for "".
-
-  `requests` counts by HTTP `status`; `seconds` are from the head of a request
-  to its answer, `batch_texts` the texts that a worker answers together.
-  """
-
-  def __init__(self):
-    self._registry = prometheus_client.CollectorRegistry()
-    names = {"namespace": "serving", "registry": self._registry}
-    by_model = {"labelnames": ["model"], **names}
-    self.requests = prometheus_client.Counter(
-      "requests", "Answers.", ["model", "status"], **names
-    )
-    self.seconds = prometheus_client.Histogram(
-      "seconds", "Latency.", buckets=_SECONDS, **by_model
-    )
-    self.batch_texts = prometheus_client.Histogram(
-      "batch_texts", "Texts of a call.", buckets=_TEXTS, **by_model
-    )
-    self._queue = prometheus_client.Gauge(
-      "queue_texts", "Texts that wait.", **by_model
-    )
-    self._version = prometheus_client.Gauge(
-      "version", "Newest, or 0.", **by_model
-    )
-
-  def text(self, models: Mapping[str, Model]) -> bytes:
-    """All metrics in Prometheus' text format."""
-    for name, model in models.items():
-      versions = model.versions
-      queued = sum(version.workers.queued for version in versions.values())
-      self._queue.labels(name).set(queued)
-      self._version.labels(name).set(max(versions, default=0))
-    return prometheus_client.generate_latest(self._registry)
 
 
 class Response(NamedTuple):

@@ -1,4 +1,4 @@
-"""Models by name, and the versions of each, loaded as TF Serving does."""
+"""Models by name, their versions, loaded as TF Serving does, and metrics."""
 
 import contextlib
 import gc
@@ -6,9 +6,10 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import prometheus_client
 from absl import logging
 
 from serving.engines import first_line
@@ -19,6 +20,12 @@ from storage import UserError, files
 _FILES = re.compile(r"saved_model\.pb|.*\.tflite|run\.json")
 _VERSION = re.compile("[0-9]{1,18}")
 _RETRY_SECONDS = 60  # as TF Serving
+# Bounds of histograms.
+_SECONDS = (
+  *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+  *(1, 2.5, 5, 10, 30, 60),
+)
+_TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Settings(NamedTuple):
@@ -141,6 +148,43 @@ class Model:
     self.states = {**self.states, number: (state, error)}
     log = logging.error if error else logging.info
     log("%s, version %d: %s %s", self.name, number, state, error)
+
+
+class Metrics:
+  """Metrics by model; requests for no model of the server count for "".
+
+  `requests` counts by HTTP `status`; `seconds` are from the head of a request
+  to its answer, `batch_texts` the texts that a worker answers together.
+  """
+
+  def __init__(self):
+    self._registry = prometheus_client.CollectorRegistry()
+    names = {"namespace": "serving", "registry": self._registry}
+    by_model = {"labelnames": ["model"], **names}
+    self.requests = prometheus_client.Counter(
+      "requests", "Answers.", ["model", "status"], **names
+    )
+    self.seconds = prometheus_client.Histogram(
+      "seconds", "Latency.", buckets=_SECONDS, **by_model
+    )
+    self.batch_texts = prometheus_client.Histogram(
+      "batch_texts", "Texts of a call.", buckets=_TEXTS, **by_model
+    )
+    self._queue = prometheus_client.Gauge(
+      "queue_texts", "Texts that wait.", **by_model
+    )
+    self._version = prometheus_client.Gauge(
+      "version", "Newest, or 0.", **by_model
+    )
+
+  def text(self, models: Mapping[str, Model]) -> bytes:
+    """All metrics in Prometheus' text format."""
+    for name, model in models.items():
+      versions = model.versions
+      queued = sum(version.workers.queued for version in versions.values())
+      self._queue.labels(name).set(queued)
+      self._version.labels(name).set(max(versions, default=0))
+    return prometheus_client.generate_latest(self._registry)
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ import json
 import socket
 import threading
 
-from serving.server.app import App, Metrics, Server
-from serving.server.models import Model, Settings, polled
+from serving.server.app import App, Server
+from serving.server.models import Metrics, Model, Settings, polled
 from serving.server.rest import Spec
 from serving.server.version import Workers
 

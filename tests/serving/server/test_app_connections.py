@@ -8,6 +8,7 @@ import time
 import pytest
 
 from serving.server import app
+from serving.server.models import Metrics
 from tests.serving.server import stand_in
 
 SETTINGS = stand_in.SETTINGS._replace(read_timeout=1.0)
@@ -158,7 +159,7 @@ def test_the_end_answers_what_was_accepted(client):
 
 
 def test_the_end_answers_connections_that_wait_to_be_accepted():
-  server = app.Server(app.App({}, app.Metrics(), SETTINGS), SETTINGS)
+  server = app.Server(app.App({}, Metrics(), SETTINGS), SETTINGS)
   address = socket.create_server(("127.0.0.1", 0))
 
   async def start_and_end():
