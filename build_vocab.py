@@ -21,60 +21,17 @@ from collections import Counter
 
 from absl import flags, logging
 
-from cli import flags as shared_flags
-from cli import pretraining_flags, program, vocabulary_flags
+from cli import encoder, pretraining_flags, program, shared_flags
 from cli.arguments import Arguments
-from data import vocab
-from data.pretraining import vocab_learning
-from modeling.config import PRESETS, BertConfig
-from storage import files
+from data import vocab, vocab_checks
+from data.pretraining import builders, vocab_learning
+from data.pretraining.builders import TextFormat
+from modeling.config import BertConfig
+from storage import UserError, files
+from storage.progress import Progress
 
 shared_flags.define_corpus()
-vocabulary_flags.define_extension_flags()
-flags.DEFINE_string(
-  *("input_file", None, "UTF-8 text files or globs, comma-separated."),
-  required=True,
-)
-flags.DEFINE_string(
-  "output_file", None, "Vocabulary file to write.", required=True
-)
-flags.DEFINE_integer("vocab_size", 30522, "Number of tokens.", 1, 1_000_000)
-flags.DEFINE_bool(
-  "do_lower_case", True, "Lower-case and strip accents; False for cased models."
-)
-flags.DEFINE_list(
-  "special_tokens",
-  list(vocab.SPECIAL_TOKENS),
-  "First tokens of the vocabulary; [PAD] has to be the first.",
-)
-flags.DEFINE_integer(
-  "unused_tokens", 0, "Number of [unused0], [unused1], ... tokens.", 0
-)
-flags.DEFINE_integer(
-  "min_count", 2, "Make no token of what occurs less often.", 1
-)
-flags.DEFINE_integer(
-  "max_alphabet",
-  1000,
-  "Maximum number of characters; words with rarer ones become [UNK]. Chinese "
-  "and Japanese need about 8000.",
-  1,
-)
-flags.DEFINE_integer(
-  "max_words",
-  5_000_000,
-  "Maximum number of distinct words in memory; the rarest are dropped.",
-  1,
-)
-pretraining_flags.define_sampling_exponent("words")
-flags.DEFINE_enum(
-  "preset",
-  None,
-  [*PRESETS],
-  "Also write bert_config.json into the folder of --output_file: a model of "
-  "this size, with initial values for short training from scratch "
-  "(docs/pretraining.md).",
-)
+pretraining_flags.define_vocabulary_flags()
 flags.DEFINE_bool("overwrite", False, "Replace --output_file if it exists.")
 
 
@@ -84,18 +41,16 @@ def config_path(args: Arguments) -> str:
 
 
 def check_flags(args: Arguments) -> None:
-  """Checks flags and paths before any work is done."""
   program.check_output_file(args, *files.expand(args.input_file))
   if args.extend:
-    return vocabulary_flags.check_extension(args)
+    return encoder.check_extension(args)
   if args.preset and not args.overwrite:
     program.check_is_new(config_path(args))
   vocab_learning.reserved_tokens(args.special_tokens, args.unused_tokens)
 
 
 def main(args: Arguments) -> None:
-  """Counts words, learns or extends the vocabulary and writes it."""
-  counts = vocabulary_flags.count_words(args)
+  counts = count_words(args)
   if args.extend:
     return write_model(args, counts)
   reserved = vocab_learning.reserved_tokens(
@@ -125,6 +80,40 @@ def main(args: Arguments) -> None:
     config = BertConfig.preset(args.preset, len(tokens), from_scratch=True)
     config.to_json(config_path(args))
     logging.info("wrote %s", config_path(args))
+
+
+def count_words(args: Arguments) -> Counter:
+  """Counts the words of --input_file, here or by Beam; ValueError for none."""
+  patterns = [args.input_file]
+  if args.sampling_exponent != 1:
+    patterns = [name for name in args.input_file.split(",") if name.strip()]
+  sources = {
+    pattern: _count_source(args, files.expand(pattern)) for pattern in patterns
+  }
+  return vocab_learning.smooth(sources, args.sampling_exponent)
+
+
+def _count_source(args, paths):
+  counter = vocab_learning.WordCounter(args.do_lower_case, args.max_words)
+  text = TextFormat(args.input_format, args.text_field)
+  sample = vocab_checks.sample(paths, text.lines)
+  vocab_checks.warn_of_scripts(sample, args.do_lower_case, args.input_file)
+  if args.runner:
+    from data.pretraining import beam  # optional dependency
+
+    options = shared_flags.pipeline_options(args)
+    beam.count_words(paths, text, counter, args.output_file, options)
+  else:
+    size = sum(map(builders.text_size, paths))
+    progress = Progress("read", size / 1e6, "MB")
+    for path in paths:
+      for line in text.lines(path):
+        counter.add(line)
+        progress.add((len(line.encode()) + 1) / 1e6)
+  counts = counter.counts()
+  if not counts:
+    raise UserError(f"no words in {', '.join(paths)}: give other files")
+  return counts
 
 
 def write_model(args: Arguments, counts: Counter) -> None:

@@ -32,9 +32,7 @@ from conversion.interchange import HUGGING_FACE, ORIGINAL
 from storage import UserError, files
 from training import run_record
 
-flags.DEFINE_string(
-  "input", None, "Folder or checkpoint to convert.", required=True
-)
+flags.DEFINE_string("input", None, "Folder or checkpoint.", required=True)
 flags.DEFINE_string("output", None, "Folder to write.", required=True)
 flags.DEFINE_enum(
   "output_format",
@@ -49,28 +47,15 @@ flags.DEFINE_enum(
   "Head of a Hugging Face folder; default: as the variables have it. "
   "encoder: without a head, also in the original's format.",
 )
-flags.DEFINE_string(
-  "bert_config_file", None, "bert_config.json; default: beside the checkpoint."
-)
-flags.DEFINE_string(
-  "vocab_file", None, "vocab.txt; default: beside the checkpoint."
-)
-flags.DEFINE_bool(
-  "do_lower_case", None, "As the model was trained; default: its tokenizer's."
-)
-flags.DEFINE_bool(
-  "strip_optimizer", False, "Copy an original checkpoint without its slots."
-)
-flags.DEFINE_bool(
-  "use_moving_averages",
-  False,
-  "Convert the moving averages of an original checkpoint.",
-)
+flags.DEFINE_string("bert_config_file", None, "Default: beside the checkpoint.")
+flags.DEFINE_string("vocab_file", None, "Default: beside the checkpoint.")
+flags.DEFINE_bool("do_lower_case", None, "Default: that of its tokenizer.")
+flags.DEFINE_bool("strip_optimizer", False, "Leave out the optimizer's slots.")
+flags.DEFINE_bool("use_moving_averages", False, "Convert moving averages.")
 flags.DEFINE_bool("overwrite", False, "Replace files in --output.")
 
 
 def check_flags(args: Arguments) -> None:
-  """Raises an error if the run would fail later, by flags or paths."""
   if not files.is_folder(args.input):
     run_record.find_checkpoint(args.input)
   program.check_file(args, "bert_config_file")

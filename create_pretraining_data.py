@@ -14,8 +14,7 @@ import os
 
 from absl import flags, logging
 
-from cli import flags as shared_flags
-from cli import pretraining_flags, program
+from cli import pretraining_flags, program, shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
 from data.pretraining import builders, shards
@@ -23,15 +22,10 @@ from data.tokenization import FullTokenizer
 from storage import UserError, files
 
 shared_flags.define_corpus()
+shared_flags.define_vocabulary()
 pretraining_flags.define_record_flags()
 flags.DEFINE_string(
-  "input_file", None, "Text files or globs, comma-separated.", required=True
-)
-flags.DEFINE_string(
   "output_file", None, "TFRecord files, comma-separated; none for --preview."
-)
-flags.DEFINE_string(
-  "vocab_file", None, "Vocabulary of the model, a token a line.", required=True
 )
 flags.DEFINE_integer(
   "num_workers",
@@ -41,14 +35,11 @@ flags.DEFINE_integer(
   "the original's and do not depend on the number of workers.",
   0,
 )
-flags.DEFINE_bool(
-  "deduplicate", False, "Drop documents that are equal to an earlier one."
-)
+flags.DEFINE_bool("deduplicate", False, "Drop repetitions of documents.")
 flags.DEFINE_bool("overwrite", False, "Replace existing output files.")
 
 
 def check_flags(args: Arguments) -> None:
-  """Checks flags and paths before any work is done."""
   inputs = files.expand(args.input_file)
   if args.preview:
     pretraining_flags.check_preview(args)

@@ -16,8 +16,7 @@ from dataclasses import replace
 
 from absl import flags
 
-from cli import encoder, program, training_program
-from cli import flags as shared_flags
+from cli import encoder, program, shared_flags, training_program
 from cli.arguments import Arguments
 from data import vocab_checks
 from data.tokenization import FullTokenizer
@@ -26,28 +25,20 @@ from storage import UserError, textfiles
 from tasks.features import lines
 
 shared_flags.define_devices()
-shared_flags.define_network()
-shared_flags.define_vocabulary()
+shared_flags.define_trained_model()
 shared_flags.define_export()
 flags.DEFINE_string("input_file", None, "File with one text per line.")
 flags.DEFINE_string("output_file", None, "File to write.")
-flags.DEFINE_string(
-  "init_checkpoint", None, "Checkpoint, or folder with one.", required=True
-)
 flags.DEFINE_string(
   "layers",
   "-1,-2,-3,-4",
   "Layers to extract: 0 is the first, -1 the last. The default is shorter for "
   "models of fewer layers.",
 )
-flags.DEFINE_integer(
-  "max_seq_length", 128, "Maximum tokens; longer texts are truncated.", 3
-)
+flags.DEFINE_integer("max_seq_length", 128, "Maximum tokens of a text.", 3)
 shared_flags.define_long_text()
 flags.DEFINE_integer("batch_size", 32, "Batch size for prediction.", 1)
-flags.DEFINE_bool(
-  "use_one_hot_embeddings", False, "Embedding lookup by matmul, for TPUs."
-)
+flags.DEFINE_bool("use_one_hot_embeddings", False, "Embed by matmul, for TPUs.")
 flags.DEFINE_enum(
   "pooling",
   "none",
@@ -66,7 +57,6 @@ flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
 
 
 def check_flags(args: Arguments) -> None:
-  """Raises an error if the run would fail later, by flags or paths."""
   program.check_export(args)
   training_program.check_devices(args)
   has_files = bool(args.input_file), bool(args.output_file)

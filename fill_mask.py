@@ -14,8 +14,7 @@ import sys
 
 from absl import flags
 
-from cli import encoder, pretraining_flags, program
-from cli import flags as shared_flags
+from cli import encoder, pretraining_flags, program, shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
 from data.tokenization import FullTokenizer
@@ -23,11 +22,7 @@ from data.vocab import MASK
 from storage import UserError, textfiles
 from training import run_record
 
-shared_flags.define_network()
-shared_flags.define_vocabulary()
-flags.DEFINE_string(
-  "init_checkpoint", None, "Checkpoint, or folder with one.", required=True
-)
+shared_flags.define_trained_model()
 flags.DEFINE_multi_string(
   "text",
   None,
@@ -43,7 +38,6 @@ flags.DEFINE_integer("top_k", 5, "Number of tokens to print for each mask.", 1)
 
 
 def check_flags(args: Arguments) -> None:
-  """Raises an error if the run would fail later, by flags or paths."""
   if not (args.text or args.input_file):
     raise UserError("nothing to fill in: give --text or --input_file")
   if args.input_file != "-":

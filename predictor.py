@@ -10,7 +10,7 @@ predict(["A film that", "is good."])
 import os
 from collections.abc import Sequence
 
-from cli import quiet
+from cli import program
 from serving.answers import TextModel
 from serving.engines import RemoteEngine
 from storage import UserError, textfiles
@@ -61,7 +61,7 @@ class Predictor:
     warm_up: bool = False,
     **changes,
   ):
-    quiet.silence_tensorflow()
+    program.silence_tensorflow()
     path = os.fspath(model)
     if path.startswith(("http://", "https://")):
       if files is None:

@@ -18,13 +18,15 @@ from functools import partial
 
 from absl import flags
 
-from cli import encoder, training_program
-from cli import flags as shared_flags
+from cli import encoder, shared_flags, training_program
 from cli.arguments import Arguments
 from data import labels
 from tasks.classification import examples as classification_examples
 from tasks.classification import glue, named_tasks
 from tasks.classification.named_tasks import TaskFlags
+
+# Flags with which examples cannot share rows.
+_NOT_PACKED = ("teacher", "long_text=windows")
 
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
@@ -36,7 +38,6 @@ flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
 
 def check_flags(args: Arguments) -> None:
-  """Raises an error if the run would fail later, by flags or paths."""
   if args.task_name.upper() == glue.NAME:
     for changes in glue.parts(args.select(glue.Command)).values():
       check_flags(args.replace(**changes))
@@ -62,14 +63,8 @@ def check_flags(args: Arguments) -> None:
     same += ["window_stride", "window_pooling", "max_seq_length"]
   encoder.check_fine_tuning(args, *same, of_teacher=of_teacher)
   encoder.check_head(args, "multi_label")
-  conflict = _packing_conflict(args, encoder.fine_tuned_config(args))
-  training_program.check_packing(args, conflict)
-
-
-def _packing_conflict(args, config):
-  is_long = args.long_text == "windows"
-  others = {"teacher": args.teacher, "long_text=windows": is_long}
-  return training_program.packing_conflict(args, config, **others)
+  config = encoder.fine_tuned_config(args)
+  training_program.check_packing(args, config, _NOT_PACKED)
 
 
 def main(args: Arguments) -> None:
@@ -121,7 +116,6 @@ def _run(run, task, examples, fits_thresholds):
     )
     if args.do_train:
       train_set = sets["train"]["train"]
-      conflict = _packing_conflict(args, run.config)
       fine_tuning.train(
         run,
         model,
@@ -131,7 +125,7 @@ def _run(run, task, examples, fits_thresholds):
         train_set,
         num_examples=len(train_set.rows),
         packed=models.packed_classifier,
-        packs=fine_tuning.packs_examples(args, conflict),
+        not_packed=_NOT_PACKED,
         evaluate=evaluate,
         metric=f"eval_{task.metrics[0]}",
         served_model=classification.served_model,

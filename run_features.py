@@ -29,26 +29,17 @@ flags.DEFINE_string("features", None, "Vectors to learn from.", required=True)
 flags.DEFINE_string(
   "query_features", None, "Vectors to classify or look up.", required=True
 )
-flags.DEFINE_string(
-  "output_file", None, "JSON lines to write, one per query.", required=True
-)
+flags.DEFINE_string("output_file", None, "JSON lines to write.", required=True)
 flags.DEFINE_string("labels", None, "Labels of --features, one per line.")
 flags.DEFINE_string("query_labels", None, "Labels to evaluate with.")
-flags.DEFINE_float(
-  "regularization", 1.0, "L2 regularization of the logistic regression.", 1e-9
-)
-flags.DEFINE_integer(
-  "num_neighbors", 0, "Number of nearest vectors to find per query.", 0
-)
-flags.DEFINE_enum(
-  "metric", "cosine", ["cosine", "euclidean"], "Distance of vectors."
-)
+flags.DEFINE_float("regularization", 1.0, "L2, of logistic regression.", 1e-9)
+flags.DEFINE_integer("num_neighbors", 0, "Vectors to find for each query.", 0)
+flags.DEFINE_enum("metric", "cosine", ["cosine", "euclidean"], "Distance.")
 flags.DEFINE_string("texts", None, "Texts of --features, to show neighbors.")
 flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
 
 
 def check_flags(args: Arguments) -> None:
-  """Raises an error if the run would fail later, by flags or paths."""
   if bool(args.labels) == bool(args.num_neighbors):
     raise UserError(
       "give either --labels, to classify, or --num_neighbors, to search"

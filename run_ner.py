@@ -20,13 +20,15 @@ from functools import partial
 
 from absl import flags
 
-from cli import encoder, program, training_program
-from cli import flags as shared_flags
+from cli import encoder, program, shared_flags, training_program
 from cli.arguments import Arguments
 from data import labels
 from modeling.config import FEATURE_LAYERS
 from storage import UserError
 from tasks.ner import examples
+
+# Flags with which examples cannot share rows.
+_NOT_PACKED = ("document_context", "feature_based", "teacher")
 
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
@@ -53,7 +55,6 @@ flags.DEFINE_integer("lstm_units", 768, "LSTM units in each direction.", 1)
 
 
 def check_flags(args: Arguments) -> None:
-  """Raises an error if the run would fail later, by flags or paths."""
   training_program.check_fine_tuning(args)
   if args.feature_based and args.add_bilstm:
     raise UserError("--feature_based has a BiLSTM: leave --add_bilstm out")
@@ -62,18 +63,8 @@ def check_flags(args: Arguments) -> None:
   if args.feature_based:
     same += ["feature_layers", "lstm_units"]
   encoder.check_fine_tuning(args, *same)
-  conflict = _packing_conflict(args, encoder.fine_tuned_config(args))
-  training_program.check_packing(args, conflict)
-
-
-def _packing_conflict(args, config):
-  return training_program.packing_conflict(
-    args,
-    config,
-    document_context=args.document_context,
-    feature_based=args.feature_based,
-    teacher=args.teacher,
-  )
+  config = encoder.fine_tuned_config(args)
+  training_program.check_packing(args, config, _NOT_PACKED)
 
 
 def main(args: Arguments) -> None:
@@ -113,9 +104,7 @@ def main(args: Arguments) -> None:
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
         packed=models.packed_tagger,
-        packs=fine_tuning.packs_examples(
-          args, _packing_conflict(args, run.config)
-        ),
+        not_packed=_NOT_PACKED,
         unit="records",
         evaluate=lambda step: task.evaluate(
           args, model, tags, sets["dev_file"], step

@@ -14,8 +14,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from absl import flags, logging
 
-from cli import encoder, pretraining_flags, training_program
-from cli import flags as shared_flags
+from cli import encoder, pretraining_flags, shared_flags, training_program
 from cli.arguments import Arguments
 from data import features
 from storage import UserError, files
@@ -38,16 +37,11 @@ flags.DEFINE_integer(
   0,
 )
 flags.DEFINE_integer("max_eval_steps", 100, "Maximum evaluation steps.", 1)
-flags.DEFINE_bool(
-  "do_lower_case", True, "Case of --vocab_file; False for cased models."
-)
-flags.DEFINE_integer(
-  "export_top_k", 5, "Tokens that an export lists per mask.", 1
-)
+flags.DEFINE_bool("do_lower_case", True, "False if --vocab_file is cased.")
+flags.DEFINE_integer("export_top_k", 5, "Tokens of a mask in an export.", 1)
 
 
 def check_flags(args: Arguments) -> None:
-  """Raises an error if the run would fail later, by flags or paths."""
   args = with_implied(args)
   training_program.check_training(args)
   inputs = ()
@@ -66,9 +60,7 @@ def check_flags(args: Arguments) -> None:
     pretraining_flags.check_export(args)
   network = encoder.config(args, args.max_seq_length)
   encoder.check_run(args, network, texts=bool(args.vocab_file))
-  training_program.check_packing(
-    args, training_program.packing_conflict(args, network)
-  )
+  training_program.check_packing(args, network)
   lengths = args.max_seq_length, args.max_predictions_per_seq
   for paths in inputs:
     features.find_pretraining(paths, *lengths, network.vocab_size)

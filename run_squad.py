@@ -14,8 +14,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from absl import flags
 
-from cli import encoder, training_program
-from cli import flags as shared_flags
+from cli import encoder, shared_flags, training_program
 from cli.arguments import Arguments
 from storage import UserError, files
 from tasks.squad import examples, metrics
@@ -59,7 +58,6 @@ flags.DEFINE_float(
 
 
 def check_flags(args: Arguments) -> None:
-  """Raises an error if the run would fail later, by flags or paths."""
   training_program.check_fine_tuning(args)
   needed = {"train_file": args.do_train, "predict_file": predicts(args)}
   for name in (name for name, is_needed in needed.items() if is_needed):

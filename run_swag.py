@@ -14,10 +14,11 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from absl import flags
 
-from cli import encoder, program, training_program
-from cli import flags as shared_flags
+from cli import encoder, program, shared_flags, training_program
 from cli.arguments import Arguments
 from tasks.multiple_choice import examples
+
+_NOT_PACKED = ("teacher",)  # flags with which examples cannot share rows
 
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
@@ -30,16 +31,11 @@ flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
 
 def check_flags(args: Arguments) -> None:
-  """Raises an error if the run would fail later, by flags or paths."""
   training_program.check_fine_tuning(args)
   program.check_files(args, *training_program.files_to_read(args))
   encoder.check_fine_tuning(args)
-  conflict = _packing_conflict(args, encoder.fine_tuned_config(args))
-  training_program.check_packing(args, conflict)
-
-
-def _packing_conflict(args, config):
-  return training_program.packing_conflict(args, config, teacher=args.teacher)
+  config = encoder.fine_tuned_config(args)
+  training_program.check_packing(args, config, _NOT_PACKED)
 
 
 def main(args: Arguments) -> None:
@@ -68,9 +64,7 @@ def main(args: Arguments) -> None:
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
         packed=models.packed_multiple_choice,
-        packs=fine_tuning.packs_examples(
-          args, _packing_conflict(args, run.config)
-        ),
+        not_packed=_NOT_PACKED,
         evaluate=lambda step: task.evaluate(
           args, model, sets["dev_file"], step
         ),

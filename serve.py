@@ -38,9 +38,7 @@ flags.DEFINE_enum(
   "Which files of an export answer. auto: LiteRT in float32 on a CPU, the "
   "SavedModel on a GPU.",
 )
-flags.DEFINE_string(
-  "host", "127.0.0.1", "Address to listen at; 0.0.0.0 for all of this machine."
-)
+flags.DEFINE_string("host", "127.0.0.1", "Address; 0.0.0.0 for all.")
 flags.DEFINE_integer("port", 8501, "Port; 0 for any.", 0, 65535)
 HELP = {
   "num_versions": "Newest versions to keep loaded.",
@@ -60,7 +58,6 @@ for name, text in HELP.items():
 
 
 def check_flags(args: Arguments) -> None:
-  """Checks the folders and names of models."""
   names: dict[str, str] = {}
   for flag in args.model:
     name, _ = models.split_name(flag)

@@ -38,7 +38,6 @@ flags.DEFINE_bool("overwrite", False, "Replace an existing output_file.")
 
 
 def check_flags(args: Arguments) -> None:
-  """Checks flags and paths before any work is done."""
   program.check_output_file(args, *files.expand(args.input_file))
 
 

@@ -55,7 +55,6 @@ _INPUTS = {
 
 
 def check_flags(args: Arguments) -> None:
-  """Raises an error if the run would fail later, by flags or paths."""
   program.check_output_file(args)
   for name in _INPUTS:
     if textfiles.SURROGATE.search("".join(args[name] or "")):

@@ -44,10 +44,6 @@ class Arguments:
 
   __slots__ = ("_values", "command", "set_flags")
 
-  _values: dict[str, Any]
-  command: Sequence[str]
-  set_flags: frozenset[str]
-
   def __init__(
     self,
     set_flags: Iterable[str] = (),
@@ -186,15 +182,12 @@ def _checked_value(name, value, trained):
 
 def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
   """Flags of an entry of run.json, without those for training data."""
-  # Flags that older entries lack.
-  values: dict[str, Any] = {"attention": None, "add_bilstm": False}
-  values |= {
-    "export_top_k": 0,
-    "multi_label": False,
-    "long_text": "truncate",
-    "ensemble": 1,
+  values: dict[str, Any] = {
+    # Flags that older entries lack.
+    **{"attention": None, "add_bilstm": False, "export_top_k": 0},
+    **{"multi_label": False, "long_text": "truncate", "ensemble": 1},
+    **entry["flags"],
   }
-  values |= entry["flags"]
   unknown = changes.keys() - values.keys()
   if unknown:
     raise UserError(f"{entry['program']} has no flag {min(unknown)}")
@@ -224,17 +217,12 @@ def _existing_file(folder, entry, name):
   )
 
 
-def is_project_file(path: str) -> bool:
-  """True for files of this project, False for installed packages."""
-  path = Path(path).resolve()
-  return path.is_relative_to(_ROOT) and "site-packages" not in path.parts
-
-
 def find_project_flags(FLAGS: flags.FlagValues) -> Iterator[flags.Flag]:
   """Flags that the program and modules of this project define."""
   for module, module_flags in FLAGS.flags_by_module_dict().items():
-    path = getattr(sys.modules.get(module), "__file__", None)
+    path = Path(getattr(sys.modules.get(module), "__file__", None) or "/")
     # absl names the program's module by its path on the command line.
     is_program = module == "__main__" or module.endswith(".py")
-    if is_program or (path and is_project_file(path)):
+    is_own = path.resolve().is_relative_to(_ROOT)
+    if is_program or (is_own and "site-packages" not in path.parts):
       yield from module_flags

@@ -41,8 +41,9 @@ def main(
     rows = [(_COMMAND_LINE, given)]
     if not given:
       rows = _read(sys.stdin.buffer if lines is None else lines, predict)
-    for answer in _answers(predict, rows, args.batch_size):
-      print(json.dumps(answer, ensure_ascii=False), flush=True)
+    for batch in _batches(_checked(predict, rows), args.batch_size):
+      for answer in _answers(predict, batch):
+        print(json.dumps(answer, ensure_ascii=False), flush=True)
   except (UserError, OSError) as error:
     named = "--model=" if str(error).startswith(args.model) else ""
     sys.exit(f"ERROR: {named}{error}")
@@ -103,25 +104,23 @@ def _read(lines, predict) -> Iterator[tuple[str, dict]]:
     yield f"line {number}", value
 
 
-def _answers(predict, rows, batch_size) -> Iterator[dict]:
-  if batch_size < 1:
-    raise UserError(f"--batch_size={batch_size} must be at least 1")
-  rows = _checked(predict, rows)
-  error: UserError | None = None
+def _batches(rows, size) -> Iterator[list[dict]]:
+  """Rows in batches; of a wrong line, those before it come before its error."""
+  if size < 1:
+    raise UserError(f"--batch_size={size} must be at least 1")
   is_end = False
-  while not (is_end or error):
+  while not is_end:
     batch: list[dict] = []
     try:
-      batch.extend(islice(rows, batch_size))
-    except UserError as wrong_line:  # those before it are answered
-      error = wrong_line
-    yield from _answer(predict, batch)
+      batch.extend(islice(rows, size))
+    except UserError:
+      yield batch
+      raise
+    yield batch
     is_end = not batch
-  if error:
-    raise error
 
 
-def _answer(predict, batch):
+def _answers(predict, batch) -> Iterator[dict]:
   """Answers of rows; those that lack an optional input are asked apart."""
   for names, group in groupby(batch, key=sorted):
     rows = list(group)

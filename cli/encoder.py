@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from absl import logging
 
-from cli import arguments, program
-from cli import flags as shared_flags
+from cli import arguments, program, shared_flags
 from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
@@ -103,7 +102,7 @@ def check(args: Arguments, network: BertConfig) -> None:
   """
   _check_case(args, trains=False)
   _check_init_checkpoint(args, network, trains=False)
-  _check_vocabulary(args, network.vocab_size, args.init_checkpoint)
+  check_vocabulary(args, network.vocab_size, args.init_checkpoint)
   _warn_of_case(args)
 
 
@@ -119,7 +118,11 @@ def check_run(
   program.check_writable(args.output_dir, "output_dir")
   if own := run_record.choose_checkpoint(args.output_dir):
     entry = run_record.of_checkpoint(own)
-    _check_program(args, entry.get("program"))
+    if (trained := entry.get("program")) not in (None, args.program):
+      raise UserError(
+        f"--output_dir={args.output_dir} is of {trained}.py: name another "
+        f"folder; to start from its model, --init_checkpoint={args.output_dir}"
+      )
     _check_sizes(args.bert_config_file, network, own)
     actual = args.to_dict() | {"attention": network.attention}
     if args.do_train:
@@ -140,7 +143,7 @@ def check_run(
       "--init_checkpoint: train first, or name one"
     )
   if args.vocab_file:
-    check_vocabulary(args, network.vocab_size)
+    check_vocabulary(args, network.vocab_size, own or args.init_checkpoint)
   if texts:
     _warn_of_case(args)
 
@@ -190,15 +193,6 @@ def _check_teacher(args, same):
     )
   network = BertConfig.from_json(trained.bert_config_file)
   network.check_length(args.max_seq_length)
-
-
-def _check_program(args, trained):
-  """Raises ValueError if another program has trained in --output_dir."""
-  if trained not in (None, args.program):
-    raise UserError(
-      f"--output_dir={args.output_dir} is of {trained}.py: name another "
-      f"folder; to start from its model, --init_checkpoint={args.output_dir}"
-    )
 
 
 def _check_same(name, value, trained, owner, remedy):
@@ -296,13 +290,12 @@ def check_head(args: Arguments, name: str) -> None:
   )
 
 
-def check_vocabulary(args: Arguments, vocab_size: int) -> None:
-  """Raises ValueError if --vocab_file differs from that of the checkpoint."""
-  if start := checkpoint(args):
-    _check_vocabulary(args, vocab_size, start)
-
-
-def _check_vocabulary(args, vocab_size, start):
+def check_vocabulary(
+  args: Arguments, vocab_size: int, start: str | None
+) -> None:
+  """Raises ValueError if --vocab_file is not that of the checkpoint `start`."""
+  if not start:
+    return
   ids = vocab.load(args.vocab_file)
   saved = run_record.sibling_file(start, "vocab.txt") or run_record.path_of(
     run_record.of_checkpoint(start), "vocab_file"
@@ -315,3 +308,34 @@ def _check_vocabulary(args, vocab_size, start):
       "that came with the model?",
       *(args.vocab_file, len(ids), start, vocab_size),
     )
+
+
+def check_extension(args: Arguments) -> None:
+  """Checks flags and files of --extend: OSError or ValueError."""
+  learning = {"preset", "vocab_size", "max_alphabet"}
+  learning |= {"special_tokens", "unused_tokens"}
+  for name in learning & args.set_flags:
+    raise UserError(f"--{name} is not for --extend: leave it out")
+  program.check_files(args, "extend", "bert_config_file")
+  if not args.init_checkpoint:
+    raise UserError("--extend needs --init_checkpoint")
+  folder, name = os.path.split(args.output_file)
+  if name != "vocab.txt" or not folder:
+    raise UserError(
+      f"--output_file={args.output_file}: with --extend name FOLDER/vocab.txt, "
+      "as a checkpoint is written beside it"
+    )
+  files.check_is_free(folder, "output_file")
+  attention = run_record.flag_of(args.init_checkpoint, "attention")
+  model = args.replace(vocab_file=args.extend, attention=attention)
+  check(model, config(model))
+  tokens = vocab.read_tokens(args.extend)
+  vocab.check_tokens(dict.fromkeys(tokens, 0), name=args.extend)
+  unused, needed = len(vocab.unused_ids(tokens)), max(args.new_words, 1)
+  if needed > unused and not args.append_words:
+    raise UserError(
+      f"{args.extend} has {unused} [unused] tokens, fewer than "
+      f"--new_words={needed}: --append_words appends the others"
+    )
+  if not args.new_words and not unused:
+    raise UserError("--append_words needs --new_words, their number")

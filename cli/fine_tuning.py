@@ -8,9 +8,9 @@ its own.
 import os
 import re
 import statistics
-from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -54,7 +54,7 @@ def train(
   *,
   num_examples: int,
   packed: Callable[[keras.Model], keras.Model] | None = None,
-  packs: bool | None = False,
+  not_packed: Iterable[str] = (),
   unit: str = "examples",
   evaluate: Callable[[int], Mapping[str, float]],
   metric: str,
@@ -63,14 +63,16 @@ def train(
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
   An epoch has `num_examples`, ValueError if one step needs more; `unit` names
-  the rows of the source in log lines. If they are packed, as `packs` says (see
-  packing.plan), `packed` makes the model to train. `evaluate` maps a step to
-  metrics by name; the checkpoint with the largest `metric` is the best.
-  `served_model` makes that of --teacher.
+  the rows of the source in log lines. If they are packed, `packed` makes the
+  model to train; they are not with flags of `not_packed` (see
+  training_program.packing_conflict). `evaluate` maps a step to metrics by name;
+  the checkpoint with the largest `metric` is the best. `served_model` makes
+  that of --teacher.
   """
   args = run.args
   steps = _num_steps(args, num_examples)
   if packed:
+    packs = packs_examples(args, run.config, not_packed)
     source = source.with_packing(args.train_batch_size, packs)
   optimization.freeze(model, args.freeze_layers)
   best_checkpoint = None
@@ -150,9 +152,8 @@ def restore(
   `entry` is of the folder's run.json, `build` makes the model from flags.
   """
   args = arguments.from_record(folder, entry, changes)
-  encoder.check_vocabulary(
-    args, BertConfig.from_json(args.bert_config_file).vocab_size
-  )
+  vocab_size = BertConfig.from_json(args.bert_config_file).vocab_size
+  encoder.check_vocabulary(args, vocab_size, encoder.checkpoint(args))
   before = keras.config.dtype_policy()
   set_dtype_policy(args.dtype, is_trained=False)
   try:
@@ -179,19 +180,17 @@ def _num_steps(args, num_examples):
   return steps
 
 
-def packs_examples(args: Arguments, conflict: str | None) -> bool | None:
-  """--pack_examples; without the flag False if it is impossible, else None.
+def packs_examples(
+  args: Arguments, config: BertConfig, not_packed: Iterable[str]
+) -> bool | None:
+  """--pack_examples; without the flag False if it is impossible, else None."""
+  if args.pack_examples is not None:
+    return args.pack_examples
+  conflict = training_program.packing_conflict(args, config, not_packed)
+  return False if conflict or needs_static_shapes(args) else None
 
-  `conflict` is that of training_program.packing_conflict.
-  """
-  packs = args.pack_examples
-  if packs is None and (conflict or needs_static_shapes(args)):
-    return False
-  return packs
 
-
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
   """Best checkpoint of a setting and seed: a row of sweep.tsv."""
 
   run: str
@@ -200,6 +199,9 @@ class Trial:
   step: int
   metric: str
   value: float
+
+  def __str__(self) -> str:
+    return f"{self.run}: {self.metric} {self.value:.4f}"
 
 
 def is_sweep(args: Arguments) -> bool:
@@ -228,13 +230,16 @@ def run_sweep(args: Arguments) -> Arguments:
       continue
     _train(args, name, setting, seed)
     if processes.is_chief():
-      rate = setting["learning_rate"]
-      trials[name] = _read_trial(args.output_dir, name, rate, seed)
+      best = run_folder.read_best(os.path.join(args.output_dir, name))
+      trials[name] = Trial(
+        *(name, setting["learning_rate"], seed),
+        *(best["step"], best["metric"], best["value"]),
+      )
       _write(args.output_dir, trials)
   if processes.is_chief():
     _log_trials(trials)
     winner = max(trials.values(), key=lambda trial: trial.value)
-    logging.info("the best is %s: %s %.4f", *_description(winner))
+    logging.info("the best is %s", winner)
     folder = os.path.join(args.output_dir, winner.run)
     _copy_labels(folder, args.output_dir)
     _copy_best(folder, args.output_dir)
@@ -247,10 +252,8 @@ def run_sweep(args: Arguments) -> Arguments:
 def _name(args, setting):
   """Name of a setting: its rate, and of other flags those with several."""
   name = f"rate_{setting['learning_rate']:g}"
-  for flag, short in (
-    ("train_batch_size", "batch"),
-    ("num_train_epochs", "epochs"),
-  ):
+  shorts = {"train_batch_size": "batch", "num_train_epochs": "epochs"}
+  for flag, short in shorts.items():
     if isinstance(args[flag], tuple):
       name += f"_{short}_{setting[flag]:g}"
   return name
@@ -280,44 +283,31 @@ def _train(args, name, setting, seed):
   training_program.rerun(args, name, flags)
 
 
-def _read_trial(output_dir, name, rate, seed) -> Trial:
-  best = run_folder.read_best(os.path.join(output_dir, name))
-  return Trial(name, rate, seed, best["step"], best["metric"], best["value"])
-
-
 def _read(output_dir) -> dict[str, Trial]:
-  trials = {}
-  for row in run_record.read_sweep(output_dir):
-    trials[row["run"]] = Trial(
-      row["run"],
-      *(float(row["learning_rate"]), int(row["seed"]), int(row["step"])),
-      *(row["metric"], float(row["value"])),
-    )
-  return trials
+  kinds = Trial.__annotations__.items()
+  return {
+    row["run"]: Trial(**{name: kind(row[name]) for name, kind in kinds})
+    for row in run_record.read_sweep(output_dir)
+  }
 
 
 def _write(output_dir, trials):
-  rows = [[field.name for field in fields(Trial)]]
-  rows += [map(str, astuple(trial)) for trial in trials.values()]
-  path = os.path.join(output_dir, run_record.SWEEP)
-  files.write_text(path, "".join("\t".join(row) + "\n" for row in rows))
+  rows = [Trial._fields, *trials.values()]
+  text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
+  files.write_text(os.path.join(output_dir, run_record.SWEEP), text)
 
 
 def _log_trials(trials):
   by_setting = {}
   for trial in trials.values():
-    logging.info("  %s: %s %.4f", *_description(trial))
+    logging.info("  %s", trial)
     setting, _, _ = trial.run.rpartition("_seed_")
     by_setting.setdefault(setting, []).append(trial.value)
   for setting, values in by_setting.items():
     if len(values) > 1:
       mean, spread = statistics.mean(values), statistics.stdev(values)
-      number = len(values)
-      logging.info("  %s: %.4f ± %.4f, %d seeds", setting, mean, spread, number)
-
-
-def _description(trial):
-  return trial.run, trial.metric, trial.value
+      results = setting, mean, spread, len(values)
+      logging.info("  %s: %.4f ± %.4f, %d seeds", *results)
 
 
 def _copy_labels(source, target):

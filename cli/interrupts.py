@@ -41,14 +41,6 @@ def clean_up() -> Iterator[None]:
     signal.signal(signal.SIGINT, _end)
 
 
-def end_in_order() -> None:
-  """Makes SIGTERM an exception, so that unfinished files are removed.
-
-  Programs that train use training/processes.py instead.
-  """
-  signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-
-
 # Worker processes import the program, too: their parent ends them. Commands
 # that were started in the background ignore Ctrl-C.
 if (

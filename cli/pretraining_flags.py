@@ -1,4 +1,4 @@
-"""Flags of pre-training: making records, reading them, objective."""
+"""Flags of pre-training: vocabulary, records, masks, objective."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,17 +7,73 @@ from absl import flags
 from cli.arguments import Arguments
 from data import vocab
 from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
-from modeling.config import SIDES
+from modeling.config import PRESETS, SIDES
 from storage import UserError
 
 MASKED = ("mlm_nsp", "mlm")  # objectives of models that fill masks
 
 
+def define_vocabulary_flags() -> None:
+  """Defines the flags of build_vocab.py."""
+  flags.DEFINE_string("output_file", None, "The vocabulary.", required=True)
+  flags.DEFINE_integer("vocab_size", 30522, "Number of tokens.", 1, 1_000_000)
+  flags.DEFINE_bool("do_lower_case", True, "Lower-case; not for cased models.")
+  flags.DEFINE_list(
+    "special_tokens",
+    list(vocab.SPECIAL_TOKENS),
+    "First tokens of the vocabulary; [PAD] has to be the first.",
+  )
+  flags.DEFINE_integer("unused_tokens", 0, "How many [unusedN] tokens.", 0)
+  flags.DEFINE_integer("min_count", 2, "Drop what occurs less often.", 1)
+  flags.DEFINE_integer(
+    "max_alphabet",
+    1000,
+    "Maximum number of characters; words with rarer ones become [UNK]. Chinese "
+    "and Japanese need about 8000.",
+    1,
+  )
+  flags.DEFINE_integer(
+    "max_words",
+    5_000_000,
+    "Maximum number of distinct words in memory; the rarest are dropped.",
+    1,
+  )
+  define_sampling_exponent("words")
+  flags.DEFINE_enum(
+    "preset",
+    None,
+    [*PRESETS],
+    "Also write bert_config.json into the folder of --output_file: a model of "
+    "this size, with initial values for short training from scratch "
+    "(docs/pretraining.md).",
+  )
+  _define_extension()
+
+
+def _define_extension():
+  flags.DEFINE_string(
+    "extend",
+    None,
+    "Vocabulary of a model that gets the text's words as tokens. The folder of "
+    "--output_file, new or empty, also gets its configuration and checkpoint.",
+  )
+  flags.DEFINE_string("bert_config_file", None, "Of the model to extend.")
+  flags.DEFINE_string("init_checkpoint", None, "Of the model to extend.")
+  flags.DEFINE_integer(
+    "new_words",
+    0,
+    "Words that --extend adds; 0 for as many as [unused] tokens.",
+    0,
+  )
+  flags.DEFINE_bool(
+    "append_words",
+    False,
+    "Append tokens and embeddings for words beyond the [unused] tokens.",
+  )
+
+
 def define_record_flags() -> None:
   """Defines the flags of create_pretraining_data.py."""
-  flags.DEFINE_bool(
-    "do_lower_case", True, "Lower-case the text; False for cased models."
-  )
   flags.DEFINE_integer("max_seq_length", 128, "Tokens of a record.")
   flags.DEFINE_integer(
     "max_predictions_per_seq", 20, "Masked tokens of a record, at most."
@@ -70,9 +126,7 @@ def define_masking_flags(source: str = "") -> None:
     MaskPolicy.random_token_prob,
     "Fraction that becomes a random token; the rest stays the same.",
   )
-  flags.DEFINE_bool(
-    "do_whole_word_mask", False, "Mask all pieces of a word, or none."
-  )
+  flags.DEFINE_bool("do_whole_word_mask", False, "Mask all pieces of a word.")
 
 
 def instance_config(args: Arguments) -> InstanceConfig:

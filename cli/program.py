@@ -1,8 +1,12 @@
 """Start and end of a program: --help, signals, errors, checks of its files."""
 
+import atexit
 import errno
+import gc
+import logging as python_logging
 import os
 import re
+import signal
 import sys
 import tempfile
 import textwrap
@@ -10,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
-from cli import arguments, quiet
+from cli import arguments
 from cli.arguments import Arguments
 from storage import UserError, files
 
@@ -46,6 +50,8 @@ _DEVICES = (
   *("profile_steps", "runner", "tpu_name", "tpu_zone", "use_tpu"),
 )
 _HELP = ("help", "helpshort")
+# Optional for Keras: data frames, wrappers of estimators, pictures.
+_UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
 _PARSE_ERRORS = {
   r"\('Non-boolean argument.*": "true or false",
   r"invalid literal for int\(\).*": "an integer",
@@ -61,6 +67,7 @@ def run(
 ) -> None:
   """Parses flags, then calls `check_flags(args)` and `main(args)`.
 
+  `check_flags` raises an error if `main` would fail later, by flags or paths.
   If the program `writes_files`, SIGTERM removes those that are not complete.
   Those that train save a checkpoint instead: see cli/training_program.py.
 
@@ -74,14 +81,20 @@ def run(
     logging.use_absl_handler()
     try:
       with interrupts.clean_up():
-        _check_no_positional(argv[1:])
+        if argv[1:]:
+          raise UserError(
+            f"unexpected argument {argv[1]!r}: quote a pattern, as in "
+            "--input_file='*.txt', so that the shell does not expand it"
+          )
         args = Arguments.from_flags(flags.FLAGS, sys.argv)
         check_flags(args)
         if writes_files:
-          interrupts.end_in_order()
+          signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         return main(args)
     except Exception as error:
-      message = _user_message(error)
+      message = describe_full_disk(error)
+      if not message and is_user_error(error):
+        message = str(error)
       if os.environ.get("BERT_TRACEBACK") or message is None:
         raise
       logging.error("%s", message)
@@ -89,9 +102,44 @@ def run(
 
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
-  quiet.silence_tensorflow()
-  quiet.shorten_imports()
+  silence_tensorflow()
+  shorten_imports()
   app.run(guarded, flags_parser=_parse)
+
+
+def silence_tensorflow() -> None:
+  """Suppresses logs of TensorFlow but warnings; call it before the import."""
+  if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3":
+    python_logging.getLogger("tensorflow").setLevel(python_logging.WARNING)
+
+
+def shorten_imports() -> None:
+  """Keeps Keras from importing libraries that no program here needs.
+
+  They take more than a third of the time of importing TensorFlow. Others, also
+  this project, can import them. Python's garbage collection becomes rarer, as
+  it takes a tenth of the time to a first training step, and is left out at the
+  end of the process, where it takes a second.
+  """
+  gc.set_threshold(100_000, 50, 100)
+  atexit.register(gc.freeze)
+  if _Hidden not in sys.meta_path:
+    sys.meta_path.insert(0, _Hidden)
+
+
+class _Hidden:
+  """Import hook that hides _UNUSED from Keras and TensorFlow."""
+
+  @staticmethod
+  def find_spec(name, path=None, target=None):
+    if name not in _UNUSED:
+      return
+    frame = sys._getframe(1)
+    while frame and frame.f_globals["__name__"].startswith("importlib."):
+      frame = frame.f_back
+    importer = frame.f_globals["__name__"] if frame else ""
+    if importer.startswith(("keras.", "tensorflow.")):
+      raise ModuleNotFoundError(f"{name} is hidden from {importer}", name=name)
 
 
 def _parse(argv: list[str]) -> list[str]:
@@ -168,21 +216,6 @@ class _Formatter(logging.PythonFormatter):
     time = self.formatTime(record, "%H:%M:%S")
     level = "" if record.levelname == "INFO" else f"{record.levelname}: "
     return f"{time} {level}{record.getMessage()}"
-
-
-def _check_no_positional(arguments):
-  if arguments:
-    raise UserError(
-      f"unexpected argument {arguments[0]!r}: quote a pattern, as in "
-      "--input_file='*.txt', so that the shell does not expand it"
-    )
-
-
-def _user_message(error) -> str | None:
-  """One line for a mistake of the user or a full disk; None for a defect."""
-  if message := describe_full_disk(error):
-    return message
-  return str(error) if is_user_error(error) else None
 
 
 def is_user_error(error: BaseException) -> bool:

@@ -1,5 +1,6 @@
 """Training, checkpoints, export and devices of one run, by its flags."""
 
+import ctypes
 import json
 import os
 from collections.abc import Callable
@@ -10,8 +11,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from cli import arguments, quiet, training_program
-from cli import flags as shared_flags
+from cli import arguments, shared_flags, training_program
 from cli.arguments import Arguments
 from data.records import TrainingRecords
 from modeling import models, tracing
@@ -90,6 +90,9 @@ class Run:
     self._resume(train_step, new_head)
     self._average = train_step.average
 
+    skip = int(train_step.examples.numpy())
+    order = args.train_batch_size, self.seed, args.group_by_length
+
     def evaluate_averaged(step):
       with self.averaged_weights():
         return evaluate(step)
@@ -100,9 +103,17 @@ class Run:
     ):
       loop.train(
         train_step,
-        self._dataset(source, int(train_step.examples.numpy())),
+        lambda context: source.train_batches(
+          *order, skip=skip, context=context
+        ),
         self.checkpoints,
-        self._plan(stop_at or num_train_steps),
+        loop.Plan(
+          stop_at or num_train_steps,
+          args.save_checkpoints_steps,
+          args.iterations_per_loop,
+          args.eval_steps,
+          loop.Profile(args.output_dir, *training_program.profile_steps(args)),
+        ),
         lambda: self._report(objective, source, unit),
         evaluate=evaluate_averaged,
         evaluated=evaluated,
@@ -118,14 +129,6 @@ class Run:
     average = self._average
     return average.averaged_weights() if average else nullcontext()
 
-  def _dataset(self, source, skip):
-    """Function that makes a replica's batches, after `skip` examples."""
-    args = self.args
-    options = args.train_batch_size, self.seed, args.group_by_length
-    return lambda context: source.train_batches(
-      *options, skip=skip, context=context
-    )
-
   def _resume(self, train_step, new_head):
     """Restores a step; warns if the run was started with other flags."""
     args, own = self.args, self.checkpoints.newest_readable()
@@ -137,25 +140,10 @@ class Run:
       )
     self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
 
-  def _plan(self, num_train_steps):
-    args = self.args
-    return loop.Plan(
-      num_train_steps,
-      args.save_checkpoints_steps,
-      args.iterations_per_loop,
-      args.eval_steps,
-      loop.Profile(args.output_dir, *training_program.profile_steps(args)),
-    )
-
   def _report(self, objective, source, unit):
     """Report of the run; also adds its entry to run.json."""
-    args = self.args
-    result = report.Report(
-      args.output_dir,
-      args.train_batch_size,
-      unit,
-      ("loss", *objective.metric_names),
-    )
+    args, names = self.args, ("loss", *objective.metric_names)
+    result = report.Report(args.output_dir, args.train_batch_size, unit, names)
     entry = run_record.make(
       args.program, args.to_dict(), self.seed, source.files
     )
@@ -174,13 +162,18 @@ class Run:
       f"{model.count_params():,}",
       f"{sum(variable.shape.num_elements() for _, variable in trained):,}",
     )
+    is_lamb = args.optimizer == "lamb"
+    make = optimization.Lamb if is_lamb else optimization.AdamWeightDecay
+    multipliers = optimization.layerwise_lr_multipliers(
+      [name for name, _ in trained], args.layerwise_learning_rate_decay
+    )
     average = None
     if args.ema_decay:
       average = optimization.ExponentialMovingAverage(trained, args.ema_decay)
     return TrainStep(
       model,
       objective,
-      _optimizer(args, trained),
+      make(trained, beta_2=args.adam_beta_2, lr_multipliers=multipliers),
       optimization.WarmupLinearDecay(
         args.learning_rate, num_train_steps, num_warmup_steps
       ),
@@ -222,13 +215,12 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   ValueError for none, or another model.
   """
   if isinstance(model, models.Ensemble):
-    parts = model.members
-    folders = run_record.best_trials(args.output_dir, len(parts))
+    folders = run_record.best_trials(args.output_dir, len(model.members))
     names = ", ".join(map(os.path.basename, folders))
     logging.info("an ensemble of %d models: %s", len(folders), names)
     steps = [
-      Checkpoints(run_folder.best_folder(folder)).load(part, None)
-      for part, folder in zip(parts, folders, strict=True)
+      Checkpoints(run_folder.best_folder(folder)).load(member, None)
+      for member, folder in zip(model.members, folders, strict=True)
     ]
     return steps[0]
   keeps_best = run_record.keeps_best(args.to_dict())
@@ -237,15 +229,6 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   if prefix and os.path.dirname(prefix) == best:
     checkpoints = Checkpoints(best)
   return checkpoints.load(model, args.init_checkpoint)
-
-
-def _optimizer(args, trained):
-  is_lamb = args.optimizer == "lamb"
-  kind = optimization.Lamb if is_lamb else optimization.AdamWeightDecay
-  multipliers = optimization.layerwise_lr_multipliers(
-    [name for name, _ in trained], args.layerwise_learning_rate_decay
-  )
-  return kind(trained, beta_2=args.adam_beta_2, lr_multipliers=multipliers)
 
 
 def text_windows(args: Arguments) -> models.Windows | None:
@@ -264,6 +247,26 @@ def set_export_policy(args: Arguments) -> None:
 
 # --- Devices ----------------------------------------------------------------
 
+# absl::SetMinLogLevel(LogSeverityAtLeast) in the library of TensorFlow 2.20;
+# tests/cli/test_quiet.py fails if another TensorFlow does not have it.
+_SET_MIN_LOG_LEVEL = (
+  "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE"
+)
+
+
+def _silence_xla():
+  """Suppresses logs of XLA, on which TF_CPP_MIN_LOG_LEVEL has no effect.
+
+  They go through absl's log in C++, for which TensorFlow has no function.
+  """
+  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
+    return
+  folder = os.path.dirname(tf.__file__)
+  path = os.path.join(folder, "libtensorflow_framework.so.2")
+  if os.path.exists(path):  # not on other systems than Linux
+    library = ctypes.CDLL(path)  # loaded already
+    getattr(library, _SET_MIN_LOG_LEVEL, lambda level: None)(2)  # errors only
+
 
 def make_strategy(args: Arguments) -> tf.distribute.Strategy:
   """Makes the strategy of --distribution_strategy and the TPU flags.
@@ -273,14 +276,12 @@ def make_strategy(args: Arguments) -> tf.distribute.Strategy:
   cannot be changed later. Raises ValueError for contradictions, or no such TPU.
   """
   training_program.check_devices(args)
-  quiet.silence_xla()
+  _silence_xla()
   tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * args.num_cpu_devices,
   )
-  name = args.distribution_strategy
-  if args.use_tpu:
-    name = "tpu"
+  name = "tpu" if args.use_tpu else args.distribution_strategy
   if name is None:
     gpus = tf.config.list_logical_devices("GPU")
     name = "mirrored" if len(gpus) > 1 else "one_device"
@@ -288,9 +289,7 @@ def make_strategy(args: Arguments) -> tf.distribute.Strategy:
   types = sorted({d.device_type for d in tf.config.list_logical_devices()})
   logging.info(
     "strategy %s: %d replica(s); this host has %s",
-    name,
-    strategy.num_replicas_in_sync,
-    ", ".join(types),
+    *(name, strategy.num_replicas_in_sync, ", ".join(types)),
   )
   return strategy
 
@@ -334,9 +333,7 @@ def _tpu(args):
   name = "tpu_name" if args.tpu_name or not args.master else "master"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-      tpu=args[name] or "local",
-      zone=args.tpu_zone,
-      project=args.gcp_project,
+      tpu=args[name] or "local", zone=args.tpu_zone, project=args.gcp_project
     )
     if resolver.master():
       tf.config.experimental_connect_to_cluster(resolver)

@@ -12,8 +12,7 @@ from typing import TextIO
 
 from absl import logging
 
-from cli import arguments, program
-from cli import flags as shared_flags
+from cli import arguments, program, shared_flags
 from cli.arguments import Arguments
 from modeling.config import BertConfig
 from storage import UserError, files
@@ -165,29 +164,38 @@ def check_devices(args: Arguments) -> None:
     )
 
 
-def check_packing(args: Arguments, conflict: str | None) -> None:
+def check_packing(
+  args: Arguments, config: BertConfig, not_packed: Iterable[str] = ()
+) -> None:
   """Raises ValueError if --pack_examples has a `packing_conflict`."""
+  conflict = packing_conflict(args, config, not_packed)
   if args.pack_examples and conflict:
     raise UserError(f"--pack_examples does not go with {conflict}: drop one")
 
 
 def packing_conflict(
-  args: Arguments, config: BertConfig, **others: object
+  args: Arguments, config: BertConfig, not_packed: Iterable[str]
 ) -> str | None:
   """First setting with which examples cannot share rows; None if all can.
 
-  `others` are values of flags of the program that no row of several can have.
+  `not_packed` are such flags of the program: names, or as long_text=windows.
   """
   settings = {
     "--add_bilstm": config.add_bilstm,
     "--group_by_length": args.group_by_length,
     "--gradient_accumulation_steps": args.gradient_accumulation_steps > 1,
-    **{f"--{name}": value for name, value in others.items()},
+    **{f"--{flag}": _is_set(args, flag) for flag in not_packed},
     "--jit_compile": args.jit_compile,
     "a TPU": shared_flags.on_tpu(args),
     f"attention {config.attention!r}": config.attention != "bidirectional",
   }
   return next((name for name, is_set in settings.items() if is_set), None)
+
+
+def _is_set(args, flag):
+  """True if a flag has a value, that of NAME=VALUE, or is not empty."""
+  name, _, value = flag.partition("=")
+  return args[name] == value if value else bool(args[name])
 
 
 # --- Dry run ---------------------------------------------------------------
@@ -216,13 +224,13 @@ def dry_run(
   start = None if trains else run_record.choose_checkpoint(args.output_dir)
   logging.info("dry run: the files that it names go to a temporary folder")
   with _dry_run_folder(args.output_dir) as folder:
-    names = {os.path.join(folder, "export"): args.export_dir}
-    _rename_in_log(names | {folder: args.output_dir})
+    export_dir = os.path.join(folder, "export")
+    _rename_in_log({export_dir: args.export_dir, folder: args.output_dir})
     yield shorten(args).replace(
       output_dir=folder,
       init_checkpoint=start or args.init_checkpoint,
       do_train=trains,
-      export_dir=os.path.join(folder, "export"),
+      export_dir=export_dir,
       eval_steps=0,
       profile_steps=None,
     )
@@ -238,12 +246,8 @@ def shorten_fine_tuning(args: Arguments) -> Arguments:
 
 def shorten_pretraining(args: Arguments) -> Arguments:
   """Flags of run_pretraining.py in a dry run."""
-  return args.replace(
-    num_train_steps=DRY_RUN_STEPS,
-    num_warmup_steps=1,
-    stop_at_step=0,
-    max_eval_steps=DRY_RUN_STEPS,
-  )
+  changes = dict.fromkeys(("num_train_steps", "max_eval_steps"), DRY_RUN_STEPS)
+  return args.replace(**changes, num_warmup_steps=1, stop_at_step=0)
 
 
 def max_examples(args: Arguments) -> int | None:
@@ -255,10 +259,9 @@ def _rename_in_log(names: Mapping[str, str | None]) -> None:
   """Replaces paths in log lines, also of errors, to the end of the process."""
 
   def rename(record):
-    text = record.getMessage()
+    record.msg, record.args = record.getMessage(), ()
     for path, name in names.items():
-      text = text.replace(path, name or path)
-    record.msg, record.args = text, ()
+      record.msg = record.msg.replace(path, name or path)
     return True
 
   logging.get_absl_handler().python_handler.addFilter(rename)
@@ -340,8 +343,6 @@ def _has_ended(process_id):
     return False
   try:
     os.kill(process_id, 0)
-  except ProcessLookupError:
-    return True
-  except OSError:
-    return False
+  except OSError as error:
+    return isinstance(error, ProcessLookupError)
   return False

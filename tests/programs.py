@@ -33,7 +33,7 @@ _FORKS.set_forkserver_preload(
     "tasks.pretraining.task",
     "tasks.squad.task",
     "tasks.multiple_choice.task",
-    "cli.flags",
+    "cli.shared_flags",
     "sklearn.metrics",
     "tests.lean",
     "cli.fine_tuning",

@@ -1,8 +1,8 @@
 """Worker: the pre-training step of this repository."""
 
-from cli import quiet
+from cli import program
 
-quiet.shorten_imports()  # as every program does
+program.shorten_imports()  # as every program does
 
 from collections.abc import Callable
 

@@ -11,8 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cli import encoder, run, training_program
-from cli import flags as shared_flags
+from cli import encoder, run, shared_flags, training_program
 from cli.arguments import Arguments
 from cli.run import text_windows
 from data import features, labels, vocab_checks

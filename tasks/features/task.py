@@ -3,8 +3,7 @@
 import tensorflow as tf
 from absl import logging
 
-from cli import encoder
-from cli import flags as shared_flags
+from cli import encoder, shared_flags
 from cli.arguments import Arguments
 from cli.run import text_windows
 from data.tokenization import FullTokenizer

@@ -6,8 +6,14 @@ import re
 
 import pytest
 
-from cli import arguments, encoder, fine_tuning, program, training_program
-from cli import flags as shared_flags
+from cli import (
+  arguments,
+  encoder,
+  fine_tuning,
+  program,
+  shared_flags,
+  training_program,
+)
 from cli.arguments import Arguments
 from modeling.config import BertConfig
 from tests import programs
@@ -135,6 +141,7 @@ def test_evaluations_need_data(flags, while_training, at_all):
     ({}, {}, None),
     ({"group_by_length": True}, {}, "--group_by_length"),
     ({"teacher": "old"}, {}, "--teacher"),
+    ({"long_text": "windows"}, {}, "--long_text=windows"),
     ({"jit_compile": True}, {}, "--jit_compile"),
     ({"gradient_accumulation_steps": 2}, {}, "--gradient_accumulation_steps"),
     ({"distribution_strategy": "tpu"}, {}, "a TPU"),
@@ -145,23 +152,20 @@ def test_evaluations_need_data(flags, while_training, at_all):
 def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   args = Arguments(**FLAGS).replace(**flags)
   config = BertConfig(5, 8, 1, 2, 8, **config)
-  conflict = training_program.packing_conflict(
-    args, config, teacher=args.teacher
-  )
-  assert conflict == name
-  training_program.check_packing(args, conflict)  # is not asked for
-  packs = fine_tuning.packs_examples(args, conflict)
+  settings = config, ("teacher", "long_text=windows")
+  assert training_program.packing_conflict(args, *settings) == name
+  training_program.check_packing(args, *settings)  # is not asked for
+  packs = fine_tuning.packs_examples(args, *settings)
   assert packs == (None if name is None else False)
-  assert (
-    fine_tuning.packs_examples(args.replace(pack_examples=False), None) is False
-  )
+  args = args.replace(pack_examples=False)
+  assert fine_tuning.packs_examples(args, *settings) is False
   args = args.replace(pack_examples=True)
-  assert fine_tuning.packs_examples(args, conflict)
+  assert fine_tuning.packs_examples(args, *settings)
   if name is None:
-    training_program.check_packing(args, conflict)
+    training_program.check_packing(args, *settings)
   else:
     with pytest.raises(ValueError, match=f"does not go with {name}: drop one"):
-      training_program.check_packing(args, conflict)
+      training_program.check_packing(args, *settings)
 
 
 def test_lengths_of_windows():

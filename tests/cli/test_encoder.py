@@ -247,6 +247,6 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
   )
   for number, is_warned in ((150, False), (9, True)):  # rows may be padded
     path.write_text("\n".join([*TOKENS, *map(str, range(number))]))
-    encoder.check_vocabulary(args, 200)
+    encoder.check_vocabulary(args, 200, encoder.checkpoint(args))
     assert ("given.txt has 15 lines, but the" in caplog.text) == is_warned
   assert "has 200 ids: is it the vocab.txt that came with" in caplog.text

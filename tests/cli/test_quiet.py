@@ -8,30 +8,30 @@ import sys
 import pytest
 import tensorflow as tf
 
-from cli import quiet
+from cli import program, run
 
 
 def test_a_level_of_the_user_stays(monkeypatch):
   monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
-  quiet.silence_tensorflow()
+  program.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
   assert tf.get_logger().getEffectiveLevel() == logging.WARNING
   monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
-  quiet.silence_tensorflow()
+  program.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
 
 
 def test_the_function_that_silences_xla_is_in_the_library():
   folder = os.path.dirname(tf.__file__)
   library = ctypes.CDLL(os.path.join(folder, "libtensorflow_framework.so.2"))
-  assert hasattr(library, quiet._SET_MIN_LOG_LEVEL)
+  assert hasattr(library, run._SET_MIN_LOG_LEVEL)
 
 
 def test_unused_libraries_are_hidden_from_keras_alone(monkeypatch):
   monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
-  monkeypatch.setattr(quiet, "_UNUSED", ("colorsys",))
+  monkeypatch.setattr(program, "_UNUSED", ("colorsys",))
   monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-  quiet.shorten_imports()
+  program.shorten_imports()
   for importer in ("keras.src.any", "tensorflow.python.any"):
     with pytest.raises(
       ImportError, match=f"colorsys is hidden from {importer}"

@@ -16,8 +16,7 @@ tasks.__path__.append(str(Path(__file__).parent / "tasks"))
 
 from tasks.rating import examples  # noqa: E402
 
-from cli import encoder, program, training_program  # noqa: E402
-from cli import flags as shared_flags  # noqa: E402
+from cli import encoder, program, shared_flags, training_program  # noqa: E402
 
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()

@@ -7,8 +7,7 @@ from absl import flags
 from cli.arguments import Arguments, Numbers
 
 
-def define_network() -> None:
-  """Defines the flags of the encoder."""
+def _define_network():
   flags.DEFINE_string(
     "bert_config_file", None, "bert_config.json of the model.", required=True
   )
@@ -24,7 +23,7 @@ def define_network() -> None:
 
 def define_model() -> None:
   """Defines the flags of the encoder, its checkpoint and the output folder."""
-  define_network()
+  _define_network()
   flags.DEFINE_string(
     "output_dir", None, "Folder of checkpoints and results.", required=True
   )
@@ -35,14 +34,21 @@ def define_model() -> None:
   )
 
 
+def define_trained_model() -> None:
+  """Defines the flags of a model that is not trained, and of its tokenizer."""
+  _define_network()
+  define_vocabulary()
+  flags.DEFINE_string(
+    "init_checkpoint", None, "Checkpoint, or folder with one.", required=True
+  )
+
+
 def define_vocabulary() -> None:
   """Defines the flags of the tokenizer."""
   flags.DEFINE_string(
     "vocab_file", None, "Vocabulary of the model, vocab.txt.", required=True
   )
-  flags.DEFINE_bool(
-    "do_lower_case", True, "Lower-case; False for cased models."
-  )
+  flags.DEFINE_bool("do_lower_case", True, "Lower-case; not for cased models.")
 
 
 def define_training() -> None:
@@ -58,16 +64,16 @@ def define_training() -> None:
   )
   flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.", 0.0)
   flags.DEFINE_integer(
-    "save_checkpoints_steps", 1000, "Steps between checkpoints.", 1
+    "save_checkpoints_steps", 1000, "Steps between saves.", 1
   )
   flags.DEFINE_integer(
     "iterations_per_loop", 1000, "Maximum steps per call of the graph.", 1
   )
   flags.DEFINE_integer(
-    "eval_steps", 0, "Steps between evaluations in training; 0 for none.", 0
+    "eval_steps", 0, "Steps between evaluations; 0: none.", 0
   )
   flags.DEFINE_integer(
-    "keep_checkpoint_max", 5, "Newest checkpoints to keep; 0 for all.", 0
+    "keep_checkpoint_max", 5, "Newest to keep; 0 for all.", 0
   )
   flags.DEFINE_bool(
     "dry_run",
@@ -75,9 +81,7 @@ def define_training() -> None:
     "Test the command on the first examples: two steps, and its evaluation, "
     "prediction and export. No output is saved.",
   )
-  flags.DEFINE_string(
-    "profile_steps", None, "Steps between which to profile, as in 100,110."
-  )
+  flags.DEFINE_string("profile_steps", None, "Steps to profile, as in 100,110.")
   flags.DEFINE_integer(
     "seed",
     None,
@@ -97,9 +101,7 @@ def _define_updates():
     "correction, and with 0.999 a thousand steps are larger than their rate.",
     *(0.0, 0.99999),
   )
-  flags.DEFINE_float(
-    "max_grad_norm", 1.0, "Clip gradients to this global norm; 0: do not.", 0.0
-  )
+  flags.DEFINE_float("max_grad_norm", 1.0, "Clip to this norm; 0: do not.", 0.0)
   flags.DEFINE_float(
     "layerwise_learning_rate_decay",
     1.0,
@@ -177,9 +179,7 @@ def define_devices() -> None:
     ["one_device", "mirrored", "multi_worker_mirrored", "tpu"],
     "Default: mirrored if there are several GPUs, else one device.",
   )
-  flags.DEFINE_integer(
-    "num_cpu_devices", 1, "Logical CPU devices, to test mirrored on a CPU.", 1
-  )
+  flags.DEFINE_integer("num_cpu_devices", 1, "CPU devices to test mirrored.", 1)
   flags.DEFINE_enum(
     "dtype",
     "float32",
@@ -196,9 +196,7 @@ def define_devices() -> None:
   flags.DEFINE_bool("use_tpu", False, "Train on a TPU.")
   flags.DEFINE_string("tpu_name", None, "Name or address of the TPU.")
   flags.DEFINE_string("tpu_zone", None, "Zone of the TPU in Google Cloud.")
-  flags.DEFINE_string(
-    "gcp_project", None, "Project of the TPU in Google Cloud."
-  )
+  flags.DEFINE_string("gcp_project", None, "Google Cloud project of the TPU.")
   flags.DEFINE_string("master", None, "Address of the TPU, without --tpu_name.")
   flags.DEFINE_integer("num_tpu_cores", 8, "Accepted; has no effect.")
 
@@ -221,9 +219,7 @@ def define_fine_tuning() -> None:
     "Train a fresh head instead of the one in --init_checkpoint. A head with "
     "other labels is never restored.",
   )
-  flags.DEFINE_bool(
-    "add_bilstm", False, "Add a bidirectional LSTM on top of BERT."
-  )
+  flags.DEFINE_bool("add_bilstm", False, "Add a BiLSTM on top of BERT.")
   flags.DEFINE_float(
     "warmup_proportion", 0.1, "Fraction of steps for warm-up.", 0.0, 1.0
   )
@@ -315,6 +311,9 @@ def window_stride(args: Arguments) -> int:
 
 def define_corpus() -> None:
   """Defines the flags of programs that read a corpus."""
+  flags.DEFINE_string(
+    "input_file", None, "Text files or globs, comma-separated.", required=True
+  )
   flags.DEFINE_enum(
     "input_format",
     "lines",
@@ -335,9 +334,7 @@ def define_corpus() -> None:
     "DataflowRunner, ... (`pip install -r requirements-beam.txt`). Default: "
     "run without Beam.",
   )
-  flags.DEFINE_string(
-    "pipeline_options", "", "Flags of Apache Beam, as one text, for --runner."
-  )
+  flags.DEFINE_string("pipeline_options", "", "Flags of --runner, as one text.")
 
 
 def pipeline_options(args: Arguments) -> list[str]:
