@@ -75,13 +75,13 @@ def check_flags(args: Arguments) -> None:
 
 def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
-  from serving.visualization import internals, page
+  from serving import visualization
 
   served = _restore(args)
   texts = _texts(args, served.answers)
-  encoded = internals.encode(served, texts)
-  values = internals.read(served, encoded)
-  text = page.render(served, values, texts, args.model)
+  encoded = visualization.encode(served, texts)
+  values = visualization.read(served, encoded)
+  text = visualization.render(served, values, texts, args.model)
   files.write_text(args.output_file, text)
   logging.info("wrote %s: open it in a browser", args.output_file)
 

@@ -1,1 +1,265 @@
-"""One HTML file that shows how a model reads the texts of an example."""
+"""One HTML file that shows how a model reads the texts of an example.
+
+It has the answer and what the model computes on the way, loads nothing, and
+shows texts as plain text. T tokens, N layers, A heads.
+"""
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from keras import ops
+
+from data import vocab
+from modeling.bert import make_attention_mask
+from modeling.models import ENCODER_INPUTS, Ensemble
+from serving import engines
+from serving.answers import Encoded
+from serving.export import ServedModel
+from storage import UserError
+
+_HERE = Path(__file__).parent
+_SERVER = _HERE.parent / "server"  # its page shows answers in the same way
+_VECTORS = {"sentence", "token_vectors", "tokens", "num_tokens"}
+_MAX_PADDING = 3  # positions of padding that are shown
+_MAX_PROBS = 1 << 27  # attention probabilities of a page
+_UNLIMITED = 1 << 16  # tokens
+_TOLERANCE = 1e-5  # of a score, a sum of logits
+
+
+class Sequence(NamedTuple):
+  """One input of the encoder, with at most three positions of padding.
+
+  `length` is without padding, `attention` [N, A, T, T] from queries to keys.
+  `values` are [T] each: lengths of the vectors of "token", "segment" and
+  "position" and of their "sum", before it is normalized; and probabilities that
+  an answer has its "start" and "end" there, for models that have such logits.
+  """
+
+  ids: np.ndarray
+  segments: np.ndarray
+  length: int
+  attention: np.ndarray
+  values: dict[str, np.ndarray]
+
+
+class Internals(NamedTuple):
+  """The `answer` of a model, as Answers.decode returns it, and the way to it.
+
+  `layers` are names and directions of attention. `sequences` are windows of a
+  long text, choices, or one. `filled` has the answers for [MASK] as if the
+  network ended after a layer, by its name. `span` is the sequence, the first
+  and the last token of an answer in the text; None without any.
+  """
+
+  answer: dict
+  layers: list[tuple[str, str]]
+  sequences: list[Sequence]
+  filled: dict[str, dict]
+  span: tuple[int, int, int] | None
+
+
+def encode(served: ServedModel, texts: Mapping) -> Encoded:
+  """Rows of an example; UserError if it is too long, or without a word."""
+  if isinstance(served.model, Ensemble):
+    raise UserError("an ensemble has no page: name one of its models")
+  answers = served.answers
+  encoded = answers.encode(texts)
+  if not encoded.rows:
+    raise UserError("there is no word in the text")
+  shapes = [row["input_ids"].shape for row in encoded.rows]
+  if len(shapes) == 1:  # no windows, so that a long text is truncated
+    config = replace(answers.config, max_seq_length=_UNLIMITED)
+    [row, *_] = type(answers)(config, **answers.settings).encode(texts).rows
+    if (length := row["input_ids"].shape[-1]) > shapes[0][-1]:
+      raise UserError(
+        f"the text has {length} tokens with [CLS] and [SEP], of which "
+        f"{shapes[0][-1]} fit: shorten it"
+      )
+  config = served.model.get_layer("bert").config
+  heads = config.num_hidden_layers * config.num_attention_heads
+  if heads * sum(np.prod(s) * s[-1] for s in shapes) > _MAX_PROBS:
+    raise UserError(
+      f"{len(shapes)} windows of {shapes[0][-1]} tokens are too much for a "
+      "page: shorten the text"
+    )
+  return encoded
+
+
+def read(served: ServedModel, encoded: Encoded) -> Internals:
+  """Runs the model, and its encoder once more to see into it."""
+  outputs = list(engines.text_model(served).engine.run(encoded.rows))
+  answer = served.answers.decode(encoded, outputs)
+  bert = served.model.get_layer("bert")
+  encoders = getattr(bert, "encoders", [bert])
+  layers = [
+    (str(i), encoder.config.attention)
+    for encoder in encoders
+    for i in range(encoder.config.num_hidden_layers)
+  ]
+  is_filled = "masked_lm_logits" in outputs[0] and answer["num_masks"]
+  is_span = "start_logits" in outputs[0]
+  return Internals(
+    answer,
+    layers,
+    [
+      _read_sequence(encoders, inputs, output)
+      for row, output in zip(encoded.rows, outputs, strict=True)
+      for inputs in _inputs(row)
+    ],
+    dict(_fill(served, encoded)) if is_filled else {},
+    _find_span(served.answers, encoded.rows, outputs, answer)
+    if is_span
+    else None,
+  )
+
+
+def _inputs(row) -> Iterator[dict[str, np.ndarray]]:
+  """Inputs of the encoder, [1, T], for a row or each of its choices."""
+  columns = [np.atleast_2d(row[name])[:, None] for name in ENCODER_INPUTS]
+  for values in zip(*columns, strict=True):
+    yield dict(zip(ENCODER_INPUTS, values, strict=True))
+
+
+def _read_sequence(encoders, inputs, output):
+  ids, mask, segments = (inputs[name][0] for name in ENCODER_INPUTS)
+  embeddings = encoders[0].embeddings
+  vectors = {
+    "token": ops.take(embeddings.word_embeddings, ids, axis=0),
+    "segment": ops.take(embeddings.token_type_embeddings, segments, axis=0),
+    "position": embeddings.position_embeddings[: len(ids)],
+  }
+  vectors["sum"] = sum(vectors.values())
+  values = {name: ops.norm(vector, axis=-1) for name, vector in vectors.items()}
+  if "start_logits" in output:
+    values["start"] = ops.softmax(output["start_logits"])
+    values["end"] = ops.softmax(output["end_logits"])
+  length = int(mask.sum())
+  shown = slice(length + _MAX_PADDING)
+  attention = np.concatenate([_attention(e, inputs) for e in encoders])
+  return Sequence(
+    ids[shown],
+    segments[shown],
+    length,
+    attention[..., shown, shown],
+    {name: np.asarray(value)[shown] for name, value in values.items()},
+  )
+
+
+def _attention(encoder, inputs) -> np.ndarray:
+  """Attention probabilities of an encoder's layers, [N, A, T, T]."""
+  outputs = encoder(**inputs)
+  mask = make_attention_mask(inputs["input_mask"], encoder.config.attention)
+  hidden_states = [outputs["embedding_output"], *outputs["encoder_layers"]]
+  layers = [b.attention.self_attention for b in encoder.encoder.blocks]
+  return np.stack(
+    [
+      layer.attention_probs(hidden, hidden, mask)[0]
+      for layer, hidden in zip(layers, hidden_states[:-1], strict=True)
+    ]
+  )
+
+
+def _fill(served, encoded) -> Iterator[tuple[str, dict]]:
+  """Names of layers, and the answers as if the network ended there."""
+  [row] = encoded.rows
+  outputs = served.model.get_layer("bert")(*next(_inputs(row)).values())
+  head = served.model.get_layer("cls").predictions
+  # The last one is that of the BiLSTM, if there is one.
+  hidden_states = [
+    outputs["embedding_output"],
+    *outputs["encoder_layers"][:-1],
+    outputs["sequence_output"],
+  ]
+  for number, hidden in enumerate(hidden_states):
+    masked = ops.take(hidden, row["masked_lm_positions"], axis=1)
+    logits = np.asarray(head(masked, outputs["embedding_table"])[0])
+    name = f"layer {number - 1}" if number else "embeddings"
+    yield name, served.answers.decode(encoded, [{"masked_lm_logits": logits}])
+
+
+def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
+  """Window, first and last token of an answer; [CLS] if there is none.
+
+  Logits of few digits give several spans its score: one of them has its pieces.
+  """
+  tokenizer = answers.config.tokenizer
+  pieces = tokenizer.tokenize(answer["answer"]) or [vocab.CLS]
+  ids = tokenizer.convert_tokens_to_ids(pieces)
+  spans: list[tuple[int, int, int]] = []
+  for window, output in enumerate(outputs):
+    sums = output["start_logits"][:, None] + output["end_logits"].astype(float)
+    is_score = np.triu(np.abs(sums - answer["score"]) < _TOLERANCE)
+    spans += [(window, int(i), int(j)) for i, j in np.argwhere(is_score)]
+
+  def distance(span):
+    window, first, last = span
+    span_ids = rows[window]["input_ids"][first : last + 1].tolist()
+    return span_ids != ids, last - first
+
+  return min(spans, key=distance, default=None)
+
+
+# --- The HTML file ---------------------------------------------------------
+
+
+def render(
+  served: ServedModel, internals: Internals, texts: Mapping, name: str
+) -> str:
+  """The page of an example; `name` is that of the model."""
+  tokenizer = served.answers.config.tokenizer
+  config = served.model.get_layer("bert").config
+  answer = internals.answer
+  if "sentence" in answer:  # nobody reads vectors
+    answer = {k: v for k, v in answer.items() if k not in _VECTORS}
+  if "words" in answer:
+    answer = answer | {"pieces": [*map(tokenizer.tokenize, answer["words"])]}
+  data = internals._asdict() | {
+    "facts": {
+      "model": name,
+      "task": served.answers.task.replace("_", " "),
+      "layers": config.num_hidden_layers,
+      "heads": config.num_attention_heads,
+      "hidden size": config.hidden_size,
+      "vocabulary": f"{config.vocab_size:,}",
+      "attention": config.attention.replace("_", " "),
+    },
+    "texts": texts,
+    "answer": answer,
+    "sequences": [_sequence(tokenizer, s) for s in internals.sequences],
+  }
+  # In a script, "<" could end it or begin a comment.
+  text = json.dumps(data, ensure_ascii=False).replace("<", r"\u003c")
+  parts = {
+    "style": _read(_SERVER / "answers.css") + _read(_HERE / "page.css"),
+    "data": text,
+    "script": _read(_SERVER / "answers.js") + _read(_HERE / "page.js"),
+  }
+  template = _read(_HERE / "page.html")
+  return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+
+
+def _read(path):
+  return path.read_text(encoding="utf-8")
+
+
+def _sequence(tokenizer, sequence):
+  attention = np.rint(sequence.attention * 255).astype(np.uint8).tobytes()
+  ids = sequence.ids.tolist()
+  return {
+    "ids": ids,
+    "tokens": tokenizer.convert_ids_to_tokens(ids),
+    "segments": sequence.segments.tolist(),
+    "length": sequence.length,
+    "heads": sequence.attention.shape[1],
+    "attention": base64.b64encode(zlib.compress(attention, 9)).decode(),
+  } | {
+    name: [float(f"{value:.4g}") for value in values]
+    for name, values in sequence.values.items()
+  }

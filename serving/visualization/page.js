@@ -1,4 +1,4 @@
-// Draws what a model computed for a text: the data are those of page.py.
+// Draws what a model computed for a text: the data are those of `render`.
 
 const data = JSON.parse(byId("data").textContent);
 const SPECIAL = ["[CLS]", "[SEP]", "[MASK]"];

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from modeling import models
-from serving import engines
+from serving import engines, visualization
 from serving.answers import TextConfig
 from serving.export import ServedModel
-from serving.visualization import internals, page
-from serving.visualization.internals import Internals, Sequence
+from serving.visualization import Internals, Sequence
 from storage import UserError
 from tasks.pretraining import answers as pretraining
 from tests.serving import stand_in, tasks
@@ -26,7 +25,7 @@ EVIL = "</script><b>{{style}} <!-- é"
 
 
 def _read(served, texts):
-  return internals.read(served, internals.encode(served, texts))
+  return visualization.read(served, visualization.encode(served, texts))
 
 
 def _served(**changes):
@@ -51,16 +50,16 @@ def test_every_task_has_its_answer_and_attention(every_task, name):
     np.testing.assert_allclose(sequence.attention.sum(-1), 1, atol=1e-5)
     assert (sequence.attention[..., sequence.length :] == 0).all()
     assert count <= sequence.length + 3
-  html = page.render(served, result, texts, "m")
+  html = visualization.render(served, result, texts, "m")
   assert json.loads(_data(html))["texts"] == texts
 
 
 def test_attention_is_that_of_every_layer():
   served = _served()
-  encoded = internals.encode(served, {"text": "ab [MASK] c"})
-  [sequence] = internals.read(served, encoded).sequences
+  encoded = visualization.encode(served, {"text": "ab [MASK] c"})
+  [sequence] = visualization.read(served, encoded).sequences
   bert = served.model.get_layer("bert")
-  inputs = next(internals._inputs(encoded.rows[0]))
+  inputs = next(visualization._inputs(encoded.rows[0]))
   outputs = bert(**inputs)
   hidden = [outputs["embedding_output"], *outputs["encoder_layers"]]
   mask = inputs["input_mask"][:, None]
@@ -147,7 +146,7 @@ def test_of_spans_with_one_score_that_with_the_answer_is_marked(every_task):
 
   def find(answer, score=0.0):
     values = {"answer": answer, "score": score}
-    return internals._find_span(answers, rows, [other, outputs], values)
+    return visualization._find_span(answers, rows, [other, outputs], values)
 
   assert find("d e") == (1, 4, 5)
   assert find("c", -2.0) == (0, 3, 3)
@@ -167,8 +166,8 @@ def test_texts_that_do_not_fit_are_refused(every_task):
     (ENSEMBLE, {"question": "a", "context": "b"}, "an ensemble has no page"),
   ):
     with pytest.raises(UserError, match=message):
-      internals.encode(every_task[name], texts)
-  windows = internals.encode(every_task["tagging"], {"tokens": "a " * 30})
+      visualization.encode(every_task[name], texts)
+  windows = visualization.encode(every_task["tagging"], {"tokens": "a " * 30})
   assert len(windows.rows) > 1
 
 
@@ -191,7 +190,7 @@ def _render(attention, text="a"):
     answers=SimpleNamespace(config=config, task="none"),
     model=SimpleNamespace(get_layer=lambda name: layer),
   )
-  return page.render(served, result, {"text": text}, text)
+  return visualization.render(served, result, {"text": text}, text)
 
 
 def test_a_page_has_the_numbers_and_no_html_of_the_text():
