@@ -10,11 +10,11 @@ predict(["A film that", "is good."])
 import os
 from collections.abc import Sequence
 
+import tasks
 from cli import program
 from serving.answers import TextModel
 from serving.engines import RemoteEngine
 from storage import UserError, textfiles
-from tasks import exports
 
 
 class Predictor:
@@ -69,10 +69,10 @@ class Predictor:
           f"{path} answers rows of token ids: name the folder of its export by "
           "files=..., whose tokenizer and labels are needed here"
         )
-      answers = exports.load_answers(os.fspath(files))
+      answers = tasks.load_answers(os.fspath(files))
       self._answer = TextModel(answers, RemoteEngine(path, timeout))
     else:
-      self._answer = exports.open_model(path, engine, **changes)
+      self._answer = tasks.open_model(path, engine, **changes)
     answers = self._answer.answers
     self._ranks, self._optional = answers.inputs, answers.optional
     self.inputs = sorted(self._ranks)

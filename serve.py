@@ -17,6 +17,7 @@ import socket
 
 from absl import flags, logging
 
+import tasks
 from cli import program
 from cli.arguments import Arguments
 from serving import engines
@@ -86,7 +87,6 @@ def main(args: Arguments) -> None:
   address = listen(args.host, args.port)
   from serving.server.app import App, Server
   from serving.server.version import Version
-  from tasks import exports
 
   settings = Settings(*(args[name] for name in Settings._fields))
   metrics = Metrics()
@@ -95,7 +95,7 @@ def main(args: Arguments) -> None:
     on_call = metrics.batch_texts.labels(name).observe
 
     def load(path, on_call=on_call):
-      model = exports.open_model(path, args.engine)
+      model = tasks.open_model(path, args.engine)
       return Version(model, settings, on_call)
 
     served[name] = Model(name, folder, settings.num_versions, load)

@@ -1,4 +1,4 @@
-"""The tokenizer of tokenization.py as TensorFlow operations.
+"""The tokenizer, and the rows of features.py, as TensorFlow operations.
 
 A batch is split at blanks into pieces; only distinct pieces are normalized
 (normalization_ops.py), and only distinct words are split into word pieces.
@@ -199,3 +199,63 @@ def _substrings(strings, starts, lengths):
   return tf.strings.substr(
     strings, zeros + starts, zeros + lengths, unit="UTF8_CHAR"
   )
+
+
+# --- Rows ------------------------------------------------------------------
+
+
+def truncate_pair(
+  first: tf.RaggedTensor, second: tf.RaggedTensor, limit: int
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+  """Truncates pairs, [N, (T)] each, to `limit` tokens, scalar or [N]."""
+  a, b = first.row_lengths(), second.row_lengths()
+  # At least half of the limit each, and more if the other text is shorter.
+  a = tf.minimum(a, tf.maximum(limit - b, (limit + 1) // 2))
+  b = tf.minimum(b, limit - a)
+  return _truncate_rows(first, a), _truncate_rows(second, b)
+
+
+def _truncate_rows(ids, lengths):
+  """The first tokens of each row: [N, (T)], [N] -> [N, (T)]."""
+  positions = tf.ragged.range(ids.row_lengths())
+  is_inside = positions.values < tf.gather(lengths, positions.value_rowids())
+  return tf.ragged.boolean_mask(ids, ids.with_values(is_inside))
+
+
+def join(
+  first: tf.RaggedTensor,
+  second: tf.RaggedTensor | None,
+  cls: int,
+  sep: int,
+  has_second: tf.Tensor | None = None,
+) -> dict[str, tf.Tensor]:
+  """Rows of [CLS] first [SEP], or of [CLS] first [SEP] second [SEP].
+
+  Texts are [N, (T)] int32, `second` None if no row has one; `has_second` [N]
+  int64, by default 1 where it has tokens. Returns `input_ids`, `input_mask`,
+  `segment_ids`: [N, T] int32, padded with zeros to the longest row.
+  """
+  once = tf.ones([first.nrows()], tf.int64)
+  parts = [repeat(cls, once), first, repeat(sep, once)]
+  if second is not None:
+    if has_second is None:
+      has_second = tf.cast(second.row_lengths() > 0, tf.int64)
+    parts += [second, repeat(sep, has_second)]
+  ids = tf.concat(parts, axis=1)
+  first_lengths = tf.add_n([part.row_lengths() for part in parts[:3]])
+  padded = ids.to_tensor()
+  # Rows of an empty batch have the length of [CLS] [SEP].
+  padded = tf.pad(padded, [[0, 0], [0, tf.maximum(2 - tf.shape(padded)[1], 0)]])
+  width = tf.shape(padded)[1]
+  mask = tf.sequence_mask(ids.row_lengths(), width, tf.int32)
+  return {
+    "input_ids": padded,
+    "input_mask": mask,
+    "segment_ids": mask - tf.sequence_mask(first_lengths, width, tf.int32),
+  }
+
+
+def repeat(token: int, counts: tf.Tensor) -> tf.RaggedTensor:
+  """Rows with a token `counts` times, [N] int64: [N, (T)] int32."""
+  tokens = tf.fill([tf.reduce_sum(counts)], token)
+  return tf.RaggedTensor.from_row_lengths(tokens, counts)

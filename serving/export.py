@@ -9,14 +9,15 @@ again where the answers are not in the graph.
 import contextlib
 import logging as python_logging
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 from absl import logging
 
-from data.tokenization_ops import GraphTokenizer
+from data import vocab
+from data.tokenization_ops import GraphTokenizer, join, truncate_pair
 from modeling import tracing
 from serving import answers
 from serving.answers import LITERT_FILES, SIGNATURE, Answers
@@ -26,24 +27,55 @@ from storage.progress import no_stderr
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
 
-class TextSignature(Protocol):
-  """Raw text to named answers in the graph; `texts` has a spec by input."""
+class TextSignature(tf.Module):
+  """Base of classes that answer raw text in the graph, as Answers do.
 
-  texts: dict[str, tf.TensorSpec]
+  `texts` has a spec by input.
+  """
 
-  def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
+  def __init__(self, tokenizer: GraphTokenizer, answers: Answers):
+    super().__init__()
+    self._tokenizer, self._answers = tokenizer, answers
+    self._seq_length = answers.config.max_seq_length
+    self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
+    self.texts = {
+      name: tf.TensorSpec([None] * (1 + rank), tf.string)
+      for name, rank in answers.inputs.items()
+      if name not in answers.optional
+    }
+
+  def from_text(self, model, *_, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
     """Named answers for raw text."""
+    raise NotImplementedError
+
+  def _encode(
+    self,
+    text_a: tf.Tensor,
+    text_b: tf.Tensor | None = None,
+    keep_empty: bool = False,
+  ) -> dict[str, tf.Tensor]:
+    """Rows of [B] string each, as features.RowEncoder; see `join`."""
+    first = self._tokenizer.tokenize(text_a)
+    if text_b is None:
+      return join(first[:, : self._seq_length - 2], None, *self._ends)
+    second = self._tokenizer.tokenize(text_b)
+    # A text that is truncated to nothing gets its [SEP], too.
+    lengths = second.row_lengths()
+    has_second = tf.cast((lengths > 0) | keep_empty, tf.int64)
+    limit = self._seq_length - 2 - has_second
+    pair = truncate_pair(first, second, limit)
+    return join(*pair, *self._ends, has_second)
 
 
 class ServedModel(NamedTuple):
   """A model for inference on any device, and its answers to texts.
 
-  `in_graph` makes a TextSignature, if the task has one.
+  `in_graph` is the TextSignature of the task, if it has one.
   """
 
   model: keras.Model
   answers: Answers
-  in_graph: Callable[[GraphTokenizer, Answers], TextSignature] | None = None
+  in_graph: type[TextSignature] | None = None
 
 
 class Exported(tf.Module):

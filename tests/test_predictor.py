@@ -8,7 +8,8 @@ import tensorflow as tf
 
 import predictor
 from predictor import Predictor
-from tasks import exports as model_exports
+from tasks import has_gpu as gpu_is_visible
+from tasks import open_model
 from tests import programs
 from tests.serving import tasks
 from tests.serving.fixtures import *  # noqa: F403
@@ -163,8 +164,8 @@ def test_another_projects_savedmodel_is_named(folders, tmp_path):
 def test_the_engine_suits_the_machine_or_is_chosen(
   folders, monkeypatch, has_gpu, engine, expected
 ):
-  monkeypatch.setattr(model_exports, "has_gpu", lambda: has_gpu)
-  model = model_exports.open_model(str(folders["tagging"]), engine).engine
+  monkeypatch.setattr("tasks.has_gpu", lambda: has_gpu)
+  model = open_model(str(folders["tagging"]), engine).engine
   name, file = expected
   assert type(model).__name__ == name
   assert file is None or model._file.endswith(file)
@@ -203,4 +204,4 @@ def test_a_gpu_is_one_that_the_process_may_use(
   if visible is not None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
   monkeypatch.setattr("glob.glob", lambda pattern: devices)
-  assert model_exports.has_gpu() is expected
+  assert gpu_is_visible() is expected

@@ -19,9 +19,8 @@ from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
-from serving import encoding_ops
 from serving.answers import TextConfig
-from serving.export import ServedModel
+from serving.export import ServedModel, TextSignature
 from storage import files
 from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers
@@ -219,8 +218,8 @@ def predict(
     logging.info("wrote %s", ", ".join(paths))
 
 
-class TextClassification(encoding_ops.EncodedTexts):
-  """Texts to predictions in the graph (serving.export.TextSignature)."""
+class TextClassification(TextSignature):
+  """Texts to predictions in the graph."""
 
   def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
     """Answers.decode of texts, [B] string each, by `logits` [B, L].

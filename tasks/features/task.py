@@ -8,9 +8,8 @@ from cli.arguments import Arguments
 from cli.run import text_windows
 from data.tokenization import FullTokenizer
 from modeling.models import layer_outputs, mean_of_tokens
-from serving import encoding_ops
 from serving.answers import TextConfig
-from serving.export import ServedModel
+from serving.export import ServedModel, TextSignature
 from storage.progress import Progress
 from tasks.features import lines as text_lines
 from tasks.features.answers import Answers
@@ -65,8 +64,8 @@ def _extract(args, model, lines, max_tokens, progress):
   progress.say()
 
 
-class FeatureExtraction(encoding_ops.EncodedTexts):
-  """Vectors of texts in the graph (serving.export.TextSignature)."""
+class FeatureExtraction(TextSignature):
+  """Vectors of texts in the graph."""
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
     """Answers.decode of lines of texts, [B] string, by `values` [B, T, L, H].

@@ -16,9 +16,8 @@ from data.record_dataset import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
-from serving import encoding_ops
 from serving.answers import TextConfig, softmax
-from serving.export import ServedModel
+from serving.export import ServedModel, TextSignature
 from tasks import metrics
 from tasks.multiple_choice.answers import Answers
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
@@ -102,8 +101,8 @@ def _names(logits):
   return [f"ending{number}" for number in range(logits.shape[1])]
 
 
-class MultipleChoice(encoding_ops.EncodedTexts):
-  """Endings for contexts in the graph (serving.export.TextSignature)."""
+class MultipleChoice(TextSignature):
+  """Endings for contexts in the graph."""
 
   def from_text(
     self, model, sent1: tf.Tensor, sent2: tf.Tensor, choices: tf.Tensor

@@ -13,18 +13,16 @@ from absl import logging
 
 from cli import encoder, pretraining_flags
 from cli.arguments import Arguments
-from data import vocab
+from data import tokenization_ops, vocab
 from data.packing import Packing
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import DEFAULT_MASKING
 from data.records import Source
-from data.tokenization_ops import GraphTokenizer
 from modeling import models
 from modeling.config import SIDES, BertConfig
-from serving import encoding_ops
 from serving.answers import TextConfig
-from serving.export import ServedModel
+from serving.export import ServedModel, TextSignature
 from storage import UserError, files
 from tasks.pretraining.answers import Answers
 from training import checkpoint, inference, report
@@ -136,10 +134,10 @@ def evaluate(
   report.write_evaluation(args.output_dir, results, step)
 
 
-class FillMask(encoding_ops.EncodedTexts):
-  """Tokens for masks in the graph (serving.export.TextSignature)."""
+class FillMask(TextSignature):
+  """Tokens for masks in the graph."""
 
-  def __init__(self, tokenizer: GraphTokenizer, answers):
+  def __init__(self, tokenizer: tokenization_ops.GraphTokenizer, answers):
     super().__init__(tokenizer, answers)
     self._mask = tokenizer.vocab[vocab.MASK]
     # The model may have more ids than the vocabulary has tokens.
@@ -152,7 +150,7 @@ class FillMask(encoding_ops.EncodedTexts):
     ids = self._tokenizer.tokenize(parts.values)
     # A mask before every part but the first.
     index = tf.ragged.range(parts.row_lengths()).values
-    masks = encoding_ops.repeat(self._mask, tf.cast(index > 0, tf.int64))
+    masks = tokenization_ops.repeat(self._mask, tf.cast(index > 0, tf.int64))
     ids = tf.concat([masks, ids], axis=1)
     return parts.with_values(ids).merge_dims(1, 2)
 
@@ -162,7 +160,7 @@ class FillMask(encoding_ops.EncodedTexts):
     `tokens` and `probabilities` are [B, M, K], padded with "" and zeros.
     """
     ids = self.encode(text)[:, : self._seq_length - 2]
-    inputs = encoding_ops.join(ids, None, *self._ends)
+    inputs = tokenization_ops.join(ids, None, *self._ends)
     rows, columns = tf.unstack(
       tf.where(inputs["input_ids"] == self._mask), axis=1
     )

@@ -32,9 +32,7 @@ Masks = partial(Model, text=0, text_pair=0)
 @pytest.fixture(name="call")
 def _call(monkeypatch, capsys):
   def call(model, *argv, lines=()):
-    monkeypatch.setattr(
-      "tasks.exports.open_model", lambda path, engine: model()
-    )
+    monkeypatch.setattr("tasks.open_model", lambda path, engine: model())
     ask.main(Predictor, ["--model=m", *argv], lines)
     return [
       json.loads(line) for line in capsys.readouterr().out.split("\n")[:-1]
@@ -102,7 +100,7 @@ def test_the_engine_is_a_flag(monkeypatch):
     engines.append(engine)
     return Single()
 
-  monkeypatch.setattr("tasks.exports.open_model", open_model)
+  monkeypatch.setattr("tasks.open_model", open_model)
   ask.main(Predictor, ["--model=m", "--engine=litert_int8", "--text=x"])
   assert engines == ["litert_int8"]
 

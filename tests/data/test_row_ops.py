@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import features
-from serving import encoding_ops
+from data import tokenization_ops as ops
 
 CLS, SEP = 101, 102
 _rows = st.lists(
@@ -27,7 +27,7 @@ def _ragged(lists):
 @given(_rows, st.integers(0, 20))
 def test_pairs_are_shortened_alike(rows, limit):
   first, second = _texts(rows)
-  result = encoding_ops.truncate_pair(_ragged(first), _ragged(second), limit)
+  result = ops.truncate_pair(_ragged(first), _ragged(second), limit)
   for pair in zip(first, second, strict=True):
     features.truncate_pair(*pair, limit)
   assert [part.to_list() for part in result] == [first, second]
@@ -37,7 +37,7 @@ def test_pairs_are_shortened_alike(rows, limit):
 def test_pairs_are_shortened_by_a_limit_each(rows):
   first, second = _texts(rows)
   limits = [3 * i for i in range(len(rows))]
-  result = encoding_ops.truncate_pair(
+  result = ops.truncate_pair(
     _ragged(first), _ragged(second), tf.constant(limits, tf.int64)
   )
   for *pair, limit in zip(first, second, limits, strict=True):
@@ -64,15 +64,15 @@ def _lists(inputs):
 def test_rows_are_joined_alike(rows):
   first, second = _texts(rows)
   arguments = (_ragged(first), _ragged(second), CLS, SEP)
-  result = encoding_ops.join(*arguments)
+  result = ops.join(*arguments)
   assert _lists(result) == _expected(first, [text or None for text in second])
-  result = encoding_ops.join(arguments[0], None, CLS, SEP)
+  result = ops.join(arguments[0], None, CLS, SEP)
   assert _lists(result) == _expected(first, [None] * len(rows))
   there = [has_second for _, _, has_second in rows]
   second = [
     text if has else [] for text, has in zip(second, there, strict=True)
   ]
-  result = encoding_ops.join(
+  result = ops.join(
     arguments[0], _ragged(second), CLS, SEP, tf.constant(there, tf.int64)
   )
   expected = [
@@ -83,7 +83,7 @@ def test_rows_are_joined_alike(rows):
 
 def test_a_row_by_hand():
   first, second = _ragged([[7, 8], [9]]), _ragged([[5], []])
-  assert _lists(encoding_ops.join(first, second, CLS, SEP)) == {
+  assert _lists(ops.join(first, second, CLS, SEP)) == {
     "input_ids": [[CLS, 7, 8, SEP, 5, SEP], [CLS, 9, SEP, 0, 0, 0]],
     "input_mask": [[1] * 6, [1, 1, 1, 0, 0, 0]],
     "segment_ids": [[0, 0, 0, 0, 1, 1], [0] * 6],
@@ -93,6 +93,6 @@ def test_a_row_by_hand():
 def test_rows_of_an_empty_batch_have_a_length():
   nothing = _ragged([])
   for second in (None, nothing):
-    for value in encoding_ops.join(nothing, second, CLS, SEP).values():
+    for value in ops.join(nothing, second, CLS, SEP).values():
       assert value.shape == (0, 2)
       assert value.dtype == tf.int32
