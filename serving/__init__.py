@@ -1,1 +1,1 @@
-"""Inference in the graph: raw text to named answers, and exports of it."""
+"""Inference: rows to outputs, texts to answers, exports, a server, a page."""

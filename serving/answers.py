@@ -138,6 +138,18 @@ def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
   return {name: np.array(v, np.int32) for name, v in (inputs | more).items()}
 
 
+def stack(rows: Sequence[Row]) -> dict[str, np.ndarray]:
+  """Stacks rows, with zeros behind the shorter ones."""
+  result = {}
+  for name, first in rows[0].items():
+    longest = max(row[name].shape[-1] for row in rows)
+    shape = len(rows), *first.shape[:-1], longest
+    result[name] = np.zeros(shape, np.int32)
+    for array, row in zip(result[name], rows, strict=True):
+      array[..., : row[name].shape[-1]] = row[name]
+  return result
+
+
 def sigmoid(logits: np.ndarray) -> np.ndarray:
   """Probabilities from logits, one by one; 1 / (1 + exp(-x)) can overflow."""
   return np.exp(-np.logaddexp(0, -logits))

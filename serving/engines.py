@@ -23,6 +23,7 @@ from serving.answers import (
   Outputs,
   Row,
   TextModel,
+  stack,
 )
 from storage import UserError
 from storage.progress import no_stderr
@@ -57,18 +58,6 @@ def batches(rows: Sequence[Row], max_tokens: int) -> Iterator[list[int]]:
     yield batch
 
 
-def pad(rows: Sequence[Row]) -> dict[str, np.ndarray]:
-  """Stacks rows, with zeros behind the shorter ones."""
-  result = {}
-  for name, first in rows[0].items():
-    longest = max(row[name].shape[-1] for row in rows)
-    shape = len(rows), *first.shape[:-1], longest
-    result[name] = np.zeros(shape, np.int32)
-    for array, row in zip(result[name], rows, strict=True):
-      array[..., : row[name].shape[-1]] = row[name]
-  return result
-
-
 class Batches:
   """Base of engines that take several rows, of `max_tokens`, at a time."""
 
@@ -88,7 +77,7 @@ class Batches:
     rows = list(rows)
     results: list[Outputs] = [{} for _ in rows]
     for indices in batches(rows, self.max_tokens):
-      outputs = self._call(pad([rows[i] for i in indices]))
+      outputs = self._call(stack([rows[i] for i in indices]))
       for number, index in enumerate(indices):
         results[index] = {k: v[number] for k, v in outputs.items()}
         for name, other in self._length_of.items():

@@ -38,11 +38,9 @@ def model_files(path: str) -> ModelFiles:
   """
   prefix = run_record.find_checkpoint(path, prefer_best=None)
   entry = run_record.of_checkpoint(prefix)
+  names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
   paths: list[str] = []
-  for flag, name in (
-    ("bert_config_file", "bert_config.json"),
-    ("vocab_file", "vocab.txt"),
-  ):
+  for flag, name in names.items():
     recorded = run_record.path_of(entry, flag)
     file = run_record.sibling_file(prefix, name) or recorded
     if not file or not files.exists(file):
@@ -74,7 +72,9 @@ def restore(folder: str, **changes):
     entry, changes = _feature_extraction(folder, changes)
     build = partial(task.served_model, of_tokens=False)
     return fine_tuning.restore(folder, entry, build, changes)
-  program, tasks = entries[-1].get("program"), _by_program()
+  program = entries[-1].get("program")
+  modules = [import_module(f"{__name__}.{name}") for name in folders()]
+  tasks = {m.PROGRAM: f"{m.__name__}.task" for m in modules if m.PROGRAM}
   if program not in tasks:
     raise UserError(
       f"{folder} was trained by {program or 'an unknown program'}, not by one "
@@ -87,12 +87,6 @@ def restore(folder: str, **changes):
 def folders() -> list[str]:
   """Names of the tasks, which are those of the folders here."""
   return [module.name for module in iter_modules(__path__) if module.ispkg]
-
-
-def _by_program():
-  """Modules of the tasks by the program that trains them, if one does."""
-  modules = [import_module(f"{__name__}.{folder}") for folder in folders()]
-  return {m.PROGRAM: f"{m.__name__}.task" for m in modules if m.PROGRAM}
 
 
 def _feature_extraction(folder, changes):
@@ -145,8 +139,11 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
     if kind not in kinds:
       have = ", ".join(kinds)
       raise UserError(f"{path} is no export for engine={engine}, only {have}")
-    model = load_answers(path)
-    return TextModel(model, _load_engine(path, kind))
+    texts = load_answers(path)
+    if kind == "savedmodel":
+      return TextModel(texts, engines.TensorFlowEngine.load(path))
+    file = os.path.join(path, answers.LITERT_FILES[kind])
+    return TextModel(texts, engines.LiteRtEngine(file))
   if any(name.endswith(".keras") for name in names):
     raise UserError(f"{path} is an export for Keras: load it with Keras")
   if names & {run_record.NAME, "bert_config.json"}:
@@ -188,12 +185,6 @@ def _engines(path, names):
     litert = []
   savedmodel = [] if names.isdisjoint(_SAVED_MODEL) else ["savedmodel"]
   return savedmodel + litert if has_gpu() else litert + savedmodel
-
-
-def _load_engine(path, kind):
-  if kind == "savedmodel":
-    return engines.TensorFlowEngine.load(path)
-  return engines.LiteRtEngine(os.path.join(path, answers.LITERT_FILES[kind]))
 
 
 def _refuse_changes(path, changes):

@@ -103,21 +103,17 @@ def read(served: ServedModel, encoded: Encoded) -> Internals:
     for encoder in encoders
     for i in range(encoder.config.num_hidden_layers)
   ]
-  is_filled = "masked_lm_logits" in outputs[0] and answer["num_masks"]
-  is_span = "start_logits" in outputs[0]
-  return Internals(
-    answer,
-    layers,
-    [
-      _read_sequence(encoders, inputs, output)
-      for row, output in zip(encoded.rows, outputs, strict=True)
-      for inputs in _inputs(row)
-    ],
-    dict(_fill(served, encoded)) if is_filled else {},
-    _find_span(served.answers, encoded.rows, outputs, answer)
-    if is_span
-    else None,
-  )
+  sequences = [
+    _read_sequence(encoders, inputs, output)
+    for row, output in zip(encoded.rows, outputs, strict=True)
+    for inputs in _inputs(row)
+  ]
+  filled, span = {}, None
+  if "masked_lm_logits" in outputs[0] and answer["num_masks"]:
+    filled = dict(_fill(served, encoded))
+  if "start_logits" in outputs[0]:
+    span = _find_span(served.answers, encoded.rows, outputs, answer)
+  return Internals(answer, layers, sequences, filled, span)
 
 
 def _inputs(row) -> Iterator[dict[str, np.ndarray]]:

@@ -10,11 +10,7 @@ from absl import flags, logging
 from data import labels, tables
 from storage import UserError, files
 from tasks.classification import examples
-from tasks.classification.examples import (
-  ClassificationTask,
-  Split,
-  TextExample,
-)
+from tasks.classification.examples import ClassificationTask, Split, TextExample
 from training import run_record
 
 CUSTOM = "tsv"

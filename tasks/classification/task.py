@@ -34,9 +34,7 @@ Splits = dict[str, RecordDataset]
 
 
 def make_model(
-  args: Arguments,
-  task: ClassificationTask,
-  config: BertConfig,
+  args: Arguments, task: ClassificationTask, config: BertConfig
 ) -> keras.Model:
   """A classifier of texts, or of their windows with --long_text=windows."""
   windows = text_windows(args)
@@ -133,18 +131,15 @@ def _convert(args, task, split, rows) -> RecordDataset:
   )
   rows = rows[: training_program.max_examples(args)]
   static_shapes = run.needs_static_shapes(args, args.pack_examples)
-  batch_size = {
-    "train": 1,
-    "dev": args.eval_batch_size,
-    "test": args.predict_batch_size,
-  }[kind]
+  sizes = {"dev": args.eval_batch_size, "test": args.predict_batch_size}
+  batch_size = sizes.get(kind, 1) if static_shapes else 1
   layout = length, task.labels, task.multi_label
   schema = examples.record_schema(*layout)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   lengths = features.write_records(
     path,
     schema,
-    examples.pad_to_batch(rows, batch_size if static_shapes else 1),
+    examples.pad_to_batch(rows, batch_size),
     partial(examples.TextRecordBuilder, tokenizer, *layout),
     args.num_workers,
   )
@@ -152,20 +147,6 @@ def _convert(args, task, split, rows) -> RecordDataset:
   flag = "max_text_length" if is_long else "max_seq_length"
   vocab_checks.log_lengths(file, lengths, length, flag=flag)
   return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
-
-
-def fit_thresholds(
-  args: Arguments,
-  task: ClassificationTask,
-  dev_set: RecordDataset,
-  logits: np.ndarray,
-) -> ClassificationTask:
-  """The task with the thresholds of the best F1, which are also written."""
-  probs = metrics.probabilities(task, logits)
-  is_label = metrics.label_ids(task, dev_set.rows)
-  task = replace(task, thresholds=metrics.best_thresholds(probs, is_label))
-  metrics.save_thresholds(task, args.output_dir)
-  return task
 
 
 def evaluate(
@@ -178,14 +159,18 @@ def evaluate(
 ) -> dict[str, float]:
   """Writes eval_results.txt of each dev set; returns those of "dev".
 
-  With `fits_thresholds` they are those of the thresholds that fit best.
+  With `fits_thresholds` they are those of the thresholds of the best F1, which
+  are also written.
   """
   results = {}
   for split, part in dev_sets.items():
     logging.info("evaluation on %s at step %d", split, step)
     logits = inference.outputs(model, part, args.eval_batch_size)["logits"]
     if fits_thresholds:
-      task = fit_thresholds(args, task, part, logits)
+      probs = metrics.probabilities(task, logits)
+      is_label = metrics.label_ids(task, part.rows)
+      task = replace(task, thresholds=metrics.best_thresholds(probs, is_label))
+      metrics.save_thresholds(task, args.output_dir)
     results[split] = _results(task, logits, part, args.eval_batch_size)
     suffix = split.removeprefix("dev")
     report.write_evaluation(args.output_dir, results[split], step, suffix)
@@ -234,23 +219,20 @@ class TextClassification(TextSignature):
     names = tf.constant(labels)
     labels = tf.tile(names[None], [tf.shape(logits)[0], 1])
     if thresholds := self._answers.settings.get("thresholds"):
-      return _several(tf.sigmoid(logits), labels, thresholds)
+      probabilities = tf.sigmoid(logits)
+      is_predicted = probabilities >= tf.constant(thresholds, tf.float32)
+      predicted = tf.ragged.boolean_mask(labels, is_predicted)
+      return {
+        "predicted": predicted.to_tensor(),
+        "num_predicted": tf.cast(predicted.row_lengths(), tf.int32),
+        "probabilities": probabilities,
+        "labels": labels,
+      }
     return {
       "label": tf.gather(names, tf.argmax(logits, axis=-1)),
       "probabilities": tf.nn.softmax(logits),
       "labels": labels,
     }
-
-
-def _several(probabilities, labels, thresholds):
-  is_predicted = probabilities >= tf.constant(thresholds, tf.float32)
-  predicted = tf.ragged.boolean_mask(labels, is_predicted)
-  return {
-    "predicted": predicted.to_tensor(),
-    "num_predicted": tf.cast(predicted.row_lengths(), tf.int32),
-    "probabilities": probabilities,
-    "labels": labels,
-  }
 
 
 def served_model(args: Arguments) -> ServedModel:
@@ -262,17 +244,14 @@ def served_model(args: Arguments) -> ServedModel:
     *(args.output_dir, encoder.labels_file(args), args.do_train),
   )
   task = with_thresholds(args, task)
+  texts = TextConfig(
+    args.vocab_file,
+    args.do_lower_case,
+    shared_flags.row_length(args),
+    None if task.is_regression else task.labels,
+  )
   return ServedModel(
     make_model(args, task, encoder.fine_tuned_config(args)),
-    Answers(
-      TextConfig(
-        args.vocab_file,
-        args.do_lower_case,
-        shared_flags.row_length(args),
-        None if task.is_regression else task.labels,
-      ),
-      task.has_pairs,
-      task.thresholds,
-    ),
+    Answers(texts, task.has_pairs, task.thresholds),
     TextClassification,
   )

@@ -28,10 +28,8 @@ def write(args: Arguments, model, hidden_size: int) -> None:
   """Writes the activations of --input_file to --output_file."""
   layers = text_lines.layer_indexes(args.layers)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  total, length = (
-    text_lines.count(args.input_file),
-    shared_flags.row_length(args),
-  )
+  total = text_lines.count(args.input_file)
+  length = shared_flags.row_length(args)
   lines = text_lines.read_lines(args.input_file, tokenizer, length)
   max_tokens = _WINDOW_SIZE // (len(layers) * hidden_size)
   progress = Progress("extracted", total, "lines")
@@ -104,17 +102,10 @@ def served_model(args: Arguments, of_tokens: bool = True) -> ServedModel:
 
   Without windows also those of tokens, with --pooling only if `of_tokens`.
   """
-  config, windows = (
-    encoder.config(args, args.max_seq_length),
-    text_windows(args),
-  )
+  config = encoder.config(args, args.max_seq_length)
+  windows, layers = text_windows(args), text_lines.layer_indexes(args.layers)
   pooling = "none" if of_tokens and not windows else args.pooling
-  layers = text_lines.layer_indexes(args.layers)
+  model = layer_outputs(config, layers, pooling, windows)
   length = shared_flags.row_length(args)
-  return ServedModel(
-    layer_outputs(config, layers, pooling, windows),
-    Answers(
-      TextConfig(args.vocab_file, args.do_lower_case, length), args.pooling
-    ),
-    FeatureExtraction,
-  )
+  texts = TextConfig(args.vocab_file, args.do_lower_case, length)
+  return ServedModel(model, Answers(texts, args.pooling), FeatureExtraction)

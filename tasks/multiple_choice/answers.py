@@ -3,8 +3,6 @@
 Legend: T tokens of the longest choice, C choices.
 """
 
-import numpy as np
-
 from data import features
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
@@ -27,12 +25,7 @@ class Answers(answers.Answers):
       self._encoder.encode(texts["sent1"], f"{start} {ending}", keep_empty=True)
       for ending in texts["choices"]
     ]
-    length = max(len(ids) for ids, _ in choices)
-    inputs = [features.pad_inputs(*choice, length) for choice in choices]
-    row = {
-      name: np.array([choice[name] for choice in inputs], np.int32)
-      for name in features.TOKENS
-    }
+    row = answers.stack([answers.row(*choice) for choice in choices])
     return Encoded([row], texts["choices"])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:

@@ -25,9 +25,7 @@ from training import inference, report
 
 
 def convert(
-  args: Arguments,
-  flag: str,
-  rows: Sequence[ChoiceExample],
+  args: Arguments, flag: str, rows: Sequence[ChoiceExample]
 ) -> RecordDataset:
   """Converts the rows of --train_file, --dev_file or --test_file.
 
@@ -126,13 +124,8 @@ class MultipleChoice(TextSignature):
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its answers: contexts, endings to a choice."""
   model = make_model(args, encoder.fine_tuned_config(args))
-  return ServedModel(
-    model,
-    Answers(
-      TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
-    ),
-    MultipleChoice,
-  )
+  texts = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
+  return ServedModel(model, Answers(texts), MultipleChoice)
 
 
 def make_model(args: Arguments, config: BertConfig) -> keras.Model:

@@ -37,7 +37,10 @@ class Entity(NamedTuple):
 
 
 class Score(NamedTuple):
-  """Numbers of entities: labelled, predicted, and correctly predicted."""
+  """Numbers of entities: labelled, predicted, and correctly predicted.
+
+  Precision, recall and F1 of none are 0.
+  """
 
   labels: int
   predicted: int
@@ -45,12 +48,10 @@ class Score(NamedTuple):
 
   @property
   def precision(self) -> float:
-    """Fraction of the predicted entities that are correct; 0 of none."""
     return self.correct / self.predicted if self.predicted else 0.0
 
   @property
   def recall(self) -> float:
-    """Fraction of the labelled entities that were predicted; 0 of none."""
     return self.correct / self.labels if self.labels else 0.0
 
   @property

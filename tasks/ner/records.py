@@ -61,7 +61,11 @@ class TagRecordBuilder(features.RowEncoder):
 
   def _windows(self, sentences):
     """Makes the records of sentences, each with context from all of them."""
-    words = [self._pieces(word) for s in sentences for word in s.words]
+    words = [
+      self.token_ids(word)[: self._max_pieces] or [self._unk]
+      for sentence in sentences
+      for word in sentence.words
+    ]
     starts = [0, *accumulate(map(len, words))]  # of words; and the end
     text = [piece for word in words for piece in word]
     first = 0
@@ -79,9 +83,6 @@ class TagRecordBuilder(features.RowEncoder):
         row = self._row(text[left:right], positions, tags)
         yield row, TagWindow(begin, positions)
       first = last
-
-  def _pieces(self, word):
-    return self.token_ids(word)[: self._max_pieces] or [self._unk]
 
   def _row(self, text, positions, tags):
     labels = [IGNORED] * self.seq_length

@@ -37,10 +37,7 @@ class TagRecords(RecordDataset):
 
 
 def convert(
-  args: Arguments,
-  flag: str,
-  sentences: Sequence[Sentence],
-  tags: Sequence[str],
+  args: Arguments, flag: str, sentences: Sequence[Sentence], tags: Sequence[str]
 ) -> TagRecords:
   """Converts the sentences of --train_file, --dev_file or --test_file.
 
@@ -129,11 +126,6 @@ def served_model(args: Arguments) -> ServedModel:
   # The labels are those of the training, or of its initial checkpoint.
   names = labels.choose(args.output_dir, encoder.labels_file(args), None)
   config = encoder.fine_tuned_config(args)
-  return ServedModel(
-    tagger(args, config, len(names), any_device=True),
-    Answers(
-      TextConfig(
-        args.vocab_file, args.do_lower_case, args.max_seq_length, names
-      )
-    ),
-  )
+  model = tagger(args, config, len(names), any_device=True)
+  texts = args.vocab_file, args.do_lower_case, args.max_seq_length, names
+  return ServedModel(model, Answers(TextConfig(*texts)))

@@ -69,13 +69,10 @@ class Answers(answers.Answers):
       "tokens": [to_tokens(self._vocab_ids[row].tolist()) for row in best],
     }
     if is_pair:
-      result |= _is_next(output.get("next_sentence_logits"))
+      result |= {"is_next": None, "is_next_probability": None}
+      if (logits := output.get("next_sentence_logits")) is not None:
+        # IsNext is class 0.
+        probability, _ = to_list(softmax(logits))
+        result["is_next"] = probability >= 0.5
+        result["is_next_probability"] = probability
     return result
-
-
-def _is_next(logits) -> dict:
-  """Probability of IsNext, which is class 0; `logits` [2] or None."""
-  if logits is None:
-    return {"is_next": None, "is_next_probability": None}
-  [probability, _] = to_list(softmax(logits))
-  return {"is_next": probability >= 0.5, "is_next_probability": probability}

@@ -53,12 +53,10 @@ class Answers(answers.Answers):
     return Encoded([self._row(w) for w in windows], (example, windows, words))
 
   def _row(self, window):
-    segments = [0] * window.context_offset
-    segments += [1] * (len(window.ids) - len(segments))
     if self._dynamic_padding:
-      return answers.row(window.ids, segments)
+      return answers.row(window.ids, window.segments)
     length = self._windows.max_seq_length
-    inputs = features.pad_inputs(window.ids, segments, length)
+    inputs = features.pad_inputs(window.ids, window.segments, length)
     return {name: np.array(v, np.int32) for name, v in inputs.items()}
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:

@@ -203,20 +203,17 @@ def _argsort(values: np.ndarray) -> np.ndarray:
   return np.argsort(-values, kind="stable")
 
 
-def _null_entry(scored: Sequence[_ScoredWindow]) -> _Entry:
-  """Entry of no answer, [CLS] to [CLS], of the window where it scores least."""
-  entries = (window.entry("", 0, 0) for window in scored)
-  no_window = _Entry("", 0.0, 0.0)
-  return min(entries, key=lambda entry: entry.score, default=no_window)
-
-
 def _n_best(scored, words, answer_text, config) -> list[_Entry]:
   """The best distinct texts.
 
   In version 2 no answer, "", is among them, or follows if it is not.
   """
   entries: list[_Entry] = []
-  seen, null = set(), _null_entry(scored)
+  # No answer is [CLS] to [CLS], of the window where it scores least.
+  nulls = (window.entry("", 0, 0) for window in scored)
+  no_window = _Entry("", 0.0, 0.0)
+  null = min(nulls, key=lambda entry: entry.score, default=no_window)
+  seen = set()
   for number, start, end in _candidates(scored, null, config):
     if len(entries) == config.n_best_size:
       break

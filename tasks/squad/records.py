@@ -67,6 +67,12 @@ class Window(NamedTuple):
   end: int
   is_impossible: bool  # the example has no answer
 
+  @property
+  def segments(self) -> list[int]:
+    """0 for the question, 1 for the paragraph: [N]."""
+    num_second = len(self.ids) - self.context_offset
+    return [0] * self.context_offset + [1] * num_second
+
 
 def make_windows(
   examples: Sequence[SquadExample],
@@ -97,11 +103,10 @@ def make_windows(
 
 def row(window: Window, schema: Schema) -> dict[str, Sequence[int]]:
   """Fields of a window's record, by a schema of features.squad."""
-  num_second = len(window.ids) - window.context_offset
-  segments = [0] * window.context_offset + [1] * num_second
+  length = schema["input_ids"].size
   fields = {
     "unique_ids": [window.unique_id],
-    **features.pad_inputs(window.ids, segments, schema["input_ids"].size),
+    **features.pad_inputs(window.ids, window.segments, length),
     "start_positions": [window.start],
     "end_positions": [window.end],
     "is_impossible": [int(window.is_impossible)],
