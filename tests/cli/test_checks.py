@@ -30,6 +30,7 @@ FLAGS = programs.defaults("run_classifier") | {
 TRAIN = {"do_train": True}
 FINE_TUNING = training_program.check_fine_tuning
 DEVICES = training_program.check_devices
+EXPORTS, LONG_TEXTS = program.check_export, encoder.check_windows
 # A check, flags, and the message of the error or None.
 CASES = [
   (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: say with --eval_steps"),
@@ -44,11 +45,7 @@ CASES = [
       ({"use_tpu": True}, "neither with --jit_compile nor with a TPU"),
     )
   ),
-  (
-    FINE_TUNING,
-    TRAIN | {"ensemble": 3, "num_seeds": 2},
-    "this command trains 2",
-  ),
+  (FINE_TUNING, TRAIN | {"ensemble": 3, "num_seeds": 2}, "command trains 2"),
   (FINE_TUNING, TRAIN | {"ensemble": 2, "num_seeds": 2}, None),
   *(
     (FINE_TUNING, TRAIN | {"profile_steps": steps}, message)
@@ -60,45 +57,21 @@ CASES = [
       ("3", "give the step before the first"),
     )
   ),
-  (program.check_export, EXPORT, None),
-  (
-    program.check_export,
-    TFLITE | {"add_bilstm": True},
-    None,
-  ),  # exports nothing
-  (
-    program.check_export,
-    EXPORT | {"export_dir": None},
-    "--do_export needs --export_d",
-  ),
-  (
-    program.check_export,
-    EXPORT | TFLITE | {"dtype": "float16"},
-    "with --dtype=float16",
-  ),
-  (program.check_export, EXPORT | {"dtype": "float16"}, None),
-  (program.check_export, EXPORT | TFLITE, None),
-  (program.check_export, EXPORT | {"export_format": []}, "give one or more of"),
-  (
-    program.check_export,
-    EXPORT | {"export_format": ["onnx"]},
-    "=onnx: give one or",
-  ),
-  (program.check_export, EXPORT | TFLITE | {"add_bilstm": True}, None),
-  (encoder.check_windows, {}, None),
-  (encoder.check_windows, WINDOWS, None),  # each at its border
-  (
-    encoder.check_windows,
-    WINDOWS | {"max_text_length": 9},
-    "=9 is less than --max_seq",
-  ),
-  (encoder.check_windows, WINDOWS | {"window_stride": 9}, "has 8 of the text"),
+  (EXPORTS, EXPORT, None),
+  (EXPORTS, TFLITE | {"add_bilstm": True}, None),  # exports nothing
+  (EXPORTS, EXPORT | {"export_dir": None}, "--do_export needs --export_d"),
+  (EXPORTS, EXPORT | TFLITE | {"dtype": "float16"}, "with --dtype=float16"),
+  (EXPORTS, EXPORT | {"dtype": "float16"}, None),
+  (EXPORTS, EXPORT | TFLITE, None),
+  (EXPORTS, EXPORT | {"export_format": []}, "give one or more of"),
+  (EXPORTS, EXPORT | {"export_format": ["onnx"]}, "=onnx: give one or"),
+  (EXPORTS, EXPORT | TFLITE | {"add_bilstm": True}, None),
+  (LONG_TEXTS, {}, None),
+  (LONG_TEXTS, WINDOWS, None),  # each at its border
+  (LONG_TEXTS, WINDOWS | {"max_text_length": 9}, "=9 is less than --max_seq"),
+  (LONG_TEXTS, WINDOWS | {"window_stride": 9}, "has 8 of the text"),
   *(
-    (
-      encoder.check_windows,
-      {"given": {name}},
-      f"--{name} needs --long_text=windows",
-    )
+    (LONG_TEXTS, {"given": {name}}, f"--{name} needs --long_text=windows")
     for name in ("max_text_length", "window_stride", "window_pooling")
   ),
   (DEVICES, {"use_tpu": True, "distribution_strategy": "tpu"}, None),

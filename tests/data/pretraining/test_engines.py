@@ -42,10 +42,7 @@ def _make(folder, output, *flags):
   """Starts the program in the submitter's folder."""
   command = [sys.executable, programs.ROOT / "create_pretraining_data.py"]
   command += ["--input_file=./text/*", "--vocab_file=vocab.txt"]
-  command += [
-    f"--output_file=./records/{output}",
-    "--dupe_factor=1",
-  ]
+  command += [f"--output_file=./records/{output}", "--dupe_factor=1"]
   command += ["--input_format=paragraphs", "--deduplicate", *flags]
   return subprocess.Popen(
     command, cwd=folder, stderr=subprocess.PIPE, text=True
@@ -69,7 +66,7 @@ def _check(process, folder, output):
 
 
 @contextlib.contextmanager
-def _processes(folder, *modules):
+def _processes(folder, *commands):
   """Python modules that run with their arguments in an empty folder."""
   environment = os.environ | {
     "PYTHONPATH": str(programs.ROOT),
@@ -79,14 +76,14 @@ def _processes(folder, *modules):
   with open(folder / "log", "w") as log:
     started = [
       subprocess.Popen(
-        [sys.executable, "-m", *map(str, words)],
+        [sys.executable, "-m", *command.split()],
         cwd=folder,
         env=environment,
         stderr=log,
         stdout=log,
         start_new_session=True,
       )
-      for words in modules
+      for command in commands
     ]
   try:
     yield [process.pid for process in started]
@@ -119,17 +116,15 @@ def _portable(folder):
   jobs, workers = _free_ports(2)
   portability = "apache_beam.runners.portability.local_job_service_main"
   pool = "apache_beam.runners.worker.worker_pool_main"
+  options = (
+    f"--job_endpoint=localhost:{jobs} --environment_type=EXTERNAL "
+    f"--environment_config=localhost:{workers} --direct_num_workers=2"
+  )
   with _processes(
-    folder, (portability, f"--port={jobs}"), (pool, f"--service_port={workers}")
+    folder, f"{portability} --port={jobs}", f"{pool} --service_port={workers}"
   ) as pids:
     _wait_for((jobs, workers))
-    yield (
-      (
-        f"--job_endpoint=localhost:{jobs} --environment_type=EXTERNAL "
-        f"--environment_config=localhost:{workers} --direct_num_workers=2"
-      ),
-      pids[1],
-    )
+    yield options, pids[1]
 
 
 @contextlib.contextmanager
@@ -140,21 +135,8 @@ def _dask(folder):
   address = f"tcp://localhost:{port}"
   with _processes(
     folder,
-    (
-      "dask",
-      "scheduler",
-      "--host=localhost",
-      f"--port={port}",
-      "--no-dashboard",
-    ),
-    (
-      "dask",
-      "worker",
-      address,
-      "--nworkers=2",
-      "--nthreads=1",
-      "--no-dashboard",
-    ),
+    f"dask scheduler --host=localhost --port={port} --no-dashboard",
+    f"dask worker {address} --nworkers=2 --nthreads=1 --no-dashboard",
   ) as pids:
     _wait_for([port])
     options = f"--dask_client_address={address} --dask_npartitions=8"

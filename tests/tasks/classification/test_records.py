@@ -7,19 +7,8 @@ import pytest
 import tensorflow as tf
 
 from data import features, records
-from data.tokenization import FullTokenizer
 from tasks.classification import examples as classification_examples
 from tasks.classification.examples import TextExample, TextRecordBuilder
-
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "d", "##d"]
-PAD, UNK, CLS, SEP, A, B, C, D, _ = range(9)
-
-
-@pytest.fixture(name="tokenizer")
-def _tokenizer(tmp_path):
-  path = tmp_path / "vocab.txt"
-  path.write_text("\n".join(WORDS) + "\n")
-  return FullTokenizer(path)
 
 
 def _fields(ids, segments, mask, label, real=1):

@@ -122,15 +122,6 @@ def test_order_of_the_tags():
   assert examples.tag_set(_tagged("B O I-X")) == ("O", "B", "I-X")
 
 
-def test_unknown_tags_are_named_with_their_line(tmp_path):
-  sentences = examples.read_sentences(_write(tmp_path, "a O\n\nb O\nc B-X\n"))
-  examples.require_known(sentences, ("O", "B-X"), "x")
-  with pytest.raises(
-    ValueError, match=r"dev\.txt, line 4: 'B-X' .* are O, I-X"
-  ):
-    examples.require_known(sentences, ("O", "I-X"), "dev.txt")
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(
   "BERT_DATASETS" not in os.environ, reason="BERT_DATASETS names no folder"

@@ -1,7 +1,6 @@
 """Records of tagged words: no word is lost, and each comes back."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,29 +8,13 @@ from hypothesis import strategies as st
 from cli.arguments import Arguments
 from data import features
 from data import records as input_pipeline
-from data.tokenization import FullTokenizer
 from storage import tfrecord
 from tasks.ner import records, task
 from tasks.ner.examples import Sentence
+from tests.serving.stand_in import WORDS
 
-# A word of n letters has n pieces.
-WORDS = [
-  "[PAD]",
-  "[UNK]",
-  "[CLS]",
-  "[SEP]",
-  *"abcde",
-  *(f"##{c}" for c in "abcde"),
-]
-CLS, SEP, UNK = 2, 3, 1
+CLS, SEP = 2, 3
 TAGS = ("O", "B-X", "I-X")
-
-
-@pytest.fixture(name="tokenizer", scope="module")
-def _tokenizer(tmp_path_factory):
-  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
-  path.write_text("\n".join(WORDS) + "\n")
-  return FullTokenizer(path)
 
 
 def _text(row):

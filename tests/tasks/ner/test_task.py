@@ -36,11 +36,10 @@ def _args(tmp_path, tokenizer):
   )
 
 
-def _convert(args, flag, tags):
+def _convert(args, flag):
   columns = examples.Columns(args.word_column, args.tag_column)
-  needs_tags = flag != "test_file"
-  sentences = examples.read_tagged(args[flag], columns, tags, needs_tags)
-  return task.convert(args, flag, sentences, tags)
+  sentences = examples.read_tagged(args[flag], columns, TAGS, needs_tags=True)
+  return task.convert(args, flag, sentences, TAGS)
 
 
 def _expected(args, model, tokenizer, flag):
@@ -59,7 +58,7 @@ def test_words_are_scored_in_the_order_of_their_file(
 ):
   caplog.set_level("INFO", "absl")
   model = task.tagger(args, CONFIG, len(TAGS))
-  dev_set = _convert(args, "dev_file", TAGS)
+  dev_set = _convert(args, "dev_file")
   results = task.evaluate(args, model, TAGS, dev_set, 17)
   logits, tags = _expected(args, model, tokenizer, "dev_file")
   ids = [TAGS.index(tag) for tag in tags]
@@ -71,7 +70,7 @@ def test_words_are_scored_in_the_order_of_their_file(
   assert written == pytest.approx(results | {"global_step": 17})
   for flag, split in (("dev_file", "eval"), ("test_file", "test")):
     if split == "test":
-      task.predict(args, model, TAGS, _convert(args, flag, TAGS))
+      task.predict(args, model, TAGS, _convert(args, flag))
       logits, tags = _expected(args, model, tokenizer, flag)
     path = tmp_path / "out" / f"{split}_predictions.conll"
     predicted = examples.read_sentences(str(path), 0, 2)
@@ -79,26 +78,19 @@ def test_words_are_scored_in_the_order_of_their_file(
     assert result == [TAGS[i] for i in logits.argmax(1)]
 
 
-def test_tokens_are_packed_with_labels_and_only_a_file_to_tag_may_lack_tags(
-  args,
-):
+def test_tokens_are_packed_with_labels(args):
   for flag, name, number in (
     *(("train_file", "train", 7), ("dev_file", "eval", 6)),
     *(("test_file", "predict", 2),),
   ):
-    part = _convert(args, flag, TAGS)
+    part = _convert(args, flag)
     assert part.packing is None
     assert part.with_packing(8, packs=True).packing.token_labels
     assert part.path == f"{args.output_dir}/{name}.tf_record"
     assert len(part.rows) == number
-    assert _convert(args.replace(use_tpu=True), flag, TAGS).static_shapes
+    assert _convert(args.replace(use_tpu=True), flag).static_shapes
     alone, within = (
-      _convert(args.replace(document_context=value), flag, TAGS).rows[-1]
+      _convert(args.replace(document_context=value), flag).rows[-1]
       for value in (False, True)
     )
     assert alone.positions < within.positions  # behind its neighbours
-    if flag == "test_file":
-      _convert(args, flag, TAGS[:2])
-    else:
-      with pytest.raises(ValueError, match="'I-X' is none of the model's"):
-        _convert(args, flag, TAGS[:2])
