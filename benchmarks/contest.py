@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -41,9 +41,8 @@ class Contestant:
 
   @property
   def command(self) -> list[str]:
-    """Command line of its process."""
-    worker = "-m", "benchmarks.worker", self.module
-    return [self.python, *worker, json.dumps(self.config)]
+    worker = "benchmarks.worker", self.module, json.dumps(self.config)
+    return [self.python, "-m", *worker]
 
 
 class Worker:
@@ -62,7 +61,6 @@ class Worker:
     )
 
   def ask(self, **request) -> dict:
-    """Sends a request and returns the answer."""
     try:
       print(json.dumps(request), file=self._process.stdin, flush=True)
       line = self._process.stdout.readline()
@@ -74,7 +72,6 @@ class Worker:
     return json.loads(line)
 
   def close(self) -> None:
-    """Ends the process."""
     with suppress(BrokenPipeError):
       self._process.stdin.close()
     self._process.wait()
@@ -84,11 +81,10 @@ class Worker:
 def started(contestants: Mapping[str, Contestant]) -> Iterator[dict]:
   """Workers of contestants, by label; they end with the context."""
   with ExitStack() as stack:
-    workers = {}
-    for label, contestant in contestants.items():
-      workers[label] = Worker(contestant)
-      stack.callback(workers[label].close)
-    yield workers
+    yield {
+      label: stack.enter_context(closing(Worker(contestant)))
+      for label, contestant in contestants.items()
+    }
 
 
 def interleave(
@@ -120,7 +116,6 @@ def interleave_fresh(
 
 
 def select(answers: Mapping[str, list[dict]], name: str) -> dict[str, list]:
-  """One field of all answers."""
   return {
     label: [answer[name] for answer in rounds]
     for label, rounds in answers.items()
@@ -143,11 +138,8 @@ def run(
   rounds: int = 7,
   **flags: tuple[object, str],
 ) -> None:
-  """Main function of a benchmark: flags, measurements, table.
-
-  An OSError or ValueError, a mistake of the user, ends it with one line.
-  """
-  args = parse(doc, rounds, flags)
+  """Main function of a benchmark; a mistake of the user ends it in a line."""
+  args = _parse(doc, rounds, flags)
   os.environ |= dict.fromkeys(THREADS, str(args.num_threads))
   try:
     table.report(measure(args), args.publish)
@@ -155,8 +147,7 @@ def run(
     sys.exit(f"ERROR: {error}")
 
 
-def parse(doc: str, rounds: int, flags: Mapping) -> Args:
-  """Flags of the command line; see `run`."""
+def _parse(doc, rounds, flags):
   parser = argparse.ArgumentParser(
     description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
   )
@@ -169,14 +160,13 @@ def parse(doc: str, rounds: int, flags: Mapping) -> Args:
     if isinstance(default, bool):
       parser.add_argument(f"--{name}", action="store_true", help=text)
       continue
-    is_list = isinstance(default, list)
-    parser.add_argument(
-      f"--{name}",
-      type=_words if is_list else str if default is None else type(default),
-      default=",".join(default) if is_list else default,
-      required=default is None,
-      help=text if default in (None, "") else f"{text} (%(default)s)",
-    )
+    kind = str if default is None else type(default)
+    if kind is list:
+      default, kind = ",".join(default), _words
+    if default:
+      text += " (%(default)s)"
+    options = {"type": kind, "required": default is None, "help": text}
+    parser.add_argument(f"--{name}", default=default, **options)
   return parser.parse_args()
 
 

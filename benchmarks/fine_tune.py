@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import contest
-from benchmarks.contest import Contestant
 from benchmarks.results import Table
 from tasks import metrics
 from tasks.classification import examples as classification_examples
@@ -74,14 +73,11 @@ class Squad:
 
   def __init__(self, data: Path):
     self.files = {name: data / f"{name}.json" for name in ("train", "dev")}
-    self.flags = dict.fromkeys(("do_predict", "dynamic_padding"), True) | {
-      "train_file": self.files["train"],
-      "predict_file": self.files["dev"],
-      "predict_batch_size": 32,
-    }
+    self.flags = {"do_predict": True, "dynamic_padding": True}
+    self.flags |= {"predict_file": self.files["dev"], "predict_batch_size": 32}
+    self.flags |= {"train_file": self.files["train"]}
 
   def peer_data(self) -> dict:
-    """Data for the peer: articles of `train` and `dev`."""
     return {k: squad_examples.articles(str(v)) for k, v in self.files.items()}
 
   def own_scores(self, output: Path) -> dict[str, float]:
@@ -104,10 +100,7 @@ class Ner:
 
   def peer_data(self) -> dict:
     """Data for the peer: words and tags of `train` and `dev`, and `tags`."""
-    pairs = {
-      name: [(sentence.words, sentence.tags) for sentence in self._read(name)]
-      for name in self.files
-    }
+    pairs = {n: [(s.words, s.tags) for s in self._read(n)] for n in self.files}
     return pairs | {"tags": ner_examples.tag_set(self._read("train"))}
 
   def _read(self, name):
@@ -128,16 +121,12 @@ def _eval_results(output, names):
 
 
 def make_task(args: contest.Args) -> Glue | Squad | Ner:
-  """The task of --task and --data_dir.
-
-  Scores of our output folder, or of the peer's predictions, are in percent.
-  """
+  """The task of --task and --data_dir, whose scores are in percent."""
   kinds = {"SQuAD-1.1": Squad, "NER": Ner}
   return kinds.get(args.task, partial(Glue, args.task))(Path(args.data_dir))
 
 
 def command(args: contest.Args, task, seed: int, folder: Path) -> list[str]:
-  """Program of this repository with the flags of a run."""
   bert = Path(args.bert_dir)
   flags = {name: getattr(args, name) for name in SHARED} | {
     "do_train": True,
@@ -154,7 +143,6 @@ def command(args: contest.Args, task, seed: int, folder: Path) -> list[str]:
 
 
 def peer_command(args: contest.Args, task, seed: int, folder: Path) -> list:
-  """Program of the peer with the same settings."""
   config = {name: getattr(args, name) for name in SHARED} | {
     "model": args.hf_dir,
     "batch_size": args.batch_size,
@@ -163,7 +151,7 @@ def peer_command(args: contest.Args, task, seed: int, folder: Path) -> list:
     "data": str(folder / "data.json"),
   }
   Path(config["data"]).write_text(json.dumps(task.peer_data()))
-  return Contestant("fine_tune_torch", config, args.peer_python).command
+  return contest.Contestant("fine_tune_torch", config, args.peer_python).command
 
 
 def execute(args: contest.Args, label: str, folder: Path, seed: int):
@@ -174,14 +162,11 @@ def execute(args: contest.Args, label: str, folder: Path, seed: int):
   shutil.rmtree(folder, ignore_errors=True)  # else a part would be resumed
   folder.mkdir(parents=True)
   is_peer, task = label == PEER, make_task(args)
-  make = peer_command if is_peer else command
-  contestant = Contestant(
-    "command",
-    {"command": make(args, task, seed, folder), "log": str(folder / "log.txt")},
-    preload=args.preload if is_peer else "",
-  )
-  answers = contest.interleave_fresh({label: contestant}, 1, input="{}\n")
-  [answer] = answers[label]
+  words = (peer_command if is_peer else command)(args, task, seed, folder)
+  config = {"command": words, "log": str(folder / "log.txt")}
+  preload = args.preload if is_peer else ""
+  runs = {label: contest.Contestant("command", config, preload=preload)}
+  [answer] = contest.interleave_fresh(runs, 1, input="{}\n")[label]
   result = {name: answer[name] for name in ("seconds", "cpu_seconds")}
   if is_peer:
     result["scores"] = task.score(json.loads(answer["output"])["predictions"])
@@ -192,7 +177,6 @@ def execute(args: contest.Args, label: str, folder: Path, seed: int):
 
 
 def measure(args: contest.Args) -> contest.Results:
-  """Times and scores of each contestant with each seed."""
   for name in ("data_dir", "work_dir", "bert_dir", "hf_dir"):
     setattr(args, name, str(Path(getattr(args, name)).absolute()))
   epochs = f"{args.epochs} epoch{'s' * (args.epochs > 1)}"
@@ -216,21 +200,17 @@ def rows(result: dict):
         cell += f" ± {statistics.stdev(numbers):.1f}"
       scores.append(cell)
     seconds = [run["seconds"] for run in values]
+    base = [run["seconds"] for run in runs.get(BASELINE, values)]
     yield (
-      result["case"],
-      label,
-      ", ".join(scores),
+      *(result["case"], label, ", ".join(scores)),
       f"{statistics.median(seconds):.0f}",
       f"{statistics.median(run['cpu_seconds'] for run in values):.0f}",
-      *contest.ratios(
-        seconds, [run["seconds"] for run in runs.get(BASELINE, values)]
-      ),
+      *contest.ratios(seconds, base),
     )
 
 
-TABLE = Table(
-  "fine_tune", ("case", "who", "scores", "s", "CPU s", "ratio", "range"), rows
-)
+HEADER = "case | who | scores | s | CPU s | ratio | range"
+TABLE = Table("fine_tune", HEADER, rows)
 
 
 if __name__ == "__main__":

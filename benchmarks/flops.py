@@ -11,7 +11,6 @@ import math
 import re
 
 from benchmarks import cases, contest
-from benchmarks.cases import Case
 from benchmarks.results import Table
 
 # Steps of 256 sequences of the original's schedule (paper, section A.2).
@@ -26,7 +25,7 @@ PUBLISHED = {
 DEVICES = (8, 16, 64)
 
 
-def count(case: Case) -> int:
+def count(case: cases.Case) -> int:
   """Operations in the `dot` instructions of a step's HLO."""
   import tensorflow as tf  # noqa: PLC0415
 
@@ -38,12 +37,7 @@ def count(case: Case) -> int:
     fields = {k: tf.constant(v) for k, v in cases.batch(case).items()}
     program = tf.function(step, jit_compile=True)
     hlo = program.experimental_get_compiler_ir(fields)(stage="hlo")
-  return count_dots(hlo)
-
-
-def count_dots(hlo: str) -> int:
-  """Operations of dot instructions such as f32[2,5] dot(f32[2,3] %a, ..."""
-  dots = re.findall(
+  dots = re.findall(  # such as f32[2,5] dot(f32[2,3] %a, ...
     r"\[(.*?)\]\S* dot\(\w+\[(.*?)\].*lhs_contracting_dims=\{(.*?)\}", hlo
   )
   total = 0
@@ -54,9 +48,8 @@ def count_dots(hlo: str) -> int:
 
 
 def measure(args: contest.Args) -> contest.Results:
-  """Operations of a sequence, by length."""
   for size in args.sizes:
-    steps = {n: Case.parse(f"{size}:1:{n}:float32") for n in STEPS}
+    steps = {n: cases.Case.parse(f"{size}:1:{n}:float32") for n in STEPS}
     yield {"case": size, "flops": {n: count(case) for n, case in steps.items()}}
 
 
@@ -64,11 +57,8 @@ def rows(result: dict):
   size, flops = result["case"], result["flops"]
   sequences = {n: 256 * steps for n, steps in STEPS.items()}
   total = sum(flops[n] * sequences[n] for n in STEPS)
-  head = (
-    size,
-    _list(f"{flops[n] / 1e9:.1f}" for n in STEPS),
-    f"{total / 1e18:.1f}",
-  )
+  lengths = _list(f"{flops[n] / 1e9:.1f}" for n in STEPS)
+  head = size, lengths, f"{total / 1e18:.1f}"
   if size in TPU_CHIPS:
     hours = 4 * 24 * TPU_CHIPS[size]
     speed = f"{total / hours / 3.6e15:.1f}"
@@ -76,7 +66,7 @@ def rows(result: dict):
   for name, published in PUBLISHED.items():
     # As many operations a second as of large.
     speeds = {
-      n: rate * Case.parse(f"large:1:{n}:float32").operations
+      n: rate * cases.Case.parse(f"large:1:{n}:float32").operations
       for n, rate in published.items()
     }
     rates = {n: speeds[n] / flops[n] for n in STEPS}
@@ -96,11 +86,9 @@ def _times(hours):
 _list = ", ".join
 TABLE = Table(
   "flops",
-  (
-    *("model", "GFLOP a sequence of 128, 512 tokens", "EFLOP of the schedule"),
-    *("device", "sequences a second", "TFLOP/s", "device hours"),
-    f"days on {_list(map(str, DEVICES))}",
-  ),
+  "model | GFLOP a sequence of 128, 512 tokens | EFLOP of the schedule | "
+  "device | sequences a second | TFLOP/s | device hours | "
+  f"days on {_list(map(str, DEVICES))}",
   rows,
   contest.ROOT / "docs" / "data_at_scale.md",
 )

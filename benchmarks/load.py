@@ -48,7 +48,6 @@ def drive(server, cases, clients, seconds, stop=False):
 
 
 def make_cases(model, number, size):
-  """Bodies of requests of some rows, with their answers."""
   order, predict = random.Random(1), Predictor(model)
   counts = [int(3 * 66 ** order.random()) for _ in range(number)]
   texts = [" ".join(order.choices(WORDS, k=count)) for count in counts]
@@ -86,7 +85,7 @@ def rows(result):
 
 SUMS = ("503", "wrong", "lost")
 KEYS = ("answers/s", "p50 ms", "p99 ms", "slowest 503 ms", *SUMS)
-HEADER = ("clients", "ratio", "range", *KEYS, "MB")
+HEADER = f"clients | ratio | range | {' | '.join(KEYS)} | MB"
 TABLE = Table("load", HEADER, rows, contest.ROOT / "docs" / "serving.md")
 
 if __name__ == "__main__":

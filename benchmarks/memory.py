@@ -15,7 +15,6 @@ from benchmarks.results import Table
 
 
 def measure(args: contest.Args) -> contest.Results:
-  """Peaks in MB of each contestant in each case."""
   if args.megabytes and not args.vocab_file:
     raise ValueError("--megabytes needs --vocab_file; or give --megabytes=")
   for case in args.cases:
@@ -32,19 +31,17 @@ def measure(args: contest.Args) -> contest.Results:
 
 
 def peaks(contestants: dict[str, contest.Contestant], **request) -> dict:
-  """Peak of each contestant, alone."""
   answers = contest.interleave_fresh(contestants, 1, **request)
   return {label: answer["peak"] for label, [answer] in answers.items()}
 
 
 def rows(result: dict):
-  """A row for each contestant; the first is the base of ratios."""
   base = next(iter(result["peak"].values()))
   for label, peak in result["peak"].items():
     yield result["case"], label, f"{peak:.0f}", f"{peak / base:.2f}"
 
 
-TABLE = Table("memory", ("case", "who", "peak MB", "ratio"), rows)
+TABLE = Table("memory", "case | who | peak MB | ratio", rows)
 
 
 if __name__ == "__main__":

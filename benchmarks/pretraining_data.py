@@ -13,7 +13,6 @@ from pathlib import Path
 from random import Random
 
 from benchmarks import contest
-from benchmarks.contest import Contestant
 from benchmarks.results import Table
 
 # The original at commit eedf571, TensorFlow 1.15.5, Python 3.7, one core of a
@@ -69,19 +68,16 @@ def make_text(size: int) -> str:
 
 def contestants(
   folder: Path, megabytes: int, vocab_file: str
-) -> dict[str, Contestant]:
+) -> dict[str, contest.Contestant]:
   """Commands that make records of a text, which is written to a folder."""
   text = folder / "text.txt"
   text.write_text(make_text(megabytes * 10**6))
-  flags = [
-    f"--input_file={text}",
-    f"--vocab_file={Path(vocab_file).absolute()}",
-    f"--output_file={folder / 'out.tfrecord'}",
-  ]
-  log = str(folder / "log.txt")
+  flags = [f"--input_file={text}", f"--output_file={folder / 'out.tfrecord'}"]
+  flags += [f"--vocab_file={Path(vocab_file).absolute()}"]
+  shared = {"log": str(folder / "log.txt")}
   return {
-    label: Contestant(
-      "command", {"command": [sys.executable, *command, *flags], "log": log}
+    label: contest.Contestant(
+      "command", {"command": [sys.executable, *command, *flags]} | shared
     )
     for label, command in COMMANDS.items()
   }
@@ -104,10 +100,7 @@ def rows(result: dict):
   for label, values in seconds.items():
     middle = statistics.median(values)
     yield (
-      result["case"],
-      label,
-      f"{middle:.2f}",
-      f"{megabytes / middle:.2f}",
+      *(result["case"], label, f"{middle:.2f}", f"{megabytes / middle:.2f}"),
       f"{original / middle:.1f}",
       *contest.ratios(seconds[PEER], values, digits=1),
     )
@@ -115,10 +108,7 @@ def rows(result: dict):
 
 TABLE = Table(
   "pretraining_data",
-  (
-    *("case", "who", "s", "MB/s", "times the original"),
-    *("times tf-models-official", "range"),
-  ),
+  f"case | who | s | MB/s | times the original | times {PEER} | range",
   rows,
 )
 

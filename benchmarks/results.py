@@ -26,7 +26,7 @@ class Table:
   """Results and table of a benchmark."""
 
   name: str
-  header: Sequence[str]
+  header: str  # cells, with " | " between them
   rows: Callable[[dict], Iterable[Sequence[str]]]
   document: Path = HERE / "README.md"
   folder: Path = HERE / "results"
@@ -45,7 +45,6 @@ class Table:
 
   @property
   def file(self) -> Path:
-    """File of the results."""
     return self.folder / f"{self.name}.jsonl"
 
   def saved(self) -> list[dict]:
@@ -77,8 +76,7 @@ class Table:
   def write(self) -> None:
     """Writes the table of the saved results into the document."""
     before, _, after = self._split()
-    text = f"{before}{self.markdown()}\n{after}"
-    files.write_text(str(self.document), text)
+    files.write_text(str(self.document), f"{before}{self.markdown()}\n{after}")
 
   def is_current(self) -> bool:
     """Returns whether the document has the table of the saved results."""
@@ -99,24 +97,23 @@ class Table:
     return parts
 
   def _head(self):
-    return [*_lines([self.header]), "|---" * len(self.header) + "|"]
+    columns = 1 + self.header.count(" | ")
+    return [f"| {self.header} |", "|---" * columns + "|"]
 
 
 def origin() -> dict[str, str | None]:
   """Date, commit and processor of a measurement that begins now."""
   from training import run_record  # noqa: PLC0415
 
-  commit = run_record.commit(besides=("*/results", "*.md"))
-  date = time.strftime("%Y-%m-%d")
-  return {"date": date, "commit": commit, "processor": _processor()}
-
-
-def _processor():
   path = Path("/proc/cpuinfo")
   text = path.read_text(encoding="utf-8") if path.exists() else ""
   match = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
   name = match[1] if match else platform.machine()
-  return re.sub(r"\((R|TM)\)", "", name)
+  return {
+    "date": time.strftime("%Y-%m-%d"),
+    "commit": run_record.commit(besides=("*/results", "*.md")),
+    "processor": re.sub(r"\((R|TM)\)", "", name),
+  }
 
 
 def _abbreviate(commit):

@@ -15,7 +15,6 @@ from operator import ne
 from pathlib import Path
 
 from benchmarks import contest
-from benchmarks.contest import Contestant
 from benchmarks.results import Table
 
 BATCHES = (1, 32)
@@ -23,26 +22,25 @@ REFERENCES = ("transformers", "ONNX Runtime")
 PEERS = [f"{x} float32" for x in (*REFERENCES, "torch.compile")]
 
 
-def contestants(args: contest.Args) -> dict[str, Contestant]:
+def contestants(args: contest.Args) -> dict[str, contest.Contestant]:
   """Exports and peers by label; a label ends with a type."""
   result = {}
   for text in args.exports:
     label, path = text.split("=", 1)
     kind, dtype = label.rsplit(" ", 1)
     config = {"path": os.path.abspath(path)}
-    result[f"{kind}, {dtype}"] = Contestant("serve_predictor", config)
+    result[f"{kind}, {dtype}"] = contest.Contestant("serve_predictor", config)
   for label in args.peers:
     engine, dtype = label.rsplit(" ", 1)
     folder = os.path.abspath(args.hugging_face)
     config = {"folder": folder, "engine": engine, "dtype": dtype}
-    result[f"{engine}, {dtype}"] = Contestant(
+    result[f"{engine}, {dtype}"] = contest.Contestant(
       "serve_transformers", config, args.peer_python
     )
   return result
 
 
 def measure(args: contest.Args) -> contest.Results:
-  """Seconds a batch in each round, memory, and answers that differ."""
   if PEERS[0] not in args.peers:
     raise ValueError(f"--peers lacks {PEERS[0]}, the reference: add it")
   pairs = examples(args.data, args.examples)
@@ -129,12 +127,9 @@ def _ratios(seconds, label):
 
 TABLE = Table(
   "serving",
-  (
-    *("case", "who", "ms at batch 1", "p99"),
-    *("to transformers", "to ONNX Runtime"),
-    *("texts/s at batch 32", "to transformers", "to ONNX Runtime"),
-    *("first, ms", "load, s", "peak MB", "differ"),
-  ),
+  "case | who | ms at batch 1 | p99 | to transformers | to ONNX Runtime | "
+  "texts/s at batch 32 | to transformers | to ONNX Runtime | first, ms | "
+  "load, s | peak MB | differ",
   rows,
   contest.ROOT / "docs" / "serving.md",
 )

@@ -19,15 +19,11 @@ def measure(args: contest.Args) -> contest.Results:
 def rows(result: dict):
   seconds = result["seconds"]
   for label, values in seconds.items():
-    yield (
-      result["case"],
-      label,
-      f"{statistics.median(values):.1f}",
-      *contest.ratios(values, seconds[train_step.BASELINE]),
-    )
+    ratios = contest.ratios(values, seconds[train_step.BASELINE])
+    yield result["case"], label, f"{statistics.median(values):.1f}", *ratios
 
 
-TABLE = Table("start_up", ("case", "who", "s", "ratio", "range"), rows)
+TABLE = Table("start_up", "case | who | s | ratio | range", rows)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import sys
 from operator import eq
 
 from benchmarks import contest
-from benchmarks.contest import Contestant
 from benchmarks.results import Table
 
 FULL, BASELINE = "FullTokenizer", "GraphTokenizer"
@@ -30,25 +29,20 @@ PEERS = {
 
 
 def measure(args: contest.Args) -> contest.Results:
-  """Seconds of each contestant, and how many lines have equal tokens."""
   return (measure_text(text, args) for text in args.texts)
 
 
 def measure_text(text: str, args: contest.Args) -> dict:
-  """Result of a text, NAME:FILES."""
   name, _, pattern = text.partition(":")
   paths = sorted(map(os.path.abspath, glob.glob(pattern)))
   if not name or not paths:
     raise ValueError(f"--texts={text}: expected NAME:FILES of files that exist")
   if unknown := set(args.peers) - set(PEERS):
     raise ValueError(f"--peers={[*unknown]}: expected of {[*PEERS]}")
-  config = {
-    "paths": paths,
-    "vocab_file": os.path.abspath(args.vocab_file),
-    "megabytes": args.megabytes,
-  }
+  config = {"paths": paths, "megabytes": args.megabytes}
+  config |= {"vocab_file": os.path.abspath(args.vocab_file)}
   contestants = {
-    label: Contestant(
+    label: contest.Contestant(
       "tokenizer",
       config | {"tokenizer": label},
       args.peer_python if label == PEERS["hugging_face"] else sys.executable,
@@ -80,11 +74,8 @@ def rows(result: dict):
     )
 
 
-TABLE = Table(
-  "tokenization",
-  ("case", "who", "million tokens/s", "ratio", "range", "same lines"),
-  rows,
-)
+HEADER = "case | who | million tokens/s | ratio | range | same lines"
+TABLE = Table("tokenization", HEADER, rows)
 
 
 if __name__ == "__main__":

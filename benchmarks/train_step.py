@@ -13,7 +13,6 @@ import sys
 
 from benchmarks import contest
 from benchmarks.cases import Case
-from benchmarks.contest import Contestant
 from benchmarks.results import Table
 
 BASELINE = "bert-tf2"
@@ -32,17 +31,11 @@ PEER_LABELS = [label for label, *_ in CONTESTANTS.values()][2:]
 # Seconds a step of the original: commit eedf571, TensorFlow 1.15.5 on two cores
 # of another machine (Intel Xeon), medians of two runs of 20 steps.
 ORIGINAL = {"tiny:32:128:float32": 0.677, "mini:32:128:float32": 1.6}
-CASES = {
-  "cases": (
-    ["mini:32:128:float32", "mini:32:128:bfloat16"],
-    "size:batch:length:type of each, see benchmarks/cases.py",
-  )
-}
+_CASES = ["mini:32:128:float32", "mini:32:128:bfloat16"]
+CASES = {"cases": (_CASES, "size:batch:length:type, see benchmarks/cases.py")}
+_PEERS = ["official", "keras_hub", "masked", "compiled"]
 PEERS = {
-  "peers": (
-    ["official", "keras_hub", "masked", "compiled"],
-    f"of {', '.join(CONTESTANTS)}",
-  ),
+  "peers": (_PEERS, f"of {', '.join(CONTESTANTS)}"),
   "peer_python": (sys.executable, "Python that has torch"),
   "preload": ("", "library of an allocator for `compiled`"),
 }
@@ -50,7 +43,7 @@ PEERS = {
 
 def contestants(
   case: str, args: contest.Args, warm_up: int
-) -> dict[str, Contestant]:
+) -> dict[str, contest.Contestant]:
   """bert-tf2 and the peers of the flags, by label."""
   Case.parse(case)
   shared = {"case": case, "warm_up": warm_up}
@@ -59,22 +52,18 @@ def contestants(
     if name not in CONTESTANTS:
       raise ValueError(f"--peers={name}: expected of {', '.join(CONTESTANTS)}")
     label, module, own = CONTESTANTS[name]
-    result[label] = Contestant(
-      module,
-      shared | own,
-      args.peer_python if module == "train_torch" else sys.executable,
-      args.preload if name == "compiled" else "",
-    )
+    python = args.peer_python if module == "train_torch" else sys.executable
+    preload = args.preload if name == "compiled" else ""
+    result[label] = contest.Contestant(module, shared | own, python, preload)
   return result
 
 
 def measure(args: contest.Args) -> contest.Results:
-  """Seconds of a step of each contestant, in each round."""
   if "recomputed" in args.peers:
     raise ValueError("--peers=recomputed is for benchmarks.memory: drop it")
   for case in args.cases:
     workers = contestants(case, args, warm_up=4)
-    workers[PRODUCTS] = Contestant("matmul", {"case": case})
+    workers[PRODUCTS] = contest.Contestant("matmul", {"case": case})
     answers = contest.interleave(workers, args.rounds, seconds=args.seconds)
     yield {
       "case": case,
@@ -87,7 +76,6 @@ def measure(args: contest.Args) -> contest.Results:
 
 
 def rows(result: dict):
-  """The row of a case: bert-tf2, and ratios of the peers."""
   seconds, name = result["seconds"], result["case"]
   base = seconds[BASELINE]
   middle, products = map(statistics.median, (base, seconds[PRODUCTS]))
@@ -105,11 +93,9 @@ def rows(result: dict):
   )
 
 
-TABLE = Table(
-  "train_step",
-  ("case", "ms", "GFLOP/s", "roofline", *PEER_LABELS, "the original"),
-  rows,
-)
+PEER_COLUMNS = " | ".join(PEER_LABELS)
+HEADER = f"case | ms | GFLOP/s | roofline | {PEER_COLUMNS} | the original"
+TABLE = Table("train_step", HEADER, rows)
 
 if __name__ == "__main__":
   seconds = (2.0, "of a turn")

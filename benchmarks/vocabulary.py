@@ -17,7 +17,6 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks import contest
-from benchmarks.contest import Contestant
 from benchmarks.results import Table
 from data import vocab
 from data.pretraining.vocab_learning import WordCounter
@@ -40,7 +39,6 @@ with open(config["output"], "w", encoding="utf-8") as file:
 
 
 def measure(args: contest.Args) -> contest.Results:
-  """Seconds and pieces a word of each contestant, by text and size."""
   for text in args.texts:
     name, *patterns = text.split(":")
     paths, held_out = (sorted(glob.glob(pattern)) for pattern in patterns)
@@ -58,15 +56,11 @@ def measure(args: contest.Args) -> contest.Results:
 def compare(
   paths: list[str], counts: Counter, size: int, args: contest.Args
 ) -> dict:
-  """Result of one text and size."""
   with tempfile.TemporaryDirectory() as folder:
     files = {label: Path(folder, label) for label in (PROGRAM, PEER)}
     peer = {
-      "paths": paths,
-      "size": size,
-      "lower": not args.cased,
-      "alphabet": args.max_alphabet,
-      "special": vocab.SPECIAL_TOKENS,
+      **{"paths": paths, "size": size, "lower": not args.cased},
+      **{"alphabet": args.max_alphabet, "special": vocab.SPECIAL_TOKENS},
       "output": str(files[PEER]),
     }
     commands = {
@@ -81,7 +75,7 @@ def compare(
     }
     log = str(Path(folder, "log"))
     contestants = {
-      label: Contestant("command", {"command": command, "log": log})
+      label: contest.Contestant("command", {"command": command, "log": log})
       for label, command in commands.items()
     }
     answers = contest.interleave(contestants, args.rounds)
@@ -94,7 +88,6 @@ def compare(
 
 
 def pieces(counts: Counter, tokens: list[str]) -> float:
-  """Pieces a word."""
   split = WordpieceTokenizer(dict.fromkeys(tokens, 0)).tokenize
   total = 0
   for word, count in counts.items():
@@ -117,11 +110,8 @@ def rows(result: dict):
 
 TABLE = Table(
   "vocabulary",
-  (
-    *("text, --vocab_size", "tokens", "Hugging Face"),
-    *("pieces a word", "Hugging Face", "ratio"),
-    *("s", "Hugging Face", "ratio", "range"),
-  ),
+  "text, --vocab_size | tokens | Hugging Face | pieces a word | Hugging Face | "
+  "ratio | s | Hugging Face | ratio | range",
   rows,
 )
 

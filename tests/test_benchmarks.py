@@ -111,7 +111,7 @@ def table(tmp_path):
   document.write_text("Before.\n\n<!-- speed -->\n<!-- /speed -->\n\nAfter.\n")
   return Table(
     "speed",
-    ("case", "ms"),
+    "case | ms",
     lambda result: [(result["case"], str(result["ms"]))],
     document,
     tmp_path,

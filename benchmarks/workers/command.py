@@ -11,9 +11,8 @@ def prepare(command: list[str], log: str = os.devnull) -> Answer:
   """Runs the command at each request, its standard error goes to a log."""
 
   def answer(input=""):
-    begin = time.perf_counter()
+    begin, pipe = time.perf_counter(), subprocess.PIPE
     with open(log, "w") as file:
-      pipe = subprocess.PIPE
       process = subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=file, text=True
       )

@@ -65,7 +65,6 @@ class Classification:
     )
 
   def rows(self, examples):
-    """Inputs and labels of examples."""
     first, second, labels = zip(*examples, strict=True)
     texts = (first, second) if all(second) else (first,)
     encoded = self.tokenizer(
@@ -78,7 +77,6 @@ class Classification:
     ]
 
   def decode(self, outputs):
-    """Classes or scores."""
     logits = [output["logits"] for output in outputs]
     if self.labels:
       return [int(values.argmax()) for values in logits]
@@ -93,9 +91,7 @@ class Tagging:
   def __init__(self, tokenizer, config, data):
     self.tags, self.length = data["tags"], config["max_seq_length"]
     self.tokenizer = tokenizer
-    self.train, self.dev = (
-      list(self.rows(data[name])) for name in ("train", "dev")
-    )
+    self.train, self.dev = ([*self.rows(data[n])] for n in ("train", "dev"))
     self.sizes = [len(words) for words, _ in data["dev"]]
     self.model = transformers.BertForTokenClassification.from_pretrained(
       config["model"], num_labels=len(self.tags)
@@ -132,16 +128,11 @@ class Questions:
 
   def __init__(self, tokenizer, config, data):
     length = config["max_seq_length"]
-    questions, self.dev_questions = (
-      list(read(data[name])) for name in ("train", "dev")
-    )
+    lengths = length, max(length - STRIDE - QUESTION, 0)
+    questions = list(read(data["train"]))
+    self.dev_questions = list(read(data["dev"]))
     windows, self.dev_windows = (
-      squad_torch.windows(
-        tokenizer,
-        [(text, context) for _, text, context, _ in rows],
-        length,
-        max(length - STRIDE - QUESTION, 0),
-      )
+      squad_torch.windows(tokenizer, [row[1:3] for row in rows], *lengths)
       for rows in (questions, self.dev_questions)
     )
     self.num_examples = len(questions)
@@ -156,7 +147,6 @@ class Questions:
     )
 
   def decode(self, outputs):
-    """Answers by question id."""
     logits = [(row["start_logits"], row["end_logits"]) for row in outputs]
     ids, texts, contexts, _ = zip(*self.dev_questions, strict=True)
     pairs = list(zip(texts, contexts, strict=True))

@@ -50,16 +50,10 @@ def span(window: Window, answer: dict | None) -> tuple[int, int]:
     return 0, 0
   begin = answer["answer_start"]
   end = begin + len(answer["text"])
-  context = [i for i, offset in enumerate(window.offsets) if offset]
-  first, last = window.offsets[context[0]], window.offsets[context[-1]]
-  if first[0] > begin or last[1] < end:
-    return 0, 0
-  tokens = [
-    i
-    for i in context
-    if window.offsets[i][1] > begin and window.offsets[i][0] < end
-  ]
-  return (tokens[0], tokens[-1]) if tokens else (0, 0)
+  context = [(i, *offset) for i, offset in enumerate(window.offsets) if offset]
+  is_inside = context[0][1] <= begin and context[-1][2] >= end
+  tokens = [i for i, start, stop in context if stop > begin and start < end]
+  return (tokens[0], tokens[-1]) if tokens and is_inside else (0, 0)
 
 
 def answers(windows: list[Window], logits: list, pairs: list) -> list[str]:

@@ -43,7 +43,6 @@ def prepare(
 
 
 def read_batches(paths: list[str], megabytes: float) -> list[list[str]]:
-  """Batches of lines that are not blank."""
   lines, size = [], 0
   for path in paths:
     with open(path, encoding="utf-8", newline="\n") as file:
@@ -74,7 +73,6 @@ def python(name: str, vocab_file: str):
 
 
 def in_graph(name: str, vocab_file: str, batches):
-  """A tokenizer in a tf.function, and batches as tensors."""
   import tensorflow as tf  # noqa: PLC0415
   import tensorflow_text as tf_text  # noqa: PLC0415
 
@@ -104,7 +102,6 @@ def in_graph(name: str, vocab_file: str, batches):
 
 
 def hugging_face(vocab_file: str):
-  """The tokenizer of BERT in Rust."""
   from tokenizers import BertWordPieceTokenizer  # noqa: PLC0415
 
   tokenizer = BertWordPieceTokenizer(vocab_file, lowercase=True)

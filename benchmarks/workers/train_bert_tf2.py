@@ -31,7 +31,6 @@ def make_train_step(case: cases.Case) -> TrainStep:
 
 
 def make_step(case: cases.Case) -> Callable[[], float]:
-  """A function that does a step and returns its loss."""
   train_step = make_train_step(case)
   batches = tf.data.Dataset.from_tensors(cases.batch(case)).repeat()
   iterator, steps = iter(batches), tf.constant(1)

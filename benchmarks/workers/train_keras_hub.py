@@ -9,12 +9,11 @@ import keras_hub
 import tensorflow as tf
 
 from benchmarks import cases
-from benchmarks.cases import Case
 from benchmarks.worker import Answer
 
 
 def prepare(case: str, warm_up: int) -> Answer:
-  case = Case.parse(case)
+  case = cases.Case.parse(case)
   if case.dtype == "bfloat16":
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
   config = case.config
@@ -40,10 +39,8 @@ def prepare(case: str, warm_up: int) -> Answer:
   )
   fields = cases.batch(case)
   names = {"token_ids": "input_ids", "padding_mask": "input_mask"}
-  names |= {
-    "segment_ids": "segment_ids",
-    "mask_positions": "masked_lm_positions",
-  }
+  names |= {"mask_positions": "masked_lm_positions"}
+  names |= {"segment_ids": "segment_ids"}
   inputs = {name: tf.constant(fields[field]) for name, field in names.items()}
   labels = tf.constant(fields["masked_lm_ids"])
 

@@ -11,12 +11,10 @@ from official.nlp.data import pretrain_dataloader
 from official.nlp.tasks import masked_lm
 
 from benchmarks import cases
-from benchmarks.cases import Case
 from benchmarks.worker import Answer
 
 
-def build_task(case: Case) -> masked_lm.MaskedLMTask:
-  """Masked LM task with the sizes of the case."""
+def build_task(case: cases.Case) -> masked_lm.MaskedLMTask:
   config = case.config
   same = "vocab_size", "hidden_size", "num_attention_heads"
   same += "intermediate_size", "max_position_embeddings"
@@ -54,7 +52,7 @@ def build_optimizer():
 
 
 def prepare(case: str, warm_up: int) -> Answer:
-  case = Case.parse(case)
+  case = cases.Case.parse(case)
   performance.set_mixed_precision_policy(case.dtype)
   task = build_task(case)
   model = task.build_model()

@@ -9,7 +9,6 @@ import torch
 import transformers
 
 from benchmarks import cases
-from benchmarks.cases import Case
 from benchmarks.worker import Answer
 
 IGNORED = -100
@@ -63,7 +62,6 @@ def adamw(model, learning_rate: float, **options) -> torch.optim.Optimizer:
 
 
 def autocast(dtype: str) -> torch.autocast:
-  """Context in which matrix products are of this type."""
   return torch.autocast("cpu", torch.bfloat16, dtype == "bfloat16")
 
 
@@ -77,7 +75,7 @@ def update(model, loss, optimizer, schedule) -> None:
 
 
 def prepare(case: str, warm_up: int, form: str) -> Answer:
-  case = Case.parse(case)
+  case = cases.Case.parse(case)
   sizes = case.config.to_dict() | {"hidden_act": "gelu_new"}
   model = transformers.BertForPreTraining(transformers.BertConfig(**sizes))
   model.train()
@@ -87,9 +85,7 @@ def prepare(case: str, warm_up: int, form: str) -> Answer:
   optimizer = adamw(model, 1e-4, fused=form == "compiled")
   schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, 10**6)
   arrays = cases.batch(case)
-  inputs = {
-    name: torch.from_numpy(arrays[NAMES[name]]).long() for name in NAMES
-  }
+  inputs = {k: torch.from_numpy(arrays[v]).long() for k, v in NAMES.items()}
   tokens = {name: inputs.pop(name) for name in list(NAMES)[:3]}
 
   def step():
