@@ -50,16 +50,23 @@ def check_flags(args: Arguments) -> None:
 
 
 def check_outputs(args: Arguments, inputs: list[str]) -> None:
-  """Checks that the files to write can be written."""
   outputs = output_files(args)
   if "" in outputs or len(set(map(os.path.realpath, outputs))) < len(outputs):
     raise UserError(
       f"--output_file={args.output_file} repeats a name or has an empty one"
     )
   program.check_disjoint(inputs, *outputs)
-  if args.runner:
-    check_runner(args, outputs)
-  elif not args.overwrite:
+  if args.runner and args.num_workers:
+    raise UserError(
+      "--runner has its own workers: drop --num_workers and give their number "
+      "in --pipeline_options"
+    )
+  if args.runner and len(outputs) > 1:
+    raise UserError(
+      f"--output_file={args.output_file} names several files; --runner takes "
+      "one NAME and writes NAME-00000-of-00032 and so on"
+    )
+  if not (args.runner or args.overwrite):
     program.check_is_new(*outputs)
   for output in outputs:
     program.check_writable_file(output)
@@ -106,23 +113,7 @@ def output_files(args: Arguments) -> list[str]:
   return [name.strip() for name in args.output_file.split(",")]
 
 
-def check_runner(args: Arguments, outputs: list[str]) -> None:
-  """Raises ValueError if flags contradict --runner."""
-  if args.num_workers:
-    raise UserError(
-      "--runner has its own workers: drop --num_workers and give their number "
-      "in --pipeline_options"
-    )
-  if len(outputs) > 1:
-    raise UserError(
-      f"--output_file={args.output_file} names several files; --runner takes "
-      "one NAME and writes NAME-00000-of-00032 and so on"
-    )
-
-
-def write_by_beam(
-  args: Arguments, config: builders.BuildConfig, inputs: list[str], output: str
-) -> int:
+def write_by_beam(args, config, inputs, output) -> int:
   """Makes records by Apache Beam and returns their number."""
   from data.pretraining import beam  # optional dependency
 

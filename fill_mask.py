@@ -24,14 +24,10 @@ from training import run_record
 
 shared_flags.define_trained_model()
 flags.DEFINE_multi_string(
-  "text",
-  None,
-  "Text with at least one [MASK], or with --text_pair any; may be repeated.",
+  "text", None, "Text with [MASK], or any with --text_pair; may be repeated."
 )
 flags.DEFINE_string(
-  "text_pair",
-  None,
-  "A second text, for each of the others: is it the next sentence?",
+  "text_pair", None, "Second text of each: is it the next sentence?"
 )
 flags.DEFINE_string("input_file", None, "One such text per line; - for stdin.")
 flags.DEFINE_integer("top_k", 5, "Number of tokens to print for each mask.", 1)
@@ -81,22 +77,18 @@ def main(args: Arguments) -> None:
   checkpoint.restore_strict(model, args.init_checkpoint)
   for text in texts:
     print(text if args.text_pair is None else f"{text} | {args.text_pair}")
-    inputs = {"text": text, "text_pair": args.text_pair or ""}
-    answer = _fill(model, answers.encode(inputs), answers.decode)
+    encoded = answers.encode({"text": text, "text_pair": args.text_pair or ""})
+    [row] = encoded.rows
+    batch = {name: value[None] for name, value in row.items()}
+    outputs = model(batch, training=False)
+    arrays = {name: values[0].numpy() for name, values in outputs.items()}
+    answer = answers.decode(encoded, [arrays])
     columns = answer["tokens"], answer["probabilities"]
     for tokens, probs in zip(*columns, strict=True):
       pairs = zip(tokens, probs, strict=True)
       print("  " + "  ".join(f"{token} {p:.1%}" for token, p in pairs))
     if "is_next" in answer:
       print(f"  IsNext {answer['is_next_probability']:.1%}")
-
-
-def _fill(model, encoded, decode) -> dict:
-  """The answer to a text that is encoded as one row."""
-  [row] = encoded.rows
-  batch = {name: value[None] for name, value in row.items()}
-  outputs = model(batch, training=False)
-  return decode(encoded, [{k: v[0].numpy() for k, v in outputs.items()}])
 
 
 def read_texts(args: Arguments) -> list[str]:

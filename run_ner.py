@@ -40,16 +40,11 @@ flags.DEFINE_integer("tag_column", -1, "Column of the tags; -1 for the last.")
 flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
 shared_flags.define_packing()
 flags.DEFINE_bool(
-  "document_context",
-  False,
-  "Add the sentence's context in its document, up to --max_seq_length.",
+  "document_context", False, "Fill up to --max_seq_length with context."
 )
 flags.DEFINE_bool("feature_based", False, "Train an LSTM on a frozen BERT.")
 flags.DEFINE_enum(
-  "feature_layers",
-  "concat_last_four",
-  FEATURE_LAYERS,
-  "Layers of BERT that are the LSTM's input.",
+  "feature_layers", "concat_last_four", FEATURE_LAYERS, "The LSTM's input."
 )
 flags.DEFINE_integer("lstm_units", 768, "LSTM units in each direction.", 1)
 

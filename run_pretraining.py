@@ -64,18 +64,6 @@ def check_flags(args: Arguments) -> None:
   lengths = args.max_seq_length, args.max_predictions_per_seq
   for paths in inputs:
     features.find_pretraining(paths, *lengths, network.vocab_size)
-  warn_of_long_warmup(args)
-
-
-def with_implied(args: Arguments) -> Arguments:
-  """Sets --attention by --objective."""
-  if args.objective not in pretraining_flags.MASKED and args.attention is None:
-    args = args.replace(attention=args.objective)
-  return args
-
-
-def warn_of_long_warmup(args: Arguments) -> None:
-  """Warns if the learning rate never reaches its peak."""
   if args.do_train and args.num_warmup_steps >= args.num_train_steps:
     logging.warning(
       "--num_warmup_steps=%d%s is not less than --num_train_steps=%d: the "
@@ -84,6 +72,13 @@ def warn_of_long_warmup(args: Arguments) -> None:
       "" if "num_warmup_steps" in args.set_flags else " (the default)",
       args.num_train_steps,
     )
+
+
+def with_implied(args: Arguments) -> Arguments:
+  """Sets --attention by --objective."""
+  if args.objective not in pretraining_flags.MASKED and args.attention is None:
+    args = args.replace(attention=args.objective)
+  return args
 
 
 def main(args: Arguments) -> None:

@@ -44,10 +44,7 @@ flags.DEFINE_bool(
   "version_2_with_negative", False, "SQuAD 2.0: questions may have no answer."
 )
 flags.DEFINE_enum(
-  "f1_unit",
-  "word",
-  metrics.F1_UNITS,
-  "word: SQuAD's official scores. character: KorQuAD 1.0's.",
+  "f1_unit", "word", metrics.F1_UNITS, "word: SQuAD. character: KorQuAD 1.0."
 )
 flags.DEFINE_float(
   "null_score_diff_threshold",

@@ -36,8 +36,7 @@ flags.DEFINE_enum(
   "engine",
   "auto",
   engines.NAMES,
-  "Which files of an export answer. auto: LiteRT in float32 on a CPU, the "
-  "SavedModel on a GPU.",
+  "Files of an export to use; auto: LiteRT on a CPU, else the SavedModel.",
 )
 flags.DEFINE_string("host", "127.0.0.1", "Address; 0.0.0.0 for all.")
 flags.DEFINE_integer("port", 8501, "Port; 0 for any.", 0, 65535)

@@ -64,10 +64,9 @@ def train(
 
   An epoch has `num_examples`, ValueError if one step needs more; `unit` names
   the rows of the source in log lines. If they are packed, `packed` makes the
-  model to train; they are not with flags of `not_packed` (see
-  training_program.packing_conflict). `evaluate` maps a step to metrics by name;
-  the checkpoint with the largest `metric` is the best. `served_model` makes
-  that of --teacher.
+  model to train; `not_packed` is that of training_program.packing_conflict.
+  `evaluate` maps a step to metrics by name; the checkpoint with the largest
+  `metric` is the best. `served_model` makes that of --teacher.
   """
   args = run.args
   steps = _num_steps(args, num_examples)

@@ -19,24 +19,18 @@ def define_vocabulary_flags() -> None:
   flags.DEFINE_integer("vocab_size", 30522, "Number of tokens.", 1, 1_000_000)
   flags.DEFINE_bool("do_lower_case", True, "Lower-case; not for cased models.")
   flags.DEFINE_list(
-    "special_tokens",
-    list(vocab.SPECIAL_TOKENS),
-    "First tokens of the vocabulary; [PAD] has to be the first.",
+    "special_tokens", list(vocab.SPECIAL_TOKENS), "First tokens, [PAD] first."
   )
   flags.DEFINE_integer("unused_tokens", 0, "How many [unusedN] tokens.", 0)
   flags.DEFINE_integer("min_count", 2, "Drop what occurs less often.", 1)
   flags.DEFINE_integer(
     "max_alphabet",
     1000,
-    "Maximum number of characters; words with rarer ones become [UNK]. Chinese "
-    "and Japanese need about 8000.",
+    "Characters at most; others are [UNK]. Chinese, Japanese: about 8000.",
     1,
   )
   flags.DEFINE_integer(
-    "max_words",
-    5_000_000,
-    "Maximum number of distinct words in memory; the rarest are dropped.",
-    1,
+    "max_words", 5_000_000, "Distinct words to hold; rarer ones are dropped.", 1
   )
   define_sampling_exponent("words")
   flags.DEFINE_enum(
@@ -60,15 +54,10 @@ def _define_extension():
   flags.DEFINE_string("bert_config_file", None, "Of the model to extend.")
   flags.DEFINE_string("init_checkpoint", None, "Of the model to extend.")
   flags.DEFINE_integer(
-    "new_words",
-    0,
-    "Words that --extend adds; 0 for as many as [unused] tokens.",
-    0,
+    "new_words", 0, "Words to add; 0 for as many as [unused] tokens.", 0
   )
   flags.DEFINE_bool(
-    "append_words",
-    False,
-    "Append tokens and embeddings for words beyond the [unused] tokens.",
+    "append_words", False, "Append words beyond the [unused] tokens."
   )
 
 
@@ -97,10 +86,7 @@ def define_record_flags() -> None:
   )
   define_masking_flags()
   flags.DEFINE_integer(
-    "preview",
-    0,
-    "Print so many instances, and counts of all, instead of writing records.",
-    0,
+    "preview", 0, "Instances to print, and counts of all; writes nothing.", 0
   )
   flags.DEFINE_enum(
     "preview_objective",
@@ -117,9 +103,7 @@ def define_masking_flags(source: str = "") -> None:
     "masked_lm_prob", 0.15, f"Fraction of the tokens{source} to mask."
   )
   flags.DEFINE_float(
-    "mask_token_prob",
-    MaskPolicy.mask_token_prob,
-    "Fraction of those that becomes [MASK].",
+    "mask_token_prob", MaskPolicy.mask_token_prob, "Fraction to become [MASK]."
   )
   flags.DEFINE_float(
     "random_token_prob",
@@ -232,15 +216,10 @@ def define_flags() -> None:
     "them before fine-tuning. --nospecial_tokens needs --vocab_file.",
   )
   flags.DEFINE_string(
-    "vocab_file",
-    None,
-    "Vocabulary, for records made with --masking=dynamic and for --do_export.",
+    "vocab_file", None, "Vocabulary, for unmasked records and --do_export."
   )
   flags.DEFINE_integer(
-    "max_corrupt_records",
-    0,
-    "Leave out at most so many corrupt records. Reads all records first.",
-    0,
+    "max_corrupt_records", 0, "Corrupt ones to leave out; reads all first.", 0
   )
 
 

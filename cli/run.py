@@ -107,13 +107,7 @@ class Run:
           *order, skip=skip, context=context
         ),
         self.checkpoints,
-        loop.Plan(
-          stop_at or num_train_steps,
-          args.save_checkpoints_steps,
-          args.iterations_per_loop,
-          args.eval_steps,
-          loop.Profile(args.output_dir, *training_program.profile_steps(args)),
-        ),
+        self._plan(stop_at or num_train_steps),
         lambda: self._report(objective, source, unit),
         evaluate=evaluate_averaged,
         evaluated=evaluated,
@@ -128,6 +122,16 @@ class Run:
     """Context with the moving averages of --ema_decay in the variables."""
     average = self._average
     return average.averaged_weights() if average else nullcontext()
+
+  def _plan(self, num_train_steps):
+    args = self.args
+    return loop.Plan(
+      num_train_steps,
+      args.save_checkpoints_steps,
+      args.iterations_per_loop,
+      args.eval_steps,
+      loop.Profile(args.output_dir, *training_program.profile_steps(args)),
+    )
 
   def _resume(self, train_step, new_head):
     """Restores a step; warns if the run was started with other flags."""

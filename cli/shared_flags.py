@@ -44,7 +44,6 @@ def define_trained_model() -> None:
 
 
 def define_vocabulary() -> None:
-  """Defines the flags of the tokenizer."""
   flags.DEFINE_string(
     "vocab_file", None, "Vocabulary of the model, vocab.txt.", required=True
   )
@@ -83,10 +82,7 @@ def define_training() -> None:
   )
   flags.DEFINE_string("profile_steps", None, "Steps to profile, as in 100,110.")
   flags.DEFINE_integer(
-    "seed",
-    None,
-    "Seed of initial values, data order and dropout. Default: random.",
-    *(0, 2**31 - 1),
+    "seed", None, "Seed of all randomness. Default: random.", 0, 2**31 - 1
   )
 
 
@@ -111,9 +107,9 @@ def _define_updates():
   flags.DEFINE_float(
     "ema_decay",
     0.0,
-    "Decay of a moving average of the variables, used to evaluate and predict, "
-    "as in 0.999; 0 for none.",
-    *(0.0, 1.0),
+    "Decay of averages of the variables to evaluate with; 0: none.",
+    0.0,
+    1.0,
   )
   flags.DEFINE_integer(
     "gradient_accumulation_steps", 1, "Micro-batches per step and replica.", 1
@@ -127,7 +123,6 @@ def _define_updates():
 
 
 def _define_swept() -> None:
-  """Defines the flags of which several values make a sweep."""
   for name, kind, minimum, default, text in (
     ("learning_rate", float, 0, 5e-5, "Peak learning rate"),
     ("train_batch_size", int, 1, 32, "Batch size for training"),
@@ -144,7 +139,6 @@ def _define_swept() -> None:
 
 
 def define_packing() -> None:
-  """Defines the flag of examples that share rows."""
   flags.DEFINE_bool(
     "pack_examples",
     None,
@@ -154,13 +148,11 @@ def define_packing() -> None:
 
 
 def define_evaluation() -> None:
-  """Defines the flags of an evaluation after training."""
   flags.DEFINE_bool("do_eval", False, "Evaluate the model.")
   flags.DEFINE_integer("eval_batch_size", 8, "Batch size for evaluation.", 1)
 
 
 def define_export() -> None:
-  """Defines the flags of exports."""
   flags.DEFINE_bool("do_export", False, "Export the model for inference.")
   flags.DEFINE_string("export_dir", None, "Folder of the export; new or empty.")
   flags.DEFINE_list(
@@ -172,7 +164,6 @@ def define_export() -> None:
 
 
 def define_devices() -> None:
-  """Defines the flags of devices and precision."""
   flags.DEFINE_enum(
     "distribution_strategy",
     None,
@@ -184,8 +175,7 @@ def define_devices() -> None:
     "dtype",
     "float32",
     ["float32", "bfloat16", "float16"],
-    "Type of activations; variables are float32. float16 uses dynamic loss "
-    "scaling.",
+    "Type of activations; variables are float32. float16 scales the loss.",
   )
   flags.DEFINE_bool(
     "jit_compile",
@@ -202,7 +192,6 @@ def define_devices() -> None:
 
 
 def on_tpu(args: Arguments) -> bool:
-  """True if flags select a TPU."""
   return args.use_tpu or args.distribution_strategy == "tpu"
 
 
@@ -238,15 +227,13 @@ def define_fine_tuning() -> None:
   flags.DEFINE_integer(
     "early_stopping_patience",
     0,
-    "End training after this number of evaluations without improvement, if "
-    "not 0. Implies --keep_best.",
+    "End after so many evaluations without improvement. Sets --keep_best.",
     0,
   )
   flags.DEFINE_integer(
     "ensemble",
     1,
-    "Evaluate, predict and export with this number of a sweep's best models "
-    "together.",
+    "Evaluate, predict and export with so many of a sweep's best models.",
     1,
   )
   _define_distillation()
@@ -265,10 +252,7 @@ def _define_distillation():
     "training with the same vocabulary and labels.",
   )
   flags.DEFINE_float(
-    "distill_weight",
-    0.5,
-    "Weight of the teacher's outputs in the loss; 1 is without labels.",
-    *(0.0, 1.0),
+    "distill_weight", 0.5, "Weight of --teacher; 1: without labels.", 0.0, 1.0
   )
   flags.DEFINE_float(
     "distill_temperature", 2.0, "Divisor of logits for --teacher.", 0.01
@@ -281,17 +265,13 @@ def define_long_text() -> None:
     "long_text",
     "truncate",
     ["truncate", "windows"],
-    "Texts of more than --max_seq_length tokens are cut off, or read in "
-    "windows of that length.",
+    "Cut off texts beyond --max_seq_length, or read them in windows.",
   )
   flags.DEFINE_integer(
     "max_text_length", 4096, "windows: tokens after which texts are cut off.", 3
   )
   flags.DEFINE_integer(
-    "window_stride",
-    0,
-    "windows: tokens between their starts; 0 for half a window.",
-    0,
+    "window_stride", 0, "windows: tokens between starts; 0: half of one.", 0
   )
   flags.DEFINE_enum(
     "window_pooling", "mean", ["mean", "max"], "windows: pooling of vectors."
@@ -310,7 +290,6 @@ def window_stride(args: Arguments) -> int:
 
 
 def define_corpus() -> None:
-  """Defines the flags of programs that read a corpus."""
   flags.DEFINE_string(
     "input_file", None, "Text files or globs, comma-separated.", required=True
   )
@@ -338,5 +317,4 @@ def define_corpus() -> None:
 
 
 def pipeline_options(args: Arguments) -> list[str]:
-  """Command line of Apache Beam."""
   return [f"--runner={args.runner}", *shlex.split(args.pipeline_options)]

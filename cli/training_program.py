@@ -80,7 +80,6 @@ def evaluates_while_training(args: Arguments) -> bool:
 
 
 def needs_eval_data(args: Arguments) -> bool:
-  """True if fine-tuning evaluates, while training or afterwards."""
   return args.do_eval or evaluates_while_training(args)
 
 
