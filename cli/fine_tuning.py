@@ -20,7 +20,7 @@ from cli import arguments, encoder, training_program
 from cli.arguments import Arguments
 from cli.run import Run, load, needs_static_shapes
 from data import labels
-from data.record_dataset import RecordDataset
+from data.records import RecordDataset
 from modeling import losses, tracing
 from modeling.config import BertConfig
 from serving.export import ServedModel

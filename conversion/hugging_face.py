@@ -1,9 +1,8 @@
 """Hugging Face BERT folders: config.json, model.safetensors, vocab.txt.
 
 Names follow from the original's by substitutions; kernels are transposed, and
-"gelu" is the exact form. A class of transformers has a fixed set of variables:
-others, such as the pooler of a tagger, are written to a file that only this
-module reads.
+"gelu" is the exact form. Variables that a class of transformers lacks, such as
+the pooler of a tagger, are written to a file that only this module reads.
 """
 
 import os
@@ -15,14 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from conversion import interchange
-from conversion.interchange import (
-  FILES,
-  HEAD_VARIABLES,
-  HEADS,
-  HUGGING_FACE,
-  CanonicalModel,
-  Head,
-)
+from conversion.interchange import FILES, HEADS, HUGGING_FACE, CanonicalModel
 from data.vocab import SPECIAL_TOKENS
 from modeling.config import BertConfig
 from storage import UserError, files, textfiles
@@ -132,7 +124,7 @@ def read(folder: str) -> CanonicalModel:
       bert.skip("classifier.bias", "that is the same for all choices")
   for key, value in tensors.items():
     name = original_name(key)
-    if name.startswith("bert/") or name in HEAD_VARIABLES:
+    if name.startswith("bert/") or name in interchange.HEAD_VARIABLES:
       value = value.astype(np.float32)
       bert.values[name] = value.T if name.endswith("/kernel") else value
     else:
@@ -211,8 +203,7 @@ def _drop_copies(bert, tensors, is_tied):
 def write(bert: CanonicalModel, folder: str, head: str) -> None:
   """Writes a local folder that transformers loads without a missing tensor.
 
-  Variables that the class of `head`, a key of HEADS, lacks go to a file of
-  their own.
+  Variables that the class of `head`, a key of HEADS, lacks go to another file.
   """
   kind = HEADS[head]
   settings = _their_config(bert, kind)
@@ -236,16 +227,15 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
     )
 
 
-def _divide(bert: CanonicalModel, kind: Head) -> tuple[dict, dict]:
+def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:
   """Tensors that the class has, and variables that it does not have."""
   tensors, unused = {}, {}
+  reason = f"that {kind.architecture} lacks (saved in {UNUSED_WEIGHTS})"
   for name, value in bert.values.items():
     is_used = name.startswith("bert/") or name in kind.variables
     if not is_used or (name.startswith("bert/pooler/") and not kind.pools):
       unused[name] = np.asarray(value, order="C")
-      bert.skip(
-        name, f"that {kind.architecture} lacks (saved in {UNUSED_WEIGHTS})"
-      )
+      bert.skip(name, reason)
     elif name == "cls/choice":
       tensors["classifier.weight"] = value[np.newaxis]  # [1, H]
       tensors["classifier.bias"] = np.zeros(1, value.dtype)
@@ -258,7 +248,7 @@ def _divide(bert: CanonicalModel, kind: Head) -> tuple[dict, dict]:
   return tensors, unused
 
 
-def _their_config(bert: CanonicalModel, kind: Head) -> dict:
+def _their_config(bert: CanonicalModel, kind: interchange.Head) -> dict:
   config = BertConfig.from_dict(bert.config)
   settings = config.to_dict() | {
     "architectures": [kind.architecture],

@@ -179,9 +179,7 @@ HEADS = {
   "masked_lm": Head("BertForMaskedLM", _PREDICTIONS, pools=False),
   "encoder": Head("BertModel"),
 }
-HEAD_VARIABLES = frozenset(
-  name for head in HEADS.values() for name in head.variables
-)
+HEAD_VARIABLES = {n for head in HEADS.values() for n in head.variables}
 
 
 def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
@@ -190,11 +188,8 @@ def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
   A classifier and a tagger have the same variables. Without a stated head, it
   is a tagger if its labels are tags ("O" and "B-..." or "I-...").
   """
-  complete = [
-    key
-    for key, head in HEADS.items()
-    if bert.values.keys() >= set(head.variables)
-  ]
+  present = bert.values.keys()
+  complete = [k for k, head in HEADS.items() if present >= set(head.variables)]
   if expected is None:
     if bert.head in complete:
       return bert.head

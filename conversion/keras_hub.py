@@ -1,8 +1,7 @@
 """BERT presets of KerasHub on disk: config.json, model.weights.h5, assets.
 
 In model.weights.h5 layers are numbered by kind and variables by order. Presets
-from before Keras 3 have another top group and other spellings; no preset of
-that age was tested.
+from before Keras 3 have another top group and spellings, and are not tested.
 
 The masked-LM head differs from the original's in two constants: exact GELU, and
 an epsilon of 1e-5. Tested with presets of keras-hub 0.21 and 0.32.

@@ -12,13 +12,8 @@ from collections.abc import Iterator
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from conversion import original
-from conversion.interchange import (
-  VOCABULARY,
-  CanonicalModel,
-  merge_heads,
-  names_path,
-)
+from conversion import interchange, original
+from conversion.interchange import CanonicalModel, merge_heads
 from storage import UserError
 from training import run_record
 
@@ -117,7 +112,7 @@ def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
   return _read(prefix, original.read_config(prefix, config_file))
 
 
-@names_path
+@interchange.names_path
 def _read(prefix, config):
   reader = tf.train.load_checkpoint(prefix)
   shapes = reader.get_variable_to_shape_map()
@@ -129,7 +124,7 @@ def _read(prefix, config):
       f"{prefix} has no Transformer encoder of Model Garden; it has "
       f"{', '.join(sorted(shapes.keys() - {_GRAPH_KEY})[:4])}, ..."
     )
-  vocabulary = run_record.sibling_file(prefix, VOCABULARY)
+  vocabulary = run_record.sibling_file(prefix, interchange.VOCABULARY)
   bert = CanonicalModel(prefix, {}, vocabulary=vocabulary)
   keys, head = _encoder_keys(prefix, encoder), _head_keys(root)
   unused = shapes.keys() - {_GRAPH_KEY, *keys.values(), *head.values()}
@@ -247,18 +242,17 @@ def _config(bert, num_heads, config):
   """Checks the sizes of bert_config.json; else those of the variables."""
   values = bert.values
   layers = {name.split("/")[2] for name in values if "/layer_" in name}
-  vocab_size, hidden_size = values["bert/embeddings/word_embeddings"].shape
+  tables = [values[f"bert/embeddings/{name}"] for name in _EMBEDDINGS]
+  words, positions, types = tables
   intermediate = values["bert/encoder/layer_0/intermediate/dense/bias"]
   sizes = {
-    "vocab_size": vocab_size,
-    "hidden_size": hidden_size,
+    "vocab_size": len(words),
+    "hidden_size": words.shape[1],
     "num_hidden_layers": len(layers),
     "num_attention_heads": num_heads,
     "intermediate_size": len(intermediate),
-    "max_position_embeddings": len(
-      values["bert/embeddings/position_embeddings"]
-    ),
-    "type_vocab_size": len(values["bert/embeddings/token_type_embeddings"]),
+    "max_position_embeddings": len(positions),
+    "type_vocab_size": len(types),
   }
   sizes = {key: int(value) for key, value in sizes.items() if value}
   if config is None:

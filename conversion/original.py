@@ -6,14 +6,7 @@ import re
 from absl import logging
 
 from conversion import interchange
-from conversion.interchange import (
-  BERT_CONFIG,
-  CHECKPOINT,
-  LABELS,
-  THRESHOLDS,
-  VOCABULARY,
-  CanonicalModel,
-)
+from conversion.interchange import BERT_CONFIG, VOCABULARY, CanonicalModel
 from data import labels
 from modeling.config import EXTENSIONS
 from storage import UserError, files, textfiles
@@ -55,7 +48,7 @@ def read(
   corrupt, or has no averages.
   """
   reader = checkpoint.Reader(prefix)
-  path = run_record.sibling_file(prefix, LABELS)
+  path = run_record.sibling_file(prefix, labels.FILE_NAME)
   entry = run_record.of_checkpoint(prefix)
   flags = entry["flags"]
   config = read_config(prefix, config_file)
@@ -69,7 +62,7 @@ def read(
     labels=tuple(labels.read_file(path)) if path else (),
     lower_case=flags.get("do_lower_case"),
     multi_label=flags.get("multi_label", False),
-    thresholds=run_record.sibling_file(prefix, THRESHOLDS),
+    thresholds=run_record.sibling_file(prefix, labels.THRESHOLDS),
     head=_HEADS.get(entry.get("program")),
   )
   averages = []
@@ -101,23 +94,18 @@ def write(bert: CanonicalModel, folder: str) -> str:
   """
   if bert.labels:
     labels.save(bert.labels, folder)
-  prefix = os.path.join(folder, CHECKPOINT)
+  prefix = os.path.join(folder, interchange.CHECKPOINT)
   step = {} if bert.step is None else {"global_step": bert.step}
   checkpoint.write(prefix, bert.values | step)
   if bert.config is not None:
     interchange.write_json(os.path.join(folder, BERT_CONFIG), bert.config)
-  if bert.thresholds:
-    interchange.copy(bert.thresholds, os.path.join(folder, THRESHOLDS))
-  if bert.vocabulary:
-    interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
-  else:
+  copies = {labels.THRESHOLDS: bert.thresholds, VOCABULARY: bert.vocabulary}
+  for name, path in copies.items():
+    if path:
+      interchange.copy(path, os.path.join(folder, name))
+  if not bert.vocabulary:
     logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
-  optional = {
-    BERT_CONFIG: bert.config,
-    LABELS: bert.labels,
-    THRESHOLDS: bert.thresholds,
-    VOCABULARY: bert.vocabulary,
-  }
+  optional = copies | {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels}
   source = os.path.dirname(bert.origin)  # its files stay
   if os.path.realpath(source) != os.path.realpath(folder):
     absent = [name for name, value in optional.items() if not value]

@@ -18,6 +18,7 @@ _CHUNK = 20_000
 # --- Schemas ---------------------------------------------------------------
 
 TOKENS = ("input_ids", "input_mask", "segment_ids")
+_IS_REAL = Feature("is_real_example", ())
 
 
 def tokens(seq_length: int) -> tuple[Feature, ...]:
@@ -77,11 +78,10 @@ def classification(
 ) -> Schema:
   """One or two texts and a class index (run_classifier.py of the original).
 
-  `shape` [L]: 1 for each label of the texts, 0 for the others. `dtype` float32:
-  a score.
+  `shape` [L] is for several labels, each 0 or 1; `dtype` float32 for a score.
   """
   label_ids = Feature("label_ids", shape, dtype)
-  return Schema(*tokens(seq_length), label_ids, Feature("is_real_example", ()))
+  return Schema(*tokens(seq_length), label_ids, _IS_REAL)
 
 
 def tagging(seq_length: int) -> Schema:
@@ -91,14 +91,8 @@ def tagging(seq_length: int) -> Schema:
 
 def multiple_choice(seq_length: int, choices: int) -> Schema:
   """C texts and the index of the correct choice."""
-  return Schema(
-    *(
-      Feature(feature.name, (choices, *feature.shape))
-      for feature in tokens(seq_length)
-    ),
-    Feature("label_ids", ()),
-    Feature("is_real_example", ()),
-  )
+  inputs = (Feature(f.name, (choices, *f.shape)) for f in tokens(seq_length))
+  return Schema(*inputs, Feature("label_ids", ()), _IS_REAL)
 
 
 def squad(seq_length: int, is_training: bool) -> Schema:
@@ -150,9 +144,7 @@ class RowEncoder:
       truncate_pair(first, second, self.seq_length - 3)
     return join(first, second, *self._ends)
 
-  def inputs(
-    self, ids: Sequence[int], segments: Sequence[int]
-  ) -> dict[str, list[int]]:
+  def inputs(self, ids: Sequence[int], segments: Sequence[int]) -> dict:
     return pad_inputs(ids, segments, self.seq_length)
 
 
@@ -231,7 +223,6 @@ def write_records(
   These are numbers of texts by their tokens before truncation. `prepare` makes,
   in each of `processes`, a function from an example to the fields of its
   record, which counts `lengths` as a RowEncoder; see workers.ordered_map.
-
   Raises ChildProcessError if a process died, ValueError for an unfit record.
   """
   chunks = workers.chunks(examples, _CHUNK, "examples")

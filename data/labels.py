@@ -203,8 +203,7 @@ def log_labels(
 ) -> None:
   """Logs the frequencies of the labels of a file's examples (`unit`).
 
-  Warns of expected labels that do not occur, and of labels that differ only in
-  case or blanks.
+  Warns of expected labels that are missing, and of `similar` ones.
   """
   counts = Counter(labels)
   total = counts.total()

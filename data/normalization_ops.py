@@ -164,9 +164,8 @@ class Normalizer:
     if self._do_lower_case:
       chars = self._lower(chars, shifts)
       chars = _if_any(chars.kinds == _EXPANDED, self._expand, chars)
-      chars = _if_any(
-        chars.kinds == _MARK, lambda chars: self._reorder(chars, codes), chars
-      )
+      reorder = functools.partial(self._reorder, codes=codes)
+      chars = _if_any(chars.kinds == _MARK, reorder, chars)
     return _split(chars, pieces.nrows())
 
   def _lower(self, chars, shifts):
@@ -174,11 +173,8 @@ class Normalizer:
     lowered = chars._replace(
       codes=tf.where(chars.kinds == _EXPANDED, shifts, chars.codes + shifts)
     )
-    return _if_any(
-      chars.codes == _CAPITAL_SIGMA,
-      lambda lowered: self._finish_sigmas(lowered, chars),
-      lowered,
-    )
+    finish = functools.partial(self._finish_sigmas, chars=chars)
+    return _if_any(chars.codes == _CAPITAL_SIGMA, finish, lowered)
 
   def _finish_sigmas(self, lowered, chars):
     """Gives sigmas their final form at the end of a word, as str.lower() does.
@@ -195,13 +191,9 @@ class Normalizer:
     before_cased = tf.concat([same_row & cased[1:], [False]], axis=0)
     final = (near.codes == _CAPITAL_SIGMA) & after_cased & ~before_cased
     indices = tf.boolean_mask(indices, final)
-    return lowered._replace(
-      codes=tf.tensor_scatter_nd_update(
-        lowered.codes,
-        indices[:, None],
-        tf.fill(tf.shape(indices), _FINAL_SIGMA),
-      )
-    )
+    finals = tf.fill(tf.shape(indices), _FINAL_SIGMA)
+    codes = tf.tensor_scatter_nd_update(lowered.codes, indices[:, None], finals)
+    return lowered._replace(codes=codes)
 
   def _expand(self, chars):
     """Replaces EXPANDED code points by their expansions."""
@@ -209,19 +201,16 @@ class Normalizer:
       self._expanded, self._lengths, validate=False
     )
     singles = tf.RaggedTensor.from_tensor(chars.codes[:, None])
-    expanded = tf.gather(
-      tf.concat([expansions, singles], axis=0),
-      tf.where(
-        chars.kinds == _EXPANDED,
-        tf.cast(chars.codes, tf.int64),
-        expansions.nrows() + tf.range(singles.nrows()),
-      ),
+    rows = tf.where(
+      chars.kinds == _EXPANDED,
+      tf.cast(chars.codes, tf.int64),
+      expansions.nrows() + tf.range(singles.nrows()),
     )
+    expanded = tf.gather(tf.concat([expansions, singles], axis=0), rows)
     codes = expanded.values
     kinds, _ = self._kinds_and_shifts(codes)
-    return chars.gather(expanded.value_rowids())._replace(
-      codes=codes, kinds=kinds
-    )
+    expanded_chars = chars.gather(expanded.value_rowids())
+    return expanded_chars._replace(codes=codes, kinds=kinds)
 
   def _reorder(self, chars, codes):
     """Sorts consecutive MARKs by combining class (NFD).

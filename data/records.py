@@ -1,20 +1,23 @@
-"""Records of files as endless batches in random order, from any position.
+"""Records of files: endless batches in random order, or once in their order.
 
-A batch is a dict of name -> [B, ...]. The order is a function of the files, the
-seed and the number of the record. In an epoch the blocks of the files
-(storage/record_scan.py) are shuffled; 40 blocks at a time are a chunk, whose R
-records are shuffled in memory. Reading from a position begins with its chunk.
+The random order is a function of the files, the seed and the number of the
+record. In an epoch the blocks of the files (storage/record_scan.py) are
+shuffled; 40 blocks at a time are a chunk, whose R records are shuffled in
+memory. Reading from a position begins with its chunk.
 """
 
 import abc
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
 
+from data import batching
+from data.batching import Packing, lengths, parser, prefetch_map
 from data.features import TOKENS
-from data.packing import Batch, Packing, lengths
 from storage import UserError, record_scan
 from storage.record_scan import BLOCK, Index
 from storage.tfrecord import Schema
@@ -24,8 +27,6 @@ _ROUND = 1000  # records in which the fractions of the sources are exact
 _BUFFER = 256 << 10  # bytes
 _GROUPED = 100  # batches whose records are sorted by length together
 _LIMIT = 2**32  # greater than all lengths and all random sort keys
-_PREFETCHED = 4  # batches
-_MULTIPLE = 8  # tokens; trimmed rows have a multiple of it
 
 
 class Source(NamedTuple):
@@ -40,17 +41,27 @@ class TrainingRecords(abc.ABC):
 
   schema: Schema
   packing: Packing | None = None
+  index_file: str | None = None  # cache of record_scan.load_index
 
   @property
   @abc.abstractmethod
+  def sources(self) -> Sequence[Source]:
+    """Files of the records."""
+
+  @abc.abstractmethod
+  def parse_batches(
+    self, numbered: tf.data.Dataset, seed: int, by_length: bool = False
+  ) -> tf.data.Dataset:
+    """Batches of pairs of the batch's number and [B] records."""
+
+  @property
   def files(self) -> list[str]:
-    """Paths of the files."""
+    return [path for source in self.sources for path in source.files]
 
   def first_corrupt(self) -> str | None:
     """Describes the first corrupt record; see record_scan.first_corrupt."""
     return record_scan.first_corrupt(self.files, self.schema)
 
-  @abc.abstractmethod
   def train_batches(
     self, batch_size: int, seed: int, by_length: bool = False, **options
   ) -> tf.data.Dataset:
@@ -58,58 +69,21 @@ class TrainingRecords(abc.ABC):
 
     `by_length` and `options` are those of ShuffledRecords.batches.
     """
-
-
-def prefetch_map(
-  dataset: tf.data.Dataset, function: Callable
-) -> tf.data.Dataset:
-  """Maps a dataset on all cores and prefetches a few elements.
-
-  tf.data's autotuner is off: with few cores it took one from the training for
-  half a minute, and releasing the iterator waited for its end.
-  """
-  options = tf.data.Options()
-  options.autotune.enabled = False
-  mapped = dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
-  return mapped.prefetch(_PREFETCHED).with_options(options)
-
-
-def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
-  """Function from serialized records [B] to their fields, int32 or float32."""
-  fields = {
-    name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
-    for name, feature in schema.items()
-  }
-
-  def parse_batch(serialized) -> Batch:
-    batch = tf.io.parse_example(serialized, fields)
-    # As in the original, int64 in the file becomes int32.
-    return {
-      name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
-      for name, value in batch.items()
-    }
-
-  return parse_batch
-
-
-def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:
-  """Cuts off the padding that all rows of a batch have.
-
-  `input_mask` is [B, ..., T], 1 for tokens and then 0; the fields `names`, of
-  the same shape, are cut to a multiple of 8, or T.
-  """
-  mask = batch["input_mask"]
-  longest = tf.reduce_max(lengths(mask))
-  length = tf.maximum(-(-longest // _MULTIPLE), 1) * _MULTIPLE
-  return batch | {name: batch[name][..., :length] for name in names}
+    order = ShuffledRecords(self.sources, seed, self.index_file)
+    numbered = order.batches(
+      self.schema, batch_size, by_length=by_length, **options
+    )
+    batches = self.parse_batches(numbered, seed, by_length)
+    if self.packing:
+      return prefetch_map(batches, self.packing.pack)
+    return batches
 
 
 class ShuffledRecords:
   """Records of several sources, each shuffled in epochs of its own.
 
   In every thousand records the fractions are those of the weights. Raises
-  ValueError if a weight is not positive, or less than a thousandth of all, or a
-  file is truncated.
+  ValueError if a weight is below a thousandth of all, or a file is truncated.
   """
 
   def __init__(
@@ -139,13 +113,12 @@ class ShuffledRecords:
     begin, within = divmod(skip, _ROUND)
     drawn = np.bincount(shuffle_round(begin)[:within], minlength=len(counts))
     rounds = tf.data.Dataset.range(begin, tf.int64.max).map(shuffle_round)
-    return tf.data.Dataset.choose_from_datasets(
-      [
-        _shuffled(index, seed + i, int(begin * counts[i] + drawn[i]))
-        for i, index in enumerate(self._indexes)
-      ],
-      rounds.unbatch().skip(within),
-    )
+    datasets = [
+      _shuffled(index, seed + i, int(begin * counts[i] + drawn[i]))
+      for i, index in enumerate(self._indexes)
+    ]
+    choices = rounds.unbatch().skip(within)
+    return tf.data.Dataset.choose_from_datasets(datasets, choices)
 
   def batches(
     self,
@@ -200,11 +173,9 @@ class ShuffledRecords:
       length = tf.cast(lengths(parsed["input_mask"]), tf.int64)
       order = _order(row_group, tf.where(row_group % 2 == 0, length, 0))
       batches = tf.reshape(tf.gather(serialized, order), [_GROUPED, batch_size])
+      seed = tf.stack([tf.constant(self._seed, tf.int64), number])
       drawn = tf.random.stateless_uniform(
-        [_GROUPED],
-        tf.stack([tf.constant(self._seed, tf.int64), number]),
-        maxval=_LIMIT,
-        dtype=tf.int64,
+        [_GROUPED], seed, maxval=_LIMIT, dtype=tf.int64
       )
       return tf.reshape(tf.gather(batches, _order(group, drawn)), [-1])
 
@@ -229,9 +200,8 @@ def _order(group, key):
 def _slice_files(index: Index, begin: int, end: int) -> Index:
   """The blocks of files[begin:end]."""
   here = (index.file >= begin) & (index.file < end)
-  return Index(
-    index.paths, index.file[here], index.offset[here], index.count[here]
-  )
+  columns = (c[here] for c in (index.file, index.offset, index.count))
+  return Index(index.paths, *columns)
 
 
 def _round_counts(weights: Sequence[float]) -> np.ndarray:
@@ -288,10 +258,8 @@ def _shuffled_chunk(names, blocks, seed) -> tf.Tensor:
       buffer_size=_BUFFER,
       byte_offsets=offset[None],
     )
-    records = tf.data.experimental.from_variant(
-      dataset, tf.TensorSpec([], tf.string)
-    )
-    return records.take(count)
+    spec = tf.TensorSpec([], tf.string)
+    return tf.data.experimental.from_variant(dataset, spec).take(count)
 
   records = tf.data.Dataset.from_tensor_slices(blocks).interleave(
     read_block,
@@ -302,3 +270,80 @@ def _shuffled_chunk(names, blocks, seed) -> tf.Tensor:
   )
   chunk = records.batch(_CHUNK * BLOCK).get_single_element()
   return tf.random.experimental.stateless_shuffle(chunk, seed)
+
+
+@dataclass(frozen=True)
+class RecordDataset(TrainingRecords):
+  """Rows, in the order of their records, which have been written."""
+
+  token_fields: ClassVar[tuple[str, ...]] = TOKENS  # a value for each token
+
+  rows: Sequence[Any]  # examples, or windows of them: one a record
+  path: str  # file of the records
+  schema: Schema
+  # All batches have one shape, for XLA: none is trimmed, the last is padded.
+  static_shapes: bool
+  # Numbers of texts by their tokens before truncation, for `with_packing`.
+  lengths: Mapping[int, int] = field(default_factory=dict, kw_only=True)
+  packing: Packing | None = field(default=None, kw_only=True)
+
+  @property
+  def sources(self) -> list[Source]:
+    return [Source([self.path])]
+
+  def with_packing(self, batch_size: int, packs: bool | None) -> Self:
+    """Decides how batches are packed, by batching.plan."""
+    *choices, length = self.schema["input_ids"].shape
+    size = batch_size * math.prod(choices)
+    token_labels = "label_ids" in self.token_fields
+    packing = batching.plan(self.lengths, length, size, packs, token_labels)
+    return replace(self, packing=packing)
+
+  def parse_batches(self, numbered, seed, by_length=False):
+    parse = parser(self.schema)
+    batches = prefetch_map(numbered, lambda _, serialized: parse(serialized))
+    return batches if self.packing else self._trimmed(batches)
+
+  def eval_batches(self, batch_size: int) -> tf.data.Dataset:
+    """Every record once, those of similar length together.
+
+    Dicts of the schema's fields, [B, ...] or fewer in the last batch, and
+    `position` [B], the index of the record in the file.
+    """
+    parse = parser(self.schema)
+
+    def sort_rows(positions, serialized):
+      batch = parse(serialized) | {"position": positions}
+      order = tf.argsort(lengths(batch["input_mask"]), stable=True)
+      return {name: tf.gather(value, order) for name, value in batch.items()}
+
+    chunks = tf.data.TFRecordDataset(self.path).enumerate()
+    chunks = chunks.batch(_GROUPED * batch_size)
+    batches = prefetch_map(chunks, sort_rows).rebatch(batch_size)
+    if self.static_shapes:
+      batches = batches.map(lambda batch: _pad_batch(batch, batch_size))
+    return self._trimmed(batches)
+
+  def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:
+    """Outputs for all `eval_batches`, [examples, ...], as the rows are."""
+    # Rows that pad the last batch come last.
+    order = np.argsort(outputs["position"])[: len(self.rows)]
+    return {name: values[order] for name, values in outputs.items()}
+
+  def _trimmed(self, batches):
+    if self.static_shapes:
+      return batches
+    return prefetch_map(
+      batches, lambda b: batching.trim_padding(b, self.token_fields)
+    )
+
+
+def _pad_batch(batch, size):
+  """Adds rows of zeros up to a batch size; their position is the greatest."""
+  missing = size - tf.shape(batch["position"])[0]
+  last = tf.fill([missing], batch["position"].dtype.max)
+  filled = {
+    name: tf.pad(value, [[0, missing]] + [[0, 0]] * (value.shape.rank - 1))
+    for name, value in batch.items()
+  }
+  return filled | {"position": tf.concat([batch["position"], last], 0)}

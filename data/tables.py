@@ -57,7 +57,8 @@ def _extension(path):
 
 
 def _table(path, columns, header, skip_broken):
-  records = _separated(path)
+  is_csv = _extension(path) == ".csv"  # whose rows may have several lines
+  records = _csv(path) if is_csv else _tabs(path)
   has_header = header is None
   if has_header:
     line, header = next(records, (1, []))
@@ -69,7 +70,6 @@ def _table(path, columns, header, skip_broken):
       if header.count(name) > 1:
         raise UserError(f"{where}: column {name!r} is there twice: rename one")
   broken = []
-  is_csv = _extension(path) == ".csv"  # whose rows may have several lines
   for index, (line, fields) in enumerate(records, has_header):
     if len(fields) == len(header):
       number = index if is_csv else line - 1
@@ -79,7 +79,7 @@ def _table(path, columns, header, skip_broken):
     else:
       remedy = (
         "put texts with commas in quotes"
-        if _extension(path) == ".csv"
+        if is_csv
         else "remove tabs and line breaks from the texts, or write the table "
         "as .csv or .jsonl"
       )
@@ -92,26 +92,19 @@ def _table(path, columns, header, skip_broken):
     shown = ", ".join(map(str, broken[:5])) + ", ..." * (len(broken) > 5)
     logging.warning(
       "%s: left out %d rows with a wrong number of columns (lines %s)",
-      path,
-      len(broken),
-      shown,
+      *(path, len(broken), shown),
     )
 
 
-def _separated(path: str) -> Iterator[tuple[int, list[str]]]:
-  """First line and fields of each row that is not blank.
-
-  A row of empty fields is blank, but not in a .csv file.
-  """
-  if _extension(path) == ".csv":
-    yield from _csv(path)
-    return
+def _tabs(path) -> Iterator[tuple[int, list[str]]]:
+  """Line and fields of each row that is not blank."""
   for number, line in enumerate(textfiles.text_lines(path), 1):
     if line.strip():
       yield number, line.split("\t")
 
 
-def _csv(path):
+def _csv(path) -> Iterator[tuple[int, list[str]]]:
+  """First line and fields of each row; one of several empty fields counts."""
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
   lines = (f"{line}\n" for line in textfiles.text_lines(path))
   reader = csv.reader(lines, strict=True)

@@ -75,12 +75,12 @@ class BasicTokenizer:
       return [text.lower() if self.do_lower_case else text]
     text = "".join(map(_clean, text))
     words = []
-    for word in whitespace_tokenize(text):
+    for word in text.split():
       if self.do_lower_case:
         word = strip_accents(word.lower())
       words.extend(_split_at_punctuation(word))
     # Decomposition may have brought whitespace to light: split once more.
-    return whitespace_tokenize(" ".join(words))
+    return " ".join(words).split()
 
 
 class WordpieceTokenizer:
@@ -93,7 +93,7 @@ class WordpieceTokenizer:
     """Splits the words of a text: "unaffable" -> ["un", "##aff", "##able"]."""
     return [
       piece
-      for word in whitespace_tokenize(convert_to_unicode(text))
+      for word in convert_to_unicode(text).split()
       for piece in self._pieces(word)
     ]
 
@@ -167,20 +167,12 @@ def convert_to_unicode(text: str | bytes) -> str:
   raise ValueError(f"Unsupported string type: {type(text)}")
 
 
-def whitespace_tokenize(text: str) -> list[str]:
-  """Splits at whitespace; no empty strings."""
-  return text.split()
-
-
 def strip_accents(text: str) -> str:
   """Decomposes a text (NFD) and drops the non-spacing marks."""
   if text.isascii():
     return text
-  return "".join(
-    char
-    for char in unicodedata.normalize("NFD", text)
-    if unicodedata.category(char) != "Mn"
-  )
+  chars = unicodedata.normalize("NFD", text)
+  return "".join(c for c in chars if unicodedata.category(c) != "Mn")
 
 
 def is_whitespace(char: str) -> bool:

@@ -97,16 +97,10 @@ def _table(asset, key_type, value_type, default):
     tf.string: tf.lookup.TextFileIndex.WHOLE_LINE,
     tf.int64: tf.lookup.TextFileIndex.LINE_NUMBER,
   }
-  return tf.lookup.StaticHashTable(
-    tf.lookup.TextFileInitializer(
-      asset.asset_path,
-      key_dtype=key_type,
-      key_index=column[key_type],
-      value_dtype=value_type,
-      value_index=column[value_type],
-    ),
-    default,
+  initializer = tf.lookup.TextFileInitializer(
+    asset.asset_path, key_type, column[key_type], value_type, column[value_type]
   )
+  return tf.lookup.StaticHashTable(initializer, default)
 
 
 class WordpieceSplitter:
@@ -128,33 +122,22 @@ class WordpieceSplitter:
     word_ids = self._ids.lookup(words)  # [D]
     known = tf.where(word_ids >= 0)[:, 0]
     unknown = tf.where(word_ids < 0)[:, 0]
+    matched = known, tf.gather(word_ids, known)
+    vector, scalar = tf.TensorShape([None]), tf.TensorShape([])
     *_, rows, ids = tf.while_loop(
       lambda rows, *_: tf.size(rows) > 0,
       self._match_pieces,
-      (
-        unknown,
-        tf.gather(words, unknown),
-        0,
-        known,
-        tf.gather(word_ids, known),
-      ),
-      shape_invariants=(
-        *[tf.TensorShape([None])] * 2,
-        tf.TensorShape([]),
-        *[tf.TensorShape([None])] * 2,
-      ),
+      (unknown, tf.gather(words, unknown), 0, *matched),
+      shape_invariants=(vector, vector, scalar, vector, vector),
     )
     # Of a word that cannot be split, only the id -1 is used.
     failed = tf.scatter_nd(
       rows[:, None], tf.cast(ids < 0, tf.int32), tf.shape(words, tf.int64)
     )
     order = tf.argsort(rows, stable=True)
-    order = tf.boolean_mask(
-      order,
-      (tf.gather(failed, tf.gather(rows, order)) == 0)
-      | (tf.gather(ids, order) < 0),
-    )
     rows, ids = tf.gather(rows, order), tf.gather(ids, order)
+    is_used = (tf.gather(failed, rows) == 0) | (ids < 0)
+    rows, ids = (tf.boolean_mask(x, is_used) for x in (rows, ids))
     ids = tf.where(ids < 0, self._ids.lookup(tf.constant(vocab.UNK)), ids)
     return tf.RaggedTensor.from_value_rowids(
       ids, rows, tf.size(words, tf.int64), validate=False
@@ -196,9 +179,8 @@ class WordpieceSplitter:
 def _substrings(strings, starts, lengths):
   """Substrings in characters, [n]; starts and lengths are [n] or scalar."""
   zeros = tf.zeros_like(strings, tf.int32)
-  return tf.strings.substr(
-    strings, zeros + starts, zeros + lengths, unit="UTF8_CHAR"
-  )
+  spans = zeros + starts, zeros + lengths
+  return tf.strings.substr(strings, *spans, unit="UTF8_CHAR")
 
 
 # --- Rows ------------------------------------------------------------------

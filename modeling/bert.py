@@ -7,15 +7,10 @@ Legend: B batch, T tokens, P positions, V vocabulary, H hidden.
 import keras
 from keras import ops
 
-from modeling import layers, tracing
+from modeling import initialization, layers, tracing
 from modeling.config import BertConfig
 from modeling.heads import BiLstm
-from modeling.initialization import (
-  initializer,
-  opposite_segments,
-  sinusoids,
-  structure_attention,
-)
+from modeling.initialization import initializer, opposite_segments, sinusoids
 from modeling.tracing import DropoutSeeds
 
 
@@ -35,8 +30,7 @@ class Bert(layers.ConfigLayer):
     A dict: `embedding_output` [B, T, H]; `encoder_layers`, [B, T, H] of each
     block, without the last where `positions` are passed; `sequence_output`,
     [B, T, H] or [B, P, H], of the last block or of the BiLSTM;
-    `pooled_output` [B, H]; `embedding_table` [V, H], for heads that are tied
-    to it.
+    `pooled_output` [B, H]; `embedding_table` [V, H], for tied heads.
   """
 
   def __init__(self, config: BertConfig | dict, name: str = "bert", **kwargs):
@@ -79,11 +73,9 @@ class Bert(layers.ConfigLayer):
     embedding_output, embedding_table = self.embeddings(
       input_ids, segment_ids, training=training
     )
+    computed = None if all_tokens else output_positions
     encoder_layers = self.encoder(
-      embedding_output,
-      attention_mask,
-      None if all_tokens else output_positions,
-      training=training,
+      embedding_output, attention_mask, computed, training=training
     )
     sequence = encoder_layers[-1]
     if self.bilstm:
@@ -104,12 +96,10 @@ class Bert(layers.ConfigLayer):
   def compute_output_spec(self, input_ids, *_, positions=None, **__):
     """Shapes and types of the outputs; Keras would trace everything."""
     width = self.config.hidden_size
-    table = keras.KerasTensor(
-      (self.config.vocab_size, width), self.variable_dtype
-    )
-    return output_spec(self, width, input_ids, positions) | {
-      "embedding_table": table
-    }
+    shape = self.config.vocab_size, width
+    table = keras.KerasTensor(shape, self.variable_dtype)
+    spec = output_spec(self, width, input_ids, positions)
+    return spec | {"embedding_table": table}
 
   @property
   def layers(self) -> list:
@@ -168,16 +158,9 @@ def output_spec(layer, width, input_ids, positions):
 class Embeddings(keras.layers.Layer):
   """Sum of token, segment and position embeddings, normalized.
 
-  Call arguments:
-    input_ids: [B, T] int.
-    segment_ids: [B, T] int.
-    position_ids: [B, T] int. Default: 0 to T - 1 in each row.
-
-  Returns:
-    [B, T, H] embeddings, and the [V, H] table of token embeddings.
-
-  Raises:
-    ValueError: T exceeds max_position_embeddings.
+  From `input_ids`, `segment_ids` and `position_ids` [B, T] int, by default 0 to
+  T - 1 in each row, to [B, T, H] and the [V, H] table of token embeddings.
+  Raises ValueError if T exceeds max_position_embeddings.
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -238,9 +221,8 @@ class Embeddings(keras.layers.Layer):
     return self.dropout(hidden_states, training=training), embedding_table
 
   def _one_hot(self, ids, embeddings):
-    return (
-      ops.one_hot(ids, embeddings.shape[0], dtype=embeddings.dtype) @ embeddings
-    )
+    rows = ops.one_hot(ids, embeddings.shape[0], dtype=embeddings.dtype)
+    return rows @ embeddings
 
 
 class Encoder(keras.layers.Layer):
@@ -261,7 +243,9 @@ class Encoder(keras.layers.Layer):
     if self.config.initial_attention == "structured":
       first = self.blocks[0].attention.self_attention
       kernels = first.query.kernel, first.key.kernel
-      structure_attention(*kernels, first.num_heads, self.config.attention)
+      initialization.structure_attention(
+        *kernels, first.num_heads, self.config.attention
+      )
 
   @property
   def layers(self) -> list:

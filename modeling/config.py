@@ -149,9 +149,8 @@ class BertConfig:
   ) -> "BertConfig":
     """Makes the configuration of a published size.
 
-    `name` is "tiny", "mini", "small", "medium", "base", "large", or
-    "L-{2,4,6,8,10,12}_H-{128,256,512,768}". With `from_scratch` initial values
-    are those that models of few layers learn from soonest, without dropout
+    `name` is a key of PRESETS. With `from_scratch` initial values are those
+    that models of few layers learn from soonest, without dropout
     (docs/pretraining.md); the published ones are the original's.
     """
     if name not in PRESETS:

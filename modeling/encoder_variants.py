@@ -5,6 +5,7 @@ tokens of a long text, W windows.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import keras
 from keras import ops
@@ -108,12 +109,10 @@ class ConcatEncoders(ConfigLayer):
       for encoder in self.encoders
     ]
     pairs = zip(*(output["encoder_layers"] for output in outputs), strict=True)
-    return {
-      "encoder_layers": [ops.concatenate(pair, axis=-1) for pair in pairs]
-    } | {
-      name: ops.concatenate([output[name] for output in outputs], axis=-1)
-      for name in ("embedding_output", "sequence_output", "pooled_output")
-    }
+    result = {"encoder_layers": [ops.concatenate(p, axis=-1) for p in pairs]}
+    for name in ("embedding_output", "sequence_output", "pooled_output"):
+      result[name] = ops.concatenate([o[name] for o in outputs], axis=-1)
+    return result
 
   def compute_output_spec(self, input_ids, *_, positions=None, **__):
     width = 2 * self.config.hidden_size
@@ -193,3 +192,22 @@ class PoolWindows(keras.layers.Layer):
 
   def get_config(self):
     return super().get_config() | {"pooling": self.pooling}
+
+
+class Windows(NamedTuple):
+  """Windows of long texts: see TextWindows and PoolWindows."""
+
+  size: int
+  stride: int
+  pooling: str
+
+  def cut(self, inputs: dict) -> tuple:
+    """Inputs of the encoder for windows, and which ones each text has."""
+    cut = TextWindows(self.size, self.stride)
+    ids, mask, is_there = cut(inputs["input_ids"], inputs["input_mask"])
+    segments = ops.zeros_like(ids)
+    inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+    return inputs, is_there
+
+  def pool(self, vectors, is_there):
+    return PoolWindows(self.pooling)(vectors, is_there)

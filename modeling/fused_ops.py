@@ -86,11 +86,8 @@ def _fused_linear(x, kernel, bias, transpose_b):
 
     def gradient(upstream):
       left, right = (upstream, x) if transpose_b else (x, upstream)
-      return (
-        upstream @ ops.transpose(columns),
-        ops.transpose(left) @ right,
-        sum_leading_axes(upstream),
-      )
+      x_gradient = upstream @ ops.transpose(columns)
+      return x_gradient, ops.transpose(left) @ right, sum_leading_axes(upstream)
 
     return x @ columns + bias, gradient
 
@@ -119,8 +116,7 @@ def _transpose_bits(x):
 def uniform_bits(shape, seed):
   """Uniform random uint32 numbers, a hash of index and seed, [2] uint32.
 
-  XLA fuses a hash with the operations that use it; numbers of a generator would
-  go to memory.
+  XLA fuses a hash with its uses; numbers of a generator would go to memory.
   """
   indices = ops.cast(ops.arange(math.prod(shape), dtype="int32"), "uint32")
   first, second = ops.unstack(_hash(seed), 2)
@@ -232,8 +228,7 @@ def masked_softmax(
   """Attention probabilities, [B, A, Q, T] float32.
 
   `scores` [B, A, Q, T], products of queries and keys, are multiplied by
-  `scale`; `attention_mask`, [B, 1 or Q, T], is 1 where a query may attend to a
-  key.
+  `scale`; `attention_mask` [B, 1 or Q, T] is 0 for keys not to attend to.
   """
   # -10000 and not -inf, as in the original: a query whose keys are all masked
   # attends evenly instead of becoming NaN.
@@ -271,9 +266,8 @@ def cross_entropy(logits, labels):
     # log(sum(exp)) by way of the top probability, which cannot underflow.
     top, index = ops.top_k(probs, 1)
     log_sum = _gather(logits, index[..., 0]) - ops.log(top[..., 0])
-    return log_sum - _gather(
-      logits, labels
-    ), lambda upstream: tracing.run_compiled(
+    loss = log_sum - _gather(logits, labels)
+    return loss, lambda upstream: tracing.run_compiled(
       _cross_entropy_gradient, probs, labels, upstream, dtype=logits.dtype
     )
 

@@ -16,9 +16,8 @@ from modeling.layers import ConfigLayer, Dense, Dropout, DropoutAddLayerNorm
 class MaskedLMHead(keras.layers.Layer):
   """Logits of the vocabulary at masked positions, [B, P, V].
 
-  Input is the encoder's output there, [B, P, H], and the token
-  `embedding_table` [V, H], which is the output kernel (`get_masked_lm_output`
-  of the original).
+  From the encoder's output there, [B, P, H], by the token `embedding_table`,
+  [V, H], as the kernel (`get_masked_lm_output` of the original).
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -234,9 +233,7 @@ class WeightedSum(keras.layers.Layer):
 
   def call(self, inputs):
     weights = ops.softmax(self.scores)
-    return sum(
-      weights[i] * hidden_states for i, hidden_states in enumerate(inputs)
-    )
+    return sum(weights[i] * layer for i, layer in enumerate(inputs))
 
 
 @keras.saving.register_keras_serializable("bert")

@@ -79,12 +79,9 @@ class Dropout(keras.layers.Layer):
     return DropoutSeeds.current().next() if training and self.rate else None
 
   def call(self, x, training=None):
+    seed, dtype = self.seed(training), self.compute_dtype
     return fused_ops.dropout(
-      x,
-      self.seed(training),
-      rate=self.rate,
-      training=training,
-      dtype=self.compute_dtype,
+      x, seed, rate=self.rate, training=training, dtype=dtype
     )
 
 
@@ -111,14 +108,9 @@ class DropoutAddLayerNorm(keras.layers.Layer):
       setattr(self, name, weight)
 
   def call(self, x, residual=None, training=None):
+    seed, rate = self.dropout.seed(training), self.dropout.rate
     return fused_ops.dropout_add_layer_norm(
-      x,
-      residual,
-      self.dropout.seed(training),
-      self.gamma,
-      self.beta,
-      rate=self.dropout.rate,
-      training=training,
+      x, residual, seed, self.gamma, self.beta, rate=rate, training=training
     )
 
 
@@ -133,13 +125,9 @@ def gather_positions(sequence, positions):
 class SelfAttention(keras.layers.Layer):
   """Multi-head scaled dot-product attention of a sequence to itself.
 
-  Call arguments:
-    query_input: [B, Q, H] float, the tokens of the sequence that attend.
-    hidden_states: [B, T, H] float, the complete sequence.
-    attention_mask: [B, 1 or Q, T], 1 where a query may attend to a key.
-
-  Returns:
-    [B, Q, H] context vectors, before the output projection.
+  From `query_input` [B, Q, H], the tokens that attend, `hidden_states`
+  [B, T, H] of all tokens and `attention_mask` [B, 1 or Q, T], 1 where a query
+  may attend to a key, to context vectors [B, Q, H] before their projection.
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -169,12 +157,9 @@ class SelfAttention(keras.layers.Layer):
     """Attention probabilities, [B, A, Q, T] float32; arguments as call's."""
     q = self._split_heads(self.query(query_input))  # [B, A, Q, D]
     k = self._split_heads(self.key(hidden_states))  # [B, A, T, D]
-    return masked_softmax(
-      q @ ops.swapaxes(k, -1, -2),
-      attention_mask,
-      scale=self.head_size**-0.5,
-      training=training,
-    )
+    scores = q @ ops.swapaxes(k, -1, -2)
+    options = {"scale": self.head_size**-0.5, "training": training}
+    return masked_softmax(scores, attention_mask, **options)
 
   def _split_heads(self, x):
     batch, length = sizes(x)[:2]
@@ -247,13 +232,9 @@ class Intermediate(keras.layers.Layer):
 class TransformerBlock(keras.layers.Layer):
   """A Transformer block: attention, then a feed-forward network.
 
-  Call arguments:
-    hidden_states: [B, T, H] float.
-    attention_mask: [B, 1 or T, T], 1 where a query may attend to a key.
-    output_positions: [B, P] int, the only tokens to compute; None for all.
-
-  Returns:
-    [B, T, H], or [B, P, H].
+  From `hidden_states` [B, T, H] and `attention_mask` [B, 1 or T, T], 1 where a
+  query may attend to a key, to [B, T, H]; with `output_positions` [B, P], the
+  only tokens to compute, to [B, P, H].
   """
 
   def __init__(self, config: BertConfig, **kwargs):

@@ -1,9 +1,8 @@
 """Losses and training metrics of the tasks.
 
 A loss is a sum of terms; a term is a weighted mean over items (masked words,
-examples). Its denominator is that of the complete batch, however many replicas
-and micro-batches divide it. So an objective returns items and weights, and the
-training step divides.
+examples) of the complete batch, however many replicas and micro-batches divide
+it. So an objective returns items and weights, and the training step divides.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -200,8 +199,7 @@ def distilled(
 
   An item's loss is (1 - weight) x its own + weight x the distance to the
   teacher. `teacher` maps a batch to outputs with the names of the model's.
-  Source: Hinton et al. 2015, Distilling the Knowledge in a Neural Network,
-  section 2.
+  Source: Hinton et al. 2015, arXiv 1503.02531, section 2.
   """
 
   def losses(outputs, batch):

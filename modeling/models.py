@@ -7,7 +7,6 @@ Importing this module registers all layers with Keras. N is layers here.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import keras
 from keras import ops
@@ -15,12 +14,7 @@ from keras import ops
 from modeling import heads
 from modeling.bert import Bert
 from modeling.config import FEATURE_LAYERS, BertConfig
-from modeling.encoder_variants import (
-  ConcatEncoders,
-  PackedBert,
-  PoolWindows,
-  TextWindows,
-)
+from modeling.encoder_variants import ConcatEncoders, PackedBert, Windows
 from modeling.initialization import initializer
 from storage import UserError
 
@@ -47,21 +41,6 @@ def encoder(config: BertConfig) -> keras.Model:
   """Makes a model from ENCODER_INPUTS to the outputs of Bert."""
   inputs = _named_inputs(*ENCODER_INPUTS)
   return keras.Model(inputs, make_encoder(config)(**inputs))
-
-
-class Windows(NamedTuple):
-  """Windows of long texts: see TextWindows and PoolWindows."""
-
-  size: int
-  stride: int
-  pooling: str
-
-  def cut(self, inputs: dict) -> tuple:
-    """Inputs of the encoder for windows, and which ones each text has."""
-    cut = TextWindows(self.size, self.stride)
-    ids, mask, is_there = cut(inputs["input_ids"], inputs["input_mask"])
-    values = ids, mask, ops.zeros_like(ids)
-    return dict(zip(ENCODER_INPUTS, values, strict=True)), is_there
 
 
 def layer_outputs(
@@ -91,7 +70,7 @@ def layer_outputs(
   elif pooling == "cls":
     values = values[:, 0]
   if windows:
-    values = PoolWindows(windows.pooling)(values, is_there)
+    values = windows.pool(values, is_there)
   return keras.Model(inputs, {"values": values})
 
 
@@ -138,7 +117,7 @@ def classifier(
     tokens, is_there = windows.cut(inputs)
   pooled = _pooled(make_encoder(config), tokens)
   if windows:
-    pooled = PoolWindows(windows.pooling)(pooled, is_there)
+    pooled = windows.pool(pooled, is_there)
   logits = heads.ClassificationHead(num_labels, config)(pooled)
   return keras.Model(inputs, {"logits": logits})
 
@@ -157,8 +136,7 @@ def ensemble(
 ) -> keras.Model:
   """Makes an Ensemble of `size` models of `make`, or only that if it is one.
 
-  `combine` maps K values of an output to one: `mean_probs`, `mean_odds`,
-  `mean_values` or `stack`.
+  `combine` maps K values of an output to one, as the functions below.
   """
   if size == 1:
     return make()

@@ -196,8 +196,7 @@ def recompute(function: Callable, layer, hidden_states, seed):
 def _join(*tensors):
   """Copies of the tensors, each of which waits for the last one.
 
-  Otherwise TensorFlow would recompute a layer too early, or merge it with the
-  first computation.
+  Else TensorFlow would recompute a layer too early, or merge both times.
   """
   with tf.control_dependencies(tensors[-1:]):
     return [tf.identity(tensor) for tensor in tensors]
@@ -220,30 +219,24 @@ def to_float32(tensor):
   return ops.cast(tensor, "float32") if is_float else tensor
 
 
-def run_compiled(chain: Callable, first, *others, dtype: str, **options):
-  """Runs `chain(first, *others, **options)` in float32, compiled by XLA.
+def run_compiled(chain: Callable, *tensors, dtype: str, **options):
+  """Runs `chain(*tensors, **options)` in float32, compiled by XLA.
 
   The gradient computes the chain, a module-level function of Keras operations,
   again. Tensors may be None, options are hashable, the result is of `dtype`;
   integer tensors have no gradient. Not compiled if the first tensor is small.
   """
-  first = tf.convert_to_tensor(first)
-  tensors = [
-    first,
-    *(t if t is None else tf.convert_to_tensor(t) for t in others),
+  values: list[Any] = [
+    t if t is None else tf.convert_to_tensor(t) for t in tensors
   ]
   # One function per signature: TensorFlow warns when one is traced too often.
-  signature = (t if t is None else (t.dtype, *t.shape) for t in tensors)
+  signature = (t if t is None else (t.dtype, *t.shape) for t in values)
   dtype = keras.backend.standardize_dtype(dtype)
-  size = first.shape.num_elements()  # None if one is unknown
-  function = _compiled(
-    chain,
-    tuple(signature),
-    dtype,
-    tuple(sorted(options.items())),
-    is_small=size is not None and size < MIN_COMPILED_SIZE,
-  )
-  return function(*(tensor for tensor in tensors if tensor is not None))
+  size = values[0].shape.num_elements()  # None if one is unknown
+  is_small = size is not None and size < MIN_COMPILED_SIZE
+  key = chain, tuple(signature), dtype, tuple(sorted(options.items()))
+  function = _compiled(*key, is_small)
+  return function(*(value for value in values if value is not None))
 
 
 @functools.cache

@@ -1,7 +1,6 @@
 """Names, opening and atomic writing of files, local or remote.
 
-Paths with a scheme ("gs://...") go through tf.io.gfile, imported when the first
-one occurs.
+Paths with a scheme ("gs://...") go through tf.io.gfile, imported on demand.
 """
 
 import glob

@@ -1,7 +1,6 @@
 """TFRecord files scanned: offsets of records, the first one, corrupt ones.
 
-TensorFlow stops at the first record that it cannot read and does not say which
-one that is; `scan` reads the files again to find it.
+TensorFlow stops at a corrupt record without naming it; `scan` finds it.
 """
 
 import io
@@ -50,12 +49,9 @@ class Index:
 def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   """Indexes the blocks of TFRecord files.
 
-  The file `cache` keeps the result for files whose size and time have not
-  changed. Raises ValueError for a file without records.
+  The file `cache` keeps results for unchanged files. ValueError for empty ones.
   """
-  keys = {
-    path: f"{path!a} {files.size(path)} {files.mtime(path)}" for path in paths
-  }
+  keys = {p: f"{p!a} {files.size(p)} {files.mtime(p)}" for p in paths}
   known = _read_cache(cache) if cache else {}
   offsets = {
     key: known[key] if key in known else _offsets(path)
@@ -67,10 +63,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
     with files.open_for_writing(cache) as file:
       file.write(content.getvalue())
   columns = [offsets[keys[path]] for path in paths]
-  counts = [
-    np.minimum(number - np.arange(0, number, BLOCK), BLOCK)
-    for *_, number in columns
-  ]
+  counts = [np.minimum(n - np.arange(0, n, BLOCK), BLOCK) for *_, n in columns]
   return Index(
     tuple(paths),
     np.repeat(np.arange(len(paths)), [*map(len, counts)]),
@@ -120,7 +113,8 @@ class ScannedRecord(NamedTuple):
   """A serialized record of a file, or the description of its error."""
 
   data: bytes | None
-  error: str | None
+  error: str | None = None
+  checksum: bytes = b""
 
 
 def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
@@ -130,42 +124,35 @@ def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
   """
   frames = _frames(path)
   while batch := list(islice(frames, _BATCH)):
-    intact = [frame for frame in batch if frame.error is None]
-    checksums = iter(tfrecord.masked_crc32c([frame.data for frame in intact]))
-    for frame in batch:
-      error = frame.error
-      if error is None and next(checksums) != frame.checksum:
+    intact = [frame.data for frame in batch if frame.data is not None]
+    checksums = iter(tfrecord.masked_crc32c(intact))
+    for data, error, checksum in batch:
+      if data is not None and next(checksums) != checksum:
         error = _WRONG_CHECKSUM
-      if error is None and schema is not None:
-        error = _content_error(frame.data, schema)
-      yield ScannedRecord(None if error else frame.data, error)
+      elif data is not None and schema is not None:
+        error = _content_error(data, schema)
+      yield ScannedRecord(None if error else data, error)
 
 
-class _Frame(NamedTuple):
-  data: bytes = b""
-  checksum: bytes = b""
-  error: str | None = None
-
-
-def _frames(path) -> Iterator[_Frame]:
+def _frames(path) -> Iterator[ScannedRecord]:
   """Framed records of a file, up to the first whose end is unknown."""
   left = files.size(path)
   with files.open_for_reading(path) as file:
     while head := file.read(12):
       length, checksum = head[:8], head[8:]
       if left >= 12 and tfrecord.masked_crc32c([length]) != [checksum]:
-        yield _Frame(error=_WRONG_LENGTH)
+        yield ScannedRecord(None, _WRONG_LENGTH)
         return
       size = int.from_bytes(length, "little")
       left -= size + 16
       if left < 0:
-        yield _Frame(error="the file ends within it")
+        yield ScannedRecord(None, "the file ends within it")
         return
       data, checksum = file.read(size), file.read(4)
       if len(data) < 4:  # any field takes more
-        yield _Frame(error="it is empty")
+        yield ScannedRecord(None, "it is empty")
       else:
-        yield _Frame(data, checksum)
+        yield ScannedRecord(data, checksum=checksum)
 
 
 def _content_error(data, schema) -> str | None:
@@ -248,8 +235,7 @@ def drop_corrupt(
   """Copies files that have corrupt records, without these, to a folder.
 
   Returns all paths. Raises ValueError if more than `at_most` records are
-  corrupt, a file has no intact one, or the length of a record is wrong, so that
-  all later ones would be dropped.
+  corrupt, a file has no intact one, or a wrong length would drop all after it.
   """
   errors = list(_errors(paths, schema))
   for path, number, error in errors:
@@ -264,9 +250,8 @@ def drop_corrupt(
   copies = {}
   for path, number, error in errors:
     logging.warning("left out: %s, record %d: %s", path, number, error)
-    key = zlib.crc32(
-      files.absolute(path).encode()
-    )  # a name may be in several folders
+    # A name may be in several folders.
+    key = zlib.crc32(files.absolute(path).encode())
     name = f"repaired-{key:08x}-{os.path.basename(path)}"
     copies[path] = os.path.join(folder, name)
   for path, copy in copies.items():

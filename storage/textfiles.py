@@ -21,10 +21,8 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   r"""Yields the lines of a UTF-8 text that begin in its bytes [start, end).
 
   As in tf.gfile, a line ends at "\n" only, every "\r" is dropped, also within a
-  line, and a byte order mark is not removed.
-
-  Raises OSError, or ValueError that names file, line number and byte: a line is
-  not UTF-8 or too long, or the content cannot be decompressed.
+  line, and a byte order mark is not removed. Raises OSError, or ValueError that
+  names file, line and byte: not UTF-8, too long, or not decompressed.
   """
   position = start
   with open_text(path, start) as file:

@@ -224,9 +224,8 @@ def crc32c(messages: Sequence[bytes]) -> np.ndarray:
   longest = max(map(len, messages))
   if len(messages) > 1 and longest * len(messages) > _MAX_PADDED:
     middle = len(messages) // 2
-    return np.concatenate(
-      [crc32c(messages[:middle]), crc32c(messages[middle:])]
-    )
+    parts = messages[:middle], messages[middle:]
+    return np.concatenate([*map(crc32c, parts)])
   width = longest + -longest % min(_WIDTH, longest)
   padded = b"".join(message.rjust(width, b"\0") for message in messages)
   rows = np.frombuffer(padded, np.uint8).reshape(len(messages), width).copy()

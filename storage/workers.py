@@ -1,8 +1,7 @@
 """Tasks done by several processes, with errors that name the task.
 
 A ProcessPoolExecutor does not tell which task a dead worker was doing, waits
-for running tasks when one has failed, and leaves its workers behind when the
-parent is killed.
+for others when one has failed, and leaves workers behind if it is killed.
 """
 
 import multiprocessing

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import packing
-from data.packing import Packing
+from data import batching
+from data.batching import Packing
 from modeling import losses, models
 from tests.modeling.every_model import CONFIG
 
@@ -163,7 +163,7 @@ def test_long_examples_fill_rows_first():
   ],
 )
 def test_packing_is_planned_by_the_lengths(lengths, is_packed, expected):
-  rows = packing.plan(lengths, 128, 16, is_packed)
+  rows = batching.plan(lengths, 128, 16, is_packed)
   assert rows == expected
   assert rows is None or type(rows.row_length) is int  # not of NumPy
 
@@ -172,5 +172,5 @@ def test_number_of_rows_is_that_of_packing():
   for sizes in SIZES:
     for rows in (Packing(LENGTH), Packing(LENGTH, max_examples=2)):
       packed = rows.pack(_tensors(_classes(sizes)))
-      number = packing._num_rows(np.array(sizes), rows)
+      number = batching._num_rows(np.array(sizes), rows)
       assert packed["input_ids"].shape[0] == number

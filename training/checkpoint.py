@@ -72,11 +72,8 @@ def average_name(name: str) -> str:
 def files_of(prefix: str) -> list[str]:
   """Paths of a checkpoint's files; not a glob, for "[" in a folder's name."""
   folder, name = os.path.split(prefix)
-  return [
-    os.path.join(folder, file)
-    for file in files.list_folder(folder or ".")
-    if file.startswith(f"{name}.")
-  ]
+  names = files.list_folder(folder or ".")
+  return [os.path.join(folder, n) for n in names if n.startswith(f"{name}.")]
 
 
 def open_reader(path: str) -> "Reader":
@@ -126,9 +123,8 @@ class Reader:
   def assign(self, targets: Mapping[str, tf.Variable]) -> None:
     """Assigns to every variable the value of its name.
 
-    Raises ValueError, before any assignment, if a shape differs; names
-    variable, shapes and the likely cause. CorruptCheckpoint if a value cannot
-    be read.
+    Raises ValueError with the likely cause, before any assignment, if a shape
+    differs; CorruptCheckpoint if a value cannot be read.
     """
     for name, variable in targets.items():
       _check_shape(self.prefix, name, self.shapes[name], variable.shape)
@@ -200,9 +196,8 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
       f"{', '.join(sorted(reader.shapes)[:3])}, ..."
     )
   reader.assign(restored)
-  unneeded = {
-    v.path for v in model.non_trainable_variables if "/pooler/" in v.path
-  }
+  frozen = [v.path for v in model.non_trainable_variables]
+  unneeded = {name for name in frozen if "/pooler/" in name}
   fresh = [name for name in known if name not in restored.keys() | unneeded]
   number = len(restored) + len(fresh)
   logging.info(

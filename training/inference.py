@@ -56,8 +56,7 @@ def _batch_sums(model, objective, strategy):
   def on_all(batch):
     replicas = strategy.run(on_replica, args=(batch,))
     return {
-      name: strategy.reduce("SUM", value, axis=None)
-      for name, value in replicas.items()
+      k: strategy.reduce("SUM", v, axis=None) for k, v in replicas.items()
     }
 
   return tf.function(on_all, reduce_retracing=True, autograph=False)

@@ -51,14 +51,13 @@ class Profile:
 class Plan:
   """Steps at which training returns to Python.
 
-  At most `max_steps` run inside TensorFlow at once, unless they are profiled;
-  `evaluate_every` may be 0.
+  At most `max_steps` run inside TensorFlow at once, unless they are profiled.
   """
 
   num_train_steps: int
   save_every: int = 1000
   max_steps: int = 1000
-  evaluate_every: int = 0
+  evaluate_every: int = 0  # never
   profile: Profile = Profile()
 
   def steps_to_run(self, step: int, seconds_per_step: float) -> int:

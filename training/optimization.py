@@ -26,8 +26,7 @@ _LAYER = re.compile(
 class WarmupLinearDecay:
   """Linear warm-up from zero, then linear decay to zero.
 
-  As in the original, the first update of a warm-up has a rate of 0, and the
-  decay counts from step 0.
+  As in the original, a warm-up begins at 0, and the decay counts from step 0.
   """
 
   peak: float
@@ -55,23 +54,23 @@ class AdamWeightDecay:
   """Adam with decoupled weight decay and no bias correction.
 
   m and v are `<name>/adam_m` and `<name>/adam_v` in a checkpoint. Created in a
-  strategy's scope, they are mirrored on all devices. `epsilon` is added to the
-  root of v; `lr_multipliers` are one per variable, None for all 1.
+  strategy's scope, they are mirrored on all devices. `lr_multipliers` are one
+  per variable, None for all 1.
   """
+
+  beta_1 = 0.9
+  epsilon = 1e-6  # added to the root of v
 
   def __init__(
     self,
     variables: Sequence[tuple[str, tf.Variable]],
     weight_decay: float = 0.01,
-    beta_1: float = 0.9,
     beta_2: float = 0.999,
-    epsilon: float = 1e-6,
     lr_multipliers: Sequence[float] | None = None,
   ):
     self.names = [name for name, _ in variables]
     self.variables = [variable for _, variable in variables]
-    self.weight_decay = weight_decay
-    self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+    self.weight_decay, self.beta_2 = weight_decay, beta_2
     self.lr_multipliers = lr_multipliers or [1.0] * len(self.variables)
     self.m = [_slot(v, "adam_m") for v in self.variables]
     self.v = [_slot(v, "adam_v") for v in self.variables]
@@ -131,8 +130,7 @@ class AdamWeightDecay:
         values = tf.split(values, [target.shape[0] for target in targets])
       else:
         values = [values]
-      for target, value in zip(targets, values, strict=True):
-        target.assign(value)
+      _assign(targets, values)
 
   @tf.function(autograph=False, jit_compile=True)
   def _changed(self, old, gradient, scalars, multiplier, decay):
@@ -159,6 +157,11 @@ class AdamWeightDecay:
     return update
 
 
+def _assign(targets, values):
+  for target, value in zip(targets, values, strict=True):
+    target.assign(value)
+
+
 def _concat(tensors):
   """The tensors as one; a gradient of rows of embeddings becomes dense."""
   tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
@@ -173,9 +176,8 @@ def _slot(variable, name):
 class Lamb(AdamWeightDecay):
   """LAMB: Adam with updates in proportion to the norm of their variable.
 
-  With bias correction. Variables without weight decay (normalization, biases)
-  are updated as by Adam. Source: You et al. 2020, "Large batch optimization for
-  deep learning", algorithm 2.
+  With bias correction. Variables without weight decay are updated as by Adam.
+  Source: You et al. 2020, arXiv 1904.00962, algorithm 2.
   """
 
   def _direction(self, m, v, step):
@@ -193,8 +195,7 @@ def layerwise_lr_multipliers(names: Sequence[str], decay: float) -> list[float]:
   """Learning rate multipliers of named variables, lower for lower layers.
 
   1 for the head, `decay` for the last block and the pooler, `decay` squared for
-  the block below, and so on (Howard and Ruder 2018, "discriminative
-  fine-tuning").
+  the block below, and so on. Source: Howard and Ruder 2018, arXiv 1801.06146.
   """
   layers = [_layer_of(name) for name in names]
   top = max((n for _, n in layers if n is not None), default=-1)
@@ -209,9 +210,8 @@ def freeze(model, layers: str) -> None:
   """Makes variables of some layers of a model non-trainable.
 
   `layers` has comma-separated numbers of blocks ("3"), ranges of them ("0-5")
-  and parts ("embeddings", "encoder", "pooler"). Frozen variables do not count
-  in the global norm; their layers' dropout stays active. Raises ValueError that
-  names the layers there are.
+  and parts ("embeddings", "encoder", "pooler"); ValueError for others. Frozen
+  variables do not count in the global norm; dropout stays active.
   """
   layer_of_variable = [_layer_of(variable.path) for variable in model.variables]
   parts = {part for part, _ in layer_of_variable if part}
@@ -269,8 +269,7 @@ class ExponentialMovingAverage:
 
   def restart(self) -> None:
     """Sets the averages to the variables' values."""
-    for variable, average in zip(self.variables, self.averages, strict=True):
-      average.assign(variable)
+    _assign(self.averages, self.variables)
 
   def update(self, step: tf.Tensor) -> None:
     """Adds the variables' values after `step` updates."""
@@ -280,26 +279,21 @@ class ExponentialMovingAverage:
   def _update(self, strategy, step):
     step = tf.cast(strategy.experimental_local_results(step)[0], tf.float32)
     decay = tf.minimum(self.decay, (1.0 + step) / (10.0 + step))
+
+    def approach(average, value):
+      return average.assign_sub((1.0 - decay) * (average - value))
+
     for variable, average in zip(self.variables, self.averages, strict=True):
-      strategy.extended.update(
-        average,
-        lambda average, value: average.assign_sub(
-          (1.0 - decay) * (average - value)
-        ),
-        args=(variable,),
-        group=False,
-      )
+      strategy.extended.update(average, approach, (variable,), group=False)
 
   @contextmanager
   def averaged_weights(self) -> Iterator[None]:
     values = [tf.identity(variable) for variable in self.variables]
-    for variable, average in zip(self.variables, self.averages, strict=True):
-      variable.assign(average)
+    _assign(self.variables, self.averages)
     try:
       yield
     finally:
-      for variable, value in zip(self.variables, values, strict=True):
-        variable.assign(value)
+      _assign(self.variables, values)
 
 
 def clip_factor(gradients, max_norm: float):

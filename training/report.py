@@ -1,8 +1,7 @@
 """Progress line, curves and result files of a run.
 
 A line of metrics.jsonl is a JSON object: `step`, and numbers by name. Names of
-an evaluation begin with eval_; others are means over the training steps since
-the line before.
+an evaluation begin with eval_; others are means since the line before.
 """
 
 import functools
@@ -62,8 +61,7 @@ class Report:
   ) -> None:
     """Adds the mean metrics of `number` steps that end at `step`.
 
-    Steps without an update, of which `skipped_steps` is the fraction, count in
-    that metric only.
+    The fraction `skipped_steps` of them counts in that metric only.
     """
     skipped = means.get("skipped_steps", 0.0)
     if skipped == 1.0:

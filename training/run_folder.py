@@ -168,14 +168,11 @@ class Checkpoints:
     prefixes = run_record.all_checkpoints(self.directory)
     if not prefixes:
       return
-    size = sum(
-      sum(map(files.size, checkpoint.files_of(path))) for path in prefixes
-    )
+    paths = [path for p in prefixes for path in checkpoint.files_of(p)]
+    size = sum(map(files.size, paths))
     logging.info(
       "checkpoints in %s: %s (%.1f MB%s)",
-      self.directory,
-      ", ".join(map(os.path.basename, prefixes)),
-      size / 1e6,
+      *(self.directory, ", ".join(map(os.path.basename, prefixes)), size / 1e6),
       f"; --keep_checkpoint_max={self.keep}" if len(prefixes) > 1 else "",
     )
 
@@ -183,9 +180,8 @@ class Checkpoints:
 def initialize(model, path: str, new_head: bool = False) -> list[str]:
   """Initializes a model to be trained; returns names of fresh variables.
 
-  The head is fresh with `new_head`, and with a warning if it is of other
-  labels. Raises ValueError if a shape outside of the head differs, or no
-  variable is in both.
+  The head is fresh with `new_head`, or, with a warning, if of other labels.
+  Raises ValueError if another shape differs, or no variable is in both.
   """
   reader = checkpoint.open_reader(path)
   head = {
@@ -198,9 +194,7 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
     logging.warning(
       "the head is fresh: %s was trained for other labels (its %s is %s, here "
       "%s). All other variables are restored",
-      reader.prefix,
-      differing[0],
-      *head[differing[0]],
+      *(reader.prefix, differing[0], *head[differing[0]]),
     )
   elif head:
     message = "the head is restored from %s, too; --new_head makes it fresh"
@@ -292,7 +286,5 @@ class BestCheckpoint:
       files.write_text(path, json.dumps(self._record, indent=1) + "\n")
     logging.info(
       "best %s: %.4f at step %d",
-      self.metric,
-      self._record["value"],
-      self._record["step"],
+      *(self.metric, self._record["value"], self._record["step"]),
     )

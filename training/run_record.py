@@ -98,10 +98,9 @@ def find_checkpoint(path: str, prefer_best: bool | None = False) -> str:
 
 def _only_checkpoint(folder):
   """Prefix in the folder of a released model, without a file `checkpoint`."""
+  names = files.list_folder(folder)
   names = sorted(
-    name.removesuffix(".index")
-    for name in files.list_folder(folder)
-    if name.endswith(".index")
+    n.removesuffix(".index") for n in names if n.endswith(".index")
   )
   if not names:
     raise FileNotFoundError(

@@ -1,9 +1,8 @@
 """Updates of the model, n of them inside one tf.function.
 
 Gradients are summed over micro-batches and replicas and then clipped, so that
-the update does not depend on how the batch is divided. Variables, optimizer,
-normalization and loss are float32; activations may be bfloat16, or float16 with
-loss scaling.
+the update does not depend on how the batch is divided. Activations may be
+bfloat16, or float16 with loss scaling; all else is float32.
 """
 
 from collections.abc import Callable
@@ -187,10 +186,7 @@ class TrainStep:
     sums["gradient_norm"] = tf.stack([norm * weight, weight])
     sums["loss"] = tf.stack([sums["loss"], weight])
     if self.loss_scale:
-      sums = {
-        name: tf.where(finite, value, tf.zeros(2))
-        for name, value in sums.items()
-      }
+      sums = {k: tf.where(finite, v, tf.zeros(2)) for k, v in sums.items()}
       skipped = tf.where(finite, 0.0, weight)
       sums["skipped_steps"] = tf.stack([skipped, weight])
     self.step.assign_add(1)
@@ -254,13 +250,12 @@ class TrainStep:
       outputs = self.model(batch_inputs(self.model, batch), training=True)
       losses = objective.losses(outputs, batch)
       weights = objective.weights(batch)
-      loss = tf.add_n(
-        [
-          tf.reduce_sum(losses[name] * weights[name])
-          / (weight_sums[name] + objective.epsilon.get(name, 0.0))
-          for name in losses
-        ]
-      )
+      terms = [
+        tf.reduce_sum(losses[name] * weights[name])
+        / (weight_sums[name] + objective.epsilon.get(name, 0.0))
+        for name in losses
+      ]
+      loss = tf.add_n(terms)
       scaled = loss * self.loss_scale.scale if self.loss_scale else loss
     gradients = tape.gradient(scaled, self.variables)
     pairs = reports(objective, outputs, batch, losses, weights)

@@ -65,14 +65,13 @@ _REMEDIES = {
 def write(
   config: BuildConfig, paths: list[str], output: str, options: Sequence[str]
 ) -> int:
-  """Writes records to files output-00000-of-00032 and so on.
+  """Writes records to output-00000-of-00032 and so on; returns their number.
 
   Each shard that has records becomes a file; existing ones are replaced.
   Workers, which use the same paths as this process, write to a temporary folder
   beside the output, and the files are renamed when all are complete: retried
   bundles leave no duplicates and failed pipelines no files. Options are as in
-  ["--runner=DirectRunner"]. Returns the number of records. Raises ValueError if
-  there is no text or the pipeline failed.
+  ["--runner=DirectRunner"]. ValueError if there is no text or a failure.
   """
   output = files.absolute(output)
   paths = list(map(files.absolute, paths))

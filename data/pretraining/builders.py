@@ -1,7 +1,6 @@
 """Pre-training records from text files: the original's, byte for byte.
 
-All text is in memory; shards.py takes any amount. `preview` shows the instances
-as text.
+All text is in memory; shards.py takes any amount.
 """
 
 from collections import Counter
@@ -142,9 +141,8 @@ def read_documents(
 ) -> list[Document]:
   """Tokenizes lines, one segment each; a blank line ends a document.
 
-  Lines without tokens and documents without segments are dropped, as are
-  segments of fewer than `min_tokens`; those of more than `max_tokens` are
-  split.
+  Documents without segments are dropped, as are segments of fewer than
+  `min_tokens`; those of more than `max_tokens` are split.
   """
   documents = []
   document = []
@@ -178,8 +176,7 @@ def write_in_memory(
 ) -> int:
   """Writes the original's records, byte for byte, and returns their number.
 
-  A document may continue in the next input. Records are distributed over the
-  outputs round-robin.
+  A document may continue in the next input. Outputs get records round-robin.
   """
   builder = RecordBuilder(config)
   reading = Progress("read", sum(map(text_size, inputs)) / 1e6, "MB")

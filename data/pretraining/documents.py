@@ -107,8 +107,7 @@ _LICENCE = re.compile(
 def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
   """Yields the passages of each article in an output file of WikiExtractor.
 
-  These are <doc ...> blocks or JSON lines with a `text`. Raises ValueError if
-  it is no such file.
+  These are <doc ...> blocks or JSON lines with a `text`, else ValueError.
   """
   for article in _articles(path):
     paragraphs = [[line] for line in article if line.strip()]
@@ -231,10 +230,8 @@ def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
   is_repeated = np.ones(sum(map(len, shards)), bool)
   is_repeated[first] = False
   ends = np.cumsum([len(shard) for shard in shards])
-  return [
-    tuple(np.flatnonzero(flags).tolist())
-    for flags in np.split(is_repeated, ends[:-1])
-  ]
+  by_shard = np.split(is_repeated, ends[:-1])
+  return [tuple(np.flatnonzero(flags).tolist()) for flags in by_shard]
 
 
 def drop_documents(

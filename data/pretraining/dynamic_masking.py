@@ -15,10 +15,8 @@ class Masker:
   Rules and arguments are those of StaticMasking. Random numbers are stateless,
   so that a run can be repeated and resumed: `seed` is [2] integers.
 
-  From a batch of features.unmasked_pretraining to features.pretraining: the
-  same with words masked, and masked_lm_positions (ascending, then zeros) and
-  masked_lm_ids [B, P] of the type of input_ids, masked_lm_weights [B, P]
-  float32.
+  From a batch of features.unmasked_pretraining to one of features.pretraining,
+  whose masked_lm_positions are ascending, then zeros.
   """
 
   def __init__(self, words: Mapping[str, int], masking: Masking):
@@ -152,9 +150,8 @@ class CausalTargets:
   the other tokens move up and all are of segment 0.
 
   From a batch of features.pretraining or features.unmasked_pretraining to the
-  same with masked_lm_positions, all but the last in reading order;
-  masked_lm_ids, the next tokens; masked_lm_weights, 1 where neither is padding:
-  [B, T - 1].
+  same with [B, T - 1] masked_lm_positions, all but the last in reading order,
+  masked_lm_ids, the next tokens, and masked_lm_weights, 0 for padding.
   """
 
   def __init__(

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from data import features, records, vocab
-from data.packing import Packing
+from data import features, vocab
+from data.batching import Packing, parser, prefetch_map, trim_padding
 from data.pretraining.dynamic_masking import CausalTargets, Masker
 from data.pretraining.instances import DEFAULT_MASKING, Masking
-from data.records import ShuffledRecords, Source, TrainingRecords
+from data.records import Source, TrainingRecords
 from storage import UserError, record_scan
 
 
@@ -39,7 +39,7 @@ class PretrainingInput(TrainingRecords):
   ):
     self.packing = packing
     self._causal_targets = causal_targets
-    self.sources = sources or [Source(files)]
+    self._sources = sources or [Source(files)]
     self.index_file = index_file
     self._masker = None
     schema = features.find_pretraining(
@@ -65,24 +65,14 @@ class PretrainingInput(TrainingRecords):
         self.files, schema, folder, max_corrupt_records
       )
       copy_by_file = dict(zip(self.files, copies, strict=True))
-      self.sources = [
+      self._sources = [
         source._replace(files=[copy_by_file[path] for path in source.files])
         for source in self.sources
       ]
 
   @property
-  def files(self) -> list[str]:
-    return [path for source in self.sources for path in source.files]
-
-  def train_batches(self, batch_size, seed, by_length=False, **options):
-    order = ShuffledRecords(self.sources, seed, self.index_file)
-    numbered = order.batches(
-      self.schema, batch_size, by_length=by_length, **options
-    )
-    batches = self.parse_batches(numbered, seed, by_length)
-    if self.packing:
-      return records.prefetch_map(batches, self.packing.pack)
-    return batches
+  def sources(self) -> Sequence[Source]:
+    return self._sources
 
   def endless_eval_batches(self, batch_size: int) -> tf.data.Dataset:
     """Full batches in the order of the files, again and again."""
@@ -91,18 +81,18 @@ class PretrainingInput(TrainingRecords):
 
   def parse_batches(self, numbered, seed, by_length=False):
     """Batches of pairs of a number and [B] records; masks depend on both."""
-    parse = records.parser(self.schema)
+    parse = parser(self.schema)
 
     def finish(number, serialized):
       batch = parse(serialized)
       if by_length:
-        batch = records.trim_padding(batch)
+        batch = trim_padding(batch)
       if self._masker:
         number = tf.cast(number % 2**31, tf.int32)
         batch = self._masker(batch, tf.stack([seed, number]))
       return self._causal_targets(batch) if self._causal_targets else batch
 
-    return records.prefetch_map(numbered, finish)
+    return prefetch_map(numbered, finish)
 
 
 def _make_masker(path, masking, vocab_file, vocab_size):

@@ -266,9 +266,8 @@ class InstanceBuilder:
   ) -> Iterator[dict[str, list]]:
     """Yields the examples of a document: values by field of the schema."""
     length = self._config.max_seq_length
-    for first, second, is_random in sentence_pairs(
-      documents, index, rng, self._config
-    ):
+    pairs = sentence_pairs(documents, index, rng, self._config)
+    for first, second, is_random in pairs:
       ids, segments = features.join(first, second, self._cls, self._sep)
       targets = {}
       if self._mask:

@@ -168,10 +168,8 @@ def _mark_duplicates(
     progress.add(shard.megabytes, documents=len(shard_digests))
   progress.say()
   dropped = documents.find_repeated(digests)
-  return [
-    shard._replace(dropped=numbers)
-    for shard, numbers in zip(shards, dropped, strict=True)
-  ]
+  pairs = zip(shards, dropped, strict=True)
+  return [shard._replace(dropped=indices) for shard, indices in pairs]
 
 
 def _digests(text_format):

@@ -68,8 +68,7 @@ class WordCounter:
 def smooth(sources: Mapping[str, Counter], exponent: float) -> Counter:
   """Sum of the word counts of sources, weighted by n**exponent for n words.
 
-  The largest source keeps its counts. Source: the original's multilingual.md,
-  with an exponent of 0.7.
+  The largest source keeps its counts. Source: the original's multilingual.md.
   """
   totals = {name: counts.total() for name, counts in sources.items()}
   largest = max(totals.values())
@@ -95,9 +94,7 @@ def alphabet(counts: Counter, max_chars: int) -> list[str]:
     logging.warning(
       "--max_alphabet=%d leaves out %d rare characters (%.3g%% of the text):"
       " words that contain one become [UNK]",
-      max_chars,
-      len(chars) - max_chars,
-      100 * dropped,
+      *(max_chars, len(chars) - max_chars, 100 * dropped),
     )
   return sorted(result)
 
@@ -147,13 +144,11 @@ def _merge_pairs(words, letters, min_count):
   """
   pieces = list(letters)
   symbols = {piece: chr(index) for index, piece in enumerate(pieces)}
-  pairs = _Pairs(
-    (
-      symbols[word[0]] + "".join(symbols[JOINER + char] for char in word[1:]),
-      count,
-    )
-    for word, count in words.items()
-  )
+
+  def encode(word):
+    return symbols[word[0]] + "".join(symbols[JOINER + c] for c in word[1:])
+
+  pairs = _Pairs((encode(word), count) for word, count in words.items())
   while pair := pairs.most_frequent(min_count):
     first, second = (pieces[ord(symbol)] for symbol in pair)
     piece = first + second.removeprefix(JOINER)
@@ -222,8 +217,7 @@ def choose_words(
 
   A word saves its count times the pieces beyond one; [UNK] counts as two. As a
   new word also begins longer words, savings are computed again with the words
-  chosen before. Words rarer than `min_count`, or without a letter, are not
-  added.
+  chosen before. Words are not added without a letter or below `min_count`.
   """
   vocabulary = dict.fromkeys(tokens, 0)
   pieces = WordpieceTokenizer(vocabulary).tokenize

@@ -15,7 +15,7 @@ from cli import encoder, run, shared_flags, training_program
 from cli.arguments import Arguments
 from cli.run import text_windows
 from data import features, labels, vocab_checks
-from data.record_dataset import RecordDataset
+from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig

@@ -12,7 +12,7 @@ from absl import logging
 from cli import encoder, run, training_program
 from cli.arguments import Arguments
 from data import features, vocab_checks
-from data.record_dataset import RecordDataset
+from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig

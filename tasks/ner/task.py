@@ -12,7 +12,7 @@ from cli import encoder, run, training_program
 from cli.arguments import Arguments
 from data import labels, vocab_checks
 from data.features import TOKENS
-from data.record_dataset import RecordDataset
+from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig

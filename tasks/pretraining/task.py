@@ -14,7 +14,7 @@ from absl import logging
 from cli import encoder, pretraining_flags
 from cli.arguments import Arguments
 from data import tokenization_ops, vocab
-from data.packing import Packing
+from data.batching import Packing
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import DEFAULT_MASKING

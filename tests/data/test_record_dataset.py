@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from data import features, records
-from data.record_dataset import RecordDataset
+from data.records import RecordDataset
 from modeling import models
 from storage import tfrecord
 from tests.training import toy

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import records
+from data import batching
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def test_is_cut_to_a_multiple(longest, expected):
     "segment_ids": tf.zeros((3, 12)),
     "label_ids": tf.zeros((3, 12)),  # of twelve labels, not tokens
   }
-  result = records.trim_padding(batch)
+  result = batching.trim_padding(batch)
   assert result["input_ids"].shape == (3, expected)
   np.testing.assert_array_equal(result["input_mask"], mask[:, :expected])
   assert result["label_ids"].shape == (3, 12)
@@ -27,7 +27,7 @@ def test_is_cut_to_a_multiple(longest, expected):
 
 def _trim(mask):
   mask = tf.constant(mask, tf.int32)
-  return records.trim_padding({"input_mask": mask}, ["input_mask"])
+  return batching.trim_padding({"input_mask": mask}, ["input_mask"])
 
 
 def test_choices_are_cut_together():

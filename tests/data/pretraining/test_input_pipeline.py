@@ -8,7 +8,7 @@ from data import features, records
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import Masking, MaskPolicy
-from data.record_dataset import RecordDataset
+from data.records import RecordDataset
 from storage import tfrecord
 from storage.tfrecord import Feature, Schema
 

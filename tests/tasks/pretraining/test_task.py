@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from cli import pretraining_flags
-from data.packing import Packing
+from data.batching import Packing
 from data.pretraining.instances import (
   DEFAULT_MASKING,
   InstanceConfig,

@@ -11,7 +11,7 @@ from tasks.rating.head import RatingHead
 
 from cli import encoder, run, training_program
 from data import features
-from data.record_dataset import RecordDataset
+from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import models
 from serving.answers import TextConfig

@@ -1,7 +1,11 @@
-"""Packing: several examples in a row, which do not attend to each other."""
+"""Batches: parsed, trimmed, and packed.
+
+A batch is a dict of name -> [B, ...]. A packed one has several examples in a
+row, which do not attend to each other.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,12 +13,65 @@ import tensorflow as tf
 from absl import logging
 
 from data.features import TOKENS
+from storage.tfrecord import Schema
 
 Batch = dict[str, tf.Tensor]
 
 # Packing is the default where it saves this fraction of the cost.
 _WORTHWHILE = 0.1
 _SAMPLED = 100  # batches
+_PREFETCHED = 4  # batches
+_MULTIPLE = 8  # tokens; trimmed rows have a multiple of it
+
+
+def prefetch_map(
+  dataset: tf.data.Dataset, function: Callable
+) -> tf.data.Dataset:
+  """Maps a dataset on all cores and prefetches a few elements.
+
+  tf.data's autotuner is off: with few cores it took one from the training for
+  half a minute, and releasing the iterator waited for its end.
+  """
+  options = tf.data.Options()
+  options.autotune.enabled = False
+  mapped = dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
+  return mapped.prefetch(_PREFETCHED).with_options(options)
+
+
+def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
+  """Function from serialized records [B] to their fields, int32 or float32."""
+  fields = {
+    name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
+    for name, feature in schema.items()
+  }
+
+  def parse_batch(serialized) -> Batch:
+    batch = tf.io.parse_example(serialized, fields)
+    # As in the original, int64 in the file becomes int32.
+    return {
+      name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+      for name, value in batch.items()
+    }
+
+  return parse_batch
+
+
+def lengths(mask: tf.Tensor) -> tf.Tensor:
+  """Positions up to the last token, [B], of [B, T] or [B, C, T] masks."""
+  positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
+  return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
+
+
+def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:
+  """Cuts off the padding that all rows of a batch have.
+
+  `input_mask` is [B, ..., T], 1 for tokens and then 0; the fields `names`, of
+  the same shape, are cut to a multiple of 8, or T.
+  """
+  mask = batch["input_mask"]
+  longest = tf.reduce_max(lengths(mask))
+  length = tf.maximum(-(-longest // _MULTIPLE), 1) * _MULTIPLE
+  return batch | {name: batch[name][..., :length] for name in names}
 
 
 @dataclass(frozen=True)
@@ -35,8 +92,7 @@ class Packing:
     `masked_lm_positions` [B, P], and other fields, which stay as they are; but
     `label_ids` of tokens become [R, T], -1 for padding. Returns it with the
     arguments of modeling.encoder_variants.PackedBert, K being 1 + P. Choices,
-    [B, C, T or more], are packed like B * C examples; `output_slots` is then
-    [B, C, 1].
+    [B, C, T or more], are B * C examples with `output_slots` of [B, C, 1].
     """
     length, full_length = self.row_length, batch["input_mask"].shape[-1]
     names = (*TOKENS, "label_ids") if self.token_labels else TOKENS
@@ -51,9 +107,8 @@ class Packing:
     tokens["input_mask"] = (number + 1)[:, None] * mask
     tokens["position_ids"] = position
     is_token = tf.sequence_mask(sizes, length)
-    target = tf.boolean_mask(
-      (row * length + start)[:, None] + position, is_token
-    )
+    first = (row * length + start)[:, None]
+    target = tf.boolean_mask(first + position, is_token)
     rows = tf.reduce_max(row) + 1
 
     def to_rows(values, padding):
@@ -81,18 +136,8 @@ class Packing:
     *batch_shape, _ = batch["input_mask"].shape
     if len(batch_shape) == 2:
       slots = tf.reshape(slots, [-1, batch_shape[1], 1])
-    return {
-      "output_positions": tf.reshape(
-        positions, [rows, self.max_examples * size]
-      ),
-      "output_slots": slots,
-    }
-
-
-def lengths(mask: tf.Tensor) -> tf.Tensor:
-  """Positions up to the last token, [B], of [B, T] or [B, C, T] masks."""
-  positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
-  return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
+    positions = tf.reshape(positions, [rows, self.max_examples * size])
+    return {"output_positions": positions, "output_slots": slots}
 
 
 def _first_fit(sizes, limit, max_examples):
@@ -127,9 +172,8 @@ def plan(
     return None
   sizes = np.minimum(list(counts.keys()), max_length)
   probs = np.array(list(counts.values())) / sum(counts.values())
-  batches = np.random.default_rng(0).choice(
-    sizes, (_SAMPLED, batch_size), p=probs
-  )
+  rng = np.random.default_rng(0)
+  batches = rng.choice(sizes, (_SAMPLED, batch_size), p=probs)
   padded = np.minimum(_rounded_up(batches.max(1), 8), max_length)
   longest = min(int(_rounded_up(sizes.max(), 8)), max_length)
   row_lengths = {longest, *range(_rounded_up(longest, 32), max_length + 1, 32)}
@@ -140,9 +184,8 @@ def plan(
     rows = np.mean([_num_rows(batch, packing) for batch in batches])
     plans.append((_cost(rows, length), rows, packing))
   cost, rows, packing = min(plans, key=lambda plan: plan[0])
-  if is_packed is None and cost > (1 - _WORTHWHILE) * np.mean(
-    _cost(batch_size, padded)
-  ):
+  padded_cost = np.mean(_cost(batch_size, padded))
+  if is_packed is None and cost > (1 - _WORTHWHILE) * padded_cost:
     return None
   logging.info(
     "packing: a batch of %d takes about %.1f rows of %d tokens instead of %d "
