@@ -183,7 +183,7 @@ def _effect(script, words, changed):
   if script == "HANGUL":
     return (
       "which --do_lower_case=True splits into Jamo "
-      f"({word!r}, {len(word)} characters, becomes {len(lower)})"
+      f"({word!r}, {number_of(len(word), 'character')}, becomes {len(lower)})"
     )
   return (
     "which loses vowels or other signs with --do_lower_case=True "
@@ -203,6 +203,22 @@ def _remedy(changed, vocabulary):
     "learn a vocabulary with build_vocab.py --do_lower_case=False, or take a "
     "cased model that knows the language, with --do_lower_case=False"
   )
+
+
+def warn_of_decomposed(texts: Iterable[str], name: str) -> None:
+  """Warns if a tenth of the words of a sample of texts are in NFD."""
+  words = _count_words(texts)
+  number = sum(
+    count
+    for word, count in words.items()
+    if len(unicodedata.normalize("NFC", word)) < len(word)
+  )
+  if number > _MAX_UNKNOWN * words.total():
+    logging.warning(
+      "%s: %.0f %% of the words are decomposed (NFD); to a vocabulary of them "
+      "usual texts (NFC) are unknown: convert the text, see docs/languages.md",
+      *(name, 100 * number / words.total()),
+    )
 
 
 def warn_of_unknown(

@@ -47,7 +47,11 @@ def sizes(x) -> tuple:
 
 
 def dense(x, kernel, bias, *, activation="linear", training=None):
-  """activation(x @ kernel + bias): [..., I], [I, O], [O] -> [..., O]."""
+  """activation(x @ kernel + bias): [..., I], [I, O], [O] -> [..., O].
+
+  `gelu` is the tanh approximation of the original, `gelu_erf` the exact GELU;
+  others have their names in keras.activations.
+  """
   if activation == "linear":
     return linear(x, kernel, bias)
   rows = ops.reshape(x, (-1, x.shape[-1])) @ kernel

@@ -1,6 +1,7 @@
 """visualize.py: its page in a browser, and what it refuses."""
 
 import json
+import unicodedata
 
 import pytest
 
@@ -58,6 +59,12 @@ def test_an_encoder_without_heads_has_a_page(folder, tmp_path):
     "visualize", model=tmp_path / "a.ckpt", text="a b", output_file=path
   )
   assert '"answer": {}' in path.read_text()
+
+
+def test_decomposed_texts_are_said(folder, tmp_path):
+  text, path = unicodedata.normalize("NFD", "하 [MASK]"), tmp_path / "x.html"
+  log = programs.run("visualize", model=folder, text=text, output_file=path)
+  assert "composed (NFC) it would be 0 %" in log
 
 
 def test_texts_that_the_model_does_not_take_are_refused(folder, tmp_path):

@@ -3,6 +3,7 @@
 All text is in memory; shards.py takes any amount.
 """
 
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -294,7 +295,13 @@ def _target_lines(example, tokens, is_causal):
     pair = tokens[label], "(unchanged)" if index == label else tokens[index]
     if is_causal:
       pair = tokens[index], tokens[label]
-    yield f"  {position:>8}  {pair[0]:<16}  {pair[1]}"
+    blanks = " " * (16 - _columns(pair[0]))
+    yield f"  {position:>8}  {pair[0]}{blanks}  {pair[1]}"
+
+
+def _columns(text):
+  """Columns of a terminal: two for a character of Korean or Chinese."""
+  return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 def _totals(counts, is_causal):

@@ -10,13 +10,14 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from keras import ops
 
-from data import vocab
+from data import vocab, vocab_checks
 from modeling.bert import make_attention_mask
 from modeling.models import ENCODER_INPUTS, Ensemble
 from serving import engines
@@ -66,10 +67,14 @@ class Internals(NamedTuple):
 
 
 def encode(served: ServedModel, texts: Mapping) -> Encoded:
-  """Rows of an example; UserError if it is too long, or without a word."""
+  """Rows of an example; UserError if it is too long, or without a word.
+
+  Warns if many words become [UNK], such as those in another normal form.
+  """
   if isinstance(served.model, Ensemble):
     raise UserError("an ensemble has no page: name one of its models")
   answers = served.answers
+  _warn_of_unknown(texts, answers.config.tokenizer)
   encoded = answers.encode(texts)
   if not encoded.rows:
     raise UserError("there is no word in the text")
@@ -90,6 +95,12 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
       "page: shorten the text"
     )
   return encoded
+
+
+def _warn_of_unknown(texts, tokenizer):
+  lists = ([text] if isinstance(text, str) else text for text in texts.values())
+  words = (text.replace(vocab.MASK, " ") for text in chain.from_iterable(lists))
+  vocab_checks.warn_of_texts(words, tokenizer, "the texts")
 
 
 def read(served: ServedModel, encoded: Encoded) -> Internals:
@@ -215,7 +226,8 @@ def render(
   if "sentence" in answer:  # nobody reads vectors
     answer = {k: v for k, v in answer.items() if k not in _VECTORS}
   if "words" in answer:
-    answer = answer | {"pieces": [*map(tokenizer.tokenize, answer["words"])]}
+    pieces = [_pieces(tokenizer, word) for word in answer["words"]]
+    answer = answer | {"pieces": pieces}
   data = internals._asdict() | {
     "facts": {
       "model": name,
@@ -243,6 +255,12 @@ def render(
 
 def _read(path):
   return path.read_text(encoding="utf-8")
+
+
+def _pieces(tokenizer, word):
+  """Pieces of a word; the word itself if the vocabulary lacks any."""
+  pieces = tokenizer.tokenize(word)
+  return [word] if vocab.UNK in pieces else pieces
 
 
 def _sequence(tokenizer, sequence):

@@ -29,6 +29,7 @@ function svg(tag, attributes, text = "") {
 
 function showAnswer() {
   byId("facts").append(...terms(Object.entries(data.facts)));
+  byId("texts").append(...terms(Object.entries(data.texts).map(([name, text]) => [name.replace("_", " "), [text].flat().join(" | ")])));
   document.title = `${data.facts.model} - BERT`;
   if (Object.keys(data.answer).length) byId("answer").append(...answerNodes(data.answer, data.texts));
   const layers = Object.entries(data.filled);
@@ -166,7 +167,7 @@ function showToken(query, key = null) {
   drawMatrix();
   const name = (i) => `${show(current.tokens[i])} (${i})`;
   const keys = [...current.tokens.keys()].sort((a, b) => probability(query, b) - probability(query, a)).slice(0, 5);
-  let text = "Choose a token to see what it attends to.";
+  let text = `Lines show ${100 * weakest()} % and more. Choose a token to see what it attends to.`;
   if (key !== null && !mayAttend(query, key)) text = `${name(query)} may not attend to ${name(key)}`;
   else if (query !== null) {
     const best = (key === null ? keys : [key]).map((i) => `${name(i)} ${percent(probability(query, i))}`);
@@ -179,15 +180,17 @@ function showToken(query, key = null) {
 const cellSize = () => Math.max(2, Math.min(22, Math.floor(400 / current.tokens.length)));
 const margin = () => (cellSize() < 10 ? 0 : 90);
 
+// Smallest probability that is drawn as a line.
+const weakest = () => (token !== null ? 0.004 : current.tokens.length > 80 ? 0.2 : 0.04);
+
 function drawLines() {
   const step = Math.max(16, cellSize());
-  const weakest = token !== null ? 0.004 : current.tokens.length > 80 ? 0.2 : 0.04;
   const nodes = [];
   const y = (i) => (i + 0.5) * step;
   for (const query of token === null ? current.tokens.keys() : [token]) {
     current.tokens.forEach((_, key) => {
       const value = probability(query, key);
-      if (value >= weakest) nodes.push(svg("line", { x1: 95, y1: y(query), x2: 175, y2: y(key), "stroke-opacity": value ** 0.7 }));
+      if (value >= weakest()) nodes.push(svg("line", { x1: 95, y1: y(query), x2: 175, y2: y(key), "stroke-opacity": value ** 0.7 }));
     });
   }
   current.tokens.forEach((piece, i) => {

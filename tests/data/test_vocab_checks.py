@@ -85,6 +85,14 @@ def test_words_without_pieces_are_said(
   assert re.search(f"train.tsv: {warning}" if warning else "", caplog.text)
 
 
+@pytest.mark.parametrize(("form", "number"), [("NFD", 1), ("NFC", 0)])
+def test_decomposed_texts_are_said(caplog, form, number):
+  text = unicodedata.normalize(form, "오늘은 비가 온다 क़ लम")
+  vocab_checks.warn_of_decomposed([text], "text.txt")
+  assert len(caplog.messages) == number
+  assert ("text.txt: 60 % of the words are" in caplog.text) == (number == 1)
+
+
 # Scripts.
 
 
@@ -105,6 +113,7 @@ def _warnings(caplog, text, do_lower_case=True, vocabulary=None):
   ("text", "script", "change"),
   [
     ("오늘은 비가 많이 온다", "Hangul", "2 characters, becomes 4"),
+    ("비", "Hangul", "1 character, becomes 2"),
     ("आज बहुत बारिश हुई", "Devanagari", "loses vowels or other signs"),
     ("วันนี้ฝนตกหนัก", "Thai", "loses vowels or other signs"),
     ("がっこうへ いぐ", "Kana", "loses vowels or other signs"),

@@ -154,6 +154,15 @@ def test_of_spans_with_one_score_that_with_the_answer_is_marked(every_task):
   assert find("d", 5.0) is None
 
 
+def test_words_without_pieces_are_shown_as_they_are(every_task):
+  served = every_task["tagging"]
+  texts = {"tokens": "ab 부"}
+  data = json.loads(
+    _data(visualization.render(served, _read(served, texts), texts, ""))
+  )
+  assert data["answer"]["pieces"] == [["a", "##b"], ["부"]]
+
+
 def test_texts_that_do_not_fit_are_refused(every_task):
   for name, texts, message in (
     ("masks", {"text": "a " * 11}, "has 13 tokens .* of which 12 fit"),
