@@ -17,14 +17,8 @@ from itertools import chain, islice
 
 import numpy as np
 
-from serving.answers import (
-  LITERT_FILES,
-  SIGNATURE,
-  Outputs,
-  Row,
-  TextModel,
-  stack,
-)
+from serving import answers
+from serving.answers import LITERT_FILES, SIGNATURE, Outputs, Row, TextModel
 from storage import UserError
 from storage.progress import no_stderr
 
@@ -77,7 +71,7 @@ class Batches:
     rows = list(rows)
     results: list[Outputs] = [{} for _ in rows]
     for indices in batches(rows, self.max_tokens):
-      outputs = self._call(stack([rows[i] for i in indices]))
+      outputs = self._call(answers.stack([rows[i] for i in indices]))
       for number, index in enumerate(indices):
         results[index] = {k: v[number] for k, v in outputs.items()}
         for name, other in self._length_of.items():

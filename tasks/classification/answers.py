@@ -8,14 +8,7 @@ import numpy as np
 
 from data import features
 from serving import answers
-from serving.answers import (
-  Encoded,
-  TextConfig,
-  Texts,
-  sigmoid,
-  softmax,
-  to_list,
-)
+from serving.answers import Encoded, TextConfig, Texts, to_list
 
 
 class Answers(answers.Answers):
@@ -56,9 +49,9 @@ class Answers(answers.Answers):
       return {
         "label": labels[logits.argmax()],
         "labels": [*labels],
-        "probabilities": to_list(softmax(logits)),
+        "probabilities": to_list(answers.softmax(logits)),
       }
-    probabilities = sigmoid(logits)
+    probabilities = answers.sigmoid(logits)
     predicted = [*compress(labels, probabilities >= self._thresholds)]
     return {
       "predicted": predicted,

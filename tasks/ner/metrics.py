@@ -18,13 +18,8 @@ from absl import logging
 from serving.answers import softmax
 from storage import files
 from tasks import metrics
-from tasks.ner.examples import (
-  DOCUMENT_START,
-  OUTSIDE,
-  Sentence,
-  mark_entities,
-  split_tag,
-)
+from tasks.ner import examples
+from tasks.ner.examples import DOCUMENT_START, OUTSIDE, Sentence
 from tasks.ner.records import group_by_sentence
 
 
@@ -81,7 +76,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
   prefix, entity_type, begin = OUTSIDE, "", 0
   for word, tag in enumerate([*tags, OUTSIDE]):
     last_prefix, last_type = prefix, entity_type
-    prefix, entity_type = split_tag(tag)
+    prefix, entity_type = examples.split_tag(tag)
     begins = prefix != OUTSIDE and (
       prefix in ("B", "S")
       or last_prefix in (OUTSIDE, "E", "S")
@@ -160,7 +155,7 @@ def label_ids(tags: Sequence[str], sentences: Sequence[Sentence]) -> np.ndarray:
 
 def metric(tags: Sequence[str]) -> str:
   """Name of the value of `results` by which checkpoints are compared."""
-  return "eval_f1" if mark_entities(tags) else "eval_accuracy"
+  return "eval_f1" if examples.mark_entities(tags) else "eval_accuracy"
 
 
 def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
@@ -178,7 +173,7 @@ def score(
   """Computes and logs scores of sentences with tags."""
   predicted = group_by_sentence(_most_probable(logits, tags), sentences)
   known = [sentence.tags or [] for sentence in sentences]
-  scores = evaluate(known, predicted, mark_entities(tags))
+  scores = evaluate(known, predicted, examples.mark_entities(tags))
   logging.info("\n%s", report(scores))
   return scores
 

@@ -161,12 +161,10 @@ class FillMask(TextSignature):
     """
     ids = self.encode(text)[:, : self._seq_length - 2]
     inputs = tokenization_ops.join(ids, None, *self._ends)
-    rows, columns = tf.unstack(
-      tf.where(inputs["input_ids"] == self._mask), axis=1
-    )
-    positions = tf.RaggedTensor.from_value_rowids(
-      tf.cast(columns, tf.int32), rows, ids.nrows()
-    ).to_tensor()
+    input_ids = inputs["input_ids"]
+    indices = tf.zeros_like(input_ids) + tf.range(tf.shape(input_ids)[1])
+    positions = tf.ragged.boolean_mask(indices, input_ids == self._mask)
+    positions = positions.to_tensor()  # [B, M]
     is_mask = positions > 0
     outputs = model(inputs | {"masked_lm_positions": positions}, training=False)
     logits = outputs["masked_lm_logits"]  # [B, M, V]
