@@ -127,12 +127,6 @@ def check_error(status, log, message):
   assert message in log.splitlines()[-1], log
 
 
-def run_each(program, cases):
-  """Runs a program with each of some flags; returns pairs of status and log."""
-  done = [call(program, **flags) for flags in cases]
-  return [(each.returncode, each.stderr) for each in done]
-
-
 def python(arguments, text=None, **options):
   """Runs Python, with a text as its input; options as subprocess.run has."""
   return subprocess.run(

@@ -10,19 +10,13 @@ from safetensors.numpy import save_file
 
 from modeling import models
 from modeling.config import BertConfig
-from tests.programs import check_error, fails, run, run_each
+from tests import small_model
+from tests.programs import fails, run
 from training import checkpoint
 
 PRESET = Path(__file__).parent / "conversion/golden/keras_hub/preset"
-CONFIG = BertConfig(
-  vocab_size=7,
-  hidden_size=4,
-  num_hidden_layers=1,
-  num_attention_heads=2,
-  intermediate_size=6,
-  max_position_embeddings=5,
-  type_vocab_size=2,
-)
+SIZES = {"hidden_size": 4, "intermediate_size": 6}
+CONFIG = small_model.config(7, **SIZES, max_position_embeddings=5)
 TAGS = ("B-PER", "I-PER", "O")
 
 
@@ -61,41 +55,6 @@ def runs(tmp_path_factory):
   return folder
 
 
-@pytest.fixture(scope="module")
-def cases(runs, tmp_path_factory):
-  """Flags of every conversion, each with a folder of its own as --output."""
-  out = tmp_path_factory.mktemp("out")
-  bert = runs / "bert"
-  to_them = {"output_format": "hugging_face"}
-  cases = {
-    "bert": {"input": bert},
-    "bert back": {"input": out / "bert"},
-    "small": {"input": runs / "tagger", "strip_optimizer": True},
-    "preset": {"input": PRESET},
-    "preset for them": {"input": PRESET} | to_them,
-  }
-  return {name: {"output": out / name} | case for name, case in cases.items()}
-
-
-class _Logs(dict):
-  """Logs of conversions by name; each runs when its log is first read."""
-
-  def __init__(self, cases):
-    super().__init__()
-    self.cases = cases
-
-  def __missing__(self, name):
-    if name.endswith(" back"):
-      assert self[name.removesuffix(" back")]
-    self[name] = run("convert_checkpoint", **self.cases[name])
-    return self[name]
-
-
-@pytest.fixture(scope="module")
-def logs(cases):
-  return _Logs(cases)
-
-
 def _read(prefix):
   reader = checkpoint.open_reader(str(prefix))
   return {name: reader[name] for name in reader.shapes}
@@ -107,19 +66,22 @@ def _assert_same(result, expected):
     assert result[name].tobytes() == value.tobytes(), name
 
 
-def test_there_and_back(runs, cases, logs):
-  for name in ("bert", "bert back"):
-    assert "are the same, bit for bit" in logs[name]
-  back, bert = cases["bert back"]["output"], runs / "bert"
+def test_there_and_back(runs, tmp_path):
+  bert, there, back = runs / "bert", tmp_path / "there", tmp_path / "back"
+  for source, target in ((bert, there), (there, back)):
+    log = run("convert_checkpoint", input=source, output=target)
+    assert "are the same, bit for bit" in log
+    assert ("wrote a BertForPreTraining" in log) == (target == there)
   _assert_same(_read(back / "bert_model.ckpt"), _read(bert / "bert_model.ckpt"))
   for name in ("bert_config.json", "vocab.txt"):
     assert (back / name).read_bytes() == (bert / name).read_bytes()
-  assert "wrote a BertForPreTraining" in logs["bert"]
 
 
-def test_without_the_optimizer_it_is_a_third(runs, cases, logs):
-  assert "its variables are not checked" in logs["small"]
-  small = cases["small"]["output"] / "bert_model.ckpt"
+def test_without_the_optimizer_it_is_a_third(runs, tmp_path):
+  flags = {"input": runs / "tagger", "strip_optimizer": True}
+  log = run("convert_checkpoint", output=tmp_path / "small", **flags)
+  assert "its variables are not checked" in log
+  small = tmp_path / "small" / "bert_model.ckpt"
   result = _read(small)
   assert result.pop("global_step") == 9
   _assert_same(result, _values(models.tagger(CONFIG, len(TAGS)))[0])
@@ -130,17 +92,18 @@ def test_without_the_optimizer_it_is_a_third(runs, cases, logs):
   assert part < 0.34 * complete
 
 
-def test_a_preset_becomes_the_original(cases, logs):
-  assert "need --do_lower_case=False" in logs["preset"]
-  result = _read(cases["preset"]["output"] / "bert_model.ckpt")
-  assert "cls/predictions/output_bias" in result
-  assert logs["preset for them"]
-  for name in ("preset", "preset for them"):
-    vocabulary = cases[name]["output"] / "vocab.txt"
-    theirs = PRESET / "assets" / "tokenizer" / "vocabulary.txt"
-    assert vocabulary.read_bytes() == theirs.read_bytes()
-  tokenizer = cases["preset for them"]["output"] / "tokenizer_config.json"
-  assert json.loads(tokenizer.read_text())["do_lower_case"] is False
+def test_a_preset_becomes_the_original(tmp_path):
+  ours, theirs = tmp_path / "original", tmp_path / "hugging_face"
+  log = run("convert_checkpoint", input=PRESET, output=ours)
+  assert "need --do_lower_case=False" in log
+  assert "cls/predictions/output_bias" in _read(ours / "bert_model.ckpt")
+  flags = {"input": PRESET, "output_format": "hugging_face"}
+  run("convert_checkpoint", output=theirs, **flags)
+  vocabulary = PRESET / "assets" / "tokenizer" / "vocabulary.txt"
+  for folder in (ours, theirs):
+    assert (folder / "vocab.txt").read_bytes() == vocabulary.read_bytes()
+  tokenizer = json.loads((theirs / "tokenizer_config.json").read_text())
+  assert tokenizer["do_lower_case"] is False
 
 
 def _hugging_face(folder):
@@ -195,9 +158,8 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
     )
     for words in flags
   ]
-  done = run_each("convert_checkpoint", cases)
-  for (status, log), message in zip(done, messages, strict=True):
-    check_error(status, log, message)
+  for case, message in zip(cases, messages, strict=True):
+    fails("convert_checkpoint", message, **case)
   assert not (tmp_path / "out").exists()
 
 

@@ -2,17 +2,11 @@
 
 import json
 
-import pytest
-
 from tests import programs
 
 
 def _run(**flags):
   return programs.run("split_sentences", **flags)
-
-
-def _fails(message, **flags):
-  programs.fails("split_sentences", message, **flags)
 
 
 def test_a_file_is_a_document(tmp_path):
@@ -21,7 +15,6 @@ def test_a_file_is_a_document(tmp_path):
   output = tmp_path / "out" / "text"
   _run(input_file=tmp_path / "*.txt", output_file=output)
   assert output.read_text() == "One.\nTwo lines.\nThree.\n\nFour.\nFive.\n\n"
-  _fails("--overwrite", input_file=tmp_path / "*.txt", output_file=output)
 
 
 ARTICLES = """<doc id="1" url="https://x/wiki?curid=1" title="Ore">
@@ -72,23 +65,6 @@ def test_articles_of_wikipedia(tmp_path):
     assert output.read_text(encoding="utf-8") == PASSAGES
     assert "2 documents, 4 sentences" in log
     assert "12 dropped paragraphs" in log
-
-
-@pytest.mark.parametrize(
-  ("text", "message"),
-  [
-    ("Ore is rock.\n", "wiki, line 1: 'Ore is rock.' is not within <doc ...>"),
-    ("<doc id=1>\nOre\n", "wiki ends within an article, without </doc>"),
-    ("<doc id=1>\nOre\n<doc id=2>\n", "wiki, line 3: an article begins within"),
-    ('{"text": "Ore."}\n{}\n', "wiki, line 2: not a JSON object with a text"),
-    ("<doc id=1>\nOre\n</doc>\n", "wiki holds no text"),
-  ],
-)
-def test_other_files_than_articles_are_named(tmp_path, text, message):
-  (tmp_path / "wiki").write_text(text)
-  flags = {"input_file": tmp_path / "wiki", "output_file": tmp_path / "out"}
-  _fails(message, **flags, source="wikipedia")
-  assert not (tmp_path / "out").exists()
 
 
 BOOK = """The licence is said first.

@@ -24,23 +24,13 @@ def _obey_interrupts():
 
 
 def _run(body, **environment):
-  script = "\n".join(
-    [
-      "import sys",
-      f"sys.path.insert(0, {str(ROOT)!r})",
-      "from cli import program",
-      "def main(_):",
-      f"  {body}",
-      "program.run(main)",
-    ]
-  )
-  return subprocess.run(
-    [sys.executable, "-c", script],
-    capture_output=True,
-    text=True,
-    check=False,
-    env={"PATH": "/usr/bin"} | environment,
-  )
+  script = f"""
+from cli import program
+def main(_):
+  {body}
+program.run(main)"""
+  env = {"PATH": "/usr/bin"} | environment
+  return programs.python(["-c", script], env=env)
 
 
 def test_our_own_errors_are_one_line():

@@ -1,6 +1,5 @@
 """Flags of a run: each has its effect, none that of another."""
 
-import json
 from types import SimpleNamespace
 
 import keras
@@ -12,7 +11,7 @@ from cli import encoder, fine_tuning, run
 from cli.arguments import Arguments
 from modeling import losses, models
 from modeling.config import BertConfig
-from serving import answers
+from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.features import task as features
 from tests.cli.test_fine_tuning import _flags
@@ -159,20 +158,11 @@ def test_an_export_says_how_its_texts_are_tokenized(tmp_path, long_text):
     **{"window_stride": 0, "window_pooling": "mean", "attention": None},
     **{"layers": "-1", "pooling": "cls"},
   )
-  (tmp_path / "export").mkdir()
-  served = features.served_model(args)
-  answers.save(str(tmp_path / "export"), served.answers)
-  settings, vocabulary, task = (
-    (tmp_path / "export" / name).read_text()
-    for name in ("tokenizer_config.json", "vocab.txt", "task.json")
-  )
+  served = features.served_model(args).answers
   length = 40 if long_text == "windows" else 8
-  assert json.loads(settings) == {
-    "do_lower_case": False,
-    "model_max_length": length,
-  }
-  assert vocabulary == VOCABULARY
-  assert json.loads(task) == {"task": "features", "pooling": "cls"}
+  expected = TextConfig(str(tmp_path / "vocab.txt"), False, length)
+  assert served.config == expected
+  assert served.settings == {"pooling": "cls"}
 
 
 @pytest.mark.parametrize("changes", [{}, {"do_lower_case": False}])

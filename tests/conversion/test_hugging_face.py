@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conversion import (
-  conversion_checks,
-  hugging_face,
-  interchange,
-)
+from conversion import conversion_checks, hugging_face, interchange
 from conversion.interchange import (
   HEADS,
   HUGGING_FACE,
@@ -21,16 +17,10 @@ from conversion.interchange import (
 )
 from modeling import models
 from modeling.config import BertConfig
+from tests import small_model
 
-CONFIG = BertConfig(
-  vocab_size=13,
-  hidden_size=8,
-  num_hidden_layers=2,
-  num_attention_heads=2,
-  intermediate_size=10,
-  max_position_embeddings=6,
-  type_vocab_size=2,
-)
+SIZES = {"hidden_size": 8, "num_hidden_layers": 2, "intermediate_size": 10}
+CONFIG = small_model.config(13, **SIZES, max_position_embeddings=6)
 MODELS = {
   "encoder": models.encoder,
   "pretraining": models.pretrainer,

@@ -149,15 +149,3 @@ def test_tab_separated_values_do_not_change(tmp_path_factory, rows):
   text = "a\tb\n" + "".join(f"{a}\t{b}\n" for a, b in rows)
   path = _write(tmp_path_factory.mktemp("table"), "t.tsv", text.rstrip("\n"))
   assert [tuple(r.values.values()) for r in tables.read_table(path)] == rows
-
-
-@given(st.binary())
-def test_any_bytes_are_rows_or_an_error_that_names_the_file(
-  tmp_path_factory, content
-):
-  for name in ("t.tsv", "t.csv", "t.jsonl"):
-    path = _write(tmp_path_factory.mktemp("table"), name, content)
-    try:
-      assert list(tables.read_table(path))
-    except ValueError as error:
-      assert path in str(error)

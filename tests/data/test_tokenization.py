@@ -1,6 +1,4 @@
 import functools
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -110,15 +108,6 @@ def test_the_case_of_released_models_is_known(folder, lower_cased):
 def test_the_case_of_other_models_is_not(path):
   for flag in (True, False):
     tokenization.validate_case_matches_checkpoint(flag, path)
-
-
-def test_tensorflow_is_not_needed():
-  program = (
-    "import sys; from data import tokenization;"
-    f" tokenization.FullTokenizer({str(VOCAB)!r}).tokenize('a');"
-    " assert 'tensorflow' not in sys.modules"
-  )
-  subprocess.run([sys.executable, "-c", program], check=True)
 
 
 # Any text but halves of surrogate pairs, which UTF-8 cannot hold.

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pytest
 
 from data import vocab
 from modeling import models
-from modeling.config import BertConfig
 from modeling.models import layer_outputs
 from serving.answers import TextConfig
 from serving.export import ServedModel
@@ -28,20 +28,15 @@ from tasks.pretraining.task import FillMask
 from tasks.squad import answers as squad
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.records import WindowConfig
+from tests import small_model
 from tests.serving import stand_in
 
 T = 12
 LABELS = ("no", "yes")
 TAGS = ("O", "B-X", "I-X")
-CONFIG = BertConfig(
-  vocab_size=len(stand_in.WORDS),
-  hidden_size=8,
-  num_hidden_layers=1,
-  num_attention_heads=2,
-  intermediate_size=8,
-  max_position_embeddings=T,
-  type_vocab_size=2,
-  initializer_range=0.5,
+SIZES = {"hidden_size": 8, "intermediate_size": 8, "initializer_range": 0.5}
+CONFIG = small_model.config(
+  len(stand_in.WORDS), **SIZES, max_position_embeddings=T
 )
 _LENGTHS = WindowConfig(T, doc_stride=3, max_query_length=4)
 _CHOICE = DecodingConfig(3, 5, version_2_with_negative=True, export_top_k=2)
@@ -122,6 +117,12 @@ _MAKE = {
 }
 NAMES = tuple(_MAKE)
 IN_GRAPH = tuple(name for name, (*_, in_graph) in _MAKE.items() if in_graph)
+
+
+def slow_but(quick, names=NAMES):
+  """Names for pytest to parametrize a test by; all but `quick` are slow."""
+  slow = pytest.mark.slow
+  return [n if n in quick else pytest.param(n, marks=slow) for n in names]
 
 
 class Everything(dict):

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data.features import TOKENS
 from predictor import Predictor
 from serving import engines
 from serving.answers import TextModel
@@ -30,10 +31,6 @@ from tests.serving.server import stand_in as server
 
 TEXTS = ["ab c", "a b . c d e a b c d e", "abcde", "e [MASK] a [MASK]", "", "b"]
 QUICK = ("classification of pairs", "tagging", "questions")
-ALL = [
-  name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-  for name in tasks.NAMES
-]
 
 
 @contextlib.contextmanager
@@ -48,7 +45,7 @@ def serving(model, folder):
     yield f"http://127.0.0.1:{client.port}/v1/models/toy"
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", tasks.slow_but(QUICK))
 def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
   folder = folders[name]
   model = engines.text_model(every_task[name])  # by Keras
@@ -90,6 +87,11 @@ def test_a_pair_is_next_by_all_engines(every_task, folders, tmp_path):
       assert "is_next" not in predict(["a [MASK]"])[0]
       with pytest.raises(UserError, match=r"text=.*, and perhaps text_pair"):
         predict(text_pair=["b"])
+
+
+def _ones(length):
+  """A row of the token 1."""
+  return {name: np.ones(length, np.int32) for name in TOKENS}
 
 
 # --- Batches ---------------------------------------------------------------
@@ -160,10 +162,7 @@ def test_outputs_are_those_of_the_row_alone_and_in_order():
 
 def test_no_position_leads_into_another_row(every_task):
   engine = engines.text_model(every_task["masks"]).engine
-  row = {
-    name: np.ones(3, np.int32)
-    for name in ("input_ids", "input_mask", "segment_ids")
-  }
+  row = _ones(3)
   for position in (3, -1, 1 << 20):
     bad = row | {"masked_lm_positions": np.array([position], np.int32)}
     with pytest.raises(UserError, match="beyond the tokens of a row"):
@@ -295,14 +294,8 @@ def test_tensorflow_has_an_interpreter_too(folders, monkeypatch):
 @pytest.mark.parametrize("kind", ["litert", "savedmodel"])
 def test_a_row_that_the_model_does_not_take_is_refused(folders, kind):
   engine = Predictor(folders["tagging"], kind)._answer.engine
-  good = {
-    name: np.ones(3, np.int32)
-    for name in ("input_ids", "input_mask", "segment_ids")
-  }
-  for bad in (
-    good | {"input_ids": np.full(3, 1 << 20, np.int32)},
-    {name: np.ones(tasks.T + 9, np.int32) for name in good},
-  ):
+  good, out_of_range = _ones(3), np.full(3, 1 << 20, np.int32)
+  for bad in (good | {"input_ids": out_of_range}, _ones(tasks.T + 9)):
     with pytest.raises(UserError):
       list(engine.run([bad]))
     assert len(list(engine.run([good, good]))) == 2  # it goes on
@@ -407,9 +400,8 @@ def _tensor(*shape):
 
 
 def _metadata(**outputs):
-  ids = ("input_ids", "input_mask", "segment_ids")
   signature = {
-    "inputs": {name: _tensor(-1, -1) for name in ids},
+    "inputs": {name: _tensor(-1, -1) for name in TOKENS},
     "outputs": {name: _tensor(*shape) for name, shape in outputs.items()},
     "method_name": "tensorflow/serving/predict",
   }
@@ -421,13 +413,7 @@ def _metadata(**outputs):
 
 
 def _rows(*lengths):
-  return [
-    {
-      name: np.full(n, n, np.int32)
-      for name in ("input_ids", "input_mask", "segment_ids")
-    }
-    for n in lengths
-  ]
+  return [{name: np.full(n, n, np.int32) for name in TOKENS} for n in lengths]
 
 
 def test_rows_are_sent_in_columns_to_a_version(stub):
@@ -442,9 +428,7 @@ def test_rows_are_sent_in_columns_to_a_version(stub):
 
   stub.answer = answer
   engine = RemoteEngine(f"{stub.url}/versions/3/")
-  assert engine.features == dict.fromkeys(
-    ("input_ids", "input_mask", "segment_ids"), 1
-  )
+  assert engine.features == dict.fromkeys(TOKENS, 1)
   outputs = list(engine.run(_rows(1, 3, 2)))
   assert [o["end_logits"].tolist() for o in outputs] == [[1], [3] * 3, [2] * 2]
   paths = [path.removeprefix("/v1/models/a") for path, _ in requests]

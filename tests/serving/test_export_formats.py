@@ -10,12 +10,12 @@ import pytest
 import tensorflow as tf
 
 from modeling import heads, models
-from modeling.config import BertConfig
 from serving import export
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import UserError
 from tasks.classification import answers as classification
+from tests import small_model
 
 try:
   from ai_edge_litert.interpreter import Interpreter
@@ -24,21 +24,12 @@ except ImportError:
 
 ROOT = Path(__file__).parents[2]
 T = 16
-CONFIG = BertConfig(
-  vocab_size=50,
-  hidden_size=64,
-  num_hidden_layers=1,
-  num_attention_heads=2,
-  intermediate_size=64,
-  max_position_embeddings=T,
-  type_vocab_size=2,
-  initializer_range=0.1,
-)
+CONFIG = small_model.config(50, hidden_size=64, intermediate_size=64)
 FILES = ("model_float32.tflite", "model_float16.tflite", "model_int8.tflite")
 MODELS = {
   "classifier": lambda: models.classifier(CONFIG, 2),
   "classifier with exact gelu": lambda: models.classifier(
-    BertConfig(**CONFIG.to_dict() | {"hidden_act": "gelu_erf"}), 2
+    replace(CONFIG, hidden_act="gelu_erf"), 2
   ),
   "left to right": lambda: models.classifier(
     replace(CONFIG, attention="left_to_right"), 2

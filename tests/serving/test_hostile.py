@@ -31,11 +31,7 @@ HOSTILE = {
 QUICK = ("classification of pairs", "tagging")
 
 
-def _tried(names):
-  slow = pytest.mark.slow
-  return [n if n in QUICK else pytest.param(n, marks=slow) for n in names]
-
-
+IN_GRAPH = tasks.slow_but(QUICK, tasks.IN_GRAPH)
 # An output with several equally good values: two endings may be the same.
 EQUALLY_GOOD = {"choices": ("choice",)}
 
@@ -72,7 +68,7 @@ def _all_finite(value):
   return not isinstance(value, float) or np.isfinite(value)
 
 
-@pytest.mark.parametrize("name", _tried(tasks.NAMES))
+@pytest.mark.parametrize("name", tasks.slow_but(QUICK))
 def test_every_text_has_an_answer_and_a_batch_does_not_change_it(
   every_task, name
 ):
@@ -99,7 +95,7 @@ def _in_graph(exported, answers, examples):
   return {name: value.numpy() for name, value in outputs.items()}
 
 
-@pytest.mark.parametrize("name", _tried(tasks.IN_GRAPH))
+@pytest.mark.parametrize("name", IN_GRAPH)
 def test_the_graph_has_an_answer_for_any_bytes(every_task, exported, name):
   answers = every_task[name].answers
   examples = [*_examples(answers, HOSTILE.values())]
@@ -120,7 +116,7 @@ def test_the_graph_has_an_answer_for_any_bytes(every_task, exported, name):
         np.testing.assert_allclose(result, value[0], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", _tried(tasks.IN_GRAPH))
+@pytest.mark.parametrize("name", IN_GRAPH)
 def test_an_empty_batch_has_empty_answers(every_task, exported, name):
   inputs = exported[name].functions["serving_default"]
   specs = inputs.structured_input_signature[1]

@@ -72,13 +72,7 @@ def _operations_of(function):
 QUICK = ("classification of pairs", "choices", "questions", "tagging")
 
 
-@pytest.mark.parametrize(
-  "name",
-  [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-    for name in tasks.NAMES
-  ],
-)
+@pytest.mark.parametrize("name", tasks.slow_but(QUICK))
 def test_every_task_is_made_of_known_operations(exported, name):
   for signature, function in exported[name].functions.items():
     assert not _operations_of(function) - KNOWN, signature

@@ -154,14 +154,7 @@ def _trained(request, train):
   return train(*before, request.param), request.param
 
 
-@pytest.mark.parametrize(
-  "trained",
-  [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-    for name in ASKED
-  ],
-  indirect=True,
-)
+@pytest.mark.parametrize("trained", tasks.slow_but(QUICK, ASKED), indirect=True)
 def test_the_folder_answers_as_the_export_does(trained, tmp_path, monkeypatch):
   folder, name = trained
   monkeypatch.chdir(tmp_path)  # the run's paths were relative to another one

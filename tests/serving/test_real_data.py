@@ -8,7 +8,6 @@ import pytest
 
 from data import vocab
 from modeling import models
-from modeling.config import BertConfig
 from predictor import Predictor
 from serving import engines, export
 from serving.answers import TextConfig
@@ -26,6 +25,7 @@ from tasks.squad import answers as squad
 from tasks.squad import examples
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.records import WindowConfig
+from tests import small_model
 from tests.serving import test_engines
 from tests.serving.tasks import assert_same
 
@@ -151,14 +151,10 @@ def test_all_engines_answer_alike(name, tmp_path):
   read, make_model, make_answers, labels = CASES[name]
   columns = {k: v[: ROWS or None] for k, v in read().items()}
   words = tmp_path / "vocab.txt"
-  config = BertConfig(
-    vocab_size=_vocabulary(columns.values(), words),
-    hidden_size=32,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=64,
-    max_position_embeddings=T,
-    initializer_range=0.2,
+  config = small_model.config(
+    _vocabulary(columns.values(), words),
+    **{"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64},
+    **{"max_position_embeddings": T, "initializer_range": 0.2},
   )
   keras.utils.set_random_seed(1)
   answers = make_answers(TextConfig(str(words), True, T, labels))

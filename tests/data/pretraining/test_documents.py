@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.pretraining import builders, documents
+from storage import UserError
 from storage.progress import Progress
 
 PROSE = "Owls hunt. They\nhunt at night.\r\n\n\nFoxes do, too. "
@@ -128,6 +129,21 @@ def test_paragraphs():
 def test_a_paragraph_of_a_megabyte_takes_no_longer_than_its_length(unit):
   text = unit * (1_000_000 // len(unit))
   assert " ".join(documents.split_sentences(text)) == " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    ("Ore is rock.\n", "wiki, line 1: 'Ore is rock.' is not within <doc ...>"),
+    ("<doc id=1>\nOre\n", "wiki ends within an article, without </doc>"),
+    ("<doc id=1>\nOre\n<doc id=2>\n", "wiki, line 3: an article begins within"),
+    ('{"text": "Ore."}\n{}\n', "wiki, line 2: not a JSON object with a text"),
+  ],
+)
+def test_other_files_than_articles_are_named(tmp_path, text, message):
+  (tmp_path / "wiki").write_text(text)
+  with pytest.raises(UserError, match=message):
+    list(documents.read_wikipedia(str(tmp_path / "wiki"), SILENT()))
 
 
 # --- text formats -----------------------------------------------------------
