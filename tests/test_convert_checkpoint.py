@@ -93,14 +93,14 @@ def test_without_the_optimizer_it_is_a_third(runs, tmp_path):
 
 
 def test_a_preset_becomes_the_original(tmp_path):
-  ours, theirs = tmp_path / "original", tmp_path / "hugging_face"
-  log = run("convert_checkpoint", input=PRESET, output=ours)
+  original, theirs = tmp_path / "original", tmp_path / "hugging_face"
+  log = run("convert_checkpoint", input=PRESET, output=original)
   assert "need --do_lower_case=False" in log
-  assert "cls/predictions/output_bias" in _read(ours / "bert_model.ckpt")
+  assert "cls/predictions/output_bias" in _read(original / "bert_model.ckpt")
   flags = {"input": PRESET, "output_format": "hugging_face"}
   run("convert_checkpoint", output=theirs, **flags)
   vocabulary = PRESET / "assets" / "tokenizer" / "vocabulary.txt"
-  for folder in (ours, theirs):
+  for folder in (original, theirs):
     assert (folder / "vocab.txt").read_bytes() == vocabulary.read_bytes()
   tokenizer = json.loads((theirs / "tokenizer_config.json").read_text())
   assert tokenizer["do_lower_case"] is False
