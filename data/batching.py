@@ -1,4 +1,4 @@
-"""Batches: parsed, trimmed, and packed.
+"""Batches of less padding: of similar lengths, trimmed, packed.
 
 A batch is a dict of name -> [B, ...]. A packed one has several examples in a
 row, which do not attend to each other.
@@ -20,46 +20,67 @@ Batch = dict[str, tf.Tensor]
 # Packing is the default where it saves this fraction of the cost.
 _WORTHWHILE = 0.1
 _SAMPLED = 100  # batches
-_PREFETCHED = 4  # batches
 _MULTIPLE = 8  # tokens; trimmed rows have a multiple of it
-
-
-def prefetch_map(
-  dataset: tf.data.Dataset, function: Callable
-) -> tf.data.Dataset:
-  """Maps a dataset on all cores and prefetches a few elements.
-
-  tf.data's autotuner is off: with few cores it took one from the training for
-  half a minute, and releasing the iterator waited for its end.
-  """
-  options = tf.data.Options()
-  options.autotune.enabled = False
-  mapped = dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
-  return mapped.prefetch(_PREFETCHED).with_options(options)
-
-
-def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
-  """Function from serialized records [B] to their fields, int32 or float32."""
-  fields = {
-    name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
-    for name, feature in schema.items()
-  }
-
-  def parse_batch(serialized) -> Batch:
-    batch = tf.io.parse_example(serialized, fields)
-    # As in the original, int64 in the file becomes int32.
-    return {
-      name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
-      for name, value in batch.items()
-    }
-
-  return parse_batch
+GROUPED = 100  # batches whose records are sorted by length together
+_LIMIT = 2**32  # greater than all lengths and all random sort keys
 
 
 def lengths(mask: tf.Tensor) -> tf.Tensor:
   """Positions up to the last token, [B], of [B, T] or [B, C, T] masks."""
   positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
   return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
+
+
+def group_by_length(
+  records: Callable[[int], tf.data.Dataset],
+  schema: Schema,
+  batch_size: int,
+  skip: int,
+  seed: int,
+  epoch: int | None,
+) -> tf.data.Dataset:
+  """Reorders records so that those of a batch have similar lengths.
+
+  `records` makes a dataset of the serialized records after a number of them.
+  Those of 100 batches are sorted by length, and the batches are shuffled,
+  within an epoch of `epoch` records, if it is not None. A reader that skips
+  records, in batches of the same size, resumes the same order.
+  """
+  size = GROUPED * batch_size
+  first, inside = divmod(skip, size)
+  mask = schema["input_mask"]
+  mask = {mask.name: tf.io.FixedLenFeature(mask.shape, mask.dtype)}
+
+  def reorder(number, serialized):
+    parsed = tf.io.parse_example(serialized, mask)
+    begin = number * size + batch_size * tf.range(GROUPED, dtype=tf.int64)
+    group = _groups(begin, batch_size, epoch)  # [batches]
+    row_group = tf.repeat(group, batch_size)
+    length = tf.cast(lengths(parsed["input_mask"]), tf.int64)
+    order = _order(row_group, tf.where(row_group % 2 == 0, length, 0))
+    batches = tf.reshape(tf.gather(serialized, order), [GROUPED, batch_size])
+    group_seed = tf.stack([tf.constant(seed, tf.int64), number])
+    drawn = tf.random.stateless_uniform(
+      [GROUPED], group_seed, maxval=_LIMIT, dtype=tf.int64
+    )
+    return tf.reshape(tf.gather(batches, _order(group, drawn)), [-1])
+
+  chunks = records(first * size).batch(size, drop_remainder=True)
+  chunks = chunks.enumerate(first).map(reorder, tf.data.AUTOTUNE)
+  return chunks.unbatch().skip(inside)
+
+
+def _groups(begin, batch_size, epoch):
+  """Group of each batch: even within an epoch, odd for batches of two."""
+  if epoch is None:
+    return tf.zeros_like(begin)
+  first, last = begin // epoch, (begin + batch_size - 1) // epoch
+  return 2 * first + tf.cast(first != last, first.dtype)
+
+
+def _order(group, key):
+  """Indices sorted by group, then by a key less than _LIMIT."""
+  return tf.argsort(group * _LIMIT + key, stable=True)
 
 
 def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:

@@ -8,7 +8,7 @@ memory. Reading from a position begins with its chunk.
 
 import abc
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from data import batching
-from data.batching import Packing, lengths, parser, prefetch_map
+from data.batching import Batch, Packing, lengths
 from data.features import TOKENS
 from storage import UserError, record_scan
 from storage.record_scan import BLOCK, Index
@@ -25,8 +25,39 @@ from storage.tfrecord import Schema
 _CHUNK = 40  # blocks
 _ROUND = 1000  # records in which the fractions of the sources are exact
 _BUFFER = 256 << 10  # bytes
-_GROUPED = 100  # batches whose records are sorted by length together
-_LIMIT = 2**32  # greater than all lengths and all random sort keys
+_PREFETCHED = 4  # batches
+
+
+def prefetch_map(
+  dataset: tf.data.Dataset, function: Callable
+) -> tf.data.Dataset:
+  """Maps a dataset on all cores and prefetches a few elements.
+
+  tf.data's autotuner is off: with few cores it took one from the training for
+  half a minute, and releasing the iterator waited for its end.
+  """
+  options = tf.data.Options()
+  options.autotune.enabled = False
+  mapped = dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
+  return mapped.prefetch(_PREFETCHED).with_options(options)
+
+
+def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
+  """Function from serialized records [B] to their fields, int32 or float32."""
+  fields = {
+    name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
+    for name, feature in schema.items()
+  }
+
+  def parse_batch(serialized) -> Batch:
+    batch = tf.io.parse_example(serialized, fields)
+    # As in the original, int64 in the file becomes int32.
+    return {
+      name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+      for name, value in batch.items()
+    }
+
+  return parse_batch
 
 
 class Source(NamedTuple):
@@ -142,7 +173,9 @@ class ShuffledRecords:
         f"a batch of {batch_size} cannot be divided among {replicas} replicas"
       )
     if by_length:
-      examples = self._group_by_length(schema, batch_size, skip)
+      examples = batching.group_by_length(
+        self.from_position, schema, batch_size, skip, self._seed, self._epoch
+      )
     else:
       examples = self.from_position(skip)
     batches = examples.batch(batch_size // replicas, drop_remainder=True)
@@ -152,49 +185,6 @@ class ShuffledRecords:
       worker = context.input_pipeline_id
       batches = batches.filter(lambda n, _: n % replicas // here == worker)
     return batches
-
-  def _group_by_length(self, schema, batch_size, skip):
-    """Reorders records so that those of a batch have similar lengths.
-
-    The records of 100 batches are sorted by length, and the batches are
-    shuffled, within an epoch. A reader that skips records, in batches of the
-    same size, resumes the same order.
-    """
-    size = _GROUPED * batch_size
-    first, inside = divmod(skip, size)
-    mask = schema["input_mask"]
-    mask = {mask.name: tf.io.FixedLenFeature(mask.shape, mask.dtype)}
-
-    def reorder(number, serialized):
-      parsed = tf.io.parse_example(serialized, mask)
-      begin = number * size + batch_size * tf.range(_GROUPED, dtype=tf.int64)
-      group = _groups(begin, batch_size, self._epoch)  # [batches]
-      row_group = tf.repeat(group, batch_size)
-      length = tf.cast(lengths(parsed["input_mask"]), tf.int64)
-      order = _order(row_group, tf.where(row_group % 2 == 0, length, 0))
-      batches = tf.reshape(tf.gather(serialized, order), [_GROUPED, batch_size])
-      seed = tf.stack([tf.constant(self._seed, tf.int64), number])
-      drawn = tf.random.stateless_uniform(
-        [_GROUPED], seed, maxval=_LIMIT, dtype=tf.int64
-      )
-      return tf.reshape(tf.gather(batches, _order(group, drawn)), [-1])
-
-    chunks = self.from_position(first * size).batch(size, drop_remainder=True)
-    chunks = chunks.enumerate(first).map(reorder, tf.data.AUTOTUNE)
-    return chunks.unbatch().skip(inside)
-
-
-def _groups(begin, batch_size, epoch):
-  """Group of each batch: even within an epoch, odd for batches of two."""
-  if epoch is None:
-    return tf.zeros_like(begin)
-  first, last = begin // epoch, (begin + batch_size - 1) // epoch
-  return 2 * first + tf.cast(first != last, first.dtype)
-
-
-def _order(group, key):
-  """Indices sorted by group, then by a key less than _LIMIT."""
-  return tf.argsort(group * _LIMIT + key, stable=True)
 
 
 def _slice_files(index: Index, begin: int, end: int) -> Index:
@@ -318,7 +308,7 @@ class RecordDataset(TrainingRecords):
       return {name: tf.gather(value, order) for name, value in batch.items()}
 
     chunks = tf.data.TFRecordDataset(self.path).enumerate()
-    chunks = chunks.batch(_GROUPED * batch_size)
+    chunks = chunks.batch(batching.GROUPED * batch_size)
     batches = prefetch_map(chunks, sort_rows).rebatch(batch_size)
     if self.static_shapes:
       batches = batches.map(lambda batch: _pad_batch(batch, batch_size))

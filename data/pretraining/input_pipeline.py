@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from data import features, vocab
-from data.batching import Packing, parser, prefetch_map, trim_padding
+from data.batching import Packing, trim_padding
 from data.pretraining.dynamic_masking import CausalTargets, Masker
 from data.pretraining.instances import DEFAULT_MASKING, Masking
-from data.records import Source, TrainingRecords
+from data.records import Source, TrainingRecords, parser, prefetch_map
 from storage import UserError, record_scan
 
 

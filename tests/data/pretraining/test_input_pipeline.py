@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, records
+from data import batching, features
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import Masking, MaskPolicy
@@ -205,7 +205,7 @@ def _uneven(tmp_path, number=60):
 def test_batches_by_length_are_short_complete_and_resumed(
   tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(records, "_GROUPED", 3)
+  monkeypatch.setattr(batching, "GROUPED", 3)
   source = PretrainingInput(
     [_uneven(tmp_path)], LONG, V, Masking(P), causal_targets=CausalTargets()
   )
