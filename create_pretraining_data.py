@@ -35,16 +35,18 @@ flags.DEFINE_integer(
   "the original's and do not depend on the number of workers.",
   0,
 )
-flags.DEFINE_bool("deduplicate", False, "Drop repetitions of documents.")
+flags.DEFINE_bool("deduplicate", False, "Drop copies of earlier documents.")
 flags.DEFINE_bool("overwrite", False, "Replace existing output files.")
 
 
 def check_flags(args: Arguments) -> None:
   inputs = files.expand(args.input_file)
-  if args.preview:
-    pretraining_flags.check_preview(args)
-  else:
+  if not args.preview:
     check_outputs(args, inputs)
+  elif args.runner or args.num_workers:
+    raise UserError(
+      "--preview reads the text in one process: drop --num_workers and --runner"
+    )
   program.check_file(args, "vocab_file")
   pretraining_flags.instance_config(args)
 

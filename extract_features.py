@@ -51,7 +51,7 @@ flags.DEFINE_enum(
   "format",
   "json",
   ["json", "npz"],
-  "JSON lines, or arrays (tasks/features/lines.py).",
+  "JSON lines, or NumPy arrays (tasks/features/lines.py).",
 )
 flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
 

@@ -32,7 +32,7 @@ flags.DEFINE_string(
 flags.DEFINE_string("output_file", None, "JSON lines to write.", required=True)
 flags.DEFINE_string("labels", None, "Labels of --features, one per line.")
 flags.DEFINE_string("query_labels", None, "Labels to evaluate with.")
-flags.DEFINE_float("regularization", 1.0, "L2, of logistic regression.", 1e-9)
+flags.DEFINE_float("regularization", 1.0, "L2 penalty on the weights.", 1e-9)
 flags.DEFINE_integer("num_neighbors", 0, "Vectors to find for each query.", 0)
 flags.DEFINE_enum("metric", "cosine", ["cosine", "euclidean"], "Distance.")
 flags.DEFINE_string("texts", None, "Texts of --features, to show neighbors.")

@@ -36,7 +36,7 @@ flags.DEFINE_enum(
   "engine",
   "auto",
   engines.NAMES,
-  "Files of an export to use; auto: LiteRT on a CPU, else the SavedModel.",
+  "Files of an export to use; auto: litert on a CPU, else savedmodel.",
 )
 flags.DEFINE_string("host", "127.0.0.1", "Address; 0.0.0.0 for all.")
 flags.DEFINE_integer("port", 8501, "Port; 0 for any.", 0, 65535)

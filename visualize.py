@@ -80,7 +80,7 @@ def main(args: Arguments) -> None:
   served = _restore(args)
   texts = _texts(args, served.answers)
   encoded = visualization.encode(served, texts)
-  values = visualization.read(served, encoded)
+  values = visualization.compute(served, encoded)
   text = visualization.render(served, values, texts, args.model)
   files.write_text(args.output_file, text)
   logging.info("wrote %s: open it in a browser", args.output_file)

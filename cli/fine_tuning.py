@@ -220,21 +220,21 @@ def run_sweep(args: Arguments) -> Arguments:
   """
   settings = arguments.settings_of_sweep(args)
   first = 1 if args.seed is None else args.seed
-  trials = _read(args.output_dir)
+  trials = _read_trials(args.output_dir)
   for setting, seed in product(settings, range(first, first + args.num_seeds)):
     name = f"{_name(args, setting)}_seed_{seed}"
     if name in trials:
       logging.info("%s is complete already", name)
       _warn_of_other_flags(args.replace(**setting), name)
       continue
-    _train(args, name, setting, seed)
+    _run_trial(args, name, setting, seed)
     if processes.is_chief():
       best = run_folder.read_best(os.path.join(args.output_dir, name))
       trials[name] = Trial(
         *(name, setting["learning_rate"], seed),
         *(best["step"], best["metric"], best["value"]),
       )
-      _write(args.output_dir, trials)
+      _write_trials(args.output_dir, trials)
   if processes.is_chief():
     _log_trials(trials)
     winner = max(trials.values(), key=lambda trial: trial.value)
@@ -268,8 +268,8 @@ def _warn_of_other_flags(args, name):
     )
 
 
-def _train(args, name, setting, seed):
-  """Runs the same command with other flags."""
+def _run_trial(args, name, setting, seed):
+  """Runs the same command with the flags of a trial."""
   folder = os.path.join(args.output_dir, name)
   if processes.is_chief():
     _copy_labels(args.output_dir, folder)
@@ -282,7 +282,7 @@ def _train(args, name, setting, seed):
   training_program.rerun(args, name, flags)
 
 
-def _read(output_dir) -> dict[str, Trial]:
+def _read_trials(output_dir) -> dict[str, Trial]:
   kinds = Trial.__annotations__.items()
   return {
     row["run"]: Trial(**{name: kind(row[name]) for name, kind in kinds})
@@ -290,7 +290,7 @@ def _read(output_dir) -> dict[str, Trial]:
   }
 
 
-def _write(output_dir, trials):
+def _write_trials(output_dir, trials):
   rows = [Trial._fields, *trials.values()]
   text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
   files.write_text(os.path.join(output_dir, run_record.SWEEP), text)

@@ -22,15 +22,16 @@ def define_vocabulary_flags() -> None:
     "special_tokens", list(vocab.SPECIAL_TOKENS), "First tokens, [PAD] first."
   )
   flags.DEFINE_integer("unused_tokens", 0, "How many [unusedN] tokens.", 0)
-  flags.DEFINE_integer("min_count", 2, "Drop what occurs less often.", 1)
+  flags.DEFINE_integer("min_count", 2, "Minimum occurrences of a token.", 1)
   flags.DEFINE_integer(
     "max_alphabet",
     1000,
-    "Characters at most; others are [UNK]. Chinese, Japanese: about 8000.",
+    "Characters at most; words with rarer ones become [UNK]. Chinese and "
+    "Japanese need about 8000.",
     1,
   )
   flags.DEFINE_integer(
-    "max_words", 5_000_000, "Distinct words to hold; rarer ones are dropped.", 1
+    "max_words", 5_000_000, "Distinct words in memory; rarer are dropped.", 1
   )
   define_sampling_exponent("words")
   flags.DEFINE_enum(
@@ -54,7 +55,7 @@ def _define_extension():
   flags.DEFINE_string("bert_config_file", None, "Of the model to extend.")
   flags.DEFINE_string("init_checkpoint", None, "Of the model to extend.")
   flags.DEFINE_integer(
-    "new_words", 0, "Words to add; 0 for as many as [unused] tokens.", 0
+    "new_words", 0, "Words for --extend; 0: as many as [unused] tokens.", 0
   )
   flags.DEFINE_bool(
     "append_words", False, "Append words beyond the [unused] tokens."
@@ -103,12 +104,14 @@ def define_masking_flags(source: str = "") -> None:
     "masked_lm_prob", 0.15, f"Fraction of the tokens{source} to mask."
   )
   flags.DEFINE_float(
-    "mask_token_prob", MaskPolicy.mask_token_prob, "Fraction to become [MASK]."
+    "mask_token_prob",
+    MaskPolicy.mask_token_prob,
+    "Fraction of the tokens to mask that becomes [MASK].",
   )
   flags.DEFINE_float(
     "random_token_prob",
     MaskPolicy.random_token_prob,
-    "Fraction that becomes a random token; the rest stays the same.",
+    "Fraction of them that becomes a random token; others stay the same.",
   )
   flags.DEFINE_bool("do_whole_word_mask", False, "Mask all pieces of a word.")
 
@@ -130,18 +133,10 @@ def instance_config(args: Arguments) -> InstanceConfig:
   )
 
 
-def check_preview(args: Arguments) -> None:
-  """Raises ValueError if flags contradict --preview."""
-  if args.runner or args.num_workers:
-    raise UserError(
-      "--preview reads the text in one process: drop --num_workers and --runner"
-    )
-
-
 def preview_targets(
   args: Arguments, words: Mapping[str, int]
 ) -> tuple[Callable | None, bool]:
-  """Function that makes a batch's targets when read, if any; if causal."""
+  """Makes the arguments `finish` and `is_causal` of builders.preview."""
   is_causal = args.preview_objective in SIDES
   if args.masking == "static" and not is_causal:
     return None, False
@@ -180,7 +175,7 @@ def masking(args: Arguments) -> Masking:
   )
 
 
-def define_flags() -> None:
+def define_training_flags() -> None:
   """Defines the flags of run_pretraining.py."""
   flags.DEFINE_string(
     "input_file", None, "TFRecord files or globs, comma-separated."
@@ -219,7 +214,10 @@ def define_flags() -> None:
     "vocab_file", None, "Vocabulary, for unmasked records and --do_export."
   )
   flags.DEFINE_integer(
-    "max_corrupt_records", 0, "Corrupt ones to leave out; reads all first.", 0
+    "max_corrupt_records",
+    0,
+    "Corrupt records to leave out, at most; reads all records first.",
+    0,
   )
 
 

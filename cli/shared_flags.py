@@ -72,7 +72,7 @@ def define_training() -> None:
     "eval_steps", 0, "Steps between evaluations; 0: none.", 0
   )
   flags.DEFINE_integer(
-    "keep_checkpoint_max", 5, "Newest to keep; 0 for all.", 0
+    "keep_checkpoint_max", 5, "Newest checkpoints to keep; 0 for all.", 0
   )
   flags.DEFINE_bool(
     "dry_run",
@@ -97,7 +97,9 @@ def _define_updates():
     "correction, and with 0.999 a thousand steps are larger than their rate.",
     *(0.0, 0.99999),
   )
-  flags.DEFINE_float("max_grad_norm", 1.0, "Clip to this norm; 0: do not.", 0.0)
+  flags.DEFINE_float(
+    "max_grad_norm", 1.0, "Clip gradients to this global norm; 0: do not.", 0.0
+  )
   flags.DEFINE_float(
     "layerwise_learning_rate_decay",
     1.0,
@@ -107,9 +109,9 @@ def _define_updates():
   flags.DEFINE_float(
     "ema_decay",
     0.0,
-    "Decay of averages of the variables to evaluate with; 0: none.",
-    0.0,
-    1.0,
+    "Decay of moving averages of the variables, such as 0.999, by which a run "
+    "evaluates and predicts; 0: none.",
+    *(0.0, 1.0),
   )
   flags.DEFINE_integer(
     "gradient_accumulation_steps", 1, "Micro-batches per step and replica.", 1
@@ -227,13 +229,14 @@ def define_fine_tuning() -> None:
   flags.DEFINE_integer(
     "early_stopping_patience",
     0,
-    "End after so many evaluations without improvement. Sets --keep_best.",
+    "End after so many evaluations without improvement; 0: never. Sets "
+    "--keep_best.",
     0,
   )
   flags.DEFINE_integer(
     "ensemble",
     1,
-    "Evaluate, predict and export with so many of a sweep's best models.",
+    "Evaluate, predict, export with so many best models of a sweep at once.",
     1,
   )
   _define_distillation()
@@ -271,7 +274,7 @@ def define_long_text() -> None:
     "max_text_length", 4096, "windows: tokens after which texts are cut off.", 3
   )
   flags.DEFINE_integer(
-    "window_stride", 0, "windows: tokens between starts; 0: half of one.", 0
+    "window_stride", 0, "windows: tokens between starts; 0: half a window.", 0
   )
   flags.DEFINE_enum(
     "window_pooling", "mean", ["mean", "max"], "windows: pooling of vectors."

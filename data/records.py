@@ -83,7 +83,7 @@ class TrainingRecords(abc.ABC):
   def parse_batches(
     self, numbered: tf.data.Dataset, seed: int, by_length: bool = False
   ) -> tf.data.Dataset:
-    """Batches of pairs of the batch's number and [B] records."""
+    """Parses pairs of a batch's number and its [B] records."""
 
   @property
   def files(self) -> list[str]:

@@ -23,6 +23,7 @@ from serving import answers
 from serving.answers import LITERT_FILES, SIGNATURE, Answers
 from storage import UserError, files
 from storage.progress import no_stderr
+from storage.tfrecord import encode_field
 
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
@@ -249,20 +250,13 @@ def prediction_log(inputs: dict[str, tf.Tensor]) -> bytes:
   PredictionLog{6: PredictLog{1: PredictRequest{1: spec, 2: inputs}}}, written
   here, so that the package tensorflow-serving-api is not needed.
   """
-  request = _field(1, _field(3, b"serving_default"))
+  request = encode_field(1, encode_field(3, b"serving_default"))
   for name, value in inputs.items():
     tensor = tf.make_tensor_proto(value).SerializeToString()
-    request += _field(2, _field(1, name.encode()) + _field(2, tensor))
-  return _field(6, _field(1, request))
-
-
-def _field(number, content):
-  """A field of bytes in protobuf's encoding."""
-  size, digits = len(content), []
-  while size >= 128:
-    digits.append(size % 128 + 128)
-    size //= 128
-  return bytes([number << 3 | 2, *digits, size]) + content
+    request += encode_field(
+      2, encode_field(1, name.encode()) + encode_field(2, tensor)
+    )
+  return encode_field(6, encode_field(1, request))
 
 
 def save_tflite(directory: str, served: ServedModel) -> None:

@@ -190,7 +190,7 @@ def first_record(path: str) -> dict[str, list]:
 def check_record(
   path: str, record: dict[str, list], schema: Schema, limits: Mapping[str, int]
 ) -> None:
-  """Checks the fields of a record; those of `limits` n must be in [0, n)."""
+  """Raises ValueError for fields unlike the schema, or beyond [0, limit)."""
   for name, feature in schema.items():
     values = record.get(name)
     if not values:

@@ -76,8 +76,8 @@ def _float32s(values: Sequence[float]) -> bytes:
   return struct.pack(f"<{len(values)}f", *values)
 
 
-def _field(number: int, content: bytes) -> bytes:
-  """A length-delimited field of a protocol buffer message."""
+def encode_field(number: int, content: bytes) -> bytes:
+  """Encodes a length-delimited field of a protocol buffer message."""
   return bytes((number << 3 | 2,)) + _varint(len(content)) + content
 
 
@@ -85,14 +85,14 @@ def _feature_encoder(feature: Feature) -> tuple[Callable, Callable]:
   """Functions that pack values, and wrap them as one of Features.feature."""
   is_float = feature.dtype == "float32"
   kind = 2 if is_float else 3  # float_list, int64_list
-  key = _field(1, feature.name.encode())
+  key = encode_field(1, feature.name.encode())
 
   # Most features of a record have few different lengths in bytes.
   @cache
   def head(length: int) -> bytes:
-    values = _field(1, bytes(length))
-    entry = key + _field(2, _field(kind, values))
-    return _field(1, entry)[: -length or None]
+    values = encode_field(1, bytes(length))
+    entry = key + encode_field(2, encode_field(kind, values))
+    return encode_field(1, entry)[: -length or None]
 
   pack = _float32s if is_float else _int64s
   return pack, lambda values: head(len(values)) + values
@@ -129,7 +129,7 @@ class ExampleEncoder:
         entries.append(wrap(pack(values)))
       except (TypeError, ValueError, struct.error, OverflowError) as error:
         raise ValueError(f"{name}: {error}") from error
-    return _field(1, b"".join(entries))
+    return encode_field(1, b"".join(entries))
 
 
 # --- Protocol buffers, read -------------------------------------------------

@@ -1,4 +1,4 @@
-"""One folder for each task, and what finds the task of a model.
+"""One folder for each task; finds the task of a model.
 
 Models are functions of raw text: exports, and folders of trainings.
 """
@@ -173,7 +173,7 @@ def load_answers(folder: str) -> Answers:
 
 
 def has_gpu() -> bool:
-  """Returns whether this machine shows an NVIDIA GPU to this process."""
+  """True if this machine shows an NVIDIA GPU to this process."""
   is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
   return not is_hidden and bool(glob.glob("/dev/nvidia[0-9]*"))
 

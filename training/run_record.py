@@ -1,4 +1,4 @@
-"""Files of a run's folder: names of checkpoints, and run.json."""
+"""Files of a run's folder: checkpoints, by name; run.json; sweep.tsv."""
 
 import csv
 import hashlib
@@ -65,9 +65,9 @@ def choose_checkpoint(
 ) -> str | None:
   """Prefix of the checkpoint to use of a run's folder; None without any.
 
-  The best one, in the subfolder `best`, if `prefer_best`, which is by default
-  if the last training there saved it. Else the newest, or the best if there is
-  no other, as after a sweep.
+  With `prefer_best` that of the subfolder `best`; by default, None, if the last
+  training there saved its best. Else the newest, or the best if there is no
+  other, as after a sweep.
   """
   if prefer_best is None:
     last = read(folder)[-1:]

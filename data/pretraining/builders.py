@@ -104,7 +104,7 @@ class RecordBuilder:
   def __init__(self, config: BuildConfig):
     tokenizer = FullTokenizer(config.vocab_file, config.do_lower_case)
     builder = InstanceBuilder(tokenizer.vocab, config.instance_config)
-    self.records, self.examples = builder.records, builder.all_examples
+    self.records, self.examples = builder.records, builder.examples
     self.vocab = tokenizer.vocab
     self._ids = CachedTokenizer(tokenizer).ids
     self.config = config
@@ -145,7 +145,7 @@ def read_documents(
   Documents without segments are dropped, as are segments of fewer than
   `min_tokens`; those of more than `max_tokens` are split.
   """
-  documents = []
+  corpus = []
   document = []
   for line in lines:
     text = line.strip()
@@ -162,14 +162,14 @@ def read_documents(
     elif text:
       progress.add(0, dropped_lines=1)
     elif document:
-      documents.append(document)
+      corpus.append(document)
       document = []
     megabytes = (len(line.encode()) + 1) / 1e6
     progress.add(megabytes, lines=1, tokens=len(segment))
   if document:
-    documents.append(document)
-  progress.add(0, documents=len(documents), sentences=sum(map(len, documents)))
-  return documents
+    corpus.append(document)
+  progress.add(0, documents=len(corpus), sentences=sum(map(len, corpus)))
+  return corpus
 
 
 def write_in_memory(

@@ -80,7 +80,7 @@ class PretrainingInput(TrainingRecords):
     return self.parse_batches(examples.batch(batch_size, True).enumerate(), 0)
 
   def parse_batches(self, numbered, seed, by_length=False):
-    """Batches of pairs of a number and [B] records; masks depend on both."""
+    """As TrainingRecords; masks depend on the seed and the batch's number."""
     parse = parser(self.schema)
 
     def finish(number, serialized):

@@ -261,7 +261,7 @@ class InstanceBuilder:
       self._mask = StaticMasking(vocab, config.masking)
       self._slots = config.masking.max_predictions_per_seq
 
-  def examples(
+  def _document_examples(
     self, documents: list[Document], index: int, rng: Random
   ) -> Iterator[dict[str, list]]:
     """Yields the examples of a document: values by field of the schema."""
@@ -283,7 +283,7 @@ class InstanceBuilder:
         "next_sentence_labels": [int(is_random)],
       }
 
-  def all_examples(
+  def examples(
     self, documents: list[Document], rng: Random, progress: Progress
   ) -> Iterator[dict[str, list]]:
     """Yields the examples of all documents, which it shuffles."""
@@ -291,7 +291,7 @@ class InstanceBuilder:
     for _ in range(self._config.dupe_factor):
       for index in range(len(documents)):
         number = 0
-        for example in self.examples(documents, index, rng):
+        for example in self._document_examples(documents, index, rng):
           number += 1
           yield example
         progress.add(1, instances=number)
@@ -303,7 +303,7 @@ class InstanceBuilder:
     encode = ExampleEncoder(self._config.schema)
     records: list[bytes] = []
     samples: list[str] = []
-    for example in self.all_examples(documents, rng, progress):
+    for example in self.examples(documents, rng, progress):
       if len(samples) < _SAMPLES:
         samples.append(self._describe(example))
       records.append(encode(example))

@@ -150,6 +150,30 @@ class Model:
     log("%s, version %d: %s %s", self.name, number, state, error)
 
 
+@contextlib.contextmanager
+def polled(
+  models: Iterable[Model], seconds: float
+) -> Iterator[threading.Thread]:
+  """Context in which a thread, its value, keeps models up to date.
+
+  It polls them every `seconds`; with 0, as in TF Serving, only once.
+  """
+  stopped = threading.Event()
+
+  def poll():
+    while not stopped.is_set():
+      for model in models:
+        model.poll()
+      stopped.wait(seconds or None)
+
+  thread = threading.Thread(target=poll, daemon=True)
+  thread.start()
+  try:
+    yield thread
+  finally:
+    stopped.set()
+
+
 class Metrics:
   """Metrics by model; requests for no model of the server count for "".
 
@@ -185,27 +209,3 @@ class Metrics:
       self._queue.labels(name).set(queued)
       self._version.labels(name).set(max(versions, default=0))
     return prometheus_client.generate_latest(self._registry)
-
-
-@contextlib.contextmanager
-def polled(
-  models: Iterable[Model], seconds: float
-) -> Iterator[threading.Thread]:
-  """Context in which a thread, its value, keeps models up to date.
-
-  It polls them every `seconds`; with 0, as in TF Serving, only once.
-  """
-  stopped = threading.Event()
-
-  def poll():
-    while not stopped.is_set():
-      for model in models:
-        model.poll()
-      stopped.wait(seconds or None)
-
-  thread = threading.Thread(target=poll, daemon=True)
-  thread.start()
-  try:
-    yield thread
-  finally:
-    stopped.set()

@@ -103,7 +103,7 @@ def _warn_of_unknown(texts, tokenizer):
   vocab_checks.warn_of_texts(words, tokenizer, "the texts")
 
 
-def read(served: ServedModel, encoded: Encoded) -> Internals:
+def compute(served: ServedModel, encoded: Encoded) -> Internals:
   """Runs the model, and its encoder once more to see into it."""
   outputs = list(engines.text_model(served).engine.run(encoded.rows))
   answer = served.answers.decode(encoded, outputs)
@@ -115,7 +115,7 @@ def read(served: ServedModel, encoded: Encoded) -> Internals:
     for i in range(encoder.config.num_hidden_layers)
   ]
   sequences = [
-    _read_sequence(encoders, inputs, output)
+    _compute_sequence(encoders, inputs, output)
     for row, output in zip(encoded.rows, outputs, strict=True)
     for inputs in _inputs(row)
   ]
@@ -134,7 +134,7 @@ def _inputs(row) -> Iterator[dict[str, np.ndarray]]:
     yield dict(zip(ENCODER_INPUTS, values, strict=True))
 
 
-def _read_sequence(encoders, inputs, output):
+def _compute_sequence(encoders, inputs, output):
   ids, mask, segments = (inputs[name][0] for name in ENCODER_INPUTS)
   embeddings = encoders[0].embeddings
   vectors = {

@@ -94,7 +94,7 @@ def decode(
   for index, example in enumerate(examples):
     parts = by_example.get(index, ())
     by_window = (_ScoredWindow.make(*part) for part in parts)
-    ranked = [
+    ranked = [  # by model
       _n_best(scored, example.doc_tokens, answer_text, config)
       for scored in list(zip(*by_window, strict=True)) or [()]
     ]

@@ -92,7 +92,7 @@ def _log_questions(name, examples, windows, max_query_length, is_training):
 def answer(args: Arguments, model, dataset: SquadRecords) -> Predictions:
   """Answers all questions, with the null threshold of an earlier prediction."""
   config = _decoding_config(args)  # before the work
-  # Of no window.
+  # If there is no window.
   outputs = {name: np.zeros(0) for name in ("start_logits", "end_logits")}
   if dataset.rows:
     outputs = inference.outputs(model, dataset, args.predict_batch_size)

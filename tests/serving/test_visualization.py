@@ -25,7 +25,7 @@ EVIL = "</script><b>{{style}} <!-- é"
 
 
 def _read(served, texts):
-  return visualization.read(served, visualization.encode(served, texts))
+  return visualization.compute(served, visualization.encode(served, texts))
 
 
 def _served(**changes):
@@ -57,7 +57,7 @@ def test_every_task_has_its_answer_and_attention(every_task, name):
 def test_attention_is_that_of_every_layer():
   served = _served()
   encoded = visualization.encode(served, {"text": "ab [MASK] c"})
-  [sequence] = visualization.read(served, encoded).sequences
+  [sequence] = visualization.compute(served, encoded).sequences
   bert = served.model.get_layer("bert")
   inputs = next(visualization._inputs(encoded.rows[0]))
   outputs = bert(**inputs)

@@ -56,11 +56,10 @@ def _plain(start):
   "accumulation_steps", [2, pytest.param(8, marks=pytest.mark.slow)]
 )
 def test_micro_batches_change_nothing(start, plain, accumulation_steps):
-  result = _run(weights=start, accumulation_steps=accumulation_steps)
-  _assert_same(result[1], plain[1], 1e-5)
-  np.testing.assert_allclose(
-    result[0][0]["loss"], plain[0][0]["loss"], rtol=1e-5
-  )
+  [expected], expected_state = plain
+  [sums], state = _run(weights=start, accumulation_steps=accumulation_steps)
+  _assert_same(state, expected_state, 1e-5)
+  np.testing.assert_allclose(sums["loss"], expected["loss"], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -68,14 +67,15 @@ def test_micro_batches_change_nothing(start, plain, accumulation_steps):
 )
 def test_two_replicas_equal_one(start, plain, accumulation_steps):
   with toy.two_replicas().scope():
-    result = _run(weights=start, accumulation_steps=accumulation_steps)
-  _assert_same(result[1], plain[1], 1e-5)
+    [sums], state = _run(weights=start, accumulation_steps=accumulation_steps)
+  [expected], expected_state = plain
+  _assert_same(state, expected_state, 1e-5)
   for name in ("loss", "gradient_norm"):
-    total, weight = result[0][0][name]
+    total, weight = sums[name]
     assert weight == pytest.approx(STEPS)
-    assert total == pytest.approx(plain[0][0][name][0], rel=1e-5)
+    assert total == pytest.approx(expected[name][0], rel=1e-5)
   for name in ("masked_lm_accuracy", "masked_lm_loss"):
-    np.testing.assert_allclose(result[0][0][name], plain[0][0][name], rtol=1e-5)
+    np.testing.assert_allclose(sums[name], expected[name], rtol=1e-5)
 
 
 def test_stretches_change_nothing(start, plain):

@@ -217,7 +217,7 @@ def test_words_are_restored_and_predict_a_neighbor(
   np.testing.assert_array_equal(result["masked_lm_weights"], PAIRS)
 
 
-def test_records_that_were_never_masked_read_the_same():
+def test_causal_targets_of_masked_and_unmasked_records_are_the_same():
   unmasked = {
     "input_ids": tf.constant(WORDS, tf.int32),
     "input_mask": MASKED["input_mask"],
