@@ -50,6 +50,9 @@ class TextEncoder:
   ) -> dict[str, np.ndarray]:
     if isinstance(texts, str) or isinstance(pairs, str):
       raise UserError("a text was given: give a list of texts")
+    for text in (*texts, *(() if pairs is None else pairs)):
+      if not isinstance(text, str | bytes):
+        raise UserError(f"{text!r} is no text: give a list of texts")
     if pairs is not None and len(texts) != len(pairs):
       raise UserError(f"{len(texts)} texts, but {len(pairs)} second texts")
     second = repeat(None, len(texts)) if pairs is None else pairs
@@ -78,8 +81,9 @@ def load(
   `folder` has bert_config.json, vocab.txt and a checkpoint, or is the
   --output_dir of a program. `make` is a function of modeling/models.py,
   `settings` are its arguments, as num_labels=2. Variables that the checkpoint
-  lacks, as a new head's, stay as they are; the log names them. By default texts
-  have the model's length, and the case of its training or vocabulary.
+  lacks, as a new head's, stay as they are; absl's log of level info
+  names them. By default texts have the model's length, and the case of its
+  training or vocabulary.
   """
   files = model_files(os.fspath(folder))
   config = BertConfig.from_json(files.bert_config_file)

@@ -29,6 +29,7 @@ from data.pretraining.builders import TextFormat
 from modeling.config import BertConfig
 from storage import UserError, files
 from storage.progress import Progress
+from training import run_record
 
 shared_flags.define_corpus()
 pretraining_flags.define_vocabulary_flags()
@@ -128,7 +129,7 @@ def write_model(args: Arguments, counts: Counter) -> None:
   from conversion import original
   from serving.export import new_folder
 
-  prefix = original.find(args.init_checkpoint)
+  prefix = run_record.find_checkpoint(args.init_checkpoint, prefer_best=None)
   bert = original.read(prefix, args.bert_config_file)
   bert.set_words(pieces)
   with new_folder(os.path.dirname(args.output_file)) as folder:

@@ -28,7 +28,7 @@ from absl import flags, logging
 from cli import program
 from cli.arguments import Arguments
 from conversion import hugging_face, interchange
-from conversion.interchange import HUGGING_FACE, ORIGINAL
+from conversion.interchange import HUGGING_FACE, MODEL_GARDEN, ORIGINAL
 from storage import UserError, files
 from training import run_record
 
@@ -56,8 +56,6 @@ flags.DEFINE_bool("overwrite", False, "Replace files in --output.")
 
 
 def check_flags(args: Arguments) -> None:
-  if not files.is_folder(args.input):
-    run_record.find_checkpoint(args.input)
   program.check_file(args, "bert_config_file")
   program.check_file(args, "vocab_file")
   program.check_writable(args.output, "output")
@@ -65,6 +63,18 @@ def check_flags(args: Arguments) -> None:
     raise NotADirectoryError(f"--output={args.output} is a file: name a folder")
   if kind := interchange.format_of_folder(args.input):
     choose_target(args, kind)
+    return
+  prefix = run_record.find_checkpoint(args.input, prefer_best=None)
+  if interchange.is_object_based(prefix):
+    choose_target(args, MODEL_GARDEN)
+  elif choose_target(args, ORIGINAL) == HUGGING_FACE and not (
+    args.bert_config_file
+    or run_record.sibling_file(prefix, interchange.BERT_CONFIG)
+  ):
+    raise UserError(
+      f"there is no bert_config.json beside {prefix}: --bert_config_file names "
+      "it"
+    )
 
 
 def main(args: Arguments) -> None:

@@ -62,8 +62,13 @@ def check_flags(args: Arguments) -> None:
   encoder.check_run(args, network, texts=bool(args.vocab_file))
   training_program.check_packing(args, network)
   lengths = args.max_seq_length, args.max_predictions_per_seq
+  is_causal = args.objective not in pretraining_flags.MASKED
   for paths in inputs:
-    features.find_pretraining(paths, *lengths, network.vocab_size)
+    features.find_pretraining(
+      paths,
+      *(*lengths, network.vocab_size),
+      needs_masks=not (args.vocab_file or is_causal),
+    )
   if args.do_train and args.num_warmup_steps >= args.num_train_steps:
     logging.warning(
       "--num_warmup_steps=%d%s is not less than --num_train_steps=%d: the "

@@ -20,7 +20,6 @@ from absl import flags, logging
 import tasks
 from cli import pretraining_flags, program
 from cli.arguments import Arguments
-from conversion import interchange
 from data import vocab
 from modeling.config import BertConfig
 from storage import UserError, files, textfiles
@@ -64,11 +63,6 @@ def check_flags(args: Arguments) -> None:
   if files.exists(os.path.join(args.model, "task.json")):
     raise UserError(
       f"{args.model} is an export: name the --output_dir of its training"
-    )
-  if kind := interchange.format_of_folder(args.model):
-    raise UserError(
-      f"{args.model} has another format, {kind}: convert it with "
-      "convert_checkpoint.py"
     )
   run_record.find_checkpoint(args.model, prefer_best=None)
 

@@ -2,7 +2,7 @@
 
 Each input of a model is a flag of its name; --choices is given once for each
 choice. Without such flags, each line of standard input is a JSON object of
-inputs, or a JSON text if the model has one input.
+inputs, or a JSON text ("A film.") if the model has one input.
 """
 
 import argparse
@@ -94,7 +94,9 @@ def _read(lines, predict) -> Iterator[tuple[str, dict]]:
     try:
       value = json.loads(line)
     except ValueError as error:
-      raise UserError(f"line {number} is no JSON: {error}") from None
+      raise UserError(
+        f"line {number} is no JSON: {error}; a text stands in double quotes"
+      ) from None
     if isinstance(value, str):
       value = {"text": value}
     if not isinstance(value, dict):
@@ -144,7 +146,7 @@ def _with_flags(inputs, row, error) -> str:
     return f"--{error}".replace("[0]", "", 1)  # the first of a list of one
   names = ", ".join(f"--{name}" for name in row)
   takes = ", ".join(f"--{name}" for name in inputs)
-  also = ", or --text" if len(inputs) == 1 else ""
+  also = ", or --text" if len(inputs) == 1 and takes != "--text" else ""
   if "text_b" in inputs:
     also = ", or --text and --text_pair"
   return f"this model does not take {names}: it takes {takes}{also}"

@@ -9,15 +9,18 @@ from conversion import hugging_face, keras_hub, model_garden, original
 from conversion.interchange import (
   HEADS,
   HUGGING_FACE,
+  MODEL_GARDEN,
   ORIGINAL,
   CanonicalModel,
   format_of_folder,
+  is_object_based,
 )
 from data import vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling import models
 from modeling.config import BertConfig
 from storage import UserError
+from training import run_record
 
 
 def read_any(
@@ -29,10 +32,10 @@ def read_any(
     _refuse(path, averages | {"bert_config_file": bert_config_file})
     reader = hugging_face if kind == HUGGING_FACE else keras_hub
     return reader.read(path), kind
-  prefix = original.find(path)
-  if model_garden.recognizes(prefix):
+  prefix = run_record.find_checkpoint(path, prefer_best=None)
+  if is_object_based(prefix):
     _refuse(path, averages)
-    return model_garden.read(prefix, bert_config_file), "Model Garden"
+    return model_garden.read(prefix, bert_config_file), MODEL_GARDEN
   bert = original.read(prefix, bert_config_file, use_moving_averages)
   return bert, ORIGINAL
 
@@ -60,11 +63,6 @@ def complete(
     bert.check_labels()
   if bert.config is not None:
     bert.config = BertConfig.from_dict(bert.config).to_dict()
-  elif for_transformers:
-    raise UserError(
-      f"there is no bert_config.json beside {bert.origin}: "
-      "--bert_config_file names it"
-    )
   if for_transformers:
     _check_architecture(bert, path)
   bert.vocabulary = vocab_file or bert.vocabulary

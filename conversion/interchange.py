@@ -15,8 +15,10 @@ from absl import logging
 
 from data import labels
 from storage import UserError, files
+from training import run_record
 
-ORIGINAL, HUGGING_FACE, KERAS_HUB = "original", "hugging_face", "KerasHub"
+ORIGINAL, HUGGING_FACE = "original", "hugging_face"
+KERAS_HUB, MODEL_GARDEN = "KerasHub", "Model Garden"
 # Files by which a folder's format is recognized.
 _MARKS = {
   KERAS_HUB: ("model.weights.h5", "task.json"),
@@ -24,6 +26,7 @@ _MARKS = {
 }
 LABELS, THRESHOLDS = labels.FILE_NAME, labels.THRESHOLDS
 VOCABULARY = "vocab.txt"
+GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"  # of object-based checkpoints
 CHECKPOINT, BERT_CONFIG = "bert_model.ckpt", "bert_config.json"
 # Files that the writer of a format may write.
 FILES = {
@@ -47,6 +50,11 @@ def format_of_folder(path: str) -> str | None:
     if any(files.exists(os.path.join(path, mark)) for mark in marks):
       return name
   return None
+
+
+def is_object_based(prefix: str) -> bool:
+  """True for a checkpoint of Model Garden; False if it cannot be read."""
+  return GRAPH_KEY in run_record.checkpoint_shapes(f"{prefix}.index")
 
 
 def names_path(read: Callable) -> Callable:

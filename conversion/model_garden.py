@@ -13,11 +13,10 @@ import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from conversion import interchange, original
-from conversion.interchange import CanonicalModel, merge_heads
+from conversion.interchange import GRAPH_KEY, CanonicalModel, merge_heads
 from storage import UserError
 from training import run_record
 
-_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _NUMBERED = re.compile(r"layer_with_weights-(\d+)")
 # Layers of a block -> in the original's layer. The attention's projection was
 # a layer of the block until 2020.
@@ -95,14 +94,6 @@ class _Object:
     return [_Object(self._graph, numbers[i]) for i in sorted(numbers)]
 
 
-def recognizes(prefix: str) -> bool:
-  """True if a checkpoint is object-based; False if it cannot be read."""
-  try:
-    return tf.train.load_checkpoint(prefix).has_tensor(_GRAPH_KEY)
-  except (tf.errors.OpError, RuntimeError):
-    return False
-
-
 def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
   """Reads an encoder, or a model of Model Garden with one.
 
@@ -117,17 +108,17 @@ def _read(prefix, config):
   reader = tf.train.load_checkpoint(prefix)
   shapes = reader.get_variable_to_shape_map()
   graph = trackable_object_graph_pb2.TrackableObjectGraph
-  root = _Object(graph.FromString(reader.get_tensor(_GRAPH_KEY)))
+  root = _Object(graph.FromString(reader.get_tensor(GRAPH_KEY)))
   encoder = next((node for node in root.walk() if _blocks(node)), None)
   if encoder is None:
     raise UserError(
       f"{prefix} has no Transformer encoder of Model Garden; it has "
-      f"{', '.join(sorted(shapes.keys() - {_GRAPH_KEY})[:4])}, ..."
+      f"{', '.join(sorted(shapes.keys() - {GRAPH_KEY})[:4])}, ..."
     )
   vocabulary = run_record.sibling_file(prefix, interchange.VOCABULARY)
   bert = CanonicalModel(prefix, {}, vocabulary=vocabulary)
   keys, head = _encoder_keys(prefix, encoder), _head_keys(root)
-  unused = shapes.keys() - {_GRAPH_KEY, *keys.values(), *head.values()}
+  unused = shapes.keys() - {GRAPH_KEY, *keys.values(), *head.values()}
   for name in keys.keys() & head.keys():
     bert.skip(keys[name], "replaced by the head's own pooler")
   for key in sorted(unused):

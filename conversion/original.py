@@ -18,20 +18,6 @@ _OPTIMIZER = re.compile(r"/adam_[mv]$|^loss_scale/")
 _AVERAGE = checkpoint.average_name("")
 
 
-def find(path: str) -> str:
-  """Prefix of a checkpoint, or of an output folder's best or newest one."""
-  if files.is_folder(path) and not run_record.choose_checkpoint(path):
-    names = sorted(files.list_folder(path))
-    if not any(name.endswith(".index") for name in names):
-      raise FileNotFoundError(
-        f"{path} has no model: it has {', '.join(names[:5]) or 'nothing'}; "
-        "expected a checkpoint (.index and .data), a Hugging Face folder "
-        "(config.json, model.safetensors) or a KerasHub preset (config.json, "
-        "model.weights.h5)"
-      )
-  return run_record.find_checkpoint(path, prefer_best=None)
-
-
 def read_config(prefix: str, path: str | None = None) -> dict | None:
   """Reads bert_config.json at `path`, or one beside a checkpoint, if any."""
   path = path or run_record.sibling_file(prefix, BERT_CONFIG)

@@ -43,12 +43,17 @@ def unmasked_pretraining(seq_length: int) -> Schema:
 
 
 def find_pretraining(
-  paths: Sequence[str], seq_length: int, max_predictions: int, vocab_size: int
+  paths: Sequence[str],
+  seq_length: int,
+  max_predictions: int,
+  vocab_size: int,
+  needs_masks: bool = False,
 ) -> Schema:
   """Schema of the records of files to pre-train on, by the first of each.
 
   Raises ValueError if a file does not hold such records, they have other
-  lengths, ids that a model has not, or if only some files are masked.
+  lengths, ids that a model has not, if only some files are masked, or if none
+  is and the caller `needs_masks`, as without a vocabulary to draw them.
   """
   records = [record_scan.first_record(path) for path in paths]
   is_masked = ["masked_lm_positions" in record for record in records]
@@ -57,6 +62,11 @@ def find_pretraining(
     raise UserError(
       f"one of {paths[0]} and {other} was made with --masking=dynamic and one "
       "was not: train on files of one kind"
+    )
+  if needs_masks and not is_masked[0]:
+    raise UserError(
+      f"{paths[0]} was made with --masking=dynamic; --vocab_file is needed to "
+      "mask it"
     )
   schema = unmasked_pretraining(seq_length)
   if is_masked[0]:

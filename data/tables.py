@@ -157,6 +157,6 @@ def _require(columns, present, where):
     raise UserError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
       f"{', '.join(map(repr, present))}. A table begins with its header, and "
-      "a .tsv has tabs; run_classifier.py --task_name=tsv has flags that name "
-      "other columns, such as --text_a_column"
+      "a .tsv has tabs; flags of run_classifier.py --task_name=tsv name other "
+      "columns, such as --text_a_column"
     )

@@ -110,9 +110,10 @@ def check_same(
     return
   line = min(different)
   tokens, known = ({i: t for t, i in v.items()} for v in (ids, expected))
+  token = repr(tokens[line]) if line in tokens else "missing"
   raise UserError(
-    f"{name} is not the vocabulary of the model: line {line + 1} is "
-    f"{tokens.get(line, 'missing')!r}, but {known[line]!r} in {source}, the "
+    f"{name} is not the vocabulary of the model: line {line + 1} is {token}, "
+    f"but {known[line]!r} in {source}, the "
     "vocabulary of the checkpoint. Take that file; only its [unused] lines may "
     "be replaced"
   )

@@ -105,6 +105,8 @@ def test_mistakes_name_culprit_and_remedy(folder, tmp_path):
   encode = bert.TextEncoder(folder / "vocab.txt")
   with pytest.raises(UserError, match="give a list of texts"):
     encode("a film")
+  with pytest.raises(UserError, match="nan is no text: give a list of texts"):
+    encode(["a film", float("nan")])
   with pytest.raises(UserError, match="2 texts, but 1 second texts"):
     encode(["a", "film"], ["is"])
   with pytest.raises(FileNotFoundError, match="no checkpoint in the folder"):

@@ -132,7 +132,7 @@ input={} use_moving_averages=True | --use_moving_averages does not go with the f
 input=&bert vocab_file=@long.txt | long.txt has 8 lines but vocab_size
 input=&bert vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
 input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
-input=@empty | has no model: it has nothing
+input=@empty | it has nothing; expected files named *.index
 input=&bert output=@few | exist already
 """
 

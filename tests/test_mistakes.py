@@ -9,9 +9,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from data import labels, vocab
+from data import features, labels, vocab
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
+from storage import tfrecord
 from tests import programs, small_model
 from tests.training import toy
 from training import checkpoint
@@ -56,6 +57,8 @@ run_classifier | do_train do_eval data_dir=odd | dev.csv, line 2, column label: 
 run_classifier | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 16
 run_classifier | do_eval | no checkpoint in --output_dir=out and no --init_checkpoint: train first, or name one
 run_classifier | do_train init_checkpoint=cased_L-12_H-768_A-12/bert_model.ckpt | is a cased model
+run_classifier | do_train init_checkpoint=theirs | convert_checkpoint.py makes of a Hugging Face folder
+run_classifier | do_train freeze_layers=0-5 | no '0-5'; it has the layers 0-0 and embeddings, encoder, pooler
 run_classifier | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
 run_classifier | do_train do_eval task_name=GLUE | data has no folder MNLI, QQP, QNLI
 run_classifier | do_train from_mnli | --from_mnli is for --task_name=GLUE: for one task
@@ -128,6 +131,7 @@ run_pretraining | do_eval input_file=nothing* | no file matches nothing*
 run_pretraining | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 12
 run_pretraining | do_train max_seq_length=11 | input_ids has 12 values in a record, expected 11
 run_pretraining | do_train max_predictions_per_seq=9 | masked_lm_positions has 3 values in a record, expected 9
+run_pretraining | do_train input_file=dynamic.tfrecord | dynamic.tfrecord was made with --masking=dynamic; --vocab_file is needed
 run_pretraining | do_train init_checkpoint=nowhere/bert_model.ckpt | no file nowhere/bert_model.ckpt.index
 run_pretraining | do_train group_by_length jit_compile | it goes neither with --jit_compile nor with a TPU
 run_pretraining | do_train pack_examples objective=left_to_right | --pack_examples does not go with attention 'left_to_right'
@@ -218,11 +222,14 @@ split_sentences | output_file=text overwrite | text is an input, too
 split_sentences | input_file=blank | holds no text
 split_sentences | source=wikipedia | text, line 1: 'red sky blue' is not within <doc ...>
 convert_checkpoint | input=gone | no checkpoint at 'gone'
+convert_checkpoint | input=data | no checkpoint in the folder data: it has dev.tsv, test.tsv, train.tsv; expected
+convert_checkpoint | input=alone | there is no bert_config.json beside alone/a.ckpt: --bert_config_file names it
+convert_checkpoint | input=bert_model.ckpt output=theirs | theirs/config.json exists already
 visualize | -text | nothing to show: give --text, or --question and --context
 visualize | output_file=ner | ner exists already
 visualize | model=gone | no checkpoint at 'gone'
 visualize | model=served | served is an export: name the --output_dir of its training
-visualize | model=theirs | theirs has another format, hugging_face: convert it with
+visualize | model=theirs | no checkpoint in the folder theirs: it has config.json; expected files named
 serve | model=gone | --model=gone: there is no folder gone
 """.strip().splitlines()  # noqa: E501
 LAYERS = np.array([-1, -2], np.int32)
@@ -322,11 +329,11 @@ def _write_models(folder):
   tuned = {"do_lower_case": True, "multi_label": False, "task_name": "sst-2"}
   tuned |= {"long_text": "truncate", "bert_config_file": "bert_config.json"}
   tuned |= {"is_regression": False}
-  features = {"feature_based": True, "feature_layers": "weighted_sum_all"}
+  frozen = {"feature_based": True, "feature_layers": "weighted_sum_all"}
   backward = dict.fromkeys(("objective", "attention"), "right_to_left")
   for name, program, flags in (
     ("tuned", "run_classifier", tuned | {"vocab_file": "vocab.txt"}),
-    ("features", "run_ner", features | {"lstm_units": 6}),
+    ("features", "run_ner", frozen | {"lstm_units": 6}),
     ("squad", "run_squad", {"version_2_with_negative": False}),
     ("right_to_left", "run_pretraining", backward),
     ("windows", "run_classifier", {"window_pooling": "max"}),
@@ -373,6 +380,9 @@ def _outcomes(tmp_path_factory):
   (folder / "bert_config.json").rename(folder / "toy.json")
   small_model.write(folder, WORDS)
   toy.write_records(str(folder / "a.tfrecord"), 2)
+  schema = features.unmasked_pretraining(toy.T)
+  row = {name: [1] * feature.size for name, feature in schema.items()}
+  tfrecord.save(str(folder / "dynamic.tfrecord"), schema, [row])
 
   @cache
   def run(name):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import tensorflow as tf
 from absl import logging
 
-from storage import UserError
 from training import checkpoint
+from training.layers import named_layers
 
 # Parts of the names of variables without weight decay.
 NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
@@ -209,35 +209,22 @@ def layerwise_lr_multipliers(names: Sequence[str], decay: float) -> list[float]:
 def freeze(model, layers: str) -> None:
   """Makes variables of some layers of a model non-trainable.
 
-  `layers` has comma-separated numbers of blocks ("3"), ranges of them ("0-5")
-  and parts ("embeddings", "encoder", "pooler"); ValueError for others. Frozen
-  variables do not count in the global norm; dropout stays active.
+  `layers` is as in `named_layers`; ValueError for others. Frozen variables do
+  not count in the global norm; dropout stays active.
   """
   layer_of_variable = [_layer_of(variable.path) for variable in model.variables]
   parts = {part for part, _ in layer_of_variable if part}
   blocks = {number for _, number in layer_of_variable if number is not None}
-  frozen: set = set()
-  for name in filter(None, layers.replace(" ", "").split(",")):
-    numbers = re.fullmatch(r"(\d+)(?:-(\d+))?", name)
-    span = range(0)
-    if numbers:
-      span = range(int(numbers[1]), int(numbers[2] or numbers[1]) + 1)
-    if name in parts:
-      frozen |= {layer for layer in layer_of_variable if layer[0] == name}
-    elif span and blocks.issuperset(span):
-      frozen |= {("encoder", number) for number in span}
-    else:
-      raise UserError(
-        f"--freeze_layers: the model has no {name!r}; it has the layers 0-"
-        f"{max(blocks)} and {', '.join(sorted(parts))}"
-      )
-  for variable, layer in zip(model.variables, layer_of_variable, strict=True):
-    if layer in frozen:
+  frozen = named_layers(layers, 1 + max(blocks), parts)
+  is_frozen = [
+    layer in frozen or (layer[0], None) in frozen for layer in layer_of_variable
+  ]
+  for variable, frozen_too in zip(model.variables, is_frozen, strict=True):
+    if frozen_too:
       variable.trainable = False
   if frozen:
     logging.info(
-      "frozen: %d of %d variables",
-      *(sum(map(frozen.__contains__, layer_of_variable)), len(model.variables)),
+      "frozen: %d of %d variables", sum(is_frozen), len(model.variables)
     )
 
 

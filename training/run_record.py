@@ -103,8 +103,12 @@ def _only_checkpoint(folder):
     n.removesuffix(".index") for n in names if n.endswith(".index")
   )
   if not names:
+    listed = ", ".join(sorted(files.list_folder(folder))[:5]) or "nothing"
     raise FileNotFoundError(
-      f"no checkpoint in the folder {folder}: no file there is named *.index"
+      f"no checkpoint in the folder {folder}: it has {listed}; expected files "
+      "named *.index and *.data-*, which convert_checkpoint.py makes of a "
+      "Hugging Face folder (config.json, model.safetensors) or a KerasHub "
+      "preset (config.json, model.weights.h5)"
     )
   if len(names) > 1:
     raise UserError(

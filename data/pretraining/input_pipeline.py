@@ -43,12 +43,16 @@ class PretrainingInput(TrainingRecords):
     self.index_file = index_file
     self._masker = None
     schema = features.find_pretraining(
-      files, seq_length, masking.max_predictions_per_seq, vocab_size
+      files,
+      seq_length,
+      masking.max_predictions_per_seq,
+      vocab_size,
+      needs_masks=not (vocab_file or causal_targets),
     )
     is_masked = "masked_lm_positions" in schema
     self.masks_words = not is_masked and not causal_targets
     if self.masks_words:
-      self._masker = _make_masker(files[0], masking, vocab_file, vocab_size)
+      self._masker = _make_masker(masking, vocab_file, vocab_size)
     elif masking.policy != DEFAULT_MASKING.policy:
       raise UserError(
         "--mask_token_prob and --random_token_prob are for words masked when "
@@ -95,12 +99,7 @@ class PretrainingInput(TrainingRecords):
     return prefetch_map(numbered, finish)
 
 
-def _make_masker(path, masking, vocab_file, vocab_size):
-  if not vocab_file:
-    raise UserError(
-      f"{path} was made with --masking=dynamic; --vocab_file is needed to "
-      "mask it"
-    )
+def _make_masker(masking, vocab_file, vocab_size):
   words = vocab.load(vocab_file)
   vocab.check_tokens(words, name=vocab_file)
   vocab.check_size(words, vocab_size, vocab_file)

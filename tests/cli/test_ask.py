@@ -115,7 +115,10 @@ def test_a_url_needs_files(monkeypatch):
 @pytest.mark.parametrize(
   "lines, message",
   [
-    (['{"tokens": "a"}', "{"], "line 2 is no JSON"),
+    (
+      ['{"tokens": "a"}', "A film."],
+      "line 2 is no JSON: .*; a text stands in double quotes",
+    ),
     (['"a"', b'"\xff"'], "line 2 is no JSON: 'utf-8' codec can't decode"),
     ([r'"\ud800 a"'], r"line 1: .* is '\\ud800 a': give a text in UTF-8"),
     (["1"], "line 1 is no object with tokens"),

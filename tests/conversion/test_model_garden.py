@@ -135,7 +135,7 @@ def test_an_encoder_computes_the_same(tmp_path, make, name):
   encoder(_for_them())
   _randomize(encoder)
   prefix = _save(tmp_path, **{name: encoder})
-  assert model_garden.recognizes(prefix)
+  assert interchange.is_object_based(prefix)
   result, bert = _outputs(prefix, "encoder")
   expected = encoder(_for_them())
   for output in ("sequence_output", "pooled_output"):
@@ -353,6 +353,6 @@ def test_factorized_embeddings_are_refused(tmp_path, make):
 
 def test_a_checkpoint_by_name_is_none_of_theirs(tmp_path):
   checkpoint.write(str(tmp_path / "a.ckpt"), {"x": np.zeros(2)})
-  assert not model_garden.recognizes(str(tmp_path / "a.ckpt"))
+  assert not interchange.is_object_based(str(tmp_path / "a.ckpt"))
   (tmp_path / "a.ckpt.index").write_bytes(b"damaged")
-  assert not model_garden.recognizes(str(tmp_path / "a.ckpt"))
+  assert not interchange.is_object_based(str(tmp_path / "a.ckpt"))

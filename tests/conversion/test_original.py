@@ -7,7 +7,7 @@ import pytest
 
 from conversion import interchange, original
 from conversion.interchange import CanonicalModel
-from training import checkpoint
+from training import checkpoint, run_record
 
 VALUES = {
   "bert/a": np.arange(3, dtype=np.float32),
@@ -74,21 +74,21 @@ def test_a_bad_configuration_is_named(tmp_path):
 
 
 def test_a_folder_stands_for_its_checkpoint(tmp_path):
-  with pytest.raises(FileNotFoundError, match="it has nothing; expected a"):
-    original.find(str(tmp_path))
+  with pytest.raises(FileNotFoundError, match="it has nothing; expected f"):
+    run_record.find_checkpoint(str(tmp_path))
   (tmp_path / "notes.txt").write_text("")
-  with pytest.raises(FileNotFoundError, match=r"it has notes\.txt; expected a"):
-    original.find(str(tmp_path))
+  with pytest.raises(FileNotFoundError, match=r"it has notes\.txt; expected f"):
+    run_record.find_checkpoint(str(tmp_path))
   first = _checkpoint(tmp_path, "bert_model.ckpt")
-  assert original.find(str(tmp_path)) == first
+  assert run_record.find_checkpoint(str(tmp_path)) == first
   second = _checkpoint(tmp_path)
   with pytest.raises(
     ValueError, match=r"bert_model\.ckpt, model\.ckpt-7\): name"
   ):
-    original.find(str(tmp_path))
+    run_record.find_checkpoint(str(tmp_path))
   (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"')
-  assert original.find(str(tmp_path)) == second
-  assert original.find(f"{first}.index") == first
+  assert run_record.find_checkpoint(str(tmp_path)) == second
+  assert run_record.find_checkpoint(f"{first}.index") == first
 
 
 def test_written_and_read_it_is_the_same(tmp_path):

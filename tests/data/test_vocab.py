@@ -113,7 +113,7 @@ def test_what_goes_with_the_model(tokens):
   ("tokens", "message"),
   [
     ((*MODEL[:4], "wren", "##s"), "line 5 is 'wren', but 'owl' in m/vocab.txt"),
-    (MODEL[:5], "line 6 is 'missing', but '##s'"),
+    (MODEL[:5], "line 6 is missing, but '##s'"),
     (("wren", *MODEL), "v.txt is not the vocabulary .*line 1 is 'wren'"),
   ],
 )

@@ -2,7 +2,6 @@
 
 import pytest
 
-from conversion import original
 from modeling import models
 from tests.training import toy
 from training import run_folder, run_record
@@ -58,12 +57,14 @@ def test_a_sweep_has_the_entry_of_its_best_trial_last(tmp_path):
 
 
 def test_the_best_is_converted_after_keep_best(folder):
-  assert original.find(str(folder)) == str(folder / "model.ckpt-2")
+  assert run_record.find_checkpoint(str(folder), prefer_best=None) == str(
+    folder / "model.ckpt-2"
+  )
   best = str(folder / "best/model.ckpt-1")
   assert run_record.choose_checkpoint(str(folder), True) == best
   for flags in ({"keep_best": True}, {"early_stopping_patience": 3}):
     _write_flags(folder, **flags)
-    assert original.find(str(folder)) == best
+    assert run_record.find_checkpoint(str(folder), prefer_best=None) == best
     assert run_record.choose_checkpoint(str(folder)) == best
     newest = str(folder / "model.ckpt-2")
     assert run_record.choose_checkpoint(str(folder), False) == newest
@@ -72,7 +73,9 @@ def test_the_best_is_converted_after_keep_best(folder):
 
 def test_a_sweep_has_its_best_checkpoint_only(folder):
   (folder / "checkpoint").unlink()
-  assert original.find(str(folder)) == str(folder / "best/model.ckpt-1")
+  assert run_record.find_checkpoint(str(folder), prefer_best=None) == str(
+    folder / "best/model.ckpt-1"
+  )
 
 
 @pytest.mark.parametrize(
