@@ -110,7 +110,7 @@ class DropoutSeeds:
 
 
 def is_fused() -> bool:
-  """Returns whether the fused form is in use.
+  """True if the fused form is in use.
 
   By default where TensorFlow computes on CPUs alone; `mode` and then
   BERT_FUSED_OPS (0 or 1, else ValueError) take precedence.
@@ -126,7 +126,7 @@ def is_fused() -> bool:
 
 
 def has_accelerator() -> bool:
-  """Returns whether TensorFlow computes on GPUs or TPUs."""
+  """True if TensorFlow computes on GPUs or TPUs."""
   # A TPU of another host is not among the visible devices of this one.
   on_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
   return on_tpu or _visible_accelerators()

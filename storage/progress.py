@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -71,6 +72,11 @@ class Progress:
 def number_of(number: int, noun: str) -> str:
   """A number with its noun, as in "1 word" or "2,000 words"."""
   return f"{number:,} {noun}" + ("s" if number != 1 else "")
+
+
+def num_wide(text: str) -> int:
+  """Number of characters that take two columns of a terminal, as Hangul."""
+  return sum(unicodedata.east_asian_width(char) in "WF" for char in text)
 
 
 def _number(value: float) -> str:

@@ -1,13 +1,13 @@
 """Metrics of predictions and labels, [N] or [N, L], 0 if undefined; tables."""
 # ruff: noqa: PLC0415
 
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import numpy as np
 
 from storage import files
+from storage.progress import num_wide
 
 # Names of records by the flag of the file that they are made of.
 RECORDS = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
@@ -104,11 +104,6 @@ def classification_report(
   most = max(map(num_wide, names))
   lines = table.split("\n")
   return "\n".join(" " * (most - num_wide(line)) + line for line in lines)
-
-
-def num_wide(text: str) -> int:
-  """Number of characters that take two columns of a terminal, as Hangul."""
-  return sum(unicodedata.east_asian_width(char) in "WF" for char in text)
 
 
 def write_results(path: str, outputs: np.ndarray) -> None:

@@ -3,7 +3,6 @@
 All text is in memory; shards.py takes any amount.
 """
 
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ from data.pretraining.instances import Document, InstanceBuilder, InstanceConfig
 from data.tokenization import CachedTokenizer, FullTokenizer
 from data.vocab import MASK
 from storage import UserError, files, textfiles, tfrecord
-from storage.progress import Progress
+from storage.progress import Progress, num_wide
 
 _COMPRESSION_RATIO = 3  # approximate bytes of text in a compressed byte
 _BATCH_SIZE = 64  # of a preview
@@ -295,13 +294,8 @@ def _target_lines(example, tokens, is_causal):
     pair = tokens[label], "(unchanged)" if index == label else tokens[index]
     if is_causal:
       pair = tokens[index], tokens[label]
-    blanks = " " * (16 - _columns(pair[0]))
+    blanks = " " * (16 - len(pair[0]) - num_wide(pair[0]))
     yield f"  {position:>8}  {pair[0]}{blanks}  {pair[1]}"
-
-
-def _columns(text):
-  """Columns of a terminal: two for a character of Korean or Chinese."""
-  return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 def _totals(counts, is_causal):

@@ -17,6 +17,7 @@ from absl import logging
 
 from serving.answers import softmax
 from storage import files
+from storage.progress import num_wide
 from tasks import metrics
 from tasks.ner import examples
 from tasks.ner.examples import DOCUMENT_START, OUTSIDE, Sentence
@@ -135,8 +136,8 @@ def report(scores: Scores) -> str:
       f"accuracy: {scores.accuracy:7.2%}",
     ]
   for name, score in scores.by_type.items():
-    width = 17 - metrics.num_wide(name)
-    lines.append(f"{name:>{width}}: {_percent(score)}  {score.predicted}")
+    width = 17 - num_wide(name)
+    lines.append(f"{name.rjust(width)}: {_percent(score)}  {score.predicted}")
   return "\n".join(lines)
 
 

@@ -67,6 +67,12 @@ def test_report_reads_as_conllevals():
   ]
 
 
+def test_a_long_type_in_hangul_has_a_line():
+  name = "\uac00" * 18
+  scores = metrics.evaluate([["B-" + name]], [["O"]])
+  assert metrics.report(scores).splitlines()[-1].startswith(f"{name}: ")
+
+
 def _sequences(tags):
   sentence = st.integers(1, 12).flatmap(
     lambda n: st.tuples(
