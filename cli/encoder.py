@@ -14,7 +14,6 @@ from data.tokenization import validate_case_matches_checkpoint
 from modeling.config import SIDES, BertConfig
 from storage import UserError, files
 from training import run_record
-from training.layers import PARTS, named_layers
 
 # Embedding tables may be padded to a multiple of this.
 _PADDING = 128
@@ -163,8 +162,7 @@ def check_fine_tuning(
   `of_teacher` are names of flags that must be as in the training of --teacher.
   """
   network = fine_tuned_config(args)
-  parts = (*PARTS, "bilstm") if network.add_bilstm else PARTS
-  named_layers(args.freeze_layers, network.num_hidden_layers, parts)
+  shared_flags.frozen_layers(args, network)
   if args.teacher and args.do_train:
     _check_teacher(args, of_teacher)
   check_run(args, network, "add_bilstm", "do_lower_case", *same)

@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from cli import arguments, encoder, training_program
+from cli import arguments, encoder, shared_flags, training_program
 from cli.arguments import Arguments
 from cli.run import Run, load, needs_static_shapes
 from data import labels
@@ -73,7 +73,7 @@ def train(
   if packed:
     packs = packs_examples(args, run.config, not_packed)
     source = source.with_packing(args.train_batch_size, packs)
-  optimization.freeze(model, args.freeze_layers)
+  optimization.freeze(model, shared_flags.frozen_layers(args, run.config))
   best_checkpoint = None
   if run_record.keeps_best(args.to_dict()):
     patience = args.early_stopping_patience * args.eval_steps

@@ -1,10 +1,13 @@
 """Flags that several programs have, with the original's names and defaults."""
 
+import re
 import shlex
 
 from absl import flags
 
 from cli.arguments import Arguments, Numbers
+from modeling.config import BertConfig
+from storage import UserError
 
 
 def _define_network():
@@ -321,3 +324,26 @@ def define_corpus() -> None:
 
 def pipeline_options(args: Arguments) -> list[str]:
   return [f"--runner={args.runner}", *shlex.split(args.pipeline_options)]
+
+
+def frozen_layers(args: Arguments, config: BertConfig) -> set[tuple]:
+  """Layers that --freeze_layers names: numbers, ranges ("0-5") and parts.
+
+  ("encoder", 3) is a block, ("pooler", None) a part; ValueError for others.
+  """
+  parts = {"embeddings", "encoder", "pooler", *["bilstm"] * config.add_bilstm}
+  result: set[tuple] = set()
+  for name in filter(None, args.freeze_layers.replace(" ", "").split(",")):
+    first, _, last = name.partition("-")
+    is_span = re.fullmatch(r"\d+(-\d+)?", name)
+    span = range(int(first), int(last or first) + 1) if is_span else ()
+    if name in parts:
+      result.add((name, None))
+    elif span and span[-1] < config.num_hidden_layers:
+      result |= {("encoder", number) for number in span}
+    else:
+      raise UserError(
+        f"--freeze_layers: the model has no {name!r}; it has the layers 0-"
+        f"{config.num_hidden_layers - 1} and {', '.join(sorted(parts))}"
+      )
+  return result

@@ -4,7 +4,7 @@ Source: optimization.py of the original; section A.2 of the paper.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -12,7 +12,6 @@ import tensorflow as tf
 from absl import logging
 
 from training import checkpoint
-from training.layers import named_layers
 
 # Parts of the names of variables without weight decay.
 NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
@@ -206,18 +205,15 @@ def layerwise_lr_multipliers(names: Sequence[str], decay: float) -> list[float]:
   ]
 
 
-def freeze(model, layers: str) -> None:
+def freeze(model, frozen: Set[tuple[str, int | None]]) -> None:
   """Makes variables of some layers of a model non-trainable.
 
-  `layers` is as in `named_layers`; ValueError for others. Frozen variables do
-  not count in the global norm; dropout stays active.
+  ("encoder", 3) is a block, ("pooler", None) a part of the network. Frozen
+  variables do not count in the global norm; dropout stays active.
   """
-  layer_of_variable = [_layer_of(variable.path) for variable in model.variables]
-  parts = {part for part, _ in layer_of_variable if part}
-  blocks = {number for _, number in layer_of_variable if number is not None}
-  frozen = named_layers(layers, 1 + max(blocks), parts)
+  layers = [_layer_of(variable.path) for variable in model.variables]
   is_frozen = [
-    layer in frozen or (layer[0], None) in frozen for layer in layer_of_variable
+    layer in frozen or (layer[0], None) in frozen for layer in layers
   ]
   for variable, frozen_too in zip(model.variables, is_frozen, strict=True):
     if frozen_too:

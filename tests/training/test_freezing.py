@@ -5,18 +5,23 @@ from types import SimpleNamespace
 
 import pytest
 
+from cli import shared_flags
 from modeling import models
 from modeling.config import BertConfig
 from tests.training import toy
 from training import optimization
 
+CONFIG = BertConfig.from_dict(toy.config().to_dict() | {"num_hidden_layers": 3})
+
 
 @pytest.fixture(name="model")
 def _model():
-  config = BertConfig.from_dict(
-    toy.config().to_dict() | {"num_hidden_layers": 3}
-  )
-  return models.classifier(config, 2)
+  return models.classifier(CONFIG, 2)
+
+
+def _freeze(model, layers, config=CONFIG):
+  args = SimpleNamespace(freeze_layers=layers)
+  optimization.freeze(model, shared_flags.frozen_layers(args, config))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +51,7 @@ def test_of_two_networks_both_are_frozen(layers, names):
 
 
 def _check(model, layers, prefixes):
-  optimization.freeze(model, layers)
+  _freeze(model, layers)
   trained = {variable.path for variable in model.trainable_variables}
   for variable in model.variables:
     frozen = bool(prefixes) and variable.path.startswith(prefixes)
@@ -56,13 +61,14 @@ def _check(model, layers, prefixes):
 def test_layer_1_is_not_10_or_11():
   names = [f"bert/encoder/layer_{n}/output/dense/bias" for n in range(12)]
   variables = [SimpleNamespace(path=name, trainable=True) for name in names]
-  optimization.freeze(SimpleNamespace(variables=variables), "1,9-10")
+  config = replace(CONFIG, num_hidden_layers=12)
+  _freeze(SimpleNamespace(variables=variables), "1,9-10", config)
   frozen = [n for n, v in enumerate(variables) if not v.trainable]
   assert frozen == [1, 9, 10]
 
 
 @pytest.mark.parametrize("layers", ["3", "1-3", "2-1", "layer_1", "embedding"])
-def test_what_the_model_has_not_is_refused(model, layers):
+def test_what_the_model_has_not_is_refused(layers):
   message = rf"no '{layers}'; it has the layers 0-2 and embeddings, encoder, p"
   with pytest.raises(ValueError, match=message):
-    optimization.freeze(model, layers)
+    _freeze(None, layers)

@@ -199,7 +199,7 @@ def _products(graph):
 def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
   """Gradients of frozen layers are not computed."""
   result = []
-  for frozen in ("", "embeddings,encoder"):
+  for frozen in (set(), {("embeddings", None), ("encoder", None)}):
     model = models.classifier(toy.config(), 2)
     optimization.freeze(model, frozen)
     step = toy.train_step(model=model, objective=losses.classification())
