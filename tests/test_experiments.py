@@ -1,6 +1,7 @@
 """The study: a fair plan, and a driver that goes on."""
 
 import json
+import re
 
 import pytest
 from absl.testing import flagsaver
@@ -17,7 +18,10 @@ def test_what_is_tuned_was_trained_before():
   for number, each in enumerate(plan.runs()):
     for start, step in run.checkpoints(each):
       assert start in names[:number]
-      assert 0 < int(step.partition("-")[2]) <= plan.STEPS
+      last = int(re.search(r"num_train_steps=(\d+)", EVERY[start])[1])
+      own = int(step.partition("-")[2])
+      assert own == last or f".{own}/" in each.name
+      assert own % (last // 40) == 0  # steps that save a checkpoint
 
 
 BASE = "--init_checkpoint={work}/pretrain/base/1/model.ckpt-20000"

@@ -211,17 +211,14 @@ def freeze(model, frozen: Set[tuple[str, int | None]]) -> None:
   ("encoder", 3) is a block, ("pooler", None) a part of the network. Frozen
   variables do not count in the global norm; dropout stays active.
   """
-  layers = [_layer_of(variable.path) for variable in model.variables]
-  is_frozen = [
-    layer in frozen or (layer[0], None) in frozen for layer in layers
-  ]
-  for variable, frozen_too in zip(model.variables, is_frozen, strict=True):
-    if frozen_too:
+  number = 0
+  for variable in model.variables:
+    part, block = _layer_of(variable.path)
+    if frozen & {(part, block), (part, None)}:
       variable.trainable = False
+      number += 1
   if frozen:
-    logging.info(
-      "frozen: %d of %d variables", sum(is_frozen), len(model.variables)
-    )
+    logging.info("frozen: %d of %d variables", number, len(model.variables))
 
 
 def _layer_of(name: str) -> tuple[str, int | None]:

@@ -158,7 +158,8 @@ def test_the_end_answers_what_was_accepted(client):
   idle.close()
 
 
-def test_the_end_answers_connections_that_wait_to_be_accepted():
+@pytest.mark.parametrize("turns", range(4))  # of the loop, which accepts
+def test_the_end_answers_connections_that_wait_to_be_accepted(turns):
   server = app.Server(app.App({}, Metrics(), SETTINGS), SETTINGS)
   address = socket.create_server(("127.0.0.1", 0))
 
@@ -167,11 +168,14 @@ def test_the_end_answers_connections_that_wait_to_be_accepted():
     server.lifespan = server.config.lifespan_class(server.config)
     await server.startup([address])
     connections = [
-      socket.create_connection(address.getsockname()) for _ in range(20)
+      socket.create_connection(address.getsockname(), 5) for _ in range(20)
     ]
     for connection in connections:
       connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
-    await server.shutdown([address])
+    for _ in range(turns):
+      await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+      await server.shutdown([address])
     return connections
 
   for connection in asyncio.run(start_and_end()):
