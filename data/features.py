@@ -8,7 +8,7 @@ from typing import Any
 
 from data import vocab
 from data.tokenization import CachedTokenizer, FullTokenizer
-from storage import UserError, files, record_scan, tfrecord, workers
+from storage import UserError, files, tfrecord, workers
 from storage.progress import Progress
 from storage.tfrecord import ExampleEncoder, Feature, Schema
 
@@ -55,6 +55,8 @@ def find_pretraining(
   lengths, ids that a model has not, if only some files are masked, or if none
   is and the caller `needs_masks`, as without a vocabulary to draw them.
   """
+  from storage import record_scan  # noqa: PLC0415, NumPy takes 0.1 s
+
   records = [record_scan.first_record(path) for path in paths]
   is_masked = ["masked_lm_positions" in record for record in records]
   if len(set(is_masked)) > 1:

@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 
 from data.vocab import UNK
@@ -73,14 +73,10 @@ class BasicTokenizer:
     text = convert_to_unicode(text)
     if text.isascii() and text.isalnum():  # a plain word, as the most are
       return [text.lower() if self.do_lower_case else text]
-    text = "".join(map(_clean, text))
-    words = []
-    for word in text.split():
-      if self.do_lower_case:
-        word = strip_accents(word.lower())
-      words.extend(_split_at_punctuation(word))
-    # Decomposition may have brought whitespace to light: split once more.
-    return " ".join(words).split()
+    text = text.translate(_CLEANED)
+    if self.do_lower_case:
+      text = strip_accents(text.lower())
+    return text.translate(_SEPARATED).split()
 
 
 class WordpieceTokenizer:
@@ -223,6 +219,18 @@ def validate_case_matches_checkpoint(
       )
 
 
+class _Translation(dict):
+  """What a function makes of each character, for str.translate."""
+
+  def __init__(self, translate: Callable[[str], str]):
+    super().__init__()
+    self._translate = translate
+
+  def __missing__(self, code: int) -> str:
+    self[code] = result = self._translate(chr(code))
+    return result
+
+
 def _clean(char):
   if is_removed(char):
     return ""
@@ -231,7 +239,5 @@ def _clean(char):
   return f" {char} " if is_cjk(char) else char
 
 
-def _split_at_punctuation(word):
-  groups = itertools.groupby(word, key=is_punctuation)
-  for alone, chars in groups:
-    yield from chars if alone else ["".join(chars)]
+_CLEANED = _Translation(_clean)
+_SEPARATED = _Translation(lambda c: f" {c} " if is_punctuation(c) else c)

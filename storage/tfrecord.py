@@ -6,15 +6,17 @@ than with protocol buffers. data/records.py reads batches of the files.
 
 import math
 import struct
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
-from typing import Any, BinaryIO
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from storage import files
+
+if TYPE_CHECKING:  # It takes 0.1 s, which programs need that write records.
+  import numpy as np
 
 # --- Schemas ---------------------------------------------------------------
 
@@ -123,7 +125,7 @@ class ExampleEncoder:
       values = fields[name]
       if len(values) != size:
         raise ValueError(f"{name}: expected {size} values, got {len(values)}")
-      if isinstance(values, np.ndarray):
+      if hasattr(values, "tolist"):  # an array
         values = values.tolist()
       try:
         entries.append(wrap(pack(values)))
@@ -183,7 +185,7 @@ def _values(kind, value) -> list:
   if kind == 1:
     return [value]
   if kind == 2:
-    return np.frombuffer(value, "<f4").tolist()
+    return array("f", value).tolist()
   at, numbers = 0, [] if isinstance(value, bytes) else [value]
   while not isinstance(value, int) and at < len(value):
     number, at = varint(value, at)
@@ -199,8 +201,10 @@ _MAX_PADDED = 8 << 20  # bytes of messages padded to one length
 
 
 @cache
-def _tables() -> np.ndarray:
+def _tables() -> "np.ndarray":
   """CRC-32C of a byte followed by n zero bytes, [n, 256]."""
+  import numpy as np  # noqa: PLC0415
+
   first = np.arange(256, dtype=np.uint32)
   for _ in range(8):
     first = np.where(first & 1, first >> 1 ^ np.uint32(0x82F63B78), first >> 1)
@@ -211,7 +215,7 @@ def _tables() -> np.ndarray:
   return tables
 
 
-def crc32c(messages: Sequence[bytes]) -> np.ndarray:
+def crc32c(messages: Sequence[bytes]) -> "np.ndarray":
   """CRC-32C of B messages, of four bytes or more each: [B] uint32.
 
   The CRC is linear: that of a message is the exclusive or of the CRCs of its
@@ -219,6 +223,8 @@ def crc32c(messages: Sequence[bytes]) -> np.ndarray:
   left-padded to one length. The initial value of all ones equals one of zero
   with the first four bytes inverted.
   """
+  import numpy as np  # noqa: PLC0415
+
   if not messages:
     return np.empty(0, np.uint32)
   longest = max(map(len, messages))
@@ -248,7 +254,7 @@ def crc32c(messages: Sequence[bytes]) -> np.ndarray:
 def masked_crc32c(messages: Sequence[bytes]) -> list[bytes]:
   """Checksums as TFRecord stores them: rotated, plus a constant."""
   crc = crc32c(messages)
-  masked = (crc >> 15 | crc << 17) + np.uint32(0xA282EAD8)
+  masked = (crc >> 15 | crc << 17) + crc.dtype.type(0xA282EAD8)
   return [masked[i : i + 1].astype("<u4").tobytes() for i in range(len(crc))]
 
 

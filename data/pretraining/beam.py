@@ -19,14 +19,18 @@ from zlib import crc32
 
 from absl import logging
 
-from data.pretraining import documents
 from data.pretraining.builders import (
   BuildConfig,
   RecordBuilder,
   TextFormat,
   no_text,
 )
-from data.pretraining.shards import Shard, build_shard, split_corpus
+from data.pretraining.shards import (
+  Shard,
+  build_shard,
+  digests,
+  split_corpus,
+)
 from storage import UserError, files, textfiles, tfrecord
 
 try:
@@ -217,7 +221,7 @@ def _mark_duplicates(texts, text_format: TextFormat):
 
 def _hashes(pair, text_format):
   number, shard = pair
-  for i, digest in enumerate(documents.digests(shard.lines(text_format))):
+  for i, digest in enumerate(digests(shard.lines(text_format))):
     yield int(digest).to_bytes(8), (number, i)
 
 

@@ -4,11 +4,9 @@ Source of the choice of passages: section 3.1 of the paper.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import groupby
-
-import numpy as np
 
 from storage import UserError, textfiles
 from storage.progress import Progress
@@ -217,21 +215,6 @@ def digest(document: Iterable[str]) -> int:
   """
   text = "\n".join(" ".join(line.split()) for line in document)
   return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
-
-
-def digests(lines: Iterable[str]) -> np.ndarray:
-  """Hash of each document, [documents] uint64."""
-  return np.fromiter(map(digest, split_documents(lines)), np.uint64)
-
-
-def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
-  """Indices of each shard's documents whose digest has occurred before."""
-  _, first = np.unique(np.concatenate(shards), return_index=True)
-  is_repeated = np.ones(sum(map(len, shards)), bool)
-  is_repeated[first] = False
-  ends = np.cumsum([len(shard) for shard in shards])
-  by_shard = np.split(is_repeated, ends[:-1])
-  return [tuple(np.flatnonzero(flags).tolist()) for flags in by_shard]
 
 
 def drop_documents(

@@ -6,7 +6,7 @@ files that the parent joins in order.
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import chain
@@ -14,6 +14,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import numpy as np
 from absl import logging
 
 from data.pretraining import documents
@@ -162,19 +163,35 @@ def _mark_duplicates(
   progress = Progress("compared", sum(s.megabytes for s in shards), "MB")
   prepare = partial(_digests, text_format)
   results = workers.ordered_map(prepare, shards, processes, progress.say)
-  digests = []
-  for shard, shard_digests in zip(shards, results, strict=True):
-    digests.append(shard_digests)
-    progress.add(shard.megabytes, documents=len(shard_digests))
+  all_digests = []
+  for shard, numbers in zip(shards, results, strict=True):
+    all_digests.append(numbers)
+    progress.add(shard.megabytes, documents=len(numbers))
   progress.say()
-  dropped = documents.find_repeated(digests)
+  dropped = find_repeated(all_digests)
   pairs = zip(shards, dropped, strict=True)
   return [shard._replace(dropped=indices) for shard, indices in pairs]
 
 
 def _digests(text_format):
   """Function from a shard to the digests of its documents."""
-  return lambda shard: documents.digests(shard.lines(text_format))
+  return lambda shard: digests(shard.lines(text_format))
+
+
+def digests(lines: Iterable[str]) -> np.ndarray:
+  """Hash of each document, [documents] uint64."""
+  parts = documents.split_documents(lines)
+  return np.fromiter(map(documents.digest, parts), np.uint64)
+
+
+def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
+  """Indices of each shard's documents whose digest has occurred before."""
+  _, first = np.unique(np.concatenate(shards), return_index=True)
+  is_repeated = np.ones(sum(map(len, shards)), bool)
+  is_repeated[first] = False
+  ends = np.cumsum([len(shard) for shard in shards])
+  by_shard = np.split(is_repeated, ends[:-1])
+  return [tuple(np.flatnonzero(flags).tolist()) for flags in by_shard]
 
 
 def split_corpus(

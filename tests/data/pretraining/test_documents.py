@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.pretraining import builders, documents
+from data.pretraining import builders, documents, shards
 from storage import UserError
 from storage.progress import Progress
 
@@ -61,7 +61,7 @@ def test_the_first_of_equal_documents_stays(lines):
 
 @given(st.lists(LINES, min_size=1))
 def test_shards_of_a_corpus_agree_with_all_of_it(parts):
-  numbers = documents.find_repeated([documents.digests(part) for part in parts])
+  numbers = shards.find_repeated([shards.digests(part) for part in parts])
   progress = SILENT()
   left = [
     line
@@ -75,7 +75,7 @@ def test_shards_of_a_corpus_agree_with_all_of_it(parts):
 
 def test_a_digest_is_the_same_in_every_process():
   assert documents.digest(["Owls hunt.", " at  night"]) == 4395972576312854042
-  assert documents.digests(["a", "", "b"]).dtype == np.uint64
+  assert shards.digests(["a", "", "b"]).dtype == np.uint64
 
 
 def _plain(document):
