@@ -185,6 +185,14 @@ def test_worker_processes_need_no_tensorflow():
   assert done.stdout.strip() == "False"
 
 
+def test_a_vocabulary_is_learned_without_numpy():
+  """Its import takes a fifth of the time that three novels take."""
+  done = programs.python(
+    ["-c", "import build_vocab, sys; print('numpy' in sys.modules)"]
+  )
+  assert done.stdout.strip() == "False"
+
+
 @pytest.mark.parametrize("walk", ["pre-training example", "SQuAD question"])
 def test_an_example_passes_through_at_most_twenty_files(walk):
   text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
