@@ -8,10 +8,10 @@ import numpy as np
 from data import features
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts
-from tasks.squad import decoding, records
+from tasks.squad import decoding
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import WORD, SquadExample
-from tasks.squad.records import WindowConfig
+from tasks.squad.records import WindowConfig, WindowMaker
 
 _NAMES = ("answer", "score", "probability", "start", "end")
 _PLURAL = ("answers", "scores", "probabilities", "starts", "ends")
@@ -36,6 +36,7 @@ class Answers(answers.Answers):
     self.config = config
     self._windows = _from_json(WindowConfig, windows)
     self._decoding = _from_json(DecodingConfig, decoding)
+    self._window_maker = WindowMaker(config.tokenizer, self._windows)
     self._dynamic_padding = dynamic_padding
     self.settings = {
       "windows": dataclasses.asdict(self._windows),
@@ -47,9 +48,7 @@ class Answers(answers.Answers):
   def encode(self, texts: Texts) -> Encoded:
     words = list(WORD.finditer(texts["context"]))
     example = SquadExample("", texts["question"], [word[0] for word in words])
-    windows = list(
-      records.make_windows([example], self.config.tokenizer, self._windows)
-    )
+    windows = list(self._window_maker.windows(0, example))
     return Encoded([self._row(w) for w in windows], (example, windows, words))
 
   def _row(self, window):
@@ -76,22 +75,26 @@ class Answers(answers.Answers):
     predictions = decoding.decode(
       [example], windows, logits, answer_text, self._decoding
     )
-    entries = []
+    entries = predictions.nbest[""]
     spans = predictions.words[""]
-    for entry, span in zip(predictions.nbest[""], spans, strict=True):
-      start, end = _position(entry["text"], span, words)
+
+    def named(index):
+      entry = entries[index]
+      start, end = _position(entry["text"], spans[index], words)
       score = entry["start_logit"] + entry["end_logit"]
       values = entry["text"], score, entry["probability"], start, end
-      entries.append(dict(zip(_NAMES, values, strict=True)))
-    text = predictions.answers[""]
-    result = next(entry for entry in entries if entry["answer"] == text)
+      return dict(zip(_NAMES, values, strict=True))
+
+    texts = [entry["text"] for entry in entries]
+    result = named(texts.index(predictions.answers[""]))
     if self._decoding.version_2_with_negative:
-      texts = (entry for entry in entries if entry["answer"])
-      no_text = result | {"score": 0.0, "probability": 0.0}
-      best = {f"best_{k}": v for k, v in next(texts, no_text).items()}
-      result = result | best | {"null_odds": predictions.null_odds[""]}
-    if top := entries[: self._decoding.export_top_k]:
-      columns = zip(*(entry.values() for entry in top), strict=True)
+      best = result | {"score": 0.0, "probability": 0.0}
+      if any(texts):
+        best = named(next(i for i, text in enumerate(texts) if text))
+      result |= {f"best_{name}": value for name, value in best.items()}
+      result["null_odds"] = predictions.null_odds[""]
+    if top := range(len(texts))[: self._decoding.export_top_k]:
+      columns = zip(*(named(i).values() for i in top), strict=True)
       result |= dict(zip(_PLURAL, map(list, columns), strict=True))
       result["num_answers"] = len(top)
     return result

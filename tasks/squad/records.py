@@ -86,9 +86,8 @@ def make_windows(
   Raises ValueError if the vocabulary lacks a special token, ChildProcessError
   if a worker died.
   """
-  check_tokens(tokenizer.vocab, (CLS, SEP, UNK))
   chunks = workers.chunks(examples, _CHUNK, "questions")
-  prepare = partial(_WindowMaker, tokenizer, config)
+  prepare = partial(WindowMaker, tokenizer, config)
   unique_ids = count(FIRST_UNIQUE_ID)
   idle = progress.say if progress else lambda: None
   results = workers.ordered_map(prepare, chunks, num_workers, idle)
@@ -120,25 +119,28 @@ class _Document(NamedTuple):
   word_starts: list[int]  # index of each word's first token; number of tokens
 
 
-class _WindowMaker:
-  """Makes the windows of chunks, without their unique ids."""
+class WindowMaker:
+  """Makes windows, without their unique ids; threads may share it.
+
+  Raises ValueError if the vocabulary lacks a special token.
+  """
 
   def __init__(self, tokenizer: FullTokenizer, config: WindowConfig):
+    check_tokens(tokenizer.vocab, (CLS, SEP, UNK))
     self._ids = CachedTokenizer(tokenizer).ids
     self._cls, self._sep = tokenizer.convert_tokens_to_ids([CLS, SEP])
     self._config = config
-    # Of the last paragraph.
-    self._words: list[str] = []
-    self._document = _Document([], np.zeros(0, np.int32), [0])
+    self._last: tuple[list, _Document] | None = None  # paragraph, with words
 
   def __call__(self, chunk: workers.Chunk) -> list[Window]:
     return [
       window
       for index, example in enumerate(chunk.items, chunk.first)
-      for window in self._windows(index, example)
+      for window in self.windows(index, example)
     ]
 
-  def _windows(self, index: int, example: SquadExample) -> Iterator[Window]:
+  def windows(self, index: int, example: SquadExample) -> Iterator[Window]:
+    """Windows of an example, which `index` is to name."""
     config = self._config
     question = self._ids(example.question)[: config.max_query_length]
     document = self._tokenize(example.doc_tokens)
@@ -170,16 +172,18 @@ class _WindowMaker:
       )
 
   def _tokenize(self, words: list[str]) -> _Document:
-    if words is not self._words:
-      pieces = [self._ids(word) for word in words]
-      lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
-      self._words = words
-      self._document = _Document(
-        ids=[token for piece in pieces for token in piece],
-        word_ids=np.arange(len(words), dtype=np.int32).repeat(lengths),
-        word_starts=[0, *lengths.cumsum().tolist()],
-      )
-    return self._document
+    last = self._last
+    if last and last[0] is words:
+      return last[1]
+    pieces = [self._ids(word) for word in words]
+    lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
+    document = _Document(
+      ids=[token for piece in pieces for token in piece],
+      word_ids=np.arange(len(words), dtype=np.int32).repeat(lengths),
+      word_starts=[0, *lengths.cumsum().tolist()],
+    )
+    self._last = words, document
+    return document
 
   def _token_span(self, document: _Document, answer: Answer):
     """First and last token of an answer.
