@@ -34,12 +34,11 @@ DATASETS = os.environ.get("BERT_DATASETS", "")
 ROWS = int(os.environ.get("BERT_DATASETS_ROWS", "20"))
 T = 96
 TAGS = ("O", "B-X", "I-X")
-LABELS = ("no", "yes")
+GLUE = ["CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI"]
 
 
-def _glue(name):
-  task = named_tasks.find(name)
-  rows = read_examples(task, f"{DATASETS}/glue_data/{name}", "dev")
+def _glue(task):
+  rows = read_examples(task, f"{DATASETS}/glue_data/{task.name}", "dev")
   if not task.has_pairs:
     return {"text": [row.text_a for row in rows]}
   return {
@@ -54,7 +53,7 @@ def _sentences():
 
 
 def _masked():
-  rows = _glue("SST-2")["text"]
+  rows = _glue(named_tasks.find("SST-2"))["text"]
   return {"text": [f"{row[: len(row) // 2]} [MASK] ." for row in rows]}
 
 
@@ -81,23 +80,19 @@ def _questions_of(config, negative):
   return squad.Answers(config, lengths, decoding, dynamic_padding=True)
 
 
+def _classification(task):
+  labels = task.labels or None
+  return (
+    lambda: _glue(task),
+    lambda config: models.classifier(config, len(labels or [0])),
+    lambda config: classification.Answers(config, task.has_pairs),
+    labels,
+  )
+
+
 # Columns, model, answers and labels.
 CASES = {
-  **{
-    name: (
-      lambda name=name: _glue(name),
-      lambda config, labels=labels: models.classifier(
-        config, len(labels or [0])
-      ),
-      lambda config, pairs=pairs: classification.Answers(config, pairs),
-      labels,
-    )
-    for name, pairs, labels in (
-      ("MRPC", True, LABELS),
-      ("SST-2", False, LABELS),
-      ("STS-B", True, None),
-    )
-  },
+  **{name: _classification(named_tasks.find(name)) for name in GLUE},
   "WNUT-17": (
     _sentences,
     lambda config: models.tagger(config, len(TAGS)),
@@ -124,7 +119,7 @@ CASES = {
     None,
   ),
   "vectors": (
-    lambda: _glue("SST-2"),
+    lambda: _glue(named_tasks.find("SST-2")),
     lambda config: models.layer_outputs(config, [-1]),
     lambda config: features.Answers(config, "mean"),
     None,
