@@ -66,7 +66,7 @@ def define_record_flags() -> None:
   """Defines the flags of create_pretraining_data.py."""
   flags.DEFINE_integer("max_seq_length", 128, "Tokens of a record.")
   flags.DEFINE_integer(
-    "max_predictions_per_seq", 20, "Masked tokens of a record, at most."
+    "max_predictions_per_seq", 20, "Masked tokens of a record, at most.", 1
   )
   flags.DEFINE_integer("random_seed", 12345, "Seed of all random choices.")
   flags.DEFINE_integer(
@@ -74,9 +74,10 @@ def define_record_flags() -> None:
     10,
     "How many times to go through the text, with other masks each time. With "
     "--masking=dynamic the default is 1.",
+    1,
   )
   flags.DEFINE_float(
-    "short_seq_prob", 0.1, "Fraction of documents cut into shorter records."
+    "short_seq_prob", 0.1, "Fraction of documents cut to short records.", 0, 1
   )
   flags.DEFINE_enum(
     "masking",
@@ -101,7 +102,7 @@ def define_record_flags() -> None:
 def define_masking_flags(source: str = "") -> None:
   """Defines the flags of masking; `source` says of which tokens."""
   flags.DEFINE_float(
-    "masked_lm_prob", 0.15, f"Fraction of the tokens{source} to mask."
+    "masked_lm_prob", 0.15, f"Fraction of the tokens{source} to mask.", 0, 1
   )
   flags.DEFINE_float(
     "mask_token_prob",

@@ -26,20 +26,21 @@ def tokens(seq_length: int) -> tuple[Feature, ...]:
   return tuple(Feature(name, (seq_length,)) for name in TOKENS)
 
 
-def pretraining(seq_length: int, max_predictions: int) -> Schema:
-  """A masked sentence pair (create_pretraining_data.py of the original)."""
-  return Schema(
-    *tokens(seq_length),
+def pretraining(seq_length: int, max_predictions: int = 0) -> Schema:
+  """A masked sentence pair (create_pretraining_data.py of the original).
+
+  With 0 predictions an unmasked one, for dynamic masking.
+  """
+  masks = (
     Feature("masked_lm_positions", (max_predictions,)),
     Feature("masked_lm_ids", (max_predictions,)),
     Feature("masked_lm_weights", (max_predictions,), "float32"),
+  )
+  return Schema(
+    *tokens(seq_length),
+    *(masks if max_predictions else ()),
     Feature("next_sentence_labels", (1,)),
   )
-
-
-def unmasked_pretraining(seq_length: int) -> Schema:
-  """An unmasked sentence pair, for dynamic masking."""
-  return Schema(*tokens(seq_length), Feature("next_sentence_labels", (1,)))
 
 
 def find_pretraining(
@@ -70,9 +71,7 @@ def find_pretraining(
       f"{paths[0]} was made with --masking=dynamic; --vocab_file is needed to "
       "mask it"
     )
-  schema = unmasked_pretraining(seq_length)
-  if is_masked[0]:
-    schema = pretraining(seq_length, max_predictions)
+  schema = pretraining(seq_length, max_predictions * is_masked[0])
   limits = {
     "input_ids": vocab_size,
     "input_mask": 2,

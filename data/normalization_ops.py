@@ -91,27 +91,6 @@ def unicode_tables(do_lower_case: bool) -> UnicodeTables:
   return UnicodeTables(kinds, shifts, expansions, orders, casings)
 
 
-def _pages(*columns: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-  """Compresses columns [C] into pages of 256 code points, without repeats.
-
-  Returns starts [C / 256] int32 and for each column cells [n], such that
-  `column[c] == cells[starts[c // 256] + c % 256]`.
-  """
-  distinct: dict[tuple[bytes, ...], int] = {}
-  starts = [
-    distinct.setdefault(
-      tuple(column[begin : begin + 256].tobytes() for column in columns),
-      256 * len(distinct),
-    )
-    for begin in range(0, _CODE_POINTS, 256)
-  ]
-  cells = [
-    np.frombuffer(b"".join(cells), column.dtype)
-    for column, cells in zip(columns, zip(*distinct, strict=True), strict=True)
-  ]
-  return np.array(starts, np.int32), cells
-
-
 def _kind(char, text):
   if tokenization.is_whitespace(char) or text.isspace():
     return _SPACE
@@ -229,10 +208,27 @@ class Normalizer:
 
 
 class _Table:
-  """Columns [0x110000] of integers, indexed by code point, as constants."""
+  """Columns [0x110000] of integers, indexed by code point, as constants.
+
+  They are compressed into pages of 256 code points, without repeats.
+  """
 
   def __init__(self, *columns):
-    self._starts, self._cells = _pages(*columns)
+    distinct: dict[tuple[bytes, ...], int] = {}
+    starts = [
+      distinct.setdefault(
+        tuple(column[begin : begin + 256].tobytes() for column in columns),
+        256 * len(distinct),
+      )
+      for begin in range(0, _CODE_POINTS, 256)
+    ]
+    self._starts = np.array(starts, np.int32)
+    self._cells = [
+      np.frombuffer(b"".join(pages), column.dtype)
+      for column, pages in zip(
+        columns, zip(*distinct, strict=True), strict=True
+      )
+    ]
 
   def __call__(self, codes):
     """Values of code points: [K] int32 -> for each column [K] of its type."""

@@ -12,7 +12,6 @@ ragged dimension is in parentheses.
 import os
 import types
 import uuid
-from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -27,25 +26,18 @@ _TO_THE_END = 2**31 - 1
 class GraphTokenizer(tf.Module):
   """Text to word pieces, as TensorFlow operations.
 
-  `vocabulary` is a path, or ids by token. Bytes that are not UTF-8 are dropped.
-  Call the methods inside a tf.function or tf.data pipeline, with some thousand
-  lines at a time, as repeated words cost little. In a SavedModel the vocabulary
-  is an asset. Raises ValueError if it lacks [UNK].
+  Bytes that are not UTF-8 are dropped. Call the methods inside a tf.function or
+  tf.data pipeline, with some thousand lines at a time, as repeated words cost
+  little. In a SavedModel the vocabulary is an asset. Raises ValueError if it
+  lacks [UNK].
   """
 
-  def __init__(
-    self,
-    vocabulary: str | os.PathLike | Mapping[str, int],
-    do_lower_case: bool = True,
-  ):
+  def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool = True):
     super().__init__(name="tokenizer")
-    if isinstance(vocabulary, Mapping):
-      vocab.check_tokens(vocabulary, [vocab.UNK])
-    else:
-      path, vocabulary = vocabulary, vocab.load(vocabulary)
-      vocab.check_tokens(vocabulary, [vocab.UNK], os.fspath(path))
+    vocabulary = vocab.load(vocab_file)
+    vocab.check_tokens(vocabulary, [vocab.UNK], os.fspath(vocab_file))
     # A read-only view, as tf.Module would wrap and track a dict.
-    self.vocab = types.MappingProxyType(dict(vocabulary))
+    self.vocab = types.MappingProxyType(vocabulary)
     self.normalizer = Normalizer(do_lower_case)
     self._asset = _asset(vocabulary)
     self._ids = _table(self._asset, tf.string, tf.int64, -1)
@@ -213,15 +205,13 @@ def join(
 ) -> dict[str, tf.Tensor]:
   """Rows of [CLS] first [SEP], or of [CLS] first [SEP] second [SEP].
 
-  Texts are [N, (T)] int32, `second` None if no row has one; `has_second` [N]
-  int64, by default 1 where it has tokens. Returns `input_ids`, `input_mask`,
+  Texts are [N, (T)] int32, `second` None if no row has one, else `has_second`
+  [N] int64 is 1 for rows that have one. Returns `input_ids`, `input_mask`,
   `segment_ids`: [N, T] int32, padded with zeros to the longest row.
   """
   once = tf.ones([first.nrows()], tf.int64)
   parts = [repeat(cls, once), first, repeat(sep, once)]
   if second is not None:
-    if has_second is None:
-      has_second = tf.cast(second.row_lengths() > 0, tf.int64)
     parts += [second, repeat(sep, has_second)]
   ids = tf.concat(parts, axis=1)
   first_lengths = tf.add_n([part.row_lengths() for part in parts[:3]])

@@ -66,7 +66,7 @@ def test_pairs_may_stay_unmasked(num_workers, tmp_path):
     f"--num_workers={num_workers}",
   )  # fmt: skip
   assert result.returncode == 0, result.stderr
-  schema = features.unmasked_pretraining(128)
+  schema = features.pretraining(128)
   first, second = (_count(output, schema) for output in outputs)
   assert first - second in (0, 1)
   assert f"Wrote {first + second} instances" in result.stderr

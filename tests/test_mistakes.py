@@ -380,7 +380,7 @@ def _outcomes(tmp_path_factory):
   (folder / "bert_config.json").rename(folder / "toy.json")
   small_model.write(folder, WORDS)
   toy.write_records(str(folder / "a.tfrecord"), 2)
-  schema = features.unmasked_pretraining(toy.T)
+  schema = features.pretraining(toy.T)
   row = {name: [1] * feature.size for name, feature in schema.items()}
   tfrecord.save(str(folder / "dynamic.tfrecord"), schema, [row])
 

@@ -81,7 +81,7 @@ def in_graph(name: str, vocab_file: str, batches):
 
   full = tokenization.FullTokenizer(vocab_file)
   if name == "GraphTokenizer":
-    tokenizer = GraphTokenizer(full.vocab, do_lower_case=True)
+    tokenizer = GraphTokenizer(vocab_file, do_lower_case=True)
   elif name == "tensorflow_text.BertTokenizer":
     tokenizer = tf_text.BertTokenizer(vocab_file, lower_case=True)
   else:

@@ -25,17 +25,11 @@ from data.pretraining.builders import (
   TextFormat,
   no_text,
 )
-from data.pretraining.shards import (
-  Shard,
-  build_shard,
-  digests,
-  split_corpus,
-)
+from data.pretraining.shards import Shard, build_shard, digests, split_corpus
 from storage import UserError, files, textfiles, tfrecord
 
 try:
   import apache_beam as beam
-  from apache_beam.metrics import Metrics
   from apache_beam.options.pipeline_options import (
     PipelineOptions,
     PortableOptions,
@@ -46,7 +40,6 @@ except ImportError:
   ) from None
 
 _ROOT = Path(__file__).resolve().parents[2]
-_NAMESPACE = "corpus"  # of the metrics
 _COUNTS = "counts.json"  # in the temporary folder
 _COUNT_FILES = 64  # of words
 _SECONDS_TO_CONNECT = 10.0
@@ -173,14 +166,12 @@ class _WriteShard(beam.DoFn):
       self._builder = RecordBuilder(replace(self._config, vocab_file=path))
 
   def process(self, shard: Shard) -> Iterator[tuple[int, str, dict[str, int]]]:
-    result = build_shard(self._builder, shard)
-    for name, count in result.counts.items():
-      Metrics.counter(_NAMESPACE, name).inc(count)
-    if result.records:
+    records, counts, _ = build_shard(self._builder, shard)
+    if records:
       path = f"{self._folder}/{shard.number}-{uuid4().hex}"
       with files.open_for_writing(path) as file:
-        tfrecord.write(file, result.records)
-      yield shard.number, path, dict(result.counts)
+        tfrecord.write(file, records)
+      yield shard.number, path, dict(counts)
 
 
 def _rename(
@@ -188,8 +179,7 @@ def _rename(
 ) -> None:
   """Renames complete files; can be repeated after an interruption.
 
-  Writes the sums of their counts first: the metrics of some runners count
-  retried bundles twice, and others have none.
+  Writes the sums of their counts first: metrics of runners are not exact.
   """
   if not written:
     return

@@ -1,6 +1,6 @@
 """Targets of batches that are read; K = min(P, T) masks a row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -146,28 +146,21 @@ class CausalTargets:
   """Restores masked words and makes the next token the target of each position.
 
   For the LTR & No NSP model of section 5.1 of the paper, the same from right to
-  left, and OpenAI GPT, which has no special tokens: `dropped_ids` are removed,
-  the other tokens move up and all are of segment 0.
+  left, and OpenAI GPT, which has no special tokens: with `vocab_file` [CLS] and
+  [SEP] are removed, the other tokens move up and all are of segment 0.
 
   From a batch of features.pretraining or features.unmasked_pretraining to the
   same with [B, T - 1] masked_lm_positions, all but the last in reading order,
   masked_lm_ids, the next tokens, and masked_lm_weights, 0 for padding.
   """
 
-  def __init__(
-    self, direction: str = "left_to_right", dropped_ids: Sequence[int] = ()
-  ):
+  def __init__(self, direction: str, vocab_file: str | None = None):
     self._forward = direction == "left_to_right"
-    self._dropped_ids = list(dropped_ids)
-
-  @classmethod
-  def without_special_tokens(
-    cls, direction: str, vocab_file: str
-  ) -> "CausalTargets":
-    """Targets without [CLS] and [SEP], which the vocabulary has to have."""
-    words = vocab.load(vocab_file)
-    vocab.check_tokens(words, (CLS, SEP), vocab_file)
-    return cls(direction, (words[CLS], words[SEP]))
+    self._dropped_ids = []
+    if vocab_file:
+      words = vocab.load(vocab_file)
+      vocab.check_tokens(words, (CLS, SEP), vocab_file)
+      self._dropped_ids = [words[CLS], words[SEP]]
 
   def __call__(self, batch: dict) -> dict:
     batch = batch | {"input_ids": _unmasked(batch)}

@@ -1,5 +1,6 @@
 """Pre-training records to batches with targets."""
 
+import os
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -18,10 +19,12 @@ class PretrainingInput(TrainingRecords):
   Records made with --masking=dynamic are masked by `masking` and `vocab_file`;
   P is that of `masking` for all records. `causal_targets` converts batches for
   models of one direction. At most `max_corrupt_records` are dropped; files
-  without them go to `folder`, None to skip the check. `sources` are `files` in
-  groups with sampling weights. Raises ValueError if a file does not hold such
-  records, or flags of masking do not fit them.
+  without them go to `folder`, as does the index of records. `sources` are
+  `files` in groups with sampling weights. Raises ValueError if a file does not
+  hold such records, or flags of masking do not fit them.
   """
+
+  sources: Sequence[Source] = ()
 
   def __init__(
     self,
@@ -34,13 +37,12 @@ class PretrainingInput(TrainingRecords):
     max_corrupt_records: int = 0,
     folder: str | None = None,
     sources: Sequence[Source] | None = None,
-    index_file: str | None = None,
     packing: Packing | None = None,
   ):
     self.packing = packing
     self._causal_targets = causal_targets
-    self._sources = sources or [Source(files)]
-    self.index_file = index_file
+    self.sources = sources or [Source(files)]
+    self.index_file = folder and os.path.join(folder, "records-index.npz")
     self._masker = None
     schema = features.find_pretraining(
       files,
@@ -64,19 +66,15 @@ class PretrainingInput(TrainingRecords):
         )
       )
     self.schema = schema
-    if folder is not None:
+    if max_corrupt_records:
       copies = record_scan.drop_corrupt(
         self.files, schema, folder, max_corrupt_records
       )
       copy_by_file = dict(zip(self.files, copies, strict=True))
-      self._sources = [
+      self.sources = [
         source._replace(files=[copy_by_file[path] for path in source.files])
         for source in self.sources
       ]
-
-  @property
-  def sources(self) -> Sequence[Source]:
-    return self._sources
 
   def endless_eval_batches(self, batch_size: int) -> tf.data.Dataset:
     """Full batches in the order of the files, again and again."""

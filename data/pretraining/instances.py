@@ -55,17 +55,6 @@ class Masking:
   whole_word: bool = False
   policy: MaskPolicy = MaskPolicy()
 
-  def __post_init__(self):
-    if self.max_predictions_per_seq < 1:
-      raise UserError(
-        f"max_predictions_per_seq {self.max_predictions_per_seq} must be 1 or "
-        "more"
-      )
-    if not 0 <= self.masked_lm_prob <= 1:
-      raise UserError(
-        f"masked_lm_prob {self.masked_lm_prob} is not within 0 and 1"
-      )
-
 
 DEFAULT_MASKING = Masking()
 
@@ -167,12 +156,6 @@ class InstanceConfig:
         f"max_seq_length {self.max_seq_length} is too short: [CLS], two [SEP] "
         "and a token of each sentence take 5"
       )
-    if self.dupe_factor < 1:
-      raise UserError(f"dupe_factor {self.dupe_factor} must be 1 or more")
-    if not 0 <= self.short_seq_prob <= 1:
-      raise UserError(
-        f"short_seq_prob {self.short_seq_prob} is not within 0 and 1"
-      )
 
   @property
   def tokens(self) -> tuple[str, ...]:
@@ -181,11 +164,8 @@ class InstanceConfig:
 
   @property
   def schema(self) -> Schema:
-    if self.masking:
-      return features.pretraining(
-        self.max_seq_length, self.masking.max_predictions_per_seq
-      )
-    return features.unmasked_pretraining(self.max_seq_length)
+    slots = self.masking.max_predictions_per_seq if self.masking else 0
+    return features.pretraining(self.max_seq_length, slots)
 
 
 def sentence_pairs(

@@ -73,16 +73,10 @@ class Shard(NamedTuple):
       yield ""  # a document ends with its file
 
 
-class ShardResult(NamedTuple):
-  """Records of a shard."""
-
-  records: Sequence  # serialized, or paths of files of them
-  counts: Mapping[str, int]  # see Progress.counts
-  samples: list[str]  # a few examples as text
-
-
-def build_shard(builder: RecordBuilder, shard: Shard) -> ShardResult:
-  """Records of a shard, by a seed of its own."""
+def build_shard(
+  builder: RecordBuilder, shard: Shard
+) -> tuple[list[bytes], Mapping[str, int], list[str]]:
+  """Records of a shard, by its own seed; Progress.counts; examples as text."""
   config, progress = builder.config, Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)
   if shard.dropped:
@@ -90,7 +84,7 @@ def build_shard(builder: RecordBuilder, shard: Shard) -> ShardResult:
   corpus = builder.documents(lines, progress)
   rng = Random(f"{config.seed} {shard.number}")
   records, samples = builder.records(corpus, rng, progress)
-  return ShardResult(records, progress.counts, samples)
+  return records, progress.counts, samples
 
 
 def write_shards(
@@ -118,15 +112,16 @@ def write_shards(
     stack.enter_context(closing(results))  # workers end before their folder
     single = 0
     for shard, result in zip(shards, results, strict=True):
+      parts, counts, samples = result
       written = progress.counts["instances"]
       if not written:
-        log_samples(result.samples)
-      for i, part in enumerate(result.records, written):  # goes on round-robin
+        log_samples(samples)
+      for i, part in enumerate(parts, written):  # goes on round-robin
         with open(part, "rb") as file:
           shutil.copyfileobj(file, sinks[i % len(sinks)])
         os.remove(part)
-      progress.add(shard.megabytes, **result.counts)
-      single += result.counts.get("documents") == 1
+      progress.add(shard.megabytes, **counts)
+      single += counts.get("documents") == 1
     if not progress.counts["instances"]:
       raise no_text(paths)
   progress.say()
@@ -140,18 +135,18 @@ def write_shards(
 
 
 def _shard_writer(
-  config: BuildConfig, folder: str, parts: int
-) -> Callable[[Shard], ShardResult]:
+  config: BuildConfig, folder: str, number: int
+) -> Callable[[Shard], tuple[list[str], Mapping[str, int], list[str]]]:
   """Function that writes a shard's records, round-robin, to several files."""
   builder = RecordBuilder(config)
 
-  def write(shard: Shard) -> ShardResult:
-    result = build_shard(builder, shard)
-    paths = [f"{folder}/{shard.number}-{i}" for i in range(parts)]
+  def write(shard):
+    records, counts, samples = build_shard(builder, shard)
+    paths = [f"{folder}/{shard.number}-{i}" for i in range(number)]
     for i, path in enumerate(paths):
       with open(path, "wb") as file:
-        tfrecord.write(file, result.records[i::parts])
-    return result._replace(records=paths)
+        tfrecord.write(file, records[i::number])
+    return paths, counts, samples
 
   return write
 

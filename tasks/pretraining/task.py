@@ -4,7 +4,6 @@ Legend: B texts, M largest number of masks, T tokens, V vocabulary, K tokens for
 a mask. Ragged dimensions are in parentheses.
 """
 
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -68,10 +67,9 @@ def _records(args, config, patterns, masking, sources=None, packing=None):
     args.vocab_file,
     causal_targets=_causal_targets(args),
     max_corrupt_records=args.max_corrupt_records,
-    folder=args.output_dir if args.max_corrupt_records else None,
+    folder=args.output_dir,
     sources=sources,
     packing=packing,
-    index_file=os.path.join(args.output_dir, "records-index.npz"),
   )
 
 
@@ -83,7 +81,7 @@ def _causal_targets(args):
     return CausalTargets(args.objective)
   if not args.vocab_file:
     raise UserError("--nospecial_tokens needs --vocab_file, to find them")
-  return CausalTargets.without_special_tokens(args.objective, args.vocab_file)
+  return CausalTargets(args.objective, args.vocab_file)
 
 
 def _weighted_sources(args):

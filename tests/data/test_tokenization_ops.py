@@ -143,8 +143,9 @@ def test_a_vocabulary_with_repeated_and_padded_lines(tmp_path):
 
 
 def test_a_vocabulary_without_unk_is_an_error(tmp_path):
-  with pytest.raises(ValueError, match=r"lacks \[UNK\]"):
-    tokenization_ops.GraphTokenizer({"a": 0})
+  (tmp_path / "vocab.txt").write_text("a\n")
+  with pytest.raises(ValueError, match=r"vocab.txt lacks \[UNK\]"):
+    tokenization_ops.GraphTokenizer(tmp_path / "vocab.txt")
 
 
 class Served(tf.Module):
@@ -194,7 +195,7 @@ def random_words(rng, longest):
     *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 20)),
   ],
 )
-def test_agrees_with_the_specification_for_any_vocabulary(seed):
+def test_agrees_with_the_specification_for_any_vocabulary(seed, tmp_path):
   rng = random.Random(seed)
   pieces = random_words(rng, 4) + ["##" + w for w in random_words(rng, 3)]
   pieces = list(dict.fromkeys(["[UNK]", "#", "##", *pieces]))
@@ -203,7 +204,9 @@ def test_agrees_with_the_specification_for_any_vocabulary(seed):
   specification = tokenization.WordpieceTokenizer(vocabulary)
   words = random_words(rng, 9) + random_words(rng, 3)
 
-  splitter = tokenization_ops.GraphTokenizer(vocabulary)._wordpieces
+  path = tmp_path / "vocab.txt"
+  vocab.save(vocabulary, path)
+  splitter = tokenization_ops.GraphTokenizer(path)._wordpieces
   result = splitter(tf.constant(words, tf.string)).to_list()
   assert [[pieces[index] for index in row] for row in result] == [
     specification.tokenize(word) for word in words

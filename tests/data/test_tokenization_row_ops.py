@@ -63,17 +63,14 @@ def _lists(inputs):
 @given(_rows)
 def test_rows_are_joined_alike(rows):
   first, second = _texts(rows)
-  arguments = (_ragged(first), _ragged(second), CLS, SEP)
-  result = ops.join(*arguments)
-  assert _lists(result) == _expected(first, [text or None for text in second])
-  result = ops.join(arguments[0], None, CLS, SEP)
+  result = ops.join(_ragged(first), None, CLS, SEP)
   assert _lists(result) == _expected(first, [None] * len(rows))
   there = [has_second for _, _, has_second in rows]
   second = [
     text if has else [] for text, has in zip(second, there, strict=True)
   ]
   result = ops.join(
-    arguments[0], _ragged(second), CLS, SEP, tf.constant(there, tf.int64)
+    _ragged(first), _ragged(second), CLS, SEP, tf.constant(there, tf.int64)
   )
   expected = [
     text if has else None for text, has in zip(second, there, strict=True)
@@ -83,7 +80,8 @@ def test_rows_are_joined_alike(rows):
 
 def test_a_row_by_hand():
   first, second = _ragged([[7, 8], [9]]), _ragged([[5], []])
-  assert _lists(ops.join(first, second, CLS, SEP)) == {
+  has_second = tf.constant([1, 0], tf.int64)
+  assert _lists(ops.join(first, second, CLS, SEP, has_second)) == {
     "input_ids": [[CLS, 7, 8, SEP, 5, SEP], [CLS, 9, SEP, 0, 0, 0]],
     "input_mask": [[1] * 6, [1, 1, 1, 0, 0, 0]],
     "segment_ids": [[0, 0, 0, 0, 1, 1], [0] * 6],
@@ -91,8 +89,8 @@ def test_a_row_by_hand():
 
 
 def test_rows_of_an_empty_batch_have_a_length():
-  nothing = _ragged([])
+  nothing, has_second = _ragged([]), tf.zeros([0], tf.int64)
   for second in (None, nothing):
-    for value in ops.join(nothing, second, CLS, SEP).values():
+    for value in ops.join(nothing, second, CLS, SEP, has_second).values():
       assert value.shape == (0, 2)
       assert value.dtype == tf.int32

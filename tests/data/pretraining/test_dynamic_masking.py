@@ -23,7 +23,7 @@ VOCAB = {f"[unused{i}]": i for i in range(1, 100)} | {
 
 
 def _batch(rows, rng, low=FIRST, high=4000, length=T, full=False):
-  columns = {name: [] for name in features.unmasked_pretraining(length)}
+  columns = {name: [] for name in features.pretraining(length)}
   for _ in range(rows):
     total = length - 3 if full else rng.integers(2, length - 2)
     words = rng.integers(low, high, total).tolist()
@@ -223,15 +223,18 @@ def test_causal_targets_of_masked_and_unmasked_records_are_the_same():
     "input_mask": MASKED["input_mask"],
     "segment_ids": MASKED["segment_ids"],
   }
-  expected, result = CausalTargets()(MASKED), CausalTargets()(unmasked)
+  targets = CausalTargets("left_to_right")
+  expected, result = targets(MASKED), targets(unmasked)
   assert expected.keys() == result.keys()
   for name, values in expected.items():
     np.testing.assert_array_equal(result[name], values, name)
 
 
 @pytest.mark.parametrize("direction", ["left_to_right", "right_to_left"])
-def test_special_tokens_can_be_left_out(direction):
-  result = CausalTargets(direction, dropped_ids=(1, 2))(MASKED)
+def test_special_tokens_can_be_left_out(direction, tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("[PAD]\n[CLS]\n[SEP]\na\n")
+  result = CausalTargets(direction, str(path))(MASKED)
   words = np.array([[3, 4, 5, 6, 0, 0, 0, 0], [7, 8, 0, 0, 0, 0, 0, 0]])
   np.testing.assert_array_equal(result["input_ids"], words)
   np.testing.assert_array_equal(result["input_mask"], words > 0)
@@ -243,14 +246,8 @@ def test_special_tokens_can_be_left_out(direction):
   np.testing.assert_array_equal(result["masked_lm_weights"], words[:, 1:] > 0)
 
 
-def test_special_tokens_are_those_of_the_vocabulary(tmp_path):
+def test_special_tokens_to_leave_out_are_in_the_vocabulary(tmp_path):
   path = tmp_path / "vocab.txt"
-  path.write_text("[PAD]\n[CLS]\n[SEP]\na\n")
-  plain = CausalTargets.without_special_tokens("left_to_right", str(path))
-  expected = CausalTargets("left_to_right", dropped_ids=(1, 2))(MASKED)
-  np.testing.assert_array_equal(
-    plain(MASKED)["input_ids"], expected["input_ids"]
-  )
   path.write_text("[PAD]\n[CLS]\na\n")
   with pytest.raises(ValueError, match=r"lacks .*\[SEP\]"):
-    CausalTargets.without_special_tokens("left_to_right", str(path))
+    CausalTargets("left_to_right", str(path))

@@ -54,6 +54,12 @@ def test_resumes_where_it_stopped(paths, skip):
   np.testing.assert_array_equal(rest, expected[skip:])
 
 
+def test_the_index_of_the_records_is_saved_in_the_folder(paths, tmp_path):
+  source = _input(paths, folder=str(tmp_path))
+  _ids(source.train_batches(5, seed=3), 1)
+  assert (tmp_path / "records-index.npz").exists()
+
+
 @pytest.mark.parametrize(
   ("workers", "replicas"), [(1, 2), (2, 2), (2, 4), (4, 4)]
 )
@@ -144,7 +150,7 @@ def _vocab(tmp_path, tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
 
 
 def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
-  schema = features.unmasked_pretraining(T)
+  schema = features.pretraining(T)
   path = _write(tmp_path / "x", range(10, 40), schema)
   source = _input([path], vocab_file=_vocab(tmp_path))
   data = source.train_batches(10, seed=1)
@@ -168,7 +174,7 @@ def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
 
 
 def test_unmasked_records_need_a_vocabulary(tmp_path):
-  path = _write(tmp_path / "x", [1], features.unmasked_pretraining(T))
+  path = _write(tmp_path / "x", [1], features.pretraining(T))
   with pytest.raises(ValueError, match="--vocab_file is needed"):
     _input([path])
   with pytest.raises(ValueError, match=r"lacks .*\[MASK\]"):
@@ -176,7 +182,7 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
 
 
 def test_masked_and_unmasked_records_are_not_mixed(paths, tmp_path):
-  path = _write(tmp_path / "x", [1], features.unmasked_pretraining(T))
+  path = _write(tmp_path / "x", [1], features.pretraining(T))
   with pytest.raises(ValueError, match="train on files of one kind"):
     _input([path, *paths], vocab_file=_vocab(tmp_path))
 
@@ -191,7 +197,7 @@ LONG = 24
 
 def _uneven(tmp_path, number=60):
   """Unmasked records of which the n-th has 1 + n % LONG tokens."""
-  schema = features.unmasked_pretraining(LONG)
+  schema = features.pretraining(LONG)
   path = str(tmp_path / "uneven")
   rows = [
     _row(schema, n % V)
@@ -207,7 +213,11 @@ def test_batches_by_length_are_short_complete_and_resumed(
 ):
   monkeypatch.setattr(batching, "GROUPED", 3)
   source = PretrainingInput(
-    [_uneven(tmp_path)], LONG, V, Masking(P), causal_targets=CausalTargets()
+    [_uneven(tmp_path)],
+    LONG,
+    V,
+    Masking(P),
+    causal_targets=CausalTargets("left_to_right"),
   )
   batches = list(source.train_batches(10, seed=3, by_length=True).take(9))
   lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]

@@ -26,7 +26,7 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
     shards.build_shard(
       builders.RecordBuilder(BuildConfig(VOCAB_FILE, True, settings, seed)),
       shard._replace(number=number),
-    ).records
+    )[0]
     for number, seed in ((0, 1), (0, 1), (1, 1), (0, 2))
   )
   assert first == again
@@ -79,7 +79,8 @@ def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
   def ordered_map(prepare, shards, *_):
     _, folder, _ = prepare.args
     try:
-      yield prepare()(shards[0])._replace(records=[f"{folder}/missing"])
+      _, counts, samples = prepare()(shards[0])
+      yield [f"{folder}/missing"], counts, samples
     finally:
       matches.append(os.path.exists(folder))
 

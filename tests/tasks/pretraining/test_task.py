@@ -92,12 +92,12 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   for part in (train_set, eval_set):
     assert part.causal_targets == "right_to_left"
     assert (part.max_corrupt_records, part.folder) == (7, "out")
-    assert part.index_file == "out/records-index.npz"
   weights = [(source.files, source.weight) for source in train_set.sources]
   assert weights == [([trained[0]], 3.0), ([trained[1]], 1.0)]
   without = args.replace(max_corrupt_records=0, sampling_weights=None)
   without = task.train_data(without.replace(pack_examples=None), toy.config())
-  assert without.folder is without.sources is without.packing is None
+  assert (without.max_corrupt_records, without.folder) == (0, "out")
+  assert without.sources is without.packing is None
   assert task.eval_data(args.replace(eval_file=None), toy.config()) is None
   bare = args.replace(special_tokens=False, vocab_file=None)
   with pytest.raises(ValueError, match="--nospecial_tokens needs --vocab_file"):
