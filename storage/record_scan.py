@@ -8,7 +8,6 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -19,14 +18,12 @@ from storage.tfrecord import Schema
 
 BLOCK = 256  # records of a block; the last block of a file may have fewer
 _PIECE = 1 << 20  # bytes read at once
-_BATCH = 256  # records whose checksums are computed together
 _MAKE_AGAIN = "Make the file again"
 _REMEDY = (
   f"{_MAKE_AGAIN}; run_pretraining.py --max_corrupt_records=N leaves out up to "
   "N such records"
 )
 _NO_EXAMPLE = "it is no tf.train.Example"
-_WRONG_CHECKSUM = "its checksum is wrong"
 _WRONG_LENGTH = "its length is wrong, so no record after it can be found"
 
 # --- Offsets ---------------------------------------------------------------
@@ -114,33 +111,18 @@ class ScannedRecord(NamedTuple):
 
   data: bytes | None
   error: str | None = None
-  checksum: bytes = b""
 
 
 def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
-  """Reads all records of a TFRecord file, intact and corrupt ones.
+  """Reads records of a TFRecord file up to the first whose end is unknown.
 
-  Without a schema any content will do.
+  Yields intact and corrupt ones. Without a schema any content will do.
   """
-  frames = _frames(path)
-  while batch := list(islice(frames, _BATCH)):
-    intact = [frame.data for frame in batch if frame.data is not None]
-    checksums = iter(tfrecord.masked_crc32c(intact))
-    for data, error, checksum in batch:
-      if data is not None and next(checksums) != checksum:
-        error = _WRONG_CHECKSUM
-      elif data is not None and schema is not None:
-        error = _content_error(data, schema)
-      yield ScannedRecord(None if error else data, error)
-
-
-def _frames(path) -> Iterator[ScannedRecord]:
-  """Framed records of a file, up to the first whose end is unknown."""
   left = files.size(path)
   with files.open_for_reading(path) as file:
     while head := file.read(12):
       length, checksum = head[:8], head[8:]
-      if left >= 12 and tfrecord.masked_crc32c([length]) != [checksum]:
+      if left >= 12 and tfrecord.masked_crc32c(length) != checksum:
         yield ScannedRecord(None, _WRONG_LENGTH)
         return
       size = int.from_bytes(length, "little")
@@ -148,11 +130,14 @@ def _frames(path) -> Iterator[ScannedRecord]:
       if left < 0:
         yield ScannedRecord(None, "the file ends within it")
         return
-      data, checksum = file.read(size), file.read(4)
+      data, checksum, error = file.read(size), file.read(4), None
       if len(data) < 4:  # any field takes more
-        yield ScannedRecord(None, "it is empty")
-      else:
-        yield ScannedRecord(data, checksum=checksum)
+        error = "it is empty"
+      elif tfrecord.masked_crc32c(data) != checksum:
+        error = "its checksum is wrong"
+      elif schema is not None:
+        error = _content_error(data, schema)
+      yield ScannedRecord(None if error else data, error)
 
 
 def _content_error(data, schema) -> str | None:

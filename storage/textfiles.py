@@ -1,4 +1,4 @@
-"""Text files: lines, JSON; .gz, and .zst, which needs zstandard."""
+"""Text files: lines, JSON; .gz, and .zst, which needs backports.zstd."""
 
 import codecs
 import gzip
@@ -151,14 +151,13 @@ class _TextStream(io.RawIOBase):
       self._stream = gzip.GzipFile(fileobj=file, mode="rb")
     elif path.endswith(".zst"):
       try:
-        import zstandard  # noqa: PLC0415, optional
+        from backports import zstd  # noqa: PLC0415, optional
       except ImportError:
         raise UserError(
-          f"reading {path} takes the package zstandard: `pip install "
-          "zstandard`, or decompress the file first"
+          f"reading {path} takes the package backports.zstd: `pip install "
+          "backports.zstd`, or decompress the file first"
         ) from None
-      new_frame = zstandard.ZstdDecompressor().decompressobj
-      self._stream = _ZstdReader(file, new_frame)
+      self._stream = zstd.ZstdFile(file)
 
   def readable(self):
     return True
@@ -173,27 +172,3 @@ class _TextStream(io.RawIOBase):
       ) from error
     buffer[: len(block)] = block
     return len(block)
-
-
-class _ZstdReader:
-  """Frames of a .zst file; zstandard's reader is silent if it is truncated."""
-
-  _PIECE = 1 << 12  # Four bytes may expand to 128 KB.
-
-  def __init__(self, file, new_frame):
-    self._file, self._new_frame = file, new_frame
-    self._frame, self._unused, self._ready = None, b"", io.BytesIO()
-
-  def read(self, size):
-    while not (content := self._ready.read(size)):
-      piece = self._unused or self._file.read(self._PIECE)
-      if not piece:
-        if self._frame:
-          raise EOFError("the file ends within a frame")
-        break
-      self._frame = self._frame or self._new_frame()
-      self._ready = io.BytesIO(self._frame.decompress(piece))
-      self._unused = b""
-      if self._frame.eof:
-        self._unused, self._frame = self._frame.unused_data, None
-    return content

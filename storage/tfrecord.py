@@ -10,13 +10,11 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+import google_crc32c
 
 from storage import files
-
-if TYPE_CHECKING:  # It takes 0.1 s, which programs need that write records.
-  import numpy as np
 
 # --- Schemas ---------------------------------------------------------------
 
@@ -195,77 +193,22 @@ def _values(kind, value) -> list:
 
 # --- TFRecord framing ------------------------------------------------------
 
-_WIDTH = 1024  # bytes of every message that are processed at once
-_BATCH = 256  # messages
-_MAX_PADDED = 8 << 20  # bytes of messages padded to one length
 
-
-@cache
-def _tables() -> "np.ndarray":
-  """CRC-32C of a byte followed by n zero bytes, [n, 256]."""
-  import numpy as np  # noqa: PLC0415
-
-  first = np.arange(256, dtype=np.uint32)
-  for _ in range(8):
-    first = np.where(first & 1, first >> 1 ^ np.uint32(0x82F63B78), first >> 1)
-  tables = np.empty((_WIDTH, 256), np.uint32)
-  tables[0] = first
-  for i in range(1, _WIDTH):
-    tables[i] = first[tables[i - 1] & 0xFF] ^ tables[i - 1] >> 8
-  return tables
-
-
-def crc32c(messages: Sequence[bytes]) -> "np.ndarray":
-  """CRC-32C of B messages, of four bytes or more each: [B] uint32.
-
-  The CRC is linear: that of a message is the exclusive or of the CRCs of its
-  bytes, each followed by zeros. Leading zeros change nothing, so messages are
-  left-padded to one length. The initial value of all ones equals one of zero
-  with the first four bytes inverted.
-  """
-  import numpy as np  # noqa: PLC0415
-
-  if not messages:
-    return np.empty(0, np.uint32)
-  longest = max(map(len, messages))
-  if len(messages) > 1 and longest * len(messages) > _MAX_PADDED:
-    middle = len(messages) // 2
-    parts = messages[:middle], messages[middle:]
-    return np.concatenate([*map(crc32c, parts)])
-  width = longest + -longest % min(_WIDTH, longest)
-  padded = b"".join(message.rjust(width, b"\0") for message in messages)
-  rows = np.frombuffer(padded, np.uint8).reshape(len(messages), width).copy()
-  lengths = np.fromiter(map(len, messages), np.int64, len(messages))
-  first = (width - lengths)[:, None] + np.arange(4)
-  rows[np.arange(len(messages))[:, None], first] ^= 0xFF
-
-  step = min(_WIDTH, width)
-  table = _tables()[:step][::-1].ravel()
-  offsets = np.arange(0, 256 * step, 256)
-  state = np.zeros(len(messages), "<u4")
-  for start in range(0, width, step):
-    block = rows[:, start : start + step]
-    block[:, :4] ^= state.view(np.uint8).reshape(-1, 4)
-    sums = table[block + offsets]  # [B, step]
-    state = np.bitwise_xor.reduce(sums, axis=1).astype("<u4")
-  return ~state
-
-
-def masked_crc32c(messages: Sequence[bytes]) -> list[bytes]:
-  """Checksums as TFRecord stores them: rotated, plus a constant."""
-  crc = crc32c(messages)
-  masked = (crc >> 15 | crc << 17) + crc.dtype.type(0xA282EAD8)
-  return [masked[i : i + 1].astype("<u4").tobytes() for i in range(len(crc))]
+def masked_crc32c(data: bytes) -> bytes:
+  """Checksum as TFRecord stores it: rotated, plus a constant."""
+  crc = google_crc32c.value(data)
+  masked = (crc >> 15 | crc << 17) + 0xA282EAD8
+  return struct.pack("<I", masked & 0xFFFFFFFF)
 
 
 def write(file: BinaryIO, records: Iterable[bytes]) -> int:
   """Appends serialized records to a TFRecord file; returns their number."""
-  records, number = iter(records), 0
-  while batch := list(islice(records, _BATCH)):
-    lengths = [struct.pack("<Q", len(record)) for record in batch]
-    columns = lengths, masked_crc32c(lengths), batch, masked_crc32c(batch)
-    file.write(b"".join(chain.from_iterable(zip(*columns, strict=True))))
-    number += len(batch)
+  number = 0
+  for record in records:
+    length = struct.pack("<Q", len(record))
+    framed = length, masked_crc32c(length), record, masked_crc32c(record)
+    file.write(b"".join(framed))
+    number += 1
   return number
 
 

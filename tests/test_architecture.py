@@ -79,11 +79,12 @@ def test_requirements_name_what_is_imported():
   names = {}
   for path in (*FILES, *PROGRAMS, *ROOT.glob("experiments/*.py")):
     for module in _imports(path):
-      # google is a package of several distributions.
-      name = ".".join(module[: 1 + (module[0] == "google")])
+      # Packages of several distributions.
+      is_shared = module[0] in {"backports", "google"}
+      name = ".".join(module[: 1 + is_shared])
       names.setdefault(name, _id(path))
   text = (ROOT / "requirements.txt").read_text().replace("-", "_")
-  required = set(re.findall(r"^\w+", text, re.MULTILINE))
+  required = set(re.findall(r"^[\w.]+", text, re.MULTILINE))
   installed = packages_distributions()
   project = OPTIONAL | {path.stem for path in ROOT.iterdir()}
   for module in names.keys() - project - sys.stdlib_module_names:

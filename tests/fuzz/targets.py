@@ -156,7 +156,7 @@ TARGETS = {
   "articles": Target("wiki_00", _articles),
   "vectors": Target("stored.npz", vectors.load),
   "gzip": Target("text.gz", _text("lines")),
-  "zstandard": Target("text.zst", _text("lines")),
+  "zstd": Target("text.zst", _text("lines")),
   "vocab": Target("vocab.txt", _vocabulary),
   "config": Target("bert_config.json", BertConfig.from_json),
   "tsv": Target("Tabelle für alle.tsv", _table),

@@ -41,16 +41,18 @@ def test_a_corrupt_compressed_file_is_named(name, tmp_path):
       list(textfiles.lines(str(path)))
 
 
-def test_without_zstandard_the_remedy_is_named(tmp_path, monkeypatch):
-  monkeypatch.setitem(sys.modules, "zstandard", None)
+def test_without_its_package_the_remedy_is_named(tmp_path, monkeypatch):
+  monkeypatch.delattr("backports.zstd", raising=False)
+  monkeypatch.setitem(sys.modules, "backports.zstd", None)
   (tmp_path / "a.zst").write_bytes(b"")
-  with pytest.raises(ValueError, match=r"a\.zst takes .* `pip install zstand"):
+  with pytest.raises(ValueError, match=r"a\.zst takes .* `pip install backpo"):
     list(textfiles.lines(str(tmp_path / "a.zst")))
 
 
 def _compressed(name, data):
   if name.endswith(".gz"):
     return gzip.compress(data)
-  zstandard = pytest.importorskip("zstandard")
+  zstd = pytest.importorskip("backports.zstd")
   # As the command line tool does it, with a checksum.
-  return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+  options = {zstd.CompressionParameter.checksum_flag: 1}
+  return zstd.compress(data, options=options)
