@@ -25,9 +25,6 @@ from tasks.classification import examples as classification_examples
 from tasks.classification import glue, named_tasks
 from tasks.classification.named_tasks import TaskFlags
 
-# Flags with which examples cannot share rows.
-_NOT_PACKED = ("teacher", "long_text=windows")
-
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
 named_tasks.define_flags()
@@ -42,7 +39,6 @@ def check_flags(args: Arguments) -> None:
     for changes in glue.parts(args.select(glue.Command)).values():
       check_flags(args.replace(**changes))
     return
-  training_program.check_fine_tuning(args)
   reads = args.do_train or args.do_eval or args.do_predict
   glue.check_folder(args.data_dir, reads, args.from_mnli)
   task = named_tasks.from_flags(args.select(TaskFlags))
@@ -63,8 +59,7 @@ def check_flags(args: Arguments) -> None:
     same += ["window_stride", "window_pooling", "max_seq_length"]
   encoder.check_fine_tuning(args, *same, of_teacher=of_teacher)
   encoder.check_head(args, "multi_label")
-  config = encoder.fine_tuned_config(args)
-  training_program.check_packing(args, config, _NOT_PACKED)
+  training_program.check_packing(args, encoder.fine_tuned_config(args))
 
 
 def main(args: Arguments) -> None:
@@ -125,7 +120,6 @@ def _run(run, task, examples, fits_thresholds):
         train_set,
         num_examples=len(train_set.rows),
         packed=models.packed_classifier,
-        not_packed=_NOT_PACKED,
         evaluate=evaluate,
         metric=f"eval_{task.metrics[0]}",
         served_model=classification.served_model,

@@ -27,9 +27,6 @@ from modeling.config import FEATURE_LAYERS
 from storage import UserError
 from tasks.ner import examples
 
-# Flags with which examples cannot share rows.
-_NOT_PACKED = ("document_context", "feature_based", "teacher")
-
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
 flags.DEFINE_string("train_file", None, "CoNLL file to train on.")
@@ -52,7 +49,6 @@ flags.DEFINE_integer("lstm_units", 768, "LSTM units in each direction.", 1)
 
 
 def check_flags(args: Arguments) -> None:
-  training_program.check_fine_tuning(args)
   if args.feature_based and args.add_bilstm:
     raise UserError("--feature_based has a BiLSTM: leave --add_bilstm out")
   program.check_files(args, *training_program.files_to_read(args))
@@ -60,8 +56,7 @@ def check_flags(args: Arguments) -> None:
   if args.feature_based:
     same += ["feature_layers", "lstm_units"]
   encoder.check_fine_tuning(args, *same)
-  config = encoder.fine_tuned_config(args)
-  training_program.check_packing(args, config, _NOT_PACKED)
+  training_program.check_packing(args, encoder.fine_tuned_config(args))
 
 
 def main(args: Arguments) -> None:
@@ -101,7 +96,6 @@ def main(args: Arguments) -> None:
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
         packed=models.packed_tagger,
-        not_packed=_NOT_PACKED,
         unit="records",
         evaluate=lambda step: task.evaluate(
           args, model, tags, sets["dev_file"], step

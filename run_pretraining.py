@@ -131,9 +131,4 @@ def train_and_evaluate(run) -> None:
 
 
 if __name__ == "__main__":
-  training_program.run(
-    main,
-    check_flags,
-    ("do_train", "do_eval", "do_export"),
-    training_program.shorten_pretraining,
-  )
+  training_program.run(main, check_flags)

@@ -55,7 +55,6 @@ flags.DEFINE_float(
 
 
 def check_flags(args: Arguments) -> None:
-  training_program.check_fine_tuning(args)
   needed = {"train_file": args.do_train, "predict_file": predicts(args)}
   for name in (name for name, is_needed in needed.items() if is_needed):
     if not args[name]:
@@ -139,5 +138,4 @@ def main(args: Arguments) -> None:
 
 
 if __name__ == "__main__":
-  stages = "do_train", "do_predict", "do_export"
-  training_program.run(main, check_flags, stages)
+  training_program.run(main, check_flags)

@@ -18,8 +18,6 @@ from cli import encoder, program, shared_flags, training_program
 from cli.arguments import Arguments
 from tasks.multiple_choice import examples
 
-_NOT_PACKED = ("teacher",)  # flags with which examples cannot share rows
-
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
 flags.DEFINE_string("train_file", None, "Table to train on.")
@@ -31,11 +29,9 @@ flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
 
 def check_flags(args: Arguments) -> None:
-  training_program.check_fine_tuning(args)
   program.check_files(args, *training_program.files_to_read(args))
   encoder.check_fine_tuning(args)
-  config = encoder.fine_tuned_config(args)
-  training_program.check_packing(args, config, _NOT_PACKED)
+  training_program.check_packing(args, encoder.fine_tuned_config(args))
 
 
 def main(args: Arguments) -> None:
@@ -64,7 +60,6 @@ def main(args: Arguments) -> None:
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
         packed=models.packed_multiple_choice,
-        not_packed=_NOT_PACKED,
         evaluate=lambda step: task.evaluate(
           args, model, sets["dev_file"], step
         ),

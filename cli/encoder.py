@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from absl import logging
 
-from cli import arguments, program, shared_flags
+from cli import arguments, program, shared_flags, training_program
 from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
@@ -157,10 +157,11 @@ def _warn_of_case(args):
 def check_fine_tuning(
   args: Arguments, *same: str, of_teacher: Iterable[str] = ()
 ) -> None:
-  """As `check_run`, by the flags that all programs of fine-tuning have.
+  """Checks flags of fine-tuning, and that they fit the models; see `check_run`.
 
   `of_teacher` are names of flags that must be as in the training of --teacher.
   """
+  training_program.check_fine_tuning(args)
   network = fine_tuned_config(args)
   shared_flags.frozen_layers(args, network)
   if args.teacher and args.do_train:

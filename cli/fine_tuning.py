@@ -8,9 +8,8 @@ its own.
 import os
 import re
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
-from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -54,7 +53,6 @@ def train(
   *,
   num_examples: int,
   packed: Callable[[keras.Model], keras.Model] | None = None,
-  not_packed: Iterable[str] = (),
   unit: str = "examples",
   evaluate: Callable[[int], Mapping[str, float]],
   metric: str,
@@ -64,14 +62,13 @@ def train(
 
   An epoch has `num_examples`, ValueError if one step needs more; `unit` names
   the rows of the source in log lines. If they are packed, `packed` makes the
-  model to train; `not_packed` is that of training_program.packing_conflict.
-  `evaluate` maps a step to metrics by name; the checkpoint with the largest
-  `metric` is the best. `served_model` makes that of --teacher.
+  model to train. `evaluate` maps a step to metrics by name; the checkpoint with
+  the largest `metric` is the best. `served_model` makes that of --teacher.
   """
   args = run.args
   steps = _num_steps(args, num_examples)
   if packed:
-    packs = packs_examples(args, run.config, not_packed)
+    packs = packs_examples(args, run.config)
     source = source.with_packing(args.train_batch_size, packs)
   optimization.freeze(model, shared_flags.frozen_layers(args, run.config))
   best_checkpoint = None
@@ -179,28 +176,12 @@ def _num_steps(args, num_examples):
   return steps
 
 
-def packs_examples(
-  args: Arguments, config: BertConfig, not_packed: Iterable[str]
-) -> bool | None:
+def packs_examples(args: Arguments, config: BertConfig) -> bool | None:
   """--pack_examples; without the flag False if it is impossible, else None."""
   if args.pack_examples is not None:
     return args.pack_examples
-  conflict = training_program.packing_conflict(args, config, not_packed)
+  conflict = training_program.packing_conflict(args, config)
   return False if conflict or needs_static_shapes(args) else None
-
-
-class Trial(NamedTuple):
-  """Best checkpoint of a setting and seed: a row of sweep.tsv."""
-
-  run: str
-  learning_rate: float
-  seed: int
-  step: int
-  metric: str
-  value: float
-
-  def __str__(self) -> str:
-    return f"{self.run}: {self.metric} {self.value:.4f}"
 
 
 def is_sweep(args: Arguments) -> bool:
@@ -220,7 +201,8 @@ def run_sweep(args: Arguments) -> Arguments:
   """
   settings = arguments.settings_of_sweep(args)
   first = 1 if args.seed is None else args.seed
-  trials = _read_trials(args.output_dir)
+  rows = run_record.read_sweep(args.output_dir)
+  trials: dict[str, dict] = {row["run"]: row for row in rows}
   for setting, seed in product(settings, range(first, first + args.num_seeds)):
     name = f"{_name(args, setting)}_seed_{seed}"
     if name in trials:
@@ -230,16 +212,16 @@ def run_sweep(args: Arguments) -> Arguments:
     _run_trial(args, name, setting, seed)
     if processes.is_chief():
       best = run_folder.read_best(os.path.join(args.output_dir, name))
-      trials[name] = Trial(
-        *(name, setting["learning_rate"], seed),
-        *(best["step"], best["metric"], best["value"]),
-      )
-      _write_trials(args.output_dir, trials)
+      trials[name] = {
+        **{"run": name, "learning_rate": setting["learning_rate"]},
+        **{"seed": seed, "step": best["step"]},
+        **{"metric": best["metric"], "value": best["value"]},
+      }
+      _write_trials(args.output_dir, [*trials.values()])
   if processes.is_chief():
-    _log_trials(trials)
-    winner = max(trials.values(), key=lambda trial: trial.value)
-    logging.info("the best is %s", winner)
-    folder = os.path.join(args.output_dir, winner.run)
+    _log_trials(trials.values())
+    [folder] = run_record.best_trials(args.output_dir, 1)
+    logging.info("the best is %s", os.path.basename(folder))
     _copy_labels(folder, args.output_dir)
     _copy_best(folder, args.output_dir)
     run_record.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)
@@ -282,26 +264,19 @@ def _run_trial(args, name, setting, seed):
   training_program.rerun(args, name, flags)
 
 
-def _read_trials(output_dir) -> dict[str, Trial]:
-  kinds = Trial.__annotations__.items()
-  return {
-    row["run"]: Trial(**{name: kind(row[name]) for name, kind in kinds})
-    for row in run_record.read_sweep(output_dir)
-  }
-
-
 def _write_trials(output_dir, trials):
-  rows = [Trial._fields, *trials.values()]
+  rows = [trials[0], *(trial.values() for trial in trials)]
   text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
   files.write_text(os.path.join(output_dir, run_record.SWEEP), text)
 
 
 def _log_trials(trials):
   by_setting = {}
-  for trial in trials.values():
-    logging.info("  %s", trial)
-    setting, _, _ = trial.run.rpartition("_seed_")
-    by_setting.setdefault(setting, []).append(trial.value)
+  for trial in trials:
+    value = float(trial["value"])
+    logging.info("  %s: %s %.4f", trial["run"], trial["metric"], value)
+    setting, _, _ = trial["run"].rpartition("_seed_")
+    by_setting.setdefault(setting, []).append(value)
   for setting, values in by_setting.items():
     if len(values) > 1:
       mean, spread = statistics.mean(values), statistics.stdev(values)

@@ -20,6 +20,11 @@ from training import processes, run_record
 
 # Flags of what a program does, one after the other.
 STAGES = ("do_train", "do_eval", "do_predict", "do_export")
+# Flags with which examples cannot share rows.
+_NOT_PACKED = (
+  *("document_context", "feature_based", "group_by_length", "jit_compile"),
+  "teacher",
+)
 LOCK_FILE = "run.lock"
 # Files of locks, which last until they are closed; True if the folder is new.
 _open_locks: list[tuple[TextIO, bool]] = []
@@ -30,20 +35,17 @@ _PARTIAL = re.compile(r".*\.partial-(\d+)(?:-[0-9a-f]+)?$")
 
 
 def run(
-  main: Callable[[Arguments], None],
-  check_flags: Callable[[Arguments], None],
-  stages: tuple[str, ...] = STAGES,
-  shorten: Callable[[Arguments], Arguments] | None = None,
+  main: Callable[[Arguments], None], check_flags: Callable[[Arguments], None]
 ) -> None:
   """Runs a program as program.run; it has --dry_run and locks --output_dir.
 
-  `stages` are its flags of STAGES, of which one must be set. `shorten` shortens
-  a dry run; by default, that of fine-tuning.
+  One of its flags of STAGES must be set.
   """
 
   def start(args):
-    with dry_run(args, stages, shorten or shorten_fine_tuning) as args:
-      if not any(args[name] for name in stages):
+    with dry_run(args) as args:
+      stages = _stages(args)
+      if not any(stages.values()):
         *others, last = (f"--{name}" for name in stages)
         raise UserError(
           f"At least one of {', '.join(others)} and {last} must be True."
@@ -58,6 +60,12 @@ def run(
         raise
 
   program.run(start)
+
+
+def _stages(args) -> dict[str, bool]:
+  """Values of those flags of STAGES that the program has."""
+  values = args.to_dict()
+  return {name: values[name] for name in STAGES if name in values}
 
 
 def rerun(args: Arguments, name: str, flags: Iterable[str]) -> None:
@@ -163,52 +171,43 @@ def check_devices(args: Arguments) -> None:
     )
 
 
-def check_packing(
-  args: Arguments, config: BertConfig, not_packed: Iterable[str] = ()
-) -> None:
+def check_packing(args: Arguments, config: BertConfig) -> None:
   """Raises ValueError if --pack_examples has a `packing_conflict`."""
-  conflict = packing_conflict(args, config, not_packed)
+  conflict = packing_conflict(args, config)
   if args.pack_examples and conflict:
     raise UserError(f"--pack_examples does not go with {conflict}: drop one")
 
 
-def packing_conflict(
-  args: Arguments, config: BertConfig, not_packed: Iterable[str]
-) -> str | None:
-  """First setting with which examples cannot share rows; None if all can.
-
-  `not_packed` are such flags of the program: names, or as long_text=windows.
-  """
+def packing_conflict(args: Arguments, config: BertConfig) -> str | None:
+  """First setting with which examples cannot share rows; None if all can."""
+  values = args.to_dict()
   settings = {
     "--add_bilstm": config.add_bilstm,
-    "--group_by_length": args.group_by_length,
     "--gradient_accumulation_steps": args.gradient_accumulation_steps > 1,
-    **{f"--{flag}": _is_set(args, flag) for flag in not_packed},
-    "--jit_compile": args.jit_compile,
+    # Not all programs have all of these.
+    **{f"--{flag}": values.get(flag) for flag in _NOT_PACKED},
+    "--long_text=windows": values.get("long_text") == "windows",
     "a TPU": shared_flags.on_tpu(args),
     f"attention {config.attention!r}": config.attention != "bidirectional",
   }
   return next((name for name, is_set in settings.items() if is_set), None)
 
 
-def _is_set(args, flag):
-  """True if a flag has a value, that of NAME=VALUE, or is not empty."""
-  name, _, value = flag.partition("=")
-  return args[name] == value if value else bool(args[name])
-
-
 # --- Dry run ---------------------------------------------------------------
 
 DRY_RUN_STEPS = 2
 _DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
+# Flags of a dry run; not all programs have all of them.
+_SHORT = {
+  **{"num_train_steps": DRY_RUN_STEPS, "max_eval_steps": DRY_RUN_STEPS},
+  **{"num_warmup_steps": 1, "stop_at_step": 0, "eval_steps": 0},
+  **{"early_stopping_patience": 0, "num_seeds": 1, "ensemble": 1},
+  "profile_steps": None,
+}
 
 
 @contextmanager
-def dry_run(
-  args: Arguments,
-  stages: Iterable[str],
-  shorten: Callable[[Arguments], Arguments],
-) -> Iterator[Arguments]:
+def dry_run(args: Arguments) -> Iterator[Arguments]:
   """Context with the arguments to run with, changed if --dry_run is set.
 
   A dry run has the stages of the command, but no outputs. If the command has no
@@ -219,34 +218,24 @@ def dry_run(
   if not args.dry_run:
     yield args
     return
-  trains = args.do_train or not any(args[name] for name in stages)
+  trains = args.do_train or not any(_stages(args).values())
   start = None if trains else run_record.choose_checkpoint(args.output_dir)
   logging.info("dry run: the files that it names go to a temporary folder")
   with _dry_run_folder(args.output_dir) as folder:
     export_dir = os.path.join(folder, "export")
     _rename_in_log({export_dir: args.export_dir, folder: args.output_dir})
-    yield shorten(args).replace(
-      output_dir=folder,
-      init_checkpoint=start or args.init_checkpoint,
-      do_train=trains,
-      export_dir=export_dir,
-      eval_steps=0,
-      profile_steps=None,
-    )
+    changes = _SHORT | {
+      "output_dir": folder,
+      "init_checkpoint": start or args.init_checkpoint,
+      "do_train": trains,
+      "export_dir": export_dir,
+    }
+    values = args.to_dict()
+    # Of a sweep the first setting.
+    first = {k: v[0] for k, v in values.items() if isinstance(v, tuple)}
+    own = {k: v for k, v in changes.items() if k in values}
+    yield args.replace(**first | own)
   logging.info("dry run: all stages work, nothing was saved")
-
-
-def shorten_fine_tuning(args: Arguments) -> Arguments:
-  """Flags of fine-tuning in a dry run, which trains once, for a few steps."""
-  first = arguments.settings_of_sweep(args)[0]
-  changes = {"early_stopping_patience": 0, "num_seeds": 1, "ensemble": 1}
-  return args.replace(**first | changes)
-
-
-def shorten_pretraining(args: Arguments) -> Arguments:
-  """Flags of run_pretraining.py in a dry run."""
-  changes = dict.fromkeys(("num_train_steps", "max_eval_steps"), DRY_RUN_STEPS)
-  return args.replace(**changes, num_warmup_steps=1, stop_at_step=0)
 
 
 def max_examples(args: Arguments) -> int | None:

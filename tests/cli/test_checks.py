@@ -125,20 +125,19 @@ def test_evaluations_need_data(flags, while_training, at_all):
 def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   args = Arguments(**FLAGS).replace(**flags)
   config = BertConfig(5, 8, 1, 2, 8, **config)
-  settings = config, ("teacher", "long_text=windows")
-  assert training_program.packing_conflict(args, *settings) == name
-  training_program.check_packing(args, *settings)  # is not asked for
-  packs = fine_tuning.packs_examples(args, *settings)
+  assert training_program.packing_conflict(args, config) == name
+  training_program.check_packing(args, config)  # is not asked for
+  packs = fine_tuning.packs_examples(args, config)
   assert packs == (None if name is None else False)
   args = args.replace(pack_examples=False)
-  assert fine_tuning.packs_examples(args, *settings) is False
+  assert fine_tuning.packs_examples(args, config) is False
   args = args.replace(pack_examples=True)
-  assert fine_tuning.packs_examples(args, *settings)
+  assert fine_tuning.packs_examples(args, config)
   if name is None:
-    training_program.check_packing(args, *settings)
+    training_program.check_packing(args, config)
   else:
     with pytest.raises(ValueError, match=f"does not go with {name}: drop one"):
-      training_program.check_packing(args, *settings)
+      training_program.check_packing(args, config)
 
 
 def test_lengths_of_windows():
@@ -192,35 +191,21 @@ def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
   flags |= {"num_train_steps": 90, "num_warmup_steps": 9, "stop_at_step": 7}
   flags |= {"max_eval_steps": 50, "profile_steps": "1,2", "num_seeds": 2}
   args = Arguments(**flags | PATIENCE | {"eval_steps": 5, "ensemble": 2})
-  for shorten, expected in (
-    (
-      training_program.shorten_fine_tuning,
-      {
-        **{"num_seeds": 1, "early_stopping_patience": 0, "ensemble": 1},
-        "learning_rate": 0.5,
-      },
-    ),
-    (
-      training_program.shorten_pretraining,
-      {
-        **{"num_train_steps": 2, "num_warmup_steps": 1, "stop_at_step": 0},
-        "max_eval_steps": 2,
-      },
-    ),
-  ):
-    with training_program.dry_run(args, ["do_train"], shorten) as short:
-      values = short.to_dict()
-      changed = {n: v for n, v in values.items() if v != args[n]}
-      folder = changed.pop("output_dir")
-    assert changed == expected | {
-      **{"profile_steps": None, "eval_steps": 0},
-      "export_dir": f"{folder}/export",
-    }
+  with training_program.dry_run(args) as short:
+    values = short.to_dict()
+    changed = {n: v for n, v in values.items() if v != args[n]}
+    folder = changed.pop("output_dir")
+  assert changed == {
+    **{"num_seeds": 1, "early_stopping_patience": 0, "ensemble": 1},
+    **{"num_train_steps": 2, "num_warmup_steps": 1, "stop_at_step": 0},
+    **{"max_eval_steps": 2, "profile_steps": None, "eval_steps": 0},
+    **{"learning_rate": 0.5, "export_dir": f"{folder}/export"},
+  }
   assert not any(tmp_path.iterdir())
   assert training_program.max_examples(args) == 64
   args = args.replace(dry_run=False)
   assert training_program.max_examples(args) is None
-  with training_program.dry_run(args, [], None) as same:
+  with training_program.dry_run(args) as same:
     assert same is args
 
 

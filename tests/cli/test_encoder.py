@@ -146,10 +146,6 @@ def test_a_teacher_whose_file_has_moved_is_named(folder):
     _check(folder, teacher=str(folder / "run"), do_train=True)
 
 
-def _same(args):
-  return args
-
-
 @pytest.mark.parametrize(
   ("stages", "trains"),
   [
@@ -163,9 +159,7 @@ def test_a_dry_run_trains_only_where_the_command_does(folder, stages, trains):
   flags = {f"do_{name}": True for name in stages} | {"dry_run": True}
   flags |= {"output_dir": str(folder / "run")}
   args = programs.arguments("run_classifier", **flags)
-  with training_program.dry_run(
-    args, training_program.STAGES, _same
-  ) as changed:
+  with training_program.dry_run(args) as changed:
     assert changed.do_train == trains
     assert changed.do_export == args.do_export
     trained = str(folder / "run/model.ckpt-3")
@@ -178,7 +172,7 @@ def test_workers_use_one_folder_in_a_dry_run(tmp_path, monkeypatch, index):
   toy.set_worker(monkeypatch, index)
   flags = {"output_dir": str(tmp_path), "do_train": True, "dry_run": True}
   args = programs.arguments("run_classifier", **flags)
-  with training_program.dry_run(args, ["do_train"], _same) as changed:
+  with training_program.dry_run(args) as changed:
     folder = Path(changed.output_dir)
     assert folder == tmp_path / "dry_run"
     folder.mkdir()

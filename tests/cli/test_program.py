@@ -151,7 +151,7 @@ def main(args):
   with open(f"{args.output_dir}/{training_program.LOCK_FILE}") as file:
     print(file.read())
 
-training_program.run(main, lambda args: None, ["do_train"])
+training_program.run(main, lambda args: None)
 """
 
 

@@ -30,7 +30,6 @@ flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
 
 def check_flags(args):
   """Raises an error if the run would fail later, by flags or paths."""
-  training_program.check_fine_tuning(args)
   program.check_files(args, *training_program.files_to_read(args))
   encoder.check_fine_tuning(args)
 
