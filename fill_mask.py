@@ -10,8 +10,6 @@ A text may have any number of masks; of two, it says if the second is next:
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
-import sys
-
 from absl import flags
 
 from cli import encoder, pretraining_flags, program, shared_flags
@@ -21,6 +19,8 @@ from data.tokenization import FullTokenizer
 from data.vocab import MASK
 from storage import UserError, textfiles
 from training import run_record
+
+_UNLIMITED = 1 << 16  # tokens of a text, until lengths are checked
 
 shared_flags.define_trained_model()
 flags.DEFINE_multi_string(
@@ -63,10 +63,11 @@ def main(args: Arguments) -> None:
   from training import checkpoint
 
   config = encoder.config(args)
-  length = config.max_position_embeddings
-  text_config = TextConfig(args.vocab_file, args.do_lower_case, length)
+  text_config = TextConfig(args.vocab_file, args.do_lower_case, _UNLIMITED)
   answers = Answers(text_config, args.top_k)
-  _check_lengths(texts, answers, length, args.text_pair)
+  pair = args.text_pair or ""
+  examples = [answers.encode({"text": t, "text_pair": pair}) for t in texts]
+  _check_lengths(texts, examples, config.max_position_embeddings)
   has_head = checkpoint.has_next_sentence(args.init_checkpoint)
   if args.text_pair and not has_head:
     raise UserError(
@@ -75,9 +76,8 @@ def main(args: Arguments) -> None:
     )
   model = models.pretrainer(config, next_sentence=has_head)
   checkpoint.restore_strict(model, args.init_checkpoint)
-  for text in texts:
+  for text, encoded in zip(texts, examples, strict=True):
     print(text if args.text_pair is None else f"{text} | {args.text_pair}")
-    encoded = answers.encode({"text": text, "text_pair": args.text_pair or ""})
     [row] = encoded.rows
     batch = {name: value[None] for name, value in row.items()}
     outputs = model(batch, training=False)
@@ -95,7 +95,8 @@ def read_texts(args: Arguments) -> list[str]:
   """Texts of --text and --input_file; ValueError for none, or a wrong one."""
   texts = list(args.text or [])
   if args.input_file:
-    texts += filter(str.strip, _lines(args.input_file))
+    path = "/dev/stdin" if args.input_file == "-" else args.input_file
+    texts += filter(str.strip, textfiles.lines(path))
   if not texts:
     raise UserError(f"nothing to fill in: {args.input_file} has no text")
   for text in [*texts, *filter(None, [args.text_pair])]:
@@ -106,22 +107,10 @@ def read_texts(args: Arguments) -> list[str]:
   return texts
 
 
-def _lines(path):
-  if path != "-":
-    yield from textfiles.lines(path)
-    return
-  for number, line in enumerate(sys.stdin.buffer, 1):
-    try:
-      yield line.decode().rstrip("\r\n")
-    except UnicodeDecodeError as error:
-      raise UserError(f"standard input, line {number}: {error}") from None
-
-
-def _check_lengths(texts, answers, max_length, pair):
+def _check_lengths(texts, examples, max_length):
   """Raises UserError if a text would be cut off."""
-  extra = 3 + len(answers.token_ids(pair)) if pair else 2
-  for text in texts:
-    length = len(answers.token_ids(text)) + extra
+  for text, encoded in zip(texts, examples, strict=True):
+    length = len(encoded.rows[0]["input_ids"])
     if length > max_length:
       raise UserError(
         f"{text[:40]!r} has {length} tokens with [CLS] and [SEP], which "

@@ -18,7 +18,7 @@ from dataclasses import replace
 from absl import flags, logging
 
 import tasks
-from cli import pretraining_flags, program
+from cli import ask, pretraining_flags, program
 from cli.arguments import Arguments
 from data import vocab
 from modeling.config import BertConfig
@@ -43,14 +43,7 @@ flags.DEFINE_multi_string(
 flags.DEFINE_string("output_file", None, "The page, as .html.", required=True)
 flags.DEFINE_bool("overwrite", False, "Replace --output_file if it exists.")
 
-# Inputs of models, by the flag for them. A model has at most one of each.
-_INPUTS = {
-  "text": ("text", "text_a", "tokens", "sent1"),
-  "text_pair": ("text_pair", "text_b", "sent2"),
-  "question": ("question",),
-  "context": ("context",),
-  "choices": ("choices",),
-}
+_INPUTS = ("text", "text_pair", "question", "context", "choices")
 
 
 def check_flags(args: Arguments) -> None:
@@ -125,8 +118,8 @@ def _texts(args, answers):
   """Texts by the names of a model's inputs; UserError if they do not fit."""
   names = {
     flag: name
-    for flag, known in _INPUTS.items()
-    for name in known
+    for flag in _INPUTS
+    for name in ask.rename({flag: None}, answers.inputs)
     if name in answers.inputs
   }
   texts = {name: args[flag] for flag, name in names.items() if args[flag]}

@@ -8,7 +8,7 @@ inputs, or a JSON text ("A film.") if the model has one input.
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import groupby, islice
 
 from storage import UserError
@@ -17,7 +17,11 @@ INPUTS = (
   *("text", "text_a", "text_b", "question", "context", "tokens"),
   *("sent1", "sent2", "choices", "text_pair"),
 )
-_COMMAND_LINE = "the command line"
+# What text and text_pair, transformers' names, may stand for.
+_OTHER_NAMES = {
+  "text": ("text_a", "tokens", "sent1"),
+  "text_pair": ("text_b", "sent2"),
+}
 _MOVED = ("bert_config_file", "vocab_file")
 
 
@@ -38,7 +42,7 @@ def main(
     if args.model.startswith(("http://", "https://")):
       changes = {"files": args.files, "timeout": args.timeout}
     predict = predictor(args.model, engine=args.engine, **changes)
-    rows = [(_COMMAND_LINE, given)]
+    rows = [("the command line", given)]
     if not given:
       rows = _read(sys.stdin.buffer if lines is None else lines, predict)
     for batch in _batches(_checked(predict, rows), args.batch_size):
@@ -130,41 +134,25 @@ def _answers(predict, batch) -> Iterator[dict]:
     yield from predict(batch_size=len(rows), **columns)
 
 
-def _rename(row, inputs):
-  """The row of a model whose inputs are not called as transformers' are."""
-  if set(row) == {"text"} and len(inputs) == 1:
-    return {inputs[0]: row["text"]}
-  if "text_pair" in row and "text_b" in inputs:
-    first = row.get("text", row.get("text_a", ""))
-    return {"text_a": first, "text_b": row["text_pair"]}
-  return row
-
-
-def _with_flags(inputs, row, error) -> str:
-  """Message of an error on the command line, with flags for inputs."""
-  if row.keys() == {*inputs}:
-    return f"--{error}".replace("[0]", "", 1)  # the first of a list of one
-  names = ", ".join(f"--{name}" for name in row)
-  takes = ", ".join(f"--{name}" for name in inputs)
-  also = ", or --text" if len(inputs) == 1 and takes != "--text" else ""
-  if "text_b" in inputs:
-    also = ", or --text and --text_pair"
-  return f"this model does not take {names}: it takes {takes}{also}"
+def rename(texts: Mapping, inputs: Collection[str]) -> dict:
+  """Texts by names of a model's inputs, for which text and text_pair stand."""
+  names = {
+    name: own
+    for name, known in _OTHER_NAMES.items()
+    for own in known
+    if own in inputs and own not in texts
+  }
+  return {names.get(name, name): text for name, text in texts.items()}
 
 
 def _checked(predict, rows) -> Iterator[dict]:
   """Rows, which must have the model's inputs; else ValueError with the line."""
-  for source, row in rows:
-    row = _rename(row, predict.inputs)
+  for source, given in rows:
+    row = rename(given, predict.inputs)
     try:
       predict.check({name: [value] for name, value in row.items()})
     except UserError as error:
-      hint = ""
-      if source == _COMMAND_LINE:
-        raise UserError(_with_flags(predict.inputs, row, error)) from None
-      if len(predict.inputs) == 1 and {*row} & {"text_b", "text_pair"}:
-        hint = "; it reads one text: leave out the second"
-      elif unknown := ", ".join(sorted(row.keys() - {*predict.inputs})):
-        hint = f", and no {unknown}"
+      unknown = ", ".join(sorted(row.keys() - {*predict.inputs}))
+      hint = f", and no {unknown}" if unknown else ""
       raise UserError(f"{source}: {error}{hint}") from None
     yield row

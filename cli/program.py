@@ -20,10 +20,8 @@ from storage import UserError, files
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DISK_FULL_TEXT = re.compile(
-  r"(?:([^\s;:'\"]+); )?(?:No space left|Disk quota exceeded)"
+  r"(?:([^\s;:('\"]+); )?(?:No space left|Disk quota exceeded)"
 )
-_CHECKPOINT_FILE = re.compile(r"unfinished-([^/]+)\.(?:data|index).*")
-_HDF5_FILE = re.compile(r"filename = '([^']+)'")
 # Flags of most commands, in the order of --help.
 _FIRST = (
   *("task_name", "data_dir", "train_file", "dev_file", "predict_file"),
@@ -166,12 +164,8 @@ class _Help(flags.BooleanFlag):
   def parse(self, argument):
     if not self._parse(argument):
       return
-    try:
-      print(help_text(sys.modules["__main__"].__doc__ or "", flags.FLAGS))
-      sys.stdout.flush()
-    except BrokenPipeError:  # as of `--help | head`
-      # Python flushes again at exit.
-      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as of `--help | head`
+    print(help_text(sys.modules["__main__"].__doc__ or "", flags.FLAGS))
     sys.exit(0)
 
 
@@ -234,10 +228,6 @@ def describe_full_disk(error: BaseException) -> str | None:
   if not match and getattr(error, "errno", None) not in _DISK_FULL:
     return None
   path = getattr(error, "filename", None) or (match and match[1])
-  if hdf5_file := _HDF5_FILE.search(str(error)):
-    path = hdf5_file[1]
-  if path:  # of a checkpoint the prefix
-    path = _CHECKPOINT_FILE.sub(r"\1", path.removeprefix("("))
   return (
     f"no space left on the disk{f' for {path}' if path else ''}: free some, or "
     "choose another folder, and run the same command again"

@@ -263,13 +263,9 @@ def _silence_xla():
 
   They go through absl's log in C++, for which TensorFlow has no function.
   """
-  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
-    return
-  folder = os.path.dirname(tf.__file__)
-  path = os.path.join(folder, "libtensorflow_framework.so.2")
-  if os.path.exists(path):  # not on other systems than Linux
-    library = ctypes.CDLL(path)  # loaded already
-    getattr(library, _SET_MIN_LOG_LEVEL, lambda level: None)(2)  # errors only
+  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3":
+    loaded = ctypes.CDLL(None)
+    getattr(loaded, _SET_MIN_LOG_LEVEL, lambda level: None)(2)  # errors only
 
 
 def make_strategy(args: Arguments) -> tf.distribute.Strategy:

@@ -26,14 +26,15 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   """
   position = start
   with open_text(path, start) as file:
-    for raw in iter(lambda: file.readline(MAX_LINE_BYTES), b""):
+    read = iter(lambda: file.readline(MAX_LINE_BYTES), b"")
+    for number, raw in enumerate(read):
       if end is not None and position >= end:
         return
       if len(raw) == MAX_LINE_BYTES:
         raise UserError(
-          f"{path}, line {line_number(path, position)}: no line break in "
-          f"{MAX_LINE_BYTES:,} bytes; this is not text, or it has to be broken "
-          "into lines first"
+          f"{path}, line {line_number(path, start) + number}: no line break "
+          f"in {MAX_LINE_BYTES:,} bytes; this is not text, or it has to be "
+          "broken into lines first"
         )
       if not position and _is_utf16(raw):
         raise UserError(f"{path} looks like UTF-16; save it as UTF-8")
@@ -42,11 +43,11 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
       except UnicodeDecodeError as error:
         offset = position + error.start
         raise UserError(
-          f"{path}, line {line_number(path, offset)}: byte {offset} of the "
-          f"file (0x{raw[error.start]:02x}) is not UTF-8; if it is text at "
-          "all, convert the file first with `iconv -f CODE -t UTF-8`, where "
-          "CODE is CP949 for Korean (also EUC-KR), GB18030 for Chinese, CP932 "
-          "for Japanese, CP1252 for western European text"
+          f"{path}, line {line_number(path, start) + number}: byte {offset} "
+          f"of the file (0x{raw[error.start]:02x}) is not UTF-8; convert text "
+          "first with `iconv -f CODE -t UTF-8`, where CODE is CP949 for Korean "
+          "(also EUC-KR), GB18030 for Chinese, CP932 for Japanese, CP1252 for "
+          "western European text"
         ) from error
       position += len(raw)
       line = line.replace("\r", "")

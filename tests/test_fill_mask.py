@@ -72,7 +72,7 @@ def test_texts_that_the_model_cannot_read(flags, more, message):
 
 def test_standard_input_that_is_not_utf_8_is_named(flags):
   texts = b"The [MASK].\nThe \xff.\n"
-  _fails("standard input, line 2", flags, "--input_file=-", stdin=texts)
+  _fails("stdin, line 2: byte 16 of", flags, "--input_file=-", stdin=texts)
 
 
 def test_a_model_without_its_head_is_refused(flags, tmp_path):

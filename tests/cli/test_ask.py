@@ -129,7 +129,7 @@ def test_a_url_needs_files(monkeypatch):
     ),
     (
       ['{"text_a": "a", "text_b": "b"}'],
-      r"line 1: this model takes tokens=\[...\]; it reads one text: leave",
+      r"line 1: this model takes tokens=\[...\], and no text_a, text_b",
     ),
     (['{"tokens": ["a"]}'], "line 1: tokens.*give a text"),
   ],
@@ -150,13 +150,14 @@ def test_an_error_on_the_command_line_is_one_line(call):
   with pytest.raises(SystemExit) as caught:
     call(Single, "--question=x", "--text_pair=y")
   assert str(caught.value) == (
-    "ERROR: this model does not take --question, --text_pair: it takes "
-    "--tokens, or --text"
+    "ERROR: the command line: this model takes tokens=[...], and no question, "
+    "text_pair"
   )
-  with pytest.raises(SystemExit, match=r"--tokens is '\\udcff': give a text"):
+  with pytest.raises(SystemExit, match=r"tokens.* is '\\udcff': give a text"):
     call(Single, "--text=\udcff")
-  with pytest.raises(SystemExit, match=r"take --text: .* and --text_p"):
-    call(Echo, "--text=x")
+  for flags in (["--text=x"], ["--text=x", "--text_a=y"]):
+    with pytest.raises(SystemExit, match=r"takes text_a=.*, text_b="):
+      call(Echo, *flags)
   with pytest.raises(SystemExit, match="batch_size=0 must be at least 1"):
     call(Single, "--batch_size=0", lines=['"a"'])
 

@@ -22,9 +22,7 @@ def test_a_level_of_the_user_stays(monkeypatch):
 
 
 def test_the_function_that_silences_xla_is_in_the_library():
-  folder = os.path.dirname(tf.__file__)
-  library = ctypes.CDLL(os.path.join(folder, "libtensorflow_framework.so.2"))
-  assert hasattr(library, run._SET_MIN_LOG_LEVEL)
+  assert hasattr(ctypes.CDLL(None), run._SET_MIN_LOG_LEVEL)
 
 
 def test_unused_libraries_are_hidden_from_keras_alone(monkeypatch):
