@@ -61,7 +61,7 @@ class Glue:
     to_number = self.task.labels.index if self.task.labels else float
     labels = np.array([to_number(row.label) for row in self._read("dev")])
     return {
-      name: 100 * float(metrics.METRICS[name](np.array(predictions), labels))
+      name: 100 * metrics.score(name, np.array(predictions), labels)
       for name in self.task.metrics
     }
 

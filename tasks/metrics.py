@@ -1,10 +1,10 @@
 """Metrics of predictions and labels, [N] or [N, L], 0 if undefined; tables."""
 # ruff: noqa: PLC0415
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+from absl import logging
 
 from storage import files
 from storage.progress import num_wide
@@ -13,73 +13,37 @@ from storage.progress import num_wide
 RECORDS = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
 
 
-def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
-  """Fraction of correct predictions."""
-  return float(np.mean(_vector(predictions) == _vector(labels)))
+def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
+  """A metric of predictions and labels, [N] each, by its name.
 
+  accuracy; f1 of class 1; matthews_correlation of any number of classes;
+  pearson and spearman of scores. Of decisions [N, L]: micro_f1, of all, and
+  macro_f1, the labels' mean.
+  """
+  if name == "accuracy":
+    return float(np.mean(predictions == labels))
+  from scipy import stats
+  from sklearn import metrics
 
-def f1(predictions: np.ndarray, labels: np.ndarray) -> float:
-  """F1 of class 1."""
-  from sklearn.metrics import f1_score
-
-  is_predicted, is_label = _vector(predictions) == 1, _vector(labels) == 1
-  return float(f1_score(is_label, is_predicted, zero_division=0.0))
-
-
-def matthews_correlation(predictions: np.ndarray, labels: np.ndarray) -> float:
-  """Matthews correlation coefficient of any number of classes."""
-  from sklearn.metrics import matthews_corrcoef
-
-  return _correlation(matthews_corrcoef, predictions, labels)
-
-
-def pearson(predictions: np.ndarray, labels: np.ndarray) -> float:
-  """Pearson correlation coefficient."""
-  from scipy.stats import pearsonr
-
-  return _correlation(lambda x, y: pearsonr(x, y)[0], predictions, labels)
-
-
-def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
-  """Spearman rank correlation coefficient."""
-  from scipy.stats import spearmanr
-
-  return _correlation(lambda x, y: spearmanr(x, y)[0], predictions, labels)
-
-
-def f1_of_labels(
-  predictions: np.ndarray, labels: np.ndarray, average: str
-) -> float:
-  """F1 of decisions [N, L]: "micro" of all, or "macro", the labels' mean."""
-  from sklearn.metrics import f1_score
-
-  options = _report_options(labels.shape[1])
-  return float(f1_score(labels, predictions, average=average, **options))
-
-
-METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
-  "accuracy": accuracy,
-  "f1": f1,
-  "micro_f1": partial(f1_of_labels, average="micro"),
-  "macro_f1": partial(f1_of_labels, average="macro"),
-  "matthews_correlation": matthews_correlation,
-  "pearson": pearson,
-  "spearman": spearman,
-}
-
-
-def _correlation(coefficient, predictions, labels):
-  x, y = _vector(predictions), _vector(labels)
-  is_constant = np.ptp(x) == 0 or np.ptp(y) == 0
-  return 0.0 if is_constant else float(coefficient(x, y))
-
-
-def _vector(values):
-  values = np.asarray(values)
-  if values.ndim != 1 or not values.size:
-    raise ValueError(f"expected a series of values, got {values.shape}")
+  if name == "f1":
+    is_predicted, is_label = predictions == 1, labels == 1
+    return float(metrics.f1_score(is_label, is_predicted, zero_division=0.0))
+  if name.endswith("_f1"):
+    average, options = (
+      name.removesuffix("_f1"),
+      _report_options(labels.shape[1]),
+    )
+    return float(
+      metrics.f1_score(labels, predictions, average=average, **options)
+    )
+  if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
+    return 0.0
+  if name == "matthews_correlation":
+    return float(metrics.matthews_corrcoef(labels, predictions))
   # In float32 correlations lose digits.
-  return values.astype(np.float64) if values.dtype.kind == "f" else values
+  scores = np.asarray(predictions, float), np.asarray(labels, float)
+  correlation = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}[name]
+  return float(correlation(*scores)[0])
 
 
 def _report_options(size):
@@ -116,3 +80,4 @@ def write_table(path: str, rows: Iterable[Iterable[str]]) -> None:
   """Writes rows of texts, separated by tabs."""
   with files.open_for_writing(path) as file:
     file.writelines(("\t".join(row) + "\n").encode() for row in rows)
+  logging.info("wrote %s", path)

@@ -55,7 +55,7 @@ class ClassificationTask:
   name: str  # in its authors' spelling
   splits: Mapping[str, Split]  # "train", "dev", "dev_mismatched", ..., if any
   labels: tuple[str, ...] = ()  # in the order of logits; none for scores
-  metrics: tuple[str, ...] = ("accuracy",)  # names of tasks.metrics.METRICS
+  metrics: tuple[str, ...] = ("accuracy",)  # of tasks.metrics.score
   # Pairs of a spelling in the files and the label it stands for.
   label_aliases: tuple[tuple[str, str], ...] = ()
   is_regression: bool = False  # labels are scores

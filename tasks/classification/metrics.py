@@ -54,9 +54,7 @@ def evaluate(
 ) -> dict[str, float]:
   """Values of the task's metrics by name; outputs as for `predictions`."""
   predicted, labels = predictions(task, outputs), label_ids(task, examples)
-  return {
-    name: metrics.METRICS[name](predicted, labels) for name in task.metrics
-  }
+  return {name: metrics.score(name, predicted, labels) for name in task.metrics}
 
 
 def report(
@@ -93,12 +91,8 @@ def results(
   return result | {f"eval_{name}": value for name, value in scores.items()}
 
 
-def best_thresholds(probs: np.ndarray, is_label: np.ndarray) -> tuple:
-  """Thresholds [L] with the highest F1, from [N, L] each; else 0.5."""
-  return tuple(map(_best_threshold, probs.T, is_label.T))
-
-
-def _best_threshold(probs, is_label):
+def best_threshold(probs: np.ndarray, is_label: np.ndarray) -> float:
+  """Threshold with the highest F1 of a label, from [N] each; else 0.5."""
   if not is_label.any():
     return 0.5
   order = np.argsort(-probs, kind="stable")
@@ -143,20 +137,19 @@ def write_predictions(
   split: str,
   logits: np.ndarray,
   examples: Sequence[TextExample],
-) -> list[str]:
+) -> None:
   """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
 
   Files of "test_mismatched" are test_results_mismatched.tsv and so on. logits
-  are [N, L] or [N, 1]. Returns the paths of the files.
+  are [N, L] or [N, 1].
   """
   outputs = probabilities(task, logits)
-  suffix = split.removeprefix("test")
-  result_path = os.path.join(folder, f"test_results{suffix}.tsv")
-  metrics.write_results(result_path, outputs)
-  table_path = os.path.join(folder, f"test_predictions{suffix}.tsv")
-  write_prediction_table(table_path, task, outputs, examples)
-  submission = write_submission(folder, task, split, outputs)
-  return [path for path in (result_path, table_path, submission) if path]
+  end = split.removeprefix("test") + ".tsv"
+  metrics.write_results(os.path.join(folder, f"test_results{end}"), outputs)
+  path = os.path.join(folder, f"test_predictions{end}")
+  write_prediction_table(path, task, outputs, examples)
+  if submission := task.splits[split].submission:
+    write_submission(os.path.join(folder, submission), task, outputs)
 
 
 def write_prediction_table(
@@ -189,20 +182,15 @@ def _cell(text):
 
 
 def write_submission(
-  folder: str, task: ClassificationTask, split: str, outputs: np.ndarray
-) -> str | None:
-  """Writes labels, or scores in [0, 5], for the GLUE server; path or None."""
-  file_name = task.splits[split].submission
-  if file_name is None:
-    return None
+  path: str, task: ClassificationTask, outputs: np.ndarray
+) -> None:
+  """Writes labels, or scores in [0, 5], for the GLUE server."""
   predicted = predictions(task, outputs)
   if task.is_regression:
     predicted = np.clip(predicted, 0.0, 5.0)
   rows = enumerate(_prediction_names(task, predicted))
-  path = os.path.join(folder, file_name)
   table = [("index", "prediction"), *((str(i), name) for i, name in rows)]
   metrics.write_table(path, table)
-  return path
 
 
 def _prediction_names(task, predicted):

@@ -169,7 +169,8 @@ def evaluate(
     if fits_thresholds:
       probs = metrics.probabilities(task, logits)
       is_label = metrics.label_ids(task, part.rows)
-      task = replace(task, thresholds=metrics.best_thresholds(probs, is_label))
+      best = map(metrics.best_threshold, probs.T, is_label.T)
+      task = replace(task, thresholds=tuple(best))
       metrics.save_thresholds(task, args.output_dir)
     results[split] = _results(task, logits, part, args.eval_batch_size)
     suffix = split.removeprefix("dev")
@@ -195,12 +196,9 @@ def predict(
   task = with_thresholds(args, task)
   for split, part in test_sets.items():
     logits = inference.outputs(model, part, args.predict_batch_size)["logits"]
-    paths = metrics.write_predictions(
-      args.output_dir, task, split, logits, part.rows
-    )
+    metrics.write_predictions(args.output_dir, task, split, logits, part.rows)
     if part.rows[0].label is not None:  # XNLI
       logging.info("%s", metrics.evaluate(task, logits, part.rows))
-    logging.info("wrote %s", ", ".join(paths))
 
 
 class TextClassification(TextSignature):

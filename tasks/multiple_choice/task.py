@@ -58,7 +58,7 @@ def evaluate(
   terms = objective.losses({"logits": logits}, {"label_ids": labels})
   results = {
     "eval_loss": np.asarray(terms["example_loss"]).mean(),
-    "eval_accuracy": metrics.accuracy(predictions, labels),
+    "eval_accuracy": metrics.score("accuracy", predictions, labels),
   }
   table = metrics.classification_report(_names(logits), predictions, labels)
   logging.info("\n%s", table)
@@ -69,30 +69,27 @@ def evaluate(
 def predict(args: Arguments, model, part: RecordDataset) -> None:
   """Writes the predictions for --test_file."""
   outputs = inference.outputs(model, part, args.predict_batch_size)
-  paths = write_predictions(args.output_dir, outputs["logits"], part.rows)
-  logging.info("wrote %s", ", ".join(paths))
+  write_predictions(args.output_dir, outputs["logits"], part.rows)
 
 
 def write_predictions(
   folder: str, logits: np.ndarray, choices: Sequence[ChoiceExample]
-) -> list[str]:
+) -> None:
   """Writes test_results.tsv (probabilities only) and test_predictions.tsv.
 
   The latter has the example's number, the predicted ending, its text, and all
-  probabilities. logits are [N, C]. Returns the paths.
+  probabilities. logits are [N, C].
   """
   probabilities = softmax(logits).astype(np.float32)
-  result_path = os.path.join(folder, "test_results.tsv")
-  metrics.write_results(result_path, probabilities)
+  path = os.path.join(folder, "test_results.tsv")
+  metrics.write_results(path, probabilities)
   table = [["number", "prediction", "text", *_names(logits)]]
   rows = zip(choices, probabilities, strict=True)
   for number, (example, row) in enumerate(rows):
     choice = int(np.argmax(row))
     text = " ".join(example.endings[choice].split())
     table.append([str(number), str(choice), text, *map(str, row)])
-  table_path = os.path.join(folder, "test_predictions.tsv")
-  metrics.write_table(table_path, table)
-  return [result_path, table_path]
+  metrics.write_table(os.path.join(folder, "test_predictions.tsv"), table)
 
 
 def _names(logits):

@@ -199,7 +199,6 @@ def write_predictions(
   table = [("line", "word", "prediction", *tags)]
   table += [(*word, tag, *map(str, probs)) for word, tag, probs in rows]
   metrics.write_table(f"{path}.tsv", table)
-  logging.info("wrote %s.conll, %s.tsv", path, path)
 
 
 def _most_probable(logits, tags):
@@ -227,3 +226,4 @@ def write_conll(
       lines.append(" ".join(re.sub(r"\s", "_", cell) for cell in cells))
     lines.append("")
   files.write_text(path, "\n".join([*lines, ""]))
+  logging.info("wrote %s", path)

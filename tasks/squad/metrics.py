@@ -32,8 +32,8 @@ def check_unit(unit: str, version_2: bool) -> None:
     )
 
 
-def write_predictions(predictions: Predictions, output_dir: str) -> list[str]:
-  """Writes, or replaces, the original's two or three files; returns paths."""
+def write_predictions(predictions: Predictions, output_dir: str) -> None:
+  """Writes, or replaces, the original's two or three files."""
   contents = {
     "predictions.json": predictions.answers,
     "nbest_predictions.json": predictions.nbest,
@@ -42,10 +42,10 @@ def write_predictions(predictions: Predictions, output_dir: str) -> list[str]:
     contents["null_odds.json"] = predictions.null_odds
   else:
     files.remove_old(output_dir, "null_odds.json")
-  paths = [os.path.join(output_dir, name) for name in contents]
-  for path, content in zip(paths, contents.values(), strict=True):
+  for name, content in contents.items():
+    path = os.path.join(output_dir, name)
     files.write_text(path, f"{json.dumps(content, indent=4)}\n")
-  return paths
+    logging.info("wrote %s", path)
 
 
 def score(

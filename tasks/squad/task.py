@@ -143,9 +143,8 @@ def evaluate_in_training(
 def predict(args: Arguments, model, dataset: SquadRecords, step: int) -> None:
   """Writes answers to all questions; scores and threshold if they are known."""
   predictions = answer(args, model, dataset)
-  paths = metrics.write_predictions(predictions, args.output_dir)
+  metrics.write_predictions(predictions, args.output_dir)
   fit_threshold(args, evaluate(args, dataset, predictions, step), predictions)
-  logging.info("wrote %s", ", ".join(paths))
 
 
 def _decoding_config(args) -> decoding.DecodingConfig:

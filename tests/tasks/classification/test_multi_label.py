@@ -103,8 +103,8 @@ def test_records_have_a_number_for_each_label(tokenizer):
   )
 )
 def test_no_threshold_is_better_than_the_best(pairs):
-  probs, is_label = (np.array(column)[:, None] for column in zip(*pairs))  # noqa: B905
-  [best] = metrics.best_thresholds(probs.astype(np.float32), is_label)
+  probs, is_label = map(np.array, zip(*pairs, strict=True))
+  best = metrics.best_threshold(probs.astype(np.float32), is_label)
 
   def f1(threshold):
     return f1_score(is_label, probs >= threshold, zero_division=0.0)
@@ -117,7 +117,7 @@ def test_no_threshold_is_better_than_the_best(pairs):
 @given(st.floats(2**-20, 1.0, width=32))
 def test_a_threshold_tells_neighbors_apart(value):
   probs = np.array([value, np.nextafter(np.float32(value), -1)], np.float32)
-  [best] = metrics.best_thresholds(probs[:, None], np.array([[1], [0]]))
+  best = metrics.best_threshold(probs, np.array([1, 0]))
   assert [*(probs >= np.float32(str(best)))] == [True, False]
   assert len(str(best)) < 16
 

@@ -65,7 +65,7 @@ def test_words_are_scored_in_the_order_of_their_file(
   losses = -tf.nn.log_softmax(logits).numpy()[np.arange(len(ids)), ids]
   assert results["eval_loss"] == pytest.approx(losses.mean(), rel=1e-5)
   assert results["eval_accuracy"] == np.mean(logits.argmax(1) == ids)
-  assert f"wrote {tmp_path}/out/eval_predictions.conll, " in caplog.text
+  assert f"wrote {tmp_path}/out/eval_predictions.conll" in caplog.text
   written = programs.results(tmp_path / "out")
   assert written == pytest.approx(results | {"global_step": 17})
   for flag, split in (("dev_file", "eval"), ("test_file", "test")):

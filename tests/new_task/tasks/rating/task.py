@@ -50,7 +50,7 @@ def evaluate(args, model, data, step):
   labels = np.array([example.rating for example in data.rows])
   results = {
     "eval_mean_difference": np.abs(ratings - labels).mean(),
-    "eval_pearson": metrics.pearson(ratings, labels),
+    "eval_pearson": metrics.score("pearson", ratings, labels),
   }
   report.write_evaluation(args.output_dir, results, step)
   return results
