@@ -193,17 +193,12 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
 
   Raises UserError if an earlier version wrote the folder, or it is corrupt.
   """
-  path = os.path.join(folder, TASK_FILE)
-  if not files.exists(path):
-    raise UserError(
-      f"{folder} has no {TASK_FILE}, which says what the model answers: "
-      "export the model again"
-    )
   try:
-    settings = textfiles.read_json(path)
+    settings = textfiles.read_json(os.path.join(folder, TASK_FILE))
     tokenizer = textfiles.read_json(os.path.join(folder, _TOKENIZER_FILE))
-  except ValueError as error:
-    raise UserError(f"{error}: export the model again") from None
+  except (FileNotFoundError, ValueError) as error:
+    message = f"{folder} is no complete export, export the model again: {error}"
+    raise UserError(message) from None
   config = TextConfig(
     os.path.join(folder, "vocab.txt"),
     tokenizer["do_lower_case"],

@@ -23,8 +23,8 @@ from serving.server.models import Metrics, Model, Settings
 from serving.server.rest import RestError
 from serving.server.version import Closed, QueueFull
 
-_MODEL = r"(?i)/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
-_PREDICT = re.compile(rf"{_MODEL}:(classify|regress|predict)")
+_MODEL = r"(?i)/v1/models/([^/:]+)(?:/versions/([0-9]+))?"
+_PREDICT = re.compile(rf"{_MODEL}:predict")
 _STATUS = re.compile(rf"{_MODEL}(/metadata)?")
 # Bodies of more bytes, and outputs of more values, are converted in a thread.
 _LARGE = 1 << 15
@@ -128,9 +128,9 @@ class App:
     request["model"] = model.name if model else ""
     return model
 
-  def _status(self, request, name, version, label, metadata):
+  def _status(self, request, name, version, metadata):
     model = self._find(request, name)
-    number = rest.version_number(version, label)
+    number = rest.version_number(version)
     states = model.states if model else {}
     if metadata and model:
       number, loaded = model.find(number)
@@ -148,19 +148,17 @@ class App:
     statuses = [rest.version_status(each, *states[each]) for each in numbers]
     return _json({"model_version_status": statuses})
 
-  async def _predict(self, request, receive, name, version, label, method):
+  async def _predict(self, request, receive, name, version):
     model = self._find(request, name)
-    number = rest.version_number(version, label)
+    number = rest.version_number(version)
     body = await self._read(receive)
     document = await _convert(len(body), rest.parse, body)
     if not model:
-      which = "Latest({})" if number is None else f"Specific({{}}, {number})"
-      which = which.format(unquote(name))
-      raise RestError(404, f"Servable not found for request: {which}")
+      raise rest.unavailable(unquote(name), number)
     outputs = None
     while outputs is None:
       loaded = model.find(number)[1]
-      signature = rest.signature_name(document, loaded.specs, method.lower())
+      signature = rest.signature_name(document, loaded.specs)
       specs = loaded.specs[signature]
       examples = await _convert(len(body), rest.read_inputs, document, specs)
       try:

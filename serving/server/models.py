@@ -13,7 +13,7 @@ import prometheus_client
 from absl import logging
 
 from serving.engines import first_line
-from serving.server.rest import RestError
+from serving.server import rest
 from storage import UserError, files
 
 # A folder with one of these is a model, not one of numbered versions.
@@ -92,15 +92,11 @@ class Model:
   def find(self, number: int | None = None):
     """Number and version, by default the newest; RestError if not loaded."""
     versions = self.versions
-    if number is None and not versions:
-      message = f"Servable not found for request: Latest({self.name})"
-      raise RestError(503, message)  # it is still loading
+    if number is None and not versions:  # it is still loading
+      raise rest.unavailable(self.name, number, 503)
     number = max(versions) if number is None else number
     if number not in versions:
-      message = (
-        f"Servable not found for request: Specific({self.name}, {number})"
-      )
-      raise RestError(404, message)
+      raise rest.unavailable(self.name, number)
     return number, versions[number]
 
   def poll(self) -> None:

@@ -7,13 +7,11 @@ import base64
 import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
 
 from serving.answers import to_list
 
-_METHOD_NAMES = {"classify": "classification", "regress": "regression"}
 _MAX_RANK = 32
 _JSON_TYPES = {type(None): "Null", dict: "Object", list: "Array", str: "String"}
 _LEVEL = "Encountered list at unexpected level: %s expected < %s"
@@ -34,6 +32,12 @@ class RestError(Exception):
   def __init__(self, status: int, message: str):
     super().__init__(message)
     self.status = status
+
+
+def unavailable(name: str, number: int | None, status: int = 404) -> RestError:
+  """The error of a version, None for the newest, that is not loaded."""
+  which = f"Latest({name})" if number is None else f"Specific({name}, {number})"
+  return RestError(status, f"Servable not found for request: {which}")
 
 
 def _fail(message, *values):
@@ -73,29 +77,18 @@ def parse(body: bytes) -> dict:
   return document
 
 
-def signature_name(
-  document: dict, signatures: Collection[str], method: str
-) -> str:
-  """Signature of a request; RestError if there is none, or of that method."""
+def signature_name(document: dict, signatures: Collection[str]) -> str:
+  """Signature of a request; RestError if the model has none of that name."""
   signature = document.get("signature_name") or "serving_default"
   if signature not in signatures:
     name = f'"{signature[:200]}"'
     message = f"Serving signature name: {name} not found in signature def"
     raise RestError(400, message)
-  if method != "predict":
-    raise RestError(
-      400,
-      f"Expected {_METHOD_NAMES[method]} signature method_name to be "
-      f"tensorflow/serving/{method}. Was: tensorflow/serving/predict",
-    )
   return signature
 
 
-def version_number(version: str | None, label: str | None) -> int | None:
+def version_number(version: str | None) -> int | None:
   """Number of a version in a URL; None for the newest."""
-  if label:
-    label = unquote(label)
-    raise RestError(400, f"Unrecognized servable version label: {label}")
   if version and len(version) > 18:
     message = f"Failed to convert version: {version[:200]} to numeric."
     raise RestError(400, message)
@@ -278,7 +271,7 @@ def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
   They are "predictions" by rows, else "outputs".
   """
   names = sorted(answers[0]) if answers else []
-  rows = [{n: _to_json(n, answer[n]) for n in names} for answer in answers]
+  rows = [{n: _to_json(answer[n]) for n in names} for answer in answers]
   if len(names) == 1:
     value = [row[names[0]] for row in rows]
   elif by_rows:
@@ -298,11 +291,6 @@ def num_values(value: Any) -> int:
   return getattr(value, "size", 1)
 
 
-def _to_json(name, value):
-  if isinstance(value, np.ndarray | np.generic):
-    return to_list(np.asarray(value))
-  if isinstance(value, bytes):
-    if name.endswith("_bytes"):
-      return {"b64": base64.b64encode(value).decode()}
-    return value.decode("utf-8", "replace")
-  return value
+def _to_json(value):
+  is_array = isinstance(value, np.ndarray | np.generic)
+  return to_list(np.asarray(value)) if is_array else value

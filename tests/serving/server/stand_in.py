@@ -17,7 +17,7 @@ SETTINGS = Settings(poll_seconds=0.02, max_request_bytes=10_000)
 
 def _echo(examples):
   texts = [example["text"] for example in examples]
-  return [{"text": text, "length": len(text)} for text in texts]
+  return [{"text": text.decode(), "length": len(text)} for text in texts]
 
 
 def _half_plus_two(examples):
@@ -29,7 +29,7 @@ def _pair(examples):
 
 
 def _images(examples):
-  return [{"out_bytes": example["image"]} for example in examples]
+  return [{"size": len(example["image"])} for example in examples]
 
 
 class Version:
