@@ -197,8 +197,9 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
     settings = textfiles.read_json(os.path.join(folder, TASK_FILE))
     tokenizer = textfiles.read_json(os.path.join(folder, _TOKENIZER_FILE))
   except (FileNotFoundError, ValueError) as error:
-    message = f"{folder} is no complete export, export the model again: {error}"
-    raise UserError(message) from None
+    raise UserError(
+      f"{folder} is no complete export ({error}): export the model again"
+    ) from None
   config = TextConfig(
     os.path.join(folder, "vocab.txt"),
     tokenizer["do_lower_case"],
