@@ -87,7 +87,7 @@ class TensorFlowEngine(Batches):
   """A concrete function of TensorFlow; `owner` keeps its variables alive."""
 
   def __init__(self, function, owner):
-    from tensorflow import config, errors  # noqa: PLC0415
+    from tensorflow import config  # noqa: PLC0415
 
     if config.list_physical_devices("GPU"):
       self.max_tokens = _GPU_TOKENS
@@ -100,7 +100,6 @@ class TensorFlowEngine(Batches):
       },
     )
     self._function, self._owner = function, owner
-    self._refusal = errors.InvalidArgumentError
 
   @classmethod
   def load(cls, folder: str) -> "TensorFlowEngine":
@@ -115,11 +114,11 @@ class TensorFlowEngine(Batches):
     return cls(model.signatures[SIGNATURE], model)
 
   def _call(self, inputs):
-    from tensorflow import constant  # noqa: PLC0415
+    from tensorflow import constant, errors  # noqa: PLC0415
 
     try:
       outputs = self._function(**{k: constant(v) for k, v in inputs.items()})
-    except self._refusal as error:
+    except errors.InvalidArgumentError as error:
       raise UserError(first_line(error.message)) from None
     return {name: value.numpy() for name, value in outputs.items()}
 
@@ -202,8 +201,6 @@ def _copy_size(file):
 
 def _load_litert(file, num_threads):
   """A file's function of arrays, which one thread may call at a time."""
-  if not os.path.exists(file):
-    raise FileNotFoundError(f"there is no file {file}")
   try:
     from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
   except ImportError:
@@ -287,8 +284,6 @@ class RemoteEngine(Batches):
       message = f"did not answer within {self._timeout:g} s: raise timeout=..."
     except OSError as error:
       reason = getattr(error, "reason", error)
-      if isinstance(reason, TimeoutError):
-        reason = f"it did not accept a connection within {self._timeout:g} s"
       message = f"cannot be reached: {reason}; is the server running?"
     except ValueError:  # no JSON
       message = "is no model of a TF Serving"
@@ -296,6 +291,5 @@ class RemoteEngine(Batches):
 
 
 def _shapes(infos):
-  """Shapes of TensorInfos, by name."""
   dims = {name: info["tensor_shape"]["dim"] for name, info in infos.items()}
   return {n: [int(size["size"]) for size in dim] for n, dim in dims.items()}

@@ -40,7 +40,7 @@ class TextSignature(tf.Module):
     self._seq_length = answers.config.max_seq_length
     self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
     self.texts = {
-      name: tf.TensorSpec([None] * (1 + rank), tf.string)
+      name: tf.TensorSpec([None] * (1 + rank), tf.string, name)
       for name, rank in answers.inputs.items()
       if name not in answers.optional
     }
@@ -95,7 +95,7 @@ class Exported(tf.Module):
         lambda examples: features(
           **_parse(examples, model, config.max_seq_length)
         ),
-        {"examples": tf.TensorSpec([None], tf.string)},
+        {"examples": tf.TensorSpec([None], tf.string, "examples")},
       ),
     }
     if served.in_graph:
@@ -120,7 +120,7 @@ def outputs_function(model: keras.Model):
 
 def _specs(model):
   return {
-    name: tf.TensorSpec([None] * len(value.shape), tf.int32)
+    name: tf.TensorSpec([None] * len(value.shape), tf.int32, name)
     for name, value in model.input.items()
   }
 
@@ -140,14 +140,10 @@ def _check_positions(inputs):
 
 
 def _trace(function, specs):
-  named = {
-    name: tf.TensorSpec(spec.shape, spec.dtype, name=name)
-    for name, spec in specs.items()
-  }
   # TensorFlow keeps gradients of a loaded model in memory when it is dropped.
   with tracing.mode(gradients=False):
     traced = tf.function(function, autograph=False)
-    return traced.get_concrete_function(**named)
+    return traced.get_concrete_function(**specs)
 
 
 def _parse(examples, model, seq_length):
@@ -216,14 +212,6 @@ def save_savedmodel(directory: str, served: ServedModel) -> None:
   with tf.io.TFRecordWriter(path) as writer:
     inputs = {name: _short_input(spec) for name, spec in specs.items()}
     writer.write(prediction_log(inputs))
-  for name, function in exported.functions.items():
-    specs = tf.nest.flatten(function.structured_input_signature)
-    logging.info(
-      "%s: %s -> %s",
-      name,
-      ", ".join(spec.name for spec in specs),
-      ", ".join(sorted(function.structured_outputs)),
-    )
 
 
 @contextlib.contextmanager
@@ -271,7 +259,7 @@ def save_tflite(directory: str, served: ServedModel) -> None:
   model, module = served.model, tf.Module()
   module.variables_of_model = [variable.value for variable in model.variables]
   specs = {
-    name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype)
+    name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name)
     for name, spec in _specs(model).items()
   }
   with tracing.mode(fused=False):  # what is faster in TensorFlow is not here

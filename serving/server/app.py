@@ -23,7 +23,7 @@ from serving.server.models import Metrics, Model, Settings
 from serving.server.rest import RestError
 from serving.server.version import Closed, QueueFull
 
-_MODEL = r"(?i)/v1/models/([^/:]+)(?:/versions/([0-9]+))?"
+_MODEL = r"(?i)/v1/models/([^/:]+)(?:/versions/([0-9]{1,18}))?"
 _PREDICT = re.compile(rf"{_MODEL}:predict")
 _STATUS = re.compile(rf"{_MODEL}(/metadata)?")
 # Bodies of more bytes, and outputs of more values, are converted in a thread.
@@ -130,7 +130,7 @@ class App:
 
   def _status(self, request, name, version, metadata):
     model = self._find(request, name)
-    number = rest.version_number(version)
+    number = int(version) if version else None
     states = model.states if model else {}
     if metadata and model:
       number, loaded = model.find(number)
@@ -150,7 +150,7 @@ class App:
 
   async def _predict(self, request, receive, name, version):
     model = self._find(request, name)
-    number = rest.version_number(version)
+    number = int(version) if version else None
     body = await self._read(receive)
     document = await _convert(len(body), rest.parse, body)
     if not model:
@@ -225,7 +225,6 @@ def _text(text, status=200):
 
 
 def _page(path):
-  """A function that returns a file of the page."""
   file = Path(__file__).with_name(path[1:] or "page.html")
   content = file.read_bytes()
   kind = {"content-type": f"text/{_PAGE[path]}; charset=utf-8"}

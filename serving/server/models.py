@@ -57,9 +57,8 @@ def split_name(flag: str) -> tuple[str, str]:
     raise FileNotFoundError(f"--model={flag}: there is no folder {folder}")
   if not find_versions(folder):
     raise UserError(
-      f"--model={flag}: in {folder} is no model, nor a folder with a number "
-      "for a name: name what --do_export wrote, the folder around it, or the "
-      "--output_dir of a training"
+      f"--model={flag}: in {folder} is no model, nor a folder with a number: "
+      "name an export, the folder around it, or the --output_dir of a training"
     )
   return name, folder
 

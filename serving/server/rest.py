@@ -87,18 +87,10 @@ def signature_name(document: dict, signatures: Collection[str]) -> str:
   return signature
 
 
-def version_number(version: str | None) -> int | None:
-  """Number of a version in a URL; None for the newest."""
-  if version and len(version) > 18:
-    message = f"Failed to convert version: {version[:200]} to numeric."
-    raise RestError(400, message)
-  return int(version) if version else None
-
-
 def read_inputs(
   document: dict, specs: Mapping[str, Spec]
 ) -> list[dict[str, Any]]:
-  """Examples of a request: values by input, in lists; strings are bytes.
+  """Examples of a request: values by input, in lists.
 
   Raises RestError if they do not fit `specs`.
   """
@@ -240,7 +232,8 @@ def _to_scalar(value, dtype):
     message = "JSON Value: %s not formatted correctly for base64 data"
     _check(_is_base64(value), message, value)
     try:
-      return base64.b64decode(value["b64"], validate=True)
+      content = base64.b64decode(value["b64"], validate=True)
+      return content.decode("utf-8", "replace")
     except ValueError:
       _fail("Unable to base64 decode")
   if type(value) is not (str if dtype == "string" else int):
@@ -252,7 +245,9 @@ def _to_scalar(value, dtype):
       dtype,
     )
   try:
-    return value.encode() if dtype == "string" else int(np.array(value, dtype))
+    if dtype == "string":
+      return value.encode().decode()
+    return int(np.array(value, dtype))
   except UnicodeEncodeError:
     _fail("JSON Parse error: The surrogate pair in string is invalid.")
   except OverflowError as error:

@@ -46,8 +46,8 @@ class Version:
         for name, rank in engine.features.items()
       },
     }
-    self._model = model
-    self.functions = {"serving_default": self._answer, SIGNATURE: self._run}
+    self._engine = engine
+    self.functions = {"serving_default": model, SIGNATURE: self._run}
     answer = model.warm_up().items()
     outputs = {
       "serving_default": {k: _describe(v) for k, v in answer if v is not None},
@@ -63,26 +63,14 @@ class Version:
       settings.max_queue_size, number, engine.max_rows, on_call
     )
 
-  def _answer(self, examples: Sequence[Mapping]) -> list[dict]:
-    return self._model([_to_text(example) for example in examples])
-
   def _run(self, rows: Sequence[Mapping]) -> list[dict]:
     rows = [{n: np.asarray(v, np.int32) for n, v in r.items()} for r in rows]
     for row in rows:
       _check_row(row)
     try:
-      return list(self._model.engine.run(rows))
+      return list(self._engine.run(rows))
     except UserError as error:
       raise RestError(400, str(error)) from None
-
-
-def _to_text(value):
-  """Texts of bytes, in lists and dicts."""
-  if isinstance(value, Mapping):
-    return {name: _to_text(part) for name, part in value.items()}
-  if isinstance(value, bytes):
-    return value.decode("utf-8", "replace")
-  return [*map(_to_text, value)]
 
 
 def _check_row(row):
@@ -204,7 +192,6 @@ class Workers:
       del requests  # not held while waiting
 
   def _seconds_left(self) -> float:
-    """Time to wait for more requests."""
     if self._max_rows == 1 or self._is_closed:
       return 0.0
     is_full = self.queued >= self._max_rows

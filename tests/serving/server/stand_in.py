@@ -17,7 +17,7 @@ SETTINGS = Settings(poll_seconds=0.02, max_request_bytes=10_000)
 
 def _echo(examples):
   texts = [example["text"] for example in examples]
-  return [{"text": text.decode(), "length": len(text)} for text in texts]
+  return [{"text": text, "length": len(text)} for text in texts]
 
 
 def _half_plus_two(examples):

@@ -83,7 +83,7 @@ toy/labels/stable:predict | {"instances": ["a"]} | 400 | Malformed request: POST
 toy:predict | {"signature_name": "none", "instances": ["a"]} | 400 | Serving signature name: "none" not found in signature def
 toy:classify | {"examples": [{"x": 1.0}]} | 400 | Malformed request: POST /v1/models/toy:classify
 toy:explain | {"instances": ["a"]} | 400 | Malformed request: POST /v1/models/toy:explain
-toy/versions/999999999999999999999999999999:predict | {"instances": ["a"]} | 400 | Failed to convert version: 999999999999999999999999999999 to numeric.
+toy/versions/999999999999999999999999999999:predict | {"instances": ["a"]} | 400 | Malformed request: POST /v1/models/toy/versions/999999999999999999999999999999:predict
 toy:predict | {"signature_name": "broken", "instances": ["a"]} | 500 | internal error
 """  # noqa: E501
 
