@@ -60,7 +60,7 @@ def check_flags(args: Arguments) -> None:
 
 
 def main(args: Arguments) -> None:
-  columns = examples.Columns(args.word_column, args.tag_column)
+  columns = args.word_column, args.tag_column
   find = None
   if args.train_file:
     find = partial(examples.find_tags, args.train_file, columns)

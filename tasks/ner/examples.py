@@ -21,6 +21,8 @@ OUTSIDE = "O"
 BLANK = "\u2581"  # as in SentencePiece
 _PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}
 _LONG = 200  # words; a longer sentence may be several
+# Columns of words and tags; negative numbers count from the last one.
+Columns = tuple[int, int]
 
 
 class Sentence(NamedTuple):
@@ -30,13 +32,6 @@ class Sentence(NamedTuple):
   tags: list[str] | None  # None if the file has none
   document: int = 0  # number, from 0
   line: int = 1  # number of the first word's line, from 1; the others follow
-
-
-class Columns(NamedTuple):
-  """Columns of words and tags; negative numbers count from the last one."""
-
-  words: int = 0
-  tags: int = -1
 
 
 def read_sentences(
@@ -50,7 +45,6 @@ def read_sentences(
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   sentences: list[Sentence] = []
   document = 0
-  widths: dict[int, int] = {}  # number of columns -> the first line with it
   for line_type, lines in groupby(
     enumerate(textfiles.text_lines(path), 1),
     key=lambda pair: _line_type(pair[1]),
@@ -59,22 +53,13 @@ def read_sentences(
       document += bool(sentences)
     elif line_type == "words":
       rows = list(lines)
-      cells = [_cells(*row, columns, path, widths) for row in rows]
+      cells = [_cells(*row, columns, path) for row in rows]
       words, *more = map(list, zip(*cells, strict=True))
       tags = more[0] if more else None
       sentences.append(Sentence(words, tags, document, rows[0][0]))
   if not sentences:
     raise UserError(f"{path} has no words")
   _check_layout(path, sentences)
-  if len(widths) > 1 and min(columns) < 0:
-    first, second, *_ = widths.items()
-    column = min(columns)
-    logging.warning(
-      "%s, line %d: %d columns, but line %d has %d; is something missing? The "
-      "%s is in column %d",
-      *(path, *second[::-1], *first[::-1]),
-      *("tag" if column == tag_column else "word", column),
-    )
   return sentences
 
 
@@ -103,8 +88,7 @@ def _line_type(line: str) -> str:
   return "words" if line.strip(" \t") else "blank"
 
 
-def _cells(number, line, columns, path, widths) -> list[str]:
-  """Cells of some columns of a line; enters its width into `widths`."""
+def _cells(number, line, columns, path) -> list[str]:
   # Blanks are U+0020 only: others may be words, as in texts of the web.
   if "\t" in line:
     cells = [cell.strip(" ") for cell in line.split("\t")]
@@ -113,7 +97,6 @@ def _cells(number, line, columns, path, widths) -> list[str]:
   else:
     cells = [cell for cell in line.split(" ") if cell]
   width = len(cells)
-  widths.setdefault(width, number)
   start = f"{path}, line {number}: {number_of(width, 'column')}, so that"
   if not all(-width <= column < width for column in columns):
     raise UserError(
@@ -187,14 +170,7 @@ def find_tags(train_file: str, columns: Columns) -> labels.LabelSet:
   tags = tag_set(sentences)
   if len(tags) < 2:
     raise UserError(
-      f"{train_file}: every tag is {tags[0]!r}; there is nothing to "
-      "learn. Are the tags in another column?"
-    )
-  if not mark_entities(tags):
-    logging.info(
-      "%d tags of words (none begins with B- or I-, none is %s): each word is "
-      "scored",
-      *(len(tags), OUTSIDE),
+      f"{train_file}: every tag is {tags[0]!r}; are they in another column?"
     )
   return labels.LabelSet(tags, train_file)
 
@@ -213,27 +189,15 @@ def read_tagged(
   except ValueError as error:
     if needs_tags:
       raise
-    sentences = read_sentences(path, columns.words, None)
+    sentences = read_sentences(path, columns[0], None)
     if _has_tags(path, columns):
       logging.warning("words are tagged, but nothing is scored: %s", error)
     else:
       logging.info("%s has no tags: words are tagged, but not scored", path)
     return sentences
-  all_tags = [tag for sentence in sentences for tag in sentence.tags or ()]
-  _warn_of_mixed_schemes(path, sorted(set(all_tags)))
+  all_tags = (tag for sentence in sentences for tag in sentence.tags or ())
   labels.log_labels(path, all_tags, unit="word")
   return sentences
-
-
-def _warn_of_mixed_schemes(path, tags):
-  """Warns of tags without a prefix, such as B_PER, beside some with one."""
-  prefixed = [tag for tag in tags if tag[1:2] == "-"]
-  others = [tag for tag in tags if tag not in (*prefixed, "O")]
-  if prefixed and others:
-    logging.warning(
-      "%s has the tags %s beside %s: is the prefix spelled wrongly?",
-      *(path, ", ".join(others[:5]), prefixed[0]),
-    )
 
 
 def _has_tags(path, columns) -> bool:
@@ -241,5 +205,5 @@ def _has_tags(path, columns) -> bool:
   for number, line in enumerate(textfiles.text_lines(path), 1):
     if _line_type(line) == "words":
       with suppress(ValueError):
-        return bool(_cells(number, line, columns, path, {}))
+        return bool(_cells(number, line, columns, path))
   return False

@@ -1,6 +1,5 @@
 """Questions about contexts to answers and their positions."""
 
-import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -20,6 +19,7 @@ _PLURAL = ("answers", "scores", "probabilities", "starts", "ends")
 class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_squad.py.
 
+  `windows` and `decoding` are fields of a WindowConfig and a DecodingConfig.
   Without `dynamic_padding` windows are padded to their full length, and
   positions of padding may be among the n best, as in the original.
   """
@@ -29,18 +29,18 @@ class Answers(answers.Answers):
   def __init__(
     self,
     config: TextConfig,
-    windows: WindowConfig | Mapping,
-    decoding: DecodingConfig | Mapping,
+    windows: Mapping,
+    decoding: Mapping,
     dynamic_padding: bool = False,
   ):
     self.config = config
-    self._windows = _from_json(WindowConfig, windows)
-    self._decoding = _from_json(DecodingConfig, decoding)
+    self._windows = WindowConfig(**windows)
+    self._decoding = DecodingConfig(**decoding)
     self._window_maker = WindowMaker(config.tokenizer, self._windows)
     self._dynamic_padding = dynamic_padding
     self.settings = {
-      "windows": dataclasses.asdict(self._windows),
-      "decoding": dataclasses.asdict(self._decoding),
+      "windows": {**windows},
+      "decoding": {**decoding},
       "dynamic_padding": dynamic_padding,
     }
     self.inputs = {"question": 0, "context": 0}
@@ -98,10 +98,6 @@ class Answers(answers.Answers):
       result |= dict(zip(_PLURAL, map(list, columns), strict=True))
       result["num_answers"] = len(top)
     return result
-
-
-def _from_json(kind, values):
-  return kind(**values) if isinstance(values, Mapping) else values
 
 
 def _position(text, words, spans):

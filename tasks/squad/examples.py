@@ -4,7 +4,6 @@ import bisect
 import json
 import random
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -23,12 +22,6 @@ _LAYOUT = (
   "answers: [{text, answer_start}]}]}]}]}, and version 2.0 adds is_impossible "
   "to a question"
 )
-_TYPE_NAMES = {
-  str: "a string",
-  int: "an integer",
-  bool: "true or false",
-  list: "a list",
-}
 
 
 class Answer(NamedTuple):
@@ -64,10 +57,9 @@ def read_examples(
   that names file and question.
   """
   examples = []
-  ids: Counter[str] = Counter()
-  several = 0
+  total = several = 0
   for source, paragraph, question in _questions(paths):
-    ids[str(question["id"])] += 1
+    total += 1
     text = _get(question, "question", source, str)
     example = SquadExample(question["id"], text, paragraph.words)
     if not is_training:
@@ -85,40 +77,20 @@ def read_examples(
         continue
       example = example._replace(answer=answer)
     examples.append(example)
-  if not ids:
+  if not total:
     raise UserError(f"{describe(paths)} has no questions; {_LAYOUT}")
   if several:
     logging.warning(
       "%s: %s with several answers, of which the first is trained on",
       *(describe(paths), number_of(several, "question")),
     )
-  _log_warnings(paths, ids, len(examples), is_training)
-  return examples
-
-
-def _log_warnings(paths, ids, num_examples, is_training):
-  """Logs the number of skipped questions and of repeated ids."""
-  if ids.total() > num_examples:
+  if skipped := total - len(examples):
     logging.warning(
       "left out of training: %d of %s, as the words of the paragraph do not "
       "contain the answer",
-      ids.total() - num_examples,
-      number_of(ids.total(), "question"),
+      *(skipped, number_of(total, "question")),
     )
-  repeated = [name for name, number in ids.items() if number > 1]
-  if repeated:
-    effect = (
-      "each question is trained on; are some there twice?"
-      if is_training
-      else "predictions have one answer for each id, of the last question: "
-      "make ids unique"
-    )
-    logging.warning(
-      "%s: %s used more than once, such as %s; %s",
-      describe(paths),
-      number_of(len(repeated), "question id"),
-      *(repeated[0], effect),
-    )
+  return examples
 
 
 def describe(paths: Sequence[str]) -> str:
@@ -228,17 +200,12 @@ def _answers(question: Any, source: str) -> list:
 def _get(parent: Any, key: str, source: str, *types: type) -> Any:
   """Value of a key of a JSON object; ValueError if of none of the types."""
   if not isinstance(parent, dict):
-    problem = f'{_short(parent)} is not an object with "{key}"'
+    problem = f'{json.dumps(parent):.60} is not an object with "{key}"'
   elif key not in parent:
     problem = f'"{key}" is missing'
   elif type(parent[key]) not in types:
-    expected = " or ".join(_TYPE_NAMES[kind] for kind in types)
-    problem = f'"{key}" is {_short(parent[key])} and not {expected}'
+    expected = " or ".join(kind.__name__ for kind in types)
+    problem = f'"{key}" is {json.dumps(parent[key]):.60} and not {expected}'
   else:
     return parent[key]
   raise UserError(f"{source}: {problem}; {_LAYOUT}")
-
-
-def _short(value: Any) -> str:
-  text = json.dumps(value)
-  return text if len(text) <= 60 else f"{text[:56]} ..."

@@ -142,10 +142,10 @@ def save_threshold(
   files.write_text(path, f"{best}\n")
 
 
-def threshold(path: str, flag_value: float | None) -> float:
-  """Null threshold: of the flag, else of an earlier prediction, else 0."""
-  if flag_value is not None or not files.exists(path):
-    return flag_value or 0.0
+def load_threshold(path: str) -> float:
+  """Null threshold of an earlier prediction, else 0."""
+  if not files.exists(path):
+    return 0.0
   text = "".join(textfiles.lines(path))
   try:
     saved = float(text)

@@ -6,10 +6,9 @@ original's run_squad.py. T tokens of a record, N of a window, D of its
 paragraph.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -44,8 +43,7 @@ class WindowConfig:
       raise UserError(
         f"--max_seq_length={self.max_seq_length} must be greater than "
         f"--max_query_length={self.max_query_length} + 3 ([CLS] and two "
-        "[SEP]), or a window may hold nothing of the paragraph: raise the "
-        "first or lower the second"
+        "[SEP]): raise the first or lower the second"
       )
     for name in ("max_query_length", "doc_stride"):
       if getattr(self, name) < 1:
@@ -55,7 +53,6 @@ class WindowConfig:
 class Window(NamedTuple):
   """[CLS] question [SEP] part of the paragraph [SEP]."""
 
-  unique_id: int  # number of the window, from FIRST_UNIQUE_ID
   example_index: int
   ids: list[int]  # [N]
   context_offset: int  # position of the first token of the paragraph
@@ -79,7 +76,6 @@ def make_windows(
   tokenizer: FullTokenizer,
   config: WindowConfig,
   num_workers: int = 1,
-  progress: Progress | None = None,
 ) -> Iterator[Window]:
   """Splits the paragraphs of questions into windows, in their order.
 
@@ -88,29 +84,28 @@ def make_windows(
   """
   chunks = workers.chunks(examples, _CHUNK, "questions")
   prepare = partial(WindowMaker, tokenizer, config)
-  unique_ids = count(FIRST_UNIQUE_ID)
-  idle = progress.say if progress else lambda: None
-  results = workers.ordered_map(prepare, chunks, num_workers, idle)
+  progress = Progress("cut", len(examples), "questions")
+  results = workers.ordered_map(prepare, chunks, num_workers, progress.say)
   for chunk, windows in zip(chunks, results, strict=True):
-    if progress:
-      progress.add(len(chunk.items), windows=len(windows))
-    for window in windows:
-      yield window._replace(unique_id=next(unique_ids))
-  if progress:
-    progress.say()
+    progress.add(len(chunk.items), windows=len(windows))
+    yield from windows
+  progress.say()
 
 
-def row(window: Window, schema: Schema) -> dict[str, Sequence[int]]:
-  """Fields of a window's record, by a schema of features.squad."""
+def rows(
+  windows: Iterable[Window], schema: Schema
+) -> Iterator[dict[str, Sequence[int]]]:
+  """Fields of the windows' records, by a schema of features.squad."""
   length = schema["input_ids"].size
-  fields = {
-    "unique_ids": [window.unique_id],
-    **features.pad_inputs(window.ids, window.segments, length),
-    "start_positions": [window.start],
-    "end_positions": [window.end],
-    "is_impossible": [int(window.is_impossible)],
-  }
-  return {name: fields[name] for name in schema}
+  for unique_id, window in enumerate(windows, FIRST_UNIQUE_ID):
+    fields = {
+      "unique_ids": [unique_id],
+      **features.pad_inputs(window.ids, window.segments, length),
+      "start_positions": [window.start],
+      "end_positions": [window.end],
+      "is_impossible": [int(window.is_impossible)],
+    }
+    yield {name: fields[name] for name in schema}
 
 
 class _Document(NamedTuple):
@@ -120,7 +115,7 @@ class _Document(NamedTuple):
 
 
 class WindowMaker:
-  """Makes windows, without their unique ids; threads may share it.
+  """Makes windows; threads may share it.
 
   Raises ValueError if the vocabulary lacks a special token.
   """
@@ -160,7 +155,6 @@ class WindowMaker:
       if answer and part.start <= answer[0] and answer[1] < part.stop:
         start, end = (token - part.start + offset for token in answer)
       yield Window(
-        unique_id=0,
         example_index=index,
         ids=ids,
         context_offset=offset,
@@ -227,18 +221,3 @@ def _max_context_window(parts: Sequence[range]) -> np.ndarray:
     best[part.start : part.stop][better] = context[better]
     result[part.start : part.stop][better] = number
   return result
-
-
-def window_logits(
-  windows: Sequence[Window],
-  outputs: Mapping[str, np.ndarray],
-  dynamic_padding: bool = False,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-  """Start and end logits of each window, from [windows, T] or [windows, T, M].
-
-  With `dynamic_padding` values of padding, which may be undefined, are dropped.
-  """
-  columns = windows, outputs["start_logits"], outputs["end_logits"]
-  for window, start, end in zip(*columns, strict=True):
-    length = len(window.ids) if dynamic_padding else None
-    yield start[:length], end[:length]

@@ -1,12 +1,10 @@
 """Flags of run_squad.py -> data, evaluation, predictions, export."""
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import keras
-import numpy as np
 from absl import logging
 
 from cli import encoder, run, training_program
@@ -19,7 +17,7 @@ from modeling.config import BertConfig
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import files, tfrecord
-from storage.progress import Progress, number_of
+from storage.progress import number_of
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.answers import Answers
@@ -53,53 +51,38 @@ def convert(
   )
   examples = examples[: training_program.max_examples(args)]
   config = args.select(records.WindowConfig)
-  progress = Progress("cut", len(examples), "questions")
   windows = list(
-    records.make_windows(
-      examples, tokenizer, config, args.num_workers, progress
-    )
+    records.make_windows(examples, tokenizer, config, args.num_workers)
   )
-  _log_questions(file, examples, windows, config.max_query_length, is_training)
+  limit = config.max_query_length
+  long = {w.example_index for w in windows if w.context_offset - 2 >= limit}
+  logging.info(
+    "%s: %s, of which %d have at least --max_query_length=%d tokens, where "
+    "they are cut off",
+    *(file, number_of(len(examples), "question"), len(long), limit),
+  )
   schema = features.squad(config.max_seq_length, is_training)
   name = "train" if is_training else "eval"
   path = os.path.join(args.output_dir, f"{name}.tf_record")
-  tfrecord.save(path, schema, (records.row(w, schema) for w in windows))
+  tfrecord.save(path, schema, records.rows(windows, schema))
   static = not args.dynamic_padding or run.needs_static_shapes(args)
   return SquadRecords(windows, path, schema, static, examples)
-
-
-def _log_questions(name, examples, windows, max_query_length, is_training):
-  """Logs numbers of unanswered, several-window and truncated questions."""
-  windows_of_example = Counter(window.example_index for window in windows)
-  truncated = {
-    window.example_index
-    for window in windows
-    if window.context_offset - 2 >= max_query_length
-  }
-  unanswered = sum(example.answer is None for example in examples)
-  logging.info(
-    "%s: %s%s; %s with several windows; %s of at least --max_query_length=%d "
-    "tokens, where questions are cut off",
-    name,
-    number_of(len(examples), "question"),
-    f", {unanswered:,} without an answer" if is_training else "",
-    f"{sum(number > 1 for number in windows_of_example.values()):,}",
-    f"{len(truncated):,}",
-    max_query_length,
-  )
 
 
 def answer(args: Arguments, model, dataset: SquadRecords) -> Predictions:
   """Answers all questions, with the null threshold of an earlier prediction."""
   config = _decoding_config(args)  # before the work
-  # If there is no window.
-  outputs = {name: np.zeros(0) for name in ("start_logits", "end_logits")}
+  logits: list[decoding.Logits] = []
   if dataset.rows:
     outputs = inference.outputs(model, dataset, args.predict_batch_size)
+    logits = [*zip(outputs["start_logits"], outputs["end_logits"], strict=True)]
+  if args.dynamic_padding:  # values of padding may be undefined
+    pairs = zip(dataset.rows, logits, strict=True)
+    logits = [(s[: len(w.ids)], e[: len(w.ids)]) for w, (s, e) in pairs]
   return decoding.decode(
     dataset.questions,
     dataset.rows,
-    records.window_logits(dataset.rows, outputs, args.dynamic_padding),
+    logits,
     decoding.AnswerText(FullTokenizer(args.vocab_file, args.do_lower_case)),
     config,
   )
@@ -149,12 +132,12 @@ def predict(args: Arguments, model, dataset: SquadRecords, step: int) -> None:
 
 def _decoding_config(args) -> decoding.DecodingConfig:
   """Choice of answers, with the null threshold of an earlier prediction."""
-  threshold = args.null_score_diff_threshold or 0.0
-  if args.version_2_with_negative:
+  threshold = args.null_score_diff_threshold
+  if args.version_2_with_negative and threshold is None:
     path = metrics.threshold_file(args.output_dir, args.ensemble)
-    threshold = metrics.threshold(path, args.null_score_diff_threshold)
+    threshold = metrics.load_threshold(path)
   config = args.select(decoding.DecodingConfig)
-  return replace(config, null_score_diff_threshold=threshold)
+  return replace(config, null_score_diff_threshold=threshold or 0.0)
 
 
 def served_model(args: Arguments) -> ServedModel:
@@ -163,8 +146,8 @@ def served_model(args: Arguments) -> ServedModel:
     make_model(args, encoder.fine_tuned_config(args)),
     Answers(
       TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length),
-      args.select(records.WindowConfig),
-      _decoding_config(args),
+      vars(args.select(records.WindowConfig)),
+      vars(_decoding_config(args)),
       args.dynamic_padding,
     ),
   )

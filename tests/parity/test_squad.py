@@ -14,7 +14,7 @@ from tasks.squad import decoding, metrics
 from tasks.squad import examples as squad_examples
 from tasks.squad import records as squad_records
 from tasks.squad.decoding import DecodingConfig
-from tasks.squad.records import WindowConfig
+from tasks.squad.records import FIRST_UNIQUE_ID, WindowConfig
 from tests.parity import golden_files
 
 SETTINGS = re.compile(
@@ -106,9 +106,8 @@ def test_windows(path):
   own = _windows(examples, tokenizer, settings)
   theirs = _lines(path)
   assert len(own) == len(theirs)
-  for mine, golden in zip(own, theirs, strict=True):
-    row = squad_records.row(mine, schema)
-    assert mine.unique_id == golden["unique_id"]
+  rows = squad_records.rows(own, schema)
+  for mine, row, golden in zip(own, rows, theirs, strict=True):
     assert mine.example_index == golden["example_index"]
     assert examples[mine.example_index].qas_id == golden["qas_id"]
     assert tokenizer.convert_ids_to_tokens(mine.ids) == golden["tokens"]
@@ -150,8 +149,8 @@ def _assert_records(path, windows, schema):
   names = tf.train.Example.FromString(theirs[0].numpy()).features.feature
   assert set(names) == set(schema)
   assert len(windows) == len(theirs)
-  for window, golden in zip(windows, theirs, strict=True):
-    row = squad_records.row(window, schema)
+  rows = squad_records.rows(windows, schema)
+  for row, golden in zip(rows, theirs, strict=True):
     for name, value in parse(golden[None]).items():
       assert np.ravel(value).tolist() == row[name], name
 
@@ -172,7 +171,7 @@ def test_answers(folder, tmp_path):
   own = decoding.decode(
     examples,
     windows,
-    [logits[window.unique_id] for window in windows],
+    [logits[FIRST_UNIQUE_ID + number] for number in range(len(windows))],
     decoding.AnswerText(tokenizer),
     DecodingConfig(
       n_best_size=int(settings["nbest"]),

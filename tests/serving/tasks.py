@@ -38,8 +38,10 @@ SIZES = {"hidden_size": 8, "intermediate_size": 8, "initializer_range": 0.5}
 CONFIG = small_model.config(
   len(stand_in.WORDS), **SIZES, max_position_embeddings=T
 )
-_LENGTHS = WindowConfig(T, doc_stride=3, max_query_length=4)
-_CHOICE = DecodingConfig(3, 5, version_2_with_negative=True, export_top_k=2)
+_LENGTHS = vars(WindowConfig(T, doc_stride=3, max_query_length=4))
+_CHOICE = vars(
+  DecodingConfig(3, 5, version_2_with_negative=True, export_top_k=2)
+)
 
 
 @functools.cache

@@ -75,8 +75,8 @@ def _choices():
 
 
 def _questions_of(config, negative):
-  lengths = WindowConfig(T, doc_stride=32, max_query_length=24)
-  decoding = DecodingConfig(20, 30, version_2_with_negative=negative)
+  lengths = vars(WindowConfig(T, doc_stride=32, max_query_length=24))
+  decoding = vars(DecodingConfig(20, 30, version_2_with_negative=negative))
   return squad.Answers(config, lengths, decoding, dynamic_padding=True)
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from data import labels
 from tasks.ner import examples
-from tasks.ner.examples import Columns
 
 TAGS = ("O", "B-PET", "I-PET")
+COLUMNS = (0, -1)
 TEXT = """Rex B-PET
 barks O
 
@@ -37,13 +37,13 @@ def _tags(path, columns, folder):
 
 def test_tags_are_those_of_the_training_file_and_stay(tmp_path, folder):
   path = _write(tmp_path, TEXT)
-  assert _tags(path, Columns(), folder) == TAGS
+  assert _tags(path, COLUMNS, folder) == TAGS
   assert not labels.exist(folder)  # until all files have been read well
   labels.save_if_missing(TAGS, folder)
   # Whoever predicts needs no training file; one that changed is not asked.
-  assert _tags(None, Columns(), folder) == TAGS
+  assert _tags(None, COLUMNS, folder) == TAGS
   _write(tmp_path, "Rex S-DOG\n")
-  assert _tags(path, Columns(), folder) == TAGS
+  assert _tags(path, COLUMNS, folder) == TAGS
   assert labels.load(folder) == TAGS
 
 
@@ -60,20 +60,9 @@ def test_a_file_without_blank_lines_is_said(tmp_path, caplog):
   assert "x.txt: all 201 words are one sentence" in caplog.text
 
 
-def test_the_column_that_lines_of_other_widths_shift_is_named(tmp_path, caplog):
-  path = _write(tmp_path, "1 Rex B-PET\nbarks O\n")
-  examples.read_sentences(path)
-  examples.read_sentences(path, -2, None)
-  examples.read_sentences(path, 0, None)  # stays where it is
-  first, second = caplog.messages
-  assert first.startswith(f"{path}, line 2: 2 columns, but line 1 has 3;")
-  assert first.endswith("The tag is in column -1")
-  assert second.endswith("The word is in column -2")
-
-
 def test_tags_may_be_in_any_column(tmp_path, folder):
   path = _write(tmp_path, "B-PET x Rex 7\nO y barks 8\n")
-  columns = Columns(words=2, tags=0)
+  columns = (2, 0)
   assert _tags(path, columns, folder) == ("O", "B-PET")
   [sentence] = examples.read_tagged(path, columns, TAGS, needs_tags=True)
   assert sentence == examples.Sentence(["Rex", "barks"], ["B-PET", "O"])
@@ -83,29 +72,29 @@ def test_without_tags_and_without_a_file_to_find_them_in(folder):
   with pytest.raises(
     FileNotFoundError, match=r"model has no labels\.txt, .*--train_file"
   ):
-    _tags(None, Columns(), folder)
+    _tags(None, COLUMNS, folder)
 
 
 def test_a_single_tag_is_nothing_to_learn(tmp_path, folder):
   path = _write(tmp_path, "Rex NNP O B-PET\nbarks VBZ O O\n")
   with pytest.raises(ValueError, match=r"x\.txt: every tag is 'O'; .* column"):
-    _tags(path, Columns(tags=2), folder)
+    _tags(path, (0, 2), folder)
   assert not labels.exist(folder)
 
 
 def test_unknown_tags_are_an_error_where_tags_are_needed(tmp_path, caplog):
   path = _write(tmp_path, TEXT)
   for needs_tags in (True, False):
-    result = examples.read_tagged(path, Columns(), TAGS, needs_tags)
+    result = examples.read_tagged(path, COLUMNS, TAGS, needs_tags)
     assert [sentence.tags for sentence in result] == [
       ["B-PET", "O"],
       ["O", "O", "B-PET", "I-PET"],
     ]
   message = r"x\.txt, line 7: 'I-PET' .* O, B-PET"
   with pytest.raises(ValueError, match=message):
-    examples.read_tagged(path, Columns(), TAGS[:2], needs_tags=True)
+    examples.read_tagged(path, COLUMNS, TAGS[:2], needs_tags=True)
   with caplog.at_level("INFO", logger="absl"):
-    result = examples.read_tagged(path, Columns(), TAGS[:2], needs_tags=False)
+    result = examples.read_tagged(path, COLUMNS, TAGS[:2], needs_tags=False)
   [said] = caplog.records
   assert said.levelname == "WARNING"
   assert "x.txt, line 7: 'I-PET'" in said.getMessage()
@@ -116,20 +105,12 @@ def test_unknown_tags_are_an_error_where_tags_are_needed(tmp_path, caplog):
 def test_words_alone_are_enough_to_predict(tmp_path, caplog):
   path = _write(tmp_path, "Rex\nbarks\n")
   with pytest.raises(ValueError, match="line 1: 1 column"):
-    examples.read_tagged(path, Columns(), TAGS, needs_tags=True)
+    examples.read_tagged(path, COLUMNS, TAGS, needs_tags=True)
   with caplog.at_level("INFO", logger="absl"):
-    [sentence] = examples.read_tagged(path, Columns(), TAGS, needs_tags=False)
+    [sentence] = examples.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
   assert sentence == examples.Sentence(["Rex", "barks"], None)
   [said] = caplog.records
   assert said.levelname == "INFO"  # no tag was expected
   assert said.getMessage().endswith(
     "x.txt has no tags: words are tagged, but not scored"
   )
-
-
-def test_a_prefix_that_is_spelled_wrongly_is_named(tmp_path, caplog):
-  path = _write(tmp_path, "Rex B_PET\nbarks O\nTom B-PET\n")
-  tags = ["O", "B-PET", "B_PET"]
-  with caplog.at_level("WARNING", logger="absl"):
-    examples.read_tagged(path, Columns(), tags, needs_tags=True)
-  assert "x.txt has the tags B_PET beside B-PET: is the prefix" in caplog.text

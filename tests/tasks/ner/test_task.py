@@ -37,7 +37,7 @@ def _args(tmp_path, tokenizer):
 
 
 def _convert(args, flag):
-  columns = examples.Columns(args.word_column, args.tag_column)
+  columns = args.word_column, args.tag_column
   sentences = examples.read_tagged(args[flag], columns, TAGS, needs_tags=True)
   return task.convert(args, flag, sentences, TAGS)
 

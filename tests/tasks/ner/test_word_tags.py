@@ -42,7 +42,7 @@ def test_word_accuracy_is_the_metric(path):
 def test_a_line_without_a_tag_is_named(tmp_path, caplog):
   path = tmp_path / "dev.txt"
   path.write_text("a O\nb B-X\nc\n")
-  columns, tags = examples.Columns(0, 1), ("O", "B-X")
+  columns, tags = (0, 1), ("O", "B-X")
   with pytest.raises(ValueError, match=r"line 3"):
     examples.read_tagged(str(path), columns, tags, True)
   with caplog.at_level("WARNING", logger="absl"):

@@ -76,7 +76,8 @@ def tokenizer(lower):
 
 def make_model(logits, lengths=LENGTHS, choice=None, lower=True, trim=False):
   config = TextConfig(VOCAB, lower, lengths.max_seq_length)
-  model = Answers(config, lengths, choice or DecodingConfig(), trim)
+  choice = choice or DecodingConfig()
+  model = Answers(config, vars(lengths), vars(choice), trim)
   return TextModel(model, stand_in.Engine("squad", logits))
 
 
@@ -99,15 +100,21 @@ def predicted(
   examples = squad_examples.read_examples([str(path)])
   windows = list(records.make_windows(examples, tokenizer(lower), lengths))
   schema = features.squad(lengths.max_seq_length, is_training=False)
-  rows = [records.row(window, schema) for window in windows]
+  rows = list(records.rows(windows, schema))
   inputs = {
     name: tf.constant([row[name] for row in rows], tf.int32)
     for name in features.TOKENS
   }
   outputs = {k: v.numpy() for k, v in logits(inputs).items()}
-  by_window = records.window_logits(windows, outputs, trim)
-  answer_text = decoding.AnswerText(tokenizer(lower))
-  return decoding.decode(examples, windows, by_window, answer_text, choice)
+  starts, ends = outputs["start_logits"], outputs["end_logits"]
+  lengths = [len(window.ids) if trim else None for window in windows]
+  return decoding.decode(
+    examples,
+    windows,
+    [(s[:n], e[:n]) for s, e, n in zip(starts, ends, lengths, strict=True)],
+    decoding.AnswerText(tokenizer(lower)),
+    choice,
+  )
 
 
 def check_entry(outputs, entry, context):

@@ -101,15 +101,13 @@ def test_questions_without_answers_get_the_remedy(
 
 def test_which_threshold_counts(tmp_path):
   path, other = (metrics.threshold_file(str(tmp_path), n) for n in (1, 2))
-  assert metrics.threshold(path, None) == 0.0
+  assert metrics.load_threshold(path) == 0.0
   metrics.save_threshold(path, {"best_f1_thresh": -1.5}, {"a": -1.5})
-  assert metrics.threshold(path, None) == -1.5
-  assert metrics.threshold(path, 0.0) == 0.0
-  assert metrics.threshold(other, None) == 0.0  # an ensemble has its own
+  assert metrics.load_threshold(path) == -1.5
+  assert metrics.load_threshold(other) == 0.0  # an ensemble has its own
   Path(path).write_text("many")
-  assert metrics.threshold(path, 2.0) == 2.0
   with pytest.raises(ValueError, match="'many', which is no number"):
-    metrics.threshold(path, None)
+    metrics.load_threshold(path)
 
 
 @pytest.mark.parametrize(
@@ -123,10 +121,10 @@ def test_if_no_answer_is_best_the_threshold_gives_none(tmp_path, odds, saved):
   assert (scores["best_f1"], scores["best_f1_thresh"]) == (100.0, 0.0)
   path = str(tmp_path / "threshold")
   metrics.save_threshold(path, scores, odds)
-  assert metrics.threshold(path, None) == saved
+  assert metrics.load_threshold(path) == saved
   # The odds of a question may be 0.0, too.
   metrics.save_threshold(path, scores, odds | {"c": 0.0})
-  assert metrics.threshold(path, None) == 0.0
+  assert metrics.load_threshold(path) == 0.0
 
 
 @pytest.mark.slow
