@@ -21,6 +21,7 @@ from absl import flags
 from cli import encoder, shared_flags, training_program
 from cli.arguments import Arguments
 from data import labels
+from storage import UserError
 from tasks.classification import examples as classification_examples
 from tasks.classification import glue, named_tasks
 from tasks.classification.named_tasks import TaskFlags
@@ -49,7 +50,10 @@ def check_flags(args: Arguments) -> None:
   elif start and not (args.do_train and start == args.init_checkpoint):
     named_tasks.check_text_pairs(args.text_b_column, start)
   classification_examples.class_weights(args.class_weights, task)
-  classification_examples.check_long_text(task, args.long_text)
+  if args.long_text == "windows" and task.has_pairs:
+    raise UserError(
+      f"--long_text=windows is for single texts, but {task.name} has pairs"
+    )
   encoder.check_windows(args)
   for kind in training_program.splits_to_read(args):
     classification_examples.find_file(task, args.data_dir, kind)
@@ -96,10 +100,11 @@ def _run(run, task, examples, fits_thresholds):
   from tasks.classification import task as classification
 
   args = run.args
-  sets = {"dev": {}} | {
-    kind: classification.convert(args, task, examples, kind)
-    for kind in training_program.splits_to_read(args)
-  }
+  sets = {"train": {}, "dev": {}, "test": {}}
+  for split, rows in examples.items():
+    kind = split.partition("_")[0]
+    if kind in training_program.splits_to_read(args):
+      sets[kind][split] = classification.convert(args, task, split, rows)
   if task.name == named_tasks.CUSTOM and task.labels:
     labels.save_if_missing(task.labels, args.output_dir)
   if not fits_thresholds:

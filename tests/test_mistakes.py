@@ -148,9 +148,9 @@ run_features | labels=yes_no texts=yes_no | --texts is for --num_neighbors
 run_features | labels=gone | cannot read gone: --labels names no file
 run_features | labels=blank | has 3 lines, stored.npz has 2 vectors
 run_features | labels=same | all labels are 'x': give two at least
-run_features | num_neighbors=1 features=same | same is no output of extract_features.py --f
-run_features | num_neighbors=1 features=cut.npz | cut.npz is no output of extract_features.py
-run_features | num_neighbors=1 features=tokens.npz | tokens.npz has no vectors of lines: run
+run_features | num_neighbors=1 features=same | same has no vectors of lines, or is corrupt
+run_features | num_neighbors=1 features=cut.npz | cut.npz has no vectors of lines, or is corrupt
+run_features | num_neighbors=1 features=tokens.npz | tokens.npz has no vectors of lines, or is
 run_features | num_neighbors=1 features=nan.npz | nan.npz: the vector of line 2 is not finite
 run_features | num_neighbors=1 features=other.npz | queries.npz has 4 numbers a line, of the layers [-1, -2], other
 run_features | labels=yes_no output_file=yes_no | yes_no is an input, too

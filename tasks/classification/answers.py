@@ -45,17 +45,15 @@ class Answers(answers.Answers):
     labels = self.config.labels
     if labels is None:
       return {"score": to_list(logits)[0]}
-    if not self._thresholds.size:
-      return {
-        "label": labels[logits.argmax()],
-        "labels": [*labels],
-        "probabilities": to_list(answers.softmax(logits)),
-      }
-    probabilities = answers.sigmoid(logits)
-    predicted = [*compress(labels, probabilities >= self._thresholds)]
-    return {
-      "predicted": predicted,
-      "num_predicted": len(predicted),
+    answer: dict[str, Any]
+    if self._thresholds.size:
+      probabilities = answers.sigmoid(logits)
+      predicted = [*compress(labels, probabilities >= self._thresholds)]
+      answer = {"predicted": predicted, "num_predicted": len(predicted)}
+    else:
+      probabilities = answers.softmax(logits)
+      answer = {"label": labels[logits.argmax()]}
+    return answer | {
       "labels": [*labels],
       "probabilities": to_list(probabilities),
     }

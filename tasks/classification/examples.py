@@ -68,11 +68,6 @@ class ClassificationTask:
   def has_pairs(self) -> bool:
     return any(split.text_b is not None for split in self.splits.values())
 
-  @property
-  def num_outputs(self) -> int:
-    """Number of logits: one per label, or one for a score."""
-    return 1 if self.is_regression else len(self.labels)
-
 
 def find_file(task: ClassificationTask, data_dir: str, split: str) -> str:
   """Path of a split's file; FileNotFoundError or ValueError without it."""
@@ -184,21 +179,12 @@ def is_number(text: str) -> bool:
     return False
 
 
-def check_long_text(task: ClassificationTask, long_text: str) -> None:
-  """Raises ValueError if pairs of texts would be read in windows."""
-  if long_text == "windows" and task.has_pairs:
-    raise UserError(
-      f"--long_text=windows is for single texts, but {task.name} has pairs"
-    )
-
-
 def class_weights(
   setting: Sequence[str], task: ClassificationTask
 ) -> dict[str, float]:
   """Weights by label that --class_weights names; none for BALANCED.
 
-  Raises ValueError if a part is not label=weight, or its label is unknown or
-  has a weight already.
+  Raises ValueError if a part is not label=weight, or its label is unknown.
   """
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
@@ -217,8 +203,6 @@ def class_weights(
         f"--class_weights: {label!r} is no label of --task_name={task.name}; "
         f"its labels are {labels.known_labels(task.labels)}"
       )
-    if label in weights:
-      raise UserError(f"--class_weights has two weights of {label!r}")
     weights[label] = float(weight)
   return weights
 
@@ -231,11 +215,6 @@ def record_schema(
     return features.classification(seq_length, dtype="float32")
   shape = (len(labels),) if multi_label else ()
   return features.classification(seq_length, shape)
-
-
-def pad_to_batch(examples: Sequence[TextExample], batch_size: int) -> list:
-  """Fills the last batch with None: TPUs need batches of a fixed size."""
-  return [*examples, *[None] * (-len(examples) % batch_size)]
 
 
 class TextRecordBuilder(features.RowEncoder):
@@ -258,7 +237,6 @@ class TextRecordBuilder(features.RowEncoder):
     self._label_ids = {label: i for i, label in enumerate(labels)}
 
   def __call__(self, example: TextExample | None) -> dict[str, list]:
-    """Builds the record of an example."""
     row = self.encode(example.text_a, example.text_b) if example else ([], [])
     return {
       **self.inputs(*row),

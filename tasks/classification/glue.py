@@ -75,8 +75,7 @@ def parts(command: Command, level: int = logging.DEBUG) -> dict[str, dict]:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")
   if command.dry_run and not command.do_train:
     raise UserError(
-      f"--dry_run of --task_name={NAME} needs --do_train: without it, give the "
-      "name of one task"
+      f"--dry_run of --task_name={NAME} needs --do_train; or name one task"
     )
   folder = command.data_dir or ""
   present = [n for n in _TASKS if files.is_folder(os.path.join(folder, n))]

@@ -262,7 +262,6 @@ def _custom_task(flag_values):
 
 
 def _find_split(data_dir, name):
-  """Name of the file of a split, or None."""
   names = [name + extension for extension in EXTENSIONS]
   present = [n for n in names if files.exists(os.path.join(data_dir, n))]
   if len(present) > 1:
@@ -295,10 +294,7 @@ def with_labels(
   if task.multi_label:
     return replace(task, labels=result, metrics=("micro_f1", "macro_f1"))
   if len(result) < 2:
-    raise UserError(
-      f"{result.source}: the only label is {result[0]!r}; there is nothing to "
-      "learn"
-    )
+    raise UserError(f"{result.source}: the only label is {result[0]!r}")
   # With two classes the second is the positive one.
   metrics = _F1 if len(result) == 2 else task.metrics
   return replace(task, labels=result, metrics=metrics)

@@ -2,9 +2,10 @@
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import keras
 import numpy as np
@@ -40,7 +41,7 @@ def make_model(
   windows = text_windows(args)
   combine = models.mean_odds if task.multi_label else models.mean_probs
   return models.ensemble(
-    lambda: models.classifier(config, task.num_outputs, windows),
+    lambda: models.classifier(config, len(task.labels) or 1, windows),
     args.ensemble,
     models.mean_values if task.is_regression else combine,
   )
@@ -100,29 +101,21 @@ def class_weights(
 def convert(
   args: Arguments,
   task: ClassificationTask,
-  examples_by_split: Mapping[str, Sequence[TextExample]],
-  kind: str,
-) -> Splits:
-  """Converts the splits of a kind, such as dev and dev_mismatched.
+  split: str,
+  rows: Sequence[TextExample],
+) -> RecordDataset:
+  """Converts the examples of a split, such as dev_mismatched.
 
   Writes train.tf_record, eval.tf_record, eval_mismatched.tf_record and so on.
   """
-  return {
-    split: _convert(args, task, split, rows)
-    for split, rows in examples_by_split.items()
-    if split.partition("_")[0] == kind
-  }
-
-
-def _convert(args, task, split, rows) -> RecordDataset:
-  """Writes the records of a split to a file in --output_dir."""
   kind = split.partition("_")[0]
   name = split.replace(kind, RECORDS[f"{kind}_file"], 1)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   file, length = task.splits[split].file, shared_flags.row_length(args)
   if task.labels and rows[0].label is not None:
     expected = task.labels if split == "train" else ()
-    names, unit = (row.label for row in rows), "example"
+    names: Iterable[Any] = (row.label for row in rows)
+    unit = "example"
     if task.multi_label:
       names, unit = itertools.chain.from_iterable(names), "label"
     labels.log_labels(file, names, expected, unit)
@@ -139,7 +132,8 @@ def _convert(args, task, split, rows) -> RecordDataset:
   lengths = features.write_records(
     path,
     schema,
-    examples.pad_to_batch(rows, batch_size),
+    # TPUs need batches of a fixed size: None fills the last one.
+    [*rows, *[None] * (-len(rows) % batch_size)],
     partial(examples.TextRecordBuilder, tokenizer, *layout),
     args.num_workers,
   )
@@ -220,17 +214,14 @@ class TextClassification(TextSignature):
       probabilities = tf.sigmoid(logits)
       is_predicted = probabilities >= tf.constant(thresholds, tf.float32)
       predicted = tf.ragged.boolean_mask(labels, is_predicted)
-      return {
+      answer = {
         "predicted": predicted.to_tensor(),
         "num_predicted": tf.cast(predicted.row_lengths(), tf.int32),
-        "probabilities": probabilities,
-        "labels": labels,
       }
-    return {
-      "label": tf.gather(names, tf.argmax(logits, axis=-1)),
-      "probabilities": tf.nn.softmax(logits),
-      "labels": labels,
-    }
+    else:
+      probabilities = tf.nn.softmax(logits)
+      answer = {"label": tf.gather(names, tf.argmax(logits, axis=-1))}
+    return answer | {"probabilities": probabilities, "labels": labels}
 
 
 def served_model(args: Arguments) -> ServedModel:

@@ -14,7 +14,6 @@ for N lines of M tokens together and the requested L layers:
 import json
 import os
 import tempfile
-import zipfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -164,23 +163,18 @@ def write_npz(
     spool.flush()
     shape = values.shape if values.ndim == 2 else values.shape[1:]
     vectors = np.memmap(spool, np.float32, "r").reshape(-1, *shape)
-    arrays: dict[str, np.ndarray] = {"layers": np.array(layers, np.int32)}
+    arrays: dict[str, Any] = {"layers": np.array(layers, np.int32)}
     if values.ndim == 2:
       arrays["vectors"] = vectors
     else:
       arrays |= {"values": vectors, "input_ids": np.array(ids, np.int32)}
       arrays["offsets"] = np.array(offsets, np.int64)
-    unseekable = cast(BinaryIO, _Unseekable(file))
-    with zipfile.ZipFile(unseekable, "w") as archive:
-      for name, values in arrays.items():
-        entry = zipfile.ZipInfo(f"{name}.npy")  # no date: always equal bytes
-        with archive.open(entry, "w", force_zip64=True) as member:
-          np.lib.format.write_array(member, values, allow_pickle=False)
+    np.savez(cast(BinaryIO, _Unseekable(file)), **arrays)
 
 
 class _Unseekable:
-  """Write-only file: remote files cannot seek, as zipfile otherwise does."""
+  """Write-only file: remote files cannot seek, as np.savez otherwise does."""
 
   def __init__(self, file: BinaryIO):
-    self.write = file.write
-    self.flush = file.flush
+    self.write, self.flush = file.write, file.flush
+    self.read = file.read  # by which NumPy knows a file

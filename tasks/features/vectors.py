@@ -11,23 +11,17 @@ from storage import UserError, files, textfiles
 
 def load(path: str) -> tuple[np.ndarray, list[int]]:
   """Reads vectors [N, L * H] and layers; OSError or ValueError without them."""
-  vectors = None
   with files.open_for_reading(path) as file:
     try:
       with np.load(file) as arrays:
         layers = arrays["layers"].tolist()
-        if "vectors" in arrays:
-          vectors = np.asarray(arrays["vectors"], np.float32)
-          vectors = vectors.reshape(len(vectors), -1)
+        vectors = np.asarray(arrays["vectors"], np.float32)
+        vectors = vectors.reshape(len(vectors), -1)
     except Exception as error:  # corrupt archives fail in many ways
       raise UserError(
-        f"{path} is no output of extract_features.py --format=npz, or corrupt"
+        f"{path} has no vectors of lines, or is corrupt: run "
+        "extract_features.py with --format=npz and --pooling=mean or cls"
       ) from error
-  if vectors is None:
-    raise UserError(
-      f"{path} has no vectors of lines: run extract_features.py with "
-      "--format=npz and --pooling=mean or cls"
-    )
   bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
   if bad.size:
     raise UserError(f"{path}: the vector of line {bad[0] + 1} is not finite")

@@ -13,8 +13,8 @@ from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
 class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_pretraining.py.
 
-  Texts are truncated to T tokens. Raises ValueError if the vocabulary lacks a
-  special token.
+  Texts are truncated to T tokens. `mask` is the id of [MASK], `vocab_ids` are
+  all ids of the vocabulary. Raises ValueError if it lacks a special token.
   """
 
   task = "pretraining"
@@ -25,32 +25,28 @@ class Answers(answers.Answers):
     self.inputs = {"text": 0, "text_pair": 0}
     words = config.tokenizer.vocab
     vocab.check_tokens(words, vocab.SPECIAL_TOKENS)
-    self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
-    self._mask = words[vocab.MASK]
-    self._ends = words[vocab.CLS], words[vocab.SEP]
+    self.mask = words[vocab.MASK]
     # The model may have more ids than the vocabulary has tokens.
-    self._vocab_ids = np.unique([i for token, i in words.items() if token])
-    self._top_k = top_k
+    self.vocab_ids = np.unique([i for token, i in words.items() if token])
+    self.top_k = min(top_k, len(self.vocab_ids))
+    self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
+    self._part_ids = self._encoder.token_ids
+    self._encoder.token_ids = self.token_ids  # of a text with masks
 
-  def token_ids(self, text: str) -> list[int]:
+  def token_ids(self, line: str) -> list[int]:
     """Ids of a text; "[MASK]" is the mask."""
     ids = []
-    for number, part in enumerate(text.split(vocab.MASK)):
-      ids += [self._mask] * (number > 0) + self._encoder.token_ids(part)
+    for number, part in enumerate(line.split(vocab.MASK)):
+      ids += [self.mask] * (number > 0) + self._part_ids(part)
     return ids
 
   def encode(self, texts: Texts) -> Encoded:
-    first, second = self.token_ids(texts["text"]), None
-    if pair := texts.get("text_pair"):
-      second = self.token_ids(pair)
-      features.truncate_pair(first, second, self.config.max_seq_length - 3)
-    else:
-      del first[self.config.max_seq_length - 2 :]
-    ids, segments = features.join(first, second, *self._ends)
-    masks = [i for i, token in enumerate(ids) if token == self._mask]
+    pair = texts.get("text_pair")
+    ids, segments = self._encoder.encode(texts["text"], pair, bool(pair))
+    masks = [i for i, token in enumerate(ids) if token == self.mask]
     # The model needs a position.
     row = answers.row(ids, segments, masked_lm_positions=masks or [0])
-    return Encoded([row], (len(masks), second is not None))
+    return Encoded([row], (len(masks), bool(pair)))
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """`tokens` and `probabilities`, [M, K] each, and `num_masks`.
@@ -59,14 +55,14 @@ class Answers(answers.Answers):
     has no head for next sentences.
     """
     [output], (num_masks, is_pair) = outputs, encoded.context
-    logits = output["masked_lm_logits"][:num_masks, self._vocab_ids]
-    best = np.argsort(-logits, axis=-1, kind="stable")[:, : self._top_k]
+    logits = output["masked_lm_logits"][:num_masks, self.vocab_ids]
+    best = np.argsort(-logits, axis=-1, kind="stable")[:, : self.top_k]
     probs = np.take_along_axis(softmax(logits), best, -1)
     to_tokens = self.config.tokenizer.convert_ids_to_tokens
     result = {
       "num_masks": num_masks,
       "probabilities": to_list(probs),
-      "tokens": [to_tokens(self._vocab_ids[row].tolist()) for row in best],
+      "tokens": [to_tokens(self.vocab_ids[row].tolist()) for row in best],
     }
     if is_pair:
       result |= {"is_next": None, "is_next_probability": None}

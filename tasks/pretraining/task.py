@@ -111,8 +111,7 @@ def _parse_weights(args, number):
   if len(weights) != number or not all(weight > 0 for weight in weights):
     raise UserError(
       f"--sampling_weights={','.join(args.sampling_weights)} is not a positive "
-      f"number for each of the {number} patterns of --input_file="
-      f"{args.input_file}"
+      f"number for each of the {number} patterns of --input_file"
     )
   return weights
 
@@ -135,12 +134,7 @@ def evaluate(
 class FillMask(TextSignature):
   """Tokens for masks in the graph."""
 
-  def __init__(self, tokenizer: tokenization_ops.GraphTokenizer, answers):
-    super().__init__(tokenizer, answers)
-    self._mask = tokenizer.vocab[vocab.MASK]
-    # The model may have more ids than the vocabulary has tokens.
-    self._vocab_ids = np.unique([i for t, i in tokenizer.vocab.items() if t])
-    self._top_k = min(answers.settings["top_k"], len(self._vocab_ids))
+  _answers: Answers
 
   def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
     """Token ids; the text "[MASK]" is the mask: [B] -> [B, (T)] int32."""
@@ -148,7 +142,8 @@ class FillMask(TextSignature):
     ids = self._tokenizer.tokenize(parts.values)
     # A mask before every part but the first.
     index = tf.ragged.range(parts.row_lengths()).values
-    masks = tokenization_ops.repeat(self._mask, tf.cast(index > 0, tf.int64))
+    number = tf.cast(index > 0, tf.int64)
+    masks = tokenization_ops.repeat(self._answers.mask, number)
     ids = tf.concat([masks, ids], axis=1)
     return parts.with_values(ids).merge_dims(1, 2)
 
@@ -161,20 +156,19 @@ class FillMask(TextSignature):
     inputs = tokenization_ops.join(ids, None, *self._ends)
     input_ids = inputs["input_ids"]
     indices = tf.zeros_like(input_ids) + tf.range(tf.shape(input_ids)[1])
-    positions = tf.ragged.boolean_mask(indices, input_ids == self._mask)
+    positions = tf.ragged.boolean_mask(indices, input_ids == self._answers.mask)
     positions = positions.to_tensor()  # [B, M]
     is_mask = positions > 0
+    is_shown = is_mask[..., None]
     outputs = model(inputs | {"masked_lm_positions": positions}, training=False)
     logits = outputs["masked_lm_logits"]  # [B, M, V]
     logits += self._vocab_bias(logits.shape[-1])
-    values, ids = tf.math.top_k(logits, self._top_k)
+    values, ids = tf.math.top_k(logits, self._answers.top_k)
     log_sum = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
     tokens = self._tokenizer.tokens(ids)
     return {
-      "tokens": tf.where(is_mask[..., None], tokens, ""),
-      "probabilities": tf.where(
-        is_mask[..., None], tf.exp(values - log_sum), 0.0
-      ),
+      "tokens": tf.where(is_shown, tokens, ""),
+      "probabilities": tf.where(is_shown, tf.exp(values - log_sum), 0.0),
       "num_masks": tf.math.count_nonzero(is_mask, axis=1, dtype=tf.int32),
     }
 
@@ -182,7 +176,7 @@ class FillMask(TextSignature):
     """-inf for ids of the model that are not in the vocabulary: [V]."""
     vocab.check_size(self._tokenizer.vocab, size)
     bias = np.full(size, -np.inf, np.float32)
-    bias[self._vocab_ids] = 0.0
+    bias[self._answers.vocab_ids] = 0.0
     return tf.constant(bias)
 
 

@@ -139,7 +139,7 @@ def test_an_unknown_label_in_dev_is_named(tmp_path):
     (
       "kind\tbody\nx\tA\n",
       {},
-      r"the only label is 'x'; there is nothing to lea",
+      r"train.tsv: the only label is 'x'",
     ),
     ("kind\tbody\nx\tA\n \tB\n", {}, r"line 3: kind is blank"),
     ("kind\tbody\n", {}, "has no rows"),

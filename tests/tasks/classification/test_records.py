@@ -46,17 +46,6 @@ def test_scores(tokenizer, tmp_path):
   assert batch["is_real_example"].numpy().tolist() == [1, 1, 0]
 
 
-def test_batches_are_filled_up():
-  examples = [TextExample("x", "a")] * 5
-  assert classification_examples.pad_to_batch(examples, 4) == [
-    *examples,
-    None,
-    None,
-    None,
-  ]
-  assert classification_examples.pad_to_batch(examples, 5) == examples
-
-
 def test_several_processes_write_and_count_the_same(
   tokenizer, tmp_path, monkeypatch
 ):

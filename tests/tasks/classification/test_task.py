@@ -42,7 +42,7 @@ def _args(tmp_path, tokenizer):
 def _convert(args, mnli, kind):
   columns = args.prediction_columns
   rows = named_tasks.read(mnli, args.data_dir, [kind], columns)
-  return task.convert(args, mnli, rows, kind)
+  return {k: task.convert(args, mnli, k, v) for k, v in rows.items()}
 
 
 def _logits(model, tokenizer, rows, mnli):
