@@ -80,10 +80,8 @@ def parse(body: bytes) -> dict:
 def signature_name(document: dict, signatures: Collection[str]) -> str:
   """Signature of a request; RestError if the model has none of that name."""
   signature = document.get("signature_name") or "serving_default"
-  if signature not in signatures:
-    name = f'"{signature[:200]}"'
-    message = f"Serving signature name: {name} not found in signature def"
-    raise RestError(400, message)
+  message = 'Serving signature name: "%s" not found in signature def'
+  _check(signature in signatures, message, signature)
   return signature
 
 

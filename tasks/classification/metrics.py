@@ -57,14 +57,6 @@ def evaluate(
   return {name: metrics.score(name, predicted, labels) for name in task.metrics}
 
 
-def report(
-  task: ClassificationTask, outputs: np.ndarray, examples: Sequence[TextExample]
-) -> str:
-  """Table of precision, recall and F1 of each label; see `evaluate`."""
-  predicted, labels = predictions(task, outputs), label_ids(task, examples)
-  return metrics.classification_report(task.labels, predicted, labels)
-
-
 def results(
   task: ClassificationTask,
   outputs: np.ndarray,

@@ -27,7 +27,7 @@ from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers
 from tasks.classification.examples import ClassificationTask, TextExample
 from tasks.classification.named_tasks import TaskFlags
-from tasks.metrics import RECORDS
+from tasks.metrics import RECORDS, classification_report
 from training import inference, report
 
 # Records by the name of their split.
@@ -179,7 +179,8 @@ def _results(task, logits, part, batch_size):
   outputs = metrics.probabilities(task, logits) if task.multi_label else logits
   results = metrics.results(task, outputs, example_loss, part.rows, batch_size)
   if not task.is_regression:
-    logging.info("\n%s", metrics.report(task, outputs, part.rows))
+    predicted, ids = metrics.predictions(task, outputs), batch["label_ids"]
+    logging.info("\n%s", classification_report(task.labels, predicted, ids))
   return results
 
 

@@ -80,11 +80,10 @@ def write_predictions(
   The latter has the example's number, the predicted ending, its text, and all
   probabilities. logits are [N, C].
   """
-  probabilities = softmax(logits).astype(np.float32)
-  path = os.path.join(folder, "test_results.tsv")
-  metrics.write_results(path, probabilities)
+  probs = softmax(logits).astype(np.float32)
+  metrics.write_results(os.path.join(folder, "test_results.tsv"), probs)
   table = [["number", "prediction", "text", *_names(logits)]]
-  rows = zip(choices, probabilities, strict=True)
+  rows = zip(choices, probs, strict=True)
   for number, (example, row) in enumerate(rows):
     choice = int(np.argmax(row))
     text = " ".join(example.endings[choice].split())

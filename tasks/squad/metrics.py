@@ -69,10 +69,7 @@ def score(
   if f1_unit == "character":
     return score_characters(examples, predictions)
   questions = [
-    {
-      "id": e.qas_id,
-      "answers": [{"text": text} for text in e.answer_texts or ()],
-    }
+    {"id": e.qas_id, "answers": [{"text": t} for t in e.answer_texts or ()]}
     for e in examples
   ]
   articles = [{"paragraphs": [{"qas": questions}]}]
