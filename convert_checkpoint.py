@@ -72,8 +72,7 @@ def check_flags(args: Arguments) -> None:
     or run_record.sibling_file(prefix, interchange.BERT_CONFIG)
   ):
     raise UserError(
-      f"there is no bert_config.json beside {prefix}: --bert_config_file names "
-      "it"
+      f"there is no bert_config.json beside {prefix}: give --bert_config_file"
     )
 
 
@@ -121,8 +120,7 @@ def choose_target(args: Arguments, kind: str) -> str:
   target = args.output_format or default
   if args.strip_optimizer and not (stays and target == ORIGINAL):
     raise UserError(
-      "--strip_optimizer is from original to original; other formats have no "
-      "optimizer anyway"
+      "--strip_optimizer is from original to original: others have no optimizer"
     )
   if kind == target and not stays:
     raise UserError(

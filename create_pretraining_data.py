@@ -60,8 +60,7 @@ def check_outputs(args: Arguments, inputs: list[str]) -> None:
   program.check_disjoint(inputs, *outputs)
   if args.runner and args.num_workers:
     raise UserError(
-      "--runner has its own workers: drop --num_workers and give their number "
-      "in --pipeline_options"
+      "--runner has its own workers: give their number in --pipeline_options"
     )
   if args.runner and len(outputs) > 1:
     raise UserError(

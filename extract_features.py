@@ -32,8 +32,7 @@ flags.DEFINE_string("output_file", None, "File to write.")
 flags.DEFINE_string(
   "layers",
   "-1,-2,-3,-4",
-  "Layers to extract: 0 is the first, -1 the last. The default is shorter for "
-  "models of fewer layers.",
+  "Layers to extract: 0 is the first, -1 the last. Default: four, or fewer.",
 )
 flags.DEFINE_integer("max_seq_length", 128, "Maximum tokens of a text.", 3)
 shared_flags.define_long_text()
@@ -62,7 +61,7 @@ def check_flags(args: Arguments) -> None:
   has_files = bool(args.input_file), bool(args.output_file)
   if any(has_files) != all(has_files) or not (any(has_files) or args.do_export):
     raise UserError("give --input_file and --output_file, or --do_export")
-  network = encoder.config(args, args.max_seq_length)
+  network = encoder.config(args)
   encoder.check(args, network)
   if args.output_file:
     program.check_file(args, "input_file")
@@ -72,8 +71,7 @@ def check_flags(args: Arguments) -> None:
   encoder.check_windows(args)
   if args.long_text == "windows" and args.pooling == "none":
     raise UserError(
-      "--long_text=windows gives a vector for each text: give --pooling=mean "
-      "or cls"
+      "--long_text=windows gives a vector for each text: give --pooling"
     )
   if args.input_file:  # raises for a line that cannot be read
     lines.count(args.input_file, args.long_text == "windows")
@@ -104,7 +102,7 @@ def main(args: Arguments) -> None:
   from training import checkpoint
 
   devices = run.make_strategy(args)
-  config = encoder.config(args, args.max_seq_length)
+  config = encoder.config(args)
   run.set_export_policy(args)
   if args.do_export:
     served = task.served_model(args)

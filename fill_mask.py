@@ -71,8 +71,7 @@ def main(args: Arguments) -> None:
   has_head = checkpoint.has_next_sentence(args.init_checkpoint)
   if args.text_pair and not has_head:
     raise UserError(
-      f"{args.init_checkpoint} has no head for next sentences: leave out "
-      "--text_pair"
+      f"{args.init_checkpoint} has no head for next sentences: drop --text_pair"
     )
   model = models.pretrainer(config, next_sentence=has_head)
   checkpoint.restore_strict(model, args.init_checkpoint)

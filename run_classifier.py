@@ -63,7 +63,6 @@ def check_flags(args: Arguments) -> None:
     same += ["window_stride", "window_pooling", "max_seq_length"]
   encoder.check_fine_tuning(args, *same, of_teacher=of_teacher)
   encoder.check_head(args, "multi_label")
-  training_program.check_packing(args, encoder.fine_tuned_config(args))
 
 
 def main(args: Arguments) -> None:

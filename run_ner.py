@@ -56,7 +56,6 @@ def check_flags(args: Arguments) -> None:
   if args.feature_based:
     same += ["feature_layers", "lstm_units"]
   encoder.check_fine_tuning(args, *same)
-  training_program.check_packing(args, encoder.fine_tuned_config(args))
 
 
 def main(args: Arguments) -> None:

@@ -27,6 +27,8 @@ shared_flags.define_export()
 shared_flags.define_devices()
 pretraining_flags.define_training_flags()
 pretraining_flags.define_masking_flags(" of unmasked records")
+flags.DEFINE_integer("train_batch_size", 32, "Batch size for training.", 1)
+flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.", 0.0)
 flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.", 1)
 flags.DEFINE_integer("num_warmup_steps", 10000, "Number of warm-up steps.", 0)
 flags.DEFINE_integer(
@@ -58,9 +60,8 @@ def check_flags(args: Arguments) -> None:
   pretraining_flags.check_flags(args)
   if args.do_export:
     pretraining_flags.check_export(args)
-  network = encoder.config(args, args.max_seq_length)
+  network = encoder.config(args)
   encoder.check_run(args, network, texts=bool(args.vocab_file))
-  training_program.check_packing(args, network)
   lengths = args.max_seq_length, args.max_predictions_per_seq
   is_causal = args.objective not in pretraining_flags.MASKED
   for paths in inputs:
@@ -89,28 +90,19 @@ def with_implied(args: Arguments) -> Arguments:
 def main(args: Arguments) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from cli.run import Run
-  from tasks.pretraining import task
-
-  args = with_implied(args)
-  run = Run(args, encoder.config(args, args.max_seq_length))
-  if args.do_train or args.do_eval:
-    train_and_evaluate(run)
-  if args.do_export:
-    run.export(task.served_model)
-
-
-def train_and_evaluate(run) -> None:
-  """Trains, evaluates, or both, by the flags of a cli.run.Run."""
   from modeling import losses, models
   from tasks.pretraining import task
 
+  args = with_implied(args)
+  run = Run(args, encoder.config(args))
   args = run.args
-  train_set = task.train_data(args, run.config)
-  eval_set = task.eval_data(args, run.config) or train_set
+  if args.do_train or args.do_eval:
+    train_set = task.train_data(args, run.config)
+    eval_set = task.eval_data(args, run.config) or train_set
+  next_sentence = args.objective == "mlm_nsp"
+  objective = losses.pretraining(next_sentence=next_sentence)
   with run.strategy.scope():
-    next_sentence = args.objective == "mlm_nsp"
     model = models.pretrainer(run.config, next_sentence=next_sentence)
-    objective = losses.pretraining(next_sentence=next_sentence)
     if args.do_train:
       run.train(
         model,
@@ -128,6 +120,8 @@ def train_and_evaluate(run) -> None:
     if args.do_eval:
       step = run.load(model)
       task.evaluate(args, model, objective, eval_set, step)
+  if args.do_export:
+    run.export(task.served_model)
 
 
 if __name__ == "__main__":

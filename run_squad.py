@@ -84,15 +84,13 @@ def read(args: Arguments) -> dict[str, list[SquadExample]]:
     questions["predict_file"] = examples.read_examples(paths)
   if args.do_train and not questions["train_file"]:
     raise UserError(
-      f"{args.train_file}: no answer is among the words of its paragraph: "
-      "there is nothing to train on"
+      f"{args.train_file}: no answer is among the words of its paragraph"
     )
   if training_program.evaluates_while_training(args):
     dev_set = questions["predict_file"]
     if remedy := metrics.remedy_of_unscored(dev_set, version_2):
       raise UserError(
-        f"not every question of {args.predict_file} has answers to evaluate "
-        f"by; {remedy}"
+        f"not every question of {args.predict_file} has answers; {remedy}"
       )
   return questions
 

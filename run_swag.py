@@ -31,7 +31,6 @@ flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 def check_flags(args: Arguments) -> None:
   program.check_files(args, *training_program.files_to_read(args))
   encoder.check_fine_tuning(args)
-  training_program.check_packing(args, encoder.fine_tuned_config(args))
 
 
 def main(args: Arguments) -> None:

@@ -28,8 +28,7 @@ from storage import UserError
 flags.DEFINE_multi_string(
   "model",
   None,
-  "NAME=FOLDER or FOLDER of an export, of numbered versions of it, or of a "
-  "training. May be repeated.",
+  "[NAME=]FOLDER of an export, of its versions or a training; may be repeated.",
   required=True,
 )
 flags.DEFINE_enum(

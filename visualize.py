@@ -53,10 +53,6 @@ def check_flags(args: Arguments) -> None:
       raise UserError(f"--{name} is not UTF-8: write it in this encoding")
   if not any(args[name] for name in _INPUTS):
     raise UserError("nothing to show: give --text, or --question and --context")
-  if files.exists(os.path.join(args.model, "task.json")):
-    raise UserError(
-      f"{args.model} is an export: name the --output_dir of its training"
-    )
   run_record.find_checkpoint(args.model, prefer_best=None)
 
 

@@ -60,11 +60,7 @@ class Arguments:
     cls, FLAGS: flags.FlagValues, command: Sequence[str] = ("",)
   ) -> "Arguments":
     """Values of all flags of this project; see `_check_value`."""
-    project_flags = [
-      flag
-      for flag in find_project_flags(FLAGS)
-      if not flag.name.startswith("help")
-    ]
+    project_flags = [*find_project_flags(FLAGS)]
     for flag in project_flags:
       _check_value(flag)
     set_flags = (flag.name for flag in project_flags if flag.present)
@@ -104,8 +100,6 @@ class Arguments:
 
 class Numbers(flags.ArgumentParser):
   """A number of type `kind`, or several, comma-separated, as a tuple."""
-
-  syntactic_help = "a number, or several, comma-separated"
 
   def __init__(self, kind: type, minimum: int):
     self._kind, self._minimum = kind, minimum
@@ -208,21 +202,22 @@ def _existing_file(folder, entry, name):
   path = run_record.path_of(entry, name)
   if path and files.exists(path):
     return path
-  state = f"with --{name}={path}, which is not there"
+  state = (
+    f"with --{name}={path}, which is gone" if path else f"without --{name}"
+  )
   raise FileNotFoundError(
-    f"{folder} was trained {state if path else f'without --{name}'}: restore "
-    f"the file, correct its path in {os.path.join(folder, run_record.NAME)}, "
-    f"or name it, as in Predictor({folder!r}, {name}=...) or predictor.py "
-    f"--{name}=..."
+    f"{folder} was trained {state}: restore the file, correct its path in "
+    f"{os.path.join(folder, run_record.NAME)}, or name it, as in "
+    f"Predictor({folder!r}, {name}=...) or predictor.py --{name}=..."
   )
 
 
 def find_project_flags(FLAGS: flags.FlagValues) -> Iterator[flags.Flag]:
-  """Flags that the program and modules of this project define."""
+  """Flags that the program and modules of this project define, but --help."""
   for module, module_flags in FLAGS.flags_by_module_dict().items():
     path = Path(getattr(sys.modules.get(module), "__file__", None) or "/")
     # absl names the program's module by its path on the command line.
     is_program = module == "__main__" or module.endswith(".py")
     is_own = path.resolve().is_relative_to(_ROOT)
     if is_program or (is_own and "site-packages" not in path.parts):
-      yield from module_flags
+      yield from (f for f in module_flags if not f.name.startswith("help"))

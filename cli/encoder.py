@@ -28,23 +28,18 @@ _SIZES = {
 }
 
 
-def config(
-  args: Arguments,
-  max_seq_length: int | None = None,
-  add_bilstm: bool = False,
-) -> BertConfig:
+def config(args: Arguments) -> BertConfig:
   """Reads --bert_config_file and applies the flags that override it.
 
   Raises OSError if that file or --vocab_file cannot be read, ValueError if they
-  do not fit each other or `max_seq_length`.
+  do not fit each other or --max_seq_length.
   """
-  program.check_file(args, "bert_config_file")
-  program.check_file(args, "vocab_file")
-  changes = {"attention": args.attention, "add_bilstm": add_bilstm}
-  changes = {name: value for name, value in changes.items() if value}
+  values = args.to_dict()  # not all programs have all of these
+  names = "attention", "add_bilstm"
+  changes = {name: values[name] for name in names if values.get(name)}
   result = replace(BertConfig.from_json(args.bert_config_file), **changes)
-  if max_seq_length is not None:
-    result.check_length(max_seq_length)
+  if length := values.get("max_seq_length"):
+    result.check_length(length)
   if args.vocab_file:
     tokens = vocab.load(args.vocab_file)
     needed = vocab.CLS, vocab.SEP, vocab.UNK
@@ -53,11 +48,6 @@ def config(
       tokens, result.vocab_size, args.vocab_file, args.bert_config_file
     )
   return result
-
-
-def fine_tuned_config(args: Arguments) -> BertConfig:
-  """As `config`, by the flags that all programs of fine-tuning have."""
-  return config(args, args.max_seq_length, args.add_bilstm)
 
 
 def checkpoint(args: Arguments) -> str | None:
@@ -116,6 +106,7 @@ def check_run(
   Raises OSError if that folder cannot be written.
   """
   program.check_writable(args.output_dir, "output_dir")
+  training_program.check_packing(args, network)
   if own := run_record.choose_checkpoint(args.output_dir):
     entry = run_record.of_checkpoint(own)
     if (trained := entry.get("program")) not in (None, args.program):
@@ -162,7 +153,7 @@ def check_fine_tuning(
   `of_teacher` are names of flags that must be as in the training of --teacher.
   """
   training_program.check_fine_tuning(args)
-  network = fine_tuned_config(args)
+  network = config(args)
   shared_flags.frozen_layers(args, network)
   if args.teacher and args.do_train:
     _check_teacher(args, of_teacher)
@@ -176,10 +167,7 @@ def _check_teacher(args, same):
     raise UserError("--teacher is --output_dir: name another folder")
   entries = run_record.read(teacher)
   if not entries or entries[-1].get("program") != program:
-    raise UserError(
-      f"--teacher={teacher} is no folder that {program}.py has trained in: "
-      "name its --output_dir"
-    )
+    raise UserError(f"--teacher={teacher} is no --output_dir of {program}.py")
   trained = arguments.from_record(teacher, entries[-1], {})
   for name in ("do_lower_case", *same):
     _check_same(
@@ -190,8 +178,7 @@ def _check_teacher(args, same):
   if vocab.load(args.vocab_file) != vocab.load(trained.vocab_file):
     raise UserError(
       f"--vocab_file={args.vocab_file} has other tokens than "
-      f"{trained.vocab_file} of --teacher={teacher}: teacher and student need "
-      "the same vocabulary"
+      f"{trained.vocab_file} of --teacher={teacher}, which needs the same"
     )
   network = BertConfig.from_json(trained.bert_config_file)
   network.check_length(args.max_seq_length)
@@ -255,8 +242,7 @@ def _check_init_checkpoint(args, network, trains):
     if trained not in (None, attention) and not is_explicit:
       raise UserError(
         f"{path} was trained with --attention={trained}, the network here has "
-        f"{attention}: give --attention={trained}, or --attention={attention} "
-        "if the change is intended"
+        f"{attention}: give --attention={trained}, or {attention} on purpose"
       )
 
 
@@ -306,8 +292,7 @@ def check_vocabulary(
     vocab.check_same(ids, vocab.load(saved), args.vocab_file, saved)
   elif vocab_size - len(ids) >= _PADDING:
     logging.warning(
-      "%s has %d lines, but the model of %s has %d ids: is it the vocab.txt "
-      "that came with the model?",
+      "%s has %d lines, but the model of %s has %d ids: is it of that model?",
       *(args.vocab_file, len(ids), start, vocab_size),
     )
 

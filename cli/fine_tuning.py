@@ -38,7 +38,7 @@ def start(args: Arguments) -> Run:
 
   Raises ValueError if it does not train and --init_checkpoint has no head.
   """
-  run = Run(args, encoder.fine_tuned_config(args))
+  run = Run(args, encoder.config(args))
   path = encoder.checkpoint(args)
   if path and path == args.init_checkpoint and not args.do_train:
     run_folder.check_head(path)

@@ -38,9 +38,8 @@ def define_vocabulary_flags() -> None:
     "preset",
     None,
     [*PRESETS],
-    "Also write bert_config.json into the folder of --output_file: a model of "
-    "this size, with initial values for short training from scratch "
-    "(docs/pretraining.md).",
+    "Also write bert_config.json beside --output_file: a model of this size, "
+    "with initial values for short training (docs/pretraining.md).",
   )
   _define_extension()
 
@@ -94,8 +93,7 @@ def define_record_flags() -> None:
     "preview_objective",
     "mlm",
     ["mlm", *SIDES],
-    "Targets to print: of masked tokens, or those of run_pretraining.py with "
-    "this --objective.",
+    "Targets to print, as of run_pretraining.py with this --objective.",
   )
 
 
@@ -228,8 +226,7 @@ def define_sampling_exponent(unit: str) -> None:
     "sampling_exponent",
     1.0,
     "Weigh the patterns of --input_file, such as one per language, by their "
-    f"number of {unit} to this power; 0.7 in the original's multilingual "
-    "models.",
+    f"number of {unit} to this power; the original's multilingual models: 0.7.",
     *(0.0, 1.0),
   )
 
@@ -238,8 +235,7 @@ def check_flags(args: Arguments) -> None:
   """Raises ValueError if flags of objective or sampling do not fit."""
   if args.sampling_exponent != 1 and args.sampling_weights:
     raise UserError(
-      "--sampling_exponent computes what --sampling_weights says: leave one "
-      "of them out"
+      "--sampling_exponent computes what --sampling_weights says: drop one"
     )
   if args.objective in SIDES:
     if args.attention != args.objective:

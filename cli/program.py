@@ -47,7 +47,6 @@ _DEVICES = (
   *("num_cpu_devices", "num_tpu_cores", "num_workers", "pipeline_options"),
   *("profile_steps", "runner", "tpu_name", "tpu_zone", "use_tpu"),
 )
-_HELP = ("help", "helpshort")
 # Optional for Keras: data frames, wrappers of estimators, pictures.
 _UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
 _PARSE_ERRORS = {
@@ -142,7 +141,7 @@ class _Hidden:
 
 def _parse(argv: list[str]) -> list[str]:
   """Parses flags, or ends the program; returns its name and other arguments."""
-  for name in _HELP:
+  for name in ("help", "helpshort"):
     flags.DEFINE_flag(_Help(name))
   try:
     return flags.FLAGS(argv)
@@ -171,7 +170,7 @@ class _Help(flags.BooleanFlag):
 
 def help_text(description: str, FLAGS: flags.FlagValues) -> str:
   """Description of a program and its flags, in groups."""
-  names = {flag.name for flag in arguments.find_project_flags(FLAGS)} - {*_HELP}
+  names = {flag.name for flag in arguments.find_project_flags(FLAGS)}
   first = [name for name in _FIRST if name in names]
   original = sorted(names & {*_ORIGINAL})
   additional = sorted(names - {*_FIRST, *_ORIGINAL, *_DEVICES})
@@ -268,14 +267,9 @@ def check_files(args: Arguments, *names: str) -> None:
 
 
 def check_file(args: Arguments, name: str) -> None:
-  """Checks the input file that a flag names, if it is set."""
-  path = args[name]
-  if not path:
-    return
-  if files.is_folder(path):
-    raise IsADirectoryError(f"cannot read {path}: --{name} names a folder")
-  if not files.exists(path):
-    raise FileNotFoundError(f"cannot read {path}: --{name} names no file")
+  """Raises OSError if the file that a flag names, if any, cannot be read."""
+  if args[name]:
+    files.open_for_reading(args[name]).close()
 
 
 def check_writable(path: str, name: str) -> None:
@@ -322,8 +316,7 @@ def check_is_new(*paths: str) -> None:
   if present:
     verb, them = ("exists", "it") if len(present) == 1 else ("exist", "them")
     raise FileExistsError(
-      f"{', '.join(present)} {verb} already; remove {them}, choose another "
-      "name, or give --overwrite"
+      f"{', '.join(present)} {verb} already; remove {them}, or give --overwrite"
     )
 
 

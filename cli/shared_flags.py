@@ -18,9 +18,8 @@ def _define_network():
     "attention",
     None,
     ["bidirectional", "left_to_right", "right_to_left", "shallow"],
-    "Direction of attention (section 5.1 of the paper). shallow concatenates a "
-    "left_to_right and a right_to_left network. Default: as in "
-    "bert_config.json, else bidirectional.",
+    "Direction (section 5.1 of the paper); shallow concatenates networks of "
+    "both. Default: as in bert_config.json, else bidirectional.",
   )
 
 
@@ -54,17 +53,14 @@ def define_vocabulary() -> None:
 
 
 def define_training() -> None:
-  """Defines the flags of training, other than the number of steps."""
+  """Defines flags of training; programs differ in rates, sizes and steps."""
   _define_updates()
   flags.DEFINE_bool("do_train", False, "Train the model.")
-  flags.DEFINE_integer("train_batch_size", 32, "Batch size for training.", 1)
   flags.DEFINE_bool(
     "group_by_length",
     False,
-    "Make batches of examples of similar length and cut off common padding: "
-    "faster if lengths differ.",
+    "Make batches of examples of similar length: faster if lengths differ.",
   )
-  flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.", 0.0)
   flags.DEFINE_integer(
     "save_checkpoints_steps", 1000, "Steps between saves.", 1
   )
@@ -83,7 +79,9 @@ def define_training() -> None:
     "Test the command on the first examples: two steps, and its evaluation, "
     "prediction and export. No output is saved.",
   )
-  flags.DEFINE_string("profile_steps", None, "Steps to profile, as in 100,110.")
+  flags.DEFINE(
+    Numbers(int, 0), "profile_steps", None, "Steps to profile, as in 100,110."
+  )
   flags.DEFINE_integer(
     "seed", None, "Seed of all randomness. Default: random.", 0, 2**31 - 1
   )
@@ -139,7 +137,6 @@ def _define_swept() -> None:
       default,
       f"{text}. Several, with commas between them, make a sweep: each "
       "combination has a folder in --output_dir, the best is in best.",
-      allow_override=True,  # of the single numbers of define_training
     )
 
 
@@ -226,14 +223,12 @@ def define_fine_tuning() -> None:
   flags.DEFINE_bool(
     "keep_best",
     False,
-    "Save the best evaluated checkpoint in output_dir/best; evaluate, predict "
-    "and export with it.",
+    "Save the best evaluated checkpoint in output_dir/best, and use it later.",
   )
   flags.DEFINE_integer(
     "early_stopping_patience",
     0,
-    "End after so many evaluations without improvement; 0: never. Sets "
-    "--keep_best.",
+    "Evaluations without improvement to end after; 0: never. Sets --keep_best.",
     0,
   )
   flags.DEFINE_integer(
@@ -315,9 +310,8 @@ def define_corpus() -> None:
   flags.DEFINE_string(
     "runner",
     None,
-    "Runner of Apache Beam: DirectRunner, FlinkRunner, SparkRunner, "
-    "DataflowRunner, ... (`pip install -r requirements-beam.txt`). Default: "
-    "run without Beam.",
+    "Runner of Apache Beam (requirements-beam.txt): DirectRunner, FlinkRunner, "
+    "SparkRunner, DataflowRunner, ... Default: run without Beam.",
   )
   flags.DEFINE_string("pipeline_options", "", "Flags of --runner, as one text.")
 

@@ -73,8 +73,7 @@ def rerun(args: Arguments, name: str, flags: Iterable[str]) -> None:
   logging.info("%s begins", name)
   if status := processes.run_child([sys.executable, *args.command, *flags]):
     raise ChildProcessError(
-      f"{name} ended with status {status}, for the reason above; the same "
-      "command resumes from there"
+      f"{name} ended with status {status}, see above; the same command resumes"
     )
 
 
@@ -87,35 +86,16 @@ def evaluates_while_training(args: Arguments) -> bool:
   return args.do_train and (bool(args.eval_steps) or keeps_best)
 
 
-def needs_eval_data(args: Arguments) -> bool:
-  return args.do_eval or evaluates_while_training(args)
-
-
 def splits_to_read(args: Arguments) -> list[str]:
   """Splits of the data that a run reads: train, dev, test."""
-  is_read = args.do_train, needs_eval_data(args), args.do_predict
+  evaluates = args.do_eval or evaluates_while_training(args)
+  is_read = args.do_train, evaluates, args.do_predict
   return list(compress(("train", "dev", "test"), is_read))
 
 
 def files_to_read(args: Arguments) -> list[str]:
   """Names of the flags for files that a run reads: train_file and so on."""
   return [f"{split}_file" for split in splits_to_read(args)]
-
-
-def profile_steps(args: Arguments) -> tuple[int, int] | tuple[()]:
-  """Parses --profile_steps=first,last; none without it; else ValueError."""
-  if not args.profile_steps:
-    return ()
-  try:
-    first, last = map(int, args.profile_steps.split(","))
-  except ValueError:
-    first, last = 0, 0
-  if not 0 <= first < last:
-    raise UserError(
-      f"--profile_steps={args.profile_steps}: give the step before the first "
-      "and the last one, as in 100,110"
-    )
-  return first, last
 
 
 def check_training(args: Arguments) -> None:
@@ -127,7 +107,10 @@ def check_training(args: Arguments) -> None:
       "--group_by_length makes batches of many lengths, and XLA compiles each "
       "of them: it goes neither with --jit_compile nor with a TPU"
     )
-  profile_steps(args)
+  steps = args.profile_steps
+  is_span = isinstance(steps, tuple) and len(steps) == 2 and steps[0] < steps[1]
+  if steps is not None and not is_span:
+    raise UserError("--profile_steps: give two steps, as in 100,110")
 
 
 def check_fine_tuning(args: Arguments) -> None:
@@ -173,8 +156,8 @@ def check_devices(args: Arguments) -> None:
 
 def check_packing(args: Arguments, config: BertConfig) -> None:
   """Raises ValueError if --pack_examples has a `packing_conflict`."""
-  conflict = packing_conflict(args, config)
-  if args.pack_examples and conflict:
+  is_set = args.to_dict().get("pack_examples")  # a flag of some programs
+  if is_set and (conflict := packing_conflict(args, config)):
     raise UserError(f"--pack_examples does not go with {conflict}: drop one")
 
 

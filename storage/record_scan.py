@@ -19,10 +19,7 @@ from storage.tfrecord import Schema
 BLOCK = 256  # records of a block; the last block of a file may have fewer
 _PIECE = 1 << 20  # bytes read at once
 _MAKE_AGAIN = "Make the file again"
-_REMEDY = (
-  f"{_MAKE_AGAIN}; run_pretraining.py --max_corrupt_records=N leaves out up to "
-  "N such records"
-)
+_REMEDY = f"{_MAKE_AGAIN}; run_pretraining.py --max_corrupt_records=N skips it"
 _NO_EXAMPLE = "it is no tf.train.Example"
 _WRONG_LENGTH = "its length is wrong, so no record after it can be found"
 
@@ -84,8 +81,7 @@ def _offsets(path) -> np.ndarray:
         start += 16 + int.from_bytes(piece[start : start + 8], "little")
         if end + start > size:
           raise UserError(
-            f"{path}, record {number}: the file ends within it, or its length "
-            f"is wrong. {_REMEDY}"
+            f"{path}, record {number}: the file ends within it. {_REMEDY}"
           )
         number += 1
       end += start

@@ -33,8 +33,7 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
       if len(raw) == MAX_LINE_BYTES:
         raise UserError(
           f"{path}, line {line_number(path, start) + number}: no line break "
-          f"in {MAX_LINE_BYTES:,} bytes; this is not text, or it has to be "
-          "broken into lines first"
+          f"in {MAX_LINE_BYTES:,} bytes; break it into lines, if it is text"
         )
       if not position and _is_utf16(raw):
         raise UserError(f"{path} looks like UTF-16; save it as UTF-8")

@@ -115,8 +115,7 @@ class ExampleEncoder:
   def __call__(self, fields: Mapping[str, Sequence[float]]) -> bytes:
     if fields.keys() != self._schema.keys():
       raise ValueError(
-        f"the record has the fields {list(fields)}, expected "
-        f"{list(self._schema)}"
+        f"the record has the fields {[*fields]}, expected {[*self._schema]}"
       )
     entries = []
     for name, size, pack, wrap in self._features:

@@ -110,8 +110,7 @@ def _receive(connection: Connection, task: Any) -> Any:
     result, error = connection.recv()
   except (EOFError, OSError):
     raise ChildProcessError(
-      f"a worker process died while it worked on {task}; if it ran out of "
-      "memory, use fewer workers"
+      f"a worker process died on {task}; if it lacked memory, use fewer workers"
     ) from None
   if error:
     raise error

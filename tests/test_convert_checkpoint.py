@@ -127,7 +127,7 @@ input={} strip_optimizer=True | --strip_optimizer is from original to original
 input=&unknown bert_config_file=&bert/bert_config.json | --head=encoder converts
 input={} head=masked_lm | --head=masked_lm is for a Hugging Face --output
 input=&bert head=tagging | has no head for tagging: there is no output_bias
-input=&tagger | --bert_config_file names it
+input=&tagger | : give --bert_config_file
 input={} use_moving_averages=True | --use_moving_averages does not go with the f
 input=&bert vocab_file=@long.txt | long.txt has 8 lines but vocab_size
 input=&bert vocab_file=@short.txt | short.txt lacks [PAD], [UNK]

@@ -71,7 +71,7 @@ run_classifier | do_predict multi_label init_checkpoint=tuned | train a fresh he
 run_classifier | do_train multi_label task_name=sst-2 | --multi_label is for --task_name=tsv
 run_classifier | do_eval init_checkpoint=ships/a.ckpt | 'yes' is no label of --task_name=tsv; its labels are O, B-SHIP, I-SHIP
 run_classifier | do_train class_weights=x | --class_weights: 'x' is no label=weight
-run_classifier | do_train teacher=data | is no folder that run_classifier.py has trained
+run_classifier | do_train teacher=data | is no --output_dir of run_classifier.py
 run_classifier | do_train teacher=tuned output_dir=tuned | --teacher is --output_dir: name another
 run_classifier | do_train teacher=tuned multi_label | was trained with --multi_label=False
 run_classifier | do_train teacher=tuned do_lower_case=false | was trained with --do_lower_case=True
@@ -122,7 +122,7 @@ run_squad | do_train max_seq_length=400 | max_seq_length 400 exceeds max_positio
 run_squad | do_train max_query_length=40 | max_query_length
 run_squad | do_predict predict_file=v1.json | train first, or name one
 run_squad | do_predict predict_file=v1.json output_dir=squad version_2_with_negative | --version_2_with_negative=True, but the model in
-run_squad | do_train eval_steps=1 predict_file=bare.json | not every question of bare.json has answers to evaluate by
+run_squad | do_train eval_steps=1 predict_file=bare.json | not every question of bare.json has answers;
 run_squad | do_train version_2_with_negative output_dir=tuned | tuned is of run_classifier.py: name another folder
 run_pretraining | | At least one of --do_train, --do_eval and --do_export must be True
 run_pretraining | do_eval | train first, or name one
@@ -137,7 +137,7 @@ run_pretraining | do_train group_by_length jit_compile | it goes neither with --
 run_pretraining | do_train pack_examples objective=left_to_right | --pack_examples does not go with attention 'left_to_right'
 run_pretraining | do_train stop_at_step=9 | --stop_at_step=9 is beyond --num_train_steps=3
 run_pretraining | do_train sampling_exponent=0.7 sampling_weights=1 | --sampling_exponent computes what --sampling_weights says
-run_pretraining | do_train bert_config_file=no.json | cannot read no.json: --bert_config_file names no file
+run_pretraining | do_train bert_config_file=no.json | no configuration at 'no.json': --bert_config_file is
 run_pretraining | do_export | --do_export needs --export_dir
 run_pretraining | do_export do_train dry_run export_dir=new | --do_export needs --vocab_file
 run_pretraining | do_train objective=left_to_right attention=bidirectional | contradicts --objective=left_to_right
@@ -145,7 +145,7 @@ run_features | | give either --labels, to classify, or --num_neighbors, to
 run_features | labels=yes_no num_neighbors=1 | give either --labels, to
 run_features | num_neighbors=1 query_labels=yes_no | is for --labels
 run_features | labels=yes_no texts=yes_no | --texts is for --num_neighbors
-run_features | labels=gone | cannot read gone: --labels names no file
+run_features | labels=gone | cannot read gone: No such file
 run_features | labels=blank | has 3 lines, stored.npz has 2 vectors
 run_features | labels=same | all labels are 'x': give two at least
 run_features | num_neighbors=1 features=same | same has no vectors of lines, or is corrupt
@@ -223,12 +223,12 @@ split_sentences | input_file=blank | holds no text
 split_sentences | source=wikipedia | text, line 1: 'red sky blue' is not within <doc ...>
 convert_checkpoint | input=gone | no checkpoint at 'gone'
 convert_checkpoint | input=data | no checkpoint in the folder data: it has dev.tsv, test.tsv, train.tsv; expected
-convert_checkpoint | input=alone | there is no bert_config.json beside alone/a.ckpt: --bert_config_file names it
+convert_checkpoint | input=alone | there is no bert_config.json beside alone/a.ckpt: give --bert_config_file
 convert_checkpoint | input=bert_model.ckpt output=theirs | theirs/config.json exists already
 visualize | -text | nothing to show: give --text, or --question and --context
 visualize | output_file=ner | ner exists already
 visualize | model=gone | no checkpoint at 'gone'
-visualize | model=served | served is an export: name the --output_dir of its training
+visualize | model=served | no checkpoint in the folder served: it has task.json; expected
 visualize | model=theirs | no checkpoint in the folder theirs: it has config.json; expected files named
 serve | model=gone | --model=gone: there is no folder gone
 """.strip().splitlines()  # noqa: E501

@@ -241,7 +241,7 @@ def served_model(args: Arguments) -> ServedModel:
     None if task.is_regression else task.labels,
   )
   return ServedModel(
-    make_model(args, task, encoder.fine_tuned_config(args)),
+    make_model(args, task, encoder.config(args)),
     Answers(texts, task.has_pairs, task.thresholds),
     TextClassification,
   )

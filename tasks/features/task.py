@@ -102,7 +102,7 @@ def served_model(args: Arguments, of_tokens: bool = True) -> ServedModel:
 
   Without windows also those of tokens, with --pooling only if `of_tokens`.
   """
-  config = encoder.config(args, args.max_seq_length)
+  config = encoder.config(args)
   windows, layers = text_windows(args), text_lines.layer_indexes(args.layers)
   pooling = "none" if of_tokens and not windows else args.pooling
   model = layer_outputs(config, layers, pooling, windows)

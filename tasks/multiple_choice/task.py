@@ -119,7 +119,7 @@ class MultipleChoice(TextSignature):
 
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its answers: contexts, endings to a choice."""
-  model = make_model(args, encoder.fine_tuned_config(args))
+  model = make_model(args, encoder.config(args))
   texts = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
   return ServedModel(model, Answers(texts), MultipleChoice)
 

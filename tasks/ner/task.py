@@ -125,7 +125,7 @@ def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its answers: sentences to tags of words."""
   # The labels are those of the training, or of its initial checkpoint.
   names = labels.choose(args.output_dir, encoder.labels_file(args), None)
-  config = encoder.fine_tuned_config(args)
+  config = encoder.config(args)
   model = tagger(args, config, len(names), any_device=True)
   texts = args.vocab_file, args.do_lower_case, args.max_seq_length, names
   return ServedModel(model, Answers(TextConfig(*texts)))

@@ -189,7 +189,7 @@ def served_model(args: Arguments) -> ServedModel:
   next_sentence = checkpoint.has_next_sentence(encoder.checkpoint(args))
   config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
   return ServedModel(
-    models.pretrainer(encoder.config(args, args.max_seq_length), next_sentence),
+    models.pretrainer(encoder.config(args), next_sentence),
     Answers(config, args.export_top_k),
     FillMask,
   )

@@ -143,7 +143,7 @@ def _decoding_config(args) -> decoding.DecodingConfig:
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its answers to questions about contexts."""
   return ServedModel(
-    make_model(args, encoder.fine_tuned_config(args)),
+    make_model(args, encoder.config(args)),
     Answers(
       TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length),
       vars(args.select(records.WindowConfig)),

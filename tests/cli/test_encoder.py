@@ -48,7 +48,7 @@ def _check(folder, *same, texts=True, program="run_classifier", **changes):
   if texts:
     encoder.check_fine_tuning(args, *same)
   else:
-    encoder.check_run(args, encoder.fine_tuned_config(args), texts=False)
+    encoder.check_run(args, encoder.config(args), texts=False)
 
 
 def test_nothing_to_predict_with_is_said(folder):
@@ -141,7 +141,7 @@ def test_a_folder_of_another_program_or_task_is_named(folder):
 def test_a_teacher_whose_file_has_moved_is_named(folder):
   config = str(folder / "bert_config.json")
   _record(folder, "run_classifier", bert_config_file=config, vocab_file="gone")
-  remedy = "--vocab_file=gone, which is not there: restore the file, correct"
+  remedy = "with --vocab_file=gone, which is gone: restore the file, correct"
   with pytest.raises(FileNotFoundError, match=remedy):
     _check(folder, teacher=str(folder / "run"), do_train=True)
 
@@ -243,4 +243,4 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
     path.write_text("\n".join([*TOKENS, *map(str, range(number))]))
     encoder.check_vocabulary(args, 200, encoder.checkpoint(args))
     assert ("given.txt has 15 lines, but the" in caplog.text) == is_warned
-  assert "has 200 ids: is it the vocab.txt that came with" in caplog.text
+  assert "has 200 ids: is it of that model?" in caplog.text

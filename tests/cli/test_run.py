@@ -74,7 +74,7 @@ def test_every_flag_of_training_has_its_effect(tmp_path, started):
       "iterations_per_loop": 11,
       "eval_steps": 13,
     },
-    **{"profile_steps": "3,5", "keep_checkpoint_max": 4},
+    **{"profile_steps": (3, 5), "keep_checkpoint_max": 4},
     **{"optimizer": "lamb", "adam_beta_2": 0.9, "max_grad_norm": 0.5},
     **{"gradient_accumulation_steps": 2, "layerwise_learning_rate_decay": 0.5},
     **{"ema_decay": 0.75, "group_by_length": True},
@@ -221,8 +221,8 @@ def test_flags_override_bert_config_json_where_they_are_set(tmp_path):
     (None, "left_to_right"),
     ("bidirectional", "bidirectional"),
   ):
-    args = Arguments(**flags, attention=attention)
-    result = encoder.config(args, add_bilstm=True)
+    args = Arguments(**flags, attention=attention, add_bilstm=True)
+    result = encoder.config(args)
     assert (result.attention, result.add_bilstm) == (expected, True)
   with pytest.raises(ValueError, match="max_seq_length 513"):
-    encoder.config(args, 513)
+    encoder.config(args.replace(max_seq_length=513))

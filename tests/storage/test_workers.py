@@ -44,7 +44,7 @@ def test_while_nothing_is_done_it_is_idle(monkeypatch):
 
 
 def test_a_dead_worker_is_an_error_that_names_its_task():
-  with pytest.raises(ChildProcessError, match=r"worked on deadly\.txt"):
+  with pytest.raises(ChildProcessError, match=r"died on deadly\.txt"):
     list(workers.ordered_map(_prepare, ["a", "deadly.txt", "c"], 2))
 
 

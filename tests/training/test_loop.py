@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cli import training_program
-from cli.arguments import Arguments
 from tests.training import toy
 from training import loop, report
 from training.run_folder import Checkpoints
@@ -196,9 +194,8 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path):
     )
 
 
-@pytest.mark.parametrize("flag", ["1,3", "1,30"])
-def test_some_steps_are_profiled(tmp_path, flag):
+@pytest.mark.parametrize("steps", [(1, 3), (1, 30)])
+def test_some_steps_are_profiled(tmp_path, steps):
   """Also if the run ends before the last of them."""
-  steps = training_program.profile_steps(Arguments(profile_steps=flag))
   _train(tmp_path, profile=loop.Profile(str(tmp_path), *steps))
   assert len(list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))) == 1

@@ -67,6 +67,4 @@ def predict(args, model, data):
 def served_model(args):
   """Untrained model and its answers: texts to numbers."""
   config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
-  return ServedModel(
-    make_model(args, encoder.fine_tuned_config(args)), Answers(config)
-  )
+  return ServedModel(make_model(args, encoder.config(args)), Answers(config))
