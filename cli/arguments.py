@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from absl import flags
+from absl import flags, logging
 
 from storage import UserError, files
 from training import run_record
@@ -124,19 +124,23 @@ def settings_of_sweep(args: Arguments) -> list[dict[str, float]]:
   return [dict(zip(SWEPT, numbers, strict=True)) for numbers in combinations]
 
 
-def changed_flags(
-  args: Arguments, entry: Mapping, ignored: re.Pattern = NOT_OF_TRAINING
-) -> str:
-  """Flags that differ from an entry of run.json, as a phrase; else empty."""
+def warn_if_changed(
+  args: Arguments, path: str, ignored: re.Pattern = NOT_OF_TRAINING
+) -> None:
+  """Warns if the training of a checkpoint or folder had other flags."""
   values = args.to_dict()
   changes = [
     f"--{name}={value} (now {values[name]})"
-    for name, value in entry["flags"].items()
+    for name, value in run_record.of_checkpoint(path)["flags"].items()
     if name in values
     and not ignored.match(name)
     and json.loads(json.dumps(values[name])) != value
   ]
-  return ", ".join(changes)
+  if changes:
+    logging.warning(
+      "%s was trained with %s; to train anew, name another --output_dir",
+      *(path, ", ".join(changes)),
+    )
 
 
 def is_required(flag: flags.Flag) -> bool:

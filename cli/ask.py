@@ -8,7 +8,7 @@ inputs, or a JSON text ("A film.") if the model has one input.
 import argparse
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import groupby, islice
 
 from storage import UserError
@@ -25,15 +25,8 @@ _OTHER_NAMES = {
 _MOVED = ("bert_config_file", "vocab_file")
 
 
-def main(
-  predictor: Callable,
-  argv: list[str] | None = None,
-  lines: Iterable[bytes] | None = None,
-) -> None:
-  """Runs the program; a user's mistake ends it with one line and status 1.
-
-  `lines` are read instead of standard input unless they are None.
-  """
+def main(predictor: Callable, argv: list[str] | None = None) -> None:
+  """Runs the program; a user's mistake ends it with one line and status 1."""
   args = _parse(argv)
   values = {k: v for k, v in vars(args).items() if v is not None}
   given = {k: v for k, v in values.items() if k in INPUTS}
@@ -44,7 +37,7 @@ def main(
     predict = predictor(args.model, engine=args.engine, **changes)
     rows = [("the command line", given)]
     if not given:
-      rows = _read(sys.stdin.buffer if lines is None else lines, predict)
+      rows = _read(sys.stdin.buffer, predict)
     for batch in _batches(_checked(predict, rows), args.batch_size):
       for answer in _answers(predict, batch):
         print(json.dumps(answer, ensure_ascii=False), flush=True)

@@ -238,30 +238,25 @@ def _check_init_checkpoint(args, network, trains):
   for path, attention in zip(paths, expected, strict=False):
     prefix = run_record.find_checkpoint(path)
     _check_sizes(args.bert_config_file, network, prefix, trains)
-    trained = run_record.flag_of(path, "attention")
-    if trained not in (None, attention) and not is_explicit:
-      raise UserError(
-        f"{path} was trained with --attention={trained}, the network here has "
-        f"{attention}: give --attention={trained}, or {attention} on purpose"
-      )
+    if not is_explicit:
+      trained = run_record.flag_of(path, "attention")
+      remedy = "give that value, or this one on purpose"
+      _check_same("attention", attention, trained, path, remedy)
 
 
 def _check_case(args, trains):
   """Compares --do_lower_case with the training of --init_checkpoint."""
   path, lower_case = args.init_checkpoint, args.do_lower_case
   validate_case_matches_checkpoint(lower_case, path)
-  entry = run_record.of_checkpoint(path)
-  trained = entry["flags"].get("do_lower_case", lower_case)
   # Pre-training without a vocabulary reads records: there the flag is unused.
-  if trained == lower_case or not entry["flags"].get("vocab_file"):
-    return
-  message = (
-    f"--do_lower_case={lower_case}, but {path} was trained with "
-    f"--do_lower_case={trained}: give this value"
-  )
-  if not trains:
-    raise UserError(message)
-  logging.warning("%s, unless texts and vocabulary are others", message)
+  is_used = run_record.flag_of(path, "vocab_file")
+  trained = run_record.flag_of(path, "do_lower_case") if is_used else None
+  try:
+    _check_same("do_lower_case", lower_case, trained, path, "give this value")
+  except UserError as error:
+    if not trains:
+      raise
+    logging.warning("%s, unless texts and vocabulary are others", error)
 
 
 def check_head(args: Arguments, name: str) -> None:

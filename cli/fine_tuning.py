@@ -207,7 +207,8 @@ def run_sweep(args: Arguments) -> Arguments:
     name = f"{_name(args, setting)}_seed_{seed}"
     if name in trials:
       logging.info("%s is complete already", name)
-      _warn_of_other_flags(args.replace(**setting), name)
+      folder = os.path.join(args.output_dir, name)
+      arguments.warn_if_changed(args.replace(**setting), folder, _OF_NO_TRIAL)
       continue
     _run_trial(args, name, setting, seed)
     if processes.is_chief():
@@ -238,16 +239,6 @@ def _name(args, setting):
     if isinstance(args[flag], tuple):
       name += f"_{short}_{setting[flag]:g}"
   return name
-
-
-def _warn_of_other_flags(args, name):
-  """Warns if a complete trial was trained with other flags."""
-  entry = run_record.of_checkpoint(os.path.join(args.output_dir, name))
-  if changed := arguments.changed_flags(args, entry, _OF_NO_TRIAL):
-    logging.warning(
-      "%s was trained with %s: for other flags take a new --output_dir",
-      *(name, changed),
-    )
 
 
 def _run_trial(args, name, setting, seed):

@@ -41,10 +41,6 @@ def define_vocabulary_flags() -> None:
     "Also write bert_config.json beside --output_file: a model of this size, "
     "with initial values for short training (docs/pretraining.md).",
   )
-  _define_extension()
-
-
-def _define_extension():
   flags.DEFINE_string(
     "extend",
     None,

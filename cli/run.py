@@ -135,13 +135,9 @@ class Run:
 
   def _resume(self, train_step, new_head):
     """Restores a step; warns if the run was started with other flags."""
-    args, own = self.args, self.checkpoints.newest_readable()
-    entry = run_record.of_checkpoint(own) if own else {"flags": {}}
-    if changed := arguments.changed_flags(args, entry):
-      logging.warning(
-        "%s was trained with %s; to train anew, name another --output_dir",
-        *(own, changed),
-      )
+    args = self.args
+    if own := self.checkpoints.newest_readable():
+      arguments.warn_if_changed(args, own)
     self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
 
   def _report(self, objective, source, unit):

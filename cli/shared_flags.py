@@ -237,15 +237,6 @@ def define_fine_tuning() -> None:
     "Evaluate, predict, export with so many best models of a sweep at once.",
     1,
   )
-  _define_distillation()
-  flags.DEFINE_string(
-    "freeze_layers",
-    "",
-    "Layers not to train, as in embeddings,0-5 or embeddings,encoder,pooler.",
-  )
-
-
-def _define_distillation():
   flags.DEFINE_string(
     "teacher",
     None,
@@ -257,6 +248,11 @@ def _define_distillation():
   )
   flags.DEFINE_float(
     "distill_temperature", 2.0, "Divisor of logits for --teacher.", 0.01
+  )
+  flags.DEFINE_string(
+    "freeze_layers",
+    "",
+    "Layers not to train, as in embeddings,0-5 or embeddings,encoder,pooler.",
   )
 
 

@@ -78,8 +78,8 @@ run_classifier | do_train teacher=tuned do_lower_case=false | was trained with -
 run_classifier | do_train teacher=tuned {windows} | was trained with --long_text=truncate
 run_classifier | do_train teacher=tuned vocab_file=other.txt | --vocab_file=other.txt has other tokens than
 run_classifier | do_train teacher=tuned | has other labels, or another order of them: 0, 1 and no, yes
-run_classifier | do_train init_checkpoint=right_to_left | was trained with --attention=right_to_left, the network here has bidirectional: give --attention=right_to_left
-run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_to_left | was trained with --attention=right_to_left, the network here has left_to_right
+run_classifier | do_train init_checkpoint=right_to_left | --attention=bidirectional, but right_to_left was trained with --attention=right_to_left: give that
+run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_to_left | --attention=left_to_right, but right_to_left was trained with --attention=right_to_left
 run_classifier | do_train output_dir=right_to_left | right_to_left is of run_pretraining.py: name another
 run_ner | | At least one of --do_train, --do_eval
 run_ner | do_train -train_file | needs --train_file

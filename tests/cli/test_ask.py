@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,7 +34,8 @@ Masks = partial(Model, text=0, text_pair=0)
 def _call(monkeypatch, capsys):
   def call(model, *argv, lines=()):
     monkeypatch.setattr("tasks.open_model", lambda path, engine: model())
-    ask.main(Predictor, ["--model=m", *argv], lines)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=lines))
+    ask.main(Predictor, ["--model=m", *argv])
     return [
       json.loads(line) for line in capsys.readouterr().out.split("\n")[:-1]
     ]

@@ -252,12 +252,13 @@ def test_flags_of_a_training_are_completed_and_changed(tmp_path):
   assert changed.vocab_file == str(tmp_path / "w")
 
 
-def test_flags_that_change_a_training_are_told_from_others():
+def test_flags_that_change_a_training_are_told_from_others(tmp_path, caplog):
   flags = {"learning_rate": [0.5, 0.25], "dtype": "float16", "seed": 3}
-  entry = {"flags": json.loads(json.dumps(flags | {"removed": 1}))}
+  entry = {"flags": flags | {"removed": 1}}
+  (tmp_path / "run.json").write_text(json.dumps([entry]))
   args = Arguments(learning_rate=(0.5, 0.25), dtype="float32", seed=4, new=1)
-  phrase = arguments.changed_flags(args, entry)
-  assert phrase == "--dtype=float16 (now float32)"
-  args = args.replace(learning_rate=0.5)
-  phrase = arguments.changed_flags(args, entry)
-  assert phrase.startswith("--learning_rate=[0.5, 0.25] (now 0.5), --dtype=")
+  arguments.warn_if_changed(args, str(tmp_path))
+  told = f"{tmp_path} was trained with --dtype=float16 (now float32); to train"
+  assert told in caplog.text
+  arguments.warn_if_changed(args.replace(learning_rate=0.5), str(tmp_path))
+  assert "--learning_rate=[0.5, 0.25] (now 0.5), --dtype=" in caplog.text

@@ -170,7 +170,7 @@ def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
   fine_tuning.run_sweep(flags)
   [message] = [r.getMessage() for r in caplog.records if r.levelno > 20]
   assert message.startswith(
-    "rate_1e-05_seed_1 was trained with --num_train_epochs=2.0 (now 3.0): for"
+    f"{path.parent} was trained with --num_train_epochs=2.0 (now 3.0); to"
   )
 
 
