@@ -10,7 +10,6 @@ Importing this module registers all layers with Keras; see docs/keras.md.
 
 import os
 from collections.abc import Callable, Sequence
-from itertools import repeat
 
 import keras
 import numpy as np
@@ -50,12 +49,12 @@ class TextEncoder:
   ) -> dict[str, np.ndarray]:
     if isinstance(texts, str) or isinstance(pairs, str):
       raise UserError("a text was given: give a list of texts")
-    for text in (*texts, *(() if pairs is None else pairs)):
+    second = [None] * len(texts) if pairs is None else pairs
+    for text in (*texts, *(() if pairs is None else second)):
       if not isinstance(text, str | bytes):
         raise UserError(f"{text!r} is no text: give a list of texts")
-    if pairs is not None and len(texts) != len(pairs):
-      raise UserError(f"{len(texts)} texts, but {len(pairs)} second texts")
-    second = repeat(None, len(texts)) if pairs is None else pairs
+    if len(texts) != len(second):
+      raise UserError(f"{len(texts)} texts, but {len(second)} second texts")
     rows = [
       self._encoder.encode(*row) for row in zip(texts, second, strict=True)
     ]

@@ -99,7 +99,15 @@ def main(args: Arguments) -> None:
     return
   outputs = output_files(args)
   if args.runner:
-    total = write_by_beam(args, config, inputs, *outputs)
+    from data.pretraining import beam  # optional dependency
+
+    [output] = outputs
+    existing = beam.outputs(output)  # which are removed
+    program.check_disjoint(inputs, *existing)
+    if not args.overwrite:
+      program.check_is_new(*existing)
+    options = shared_flags.pipeline_options(args)
+    total = beam.write(config, inputs, output, options)
   elif args.num_workers:
     total = shards.write_shards(config, inputs, outputs, args.num_workers)
   else:
@@ -112,17 +120,6 @@ def output_files(args: Arguments) -> list[str]:
   if not args.output_file:
     raise UserError("nothing to write: give --output_file, or --preview=3")
   return [name.strip() for name in args.output_file.split(",")]
-
-
-def write_by_beam(args, config, inputs, output) -> int:
-  """Makes records by Apache Beam and returns their number."""
-  from data.pretraining import beam  # optional dependency
-
-  existing = beam.outputs(output)  # which are removed
-  program.check_disjoint(inputs, *existing)
-  if not args.overwrite:
-    program.check_is_new(*existing)
-  return beam.write(config, inputs, output, shared_flags.pipeline_options(args))
 
 
 if __name__ == "__main__":
