@@ -217,11 +217,11 @@ def _existing_file(folder, entry, name):
 
 
 def find_project_flags(FLAGS: flags.FlagValues) -> Iterator[flags.Flag]:
-  """Flags that the program and modules of this project define, but --help."""
+  """Flags that the program and modules of this project define."""
   for module, module_flags in FLAGS.flags_by_module_dict().items():
     path = Path(getattr(sys.modules.get(module), "__file__", None) or "/")
     # absl names the program's module by its path on the command line.
     is_program = module == "__main__" or module.endswith(".py")
     is_own = path.resolve().is_relative_to(_ROOT)
     if is_program or (is_own and "site-packages" not in path.parts):
-      yield from (f for f in module_flags if not f.name.startswith("help"))
+      yield from module_flags

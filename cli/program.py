@@ -141,8 +141,10 @@ class _Hidden:
 
 def _parse(argv: list[str]) -> list[str]:
   """Parses flags, or ends the program; returns its name and other arguments."""
-  for name in ("help", "helpshort"):
-    flags.DEFINE_flag(_Help(name))
+  if {"--help", "-help", "--helpshort", "-h"} & {*argv}:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as of `--help | head`
+    print(help_text(sys.modules["__main__"].__doc__ or "", flags.FLAGS))
+    sys.exit(0)
   try:
     return flags.FLAGS(argv)
   except flags.Error as error:
@@ -154,18 +156,6 @@ def _parse(argv: list[str]) -> list[str]:
       message = f"missing: {', '.join(f'--{name}' for name in missing)}"
     print(f"ERROR: {message} (--help lists all flags)", file=sys.stderr)
     sys.exit(1)
-
-
-class _Help(flags.BooleanFlag):
-  def __init__(self, name):
-    super().__init__(name, False, "Show this help.", allow_override=True)
-
-  def parse(self, argument):
-    if not self._parse(argument):
-      return
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as of `--help | head`
-    print(help_text(sys.modules["__main__"].__doc__ or "", flags.FLAGS))
-    sys.exit(0)
 
 
 def help_text(description: str, FLAGS: flags.FlagValues) -> str:

@@ -89,8 +89,7 @@ def _describe(name, kind, default, is_required, lower, upper, values):
 
 def _flags(done):
   """Descriptions of the flags of a program that was started."""
-  flags = {_describe(*f) for f in json.loads(done.stdout.splitlines()[-2])}
-  return {flag for flag in flags if not flag[0].startswith("help")}
+  return {_describe(*f) for f in json.loads(done.stdout.splitlines()[-2])}
 
 
 def _table(program):
