@@ -35,7 +35,7 @@ class PretrainingInput(TrainingRecords):
     vocab_file: str | None = None,
     causal_targets: CausalTargets | None = None,
     max_corrupt_records: int = 0,
-    folder: str | None = None,
+    folder: str = "",
     sources: Sequence[Source] | None = None,
     packing: Packing | None = None,
   ):

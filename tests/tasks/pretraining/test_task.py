@@ -132,7 +132,7 @@ def test_records_are_made_by_their_flags():
     ({}, None),
     (
       {"sampling_exponent": 0.7, "sampling_weights": ["1"]},
-      "leave one of them",
+      "drop one",
     ),
     (
       {"objective": "left_to_right"},
