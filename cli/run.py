@@ -130,7 +130,7 @@ class Run:
       args.save_checkpoints_steps,
       args.iterations_per_loop,
       args.eval_steps,
-      loop.Profile(args.output_dir, *(args.profile_steps or ())),
+      *(args.output_dir, *(args.profile_steps or ())),
     )
 
   def _resume(self, train_step, new_head):

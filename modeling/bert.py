@@ -179,24 +179,16 @@ class Embeddings(keras.layers.Layer):
     ):
       fixed = config.fixed_positions and name == "position_embeddings"
       initial = initializer if random and not fixed else structured
-      embeddings = self.add_weight(
-        name=name,
-        shape=(size, config.hidden_size),
-        initializer=initial(config),
-        trainable=not fixed,
-      )
-      setattr(self, name, embeddings)
+      shape, values = (size, config.hidden_size), initial(config)
+      options = {"name": name, "trainable": not fixed}
+      setattr(self, name, self.add_weight(shape, values, **options))
     self.output_shape = (*input_shape, config.hidden_size)
     self.norm.build(self.output_shape)
 
   def call(self, input_ids, segment_ids, position_ids=None, training=None):
     length = ops.shape(input_ids)[1]
-    max_length = self.config.max_position_embeddings
-    if isinstance(length, int) and length > max_length:
-      raise ValueError(
-        f"a sequence of {length} tokens exceeds max_position_embeddings "
-        f"{max_length} of the configuration"
-      )
+    if isinstance(length, int):
+      self.config.check_length(length)
     # Read once: two reads of one variable would each copy it.
     embedding_table = ops.convert_to_tensor(self.word_embeddings)  # [V, H]
     if self.config.use_one_hot_embeddings:
@@ -226,7 +218,7 @@ class Embeddings(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-  """Outputs of Transformer blocks; output_positions apply to the last one."""
+  """Outputs of Transformer blocks; `positions` apply to the last one."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
@@ -251,20 +243,15 @@ class Encoder(keras.layers.Layer):
   def layers(self) -> list:
     return self.blocks
 
-  def call(
-    self, hidden_states, attention_mask, output_positions=None, training=None
-  ):
+  def call(self, hidden_states, attention_mask, positions=None, training=None):
     outputs = []
     for block in self.blocks:
-      positions = output_positions if block is self.blocks[-1] else None
+      selected = positions if block is self.blocks[-1] else None
+      arguments = hidden_states, attention_mask, selected
       if training:
-        hidden_states = _train(
-          block, self.blocks[0], hidden_states, attention_mask, positions
-        )
+        hidden_states = _train(block, self.blocks[0], *arguments)
       else:
-        hidden_states = block(
-          hidden_states, attention_mask, positions, training=False
-        )
+        hidden_states = block(*arguments, training=False)
       outputs.append(hidden_states)
     return outputs
 

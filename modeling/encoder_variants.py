@@ -166,9 +166,6 @@ class TextWindows(keras.layers.Layer):
     ids = ops.take(input_ids, ops.reshape(rows + index, (-1, width)))
     return ids * mask, mask, ops.cast(is_there, "float32")
 
-  def get_config(self):
-    return super().get_config() | {"size": self.size, "stride": self.stride}
-
 
 @keras.saving.register_keras_serializable("bert")
 class PoolWindows(keras.layers.Layer):
@@ -189,9 +186,6 @@ class PoolWindows(keras.layers.Layer):
     if self.pooling == "max":
       return ops.max(ops.where(weights > 0, vectors, -1e4), axis=1)
     return ops.sum(vectors * weights, axis=1) / ops.sum(weights, axis=1)
-
-  def get_config(self):
-    return super().get_config() | {"pooling": self.pooling}
 
 
 class Windows(NamedTuple):

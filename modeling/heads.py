@@ -32,10 +32,8 @@ class MaskedLMHead(keras.layers.Layer):
     self.transform.build(input_shape)
 
   def call(self, hidden_states, embedding_table, training=None):
-    hidden_states = self.transform(hidden_states, training=training)
-    logits = linear(
-      hidden_states, embedding_table, self.output_bias, transpose_b=True
-    )
+    x = self.transform(hidden_states, training=training)
+    logits = linear(x, embedding_table, self.output_bias, transpose_b=True)
     # Not float32 in training: it is the largest tensor of a step.
     return logits if training else ops.cast(logits, "float32")
 
@@ -71,14 +69,10 @@ class LinearHead(keras.layers.Layer):
     self.config = config
 
   def build(self, *_):
-    self.output_weights = self.add_weight(
-      name="output_weights",
-      shape=(self.units, self.config.encoder_output_size),
-      initializer=initializer(self.config),
-    )
-    self.output_bias = self.add_weight(
-      name="output_bias", shape=(self.units,), initializer="zeros"
-    )
+    shape = self.units, self.config.encoder_output_size
+    values = initializer(self.config)
+    self.output_weights = self.add_weight(shape, values, name="output_weights")
+    self.output_bias = self.add_weight(shape[:1], "zeros", name="output_bias")
 
   def call(self, hidden_states):
     return _logits(hidden_states, self.output_weights, self.output_bias)
@@ -94,13 +88,9 @@ class PretrainingHeads(ConfigLayer):
   """
 
   def __init__(
-    self,
-    config: BertConfig | dict,
-    next_sentence: bool = True,
-    name: str = "cls",
-    **kwargs,
+    self, config: BertConfig | dict, next_sentence: bool = True, **kwargs
   ):
-    super().__init__(config, name=name, **kwargs)
+    super().__init__(config, **{"name": "cls"} | kwargs)
     self.next_sentence = next_sentence
     self.predictions = MaskedLMHead(self.config, name="predictions")
     if next_sentence:
@@ -149,26 +139,16 @@ class ClassificationHead(ConfigLayer):
   # The original's constant; the configuration's rates do not apply.
   DROPOUT = 0.1
 
-  def __init__(
-    self,
-    num_labels: int,
-    config: BertConfig | dict,
-    name: str = "classifier",
-    **kwargs,
-  ):
-    super().__init__(config, name=name, **kwargs)
+  def __init__(self, num_labels: int, config: BertConfig | dict, **kwargs):
+    super().__init__(config, **{"name": "classifier"} | kwargs)
     self.num_labels = num_labels
+    shape = num_labels, self.config.encoder_output_size
+    values, dtype = initializer(self.config), self.variable_dtype
     self.output_weights = keras.Variable(
-      initializer(self.config),
-      shape=(num_labels, self.config.encoder_output_size),
-      dtype=self.variable_dtype,
-      name="output_weights",
+      values, shape, dtype, name="output_weights"
     )
     self.output_bias = keras.Variable(
-      keras.initializers.Zeros(),
-      shape=(num_labels,),
-      dtype=self.variable_dtype,
-      name="output_bias",
+      keras.initializers.Zeros(), (num_labels,), dtype, name="output_bias"
     )
     self.dropout = Dropout(self.DROPOUT)
 
@@ -188,18 +168,13 @@ class MultipleChoiceHead(ConfigLayer):
   `input_ids` [B, C, any], for its shape, to [B, C] logits.
   """
 
-  DROPOUT = ClassificationHead.DROPOUT
-
   def __init__(self, config: BertConfig | dict, name: str = "cls", **kwargs):
     super().__init__(config, name=name, **kwargs)
-    self.dropout = Dropout(self.DROPOUT)
+    self.dropout = Dropout(ClassificationHead.DROPOUT)
 
   def build(self, *_):
-    self.choice = self.add_weight(
-      name="choice",
-      shape=(self.config.encoder_output_size,),
-      initializer=initializer(self.config),
-    )
+    shape, values = (self.config.encoder_output_size,), initializer(self.config)
+    self.choice = self.add_weight(shape, values, name="choice")
 
   def call(self, pooled, input_ids, training=None):
     pooled = self.dropout(pooled, training=training)
@@ -227,9 +202,7 @@ class WeightedSum(keras.layers.Layer):
     super().__init__(name=name, **kwargs)
 
   def build(self, input_shape):
-    self.scores = self.add_weight(
-      name="scores", shape=(len(input_shape),), initializer="zeros"
-    )
+    self.scores = self.add_weight((len(input_shape),), "zeros", name="scores")
 
   def call(self, inputs):
     weights = ops.softmax(self.scores)
@@ -245,15 +218,10 @@ class BiLstm(keras.layers.Layer):
   """
 
   def __init__(
-    self,
-    units: int = 768,
-    depth: int = 2,
-    use_cudnn: bool | str = "auto",
-    name: str = "bilstm",
-    **kwargs,
+    self, units: int, depth: int = 2, use_cudnn: bool | str = "auto", **kwargs
   ):
-    super().__init__(name=name, **kwargs)
-    self.units, self.depth, self.use_cudnn = units, depth, use_cudnn
+    super().__init__(**{"name": "bilstm"} | kwargs)
+    self.units = units
     self.stack = [
       keras.layers.Bidirectional(
         keras.layers.LSTM(
@@ -264,9 +232,7 @@ class BiLstm(keras.layers.Layer):
       for i in range(depth)
     ]
     # What Keras says of an LSTM that may use cuDNN.
-    self.supports_jit = all(
-      layer.forward_layer.supports_jit for layer in self.stack
-    )
+    self.supports_jit = all(x.forward_layer.supports_jit for x in self.stack)
 
   def build(self, input_shape, *_):
     for layer in self.stack:
@@ -279,10 +245,3 @@ class BiLstm(keras.layers.Layer):
       hidden_states = layer(hidden_states, mask=mask, training=training)
     # A copy drops Keras' mask; later layers would warn about it.
     return ops.copy(hidden_states)
-
-  def get_config(self):
-    return super().get_config() | {
-      "units": self.units,
-      "depth": self.depth,
-      "use_cudnn": self.use_cudnn,
-    }

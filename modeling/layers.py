@@ -40,11 +40,7 @@ class Dense(keras.layers.Layer):
   """Affine map of the last axis and an activation: [..., I] -> [..., O]."""
 
   def __init__(
-    self,
-    units: int,
-    config: BertConfig,
-    name: str = "dense",
-    activation: str = "linear",
+    self, units: int, config: BertConfig, name="dense", activation="linear"
   ):
     super().__init__(name=name)
     self.units = units
@@ -52,14 +48,10 @@ class Dense(keras.layers.Layer):
     self.activation = activation
 
   def build(self, input_shape):
-    self.kernel = self.add_weight(
-      name="kernel",
-      shape=(input_shape[-1], self.units),
-      initializer=initializer(self.config),
-    )
-    self.bias = self.add_weight(
-      name="bias", shape=(self.units,), initializer="zeros"
-    )
+    shape = input_shape[-1], self.units
+    values = initializer(self.config)
+    self.kernel = self.add_weight(shape, values, name="kernel")
+    self.bias = self.add_weight((self.units,), "zeros", name="bias")
 
   def call(self, x, training=None):
     options = {"activation": self.activation, "training": training}
@@ -97,15 +89,9 @@ class DropoutAddLayerNorm(keras.layers.Layer):
     self.dropout = Dropout(rate)
 
   def build(self, input_shape, *_):
-    for name, value in (("gamma", "ones"), ("beta", "zeros")):
-      weight = self.add_weight(
-        name=name,
-        shape=input_shape[-1:],
-        initializer=value,
-        dtype="float32",
-        autocast=False,
-      )
-      setattr(self, name, weight)
+    shape, options = input_shape[-1:], {"dtype": "float32", "autocast": False}
+    self.gamma = self.add_weight(shape, "ones", name="gamma", **options)
+    self.beta = self.add_weight(shape, "zeros", name="beta", **options)
 
   def call(self, x, residual=None, training=None):
     seed, rate = self.dropout.seed(training), self.dropout.rate
@@ -149,7 +135,9 @@ class SelfAttention(keras.layers.Layer):
     )
     probs = self.dropout(probs, training=training)
     v = self._split_heads(self.value(hidden_states))  # [B, A, T, D]
-    return self._merge_heads(probs @ v)  # [B, Q, H]
+    context = transpose_heads(probs @ v)  # [B, Q, A, D]
+    width = self.num_heads * self.head_size
+    return ops.reshape(context, (*sizes(context)[:2], width))  # [B, Q, H]
 
   def attention_probs(
     self, query_input, hidden_states, attention_mask, training=None
@@ -165,11 +153,6 @@ class SelfAttention(keras.layers.Layer):
     batch, length = sizes(x)[:2]
     x = ops.reshape(x, (batch, length, self.num_heads, self.head_size))
     return transpose_heads(x)
-
-  def _merge_heads(self, x):
-    batch, _, length, _ = sizes(x)
-    size = self.num_heads * self.head_size
-    return ops.reshape(transpose_heads(x), (batch, length, size))
 
 
 class ResidualOutput(keras.layers.Layer):
@@ -233,8 +216,8 @@ class TransformerBlock(keras.layers.Layer):
   """A Transformer block: attention, then a feed-forward network.
 
   From `hidden_states` [B, T, H] and `attention_mask` [B, 1 or T, T], 1 where a
-  query may attend to a key, to [B, T, H]; with `output_positions` [B, P], the
-  only tokens to compute, to [B, P, H].
+  query may attend to a key, to [B, T, H]; with `positions` [B, P], the only
+  tokens to compute, to [B, P, H].
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -263,14 +246,12 @@ class TransformerBlock(keras.layers.Layer):
   def layers(self) -> list:
     return [self.attention, self.intermediate, self.output_layer]
 
-  def call(
-    self, hidden_states, attention_mask, output_positions=None, training=None
-  ):
+  def call(self, hidden_states, attention_mask, positions=None, training=None):
     query_input = hidden_states
-    if output_positions is not None:
-      query_input = gather_positions(hidden_states, output_positions)
+    if positions is not None:
+      query_input = gather_positions(hidden_states, positions)
       if attention_mask.shape[1] != 1:
-        attention_mask = gather_positions(attention_mask, output_positions)
+        attention_mask = gather_positions(attention_mask, positions)
     attention_output = self.attention(
       query_input, hidden_states, attention_mask, training=training
     )

@@ -13,17 +13,19 @@ from keras import ops
 
 from modeling import heads
 from modeling.bert import Bert
-from modeling.config import FEATURE_LAYERS, BertConfig
+from modeling.config import BertConfig
 from modeling.encoder_variants import ConcatEncoders, PackedBert, Windows
 from modeling.initialization import initializer
 from storage import UserError
 
 ENCODER_INPUTS = ("input_ids", "input_mask", "segment_ids")
-# Least number of layers for those of FEATURE_LAYERS that need several.
-_MIN_LAYERS = {
-  "second_to_last": 2,
-  "weighted_sum_last_four": 4,
-  "concat_last_four": 4,
+# {one of FEATURE_LAYERS: (number of last layers, 0 for all, features of them)}
+_FEATURES: dict[str, tuple[int, Callable]] = {
+  "second_to_last": (2, lambda layers: layers[0]),
+  "last": (1, lambda layers: layers[0]),
+  "weighted_sum_last_four": (4, lambda layers: heads.WeightedSum()(layers)),
+  "concat_last_four": (4, lambda layers: ops.concatenate(layers, axis=-1)),
+  "weighted_sum_all": (0, lambda layers: heads.WeightedSum()(layers)),
 }
 
 
@@ -76,8 +78,8 @@ def layer_outputs(
 
 def mean_of_tokens(values, input_mask):
   """Mean over all tokens but padding: [B, T, N, H], [B, T] -> [B, N, H]."""
-  weights = ops.cast(input_mask, values.dtype)
-  weights = ops.expand_dims(weights, (2, 3))  # not sliced: see TextWindows
+  # Not sliced: see TextWindows.
+  weights = ops.expand_dims(ops.cast(input_mask, values.dtype), (2, 3))
   number = ops.maximum(ops.sum(weights, axis=1), 1.0)
   return ops.sum(values * weights, axis=1) / number
 
@@ -294,24 +296,12 @@ def select_features(bert: dict, choice: str):
 
   Raises ValueError if BERT has too few layers for the choice.
   """
-  outputs = bert["encoder_layers"]
-  minimum = _MIN_LAYERS.get(choice, 1)
-  if len(outputs) < minimum:
+  if choice == "embeddings":
+    return bert["embedding_output"]
+  layers, (number, combine) = bert["encoder_layers"], _FEATURES[choice]
+  if len(layers) < number:
     raise UserError(
-      f"the features {choice!r} take {minimum} layers, but bert_config.json "
-      f"has num_hidden_layers {len(outputs)}"
+      f"the features {choice!r} take {number} layers, but bert_config.json "
+      f"has num_hidden_layers {len(layers)}"
     )
-  match choice:
-    case "embeddings":
-      return bert["embedding_output"]
-    case "second_to_last":
-      return outputs[-2]
-    case "last":
-      return outputs[-1]
-    case "weighted_sum_last_four":
-      return heads.WeightedSum()(outputs[-4:])
-    case "concat_last_four":
-      return ops.concatenate(outputs[-4:], axis=-1)
-    case "weighted_sum_all":
-      return heads.WeightedSum()(outputs)
-  raise ValueError(f"{choice!r} is none of {', '.join(FEATURE_LAYERS)}")
+  return combine(layers[-number:])

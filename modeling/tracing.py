@@ -154,7 +154,7 @@ def call_function(function, layer, like, *tensors):
       like = reference()
       if upstream is not None:
         # Also here: inlining a call loses its control dependencies.
-        hidden_states, _ = _join(hidden_states, tf.identity(upstream))
+        hidden_states, _ = _join([hidden_states, tf.identity(upstream)])
       with keras.StatelessScope(zip(like.variables, weights, strict=True)):
         return function(like, hidden_states, *tensors)
 
@@ -169,7 +169,9 @@ def recompute(function: Callable, layer, hidden_states, seed):
 
   It reads the variables of `layer`, a built one, only.
   """
-  join = _join_compiled if current().compiled else _join
+  # XLA ignores control dependencies.
+  is_compiled = current().compiled
+  join = gen_xla_ops.xla_optimization_barrier if is_compiled else _join
   variables = layer.variables
   weights = [tf.convert_to_tensor(v.value) for v in variables]
 
@@ -180,7 +182,7 @@ def recompute(function: Callable, layer, hidden_states, seed):
   @tf.custom_gradient
   def forward(hidden_states, *weights):
     def gradient(upstream):
-      inputs = join(hidden_states, seed, upstream)
+      inputs = join([hidden_states, seed, upstream])
       trained = itertools.compress(weights, (v.trainable for v in variables))
       with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch([inputs[0], *trained])
@@ -193,18 +195,13 @@ def recompute(function: Callable, layer, hidden_states, seed):
   return forward(hidden_states, *weights)
 
 
-def _join(*tensors):
+def _join(tensors):
   """Copies of the tensors, each of which waits for the last one.
 
   Else TensorFlow would recompute a layer too early, or merge both times.
   """
   with tf.control_dependencies(tensors[-1:]):
     return [tf.identity(tensor) for tensor in tensors]
-
-
-def _join_compiled(*tensors):
-  # XLA ignores control dependencies.
-  return gen_xla_ops.xla_optimization_barrier(tensors)
 
 
 # --- Element-wise operations -------------------------------------------------

@@ -32,16 +32,15 @@ _READ_ERRORS = (
   *(tf.errors.OpError, IndexError, OverflowError),
   *(RuntimeError, TypeError, ValueError),
 )
-_OTHER_LABELS = (
-  "the checkpoint was trained for another set of labels. To train for these, "
-  "begin with --init_checkpoint in another --output_dir: the encoder is "
-  "restored, the head is fresh"
-)
-_LIKELY_CAUSES = (
-  ("predictions/output_bias", "vocab_size in bert_config.json"),
-  ("bilstm/", "it was trained with another --lstm_units or --feature_layers"),
-  ("weighted_sum/", "it was trained with another --feature_layers"),
-)
+# {pattern of a variable's name: why its shape differs}, the first that matches
+_LIKELY_CAUSES = {
+  "predictions/output_bias": "vocab_size in bert_config.json",
+  "bilstm/": "it was trained with another --lstm_units or --feature_layers",
+  "weighted_sum/": "it was trained with another --feature_layers",
+  _NO_HEAD.pattern: "bert_config.json does not belong to this checkpoint",
+  "": "the checkpoint was trained for another set of labels; train for these "
+  "in another --output_dir, with it as --init_checkpoint",
+}
 
 
 class CorruptCheckpoint(UserError):
@@ -100,11 +99,8 @@ class Reader:
 
   def __init__(self, prefix: str):
     self.prefix = prefix
-    try:
-      self._reader = tf.train.load_checkpoint(prefix)
-      self.shapes = self._reader.get_variable_to_shape_map()
-    except _READ_ERRORS as error:
-      raise _corrupt(prefix, error) from None
+    self._reader = self._read(tf.train.load_checkpoint, prefix)
+    self.shapes = self._read(self._reader.get_variable_to_shape_map)
     if "_CHECKPOINTABLE_OBJECT_GRAPH" in self.shapes:
       raise UserError(
         f"{prefix} is an object-based TensorFlow 2 checkpoint, not one by "
@@ -115,10 +111,15 @@ class Reader:
     return name in self.shapes
 
   def __getitem__(self, name: str):
+    return self._read(self._reader.get_tensor, name)
+
+  def _read(self, function, *arguments):
     try:
-      return self._reader.get_tensor(name)
+      return function(*arguments)
     except _READ_ERRORS as error:
-      raise _corrupt(self.prefix, error) from None
+      raise CorruptCheckpoint(
+        f"the checkpoint {self.prefix} cannot be read: {error}"
+      ) from None
 
   def assign(self, targets: Mapping[str, tf.Variable]) -> None:
     """Assigns to every variable the value of its name.
@@ -127,7 +128,13 @@ class Reader:
     differs; CorruptCheckpoint if a value cannot be read.
     """
     for name, variable in targets.items():
-      _check_shape(self.prefix, name, self.shapes[name], variable.shape)
+      shapes = [*self.shapes[name]], [*variable.shape]
+      if shapes[0] != shapes[1]:
+        matching = (c for p, c in _LIKELY_CAUSES.items() if re.search(p, name))
+        raise UserError(
+          f"{name} has shape {shapes[0]} in the checkpoint {self.prefix} but "
+          f"{shapes[1]} in the model; likely cause: {next(matching)}"
+        )
     for name, variable in targets.items():
       variable.assign(tf.cast(self[name], variable.dtype))
 
@@ -156,25 +163,6 @@ class SideBySide(Reader):
   def __getitem__(self, name: str):
     reader, source = self._sources[name]
     return reader[source]
-
-
-def _corrupt(prefix, error):
-  return CorruptCheckpoint(f"the checkpoint {prefix} cannot be read: {error}")
-
-
-def _check_shape(prefix, name, result, expected):
-  if tuple(result) == tuple(expected):
-    return
-  cause = next(
-    (cause for part, cause in _LIKELY_CAUSES if part in name),
-    _OTHER_LABELS
-    if is_head(name)
-    else "bert_config.json does not belong to this checkpoint",
-  )
-  raise UserError(
-    f"{name} has shape {list(result)} in the checkpoint {prefix} but "
-    f"{list(expected)} in the model; likely cause: {cause}"
-  )
 
 
 def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:

@@ -54,10 +54,8 @@ def _batch_sums(model, objective, strategy):
     return sums
 
   def on_all(batch):
-    replicas = strategy.run(on_replica, args=(batch,))
-    return {
-      k: strategy.reduce("SUM", v, axis=None) for k, v in replicas.items()
-    }
+    sums = strategy.run(on_replica, args=(batch,))
+    return {k: strategy.reduce("SUM", v, axis=None) for k, v in sums.items()}
 
   return tf.function(on_all, reduce_retracing=True, autograph=False)
 

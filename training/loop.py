@@ -25,63 +25,51 @@ _SECONDS_AT_ONCE = 5.0
 
 
 @dataclass(frozen=True)
-class Profile:
-  """Steps to profile for TensorBoard: after `first` updates, up to `last`."""
-
-  directory: str = ""
-  first: int = 0
-  last: int = 0
-
-  def has(self, step: int) -> bool:
-    """True if the update after `step` updates is profiled."""
-    return self.first <= step < self.last
-
-  @contextmanager
-  def record(self, step: int, number: int) -> Iterator[None]:
-    """Context of `number` updates after `step`, which profiles them or not."""
-    if not self.has(step):
-      yield
-      return
-    with tf.profiler.experimental.Profile(self.directory):
-      yield
-    logging.info("profile of %d steps: %s", number, self.directory)
-
-
-@dataclass(frozen=True)
 class Plan:
   """Steps at which training returns to Python.
 
-  At most `max_steps` run inside TensorFlow at once, unless they are profiled.
+  At most `max_steps` run inside TensorFlow at once, unless they are profiled
+  for TensorBoard: after `profile_first` updates, up to `profile_last`.
   """
 
   num_train_steps: int
   save_every: int = 1000
   max_steps: int = 1000
   evaluate_every: int = 0  # never
-  profile: Profile = Profile()
+  profile_folder: str = ""
+  profile_first: int = 0
+  profile_last: int = 0
 
   def steps_to_run(self, step: int, seconds_per_step: float) -> int:
     """Number of steps to run at once after `step` updates."""
-    stops = [self.num_train_steps, _next_multiple(step, self.save_every)]
-    if self.evaluate_every:
-      stops.append(_next_multiple(step, self.evaluate_every))
-    profiled = (self.profile.first, self.profile.last)
+    intervals = filter(None, (self.save_every, self.evaluate_every))
+    stops = [self.num_train_steps, *((step // n + 1) * n for n in intervals)]
+    profiled = (self.profile_first, self.profile_last)
     stops += [stop for stop in profiled if stop > step]
     number = min(stops) - step
-    if self.profile.has(step):  # all at once, in one profile
+    if self._profiles_at(step):  # all at once, in one profile
       return number
     in_time = int(_SECONDS_AT_ONCE / seconds_per_step)
     return max(1, min(number, self.max_steps, in_time))
+
+  @contextmanager
+  def profile(self, step: int, number: int) -> Iterator[None]:
+    """Context of `number` updates after `step`, which profiles them or not."""
+    if not self._profiles_at(step):
+      yield
+      return
+    with tf.profiler.experimental.Profile(self.profile_folder):
+      yield
+    logging.info("profile of %d steps: %s", number, self.profile_folder)
+
+  def _profiles_at(self, step):
+    return self.profile_first <= step < self.profile_last
 
   def saves_at(self, step: int) -> bool:
     return step == self.num_train_steps or step % self.save_every == 0
 
   def evaluates_at(self, step: int) -> bool:
     return bool(self.evaluate_every) and step % self.evaluate_every == 0
-
-
-def _next_multiple(step, every):
-  return (step // every + 1) * every
 
 
 def train(
@@ -124,12 +112,10 @@ def train(
       ended = bool(evaluate(step))
       report.restart_clock()
     while step < plan.num_train_steps and not ended:
-      number, means = _run_steps(
-        train_step, batches, plan, timer, first_corrupt
-      )
-      step += number
+      count, means = _run_steps(train_step, batches, plan, timer, first_corrupt)
+      step += count
       _check_finite(train_step, means, checkpoints)
-      report.add_steps(step, number, means)
+      report.add_steps(step, count, means)
       if plan.saves_at(step):
         _save(train_step, checkpoints, report)
       if plan.evaluates_at(step):
@@ -164,7 +150,7 @@ def _run_steps(
   number = plan.steps_to_run(step, timer.seconds_per_step)
   begin = time.monotonic()
   try:
-    with _lost_worker_errors(), plan.profile.record(step, number):
+    with _lost_worker_errors(), plan.profile(step, number):
       means = steps.means(train_step.train(batches, tf.constant(number)))
   except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
     message = first_corrupt()

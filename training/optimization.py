@@ -13,8 +13,8 @@ from absl import logging
 
 from training import checkpoint
 
-# Parts of the names of variables without weight decay.
-NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
+# Matches names of variables without weight decay.
+NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
 # Matches variables of one encoder, or of the two of attention "shallow".
 _LAYER = re.compile(
   r"bert/(?:left_to_right/|right_to_left/)?(\w+)/(?:layer_(\d+)/)?"
@@ -34,19 +34,12 @@ class WarmupLinearDecay:
 
   def __call__(self, step: tf.Tensor) -> tf.Tensor:
     """Rate of the update after `step` updates; scalar float32."""
-    total = tf.constant(max(self.num_train_steps, 1), tf.float32)
-    warmup = tf.constant(self.num_warmup_steps, tf.float32)
-    peak = tf.constant(self.peak, tf.float32)
+    total, warmup = max(self.num_train_steps, 1), self.num_warmup_steps
     done = tf.cast(step, tf.float32)
-    decayed = peak * (1.0 - tf.minimum(done, total) / total)
-    if not self.num_warmup_steps:
+    decayed = self.peak * (1.0 - tf.minimum(done, total) / total)
+    if not warmup:
       return decayed
-    return tf.where(done < warmup, peak * (done / warmup), decayed)
-
-
-def is_decayed(name: str) -> bool:
-  """True if weight decay applies to the variable of that name."""
-  return not any(re.search(part, name) for part in NOT_DECAYED)
+    return tf.where(done < warmup, self.peak * (done / warmup), decayed)
 
 
 class AdamWeightDecay:
@@ -103,7 +96,7 @@ class AdamWeightDecay:
     ):
       variable, *_, gradient = column
       if gradient is not None:
-        decay = self.weight_decay if is_decayed(name) else 0.0
+        decay = 0.0 if NOT_DECAYED.search(name) else self.weight_decay
         # Vectors without decay are updated as one: each update of its own
         # would be compiled and started by itself.
         is_vector = len(variable.shape) == 1 and not decay
@@ -148,11 +141,9 @@ class AdamWeightDecay:
     return variable - rate * multiplier * update, m, v
 
   def _direction(self, m, v, step):
-    del step
     return m / (tf.sqrt(v) + self.epsilon)
 
   def _rescale(self, update, variable):
-    del variable
     return update
 
 

@@ -36,11 +36,8 @@ class Checkpoints:
     newest = run_record.latest_checkpoint(self.directory)
     if newest is None:
       return None
-    if newest not in self._readable:
-      self._readable[newest] = self._find_readable(newest)
-    return self._readable[newest]
-
-  def _find_readable(self, newest):
+    if newest in self._readable:
+      return self._readable[newest]
     for prefix in reversed(run_record.all_checkpoints(self.directory)):
       try:
         checkpoint.Reader(prefix).verify()
@@ -49,6 +46,7 @@ class Checkpoints:
         continue
       if prefix != newest:
         logging.warning("going back to %s", prefix)
+      self._readable[newest] = prefix
       return prefix
     raise checkpoint.CorruptCheckpoint(
       f"no checkpoint in {self.directory} can be read, the newest is {newest}: "
@@ -192,8 +190,7 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
   differing = [name for name, (saved, shape) in head.items() if saved != shape]
   if differing:
     logging.warning(
-      "the head is fresh: %s was trained for other labels (its %s is %s, here "
-      "%s). All other variables are restored",
+      "the head is fresh: %s was trained for other labels (%s is %s, here %s)",
       *(reader.prefix, differing[0], *head[differing[0]]),
     )
   elif head:

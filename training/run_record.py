@@ -9,6 +9,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 
 from storage import UserError, files, textfiles
@@ -90,25 +91,21 @@ def find_checkpoint(path: str, prefer_best: bool | None = False) -> str:
   if not files.exists(f"{prefix}.index"):
     raise FileNotFoundError(
       f"no checkpoint at {path!r}: there is no such folder and no file "
-      f"{prefix}.index (a checkpoint's name is the common prefix of its .index "
-      "and .data files)"
+      f"{prefix}.index (a checkpoint's name is the prefix of its files)"
     )
   return prefix
 
 
 def _only_checkpoint(folder):
   """Prefix in the folder of a released model, without a file `checkpoint`."""
-  names = files.list_folder(folder)
-  names = sorted(
-    n.removesuffix(".index") for n in names if n.endswith(".index")
-  )
+  listed = sorted(files.list_folder(folder))
+  names = [n.removesuffix(".index") for n in listed if n.endswith(".index")]
   if not names:
-    listed = ", ".join(sorted(files.list_folder(folder))[:5]) or "nothing"
+    shown = ", ".join(listed[:5]) or "nothing"
     raise FileNotFoundError(
-      f"no checkpoint in the folder {folder}: it has {listed}; expected files "
+      f"no checkpoint in the folder {folder}: it has {shown}; expected files "
       "named *.index and *.data-*, which convert_checkpoint.py makes of a "
-      "Hugging Face folder (config.json, model.safetensors) or a KerasHub "
-      "preset (config.json, model.weights.h5)"
+      "Hugging Face folder or a KerasHub preset"
     )
   if len(names) > 1:
     raise UserError(
@@ -197,17 +194,13 @@ def read_json(path: str, kind: type, keys: Set[str]):
   """
   if not files.exists(path):
     return kind()
-  try:
+  with suppress(ValueError, TypeError, AttributeError):
     result = json.loads(files.read_text(path))
     entries = result if kind is list else [result]
     has_keys = all(entry.keys() >= keys for entry in entries)
     if isinstance(result, kind) and has_keys:
       return result
-  except (ValueError, TypeError, AttributeError):
-    pass
-  raise UserError(
-    f"{path} is corrupt: restore it, or remove it if it is not needed"
-  ) from None
+  raise UserError(f"{path} is corrupt: restore it, or remove it")
 
 
 def of_checkpoint(path: str) -> dict:
@@ -263,9 +256,8 @@ def best_trials(output_dir: str, number: int) -> list[str]:
   trials = read_sweep(output_dir)
   if len(trials) < number:
     raise UserError(
-      f"--ensemble={number} takes the best of a sweep, but "
-      f"{output_dir}/{SWEEP} has {len(trials)}: train with more of "
-      "--learning_rate or --num_seeds"
+      f"--ensemble={number} is more than the {len(trials)} trials in "
+      f"{output_dir}/{SWEEP}: train with more --learning_rate or --num_seeds"
     )
   trials.sort(key=lambda trial: -float(trial["value"]))
   return [os.path.join(output_dir, t["run"]) for t in trials[:number]]
@@ -277,10 +269,8 @@ def versions() -> dict[str, str]:
 
   result = {"python": platform.python_version()}
   for name in _PACKAGES:
-    try:
+    with suppress(importlib.metadata.PackageNotFoundError):
       result[name] = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-      continue
   return result
 
 

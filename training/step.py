@@ -8,6 +8,7 @@ bfloat16, or float16 with loss scaling; all else is float32.
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import keras
@@ -144,12 +145,8 @@ class TrainStep:
 
     def run_step(i, first_nonfinite_step, sums):
       replicas = self.strategy.run(self._step, args=(next(iterator),))
-      totals = {
-        name: tf.ensure_shape(
-          self.strategy.reduce("SUM", replicas[name], axis=None), [2]
-        )
-        for name in sums
-      }
+      reduce = partial(self.strategy.reduce, "SUM", axis=None)
+      totals = {n: tf.ensure_shape(reduce(replicas[n]), [2]) for n in sums}
       finite = tf.math.is_finite(totals["loss"] + totals["gradient_norm"])[0]
       if self.loss_scale:  # skipped steps are left out of both
         finite = totals["skipped_steps"][0] == 0.0
@@ -203,12 +200,10 @@ class TrainStep:
       gradients = [
         g if g is None else tf.math.scalar_mul(unscale, g) for g in gradients
       ]
-      values = [getattr(g, "values", g) for g in gradients if g is not None]
-      finite = tf.reduce_all(
-        [tf.reduce_all(tf.math.is_finite(value)) for value in values]
-      )
-      self.loss_scale.update(finite)
     factor, norm = optimization.clip_factor(gradients, self.max_grad_norm)
+    if self.loss_scale:
+      finite = tf.math.is_finite(norm)
+      self.loss_scale.update(finite)
     rate = self.learning_rate(self.step)
     self.optimizer.apply(gradients, rate, self.step, factor, finite)
     return norm, finite

@@ -89,8 +89,7 @@ def test_every_flag_of_training_has_its_effect(tmp_path, started):
   assert {name: calls[name] for name in expected} == expected
   rates = [float(calls["schedule"](step)) for step in (0, 10, 20, 45, 90)]
   assert rates == pytest.approx([0, 0.125, 0.25 * 7 / 9, 0.125, 0])
-  profile = loop.Profile(str(tmp_path), 3, 5)
-  assert calls["stops"] == loop.Plan(90, 7, 11, 13, profile)
+  assert calls["stops"] == loop.Plan(90, 7, 11, 13, str(tmp_path), 3, 5)
   optimizer = calls["optimizer"]
   assert type(optimizer) is optimization.Lamb
   assert optimizer.beta_2 == 0.9

@@ -153,5 +153,5 @@ def test_too_few_layers_are_named_with_the_choice(choice, needed):
 
 
 def test_unknown_choice_is_refused():
-  with pytest.raises(ValueError, match="'first' is none of embeddings, second"):
+  with pytest.raises(KeyError, match="first"):
     models.select_features({"encoder_layers": [0]}, "first")

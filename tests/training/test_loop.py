@@ -30,7 +30,7 @@ def test_stretches_end_where_something_is_due(step, seconds, expected):
 
 
 def test_profiled_steps_run_at_once():
-  plan = loop.Plan(100, profile=loop.Profile("", 15, 18))
+  plan = loop.Plan(100, profile_first=15, profile_last=18)
   steps = [plan.steps_to_run(n, 100.0) for n in (14, 15, 16, 17, 18)]
   assert steps == [1, 3, 2, 1, 1]
   assert plan.steps_to_run(13, 1e-6) == 2
@@ -197,5 +197,6 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path):
 @pytest.mark.parametrize("steps", [(1, 3), (1, 30)])
 def test_some_steps_are_profiled(tmp_path, steps):
   """Also if the run ends before the last of them."""
-  _train(tmp_path, profile=loop.Profile(str(tmp_path), *steps))
+  names = "profile_folder", "profile_first", "profile_last"
+  _train(tmp_path, **dict(zip(names, (str(tmp_path), *steps), strict=True)))
   assert len(list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))) == 1

@@ -38,7 +38,7 @@ def test_schedule_without_warmup_starts_at_its_peak():
   ],
 )
 def test_what_is_decayed(name, decayed):
-  assert optimization.is_decayed(name) == decayed
+  assert (optimization.NOT_DECAYED.search(name) is None) == decayed
 
 
 def test_two_updates_by_hand():
