@@ -87,11 +87,7 @@ def main(args: Arguments) -> None:
   if args.head == "encoder":
     bert.drop_head()
   conversion_checks.complete(
-    bert,
-    args.input,
-    args.vocab_file,
-    args.do_lower_case,
-    target == HUGGING_FACE,
+    bert, args.vocab_file, args.do_lower_case, target == HUGGING_FACE
   )
   # --strip_optimizer also works for models with an unknown head.
   head = "encoder"

@@ -5,16 +5,14 @@ from functools import partial
 import keras
 from absl import logging
 
-from conversion import hugging_face, keras_hub, model_garden, original
-from conversion.interchange import (
-  HEADS,
-  HUGGING_FACE,
-  MODEL_GARDEN,
-  ORIGINAL,
-  CanonicalModel,
-  format_of_folder,
-  is_object_based,
+from conversion import (
+  hugging_face,
+  interchange,
+  keras_hub,
+  model_garden,
+  original,
 )
+from conversion.interchange import CanonicalModel
 from data import vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling import models
@@ -28,16 +26,16 @@ def read_any(
 ) -> tuple[CanonicalModel, str]:
   """Reads a model, and the name of its format; else ValueError."""
   averages = {"use_moving_averages": use_moving_averages}
-  if kind := format_of_folder(path):
+  if kind := interchange.format_of_folder(path):
     _refuse(path, averages | {"bert_config_file": bert_config_file})
-    reader = hugging_face if kind == HUGGING_FACE else keras_hub
+    reader = hugging_face if kind == interchange.HUGGING_FACE else keras_hub
     return reader.read(path), kind
   prefix = run_record.find_checkpoint(path, prefer_best=None)
-  if is_object_based(prefix):
+  if interchange.is_object_based(prefix):
     _refuse(path, averages)
-    return model_garden.read(prefix, bert_config_file), MODEL_GARDEN
+    return model_garden.read(prefix, bert_config_file), interchange.MODEL_GARDEN
   bert = original.read(prefix, bert_config_file, use_moving_averages)
-  return bert, ORIGINAL
+  return bert, interchange.ORIGINAL
 
 
 def _refuse(path, options):
@@ -48,23 +46,26 @@ def _refuse(path, options):
 
 def complete(
   bert: CanonicalModel,
-  path: str,
   vocab_file: str | None,
   do_lower_case: bool | None,
   for_transformers: bool,
 ) -> None:
-  """Checks configuration and vocabulary of a model read from `path`.
+  """Checks configuration, vocabulary and labels of a model.
 
   `vocab_file` and `do_lower_case` replace those of the model unless None.
   `for_transformers`: a Hugging Face folder is to be written. Raises ValueError
   if something is missing, or belongs to another model.
   """
-  if "output_bias" in bert.values:
-    bert.check_labels()
+  has_classes = bert.labels and "output_bias" in bert.values
+  if has_classes and len(bert.labels) != bert.num_labels:
+    raise UserError(
+      f"{bert.origin} has {bert.num_labels} classes, but its labels.txt or "
+      f"id2label names {len(bert.labels)}: correct or remove the names"
+    )
   if bert.config is not None:
     bert.config = BertConfig.from_dict(bert.config).to_dict()
   if for_transformers:
-    _check_architecture(bert, path)
+    _check_architecture(bert)
   bert.vocabulary = vocab_file or bert.vocabulary
   if do_lower_case is not None:
     bert.lower_case = do_lower_case
@@ -76,16 +77,12 @@ def complete(
     logging.info("its vocabulary is cased: programs need --do_lower_case=False")
 
 
-def _check_architecture(bert, path):
-  """Raises ValueError if transformers has no such network."""
+def _check_architecture(bert):
   attention = BertConfig.from_dict(bert.config).attention
   has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
   if attention != "bidirectional" or has_lstm:
-    raise UserError(
-      f"{path} is a model with "
-      f"{'--add_bilstm' if has_lstm else f'--attention={attention}'}, which "
-      "transformers' BERT is not"
-    )
+    part = "--add_bilstm" if has_lstm else f"--attention={attention}"
+    raise UserError(f"{bert.origin}: transformers' BERT has no {part}")
 
 
 def _check_vocabulary(bert, for_transformers):
@@ -126,7 +123,7 @@ def check_variables(bert: CanonicalModel, head: str) -> None:
 def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
   """Assigns all variables of a Keras model with that head; else ValueError."""
   # Some classes of Hugging Face have no pooler.
-  needs_pooler = HEADS[head].pools and head != "encoder"
+  needs_pooler = interchange.HEADS[head].pools and head != "encoder"
   for variable in model.variables:
     name, shape = variable.path, tuple(variable.shape)
     value = bert.values.get(name)
@@ -138,7 +135,7 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
         f"{', '.join(sorted(bert.values)[:3])}, ..."
       )
     if tuple(value.shape) != shape:
-      remedy = "; --head=encoder converts the encoder alone"
+      remedy = "; --head=encoder leaves it out"
       raise UserError(
         f"{bert.origin}: {name} has shape {value.shape}, its configuration "
         f"says {shape}{'' if name.startswith('bert/') else remedy}"
@@ -165,6 +162,4 @@ def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:
       f"{bert.origin} was not written faithfully to {back.origin}: "
       f"{', '.join(wrong[:3])}"
     )
-  logging.info(
-    "read back: %d variables are the same, bit for bit", len(bert.values)
-  )
+  logging.info("read back: %d variables with the same bits", len(bert.values))

@@ -7,6 +7,7 @@ the pooler of a tagger, are written to a file that only this module reads.
 
 import os
 import re
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from absl import logging
@@ -153,32 +154,34 @@ def _lower_case(folder):
   if not files.exists(path):
     return None
   settings = textfiles.read_json(path)
-  kind = settings.get("tokenizer_class") or "BertTokenizer"
-  if kind not in _TOKENIZERS:
-    logging.warning("%s: %s may give other tokens than BERT's", path, kind)
-  for key in ("tokenize_chinese_chars", "do_basic_tokenize"):
-    if settings.get(key) is False:
-      logging.warning("%s: %s is false, the original does it", path, key)
   lower = settings.get("do_lower_case", True)
-  if settings.get("strip_accents") not in (None, lower):
-    logging.warning(
-      "%s: strip_accents is %s; the original strips accents if and only if it "
-      "lower-cases, so texts with accents get other tokens",
-      *(path, settings["strip_accents"]),
-    )
+  originals = {
+    "tokenizer_class": _TOKENIZERS,
+    "tokenize_chinese_chars": (True,),
+    "do_basic_tokenize": (True,),
+    "strip_accents": (lower,),  # if and only if it lower-cases
+  }
+  for key, values in originals.items():
+    if (value := settings.get(key)) not in (None, *values):
+      text = "%s: %s is %r, unlike the original's: some texts get other tokens"
+      logging.warning(text, path, key, value)
   return lower
 
 
 def _read_tensors(path):
   if not files.exists(path):
     raise FileNotFoundError(
-      f"{os.path.dirname(path)} has no {os.path.basename(path)} (a "
-      "pytorch_model.bin is a pickle and not read: save the model with "
-      "safe_serialization=True)"
+      f"{path} does not exist; a pytorch_model.bin is a pickle and not read: "
+      "save the model with safe_serialization=True"
     )
   try:
-    with interchange.local_file(path) as local, safe_open(local, "np") as file:
-      return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    with TemporaryDirectory() as folder:
+      local = path
+      if files.is_remote(path):
+        local = os.path.join(folder, WEIGHTS)
+        interchange.copy(path, local)
+      with safe_open(local, "np") as file:
+        return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
   except SafetensorError as error:
     raise UserError(f"{path} is no safetensors file: {error}") from None
 
@@ -221,10 +224,7 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
     interchange.write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
   else:
     files.remove_old(folder, VOCABULARY, TOKENIZER)
-    logging.warning(
-      "%s has no vocabulary, so there is no tokenizer: --vocab_file names it",
-      bert.origin,
-    )
+    logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
 
 
 def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:

@@ -1,14 +1,12 @@
 """Formats of a BERT on disk, and the model that their readers return."""
 
-import contextlib
 import dataclasses
 import functools
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from tempfile import TemporaryDirectory
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from absl import logging
@@ -24,7 +22,6 @@ _MARKS = {
   KERAS_HUB: ("model.weights.h5", "task.json"),
   HUGGING_FACE: ("config.json", "model.safetensors", "pytorch_model.bin"),
 }
-LABELS, THRESHOLDS = labels.FILE_NAME, labels.THRESHOLDS
 VOCABULARY = "vocab.txt"
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"  # of object-based checkpoints
 CHECKPOINT, BERT_CONFIG = "bert_model.ckpt", "bert_config.json"
@@ -32,7 +29,7 @@ CHECKPOINT, BERT_CONFIG = "bert_model.ckpt", "bert_config.json"
 FILES = {
   ORIGINAL: (
     *(f"{CHECKPOINT}.index", f"{CHECKPOINT}.data-00000-of-00001"),
-    *(BERT_CONFIG, VOCABULARY, LABELS, THRESHOLDS),
+    *(BERT_CONFIG, VOCABULARY, labels.FILE_NAME, labels.THRESHOLDS),
   ),
   HUGGING_FACE: (
     *("config.json", "model.safetensors", "left_over.safetensors"),
@@ -65,7 +62,8 @@ def names_path(read: Callable) -> Callable:
     try:
       return read(path, *arguments, **options)
     except Exception as error:
-      if isinstance(error, UserError | OSError) and path in str(error):
+      is_known = isinstance(error, OSError) and path in str(error)
+      if is_known or isinstance(error, UserError):
         raise
       raise UserError(
         f"{path} is not laid out as expected, or corrupt: {error!r}"
@@ -135,14 +133,6 @@ class CanonicalModel:
       self.values[name] = table
     self.config["vocab_size"] = new_size
 
-  def check_labels(self) -> None:
-    """Raises ValueError if the classes are not as many as their names."""
-    if self.labels and len(self.labels) != self.num_labels:
-      raise UserError(
-        f"{self.origin} has {self.num_labels} classes, but its {LABELS} or "
-        f"id2label names {len(self.labels)}: correct or remove the names"
-      )
-
   def summarize(self) -> None:
     encoder = sum(name.startswith("bert/") for name in self.values)
     logging.info(
@@ -150,9 +140,7 @@ class CanonicalModel:
       *(self.origin, encoder, len(self.values) - encoder),
     )
     if "bert/pooler/dense/kernel" not in self.values:
-      logging.warning(
-        "it has no pooler: a model that needs one gets a random one"
-      )
+      logging.warning("no pooler: a model that needs one gets a random one")
     for reason, names in self.skipped.items():
       shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
       logging.info("left out, %d %s: %s", len(names), reason, shown)
@@ -222,18 +210,6 @@ def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
   if name.endswith("/attention/output/dense/kernel"):
     return value.reshape(-1, value.shape[-1])
   return value
-
-
-@contextlib.contextmanager
-def local_file(path: str) -> Iterator[str]:
-  """Context with the path of a file on this machine, if need be a copy."""
-  if not files.is_remote(path):
-    yield path
-    return
-  with TemporaryDirectory() as folder:
-    local = os.path.join(folder, os.path.basename(path))
-    copy(path, local)
-    yield local
 
 
 def copy(source: str, target: str) -> None:

@@ -38,8 +38,8 @@ _MASKED_LM = {
 _POOLER = "next_sentence.pooler_dense"
 # Heads of a single layer -> the original's scopes.
 _LINEAR = {
-  "span_labeling/layer_with_weights-0": "cls/squad",
-  "classification/layer_with_weights-0": "cls/seq_relationship",
+  "span_labeling/layer_with_weights-0": "cls/squad/",
+  "classification/layer_with_weights-0": "cls/seq_relationship/",
   "classifier": "",
 }
 _EMBEDDINGS = "word_embeddings", "position_embeddings", "token_type_embeddings"
@@ -94,17 +94,14 @@ class _Object:
     return [_Object(self._graph, numbers[i]) for i in sorted(numbers)]
 
 
+@interchange.names_path
 def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
   """Reads an encoder, or a model of Model Garden with one.
 
   Without a bert_config.json sizes are those of the variables. Raises ValueError
   if it is corrupt, or has no encoder that the original could have.
   """
-  return _read(prefix, original.read_config(prefix, config_file))
-
-
-@interchange.names_path
-def _read(prefix, config):
+  config = original.read_config(prefix, config_file)
   reader = tf.train.load_checkpoint(prefix)
   shapes = reader.get_variable_to_shape_map()
   graph = trackable_object_graph_pb2.TrackableObjectGraph
@@ -206,7 +203,7 @@ def _head_keys(root):
         keys |= _leaves(name, node[path])
       keys["cls/predictions/output_bias"] = node["bias"].key
       break
-  projection = "cls/seq_relationship" if keys else ""
+  projection = "cls/seq_relationship/" if keys else ""
   for node in root.walk():
     if "out_proj" in node:
       keys |= _linear(projection, node["out_proj"])
@@ -222,10 +219,9 @@ def _head_keys(root):
 
 
 def _linear(scope, layer):
-  prefix = f"{scope}/" if scope else ""
   return {
-    f"{prefix}output_weights": layer["kernel"].key,
-    f"{prefix}output_bias": layer["bias"].key,
+    f"{scope}output_weights": layer["kernel"].key,
+    f"{scope}output_bias": layer["bias"].key,
   }
 
 

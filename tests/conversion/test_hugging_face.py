@@ -160,7 +160,7 @@ def test_labels_are_converted(tmp_path, labels):
 def test_labels_of_another_model_are_refused(for_transformers):
   bert = _bert("classification", labels=("no", "yes"))
   with pytest.raises(ValueError, match=r"3 classes, but its .* names 2: corr"):
-    conversion_checks.complete(bert, "x", None, None, for_transformers)
+    conversion_checks.complete(bert, None, None, for_transformers)
 
 
 def test_twelve_names_of_classes_which_may_be_numbers(tmp_path):
@@ -217,8 +217,8 @@ def test_the_tokenizer_goes_along(tmp_path, caplog):
   change = {"tokenizer_class": "MecabTokenizer", "do_basic_tokenize": False}
   _change(folder, change, "tokenizer_config.json")
   hugging_face.read(str(folder))
-  assert "MecabTokenizer may give other tokens" in caplog.text
-  assert "do_basic_tokenize is false" in caplog.text
+  assert "tokenizer_class is 'MecabTokenizer', unlike" in caplog.text
+  assert "do_basic_tokenize is False, unlike" in caplog.text
 
 
 def test_an_unused_head_is_saved_in_another_file(tmp_path):

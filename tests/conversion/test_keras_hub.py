@@ -129,11 +129,11 @@ def test_twelve_blocks_keep_their_order(preset):
       lambda c: c.update(class_name="RobertaBackbone"),
       "RobertaBackbone; only a BertBackbone",
     ),
-    (lambda c: c["config"].pop("num_heads"), "does not say num_heads"),
+    (lambda c: c["config"].pop("num_heads"), "corrupt: KeyError.'num_heads'"),
     (lambda c: c["config"].update(vocabulary_size=9), "has 21 rows, .* says 9"),
     (
       lambda c: c["config"].update(num_layers=3),
-      "has no transformer_encoder_2/self_attention_layer/query_dense/vars/0",
+      "KeyError.*transformer_encoder_2/self_attention_layer/query_dense/vars/0",
     ),
   ],
 )
