@@ -59,7 +59,9 @@ def define_vocabulary_flags() -> None:
 
 def define_record_flags() -> None:
   """Defines the flags of create_pretraining_data.py."""
-  flags.DEFINE_integer("max_seq_length", 128, "Tokens of a record.")
+  flags.DEFINE_integer(
+    "max_seq_length", 128, "Tokens of a record, three of them special.", 5
+  )
   flags.DEFINE_integer(
     "max_predictions_per_seq", 20, "Masked tokens of a record, at most.", 1
   )

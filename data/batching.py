@@ -37,14 +37,14 @@ def group_by_length(
   batch_size: int,
   skip: int,
   seed: int,
-  epoch: int | None,
+  epoch: int,
 ) -> tf.data.Dataset:
   """Reorders records so that those of a batch have similar lengths.
 
   `records` makes a dataset of the serialized records after a number of them.
   Those of 100 batches are sorted by length, and the batches are shuffled,
-  within an epoch of `epoch` records, if it is not None. A reader that skips
-  records, in batches of the same size, resumes the same order.
+  within an epoch of `epoch` records. A reader that skips records, in batches of
+  the same size, resumes the same order.
   """
   size = GROUPED * batch_size
   first, inside = divmod(skip, size)
@@ -54,7 +54,9 @@ def group_by_length(
   def reorder(number, serialized):
     parsed = tf.io.parse_example(serialized, mask)
     begin = number * size + batch_size * tf.range(GROUPED, dtype=tf.int64)
-    group = _groups(begin, batch_size, epoch)  # [batches]
+    first_epoch, last_epoch = begin // epoch, (begin + batch_size - 1) // epoch
+    # Of each batch: even within an epoch, odd for batches of two.
+    group = 2 * first_epoch + tf.cast(first_epoch != last_epoch, tf.int64)
     row_group = tf.repeat(group, batch_size)
     length = tf.cast(lengths(parsed["input_mask"]), tf.int64)
     order = _order(row_group, tf.where(row_group % 2 == 0, length, 0))
@@ -68,14 +70,6 @@ def group_by_length(
   chunks = records(first * size).batch(size, drop_remainder=True)
   chunks = chunks.enumerate(first).map(reorder, tf.data.AUTOTUNE)
   return chunks.unbatch().skip(inside)
-
-
-def _groups(begin, batch_size, epoch):
-  """Group of each batch: even within an epoch, odd for batches of two."""
-  if epoch is None:
-    return tf.zeros_like(begin)
-  first, last = begin // epoch, (begin + batch_size - 1) // epoch
-  return 2 * first + tf.cast(first != last, first.dtype)
 
 
 def _order(group, key):

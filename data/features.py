@@ -206,17 +206,14 @@ def truncate_pair_at_random(
   first: list[int], second: list[int], limit: int, rng: Random
 ) -> None:
   """Truncates as `truncate_pair`, but at a random end of the longer text."""
-  spans = [[0, len(first)], [0, len(second)]]  # sliced once, which is faster
-  sizes = [len(first), len(second)]
+  sizes, begins = [len(first), len(second)], [0, 0]
   for _ in range(sum(sizes) - limit):
     longer = 0 if sizes[0] > sizes[1] else 1
     sizes[longer] -= 1
-    if rng.random() < 0.5:
-      spans[longer][0] += 1
-    else:
-      spans[longer][1] -= 1
-  for text, (begin, end) in zip((first, second), spans, strict=True):
-    text[:] = text[begin:end]
+    begins[longer] += rng.random() < 0.5
+  # Sliced once, which is faster.
+  first[:] = first[begins[0] : begins[0] + sizes[0]]
+  second[:] = second[begins[1] : begins[1] + sizes[1]]
 
 
 # --- Records of examples, by one process or several ------------------------

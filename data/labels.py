@@ -61,8 +61,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
   if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
     raise UserError(
       f"{where}: {cell!r} has a label that is blank or no text; write texts "
-      f'separated by {SEPARATOR}, or a list as ["a", "b"]; an empty cell has '
-      "no label"
+      f'separated by {SEPARATOR}, or a list as ["a", "b"]'
     )
   return tuple(dict.fromkeys(map(str, parts)))
 
@@ -93,9 +92,8 @@ def check_teacher(
   """Raises ValueError if the `known` labels of a teacher differ."""
   if tuple(known) != tuple(labels):
     raise UserError(
-      f"the model of --teacher={teacher} has other labels, or another order "
-      f"of them: {describe(known)} and {describe(labels)}. Train both with "
-      "the same labels, of own data with the same labels.txt"
+      f"the model of --teacher={teacher} has other labels, or another order: "
+      f"{describe(known)} and {describe(labels)}; train both with the same"
     )
 
 
@@ -156,11 +154,10 @@ def choose(
     return LabelSet(known, known.source, remedy)
   if find is None:
     raise FileNotFoundError(
-      f"the labels are unknown: {folder} has no {FILE_NAME}, which training "
-      "leaves there, there is none beside --init_checkpoint, and there is no "
-      "training file (--train_file, or train.tsv in --data_dir) to find them "
-      f"in. Write {FILE_NAME}, a label a line in the order of the model's "
-      "outputs, into --output_dir"
+      f"the labels are unknown: there is no {FILE_NAME} in {folder} or beside "
+      "--init_checkpoint, and no training file (--train_file, or train.tsv in "
+      f"--data_dir). Write {FILE_NAME}, a label a line in the order of the "
+      "model's outputs, into --output_dir"
     )
   return _in_order_of(known, find()) if known else find()
 
@@ -173,8 +170,7 @@ def _in_order_of(known: LabelSet, result: LabelSet) -> LabelSet:
     raise UserError(
       f"the labels are {describe(result)}, but the head of --init_checkpoint "
       f"is for {describe(known)}: train a fresh one with --new_head, or, if "
-      f"they mean the same, name them in the checkpoint's order in a "
-      f"{FILE_NAME} in --output_dir"
+      f"they mean the same, order them so in {FILE_NAME} in --output_dir"
     )
   logging.info(
     "the labels are %s; --init_checkpoint was trained for %s",
@@ -225,13 +221,9 @@ def log_labels(
     for group in similar(counts)
   ]
   if groups:
-    logging.log_first_n(  # for the training file, not for each file
-      logging.WARNING,
-      "%s: %s differ only in case or blanks and are labels of their own; "
-      "spell them alike if they mean the same",
-      1,
-      *(name, "; ".join(groups)),
-    )
+    text = "%s: %s differ only in case or blanks; spell them alike, if the same"
+    # For the training file, not for each file.
+    logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(groups))
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:

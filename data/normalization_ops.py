@@ -36,9 +36,6 @@ _EXPANDED = 5  # becomes several code points
 # Casing, which decides the form of a lower-case sigma.
 _UNCASED, _CASED, _IGNORED = 0, 1, 2
 
-# Combining class in `orders` of code points that are not reordered.
-_NO_ORDER = 255
-
 
 @dataclass(frozen=True)
 class UnicodeTables:
@@ -50,7 +47,7 @@ class UnicodeTables:
   shifts: np.ndarray
   expansions: list[list[int]]  # code points of each _EXPANDED one
   # [C] uint8, canonical combining class of the first code point of the
-  # decomposition, _NO_ORDER of code points that cleaning removes.
+  # decomposition, 255 of code points that cleaning removes, not reordered.
   orders: np.ndarray
   casings: np.ndarray  # [C] uint8, _UNCASED, _CASED or _IGNORED
 
@@ -70,7 +67,7 @@ def unicode_tables(do_lower_case: bool) -> UnicodeTables:
     if unicodedata.category(char) in ("Cn", "Co", "Cs"):
       continue  # unassigned, private or a surrogate
     if tokenization.is_removed(char):
-      kinds[code], orders[code] = _REMOVED, _NO_ORDER
+      kinds[code], orders[code] = _REMOVED, 255
       continue
     text = char
     if do_lower_case:
@@ -223,11 +220,10 @@ class _Table:
       for begin in range(0, _CODE_POINTS, 256)
     ]
     self._starts = np.array(starts, np.int32)
+    pages = zip(*distinct, strict=True)
     self._cells = [
-      np.frombuffer(b"".join(pages), column.dtype)
-      for column, pages in zip(
-        columns, zip(*distinct, strict=True), strict=True
-      )
+      np.frombuffer(b"".join(cells), column.dtype)
+      for column, cells in zip(columns, pages, strict=True)
     ]
 
   def __call__(self, codes):

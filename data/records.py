@@ -123,13 +123,16 @@ class ShuffledRecords:
     self._seed = seed
     # In one call, since there is one cache.
     index = record_scan.load_index([p for s in sources for p in s.files], cache)
-    ends = np.cumsum([len(source.files) for source in sources])
+    numbers = np.repeat(range(len(sources)), [len(s.files) for s in sources])
+    source = numbers[index.file]  # of each block
+    columns = index.file, index.offset, index.count
     self._indexes = [
-      _slice_files(index, end - len(source.files), end)
-      for source, end in zip(sources, ends, strict=True)
+      Index(index.paths, *(column[source == i] for column in columns))
+      for i in range(len(sources))
     ]
     self._counts = _round_counts([source.weight for source in sources])
-    self._epoch = index.records if len(sources) == 1 else None
+    # Sources have epochs of their own, of which none is that of the mix.
+    self._epoch = index.records if len(sources) == 1 else tf.int64.max
 
   def from_position(self, skip: int) -> tf.data.Dataset:
     """Endless serialized records, scalar strings, after the first `skip`."""
@@ -161,17 +164,13 @@ class ShuffledRecords:
   ) -> tf.data.Dataset:
     """Endless pairs of the batch's number and its [B / replicas] records.
 
-    A global batch of `batch_size`, a multiple of the replicas (else
-    ValueError), has the same records for any number of them. `skip` records
-    were read before, `context` has replicas and workers, None for one of each,
-    and `by_length` makes batches of records of similar length.
+    A global batch of `batch_size`, a multiple of the replicas, has the same
+    records for any number of them. `skip` records were read before, `context`
+    has replicas and workers, None for one of each, and `by_length` makes
+    batches of records of similar length.
     """
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync
-    if batch_size % replicas:
-      raise UserError(
-        f"a batch of {batch_size} cannot be divided among {replicas} replicas"
-      )
     if by_length:
       examples = batching.group_by_length(
         self.from_position, schema, batch_size, skip, self._seed, self._epoch
@@ -185,13 +184,6 @@ class ShuffledRecords:
       worker = context.input_pipeline_id
       batches = batches.filter(lambda n, _: n % replicas // here == worker)
     return batches
-
-
-def _slice_files(index: Index, begin: int, end: int) -> Index:
-  """The blocks of files[begin:end]."""
-  here = (index.file >= begin) & (index.file < end)
-  columns = (c[here] for c in (index.file, index.offset, index.count))
-  return Index(index.paths, *columns)
 
 
 def _round_counts(weights: Sequence[float]) -> np.ndarray:

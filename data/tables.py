@@ -58,7 +58,9 @@ def _extension(path):
 
 def _table(path, columns, header, skip_broken):
   is_csv = _extension(path) == ".csv"  # whose rows may have several lines
-  records = _csv(path) if is_csv else _tabs(path)
+  lines = enumerate(textfiles.text_lines(path), 1)
+  tabs = ((number, line.split("\t")) for number, line in lines if line.strip())
+  records = _csv(path) if is_csv else tabs
   has_header = header is None
   if has_header:
     line, header = next(records, (1, []))
@@ -77,12 +79,9 @@ def _table(path, columns, header, skip_broken):
     elif skip_broken:
       broken.append(line)
     else:
-      remedy = (
-        "put texts with commas in quotes"
-        if is_csv
-        else "remove tabs and line breaks from the texts, or write the table "
-        "as .csv or .jsonl"
-      )
+      remedy = "put texts with commas in quotes"
+      if not is_csv:
+        remedy = "remove tabs and line breaks in texts, or write .csv or .jsonl"
       raise UserError(
         f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
         f"({', '.join(header)}): is it the file of another task? If not, "
@@ -94,13 +93,6 @@ def _table(path, columns, header, skip_broken):
       "%s: left out %d rows with a wrong number of columns (lines %s)",
       *(path, len(broken), shown),
     )
-
-
-def _tabs(path) -> Iterator[tuple[int, list[str]]]:
-  """Line and fields of each row that is not blank."""
-  for number, line in enumerate(textfiles.text_lines(path), 1):
-    if line.strip():
-      yield number, line.split("\t")
 
 
 def _csv(path) -> Iterator[tuple[int, list[str]]]:
@@ -156,7 +148,6 @@ def _require(columns, present, where):
   if missing:
     raise UserError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
-      f"{', '.join(map(repr, present))}. A table begins with its header, and "
-      "a .tsv has tabs; flags of run_classifier.py --task_name=tsv name other "
-      "columns, such as --text_a_column"
+      f"{', '.join(map(repr, present))}. A table begins with its header, a "
+      ".tsv has tabs, and flags such as --text_a_column name other columns"
     )

@@ -208,15 +208,15 @@ def validate_case_matches_checkpoint(
   if not path.name.startswith("bert_model.ckpt"):
     return
   folder = path.parent.name
-  for lower_cased, names in ((True, _LOWER_CASED), (False, _CASED)):
-    if names.fullmatch(folder) and bool(do_lower_case) != lower_cased:
-      kind = "lower-cased" if lower_cased else "cased"
-      raise UserError(
-        f"--do_lower_case={bool(do_lower_case)} does not fit"
-        f" --{flag}={init_checkpoint}: {folder} is a {kind} model;"
-        f" give --do_lower_case={lower_cased}, or rename the folder if this"
-        " is what you want"
-      )
+  others = _CASED if do_lower_case else _LOWER_CASED
+  if others.fullmatch(folder):
+    kind = "cased" if do_lower_case else "lower-cased"
+    raise UserError(
+      f"--do_lower_case={bool(do_lower_case)} does not fit"
+      f" --{flag}={init_checkpoint}: {folder} is a {kind} model; give"
+      f" --do_lower_case={not do_lower_case}, or rename the folder if this is"
+      " what you want"
+    )
 
 
 class _Translation(dict):

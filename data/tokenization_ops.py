@@ -42,15 +42,17 @@ class GraphTokenizer(tf.Module):
     self._asset = _asset(vocabulary)
     self._ids = _table(self._asset, tf.string, tf.int64, -1)
     self._tokens = _table(self._asset, tf.int64, tf.string, vocab.UNK)
-    longest = max(map(len, vocabulary))
-    self._wordpieces = WordpieceSplitter(self._ids, longest)
+    self._longest = max(len(_JOINER) + 1, *map(len, vocabulary))
 
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Ids of the tokens of each text: [N] string -> [N, (T)] int32."""
     pieces = tf.strings.split(texts, " ")  # [N, (M)]
     distinct, index = tf.unique(pieces.values, tf.int64)  # [P], [N * (M)]
     words = self.normalizer(tf.strings.unicode_decode(distinct, "UTF-8"))
-    spellings, word_index = tf.unique(_spell(words.values), tf.int64)
+    spellings = tf.strings.unicode_encode(words.values, "UTF-8")  # [P * (W)]
+    too_long = words.values.row_lengths() > MAX_CHARS_PER_WORD
+    spellings = tf.where(too_long, vocab.UNK, spellings)
+    spellings, word_index = tf.unique(spellings, tf.int64)
     tokens = self._wordpieces(spellings)  # [D, (T)]
     tokens = tf.gather(tokens, word_index)  # [P * (W), (T)]
     tokens = words.with_values(tokens).merge_dims(1, 2)  # [P, (T)]
@@ -63,53 +65,14 @@ class GraphTokenizer(tf.Module):
       lambda values: self._tokens.lookup(tf.cast(values, tf.int64)), ids
     )
 
+  def _wordpieces(self, words):
+    """Ids of the pieces of words: [D] string, none empty -> [D, (T)] int64.
 
-def _spell(words):
-  """Words as strings, too long ones as [UNK]: [W, (C)] int32 -> [W]."""
-  spellings = tf.strings.unicode_encode(words, "UTF-8")
-  too_long = words.row_lengths() > MAX_CHARS_PER_WORD
-  return tf.where(too_long, vocab.UNK, spellings)
-
-
-def _asset(vocabulary):
-  """The vocabulary as a file in memory, without duplicate or blank lines."""
-  # An id without a token gets a line that no token can equal.
-  lines = [f" {index}" for index in range(max(vocabulary.values()) + 1)]
-  for token, index in vocabulary.items():
-    lines[index] = token or lines[index]
-  folder = f"ram://vocabulary-{uuid.uuid4().hex}"
-  tf.io.gfile.makedirs(folder)
-  with tf.io.gfile.GFile(f"{folder}/vocab.txt", "w") as file:
-    file.write("\n".join(lines) + "\n")
-  return tf.saved_model.Asset(f"{folder}/vocab.txt")
-
-
-def _table(asset, key_type, value_type, default):
-  column = {
-    tf.string: tf.lookup.TextFileIndex.WHOLE_LINE,
-    tf.int64: tf.lookup.TextFileIndex.LINE_NUMBER,
-  }
-  initializer = tf.lookup.TextFileInitializer(
-    asset.asset_path, key_type, column[key_type], value_type, column[value_type]
-  )
-  return tf.lookup.StaticHashTable(initializer, default)
-
-
-class WordpieceSplitter:
-  """WordpieceTokenizer of tokenization.py: the longest piece first.
-
-  All words are split at once: each round of a loop matches the longest piece of
-  every unfinished word. This takes half to two thirds of the time of
-  tensorflow_text's WordpieceTokenizer. `ids` is a lookup table from pieces to
-  ids, else -1; `longest` counts characters of a piece, including its "##".
-  """
-
-  def __init__(self, ids: tf.lookup.StaticHashTable, longest: int):
-    self._ids = ids
-    self._longest = max(longest, len(_JOINER) + 1)
-
-  def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
-    """Ids of the pieces of words: [D] string, none empty -> [D, (T)] int64."""
+    As WordpieceTokenizer of tokenization.py, the longest piece first, but all
+    words are split at once: each round of a loop matches the longest piece of
+    every unfinished word. This takes half to two thirds of the time of
+    tensorflow_text's WordpieceTokenizer.
+    """
     # Most words are a single piece.
     word_ids = self._ids.lookup(words)  # [D]
     known = tf.where(word_ids >= 0)[:, 0]
@@ -166,6 +129,30 @@ class WordpieceSplitter:
     rest, used = tf.gather(rest, unfinished), tf.gather(used, unfinished)
     rest = _JOINER + _substrings(rest, used, _TO_THE_END)
     return (tf.gather(rows, unfinished), rest, len(_JOINER), *pieces)
+
+
+def _asset(vocabulary):
+  """The vocabulary as a file in memory, without duplicate or blank lines."""
+  # An id without a token gets a line that no token can equal.
+  lines = [f" {index}" for index in range(max(vocabulary.values()) + 1)]
+  for token, index in vocabulary.items():
+    lines[index] = token or lines[index]
+  folder = f"ram://vocabulary-{uuid.uuid4().hex}"
+  tf.io.gfile.makedirs(folder)
+  with tf.io.gfile.GFile(f"{folder}/vocab.txt", "w") as file:
+    file.write("\n".join(lines) + "\n")
+  return tf.saved_model.Asset(f"{folder}/vocab.txt")
+
+
+def _table(asset, key_type, value_type, default):
+  column = {
+    tf.string: tf.lookup.TextFileIndex.WHOLE_LINE,
+    tf.int64: tf.lookup.TextFileIndex.LINE_NUMBER,
+  }
+  initializer = tf.lookup.TextFileInitializer(
+    asset.asset_path, key_type, column[key_type], value_type, column[value_type]
+  )
+  return tf.lookup.StaticHashTable(initializer, default)
 
 
 def _substrings(strings, starts, lengths):

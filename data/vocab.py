@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from storage import UserError, files, textfiles
@@ -46,13 +47,12 @@ def unused_ids(tokens: Iterable[str]) -> list[int]:
 def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
   """Writes tokens by id; ValueError if one would not be read back as it is."""
   tokens = list(tokens)
-  seen = set()
-  for token in tokens:
-    if token != token.strip() or not token or "\n" in token or "\r" in token:
-      raise UserError(f"{token!r} cannot be a line of a vocabulary file")
-    if token in seen:
-      raise UserError(f"{token!r} is in the vocabulary twice")
-    seen.add(token)
+  for token, number in Counter(tokens).items():
+    is_line = token and token == token.strip() and not set(token) & {*"\r\n"}
+    if number > 1 or not is_line:
+      raise UserError(
+        f"{token!r} is no line of a vocabulary, or is there twice"
+      )
   files.write_text(os.fspath(path), "".join(f"{token}\n" for token in tokens))
 
 
@@ -113,7 +113,6 @@ def check_same(
   token = repr(tokens[line]) if line in tokens else "missing"
   raise UserError(
     f"{name} is not the vocabulary of the model: line {line + 1} is {token}, "
-    f"but {known[line]!r} in {source}, the "
-    "vocabulary of the checkpoint. Take that file; only its [unused] lines may "
-    "be replaced"
+    f"but {known[line]!r} in {source}: take that file, of which only [unused] "
+    "lines may be replaced"
   )

@@ -57,16 +57,15 @@ def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
     if len(lost) <= _MAX_CASED * len(words):
       return None
     return (
-      f"has {len(lost)} of {len(words)} tokens with capitals or accents, which "
-      f"no text gives then ({', '.join(lost[:3])}): --do_lower_case=False is "
-      "for such a vocabulary"
+      f"has {len(lost)} of {len(words)} tokens with capitals or accents "
+      f"({', '.join(lost[:3])}): give --do_lower_case=False"
     )
   plain = [word for word in words if re.search("[A-Za-z]", word)]
   if len(plain) < _MIN_WORDS or any(word != word.lower() for word in words):
     return None
   return (
     "has no token with a capital letter, so that words with one are unknown: "
-    "--do_lower_case=True is for such a vocabulary"
+    "give --do_lower_case=True"
   )
 
 
@@ -112,9 +111,8 @@ def warn_of_long_lines(
   number = sum(len(text.split()) > max_seq_length for text in texts)
   if number > 0.1 * len(texts):
     logging.warning(
-      "%s: %d of the first %d lines have more words than --max_seq_length=%d: "
-      "most of their text is lost; split_sentences.py makes a line of each "
-      "sentence",
+      "%s: %d of the first %d lines have more words than --max_seq_length=%d "
+      "and are cut; split_sentences.py makes a line of each sentence",
       *(name, number, len(texts), max_seq_length),
     )
 
@@ -222,7 +220,7 @@ def warn_of_decomposed(texts: Iterable[str], name: str) -> None:
 
 
 def warn_of_unknown(
-  texts: Iterable[str], tokenizer: FullTokenizer, name: str
+  texts: Sequence[str], tokenizer: FullTokenizer, name: str
 ) -> None:
   """Warns if many words of a sample become [UNK], once in a process."""
   words = _count_words(texts)
@@ -239,9 +237,7 @@ def warn_of_unknown(
     remedy = (
       f"with --do_lower_case={not lower_case} it would be {100 * other:.0f} %"
     )
-  composed: Counter[str] = Counter()
-  for word, number in words.items():
-    composed[unicodedata.normalize("NFC", word)] += number
+  composed = _count_words(unicodedata.normalize("NFC", t) for t in texts)
   other, _ = _unknown(composed, tokenizer, lower_case)
   if other < fraction / 2:
     remedy = (

@@ -77,7 +77,7 @@ run_classifier | do_train teacher=tuned multi_label | was trained with --multi_l
 run_classifier | do_train teacher=tuned do_lower_case=false | was trained with --do_lower_case=True
 run_classifier | do_train teacher=tuned {windows} | was trained with --long_text=truncate
 run_classifier | do_train teacher=tuned vocab_file=other.txt | --vocab_file=other.txt has other tokens than
-run_classifier | do_train teacher=tuned | has other labels, or another order of them: 0, 1 and no, yes
+run_classifier | do_train teacher=tuned | has other labels, or another order: 0, 1 and no, yes
 run_classifier | do_train init_checkpoint=right_to_left | --attention=bidirectional, but right_to_left was trained with --attention=right_to_left: give that
 run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_to_left | --attention=left_to_right, but right_to_left was trained with --attention=right_to_left
 run_classifier | do_train output_dir=right_to_left | right_to_left is of run_pretraining.py: name another
@@ -201,7 +201,7 @@ extend | bert_config_file=large.json | has vocab_size 9, but --bert_config_file
 extend | do_lower_case=false init_checkpoint=uncased_L-2_H-2_A-1/bert_model.ckpt | is a lower-cased model
 create_pretraining_data | input_file=gone* | no file matches gone*
 create_pretraining_data | input_file=data | cannot read data
-create_pretraining_data | max_seq_length=4 | max_seq_length 4 is too short
+create_pretraining_data | max_seq_length=4 | max_seq_length must be an integer
 create_pretraining_data | mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, and 1 together
 create_pretraining_data | masking=dynamic do_whole_word_mask | with --masking=dynamic give them to run_pretraining.py
 create_pretraining_data | input_file=latin1 num_workers=0 | latin1, line 2: byte 8

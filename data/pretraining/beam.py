@@ -11,6 +11,7 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,12 +20,8 @@ from zlib import crc32
 
 from absl import logging
 
-from data.pretraining.builders import (
-  BuildConfig,
-  RecordBuilder,
-  TextFormat,
-  no_text,
-)
+from data.pretraining import builders
+from data.pretraining.builders import BuildConfig, RecordBuilder, TextFormat
 from data.pretraining.shards import Shard, build_shard, digests, split_corpus
 from storage import UserError, files, textfiles, tfrecord
 
@@ -72,7 +69,7 @@ def write(
   """
   output = files.absolute(output)
   paths = list(map(files.absolute, paths))
-  corpus = split_corpus(paths, text_format=config.text_format)
+  corpus = split_corpus(paths, config.text_format)
   logging.info("%d shards of text", len(corpus))
   folder = f"{output}.parts-{uuid4().hex}"
 
@@ -95,7 +92,7 @@ def write(
   try:
     _run(build, options)
     if not files.exists(f"{folder}/{_COUNTS}"):
-      raise no_text(paths)
+      raise builders.no_text(paths)
     counts = json.loads(files.read_text(f"{folder}/{_COUNTS}"))
   finally:
     files.remove_folder(folder)
@@ -111,13 +108,13 @@ def count_words(
   output: str,
   options: Sequence[str],
 ) -> None:
-  """Adds the words of text files to a counter; see `write` for options, errors.
+  """Counts words of text files by an empty WordCounter; options as of `write`.
 
   Uses a temporary folder beside the output.
   """
   output = files.absolute(output)
   paths = list(map(files.absolute, paths))
-  corpus = split_corpus(paths, text_format=text_format)
+  corpus = split_corpus(paths, text_format)
   folder = f"{output}.counts-{uuid4().hex}"
 
   def build(pipeline):
@@ -125,7 +122,7 @@ def count_words(
       pipeline
       | beam.Create([(shard.number, shard) for shard in corpus])
       | beam.Reshuffle()
-      | beam.FlatMap(_words, text_format, counter.empty())
+      | beam.FlatMap(_words, text_format, counter)
       | beam.CombinePerKey(sum)
       | beam.GroupBy(lambda pair: crc32(pair[0].encode()) % _COUNT_FILES)
       | beam.Map(_write_counts, folder)
@@ -221,7 +218,7 @@ def _set_dropped(number, groups):
 
 
 def _words(pair, text_format, counter):
-  counter = counter.empty()
+  counter = deepcopy(counter)  # the empty one is for other shards, too
   for line in pair[1].lines(text_format):
     counter.add(line)
   return counter.counts().items()

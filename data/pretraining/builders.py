@@ -54,31 +54,23 @@ class TextFormat:
     else:
       texts = [textfiles.lines(path, start, end)]
     for text in texts:
-      if self.is_prose:
-        yield from self._sentences(text)
-      else:
+      if not self.is_prose:
         yield from text
+      else:
+        for paragraph in documents.paragraphs(text):
+          yield from documents.split_sentences(paragraph)
+          if self.layout == "paragraphs":
+            yield ""
       if self.field or self.is_prose:
-        yield ""
-
-  def _sentences(self, text):
-    for paragraph in documents.paragraphs(text):
-      yield from documents.split_sentences(paragraph)
-      if self.layout == "paragraphs":
         yield ""
 
   def ends_document(self, path: str) -> Callable[[bytes], bool] | None:
     """Test for lines that end a document; None if a file cannot be divided."""
-    if textfiles.is_compressed(path):
+    is_document = self.layout == "documents" and not self.field
+    if is_document or textfiles.is_compressed(path):
       return None
-    if self.field:
-      return lambda line: True
-    if self.layout == "documents":
-      return None
-    return lambda line: not line.decode(errors="replace").strip()
-
-
-ORIGINAL = TextFormat()
+    is_row = bool(self.field)
+    return lambda line: is_row or not line.decode(errors="replace").strip()
 
 
 @dataclass(frozen=True)
@@ -93,17 +85,16 @@ class BuildConfig:
   do_lower_case: bool
   instance_config: InstanceConfig
   seed: int
-  text_format: TextFormat = ORIGINAL
+  text_format: TextFormat = TextFormat()
   deduplicate: bool = False
 
 
-class RecordBuilder:
+class RecordBuilder(InstanceBuilder):
   """Builds records from text; `records` and `examples` from documents."""
 
   def __init__(self, config: BuildConfig):
     tokenizer = FullTokenizer(config.vocab_file, config.do_lower_case)
-    builder = InstanceBuilder(tokenizer.vocab, config.instance_config)
-    self.records, self.examples = builder.records, builder.examples
+    super().__init__(tokenizer.vocab, config.instance_config)
     self.vocab = tokenizer.vocab
     self._ids = CachedTokenizer(tokenizer).ids
     self.config = config
@@ -116,9 +107,8 @@ class RecordBuilder:
     Of prose, sentences of one token (page numbers, ornaments) are dropped and
     those longer than a record are split.
     """
-    limits = ()
-    if self.config.text_format.is_prose:
-      limits = 2, self.config.instance_config.max_seq_length
+    is_prose = self.config.text_format.is_prose
+    limits = (2, self.config.instance_config.max_seq_length) if is_prose else ()
     return read_documents(lines, self._ids, progress, *limits)
 
   def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:

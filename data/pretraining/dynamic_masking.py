@@ -32,7 +32,10 @@ class Masker:
     ids, real = batch["input_ids"], batch["input_mask"] > 0  # [B, T]
     order_seed, replace_seed = tf.unstack(tf.random.split(seed, 2))
     candidates = real & (ids != self._cls) & (ids != self._sep)
-    limit = self._num_to_mask(real)  # [B, 1]
+    # Rounded half to even as in Python.
+    lengths = tf.reduce_sum(tf.cast(real, tf.float64), axis=1, keepdims=True)
+    limit = tf.cast(tf.round(lengths * self._masking.masked_lm_prob), tf.int32)
+    limit = tf.clip_by_value(limit, 1, self._max_predictions)  # [B, 1]
     whole_word = self._masking.whole_word
     choose = self._choose_words if whole_word else self._choose_tokens
     keys = choose(ids, candidates, limit, order_seed)  # [B, K]
@@ -51,12 +54,6 @@ class Masker:
       "masked_lm_ids": self._pad(labels),
       "masked_lm_weights": self._pad(tf.cast(chosen, tf.float32)),
     }
-
-  def _num_to_mask(self, real: tf.Tensor) -> tf.Tensor:
-    """Number of tokens to mask, [B, 1], rounded half to even as in Python."""
-    lengths = tf.reduce_sum(tf.cast(real, tf.float64), axis=1, keepdims=True)
-    count = tf.cast(tf.round(lengths * self._masking.masked_lm_prob), tf.int32)
-    return tf.clip_by_value(count, 1, self._max_predictions)
 
   def _choose_tokens(self, ids, candidates, limit, seed):
     """Chooses tokens: T - position, descending, 0 if unused, [B, K]."""

@@ -53,8 +53,13 @@ class PretrainingInput(TrainingRecords):
     )
     is_masked = "masked_lm_positions" in schema
     self.masks_words = not is_masked and not causal_targets
-    if self.masks_words:
-      self._masker = _make_masker(masking, vocab_file, vocab_size)
+    if self.masks_words and vocab_file:
+      words = vocab.load(vocab_file)
+      vocab.check_tokens(words, name=vocab_file)
+      vocab.check_size(words, vocab_size, vocab_file)
+      if words.get("", 0) >= vocab_size:  # a blank line at the end
+        del words[""]  # it must not be drawn as a random word
+      self._masker = Masker(words, masking)
     elif masking.policy != DEFAULT_MASKING.policy:
       raise UserError(
         "--mask_token_prob and --random_token_prob are for words masked when "
@@ -66,7 +71,7 @@ class PretrainingInput(TrainingRecords):
         )
       )
     self.schema = schema
-    if max_corrupt_records:
+    if folder and max_corrupt_records:
       copies = record_scan.drop_corrupt(
         self.files, schema, folder, max_corrupt_records
       )
@@ -95,12 +100,3 @@ class PretrainingInput(TrainingRecords):
       return self._causal_targets(batch) if self._causal_targets else batch
 
     return prefetch_map(numbered, finish)
-
-
-def _make_masker(masking, vocab_file, vocab_size):
-  words = vocab.load(vocab_file)
-  vocab.check_tokens(words, name=vocab_file)
-  vocab.check_size(words, vocab_size, vocab_file)
-  if words.get("", 0) >= vocab_size:  # a blank line at the end
-    del words[""]  # it must not be drawn as a random word
-  return Masker(words, masking)

@@ -16,8 +16,7 @@ from storage import UserError
 from storage.progress import Progress
 from storage.tfrecord import ExampleEncoder, Schema
 
-Segment = list[int]  # ids of a sentence's tokens
-Document = list[Segment]
+Document = list[list[int]]  # ids of the tokens of each sentence
 _SAMPLES = 3  # examples in the log
 
 
@@ -35,15 +34,6 @@ class MaskPolicy:
         f"mask_token_prob {self.mask_token_prob:g} and random_token_prob "
         f"{self.random_token_prob:g} must be 0 or more, and 1 together at most"
       )
-
-  @property
-  def keep_prob(self) -> float:
-    """Probability that a word that does not become [MASK] stays unchanged."""
-    rest = 1.0 - self.mask_token_prob
-    if rest <= 1e-9:
-      return 1.0
-    # Rounded, so that the default is exactly the 0.5 of the original.
-    return round(1.0 - self.random_token_prob / rest, 12)
 
 
 @dataclass(frozen=True)
@@ -68,7 +58,10 @@ class StaticMasking:
   def __init__(self, vocab: Mapping[str, int], masking: Masking):
     self._masking = masking
     self._mask_token_prob = masking.policy.mask_token_prob
-    self._keep_prob = masking.policy.keep_prob
+    # Of a word that does not become [MASK], to stay unchanged. Rounded, so that
+    # the default is exactly the 0.5 of the original.
+    rest = max(1.0 - self._mask_token_prob, 1e-9)
+    self._keep_prob = round(1.0 - masking.policy.random_token_prob / rest, 12)
     self._mask, self._sep = vocab[MASK], vocab[SEP]
     self._all_ids = list(vocab.values())
     self._continuations = frozenset(
@@ -145,17 +138,12 @@ def shuffle(getrandbits: Callable[[int], int], items: list) -> None:
 class InstanceConfig:
   """Contents of records; without `masking` they are masked when read."""
 
-  max_seq_length: int = 128
+  max_seq_length: int = (
+    128  # at least [CLS], two [SEP], a token of each sentence
+  )
   masking: Masking | None = DEFAULT_MASKING
   short_seq_prob: float = 0.1
   dupe_factor: int = 10
-
-  def __post_init__(self):
-    if self.max_seq_length < 5:
-      raise UserError(
-        f"max_seq_length {self.max_seq_length} is too short: [CLS], two [SEP] "
-        "and a token of each sentence take 5"
-      )
 
   @property
   def tokens(self) -> tuple[str, ...]:

@@ -17,16 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from data.pretraining import documents
-from data.pretraining.builders import (
-  ORIGINAL,
-  BuildConfig,
-  RecordBuilder,
-  TextFormat,
-  log_samples,
-  no_text,
-  text_size,
-)
+from data.pretraining import builders, documents
+from data.pretraining.builders import BuildConfig, RecordBuilder, TextFormat
 from storage import files, textfiles, tfrecord, workers
 from storage.progress import Progress
 
@@ -95,7 +87,7 @@ def write_shards(
   Records are distributed over the outputs round-robin. Raises ValueError if
   files hold no text or no UTF-8, ChildProcessError if a worker died.
   """
-  shards = split_corpus(paths, text_format=config.text_format)
+  shards = split_corpus(paths, config.text_format)
   processes = min(processes, len(shards))
   logging.info("%d workers, %d shards of text", processes, len(shards))
   if config.deduplicate:
@@ -115,7 +107,7 @@ def write_shards(
       parts, counts, samples = result
       written = progress.counts["instances"]
       if not written:
-        log_samples(samples)
+        builders.log_samples(samples)
       for i, part in enumerate(parts, written):  # goes on round-robin
         with open(part, "rb") as file:
           shutil.copyfileobj(file, sinks[i % len(sinks)])
@@ -123,7 +115,7 @@ def write_shards(
       progress.add(shard.megabytes, **counts)
       single += counts.get("documents") == 1
     if not progress.counts["instances"]:
-      raise no_text(paths)
+      raise builders.no_text(paths)
   progress.say()
   if single:
     logging.warning(
@@ -189,22 +181,18 @@ def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
   return [tuple(np.flatnonzero(flags).tolist()) for flags in by_shard]
 
 
-def split_corpus(
-  paths: list[str], size: int | None = None, text_format: TextFormat = ORIGINAL
-) -> list[Shard]:
+def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   """Divides files into shards of about the same size, in their order.
 
   Large files are divided between documents, small ones are grouped; compressed
-  files are not divided. By default a shard is a 32nd of the input, 1 to 4 MB.
+  files are not divided. A shard is a 32nd of the input, 1 to 4 MB.
   """
-  if size is None:
-    total = sum(map(text_size, paths))
-    size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
+  total = sum(map(builders.text_size, paths))
+  size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
   shards: list[Shard] = []
   spans, filled = (), 0
-  for span in chain.from_iterable(
-    _spans(path, size, text_format) for path in paths
-  ):
+  all_spans = (_spans(path, size, text_format) for path in paths)
+  for span in chain.from_iterable(all_spans):
     if span.size > _LARGE_SPAN:
       logging.warning(
         "%s: %d MB that cannot be divided; a worker holds them in memory",
@@ -219,7 +207,7 @@ def split_corpus(
 
 
 def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
-  length = text_size(path)
+  length = builders.text_size(path)
   ends_document = text_format.ends_document(path)
   start = 0
   while ends_document and length - start > 1.5 * size:

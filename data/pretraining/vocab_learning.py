@@ -31,10 +31,6 @@ class WordCounter:
     self._words: Counter[str] = Counter()
     self._max_dropped = 0  # Words counted up to this often may be missing.
 
-  def empty(self) -> "WordCounter":
-    """A new counter with the same options."""
-    return WordCounter(self._tokenizer.do_lower_case, self._max_words)
-
   def add(self, line: str) -> None:
     self._pieces.update(line.split(" "))
     if len(self._pieces) > self._max_words:

@@ -22,7 +22,7 @@ def _ids(tokens):
     (PLAIN, True, None),
     ([*PLAIN, "[CLS]", "ⅣA"], True, None),  # released ones have a few
     ([*PLAIN, *map(str.upper, PLAIN)], True, "300 of 600 .*A000, A001, A002"),
-    ([*PLAIN, *(f"é{w}" for w in PLAIN)], True, "--do_lower_case=False is"),
+    ([*PLAIN, *(f"é{w}" for w in PLAIN)], True, "give --do_lower_case=False"),
     (
       ["바다", "산", "a"],
       True,

@@ -61,11 +61,6 @@ def test_no_token_is_lost_without_truncation():
   assert seen == [token for segment in document for token in segment]
 
 
-def test_rows_too_short_for_two_sentences_are_refused():
-  with pytest.raises(ValueError, match="max_seq_length 4 is too short"):
-    InstanceConfig(4)
-
-
 def test_a_single_document_has_records(vocab):
   builder = instances.InstanceBuilder(
     vocab, InstanceConfig(16, Masking(3), dupe_factor=1)

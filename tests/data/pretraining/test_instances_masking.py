@@ -68,7 +68,8 @@ def test_static_masks_of_100_000_tokens(vocab, whole_word, policy):
   assert unchanged / chosen == pytest.approx(same, abs=0.01)
 
 
-def test_the_defaults_compare_with_the_originals_numbers():
-  assert (MaskPolicy().mask_token_prob, MaskPolicy().keep_prob) == (0.8, 0.5)
+def test_the_defaults_compare_with_the_originals_numbers(vocab):
+  mask = StaticMasking(vocab, Masking())
+  assert (mask._mask_token_prob, mask._keep_prob) == (0.8, 0.5)
   assert Masking() == Masking(20, 0.15, False, MaskPolicy(0.8, 0.1))
   assert InstanceConfig() == InstanceConfig(128, Masking(), 0.1, 10)

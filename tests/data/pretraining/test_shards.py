@@ -20,7 +20,7 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
   """Else every shard would pair and mask at the same positions."""
   path = tmp_path / "text.txt"
   path.write_text(random_text(9))
-  [shard] = shards.split_corpus([str(path)])
+  [shard] = shards.split_corpus([str(path)], TextFormat())
   settings = InstanceConfig(32, MASKING, dupe_factor=1)
   first, again, second, other = (
     shards.build_shard(
@@ -64,7 +64,7 @@ def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
     for n in (1, 2)
   ]
   assert result[0] == result[1]
-  corpus = shards.split_corpus([str(tmp_path / "again")])
+  corpus = shards.split_corpus([str(tmp_path / "again")], TextFormat())
   marked = shards._mark_duplicates(corpus, TextFormat(), 1)
   assert sum(len(shard.dropped) for shard in marked) == len(once)
   assert marked[0].dropped == ()
@@ -112,7 +112,7 @@ def test_any_number_of_workers_makes_the_same_files(
   text = tmp_path / "text"
   text.write_text(random_text(60, 4))
   paths = [str(text)]
-  assert len(shards.split_corpus(paths)) > 2
+  assert len(shards.split_corpus(paths, TextFormat())) > 2
   expected = _records(tmp_path / "one", paths, 1, masking=masking)
   result = _records(tmp_path / "two", paths, 2, masking=masking)
   assert result == expected

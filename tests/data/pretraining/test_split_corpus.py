@@ -33,35 +33,46 @@ def _save(folder, documents):
   return {name: (form, str(folder / name)) for name, (form, _) in forms.items()}
 
 
+@pytest.fixture
+def split(monkeypatch):
+  """Divides files into shards of about a size."""
+
+  def split(paths, size, text_format=None):
+    monkeypatch.setattr(shards, "_MIN_BYTES", size)
+    monkeypatch.setattr(shards, "_MAX_BYTES", size)
+    return shards.split_corpus(paths, text_format or TextFormat())
+
+  return split
+
+
 def _lines(corpus, text):
   return [line for shard in corpus for line in shard.lines(text) if line]
 
 
-def test_every_format_has_the_same_sentences(tmp_path):
+def test_every_format_has_the_same_sentences(tmp_path, split):
   documents = random_documents(60)
   expected = [line for document in documents for line in document]
   for name, (text, path) in _save(tmp_path, documents).items():
-    corpus = shards.split_corpus([path], size=2000, text_format=text)
+    corpus = split([path], 2000, text)
     assert (len(corpus) > 3) == (not name.endswith("gz")), name
     assert _lines(corpus, text) == expected, name
 
 
-def test_a_file_that_is_a_document_is_not_divided(tmp_path):
+def test_a_file_that_is_a_document_is_not_divided(tmp_path, split):
   paths = []
   for number in range(9):
     paths.append(str(tmp_path / f"{number} ü.txt"))
     Path(paths[-1]).write_text("Owls hunt at night.\n\n" * (number + 1))
-  text_format = TextFormat("documents")
-  corpus = shards.split_corpus(paths, size=60, text_format=text_format)
+  corpus = split(paths, 60, TextFormat("documents"))
   assert all(span.end is None for shard in corpus for span in shard.spans)
   assert [span.path for shard in corpus for span in shard.spans] == paths
   assert len(corpus) > 5
 
 
-def test_a_large_document_is_warned_about(tmp_path, monkeypatch, caplog):
+def test_a_large_document_is_warned_about(tmp_path, monkeypatch, caplog, split):
   monkeypatch.setattr(shards, "_LARGE_SPAN", 4000)
   (tmp_path / "one.txt").write_text("a\n" * 5000)
-  shards.split_corpus([str(tmp_path / "one.txt")], size=1000)
+  split([str(tmp_path / "one.txt")], 1000)
   assert "one.txt: 0 MB that cannot be divided" in caplog.text
 
 
@@ -70,7 +81,7 @@ def test_a_file_without_line_breaks_is_not_read_at_once(tmp_path, monkeypatch):
   path = str(tmp_path / "one line.jsonl")
   Path(path).write_text("[" * 5_000_000)
   tracemalloc.start()
-  corpus = shards.split_corpus([path], text_format=TextFormat(field="text"))
+  corpus = shards.split_corpus([path], TextFormat(field="text"))
   _, peak = tracemalloc.get_traced_memory()
   tracemalloc.stop()
   assert peak < 1e6
@@ -80,7 +91,7 @@ def test_a_file_without_line_breaks_is_not_read_at_once(tmp_path, monkeypatch):
     _lines(corpus, TextFormat(field="text"))
 
 
-def test_shards_hold_every_document_once(tmp_path):
+def test_shards_hold_every_document_once(tmp_path, split):
   texts = [
     random_text(60, 1),
     random_text(1, 2),
@@ -92,7 +103,7 @@ def test_shards_hold_every_document_once(tmp_path):
   for i, text in enumerate(texts):
     paths.append(str(tmp_path / f"{i}.txt"))
     Path(paths[-1]).write_text(text)
-  corpus = shards.split_corpus(paths, size=3000)
+  corpus = split(paths, 3000)
   assert len(corpus) > 3
   assert [shard.number for shard in corpus] == list(range(len(corpus)))
   read = dict.fromkeys(paths, "")
