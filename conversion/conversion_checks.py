@@ -135,7 +135,7 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
         f"{', '.join(sorted(bert.values)[:3])}, ..."
       )
     if tuple(value.shape) != shape:
-      remedy = "; --head=encoder leaves it out"
+      remedy = "; --head=encoder converts the encoder alone"
       raise UserError(
         f"{bert.origin}: {name} has shape {value.shape}, its configuration "
         f"says {shape}{'' if name.startswith('bert/') else remedy}"

@@ -169,8 +169,8 @@ def _in_order_of(known: LabelSet, result: LabelSet) -> LabelSet:
   if len(known) == len(result):
     raise UserError(
       f"the labels are {describe(result)}, but the head of --init_checkpoint "
-      f"is for {describe(known)}: train a fresh one with --new_head, or, if "
-      f"they mean the same, order them so in {FILE_NAME} in --output_dir"
+      f"is for {describe(known)}: --new_head makes a fresh one; if they mean "
+      f"the same, name them in its order in {FILE_NAME} in --output_dir"
     )
   logging.info(
     "the labels are %s; --init_checkpoint was trained for %s",

@@ -50,9 +50,7 @@ def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
   for token, number in Counter(tokens).items():
     is_line = token and token == token.strip() and not set(token) & {*"\r\n"}
     if number > 1 or not is_line:
-      raise UserError(
-        f"{token!r} is no line of a vocabulary, or is there twice"
-      )
+      raise UserError(f"{token!r} is no line of a vocabulary, or there twice")
   files.write_text(os.fspath(path), "".join(f"{token}\n" for token in tokens))
 
 

@@ -29,6 +29,7 @@ POOLINGS = ("none", "mean", "cls")
 # Fields that the original lacks; saved only where they differ from the default.
 EXTENSIONS = ("attention", "add_bilstm", "initial_attention", "fixed_positions")
 
+_REMEDY = "--bert_config_file is the one that comes with a checkpoint"
 # {type of a field: (its name in messages, types of values)}
 _TYPES: dict[Any, tuple[str, Any]] = {
   str: ("a string", str | None),
@@ -132,9 +133,11 @@ class BertConfig:
     """Reads a bert_config.json, else ValueError with file and key."""
     try:
       values = textfiles.read_json(path)
+    except FileNotFoundError:
+      message = f"no configuration at {path!r}: {_REMEDY}"
+      raise FileNotFoundError(message) from None
     except UserError as error:
-      remedy = "--bert_config_file is the one that comes with a checkpoint"
-      raise UserError(f"{error}: {remedy}") from None
+      raise UserError(f"{error}: {_REMEDY}") from None
     try:
       return cls.from_dict(values)
     except UserError as error:

@@ -201,7 +201,7 @@ extend | bert_config_file=large.json | has vocab_size 9, but --bert_config_file
 extend | do_lower_case=false init_checkpoint=uncased_L-2_H-2_A-1/bert_model.ckpt | is a lower-cased model
 create_pretraining_data | input_file=gone* | no file matches gone*
 create_pretraining_data | input_file=data | cannot read data
-create_pretraining_data | max_seq_length=4 | max_seq_length must be an integer
+create_pretraining_data | max_seq_length=4 | --max_seq_length=4: 4 is not integer >= 5
 create_pretraining_data | mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, and 1 together
 create_pretraining_data | masking=dynamic do_whole_word_mask | with --masking=dynamic give them to run_pretraining.py
 create_pretraining_data | input_file=latin1 num_workers=0 | latin1, line 2: byte 8

@@ -108,9 +108,9 @@ def count_words(
   output: str,
   options: Sequence[str],
 ) -> None:
-  """Counts words of text files by an empty WordCounter; options as of `write`.
+  """Counts the words of text files; see `write` for options, errors.
 
-  Uses a temporary folder beside the output.
+  `counter` is an empty WordCounter. Uses a temporary folder beside the output.
   """
   output = files.absolute(output)
   paths = list(map(files.absolute, paths))
@@ -262,7 +262,7 @@ def _check_endpoint(endpoint: str | None) -> None:
 
 def _cause(error: Exception) -> str:
   """Message of a worker's error, without Beam's traceback, and the remedy."""
-  lines = re.findall(r"^\w*Error: (.*)$", str(error), re.M)
+  lines = re.findall(r"^[\w.]*Error: (.*)$", str(error), re.M)
   lines += re.findall(r"^\s*details = \"(.*)\"$", str(error), re.M)
   text = lines[-1] if lines else str(error)
   text = re.sub(r" \[while running .*", "", text, flags=re.S)

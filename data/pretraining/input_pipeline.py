@@ -61,14 +61,12 @@ class PretrainingInput(TrainingRecords):
         del words[""]  # it must not be drawn as a random word
       self._masker = Masker(words, masking)
     elif masking.policy != DEFAULT_MASKING.policy:
+      remedy = "make it with them, or with --masking=dynamic"
+      if causal_targets:
+        remedy = "leave them out, as this objective masks no words"
       raise UserError(
         "--mask_token_prob and --random_token_prob are for words masked when "
-        f"records are read, and none of {files[0]} is: "
-        + (
-          "leave them out, as this objective masks no words"
-          if causal_targets
-          else "make it with them, or with --masking=dynamic"
-        )
+        f"records are read, and none of {files[0]} is: {remedy}"
       )
     self.schema = schema
     if folder and max_corrupt_records:

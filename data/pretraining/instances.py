@@ -138,9 +138,7 @@ def shuffle(getrandbits: Callable[[int], int], items: list) -> None:
 class InstanceConfig:
   """Contents of records; without `masking` they are masked when read."""
 
-  max_seq_length: int = (
-    128  # at least [CLS], two [SEP], a token of each sentence
-  )
+  max_seq_length: int = 128  # 5 or more, three of them special tokens
   masking: Masking | None = DEFAULT_MASKING
   short_seq_prob: float = 0.1
   dupe_factor: int = 10

@@ -96,7 +96,7 @@ def test_an_error_in_a_worker_names_the_line_and_leaves_nothing(
 ):
   path = tmp_path / "latin1.txt"
   path.write_bytes(b"fine\n\nol\xe9\n")
-  expected = r"pipeline failed: \S*latin1\.txt, line 3: byte 8 .*UTF-8`$"
+  expected = r"pipeline failed: \S*latin1\.txt, line 3: byte 8 .*UTF-8`, where"
   with pytest.raises(ValueError, match=expected):
     beam.write(_config(), [str(path)], str(tmp_path / "out"), options)
   assert os.listdir(tmp_path) == ["latin1.txt"]

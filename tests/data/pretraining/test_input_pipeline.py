@@ -74,12 +74,6 @@ def test_workers_read_the_same_global_batches(paths, workers, replicas):
     np.testing.assert_array_equal(part, expected)
 
 
-def test_an_indivisible_batch_is_refused(paths):
-  context = tf.distribute.InputContext(1, 0, 3)
-  with pytest.raises(ValueError, match="batch of 8 cannot be divided"):
-    _input(paths).train_batches(8, seed=3, context=context)
-
-
 def test_evaluation_starts_again_at_the_end(paths):
   result = _ids(_input(paths[:1]).endless_eval_batches(5), 3)
   np.testing.assert_array_equal(result, [*range(7), *range(7), 0])
