@@ -142,7 +142,7 @@ def test_keras_opens_what_was_exported(tmp_path):
 def test_a_loaded_lstm_still_runs_on_any_device():
   lstm = heads.BiLstm(4, use_cudnn=False)
   again = heads.BiLstm.from_config(lstm.get_config())
-  assert again.use_cudnn is False
+  assert again.stack[0].forward_layer.use_cudnn is False
 
 
 def test_a_keras_export_has_no_task(tmp_path):

@@ -275,7 +275,7 @@ def test_a_checkpoint_and_labels_are_needed(folder, tmp_path):
   task = {"task_name": "tsv", "label_column": "which", "is_regression": False}
   task["xnli_language"] = "zh"
   _edit(copy, program="run_classifier", flags=columns | task)
-  with pytest.raises(FileNotFoundError, match=r"copy has no labels\.txt"):
+  with pytest.raises(FileNotFoundError, match=r"no labels\.txt in \S*copy"):
     Predictor(copy)
   (tmp_path / "copy" / "labels.txt").write_text("no\nyes\n")
   for name in os.listdir(copy):
