@@ -4,6 +4,7 @@ import bisect
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -89,6 +90,13 @@ def read_examples(
       "left out of training: %d of %s, as the words of the paragraph do not "
       "contain the answer",
       *(skipped, number_of(total, "question")),
+    )
+  ids = Counter(example.qas_id for example in examples)
+  if len(ids) < len(examples) and not is_training:
+    logging.warning(
+      "%s: %d questions have the id of another, such as %s; predictions have "
+      "one answer for each id, of the last question",
+      *(describe(paths), len(examples) - len(ids), ids.most_common(1)[0][0]),
     )
   return examples
 

@@ -179,6 +179,16 @@ def test_faults_of_files(path, content, message):
   assert str(path) in str(caught.value)
 
 
+def test_repeated_ids_are_named_before_predictions(path, caplog):
+  mill = question(**answer("mill"))
+  file = write(path, mill, mill | {"id": "q2"}, mill)
+  with caplog.at_level("WARNING", logger="absl"):
+    assert len(squad_examples.read_examples([file], True)) == 3
+    assert not caplog.text
+    assert len(squad_examples.read_examples([file])) == 3
+  assert "1 questions have the id of another, such as q1; " in caplog.text
+
+
 @pytest.mark.parametrize(
   ("answers", "message"),
   [
