@@ -7,6 +7,7 @@ inputs, or a JSON text ("A film.") if the model has one input.
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import groupby, islice
@@ -22,6 +23,7 @@ _OTHER_NAMES = {
   "text": ("text_a", "tokens", "sent1"),
   "text_pair": ("text_b", "sent2"),
 }
+_COMMAND_LINE = "the command line"
 _MOVED = ("bert_config_file", "vocab_file")
 
 
@@ -35,7 +37,7 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
     if args.model.startswith(("http://", "https://")):
       changes = {"files": args.files, "timeout": args.timeout}
     predict = predictor(args.model, engine=args.engine, **changes)
-    rows = [("the command line", given)]
+    rows = [(_COMMAND_LINE, given)]
     if not given:
       rows = _read(sys.stdin.buffer, predict)
     for batch in _batches(_checked(predict, rows), args.batch_size):
@@ -147,5 +149,8 @@ def _checked(predict, rows) -> Iterator[dict]:
     except UserError as error:
       unknown = ", ".join(sorted(row.keys() - {*predict.inputs}))
       hint = f", and no {unknown}" if unknown else ""
-      raise UserError(f"{source}: {error}{hint}") from None
+      message = f"{source}: {error}{hint}"
+      if source == _COMMAND_LINE:
+        message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", message)
+      raise UserError(message) from None
     yield row

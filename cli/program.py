@@ -259,7 +259,10 @@ def check_files(args: Arguments, *names: str) -> None:
 def check_file(args: Arguments, name: str) -> None:
   """Raises OSError if the file that a flag names, if any, cannot be read."""
   if args[name]:
-    files.open_for_reading(args[name]).close()
+    try:
+      files.open_for_reading(args[name]).close()
+    except OSError as error:
+      raise type(error)(f"--{name}: {error}") from None
 
 
 def check_writable(path: str, name: str) -> None:

@@ -161,7 +161,7 @@ def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
   )
   program.check_files(args, "train_file")
   for name, message in (
-    ("dev_file", "cannot read gone: No such file"),
+    ("dev_file", "--dev_file: cannot read gone: No such file"),
     ("test_file", "this command needs --test_file"),
   ):
     with pytest.raises((ValueError, OSError), match=message):
