@@ -23,8 +23,8 @@ from serving.server.models import Metrics, Model, Settings
 from serving.server.rest import RestError
 from serving.server.version import Closed, QueueFull
 
-_MODEL = r"(?i)/v1/models/([^/:]+)(?:/versions/([0-9]{1,18}))?"
-_PREDICT = re.compile(rf"{_MODEL}:predict")
+_MODEL = r"(?i)/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
+_PREDICT = re.compile(rf"{_MODEL}:(classify|regress|predict)")
 _STATUS = re.compile(rf"{_MODEL}(/metadata)?")
 # Bodies of more bytes, and outputs of more values, are converted in a thread.
 _LARGE = 1 << 15
@@ -128,9 +128,9 @@ class App:
     request["model"] = model.name if model else ""
     return model
 
-  def _status(self, request, name, version, metadata):
+  def _status(self, request, name, version, label, metadata):
     model = self._find(request, name)
-    number = int(version) if version else None
+    number = rest.version_number(version, label)
     states = model.states if model else {}
     if metadata and model:
       number, loaded = model.find(number)
@@ -148,9 +148,9 @@ class App:
     statuses = [rest.version_status(each, *states[each]) for each in numbers]
     return _json({"model_version_status": statuses})
 
-  async def _predict(self, request, receive, name, version):
+  async def _predict(self, request, receive, name, version, label, method):
     model = self._find(request, name)
-    number = int(version) if version else None
+    number = rest.version_number(version, label)
     body = await self._read(receive)
     document = await _convert(len(body), rest.parse, body)
     if not model:
@@ -158,7 +158,7 @@ class App:
     outputs = None
     while outputs is None:
       loaded = model.find(number)[1]
-      signature = rest.signature_name(document, loaded.specs)
+      signature = rest.signature_name(document, loaded.specs, method.lower())
       specs = loaded.specs[signature]
       examples = await _convert(len(body), rest.read_inputs, document, specs)
       try:

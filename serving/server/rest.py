@@ -7,11 +7,13 @@ import base64
 import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 
 from serving.answers import to_list
 
+_METHOD_NAMES = {"classify": "classification", "regress": "regression"}
 _MAX_RANK = 32
 _JSON_TYPES = {type(None): "Null", dict: "Object", list: "Array", str: "String"}
 _LEVEL = "Encountered list at unexpected level: %s expected < %s"
@@ -77,12 +79,29 @@ def parse(body: bytes) -> dict:
   return document
 
 
-def signature_name(document: dict, signatures: Collection[str]) -> str:
-  """Signature of a request; RestError if the model has none of that name."""
+def signature_name(
+  document: dict, signatures: Collection[str], method: str
+) -> str:
+  """Signature of a request; RestError if there is none, or of that method."""
   signature = document.get("signature_name") or "serving_default"
   message = 'Serving signature name: "%s" not found in signature def'
   _check(signature in signatures, message, signature)
+  _check(
+    method == "predict",
+    "Expected %s signature method_name to be tensorflow/serving/%s. Was: "
+    "tensorflow/serving/predict",
+    *(_METHOD_NAMES.get(method, ""), method),
+  )
   return signature
+
+
+def version_number(version: str | None, label: str | None) -> int | None:
+  """Number of a version in a URL; None for the newest."""
+  message = "Unrecognized servable version label: %s"
+  _check(not label, message, unquote(label or ""))
+  message = "Failed to convert version: %s to numeric."
+  _check(len(version or "") <= 18, message, version)
+  return int(version) if version else None
 
 
 def read_inputs(

@@ -44,6 +44,7 @@ def read_sentences(
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   sentences: list[Sentence] = []
+  widths: dict[int, int] = {}  # number of columns -> the first line with it
   document = 0
   for line_type, lines in groupby(
     enumerate(textfiles.text_lines(path), 1),
@@ -53,13 +54,19 @@ def read_sentences(
       document += bool(sentences)
     elif line_type == "words":
       rows = list(lines)
-      cells = [_cells(*row, columns, path) for row in rows]
+      cells = [_cells(*row, columns, path, widths) for row in rows]
       words, *more = map(list, zip(*cells, strict=True))
       tags = more[0] if more else None
       sentences.append(Sentence(words, tags, document, rows[0][0]))
   if not sentences:
     raise UserError(f"{path} has no words")
   _check_layout(path, sentences)
+  if len(widths) > 1 and min(columns) < 0:
+    first, second, *_ = widths.items()
+    logging.warning(
+      "%s, line %d: %d columns, but line %d has %d; is something missing?",
+      *(path, *second[::-1], *first[::-1]),
+    )
   return sentences
 
 
@@ -88,7 +95,8 @@ def _line_type(line: str) -> str:
   return "words" if line.strip(" \t") else "blank"
 
 
-def _cells(number, line, columns, path) -> list[str]:
+def _cells(number, line, columns, path, widths) -> list[str]:
+  """Cells of some columns of a line; enters its width into `widths`."""
   # Blanks are U+0020 only: others may be words, as in texts of the web.
   if "\t" in line:
     cells = [cell.strip(" ") for cell in line.split("\t")]
@@ -97,6 +105,7 @@ def _cells(number, line, columns, path) -> list[str]:
   else:
     cells = [cell for cell in line.split(" ") if cell]
   width = len(cells)
+  widths.setdefault(width, number)
   start = f"{path}, line {number}: {number_of(width, 'column')}, so that"
   if not all(-width <= column < width for column in columns):
     raise UserError(
@@ -195,8 +204,15 @@ def read_tagged(
     else:
       logging.info("%s has no tags: words are tagged, but not scored", path)
     return sentences
-  all_tags = (tag for sentence in sentences for tag in sentence.tags or ())
+  all_tags = [tag for sentence in sentences for tag in sentence.tags or ()]
   labels.log_labels(path, all_tags, unit="word")
+  others = sorted(tag for tag in {*all_tags} if tag[1:2] not in ("", "-"))
+  if others and any(tag[1:2] == "-" for tag in all_tags):
+    logging.warning(
+      "%s has tags with a prefix and others without, such as %s: is it spelled "
+      "wrongly?",
+      *(path, ", ".join(others[:5])),
+    )
   return sentences
 
 
@@ -205,5 +221,5 @@ def _has_tags(path, columns) -> bool:
   for number, line in enumerate(textfiles.text_lines(path), 1):
     if _line_type(line) == "words":
       with suppress(ValueError):
-        return bool(_cells(number, line, columns, path))
+        return bool(_cells(number, line, columns, path, {}))
   return False

@@ -38,7 +38,7 @@ GET_ERRORS = """
 /v1/models/none | 404 | Could not find any versions of model none
 /v1/models/none/versions/7 | 404 | Could not find any versions of model none
 /v1/models/none/metadata | 404 | Could not find any versions of model none
-/v1/models/toy/labels/stable | 400 | Malformed request: GET /v1/models/toy/labels/stable
+/v1/models/toy/labels/stable | 400 | Unrecognized servable version label: stable
 /v1/models/toy/versions/8/metadata | 404 | Servable not found for request: Specific(toy, 8)
 /v1/models/toy:predict | 400 | Malformed request: GET /v1/models/toy:predict
 /none | 404 | Not Found
@@ -79,11 +79,11 @@ ERRORS = """
 none:predict | {"instances": ["a"]} | 404 | Servable not found for request: Latest(none)
 none/versions/1:predict | {"instances": ["a"]} | 404 | Servable not found for request: Specific(none, 1)
 toy/versions/8:predict | {"instances": ["a"]} | 404 | Servable not found for request: Specific(toy, 8)
-toy/labels/stable:predict | {"instances": ["a"]} | 400 | Malformed request: POST /v1/models/toy/labels/stable:predict
+toy/labels/stable:predict | {"instances": ["a"]} | 400 | Unrecognized servable version label: stable
 toy:predict | {"signature_name": "none", "instances": ["a"]} | 400 | Serving signature name: "none" not found in signature def
-toy:classify | {"examples": [{"x": 1.0}]} | 400 | Malformed request: POST /v1/models/toy:classify
+toy:classify | {"examples": [{"x": 1.0}]} | 400 | Expected classification signature method_name to be tensorflow/serving/classify. Was: tensorflow/serving/predict
 toy:explain | {"instances": ["a"]} | 400 | Malformed request: POST /v1/models/toy:explain
-toy/versions/999999999999999999999999999999:predict | {"instances": ["a"]} | 400 | Malformed request: POST /v1/models/toy/versions/999999999999999999999999999999:predict
+toy/versions/999999999999999999999999999999:predict | {"instances": ["a"]} | 400 | Failed to convert version: 999999999999999999999999999999 to numeric.
 toy:predict | {"signature_name": "broken", "instances": ["a"]} | 500 | internal error
 """  # noqa: E501
 

@@ -60,6 +60,23 @@ def test_a_file_without_blank_lines_is_said(tmp_path, caplog):
   assert "x.txt: all 201 words are one sentence" in caplog.text
 
 
+def test_a_line_of_another_width_is_named(tmp_path, caplog):
+  path = _write(tmp_path, "1 Rex B-PET\nbarks O\n")
+  examples.read_sentences(path, 0, None)  # the first column stays where it is
+  assert not caplog.messages
+  examples.read_sentences(path)
+  [text] = caplog.messages
+  assert text.startswith(f"{path}, line 2: 2 columns, but line 1 has 3;")
+
+
+def test_a_prefix_that_is_spelled_wrongly_is_named(tmp_path, caplog):
+  path = _write(tmp_path, "Rex B_PET\nbarks O\nTom B-PET\n")
+  tags = ["O", "B-PET", "B_PET"]
+  with caplog.at_level("WARNING", logger="absl"):
+    examples.read_tagged(path, COLUMNS, tags, needs_tags=True)
+  assert "and others without, such as B_PET: is it spelled" in caplog.text
+
+
 def test_tags_may_be_in_any_column(tmp_path, folder):
   path = _write(tmp_path, "B-PET x Rex 7\nO y barks 8\n")
   columns = (2, 0)
