@@ -27,6 +27,7 @@ from storage import UserError, files, textfiles, tfrecord
 
 try:
   import apache_beam as beam
+  from apache_beam.metrics import Metrics
   from apache_beam.options.pipeline_options import (
     PipelineOptions,
     PortableOptions,
@@ -37,6 +38,7 @@ except ImportError:
   ) from None
 
 _ROOT = Path(__file__).resolve().parents[2]
+_NAMESPACE = "corpus"  # of the metrics
 _COUNTS = "counts.json"  # in the temporary folder
 _COUNT_FILES = 64  # of words
 _SECONDS_TO_CONNECT = 10.0
@@ -164,6 +166,8 @@ class _WriteShard(beam.DoFn):
 
   def process(self, shard: Shard) -> Iterator[tuple[int, str, dict[str, int]]]:
     records, counts, _ = build_shard(self._builder, shard)
+    for name, count in counts.items():
+      Metrics.counter(_NAMESPACE, name).inc(count)
     if records:
       path = f"{self._folder}/{shard.number}-{uuid4().hex}"
       with files.open_for_writing(path) as file:
