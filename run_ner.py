@@ -55,7 +55,14 @@ def check_flags(args: Arguments) -> None:
   same = ["document_context", "feature_based"]
   if args.feature_based:
     same += ["feature_layers", "lstm_units"]
-  encoder.check_fine_tuning(args, *same)
+  config = encoder.check_fine_tuning(args, *same)
+  training_program.check_packing(args, config, not_packed(args))
+
+
+def not_packed(args: Arguments) -> dict:
+  """Flags with which sentences cannot share rows."""
+  names = "document_context", "feature_based", "teacher"
+  return {f"--{name}": args[name] for name in names}
 
 
 def main(args: Arguments) -> None:
@@ -95,6 +102,7 @@ def main(args: Arguments) -> None:
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
         packed=models.packed_tagger,
+        not_packed=not_packed(args),
         unit="records",
         evaluate=lambda step: task.evaluate(
           args, model, tags, sets["dev_file"], step

@@ -30,7 +30,8 @@ flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
 def check_flags(args: Arguments) -> None:
   program.check_files(args, *training_program.files_to_read(args))
-  encoder.check_fine_tuning(args)
+  config = encoder.check_fine_tuning(args)
+  training_program.check_packing(args, config, {"--teacher": args.teacher})
 
 
 def main(args: Arguments) -> None:
@@ -59,6 +60,7 @@ def main(args: Arguments) -> None:
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
         packed=models.packed_multiple_choice,
+        not_packed={"--teacher": args.teacher},
         evaluate=lambda step: task.evaluate(
           args, model, sets["dev_file"], step
         ),

@@ -106,7 +106,6 @@ def check_run(
   Raises OSError if that folder cannot be written.
   """
   program.check_writable(args.output_dir, "output_dir")
-  training_program.check_packing(args, network)
   if own := run_record.choose_checkpoint(args.output_dir):
     entry = run_record.of_checkpoint(own)
     if (trained := entry.get("program")) not in (None, args.program):
@@ -147,10 +146,11 @@ def _warn_of_case(args):
 
 def check_fine_tuning(
   args: Arguments, *same: str, of_teacher: Iterable[str] = ()
-) -> None:
+) -> BertConfig:
   """Checks flags of fine-tuning, and that they fit the models; see `check_run`.
 
-  `of_teacher` are names of flags that must be as in the training of --teacher.
+  Returns the network's configuration. `of_teacher` are names of flags that must
+  be as in the training of --teacher.
   """
   training_program.check_fine_tuning(args)
   network = config(args)
@@ -158,6 +158,7 @@ def check_fine_tuning(
   if args.teacher and args.do_train:
     _check_teacher(args, of_teacher)
   check_run(args, network, "add_bilstm", "do_lower_case", *same)
+  return network
 
 
 def _check_teacher(args, same):

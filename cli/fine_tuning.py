@@ -53,6 +53,7 @@ def train(
   *,
   num_examples: int,
   packed: Callable[[keras.Model], keras.Model] | None = None,
+  not_packed: Mapping[str, object] | None = None,
   unit: str = "examples",
   evaluate: Callable[[int], Mapping[str, float]],
   metric: str,
@@ -62,13 +63,14 @@ def train(
 
   An epoch has `num_examples`, ValueError if one step needs more; `unit` names
   the rows of the source in log lines. If they are packed, `packed` makes the
-  model to train. `evaluate` maps a step to metrics by name; the checkpoint with
+  model to train; for `not_packed` see training_program.packing_conflict.
+  `evaluate` maps a step to metrics by name; the checkpoint with
   the largest `metric` is the best. `served_model` makes that of --teacher.
   """
   args = run.args
   steps = _num_steps(args, num_examples)
   if packed:
-    packs = packs_examples(args, run.config)
+    packs = packs_examples(args, run.config, not_packed or {})
     source = source.with_packing(args.train_batch_size, packs)
   optimization.freeze(model, shared_flags.frozen_layers(args, run.config))
   best_checkpoint = None
@@ -176,11 +178,13 @@ def _num_steps(args, num_examples):
   return steps
 
 
-def packs_examples(args: Arguments, config: BertConfig) -> bool | None:
+def packs_examples(
+  args: Arguments, config: BertConfig, not_packed: Mapping[str, object]
+) -> bool | None:
   """--pack_examples; without the flag False if it is impossible, else None."""
   if args.pack_examples is not None:
     return args.pack_examples
-  conflict = training_program.packing_conflict(args, config)
+  conflict = training_program.packing_conflict(args, config, not_packed)
   return False if conflict or needs_static_shapes(args) else None
 
 

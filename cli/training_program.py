@@ -20,11 +20,6 @@ from training import processes, run_record
 
 # Flags of what a program does, one after the other.
 STAGES = ("do_train", "do_eval", "do_predict", "do_export")
-# Flags with which examples cannot share rows.
-_NOT_PACKED = (
-  *("document_context", "feature_based", "group_by_length", "jit_compile"),
-  "teacher",
-)
 LOCK_FILE = "run.lock"
 # Files of locks, which last until they are closed; True if the folder is new.
 _open_locks: list[tuple[TextIO, bool]] = []
@@ -154,22 +149,28 @@ def check_devices(args: Arguments) -> None:
     )
 
 
-def check_packing(args: Arguments, config: BertConfig) -> None:
+def check_packing(
+  args: Arguments, config: BertConfig, not_packed: Mapping[str, object]
+) -> None:
   """Raises ValueError if --pack_examples has a `packing_conflict`."""
-  is_set = args.to_dict().get("pack_examples")  # a flag of some programs
-  if is_set and (conflict := packing_conflict(args, config)):
+  conflict = packing_conflict(args, config, not_packed)
+  if args.pack_examples and conflict:
     raise UserError(f"--pack_examples does not go with {conflict}: drop one")
 
 
-def packing_conflict(args: Arguments, config: BertConfig) -> str | None:
-  """First setting with which examples cannot share rows; None if all can."""
-  values = args.to_dict()
+def packing_conflict(
+  args: Arguments, config: BertConfig, not_packed: Mapping[str, object]
+) -> str | None:
+  """First setting with which examples cannot share rows; None if all can.
+
+  `not_packed` has such settings of the program: {flag: true if it is set}.
+  """
   settings = {
     "--add_bilstm": config.add_bilstm,
     "--gradient_accumulation_steps": args.gradient_accumulation_steps > 1,
-    # Not all programs have all of these.
-    **{f"--{flag}": values.get(flag) for flag in _NOT_PACKED},
-    "--long_text=windows": values.get("long_text") == "windows",
+    "--group_by_length": args.group_by_length,
+    "--jit_compile": args.jit_compile,
+    **not_packed,
     "a TPU": shared_flags.on_tpu(args),
     f"attention {config.attention!r}": config.attention != "bidirectional",
   }

@@ -114,7 +114,6 @@ def test_evaluations_need_data(flags, while_training, at_all):
     ({}, {}, None),
     ({"group_by_length": True}, {}, "--group_by_length"),
     ({"teacher": "old"}, {}, "--teacher"),
-    ({"long_text": "windows"}, {}, "--long_text=windows"),
     ({"jit_compile": True}, {}, "--jit_compile"),
     ({"gradient_accumulation_steps": 2}, {}, "--gradient_accumulation_steps"),
     ({"distribution_strategy": "tpu"}, {}, "a TPU"),
@@ -125,19 +124,20 @@ def test_evaluations_need_data(flags, while_training, at_all):
 def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   args = Arguments(**FLAGS).replace(**flags)
   config = BertConfig(5, 8, 1, 2, 8, **config)
-  assert training_program.packing_conflict(args, config) == name
-  training_program.check_packing(args, config)  # is not asked for
-  packs = fine_tuning.packs_examples(args, config)
+  settings = config, {"--teacher": args.teacher}
+  assert training_program.packing_conflict(args, *settings) == name
+  training_program.check_packing(args, *settings)  # is not asked for
+  packs = fine_tuning.packs_examples(args, *settings)
   assert packs == (None if name is None else False)
   args = args.replace(pack_examples=False)
-  assert fine_tuning.packs_examples(args, config) is False
+  assert fine_tuning.packs_examples(args, *settings) is False
   args = args.replace(pack_examples=True)
-  assert fine_tuning.packs_examples(args, config)
+  assert fine_tuning.packs_examples(args, *settings)
   if name is None:
-    training_program.check_packing(args, config)
+    training_program.check_packing(args, *settings)
   else:
     with pytest.raises(ValueError, match=f"does not go with {name}: drop one"):
-      training_program.check_packing(args, config)
+      training_program.check_packing(args, *settings)
 
 
 def test_lengths_of_windows():
