@@ -19,7 +19,7 @@ EVIL = "<img src=x onerror=\"document.title='evil'\"><b>b</b>"
 
 
 def _find_answer(texts):
-  question, context = texts["question"].decode(), texts["context"].decode()
+  question, context = texts["question"], texts["context"]
   start = context.find(question)
   return {
     "answer": question if start >= 0 else "",
@@ -30,20 +30,20 @@ def _find_answer(texts):
 
 
 def _tag(texts):
-  words = texts["tokens"].decode().split()
+  words = texts["tokens"].split()
   tags = ["B-PER" if word[:1].isupper() else "O" for word in words]
   return {"words": words, "tags": tags, "num_words": len(words)}
 
 
 def _fill(texts):
-  count = texts["text"].count(b"[MASK]")
+  count = texts["text"].count("[MASK]")
   answer = {
     "tokens": [["<i>one</i>", "two"]] * count,
     "probabilities": [[0.9, 0.05]] * count,
     "num_masks": count,
   }
   if pair := texts.get("text_pair"):
-    is_known = pair != b"no head"
+    is_known = pair != "no head"
     answer["is_next"] = True if is_known else None
     answer["is_next_probability"] = 0.625 if is_known else None
   return answer
@@ -58,7 +58,7 @@ def _label(texts):
 
 
 def _choose(texts):
-  endings = [ending.decode() for ending in texts["choices"]]
+  endings = texts["choices"]
   return {
     "choice": len(endings) - 1,
     "text": endings[-1],
