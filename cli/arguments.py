@@ -25,7 +25,7 @@ NOT_OF_TRAINING = re.compile(
   "predict_|prediction_columns|test_file|eval_(batch_size|file)|"
   "max_eval_steps|num_(workers|tpu_cores)|save_checkpoints_steps|ensemble|"
   "keep_checkpoint_max|iterations_per_loop|profile_steps|verbose_logging|"
-  "stop_at_step|dry_run|seed"
+  "stop_at_step|num_train_steps|dry_run|seed"
 )
 # Flags of fine-tuning of which several values make a sweep.
 SWEPT = ("learning_rate", "train_batch_size", "num_train_epochs")
@@ -138,7 +138,8 @@ def warn_if_changed(
   ]
   if changes:
     logging.warning(
-      "%s was trained with %s; to train anew, name another --output_dir",
+      "%s was trained with %s; to train anew, name another --output_dir; here "
+      "what is left is done with the new values",
       *(path, ", ".join(changes)),
     )
 

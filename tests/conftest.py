@@ -29,7 +29,7 @@ lean.leave_out_compilation()
 lean.optimize_graphs(False)
 gc.freeze()  # what is imported stays: no need to go through it again
 
-# Of a slow machine nothing follows; the first time it makes tables, too. The
+# No deadline: machines may be slow, and a first example makes tables, too. The
 # same examples every time: other ones are for the fuzz targets to find.
 settings.register_profile(
   "all",

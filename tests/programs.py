@@ -1,7 +1,8 @@
 """Programs as their users call them, without the time that imports take.
 
-What takes seconds is to import TensorFlow, and to end a process that has. So a
-program is a fork of a process that has done the one, and leaves out the other.
+To import TensorFlow takes seconds, and so does the end of a process that has
+imported it. So a program is a fork of a process with TensorFlow, and exits at
+once.
 Tests of tests/parity, and those that kill, start processes of their own.
 `cpu_seconds` is how long the forks took so far.
 """

@@ -9,7 +9,7 @@ import pytest
 from data.vocab import SPECIAL_TOKENS
 from tests import programs, shared, small_model
 
-# Whatever has begun, it goes on with a creature's doing.
+# Beginnings of sentences; a right ending says what an animal does.
 BEGINNINGS = (
   ("the old dog sleeps", "then it"),
   ("a cat", ""),
