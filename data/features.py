@@ -136,8 +136,11 @@ class RowEncoder:
     vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP, vocab.UNK))
     self.seq_length = seq_length
     self.lengths: Counter[int] = Counter()
-    self.token_ids = CachedTokenizer(tokenizer).ids
+    self._ids = CachedTokenizer(tokenizer).ids
     self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
+
+  def token_ids(self, text: str) -> list[int]:
+    return self._ids(text)
 
   def encode(
     self, text_a: str, text_b: str | None = None, keep_empty: bool = False

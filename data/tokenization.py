@@ -220,7 +220,7 @@ def validate_case_matches_checkpoint(
 
 
 class _Translation(dict):
-  """What a function makes of each character, for str.translate."""
+  """Table for str.translate: a function of each character, called once."""
 
   def __init__(self, translate: Callable[[str], str]):
     super().__init__()

@@ -29,13 +29,9 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
     is_predicted, is_label = predictions == 1, labels == 1
     return float(metrics.f1_score(is_label, is_predicted, zero_division=0.0))
   if name.endswith("_f1"):
-    average, options = (
-      name.removesuffix("_f1"),
-      _report_options(labels.shape[1]),
-    )
-    return float(
-      metrics.f1_score(labels, predictions, average=average, **options)
-    )
+    options = _report_options(labels.shape[1])
+    options["average"] = name.removesuffix("_f1")
+    return float(metrics.f1_score(labels, predictions, **options))
   if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
     return 0.0
   if name == "matthews_correlation":

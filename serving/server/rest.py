@@ -263,7 +263,8 @@ def _to_scalar(value, dtype):
     )
   try:
     if dtype == "string":
-      return value.encode().decode()
+      value.encode()  # an error for half of a surrogate pair
+      return value
     return int(np.array(value, dtype))
   except UnicodeEncodeError:
     _fail("JSON Parse error: The surrogate pair in string is invalid.")

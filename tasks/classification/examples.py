@@ -184,7 +184,8 @@ def class_weights(
 ) -> dict[str, float]:
   """Weights by label that --class_weights names; none for BALANCED.
 
-  Raises ValueError if a part is not label=weight, or its label is unknown.
+  Raises ValueError if a part is not label=weight, or its label is unknown or
+  has a weight already.
   """
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
@@ -203,6 +204,8 @@ def class_weights(
         f"--class_weights: {label!r} is no label of --task_name={task.name}; "
         f"its labels are {labels.known_labels(task.labels)}"
       )
+    if label in weights:
+      raise UserError(f"--class_weights has two weights of {label!r}")
     weights[label] = float(weight)
   return weights
 

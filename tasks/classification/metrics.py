@@ -117,7 +117,8 @@ def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:
   if tuple(values) != tuple(task.labels):
     raise UserError(
       f"{path} is to have the lines label, tab, threshold for "
-      f"{label_files.describe(task.labels)}, in this order, or to be removed"
+      f"{label_files.describe(task.labels)}, in this order: correct it, or "
+      "remove it"
     )
   return tuple(values.values())
 

@@ -294,7 +294,10 @@ def with_labels(
   if task.multi_label:
     return replace(task, labels=result, metrics=("micro_f1", "macro_f1"))
   if len(result) < 2:
-    raise UserError(f"{result.source}: the only label is {result[0]!r}")
+    raise UserError(
+      f"{result.source}: the only label is {result[0]!r}: is it the right "
+      "--label_column?"
+    )
   # With two classes the second is the positive one.
   metrics = _F1 if len(result) == 2 else task.metrics
   return replace(task, labels=result, metrics=metrics)

@@ -10,6 +10,20 @@ from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
 
 
+class _Encoder(features.RowEncoder):
+  """Rows of texts in which "[MASK]" is the id `mask`."""
+
+  def __init__(self, config: TextConfig, mask: int):
+    super().__init__(config.tokenizer, config.max_seq_length)
+    self._mask = mask
+
+  def token_ids(self, text):
+    ids, *parts = map(super().token_ids, text.split(vocab.MASK))
+    for part in parts:
+      ids += [self._mask, *part]
+    return ids
+
+
 class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_pretraining.py.
 
@@ -29,16 +43,7 @@ class Answers(answers.Answers):
     # The model may have more ids than the vocabulary has tokens.
     self.vocab_ids = np.unique([i for token, i in words.items() if token])
     self.top_k = min(top_k, len(self.vocab_ids))
-    self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
-    self._part_ids = self._encoder.token_ids
-    self._encoder.token_ids = self.token_ids  # of a text with masks
-
-  def token_ids(self, line: str) -> list[int]:
-    """Ids of a text; "[MASK]" is the mask."""
-    ids = []
-    for number, part in enumerate(line.split(vocab.MASK)):
-      ids += [self.mask] * (number > 0) + self._part_ids(part)
-    return ids
+    self._encoder = _Encoder(config, self.mask)
 
   def encode(self, texts: Texts) -> Encoded:
     pair = texts.get("text_pair")
