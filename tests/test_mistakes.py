@@ -60,6 +60,7 @@ run_classifier | do_train init_checkpoint=cased_L-12_H-768_A-12/bert_model.ckpt 
 run_classifier | do_train init_checkpoint=theirs | convert_checkpoint.py makes of a Hugging Face folder
 run_classifier | do_train freeze_layers=0-5 | no '0-5'; it has the layers 0-0 and embeddings, encoder, pooler
 run_classifier | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
+run_classifier | do_train pack_examples {windows} | --pack_examples does not go with --long_text=windows
 run_classifier | do_train do_eval task_name=GLUE | data has no folder MNLI, QQP, QNLI
 run_classifier | do_train from_mnli | --from_mnli is for --task_name=GLUE: for one task
 run_classifier | do_train {windows} window_stride=5 | --window_stride=5 leaves tokens out: a window of

@@ -254,9 +254,11 @@ def test_flags_of_a_training_are_completed_and_changed(tmp_path):
 
 def test_flags_that_change_a_training_are_told_from_others(tmp_path, caplog):
   flags = {"learning_rate": [0.5, 0.25], "dtype": "float16", "seed": 3}
+  flags["num_train_steps"] = 4  # more of them go on with the training
   entry = {"flags": flags | {"removed": 1}}
   (tmp_path / "run.json").write_text(json.dumps([entry]))
   args = Arguments(learning_rate=(0.5, 0.25), dtype="float32", seed=4, new=1)
+  args = Arguments(**args.to_dict(), num_train_steps=8)
   arguments.warn_if_changed(args, str(tmp_path))
   told = f"{tmp_path} was trained with --dtype=float16 (now float32); to train"
   assert told in caplog.text

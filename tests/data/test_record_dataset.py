@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from data import batching, features
-from data.records import RecordDataset
+from data.records import RecordDataset, ShuffledRecords, Source, parser
 from modeling import models
 from storage import tfrecord
 from tests.training import toy
@@ -179,6 +179,21 @@ def test_by_length_too_an_epoch_has_every_example_once(tmp_path, batch_size):
   ):
     assert sorted(epoch) == list(range(number))
   assert (seen[:number] != seen[number : 2 * number]).any()
+
+
+def test_by_length_sources_are_mixed_without_an_epoch(tmp_path):
+  """Seven records are no epoch of the mix, at whose end lengths may differ."""
+  schema, sources = features.classification(T), []
+  for name, lengths in (("a", (1, T, 3)), ("b", (2, T - 1, 5, T - 3))):
+    path = str(tmp_path / name)
+    tfrecord.save(path, schema, [_row(n, n) for n in lengths])
+    sources.append(Source([path]))
+  stream = ShuffledRecords(sources, 1).batches(schema, 2, by_length=True)
+  pairs = [
+    parser(schema)(batch)["label_ids"].numpy() for _, batch in stream.take(100)
+  ]
+  # Of sorted lengths only the last of one and the first of the next differ.
+  assert sum(np.ptp(pairs, axis=1) > 0) < 7
 
 
 def _model_outputs(tmp_path, model, static_shapes):
