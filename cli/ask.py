@@ -31,8 +31,8 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
   """Runs the program; a user's mistake ends it with one line and status 1."""
   args = _parse(argv)
   values = {k: v for k, v in vars(args).items() if v is not None}
-  given = {k: v for k, v in values.items() if k in INPUTS}
   try:
+    given = {k: _value(k, v) for k, v in values.items() if k in INPUTS}
     changes = {k: v for k, v in values.items() if v and k in _MOVED}
     if args.model.startswith(("http://", "https://")):
       changes = {"files": args.files, "timeout": args.timeout}
@@ -46,6 +46,18 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
   except (UserError, OSError) as error:
     named = "--model=" if str(error).startswith(args.model) else ""
     sys.exit(f"ERROR: {named}{error}")
+
+
+def _value(name, texts):
+  """What a flag stands for: all its texts, or the only one."""
+  if name == "choices":
+    return texts
+  if len(texts) > 1:
+    raise UserError(
+      f"--{name} is there {len(texts)} times: ask about several texts by lines "
+      "of JSON on standard input"
+    )
+  return texts[0]
 
 
 def _parse(argv):
@@ -76,8 +88,7 @@ def _parse(argv):
     "--timeout", type=float, default=30.0, help="of a URL, in seconds"
   )
   for name in INPUTS:
-    action = "append" if name == "choices" else "store"
-    parser.add_argument(f"--{name}", action=action, help=argparse.SUPPRESS)
+    parser.add_argument(f"--{name}", action="append", help=argparse.SUPPRESS)
   for name in _MOVED:
     parser.add_argument(
       f"--{name}", help="of an --output_dir, if it is not where it was"

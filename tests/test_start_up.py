@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import program as command
 from tests import cpu_time, programs
 from tests.programs import ROOT
 
@@ -115,6 +116,12 @@ def test_help_and_flags(program):
   result = [line for line in done.stdout.splitlines() if line in groups]
   assert result == [line for line in groups if line in result]
   assert result[0] == groups[0]
+
+
+def test_groups_of_flags_name_flags():
+  names = [*command._FIRST, *command._ORIGINAL, *command._DEVICES]
+  assert len(names) == len(set(names))
+  assert {*names} <= {row.split("\t")[0] for row in FLAGS.open()}
 
 
 def test_flags_of_the_original_have_its_types_and_defaults():

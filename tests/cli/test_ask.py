@@ -72,6 +72,11 @@ def test_choices_are_given_one_by_one(call):
   ]
 
 
+def test_the_names_of_transformers_stand_for_the_two_sentences(call):
+  flags = ["--text=a", "--text_pair=b", "--choices=c", "--choices=d"]
+  assert _texts(call(Choices, *flags)) == [[["c", "d"], "a", "b"]]
+
+
 def test_lines_are_answered_in_their_order_in_batches(call):
   lines = ['"long text"', "\n", '{"tokens": "é"}', '{"text": "t"}']
   answers = call(Single, "--batch_size=2", lines=lines)
@@ -160,6 +165,8 @@ def test_an_error_on_the_command_line_is_one_line(call):
   for flags in (["--text=x"], ["--text=x", "--text_a=y"]):
     with pytest.raises(SystemExit, match=r"takes --text_a, --text_b"):
       call(Echo, *flags)
+  with pytest.raises(SystemExit, match="--tokens is there 2 times: ask about"):
+    call(Single, "--tokens=x", "--tokens=y")
   with pytest.raises(SystemExit, match="batch_size=0 must be at least 1"):
     call(Single, "--batch_size=0", lines=['"a"'])
 
