@@ -7,6 +7,8 @@ benchmarks/fine_tune.py runs it as a command and scores its predictions.
 
 import itertools
 import json
+import sys
+import time
 
 import numpy as np
 import torch
@@ -183,10 +185,13 @@ def train(model, rows, collate, config, steps):
   )
   model.train()
   epochs = itertools.chain.from_iterable(itertools.repeat(batches))
-  for batch in itertools.islice(epochs, steps):
+  for step, batch in enumerate(itertools.islice(epochs, steps), 1):
     with train_torch.autocast(config["dtype"]):
       loss = model(**batch).loss
     train_torch.update(model, loss, optimizer, schedule)
+    if step % 50 == 0:
+      now = time.strftime("%H:%M:%S")
+      print(now, f"step {step} of {steps}", file=sys.stderr, flush=True)
 
 
 @torch.inference_mode()
