@@ -1,0 +1,113 @@
+"""Two devices train and evaluate as one does: all programs of fine-tuning."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from data.vocab import SPECIAL_TOKENS
+from tests import programs, small_model
+from training import checkpoint
+
+WORDS = ["ann", "ben", "has", "a", "red", "blue", "boat", "kite", "who", "?"]
+NUMBER = 13  # an odd number of rows, which batches cannot share evenly
+FLAGS = {
+  "run_classifier": "task_name=tsv data_dir=data do_eval",
+  "run_ner": "train_file=ner dev_file=ner do_eval",
+  "run_squad": "train_file=squad.json predict_file=squad.json do_predict "
+  "max_query_length=6 doc_stride=4 group_by_length dynamic_padding",
+  "run_swag": "train_file=swag.jsonl dev_file=swag.jsonl do_eval",
+}
+RESULTS = {"run_squad": "predictions.json"}
+
+
+@pytest.fixture(scope="module", name="folder")
+def _folder(tmp_path_factory):
+  """A model's files, and data for each program: texts without meaning."""
+  folder, rng = tmp_path_factory.mktemp("given"), random.Random(1)
+  small_model.write(folder, [*SPECIAL_TOKENS, *WORDS])
+  texts = [" ".join(rng.choices(WORDS, k=5)) for _ in range(NUMBER)]
+  (folder / "data").mkdir()
+  rows = [f"{text}\t{text.count('a') % 2}" for text in texts]
+  for name in ("train", "dev"):
+    (folder / f"data/{name}.tsv").write_text("\n".join(["text\tlabel", *rows]))
+  tags = {"ann": "B-PER", "ben": "B-PER"}
+  words = [[f"{w} {tags.get(w, 'O')}\n" for w in t.split()] for t in texts]
+  (folder / "ner").write_text("\n".join(map("".join, words)))
+  with open(folder / "swag.jsonl", "w") as file:
+    for text in texts:
+      endings = {f"ending{i}": rng.choice(WORDS) for i in range(3)}
+      row = {"sent1": text, "sent2": "", "label": rng.randrange(3)} | endings
+      file.write(json.dumps(row) + "\n")
+  questions = [
+    {
+      "context": text,
+      "qas": [
+        {
+          "id": str(number),
+          "question": "who ?",
+          "answers": [{"text": text.split()[0], "answer_start": 0}],
+        }
+      ],
+    }
+    for number, text in enumerate(texts)
+  ]
+  data = {"data": [{"title": "t", "paragraphs": questions}]}
+  (folder / "squad.json").write_text(json.dumps(data))
+  return folder
+
+
+def _run(program, folder, output, devices, **more):
+  flags = [f"--{flag}" for flag in FLAGS[program].split()]
+  flags += ["--distribution_strategy=mirrored"] * (devices > 1)
+  log = programs.run(
+    *(program, *flags),
+    cwd=folder,
+    bert_config_file="bert_config.json",
+    vocab_file="vocab.txt",
+    output_dir=output,
+    num_cpu_devices=devices,
+    max_seq_length=12,
+    **{f"{'predict' if program == 'run_squad' else 'eval'}_batch_size": 4},
+    **more,
+  )
+  assert f": {devices} replica(s)" in log
+
+
+TRAIN = {"do_train": True, "train_batch_size": 4, "learning_rate": 0.001}
+TRAIN |= {"num_train_epochs": 1, "seed": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", FLAGS)
+def test_one_device_evaluates_what_two_have_trained(folder, tmp_path, program):
+  _run(program, folder, tmp_path, 2, **TRAIN)
+  path = tmp_path / RESULTS.get(program, "eval_results.txt")
+  before = path.read_text()
+  path.unlink()
+  _run(program, folder, tmp_path, 1)
+  if program in RESULTS:
+    assert path.read_text() == before
+    return
+  first, second = (
+    {k: float(v) for k, v in (line.split(" = ") for line in text.splitlines())}
+    for text in (before, path.read_text())
+  )
+  assert second == pytest.approx(first, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_two_devices_train_as_one_does(folder, tmp_path):
+  """SQuAD's head is the one without dropout, whose masks are a device's own."""
+  readers = []
+  for devices in (1, 2):
+    output = tmp_path / str(devices)
+    _run("run_squad", folder, output, devices, **TRAIN)
+    readers.append(checkpoint.open_reader(str(output)))
+  one, two = readers
+  assert one.shapes == two.shapes
+  for name in one.shapes:
+    # What one sum rounds to zero and another does not, Adam makes a step of.
+    if "adam" not in name and not name.endswith("key/bias"):
+      np.testing.assert_allclose(two[name], one[name], atol=1e-4, err_msg=name)
