@@ -82,17 +82,20 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
   assert calls == [{"tpu": "t", "zone": "z", "project": "p"}]
 
 
-@pytest.mark.parametrize("name", ["tpu_name", "master"])
-def test_a_tpu_that_is_not_there_is_named(monkeypatch, name):
+@pytest.mark.parametrize(
+  "name, value",
+  [("tpu_name", "nowhere"), ("master", "nowhere"), ("tpu_name", None)],
+)
+def test_a_tpu_that_is_not_there_is_named(monkeypatch, name, value):
   def resolver(**_):
     raise OSError("no such host")
 
   monkeypatch.setattr(
     tf.distribute.cluster_resolver, "TPUClusterResolver", resolver
   )
-  message = f"no TPU can be reached with --{name}=nowhere: no such host"
+  message = f"no TPU can be reached with --{name}={value}: no such host"
   with pytest.raises(ValueError, match=message):
-    run.make_strategy(_flags(use_tpu=True, **{name: "nowhere"}))
+    run.make_strategy(_flags(use_tpu=True, **{name: value}))
 
 
 @pytest.mark.parametrize("gpus", [[], ["GPU:0"]])
