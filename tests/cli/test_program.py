@@ -7,10 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import absl
 import pytest
 from absl import flags
 
-from cli import program, training_program
+from cli import arguments, program, training_program
 from cli.arguments import Arguments
 from tests import programs
 from tests.training import toy
@@ -99,6 +100,14 @@ def test_a_path_may_begin_at_home(monkeypatch):
   values(["program", "--folder=~/a,b~/c,~/d*"])
   result = Arguments.from_flags(values)
   assert result.folder == "/ann/a,b~/c,/ann/d*"
+
+
+def test_flags_of_packages_in_the_checkout_are_not_ours(monkeypatch):
+  own = {flag.name for flag in arguments.find_project_flags(flags.FLAGS)}
+  monkeypatch.setattr(arguments, "_ROOT", Path(absl.__file__).parents[3])
+  names = {flag.name for flag in arguments.find_project_flags(flags.FLAGS)}
+  assert "verbosity" in flags.FLAGS
+  assert "verbosity" not in own | names
 
 
 def test_log_lines_have_the_time_and_the_text():
