@@ -104,7 +104,9 @@ def test_a_path_may_begin_at_home(monkeypatch):
 
 def test_flags_of_packages_in_the_checkout_are_not_ours(monkeypatch):
   own = {flag.name for flag in arguments.find_project_flags(flags.FLAGS)}
-  monkeypatch.setattr(arguments, "_ROOT", Path(absl.__file__).parents[3])
+  monkeypatch.setattr(
+    arguments, "_ROOT", Path(absl.__file__).resolve().parents[3]
+  )
   names = {flag.name for flag in arguments.find_project_flags(flags.FLAGS)}
   assert "verbosity" in flags.FLAGS
   assert "verbosity" not in own | names
