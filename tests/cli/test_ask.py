@@ -171,6 +171,12 @@ def test_an_error_on_the_command_line_is_one_line(call):
     call(Single, "--batch_size=0", lines=['"a"'])
 
 
+def test_help_names_the_program(capsys):
+  with pytest.raises(SystemExit, match="0"):
+    ask.main(Predictor, ["--help"])
+  assert capsys.readouterr().out.startswith("usage: predictor.py ")
+
+
 def test_a_folder_that_does_not_exist_is_named():
   with pytest.raises(SystemExit, match="ERROR: --model=/nowhere is no folder"):
     ask.main(Predictor, ["--model=/nowhere", "--text=x"])
