@@ -49,6 +49,7 @@ FLAGS = {
 MISTAKES = """
 run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_export
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
+run_classifier | do_train output_dir=/proc/x/y | --output_dir=/proc/x/y: /proc cannot be written to
 run_classifier | do_train data_dir=nowhere | --data_dir=nowhere is no folder
 run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict need --data_dir
 run_classifier | do_train task_name=MRPC | Quality
@@ -67,6 +68,7 @@ run_classifier | do_train {windows} window_stride=5 | --window_stride=5 leaves t
 run_classifier | do_train {windows} task_name=MRPC | is for single texts, but MRPC has pairs
 run_classifier | do_eval {windows} output_dir=tuned | --long_text=windows, but the model in
 run_classifier | do_eval {windows} output_dir=windows | --window_pooling=mean, but the model in
+run_classifier | do_eval attention=left_to_right output_dir=tuned | --attention=left_to_right, but the model in
 run_classifier | do_predict multi_label output_dir=tuned | --multi_label=True, but the head
 run_classifier | do_predict multi_label init_checkpoint=tuned | train a fresh head with --new_head
 run_classifier | do_train multi_label task_name=sst-2 | --multi_label is for --task_name=tsv
@@ -329,7 +331,7 @@ def _write_models(folder):
   checkpoint.write(str(folder / "bert_model.ckpt"), values)
   tuned = {"do_lower_case": True, "multi_label": False, "task_name": "sst-2"}
   tuned |= {"long_text": "truncate", "bert_config_file": "bert_config.json"}
-  tuned |= {"is_regression": False}
+  tuned |= {"is_regression": False, "attention": "bidirectional"}
   frozen = {"feature_based": True, "feature_layers": "weighted_sum_all"}
   backward = dict.fromkeys(("objective", "attention"), "right_to_left")
   for name, program, flags in (
