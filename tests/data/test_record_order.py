@@ -133,6 +133,12 @@ def test_sources_are_mixed_by_weight(paths):
   assert sorted(large[:80]) == list(range(50, 130))
 
 
+def test_a_thousandth_of_all_is_one_record_in_a_thousand(paths):
+  sources = [Source(paths[:2], 1), Source(paths[2:], 999)]
+  numbers = ShuffledRecords(sources, 1).from_position(0)
+  assert sum(n < 10 for n in _numbers(numbers, 1000)) == 1
+
+
 @pytest.mark.parametrize("skip", [1, 77, 1000, 1001, 2345])
 def test_a_mixture_goes_on_anywhere(skip, paths):
   sources = [Source(paths[:2], 1), Source(paths[2:], 2)]

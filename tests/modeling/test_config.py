@@ -109,6 +109,12 @@ def test_null_activation_is_linear(tmp_path):
   assert config.hidden_act == "linear"
 
 
+def test_activations_may_have_capitals(tmp_path):
+  """As in the original, which lower-cases them."""
+  config = BertConfig.from_json(_write(tmp_path, hidden_act="ReLU"))
+  assert config.hidden_act == "relu"
+
+
 def test_too_long_a_sequence_is_refused():
   with pytest.raises(ValueError, match="max_seq_length 600 exceeds"):
     BertConfig(vocab_size=10).check_length(600)

@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.pretraining import builders, documents, shards
+from data.pretraining.instances import InstanceConfig
 from storage import UserError
 from storage.progress import Progress
+from tests.parity import golden_files
 
+VOCAB_FILE = str(golden_files.GOLDEN / "vocab.txt")
 PROSE = "Owls hunt. They\nhunt at night.\r\n\n\nFoxes do, too. "
 SILENT = partial(Progress, "", 0, "", log=lambda text: None)
 
@@ -44,6 +47,17 @@ def test_short_segments_are_dropped_and_long_ones_cut():
   assert result == [[[1, 2, 3], [1, 2], [1, 2]], [[1, 2, 3]]]
   assert progress.counts["dropped_lines"] == 2
   assert progress.counts["cut_lines"] == 1
+
+
+@pytest.mark.parametrize("layout", ["lines", "paragraphs"])
+def test_only_sentences_of_prose_are_dropped_and_cut(layout):
+  instance = InstanceConfig(max_seq_length=5)
+  text_format = builders.TextFormat(layout)
+  config = builders.BuildConfig(VOCAB_FILE, True, instance, 1, text_format)
+  lines = ["the", "the river", "the " * 7]
+  [document] = builders.RecordBuilder(config).documents(lines, SILENT())
+  sizes = [2, 5, 2] if layout == "paragraphs" else [1, 2, 7]
+  assert [len(sentence) for sentence in document] == sizes
 
 
 LINES = st.lists(st.sampled_from(["", "a", "b", " a ", "a b", "a  b", "\t"]))
@@ -144,6 +158,51 @@ def test_other_files_than_articles_are_named(tmp_path, text, message):
   (tmp_path / "wiki").write_text(text)
   with pytest.raises(UserError, match=message):
     list(documents.read_wikipedia(str(tmp_path / "wiki"), SILENT()))
+
+
+# --- passages ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+  ("text", "is_passage"),
+  [
+    ("w " * 7 + "end.", True),
+    ("w " * 6 + "end.", False),
+    ("w " * 20, True),  # without an end
+    ("w " * 19, False),
+    ("\u77ff" * 23 + "\u3002", True),  # three are a word
+    ("\u77ff" * 22 + "\u3002", False),
+  ],
+)
+def test_passages_of_articles(tmp_path, text, is_passage):
+  (tmp_path / "wiki").write_text(json.dumps({"text": text}))
+  [result] = documents.read_wikipedia(str(tmp_path / "wiki"), SILENT())
+  assert result == [text.strip()] * is_passage
+
+
+@pytest.mark.parametrize(
+  ("text", "number"),
+  [
+    ("He went\nto sea.", 1),
+    ("Chapter I. " + "w " * 9 + "end.", 0),  # of 12 words
+    ("Chapter I. " + "w " * 10 + "end.", 1),
+    ("w " * 98 + "end.\nAn end.", 1),  # lines of 200 characters
+    ("w " * 99 + "end.\nAn end.", 2),
+    ("tin    9    grey.\nHe went.", 0),  # half a table
+    ("tin    9    grey.\nHe went\nto sea.", 1),
+    ("tin    9 is grey.", 1),  # one gap makes no row
+    ("tin    9    grey " + "w " * 16 + "end.", 1),  # of 20 words
+    ("tin    9    grey " + "w " * 15 + "end.", 0),
+    ("one.\n\n*** End of this Project Gutenberg EBook\n\ntwo.", 1),
+    ("one.\n\n*** Start of this Project Gutenberg EBook\n\ntwo.", 1),
+  ],
+)
+def test_passages_of_books(tmp_path, text, number):
+  (tmp_path / "book").write_text(text)
+  result = documents.read_book(str(tmp_path / "book"), SILENT())
+  assert len(result) == number
+  if text.startswith("one."):
+    assert result == ["one." if "End" in text else "two."]
 
 
 # --- text formats -----------------------------------------------------------

@@ -8,7 +8,7 @@ from data import batching, features
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import Masking, MaskPolicy
-from data.records import RecordDataset
+from data.records import RecordDataset, Source
 from storage import tfrecord
 from storage.tfrecord import Feature, Schema
 
@@ -120,6 +120,46 @@ def test_records_of_other_flags_are_refused(paths, options, message):
   PretrainingInput(paths[2:], T, 12, Masking(P))
 
 
+@pytest.mark.parametrize(
+  ("field", "limit"),
+  [
+    ("input_ids", V),
+    ("input_mask", 2),
+    ("masked_lm_positions", T),
+    ("masked_lm_ids", V),
+    ("next_sentence_labels", 2),
+  ],
+)
+def test_numbers_that_the_model_does_not_take_are_refused(
+  tmp_path, field, limit
+):
+  schema = features.pretraining(T, P)
+  row = _row(schema, 1)
+  for number in (limit - 1, limit, -1):
+    path, values = str(tmp_path / str(number)), [number, *row[field][1:]]
+    tfrecord.save(path, schema, [row | {field: values}])
+    if number == limit - 1:
+      _input([path])
+    else:
+      with pytest.raises(ValueError, match=f"{field} goes from .*{number}"):
+        _input([path])
+
+
+def test_without_corrupt_records_it_trains_on_the_others(tmp_path):
+  sources = [
+    Source([_write(tmp_path / name, numbers)])
+    for name, numbers in (("a", range(7)), ("b", range(7, 12)))
+  ]
+  content = bytearray((tmp_path / "a").read_bytes())
+  content[len(content) // 2] ^= 1  # in the fourth of seven
+  (tmp_path / "a").write_bytes(content)
+  paths = [path for source in sources for path in source.files]
+  options = {"max_corrupt_records": 1, "folder": str(tmp_path / "out")}
+  source = _input(paths, sources=sources, **options)
+  result = _ids(source.train_batches(2, seed=1), 20)
+  assert set(result) == set(range(12)) - {3}
+
+
 @pytest.mark.parametrize("content", [b"", b"no record at all, just text"])
 def test_what_is_no_file_of_records_is_named(tmp_path, content):
   path = tmp_path / "x"
@@ -165,6 +205,19 @@ def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
     for batch in source.parse_batches(repeated, seed)
   }
   assert len(masks) == 4
+
+
+def test_a_blank_line_at_the_end_is_not_drawn(tmp_path):
+  """Of 45 tokens and a blank line all random words are tokens of the model."""
+  path = _write(tmp_path / "x", range(10, 40), features.pretraining(T))
+  file = _vocab(tmp_path)
+  with open(file, "a") as vocabulary:
+    vocabulary.write("\n")
+  masking = Masking(T, 1.0, policy=MaskPolicy(0.0, 1.0))
+  source = PretrainingInput([path], T, 45, masking, vocab_file=file)
+  batches = list(source.train_batches(30, seed=1).take(20))
+  drawn = np.concatenate([batch["input_ids"].numpy() for batch in batches])
+  assert drawn.max() == 44
 
 
 def test_unmasked_records_need_a_vocabulary(tmp_path):

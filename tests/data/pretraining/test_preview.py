@@ -60,7 +60,10 @@ def test_counts_are_those_of_the_records(text, tmp_path, whole_word):
   assert numbers == [used.sum(), is_mask.sum(), other, same.sum()]
   random = records["next_sentence_labels"].sum()
   assert pairs.startswith(f"{number} instances: {number - random} (")
-  assert f" {random} (" in pairs
+  assert f" {random} ({random / number:.1%}) with a random" in pairs
+  tokens = records["input_mask"].sum()
+  total = f"{used.sum()} ({used.sum() / tokens:.1%}) of {tokens:,} tokens are"
+  assert masks.startswith(total)
 
 
 def test_an_instance_names_every_replacement(text):

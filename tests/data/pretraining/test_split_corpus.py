@@ -58,6 +58,32 @@ def test_every_format_has_the_same_sentences(tmp_path, split):
     assert _lines(corpus, text) == expected, name
 
 
+@pytest.mark.parametrize(
+  ("kilobytes", "files_of_shards"),
+  [
+    (100, [6] * 10 + [4]),  # 1 MiB at least
+    (600, [2] * 32),  # a 32nd
+    (1024, [2] * 32),
+    (3000, [1] * 64),  # 4 MiB at most
+  ],
+)
+def test_a_shard_is_a_32nd_of_the_text(kilobytes, files_of_shards, tmp_path):
+  """Records depend on it; compressed text counts three times."""
+  paths = [str(tmp_path / f"{number}.gz") for number in range(64)]
+  for path in paths:
+    with open(path, "wb") as file:
+      file.truncate(1024 * kilobytes // 2)
+  corpus = shards.split_corpus(paths, TextFormat())
+  assert [len(shard.spans) for shard in corpus] == files_of_shards
+
+
+def test_a_file_is_divided_from_one_and_a_half_shards_on(tmp_path, split):
+  path = tmp_path / "text"
+  for size, number in ((150, 1), (152, 2)):
+    path.write_text("a\n\n" * (size // 3) + "\n" * (size % 3))
+    assert len(split([str(path)], 100)) == number
+
+
 def test_a_file_that_is_a_document_is_not_divided(tmp_path, split):
   paths = []
   for number in range(9):
