@@ -13,6 +13,12 @@ from training import loop, report
 from training.run_folder import Checkpoints
 
 
+@pytest.fixture(scope="module", name="traced")
+def _traced():
+  """A training step for several tests, so that it is traced once."""
+  return toy.train_step()
+
+
 @pytest.mark.parametrize(
   ("step", "seconds", "expected"),
   [
@@ -56,16 +62,27 @@ def _train(tmp_path, steps=5, step=None, evaluate=None, evaluated=None, **plan):
 
 def test_saves_evaluates_and_tells(tmp_path, caplog, monkeypatch):
   step = toy.train_step()
-  rates, add_steps = {}, report.Report.add_steps
+  rates, add_steps, save = {}, report.Report.add_steps, Checkpoints.save
 
   def record(self, step, number, means):
     rates[step] = means["learning_rate"]
     add_steps(self, step, number, means)
 
+  def save_after_metrics(self, step, values):
+    lines = report.read_metrics(str(tmp_path))
+    assert not step or lines[-1]["step"] == step
+    return save(self, step, values)
+
+  def evaluate(step):
+    assert (tmp_path / f"model.ckpt-{step}.index").exists()
+    seen.append(step)
+
   monkeypatch.setattr(report.Report, "add_steps", record)
+  monkeypatch.setattr(Checkpoints, "save", save_after_metrics)
+  seen = []
   with caplog.at_level("INFO", logger="absl"):
-    checkpoints, seen = _train(
-      tmp_path, step=step, save_every=2, evaluate_every=2
+    checkpoints, _ = _train(
+      tmp_path, 5, step, evaluate, save_every=2, evaluate_every=2
     )
   assert step.train.experimental_get_tracing_count() == 1  # of several lengths
   assert checkpoints.newest_readable().endswith("model.ckpt-5")
@@ -91,8 +108,10 @@ def test_saves_evaluates_and_tells(tmp_path, caplog, monkeypatch):
   } <= tags
 
 
-def test_an_evaluation_that_was_killed_is_made_up_for(tmp_path, monkeypatch):
-  step, clocks, restart = toy.train_step(), [], report.Report.restart_clock
+def test_an_evaluation_that_was_killed_is_made_up_for(
+  tmp_path, monkeypatch, traced
+):
+  step, clocks, restart = traced, [], report.Report.restart_clock
   monkeypatch.setattr(
     report.Report,
     "restart_clock",
@@ -103,6 +122,9 @@ def test_an_evaluation_that_was_killed_is_made_up_for(tmp_path, monkeypatch):
     _, seen = _train(tmp_path, 4, step, evaluated=evaluated, evaluate_every=2)
     assert seen == expected
   assert len(clocks) == 3 + 2 + 1 + 1  # of runs, and after evaluations
+  step.step.assign(2)
+  _train(tmp_path, 4, step, lambda _: True, evaluated=1, evaluate_every=2)
+  assert step.step.numpy() == 2  # it was the one that ends the training
 
 
 def test_an_evaluation_can_end_the_training(tmp_path):
@@ -118,12 +140,12 @@ def test_stops_before_a_spoilt_checkpoint(tmp_path):
   assert not (tmp_path / "model.ckpt-5.index").exists()
 
 
-def test_does_nothing_when_there_is_nothing_to_do(tmp_path, caplog):
-  step = toy.train_step()
-  step.step.assign(9)
-  with caplog.at_level("INFO", logger="absl"):
-    _train(tmp_path, step=step)
-  assert "nothing to train: step 9 is reached already" in caplog.text
+def test_does_nothing_when_there_is_nothing_to_do(tmp_path, caplog, traced):
+  for done in (5, 9):
+    traced.step.assign(done)
+    with caplog.at_level("INFO", logger="absl"):
+      _train(tmp_path, step=traced)
+    assert f"nothing to train: step {done} is reached already" in caplog.text
   assert not list(tmp_path.iterdir())
 
 
@@ -174,6 +196,39 @@ def test_asked_to_end_it_saves_and_ends_well(tmp_path, caplog):
   step = toy.train_step()
   checkpoints.resume(step, None)
   assert step.step.numpy() == 2
+
+
+def test_asked_to_end_at_its_last_step_it_is_complete(tmp_path, traced):
+  traced.step.assign(0)
+  checkpoints, _ = _train(
+    *(tmp_path, 2, traced),
+    evaluate=lambda _: os.kill(os.getpid(), signal.SIGTERM),
+    evaluate_every=2,
+  )
+  assert checkpoints.newest_readable().endswith("model.ckpt-2")
+
+
+def test_that_saving_fails_is_known_before_the_first_step(
+  tmp_path, monkeypatch, traced
+):
+  monkeypatch.setattr(Checkpoints, "save", lambda *_: 1 / 0)
+  traced.step.assign(0)
+  with pytest.raises(ZeroDivisionError):
+    _train(tmp_path, 2, traced)
+  assert traced.step.numpy() == 0
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_only_of_several_workers_one_is_lost(is_alone, monkeypatch):
+  error = tf.errors.InternalError(None, None, "out of memory")
+  if not is_alone:
+    toy.set_worker(monkeypatch, 0)
+  expected = tf.errors.InternalError if is_alone else ConnectionError
+  with (
+    pytest.raises(expected, match="out of memory"),
+    loop._lost_worker_errors(),
+  ):
+    raise error
 
 
 def test_a_record_that_cannot_be_read_is_named(tmp_path):

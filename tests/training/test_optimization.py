@@ -106,6 +106,15 @@ def test_lamb_step_by_step_as_in_the_paper():
       np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-6)
 
 
+def test_lamb_leaves_zeros_as_adam_does():
+  """Their norm would keep them zero, or make them NaN."""
+  kernels = [tf.Variable(tf.zeros([2, 2])) for _ in range(2)]
+  lamb = Lamb([("a", kernels[0]), ("b", kernels[1])])
+  lamb.apply([tf.ones([2, 2]), tf.zeros([2, 2])], tf.constant(0.5), 0)
+  np.testing.assert_allclose(kernels[0], np.full((2, 2), -0.5), rtol=1e-5)
+  np.testing.assert_array_equal(kernels[1], np.zeros((2, 2)))
+
+
 def test_lower_layers_learn_less():
   names = [
     "bert/embeddings/LayerNorm/beta",

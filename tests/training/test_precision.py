@@ -1,5 +1,7 @@
 """Mixed precision: float32 operations, and steps whose gradient overflows."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -111,6 +113,13 @@ def test_a_run_survives_overflows_until_the_scale_fits(half, tmp_path):
     for variable, value in zip(step.variables, before, strict=True)
   ]
   assert np.mean(changed) > 0.5
+
+
+def test_at_the_lowest_scale_some_steps_may_be_skipped():
+  step = SimpleNamespace(
+    first_nonfinite_step=tf.constant(3), loss_scale=LossScale(initial=1.0)
+  )
+  loop._check_finite(step, {"skipped_steps": 0.5}, None)
 
 
 def test_what_no_scale_helps_ends_the_run_and_names_the_step(half, tmp_path):

@@ -3,6 +3,7 @@
 import re
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -11,8 +12,8 @@ import tensorflow as tf
 
 from modeling import losses, models, tracing
 from tests.training import toy
-from training import optimization
-from training.step import LossScale, batch_inputs, set_dtype_policy
+from training import inference, optimization
+from training.step import LossScale, TrainStep, batch_inputs, set_dtype_policy
 
 STEPS = 6
 
@@ -161,6 +162,44 @@ def test_recomputed_layers_have_the_same_gradients(dtype):
 def test_a_batch_that_cannot_be_cut_is_refused(start):
   with pytest.raises(ValueError, match="8 cannot be divided evenly into 1 rep"):
     _run(weights=start, accumulation_steps=3)
+  optimizer = SimpleNamespace(variables=[])
+  options = {"batch_size": 8, "accumulation_steps": 8}
+  with toy.two_replicas().scope(), pytest.raises(ValueError, match="2 replica"):
+    TrainStep(None, None, optimizer, None, **options)
+
+
+def _tiny(loss, weight=1.0):
+  """A step of a layer whose four losses are loss(0), and data for it."""
+  x = keras.Input([1], name="x")
+  model = keras.Model({"x": x}, {"y": keras.layers.Dense(1)(x)})
+  objective = losses.Objective(
+    *(("loss of y",), ()),
+    weights=lambda batch: {"loss of y": batch["weights"]},
+    losses=lambda outputs, _: {"loss of y": loss(0.0 * outputs["y"][:, 0])},
+    epsilon={"loss of y": 1.0},
+  )
+  batch = {"x": tf.ones([4, 1]), "weights": tf.fill([4], weight)}
+  step = toy.train_step(model=model, objective=objective, batch_size=4)
+  return step, tf.data.Dataset.from_tensors(batch)
+
+
+@pytest.mark.parametrize(
+  ("weight", "expected"), [(1.0, 2.0 * 4 / (4 + 1)), (0.0, 0.0)]
+)
+def test_the_originals_epsilon_is_added_to_weights(weight, expected):
+  """Else a batch without masked words would have no finite loss."""
+  step, data = _tiny(lambda zeros: zeros + 2.0, weight)
+  sums = step.train(iter(data), tf.constant(1))
+  result = inference.evaluate(step.model, step.objective, data)
+  assert float(sums["loss"][0]) == pytest.approx(expected)
+  assert result == pytest.approx({"loss": expected, "loss of y": 2.0 * weight})
+
+
+def test_a_gradient_that_is_not_finite_is_found():
+  step, data = _tiny(tf.sqrt)
+  sums = step.train(iter(data), tf.constant(1))
+  assert np.isfinite(sums["loss"][0])
+  assert step.first_nonfinite_step.numpy() == 1
 
 
 def test_no_retracing(start):
@@ -223,6 +262,8 @@ def test_loss_scale_changes_nothing_while_gradients_are_finite(start, plain):
 
 def test_loss_scale_grows_after_its_patience():
   """The steps are counted anew after each change; 1 is the least."""
+  default = LossScale()
+  assert (default.scale.numpy(), default.patience) == (2.0**15, 2000)
   scale = LossScale(initial=2.0, patience=2)
   expected = [2, 4, 4, 8, 8, 4, 4, 8, 4, 2, 1, 1, 1, 2]
   for number, value in enumerate(expected):
