@@ -113,6 +113,8 @@ def test_dropout_is_a_function_of_the_seed():
   assert np.mean(first == 0) == pytest.approx(0.25, abs=0.02)
   assert np.max(first) == pytest.approx(1 / 0.75)
   np.testing.assert_array_equal(dropout(ones, training=False), ones)
+  # As of Keras' fit, without seeds of a training step.
+  assert np.any(dropout(ones, training=True) != dropout(ones, training=True))
 
 
 def test_cross_entropy_ignores_labels_out_of_range():

@@ -3,6 +3,7 @@
 import os
 from contextlib import nullcontext
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -26,7 +27,7 @@ def test_keeps_the_newest_and_lists_them(tmp_path):
   folder, other = tmp_path / "a[1]", tmp_path / "a1"
   _saved(other, step=10)
   checkpoints = Checkpoints(str(folder), keep=2)
-  for step in (0, 8, 9, 10):
+  for step in (0, 1, 9, 10):  # the name of 1 is the beginning of that of 10
     checkpoints.save(step, {"global_step": tf.Variable(step)})
   assert checkpoints.newest_readable() == str(folder / "model.ckpt-10")
   files = {path.name for path in folder.iterdir()}
@@ -71,6 +72,12 @@ def test_any_of_its_files_names_a_checkpoint(tmp_path, suffix):
   prefix = _saved(tmp_path)
   assert run_record.find_checkpoint(prefix + suffix) == prefix
   assert run_record.find_checkpoint(str(tmp_path)) == prefix
+
+
+def test_a_comma_in_a_name_does_not_make_two_of_one(tmp_path):
+  prefix = _saved(tmp_path / "a, b")
+  for path in (prefix, os.path.dirname(prefix)):
+    assert checkpoint.open_reader(path).prefix == prefix
 
 
 def test_a_missing_checkpoint_is_named(tmp_path):
@@ -207,6 +214,16 @@ def test_resumes_all_of_a_run(tmp_path):
     np.testing.assert_array_equal(value, average)
 
 
+def test_averages_begin_with_the_initial_checkpoint(tmp_path):
+  first, step = toy.train_step(), _step_with_everything(1)
+  prefix = Checkpoints(str(tmp_path / "start")).save(0, first.state)
+  Checkpoints(str(tmp_path)).resume(step, prefix)
+  for value, average in zip(
+    first.variables, step.average.averages, strict=True
+  ):
+    np.testing.assert_array_equal(average, value)
+
+
 def test_what_a_checkpoint_of_the_original_lacks(tmp_path, caplog):
   """The position in the data follows from the step; averages begin."""
   step = toy.train_step()
@@ -341,6 +358,18 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
   assert "the last good one is" in done.stdout
   assert not list(tmp_path.glob("unfinished*"))
   assert Checkpoints(str(tmp_path)).newest_readable().endswith("model.ckpt-1")
+
+
+def test_initial_values_follow_from_the_seed(tmp_path):
+  checkpoints = Checkpoints(str(tmp_path))
+  drawn = []
+  for seed in (5, 5, 6):
+    assert checkpoints.restore_or_set_seed(seed) == seed
+    drawn.append(float(keras.random.uniform(())))
+  assert drawn[0] == drawn[1] != drawn[2]
+  seeds = {checkpoints.restore_or_set_seed(None) for _ in range(3)}
+  assert len(seeds) == 3
+  assert max(seeds) < 2**31
 
 
 def test_several_workers_do_not_draw_a_seed_each(tmp_path, monkeypatch):

@@ -30,6 +30,15 @@ def test_one_process_writes(monkeypatch, config, is_chief):
   assert processes.is_chief() == is_chief
 
 
+@pytest.mark.parametrize(
+  ("cluster", "expected"),
+  [({}, False), ({"worker": ["a:1"]}, False), (WORKERS, True), (CHIEF, True)],
+)
+def test_a_cluster_of_one_has_no_others(monkeypatch, cluster, expected):
+  monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
+  assert processes.has_others() == expected
+
+
 def test_a_broken_tf_config_is_named(monkeypatch):
   monkeypatch.setenv("TF_CONFIG", "{cluster")
   with pytest.raises(ValueError, match=r"TF_CONFIG=\{cluster is no JSON"):

@@ -5,6 +5,7 @@ import json
 
 import tensorflow as tf
 
+from tests.training import toy
 from training import report, run_record
 
 
@@ -31,6 +32,21 @@ def test_a_truncated_line_is_left_out(tmp_path):
   report.forget_metrics_after(str(tmp_path), 10)
   assert report.read_metrics(str(tmp_path)) == expected[:1]
   assert report.read_metrics(str(tmp_path / "none")) == []
+
+
+def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path):
+  for step in (3, 5, 7):
+    report.add_metrics(str(tmp_path), step, {"loss": 1.0})
+  report.Report(str(tmp_path), 8).begin(5, 9)
+  lines = report.read_metrics(str(tmp_path))
+  assert [line["step"] for line in lines] == [3, 5]
+
+
+def test_only_the_chief_writes(tmp_path, monkeypatch):
+  toy.set_worker(monkeypatch, 1)
+  report.write_evaluation(str(tmp_path), {"loss": 1.0}, 2)
+  report.Report(str(tmp_path), 8).begin(0, 9)
+  assert not list(tmp_path.iterdir())
 
 
 def test_an_evaluation_has_names_and_a_file_of_its_own(tmp_path):

@@ -69,6 +69,10 @@ def test_the_best_is_converted_after_keep_best(folder):
     newest = str(folder / "model.ckpt-2")
     assert run_record.choose_checkpoint(str(folder), False) == newest
     assert run_record.find_checkpoint(str(folder)) == newest
+  for flags, expected in (({"keep_best": True}, best), ({}, newest)):
+    run_record.append(str(folder), {"flags": flags})  # the last run counts
+    assert run_record.choose_checkpoint(str(folder)) == expected
+    assert run_record.of_checkpoint(newest)["flags"] == flags
 
 
 def test_a_sweep_has_its_best_checkpoint_only(folder):
@@ -102,6 +106,8 @@ def test_a_number_is_better_than_none(tmp_path):
     best.update(step, {"pearson": value}, model)
   record = run_folder.read_best(str(tmp_path))
   assert (record["value"], record["step"], record["evaluated"]) == (-0.5, 2, 3)
+  saved = run_folder.Checkpoints(run_folder.best_folder(str(tmp_path)))
+  assert saved.load(model, None) == 2
 
 
 def test_the_best_is_the_first_of_equals_and_recorded_when_it_is_saved(
@@ -137,6 +143,8 @@ def test_only_the_chief_writes_the_best(tmp_path, monkeypatch):
   model = models.classifier(toy.config(), 2)
   for index in (1, 0):
     toy.set_worker(monkeypatch, index)
-    best.update(2 - index, {"f1": 0.5}, model)
+    best.update(2 - index, {"f1": 0.5 - index}, model)
     assert best.evaluated == 2 - index
-    assert (tmp_path / "best" / "best.json").exists() == (index == 0)
+    names = {path.name for path in tmp_path.glob("best/*")}
+    assert ({"best.json", "model.ckpt-2.index"} <= names) == (index == 0)
+    assert not (names and index)
