@@ -41,6 +41,7 @@ def test_formats_say_the_same(tmp_path, name, content):
   [("t.csv.gz", 'a,b\n"x, y",1\n'), ("t.jsonl.gz", '{"a": "x, y", "b": 1}\n')],
 )
 def test_a_compressed_table_has_the_format_of_its_name(tmp_path, name, content):
+  assert tables._extension(name.replace("gz", "zst")) == name[1:-3]
   path = _write(tmp_path, name, gzip.compress(content.encode()))
   assert [row.values for row in tables.read_table(path)] == [
     {"a": "x, y", "b": "1"}

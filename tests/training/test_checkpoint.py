@@ -55,6 +55,7 @@ def test_the_first_checkpoint_is_deleted_at_the_next(
   assert checkpoints.newest_readable().endswith("model.ckpt-0")
   for step in (10, 20):
     checkpoints.save(step, {"a": tf.Variable(step)})
+    assert (tmp_path / "model.ckpt-0.index").exists() == (keep == 0)
   names = [f"model.ckpt-{step}" for step in steps]
   assert [
     os.path.basename(path) for path in run_record.all_checkpoints(str(tmp_path))
@@ -72,6 +73,16 @@ def test_any_of_its_files_names_a_checkpoint(tmp_path, suffix):
   prefix = _saved(tmp_path)
   assert run_record.find_checkpoint(prefix + suffix) == prefix
   assert run_record.find_checkpoint(str(tmp_path)) == prefix
+
+
+def test_a_name_without_a_folder_is_of_the_current_one(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  checkpoint.write("a.ckpt", {"a": tf.Variable([1.0, 2.0])})
+  assert checkpoint.open_reader("a.ckpt")["a"].tolist() == [1.0, 2.0]
+  suffixes = ".data-00000-of-00001", ".index"
+  assert sorted(checkpoint.files_of("a.ckpt")) == [
+    f"a.ckpt{suffix}" for suffix in suffixes
+  ]
 
 
 def test_a_comma_in_a_name_does_not_make_two_of_one(tmp_path):

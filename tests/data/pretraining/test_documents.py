@@ -175,9 +175,11 @@ def test_other_files_than_articles_are_named(tmp_path, text, message):
   ],
 )
 def test_passages_of_articles(tmp_path, text, is_passage):
-  (tmp_path / "wiki").write_text(json.dumps({"text": text}))
-  [result] = documents.read_wikipedia(str(tmp_path / "wiki"), SILENT())
-  assert result == [text.strip()] * is_passage
+  path = tmp_path / "wiki"
+  for article in (json.dumps({"text": text}), f"<doc>\n{text}\n</doc>\n"):
+    path.write_text(f"\ufeff{article}", encoding="utf-8")
+    [result] = documents.read_wikipedia(str(path), SILENT())
+    assert result == [text.strip()] * is_passage
 
 
 @pytest.mark.parametrize(

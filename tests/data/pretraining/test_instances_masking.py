@@ -12,7 +12,7 @@ from data.pretraining.instances import (
   MaskPolicy,
   StaticMasking,
 )
-from data.vocab import load
+from data.vocab import MASK, load
 
 VOCAB_FILE = str(Path(__file__).parents[2] / "parity/golden/vocab.txt")
 # Probabilities of table 8 of the paper, row by row.
@@ -73,3 +73,5 @@ def test_the_defaults_compare_with_the_originals_numbers(vocab):
   assert (mask._mask_token_prob, mask._keep_prob) == (0.8, 0.5)
   assert Masking() == Masking(20, 0.15, False, MaskPolicy(0.8, 0.1))
   assert InstanceConfig() == InstanceConfig(128, Masking(), 0.1, 10)
+  assert MASK in InstanceConfig().tokens
+  assert MASK not in InstanceConfig(masking=None).tokens

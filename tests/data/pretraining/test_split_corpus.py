@@ -63,13 +63,16 @@ def test_every_format_has_the_same_sentences(tmp_path, split):
   [
     (100, [6] * 10 + [4]),  # 1 MiB at least
     (600, [2] * 32),  # a 32nd
+    (600, [1] * 63),  # less than two files
     (1024, [2] * 32),
-    (3000, [1] * 64),  # 4 MiB at most
+    (1350, [2] * 32),
+    (1400, [1] * 64),  # 4 MiB at most
   ],
 )
 def test_a_shard_is_a_32nd_of_the_text(kilobytes, files_of_shards, tmp_path):
   """Records depend on it; compressed text counts three times."""
-  paths = [str(tmp_path / f"{number}.gz") for number in range(64)]
+  number = sum(files_of_shards)
+  paths = [str(tmp_path / f"{index}.gz") for index in range(number)]
   for path in paths:
     with open(path, "wb") as file:
       file.truncate(1024 * kilobytes // 2)

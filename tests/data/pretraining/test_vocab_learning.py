@@ -2,6 +2,7 @@ from collections import Counter
 
 import pytest
 
+from data import vocab
 from data.pretraining import vocab_learning
 
 
@@ -103,6 +104,23 @@ def test_what_is_rare_unknown_or_a_number():
   counts = Counter({"1998": 9, "ß": 2, "ab": 1, "##": 4})
   choose = vocab_learning.choose_words
   assert choose(counts, ["[UNK]", "1", "a", "##b"], 9, 2) == ["ß"]
+
+
+def test_as_many_words_as_unused_tokens_are_added(tmp_path, caplog):
+  path = str(tmp_path / "vocab.txt")
+  tokens = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "the", "a", "##b"]
+  vocab.save(tokens, path)
+  counts = Counter(ab=4, abb=3, aab=1, the=9)
+  for min_count, words in ((1, ["abb", "ab"]), (4, ["ab", "[unused1]"])):
+    caplog.clear()
+    result, pieces = vocab_learning.extend(
+      path, counts, "text", 0, min_count, True
+    )
+    assert result == ["[PAD]", *words, *tokens[3:]]
+    ids = {"abb": [5, 6, 6], "ab": [5, 6]}
+    assert pieces == {n: ids[w] for n, w in enumerate(words, 1) if w in ids}
+    assert ("only 1 words" in caplog.text) == (min_count == 4)
+    assert ("of the text are split" in caplog.text) == (min_count == 4)
 
 
 def test_small_languages_count_more():
