@@ -33,6 +33,18 @@ def _step(request):
     set_dtype_policy("float32")
 
 
+@pytest.mark.parametrize(
+  ("is_trained", "variables"), [(True, "float32"), (False, "bfloat16")]
+)
+def test_only_training_needs_float32_variables(is_trained, variables):
+  set_dtype_policy("bfloat16", is_trained)
+  policy = keras.config.dtype_policy()
+  set_dtype_policy("float32")
+  assert policy.compute_dtype == "bfloat16"
+  assert policy.variable_dtype == variables
+  assert keras.config.dtype_policy().name == "float32"
+
+
 def test_variables_and_slots_are_float32(step):
   step, _ = step
   for name, value in step.state.items():
