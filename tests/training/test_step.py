@@ -195,7 +195,7 @@ def test_the_originals_epsilon_is_added_to_weights(weight, expected):
   assert result == pytest.approx({"loss": expected, "loss of y": 2.0 * weight})
 
 
-def test_a_gradient_that_is_not_finite_is_found():
+def test_a_gradient_that_is_not_finite_is_noticed():
   step, data = _tiny(tf.sqrt)
   sums = step.train(iter(data), tf.constant(1))
   assert np.isfinite(sums["loss"][0])
