@@ -31,6 +31,9 @@ def test_correlations_by_hand():
   assert metrics.score("pearson", x, y) == pytest.approx(expected)
   # 1 - 6 sum d^2 / (n (n^2 - 1)) with d = 0 1 1 0
   assert metrics.score("spearman", x, y) == pytest.approx(1 - 6 * 2 / (4 * 15))
+  narrow = map(np.float32, (x, y))
+  result = metrics.score("pearson", *narrow)
+  assert result == pytest.approx(expected, rel=1e-12)
 
 
 def test_equal_values_have_their_mean_rank():
@@ -44,9 +47,9 @@ def test_equal_values_have_their_mean_rank():
 def test_undefined_is_zero():
   same, others = np.zeros(4, int), np.array([0, 1, 0, 1])
   assert metrics.score("f1", same, same) == 0
-  assert metrics.score("matthews_correlation", same, others) == 0
-  assert metrics.score("pearson", same, others) == 0
-  assert metrics.score("spearman", same, others) == 0
+  for name in ("matthews_correlation", "pearson", "spearman"):
+    assert metrics.score(name, same, others) == 0
+    assert metrics.score(name, others, same) == 0
 
 
 def test_correct_predictions_score_one():

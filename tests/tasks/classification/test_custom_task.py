@@ -53,6 +53,7 @@ def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
   output = _lay_out(tmp_path / "out", labels_txt="y\nx\nz\n")
   task = task_of(data, output)
   assert task.labels == ("y", "x", "z")  # as kept, not sorted anew
+  assert task.metrics == ("accuracy",)
   assert examples.read_examples(task, data, "test") == [
     TextExample("test-1", "A")
   ]
@@ -114,6 +115,15 @@ def test_scores_need_no_labels(tmp_path):
   task = task_of(data, "nowhere", is_regression=True)
   assert task.is_regression
   assert examples.read_examples(task, data, "train")[0].label == "-1e3"
+
+
+@pytest.mark.parametrize("score", ["x", "", "nan", "inf"])
+def test_a_score_that_is_no_number_is_named(tmp_path, score):
+  train = f"body\tkind\nx\t1\nx\t{score}\n"
+  data = _lay_out(tmp_path / "data", train_tsv=train)
+  task = task_of(data, "nowhere", is_regression=True)
+  with pytest.raises(ValueError, match=rf"line 3.*'{score}' is not a number"):
+    examples.read_examples(task, data, "train")
 
 
 def test_an_unknown_label_in_dev_is_named(tmp_path):
@@ -196,6 +206,12 @@ def test_a_teacher_has_the_labels_of_the_task(tmp_path):
   with pytest.raises(ValueError, match=r"labels, .* 0, 1 and entailment, not_"):
     named_tasks.check_teacher(str(tmp_path), named_tasks.find("RTE"))
   named_tasks.check_teacher(str(tmp_path), named_tasks.find("SST-2"))
+  flags["task_name"] = "TSV"  # of scores
+  (tmp_path / "run.json").write_text(json.dumps([entry]))
+  named_tasks.check_teacher(str(tmp_path), named_tasks.find("RTE"))
+  (tmp_path / "labels.txt").write_text("entailment\nno\n")
+  with pytest.raises(ValueError, match=r"order: entailment, no \(of"):
+    named_tasks.check_teacher(str(tmp_path), named_tasks.find("RTE"))
 
 
 def test_no_task_of_glue_has_its_name():

@@ -45,13 +45,17 @@ def _run(calls):
     calls.append(values)
     folder = Path(values["output_dir"])
     folder.mkdir(parents=True)
-    lines = [f"eval_{name} = 0.{len(calls)}\n" for name in METRICS]
-    for suffix in ("", "_mismatched"):
+    # Each value is another one.
+    for more, suffix in enumerate(("", "_mismatched")):
+      lines = [
+        f"eval_{name} = 0.{len(calls)}{i}{more}\n"
+        for i, name in enumerate(METRICS)
+      ]
       (folder / f"eval_results{suffix}.txt").write_text("".join(lines))
     if predicts and values.get("do_predict") != "False":
       for split in named_tasks.find(name).splits.values():
         if split.submission:
-          (folder / split.submission).write_text("index\tprediction\n")
+          (folder / split.submission).write_text(split.submission)
 
   return lambda command: glue.run(command, partial(rerun, command.do_predict))
 
@@ -75,14 +79,25 @@ def test_all_tasks_with_the_average_of_the_paper(tmp_path, calls, run):
   header, *rows, average = _table(tmp_path)
   assert header == ["task", "metric", "dev", "paper_base", "paper_large"]
   assert rows[0] == ["MNLI-m", "accuracy", "10.00", "84.60", "86.70"]
+  assert [row[:3] for row in rows[1:-1]] == [
+    ["MNLI-mm", "accuracy", "10.10"],
+    ["QQP", "f1", "21.00"],
+    ["QNLI", "accuracy", "30.00"],
+    ["SST-2", "accuracy", "40.00"],
+    ["CoLA", "matthews_correlation", "52.00"],
+    ["STS-B", "spearman", "63.00"],
+    ["MRPC", "f1", "71.00"],
+    ["RTE", "accuracy", "80.00"],
+  ]
   assert rows[-1] == ["WNLI", "accuracy", "90.00", "", ""]
   # As in table 1.
-  assert average == ["average", "", "41.11", "79.60", "82.08"]
+  assert average == ["average", "", "41.90", "79.60", "82.08"]
   with zipfile.ZipFile(tmp_path / "output" / "submission.zip") as archive:
     assert sorted(archive.namelist()) == [
       *("AX.tsv", "CoLA.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "MRPC.tsv"),
       *("QNLI.tsv", "QQP.tsv", "RTE.tsv", "SST-2.tsv", "STS-B.tsv", "WNLI.tsv"),
     ]
+    assert all(archive.read(x).decode() == x for x in archive.namelist())
 
 
 def test_goes_on_with_what_is_not_complete(tmp_path, calls, run):
@@ -111,16 +126,35 @@ def test_goes_on_with_what_is_not_complete(tmp_path, calls, run):
   ]
 
 
+def test_mnli_is_complete_without_the_diagnostic_data(tmp_path, run):
+  _task_folders(tmp_path, "MNLI")
+  (tmp_path / "output").mkdir()
+  run(_flags(tmp_path))
+  (tmp_path / "output" / "MNLI" / "AX.tsv").unlink()
+  assert not glue.parts(_flags(tmp_path))
+  # What to do with a trained model, the command says.
+  assert list(glue.parts(_flags(tmp_path, do_train=False))) == ["MNLI"]
+
+
+def test_after_an_error_the_table_has_the_tasks_before(tmp_path, run):
+  _task_folders(tmp_path, "CoLA", "RTE")
+  (tmp_path / "output" / "RTE").mkdir(parents=True)
+  with pytest.raises(FileExistsError):
+    run(_flags(tmp_path))
+  assert [row[0] for row in _table(tmp_path)] == ["task", "CoLA", "average"]
+
+
 def test_tasks_begin_with_mnli(tmp_path, calls, run):
-  _task_folders(tmp_path, "RTE", "SST-2", "MNLI")
+  _task_folders(tmp_path, "RTE", "SST-2", "MNLI", "MRPC", "STS-B")
   (tmp_path / "output").mkdir()
   run(_flags(tmp_path, from_mnli=True, teacher="big", do_predict=False))
   starts = {v["task_name"]: v.get("init_checkpoint") for v in calls}
   mnli = str(tmp_path / "output" / "MNLI")
-  assert starts == {"MNLI": None, "SST-2": None, "RTE": mnli}
-  assert calls[2]["new_head"] == "True"
-  assert calls[2]["from_mnli"] == "False"  # is for all tasks together
-  assert calls[2]["teacher"] == "big/RTE"
+  expected = dict.fromkeys(("RTE", "MRPC", "STS-B"), mnli)
+  assert starts == {"MNLI": None, "SST-2": None} | expected
+  assert calls[-1]["new_head"] == "True"
+  assert calls[-1]["from_mnli"] == "False"  # is for all tasks together
+  assert calls[-1]["teacher"] == "big/RTE"
 
 
 def test_a_dry_run_needs_no_model_of_mnli(tmp_path, calls, run):

@@ -1,9 +1,12 @@
 """A row of each task's real layout: its texts, its label and the label's id."""
 
+from dataclasses import replace
+
 import pytest
 
 from tasks.classification import examples, named_tasks
 from tasks.classification.examples import TextExample
+from tests.tasks.classification.test_custom_task import task_of
 
 PARSES = "sentence1_binary_parse sentence2_binary_parse sentence1_parse "
 PARSES += "sentence2_parse sentence1 sentence2"
@@ -84,6 +87,40 @@ def test_every_split_has_a_row():
   }
 
 
+def test_each_column_that_is_read_has_to_be_there(tmp_path):
+  path = tmp_path / "data" / "x.tsv"
+  path.parent.mkdir()
+  for task in named_tasks.TASKS.values():
+    for split, source in task.splits.items():
+      names = {source.text_a, source.text_b, source.label, source.guid}
+      names |= {*(source.language or ())[:1]}
+      for name in () if source.header else names - {None}:
+        columns = names - {name, None} | {"else"}
+        path.write_text("\n".join(["\t".join(columns)] * 2))
+        changed = replace(task, splits={split: replace(source, file="x.tsv")})
+        with pytest.raises(ValueError, match=f"no column '{name}'"):
+          examples.read_examples(changed, str(path.parent), split)
+
+
+def test_columns_are_copied_from_the_files_to_predict_alone(tmp_path):
+  data = tmp_path / "MNLI"
+  for name, columns in (
+    ("MNLI/test_matched", "index sentence1 sentence2 genre"),
+    ("MNLI/test_mismatched", "index sentence1 sentence2 genre"),
+    ("diagnostic/diagnostic", "sentence1 sentence2"),  # has no genre
+  ):
+    path = tmp_path / f"{name}.tsv"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(["\t".join(columns.split())] * 2))
+  mnli = named_tasks.find("MNLI")
+  rows = named_tasks.read(mnli, str(data), ["test"], ["genre"])
+  assert {split: row.columns for split, [row] in rows.items()} == {
+    "test": {"genre": "genre"},
+    "test_mismatched": {"genre": "genre"},
+    "test_ax": None,
+  }
+
+
 def test_rows_that_are_cut_in_two_are_left_out_of_qqp_alone(tmp_path):
   columns = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
   row = "9\t8\t7\tone\ttwo\t1\n"
@@ -104,7 +141,8 @@ def test_rows_of_xnli_are_of_one_language(tmp_path):
   ]
   (tmp_path / "xnli.dev.tsv").write_text("\n".join([columns, *rows]))
   for language, guids in (("zh", ["dev-2"]), ("fr", ["dev-1", "dev-3"])):
-    task = named_tasks.xnli(language)
+    flags = {"task_name": "xnli", "xnli_language": language}
+    task = task_of(None, "nowhere", **flags)
     result = examples.read_examples(task, str(tmp_path), "dev")
     assert [x.guid for x in result] == guids
     assert {x.text_a for x in result} == {language}

@@ -137,6 +137,38 @@ def _several(*thresholds):
   )
 
 
+def test_thresholds_of_the_run_count_before_those_it_began_with(
+  args, tmp_path, monkeypatch
+):
+  start, own = (tmp_path / name for name in ("start", "out"))
+  names = [str(start / "labels.txt")]
+  monkeypatch.setattr(task.encoder, "labels_file", lambda _: names[0])
+  for folder, value in ((start, 0.25), (own, 0.75)):
+    folder.mkdir()
+    metrics.save_thresholds(_several(*[value] * 3), str(folder))
+  assert task.with_thresholds(args, _several()).thresholds == (0.75,) * 3
+  (own / "thresholds.tsv").unlink()
+  assert task.with_thresholds(args, _several()).thresholds == (0.25,) * 3
+  names[0] = None
+  assert task.with_thresholds(args, _several()).thresholds == (0.5,) * 3
+
+
+def test_windows_of_long_texts_are_those_of_the_flags(args, tmp_path):
+  CONFIG.to_json(str(tmp_path / "bert_config.json"))
+  args = args.replace(
+    bert_config_file=str(tmp_path / "bert_config.json"),
+    **{"task_name": "SST-2", "long_text": "windows", "max_seq_length": 6},
+    max_text_length=T + 8,
+  )
+  served = task.served_model(args)
+  assert served.answers.config.max_seq_length == T + 8
+  ids = np.full((2, T + 8), 5)
+  ids[1, -1] = 6  # beyond the positions of the network
+  inputs = {"input_ids": ids, "input_mask": ids > 0, "segment_ids": ids * 0}
+  first, second = np.asarray(served.model(inputs)["logits"])
+  assert np.abs(first - second).max() > 1e-4
+
+
 def test_an_evaluation_finds_thresholds_unless_there_are_some(
   args, tmp_path, monkeypatch
 ):
