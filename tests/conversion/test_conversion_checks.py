@@ -1,10 +1,12 @@
-"""Differences after a conversion are errors."""
+"""What is given replaces what a model has; differences are errors."""
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from conversion.conversion_checks import check_values
+from conversion.conversion_checks import check_values, complete, read_any
 from conversion.interchange import CanonicalModel
+from tests import small_model
 
 CONFIG = {"vocab_size": 3, "hidden_act": "gelu"}
 
@@ -34,3 +36,30 @@ def test_what_is_not_the_same_is_named(back, wrong):
 def test_what_is_the_same_passes():
   nan = {"a": np.full(2, np.nan, np.float32)}
   check_values(_bert(**nan), _bert(CONFIG | {"more": 1}, **nan))
+
+
+@pytest.mark.parametrize(
+  ("own", "given", "expected"),
+  [(True, False, False), (False, True, True), (False, None, False)],
+)
+def test_the_case_that_is_given_counts(own, given, expected):
+  bert = CanonicalModel("x", {}, lower_case=own)
+  complete(bert, None, given, for_transformers=False)
+  assert bert.lower_case is expected
+
+
+def test_an_lstm_is_refused_for_transformers():
+  values = {"bert/bilstm/layer_0/kernel": np.zeros(1)}
+  bert = CanonicalModel("x", values, small_model.config(9).to_dict())
+  complete(bert, None, None, for_transformers=False)
+  with pytest.raises(ValueError, match="transformers' BERT has no --add_bilst"):
+    complete(bert, None, None, for_transformers=True)
+
+
+def test_options_of_other_formats_are_refused(tmp_path):
+  (tmp_path / "config.json").touch()
+  with pytest.raises(ValueError, match="--bert_config_file does not go with"):
+    read_any(str(tmp_path), "bert_config.json", use_moving_averages=False)
+  prefix = tf.train.Checkpoint(x=tf.Variable(1)).save(str(tmp_path / "theirs"))
+  with pytest.raises(ValueError, match="--use_moving_averages does not go wit"):
+    read_any(prefix, None, use_moving_averages=True)

@@ -101,6 +101,7 @@ def test_older_names(name, original):
 def test_there_and_back_is_the_same_bit_for_bit(tmp_path, head):
   bert, settings, tensors = _write(tmp_path, head)
   assert settings["architectures"] == [HEADS[head].architecture]
+  assert (settings["pad_token_id"], settings["layer_norm_eps"]) == (0, 1e-12)
   aside = tmp_path / hugging_face.UNUSED_WEIGHTS
   assert aside.exists() == (not HEADS[head].pools)
   assert any("pooler" in name for name in tensors) == HEADS[head].pools
@@ -111,6 +112,7 @@ def test_there_and_back_is_the_same_bit_for_bit(tmp_path, head):
     np.testing.assert_array_equal(back.values[name], value)
   assert BertConfig.from_dict(back.config) == CONFIG
   assert interchange.head_of(back) == head
+  assert back.lower_case is None  # without a tokenizer's settings
 
 
 @pytest.mark.parametrize("head", [k for k, v in HEADS.items() if not v.pools])
@@ -142,6 +144,24 @@ def test_the_activation_keeps_its_form(tmp_path, original, hugging_face_name):
   _, settings, _ = _write(tmp_path, "encoder", config=config)
   assert settings["hidden_act"] == hugging_face_name
   assert hugging_face.read(str(tmp_path)).config["hidden_act"] == original
+
+
+def test_the_activations_of_transformers_are_known(tmp_path):
+  _write(tmp_path, "encoder")
+  expected = {"gelu_python": "gelu_erf", "gelu_pytorch_tanh": "gelu"}
+  for name, original in (
+    expected | {"tanh": "tanh", "linear": "linear"}
+  ).items():
+    _change(tmp_path, {"hidden_act": name})
+    assert hugging_face.read(str(tmp_path)).config["hidden_act"] == original
+
+
+def test_what_their_settings_leave_out_has_their_default(tmp_path):
+  config = BertConfig.from_dict(CONFIG.to_dict() | {"type_vocab_size": 2})
+  _write(tmp_path, "encoder", config=config)
+  _remove(tmp_path, "type_vocab_size", "hidden_act")
+  config = hugging_face.read(str(tmp_path)).config
+  assert (config["type_vocab_size"], config["hidden_act"]) == (2, "gelu_erf")
 
 
 @pytest.mark.parametrize("labels", [("no", "so", "yes"), ()])
@@ -206,19 +226,31 @@ def test_the_tokenizer_goes_along(tmp_path, caplog):
   vocabulary.write_bytes(b"[PAD]\r\na\n\xc3\xa9")
   folder = tmp_path / "out"
   folder.mkdir()
-  (folder / "tokenizer.json").touch()  # of another vocabulary
+  others = "tokenizer.json", "added_tokens.json", "special_tokens_map.json"
+  for name in others:  # of another vocabulary
+    (folder / name).touch()
   _write(folder, "encoder", vocabulary=str(vocabulary), lower_case=False)
-  assert not (folder / "tokenizer.json").exists()
+  assert not any((folder / name).exists() for name in others)
   assert (folder / "vocab.txt").read_bytes() == vocabulary.read_bytes()
   settings = json.loads((folder / "tokenizer_config.json").read_text())
-  assert settings["do_lower_case"] is False
-  assert settings["model_max_length"] == 6
+  assert settings == {
+    **{"tokenizer_class": "BertTokenizer", "model_max_length": 6},
+    **{"do_lower_case": False, "strip_accents": None},
+    **{"tokenize_chinese_chars": True, "mask_token": "[MASK]"},
+    **{"pad_token": "[PAD]", "unk_token": "[UNK]"},
+    **{"cls_token": "[CLS]", "sep_token": "[SEP]"},
+  }
   assert hugging_face.read(str(folder)).lower_case is False
+  assert not caplog.messages
   change = {"tokenizer_class": "MecabTokenizer", "do_basic_tokenize": False}
+  change |= {"strip_accents": True}
   _change(folder, change, "tokenizer_config.json")
   hugging_face.read(str(folder))
   assert "tokenizer_class is 'MecabTokenizer', unlike" in caplog.text
   assert "do_basic_tokenize is False, unlike" in caplog.text
+  assert "strip_accents is True, unlike" in caplog.text
+  (folder / "tokenizer_config.json").write_text("{}")
+  assert hugging_face.read(str(folder)).lower_case is True
 
 
 def test_an_unused_head_is_saved_in_another_file(tmp_path):
@@ -242,11 +274,20 @@ def _change(folder, change, name="config.json"):
   path.write_text(json.dumps(json.loads(path.read_text()) | change))
 
 
+def _remove(folder, *names):
+  path = folder / "config.json"
+  settings = json.loads(path.read_text())
+  for name in names:
+    del settings[name]
+  path.write_text(json.dumps(settings))
+
+
 def test_copies_are_left_out(tmp_path):
   _, _, tensors = _write(tmp_path, "pretraining")
   table = tensors["bert.embeddings.word_embeddings.weight"]
   more = {
     "bert.embeddings.position_ids": np.arange(6)[np.newaxis],
+    "bert.embeddings.token_type_ids": np.zeros((1, 6), int),
     "cls.predictions.decoder.weight": table,
     "cls.predictions.decoder.bias": tensors["cls.predictions.bias"],
     "crf.transitions": np.zeros(3, np.float32),
@@ -261,7 +302,7 @@ def test_copies_are_left_out(tmp_path):
   )
   with pytest.raises(ValueError, match=r"decoder\.weight is not bert\."):
     hugging_face.read(str(tmp_path))
-  _change(tmp_path, {"tie_word_embeddings": True})
+  _remove(tmp_path, "tie_word_embeddings")
   hugging_face.read(str(tmp_path))  # transformers ties it, too
 
 

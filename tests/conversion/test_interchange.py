@@ -56,6 +56,16 @@ def test_an_expected_head_must_exist():
     head_of(_bert("pretraining"), "multiple_choice")
 
 
+def test_an_encoder_alone_has_no_labels():
+  bert = _bert("classification", labels=("no", "yes"))
+  bert.thresholds = "thresholds.tsv"
+  bert.drop_head()
+  assert [*bert.values] == ["bert/a"]
+  assert (bert.labels, bert.thresholds) == ((), None)
+  [names] = bert.skipped.values()
+  assert names == ["output_bias", "output_weights"]
+
+
 @pytest.mark.parametrize(
   ("name", "shape", "expected"),
   [

@@ -52,8 +52,10 @@ def test_the_encoder_computes_the_same(preset, expected):
   assert Path(bert.vocabulary).read_text().startswith("[PAD]\n")
 
 
-def test_the_classifier_computes_the_same(preset, expected):
+@pytest.mark.parametrize("name", ["BertTextClassifier", "BertClassifier"])
+def test_the_classifier_computes_the_same(preset, expected, name):
   shutil.copytree(GOLDEN / "classifier", preset, dirs_exist_ok=True)
+  (preset / "task.json").write_text(json.dumps({"class_name": name}))
   bert = keras_hub.read(str(preset))
   assert interchange.head_of(bert) == "classification"
   model = models.classifier(_config(bert), bert.num_labels)
@@ -122,6 +124,13 @@ def test_twelve_blocks_keep_their_order(preset):
     assert np.all(values[f"bert/encoder/layer_{i}/output/dense/bias"] == i)
 
 
+def test_the_dropout_is_that_of_the_preset(preset):
+  _edit(preset, lambda c: c["config"].update(dropout=0.25))
+  config = _config(keras_hub.read(str(preset)))
+  assert config.hidden_dropout_prob == 0.25
+  assert config.attention_probs_dropout_prob == 0.25
+
+
 @pytest.mark.parametrize(
   ("change", "message"),
   [
@@ -131,6 +140,10 @@ def test_twelve_blocks_keep_their_order(preset):
     ),
     (lambda c: c["config"].pop("num_heads"), "corrupt: KeyError.'num_heads'"),
     (lambda c: c["config"].update(vocabulary_size=9), "has 21 rows, .* says 9"),
+    (
+      lambda c: c["config"].update(num_layers=10**9),
+      "says num_layers 1000000000, and .* has no more than \\d+ variables",
+    ),
     (
       lambda c: c["config"].update(num_layers=3),
       "KeyError.*transformer_encoder_2/self_attention_layer/query_dense/vars/0",

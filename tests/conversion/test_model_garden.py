@@ -241,7 +241,14 @@ def test_a_model_with_a_head_computes_the_same(tmp_path, kind):
     np.testing.assert_allclose(result[name], value, atol=1e-5)
 
 
-def _as_of_2020(encoder):
+def _flat(dense):
+  """A layer whose kernel has no axis of heads."""
+  kernel = tf.Variable(tf.reshape(dense.kernel, [H, H]))
+  bias = tf.Variable(tf.reshape(dense.bias, [H]))
+  return tf.train.Checkpoint(kernel=kernel, bias=bias)
+
+
+def _as_of_2020(encoder, change=lambda dense: dense):
   """Objects as in the released checkpoints: a block has the projection."""
   layers_of = [
     encoder._embedding_layer,
@@ -253,11 +260,11 @@ def _as_of_2020(encoder):
     attention = block._attention_layer
     parts = {
       "_attention_layer": tf.train.Checkpoint(
-        _query_dense=attention._query_dense,
-        _key_dense=attention._key_dense,
-        _value_dense=attention._value_dense,
+        _query_dense=change(attention._query_dense),
+        _key_dense=change(attention._key_dense),
+        _value_dense=change(attention._value_dense),
       ),
-      "_attention_output_dense": attention._output_dense,
+      "_attention_output_dense": change(attention._output_dense),
       "_attention_layer_norm": block._attention_layer_norm,
       "_intermediate_dense": block._intermediate_dense,
       "_output_dense": block._output_dense,
@@ -278,6 +285,21 @@ def test_the_layout_of_2020_is_read(tmp_path):
     "model/layer_with_weights-4/_attention_output_dense/kernel"
     "/.ATTRIBUTES/VARIABLE_VALUE" in dict(tf.train.list_variables(prefix))
   )
+  result, _ = _outputs(prefix, "encoder")
+  np.testing.assert_allclose(
+    result["pooled_output"], encoder(_for_them())["pooled_output"], atol=1e-5
+  )
+
+
+def test_without_an_axis_of_heads_their_number_has_to_be_known(tmp_path):
+  encoder = _functional()
+  _randomize(encoder)
+  prefix = _save(tmp_path, model=_as_of_2020(encoder, _flat))
+  with pytest.raises(ValueError, match="does not state its number of heads: -"):
+    model_garden.read(prefix)
+  config = BertConfig(V, H, 2, 2, 20, type_vocab_size=2)
+  config = replace(config, max_position_embeddings=16)
+  config.to_json(str(tmp_path / "bert_config.json"))
   result, _ = _outputs(prefix, "encoder")
   np.testing.assert_allclose(
     result["pooled_output"], encoder(_for_them())["pooled_output"], atol=1e-5
