@@ -108,7 +108,7 @@ def _parse_weights(args, number):
     weights = [float(weight) for weight in args.sampling_weights]
   except ValueError:
     weights = []
-  if len(weights) != number or not all(weight > 0 for weight in weights):
+  if len(weights) != number or not all(0 < w < np.inf for w in weights):
     raise UserError(
       f"--sampling_weights={','.join(args.sampling_weights)} is not a positive "
       f"number for each of the {number} patterns of --input_file"

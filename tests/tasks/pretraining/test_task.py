@@ -49,8 +49,10 @@ def test_flags_of_masking_without_effect_on_training_are_said(tmp_path, caplog):
   changed = args.replace(masked_lm_prob=0.25)
   task.eval_data(changed, toy.config())
   assert not caplog.messages
-  task.train_data(changed, toy.config())
-  assert f"no word is masked when {args.input_file} is read" in caplog.text
+  for training in (changed, args.replace(do_whole_word_mask=True)):
+    caplog.clear()
+    task.train_data(training, toy.config())
+    assert f"no word is masked when {args.input_file} is read" in caplog.text
 
 
 def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
@@ -68,7 +70,7 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
     objective="right_to_left",
     **{"max_corrupt_records": 7, "output_dir": "out", "pack_examples": True},
   )
-  monkeypatch.setattr(task, "CausalTargets", str)
+  monkeypatch.setattr(task, "CausalTargets", lambda *given: given)
   monkeypatch.setattr(
     task,
     "PretrainingInput",
@@ -90,7 +92,7 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   assert train_set.packing == Packing(64)
   assert eval_set.packing is eval_set.sources is None
   for part in (train_set, eval_set):
-    assert part.causal_targets == "right_to_left"
+    assert part.causal_targets == ("right_to_left",)
     assert (part.max_corrupt_records, part.folder) == (7, "out")
   weights = [(source.files, source.weight) for source in train_set.sources]
   assert weights == [([trained[0]], 3.0), ([trained[1]], 1.0)]
@@ -99,12 +101,31 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   assert (without.max_corrupt_records, without.folder) == (0, "out")
   assert without.sources is without.packing is None
   assert task.eval_data(args.replace(eval_file=None), toy.config()) is None
+  bare = args.replace(special_tokens=False)
+  targets = task.train_data(bare, toy.config()).causal_targets
+  assert targets == ("right_to_left", "v")  # "v" has the special tokens
   bare = args.replace(special_tokens=False, vocab_file=None)
   with pytest.raises(ValueError, match="--nospecial_tokens needs --vocab_file"):
     task.train_data(bare, toy.config())
-  for wrong in (["3"], ["3", "0"], ["3", "x"], ["3", "1", "1"]):
+  wrongs = ["3"], ["3", "0"], ["3", "x"], ["3", "1", "1"], ["3", "inf"]
+  for wrong in wrongs:
     with pytest.raises(ValueError, match="is not a positive number for each"):
       task.train_data(args.replace(sampling_weights=wrong), toy.config())
+
+
+def test_an_evaluation_is_of_as_many_batches_as_the_flags_say(
+  tmp_path, monkeypatch
+):
+  given = []
+  monkeypatch.setattr(
+    task.inference, "evaluate", lambda *parts: given.extend(parts) or {"x": 1}
+  )
+  flags = {"eval_batch_size": 3, "max_eval_steps": 7, "train_batch_size": 5}
+  args = _args(**flags, output_dir=str(tmp_path))
+  source = SimpleNamespace(endless_eval_batches=lambda size: f"{size} at once")
+  task.evaluate(args, "model", "objective", source, 9)
+  assert given == ["model", "objective", "3 at once", 7]
+  assert programs.results(tmp_path) == {"x": 1, "global_step": 9}
 
 
 def test_records_are_made_by_their_flags():
