@@ -119,7 +119,7 @@ def test_questions_about_a_paragraph_have_one_list_of_words(path):
     ({"answers": ["mill"]}, '"mill" is not an object with "text"'),
     (answer("mill", 400), "4 characters with answer_start 400 is not within"),
     (answer("mill", -1), "answer_start -1 is not within the context of 53"),
-    (answer("burnt.!", 48), "7 characters with answer_start 48 is not within"),
+    (answer("burnt.!", 47), "7 characters with answer_start 47 is not within"),
     (answer("mill", "6"), '"answer_start" is "6" and not int'),
     (answer("mill", True), '"answer_start" is true and not int'),
     (answer("mill", 6.0), '"answer_start" is 6.0 and not int'),

@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from tasks.squad import examples, task
+from tasks.squad import examples, metrics, task
 from tests import programs
+from tests.serving.tasks import CONFIG
 
 
 def _args(folder, context, number, answer="b"):
@@ -80,8 +82,16 @@ def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
   assert predictions == {"0": "empty"}
   scores = {"exact_match": 0.0, "f1": 0.0}
   assert json.loads((tmp_path / "squad_scores.json").read_text()) == scores
-  metrics = json.loads((tmp_path / "metrics.jsonl").read_text())
-  assert metrics == {"step": 7, "eval_exact_match": 0.0, "eval_f1": 0.0}
+  logged = json.loads((tmp_path / "metrics.jsonl").read_text())
+  assert logged == {"step": 7, "eval_exact_match": 0.0, "eval_f1": 0.0}
+
+
+def test_what_cannot_be_scored_is_predicted_all_the_same(tmp_path, monkeypatch):
+  args = _args(tmp_path, " \u200b ", 1)
+  monkeypatch.setattr(task.metrics, "score", None)
+  with pytest.raises(TypeError):
+    task.predict(args, None, _eval_data(args), 7)
+  assert (tmp_path / "nbest_predictions.json").exists()
 
 
 @pytest.mark.parametrize(("unit", "f1"), [("word", 0), ("character", 8 / 9)])
@@ -94,13 +104,64 @@ def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
 
 
 def test_records_are_of_windows(tmp_path):
-  args = _args(tmp_path, "a b a b a b a b a b", 3)
+  args = _args(tmp_path, "a b a b a b a b a b", 5)
   args = args.replace(train_file=args.predict_file)
   questions = examples.read_examples([args.train_file], True)
   dev_set, train_set = (
     _eval_data(args),
     task.convert(args, "train_file", questions),
   )
-  assert len(train_set.rows) > len(train_set.questions) == 3
+  assert len(train_set.rows) > len(train_set.questions) == 5
+  assert train_set.questions == examples.training_order(questions) != questions
+  assert [one.qas_id for one in dev_set.questions] == [*"01234"]
+  assert "start_positions" in train_set.schema
+  assert "start_positions" not in dev_set.schema
   assert train_set.path == f"{tmp_path}/train.tf_record"
   assert dev_set.path == f"{tmp_path}/eval.tf_record"
+
+
+@pytest.mark.parametrize(("trims", "text"), [(True, "b"), (False, "empty")])
+def test_padding_is_among_the_best_unless_batches_are_trimmed(
+  tmp_path, monkeypatch, trims, text
+):
+  args = _args(tmp_path, "a b", 1).replace(dynamic_padding=trims)
+  data = _eval_data(args)
+  assert data.static_shapes != trims
+  logits = np.arange(8.0)[None]  # two positions of padding, then [SEP] and b
+  outputs = {"start_logits": logits, "end_logits": logits}
+  monkeypatch.setattr(task.inference, "outputs", lambda *_: outputs)
+  assert task.answer(args, None, data).answers == {"0": text}
+
+
+def test_the_threshold_of_the_flag_counts_before_the_saved_one(tmp_path):
+  args = _args(tmp_path, "a b", 1)
+  path = metrics.threshold_file(str(tmp_path), 1)
+  metrics.save_threshold(path, {"best_f1_thresh": 5.0}, {"0": 5.0})
+  for given, version_2, expected in (
+    *((None, True, 5.0), (0.0, True, 0.0), (-1.0, True, -1.0)),
+    (None, False, 0.0),
+  ):
+    args = args.replace(
+      null_score_diff_threshold=given, version_2_with_negative=version_2
+    )
+    config = task._decoding_config(args)
+    assert config.null_score_diff_threshold == expected
+
+
+def test_an_export_answers_by_the_flags(tmp_path):
+  CONFIG.to_json(str(tmp_path / "bert_config.json"))
+  path = str(tmp_path / "bert_config.json")
+  args = _args(tmp_path, "a b", 1).replace(bert_config_file=path)
+  args = args.replace(dynamic_padding=True, null_score_diff_threshold=-2.0)
+  args = args.replace(export_top_k=1, version_2_with_negative=True)
+  answers = task.served_model(args).answers
+  assert answers.config.max_seq_length == 8
+  assert answers.settings == {
+    "windows": {"max_seq_length": 8, "max_query_length": 4, "doc_stride": 2},
+    "decoding": {
+      **{"n_best_size": 2, "max_answer_length": 3, "export_top_k": 1},
+      "version_2_with_negative": True,
+      "null_score_diff_threshold": -2.0,
+    },
+    "dynamic_padding": True,
+  }
