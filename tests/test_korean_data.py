@@ -58,6 +58,7 @@ def test_the_first_of_several_answers_of_korquad_is_trained_on(
   answers = [
     {"text": "서울", "answer_start": 0},
     {"text": "강", "answer_start": 5},
+    {"text": "이", "answer_start": 7},
   ]
   qas = [{"id": "1", "question": "강 이 ?", "answers": answers}]
   paragraph = {"context": "서울 은 강 이 흐른다 .", "qas": qas}

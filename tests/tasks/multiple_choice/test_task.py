@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from serving.answers import softmax
 from tasks.multiple_choice import examples, task
 from tasks.multiple_choice.examples import ChoiceRecordBuilder
 from tests import programs
@@ -94,3 +95,8 @@ def test_each_file_has_its_records_and_the_ensemble_is_of_its_size(args):
     task.make_model(args.replace(ensemble=size), CONFIG) for size in (1, 2)
   )
   assert len(two.variables) == 2 * len(one.variables)
+  ids = np.arange(24).reshape(2, 3, 4) % 9
+  inputs = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
+  parts = [softmax(np.asarray(m(inputs)["logits"])) for m in two.members]
+  result = softmax(np.asarray(two(inputs)["logits"]))
+  np.testing.assert_allclose(result, np.mean(parts, axis=0), rtol=1e-4)

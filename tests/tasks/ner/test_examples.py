@@ -58,6 +58,13 @@ def test_words_alone(tmp_path):
   ]
 
 
+def test_a_comment_has_a_tab(tmp_path):
+  path = _write(tmp_path, "## id\ttext\n## O\n# O\n")
+  assert examples.read_sentences(path) == [
+    Sentence(["##", "#"], ["O", "O"], 0, 2)
+  ]
+
+
 def test_where_there_is_a_tab_blanks_belong_to_the_word(tmp_path):
   path = _write(tmp_path, "New York\tB-LOC\na\u00a0b  O\n")
   assert examples.read_sentences(path) == [

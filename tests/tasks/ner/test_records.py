@@ -104,6 +104,7 @@ def test_a_record_for_every_window(tmp_path):
   result = task.convert(args, "dev_file", text, TAGS)
   path = f"{tmp_path}/eval.tf_record"
   assert result.sentences == text
+  assert result.lengths == {4: 1, 6: 1}
   assert result.rows == [
     records.TagWindow(0, [1, 2]),
     records.TagWindow(0, [1, 2]),  # cut in two, each with its neighbour

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from serving.answers import softmax
 from tasks.ner import examples, task
 from tests import programs
 from tests.serving.tasks import CONFIG, TAGS, T
@@ -94,3 +95,33 @@ def test_tokens_are_packed_with_labels(args):
       for value in (False, True)
     )
     assert alone.positions < within.positions  # behind its neighbours
+
+
+def test_a_tagger_is_of_the_flags(args):
+  one, two = (
+    task.tagger(args.replace(ensemble=size), CONFIG, len(TAGS))
+    for size in (1, 2)
+  )
+  assert len(two.variables) == 2 * len(one.variables)
+  ids = np.arange(8).reshape(2, 4)
+  inputs = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
+  parts = [softmax(np.asarray(m(inputs)["logits"])) for m in two.members]
+  result = softmax(np.asarray(two(inputs)["logits"]))
+  np.testing.assert_allclose(result, np.mean(parts, axis=0), rtol=1e-4)
+  args = args.replace(feature_based=True, feature_layers="last", lstm_units=3)
+  tagger = task.tagger(args, CONFIG, len(TAGS))
+  [tags] = [v for v in tagger.variables if v.path == "tags/kernel"]
+  assert tags.shape == (2 * 3, len(TAGS))
+
+
+def test_an_export_has_the_labels_of_its_initial_checkpoint(
+  args, tmp_path, monkeypatch
+):
+  CONFIG.to_json(str(tmp_path / "bert_config.json"))
+  (tmp_path / "labels.txt").write_text("O\nB-X\n")
+  config, labels = (
+    str(tmp_path / name) for name in ("bert_config.json", "labels.txt")
+  )
+  monkeypatch.setattr(task.encoder, "labels_file", lambda _: labels)
+  served = task.served_model(args.replace(bert_config_file=config))
+  assert served.answers.config.labels == ("O", "B-X")
