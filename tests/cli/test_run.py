@@ -157,11 +157,13 @@ def test_an_export_says_how_its_texts_are_tokenized(tmp_path, long_text):
     **{"window_stride": 0, "window_pooling": "mean", "attention": None},
     **{"layers": "-1", "pooling": "cls"},
   )
-  served = features.served_model(args).answers
+  model, served, _ = features.served_model(args)
   length = 40 if long_text == "windows" else 8
   expected = TextConfig(str(tmp_path / "vocab.txt"), False, length)
   assert served.config == expected
   assert served.settings == {"pooling": "cls"}
+  rank = 3 if long_text == "windows" else 4  # one vector for all windows
+  assert len(model.output["values"].shape) == rank
 
 
 @pytest.mark.parametrize("changes", [{}, {"do_lower_case": False}])

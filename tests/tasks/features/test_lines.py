@@ -110,6 +110,36 @@ def test_batches_hold_every_line_once(lengths, batch_size, multiple):
   assert all(array.dtype == np.int32 for array in batch.values())
 
 
+@pytest.mark.parametrize(
+  ("flags", "length"),
+  [
+    ({}, 24),  # a multiple of 8
+    ({"long_text": "windows", "max_seq_length": 6}, 24),
+    ({"use_tpu": True}, 30),  # every length costs a compilation
+  ],
+)
+def test_lines_are_read_to_their_end(tmp_path, monkeypatch, flags, length):
+  vocab.save(TOKENS, tmp_path / "vocab.txt")
+  (tmp_path / "text.txt").write_text("a " * 20)
+  args = programs.arguments(
+    "extract_features",
+    **{"max_seq_length": 30, "max_text_length": 30, "pooling": "cls"} | flags,
+    **{"layers": "-1", "output_file": str(tmp_path / "out")},
+    vocab_file=str(tmp_path / "vocab.txt"),
+    input_file=str(tmp_path / "text.txt"),
+  )
+  masks = []
+
+  def predict(_, batches):
+    masks.extend(batches[0]["input_mask"])
+    return {"values": np.zeros((1, 1, 2))}
+
+  monkeypatch.setattr(inference, "predict", predict)
+  task.write(args, None, 2)
+  [mask] = masks
+  assert (mask.sum(), len(mask)) == (22, length)
+
+
 def test_windows_may_have_longer_and_longer_lines(monkeypatch):
   monkeypatch.setattr(
     inference, "predict", lambda _, batches: {"values": batches[0]["input_ids"]}
