@@ -5,7 +5,7 @@ import pytest
 from data.tokenization import FullTokenizer
 from data.tokenization_ops import GraphTokenizer
 from serving import export
-from tests.serving import stand_in, tasks
+from tests.serving import tasks
 
 
 @pytest.fixture(name="tokenizer", scope="session")
@@ -15,7 +15,7 @@ def tokenizer_fixture():
 
 @pytest.fixture(name="graph_tokenizer", scope="session")
 def graph_tokenizer_fixture():
-  return GraphTokenizer(stand_in.VOCABULARY)
+  return GraphTokenizer(tasks.vocab_file())
 
 
 @pytest.fixture(name="every_task", scope="session")

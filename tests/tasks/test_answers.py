@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from data.tokenization_ops import GraphTokenizer
 from modeling import losses
 from serving import engines
-from serving.answers import TextModel, sigmoid, softmax
+from serving.answers import TextConfig, TextModel, sigmoid, softmax
 from tasks.classification import answers as classification
 from tasks.classification.examples import TextExample, TextRecordBuilder
 from tasks.features import answers as features
 from tasks.features import lines
-from tasks.features.task import split
+from tasks.features.task import FeatureExtraction, split
 from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.ner import answers as ner
@@ -186,6 +186,23 @@ def test_the_graph_answers_as_python_does(both, name, texts):
         check_row(result, expected, key)
 
 
+def test_the_graph_pools_as_the_settings_say(graph_tokenizer):
+  """Vectors of [CLS], and of a model that pools by itself."""
+  answers = features.Answers(_config(9), "cls")
+  text = FeatureExtraction(graph_tokenizer, answers)
+  line, model = tf.constant(["a ||| b c"]), stand_in.encoder(2, 3)
+  result = text.from_text(model, text=line)
+  values = result["token_vectors"]
+  np.testing.assert_array_equal(result["sentence"], values[:, 0])
+
+  def pooled(inputs, training):
+    return {"values": model(inputs, training)["values"][:, 1]}
+
+  [(name, value)] = text.from_text(pooled, text=line).items()
+  assert name == "sentence"
+  np.testing.assert_array_equal(value, values[:, 1])
+
+
 def test_blanks_are_pythons():
   codes = (c for c in range(0x110000) if not 0xD800 <= c < 0xE000)
   chars = [chr(code) for code in codes]
@@ -222,6 +239,10 @@ def test_a_text_has_each_label_that_reaches_its_threshold():
   logits = [0.0, np.log(3) - 1e-3, -1.0]
   answer = _decode(model, {"text": "a"}, logits=logits)
   assert (answer["predicted"], answer["num_predicted"]) == (["a", "c"], 2)
+  # The probability of the first is this number in float32.
+  near = classification.Answers(config, False, (0.73105854, 0.9, 0.9))
+  answer_near = _decode(near, {"text": "a"}, logits=[1.0, 0.0, 0.0])
+  assert answer_near["predicted"] == ["a"]
   np.testing.assert_allclose(
     answer["probabilities"], sigmoid(np.array(logits)), rtol=1e-6
   )
@@ -300,6 +321,7 @@ def test_is_next_is_right_where_the_evaluation_says_so():
   model = pretraining.Answers(_config(9), top_k=1)
   random = np.random.default_rng(1)
   pairs = random.normal(size=(20, 2)).astype(np.float32)
+  pairs[:2] = 0  # as likely as not
   labels = random.integers(2, size=(20, 1))
   batch = {"next_sentence_labels": labels, "masked_lm_ids": labels}
   batch["masked_lm_weights"] = np.zeros((20, 1))
@@ -314,6 +336,17 @@ def test_is_next_is_right_where_the_evaluation_says_so():
       model, texts, masked_lm_logits=words, next_sentence_logits=logits
     )
     assert (answer["is_next"] == (label[0] == 0)) == bool(is_right)
+
+
+def test_there_are_no_more_tokens_than_the_vocabulary_has(tmp_path):
+  words = "\n".join([*stand_in.WORDS, "", "last"])  # a blank line is no token
+  (tmp_path / "vocab.txt").write_text(words)
+  config = TextConfig(str(tmp_path / "vocab.txt"), True, 9)
+  model = pretraining.Answers(config, top_k=99)
+  assert model.top_k == len(stand_in.WORDS) + 1
+  logits = np.arange(len(stand_in.WORDS) + 2.0)[None]
+  answer = _decode(model, {"text": "[MASK]"}, masked_lm_logits=logits)
+  assert answer["tokens"] == [["last", *stand_in.WORDS[::-1]]]
 
 
 def test_what_is_cut_off_is_not_filled():

@@ -79,6 +79,22 @@ def test_results_are_written_as_the_original_does(tmp_path):
   assert path.read_text() == "2.5\n1e-07\n"
 
 
+@pytest.mark.parametrize(
+  ("name", "labels", "scores"),
+  [
+    ("CoLA", "01", ["matthews_correlation", "accuracy"]),
+    ("STS-B", "12", ["pearson", "spearman"]),
+  ],
+)
+def test_classes_have_an_accuracy_beside_their_metric(name, labels, scores):
+  task = named_tasks.find(name)
+  examples = [TextExample("", "", label=label) for label in labels]
+  outputs = np.eye(2)[:, : len(task.labels) or 1]
+  result = evaluation.results(task, outputs, np.ones(2), examples, 2)
+  expected = ["eval_loss", "loss", *(f"eval_{name}" for name in scores)]
+  assert [*result] == expected
+
+
 def test_predictions_have_names(tmp_path):
   path = tmp_path / "p.tsv"
   evaluation.write_prediction_table(str(path), MNLI, OUTPUTS[:2], EXAMPLES[:2])
@@ -96,11 +112,14 @@ def test_predictions_have_names(tmp_path):
 
 def test_predictions_repeat_columns(tmp_path):
   path = tmp_path / "p.tsv"
-  examples = [EXAMPLES[0]._replace(columns={"guid": "7", "note": "a\tb"})]
-  task = named_tasks.find("sts-b")
-  evaluation.write_prediction_table(str(path), task, [[2.5]], examples)
-  assert path.read_text() == (
-    "guid\tprediction\tinput_guid\tnote\ndev-1\t2.500\t7\ta b\n"
+  columns = {"guid": "7", "note": "a\t\r\nb"}
+  examples = [EXAMPLES[0]._replace(columns=columns)]
+  examples.append(EXAMPLES[1]._replace(columns={"guid": "8"}))
+  task = named_tasks.find("sts_b")
+  evaluation.write_prediction_table(str(path), task, [[2.5], [1]], examples)
+  assert path.read_bytes().decode() == (
+    "guid\tprediction\tinput_guid\tnote\n"
+    "dev-1\t2.500\t7\ta b\ndev-2\t1.000\t8\t\n"
   )
 
 
@@ -129,7 +148,7 @@ def test_another_number_of_outputs_is_an_error(tmp_path):
 )
 def test_files_for_the_server(tmp_path, name, split, file, prediction):
   task = named_tasks.find(name)
-  outputs = np.zeros([2, len(task.labels or "1")])
+  outputs = np.full([2, len(task.labels or "1")], -0.25)
   outputs[1, min(1, outputs.shape[1] - 1)] = 7.25
   first = task.labels[0] if task.labels else "0.000"
 

@@ -118,7 +118,8 @@ def test_no_threshold_is_better_than_the_best(pairs):
 def test_a_threshold_tells_neighbors_apart(value):
   probs = np.array([value, np.nextafter(np.float32(value), -1)], np.float32)
   best = metrics.best_threshold(probs, np.array([1, 0]))
-  assert [*(probs >= np.float32(str(best)))] == [True, False]
+  predicted = metrics.predictions(_with_thresholds(best), probs[:, None])
+  assert predicted.tolist() == [[1], [0]]
   assert len(str(best)) < 16
 
 
@@ -172,9 +173,30 @@ def test_class_weights():
   weights = _weights(["balanced"], one, "a", "a", "a", "b")
   assert weights == pytest.approx((4 / 9, 4 / 3, 1.0))
   assert _weights(["b=2.5", "c=1e1"], one, "a") == (1.0, 2.5, 10.0)
+  named = examples.ClassificationTask("tsv", {}, ("a", "b=c"), ())
+  assert _weights(["b=c=2"], named, "a") == (1.0, 2.0)
   several = _with_thresholds()
   rows = (("joy", "woe"), ("joy",), ("joy",), ())
   assert _weights(["balanced"], several, *rows) == pytest.approx((1 / 3, 1, 3))
+  # A label that no text lacks would have a weight of 0.
+  rows = (("joy",), ("joy",), ("joy", "woe"))
+  assert _weights(["balanced"], several, *rows) == (1, 1, 2)
+
+
+def test_class_weights_multiply_losses_of_training():
+  one = examples.ClassificationTask("tsv", {}, ("a", "b"), ())
+  weights = task.objective(one, (1.0, 3.0)).weights({"label_ids": [0, 1, 1]})
+  assert np.asarray(weights["example_loss"]).tolist() == [1, 3, 3]
+  batch = {"label_ids": np.eye(3, dtype=int)}
+  outputs = {"logits": np.zeros((3, 3), np.float32)}
+  plain, weighted = (
+    np.asarray(objective.losses(outputs, batch)["example_loss"])
+    for objective in (
+      task.objective(_with_thresholds()),
+      task.objective(_with_thresholds(), (1.0, 2.0, 4.0)),
+    )
+  )
+  np.testing.assert_allclose(weighted / plain, [1, 4 / 3, 2], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -182,6 +204,8 @@ def test_class_weights():
   [
     ("heavy", "'heavy' is no label=weight with a positive weight; give balan"),
     ("a=-1", "'a=-1' is no label=weight"),
+    ("a=0", "'a=0' is no label=weight"),
+    ("a=inf", "'a=inf' is no label=weight"),
     ("d=2", "'d' is no label of --task_name=tsv; its labels are a, b"),
   ],
 )
