@@ -1,0 +1,86 @@
+"""Which files and flags a folder's model has, without loading it."""
+
+import json
+
+import pytest
+
+import tasks
+from data import vocab
+from tests import small_model
+
+LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
+CASED = [*vocab.SPECIAL_TOKENS, "A", "Film", "is"]
+
+
+def _write(folder, tokens):
+  folder.mkdir()
+  small_model.write(folder, tokens, max_position_embeddings=7)
+  for suffix in ("index", "data-00000-of-00001"):
+    (folder / f"x.{suffix}").touch()
+
+
+def _record(folder, *entries):
+  (folder / "run.json").write_text(json.dumps(entries))
+
+
+@pytest.fixture(name="restored")
+def _restored(monkeypatch):
+  """Function that returns what would be restored."""
+  monkeypatch.setattr("cli.fine_tuning.restore", lambda *given: given)
+  return tasks.restore
+
+
+def test_files_beside_a_checkpoint_count_before_those_of_its_run(tmp_path):
+  own, run = tmp_path / "own", tmp_path / "run"
+  for folder in (own, run):
+    _write(folder, LOWER)
+  flags = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  flags |= {"do_lower_case": False}
+  _record(own, {"program": "run_ner", "flags": flags, "directory": str(run)})
+  names = "x", "bert_config.json", "vocab.txt"
+  files = tasks.model_files(str(own))
+  assert files == (*(str(own / name) for name in names), False)
+  for name in names[1:]:
+    (own / name).unlink()
+  paths = str(own / "x"), *(str(run / name) for name in names[1:])
+  assert tasks.model_files(str(own)) == (*paths, False)
+
+
+@pytest.mark.parametrize(
+  ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
+)
+def test_a_run_without_a_vocabulary_does_not_know_its_case(
+  tmp_path, tokens, is_lower
+):
+  _write(tmp_path / "own", tokens)
+  flags = {"vocab_file": None, "do_lower_case": not is_lower}
+  _record(tmp_path / "own", {"program": "run_pretraining", "flags": flags})
+  assert tasks.model_files(str(tmp_path / "own")).do_lower_case == is_lower
+
+
+def test_the_vector_of_a_text_is_the_mean_of_the_last_layer(tmp_path, restored):
+  _write(tmp_path / "own", LOWER)
+  folder = str(tmp_path / "own")
+  path, entry, build, changes = restored(folder, layers="-2")
+  assert (path, changes["layers"]) == (folder, "-2")
+  assert build.keywords == {"of_tokens": False}
+  assert changes["init_checkpoint"] == f"{folder}/x"
+  flags = entry["flags"]
+  assert (flags["layers"], flags["pooling"]) == ("-1", "mean")
+  assert (flags["max_seq_length"], flags["do_lower_case"]) == (7, True)
+
+
+def test_the_last_start_in_a_folder_counts(tmp_path, restored):
+  flags = {"max_seq_length": 8}, {"max_seq_length": 9}
+  programs = "run_squad", "run_ner"
+  _record(
+    tmp_path,
+    *(
+      {"program": program, "flags": values}
+      for program, values in zip(programs, flags, strict=True)
+    ),
+  )
+  _, entry, build, changes = restored(str(tmp_path), lstm_units=3)
+  assert (entry["program"], entry["flags"]) == ("run_ner", flags[1])
+  assert build.__module__ == "tasks.ner.task"
+  assert changes == {"lstm_units": 3}
