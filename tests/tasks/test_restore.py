@@ -30,7 +30,7 @@ def _restored(monkeypatch):
   return tasks.restore
 
 
-def test_files_beside_a_checkpoint_count_before_those_of_its_run(tmp_path):
+def test_files_of_a_folder_count_before_those_of_its_run(tmp_path):
   own, run = tmp_path / "own", tmp_path / "run"
   for folder in (own, run):
     _write(folder, LOWER)

@@ -86,7 +86,7 @@ def test_results_are_written_as_the_original_does(tmp_path):
     ("STS-B", "12", ["pearson", "spearman"]),
   ],
 )
-def test_classes_have_an_accuracy_beside_their_metric(name, labels, scores):
+def test_classes_have_an_accuracy_and_their_metric(name, labels, scores):
   task = named_tasks.find(name)
   examples = [TextExample("", "", label=label) for label in labels]
   outputs = np.eye(2)[:, : len(task.labels) or 1]
