@@ -57,7 +57,7 @@ def test_flags_of_masking_without_effect_on_training_are_said(tmp_path, caplog):
 
 def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   for name in ("a", "b", "c"):
-    (tmp_path / name).touch()
+    (tmp_path / name).write_text(name)
   args = _args(
     **{
       "input_file": f"{tmp_path}/a,{tmp_path}/b",
@@ -96,6 +96,9 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
     assert (part.max_corrupt_records, part.folder) == (7, "out")
   weights = [(source.files, source.weight) for source in train_set.sources]
   assert weights == [([trained[0]], 3.0), ([trained[1]], 1.0)]
+  by_size = args.replace(sampling_weights=None, sampling_exponent=0.5)
+  sources = task.train_data(by_size, toy.config()).sources
+  assert [source.weight for source in sources] == [1.0, 1.0]
   without = args.replace(max_corrupt_records=0, sampling_weights=None)
   without = task.train_data(without.replace(pack_examples=None), toy.config())
   assert (without.max_corrupt_records, without.folder) == (0, "out")
