@@ -196,7 +196,8 @@ class LiteRtEngine:
 
 def _copy_size(file):
   """Bytes of an interpreter's weights; float16 is unpacked, then packed."""
-  return os.path.getsize(file) * (4 if "float16" in file else 1)
+  is_float16 = "float16" in os.path.basename(file)
+  return os.path.getsize(file) * (4 if is_float16 else 1)
 
 
 def _load_litert(file, num_threads):
@@ -275,7 +276,7 @@ class RemoteEngine(Batches):
     except urllib.error.HTTPError as error:
       text = error.read(1 << 16).decode("utf-8", "replace")
       with contextlib.suppress(ValueError, KeyError, TypeError):
-        text = json.loads(text)["error"]
+        text = str(json.loads(text)["error"])  # of some servers an object
       message = first_line(text) or error.reason
       if error.code == 400 and body:
         raise UserError(f"{self._url}: {message}") from None

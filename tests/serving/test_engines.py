@@ -188,6 +188,8 @@ class _Interpreter:
     time.sleep(0.002)
     self.calls += 1
     self._busy.release()
+    if (x < 0).any():
+      raise ValueError("out of range")
     return {"x": 2 * x}
 
 
@@ -201,7 +203,7 @@ def _interpreters(monkeypatch):
     return loaded[-1]
 
   monkeypatch.setattr(engines, "_load_litert", load)
-  monkeypatch.setattr(engines, "_copy_size", lambda file: 1)
+  monkeypatch.setattr("os.path.getsize", lambda file: 1)
   monkeypatch.setattr("os.cpu_count", lambda: 4)
   return loaded
 
@@ -244,15 +246,40 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   assert interpreters[0].calls == before + 1
 
 
+@pytest.mark.parametrize("megabytes", [1, 900])  # 900: all share one
+def test_after_a_row_that_is_refused_all_is_as_before(
+  interpreters, monkeypatch, megabytes
+):
+  monkeypatch.setattr("os.path.getsize", lambda file: megabytes << 20)
+  engine = LiteRtEngine("file")
+  for values in ([-1], [-1, -1, 3]):
+    with pytest.raises(UserError, match="out of range"):
+      list(engine.run(_numbers(*values)))
+    end = time.monotonic() + 5
+    while engine._num_running and time.monotonic() < end:
+      time.sleep(0.001)
+    before = interpreters[0].calls
+    assert not engine._idle.locked()
+    assert _values(engine.run(_numbers(5))) == [10]  # on all cores
+    assert interpreters[0].calls == before + 1
+
+
 @pytest.mark.parametrize(
-  ("megabytes", "others"),
-  [(400, [1] * 4), (500, [1] * 3), (600, [2] * 2), (700, []), (9000, [])],
+  ("megabytes", "others", "file"),
+  [
+    (400, [1] * 4, "float16/file"),
+    (500, [1] * 3, "file"),
+    (600, [2] * 2, "file"),
+    (150, [2] * 2, "model_float16.tflite"),  # unpacked, then packed
+    (700, [], "file"),
+    (9000, [], "file"),
+  ],
 )
 def test_large_weights_are_copied_less(
-  interpreters, monkeypatch, megabytes, others
+  interpreters, monkeypatch, megabytes, others, file
 ):
-  monkeypatch.setattr(engines, "_copy_size", lambda file: megabytes << 20)
-  engine = LiteRtEngine("file")
+  monkeypatch.setattr("os.path.getsize", lambda file: megabytes << 20)
+  engine = LiteRtEngine(file)
   with ThreadPoolExecutor(4) as pool:
     for values in pool.map(lambda n: engine.run(_numbers(*range(n))), range(9)):
       values = _values(values)
@@ -457,6 +484,8 @@ LATEST = "Servable not found for request: Latest"
     (404, {"error": LATEST}, RemoteError, f"404, {LATEST}"),
     (503, {"error": "queue is full"}, RemoteError, "503, queue is full"),
     (500, b"<html>\nbusy", RemoteError, "500, <html>"),
+    (502, b"", RemoteError, "502, Bad Gateway"),
+    (403, {"error": {"code": 7}}, RemoteError, "403, {'code': 7}"),
     (400, {"error": "indices[0] = 9"}, UserError, r"/a: indices\[0\] = 9"),
     (200, b"<html>", RemoteError, "is no model of a TF Serving"),
   ],
@@ -476,6 +505,7 @@ def test_an_error_of_the_server_is_passed_on(
   ("status", "value", "message"),
   [
     (404, {"error": LATEST}, f"404, {LATEST}"),
+    (400, {"error": "no label"}, "a: 400, no label"),  # not of a row
     (200, [], "is no model of a TF Serving"),
     (200, {"metadata": {}}, "is no model of a TF Serving"),
     (

@@ -1,10 +1,15 @@
 """Versions of real models: texts for every task, rows, metadata, refusals."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from data.features import TOKENS
 from predictor import Predictor
+from serving.server import version as module
 from serving.server.models import Model
+from serving.server.rest import RestError, Spec
 from serving.server.version import Version
 from tests.serving.server import stand_in
 
@@ -89,3 +94,62 @@ def test_metadata_describe_texts_and_rows(client):
   [logits] = signatures["serving_features"]["outputs"].values()
   sizes = [size["size"] for size in logits["tensor_shape"]["dim"]]
   assert sizes == ["-1", "-1", "3"]
+
+
+class _Model:
+  """A TextModel that answers rows and texts with themselves."""
+
+  def __init__(self, max_rows=1):
+    self.answers = SimpleNamespace(
+      inputs={"text": 0, "text_pair": 0, "choices": 1},
+      optional=frozenset(["text_pair"]),
+    )
+    self.engine = SimpleNamespace(
+      **{"max_rows": max_rows, "run": list},
+      **{"features": {"input_ids": 1}, "outputs": {"logits": [-1, 3]}},
+    )
+
+  def __call__(self, examples):
+    return examples
+
+  def warm_up(self):
+    return {"is_next": None, "is_right": True}
+
+
+@pytest.mark.parametrize(("max_rows", "number"), [(1, 4), (32, 1)])
+def test_rows_that_are_faster_together_have_one_worker(
+  monkeypatch, max_rows, number
+):
+  monkeypatch.setattr("os.cpu_count", lambda: 4)
+  monkeypatch.setattr(module, "Workers", lambda *given: given)
+  settings = stand_in.SETTINGS._replace(max_queue_size=7)
+  version = Version(_Model(max_rows), settings, print)
+  assert version.workers == (7, number, max_rows, print)
+
+
+def test_inputs_of_several_kinds():
+  version = Version(_Model(), stand_in.SETTINGS)
+  assert version.specs["serving_default"] == {
+    "text": Spec("string", [None]),
+    "text_pair": Spec("string", [None], is_optional=True),
+    "choices": Spec("string", [None, None]),
+  }
+  # Of an answer that is unknown, so is the type.
+  assert [*version.signature_def["serving_default"]["outputs"]] == ["is_right"]
+  ask = version.functions["serving_default"]
+  assert ask([{"choices": ["a"]}]) == [{"choices": ["a"]}]
+  with pytest.raises(RestError, match="a list in choices is empty") as error:
+    ask([{"choices": ["a"]}, {"choices": []}])
+  assert error.value.status == 400
+
+
+@pytest.mark.parametrize("positions", [[-1], [3], [0, 3], [0, 2], []])
+def test_masked_positions_are_within_their_row(positions):
+  run = Version(_Model(), stand_in.SETTINGS).functions["serving_features"]
+  row = dict.fromkeys(TOKENS, [1] * 3) | {"masked_lm_positions": positions}
+  if {*positions} <= {0, 1, 2}:
+    [result] = run([row])
+    assert result["masked_lm_positions"].tolist() == positions
+  else:
+    with pytest.raises(RestError, match="beyond the tokens of a row"):
+      run([row])
