@@ -72,10 +72,13 @@ class Client:
   def __init__(self, server, port, version):
     self.server, self.port, self.version = server, port, version
 
-  def request(self, method, path, body=None, headers=None, timeout=20):
+  def keep_alive(self):
+    """A connection for several requests, as HTTPConnection has them."""
+    return http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+
+  def request(self, method, path, body=None, headers=None):
     """Status, headers and body of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout)
-    with contextlib.closing(connection):
+    with contextlib.closing(self.keep_alive()) as connection:
       connection.request(method, path, body, headers or {})
       response = connection.getresponse()
       return response.status, response.headers, response.read()

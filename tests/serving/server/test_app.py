@@ -59,7 +59,8 @@ def test_get(client):
 # A path, a document and its answer; one is the documentation's half_plus_two.
 ANSWERS = """
 toy:predict | {"instances": ["ab", "c"]} | {"predictions": [{"length": 2, "text": "ab"}, {"length": 1, "text": "c"}]}
-toy/versions/7:predict | {"inputs": ["ab", "c"]} | {"outputs": {"length": [2, 1], "text": ["ab", "c"]}}
+toy/versions/7:PREDICT | {"inputs": ["ab", "c"]} | {"outputs": {"length": [2, 1], "text": ["ab", "c"]}}
+toy:predict | {"signature_name": "", "inputs": ["ab"]} | {"outputs": {"length": [2], "text": ["ab"]}}
 toy:predict | {"signature_name": "half", "instances": [1, 2, 5]} | {"predictions": [2.5, 3.0, 4.5]}
 toy:predict | {"signature_name": "half", "inputs": {"x": [1]}} | {"outputs": [2.5]}
 toy:predict | {"signature_name": "bytes", "instances": [{"image": {"b64": "//8="}}]} | {"predictions": [2]}
@@ -82,6 +83,7 @@ toy/versions/8:predict | {"instances": ["a"]} | 404 | Servable not found for req
 toy/labels/stable:predict | {"instances": ["a"]} | 400 | Unrecognized servable version label: stable
 toy:predict | {"signature_name": "none", "instances": ["a"]} | 400 | Serving signature name: "none" not found in signature def
 toy:classify | {"examples": [{"x": 1.0}]} | 400 | Expected classification signature method_name to be tensorflow/serving/classify. Was: tensorflow/serving/predict
+toy:regress | {"examples": [{"x": 1.0}]} | 400 | Expected regression signature method_name to be tensorflow/serving/regress. Was: tensorflow/serving/predict
 toy:explain | {"instances": ["a"]} | 400 | Malformed request: POST /v1/models/toy:explain
 toy/versions/999999999999999999999999999999:predict | {"instances": ["a"]} | 400 | Failed to convert version: 999999999999999999999999999999 to numeric.
 toy:predict | {"signature_name": "broken", "instances": ["a"]} | 500 | internal error
@@ -96,12 +98,14 @@ def test_errors(client, case):
 
 
 def test_bodies_of_wrong_sizes(client):
-  message = "Task size 600 is larger than maximum input batch size 512"
-  answer = client.ask({"instances": ["a"] * 600})
+  message = "Task size 513 is larger than maximum input batch size 512"
+  answer = client.ask({"instances": ["a"] * 513})
   assert answer == (400, {"error": message})
+  assert client.ask({"instances": ["a"] * 512})[0] == 200
   message = "the request has more than 10000 bytes"
-  answer = client.ask({"instances": ["a" * 20_000]})
-  assert answer == (413, {"error": message})
+  body = b'{"instances": ["a"]}'
+  assert client.ask(body.ljust(10_001)) == (413, {"error": message})
+  assert client.ask(body.ljust(10_000))[0] == 200
   message = "JSON Parse error: The document is empty"
   assert client.ask(b"") == (400, {"error": message})
 
@@ -178,8 +182,35 @@ def test_other_methods_are_malformed(client, method):
 
 
 def test_liveness_and_readiness(client):
-  assert client.request("GET", "/healthz")[0] == 200
-  assert client.request("GET", "/readyz")[0] == 200
+  for method, status in (("GET", 200), ("HEAD", 200), ("POST", 405)):
+    assert client.request(method, "/healthz")[0] == status
+    assert client.request(method, "/readyz")[0] == status
+
+
+def test_a_status_has_all_versions_the_newest_first():
+  model = stand_in.Model("two", "none", 2, None)
+  model.states = {9: ("AVAILABLE", ""), 10: ("END", "it is damaged")}
+  with stand_in.running([model]) as client:
+    status, answer = client.get("/v1/models/two")
+    _, old = client.get("/v1/models/two/versions/9")
+  new, *others = answer["model_version_status"]
+  assert (status, others) == (200, old["model_version_status"])
+  assert new == {
+    "version": "10",
+    "state": "END",
+    "status": {"error_code": "INTERNAL", "error_message": "it is damaged"},
+  }
+
+
+def test_a_request_goes_from_a_version_that_has_ended_to_the_next(tmp_path):
+  old = stand_in.Version()
+  old.workers.close()
+  with stand_in.toy(tmp_path) as client:
+    model = client.server._app._models["toy"]
+    newest, found = model.find(), [(6, old)]
+    model.find = lambda number: found.pop() if found else newest
+    assert client.ask({"instances": ["a"]})[0] == 200
+  assert not found
 
 
 def test_a_model_that_is_not_loaded_is_not_ready():
@@ -211,17 +242,30 @@ def test_metrics(client):
   assert float(lines['serving_requests_total{model="toy",status="400"}']) >= 1
   assert float(lines['serving_requests_total{model="",status="404"}']) >= 1
   assert float(lines['serving_seconds_count{model="toy"}']) >= 1
+  assert 0 < float(lines['serving_seconds_sum{model="toy"}']) < 600
   assert float(lines['serving_queue_texts{model="toy"}']) == 0
   assert float(lines['serving_version{model="toy"}']) == 7
   assert "stranger" not in body.decode()
 
 
-@pytest.mark.parametrize("name", ["", "page.css", "page.js"])
-def test_the_page_allows_nothing_from_elsewhere(client, name):
+@pytest.mark.parametrize(
+  ("name", "kind"),
+  [
+    ("", "html"),
+    *(("page.css", "css"), ("page.js", "javascript")),
+    *(("answers.css", "css"), ("answers.js", "javascript")),
+  ],
+)
+def test_the_page_allows_nothing_from_elsewhere(client, name, kind):
   status, headers, body = client.request("GET", f"/{name}")
-  assert status == 200
-  assert headers["content-type"].startswith("text/")
-  assert "default-src 'none'" in headers["content-security-policy"]
+  assert status == 200 and "server" not in headers
+  # Browsers take styles and scripts of these types alone.
+  assert headers["content-type"] == f"text/{kind}; charset=utf-8"
+  assert headers["x-content-type-options"] == "nosniff"
+  policy = headers["content-security-policy"].split("; ")
+  assert policy[0] == "default-src 'none'"
+  for needed in ("script", "style", "connect"):
+    assert f"{needed}-src 'self'" in policy
   assert b"http" not in body.replace(b"http-equiv", b"")
   assert b"innerHTML" not in body
 
@@ -244,6 +288,8 @@ def test_overload_is_answered_at_once(tmp_path):
     threads += [_in_thread(client, results, GATED) for _ in range(2)]
     while client.version.workers.queued < 2:
       time.sleep(0.01)
+    metrics = client.request("GET", "/metrics")[2]
+    assert b'serving_queue_texts{model="toy"} 2.0' in metrics
     begin = time.monotonic()
     status, answer = client.ask(GATED)
     assert time.monotonic() - begin < 5

@@ -1,6 +1,8 @@
 """Connections: slow and rude clients, and the end of the server."""
 
 import asyncio
+import contextlib
+import json
 import socket
 import threading
 import time
@@ -12,7 +14,8 @@ from serving.server.models import Metrics
 from tests.serving.server import stand_in
 
 SETTINGS = stand_in.SETTINGS._replace(read_timeout=1.0)
-HEAD = b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: a\r\n"
+PREDICT = "/v1/models/toy:predict"
+HEAD = f"POST {PREDICT} HTTP/1.1\r\nHost: a\r\n".encode()
 GATED = {"signature_name": "gated", "instances": ["a"]}
 
 
@@ -119,6 +122,40 @@ def test_ten_megabytes_are_413(tmp_path):
     assert client.ask({"instances": ["a" * 900_000]})[0] == 200
 
 
+def test_a_body_without_end_is_not_read_to_its_end(client):
+  """Up to 64 times the limit is, so that the client sees the answer."""
+  length = 10**9
+  with client.connect() as connection:
+    connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % length)
+    connection.sendall(b"a" * (64 * SETTINGS.max_request_bytes + 1))
+    assert connection.recv(13) == b"HTTP/1.1 413 "
+
+
+def test_connections_beyond_the_limit_get_503(tmp_path):
+  settings = SETTINGS._replace(max_connections=2, read_timeout=15)
+  with stand_in.toy(tmp_path, settings) as client, client.connect():
+    assert client.ask({"instances": ["a"]})[0] == 200
+    with client.connect():
+      assert client.request("GET", "/healthz")[0] == 503
+
+
+def test_only_requests_have_a_time_limit_not_answers(tmp_path, monkeypatch):
+  """Nor connections between requests."""
+  monkeypatch.setattr(app, "_GRACE_SECONDS", 0.1)
+  settings = SETTINGS._replace(read_timeout=0.2)
+  with (
+    stand_in.toy(tmp_path, settings) as client,
+    contextlib.closing(client.keep_alive()) as connection,
+  ):
+    timer = threading.Timer(0.6, client.version.gate.set)
+    timer.start()
+    for pause in (0, 0.6):
+      time.sleep(pause)
+      connection.request("POST", PREDICT, json.dumps(GATED))
+      response = connection.getresponse()
+      assert (response.status, bool(response.read())) == (200, True)
+
+
 def test_a_client_that_leaves_does_no_harm(client):
   with client.connect() as connection:
     connection.sendall(HEAD + b'Content-Length: 50\r\n\r\n{"insta')
@@ -187,10 +224,28 @@ def test_a_request_on_an_idle_connection_is_answered_at_the_end(client):
   with client.connect() as connection:
     time.sleep(0.05)
     client.server._app.is_draining = True
+    assert client.request("GET", "/readyz")[0] == 503  # send no more here
     connection.sendall(HEAD + b'Content-Length: 20\r\n\r\n{"instances":["ab"]}')
     answer = _read_all(connection)
   assert answer.startswith(b"HTTP/1.1 200 ")
   assert b"connection: close" in answer
+
+
+def test_clients_may_use_idle_connections_for_a_while_at_the_end(
+  client, monkeypatch
+):
+  monkeypatch.setattr(app, "_DRAIN_SECONDS", 20)
+  with client.connect() as connection:
+    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert connection.recv(1000).endswith(b"ok\n")
+    begin = time.monotonic()
+    client.server.should_exit = True
+    _wait_until_refused(client)
+    connection.sendall(HEAD + b'Content-Length: 20\r\n\r\n{"instances":["ab"]}')
+    answer = _read_all(connection)
+  assert answer.startswith(b"HTTP/1.1 200 ")
+  assert b"connection: close" in answer
+  assert time.monotonic() - begin < 10  # nobody is left to wait for
 
 
 def test_an_answer_does_not_wait_for_an_acknowledgement(client):
@@ -200,3 +255,6 @@ def test_an_answer_does_not_wait_for_an_acknowledgement(client):
     [protocol] = client.server.server_state.connections
     accepted = protocol.transport.get_extra_info("socket")
     assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    if option := getattr(socket, "TCP_USER_TIMEOUT", None):
+      milliseconds = accepted.getsockopt(socket.IPPROTO_TCP, option)
+      assert milliseconds == 1200  # for the answer, as for a request

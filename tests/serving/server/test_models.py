@@ -44,13 +44,16 @@ def test_an_export_is_a_version(folder):
     }
 
 
-def test_names(folder):
+def test_names(folder, monkeypatch):
   (folder / "1" / "saved_model.pb").touch()
+  monkeypatch.chdir(folder)
   for flag, expected in (
     (f"{folder}", ("mrpc", f"{folder}")),
     (f"{folder}/", ("mrpc", f"{folder}")),
     (f"{folder}/1", ("mrpc", f"{folder}/1")),
     (f"other={folder}", ("other", f"{folder}")),
+    (f"other={folder}/1", ("other", f"{folder}/1")),
+    ("1", ("1", "1")),
   ):
     assert models.split_name(flag) == expected
   day = folder / "date=1"
@@ -58,7 +61,9 @@ def test_names(folder):
   assert models.split_name(f"other={day}") == ("other", f"{day}")
 
 
-@pytest.mark.parametrize("flag", ["a/b={}", "a:b={}", "..={}", " ={}"])
+@pytest.mark.parametrize(
+  "flag", ["a/b={}", "a:b={}", "..={}", " ={}", "a b={}"]
+)
 def test_a_name_that_no_url_can_have_is_refused(folder, flag):
   with pytest.raises(ValueError, match="has no name: give it one"):
     models.split_name(flag.format(folder))
@@ -76,6 +81,9 @@ def test_the_newest_version_is_loaded(folder):
   with pytest.raises(RestError, match=r"request: Latest\(mrpc\)") as error:
     model.find()
   assert error.value.status == 503  # it will be there
+  with pytest.raises(RestError, match=r"Specific\(mrpc, 10\)") as error:
+    model.find(10)
+  assert error.value.status == 404
   model.poll()
   number, version = model.find()
   assert (number, version.folder) == (10, f"{folder}/0010")
@@ -98,6 +106,26 @@ def test_a_newer_version_replaces_the_old_one(folder):
   assert not old.workers._waiting and old.workers._is_closed
 
 
+def test_a_version_answers_before_it_is_called_available_and_until_it_ends(
+  folder, monkeypatch
+):
+  model, steps = _model(folder), []
+  model.poll()
+  _, old = model.find()
+  note = lambda *step: steps.append((*step, sorted(model.versions)))  # noqa: E731
+  monkeypatch.setattr(models.logging, "info", lambda *args: note(*args[2:4]))
+  monkeypatch.setattr(old.workers, "close", lambda: note("closed"))
+  (folder / "12").mkdir()
+  model.poll()
+  assert steps == [
+    (12, "LOADING", [10]),
+    (12, "AVAILABLE", [10, 12]),
+    (10, "UNLOADING", [10, 12]),
+    ("closed", [12]),  # no request comes to closed workers
+    (10, "END", [12]),
+  ]
+
+
 def test_going_back_is_removing_the_folder(folder):
   model = _model(folder)
   model.poll()
@@ -116,12 +144,15 @@ def test_an_empty_or_missing_folder_changes_nothing(folder, caplog):
   folder.mkdir()
   model.poll()
   assert sorted(model.versions) == [10]
+  folder.rename(folder.with_name("again"))
+  model.poll()
+  assert len([r for r in caplog.records if r.levelname == "ERROR"]) == 2
 
 
 @pytest.mark.parametrize(("seconds", "versions"), [(0.0, [10]), (0.01, [12])])
 def test_without_time_between_polls_there_is_one(folder, seconds, versions):
   model = _model(folder)
-  with models.polled([model], seconds):
+  with models.polled([model], seconds) as thread:
     while not model.versions:
       time.sleep(0.01)
     (folder / "12").mkdir()
@@ -130,6 +161,17 @@ def test_without_time_between_polls_there_is_one(folder, seconds, versions):
     while sorted(model.versions) != versions and time.monotonic() < end:
       time.sleep(0.01)
   assert sorted(model.versions) == versions
+  thread.join(10)
+  assert not thread.is_alive()
+
+
+def test_an_error_without_a_message_is_called_by_its_class(folder):
+  def load(path):
+    raise MemoryError
+
+  model = _model(folder, load=load)
+  model.poll()
+  assert model.states == {10: ("END", "MemoryError")}
 
 
 def test_the_old_version_answers_until_the_new_one_can(folder, monkeypatch):
