@@ -75,6 +75,8 @@ def test_there_are_three_signatures(asked, said, logits):
 def test_the_graph_has_the_case_of_the_answers(every_task, do_lower_case):
   config = TextConfig(tasks.vocab_file(), do_lower_case, T, tasks.LABELS)
   answers = classification.Answers(config, pairs=False)
+  lower, upper = map(config.tokenizer.tokenize, ("ab", "AB"))
+  assert (lower == upper) == do_lower_case
   model = every_task[NAME].model
   served = ServedModel(model, answers, TextClassification)
   ask = export.Exported(served).functions["serving_default"]
@@ -187,6 +189,25 @@ def test_what_a_killed_export_left_is_cleared_away(tmp_path):
   assert [path.name for path in tmp_path.iterdir()] == ["export"]
   assert not (tmp_path / "export" / "variables" / "old").exists()
   assert (tmp_path / "export" / "saved_model.pb").exists()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_export_that_ends_early_leaves_nothing(tmp_path, error):
+  with pytest.raises(error), export.new_folder(f"{tmp_path}/export") as folder:
+    Path(folder, "saved_model.pb").touch()
+    raise error
+  assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("formats", [["keras"], ["keras", "tflite"]])
+def test_what_can_be_asked_names_its_task(
+  every_task, tmp_path, monkeypatch, formats
+):
+  nothing = dict.fromkeys(export.FORMATS, lambda folder, served: None)
+  monkeypatch.setattr(export, "FORMATS", nothing)
+  export.save(str(tmp_path / "export"), every_task[NAME], formats)
+  has_task = (tmp_path / "export" / "task.json").exists()
+  assert has_task == ("tflite" in formats)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """LiteRT and Keras exports give the outputs of the model."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -103,6 +104,17 @@ def test_an_operation_that_litert_lacks_leaves_nothing(tmp_path, monkeypatch):
   with pytest.raises(UserError, match="with --export_format=savedmodel"):
     export.save(str(tmp_path / "export"), served, ["tflite"])
   assert not (tmp_path / "export").exists()
+
+
+def test_each_litert_file_has_the_types_of_its_name(tmp_path, monkeypatch):
+  def convert(converter):
+    types = [t.name for t in converter.target_spec.supported_types]
+    return json.dumps([bool(converter.optimizations), types]).encode()
+
+  monkeypatch.setattr(export, "_convert", convert)
+  export.save_tflite(str(tmp_path), _served(tmp_path, MODELS["classifier"]()))
+  values = [json.loads((tmp_path / file).read_text()) for file in FILES]
+  assert values == [[False, []], [True, ["float16"]], [True, []]]
 
 
 OPEN = """

@@ -13,7 +13,7 @@ import pytest
 
 from modeling import models
 from serving import engines, visualization
-from serving.answers import TextConfig
+from serving.answers import TextConfig, softmax
 from serving.export import ServedModel
 from serving.visualization import Internals, Sequence
 from storage import UserError
@@ -49,7 +49,9 @@ def test_every_task_has_its_answer_and_attention(every_task, name):
     assert sequence.attention.shape == (1, 2, count, count)
     np.testing.assert_allclose(sequence.attention.sum(-1), 1, atol=1e-5)
     assert (sequence.attention[..., sequence.length :] == 0).all()
-    assert count <= sequence.length + 3
+    assert sequence.length <= count <= sequence.length + 3
+  padding = [len(s.ids) - s.length for s in result.sequences]
+  assert max(padding) == (3 if name in ("choices", "questions") else 0)
   html = visualization.render(served, result, texts, "m")
   assert json.loads(_data(html))["texts"] == texts
 
@@ -73,15 +75,20 @@ def test_attention_is_that_of_every_layer():
     )
 
 
-def test_lengths_are_those_of_the_sum_of_three_vectors():
+def test_lengths_are_those_of_three_vectors_and_their_sum():
   served = _served()
   [sequence] = _read(served, {"text": "ab c", "text_pair": "d"}).sequences
   embeddings = served.model.get_layer("bert").embeddings
-  vectors = embeddings.word_embeddings.numpy()[sequence.ids]
-  vectors += embeddings.token_type_embeddings.numpy()[sequence.segments]
-  vectors += embeddings.position_embeddings.numpy()[: len(sequence.ids)]
-  expected = np.linalg.norm(vectors, axis=-1)
-  np.testing.assert_allclose(sequence.values["sum"], expected, rtol=1e-5)
+  vectors = {
+    "token": embeddings.word_embeddings.numpy()[sequence.ids],
+    "segment": embeddings.token_type_embeddings.numpy()[sequence.segments],
+    "position": embeddings.position_embeddings.numpy()[: len(sequence.ids)],
+  }
+  vectors["sum"] = sum(vectors.values())
+  assert vectors.keys() == sequence.values.keys()
+  for name, values in vectors.items():
+    expected = np.linalg.norm(values, axis=-1)
+    np.testing.assert_allclose(sequence.values[name], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("side", ["left_to_right", "right_to_left"])
@@ -93,6 +100,39 @@ def test_no_token_attends_beyond_its_side(side):
   hidden = hidden if side == "left_to_right" else hidden.T
   assert (attention[..., hidden > 0] == 0).all()
   assert (attention[..., hidden == 0] > 0).all()
+
+
+def test_two_networks_have_their_heads_one_after_the_other(every_task):
+  config = replace(tasks.CONFIG, attention="shallow")
+  answers = every_task["classification"].answers
+  served = ServedModel(models.classifier(config, 2), answers)
+  result = _read(served, {"text": "ab c d"})
+  assert result.layers == [("0", "left_to_right"), ("0", "right_to_left")]
+  forward, backward = result.sequences[0].attention
+  hidden = np.triu(np.ones(forward.shape[1:]), 1) > 0
+  for attention in (forward, backward.swapaxes(1, 2)):
+    assert (attention[:, hidden] == 0).all()
+    assert (attention[:, ~hidden] > 0).all()
+
+
+@pytest.mark.parametrize(
+  ("name", "texts", "number"),
+  [
+    ("tagging", {"tokens": "a b"}, 2 * 4 * 4),  # two heads
+    ("tagging", {"tokens": "a " * 12}, 2 * (12 * 12 + 12 * 12)),
+    ("choices", {"sent1": "", "sent2": "a", "choices": ["b", "c d"]}, 4 * 36),
+  ],
+)
+def test_pages_have_a_limit(every_task, monkeypatch, name, texts, number):
+  served = every_task[name]
+  layer = SimpleNamespace(config=replace(tasks.CONFIG, num_hidden_layers=3))
+  deeper = SimpleNamespace(get_layer=lambda name: layer)
+  for model, probabilities in ((served.model, number), (deeper, 3 * number)):
+    monkeypatch.setattr(visualization, "_MAX_PROBS", probabilities)
+    visualization.encode(served._replace(model=model), texts)
+    monkeypatch.setattr(visualization, "_MAX_PROBS", probabilities - 1)
+    with pytest.raises(UserError, match="are too much for a page: shorten"):
+      visualization.encode(served._replace(model=model), texts)
 
 
 def test_masks_are_filled_after_every_layer():
@@ -127,7 +167,12 @@ def test_the_answer_of_a_question_is_where_its_logits_are(every_task):
   assert len(result.sequences) > 1
   window, first, last = result.span
   sequence = result.sequences[window]
-  assert sequence.values["start"].sum() <= 1.00001
+  outputs = list(
+    engines.text_model(served).engine.run(served.answers.encode(texts).rows)
+  )
+  for name in ("start", "end"):
+    expected = softmax(outputs[window][f"{name}_logits"])
+    np.testing.assert_allclose(sequence.values[name], expected, rtol=1e-4)
   pieces = served.answers.config.tokenizer.convert_ids_to_tokens(
     sequence.ids[first : last + 1].tolist()
   )
@@ -152,6 +197,8 @@ def test_of_spans_with_one_score_that_with_the_answer_is_marked(every_task):
   assert find("c", -2.0) == (0, 3, 3)
   assert find("") == (1, 0, 0)
   assert find("d", 5.0) is None
+  _, first, last = find("e c")  # nowhere in the text
+  assert first <= last
 
 
 def test_words_without_pieces_are_shown_as_they_are(every_task):
@@ -189,8 +236,8 @@ def _render(attention, text="a"):
   count = attention.shape[-1]
   words = tasks.text_config().tokenizer.vocab.values()
   ids = np.resize([*words], count)
-  values = {"token": np.ones(count)}
-  sequence = Sequence(ids, ids * 0, count, attention, values)
+  values = {"token": np.full(count, 1.5)}
+  sequence = Sequence(ids, ids * 0, count - 1, attention, values)
   layers = [(str(i), "bidirectional") for i in range(len(attention))]
   result = Internals({}, layers, [sequence], {}, None)
   config = TextConfig(tasks.vocab_file(), True, 12)
@@ -216,7 +263,15 @@ def test_a_page_has_the_numbers_and_no_html_of_the_text():
   np.testing.assert_allclose(
     shown.reshape(attention.shape), attention, atol=0.5 / 255 + 1e-6
   )
-  assert data["sequences"][0]["tokens"] == list(stand_in.WORDS[:5])
+  assert data["facts"] == {
+    **{"model": EVIL, "task": "none", "layers": 1, "heads": 2},
+    **{"hidden size": 8, "vocabulary": str(len(stand_in.WORDS))},
+    "attention": "bidirectional",
+  }
+  [sequence] = data["sequences"]
+  assert sequence["tokens"] == list(stand_in.WORDS[:5])
+  assert (sequence["length"], sequence["heads"]) == (4, 3)
+  assert sequence["token"] == [1.5] * 5
 
 
 def test_base_at_64_tokens_has_at_most_3_megabytes():
