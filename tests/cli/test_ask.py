@@ -100,16 +100,33 @@ def test_choices_of_several_numbers_are_asked_together(call):
   assert [answer["size"] for answer in answers] == [2, 2]
 
 
-def test_the_engine_is_a_flag(monkeypatch):
-  engines = []
+@pytest.mark.parametrize(
+  ("flags", "expected"),
+  [
+    ("--model=m", {"engine": "auto"}),
+    ("--model=m --timeout=3 --files=f", {"engine": "auto"}),  # for URLs
+    (
+      "--model=m --engine=litert_int8 --vocab_file=v --bert_config_file=c",
+      {"engine": "litert_int8", "vocab_file": "v", "bert_config_file": "c"},
+    ),
+    (
+      "--model=https://a/b --files=f --vocab_file=v",
+      {"engine": "auto", "files": "f", "timeout": 30},
+    ),
+    (
+      "--model=http://a/b --files=f --timeout=3 --engine=litert",
+      {"engine": "litert", "files": "f", "timeout": 3},
+    ),
+  ],
+)
+def test_what_a_model_is_opened_with(flags, expected):
+  def predictor(model, **given):
+    assert model == flags.split()[0].removeprefix("--model=")
+    assert given == expected
+    raise OSError("opened")
 
-  def open_model(path, engine):
-    engines.append(engine)
-    return Single()
-
-  monkeypatch.setattr("tasks.open_model", open_model)
-  ask.main(Predictor, ["--model=m", "--engine=litert_int8", "--text=x"])
-  assert engines == ["litert_int8"]
+  with pytest.raises(SystemExit, match="ERROR: opened"):
+    ask.main(predictor, [*flags.split(), "--text=x"])
 
 
 def test_a_url_needs_files(monkeypatch):
@@ -148,9 +165,10 @@ def test_an_error_names_the_line(call, lines, message):
 
 def test_lines_before_an_error_are_answered(call, capsys):
   with pytest.raises(SystemExit, match="line 3 is no JSON"):
-    call(Single, lines=['"a"', '"b"', "{", '"c"'])
+    call(Single, lines=['"é"', '"b"', "{", '"c"'])
   lines = capsys.readouterr().out.splitlines()
-  assert _texts(map(json.loads, lines)) == [["a"], ["b"]]
+  assert _texts(map(json.loads, lines)) == [["é"], ["b"]]
+  assert "é" in lines[0]
 
 
 def test_an_error_on_the_command_line_is_one_line(call):

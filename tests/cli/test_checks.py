@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import logging
 import re
 
 import pytest
+from absl import logging as absl_logging
 
 from cli import (
   arguments,
@@ -169,8 +171,12 @@ def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
   with pytest.raises(IsADirectoryError, match=r"cannot read .*: Is a dir"):
     program.check_file(args.replace(dev_file=str(tmp_path)), "dev_file")
   program.check_output_file(args, str(path))
-  with pytest.raises(ValueError, match="out is an input, too"):
-    program.check_output_file(args, str(path), str(output))
+  (tmp_path / "link").symlink_to(output)
+  for name in (output, tmp_path / "link", tmp_path / "none" / ".." / "out"):
+    with pytest.raises(ValueError, match="is an input, too"):
+      program.check_output_file(args, str(path), str(name))
+    with pytest.raises(ValueError, match="is an input, too"):
+      program.check_disjoint([str(output)], str(path), str(name))
   output.touch()
   with pytest.raises(FileExistsError, match=r"out exists already; remove it"):
     program.check_output_file(args, str(path))
@@ -187,6 +193,7 @@ def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
 
 def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
   flags = FLAGS | TRAIN | {"dry_run": True, "output_dir": str(tmp_path)}
+  flags |= {"export_dir": "new"}
   flags |= {"init_checkpoint": "bert", "learning_rate": (0.5, 0.25)}
   flags |= {"num_train_steps": 90, "num_warmup_steps": 9, "stop_at_step": 7}
   flags |= {"max_eval_steps": 50, "profile_steps": (1, 2), "num_seeds": 2}
@@ -195,6 +202,10 @@ def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
     values = short.to_dict()
     changed = {n: v for n, v in values.items() if v != args[n]}
     folder = changed.pop("output_dir")
+    record = logging.makeLogRecord({"msg": f"{folder}/export, {folder}/a"})
+    [*_, rename] = absl_logging.get_absl_handler().python_handler.filters
+    rename(record)
+    assert record.getMessage() == f"new, {tmp_path}/a"
   assert changed == {
     **{"num_seeds": 1, "early_stopping_patience": 0, "ensemble": 1},
     **{"num_train_steps": 2, "num_warmup_steps": 1, "stop_at_step": 0},
@@ -250,6 +261,26 @@ def test_flags_of_a_training_are_completed_and_changed(tmp_path):
       arguments.from_record("now", entry, wrong)
   changed = arguments.from_record("now", entry, {"vocab_file": tmp_path / "w"})
   assert changed.vocab_file == str(tmp_path / "w")
+
+
+# A training may go on with other values of these without a warning.
+NOT_OF_TRAINING = """
+attention do_eval do_export do_predict do_train dry_run ensemble eval_batch_size
+eval_file export_dir export_format export_top_k iterations_per_loop keep_best
+keep_checkpoint_max max_eval_steps num_tpu_cores num_train_steps num_workers
+output_dir predict_batch_size predict_file prediction_columns profile_steps
+save_checkpoints_steps seed stop_at_step test_file verbose_logging
+"""
+
+
+def test_no_other_flag_is_without_effect_on_a_training():
+  names = {
+    name
+    for kind in ("classifier", "ner", "pretraining", "squad", "swag")
+    for name in programs.defaults(f"run_{kind}")
+  }
+  ignored = filter(arguments.NOT_OF_TRAINING.match, names)
+  assert sorted(ignored) == NOT_OF_TRAINING.split()
 
 
 def test_flags_that_change_a_training_are_told_from_others(tmp_path, caplog):

@@ -1,5 +1,6 @@
 """Checkpoint, vocabulary and flags that do not fit, before TensorFlow."""
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -20,7 +21,7 @@ TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
 def _folder(tmp_path):
   """Files of a model; `run` is the output folder of its fine-tuning."""
   (tmp_path / "vocab.txt").write_text("\n".join(TOKENS))
-  config = BertConfig(len(TOKENS), 8, 1, 2, 8, max_position_embeddings=16)
+  config = BertConfig(len(TOKENS), 8, 1, 2, 9, max_position_embeddings=16)
   config.to_json(str(tmp_path / "bert_config.json"))
   (tmp_path / "run").mkdir()
   (tmp_path / "run/checkpoint").write_text(
@@ -71,7 +72,7 @@ def _save(prefix):
     "embeddings/word_embeddings": (len(TOKENS), 8),
     "embeddings/position_embeddings": (16, 8),
     "embeddings/token_type_embeddings": (16, 8),
-    "encoder/layer_0/intermediate/dense/kernel": (8, 8),
+    "encoder/layer_0/intermediate/dense/kernel": (8, 9),
   }
   values = {f"bert/{name}": np.zeros(shape) for name, shape in shapes.items()}
   checkpoint.write(str(prefix), values)
@@ -84,7 +85,7 @@ def _save(prefix):
     {"num_hidden_layers": 2},
     {"hidden_size": 12},
     {"vocab_size": 7},
-    {"max_position_embeddings": 512, "intermediate_size": 9},
+    {"max_position_embeddings": 512, "intermediate_size": 8},
   ],
 )
 def test_a_network_of_another_size_is_named_with_both_files(
@@ -120,11 +121,61 @@ def test_the_lower_layers_of_a_checkpoint_may_be_trained(folder, caplog):
 
 def test_flags_of_the_run_stay_as_they_are(folder):
   run = str(folder / "run")
-  _check(folder, "add_bilstm", "do_lower_case", output_dir=run)
-  with pytest.raises(ValueError, match="--do_lower_case=False, but the model"):
-    _check(folder, "do_lower_case", output_dir=run, do_lower_case=False)
-  with pytest.raises(ValueError, match="--add_bilstm=True, but the model in"):
-    _check(folder, "add_bilstm", output_dir=run, add_bilstm=True)
+  flags = {"do_lower_case": True, "add_bilstm": False, "long_text": "windows"}
+  flags |= {"attention": "bidirectional", "vocab_file": "of/it"}
+  _record(folder, "run_classifier", **flags)
+  _check(folder, output_dir=run)  # --long_text is for programs to name
+  for name, value, *same in (
+    ("do_lower_case", False),
+    ("add_bilstm", True),
+    ("attention", "left_to_right"),
+    ("long_text", "truncate", "long_text"),
+  ):
+    with pytest.raises(ValueError, match=f"--{name}={value}, but the model in"):
+      _check(folder, *same, output_dir=run, **{name: value})
+
+
+def test_another_direction_than_in_training_is_to_be_named(folder):
+  start = {"init_checkpoint": str(folder / "run"), "do_train": True}
+  _record(folder, "run_pretraining", attention="right_to_left")
+  with pytest.raises(ValueError, match="give that value, or this one on purp"):
+    _check(folder, **start)
+  for attention in ("bidirectional", "right_to_left"):
+    _check(folder, **start, attention=attention)
+
+
+@pytest.mark.parametrize(
+  ("changes", "is_checked"),
+  [
+    ({}, True),
+    ({"new_head": True}, False),
+    ({"new_head": True, "do_train": False}, True),
+    ({"init_checkpoint": None}, False),
+    ({"new_head": True, "output_dir": "run"}, True),  # that of the folder
+  ],
+)
+def test_flags_of_a_head_are_those_of_its_training(
+  folder, monkeypatch, changes, is_checked
+):
+  monkeypatch.chdir(folder)
+  _record(folder, "run_classifier", multi_label=True)
+  start = {"init_checkpoint": "run", "output_dir": "out", "do_train": True}
+  args = programs.arguments("run_classifier", **start | changes)
+  encoder.check_head(args.replace(multi_label=True), "multi_label")
+  with (
+    pytest.raises(ValueError, match="--multi_label=False, but the head of run")
+    if is_checked
+    else contextlib.nullcontext()
+  ):
+    encoder.check_head(args, "multi_label")
+
+
+def test_the_checkpoint_of_the_folder_goes_before_that_to_start_from(folder):
+  start = {"init_checkpoint": "old", "output_dir": str(folder / "out")}
+  args = programs.arguments("run_classifier", **start)
+  assert encoder.checkpoint(args) == "old"
+  args = args.replace(output_dir=str(folder / "run"))
+  assert encoder.checkpoint(args) == str(folder / "run/model.ckpt-3")
 
 
 def test_a_folder_of_another_program_or_task_is_named(folder):
@@ -142,8 +193,19 @@ def test_a_teacher_whose_file_has_moved_is_named(folder):
   config = str(folder / "bert_config.json")
   _record(folder, "run_classifier", bert_config_file=config, vocab_file="gone")
   remedy = "with --vocab_file=gone, which is gone: restore the file, correct"
+  flags = {"teacher": str(folder / "run"), "do_train": True}
   with pytest.raises(FileNotFoundError, match=remedy):
-    _check(folder, teacher=str(folder / "run"), do_train=True)
+    _check(folder, **flags)
+  trained = {"bert_config_file": config, "do_lower_case": True}
+  trained["vocab_file"] = str(folder / "vocab.txt")
+  _record(folder, "run_classifier", **trained)
+  _check(folder, **flags)
+  longer = str(folder / "longer.json")
+  BertConfig(len(TOKENS), 8, 1, 2, 9).to_json(longer)
+  with pytest.raises(
+    ValueError, match=r"max_seq_length 17 exceeds max_pos.* 16"
+  ):
+    _check(folder, **flags, bert_config_file=longer, max_seq_length=17)
 
 
 @pytest.mark.parametrize(
@@ -239,8 +301,9 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
     init_checkpoint=prefix,
     output_dir=str(folder / "out"),
   )
-  for number, is_warned in ((150, False), (9, True)):  # rows may be padded
-    path.write_text("\n".join([*TOKENS, *map(str, range(number))]))
+  for number, is_warned in ((73, False), (72, True)):  # rows may be padded
+    words = [*TOKENS, *map(str, range(number))][:number]
+    path.write_text("\n".join(words))
     encoder.check_vocabulary(args, 200, encoder.checkpoint(args))
-    assert ("given.txt has 15 lines, but the" in caplog.text) == is_warned
+    assert ("given.txt has 72 lines, but the" in caplog.text) == is_warned
   assert "has 200 ids: is it of that model?" in caplog.text

@@ -179,7 +179,7 @@ def test_tokens_by_a_matrix_product(tmp_path, changes, in_file, expected):
 
 
 @pytest.mark.parametrize(("index", "number"), [(0, 1), (1, 0)])
-def test_of_several_workers_the_chief_exports(
+def test_of_several_workers_the_chief_writes(
   tmp_path, monkeypatch, index, number
 ):
   args = _flags(tmp_path, export_dir="out", export_format=["keras"])
@@ -193,6 +193,8 @@ def test_of_several_workers_the_chief_exports(
   )
   start.export(lambda args: types.SimpleNamespace(model=None))
   assert len(exported) == number
+  start._report(losses.pretraining(), toy.Source(1), "examples")
+  assert (tmp_path / "run.json").exists() == bool(number)
 
 
 def test_a_killed_run_still_knows_the_best(tmp_path):
@@ -219,7 +221,7 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
     calls.append(options)
     return 9
 
-  args = _flags(tmp_path, num_train_epochs=2.5, keep_best=False)
+  args = _flags(tmp_path, num_train_epochs=2.5, keep_best=False, new_head=True)
   start = Run(args, toy.config())
   monkeypatch.setattr(start, "train", train)
   fine_tuning.train(
@@ -235,7 +237,7 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
     "num_train_steps": 34,  # of 34.06
     "num_warmup_steps": 3,  # of 3.4
     "packed": None,
-    "new_head": False,
+    "new_head": True,
     "unit": "records",
     "evaluated": None,
   }
@@ -325,7 +327,12 @@ def test_a_frozen_layer_has_no_slots(tmp_path):
 
 @pytest.mark.parametrize(
   ("argument", "expected"),
-  [("3e-5", 3e-5), ("5e-5,3e-5,2e-5", (5e-5, 3e-5, 2e-5)), ("3e-5,-1", None)],
+  [
+    ("3e-5", 3e-5),
+    ("5e-5,3e-5,2e-5", (5e-5, 3e-5, 2e-5)),
+    ("0", 0.0),
+    ("3e-5,-1", None),
+  ],
 )
 def test_learning_rates(argument, expected):
   values = flags.FlagValues()

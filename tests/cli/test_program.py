@@ -75,6 +75,7 @@ def test_an_error_of_a_path_is_of_the_user(tmp_path):
     ("--folder=", "--folder is empty: is a variable of the shell unset?"),
     ("--rate=nan", "--rate=nan: give a finite number"),
     ("--rate=-inf", "--rate=-inf: give a finite number"),
+    ("--rates=1,nan", "--rates=(1.0, nan): give a finite number"),
     ("--layers=", None),
     ("--folder=x", None),
   ],
@@ -84,6 +85,8 @@ def test_values_that_no_flag_has(argument, message):
   flags.DEFINE_string("folder", None, "", flag_values=values, required=True)
   flags.DEFINE_string("layers", None, "", flag_values=values)
   flags.DEFINE_float("rate", 1.0, "", flag_values=values)
+  numbers = arguments.Numbers(float, 0)
+  flags.DEFINE(numbers, "rates", 1.0, "", flag_values=values)
   values(["program", "--folder=x", argument])
   if message is None:
     assert Arguments.from_flags(values).rate == 1.0
@@ -91,6 +94,64 @@ def test_values_that_no_flag_has(argument, message):
   with pytest.raises(ValueError) as caught:
     Arguments.from_flags(values)
   assert str(caught.value) == message
+
+
+@pytest.fixture(name="own_flags")
+def _own_flags(monkeypatch):
+  """One flag of each type, in place of those of the programs."""
+  values = flags.FlagValues()
+  flags.DEFINE_string("text", None, "A text.", values, required=True)
+  flags.DEFINE_integer("number", 5, "A number.", flag_values=values)
+  flags.DEFINE_float("rate", 0.5, "A rate.", flag_values=values)
+  flags.DEFINE_bool("do_train", False, "Train. " * 12, flag_values=values)
+  flags.DEFINE_enum("dtype", "a", ["a", "b"], "A type.", flag_values=values)
+  monkeypatch.setattr(flags, "FLAGS", values)
+  return values
+
+
+@pytest.mark.parametrize(
+  ("argument", "message"),
+  [
+    ("--number=x", "flag --number=x: expected an integer"),
+    ("--rate=x", "flag --rate=x: expected a number"),
+    ("--do_train=x", "flag --do_train=x: expected true or false"),
+    ("--rate=1", "missing: --text"),
+  ],
+)
+def test_a_flag_of_the_wrong_type_is_told_what_it_takes(
+  own_flags, capsys, argument, message
+):
+  with pytest.raises(SystemExit, match="1"):
+    program._parse(["program", argument])
+  assert (
+    capsys.readouterr().err == f"ERROR: {message} (--help lists all flags)\n"
+  )
+
+
+HELP = """Does it.
+
+Most commands:
+  --text  (required)
+      A text.
+  --[no]do_train  (default false)
+      Train. Train. Train. Train. Train. Train. Train. Train. Train. Train.
+      Train. Train.
+
+Others:
+  --number  (default 5)
+      A number.
+  --rate  (default 0.5)
+      A rate.
+
+Devices, processes and precision:
+  --dtype  (default a)
+      a, b: A type.
+
+--flagfile=FILE reads flags from a file, one per line."""
+
+
+def test_help_has_types_and_defaults(own_flags):
+  assert program.help_text("Does it.\n", own_flags) == HELP
 
 
 def test_a_path_may_begin_at_home(monkeypatch):
@@ -110,6 +171,12 @@ def test_flags_of_packages_in_the_checkout_are_not_ours(monkeypatch):
   names = {flag.name for flag in arguments.find_project_flags(flags.FLAGS)}
   assert "verbosity" in flags.FLAGS
   assert "verbosity" not in own | names
+
+
+def test_a_pattern_that_the_shell_has_expanded_is_named():
+  script = "from cli import program; program.run(print)"
+  done = programs.python(["-c", script, "a.txt", "b.txt"])
+  programs.check_error(done.returncode, done.stderr, "argument 'a.txt': quote")
 
 
 def test_log_lines_have_the_time_and_the_text():
@@ -175,6 +242,16 @@ def test_a_program_locks_its_output_dir(tmp_path):
     env={"PYTHONPATH": str(ROOT)},
   ) as process:
     assert process.communicate()[0].strip() == str(process.pid)
+
+
+def test_of_several_workers_the_chief_locks(tmp_path, monkeypatch):
+  toy.set_worker(monkeypatch, 1)
+  (tmp_path / "program.py").write_text(PROGRAM)
+  flags = f"--output_dir={tmp_path}"
+  env = {"PYTHONPATH": str(ROOT), "TF_CONFIG": os.environ["TF_CONFIG"]}
+  done = programs.python([tmp_path / "program.py", flags], env=env)
+  assert "No such file or directory" in done.stderr
+  assert not (tmp_path / training_program.LOCK_FILE).exists()
 
 
 @pytest.mark.parametrize("before", [None, [], ["a"]])
@@ -283,6 +360,8 @@ def main(args):
   try:
     interrupt()
   finally:
+    if sys.argv[0] == "twice":
+      interrupt()
     print("cleaned up", flush=True)
 
 if sys.argv[0] == "early":
@@ -292,13 +371,40 @@ program.run(main)
 """
 
 
-@pytest.mark.parametrize("moment", ["early", "in main", "in an import"])
+@pytest.mark.parametrize(
+  "moment", ["early", "in main", "in an import", "twice"]
+)
 def test_an_interrupt_at_any_moment_is_one_line(moment):
   script = f"import sys; sys.argv = [{moment!r}]\n{INTERRUPTED}"
   done = programs.python(["-c", script], preexec_fn=_obey_interrupts)
   assert done.returncode == 130
   assert done.stderr == "ERROR: interrupted\n"
   assert ("cleaned up" in done.stdout) == (moment == "in main")
+
+
+IN_BACKGROUND = """
+import signal, sys
+before = signal.getsignal(signal.SIGINT)
+sys.modules.update(dict.fromkeys(sys.argv[1:]))
+import cli.interrupts
+with cli.interrupts.clean_up():
+  assert signal.getsignal(signal.SIGINT) is before
+assert signal.getsignal(signal.SIGINT) is before
+"""
+
+
+@pytest.mark.parametrize(
+  ("handler", "modules"),
+  [(signal.SIG_IGN, []), (signal.SIG_DFL, ["__mp_main__"])],
+)
+def test_background_commands_and_workers_leave_interrupts_alone(
+  handler, modules
+):
+  done = programs.python(
+    ["-c", IN_BACKGROUND, *modules],
+    preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
+  )
+  assert (done.returncode, done.stderr) == (0, "")
 
 
 TERMINATED = """

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from cli import encoder, fine_tuning, run
 from cli.arguments import Arguments
-from modeling import losses, models
+from modeling import losses, models, tracing
 from modeling.config import BertConfig
 from serving.answers import TextConfig
 from serving.export import ServedModel
@@ -36,6 +36,7 @@ def _started(monkeypatch):
 
   def train(step, read, checkpoints, schedule, report, **options):
     calls.update(options, stops=schedule, keep=checkpoints.keep)
+    calls["mode"] = tracing.current()
     read("context")
 
   def train_batches(*given, **options):
@@ -77,7 +78,7 @@ def test_every_flag_of_training_has_its_effect(tmp_path, started):
     **{"profile_steps": (3, 5), "keep_checkpoint_max": 4},
     **{"optimizer": "lamb", "adam_beta_2": 0.9, "max_grad_norm": 0.5},
     **{"gradient_accumulation_steps": 2, "layerwise_learning_rate_decay": 0.5},
-    **{"ema_decay": 0.75, "group_by_length": True},
+    **{"ema_decay": 0.75, "group_by_length": True, "recompute_layers": True},
   )
   calls = started(args, evaluated=40)
   expected = {
@@ -96,6 +97,7 @@ def test_every_flag_of_training_has_its_effect(tmp_path, started):
   # Embeddings, the only block and the pooler, heads.
   assert sorted(set(optimizer.lr_multipliers)) == [0.25, 0.5, 1.0]
   assert calls["average"].decay == 0.75
+  assert (calls["mode"].recompute, calls["mode"].compiled) == (True, False)
 
 
 def test_training_may_stop_before_its_schedule_ends(tmp_path, started):
@@ -121,6 +123,7 @@ def test_float16_has_a_loss_scale_and_xla_what_it_can_compile(
     calls = started(args, model)
     assert (calls["loss_scale"] is not None) == is_scaled
     assert calls["jit_compile"] == is_compiled
+    assert (calls["mode"].recompute, calls["mode"].compiled) == (False, True)
   keras.config.set_dtype_policy("float32")
 
 
@@ -199,6 +202,19 @@ def test_a_restored_model_has_the_flags_of_its_training_and_no_others(
   except ValueError:
     assert fails
   assert keras.config.dtype_policy().name == "float32"
+
+
+def test_a_model_is_restored_with_its_own_vocabulary(tmp_path):
+  toy.config().to_json(str(tmp_path / "bert_config.json"))
+  (tmp_path / "vocab.txt").write_text(VOCABULARY)
+  (tmp_path / "other.txt").write_text(VOCABULARY.replace("a", "b"))
+  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "a"\n')
+  (tmp_path / "a.index").touch()
+  flags = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  entry = {"program": "x", "directory": str(tmp_path), "flags": flags}
+  changes = {"vocab_file": tmp_path / "other.txt"}
+  with pytest.raises(ValueError, match=r"line 5 is 'b', but 'a' in .*vocab"):
+    fine_tuning.restore(str(tmp_path), entry, None, changes)
 
 
 def test_exports_for_keras_are_float32():

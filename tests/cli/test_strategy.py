@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from cli import run
+from cli import run, training_program
 from cli.arguments import Arguments
 from tests.training import toy
 
@@ -25,6 +25,24 @@ def _flags(**changes):
 
 def test_default_without_gpus_is_one_device():
   assert run.make_strategy(_flags()) is tf.distribute.get_strategy()
+
+
+@pytest.mark.parametrize(
+  ("gpus", "name"),
+  [([], "one_device"), (["a"], "one_device"), (["a", "b"], "mirrored")],
+)
+def test_several_gpus_are_mirrored(monkeypatch, gpus, name):
+  devices = [SimpleNamespace(device_type="GPU", name=gpu) for gpu in gpus]
+  monkeypatch.setattr(
+    tf.config, "list_logical_devices", lambda kind=None: devices
+  )
+  strategy = SimpleNamespace(num_replicas_in_sync=1)
+  names = []
+  monkeypatch.setattr(
+    run, "_strategy", lambda name, args: names.append(name) or strategy
+  )
+  run.make_strategy(_flags())
+  assert names == [name]
 
 
 def test_mirrored_takes_every_device():
@@ -55,6 +73,12 @@ def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
   toy.set_worker(monkeypatch, 0)
   with pytest.raises(ValueError, match="multi_worker_mirrored, or unset TF_CO"):
     run.make_strategy(_flags())
+  for flags in (
+    {"distribution_strategy": "multi_worker_mirrored"},
+    {"distribution_strategy": "tpu"},
+    {"use_tpu": True},
+  ):
+    training_program.check_devices(_flags(**flags))
 
 
 def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
@@ -76,7 +100,10 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
       owner, name, lambda r: SimpleNamespace(num_replicas_in_sync=8)
     )
   result = run.make_strategy(
-    _flags(use_tpu=True, tpu_name="t", tpu_zone="z", gcp_project="p")
+    _flags(
+      **{"use_tpu": True, "tpu_name": "t", "master": "m"},
+      **{"tpu_zone": "z", "gcp_project": "p"},
+    )
   )
   assert result.num_replicas_in_sync == 8
   assert calls == [{"tpu": "t", "zone": "z", "project": "p"}]
@@ -107,5 +134,7 @@ def test_step_is_compiled_by_default_on_a_gpu(gpus, jit_compile, monkeypatch):
   assert run.compiles_step(flags, packs=False) == expected
   assert run.needs_static_shapes(flags) == expected
   assert run.compiles_step(flags, packs=True) == bool(jit_compile)
+  for on_tpu in ({"use_tpu": True}, {"distribution_strategy": "tpu"}):
+    assert run.needs_static_shapes(flags.replace(**on_tpu))
   flags = flags.replace(group_by_length=True)
   assert run.compiles_step(flags, packs=None) == bool(jit_compile)

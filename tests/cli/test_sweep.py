@@ -174,10 +174,16 @@ def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
   )
 
 
-def test_a_run_that_fails_ends_the_sweep(tmp_path, monkeypatch):
-  monkeypatch.setattr(processes, "run_child", lambda command: 1)
-  with pytest.raises(ChildProcessError, match="seed_1 ended with status 1"):
+def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
+  """What was complete before is in the table."""
+  train, statuses = processes.run_child, [None, 1]
+  monkeypatch.setattr(
+    processes, "run_child", lambda command: statuses.pop(0) or train(command)
+  )
+  with pytest.raises(ChildProcessError, match="seed_2 ended with status 1"):
     fine_tuning.run_sweep(_flags(tmp_path))
+  [row] = run_record.read_sweep(str(tmp_path))
+  assert row["run"] == "rate_1e-05_seed_1"
 
 
 def test_of_several_workers_the_chief_writes(tmp_path, commands, monkeypatch):
