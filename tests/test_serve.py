@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 import time
+import urllib.error
 import urllib.request
 
 import pytest
@@ -14,6 +15,7 @@ from predictor import Predictor
 from serving import export
 from tests import programs
 from tests.serving import tasks
+from tests.serving.fixtures import *  # noqa: F403
 from tests.serving.server import client
 
 SERVE = str(programs.ROOT / "serve.py")
@@ -49,6 +51,31 @@ def _status_and_log(flags):
   done = programs.python([SERVE, *flags])
   assert len(done.stderr.splitlines()) == 1
   return done.returncode, done.stderr
+
+
+def test_flags_reach_the_server(folders):
+  folder = folders["tagging"]
+  program, port = client.start(
+    folder, "--engine=litert_int8", "--max_queue_size=2", "--poll_seconds=0"
+  )
+  url = f"http://127.0.0.1:{port}"
+  ask = lambda texts: urllib.request.urlopen(  # noqa: E731
+    url + client.PATH, json.dumps({"instances": texts}).encode()
+  )
+  with ask(["ab c", "d"]) as response:
+    answers = json.load(response)["predictions"]
+  assert answers == Predictor(folder, "litert_int8")(["ab c", "d"])
+  with pytest.raises(urllib.error.HTTPError) as error:
+    ask(["a"] * 3)
+  with error.value as response:
+    assert b"size 3 is larger than maximum input batch" in response.read()
+  with urllib.request.urlopen(f"{url}/metrics") as response:
+    metrics = response.read().decode()
+  assert f'serving_batch_texts_sum{{model="{client.NAME}"}} 2.0' in metrics
+  program.send_signal(signal.SIGTERM)
+  log = program.stderr.read()
+  assert program.wait(30) == 0, log
+  assert "all requests are answered" in log
 
 
 @pytest.mark.slow

@@ -13,10 +13,12 @@ from cli import (
   encoder,
   fine_tuning,
   program,
+  run,
   shared_flags,
   training_program,
 )
 from cli.arguments import Arguments
+from modeling import models
 from modeling.config import BertConfig
 from tests import programs
 from tests.training import toy
@@ -152,6 +154,17 @@ def test_lengths_of_windows():
     args = Arguments(**FLAGS | flags)
     assert shared_flags.window_stride(args) == stride
     assert shared_flags.row_length(args) == length
+    windows = models.Windows(args.max_seq_length, stride, "max")
+    result = run.text_windows(args.replace(window_pooling="max"))
+    assert result == (windows if "long_text" in flags else None)
+
+
+def test_a_bilstm_may_be_frozen_where_there_is_one():
+  args = Arguments(freeze_layers="bilstm")
+  config = BertConfig(5, 8, 1, 2, 8, add_bilstm=True)
+  assert shared_flags.frozen_layers(args, config) == {("bilstm", None)}
+  with pytest.raises(ValueError, match="layers 0-0 and embeddings, encoder, p"):
+    shared_flags.frozen_layers(args, BertConfig(5, 8, 1, 2, 8))
 
 
 def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):

@@ -151,7 +151,8 @@ def test_another_direction_than_in_training_is_to_be_named(folder):
     ({"new_head": True}, False),
     ({"new_head": True, "do_train": False}, True),
     ({"init_checkpoint": None}, False),
-    ({"new_head": True, "output_dir": "run"}, True),  # that of the folder
+    ({"init_checkpoint": "gone", "output_dir": "run"}, True),
+    ({"new_head": True, "output_dir": "run"}, True),
   ],
 )
 def test_flags_of_a_head_are_those_of_its_training(
@@ -263,7 +264,11 @@ def test_a_vocabulary_is_compared_with_that_of_the_training(folder):
   entry |= {"directory": str(folder)}
   (folder / "run/run.json").write_text(json.dumps([entry]))
   _check(folder, output_dir=run)
-  for start in ({"output_dir": run}, {"init_checkpoint": run}):
+  for start in (
+    {"output_dir": run},
+    {"init_checkpoint": run},
+    {"output_dir": run, "init_checkpoint": "gone"},  # is not started from
+  ):
     with pytest.raises(ValueError, match=r"line 6 is 'b', but 'a' in .*vocab"):
       _check(folder, vocab_file=str(other), **start)
   (folder / "vocab.txt").rename(folder / "moved.txt")  # nothing to compare with

@@ -174,8 +174,10 @@ def test_of_a_finished_run_the_real_step_is_the_best(tmp_path, caplog):
 )
 def test_tokens_by_a_matrix_product(tmp_path, changes, in_file, expected):
   config = replace(toy.config(), use_one_hot_embeddings=in_file)
+  config = replace(config, attention="right_to_left")
   start = Run(_flags(tmp_path, **changes), config)
   assert start.config.use_one_hot_embeddings == expected
+  assert start.args.attention == "right_to_left"  # for run.json
 
 
 @pytest.mark.parametrize(("index", "number"), [(0, 1), (1, 0)])
@@ -185,14 +187,21 @@ def test_of_several_workers_the_chief_writes(
   args = _flags(tmp_path, export_dir="out", export_format=["keras"])
   start = Run(args, toy.config())
   toy.set_worker(monkeypatch, index)
-  exported = []
-  monkeypatch.setattr(run, "set_export_policy", lambda args: None)
-  monkeypatch.setattr(run, "load", lambda *_: None)
-  monkeypatch.setattr(
-    run.exports, "save", lambda *parts: exported.append(parts)
-  )
-  start.export(lambda args: types.SimpleNamespace(model=None))
-  assert len(exported) == number
+  steps, served = [], types.SimpleNamespace(model="model")
+  for owner, name in (
+    (run, "set_export_policy"),
+    (run, "load"),
+    (run.exports, "save"),
+  ):
+    monkeypatch.setattr(owner, name, lambda *parts: steps.append(parts))
+  start.export(lambda args: steps.append("builds") or served)
+  args = start.args
+  assert steps == number * [
+    (args,),  # first the policy
+    "builds",
+    (args, "model", start.checkpoints),
+    ("out", served, ["keras"]),
+  ]
   start._report(losses.pretraining(), toy.Source(1), "examples")
   assert (tmp_path / "run.json").exists() == bool(number)
 
@@ -217,16 +226,19 @@ def test_nothing_is_evaluated_unless_asked_for(tmp_path):
 def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   calls = []
 
-  def train(*_, evaluate, **options):
-    calls.append(options)
+  def train(model, objective, source, evaluate, **options):
+    calls.append(options | source)
     return 9
 
+  source = types.SimpleNamespace(with_packing=lambda *given: {"packing": given})
   args = _flags(tmp_path, num_train_epochs=2.5, keep_best=False, new_head=True)
   start = Run(args, toy.config())
   monkeypatch.setattr(start, "train", train)
   fine_tuning.train(
-    *(start, models.pretrainer(toy.config()), losses.pretraining(), None),
+    *(start, models.pretrainer(toy.config()), losses.pretraining(), source),
     num_examples=109,
+    packed=str,
+    not_packed={"--flag": 1},
     unit="records",
     evaluate=None,
     metric="f1",
@@ -236,7 +248,8 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   assert options == {
     "num_train_steps": 34,  # of 34.06
     "num_warmup_steps": 3,  # of 3.4
-    "packed": None,
+    "packed": str,
+    "packing": (8, False),  # --flag forbids it
     "new_head": True,
     "unit": "records",
     "evaluated": None,

@@ -28,7 +28,7 @@ def _started(monkeypatch):
   calls = {}
 
   def train_step(model, objective, optimizer, schedule, **options):
-    calls.update(options, optimizer=optimizer, schedule=schedule)
+    calls.update(options, optimizer=optimizer, schedule=schedule, model=model)
     examples = SimpleNamespace(numpy=lambda: 24)
     return SimpleNamespace(
       examples=examples, step=examples, average=options["average"]
@@ -55,8 +55,9 @@ def _started(monkeypatch):
     packing=None,
   )
 
-  def start(args, model=None, **options):
+  def start(args, model=None, packing=None, **options):
     steps = {"num_train_steps": 90, "num_warmup_steps": 20} | options
+    source.packing = packing
     model = model or models.pretrainer(toy.config())
     run.Run(args, toy.config()).train(
       model, losses.pretraining(), source, **steps
@@ -125,6 +126,14 @@ def test_float16_has_a_loss_scale_and_xla_what_it_can_compile(
     assert calls["jit_compile"] == is_compiled
     assert (calls["mode"].recompute, calls["mode"].compiled) == (False, True)
   keras.config.set_dtype_policy("float32")
+
+
+def test_a_model_reads_packed_rows_where_there_are_some(tmp_path, started):
+  model = models.pretrainer(toy.config())
+  other = models.pretrainer(toy.config())
+  for packing, expected in ((None, model), ("packing", other)):
+    calls = started(_flags(tmp_path), model, packing, packed=lambda _: other)
+    assert calls["model"] is expected
 
 
 def _classifier():

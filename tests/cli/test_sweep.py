@@ -166,6 +166,7 @@ def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
   fine_tuning.run_sweep(flags)
   path = tmp_path / "rate_1e-05_seed_1" / "run.json"
   told = {"num_train_epochs": 2.0, "do_predict": False, "num_workers": 1}
+  told |= {"learning_rate": 1e-5, "num_seeds": 1}
   path.write_text(json.dumps([{"flags": told}]))
   fine_tuning.run_sweep(flags)
   [message] = [r.getMessage() for r in caplog.records if r.levelno > 20]
