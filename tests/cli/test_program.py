@@ -150,8 +150,13 @@ Devices, processes and precision:
 --flagfile=FILE reads flags from a file, one per line."""
 
 
-def test_help_has_types_and_defaults(own_flags):
-  assert program.help_text("Does it.\n", own_flags) == HELP
+@pytest.mark.parametrize("argument", ["--help", "-help", "--helpshort", "-h"])
+def test_help_has_types_and_defaults(own_flags, monkeypatch, capsys, argument):
+  monkeypatch.setattr(program.signal, "signal", lambda *_: None)
+  monkeypatch.setattr(sys.modules["__main__"], "__doc__", "Does it.\n")
+  with pytest.raises(SystemExit, match="0"):
+    program._parse(["program", argument])
+  assert capsys.readouterr().out == f"{HELP}\n"
 
 
 def test_a_path_may_begin_at_home(monkeypatch):

@@ -280,6 +280,7 @@ def test_large_weights_are_copied_less(
 ):
   monkeypatch.setattr("os.path.getsize", lambda file: megabytes << 20)
   engine = LiteRtEngine(file)
+  assert engine._pool._max_workers == (len(others) or 1)
   with ThreadPoolExecutor(4) as pool:
     for values in pool.map(lambda n: engine.run(_numbers(*range(n))), range(9)):
       values = _values(values)

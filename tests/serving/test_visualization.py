@@ -102,7 +102,13 @@ def test_no_token_attends_beyond_its_side(side):
   assert (attention[..., hidden == 0] > 0).all()
 
 
-def test_two_networks_have_their_heads_one_after_the_other(every_task):
+def test_two_networks_have_their_heads_one_after_the_other(
+  every_task, monkeypatch
+):
+  engine = SimpleNamespace(run=lambda rows: [{"logits": np.zeros(2)}])
+  monkeypatch.setattr(
+    engines, "text_model", lambda served: SimpleNamespace(engine=engine)
+  )
   config = replace(tasks.CONFIG, attention="shallow")
   answers = every_task["classification"].answers
   served = ServedModel(models.classifier(config, 2), answers)

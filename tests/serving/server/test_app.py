@@ -218,6 +218,8 @@ def test_a_model_that_is_not_loaded_is_not_ready():
   with stand_in.running([model]) as client:
     status, _, body = client.request("GET", "/readyz")
     assert (status, body) == (503, b"not loaded: slow\n")
+    metrics = client.request("GET", "/metrics")[2]
+    assert b'serving_version{model="slow"} 0.0' in metrics
     assert client.request("GET", "/healthz")[0] == 200
     status, headers, body = client.request(
       "POST", "/v1/models/slow:predict", b'{"instances": ["a"]}'

@@ -14,6 +14,7 @@ from data.pretraining.instances import (
 )
 from tasks.pretraining import task
 from tests import programs
+from tests.serving import stand_in
 from tests.training import toy
 
 _args = partial(programs.arguments, "run_pretraining")
@@ -148,6 +149,37 @@ def test_records_are_made_by_their_flags():
       pretraining_flags.instance_config(
         args.replace(masking="dynamic", **{name: value})
       )
+
+
+def _preview(**flags):
+  """Two batches of one row, as `finish` makes them."""
+  args = programs.arguments("create_pretraining_data", **flags)
+  words = stand_in.VOCABULARY
+  finish, is_causal = pretraining_flags.preview_targets(args, words)
+  row = {"input_ids": [[2, *range(5, 17), 3]], "input_mask": [[1] * 14]}
+  batches = [finish(row) for _ in range(2)] if finish else []
+  return batches, is_causal
+
+
+def test_a_preview_masks_by_its_flags():
+  flags = {"masking": "dynamic", "masked_lm_prob": 0.5}
+  first, second, again, _, other, _ = (
+    batch["masked_lm_positions"].tolist()
+    for seed in (1, 1, 2)
+    for batch in _preview(**flags, random_seed=seed)[0]
+  )
+  assert first == again != second
+  assert other not in (first, second)
+  flags |= {"mask_token_prob": 1.0, "random_token_prob": 0.0}
+  [batch, _], is_causal = _preview(**flags)
+  assert (batch["input_ids"] == stand_in.VOCABULARY["[MASK]"]).sum() == 7
+  assert not is_causal
+  assert _preview() == ([], False)  # masked already
+  for masking in ("static", "dynamic"):
+    flags = {"masking": masking, "preview_objective": "right_to_left"}
+    [batch, _], is_causal = _preview(**flags)
+    assert is_causal
+    assert batch["masked_lm_ids"].tolist() == [[2, *range(5, 17)]]
 
 
 @pytest.mark.parametrize(

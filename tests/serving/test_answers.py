@@ -1,0 +1,29 @@
+"""Probabilities of large logits; the files of answers."""
+
+import numpy as np
+import pytest
+
+from serving import answers
+from serving.answers import TextConfig
+from tasks.classification.answers import Answers
+from tests.serving import tasks
+
+
+def test_large_logits_have_probabilities():
+  logits = np.array([[9e4, 0, 0], [-9e4, -9e4, -9e5]], np.float32)
+  expected = [[1, 0, 0], [0.5, 0.5, 0]]
+  assert answers.softmax(logits).tolist() == expected
+  assert answers.sigmoid(logits[:, 0]).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("labels", [None, ["b", "a"]])
+@pytest.mark.parametrize("do_lower_case", [False, True])
+def test_what_is_saved_is_loaded(tmp_path, labels, do_lower_case):
+  config = TextConfig(tasks.vocab_file(), do_lower_case, 33, labels)
+  answers.save(str(tmp_path), Answers(config, pairs=False))
+  task, loaded, settings = answers.load(str(tmp_path))
+  path = str(tmp_path / "vocab.txt")
+  assert loaded == TextConfig(path, do_lower_case, 33, labels)
+  assert (task, settings) == ("classification", {"pairs": False})
+  lower, upper = map(loaded.tokenizer.tokenize, ("ab", "AB"))
+  assert (lower == upper) == do_lower_case
