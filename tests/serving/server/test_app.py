@@ -207,10 +207,10 @@ def test_a_request_goes_from_a_version_that_has_ended_to_the_next(tmp_path):
   old.workers.close()
   with stand_in.toy(tmp_path) as client:
     model = client.server._app._models["toy"]
-    newest, found = model.find(), [(6, old)]
-    model.find = lambda number: found.pop() if found else newest
+    newest, ended = model.find(), [(6, old)]
+    model.find = lambda number: ended.pop() if ended else newest
     assert client.ask({"instances": ["a"]})[0] == 200
-  assert not found
+  assert not ended
 
 
 def test_a_model_that_is_not_loaded_is_not_ready():
