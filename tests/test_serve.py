@@ -56,7 +56,7 @@ def _status_and_log(flags):
 def test_flags_reach_the_server(folders):
   folder = folders["tagging"]
   program, port = client.start(
-    folder, "--engine=litert_int8", "--max_queue_size=2", "--poll_seconds=0"
+    folder, "--engine=litert_float16", "--max_queue_size=2", "--poll_seconds=0"
   )
   url = f"http://127.0.0.1:{port}"
   ask = lambda texts: urllib.request.urlopen(  # noqa: E731
@@ -64,7 +64,7 @@ def test_flags_reach_the_server(folders):
   )
   with ask(["ab c", "d"]) as response:
     answers = json.load(response)["predictions"]
-  assert answers == Predictor(folder, "litert_int8")(["ab c", "d"])
+  assert answers == Predictor(folder, "litert_float16")(["ab c", "d"])
   with pytest.raises(urllib.error.HTTPError) as error:
     ask(["a"] * 3)
   with error.value as response:
