@@ -36,7 +36,8 @@ import tensorflow as tf  # noqa: F401
 ROOT = Path(__file__).parents[1]
 # Tests of a package besides tests/PACKAGE.
 MORE_TESTS = {
-  "cli": "tests/test_start_up.py",
+  "cli": "tests/test_start_up.py tests/test_mistakes.py",
+  "conversion": "tests/test_convert_checkpoint.py",
   "data": "tests/parity/test_pretraining_data.py tests/test_packed.py",
   "modeling": "tests/parity/test_encoder.py tests/training/test_step.py",
   "tasks": "tests/parity/test_squad.py tests/parity/test_classifier.py "

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from conversion.interchange import HEADS, CanonicalModel, head_of, merge_heads
+from conversion.interchange import (
+  HEADS,
+  CanonicalModel,
+  head_of,
+  merge_heads,
+  names_path,
+)
+from storage import UserError
 
 
 def _bert(*heads, labels=()):
@@ -11,19 +18,42 @@ def _bert(*heads, labels=()):
   return CanonicalModel("x", dict.fromkeys([*names, "bert/a"]), labels=labels)
 
 
+# Classes of transformers.
+ARCHITECTURES = {
+  "encoder": "BertModel",
+  "masked_lm": "BertForMaskedLM",
+  "pretraining": "BertForPreTraining",
+  "classification": "BertForSequenceClassification",
+  "tagging": "BertForTokenClassification",
+  "question_answering": "BertForQuestionAnswering",
+  "multiple_choice": "BertForMultipleChoice",
+}
+
+
+def test_heads_are_known_by_variables_and_classes():
+  found = {name: head.architecture for name, head in HEADS.items()}
+  assert found == ARCHITECTURES
+  for head in HEADS.keys() - {"tagging"}:  # it has a classifier's variables
+    assert head_of(_bert(head)) == head
+
+
 @pytest.mark.parametrize(
-  "head",
+  ("error", "kind"),
   [
-    "encoder",
-    "masked_lm",
-    "pretraining",
-    "classification",
-    "question_answering",
-    "multiple_choice",
+    (OSError("/a is gone"), OSError),
+    (OSError("no space"), UserError),
+    (KeyError("x"), UserError),
+    (UserError("of /a: 3 rows"), UserError),
   ],
 )
-def test_variables_say_which_head_it_is(head):
-  assert head_of(_bert(head)) == head
+def test_an_error_of_a_reader_names_the_path(error, kind):
+  @names_path
+  def read(path):
+    raise error
+
+  with pytest.raises(kind, match="/a") as caught:
+    read("/a")
+  assert (caught.value is error) == ("/a" in str(error))
 
 
 @pytest.mark.parametrize(
