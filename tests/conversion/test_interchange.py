@@ -31,8 +31,8 @@ ARCHITECTURES = {
 
 
 def test_heads_are_known_by_variables_and_classes():
-  found = {name: head.architecture for name, head in HEADS.items()}
-  assert found == ARCHITECTURES
+  classes = {name: head.architecture for name, head in HEADS.items()}
+  assert classes == ARCHITECTURES
   for head in HEADS.keys() - {"tagging"}:  # it has a classifier's variables
     assert head_of(_bert(head)) == head
 

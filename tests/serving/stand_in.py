@@ -16,6 +16,7 @@ WORDS = [
   *(f"##{letter}" for letter in LETTERS),
   *(".", "|", "[", "]"),
 ]
+VOCABULARY = {word: number for number, word in enumerate(WORDS)}
 
 
 def mix(inputs, size):
