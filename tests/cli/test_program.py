@@ -168,7 +168,7 @@ def test_a_path_may_begin_at_home(monkeypatch):
   assert result.folder == "/ann/a,b~/c,/ann/d*"
 
 
-def test_flags_of_packages_in_the_checkout_are_not_ours(monkeypatch):
+def test_flags_of_packages_in_the_checkout_are_left_out(monkeypatch):
   own = {flag.name for flag in arguments.find_project_flags(flags.FLAGS)}
   monkeypatch.setattr(
     arguments, "_ROOT", Path(absl.__file__).resolve().parents[3]
