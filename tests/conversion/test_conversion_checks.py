@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from conversion.conversion_checks import check_values, complete, read_any
+from conversion.conversion_checks import (
+  check_values,
+  check_variables,
+  complete,
+  read_any,
+)
 from conversion.interchange import CanonicalModel
+from modeling import models
 from tests import small_model
+from training import checkpoint
 
 CONFIG = {"vocab_size": 3, "hidden_act": "gelu"}
 
@@ -23,6 +30,7 @@ def _bert(config=CONFIG, **values):
     (_bert(a=np.zeros(2)), "a"),
     (_bert(a=np.zeros((1, 2), np.float32)), "a"),
     (_bert(c=np.zeros(2)), "c"),
+    (CanonicalModel("x", {"a": np.zeros(2, np.float32)}, CONFIG), "b"),
     (_bert(CONFIG | {"hidden_act": "gelu_erf"}), "hidden_act"),
   ],
 )
@@ -36,6 +44,23 @@ def test_what_is_not_the_same_is_named(back, wrong):
 def test_what_is_the_same_passes():
   nan = {"a": np.full(2, np.nan, np.float32)}
   check_values(_bert(**nan), _bert(CONFIG | {"more": 1}, **nan))
+
+
+@pytest.mark.parametrize(
+  ("head", "make"),
+  [
+    ("classification", models.classifier),
+    ("tagging", models.tagger),
+  ],
+)
+def test_a_model_with_labels_needs_all_its_variables(head, make):
+  config = small_model.config(9)
+  values = checkpoint.variables(make(config, 3))
+  bert = CanonicalModel("x", values, config.to_dict())
+  check_variables(bert, head)
+  del values["bert/encoder/layer_0/output/dense/bias"]
+  with pytest.raises(ValueError, match="x: no tensor gives bert/encoder/layer"):
+    check_variables(bert, head)
 
 
 @pytest.mark.parametrize(
