@@ -49,13 +49,13 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
 
 
 def _value(name, texts):
-  """What a flag stands for: all its texts, or the only one."""
+  """Texts of --choices, or the only text of another input."""
   if name == "choices":
     return texts
   if len(texts) > 1:
     raise UserError(
-      f"--{name} is there {len(texts)} times: ask about several texts by lines "
-      "of JSON on standard input"
+      f"--{name} is given {len(texts)} times: give it once; several texts are "
+      "asked by lines of JSON on standard input"
     )
   return texts[0]
 

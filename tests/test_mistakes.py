@@ -68,7 +68,6 @@ run_classifier | do_train {windows} window_stride=5 | --window_stride=5 leaves t
 run_classifier | do_train {windows} task_name=MRPC | is for single texts, but MRPC has pairs
 run_classifier | do_eval {windows} output_dir=tuned | --long_text=windows, but the model in
 run_classifier | do_eval {windows} output_dir=windows | --window_pooling=mean, but the model in
-run_classifier | do_eval attention=left_to_right output_dir=tuned | --attention=left_to_right, but the model in
 run_classifier | do_predict multi_label output_dir=tuned | --multi_label=True, but the head
 run_classifier | do_predict multi_label init_checkpoint=tuned | train a fresh head with --new_head
 run_classifier | do_train multi_label task_name=sst-2 | --multi_label is for --task_name=tsv
@@ -332,7 +331,7 @@ def _write_models(folder):
   checkpoint.write(str(folder / "bert_model.ckpt"), values)
   tuned = {"do_lower_case": True, "multi_label": False, "task_name": "sst-2"}
   tuned |= {"long_text": "truncate", "bert_config_file": "bert_config.json"}
-  tuned |= {"is_regression": False, "attention": "bidirectional"}
+  tuned |= {"is_regression": False}
   frozen = {"feature_based": True, "feature_layers": "weighted_sum_all"}
   backward = dict.fromkeys(("objective", "attention"), "right_to_left")
   for name, program, flags in (

@@ -131,6 +131,8 @@ def read_inputs(
       "Tensor name: %s has shape: %s expecting: %s",
       *(name, shape, expected),
     )
+    is_empty = 0 in shape[1:] and specs[name].dtype == "string"
+    _check(not is_empty, "Tensor name: %s has an empty list", name)
   _check(
     len({shape[0] for _, shape in columns.values()}) <= 1,
     "Batching input tensors must have equal 0th-dimension size",

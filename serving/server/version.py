@@ -46,8 +46,8 @@ class Version:
         for name, rank in engine.features.items()
       },
     }
-    self._model, self._engine = model, engine
-    self.functions = {"serving_default": self._ask, SIGNATURE: self._run}
+    self._engine = engine
+    self.functions = {"serving_default": model, SIGNATURE: self._run}
     answer = model.warm_up().items()
     outputs = {
       "serving_default": {k: _describe(v) for k, v in answer if v is not None},
@@ -62,13 +62,6 @@ class Version:
     self.workers = Workers(
       settings.max_queue_size, number, engine.max_rows, on_call
     )
-
-  def _ask(self, examples: Sequence[Mapping]) -> list[dict]:
-    for texts in examples:
-      for name, value in texts.items():
-        if value == []:
-          raise RestError(400, f"a list in {name} is empty")
-    return self._model(examples)
 
   def _run(self, rows: Sequence[Mapping]) -> list[dict]:
     rows = [{n: np.asarray(v, np.int32) for n, v in r.items()} for r in rows]

@@ -183,7 +183,9 @@ def test_an_error_on_the_command_line_is_one_line(call):
   for flags in (["--text=x"], ["--text=x", "--text_a=y"]):
     with pytest.raises(SystemExit, match=r"takes --text_a, --text_b"):
       call(Echo, *flags)
-  with pytest.raises(SystemExit, match="--tokens is there 2 times: ask about"):
+  with pytest.raises(
+    SystemExit, match="--tokens is given 2 times: give it once"
+  ):
     call(Single, "--tokens=x", "--tokens=y")
   with pytest.raises(SystemExit, match="batch_size=0 must be at least 1"):
     call(Single, "--batch_size=0", lines=['"a"'])

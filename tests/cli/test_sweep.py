@@ -176,7 +176,7 @@ def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
 
 
 def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
-  """What was complete before is in the table."""
+  """Trials that are complete are in the table."""
   train, statuses = processes.run_child, [None, 1]
   monkeypatch.setattr(
     processes, "run_child", lambda command: statuses.pop(0) or train(command)

@@ -1,4 +1,4 @@
-"""What is given replaces what a model has; differences are errors."""
+"""Options replace settings of a model; differences are errors."""
 
 import numpy as np
 import pytest

@@ -117,6 +117,17 @@ def test_errors_are_worded_as_by_tf_serving(case):
   assert (error.value.status, str(error.value).rstrip()) == (400, message)
 
 
+def test_a_list_of_texts_is_not_empty():
+  specs = {"choices": Spec("string", [None, None])}
+  for document in ({"instances": [{"choices": []}]}, {"inputs": [[], []]}):
+    with pytest.raises(RestError, match="name: choices has an empty list") as e:
+      _read(document, specs)
+    assert e.value.status == 400
+  assert _read({"inputs": [["a"]]}, specs) == {"choices": [["a"]]}
+  positions = {"masked_lm_positions": Spec("int32", [None, None])}
+  assert _read({"inputs": [[]]}, positions) == {"masked_lm_positions": [[]]}
+
+
 BODIES = [
   b"",
   b"{",

@@ -109,9 +109,6 @@ class _Model:
       **{"features": {"input_ids": 1}, "outputs": {"logits": [-1, 3]}},
     )
 
-  def __call__(self, examples):
-    return examples
-
   def warm_up(self):
     return {"is_next": None, "is_right": True}
 
@@ -136,11 +133,6 @@ def test_inputs_of_several_kinds():
   }
   # Of an answer that is unknown, so is the type.
   assert [*version.signature_def["serving_default"]["outputs"]] == ["is_right"]
-  ask = version.functions["serving_default"]
-  assert ask([{"choices": ["a"]}]) == [{"choices": ["a"]}]
-  with pytest.raises(RestError, match="a list in choices is empty") as error:
-    ask([{"choices": ["a"]}, {"choices": []}])
-  assert error.value.status == 400
 
 
 @pytest.mark.parametrize("positions", [[-1], [3], [0, 3], [0, 2], []])
