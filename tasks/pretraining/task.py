@@ -110,8 +110,8 @@ def _parse_weights(args, number):
     weights = []
   if len(weights) != number or not all(0 < w < np.inf for w in weights):
     raise UserError(
-      f"--sampling_weights={','.join(args.sampling_weights)} is not a "
-      f"positive, finite number for each of the {number} patterns of --input_file"
+      f"--sampling_weights={','.join(args.sampling_weights)}: give a positive, "
+      f"finite number for each of the {number} patterns of --input_file"
     )
   return weights
 

@@ -124,6 +124,7 @@ def test_a_list_of_texts_is_not_empty():
       _read(document, specs)
     assert e.value.status == 400
   assert _read({"inputs": [["a"]]}, specs) == {"choices": [["a"]]}
+  assert rest.read_inputs({"inputs": []}, TEXT) == []
   positions = {"masked_lm_positions": Spec("int32", [None, None])}
   assert _read({"inputs": [[]]}, positions) == {"masked_lm_positions": [[]]}
 

@@ -114,7 +114,7 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   wrongs = ["3"], ["3", "0"], ["3", "x"], ["3", "1", "1"], ["3", "inf"]
   for wrong in wrongs:
     with pytest.raises(
-      ValueError, match="is not a positive, finite number for each"
+      ValueError, match="give a positive, finite number for each"
     ):
       task.train_data(args.replace(sampling_weights=wrong), toy.config())
 
