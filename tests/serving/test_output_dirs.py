@@ -185,10 +185,8 @@ def test_the_best_answers_are_as_many_as_there_are(train):
 @pytest.fixture(name="copy")
 def _copy(folder, tmp_path):
   """The folder of a pre-training without its export."""
-  ignore = shutil.ignore_patterns("export")
-  return str(
-    shutil.copytree(folder / "pretraining", tmp_path / "copy", ignore=ignore)
-  )
+  source, ignore = folder / "pretraining", shutil.ignore_patterns("export")
+  return str(shutil.copytree(source, tmp_path / "copy", ignore=ignore))
 
 
 def test_what_can_be_changed(folder, copy):
