@@ -12,27 +12,25 @@ from tests import programs
 
 ROOT = Path(__file__).parents[1]
 # Packages of ours and libraries that a package may import.
+LOWER = {"training", "data", "modeling", "storage"}
 ALLOWED = {
   "storage": {"storage", "tensorflow"},
   "data": {"data", "storage", "tensorflow"},
   "modeling": {"modeling", "storage", "keras"},
   "training": {"training", "storage", "tensorflow", "keras"},
-  "serving": {
-    *("serving", "training", "data", "modeling", "storage"),
-    *("tensorflow", "keras"),
-  },
+  "serving": {"serving", "tensorflow", "keras"} | LOWER,
 }
 UPPER = {
-  "conversion": {"conversion", "training", "data", "modeling", "storage"},
-  "cli": {"cli", "serving", "training", "data", "modeling", "storage"},
+  "conversion": {"conversion"} | LOWER,
+  "cli": {"cli", "serving"} | LOWER,
+  "tasks": {"tasks", "cli", "serving"} | LOWER,
 }
-UPPER["tasks"] = UPPER["cli"] | {"tasks"}
 LIBRARIES = {"tensorflow", "tensorflow_text", "keras", "official"}
 # Imported by those who installed requirements-beam.txt, or -bench.txt.
 OPTIONAL = {"apache_beam"}
 PACKAGES = {**ALLOWED, **UPPER}
 FILES = sorted(
-  path for name in PACKAGES for path in (ROOT / name).rglob("*.py")
+  path for name in PACKAGES for path in ROOT.glob(f"{name}/**/*.py")
 )
 # Imports TensorFlow where it is Keras' backend.
 WITH_TENSORFLOW = {"modeling/tracing.py"}
@@ -81,8 +79,7 @@ def test_requirements_name_what_is_imported():
     for module in _imports(path):
       # Packages of several distributions.
       is_shared = module[0] in {"backports", "google"}
-      name = ".".join(module[: 1 + is_shared])
-      names.setdefault(name, _id(path))
+      names[".".join(module[: 1 + is_shared])] = _id(path)
   text = (ROOT / "requirements.txt").read_text().replace("-", "_")
   required = set(re.findall(r"^[\w.]+", text, re.MULTILINE))
   installed = packages_distributions()
@@ -102,10 +99,10 @@ def test_no_task_imports_another_and_only_task_files_import_cli(path):
   assert path.name == "task.py" or "cli" not in {m[0] for m in _imports(path)}
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=_id)
-def test_nobody_imports_a_program(program):
-  for path in FILES:
-    assert program.stem not in {module[0] for module in _imports(path)}
+@pytest.mark.parametrize("path", FILES, ids=_id)
+def test_nobody_imports_a_program(path):
+  modules = {module[0] for module in _imports(path)}
+  assert not modules & {program.stem for program in PROGRAMS}
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=_id)
@@ -131,11 +128,8 @@ def _is_flags(node):
 
 @pytest.mark.parametrize("path", [*FILES, *PROGRAMS], ids=_id)
 def test_only_cli_reads_absl_flags(path):
-  names = {
-    getattr(node, field, None)
-    for node in ast.walk(_tree(path))
-    for field in ("id", "attr", "arg")
-  }
+  nodes, fields = ast.walk(_tree(path)), ("id", "attr", "arg")
+  names = {getattr(node, field, None) for node in nodes for field in fields}
   assert _id(path) in READS_FLAGS or "FLAGS" not in names
 
 
@@ -170,27 +164,17 @@ def test_only_the_start_of_a_program_reads_the_command_line(path):
       assert node.attr not in {"argv", "__module__"}, node.lineno
 
 
-def test_worker_processes_need_no_tensorflow():
-  modules = (
-    "data.pretraining.shards",
-    "tasks.classification.examples",
-    "tasks.multiple_choice.examples",
-    "tasks.squad.records",
-  )
-  done = programs.python(
-    [
-      "-c",
-      f"import sys, {', '.join(modules)}; print('tensorflow' in sys.modules)",
-    ]
-  )
-  assert done.stdout.strip() == "False"
+WORKERS = """data.pretraining.shards, tasks.classification.examples,
+tasks.multiple_choice.examples, tasks.squad.records"""
 
 
-def test_a_vocabulary_is_learned_without_numpy():
-  """Its import takes a fifth of the time that three novels take."""
-  done = programs.python(
-    ["-c", "import build_vocab, sys; print('numpy' in sys.modules)"]
-  )
+# To import NumPy takes a fifth of the time that three novels take.
+@pytest.mark.parametrize(
+  ("library", "modules"), [("tensorflow", WORKERS), ("numpy", "build_vocab")]
+)
+def test_workers_and_vocabularies_need_no_large_library(library, modules):
+  code = f"import sys, {' '.join(modules.split())}"
+  done = programs.python(["-c", f"{code}; print({library!r} in sys.modules)"])
   assert done.stdout.strip() == "False"
 
 
@@ -198,7 +182,6 @@ def test_a_vocabulary_is_learned_without_numpy():
 def test_an_example_passes_through_at_most_twenty_files(walk):
   text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
   section = text.partition(f"## One {walk}")[2].partition("\n## ")[0]
-  lines = [line for line in section.splitlines() if line.startswith("    ")]
-  paths = re.findall(r"^ +(\S+\.py)", "\n".join(lines), re.MULTILINE)
+  paths = re.findall(r"^    +(\S+\.py)", section, re.MULTILINE)
   assert 10 < len(paths) <= 20
   assert all((ROOT / path).exists() for path in paths)

@@ -17,10 +17,8 @@ from training import checkpoint
 BLOCKS = re.findall(
   r"```python\n(.*?)```", (programs.ROOT / "docs/keras.md").read_text(), re.S
 )
-TOKENS = [
-  *vocab.SPECIAL_TOKENS,
-  *["a", "film", "that", "is", "good", "bad", "very", "not", "."],
-]
+WORDS = ["a", "film", "that", "is", "good", "bad", "very", "not", "."]
+TOKENS = [*vocab.SPECIAL_TOKENS, *WORDS]
 FOLDER = "uncased_L-2_H-128_A-2"
 
 
@@ -50,11 +48,9 @@ def _values(folder):
 def test_vectors_are_means_of_tokens(values):
   model, encode = values["model"], values["encode"]
   outputs = model(encode(["A film.", "It rained."]))["sequence_output"]
-  lengths = [5, 5]  # "it" and "rained" are unknown
-  for vector, row, length in zip(
-    values["vectors"], outputs, lengths, strict=True
-  ):
-    np.testing.assert_allclose(vector, np.mean(row[:length], 0), atol=1e-5)
+  for vector, row in zip(values["vectors"], outputs, strict=True):
+    # Both have five tokens: "it" and "rained" are unknown.
+    np.testing.assert_allclose(vector, np.mean(row[:5], 0), atol=1e-5)
   tokens = model(encode(["A film."]))["encoder_layers"][-2]
   result = np.array(values["answer"]["token_vectors"])[:, 0]
   np.testing.assert_allclose(result, tokens[0], atol=1e-5)
@@ -84,10 +80,8 @@ def test_rows_are_those_of_the_row_encoder(folder):
 
 
 def test_the_summary_names_every_block(values):
-  lines = []
-  values["model"].summary(
-    expand_nested=True, line_length=120, print_fn=lines.append
-  )
+  lines, options = [], {"expand_nested": True, "line_length": 120}
+  values["model"].summary(**options, print_fn=lines.append)
   text = "\n".join(lines)
   for name in ("embeddings", "layer_0", "layer_1", "intermediate", "pooler"):
     assert re.search(rf"└ {name} .*\(None, ", text), name
@@ -103,12 +97,13 @@ def test_the_case_is_that_of_the_vocabulary(folder, tmp_path):
 
 def test_mistakes_name_culprit_and_remedy(folder, tmp_path):
   encode = bert.TextEncoder(folder / "vocab.txt")
-  with pytest.raises(UserError, match="give a list of texts"):
-    encode("a film")
-  with pytest.raises(UserError, match="nan is no text: give a list of texts"):
-    encode(["a film", float("nan")])
-  with pytest.raises(UserError, match="2 texts, but 1 second texts"):
-    encode(["a", "film"], ["is"])
+  for message, *texts in (
+    ("give a list of texts", "a film"),
+    ("nan is no text: give a list of texts", ["a film", float("nan")]),
+    ("2 texts, but 1 second texts", ["a", "film"], ["is"]),
+  ):
+    with pytest.raises(UserError, match=message):
+      encode(*texts)
   with pytest.raises(FileNotFoundError, match="no checkpoint in the folder"):
     bert.load(tmp_path)
   (tmp_path / "model.ckpt.index").touch()

@@ -2,10 +2,11 @@
 
 import shutil
 import subprocess
-from pathlib import Path
 
 from demo import reference_text
+from tests import programs
 
+PARTS = ("train", "dev")
 SENTENCES = "It returns a value. It is a function of two arguments."
 
 
@@ -24,36 +25,25 @@ def test_no_sentence_is_there_twice_and_code_is_left_out(tmp_path, monkeypatch):
   assert texts.pop("train/t4.txt") == "This one is new."
   saved = texts.pop("train/asyncio.a.py.txt").split("\n\n")
   assert set(texts.values()) == {""}
-  rows = [
-    line.split("\t")
-    for part in ("train", "dev")
-    for line in (tmp_path / "task" / f"{part}.tsv").read_text().splitlines()[1:]
-  ]
+  train, dev = (programs.table(tmp_path / "task" / f"{n}.tsv") for n in PARTS)
+  rows = train[1:] + dev[1:]
   assert {label for _, label in rows} == {"concurrency"}
   assert sorted([*saved, *(text for text, _ in rows)]) == module[1]
 
 
 def test_the_newest_python_that_works_is_taken(tmp_path):
   """python3.13 is there but fails, as pyenv's names of others do."""
-  for name, text in (
-    ("3.13", "exit 127"),
-    ("3.12", "echo python3.12"),
-    ("3", "echo x"),
-  ):
+  scripts = {"3.13": "exit 127", "3.12": "echo python3.12", "3": "echo x"}
+  for name, text in scripts.items():
     (tmp_path / f"python{name}").write_text(f"#!/bin/sh\n{text}\n")
     (tmp_path / f"python{name}").chmod(0o755)
   (tmp_path / "requirements.txt").touch()
-  makefile = Path(__file__).parents[1] / "Makefile"
+  makefile = programs.ROOT / "Makefile"
   command = [shutil.which("make"), "-f", makefile, ".venv/installed"]
 
   def make(*flags, path=tmp_path):
-    return subprocess.run(
-      [*command, *flags],
-      cwd=tmp_path,
-      env={"PATH": str(path)},
-      capture_output=True,
-      text=True,
-    )
+    options = {"cwd": tmp_path, "env": {"PATH": str(path)}, "text": True}
+    return subprocess.run([*command, *flags], **options, capture_output=True)
 
   assert "python3.12 -m venv .venv" in make("-n").stdout
   assert "3.10 -m venv .venv" in make("-n", "PYTHON=python3.10").stdout

@@ -14,7 +14,7 @@ EVERY = {each.name: each.command for each in plan.runs()}
 
 def test_what_is_tuned_was_trained_before():
   names = [each.name for each in plan.runs()]
-  assert len(EVERY) == len(names)
+  assert [*EVERY] == names
   for number, each in enumerate(plan.runs()):
     for start, step in run.checkpoints(each):
       assert start in names[:number]
@@ -27,29 +27,26 @@ def test_what_is_tuned_was_trained_before():
 BASE = "--init_checkpoint={work}/pretrain/base/1/model.ckpt-20000"
 
 
-@pytest.mark.parametrize(
-  ("first", "second", "difference"),
-  [
-    ("pretrain/base/1", "pretrain/base/2", {"--seed=1", "--seed=2"}),
-    ("pretrain/base/1", "pretrain/no_nsp/1", {"--objective=mlm"}),
-    (
-      *("pretrain/base/2", "pretrain/left_to_right/2"),
-      {"--objective=left_to_right"},
-    ),
-    ("NER/none/1", "NER/base/1", {BASE}),
-    ("NER/base.1000/1", "NER/base/1", {BASE, BASE[:-5] + "1000"}),
-    ("MNLI/short.size/1", "MNLI/short.size/5", {"--seed=1", "--seed=5"}),
-    ("SQuAD/left_to_right/2", "SQuAD/bilstm/2", {"--add_bilstm"}),
-    (
-      *("Encoder-NER/pretrained/1", "Encoder-NER/random/1"),
-      {"--init_checkpoint={work}/encoder/bert_model.ckpt"},
-    ),
-  ],
-)
-def test_systems_differ_in_what_their_table_is_about(first, second, difference):
-  differing = set(EVERY[first].split()) ^ set(EVERY[second].split())
-  folders = {f"--output_dir={{work}}/{name}" for name in (first, second)}
-  assert differing == difference | folders
+ENCODER = "--init_checkpoint={work}/encoder/bert_model.ckpt"
+# Two runs of a table, and the flags in which they differ.
+DIFFERENCES = {
+  "pretrain base/1 base/2": {"--seed=1", "--seed=2"},
+  "pretrain base/1 no_nsp/1": {"--objective=mlm"},
+  "pretrain base/2 left_to_right/2": {"--objective=left_to_right"},
+  "NER none/1 base/1": {BASE},
+  "NER base.1000/1 base/1": {BASE, BASE[:-5] + "1000"},
+  "MNLI short.size/1 short.size/5": {"--seed=1", "--seed=5"},
+  "SQuAD left_to_right/2 bilstm/2": {"--add_bilstm"},
+  "Encoder-NER pretrained/1 random/1": {ENCODER},
+}
+
+
+@pytest.mark.parametrize("runs", DIFFERENCES)
+def test_systems_differ_in_what_their_table_is_about(runs):
+  table, *names = runs.split()
+  first, second = ({*EVERY[f"{table}/{name}"].split()} for name in names)
+  folders = {f"--output_dir={{work}}/{table}/{name}" for name in names}
+  assert first ^ second == DIFFERENCES[runs] | folders
 
 
 def test_every_command_has_flags_of_its_program():
@@ -83,15 +80,11 @@ def test_sentences_keep_text_and_answers():
   answers += [{"text": "Three", "answer_start": 27}]
   first, second = {"answers": answers[:1]}, {"answers": answers[::-1]}
   parts = run.sentences([{"context": text, "qas": [first, second]}])
-  assert [part["context"] for part in parts] == [
-    "One is here. ",
-    "Two is there. ",
-    "Three is away.",
-  ]
-  moved = [{"text": "there", "answer_start": 7}]
-  assert parts[1]["qas"] == [{"answers": moved}]
-  moved = [{"text": "Three", "answer_start": 0}]
-  assert parts[2]["qas"] == [{"answers": moved}]
+  contexts = [part["context"] for part in parts]
+  assert contexts == ["One is here. ", "Two is there. ", "Three is away."]
+  for part, answer, start in ((1, "there", 7), (2, "Three", 0)):
+    moved = [{"text": answer, "answer_start": start}]
+    assert parts[part]["qas"] == [{"answers": moved}]
 
 
 def test_a_run_has_a_line_without_paths_of_the_machine(tmp_path, monkeypatch):
@@ -119,13 +112,10 @@ def test_a_run_has_a_line_without_paths_of_the_machine(tmp_path, monkeypatch):
 
 
 def test_differences_are_compared_with_the_deviation_of_their_task():
-  scores = {
-    ("NER", "base"): [50.0, 54.0],
-    ("NER", "none"): [40.0, 40.0],
-    ("NER.embeddings", "base"): [50.0],
-    ("SQuAD", "base"): [9.0],
-  }
-  base, none, embeddings = list(scores)[:3]
+  base, none = ("NER", "base"), ("NER", "none")
+  embeddings, squad = ("NER.embeddings", "base"), ("SQuAD", "base")
+  scores = {base: [50.0, 54.0], none: [40.0, 40.0]}
+  scores |= {embeddings: [50.0], squad: [9.0]}
   # Variances of 8 and 0, pooled 4; two standard errors of two means of two.
   effect = results.compare(scores, [(1, base), (-1, none)])
   assert effect == (12.0, 4.0)
@@ -136,6 +126,6 @@ def test_differences_are_compared_with_the_deviation_of_their_task():
   assert effect == (2.0, pytest.approx(2 * (4 * 1.5) ** 0.5))
   assert results.verdict(effect, 4.5) == "not seen at this size"
   assert results.verdict((1.0, float("inf")), None) == "one seed so far"
-  terms = [(1, ("SQuAD", "base")), (-1, ("SQuAD", "none"))]
+  terms = [(1, squad), (-1, ("SQuAD", "none"))]
   assert results.compare(scores, terms) is None
   assert results.verdict(None, 1.0) == "no comparison yet"

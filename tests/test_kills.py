@@ -44,8 +44,7 @@ def _newest(folder):
 
 
 def _unfinished(folder):
-  paths = folder.iterdir() if folder.exists() else ()
-  return [path.name for path in paths if UNFINISHED.search(path.name)]
+  return [p.name for p in folder.glob("*") if UNFINISHED.search(p.name)]
 
 
 def _wait(process, condition):
@@ -100,11 +99,8 @@ def test_stopped_at_random_moments_it_ends_the_same(tmp_path):
   plan = {"save_checkpoints_steps": 4, "iterations_per_loop": 4, "seed": 1}
   plan |= {"do_train": True, "num_train_steps": STEPS}
   flags = toy.flags(tmp_path, dropout=0.1, **plan)
-  intact, killed, rng = (
-    tmp_path / "intact",
-    tmp_path / "killed",
-    random.Random(1),
-  )
+  intact, killed = tmp_path / "intact", tmp_path / "killed"
+  rng = random.Random(1)
   begin = time.monotonic()
   process = _start(flags, intact)
   _wait(process, lambda: _newest(intact) >= 0)
@@ -119,10 +115,7 @@ def test_stopped_at_random_moments_it_ends_the_same(tmp_path):
   latest = _check_files(killed)
   assert _start(flags, killed).wait() == 0
   _check_log(killed, latest, True)
-  expected, result = (
-    checkpoint.open_reader(str(intact)),
-    checkpoint.open_reader(str(killed)),
-  )
+  expected, result = map(checkpoint.open_reader, (str(intact), str(killed)))
   assert result.prefix.endswith(f"model.ckpt-{STEPS}")
   assert result.shapes == expected.shapes
   for name in expected.shapes:

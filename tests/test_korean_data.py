@@ -46,20 +46,14 @@ def test_characters_are_counted_as_by_korquad(answer, expected, exact, f1):
   scores = metrics.score_characters(examples, Predictions({"a": answer}))
   if answer in ("", "..."):
     exact = 1  # equal to the first
-  assert scores == {
-    "exact_match": pytest.approx(50 * exact),
-    "f1": pytest.approx(50 * f1),
-  }
+  assert scores == pytest.approx({"exact_match": 50 * exact, "f1": 50 * f1})
 
 
 def test_the_first_of_several_answers_of_korquad_is_trained_on(
   tmp_path, caplog
 ):
-  answers = [
-    {"text": "서울", "answer_start": 0},
-    {"text": "강", "answer_start": 5},
-    {"text": "이", "answer_start": 7},
-  ]
+  starts = {"서울": 0, "강": 5, "이": 7}
+  answers = [{"text": t, "answer_start": n} for t, n in starts.items()]
   qas = [{"id": "1", "question": "강 이 ?", "answers": answers}]
   paragraph = {"context": "서울 은 강 이 흐른다 .", "qas": qas}
   data = {"data": [{"title": "t", "paragraphs": [paragraph]}]}
@@ -83,11 +77,9 @@ def test_characters_of_klue(tmp_path, caplog):
   assert not caplog.messages
   path = tmp_path / "predictions.conll"
   write_conll(str(path), sentences, [sentence.tags for sentence in sentences])
-  lines = path.read_text().splitlines()
-  assert lines[:5] == [
-    "서 B-LC B-LC", "울 I-LC I-LC", "은 O O", "▁ O O", "강 O O",
-  ]  # fmt: skip
-  assert lines[11:14] == ["부 B-LC B-LC", "산 I-LC I-LC", "이 O O"]
+  text = path.read_text()
+  assert text.startswith("서 B-LC B-LC\n울 I-LC I-LC\n은 O O\n▁ O O\n강 O O\n")
+  assert "다 O O\n\n부 B-LC B-LC\n산 I-LC I-LC\n이 O O\n" in text
 
 
 # Rows in the forms of NSMC, KorNLI and KorSTS, the flags of docs/languages.md

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -13,6 +11,7 @@ from storage import files
 from tests import object_store, programs
 from tests.data.pretraining.corpus import random_text
 from tests.object_store import BUCKET
+from tests.test_workers import start
 from tests.training import toy
 from training import checkpoint, report, run_record
 
@@ -32,17 +31,8 @@ def _store(tmp_path_factory):
     yield
 
 
-def _start(program, **flags):
-  words = [f"--{name}={value}" for name, value in flags.items()]
-  return subprocess.Popen(
-    [sys.executable, programs.ROOT / f"{program}.py", *words],
-    stderr=subprocess.PIPE,
-    text=True,
-  )
-
-
 def _run(program, **flags):
-  process = _start(program, **flags)
+  process = start(program, **flags)
   _, log = process.communicate()
   assert process.returncode == 0, log
   return log
@@ -60,44 +50,33 @@ def _get(path):
     return file.read()
 
 
-@pytest.mark.parametrize(
-  "workers",
-  [
-    {"num_workers": 2},
-    {
-      "runner": "DirectRunner",
-      "pipeline_options": "--direct_num_workers=2 "
-      "--direct_running_mode=multi_processing",
-    },
-  ],
-  ids=["workers", "Beam"],
-)
+WORKERS = {"num_workers": 2}
+BEAM_OPTIONS = "--direct_num_workers=2 --direct_running_mode=multi_processing"
+BEAM = {"runner": "DirectRunner", "pipeline_options": BEAM_OPTIONS}
+
+
+def _create_data(text, vocab_file, output_file, **flags):
+  flags |= {"input_file": text, "vocab_file": vocab_file, "dupe_factor": 1}
+  flags |= {"output_file": output_file, "max_seq_length": 64}
+  _run("create_pretraining_data", **flags)
+
+
+@pytest.mark.parametrize("workers", [WORKERS, BEAM], ids=["workers", "Beam"])
 def test_records(workers, tmp_path):
-  if "runner" in workers:
+  if workers is BEAM:
     pytest.importorskip(
       "apache_beam", reason="needs `pip install -r requirements-beam.txt`"
     )
   text = random_text(9000).encode()
   assert len(text) > 2 << 20  # several shards
   (tmp_path / "text").write_bytes(text)
-  flags = {"dupe_factor": 1, "max_seq_length": 64, "vocab_file": VOCAB_FILE}
-  _run(
-    "create_pretraining_data",
-    input_file=tmp_path / "text",
-    output_file=tmp_path / "records",
-    num_workers=2,
-    **flags,
-  )
+  _create_data(tmp_path / "text", VOCAB_FILE, tmp_path / "records", **WORKERS)
   name = "-".join(workers)
-  _run(
-    "create_pretraining_data",
-    input_file=_put(f"{name}/text", text),
-    output_file=f"{BUCKET}/{name}/records",
-    **flags | {"vocab_file": _put(f"{name}/vocab", VOCAB_FILE.read_bytes())},
-    **workers,
-  )
-  paths = files.glob_files(f"{BUCKET}/{name}/records*")
-  assert len(paths) + 2 == len(files.list_folder(f"{BUCKET}/{name}"))
+  folder, vocab_file = f"{BUCKET}/{name}", VOCAB_FILE.read_bytes()
+  paths = _put(f"{name}/text", text), _put(f"{name}/vocab", vocab_file)
+  _create_data(*paths, f"{folder}/records", **workers)
+  paths = files.glob_files(f"{folder}/records*")
+  assert len(paths) + 2 == len(files.list_folder(folder))
   records = b"".join(map(_get, paths))
   assert records == (tmp_path / "records").read_bytes()
 
@@ -109,18 +88,11 @@ def _training(tmp_path, folder):
   for name in ("bert_config.json", "a.tfrecord"):
     if files.is_remote(folder):
       _put(name, (tmp_path / name).read_bytes())
-  return flags | {
-    "input_file": f"{folder}/a.tfrecord",
-    "bert_config_file": f"{folder}/bert_config.json",
-    "do_train": True,
-    "do_eval": True,
-    "max_eval_steps": 2,
-    "learning_rate": 1e-3,
-    "num_train_steps": 300,
-    "save_checkpoints_steps": 30,
-    "iterations_per_loop": 30,
-    "seed": 1,
-  }
+  flags |= {"do_train": True, "do_eval": True, "max_eval_steps": 2, "seed": 1}
+  flags |= {"save_checkpoints_steps": 30, "iterations_per_loop": 30}
+  flags |= {"input_file": f"{folder}/a.tfrecord", "num_train_steps": 300}
+  config_file = f"{folder}/bert_config.json"
+  return flags | {"bert_config_file": config_file, "learning_rate": 1e-3}
 
 
 def test_a_training(tmp_path):
@@ -128,7 +100,7 @@ def test_a_training(tmp_path):
   _run("run_pretraining", output_dir=tmp_path / "model", **flags)
   model = f"{BUCKET}/model"
   flags = _training(tmp_path, BUCKET)
-  process = _start("run_pretraining", output_dir=model, **flags)
+  process = start("run_pretraining", output_dir=model, **flags)
   while (run_record.latest_checkpoint(model) or "-0").endswith("-0"):
     assert process.poll() is None, process.stderr.read()
     time.sleep(0.1)
@@ -149,15 +121,14 @@ def test_a_training(tmp_path):
   steps = [line["step"] for line in report.read_metrics(model)]
   assert steps == sorted(steps)
   assert {*range(30, 301, 30)} <= {*steps}
-  names = {name.rpartition(".")[0] for name in files.list_folder(model)}
+  names = (name.rpartition(".")[0] for name in files.list_folder(model))
   assert not [name for name in names if "partial" in name]
 
 
 def test_a_bucket_that_is_not_there_is_named(tmp_path):
   flags = _training(tmp_path, str(tmp_path))
-  process = _start("run_pretraining", output_dir="gs://no/model", **flags)
+  process = start("run_pretraining", output_dir="gs://no/model", **flags)
   _, log = process.communicate()
-  assert process.returncode == 1
-  assert "gs://no/model cannot be written (" in log.splitlines()[-1]
-  assert "Traceback" not in log
+  message = "gs://no/model cannot be written ("
+  programs.check_error(process.returncode, log, message)
   assert os.listdir(tmp_path) == ["bert_config.json", "a.tfrecord"]

@@ -1,7 +1,5 @@
 """Examples that share rows have the losses and gradients of padded ones."""
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -22,21 +20,16 @@ SIZES = [
 
 def _tokens(sizes):
   rng = np.random.default_rng(sum(sizes))
-  shape = len(sizes), LENGTH
   mask = (np.arange(LENGTH) < np.array(sizes)[:, None]).astype(np.int32)
-  return rng, {
-    "input_ids": rng.integers(1, 31, shape) * mask,
-    "input_mask": mask,
-    "segment_ids": rng.integers(0, 2, shape) * mask,
-  }
+  ids = rng.integers(1, 31, mask.shape) * mask
+  segments = rng.integers(0, 2, mask.shape) * mask
+  return rng, {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
 
 
 def _classes(sizes):
   rng, batch = _tokens(sizes)
-  return batch | {
-    "label_ids": rng.integers(0, 3, len(sizes)),
-    "is_real_example": np.ones(len(sizes)),
-  }
+  labels = rng.integers(0, 3, len(sizes))
+  return batch | {"label_ids": labels, "is_real_example": np.ones(len(sizes))}
 
 
 def _tags(sizes):
@@ -48,9 +41,9 @@ def _tags(sizes):
 
 def _choices(sizes):
   """Examples of three choices."""
-  rng, tokens = _tokens(sizes)
+  rng, tokens = _tokens(sizes * 3)
   batch = {k: v.reshape(-1, 3, LENGTH) for k, v in tokens.items()}
-  return batch | {"label_ids": rng.integers(0, 3, len(sizes) // 3)}
+  return batch | {"label_ids": rng.integers(0, 3, len(sizes))}
 
 
 def _masks(sizes):
@@ -65,37 +58,21 @@ def _masks(sizes):
 
 
 def _tensors(batch):
-  weights = {"masked_lm_weights": tf.float32}
-  return {
-    name: tf.constant(value, weights.get(name, tf.int32))
-    for name, value in batch.items()
-  }
+  types = {"masked_lm_weights": tf.float32}
+  return {k: tf.constant(v, types.get(k, tf.int32)) for k, v in batch.items()}
 
 
+LABELS, ROWS = losses.classification(), Packing(LENGTH)
+OF_TOKENS = Packing(LENGTH, max_examples=LENGTH, token_labels=True)
+NO_PAIRS = {"next_sentence": False}
+MASKED_LM = losses.pretraining(**NO_PAIRS)
+# Examples, model and its arguments, objective, rows.
 CASES = {
-  "classification": (
-    *(_classes, functools.partial(models.classifier, num_labels=3)),
-    *(losses.classification(), Packing(LENGTH), models.packed_classifier),
-  ),
-  "tagging": (
-    *(_tags, functools.partial(models.tagger, num_tags=3)),
-    losses.tagging(),
-    Packing(LENGTH, max_examples=LENGTH, token_labels=True),
-    models.packed_tagger,
-  ),
-  "choices": (
-    *(lambda sizes: _choices(sizes * 3), models.multiple_choice),
-    *(losses.classification(), Packing(LENGTH), models.packed_multiple_choice),
-  ),
-  "pretraining": (
-    *(_masks, models.pretrainer, losses.pretraining(), Packing(LENGTH)),
-    models.packed_pretrainer,
-  ),
-  "masked LM": (
-    *(_masks, functools.partial(models.pretrainer, next_sentence=False)),
-    *(losses.pretraining(next_sentence=False), Packing(LENGTH)),
-    models.packed_pretrainer,
-  ),
+  "classification": (_classes, "classifier", {"num_labels": 3}, LABELS, ROWS),
+  "tagging": (_tags, "tagger", {"num_tags": 3}, losses.tagging(), OF_TOKENS),
+  "choices": (_choices, "multiple_choice", {}, LABELS, ROWS),
+  "pretraining": (_masks, "pretrainer", {}, losses.pretraining(), ROWS),
+  "masked LM": (_masks, "pretrainer", NO_PAIRS, MASKED_LM, ROWS),
 }
 
 
@@ -119,16 +96,14 @@ def _losses_and_gradients(model, objective, batch):
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("case", CASES)
 def test_losses_and_gradients_are_those_of_padded_rows(case, sizes):
-  make_batch, make_model, objective, rows, make_packed = CASES[case]
-  batch, model = _tensors(make_batch(sizes)), make_model(CONFIG)
+  make_batch, name, arguments, objective, rows = CASES[case]
+  model = getattr(models, name)(CONFIG, **arguments)
+  packed_model = getattr(models, f"packed_{name}")(model)
+  batch = _tensors(make_batch(sizes))
   packed = rows.pack(batch)
   examples = tf.size(batch["input_ids"]) // LENGTH
   assert packed["input_ids"].shape[0] <= examples
   expected = _losses_and_gradients(model, objective, batch)
-  packed_model = make_packed(model)
-  assert {v.path for v in packed_model.trainable_weights} == {
-    v.path for v in model.trainable_weights
-  }
   result = _losses_and_gradients(packed_model, objective, packed)
   for values, others in zip(result, expected, strict=True):
     tf.nest.map_structure(
@@ -140,32 +115,27 @@ def test_long_examples_fill_rows_first():
   packed = Packing(LENGTH).pack(_tensors(_classes([4, 10, 6, 12])))
   rows = [[1] * 12 + [2] * 4, [1] * 10 + [2] * 6]
   np.testing.assert_array_equal(packed["input_mask"], rows)
-  np.testing.assert_array_equal(
-    packed["position_ids"][1], [*range(10), *range(6)]
-  )
+  positions = [*range(10), *range(6)]
+  np.testing.assert_array_equal(packed["position_ids"][1], positions)
   np.testing.assert_array_equal(packed["output_slots"], [[1], [4], [5], [0]])
-  np.testing.assert_array_equal(
-    packed["output_positions"][:, :2], [[0, 12], [0, 10]]
-  )
+  starts = [[0, 12], [0, 10]]
+  np.testing.assert_array_equal(packed["output_positions"][:, :2], starts)
   shorter = Packing(8).pack(_tensors(_classes([3, 8, 5, 2])))
   assert shorter["input_ids"].shape == (3, 8)
 
 
-@pytest.mark.parametrize(
-  ("lengths", "is_packed", "expected"),
-  [
+def test_packing_is_planned_by_the_lengths():
+  for lengths, is_packed, expected in (
     ({12: 50, 20: 10, 90: 3}, None, Packing(96, 6)),
     ({12: 50, 20: 10, 200: 3}, None, Packing(128, 7)),  # truncated to 128
     ({12: 50, 20: 10, 90: 3}, False, None),
     ({40: 9, 64: 1}, None, Packing(128, 4)),  # rows of 64 would have one each
     ({88: 40, 96: 10}, None, None),  # nothing to gain
     ({88: 40, 96: 10}, True, Packing(96, 2)),
-  ],
-)
-def test_packing_is_planned_by_the_lengths(lengths, is_packed, expected):
-  rows = batching.plan(lengths, 128, 16, is_packed)
-  assert rows == expected
-  assert rows is None or type(rows.row_length) is int  # not of NumPy
+  ):
+    rows = batching.plan(lengths, 128, 16, is_packed)
+    assert rows == expected
+    assert rows is None or type(rows.row_length) is int  # not of NumPy
 
 
 def test_number_of_rows_is_that_of_packing():

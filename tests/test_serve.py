@@ -1,13 +1,14 @@
 """serve.py: its flags, and its end by SIGTERM and Ctrl-C under load."""
 
+import contextlib
 import json
 import shutil
 import signal
 import socket
-import threading
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,36 +22,33 @@ from tests.serving.server import client
 SERVE = str(programs.ROOT / "serve.py")
 
 
-@pytest.mark.parametrize(
-  ("names", "message"),
-  [
-    (["{0}/a", "{0}/b/a"], "are both called a: name one of them"),
-    (["{0}/c"], "in {0}/c is no model, nor a folder with a number"),
-    (["/"], "has no name"),
-  ],
-)
-def test_mistakes_are_named_before_tensorflow_loads(tmp_path, names, message):
+MISTAKES = [
+  ("--model={0}/a --model={0}/b/a", "are both called a: name one of them"),
+  ("--model={0}/c", "in {0}/c is no model, nor a folder with a number"),
+  ("--model=/", "has no name"),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), MISTAKES)
+def test_mistakes_are_named_before_tensorflow_loads(tmp_path, flags, message):
   for name in ("a/1", "b/a/1", "c"):
     (tmp_path / name).mkdir(parents=True)
-  flags = [f"--model={name.format(tmp_path)}" for name in names]
-  status, log = _status_and_log(flags)
-  assert status == 1
-  assert message.format(tmp_path) in log
+  _check_mistake(flags.format(tmp_path), message.format(tmp_path))
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):
   (tmp_path / "1").mkdir()
   with socket.create_server(("127.0.0.1", 0)) as other:
-    port = other.getsockname()[1]
-    status, log = _status_and_log([f"--model={tmp_path}", f"--port={port}"])
-  assert status == 1
-  assert f"cannot listen at --host=127.0.0.1 --port={port}: Address" in log
+    flags = f"--host=127.0.0.1 --port={other.getsockname()[1]}"
+    message = f"cannot listen at {flags}: Address"
+    _check_mistake(f"--model={tmp_path} {flags}", message)
 
 
-def _status_and_log(flags):
-  done = programs.python([SERVE, *flags])
-  assert len(done.stderr.splitlines()) == 1
-  return done.returncode, done.stderr
+def _check_mistake(flags, message):
+  done = programs.python([SERVE, *flags.split()])
+  assert done.returncode == 1
+  [line] = done.stderr.splitlines()
+  assert message in line
 
 
 def test_flags_reach_the_server(folders):
@@ -59,9 +57,11 @@ def test_flags_reach_the_server(folders):
     folder, "--engine=litert_float16", "--max_queue_size=2", "--poll_seconds=0"
   )
   url = f"http://127.0.0.1:{port}"
-  ask = lambda texts: urllib.request.urlopen(  # noqa: E731
-    url + client.PATH, json.dumps({"instances": texts}).encode()
-  )
+
+  def ask(texts):
+    document = json.dumps({"instances": texts}).encode()
+    return urllib.request.urlopen(url + client.PATH, document)
+
   with ask(["ab c", "d"]) as response:
     answers = json.load(response)["predictions"]
   assert answers == Predictor(folder, "litert_float16")(["ab c", "d"])
@@ -86,31 +86,22 @@ def test_signals_lose_no_request_and_new_versions_are_loaded(tmp_path, number):
   program, port = client.start(tmp_path)
   row = Predictor(tmp_path / "1")(["abc"])[0]
   cases = [(json.dumps({"instances": ["abc"] * 4}), [row] * 4)]
-  log, end = [], time.monotonic() + 100
-  threads = [
-    threading.Thread(target=client.ask, args=(port, cases, end, seed, log))
-    for seed in range(8)
-  ]
-  for thread in threads:
-    thread.start()
+  log, end, pool = [], time.monotonic() + 100, ThreadPoolExecutor(8)
+  for seed in range(8):
+    pool.submit(client.ask, port, cases, end, seed, log)
   shutil.copytree(tmp_path / "1", tmp_path / "unfinished")
   (tmp_path / "unfinished").rename(tmp_path / "2")
   url = f"http://127.0.0.1:{port}/v1/models/{client.NAME}/versions/2"
-  for _ in range(200):
-    try:
-      with urllib.request.urlopen(url) as response:
-        if b"AVAILABLE" in response.read():
-          break
-    except urllib.error.HTTPError:
-      pass
+  state, begin = b"", time.monotonic()
+  while b"AVAILABLE" not in state:
+    assert time.monotonic() < begin + 20, "version 2 was not loaded"
     time.sleep(0.1)
-  else:
-    raise AssertionError("version 2 was not loaded")
+    with contextlib.suppress(urllib.error.HTTPError):
+      state = urllib.request.urlopen(url).read()
   program.send_signal(number)
   messages = program.stderr.read()
   assert program.wait(30) == 0, messages
-  for thread in threads:
-    thread.join()
+  pool.shutdown()
   assert len(log) > 50
   assert {(status, is_right) for status, _, is_right in log} == {(200, True)}
   assert "all requests are answered" in messages

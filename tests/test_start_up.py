@@ -15,11 +15,8 @@ from cli import program as command
 from tests import cpu_time, programs
 from tests.programs import ROOT
 
-PROGRAMS = sorted(
-  path.stem
-  for path in ROOT.glob("*.py")
-  if path.stem not in ("bert", "predictor")
-)
+MODULES = {"bert", "predictor"}
+PROGRAMS = sorted({path.stem for path in ROOT.glob("*.py")} - MODULES)
 # Seconds of processor time, more on a busy machine. Importing TensorFlow alone
 # takes four and more.
 LIMIT = 1.5
@@ -45,21 +42,19 @@ FLAGS = Path(__file__).parent / "flags.tsv"
 ORIGINAL = Path(__file__).parent / "parity" / "golden" / "flags.json"
 # Flags of the original with another type or default here.
 NOT_REQUIRED = ("string", "null")  # nor have exports, previews
-RATES = ("float or list of floats", "5e-05")  # several are a sweep
-EPOCHS = "float or list of floats", "3.0"
-SIZES = "int or list of ints", "32"
+SWEPT = {
+  "learning_rate": ("float or list of floats", "5e-05"),
+  "num_train_epochs": ("float or list of floats", "3.0"),
+  "train_batch_size": ("int or list of ints", "32"),
+}
 OTHERS = {
   "create_pretraining_data.py --output_file": NOT_REQUIRED,
   "extract_features.py --input_file": NOT_REQUIRED,
   "extract_features.py --output_file": NOT_REQUIRED,
   "run_classifier.py --data_dir": NOT_REQUIRED,
-  "run_classifier.py --learning_rate": RATES,
-  "run_classifier.py --num_train_epochs": EPOCHS,
-  "run_classifier.py --train_batch_size": SIZES,
   "run_pretraining.py --input_file": NOT_REQUIRED,
-  "run_squad.py --learning_rate": RATES,
-  "run_squad.py --num_train_epochs": EPOCHS,
-  "run_squad.py --train_batch_size": SIZES,
+  **{f"run_classifier.py --{name}": SWEPT[name] for name in SWEPT},
+  **{f"run_squad.py --{name}": SWEPT[name] for name in SWEPT},
   # None is the threshold of the last prediction, else the original's 0.
   "run_squad.py --null_score_diff_threshold": ("float", "null"),
 }
@@ -68,10 +63,9 @@ OTHERS = {
 def _start(program, *arguments):
   """Output, messages and status of a program."""
   argv = [str(ROOT / f"{program}.py"), *arguments]
-  before = os.times()
+  before = sum(os.times()[2:4])
   done = programs.python(["-c", f"import sys; sys.argv = {argv!r}\n{START}"])
-  after = os.times()
-  seconds = sum(after[2:4]) - sum(before[2:4])
+  seconds = sum(os.times()[2:4]) - before
   assert done.stdout.endswith("False\n"), done.stdout
   assert "Traceback" not in done.stderr
   limit = LIMIT if seconds < LIMIT else LIMIT * cpu_time.slowness()
@@ -107,12 +101,8 @@ def test_help_and_flags(program):
   assert _flags(done) == _table(program), (
     "correct the table: python -m tests.test_start_up > tests/flags.tsv"
   )
-  groups = [
-    "Most commands:",
-    "Others of the original:",
-    "Beyond the original:",
-    "Devices, processes and precision:",
-  ]
+  groups = ["Most commands:", "Others of the original:", "Beyond the original:"]
+  groups.append("Devices, processes and precision:")
   result = [line for line in done.stdout.splitlines() if line in groups]
   assert result == [line for line in groups if line in result]
   assert result[0] == groups[0]
@@ -140,10 +130,9 @@ def test_flags_of_the_original_have_its_types_and_defaults():
 def test_help_into_a_closed_pipe_is_silent():
   reader, writer = os.pipe()
   os.close(reader)
-  command = [sys.executable, "run_squad.py", "--help"]
-  done = subprocess.run(
-    command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False
-  )
+  streams = {"stdout": writer, "stderr": subprocess.PIPE}
+  command = [sys.executable, ROOT / "run_squad.py", "--help"]
+  done = subprocess.run(command, **streams, check=False)
   os.close(writer)
   assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
 
@@ -163,7 +152,7 @@ def test_wrong_and_missing_flags_are_one_line():
 
 def test_tensorflow_itself_is_silent(tmp_path):
   script = f"import predictor; predictor.Predictor({str(tmp_path)!r})"
-  environment = dict(os.environ)
+  environment = {**os.environ}
   environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
   done = programs.python(["-c", script], env=environment)
   assert done.stderr.startswith("Traceback")  # of an error of ours

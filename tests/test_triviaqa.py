@@ -11,13 +11,11 @@ from tasks.squad.examples import read_examples
 
 def _release(folder, **documents):
   """A question about two documents, in the form of the release."""
-  pages = [{"Filename": f"{name}.txt", "Title": name} for name in documents]
-  question = {
-    "QuestionId": "tc_1",
-    "Question": "Who built the mill?",
-    "Answer": {"Value": "Ada Stone", "Aliases": ["A. Stone", "Stone", ""]},
-    "EntityPages": pages,
-  }
+  answer = {"Value": "Ada Stone", "Aliases": ["A. Stone", "Stone", ""]}
+  question = {"QuestionId": "tc_1", "Question": "Who?", "Answer": answer}
+  question["EntityPages"] = [
+    {"Filename": f"{name}.txt", "Title": name} for name in documents
+  ]
   for name, text in documents.items():
     (folder / f"{name}.txt").write_text(text)
   (folder / "questions.json").write_text(json.dumps({"Data": [question]}))
@@ -25,14 +23,10 @@ def _release(folder, **documents):
 
 
 def test_answers_are_searched_in_the_first_400_words(tmp_path):
-  words = "word " * 399
-  paths = _release(
-    tmp_path,
-    Mill="Millstones lay there.  ADA STONE\nbuilt it; Stone died.",
-    Last=f"{words}Stone",
-    Late=f"{words}word Stone",
-    Other="Nobody knows.",
-  )
+  mill = "Millstones lay there.  ADA STONE\nbuilt it; Stone died."
+  last, late = "word " * 399 + "Stone", "word " * 400 + "Stone"
+  documents = {"Mill": mill, "Last": last, "Late": late, "Other": "Nobody."}
+  paths = _release(tmp_path, **documents)
   assert triviaqa.convert(*paths) == 2
   first, last = read_examples([paths[-1]], is_training=True)
   assert (first.qas_id, first.answer.text) == ("tc_1--Mill.txt", "ADA STONE")
@@ -45,7 +39,5 @@ def test_files_that_do_not_do_are_named(tmp_path):
   with pytest.raises(UserError, match=r"no document in .* has an answer"):
     triviaqa.convert(*paths)
   (tmp_path / "questions.json").write_text('{"data": []}')
-  with pytest.raises(
-    UserError, match=r"questions\.json is no file of TriviaQA"
-  ):
+  with pytest.raises(UserError, match=r"questions\.json is no file of Trivia"):
     triviaqa.convert(*paths)

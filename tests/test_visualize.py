@@ -1,5 +1,6 @@
 """visualize.py: its page in a browser, and what it refuses."""
 
+import contextlib
 import json
 import unicodedata
 
@@ -17,9 +18,7 @@ SIZES = {"num_hidden_layers": 2, "max_position_embeddings": 40}
 
 @pytest.fixture(name="folder", scope="module")
 def _folder(tmp_path_factory):
-  folder = tmp_path_factory.mktemp("visualize")
-  _write(folder, models.pretrainer)
-  return folder
+  return _write(tmp_path_factory.mktemp("visualize"), models.pretrainer)
 
 
 def _write(folder, make):
@@ -27,18 +26,17 @@ def _write(folder, make):
   small_model.write(folder, WORDS, **SIZES)
   model = make(small_model.config(len(WORDS), **SIZES))
   checkpoint.write(str(folder / "a.ckpt"), checkpoint.variables(model))
+  return folder
 
 
 @pytest.fixture(name="html", scope="module")
 def _html(folder):
-  path = folder / "page.html"
-  programs.run(
-    "visualize",
-    model=folder,
-    text="ax [MASK] </script><script>document.title='x'",
-    text_pair="하 a",
-    output_file=path,
+  text, path = (
+    "ax [MASK] </script><script>document.title='x'",
+    folder / "p.html",
   )
+  texts = {"text": text, "text_pair": "하 a"}
+  programs.run("visualize", model=folder, **texts, output_file=path)
   return path
 
 
@@ -53,11 +51,9 @@ def test_writes_a_page(html):
 
 
 def test_an_encoder_without_heads_has_a_page(folder, tmp_path):
-  _write(tmp_path, models.encoder)
   path = tmp_path / "page.html"
-  programs.run(
-    "visualize", model=tmp_path / "a.ckpt", text="a b", output_file=path
-  )
+  model = _write(tmp_path, models.encoder) / "a.ckpt"
+  programs.run("visualize", model=model, text="a b", output_file=path)
   assert '"answer": {}' in path.read_text()
 
 
@@ -69,43 +65,36 @@ def test_decomposed_texts_are_said(folder, tmp_path):
 
 def test_texts_that_the_model_does_not_take_are_refused(folder, tmp_path):
   flags = {"model": folder, "text": "a", "output_file": tmp_path / "x.html"}
-  cases = {
-    "has 52 tokens with [CLS] and [SEP], of which 40 fit": {"text": "a " * 50},
-    "takes --text, --text_pair, not --context": {"context": "a"},
-  }
-  for message, changes in cases.items():
-    programs.fails("visualize", message, **flags | changes)
+  message = "has 52 tokens with [CLS] and [SEP], of which 40 fit"
+  programs.fails("visualize", message, **flags | {"text": "a " * 50})
+  message = "takes --text, --text_pair, not --context"
+  programs.fails("visualize", message, **flags, context="a")
   assert not (tmp_path / "x.html").exists()
-
-
-@pytest.fixture(name="page", scope="module")
-def _page(html, tmp_path_factory):
-  page = browser.Browser(tmp_path_factory.mktemp("browser"))
-  page.open(html.as_uri())
-  page.wait("document.body?.dataset.ready")
-  yield page
-  page.close()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(
   not browser.find(), reason="needs a browser: apt-get install chromium"
 )
-def test_the_page_works_without_network(page):
-  text = page.run("document.body.innerText")
-  assert "Is the second text next?" in text and "layer 1" in text
-  assert page.run("document.title").endswith("- BERT")
-  assert page.run("performance.getEntriesByType('resource').length") == 0
-  assert page.run("document.querySelectorAll('#heads button').length") == 4
-  page.run(
-    "document.querySelector('#heads button').dispatchEvent("
-    "new KeyboardEvent('keydown', {key: 'ArrowDown', bubbles: true}))"
-  )
-  assert page.run("byId('head-name').textContent") == "Layer 1, head 0"
-  page.run(
-    "document.querySelectorAll('#lines .query')[3].dispatchEvent("
-    "new Event('click'))"
-  )
-  assert page.run("byId('token').textContent").startswith("[MASK] (3) attends")
-  row = "[...current.tokens.keys()].map((key) => probability(3, key))"
-  assert sum(page.run(row)) == pytest.approx(1, abs=0.03)
+def test_the_page_works_without_network(html, tmp_path):
+  with contextlib.closing(browser.Browser(tmp_path)) as page:
+    page.open(html.as_uri())
+    page.wait("document.body?.dataset.ready")
+    text = page.run("document.body.innerText")
+    assert "Is the second text next?" in text and "layer 1" in text
+    assert page.run("document.title").endswith("- BERT")
+    assert page.run("performance.getEntriesByType('resource').length") == 0
+    assert page.run("document.querySelectorAll('#heads button').length") == 4
+    page.run(
+      "document.querySelector('#heads button').dispatchEvent("
+      "new KeyboardEvent('keydown', {key: 'ArrowDown', bubbles: true}))"
+    )
+    assert page.run("byId('head-name').textContent") == "Layer 1, head 0"
+    page.run(
+      "document.querySelectorAll('#lines .query')[3].dispatchEvent("
+      "new Event('click'))"
+    )
+    token = page.run("byId('token').textContent")
+    assert token.startswith("[MASK] (3) attends")
+    row = "[...current.tokens.keys()].map((key) => probability(3, key))"
+    assert sum(page.run(row)) == pytest.approx(1, abs=0.03)

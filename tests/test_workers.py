@@ -33,37 +33,33 @@ def _given(tmp_path_factory):
   return toy.flags(folder, do_train=True, **more)
 
 
-def _start(environment=None, **flags):
-  command = [sys.executable, str(ROOT / "run_pretraining.py")]
+def start(program, environment=None, **flags):
+  """A process of a program, with a pipe of its log."""
+  command = [sys.executable, str(ROOT / f"{program}.py")]
   command += [f"--{name}={value}" for name, value in flags.items()]
+  environment = os.environ | (environment or {})
   return subprocess.Popen(
-    command,
-    stderr=subprocess.PIPE,
-    text=True,
-    env=os.environ | (environment or {}),
+    command, stderr=subprocess.PIPE, text=True, env=environment
   )
 
 
-def _environments(number):
-  """Environment of each of some workers on this machine."""
-  sockets = [socket.socket() for _ in range(number)]
-  for one in sockets:
-    one.bind(("localhost", 0))
+def _environments():
+  """Environment of each of two workers on this machine."""
+  sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
   addresses = [f"localhost:{one.getsockname()[1]}" for one in sockets]
   for one in sockets:
     one.close()
-  cluster = {"worker": addresses}
-  tasks = ({"type": "worker", "index": index} for index in range(number))
-  return [
-    {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
-    for task in tasks
+  configs = [
+    {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
+    for i in range(2)
   ]
+  return [{"TF_CONFIG": json.dumps(config)} for config in configs]
 
 
-def _workers(flags, number=2):
+def _workers(flags):
   """Processes that train together on this machine."""
   flags = flags | {"distribution_strategy": "multi_worker_mirrored"}
-  return [_start(each, **flags) for each in _environments(number)]
+  return [start("run_pretraining", each, **flags) for each in _environments()]
 
 
 def _document(name):
@@ -81,13 +77,9 @@ def _losses(folder):
 @pytest.mark.slow
 def test_two_workers_train_as_one_does(given, tmp_path):
   # A checkpoint after every step, and with it a line of metrics.
-  given = given | {
-    "learning_rate": 0.001,
-    "do_eval": True,
-    "eval_batch_size": 7,
-    "save_checkpoints_steps": 1,
-  }
-  alone = _start(**given, output_dir=tmp_path / "one")
+  given = given | {"learning_rate": 0.001, "save_checkpoints_steps": 1}
+  given |= {"do_eval": True, "eval_batch_size": 7}
+  alone = start("run_pretraining", **given, output_dir=tmp_path / "one")
   assert alone.wait() == 0, alone.stderr.read()
   words = [*vocab.SPECIAL_TOKENS, *map(str, range(toy.V))][: toy.V]
   vocab.save(words, tmp_path / "vocab.txt")
@@ -97,8 +89,7 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   for worker in workers:
     _, log = worker.communicate()
     assert worker.returncode == 0, log
-  one = checkpoint.open_reader(str(tmp_path / "one"))
-  two = checkpoint.open_reader(str(tmp_path / "two"))
+  one, two = (checkpoint.open_reader(f"{tmp_path}/{n}") for n in ("one", "two"))
   assert one.shapes == two.shapes
   for name in one.shapes:
     if name.endswith(toy.WITHOUT_EFFECT):
@@ -118,12 +109,8 @@ def test_two_workers_train_as_one_does(given, tmp_path):
 
 @pytest.mark.slow
 def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
-  flags = given | {
-    "output_dir": tmp_path,
-    "num_train_steps": 100_000,
-    "save_checkpoints_steps": 50_000,
-    "iterations_per_loop": 20,
-  }
+  flags = given | {"num_train_steps": 100_000, "save_checkpoints_steps": 50_000}
+  flags |= {"iterations_per_loop": 20, "output_dir": tmp_path}
   first, second = _workers(flags)
   while not list(tmp_path.glob("events*")):
     assert first.poll() is None, first.stderr.read()
@@ -131,8 +118,7 @@ def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
   time.sleep(10.0)  # to train for a while
   second.send_signal(signal.SIGTERM)  # and not the one that writes
   logs = [worker.communicate(timeout=900)[1] for worker in (first, second)]
-  latest = run_record.find_checkpoint(str(tmp_path))
-  done = int(latest.rpartition("-")[2])
+  done = int(run_record.find_checkpoint(str(tmp_path)).rpartition("-")[2])
   assert 0 < done < 100_000
   for worker, log in zip((first, second), logs, strict=True):
     assert worker.returncode == 0, log
@@ -147,15 +133,10 @@ def test_supervised_workers_go_on_after_one_was_killed(given, tmp_path):
   line = _document("supervisor").replace("sleep 10", "sleep 1")
   # So that the process of `python` is the shell's child.
   line = line.replace("python ", f"{sys.executable} ").replace("$FLAGS", words)
+  options = {"cwd": ROOT, "stderr": subprocess.PIPE, "text": True}
   supervisors = [
-    subprocess.Popen(
-      ["bash", "-c", line],
-      cwd=ROOT,
-      env=os.environ | environment,
-      stderr=subprocess.PIPE,
-      text=True,
-    )
-    for environment in _environments(2)
+    subprocess.Popen(["bash", "-c", line], env=os.environ | each, **options)
+    for each in _environments()
   ]
   while not (tmp_path / "model.ckpt-50.index").exists():
     assert supervisors[0].poll() is None
@@ -176,40 +157,31 @@ def _check_cluster(line, index, hosts):
   assert config["cluster"] == {"worker": [f"{host}:12345" for host in hosts]}
 
 
-@pytest.fixture(name="commands")
-def _commands(tmp_path, monkeypatch):
-  """A folder on the PATH, whose `python` writes TF_CONFIG for a program."""
-  text = f"""#!/bin/bash
-if [ "$1" = -c ]; then exec {sys.executable} "$@"; fi
-echo "$TF_CONFIG" >> "{tmp_path}/configurations"
+def _run_script(script, folder, commands=(), **environment):
+  """TF_CONFIG of the programs that a script starts, with commands of bash."""
+  python = f"""if [ "$1" = -c ]; then exec {sys.executable} "$@"; fi
+echo "$TF_CONFIG" >> "{folder}/configurations"
 """
-  monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-
-  def add(name, text):
-    (tmp_path / name).write_text(text)
-    (tmp_path / name).chmod(0o700)
-
-  add("python", text)
-  return add
-
-
-def _run_script(script, tmp_path, **environment):
-  environment = os.environ | environment
-  subprocess.run(["bash", "-ec", script], check=True, env=environment)
-  return (tmp_path / "configurations").read_text().splitlines()
+  for name, text in (("python", python), *commands):
+    (folder / name).write_text(f"#!/bin/bash\n{text}\n")
+    (folder / name).chmod(0o700)
+  environment |= {"PATH": f"{folder}:{os.environ['PATH']}"}
+  command = ["bash", "-ec", script]
+  subprocess.run(command, check=True, env=os.environ | environment)
+  return (folder / "configurations").read_text().splitlines()
 
 
-def test_the_script_for_slurm(commands, tmp_path):
-  commands("scontrol", '#!/bin/bash\n[ "$3" = "n[1-3]" ] && seq -f n%g 3\n')
-  srun = 'for i in 0 1 2; do SLURM_PROCID=$i "${@:2}"; done'
-  commands("srun", f"#!/bin/bash\n{srun}\n")
-  lines = _run_script(_document("slurm"), tmp_path, SLURM_JOB_NODELIST="n[1-3]")
+def test_the_script_for_slurm(tmp_path):
+  scontrol = ("scontrol", '[ "$3" = "n[1-3]" ] && seq -f n%g 3')
+  srun = ("srun", 'for i in 0 1 2; do SLURM_PROCID=$i "${@:2}"; done')
+  script, nodes = _document("slurm"), {"SLURM_JOB_NODELIST": "n[1-3]"}
+  lines = _run_script(script, tmp_path, (scontrol, srun), **nodes)
   for index, line in enumerate(lines):
     _check_cluster(line, index, ["n1", "n2", "n3"])
   assert len(lines) == 3
 
 
-def test_the_job_for_kubernetes(commands, tmp_path):
+def test_the_job_for_kubernetes(tmp_path):
   yaml = pytest.importorskip("yaml")
   service, job = yaml.safe_load_all(_document("kubernetes"))
   name, spec = job["metadata"]["name"], job["spec"]
@@ -220,11 +192,8 @@ def test_the_job_for_kubernetes(commands, tmp_path):
   [variable] = container["env"]
   assert int(variable["value"]) == spec["completions"] == spec["parallelism"]
   assert container["command"] == ["bash", "-c"]
-  for index in ("0", "3"):
-    lines = _run_script(
-      *(container["args"][0], tmp_path),
-      WORKERS=variable["value"],
-      JOB_COMPLETION_INDEX=index,
-    )
-    hosts = [f"{name}-{i}.{pod['subdomain']}" for i in range(4)]
-    _check_cluster(lines[-1], int(index), hosts)
+  hosts = [f"{name}-{i}.{pod['subdomain']}" for i in range(4)]
+  for index in (0, 3):
+    values = {"WORKERS": variable["value"], "JOB_COMPLETION_INDEX": f"{index}"}
+    lines = _run_script(container["args"][0], tmp_path, **values)
+    _check_cluster(lines[-1], index, hosts)

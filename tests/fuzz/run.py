@@ -74,17 +74,9 @@ def work(name: str, inputs: int, seed: int, finds: str) -> None:
         Path(finds, f"{name}-{number}").write_bytes(content)
       slowest = max(slowest, time.monotonic() - start)
       counts[outcome] += 1
-  print(
-    json.dumps(
-      {
-        "target": name,
-        "counts": counts,
-        "slowest": round(slowest, 2),
-        "seconds": round(time.monotonic() - begin),
-        "megabytes": [at_first, _megabytes()],
-      }
-    )
-  )
+  row = {"target": name, "counts": counts, "slowest": round(slowest, 2)}
+  row["seconds"] = round(time.monotonic() - begin)
+  print(json.dumps(row | {"megabytes": [at_first, _megabytes()]}))
 
 
 def _limit_memory():

@@ -58,9 +58,8 @@ def _text(layout, field=None):
     text = TextFormat(layout, field)
     progress = Progress("", 0, "", log=lambda line: None)
     lines = list(documents.drop_repeated(text.lines(path), progress))
-    result = builders.read_documents(
-      lines, CachedTokenizer(_tokenizer()).ids, progress, 2, 64
-    )
+    encode = CachedTokenizer(_tokenizer()).ids
+    result = builders.read_documents(lines, encode, progress, 2, 64)
     assert all(len(s) <= 64 for document in result for s in document)
 
   return read
@@ -76,11 +75,9 @@ def _articles(path):
 def _vocabulary(path):
   words = vocab.load(path)
   vocab.check_tokens(words, name=path)
-  tokenizer = FullTokenizer(path, True)
-  ids = CachedTokenizer(tokenizer).ids("Owls hunt unaffably, at night.")
-  assert ids == tokenizer.convert_tokens_to_ids(
-    tokenizer.tokenize("Owls hunt unaffably, at night.")
-  )
+  tokenizer, text = FullTokenizer(path, True), "Owls hunt unaffably, at night."
+  ids = tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text))
+  assert CachedTokenizer(tokenizer).ids(text) == ids
 
 
 def _table(path):
@@ -93,11 +90,9 @@ def _conll(path):
 
 
 def _squad(path):
-  examples = squad_examples.read_examples(
-    [path], True, version_2_with_negative=True
-  )
+  read = squad_examples.read_examples
+  examples = read([path], True, version_2_with_negative=True) + read([path])
   settings = WindowConfig(48, 16, 12)
-  examples += squad_examples.read_examples([path])
   list(squad_records.make_windows(examples, _tokenizer(), settings))
 
 

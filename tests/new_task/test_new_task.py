@@ -34,12 +34,10 @@ def _write(path, texts):
 def _trained(tmp_path_factory):
   """Flags of a run, and its folder, after training and export."""
   folder = tmp_path_factory.mktemp("given")
-  flags = small_model.write(folder, [*SPECIAL_TOKENS, *WORDS]) | {
-    "train_file": _write(folder / "train.tsv", _texts(120, 1)),
-    "dev_file": _write(folder / "dev.tsv", _texts(30, 2)),
-    "max_seq_length": 12,
-    "seed": 1,
-  }
+  flags = small_model.write(folder, [*SPECIAL_TOKENS, *WORDS])
+  flags |= {"train_file": _write(folder / "train.tsv", _texts(120, 1))}
+  flags |= {"dev_file": _write(folder / "dev.tsv", _texts(30, 2))}
+  flags |= {"max_seq_length": 12, "seed": 1}
 
   def train(output):
     training = {"learning_rate": 0.01, "num_train_epochs": 12}
@@ -92,18 +90,12 @@ def test_transformers_gets_the_encoder_and_keeps_the_head(trained, tmp_path):
   log = programs.run("convert_checkpoint", **to_transformers, **files)
   assert "wrote a BertModel" in log
   assert "that BertModel lacks (saved in left_over.safetensors)" in log
-  hugging_face = {
-    "input": tmp_path / "hugging_face",
-    "output": tmp_path / "back",
-  }
+  back, evaluated = tmp_path / "back", tmp_path / "evaluated"
+  hugging_face = {"input": tmp_path / "hugging_face", "output": back}
   programs.run("convert_checkpoint", **hugging_face)
-  programs.run(
-    PROGRAM,
-    **flags | {"bert_config_file": tmp_path / "back" / "bert_config.json"},
-    init_checkpoint=tmp_path / "back" / "bert_model.ckpt",
-    output_dir=tmp_path / "evaluated",
-    do_eval=True,
-  )
+  flags = flags | {"bert_config_file": back / "bert_config.json"}
+  flags |= {"init_checkpoint": back / "bert_model.ckpt", "do_eval": True}
+  programs.run(PROGRAM, **flags, output_dir=evaluated)
   names = ("eval_mean_difference", "eval_pearson")
-  result, expected = map(programs.results, (tmp_path / "evaluated", output))
+  result, expected = map(programs.results, (evaluated, output))
   assert [result[n] for n in names] == [expected[n] for n in names]

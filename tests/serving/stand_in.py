@@ -6,6 +6,7 @@ Legend: B batch, C choices, T tokens, P positions, L labels.
 import numpy as np
 import tensorflow as tf
 
+from data.features import TOKENS
 from serving import engines
 
 # A word of n of these letters has n pieces.
@@ -21,10 +22,7 @@ VOCABULARY = {word: number for number, word in enumerate(WORDS)}
 
 def mix(inputs, size):
   """Numbers that depend on all of a row: [..., T] -> [..., T, size]."""
-  ids, mask, segments = (
-    tf.cast(inputs[name], tf.float32)
-    for name in ("input_ids", "input_mask", "segment_ids")
-  )
+  ids, mask, segments = (tf.cast(inputs[n], tf.float32) for n in TOKENS)
   positions = tf.range(tf.shape(ids)[-1], dtype=ids.dtype)
   own = mask * tf.sin(0.7 * ids + 0.3 * positions + segments)
   row = tf.reduce_sum(own, axis=-1, keepdims=True)
@@ -99,10 +97,8 @@ def in_graph(text, model):
   ).get_concrete_function(**text.texts)
 
   def call(examples):
-    inputs = {
-      name: tf.constant([example[name] for example in examples], tf.string)
-      for name in text.texts
-    }
+    columns = {n: [e[n] for e in examples] for n in text.texts}
+    inputs = {n: tf.constant(c, tf.string) for n, c in columns.items()}
     return {name: value.numpy() for name, value in traced(**inputs).items()}
 
   return call
@@ -110,6 +106,4 @@ def in_graph(text, model):
 
 def arrays(rows):
   """Inputs of a model: dicts of lists -> a dict of arrays."""
-  return {
-    name: np.array([row[name] for row in rows], np.int32) for name in rows[0]
-  }
+  return {n: np.array([row[n] for row in rows], np.int32) for n in rows[0]}

@@ -13,7 +13,6 @@ import pytest
 
 from data import vocab
 from modeling import models
-from modeling.models import layer_outputs
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.classification import answers as classification
@@ -35,13 +34,10 @@ T = 12
 LABELS = ("no", "yes")
 TAGS = ("O", "B-X", "I-X")
 SIZES = {"hidden_size": 8, "intermediate_size": 8, "initializer_range": 0.5}
-CONFIG = small_model.config(
-  len(stand_in.WORDS), **SIZES, max_position_embeddings=T
-)
+SIZES |= {"max_position_embeddings": T}
+CONFIG = small_model.config(len(stand_in.WORDS), **SIZES)
 _LENGTHS = vars(WindowConfig(T, doc_stride=3, max_query_length=4))
-_CHOICE = vars(
-  DecodingConfig(3, 5, version_2_with_negative=True, export_top_k=2)
-)
+_DECODING = vars(DecodingConfig(3, 5, True, export_top_k=2))
 
 
 @functools.cache
@@ -57,68 +53,51 @@ def text_config(labels=None, length=T):
   return TextConfig(vocab_file(), True, length, labels)
 
 
-# Functions that make a model, its answers, and texts in the graph or None.
+def _classifier(labels, *settings):
+  model = models.classifier(CONFIG, len(labels or [0]))
+  answers = classification.Answers(text_config(labels), *settings)
+  return ServedModel(model, answers, TextClassification)
+
+
+def _tagger(model):
+  return ServedModel(model, ner.Answers(text_config(TAGS)))
+
+
+def _questions(model, dynamic_padding=False):
+  settings = (_LENGTHS, _DECODING, dynamic_padding)
+  return ServedModel(model, squad.Answers(text_config(), *settings))
+
+
 _MAKE = {
-  "classification": (
-    lambda: models.classifier(CONFIG, 2),
-    lambda: classification.Answers(text_config(LABELS), pairs=False),
-    TextClassification,
+  "classification": lambda: _classifier(LABELS, False),
+  "classification of pairs": lambda: _classifier(LABELS, True),
+  "several labels": lambda: _classifier(LABELS, False, (0.4, 0.6)),
+  "scores": lambda: _classifier(None, True),
+  "tagging": lambda: _tagger(models.tagger(CONFIG, 3)),
+  "tagging by features": lambda: _tagger(
+    models.feature_based_tagger(CONFIG, 3, "last", 4, any_device=True)
   ),
-  "classification of pairs": (
-    lambda: models.classifier(CONFIG, 2),
-    lambda: classification.Answers(text_config(LABELS), pairs=True),
-    TextClassification,
+  "questions": lambda: _questions(models.span_labeler(CONFIG)),
+  "questions by three": lambda: _questions(
+    models.ensemble(lambda: models.span_labeler(CONFIG), 3, models.stack), True
   ),
-  "several labels": (
-    lambda: models.classifier(CONFIG, 2),
-    lambda: classification.Answers(text_config(LABELS), False, (0.4, 0.6)),
-    TextClassification,
-  ),
-  "scores": (
-    lambda: models.classifier(CONFIG, 1),
-    lambda: classification.Answers(text_config(), pairs=True),
-    TextClassification,
-  ),
-  "tagging": (
-    lambda: models.tagger(CONFIG, 3),
-    lambda: ner.Answers(text_config(TAGS)),
-    None,
-  ),
-  "tagging by features": (
-    lambda: models.feature_based_tagger(CONFIG, 3, "last", 4, any_device=True),
-    lambda: ner.Answers(text_config(TAGS)),
-    None,
-  ),
-  "questions": (
-    lambda: models.span_labeler(CONFIG),
-    lambda: squad.Answers(text_config(), _LENGTHS, _CHOICE),
-    None,
-  ),
-  "questions by three": (
-    lambda: models.ensemble(
-      lambda: models.span_labeler(CONFIG), 3, models.stack
-    ),
-    lambda: squad.Answers(text_config(), _LENGTHS, _CHOICE, True),
-    None,
-  ),
-  "choices": (
-    lambda: models.multiple_choice(CONFIG),
-    lambda: multiple_choice.Answers(text_config()),
+  "choices": lambda: ServedModel(
+    models.multiple_choice(CONFIG),
+    multiple_choice.Answers(text_config()),
     MultipleChoice,
   ),
-  "masks": (
-    lambda: models.pretrainer(CONFIG),
-    lambda: pretraining.Answers(text_config(), 3),
-    FillMask,
+  "masks": lambda: ServedModel(
+    models.pretrainer(CONFIG), pretraining.Answers(text_config(), 3), FillMask
   ),
-  "vectors": (
-    lambda: layer_outputs(CONFIG, [0, -1]),
-    lambda: features.Answers(text_config(), "mean"),
+  "vectors": lambda: ServedModel(
+    models.layer_outputs(CONFIG, [0, -1]),
+    features.Answers(text_config(), "mean"),
     FeatureExtraction,
   ),
 }
 NAMES = tuple(_MAKE)
-IN_GRAPH = tuple(name for name, (*_, in_graph) in _MAKE.items() if in_graph)
+# With texts in the graph.
+IN_GRAPH = tuple(n for n in NAMES if not n.startswith(("tagging", "questions")))
 
 
 def slow_but(quick, names=NAMES):
@@ -132,8 +111,7 @@ class Everything(dict):
 
   def __missing__(self, name):
     keras.utils.set_random_seed(1)
-    make_model, make_answers, in_graph = _MAKE[name]
-    self[name] = ServedModel(make_model(), make_answers(), in_graph)
+    self[name] = _MAKE[name]()
     return self[name]
 
 

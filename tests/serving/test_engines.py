@@ -1,6 +1,7 @@
 """Engines: the same answers by all, batches, threads, servers that fail."""
 
 import contextlib
+import functools
 import http.server
 import json
 import shutil
@@ -22,7 +23,6 @@ from predictor import Predictor
 from serving import engines
 from serving.answers import TextModel
 from serving.engines import LiteRtEngine, RemoteEngine, RemoteError
-from serving.server.models import Model
 from serving.server.version import Version
 from storage import UserError
 from tests import programs
@@ -36,25 +36,24 @@ QUICK = ("classification of pairs", "tagging", "questions")
 @contextlib.contextmanager
 def serving(model, folder):
   """URL of a server with a model, as serve.py's."""
-  (folder / "7").mkdir()
   settings = server.SETTINGS._replace(max_request_bytes=1_000_000)
-  version = Version(model, settings)
-  served = Model("toy", str(folder), 1, lambda path: version)
-  served.poll()
-  with server.running([served], settings) as client:
+  with server.toy(folder, settings, Version(model, settings)) as client:
     yield f"http://127.0.0.1:{client.port}/v1/models/toy"
+
+
+def predictors(folder, url):
+  """Predictors of an export, and of a server of it, by their engines."""
+  local = {name: Predictor(folder, name) for name in ("savedmodel", "litert")}
+  return local | {"remote": Predictor(url, files=folder)}
 
 
 @pytest.mark.parametrize("name", tasks.slow_but(QUICK))
 def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
-  folder = folders[name]
   model = engines.text_model(every_task[name])  # by Keras
   examples = tasks.make_examples(model.answers, TEXTS)
   expected = model(examples)
-  predictors = {k: Predictor(folder, k) for k in ("savedmodel", "litert")}
   columns = tasks.columns(examples)
   with serving(model, tmp_path) as url:
-    predictors["remote"] = Predictor(url, files=folder)
     body = json.dumps({"instances": examples}).encode()
     with urllib.request.urlopen(f"{url}:predict", body) as response:
       predictions = json.load(response)["predictions"]
@@ -62,7 +61,7 @@ def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
       [*values] = other.values()  # a single one comes without its name
       named = answer if len(values) > 1 else dict.fromkeys(other, answer)
       tasks.assert_same(named, other)
-    for engine, predict in predictors.items():
+    for engine, predict in predictors(folders[name], url).items():
       for batch_size in (256, 1, 4):
         answers = predict(batch_size=batch_size, **columns)
         for answer, other in zip(answers, expected, strict=True):
@@ -77,11 +76,7 @@ def test_a_pair_is_next_by_all_engines(every_task, folders, tmp_path):
   [expected] = model([example])
   assert 0 < expected["is_next_probability"] < 1
   with serving(model, tmp_path) as url:
-    for predict in (
-      Predictor(folders["masks"], "savedmodel"),
-      Predictor(folders["masks"], "litert"),
-      Predictor(url, files=folders["masks"]),
-    ):
+    for predict in predictors(folders["masks"], url).values():
       [answer] = predict(["a [MASK]"], text_pair=["b c"])
       tasks.assert_same(answer, expected)
       assert "is_next" not in predict(["a [MASK]"])[0]
@@ -101,13 +96,11 @@ def _row(*shape, **more):
   return {"input_ids": np.ones(shape, np.int32)} | more
 
 
-@given(
-  st.lists(
-    st.tuples(st.integers(1, 3), st.integers(1, 300))
-    | st.tuples(st.integers(1, 300)),
-    max_size=60,
-  ).filter(lambda shapes: len({len(shape) for shape in shapes}) < 2)
-)
+_LENGTH = st.integers(1, 300)
+_SHAPES = (st.tuples(_LENGTH), st.tuples(st.integers(1, 3), _LENGTH))
+
+
+@given(st.one_of(st.lists(shapes, max_size=60) for shapes in _SHAPES))
 def test_each_row_is_in_one_batch_with_rows_of_its_length(shapes):
   rows = [_row(*shape) for shape in shapes]
   batches = list(engines.batches(rows, max_tokens=1024))
@@ -147,16 +140,12 @@ class _Sums(engines.Batches):
 
 
 def test_outputs_are_those_of_the_row_alone_and_in_order():
-  rows = [
-    _row(n, masked_lm_positions=np.arange(n // 2 + 1)) for n in (5, 1, 40, 2)
-  ]
-  engine = _Sums()
-  for row, outputs in zip(rows, engine.run(iter(rows)), strict=True):
-    size = len(row["input_ids"])
-    assert outputs["sums"].tolist() == list(range(1, size + 1))
+  sizes, engine = (5, 1, 40, 2), _Sums()
+  rows = (_row(n, masked_lm_positions=np.arange(n // 2 + 1)) for n in sizes)
+  for size, outputs in zip(sizes, engine.run(rows), strict=True):
+    assert outputs["sums"].tolist() == [*range(1, size + 1)]
     assert outputs["total"].tolist() == [size, -size]  # not cut to one token
-    positions = row["masked_lm_positions"].tolist()
-    assert outputs["masked_lm"].tolist() == positions
+    assert outputs["masked_lm"].tolist() == [*range(size // 2 + 1)]
   assert engine.shapes == [(4, 40)]
 
 
@@ -228,17 +217,15 @@ def test_a_row_alone_has_all_cores_and_several_have_one_each(interpreters):
 
 def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   engine, all_at_once = LiteRtEngine("file"), threading.Barrier(8)
+  sizes = (1, 3, 1, 1, 2)
 
   def ask(number):
     all_at_once.wait(10)
-    return [
-      _values(engine.run(_numbers(*range(size)))) for size in (1, 3, 1, 1, 2)
-    ]
+    return [_values(engine.run(_numbers(*range(size)))) for size in sizes]
 
   with ThreadPoolExecutor(8) as pool:
     results = list(pool.map(ask, range(8)))
-  expected = [[2 * i for i in range(size)] for size in (1, 3, 1, 1, 2)]
-  assert results == [expected] * 8
+  assert results == [[[*range(0, 2 * size, 2)] for size in sizes]] * 8
   assert len(interpreters) == 5
   # When all is done, a row alone has all cores again.
   before = interpreters[0].calls
@@ -264,27 +251,28 @@ def test_after_a_row_that_is_refused_all_is_as_before(
     assert interpreters[0].calls == before + 1
 
 
-@pytest.mark.parametrize(
-  ("megabytes", "others", "file"),
-  [
-    (400, [1] * 4, "float16/file"),
-    (500, [1] * 3, "file"),
-    (600, [2] * 2, "file"),
-    (150, [2] * 2, "model_float16.tflite"),  # unpacked, then packed
-    (700, [], "file"),
-    (9000, [], "file"),
-  ],
-)
+LARGE = [
+  (400, [1] * 4, "float16/file"),
+  (500, [1] * 3, "file"),
+  (600, [2] * 2, "file"),
+  (150, [2] * 2, "model_float16.tflite"),  # unpacked, then packed
+  (700, [], "file"),
+  (9000, [], "file"),
+]
+
+
+@pytest.mark.parametrize(("size", "others", "file"), LARGE)
 def test_large_weights_are_copied_less(
-  interpreters, monkeypatch, megabytes, others, file
+  interpreters, monkeypatch, size, others, file
 ):
-  monkeypatch.setattr("os.path.getsize", lambda file: megabytes << 20)
+  monkeypatch.setattr("os.path.getsize", lambda file: size << 20)
   engine = LiteRtEngine(file)
   assert engine._pool._max_workers == (len(others) or 1)
   with ThreadPoolExecutor(4) as pool:
-    for values in pool.map(lambda n: engine.run(_numbers(*range(n))), range(9)):
-      values = _values(values)
-      assert values == [*range(0, 2 * len(values), 2)]
+    for outputs in pool.map(
+      engine.run, [_numbers(*range(n)) for n in range(9)]
+    ):
+      assert _values(outputs) == [*range(0, 2 * len(outputs), 2)]
   threads = [i.threads for i in interpreters]
   assert threads == [4, *others[: len(threads) - 1]]  # each on first use
 
@@ -301,11 +289,10 @@ def test_several_texts_at_the_same_time_change_no_bit(folders, engine):
   predict = Predictor(folders["classification of pairs"], engine)
   texts = ["ab " * n for n in range(20)]
   expected = [predict(text_a=[t], text_b=[t])[0] for t in texts]
+  ask = functools.partial(predict, text_a=texts, text_b=texts)
   with ThreadPoolExecutor(3) as pool:
-    others = [
-      pool.submit(predict, text_a=texts, text_b=texts) for _ in range(3)
-    ]
-    assert all(other.result() == expected for other in others)
+    futures = [pool.submit(ask) for _ in range(3)]
+    assert [future.result() for future in futures] == [expected] * 3
 
 
 def test_tensorflow_has_an_interpreter_too(folders, monkeypatch):
@@ -353,27 +340,20 @@ def test_no_tensorflow_is_imported(folders):
   assert len(done.stdout.splitlines()) == len(names), done.stderr
 
 
-@pytest.mark.parametrize(
-  ("name", "content", "message"),
-  [
-    ("task.json", "[]", "task.json.*export the model again"),
-    ("task.json", "{", "task.json.*export the model again"),
-    ("task.json", '{"task": "os"}', "names the task 'os', which this version"),
-    ("task.json", '{"task": "../x"}', "names the task '../x', which"),
-    (
-      "task.json",
-      '{"task": "ner", "x": 1}',
-      "other settings than this version",
-    ),
-    ("model_float32.tflite", "[]", "model_float32.tflite is damaged, export"),
-    (
-      "tokenizer_config.json",
-      "",
-      "tokenizer_config.json.*export the model again",
-    ),
-  ],
-)
-def test_a_corrupt_file_is_named(folders, tmp_path, name, content, message):
+CORRUPT = r"""
+task.json | [] | task\.json.*export the model again
+task.json | { | task\.json.*export the model again
+task.json | {"task": "os"} | names the task 'os', which this version
+task.json | {"task": "../x"} | names the task '../x', which
+task.json | {"task": "ner", "x": 1} | other settings than this version
+model_float32.tflite | [] | model_float32.tflite is damaged, export
+tokenizer_config.json | | tokenizer_config.json.*export the model again
+"""
+
+
+@pytest.mark.parametrize("case", CORRUPT.strip().splitlines())
+def test_a_corrupt_file_is_named(folders, tmp_path, case):
+  name, content, message = map(str.strip, case.split("|"))
   shutil.copytree(folders["tagging"], tmp_path, dirs_exist_ok=True)
   (tmp_path / name).write_text(content)
   with pytest.raises(UserError, match=message):
@@ -420,11 +400,8 @@ def _stub():
 
 def _tensor(*shape):
   sizes = [{"size": str(n), "name": ""} for n in shape]
-  return {
-    "dtype": "DT_INT32",
-    "tensor_shape": {"dim": sizes, "unknown_rank": False},
-    "name": "x:0",
-  }
+  shape = {"dim": sizes, "unknown_rank": False}
+  return {"dtype": "DT_INT32", "tensor_shape": shape, "name": "x:0"}
 
 
 def _metadata(**outputs):
@@ -433,11 +410,9 @@ def _metadata(**outputs):
     "outputs": {name: _tensor(*shape) for name, shape in outputs.items()},
     "method_name": "tensorflow/serving/predict",
   }
-  signatures = {"serving_features": signature}
-  return {
-    "model_spec": {"name": "a", "signature_name": "", "version": "3"},
-    "metadata": {"signature_def": {"signature_def": signatures}},
-  }
+  signatures = {"signature_def": {"serving_features": signature}}
+  model = {"name": "a", "signature_name": "", "version": "3"}
+  return {"model_spec": model, "metadata": {"signature_def": signatures}}
 
 
 def _rows(*lengths):
@@ -466,58 +441,52 @@ def test_rows_are_sent_in_columns_to_a_version(stub):
   assert body["inputs"]["input_ids"] == [[1, 0, 0], [2, 2, 0], [3, 3, 3]]
 
 
+def _answer_rows(stub, *answer):
+  """Has the stub answer rows by this status and value."""
+  metadata = (200, _metadata(logits=(-1, 2)))
+  stub.answer = lambda path, body: answer if body else metadata
+
+
 def test_a_single_output_comes_without_its_name(stub):
-  stub.answer = lambda path, body: (
-    (200, {"outputs": [[0.25, 0.75]]})
-    if body
-    else (200, _metadata(logits=(-1, 2)))
-  )
+  _answer_rows(stub, 200, {"outputs": [[0.25, 0.75]]})
   [outputs] = RemoteEngine(stub.url).run(_rows(1))  # not cut to one label
   assert outputs["logits"].tolist() == [0.25, 0.75]
 
 
 LATEST = "Servable not found for request: Latest"
+NO_MODEL = "is no model of a TF Serving"
+ANSWERS = [
+  ((404, {"error": LATEST}), RemoteError, f"404, {LATEST}"),
+  ((503, {"error": "queue is full"}), RemoteError, "503, queue is full"),
+  ((500, b"<html>\nbusy"), RemoteError, "500, <html>"),
+  ((502, b""), RemoteError, "502, Bad Gateway"),
+  ((403, {"error": {"code": 7}}), RemoteError, "403, {'code': 7}"),
+  ((400, {"error": "indices[0] = 9"}), UserError, r"/a: indices\[0\] = 9"),
+  ((200, b"<html>"), RemoteError, NO_MODEL),
+]
 
 
-@pytest.mark.parametrize(
-  ("status", "value", "error", "message"),
-  [
-    (404, {"error": LATEST}, RemoteError, f"404, {LATEST}"),
-    (503, {"error": "queue is full"}, RemoteError, "503, queue is full"),
-    (500, b"<html>\nbusy", RemoteError, "500, <html>"),
-    (502, b"", RemoteError, "502, Bad Gateway"),
-    (403, {"error": {"code": 7}}, RemoteError, "403, {'code': 7}"),
-    (400, {"error": "indices[0] = 9"}, UserError, r"/a: indices\[0\] = 9"),
-    (200, b"<html>", RemoteError, "is no model of a TF Serving"),
-  ],
-)
-def test_an_error_of_the_server_is_passed_on(
-  stub, status, value, error, message
-):
-  stub.answer = lambda path, body: (
-    (status, value) if body else (200, _metadata(logits=(-1, 2)))
-  )
+@pytest.mark.parametrize(("answer", "error", "message"), ANSWERS)
+def test_an_error_of_the_server_is_passed_on(stub, answer, error, message):
+  _answer_rows(stub, *answer)
   engine = RemoteEngine(stub.url)
   with pytest.raises(error, match=message):
     engine.run(_rows(1))
 
 
-@pytest.mark.parametrize(
-  ("status", "value", "message"),
-  [
-    (404, {"error": LATEST}, f"404, {LATEST}"),
-    (400, {"error": "no label"}, "a: 400, no label"),  # not of a row
-    (200, [], "is no model of a TF Serving"),
-    (200, {"metadata": {}}, "is no model of a TF Serving"),
-    (
-      200,
-      {"metadata": {"signature_def": {"signature_def": {}}}},
-      "has no signature serving_features: let it serve",
-    ),
-  ],
-)
-def test_a_url_of_no_model_is_named(stub, status, value, message):
-  stub.answer = lambda path, body: (status, value)
+UNSIGNED = {"metadata": {"signature_def": {"signature_def": {}}}}
+METADATA = [
+  ((404, {"error": LATEST}), f"404, {LATEST}"),
+  ((400, {"error": "no label"}), "a: 400, no label"),  # not of a row
+  ((200, []), NO_MODEL),
+  ((200, {"metadata": {}}), NO_MODEL),
+  ((200, UNSIGNED), "has no signature serving_features: let it serve"),
+]
+
+
+@pytest.mark.parametrize(("answer", "message"), METADATA)
+def test_a_url_of_no_model_is_named(stub, answer, message):
+  stub.answer = lambda path, body: answer
   with pytest.raises((RemoteError, UserError), match=message):
     RemoteEngine(stub.url)
 
@@ -532,9 +501,7 @@ def test_a_server_that_is_late_or_gone_is_named(stub, folders):
   late.set()
   with pytest.raises(RemoteError, match=r"cannot be reached: .*refused"):
     Predictor("http://127.0.0.1:9/v1/models/a", files=folders["tagging"])
-  with pytest.raises(
-    UserError, match=r"name the folder of its export by files"
-  ):
+  with pytest.raises(UserError, match="name the folder of its export by files"):
     Predictor(stub.url)
 
 

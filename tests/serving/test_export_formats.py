@@ -1,10 +1,7 @@
 """LiteRT and Keras exports give the outputs of the model."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,25 +13,22 @@ from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import UserError
 from tasks.classification import answers as classification
-from tests import small_model
+from tests import programs, small_model
 
 try:
   from ai_edge_litert.interpreter import Interpreter
 except ImportError:
   Interpreter = tf.lite.Interpreter
 
-ROOT = Path(__file__).parents[2]
 T = 16
 CONFIG = small_model.config(50, hidden_size=64, intermediate_size=64)
+ERF = replace(CONFIG, hidden_act="gelu_erf")
+LEFT_TO_RIGHT = replace(CONFIG, attention="left_to_right")
 FILES = ("model_float32.tflite", "model_float16.tflite", "model_int8.tflite")
 MODELS = {
   "classifier": lambda: models.classifier(CONFIG, 2),
-  "classifier with exact gelu": lambda: models.classifier(
-    replace(CONFIG, hidden_act="gelu_erf"), 2
-  ),
-  "left to right": lambda: models.classifier(
-    replace(CONFIG, attention="left_to_right"), 2
-  ),
+  "classifier with exact gelu": lambda: models.classifier(ERF, 2),
+  "left to right": lambda: models.classifier(LEFT_TO_RIGHT, 2),
   "span_labeler": lambda: models.span_labeler(CONFIG),
   "multiple_choice": lambda: models.multiple_choice(CONFIG),
   "pretrainer": lambda: models.pretrainer(CONFIG),
@@ -46,9 +40,8 @@ MODELS = {
 
 def _inputs(model, batch, length):
   draw = np.random.default_rng(batch).integers
-  shape = (batch, length)
-  if len(model.input["input_ids"].shape) == 3:
-    shape = (batch, 3, length)
+  has_choices = len(model.input["input_ids"].shape) == 3
+  shape = (batch, 3, length) if has_choices else (batch, length)
   inputs = {name: draw(0, 2, shape, np.int32) for name in model.input}
   inputs["input_ids"] = draw(0, CONFIG.vocab_size, shape, np.int32)
   inputs["input_mask"][..., 0] = 1
@@ -66,21 +59,22 @@ def _served(folder, model, labels=None):
 @pytest.mark.parametrize("name", MODELS)
 def test_litert_says_what_the_model_says(name, tmp_path):
   model = MODELS[name]()
-  (tmp_path / "export").mkdir()
-  served = _served(tmp_path, model)
-  tmp_path = tmp_path / "export"
-  export.save_tflite(str(tmp_path), served)
-  assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
-  bounds = dict(zip(FILES, (1e-4, 2e-2, 0.3), strict=True))
-  for file, bound in bounds.items():
-    interpreter = Interpreter(str(tmp_path / file))
+  folder = tmp_path / "export"
+  folder.mkdir()
+  export.save_tflite(str(folder), _served(tmp_path, model))
+  assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+  for file, bound in zip(FILES, (1e-4, 2e-2, 0.3), strict=True):
+    interpreter = Interpreter(str(folder / file))
     ask = interpreter.get_signature_runner("serving_default")
     for length in (T, 5, 9):
       inputs = _inputs(model, 1, length)
-      expected, result = model(inputs), ask(**inputs)
-      assert sorted(result) == sorted(expected)
-      for output, value in expected.items():
-        np.testing.assert_allclose(result[output], value, atol=bound)
+      _assert_close(ask(**inputs), model(inputs), bound)
+
+
+def _assert_close(result, expected, bound):
+  assert sorted(result) == sorted(expected)
+  for output, value in expected.items():
+    np.testing.assert_allclose(result[output], value, atol=bound)
 
 
 @pytest.mark.slow
@@ -141,14 +135,10 @@ def test_keras_opens_what_was_exported(tmp_path):
     inputs = _inputs(model, 3, 7)
     np.savez(folder / "inputs.npz", **inputs)
     expected[folder] = model(inputs)
-  subprocess.run(
-    [sys.executable, "-c", OPEN, *map(str, expected)], cwd=ROOT, check=True
-  )
+  done = programs.python(["-c", OPEN, *map(str, expected)])
+  assert done.returncode == 0, done.stderr
   for folder, outputs in expected.items():
-    result = np.load(folder / "result.npz")
-    assert sorted(result) == sorted(outputs)
-    for output, value in outputs.items():
-      np.testing.assert_allclose(result[output], value, atol=1e-6)
+    _assert_close(np.load(folder / "result.npz"), outputs, 1e-6)
 
 
 def test_a_loaded_lstm_still_runs_on_any_device():
@@ -160,10 +150,5 @@ def test_a_loaded_lstm_still_runs_on_any_device():
 def test_a_keras_export_has_no_task(tmp_path):
   served = _served(tmp_path, MODELS["classifier"](), ["O", "B-X"])
   export.save(str(tmp_path / "export"), served, ["keras"])
-  folder = tmp_path / "export"
-  assert {path.name for path in folder.iterdir()} == {
-    "model.keras",
-    "vocab.txt",
-    "labels.txt",
-    "tokenizer_config.json",
-  }
+  names = ["labels.txt", "model.keras", "tokenizer_config.json", "vocab.txt"]
+  assert sorted(path.name for path in tmp_path.glob("export/*")) == names

@@ -51,16 +51,15 @@ VARIABLES = """
   MergeV2Checkpoints ReadVariableOp RestoreV2 SaveV2 Select ShardedFilename
   StaticRegexFullMatch VarHandleOp VarIsInitializedOp
 """
-KNOWN = set(
-  (GENERAL + ARITHMETIC + ARRAYS + RAGGED + STRINGS + VARIABLES).split()
-)
+KNOWN = f"{GENERAL} {ARITHMETIC} {ARRAYS} {RAGGED} {STRINGS} {VARIABLES}"
+KNOWN = {*KNOWN.split()}
 CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 
 
 def _operations(meta_graph):
   """Operations of a graph and of its functions, without calls."""
-  known = meta_graph.meta_info_def.stripped_op_list.op
-  return {op.name for op in known} - CALLS
+  operations = meta_graph.meta_info_def.stripped_op_list.op
+  return {op.name for op in operations} - CALLS
 
 
 def _operations_of(function):
@@ -82,8 +81,7 @@ def test_saved_exports_have_known_operations(folders):
   folder = folders["classification of pairs"]
   saved = SavedModel.FromString((folder / "saved_model.pb").read_bytes())
   [meta_graph] = saved.meta_graphs
-  unknown = _operations(meta_graph) - KNOWN
-  assert not unknown
+  assert not _operations(meta_graph) - KNOWN
 
 
 UNKNOWN = """
@@ -108,9 +106,8 @@ def test_an_lstm_exported_with_a_gpu_runs_without_one(monkeypatch, any_device):
   module = "keras.src.backend.tensorflow.rnn"
   # By name only: the package has a function of that name, too.
   monkeypatch.setattr(sys.modules[module], "_is_gpu_available", lambda: True)
-  model = models.feature_based_tagger(
-    tasks.CONFIG, 3, "last", units=4, any_device=any_device
-  )
+  settings = (tasks.CONFIG, 3, "last", 4)
+  model = models.feature_based_tagger(*settings, any_device=any_device)
   answers = ner.Answers(tasks.text_config(("a", "b", "c")))
   functions = export.Exported(ServedModel(model, answers)).functions
   result = _operations_of(functions["serving_features"])

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from pathlib import Path
 
 import keras
 import pytest
@@ -33,16 +34,12 @@ QUICK = ("pretraining",)  # the others are slow tests
 
 def _write_data(folder):
   """Writes training data for each program."""
-  rows = [("ab c", "d", "no"), ("e e", "a b", "yes")] * 4
-  table = [("one", "two", "which"), *rows]
-  lines = ("\t".join(row) for row in table)
-  (folder / "train.tsv").write_text("\n".join(lines) + "\n")
-  questions = [
-    {"id": "1", "question": "a", "answers": [{"text": "c", "answer_start": 3}]},
-    {"id": "2", "question": "b", "answers": [], "is_impossible": True},
-  ]
-  questions[0]["is_impossible"] = False
-  paragraph = {"context": "ab c d e", "qas": questions * 4}
+  rows = "ab c\td\tno\ne e\ta b\tyes\n" * 4
+  (folder / "train.tsv").write_text(f"one\ttwo\twhich\n{rows}")
+  first = {"id": "1", "question": "a", "is_impossible": False}
+  first["answers"] = [{"text": "c", "answer_start": 3}]
+  second = {"id": "2", "question": "b", "answers": [], "is_impossible": True}
+  paragraph = {"context": "ab c d e", "qas": [first, second] * 4}
   squad = {"data": [{"title": "t", "paragraphs": [paragraph]}]}
   (folder / "squad.json").write_text(json.dumps(squad))
   (folder / "ner.txt").write_text("ab B-X\nc I-X\nd O\n\ne O\n\n" * 4)
@@ -57,36 +54,22 @@ def _flags(folder):
   classifier |= {"label_column": "which"}
   pretraining = {"input_file": folder / "records", "num_train_steps": 2}
   pretraining |= {"max_predictions_per_seq": 2, "num_warmup_steps": 0}
+  causal = pretraining | {"special_tokens": False, "do_export": False}
+  squad = {"train_file": folder / "squad.json", "max_query_length": 4}
+  squad |= {"version_2_with_negative": True, "null_score_diff_threshold": -0.5}
+  squad |= {"doc_stride": 3, "n_best_size": 3, "export_top_k": 2}
+  ner = {"train_file": folder / "ner.txt", "dev_file": folder / "ner.txt"}
+  ner |= {"feature_based": True, "feature_layers": "last", "lstm_units": 4}
+  shallow = classifier | {"attention": "shallow", "add_bilstm": True}
+  shallow["init_checkpoint"] = ",".join(str(folder / side) for side in SIDES)
   return {
     "classifier": classifier | {"text_b_column": "two", "ema_decay": 0.5},
-    "squad": {
-      "train_file": folder / "squad.json",
-      "max_query_length": 4,
-      "doc_stride": 3,
-      "n_best_size": 3,
-      "version_2_with_negative": True,
-      "null_score_diff_threshold": -0.5,
-      "export_top_k": 2,
-    },
-    "ner": {
-      "train_file": folder / "ner.txt",
-      "dev_file": folder / "ner.txt",
-      "feature_based": True,
-      "feature_layers": "last",
-      "lstm_units": 4,
-      "eval_steps": 1,
-      "keep_best": True,
-    },
+    "squad": squad,
+    "ner": ner | {"eval_steps": 1, "keep_best": True},
     "swag": {"train_file": folder / "swag.csv", "dtype": "bfloat16"},
     "pretraining": pretraining,
-    **{
-      side: pretraining
-      | {"objective": side, "special_tokens": False, "do_export": False}
-      for side in SIDES
-    },
-    "shallow": classifier
-    | {"attention": "shallow", "add_bilstm": True, "num_train_epochs": 1}
-    | {"init_checkpoint": ",".join(str(folder / side) for side in SIDES)},
+    "shallow": shallow | {"num_train_epochs": 1},
+    **{side: causal | {"objective": side} for side in SIDES},
   }
 
 
@@ -97,25 +80,19 @@ def _data(tmp_path_factory):
   CONFIG.to_json(str(folder / "bert_config.json"))
   vocab.save(stand_in.WORDS, folder / "vocab.txt")
   _write_data(folder)
-  programs.run(
-    "create_pretraining_data",
-    input_file=folder / "text.txt",
-    output_file=folder / "records",
-    vocab_file=folder / "vocab.txt",
-    max_seq_length=T,
-    max_predictions_per_seq=2,
-    dupe_factor=2,
-  )
+  flags = {"input_file": folder / "text.txt", "output_file": folder / "records"}
+  flags |= {"vocab_file": folder / "vocab.txt", "max_seq_length": T}
+  flags |= {"max_predictions_per_seq": 2, "dupe_factor": 2}
+  programs.run("create_pretraining_data", **flags)
   return folder
 
 
 def _model_flags(folder):
   """Flags of an export; files relative to the folder that programs start in."""
-  files = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
-  return {
-    name: os.path.relpath(folder / file, programs.ROOT)
-    for name, file in files.items()
-  } | {"max_seq_length": T, "do_export": True}
+  path = os.path.relpath(folder, programs.ROOT)
+  files = {"bert_config_file": f"{path}/bert_config.json"}
+  files["vocab_file"] = f"{path}/vocab.txt"
+  return files | {"max_seq_length": T, "do_export": True}
 
 
 @pytest.fixture(name="train", scope="module")
@@ -125,15 +102,10 @@ def _train(data):
   def train(*names):
     for name in names:
       if not (data / name).exists():
-        flags = _model_flags(data) | {
-          "train_batch_size": 4,
-          "learning_rate": 0.01,
-          "seed": 3,
-          "do_train": True,
-          "output_dir": data / name,
-          "export_dir": data / name / "export",
-        }
-        flags |= _flags(data)[name]
+        flags = {"train_batch_size": 4, "learning_rate": 0.01, "seed": 3}
+        flags |= {"do_train": True, "output_dir": data / name}
+        flags["export_dir"] = data / name / "export"
+        flags |= _model_flags(data) | _flags(data)[name]
         log = programs.run(PROGRAMS.get(name, f"run_{name}"), **flags)
         assert ("exported to" in log) == flags["do_export"]
     return data
@@ -147,28 +119,21 @@ def _folder(train):
   return train(*QUICK)
 
 
-@pytest.fixture(name="trained")
-def _trained(request, train):
-  """The folder, and the name of a training in it."""
-  before = SIDES if request.param == "shallow" else ()
-  return train(*before, request.param), request.param
-
-
-@pytest.mark.parametrize("trained", tasks.slow_but(QUICK, ASKED), indirect=True)
-def test_the_folder_answers_as_the_export_does(trained, tmp_path, monkeypatch):
-  folder, name = trained
+@pytest.mark.parametrize("name", tasks.slow_but(QUICK, ASKED))
+def test_the_folder_answers_as_the_export_does(
+  train, tmp_path, monkeypatch, name
+):
+  folder = train(*(SIDES if name == "shallow" else ()), name) / name
   monkeypatch.chdir(tmp_path)  # the run's paths were relative to another one
   policy = keras.config.dtype_policy()
-  trained = Predictor(str(folder / name))
+  trained = Predictor(str(folder))
   assert keras.config.dtype_policy() == policy
-  exported = Predictor(str(folder / name / "export"), "savedmodel")
+  exported = Predictor(str(folder / "export"), "savedmodel")
   assert trained.inputs == exported.inputs
   for batch_size in (1, 3):
-    answers = (
-      p(**ASKED[name], batch_size=batch_size) for p in (trained, exported)
-    )
-    for result, expected in zip(*answers, strict=True):
-      tasks.assert_same(result, expected)
+    asked = ASKED[name] | {"batch_size": batch_size}
+    for answers in zip(trained(**asked), exported(**asked), strict=True):
+      tasks.assert_same(*answers)
 
 
 # A program that loads an export imports nothing of this repository.
@@ -217,14 +182,14 @@ def test_the_best_answers_are_as_many_as_there_are(train):
   assert none["answers"] == [""] and none["starts"] == [-1]
 
 
-def _copy(folder, name, target):
-  """A trained folder without its export."""
-  ignore = shutil.ignore_patterns("export")
-  return str(shutil.copytree(folder / name, target / "copy", ignore=ignore))
+@pytest.fixture(name="copy")
+def _copy(folder, tmp_path):
+  """The folder of a pre-training without its export."""
+  source, ignore = folder / "pretraining", shutil.ignore_patterns("export")
+  return str(shutil.copytree(source, tmp_path / "copy", ignore=ignore))
 
 
-def test_what_can_be_changed(folder, tmp_path):
-  copy = _copy(folder, "pretraining", tmp_path)
+def test_what_can_be_changed(folder, copy):
   [answer] = Predictor(copy, export_top_k=2)(["a [MASK]"])
   assert len(answer["tokens"][0]) == 2
   with pytest.raises(ValueError, match="run_pretraining has no flag top_k"):
@@ -237,17 +202,14 @@ def test_what_can_be_changed(folder, tmp_path):
 
 def _edit(folder, **changes):
   """Changes the last entry of a folder's run.json."""
-  path = os.path.join(folder, "run.json")
-  with open(path, encoding="utf-8") as file:
-    starts = json.load(file)
+  path = Path(folder, "run.json")
+  starts = json.loads(path.read_text())
   starts[-1]["flags"] |= changes.pop("flags", {})
   starts[-1] |= changes
-  with open(path, "w", encoding="utf-8") as file:
-    json.dump(starts, file)
+  path.write_text(json.dumps(starts))
 
 
-def test_what_is_missing_is_named_with_its_remedy(folder, tmp_path):
-  copy = _copy(folder, "pretraining", tmp_path)
+def test_what_is_missing_is_named_with_its_remedy(folder, copy):
   _edit(copy, flags={"vocab_file": "gone/vocab.txt"})
   with pytest.raises(FileNotFoundError) as error:
     Predictor(copy)
@@ -269,8 +231,7 @@ def test_what_is_missing_is_named_with_its_remedy(folder, tmp_path):
     Predictor(copy)
 
 
-def test_a_checkpoint_and_labels_are_needed(folder, tmp_path):
-  copy = _copy(folder, "pretraining", tmp_path)
+def test_a_checkpoint_and_labels_are_needed(copy, tmp_path):
   columns = {"text_a_column": "one", "text_b_column": None}
   task = {"task_name": "tsv", "label_column": "which", "is_regression": False}
   task["xnli_language"] = "zh"

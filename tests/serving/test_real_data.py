@@ -8,7 +8,6 @@ import pytest
 
 from data import vocab
 from modeling import models
-from predictor import Predictor
 from serving import engines, export
 from serving.answers import TextConfig
 from serving.export import ServedModel
@@ -41,10 +40,7 @@ def _glue(task):
   rows = read_examples(task, f"{DATASETS}/glue_data/{task.name}", "dev")
   if not task.has_pairs:
     return {"text": [row.text_a for row in rows]}
-  return {
-    "text_a": [row.text_a for row in rows],
-    "text_b": [row.text_b for row in rows],
-  }
+  return {n: [getattr(row, n) for row in rows] for n in ("text_a", "text_b")}
 
 
 def _sentences():
@@ -67,17 +63,19 @@ def _questions(version):
 
 def _choices():
   rows = read_choices(f"{DATASETS}/codah/swag_layout/val.csv")
-  return {
-    "sent1": [row.sent1 for row in rows],
-    "sent2": [row.sent2 for row in rows],
-    "choices": [list(row.endings) for row in rows],
-  }
+  texts = {n: [getattr(row, n) for row in rows] for n in ("sent1", "sent2")}
+  return texts | {"choices": [list(row.endings) for row in rows]}
 
 
-def _questions_of(config, negative):
+def _squad(version, negative):
   lengths = vars(WindowConfig(T, doc_stride=32, max_query_length=24))
   decoding = vars(DecodingConfig(20, 30, version_2_with_negative=negative))
-  return squad.Answers(config, lengths, decoding, dynamic_padding=True)
+  return (
+    lambda: _questions(version),
+    models.span_labeler,
+    lambda config: squad.Answers(config, lengths, decoding, True),
+    None,
+  )
 
 
 def _classification(task):
@@ -96,22 +94,11 @@ CASES = {
   "WNUT-17": (
     _sentences,
     lambda config: models.tagger(config, len(TAGS)),
-    ner.Answers,
-    TAGS,
+    *(ner.Answers, TAGS),
   ),
   "CODAH": (_choices, models.multiple_choice, multiple_choice.Answers, None),
-  "SQuAD 1.1": (
-    lambda: _questions("1.1"),
-    models.span_labeler,
-    lambda config: _questions_of(config, False),
-    None,
-  ),
-  "SQuAD 2.0": (
-    lambda: _questions("2.0"),
-    models.span_labeler,
-    lambda config: _questions_of(config, True),
-    None,
-  ),
+  "SQuAD 1.1": _squad("1.1", negative=False),
+  "SQuAD 2.0": _squad("2.0", negative=True),
   "masks": (
     _masked,
     models.pretrainer,
@@ -161,12 +148,8 @@ def test_all_engines_answer_alike(name, tmp_path):
   expected = model([dict(zip(columns, row, strict=True)) for row in rows])
   (tmp_path / "served").mkdir()
   with test_engines.serving(model, tmp_path / "served") as url:
-    for predict in (
-      Predictor(folder, "savedmodel"),
-      Predictor(folder, "litert"),
-      Predictor(url, files=folder),
-    ):
+    for engine, predict in test_engines.predictors(folder, url).items():
       result = predict(**columns)
       for row, (answer, other) in enumerate(zip(result, expected, strict=True)):
-        print(predict._answer.engine, row)  # the culprit, if one differs
+        print(engine, row)  # the culprit, if one differs
         assert_same(answer, other)

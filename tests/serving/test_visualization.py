@@ -13,7 +13,7 @@ import pytest
 
 from modeling import models
 from serving import engines, visualization
-from serving.answers import TextConfig, softmax
+from serving.answers import softmax
 from serving.export import ServedModel
 from serving.visualization import Internals, Sequence
 from storage import UserError
@@ -53,7 +53,7 @@ def test_every_task_has_its_answer_and_attention(every_task, name):
   padding = [len(s.ids) - s.length for s in result.sequences]
   assert max(padding) == (3 if name in ("choices", "questions") else 0)
   html = visualization.render(served, result, texts, "m")
-  assert json.loads(_data(html))["texts"] == texts
+  assert _data(html)["texts"] == texts
 
 
 def test_attention_is_that_of_every_layer():
@@ -70,9 +70,8 @@ def test_attention_is_that_of_every_layer():
     values = np.asarray(attention.value(hidden[layer])).reshape(-1, 2, 4)
     context = np.einsum("aqk,kad->qad", sequence.attention[layer], values)
     expected = attention(hidden[layer], hidden[layer], mask)[0]
-    np.testing.assert_allclose(
-      context.reshape(expected.shape), expected, atol=1e-5
-    )
+    context = context.reshape(expected.shape)
+    np.testing.assert_allclose(context, expected, atol=1e-5)
 
 
 def test_lengths_are_those_of_three_vectors_and_their_sum():
@@ -106,9 +105,8 @@ def test_two_networks_have_their_heads_one_after_the_other(
   every_task, monkeypatch
 ):
   engine = SimpleNamespace(run=lambda rows: [{"logits": np.zeros(2)}])
-  monkeypatch.setattr(
-    engines, "text_model", lambda served: SimpleNamespace(engine=engine)
-  )
+  text_model = SimpleNamespace(engine=engine)
+  monkeypatch.setattr(engines, "text_model", lambda served: text_model)
   config = replace(tasks.CONFIG, attention="shallow")
   answers = every_task["classification"].answers
   served = ServedModel(models.classifier(config, 2), answers)
@@ -121,14 +119,14 @@ def test_two_networks_have_their_heads_one_after_the_other(
     assert (attention[:, ~hidden] > 0).all()
 
 
-@pytest.mark.parametrize(
-  ("name", "texts", "number"),
-  [
-    ("tagging", {"tokens": "a b"}, 2 * 4 * 4),  # two heads
-    ("tagging", {"tokens": "a " * 12}, 2 * (12 * 12 + 12 * 12)),
-    ("choices", {"sent1": "", "sent2": "a", "choices": ["b", "c d"]}, 4 * 36),
-  ],
-)
+NUMBERS = [
+  ("tagging", {"tokens": "a b"}, 2 * 4 * 4),  # two heads
+  ("tagging", {"tokens": "a " * 12}, 2 * (12 * 12 + 12 * 12)),
+  ("choices", {"sent1": "", "sent2": "a", "choices": ["b", "c d"]}, 4 * 36),
+]
+
+
+@pytest.mark.parametrize(("name", "texts", "number"), NUMBERS)
 def test_pages_have_a_limit(every_task, monkeypatch, name, texts, number):
   served = every_task[name]
   layer = SimpleNamespace(config=replace(tasks.CONFIG, num_hidden_layers=3))
@@ -145,25 +143,25 @@ def test_masks_are_filled_after_every_layer():
   served = _served()
   result = _read(served, {"text": "ab [MASK] c [MASK]", "text_pair": "d"})
   assert list(result.filled) == ["embeddings", "layer 0", "layer 1"]
-  for name in ("tokens", "probabilities"):
-    last = {"x": result.filled["layer 1"][name]}
-    tasks.assert_same(last, {"x": result.answer[name]})
+  names = ("tokens", "probabilities")
+  last, answer = (
+    {name: values[name] for name in names}
+    for values in (result.filled["layer 1"], result.answer)
+  )
+  tasks.assert_same(last, answer)
   first = result.filled["layer 0"]
   assert first["probabilities"] != result.answer["probabilities"]
-  shallow = _shallower(served)
-  [expected] = engines.text_model(shallow)([{"text": "ab [MASK] c [MASK]"}])
-  first = _read(served, {"text": "ab [MASK] c [MASK]"}).filled["layer 0"]
-  tasks.assert_same(first, expected)
 
 
-def _shallower(served):
-  """The model without its last layer."""
+def test_masks_are_filled_as_by_the_model_that_ends_there():
+  served, texts = _served(), {"text": "ab [MASK] c [MASK]"}
   values = {variable.path: variable for variable in served.model.weights}
-  config = replace(served.model.get_layer("bert").config, num_hidden_layers=1)
-  model = models.pretrainer(config)
+  config = served.model.get_layer("bert").config
+  model = models.pretrainer(replace(config, num_hidden_layers=1))
   for variable in model.weights:
     variable.assign(values[variable.path])
-  return ServedModel(model, served.answers)
+  [expected] = engines.text_model(ServedModel(model, served.answers))([texts])
+  tasks.assert_same(_read(served, texts).filled["layer 0"], expected)
 
 
 def test_the_answer_of_a_question_is_where_its_logits_are(every_task):
@@ -173,15 +171,13 @@ def test_the_answer_of_a_question_is_where_its_logits_are(every_task):
   assert len(result.sequences) > 1
   window, first, last = result.span
   sequence = result.sequences[window]
-  outputs = list(
-    engines.text_model(served).engine.run(served.answers.encode(texts).rows)
-  )
+  rows = served.answers.encode(texts).rows
+  outputs = list(engines.text_model(served).engine.run(rows))[window]
   for name in ("start", "end"):
-    expected = softmax(outputs[window][f"{name}_logits"])
+    expected = softmax(outputs[f"{name}_logits"])
     np.testing.assert_allclose(sequence.values[name], expected, rtol=1e-4)
-  pieces = served.answers.config.tokenizer.convert_ids_to_tokens(
-    sequence.ids[first : last + 1].tolist()
-  )
+  ids = sequence.ids[first : last + 1].tolist()
+  pieces = served.answers.config.tokenizer.convert_ids_to_tokens(ids)
   answer = result.answer["answer"].split()
   assert answer == pieces or (not answer and pieces == ["[CLS]"])
 
@@ -191,13 +187,14 @@ def test_of_spans_with_one_score_that_with_the_answer_is_marked(every_task):
   tokens = ["[CLS]", "a", "[SEP]", "c", "d", "e", "[SEP]"]
   ids = answers.config.tokenizer.convert_tokens_to_ids(tokens)
   rows = [{"input_ids": np.array(ids)}] * 2
-  logits = {name: np.zeros(7, np.float32) for name in ("start", "end")}
-  outputs = {f"{name}_logits": value for name, value in logits.items()}
-  other = {name: value - 1 for name, value in outputs.items()}
+  outputs = [
+    {f"{name}_logits": np.full(7, value) for name in ("start", "end")}
+    for value in np.float32([-1, 0])
+  ]
 
   def find(answer, score=0.0):
     values = {"answer": answer, "score": score}
-    return visualization._find_span(answers, rows, [other, outputs], values)
+    return visualization._find_span(answers, rows, outputs, values)
 
   assert find("d e") == (1, 4, 5)
   assert find("c", -2.0) == (0, 3, 3)
@@ -210,20 +207,15 @@ def test_of_spans_with_one_score_that_with_the_answer_is_marked(every_task):
 def test_words_without_pieces_are_shown_as_they_are(every_task):
   served = every_task["tagging"]
   texts = {"tokens": "ab 부"}
-  data = json.loads(
-    _data(visualization.render(served, _read(served, texts), texts, ""))
-  )
-  assert data["answer"]["pieces"] == [["a", "##b"], ["부"]]
+  html = visualization.render(served, _read(served, texts), texts, "")
+  assert _data(html)["answer"]["pieces"] == [["a", "##b"], ["부"]]
 
 
 def test_texts_that_do_not_fit_are_refused(every_task):
+  pair = {"text_a": "a " * 6, "text_b": "b " * 5}
   for name, texts, message in (
     ("masks", {"text": "a " * 11}, "has 13 tokens .* of which 12 fit"),
-    (
-      "classification of pairs",
-      {"text_a": "a " * 6, "text_b": "b " * 5},
-      "has 14 tokens",
-    ),
+    ("classification of pairs", pair, "has 14 tokens"),
     ("tagging", {"tokens": " "}, "there is no word"),
     (ENSEMBLE, {"question": "a", "context": "b"}, "an ensemble has no page"),
   ):
@@ -234,19 +226,18 @@ def test_texts_that_do_not_fit_are_refused(every_task):
 
 
 def _data(html):
-  return re.search('"application/json">(.*?)</script>', html, re.DOTALL)[1]
+  text = re.search('"application/json">(.*?)</script>', html, re.DOTALL)[1]
+  return json.loads(text)
 
 
 def _render(attention, text="a"):
   """A page of an attention [N, A, T, T]."""
-  count = attention.shape[-1]
-  words = tasks.text_config().tokenizer.vocab.values()
-  ids = np.resize([*words], count)
+  count, config = attention.shape[-1], tasks.text_config()
+  ids = np.resize([*config.tokenizer.vocab.values()], count)
   values = {"token": np.full(count, 1.5)}
   sequence = Sequence(ids, ids * 0, count - 1, attention, values)
   layers = [(str(i), "bidirectional") for i in range(len(attention))]
   result = Internals({}, layers, [sequence], {}, None)
-  config = TextConfig(tasks.vocab_file(), True, 12)
   layer = SimpleNamespace(config=tasks.CONFIG)
   served = SimpleNamespace(
     answers=SimpleNamespace(config=config, task="none"),
@@ -259,16 +250,13 @@ def test_a_page_has_the_numbers_and_no_html_of_the_text():
   attention = np.random.default_rng(1).random((2, 3, 5, 5)).astype("float32")
   html = _render(attention, EVIL)
   assert EVIL not in html and html.count("</script>") == 2
-  assert "http" not in html.replace("http-equiv", "").replace(
-    "http://www.w3.org/2000/svg", ""
-  )
-  data = json.loads(_data(html))
+  assert not re.search("http(?!-equiv|://www.w3.org/2000/svg)", html)
+  data = _data(html)
   assert data["texts"]["text"] == data["facts"]["model"] == EVIL
   packed = base64.b64decode(data["sequences"][0]["attention"])
   shown = np.frombuffer(zlib.decompress(packed), np.uint8) / 255
-  np.testing.assert_allclose(
-    shown.reshape(attention.shape), attention, atol=0.5 / 255 + 1e-6
-  )
+  expected = attention.ravel()
+  np.testing.assert_allclose(shown, expected, atol=0.5 / 255 + 1e-6)
   assert data["facts"] == {
     **{"model": EVIL, "task": "none", "layers": 1, "heads": 2},
     **{"hidden size": 8, "vocabulary": str(len(stand_in.WORDS))},

@@ -13,23 +13,11 @@ from serving.server.version import Workers
 
 TEXT = Spec("string", [None])
 SETTINGS = Settings(poll_seconds=0.02, max_request_bytes=10_000)
+GATED = {"signature_name": "gated", "instances": ["a"]}
 
 
-def _echo(examples):
-  texts = [example["text"] for example in examples]
-  return [{"text": text, "length": len(text)} for text in texts]
-
-
-def _half_plus_two(examples):
-  return [{"y": example["x"] / 2 + 2} for example in examples]
-
-
-def _pair(examples):
-  return [{"sum": row["a"] + sum(row["b"])} for row in examples]
-
-
-def _images(examples):
-  return [{"size": len(example["image"])} for example in examples]
+def _echo(text):
+  return {"text": text, "length": len(text)}
 
 
 class Version:
@@ -38,32 +26,30 @@ class Version:
   `gate` lets the signature "gated" answer; `started` is set when it begins.
   """
 
-  def __init__(self, folder="", settings=SETTINGS, on_call=lambda size: None):
+  def __init__(self, folder="", settings=SETTINGS):
     self.folder = folder
     self.gate, self.started = threading.Event(), threading.Event()
-    self.specs = {
-      "serving_default": {"text": TEXT},
-      "half": {"x": Spec("int32", [None])},
-      "pair": {"a": Spec("int32", [None]), "b": Spec("int32", [None, 2])},
-      "bytes": {"image": TEXT},
-      "gated": {"text": TEXT},
-      "broken": {"text": TEXT},
+    number, pair = Spec("int32", [None]), Spec("int32", [None, 2])
+    signatures = {
+      "serving_default": ({"text": TEXT}, _echo),
+      "half": ({"x": number}, lambda x: {"y": x / 2 + 2}),
+      "pair": ({"a": number, "b": pair}, lambda a, b: {"sum": a + sum(b)}),
+      "bytes": ({"image": TEXT}, lambda image: {"size": len(image)}),
+      "gated": ({"text": TEXT}, self._wait),
+      "broken": ({"text": TEXT}, lambda text: 1 / 0),
     }
+    self.specs = {name: specs for name, (specs, _) in signatures.items()}
     self.functions = {
-      "serving_default": _echo,
-      "half": _half_plus_two,
-      "pair": _pair,
-      "bytes": _images,
-      "gated": self._wait,
-      "broken": lambda examples: 1 / 0,
+      name: lambda rows, answer=answer: [answer(**row) for row in rows]
+      for name, (_, answer) in signatures.items()
     }
     self.signature_def = {"serving_default": {"inputs": {}}}
-    self.workers = Workers(settings.max_queue_size, 1, on_call=on_call)
+    self.workers = Workers(settings.max_queue_size, 1)
 
-  def _wait(self, examples):
+  def _wait(self, text):
     self.started.set()
     assert self.gate.wait(20)
-    return _echo(examples)
+    return _echo(text)
 
 
 class Client:
@@ -114,17 +100,17 @@ def running(models, settings=SETTINGS, version=None):
     with polled(models, settings.poll_seconds):
       yield Client(server, port, version)
   finally:
-    if version:
+    if isinstance(version, Version):
       version.gate.set()
     server.should_exit = True
     thread.join()
 
 
 @contextlib.contextmanager
-def toy(folder, settings=SETTINGS):
+def toy(folder, settings=SETTINGS, version=None):
   """A client of the model `toy`, version 7, which answers."""
   (folder / "7").mkdir()
-  version = Version("", settings)
+  version = version or Version("", settings)
   model = Model("toy", str(folder), 1, lambda folder: version)
   model.poll()
   with running([model], settings, version) as client:

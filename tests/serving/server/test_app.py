@@ -1,8 +1,8 @@
 """URLs: field by field as TF Serving's documentation has them."""
 
 import json
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -17,20 +17,16 @@ def _client(tmp_path_factory):
     yield client
 
 
-STATUS = {
-  "model_version_status": [
-    {
-      "version": "7",
-      "state": "AVAILABLE",
-      "status": {"error_code": "OK", "error_message": ""},
-    }
-  ]
-}
+def _status(version, state, code, message):
+  status = {"error_code": code, "error_message": message}
+  return {"version": version, "state": state, "status": status}
+
+
+STATUS = {"model_version_status": [_status("7", "AVAILABLE", "OK", "")]}
+DEFAULT = {"serving_default": {"inputs": {}}}
 METADATA = {
   "model_spec": {"name": "toy", "signature_name": "", "version": "7"},
-  "metadata": {
-    "signature_def": {"signature_def": {"serving_default": {"inputs": {}}}}
-  },
+  "metadata": {"signature_def": {"signature_def": DEFAULT}},
 }
 # A path, its status and message.
 GET_ERRORS = """
@@ -110,27 +106,16 @@ def test_bodies_of_wrong_sizes(client):
   assert client.ask(b"") == (400, {"error": message})
 
 
-@pytest.mark.parametrize(
-  "path",
-  [
-    "/v1/models/../../../etc/passwd",
-    "/v1/models/..%2f..%2f..%2fetc%2fpasswd",
-    "/v1/models/%2e%2e/versions/7",
-    "/v1/models/toy/versions/../7",
-    "/v1/models/%00",
-    "/v1/models/%ff%fe",
-    "/v1/models/{}",
-    "/v1/models//versions/7",
-    "/v1/models/toy%0d%0aSet-Cookie:x",
-    "/v1/models",
-    "/v1/",
-    "/..%2fapp.py",
-    "/app.py",
-    "/page.js%00",
-    "/page.css%0a",
-    "/%2e%2e/rest.py",
-  ],
-)
+PATHS = """
+  /v1/models/../../../etc/passwd /v1/models/..%2f..%2f..%2fetc%2fpasswd
+  /v1/models/%2e%2e/versions/7 /v1/models/toy/versions/../7 /v1/models/%00
+  /v1/models/%ff%fe /v1/models/{} /v1/models//versions/7
+  /v1/models/toy%0d%0aSet-Cookie:x /v1/models /v1/
+  /..%2fapp.py /app.py /page.js%00 /page.css%0a /%2e%2e/rest.py
+"""
+
+
+@pytest.mark.parametrize("path", PATHS.split())
 def test_no_path_leads_out(client, path):
   status, headers, body = client.request("GET", path)
   assert status in (400, 404)
@@ -176,9 +161,8 @@ def test_the_host_header_changes_nothing(client, path):
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_other_methods_are_malformed(client, method):
   status, _, body = client.request(method, PREDICT, b"{}")
-  assert status == 400
   message = f"Malformed request: {method} {PREDICT}"
-  assert json.loads(body) == {"error": message}
+  assert (status, json.loads(body)) == (400, {"error": message})
 
 
 def test_liveness_and_readiness(client):
@@ -195,11 +179,7 @@ def test_a_status_has_all_versions_the_newest_first():
     _, old = client.get("/v1/models/two/versions/9")
   new, *others = answer["model_version_status"]
   assert (status, others) == (200, old["model_version_status"])
-  assert new == {
-    "version": "10",
-    "state": "END",
-    "status": {"error_code": "INTERNAL", "error_message": "it is damaged"},
-  }
+  assert new == _status("10", "END", "INTERNAL", "it is damaged")
 
 
 def test_a_request_goes_from_a_version_that_has_ended_to_the_next(tmp_path):
@@ -221,9 +201,8 @@ def test_a_model_that_is_not_loaded_is_not_ready():
     metrics = client.request("GET", "/metrics")[2]
     assert b'serving_version{model="slow"} 0.0' in metrics
     assert client.request("GET", "/healthz")[0] == 200
-    status, headers, body = client.request(
-      "POST", "/v1/models/slow:predict", b'{"instances": ["a"]}'
-    )
+    request = ("/v1/models/slow:predict", b'{"instances": ["a"]}')
+    status, headers, body = client.request("POST", *request)
     assert (status, headers["retry-after"]) == (503, "1")
     message = "Servable not found for request: Latest(slow)"
     assert json.loads(body) == {"error": message}
@@ -234,34 +213,29 @@ def test_metrics(client):
   client.ask({"instances": ["a"]}, "/v1/models/a_stranger:predict")
   client.ask(b"{")
   status, headers, body = client.request("GET", "/metrics")
-  lines = dict(
-    line.rsplit(" ", 1)
-    for line in body.decode().splitlines()
-    if not line.startswith("#")
-  )
+  text = body.decode()
+  rows = (row.rsplit(" ", 1) for row in text.splitlines() if row[0] != "#")
+  values = {name: float(value) for name, value in rows}
   assert status == 200 and headers["content-type"].startswith("text/plain")
-  assert float(lines['serving_requests_total{model="toy",status="200"}']) >= 1
-  assert float(lines['serving_requests_total{model="toy",status="400"}']) >= 1
-  assert float(lines['serving_requests_total{model="",status="404"}']) >= 1
-  assert float(lines['serving_seconds_count{model="toy"}']) >= 1
-  assert 0 < float(lines['serving_seconds_sum{model="toy"}']) < 600
-  assert float(lines['serving_queue_texts{model="toy"}']) == 0
-  assert float(lines['serving_version{model="toy"}']) == 7
-  assert "stranger" not in body.decode()
+  assert values['serving_requests_total{model="toy",status="200"}'] >= 1
+  assert values['serving_requests_total{model="toy",status="400"}'] >= 1
+  assert values['serving_requests_total{model="",status="404"}'] >= 1
+  assert values['serving_seconds_count{model="toy"}'] >= 1
+  assert 0 < values['serving_seconds_sum{model="toy"}'] < 600
+  assert values['serving_queue_texts{model="toy"}'] == 0
+  assert values['serving_version{model="toy"}'] == 7
+  assert "stranger" not in text
 
 
-@pytest.mark.parametrize(
-  ("name", "kind"),
-  [
-    ("", "html"),
-    *(("page.css", "css"), ("page.js", "javascript")),
-    *(("answers.css", "css"), ("answers.js", "javascript")),
-  ],
-)
-def test_the_page_allows_nothing_from_elsewhere(client, name, kind):
+NAMES = ("", "page.css", "page.js", "answers.css", "answers.js")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_allows_nothing_from_elsewhere(client, name):
   status, headers, body = client.request("GET", f"/{name}")
   assert status == 200 and "server" not in headers
   # Browsers take styles and scripts of these types alone.
+  kind = {"": "html", "css": "css", "js": "javascript"}[name.partition(".")[2]]
   assert headers["content-type"] == f"text/{kind}; charset=utf-8"
   assert headers["x-content-type-options"] == "nosniff"
   policy = headers["content-security-policy"].split("; ")
@@ -272,49 +246,34 @@ def test_the_page_allows_nothing_from_elsewhere(client, name, kind):
   assert b"innerHTML" not in body
 
 
-def _in_thread(client, results, document):
-  thread = threading.Thread(target=lambda: results.append(client.ask(document)))
-  thread.start()
-  return thread
-
-
-GATED = {"signature_name": "gated", "instances": ["a"]}
-
-
 def test_overload_is_answered_at_once(tmp_path):
   settings = stand_in.SETTINGS._replace(max_queue_size=2)
-  with stand_in.toy(tmp_path, settings) as client:
-    results = []
-    threads = [_in_thread(client, results, GATED)]
+  with (
+    stand_in.toy(tmp_path, settings) as client,
+    ThreadPoolExecutor(3) as pool,
+  ):
+    futures = [pool.submit(client.ask, stand_in.GATED)]
     assert client.version.started.wait(10)
-    threads += [_in_thread(client, results, GATED) for _ in range(2)]
+    futures += [pool.submit(client.ask, stand_in.GATED) for _ in range(2)]
     while client.version.workers.queued < 2:
       time.sleep(0.01)
     metrics = client.request("GET", "/metrics")[2]
     assert b'serving_queue_texts{model="toy"} 2.0' in metrics
     begin = time.monotonic()
-    status, answer = client.ask(GATED)
+    status, answer = client.ask(stand_in.GATED)
     assert time.monotonic() - begin < 5
-    assert (status, answer) == (
-      503,
-      {
-        "error": "The batch scheduling queue to which this task was submitted "
-        "is full"
-      },
-    )
+    message = "The batch scheduling queue to which this task was submitted is"
+    assert (status, answer) == (503, {"error": f"{message} full"})
     client.version.gate.set()
-    for thread in threads:
-      thread.join()
     answer = {"predictions": [{"length": 1, "text": "a"}]}
-    assert results == [(200, answer)] * 3
+    assert [future.result() for future in futures] == [(200, answer)] * 3
 
 
 def test_a_late_answer_is_504_and_what_waits_does_not_run(tmp_path):
   settings = stand_in.SETTINGS._replace(request_timeout=1.0)
   with stand_in.toy(tmp_path, settings) as client:
     for _ in range(2):
-      status, answer = client.ask(GATED)
-      assert status == 504
-      assert answer == {"error": "Timed out waiting for an answer"}
+      message = "Timed out waiting for an answer"
+      assert client.ask(stand_in.GATED) == (504, {"error": message})
     client.version.gate.set()
     assert client.ask({"instances": ["a"]})[0] == 200

@@ -5,6 +5,7 @@ import contextlib
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.serving.server import stand_in
 SETTINGS = stand_in.SETTINGS._replace(read_timeout=1.0)
 PREDICT = "/v1/models/toy:predict"
 HEAD = f"POST {PREDICT} HTTP/1.1\r\nHost: a\r\n".encode()
-GATED = {"signature_name": "gated", "instances": ["a"]}
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n"
 
 
 @pytest.fixture(name="client")
@@ -28,23 +29,28 @@ def _client(tmp_path, monkeypatch):
 
 def _read_all(connection):
   data = b""
-  try:
+  with contextlib.suppress(ConnectionResetError):
     while part := connection.recv(65536):
       data += part
-  except ConnectionResetError:
-    pass
   return data
 
 
-def _drip(connection, data, stop):
-  """Sends a byte now and then until the connection is closed."""
-  try:
-    for byte in data:
-      connection.sendall(bytes([byte]))
-      if stop.wait(0.05):
-        return
-  except OSError:
-    pass
+def _answer_to_drips(connection, data):
+  """Answer to data of which a byte is sent now and then until the end."""
+  stop = threading.Event()
+
+  def drip():
+    with contextlib.suppress(OSError):
+      for byte in data:
+        connection.sendall(bytes([byte]))
+        if stop.wait(0.05):
+          return
+
+  with ThreadPoolExecutor() as pool:
+    pool.submit(drip)
+    answer = _read_all(connection)
+    stop.set()
+  return answer
 
 
 @pytest.mark.parametrize("start", [b"", HEAD, b"GET"])
@@ -58,14 +64,9 @@ def test_a_slow_head_is_cut_off(client, start):
 
 
 def test_a_dripping_head_is_cut_off(client):
-  stop = threading.Event()
   with client.connect() as connection:
     data = HEAD + b"X: " + b"a" * 10_000
-    thread = threading.Thread(target=_drip, args=(connection, data, stop))
-    thread.start()
-    assert _read_all(connection) == b""
-    stop.set()
-    thread.join()
+    assert _answer_to_drips(connection, data) == b""
 
 
 def test_a_slow_body_is_408(client):
@@ -78,30 +79,23 @@ def test_a_slow_body_is_408(client):
 
 
 def test_a_body_that_nobody_reads_is_cut_off(client):
-  stop = threading.Event()
   with client.connect() as connection:
-    head = b"GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\n"
-    connection.sendall(head)
-    data = b"a" * 9999
-    thread = threading.Thread(target=_drip, args=(connection, data, stop))
-    thread.start()
-    assert _read_all(connection).startswith(b"HTTP/1.1 200 ")
-    stop.set()
-    thread.join()
+    connection.sendall(HEALTH + b"Content-Length: 9999\r\n\r\n")
+    answer = _answer_to_drips(connection, b"a" * 9999)
+    assert answer.startswith(b"HTTP/1.1 200 ")
 
 
-@pytest.mark.parametrize(
-  "data",
-  [
-    b"\0\xff\n\n",
-    b"GET / HTTP/one\r\n\r\n",
-    HEAD + b"Content-Length: -1\r\n\r\n",
-    HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
-    HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
-    HEAD + b"X: " + b"a" * 100_000 + b"\r\n\r\n",
-  ],
-  ids=range(6),
-)
+NO_HTTP = [
+  b"\0\xff\n\n",
+  b"GET / HTTP/one\r\n\r\n",
+  HEAD + b"Content-Length: -1\r\n\r\n",
+  HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+  HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+  HEAD + b"X: " + b"a" * 100_000 + b"\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("data", NO_HTTP, ids=range(6))
 def test_what_is_no_http_is_400(client, data):
   with client.connect() as connection:
     connection.sendall(data)
@@ -113,9 +107,7 @@ def test_ten_megabytes_are_413(tmp_path):
   settings = stand_in.SETTINGS._replace(max_request_bytes=1_000_000)
   body = b'{"instances": ["' + b"a" * 10_000_000 + b'"]}'
   with stand_in.toy(tmp_path, settings) as client:
-    status, headers, answer = client.request(
-      "POST", "/v1/models/toy:predict", body
-    )
+    status, headers, answer = client.request("POST", PREDICT, body)
     assert (status, headers["connection"]) == (413, "close")
     assert answer == b'{"error": "the request has more than 1000000 bytes"}'
     assert client.ask({"instances": ["a" * 900_000]})[0] == 200
@@ -123,9 +115,8 @@ def test_ten_megabytes_are_413(tmp_path):
 
 def test_a_body_without_end_is_not_read_to_its_end(client):
   """Up to 64 times the limit is, so that the client sees the answer."""
-  length = 10**9
   with client.connect() as connection:
-    connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % length)
+    connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % 10**9)
     connection.sendall(b"a" * (64 * SETTINGS.max_request_bytes + 1))
     assert connection.recv(13) == b"HTTP/1.1 413 "
 
@@ -141,7 +132,7 @@ def test_connections_beyond_the_limit_get_503(tmp_path):
 def test_only_requests_have_a_time_limit_not_answers(client):
   timer = threading.Timer(1.6, client.version.gate.set)  # the limit is 1.2
   timer.start()
-  assert client.ask(GATED)[0] == 200
+  assert client.ask(stand_in.GATED)[0] == 200
 
 
 def test_a_client_that_leaves_does_no_harm(client):
@@ -162,25 +153,19 @@ def _wait_until_refused(client):
 
 
 def test_the_end_answers_what_was_accepted(client):
-  results = []
-  threads = [
-    threading.Thread(target=lambda: results.append(client.ask(GATED)))
-    for _ in range(5)
-  ]
-  for thread in threads:
-    thread.start()
-  workers = client.version.workers
-  while workers.queued < 4 or not client.version.started.is_set():
-    time.sleep(0.01)
-  idle = client.connect()
-  client.server.should_exit = True
-  _wait_until_refused(client)
-  client.version.gate.set()
-  for thread in threads:
-    thread.join()
-  assert results == [(200, {"predictions": [{"length": 1, "text": "a"}]})] * 5
-  assert _read_all(idle) == b""
-  idle.close()
+  with ThreadPoolExecutor(5) as pool:
+    futures = [pool.submit(client.ask, stand_in.GATED) for _ in range(5)]
+    workers = client.version.workers
+    while workers.queued < 4 or not client.version.started.is_set():
+      time.sleep(0.01)
+    idle = client.connect()
+    client.server.should_exit = True
+    _wait_until_refused(client)
+    client.version.gate.set()
+  answer = {"predictions": [{"length": 1, "text": "a"}]}
+  assert [future.result() for future in futures] == [(200, answer)] * 5
+  with idle:
+    assert _read_all(idle) == b""
 
 
 @pytest.mark.parametrize("turns", range(4))  # of the loop, which accepts
@@ -192,11 +177,10 @@ def test_the_end_answers_connections_that_wait_to_be_accepted(turns):
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     await server.startup([address])
-    connections = [
-      socket.create_connection(address.getsockname(), 5) for _ in range(20)
-    ]
+    name = address.getsockname()
+    connections = [socket.create_connection(name, 5) for _ in range(20)]
     for connection in connections:
-      connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+      connection.sendall(HEALTH + b"\r\n")
     for _ in range(turns):
       await asyncio.sleep(0)
     async with asyncio.timeout(10):
@@ -240,7 +224,7 @@ def test_clients_may_use_idle_connections_for_a_while_at_the_end(
 
 def test_an_answer_does_not_wait_for_an_acknowledgement(client):
   with client.connect() as connection:
-    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+    connection.sendall(HEALTH + b"\r\n")
     assert connection.recv(13) == b"HTTP/1.1 200 "
     [protocol] = client.server.server_state.connections
     accepted = protocol.transport.get_extra_info("socket")

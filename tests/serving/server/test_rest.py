@@ -38,44 +38,29 @@ def test_rows_and_columns_are_the_same(document):
   assert _read(document, NAMED) == COLUMNS
 
 
-@pytest.mark.parametrize(
-  "document",
-  [
-    {"instances": ["a", "b"]},
-    {"instances": [{"text": "a"}, {"text": "b"}]},
-    {"instances": [{"b64": "YQ=="}, {"b64": "Yg=="}]},
-    {"instances": [{"text": {"b64": "YQ=="}}, {"text": "b"}]},
-    {"inputs": ["a", "b"]},
-    {"inputs": {"text": ["a", "b"]}},
-    {"inputs": {"text": ["a", {"b64": "Yg=="}], "more": 1}},
-  ],
-)
-def test_forms_of_a_single_input(document):
-  assert _read(document) == {"text": ["a", "b"]}
-
-
+FORMS = [
+  {"instances": ["a", "b"]},
+  {"instances": [{"text": "a"}, {"text": "b"}]},
+  {"instances": [{"b64": "YQ=="}, {"b64": "Yg=="}]},
+  {"instances": [{"text": {"b64": "YQ=="}}, {"text": "b"}]},
+  {"inputs": ["a", "b"]},
+  {"inputs": {"text": ["a", "b"]}},
+  {"inputs": {"text": ["a", {"b64": "Yg=="}], "more": 1}},
+]
 OPTIONAL = TEXT | {"text_pair": Spec("string", [None], is_optional=True)}
 
 
-@pytest.mark.parametrize(
-  ("document", "expected"),
-  [
-    ({"instances": ["a"]}, {"text": ["a"]}),
-    ({"inputs": ["a"]}, {"text": ["a"]}),
-    ({"instances": [{"text": "a"}]}, {"text": ["a"]}),
-    ({"inputs": {"text": ["a"]}}, {"text": ["a"]}),
-    (
-      {"instances": [{"text": "a", "text_pair": "b"}]},
-      {"text": ["a"], "text_pair": ["b"]},
-    ),
-    (
-      {"inputs": {"text": ["a"], "text_pair": ["b"]}},
-      {"text": ["a"], "text_pair": ["b"]},
-    ),
-  ],
-)
-def test_an_optional_input_may_be_missing(document, expected):
-  assert _read(document, OPTIONAL) == expected
+@pytest.mark.parametrize("specs", [TEXT, OPTIONAL])
+@pytest.mark.parametrize("document", FORMS)
+def test_forms_of_a_single_input(document, specs):
+  assert _read(document, specs) == {"text": ["a", "b"]}
+
+
+def test_an_optional_input_may_be_there():
+  expected = {"text": ["a"], "text_pair": ["b"]}
+  row = {"text": "a", "text_pair": "b"}
+  for document in ({"instances": [row]}, {"inputs": expected}):
+    assert _read(document, OPTIONAL) == expected
 
 
 # Inputs, a document, and the message.
@@ -169,22 +154,12 @@ def test_a_single_output_goes_without_its_name():
 
 
 def test_several_outputs_are_objects():
-  answers = [
-    {"label": "né", "p": np.array([0.2, 0.8], np.float32)},
-    {"label": "a", "p": [1.0]},
-  ]
-  assert _write(answers, by_rows=True) == {
-    "predictions": [
-      {"label": "né", "p": [0.2, 0.8]},
-      {"label": "a", "p": [1.0]},
-    ]
-  }
-  assert _write(answers, by_rows=False) == {
-    "outputs": {
-      "label": ["né", "a"],
-      "p": [[0.2, 0.8], [1.0]],
-    }
-  }
+  probs = np.array([0.2, 0.8], np.float32)
+  answers = [{"label": "né", "p": probs}, {"label": "a", "p": [1.0]}]
+  rows = [{"label": "né", "p": [0.2, 0.8]}, {"label": "a", "p": [1.0]}]
+  assert _write(answers, by_rows=True) == {"predictions": rows}
+  columns = {"label": ["né", "a"], "p": [[0.2, 0.8], [1.0]]}
+  assert _write(answers, by_rows=False) == {"outputs": columns}
 
 
 def test_floats_are_as_short_as_float32_allows():

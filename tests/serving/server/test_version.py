@@ -8,7 +8,6 @@ import pytest
 from data.features import TOKENS
 from predictor import Predictor
 from serving.server import version as module
-from serving.server.models import Model
 from serving.server.rest import RestError, Spec
 from serving.server.version import Version
 from tests.serving.server import stand_in
@@ -20,21 +19,19 @@ def _client(tmp_path_factory, folders):
   predict = Predictor(folders["tagging"], "litert")
   version = Version(predict._answer, stand_in.SETTINGS)
   folder = tmp_path_factory.mktemp("toy")
-  (folder / "7").mkdir()
-  model = Model("toy", str(folder), 1, lambda path: version)
-  model.poll()
-  with stand_in.running([model]) as client:
+  with stand_in.toy(folder, version=version) as client:
     client.predict = predict
     yield client
 
 
+def _rows(*rows):
+  return {"signature_name": "serving_features", "instances": [*rows]}
+
+
 def test_rows_are_answered_as_by_the_engine(client):
-  rows = [
-    {"input_ids": [2, 5, 3], "input_mask": [1] * 3, "segment_ids": [0] * 3},
-    {"input_ids": [2, 6, 3], "input_mask": [1] * 3, "segment_ids": [0] * 3},
-  ]
-  document = {"signature_name": "serving_features", "instances": rows}
-  status, answer = client.ask(document)
+  same = {"input_mask": [1] * 3, "segment_ids": [0] * 3}
+  rows = [{"input_ids": [2, token, 3]} | same for token in (5, 6)]
+  status, answer = client.ask(_rows(*rows))
   arrays = [{k: np.array(v, np.int32) for k, v in r.items()} for r in rows]
   outputs = client.predict._answer.engine.run(arrays)
   assert status == 200
@@ -42,24 +39,18 @@ def test_rows_are_answered_as_by_the_engine(client):
     np.testing.assert_allclose(result, expected["logits"], atol=1e-6)
 
 
-def _row(**changes):
-  row = {name: [1] * 3 for name in ("input_ids", "input_mask", "segment_ids")}
-  return {"signature_name": "serving_features", "instances": [row | changes]}
+ROW = dict.fromkeys(TOKENS, [1] * 3)
+SHAPES = "inputs have other shapes, or are empty"
+REFUSED = [
+  (_rows(ROW | {"input_ids": [1 << 20] * 3}), "gather index out of bounds"),
+  (_rows(ROW | {"input_ids": [1] * 2}), SHAPES),
+  (_rows({name: [] for name in TOKENS}), SHAPES),
+  ({"signature_name": "serving_examples", "instances": ["a"]}, "not found"),
+  ({"instances": [{"text": "a"}]}, "does not have named input: text"),
+]
 
 
-@pytest.mark.parametrize(
-  ("document", "message"),
-  [
-    (_row(input_ids=[1 << 20] * 3), "gather index out of bounds"),
-    (_row(input_ids=[1] * 2), "inputs have other shapes, or are empty"),
-    (
-      _row(input_ids=[], input_mask=[], segment_ids=[]),
-      "inputs have other shapes, or are empty",
-    ),
-    ({"signature_name": "serving_examples", "instances": ["a"]}, "not found"),
-    ({"instances": [{"text": "a"}]}, "does not have named input: text"),
-  ],
-)
+@pytest.mark.parametrize(("document", "message"), REFUSED)
 def test_what_the_model_does_not_take_is_400(client, document, message):
   status, answer = client.ask(document)
   assert status == 400 and message in answer["error"]
@@ -78,11 +69,8 @@ def test_metadata_describe_texts_and_rows(client):
   assert sorted(signatures) == ["serving_default", "serving_features"]
   default = signatures["serving_default"]
   [tokens] = default["inputs"].values()
-  assert tokens["dtype"] == "DT_STRING"
-  assert tokens["tensor_shape"] == {
-    "dim": [{"size": "-1", "name": ""}],
-    "unknown_rank": False,
-  }
+  shape = {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
+  assert (tokens["dtype"], tokens["tensor_shape"]) == ("DT_STRING", shape)
   kinds = {
     name: (info["dtype"], len(info["tensor_shape"]["dim"]))
     for name, info in default["outputs"].items()
@@ -138,7 +126,7 @@ def test_inputs_of_several_kinds():
 @pytest.mark.parametrize("positions", [[-1], [3], [0, 3], [0, 2], []])
 def test_masked_positions_are_within_their_row(positions):
   run = Version(_Model(), stand_in.SETTINGS).functions["serving_features"]
-  row = dict.fromkeys(TOKENS, [1] * 3) | {"masked_lm_positions": positions}
+  row = ROW | {"masked_lm_positions": positions}
   if {*positions} <= {0, 1, 2}:
     [result] = run([row])
     assert result["masked_lm_positions"].tolist() == positions
