@@ -187,7 +187,7 @@ def test_a_folder_of_another_program_or_task_is_named(folder):
 def test_a_teacher_whose_file_has_moved_is_named(folder):
   config = str(folder / "bert_config.json")
   _record(folder, "run_classifier", bert_config_file=config, vocab_file="gone")
-  remedy = "with --vocab_file=gone, which is gone: restore the file, correct"
+  remedy = f"--vocab_file={folder}/gone, which is gone: restore the file, corr"
   flags = {"teacher": str(folder / "run"), "do_train": True}
   with pytest.raises(FileNotFoundError, match=remedy):
     _check(folder, **flags)

@@ -228,20 +228,24 @@ training_program.run(main, lambda args: None)
 
 def _lock(folder, script=PROGRAM, **environment):
   """Runs a program with that output_dir; it prints its id and the lock's."""
-  flags = f"--output_dir={folder}"
-  return programs.python(["-c", script, flags], env=environment)
+  path = folder.with_name("program.py")
+  path.write_text(script)
+  environment["PYTHONPATH"] = str(programs.ROOT)
+  return programs.python([path, f"--output_dir={folder}"], env=environment)
 
 
 def test_a_program_locks_its_output_dir(tmp_path):
-  own, locked = json.loads(_lock(tmp_path).stdout)
+  own, locked = json.loads(_lock(tmp_path / "output").stdout)
   assert own == locked
 
 
 def test_of_several_workers_the_chief_locks(tmp_path, monkeypatch):
   toy.set_worker(monkeypatch, 1)
-  done = _lock(tmp_path, TF_CONFIG=os.environ["TF_CONFIG"])
+  folder = tmp_path / "output"
+  folder.mkdir()
+  done = _lock(folder, TF_CONFIG=os.environ["TF_CONFIG"])
   assert "No such file or directory" in done.stderr
-  assert not (tmp_path / training_program.LOCK_FILE).exists()
+  assert not (folder / training_program.LOCK_FILE).exists()
 
 
 @pytest.mark.parametrize("before", [None, [], ["a"]])

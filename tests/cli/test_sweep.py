@@ -91,9 +91,9 @@ def test_runs_every_combination_and_copies_the_winner(
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
   assert "rate_3e-05: 0.7850 ± 0.0071, 2 seeds" in caplog.text
-  # run.json has the best trial's entry, once.
+  # run.json has the entry of each sweep's best trial, once.
   for _ in range(2):
-    [start] = json.loads((tmp_path / "run.json").read_text())
+    [_, start] = json.loads((tmp_path / "run.json").read_text())
     assert start["output_dir"].endswith("rate_3e-05_seed_1")
     fine_tuning.run_sweep(_flags(tmp_path))
 
