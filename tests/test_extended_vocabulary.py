@@ -22,13 +22,8 @@ WORDS = [
 TOKENS = [*vocab.SPECIAL_TOKENS, "[unused0]", "[unused1]", *WORDS]
 SIZES = {"num_hidden_layers": 2, "max_position_embeddings": 20}
 CONFIG = small_model.config(len(TOKENS), **SIZES)
-TEXT = (
-  """The carcinoma of carcinoma carcinomas.
-Cystic fibrosis, 12 12 12 12.
-"""
-  * 3
-)
-TEXT += "cystic fibrosis\n"
+TEXT = "The carcinoma of carcinoma carcinomas.\nCystic fibrosis, 12 12 12 12.\n"
+TEXT = f"{TEXT * 3}cystic fibrosis\n"
 
 
 @pytest.fixture(scope="module", name="given")
@@ -41,14 +36,9 @@ def _given(tmp_path_factory):
   checkpoint.write(str(folder / "bert_model.ckpt"), values | slots)
   files = small_model.write(folder, TOKENS, **SIZES)
   (folder / "text.txt").write_text(TEXT)
-  return {
-    "input_file": folder / "text.txt",
-    "extend": files["vocab_file"],
-    "bert_config_file": files["bert_config_file"],
-    "init_checkpoint": folder,
-    "new_words": 3,
-    "append_words": True,
-  }
+  files["extend"] = files.pop("vocab_file")
+  files |= {"input_file": folder / "text.txt", "init_checkpoint": folder}
+  return files | {"new_words": 3, "append_words": True}
 
 
 @pytest.fixture(scope="module", name="extended")
@@ -81,13 +71,13 @@ def test_new_rows_are_the_means_of_their_pieces(given, extended):
   old = checkpoint.open_reader(str(given["init_checkpoint"]))
   new = checkpoint.open_reader(str(folder))
   assert not any("adam" in name for name in new.shapes)
+  ids = vocab.load(given["extend"])
+  pieces = [ids["cyst"], ids["##ic"]]
   for name in (
     "bert/embeddings/word_embeddings",
     "cls/predictions/output_bias",
   ):
-    rows, ids = old[name], vocab.load(given["extend"])
-    pieces = [ids["cyst"], ids["##ic"]]
-    np.testing.assert_array_equal(new[name][-1], rows[pieces].mean(0))
+    np.testing.assert_array_equal(new[name][-1], old[name][pieces].mean(0))
     assert len(new[name]) == len(TOKENS) + 1
   config = json.loads((folder / "bert_config.json").read_text())
   assert config["vocab_size"] == len(TOKENS) + 1

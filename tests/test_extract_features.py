@@ -11,16 +11,10 @@ from modeling import models
 from tests import programs, small_model
 from training import checkpoint
 
-TOKENS = [
-  *vocab.SPECIAL_TOKENS,
-  *("who", "was", "jim", "henson", "a", "puppet", "##eer", "?"),
-]
-SIZES = {
-  "hidden_size": 6,
-  "num_hidden_layers": 3,
-  "max_position_embeddings": 20,
-  "initializer_range": 0.5,
-}
+WORDS = ("who", "was", "jim", "henson", "a", "puppet", "##eer", "?")
+TOKENS = [*vocab.SPECIAL_TOKENS, *WORDS]
+SIZES = {"hidden_size": 6, "num_hidden_layers": 3}
+SIZES |= {"max_position_embeddings": 20, "initializer_range": 0.5}
 CONFIG = small_model.config(len(TOKENS), **SIZES)
 # Of all lengths, so that batches do not come in the order of lines.
 TEXTS = [
@@ -72,18 +66,14 @@ def lines(given, tmp_path_factory):
 
 def test_a_line_worked_out(lines, model):
   # [CLS] henson [SEP] a [SEP]
-  layers = model(
-    {
-      "input_ids": np.array([[2, 8, 3, 9, 3]], np.int32),
-      "input_mask": np.ones((1, 5), np.int32),
-      "segment_ids": np.array([[0, 0, 0, 1, 1]], np.int32),
-    }
-  )["encoder_layers"]
-  record = lines[4]
-  assert list(record) == ["linex_index", "features"]
-  tokens = [feature["token"] for feature in record["features"]]
+  inputs = {"input_ids": [[2, 8, 3, 9, 3]], "input_mask": [[1] * 5]}
+  inputs["segment_ids"] = [[0, 0, 0, 1, 1]]
+  inputs = {name: np.array(value, np.int32) for name, value in inputs.items()}
+  layers = model(inputs)["encoder_layers"]
+  assert list(lines[4]) == ["linex_index", "features"]
+  tokens = [feature["token"] for feature in lines[4]["features"]]
   assert tokens == ["[CLS]", "henson", "[SEP]", "a", "[SEP]"]
-  for position, feature in enumerate(record["features"]):
+  for position, feature in enumerate(lines[4]["features"]):
     assert list(feature) == ["token", "layers"]
     assert [layer["index"] for layer in feature["layers"]] == [-1, 0]
     for layer in feature["layers"]:
@@ -101,25 +91,20 @@ def test_lines_come_in_the_order_of_the_input(lines):
 
 def _arrays(line):
   """[T, L, H]"""
-  return np.array(
-    [[x["values"] for x in token["layers"]] for token in line["features"]]
-  )
+  layers = [token["layers"] for token in line["features"]]
+  return np.array([[x["values"] for x in token] for token in layers])
 
 
 def test_npz_holds_the_same_and_batches_do_not_matter(lines, given, tmp_path):
-  result = _output(
-    tmp_path / "out.npz", **given, layers="-1,0", batch_size=5, format="npz"
-  )
+  flags = given | {"layers": "-1,0", "batch_size": 5, "format": "npz"}
+  result = _output(tmp_path / "out.npz", **flags)
   assert result["layers"].tolist() == [-1, 0]
-  tokens = [
-    [TOKENS[i] for i in ids]
-    for ids in np.split(result["input_ids"], result["offsets"][1:-1])
-  ]
+  ids = np.split(result["input_ids"], result["offsets"][1:-1])
+  tokens = [[TOKENS[i] for i in row] for row in ids]
   expected = [[token["token"] for token in line["features"]] for line in lines]
   assert tokens == expected
-  np.testing.assert_allclose(
-    result["values"], np.concatenate([*map(_arrays, lines)]), atol=1e-5
-  )
+  expected = np.concatenate([*map(_arrays, lines)])
+  np.testing.assert_allclose(result["values"], expected, atol=1e-5)
 
 
 def test_sentence_vectors(lines, given, tmp_path):
@@ -137,8 +122,7 @@ def test_sentence_vectors(lines, given, tmp_path):
 def test_words_that_the_vocabulary_lacks_are_said(given, tmp_path):
   korean = tmp_path / "korean.txt"
   korean.write_text("한국어 ||| a\n", encoding="utf-8")
-  given = given | {"input_file": korean, "output_file": tmp_path / "x"}
-  log = _run(**given)
+  log = _run(**given | {"input_file": korean, "output_file": tmp_path / "x"})
   assert '"index": -3' in (tmp_path / "x").read_text()  # of three layers
   assert "korean.txt: 75 % of the letters are Hangul" in log
   assert "korean.txt: 50 % of the words become [UNK]" in log

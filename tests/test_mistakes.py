@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from data import features, labels, vocab
+from data import features, labels
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
 from storage import tfrecord
@@ -318,24 +318,21 @@ def _write_models(folder):
     ("other", [*SPECIAL_TOKENS, *WORDS[:4:-1]]),
     ("long", [*WORDS, "more"]),
     ("unmasked", [word for word in WORDS if word != "[MASK]"]),
+    ("double", [*WORDS[:-1], "red"]),
   ):
-    vocab.save(tokens, folder / f"{name}.txt")
-  (folder / "double.txt").write_text("\n".join([*WORDS[:-1], "red"]))
-  for name, changes in (
-    ("deep", {"num_hidden_layers": 2}),
-    ("large", {"vocab_size": 99}),
-  ):
-    config = small_model.config(**{"vocab_size": len(WORDS)} | changes)
-    config.to_json(str(folder / f"{name}.json"))
+    (folder / f"{name}.txt").write_text("\n".join(tokens))
+  deep = small_model.config(len(WORDS), num_hidden_layers=2)
+  deep.to_json(str(folder / "deep.json"))
+  small_model.config(99).to_json(str(folder / "large.json"))
   values = checkpoint.variables(models.encoder(small_model.config(len(WORDS))))
   checkpoint.write(str(folder / "bert_model.ckpt"), values)
   tuned = {"do_lower_case": True, "multi_label": False, "task_name": "sst-2"}
   tuned |= {"long_text": "truncate", "bert_config_file": "bert_config.json"}
-  tuned |= {"is_regression": False}
+  tuned |= {"is_regression": False, "vocab_file": "vocab.txt"}
   frozen = {"feature_based": True, "feature_layers": "weighted_sum_all"}
   backward = dict.fromkeys(("objective", "attention"), "right_to_left")
   for name, program, flags in (
-    ("tuned", "run_classifier", tuned | {"vocab_file": "vocab.txt"}),
+    ("tuned", "run_classifier", tuned),
     ("features", "run_ner", frozen | {"lstm_units": 6}),
     ("squad", "run_squad", {"version_2_with_negative": False}),
     ("right_to_left", "run_pretraining", backward),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cli.training_program import STAGES
 from data.vocab import SPECIAL_TOKENS
 from predictor import Predictor
 from tests import programs, shared, small_model
@@ -18,6 +19,7 @@ NEUTRAL = ("the", "a", "film", "plot", "cast", "was", "is", "very", "quite")
 GOOD, BAD = ("good", "fine"), ("bad", "dull")
 WORDS = (*NEUTRAL, *GOOD, *BAD)
 VOCABULARY = [*SPECIAL_TOKENS, *WORDS]
+EVERYTHING = dict.fromkeys(STAGES, True)
 
 
 def _run(**flags):
@@ -39,6 +41,17 @@ def _sentences(number, seed):
     yield " ".join(words), praise
 
 
+def _probabilities(folder):
+  """Those of test_results.tsv, [N, L]."""
+  return np.array(programs.table(folder / "test_results.tsv"), float)
+
+
+def _answers(texts, folder, **flags):
+  """Probabilities that a Predictor of a folder has for texts, [N, L]."""
+  answers = Predictor(folder, **flags)(texts)
+  return np.array([answer["probabilities"] for answer in answers])
+
+
 def _write(path, *rows):
   path.parent.mkdir(parents=True, exist_ok=True)
   path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
@@ -51,11 +64,8 @@ def _given(tmp_path_factory):
   changes = {"max_position_embeddings": toy.T, "type_vocab_size": 2}
   changes |= {"initializer_range": 0.2}
   return small_model.write(folder, VOCABULARY, **changes) | {
-    "max_seq_length": toy.T,
-    "train_batch_size": 8,
-    "learning_rate": 0.005,
-    "num_train_epochs": 5,
-    "seed": 1,
+    **{"max_seq_length": toy.T, "train_batch_size": 8, "seed": 1},
+    **{"learning_rate": 0.005, "num_train_epochs": 5},
   }
 
 
@@ -76,16 +86,8 @@ def _trained(sst, tmp_path_factory):
   """Output folder and log of a run that does everything."""
 
   def train(output):
-    return _run(
-      **sst,
-      output_dir=output,
-      do_train=True,
-      do_eval=True,
-      do_predict=True,
-      do_export=True,
-      export_dir=output / "export",
-      fused=True,
-    )
+    flags = sst | EVERYTHING | {"output_dir": output}
+    return _run(**flags, export_dir=output / "export", fused=True)
 
   return shared.once(tmp_path_factory, "run_classifier", train)
 
@@ -93,12 +95,8 @@ def _trained(sst, tmp_path_factory):
 def test_trains_evaluates_and_predicts(trained):
   output, log = trained
   results = programs.results(output)
-  assert sorted(results) == [
-    "eval_accuracy",
-    "eval_loss",
-    "global_step",
-    "loss",
-  ]
+  names = {"eval_accuracy", "eval_loss", "global_step", "loss"}
+  assert results.keys() == names
   assert results["global_step"] == 100
   assert results["eval_accuracy"] > 0.9
   assert "step 100 of 100, loss" in log
@@ -106,7 +104,7 @@ def test_trains_evaluates_and_predicts(trained):
   for name in ("train", "eval", "predict"):
     assert (output / f"{name}.tf_record").exists()
   assert not (output / "labels.txt").exists()  # the task fixes them
-  rows = np.array(programs.table(output / "test_results.tsv"), float)
+  rows = _probabilities(output)
   assert rows.shape == (11, 2)
   np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-6)
   expected = [str(int(good)) for _, good in _sentences(11, "test")]
@@ -133,40 +131,29 @@ def _several(given, tmp_path_factory):
   _write(data / "test.tsv", ("text",), *texts)
   flags = given | {"task_name": "tsv", "data_dir": data, "multi_label": True}
   flags |= {"class_weights": "film=2"}
+  flags |= {"do_train": True, "do_predict": True}
+  flags |= {"keep_best": True, "eval_steps": 50}
   output, _ = shared.once(
     tmp_path_factory,
     "run_classifier_several",
-    lambda folder: _run(
-      **flags,
-      output_dir=folder,
-      do_train=True,
-      do_predict=True,
-      keep_best=True,
-      eval_steps=50,
-    ),
+    lambda folder: _run(**flags, output_dir=folder),
   )
-  return flags, output
+  return data, output
 
 
 def test_several_labels_are_trained_and_predicted(several):
-  flags, output = several
-  assert sorted(programs.results(output)) == [
-    "eval_loss",
-    "eval_macro_f1",
-    "eval_macro_f1_at_0.5",
-    "eval_micro_f1",
-    "eval_micro_f1_at_0.5",
-    "global_step",
-    "loss",
-  ]
+  data, output = several
   results = programs.results(output)
+  assert sorted(results) == [
+    *("eval_loss", "eval_macro_f1", "eval_macro_f1_at_0.5"),
+    *("eval_micro_f1", "eval_micro_f1_at_0.5", "global_step", "loss"),
+  ]
   assert results["eval_micro_f1"] > 0.9
   record = json.loads((output / "best" / "best.json").read_text())
   assert record["metric"] == "eval_micro_f1"
   assert record["value"] == pytest.approx(results["eval_micro_f1"])
-  names, thresholds = zip(
-    *programs.table(output / "thresholds.tsv"), strict=True
-  )
+  table = programs.table(output / "thresholds.tsv")
+  names, thresholds = zip(*table, strict=True)
   assert names == ("film", "praise")
   header, *rows = programs.table(output / "test_predictions.tsv")
   assert header == ["guid", "prediction", *names]
@@ -174,7 +161,7 @@ def test_several_labels_are_trained_and_predicted(several):
     pairs = zip(names, probs, thresholds, strict=True)
     expected = [name for name, p, t in pairs if float(p) >= float(t)]
     assert prediction == "|".join(expected)
-  texts = [row[0] for row in programs.table(flags["data_dir"] / "test.tsv")[1:]]
+  texts = [row[0] for row in programs.table(data / "test.tsv")[1:]]
   answers = Predictor(output)(texts)
   assert ["|".join(a["predicted"]) for a in answers] == [r[1] for r in rows]
   said = np.array([row[2:] for row in rows], float)
@@ -187,20 +174,11 @@ def test_several_labels_are_trained_and_predicted(several):
 def test_predicts_from_a_checkpoint_alone(trained, sst, tmp_path):
   output, _ = trained
   (tmp_path / "data").mkdir()
-  (tmp_path / "data" / "test.tsv").write_bytes(
-    (sst["data_dir"] / "test.tsv").read_bytes()
-  )
-  flags = sst | {"data_dir": tmp_path / "data", "do_predict": True}
-  _run(
-    **flags,
-    output_dir=tmp_path / "output",
-    init_checkpoint=output / "model.ckpt-100",
-    predict_batch_size=3,
-  )
-  result = np.array(
-    programs.table(tmp_path / "output" / "test_results.tsv"), float
-  )
-  expected = np.array(programs.table(output / "test_results.tsv"), float)
+  shutil.copy(sst["data_dir"] / "test.tsv", tmp_path / "data")
+  flags = sst | {"data_dir": tmp_path / "data", "predict_batch_size": 3}
+  flags |= {"init_checkpoint": output / "model.ckpt-100", "do_predict": True}
+  _run(**flags, output_dir=tmp_path)
+  result, expected = map(_probabilities, (tmp_path, output))
   np.testing.assert_allclose(result, expected, atol=1e-6)
 
 
@@ -216,20 +194,19 @@ def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
   assert not list(output.glob("*.tf_record"))
 
 
-def _contrary(sst, folder):
-  """The flags with the wrong label for every text to train on."""
-  header, *rows = programs.table(sst["data_dir"] / "train.tsv")
-  _write(folder / "train.tsv", header, *((t, 1 - int(x)) for t, x in rows))
-  (folder / "dev.tsv").write_text((sst["data_dir"] / "dev.tsv").read_text())
-  return sst | {"data_dir": folder, "output_dir": folder / "output"}
-
-
 @pytest.mark.slow
 def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
-  flags = _contrary(sst, tmp_path) | {"teacher": trained[0]}
-  _run(**flags, distill_weight=1.0, do_train=True, do_eval=True, fused=True)
-  assert programs.results(flags["output_dir"])["eval_accuracy"] > 0.9
-  shutil.copytree(flags["output_dir"], tmp_path / "alone")
+  # Every text to train on has the wrong label.
+  header, *rows = programs.table(sst["data_dir"] / "train.tsv")
+  rows = ((text, 1 - int(label)) for text, label in rows)
+  _write(tmp_path / "train.tsv", header, *rows)
+  shutil.copy(sst["data_dir"] / "dev.tsv", tmp_path)
+  output = tmp_path / "output"
+  flags = sst | {"data_dir": tmp_path, "output_dir": output}
+  flags |= {"teacher": trained[0], "distill_weight": 1.0}
+  _run(**flags, do_train=True, do_eval=True, fused=True)
+  assert programs.results(output)["eval_accuracy"] > 0.9
+  shutil.copytree(output, tmp_path / "alone")
   assert Predictor(tmp_path / "alone")(["a good film"])[0]["label"] == "1"
 
 
@@ -238,87 +215,56 @@ def test_long_texts_are_read_to_their_end(sst, tmp_path):
   data, output = tmp_path / "data", tmp_path / "output"
   for name, number in (("train", 160), ("dev", 30)):
     rows = [
-      (" ".join(["the"] * (8 + 5 * (i % 3))) + f" {text}", int(praise))
+      ("the " * (8 + 5 * (i % 3)) + text, int(praise))
       for i, (text, praise) in enumerate(_sentences(number, name))
     ]
     _write(data / f"{name}.tsv", ("sentence", "label"), *rows)
-  _write(
-    data / "test.tsv", ("index", "sentence"), *enumerate(r[0] for r in rows)
-  )
+  texts = [text for text, _ in rows]
+  _write(data / "test.tsv", ("index", "sentence"), *enumerate(texts))
   flags = sst | {"data_dir": data, "window_pooling": "max"}
   flags |= {"long_text": "windows", "max_seq_length": 6, "max_text_length": 40}
-  _run(
-    **flags,
-    output_dir=output,
-    do_train=True,
-    do_eval=True,
-    do_predict=True,
-    do_export=True,
-    export_dir=output / "export",
-  )
+  flags |= {"output_dir": output, "export_dir": output / "export"}
+  _run(**flags | EVERYTHING)
   assert programs.results(output)["eval_accuracy"] > 0.9
-  table = programs.table(output / "test_predictions.tsv")[1:]
-  expected = np.array([row[2:] for row in table], float)
-  _run(
-    **flags,
-    output_dir=output,
-    do_export=True,
-    export_format="tflite",
-    export_dir=output / "tflite",
-  )
+  _export(flags, output / "tflite")
   for folder in (output, output / "export", output / "tflite"):
-    answers = Predictor(folder)([row[0] for row in rows])
-    result = [answer["probabilities"] for answer in answers]
-    np.testing.assert_allclose(result, expected, atol=1e-5)
+    result = _answers(texts, folder)
+    np.testing.assert_allclose(result, _probabilities(output), atol=1e-5)
+
+
+def _export(flags, folder):
+  """Exports a trained model for LiteRT."""
+  flags = flags | {"export_format": "tflite", "export_dir": folder}
+  _run(**flags, do_export=True)
 
 
 @pytest.mark.slow
 def test_the_models_of_a_sweep_answer_together(sst, tmp_path):
-  flags = sst | {"output_dir": tmp_path, "num_train_epochs": 1, "num_seeds": 2}
-  export = {"do_export": True, "export_dir": tmp_path / "export"}
-  _run(**flags, do_train=True, **export, do_predict=True, ensemble=2)
-
-  def probabilities(folder):
-    rows = programs.table(folder / "test_predictions.tsv")[1:]
-    return np.array([row[2:] for row in rows], float)
-
-  together = probabilities(tmp_path)
+  flags = sst | {"output_dir": tmp_path, "num_train_epochs": 1, "ensemble": 2}
+  more = {"num_seeds": 2, "do_export": True, "export_dir": tmp_path / "export"}
+  _run(**flags, **more, do_train=True, do_predict=True)
+  together = _probabilities(tmp_path)
   texts = [row[1] for row in programs.table(sst["data_dir"] / "test.tsv")[1:]]
-  parts = []
-  for trial in sorted(tmp_path.glob("rate_*")):
-    answers = Predictor(trial)(texts)
-    parts.append([answer["probabilities"] for answer in answers])
-  assert len(parts) == 2
-  assert np.abs(np.subtract(*parts)).max() > 1e-3
-  np.testing.assert_allclose(together, np.mean(parts, axis=0), atol=1e-5)
-  _run(
-    **flags | {"num_seeds": 1, "ensemble": 2},
-    do_export=True,
-    export_format="tflite",
-    export_dir=tmp_path / "tflite",
-  )
+  first, second = (_answers(texts, x) for x in tmp_path.glob("rate_*"))
+  assert np.abs(first - second).max() > 1e-3
+  np.testing.assert_allclose(together, (first + second) / 2, atol=1e-5)
+  _export(flags, tmp_path / "tflite")
   for folder in (tmp_path, tmp_path / "export", tmp_path / "tflite"):
-    answers = Predictor(folder)(texts)
-    result = [answer["probabilities"] for answer in answers]
-    np.testing.assert_allclose(result, together, atol=1e-5)
-  alone = Predictor(tmp_path, ensemble=1)(texts)
-  alone = np.array([answer["probabilities"] for answer in alone])
-  assert min(np.abs(alone - part).max() for part in parts) < 1e-5
+    np.testing.assert_allclose(_answers(texts, folder), together, atol=1e-5)
+  alone = _answers(texts, tmp_path, ensemble=1)
+  assert min(np.abs(alone - part).max() for part in (first, second)) < 1e-5
 
 
 @pytest.mark.parametrize(
   "recipes",
   [
-    ["fine_tuning/mrpc"],
+    "mrpc",
     pytest.param(
-      ["fine_tuning/cola", "ablations/as_left_to_right_bilstm"],
-      marks=pytest.mark.slow,
+      "cola ablations/as_left_to_right_bilstm", marks=pytest.mark.slow
     ),
-    pytest.param(
-      ["fine_tuning/rte", "ablations/as_shallow"], marks=pytest.mark.slow
-    ),
+    pytest.param("rte ablations/as_shallow", marks=pytest.mark.slow),
   ],
-  ids="+".join,
 )
 def test_dry_runs_of_recipes(sst, recipes):
-  programs.check_dry_run("run_classifier", *recipes, **sst)
+  names = f"fine_tuning/{recipes}".split()
+  programs.check_dry_run("run_classifier", *names, **sst)

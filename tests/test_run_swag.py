@@ -10,11 +10,7 @@ from data.vocab import SPECIAL_TOKENS
 from tests import programs, shared, small_model
 
 # Beginnings of sentences; a right ending says what an animal does.
-BEGINNINGS = (
-  ("the old dog sleeps", "then it"),
-  ("a cat", ""),
-  ("it", "soon it"),
-)
+BEGINNINGS = ("the old dog sleeps", "then it"), ("a cat", ""), ("it", "soon it")
 RIGHT = ("barks", "purrs", "eats")
 WRONG = ("melts", "rhymes", "boils", "rusts")
 MORE = ("loudly", "at noon", "again, and again")
@@ -42,12 +38,11 @@ def _examples(number, choices, seed):
 
 def _write(path, rows, separator=None):
   """As a table, or without a separator as objects."""
-  lines = [json.dumps(row) for row in rows]
+  lines = map(json.dumps, rows)
   if separator:
-    lines = [separator.join(rows[0])]
     quote = '"' if separator == "," else ""
-    for row in rows:
-      lines.append(separator.join(f"{quote}{x}{quote}" for x in row.values()))
+    values = ([f"{quote}{x}{quote}" for x in row.values()] for row in rows)
+    lines = map(separator.join, (rows[0], *values))
   path.write_text("\n".join(lines) + "\n")
 
 
@@ -58,26 +53,22 @@ def _given(tmp_path_factory):
   _write(folder / "train.csv", list(_examples(80, 3, 1)), ",")
   _write(folder / "dev.tsv", list(_examples(21, 4, 2)), "\t")
   return small_model.write(folder, VOCABULARY) | {
-    "train_file": folder / "train.csv",
-    "dev_file": folder / "dev.tsv",
-    "max_seq_length": 16,
-    "train_batch_size": 8,
-    "learning_rate": 0.01,
-    "num_train_epochs": 8,
-    "seed": 1,
+    **{"train_file": folder / "train.csv", "dev_file": folder / "dev.tsv"},
+    **{"max_seq_length": 16, "train_batch_size": 8, "seed": 1},
+    **{"learning_rate": 0.01, "num_train_epochs": 8},
   }
 
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
   """Output folder and log of a run that trains and evaluates."""
-
-  def train(output):
-    flags = given | {"output_dir": output, "eval_steps": 20, "keep_best": True}
-    flags |= {"do_train": True, "do_eval": True}
-    return programs.run("run_swag", **flags)
-
-  return shared.once(tmp_path_factory, "run_swag", train)
+  flags = given | {"eval_steps": 20, "keep_best": True}
+  flags |= {"do_train": True, "do_eval": True}
+  return shared.once(
+    tmp_path_factory,
+    "run_swag",
+    lambda output: programs.run("run_swag", **flags, output_dir=output),
+  )
 
 
 def test_learns_to_choose_among_another_number(trained):
@@ -89,9 +80,8 @@ def test_learns_to_choose_among_another_number(trained):
   assert (best["metric"], best["evaluated"]) == ("eval_accuracy", 80)
   assert best["value"] == pytest.approx(results["eval_accuracy"])
   assert best["step"] == results["global_step"]
-  assert "step 80 of 80, loss" in log
-  for name in ("ending0", "ending3"):
-    assert name in log
+  for text in ("step 80 of 80, loss", "ending0", "ending3"):
+    assert text in log
   for name in ("train", "eval"):
     assert (output / f"{name}.tf_record").exists()
   assert list((output / "eval").glob("events*"))
@@ -104,21 +94,14 @@ def test_predicts_without_labels_from_the_checkpoint_alone(
   rows = list(_examples(11, 2, 3))
   expected = [row.pop("label") for row in rows]
   _write(tmp_path / "test.jsonl", rows)
-  files = ("train_file", "dev_file")
-  programs.run(
-    "run_swag",
-    **{name: value for name, value in given.items() if name not in files},
-    output_dir=output,
-    do_predict=True,
-    test_file=tmp_path / "test.jsonl",
-    predict_batch_size=3,
-  )
+  flags = {**given, "output_dir": output, "test_file": tmp_path / "test.jsonl"}
+  del flags["train_file"], flags["dev_file"]
+  programs.run("run_swag", **flags, do_predict=True, predict_batch_size=3)
   header, *named = programs.table(output / "test_predictions.tsv")
   assert header == ["number", "prediction", "text", "ending0", "ending1"]
-  assert len(named) == 11
-  assert (
-    np.mean([row[1] == x for row, x in zip(named, expected, strict=True)]) > 0.9
-  )
+  result = [row[1] for row in named]
+  assert len(result) == 11
+  assert np.mean(np.equal(result, expected)) > 0.9
 
 
 @pytest.mark.slow

@@ -28,6 +28,8 @@ Echo = partial(Model, text_a=0, text_b=0)
 Single = partial(Model, tokens=0)
 Choices = partial(Model, choices=1, sent1=0, sent2=0)
 Masks = partial(Model, text=0, text_pair=0)
+CHOSEN = [["c", "d"], "a", "b"]
+TAKEN = r"this model takes tokens=\[...\]"
 
 
 @pytest.fixture(name="call")
@@ -36,9 +38,7 @@ def _call(monkeypatch, capsys):
     monkeypatch.setattr("tasks.open_model", lambda path, engine: model())
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=lines))
     ask.main(Predictor, ["--model=m", *argv])
-    return [
-      json.loads(line) for line in capsys.readouterr().out.split("\n")[:-1]
-    ]
+    return [*map(json.loads, capsys.readouterr().out.split("\n")[:-1])]
 
   return call
 
@@ -48,33 +48,23 @@ def _texts(answers):
 
 
 @pytest.mark.parametrize(
-  "argv",
+  ("model", "argv", "texts"),
   [
-    ["--text_a=x", "--text_b=y"],
-    ["--text=x", "--text_pair=y"],
-    ["--text_pair", "y", "--text", "x"],
-    ["--text_a=x", "--text_pair=y"],
+    (Echo, "--text_a=x --text_b=y", ["x", "y"]),
+    (Echo, "--text=x --text_pair=y", ["x", "y"]),
+    (Echo, "--text_pair y --text x", ["x", "y"]),
+    (Echo, "--text_a=x --text_pair=y", ["x", "y"]),
+    (Single, "--text=x~y", ["x y"]),
+    (Single, "--tokens=x~y", ["x y"]),
+    (Masks, "--text=x --text_pair=y", ["x", "y"]),
+    (Choices, "--choices=c --sent1=a --sent2=b --choices=d", CHOSEN),
+    # The names of transformers stand for the two sentences.
+    (Choices, "--text=a --text_pair=b --choices=c --choices=d", CHOSEN),
   ],
 )
-def test_inputs_are_flags(call, argv):
-  assert _texts(call(Echo, *argv)) == [["x", "y"]]
-
-
-def test_the_text_of_a_model_with_one_input_is_that_input(call):
-  assert _texts(call(Single, "--text=x y")) == [["x y"]]
-  assert _texts(call(Single, "--tokens=x y")) == [["x y"]]
-
-
-def test_choices_are_given_one_by_one(call):
-  flags = ["--choices=c", "--sent1=a", "--sent2=", "--choices=d"]
-  assert _texts(call(Choices, *flags[:2], "--sent2=b", flags[3])) == [
-    [["c", "d"], "a", "b"]
-  ]
-
-
-def test_the_names_of_transformers_stand_for_the_two_sentences(call):
-  flags = ["--text=a", "--text_pair=b", "--choices=c", "--choices=d"]
-  assert _texts(call(Choices, *flags)) == [[["c", "d"], "a", "b"]]
+def test_inputs_are_flags(call, model, argv, texts):
+  words = [word.replace("~", " ") for word in argv.split()]
+  assert _texts(call(model, *words)) == [texts]
 
 
 def test_lines_are_answered_in_their_order_in_batches(call):
@@ -87,17 +77,13 @@ def test_lines_are_answered_in_their_order_in_batches(call):
 def test_a_second_text_may_be_missing_in_some_lines(call):
   lines = ['"a"', '{"text": "b", "text_pair": "c"}', '{"text": "d"}']
   assert _texts(call(Masks, lines=lines)) == [["a"], ["b", "c"], ["d"]]
-  assert _texts(call(Masks, "--text=x", "--text_pair=y")) == [["x", "y"]]
 
 
 def test_choices_of_several_numbers_are_asked_together(call):
-  lines = [
-    json.dumps({"sent1": "a", "sent2": "b", "choices": ["c"] * number})
-    for number in (1, 2)
-  ]
-  answers = call(Choices, lines=lines)
-  assert [len(answer["texts"][0]) for answer in answers] == [1, 2]
-  assert [answer["size"] for answer in answers] == [2, 2]
+  rows = [{"sent1": "a", "sent2": "b", "choices": ["c"] * n} for n in (1, 2)]
+  answers = call(Choices, lines=[*map(json.dumps, rows)])
+  sizes = [(len(answer["texts"][0]), answer["size"]) for answer in answers]
+  assert sizes == [(1, 2), (2, 2)]
 
 
 @pytest.mark.parametrize(
@@ -129,37 +115,33 @@ def test_what_a_model_is_opened_with(flags, expected):
     ask.main(predictor, [*flags.split(), "--text=x"])
 
 
-def test_a_url_needs_files(monkeypatch):
-  with pytest.raises(
-    SystemExit, match=r"ERROR: --model=http://a/b answers rows"
-  ):
-    ask.main(Predictor, ["--model=http://a/b", "--text=x"])
+@pytest.mark.parametrize(
+  ("model", "message"),
+  [
+    ("http://a/b", "http://a/b answers rows"),  # needs --files
+    ("/nowhere", "/nowhere is no folder"),
+  ],
+)
+def test_a_model_that_cannot_be_opened_is_named(model, message):
+  with pytest.raises(SystemExit, match=f"ERROR: --model={message}"):
+    ask.main(Predictor, [f"--model={model}", "--text=x"])
 
 
 @pytest.mark.parametrize(
   "lines, message",
   [
-    (
-      ['{"tokens": "a"}', "A film."],
-      "line 2 is no JSON: .*; a text stands in double quotes",
-    ),
-    (['"a"', b'"\xff"'], "line 2 is no JSON: 'utf-8' codec can't decode"),
-    ([r'"\ud800 a"'], r"line 1: .* is '\\ud800 a': give a text in UTF-8"),
-    (["1"], "line 1 is no object with tokens"),
-    (["\n", '{"tokens": 1}'], "line 2: tokens.* is 1: give a text"),
-    (
-      ['{"other": "a"}'],
-      r"line 1: this model takes tokens=\[...\], and no other",
-    ),
-    (
-      ['{"text_a": "a", "text_b": "b"}'],
-      r"line 1: this model takes tokens=\[...\], and no text_a, text_b",
-    ),
-    (['{"tokens": ["a"]}'], "line 1: tokens.*give a text"),
+    (['{"tokens": "a"}', "A film."], "2 is no JSON: .*; a text stands in dou"),
+    (['"a"', b'"\xff"'], "2 is no JSON: 'utf-8' codec can't decode"),
+    ([r'"\ud800 a"'], r"1: .* is '\\ud800 a': give a text in UTF-8"),
+    (["1"], "1 is no object with tokens"),
+    (["\n", '{"tokens": 1}'], "2: tokens.* is 1: give a text"),
+    (['{"other": "a"}'], rf"1: {TAKEN}, and no other"),
+    (['{"text_a": "a", "text_b": "b"}'], rf"1: {TAKEN}, and no text_a, text_b"),
+    (['{"tokens": ["a"]}'], "1: tokens.*give a text"),
   ],
 )
 def test_an_error_names_the_line(call, lines, message):
-  with pytest.raises(SystemExit, match=f"ERROR: {message}"):
+  with pytest.raises(SystemExit, match=f"ERROR: line {message}"):
     call(Single, lines=lines)
 
 
@@ -174,19 +156,20 @@ def test_lines_before_an_error_are_answered(call, capsys):
 def test_an_error_on_the_command_line_is_one_line(call):
   with pytest.raises(SystemExit) as caught:
     call(Single, "--question=x", "--text_pair=y")
-  assert str(caught.value) == (
-    "ERROR: the command line: this model takes --tokens, and no question, "
-    "text_pair"
-  )
-  with pytest.raises(SystemExit, match=r"tokens.* is '\\udcff': give a text"):
-    call(Single, "--text=\udcff")
-  for flags in (["--text=x"], ["--text=x", "--text_a=y"]):
-    with pytest.raises(SystemExit, match=r"takes --text_a, --text_b"):
-      call(Echo, *flags)
-  with pytest.raises(
-    SystemExit, match="--tokens is given 2 times: give it once"
+  message = "this model takes --tokens, and no question, text_pair"
+  assert str(caught.value) == f"ERROR: the command line: {message}"
+  for model, flags, message in (
+    (Single, ["--text=\udcff"], r"tokens.* is '\\udcff': give a text"),
+    (Echo, ["--text=x"], "takes --text_a, --text_b"),
+    (Echo, ["--text=x", "--text_a=y"], "takes --text_a, --text_b"),
+    (
+      Single,
+      ["--tokens=x", "--tokens=y"],
+      "--tokens is given 2 times: give it",
+    ),
   ):
-    call(Single, "--tokens=x", "--tokens=y")
+    with pytest.raises(SystemExit, match=message):
+      call(model, *flags)
   with pytest.raises(SystemExit, match="batch_size=0 must be at least 1"):
     call(Single, "--batch_size=0", lines=['"a"'])
 
@@ -195,8 +178,3 @@ def test_help_names_the_program(capsys):
   with pytest.raises(SystemExit, match="0"):
     ask.main(Predictor, ["--help"])
   assert capsys.readouterr().out.startswith("usage: predictor.py ")
-
-
-def test_a_folder_that_does_not_exist_is_named():
-  with pytest.raises(SystemExit, match="ERROR: --model=/nowhere is no folder"):
-    ask.main(Predictor, ["--model=/nowhere", "--text=x"])

@@ -88,11 +88,15 @@ CASES = [
 )
 def test_contradictions_and_their_borders(check, flags, message):
   args = Arguments(flags.get("given", ()), **FLAGS | flags)
+  with _raises(message):
+    check(args)
+
+
+def _raises(message):
+  """Expects a ValueError with this message; with None, no error."""
   if message is None:
-    check(args)
-    return
-  with pytest.raises(ValueError, match=re.escape(message)):
-    check(args)
+    return contextlib.nullcontext()
+  return pytest.raises(ValueError, match=re.escape(message))
 
 
 @pytest.mark.parametrize(
@@ -133,15 +137,12 @@ def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   training_program.check_packing(args, *settings)  # is not asked for
   packs = fine_tuning.packs_examples(args, *settings)
   assert packs == (None if name is None else False)
-  args = args.replace(pack_examples=False)
-  assert fine_tuning.packs_examples(args, *settings) is False
+  without = args.replace(pack_examples=False)
+  assert fine_tuning.packs_examples(without, *settings) is False
   args = args.replace(pack_examples=True)
   assert fine_tuning.packs_examples(args, *settings)
-  if name is None:
+  with _raises(name and f"does not go with {name}: drop one"):
     training_program.check_packing(args, *settings)
-  else:
-    with pytest.raises(ValueError, match=f"does not go with {name}: drop one"):
-      training_program.check_packing(args, *settings)
 
 
 def test_lengths_of_windows():
@@ -160,18 +161,18 @@ def test_lengths_of_windows():
 
 
 def test_a_bilstm_may_be_frozen_where_there_is_one():
-  args = Arguments(freeze_layers="bilstm")
-  config = BertConfig(5, 8, 1, 2, 8, add_bilstm=True)
+  args, sizes = Arguments(freeze_layers="bilstm"), (5, 8, 1, 2, 8)
+  config = BertConfig(*sizes, add_bilstm=True)
   assert shared_flags.frozen_layers(args, config) == {("bilstm", None)}
   with pytest.raises(ValueError, match="layers 0-0 and embeddings, encoder, p"):
-    shared_flags.frozen_layers(args, BertConfig(5, 8, 1, 2, 8))
+    shared_flags.frozen_layers(args, BertConfig(*sizes))
 
 
 def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
-  path, output = tmp_path / "in", tmp_path / "out"
-  path.touch()
+  path, output = str(tmp_path / "in"), tmp_path / "out"
+  (tmp_path / "in").touch()
   args = Arguments(
-    **{"train_file": str(path), "dev_file": "gone", "test_file": None},
+    **{"train_file": path, "dev_file": "gone", "test_file": None},
     **{"output_file": str(output), "overwrite": False},
   )
   program.check_files(args, "train_file")
@@ -183,34 +184,30 @@ def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
       program.check_files(args, "train_file", name)
   with pytest.raises(IsADirectoryError, match=r"cannot read .*: Is a dir"):
     program.check_file(args.replace(dev_file=str(tmp_path)), "dev_file")
-  program.check_output_file(args, str(path))
+  program.check_output_file(args, path)
   (tmp_path / "link").symlink_to(output)
   for name in (output, tmp_path / "link", tmp_path / "none" / ".." / "out"):
     with pytest.raises(ValueError, match="is an input, too"):
-      program.check_output_file(args, str(path), str(name))
+      program.check_output_file(args, path, str(name))
     with pytest.raises(ValueError, match="is an input, too"):
-      program.check_disjoint([str(output)], str(path), str(name))
+      program.check_disjoint([str(output)], path, str(name))
   output.touch()
   with pytest.raises(FileExistsError, match=r"out exists already; remove it"):
-    program.check_output_file(args, str(path))
-  program.check_output_file(args.replace(overwrite=True), str(path))
-  with pytest.raises(
-    FileExistsError, match=r"in, .*out exist already; .* them"
-  ):
-    program.check_is_new(str(path), "gone", str(output))
-  with pytest.raises(
-    NotADirectoryError, match=r"--output_dir=.*in is no folder"
-  ):
+    program.check_output_file(args, path)
+  program.check_output_file(args.replace(overwrite=True), path)
+  with pytest.raises(FileExistsError, match=r"in, .*out exist already; .*them"):
+    program.check_is_new(path, "gone", str(output))
+  with pytest.raises(NotADirectoryError, match=r"--output_dir=.*in is no fold"):
     program.check_writable(f"{path}/new", "output_dir")
 
 
 def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
-  flags = FLAGS | TRAIN | {"dry_run": True, "output_dir": str(tmp_path)}
-  flags |= {"export_dir": "new"}
+  flags = FLAGS | TRAIN | PATIENCE | {"dry_run": True, "export_dir": "new"}
   flags |= {"init_checkpoint": "bert", "learning_rate": (0.5, 0.25)}
   flags |= {"num_train_steps": 90, "num_warmup_steps": 9, "stop_at_step": 7}
   flags |= {"max_eval_steps": 50, "profile_steps": (1, 2), "num_seeds": 2}
-  args = Arguments(**flags | PATIENCE | {"eval_steps": 5, "ensemble": 2})
+  flags |= {"eval_steps": 5, "ensemble": 2, "output_dir": str(tmp_path)}
+  args = Arguments(**flags)
   with training_program.dry_run(args) as short:
     values = short.to_dict()
     changed = {n: v for n, v in values.items() if v != args[n]}
@@ -238,13 +235,10 @@ def test_flags_cannot_be_changed():
   other = args.replace(rate=3)
   assert (args.rate, other.rate, other.program) == (2, 3, "run_it")
   assert (other.set_flags, other.command) == (args.set_flags, args.command)
-  for change in (
-    lambda: setattr(args, "rate", 3),
-    lambda: args.to_dict().update(rate=3),
-    lambda: delattr(args, "rate"),
-  ):
+  args.to_dict().update(rate=3)
+  for change, *value in ((setattr, 3), (delattr,)):
     with contextlib.suppress(AttributeError):
-      change()
+      change(args, "rate", *value)
     assert args.rate == 2
   with pytest.raises(AttributeError, match="no flag ratio"):
     args.ratio  # noqa: B018
@@ -297,12 +291,13 @@ def test_no_other_flag_is_without_effect_on_a_training():
 
 
 def test_flags_that_change_a_training_are_told_from_others(tmp_path, caplog):
-  flags = {"learning_rate": [0.5, 0.25], "dtype": "float16", "seed": 3}
-  flags["num_train_steps"] = 4  # more of them go on with the training
-  entry = {"flags": flags | {"removed": 1}}
-  (tmp_path / "run.json").write_text(json.dumps([entry]))
-  args = Arguments(learning_rate=(0.5, 0.25), dtype="float32", seed=4, new=1)
-  args = Arguments(**args.to_dict(), num_train_steps=8)
+  told = {"learning_rate": [0.5, 0.25], "dtype": "float16", "seed": 3}
+  told |= {"num_train_steps": 4, "removed": 1}
+  (tmp_path / "run.json").write_text(json.dumps([{"flags": told}]))
+  args = Arguments(
+    **{"learning_rate": (0.5, 0.25), "dtype": "float32", "seed": 4, "new": 1},
+    num_train_steps=8,  # more of them go on with the training
+  )
   arguments.warn_if_changed(args, str(tmp_path))
   told = f"{tmp_path} was trained with --dtype=float16 (now float32); to train"
   assert told in caplog.text

@@ -21,11 +21,10 @@ from training.run_folder import Checkpoints
 
 
 @pytest.fixture(autouse=True)
-def _one_device_and_no_config(monkeypatch):
-  """Parts of a run that these tests do without."""
-  monkeypatch.setattr(
-    run, "make_strategy", lambda args: tf.distribute.get_strategy()
-  )
+def _one_device(monkeypatch):
+  """These tests do without a strategy."""
+  strategy = tf.distribute.get_strategy()
+  monkeypatch.setattr(run, "make_strategy", lambda args: strategy)
 
 
 def _flags(tmp_path, **changes):
@@ -45,14 +44,10 @@ def _train(args, results, model=None, look=lambda model: None):
     look(model)
     return {"f1": next(remaining), "loss": 0.0}
 
+  start = Run(args, toy.config())
   fine_tuning.train(
-    Run(args, toy.config()),
-    model,
-    losses.pretraining(),
-    toy.Source(9),
-    num_examples=24,
-    evaluate=evaluate,
-    metric="f1",
+    *(start, model, losses.pretraining(), toy.Source(9)),
+    **{"num_examples": 24, "evaluate": evaluate, "metric": "f1"},
     served_model=None,
   )
   return model, steps
@@ -66,17 +61,14 @@ def test_the_last_step_is_evaluated_and_the_best_saved(tmp_path):
   known = run_folder.read_best(str(tmp_path))
   assert known == {"metric": "f1", "value": 0.7, "step": 4, "evaluated": 9}
   # Loading takes the best with the flag, the newest without.
-  start = Run(args, toy.config())
-  last = model.get_weights()
+  start, last = Run(args, toy.config()), _values(model)
   assert start.load(model) == 4
-  assert any(
-    np.any(a != b) for a, b in zip(last, model.get_weights(), strict=True)
-  )
+  assert any(np.any(last[k] != v) for k, v in _values(model).items())
   start.args = args.replace(keep_best=False)
   (tmp_path / "run.json").unlink()  # has the flag, too
   assert start.load(model) == 9
-  for a, b in zip(last, model.get_weights(), strict=True):
-    np.testing.assert_array_equal(a, b)
+  for name, value in _values(model).items():
+    np.testing.assert_array_equal(value, last[name])
 
 
 @pytest.mark.parametrize("eval_steps", [0, 3])
@@ -110,11 +102,17 @@ def _values(model):
 
 def test_patience_ends_a_run_for_good(tmp_path):
   args = _flags(tmp_path, early_stopping_patience=2, keep_best=False)
-  _, steps = _train(args, [0.5, 0.4, 0.5, 0.9])
-  assert steps == [2, 4, 6]
+  assert _train(args, [0.5, 0.4, 0.5, 0.9])[1] == [2, 4, 6]
   assert (tmp_path / "model.ckpt-6.index").exists()
-  _, steps = _train(args, [])
-  assert steps == []
+  assert _train(args, [])[1] == []
+
+
+def _save(folder, step):
+  """Saves a training that has made these steps of eight examples."""
+  training = toy.train_step()
+  training.step.assign(step)
+  training.examples.assign(8 * step)
+  Checkpoints(str(folder)).save(step, training.state)
 
 
 def test_a_resumed_run_reads_on_behind_the_last_example(
@@ -122,28 +120,17 @@ def test_a_resumed_run_reads_on_behind_the_last_example(
 ):
   told = {"learning_rate": 1e-5, "do_eval": False, "seed": 9}
   (tmp_path / "run.json").write_text(json.dumps([{"flags": told}]))
-  step = toy.train_step()
-  step.step.assign(3)
-  step.examples.assign(24)
-  Checkpoints(str(tmp_path)).save(3, step.state)
+  _save(tmp_path, 3)
   skipped = []
   source = types.SimpleNamespace(
     train_batches=lambda *_, skip, **__: skipped.append(skip),
-    files=(),
-    first_corrupt=None,
-    packing=None,
+    **{"files": (), "first_corrupt": None, "packing": None},
   )
-  monkeypatch.setattr(
-    report, "draw_metrics", lambda folder: None
-  )  # takes a second
+  monkeypatch.setattr(report, "draw_metrics", lambda _: None)  # takes a second
   monkeypatch.setattr(loop, "train", lambda _, read, *__, **___: read(None))
-  Run(_flags(tmp_path), toy.config()).train(
-    models.pretrainer(toy.config()),
-    losses.pretraining(),
-    source,
-    num_train_steps=9,
-    num_warmup_steps=0,
-  )
+  parts = models.pretrainer(toy.config()), losses.pretraining(), source
+  steps = {"num_train_steps": 9, "num_warmup_steps": 0}
+  Run(_flags(tmp_path), toy.config()).train(*parts, **steps)
   assert skipped == [24]
   messages = [record.getMessage() for record in caplog.records]
   [warning] = [text for text in messages if " was trained with " in text]
@@ -154,11 +141,8 @@ def test_a_resumed_run_reads_on_behind_the_last_example(
 
 def test_of_a_finished_run_the_real_step_is_the_best(tmp_path, caplog):
   """A command with fewer steps trains nothing, so run.json stays."""
-  step = toy.train_step()
-  step.step.assign(9)
-  Checkpoints(str(tmp_path)).save(9, step.state)
-  _, steps = _train(_flags(tmp_path, num_train_epochs=2.0), [0.5])
-  assert steps == [9]
+  _save(tmp_path, 9)
+  assert _train(_flags(tmp_path, num_train_epochs=2.0), [0.5])[1] == [9]
   assert run_folder.read_best(str(tmp_path))["step"] == 9
   assert not (tmp_path / "run.json").exists()
   assert "--seed=1 has no effect: the training in" in caplog.text
@@ -173,8 +157,8 @@ def test_of_a_finished_run_the_real_step_is_the_best(tmp_path, caplog):
   ],
 )
 def test_tokens_by_a_matrix_product(tmp_path, changes, in_file, expected):
-  config = replace(toy.config(), use_one_hot_embeddings=in_file)
-  config = replace(config, attention="right_to_left")
+  fields = {"use_one_hot_embeddings": in_file, "attention": "right_to_left"}
+  config = replace(toy.config(), **fields)
   start = Run(_flags(tmp_path, **changes), config)
   assert start.config.use_one_hot_embeddings == expected
   assert start.args.attention == "right_to_left"  # for run.json
@@ -210,16 +194,14 @@ def test_a_killed_run_still_knows_the_best(tmp_path):
   args = _flags(tmp_path, save_checkpoints_steps=3)
   with pytest.raises(StopIteration):
     _train(args, [0.9, 0.5])  # killed in the evaluation at step 6
-  _, steps = _train(args, [0.6] * 3)
-  assert steps == [6, 8, 9]
+  assert _train(args, [0.6] * 3)[1] == [6, 8, 9]
   assert run_folder.read_best(str(tmp_path))["step"] == 2
 
 
 def test_nothing_is_evaluated_unless_asked_for(tmp_path):
   args = _flags(tmp_path, eval_steps=0, keep_best=False)
   assert not training_program.evaluates_while_training(args)
-  _, steps = _train(args, [])
-  assert steps == []
+  assert _train(args, [])[1] == []
   assert not (tmp_path / "best").exists()
 
 
@@ -236,56 +218,42 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   monkeypatch.setattr(start, "train", train)
   fine_tuning.train(
     *(start, models.pretrainer(toy.config()), losses.pretraining(), source),
-    num_examples=109,
-    packed=str,
-    not_packed={"--flag": 1},
-    unit="records",
-    evaluate=None,
-    metric="f1",
+    **{"num_examples": 109, "packed": str, "not_packed": {"--flag": 1}},
+    **{"unit": "records", "evaluate": None, "metric": "f1"},
     served_model=None,
   )
-  [options] = calls
-  assert options == {
-    "num_train_steps": 34,  # of 34.06
-    "num_warmup_steps": 3,  # of 3.4
-    "packed": str,
-    "packing": (8, False),  # --flag forbids it
-    "new_head": True,
-    "unit": "records",
-    "evaluated": None,
-  }
+  assert calls == [
+    {
+      "num_train_steps": 34,  # of 34.06
+      "num_warmup_steps": 3,  # of 3.4
+      "packing": (8, False),  # --flag forbids it
+      **{"packed": str, "new_head": True, "unit": "records"},
+      "evaluated": None,
+    }
+  ]
 
 
 @pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("kind", ["classifier", "tagger", "spans"])
 def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
-  rng, shape = np.random.RandomState(1), (5, 7)
+  rng, shape, config = np.random.RandomState(1), (5, 7), toy.config(0.5)
   make, objective, combine, labels = {
     "classifier": (
-      lambda: models.classifier(toy.config(0.5), 3),
+      lambda: models.classifier(config, 3),
       *(losses.classification(), models.mean_probs, {"label_ids": 5}),
     ),
     "tagger": (
-      lambda: models.tagger(toy.config(0.5), 3),
+      lambda: models.tagger(config, 3),
       *(losses.tagging(), models.mean_probs, {"label_ids": shape}),
     ),
     "spans": (
-      lambda: models.span_labeler(toy.config(0.5)),
+      lambda: models.span_labeler(config),
       *(losses.span(), models.stack),
       {"start_positions": 5, "end_positions": 5},
     ),
   }[kind]
   student, teacher = make(), models.ensemble(make, size, combine)
-  monkeypatch.setattr(
-    fine_tuning,
-    "restore",
-    lambda *given: {
-      ("old", "last entry", "build", ()): ServedModel(teacher, None)
-    }[(*given[:3], tuple(given[3]))],
-  )
-  monkeypatch.setattr(
-    fine_tuning.run_record, "read", lambda folder: ["first", "last entry"]
-  )
+  _restore(monkeypatch, teacher, ("old", "last entry", "build", []))
   args = Arguments(teacher="old", distill_weight=0.25, distill_temperature=3.0)
   result = fine_tuning._distilled(args, objective, student, "build")
   inputs = {name: rng.randint(0, 2, shape) for name in student.input}
@@ -293,9 +261,8 @@ def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
   outputs, targets = student(inputs), teacher(inputs, training=False)
   if kind == "spans" and size == 2:
     targets = {name: (v[..., 0] + v[..., 1]) / 2 for name, v in targets.items()}
-  soft = np.mean(
-    [objective.distance(outputs[n], targets[n], 3.0) for n in outputs], axis=0
-  )
+  soft = [objective.distance(outputs[n], targets[n], 3.0) for n in outputs]
+  soft = np.mean(soft, axis=0)
   [own] = objective.losses(outputs, batch).values()
   [value] = result.losses(outputs, batch).values()
   np.testing.assert_allclose(value, 0.75 * own + 0.25 * soft, rtol=1e-5)
@@ -305,14 +272,22 @@ def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
     assert fine_tuning._distilled(args, objective, student, 0) is objective
 
 
+def _restore(monkeypatch, model, given):
+  """Has the folder of a teacher restored, if it is asked for as `given`."""
+
+  def restore(folder, entry, build, changes):
+    assert (folder, entry, build, [*changes]) == given
+    return ServedModel(model, None)
+
+  monkeypatch.setattr(fine_tuning, "restore", restore)
+  entries = ["first", "last entry"]
+  monkeypatch.setattr(fine_tuning.run_record, "read", lambda _: entries)
+
+
 def test_a_teacher_of_other_labels_is_named(monkeypatch):
-  teacher = models.classifier(toy.config(), 3)
-  monkeypatch.setattr(
-    fine_tuning, "restore", lambda *_: ServedModel(teacher, None)
-  )
-  monkeypatch.setattr(fine_tuning.run_record, "read", lambda folder: ["entry"])
+  student, teacher = (models.classifier(toy.config(), n) for n in (2, 3))
+  _restore(monkeypatch, teacher, ("old", "last entry", None, []))
   args = Arguments(teacher="old", distill_weight=0.25)
-  student = models.classifier(toy.config(), 2)
   with pytest.raises(
     ValueError, match=r"'logits': 3}, this model {'logits': 2"
   ):
@@ -326,12 +301,12 @@ def test_no_step_at_all_is_an_error(tmp_path):
 
 def test_a_frozen_layer_has_no_slots(tmp_path):
   model = models.pretrainer(toy.config())
-  before = {v.path: v.numpy() for v in model.variables}
+  before = _values(model)
   args = _flags(tmp_path, freeze_layers="0", eval_steps=0, keep_best=False)
   _train(args, [], model)
-  for variable in model.variables:
-    same = np.array_equal(before[variable.path], variable.numpy())
-    assert same == variable.path.startswith("bert/encoder/"), variable.path
+  for name, value in _values(model).items():
+    same = np.array_equal(before[name], value)
+    assert same == name.startswith("bert/encoder/"), name
   names = tf.train.load_checkpoint(str(tmp_path)).get_variable_to_shape_map()
   slots = [name for name in names if name.endswith("/adam_m")]
   assert slots
@@ -340,20 +315,13 @@ def test_a_frozen_layer_has_no_slots(tmp_path):
 
 @pytest.mark.parametrize(
   ("argument", "expected"),
-  [
-    ("3e-5", 3e-5),
-    ("5e-5,3e-5,2e-5", (5e-5, 3e-5, 2e-5)),
-    ("0", 0.0),
-    ("3e-5,-1", None),
-  ],
+  [("3e-5", 3e-5), ("5e-5,3e-5,2e-5", (5e-5, 3e-5, 2e-5)), ("0", 0.0)],
 )
 def test_learning_rates(argument, expected):
   values = flags.FlagValues()
   parser = arguments.Numbers(float, 0)
   flags.DEFINE(parser, "rate", 1.0, "", flag_values=values)
-  if expected is None:
-    with pytest.raises(flags.IllegalFlagValueError, match="-1 is less than 0"):
-      values(["program", f"--rate={argument}"])
-  else:
-    values(["program", f"--rate={argument}"])
-    assert values.rate == expected
+  values(["program", f"--rate={argument}"])
+  assert values.rate == expected
+  with pytest.raises(flags.IllegalFlagValueError, match="-1 is less than 0"):
+    values(["program", "--rate=3e-5,-1"])

@@ -1,6 +1,7 @@
 """Locks of output folders; users' mistakes are one line, defects tracebacks."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -15,8 +16,6 @@ from cli import arguments, program, training_program
 from cli.arguments import Arguments
 from tests import programs
 from tests.training import toy
-
-ROOT = Path(__file__).parents[2]
 
 
 def _obey_interrupts():
@@ -34,16 +33,11 @@ program.run(main)"""
   return programs.python(["-c", script], env=env)
 
 
-def test_our_own_errors_are_one_line():
+def test_our_own_errors_are_one_line_without_a_traceback_unless_requested():
   body = "from storage import files; files.expand('none*')"
   done = _run(body)
-  assert done.returncode == 1
-  assert "ERROR: no file matches none*" in done.stderr
-  assert "Traceback" not in done.stderr
-
-
-def test_on_request_the_traceback_is_shown():
-  body = "from storage import files; files.expand('none*')"
+  message = "ERROR: no file matches none*"
+  programs.check_error(done.returncode, done.stderr, message)
   assert "Traceback" in _run(body, BERT_TRACEBACK="1").stderr
 
 
@@ -62,10 +56,9 @@ def test_defects_keep_their_traceback(body):
   assert "Traceback" in done.stderr
 
 
-def test_an_error_of_a_path_is_of_the_user(tmp_path):
-  (tmp_path / "file").touch()
+def test_an_error_of_a_path_is_of_the_user():
   with pytest.raises(NotADirectoryError) as caught:
-    os.makedirs(tmp_path / "file" / "folder")
+    os.makedirs("/dev/null/folder")
   assert program.is_user_error(caught.value)
 
 
@@ -123,9 +116,8 @@ def test_a_flag_of_the_wrong_type_is_told_what_it_takes(
 ):
   with pytest.raises(SystemExit, match="1"):
     program._parse(["program", argument])
-  assert (
-    capsys.readouterr().err == f"ERROR: {message} (--help lists all flags)\n"
-  )
+  line = f"ERROR: {message} (--help lists all flags)\n"
+  assert capsys.readouterr().err == line
 
 
 HELP = """Does it.
@@ -164,15 +156,13 @@ def test_a_path_may_begin_at_home(monkeypatch):
   values = flags.FlagValues()
   flags.DEFINE_string("folder", None, "", flag_values=values)
   values(["program", "--folder=~/a,b~/c,~/d*"])
-  result = Arguments.from_flags(values)
-  assert result.folder == "/ann/a,b~/c,/ann/d*"
+  assert Arguments.from_flags(values).folder == "/ann/a,b~/c,/ann/d*"
 
 
 def test_flags_of_packages_in_the_checkout_are_left_out(monkeypatch):
   own = {flag.name for flag in arguments.find_project_flags(flags.FLAGS)}
-  monkeypatch.setattr(
-    arguments, "_ROOT", Path(absl.__file__).resolve().parents[3]
-  )
+  root = Path(absl.__file__).resolve().parents[3]
+  monkeypatch.setattr(arguments, "_ROOT", root)
   names = {flag.name for flag in arguments.find_project_flags(flags.FLAGS)}
   assert "verbosity" in flags.FLAGS
   assert "verbosity" not in own | names
@@ -201,11 +191,9 @@ time.sleep(60)
 
 
 def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
+  command = [sys.executable, "-c", HOLD, str(tmp_path)]
   with subprocess.Popen(
-    [sys.executable, "-c", HOLD, str(tmp_path)],
-    stdout=subprocess.PIPE,
-    text=True,
-    cwd=ROOT,
+    command, stdout=subprocess.PIPE, text=True, cwd=programs.ROOT
   ) as first:
     assert first.stdout.readline() == "held\n"
     unfinished = tmp_path / "unfinished-model.ckpt-5.index"
@@ -222,7 +210,7 @@ def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
 
 
 PROGRAM = """
-import sys
+import os
 from absl import flags
 from cli import training_program
 
@@ -232,31 +220,32 @@ flags.DEFINE_bool("do_train", True, "")
 
 def main(args):
   with open(f"{args.output_dir}/{training_program.LOCK_FILE}") as file:
-    print(file.read())
+    print([os.getpid(), int(file.read())])
 
 training_program.run(main, lambda args: None)
 """
 
 
+def _lock(folder, script=PROGRAM, **environment):
+  """Runs a program with that output_dir; it prints its id and the lock's."""
+  path = folder.with_name("program.py")
+  path.write_text(script)
+  environment["PYTHONPATH"] = str(programs.ROOT)
+  return programs.python([path, f"--output_dir={folder}"], env=environment)
+
+
 def test_a_program_locks_its_output_dir(tmp_path):
-  (tmp_path / "program.py").write_text(PROGRAM)
-  with subprocess.Popen(
-    [sys.executable, tmp_path / "program.py", f"--output_dir={tmp_path}"],
-    stdout=subprocess.PIPE,
-    text=True,
-    env={"PYTHONPATH": str(ROOT)},
-  ) as process:
-    assert process.communicate()[0].strip() == str(process.pid)
+  own, locked = json.loads(_lock(tmp_path / "output").stdout)
+  assert own == locked
 
 
 def test_of_several_workers_the_chief_locks(tmp_path, monkeypatch):
   toy.set_worker(monkeypatch, 1)
-  (tmp_path / "program.py").write_text(PROGRAM)
-  flags = f"--output_dir={tmp_path}"
-  env = {"PYTHONPATH": str(ROOT), "TF_CONFIG": os.environ["TF_CONFIG"]}
-  done = programs.python([tmp_path / "program.py", flags], env=env)
+  folder = tmp_path / "output"
+  folder.mkdir()
+  done = _lock(folder, TF_CONFIG=os.environ["TF_CONFIG"])
   assert "No such file or directory" in done.stderr
-  assert not (tmp_path / training_program.LOCK_FILE).exists()
+  assert not (folder / training_program.LOCK_FILE).exists()
 
 
 @pytest.mark.parametrize("before", [None, [], ["a"]])
@@ -266,11 +255,7 @@ def test_a_run_that_is_refused_leaves_what_was_there(tmp_path, before):
     folder.mkdir()
   for name in before or ():
     (folder / name).touch()
-  flags = f"--output_dir={folder}"
-  (tmp_path / "program.py").write_text(PROGRAM.replace(".LOCK_FILE", ".run"))
-  done = programs.python(
-    [tmp_path / "program.py", flags], env={"PYTHONPATH": str(ROOT)}
-  )
+  done = _lock(folder, PROGRAM.replace(".LOCK_FILE", ".run"))
   assert "No such file or directory" in done.stderr
   assert folder.exists() == (before is not None)
   assert [path.name for path in folder.glob("*")] == (before or [])
@@ -278,12 +263,13 @@ def test_a_run_that_is_refused_leaves_what_was_there(tmp_path, before):
 
 def test_a_folder_that_takes_no_file_is_named_with_its_flag(tmp_path):
   program.check_writable(str(tmp_path / "new" / "file"), "output_file")
-  with pytest.raises(PermissionError, match="--output_dir=/proc/x/y: /proc"):
-    program.check_writable("/proc/x/y", "output_dir")
-  with pytest.raises(PermissionError, match="--output_file=/proc/self/comm:"):
-    program.check_writable(
-      "/proc/self/comm", "output_file"
-    )  # a file that is writable
+  comm = "/proc/self/comm"  # a file that is writable
+  for path, flag, error in (
+    ("/proc/x/y", "output_dir", "/proc/x/y: /proc"),
+    (comm, "output_file", f"{comm}:"),
+  ):
+    with pytest.raises(PermissionError, match=f"--{flag}={error}"):
+      program.check_writable(path, flag)
 
 
 def test_a_file_system_without_locks_is_a_warning(
@@ -292,44 +278,38 @@ def test_a_file_system_without_locks_is_a_warning(
   def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 
+  training_program.lock_folder("gs://bucket/folder")  # is not locked
   monkeypatch.setattr(training_program.fcntl, "flock", refuse)
   training_program.lock_folder(str(tmp_path))
   assert f"{tmp_path} cannot be locked (No locks available)" in caplog.text
 
 
-def test_a_folder_is_no_output_file(tmp_path):
+def test_a_folder_is_no_output_file_and_a_file_no_output_dir(tmp_path):
   args = Arguments(output_file=str(tmp_path), overwrite=True)
-  with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
-    program.check_output_file(args)
-  with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
-    program.check_writable_file(str(tmp_path))
-
-
-def test_remote_folders_are_not_locked():
-  training_program.lock_folder("gs://bucket/folder")
-
-
-def _ended_process():
-  """Id of a process that has ended."""
-  with subprocess.Popen(["true"]) as process:
-    pass
-  return process.pid
+  for check, value in (
+    (program.check_output_file, args),
+    (program.check_writable_file, str(tmp_path)),
+  ):
+    with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
+      check(value)
+  (tmp_path / "afile").touch()
+  with pytest.raises(NotADirectoryError, match="afile is a file: name a fold"):
+    training_program.lock_folder(str(tmp_path / "afile"))
 
 
 def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
   (tmp_path / "best").mkdir()
   (tmp_path / "export.unfinished").mkdir()  # serving/export.py removes it
+  with subprocess.Popen(["true"]) as ended:
+    pass
   incomplete = [
     "unfinished-model.ckpt-5.data-00000-of-00001.tempstate12",
-    f"metrics.jsonl.partial-{_ended_process()}",
-    f"train.tf_record.partial-{_ended_process()}-0a1b2c3d",
+    f"metrics.jsonl.partial-{ended.pid}",
+    f"train.tf_record.partial-{ended.pid}-0a1b2c3d",
     "best/unfinished-model.ckpt-5.index",
   ]
-  complete = [
-    "model.ckpt-5.index",
-    "unfinished.txt",
-    f"a.json.partial-{os.getpid()}-0a1b2c3d",
-  ]
+  complete = ["model.ckpt-5.index", "unfinished.txt", "export.unfinished"]
+  complete.append(f"a.json.partial-{os.getpid()}-0a1b2c3d")
   for name in incomplete + complete:
     (tmp_path / name).touch()
   toy.set_worker(monkeypatch, 0)
@@ -339,14 +319,6 @@ def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
   training_program._remove_incomplete(str(tmp_path))
   assert not [name for name in incomplete if (tmp_path / name).exists()]
   assert all((tmp_path / name).exists() for name in complete)
-
-
-def test_a_file_is_no_output_dir(tmp_path):
-  (tmp_path / "afile").touch()
-  with pytest.raises(
-    NotADirectoryError, match="afile is a file: name a folder"
-  ):
-    training_program.lock_folder(str(tmp_path / "afile"))
 
 
 INTERRUPTED = """
@@ -382,8 +354,7 @@ program.run(main)
 def test_an_interrupt_at_any_moment_is_one_line(moment):
   script = f"import sys; sys.argv = [{moment!r}]\n{INTERRUPTED}"
   done = programs.python(["-c", script], preexec_fn=_obey_interrupts)
-  assert done.returncode == 130
-  assert done.stderr == "ERROR: interrupted\n"
+  assert (done.returncode, done.stderr) == (130, "ERROR: interrupted\n")
   assert ("cleaned up" in done.stdout) == (moment == "in main")
 
 

@@ -19,8 +19,6 @@ from tests.training import toy
 from training import loop, optimization, run_folder
 from training.run_folder import Checkpoints
 
-VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n"
-
 
 @pytest.fixture(name="started")
 def _started(monkeypatch):
@@ -29,9 +27,9 @@ def _started(monkeypatch):
 
   def train_step(model, objective, optimizer, schedule, **options):
     calls.update(options, optimizer=optimizer, schedule=schedule, model=model)
-    examples = SimpleNamespace(numpy=lambda: 24)
+    number = SimpleNamespace(numpy=lambda: 24)
     return SimpleNamespace(
-      examples=examples, step=examples, average=options["average"]
+      examples=number, step=number, average=options["average"]
     )
 
   def train(step, read, checkpoints, schedule, report, **options):
@@ -39,29 +37,20 @@ def _started(monkeypatch):
     calls["mode"] = tracing.current()
     read("context")
 
-  def train_batches(*given, **options):
-    calls.update(options, read=given)
-
-  for owner, name, value in (
-    (run, "make_strategy", lambda args: None),
-    (run, "TrainStep", train_step),
-    (loop, "train", train),
-  ):
-    monkeypatch.setattr(owner, name, value)
+  monkeypatch.setattr(run, "make_strategy", lambda args: None)
+  monkeypatch.setattr(run, "TrainStep", train_step)
+  monkeypatch.setattr(loop, "train", train)
   source = SimpleNamespace(
-    train_batches=train_batches,
-    files=(),
-    first_corrupt="first corrupt",
-    packing=None,
+    train_batches=lambda *given, **options: calls.update(options, read=given),
+    **{"files": (), "first_corrupt": "first corrupt"},
   )
 
   def start(args, model=None, packing=None, **options):
     steps = {"num_train_steps": 90, "num_warmup_steps": 20} | options
     source.packing = packing
     model = model or models.pretrainer(toy.config())
-    run.Run(args, toy.config()).train(
-      model, losses.pretraining(), source, **steps
-    )
+    training = run.Run(args, toy.config())
+    training.train(model, losses.pretraining(), source, **steps)
     return calls
 
   return start
@@ -71,12 +60,8 @@ def test_every_flag_of_training_has_its_effect(tmp_path, started):
   args = _flags(
     tmp_path,
     **{"train_batch_size": 6, "learning_rate": 0.25, "seed": 0},
-    **{
-      "save_checkpoints_steps": 7,
-      "iterations_per_loop": 11,
-      "eval_steps": 13,
-    },
-    **{"profile_steps": (3, 5), "keep_checkpoint_max": 4},
+    **{"save_checkpoints_steps": 7, "iterations_per_loop": 11},
+    **{"profile_steps": (3, 5), "keep_checkpoint_max": 4, "eval_steps": 13},
     **{"optimizer": "lamb", "adam_beta_2": 0.9, "max_grad_norm": 0.5},
     **{"gradient_accumulation_steps": 2, "layerwise_learning_rate_decay": 0.5},
     **{"ema_decay": 0.75, "group_by_length": True, "recompute_layers": True},
@@ -103,9 +88,8 @@ def test_every_flag_of_training_has_its_effect(tmp_path, started):
 
 def test_training_may_stop_before_its_schedule_ends(tmp_path, started):
   calls = started(_flags(tmp_path), stop_at=30)
-  assert calls["stops"].num_train_steps == 30
+  assert (calls["stops"].num_train_steps, calls["average"]) == (30, None)
   assert float(calls["schedule"](45)) > 0
-  assert calls["average"] is None
   assert type(calls["optimizer"]) is optimization.AdamWeightDecay
 
 
@@ -129,15 +113,26 @@ def test_float16_has_a_loss_scale_and_xla_what_it_can_compile(
 
 
 def test_a_model_reads_packed_rows_where_there_are_some(tmp_path, started):
-  model = models.pretrainer(toy.config())
-  other = models.pretrainer(toy.config())
+  model, other = (models.pretrainer(toy.config()) for _ in range(2))
   for packing, expected in ((None, model), ("packing", other)):
     calls = started(_flags(tmp_path), model, packing, packed=lambda _: other)
     assert calls["model"] is expected
 
 
-def _classifier():
-  return models.classifier(toy.config(), 2)
+def _classifier(value=0):
+  """A model whose weights are all this number."""
+  model = models.classifier(toy.config(), 2)
+  model.set_weights([w * 0 + value for w in model.get_weights()])
+  return model
+
+
+@pytest.fixture(name="entry")
+def _entry(tmp_path):
+  """A run in the folder tmp_path, which has a configuration and vocab.txt."""
+  toy.config().to_json(str(tmp_path / "bert_config.json"))
+  (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n")
+  flags = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  return {"program": "x", "directory": str(tmp_path), "flags": flags}
 
 
 def test_each_member_of_an_ensemble_is_the_best_of_its_trial(tmp_path):
@@ -145,34 +140,30 @@ def test_each_member_of_an_ensemble_is_the_best_of_its_trial(tmp_path):
   # Of three trials the second and the third are best, in this order.
   for number, value in enumerate((0.5, 0.9, 0.75)):
     best = run_folder.BestCheckpoint(str(tmp_path / f"t{number}"), "f1")
-    part = _classifier()
-    part.set_weights([w * 0 + number for w in part.get_weights()])
-    best.update(number, {"f1": value}, part)
+    best.update(number, {"f1": value}, _classifier(number))
     rows.append(f"t{number}\t1e-5\t1\t{number}\tf1\t{value}")
   (tmp_path / "sweep.tsv").write_text("\n".join(rows) + "\n")
   model = models.ensemble(_classifier, 2, models.mean_probs)
   args = Arguments(output_dir=str(tmp_path), init_checkpoint=None)
   assert run.load(args, model, Checkpoints(str(tmp_path))) == 1
-  first, second = model.members
-  for part, number in ((first, 1), (second, 2)):
+  for number, part in enumerate(model.members, 1):
     assert all(np.all(value == number) for value in part.get_weights())
 
 
 @pytest.mark.parametrize("long_text", ["truncate", "windows"])
-def test_an_export_says_how_its_texts_are_tokenized(tmp_path, long_text):
-  (tmp_path / "vocab.txt").write_text(VOCABULARY)
-  toy.config().to_json(str(tmp_path / "bert_config.json"))
+def test_an_export_says_how_its_texts_are_tokenized(
+  tmp_path, entry, monkeypatch, long_text
+):
+  monkeypatch.chdir(tmp_path)
   args = Arguments(
-    **{"bert_config_file": str(tmp_path / "bert_config.json")},
-    **{"vocab_file": str(tmp_path / "vocab.txt"), "do_lower_case": False},
+    **entry["flags"] | {"do_lower_case": False, "attention": None},
     **{"long_text": long_text, "max_seq_length": 8, "max_text_length": 40},
-    **{"window_stride": 0, "window_pooling": "mean", "attention": None},
+    **{"window_stride": 0, "window_pooling": "mean"},
     **{"layers": "-1", "pooling": "cls"},
   )
   model, served, _ = features.served_model(args)
   length = 40 if long_text == "windows" else 8
-  expected = TextConfig(str(tmp_path / "vocab.txt"), False, length)
-  assert served.config == expected
+  assert served.config == TextConfig("vocab.txt", False, length)
   assert served.settings == {"pooling": "cls"}
   rank = 3 if long_text == "windows" else 4  # one vector for all windows
   assert len(model.output["values"].shape) == rank
@@ -181,20 +172,15 @@ def test_an_export_says_how_its_texts_are_tokenized(tmp_path, long_text):
 @pytest.mark.parametrize("changes", [{}, {"do_lower_case": False}])
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_restored_model_has_the_flags_of_its_training_and_no_others(
-  tmp_path, changes, fails
+  tmp_path, entry, changes, fails
 ):
   """Its dtype, too: a teacher's is not the student's."""
-  toy.config().to_json(str(tmp_path / "bert_config.json"))
-  (tmp_path / "vocab.txt").write_text(VOCABULARY)
-  model = _classifier()
-  model.set_weights([w * 0 + 3 for w in model.get_weights()])
-  values = {v.path: v for v in model.variables}
+  values = {v.path: v for v in _classifier(3).variables}
   values["global_step"] = tf.constant(5, tf.int64)
   Checkpoints(str(tmp_path)).save(5, values)
   flags = {"dtype": "bfloat16", "do_lower_case": True, "train_file": "gone"}
-  flags |= {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
   flags |= {"init_checkpoint": "gone", "output_dir": "before it was moved"}
-  entry = {"program": "x", "directory": str(tmp_path), "flags": flags}
+  entry["flags"] |= flags
 
   def build(args):
     assert keras.config.dtype_policy().name == "bfloat16"
@@ -213,41 +199,37 @@ def test_a_restored_model_has_the_flags_of_its_training_and_no_others(
   assert keras.config.dtype_policy().name == "float32"
 
 
-def test_a_model_is_restored_with_its_own_vocabulary(tmp_path):
-  toy.config().to_json(str(tmp_path / "bert_config.json"))
-  (tmp_path / "vocab.txt").write_text(VOCABULARY)
-  (tmp_path / "other.txt").write_text(VOCABULARY.replace("a", "b"))
+def test_a_model_is_restored_with_its_own_vocabulary(tmp_path, entry):
+  own = (tmp_path / "vocab.txt").read_text()
+  changes = {"vocab_file": tmp_path / "other.txt"}
+  changes["vocab_file"].write_text(own.replace("a", "b"))
   (tmp_path / "checkpoint").write_text('model_checkpoint_path: "a"\n')
   (tmp_path / "a.index").touch()
-  flags = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
-  entry = {"program": "x", "directory": str(tmp_path), "flags": flags}
-  changes = {"vocab_file": tmp_path / "other.txt"}
   with pytest.raises(ValueError, match=r"line 5 is 'b', but 'a' in .*vocab"):
     fine_tuning.restore(str(tmp_path), entry, None, changes)
 
 
 def test_exports_for_keras_are_float32():
-  for export_format, policy in (
+  for formats, policy in (
     (["savedmodel"], "bfloat16"),
     (["tflite", "keras"], "mixed_bfloat16"),
   ):
-    run.set_export_policy(
-      Arguments(dtype="bfloat16", export_format=export_format)
-    )
+    run.set_export_policy(Arguments(dtype="bfloat16", export_format=formats))
     assert keras.config.dtype_policy().name == policy
   keras.config.set_dtype_policy("float32")
 
 
-def test_flags_override_bert_config_json_where_they_are_set(tmp_path):
-  (tmp_path / "vocab.txt").write_text(VOCABULARY)
-  path = str(tmp_path / "bert_config.json")
-  BertConfig(5, 8, 1, 2, 8, attention="left_to_right").to_json(path)
-  flags = {"bert_config_file": path, "vocab_file": str(tmp_path / "vocab.txt")}
+def test_flags_override_bert_config_json_where_they_are_set(
+  tmp_path, entry, monkeypatch
+):
+  monkeypatch.chdir(tmp_path)
+  config = BertConfig(5, 8, 1, 2, 8, attention="left_to_right")
+  config.to_json("bert_config.json")
   for attention, expected in (
     (None, "left_to_right"),
     ("bidirectional", "bidirectional"),
   ):
-    args = Arguments(**flags, attention=attention, add_bilstm=True)
+    args = Arguments(**entry["flags"], attention=attention, add_bilstm=True)
     result = encoder.config(args)
     assert (result.attention, result.add_bilstm) == (expected, True)
   with pytest.raises(ValueError, match="max_seq_length 513"):

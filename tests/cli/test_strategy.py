@@ -11,33 +11,27 @@ from tests.training import toy
 
 
 def _flags(**changes):
-  values = {
-    "distribution_strategy": None,
-    "num_cpu_devices": 2,  # as the suite has them
-    "use_tpu": False,
-    "tpu_name": None,
-    "tpu_zone": None,
-    "gcp_project": None,
-    "master": None,
-  }
+  names = ("tpu_name", "tpu_zone", "gcp_project", "master")
+  values = dict.fromkeys(("distribution_strategy", *names))
+  values |= {"use_tpu": False, "num_cpu_devices": 2}  # as the suite has them
   return Arguments(**values | changes)
 
 
-def test_default_without_gpus_is_one_device():
+def test_one_device_is_the_default_and_mirrored_takes_all():
   assert run.make_strategy(_flags()) is tf.distribute.get_strategy()
+  result = run.make_strategy(_flags(distribution_strategy="mirrored"))
+  assert isinstance(result, tf.distribute.MirroredStrategy)
+  assert result.num_replicas_in_sync == 2
 
 
 @pytest.mark.parametrize(
   ("gpus", "name"),
-  [([], "one_device"), (["a"], "one_device"), (["a", "b"], "mirrored")],
+  [("", "one_device"), ("a", "one_device"), ("ab", "mirrored")],
 )
 def test_several_gpus_are_mirrored(monkeypatch, gpus, name):
   devices = [SimpleNamespace(device_type="GPU", name=gpu) for gpu in gpus]
-  monkeypatch.setattr(
-    tf.config, "list_logical_devices", lambda kind=None: devices
-  )
-  strategy = SimpleNamespace(num_replicas_in_sync=1)
-  names = []
+  monkeypatch.setattr(tf.config, "list_logical_devices", lambda *_: devices)
+  strategy, names = SimpleNamespace(num_replicas_in_sync=1), []
   monkeypatch.setattr(
     run, "_strategy", lambda name, args: names.append(name) or strategy
   )
@@ -45,20 +39,12 @@ def test_several_gpus_are_mirrored(monkeypatch, gpus, name):
   assert names == [name]
 
 
-def test_mirrored_takes_every_device():
-  result = run.make_strategy(_flags(distribution_strategy="mirrored"))
-  assert isinstance(result, tf.distribute.MirroredStrategy)
-  assert result.num_replicas_in_sync == 2
-
-
 def test_several_workers_come_from_tf_config(monkeypatch):
-  calls = []
+  calls, strategy = [], SimpleNamespace(num_replicas_in_sync=2)
   monkeypatch.setattr(
     tf.distribute,
     "MultiWorkerMirroredStrategy",
-    lambda **options: (
-      calls.append(options) or SimpleNamespace(num_replicas_in_sync=2)
-    ),
+    lambda **options: calls.append(options) or strategy,
   )
   flags = _flags(distribution_strategy="multi_worker_mirrored")
   with pytest.raises(ValueError, match="needs the environment variable TF_CON"):
@@ -81,31 +67,24 @@ def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
     training_program.check_devices(_flags(**flags))
 
 
+def _resolve(monkeypatch, resolver):
+  owner = tf.distribute.cluster_resolver
+  monkeypatch.setattr(owner, "TPUClusterResolver", resolver)
+
+
 def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
-  calls = []
-
-  def resolver(**arguments):
-    calls.append(arguments)
-    return SimpleNamespace(master=lambda: "grpc://tpu")
-
-  monkeypatch.setattr(
-    tf.distribute.cluster_resolver, "TPUClusterResolver", resolver
-  )
+  calls, strategy = [], SimpleNamespace(num_replicas_in_sync=8)
+  cluster = SimpleNamespace(master=lambda: "grpc://tpu")
+  _resolve(monkeypatch, lambda **given: calls.append(given) or cluster)
   for owner, name in (
     (tf.config, "experimental_connect_to_cluster"),
     (tf.tpu.experimental, "initialize_tpu_system"),
     (tf.distribute, "TPUStrategy"),
   ):
-    monkeypatch.setattr(
-      owner, name, lambda r: SimpleNamespace(num_replicas_in_sync=8)
-    )
-  result = run.make_strategy(
-    _flags(
-      **{"use_tpu": True, "tpu_name": "t", "master": "m"},
-      **{"tpu_zone": "z", "gcp_project": "p"},
-    )
-  )
-  assert result.num_replicas_in_sync == 8
+    monkeypatch.setattr(owner, name, lambda _: strategy)
+  flags = {"use_tpu": True, "tpu_name": "t", "master": "m"}
+  flags |= {"tpu_zone": "z", "gcp_project": "p"}
+  assert run.make_strategy(_flags(**flags)).num_replicas_in_sync == 8
   assert calls == [{"tpu": "t", "zone": "z", "project": "p"}]
 
 
@@ -117,9 +96,7 @@ def test_a_tpu_that_is_not_there_is_named(monkeypatch, name, value):
   def resolver(**_):
     raise OSError("no such host")
 
-  monkeypatch.setattr(
-    tf.distribute.cluster_resolver, "TPUClusterResolver", resolver
-  )
+  _resolve(monkeypatch, resolver)
   message = f"no TPU can be reached with --{name}={value}: no such host"
   with pytest.raises(ValueError, match=message):
     run.make_strategy(_flags(use_tpu=True, **{name: value}))

@@ -18,8 +18,7 @@ SCORES = {1e-5: 0.5, 3e-5: 0.8}  # of the first seed: the next is worse
 def _flags(tmp_path, **changes):
   flags = {"learning_rate": (1e-5, 3e-5), "num_seeds": 2}
   flags |= {"do_train": True, "do_predict": True, "output_dir": str(tmp_path)}
-  command = "run_it.py", "--task_name=x"
-  given = ("do_train", "do_predict")
+  given, command = ("do_train", "do_predict"), ("run_it.py", "--task_name=x")
   return programs.arguments("run_squad", given, command, **flags | changes)
 
 
@@ -34,8 +33,8 @@ def _commands(monkeypatch):
     folder = Path(values["output_dir"]) / "best"
     folder.mkdir(parents=True)
     value = SCORES[float(values["learning_rate"])] - int(values["seed"]) / 100
-    record = {"metric": "f1", "value": value, "step": 7, "evaluated": 9}
-    (folder / "best.json").write_text(json.dumps(record))
+    best = {"metric": "f1", "value": value, "step": 7, "evaluated": 9}
+    (folder / "best.json").write_text(json.dumps(best))
     (folder / "model.ckpt-7.index").write_text(values["output_dir"])
     start = json.dumps([{"flags": {}}, {"flags": {}} | values])
     (folder.parent / "run.json").write_text(start)
@@ -60,45 +59,41 @@ def test_several_rates_or_seeds_make_a_sweep(
 ):
   flags = _flags(tmp_path, **changes)
   assert fine_tuning.is_sweep(flags) == bool(trials)
-  if not trials:
-    return
-  flags = fine_tuning.run_sweep(flags)
-  folders = [f"--output_dir={tmp_path}/rate_{name}" for name in trials]
-  assert [command[3] for command in commands] == folders
-  # The program goes on with the best, and with the seed of the first.
-  assert (flags.do_train, flags.keep_best) == (False, True)
-  assert flags.seed == int(trials[0][-1])
+  if trials:
+    flags = fine_tuning.run_sweep(flags)
+    folders = [f"--output_dir={tmp_path}/rate_{name}" for name in trials]
+    assert [command[3] for command in commands] == folders
+    # The program goes on with the best, and with the seed of the first.
+    result = (flags.do_train, flags.keep_best, flags.seed)
+    assert result == (False, True, int(trials[0][-1]))
 
 
 def test_runs_every_combination_and_copies_the_winner(
   tmp_path, commands, caplog
 ):
+  # The sweep is resumed with the trials that are missing.
+  fine_tuning.run_sweep(_flags(tmp_path, learning_rate=1e-5))
+  assert len(commands) == 2
   with caplog.at_level("INFO", logger="absl"):
     fine_tuning.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
   assert commands[1] == [
-    sys.executable,
-    "run_it.py",
-    "--task_name=x",
+    *(sys.executable, "run_it.py", "--task_name=x"),
     f"--output_dir={tmp_path}/rate_1e-05_seed_2",
-    "--learning_rate=1e-05",
-    "--train_batch_size=32",
-    "--num_train_epochs=3.0",
-    "--seed=2",
-    "--num_seeds=1",
-    "--ensemble=1",
+    *("--learning_rate=1e-05", "--train_batch_size=32"),
+    *("--num_train_epochs=3.0", "--seed=2", "--num_seeds=1", "--ensemble=1"),
     "--keep_best",
     "--nodo_predict",  # as the command has it
   ]
-  lines = (tmp_path / "sweep.tsv").read_text().splitlines()
-  assert lines[0] == "run\tlearning_rate\tseed\tstep\tmetric\tvalue"
-  assert lines[4] == "rate_3e-05_seed_2\t3e-05\t2\t7\tf1\t0.78"
+  header, *rows = (tmp_path / "sweep.tsv").read_text().splitlines()
+  assert header == "run\tlearning_rate\tseed\tstep\tmetric\tvalue"
+  assert rows[3:] == ["rate_3e-05_seed_2\t3e-05\t2\t7\tf1\t0.78"]
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
   assert "rate_3e-05: 0.7850 ± 0.0071, 2 seeds" in caplog.text
-  # run.json has the best trial's entry, once.
+  # run.json has the entry of each sweep's best trial, once.
   for _ in range(2):
-    [start] = json.loads((tmp_path / "run.json").read_text())
+    [_, start] = json.loads((tmp_path / "run.json").read_text())
     assert start["output_dir"].endswith("rate_3e-05_seed_1")
     fine_tuning.run_sweep(_flags(tmp_path))
 
@@ -109,18 +104,13 @@ def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
   training_program.check_ensemble(flags.replace(ensemble=4))
   result = fine_tuning.run_sweep(flags)
   names = [command[3].rpartition("/")[2] for command in commands]
-  assert names == [
-    f"rate_3e-05_batch_{size}_epochs_{epochs}_seed_1"
-    for size in (16, 32)
-    for epochs in (2, 3)
-  ]
+  parts = ("16_epochs_2", "16_epochs_3", "32_epochs_2", "32_epochs_3")
+  assert names == [f"rate_3e-05_batch_{part}_seed_1" for part in parts]
   assert commands[1][4:7] == [
-    "--learning_rate=3e-05",
-    "--train_batch_size=16",
+    *("--learning_rate=3e-05", "--train_batch_size=16"),
     "--num_train_epochs=3.0",
   ]
   assert (result.train_batch_size, result.num_train_epochs) == (16, 2.0)
-  assert len(commands) == 4
   fine_tuning.run_sweep(flags)
   assert len(commands) == 4
 
@@ -149,16 +139,6 @@ def test_trials_and_sweep_have_the_labels_in_one_order(
   labels.save("abc", str(tmp_path))
   with pytest.raises(ValueError, match=r"rate_3e-05_seed_1 and .* other label"):
     fine_tuning.run_sweep(_flags(tmp_path))
-
-
-def test_resumes_with_missing_trials(tmp_path, commands):
-  fine_tuning.run_sweep(_flags(tmp_path, learning_rate=1e-5))
-  assert len(commands) == 2
-  fine_tuning.run_sweep(_flags(tmp_path))
-  assert len(commands) == 4
-  assert len((tmp_path / "sweep.tsv").read_text().splitlines()) == 5
-  winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
-  assert winner.endswith("rate_3e-05_seed_1")
 
 
 def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
@@ -200,11 +180,8 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   training_program.check_ensemble(flags)
   fine_tuning.run_sweep(flags)
   folders = run_record.best_trials(str(tmp_path), 3)
-  assert [Path(folder).name for folder in folders] == [
-    "rate_3e-05_seed_1",
-    "rate_3e-05_seed_2",
-    "rate_1e-05_seed_1",
-  ]
+  trials = ("3e-05_seed_1", "3e-05_seed_2", "1e-05_seed_1")
+  assert folders == [f"{tmp_path}/rate_{trial}" for trial in trials]
   # Whoever restores the folder gets it, too.
   [entry] = run_record.read(str(tmp_path))
   assert entry["flags"]["ensemble"] == 3
@@ -212,13 +189,11 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
 
 
 def test_an_ensemble_of_more_models_than_there_are_is_refused(tmp_path):
-  with pytest.raises(ValueError, match="--ensemble=5 takes the best of a"):
-    training_program.check_ensemble(_flags(tmp_path, ensemble=5))
-  with pytest.raises(ValueError, match=r"--ensemble=2 .* trains 1: give more"):
-    rates = {"learning_rate": (1e-5, 1e-5), "num_seeds": 1}
-    training_program.check_ensemble(_flags(tmp_path, **rates, ensemble=2))
-  flags = _flags(tmp_path, do_train=False, ensemble=2)
-  with pytest.raises(
-    ValueError, match=r"more than the 0 trials in .*sweep\.tsv"
+  rates = {"learning_rate": (1e-5, 1e-5), "num_seeds": 1}
+  for flags, message in (
+    ({"ensemble": 5}, "--ensemble=5 takes the best of a"),
+    (rates | {"ensemble": 2}, "--ensemble=2 .* trains 1: give more"),
+    ({"do_train": False, "ensemble": 2}, r"more than the 0 tri.*sweep\.tsv"),
   ):
-    training_program.check_ensemble(flags)
+    with pytest.raises(ValueError, match=message):
+      training_program.check_ensemble(_flags(tmp_path, **flags))

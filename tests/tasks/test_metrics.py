@@ -11,9 +11,14 @@ LABELS = np.array([1, 1, 0, 0, 0, 0, 1, 1])  # TP 3, FP 1, FN 1, TN 3
 
 
 def test_columns_of_a_report_align_with_hangul():
-  table = metrics.classification_report(["긍정", "b"], *2 * [np.array([0, 1])])
-  lines = [line for line in table.split("\n") if line.strip()]
-  assert len({len(line) + metrics.num_wide(line) for line in lines}) == 1
+  for name, values in (
+    ("긍정", [0, 1]),
+    ("긍정적인 글", [[1], [1], [0], [1]]),
+  ):
+    values = np.array(values)
+    table = metrics.classification_report([name, "b"], values, values)
+    lines = [line for line in table.split("\n") if line.strip()]
+    assert len({len(line) + metrics.num_wide(line) for line in lines}) == 1
 
 
 def test_two_classes_by_hand():
@@ -28,20 +33,17 @@ def test_correlations_by_hand():
   x, y = np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 5])
   # Deviations -1.5 -.5 .5 1.5 and -1.75 .25 -.75 2.25.
   expected = 5.5 / np.sqrt(5 * 8.75)
-  assert metrics.score("pearson", x, y) == pytest.approx(expected)
+  for dtype in (np.float64, np.float32):
+    result = metrics.score("pearson", x.astype(dtype), y.astype(dtype))
+    assert result == pytest.approx(expected, rel=1e-12)
   # 1 - 6 sum d^2 / (n (n^2 - 1)) with d = 0 1 1 0
   assert metrics.score("spearman", x, y) == pytest.approx(1 - 6 * 2 / (4 * 15))
-  narrow = map(np.float32, (x, y))
-  result = metrics.score("pearson", *narrow)
-  assert result == pytest.approx(expected, rel=1e-12)
-
-
-def test_equal_values_have_their_mean_rank():
-  values = np.array([10.0, 30, 20, 30, 30])
-  ranks = np.array([1, 4, 2, 4, 4])
-  others = np.arange(5)
-  expected = metrics.score("pearson", ranks, others)
-  assert metrics.score("spearman", values, others) == pytest.approx(expected)
+  # Equal values have their mean rank.
+  values, ranks = np.array([10.0, 30, 20, 30, 30]), np.array([1, 4, 2, 4, 4])
+  expected = metrics.score("pearson", ranks, np.arange(5))
+  assert metrics.score("spearman", values, np.arange(5)) == (
+    pytest.approx(expected)
+  )
 
 
 def test_undefined_is_zero():
@@ -69,14 +71,8 @@ def test_f1_of_several_labels_and_of_a_single_one():
   single = predictions[:, :1], labels[:, :1]
   for name in ("micro_f1", "macro_f1"):
     assert metrics.score(name, *single) == pytest.approx(2 / 5)
-  table = metrics.classification_report(["rare"], *single)
-  lines = metrics.classification_report(["긍정적인 글", "b"], *single).split(
-    "\n"
-  )
-  assert len({len(x) + metrics.num_wide(x) for x in lines if x.strip()}) == 1
-  assert [
-    line.split()[-1] for line in table.splitlines() if "rare" in line
-  ] == ["2"]
+  table = metrics.classification_report(["rare"], *single).splitlines()
+  assert [line.split()[-1] for line in table if "rare" in line] == ["2"]
 
 
 def test_probabilities_of_large_logits():

@@ -32,18 +32,17 @@ def _restored(monkeypatch):
 
 def test_files_of_a_folder_count_before_those_of_its_run(tmp_path):
   own, run = tmp_path / "own", tmp_path / "run"
-  for folder in (own, run):
-    _write(folder, LOWER)
+  _write(own, LOWER)
+  _write(run, LOWER)
   flags = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
   flags |= {"do_lower_case": False}
   _record(own, {"program": "run_ner", "flags": flags, "directory": str(run)})
-  names = "x", "bert_config.json", "vocab.txt"
-  files = tasks.model_files(str(own))
-  assert files == (*(str(own / name) for name in names), False)
-  for name in names[1:]:
-    (own / name).unlink()
-  paths = str(own / "x"), *(str(run / name) for name in names[1:])
-  assert tasks.model_files(str(own)) == (*paths, False)
+  prefix, names = str(own / "x"), ("bert_config.json", "vocab.txt")
+  for folder in (own, run):
+    paths = (str(folder / name) for name in names)
+    assert tasks.model_files(str(own)) == (prefix, *paths, False)
+    for name in names:
+      (own / name).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -52,10 +51,11 @@ def test_files_of_a_folder_count_before_those_of_its_run(tmp_path):
 def test_a_run_without_a_vocabulary_does_not_know_its_case(
   tmp_path, tokens, is_lower
 ):
-  _write(tmp_path / "own", tokens)
+  own = tmp_path / "own"
+  _write(own, tokens)
   flags = {"vocab_file": None, "do_lower_case": not is_lower}
-  _record(tmp_path / "own", {"program": "run_pretraining", "flags": flags})
-  assert tasks.model_files(str(tmp_path / "own")).do_lower_case == is_lower
+  _record(own, {"program": "run_pretraining", "flags": flags})
+  assert tasks.model_files(str(own)).do_lower_case == is_lower
 
 
 def test_the_vector_of_a_text_is_the_mean_of_the_last_layer(tmp_path, restored):
@@ -71,16 +71,10 @@ def test_the_vector_of_a_text_is_the_mean_of_the_last_layer(tmp_path, restored):
 
 
 def test_the_last_start_in_a_folder_counts(tmp_path, restored):
-  flags = {"max_seq_length": 8}, {"max_seq_length": 9}
-  programs = "run_squad", "run_ner"
-  _record(
-    tmp_path,
-    *(
-      {"program": program, "flags": values}
-      for program, values in zip(programs, flags, strict=True)
-    ),
-  )
+  first = {"program": "run_squad", "flags": {"max_seq_length": 8}}
+  last = {"program": "run_ner", "flags": {"max_seq_length": 9}}
+  _record(tmp_path, first, last)
   _, entry, build, changes = restored(str(tmp_path), lstm_units=3)
-  assert (entry["program"], entry["flags"]) == ("run_ner", flags[1])
+  assert (entry["program"], entry["flags"]) == ("run_ner", last["flags"])
   assert build.__module__ == "tasks.ner.task"
   assert changes == {"lstm_units": 3}

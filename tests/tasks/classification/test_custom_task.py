@@ -20,18 +20,12 @@ def _lay_out(folder, **files):
 
 def task_of(data, output, do_train=True, init_checkpoint=None, **changes):
   """The task of --task_name=tsv with these flags."""
-  flags = {
-    "task_name": "tsv",
-    "data_dir": data,
-    "xnli_language": "zh",
-    "text_a_column": "body",
-    "text_b_column": None,
-    "label_column": "kind",
-    "is_regression": False,
-    "multi_label": False,
-  }
+  flags = {"task_name": "tsv", "data_dir": data, "xnli_language": "zh"}
+  flags |= {"text_a_column": "body", "text_b_column": None}
+  flags |= {"label_column": "kind", "is_regression": False}
+  flags |= {"multi_label": False} | changes
   return named_tasks.with_labels(
-    named_tasks.TaskFlags(**flags | changes), output, init_checkpoint, do_train
+    named_tasks.TaskFlags(**flags), output, init_checkpoint, do_train
   )
 
 
@@ -54,19 +48,11 @@ def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
   task = task_of(data, output)
   assert task.labels == ("y", "x", "z")  # as kept, not sorted anew
   assert task.metrics == ("accuracy",)
-  assert examples.read_examples(task, data, "test") == [
-    TextExample("test-1", "A")
-  ]
-
-
-def test_labels_of_a_test_file_are_not_looked_at(tmp_path):
-  data = _lay_out(
-    tmp_path / "d", train_tsv=TRAIN, test_tsv="kind\tbody\n?\tA\n"
-  )
-  task = task_of(data, str(tmp_path / "out"))
-  assert examples.read_examples(task, data, "test") == [
-    TextExample("test-1", "A")
-  ]
+  # Labels of a test file are not looked at.
+  for content in ("id\tbody\n1\tA\n", "kind\tbody\n?\tA\n"):
+    _lay_out(tmp_path / "data", test_tsv=content)
+    rows = examples.read_examples(task, data, "test")
+    assert rows == [TextExample("test-1", "A")]
 
 
 def test_two_texts_in_csv_and_jsonl(tmp_path):
@@ -75,20 +61,13 @@ def test_two_texts_in_csv_and_jsonl(tmp_path):
     train_csv='q,a,ok\n"1, 2",x,yes\n3,"say ""no""",no\n',
     dev_jsonl='{"q": "1", "a": "", "ok": "no", "more": {}}\n',
   )
-  task = task_of(
-    data,
-    str(tmp_path / "o"),
-    text_a_column="q",
-    text_b_column="a",
-    label_column="ok",
-  )
-  assert examples.read_examples(task, data, "train") == [
+  columns = {"text_a_column": "q", "text_b_column": "a", "label_column": "ok"}
+  read = partial(examples.read_examples, task_of(data, "no", **columns), data)
+  assert read("train") == [
     TextExample("train-1", "1, 2", "x", "yes"),
     TextExample("train-2", "3", 'say "no"', "no"),
   ]
-  assert examples.read_examples(task, data, "dev") == [
-    TextExample("dev-0", "1", "", "no")
-  ]
+  assert read("dev") == [TextExample("dev-0", "1", "", "no")]
 
 
 def test_columns_that_predictions_repeat(tmp_path):
@@ -110,48 +89,33 @@ def test_numbers_are_sorted_by_value(tmp_path):
   assert task_of(data, str(tmp_path / "o")).labels == ("0", "9", "10")
 
 
-def test_scores_need_no_labels(tmp_path):
+@pytest.mark.parametrize("score", ["x", "", "nan", "inf"])
+def test_scores_need_no_labels_but_have_to_be_numbers(tmp_path, score):
   data = _lay_out(tmp_path / "data", train_tsv="body\tkind\nx\t-1e3\n")
   task = task_of(data, "nowhere", is_regression=True)
   assert task.is_regression
   assert examples.read_examples(task, data, "train")[0].label == "-1e3"
-
-
-@pytest.mark.parametrize("score", ["x", "", "nan", "inf"])
-def test_a_score_that_is_no_number_is_named(tmp_path, score):
-  train = f"body\tkind\nx\t1\nx\t{score}\n"
-  data = _lay_out(tmp_path / "data", train_tsv=train)
-  task = task_of(data, "nowhere", is_regression=True)
+  _lay_out(tmp_path / "data", train_tsv=f"body\tkind\nx\t1\nx\t{score}\n")
   with pytest.raises(ValueError, match=rf"line 3.*'{score}' is not a number"):
     examples.read_examples(task, data, "train")
 
 
 def test_an_unknown_label_in_dev_is_named(tmp_path):
-  data = _lay_out(
-    tmp_path / "d", train_tsv=TRAIN, dev_tsv="kind\tbody\nugly\tA\n"
-  )
+  files = {"train_tsv": TRAIN, "dev_tsv": "kind\tbody\nugly\tA\n"}
+  data = _lay_out(tmp_path / "d", **files)
   task = task_of(data, str(tmp_path / "o"))
-  with pytest.raises(
-    ValueError, match=r"dev\.tsv, line 2.*'ugly' .* labels are bad, good"
-  ):
+  message = r"dev\.tsv, line 2.*'ugly' .* labels are bad, good"
+  with pytest.raises(ValueError, match=message):
     examples.read_examples(task, data, "dev")
 
 
 @pytest.mark.parametrize(
   ("content", "columns", "message"),
   [
-    (
-      TRAIN,
-      {"text_a_column": "text"},
-      r"no column 'text'; there are 'kind', 'body'",
-    ),
-    (TRAIN, {"label_column": "label"}, r"no column 'label'; there are"),
-    (
-      "kind\tbody\nx\tA\n",
-      {},
-      r"train.tsv: the only label is 'x'",
-    ),
-    ("kind\tbody\nx\tA\n \tB\n", {}, r"line 3: kind is blank"),
+    (TRAIN, {"text_a_column": "text"}, "'text'; there are 'kind', 'body'"),
+    (TRAIN, {"label_column": "label"}, "no column 'label'; there are"),
+    ("kind\tbody\nx\tA\n", {}, r"train\.tsv: the only label is 'x'"),
+    ("kind\tbody\nx\tA\n \tB\n", {}, "line 3: kind is blank"),
     ("kind\tbody\n", {}, "has no rows"),
   ],
 )
@@ -162,7 +126,7 @@ def test_training_files_that_do_not_do(tmp_path, content, columns, message):
   assert not (tmp_path / "o").exists()
 
 
-def test_a_single_label_in_labels_txt(tmp_path):
+def test_labels_txt_has_several_labels(tmp_path):
   data = _lay_out(tmp_path / "data", train_tsv=TRAIN)
   output = _lay_out(tmp_path / "out", labels_txt="good\n")
   with pytest.raises(
@@ -175,43 +139,42 @@ def test_no_file_or_too_many(tmp_path):
   data = _lay_out(tmp_path / "data")
   with pytest.raises(FileNotFoundError, match=r"no file train, dev or test"):
     task_of(data, None)
-  _lay_out(tmp_path / "data", dev_tsv="x", dev_csv="x")
+  _lay_out(tmp_path / "data", dev_tsv="x")
+  with pytest.raises(FileNotFoundError, match="the labels are unknown"):
+    task_of(data, str(tmp_path / "out"))
+  _lay_out(tmp_path / "data", dev_csv="x")
   with pytest.raises(ValueError, match=r"dev\.tsv and dev\.csv; remove one"):
     task_of(data, None)
 
 
-def test_no_way_to_know_the_labels(tmp_path):
-  data = _lay_out(tmp_path / "data", dev_tsv="x")
-  with pytest.raises(FileNotFoundError, match="the labels are unknown"):
-    task_of(data, str(tmp_path / "out"))
+def _record(folder, **flags):
+  entry = {"program": "run_classifier", "flags": flags}
+  (folder / "run.json").write_text(json.dumps([entry]))
 
 
 def test_a_model_of_pairs_is_given_pairs(tmp_path):
-  trained = {"task_name": "TSV", "text_b_column": "id"}
-  (tmp_path / "run.json").write_text(json.dumps([{"flags": trained}]))
+  _record(tmp_path, task_name="TSV", text_b_column="id")
   start = str(tmp_path / "model.ckpt-1")
   with pytest.raises(ValueError, match=r"ckpt-1 was trained with --text_b_col"):
     named_tasks.check_text_pairs(None, start)
   named_tasks.check_text_pairs("body", start)
-  trained = {"task_name": "MRPC"}
-  (tmp_path / "run.json").write_text(json.dumps([{"flags": trained}]))
+  _record(tmp_path, task_name="MRPC")
   named_tasks.check_text_pairs("body", start)
 
 
 def test_a_teacher_has_the_labels_of_the_task(tmp_path):
   path = str(tmp_path / "run.json")
-  flags = {"task_name": "mrpc", "bert_config_file": path, "vocab_file": path}
-  entry = {"program": "run_classifier", "flags": flags}
-  (tmp_path / "run.json").write_text(json.dumps([entry]))
+  files = {"bert_config_file": path, "vocab_file": path}
+  rte, check = named_tasks.find("RTE"), named_tasks.check_teacher
+  _record(tmp_path, task_name="mrpc", **files)
   with pytest.raises(ValueError, match=r"labels, .* 0, 1 and entailment, not_"):
-    named_tasks.check_teacher(str(tmp_path), named_tasks.find("RTE"))
-  named_tasks.check_teacher(str(tmp_path), named_tasks.find("SST-2"))
-  flags["task_name"] = "TSV"  # of scores
-  (tmp_path / "run.json").write_text(json.dumps([entry]))
-  named_tasks.check_teacher(str(tmp_path), named_tasks.find("RTE"))
+    check(str(tmp_path), rte)
+  check(str(tmp_path), named_tasks.find("SST-2"))
+  _record(tmp_path, task_name="TSV", **files)  # of scores
+  check(str(tmp_path), rte)
   (tmp_path / "labels.txt").write_text("entailment\nno\n")
   with pytest.raises(ValueError, match=r"order: entailment, no \(of"):
-    named_tasks.check_teacher(str(tmp_path), named_tasks.find("RTE"))
+    check(str(tmp_path), rte)
 
 
 def test_no_task_of_glue_has_its_name():

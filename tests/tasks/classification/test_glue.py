@@ -12,17 +12,15 @@ METRICS = ("accuracy", "f1", "matthews_correlation", "spearman")
 
 
 def _flags(folder, **changes):
-  defaults = {
-    "data_dir": str(folder / "data"),
-    "output_dir": str(folder / "output"),
-    **{"do_export": False, "export_dir": None, "teacher": None},
-    **{"do_train": True, "do_eval": True, "do_predict": True},
-    **{"dry_run": False, "from_mnli": False},
-  }
+  defaults = dict.fromkeys(("do_train", "do_eval", "do_predict"), True)
+  defaults |= dict.fromkeys(("do_export", "dry_run", "from_mnli"), False)
+  defaults |= {"export_dir": None, "teacher": None}
+  defaults |= {x: str(folder / x[:-4]) for x in ("data_dir", "output_dir")}
   return glue.Command(**defaults | changes)
 
 
 def _task_folders(folder, *names):
+  (folder / "output").mkdir(exist_ok=True)
   for name in names:
     for split in named_tasks.find(name).splits.values():
       path = folder / "data" / name / split.file
@@ -47,10 +45,8 @@ def _run(calls):
     folder.mkdir(parents=True)
     # Each value is another one.
     for more, suffix in enumerate(("", "_mismatched")):
-      lines = [
-        f"eval_{name} = 0.{len(calls)}{i}{more}\n"
-        for i, name in enumerate(METRICS)
-      ]
+      numbers = enumerate(METRICS)
+      lines = [f"eval_{x} = 0.{len(calls)}{i}{more}\n" for i, x in numbers]
       (folder / f"eval_results{suffix}.txt").write_text("".join(lines))
     if predicts and values.get("do_predict") != "False":
       for split in named_tasks.find(name).splits.values():
@@ -68,26 +64,17 @@ def _table(folder):
 def test_all_tasks_with_the_average_of_the_paper(tmp_path, calls, run):
   names = ("MNLI", "QQP", "QNLI", "SST-2", "CoLA", "STS-B", "MRPC", "RTE")
   _task_folders(tmp_path, *names, "WNLI")
-  (tmp_path / "output").mkdir()
   run(_flags(tmp_path))
   assert [values["task_name"] for values in calls] == [*names, "WNLI"]
-  assert calls[1] == {
-    "task_name": "QQP",
-    "data_dir": str(tmp_path / "data" / "QQP"),
-    "output_dir": str(tmp_path / "output" / "QQP"),
-  }
+  folders = {x: f"{tmp_path}/{x[:-4]}/QQP" for x in ("data_dir", "output_dir")}
+  assert calls[1] == {"task_name": "QQP"} | folders
   header, *rows, average = _table(tmp_path)
   assert header == ["task", "metric", "dev", "paper_base", "paper_large"]
   assert rows[0] == ["MNLI-m", "accuracy", "10.00", "84.60", "86.70"]
-  assert [row[:3] for row in rows[1:-1]] == [
-    ["MNLI-mm", "accuracy", "10.10"],
-    ["QQP", "f1", "21.00"],
-    ["QNLI", "accuracy", "30.00"],
-    ["SST-2", "accuracy", "40.00"],
-    ["CoLA", "matthews_correlation", "52.00"],
-    ["STS-B", "spearman", "63.00"],
-    ["MRPC", "f1", "71.00"],
-    ["RTE", "accuracy", "80.00"],
+  assert [" ".join(row[:3]) for row in rows[1:-1]] == [
+    *("MNLI-mm accuracy 10.10", "QQP f1 21.00", "QNLI accuracy 30.00"),
+    *("SST-2 accuracy 40.00", "CoLA matthews_correlation 52.00"),
+    *("STS-B spearman 63.00", "MRPC f1 71.00", "RTE accuracy 80.00"),
   ]
   assert rows[-1] == ["WNLI", "accuracy", "90.00", "", ""]
   # As in table 1.
@@ -102,7 +89,6 @@ def test_all_tasks_with_the_average_of_the_paper(tmp_path, calls, run):
 
 def test_goes_on_with_what_is_not_complete(tmp_path, calls, run):
   _task_folders(tmp_path, "CoLA", "RTE")
-  (tmp_path / "output").mkdir()
   run(_flags(tmp_path, do_predict=False))
   assert len(calls) == 2
   assert not glue.parts(_flags(tmp_path, do_predict=False))
@@ -128,7 +114,6 @@ def test_goes_on_with_what_is_not_complete(tmp_path, calls, run):
 
 def test_mnli_is_complete_without_the_diagnostic_data(tmp_path, run):
   _task_folders(tmp_path, "MNLI")
-  (tmp_path / "output").mkdir()
   run(_flags(tmp_path))
   (tmp_path / "output" / "MNLI" / "AX.tsv").unlink()
   assert not glue.parts(_flags(tmp_path))
@@ -138,7 +123,7 @@ def test_mnli_is_complete_without_the_diagnostic_data(tmp_path, run):
 
 def test_after_an_error_the_table_has_the_tasks_before(tmp_path, run):
   _task_folders(tmp_path, "CoLA", "RTE")
-  (tmp_path / "output" / "RTE").mkdir(parents=True)
+  (tmp_path / "output" / "RTE").mkdir()
   with pytest.raises(FileExistsError):
     run(_flags(tmp_path))
   assert [row[0] for row in _table(tmp_path)] == ["task", "CoLA", "average"]
@@ -146,7 +131,6 @@ def test_after_an_error_the_table_has_the_tasks_before(tmp_path, run):
 
 def test_tasks_begin_with_mnli(tmp_path, calls, run):
   _task_folders(tmp_path, "RTE", "SST-2", "MNLI", "MRPC", "STS-B")
-  (tmp_path / "output").mkdir()
   run(_flags(tmp_path, from_mnli=True, teacher="big", do_predict=False))
   starts = {v["task_name"]: v.get("init_checkpoint") for v in calls}
   mnli = str(tmp_path / "output" / "MNLI")
@@ -159,7 +143,6 @@ def test_tasks_begin_with_mnli(tmp_path, calls, run):
 
 def test_a_dry_run_needs_no_model_of_mnli(tmp_path, calls, run):
   _task_folders(tmp_path, "RTE", "MNLI")
-  (tmp_path / "output").mkdir()
   run(_flags(tmp_path, from_mnli=True, dry_run=True))
   assert [values["task_name"] for values in calls] == ["MNLI", "RTE"]
   # The dry run of MNLI leaves no model that RTE could begin with.
@@ -172,7 +155,6 @@ def test_a_task_without_a_test_file_is_not_predicted(
 ):
   _task_folders(tmp_path, "RTE", "CoLA")
   (tmp_path / "data" / "CoLA" / "test.tsv").unlink()
-  (tmp_path / "output").mkdir()
   with caplog.at_level("INFO", logger="absl"):
     glue.parts(_flags(tmp_path))  # as when flags are checked
     run(_flags(tmp_path))
@@ -187,9 +169,10 @@ def test_mistakes_are_named(tmp_path):
   with pytest.raises(FileNotFoundError, match="has no folder MNLI, QQP, QNLI"):
     glue.parts(_flags(tmp_path))
   _task_folders(tmp_path, "RTE")
-  with pytest.raises(FileNotFoundError, match="no folder MNLI, with --from_m"):
-    glue.parts(_flags(tmp_path, from_mnli=True))
-  with pytest.raises(ValueError, match="--task_name=GLUE needs --do_eval"):
-    glue.parts(_flags(tmp_path, do_eval=False))
-  with pytest.raises(ValueError, match="GLUE needs --do_train; or name"):
-    glue.parts(_flags(tmp_path, do_train=False, dry_run=True))
+  for flags, message in (
+    ({"from_mnli": True}, "no folder MNLI, with --from_m"),
+    ({"do_eval": False}, "--task_name=GLUE needs --do_eval"),
+    ({"do_train": False, "dry_run": True}, "GLUE needs --do_train; or name"),
+  ):
+    with pytest.raises((FileNotFoundError, ValueError), match=message):
+      glue.parts(_flags(tmp_path, **flags))

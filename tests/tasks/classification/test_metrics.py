@@ -9,12 +9,8 @@ from tasks.classification import named_tasks
 from tasks.classification.examples import TextExample
 
 MNLI = named_tasks.find("mnli")
-EXAMPLES = [
-  TextExample("dev-1", "a", "b", "neutral"),
-  TextExample("dev-2", "a", "b", "entailment"),
-  TextExample("dev-3", "a", "b", "neutral"),
-  TextExample("dev-4", "a", "b", "contradiction"),
-]
+GOLD = ("neutral", "entailment", "neutral", "contradiction")
+EXAMPLES = [TextExample(f"dev-{i}", "a", "b", x) for i, x in enumerate(GOLD, 1)]
 OUTPUTS = np.array(
   [[0.1, 0.2, 0.7], [0.2, 0.5, 0.3], [0.1, 0.6, 0.3], [0.8, 0.1, 0.1]],
   np.float32,
@@ -22,22 +18,12 @@ OUTPUTS = np.array(
 
 
 def test_official_metrics_of_tasks():
-  official = {
-    "CoLA": ("matthews_correlation",),
-    "SST-2": ("accuracy",),
-    "MRPC": ("accuracy", "f1"),
-    "STS-B": ("pearson", "spearman"),
-    "QQP": ("accuracy", "f1"),
-    "MNLI": ("accuracy",),
-    "QNLI": ("accuracy",),
-    "RTE": ("accuracy",),
-    "WNLI": ("accuracy",),
-    "AX": ("matthews_correlation",),
-    "XNLI": ("accuracy",),
-  }
-  assert {
-    name: task.metrics for name, task in named_tasks.TASKS.items()
-  } == official
+  official = dict.fromkeys(named_tasks.TASKS, ("accuracy",))
+  official |= dict.fromkeys(("CoLA", "AX"), ("matthews_correlation",))
+  official |= dict.fromkeys(("MRPC", "QQP"), ("accuracy", "f1"))
+  official["STS-B"] = ("pearson", "spearman")
+  tasks = named_tasks.TASKS.items()
+  assert {name: task.metrics for name, task in tasks} == official
 
 
 def test_classes_and_scores():
@@ -63,9 +49,7 @@ def test_report_has_a_row_for_every_label():
     ["entailment", "0.5000", "1.0000", "0.6667", "1"],
     ["neutral", "1.0000", "0.5000", "0.6667", "2"],
   ]
-
-
-def test_an_unused_label_is_no_division_by_zero():
+  # An unused label is no division by zero.
   report = _report(OUTPUTS[3:], EXAMPLES[3:])
   assert "neutral     0.0000    0.0000    0.0000         0" in report
 
@@ -96,18 +80,18 @@ def test_classes_have_an_accuracy_and_their_metric(name, labels, scores):
 
 
 def test_predictions_have_names(tmp_path):
-  path = tmp_path / "p.tsv"
-  evaluation.write_prediction_table(str(path), MNLI, OUTPUTS[:2], EXAMPLES[:2])
+  path, write = tmp_path / "p.tsv", evaluation.write_prediction_table
+  write(str(path), MNLI, OUTPUTS[:2], EXAMPLES[:2])
   assert path.read_text() == (
     "guid\tprediction\tcontradiction\tentailment\tneutral\n"
     "dev-1\tneutral\t0.1\t0.2\t0.7\n"
     "dev-2\tentailment\t0.2\t0.5\t0.3\n"
   )
   task = named_tasks.find("sts-b")
-  evaluation.write_prediction_table(
-    str(path), task, [[2.5], [-1]], EXAMPLES[:2]
-  )
+  write(str(path), task, [[2.5], [-1]], EXAMPLES[:2])
   assert path.read_text() == "guid\tprediction\ndev-1\t2.500\ndev-2\t-1.000\n"
+  with pytest.raises(ValueError, match="zip"):
+    write(str(path), MNLI, OUTPUTS[:3], EXAMPLES)
 
 
 def test_predictions_repeat_columns(tmp_path):
@@ -121,13 +105,6 @@ def test_predictions_repeat_columns(tmp_path):
     "guid\tprediction\tinput_guid\tnote\n"
     "dev-1\t2.500\t7\ta b\ndev-2\t1.000\t8\t\n"
   )
-
-
-def test_another_number_of_outputs_is_an_error(tmp_path):
-  with pytest.raises(ValueError, match="zip"):
-    evaluation.write_prediction_table(
-      str(tmp_path / "p"), MNLI, OUTPUTS[:3], EXAMPLES
-    )
 
 
 @pytest.mark.parametrize(
@@ -151,14 +128,10 @@ def test_files_for_the_server(tmp_path, name, split, file, prediction):
   outputs = np.full([2, len(task.labels or "1")], -0.25)
   outputs[1, min(1, outputs.shape[1] - 1)] = 7.25
   first = task.labels[0] if task.labels else "0.000"
-
-  evaluation.write_predictions(
-    str(tmp_path), task, split, outputs, [TextExample("", "")] * 2
-  )
-
-  assert (tmp_path / file).read_text() == (
-    f"index\tprediction\n0\t{first}\n1\t{prediction}\n"
-  )
+  rows = [TextExample("", "")] * 2
+  evaluation.write_predictions(str(tmp_path), task, split, outputs, rows)
+  table = f"index\tprediction\n0\t{first}\n1\t{prediction}\n"
+  assert (tmp_path / file).read_text() == table
 
 
 def test_no_file_for_what_the_server_does_not_take(tmp_path):

@@ -19,9 +19,8 @@ LABELS = ("joy", "wit", "woe")
 def _task(folder, **files):
   for name, content in files.items():
     (folder / name.replace("_", ".")).write_text(content)
-  columns = {"text_a_column": "text", "label_column": "label"}
-  output = str(folder / "out")
-  return task_of(str(folder), output, multi_label=True, **columns)
+  flags = {"text_a_column": "text", "label_column": "label"}
+  return task_of(str(folder), f"{folder}/out", multi_label=True, **flags)
 
 
 @pytest.mark.parametrize(
@@ -75,33 +74,29 @@ def test_wrong_labels_are_named(tmp_path):
 
 
 def test_flags_of_own_files_are_not_ignored():
+  mrpc = named_tasks.find("MRPC")
   columns = ("text_a_column", "text_b_column", "label_column")
   for name in ("multi_label", "is_regression", *columns):
     message = f"--{name} is for --task_name=tsv: the columns of MRPC are fixed"
     with pytest.raises(ValueError, match=message):
-      named_tasks.check_no_custom_flags(named_tasks.find("MRPC"), [name])
+      named_tasks.check_no_custom_flags(mrpc, [name])
 
 
 def test_records_have_a_number_for_each_label(tokenizer):
   build = TextRecordBuilder(tokenizer, 4, LABELS, multi_label=True)
   schema = examples.record_schema(4, LABELS, multi_label=True)
-  for label, expected in (
-    (("woe", "joy"), [1, 0, 1]),
-    ((), [0, 0, 0]),
-    (None, [0, 0, 0]),
-  ):
+  for label, expected in ((("woe", "joy"), [1, 0, 1]), ((), [0] * 3)):
     row = build(TextExample("", "a", label=label))
     assert row["label_ids"] == expected
     assert row.keys() == schema.keys()
-  assert build(None)["label_ids"] == [0, 0, 0]
+  for unlabelled in (TextExample("", "a"), None):
+    assert build(unlabelled)["label_ids"] == [0, 0, 0]
 
 
-@given(
-  st.lists(
-    st.tuples(st.sampled_from((0.0, 0.1, 0.3, 0.7, 1.0)), st.booleans()),
-    min_size=1,
-  )
-)
+_pairs = st.tuples(st.sampled_from((0.0, 0.1, 0.3, 0.7, 1.0)), st.booleans())
+
+
+@given(st.lists(_pairs, min_size=1))
 def test_no_threshold_is_better_than_the_best(pairs):
   probs, is_label = map(np.array, zip(*pairs, strict=True))
   best = metrics.best_threshold(probs.astype(np.float32), is_label)
@@ -150,8 +145,8 @@ def test_thresholds_are_read_back(tmp_path):
 
 
 def test_scores_at_thresholds_and_at_a_half():
-  rows = [TextExample("", "", label=names) for names in (("joy",), ("joy",))]
-  rows += [TextExample("", "", label=names) for names in ((), ("woe",))]
+  names = (("joy",), ("joy",), (), ("woe",))
+  rows = [TextExample("", "", label=label) for label in names]
   probs = np.array([[0.9, 0, 0.2], [0.4, 0, 0.1], [0.3, 0.6, 0.1], [0, 0, 0.3]])
   custom = _with_thresholds(0.35, 0.7, 0.25)
   result = metrics.results(custom, probs, np.ones(4), rows, 8)
@@ -167,14 +162,17 @@ def _weights(setting, custom, *names):
   return task.class_weights(args, custom, rows)
 
 
+def _one_label(*names):
+  return examples.ClassificationTask("tsv", {}, names, ())
+
+
 def test_class_weights():
-  one = examples.ClassificationTask("tsv", {}, ("a", "b", "c"), ())
+  one = _one_label("a", "b", "c")
   assert _weights([], one, "a") == ()
   weights = _weights(["balanced"], one, "a", "a", "a", "b")
   assert weights == pytest.approx((4 / 9, 4 / 3, 1.0))
   assert _weights(["b=2.5", "c=1e1"], one, "a") == (1.0, 2.5, 10.0)
-  named = examples.ClassificationTask("tsv", {}, ("a", "b=c"), ())
-  assert _weights(["b=c=2"], named, "a") == (1.0, 2.0)
+  assert _weights(["b=c=2"], _one_label("a", "b=c"), "a") == (1.0, 2.0)
   several = _with_thresholds()
   rows = (("joy", "woe"), ("joy",), ("joy",), ())
   assert _weights(["balanced"], several, *rows) == pytest.approx((1 / 3, 1, 3))
@@ -184,19 +182,17 @@ def test_class_weights():
 
 
 def test_class_weights_multiply_losses_of_training():
-  one = examples.ClassificationTask("tsv", {}, ("a", "b"), ())
-  weights = task.objective(one, (1.0, 3.0)).weights({"label_ids": [0, 1, 1]})
+  objective = task.objective(_one_label("a", "b"), (1.0, 3.0))
+  weights = objective.weights({"label_ids": [0, 1, 1]})
   assert np.asarray(weights["example_loss"]).tolist() == [1, 3, 3]
   batch = {"label_ids": np.eye(3, dtype=int)}
   outputs = {"logits": np.zeros((3, 3), np.float32)}
   plain, weighted = (
-    np.asarray(objective.losses(outputs, batch)["example_loss"])
-    for objective in (
-      task.objective(_with_thresholds()),
-      task.objective(_with_thresholds(), (1.0, 2.0, 4.0)),
-    )
+    task.objective(_with_thresholds(), *more).losses(outputs, batch)
+    for more in ((), ((1.0, 2.0, 4.0),))
   )
-  np.testing.assert_allclose(weighted / plain, [1, 4 / 3, 2], rtol=1e-6)
+  ratio = np.divide(weighted["example_loss"], plain["example_loss"])
+  np.testing.assert_allclose(ratio, [1, 4 / 3, 2], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +206,7 @@ def test_class_weights_multiply_losses_of_training():
   ],
 )
 def test_wrong_class_weights_are_named(setting, message):
-  one = examples.ClassificationTask("tsv", {}, ("a", "b"), ())
+  one = _one_label("a", "b")
   with pytest.raises(ValueError, match=f"--class_weights: {message}"):
     _weights([setting], one, "a")
   with pytest.raises(ValueError, match="two weights of 'a'"):

@@ -11,27 +11,15 @@ from tasks.classification import examples as classification_examples
 from tasks.classification.examples import TextExample, TextRecordBuilder
 
 
-def _fields(ids, segments, mask, label, real=1):
-  return {
-    "input_ids": ids,
-    "input_mask": mask,
-    "segment_ids": segments,
-    "label_ids": [label],
-    "is_real_example": [real],
-  }
-
-
 def test_twelve_labels_keep_their_order(tokenizer):
   labels = [str(number) for number in range(12)]
   build = TextRecordBuilder(tokenizer, 3, labels)
-  ids = [build(TextExample("x", "a", None, x))["label_ids"] for x in labels]
-  assert ids == [[number] for number in range(12)]
-
-
-def test_what_is_not_known_is_zero(tokenizer):
-  build = TextRecordBuilder(tokenizer, 3, ["no", "yes"])
+  rows = [build(TextExample("x", "a", None, label)) for label in labels]
+  assert [row["label_ids"] for row in rows] == [[n] for n in range(12)]
+  # What is not known is zero.
   assert build(TextExample("x", "a"))["label_ids"] == [0]
-  assert build(None) == _fields([0] * 3, [0] * 3, [0] * 3, 0, real=0)
+  nothing = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), [0] * 3)
+  assert build(None) == nothing | {"label_ids": [0], "is_real_example": [0]}
 
 
 def test_scores(tokenizer, tmp_path):
@@ -46,38 +34,35 @@ def test_scores(tokenizer, tmp_path):
   assert batch["is_real_example"].numpy().tolist() == [1, 1, 0]
 
 
-def test_several_processes_write_and_count_the_same(
-  tokenizer, tmp_path, monkeypatch
-):
-  monkeypatch.setattr(features, "_CHUNK", 7)
-  examples = [
-    TextExample(str(i), "a " * (i % 9), "b", "yes") for i in range(40)
-  ]
+@pytest.fixture(name="write")
+def _write(tokenizer, tmp_path, monkeypatch):
+  """Writes a file of examples by a number of processes."""
+  monkeypatch.setattr(features, "_CHUNK", 3)
   prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
   schema = classification_examples.record_schema(8, ("no", "yes"))
-  paths = [tmp_path / "one", tmp_path / "two"]
-  for processes, path in enumerate(paths, 1):
-    lengths = features.write_records(
-      str(path), schema, examples, prepare, processes
-    )
+
+  def write(name, examples, processes):
+    path = str(tmp_path / name)
+    return features.write_records(path, schema, examples, prepare, processes)
+
+  return write
+
+
+def test_several_processes_write_and_count_the_same(write, tmp_path):
+  texts = ["a " * (i % 9) for i in range(40)]
+  examples = [TextExample("x", text, "b", "yes") for text in texts]
+  for processes in (1, 2):
+    lengths = write(str(processes), examples, processes)
     # Of texts before they are cut to eight tokens.
     assert lengths == Counter(4 + i % 9 for i in range(40))
-  assert paths[0].read_bytes() == paths[1].read_bytes()
-  assert len(list(tf.data.TFRecordDataset(str(paths[0])))) == 40
+  first, second = (tmp_path / name for name in "12")
+  assert first.read_bytes() == second.read_bytes()
+  assert len(list(tf.data.TFRecordDataset(str(first)))) == 40
 
 
-def test_an_error_in_a_process_leaves_no_file(tokenizer, tmp_path, monkeypatch):
-  monkeypatch.setattr(features, "_CHUNK", 2)
-  prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
-  examples = [TextExample("x", "a", None, "no")] * 4 + [
-    TextExample("x", "a", None, "maybe")
-  ]
+def test_an_error_in_a_process_leaves_no_file(write, tmp_path):
+  labels = (*["no"] * 4, "maybe")
+  examples = [TextExample("x", "a", None, label) for label in labels]
   with pytest.raises(KeyError, match="maybe"):
-    features.write_records(
-      str(tmp_path / "out"),
-      classification_examples.record_schema(8, ("no", "yes")),
-      examples,
-      prepare,
-      processes=2,
-    )
+    write("out", examples, processes=2)
   assert not (tmp_path / "out").exists()

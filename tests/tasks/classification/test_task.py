@@ -13,6 +13,7 @@ from tests.serving.tasks import CONFIG, T
 WORDS = ("a", "b c", "d e a", "b a d c", "a a a a a", "e", "d d")
 COLUMNS = ("index", "sentence1", "sentence2", "gold_label")
 LABELS = ("neutral", "entailment", "contradiction")
+MNLI = named_tasks.find("MNLI")
 
 
 @pytest.fixture(name="args")
@@ -22,48 +23,42 @@ def _args(tmp_path, tokenizer):
     *(("train", 5), ("dev_matched", 7), ("dev_mismatched", 3)),
     *(("test_matched", 5), ("test_mismatched", 2)),
   ):
-    rows = [COLUMNS] + [
-      (str(i), name[-1], WORDS[i], LABELS[i % 3]) for i in range(number)
-    ]
+    rows = [(str(i), name[-1], WORDS[i], LABELS[i % 3]) for i in range(number)]
     size = 3 if "test" in name else 4
-    text = "".join("\t".join(row[:size]) + "\n" for row in rows)
+    text = "".join("\t".join(row[:size]) + "\n" for row in (COLUMNS, *rows))
     (tmp_path / f"{name}.tsv").write_text(text)
   (tmp_path / "vocab.txt").write_text("\n".join(tokenizer.vocab))
   return programs.arguments(
     "run_classifier",
     **{"task_name": "MNLI", "data_dir": str(tmp_path), "max_seq_length": T},
-    output_dir=str(tmp_path / "out"),
-    vocab_file=str(tmp_path / "vocab.txt"),
+    **{"output_dir": f"{tmp_path}/out", "vocab_file": f"{tmp_path}/vocab.txt"},
     **{"eval_batch_size": 4, "predict_batch_size": 3, "num_workers": 1},
     **{"prediction_columns": ["sentence2"], "pack_examples": True},
   )
 
 
-def _convert(args, mnli, kind):
-  columns = args.prediction_columns
-  rows = named_tasks.read(mnli, args.data_dir, [kind], columns)
-  return {k: task.convert(args, mnli, k, v) for k, v in rows.items()}
+def _convert(args, kind):
+  rows = named_tasks.read(MNLI, args.data_dir, [kind], args.prediction_columns)
+  return {k: task.convert(args, MNLI, k, v) for k, v in rows.items()}
 
 
-def _logits(model, tokenizer, rows, mnli):
-  build = examples.TextRecordBuilder(tokenizer, T, mnli.labels)
-  inputs = [{n: [build(row)[n]] for n in model.input} for row in rows]
-  arrays = ({n: np.array(v) for n, v in row.items()} for row in inputs)
-  return np.concatenate([model(row)["logits"] for row in arrays])
+def _logits(model, tokenizer, rows):
+  build = examples.TextRecordBuilder(tokenizer, T, MNLI.labels)
+  inputs = [{n: np.array([build(row)[n]]) for n in model.input} for row in rows]
+  return np.concatenate([model(row)["logits"] for row in inputs])
 
 
 def test_each_set_is_evaluated_in_its_own_batches(args, tokenizer, tmp_path):
-  mnli = named_tasks.find("MNLI")
-  model = task.make_model(args, mnli, CONFIG)
-  sets = _convert(args, mnli, "dev")
+  model = task.make_model(args, MNLI, CONFIG)
+  sets = _convert(args, "dev")
   assert list(sets) == ["dev", "dev_mismatched"]
-  result = task.evaluate(args, mnli, model, sets, False, 17)
+  result = task.evaluate(args, MNLI, model, sets, False, 17)
   for split, part in sets.items():
     suffix = split.removeprefix("dev")
     assert part.path == f"{args.output_dir}/eval{suffix}.tf_record"
-    logits = _logits(model, tokenizer, part.rows, mnli)
-    labels = [mnli.labels.index(row.label) for row in part.rows]
-    losses = -np.log(metrics.probabilities(mnli, logits))
+    logits = _logits(model, tokenizer, part.rows)
+    labels = [MNLI.labels.index(row.label) for row in part.rows]
+    losses = -np.log(metrics.probabilities(MNLI, logits))
     losses = losses[np.arange(len(labels)), labels]
     batches = [losses[i : i + 4].mean() for i in range(0, len(losses), 4)]
     expected = {
@@ -79,37 +74,31 @@ def test_each_set_is_evaluated_in_its_own_batches(args, tokenizer, tmp_path):
     assert written == pytest.approx(expected, rel=1e-5)
 
 
-def test_each_set_is_predicted_in_the_order_of_its_file(
-  args, tokenizer, tmp_path
-):
-  mnli = named_tasks.find("MNLI")
-  model = task.make_model(args, mnli, CONFIG)
-  sets = _convert(args, mnli, "test")
-  task.predict(args, mnli, model, sets)
+def test_each_set_is_predicted_in_its_order(args, tokenizer, tmp_path):
+  model = task.make_model(args, MNLI, CONFIG)
+  sets = _convert(args, "test")
+  task.predict(args, MNLI, model, sets)
   for split, part in sets.items():
     suffix = split.removeprefix("test")
     assert part.path == f"{args.output_dir}/predict{suffix}.tf_record"
-    logits = _logits(model, tokenizer, part.rows, mnli)
-    probs = metrics.probabilities(mnli, logits)
+    logits = _logits(model, tokenizer, part.rows)
+    probs = metrics.probabilities(MNLI, logits)
     assert (tmp_path / "out" / f"test_results{suffix}.tsv").exists()
     path = tmp_path / "out" / f"test_predictions{suffix}.tsv"
     header, *rows = programs.table(path)
-    assert header == ["guid", "prediction", *mnli.labels, "sentence2"]
+    assert header == ["guid", "prediction", *MNLI.labels, "sentence2"]
     assert [row[-1] for row in rows] == list(WORDS[: len(rows)])
     result = np.array([row[2:-1] for row in rows], float)
     np.testing.assert_allclose(result, probs, rtol=1e-5)
-    assert [row[1] for row in rows] == [
-      mnli.labels[i] for i in logits.argmax(1)
-    ]
+    names = [MNLI.labels[i] for i in logits.argmax(1)]
+    assert [row[1] for row in rows] == names
 
 
 def test_tpus_get_full_batches(args):
-  mnli = named_tasks.find("MNLI")
-  on_tpu = args.replace(use_tpu=True)
   sizes = {}
   for kind in ("train", "dev", "test"):
-    for flags in (args, on_tpu):
-      for split, part in _convert(flags, mnli, kind).items():
+    for flags in (args, args.replace(use_tpu=True)):
+      for split, part in _convert(flags, kind).items():
         assert part.with_packing(8, packs=True).packing
         assert part.static_shapes == flags.use_tpu
         number = len(list(tf.data.TFRecordDataset(part.path)))
@@ -122,19 +111,15 @@ def test_tpus_get_full_batches(args):
 
 def test_a_dry_run_reads_the_beginning(args, monkeypatch):
   monkeypatch.setattr(task.training_program, "_DRY_RUN_EXAMPLES", 2)
-  mnli = named_tasks.find("MNLI")
-  assert len(_convert(args, mnli, "dev")["dev"].rows) == 7
-  part = _convert(args.replace(dry_run=True), mnli, "dev")["dev"]
+  assert len(_convert(args, "dev")["dev"].rows) == 7
+  part = _convert(args.replace(dry_run=True), "dev")["dev"]
   assert len(part.rows) == 2
 
 
 def _several(*thresholds):
-  labels = ("joy", "wit", "woe")
-  return examples.ClassificationTask(
-    *("tsv", {}, labels, ("micro_f1", "macro_f1")),
-    multi_label=True,
-    thresholds=thresholds,
-  )
+  fields = ("tsv", {}, ("joy", "wit", "woe"), ("micro_f1", "macro_f1"))
+  options = {"multi_label": True, "thresholds": thresholds}
+  return examples.ClassificationTask(*fields, **options)
 
 
 def test_thresholds_of_the_run_count_before_those_it_began_with(
@@ -154,9 +139,10 @@ def test_thresholds_of_the_run_count_before_those_it_began_with(
 
 
 def test_windows_of_long_texts_are_those_of_the_flags(args, tmp_path):
-  CONFIG.to_json(str(tmp_path / "bert_config.json"))
+  path = str(tmp_path / "bert_config.json")
+  CONFIG.to_json(path)
   args = args.replace(
-    bert_config_file=str(tmp_path / "bert_config.json"),
+    bert_config_file=path,
     **{"task_name": "SST-2", "long_text": "windows", "max_seq_length": 6},
     max_text_length=T + 8,
   )
@@ -175,8 +161,8 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
   (tmp_path / "out").mkdir()
   logits = np.array([[2, -1, 0], [1, -3, 0.5], [-1, -1, 0.25]], np.float32)
   monkeypatch.setattr(task.inference, "outputs", lambda *_: {"logits": logits})
-  rows = [("joy", "woe"), ("joy",), ("woe",)]
-  rows = [examples.TextExample("", "", label=names) for names in rows]
+  names = [("joy", "woe"), ("joy",), ("woe",)]
+  rows = [examples.TextExample("", "", label=label) for label in names]
   part = task.RecordDataset(rows, "", None, False)
   result = task.evaluate(args, _several(), None, {"dev": part}, True, 1)
   saved = programs.table(tmp_path / "out" / "thresholds.tsv")
@@ -195,15 +181,16 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
 def test_ensembles_combine_what_their_outputs_mean(args):
   """Scores, probabilities of classes, odds of labels."""
   args = args.replace(ensemble=2)
-  inputs = {n: np.ones((1, 4), int) for n in ("input_ids", "input_mask")}
-  inputs["segment_ids"] = np.zeros((1, 4), int)
+  ones = np.ones((1, 4), int)
+  inputs = {"input_ids": ones, "input_mask": ones, "segment_ids": ones * 0}
   for kind, mean in (
     (named_tasks.find("STS-B"), lambda x: x),
-    (named_tasks.find("MNLI"), lambda x: np.exp(x) / np.exp(x).sum()),
+    (MNLI, lambda x: np.exp(x) / np.exp(x).sum()),
     (_several(), lambda x: 1 / (1 + np.exp(-x))),
   ):
     model = task.make_model(args, kind, CONFIG)
-    logits = [np.asarray(m(inputs)["logits"]) for m in model.members]
-    first, second = map(mean, logits)
+    first, second = (
+      mean(np.asarray(m(inputs)["logits"])) for m in model.members
+    )
     result = mean(np.asarray(model(inputs)["logits"]))
     np.testing.assert_allclose(result, (first + second) / 2, rtol=1e-4)

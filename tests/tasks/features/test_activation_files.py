@@ -20,40 +20,41 @@ def _values(*shape, seed=0):
   return np.random.RandomState(seed).standard_normal(shape).astype(np.float32)
 
 
-def test_a_line_of_json(tmp_path):
+@pytest.mark.parametrize(
+  ("line", "values", "expected"),
+  [
+    (
+      LINES[1],
+      [[[1.2345672], [-2]], [[0.5], [1e-7]]],
+      '{"linex_index": 1, "features": ['
+      '{"token": "t2", "layers": [{"index": -1, "values": [1.234567]}, '
+      '{"index": 0, "values": [-2.0]}]}, '
+      '{"token": "t3", "layers": [{"index": -1, "values": [0.5]}, '
+      '{"index": 0, "values": [0.0]}]}]}\n',
+    ),
+    (
+      LINES[0],
+      [[1.0], [2.0]],
+      '{"linex_index": 0, "layers": [{"index": -1, "values": [1.0]}, '
+      '{"index": 0, "values": [2.0]}]}\n',
+    ),
+  ],
+)
+def test_a_line_of_json(tmp_path, line, values, expected):
   path = tmp_path / "out.jsonl"
-  values = np.array([[[1.2345672], [-2]], [[0.5], [1e-7]]], np.float32)
-  lines.write_json(str(path), [(LINES[1], values)], LAYERS, _tokens)
-  assert path.read_text() == (
-    '{"linex_index": 1, "features": ['
-    '{"token": "t2", "layers": [{"index": -1, "values": [1.234567]}, '
-    '{"index": 0, "values": [-2.0]}]}, '
-    '{"token": "t3", "layers": [{"index": -1, "values": [0.5]}, '
-    '{"index": 0, "values": [0.0]}]}]}\n'
-  )
-
-
-def test_a_vector_as_json(tmp_path):
-  path = tmp_path / "out.jsonl"
-  values = np.array([[1.0], [2.0]], np.float32)
-  lines.write_json(str(path), [(LINES[0], values)], LAYERS, _tokens)
-  assert path.read_text() == (
-    '{"linex_index": 0, "layers": [{"index": -1, "values": [1.0]}, '
-    '{"index": 0, "values": [2.0]}]}\n'
-  )
+  results = [(line, np.array(values, np.float32))]
+  lines.write_json(str(path), results, LAYERS, _tokens)
+  assert path.read_text() == expected
 
 
 def test_numbers_are_rounded_as_python_rounds_them(tmp_path):
   path = tmp_path / "out.jsonl"
-  values = np.concatenate(
-    [_values(1, 1, 10000) * 9, _values(1, 1, 99) / 1e5], 2
-  )
-  values[0, 0, :3] = 1 / 128, 3 / 128, -1e-9  # ties, and a negative zero
-  lines.write_json(str(path), [(LINES[0], values[0])], [0], _tokens)
+  values = np.hstack([_values(1, 10000) * 9, _values(1, 99) / 1e5])
+  values[0, :3] = 1 / 128, 3 / 128, -1e-9  # ties, and a negative zero
+  lines.write_json(str(path), [(LINES[0], values)], [0], _tokens)
   result = json.loads(path.read_text())["layers"][0]["values"]
-  assert list(map(repr, result)) == [
-    repr(round(float(x), 6)) for x in values.ravel()
-  ]
+  expected = [round(float(x), 6) for x in values.ravel()]
+  assert list(map(repr, result)) == list(map(repr, expected))
 
 
 def test_tokens_as_npz(tmp_path):
@@ -61,22 +62,19 @@ def test_tokens_as_npz(tmp_path):
   values = [_values(len(line.ids), 2, 4, seed=line.number) for line in LINES]
   lines.write_npz(path, zip(LINES, values, strict=True), LAYERS)
   result = dict(np.load(path))
-  assert sorted(result) == ["input_ids", "layers", "offsets", "values"]
-  assert result["layers"].tolist() == LAYERS
-  assert result["input_ids"].tolist() == [2, 5, 3, 2, 3]
-  assert result["offsets"].tolist() == [0, 3, 5]
-  split = np.split(result["values"], result["offsets"][1:-1])
-  for got, expected in zip(split, values, strict=True):
-    assert got.dtype == np.float32
-    np.testing.assert_array_equal(got, expected)
+  vectors = result.pop("values")
+  expected = {"layers": LAYERS, "input_ids": [2, 5, 3, 2, 3]}
+  expected["offsets"] = [0, 3, 5]
+  assert {name: value.tolist() for name, value in result.items()} == expected
+  assert vectors.dtype == np.float32
+  np.testing.assert_array_equal(vectors, np.concatenate(values))
 
 
 def test_vectors_as_npz_and_equal_bytes_every_time(tmp_path):
   values = [_values(2, 4, seed=line.number) for line in LINES]
   paths = [tmp_path / name for name in ("one.npz", "two.npz")]
   for path in paths:
-    results = zip(LINES, values, strict=True)
-    lines.write_npz(str(path), results, LAYERS)
+    lines.write_npz(str(path), zip(LINES, values, strict=True), LAYERS)
   result = dict(np.load(paths[0]))
   assert sorted(result) == ["layers", "vectors"]
   np.testing.assert_array_equal(result["vectors"], values)

@@ -37,14 +37,11 @@ def test_the_last_bar_between_blanks_separates(text, texts):
 
 def _read(tmp_path, text, max_seq_length):
   vocab.save(TOKENS, tmp_path / "vocab.txt")
-  (tmp_path / "text.txt").write_text(text)
+  path = tmp_path / "text.txt"
+  path.write_text(text)
   tokenizer = FullTokenizer(tmp_path / "vocab.txt")
-  return [
-    (line.number, [TOKENS[i] for i in line.ids], line.segments)
-    for line in text_lines.read_lines(
-      str(tmp_path / "text.txt"), tokenizer, max_seq_length
-    )
-  ]
+  lines = text_lines.read_lines(str(path), tokenizer, max_seq_length)
+  return [(x.number, [TOKENS[i] for i in x.ids], x.segments) for x in lines]
 
 
 def test_lines_are_tokens_between_cls_and_sep(tmp_path):
@@ -68,12 +65,13 @@ def test_count_looks_at_every_line(tmp_path):
   path = tmp_path / "text.txt"
   path.write_bytes(b"a\n\nb")
   assert text_lines.count(str(path)) == 3
-  path.write_bytes(b"")
-  with pytest.raises(ValueError, match="is empty: it should hold one text"):
-    text_lines.count(str(path))
-  path.write_bytes(b"a\n\xff\n")
-  with pytest.raises(ValueError, match="line 2: byte 2"):
-    text_lines.count(str(path))
+  for content, message in (
+    (b"", "is empty: it should hold one text"),
+    (b"a\n\xff\n", "line 2: byte 2"),
+  ):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+      text_lines.count(str(path))
 
 
 LENGTHS = st.lists(st.integers(2, 19), min_size=1, max_size=40)
@@ -99,9 +97,8 @@ def test_batches_hold_every_line_once(lengths, batch_size, multiple):
     longest = max(len(window[i].ids) for i in indices)
     length = batch["input_ids"].shape[1]
     assert longest <= length <= min(longest + multiple - 1, 19)
-    for index, row, mask in zip(
-      indices, batch["input_ids"], batch["input_mask"], strict=True
-    ):
+    rows = zip(indices, batch["input_ids"], batch["input_mask"], strict=True)
+    for index, row, mask in rows:
       np.testing.assert_array_equal(row[mask == 1], window[index].ids)
       assert not row[mask == 0].any()
     np.testing.assert_array_equal(batch["segment_ids"], batch["input_mask"])
@@ -120,13 +117,12 @@ def test_batches_hold_every_line_once(lengths, batch_size, multiple):
 )
 def test_lines_are_read_to_their_end(tmp_path, monkeypatch, flags, length):
   vocab.save(TOKENS, tmp_path / "vocab.txt")
-  (tmp_path / "text.txt").write_text("a " * 20)
+  (tmp_path / "input.txt").write_text("a " * 20)
   args = programs.arguments(
     "extract_features",
     **{"max_seq_length": 30, "max_text_length": 30, "pooling": "cls"} | flags,
-    **{"layers": "-1", "output_file": str(tmp_path / "out")},
-    vocab_file=str(tmp_path / "vocab.txt"),
-    input_file=str(tmp_path / "text.txt"),
+    **{"layers": "-1", "output_file": f"{tmp_path}/out"},
+    **{x: f"{tmp_path}/{x[:5]}.txt" for x in ("vocab_file", "input_file")},
   )
   masks = []
 
@@ -141,10 +137,11 @@ def test_lines_are_read_to_their_end(tmp_path, monkeypatch, flags, length):
 
 
 def test_windows_may_have_longer_and_longer_lines(monkeypatch):
-  monkeypatch.setattr(
-    inference, "predict", lambda _, batches: {"values": batches[0]["input_ids"]}
-  )
-  lines = [Line(n, [n + 1] * (2 * n + 2), [0] * (2 * n + 2)) for n in range(9)]
+  def predict(_, batches):
+    return {"values": batches[0]["input_ids"]}
+
+  monkeypatch.setattr(inference, "predict", predict)
+  lines = _lines(range(2, 20, 2))
   flags = {"max_seq_length": 32, "batch_size": 2}
   args = programs.arguments("extract_features", **flags)
   results = task._extract(args, None, lines, 10, Progress("read", 9, "lines"))

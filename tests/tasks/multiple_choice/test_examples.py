@@ -11,6 +11,7 @@ HEADER = (
   ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,"
   "ending0,ending1,ending2,ending3,label\n"
 )
+ROW = f"{HEADER}0,v,1,s,a,b,g,w,x,y"
 
 
 def _write(tmp_path, content, name="x.csv"):
@@ -20,10 +21,8 @@ def _write(tmp_path, content, name="x.csv"):
 
 
 def test_the_layout_of_swag(tmp_path):
-  path = _write(
-    tmp_path, HEADER + '0,v,1,"A, b. He","A, b.",He,gold,"c, ""d""",e,f,g,2\n'
-  )
-  assert read_examples(path) == [
+  row = '0,v,1,"A, b. He","A, b.",He,gold,"c, ""d""",e,f,g,2\n'
+  assert read_examples(_write(tmp_path, HEADER + row)) == [
     ChoiceExample("A, b.", "He", ('c, "d"', "e", "f", "g"), 2)
   ]
 
@@ -37,10 +36,11 @@ def test_any_number_of_endings_in_any_order_and_no_label(tmp_path, count):
   assert read_examples(path) == [ChoiceExample("a", "b", endings)]
 
 
+START = '{"sent1": "a", "sent2": "b", "ending0": "x", "ending1": "y"'
+
+
 def test_json_lines(tmp_path):
-  line = (
-    '{"sent1": "a", "sent2": "", "ending0": "x", "ending1": "y", "label": 1}'
-  )
+  line = f'{START}, "label": 1}}'.replace('"b"', '""')
   path = _write(tmp_path, line, "x.jsonl")
   assert read_examples(path) == [ChoiceExample("a", "", ("x", "y"), 1)]
 
@@ -52,16 +52,10 @@ def test_json_lines(tmp_path):
     (HEADER, "x.csv has no rows"),
     ("sent1,ending0,ending1\na,b,c\n", "no column 'sent2'; there are 'sent1'"),
     ("sent1,sent2,ending0\na,b,c\n", "no column 'ending1'"),
-    (
-      HEADER + "0,v,1,s,a,b,g,w,x,y,z,4\n",
-      "line 2: the label is '4', expected a number from 0 to 3",
-    ),
-    (HEADER + "0,v,1,s,a,b,g,w,x,y,z,\n", "line 2: the label is ''"),
-    (HEADER + "0,v,1,s,a,b,g,w,x,y,1\n", "line 2: 11 columns, expected 12"),
-    (
-      HEADER + '0,v,1,s,a,"b,g,w,x,y,1\n',
-      "row that begins on line 2 is no CSV",
-    ),
+    (f"{ROW},z,4\n", "line 2: the label is '4', expected a number from 0 to 3"),
+    (f"{ROW},z,\n", "line 2: the label is ''"),
+    (f"{ROW},1\n", "line 2: 11 columns, expected 12"),
+    (f'{HEADER}0,v,1,s,a,"b,g,w\n', "row that begins on line 2 is no CSV"),
   ],
 )
 def test_errors_name_the_row(tmp_path, content, message):
@@ -70,8 +64,7 @@ def test_errors_name_the_row(tmp_path, content, message):
 
 
 def test_rows_with_another_number_of_endings(tmp_path):
-  start = '{"sent1": "a", "sent2": "b", "ending0": "x", "ending1": "y"'
-  path = _write(tmp_path, f'{start}}}\n{start}, "ending2": "z"}}\n', "x.jsonl")
+  path = _write(tmp_path, f'{START}}}\n{START}, "ending2": "z"}}\n', "x.jsonl")
   with pytest.raises(ValueError, match=r"line 2: 3 endings, .* before have 2"):
     read_examples(path)
 
@@ -81,11 +74,7 @@ def test_rows_with_another_number_of_endings(tmp_path):
   [
     ("x.csv", "sent1,sent2,ending0,ending1,ending3\na,b,x,y,z\n"),
     ("x.csv", "sent1,sent2,ending0,ending1,ending02\na,b,x,y,z\n"),
-    (
-      "x.jsonl",
-      '{"sent1": "a", "sent2": "b", "ending0": "x", "ending1": "y", '
-      '"ending2": null, "ending3": "z"}\n',
-    ),
+    ("x.jsonl", f'{START}, "ending2": null, "ending3": "z"}}\n'),
   ],
 )
 def test_no_ending_is_left_out_silently(tmp_path, name, content):

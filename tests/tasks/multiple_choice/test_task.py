@@ -32,27 +32,25 @@ def _args(tmp_path, tokenizer):
   return programs.arguments(
     "run_swag",
     **{f"{x}_file": f"{tmp_path}/{x}.jsonl" for x in ("train", "dev", "test")},
-    output_dir=str(tmp_path / "out"),
-    vocab_file=str(tmp_path / "vocab.txt"),
+    **{"output_dir": f"{tmp_path}/out", "vocab_file": f"{tmp_path}/vocab.txt"},
     **{"max_seq_length": T, "num_workers": 1, "pack_examples": True},
     **{"eval_batch_size": 3, "predict_batch_size": 2},
   )
 
 
 def _convert(args, flag):
-  rows = examples.read_examples(args[flag])
-  return task.convert(args, flag, rows)
+  return task.convert(args, flag, examples.read_examples(args[flag]))
 
 
 def _expected(model, tokenizer, rows):
-  """Logits of examples, [N, C]."""
-  build = ChoiceRecordBuilder(tokenizer, T)
-  records = [build(row) for row in rows]
+  """Logits and probabilities of examples, [N, C]."""
+  records = map(ChoiceRecordBuilder(tokenizer, T), rows)
   inputs = (
     {n: np.reshape(record[n], (1, CHOICES, T)) for n in model.input}
     for record in records
   )
-  return np.concatenate([model(row)["logits"] for row in inputs])
+  logits = np.concatenate([model(row)["logits"] for row in inputs])
+  return logits, np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 
 
 def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
@@ -61,8 +59,7 @@ def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
   labels = [row.label for row in dev_set.rows]
   assert labels == [9, 10, 11, 0, 1, 2, 3]
   results = task.evaluate(args, model, dev_set, 17)
-  logits = _expected(model, tokenizer, dev_set.rows)
-  probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+  logits, probs = _expected(model, tokenizer, dev_set.rows)
   losses = -np.log(probs[np.arange(7), labels])
   assert results == {
     "eval_loss": pytest.approx(losses.mean(), rel=1e-5),
@@ -72,28 +69,24 @@ def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
   assert written == pytest.approx(results | {"global_step": 17})
   test_set = _convert(args, "test_file")
   task.predict(args, model, test_set)
-  logits = _expected(model, tokenizer, test_set.rows)
+  logits, probs = _expected(model, tokenizer, test_set.rows)
   _, *rows = programs.table(tmp_path / "out" / "test_predictions.tsv")
   assert [int(row[1]) for row in rows] == logits.argmax(1).tolist()
-  probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
   result = np.array([row[3:] for row in rows], float)
   np.testing.assert_allclose(result, probs, rtol=1e-5)
 
 
 def test_each_file_has_its_records_and_the_ensemble_is_of_its_size(args):
-  for flag, name in (
-    *(("train_file", "train"), ("dev_file", "eval")),
-    *(("test_file", "predict"),),
-  ):
+  names = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
+  for flag, name in names.items():
     part = _convert(args, flag)
     assert part.packing is None
     assert part.with_packing(8, packs=True).packing
     assert part.with_packing(8, packs=False).packing is None
     assert part.path == f"{args.output_dir}/{name}.tf_record"
     assert _convert(args.replace(use_tpu=True), flag).static_shapes
-  one, two = (
-    task.make_model(args.replace(ensemble=size), CONFIG) for size in (1, 2)
-  )
+  one = task.make_model(args, CONFIG)
+  two = task.make_model(args.replace(ensemble=2), CONFIG)
   assert len(two.variables) == 2 * len(one.variables)
   ids = np.arange(24).reshape(2, 3, 4) % 9
   inputs = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}

@@ -28,26 +28,20 @@ def _write(tmp_path, content):
   return str(path)
 
 
-def _tagged(*sentences):
-  return [
-    Sentence([""] * len(tags.split()), tags.split()) for tags in sentences
-  ]
+def _tagged(*texts):
+  return [Sentence([""] * len(tags), tags) for tags in map(str.split, texts)]
 
 
 @pytest.mark.parametrize("tag", [-1, 3])
 def test_columns_and_documents(tmp_path, tag):
-  assert examples.read_sentences(_write(tmp_path, TEXT), tag_column=tag) == [
+  path = _write(tmp_path, TEXT)
+  assert examples.read_sentences(path, tag_column=tag) == [
     Sentence(["EU", "rejects"], ["I-ORG", "O"], 0, 3),
     Sentence(["Peter"], ["I-PER"], 0, 6),
     Sentence(["Blackburn"], ["I-LOC"], 1, 10),
   ]
-
-
-def test_other_columns(tmp_path):
-  result = examples.read_sentences(
-    _write(tmp_path, TEXT), word_column=1, tag_column=-2
-  )
-  assert result[0] == Sentence(["NNP", "VBZ"], ["I-NP", "I-VP"], 0, 3)
+  others = examples.read_sentences(path, word_column=1, tag_column=-2)
+  assert others[0] == Sentence(["NNP", "VBZ"], ["I-NP", "I-VP"], 0, 3)
 
 
 def test_words_alone(tmp_path):
@@ -58,38 +52,20 @@ def test_words_alone(tmp_path):
   ]
 
 
-def test_a_comment_has_a_tab(tmp_path):
-  path = _write(tmp_path, "## id\ttext\n## O\n# O\n")
-  assert examples.read_sentences(path) == [
-    Sentence(["##", "#"], ["O", "O"], 0, 2)
-  ]
-
-
-def test_where_there_is_a_tab_blanks_belong_to_the_word(tmp_path):
-  path = _write(tmp_path, "New York\tB-LOC\na\u00a0b  O\n")
-  assert examples.read_sentences(path) == [
-    Sentence(["New York", "a\u00a0b"], ["B-LOC", "O"], 0, 1)
+def test_comments_and_words_with_blanks_have_a_tab(tmp_path):
+  text = "## id\ttext\n## O\n# O\n\nNew York\tB-LOC\na\u00a0b  O\n"
+  assert examples.read_sentences(_write(tmp_path, text)) == [
+    Sentence(["##", "#"], ["O", "O"], 0, 2),
+    Sentence(["New York", "a\u00a0b"], ["B-LOC", "O"], 0, 5),
   ]
 
 
 @pytest.mark.parametrize(
   ("content", "columns", "message"),
   [
-    (
-      "a O\nb\n",
-      {},
-      "line 2: 1 column, so that columns 0 and -1 are the same",
-    ),
-    (
-      "a O\n",
-      {"tag_column": 3},
-      "line 1: 2 columns, so that there is no col.*3",
-    ),
-    (
-      "a O\n",
-      {"tag_column": -3},
-      "line 1: 2 columns, so that there is no .*-3",
-    ),
+    ("a O\nb\n", {}, "2: 1 column, so that columns 0 and -1 are the same"),
+    ("a O\n", {"tag_column": 3}, "line 1: 2 columns, so that there is no.* 3"),
+    ("a O\n", {"tag_column": -3}, "1: 2 columns, so that there is no.* -3"),
     ("a O\n\n\tO\n", {}, "line 3: the word or the tag is empty"),
     ("\n-DOCSTART- O\n\n", {}, "x.conll has no words"),
     ("", {}, "x.conll has no words"),

@@ -6,33 +6,25 @@ import pytest
 from tasks.ner import examples as reader
 from tasks.ner import metrics
 from tasks.ner.examples import Sentence
+from tests import programs
 
 TAGS = ("O", "B-PET", "I-PET")
 # The most probable: O, then B-PET I-PET B-PET.
-LOGITS = np.log(
-  np.array([[8, 1, 1], [1, 2, 1], [1, 1, 6], [2, 5, 1]], np.float32)
-)
+ODDS = [[8, 1, 1], [1, 2, 1], [1, 1, 6], [2, 5, 1]]
+LOGITS = np.log(np.array(ODDS, np.float32))
 SENTENCES = [
   Sentence(["Rain"], ["O"], 0, 3),
   Sentence(["old", "Tom", "naps"], ["B-PET", "I-PET", "O"], 1, 7),
 ]
 
 
-def test_tags_as_numbers():
-  np.testing.assert_array_equal(
-    metrics.label_ids(TAGS, SENTENCES), [0, 1, 2, 0]
-  )
-
-
 def test_results_are_of_names_and_words():
+  assert metrics.label_ids(TAGS, SENTENCES).tolist() == [0, 1, 2, 0]
   predicted = [["O"], ["B-PET", "I-PET", "B-PET"]]
   scores = metrics.evaluate([s.tags for s in SENTENCES], predicted)
-  result = metrics.results(scores, np.array([1.0, 2.0, 3.0, 6.0]))
-  assert result == {
-    "eval_loss": 3.0,
-    "eval_accuracy": 3 / 4,
-    "eval_precision": 1 / 2,
-    "eval_recall": 1.0,
+  assert metrics.results(scores, np.array([1.0, 2.0, 3.0, 6.0])) == {
+    **{"eval_loss": 3.0, "eval_accuracy": 3 / 4},
+    **{"eval_precision": 1 / 2, "eval_recall": 1.0},
     "eval_f1": pytest.approx(2 / 3),
   }
 
@@ -41,27 +33,14 @@ def test_files_of_predictions(tmp_path):
   scores = metrics.score(LOGITS, TAGS, SENTENCES)
   assert scores.overall == metrics.Score(labels=1, predicted=2, correct=1)
   metrics.write_predictions(str(tmp_path), "dev", LOGITS, TAGS, SENTENCES)
-  lines = (tmp_path / "dev_predictions.conll").read_text().splitlines()
-  assert lines == [
-    "-DOCSTART- O O",
-    "",
-    "Rain O O",
-    "",
-    "-DOCSTART- O O",
-    "",
-    "old B-PET B-PET",
-    "Tom I-PET I-PET",
-    "naps O B-PET",
-    "",
-  ]
-  read = reader.read_sentences(str(tmp_path / "dev_predictions.conll"), 0, 1)
+  path = tmp_path / "dev_predictions.conll"
+  assert path.read_text() == (
+    "-DOCSTART- O O\n\nRain O O\n\n-DOCSTART- O O\n\n"
+    "old B-PET B-PET\nTom I-PET I-PET\nnaps O B-PET\n\n"
+  )
+  read = reader.read_sentences(str(path), 0, 1)
   assert [s[:3] for s in read] == [s[:3] for s in SENTENCES]
-
-
-def test_probabilities_have_a_line_for_each_word(tmp_path):
-  metrics.write_predictions(str(tmp_path), "dev", LOGITS, TAGS, SENTENCES)
-  text = (tmp_path / "dev_predictions.tsv").read_text()
-  header, *rows = [line.split("\t") for line in text.splitlines()]
+  header, *rows = programs.table(tmp_path / "dev_predictions.tsv")
   assert header == ["line", "word", "prediction", "O", "B-PET", "I-PET"]
   assert [row[:3] for row in rows] == [
     ["3", "Rain", "O"],
@@ -71,12 +50,7 @@ def test_probabilities_have_a_line_for_each_word(tmp_path):
   ]
   np.testing.assert_allclose(
     np.array([row[3:] for row in rows], float),
-    [
-      [8 / 10, 1 / 10, 1 / 10],
-      [1 / 4, 2 / 4, 1 / 4],
-      [1 / 8, 1 / 8, 6 / 8],
-      [2 / 8, 5 / 8, 1 / 8],
-    ],
+    np.divide(ODDS, np.sum(ODDS, axis=1, keepdims=True)),
     rtol=1e-6,
   )
 
@@ -91,10 +65,9 @@ def test_where_tags_are_not_known_there_are_predictions_alone(tmp_path):
 
 
 def test_another_number_of_words_is_an_error(tmp_path):
+  parts = str(tmp_path), "test", LOGITS[:3], TAGS, SENTENCES
   with pytest.raises(ValueError, match="zip"):
-    metrics.write_predictions(
-      str(tmp_path), "test", LOGITS[:3], TAGS, SENTENCES
-    )
+    metrics.write_predictions(*parts)
 
 
 def test_both_files_have_the_same_tags_of_almost_equal_logits(tmp_path):

@@ -5,12 +5,12 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.arguments import Arguments
 from data import features
 from data import records as input_pipeline
 from storage import tfrecord
 from tasks.ner import records, task
 from tasks.ner.examples import Sentence
+from tests import programs
 from tests.serving.stand_in import WORDS
 
 CLS, SEP = 2, 3
@@ -38,41 +38,26 @@ def test_the_first_piece_has_the_label(tokenizer):
 
 def test_without_tags_nothing_has_a_label(tokenizer):
   [(row, window)] = _build(tokenizer, [Sentence(["a", "b"], None)])
-  assert row["label_ids"] == [-1] * 8
-  assert window.positions == [1, 2]
+  assert (row["label_ids"], window.positions) == ([-1] * 8, [1, 2])
 
 
 def test_a_long_sentence_is_cut_evenly_and_keeps_its_own_context(tokenizer):
-  words = [*"abcdeab"]
-  rows = _build(tokenizer, [Sentence(words, ["O"] * 7)])
-  assert [_text(row) for row, _ in rows] == [
-    "[CLS] a b c d e a [SEP]",
-    "[CLS] b c d e a b [SEP]",
+  rows = _build(tokenizer, [Sentence([*"abcdeab"], ["O"] * 7)])
+  assert [(_text(row), row["label_ids"], w.word) for row, w in rows] == [
+    ("[CLS] a b c d e a [SEP]", [-1, 0, 0, 0, 0, -1, -1, -1], 0),
+    ("[CLS] b c d e a b [SEP]", [-1, -1, -1, -1, 0, 0, 0, -1], 4),
   ]
-  assert [row["label_ids"] for row, _ in rows] == [
-    [-1, 0, 0, 0, 0, -1, -1, -1],
-    [-1, -1, -1, -1, 0, 0, 0, -1],
-  ]
-  assert [window.word for _, window in rows] == [0, 4]
 
 
 def test_of_a_word_too_long_the_beginning_is_used(tokenizer):
   sentence = Sentence(["a", "abcdeabcde", "b"], ["O", "B-X", "O"])
-  rows = _build(tokenizer, [sentence])
-  assert [_text(row) for row, _ in rows][
-    1
-  ] == "[CLS] a ##b ##c ##d ##e ##a [SEP]"
+  _, (row, _), *_ = _build(tokenizer, [sentence])
+  assert _text(row) == "[CLS] a ##b ##c ##d ##e ##a [SEP]"
 
 
 def test_context_is_as_much_of_the_document_as_fits(tokenizer):
-  tags = ["O"]
-  sentences = [
-    Sentence(["ab"], tags, 0),
-    Sentence(["c"], tags, 0),
-    Sentence(["d"], tags, 0),
-    Sentence(["edcba"], tags, 0),
-    Sentence(["e"], tags, 1),
-  ]
+  words = ("ab", 0), ("c", 0), ("d", 0), ("edcba", 0), ("e", 1)
+  sentences = [Sentence([word], ["O"], document) for word, document in words]
   rows = _build(tokenizer, sentences, document_context=True)
   assert [_text(row) for row, _ in rows] == [
     "[CLS] a ##b c d e ##d [SEP]",  # nothing before: all of it after
@@ -93,13 +78,10 @@ def test_a_record_for_every_window(tmp_path):
     Sentence(["Rex", "barks"], ["B-X", "O"]),
     Sentence(["we", "saw", "old", "Tom"], ["O", "O", "B-X", "I-X"]),
   ]
-  args = Arguments(
-    dev_file="dev.txt",
-    output_dir=str(tmp_path),
-    vocab_file=str(tmp_path / "vocab.txt"),
-    **{"do_lower_case": True, "max_seq_length": 5, "document_context": False},
-    **{"dry_run": False, "train_batch_size": 8, "jit_compile": True},
-    **{"use_tpu": False, "distribution_strategy": None, "pack_examples": None},
+  args = programs.arguments(
+    "run_ner",
+    **{"max_seq_length": 5, "jit_compile": True, "dev_file": "dev.txt"},
+    **{"output_dir": str(tmp_path), "vocab_file": f"{tmp_path}/vocab.txt"},
   )
   result = task.convert(args, "dev_file", text, TAGS)
   path = f"{tmp_path}/eval.tf_record"
@@ -113,40 +95,29 @@ def test_a_record_for_every_window(tmp_path):
   assert (result.path, result.static_shapes) == (path, True)
   parse = input_pipeline.parser(features.tagging(5))
   [batch] = tf.data.TFRecordDataset(path).batch(9).map(parse)
-  assert batch["input_ids"].numpy().tolist() == [
-    [2, 4, 5, 3, 0],
-    [2, 6, 7, 1, 3],
-    [2, 7, 1, 1, 3],
-  ]
-  assert batch["label_ids"].numpy().tolist() == [
-    [-1, 1, 0, -1, -1],
-    [-1, 0, 0, -1, -1],
-    [-1, -1, 1, 2, -1],
-  ]
+  assert batch["input_ids"].numpy().tolist() == (
+    [[2, 4, 5, 3, 0], [2, 6, 7, 1, 3], [2, 7, 1, 1, 3]]
+  )
+  assert batch["label_ids"].numpy().tolist() == (
+    [[-1, 1, 0, -1, -1], [-1, 0, 0, -1, -1], [-1, -1, 1, 2, -1]]
+  )
 
 
 _words = st.text(alphabet="abcde", min_size=1, max_size=9)
-_sentences = st.lists(
-  st.tuples(
-    st.lists(st.tuples(_words, st.sampled_from(TAGS)), min_size=1, max_size=30),
-    st.booleans(),
-  ),
-  min_size=1,
-  max_size=5,
-)
+_pairs = st.tuples(_words, st.sampled_from(TAGS))
+_sentences = st.tuples(st.lists(_pairs, min_size=1, max_size=30), st.booleans())
+_texts = st.lists(_sentences, min_size=1, max_size=5)
 
 
-@given(_sentences, st.integers(3, 12), st.booleans())
+@given(_texts, st.integers(3, 12), st.booleans())
 def test_no_word_is_lost(tokenizer, texts, seq_length, document_context):
   document, sentences = 0, []
   for words, is_new in texts:
     document += is_new
     sentences.append(Sentence(*map(list, zip(*words, strict=True)), document))
-  made = _build(
-    tokenizer, sentences, seq_length, document_context=document_context
-  )
+  options = {"document_context": document_context}
+  made = _build(tokenizer, sentences, seq_length, **options)
   rows, windows = zip(*made, strict=True)
-
   labels = np.array([row["label_ids"] for row in rows])
   tags = [TAGS[label] for label in records.first_piece_values(labels, windows)]
   result = records.group_by_sentence(tags, sentences)
@@ -157,8 +128,7 @@ def test_no_word_is_lost(tokenizer, texts, seq_length, document_context):
   for row, window in made:
     encode(row)
     length = sum(row["input_mask"])
-    assert row["input_ids"][0] == CLS
-    assert row["input_ids"][length - 1] == SEP
+    assert (row["input_ids"][0], row["input_ids"][length - 1]) == (CLS, SEP)
     number += window.word == 0
     words = sentences[number].words[window.word :]
     for position, word in zip(window.positions, words, strict=False):
@@ -168,9 +138,8 @@ def test_no_word_is_lost(tokenizer, texts, seq_length, document_context):
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=40), st.integers(7, 20))
 def test_parts_are_complete_and_fit(lengths, max_pieces):
   parts = records.split_long(lengths, max_pieces)
-  assert [w for begin, end in parts for w in range(begin, end)] == list(
-    range(len(lengths))
-  )
+  words = [w for begin, end in parts for w in range(begin, end)]
+  assert words == list(range(len(lengths)))
   assert all(sum(lengths[begin:end]) <= max_pieces for begin, end in parts)
   assert len(parts) == 1 or sum(lengths) > max_pieces
 

@@ -1,5 +1,6 @@
 """Files of tagged words: the tags of a model and of a file."""
 
+import logging
 from functools import partial
 
 import pytest
@@ -25,9 +26,9 @@ def _folder(tmp_path):
   return str(tmp_path / "model")
 
 
-def _write(tmp_path, text, name="x.txt"):
-  (tmp_path / name).write_text(text)
-  return str(tmp_path / name)
+def _write(tmp_path, text):
+  (tmp_path / "x.txt").write_text(text)
+  return str(tmp_path / "x.txt")
 
 
 def _tags(path, columns, folder):
@@ -85,17 +86,14 @@ def test_tags_may_be_in_any_column(tmp_path, folder):
   assert sentence == examples.Sentence(["Rex", "barks"], ["B-PET", "O"])
 
 
-def test_without_tags_and_without_a_file_to_find_them_in(folder):
-  message = r"no labels\.txt in \S*model .*--train_file"
-  with pytest.raises(FileNotFoundError, match=message):
-    _tags(None, COLUMNS, folder)
-
-
-def test_a_single_tag_is_nothing_to_learn(tmp_path, folder):
+def test_there_are_tags_to_learn(tmp_path, folder):
   path = _write(tmp_path, "Rex NNP O B-PET\nbarks VBZ O O\n")
   with pytest.raises(ValueError, match=r"x\.txt: every tag is 'O'; .* column"):
     _tags(path, (0, 2), folder)
   assert not labels.exist(folder)
+  message = r"no labels\.txt in \S*model .*--train_file"
+  with pytest.raises(FileNotFoundError, match=message):
+    _tags(None, COLUMNS, folder)
 
 
 def test_unknown_tags_are_an_error_where_tags_are_needed(tmp_path, caplog):
@@ -106,15 +104,13 @@ def test_unknown_tags_are_an_error_where_tags_are_needed(tmp_path, caplog):
       ["B-PET", "O"],
       ["O", "O", "B-PET", "I-PET"],
     ]
-  message = r"x\.txt, line 7: 'I-PET' .* O, B-PET"
-  with pytest.raises(ValueError, match=message):
+  with pytest.raises(ValueError, match=r"x\.txt, line 7: 'I-PET' .* O, B-PET"):
     examples.read_tagged(path, COLUMNS, TAGS[:2], needs_tags=True)
   with caplog.at_level("INFO", logger="absl"):
     result = examples.read_tagged(path, COLUMNS, TAGS[:2], needs_tags=False)
-  [said] = caplog.records
-  assert said.levelname == "WARNING"
-  assert "x.txt, line 7: 'I-PET'" in said.getMessage()
-  assert "nothing is scored" in said.getMessage()
+  [(_, level, text)] = caplog.record_tuples
+  assert level == logging.WARNING
+  assert "x.txt, line 7: 'I-PET'" in text and "nothing is scored" in text
   assert result[1] == examples.Sentence(["we", "saw", "old", "Tom"], None, 0, 4)
 
 
@@ -125,8 +121,6 @@ def test_words_alone_are_enough_to_predict(tmp_path, caplog):
   with caplog.at_level("INFO", logger="absl"):
     [sentence] = examples.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
   assert sentence == examples.Sentence(["Rex", "barks"], None)
-  [said] = caplog.records
-  assert said.levelname == "INFO"  # no tag was expected
-  assert said.getMessage().endswith(
-    "x.txt has no tags: words are tagged, but not scored"
-  )
+  [(_, level, text)] = caplog.record_tuples
+  assert level == logging.INFO  # no tag was expected
+  assert text.endswith("x.txt has no tags: words are tagged, but not scored")

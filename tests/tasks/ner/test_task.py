@@ -30,8 +30,7 @@ def _args(tmp_path, tokenizer):
   return programs.arguments(
     "run_ner",
     **{f"{x}_file": f"{tmp_path}/{x}.txt" for x in ("train", "dev", "test")},
-    output_dir=str(tmp_path / "out"),
-    vocab_file=str(tmp_path / "vocab.txt"),
+    **{"output_dir": f"{tmp_path}/out", "vocab_file": f"{tmp_path}/vocab.txt"},
     **{"word_column": 1, "tag_column": 0, "max_seq_length": T},
     **{"eval_batch_size": 3, "predict_batch_size": 2, "pack_examples": True},
   )
@@ -80,15 +79,13 @@ def test_words_are_scored_in_the_order_of_their_file(
 
 
 def test_tokens_are_packed_with_labels(args):
-  for flag, name, number in (
-    *(("train_file", "train", 7), ("dev_file", "eval", 6)),
-    *(("test_file", "predict", 2),),
-  ):
+  numbers = {"train_file": 7, "dev_file": 6, "test_file": 2}
+  for flag, name in zip(numbers, ("train", "eval", "predict"), strict=True):
     part = _convert(args, flag)
     assert part.packing is None
     assert part.with_packing(8, packs=True).packing.token_labels
     assert part.path == f"{args.output_dir}/{name}.tf_record"
-    assert len(part.rows) == number
+    assert len(part.rows) == numbers[flag]
     assert _convert(args.replace(use_tpu=True), flag).static_shapes
     alone, within = (
       _convert(args.replace(document_context=value), flag).rows[-1]
@@ -98,10 +95,8 @@ def test_tokens_are_packed_with_labels(args):
 
 
 def test_a_tagger_is_of_the_flags(args):
-  one, two = (
-    task.tagger(args.replace(ensemble=size), CONFIG, len(TAGS))
-    for size in (1, 2)
-  )
+  one = task.tagger(args, CONFIG, len(TAGS))
+  two = task.tagger(args.replace(ensemble=2), CONFIG, len(TAGS))
   assert len(two.variables) == 2 * len(one.variables)
   ids = np.arange(8).reshape(2, 4)
   inputs = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
@@ -117,11 +112,9 @@ def test_a_tagger_is_of_the_flags(args):
 def test_an_export_has_the_labels_of_its_initial_checkpoint(
   args, tmp_path, monkeypatch
 ):
-  CONFIG.to_json(str(tmp_path / "bert_config.json"))
+  config, labels = f"{tmp_path}/bert_config.json", f"{tmp_path}/labels.txt"
+  CONFIG.to_json(config)
   (tmp_path / "labels.txt").write_text("O\nB-X\n")
-  config, labels = (
-    str(tmp_path / name) for name in ("bert_config.json", "labels.txt")
-  )
   monkeypatch.setattr(task.encoder, "labels_file", lambda _: labels)
   served = task.served_model(args.replace(bert_config_file=config))
   assert served.answers.config.labels == ("O", "B-X")

@@ -7,35 +7,30 @@ from tasks.ner import examples, metrics
 TEXT = "the DET\nred ADJ\nbig ADJ\nhouse NOUN\n\nit PRON\nfell VERB\n"
 
 
-@pytest.fixture(name="path")
-def _path(tmp_path):
+@pytest.fixture(name="sentences")
+def _sentences(tmp_path):
   path = tmp_path / "words.txt"
   path.write_text(TEXT)
-  return str(path)
+  return list(examples.read_sentences(str(path)))
 
 
-def test_they_are_sorted_and_without_outside(path):
-  sentences = list(examples.read_sentences(path))
+def test_they_are_sorted_and_without_outside(sentences):
   tags = examples.tag_set(sentences)
   assert tags == ("ADJ", "DET", "NOUN", "PRON", "VERB")
+  for of_entities in (["O", "PER"], ["B-PER", "I-PER"], ["O", "B", "I"]):
+    assert examples.mark_entities(of_entities)
   assert not examples.mark_entities(tags)
-  assert examples.mark_entities(["O", "PER"])
-  assert examples.mark_entities(["B-PER", "I-PER"])
-  assert examples.mark_entities(["O", "B", "I"])
   assert not examples.mark_entities(["N", "S", "I"])  # with adpositions
 
 
-def test_word_accuracy_is_the_metric(path):
-  sentences = list(examples.read_sentences(path))
-  tags = examples.tag_set(sentences)
-  expected = [sentence.tags for sentence in sentences]
+def test_word_accuracy_is_the_metric(sentences):
   predicted = [["DET", "ADJ", "ADJ", "NOUN"], ["PRON", "NOUN"]]
-  scores = metrics.evaluate(expected, predicted, False)
+  scores = metrics.evaluate([s.tags for s in sentences], predicted, False)
   # Equal neighbours are two words, not one phrase.
   assert (scores.words, scores.overall.correct) == (6, 5)
   assert scores.accuracy == pytest.approx(5 / 6)
   assert "processed 6 tokens; correct: 5." in metrics.report(scores)
-  assert metrics.metric(tags) == "eval_accuracy"
+  assert metrics.metric(examples.tag_set(sentences)) == "eval_accuracy"
   assert metrics.metric(["O", "B-X"]) == "eval_f1"
 
 
@@ -43,7 +38,7 @@ def test_a_line_without_a_tag_is_named(tmp_path, caplog):
   path = tmp_path / "dev.txt"
   path.write_text("a O\nb B-X\nc\n")
   columns, tags = (0, 1), ("O", "B-X")
-  with pytest.raises(ValueError, match=r"line 3"):
+  with pytest.raises(ValueError, match="line 3"):
     examples.read_tagged(str(path), columns, tags, True)
   with caplog.at_level("WARNING", logger="absl"):
     examples.read_tagged(str(path), columns, tags, needs_tags=False)

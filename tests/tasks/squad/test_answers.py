@@ -81,19 +81,15 @@ def make_model(logits, lengths=LENGTHS, choice=None, lower=True, trim=False):
   return TextModel(model, stand_in.Engine("squad", logits))
 
 
-def ask(model, questions, contexts):
-  pairs = zip(questions, contexts, strict=True)
+def ask(model, pairs):
   return model([{"question": q, "context": c} for q, c in pairs])
 
 
-def predicted(
-  folder, questions, contexts, logits, lengths, choice, lower, trim
-):
+def predicted(folder, pairs, logits, lengths, choice, lower, trim):
   """Predictions of run_squad.py."""
-  pairs = enumerate(zip(questions, contexts, strict=True))
   paragraphs = [
     {"context": context, "qas": [{"id": str(number), "question": question}]}
-    for number, (question, context) in pairs
+    for number, (question, context) in enumerate(pairs)
   ]
   path = folder / "questions.json"
   path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
@@ -101,19 +97,14 @@ def predicted(
   windows = list(records.make_windows(examples, tokenizer(lower), lengths))
   schema = features.squad(lengths.max_seq_length, is_training=False)
   rows = list(records.rows(windows, schema))
-  inputs = {
-    name: tf.constant([row[name] for row in rows], tf.int32)
-    for name in features.TOKENS
-  }
+  names = features.TOKENS
+  inputs = {n: tf.constant([row[n] for row in rows], tf.int32) for n in names}
   outputs = {k: v.numpy() for k, v in logits(inputs).items()}
-  starts, ends = outputs["start_logits"], outputs["end_logits"]
-  lengths = [len(window.ids) if trim else None for window in windows]
+  ends = [len(window.ids) if trim else None for window in windows]
+  spans = zip(outputs["start_logits"], outputs["end_logits"], ends, strict=True)
   return decoding.decode(
-    examples,
-    windows,
-    [(s[:n], e[:n]) for s, e, n in zip(starts, ends, lengths, strict=True)],
-    decoding.AnswerText(tokenizer(lower)),
-    choice,
+    *(examples, windows, [(s[:n], e[:n]) for s, e, n in spans]),
+    *(decoding.AnswerText(tokenizer(lower)), choice),
   )
 
 
@@ -170,20 +161,19 @@ def test_answers_are_the_predictions_of_the_program(number, tmp_path):
   rng = random.Random(f"{CASES[number]}")
   questions = ["", "", *(text(rng, 9) for _ in range(40))]
   contexts = ["", "\u200b \0", *(text(rng, 1 + 3 * i) for i in range(40))]
+  pairs = [*zip(questions, contexts, strict=True)]
   logits = stand_in_model(levels)
-  predictions = predicted(
-    *(tmp_path, questions, contexts, logits, lengths, choice, lower, trim)
-  )
+  predictions = predicted(tmp_path, pairs, logits, lengths, choice, lower, trim)
   top_k = max(choice.n_best_size - 1, 1)
   choice = dataclasses.replace(choice, export_top_k=top_k)
   model = make_model(logits, lengths, choice, lower, trim)
-  answers = ask(model, questions, contexts)
+  answers = ask(model, pairs)
   texts = [answer["answer"] for answer in answers]
   assert texts == list(predictions.answers.values())
   assert len(set(texts)) > 15 or choice.version_2_with_negative
-  for index, (row, context) in enumerate(zip(answers, contexts, strict=True)):
-    check_answer(row, predictions, str(index), context, choice)
-    assert ask(model, [questions[index]], [context]) == [row]
+  for index, (row, pair) in enumerate(zip(answers, pairs, strict=True)):
+    check_answer(row, predictions, str(index), pair[1], choice)
+    assert ask(model, [pair]) == [row]
 
 
 def test_worked_examples():
@@ -203,7 +193,7 @@ def test_worked_examples():
     ("  \u202f ", "empty", -1, -1),
   ]
   for context, answer, start, end in examples:
-    [row] = ask(model, ["who?"], [context])
+    [row] = ask(model, [("who?", context)])
     assert (row["answer"], row["start"], row["end"]) == (answer, start, end)
     assert "num_answers" not in row and "null_odds" not in row
 
@@ -217,8 +207,7 @@ def test_an_answer_in_a_megabyte():
   before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
   for long, blank in ((filler, " "), ("磨坊" * 90_000, "")):
     context = f"{long}{blank}Smith{blank}{long}"
-    [row] = ask(model, ["who?"], [context])
-    assert row["answer"] == "Smith"
-    assert row["start"] == len(long) + len(blank)
+    [row] = ask(model, [("who?", context)])
+    assert (row["answer"], row["start"]) == ("Smith", len(long) + len(blank))
   after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
   assert after - before < 800_000  # kilobytes

@@ -22,10 +22,8 @@ V2 = {"version_2_with_negative": True}
 STEVE = "Steve Smith's river-boat."
 
 
-def ask(text=STEVE, name="q", question="Who?"):
-  return SquadExample(
-    name, question, [word for word in text.split(" ") if word]
-  )
+def ask(text=STEVE):
+  return SquadExample("q", "Who?", [word for word in text.split(" ") if word])
 
 
 def cut(examples, lengths=(16, 4, 4)):
@@ -100,24 +98,19 @@ def test_a_start_counts_where_it_has_most_context():
 
 def test_nothing_but_null_in_version_2():
   # All starts and ends among the best are outside of the paragraph.
-  logits = scores(s0=5, e0=5)
-  text, nbest, odds = answer([logits], n_best_size=1, **V2)
-  assert (text, odds) == ("", decoding.NO_ANSWER_ODDS)
-  assert nbest == [
-    {"text": "", "probability": 1.0, "start_logit": 5.0, "end_logit": 5.0}
-  ]
+  null = {"probability": 1.0, "start_logit": 5.0, "end_logit": 5.0}
+  result = answer([scores(s0=5, e0=5)], n_best_size=1, **V2)
+  assert result == ("", [{"text": "", **null}], decoding.NO_ANSWER_ODDS)
 
 
 @pytest.mark.parametrize("text", ["", "\u200b"])
 def test_a_paragraph_without_tokens(text):
   null = {"probability": 1.0, "start_logit": 0.0, "end_logit": 0.0}
-  given, nbest, odds = answer([], text=text, **V2)
-  assert (given, odds) == ("", decoding.NO_ANSWER_ODDS)
-  assert nbest == [{"text": "", **null}]
+  result = answer([], text=text, **V2)
+  assert result == ("", [{"text": "", **null}], decoding.NO_ANSWER_ODDS)
   # Version 1.1 says "empty", as the original does.
-  given, nbest, odds = answer([], text=text)
-  assert (given, odds) == ("empty", None)
-  assert nbest == [{"text": "empty", **null}]
+  result = answer([], text=text)
+  assert result == ("empty", [{"text": "empty", **null}], None)
 
 
 def test_logits_have_to_be_there():
@@ -133,15 +126,9 @@ def test_settings_that_cannot_be(name):
 
 
 def test_files(tmp_path):
-  nbest = [
-    {
-      "text": "é",
-      "probability": 1.0,
-      "start_logit": 0.5,
-      "end_logit": 1.0,
-    }
-  ]
-  result = decoding.Predictions({"q": "é"}, {"q": nbest})
+  entry = {"text": "é", "probability": 1.0}
+  entry |= {"start_logit": 0.5, "end_logit": 1.0}
+  result = decoding.Predictions({"q": "é"}, {"q": [entry]})
   metrics.write_predictions(result, str(tmp_path))
   assert (tmp_path / "predictions.json").read_text() == (
     '{\n    "q": "\\u00e9"\n}\n'
@@ -162,22 +149,23 @@ def _ensemble(*logits):
   return [np.stack(values, axis=-1) for values in zip(*logits, strict=True)]
 
 
-@given(st.lists(st.integers(-3, 3), min_size=32, max_size=32), st.booleans())
-def test_an_ensemble_of_one_is_itself(values, version_2):
-  logits = np.array(values, float).reshape(2, 16)
+LOGITS = st.lists(st.integers(-3, 3), min_size=32, max_size=32).map(
+  lambda values: np.array(values, float).reshape(2, 16)
+)
+
+
+@given(LOGITS, st.booleans())
+def test_an_ensemble_of_one_is_itself(logits, version_2):
   chosen = {"n_best_size": 3, "version_2_with_negative": version_2}
-  alone = answer([logits], **chosen)
-  assert answer([_ensemble(logits)], **chosen) == alone
+  assert answer([_ensemble(logits)], **chosen) == answer([logits], **chosen)
 
 
-@given(st.lists(st.integers(-3, 3), min_size=32, max_size=32), st.booleans())
-def test_an_ensemble_of_equal_models_answers_as_one(values, version_2):
-  logits = np.array(values, float).reshape(2, 16)
+@given(LOGITS, st.booleans())
+def test_an_ensemble_of_equal_models_answers_as_one(logits, version_2):
   chosen = {"version_2_with_negative": version_2}
   text, nbest, odds = answer([logits], **chosen)
-  text_of_two, nbest_of_two, odds_of_two = answer(
-    [_ensemble(logits, logits)], **chosen
-  )
+  two = [_ensemble(logits, logits)]
+  text_of_two, nbest_of_two, odds_of_two = answer(two, **chosen)
   assert odds_of_two == (odds and pytest.approx(odds, abs=1e-6))
   by_text = {entry["text"]: entry["probability"] for entry in nbest}
   for entry in nbest_of_two:
@@ -225,7 +213,7 @@ WORDS = st.lists(
   st.text("abAB.,'-ÉéßİΣ中\u0301\u200b\u00a0#[", min_size=1, max_size=6),
   max_size=25,
 )
-CONFIG = WindowConfig(16, 4, 5)
+LENGTHS = (16, 4, 5)
 
 
 @given(
@@ -237,10 +225,9 @@ CONFIG = WindowConfig(16, 4, 5)
   st.booleans(),
 )
 def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
-  examples = [
-    SquadExample(str(i), "Who?", words) for i, words in enumerate(paragraphs)
-  ]
-  result = list(make_windows(examples, TOKENIZER, CONFIG))
+  numbered = enumerate(paragraphs)
+  examples = [SquadExample(str(i), "Who?", words) for i, words in numbered]
+  result = cut(examples, LENGTHS)
   rng = np.random.default_rng(seed)
   # Rounded, so that there are ties.
   logits = [(scale * rng.normal(size=(2, 16))).round() for _ in result]
@@ -261,22 +248,18 @@ def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
 def test_what_the_logits_point_to_is_the_answer(data):
   word = st.text("abcxyz", min_size=1, max_size=8)
   words = data.draw(st.lists(word, min_size=1, max_size=30))
-  examples = [SquadExample("q", "Who?", words)]
-  result = list(make_windows(examples, TOKENIZER, CONFIG))
+  examples = [ask(" ".join(words))]
+  result = cut(examples, LENGTHS)
   number = data.draw(st.integers(0, len(result) - 1))
   window = result[number]
   starts = window.is_max_context.nonzero()[0].tolist()
   start = data.draw(st.sampled_from(starts))
   end = data.draw(st.integers(start, len(window.token_word_ids) - 1))
+  first, last = window.context_offset + start, window.context_offset + end
   logits = np.zeros((len(result), 2, 16))
-  logits[number, 0, window.context_offset + start] = 9
-  logits[number, 1, window.context_offset + end] = 9
-  decoded = decoding.decode(
-    examples, result, logits, ANSWER_TEXT, DecodingConfig()
-  )
+  logits[number, 0, first] = logits[number, 1, last] = 9
+  settings = logits, ANSWER_TEXT, DecodingConfig()
+  decoded = decoding.decode(examples, result, *settings)
   said = decoded.answers["q"].replace(" ", "")
-  shown = window.ids[
-    window.context_offset + start : window.context_offset + end + 1
-  ]
-  pieces = TOKENIZER.convert_ids_to_tokens(shown)
+  pieces = TOKENIZER.convert_ids_to_tokens(window.ids[first : last + 1])
   assert "".join(piece.removeprefix("##") for piece in pieces) in said

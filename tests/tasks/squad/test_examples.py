@@ -28,18 +28,17 @@ def path(tmp_path):
 
 
 def read_one(path, fields, **settings):
-  (one,) = squad_examples.read_examples(
-    [write(path, question(**fields))], True, **settings
-  )
+  file = write(path, question(**fields))
+  [one] = squad_examples.read_examples([file], True, **settings)
   return one
 
 
 def test_words_end_at_five_kinds_of_blanks_only(path):
   context = "a b\tc\rd\ne\u202ff\u00a0g\u3000h\u2028i \n j"
-  (one,) = squad_examples.read_examples(
-    [write(path, question(), context=context)]
-  )
-  assert one.doc_tokens == [*"abcde", "f\u00a0g\u3000h\u2028i", "j"]
+  file = write(path, question(), question(), context=context)
+  first, second = squad_examples.read_examples([file])
+  assert first.doc_tokens == [*"abcde", "f\u00a0g\u3000h\u2028i", "j"]
+  assert first.doc_tokens is second.doc_tokens  # of one paragraph
 
 
 @pytest.mark.parametrize(
@@ -54,8 +53,10 @@ def test_words_end_at_five_kinds_of_blanks_only(path):
   ],
 )
 def test_answers_in_words(path, text, start, end):
-  one = read_one(path, answer(text))
-  assert one.answer == squad_examples.Answer(text, start, end)
+  expected = squad_examples.Answer(text, start, end)
+  # Without version 2 "is_impossible" does not count.
+  for more in ({}, {"is_impossible": True}):
+    assert read_one(path, answer(text) | more).answer == expected
 
 
 def test_an_answer_with_a_no_break_space_is_not_located(path):
@@ -66,9 +67,9 @@ def test_an_answer_with_a_no_break_space_is_not_located(path):
 
 def test_answers_that_cannot_be_located_are_skipped_and_counted(path, caplog):
   good = question(**answer("mill"))
-  leading = {**question(**answer("The", 1)), "id": "q2"}
-  elsewhere = {**question(**answer("mill", 20)), "id": "q3"}
-  empty = {**question(**answer("", 4)), "id": "q4"}
+  leading = question(**answer("The", 1)) | {"id": "q2"}
+  elsewhere = question(**answer("mill", 20)) | {"id": "q3"}
+  empty = question(**answer("", 4)) | {"id": "q4"}
   file = write(path, leading, good, elsewhere, empty)
   with caplog.at_level("WARNING", logger="absl"):
     examples = squad_examples.read_examples([file], True)
@@ -86,28 +87,13 @@ def test_an_answer_from_the_blanks_before_the_only_word(path):
 
 
 def test_version_2_may_have_no_answer(path):
-  assert (
-    read_one(
-      path, {"answers": [], "is_impossible": True}, version_2_with_negative=True
-    ).answer
-    is None
-  )
-  fields = {**answer("mill"), "is_impossible": False}
-  assert read_one(path, fields, version_2_with_negative=True).answer
-  # Of version 1.1, mixed in.
-  assert read_one(path, answer("mill"), version_2_with_negative=True).answer
-
-
-def test_without_version_2_is_impossible_does_not_count(path):
-  fields = {**answer("mill"), "is_impossible": True}
-  assert read_one(path, fields).answer == squad_examples.Answer("mill", 1, 1)
-
-
-def test_questions_about_a_paragraph_have_one_list_of_words(path):
-  first, second = squad_examples.read_examples(
-    [write(path, question(), question())]
-  )
-  assert first.doc_tokens is second.doc_tokens
+  for fields, has_answer in (
+    ({"answers": [], "is_impossible": True}, False),
+    (answer("mill") | {"is_impossible": False}, True),
+    (answer("mill"), True),  # of version 1.1, mixed in
+  ):
+    one = read_one(path, fields, version_2_with_negative=True)
+    assert (one.answer is not None) == has_answer
 
 
 @pytest.mark.parametrize(
@@ -133,6 +119,10 @@ def test_faults_of_answers_name_file_and_question(path, fields, message):
   assert str(path) in str(caught.value)
 
 
+PARAGRAPH = '{"data": [{"paragraphs": [{%s}]}]}'
+QUESTION = PARAGRAPH % '"context": "", "qas": [{%s}]'
+
+
 @pytest.mark.parametrize(
   ("content", "message"),
   [
@@ -146,30 +136,12 @@ def test_faults_of_answers_name_file_and_question(path, fields, message):
     ('{"data": {}}', '"data" is {} and not list'),
     ('{"data": [3]}', 'article 0: 3 is not an object with "paragraphs"'),
     ('{"data": [{}]}', 'article 0: "paragraphs" is missing'),
-    (
-      '{"data": [{"paragraphs": [{}]}]}',
-      'article 0, paragraph 0: "context" is missing',
-    ),
-    (
-      '{"data": [{"paragraphs": [{"context": null}]}]}',
-      '"context" is null and not str',
-    ),
-    (
-      '{"data": [{"paragraphs": [{"context": ""}]}]}',
-      'article 0, paragraph 0: "qas" is missing',
-    ),
-    (
-      '{"data": [{"paragraphs": [{"context": "", "qas": [{}]}]}]}',
-      'paragraph 0: "id" is missing',
-    ),
-    (
-      '{"data": [{"paragraphs": [{"context": "", "qas": [{"id": []}]}]}]}',
-      '"id" is .* and not str or int',
-    ),
-    (
-      '{"data": [{"paragraphs": [{"context": "", "qas": [{"id": "x"}]}]}]}',
-      'question x: "question" is missing',
-    ),
+    (PARAGRAPH % "", 'article 0, paragraph 0: "context" is missing'),
+    (PARAGRAPH % '"context": null', '"context" is null and not str'),
+    (PARAGRAPH % '"context": ""', 'article 0, paragraph 0: "qas" is missing'),
+    (QUESTION % "", 'paragraph 0: "id" is missing'),
+    (QUESTION % '"id": []', '"id" is .* and not str or int'),
+    (QUESTION % '"id": "x"', 'question x: "question" is missing'),
   ],
 )
 def test_faults_of_files(path, content, message):
@@ -195,16 +167,15 @@ def test_repeated_ids_are_named_before_predictions(path, caplog):
     (["mill"], '"mill" is not an object with "text"'),
     ({"text": ["mill"]}, '"answers" is .* and not list'),
     ([{"text": None}], '"text" is null and not str'),
-    (None, None),
   ],
 )
 def test_answers_to_score_by_are_checked_before_a_prediction(
   path, answers, message
 ):
-  file = write(path, question(**answer("mill")), question(answers=answers))
-  if message is None:  # unknown
-    first, second = squad_examples.read_examples([file])
-    assert (first.answer_texts, second.answer_texts) == (["mill"], None)
-    return
+  mill = question(**answer("mill"))
+  file = write(path, mill, question(answers=None))  # unknown
+  first, second = squad_examples.read_examples([file])
+  assert (first.answer_texts, second.answer_texts) == (["mill"], None)
+  write(path, mill, question(answers=answers))
   with pytest.raises(ValueError, match=f"squad.json, question q1: {message}"):
     squad_examples.read_examples([file])

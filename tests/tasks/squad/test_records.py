@@ -23,6 +23,10 @@ CLS, SEP = 2, 3
 LARGE = FullTokenizer(golden_files.GOLDEN / "vocab.txt")
 
 
+def token_ids(text):
+  return LARGE.convert_tokens_to_ids(LARGE.tokenize(text))
+
+
 @pytest.fixture
 def tokenizer(tmp_path):
   path = tmp_path / "vocab.txt"
@@ -34,9 +38,13 @@ def example(words, question="When?", answer=None):
   return SquadExample("q", question, words.split(), answer)
 
 
+def cut(tokenizer, *examples, lengths=()):
+  return list(make_windows(examples, tokenizer, WindowConfig(*lengths)))
+
+
 def test_one_window(tokenizer):
   one = example("The mill burnt (1895).", answer=Answer("1895", 3, 3))
-  (window,) = make_windows([one], tokenizer, WindowConfig(16, 8, 4))
+  [window] = cut(tokenizer, one, lengths=(16, 8, 4))
   # [CLS] when ? [SEP] the mill burn ##t ( 1895 ) . [SEP]
   assert window.ids == [2, 4, 5, 3, 7, 8, 9, 10, 11, 12, 13, 14, 3]
   assert window.context_offset == 4
@@ -57,7 +65,7 @@ def test_one_window(tokenizer):
 
 def test_sliding_windows(tokenizer):
   one = example("the mill in the mill in the", answer=Answer("mill in", 4, 5))
-  result = list(make_windows([one], tokenizer, WindowConfig(9, 5, 2)))
+  result = cut(tokenizer, one, lengths=(9, 5, 2))
   # Four tokens of the paragraph at a time: 0-3, 2-5, 4-6.
   assert [window.ids[4:-1] for window in result] == (
     [[7, 8, 6, 7], [6, 7, 8, 6], [8, 6, 7]]
@@ -81,8 +89,7 @@ def test_sliding_windows(tokenizer):
 
 @pytest.mark.parametrize("stride", [4, 5, 1000])
 def test_a_large_stride_leaves_nothing_out(tokenizer, stride):
-  one = example("the mill in " * 3)
-  result = list(make_windows([one], tokenizer, WindowConfig(9, 5, stride)))
+  result = cut(tokenizer, example("the mill in " * 3), lengths=(9, 5, stride))
   assert [window.token_word_ids.tolist() for window in result] == (
     [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
   )
@@ -90,8 +97,8 @@ def test_a_large_stride_leaves_nothing_out(tokenizer, stride):
 
 
 def test_a_paragraph_without_tokens_has_no_window(tokenizer):
-  questions = [example(""), example("\u200b \ufffd"), example("the")]
-  (window,) = make_windows(questions, tokenizer, WindowConfig())
+  questions = example(""), example("\u200b \ufffd"), example("the")
+  [window] = cut(tokenizer, *questions)
   assert window.example_index == 2
 
 
@@ -109,29 +116,28 @@ def test_a_paragraph_without_tokens_has_no_window(tokenizer):
 )
 def test_answers_within_words(tokenizer, text, span):
   one = example("(1895) the burnt", answer=Answer(text, 0, 2))
-  (window,) = make_windows([one], tokenizer, WindowConfig())
+  [window] = cut(tokenizer, one)
   assert (window.start - 4, window.end - 4) == span
 
 
 def test_an_answer_may_be_the_last_token_within_a_word():
   one = example("Sitting Bull 1895-1943", answer=Answer("1943", 2, 2))
-  (window,) = make_windows([one], LARGE, WindowConfig())
-  answer = window.ids[window.start : window.end + 1]
+  [window] = cut(LARGE, one)
   # [SEP] and nothing of the paragraph is behind it.
   assert window.end == len(window.ids) - 2
-  assert answer == LARGE.convert_tokens_to_ids(LARGE.tokenize("1943"))
+  assert window.ids[window.start : window.end + 1] == token_ids("1943")
 
 
 def test_any_number_of_workers_makes_the_same(tokenizer, monkeypatch):
   monkeypatch.setattr(squad_records, "_CHUNK", 3)
   questions = [example("the mill burnt " * n, "When?" * n) for n in range(10)]
-  cut = WindowConfig(20, 10, 3)
   lines = []
   progress = partial(Progress, every=0, log=lines.append)
   monkeypatch.setattr(squad_records, "Progress", progress)
-  alone = list(make_windows(questions, tokenizer, cut))
+  parts = questions, tokenizer, WindowConfig(20, 10, 3)
+  alone = list(make_windows(*parts))
   assert lines[-1].startswith("cut 10 of 10 questions (100%), 50 windows")
-  together = list(make_windows(questions, tokenizer, cut, num_workers=2))
+  together = list(make_windows(*parts, num_workers=2))
   assert len(alone) == len(together) == 50
   for one, other in zip(alone, together, strict=True):
     for mine, theirs in zip(one, other, strict=True):
@@ -156,7 +162,7 @@ def test_a_vocabulary_without_cls_is_refused(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("the\nmill")
   with pytest.raises(ValueError, match=r"lacks \[CLS\], \[SEP\], \[UNK\];"):
-    list(make_windows([example("the")], FullTokenizer(path), WindowConfig()))
+    cut(FullTokenizer(path), example("the"))
 
 
 LENGTHS = st.builds(
@@ -181,12 +187,9 @@ def questions(draw):
 
 @given(questions(), LENGTHS)
 def test_every_token_has_max_context_in_one_window(one, lengths):
-  pieces = [
-    LARGE.convert_tokens_to_ids(LARGE.tokenize(w)) for w in one.doc_tokens
-  ]
+  pieces = [token_ids(word) for word in one.doc_tokens]
   expected = [(i, token) for i, piece in enumerate(pieces) for token in piece]
-  max_context = []
-  seen = set()
+  max_context, seen = [], set()
   for window in make_windows([one], LARGE, lengths):
     assert len(window.ids) <= lengths.max_seq_length
     tokens = window.ids[window.context_offset : -1]
@@ -200,20 +203,14 @@ def test_every_token_has_max_context_in_one_window(one, lengths):
 
 @given(questions(), LENGTHS)
 def test_no_window_drops_an_answer(one, lengths):
-  if one.answer is None:
-    return
-  expected = LARGE.convert_tokens_to_ids(LARGE.tokenize(one.answer.text))
-  if not expected:
+  if not (expected := one.answer and token_ids(one.answer.text)):
     return
   inside = set(range(one.answer.start, one.answer.end + 1))
   labelled = []
   for window in make_windows([one], LARGE, lengths):
-    shown = window.ids[window.context_offset : -1]
-    here = [
-      token
-      for token, word in zip(shown, window.token_word_ids.tolist(), strict=True)
-      if word in inside
-    ]
+    shown, words = window.ids[window.context_offset : -1], window.token_word_ids
+    pairs = zip(shown, words.tolist(), strict=True)
+    here = [token for token, word in pairs if word in inside]
     assert bool(window.start) == (here == expected)
     if window.start:
       assert window.ids[window.start : window.end + 1] == expected
