@@ -44,18 +44,14 @@ def test_a_doubt_is_a_warning(caplog):
 
 JAMO = ["ᄒ", "##ᅡ", "##ᆫ", "##ᄀ", "##ᅮ", "##ᆨ", "##ᄋ", "##ᅥ"]
 KOREAN = "한국어 한국"
+OTHER_CASE = "100 % .* '한국어'; with --do_lower_case=True .* 0 %"
 DECOMPOSED = r"100 % .* decomposed \(NFD\); composed \(NFC\) it would be 0 %"
 
 
 @pytest.mark.parametrize(
   ("tokens", "lower_case", "text", "warning"),
   [
-    (
-      JAMO,
-      False,
-      KOREAN,
-      "100 % .* '한국어'; with --do_lower_case=True .* 0 %",
-    ),
+    (JAMO, False, KOREAN, OTHER_CASE),
     (JAMO, True, KOREAN, None),
     (["owl", "##s"], False, "Owl owls owls", "33 % .*such as 'Owl'; with"),
     (["owl"], True, "owl Wren", "50 % .*such as 'wren'; the vocabulary has no"),

@@ -104,9 +104,9 @@ def test_fixed_positions_are_sinusoids_that_are_not_trained():
 
 
 def _structured(attention="bidirectional", heads=4):
-  config = replace(CONFIG, attention=attention, initial_attention="structured")
+  kinds = {"attention": attention, "initial_attention": "structured"}
   sizes = {"hidden_size": 128, "num_attention_heads": heads}
-  config = replace(config, **sizes, initializer_range=0.02)
+  config = replace(CONFIG, **kinds, **sizes, initializer_range=0.02)
   return models.encoder(config).get_layer("bert")
 
 
