@@ -86,6 +86,8 @@ def pytest_collection_modifyitems(items):
 def _same_start_every_time():
   """Fresh models start from the same values, so that bounds hold or do not."""
   keras.utils.set_random_seed(1)
+  yield
+  keras.config.set_dtype_policy("float32")
 
 
 @pytest.fixture(name="fused")

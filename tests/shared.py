@@ -4,6 +4,8 @@ import fcntl
 import json
 import os
 
+import pytest
+
 
 def once(tmp_path_factory, name, make):
   """A folder and what `make(folder)` returned, which is called only once.
@@ -23,3 +25,8 @@ def once(tmp_path_factory, name, make):
       folder.mkdir()
       made.write_text(json.dumps(make(folder)))
   return folder, json.loads(made.read_text())
+
+
+def slow(value):
+  """A parameter of tests that only the slow tier tries."""
+  return pytest.param(value, marks=pytest.mark.slow)

@@ -1,3 +1,4 @@
+import functools
 import gzip
 import json
 
@@ -16,34 +17,23 @@ TEXT = (
 @pytest.fixture
 def run(tmp_path):
   (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
-
-  def run(*arguments):
-    return programs.call("build_vocab", *arguments, cwd=tmp_path)
-
-  return run
+  return functools.partial(programs.run, "build_vocab", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_every_word_of_the_text_can_be_pieced_together(
   run, tmp_path, do_lower_case
 ):
-  done = run(
-    "--input_file=*.txt",
-    "--output_file=vocabulary",
-    "--vocab_size=99",
-    "--unused_tokens=2",
-    f"--do_lower_case={do_lower_case}",
-    "--preset=tiny",
-  )
-  assert done.returncode == 0, done.stderr
+  flags = {"do_lower_case": do_lower_case, "preset": "tiny", "unused_tokens": 2}
+  flags |= {"input_file": "*.txt", "output_file": "vocabulary"}
+  log = run(**flags, vocab_size=99)
   full = tokenization.FullTokenizer(tmp_path / "vocabulary", do_lower_case)
-  assert f"the text yields only {len(full.vocab)} tokens" in done.stderr
+  assert f"the text yields only {len(full.vocab)} tokens" in log
   config = BertConfig.from_json(str(tmp_path / "bert_config.json"))
   size = len(full.vocab)
   assert config == BertConfig.preset("tiny", size, from_scratch=True)
-  assert list(full.vocab)[:7] == (
-    [*vocab.SPECIAL_TOKENS, "[unused0]", "[unused1]"]
-  )
+  first = [*vocab.SPECIAL_TOKENS, "[unused0]", "[unused1]"]
+  assert list(full.vocab)[:7] == first
   assert {"the", "lower"} <= full.vocab.keys()
   assert ("Å" in full.vocab) != do_lower_case
   assert "[UNK]" not in full.tokenize(TEXT)
@@ -55,40 +45,28 @@ def test_words_of_json_lines(run, tmp_path):
   rows = [{"body": line, "name": "Zoë"} for line in TEXT.split("\n")]
   with gzip.open(tmp_path / "rows.jsonl.gz", "wt") as file:
     file.writelines(json.dumps(row) + "\n" for row in rows)
-  flags = ("--vocab_size=99", "--output_file")
-  for name, *rest in (
-    ("plain", "--input_file=a.txt"),
-    ("rows", "--input_file=rows.jsonl.gz", "--text_field=body"),
-  ):
-    done = run(*flags, name, *rest)
-    assert done.returncode == 0, done.stderr
+  run(vocab_size=99, input_file="a.txt", output_file="plain")
+  flags = {"input_file": "rows.jsonl.gz", "text_field": "body"}
+  run(vocab_size=99, **flags, output_file="rows")
   assert (tmp_path / "plain").read_text() == (tmp_path / "rows").read_text()
 
 
 def test_languages_are_weighted_by_a_power_of_their_words(run, tmp_path):
   (tmp_path / "en.txt").write_text("the and " * 400)
   (tmp_path / "is.txt").write_text("og það " * 4)
-  done = run(
-    "--input_file=en.txt,is.txt",
-    "--output_file=vocabulary",
-    "--vocab_size=40",
-    "--sampling_exponent=0.5",
-  )
-  assert done.returncode == 0, done.stderr
-  assert "en.txt: 800 words, times 1.00" in done.stderr
-  assert "is.txt: 8 words, times 10.00" in done.stderr
-  assert {"the", "and", "og", "það"} <= vocab.load(
-    tmp_path / "vocabulary"
-  ).keys()
+  flags = {"input_file": "en.txt,is.txt", "output_file": "vocabulary"}
+  log = run(**flags, vocab_size=40, sampling_exponent=0.5)
+  assert "en.txt: 800 words, times 1.00" in log
+  assert "is.txt: 8 words, times 10.00" in log
+  words = vocab.load(tmp_path / "vocabulary").keys()
+  assert {"the", "and", "og", "það"} <= words
 
 
 def test_by_apache_beam_it_is_the_same(run, tmp_path):
-  pytest.importorskip(
-    "apache_beam", reason="needs `pip install -r requirements-beam.txt`"
-  )
-  flags = ("--input_file=a.txt", "--vocab_size=99", "--output_file")
-  for name, *rest in (("one",), ("beam", "--runner=DirectRunner")):
-    done = run(*flags, name, *rest)
-    assert done.returncode == 0, done.stderr
+  remedy = "needs `pip install -r requirements-beam.txt`"
+  pytest.importorskip("apache_beam", reason=remedy)
+  flags = {"input_file": "a.txt", "vocab_size": 99}
+  run(**flags, output_file="one")
+  run(**flags, output_file="beam", runner="DirectRunner")
   assert (tmp_path / "one").read_bytes() == (tmp_path / "beam").read_bytes()
   assert not list(tmp_path.glob("beam.*"))

@@ -42,15 +42,12 @@ def runs(tmp_path_factory):
   values, _ = _values(models.pretrainer(CONFIG))
   checkpoint.write(str(bert / "bert_model.ckpt"), values)
   values, state = _values(models.tagger(CONFIG, len(TAGS)))
-  checkpoint.write(str(folder / "tagger" / "model.ckpt-9"), values | state)
-  (folder / "tagger" / "labels.txt").write_text("\n".join(TAGS))
-  (folder / "tagger" / "checkpoint").write_text(
-    'model_checkpoint_path: "model.ckpt-9"'
-  )
-  values |= {
-    "output_weights": np.ones((3, 6), np.float32),
-    "bilstm/layer_0/kernel": np.ones(3, np.float32),
-  }
+  tagger, line = folder / "tagger", 'model_checkpoint_path: "model.ckpt-9"'
+  checkpoint.write(str(tagger / "model.ckpt-9"), values | state)
+  (tagger / "labels.txt").write_text("\n".join(TAGS))
+  (tagger / "checkpoint").write_text(line)
+  values["output_weights"] = np.ones((3, 6), np.float32)
+  values["bilstm/layer_0/kernel"] = np.ones(3, np.float32)
   checkpoint.write(str(folder / "unknown" / "model.ckpt-9"), values | state)
   return folder
 
@@ -111,11 +108,8 @@ def _hugging_face(folder):
   folder.mkdir()
   settings = CONFIG.to_dict() | {"model_type": "bert"}
   (folder / "config.json").write_text(json.dumps(settings))
-  values = np.zeros((6, 4), np.float32)
-  save_file(
-    {"embeddings.word_embeddings.weight": values}, folder / "model.safetensors"
-  )
-  return folder
+  values = {"embeddings.word_embeddings.weight": np.zeros((6, 4), np.float32)}
+  save_file(values, folder / "model.safetensors")
 
 
 # Flags (& is the folder of models, @ that of the test), and the error.
@@ -148,18 +142,11 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
   del values["bert/pooler/dense/bias"]
   checkpoint.write(str(lean / "bert_model.ckpt"), values)
   shutil.copy(bert / "bert_config.json", lean)
-  lines = MISTAKES.format(*[PRESET] * 3).strip().splitlines()
-  flags, messages = zip(*(line.split(" | ") for line in lines), strict=True)
-  cases = [
-    {"output": tmp_path / "out"}
-    | dict(
-      word.replace("&", f"{runs}/").replace("@", f"{tmp_path}/").split("=")
-      for word in words.split()
-    )
-    for words in flags
-  ]
-  for case, message in zip(cases, messages, strict=True):
-    fails("convert_checkpoint", message, **case)
+  for line in MISTAKES.format(*[PRESET] * 3).strip().splitlines():
+    flags, message = line.split(" | ")
+    flags = flags.replace("&", f"{runs}/").replace("@", f"{tmp_path}/").split()
+    flags = {"output": tmp_path / "out"} | dict(x.split("=") for x in flags)
+    fails("convert_checkpoint", message, **flags)
   assert not (tmp_path / "out").exists()
 
 
@@ -168,12 +155,8 @@ def test_where_a_model_looks_goes_along(runs, tmp_path):
   shutil.copytree(runs / "tagger", tuned)
   start = {"flags": {"attention": "left_to_right"}}
   (tuned / "run.json").write_text(json.dumps([start]))
-  given = {
-    "input": tuned,
-    "output": small,
-    "strip_optimizer": True,
-    "bert_config_file": runs / "bert" / "bert_config.json",
-  }
+  given = {"bert_config_file": runs / "bert" / "bert_config.json"}
+  given |= {"input": tuned, "output": small, "strip_optimizer": True}
   run("convert_checkpoint", **given)
   config = BertConfig.from_json(str(small / "bert_config.json"))
   assert config.attention == "left_to_right"

@@ -17,14 +17,16 @@ GOLDEN = ROOT / "tests/parity/golden"
 TEXT = GOLDEN / "pretraining_data/single_sentences.txt"
 
 
-def _run(*flags, text=TEXT, vocab=GOLDEN / "vocab.txt"):
-  given = {"input_file": text, "vocab_file": vocab}
-  return programs.call("create_pretraining_data", *flags, **given)
+FLAGS = {"input_file": TEXT, "vocab_file": GOLDEN / "vocab.txt"}
+
+
+def _run(*flags, **changes):
+  return programs.run("create_pretraining_data", *flags, **FLAGS | changes)
 
 
 def _fails(message, *flags, **changes):
-  result = _run(*flags, **changes)
-  programs.check_error(result.returncode, result.stderr, message)
+  flags = message, *flags
+  programs.fails("create_pretraining_data", *flags, **FLAGS | changes)
 
 
 def _count(path, schema):
@@ -60,17 +62,13 @@ def test_the_first_command_of_the_original_runs_verbatim(tmp_path):
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_pairs_may_stay_unmasked(num_workers, tmp_path):
-  outputs = [tmp_path / "a", tmp_path / "b"]
-  result = _run(
-    f"--output_file={outputs[0]},{outputs[1]}", "--masking=dynamic",
-    f"--num_workers={num_workers}",
-  )  # fmt: skip
-  assert result.returncode == 0, result.stderr
-  schema = features.pretraining(128)
-  first, second = (_count(output, schema) for output in outputs)
+  outputs, schema = f"{tmp_path}/a,{tmp_path}/b", features.pretraining(128)
+  flags = {"output_file": outputs, "masking": "dynamic"}
+  log = _run(**flags, num_workers=num_workers)
+  first, second = (_count(path, schema) for path in outputs.split(","))
   assert first - second in (0, 1)
-  assert f"Wrote {first + second} instances" in result.stderr
-  assert "[MASK]" not in result.stderr
+  assert f"Wrote {first + second} instances" in log
+  assert "[MASK]" not in log
 
 
 def test_prose_in_compressed_json_lines(tmp_path):
@@ -81,36 +79,29 @@ def test_prose_in_compressed_json_lines(tmp_path):
     {"body": "Owls hunt at night. Foxes, too. Mice hide. They  do!"},
   ]
   text.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
-  flags = ("--input_format=documents", "--text_field=body", "--dupe_factor=1")
+  flags = {"input_format": "documents", "text_field": "body", "dupe_factor": 1}
+  flags |= {"input_file": text, "deduplicate": True}
   for number in (0, 2):
-    result = _run(
-      f"--output_file={tmp_path}/{number}", f"--num_workers={number}",
-      "--deduplicate", *flags, text=text,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert _count(tmp_path / str(number), features.pretraining(128, 20)) >= 2
-    assert "1 dropped documents" in result.stderr
-    assert "2 documents" in result.stderr
+    output = tmp_path / str(number)
+    log = _run(**flags, output_file=output, num_workers=number)
+    assert _count(output, features.pretraining(128, 20)) >= 2
+    assert "1 dropped documents" in log
+    assert "2 documents" in log
 
 
 def test_by_apache_beam(tmp_path):
-  pytest.importorskip(
-    "apache_beam", reason="needs `pip install -r requirements-beam.txt`"
-  )
-  output = tmp_path / "out"
-  flags = (f"--output_file={output}", "--runner=DirectRunner")
-  options = "--pipeline_options=--direct_num_workers=2"
-  result = _run(*flags, options)
-  assert result.returncode == 0, result.stderr
-  [name] = tmp_path.iterdir()
-  assert name.name == "out-00000-of-00001"
-  number = _count(name, features.pretraining(128, 20))
-  assert f"Wrote {number} instances" in result.stderr
-  assert f"{number} instances" in result.stderr
-  _fails("out-00000-of-00001 exists already", *flags)
+  remedy = "needs `pip install -r requirements-beam.txt`"
+  pytest.importorskip("apache_beam", reason=remedy)
+  flags = {"output_file": tmp_path / "out", "runner": "DirectRunner"}
+  log = _run(**flags, pipeline_options="--direct_num_workers=2")
+  [path] = tmp_path.iterdir()
+  assert path.name == "out-00000-of-00001"
+  number = _count(path, features.pretraining(128, 20))
+  assert f"Wrote {number} instances" in log
+  _fails("out-00000-of-00001 exists already", **flags)
   text = tmp_path / "out-00001-of-00002"
   text.write_text("Owls hunt at night.\n")
-  _fails("of-00002 is an input, too", *flags, "--overwrite", text=text)
+  _fails("-00002 is an input, too", "--overwrite", **flags, input_file=text)
   assert text.exists()
 
 
@@ -124,13 +115,14 @@ def test_without_apache_beam_the_remedy_is_named(monkeypatch):
 @pytest.mark.parametrize(
   ("flags", "heading"),
   [
-    ((), "replaced by"),
-    (("--masking=dynamic",), "replaced by"),
-    (("--preview_objective=right_to_left",), "predicts"),
+    ({}, "replaced by"),
+    ({"masking": "dynamic"}, "replaced by"),
+    ({"preview_objective": "right_to_left"}, "predicts"),
   ],
 )
 def test_a_preview_prints_instead_of_writing(flags, heading):
-  result = _run("--preview=2", "--max_seq_length=32", *flags)
+  flags = FLAGS | flags | {"preview": 2, "max_seq_length": 32}
+  result = programs.call("create_pretraining_data", **flags)
   assert result.returncode == 0, result.stderr
   assert result.stdout.count("Instance ") == 2
   assert result.stdout.count(heading) == 2

@@ -5,16 +5,18 @@ import json
 from tests import programs
 
 
-def _run(**flags):
-  return programs.run("split_sentences", **flags)
+def _split(path, **flags):
+  """Log and output."""
+  output = path.parent / "out" / "text"
+  flags |= {"input_file": path, "output_file": output}
+  return programs.run("split_sentences", **flags), output.read_text("utf-8")
 
 
 def test_a_file_is_a_document(tmp_path):
   (tmp_path / "a.txt").write_text("One. Two\nlines.\n\nThree.")
   (tmp_path / "b.txt").write_bytes(b"Four.\r\nFive.\r\n")
-  output = tmp_path / "out" / "text"
-  _run(input_file=tmp_path / "*.txt", output_file=output)
-  assert output.read_text() == "One.\nTwo lines.\nThree.\n\nFour.\nFive.\n\n"
+  _, text = _split(tmp_path / "*.txt")
+  assert text == "One.\nTwo lines.\nThree.\n\nFour.\nFive.\n\n"
 
 
 ARTICLES = """<doc id="1" url="https://x/wiki?curid=1" title="Ore">
@@ -59,10 +61,8 @@ def test_articles_of_wikipedia(tmp_path):
   lines = "".join(json.dumps(row) + "\n" for row in rows)
   (tmp_path / "wiki_01").write_text(lines)
   for name in ("wiki_00", "wiki_01"):
-    output = tmp_path / f"{name}.txt"
-    flags = {"input_file": tmp_path / name, "output_file": output}
-    log = _run(**flags, source="wikipedia")
-    assert output.read_text(encoding="utf-8") == PASSAGES
+    log, text = _split(tmp_path / name, source="wikipedia")
+    assert text == PASSAGES
     assert "2 documents, 4 sentences" in log
     assert "12 dropped paragraphs" in log
 
@@ -102,10 +102,8 @@ The licence goes on.
 
 def test_passages_of_a_book(tmp_path):
   (tmp_path / "book").write_text(BOOK)
-  output = tmp_path / "out"
-  flags = {"input_file": tmp_path / "book", "output_file": output}
-  log = _run(**flags, source="books")
-  assert output.read_text().splitlines() == [
+  log, text = _split(tmp_path / "book", source="books")
+  assert text.splitlines() == [
     '"Who is there?" he said; and a voice said:',
     '"Nobody."',
     "Part of it was true--",

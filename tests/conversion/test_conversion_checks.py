@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from conversion.conversion_checks import (
-  check_values,
-  check_variables,
-  complete,
-  read_any,
-)
+from conversion import conversion_checks as checks
 from conversion.interchange import CanonicalModel
 from modeling import models
 from tests import small_model
@@ -34,56 +29,47 @@ def _bert(config=CONFIG, **values):
   ],
 )
 def test_what_is_not_the_same_is_named(back, wrong):
-  with pytest.raises(
-    ValueError, match=f"not written faithfully to x: {wrong}$"
-  ):
-    check_values(_bert(), back)
+  message = f"not written faithfully to x: {wrong}$"
+  with pytest.raises(ValueError, match=message):
+    checks.check_values(_bert(), back)
 
 
 def test_what_is_the_same_passes():
   nan = {"a": np.full(2, np.nan, np.float32)}
-  check_values(_bert(**nan), _bert(CONFIG | {"more": 1}, **nan))
+  checks.check_values(_bert(**nan), _bert(CONFIG | {"more": 1}, **nan))
 
 
-@pytest.mark.parametrize(
-  ("head", "make"),
-  [
-    ("classification", models.classifier),
-    ("tagging", models.tagger),
-  ],
-)
-def test_a_model_with_labels_needs_all_its_variables(head, make):
+def test_a_model_with_labels_needs_all_its_variables():
+  heads = {"classification": models.classifier, "tagging": models.tagger}
   config = small_model.config(9)
-  values = {v.path: v.numpy() for v in make(config, 3).variables}
-  bert = CanonicalModel("x", values, config.to_dict())
-  check_variables(bert, head)
-  del values["bert/encoder/layer_0/output/dense/bias"]
-  with pytest.raises(ValueError, match="x: no tensor gives bert/encoder/layer"):
-    check_variables(bert, head)
+  for head, make in heads.items():
+    values = {v.path: v.numpy() for v in make(config, 3).variables}
+    bert = CanonicalModel("x", values, config.to_dict())
+    checks.check_variables(bert, head)
+    del values["bert/encoder/layer_0/output/dense/bias"]
+    with pytest.raises(ValueError, match="x: no tensor gives bert/encoder/lay"):
+      checks.check_variables(bert, head)
 
 
-@pytest.mark.parametrize(
-  ("own", "given", "expected"),
-  [(True, False, False), (False, True, True), (False, None, False)],
-)
-def test_the_case_that_is_given_counts(own, given, expected):
-  bert = CanonicalModel("x", {}, lower_case=own)
-  complete(bert, None, given, for_transformers=False)
-  assert bert.lower_case is expected
+def test_the_case_that_is_given_counts():
+  for own, given in ((True, False), (False, True), (False, None)):
+    bert = CanonicalModel("x", {}, lower_case=own)
+    checks.complete(bert, None, given, for_transformers=False)
+    assert bert.lower_case is bool(given)
 
 
 def test_an_lstm_is_refused_for_transformers():
   values = {"bert/bilstm/layer_0/kernel": np.zeros(1)}
   bert = CanonicalModel("x", values, small_model.config(9).to_dict())
-  complete(bert, None, None, for_transformers=False)
+  checks.complete(bert, None, None, for_transformers=False)
   with pytest.raises(ValueError, match="transformers' BERT has no --add_bilst"):
-    complete(bert, None, None, for_transformers=True)
+    checks.complete(bert, None, None, for_transformers=True)
 
 
 def test_options_of_other_formats_are_refused(tmp_path):
   (tmp_path / "config.json").touch()
   with pytest.raises(ValueError, match="--bert_config_file does not go with"):
-    read_any(str(tmp_path), "bert_config.json", use_moving_averages=False)
+    checks.read_any(str(tmp_path), "bert_config.json", False)
   prefix = tf.train.Checkpoint(x=tf.Variable(1)).save(str(tmp_path / "theirs"))
   with pytest.raises(ValueError, match="--use_moving_averages does not go wit"):
-    read_any(prefix, None, use_moving_averages=True)
+    checks.read_any(prefix, None, use_moving_averages=True)

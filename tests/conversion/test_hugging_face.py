@@ -1,6 +1,7 @@
 """Hugging Face folders: names, kernels, heads, settings; there and back."""
 
 import json
+from dataclasses import replace
 from functools import cache, partial
 
 import ml_dtypes
@@ -9,12 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from conversion import conversion_checks, hugging_face, interchange
-from conversion.interchange import (
-  HEADS,
-  HUGGING_FACE,
-  CanonicalModel,
-  format_of_folder,
-)
+from conversion.interchange import HEADS, CanonicalModel
 from modeling import models
 from modeling.config import BertConfig
 from tests import small_model
@@ -77,24 +73,21 @@ qa_outputs.bias cls/squad/output_bias
 """
 
 
-@pytest.mark.parametrize("line", NAMES.strip().splitlines())
+# Names of older versions.
+OLDER = """
+encoder.layer.3.output.dense.bias *3/output/dense/bias
+bert.embeddings.LayerNorm.gamma bert/embeddings/LayerNorm/gamma
+"""
+
+
+@pytest.mark.parametrize("line", (NAMES + OLDER).strip().split("\n"))
 def test_names(line):
   name, original = line.split()
   name = name.replace("*", "bert.encoder.layer.")
   original = original.replace("*", "bert/encoder/layer_")
   assert hugging_face.original_name(name) == original
-  assert hugging_face.their_name(original) == name
-
-
-@pytest.mark.parametrize(
-  ("name", "original"),
-  [
-    ("encoder.layer.3.output.dense.bias", "encoder/layer_3/output/dense/bias"),
-    ("bert.embeddings.LayerNorm.gamma", "embeddings/LayerNorm/gamma"),
-  ],
-)
-def test_older_names(name, original):
-  assert hugging_face.original_name(name) == f"bert/{original}"
+  if line in NAMES:
+    assert hugging_face.their_name(original) == name
 
 
 @pytest.mark.parametrize("head", MODELS)
@@ -129,37 +122,28 @@ def test_kernels_are_transposed(tmp_path):
   bert, _, tensors = _write(tmp_path, "encoder")
   for name, shape in ENCODER.items():
     assert tensors[name].shape == shape
-  np.testing.assert_array_equal(
-    tensors["encoder.layer.1.intermediate.dense.weight"],
-    bert.values["bert/encoder/layer_1/intermediate/dense/kernel"].T,
-  )
+  kernel = bert.values["bert/encoder/layer_1/intermediate/dense/kernel"]
+  tensor = tensors["encoder.layer.1.intermediate.dense.weight"]
+  np.testing.assert_array_equal(tensor, kernel.T)
 
 
-@pytest.mark.parametrize(
-  ("original", "hugging_face_name"),
-  [("gelu", "gelu_new"), ("gelu_erf", "gelu"), ("relu", "relu")],
-)
-def test_the_activation_keeps_its_form(tmp_path, original, hugging_face_name):
-  config = BertConfig.from_dict(CONFIG.to_dict() | {"hidden_act": original})
-  _, settings, _ = _write(tmp_path, "encoder", config=config)
-  assert settings["hidden_act"] == hugging_face_name
-  assert hugging_face.read(str(tmp_path)).config["hidden_act"] == original
-
-
-def test_the_activations_of_transformers_are_known(tmp_path):
-  _write(tmp_path, "encoder")
-  expected = {"gelu_python": "gelu_erf", "gelu_pytorch_tanh": "gelu"}
-  for name, original in (
-    expected | {"tanh": "tanh", "linear": "linear"}
-  ).items():
+def test_activations_keep_their_form(tmp_path):
+  names = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu"}
+  for original, name in names.items():
+    config = replace(CONFIG, hidden_act=original)
+    _, settings, _ = _write(tmp_path, "encoder", config=config)
+    assert settings["hidden_act"] == name
+    assert hugging_face.read(str(tmp_path)).config["hidden_act"] == original
+  # Other ones of transformers.
+  names = {"gelu_python": "gelu_erf", "gelu_pytorch_tanh": "gelu"}
+  for name, original in (names | {"tanh": "tanh", "linear": "linear"}).items():
     _change(tmp_path, {"hidden_act": name})
     assert hugging_face.read(str(tmp_path)).config["hidden_act"] == original
 
 
 def test_what_their_settings_leave_out_has_their_default(tmp_path):
-  config = BertConfig.from_dict(CONFIG.to_dict() | {"type_vocab_size": 2})
-  _write(tmp_path, "encoder", config=config)
-  _remove(tmp_path, "type_vocab_size", "hidden_act")
+  _write(tmp_path, "encoder", config=replace(CONFIG, type_vocab_size=2))
+  _change(tmp_path, {}, removed=("type_vocab_size", "hidden_act"))
   config = hugging_face.read(str(tmp_path)).config
   assert (config["type_vocab_size"], config["hidden_act"]) == (2, "gelu_erf")
 
@@ -183,23 +167,21 @@ def test_labels_of_another_model_are_refused(for_transformers):
     conversion_checks.complete(bert, None, None, for_transformers)
 
 
-def test_twelve_names_of_classes_which_may_be_numbers(tmp_path):
-  _write(tmp_path, "classification")
-  _change(tmp_path, {"id2label": {str(i): 20 - i for i in sorted(range(12))}})
-  names = tuple(str(20 - i) for i in range(12))
-  assert hugging_face.read(str(tmp_path)).labels == names
-
-
-def test_names_of_classes_without_classes_are_dropped(tmp_path):
-  _write(tmp_path, "masked_lm")
-  _change(tmp_path, {"id2label": {"0": "no", "1": "yes"}})
-  assert hugging_face.read(str(tmp_path)).labels == ()
+def test_names_of_twelve_classes_may_be_numbers(tmp_path):
+  names = {str(i): 20 - i for i in range(12)}
+  for head, labels in (
+    ("classification", tuple(map(str, names.values()))),
+    ("masked_lm", ()),  # it has no classes
+  ):
+    _write(tmp_path, head)
+    _change(tmp_path, {"id2label": names})
+    assert hugging_face.read(str(tmp_path)).labels == labels
 
 
 def test_one_label_is_a_score(tmp_path):
   bert = _bert("classification")
-  bert.values["output_weights"] = bert.values["output_weights"][:1]
-  bert.values["output_bias"] = bert.values["output_bias"][:1]
+  for name in ("output_weights", "output_bias"):
+    bert.values[name] = bert.values[name][:1]
   hugging_face.write(bert, str(tmp_path), "classification")
   settings = json.loads((tmp_path / "config.json").read_text())
   assert settings["problem_type"] == "regression"
@@ -216,15 +198,13 @@ def test_a_choice_has_no_bias(tmp_path):
   save_file(tensors, tmp_path / "model.safetensors")
   back = hugging_face.read(str(tmp_path))
   assert back.values.keys() == bert.values.keys()
-  assert back.skipped == {
-    "that is the same for all choices": ["classifier.bias"]
-  }
+  reason = "that is the same for all choices"
+  assert back.skipped == {reason: ["classifier.bias"]}
 
 
 def test_the_tokenizer_goes_along(tmp_path, caplog):
-  vocabulary = tmp_path / "vocabulary"
+  vocabulary, folder = tmp_path / "vocabulary", tmp_path / "out"
   vocabulary.write_bytes(b"[PAD]\r\na\n\xc3\xa9")
-  folder = tmp_path / "out"
   folder.mkdir()
   others = "tokenizer.json", "added_tokens.json", "special_tokens_map.json"
   for name in others:  # of another vocabulary
@@ -246,9 +226,8 @@ def test_the_tokenizer_goes_along(tmp_path, caplog):
   change |= {"strip_accents": True}
   _change(folder, change, "tokenizer_config.json")
   hugging_face.read(str(folder))
-  assert "tokenizer_class is 'MecabTokenizer', unlike" in caplog.text
-  assert "do_basic_tokenize is False, unlike" in caplog.text
-  assert "strip_accents is True, unlike" in caplog.text
+  for name, value in change.items():
+    assert f"{name} is {value!r}, unlike" in caplog.text
   (folder / "tokenizer_config.json").write_text("{}")
   assert hugging_face.read(str(folder)).lower_case is True
 
@@ -269,17 +248,10 @@ def test_an_unused_head_is_saved_in_another_file(tmp_path):
   assert names == ["config.json", "model.safetensors"]
 
 
-def _change(folder, change, name="config.json"):
-  path = folder / name
-  path.write_text(json.dumps(json.loads(path.read_text()) | change))
-
-
-def _remove(folder, *names):
-  path = folder / "config.json"
-  settings = json.loads(path.read_text())
-  for name in names:
-    del settings[name]
-  path.write_text(json.dumps(settings))
+def _change(folder, change, name="config.json", removed=()):
+  settings = json.loads((folder / name).read_text()) | change
+  settings = {k: v for k, v in settings.items() if k not in removed}
+  (folder / name).write_text(json.dumps(settings))
 
 
 def test_copies_are_left_out(tmp_path):
@@ -296,13 +268,11 @@ def test_copies_are_left_out(tmp_path):
   _change(tmp_path, {"tie_word_embeddings": False})
   left = hugging_face.read(str(tmp_path)).skipped
   assert {name for names in left.values() for name in names} == set(more)
-  save_file(
-    tensors | {"cls.predictions.decoder.weight": table + 1},
-    tmp_path / "model.safetensors",
-  )
+  more = {"cls.predictions.decoder.weight": table + 1}
+  save_file(tensors | more, tmp_path / "model.safetensors")
   with pytest.raises(ValueError, match=r"decoder\.weight is not bert\."):
     hugging_face.read(str(tmp_path))
-  _remove(tmp_path, "tie_word_embeddings")
+  _change(tmp_path, {}, removed=["tie_word_embeddings"])
   hugging_face.read(str(tmp_path))  # transformers ties it, too
 
 
@@ -321,10 +291,9 @@ def test_half_precision_is_read(tmp_path):
   half = {k: v.astype(ml_dtypes.bfloat16) for k, v in tensors.items()}
   save_file(half, tmp_path / "model.safetensors")
   values = hugging_face.read(str(tmp_path)).values
-  np.testing.assert_array_equal(
-    values["bert/embeddings/word_embeddings"],
-    half["embeddings.word_embeddings.weight"].astype(np.float32),
-  )
+  table = values["bert/embeddings/word_embeddings"]
+  expected = half["embeddings.word_embeddings.weight"].astype(np.float32)
+  np.testing.assert_array_equal(table, expected)
 
 
 @pytest.mark.parametrize(
@@ -348,7 +317,8 @@ def test_a_missing_and_a_corrupt_file_are_named(tmp_path):
   _write(tmp_path, "encoder")
   weights = tmp_path / "model.safetensors"
   weights.rename(tmp_path / "pytorch_model.bin")
-  assert format_of_folder(str(tmp_path)) == HUGGING_FACE
+  kind = interchange.format_of_folder(str(tmp_path))
+  assert kind == interchange.HUGGING_FACE
   with pytest.raises(FileNotFoundError, match="is a pickle"):
     hugging_face.read(str(tmp_path))
   weights.write_bytes(b"no header")

@@ -8,6 +8,7 @@ what both compute.
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -32,19 +33,15 @@ def expected():
   return np.load(GOLDEN / "outputs.npz")
 
 
-def _config(bert):
-  return BertConfig.from_dict(bert.config)
-
-
-def _outputs(bert, head, model, expected):
+def _outputs(bert, head, make, expected):
+  model = make(BertConfig.from_dict(bert.config))
   conversion_checks.assign(model, bert, head)
   return model({name: expected[name] for name in model.input})
 
 
 def test_the_encoder_computes_the_same(preset, expected):
   bert = keras_hub.read(str(preset))
-  model = models.encoder(_config(bert))
-  result = _outputs(bert, "encoder", model, expected)
+  result = _outputs(bert, "encoder", models.encoder, expected)
   for name in ("sequence_output", "pooled_output"):
     np.testing.assert_allclose(result[name], expected[name], atol=1e-5)
   assert bert.skipped == {}
@@ -58,16 +55,16 @@ def test_the_classifier_computes_the_same(preset, expected, name):
   (preset / "task.json").write_text(json.dumps({"class_name": name}))
   bert = keras_hub.read(str(preset))
   assert interchange.head_of(bert) == "classification"
-  model = models.classifier(_config(bert), bert.num_labels)
-  result = _outputs(bert, "classification", model, expected)
+  make = partial(models.classifier, num_labels=bert.num_labels)
+  result = _outputs(bert, "classification", make, expected)
   np.testing.assert_allclose(result["logits"], expected["logits"], atol=1e-5)
 
 
 def test_the_masked_lm_head_differs_by_its_constants_only(preset, expected):
   bert = keras_hub.read(str(preset))
   assert interchange.head_of(bert) == "masked_lm"
-  model = models.pretrainer(_config(bert), next_sentence=False)
-  result = _outputs(bert, "masked_lm", model, expected)["masked_lm_logits"]
+  make = partial(models.pretrainer, next_sentence=False)
+  result = _outputs(bert, "masked_lm", make, expected)["masked_lm_logits"]
   far = np.max(np.abs(result - expected["masked_lm_logits"]))
   assert 0 < far < 5e-3
 
@@ -126,28 +123,23 @@ def test_twelve_blocks_keep_their_order(preset):
 
 def test_the_dropout_is_that_of_the_preset(preset):
   _edit(preset, lambda c: c["config"].update(dropout=0.25))
-  config = _config(keras_hub.read(str(preset)))
-  assert config.hidden_dropout_prob == 0.25
-  assert config.attention_probs_dropout_prob == 0.25
+  config = keras_hub.read(str(preset)).config
+  for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+    assert config[name] == 0.25
+
+
+TOO_MANY = r"says num_layers 99, and .* has no more than \d+ variables"
+MISSING = "transformer_encoder_2/self_attention_layer/query_dense/vars/0"
 
 
 @pytest.mark.parametrize(
   ("change", "message"),
   [
-    (
-      lambda c: c.update(class_name="RobertaBackbone"),
-      "RobertaBackbone; only a BertBackbone",
-    ),
+    (lambda c: c.update(class_name="Roberta"), "Roberta; only a BertBackbone"),
     (lambda c: c["config"].pop("num_heads"), "corrupt: KeyError.'num_heads'"),
     (lambda c: c["config"].update(vocabulary_size=9), "has 21 rows, .* says 9"),
-    (
-      lambda c: c["config"].update(num_layers=99),
-      "says num_layers 99, and .* has no more than \\d+ variables",
-    ),
-    (
-      lambda c: c["config"].update(num_layers=3),
-      "KeyError.*transformer_encoder_2/self_attention_layer/query_dense/vars/0",
-    ),
+    (lambda c: c["config"].update(num_layers=99), TOO_MANY),
+    (lambda c: c["config"].update(num_layers=3), f"KeyError.*{MISSING}"),
   ],
 )
 def test_another_model_is_refused(preset, change, message):
@@ -172,7 +164,6 @@ def test_missing_and_corrupt_files_are_named(preset):
 def test_an_unknown_task_leaves_the_encoder(preset):
   (preset / "task.json").write_text('{"class_name": "BertTextEmbedder"}')
   bert = keras_hub.read(str(preset))
-  assert bert.skipped == {
-    "of a task that the original does not have": ["BertTextEmbedder"]
-  }
+  reason = "of a task that the original does not have"
+  assert bert.skipped == {reason: ["BertTextEmbedder"]}
   assert interchange.head_of(bert) == "encoder"

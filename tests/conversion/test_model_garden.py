@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -22,15 +21,13 @@ from modeling.config import BertConfig
 from training import checkpoint
 
 V, H, T = 30, 8, 12
-SIZES = {
-  "vocab_size": V,
-  "hidden_size": H,
-  "num_layers": 2,
-  "num_attention_heads": 2,
-  "max_sequence_length": 16,
-  "type_vocab_size": 2,
-  "inner_dim": 20,
+SHARED = {"vocab_size": V, "hidden_size": H, "type_vocab_size": 2}
+SIZES = SHARED | {
+  **{"num_layers": 2, "num_attention_heads": 2},
+  **{"max_sequence_length": 16, "inner_dim": 20},
 }
+CONFIG = BertConfig(V, H, 2, 2, 20, type_vocab_size=2)
+CONFIG = replace(CONFIG, max_position_embeddings=16)
 MODELS = {
   "encoder": models.encoder,
   "pretraining": models.pretrainer,
@@ -98,25 +95,15 @@ def _subclassed():
 
 
 def _scaffold():
-  act = activations.gelu
   initializer = tf_keras.initializers.TruncatedNormal(stddev=0.02)
+  embedding = {"max_seq_length": 16, "initializer": initializer}
+  hidden = {"num_attention_heads": 2, "intermediate_size": 20}
   return networks.EncoderScaffold(
     num_hidden_instances=2,
     pooled_output_dim=H,
-    embedding_cfg={
-      "vocab_size": V,
-      "type_vocab_size": 2,
-      "hidden_size": H,
-      "max_seq_length": 16,
-      "initializer": initializer,
-      "dropout_rate": 0.1,
-    },
+    embedding_cfg=SHARED | embedding | {"dropout_rate": 0.1},
     hidden_cls=layers.Transformer,
-    hidden_cfg={
-      "num_attention_heads": 2,
-      "intermediate_size": 20,
-      "intermediate_activation": act,
-    },
+    hidden_cfg=hidden | {"intermediate_activation": activations.gelu},
     dict_outputs=True,
   )
 
@@ -140,23 +127,20 @@ def test_an_encoder_computes_the_same(tmp_path, make, name):
   expected = encoder(_for_them())
   for output in ("sequence_output", "pooled_output"):
     np.testing.assert_allclose(result[output], expected[output], atol=1e-5)
-  assert bert.skipped == {
-    "a counter": ["save_counter/.ATTRIBUTES/VARIABLE_VALUE"]
-  }
+  counter = "save_counter/.ATTRIBUTES/VARIABLE_VALUE"
+  assert bert.skipped == {"a counter": [counter]}
   assert bert.config["num_attention_heads"] == 2
   assert bert.config["intermediate_size"] == 20
 
 
 @pytest.fixture(scope="module")
 def pretrainer():
+  sizes = {"inner_dim": H, "num_classes": 2}
+  head = layers.ClassificationHead(**sizes, name="next_sentence")
   model = theirs.BertPretrainerV2(
     encoder_network=_functional(),
     mlm_activation=activations.gelu,
-    classification_heads=[
-      layers.ClassificationHead(
-        inner_dim=H, num_classes=2, name="next_sentence"
-      )
-    ],
+    classification_heads=[head],
   )
   model(_for_them(with_positions=True))
   _randomize(model)
@@ -164,13 +148,10 @@ def pretrainer():
 
 
 def test_a_pretrainer_and_its_training_state(tmp_path, pretrainer):
-  optimizer = tf_keras.optimizers.legacy.Adam()
-  zeros = [tf.zeros_like(v) for v in pretrainer.trainable_variables]
+  optimizer = tf_keras.optimizers.legacy.Adam(learning_rate=0.0)
+  variables = pretrainer.trainable_variables
   expected = pretrainer(_for_them(with_positions=True))
-  optimizer.learning_rate = 0.0
-  optimizer.apply_gradients(
-    zip(zeros, pretrainer.trainable_variables, strict=True)
-  )
+  optimizer.apply_gradients([(tf.zeros_like(v), v) for v in variables])
   prefix = _save(
     tmp_path,
     model=pretrainer,
@@ -186,7 +167,7 @@ def test_a_pretrainer_and_its_training_state(tmp_path, pretrainer):
     np.testing.assert_allclose(result[output], expected[name], atol=1e-5)
   counts = {reason: len(names) for reason, names in bert.skipped.items()}
   slots = counts.pop("of the optimizer")
-  assert slots >= 2 * len(pretrainer.trainable_variables)
+  assert slots >= 2 * len(variables)
   assert counts == {"replaced by the head's own pooler": 2, "a counter": 2}
 
 
@@ -194,44 +175,34 @@ def test_the_pooler_of_a_pretrainer_saved_by_its_items(tmp_path, pretrainer):
   prefix = _save(tmp_path, **pretrainer.checkpoint_items)
   bert = model_garden.read(prefix)
   assert interchange.head_of(bert) == "masked_lm"
-  np.testing.assert_array_equal(
-    bert.values["bert/pooler/dense/kernel"],
-    pretrainer.classification_heads[0].dense.kernel,
-  )
+  kernel = pretrainer.classification_heads[0].dense.kernel
+  np.testing.assert_array_equal(bert.values["bert/pooler/dense/kernel"], kernel)
 
 
-# Makes their model on an encoder; names of its outputs here, in their order.
-FINE_TUNED = {
-  "classifier": (partial(theirs.BertClassifier, num_classes=3), ["logits"]),
-  "classifier with a pooler": (
-    partial(theirs.BertClassifier, num_classes=3, use_encoder_pooler=False),
-    ["logits"],
+# Their model, its options, its head and names of its outputs, in their order.
+PRETRAINING = {"num_classes": 2, "num_token_predictions": 3}
+PRETRAINING |= {"activation": activations.gelu}
+POOLER = {"num_classes": 3, "use_encoder_pooler": False}
+FINE_TUNED = [
+  (theirs.BertClassifier, {"num_classes": 3}, "classification logits"),
+  (theirs.BertClassifier, POOLER, "classification logits"),
+  (theirs.BertTokenClassifier, {"num_classes": 3}, "tagging logits"),
+  (theirs.BertSpanLabeler, {}, "question_answering start_logits end_logits"),
+  (
+    *(theirs.BertPretrainer, PRETRAINING),
+    "pretraining next_sentence_logits masked_lm_logits",
   ),
-  "tagger": (partial(theirs.BertTokenClassifier, num_classes=3), ["logits"]),
-  "spans": (theirs.BertSpanLabeler, ["start_logits", "end_logits"]),
-  "pretrainer": (
-    partial(
-      theirs.BertPretrainer,
-      num_classes=2,
-      num_token_predictions=3,
-      activation=activations.gelu,
-    ),
-    ["next_sentence_logits", "masked_lm_logits"],
-  ),
-}
-HEAD_OF = {"tagger": "tagging", "spans": "question_answering"}
-HEAD_OF |= {"pretrainer": "pretraining"}
+]
 
 
-@pytest.mark.parametrize("kind", FINE_TUNED)
-def test_a_model_with_a_head_computes_the_same(tmp_path, kind):
-  make, names = FINE_TUNED[kind]
-  head = HEAD_OF.get(kind, "classification")
-  model = make(networks.BertEncoder(**SIZES))
+@pytest.mark.parametrize(("make", "options", "names"), FINE_TUNED)
+def test_a_model_with_a_head_computes_the_same(tmp_path, make, options, names):
+  head, *names = names.split()
+  model = make(networks.BertEncoder(**SIZES), **options)
   _randomize(model)
   result, bert = _outputs(_save(tmp_path, model=model), head)
   assert interchange.head_of(bert) == head
-  expected = model(list(_for_them(kind == "pretrainer").values()))
+  expected = model(list(_for_them(head == "pretraining").values()))
   if isinstance(expected, dict):
     expected.pop("encoder_outputs", None)
     expected = [value for _, value in sorted(expected.items())]
@@ -277,6 +248,12 @@ def _as_of_2020(encoder, change=lambda dense: dense):
   )
 
 
+def _check_pooled(prefix, encoder):
+  result, expected = _outputs(prefix, "encoder")[0], encoder(_for_them())
+  pooled, expected = result["pooled_output"], expected["pooled_output"]
+  np.testing.assert_allclose(pooled, expected, atol=1e-5)
+
+
 def test_the_layout_of_2020_is_read(tmp_path):
   encoder = _functional()
   _randomize(encoder)
@@ -285,10 +262,7 @@ def test_the_layout_of_2020_is_read(tmp_path):
     "model/layer_with_weights-4/_attention_output_dense/kernel"
     "/.ATTRIBUTES/VARIABLE_VALUE" in dict(tf.train.list_variables(prefix))
   )
-  result, _ = _outputs(prefix, "encoder")
-  np.testing.assert_allclose(
-    result["pooled_output"], encoder(_for_them())["pooled_output"], atol=1e-5
-  )
+  _check_pooled(prefix, encoder)
 
 
 def test_without_an_axis_of_heads_their_number_has_to_be_known(tmp_path):
@@ -297,34 +271,23 @@ def test_without_an_axis_of_heads_their_number_has_to_be_known(tmp_path):
   prefix = _save(tmp_path, model=_as_of_2020(encoder, _flat))
   with pytest.raises(ValueError, match="does not state its number of heads: -"):
     model_garden.read(prefix)
-  config = BertConfig(V, H, 2, 2, 20, type_vocab_size=2)
-  config = replace(config, max_position_embeddings=16)
-  config.to_json(str(tmp_path / "bert_config.json"))
-  result, _ = _outputs(prefix, "encoder")
-  np.testing.assert_allclose(
-    result["pooled_output"], encoder(_for_them())["pooled_output"], atol=1e-5
-  )
+  CONFIG.to_json(str(tmp_path / "bert_config.json"))
+  _check_pooled(prefix, encoder)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "pretrainer"])
 def test_what_their_converter_makes_is_turned_back(tmp_path, kind):
-  config = BertConfig(V, H, 2, 2, 20, type_vocab_size=2)
-  config = replace(config, max_position_embeddings=16)
   rng = np.random.RandomState(1)
   values = {
     variable.path: rng.normal(size=variable.shape).astype(np.float32)
-    for variable in models.pretrainer(config, next_sentence=False).variables
+    for variable in models.pretrainer(CONFIG, next_sentence=False).variables
   }
   source, target = (str(tmp_path / name / "a.ckpt") for name in "ab")
   checkpoint.write(source, values)
-  converter.convert_checkpoint(
-    configs.BertConfig.from_dict(config.to_dict()),
-    target,
-    source,
-    converted_model=kind,
-  )
+  config = configs.BertConfig.from_dict(CONFIG.to_dict())
+  converter.convert_checkpoint(config, target, source, converted_model=kind)
   back = model_garden.read(f"{target}-1")
-  assert BertConfig.from_dict(back.config) == config
+  assert BertConfig.from_dict(back.config) == CONFIG
   if kind == "pretrainer":
     assert back.values.keys() == values.keys()
   for name, value in back.values.items():
@@ -364,10 +327,8 @@ def test_another_model_is_refused(tmp_path):
 
 @pytest.mark.parametrize("make", [networks.BertEncoder, networks.BertEncoderV2])
 def test_factorized_embeddings_are_refused(tmp_path, make):
-  encoder = make(**SIZES, embedding_width=4)
-  encoder(
-    list(_for_them().values()) if make is networks.BertEncoder else _for_them()
-  )
+  encoder, inputs = make(**SIZES, embedding_width=4), _for_them()
+  encoder([*inputs.values()] if make is networks.BertEncoder else inputs)
   prefix = _save(tmp_path, model=encoder)
   with pytest.raises(ValueError, match="2 dense layers around its blocks"):
     model_garden.read(prefix)

@@ -7,12 +7,9 @@ import pytest
 
 from conversion import interchange, original
 from conversion.interchange import CanonicalModel
-from training import checkpoint, run_record
+from training import checkpoint
 
-VALUES = {
-  "bert/a": np.arange(3, dtype=np.float32),
-  "output_bias": np.ones(2, np.float32),
-}
+VALUES = {"bert/a": np.float32([0, 1, 2]), "output_bias": np.float32([1, 1])}
 STEP = np.int64(7)
 TRAINING = {
   "bert/a/adam_m": np.zeros(3, np.float32),
@@ -24,9 +21,9 @@ TRAINING = {
 AVERAGE = {"bert/a/ExponentialMovingAverage": np.full(3, 5, np.float32)}
 
 
-def _checkpoint(folder, name="model.ckpt-7", more=()):
+def _checkpoint(folder, more=()):
   folder.mkdir(parents=True, exist_ok=True)
-  prefix = str(folder / name)
+  prefix = str(folder / "model.ckpt-7")
   checkpoint.write(prefix, VALUES | {"global_step": STEP} | dict(more))
   return prefix
 
@@ -35,8 +32,7 @@ def test_training_state_is_skipped(tmp_path):
   bert = original.read(_checkpoint(tmp_path, more=TRAINING | AVERAGE))
   assert bert.values.keys() == VALUES.keys()
   assert bert.step == 7
-  left = {reason: len(names) for reason, names in bert.skipped.items()}
-  assert list(left.values()) == [3, 2, 1]
+  assert [len(names) for names in bert.skipped.values()] == [3, 2, 1]
 
 
 def test_averages_replace_their_variables(tmp_path):
@@ -73,24 +69,6 @@ def test_a_bad_configuration_is_named(tmp_path):
     original.read(prefix, "nowhere")
 
 
-def test_a_folder_stands_for_its_checkpoint(tmp_path):
-  with pytest.raises(FileNotFoundError, match="it has nothing; expected f"):
-    run_record.find_checkpoint(str(tmp_path))
-  (tmp_path / "notes.txt").write_text("")
-  with pytest.raises(FileNotFoundError, match=r"it has notes\.txt; expected f"):
-    run_record.find_checkpoint(str(tmp_path))
-  first = _checkpoint(tmp_path, "bert_model.ckpt")
-  assert run_record.find_checkpoint(str(tmp_path)) == first
-  second = _checkpoint(tmp_path)
-  with pytest.raises(
-    ValueError, match=r"bert_model\.ckpt, model\.ckpt-7\): name"
-  ):
-    run_record.find_checkpoint(str(tmp_path))
-  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"')
-  assert run_record.find_checkpoint(str(tmp_path)) == second
-  assert run_record.find_checkpoint(f"{first}.index") == first
-
-
 def test_written_and_read_it_is_the_same(tmp_path):
   vocabulary = tmp_path / "v"
   vocabulary.write_bytes(b"a\r\n\xc3\xa9")
@@ -102,8 +80,7 @@ def test_written_and_read_it_is_the_same(tmp_path):
   names = sorted(path.name for path in (tmp_path / "out").iterdir())
   assert names == sorted(interchange.FILES["original"])
   back = original.read(prefix)
-  assert back.config == bert.config
-  assert back.labels == bert.labels
+  assert (back.config, back.labels) == (bert.config, bert.labels)
   assert back.thresholds == str(tmp_path / "out" / "thresholds.tsv")
   assert back.step == STEP
   assert (tmp_path / "out" / "vocab.txt").read_bytes() == b"a\r\n\xc3\xa9"
@@ -149,13 +126,9 @@ def test_a_run_tells_what_the_variables_do_not(tmp_path, program, head):
   flags |= {"attention": "left_to_right", "add_bilstm": True, "vocab_size": 9}
   config = {"vocab_size": 2, "attention": "right_to_left"}
   (tmp_path / "bert_config.json").write_text(json.dumps(config))
-  (tmp_path / "run.json").write_text(
-    json.dumps([{"program": program, "flags": flags}])
-  )
+  entry = {"program": program, "flags": flags}
+  (tmp_path / "run.json").write_text(json.dumps([entry]))
   bert = original.read(_checkpoint(tmp_path))
   assert (bert.head, bert.lower_case, bert.multi_label) == (head, False, True)
-  assert bert.config == {
-    "vocab_size": 2,
-    "attention": "left_to_right",
-    "add_bilstm": True,
-  }
+  network = {"attention": "left_to_right", "add_bilstm": True}
+  assert bert.config == {"vocab_size": 2} | network

@@ -9,9 +9,9 @@ import pytest
 from conversion import hugging_face
 from conversion.interchange import CanonicalModel
 from data.tokenization import FullTokenizer
+from modeling import models
 from modeling.config import BertConfig
 from tests.conversion.test_hugging_face import CONFIG, MODELS
-from training import checkpoint
 
 pytestmark = [
   pytest.mark.slow,
@@ -59,10 +59,7 @@ def test_transformers_computes_the_same(tmp_path, head, act):
   model, rng = MODELS[head](config), np.random.RandomState(1)
   for variable in model.variables:
     variable.assign_add(rng.normal(0.0, 0.2, variable.shape))
-  values = {
-    name: np.asarray(value)
-    for name, value in checkpoint.variables(model).items()
-  }
+  values = {v.path: np.asarray(v) for v in model.variables}
   bert = CanonicalModel("x", values, config.to_dict())
   hugging_face.write(bert, str(tmp_path), head)
   settings = json.loads((tmp_path / "config.json").read_text())
@@ -71,19 +68,15 @@ def test_transformers_computes_the_same(tmp_path, head, act):
   assert not info["missing_keys"]
   assert not info["unexpected_keys"]
   batch = _batch(model)
+  rows = (torch.tensor(batch[name]).long() for name in models.ENCODER_INPUTS)
   names = ("input_ids", "attention_mask", "token_type_ids")
-  rows = (batch[name] for name in ("input_ids", "input_mask", "segment_ids"))
   with torch.inference_mode():
-    result = peer.eval()(
-      **{n: torch.tensor(r).long() for n, r in zip(names, rows, strict=True)}
-    )
+    result = peer.eval()(**dict(zip(names, rows, strict=True)))
   outputs = model(batch)
   logits = "masked_lm_logits" if head == "masked_lm" else "logits"
   for name, values in result.items():
-    expected = np.asarray(outputs[OUTPUTS.get(name, logits)])
-    np.testing.assert_allclose(
-      values.numpy(), expected, atol=1e-4, err_msg=name
-    )
+    values, expected = values.numpy(), outputs[OUTPUTS.get(name, logits)]
+    np.testing.assert_allclose(values, expected, atol=1e-4, err_msg=name)
 
 
 def test_their_tokenizer_gives_the_same_ids(tmp_path):

@@ -13,28 +13,19 @@ from data import batching
 def test_is_cut_to_a_multiple(longest, expected):
   mask = np.zeros((3, 12), np.int32)
   mask[1, :longest] = 1
-  batch = {
-    "input_ids": tf.constant(mask * 7),
-    "input_mask": tf.constant(mask),
-    "segment_ids": tf.zeros((3, 12)),
-    "label_ids": tf.zeros((3, 12)),  # of twelve labels, not tokens
-  }
-  result = batching.trim_padding(batch)
+  batch = {"input_ids": tf.constant(mask * 7), "input_mask": tf.constant(mask)}
+  others = dict.fromkeys(["segment_ids", "label_ids"], tf.zeros((3, 12)))
+  result = batching.trim_padding(batch | others)
   assert result["input_ids"].shape == (3, expected)
   np.testing.assert_array_equal(result["input_mask"], mask[:, :expected])
-  assert result["label_ids"].shape == (3, 12)
+  assert result["label_ids"].shape == (3, 12)  # of twelve labels, not tokens
 
 
-def _trim(mask):
-  mask = tf.constant(mask, tf.int32)
-  return batching.trim_padding({"input_mask": mask}, ["input_mask"])
-
-
-def test_choices_are_cut_together():
-  mask = [[[1] * 9 + [0] * 11, [1] + [0] * 19]]  # [B, C, T]
-  assert _trim(mask)["input_mask"].shape == (1, 2, 16)
-
-
-def test_a_hole_in_the_mask_is_no_padding():
-  mask = [[1] + [0] * 7 + [1] + [0] * 11]
-  assert _trim(mask)["input_mask"].shape == (1, 16)
+def test_choices_are_cut_together_and_a_hole_in_the_mask_is_no_padding():
+  for mask, shape in (
+    ([[[1] * 9 + [0] * 11, [1] + [0] * 19]], (1, 2, 16)),  # [B, C, T]
+    ([[1] + [0] * 7 + [1] + [0] * 11], (1, 16)),
+  ):
+    batch = {"input_mask": tf.constant(mask, tf.int32)}
+    trimmed = batching.trim_padding(batch, ["input_mask"])
+    assert trimmed["input_mask"].shape == shape

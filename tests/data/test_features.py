@@ -10,7 +10,7 @@ from data.tokenization import FullTokenizer
 CLS, SEP = 101, 102
 
 
-def test_a_pair():
+def test_a_pair_and_a_single_text():
   ids, segments = features.join([1, 2], [3], CLS, SEP)
   assert ids == [CLS, 1, 2, SEP, 3, SEP]
   assert segments == [0, 0, 0, 0, 1, 1]
@@ -19,9 +19,6 @@ def test_a_pair():
     "input_mask": [1, 1, 1, 1, 1, 1, 0, 0],
     "segment_ids": [0, 0, 0, 0, 1, 1, 0, 0],
   }
-
-
-def test_a_single_text():
   assert features.join([1], None, CLS, SEP) == ([CLS, 1, SEP], [0, 0, 0])
   assert features.join([], [], CLS, SEP) == ([CLS, SEP, SEP], [0, 0, 1])
 
@@ -40,9 +37,9 @@ def test_lengths_are_counted_before_truncation(tmp_path):
     for _ in range(2):  # what is cached is not truncated
       assert encoder.encode(*texts)[0] == ids
   assert encoder.lengths == {4: 4, 7: 2, 10: 2, 3: 2}
-  features.RowEncoder(FullTokenizer(path), 3)
   with pytest.raises(ValueError, match="max_seq_length 2 is too short"):
     features.RowEncoder(FullTokenizer(path), 2)
+  features.RowEncoder(FullTokenizer(path), 3)
   path.write_text("[CLS]\n[SEP]\n")
   with pytest.raises(ValueError, match=r"lacks \[UNK\]"):
     features.RowEncoder(FullTokenizer(path), 3)
@@ -92,11 +89,10 @@ def test_random_truncation_equals_removing_single_tokens(a, b, seed):
   while len(expected[0]) + len(expected[1]) > limit:
     longer = max(reversed(expected), key=len)  # the second of equals
     del longer[0 if rng.random() < 0.5 else -1]
-  features.truncate_pair_at_random(
-    first, second, limit, rng_result := Random(seed)
-  )
+  other = Random(seed)
+  features.truncate_pair_at_random(first, second, limit, other)
   assert (first, second) == expected
-  assert rng_result.getstate() == rng.getstate()
+  assert other.getstate() == rng.getstate()
 
 
 def test_a_text_of_a_million_tokens_is_cut_at_once():

@@ -36,26 +36,26 @@ def _recorded(tmp_path, static_shapes, lengths=LENGTHS, spare=0):
   return RecordDataset(lengths, path, schema, static_shapes)
 
 
-def _predict(batches):
-  """A model's part: sums over tokens, and what each batch had beside."""
-  result = {"sums": [], "position": [], "label_ids": []}
-  for batch in batches:
-    result["sums"].append(tf.reduce_sum(batch["input_ids"], axis=1).numpy())
-    result["position"].append(batch["position"].numpy())
-    result["label_ids"].append(batch["label_ids"].numpy())
-  return {name: np.concatenate(values) for name, values in result.items()}
-
-
 def _outputs(recorded, batch_size):
-  return recorded.in_order(_predict(recorded.eval_batches(batch_size)))
+  """A model's part: sums over tokens, and what each batch had besides."""
+  parts = [
+    batch | {"sums": tf.reduce_sum(batch["input_ids"], axis=1)}
+    for batch in recorded.eval_batches(batch_size)
+  ]
+  names = "sums", "position", "label_ids"
+  return recorded.in_order(
+    {name: np.concatenate([part[name] for part in parts]) for name in names}
+  )
 
 
+@pytest.mark.parametrize("spare", [0, 3])
 @pytest.mark.parametrize("static_shapes", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 4, 11, 50])
 def test_outputs_are_in_the_order_of_the_examples(
-  tmp_path, batch_size, static_shapes
+  tmp_path, batch_size, static_shapes, spare
 ):
-  recorded = _recorded(tmp_path, static_shapes)
+  """Records that only fill up do not come out."""
+  recorded = _recorded(tmp_path, static_shapes, spare=spare)
   result = _outputs(recorded, batch_size)
   expected = [(i + 1) * length for i, length in enumerate(LENGTHS)]
   np.testing.assert_array_equal(result["sums"], expected)
@@ -67,13 +67,6 @@ def test_order_comes_back_where_there_is_more_than_is_sorted_at_once(tmp_path):
   lengths = [number * 7 % T + 1 for number in range(250)]
   result = _outputs(_recorded(tmp_path, False, lengths), 1)
   np.testing.assert_array_equal(result["label_ids"], range(250))
-
-
-@pytest.mark.parametrize("static_shapes", [False, True])
-def test_records_that_only_fill_up_do_not_come_out(tmp_path, static_shapes):
-  recorded = _recorded(tmp_path, static_shapes, spare=3)
-  result = _outputs(recorded, 4)
-  np.testing.assert_array_equal(result["label_ids"], range(len(LENGTHS)))
 
 
 def _shapes(batches):
@@ -102,14 +95,8 @@ def test_what_fills_up_a_batch_comes_behind_all_examples(tmp_path):
 
 def test_batches_of_choices_are_filled_up_too(tmp_path):
   path, schema = str(tmp_path / "records"), features.multiple_choice(T, C)
-  rows = [
-    {
-      name: [1] * schema[name].size
-      for name in ("input_ids", "input_mask", "segment_ids", "is_real_example")
-    }
-    | {"label_ids": [number]}
-    for number in range(3)
-  ]
+  ones = {name: [1] * feature.size for name, feature in schema.items()}
+  rows = [ones | {"label_ids": [number]} for number in range(3)]
   tfrecord.save(path, schema, rows)
   recorded = RecordDataset(range(3), path, schema, static_shapes=True)
   assert _shapes(recorded.eval_batches(2)) == [(2, C, T)] * 2
@@ -137,30 +124,24 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
   assert np.ptp(seen[:10] % T) > T / 2  # batches are in random order
   for batch, numbers in zip(batches, seen, strict=True):
     assert batch["input_ids"].shape[-1] == (T if max(numbers % T) > 7 else 8)
-  again = next(
-    iter(recorded.train_batches(2, seed=1, skip=202, by_length=True))
-  )
-  np.testing.assert_array_equal(again["label_ids"], seen[101])
+  again = recorded.train_batches(2, seed=1, skip=202, by_length=True)
+  np.testing.assert_array_equal(next(iter(again))["label_ids"], seen[101])
 
 
 def test_batches_by_length_are_shuffled_differently(tmp_path, monkeypatch):
   """By window and seed; of equal lengths nothing else changes."""
   monkeypatch.setattr(batching, "GROUPED", 5)
   recorded = _recorded(tmp_path, False, lengths=[5] * 60)
+
+  def windows(*args):
+    batches = recorded.train_batches(2, *args).take(30)
+    first = [int(batch["label_ids"][0]) for batch in batches]
+    return np.reshape(first, (6, 5)).tolist()
+
   orders = []
   for seed in (1, 2):
-    plain, grouped = (
-      np.reshape(
-        [
-          b["label_ids"][0] for b in recorded.train_batches(2, seed, g).take(30)
-        ],
-        (6, 5),
-      ).tolist()
-      for g in (False, True)
-    )
-    orders.append(
-      [tuple(map(a.index, b)) for a, b in zip(plain, grouped, strict=True)]
-    )
+    pairs = zip(windows(seed, False), windows(seed, True), strict=True)
+    orders.append([tuple(map(plain.index, new)) for plain, new in pairs])
   assert len(set(orders[0])) > 3
   assert orders[0] != orders[1]
 
@@ -168,17 +149,13 @@ def test_batches_by_length_are_shuffled_differently(tmp_path, monkeypatch):
 @pytest.mark.parametrize("batch_size", [3, 4, 30])
 def test_by_length_too_an_epoch_has_every_example_once(tmp_path, batch_size):
   """Of few examples many epochs are read together, but none is mixed in."""
-  number = 50
-  lengths = [i % T + 1 for i in range(number)]
-  recorded = _recorded(tmp_path, static_shapes=False, lengths=lengths)
+  recorded = _recorded(tmp_path, False, [i % T + 1 for i in range(50)])
   stream = recorded.train_batches(batch_size, seed=1, by_length=True)
-  seen = [batch["label_ids"].numpy().ravel() for batch in stream.take(150)]
-  seen = np.concatenate(seen)
-  for epoch in np.split(
-    seen[: len(seen) // number * number], len(seen) // number
-  ):
-    assert sorted(epoch) == list(range(number))
-  assert (seen[:number] != seen[number : 2 * number]).any()
+  seen = np.ravel([batch["label_ids"] for batch in stream.take(150)])
+  epochs = seen[: len(seen) // 50 * 50].reshape(-1, 50)
+  for epoch in epochs:
+    assert sorted(epoch) == list(range(50))
+  assert (epochs[0] != epochs[1]).any()
 
 
 def test_by_length_sources_are_mixed_without_an_epoch(tmp_path):
@@ -189,24 +166,18 @@ def test_by_length_sources_are_mixed_without_an_epoch(tmp_path):
     tfrecord.save(path, schema, [_row(n, n) for n in lengths])
     sources.append(Source([path]))
   stream = ShuffledRecords(sources, 1).batches(schema, 2, by_length=True)
-  pairs = [
-    parser(schema)(batch)["label_ids"].numpy() for _, batch in stream.take(100)
-  ]
+  parse = parser(schema)
+  pairs = [parse(batch)["label_ids"].numpy() for _, batch in stream.take(100)]
   # Of sorted lengths only the last of one and the first of the next differ.
   assert sum(np.ptp(pairs, axis=1) > 0) < 7
 
 
-def _model_outputs(tmp_path, model, static_shapes):
-  recorded = _recorded(tmp_path, static_shapes)
-  return inference.outputs(model, recorded, 4)
-
-
 def test_outputs_of_every_token_are_filled_up(tmp_path):
   model = models.span_labeler(toy.config())
-  plain, result = (_model_outputs(tmp_path, model, s) for s in (True, False))
-  for row, length in enumerate(LENGTHS):
-    np.testing.assert_allclose(
-      result["start_logits"][row, :length],
-      plain["start_logits"][row, :length],
-      atol=1e-6,
-    )
+  plain, trimmed = (
+    inference.outputs(model, _recorded(tmp_path, is_static), 4)["start_logits"]
+    for is_static in (True, False)
+  )
+  for length, *rows in zip(LENGTHS, trimmed, plain, strict=True):
+    result, expected = (row[:length] for row in rows)
+    np.testing.assert_allclose(result, expected, atol=1e-6)

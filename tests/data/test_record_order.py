@@ -35,15 +35,14 @@ def _paths(tmp_path):
   ]
 
 
-def _numbers(dataset, number):
-  return [int(record) for record in dataset.take(number).as_numpy_iterator()]
+def _read(sources, number, seed=1, position=0, cache=None):
+  """Numbers of so many records, which are read from a position."""
+  dataset = ShuffledRecords(sources, seed, cache).from_position(position)
+  return np.array([int(x) for x in dataset.take(number).as_numpy_iterator()])
 
 
 def test_an_epoch_is_every_record_once_and_no_two_are_alike(paths):
-  result = np.reshape(
-    _numbers(ShuffledRecords([Source(paths)], 1).from_position(0), 390),
-    (3, 130),
-  )
+  result = _read([Source(paths)], 390).reshape(3, 130)
   for epoch in result:
     assert sorted(epoch) == list(range(130))
   assert len({tuple(epoch) for epoch in result}) == 3
@@ -53,27 +52,18 @@ def test_windows_epochs_seeds_and_sources_are_shuffled_differently(
   tmp_path, monkeypatch
 ):
   monkeypatch.setattr(records, "_ROUND", 100)
-  sources = [
-    Source([_write(tmp_path / str(n), range(n, n + 96))]) for n in (0, 96)
-  ]
+  files = [_write(tmp_path / str(n), range(n, n + 96)) for n in (0, 96)]
+  sources = [Source([path]) for path in files]
   epochs = [
-    np.reshape(epoch, (8, 12))
+    epoch
     for seed in (1, 2)
-    for epoch in np.split(
-      np.array(
-        _numbers(ShuffledRecords(sources[:1], seed).from_position(0), 192)
-      ),
-      2,
-    )
+    for epoch in _read(sources[:1], 192, seed).reshape(2, 8, 12)
   ]
   # The order in a window, whatever its blocks of four, and the blocks of each.
   orders = {tuple(window % 4) for epoch in epochs for window in epoch}
   blocks = {tuple(frozenset(w // 4) for w in epoch) for epoch in epochs}
   assert (len(orders), len(blocks)) == (4 * 8, 4)
-  mixtures = [
-    np.array(_numbers(ShuffledRecords(sources, seed).from_position(0), 200))
-    for seed in (1, 2)
-  ]
+  mixtures = [_read(sources, 200, seed) for seed in (1, 2)]
   rounds = {tuple(part < 96) for m in mixtures for part in np.split(m, 2)}
   assert len(rounds) == 4
   first, second = (mixtures[0][mixtures[0] // 96 == n] % 96 for n in (0, 1))
@@ -90,44 +80,36 @@ def test_batches_are_numbered_by_step_and_replica(paths, skip):
   assert numbers == [skip // 2 + n for n in (0, 1, 4, 5, 2, 3, 6, 7)]
 
 
-@pytest.mark.parametrize("skip", [1, 11, 12, 13, 129, 130, 131, 200, 1000])
-def test_the_order_is_the_same_from_any_position(skip, paths):
-  expected = _numbers(
-    ShuffledRecords([Source(paths)], 7).from_position(0), skip + 150
-  )
-  assert (
-    _numbers(ShuffledRecords([Source(paths)], 7).from_position(skip), 150)
-    == expected[skip:]
-  )
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_the_order_is_the_same_from_any_position(is_mixed, paths):
+  mixed = [Source(paths[:2], 1), Source(paths[2:], 2)]
+  sources = mixed if is_mixed else [Source(paths)]
+  expected = _read(sources, 2500, 7)
+  for skip in (1, 11, 12, 13, 77, 129, 130, 131, 200, 1000, 1001, 2345):
+    result = _read(sources, 150, 7, skip)
+    np.testing.assert_array_equal(result, expected[skip : skip + 150])
 
 
 def test_what_was_read_before_is_not_read_again(paths, tmp_path):
   cache = str(tmp_path / "index.npz")
   source = [Source(paths[3:])]
-  expected = _numbers(ShuffledRecords(source, 5, cache).from_position(0), 80)
-  skip = 62
-  last = expected[
-    60:
-  ]  # five windows of twelve, read; what follows, still to come
+  expected = _read(source, 80, 5, cache=cache)
+  last = expected[60:]  # after five windows of twelve, which were read
   times = os.stat(paths[3])
   data = bytearray((tmp_path / "50 und ü").read_bytes())
   for number in set(range(50, 130)) - set(last):
     data[(number - 50) * 23 + 12] ^= 1
   (tmp_path / "50 und ü").write_bytes(data)
   os.utime(paths[3], ns=(times.st_atime_ns, times.st_mtime_ns))
-  resumed = ShuffledRecords(source, 5, cache).from_position(skip)
-  assert _numbers(resumed, 80 - skip) == expected[skip:]
+  np.testing.assert_array_equal(_read(source, 18, 5, 62, cache), expected[62:])
 
 
 def test_sources_are_mixed_by_weight(paths):
   sources = [Source(paths[:2], 3), Source(paths[2:3], 0.5), Source(paths[3:])]
-  result = np.array(
-    _numbers(ShuffledRecords(sources, 1).from_position(0), 2000)
-  )
+  result = _read(sources, 2000)
   for thousand in np.split(result, 2):
     small, middle = (thousand < 10).sum(), (thousand < 50).sum()
-    assert small == 667
-    assert middle - small == 111
+    assert (small, middle - small) == (667, 111)
   # Each in epochs of its own.
   large = result[result >= 50]
   assert sorted(large[:80]) == list(range(50, 130))
@@ -135,27 +117,13 @@ def test_sources_are_mixed_by_weight(paths):
 
 def test_a_thousandth_of_all_is_one_record_in_a_thousand(paths):
   sources = [Source(paths[:2], 1), Source(paths[2:], 999)]
-  numbers = ShuffledRecords(sources, 1).from_position(0)
-  assert sum(n < 10 for n in _numbers(numbers, 1000)) == 1
-
-
-@pytest.mark.parametrize("skip", [1, 77, 1000, 1001, 2345])
-def test_a_mixture_goes_on_anywhere(skip, paths):
-  sources = [Source(paths[:2], 1), Source(paths[2:], 2)]
-  expected = _numbers(ShuffledRecords(sources, 3).from_position(0), skip + 100)
-  assert (
-    _numbers(ShuffledRecords(sources, 3).from_position(skip), 100)
-    == expected[skip:]
-  )
+  assert (_read(sources, 1000) < 10).sum() == 1
 
 
 @pytest.mark.parametrize(
   "weights", [(1, 0), (1, -1), (0, 0), (1, float("nan")), (1, 1e-6)]
 )
 def test_impossible_weights_are_refused(weights, paths):
-  sources = [
-    Source([path], weight)
-    for path, weight in zip(paths[:2], weights, strict=True)
-  ]
+  sources = [Source([p], w) for p, w in zip(paths[:2], weights, strict=True)]
   with pytest.raises(ValueError, match="cannot be mixed: each must be pos"):
     ShuffledRecords(sources, 1)

@@ -28,12 +28,11 @@ def _write(tmp_path, name, content):
   ],
 )
 def test_formats_say_the_same(tmp_path, name, content):
-  rows = list(tables.read_table(_write(tmp_path, name, content), ["a"]))
-  assert [row.values for row in rows] == [
-    {"a": '"x', "b": "1"},
-    {"a": 'y, z"', "b": "2"},
-  ]
-  assert [row.line for row in rows] == ([1, 3] if "json" in name else [2, 4])
+  first, second = tables.read_table(_write(tmp_path, name, content), ["a"])
+  assert first.values == {"a": '"x', "b": "1"}
+  assert second.values == {"a": 'y, z"', "b": "2"}
+  lines = (1, 3) if "json" in name else (2, 4)
+  assert (first.line, second.line) == lines
 
 
 @pytest.mark.parametrize(
@@ -43,9 +42,8 @@ def test_formats_say_the_same(tmp_path, name, content):
 def test_a_compressed_table_has_the_format_of_its_name(tmp_path, name, content):
   assert tables._extension(name.replace("gz", "zst")) == name[1:-3]
   path = _write(tmp_path, name, gzip.compress(content.encode()))
-  assert [row.values for row in tables.read_table(path)] == [
-    {"a": "x, y", "b": "1"}
-  ]
+  [row] = tables.read_table(path)
+  assert row.values == {"a": "x, y", "b": "1"}
 
 
 def test_only_blank_lines_of_csv_are_dropped(tmp_path):
@@ -70,14 +68,10 @@ def test_a_header_as_an_argument(tmp_path):
 
 
 def test_values_that_are_no_texts_come_as_json(tmp_path):
-  path = _write(
-    tmp_path, "t.jsonl", '{"a": 0.5, "b": true, "c": null, "d": ["é"]}'
-  )
-  [row] = tables.read_table(path)
+  row = '{"a": 0.5, "b": true, "c": null, "d": ["é"]}'
+  [row] = tables.read_table(_write(tmp_path, "t.jsonl", row))
   assert row.values == {"a": "0.5", "b": "true", "d": '["\\u00e9"]'}
-
-
-def test_lone_surrogates_become_replacement_characters(tmp_path):
+  # Lone surrogates become replacement characters.
   row = '{"a\\ud83e": "\\ud83eb", "c": ["\\ud83e", "\\ud83e\\udd89"]}'
   [row] = tables.read_table(_write(tmp_path, "t.jsonl", row))
   assert row.values["a\ufffd"] == "\ufffdb"
@@ -116,31 +110,26 @@ def test_broken_rows_can_be_left_out(tmp_path, caplog):
   path = _write(tmp_path, "t.tsv", "a\tb\n1\t2\nx\ny\t1\t2\n3\t4\n")
   rows = tables.read_table(path, skip_broken=True)
   assert [row.line for row in rows] == [2, 5]
-  assert "left out 2 rows with a wrong number of columns (lines 3, 4)" in (
-    caplog.text
-  )
+  message = "left out 2 rows with a wrong number of columns (lines 3, 4)"
+  assert message in caplog.text
 
 
-TEXTS = st.text(
-  st.characters(exclude_categories=["Cs"], exclude_characters="\r")
-)
-PLAIN = st.text(
-  st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\t"),
-  min_size=1,
-).filter(str.strip)
-ROWS = st.lists(st.tuples(TEXTS, TEXTS), min_size=1)
+def _texts(excluded, **sizes):
+  chars = st.characters(exclude_categories=["Cs"], exclude_characters=excluded)
+  return st.text(chars, **sizes)
 
 
-@given(ROWS)
+TEXTS, PLAIN = _texts("\r"), _texts("\r\n\t", min_size=1).filter(str.strip)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1))
 def test_whatever_is_written_is_read(tmp_path_factory, rows):
   folder = tmp_path_factory.mktemp("eine Tabelle")
   content = io.StringIO(newline="")
   csv.writer(content).writerows([("a", "b"), *rows])
   objects = (json.dumps({"a": a, "b": b}) + "\n" for a, b in rows)
-  for name, text in (
-    ("t.csv", content.getvalue()),
-    ("t.jsonl", "".join(objects)),
-  ):
+  texts = {"t.csv": content.getvalue(), "t.jsonl": "".join(objects)}
+  for name, text in texts.items():
     result = tables.read_table(_write(folder, name, text), ["a", "b"])
     assert [(r.values["a"], r.values["b"]) for r in result] == rows
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from data import tokenization, tokenization_ops, vocab
 from tests.parity import golden_files
+from tests.shared import slow
 
 VOCAB = golden_files.GOLDEN / "vocab.txt"
 
@@ -72,9 +73,7 @@ def controls(rng):
 
 def invalid(rng):
   valid = scripts(rng).encode() + b"a \xe4\xbd\xa0"
-  return bytes(
-    rng.randrange(256) if rng.random() < 0.2 else byte for byte in valid
-  )
+  return bytes(rng.randrange(256) if rng.random() < 0.2 else x for x in valid)
 
 
 marks = pool(lambda c: unicodedata.combining(c) > 0)
@@ -93,27 +92,20 @@ GENERATORS = [
 def test_agrees_with_the_specification(pair, generator):
   full, graph = pair
   rng = random.Random(0)
-  texts = [
-    generator(rng) for _ in range(200 if generator is long_words else 1500)
-  ]
-  assert ids(graph, texts) == [
-    full.convert_tokens_to_ids(full.tokenize(text)) for text in texts
-  ]
+  number = 200 if generator is long_words else 1500
+  check(full, graph, [generator(rng) for _ in range(number)])
+
+
+def check(full, graph, texts):
+  expected = [full.convert_tokens_to_ids(full.tokenize(text)) for text in texts]
+  assert ids(graph, texts) == expected
 
 
 def ids(graph, texts):
   return graph.tokenize(tf.constant(texts, tf.string)).to_list()
 
 
-@pytest.mark.parametrize(
-  "unit",
-  [
-    *("a", "한 Σ"),
-    *(
-      pytest.param(unit, marks=pytest.mark.slow) for unit in ("a ", ", \u0301")
-    ),
-  ],
-)
+@pytest.mark.parametrize("unit", ["a", "한 Σ", slow("a "), slow(", \u0301")])
 def test_a_long_text(pair, unit):
   full, graph = pair
   text = unit * (2**20 // len(unit.encode()))
@@ -135,38 +127,26 @@ def test_a_vocabulary_with_repeated_and_padded_lines(tmp_path):
   path.write_text("[UNK]\na\n b \n\na\n\nc d\n\u2028\n##e", encoding="utf-8")
   full = tokenization.FullTokenizer(path)
   graph = tokenization_ops.GraphTokenizer(path)
-  texts = ["a b c d", "ae be e", "[UNK] \u2028"]
-  assert ids(graph, texts) == [
-    full.convert_tokens_to_ids(full.tokenize(text)) for text in texts
-  ]
+  check(full, graph, ["a b c d", "ae be e", "[UNK] \u2028"])
   assert graph.vocab == full.vocab == vocab.load(path)
-
-
-def test_a_vocabulary_without_unk_is_an_error(tmp_path):
-  (tmp_path / "vocab.txt").write_text("a\n")
+  path.write_text("a\n")
   with pytest.raises(ValueError, match=r"vocab.txt lacks \[UNK\]"):
-    tokenization_ops.GraphTokenizer(tmp_path / "vocab.txt")
-
-
-class Served(tf.Module):
-  def __init__(self, path):
-    super().__init__()
-    self.tokenizer = tokenization_ops.GraphTokenizer(path)
-
-  @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-  def serve(self, texts):
-    ids = self.tokenizer.tokenize(texts)
-    return {
-      "ids": ids.to_tensor(),
-      "tokens": self.tokenizer.tokens(ids).to_tensor(),
-    }
+    tokenization_ops.GraphTokenizer(path)
 
 
 def test_a_saved_model_carries_the_vocabulary(tmp_path):
-  path = tmp_path / "my_vocab.txt"
+  path, module = tmp_path / "my_vocab.txt", tf.Module()
   path.write_bytes(VOCAB.read_bytes())
-  module = Served(path)
+  module.tokenizer = tokenization_ops.GraphTokenizer(path)
   path.unlink()
+
+  @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+  def serve(texts):
+    ids = module.tokenizer.tokenize(texts)
+    tokens = module.tokenizer.tokens(ids)
+    return {"ids": ids.to_tensor(), "tokens": tokens.to_tensor()}
+
+  module.serve = serve
   tf.saved_model.save(module, str(tmp_path / "model"))
   saved = tf.saved_model.load(str(tmp_path / "model"))
   text = "Ünaffable ΑΣ 한"
@@ -181,20 +161,11 @@ def test_a_saved_model_carries_the_vocabulary(tmp_path):
 
 
 def random_words(rng, longest):
-  count = rng.randrange(30)
-  return [
-    "".join(rng.choices("aab#é한", k=rng.randint(1, longest)))
-    for _ in range(count)
-  ]
+  lengths = (rng.randint(1, longest) for _ in range(rng.randrange(30)))
+  return ["".join(rng.choices("aab#é한", k=length)) for length in lengths]
 
 
-@pytest.mark.parametrize(
-  "seed",
-  [
-    *range(8),
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 20)),
-  ],
-)
+@pytest.mark.parametrize("seed", [*range(8), *map(slow, range(8, 20))])
 def test_agrees_with_the_specification_for_any_vocabulary(seed, tmp_path):
   rng = random.Random(seed)
   pieces = random_words(rng, 4) + ["##" + w for w in random_words(rng, 3)]

@@ -36,11 +36,9 @@ def test_pairs_are_shortened_alike(rows, limit):
 @given(_rows)
 def test_pairs_are_shortened_by_a_limit_each(rows):
   first, second = _texts(rows)
-  limits = [3 * i for i in range(len(rows))]
-  result = ops.truncate_pair(
-    _ragged(first), _ragged(second), tf.constant(limits, tf.int64)
-  )
-  for *pair, limit in zip(first, second, limits, strict=True):
+  limits = tf.range(0, 3 * len(rows), 3, tf.int64)
+  result = ops.truncate_pair(_ragged(first), _ragged(second), limits)
+  for *pair, limit in zip(first, second, limits.numpy(), strict=True):
     features.truncate_pair(*pair, limit)
   assert [part.to_list() for part in result] == [first, second]
 
@@ -65,17 +63,12 @@ def test_rows_are_joined_alike(rows):
   first, second = _texts(rows)
   result = ops.join(_ragged(first), None, CLS, SEP)
   assert _lists(result) == _expected(first, [None] * len(rows))
-  there = [has_second for _, _, has_second in rows]
-  second = [
-    text if has else [] for text, has in zip(second, there, strict=True)
-  ]
-  result = ops.join(
-    _ragged(first), _ragged(second), CLS, SEP, tf.constant(there, tf.int64)
-  )
-  expected = [
-    text if has else None for text, has in zip(second, there, strict=True)
-  ]
-  assert _lists(result) == _expected(first, expected)
+  has_second = [has for _, _, has in rows]
+  second = [x if y else None for x, y in zip(second, has_second, strict=True)]
+  texts = _ragged([text or [] for text in second])
+  has_second = tf.constant(has_second, tf.int64)
+  result = ops.join(_ragged(first), texts, CLS, SEP, has_second)
+  assert _lists(result) == _expected(first, second)
 
 
 def test_a_row_by_hand():

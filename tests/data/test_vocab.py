@@ -22,33 +22,29 @@ def test_of_equal_lines_the_last_gives_the_id_and_the_first_the_order(write):
 
 
 def test_lines_end_at_newlines_only(write):
-  assert vocab.load(write("a\u2028b\r\nc\rd\n".encode())) == {
-    "a\u2028b": 0,
-    "cd": 1,
-  }
+  result = vocab.load(write("a\u2028b\r\nc\rd\n".encode()))
+  assert result == {"a\u2028b": 0, "cd": 1}
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_file_that_is_missing_empty_or_not_utf8_is_named(write, tmp_path):
   with pytest.raises(FileNotFoundError, match=r"nowhere\.txt"):
     vocab.load(tmp_path / "nowhere.txt")
+  for content, message in (
+    (b"a\n\xff\nb\n", r"vocab.txt, line 2.* not UTF-8"),
+    ("한국어\n".encode("cp949"), "is CP949 for Korean"),
+    (b"", "empty"),
+  ):
+    with pytest.raises(ValueError, match=message):
+      vocab.load(write(content))
 
 
-def test_a_line_that_is_not_utf8_is_named(write):
-  with pytest.raises(ValueError, match=r"vocab.txt, line 2.* not UTF-8"):
-    vocab.load(write(b"a\n\xff\nb\n"))
-  with pytest.raises(ValueError, match="is CP949 for Korean"):
-    vocab.load(write("한국어\n".encode("cp949")))
-
-
-def test_an_empty_file_is_an_error(write):
-  with pytest.raises(ValueError, match="empty"):
-    vocab.load(write(b""))
-
-
-def test_missing_special_tokens_are_named():
+def test_missing_special_tokens_and_a_byte_order_mark_are_named(write):
   with pytest.raises(ValueError, match=r"v.txt lacks \[SEP\], \[MASK\]; add"):
     vocab.check_tokens({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2}, name="v.txt")
   vocab.check_tokens(dict.fromkeys(vocab.SPECIAL_TOKENS, 0))
+  result = vocab.load(write("\ufeff[PAD]\n[UNK]\n".encode()))
+  with pytest.raises(ValueError, match=r"lacks \[PAD\]; .*byte order mark"):
+    vocab.check_tokens(result, [vocab.PAD, vocab.UNK])
 
 
 def test_a_vocabulary_of_a_larger_model_is_refused():
@@ -60,12 +56,6 @@ def test_a_vocabulary_of_a_larger_model_is_refused():
   vocab.check_size({"[PAD]": 0, "": 1}, 1)  # a blank line is no token
 
 
-def test_a_byte_order_mark_is_named(write):
-  result = vocab.load(write("\ufeff[PAD]\n[UNK]\n".encode()))
-  with pytest.raises(ValueError, match=r"lacks \[PAD\]; .*byte order mark"):
-    vocab.check_tokens(result, [vocab.PAD, vocab.UNK])
-
-
 @pytest.mark.parametrize("token", ["", " a", "a\n", "a\nb", "a\rb", "b"])
 def test_what_would_not_be_loaded_is_not_saved(tmp_path, token):
   with pytest.raises(ValueError, match=r"line of a vocabulary|twice"):
@@ -74,15 +64,10 @@ def test_what_would_not_be_loaded_is_not_saved(tmp_path, token):
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+WORDS = WORDS.filter(lambda w: w == w.strip() and not {"\n", "\r"} & set(w))
 
 
-@given(
-  st.lists(
-    WORDS.filter(lambda w: w == w.strip() and not {"\n", "\r"} & set(w)),
-    unique=True,
-    min_size=1,
-  )
-)
+@given(st.lists(WORDS, unique=True, min_size=1))
 def test_any_words_come_back(tmp_path_factory, tokens):
   path = tmp_path_factory.mktemp("mit Ü und Blank") / "vocab.txt"
   vocab.save(tokens, path)
@@ -96,17 +81,14 @@ def _ids(tokens):
   return {token: index for index, token in enumerate(tokens)}
 
 
-@pytest.mark.parametrize(
-  "tokens",
-  [
+def test_what_goes_with_the_model():
+  for tokens in (
     MODEL,
     (*MODEL, ""),  # another end of the file
     (*MODEL, "wren"),  # in a padded row
     ("[PAD]", "wren", "[unused2]", *MODEL[3:]),
-  ],
-)
-def test_what_goes_with_the_model(tokens):
-  vocab.check_same(_ids(tokens), _ids(MODEL), "v", "m")
+  ):
+    vocab.check_same(_ids(tokens), _ids(MODEL), "v", "m")
 
 
 @pytest.mark.parametrize(

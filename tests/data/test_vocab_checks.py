@@ -23,11 +23,7 @@ def _ids(tokens):
     ([*PLAIN, "[CLS]", "ⅣA"], True, None),  # released ones have a few
     ([*PLAIN, *map(str.upper, PLAIN)], True, "300 of 600 .*A000, A001, A002"),
     ([*PLAIN, *(f"é{w}" for w in PLAIN)], True, "give --do_lower_case=False"),
-    (
-      ["바다", "산", "a"],
-      True,
-      "2 of 3 tokens",
-    ),  # its syllables are taken apart
+    (["바다", "산", "a"], True, "2 of 3 tokens"),  # syllables come apart
     (["바다", "산", "a"], False, None),
     ([*PLAIN, "A"], False, None),
     ([*PLAIN, "[CLS]"], False, "no token with a capital"),
@@ -47,28 +43,21 @@ def test_a_doubt_is_a_warning(caplog):
 
 
 JAMO = ["ᄒ", "##ᅡ", "##ᆫ", "##ᄀ", "##ᅮ", "##ᆨ", "##ᄋ", "##ᅥ"]
+KOREAN = "한국어 한국"
+OTHER_CASE = "100 % .* '한국어'; with --do_lower_case=True .* 0 %"
+DECOMPOSED = r"100 % .* decomposed \(NFD\); composed \(NFC\) it would be 0 %"
 
 
 @pytest.mark.parametrize(
   ("tokens", "lower_case", "text", "warning"),
   [
-    (
-      JAMO,
-      False,
-      "한국어 한국",
-      "100 % .* '한국어'; with --do_lower_case=True .* 0 %",
-    ),
-    (JAMO, True, "한국어 한국", None),
+    (JAMO, False, KOREAN, OTHER_CASE),
+    (JAMO, True, KOREAN, None),
     (["owl", "##s"], False, "Owl owls owls", "33 % .*such as 'Owl'; with"),
     (["owl"], True, "owl Wren", "50 % .*such as 'wren'; the vocabulary has no"),
     (["owl"], True, "owl " * 10 + "wren", None),
     (["owl"], True, " ", None),
-    (
-      ["한국"],
-      False,
-      unicodedata.normalize("NFD", "한국"),
-      r"100 % .* decomposed \(NFD\); composed \(NFC\) it would be 0 %",
-    ),
+    (["한국"], False, unicodedata.normalize("NFD", "한국"), DECOMPOSED),
   ],
 )
 def test_words_without_pieces_are_said(
@@ -133,11 +122,12 @@ def test_script_example_and_remedy_are_named(caplog, text, script, change):
 )
 def test_other_texts_are_not_warned_about(caplog, text):
   assert not _warnings(caplog, text)
+  assert not _warnings(caplog, "오늘은 비가 온다", do_lower_case=False)
 
 
 def test_a_script_is_warned_of_once(caplog):
-  vocab_checks.warn_of_scripts(["오늘은 비가 온다"], True, "train.tsv")
-  vocab_checks.warn_of_scripts(["오늘은 비가 온다"], True, "dev.tsv")
+  for name in ("train.tsv", "dev.tsv"):
+    vocab_checks.warn_of_scripts(["오늘은 비가 온다"], True, name)
   [warning] = caplog.messages
   assert warning.startswith("train.tsv: ")
 
@@ -155,19 +145,13 @@ def test_the_remedy_depends_on_the_vocabulary(caplog, vocabulary, remedy):
   assert remedy in warning
 
 
-def test_cased_models_are_not_warned_about(caplog):
-  assert not _warnings(caplog, "오늘은 비가 온다", do_lower_case=False)
-
-
 def test_examples_are_read_by_their_texts(caplog, tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n비\n", encoding="utf-8")
   examples = [("오늘은 비가 온다", None)] * 5
+  tokenizer = FullTokenizer(str(path))
   with caplog.at_level("WARNING", logger="absl"):
-    tokenizer = FullTokenizer(str(path))
-    vocab_checks.warn_of_examples(
-      lambda pair: pair, examples, tokenizer, "a.tsv"
-    )
+    vocab_checks.warn_of_examples(tuple, examples, tokenizer, "a.tsv")
   assert "a.tsv: 100 % of the letters are Hangul" in caplog.text
 
 

@@ -58,6 +58,19 @@ def tokens(batch: int = 2, length: int = 8, seed: int = 0) -> dict:
   }
 
 
+def with_another_token(batch: dict, index) -> dict:
+  """The same texts with other tokens at an index of the ids."""
+  ids = batch["input_ids"].copy()
+  ids[index] = (ids[index] + 1) % 31
+  return batch | {"input_ids": ids}
+
+
+def assert_close(result: dict, expected: dict, **bounds) -> None:
+  """What is expected is there, and close to it."""
+  for name, value in expected.items():
+    np.testing.assert_allclose(result[name], value, **bounds, err_msg=name)
+
+
 def pretraining_batch() -> dict:
   """Texts with masked tokens, and pairs of both kinds."""
   return tokens() | {

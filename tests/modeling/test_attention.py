@@ -8,7 +8,7 @@ import pytest
 
 from modeling import models
 from modeling.config import SIDES, BertConfig
-from tests.modeling.every_model import CONFIG, tokens
+from tests.modeling.every_model import CONFIG, tokens, with_another_token
 from training import checkpoint
 
 T = 8
@@ -36,13 +36,10 @@ def _by_token(model, batch):
 @pytest.mark.parametrize("attention", ["bidirectional", *SIDES])
 def test_a_token_attends_to_its_side_only(kind, attention):
   model = BY_TOKEN[kind](replace(CONFIG, attention=attention))
-  batch, position = tokens(), 4
-  changed = batch["input_ids"].copy()
-  changed[:, position] = (changed[:, position] + 1) % 31
+  batch, position, positions = tokens(), 4, np.arange(T)
   before = _by_token(model, batch)
-  after = _by_token(model, batch | {"input_ids": changed})
+  after = _by_token(model, with_another_token(batch, np.s_[:, position]))
   differs = np.abs(before - after).max(axis=(0, 2)) > 1e-6
-  positions = np.arange(T)
   attends = {
     "bidirectional": positions >= 0,
     "left_to_right": positions >= position,
@@ -61,35 +58,27 @@ def test_right_to_left_mirrors_left_to_right():
   layer.assign(np.r_[layer.numpy()[:T][::-1], layer.numpy()[T:]])
   batch = tokens()
   mirrored = {name: values[:, ::-1] for name, values in batch.items()}
-  np.testing.assert_allclose(
-    backward(mirrored)["sequence_output"][:, ::-1],
-    forward(batch)["sequence_output"],
-    atol=1e-5,
-  )
+  result = backward(mirrored)["sequence_output"][:, ::-1]
+  expected = forward(batch)["sequence_output"]
+  np.testing.assert_allclose(result, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("attention", ["bidirectional", *SIDES])
 @pytest.mark.parametrize("position", [0, 3, T - 1])
 def test_the_pooled_token_depends_on_the_complete_text(attention, position):
   model = models.classifier(replace(CONFIG, attention=attention), 3)
-  batch = tokens()
-  changed = batch["input_ids"].copy()
-  changed[:, position] = (changed[:, position] + 1) % 31
-  before = model(batch)["logits"].numpy()
-  after = model(batch | {"input_ids": changed})["logits"].numpy()
-  assert np.abs(before - after).max(axis=1).min() > 1e-6
+  changed = with_another_token(tokens(), np.s_[:, position])
+  difference = model(tokens())["logits"] - model(changed)["logits"]
+  assert np.abs(difference).max(axis=1).min() > 1e-6
 
 
 def test_frozen_features_keep_their_direction():
   config = replace(CONFIG, attention="left_to_right")
   model = models.feature_based_tagger(config, 3, "last", 4)
   features = keras.Model(model.input, model.get_layer("bilstm").input[0])
-  batch = tokens()
-  changed = batch["input_ids"].copy()
-  changed[:, 5:] = 3
-  np.testing.assert_array_equal(
-    features(batch)[:, :5], features(batch | {"input_ids": changed})[:, :5]
-  )
+  changed = with_another_token(tokens(), np.s_[:, 5:])
+  before, after = features(tokens()), features(changed)
+  np.testing.assert_array_equal(before[:, :5], after[:, :5])
 
 
 def test_attention_is_saved_only_if_not_the_default(tmp_path):
@@ -115,14 +104,9 @@ def test_fixed_positions_are_sinusoids_that_are_not_trained():
 
 
 def _structured(attention="bidirectional", heads=4):
-  config = replace(
-    CONFIG,
-    initial_attention="structured",
-    attention=attention,
-    hidden_size=128,
-    num_attention_heads=heads,
-    initializer_range=0.02,
-  )
+  kinds = {"attention": attention, "initial_attention": "structured"}
+  sizes = {"hidden_size": 128, "num_attention_heads": heads}
+  config = replace(CONFIG, **kinds, **sizes, initializer_range=0.02)
   return models.encoder(config).get_layer("bert")
 
 

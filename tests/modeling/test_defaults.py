@@ -23,22 +23,13 @@ MADE = replace(
 
 def test_configuration():
   assert asdict(BertConfig(7)) == {
-    "vocab_size": 7,
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "max_position_embeddings": 512,
-    "type_vocab_size": 16,
-    "initializer_range": 0.02,
-    "attention": "bidirectional",
-    "add_bilstm": False,
-    "use_one_hot_embeddings": False,
-    "initial_attention": "random",
-    "fixed_positions": False,
+    **{"vocab_size": 7, "type_vocab_size": 16, "max_position_embeddings": 512},
+    **{"hidden_size": 768, "intermediate_size": 3072, "hidden_act": "gelu"},
+    **{"num_hidden_layers": 12, "num_attention_heads": 12},
+    **{"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1},
+    **{"initializer_range": 0.02, "initial_attention": "random"},
+    **{"attention": "bidirectional", "add_bilstm": False},
+    **{"use_one_hot_embeddings": False, "fixed_positions": False},
   }
 
 
@@ -60,29 +51,25 @@ def _encoder(computed, batch=2):
 
 
 MODELS = {
-  "pretrainer": (models.pretrainer, _encoder(11)),
-  "classifier": (
-    lambda config: models.classifier(config, 3),
-    [*_encoder(1), (0.1, (2, 12), False)],
-  ),
-  "span labeler": (models.span_labeler, _encoder(10)),
-  "tagger": (
-    lambda config: models.tagger(config, 3),
-    [*_encoder(10), (0.1, (2, 10, 12), False)],
-  ),
-  "multiple choice": (
-    models.multiple_choice,
-    [*_encoder(1, batch=6), (0.1, (6, 12), False)],
-  ),
-  "tagger of features": (
-    lambda config: models.feature_based_tagger(config, 3, "last", 4),
-    [],
-  ),
+  "pretrainer": models.pretrainer,
+  "classifier": lambda config: models.classifier(config, 3),
+  "span labeler": models.span_labeler,
+  "tagger": lambda config: models.tagger(config, 3),
+  "multiple choice": models.multiple_choice,
+  "tagger of features": lambda c: models.feature_based_tagger(c, 3, "last", 4),
+}
+DROPOUTS = {
+  "pretrainer": _encoder(11),
+  "classifier": [*_encoder(1), (0.1, (2, 12), False)],
+  "span labeler": _encoder(10),
+  "tagger": [*_encoder(10), (0.1, (2, 10, 12), False)],
+  "multiple choice": [*_encoder(1, batch=6), (0.1, (6, 12), False)],
+  "tagger of features": [],
 }
 
 
-@pytest.mark.parametrize(("make", "expected"), MODELS.values(), ids=MODELS)
-def test_dropout(make, expected, monkeypatch):
+@pytest.mark.parametrize("kind", MODELS)
+def test_dropout(kind, monkeypatch):
   """Rates of the values that are dropped; 0.1 is the original's of heads."""
   dropped, add_dropped = [], fused_ops._add_dropped
 
@@ -93,10 +80,10 @@ def test_dropout(make, expected, monkeypatch):
     return add_dropped(x, residual, seed, rate=rate)
 
   monkeypatch.setattr(fused_ops, "_add_dropped", record)
-  model = make(MADE)
+  model = MODELS[kind](MADE)
   with DropoutSeeds(tf.constant([1, 2])):
     model(inputs(model), training=True)
-  assert [position for position, _ in dropped] == expected
+  assert [position for position, _ in dropped] == DROPOUTS[kind]
   assert len({seed for _, seed in dropped}) == len(dropped)
   dropped.clear()
   model(inputs(model), training=False)
@@ -113,11 +100,11 @@ CONSTANTS = dict.fromkeys(("bias", "beta", "output_bias", "scores"), 0.0)
 CONSTANTS["gamma"] = 1.0
 
 
-@pytest.mark.parametrize("make", [m for m, _ in MODELS.values()], ids=MODELS)
-def test_initial_values(make):
+@pytest.mark.parametrize("kind", MODELS)
+def test_initial_values(kind):
   """Normal, truncated at two standard deviations; no two variables alike."""
   first = []
-  for variable in make(MADE).weights:
+  for variable in MODELS[kind](MADE).weights:
     values, name = variable.numpy(), variable.path.rsplit("/")[-1]
     if name in CONSTANTS and "bilstm" not in variable.path:
       assert (values == CONSTANTS[name]).all(), variable.path

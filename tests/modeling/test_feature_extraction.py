@@ -40,9 +40,9 @@ def test_layers_are_those_of_the_encoder(batch):
 
 
 def test_pooling_is_over_all_tokens_but_padding(batch):
-  tokens = _values(batch, [-1, 1])
-  means = _values(batch, [-1, 1], "mean")
-  first = _values(batch, [-1, 1], "cls")
+  tokens, means, first = (
+    _values(batch, [-1, 1], *pooling) for pooling in ([], ["mean"], ["cls"])
+  )
   for row, length in enumerate(LENGTHS):
     expected = tokens[row, :length].mean(axis=0)  # [L, H]
     np.testing.assert_allclose(means[row], expected, atol=1e-5)
@@ -56,7 +56,6 @@ def test_missing_layer_is_named(layer):
 
 
 def test_names_are_those_of_a_checkpoint():
-  names = {variable.path for variable in layer_outputs(CONFIG, [0]).variables}
-  assert names == {
-    variable.path for variable in models.encoder(CONFIG).variables
-  }
+  made = layer_outputs(CONFIG, [0]), models.encoder(CONFIG)
+  names, expected = ({v.path for v in model.variables} for model in made)
+  assert names == expected

@@ -126,23 +126,22 @@ def test_a_masked_key_has_10000_less(training, form):
 def test_narrow_types_are_computed_in_float32(name, dtype, form):
   operation, tensors, options = CALLS[name]
 
-  def cast(to, values):
-    return [
-      v if v is None or not v.dtype.is_floating else tf.cast(v, to)
-      for v in values
-    ]
+  def cast(to, value):
+    is_number = value is not None and value.dtype.is_floating
+    return tf.cast(value, to) if is_number else value
 
-  def run(tensors):
+  def run(dtype_of_inputs):
     """The output, and gradients of its product with narrow numbers."""
-    watched = [v for v in tensors if v is not None and v.dtype.is_floating]
+    narrow = [cast(dtype, value) for value in tensors]
+    inputs = [cast(dtype_of_inputs, value) for value in narrow]
+    watched = [v for v in inputs if v is not None and v.dtype.is_floating]
     with tf.GradientTape() as tape:
       tape.watch(watched)
-      output = operation(*tensors, **options, training=True)
+      output = operation(*inputs, **options, training=True)
     upstream = tf.cast(tf.cast(_normal(*output.shape), dtype), output.dtype)
     return [output, *tape.gradient(output, watched, upstream)]
 
-  narrow = cast(dtype, tensors)
-  results, exact = run(narrow), run(cast(tf.float32, narrow))
+  results, exact = run(dtype), run(tf.float32)
   always_float32 = name in ("attention", "cross entropy")
   assert results[0].dtype == ("float32" if always_float32 else dtype)
   assert {gradient.dtype for gradient in results[1:]} == {tf.as_dtype(dtype)}
@@ -157,13 +156,9 @@ def test_narrow_types_are_computed_in_float32(name, dtype, form):
 
 def test_gradients_of_a_model_are_equal():
   batch = pretraining_batch()
-  config = replace(
-    CONFIG,
-    num_hidden_layers=3,  # two of them share their graph
-    hidden_dropout_prob=0.3,
-    attention_probs_dropout_prob=0.2,
-  )
-  model = models.pretrainer(config)
+  rates = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.2}
+  # Two of the layers share their graph.
+  model = models.pretrainer(replace(CONFIG, **rates, num_hidden_layers=3))
   inputs = {name: batch[name] for name in model.input}
 
   def gradients(fused):
@@ -177,29 +172,21 @@ def test_gradients_of_a_model_are_equal():
 
   (plain_loss, plain), (fused_loss, fused) = gradients(False), gradients(True)
   np.testing.assert_allclose(fused_loss, plain_loss, rtol=1e-5)
-  for result, expected, variable in zip(
-    fused, plain, model.trainable_variables, strict=True
-  ):
-    np.testing.assert_allclose(
-      result, expected, rtol=1e-4, atol=1e-4, err_msg=variable.path
-    )
+  paths = [variable.path for variable in model.trainable_variables]
+  for path, *values in zip(paths, fused, plain, strict=True):
+    np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-4, err_msg=path)
 
 
 def test_default_form_and_switch(monkeypatch):
   monkeypatch.delenv("BERT_FUSED_OPS", raising=False)
   monkeypatch.setattr(tracing, "_mode", tracing.Mode())
-  for accelerators, expected in (([], True), (["GPU:0"], False)):
+  for seen, expected in (([], True), (["GPU:0"], False)):
     tracing._visible_accelerators.cache_clear()
-    monkeypatch.setattr(
-      tf.config,
-      "get_visible_devices",
-      lambda kind, devices=accelerators: devices,
-    )
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda _, x=seen: x)
     assert fused_ops.is_fused() == expected
-  monkeypatch.setenv("BERT_FUSED_OPS", "1")
-  assert fused_ops.is_fused()
-  monkeypatch.setenv("BERT_FUSED_OPS", "0")
-  assert not fused_ops.is_fused()
+  for value, expected in (("1", True), ("0", False)):
+    monkeypatch.setenv("BERT_FUSED_OPS", value)
+    assert fused_ops.is_fused() == expected
   with tracing.mode(fused=True):
     assert fused_ops.is_fused()
   monkeypatch.setenv("BERT_FUSED_OPS", "yes")
@@ -269,13 +256,10 @@ def test_masks_of_two_seeds_are_independent(other_seed):
     return bits.numpy() >= 2**31
 
   first, second = mask((5, 7)), mask(other_seed)
-  shifts = [(0, 0), (0, 1), (1, 0), (3, 17)]
-  for shift in shifts:
-    moved = np.roll(second, shift, (0, 1))
-    assert np.mean(first == moved) == pytest.approx(0.5, abs=0.01)
-  for shift in shifts[1:]:
-    moved = np.roll(first, shift, (0, 1))
-    assert np.mean(first == moved) == pytest.approx(0.5, abs=0.01)
+  for shift in ((0, 0), (0, 1), (1, 0), (3, 17)):
+    for other in (second, first) if any(shift) else (second,):
+      moved = np.roll(other, shift, (0, 1))
+      assert np.mean(first == moved) == pytest.approx(0.5, abs=0.01)
 
 
 def test_bits_are_uniform():

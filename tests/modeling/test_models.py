@@ -1,6 +1,7 @@
 """Properties of the network beyond the golden numbers."""
 
 from dataclasses import replace
+from functools import partial
 
 import keras
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from modeling import losses, models
 from modeling.layers import Dropout
 from modeling.tracing import DropoutSeeds
-from tests.modeling.every_model import CONFIG, tokens
+from tests.modeling.every_model import CONFIG, tokens, with_another_token
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
@@ -20,15 +21,10 @@ from tests.modeling.every_model import CONFIG, tokens
 @pytest.mark.parametrize("positions", [None, np.array([[1, 2], [0, 7]])])
 def test_shapes_are_known_before_a_call(dtype, change, positions):
   keras.config.set_dtype_policy(dtype)
-  try:
-    encoder = models.make_encoder(replace(CONFIG, **change))
-    arguments = (
-      tokens() if positions is None else tokens() | {"positions": positions}
-    )
-    outputs = encoder(**arguments)
-    expected = encoder.compute_output_spec(**arguments)
-  finally:
-    keras.config.set_dtype_policy("float32")
+  encoder = models.make_encoder(replace(CONFIG, **change))
+  arguments = tokens() | ({} if positions is None else {"positions": positions})
+  outputs = encoder(**arguments)
+  expected = encoder.compute_output_spec(**arguments)
 
   def spec(value):
     return tuple(value.shape), keras.backend.standardize_dtype(value.dtype)
@@ -39,9 +35,9 @@ def test_shapes_are_known_before_a_call(dtype, change, positions):
 
 
 def test_a_sequence_longer_than_the_positions_is_refused():
-  model = models.encoder(CONFIG)
+  bert = models.encoder(CONFIG).get_layer("bert")
   with pytest.raises(ValueError, match=r"17 exceeds .* 16"):
-    model.get_layer("bert")(tokens(length=17)["input_ids"])
+    bert(tokens(length=17)["input_ids"])
 
 
 def test_the_output_matrix_is_the_embedding_table():
@@ -70,9 +66,7 @@ def test_a_choice_is_scored_independently_of_the_others():
   for choices in ([2], [3, 0], [1, 2, 3, 0, 1, 1]):  # any number of them
     some = model({k: v[:, choices] for k, v in batch.items()})["logits"]
     np.testing.assert_allclose(some, result[:, choices], atol=1e-5)
-  changed = batch["input_ids"].copy()
-  changed[1, 2] = (changed[1, 2] + 1) % 31
-  after = model(batch | {"input_ids": changed})["logits"].numpy()
+  after = model(with_another_token(batch, (1, 2)))["logits"].numpy()
   same = np.abs(after - result) < 1e-6
   np.testing.assert_array_equal(same, [[1, 1, 1, 1], [1, 1, 0, 1]])
 
@@ -82,11 +76,8 @@ def test_a_score_is_the_product_with_one_vector():
   flat = {k: v.reshape(6, 8) for k, v in batch.items()}
   pooled = model.get_layer("bert")(**flat)["pooled_output"]  # [B * C, H]
   [vector] = model.get_layer("cls").trainable_variables
-  np.testing.assert_allclose(
-    model(batch)["logits"],
-    (pooled.numpy() @ vector.numpy()).reshape(2, 3),
-    atol=1e-5,
-  )
+  expected = (pooled.numpy() @ vector.numpy()).reshape(2, 3)
+  np.testing.assert_allclose(model(batch)["logits"], expected, atol=1e-5)
 
 
 def test_no_nsp_has_no_such_head():
@@ -128,9 +119,8 @@ def _probs(logits):
 
 
 def test_an_ensemble_has_the_mean_of_probabilities():
-  model = models.ensemble(
-    lambda: models.classifier(CONFIG, 3), 3, models.mean_probs
-  )
+  make = partial(models.classifier, CONFIG, 3)
+  model = models.ensemble(make, 3, models.mean_probs)
   parts = model.members
   assert len(parts) == 3
   names = [variable.path for variable in parts[0].variables]
@@ -139,10 +129,7 @@ def test_an_ensemble_has_the_mean_of_probabilities():
   together = _probs(model(tokens())["logits"])
   np.testing.assert_allclose(together, np.mean(alone, axis=0), rtol=1e-5)
   assert np.abs(alone[0] - alone[1]).max() > 1e-3
-
-
-def test_an_ensemble_of_one_is_itself():
-  made = models.classifier(CONFIG, 3)
+  made = make()
   assert models.ensemble(lambda: made, 1, models.mean_probs) is made
 
 
@@ -152,9 +139,8 @@ LOGITS = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=4)
 @given(LOGITS, st.integers(1, 3))
 def test_an_ensemble_of_equal_models_is_one_of_them(logits, number):
   values = [tf.constant([logits])] * number
-  np.testing.assert_allclose(
-    _probs(models.mean_probs(values)), _probs(values[0]), rtol=1e-4, atol=1e-6
-  )
+  result, expected = _probs(models.mean_probs(values)), _probs(values[0])
+  np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)
   for combine in (models.mean_odds, models.mean_values):
     np.testing.assert_allclose(combine(values), values[0], rtol=1e-4, atol=1e-4)
 

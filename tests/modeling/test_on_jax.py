@@ -46,10 +46,7 @@ def test_every_model_has_the_same_outputs(results, name):
   expected = every_model.outputs(made[name])
   with np.load(folder / f"{name} on jax.npz") as result:
     assert set(result.files) == set(expected)
-    for output, values in expected.items():
-      np.testing.assert_allclose(
-        result[output], values, atol=1e-5, err_msg=output
-      )
+    every_model.assert_close(result, expected, atol=1e-5)
 
 
 def test_loss_and_gradients_are_the_same_dropout_included(results):
@@ -64,11 +61,8 @@ def test_loss_and_gradients_are_the_same_dropout_included(results):
   expected = tape.gradient(loss, expected) | {"loss": loss}
   with np.load(folder / "float32.npz") as result:
     assert set(result.files) == set(expected)
-    for name, value in expected.items():
-      value = tf.convert_to_tensor(value)
-      np.testing.assert_allclose(
-        result[name], value, rtol=1e-4, atol=1e-4, err_msg=name
-      )
+    expected = tf.nest.map_structure(tf.convert_to_tensor, expected)
+    every_model.assert_close(result, expected, rtol=1e-4, atol=1e-4)
   with np.load(folder / "mixed_bfloat16.npz") as result:
     np.testing.assert_allclose(result["loss"], loss, rtol=0.02)
     assert result["loss"] != np.float32(loss)

@@ -62,11 +62,9 @@ def test_windows_lose_no_token(lengths, sizes, padding):
 def test_pooling_ignores_windows_that_are_not_there():
   vectors = tf.constant([[1.0, -2], [3, -4], [5, -6], [99, 99]])
   is_there = tf.constant([[1.0, 1], [1, 0]])
-  mean = PoolWindows("mean")(vectors, is_there)
+  mean, top = (PoolWindows(how)(vectors, is_there) for how in ("mean", "max"))
   np.testing.assert_allclose(mean, [[2, -3], [5, -6]])
-  np.testing.assert_allclose(
-    PoolWindows("max")(vectors, is_there), [[3, -2], [5, -6]]
-  )
+  np.testing.assert_allclose(top, [[3, -2], [5, -6]])
 
 
 def _inputs(lengths, padding=0):
@@ -82,10 +80,8 @@ def test_a_text_of_one_window_is_as_without(pooling):
   names = [v.path for v in plain.variables]
   assert [v.path for v in windows.variables] == names
   windows.set_weights(plain.get_weights())
-  inputs = _inputs([6, 2, 0])
-  np.testing.assert_allclose(
-    windows(inputs)["logits"], plain(inputs)["logits"], atol=1e-6
-  )
+  result, expected = (model(_inputs([6, 2, 0])) for model in (windows, plain))
+  np.testing.assert_allclose(result["logits"], expected["logits"], atol=1e-6)
 
 
 def _parts_of_13_tokens():
@@ -103,10 +99,9 @@ def test_logits_are_those_of_the_windows_by_hand(pooling):
   alone = models.classifier(CONFIG, 3)
   alone.set_weights(model.get_weights())
   together = model(_inputs([13, 30, 1], padding=2))["logits"]
-  for i, length in enumerate((13, 30, 1)):
-    np.testing.assert_allclose(
-      together[i], model(_inputs([length]))["logits"][0], atol=1e-5
-    )
+  for result, length in zip(together, (13, 30, 1), strict=True):
+    [expected] = model(_inputs([length]))["logits"]
+    np.testing.assert_allclose(result, expected, atol=1e-5)
   if pooling == "mean":  # the head is linear
     logits = [alone(row)["logits"][0] for row in _parts_of_13_tokens()]
     np.testing.assert_allclose(together[0], np.mean(logits, axis=0), atol=1e-5)
@@ -115,10 +110,8 @@ def test_logits_are_those_of_the_windows_by_hand(pooling):
 def test_static_shapes_compile():
   model = models.classifier(CONFIG, 3, windows=models.Windows(8, 4, "max"))
   inputs = {k: tf.constant(v) for k, v in _inputs([13, 4], 5).items()}
-  compiled = tf.function(model, jit_compile=True)
-  np.testing.assert_allclose(
-    compiled(inputs)["logits"], model(inputs)["logits"], atol=1e-5
-  )
+  result = tf.function(model, jit_compile=True)(inputs)["logits"]
+  np.testing.assert_allclose(result, model(inputs)["logits"], atol=1e-5)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
@@ -129,7 +122,5 @@ def test_vectors_are_those_of_the_windows_by_hand(pooling):
   alone.set_weights(model.get_weights())
   together = model(_inputs([13, 2], padding=1))["values"]  # [B, N, H]
   vectors = [alone(row)["values"][0] for row in _parts_of_13_tokens()]
-  np.testing.assert_allclose(together[0], np.max(vectors, axis=0), atol=1e-5)
-  np.testing.assert_allclose(
-    together[1], alone(_inputs([2]))["values"][0], atol=1e-5
-  )
+  expected = [np.max(vectors, axis=0), alone(_inputs([2]))["values"][0]]
+  np.testing.assert_allclose(together, expected, atol=1e-5)

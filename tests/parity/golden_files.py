@@ -8,6 +8,9 @@ folder.
 import os
 from pathlib import Path
 
+import pytest
+import tensorflow as tf
+
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -33,6 +36,20 @@ def cases(pattern: str) -> list[Path]:
 def larger_cases(pattern: str) -> list[Path]:
   """The same of what may be in the larger set alone, or nowhere."""
   return [path for root in roots() for path in sorted(root.glob(pattern))]
+
+
+def each(pattern: str, argument: str = "path"):
+  """Parametrizes a test with all golden files that fit a pattern."""
+  return pytest.mark.parametrize(argument, cases(pattern), ids=name)
+
+
+def parse(record: bytes) -> dict[str, list]:
+  """The fields of a tf.train.Example, as TensorFlow reads them."""
+  fields = tf.train.Example.FromString(record).features.feature
+  return {
+    name: list(getattr(field, field.WhichOneof("kind")).value)
+    for name, field in fields.items()
+  }
 
 
 def name(path: Path) -> str:

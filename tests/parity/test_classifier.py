@@ -59,12 +59,8 @@ def test_records_equal_the_originals(case, tmp_path):
   path = tmp_path / "ours.tf_record"
   features.write_records(str(path), schema, examples, lambda: build)
   (tmp_path / "theirs").write_bytes(gzip.decompress(records.read_bytes()))
-  assert _decode(path) == _decode(tmp_path / "theirs")
-
-
-def _decode(path):
-  decoded = []
-  for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-    features = tf.train.Example.FromString(record).features.feature
-    decoded.append({n: list(f.int64_list.value) for n, f in features.items()})
-  return decoded
+  own, theirs = (
+    [golden_files.parse(record.numpy()) for record in dataset]
+    for dataset in map(tf.data.TFRecordDataset, (path, tmp_path / "theirs"))
+  )
+  assert own == theirs

@@ -9,26 +9,20 @@ from keras import ops
 
 from modeling import losses, models, tracing
 from modeling.config import BertConfig
+from tests.modeling.every_model import assert_close
 from tests.parity import golden_files
 from training import checkpoint
 
-CASES = golden_files.cases("encoder/*/main.npz")
-FOLDERS = [path.parent for path in CASES]
+FOLDERS = golden_files.each("encoder/*", "folder")
 
 
 def _load(folder, file):
-  arrays = np.load(folder / file)
-  inputs = {
-    key.removeprefix("in_"): tf.constant(arrays[key])
-    for key in arrays
-    if key.startswith("in_")
-  }
-  expected = {
-    key.removeprefix("out_"): arrays[key]
-    for key in arrays
-    if key.startswith("out_")
-  }
-  return inputs, expected
+  """Inputs and expected outputs."""
+  arrays = dict(np.load(folder / file))
+  return tuple(
+    {n.removeprefix(kind): x for n, x in arrays.items() if n.startswith(kind)}
+    for kind in ("in_", "out_")
+  )
 
 
 def _pretrainer(folder, **changes):
@@ -41,21 +35,16 @@ def _pretrainer(folder, **changes):
 
 def _outputs(model, inputs):
   """All that the original's graph puts out, by the golden files' names."""
-  named = {
-    name: inputs[name] for name in models.ENCODER_INPUTS if name in inputs
-  }
-  bert = model.get_layer("bert")(**named)
-  masked = tf.gather(
-    bert["sequence_output"], inputs["masked_lm_positions"], batch_dims=1
-  )
-  heads = model.get_layer("cls")(
-    masked, bert["pooled_output"], bert["embedding_table"]
-  )
-  items = losses.pretraining().losses(heads, inputs)
-  weights = losses.pretraining().weights(inputs)
+  names = [name for name in models.ENCODER_INPUTS if name in inputs]
+  bert = model.get_layer("bert")(**{name: inputs[name] for name in names})
+  positions, pooled = inputs["masked_lm_positions"], bert["pooled_output"]
+  masked = tf.gather(bert["sequence_output"], positions, batch_dims=1)
+  heads = model.get_layer("cls")(masked, pooled, bert["embedding_table"])
+  objective = losses.pretraining()
+  items, weights = objective.losses(heads, inputs), objective.weights(inputs)
   means = {
     name: ops.sum(items[name] * weights[name])
-    / (ops.sum(weights[name]) + losses.pretraining().epsilon.get(name, 0.0))
+    / (ops.sum(weights[name]) + objective.epsilon.get(name, 0.0))
     for name in items
   }
   log_probs = {
@@ -78,7 +67,7 @@ def _outputs(model, inputs):
   }
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
+@FOLDERS
 @pytest.mark.parametrize("file", ["main.npz", "zero_weights.npz"])
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
 def test_outputs_are_the_originals(folder, file, fused):
@@ -88,11 +77,10 @@ def test_outputs_are_the_originals(folder, file, fused):
   with tracing.mode(fused=fused):
     result = _outputs(_pretrainer(folder), inputs)
   assert expected
-  for name, value in expected.items():
-    np.testing.assert_allclose(result[name], value, atol=2e-5, err_msg=name)
+  assert_close(result, expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
+@FOLDERS
 def test_fully_masked_rows_attend_evenly(folder):
   inputs, expected = _load(folder, "all_masked_rows.npz")
   result = _outputs(_pretrainer(folder), inputs)
@@ -107,31 +95,27 @@ def test_fully_masked_rows_attend_evenly(folder):
     np.testing.assert_allclose(got[~masked], value[~masked], atol=2e-5)
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
+@FOLDERS
 def test_mask_and_segments_can_be_left_out(folder):
   arrays, expected = _load(folder, "no_mask_no_segments.npz")
-  ids = arrays.get("input_ids")
-  if ids is None:
-    ids = _load(folder, "main.npz")[0]["input_ids"]
+  ids = (_load(folder, "main.npz")[0] | arrays)["input_ids"]
   bert = _pretrainer(folder).get_layer("bert")(ids)
-  for name, value in expected.items():
-    if name in bert:
-      np.testing.assert_allclose(bert[name], value, atol=2e-5, err_msg=name)
+  names = bert.keys() & expected.keys()
+  assert_close(bert, {name: expected[name] for name in names}, atol=2e-5)
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
+@FOLDERS
 def test_one_hot_lookup_gives_the_same(folder):
   inputs, expected = _load(folder, "main.npz")
   config = BertConfig.from_json(str(folder / "bert_config.json"))
   model = models.encoder(replace(config, use_one_hot_embeddings=True))
   checkpoint.restore(model, str(folder / "bert_model.ckpt"))
   result = model({name: inputs[name] for name in models.ENCODER_INPUTS})
-  np.testing.assert_allclose(
-    result["sequence_output"], expected["sequence_output"], atol=2e-5
-  )
+  names = ("sequence_output", "pooled_output")
+  assert_close(result, {name: expected[name] for name in names}, atol=2e-5)
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=golden_files.name)
+@FOLDERS
 def test_names_and_shapes_are_the_originals(folder):
   reader = checkpoint.open_reader(str(folder / "bert_model.ckpt"))
   model = _pretrainer(folder)

@@ -23,13 +23,6 @@ SETTINGS = re.compile(
   r"(__nbest(?P<nbest>\d+)_maxlen(?P<maxlen>\d+)"
   r"(_v2_threshold(?P<threshold>-?[\d.]+))?)?"
 )
-TRAINING_RECORDS = golden_files.cases("squad/train_v*.tf_record.gz")
-
-
-def _settings(path, prefix):
-  """The settings in a file's name, as {name: text or None}."""
-  name = path.name.removeprefix(prefix).split(".jsonl")[0].split(".tf_r")[0]
-  return SETTINGS.fullmatch(name).groupdict()
 
 
 def _examples(root, file, is_training):
@@ -39,15 +32,18 @@ def _examples(root, file, is_training):
   )
 
 
-def _windows(examples, tokenizer, settings):
-  lengths = WindowConfig(
-    *(int(settings[name]) for name in ("len", "query", "stride"))
+def _case(path, prefix, is_training=False):
+  """Settings in a file's name, tokenizer, examples, windows and schema."""
+  name = path.name.removeprefix(prefix).split(".jsonl")[0].split(".tf_r")[0]
+  settings, root = SETTINGS.fullmatch(name).groupdict(), path.parents[1]
+  examples = _examples(root, settings["file"], is_training)
+  tokenizer = FullTokenizer(root / "vocab.txt", settings["case"] == "lower")
+  lengths = [int(settings[name]) for name in ("len", "query", "stride")]
+  windows = squad_records.make_windows(
+    examples, tokenizer, WindowConfig(*lengths)
   )
-  return list(squad_records.make_windows(examples, tokenizer, lengths))
-
-
-def _tokenizer(root, lower):
-  return FullTokenizer(root / "vocab.txt", lower)
+  schema = features.squad(lengths[0], is_training)
+  return settings, tokenizer, examples, list(windows), schema
 
 
 def _lines(path):
@@ -55,11 +51,7 @@ def _lines(path):
     return [json.loads(line) for line in file]
 
 
-@pytest.mark.parametrize(
-  "path",
-  golden_files.cases("squad/train_examples_*.jsonl.gz"),
-  ids=golden_files.name,
-)
+@golden_files.each("squad/train_examples_*.jsonl.gz")
 def test_training_examples(path):
   file = path.name.removeprefix("train_examples_").removesuffix(".jsonl.gz")
   own = _examples(path.parents[1], file, is_training=True)
@@ -78,11 +70,7 @@ def test_training_examples(path):
     }
 
 
-@pytest.mark.parametrize(
-  "path",
-  golden_files.cases("squad/train_order_*.json"),
-  ids=golden_files.name,
-)
+@golden_files.each("squad/train_order_*.json")
 def test_training_order(path):
   file = path.stem.removeprefix("train_order_")
   examples = _examples(path.parents[1], file, is_training=True)
@@ -90,20 +78,11 @@ def test_training_order(path):
   assert own == json.loads(path.read_text())
 
 
-@pytest.mark.parametrize(
-  "path",
-  golden_files.cases("squad/*_features_*.jsonl.gz"),
-  ids=golden_files.name,
-)
+@golden_files.each("squad/*_features_*.jsonl.gz")
 def test_windows(path):
-  root = path.parents[1]
   is_training = path.name.startswith("train")
-  kind = "train" if is_training else "predict"
-  settings = _settings(path, f"{kind}_features_")
-  examples = _examples(root, settings["file"], is_training)
-  tokenizer = _tokenizer(root, settings["case"] == "lower")
-  schema = features.squad(int(settings["len"]), is_training)
-  own = _windows(examples, tokenizer, settings)
+  prefix = "train_features_" if is_training else "predict_features_"
+  _, tokenizer, examples, own, schema = _case(path, prefix, is_training)
   theirs = _lines(path)
   assert len(own) == len(theirs)
   rows = squad_records.rows(own, schema)
@@ -115,34 +94,21 @@ def test_windows(path):
     assert row["input_ids"] == golden["input_ids"]
     assert row["segment_ids"] == golden["segment_ids"]
     assert sum(row["input_mask"]) == golden["input_mask_sum"] == len(mine.ids)
-    assert (
-      _by_position(mine, mine.token_word_ids) == golden["token_to_orig_map"]
-    )
-    assert (
-      _by_position(mine, mine.is_max_context) == golden["token_is_max_context"]
-    )
+    for values, name in (
+      (mine.token_word_ids, "token_to_orig_map"),
+      (mine.is_max_context, "token_is_max_context"),
+    ):
+      numbered = enumerate(values.tolist(), mine.context_offset)
+      assert [list(pair) for pair in numbered] == golden[name]
     if is_training:
       assert row["start_positions"] == [golden["start_position"]]
       assert row["end_positions"] == [golden["end_position"]]
       assert row["is_impossible"] == [int(golden["is_impossible"])]
 
 
-def _by_position(window, values):
-  numbered = enumerate(values.tolist(), window.context_offset)
-  return [list(pair) for pair in numbered]
-
-
-@pytest.mark.parametrize("path", TRAINING_RECORDS, ids=golden_files.name)
+@golden_files.each("squad/train_v*.tf_record.gz")
 def test_training_records(path):
-  root = path.parents[1]
-  settings = _settings(path, "train_")
-  examples = _examples(root, settings["file"], is_training=True)
-  tokenizer = _tokenizer(root, settings["case"] == "lower")
-  schema = features.squad(int(settings["len"]), is_training=True)
-  _assert_records(path, _windows(examples, tokenizer, settings), schema)
-
-
-def _assert_records(path, windows, schema):
+  *_, windows, schema = _case(path, "train_", is_training=True)
   parse = records.parser(schema)
   theirs = tf.data.TFRecordDataset(str(path), compression_type="GZIP")
   theirs = list(theirs)
@@ -155,18 +121,10 @@ def _assert_records(path, windows, schema):
       assert np.ravel(value).tolist() == row[name], name
 
 
-@pytest.mark.parametrize(
-  "folder",
-  golden_files.cases("squad/predictions_*"),
-  ids=golden_files.name,
-)
+@golden_files.each("squad/predictions_*", "folder")
 def test_answers(folder, tmp_path):
-  root = folder.parents[1]
-  settings = _settings(folder, "predictions_")
-  examples = _examples(root, settings["file"], is_training=False)
-  tokenizer = _tokenizer(root, settings["case"] == "lower")
+  settings, tokenizer, examples, windows, _ = _case(folder, "predictions_")
   logits_of = folder.name.removeprefix("predictions_").split("__")[0]
-  windows = _windows(examples, tokenizer, settings)
   logits = _logits(folder.parent / f"logits_{logits_of}.npz")
   own = decoding.decode(
     examples,

@@ -11,11 +11,9 @@ from data import normalization_ops, tokenization, tokenization_ops
 from tests.parity import golden_files
 
 VOCAB = golden_files.GOLDEN / "vocab.txt"
-TOKENS = golden_files.cases("tokenization/tokens.jsonl")
-CODE_POINTS = golden_files.cases("tokenization/codepoints.json.gz")
-SETTINGS = pytest.mark.parametrize(
-  "setting", ["lower", "cased"], ids=["lower", "cased"]
-)
+TOKENS = golden_files.each("tokenization/tokens.jsonl")
+CODE_POINTS = golden_files.each("tokenization/codepoints.json.gz")
+SETTINGS = pytest.mark.parametrize("setting", ["lower", "cased"])
 # Nearly all code points from UNASSIGNED on are not assigned or private, and
 # all in a range are treated alike: a quick test tries those near its ends.
 UNASSIGNED = 0x32000
@@ -40,7 +38,7 @@ def read_jsonl(path):
 
 
 @SETTINGS
-@pytest.mark.parametrize("path", TOKENS, ids=golden_files.name)
+@TOKENS
 def test_specification(path, setting):
   tokenizer = tokenization.FullTokenizer(VOCAB, setting == "lower")
   for case in read_jsonl(path):
@@ -48,7 +46,7 @@ def test_specification(path, setting):
 
 
 @SETTINGS
-@pytest.mark.parametrize("path", TOKENS, ids=golden_files.name)
+@TOKENS
 def test_graph(path, setting):
   tokenizer = tokenization_ops.GraphTokenizer(VOCAB, setting == "lower")
   cases = read_jsonl(path)
@@ -59,7 +57,7 @@ def test_graph(path, setting):
 
 @EXTENT
 @SETTINGS
-@pytest.mark.parametrize("path", CODE_POINTS, ids=golden_files.name)
+@CODE_POINTS
 def test_code_points_by_the_specification(path, setting, everywhere):
   tokenize = tokenization.BasicTokenizer(setting == "lower").tokenize
   for code, expected in words_by_code_point(path, setting, everywhere):
@@ -68,7 +66,7 @@ def test_code_points_by_the_specification(path, setting, everywhere):
 
 @EXTENT
 @SETTINGS
-@pytest.mark.parametrize("path", CODE_POINTS, ids=golden_files.name)
+@CODE_POINTS
 def test_code_points_by_the_graph(path, setting, everywhere):
   normalize = normalization_ops.Normalizer(setting == "lower")
   cases = words_by_code_point(path, setting, everywhere)

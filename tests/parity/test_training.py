@@ -21,10 +21,7 @@ RUNS = {
   "pretraining_one_hot": (20, 5, "bert_model.ckpt", "pretraining"),
   "pretraining_no_warmup": (5, 0, "bert_model.ckpt", "pretraining"),
   "pretraining_unclipped": (
-    6,
-    0,
-    "unclipped_start/bert_model.ckpt",
-    "pretraining_unclipped",
+    *(6, 0, "unclipped_start/bert_model.ckpt", "pretraining_unclipped"),
   ),
   "classifier": (10, 2, "bert_model.ckpt", "classifier"),
   "squad": (10, 2, "bert_model.ckpt", "squad"),
@@ -94,18 +91,14 @@ def _check_training(path, monkeypatch):
   batches = tf.data.Dataset.from_tensor_slices(
     {key: arrays[key].astype(_type(arrays[key])) for key in arrays}
   )
-  iterator = iter(batches)
-  tight = 2e-6 if name.startswith("pretraining") else 5e-5
+  iterator, tight = iter(batches), 2e-6 if "pretraining" in name else 5e-5
   for number, expected in enumerate(golden):
     rate = float(train_step.learning_rate(train_step.step))
     assert rate == pytest.approx(expected["learning_rate"], abs=1e-9)
     sums = train_step.train(iterator, 1)
-    for own, theirs in (
-      ("loss", "loss"),
-      ("gradient_norm", "global_norm"),
-      ("next_sentence_loss", "next_sentence_loss"),
-    ):
-      if theirs in expected and own in sums:
+    for own in sums.keys() & {"loss", "gradient_norm", "next_sentence_loss"}:
+      theirs = own.replace("gradient", "global")
+      if theirs in expected:
         total, weight = sums[own].numpy()
         assert total / weight == pytest.approx(expected[theirs], abs=1e-5)
     after = folder / f"{name}.step{number + 1}.npz"
@@ -134,16 +127,11 @@ def _compare(state, expected, tight):
   for name in expected:
     kind = name.rsplit("/", 1)[-1]
     bound = {"adam_m": 1e-6, "adam_v": 1e-8}.get(kind, tight)
-    np.testing.assert_allclose(
-      state[name].numpy(), expected[name], atol=bound, rtol=0, err_msg=name
-    )
+    result = state[name].numpy()
+    np.testing.assert_allclose(result, expected[name], 0, bound, err_msg=name)
 
 
-@pytest.mark.parametrize(
-  "path",
-  golden_files.cases("training/pretraining_output"),
-  ids=golden_files.name,
-)
+@golden_files.each("training/pretraining_output")
 def test_resumes_what_the_original_wrote(path, tmp_path):
   """From its checkpoint after step 20, slots and all, and back."""
   folder = path.parent
@@ -157,10 +145,8 @@ def test_resumes_what_the_original_wrote(path, tmp_path):
   assert int(train_step.step) == 20
   prefix = Checkpoints(str(tmp_path)).save(20, train_step.state)
   own = tf.train.load_checkpoint(prefix)
-  shapes, types = (
-    own.get_variable_to_shape_map(),
-    own.get_variable_to_dtype_map(),
-  )
+  shapes = own.get_variable_to_shape_map()
+  types = own.get_variable_to_dtype_map()
   for name, shape in reader.shapes.items():
     assert shapes[name] == shape
     assert types[name] == (tf.int64 if name == "global_step" else tf.float32)

@@ -22,13 +22,11 @@ def test_compressed_files_are_decompressed(name, tmp_path):
 
 
 def test_several_compressed_files_in_one(tmp_path):
+  lines = ["one", Random(1).randbytes(9000).hex(), "two"]
   for name in ("a.gz", "a.zst"):
-    path = tmp_path / name
-    lines = ["one", Random(1).randbytes(9000).hex(), "two"]
-    path.write_bytes(
-      b"".join(_compressed(name, f"{x}\n".encode()) for x in lines)
-    )
-    assert list(textfiles.lines(str(path))) == lines
+    parts = [_compressed(name, f"{line}\n".encode()) for line in lines]
+    (tmp_path / name).write_bytes(b"".join(parts))
+    assert list(textfiles.lines(str(tmp_path / name))) == lines
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.zst"])

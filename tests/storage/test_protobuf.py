@@ -8,31 +8,23 @@ from tests.parity.golden_files import GOLDEN
 from training import run_record
 
 FIELDS = {
-  "ids": [1, -5, 300, 2**62],
-  "weights": [0.5, -1.0],
-  "texts": [b"a", b""],
-  "none": [],
+  "ids": ("int64_list", [1, -5, 300, 2**62]),
+  "weights": ("float_list", [0.5, -1.0]),
+  "texts": ("bytes_list", [b"a", b""]),
+  "none": ("int64_list", []),
 }
 
 
-def _example():
-  lists = {
-    "ids": tf.train.Feature(int64_list={"value": FIELDS["ids"]}),
-    "weights": tf.train.Feature(float_list={"value": FIELDS["weights"]}),
-    "texts": tf.train.Feature(bytes_list={"value": FIELDS["texts"]}),
-    "none": tf.train.Feature(int64_list={"value": []}),
-  }
-  example = tf.train.Example(features={"feature": lists})
-  return example.SerializeToString()
-
-
 def test_an_example_has_its_values():
-  assert tfrecord.parse_example(_example()) == FIELDS
-
-
-def test_a_message_that_is_cut_off_is_an_error():
+  lists = {
+    name: tf.train.Feature(**{kind: {"value": values}})
+    for name, (kind, values) in FIELDS.items()
+  }
+  example = tf.train.Example(features={"feature": lists}).SerializeToString()
+  expected = {name: values for name, (_, values) in FIELDS.items()}
+  assert tfrecord.parse_example(example) == expected
   with pytest.raises(tfrecord.PARSE_ERRORS):
-    tfrecord.parse_example(_example()[:-3])
+    tfrecord.parse_example(example[:-3])
 
 
 def test_shapes_are_those_that_tensorflow_reads(tmp_path):

@@ -30,18 +30,13 @@ def test_keeps_the_newest_and_lists_them(tmp_path):
   for step in (0, 1, 9, 10):  # the name of 1 is the beginning of that of 10
     checkpoints.save(step, {"global_step": tf.Variable(step)})
   assert checkpoints.newest_readable() == str(folder / "model.ckpt-10")
-  files = {path.name for path in folder.iterdir()}
-  assert files == {
-    "checkpoint",
-    "model.ckpt-9.index",
-    "model.ckpt-9.data-00000-of-00001",
-    "model.ckpt-10.index",
-    "model.ckpt-10.data-00000-of-00001",
-  }
+  names = ["model.ckpt-9", "model.ckpt-10"]
+  suffixes = ".index", ".data-00000-of-00001"
+  saved = {name + suffix for name in names for suffix in suffixes}
+  assert {path.name for path in folder.iterdir()} == {"checkpoint", *saved}
   assert (other / "model.ckpt-10.index").exists()
   state = tf.train.get_checkpoint_state(str(folder))
-  paths = state.all_model_checkpoint_paths
-  assert [path.rsplit("-", 1)[1] for path in paths] == ["9", "10"]
+  assert [*map(os.path.basename, state.all_model_checkpoint_paths)] == names
 
 
 @pytest.mark.parametrize(
@@ -57,32 +52,29 @@ def test_the_first_checkpoint_is_deleted_at_the_next(
     checkpoints.save(step, {"a": tf.Variable(step)})
     assert (tmp_path / "model.ckpt-0.index").exists() == (keep == 0)
   names = [f"model.ckpt-{step}" for step in steps]
-  assert [
-    os.path.basename(path) for path in run_record.all_checkpoints(str(tmp_path))
-  ] == names
+  saved = run_record.all_checkpoints(str(tmp_path))
+  assert [*map(os.path.basename, saved)] == names
   assert sorted(path.stem for path in tmp_path.glob("*.index")) == names
   with caplog.at_level("INFO", logger="absl"):
     checkpoints.log_all()
   assert f"checkpoints in {tmp_path}: {', '.join(names)} (0.0 MB" in caplog.text
 
 
-@pytest.mark.parametrize(
-  "suffix", ["", ".index", ".data-00000-of-00001", ".meta"]
-)
-def test_any_of_its_files_names_a_checkpoint(tmp_path, suffix):
+def test_any_of_its_files_names_a_checkpoint(tmp_path):
   prefix = _saved(tmp_path)
-  assert run_record.find_checkpoint(prefix + suffix) == prefix
+  for suffix in ("", ".index", ".data-00000-of-00001", ".meta"):
+    assert run_record.find_checkpoint(prefix + suffix) == prefix
   assert run_record.find_checkpoint(str(tmp_path)) == prefix
+  with pytest.raises(FileNotFoundError, match=r"no file .*none\.index"):
+    run_record.find_checkpoint(str(tmp_path / "none"))
 
 
 def test_a_name_without_a_folder_is_of_the_current_one(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   checkpoint.write("a.ckpt", {"a": tf.Variable([1.0, 2.0])})
   assert checkpoint.open_reader("a.ckpt")["a"].tolist() == [1.0, 2.0]
-  suffixes = ".data-00000-of-00001", ".index"
-  assert sorted(checkpoint.files_of("a.ckpt")) == [
-    f"a.ckpt{suffix}" for suffix in suffixes
-  ]
+  names = ["a.ckpt.data-00000-of-00001", "a.ckpt.index"]
+  assert sorted(checkpoint.files_of("a.ckpt")) == names
 
 
 def test_a_comma_in_a_name_does_not_make_two_of_one(tmp_path):
@@ -91,24 +83,26 @@ def test_a_comma_in_a_name_does_not_make_two_of_one(tmp_path):
     assert checkpoint.open_reader(path).prefix == prefix
 
 
-def test_a_missing_checkpoint_is_named(tmp_path):
-  with pytest.raises(FileNotFoundError, match=r"no file .*none\.index"):
-    run_record.find_checkpoint(str(tmp_path / "none"))
-
-
-def test_a_folder_stands_for_its_best_or_its_only_checkpoint(tmp_path):
+def test_a_folder_stands_for_its_only_best_or_newest_checkpoint(tmp_path):
   """Released models have no file `checkpoint`."""
-  with pytest.raises(FileNotFoundError, match=r"no checkpoint in the folder"):
-    run_record.find_checkpoint(str(tmp_path))
-  values = {"a": tf.Variable([1.0, 2.0])}
-  checkpoint.write(str(tmp_path / "bert_model.ckpt"), values)
-  assert run_record.find_checkpoint(str(tmp_path)) == str(
-    tmp_path / "bert_model.ckpt"
-  )
-  checkpoint.write(str(tmp_path / "other.ckpt"), values)
-  with pytest.raises(ValueError, match=r"\(bert_model\.ckpt, other\.ckpt\)"):
-    run_record.find_checkpoint(str(tmp_path))
-  assert _saved(tmp_path / "best") == run_record.find_checkpoint(str(tmp_path))
+  folder, find = str(tmp_path), run_record.find_checkpoint
+  first, second = f"{folder}/bert_model.ckpt", f"{folder}/model.ckpt-7"
+  with pytest.raises(FileNotFoundError, match=r"it has nothing; expected f"):
+    find(folder)
+  (tmp_path / "notes.txt").touch()
+  message = r"no checkpoint in the folder .* it has notes\.txt; expected f"
+  with pytest.raises(FileNotFoundError, match=message):
+    find(folder)
+  for path in (first, second):
+    checkpoint.write(path, {"a": tf.Variable([1.0, 2.0])})
+    if path == first:
+      assert find(folder) == first
+  message = r"\(bert_model\.ckpt, model\.ckpt-7\): name"
+  with pytest.raises(ValueError, match=message):
+    find(folder)
+  assert _saved(tmp_path / "best") == find(folder)
+  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"')
+  assert find(folder) == second
 
 
 @pytest.mark.parametrize("kind", ["tagger", "classifier"])
@@ -182,9 +176,8 @@ def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
   with caplog.at_level("INFO", logger="absl"):
     fresh = checkpoint.restore(model, prefix)
   assert sorted(fresh) == ["output_bias", "output_weights"]
-  assert f"restored {len(model.variables) - 2} of {len(model.variables)}" in (
-    caplog.text
-  )
+  number = len(model.variables)
+  assert f"restored {number - 2} of {number}" in caplog.text
   assert "fresh: output_weights, output_bias" in caplog.text
   assert "not used: cls/predictions/output_bias" in caplog.text
   for name, value in checkpoint.variables(model).items():
@@ -229,9 +222,8 @@ def test_averages_begin_with_the_initial_checkpoint(tmp_path):
   first, step = toy.train_step(), _step_with_everything(1)
   prefix = Checkpoints(str(tmp_path / "start")).save(0, first.state)
   Checkpoints(str(tmp_path)).resume(step, prefix)
-  for value, average in zip(
-    first.variables, step.average.averages, strict=True
-  ):
+  averages = step.average.averages
+  for value, average in zip(first.variables, averages, strict=True):
     np.testing.assert_array_equal(average, value)
 
 
@@ -252,19 +244,16 @@ def test_what_a_checkpoint_of_the_original_lacks(tmp_path, caplog):
   assert "model.ckpt-3 has no run/examples, run/seed, bert/" in caplog.text
 
 
-def test_another_models_output_folder_is_refused(tmp_path):
+def test_an_output_folder_of_nothing_or_another_model_is_refused(tmp_path):
   checkpoints = Checkpoints(str(tmp_path))
+  with pytest.raises(ValueError, match="train first, or name one"):
+    checkpoints.load(models.pretrainer(toy.config()), None)
   classifier = models.classifier(toy.config(), 2)
   checkpoints.save(1, checkpoint.variables(classifier))
   with pytest.raises(ValueError, match=r"is of another model: it has no cls/"):
     checkpoints.resume(toy.train_step(), None)
   with pytest.raises(ValueError, match="is of another model"):
     checkpoints.load(models.pretrainer(toy.config()), None)
-
-
-def test_nothing_to_load_is_said(tmp_path):
-  with pytest.raises(ValueError, match="train first, or name one"):
-    Checkpoints(str(tmp_path)).load(models.pretrainer(toy.config()), None)
 
 
 @pytest.mark.parametrize("moment", range(6))
@@ -283,10 +272,9 @@ def test_it_may_die_at_any_moment(tmp_path, monkeypatch, moment):
 
     return call
 
+  calls = (tf.io.gfile, "rename"), (files, "rename"), (files, "remove")
   with monkeypatch.context() as patch:
-    for module, name in (
-      *((tf.io.gfile, "rename"), (files, "rename"), (files, "remove")),
-    ):
+    for module, name in calls:
       patch.setattr(module, name, mortal(getattr(module, name)))
     # Data, index, list, then two files of the old one.
     with nullcontext() if moment == 5 else pytest.raises(KeyboardInterrupt):
@@ -324,9 +312,8 @@ def test_a_corrupt_checkpoint_is_passed_over(tmp_path, caplog, suffix):
 
 
 def test_without_the_newest_files_the_newest_of_the_others_is_taken(tmp_path):
-  step = toy.train_step()
   for number in (1, 2, 3):
-    Checkpoints(str(tmp_path)).save(number, step.state)
+    _saved(tmp_path, number)
   for path in tmp_path.glob("model.ckpt-3.*"):
     path.unlink()
   assert Checkpoints(str(tmp_path)).newest_readable().endswith("model.ckpt-2")
@@ -336,10 +323,8 @@ def test_without_the_newest_files_the_newest_of_the_others_is_taken(tmp_path):
   assert Checkpoints(str(tmp_path)).newest_readable() is None
 
 
-def test_without_any_checkpoint_that_can_be_read_nothing_is_overwritten(
-  tmp_path,
-):
-  Checkpoints(str(tmp_path)).save(1, toy.train_step().state)
+def test_without_a_checkpoint_that_can_be_read_nothing_is_overwritten(tmp_path):
+  _saved(tmp_path, 1)
   _flip(tmp_path / "model.ckpt-1.data-00000-of-00001")
   with pytest.raises(ValueError, match=r"no checkpoint in .* can be read"):
     Checkpoints(str(tmp_path)).newest_readable()
@@ -371,9 +356,8 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
   assert Checkpoints(str(tmp_path)).newest_readable().endswith("model.ckpt-1")
 
 
-def test_initial_values_follow_from_the_seed(tmp_path):
-  checkpoints = Checkpoints(str(tmp_path))
-  drawn = []
+def test_initial_values_follow_from_the_seed(tmp_path, monkeypatch):
+  checkpoints, drawn = Checkpoints(str(tmp_path)), []
   for seed in (5, 5, 6):
     assert checkpoints.restore_or_set_seed(seed) == seed
     drawn.append(float(keras.random.uniform(())))
@@ -381,10 +365,7 @@ def test_initial_values_follow_from_the_seed(tmp_path):
   seeds = {checkpoints.restore_or_set_seed(None) for _ in range(3)}
   assert len(seeds) == 3
   assert max(seeds) < 2**31
-
-
-def test_several_workers_do_not_draw_a_seed_each(tmp_path, monkeypatch):
-  checkpoints = Checkpoints(str(tmp_path))
+  # Several workers do not draw one each.
   toy.set_worker(monkeypatch, 0)
   with pytest.raises(ValueError, match="several workers need a --seed"):
     checkpoints.restore_or_set_seed(None)

@@ -7,16 +7,11 @@ import pytest
 
 from cli import shared_flags
 from modeling import models
-from modeling.config import BertConfig
+from modeling.config import SIDES
 from tests.training import toy
 from training import optimization
 
-CONFIG = BertConfig.from_dict(toy.config().to_dict() | {"num_hidden_layers": 3})
-
-
-@pytest.fixture(name="model")
-def _model():
-  return models.classifier(CONFIG, 2)
+CONFIG = replace(toy.config(), num_hidden_layers=3)
 
 
 def _freeze(model, layers, config=CONFIG):
@@ -24,37 +19,27 @@ def _freeze(model, layers, config=CONFIG):
   optimization.freeze(model, shared_flags.frozen_layers(args, config))
 
 
-@pytest.mark.parametrize(
-  ("layers", "prefixes"),
-  [
-    ("", ()),
-    ("embeddings", ("bert/embeddings/",)),
-    ("1", ("bert/encoder/layer_1/",)),
-    ("0-1", ("bert/encoder/layer_0/", "bert/encoder/layer_1/")),
-    ("embeddings, 2", ("bert/embeddings/", "bert/encoder/layer_2/")),
-    ("embeddings,encoder,pooler", ("bert/",)),
-  ],
-)
-def test_takes_out_what_it_names(model, layers, prefixes):
-  _check(model, layers, prefixes)
-
-
+@pytest.mark.parametrize("attention", ["bidirectional", "shallow"])
 @pytest.mark.parametrize(
   ("layers", "names"),
-  [("embeddings", ["embeddings"]), ("0", ["encoder/layer_0"])],
+  [
+    ("", []),
+    ("embeddings", ["embeddings/"]),
+    ("1", ["encoder/layer_1/"]),
+    ("0-1", ["encoder/layer_0/", "encoder/layer_1/"]),
+    ("embeddings, 2", ["embeddings/", "encoder/layer_2/"]),
+    ("embeddings,encoder,pooler", [""]),
+  ],
 )
-def test_of_two_networks_both_are_frozen(layers, names):
-  config = replace(toy.config(), attention="shallow")
-  sides = ("left_to_right", "right_to_left")
-  prefixes = [f"bert/{side}/{name}/" for side in sides for name in names]
-  _check(models.classifier(config, 2), layers, tuple(prefixes))
-
-
-def _check(model, layers, prefixes):
+def test_takes_out_what_it_names(attention, layers, names):
+  """Of two networks, out of both."""
+  sides = [f"{side}/" for side in SIDES] if attention == "shallow" else [""]
+  prefixes = tuple(f"bert/{side}{name}" for side in sides for name in names)
+  model = models.classifier(replace(CONFIG, attention=attention), 2)
   _freeze(model, layers)
   trained = {variable.path for variable in model.trainable_variables}
   for variable in model.variables:
-    frozen = bool(prefixes) and variable.path.startswith(prefixes)
+    frozen = variable.path.startswith(prefixes)
     assert (variable.path in trained) != frozen, variable.path
 
 

@@ -1,6 +1,7 @@
 """Evaluation and prediction on one replica and on two."""
 
 from dataclasses import replace
+from functools import partial
 
 import keras
 import numpy as np
@@ -8,37 +9,31 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses
+from tests.shared import slow
 from tests.training import toy
 from training import inference
 
 
 def test_evaluation_is_a_mean_over_items():
-  step = toy.train_step()
-  examples = toy.examples(10)
-  one_batch = tf.data.Dataset.from_tensors(examples)
-  parts = tf.data.Dataset.from_tensor_slices(examples).batch(4)
-  single = inference.evaluate(step.model, losses.pretraining(), one_batch)
-  three = inference.evaluate(step.model, losses.pretraining(), parts)
-  assert set(single) == {
-    "loss",
-    "masked_lm_loss",
-    "masked_lm_accuracy",
-    "next_sentence_loss",
-    "next_sentence_accuracy",
-  }
-  for name in set(single) - {"loss"}:
+  model, objective = toy.train_step().model, losses.pretraining()
+  evaluate = partial(inference.evaluate, model, objective)
+  parts = tf.data.Dataset.from_tensor_slices(toy.examples(10)).batch(4)
+  single = evaluate(tf.data.Dataset.from_tensors(toy.examples(10)))
+  three, first, rest = (
+    evaluate(parts),
+    evaluate(parts, max_steps=1),
+    evaluate(parts.skip(1)),
+  )
+  names = {f"{name}_accuracy" for name in ("masked_lm", "next_sentence")}
+  names |= {"masked_lm_loss", "next_sentence_loss"}
+  assert single.keys() == names | {"loss"}
+  for name in names:
     assert three[name] == pytest.approx(single[name], rel=1e-5)
   # The original's loss: all batches have the same weight.
-  assert single["loss"] == pytest.approx(
-    single["masked_lm_loss"] + single["next_sentence_loss"], rel=1e-4
-  )
-  first = inference.evaluate(
-    step.model, losses.pretraining(), parts, max_steps=1
-  )
-  rest = inference.evaluate(step.model, losses.pretraining(), parts.skip(1))
-  assert three["loss"] == pytest.approx(
-    (first["loss"] + 2 * rest["loss"]) / 3, rel=1e-5
-  )
+  total = single["masked_lm_loss"] + single["next_sentence_loss"]
+  assert single["loss"] == pytest.approx(total, rel=1e-4)
+  mean = (first["loss"] + 2 * rest["loss"]) / 3
+  assert three["loss"] == pytest.approx(mean, rel=1e-5)
 
 
 def test_a_model_is_traced_once_for_all_its_evaluations():
@@ -55,10 +50,7 @@ def test_a_model_is_traced_once_for_all_its_evaluations():
   assert len(traced) == 1
 
 
-@pytest.mark.parametrize(
-  "batch_size",
-  [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 4, 10))],
-)
+@pytest.mark.parametrize("batch_size", [3, *map(slow, (1, 4, 10))])
 def test_two_replicas_find_what_one_does(batch_size):
   """Also if a batch cannot be divided evenly, or a replica gets no row."""
   weights = toy.train_step().model.get_weights()
@@ -106,16 +98,15 @@ def test_the_batch_is_divided_among_replicas():
 
 
 def test_fields_that_are_no_inputs_are_passed_through():
-  model = toy.train_step().model
-  batches = toy.batches(2).enumerate()
-  batches = batches.map(
-    lambda n, b: b | {"position": 8 * n + tf.range(8, 0, -1, tf.int64)}
-  )
-  result = inference.predict(model, batches)
+
+  def number(n, batch):
+    return batch | {"position": 8 * n + tf.range(8, 0, -1, tf.int64)}
+
+  batches = toy.batches(2).enumerate().map(number)
+  result = inference.predict(toy.train_step().model, batches)
   assert result["position"].tolist() == [*range(8, 0, -1), *range(16, 8, -1)]
 
 
 def test_nothing_to_evaluate_is_an_error():
-  model = toy.train_step().model
   with pytest.raises(ValueError, match="no batch was read"):
-    inference.evaluate(model, losses.pretraining(), [])
+    inference.evaluate(toy.train_step().model, losses.pretraining(), [])

@@ -50,53 +50,44 @@ def test_a_sweep_has_the_entry_of_its_best_trial_last(tmp_path):
   folders = [str(tmp_path / name) for name in ("sweep", "a", "b")]
   for folder in folders[1:]:
     run_record.append(folder, {"flags": {"output_dir": folder}})
-  for other in (folders[1], folders[2], folders[2], folders[1]):
-    run_record.copy_last_entry(folders[0], other, ensemble=2)
-  names = [e["flags"]["output_dir"] for e in run_record.read(folders[0])]
-  assert names == [folders[1], folders[2], folders[1]]
+  sweep, a, b = folders
+  for other in (a, b, b, a):
+    run_record.copy_last_entry(sweep, other, ensemble=2)
+  names = [e["flags"]["output_dir"] for e in run_record.read(sweep)]
+  assert names == [a, b, a]
 
 
 def test_the_best_is_converted_after_keep_best(folder):
-  assert run_record.find_checkpoint(str(folder), prefer_best=None) == str(
-    folder / "model.ckpt-2"
+  newest, best = (
+    str(folder / name) for name in ("model.ckpt-2", "best/model.ckpt-1")
   )
-  best = str(folder / "best/model.ckpt-1")
+  result = run_record.find_checkpoint(str(folder), prefer_best=None)
+  assert result == newest
   assert run_record.choose_checkpoint(str(folder), True) == best
   for flags in ({"keep_best": True}, {"early_stopping_patience": 3}):
     _write_flags(folder, **flags)
     assert run_record.find_checkpoint(str(folder), prefer_best=None) == best
     assert run_record.choose_checkpoint(str(folder)) == best
-    newest = str(folder / "model.ckpt-2")
     assert run_record.choose_checkpoint(str(folder), False) == newest
     assert run_record.find_checkpoint(str(folder)) == newest
   for flags, expected in (({"keep_best": True}, best), ({}, newest)):
     run_record.append(str(folder), {"flags": flags})  # the last run counts
     assert run_record.choose_checkpoint(str(folder)) == expected
     assert run_record.of_checkpoint(newest)["flags"] == flags
+  (folder / "checkpoint").unlink()  # a sweep has no other
+  assert run_record.find_checkpoint(str(folder), prefer_best=None) == best
 
 
-def test_a_sweep_has_its_best_checkpoint_only(folder):
-  (folder / "checkpoint").unlink()
-  assert run_record.find_checkpoint(str(folder), prefer_best=None) == str(
-    folder / "best/model.ckpt-1"
-  )
-
-
-@pytest.mark.parametrize(
-  "text", ["", "[{", "[1]", "{}", '[{"flag": 1}]', "3", "\0"]
-)
-def test_a_corrupt_file_is_named(tmp_path, text):
-  (tmp_path / "run.json").write_text(text)
-  with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
-    run_record.read(str(tmp_path))
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"step": 1}'])
-def test_a_corrupt_record_of_the_best_is_named(tmp_path, text):
+def test_a_corrupt_file_is_named(tmp_path):
+  for text in ("", "[{", "[1]", "{}", '[{"flag": 1}]', "3", "\0"):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
+      run_record.read(str(tmp_path))
   (tmp_path / "best").mkdir()
-  (tmp_path / "best/best.json").write_text(text)
-  with pytest.raises(ValueError, match=r"best\.json is corrupt"):
-    run_folder.read_best(str(tmp_path))
+  for text in ("", "[]", '{"step": 1}'):
+    (tmp_path / "best/best.json").write_text(text)
+    with pytest.raises(ValueError, match=r"best\.json is corrupt"):
+      run_folder.read_best(str(tmp_path))
 
 
 def test_a_number_is_better_than_none(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses, models, tracing
+from tests.shared import slow
 from tests.training import toy
 from training import inference, optimization
 from training.step import LossScale, TrainStep, batch_inputs, set_dtype_policy
@@ -24,8 +25,7 @@ def _run(stretches=(STEPS,), weights=None, **options):
   step = toy.train_step(weights=weights, **options)
   replicas = strategy.num_replicas_in_sync
 
-  def data(context):
-    del context
+  def data(_):
     return toy.batches(STEPS).unbatch().batch(8 // replicas, True)
 
   iterator = iter(strategy.distribute_datasets_from_function(data))
@@ -37,9 +37,8 @@ def _run(stretches=(STEPS,), weights=None, **options):
 def _assert_same(a, b, bound):
   assert set(a) == set(b)
   for name in a:
-    if bound and name.endswith(toy.WITHOUT_EFFECT):
-      continue
-    np.testing.assert_allclose(a[name], b[name], atol=bound, err_msg=name)
+    if not bound or not name.endswith(toy.WITHOUT_EFFECT):
+      np.testing.assert_allclose(a[name], b[name], atol=bound, err_msg=name)
 
 
 @pytest.fixture(scope="module", name="start")
@@ -53,9 +52,7 @@ def _plain(start):
   return _run(weights=start)
 
 
-@pytest.mark.parametrize(
-  "accumulation_steps", [2, pytest.param(8, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("accumulation_steps", [2, slow(8)])
 def test_micro_batches_change_nothing(start, plain, accumulation_steps):
   [expected], expected_state = plain
   [sums], state = _run(weights=start, accumulation_steps=accumulation_steps)
@@ -63,9 +60,7 @@ def test_micro_batches_change_nothing(start, plain, accumulation_steps):
   np.testing.assert_allclose(sums["loss"], expected["loss"], rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-  "accumulation_steps", [1, pytest.param(2, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("accumulation_steps", [1, slow(2)])
 def test_two_replicas_equal_one(start, plain, accumulation_steps):
   with toy.two_replicas().scope():
     [sums], state = _run(weights=start, accumulation_steps=accumulation_steps)
@@ -95,18 +90,16 @@ def test_dropout_repeats_from_its_seed(start, plain):
 
 
 def test_dropout_differs_by_step_replica_micro_batch_and_seed():
-  drawn = []
+  drawn, strategy = [], toy.two_replicas()
 
   @contextmanager
   def seeds(seed):
     tf.numpy_function(lambda pair: drawn.append(tuple(pair)), [seed], [])
     yield
 
-  def data(context):
-    del context
+  def data(_):
     return toy.batches(12, batch_size=4)
 
-  strategy = toy.two_replicas()
   with strategy.scope():
     step = toy.train_step(accumulation_steps=2, dropout_seeds=seeds, seed=1)
     iterator = iter(strategy.distribute_datasets_from_function(data))
@@ -135,21 +128,12 @@ def test_averages_count_the_updates_that_are_done():
     np.testing.assert_allclose(average.averages[0], expected, rtol=1e-5)
 
 
-def _deep(dtype="float32", **options):
-  """A training step of two layers with dropout."""
-  set_dtype_policy(dtype)
-  keras.utils.set_random_seed(1)
-  config = replace(toy.config(0.3), num_hidden_layers=2)
-  step = toy.train_step(model=models.pretrainer(config), **options)
-  set_dtype_policy("float32")
-  return step
-
-
-@pytest.mark.parametrize(
-  "dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("dtype", ["float32", slow("bfloat16")])
 def test_recomputed_layers_have_the_same_gradients(dtype):
-  step, batch = _deep(dtype), next(iter(toy.batches(1)))
+  set_dtype_policy(dtype)
+  config = replace(toy.config(0.3), num_hidden_layers=2)
+  step = toy.train_step(model=models.pretrainer(config))
+  batch = next(iter(toy.batches(1)))
   weights = step.objective.weights(batch)
   sums = {name: tf.reduce_sum(value) for name, value in weights.items()}
   expected, _ = tf.function(step._differentiate)(batch, sums, 0)
@@ -210,9 +194,7 @@ def test_no_retracing(start):
   assert step.train.experimental_get_tracing_count() == 1
 
 
-@pytest.mark.parametrize(
-  "accumulation_steps", [1, pytest.param(2, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("accumulation_steps", [1, slow(2)])
 def test_no_retracing_for_batches_of_other_lengths(start, accumulation_steps):
   step = toy.train_step(weights=start, accumulation_steps=accumulation_steps)
 
@@ -254,10 +236,10 @@ def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
 
 
 def test_loss_scale_changes_nothing_while_gradients_are_finite(start, plain):
-  result = _run(weights=start, loss_scale=LossScale(initial=64.0))
-  state = {k: v for k, v in result[1].items() if "loss_scale" not in k}
+  _, result = _run(weights=start, loss_scale=LossScale(initial=64.0))
+  state = {name: result[name] for name in result if "loss_scale" not in name}
   _assert_same(state, plain[1], 1e-5)
-  assert result[1]["loss_scale/good_steps"] == STEPS
+  assert result["loss_scale/good_steps"] == STEPS
 
 
 def test_loss_scale_grows_after_its_patience():

@@ -13,26 +13,15 @@ import tensorflow as tf
 
 from data import features
 from modeling import losses, models, tracing
-from modeling.tracing import DropoutSeeds
+from tests.shared import slow
 from tests.training import toy
-from training import checkpoint
-from training.optimization import AdamWeightDecay, WarmupLinearDecay
-from training.step import TrainStep, set_dtype_policy
+from training.step import set_dtype_policy
 
 B, C = 4, 3
 # Operations with a shape that depends on values.
-DYNAMIC = {
-  "DynamicPartition",
-  "NonMaxSuppression",
-  "RaggedRange",
-  "Unique",
-  "UniqueV2",
-  "Where",
-}
-
+DYNAMIC = {"DynamicPartition", "NonMaxSuppression", "RaggedRange"}
+DYNAMIC |= {"Unique", "UniqueV2", "Where"}
 CONFIG = replace(toy.config(0.1), use_one_hot_embeddings=True)
-
-
 LEFT_TO_RIGHT = replace(CONFIG, attention="left_to_right")
 # Model, objective and schema of each task.
 TASKS = {
@@ -68,27 +57,15 @@ TASKS = {
 }
 
 
-def _step(task, **options):
+def _step(task):
   """A training step and a batch of zeros and ones."""
   make_model, objective, schema = TASKS[task]
-  model = make_model()
-  rng = np.random.RandomState(1)
-  batch = {
-    name: rng.randint(0, 2, (B, *feature.shape)).astype(
-      "float32" if feature.dtype == "float32" else "int32"
-    )
-    for name, feature in schema.items()
-  }
-  step = TrainStep(
-    model,
-    objective,
-    AdamWeightDecay(checkpoint.trainable_variables(model)),
-    WarmupLinearDecay(0.01, 100),
-    batch_size=B,
-    dropout_seeds=DropoutSeeds,
-    **options,
-  )
-  return step, {name: tf.constant(value) for name, value in batch.items()}
+  step = toy.train_step(batch_size=B, model=make_model(), objective=objective)
+  rng, batch = np.random.RandomState(1), {}
+  for name, feature in schema.items():
+    dtype = "float32" if feature.dtype == "float32" else "int32"
+    batch[name] = tf.constant(rng.randint(0, 2, (B, *feature.shape)), dtype)
+  return step, batch
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -104,28 +81,17 @@ def test_all_shapes_are_known_and_there_are_no_strings(task):
       assert tensor.shape.is_fully_defined(), tensor
 
 
-def _program(step, batch):
-  """The training step as HLO text, before XLA optimizes it."""
-  function = tf.function(step._step, jit_compile=True)
-  return function.experimental_get_compiler_ir(batch)(stage="hlo")
-
-
-def _operation_types(program):
-  """Number of operations by their name and the type of their result."""
-  pattern = r" = (?:\(.*?\)|(\w+)\[\S*) ([a-z][\w-]*)\("
-  return Counter((name, dtype) for dtype, name in re.findall(pattern, program))
-
-
-@pytest.mark.parametrize(
-  "recomputed", [pytest.param(False, marks=pytest.mark.slow), True]
-)
+@pytest.mark.parametrize("recomputed", [slow(False), True])
 def test_program_of_a_step_in_bfloat16(recomputed):
   set_dtype_policy("bfloat16")
   step, batch = _step("pretraining")
-  set_dtype_policy("float32")
+  function = tf.function(step._step, jit_compile=True)
   with tracing.mode(recompute=recomputed, compiled=True):
-    program = _program(step, batch)
-  types = _operation_types(program)
+    # HLO, before XLA optimizes it.
+    program = function.experimental_get_compiler_ir(batch)(stage="hlo")
+  # Operations: the types of the result, names.
+  pattern = r" = (?:\(.*?\)|(\w+)\[\S*) ([a-z][\w-]*)\("
+  types = Counter((name, dtype) for dtype, name in re.findall(pattern, program))
   names = {name for name, _ in types}
   host = {"custom-call", "infeed", "outfeed", "send", "recv", "rng"}
   assert not names & host
@@ -156,13 +122,7 @@ def test_replicas_exchange_weights_and_gradients_once():
   assert sizes == {2: 2, variables: 2}
 
 
-@pytest.mark.parametrize(
-  "task",
-  [
-    pytest.param(task, marks=pytest.mark.slow if number else ())
-    for number, task in enumerate(TASKS)
-  ],
-)
+@pytest.mark.parametrize("task", ["pretraining", *map(slow, [*TASKS][1:])])
 def test_xla_compiles_the_step(task):
   step, batch = _step(task)
   sums = tf.function(step._step, jit_compile=True)(batch)

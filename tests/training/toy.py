@@ -12,8 +12,10 @@ from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.tracing import DropoutSeeds
 from storage import tfrecord
-from training import checkpoint
+from training import checkpoint, loop
 from training.optimization import AdamWeightDecay, WarmupLinearDecay
+from training.report import Report
+from training.run_folder import Checkpoints
 from training.step import TrainStep
 
 T, P, V = 12, 3, 29
@@ -51,16 +53,18 @@ def two_replicas():
 def examples(number, seed=0):
   """Pre-training examples, [number, ...], with uneven numbers of masks."""
   rng = np.random.RandomState(seed)
+
+  def draw(high, width, dtype=np.int32):
+    return rng.randint(0, high, (number, width)).astype(dtype)
+
   return {
-    "input_ids": rng.randint(0, V, (number, T)).astype(np.int32),
+    "input_ids": draw(V, T),
     "input_mask": np.ones((number, T), np.int32),
-    "segment_ids": rng.randint(0, 2, (number, T)).astype(np.int32),
-    "masked_lm_positions": np.sort(rng.randint(0, T, (number, P))).astype(
-      np.int32
-    ),
-    "masked_lm_ids": rng.randint(0, V, (number, P)).astype(np.int32),
-    "masked_lm_weights": rng.randint(0, 2, (number, P)).astype(np.float32),
-    "next_sentence_labels": rng.randint(0, 2, (number, 1)).astype(np.int32),
+    "segment_ids": draw(2, T),
+    "masked_lm_positions": np.sort(draw(T, P)),
+    "masked_lm_ids": draw(V, P),
+    "masked_lm_weights": draw(2, P, np.float32),
+    "next_sentence_labels": draw(2, 1),
   }
 
 
@@ -85,6 +89,22 @@ def train_step(
     batch_size=batch_size,
     **{"seed": 7, "dropout_seeds": DropoutSeeds} | options,
   )
+
+
+def train(folder, step, data, plan, **options):
+  """Runs the training loop with batches; returns the folder's checkpoints."""
+  checkpoints = Checkpoints(str(folder))
+  metrics = ("loss", "masked_lm_accuracy")
+  report = functools.partial(Report, str(folder), 8, logged_metrics=metrics)
+  loop.train(step, lambda context: data, checkpoints, plan, report, **options)
+  return checkpoints
+
+
+def summaries(folder):
+  """Yields steps and values of the files for TensorBoard in a folder."""
+  for path in folder.glob("events*"):
+    for event in tf.compat.v1.train.summary_iterator(str(path)):
+      yield from ((event.step, value) for value in event.summary.value)
 
 
 def flags(folder, files="*.tfrecord", dropout=0.0, **more):

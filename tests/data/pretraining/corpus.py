@@ -1,8 +1,23 @@
 """Random documents, and their text as create_pretraining_data.py reads it."""
 
+from functools import partial
 from random import Random
 
+from data.pretraining.builders import BuildConfig
+from data.pretraining.instances import InstanceConfig, Masking
+from storage.progress import Progress
+from tests.parity.golden_files import GOLDEN
+
+VOCAB_FILE = str(GOLDEN / "vocab.txt")
+MASKING = Masking(5)
+SILENT = partial(Progress, "", 0, "", log=lambda text: None)
 _WORDS = ["The", "bank", "river", "runs", "sees", "old", "new", "unaffable"]
+
+
+def build_config(masking=MASKING, seed=1, dupe_factor=1, **changes):
+  """Short rows of the golden vocabulary."""
+  settings = InstanceConfig(32, masking, dupe_factor=dupe_factor)
+  return BuildConfig(VOCAB_FILE, True, settings, seed, **changes)
 
 
 def random_documents(number: int, seed: int = 1) -> list[list[str]]:

@@ -12,22 +12,16 @@ pytest.importorskip(
 
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
-from data.pretraining import beam, builders, shards
+from data.pretraining import beam, shards
 from data.pretraining.builders import TextFormat
-from data.pretraining.instances import InstanceConfig, Masking
 from data.pretraining.vocab_learning import WordCounter
-from tests.data.pretraining.corpus import as_text, random_documents
+from tests.data.pretraining import corpus
 
-VOCAB_FILE = str(Path(__file__).parents[2] / "parity/golden/vocab.txt")
 SINGLE = ["--runner=DirectRunner"]
-MANY = [
-  *SINGLE,
-  "--direct_num_workers=3",
-  "--direct_running_mode=multi_threading",
-]
-PROCESSES = [
-  *SINGLE, "--direct_num_workers=2", "--direct_running_mode=multi_processing"
-]  # fmt: skip
+MANY, PROCESSES = (
+  [*SINGLE, "--direct_num_workers=3", f"--direct_running_mode=multi_{kind}"]
+  for kind in ("threading", "processing")
+)
 # Retries failed bundles, unlike the runner above, as clusters do.
 RETRYING = [
   "--runner=apache_beam.runners.direct.direct_runner.BundleBasedDirectRunner"
@@ -37,15 +31,10 @@ RETRYING = [
 @pytest.fixture(name="text")
 def _text(tmp_path, monkeypatch):
   monkeypatch.setattr(shards, "_MIN_BYTES", 3000)
-  documents = random_documents(60)
+  documents = corpus.random_documents(60)
   path = tmp_path / "a text"
-  path.write_text(as_text([*documents, *documents[:9]]))
+  path.write_text(corpus.as_text([*documents, *documents[:9]]))
   return str(path)
-
-
-def _config(**changes):
-  settings = InstanceConfig(32, Masking(5), dupe_factor=2)
-  return builders.BuildConfig(VOCAB_FILE, True, settings, 1, **changes)
 
 
 def _local(config, text, folder):
@@ -59,18 +48,15 @@ def _by_beam(config, text, folder, options):
   count = beam.write(config, [text], output, options)
   names = sorted(beam.outputs(output))
   assert len(names) > 3
-  assert sorted(os.listdir(folder / "new")) == list(
-    map(os.path.basename, names)
-  )
+  assert sorted(map(str, (folder / "new").iterdir())) == names
   return count, b"".join(Path(name).read_bytes() for name in names)
 
 
 @pytest.mark.parametrize("options", [SINGLE, MANY, PROCESSES, RETRYING])
 def test_records_are_the_local_ones(options, text, tmp_path):
-  config = _config(deduplicate=options is not SINGLE)
-  assert _by_beam(config, text, tmp_path, options) == _local(
-    config, text, tmp_path
-  )
+  config = corpus.build_config(dupe_factor=2, deduplicate=options is not SINGLE)
+  expected = _local(config, text, tmp_path)
+  assert _by_beam(config, text, tmp_path, options) == expected
 
 
 def test_a_retried_bundle_leaves_no_duplicates(text, tmp_path, monkeypatch):
@@ -84,52 +70,47 @@ def test_a_retried_bundle_leaves_no_duplicates(text, tmp_path, monkeypatch):
       raise RuntimeError("the machine is gone")
 
   monkeypatch.setattr(beam._WriteShard, "process", once)
-  config = _config()
-  result = _by_beam(config, text, tmp_path, RETRYING)
+  result = _by_beam(corpus.build_config(), text, tmp_path, RETRYING)
   assert len(failed) == 3
-  assert result[1] == _local(config, text, tmp_path)[1]
+  assert result[1] == _local(corpus.build_config(), text, tmp_path)[1]
 
 
 @pytest.mark.parametrize("options", [SINGLE, MANY])
 def test_an_error_in_a_worker_names_the_line_and_leaves_nothing(
   options, tmp_path
 ):
-  path = tmp_path / "latin1.txt"
+  path, output = tmp_path / "latin1.txt", str(tmp_path / "out")
   path.write_bytes(b"fine\n\nol\xe9\n")
   expected = r"pipeline failed: \S*latin1\.txt, line 3: byte 8 .*UTF-8`, where"
   with pytest.raises(ValueError, match=expected):
-    beam.write(_config(), [str(path)], str(tmp_path / "out"), options)
+    beam.write(corpus.build_config(), [str(path)], output, options)
   assert os.listdir(tmp_path) == ["latin1.txt"]
 
 
-def test_a_job_service_that_does_not_answer_is_named(text, tmp_path):
-  options = ["--runner=PortableRunner", "--job_endpoint=localhost:1"]
-  with pytest.raises(ValueError, match=r"no job service .*=localhost:1 \("):
-    beam.write(_config(), [text], str(tmp_path / "out"), options)
-
-
-def test_a_job_server_that_cannot_be_fetched_may_be_named(
-  text, tmp_path, monkeypatch
-):
+@pytest.mark.parametrize(
+  ("runner", "message"),
+  [
+    ("Portable", r"no job service .*=localhost:1 \("),
+    ("Prism", "Unable to fetch .*--prism_location"),
+    ("Direct", "there is no text in"),
+  ],
+)
+def test_what_cannot_run_is_named(runner, message, tmp_path, monkeypatch):
+  """A job service that does not answer, one to fetch, text without tokens."""
   monkeypatch.setenv("https_proxy", "http://localhost:1")
   monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path / "cache"))
-  options = ["--runner=PrismRunner"]
-  with pytest.raises(ValueError, match=r"Unable to fetch .*--prism_location"):
-    beam.write(_config(), [text], str(tmp_path / "out"), options)
-
-
-def test_text_without_tokens_is_an_error(tmp_path):
-  path = tmp_path / "blank.txt"
-  path.write_text(" \n\n")
-  with pytest.raises(ValueError, match="there is no text in"):
-    beam.write(_config(), [str(path)], str(tmp_path / "out"), SINGLE)
+  path, output = tmp_path / "blank.txt", str(tmp_path / "out")
+  path.write_text(" \n\n" if runner == "Direct" else corpus.random_text(1))
+  options = [f"--runner={runner}Runner"]
+  options += ["--job_endpoint=localhost:1"] if runner == "Portable" else []
+  with pytest.raises(ValueError, match=message):
+    beam.write(corpus.build_config(), [str(path)], output, options)
 
 
 def test_files_of_an_earlier_run_are_replaced(text, tmp_path):
-  folder = tmp_path / "new"
-  folder.mkdir()
-  (folder / "with [brackets]-00007-of-00099").write_text("old")
-  _by_beam(_config(), text, tmp_path, SINGLE)
+  (tmp_path / "new").mkdir()
+  (tmp_path / "new/with [brackets]-00007-of-00099").write_text("old")
+  _by_beam(corpus.build_config(), text, tmp_path, SINGLE)
 
 
 def test_files_of_another_data_set_are_no_outputs(tmp_path):
@@ -141,10 +122,9 @@ def test_files_of_another_data_set_are_no_outputs(tmp_path):
 
 @pytest.mark.parametrize("options", [SINGLE, MANY])
 def test_words_are_counted_as_in_one_process(options, text, tmp_path):
-  expected = WordCounter(True, 1000)
+  expected, counter = WordCounter(True, 1000), WordCounter(True, 1000)
   for line in TextFormat().lines(text):
     expected.add(line)
-  counter = WordCounter(True, 1000)
   beam.count_words([text], TextFormat(), counter, str(tmp_path / "v"), options)
   assert counter.counts() == expected.counts() != Counter()
   assert list(counter.counts()) == sorted(counter.counts())

@@ -1,18 +1,24 @@
-"""Sentence pairs and settings of records; parity is in tests/parity."""
+"""Sentence pairs, draws of random.Random, masks; parity is in tests/parity."""
 
-from functools import partial
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from data.pretraining import instances
-from data.pretraining.instances import InstanceConfig, Masking
-from data.vocab import load
-from storage.progress import Progress
+from data.pretraining.instances import (
+  InstanceConfig,
+  Masking,
+  MaskPolicy,
+  StaticMasking,
+)
+from data.vocab import MASK, load
+from tests.data.pretraining.corpus import SILENT, VOCAB_FILE
 
-VOCAB_FILE = str(Path(__file__).parents[2] / "parity/golden/vocab.txt")
-SILENT = partial(Progress, "", 0, "", log=lambda text: None)
+# Probabilities of table 8 of the paper, row by row.
+MASK_POLICIES = [
+  MaskPolicy(*probs)
+  for probs in ((0.8, 0.1), (1, 0), (0.8, 0), (0.8, 0.2), (0, 0.8), (0, 1))
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +42,8 @@ def test_pairs_fit_and_random_ones_are_labelled(length, short):
   documents = _documents(rng)
   random = total = 0
   for index in range(len(documents)):
-    for first, second, is_random in instances.sentence_pairs(
-      documents, index, rng, settings
-    ):
+    pairs = instances.sentence_pairs(documents, index, rng, settings)
+    for first, second, is_random in pairs:
       assert first
       assert second
       assert len(first) + len(second) <= length - 3
@@ -50,22 +55,69 @@ def test_pairs_fit_and_random_ones_are_labelled(length, short):
 
 
 def test_no_token_is_lost_without_truncation():
-  document = [[i] for i in range(2, 40)]
+  document, seen = [[i] for i in range(2, 40)], []
   settings = InstanceConfig(13, short_seq_prob=0)
-  rng = Random(1)
-  seen = []
-  for first, second, is_random in instances.sentence_pairs(
-    [document, [[1]]], 0, rng, settings
-  ):
+  documents = [document, [[1]]]
+  pairs = instances.sentence_pairs(documents, 0, Random(1), settings)
+  for first, second, is_random in pairs:
     seen += first if is_random else first + second
   assert seen == [token for segment in document for token in segment]
 
 
 def test_a_single_document_has_records(vocab):
-  builder = instances.InstanceBuilder(
-    vocab, InstanceConfig(16, Masking(3), dupe_factor=1)
-  )
+  settings = InstanceConfig(16, Masking(3), dupe_factor=1)
+  builder = instances.InstanceBuilder(vocab, settings)
   documents = [[[2000, 2001], [2002], [2003] * 9]]
   records, samples = builder.records(documents, Random(1), SILENT())
   assert records
   assert all(text.startswith("tokens: [CLS]") for text in samples)
+
+
+@pytest.mark.parametrize("size", [*range(0, 20), 63, 64, 65, 127, 128, 1000])
+def test_draws_are_those_of_the_library(size):
+  rng, expected = Random(size), Random(size)
+  items, shuffled = list(range(size)), list(range(size))
+  instances.shuffle(rng.getrandbits, items)
+  expected.shuffle(shuffled)
+  assert items == shuffled
+  for limit in range(1, 40):
+    drawn = instances.randbelow(rng.getrandbits, limit)
+    assert drawn == expected.randint(0, limit - 1)
+  assert rng.getstate() == expected.getstate()
+
+
+@pytest.mark.parametrize("whole_word", [False, True])
+@pytest.mark.parametrize("policy", MASK_POLICIES, ids=str)
+def test_static_masks_of_100_000_tokens(vocab, whole_word, policy):
+  rng = Random(7)
+  mask = StaticMasking(vocab, Masking(20, whole_word=whole_word, policy=policy))
+  cls, sep, mask_id = vocab["[CLS]"], vocab["[SEP]"], vocab["[MASK]"]
+  total = chosen = masks = unchanged = 0
+  for _ in range(800):
+    words = [rng.randint(2000, 28000) for _ in range(125)]
+    ids = [cls, *words[:60], sep, *words[60:], sep]
+    before = list(ids)
+    positions, labels = mask(ids, rng)
+    assert positions == sorted(set(positions))
+    assert not {0, 61, 127} & set(positions)
+    assert [before[i] for i in positions] == labels
+    now = [ids[i] for i in positions]
+    for position, label in zip(positions, labels, strict=True):
+      ids[position] = label
+    assert ids == before
+    total, chosen = total + len(ids), chosen + len(labels)
+    masks += now.count(mask_id)
+    unchanged += sum(i == label for i, label in zip(now, labels, strict=True))
+  assert chosen / total == pytest.approx(0.15, abs=0.01)
+  same = 1 - policy.mask_token_prob - policy.random_token_prob
+  assert masks / chosen == pytest.approx(policy.mask_token_prob, abs=0.01)
+  assert unchanged / chosen == pytest.approx(same, abs=0.01)
+
+
+def test_the_defaults_compare_with_the_originals_numbers(vocab):
+  mask = StaticMasking(vocab, Masking())
+  assert (mask._mask_token_prob, mask._keep_prob) == (0.8, 0.5)
+  assert Masking() == Masking(20, 0.15, False, MaskPolicy(0.8, 0.1))
+  assert InstanceConfig() == InstanceConfig(128, Masking(), 0.1, 10)
+  assert MASK in InstanceConfig().tokens
+  assert MASK not in InstanceConfig(masking=None).tokens

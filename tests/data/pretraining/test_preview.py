@@ -11,7 +11,7 @@ from data import vocab
 from data.pretraining import builders
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.instances import InstanceConfig, Masking
-from tests.data.pretraining.test_instances import VOCAB_FILE
+from tests.data.pretraining.corpus import VOCAB_FILE
 
 WORDS = vocab.load(VOCAB_FILE)
 LINES = ["photosynthesis museum", "forgot computer", "bridge", "gallon"] * 3
@@ -47,10 +47,8 @@ def test_counts_are_those_of_the_records(text, tmp_path, whole_word):
   output = str(tmp_path / "records")
   number = builders.write_in_memory(config, [text], [output])
   records = _records(output, config)
-  labels = records["masked_lm_ids"]
-  shown = np.take_along_axis(
-    records["input_ids"], records["masked_lm_positions"], 1
-  )
+  labels, positions = records["masked_lm_ids"], records["masked_lm_positions"]
+  shown = np.take_along_axis(records["input_ids"], positions, 1)
   used = records["masked_lm_weights"] > 0
   is_mask = used & (shown == WORDS[vocab.MASK])
   same = used & (shown == labels)
@@ -71,9 +69,8 @@ def test_an_instance_names_every_replacement(text):
   assert lines[0].startswith("Instance 1: ")
   assert lines[1].startswith("  [CLS] ")
   assert lines[2].endswith(" [SEP]")
-  first = lines[4 : lines.index("")]
   row = " ".join(lines[1:3]).split()
-  for line in first:
+  for line in lines[4 : lines.index("")]:
     position, token, shown = line.split()
     expected = token if shown == "(unchanged)" else shown
     assert row[int(position)] == expected

@@ -7,13 +7,16 @@ import pytest
 import tensorflow as tf
 
 from data.pretraining import builders, shards
-from data.pretraining.builders import BuildConfig, TextFormat
-from data.pretraining.instances import InstanceConfig, Masking
-from tests.data.pretraining.corpus import as_text, random_documents, random_text
+from data.pretraining.builders import TextFormat
+from tests.data.pretraining.corpus import (
+  MASKING,
+  as_text,
+  build_config,
+  random_documents,
+  random_text,
+)
 
-VOCAB_FILE = str(Path(__file__).parents[2] / "parity/golden/vocab.txt")
 JSON = TextFormat(field="text")
-MASKING = Masking(5)
 
 
 def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
@@ -21,14 +24,12 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
   path = tmp_path / "text.txt"
   path.write_text(random_text(9))
   [shard] = shards.split_corpus([str(path)], TextFormat())
-  settings = InstanceConfig(32, MASKING, dupe_factor=1)
-  first, again, second, other = (
-    shards.build_shard(
-      builders.RecordBuilder(BuildConfig(VOCAB_FILE, True, settings, seed)),
-      shard._replace(number=number),
-    )[0]
-    for number, seed in ((0, 1), (0, 1), (1, 1), (0, 2))
-  )
+  records = []
+  for number, seed in ((0, 1), (0, 1), (1, 1), (0, 2)):
+    builder = builders.RecordBuilder(build_config(seed=seed))
+    numbered = shard._replace(number=number)
+    records.append(shards.build_shard(builder, numbered)[0])
+  first, again, second, other = records
   assert first == again
   assert not set(first) & set(second)
   assert not set(first) & set(other)
@@ -36,8 +37,7 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
 
 def _records(folder, paths, processes, masking=MASKING, names="abc", **changes):
   """Number of records, and contents of some files of them."""
-  settings = InstanceConfig(32, masking, dupe_factor=1)
-  config = BuildConfig(VOCAB_FILE, True, settings, 1, **changes)
+  config = build_config(masking, **changes)
   outputs = [str(folder / name) for name in names]
   count = shards.write_shards(config, paths, outputs, processes)
   return count, [Path(output).read_bytes() for output in outputs]
@@ -50,8 +50,8 @@ def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
     Path(path).write_text("Owls hunt at night.\n" * 300)
   _records(tmp_path, paths, 1)
   assert "2 of 2 shards are a single document" in caplog.text
-  config = BuildConfig(VOCAB_FILE, True, InstanceConfig(32, MASKING), 1)
-  builders.write_in_memory(config, paths[:1], [str(tmp_path / "c")])
+  output = str(tmp_path / "c")
+  builders.write_in_memory(build_config(), paths[:1], [output])
   assert "the text is a single document" in caplog.text
 
 
@@ -59,17 +59,16 @@ def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
   monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
   once, more = random_documents(60), random_documents(9, seed=2)
   (tmp_path / "again").write_text(as_text([*once, *more, *once]))
+  paths = [str(tmp_path / "again")]
   result = [
-    _records(tmp_path / str(n), [str(tmp_path / "again")], n, deduplicate=True)
-    for n in (1, 2)
+    _records(tmp_path / str(n), paths, n, deduplicate=True) for n in (1, 2)
   ]
   assert result[0] == result[1]
-  corpus = shards.split_corpus([str(tmp_path / "again")], TextFormat())
+  corpus = shards.split_corpus(paths, TextFormat())
   marked = shards._mark_duplicates(corpus, TextFormat(), 1)
   assert sum(len(shard.dropped) for shard in marked) == len(once)
   assert marked[0].dropped == ()
-  everything = _records(tmp_path / "all", [str(tmp_path / "again")], 1)
-  assert result[0][0] < 0.7 * everything[0]
+  assert result[0][0] < 0.7 * _records(tmp_path / "all", paths, 1)[0]
 
 
 def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
@@ -109,9 +108,8 @@ def test_any_number_of_workers_makes_the_same_files(
   masking, tmp_path, monkeypatch
 ):
   monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
-  text = tmp_path / "text"
-  text.write_text(random_text(60, 4))
-  paths = [str(text)]
+  (tmp_path / "text").write_text(random_text(60, 4))
+  paths = [str(tmp_path / "text")]
   assert len(shards.split_corpus(paths, TextFormat())) > 2
   expected = _records(tmp_path / "one", paths, 1, masking=masking)
   result = _records(tmp_path / "two", paths, 2, masking=masking)

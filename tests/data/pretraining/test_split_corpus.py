@@ -17,10 +17,8 @@ def _save(folder, documents):
   """Writes the same documents in every format: {name: (format, path)}."""
   lines = as_text(documents).encode()
   prose = "".join(" ".join([*d, "\n\n"]) for d in documents).encode()
-  rows = "".join(
-    json.dumps({"id": i, "text": " ".join(document)}) + "\n"
-    for i, document in enumerate(documents)
-  ).encode()
+  rows = [{"id": i, "text": " ".join(d)} for i, d in enumerate(documents)]
+  rows = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
   forms = {
     "lines": (TextFormat(), lines),
     "lines.gz": (TextFormat(), gzip.compress(lines)),
@@ -88,10 +86,9 @@ def test_a_file_is_divided_from_one_and_a_half_shards_on(tmp_path, split):
 
 
 def test_a_file_that_is_a_document_is_not_divided(tmp_path, split):
-  paths = []
-  for number in range(9):
-    paths.append(str(tmp_path / f"{number} ü.txt"))
-    Path(paths[-1]).write_text("Owls hunt at night.\n\n" * (number + 1))
+  paths = [str(tmp_path / f"{number} ü.txt") for number in range(9)]
+  for number, path in enumerate(paths, 1):
+    Path(path).write_text("Owls hunt at night.\n\n" * number)
   corpus = split(paths, 60, TextFormat("documents"))
   assert all(span.end is None for shard in corpus for span in shard.spans)
   assert [span.path for shard in corpus for span in shard.spans] == paths
@@ -114,24 +111,16 @@ def test_a_file_without_line_breaks_is_not_read_at_once(tmp_path, monkeypatch):
   _, peak = tracemalloc.get_traced_memory()
   tracemalloc.stop()
   assert peak < 1e6
-  with pytest.raises(
-    ValueError, match=r"one line\.jsonl, line 1: no line brea"
-  ):
+  with pytest.raises(ValueError, match=r"one line\.jsonl, line 1: no line br"):
     _lines(corpus, TextFormat(field="text"))
 
 
 def test_shards_hold_every_document_once(tmp_path, split):
-  texts = [
-    random_text(60, 1),
-    random_text(1, 2),
-    random_text(2, 3),
-    "x\n" * 5000,
-    "",
-  ]
-  paths = []
-  for i, text in enumerate(texts):
-    paths.append(str(tmp_path / f"{i}.txt"))
-    Path(paths[-1]).write_text(text)
+  texts = [random_text(60, 1), random_text(1, 2), random_text(2, 3)]
+  texts += ["x\n" * 5000, ""]
+  paths = [str(tmp_path / f"{number}.txt") for number in range(5)]
+  for path, text in zip(paths, texts, strict=True):
+    Path(path).write_text(text)
   corpus = split(paths, 3000)
   assert len(corpus) > 3
   assert [shard.number for shard in corpus] == list(range(len(corpus)))

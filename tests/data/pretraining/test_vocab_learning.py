@@ -10,9 +10,8 @@ def test_words_are_counted_as_the_tokenizer_sees_them():
   counter = vocab_learning.WordCounter(do_lower_case=True, max_words=100)
   for line in ["Don't stop.", "DON'T", "", "stop\u00a0stop"]:
     counter.add(line)
-  assert counter.counts() == Counter(
-    {"don": 2, "'": 2, "t": 2, "stop": 3, ".": 1}
-  )
+  expected = Counter({"don": 2, "'": 2, "t": 2, "stop": 3, ".": 1})
+  assert counter.counts() == expected
 
 
 def test_the_rarest_words_are_dropped():
@@ -92,30 +91,26 @@ def test_a_word_that_others_begin_with_makes_them_cheaper():
   tokens = ["[UNK]", "c", "##y", "##s", "##t", "##i", "##c", "a", "##b"]
   counts = Counter({"cysts": 5, "cyst": 5, "cystic": 2, "ab": 3, "c": 9})
   # cysts saves 5 * 4 pieces, but with cyst (5 * 3) it would have saved 5 * 1.
-  assert vocab_learning.choose_words(counts, tokens, 9, 1) == [
-    *("cysts", "cyst", "cystic", "ab")
-  ]
+  choose, words = vocab_learning.choose_words, ["cysts", "cyst", "cystic", "ab"]
+  assert choose(counts, tokens, 9, 1) == words
   counts["cyst"] = 9
-  words = vocab_learning.choose_words(counts, tokens, 2, 1)
-  assert words == ["cyst", "cysts"]
+  assert choose(counts, tokens, 2, 1) == ["cyst", "cysts"]
 
 
 def test_what_is_rare_unknown_or_a_number():
   counts = Counter({"1998": 9, "ß": 2, "ab": 1, "##": 4})
-  choose = vocab_learning.choose_words
-  assert choose(counts, ["[UNK]", "1", "a", "##b"], 9, 2) == ["ß"]
+  tokens = ["[UNK]", "1", "a", "##b"]
+  assert vocab_learning.choose_words(counts, tokens, 9, 2) == ["ß"]
 
 
 def test_as_many_words_as_unused_tokens_are_added(tmp_path, caplog):
-  path = str(tmp_path / "vocab.txt")
+  path, counts = str(tmp_path / "vocab.txt"), Counter(ab=4, abb=3, aab=1, the=9)
   tokens = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "the", "a", "##b"]
   vocab.save(tokens, path)
-  counts = Counter(ab=4, abb=3, aab=1, the=9)
   for min_count, words in ((1, ["abb", "ab"]), (4, ["ab", "[unused1]"])):
     caplog.clear()
-    result, pieces = vocab_learning.extend(
-      path, counts, "text", 0, min_count, True
-    )
+    options = "text", 0, min_count, True
+    result, pieces = vocab_learning.extend(path, counts, *options)
     assert result == ["[PAD]", *words, *tokens[3:]]
     ids = {"abb": [5, 6, 6], "ab": [5, 6]}
     assert pieces == {n: ids[w] for n, w in enumerate(words, 1) if w in ids}
