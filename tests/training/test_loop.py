@@ -210,6 +210,33 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path):
     toy.train(tmp_path, toy.train_step(), data, loop.Plan(5), **options)
 
 
+class _TwoWorkers:
+  """A strategy whose other worker sends the same each time."""
+
+  num_replicas_in_sync = 2
+
+  def __init__(self, other):
+    self.other = other
+
+  def run(self, function):
+    return function()
+
+  def reduce(self, operation, value, axis):
+    assert (operation, axis) == ("SUM", None)
+    return value + tf.constant(self.other)
+
+
+@pytest.mark.parametrize("other", [0.0, 1.0])
+@pytest.mark.parametrize("own", [False, True])
+def test_workers_agree_on_the_end_and_on_the_speed(monkeypatch, own, other):
+  monkeypatch.setattr(loop.processes, "has_others", lambda: True)
+  strategy = _TwoWorkers([other, 5.0])
+  monkeypatch.setattr(tf.distribute, "get_strategy", lambda: strategy)
+  timer = loop._StepTimer(3.0)
+  assert loop._synchronize(own, timer) == (own or other == 1.0)
+  assert timer.seconds_per_step == 4.0
+
+
 @pytest.mark.parametrize("steps", [(1, 3), (1, 30)])
 def test_some_steps_are_profiled(tmp_path, steps):
   """Also if the run ends before the last of them."""
