@@ -83,6 +83,11 @@ def test_a_comma_in_a_name_does_not_make_two_of_one(tmp_path):
     assert checkpoint.open_reader(path).prefix == prefix
 
 
+def test_two_encoders_side_by_side_are_both_named(tmp_path):
+  one, two = (_saved(tmp_path / name) for name in "ab")
+  assert checkpoint.open_reader(f"{one},{two}").prefix == f"{one},{two}"
+
+
 def test_a_folder_stands_for_its_only_best_or_newest_checkpoint(tmp_path):
   """Released models have no file `checkpoint`."""
   folder, find = str(tmp_path), run_record.find_checkpoint
@@ -119,6 +124,7 @@ def test_only_a_pooler_that_is_read_is_missed(kind, tmp_path, caplog):
     else:
       with pytest.raises(ValueError, match="has no bert/pooler/dense"):
         folder.load(model, str(tmp_path))
+  checkpoint.restore_strict(model, str(tmp_path))
   number = len(has if kind == "tagger" else values)
   assert f"restored {len(has)} of {number} variables" in caplog.text
 

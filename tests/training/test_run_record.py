@@ -1,5 +1,7 @@
 """Entries of run.json, and the checkpoint that they select."""
 
+import os
+
 import pytest
 
 from modeling import models
@@ -23,6 +25,18 @@ def _folder(tmp_path):
 def _write_flags(folder, **flags):
   text = str([{"flags": flags}]).replace("'", '"')
   (folder / "run.json").write_text(text.replace("True", "true"))
+
+
+def test_an_entry_has_what_would_repeat_the_run(tmp_path):
+  (tmp_path / "a.tsv").write_text("text")
+  data = str(tmp_path / "a.tsv")
+  entry = run_record.make("run_ner", {"do_train": True}, 7, [data])
+  assert entry["data"] == {data: run_record.fingerprint(data)}
+  assert entry["versions"] == run_record.versions()
+  known = {"program": "run_ner", "seed": 7, "flags": {"do_train": True}}
+  known["directory"] = os.getcwd()
+  assert entry | known == entry
+  assert entry.keys() - known == {"started", "commit", "versions", "data"}
 
 
 def test_the_best_checkpoint_is_of_the_same_run(folder):
