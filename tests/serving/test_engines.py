@@ -269,10 +269,9 @@ def test_large_weights_are_copied_less(
   engine = LiteRtEngine(file)
   assert engine._pool._max_workers == (len(others) or 1)
   with ThreadPoolExecutor(4) as pool:
-    for outputs in pool.map(
-      engine.run, [_numbers(*range(n)) for n in range(9)]
-    ):
-      assert _values(outputs) == [*range(0, 2 * len(outputs), 2)]
+    rows = [_numbers(*range(n)) for n in range(9)]
+    for n, outputs in enumerate(pool.map(engine.run, rows)):
+      assert _values(outputs) == [*range(0, 2 * n, 2)]
   threads = [i.threads for i in interpreters]
   assert threads == [4, *others[: len(threads) - 1]]  # each on first use
 

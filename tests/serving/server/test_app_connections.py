@@ -36,7 +36,7 @@ def _read_all(connection):
 
 
 def _answer_to_drips(connection, data):
-  """Answer to data of which a byte is sent now and then until the end."""
+  """Answer to data that is sent byte by byte, slowly, until it comes."""
   stop = threading.Event()
 
   def drip():
@@ -48,9 +48,10 @@ def _answer_to_drips(connection, data):
 
   with ThreadPoolExecutor() as pool:
     pool.submit(drip)
-    answer = _read_all(connection)
-    stop.set()
-  return answer
+    try:
+      return _read_all(connection)
+    finally:
+      stop.set()
 
 
 @pytest.mark.parametrize("start", [b"", HEAD, b"GET"])
