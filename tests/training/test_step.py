@@ -251,3 +251,12 @@ def test_loss_scale_grows_after_its_patience():
   for number, value in enumerate(expected):
     scale.update(tf.constant(number not in (5, 8, 9, 10, 11)))
     assert float(scale.scale) == value, number
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_xla_compiles_the_gradients_if_asked(compiled):
+  step = toy.train_step(jit_compile=compiled)
+  train = step.train.get_concrete_function(iter(toy.batches(1)), tf.constant(1))
+  library = train.graph.as_graph_def().library.function
+  names = [f.signature.name for f in library if f.attr["_XlaMustCompile"].b]
+  assert any("_differentiate" in name for name in names) == compiled
