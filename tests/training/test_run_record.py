@@ -120,10 +120,12 @@ def test_the_best_is_the_first_of_equals_and_recorded_when_it_is_saved(
 ):
   model = models.classifier(toy.config(), 2)
   best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)
+  assert (best.evaluated, best.is_final) == (0, False)
   for step, is_final in ((7, False), (8, False), (9, True)):
     best.update(step, {"f1": 0.5}, model)
     again = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)
     assert best.is_final == again.is_final == is_final
+    assert again.evaluated == step
   assert not run_folder.BestCheckpoint(str(tmp_path), "f1").is_final
   monkeypatch.setattr(run_folder.checkpoint, "write", lambda *_: 1 / 0)
   with pytest.raises(ZeroDivisionError):
