@@ -74,8 +74,7 @@ qa_outputs.bias cls/squad/output_bias
 
 
 # Names of older versions.
-OLDER = """
-encoder.layer.3.output.dense.bias *3/output/dense/bias
+OLDER = """encoder.layer.3.output.dense.bias *3/output/dense/bias
 bert.embeddings.LayerNorm.gamma bert/embeddings/LayerNorm/gamma
 """
 
