@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 
 import numpy as np
 import pytest
@@ -98,8 +99,10 @@ def test_finds_names_and_scores(trained):
     assert result == (output / f"eval_predictions.{kind}").read_text()
 
 
-def test_predicts_words_alone_from_the_checkpoint_alone(trained, given):
-  output, _ = trained
+def test_predicts_words_alone_from_the_checkpoint_alone(
+  trained, given, tmp_path
+):
+  output = shutil.copytree(trained[0], tmp_path / "run")
   text = list(_text(12, "test"))
   # Longer than a record, with a word that no tokenizer leaves anything of.
   text.insert(3, [pair for s in text for pair in s] + [("\u200b", "O")])
