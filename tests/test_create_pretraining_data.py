@@ -25,8 +25,7 @@ def _run(*flags, **changes):
 
 
 def _fails(message, *flags, **changes):
-  flags = message, *flags
-  programs.fails("create_pretraining_data", *flags, **FLAGS | changes)
+  programs.fails("create_pretraining_data", message, *flags, **FLAGS | changes)
 
 
 def _count(path, schema):
@@ -101,7 +100,7 @@ def test_by_apache_beam(tmp_path):
   _fails("out-00000-of-00001 exists already", **flags)
   text = tmp_path / "out-00001-of-00002"
   text.write_text("Owls hunt at night.\n")
-  _fails("-00002 is an input, too", "--overwrite", **flags, input_file=text)
+  _fails("of-00002 is an input, too", "--overwrite", **flags, input_file=text)
   assert text.exists()
 
 

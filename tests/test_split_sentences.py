@@ -60,9 +60,8 @@ def test_articles_of_wikipedia(tmp_path):
   rows = [{"text": text.partition("\n")[2]} for text in articles]
   lines = "".join(json.dumps(row) + "\n" for row in rows)
   (tmp_path / "wiki_01").write_text(lines)
-  flags = {"source": "wikipedia", "overwrite": True}
   for name in ("wiki_00", "wiki_01"):
-    log, text = _split(tmp_path / name, **flags)
+    log, text = _split(tmp_path / name, source="wikipedia", overwrite=True)
     assert text == PASSAGES
     assert "2 documents, 4 sentences" in log
     assert "12 dropped paragraphs" in log

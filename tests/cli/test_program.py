@@ -278,7 +278,9 @@ def test_a_file_system_without_locks_is_a_warning(
   def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 
+  monkeypatch.chdir(tmp_path)
   training_program.lock_folder("gs://bucket/folder")  # is not locked
+  assert not any(tmp_path.iterdir())
   monkeypatch.setattr(training_program.fcntl, "flock", refuse)
   training_program.lock_folder(str(tmp_path))
   assert f"{tmp_path} cannot be locked (No locks available)" in caplog.text
