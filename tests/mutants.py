@@ -41,7 +41,8 @@ MORE_TESTS = {
   "data": "tests/parity/test_pretraining_data.py tests/test_packed.py",
   "modeling": "tests/parity/test_encoder.py tests/training/test_step.py",
   "tasks": "tests/parity/test_squad.py tests/parity/test_classifier.py "
-  "tests/test_extract_features.py tests/test_run_features.py",
+  "tests/test_extract_features.py tests/test_run_features.py "
+  "tests/test_predictor.py",
   "training": "tests/parity/test_training.py",
 }
 _OPERATORS = """
@@ -186,8 +187,9 @@ def run_tests(folder: str, tests: list[str], limit: float) -> str | None:
     return f"ran longer than {limit:.0f} s"
   lines = log.read_text("utf-8", "replace").splitlines()
   log.unlink()
-  failed = [line for line in lines if line.startswith(("FAILED", "ERROR "))]
-  return (failed or lines)[-1].split(" - ")[0] if status else None
+  failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+  failed = failed or [f"status {status}"]
+  return failed[-1].split(" - ")[0] if status else None
 
 
 def main() -> None:

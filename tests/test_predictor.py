@@ -76,6 +76,7 @@ WRONG_FOLDERS = {
   "litert": r"UserError: .*/litert is no complete export .cannot read .*/task",
   "export": r"UserError: .*/export is an export, .*: leave out top_k, or",
   "versions": r"UserError: no export and .*: name .*/versions/3$",
+  "keras": r"UserError: .*/keras is an export for Keras: load it with Keras",
 }
 OPEN = """
 import sys
@@ -90,8 +91,10 @@ print("tensorflow" in sys.modules)
 
 
 def test_a_folder_without_a_model_is_named_without_tensorflow(tmp_path):
-  for name in ("empty", "litert", "export", "versions/3"):
+  for name in ("empty", "litert", "export", "versions/3", "keras"):
     (tmp_path / name).mkdir(parents=True)
+  for name in ("model.keras", "vocab.txt"):
+    (tmp_path / "keras" / name).touch()
   (tmp_path / "litert" / "model_int8.tflite").touch()
   (tmp_path / "export" / "saved_model.pb").touch()
   paths = [str(tmp_path / name) for name in WRONG_FOLDERS]

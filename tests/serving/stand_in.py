@@ -29,25 +29,36 @@ def mix(inputs, size):
   return tf.sin((own + row)[..., None] * tf.range(1.0, size + 1))
 
 
+def _without_dropout(function):
+  """A function of inputs that is called as a model is, but not to train it."""
+
+  def model(inputs, training):
+    assert not training
+    return function(inputs)
+
+  return model
+
+
 def classifier(labels):
   """Tokens -> `logits` [B, L]."""
-  return lambda inputs, training: {"logits": mix(inputs, labels)[:, 0]}
+  return _without_dropout(lambda inputs: {"logits": mix(inputs, labels)[:, 0]})
 
 
 def tagger(tags):
   """Tokens -> `logits` [B, T, L]."""
-  return lambda inputs, training: {"logits": mix(inputs, tags)}
+  return _without_dropout(lambda inputs: {"logits": mix(inputs, tags)})
 
 
 def chooser():
   """Tokens [B, C, T] -> `logits` [B, C]."""
-  return lambda inputs, training: {"logits": mix(inputs, 1)[..., 0, 0]}
+  return _without_dropout(lambda inputs: {"logits": mix(inputs, 1)[..., 0, 0]})
 
 
 def filler(size):
   """Tokens and positions [B, P] -> `masked_lm_logits` [B, P, size]."""
 
-  def model(inputs, training):
+  @_without_dropout
+  def model(inputs):
     positions = inputs["masked_lm_positions"]
     logits = tf.gather(mix(inputs, size), positions, batch_dims=1)
     return {"masked_lm_logits": logits}
@@ -58,7 +69,8 @@ def filler(size):
 def encoder(layers, hidden):
   """Tokens -> `values` [B, T, layers, hidden]."""
 
-  def model(inputs, training):
+  @_without_dropout
+  def model(inputs):
     values = mix(inputs, layers * hidden)
     shape = tf.concat([tf.shape(values)[:2], [layers, hidden]], axis=0)
     return {"values": tf.reshape(values, shape)}

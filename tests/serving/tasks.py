@@ -35,7 +35,9 @@ LABELS = ("no", "yes")
 TAGS = ("O", "B-X", "I-X")
 SIZES = {"hidden_size": 8, "intermediate_size": 8, "initializer_range": 0.5}
 SIZES |= {"max_position_embeddings": T}
-CONFIG = small_model.config(len(stand_in.WORDS), **SIZES)
+# What only training has changes no answer.
+DROPOUT = {"hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0.5}
+CONFIG = small_model.config(len(stand_in.WORDS), **SIZES, **DROPOUT)
 _LENGTHS = vars(WindowConfig(T, doc_stride=3, max_query_length=4))
 _DECODING = vars(DecodingConfig(3, 5, True, export_top_k=2))
 

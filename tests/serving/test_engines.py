@@ -149,6 +149,19 @@ def test_outputs_are_those_of_the_row_alone_and_in_order():
   assert engine.shapes == [(4, 40)]
 
 
+def test_a_gpu_takes_thirty_two_long_rows_at_a_time(every_task, monkeypatch):
+  function = engines.text_model(every_task["masks"]).engine._function
+  for devices in ({"CPU"}, {"CPU", "GPU"}):
+    monkeypatch.setattr(
+      "tensorflow.config.list_physical_devices",
+      lambda kind, devices=devices: [kind] * (kind in devices),
+    )
+    engine = engines.TensorFlowEngine(function, None)
+    batches = engines.batches([_row(512)] * 64, engine.max_tokens)
+    sizes = [len(batch) for batch in batches]
+    assert sizes == ([32] * 2 if "GPU" in devices else [8] * 8)
+
+
 def test_no_position_leads_into_another_row(every_task):
   engine = engines.text_model(every_task["masks"]).engine
   row = _ones(3)

@@ -36,6 +36,15 @@ def test_evaluation_is_a_mean_over_items():
   assert three["loss"] == pytest.approx(mean, rel=1e-5)
 
 
+def test_an_evaluation_has_no_dropout():
+  weights, results = toy.train_step().model.get_weights(), []
+  for dropout in (0.0, 0.5):
+    model = toy.train_step(dropout, weights=weights).model
+    batches = toy.batches(2)
+    results.append(inference.evaluate(model, losses.pretraining(), batches))
+  assert results[0] == pytest.approx(results[1], rel=1e-5)
+
+
 def test_a_model_is_traced_once_for_all_its_evaluations():
   traced, objective = [], losses.pretraining()
 

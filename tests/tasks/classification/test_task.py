@@ -153,6 +153,8 @@ def test_windows_of_long_texts_are_those_of_the_flags(args, tmp_path):
   inputs = {"input_ids": ids, "input_mask": ids > 0, "segment_ids": ids * 0}
   first, second = np.asarray(served.model(inputs)["logits"])
   assert np.abs(first - second).max() > 1e-4
+  with pytest.raises(ValueError, match="max_text_length=5"):
+    task.served_model(args.replace(max_text_length=5))
 
 
 def test_an_evaluation_finds_thresholds_unless_there_are_some(

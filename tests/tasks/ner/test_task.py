@@ -1,5 +1,7 @@
 """Evaluation and predictions, against a model of one sentence at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -65,7 +67,8 @@ def test_words_are_scored_in_the_order_of_their_file(
   losses = -tf.nn.log_softmax(logits).numpy()[np.arange(len(ids)), ids]
   assert results["eval_loss"] == pytest.approx(losses.mean(), rel=1e-5)
   assert results["eval_accuracy"] == np.mean(logits.argmax(1) == ids)
-  assert f"wrote {tmp_path}/out/eval_predictions.conll" in caplog.text
+  for message in ("wrote {}/out/eval_predictions.conll", "cut 3 of 3 sent"):
+    assert message.format(tmp_path) in caplog.text
   written = programs.results(tmp_path / "out")
   assert written == pytest.approx(results | {"global_step": 17})
   for flag, split in (("dev_file", "eval"), ("test_file", "test")):
@@ -76,6 +79,10 @@ def test_words_are_scored_in_the_order_of_their_file(
     predicted = examples.read_sentences(str(path), 0, 2)
     result = [tag for s in predicted for tag in s.tags]
     assert result == [TAGS[i] for i in logits.argmax(1)]
+  assert caplog.text.count("\naccuracy: ") == 2  # of dev and test
+  words = [sentence._replace(tags=None) for sentence in dev_set.sentences]
+  task.predict(args, model, TAGS, replace(dev_set, sentences=words))
+  assert caplog.text.count("\naccuracy: ") == 2
 
 
 def test_tokens_are_packed_with_labels(args):

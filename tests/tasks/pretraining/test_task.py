@@ -109,8 +109,9 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
 
 
 def test_an_evaluation_is_of_as_many_batches_as_the_flags_say(
-  tmp_path, monkeypatch
+  tmp_path, monkeypatch, caplog
 ):
+  caplog.set_level("INFO", "absl")
   given, results = [], {"x": 1}
   monkeypatch.setattr(
     task.inference, "evaluate", lambda *parts: given.extend(parts) or results
@@ -118,8 +119,13 @@ def test_an_evaluation_is_of_as_many_batches_as_the_flags_say(
   flags = {"eval_batch_size": 3, "max_eval_steps": 7, "train_batch_size": 5}
   args = _args(**flags, output_dir=str(tmp_path))
   source = SimpleNamespace(endless_eval_batches=lambda size: f"{size} at once")
-  task.evaluate(args, "model", "objective", source, 9)
-  assert given == ["model", "objective", "3 at once", 7]
+  named = (("x", "--eval_file"), (None, "the records of --input_file"))
+  for file, records in named:
+    args, given[:] = args.replace(eval_file=file), ()
+    task.evaluate(args, "model", "objective", source, 9)
+    assert given == ["model", "objective", "3 at once", 7]
+    assert caplog.messages[0] == f"evaluation at step 9, on {records}"
+    caplog.clear()
   assert programs.results(tmp_path) == {"x": 1, "global_step": 9}
 
 
