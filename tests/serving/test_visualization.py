@@ -211,6 +211,12 @@ def test_words_without_pieces_are_shown_as_they_are(every_task):
   assert _data(html)["answer"]["pieces"] == [["a", "##b"], ["부"]]
 
 
+def test_vectors_are_not_on_a_page(every_task):
+  served, texts = every_task["vectors"], {"text": "ab c"}
+  html = visualization.render(served, _read(served, texts), texts, "")
+  assert _data(html)["answer"] == {}
+
+
 def test_texts_that_do_not_fit_are_refused(every_task):
   pair = {"text_a": "a " * 6, "text_b": "b " * 5}
   for name, texts, message in (

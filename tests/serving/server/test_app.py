@@ -1,11 +1,13 @@
 """URLs: field by field as TF Serving's documentation has them."""
 
 import json
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from serving.server.models import Metrics
 from tests.serving.server import stand_in
 
 PREDICT = "/v1/models/toy:predict"
@@ -225,6 +227,18 @@ def test_metrics(client):
   assert values['serving_queue_texts{model="toy"}'] == 0
   assert values['serving_version{model="toy"}'] == 7
   assert "stranger" not in text
+
+
+def test_bounds_of_histograms_ascend():
+  metrics = Metrics()
+  metrics.seconds.labels("toy").observe(1)
+  metrics.batch_texts.labels("toy").observe(1)
+  text = metrics.text({}).decode()
+  for name, number, last in (("seconds", 15, 60), ("batch_texts", 10, 512)):
+    bounds = re.findall(f'serving_{name}_bucket{{le="([0-9.]+)"', text)
+    bounds = [float(bound) for bound in bounds]
+    assert bounds == sorted(set(bounds))
+    assert (len(bounds), bounds[-1]) == (number, last)
 
 
 NAMES = ("", "page.css", "page.js", "answers.css", "answers.js")
