@@ -40,6 +40,7 @@ MORE_TESTS = {
   "conversion": "tests/test_convert_checkpoint.py",
   "data": "tests/parity/test_pretraining_data.py tests/test_packed.py",
   "modeling": "tests/parity/test_encoder.py tests/training/test_step.py",
+  "serving": "tests/tasks/test_answers.py tests/test_predictor.py",
   "tasks": "tests/parity/test_squad.py tests/parity/test_classifier.py "
   "tests/test_extract_features.py tests/test_run_features.py "
   "tests/test_predictor.py",

@@ -43,7 +43,8 @@ def test_an_export_is_a_version(folder, file):
 def test_names(folder, monkeypatch):
   (folder / "1" / "saved_model.pb").touch()
   monkeypatch.chdir(folder)
-  (folder / "date=1" / "1").mkdir(parents=True)
+  for name in ("date=1", "x"):
+    (folder / name / "1").mkdir(parents=True)
   for flag, expected in (
     (f"{folder}", ("mrpc", f"{folder}")),
     (f"{folder}/", ("mrpc", f"{folder}")),
@@ -51,6 +52,7 @@ def test_names(folder, monkeypatch):
     (f"other={folder}", ("other", f"{folder}")),
     (f"other={folder}/1", ("other", f"{folder}/1")),
     (f"other={folder}/date=1", ("other", f"{folder}/date=1")),
+    (f"{folder}/x//", ("x", f"{folder}/x")),
     ("1", ("1", "1")),
   ):
     assert models.split_name(flag) == expected
