@@ -99,8 +99,13 @@ def test_dropout_is_a_function_of_the_seed():
   assert np.any(first != second)  # two layers of one step
   assert np.any(first != draw(1, 3)[0])  # two steps
   assert np.any(first != draw(2, 2)[0])  # two replicas
-  seeds = DropoutSeeds(tf.constant([1, 2]))
-  assert len({tuple(seeds.next().numpy()) for _ in range(100)}) == 100
+  # Counts of a loop of the graph are tensors.
+  counted, looped = (
+    DropoutSeeds(tf.constant([1, 2]), n) for n in (0, tf.constant(0))
+  )
+  seeds = [tuple(counted.next().numpy()) for _ in range(100)]
+  assert len({*seeds}) == 100
+  assert seeds == [tuple(looped.next().numpy()) for _ in range(100)]
   assert np.mean(first == 0) == pytest.approx(0.25, abs=0.02)
   assert np.max(first) == pytest.approx(1 / 0.75)
   np.testing.assert_array_equal(dropout(ones, training=False), ones)
