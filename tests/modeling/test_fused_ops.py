@@ -109,6 +109,20 @@ def test_fused_and_plain_are_equal(
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("size", [4, tracing.MIN_COMPILED_SIZE])
+def test_a_chain_is_not_merged_with_others(size):
+  """What is merged rounds differently when a layer is computed again."""
+
+  @tf.function
+  def run(tensor):
+    return tracing.run_compiled(tf.tanh, tensor, dtype="float32")
+
+  graph = run.get_concrete_function(tf.ones(size)).graph.as_graph_def()
+  [chain] = graph.library.function
+  assert chain.attr["_noinline"].b
+  assert chain.attr["_XlaMustCompile"].b == (size > 4)
+
+
 @pytest.mark.parametrize("training", [False, True])
 def test_a_masked_key_has_10000_less(training, form):
   """The original's number: no score of a masked key comes near it."""
