@@ -103,9 +103,9 @@ def test_fixed_positions_are_sinusoids_that_are_not_trained():
   assert np.ptp(np.diagonal(products, 1)) < 1e-6 * products[0, 0]
 
 
-def _structured(attention="bidirectional", heads=4):
+def _structured(attention="bidirectional", heads=4, **changes):
   kinds = {"attention": attention, "initial_attention": "structured"}
-  sizes = {"hidden_size": 128, "num_attention_heads": heads}
+  sizes = {"hidden_size": 128, "num_attention_heads": heads} | changes
   config = replace(CONFIG, **kinds, **sizes, initializer_range=0.02)
   return models.encoder(config).get_layer("bert")
 
@@ -150,6 +150,14 @@ def test_a_head_can_begin_with_the_same_word_of_the_other_segment():
   probs = _first_probs(_structured(), inputs)[0, -1]
   assert [np.argmax(row) for row in probs] == list(range(15, -1, -1))
   assert np.mean(np.diag(probs[:, ::-1])) > 0.8
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_segments_begin_with_opposite_signs_of_one_unit(number):
+  bert = _structured(type_vocab_size=number)
+  table = np.asarray(bert.embeddings.token_type_embeddings)
+  assert not table[:, :-1].any()
+  assert np.sign(table[:, -1]).tolist() == [1, -1, 0][:number]
 
 
 def test_checkpoints_of_two_encoders_are_named_by_their_directions():
