@@ -48,7 +48,8 @@ def find_pretraining(
   seq_length: int,
   max_predictions: int,
   vocab_size: int,
-  needs_masks: bool = False,
+  *,
+  needs_masks: bool,
 ) -> Schema:
   """Schema of the records of files to pre-train on, by the first of each.
 
