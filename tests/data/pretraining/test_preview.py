@@ -81,8 +81,9 @@ def test_columns_are_those_of_a_terminal():
   example = {"input_ids": [0, 1], "masked_lm_positions": [0, 1]}
   example |= {"masked_lm_ids": [2, 3], "masked_lm_weights": [1.0, 1.0]}
   tokens = ["[MASK]", "[MASK]", "owl", "부엉이"]
-  _, latin, hangul = builders._target_lines(example, tokens, False)
-  assert latin.index("[") - hangul.index("[") == 3
+  title, latin, hangul = builders._target_lines(example, tokens, False)
+  column = title.index("replaced")
+  assert (latin.index("["), hangul.index("[")) == (column, column - 3)
 
 
 def test_next_tokens_are_the_targets(text):
