@@ -114,6 +114,14 @@ def test_sentences(text, expected):
   assert documents.split_sentences(text) == expected
 
 
+def test_no_abbreviation_ends_a_sentence():
+  for text in (
+    "Gov. Ash, Gen. Birch, Col. Cedar and Prof. Elm met at St. Fir.",
+    "See Rook vs. Finch, vol. 2, no. 3, ch. 4, sec. 5, pp. 6 and fig. 7.",
+  ):
+    assert documents.split_sentences(text) == [text]
+
+
 @given(st.text())
 def test_nothing_is_lost(text):
   assert " ".join(documents.split_sentences(text)) == " ".join(text.split())
