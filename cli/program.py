@@ -227,11 +227,7 @@ def describe_full_disk(error: BaseException) -> str | None:
 
 
 def check_export(args: Arguments) -> None:
-  """Checks the flags of --do_export; raises ValueError or FileExistsError."""
-  if not args.do_export:
-    return
-  if not args.export_dir:
-    raise UserError("--do_export needs --export_dir")
+  """Checks the flags of exports; raises ValueError or FileExistsError."""
   formats = args.export_format
   known = "savedmodel", "tflite", "keras"
   if not formats or not {*formats} <= {*known}:
@@ -239,6 +235,10 @@ def check_export(args: Arguments) -> None:
       f"--export_format={','.join(formats)}: give one or more of "
       f"{', '.join(known)}, with commas between them"
     )
+  if not args.do_export:
+    return
+  if not args.export_dir:
+    raise UserError("--do_export needs --export_dir")
   if "tflite" in formats and args.dtype != "float32":
     raise UserError(
       f"--export_format=tflite does not go with --dtype={args.dtype}: train, "

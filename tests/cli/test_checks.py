@@ -69,6 +69,7 @@ CASES = [
   (EXPORTS, EXPORT | TFLITE, None),
   (EXPORTS, EXPORT | {"export_format": []}, "give one or more of"),
   (EXPORTS, EXPORT | {"export_format": ["onnx"]}, "=onnx: give one or"),
+  (EXPORTS, {"export_format": ["onnx"]}, "=onnx: give one or"),  # not yet used
   (EXPORTS, EXPORT | TFLITE | {"add_bilstm": True}, None),
   (LONG_TEXTS, {}, None),
   (LONG_TEXTS, WINDOWS, None),  # each at its border

@@ -1,6 +1,8 @@
 """Entries of run.json, and the checkpoint that they select."""
 
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +27,12 @@ def _folder(tmp_path):
 def _write_flags(folder, **flags):
   text = str([{"flags": flags}]).replace("'", '"')
   (folder / "run.json").write_text(text.replace("True", "true"))
+
+
+def test_the_commit_is_that_of_the_checkout():
+  command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+  done = subprocess.run(command, capture_output=True, text=True, check=False)
+  assert (run_record.commit() or "").removesuffix("+") == done.stdout.strip()
 
 
 def test_an_entry_has_what_would_repeat_the_run(tmp_path):
