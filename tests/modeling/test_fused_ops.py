@@ -111,7 +111,7 @@ def test_fused_and_plain_are_equal(
 
 @pytest.mark.parametrize("size", [4, tracing.MIN_COMPILED_SIZE])
 def test_a_chain_is_not_merged_with_others(size):
-  """What is merged rounds differently when a layer is computed again."""
+  """Merged operations round differently when a layer is computed again."""
 
   @tf.function
   def run(tensor):
