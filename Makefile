@@ -59,7 +59,7 @@ demo: $(OUT)/fill.txt $(OUT)/answers.jsonl $(OUT)/inside.html
 	@echo; echo "1. Pre-trained, on text that it has not seen ($(OUT)/model):"
 	@cat $(OUT)/model/eval_results.txt
 	@echo; echo "2. What it puts for [MASK]:"; cat $(OUT)/fill.txt
-	@echo; echo "3. Fine-tuned: the subject of a text, one of six (about half are right):"
+	@echo; echo "3. Fine-tuned: the subject of a text, one of six (a guess: 0.17):"
 	@cat $(OUT)/subjects/eval_results.txt
 	@echo; echo "4. Answers of the export ($(OUT)/export/1):"; \
 	  sed -E 's/.*"label": ("[a-z]*").*/\1/' $(OUT)/answers.jsonl \

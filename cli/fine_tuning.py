@@ -226,7 +226,9 @@ def run_sweep(args: Arguments) -> Arguments:
   if processes.is_chief():
     _log_trials(trials.values())
     [folder] = run_record.best_trials(args.output_dir, 1)
-    logging.info("the best is %s", os.path.basename(folder))
+    best = trials[os.path.basename(folder)]
+    score = best["metric"], float(best["value"])
+    logging.info("the best is %s: %s %.4f", best["run"], *score)
     _copy_labels(folder, args.output_dir)
     _copy_best(folder, args.output_dir)
     run_record.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)

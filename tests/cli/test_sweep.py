@@ -91,6 +91,7 @@ def test_runs_every_combination_and_copies_the_winner(
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
   assert "rate_3e-05: 0.7850 ± 0.0071, 2 seeds" in caplog.text
+  assert "the best is rate_3e-05_seed_1: f1 0.7900" in caplog.text
   # run.json has the entry of each sweep's best trial, once.
   for _ in range(2):
     [_, start] = json.loads((tmp_path / "run.json").read_text())
