@@ -160,7 +160,7 @@ def define_export() -> None:
   flags.DEFINE_list(
     "export_format",
     ["savedmodel"],
-    "savedmodel, tflite (the fastest on a CPU), keras, or several of them into "
+    "savedmodel, tflite (fastest on a CPU), keras, or several of them into "
     "one folder, as in savedmodel,tflite.",
   )
 

@@ -124,10 +124,9 @@ def pretrainings(lines: Sequence[dict]) -> str:
         mean(line["results"].get(key, 0) for line in own)
         for key in ("masked_lm_loss", "next_sentence_accuracy")
       )
-      minutes = mean(line["cpu_seconds"] for line in own) / 60
       shown = f"{math.exp(loss):.1f}", f"{100 * pairs:.1f} %" if pairs else "-"
-      result.append((name, str(len(own)), *shown, f"{minutes:.0f}"))
-  return table(("", "seeds", "perplexity", "next sentence", "CPU min"), result)
+      result.append((name, str(len(own)), *shown))
+  return table(("", "seeds", "perplexity", "next sentence"), result)
 
 
 def spread(scores: Scores) -> str:
@@ -186,13 +185,14 @@ def write(lines: Sequence[dict], docs: Path) -> None:
     link = f"[{claim.claim}](#{claim.name})"
     summary.append((link, claim.source, *own[-1][-3:]))
     terms = (term.strip("/.-") for term in claim.difference.split()[::2])
-    head = ("", *terms, "paper", "difference", "")
+    head = ("", *terms, "paper", "difference", "verdict")
     blocks[claim.name] = table(head, own)
     if claim.figure and own[-1][-2] != "-":  # there is a difference
       path = f"results/{claim.name}.png"
       figure(claim, scores).savefig(docs / path, dpi=80)
       blocks[claim.name] += f"\n![]({path})\n"
-  blocks["claims"] = table(("claim", "source", "paper", "here", ""), summary)
+  head = ("claim", "source", "paper", "here", "verdict")
+  blocks["claims"] = table(head, summary)
   text = (docs / "results.md").read_text("utf-8")
   for name, block in blocks.items():
     before, begin, rest = text.partition(f"<!-- {name} -->\n")
