@@ -17,7 +17,6 @@ import numpy as np
 from data import features
 from data.tokenization import FullTokenizer
 from modeling import models
-from modeling.config import BertConfig
 from storage import UserError
 from tasks import model_files
 from training import checkpoint
@@ -85,10 +84,9 @@ def load(
   training or vocabulary.
   """
   files = model_files(os.fspath(folder))
-  config = BertConfig.from_json(files.bert_config_file)
-  length = max_seq_length or config.max_position_embeddings
-  config.check_length(length)
-  model = make(config, **settings)
+  length = max_seq_length or files.config.max_position_embeddings
+  files.config.check_length(length)
+  model = make(files.config, **settings)
   checkpoint.restore(model, files.checkpoint)
   if do_lower_case is None:
     do_lower_case = files.do_lower_case

@@ -94,6 +94,7 @@ def main(args: Arguments) -> None:
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.preview:
     targets = pretraining_flags.preview_targets(args, ids)
+    program.end_with_reader()
     for line in builders.preview(config, inputs, args.preview, *targets):
       print(line)
     return

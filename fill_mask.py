@@ -75,6 +75,7 @@ def main(args: Arguments) -> None:
     )
   model = models.pretrainer(config, next_sentence=has_head)
   checkpoint.restore_strict(model, args.init_checkpoint)
+  program.end_with_reader()
   for text, encoded in zip(texts, examples, strict=True):
     print(text if args.text_pair is None else f"{text} | {args.text_pair}")
     [row] = encoded.rows

@@ -64,6 +64,8 @@ class Predictor:
     program.silence_tensorflow()
     path = os.fspath(model)
     if path.startswith(("http://", "https://")):
+      if wrong := [*["engine"] * (engine != "auto"), *changes]:
+        raise UserError(f"{path} is a URL: leave out {', '.join(wrong)}")
       if files is None:
         raise UserError(
           f"{path} answers rows of token ids: name the folder of its export by "
@@ -72,6 +74,10 @@ class Predictor:
       answers = tasks.load_answers(os.fspath(files))
       self._answer = TextModel(answers, RemoteEngine(path, timeout))
     else:
+      if files is not None:
+        raise UserError(
+          f"{path} is not the URL of a TF Serving: leave out files"
+        )
       self._answer = tasks.open_model(path, engine, **changes)
     answers = self._answer.answers
     self._ranks, self._optional = answers.inputs, answers.optional

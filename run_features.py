@@ -44,10 +44,14 @@ def check_flags(args: Arguments) -> None:
     raise UserError(
       "give either --labels, to classify, or --num_neighbors, to search"
     )
-  if args.query_labels and not args.labels:
-    raise UserError("--query_labels is for --labels, not for --num_neighbors")
-  if args.texts and not args.num_neighbors:
-    raise UserError("--texts is for --num_neighbors")
+  others = {
+    "labels": ("metric", "texts"),
+    "num_neighbors": ("query_labels", "regularization"),
+  }
+  kind = "labels" if args.labels else "num_neighbors"
+  for name in others[kind]:
+    if name in args.set_flags:
+      raise UserError(f"--{name} is not for --{kind}: leave it out")
   names = ("features", "query_features", "labels", "query_labels", "texts")
   for name in names:
     program.check_file(args, name)

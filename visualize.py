@@ -13,7 +13,6 @@ answer starts and ends. A browser opens it without network.
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 import os
-from dataclasses import replace
 
 from absl import flags, logging
 
@@ -21,7 +20,6 @@ import tasks
 from cli import ask, pretraining_flags, program
 from cli.arguments import Arguments
 from data import vocab
-from modeling.config import BertConfig
 from storage import UserError, files, textfiles
 from training import run_record
 
@@ -76,10 +74,12 @@ def _restore(args):
   entry = run_record.of_checkpoint(args.model)
   if entry.get("program", "run_pretraining") == "run_pretraining":
     return _restore_pretrained(args, entry["flags"])
-  if files.is_folder(args.model):
-    return tasks.restore(args.model)
-  served = tasks.restore(os.path.dirname(args.model) or ".")
-  checkpoint.restore_strict(served.model, args.model)
+  record = run_record.sibling_file(args.model, run_record.NAME)
+  folder = os.path.dirname(record) or "."
+  served = tasks.restore(folder)
+  if args.model.rstrip("/") != folder:  # a checkpoint, or the folder `best`
+    path = run_record.find_checkpoint(args.model)
+    checkpoint.restore_strict(served.model, path)
   return served
 
 
@@ -92,10 +92,7 @@ def _restore_pretrained(args, trained_flags):
   from tasks.pretraining import answers
   from training import checkpoint
 
-  path, config_file, vocab_file, lower_case = tasks.model_files(args.model)
-  config = BertConfig.from_json(config_file)
-  attention = trained_flags.get("attention") or config.attention
-  config = replace(config, attention=attention)
+  path, _, vocab_file, lower_case, config = tasks.model_files(args.model)
   length = config.max_position_embeddings
   text_config = TextConfig(vocab_file, lower_case, length)
   if "cls/predictions/output_bias" in checkpoint.open_reader(path):

@@ -162,6 +162,8 @@ def _check_value(flag):
 
 def _expand_home(value):
   """Replaces ~ in paths: the shell does not behind a flag's "="."""
+  if isinstance(value, list | tuple):
+    return type(value)(map(_expand_home, value))
   if not isinstance(value, str) or "~/" not in value:
     return value
   return re.sub("(^|,)~(?=/)", rf"\1{os.path.expanduser('~')}", value)

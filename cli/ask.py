@@ -7,6 +7,7 @@ inputs, or a JSON text ("A film.") if the model has one input.
 
 import argparse
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -33,16 +34,18 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
   values = {k: v for k, v in vars(args).items() if v is not None}
   try:
     given = {k: _value(k, v) for k, v in values.items() if k in INPUTS}
-    changes = {k: v for k, v in values.items() if v and k in _MOVED}
-    if args.model.startswith(("http://", "https://")):
-      changes = {"files": args.files, "timeout": args.timeout}
-    predict = predictor(args.model, engine=args.engine, **changes)
+    names = (*_MOVED, "engine", "files", "timeout")
+    changes = {k: v for k, v in values.items() if v and k in names}
+    predict = predictor(os.path.expanduser(args.model), **changes)
     rows = [(_COMMAND_LINE, given)]
     if not given:
       rows = _read(sys.stdin.buffer, predict)
     for batch in _batches(_checked(predict, rows), args.batch_size):
       for answer in _answers(predict, batch):
         print(json.dumps(answer, ensure_ascii=False), flush=True)
+  except BrokenPipeError:  # a reader such as `head` has enough
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)
   except (UserError, OSError) as error:
     named = "--model=" if str(error).startswith(args.model) else ""
     sys.exit(f"ERROR: {named}{error}")
@@ -77,7 +80,6 @@ def _parse(argv):
   )
   parser.add_argument(
     "--engine",
-    default="auto",
     help="savedmodel, litert, litert_float16 or litert_int8; default: LiteRT "
     "on a CPU, the SavedModel on a GPU",
   )
@@ -85,7 +87,7 @@ def _parse(argv):
     "--files", help="of a URL: the folder of its export, with vocab.txt"
   )
   parser.add_argument(
-    "--timeout", type=float, default=30.0, help="of a URL, in seconds"
+    "--timeout", type=float, help="of a URL, in seconds; default: 30"
   )
   for name in INPUTS:
     parser.add_argument(f"--{name}", action="append", help=argparse.SUPPRESS)

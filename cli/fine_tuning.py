@@ -5,6 +5,7 @@ rate, batch size, epochs and seed: the same command in a process and a folder of
 its own.
 """
 
+import math
 import os
 import re
 import statistics
@@ -275,7 +276,7 @@ def _log_trials(trials):
     setting, _, _ = trial["run"].rpartition("_seed_")
     by_setting.setdefault(setting, []).append(value)
   for setting, values in by_setting.items():
-    if len(values) > 1:
+    if len(values) > 1 and all(map(math.isfinite, values)):
       mean, spread = statistics.mean(values), statistics.stdev(values)
       results = setting, mean, spread, len(values)
       logging.info("  %s: %.4f ± %.4f, %d seeds", *results)

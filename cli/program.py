@@ -104,6 +104,11 @@ def run(
   app.run(guarded, flags_parser=_parse)
 
 
+def end_with_reader() -> None:
+  """Ends the process silently when a reader such as `head` has enough."""
+  signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+
 def silence_tensorflow() -> None:
   """Suppresses logs of TensorFlow but warnings; call it before the import."""
   if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3":
@@ -142,7 +147,7 @@ class _Hidden:
 def _parse(argv: list[str]) -> list[str]:
   """Parses flags, or ends the program; returns its name and other arguments."""
   if {"--help", "-help", "--helpshort", "-h"} & {*argv}:
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as of `--help | head`
+    end_with_reader()
     print(help_text(sys.modules["__main__"].__doc__ or "", flags.FLAGS))
     sys.exit(0)
   try:

@@ -313,7 +313,12 @@ def define_corpus() -> None:
 
 
 def pipeline_options(args: Arguments) -> list[str]:
-  return [f"--runner={args.runner}", *shlex.split(args.pipeline_options)]
+  try:
+    options = shlex.split(args.pipeline_options)
+  except ValueError as error:
+    text = args.pipeline_options
+    raise UserError(f"--pipeline_options={text}: {error}") from None
+  return [f"--runner={args.runner}", *options]
 
 
 def frozen_layers(args: Arguments, config: BertConfig) -> set[tuple]:

@@ -263,7 +263,7 @@ def lock_folder(folder: str) -> None:
   Removes incomplete files of a run that was killed there. Raises
   NotADirectoryError, or ValueError if another process has locked it.
   """
-  if "://" in folder:
+  if files.is_remote(folder):
     return
   if os.path.exists(folder) and not os.path.isdir(folder):
     raise NotADirectoryError(f"--output_dir={folder} is a file: name a folder")
@@ -290,7 +290,7 @@ def lock_folder(folder: str) -> None:
   file.flush()
   _open_locks.append((file, is_new))
   _remove_incomplete(folder)
-  _remove_incomplete(os.path.join(folder, "best"))
+  _remove_incomplete(os.path.join(folder, run_record.BEST))
 
 
 def _remove_locks():

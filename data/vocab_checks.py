@@ -17,6 +17,7 @@ from absl import logging
 
 from data.tokenization import BasicTokenizer, FullTokenizer, strip_accents
 from data.vocab import UNK
+from storage import files
 from storage.progress import number_of
 
 # Scripts whose accents an uncased model is meant to lose.
@@ -72,8 +73,11 @@ def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
 def sample(
   paths: Sequence[str], read: Callable[[str], Iterable[str]]
 ) -> Iterable[str]:
-  """The first lines, `read(path)`, of some files of a corpus."""
-  some = _spread(paths, _FILES)
+  """The first lines, `read(path)`, of some files of a corpus.
+
+  None of pipes: whoever reads them next would not see these lines.
+  """
+  some = _spread([p for p in paths if not files.is_pipe(p)], _FILES)
   first = (islice(read(path), _TEXTS // len(some)) for path in some)
   return chain.from_iterable(first)
 

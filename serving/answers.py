@@ -19,7 +19,7 @@ from data import labels
 from data.tokenization import FullTokenizer
 from storage import UserError, files, textfiles
 
-Row = Mapping[str, np.ndarray]  # int32 without padding: [T], or [C, T]
+Row = Mapping[str, np.ndarray]  # int32: [T], or [C, T]
 Outputs = dict[str, np.ndarray]
 SIGNATURE = "serving_features"
 # Files of --export_format=tflite, by the name of the engine.
@@ -30,6 +30,7 @@ LITERT_FILES = {
 }
 TASK_FILE = "task.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
+_TOKENIZER_KEYS = "do_lower_case", "model_max_length"
 _TEXT = ". [MASK]"  # of a warm-up
 # Texts and lists of texts of one example, by input.
 Texts = Mapping[str, Any]
@@ -176,10 +177,8 @@ def save(folder: str, answers: Answers, has_task: bool = True) -> None:
   config = answers.config
   vocabulary = files.read_text(config.vocab_file)
   files.write_text(os.path.join(folder, "vocab.txt"), vocabulary)
-  tokenizer = {
-    "do_lower_case": config.do_lower_case,
-    "model_max_length": config.max_seq_length,
-  }
+  values = config.do_lower_case, config.max_seq_length
+  tokenizer = dict(zip(_TOKENIZER_KEYS, values, strict=True))
   _write_json(os.path.join(folder, _TOKENIZER_FILE), tokenizer)
   if config.labels is not None:
     labels.save(config.labels, folder)
@@ -196,14 +195,15 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
   try:
     settings = textfiles.read_json(os.path.join(folder, TASK_FILE))
     tokenizer = textfiles.read_json(os.path.join(folder, _TOKENIZER_FILE))
-  except (FileNotFoundError, ValueError) as error:
+    lower_case, length = map(tokenizer.__getitem__, _TOKENIZER_KEYS)
+  except (FileNotFoundError, ValueError, KeyError) as error:
     raise UserError(
       f"{folder} is no complete export ({error}): export the model again"
     ) from None
   config = TextConfig(
     os.path.join(folder, "vocab.txt"),
-    tokenizer["do_lower_case"],
-    tokenizer["model_max_length"],
+    lower_case,
+    length,
     list(labels.load(folder)) if labels.exist(folder) else None,
   )
   return settings.pop("task", ""), config, settings

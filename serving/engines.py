@@ -4,6 +4,7 @@ TensorFlow is imported by those that need it. B rows, T tokens, C choices.
 """
 
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -148,7 +149,8 @@ class LiteRtEngine:
   def __init__(self, file: str):
     self._file = file
     cores = os.cpu_count() or 1
-    self._alone = _load_litert(file, cores)
+    with no_stderr():  # a line about XNNPACK, once in a process
+      self._alone = _load_litert(file, cores)
     others = cores * _MAX_COPIES // _copy_size(file) - 1
     num_workers = min(max(others, 1), cores)
     self._threads, self._is_shared = cores // num_workers, num_workers == 1
@@ -209,9 +211,8 @@ def _load_litert(file, num_threads):
 
     Interpreter = tf.lite.Interpreter  # its module is another one
   try:
-    with no_stderr():  # a line about XNNPACK
-      interpreter = Interpreter(file, num_threads=num_threads)
-      interpreter.allocate_tensors()
+    interpreter = Interpreter(file, num_threads=num_threads)
+    interpreter.allocate_tensors()
   except ValueError as error:
     raise UserError(f"{file} is damaged, export it again: {error}") from None
   return interpreter.get_signature_runner("serving_default")
@@ -263,7 +264,10 @@ class RemoteEngine(Batches):
   def _call(self, inputs):
     columns = {name: value.tolist() for name, value in inputs.items()}
     body = {"signature_name": SIGNATURE, "inputs": columns}
-    outputs = self._fetch(":predict", json.dumps(body).encode())["outputs"]
+    response = self._fetch(":predict", json.dumps(body).encode())
+    if "outputs" not in response:
+      raise RemoteError(f"{self._url} answers without outputs")
+    outputs = response["outputs"]
     if len(self.outputs) == 1:  # a single output goes without its name
       outputs = dict.fromkeys(self.outputs, outputs)
     return {name: np.array(v, np.float32) for name, v in outputs.items()}
@@ -283,7 +287,7 @@ class RemoteEngine(Batches):
       raise RemoteError(f"{self._url}: {error.code}, {message}") from None
     except TimeoutError:
       message = f"did not answer within {self._timeout:g} s: raise timeout=..."
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
       reason = getattr(error, "reason", error)
       message = f"cannot be reached: {reason}; is the server running?"
     except ValueError:  # no JSON

@@ -7,8 +7,10 @@ again where the answers are not in the graph.
 """
 
 import contextlib
+import fcntl
 import logging as python_logging
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -185,19 +187,46 @@ def save(directory: str, served: ServedModel, formats: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def new_folder(directory: str) -> Iterator[str]:
-  """Temporary folder, renamed when complete; see files.check_is_free."""
+  """Temporary folder, renamed when complete; see files.check_is_free.
+
+  UserError if another process is writing there, unless it is remote.
+  """
   files.check_is_free(directory)
   unfinished = f"{directory.rstrip('/')}.unfinished"
-  files.remove_folder(unfinished)  # of an export that was killed
-  tf.io.gfile.makedirs(unfinished)
-  try:
-    yield unfinished
-  except BaseException:
-    files.remove_folder(unfinished)
-    raise
-  # Replaces at most an empty folder.
-  tf.io.gfile.rename(unfinished, directory, overwrite=True)
+  with _locked(unfinished):
+    try:
+      yield unfinished
+    except BaseException:
+      files.remove_folder(unfinished)
+      raise
+    # Replaces at most an empty folder.
+    tf.io.gfile.rename(unfinished, directory, overwrite=True)
   logging.info("exported to %s", directory)
+
+
+@contextlib.contextmanager
+def _locked(folder):
+  """Makes an empty folder, which other processes cannot make meanwhile."""
+  if files.is_remote(folder):
+    files.remove_folder(folder)  # of an export that was killed
+    tf.io.gfile.makedirs(folder)
+    yield
+    return
+  os.makedirs(folder, exist_ok=True)
+  descriptor = os.open(folder, os.O_RDONLY)
+  try:
+    try:
+      fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      raise UserError(f"another process is writing {folder}") from None
+    except OSError:  # some file systems have no locks
+      pass
+    for name in os.listdir(folder):  # of an export that was killed
+      path = os.path.join(folder, name)
+      shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+    yield
+  finally:
+    os.close(descriptor)
 
 
 def save_savedmodel(directory: str, served: ServedModel) -> None:

@@ -5,13 +5,14 @@ Models are functions of raw text: exports, and folders of trainings.
 
 import glob
 import os
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import NamedTuple
 
 from data import vocab, vocab_checks
-from modeling.config import BertConfig
+from modeling.config import EXTENSIONS, BertConfig
 from serving import answers, engines
 from serving.answers import Answers, TextModel
 from storage import UserError, files
@@ -22,19 +23,21 @@ _SAVED_MODEL = {"saved_model.pb", "saved_model.pbtxt"}
 
 
 class ModelFiles(NamedTuple):
-  """Files of a checkpoint, and the case of its texts."""
+  """Files of a checkpoint, the case of its texts and its configuration."""
 
   checkpoint: str
   bert_config_file: str
   vocab_file: str
   do_lower_case: bool
+  config: BertConfig
 
 
 def model_files(path: str) -> ModelFiles:
   """Files of a checkpoint: beside it, or named by the run that wrote it.
 
   `path` is a folder or the prefix of a checkpoint. The case is that of the run,
-  else of the vocabulary. Raises FileNotFoundError if a file is missing.
+  else of the vocabulary; flags of the run complete the configuration. Raises
+  FileNotFoundError if a file is missing.
   """
   prefix = run_record.find_checkpoint(path, prefer_best=None)
   entry = run_record.of_checkpoint(prefix)
@@ -51,7 +54,9 @@ def model_files(path: str) -> ModelFiles:
   lower_case = entry["flags"].get("do_lower_case")
   if not entry["flags"].get("vocab_file"):  # pre-training may not know the case
     lower_case = vocab_checks.doubt_case(vocab.load(paths[1]), True) is None
-  return ModelFiles(prefix, paths[0], paths[1], lower_case)
+  trained = {k: v for k, v in entry["flags"].items() if v and k in EXTENSIONS}
+  config = replace(BertConfig.from_json(paths[0]), **trained)
+  return ModelFiles(prefix, paths[0], paths[1], lower_case, config)
 
 
 def restore(folder: str, **changes):
@@ -95,22 +100,22 @@ def _feature_extraction(folder, changes):
   The mean of the last layer's tokens: the vector of [CLS] is trained to tell
   next sentences, not to represent one.
   """
-  checkpoint, config, vocab_file, lower_case = model_files(folder)
+  model = model_files(folder)
   flags = {
-    "bert_config_file": config,
-    "vocab_file": vocab_file,
-    "do_lower_case": lower_case,
-    "max_seq_length": BertConfig.from_json(config).max_position_embeddings,
+    "bert_config_file": model.bert_config_file,
+    "vocab_file": model.vocab_file,
+    "do_lower_case": model.do_lower_case,
+    "max_seq_length": model.config.max_position_embeddings,
     "layers": "-1",
     "pooling": "mean",
     "max_text_length": 4096,
     "window_stride": 0,
     "window_pooling": "mean",
     "dtype": "float32",
-    "init_checkpoint": checkpoint,
+    "init_checkpoint": model.checkpoint,
   }
   entry = {"program": "extract_features", "flags": flags}
-  return entry, {"init_checkpoint": checkpoint} | changes
+  return entry, {"init_checkpoint": model.checkpoint} | changes
 
 
 # --- Exports ---------------------------------------------------------------

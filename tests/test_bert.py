@@ -1,6 +1,8 @@
 """BERT in Keras: docs/keras.md, block by block, and what it promises."""
 
+import json
 import re
+import shutil
 
 import keras
 import numpy as np
@@ -77,6 +79,14 @@ def test_rows_are_those_of_the_row_encoder(folder):
   assert batch["segment_ids"].tolist() == [[0] * 4 + [1] * 3, [0] * 7]
   assert batch["input_mask"].sum(axis=1).tolist() == [7, 3]
   assert encode([])["input_ids"].shape == (0, 0)
+
+
+def test_the_network_is_that_of_the_training(folder, tmp_path):
+  shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+  flags = {"attention": "left_to_right", "add_bilstm": True}
+  (tmp_path / "run.json").write_text(json.dumps([{"flags": flags}]))
+  config = bert.load(tmp_path)[0].get_layer("bert").config
+  assert (config.attention, config.add_bilstm) == ("left_to_right", True)
 
 
 def test_the_summary_names_every_block(values):

@@ -3,6 +3,9 @@
 import gzip
 import importlib
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -125,3 +128,17 @@ def test_a_preview_prints_instead_of_writing(flags, heading):
   assert result.returncode == 0, result.stderr
   assert result.stdout.count("Instance ") == 2
   assert result.stdout.count(heading) == 2
+
+
+def test_a_preview_ends_with_its_reader():
+  read, write = os.pipe()
+  os.close(read)
+  flags = [f"--{name}={value}" for name, value in FLAGS.items()]
+  command = [sys.executable, "create_pretraining_data.py", "--preview=2"]
+  done = subprocess.run(
+    [*command, *flags],
+    **{"cwd": ROOT, "stdout": write, "stderr": subprocess.PIPE},
+  )
+  os.close(write)
+  assert done.returncode == -signal.SIGPIPE
+  assert b"Traceback" not in done.stderr

@@ -145,8 +145,10 @@ run_pretraining | do_export do_train dry_run export_dir=new | --do_export needs 
 run_pretraining | do_train objective=left_to_right attention=bidirectional | contradicts --objective=left_to_right
 run_features | | give either --labels, to classify, or --num_neighbors, to
 run_features | labels=yes_no num_neighbors=1 | give either --labels, to
-run_features | num_neighbors=1 query_labels=yes_no | is for --labels
-run_features | labels=yes_no texts=yes_no | --texts is for --num_neighbors
+run_features | num_neighbors=1 query_labels=yes_no | --query_labels is not for --num_neighbors: leave
+run_features | num_neighbors=1 regularization=2 | --regularization is not for --num_neighbors: leave
+run_features | labels=yes_no texts=yes_no | --texts is not for --labels: leave it out
+run_features | labels=yes_no metric=euclidean | --metric is not for --labels: leave it out
 run_features | labels=gone | cannot read gone: No such file
 run_features | labels=blank | has 3 lines, stored.npz has 2 vectors
 run_features | labels=same | all labels are 'x': give two at least
@@ -163,6 +165,8 @@ extract_features | layers=0,3 | : the model has 1
 extract_features | layers=last | --layers=last: give numbers
 extract_features | layers=0 output_file=out.npz | out.npz needs --format=npz
 extract_features | max_seq_length=17 | max_seq_length 17 exceeds max_position_embeddings 16
+extract_features | input_file=gone | cannot read gone: No such file
+extract_features | input_file=/dev/null | --input_file=/dev/null is no file, and a pipe
 extract_features | input_file=empty | is empty: it should hold one text
 extract_features | output_file=text | text is an input, too
 extract_features | output_file=ner | ner exists already
@@ -185,6 +189,10 @@ build_vocab | output_file=text | text is an input, too
 build_vocab | output_file=ner | ner exists already
 build_vocab | preset=base | bert_config.json exists already
 build_vocab | preset=huge | --preset=huge: value should be one of <tiny
+build_vocab | new_words=2 | --new_words is for --extend: name the vocabulary by it
+build_vocab | append_words | --append_words is for --extend: name the vocabulary by it
+build_vocab | bert_config_file=bert_config.json | --bert_config_file is for --extend: name
+build_vocab | init_checkpoint=. | --init_checkpoint is for --extend: name the
 build_vocab | vocab_size=7 | --vocab_size=7 is too small for 5 reserved tokens
 build_vocab | special_tokens=[PAD],[UNK] | --special_tokens lacks [CLS], [SEP]
 build_vocab | special_tokens=[PAD],[UNK],[CLS],[SEP],[MASK], | : one name is empty

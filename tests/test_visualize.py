@@ -3,9 +3,11 @@
 import contextlib
 import json
 import unicodedata
+from types import SimpleNamespace
 
 import pytest
 
+import visualize
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
 from tests import programs, small_model
@@ -23,6 +25,7 @@ def _folder(tmp_path_factory):
 
 def _write(folder, make):
   """A checkpoint of a model of small_model, with its files."""
+  folder.mkdir(exist_ok=True)
   small_model.write(folder, WORDS, **SIZES)
   model = make(small_model.config(len(WORDS), **SIZES))
   checkpoint.write(str(folder / "a.ckpt"), checkpoint.variables(model))
@@ -55,6 +58,28 @@ def test_an_encoder_without_heads_has_a_page(folder, tmp_path):
   model = _write(tmp_path, models.encoder) / "a.ckpt"
   programs.run("visualize", model=model, text="a b", output_file=path)
   assert '"answer": {}' in path.read_text()
+
+
+def test_a_checkpoint_has_the_task_of_its_run(tmp_path, monkeypatch):
+  restored = []
+  monkeypatch.setattr(
+    "tasks.restore", lambda folder: SimpleNamespace(model=folder)
+  )
+  monkeypatch.setattr(
+    checkpoint, "restore_strict", lambda *given: restored.append(given)
+  )
+  folder, best = str(tmp_path), _write(tmp_path / "best", models.encoder)
+  (tmp_path / "run.json").write_text('[{"flags": {}, "program": "run_ner"}]')
+  prefix = str(best / "a.ckpt")
+  for model, expected in (
+    (folder, []),
+    (f"{folder}/", []),
+    (str(best), [(folder, prefix)]),
+    (prefix, [(folder, prefix)]),
+  ):
+    restored.clear()
+    assert visualize._restore(SimpleNamespace(model=model)).model == folder
+    assert restored == expected
 
 
 def test_decomposed_texts_are_said(folder, tmp_path):

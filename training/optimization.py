@@ -216,7 +216,7 @@ def _layer_of(name: str) -> tuple[str, int | None]:
   """("encoder", 3) of a variable of a block, else its part, or "", and None."""
   match = _LAYER.match(name)
   part, number = match.groups() if match else ("", None)
-  return part, None if number is None else int(number)
+  return part, int(number) if part == "encoder" and number else None
 
 
 class ExponentialMovingAverage:

@@ -35,9 +35,12 @@ def has_others() -> bool:
 def _cluster_config():
   text = os.environ.get("TF_CONFIG") or "{}"
   try:
-    return json.loads(text)
+    config = json.loads(text)
   except ValueError as error:
     raise UserError(f"TF_CONFIG={text} is no JSON: {error}") from None
+  if not isinstance(config, dict):
+    raise UserError(f"TF_CONFIG={text} is no object with cluster and task")
+  return config
 
 
 class GracefulShutdown:

@@ -213,7 +213,7 @@ def of_checkpoint(path: str) -> dict:
 def path_of(entry: Mapping, name: str) -> str | None:
   """Path that a flag of an entry names, whether there is a file or not."""
   path = entry["flags"].get(name)
-  if path and "://" not in path:
+  if path and not files.is_remote(path):
     path = os.path.join(entry.get("directory", ""), path)
   return path
 

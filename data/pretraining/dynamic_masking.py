@@ -15,8 +15,8 @@ class Masker:
   Rules and arguments are those of StaticMasking. Random numbers are stateless,
   so that a run can be repeated and resumed: `seed` is [2] integers.
 
-  From a batch of features.unmasked_pretraining to one of features.pretraining,
-  whose masked_lm_positions are ascending, then zeros.
+  From a batch of features.pretraining without predictions to one with them;
+  masked_lm_positions are ascending, then zeros.
   """
 
   def __init__(self, words: Mapping[str, int], masking: Masking):
@@ -146,8 +146,8 @@ class CausalTargets:
   left, and OpenAI GPT, which has no special tokens: with `vocab_file` [CLS] and
   [SEP] are removed, the other tokens move up and all are of segment 0.
 
-  From a batch of features.pretraining or features.unmasked_pretraining to the
-  same with [B, T - 1] masked_lm_positions, all but the last in reading order,
+  From a batch of features.pretraining, with predictions or without, to the same
+  with [B, T - 1] masked_lm_positions, all but the last in reading order,
   masked_lm_ids, the next tokens, and masked_lm_weights, 0 for padding.
   """
 

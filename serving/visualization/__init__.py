@@ -19,6 +19,7 @@ from keras import ops
 
 from data import vocab, vocab_checks
 from modeling.bert import make_attention_mask
+from modeling.encoder_variants import TextWindows
 from modeling.models import ENCODER_INPUTS, Ensemble
 from serving import engines
 from serving.answers import Encoded
@@ -79,6 +80,12 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
   if not encoded.rows:
     raise UserError("there is no word in the text")
   shapes = [row["input_ids"].shape for row in encoded.rows]
+  for layer in served.model.layers:
+    if isinstance(layer, TextWindows) and shapes[0][-1] > layer.size:
+      raise UserError(
+        f"the model would read the text's {shapes[0][-1]} tokens in windows of "
+        f"{layer.size}: shorten it to one window"
+      )
   if len(shapes) == 1:  # no windows, so that a long text is truncated
     config = replace(answers.config, max_seq_length=_UNLIMITED)
     [row, *_] = type(answers)(config, **answers.settings).encode(texts).rows

@@ -3,9 +3,9 @@
 Legend: T tokens of the longest choice, C choices.
 """
 
-from data import features
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
+from tasks.multiple_choice.examples import ChoiceRecordBuilder
 
 
 class Answers(answers.Answers):
@@ -16,15 +16,11 @@ class Answers(answers.Answers):
   def __init__(self, config: TextConfig):
     self.config, self.settings = config, {}
     self.inputs = {"sent1": 0, "sent2": 0, "choices": 1}
-    self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
+    self._encoder = ChoiceRecordBuilder(config.tokenizer, config.max_seq_length)
 
   def encode(self, texts: Texts) -> Encoded:
     """One row of choices, [C, T]."""
-    start = texts["sent2"]
-    choices = [
-      self._encoder.encode(texts["sent1"], f"{start} {ending}", keep_empty=True)
-      for ending in texts["choices"]
-    ]
+    choices = self._encoder.choices(*(texts[name] for name in self.inputs))
     row = answers.stack([answers.row(*choice) for choice in choices])
     return Encoded([row], texts["choices"])
 

@@ -6,6 +6,7 @@ ending (section 4.4 of the paper).
 """
 
 import re
+from collections.abc import Iterable
 from itertools import chain
 from typing import NamedTuple
 
@@ -83,13 +84,17 @@ class ChoiceRecordBuilder(features.RowEncoder):
   """
 
   def __call__(self, example: ChoiceExample) -> dict[str, list[int]]:
-    rows = []
-    for ending in example.endings:
-      text_b = f"{example.sent2} {ending}"
-      row = self.encode(example.sent1, text_b, keep_empty=True)
-      rows.append(self.inputs(*row))
+    choices = self.choices(example.sent1, example.sent2, example.endings)
+    rows = [self.inputs(*choice) for choice in choices]
     inputs = {
       name: list(chain.from_iterable(row[name] for row in rows))
       for name in rows[0]
     }
     return inputs | {"label_ids": [example.label or 0], "is_real_example": [1]}
+
+  def choices(
+    self, sent1: str, sent2: str, endings: Iterable[str]
+  ) -> list[tuple[list[int], list[int]]]:
+    """Ids and segments of each ending's row."""
+    texts = (f"{sent2} {ending}" for ending in endings)
+    return [self.encode(sent1, text, keep_empty=True) for text in texts]

@@ -122,12 +122,14 @@ def evaluate(
   """Writes eval_results.txt as the original does."""
   records = "--eval_file" if args.eval_file else "the records of --input_file"
   logging.info("evaluation at step %d, on %s", step, records)
-  results = inference.evaluate(
-    model,
-    objective,
-    source.endless_eval_batches(args.eval_batch_size),
-    args.max_eval_steps,
-  )
+  batches = source.endless_eval_batches(args.eval_batch_size)
+  try:
+    results = inference.evaluate(model, objective, batches, args.max_eval_steps)
+  except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
+    message = source.first_corrupt()
+    if message is None:
+      raise
+    raise UserError(message) from None
   report.write_evaluation(args.output_dir, results, step)
 
 

@@ -1,6 +1,7 @@
 """The command line of predictor.py, with a function in place of a model."""
 
 import json
+import os
 from functools import partial
 from types import SimpleNamespace
 
@@ -89,15 +90,15 @@ def test_choices_of_several_numbers_are_asked_together(call):
 @pytest.mark.parametrize(
   ("flags", "expected"),
   [
-    ("--model=m", {"engine": "auto"}),
-    ("--model=m --timeout=3 --files=f", {"engine": "auto"}),  # for URLs
+    ("--model=m", {}),
+    ("--model=~/m --files=f", {"files": "f"}),
     (
       "--model=m --engine=litert_int8 --vocab_file=v --bert_config_file=c",
       {"engine": "litert_int8", "vocab_file": "v", "bert_config_file": "c"},
     ),
     (
       "--model=https://a/b --files=f --vocab_file=v",
-      {"engine": "auto", "files": "f", "timeout": 30},
+      {"files": "f", "vocab_file": "v"},
     ),
     (
       "--model=http://a/b --files=f --timeout=3 --engine=litert",
@@ -107,7 +108,8 @@ def test_choices_of_several_numbers_are_asked_together(call):
 )
 def test_what_a_model_is_opened_with(flags, expected):
   def predictor(model, **given):
-    assert model == flags.split()[0].removeprefix("--model=")
+    name = flags.split()[0].removeprefix("--model=")
+    assert model == os.path.expanduser(name)
     assert given == expected
     raise OSError("opened")
 
@@ -120,11 +122,14 @@ def test_what_a_model_is_opened_with(flags, expected):
   [
     ("http://a/b", "http://a/b answers rows"),  # needs --files
     ("/nowhere", "/nowhere is no folder"),
+    ("http://a --engine=litert", "http://a is a URL: leave out engine"),
+    ("http://a --vocab_file=v", "http://a is a URL: leave out vocab_file"),
+    ("/a --files=f", "/a is not the URL of a TF Serving: leave out files"),
   ],
 )
 def test_a_model_that_cannot_be_opened_is_named(model, message):
   with pytest.raises(SystemExit, match=f"ERROR: --model={message}"):
-    ask.main(Predictor, [f"--model={model}", "--text=x"])
+    ask.main(Predictor, [*f"--model={model}".split(), "--text=x"])
 
 
 @pytest.mark.parametrize(
@@ -178,3 +183,18 @@ def test_help_names_the_program(capsys):
   with pytest.raises(SystemExit, match="0"):
     ask.main(Predictor, ["--help"])
   assert capsys.readouterr().out.startswith("usage: predictor.py ")
+
+
+class _Answering:
+  inputs, check = ("text",), staticmethod(dict)
+
+  def __call__(self, **texts):
+    return [{}]
+
+
+def test_answers_end_with_their_reader(monkeypatch):
+  read, write = os.pipe()
+  os.close(read)
+  with os.fdopen(write, "w") as closed, pytest.raises(SystemExit, match="1"):
+    monkeypatch.setattr("sys.stdout", closed)
+    ask.main(lambda model: _Answering(), ["--model=m", "--text=x"])

@@ -304,3 +304,12 @@ def test_flags_that_change_a_training_are_told_from_others(tmp_path, caplog):
   assert told in caplog.text
   arguments.warn_if_changed(args.replace(learning_rate=0.5), str(tmp_path))
   assert "--learning_rate=[0.5, 0.25] (now 0.5), --dtype=" in caplog.text
+
+
+def test_options_of_a_pipeline_are_words_of_a_shell():
+  args = programs.arguments("build_vocab", runner="R")
+  args = args.replace(pipeline_options="--a='b c' --d")
+  assert shared_flags.pipeline_options(args) == ["--runner=R", "--a=b c", "--d"]
+  args = args.replace(pipeline_options="--a='b")
+  with pytest.raises(ValueError, match="--pipeline_options=--a='b: No closing"):
+    shared_flags.pipeline_options(args)

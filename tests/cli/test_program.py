@@ -155,8 +155,11 @@ def test_a_path_may_begin_at_home(monkeypatch):
   monkeypatch.setenv("HOME", "/ann")
   values = flags.FlagValues()
   flags.DEFINE_string("folder", None, "", flag_values=values)
-  values(["program", "--folder=~/a,b~/c,~/d*"])
-  assert Arguments.from_flags(values).folder == "/ann/a,b~/c,/ann/d*"
+  flags.DEFINE_multi_string("model", None, "", flag_values=values)
+  values(["program", "--folder=~/a,b~/c,~/d*", "--model=~/e", "--model=f"])
+  args = Arguments.from_flags(values)
+  assert args.folder == "/ann/a,b~/c,/ann/d*"
+  assert args.model == ["/ann/e", "f"]
 
 
 def test_flags_of_packages_in_the_checkout_are_left_out(monkeypatch):

@@ -1,6 +1,7 @@
 """Sweeps: their trials, table and best checkpoint."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -97,6 +98,15 @@ def test_runs_every_combination_and_copies_the_winner(
     [_, start] = json.loads((tmp_path / "run.json").read_text())
     assert start["output_dir"].endswith("rate_3e-05_seed_1")
     fine_tuning.run_sweep(_flags(tmp_path))
+
+
+def test_a_trial_whose_score_is_no_number_is_not_the_best(
+  tmp_path, commands, monkeypatch
+):
+  monkeypatch.setitem(SCORES, 1e-5, -math.inf)  # as BestCheckpoint writes NaN
+  fine_tuning.run_sweep(_flags(tmp_path))
+  winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
+  assert winner.endswith("rate_3e-05_seed_1")
 
 
 def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):

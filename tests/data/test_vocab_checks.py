@@ -1,5 +1,6 @@
 """Vocabularies and texts of another letter case or language."""
 
+import os
 import re
 import unicodedata
 
@@ -8,6 +9,7 @@ from absl import logging
 
 from data import vocab_checks
 from data.tokenization import FullTokenizer
+from storage import textfiles
 
 PLAIN = [f"a{number:03}" for number in range(300)]
 
@@ -194,3 +196,15 @@ def test_books_on_one_line_are_noticed(caplog):
   assert not caplog.messages
   vocab_checks.warn_of_long_lines(lines, 16, "book.txt")
   assert "book.txt: 1 of the first 9 lines have more words" in caplog.text
+
+
+def test_a_sample_takes_nothing_from_a_pipe(tmp_path):
+  (tmp_path / "text").write_text("a\nb\n")
+  descriptor, write = os.pipe()
+  os.write(write, b"c\n")
+  os.close(write)
+  paths = [str(tmp_path / "text"), f"/dev/fd/{descriptor}"]
+  sample = [*vocab_checks.sample(paths, textfiles.lines)]
+  assert [line.strip() for line in sample] == ["a", "b"]
+  with os.fdopen(descriptor) as file:
+    assert file.read() == "c\n"

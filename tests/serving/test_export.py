@@ -182,6 +182,17 @@ def test_what_a_killed_export_left_is_cleared_away(tmp_path):
   assert paths == ["export", "export/saved_model.pb"]
 
 
+def test_a_second_export_to_a_folder_is_refused(tmp_path):
+  with export.new_folder(f"{tmp_path}/export") as folder:
+    Path(folder, "first").touch()
+    with (
+      pytest.raises(ValueError, match=r"another process is writing .*/export"),
+      export.new_folder(f"{tmp_path}/export"),
+    ):
+      pass
+  assert (tmp_path / "export" / "first").exists()
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_an_export_that_ends_early_leaves_nothing(tmp_path, error):
   with pytest.raises(error), export.new_folder(f"{tmp_path}/export") as folder:

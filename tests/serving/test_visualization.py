@@ -130,7 +130,7 @@ NUMBERS = [
 def test_pages_have_a_limit(every_task, monkeypatch, name, texts, number):
   served = every_task[name]
   layer = SimpleNamespace(config=replace(tasks.CONFIG, num_hidden_layers=3))
-  deeper = SimpleNamespace(get_layer=lambda name: layer)
+  deeper = SimpleNamespace(get_layer=lambda name: layer, layers=[])
   for model, probabilities in ((served.model, number), (deeper, 3 * number)):
     monkeypatch.setattr(visualization, "_MAX_PROBS", probabilities)
     visualization.encode(served._replace(model=model), texts)
@@ -227,6 +227,11 @@ def test_texts_that_do_not_fit_are_refused(every_task):
   ):
     with pytest.raises(UserError, match=message):
       visualization.encode(every_task[name], texts)
+  model = models.classifier(tasks.CONFIG, 3, models.Windows(6, 2, "mean"))
+  served = ServedModel(model, every_task["classification"].answers)
+  assert visualization.encode(served, {"text": "a " * 4}).rows
+  with pytest.raises(UserError, match="7 tokens in windows of 6"):
+    visualization.encode(served, {"text": "a " * 5})
   windows = visualization.encode(every_task["tagging"], {"tokens": "a " * 30})
   assert len(windows.rows) > 1
 

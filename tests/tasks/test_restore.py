@@ -40,7 +40,7 @@ def test_files_of_a_folder_count_before_those_of_its_run(tmp_path):
   prefix, names = str(own / "x"), ("bert_config.json", "vocab.txt")
   for folder in (own, run):
     paths = (str(folder / name) for name in names)
-    assert tasks.model_files(str(own)) == (prefix, *paths, False)
+    assert tasks.model_files(str(own))[:4] == (prefix, *paths, False)
     for name in names:
       (own / name).unlink(missing_ok=True)
 

@@ -39,7 +39,11 @@ def test_a_cluster_of_one_has_no_others(monkeypatch, cluster, expected):
   assert processes.has_others() == expected
 
 
-def test_a_broken_tf_config_is_named(monkeypatch):
-  monkeypatch.setenv("TF_CONFIG", "{cluster")
-  with pytest.raises(ValueError, match=r"TF_CONFIG=\{cluster is no JSON"):
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [("{cluster", r"=\{cluster is no JSON"), ("[]", r"=\[\] is no object")],
+)
+def test_a_broken_tf_config_is_named(monkeypatch, text, message):
+  monkeypatch.setenv("TF_CONFIG", text)
+  with pytest.raises(ValueError, match=f"TF_CONFIG{message}"):
     processes.is_chief()

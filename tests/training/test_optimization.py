@@ -102,13 +102,14 @@ def test_lower_layers_learn_less():
     "bert/encoder/layer_0/output/dense/bias",
     "bert/encoder/layer_1/output/dense/bias",
     "bert/pooler/dense/kernel",
+    "bert/bilstm/layer_0/forward_lstm/lstm_cell/kernel",
     "output_weights",
   ]
   side = [name.replace("bert/", "bert/left_to_right/") for name in names]
   for paths in (names, side):
     multipliers = optimization.layerwise_lr_multipliers(paths, 0.5)
-    assert multipliers == [0.125, 0.25, 0.5, 0.5, 1.0]
-  assert optimization.layerwise_lr_multipliers(names, 1.0) == [1.0] * 5
+    assert multipliers == [0.125, 0.25, 0.5, 0.5, 0.5, 1.0]
+  assert optimization.layerwise_lr_multipliers(names, 1.0) == [1.0] * 6
   many = [f"bert/encoder/layer_{n}/output/dense/bias" for n in range(12)]
   multipliers = optimization.layerwise_lr_multipliers(many, 0.5)
   assert multipliers == [0.5 ** (12 - n) for n in range(12)]

@@ -12,6 +12,8 @@ from data.pretraining.instances import (
   Masking,
   MaskPolicy,
 )
+from modeling import losses, models
+from storage import UserError
 from tasks.pretraining import task
 from tests import programs
 from tests.serving import stand_in
@@ -51,6 +53,21 @@ def test_flags_of_masking_without_effect_on_training_are_said(tmp_path, caplog):
     make(flags, toy.config())
     text = f"no word is masked when {args.input_file} is read"
     assert (text in caplog.text) == bool(caplog.messages) == is_said
+
+
+def test_a_corrupt_record_of_an_evaluation_is_named(tmp_path):
+  path = tmp_path / "held_out"
+  toy.write_records(path, 20)
+  path.write_bytes(path.read_bytes()[:-7])
+  args = _args(
+    **dict.fromkeys(("input_file", "eval_file"), str(path)),
+    **{"output_dir": str(tmp_path), "max_predictions_per_seq": toy.P},
+    **{"max_seq_length": toy.T, "eval_batch_size": 4},
+  )
+  model = models.pretrainer(toy.config())
+  source = task.eval_data(args, toy.config())
+  with pytest.raises(UserError, match=r"held_out.*record 19"):
+    task.evaluate(args, model, losses.pretraining(), source, 1)
 
 
 def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
