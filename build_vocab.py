@@ -45,14 +45,9 @@ def check_flags(args: Arguments) -> None:
   program.check_output_file(args, *files.expand(args.input_file))
   if args.extend:
     return encoder.check_extension(args)
-  for name in (
-    "append_words",
-    "bert_config_file",
-    "init_checkpoint",
-    "new_words",
-  ):
-    if name in args.set_flags:
-      raise UserError(f"--{name} is for --extend: name the vocabulary by it")
+  others = {"append_words", "bert_config_file", "init_checkpoint", "new_words"}
+  for name in others & args.set_flags:
+    raise UserError(f"--{name} is for --extend: name the vocabulary by it")
   if args.preset and not args.overwrite:
     program.check_is_new(config_path(args))
   vocab_learning.reserved_tokens(args.special_tokens, args.unused_tokens)

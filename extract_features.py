@@ -21,7 +21,7 @@ from cli.arguments import Arguments
 from data import vocab_checks
 from data.tokenization import FullTokenizer
 from modeling.config import POOLINGS
-from storage import UserError, files, textfiles
+from storage import UserError, textfiles
 from tasks.features import lines
 
 shared_flags.define_devices()
@@ -65,11 +65,6 @@ def check_flags(args: Arguments) -> None:
   encoder.check(args, network)
   if args.output_file:
     program.check_file(args, "input_file")
-    if files.is_pipe(args.input_file):
-      raise UserError(
-        f"--input_file={args.input_file} is no file, and a pipe cannot be read "
-        "twice: write the texts into a file"
-      )
     program.check_output_file(args, args.input_file)
     if args.output_file.endswith(".npz") and args.format != "npz":
       raise UserError(f"--output_file={args.output_file} needs --format=npz")

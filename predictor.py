@@ -64,13 +64,10 @@ class Predictor:
     program.silence_tensorflow()
     path = os.fspath(model)
     if path.startswith(("http://", "https://")):
-      if wrong := [*["engine"] * (engine != "auto"), *changes]:
-        raise UserError(f"{path} is a URL: leave out {', '.join(wrong)}")
+      if wrong := [*changes, *["engine"] * (engine != "auto")]:
+        raise UserError(f"{path} is a URL: leave out {wrong[0]}")
       if files is None:
-        raise UserError(
-          f"{path} answers rows of token ids: name the folder of its export by "
-          "files=..., whose tokenizer and labels are needed here"
-        )
+        raise UserError(f"{path} takes token ids: name its export by files=...")
       answers = tasks.load_answers(os.fspath(files))
       self._answer = TextModel(answers, RemoteEngine(path, timeout))
     else:

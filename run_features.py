@@ -44,14 +44,11 @@ def check_flags(args: Arguments) -> None:
     raise UserError(
       "give either --labels, to classify, or --num_neighbors, to search"
     )
-  others = {
-    "labels": ("metric", "texts"),
-    "num_neighbors": ("query_labels", "regularization"),
-  }
-  kind = "labels" if args.labels else "num_neighbors"
-  for name in others[kind]:
-    if name in args.set_flags:
-      raise UserError(f"--{name} is not for --{kind}: leave it out")
+  kind, others = "labels", {"metric", "texts"}
+  if args.num_neighbors:
+    kind, others = "num_neighbors", {"query_labels", "regularization"}
+  for name in others & args.set_flags:
+    raise UserError(f"--{name} is not for --{kind}: leave it out")
   names = ("features", "query_features", "labels", "query_labels", "texts")
   for name in names:
     program.check_file(args, name)

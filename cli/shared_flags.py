@@ -314,11 +314,9 @@ def define_corpus() -> None:
 
 def pipeline_options(args: Arguments) -> list[str]:
   try:
-    options = shlex.split(args.pipeline_options)
+    return [f"--runner={args.runner}", *shlex.split(args.pipeline_options)]
   except ValueError as error:
-    text = args.pipeline_options
-    raise UserError(f"--pipeline_options={text}: {error}") from None
-  return [f"--runner={args.runner}", *options]
+    raise UserError(f"--pipeline_options: {error}") from None
 
 
 def frozen_layers(args: Arguments, config: BertConfig) -> set[tuple]:

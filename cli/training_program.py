@@ -305,16 +305,6 @@ def _remove_locks():
 def _remove_incomplete(folder):
   for name in os.listdir(folder) if os.path.isdir(folder) else ():
     partial = _PARTIAL.match(name)
-    if _UNFINISHED.match(name) or (partial and _has_ended(int(partial[1]))):
+    is_left = partial and processes.has_ended(int(partial[1]))
+    if is_left or _UNFINISHED.match(name):
       os.remove(os.path.join(folder, name))
-
-
-def _has_ended(process_id):
-  """False if unknown, as for other workers, which may be on other hosts."""
-  if processes.has_others():
-    return False
-  try:
-    os.kill(process_id, 0)
-  except OSError as error:
-    return isinstance(error, ProcessLookupError)
-  return False

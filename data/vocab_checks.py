@@ -6,6 +6,7 @@ Devanagari and others are non-spacing marks.
 """
 
 import functools
+import os
 import re
 import unicodedata
 from collections import Counter, defaultdict
@@ -73,11 +74,9 @@ def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
 def sample(
   paths: Sequence[str], read: Callable[[str], Iterable[str]]
 ) -> Iterable[str]:
-  """The first lines, `read(path)`, of some files of a corpus.
-
-  None of pipes: whoever reads them next would not see these lines.
-  """
-  some = _spread([p for p in paths if not files.is_pipe(p)], _FILES)
+  """The first lines, `read(path)`, of some files, not pipes, of a corpus."""
+  regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
+  some = _spread(regular, _FILES)
   first = (islice(read(path), _TEXTS // len(some)) for path in some)
   return chain.from_iterable(first)
 

@@ -30,7 +30,6 @@ LITERT_FILES = {
 }
 TASK_FILE = "task.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
-_TOKENIZER_KEYS = "do_lower_case", "model_max_length"
 _TEXT = ". [MASK]"  # of a warm-up
 # Texts and lists of texts of one example, by input.
 Texts = Mapping[str, Any]
@@ -177,8 +176,10 @@ def save(folder: str, answers: Answers, has_task: bool = True) -> None:
   config = answers.config
   vocabulary = files.read_text(config.vocab_file)
   files.write_text(os.path.join(folder, "vocab.txt"), vocabulary)
-  values = config.do_lower_case, config.max_seq_length
-  tokenizer = dict(zip(_TOKENIZER_KEYS, values, strict=True))
+  tokenizer = {
+    "do_lower_case": config.do_lower_case,
+    "model_max_length": config.max_seq_length,
+  }
   _write_json(os.path.join(folder, _TOKENIZER_FILE), tokenizer)
   if config.labels is not None:
     labels.save(config.labels, folder)
@@ -195,17 +196,16 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
   try:
     settings = textfiles.read_json(os.path.join(folder, TASK_FILE))
     tokenizer = textfiles.read_json(os.path.join(folder, _TOKENIZER_FILE))
-    lower_case, length = map(tokenizer.__getitem__, _TOKENIZER_KEYS)
+    config = TextConfig(
+      os.path.join(folder, "vocab.txt"),
+      tokenizer["do_lower_case"],
+      tokenizer["model_max_length"],
+      list(labels.load(folder)) if labels.exist(folder) else None,
+    )
   except (FileNotFoundError, ValueError, KeyError) as error:
     raise UserError(
       f"{folder} is no complete export ({error}): export the model again"
     ) from None
-  config = TextConfig(
-    os.path.join(folder, "vocab.txt"),
-    lower_case,
-    length,
-    list(labels.load(folder)) if labels.exist(folder) else None,
-  )
   return settings.pop("task", ""), config, settings
 
 

@@ -264,10 +264,7 @@ class RemoteEngine(Batches):
   def _call(self, inputs):
     columns = {name: value.tolist() for name, value in inputs.items()}
     body = {"signature_name": SIGNATURE, "inputs": columns}
-    response = self._fetch(":predict", json.dumps(body).encode())
-    if "outputs" not in response:
-      raise RemoteError(f"{self._url} answers without outputs")
-    outputs = response["outputs"]
+    outputs = self._fetch(":predict", json.dumps(body).encode())["outputs"]
     if len(self.outputs) == 1:  # a single output goes without its name
       outputs = dict.fromkeys(self.outputs, outputs)
     return {name: np.array(v, np.float32) for name, v in outputs.items()}

@@ -7,10 +7,9 @@ again where the answers are not in the graph.
 """
 
 import contextlib
-import fcntl
+import glob
 import logging as python_logging
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from serving.answers import LITERT_FILES, SIGNATURE, Answers
 from storage import UserError, files
 from storage.progress import no_stderr
 from storage.tfrecord import encode_field
+from training import processes
 
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
@@ -187,46 +187,22 @@ def save(directory: str, served: ServedModel, formats: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def new_folder(directory: str) -> Iterator[str]:
-  """Temporary folder, renamed when complete; see files.check_is_free.
-
-  UserError if another process is writing there, unless it is remote.
-  """
+  """Temporary folder, renamed when complete; see files.check_is_free."""
   files.check_is_free(directory)
-  unfinished = f"{directory.rstrip('/')}.unfinished"
-  with _locked(unfinished):
-    try:
-      yield unfinished
-    except BaseException:
-      files.remove_folder(unfinished)
-      raise
-    # Replaces at most an empty folder.
-    tf.io.gfile.rename(unfinished, directory, overwrite=True)
-  logging.info("exported to %s", directory)
-
-
-@contextlib.contextmanager
-def _locked(folder):
-  """Makes an empty folder, which other processes cannot make meanwhile."""
-  if files.is_remote(folder):
-    files.remove_folder(folder)  # of an export that was killed
-    tf.io.gfile.makedirs(folder)
-    yield
-    return
-  os.makedirs(folder, exist_ok=True)
-  descriptor = os.open(folder, os.O_RDONLY)
+  base = f"{directory.rstrip('/')}.unfinished-"
+  for left in files.glob_files(f"{glob.escape(base)}*"):
+    if processes.has_ended(int(left.removeprefix(base))):  # it was killed
+      files.remove_folder(left)
+  unfinished = f"{base}{os.getpid()}"
+  tf.io.gfile.makedirs(unfinished)
   try:
-    try:
-      fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-      raise UserError(f"another process is writing {folder}") from None
-    except OSError:  # some file systems have no locks
-      pass
-    for name in os.listdir(folder):  # of an export that was killed
-      path = os.path.join(folder, name)
-      shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-    yield
-  finally:
-    os.close(descriptor)
+    yield unfinished
+    files.check_is_free(directory)  # another process may have been faster
+  except BaseException:
+    files.remove_folder(unfinished)
+    raise
+  tf.io.gfile.rename(unfinished, directory, overwrite=True)
+  logging.info("exported to %s", directory)
 
 
 def save_savedmodel(directory: str, served: ServedModel) -> None:

@@ -47,11 +47,6 @@ def exists(path: str) -> bool:
   return _remote("exists", path) if is_remote(path) else os.path.exists(path)
 
 
-def is_pipe(path: str) -> bool:
-  """True if a path is no regular file, so that it can be read only once."""
-  return not (is_remote(path) or os.path.isfile(path))
-
-
 def is_folder(path: str) -> bool:
   """True if the path is that of a folder."""
   return _remote("isdir", path) if is_remote(path) else os.path.isdir(path)

@@ -166,7 +166,6 @@ extract_features | layers=last | --layers=last: give numbers
 extract_features | layers=0 output_file=out.npz | out.npz needs --format=npz
 extract_features | max_seq_length=17 | max_seq_length 17 exceeds max_position_embeddings 16
 extract_features | input_file=gone | cannot read gone: No such file
-extract_features | input_file=/dev/null | --input_file=/dev/null is no file, and a pipe
 extract_features | input_file=empty | is empty: it should hold one text
 extract_features | output_file=text | text is an input, too
 extract_features | output_file=ner | ner exists already

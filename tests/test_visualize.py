@@ -3,11 +3,10 @@
 import contextlib
 import json
 import unicodedata
-from types import SimpleNamespace
 
 import pytest
 
-import visualize
+from data import labels
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
 from tests import programs, small_model
@@ -43,9 +42,13 @@ def _html(folder):
   return path
 
 
-def test_writes_a_page(html):
+def _data(html):
   text = html.read_text(encoding="utf-8")
-  data = json.loads(text.split('json">')[1].split("</script>")[0])
+  return json.loads(text.split('json">')[1].split("</script>")[0])
+
+
+def test_writes_a_page(html):
+  data = _data(html)
   assert data["facts"]["task"] == "pretraining"
   assert data["answer"]["is_next"] in (True, False)
   tokens = ["[CLS]", "a", "##x", "[MASK]", "<", "/", "script", ">"]
@@ -60,26 +63,24 @@ def test_an_encoder_without_heads_has_a_page(folder, tmp_path):
   assert '"answer": {}' in path.read_text()
 
 
-def test_a_checkpoint_has_the_task_of_its_run(tmp_path, monkeypatch):
-  restored = []
-  monkeypatch.setattr(
-    "tasks.restore", lambda folder: SimpleNamespace(model=folder)
-  )
-  monkeypatch.setattr(
-    checkpoint, "restore_strict", lambda *given: restored.append(given)
-  )
-  folder, best = str(tmp_path), _write(tmp_path / "best", models.encoder)
-  (tmp_path / "run.json").write_text('[{"flags": {}, "program": "run_ner"}]')
-  prefix = str(best / "a.ckpt")
-  for model, expected in (
-    (folder, []),
-    (f"{folder}/", []),
-    (str(best), [(folder, prefix)]),
-    (prefix, [(folder, prefix)]),
-  ):
-    restored.clear()
-    assert visualize._restore(SimpleNamespace(model=model)).model == folder
-    assert restored == expected
+def test_a_checkpoint_has_the_task_of_its_run(tmp_path):
+  best = _write(tmp_path / "best", lambda config: models.classifier(config, 2))
+  (best / "checkpoint").write_text('model_checkpoint_path: "a.ckpt"')
+  labels.save(["no", "yes"], str(tmp_path))
+  files = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  flags = {flag: str(best / name) for flag, name in files.items()}
+  flags |= {"task_name": "tsv", "max_seq_length": 9, "keep_best": True}
+  flags = programs.defaults("run_classifier") | flags
+  entry = {"program": "run_classifier", "flags": flags}
+  (tmp_path / "run.json").write_text(json.dumps([entry]))
+  pages = set()
+  for number, model in enumerate((tmp_path, best, best / "a.ckpt")):
+    path = tmp_path / f"{number}.html"
+    programs.run("visualize", model=model, text="a", output_file=path)
+    data = _data(path)
+    assert data["facts"]["task"] == "classification"
+    pages.add(json.dumps(data["answer"]))
+  assert len(pages) == 1
 
 
 def test_decomposed_texts_are_said(folder, tmp_path):

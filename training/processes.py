@@ -32,6 +32,17 @@ def has_others() -> bool:
   return sum(map(len, _cluster_config().get("cluster", {}).values())) > 1
 
 
+def has_ended(process_id: int) -> bool:
+  """False if unknown, as for other workers, which may be on other hosts."""
+  if has_others():
+    return False
+  try:
+    os.kill(process_id, 0)
+  except OSError as error:
+    return isinstance(error, ProcessLookupError)
+  return False
+
+
 def _cluster_config():
   text = os.environ.get("TF_CONFIG") or "{}"
   try:

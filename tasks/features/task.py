@@ -28,11 +28,10 @@ def write(args: Arguments, model, hidden_size: int) -> None:
   """Writes the activations of --input_file to --output_file."""
   layers = text_lines.layer_indexes(args.layers)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  total = text_lines.count(args.input_file)
   length = shared_flags.row_length(args)
   lines = text_lines.read_lines(args.input_file, tokenizer, length)
   max_tokens = _WINDOW_SIZE // (len(layers) * hidden_size)
-  progress = Progress("extracted", total, "lines")
+  progress = Progress("extracted", text_lines.count(args.input_file), "lines")
   results = _extract(args, model, lines, max_tokens, progress)
   if args.format == "npz":
     text_lines.write_npz(args.output_file, results, layers)

@@ -120,7 +120,7 @@ def test_what_a_model_is_opened_with(flags, expected):
 @pytest.mark.parametrize(
   ("model", "message"),
   [
-    ("http://a/b", "http://a/b answers rows"),  # needs --files
+    ("http://a/b", "http://a/b takes token ids"),  # needs --files
     ("/nowhere", "/nowhere is no folder"),
     ("http://a --engine=litert", "http://a is a URL: leave out engine"),
     ("http://a --vocab_file=v", "http://a is a URL: leave out vocab_file"),

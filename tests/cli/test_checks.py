@@ -311,5 +311,5 @@ def test_options_of_a_pipeline_are_words_of_a_shell():
   args = args.replace(pipeline_options="--a='b c' --d")
   assert shared_flags.pipeline_options(args) == ["--runner=R", "--a=b c", "--d"]
   args = args.replace(pipeline_options="--a='b")
-  with pytest.raises(ValueError, match="--pipeline_options=--a='b: No closing"):
+  with pytest.raises(ValueError, match="--pipeline_options: No closing"):
     shared_flags.pipeline_options(args)

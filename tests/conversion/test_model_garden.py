@@ -255,7 +255,7 @@ def _check_pooled(prefix, encoder):
 
 
 def test_the_layout_of_2020_is_read(tmp_path):
-  encoder = _functional()
+  encoder = _of_twelve_blocks()
   _randomize(encoder)
   prefix = _save(tmp_path, model=_as_of_2020(encoder))
   assert (

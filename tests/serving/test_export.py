@@ -172,7 +172,7 @@ def test_nothing_is_overwritten(saved, every_task):
 
 
 def test_what_a_killed_export_left_is_cleared_away(tmp_path):
-  left = tmp_path / "export.unfinished" / "variables"
+  left = tmp_path / "export.unfinished-4194305" / "variables"
   left.mkdir(parents=True)
   (left / "old").touch()
   (tmp_path / "export").mkdir()  # an empty folder may be there
@@ -182,15 +182,18 @@ def test_what_a_killed_export_left_is_cleared_away(tmp_path):
   assert paths == ["export", "export/saved_model.pb"]
 
 
-def test_a_second_export_to_a_folder_is_refused(tmp_path):
-  with export.new_folder(f"{tmp_path}/export") as folder:
-    Path(folder, "first").touch()
-    with (
-      pytest.raises(ValueError, match=r"another process is writing .*/export"),
-      export.new_folder(f"{tmp_path}/export"),
-    ):
-      pass
-  assert (tmp_path / "export" / "first").exists()
+def test_of_two_exports_to_a_folder_the_faster_stays(tmp_path):
+  other = tmp_path / "export.unfinished-1" / "first"
+  other.parent.mkdir()
+  with (
+    pytest.raises(FileExistsError, match="/export is there already"),
+    export.new_folder(f"{tmp_path}/export") as folder,
+  ):
+    other.touch()
+    other.parent.rename(tmp_path / "export")
+    Path(folder, "second").touch()
+  [only] = tmp_path.iterdir()
+  assert [*only.iterdir()] == [tmp_path / "export" / "first"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
