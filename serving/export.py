@@ -190,10 +190,12 @@ def new_folder(directory: str) -> Iterator[str]:
   """Temporary folder, renamed when complete; see files.check_is_free."""
   files.check_is_free(directory)
   base = f"{directory.rstrip('/')}.unfinished-"
-  for left in files.glob_files(f"{glob.escape(base)}*"):
-    if processes.has_ended(int(left.removeprefix(base))):  # it was killed
-      files.remove_folder(left)
   unfinished = f"{base}{os.getpid()}"
+  for left in files.glob_files(f"{glob.escape(base)}*"):
+    pid = left.rstrip("/").removeprefix(base)
+    is_over = pid.isdigit() and processes.has_ended(int(pid))
+    if is_over or left == unfinished:
+      files.remove_folder(left)  # of an export that was killed
   tf.io.gfile.makedirs(unfinished)
   try:
     yield unfinished

@@ -1,6 +1,7 @@
 """SavedModels of raw text and of records, complete or not there."""
 
 import json
+import os
 from pathlib import Path
 
 import keras
@@ -172,14 +173,16 @@ def test_nothing_is_overwritten(saved, every_task):
 
 
 def test_what_a_killed_export_left_is_cleared_away(tmp_path):
-  left = tmp_path / "export.unfinished-4194305" / "variables"
-  left.mkdir(parents=True)
-  (left / "old").touch()
+  for end in (4194305, os.getpid(), 1, "b"):  # 1 still runs
+    left = tmp_path / f"export.unfinished-{end}" / "variables"
+    left.mkdir(parents=True)
+    (left / "old").touch()
   (tmp_path / "export").mkdir()  # an empty folder may be there
   with export.new_folder(f"{tmp_path}/export/") as folder:
     Path(folder, "saved_model.pb").touch()
-  paths = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*"))
-  assert paths == ["export", "export/saved_model.pb"]
+  names = sorted(path.name for path in tmp_path.iterdir())
+  assert names == ["export", "export.unfinished-1", "export.unfinished-b"]
+  assert [p.name for p in (tmp_path / "export").iterdir()] == ["saved_model.pb"]
 
 
 def test_of_two_exports_to_a_folder_the_faster_stays(tmp_path):
