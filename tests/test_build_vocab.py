@@ -70,3 +70,16 @@ def test_by_apache_beam_it_is_the_same(run, tmp_path):
   run(**flags, output_file="beam", runner="DirectRunner")
   assert (tmp_path / "one").read_bytes() == (tmp_path / "beam").read_bytes()
   assert not list(tmp_path.glob("beam.*"))
+
+
+def test_rare_pieces_and_words_are_left_out(run, tmp_path):
+  flags = {"input_file": "a.txt", "vocab_size": 99}
+  run(**flags, output_file="all")
+  run(**flags, output_file="frequent", min_count=21)  # each line is there 20 x
+  log = run(**flags, output_file="few", max_words=5)
+  words = {n: vocab.load(tmp_path / n).keys() for n in ("all", "frequent")}
+  assert "the" in words["frequent"]
+  assert "unaffordable" in words["all"] - words["frequent"]
+  assert "dropped words counted" in log
+  log = run(**flags, output_file="latin", max_alphabet=20)
+  assert "--max_alphabet=20 leaves out" in log

@@ -142,3 +142,11 @@ def test_a_preview_ends_with_its_reader():
   os.close(write)
   assert done.returncode == -signal.SIGPIPE
   assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_another_seed_draws_other_records(num_workers, tmp_path):
+  for seed in (1, 2):
+    output = tmp_path / str(seed)
+    _run(output_file=output, random_seed=seed, num_workers=num_workers)
+  assert (tmp_path / "1").read_bytes() != (tmp_path / "2").read_bytes()

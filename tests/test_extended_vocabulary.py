@@ -121,3 +121,13 @@ def test_the_direction_of_the_training_stays(given, tmp_path):
   programs.run("build_vocab", **flags)
   config = json.loads((output.parent / "bert_config.json").read_text())
   assert config["attention"] == "left_to_right"
+
+
+def test_rare_words_are_not_added(given, tmp_path):
+  log = programs.run(
+    *("build_vocab",),
+    **given,
+    min_count=5,
+    output_file=tmp_path / "x/vocab.txt",
+  )
+  assert "only 1 words of the text are split and occur --min_count=5" in log

@@ -130,14 +130,15 @@ def _several(given, tmp_path_factory):
   texts = [(text,) for text, _ in _sentences(9, "test")]
   _write(data / "test.tsv", ("text",), *texts)
   flags = given | {"task_name": "tsv", "data_dir": data, "multi_label": True}
-  flags |= {"class_weights": "film=2"}
+  flags |= {"class_weights": "balanced"}
   flags |= {"do_train": True, "do_predict": True}
   flags |= {"keep_best": True, "eval_steps": 50}
-  output, _ = shared.once(
+  output, log = shared.once(
     tmp_path_factory,
     "run_classifier_several",
     lambda folder: _run(**flags, output_dir=folder),
   )
+  assert "class weights: film " in log
   return data, output
 
 

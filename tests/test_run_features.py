@@ -84,3 +84,10 @@ def test_neighbours_are_those_of_all_distances(run, tmp_path, metric):
 def test_more_neighbours_than_vectors(run):
   rows, _ = run(num_neighbors=99)
   assert {len(row["neighbors"]) for row in rows} == {30}
+
+
+def test_regularization_takes_away_certainty(run):
+  for strength, expected in ((1e-3, 0.99), (1e6, 0.51)):
+    rows, _ = run(labels="labels", regularization=strength, overwrite=True)
+    best = max(max(row["probabilities"].values()) for row in rows)
+    assert (best > expected) == (strength < 1)

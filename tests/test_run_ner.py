@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from data.vocab import SPECIAL_TOKENS
+from storage import record_scan
 from tasks.ner import examples
 from tests import programs, shared, small_model
 
@@ -127,3 +128,24 @@ def test_dry_runs_of_recipes(given, more):
   recipe = "fine_tuning/ner_features" if more else "fine_tuning/ner"
   flags = given | more | {"test_file": given["dev_file"]}
   programs.check_dry_run("run_ner", recipe, **flags)
+
+
+def test_a_file_to_evaluate_with_needs_tags(given, tmp_path):
+  flags = given | {"output_dir": tmp_path / "out", "do_train": True}
+  flags |= {"do_eval": True, "dev_file": tmp_path / "words.txt"}
+  _write(flags["dev_file"], _text(3, "dev"), "{}")
+  programs.fails("run_ner", "expected a word and its tag", **flags)
+
+
+def test_an_epoch_is_of_records(given, tmp_path):
+  """A long sentence has several of them."""
+  [first, *others] = _text(8, "train")
+  sentences = [first * 8, *others]
+  file = _write(tmp_path / "train.txt", sentences)
+  flags = given | {"train_file": file, "output_dir": tmp_path / "out"}
+  flags |= {"num_train_epochs": 1, "train_batch_size": 1, "do_train": True}
+  programs.run("run_ner", **flags)
+  with open(tmp_path / "out" / "train.tf_record", "rb") as file:
+    number = sum(1 for _ in record_scan.scan(file.name))
+  assert number > len(sentences)
+  assert (tmp_path / "out" / f"model.ckpt-{number}.index").exists()

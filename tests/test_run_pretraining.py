@@ -130,3 +130,18 @@ def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
 @pytest.mark.parametrize("recipe", ["pretraining/phase_1", "ablations/no_nsp"])
 def test_dry_runs_of_recipes(given, recipe):
   programs.check_dry_run("run_pretraining", recipe, **given)
+
+
+def test_rates_follow_the_schedule_of_all_steps(given, tmp_path):
+  flags = {"num_train_steps": 20, "stop_at_step": 7, "output_dir": tmp_path}
+  _run(**given, **flags, save_checkpoints_steps=1, keep_checkpoint_max=1)
+  rates = [line["learning_rate"] for line in report.read_metrics(tmp_path)]
+  expected = [0, 0.002, 0.004, 0.006, 0.008, 0.0075, 0.007]
+  assert rates == pytest.approx(expected)
+  toy.write_records(str(tmp_path / "other"), 8, seed=9)
+  losses = []
+  for changes in ({}, {"eval_file": tmp_path / "other"}):
+    flags = given | changes | {"do_train": False, "do_eval": True}
+    _run(**flags, output_dir=tmp_path, max_eval_steps=1)
+    losses.append(programs.results(tmp_path)["masked_lm_loss"])
+  assert losses[0] != losses[1]

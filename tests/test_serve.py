@@ -54,7 +54,9 @@ def _check_mistake(flags, message):
 def test_flags_reach_the_server(folders):
   folder = folders["tagging"]
   program, port = client.start(
-    folder, "--engine=litert_float16", "--max_queue_size=2", "--poll_seconds=0"
+    folder,
+    f"--model=other={folder}",  # whose texts are counted apart
+    *("--engine=litert_float16", "--max_queue_size=2", "--poll_seconds=0"),
   )
   url = f"http://127.0.0.1:{port}"
 

@@ -272,3 +272,15 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
     encoder.check_vocabulary(args, 200, encoder.checkpoint(args))
     assert ("given.txt has 72 lines, but the" in caplog.text) == is_warned
   assert "has 200 ids: is it of that model?" in caplog.text
+
+
+def test_a_network_may_have_twelve_layers(monkeypatch):
+  shapes = {
+    f"bert/encoder/layer_{i}/output/dense/bias": (8,) for i in range(12)
+  }
+  monkeypatch.setattr(
+    encoder.run_record, "checkpoint_shapes", lambda path: shapes
+  )
+  encoder._check_sizes("file", BertConfig(7, 8, 12, 2, 9), "model")
+  with pytest.raises(UserError, match="has num_hidden_layers 12, but"):
+    encoder._check_sizes("file", BertConfig(7, 8, 10, 2, 9), "model")

@@ -214,6 +214,7 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
 
   source = types.SimpleNamespace(with_packing=lambda *given: {"packing": given})
   args = _flags(tmp_path, num_train_epochs=2.5, keep_best=False, new_head=True)
+  args = args.replace(warmup_proportion=0.11)
   start = Run(args, toy.config())
   monkeypatch.setattr(start, "train", train)
   fine_tuning.train(
@@ -225,7 +226,7 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   assert calls == [
     {
       "num_train_steps": 34,  # of 34.06
-      "num_warmup_steps": 3,  # of 3.4
+      "num_warmup_steps": 3,  # of 3.74
       "packing": (8, False),  # --flag forbids it
       **{"packed": str, "new_head": True, "unit": "records"},
       "evaluated": None,
@@ -325,3 +326,16 @@ def test_learning_rates(argument, expected):
   assert values.rate == expected
   with pytest.raises(flags.IllegalFlagValueError, match="-1 is less than 0"):
     values(["program", "--rate=3e-5,-1"])
+
+
+@pytest.mark.parametrize(
+  ("flag", "conflict", "expected"),
+  [(True, 0, True), (False, 0, False), (None, 0, None), (None, 1, False)],
+)
+def test_examples_are_packed_as_the_flag_says(
+  tmp_path, flag, conflict, expected
+):
+  """Without it as it pays, if it is possible."""
+  args = _flags(tmp_path, pack_examples=flag)
+  packs = fine_tuning.packs_examples(args, toy.config(), {"--x": conflict})
+  assert packs is expected

@@ -329,3 +329,10 @@ def test_a_missing_and_a_corrupt_file_are_named(tmp_path):
   (tmp_path / "config.json").unlink()
   with pytest.raises(FileNotFoundError, match=r"cannot read .*config\.json"):
     hugging_face.read(str(tmp_path))
+
+
+def test_an_unknown_case_is_the_default_of_the_original():
+  for lower_case, expected in ((None, True), (True, True), (False, False)):
+    bert = CanonicalModel("", {}, {"max_position_embeddings": 8})
+    bert.lower_case = lower_case
+    assert hugging_face._tokenizer(bert)["do_lower_case"] is expected

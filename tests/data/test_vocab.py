@@ -102,3 +102,8 @@ def test_what_goes_with_the_model():
 def test_the_first_different_line_is_named(tokens, message):
   with pytest.raises(ValueError, match=message):
     vocab.check_same(_ids(tokens), _ids(MODEL), "v.txt", "m/vocab.txt")
+
+
+def test_unused_tokens_have_any_number():
+  tokens = ["[unused9]", "a", "[unused10]", "[unused123]", "[unused]"]
+  assert vocab.unused_ids(tokens) == [0, 2, 3]

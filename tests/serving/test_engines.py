@@ -509,6 +509,8 @@ def test_a_server_that_is_late_or_gone_is_named(stub, folders):
   begin = time.monotonic()
   with pytest.raises(RemoteError, match=r"did not answer within 0\.2 s"):
     RemoteEngine(stub.url, timeout=0.2)
+  with pytest.raises(RemoteError, match=r"did not answer within 0\.1 s"):
+    Predictor(stub.url, files=folders["tagging"], timeout=0.1)
   assert time.monotonic() - begin < 10
   late.set()
   with pytest.raises(RemoteError, match="cannot be reached: nonnumeric port"):

@@ -199,3 +199,15 @@ def test_records_of_another_kind(tmp_path):
   assert errors == ["ids has 2 values, expected 3", "it is no tf.train.Example"]
   with pytest.raises(ValueError, match="no record that can be read"):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
+
+
+@pytest.mark.parametrize("inside", range(25))
+def test_a_record_may_begin_at_the_end_of_a_piece(
+  tmp_path, monkeypatch, inside
+):
+  """Its length takes two of the eight bytes there."""
+  path = _write(tmp_path / "a", 300, 293)
+  monkeypatch.setattr(record_scan, "_PIECE", 316 + inside)
+  index = record_scan.load_index([path])
+  assert index.offset.tolist() == [0, 256 * 316]
+  assert index.count.tolist() == [256, 44]

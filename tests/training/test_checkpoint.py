@@ -12,7 +12,7 @@ from modeling import models
 from storage import files
 from tests import programs
 from tests.training import toy
-from training import checkpoint, optimization, run_record
+from training import checkpoint, optimization, run_folder, run_record
 from training.run_folder import Checkpoints
 from training.step import LossScale
 
@@ -376,3 +376,12 @@ def test_initial_values_follow_from_the_seed(tmp_path, monkeypatch):
   with pytest.raises(ValueError, match="several workers need a --seed"):
     checkpoints.restore_or_set_seed(None)
   assert checkpoints.restore_or_set_seed(5) == 5
+
+
+def test_a_model_is_loaded_when_the_chief_has_written_it(tmp_path, monkeypatch):
+  model, checkpoints = toy.train_step().model, Checkpoints(str(tmp_path))
+  values = checkpoint.variables(model)
+  values["global_step"] = tf.constant(5, tf.int64)
+  write = lambda: checkpoints.save(5, values)  # noqa: E731
+  monkeypatch.setattr(run_folder, "wait_for_chief", write)
+  assert checkpoints.load(model, None) == 5

@@ -11,6 +11,7 @@ from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import Masking, MaskPolicy
 from data.records import RecordDataset, Source
+from data.vocab import SPECIAL_TOKENS
 from storage import tfrecord
 from storage.tfrecord import Feature, Schema
 
@@ -251,3 +252,19 @@ def test_batches_by_length_are_short_complete_and_resumed(
   for batch, result in zip(again, batches[4:], strict=True):
     for name, values in batch.items():
       np.testing.assert_array_equal(values, result[name], name)
+
+
+def test_an_evaluation_masks_each_batch_differently_but_always_alike(tmp_path):
+  schema = features.pretraining(T)
+  path = _write(tmp_path / "unmasked", [5] * 8, schema)
+  (tmp_path / "vocab").write_text(
+    "\n".join([*SPECIAL_TOKENS, *map(str, range(40))])
+  )
+  source = _input([path], vocab_file=str(tmp_path / "vocab"))
+  batches = source.endless_eval_batches(8).take(3)
+  first, again = (
+    [batch["masked_lm_positions"].numpy() for batch in batches]
+    for _ in range(2)
+  )
+  np.testing.assert_array_equal(first, again)
+  assert (first[0] != first[1]).any() and (first[1] != first[2]).any()

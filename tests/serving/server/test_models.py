@@ -183,3 +183,25 @@ def test_the_old_version_answers_until_the_new_one_can(folder, monkeypatch):
   monkeypatch.setattr(models.time, "monotonic", lambda: later)
   model.poll()
   assert sorted(model.versions) == [12]
+
+
+def test_metrics_are_of_all_versions_and_name_the_newest(folder):
+  model = _model(folder, num_versions=2)
+  for number, queued in ((9, 2), (10, 3)):
+    model.versions[number].workers.queued = queued
+  text = models.Metrics().text({"mrpc": model}).decode()
+  assert 'serving_version{model="mrpc"} 10.0' in text
+  assert 'serving_queue_texts{model="mrpc"} 5.0' in text
+
+
+def test_a_version_that_fails_does_not_delay_the_next_one(folder):
+  def load(path):
+    if path.endswith("12"):
+      raise OSError
+    return Version(path)
+
+  model = _model(folder, load=load)
+  for name in ("12", "13"):
+    (folder / name).mkdir()
+    model.poll()
+  assert sorted(model.versions) == [13]

@@ -218,3 +218,16 @@ def test_no_window_drops_an_answer(one, lengths):
   size = lengths.max_seq_length - window.context_offset - 1
   if len(expected) <= size - min(lengths.doc_stride, size) + 1:
     assert any(labelled)
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_windows_name_their_questions_in_every_chunk(
+  tokenizer, monkeypatch, num_workers
+):
+  monkeypatch.setattr(squad_records, "_CHUNK", 2)
+  examples = [example("the mill", question="in " * n) for n in range(5)]
+  windows = [
+    *make_windows(examples, tokenizer, WindowConfig(16, 8, 4), num_workers)
+  ]
+  assert [w.example_index for w in windows] == list(range(5))
+  assert [w.context_offset for w in windows] == [2, 3, 4, 5, 6]
