@@ -75,10 +75,7 @@ def pytest_collection_modifyitems(items):
   if seed := os.environ.get("BERT_TEST_ORDER"):
     rng, files = random.Random(seed), {}
     items.sort(
-      key=lambda item: (
-        files.setdefault(item.path, rng.random()),
-        rng.random(),
-      )
+      key=lambda item: (files.setdefault(item.path, rng.random()), rng.random())
     )
 
 

@@ -124,10 +124,6 @@ def test_the_direction_of_the_training_stays(given, tmp_path):
 
 
 def test_rare_words_are_not_added(given, tmp_path):
-  log = programs.run(
-    *("build_vocab",),
-    **given,
-    min_count=5,
-    output_file=tmp_path / "x/vocab.txt",
-  )
+  flags = given | {"output_file": tmp_path / "x" / "vocab.txt"}
+  log = programs.run("build_vocab", **flags, min_count=5)
   assert "only 1 words of the text are split and occur --min_count=5" in log

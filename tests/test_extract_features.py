@@ -129,21 +129,19 @@ def test_words_that_the_vocabulary_lacks_are_said(given, tmp_path):
 
 
 def test_an_export_has_the_pooling_of_the_flag(given, tmp_path):
-  flags = given | {"do_export": True, "pooling": "cls"}
+  folder, flags = tmp_path / "export", given | {"pooling": "cls"}
   del flags["input_file"]
-  _run(
-    **flags, export_dir=tmp_path / "export", export_format="savedmodel,keras"
-  )
-  assert (tmp_path / "export" / "model.keras").exists()
-  settings = json.loads((tmp_path / "export" / "task.json").read_text())
-  assert settings["pooling"] == "cls"
+  formats = {"do_export": True, "export_format": "savedmodel,keras"}
+  _run(**flags, **formats, export_dir=folder)
+  assert (folder / "model.keras").exists()
+  assert json.loads((folder / "task.json").read_text())["pooling"] == "cls"
 
 
 def test_windows_are_pooled_as_the_flag_says(given, tmp_path):
   (tmp_path / "long.txt").write_text("a puppet was a puppeteer " * 3 + "jim\n")
   flags = given | {"layers": -1, "pooling": "mean", "format": "npz"}
-  flags |= {"input_file": tmp_path / "long.txt"}
-  flags |= {"long_text": "windows", "max_seq_length": 6, "max_text_length": 20}
+  flags |= {"input_file": tmp_path / "long.txt", "long_text": "windows"}
+  flags |= {"max_seq_length": 6, "max_text_length": 20}
   mean, largest = (
     _output(tmp_path / f"{kind}.npz", **flags, window_pooling=kind)["vectors"]
     for kind in ("mean", "max")

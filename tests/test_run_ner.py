@@ -130,13 +130,6 @@ def test_dry_runs_of_recipes(given, more):
   programs.check_dry_run("run_ner", recipe, **flags)
 
 
-def test_a_file_to_evaluate_with_needs_tags(given, tmp_path):
-  flags = given | {"output_dir": tmp_path / "out", "do_train": True}
-  flags |= {"do_eval": True, "dev_file": tmp_path / "words.txt"}
-  _write(flags["dev_file"], _text(3, "dev"), "{}")
-  programs.fails("run_ner", "expected a word and its tag", **flags)
-
-
 def test_an_epoch_is_of_records(given, tmp_path):
   """A long sentence has several of them."""
   [first, *others] = _text(8, "train")

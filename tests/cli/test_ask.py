@@ -185,16 +185,9 @@ def test_help_names_the_program(capsys):
   assert capsys.readouterr().out.startswith("usage: predictor.py ")
 
 
-class _Answering:
-  inputs, check = ("text",), staticmethod(dict)
-
-  def __call__(self, **texts):
-    return [{}]
-
-
-def test_answers_end_with_their_reader(monkeypatch):
+def test_answers_end_with_their_reader(call, monkeypatch):
   read, write = os.pipe()
   os.close(read)
   with os.fdopen(write, "w") as closed, pytest.raises(SystemExit, match="1"):
     monkeypatch.setattr("sys.stdout", closed)
-    ask.main(lambda model: _Answering(), ["--model=m", "--text=x"])
+    call(Single, "--text=x")

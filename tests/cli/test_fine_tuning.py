@@ -326,16 +326,3 @@ def test_learning_rates(argument, expected):
   assert values.rate == expected
   with pytest.raises(flags.IllegalFlagValueError, match="-1 is less than 0"):
     values(["program", "--rate=3e-5,-1"])
-
-
-@pytest.mark.parametrize(
-  ("flag", "conflict", "expected"),
-  [(True, 0, True), (False, 0, False), (None, 0, None), (None, 1, False)],
-)
-def test_examples_are_packed_as_the_flag_says(
-  tmp_path, flag, conflict, expected
-):
-  """Without it as it pays, if it is possible."""
-  args = _flags(tmp_path, pack_examples=flag)
-  packs = fine_tuning.packs_examples(args, toy.config(), {"--x": conflict})
-  assert packs is expected

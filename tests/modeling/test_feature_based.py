@@ -147,10 +147,3 @@ def test_too_few_layers_and_an_unknown_choice_are_named(choice, needed):
     models.select_features({"encoder_layers": layers[1:]}, choice)
   with pytest.raises(KeyError, match="first"):
     models.select_features({"encoder_layers": layers}, "first")
-
-
-def test_tags_begin_with_the_range_of_the_configuration():
-  keras.utils.set_random_seed(7)
-  config = replace(CONFIG, initializer_range=1e-4)
-  model = models.feature_based_tagger(config, TAGS, "last", UNITS)
-  assert 0 < np.abs(model.get_layer("tags").kernel).max() < 1e-3

@@ -11,10 +11,7 @@ LABELS = np.array([1, 1, 0, 0, 0, 0, 1, 1])  # TP 3, FP 1, FN 1, TN 3
 
 
 def test_columns_of_a_report_align_with_hangul():
-  for name, values in (
-    ("긍정", [0, 1]),
-    ("긍정적인 글", [[1], [1], [0], [1]]),
-  ):
+  for name, values in (("긍정", [0, 1]), ("긍정적인 글", [[1], [1], [0], [1]])):
     values = np.array(values)
     table = metrics.classification_report([name, "b"], values, values)
     lines = [line for line in table.split("\n") if line.strip()]

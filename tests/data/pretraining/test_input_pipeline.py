@@ -255,16 +255,13 @@ def test_batches_by_length_are_short_complete_and_resumed(
 
 
 def test_an_evaluation_masks_each_batch_differently_but_always_alike(tmp_path):
-  schema = features.pretraining(T)
-  path = _write(tmp_path / "unmasked", [5] * 8, schema)
-  (tmp_path / "vocab").write_text(
-    "\n".join([*SPECIAL_TOKENS, *map(str, range(40))])
-  )
+  path = _write(tmp_path / "unmasked", [5] * 8, features.pretraining(T))
+  words = [*SPECIAL_TOKENS, *map(str, range(40))]
+  (tmp_path / "vocab").write_text("\n".join(words))
   source = _input([path], vocab_file=str(tmp_path / "vocab"))
-  batches = source.endless_eval_batches(8).take(3)
   first, again = (
     [batch["masked_lm_positions"].numpy() for batch in batches]
-    for _ in range(2)
+    for batches in [source.endless_eval_batches(8).take(3)] * 2
   )
   np.testing.assert_array_equal(first, again)
   assert (first[0] != first[1]).any() and (first[1] != first[2]).any()
