@@ -275,9 +275,8 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
 
 
 def test_a_network_may_have_twelve_layers(monkeypatch):
-  names = (f"bert/encoder/layer_{i}/output/dense/bias" for i in range(12))
-  shapes = dict.fromkeys(names, (8,))
-  monkeypatch.setattr("training.run_record.checkpoint_shapes", lambda _: shapes)
+  sizes = {f"bert/encoder/layer_{i}/output/dense/bias": (8,) for i in range(12)}
+  monkeypatch.setattr("training.run_record.checkpoint_shapes", lambda _: sizes)
   encoder._check_sizes("file", BertConfig(7, 8, 12, 2, 9), "model")
   with pytest.raises(UserError, match="has num_hidden_layers 12, but"):
     encoder._check_sizes("file", BertConfig(7, 8, 10, 2, 9), "model")
