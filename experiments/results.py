@@ -143,7 +143,7 @@ def spread(scores: Scores) -> str:
 
 def figure(claim: Claim, scores: Scores) -> Figure:
   """Scores of all seeds, and their means."""
-  result = Figure(figsize=(6, 2.8), layout="tight")
+  result = Figure(figsize=(7, 2.8), layout="constrained")
   ax = result.subplots()
   for label, pattern in re.findall(r"([^:;]+): ([^;]+)", claim.figure):
     values = {}
@@ -164,7 +164,7 @@ def figure(claim: Claim, scores: Scores) -> Figure:
         ax.set(xscale="log", xlabel=unit)
   ax.set_ylabel("F1 or accuracy")
   ax.grid(alpha=0.3)
-  ax.legend(fontsize=7)
+  ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
   return result
 
 
