@@ -72,9 +72,7 @@ class Predictor:
       self._answer = TextModel(answers, RemoteEngine(path, timeout))
     else:
       if files is not None:
-        raise UserError(
-          f"{path} is not the URL of a TF Serving: leave out files"
-        )
+        raise UserError(f"{path} is no URL of a TF Serving: leave out files")
       self._answer = tasks.open_model(path, engine, **changes)
     answers = self._answer.answers
     self._ranks, self._optional = answers.inputs, answers.optional

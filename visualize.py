@@ -74,8 +74,7 @@ def _restore(args):
   entry = run_record.of_checkpoint(args.model)
   if entry.get("program", "run_pretraining") == "run_pretraining":
     return _restore_pretrained(args, entry["flags"])
-  record = run_record.sibling_file(args.model, run_record.NAME)
-  folder = os.path.dirname(record) or "."
+  folder = os.path.dirname(run_record.sibling_file(args.model, run_record.NAME))
   served = tasks.restore(folder)
   if args.model.rstrip("/") != folder:  # a checkpoint, or the folder `best`
     path = run_record.find_checkpoint(args.model)

@@ -43,7 +43,7 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
     for batch in _batches(_checked(predict, rows), args.batch_size):
       for answer in _answers(predict, batch):
         print(json.dumps(answer, ensure_ascii=False), flush=True)
-  except BrokenPipeError:  # a reader such as `head` has enough
+  except BrokenPipeError:  # of a reader as `head`; of a server: RemoteError
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
   except (UserError, OSError) as error:

@@ -11,7 +11,7 @@ from cli import arguments, program, shared_flags, training_program
 from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
-from modeling.config import SIDES, BertConfig
+from modeling.config import SIDES, BertConfig, extensions
 from storage import UserError, files
 from training import run_record
 
@@ -35,9 +35,8 @@ def config(args: Arguments) -> BertConfig:
   do not fit each other or --max_seq_length.
   """
   values = args.to_dict()  # not all programs have all of these
-  names = "attention", "add_bilstm"
-  changes = {name: values[name] for name in names if values.get(name)}
-  result = replace(BertConfig.from_json(args.bert_config_file), **changes)
+  result = BertConfig.from_json(args.bert_config_file)
+  result = replace(result, **extensions(values))
   if length := values.get("max_seq_length"):
     result.check_length(length)
   if args.vocab_file:

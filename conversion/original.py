@@ -8,7 +8,7 @@ from absl import logging
 from conversion import interchange
 from conversion.interchange import BERT_CONFIG, VOCABULARY, CanonicalModel
 from data import labels
-from modeling.config import EXTENSIONS
+from modeling.config import extensions
 from storage import UserError, files, textfiles
 from training import checkpoint, run_record
 
@@ -39,7 +39,7 @@ def read(
   flags = entry["flags"]
   config = read_config(prefix, config_file)
   if config is not None:
-    config |= {name: flags[name] for name in EXTENSIONS if flags.get(name)}
+    config |= extensions(flags)
   bert = CanonicalModel(
     prefix,
     {},

@@ -6,7 +6,7 @@ Source: `BertConfig` of the original; sizes of the paper (section 3) and of the
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from storage import UserError, files, textfiles
@@ -50,6 +50,11 @@ PRESETS = {
   for layers in (2, 4, 6, 8, 10, 12)
   for hidden in (128, 256, 512, 768)
 }
+
+
+def extensions(flag_values: Mapping) -> dict:
+  """Those of EXTENSIONS that flags set, which override bert_config.json."""
+  return {k: flag_values[k] for k in EXTENSIONS if flag_values.get(k)}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pkgutil import iter_modules
 from typing import NamedTuple
 
 from data import vocab, vocab_checks
-from modeling.config import EXTENSIONS, BertConfig
+from modeling.config import BertConfig, extensions
 from serving import answers, engines
 from serving.answers import Answers, TextModel
 from storage import UserError, files
@@ -35,9 +35,8 @@ class ModelFiles(NamedTuple):
 def model_files(path: str) -> ModelFiles:
   """Files of a checkpoint: beside it, or named by the run that wrote it.
 
-  `path` is a folder or the prefix of a checkpoint. The case is that of the run,
-  else of the vocabulary; flags of the run complete the configuration. Raises
-  FileNotFoundError if a file is missing.
+  `path` is a folder or the prefix of a checkpoint. Case and configuration are
+  those of the run's flags, else of the files. FileNotFoundError if one is gone.
   """
   prefix = run_record.find_checkpoint(path, prefer_best=None)
   entry = run_record.of_checkpoint(prefix)
@@ -54,8 +53,7 @@ def model_files(path: str) -> ModelFiles:
   lower_case = entry["flags"].get("do_lower_case")
   if not entry["flags"].get("vocab_file"):  # pre-training may not know the case
     lower_case = vocab_checks.doubt_case(vocab.load(paths[1]), True) is None
-  trained = {k: v for k, v in entry["flags"].items() if v and k in EXTENSIONS}
-  config = replace(BertConfig.from_json(paths[0]), **trained)
+  config = replace(BertConfig.from_json(paths[0]), **extensions(entry["flags"]))
   return ModelFiles(prefix, paths[0], paths[1], lower_case, config)
 
 

@@ -133,8 +133,13 @@ def test_a_preview_prints_instead_of_writing(flags, heading):
 def test_a_preview_ends_with_its_reader():
   read, write = os.pipe()
   os.close(read)
-  command = [sys.executable, "create_pretraining_data.py", "--preview=2"]
-  command += [f"--{name}={value}" for name, value in FLAGS.items()]
+  flags = [f"--{name}={value}" for name, value in FLAGS.items()]
+  command = [
+    sys.executable,
+    "create_pretraining_data.py",
+    "--preview=2",
+    *flags,
+  ]
   done = subprocess.run(command, cwd=ROOT, stdout=write, stderr=-1, check=False)
   os.close(write)
   assert done.returncode == -signal.SIGPIPE and b"Trace" not in done.stderr

@@ -110,7 +110,6 @@ def test_a_dry_run_of_the_recipe(flags, tmp_path):
 
 
 def test_an_epoch_is_of_questions_and_the_best_by_that_version(flags, tmp_path):
-  """As in the original, although most questions have several windows."""
   files = dict.fromkeys(("train_file", "predict_file"), tmp_path / "v2.json")
   more = {"max_seq_length": 16, "doc_stride": 4, "num_train_epochs": 1}
   more |= {"version_2_with_negative": True, "keep_best": True}

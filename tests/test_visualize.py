@@ -77,9 +77,8 @@ def test_a_checkpoint_has_the_task_of_its_run(tmp_path):
   for number, model in enumerate((tmp_path, best, best / "a.ckpt")):
     path = tmp_path / f"{number}.html"
     programs.run("visualize", model=model, text="a", output_file=path)
-    data = _data(path)
+    pages.add(json.dumps((data := _data(path))["answer"]))
     assert data["facts"]["task"] == "classification"
-    pages.add(json.dumps(data["answer"]))
   assert len(pages) == 1
 
 

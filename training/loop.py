@@ -149,14 +149,9 @@ def _run_steps(
   step = int(train_step.step.numpy())
   number = plan.steps_to_run(step, timer.seconds_per_step)
   begin = time.monotonic()
-  try:
-    with _lost_worker_errors(), plan.profile(step, number):
-      means = steps.means(train_step.train(batches, tf.constant(number)))
-  except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
-    message = first_corrupt()
-    if message is None:
-      raise
-    raise UserError(message) from None
+  named = steps.corrupt_record_errors(first_corrupt)
+  with named, _lost_worker_errors(), plan.profile(step, number):
+    means = steps.means(train_step.train(batches, tf.constant(number)))
   timer.update(number, time.monotonic() - begin)
   means["learning_rate"] = float(train_step.learning_rate(step + number - 1))
   return number, means

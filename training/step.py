@@ -5,8 +5,8 @@ the update does not depend on how the batch is divided. Activations may be
 bfloat16, or float16 with loss scaling; all else is float32.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
@@ -46,6 +46,17 @@ def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
     name=name,
     aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
   )
+
+
+@contextmanager
+def corrupt_record_errors(find: Callable[[], str | None]) -> Iterator[None]:
+  """Raises UserError with the corrupt record that `find` describes, if any."""
+  try:
+    yield
+  except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
+    if message := find():
+      raise UserError(message) from None
+    raise
 
 
 class LossScale:

@@ -25,6 +25,7 @@ from serving.export import ServedModel, TextSignature
 from storage import UserError, files
 from tasks.pretraining.answers import Answers
 from training import checkpoint, inference, report
+from training import step as steps
 
 
 def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
@@ -123,13 +124,8 @@ def evaluate(
   records = "--eval_file" if args.eval_file else "the records of --input_file"
   logging.info("evaluation at step %d, on %s", step, records)
   batches = source.endless_eval_batches(args.eval_batch_size)
-  try:
+  with steps.corrupt_record_errors(source.first_corrupt):
     results = inference.evaluate(model, objective, batches, args.max_eval_steps)
-  except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
-    message = source.first_corrupt()
-    if message is None:
-      raise
-    raise UserError(message) from None
   report.write_evaluation(args.output_dir, results, step)
 
 

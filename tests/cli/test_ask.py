@@ -124,7 +124,7 @@ def test_what_a_model_is_opened_with(flags, expected):
     ("/nowhere", "/nowhere is no folder"),
     ("http://a --engine=litert", "http://a is a URL: leave out engine"),
     ("http://a --vocab_file=v", "http://a is a URL: leave out vocab_file"),
-    ("/a --files=f", "/a is not the URL of a TF Serving: leave out files"),
+    ("/a --files=f", "/a is no URL of a TF Serving: leave out files"),
   ],
 )
 def test_a_model_that_cannot_be_opened_is_named(model, message):

@@ -307,8 +307,8 @@ def test_flags_that_change_a_training_are_told_from_others(tmp_path, caplog):
 
 
 def test_options_of_a_pipeline_are_words_of_a_shell():
-  args = programs.arguments("build_vocab", runner="R")
-  args = args.replace(pipeline_options="--a='b c' --d")
+  flags = {"runner": "R", "pipeline_options": "--a='b c' --d"}
+  args = programs.arguments("build_vocab", **flags)
   assert shared_flags.pipeline_options(args) == ["--runner=R", "--a=b c", "--d"]
   args = args.replace(pipeline_options="--a='b")
   with pytest.raises(ValueError, match="--pipeline_options: No closing"):

@@ -239,7 +239,6 @@ def test_flags_override_bert_config_json_where_they_are_set(
 def test_dropout_and_the_order_of_the_data_have_the_seed_of_the_run(
   tmp_path, monkeypatch, started
 ):
-  """Which it has drawn, or began with, whatever the flag says."""
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
   for seed in (None, 9):
     calls = started(_flags(tmp_path, seed=seed))

@@ -100,9 +100,7 @@ def test_runs_every_combination_and_copies_the_winner(
     fine_tuning.run_sweep(_flags(tmp_path))
 
 
-def test_a_trial_whose_score_is_no_number_is_not_the_best(
-  tmp_path, commands, monkeypatch
-):
+def test_a_trial_without_a_number_loses(tmp_path, commands, monkeypatch):
   monkeypatch.setitem(SCORES, 1e-5, -math.inf)  # as BestCheckpoint writes NaN
   fine_tuning.run_sweep(_flags(tmp_path))
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()

@@ -204,7 +204,7 @@ def test_a_sample_takes_nothing_from_a_pipe(tmp_path):
   os.write(write, b"c\n")
   os.close(write)
   paths = [str(tmp_path / "text"), f"/dev/fd/{descriptor}"]
-  sample = [*vocab_checks.sample(paths, textfiles.lines)]
-  assert [line.strip() for line in sample] == ["a", "b"]
+  sample = vocab_checks.sample(paths, textfiles.lines)
+  assert [*map(str.strip, sample)] == ["a", "b"]
   with os.fdopen(descriptor) as file:
     assert file.read() == "c\n"

@@ -10,6 +10,7 @@ from modeling import fused_ops, losses, models, tracing
 from modeling.fused_ops import uniform_bits
 from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, pretraining_batch
+from tests.training import toy
 
 SEED = tf.constant([5, 7], tf.uint32)
 
@@ -117,8 +118,7 @@ def test_a_chain_is_not_merged_with_others(size):
   def run(tensor):
     return tracing.run_compiled(tf.tanh, tensor, dtype="float32")
 
-  graph = run.get_concrete_function(tf.ones(size)).graph.as_graph_def()
-  [chain] = graph.library.function
+  [chain] = toy.function_defs(run.get_concrete_function(tf.ones(size)).graph)
   assert chain.attr["_noinline"].b
   assert chain.attr["_XlaMustCompile"].b == (size > 4)
 

@@ -206,5 +206,4 @@ def test_a_record_may_begin_at_the_end_of_a_piece(tmp_path, monkeypatch):
   for inside in range(25):  # bytes of its length
     monkeypatch.setattr(record_scan, "_PIECE", 316 + inside)
     index = record_scan.load_index([path])
-    assert index.offset.tolist() == [0, 256 * 316]
-    assert index.count.tolist() == [256, 44]
+    assert [*index.offset, *index.count] == [0, 256 * 316, 256, 44]

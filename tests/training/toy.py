@@ -130,6 +130,10 @@ def write_records(path, number, seed=0):
   tfrecord.save(path, features.pretraining(T, P), rows)
 
 
+def function_defs(graph):
+  return [graph._get_function(n).cached_definition for n in graph._functions]
+
+
 def operations(graph):
   """Yields all operations of a graph and of the functions within it."""
   yield from graph.get_operations()

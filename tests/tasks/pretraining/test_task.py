@@ -135,7 +135,8 @@ def test_an_evaluation_is_of_as_many_batches_as_the_flags_say(
   )
   flags = {"eval_batch_size": 3, "max_eval_steps": 7, "train_batch_size": 5}
   args = _args(**flags, output_dir=str(tmp_path))
-  source = SimpleNamespace(endless_eval_batches=lambda size: f"{size} at once")
+  source = SimpleNamespace(first_corrupt=None)
+  source.endless_eval_batches = lambda size: f"{size} at once"
   named = (("x", "--eval_file"), (None, "the records of --input_file"))
   for file, records in named:
     args, given[:] = args.replace(eval_file=file), ()
