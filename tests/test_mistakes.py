@@ -189,7 +189,6 @@ build_vocab | output_file=ner | ner exists already
 build_vocab | preset=base | bert_config.json exists already
 build_vocab | preset=huge | --preset=huge: value should be one of <tiny
 build_vocab | new_words=2 | --new_words is for --extend: name the vocabulary by it
-build_vocab | init_checkpoint=. | --init_checkpoint is for --extend: name the
 build_vocab | vocab_size=7 | --vocab_size=7 is too small for 5 reserved tokens
 build_vocab | special_tokens=[PAD],[UNK] | --special_tokens lacks [CLS], [SEP]
 build_vocab | special_tokens=[PAD],[UNK],[CLS],[SEP],[MASK], | : one name is empty

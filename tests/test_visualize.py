@@ -3,6 +3,7 @@
 import contextlib
 import json
 import unicodedata
+from functools import partial
 
 import pytest
 
@@ -64,7 +65,10 @@ def test_an_encoder_without_heads_has_a_page(folder, tmp_path):
 
 
 def test_a_checkpoint_has_the_task_of_its_run(tmp_path):
-  best = _write(tmp_path / "best", lambda config: models.classifier(config, 2))
+  make = partial(models.classifier, num_labels=2)
+  best = _write(tmp_path / "best", make)
+  other = checkpoint.variables(make(small_model.config(len(WORDS), **SIZES)))
+  checkpoint.write(str(best / "b.ckpt"), other)
   (best / "checkpoint").write_text('model_checkpoint_path: "a.ckpt"')
   labels.save(["no", "yes"], str(tmp_path))
   files = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
@@ -73,13 +77,13 @@ def test_a_checkpoint_has_the_task_of_its_run(tmp_path):
   flags = programs.defaults("run_classifier") | flags
   entry = {"program": "run_classifier", "flags": flags}
   (tmp_path / "run.json").write_text(json.dumps([entry]))
-  pages = set()
-  for number, model in enumerate((tmp_path, best, best / "a.ckpt")):
-    path = tmp_path / f"{number}.html"
+  answers = []
+  for model in (tmp_path, best, best / "a.ckpt", best / "b.ckpt"):
+    path = tmp_path / f"{len(answers)}.html"
     programs.run("visualize", model=model, text="a", output_file=path)
-    pages.add(json.dumps((data := _data(path))["answer"]))
+    answers.append((data := _data(path))["answer"])
     assert data["facts"]["task"] == "classification"
-  assert len(pages) == 1
+  assert answers[0] == answers[1] == answers[2] != answers[3]
 
 
 def test_decomposed_texts_are_said(folder, tmp_path):
