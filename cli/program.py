@@ -302,9 +302,10 @@ def check_output_file(args: Arguments, *inputs: str) -> None:
 
 
 def check_writable_file(path: str) -> None:
-  """Raises OSError if --output_file cannot be written, or is a folder."""
-  if files.is_folder(path):
-    raise IsADirectoryError(f"--output_file={path} is a folder: name a file")
+  """Raises OSError if --output_file cannot be written, or is no file."""
+  is_file = not os.path.exists(path) or os.path.isfile(path)
+  if files.is_folder(path) or not is_file:
+    raise OSError(f"--output_file={path} is no regular file: name another")
   check_writable(path, "output_file")
 
 

@@ -23,10 +23,8 @@ STAGES = ("do_train", "do_eval", "do_predict", "do_export")
 LOCK_FILE = "run.lock"
 # Files of locks, which last until they are closed; True if the folder is new.
 _open_locks: list[tuple[TextIO, bool]] = []
-# Incomplete checkpoints (training/run_folder.py) and files (storage/files.py)
-# of a killed run.
+# Incomplete checkpoints of a killed run (training/run_folder.py).
 _UNFINISHED = re.compile(r"unfinished-model\.ckpt-")
-_PARTIAL = re.compile(r".*\.partial-(\d+)(?:-[0-9a-f]+)?$")
 
 
 def run(
@@ -304,7 +302,7 @@ def _remove_locks():
 
 def _remove_incomplete(folder):
   for name in os.listdir(folder) if os.path.isdir(folder) else ():
-    partial = _PARTIAL.match(name)
+    partial = files.PARTIAL.match(name)
     is_left = partial and processes.has_ended(int(partial[1]))
     if is_left or _UNFINISHED.match(name):
       os.remove(os.path.join(folder, name))

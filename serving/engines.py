@@ -148,11 +148,13 @@ class LiteRtEngine:
 
   def __init__(self, file: str):
     self._file = file
-    cores = os.cpu_count() or 1
+    cores = num_cores()
     with no_stderr():  # a line about XNNPACK, once in a process
       self._alone = _load_litert(file, cores)
-    others = cores * _MAX_COPIES // _copy_size(file) - 1
-    num_workers = min(max(others, 1), cores)
+    # Weights in float16 are unpacked, then packed.
+    factor = 4 if "float16" in os.path.basename(file) else 1
+    others = cores * _MAX_COPIES // (factor * os.path.getsize(file)) - 1
+    self._num_workers = num_workers = min(max(others, 1), cores)
     self._threads, self._is_shared = cores // num_workers, num_workers == 1
     inputs = self._alone.get_input_details()
     self.features = {
@@ -175,8 +177,15 @@ class LiteRtEngine:
         return iter([_call_litert(self._alone, row) for row in first])
       finally:
         self._idle.release()
-    results = deque(map(self._submit, chain(first, rows)))
-    return (results.popleft().result() for _ in range(len(results)))
+    rows = map(self._submit, chain(first, rows))
+    # A few at a time, so that a long request leaves room for others.
+    return self._in_order(deque(islice(rows, 4 * self._num_workers)), rows)
+
+  def _in_order(self, running, waiting):
+    while running:
+      result = running.popleft().result()
+      running.extend(islice(waiting, 1))
+      yield result
 
   def _submit(self, row):
     with self._count:
@@ -196,10 +205,10 @@ class LiteRtEngine:
         self._num_running -= 1
 
 
-def _copy_size(file):
-  """Bytes of an interpreter's weights; float16 is unpacked, then packed."""
-  is_float16 = "float16" in os.path.basename(file)
-  return os.path.getsize(file) * (4 if is_float16 else 1)
+def num_cores() -> int:
+  """Cores that this process may use."""
+  affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
+  return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _load_litert(file, num_threads):
@@ -222,7 +231,10 @@ def _call_litert(function, row):
   try:
     outputs = function(**{name: value[None] for name, value in row.items()})
   except (RuntimeError, ValueError) as error:
-    raise UserError(first_line(str(error))) from None
+    # LiteRT repeats all earlier errors of an interpreter before the new one.
+    before, text = getattr(function, "errors", ""), str(error)
+    function.errors = text if text.startswith(before) else before
+    raise UserError(first_line(text.removeprefix(before) or text)) from None
   return {name: value[0] for name, value in outputs.items()}
 
 
@@ -264,10 +276,17 @@ class RemoteEngine(Batches):
   def _call(self, inputs):
     columns = {name: value.tolist() for name, value in inputs.items()}
     body = {"signature_name": SIGNATURE, "inputs": columns}
-    outputs = self._fetch(":predict", json.dumps(body).encode())["outputs"]
-    if len(self.outputs) == 1:  # a single output goes without its name
-      outputs = dict.fromkeys(self.outputs, outputs)
-    return {name: np.array(v, np.float32) for name, v in outputs.items()}
+    document = self._fetch(":predict", json.dumps(body).encode())
+    try:
+      outputs = document["outputs"]
+      if len(self.outputs) == 1:  # a single output goes without its name
+        outputs = dict.fromkeys(self.outputs, outputs)
+      result = {name: np.array(outputs[name], "f4") for name in self.outputs}
+      [_] = {len(inputs["input_ids"]), *map(len, result.values())}
+    except (KeyError, TypeError, ValueError):
+      message = f"{self._url} answered something else than {SIGNATURE}"
+      raise RemoteError(message) from None
+    return result
 
   def _fetch(self, path, body=None):
     request = urllib.request.Request(self._url + path, body)

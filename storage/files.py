@@ -5,6 +5,7 @@ Paths with a scheme ("gs://...") go through tf.io.gfile, imported on demand.
 
 import glob
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from storage import UserError
+
+# A file that is not complete, with the ID of its process (open_for_writing).
+PARTIAL = re.compile(r".*\.partial-(\d+)-[0-9a-f]{8}$")
 
 
 def is_remote(path: str) -> bool:
@@ -98,13 +102,14 @@ def remove_folder(path: str) -> None:
 
 
 def glob_files(pattern: str) -> list[str]:
-  """Files that match one pattern, sorted; [] if none does."""
+  """Complete files that match one pattern, sorted; [] if none does."""
   if exists(pattern):  # also names that contain "[" or "*"
     return [pattern]
   if is_remote(pattern):
-    return sorted(_remote("glob", pattern))
-  # Hidden files match too, as in tf.io.gfile.
-  return sorted(glob.glob(pattern, include_hidden=True))
+    paths = _remote("glob", pattern)
+  else:  # hidden files match too, as in tf.io.gfile
+    paths = glob.glob(pattern, include_hidden=True)
+  return sorted(path for path in paths if not PARTIAL.match(path))
 
 
 def expand(patterns: str) -> list[str]:

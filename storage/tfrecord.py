@@ -72,10 +72,6 @@ def _int64s(values: Sequence[int]) -> bytes:
   return b"".join(map(_varint, values))
 
 
-def _float32s(values: Sequence[float]) -> bytes:
-  return struct.pack(f"<{len(values)}f", *values)
-
-
 def encode_field(number: int, content: bytes) -> bytes:
   """Encodes a length-delimited field of a protocol buffer message."""
   return bytes((number << 3 | 2,)) + _varint(len(content)) + content
@@ -94,7 +90,7 @@ def _feature_encoder(feature: Feature) -> tuple[Callable, Callable]:
     entry = key + encode_field(2, encode_field(kind, values))
     return encode_field(1, entry)[: -length or None]
 
-  pack = _float32s if is_float else _int64s
+  pack = (lambda v: struct.pack(f"<{len(v)}f", *v)) if is_float else _int64s
   return pack, lambda values: head(len(values)) + values
 
 

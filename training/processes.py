@@ -33,14 +33,17 @@ def has_others() -> bool:
 
 
 def has_ended(process_id: int) -> bool:
-  """False if unknown, as for other workers, which may be on other hosts."""
+  """True if a process before this one has ended, which may have had its ID.
+
+  False if unknown, as for other workers, which may be on other hosts.
+  """
   if has_others():
     return False
   try:
     os.kill(process_id, 0)
   except OSError as error:
     return isinstance(error, ProcessLookupError)
-  return False
+  return process_id == os.getpid()  # as in a container that starts again
 
 
 def _cluster_config():

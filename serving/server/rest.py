@@ -6,6 +6,7 @@ Forms and messages are those of https://www.tensorflow.org/tfx/serving/api_rest.
 import base64
 import json
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -163,7 +164,7 @@ def _read_rows(document, specs, needed):
   )
   _check(rows, "JSON Value: %s No values in 'instances' array", document)
   _check(
-    isinstance(rows[0], dict) or len(needed) == 1,
+    _is_named(rows[0]) or len(needed) == 1,
     "instances is a plain list, but expecting list of objects as multiple "
     "input tensors required as per tensorinfo_map",
   )
@@ -285,8 +286,8 @@ def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
 
   They are "predictions" by rows, else "outputs".
   """
-  names = sorted(answers[0]) if answers else []
-  rows = [{n: _to_json(answer[n]) for n in names} for answer in answers]
+  names = sorted({*chain(*answers)})  # a text_pair may be ""
+  rows = [{n: _to_json(answer.get(n)) for n in names} for answer in answers]
   if len(names) == 1:
     value = [row[names[0]] for row in rows]
   elif by_rows:

@@ -1,6 +1,5 @@
 """A version of a model, and the threads that answer its requests in order."""
 
-import os
 import threading
 import time
 from collections import deque
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from serving.answers import TextModel
-from serving.engines import SIGNATURE
+from serving.engines import SIGNATURE, num_cores
 from serving.server.models import Settings
 from serving.server.rest import RestError, Spec
 from storage import UserError
@@ -58,7 +57,7 @@ class Version:
       for name, specs in self.specs.items()
     }
     # With several workers, rows that are faster together would run apart.
-    number = 1 if engine.max_rows > 1 else os.cpu_count() or 1
+    number = 1 if engine.max_rows > 1 else num_cores()
     self.workers = Workers(
       settings.max_queue_size, number, engine.max_rows, on_call
     )

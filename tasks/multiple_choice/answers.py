@@ -3,6 +3,8 @@
 Legend: T tokens of the longest choice, C choices.
 """
 
+import numpy as np
+
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
 from tasks.multiple_choice.examples import ChoiceRecordBuilder
@@ -19,14 +21,15 @@ class Answers(answers.Answers):
     self._encoder = ChoiceRecordBuilder(config.tokenizer, config.max_seq_length)
 
   def encode(self, texts: Texts) -> Encoded:
-    """One row of choices, [C, T]."""
+    """Rows of up to 32 choices, [C, T]: more may exceed the memory."""
     choices = self._encoder.choices(*(texts[name] for name in self.inputs))
-    row = answers.stack([answers.row(*choice) for choice in choices])
-    return Encoded([row], texts["choices"])
+    rows = [answers.row(*choice) for choice in choices]
+    parts = (rows[i : i + 32] for i in range(0, len(rows), 32))
+    return Encoded([*map(answers.stack, parts)], texts["choices"])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """`choice`, number of the ending, its `text`, `probabilities` of all."""
-    [logits] = (output["logits"] for output in outputs)
+    logits = np.concatenate([output["logits"] for output in outputs])
     best = int(logits.argmax())
     return {
       "choice": best,

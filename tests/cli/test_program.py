@@ -295,11 +295,18 @@ def test_a_folder_is_no_output_file_and_a_file_no_output_dir(tmp_path):
     (program.check_output_file, args),
     (program.check_writable_file, str(tmp_path)),
   ):
-    with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
+    with pytest.raises(OSError, match="is no regular file: name another"):
       check(value)
   (tmp_path / "afile").touch()
   with pytest.raises(NotADirectoryError, match="afile is a file: name a fold"):
     training_program.lock_folder(str(tmp_path / "afile"))
+
+
+def test_a_pipe_or_device_is_not_replaced(tmp_path):
+  os.mkfifo(tmp_path / "pipe")
+  args = Arguments(output_file=str(tmp_path / "pipe"), overwrite=True)
+  with pytest.raises(OSError, match="pipe is no regular file: name another"):
+    program.check_output_file(args)
 
 
 def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
@@ -309,12 +316,12 @@ def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
     pass
   incomplete = [
     "unfinished-model.ckpt-5.data-00000-of-00001.tempstate12",
-    f"metrics.jsonl.partial-{ended.pid}",
+    f"metrics.jsonl.partial-{os.getpid()}-0a1b2c3d",  # as in a container
     f"train.tf_record.partial-{ended.pid}-0a1b2c3d",
     "best/unfinished-model.ckpt-5.index",
   ]
   complete = ["model.ckpt-5.index", "unfinished.txt", "export.unfinished"]
-  complete.append(f"a.json.partial-{os.getpid()}-0a1b2c3d")
+  complete.append(f"a.json.partial-{os.getppid()}-0a1b2c3d")
   for name in incomplete + complete:
     (tmp_path / name).touch()
   toy.set_worker(monkeypatch, 0)

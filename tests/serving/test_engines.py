@@ -206,7 +206,7 @@ def _interpreters(monkeypatch):
 
   monkeypatch.setattr(engines, "_load_litert", load)
   monkeypatch.setattr("os.path.getsize", lambda file: 1)
-  monkeypatch.setattr("os.cpu_count", lambda: 4)
+  monkeypatch.setattr(engines, "num_cores", lambda: 4)
   return loaded
 
 
@@ -228,6 +228,14 @@ def test_a_row_alone_has_all_cores_and_several_have_one_each(interpreters):
   assert list(engine.run([])) == []
 
 
+def test_a_long_request_leaves_room_for_others(interpreters):
+  engine = LiteRtEngine("file")
+  results = engine.run(_numbers(*range(1000)))
+  assert _values(engine.run(_numbers(1, 2))) == [2, 4]
+  assert sum(interpreter.calls for interpreter in interpreters) < 40
+  assert _values(results) == [*range(0, 2000, 2)]
+
+
 def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   engine, all_at_once = LiteRtEngine("file"), threading.Barrier(8)
   sizes = (1, 3, 1, 1, 2)
@@ -244,6 +252,18 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   before = interpreters[0].calls
   engine.run(_numbers(1))
   assert interpreters[0].calls == before + 1
+
+
+def test_an_error_is_not_that_of_an_earlier_row():
+  texts = []
+
+  def function(x):  # LiteRT's errors repeat the earlier ones
+    texts.append(f"error of {x[0]}\n")
+    raise ValueError("".join(texts))
+
+  for value in (7, 7, 9):
+    with pytest.raises(UserError, match=f"^error of {value}$"):
+      engines._call_litert(function, {"x": np.array(value)})
 
 
 @pytest.mark.parametrize("megabytes", [1, 900])  # 900: all share one
@@ -467,6 +487,7 @@ def test_a_single_output_comes_without_its_name(stub):
 
 LATEST = "Servable not found for request: Latest"
 NO_MODEL = "is no model of a TF Serving"
+NO_ANSWER = "/a answered something else than serving_features"
 ANSWERS = [
   ((404, {"error": LATEST}), RemoteError, f"404, {LATEST}"),
   ((503, {"error": "queue is full"}), RemoteError, "503, queue is full"),
@@ -475,6 +496,10 @@ ANSWERS = [
   ((403, {"error": {"code": 7}}), RemoteError, "403, {'code': 7}"),
   ((400, {"error": "indices[0] = 9"}), UserError, r"/a: indices\[0\] = 9"),
   ((200, b"<html>"), RemoteError, NO_MODEL),
+  ((200, {"error": "x"}), RemoteError, NO_ANSWER),
+  ((200, []), RemoteError, NO_ANSWER),
+  ((200, {"outputs": []}), RemoteError, NO_ANSWER),
+  ((200, {"outputs": [[1], [1, 2]]}), RemoteError, NO_ANSWER),
 ]
 
 

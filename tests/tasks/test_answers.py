@@ -245,6 +245,11 @@ def test_choices_by_hand():
   answer = _decode(model, texts, logits=[0.0, np.log(2), 0.0])
   assert (answer["choice"], answer["text"]) == (1, "d")
   assert answer["probabilities"] == [0.25, 0.5, 0.25]
+  encoded = model.encode(texts | {"choices": ["c", "d"] * 35})
+  assert [len(row["input_ids"]) for row in encoded.rows] == [32, 32, 6]
+  answer = model.decode(encoded, [{"logits": np.arange(n)} for n in (32, 33)])
+  assert answer["choice"] == 64
+  assert len(answer["probabilities"]) == 65
 
 
 def test_separators_and_positions_of_words():

@@ -73,6 +73,7 @@ text | {"signature_name": 5} | JSON Value: {"signature_name":5} not formatted co
 text | {"instances": "a"} | JSON Value: {"instances":"a"} Excepting 'instances' to be an list/array
 text | {"instances": []} | JSON Value: {"instances":[]} No values in 'instances' array
 named | {"instances": ["a"]} | instances is a plain list, but expecting list of objects as multiple input tensors required as per tensorinfo_map
+named | {"instances": [{"b64": "YQ=="}]} | instances is a plain list, but expecting list of objects as multiple input tensors required as per tensorinfo_map
 named | {"inputs": ["a"]} | inputs is a plain value/list, but expecting an object as multiple input tensors required as per tensorinfo_map
 text | {"instances": [{"text": "a"}, "b"]} | Expecting object but got list at item 1 of input list
 text | {"instances": ["a", {"text": "b"}]} | Expecting value/list but got object at item 1 of input list
@@ -160,6 +161,12 @@ def test_several_outputs_are_objects():
   assert _write(answers, by_rows=True) == {"predictions": rows}
   columns = {"label": ["né", "a"], "p": [[0.2, 0.8], [1.0]]}
   assert _write(answers, by_rows=False) == {"outputs": columns}
+
+
+def test_an_output_that_only_some_answers_have_is_null_in_others():
+  answers = [{"p": 0.5}, {"p": 1.0, "is_next": True}]
+  rows = [{"p": 0.5, "is_next": None}, {"p": 1.0, "is_next": True}]
+  assert _write(answers, True) == {"predictions": rows}
 
 
 def test_floats_are_as_short_as_float32_allows():

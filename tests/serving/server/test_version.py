@@ -105,7 +105,7 @@ class _Model:
 def test_rows_that_are_faster_together_have_one_worker(
   monkeypatch, max_rows, number
 ):
-  monkeypatch.setattr("os.cpu_count", lambda: 4)
+  monkeypatch.setattr(module, "num_cores", lambda: 4)
   monkeypatch.setattr(module, "Workers", lambda *given: given)
   settings = stand_in.SETTINGS._replace(max_queue_size=7)
   version = Version(_Model(max_rows), settings, print)
