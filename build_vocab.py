@@ -132,7 +132,7 @@ def write_model(args: Arguments, counts: Counter) -> None:
   from conversion import original
   from serving.export import new_folder
 
-  prefix = run_record.find_checkpoint(args.init_checkpoint, prefer_best=None)
+  prefix = run_record.find_checkpoint(args.init_checkpoint)
   bert = original.read(prefix, args.bert_config_file)
   bert.set_words(pieces)
   with new_folder(os.path.dirname(args.output_file)) as folder:

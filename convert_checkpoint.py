@@ -64,7 +64,7 @@ def check_flags(args: Arguments) -> None:
   if kind := interchange.format_of_folder(args.input):
     choose_target(args, kind)
     return
-  prefix = run_record.find_checkpoint(args.input, prefer_best=None)
+  prefix = run_record.find_checkpoint(args.input)
   if interchange.is_object_based(prefix):
     choose_target(args, MODEL_GARDEN)
   elif choose_target(args, ORIGINAL) == HUGGING_FACE and not (

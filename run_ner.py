@@ -23,7 +23,7 @@ from absl import flags
 from cli import encoder, program, shared_flags, training_program
 from cli.arguments import Arguments
 from data import labels
-from modeling.config import FEATURE_LAYERS
+from modeling.config import FEATURE_LAYERS, check_feature_layers
 from storage import UserError
 from tasks.ner import examples
 
@@ -43,7 +43,7 @@ flags.DEFINE_bool(
 )
 flags.DEFINE_bool("feature_based", False, "Train an LSTM on a frozen BERT.")
 flags.DEFINE_enum(
-  "feature_layers", "concat_last_four", FEATURE_LAYERS, "The LSTM's input."
+  "feature_layers", "concat_last_four", [*FEATURE_LAYERS], "The LSTM's input."
 )
 flags.DEFINE_integer("lstm_units", 768, "LSTM units in each direction.", 1)
 
@@ -56,6 +56,8 @@ def check_flags(args: Arguments) -> None:
   if args.feature_based:
     same += ["feature_layers", "lstm_units"]
   config = encoder.check_fine_tuning(args, *same)
+  if args.feature_based:
+    check_feature_layers(args.feature_layers, config.num_hidden_layers)
   training_program.check_packing(args, config, not_packed(args))
 
 

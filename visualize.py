@@ -51,7 +51,7 @@ def check_flags(args: Arguments) -> None:
       raise UserError(f"--{name} is not UTF-8: write it in this encoding")
   if not any(args[name] for name in _INPUTS):
     raise UserError("nothing to show: give --text, or --question and --context")
-  run_record.find_checkpoint(args.model, prefer_best=None)
+  run_record.find_checkpoint(args.model)
 
 
 def main(args: Arguments) -> None:

@@ -105,7 +105,7 @@ def _read(lines, predict) -> Iterator[tuple[str, dict]]:
       continue
     try:
       value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
       raise UserError(
         f"line {number} is no JSON: {error}; a text stands in double quotes"
       ) from None

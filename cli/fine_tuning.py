@@ -78,6 +78,12 @@ def train(
   if run_record.keeps_best(args.to_dict()):
     patience = args.early_stopping_patience * args.eval_steps
     best_checkpoint = BestCheckpoint(args.output_dir, metric, patience)
+    is_new = not run_record.latest_checkpoint(args.output_dir)
+    if is_new and best_checkpoint.evaluated:
+      raise UserError(
+        f"{run_folder.best_folder(args.output_dir)} is of another training or "
+        "sweep: remove it, or name another --output_dir"
+      )
     if best_checkpoint.is_final:
       logging.info("nothing to train: early stopping has ended this run")
       return
@@ -296,6 +302,10 @@ def _copy_labels(source, target):
 
 
 def _copy_best(source, target):
+  """Copies the best checkpoint, and the thresholds of its labels, if any."""
+  thresholds = os.path.join(source, labels.THRESHOLDS)
+  if files.exists(thresholds):
+    tf.io.gfile.copy(thresholds, os.path.join(target, labels.THRESHOLDS), True)
   source, target = map(run_folder.best_folder, (source, target))
   files.remove_folder(target)  # of a sweep with fewer trials
   tf.io.gfile.makedirs(target)

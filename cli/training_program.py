@@ -36,14 +36,14 @@ def run(
   """
 
   def start(args):
+    stages = _stages(args)
+    if not any(stages.values()):
+      *others, last = (f"--{name}" for name in stages)
+      raise UserError(
+        f"At least one of {', '.join(others)} and {last} must be True."
+      )
+    check_flags(args)  # also those of a dry run, which has other folders
     with dry_run(args) as args:
-      stages = _stages(args)
-      if not any(stages.values()):
-        *others, last = (f"--{name}" for name in stages)
-        raise UserError(
-          f"At least one of {', '.join(others)} and {last} must be True."
-        )
-      check_flags(args)
       if processes.is_chief():
         lock_folder(args.output_dir)
       try:
@@ -261,6 +261,7 @@ def lock_folder(folder: str) -> None:
   Removes incomplete files of a run that was killed there. Raises
   NotADirectoryError, or ValueError if another process has locked it.
   """
+  run_record.check_name(folder)
   if files.is_remote(folder):
     return
   if os.path.exists(folder) and not os.path.isdir(folder):

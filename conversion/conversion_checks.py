@@ -30,7 +30,7 @@ def read_any(
     _refuse(path, averages | {"bert_config_file": bert_config_file})
     reader = hugging_face if kind == interchange.HUGGING_FACE else keras_hub
     return reader.read(path), kind
-  prefix = run_record.find_checkpoint(path, prefer_best=None)
+  prefix = run_record.find_checkpoint(path)
   if interchange.is_object_based(prefix):
     _refuse(path, averages)
     return model_garden.read(prefix, bert_config_file), interchange.MODEL_GARDEN

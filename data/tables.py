@@ -136,7 +136,9 @@ def _objects(path, columns):
           "or remove the line"
         )
     values = {
-      name: value if isinstance(value, str) else json.dumps(value)
+      name: value
+      if isinstance(value, str)
+      else json.dumps(value, ensure_ascii=False)
       for name, value in values.items()
       if value is not None
     }

@@ -15,15 +15,12 @@ ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SIDES = ("left_to_right", "right_to_left")
 ATTENTION = ("bidirectional", *SIDES, "shallow")
 INITIAL_ATTENTION = ("random", "structured")
-# Inputs of the feature-based tagger, in the order of the paper's table 7.
-FEATURE_LAYERS = (
-  "embeddings",
-  "second_to_last",
-  "last",
-  "weighted_sum_last_four",
-  "concat_last_four",
-  "weighted_sum_all",
-)
+# Inputs of the feature-based tagger, in the order of the paper's table 7, with
+# the number of last layers that they take, 0 for all.
+FEATURE_LAYERS = {
+  **{"embeddings": 0, "second_to_last": 2, "last": 1},
+  **{"weighted_sum_last_four": 4, "concat_last_four": 4, "weighted_sum_all": 0},
+}
 # Outputs of models.layer_outputs: a vector a token, or one a text.
 POOLINGS = ("none", "mean", "cls")
 # Fields that the original lacks; saved only where they differ from the default.
@@ -50,6 +47,15 @@ PRESETS = {
   for layers in (2, 4, 6, 8, 10, 12)
   for hidden in (128, 256, 512, 768)
 }
+
+
+def check_feature_layers(choice: str, num_layers: int) -> None:
+  """Raises ValueError if a choice of FEATURE_LAYERS takes more layers."""
+  if num_layers < FEATURE_LAYERS[choice]:
+    raise UserError(
+      f"--feature_layers={choice} takes {FEATURE_LAYERS[choice]} layers, but "
+      f"bert_config.json has num_hidden_layers {num_layers}: take another"
+    )
 
 
 def extensions(flag_values: Mapping) -> dict:

@@ -13,20 +13,12 @@ from keras import ops
 
 from modeling import heads
 from modeling.bert import Bert
-from modeling.config import BertConfig
+from modeling.config import FEATURE_LAYERS, BertConfig, check_feature_layers
 from modeling.encoder_variants import ConcatEncoders, PackedBert, Windows
 from modeling.initialization import initializer
 from storage import UserError
 
 ENCODER_INPUTS = ("input_ids", "input_mask", "segment_ids")
-# {one of FEATURE_LAYERS: (number of last layers, 0 for all, features of them)}
-_FEATURES: dict[str, tuple[int, Callable]] = {
-  "second_to_last": (2, lambda layers: layers[0]),
-  "last": (1, lambda layers: layers[0]),
-  "weighted_sum_last_four": (4, lambda layers: heads.WeightedSum()(layers)),
-  "concat_last_four": (4, lambda layers: ops.concatenate(layers, axis=-1)),
-  "weighted_sum_all": (0, lambda layers: heads.WeightedSum()(layers)),
-}
 
 
 def _named_inputs(*names, shape=(None,)):
@@ -298,10 +290,9 @@ def select_features(bert: dict, choice: str):
   """
   if choice == "embeddings":
     return bert["embedding_output"]
-  layers, (number, combine) = bert["encoder_layers"], _FEATURES[choice]
-  if len(layers) < number:
-    raise UserError(
-      f"the features {choice!r} take {number} layers, but bert_config.json "
-      f"has num_hidden_layers {len(layers)}"
-    )
-  return combine(layers[-number:])
+  check_feature_layers(choice, len(bert["encoder_layers"]))
+  layers = bert["encoder_layers"][-FEATURE_LAYERS[choice] :]
+  if choice.startswith("weighted_sum"):
+    return heads.WeightedSum()(layers)
+  is_joined = choice.startswith("concat")
+  return ops.concatenate(layers, axis=-1) if is_joined else layers[0]

@@ -10,6 +10,7 @@ import os
 import re
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -289,7 +290,8 @@ class RemoteEngine(Batches):
     return result
 
   def _fetch(self, path, body=None):
-    request = urllib.request.Request(self._url + path, body)
+    url = urllib.parse.quote(self._url + path, safe="%:/?&=[]@")
+    request = urllib.request.Request(url, body)
     try:
       with urllib.request.urlopen(request, timeout=self._timeout) as response:
         return json.loads(response.read(_MAX_RESPONSE))

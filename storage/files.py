@@ -118,6 +118,8 @@ def expand(patterns: str) -> list[str]:
   In the order of the patterns, sorted within each. Raises FileNotFoundError
   that names all patterns without a match (the original drops them silently).
   """
+  if os.path.exists(patterns):  # also a name with commas
+    return [patterns]
   stripped = [pattern.strip() for pattern in patterns.split(",")]
   matches = {pattern: glob_files(pattern) for pattern in stripped if pattern}
   missing = [pattern for pattern, paths in matches.items() if not paths]
@@ -160,6 +162,7 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   may have this PID. An error removes that and keeps the previous content of the
   path. Missing folders are made. OSErrors of the system have a `filename`.
   """
+  path = path if is_remote(path) else os.path.realpath(path)  # of a link
   partial = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"
   try:
     with _open_new(partial) as file:

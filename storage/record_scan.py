@@ -86,7 +86,7 @@ def _offsets(path) -> np.ndarray:
         number += 1
       end += start
   if not number:
-    raise UserError(f"{path} holds no record")
+    raise UserError(f"{path} holds no record: leave it out")
   return np.array([*offsets, number], np.int64)
 
 
@@ -155,7 +155,7 @@ def first_record(path: str) -> dict[str, list]:
   """Fields of a file's first record, read without TensorFlow."""
   first = next(scan(path), None)
   if not first:
-    raise UserError(f"{path} holds no record")
+    raise UserError(f"{path} holds no record: leave it out")
   error = first.error
   if first.data is not None:
     try:

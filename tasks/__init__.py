@@ -38,7 +38,7 @@ def model_files(path: str) -> ModelFiles:
   `path` is a folder or the prefix of a checkpoint. Case and configuration are
   those of the run's flags, else of the files. FileNotFoundError if one is gone.
   """
-  prefix = run_record.find_checkpoint(path, prefer_best=None)
+  prefix = run_record.find_checkpoint(path)
   entry = run_record.of_checkpoint(prefix)
   names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
   paths: list[str] = []

@@ -50,6 +50,8 @@ MISTAKES = """
 run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_export
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
 run_classifier | do_train output_dir=/proc/x/y | --output_dir=/proc/x/y: /proc cannot be written to
+run_classifier | do_train output_dir=[1] | TensorFlow reads no checkpoint from [1]: take a name without any of
+run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /proc cannot be written to
 run_classifier | do_train data_dir=nowhere | --data_dir=nowhere is no folder
 run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict need --data_dir
 run_classifier | do_train task_name=MRPC | Quality
@@ -96,6 +98,7 @@ run_ner | do_eval init_checkpoint=ships/a.ckpt | labels.txt). --do_train makes a
 run_ner | do_train max_seq_length=17 | max_seq_length 17 exceeds
 run_ner | do_predict test_file=ner | train first, or name one
 run_ner | do_train feature_based add_bilstm | --feature_based has a BiLSTM: leave --add_bilstm out
+run_ner | do_train feature_based | --feature_layers=concat_last_four takes 4 layers, but bert_config.json has num_hidden_layers 1: take
 run_ner | do_train output_dir=features | --feature_based=False, but the model in features was trained with --feature_based=True
 run_ner | do_train feature_based output_dir=features feature_layers=last | was trained with --feature_layers=weighted_sum_all
 run_ner | do_eval feature_based output_dir=features feature_layers=weighted_sum_all lstm_units=5 | --lstm_units=6

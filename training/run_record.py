@@ -78,15 +78,17 @@ def choose_checkpoint(
   return best or newest if prefer_best else newest or best
 
 
-def find_checkpoint(path: str, prefer_best: bool | None = False) -> str:
+def find_checkpoint(path: str) -> str:
   """Prefix of a checkpoint that a user names.
 
   `path` is a prefix ("dir/model.ckpt-10"), one of its files, or a folder: the
   one of `choose_checkpoint`, else its only one. Raises FileNotFoundError, or
-  ValueError if a folder without a file `checkpoint` has several.
+  ValueError if a folder without a file `checkpoint` has several, or for a name
+  that TensorFlow cannot read.
   """
+  check_name(path)
   if files.is_folder(path):
-    return choose_checkpoint(path, prefer_best) or _only_checkpoint(path)
+    return choose_checkpoint(path) or _only_checkpoint(path)
   prefix = re.sub(r"\.(index|data-\d+-of-\d+|meta)$", "", path)
   if not files.exists(f"{prefix}.index"):
     raise FileNotFoundError(
@@ -94,6 +96,15 @@ def find_checkpoint(path: str, prefer_best: bool | None = False) -> str:
       f"{prefix}.index (a checkpoint's name is the prefix of its files)"
     )
   return prefix
+
+
+def check_name(path: str) -> None:
+  """Raises ValueError for a path that TensorFlow would read as a pattern."""
+  if re.search(r"[*?\[\\]", path):
+    raise UserError(
+      f"TensorFlow reads no checkpoint from {path}: take a name without any of "
+      "* ? [ \\"
+    )
 
 
 def _only_checkpoint(folder):

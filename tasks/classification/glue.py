@@ -95,7 +95,8 @@ def parts(command: Command, level: int = logging.DEBUG) -> dict[str, dict]:
     exported = part.export_dir and files.exists(part.export_dir)
     is_done = is_evaluated and is_predicted and (exported or not part.do_export)
     if command.do_train and is_done:
-      logging.log(level, "%s is complete already", name)
+      record = os.path.join(part.output_dir, "run.json")
+      logging.log(level, "%s is complete, with the flags in %s", name, record)
       continue
     if command.do_train:  # else the command says what to do
       exports = part.do_export and not exported

@@ -99,10 +99,10 @@ def best_threshold(probs: np.ndarray, is_label: np.ndarray) -> float:
   return max(float(str(threshold)), 0.0)  # a short decimal
 
 
-def save_thresholds(task: ClassificationTask, folder: str) -> None:
+def save_thresholds(task: ClassificationTask, path: str) -> None:
   """Writes labels and thresholds, a line each."""
   rows = zip(task.labels, map(str, task.thresholds), strict=True)
-  metrics.write_table(os.path.join(folder, label_files.THRESHOLDS), rows)
+  metrics.write_table(path, rows)
 
 
 def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:

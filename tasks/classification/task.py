@@ -53,11 +53,17 @@ def with_thresholds(
   """The task with the thresholds that lie beside its labels, else of 0.5."""
   if not task.multi_label:
     return task
-  path = os.path.join(args.output_dir, labels.THRESHOLDS)
+  path = _thresholds_file(args.output_dir, args)
   checkpoint_labels = encoder.labels_file(args)
   if checkpoint_labels and not files.exists(path):
-    path = os.path.join(os.path.dirname(checkpoint_labels), labels.THRESHOLDS)
+    path = _thresholds_file(os.path.dirname(checkpoint_labels), args)
   return replace(task, thresholds=metrics.load_thresholds(task, path))
+
+
+def _thresholds_file(folder, args):
+  is_alone = args.ensemble == 1
+  name = labels.THRESHOLDS if is_alone else "thresholds_ensemble.tsv"
+  return os.path.join(folder, name)
 
 
 def objective(
@@ -165,7 +171,7 @@ def evaluate(
       is_label = metrics.label_ids(task, part.rows)
       best = map(metrics.best_threshold, probs.T, is_label.T)
       task = replace(task, thresholds=tuple(best))
-      metrics.save_thresholds(task, args.output_dir)
+      metrics.save_thresholds(task, _thresholds_file(args.output_dir, args))
     results[split] = _results(task, logits, part, args.eval_batch_size)
     suffix = split.removeprefix("dev")
     report.write_evaluation(args.output_dir, results[split], step, suffix)

@@ -137,6 +137,7 @@ def test_a_model_that_cannot_be_opened_is_named(model, message):
   [
     (['{"tokens": "a"}', "A film."], "2 is no JSON: .*; a text stands in dou"),
     (['"a"', b'"\xff"'], "2 is no JSON: 'utf-8' codec can't decode"),
+    (["[" * 100_000], "1 is no JSON: maximum recursion depth"),
     ([r'"\ud800 a"'], r"1: .* is '\\ud800 a': give a text in UTF-8"),
     (["1"], "1 is no object with tokens"),
     (["\n", '{"tokens": 1}'], "2: tokens.* is 1: give a text"),

@@ -198,6 +198,14 @@ def test_a_killed_run_still_knows_the_best(tmp_path):
   assert run_folder.read_best(str(tmp_path))["step"] == 2
 
 
+def test_the_best_of_another_training_is_not_taken_over(tmp_path):
+  _train(_flags(tmp_path), [0.9] * 5)
+  for file in [*tmp_path.glob("model.ckpt*"), tmp_path / "checkpoint"]:
+    file.unlink()
+  with pytest.raises(ValueError, match="/best is of another training or sweep"):
+    _train(_flags(tmp_path), [])
+
+
 def test_nothing_is_evaluated_unless_asked_for(tmp_path):
   args = _flags(tmp_path, eval_steps=0, keep_best=False)
   assert not training_program.evaluates_while_training(args)

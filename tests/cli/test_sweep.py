@@ -36,7 +36,11 @@ def _commands(monkeypatch):
     value = SCORES[float(values["learning_rate"])] - int(values["seed"]) / 100
     best = {"metric": "f1", "value": value, "step": 7, "evaluated": 9}
     (folder / "best.json").write_text(json.dumps(best))
-    (folder / "model.ckpt-7.index").write_text(values["output_dir"])
+    for file in (
+      folder / "model.ckpt-7.index",
+      folder.parent / "thresholds.tsv",
+    ):
+      file.write_text(values["output_dir"])
     start = json.dumps([{"flags": {}}, {"flags": {}} | values])
     (folder.parent / "run.json").write_text(start)
     return 0
@@ -91,6 +95,7 @@ def test_runs_every_combination_and_copies_the_winner(
   assert rows[3:] == ["rate_3e-05_seed_2\t3e-05\t2\t7\tf1\t0.78"]
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
+  assert (tmp_path / "thresholds.tsv").read_text() == winner
   assert "rate_3e-05: 0.7850 ± 0.0071, 2 seeds" in caplog.text
   assert "the best is rate_3e-05_seed_1: f1 0.7900" in caplog.text
   # run.json has the entry of each sweep's best trial, once.

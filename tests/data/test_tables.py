@@ -70,7 +70,7 @@ def test_a_header_as_an_argument(tmp_path):
 def test_values_that_are_no_texts_come_as_json(tmp_path):
   row = '{"a": 0.5, "b": true, "c": null, "d": ["é"]}'
   [row] = tables.read_table(_write(tmp_path, "t.jsonl", row))
-  assert row.values == {"a": "0.5", "b": "true", "d": '["\\u00e9"]'}
+  assert row.values == {"a": "0.5", "b": "true", "d": '["é"]'}
   # Lone surrogates become replacement characters.
   row = '{"a\\ud83e": "\\ud83eb", "c": ["\\ud83e", "\\ud83e\\udd89"]}'
   [row] = tables.read_table(_write(tmp_path, "t.jsonl", row))

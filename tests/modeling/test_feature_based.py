@@ -143,7 +143,7 @@ def test_too_few_layers_and_an_unknown_choice_are_named(choice, needed):
   layers = [np.ones((1, 1, 1), np.float32)] * needed
   models.select_features({"encoder_layers": layers}, choice)
   numbers = f"{needed} layers, .* num_hidden_layers {needed - 1}"
-  with pytest.raises(ValueError, match=f"'{choice}' take {numbers}"):
+  with pytest.raises(ValueError, match=f"={choice} takes {numbers}"):
     models.select_features({"encoder_layers": layers[1:]}, choice)
   with pytest.raises(KeyError, match="first"):
     models.select_features({"encoder_layers": layers}, "first")

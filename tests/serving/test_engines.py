@@ -462,12 +462,13 @@ def test_rows_are_sent_in_columns_to_a_version(stub):
     return 200, {"outputs": {"start_logits": ids, "end_logits": ids}}
 
   stub.answer = answer
-  engine = RemoteEngine(f"{stub.url}/versions/3/")
+  engine = RemoteEngine(f"{stub.url}é%C3/versions/3/")
   assert engine.features == dict.fromkeys(TOKENS, 1)
   outputs = list(engine.run(_rows(1, 3, 2)))
   assert [o["end_logits"].tolist() for o in outputs] == [[1], [3] * 3, [2] * 2]
   paths = [path.removeprefix("/v1/models/a") for path, _ in requests]
-  assert paths == ["/versions/3/metadata", "/versions/3:predict"]
+  version = "%C3%A9%C3/versions/3"
+  assert paths == [f"{version}/metadata", f"{version}:predict"]
   body = requests[1][1]
   assert body["signature_name"] == "serving_features"
   assert body["inputs"]["input_ids"] == [[1, 0, 0], [2, 2, 0], [3, 3, 3]]

@@ -18,7 +18,13 @@ def test_files_are_sorted_within_each_pattern(tmp_path):
   result = files.expand(f" {tmp_path}/z.md , {tmp_path}/*.txt*,")
   assert result == [f"{tmp_path}/{name}" for name in ("z.md", "a.txt", "b.txt")]
   _touch(tmp_path, "a[1].txt")  # no pattern
-  assert files.expand(f"{tmp_path}/a[1].txt") == [f"{tmp_path}/a[1].txt"]
+  _touch(tmp_path, "a,b[1].txt")
+  for path in (f"{tmp_path}/a[1].txt", f"{tmp_path}/a,b[1].txt"):
+    assert files.expand(path) == [path]
+  (tmp_path / "link").symlink_to("z.md")
+  files.write_text(f"{tmp_path}/link", "new")  # also of a link to another disk
+  assert (tmp_path / "link").is_symlink()
+  assert (tmp_path / "z.md").read_text() == "new"
 
 
 def test_all_patterns_without_a_match_are_named(tmp_path):

@@ -83,21 +83,20 @@ def test_the_best_is_converted_after_keep_best(folder):
   newest, best = (
     str(folder / name) for name in ("model.ckpt-2", "best/model.ckpt-1")
   )
-  result = run_record.find_checkpoint(str(folder), prefer_best=None)
+  result = run_record.find_checkpoint(str(folder))
   assert result == newest
   assert run_record.choose_checkpoint(str(folder), True) == best
   for flags in ({"keep_best": True}, {"early_stopping_patience": 3}):
     _write_flags(folder, **flags)
-    assert run_record.find_checkpoint(str(folder), prefer_best=None) == best
+    assert run_record.find_checkpoint(str(folder)) == best
     assert run_record.choose_checkpoint(str(folder)) == best
     assert run_record.choose_checkpoint(str(folder), False) == newest
-    assert run_record.find_checkpoint(str(folder)) == newest
   for flags, expected in (({"keep_best": True}, best), ({}, newest)):
     run_record.append(str(folder), {"flags": flags})  # the last run counts
     assert run_record.choose_checkpoint(str(folder)) == expected
     assert run_record.of_checkpoint(newest)["flags"] == flags
   (folder / "checkpoint").unlink()  # a sweep has no other
-  assert run_record.find_checkpoint(str(folder), prefer_best=None) == best
+  assert run_record.find_checkpoint(str(folder)) == best
 
 
 def test_a_corrupt_file_is_named(tmp_path):

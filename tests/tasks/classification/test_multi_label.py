@@ -136,7 +136,7 @@ def test_thresholds_are_read_back(tmp_path):
   saved = _with_thresholds(0.125, 1 / 3, 0.9)
   path = tmp_path / labels.THRESHOLDS
   assert metrics.load_thresholds(saved, str(path)) == (0.5, 0.5, 0.5)
-  metrics.save_thresholds(saved, str(tmp_path))
+  metrics.save_thresholds(saved, str(path))
   assert metrics.load_thresholds(saved, str(path)) == saved.thresholds
   for wrong in ("joy\t0.5\n", "wit\t1\njoy\t1\nwoe\t1\n", "joy\n", "joy\tx\n"):
     path.write_text(wrong)
