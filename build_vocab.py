@@ -61,8 +61,7 @@ def main(args: Arguments) -> None:
     args.special_tokens, args.unused_tokens
   )
   logging.info(
-    "%s words, %s of them distinct",
-    *(f"{counts.total():,}", f"{len(counts):,}"),
+    "%s words, %s distinct", *(f"{counts.total():,}", f"{len(counts):,}")
   )
   tokens = vocab_learning.learn(
     counts,

@@ -37,9 +37,7 @@ flags.DEFINE_integer("tag_column", -1, "Column of the tags; -1 for the last.")
 flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
 shared_flags.define_packing()
 flags.DEFINE_bool(
-  "document_context",
-  False,
-  "Add context of the document, up to --max_seq_length.",
+  "document_context", False, "Add the document's text, up to --max_seq_length."
 )
 flags.DEFINE_bool("feature_based", False, "Train an LSTM on a frozen BERT.")
 flags.DEFINE_enum(

@@ -30,7 +30,6 @@ NOT_OF_TRAINING = re.compile(
 # Flags of fine-tuning of which several values make a sweep.
 SWEPT = ("learning_rate", "train_batch_size", "num_train_epochs")
 
-
 T = TypeVar("T")
 
 

@@ -78,12 +78,6 @@ def train(
   if run_record.keeps_best(args.to_dict()):
     patience = args.early_stopping_patience * args.eval_steps
     best_checkpoint = BestCheckpoint(args.output_dir, metric, patience)
-    is_new = not run_record.latest_checkpoint(args.output_dir)
-    if is_new and best_checkpoint.evaluated:
-      raise UserError(
-        f"{run_folder.best_folder(args.output_dir)} is of another training or "
-        "sweep: remove it, or name another --output_dir"
-      )
     if best_checkpoint.is_final:
       logging.info("nothing to train: early stopping has ended this run")
       return
@@ -229,7 +223,9 @@ def run_sweep(args: Arguments) -> Arguments:
         **{"seed": seed, "step": best["step"]},
         **{"metric": best["metric"], "value": best["value"]},
       }
-      _write_trials(args.output_dir, [*trials.values()])
+      table = [trials[name], *(trial.values() for trial in trials.values())]
+      text = "".join("\t".join(map(str, row)) + "\n" for row in table)
+      files.write_text(os.path.join(args.output_dir, run_record.SWEEP), text)
   if processes.is_chief():
     _log_trials(trials.values())
     [folder] = run_record.best_trials(args.output_dir, 1)
@@ -268,12 +264,6 @@ def _run_trial(args, name, setting, seed):
   training_program.rerun(args, name, flags)
 
 
-def _write_trials(output_dir, trials):
-  rows = [trials[0], *(trial.values() for trial in trials)]
-  text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
-  files.write_text(os.path.join(output_dir, run_record.SWEEP), text)
-
-
 def _log_trials(trials):
   by_setting = {}
   for trial in trials:
@@ -302,7 +292,6 @@ def _copy_labels(source, target):
 
 
 def _copy_best(source, target):
-  """Copies the best checkpoint, and the thresholds of its labels, if any."""
   thresholds = os.path.join(source, labels.THRESHOLDS)
   if files.exists(thresholds):
     tf.io.gfile.copy(thresholds, os.path.join(target, labels.THRESHOLDS), True)

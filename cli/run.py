@@ -126,11 +126,9 @@ class Run:
   def _plan(self, num_train_steps):
     args = self.args
     return loop.Plan(
-      num_train_steps,
-      args.save_checkpoints_steps,
-      args.iterations_per_loop,
-      args.eval_steps,
-      *(args.output_dir, *(args.profile_steps or ())),
+      *(num_train_steps, args.save_checkpoints_steps),
+      *(args.iterations_per_loop, args.eval_steps, args.output_dir),
+      *(args.profile_steps or ()),
     )
 
   def _resume(self, train_step, new_head):
@@ -255,10 +253,7 @@ _SET_MIN_LOG_LEVEL = (
 
 
 def _silence_xla():
-  """Suppresses logs of XLA, on which TF_CPP_MIN_LOG_LEVEL has no effect.
-
-  They go through absl's log in C++, for which TensorFlow has no function.
-  """
+  """Suppresses logs of XLA, on which TF_CPP_MIN_LOG_LEVEL has no effect."""
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3":
     loaded = ctypes.CDLL(None)
     getattr(loaded, _SET_MIN_LOG_LEVEL, lambda level: None)(2)  # errors only

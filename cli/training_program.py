@@ -192,16 +192,14 @@ _SHORT = {
 def dry_run(args: Arguments) -> Iterator[Arguments]:
   """Context with the arguments to run with, changed if --dry_run is set.
 
-  A dry run has the stages of the command, but no outputs. If the command has no
-  stage, or trains, it trains two steps; else it takes the model in
-  --output_dir. Models and batches have their full size, so that it also tests
-  memory. Log lines name the command's folders instead of the temporary one.
+  A dry run has the stages of the command, but no outputs. It trains two steps,
+  or takes the model in --output_dir. Models and batches have their full size,
+  which tests memory. Log lines name the command's folders.
   """
   if not args.dry_run:
     yield args
     return
-  trains = args.do_train or not any(_stages(args).values())
-  start = None if trains else run_record.choose_checkpoint(args.output_dir)
+  start = not args.do_train and run_record.choose_checkpoint(args.output_dir)
   logging.info("dry run: the files that it names go to a temporary folder")
   with _dry_run_folder(args.output_dir) as folder:
     export_dir = os.path.join(folder, "export")
@@ -209,7 +207,6 @@ def dry_run(args: Arguments) -> Iterator[Arguments]:
     changes = _SHORT | {
       "output_dir": folder,
       "init_checkpoint": start or args.init_checkpoint,
-      "do_train": trains,
       "export_dir": export_dir,
     }
     values = args.to_dict()
@@ -281,8 +278,7 @@ def lock_folder(folder: str) -> None:
     ) from None
   except OSError as error:
     logging.warning(
-      "%s cannot be locked (%s): start no second run there",
-      *(folder, error.strerror),
+      "%s cannot be locked (%s): start no other run", *(folder, error.strerror)
     )
   file.truncate(0)
   file.write(f"{os.getpid()}\n")

@@ -105,9 +105,7 @@ class TrainingRecords(abc.ABC):
       self.schema, batch_size, by_length=by_length, **options
     )
     batches = self.parse_batches(numbered, seed, by_length)
-    if self.packing:
-      return prefetch_map(batches, self.packing.pack)
-    return batches
+    return prefetch_map(batches, self.packing.pack) if self.packing else batches
 
 
 class ShuffledRecords:
@@ -244,11 +242,8 @@ def _shuffled_chunk(names, blocks, seed) -> tf.Tensor:
     return tf.data.experimental.from_variant(dataset, spec).take(count)
 
   records = tf.data.Dataset.from_tensor_slices(blocks).interleave(
-    read_block,
-    cycle_length=4,
-    block_length=BLOCK,
-    num_parallel_calls=4,
-    deterministic=True,
+    *(read_block, 4, BLOCK),
+    **{"num_parallel_calls": 4, "deterministic": True},
   )
   chunk = records.batch(_CHUNK * BLOCK).get_single_element()
   return tf.random.experimental.stateless_shuffle(chunk, seed)

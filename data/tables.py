@@ -16,6 +16,8 @@ from absl import logging
 
 from storage import UserError, textfiles
 
+_to_json = json.JSONEncoder(ensure_ascii=False).encode
+
 
 class Row(NamedTuple):
   """A row of a table."""
@@ -136,9 +138,7 @@ def _objects(path, columns):
           "or remove the line"
         )
     values = {
-      name: value
-      if isinstance(value, str)
-      else json.dumps(value, ensure_ascii=False)
+      name: value if isinstance(value, str) else _to_json(value)
       for name, value in values.items()
       if value is not None
     }

@@ -152,7 +152,7 @@ class LiteRtEngine:
     cores = num_cores()
     with no_stderr():  # a line about XNNPACK, once in a process
       self._alone = _load_litert(file, cores)
-    # Weights in float16 are unpacked, then packed.
+    # float16 is unpacked, then packed.
     factor = 4 if "float16" in os.path.basename(file) else 1
     others = cores * _MAX_COPIES // (factor * os.path.getsize(file)) - 1
     self._num_workers = num_workers = min(max(others, 1), cores)
@@ -175,14 +175,14 @@ class LiteRtEngine:
     first = list(islice(rows, 2))
     if len(first) < 2 and not self._num_running and self._idle.acquire(False):
       try:
-        return iter([_call_litert(self._alone, row) for row in first])
+        results = [_call_litert(self._alone, row) for row in first]
       finally:
         self._idle.release()
-    rows = map(self._submit, chain(first, rows))
+      yield from results
+      return
+    waiting = map(self._submit, chain(first, rows))
     # A few at a time, so that a long request leaves room for others.
-    return self._in_order(deque(islice(rows, 4 * self._num_workers)), rows)
-
-  def _in_order(self, running, waiting):
+    running = deque(islice(waiting, 4 * self._num_workers))
     while running:
       result = running.popleft().result()
       running.extend(islice(waiting, 1))

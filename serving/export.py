@@ -193,8 +193,7 @@ def new_folder(directory: str) -> Iterator[str]:
   unfinished = f"{base}{os.getpid()}"
   for left in files.glob_files(f"{glob.escape(base)}*"):
     pid = left.rstrip("/").removeprefix(base)
-    is_over = pid.isdigit() and processes.has_ended(int(pid))
-    if is_over or left == unfinished:
+    if pid.isdigit() and processes.has_ended(int(pid)):
       files.remove_folder(left)  # of an export that was killed
   tf.io.gfile.makedirs(unfinished)
   try:

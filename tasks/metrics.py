@@ -54,13 +54,8 @@ def classification_report(
   """Table of precision, recall, F1 and examples of each class, by indices."""
   from sklearn import metrics
 
-  table = metrics.classification_report(
-    labels,
-    predictions,
-    target_names=names,
-    digits=4,
-    **_report_options(len(names)),
-  )
+  options = {"target_names": names, "digits": 4} | _report_options(len(names))
+  table = metrics.classification_report(labels, predictions, **options)
   most = max(map(num_wide, names))
   lines = table.split("\n")
   return "\n".join(" " * (most - num_wide(line)) + line for line in lines)

@@ -50,7 +50,7 @@ MISTAKES = """
 run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_export
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
 run_classifier | do_train output_dir=/proc/x/y | --output_dir=/proc/x/y: /proc cannot be written to
-run_classifier | do_train output_dir=[1] | TensorFlow reads no checkpoint from [1]: take a name without any of
+run_classifier | do_train output_dir=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
 run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /proc cannot be written to
 run_classifier | do_train data_dir=nowhere | --data_dir=nowhere is no folder
 run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict need --data_dir
@@ -272,11 +272,8 @@ def _write_text(folder):
     "text": "red sky blue\nblue red sky\n",
     "words": "reds reds\n",
     "pairs": "red ||| blue\n",
-    "blank": "\n \n\n",
-    "empty": "",
-    "ner": "red B-X\nsky O\n",
-    "ship": "red O\nblue B-SHIP\n",
-    "same": "x\nx\n",
+    **{"blank": "\n \n\n", "empty": "", "ner": "red B-X\nsky O\n"},
+    **{"ship": "red O\nblue B-SHIP\n", "same": "x\nx\n"},
     "yes_no": "yes\nno\n",
     "data/train.tsv": "text\tlabel\nred\tyes\nblue\tno\n",
     "data/dev.tsv": "text\tlabel\nred\tyes\n",

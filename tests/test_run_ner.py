@@ -15,12 +15,8 @@ from tests import programs, shared, small_model
 # A word says what it is. The last are two names, as nothing else stands between
 # neighbours of a kind.
 NAMES = (
-  ("Ann Lee", "B-PER I-PER"),
-  ("Ben Kay", "B-PER I-PER"),
-  ("Eve", "B-PER"),
-  ("Port Ely", "B-LOC I-LOC"),
-  ("Riga", "B-LOC"),
-  ("Cy Dot", "B-PER B-PER"),
+  *(("Ann Lee", "B-PER I-PER"), ("Ben Kay", "B-PER I-PER"), ("Eve", "B-PER")),
+  *(("Port Ely", "B-LOC I-LOC"), ("Riga", "B-LOC"), ("Cy Dot", "B-PER B-PER")),
 )
 OTHERS = ("the", "boat", "sees", "from", "in", "today", "sails")
 VOCABULARY = [

@@ -249,6 +249,7 @@ class BestCheckpoint:
 
   A higher `metric` is better, and NaN worst. Training ends after `patience`
   steps without improvement; 0 is no limit. A resumed run reads best.json.
+  Raises ValueError if that is of another training.
   """
 
   def __init__(self, output_dir: str, metric: str, patience: int = 0):
@@ -256,6 +257,11 @@ class BestCheckpoint:
     self.patience = patience
     self._checkpoints = Checkpoints(best_folder(output_dir), keep=1)
     self._record = read_best(output_dir)
+    if self._record and not run_record.latest_checkpoint(output_dir):
+      raise UserError(
+        f"{best_folder(output_dir)} is of another training or sweep: remove "
+        "it, or name another --output_dir"
+      )
 
   @property
   def evaluated(self) -> int:

@@ -83,8 +83,7 @@ def find_checkpoint(path: str) -> str:
 
   `path` is a prefix ("dir/model.ckpt-10"), one of its files, or a folder: the
   one of `choose_checkpoint`, else its only one. Raises FileNotFoundError, or
-  ValueError if a folder without a file `checkpoint` has several, or for a name
-  that TensorFlow cannot read.
+  ValueError if a folder without a file `checkpoint` has several, or check_name.
   """
   check_name(path)
   if files.is_folder(path):
@@ -102,8 +101,7 @@ def check_name(path: str) -> None:
   """Raises ValueError for a path that TensorFlow would read as a pattern."""
   if re.search(r"[*?\[\\]", path):
     raise UserError(
-      f"TensorFlow reads no checkpoint from {path}: take a name without any of "
-      "* ? [ \\"
+      f"TensorFlow reads no checkpoint from {path}: avoid * ? [ and \\"
     )
 
 

@@ -6,7 +6,6 @@ Forms and messages are those of https://www.tensorflow.org/tfx/serving/api_rest.
 import base64
 import json
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -286,7 +285,7 @@ def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
 
   They are "predictions" by rows, else "outputs".
   """
-  names = sorted({*chain(*answers)})  # a text_pair may be ""
+  names = sorted(set().union(*answers))  # a text_pair may be ""
   rows = [{n: _to_json(answer.get(n)) for n in names} for answer in answers]
   if len(names) == 1:
     value = [row[names[0]] for row in rows]

@@ -75,7 +75,9 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
   if isinstance(served.model, Ensemble):
     raise UserError("an ensemble has no page: name one of its models")
   answers = served.answers
-  _warn_of_unknown(texts, answers.config.tokenizer)
+  lists = ([text] if isinstance(text, str) else text for text in texts.values())
+  words = (text.replace(vocab.MASK, " ") for text in chain.from_iterable(lists))
+  vocab_checks.warn_of_texts(words, answers.config.tokenizer, "the texts")
   encoded = answers.encode(texts)
   if not encoded.rows:
     raise UserError("there is no word in the text")
@@ -102,12 +104,6 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
       "page: shorten the text"
     )
   return encoded
-
-
-def _warn_of_unknown(texts, tokenizer):
-  lists = ([text] if isinstance(text, str) else text for text in texts.values())
-  words = (text.replace(vocab.MASK, " ") for text in chain.from_iterable(lists))
-  vocab_checks.warn_of_texts(words, tokenizer, "the texts")
 
 
 def compute(served: ServedModel, encoded: Encoded) -> Internals:

@@ -31,9 +31,7 @@ def probabilities(task: ClassificationTask, logits: np.ndarray) -> np.ndarray:
   """Probabilities of logits [N, L]; scores, [N, 1], as they are."""
   if task.is_regression:
     return logits
-  if task.multi_label:
-    return sigmoid(logits)
-  return softmax(logits)
+  return sigmoid(logits) if task.multi_label else softmax(logits)
 
 
 def label_ids(

@@ -23,7 +23,7 @@ _CUSTOM_FLAGS = (
 _NLI_LABELS = ("contradiction", "entailment", "neutral")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")
 _BINARY_LABELS = ("0", "1")
-_COLA_HEADER = ("source", "label", "star", "sentence")
+_COLA = ("source", "label", "star", "sentence")
 _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
@@ -74,9 +74,7 @@ def define_flags() -> None:
     "Columns to copy from the test file to test_predictions.tsv; all for all.",
   )
   flags.DEFINE_bool(
-    "from_mnli",
-    False,
-    "GLUE: RTE, MRPC and STS-B begin with the model of MNLI.",
+    "from_mnli", False, "GLUE: RTE, MRPC and STS-B begin with MNLI's model."
   )
 
 
@@ -138,17 +136,12 @@ TASKS = {
   task.name: task
   for task in (
     _task(
-      *("CoLA", "sentence", None, "label"),
-      header=_COLA_HEADER,
-      metrics=_MATTHEWS,
+      *("CoLA", "sentence", None, "label"), header=_COLA, metrics=_MATTHEWS
     ),
     _task("SST-2", "sentence", None, "label"),
     _task("MRPC", "#1 String", "#2 String", "Quality", metrics=_F1),
     _task(
-      *("STS-B", *_PAIR, "score"),
-      labels=(),
-      is_regression=True,
-      metrics=_CORRELATIONS,
+      *("STS-B", *_PAIR, "score", ()), is_regression=True, metrics=_CORRELATIONS
     ),
     _task(
       *("QQP", "question1", "question2", "is_duplicate"),

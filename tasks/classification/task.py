@@ -61,8 +61,7 @@ def with_thresholds(
 
 
 def _thresholds_file(folder, args):
-  is_alone = args.ensemble == 1
-  name = labels.THRESHOLDS if is_alone else "thresholds_ensemble.tsv"
+  name = labels.THRESHOLDS if args.ensemble == 1 else "thresholds_ensemble.tsv"
   return os.path.join(folder, name)
 
 

@@ -38,11 +38,8 @@ class Answers(answers.Answers):
     self._decoding = DecodingConfig(**decoding)
     self._window_maker = WindowMaker(config.tokenizer, self._windows)
     self._dynamic_padding = dynamic_padding
-    self.settings = {
-      "windows": {**windows},
-      "decoding": {**decoding},
-      "dynamic_padding": dynamic_padding,
-    }
+    self.settings = {"windows": {**windows}, "decoding": {**decoding}}
+    self.settings |= {"dynamic_padding": dynamic_padding}
     self.inputs = {"question": 0, "context": 0}
 
   def encode(self, texts: Texts) -> Encoded:

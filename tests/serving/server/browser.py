@@ -67,9 +67,7 @@ class Browser:
     """Value of an expression of JavaScript."""
     answer = self._call(
       "Runtime.evaluate",
-      expression=script,
-      awaitPromise=True,
-      returnByValue=True,
+      **{"expression": script, "awaitPromise": True, "returnByValue": True},
     )
     assert "exceptionDetails" not in answer, answer
     return answer["result"].get("value")

@@ -26,12 +26,9 @@ def _task(folder, **files):
 @pytest.mark.parametrize(
   ("cell", "expected"),
   [
-    ("", ()),
-    (" ", ()),
-    ("joy", ("joy",)),
+    *(("", ()), (" ", ()), ("joy", ("joy",))),
     ("woe | joy|woe", ("woe", "joy")),
-    ('["a|b", "c", 7]', ("a|b", "c", "7")),
-    ("[]", ()),
+    *(('["a|b", "c", 7]', ("a|b", "c", "7")), ("[]", ())),
     ("[x]|y", ("[x]", "y")),
   ],
 )

@@ -20,15 +20,10 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "|"]
 @pytest.mark.parametrize(
   ("text", "texts"),
   [
-    ("a", ("a", None)),
-    ("", ("", None)),
-    ("a ||| b", ("a", "b")),
-    (" a  ||| \tb ", ("a ", "\tb")),
-    ("a ||| b ||| c", ("a ||| b", "c")),
-    ("a ||| ||| b", ("a |||", "b")),
-    ("a|||b", ("a|||b", None)),
-    ("||| b", ("||| b", None)),
-    ("a ||| ", ("a |||", None)),
+    *(("a", ("a", None)), ("", ("", None)), ("a ||| b", ("a", "b"))),
+    *((" a  ||| \tb ", ("a ", "\tb")), ("a ||| b ||| c", ("a ||| b", "c"))),
+    *(("a ||| ||| b", ("a |||", "b")), ("a|||b", ("a|||b", None))),
+    *(("||| b", ("||| b", None)), ("a ||| ", ("a |||", None))),
   ],
 )
 def test_the_last_bar_between_blanks_separates(text, texts):
