@@ -115,7 +115,7 @@ class TextModel:
         encoded.append(self.answers.encode(texts))
         yield from encoded[-1].rows
 
-    outputs = iter(self.engine.run(rows()))
+    outputs = iter([*self.engine.run(rows())])  # then all are encoded
     return [
       self.answers.decode(example, list(islice(outputs, len(example.rows))))
       for example in encoded

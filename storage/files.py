@@ -20,7 +20,7 @@ PARTIAL = re.compile(r".*\.partial-(\d+)-[0-9a-f]{8}$")
 
 def is_remote(path: str) -> bool:
   """True if a path has a scheme, as in gs://bucket/file."""
-  return "://" in path
+  return "://" in os.fspath(path)
 
 
 def absolute(path: str) -> str:

@@ -250,7 +250,7 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   assert len(interpreters) == 5
   # When all is done, a row alone has all cores again.
   before = interpreters[0].calls
-  engine.run(_numbers(1))
+  assert _values(engine.run(_numbers(1))) == [2]
   assert interpreters[0].calls == before + 1
 
 
