@@ -23,8 +23,7 @@ STAGES = ("do_train", "do_eval", "do_predict", "do_export")
 LOCK_FILE = "run.lock"
 # Files of locks, which last until they are closed; True if the folder is new.
 _open_locks: list[tuple[TextIO, bool]] = []
-# Incomplete checkpoints of a killed run (training/run_folder.py).
-_UNFINISHED = re.compile(r"unfinished-model\.ckpt-")
+_UNFINISHED = re.compile(r"unfinished-model\.ckpt-")  # training/run_folder.py
 
 
 def run(

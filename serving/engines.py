@@ -152,8 +152,7 @@ class LiteRtEngine:
     cores = num_cores()
     with no_stderr():  # a line about XNNPACK, once in a process
       self._alone = _load_litert(file, cores)
-    # float16 is unpacked, then packed.
-    factor = 4 if "float16" in os.path.basename(file) else 1
+    factor = 4 if "float16" in os.path.basename(file) else 1  # packed anew
     others = cores * _MAX_COPIES // (factor * os.path.getsize(file)) - 1
     self._num_workers = num_workers = min(max(others, 1), cores)
     self._threads, self._is_shared = cores // num_workers, num_workers == 1

@@ -69,8 +69,10 @@ def average_name(name: str) -> str:
 
 
 def files_of(prefix: str) -> list[str]:
-  """Paths of a checkpoint's files."""
-  return files.glob_files(f"{prefix}.*")
+  """Paths of a checkpoint's files; not a glob, for "[" in a folder's name."""
+  folder, name = os.path.split(prefix)
+  names = files.list_folder(folder or ".")
+  return [os.path.join(folder, n) for n in names if n.startswith(f"{name}.")]
 
 
 def open_reader(path: str) -> "Reader":

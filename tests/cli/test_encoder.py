@@ -203,7 +203,7 @@ def test_a_teacher_whose_file_has_moved_is_named(folder):
 
 @pytest.mark.parametrize(
   ("stages", "trains"),
-  [("", True), ("train eval", True), ("eval", False), ("export", False)],
+  [("train eval", True), ("eval", False), ("export", False)],
 )
 def test_a_dry_run_trains_only_where_the_command_does(folder, stages, trains):
   flags = {f"do_{name}": True for name in stages.split()} | {"dry_run": True}

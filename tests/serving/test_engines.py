@@ -228,7 +228,7 @@ def test_a_row_alone_has_all_cores_and_several_have_one_each(interpreters):
   assert list(engine.run([])) == []
 
 
-def test_a_long_request_leaves_room_for_others(interpreters):
+def test_others_need_not_wait_for_all_of_a_long_request(interpreters):
   engine = LiteRtEngine("file")
   results = engine.run(_numbers(*range(1000)))
   assert _values(engine.run(_numbers(1, 2))) == [2, 4]

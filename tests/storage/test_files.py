@@ -17,8 +17,7 @@ def test_files_are_sorted_within_each_pattern(tmp_path):
   _touch(tmp_path, "b.txt", "a.txt", "z.md", "a.txt.partial-5-0a1b2c3d")
   result = files.expand(f" {tmp_path}/z.md , {tmp_path}/*.txt*,")
   assert result == [f"{tmp_path}/{name}" for name in ("z.md", "a.txt", "b.txt")]
-  _touch(tmp_path, "a[1].txt")  # no pattern
-  _touch(tmp_path, "a,b[1].txt")
+  _touch(tmp_path, "a[1].txt", "a,b[1].txt")  # no patterns
   for path in (f"{tmp_path}/a[1].txt", f"{tmp_path}/a,b[1].txt"):
     assert files.expand(path) == [path]
   (tmp_path / "link").symlink_to("z.md")

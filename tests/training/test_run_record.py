@@ -126,6 +126,7 @@ def test_the_best_is_the_first_of_equals_and_recorded_when_it_is_saved(
   tmp_path, monkeypatch
 ):
   model = models.classifier(toy.config(), 2)
+  monkeypatch.setattr(run_record, "latest_checkpoint", lambda _: "a checkpoint")
   best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)
   assert (best.evaluated, best.is_final) == (0, False)
   for step, is_final in ((7, False), (8, False), (9, True)):
