@@ -59,7 +59,7 @@ def check_feature_layers(choice: str, num_layers: int) -> None:
 
 
 def extensions(flag_values: Mapping) -> dict:
-  """Those of EXTENSIONS that flags set, which override bert_config.json."""
+  """Fields of EXTENSIONS that flags set; they override bert_config.json."""
   return {k: flag_values[k] for k in EXTENSIONS if flag_values.get(k)}
 
 

@@ -181,6 +181,7 @@ fill_mask | | give --text or --input_file
 fill_mask | text=no~mask | there is no [MASK] in 'no mask'
 fill_mask | text=[MASK] vocab_file=long.txt | 10 lines but vocab_size in bert_config.json is 9
 fill_mask | text=[MASK] vocab_file=unmasked.txt init_checkpoint=alone/a.ckpt | unmasked.txt lacks [MASK]
+fill_mask | text=[MASK] init_checkpoint=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
 fill_mask | input_file=latin1 | latin1, line 2
 fill_mask | text=[MASK] init_checkpoint=squad | squad was trained by run_squad, without the head
 fill_mask | text=[MASK] init_checkpoint=causal | a model of --objective=right_to_left cannot fill

@@ -83,7 +83,7 @@ def find_checkpoint(path: str) -> str:
 
   `path` is a prefix ("dir/model.ckpt-10"), one of its files, or a folder: the
   one of `choose_checkpoint`, else its only one. Raises FileNotFoundError, or
-  ValueError if a folder without a file `checkpoint` has several, or check_name.
+  ValueError by `check_name`, or if a folder without `checkpoint` has several.
   """
   check_name(path)
   if files.is_folder(path):

@@ -133,7 +133,7 @@ def test_thresholds_of_the_run_count_before_those_it_began_with(
     path = str(folder / "thresholds.tsv")
     metrics.save_thresholds(_several(*[value] * 3), path)
   assert task.with_thresholds(args, _several()).thresholds == (0.75,) * 3
-  several = args.replace(ensemble=2)  # has other probabilities
+  several = args.replace(ensemble=2)
   assert task.with_thresholds(several, _several()).thresholds == (0.5,) * 3
   (own / "thresholds.tsv").unlink()
   assert task.with_thresholds(args, _several()).thresholds == (0.25,) * 3
