@@ -180,7 +180,10 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
   (tmp_path / "out" / "thresholds.tsv").unlink()
   result = task.evaluate(args, _several(1, 1, 1), None, {"dev": part}, False, 1)
   assert result["eval_macro_f1"] == 0
-  assert not (tmp_path / "out" / "thresholds.tsv").exists()
+  several = args.replace(ensemble=2)
+  task.evaluate(several, _several(), None, {"dev": part}, True, 1)
+  [file] = (tmp_path / "out").glob("thresholds*")
+  assert file.name == "thresholds_ensemble.tsv"
 
 
 def test_ensembles_combine_what_their_outputs_mean(args):

@@ -43,10 +43,8 @@ def test_files_of_predictions(tmp_path):
   header, *rows = programs.table(tmp_path / "dev_predictions.tsv")
   assert header == ["line", "word", "prediction", "O", "B-PET", "I-PET"]
   assert [row[:3] for row in rows] == [
-    ["3", "Rain", "O"],
-    ["7", "old", "B-PET"],
-    ["8", "Tom", "I-PET"],
-    ["9", "naps", "B-PET"],
+    *(["3", "Rain", "O"], ["7", "old", "B-PET"]),
+    *(["8", "Tom", "I-PET"], ["9", "naps", "B-PET"]),
   ]
   np.testing.assert_allclose(
     np.array([row[3:] for row in rows], float),
