@@ -61,7 +61,7 @@ def main(args: Arguments) -> None:
     args.special_tokens, args.unused_tokens
   )
   logging.info(
-    "%s words, %s distinct", *(f"{counts.total():,}", f"{len(counts):,}")
+    "%s words, %s distinct", f"{counts.total():,}", f"{len(counts):,}"
   )
   tokens = vocab_learning.learn(
     counts,
@@ -73,7 +73,8 @@ def main(args: Arguments) -> None:
   if len(tokens) < args.vocab_size:
     logging.warning(
       "the text yields only %d tokens of --vocab_size=%d: %sgive more text%s",
-      *(len(tokens), args.vocab_size),
+      len(tokens),
+      args.vocab_size,
       "" if args.preset else "set vocab_size in bert_config.json to it, or ",
       " or a smaller --min_count" if args.min_count > 1 else "",
     )
@@ -124,8 +125,12 @@ def _count_source(args, paths):
 def write_model(args: Arguments, counts: Counter) -> None:
   """Writes vocabulary, configuration and checkpoint with new words."""
   tokens, pieces = vocab_learning.extend(
-    *(args.extend, counts, args.input_file),
-    *(args.new_words, args.min_count, args.do_lower_case),
+    args.extend,
+    counts,
+    args.input_file,
+    args.new_words,
+    args.min_count,
+    args.do_lower_case,
   )
   # TensorFlow is imported here, after the words were found.
   from conversion import original

@@ -83,7 +83,9 @@ def main(args: Arguments) -> None:
     args = args.replace(do_eval=args.do_eval or has_dev)
   task = named_tasks.with_labels(
     args.select(TaskFlags),
-    *(args.output_dir, encoder.labels_file(args), args.do_train),
+    args.output_dir,
+    encoder.labels_file(args),
+    args.do_train,
   )
   if args.do_train and args.teacher:
     named_tasks.check_teacher(args.teacher, task)

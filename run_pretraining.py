@@ -68,7 +68,8 @@ def check_flags(args: Arguments) -> None:
   for paths in inputs:
     features.find_pretraining(
       paths,
-      *(*lengths, network.vocab_size),
+      *lengths,
+      network.vocab_size,
       needs_masks=not (args.vocab_file or is_causal),
     )
   if args.do_train and args.num_warmup_steps >= args.num_train_steps:

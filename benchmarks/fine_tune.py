@@ -202,7 +202,9 @@ def rows(result: dict):
     seconds = [run["seconds"] for run in values]
     base = [run["seconds"] for run in runs.get(BASELINE, values)]
     yield (
-      *(result["case"], label, ", ".join(scores)),
+      result["case"],
+      label,
+      ", ".join(scores),
       f"{statistics.median(seconds):.0f}",
       f"{statistics.median(run['cpu_seconds'] for run in values):.0f}",
       *contest.ratios(seconds, base),

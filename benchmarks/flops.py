@@ -72,7 +72,8 @@ def rows(result: dict):
     rates = {n: speeds[n] / flops[n] for n in STEPS}
     hours = sum(sequences[n] / rates[n] for n in STEPS) / 3600
     yield (
-      *(*head, name + ", assumed" * (size != "large")),
+      *head,
+      name + ", assumed" * (size != "large"),
       _list(f"{rate:,.0f}" for rate in rates.values()),
       _list(f"{speed / 1e12:.0f}" for speed in speeds.values()),
       *_times(hours),

@@ -90,7 +90,10 @@ TABLE = Table("load", HEADER, rows, contest.ROOT / "docs" / "serving.md")
 
 if __name__ == "__main__":
   contest.run(
-    *(TABLE, measure, __doc__, 5),
+    TABLE,
+    measure,
+    __doc__,
+    5,
     model=(None, "an export"),
     name=("classifier", "of the model"),
     seconds=(60.0, "of each number of clients and round"),

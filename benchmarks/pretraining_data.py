@@ -100,7 +100,10 @@ def rows(result: dict):
   for label, values in seconds.items():
     middle = statistics.median(values)
     yield (
-      *(result["case"], label, f"{middle:.2f}", f"{megabytes / middle:.2f}"),
+      result["case"],
+      label,
+      f"{middle:.2f}",
+      f"{megabytes / middle:.2f}",
       f"{original / middle:.1f}",
       *contest.ratios(seconds[PEER], values, digits=1),
     )

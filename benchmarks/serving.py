@@ -100,7 +100,8 @@ def rows(result: dict):
   for label in small:
     first, load = result.get("first", {}).get(label, (None, None))
     yield (
-      *(result["case"], label),
+      result["case"],
+      label,
       _number(statistics.median(small[label]), 1000, 1),
       _number(result.get("p99", {}).get(label), 1000, 1),
       *_ratios(small, label),

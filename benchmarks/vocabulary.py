@@ -59,14 +59,20 @@ def compare(
   with tempfile.TemporaryDirectory() as folder:
     files = {label: Path(folder, label) for label in (PROGRAM, PEER)}
     peer = {
-      **{"paths": paths, "size": size, "lower": not args.cased},
-      **{"alphabet": args.max_alphabet, "special": vocab.SPECIAL_TOKENS},
+      "paths": paths,
+      "size": size,
+      "lower": not args.cased,
+      "alphabet": args.max_alphabet,
+      "special": vocab.SPECIAL_TOKENS,
       "output": str(files[PEER]),
     }
     commands = {
       PROGRAM: [
-        *(sys.executable, str(contest.ROOT / "build_vocab.py"), "--overwrite"),
-        *(f"--input_file={','.join(paths)}", f"--vocab_size={size}"),
+        sys.executable,
+        str(contest.ROOT / "build_vocab.py"),
+        "--overwrite",
+        f"--input_file={','.join(paths)}",
+        f"--vocab_size={size}",
         f"--output_file={files[PROGRAM]}",
         f"--max_alphabet={args.max_alphabet}",
         f"--do_lower_case={not args.cased}",
@@ -102,7 +108,9 @@ def rows(result: dict):
   yield (
     result["case"],
     *(f"{result['tokens'][label]:,}" for label in (PROGRAM, PEER)),
-    *(f"{own:.3f}", f"{peer:.3f}", f"{own / peer:.3f}"),
+    f"{own:.3f}",
+    f"{peer:.3f}",
+    f"{own / peer:.3f}",
     *(f"{statistics.median(seconds[label]):.1f}" for label in (PROGRAM, PEER)),
     *contest.ratios(seconds[PROGRAM], seconds[PEER]),
   )

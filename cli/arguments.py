@@ -139,7 +139,8 @@ def warn_if_changed(
     logging.warning(
       "%s was trained with %s; to train anew, name another --output_dir; here "
       "what is left is done with the new values",
-      *(path, ", ".join(changes)),
+      path,
+      ", ".join(changes),
     )
 
 
@@ -184,8 +185,12 @@ def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
   """Flags of an entry of run.json, without those for training data."""
   values: dict[str, Any] = {
     # Flags that older entries lack.
-    **{"attention": None, "add_bilstm": False, "export_top_k": 0},
-    **{"multi_label": False, "long_text": "truncate", "ensemble": 1},
+    "attention": None,
+    "add_bilstm": False,
+    "export_top_k": 0,
+    "multi_label": False,
+    "long_text": "truncate",
+    "ensemble": 1,
     **entry["flags"],
   }
   unknown = changes.keys() - values.keys()

@@ -16,8 +16,16 @@ from itertools import groupby, islice
 from storage import UserError
 
 INPUTS = (
-  *("text", "text_a", "text_b", "question", "context", "tokens"),
-  *("sent1", "sent2", "choices", "text_pair"),
+  "text",
+  "text_a",
+  "text_b",
+  "question",
+  "context",
+  "tokens",
+  "sent1",
+  "sent2",
+  "choices",
+  "text_pair",
 )
 # What text and text_pair, transformers' names, may stand for.
 _OTHER_NAMES = {

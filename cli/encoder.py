@@ -118,7 +118,9 @@ def check_run(
       same = ("task_name", *same)
     for name in ("attention", *same):
       _check_same(
-        *(name, actual.get(name), entry["flags"].get(name)),
+        name,
+        actual.get(name),
+        entry["flags"].get(name),
         f"the model in {args.output_dir}",
         "give this value, or another --output_dir",
       )
@@ -171,7 +173,9 @@ def _check_teacher(args, same):
   trained = arguments.from_record(teacher, entries[-1], {})
   for name in ("do_lower_case", *same):
     _check_same(
-      *(name, args[name], trained[name]),
+      name,
+      args[name],
+      trained[name],
       f"--teacher={teacher}",
       "teacher and student need the same",
     )
@@ -266,7 +270,9 @@ def check_head(args: Arguments, name: str) -> None:
   if not start or (not own and args.do_train and args.new_head):
     return
   _check_same(
-    *(name, args[name], run_record.flag_of(start, name)),
+    name,
+    args[name],
+    run_record.flag_of(start, name),
     f"the head of {start}",
     "give this value, or train a fresh head with --new_head in another "
     "--output_dir",
@@ -288,7 +294,10 @@ def check_vocabulary(
   elif vocab_size - len(ids) >= _PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it of that model?",
-      *(args.vocab_file, len(ids), start, vocab_size),
+      args.vocab_file,
+      len(ids),
+      start,
+      vocab_size,
     )
 
 

@@ -219,9 +219,12 @@ def run_sweep(args: Arguments) -> Arguments:
     if processes.is_chief():
       best = run_folder.read_best(os.path.join(args.output_dir, name))
       trials[name] = {
-        **{"run": name, "learning_rate": setting["learning_rate"]},
-        **{"seed": seed, "step": best["step"]},
-        **{"metric": best["metric"], "value": best["value"]},
+        "run": name,
+        "learning_rate": setting["learning_rate"],
+        "seed": seed,
+        "step": best["step"],
+        "metric": best["metric"],
+        "value": best["value"],
       }
       table = [trials[name], *(trial.values() for trial in trials.values())]
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)

@@ -225,7 +225,8 @@ def define_sampling_exponent(unit: str) -> None:
     1.0,
     "Weigh the patterns of --input_file, such as one per language, by their "
     f"number of {unit} to this power; the original's multilingual models: 0.7.",
-    *(0.0, 1.0),
+    0.0,
+    1.0,
   )
 
 

@@ -23,30 +23,27 @@ _DISK_FULL_TEXT = re.compile(
   r"(?:([^\s;:('\"]+); )?(?:No space left|Disk quota exceeded)"
 )
 # Flags of most commands, in the order of --help.
-_FIRST = (
-  *("task_name", "data_dir", "train_file", "dev_file", "predict_file"),
-  *("test_file", "text", "input", "input_file", "output", "output_file"),
-  *("bert_config_file", "vocab_file", "vocab_size", "init_checkpoint"),
-  *("output_dir", "do_lower_case", "do_train", "do_eval", "do_predict"),
-  *("do_export", "export_dir", "max_seq_length", "train_batch_size"),
-  *("learning_rate", "num_train_epochs", "num_train_steps"),
-  *("num_warmup_steps", "version_2_with_negative", "input_format", "layers"),
-  *("overwrite", "model", "host", "port"),
-)
-_ORIGINAL = (
-  *("batch_size", "doc_stride", "do_whole_word_mask", "dupe_factor"),
-  *("eval_batch_size", "iterations_per_loop", "masked_lm_prob"),
-  *("max_answer_length", "max_eval_steps", "max_predictions_per_seq"),
-  *("max_query_length", "n_best_size", "null_score_diff_threshold"),
-  *("predict_batch_size", "random_seed", "save_checkpoints_steps"),
-  *("short_seq_prob", "use_one_hot_embeddings", "verbose_logging"),
-  "warmup_proportion",
-)
-_DEVICES = (
-  *("distribution_strategy", "dtype", "gcp_project", "jit_compile", "master"),
-  *("num_cpu_devices", "num_tpu_cores", "num_workers", "pipeline_options"),
-  *("profile_steps", "runner", "tpu_name", "tpu_zone", "use_tpu"),
-)
+_FIRST = """
+  task_name data_dir train_file dev_file predict_file test_file text input
+  input_file output output_file bert_config_file vocab_file vocab_size
+  init_checkpoint output_dir do_lower_case do_train do_eval do_predict
+  do_export export_dir max_seq_length train_batch_size learning_rate
+  num_train_epochs num_train_steps num_warmup_steps version_2_with_negative
+  input_format layers overwrite model host port
+""".split()
+_ORIGINAL = """
+  batch_size doc_stride do_whole_word_mask dupe_factor eval_batch_size
+  iterations_per_loop masked_lm_prob max_answer_length max_eval_steps
+  max_predictions_per_seq max_query_length n_best_size
+  null_score_diff_threshold predict_batch_size random_seed
+  save_checkpoints_steps short_seq_prob use_one_hot_embeddings verbose_logging
+  warmup_proportion
+""".split()
+_DEVICES = """
+  distribution_strategy dtype gcp_project jit_compile master num_cpu_devices
+  num_tpu_cores num_workers pipeline_options profile_steps runner tpu_name
+  tpu_zone use_tpu
+""".split()
 # Optional for Keras: data frames, wrappers of estimators, pictures.
 _UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
 _PARSE_ERRORS = {

@@ -98,8 +98,7 @@ class Run:
         return evaluate(step)
 
     with tracing.mode(
-      recompute=args.recompute_layers,
-      compiled=needs_static_shapes(args, packs),
+      recompute=args.recompute_layers, compiled=needs_static_shapes(args, packs)
     ):
       loop.train(
         train_step,
@@ -126,8 +125,11 @@ class Run:
   def _plan(self, num_train_steps):
     args = self.args
     return loop.Plan(
-      *(num_train_steps, args.save_checkpoints_steps),
-      *(args.iterations_per_loop, args.eval_steps, args.output_dir),
+      num_train_steps,
+      args.save_checkpoints_steps,
+      args.iterations_per_loop,
+      args.eval_steps,
+      args.output_dir,
       *(args.profile_steps or ()),
     )
 
@@ -280,7 +282,9 @@ def make_strategy(args: Arguments) -> tf.distribute.Strategy:
   types = sorted({d.device_type for d in tf.config.list_logical_devices()})
   logging.info(
     "strategy %s: %d replica(s); this host has %s",
-    *(name, strategy.num_replicas_in_sync, ", ".join(types)),
+    name,
+    strategy.num_replicas_in_sync,
+    ", ".join(types),
   )
   return strategy
 

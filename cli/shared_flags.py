@@ -96,7 +96,8 @@ def _define_updates():
     0.999,
     "Decay of Adam's mean squares. 0.98 suits short runs: there is no bias "
     "correction, and with 0.999 a thousand steps are larger than their rate.",
-    *(0.0, 0.99999),
+    0.0,
+    0.99999,
   )
   flags.DEFINE_float(
     "max_grad_norm", 1.0, "Clip gradients to this global norm; 0: do not.", 0.0
@@ -105,14 +106,16 @@ def _define_updates():
     "layerwise_learning_rate_decay",
     1.0,
     "Ratio of a layer's learning rate to that of the layer above.",
-    *(0.0, 1.0),
+    0.0,
+    1.0,
   )
   flags.DEFINE_float(
     "ema_decay",
     0.0,
     "Decay of moving averages of the variables, such as 0.999, by which a run "
     "evaluates and predicts; 0: none.",
-    *(0.0, 1.0),
+    0.0,
+    1.0,
   )
   flags.DEFINE_integer(
     "gradient_accumulation_steps", 1, "Micro-batches per step and replica.", 1

@@ -180,9 +180,14 @@ DRY_RUN_STEPS = 2
 _DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
 # Flags of a dry run; not all programs have all of them.
 _SHORT = {
-  **{"num_train_steps": DRY_RUN_STEPS, "max_eval_steps": DRY_RUN_STEPS},
-  **{"num_warmup_steps": 1, "stop_at_step": 0, "eval_steps": 0},
-  **{"early_stopping_patience": 0, "num_seeds": 1, "ensemble": 1},
+  "num_train_steps": DRY_RUN_STEPS,
+  "max_eval_steps": DRY_RUN_STEPS,
+  "num_warmup_steps": 1,
+  "stop_at_step": 0,
+  "eval_steps": 0,
+  "early_stopping_patience": 0,
+  "num_seeds": 1,
+  "ensemble": 1,
   "profile_steps": None,
 }
 
@@ -277,7 +282,7 @@ def lock_folder(folder: str) -> None:
     ) from None
   except OSError as error:
     logging.warning(
-      "%s cannot be locked (%s): start no other run", *(folder, error.strerror)
+      "%s cannot be locked (%s): start no other run", folder, error.strerror
     )
   file.truncate(0)
   file.write(f"{os.getpid()}\n")

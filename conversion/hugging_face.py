@@ -73,7 +73,9 @@ _MULTI_LABEL = "multi_label_classification"
 _TOKENIZERS = ("BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast")
 # Files that transformers prefers to vocab.txt and that may be of another one.
 _OTHER_TOKENIZERS = (
-  *("tokenizer.json", "added_tokens.json", "special_tokens_map.json"),
+  "tokenizer.json",
+  "added_tokens.json",
+  "special_tokens_map.json",
 )
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 _TIED = {

@@ -28,12 +28,19 @@ CHECKPOINT, BERT_CONFIG = "bert_model.ckpt", "bert_config.json"
 # Files that the writer of a format may write.
 FILES = {
   ORIGINAL: (
-    *(f"{CHECKPOINT}.index", f"{CHECKPOINT}.data-00000-of-00001"),
-    *(BERT_CONFIG, VOCABULARY, labels.FILE_NAME, labels.THRESHOLDS),
+    f"{CHECKPOINT}.index",
+    f"{CHECKPOINT}.data-00000-of-00001",
+    BERT_CONFIG,
+    VOCABULARY,
+    labels.FILE_NAME,
+    labels.THRESHOLDS,
   ),
   HUGGING_FACE: (
-    *("config.json", "model.safetensors", "left_over.safetensors"),
-    *("tokenizer_config.json", VOCABULARY),
+    "config.json",
+    "model.safetensors",
+    "left_over.safetensors",
+    "tokenizer_config.json",
+    VOCABULARY,
   ),
 }
 _TAG = re.compile(r"[BI]-.")
@@ -137,7 +144,9 @@ class CanonicalModel:
     encoder = sum(name.startswith("bert/") for name in self.values)
     logging.info(
       "read from %s: %d variables of the encoder, %d others",
-      *(self.origin, encoder, len(self.values) - encoder),
+      self.origin,
+      encoder,
+      len(self.values) - encoder,
     )
     if "bert/pooler/dense/kernel" not in self.values:
       logging.warning("no pooler: a model that needs one gets a random one")

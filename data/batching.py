@@ -205,7 +205,11 @@ def plan(
   logging.info(
     "packing: a batch of %d takes about %.1f rows of %d tokens instead of %d "
     "rows of %.0f (--nopack_examples turns it off)",
-    *(batch_size, rows, packing.row_length, batch_size, padded.mean()),
+    batch_size,
+    rows,
+    packing.row_length,
+    batch_size,
+    padded.mean(),
   )
   return packing
 

@@ -174,7 +174,8 @@ def _in_order_of(known: LabelSet, result: LabelSet) -> LabelSet:
     )
   logging.info(
     "the labels are %s; --init_checkpoint was trained for %s",
-    *(describe(result), describe(known)),
+    describe(result),
+    describe(known),
   )
   return result
 
@@ -187,7 +188,8 @@ def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
     logging.warning(
       "the head of --init_checkpoint is for %s, which it takes for %s, in this "
       "order: if they do not mean the same, train a fresh one with --new_head",
-      *(describe(known), describe(labels)),
+      describe(known),
+      describe(labels),
     )
 
 

@@ -242,8 +242,7 @@ def _shuffled_chunk(names, blocks, seed) -> tf.Tensor:
     return tf.data.experimental.from_variant(dataset, spec).take(count)
 
   records = tf.data.Dataset.from_tensor_slices(blocks).interleave(
-    *(read_block, 4, BLOCK),
-    **{"num_parallel_calls": 4, "deterministic": True},
+    read_block, 4, BLOCK, num_parallel_calls=4, deterministic=True
   )
   chunk = records.batch(_CHUNK * BLOCK).get_single_element()
   return tf.random.experimental.stateless_shuffle(chunk, seed)

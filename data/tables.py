@@ -93,7 +93,9 @@ def _table(path, columns, header, skip_broken):
     shown = ", ".join(map(str, broken[:5])) + ", ..." * (len(broken) > 5)
     logging.warning(
       "%s: left out %d rows with a wrong number of columns (lines %s)",
-      *(path, len(broken), shown),
+      path,
+      len(broken),
+      shown,
     )
 
 

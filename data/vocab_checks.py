@@ -116,7 +116,10 @@ def warn_of_long_lines(
     logging.warning(
       "%s: %d of the first %d lines have more words than --max_seq_length=%d "
       "and are cut; split_sentences.py makes a line of each sentence",
-      *(name, number, len(texts), max_seq_length),
+      name,
+      number,
+      len(texts),
+      max_seq_length,
     )
 
 
@@ -160,7 +163,9 @@ def warn_of_scripts(
       _WARNED.add(script)
       logging.warning(
         "%s: %.0f %% of the letters are %s, %s; %s; see docs/languages.md",
-        *(name, 100 * number / total, script.title()),
+        name,
+        100 * number / total,
+        script.title(),
         _effect(script, words, changed),
         _remedy(changed, vocabulary),
       )
@@ -218,7 +223,8 @@ def warn_of_decomposed(texts: Iterable[str], name: str) -> None:
     logging.warning(
       "%s: %.0f %% of the words are decomposed (NFD); to a vocabulary of them "
       "usual texts (NFC) are unknown: convert the text, see docs/languages.md",
-      *(name, 100 * number / words.total()),
+      name,
+      100 * number / words.total(),
     )
 
 
@@ -295,6 +301,13 @@ def log_lengths(
     logging.WARNING if longer >= 0.05 * total else logging.INFO,
     "%s: --%s=%d is exceeded by %s of %s (%.1f %%): %s; the longest has %s "
     "tokens%s",
-    *(name, flag, max_length, f"{longer:,}", number_of(total, "text")),
-    *(100 * longer / total, effect, f"{max(lengths):,}", advice),
+    name,
+    flag,
+    max_length,
+    f"{longer:,}",
+    number_of(total, "text"),
+    100 * longer / total,
+    effect,
+    f"{max(lengths):,}",
+    advice,
   )

@@ -18,8 +18,12 @@ INITIAL_ATTENTION = ("random", "structured")
 # Inputs of the feature-based tagger, in the order of the paper's table 7, with
 # the number of last layers that they take, 0 for all.
 FEATURE_LAYERS = {
-  **{"embeddings": 0, "second_to_last": 2, "last": 1},
-  **{"weighted_sum_last_four": 4, "concat_last_four": 4, "weighted_sum_all": 0},
+  "embeddings": 0,
+  "second_to_last": 2,
+  "last": 1,
+  "weighted_sum_last_four": 4,
+  "concat_last_four": 4,
+  "weighted_sum_all": 0,
 }
 # Outputs of models.layer_outputs: a vector a token, or one a text.
 POOLINGS = ("none", "mean", "cls")

@@ -104,8 +104,12 @@ def _feature_extraction(folder, changes):
     "vocab_file": model.vocab_file,
     "do_lower_case": model.do_lower_case,
     "max_seq_length": model.config.max_position_embeddings,
-    **{"layers": "-1", "pooling": "mean", "max_text_length": 4096},
-    **{"window_stride": 0, "window_pooling": "mean", "dtype": "float32"},
+    "layers": "-1",
+    "pooling": "mean",
+    "max_text_length": 4096,
+    "window_stride": 0,
+    "window_pooling": "mean",
+    "dtype": "float32",
     "init_checkpoint": model.checkpoint,
   }
   entry = {"program": "extract_features", "flags": flags}

@@ -27,10 +27,18 @@ FLAGS = Path(__file__).parent / "flags.tsv"
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
   [
-    *("tasks.classification.task", "conversion.conversion_checks"),
-    *("tasks.features.task", "tasks.ner.task", "tasks.pretraining.task"),
-    *("tasks.squad.task", "tasks.multiple_choice.task", "cli.shared_flags"),
-    *("sklearn.metrics", "tests.lean", "cli.fine_tuning", "cli.program"),
+    "tasks.classification.task",
+    "conversion.conversion_checks",
+    "tasks.features.task",
+    "tasks.ner.task",
+    "tasks.pretraining.task",
+    "tasks.squad.task",
+    "tasks.multiple_choice.task",
+    "cli.shared_flags",
+    "sklearn.metrics",
+    "tests.lean",
+    "cli.fine_tuning",
+    "cli.program",
     "cli.run",
   ]
 )

@@ -7,9 +7,13 @@ from modeling.config import BertConfig
 def config(vocab_size, **changes):
   """One layer of width 16 without dropout; `changes` are other fields."""
   fields = {
-    **{"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2},
-    **{"intermediate_size": 32, "hidden_dropout_prob": 0.0},
-    **{"attention_probs_dropout_prob": 0.0, "initializer_range": 0.1},
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "initializer_range": 0.1,
     "max_position_embeddings": 16,
   }
   return BertConfig(vocab_size, **fields | changes)

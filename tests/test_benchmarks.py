@@ -13,8 +13,16 @@ from tests import programs
 
 SMALL = "1x64:2:16:float32"
 NAMES = (
-  *("fine_tune", "flops", "load", "memory", "pretraining_data"),
-  *("serving", "start_up", "tokenization", "train_step", "vocabulary"),
+  "fine_tune",
+  "flops",
+  "load",
+  "memory",
+  "pretraining_data",
+  "serving",
+  "start_up",
+  "tokenization",
+  "train_step",
+  "vocabulary",
 )
 
 
@@ -70,9 +78,13 @@ def test_ratios_of_serving_are_to_peers_of_the_same_type():
   means = {"ours, int8": 1.0, "ours, bfloat16": 3.0} | peers
   seconds = {name: [mean, mean] for name, mean in means.items()}
   result = {
-    **{"case": "c", "pairs": 4, "seconds": {"1": seconds, "32": seconds}},
-    **{"peak": dict.fromkeys(means, 9.0), "differ": dict.fromkeys(means, 0)},
-    **{"first": {"ours, int8": [0.5, 7.0]}, "p99": {"ours, int8": 1.5}},
+    "case": "c",
+    "pairs": 4,
+    "seconds": {"1": seconds, "32": seconds},
+    "peak": dict.fromkeys(means, 9.0),
+    "differ": dict.fromkeys(means, 0),
+    "first": {"ours, int8": [0.5, 7.0]},
+    "p99": {"ours, int8": 1.5},
   }
   first, second, *_ = map(list, serving.rows(result))
   expected = "c|ours, int8|1000.0|1500.0|0.50|-|4|0.50|-|500|7.0|9|0 of 4"

@@ -48,8 +48,11 @@ def test_the_first_command_of_the_original_runs_verbatim(tmp_path):
     "--input_file=./sample_text.txt",
     f"--output_file={output}",
     f"--vocab_file={GOLDEN / 'vocab.txt'}",
-    *("--do_lower_case=True", "--max_seq_length=128", "--random_seed=12345"),
-    *("--max_predictions_per_seq=20", "--masked_lm_prob=0.15"),
+    "--do_lower_case=True",
+    "--max_seq_length=128",
+    "--random_seed=12345",
+    "--max_predictions_per_seq=20",
+    "--masked_lm_prob=0.15",
     "--dupe_factor=5",
   )
   number = _count(output, features.pretraining(128, 20))

@@ -54,9 +54,14 @@ def _run(program, folder, output, devices, **more):
   flags += ["--distribution_strategy=mirrored"] * (devices > 1)
   batch = "predict" if program == "run_squad" else "eval"
   log = programs.run(
-    *(program, *flags, f"--{batch}_batch_size=4"),
-    **{"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"},
-    **{"output_dir": output, "num_cpu_devices": devices, "max_seq_length": 12},
+    program,
+    *flags,
+    f"--{batch}_batch_size=4",
+    bert_config_file="bert_config.json",
+    vocab_file="vocab.txt",
+    output_dir=output,
+    num_cpu_devices=devices,
+    max_seq_length=12,
     **more,
     cwd=folder,
   )

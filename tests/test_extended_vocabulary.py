@@ -16,8 +16,22 @@ from tests import programs, small_model
 from training import checkpoint
 
 WORDS = [
-  *("the", "of", ".", ",", "car", "##ci", "##no", "##ma", "##s"),
-  *("cyst", "##ic", "fi", "##bro", "##sis", "1", "##2"),
+  "the",
+  "of",
+  ".",
+  ",",
+  "car",
+  "##ci",
+  "##no",
+  "##ma",
+  "##s",
+  "cyst",
+  "##ic",
+  "fi",
+  "##bro",
+  "##sis",
+  "1",
+  "##2",
 ]
 TOKENS = [*vocab.SPECIAL_TOKENS, "[unused0]", "[unused1]", *WORDS]
 SIZES = {"num_hidden_layers": 2, "max_position_embeddings": 20}

@@ -19,7 +19,11 @@ CONFIG = small_model.config(len(TOKENS), **SIZES)
 # Of all lengths, so that batches do not come in the order of lines.
 TEXTS = [
   "Who was Jim Henson ? ||| Jim Henson was a puppeteer",
-  *("", "a a a a a a a a a", "Jim", "henson ||| a", "what was that"),
+  "",
+  "a a a a a a a a a",
+  "Jim",
+  "henson ||| a",
+  "what was that",
   "a puppet was a puppeteer a puppet was a puppeteer a puppet was a puppeteer",
 ]
 

@@ -64,8 +64,11 @@ def _given(tmp_path_factory):
   changes = {"max_position_embeddings": toy.T, "type_vocab_size": 2}
   changes |= {"initializer_range": 0.2}
   return small_model.write(folder, VOCABULARY, **changes) | {
-    **{"max_seq_length": toy.T, "train_batch_size": 8, "seed": 1},
-    **{"learning_rate": 0.005, "num_train_epochs": 5},
+    "max_seq_length": toy.T,
+    "train_batch_size": 8,
+    "seed": 1,
+    "learning_rate": 0.005,
+    "num_train_epochs": 5,
   }
 
 
@@ -146,8 +149,13 @@ def test_several_labels_are_trained_and_predicted(several):
   data, output = several
   results = programs.results(output)
   assert sorted(results) == [
-    *("eval_loss", "eval_macro_f1", "eval_macro_f1_at_0.5"),
-    *("eval_micro_f1", "eval_micro_f1_at_0.5", "global_step", "loss"),
+    "eval_loss",
+    "eval_macro_f1",
+    "eval_macro_f1_at_0.5",
+    "eval_micro_f1",
+    "eval_micro_f1_at_0.5",
+    "global_step",
+    "loss",
   ]
   assert results["eval_micro_f1"] > 0.9
   record = json.loads((output / "best" / "best.json").read_text())

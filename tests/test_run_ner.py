@@ -15,14 +15,27 @@ from tests import programs, shared, small_model
 # A word says what it is. The last are two names, as nothing else stands between
 # neighbours of a kind.
 NAMES = (
-  *(("Ann Lee", "B-PER I-PER"), ("Ben Kay", "B-PER I-PER"), ("Eve", "B-PER")),
-  *(("Port Ely", "B-LOC I-LOC"), ("Riga", "B-LOC"), ("Cy Dot", "B-PER B-PER")),
+  ("Ann Lee", "B-PER I-PER"),
+  ("Ben Kay", "B-PER I-PER"),
+  ("Eve", "B-PER"),
+  ("Port Ely", "B-LOC I-LOC"),
+  ("Riga", "B-LOC"),
+  ("Cy Dot", "B-PER B-PER"),
 )
 OTHERS = ("the", "boat", "sees", "from", "in", "today", "sails")
 VOCABULARY = [
   *SPECIAL_TOKENS,
-  *("ann", "ben", "cy", "dot", "ely", "eve", "kay", "lee", "port"),
-  *("ri", "##ga"),
+  "ann",
+  "ben",
+  "cy",
+  "dot",
+  "ely",
+  "eve",
+  "kay",
+  "lee",
+  "port",
+  "ri",
+  "##ga",
   *OTHERS,
 ]
 T = 16
@@ -54,9 +67,13 @@ def _given(tmp_path_factory):
   for name, number in (("train", 80), ("dev", 30)):
     _write(folder / f"{name}.txt", _text(number, name))
   return model | {
-    **{"train_file": folder / "train.txt", "dev_file": folder / "dev.txt"},
-    **{"max_seq_length": T, "train_batch_size": 8, "seed": 1},
-    **{"learning_rate": 0.01, "num_train_epochs": 10},
+    "train_file": folder / "train.txt",
+    "dev_file": folder / "dev.txt",
+    "max_seq_length": T,
+    "train_batch_size": 8,
+    "seed": 1,
+    "learning_rate": 0.01,
+    "num_train_epochs": 10,
   }
 
 
@@ -76,8 +93,12 @@ def test_finds_names_and_scores(trained):
   output, log = trained
   results = programs.results(output)
   assert sorted(results) == [
-    *("eval_accuracy", "eval_f1", "eval_loss"),
-    *("eval_precision", "eval_recall", "global_step"),
+    "eval_accuracy",
+    "eval_f1",
+    "eval_loss",
+    "eval_precision",
+    "eval_recall",
+    "global_step",
   ]
   assert results["global_step"] == 100
   assert results["eval_f1"] > 0.9
@@ -85,7 +106,11 @@ def test_finds_names_and_scores(trained):
   assert (best["metric"], best["step"]) == ("eval_f1", 100)
   assert list((output / "eval").glob("events*"))
   assert (output / "labels.txt").read_text().split() == [
-    *("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    "O",
+    "B-LOC",
+    "I-LOC",
+    "B-PER",
+    "I-PER",
   ]
   for name in ("train", "eval", "predict"):
     assert (output / f"{name}.tf_record").exists()

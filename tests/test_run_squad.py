@@ -10,7 +10,12 @@ from tests import programs, small_model
 CONTEXT = "Ann has a red boat . Ben has a blue kite . Cy has a green drum ."
 OWNERS = {"ann": "red boat", "ben": "blue kite", "cy": "green drum"}
 WORDS = [
-  *(*SPECIAL_TOKENS, "what", "has", "a", ".", "?"),
+  *SPECIAL_TOKENS,
+  "what",
+  "has",
+  "a",
+  ".",
+  "?",
   *OWNERS,
   *" ".join(OWNERS.values()).split(),
 ]
@@ -50,8 +55,11 @@ def _flags(tmp_path):
     (tmp_path / f"{name}.json").write_text(json.dumps(data))
   sizes = {"num_attention_heads": 4, "max_position_embeddings": 32}
   return small_model.write(tmp_path, WORDS, **sizes) | {
-    **{"max_seq_length": 32, "max_query_length": 8, "doc_stride": 8},
-    **{"train_batch_size": 2, "seed": 1},
+    "max_seq_length": 32,
+    "max_query_length": 8,
+    "doc_stride": 8,
+    "train_batch_size": 2,
+    "seed": 1,
   }
 
 

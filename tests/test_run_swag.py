@@ -16,8 +16,21 @@ WRONG = ("melts", "rhymes", "boils", "rusts")
 MORE = ("loudly", "at noon", "again, and again")
 VOCABULARY = [
   *SPECIAL_TOKENS,
-  *("the", "old", "dog", "sleeps", "then", "it", "a", "cat", "soon"),
-  *("loudly", "at", "noon", "again", "and", ","),
+  "the",
+  "old",
+  "dog",
+  "sleeps",
+  "then",
+  "it",
+  "a",
+  "cat",
+  "soon",
+  "loudly",
+  "at",
+  "noon",
+  "again",
+  "and",
+  ",",
   *(RIGHT + WRONG),
 ]
 
@@ -53,9 +66,13 @@ def _given(tmp_path_factory):
   _write(folder / "train.csv", list(_examples(80, 3, 1)), ",")
   _write(folder / "dev.tsv", list(_examples(21, 4, 2)), "\t")
   return small_model.write(folder, VOCABULARY) | {
-    **{"train_file": folder / "train.csv", "dev_file": folder / "dev.tsv"},
-    **{"max_seq_length": 16, "train_batch_size": 8, "seed": 1},
-    **{"learning_rate": 0.01, "num_train_epochs": 8},
+    "train_file": folder / "train.csv",
+    "dev_file": folder / "dev.tsv",
+    "max_seq_length": 16,
+    "train_batch_size": 8,
+    "seed": 1,
+    "learning_rate": 0.01,
+    "num_train_epochs": 8,
   }
 
 

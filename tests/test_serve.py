@@ -56,7 +56,9 @@ def test_flags_reach_the_server(folders):
   program, port = client.start(
     folder,
     f"--model=other={folder}",  # whose texts are counted apart
-    *("--engine=litert_float16", "--max_queue_size=2", "--poll_seconds=0"),
+    "--engine=litert_float16",
+    "--max_queue_size=2",
+    "--poll_seconds=0",
   )
   url = f"http://127.0.0.1:{port}"
 

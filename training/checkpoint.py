@@ -29,8 +29,12 @@ _NO_HEAD = re.compile(
 _DATA_SUFFIX = ".data-00000-of-00001"
 # Raised by TensorFlow for corrupt files.
 _READ_ERRORS = (
-  *(tf.errors.OpError, IndexError, OverflowError),
-  *(RuntimeError, TypeError, ValueError),
+  tf.errors.OpError,
+  IndexError,
+  OverflowError,
+  RuntimeError,
+  TypeError,
+  ValueError,
 )
 # {pattern of a variable's name: why its shape differs}, the first that matches
 _LIKELY_CAUSES = {

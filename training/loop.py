@@ -18,8 +18,10 @@ from training.run_folder import Checkpoints
 
 # Raised by TensorFlow when another worker does not answer.
 _LOST_WORKER = (
-  *(tf.errors.AbortedError, tf.errors.DeadlineExceededError),
-  *(tf.errors.InternalError, tf.errors.UnavailableError),
+  tf.errors.AbortedError,
+  tf.errors.DeadlineExceededError,
+  tf.errors.InternalError,
+  tf.errors.UnavailableError,
 )
 _SECONDS_AT_ONCE = 5.0
 
@@ -97,7 +99,8 @@ def train(
   if step >= plan.num_train_steps:
     logging.info(
       "nothing to train: step %d is reached already, and the command trains %d",
-      *(step, plan.num_train_steps),
+      step,
+      plan.num_train_steps,
     )
     return
   report, strategy = make_report(), tf.distribute.get_strategy()

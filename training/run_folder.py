@@ -65,7 +65,9 @@ class Checkpoints:
       if given not in (None, seed):
         logging.warning(
           "--seed=%d has no effect: the training in %s began with the seed %d",
-          *(given, self.directory, seed),
+          given,
+          self.directory,
+          seed,
         )
     elif seed is None and processes.has_others():
       raise UserError("several workers need a --seed, the same for all")
@@ -170,7 +172,9 @@ class Checkpoints:
     size = sum(map(files.size, paths))
     logging.info(
       "checkpoints in %s: %s (%.1f MB%s)",
-      *(self.directory, ", ".join(map(os.path.basename, prefixes)), size / 1e6),
+      self.directory,
+      ", ".join(map(os.path.basename, prefixes)),
+      size / 1e6,
       f"; --keep_checkpoint_max={self.keep}" if len(prefixes) > 1 else "",
     )
 
@@ -191,7 +195,9 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
   if differing:
     logging.warning(
       "the head is fresh: %s was trained for other labels (%s is %s, here %s)",
-      *(reader.prefix, differing[0], *head[differing[0]]),
+      reader.prefix,
+      differing[0],
+      *head[differing[0]],
     )
   elif head:
     message = "the head is restored from %s, too; --new_head makes it fresh"
@@ -289,5 +295,7 @@ class BestCheckpoint:
       files.write_text(path, json.dumps(self._record, indent=1) + "\n")
     logging.info(
       "best %s: %.4f at step %d",
-      *(self.metric, self._record["value"], self._record["step"]),
+      self.metric,
+      self._record["value"],
+      self._record["step"],
     )

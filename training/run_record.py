@@ -293,7 +293,11 @@ def commit(besides: Sequence[str] = ()) -> str | None:
 
   try:
     changed = git(
-      *("status", "--porcelain", "--untracked-files=no", "--", ":/"),
+      "status",
+      "--porcelain",
+      "--untracked-files=no",
+      "--",
+      ":/",
       *(f":(top,exclude){pattern}" for pattern in besides),
     )
     return git("rev-parse", "HEAD") + "+" * bool(changed)

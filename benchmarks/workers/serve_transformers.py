@@ -20,7 +20,7 @@ LENGTH, OVERLAP = 384, 128  # tokens of windows
 def pipeline(folder: str, dtype: torch.dtype):
   """A function from pairs of texts to labels."""
   pipe = transformers.pipeline(
-    *("text-classification", folder), dtype=dtype, device="cpu"
+    "text-classification", folder, dtype=dtype, device="cpu"
   )
   names = pipe.model.config.id2label
   numbers = {name: str(number) for number, name in names.items()}
@@ -79,7 +79,9 @@ def onnx_function(model, folder: str, dtype: str):
     model.config.return_dict = False
     values = torch.ones([2, 8], dtype=torch.int64)
     torch.onnx.export(
-      *(model, (), path),
+      model,
+      (),
+      path,
       kwargs=dict.fromkeys(names, values) | {"attention_mask": values.tril()},
       # Named in the order of the model's arguments.
       input_names=["input_ids", "attention_mask", "token_type_ids"],

@@ -121,7 +121,8 @@ def write_shards(
     logging.warning(
       "%d of %d shards are a single document, from which their random next "
       "sentences are drawn too; blank lines divide documents",
-      *(single, len(shards)),
+      single,
+      len(shards),
     )
   return progress.counts["instances"]
 
@@ -196,7 +197,8 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
     if span.size > _LARGE_SPAN:
       logging.warning(
         "%s: %d MB that cannot be divided; a worker holds them in memory",
-        *(span, span.size / 1e6),
+        span,
+        span.size / 1e6,
       )
     if spans and filled + span.size > size:
       shards.append(Shard(len(shards), spans))

@@ -90,7 +90,9 @@ def alphabet(counts: Counter, max_chars: int) -> list[str]:
     logging.warning(
       "--max_alphabet=%d leaves out %d rare characters (%.3g%% of the text):"
       " words that contain one become [UNK]",
-      *(max_chars, len(chars) - max_chars, 100 * dropped),
+      max_chars,
+      len(chars) - max_chars,
+      100 * dropped,
     )
   return sorted(result)
 
@@ -292,7 +294,8 @@ def extend(
   if len(words) < number:
     logging.warning(
       "only %d words of the text are split and occur --min_count=%d times",
-      *(len(words), min_count),
+      len(words),
+      min_count,
     )
   ids = (unused + list(range(len(tokens), len(tokens) + number)))[: len(words)]
   extended = dict(enumerate(tokens)) | dict(zip(ids, words, strict=True))
@@ -301,8 +304,13 @@ def extend(
   logging.info(
     "%d new words (%s, ...), %d of them appended; %.1f %% of the words were no "
     "tokens, now %.1f %% are; pieces per word: %.2f, now %.2f",
-    *(len(words), ", ".join(words[:5]), len(extended) - len(tokens)),
-    *(100 * before[0], 100 * after[0], before[1], after[1]),
+    len(words),
+    ", ".join(words[:5]),
+    len(extended) - len(tokens),
+    100 * before[0],
+    100 * after[0],
+    before[1],
+    after[1],
   )
   old = FullTokenizer(path, lower_case)
   pieces = {

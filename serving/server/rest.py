@@ -90,7 +90,8 @@ def signature_name(
     method == "predict",
     "Expected %s signature method_name to be tensorflow/serving/%s. Was: "
     "tensorflow/serving/predict",
-    *(_METHOD_NAMES.get(method, ""), method),
+    _METHOD_NAMES.get(method, ""),
+    method,
   )
   return signature
 
@@ -129,7 +130,9 @@ def read_inputs(
       len(expected) == len(shape)
       and all(n in (-1, m) for n, m in zip(expected, shape, strict=True)),
       "Tensor name: %s has shape: %s expecting: %s",
-      *(name, shape, expected),
+      name,
+      shape,
+      expected,
     )
     is_empty = 0 in shape[1:] and specs[name].dtype == "string"
     _check(not is_empty, "Tensor name: %s has an empty list", name)
@@ -194,7 +197,9 @@ def _read_rows(document, specs, needed):
     _check(
       not are_named or len(row) == len(columns),
       _IN_ROW + " JSON object: %s keys must be equal to: %s",
-      *(number, row, ",".join(sorted(columns))),
+      number,
+      row,
+      ",".join(sorted(columns)),
     )
   return {n: (v, [len(rows), *shapes[n]]) for n, v in columns.items()}
 
@@ -234,14 +239,18 @@ def _convert(value, level, shape, dtype):
       _fail(
         "JSON Value: %s found at incorrect level: %s in the JSON DOM. Expected "
         "at level: %s",
-        *(_echo(value), level + 1, len(shape)),
+        _echo(value),
+        level + 1,
+        len(shape),
       )
     return _to_scalar(value, dtype)
   _check(level < len(shape), _LEVEL, level, len(shape))
   _check(
     len(value) == shape[level],
     "Encountered list at unexpected size: %s at level: %s expected size: %s",
-    *(len(value), level, shape[level]),
+    len(value),
+    level,
+    shape[level],
   )
   return [_convert(item, level + 1, shape, dtype) for item in value]
 

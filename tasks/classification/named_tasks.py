@@ -17,8 +17,11 @@ CUSTOM = "tsv"
 EXTENSIONS = (".tsv", ".csv", ".jsonl")
 # Flags of its files, without effect on other tasks.
 _CUSTOM_FLAGS = (
-  *("multi_label", "is_regression"),
-  *("text_a_column", "text_b_column", "label_column"),
+  "multi_label",
+  "is_regression",
+  "text_a_column",
+  "text_b_column",
+  "label_column",
 )
 _NLI_LABELS = ("contradiction", "entailment", "neutral")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")
@@ -135,16 +138,17 @@ def xnli(language: str = "zh") -> ClassificationTask:
 TASKS = {
   task.name: task
   for task in (
-    _task(
-      *("CoLA", "sentence", None, "label"), header=_COLA, metrics=_MATTHEWS
-    ),
+    _task("CoLA", "sentence", None, "label", header=_COLA, metrics=_MATTHEWS),
     _task("SST-2", "sentence", None, "label"),
     _task("MRPC", "#1 String", "#2 String", "Quality", metrics=_F1),
     _task(
-      *("STS-B", *_PAIR, "score", ()), is_regression=True, metrics=_CORRELATIONS
+      "STS-B", *_PAIR, "score", (), is_regression=True, metrics=_CORRELATIONS
     ),
     _task(
-      *("QQP", "question1", "question2", "is_duplicate"),
+      "QQP",
+      "question1",
+      "question2",
+      "is_duplicate",
       metrics=_F1,
       skip_broken=True,
     ),

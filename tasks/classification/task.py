@@ -236,7 +236,9 @@ def served_model(args: Arguments) -> ServedModel:
   encoder.check_windows(args)
   task = named_tasks.with_labels(
     args.select(TaskFlags),
-    *(args.output_dir, encoder.labels_file(args), args.do_train),
+    args.output_dir,
+    encoder.labels_file(args),
+    args.do_train,
   )
   task = with_thresholds(args, task)
   texts = TextConfig(

@@ -82,7 +82,10 @@ def log_accuracy(results: Sequence[dict], labels: Sequence[str]) -> None:
   [(name, number)] = Counter(labels).most_common(1)
   logging.info(
     "accuracy %.4f of %d (always %r: %.4f)",
-    *(np.mean(right), len(right), name, number / len(labels)),
+    np.mean(right),
+    len(right),
+    name,
+    number / len(labels),
   )
 
 

@@ -65,7 +65,9 @@ def read_sentences(
     first, second, *_ = widths.items()
     logging.warning(
       "%s, line %d: %d columns, but line %d has %d; is something missing?",
-      *(path, *second[::-1], *first[::-1]),
+      path,
+      *second[::-1],
+      *first[::-1],
     )
   return sentences
 
@@ -83,7 +85,8 @@ def _check_layout(path, sentences):
   if len(sentences) == 1 and len(words) > _LONG:
     logging.warning(
       "%s: all %d words are one sentence; a blank line should end each one",
-      *(path, len(words)),
+      path,
+      len(words),
     )
 
 
@@ -211,7 +214,8 @@ def read_tagged(
     logging.warning(
       "%s has tags with a prefix and others without, such as %s: is it spelled "
       "wrongly?",
-      *(path, ", ".join(others[:5])),
+      path,
+      ", ".join(others[:5]),
     )
   return sentences
 

@@ -193,7 +193,8 @@ def write_predictions(
   write_conll(f"{path}.conll", sentences, by_sentence)
   rows = zip(
     ((str(n), w) for s in sentences for n, w in enumerate(s.words, s.line)),
-    *(predicted, softmax(logits).astype(np.float32)),
+    predicted,
+    softmax(logits).astype(np.float32),
     strict=True,
   )
   table = [("line", "word", "prediction", *tags)]

@@ -68,8 +68,7 @@ def convert(
   vocab_checks.log_lengths(file, build.lengths, length, remedy)
   static_shapes = run.needs_static_shapes(args, args.pack_examples)
   return TagRecords(
-    *(windows, path, build.schema, static_shapes, sentences),
-    lengths=build.lengths,
+    windows, path, build.schema, static_shapes, sentences, lengths=build.lengths
   )
 
 

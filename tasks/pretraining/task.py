@@ -61,11 +61,16 @@ def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
 
 def _records(args, config, patterns, masking, sources=None, packing=None):
   return PretrainingInput(
-    *(files.expand(patterns), args.max_seq_length, config.vocab_size),
-    *(masking, args.vocab_file),
+    files.expand(patterns),
+    args.max_seq_length,
+    config.vocab_size,
+    masking,
+    args.vocab_file,
     causal_targets=_causal_targets(args),
     max_corrupt_records=args.max_corrupt_records,
-    **{"folder": args.output_dir, "sources": sources, "packing": packing},
+    folder=args.output_dir,
+    sources=sources,
+    packing=packing,
   )
 
 

@@ -83,20 +83,24 @@ def read_examples(
   if several:
     logging.warning(
       "%s: %s with several answers, of which the first is trained on",
-      *(describe(paths), number_of(several, "question")),
+      describe(paths),
+      number_of(several, "question"),
     )
   if skipped := total - len(examples):
     logging.warning(
       "left out of training: %d of %s, as the words of the paragraph do not "
       "contain the answer",
-      *(skipped, number_of(total, "question")),
+      skipped,
+      number_of(total, "question"),
     )
   ids = Counter(example.qas_id for example in examples)
   if len(ids) < len(examples) and not is_training:
     logging.warning(
       "%s: %d questions have the id of another, such as %s; predictions have "
       "one answer for each id, of the last question",
-      *(describe(paths), len(examples) - len(ids), ids.most_common(1)[0][0]),
+      describe(paths),
+      len(examples) - len(ids),
+      ids.most_common(1)[0][0],
     )
   return examples
 

@@ -47,7 +47,9 @@ def convert(
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda example: (example.question, " ".join(example.doc_tokens)),
-    *(examples, tokenizer, file),
+    examples,
+    tokenizer,
+    file,
   )
   examples = examples[: training_program.max_examples(args)]
   config = args.select(records.WindowConfig)
@@ -59,7 +61,10 @@ def convert(
   logging.info(
     "%s: %s, of which %d have at least --max_query_length=%d tokens, where "
     "they are cut off",
-    *(file, number_of(len(examples), "question"), len(long), limit),
+    file,
+    number_of(len(examples), "question"),
+    len(long),
+    limit,
   )
   schema = features.squad(config.max_seq_length, is_training)
   name = "train" if is_training else "eval"

@@ -28,8 +28,11 @@ PATIENCE = {"early_stopping_patience": 1}
 EXPORT = {"do_export": True, "export_dir": "new"}
 TFLITE = {"export_format": ["keras", "tflite"]}
 FLAGS = programs.defaults("run_classifier") | {
-  **{"learning_rate": 1e-5, "train_batch_size": 8},
-  **{"max_seq_length": 10, "max_text_length": 10, "window_stride": 8},
+  "learning_rate": 1e-5,
+  "train_batch_size": 8,
+  "max_seq_length": 10,
+  "max_text_length": 10,
+  "window_stride": 8,
 }
 TRAIN = {"do_train": True}
 FINE_TUNING = training_program.check_fine_tuning
@@ -173,8 +176,11 @@ def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
   path, output = str(tmp_path / "in"), tmp_path / "out"
   (tmp_path / "in").touch()
   args = Arguments(
-    **{"train_file": path, "dev_file": "gone", "test_file": None},
-    **{"output_file": str(output), "overwrite": False},
+    train_file=path,
+    dev_file="gone",
+    test_file=None,
+    output_file=str(output),
+    overwrite=False,
   )
   program.check_files(args, "train_file")
   for name, message in (
@@ -218,10 +224,17 @@ def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
     rename(record)
     assert record.getMessage() == f"new, {tmp_path}/a"
   assert changed == {
-    **{"num_seeds": 1, "early_stopping_patience": 0, "ensemble": 1},
-    **{"num_train_steps": 2, "num_warmup_steps": 1, "stop_at_step": 0},
-    **{"max_eval_steps": 2, "profile_steps": None, "eval_steps": 0},
-    **{"learning_rate": 0.5, "export_dir": f"{folder}/export"},
+    "num_seeds": 1,
+    "early_stopping_patience": 0,
+    "ensemble": 1,
+    "num_train_steps": 2,
+    "num_warmup_steps": 1,
+    "stop_at_step": 0,
+    "max_eval_steps": 2,
+    "profile_steps": None,
+    "eval_steps": 0,
+    "learning_rate": 0.5,
+    "export_dir": f"{folder}/export",
   }
   assert not any(tmp_path.iterdir())
   assert training_program.max_examples(args) == 64
@@ -254,11 +267,19 @@ def test_flags_of_a_training_are_completed_and_changed(tmp_path):
   args = arguments.from_record("now", entry, {"learning_rate": 1})
   assert args.program == "run_x"
   assert args.to_dict() == {
-    **{"attention": None, "add_bilstm": False, "export_top_k": 0},
-    **{"multi_label": False, "long_text": "windows", "ensemble": 1},
-    **{"bert_config_file": f"{tmp_path}/c", "vocab_file": f"{tmp_path}/v"},
-    **{"learning_rate": 1.0, "output_dir": "now", "init_checkpoint": None},
-    **{"data_dir": None, "train_file": None},
+    "attention": None,
+    "add_bilstm": False,
+    "export_top_k": 0,
+    "multi_label": False,
+    "long_text": "windows",
+    "ensemble": 1,
+    "bert_config_file": f"{tmp_path}/c",
+    "vocab_file": f"{tmp_path}/v",
+    "learning_rate": 1.0,
+    "output_dir": "now",
+    "init_checkpoint": None,
+    "data_dir": None,
+    "train_file": None,
   }
   for wrong, message in (
     ({"rate": 1}, "run_x has no flag rate"),
@@ -296,7 +317,10 @@ def test_flags_that_change_a_training_are_told_from_others(tmp_path, caplog):
   told |= {"num_train_steps": 4, "removed": 1}
   (tmp_path / "run.json").write_text(json.dumps([{"flags": told}]))
   args = Arguments(
-    **{"learning_rate": (0.5, 0.25), "dtype": "float32", "seed": 4, "new": 1},
+    learning_rate=(0.5, 0.25),
+    dtype="float32",
+    seed=4,
+    new=1,
     num_train_steps=8,  # more of them go on with the training
   )
   arguments.warn_if_changed(args, str(tmp_path))

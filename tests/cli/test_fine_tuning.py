@@ -46,8 +46,13 @@ def _train(args, results, model=None, look=lambda model: None):
 
   start = Run(args, toy.config())
   fine_tuning.train(
-    *(start, model, losses.pretraining(), toy.Source(9)),
-    **{"num_examples": 24, "evaluate": evaluate, "metric": "f1"},
+    start,
+    model,
+    losses.pretraining(),
+    toy.Source(9),
+    num_examples=24,
+    evaluate=evaluate,
+    metric="f1",
     served_model=None,
   )
   return model, steps
@@ -124,7 +129,9 @@ def test_a_resumed_run_reads_on_behind_the_last_example(
   skipped = []
   source = types.SimpleNamespace(
     train_batches=lambda *_, skip, **__: skipped.append(skip),
-    **{"files": (), "first_corrupt": None, "packing": None},
+    files=(),
+    first_corrupt=None,
+    packing=None,
   )
   monkeypatch.setattr(report, "draw_metrics", lambda _: None)  # takes a second
   monkeypatch.setattr(loop, "train", lambda _, read, *__, **___: read(None))
@@ -226,9 +233,16 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   start = Run(args, toy.config())
   monkeypatch.setattr(start, "train", train)
   fine_tuning.train(
-    *(start, models.pretrainer(toy.config()), losses.pretraining(), source),
-    **{"num_examples": 109, "packed": str, "not_packed": {"--flag": 1}},
-    **{"unit": "records", "evaluate": None, "metric": "f1"},
+    start,
+    models.pretrainer(toy.config()),
+    losses.pretraining(),
+    source,
+    num_examples=109,
+    packed=str,
+    not_packed={"--flag": 1},
+    unit="records",
+    evaluate=None,
+    metric="f1",
     served_model=None,
   )
   assert calls == [
@@ -236,7 +250,9 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
       "num_train_steps": 34,  # of 34.06
       "num_warmup_steps": 3,  # of 3.74
       "packing": (8, False),  # --flag forbids it
-      **{"packed": str, "new_head": True, "unit": "records"},
+      "packed": str,
+      "new_head": True,
+      "unit": "records",
       "evaluated": None,
     }
   ]
@@ -249,15 +265,20 @@ def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
   make, objective, combine, labels = {
     "classifier": (
       lambda: models.classifier(config, 3),
-      *(losses.classification(), models.mean_probs, {"label_ids": 5}),
+      losses.classification(),
+      models.mean_probs,
+      {"label_ids": 5},
     ),
     "tagger": (
       lambda: models.tagger(config, 3),
-      *(losses.tagging(), models.mean_probs, {"label_ids": shape}),
+      losses.tagging(),
+      models.mean_probs,
+      {"label_ids": shape},
     ),
     "spans": (
       lambda: models.span_labeler(config),
-      *(losses.span(), models.stack),
+      losses.span(),
+      models.stack,
       {"start_positions": 5, "end_positions": 5},
     ),
   }[kind]

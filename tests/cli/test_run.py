@@ -42,7 +42,8 @@ def _started(monkeypatch):
   monkeypatch.setattr(loop, "train", train)
   source = SimpleNamespace(
     train_batches=lambda *given, **options: calls.update(options, read=given),
-    **{"files": (), "first_corrupt": "first corrupt"},
+    files=(),
+    first_corrupt="first corrupt",
   )
 
   def start(args, model=None, packing=None, **options):
@@ -59,19 +60,37 @@ def _started(monkeypatch):
 def test_every_flag_of_training_has_its_effect(tmp_path, started):
   args = _flags(
     tmp_path,
-    **{"train_batch_size": 6, "learning_rate": 0.25, "seed": 0},
-    **{"save_checkpoints_steps": 7, "iterations_per_loop": 11},
-    **{"profile_steps": (3, 5), "keep_checkpoint_max": 4, "eval_steps": 13},
-    **{"optimizer": "lamb", "adam_beta_2": 0.9, "max_grad_norm": 0.5},
-    **{"gradient_accumulation_steps": 2, "layerwise_learning_rate_decay": 0.5},
-    **{"ema_decay": 0.75, "group_by_length": True, "recompute_layers": True},
+    train_batch_size=6,
+    learning_rate=0.25,
+    seed=0,
+    save_checkpoints_steps=7,
+    iterations_per_loop=11,
+    profile_steps=(3, 5),
+    keep_checkpoint_max=4,
+    eval_steps=13,
+    optimizer="lamb",
+    adam_beta_2=0.9,
+    max_grad_norm=0.5,
+    gradient_accumulation_steps=2,
+    layerwise_learning_rate_decay=0.5,
+    ema_decay=0.75,
+    group_by_length=True,
+    recompute_layers=True,
   )
   calls = started(args, evaluated=40)
   expected = {
-    **{"batch_size": 6, "seed": 0, "keep": 4, "evaluated": 40},
-    **{"max_grad_norm": 0.5, "accumulation_steps": 2, "loss_scale": None},
-    **{"jit_compile": False, "read": (6, 0, True), "skip": 24},
-    **{"context": "context", "first_corrupt": "first corrupt"},
+    "batch_size": 6,
+    "seed": 0,
+    "keep": 4,
+    "evaluated": 40,
+    "max_grad_norm": 0.5,
+    "accumulation_steps": 2,
+    "loss_scale": None,
+    "jit_compile": False,
+    "read": (6, 0, True),
+    "skip": 24,
+    "context": "context",
+    "first_corrupt": "first corrupt",
   }
   assert {name: calls[name] for name in expected} == expected
   rates = [float(calls["schedule"](step)) for step in (0, 10, 20, 45, 90)]
@@ -157,9 +176,13 @@ def test_an_export_says_how_its_texts_are_tokenized(
   monkeypatch.chdir(tmp_path)
   args = Arguments(
     **entry["flags"] | {"do_lower_case": False, "attention": None},
-    **{"long_text": long_text, "max_seq_length": 8, "max_text_length": 40},
-    **{"window_stride": 0, "window_pooling": "mean"},
-    **{"layers": "-1", "pooling": "cls"},
+    long_text=long_text,
+    max_seq_length=8,
+    max_text_length=40,
+    window_stride=0,
+    window_pooling="mean",
+    layers="-1",
+    pooling="cls",
   )
   model, served, _ = features.served_model(args)
   length = 40 if long_text == "windows" else 8

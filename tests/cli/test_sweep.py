@@ -83,10 +83,16 @@ def test_runs_every_combination_and_copies_the_winner(
     fine_tuning.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
   assert commands[1] == [
-    *(sys.executable, "run_it.py", "--task_name=x"),
+    sys.executable,
+    "run_it.py",
+    "--task_name=x",
     f"--output_dir={tmp_path}/rate_1e-05_seed_2",
-    *("--learning_rate=1e-05", "--train_batch_size=32"),
-    *("--num_train_epochs=3.0", "--seed=2", "--num_seeds=1", "--ensemble=1"),
+    "--learning_rate=1e-05",
+    "--train_batch_size=32",
+    "--num_train_epochs=3.0",
+    "--seed=2",
+    "--num_seeds=1",
+    "--ensemble=1",
     "--keep_best",
     "--nodo_predict",  # as the command has it
   ]
@@ -121,7 +127,8 @@ def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
   parts = ("16_epochs_2", "16_epochs_3", "32_epochs_2", "32_epochs_3")
   assert names == [f"rate_3e-05_batch_{part}_seed_1" for part in parts]
   assert commands[1][4:7] == [
-    *("--learning_rate=3e-05", "--train_batch_size=16"),
+    "--learning_rate=3e-05",
+    "--train_batch_size=16",
     "--num_train_epochs=3.0",
   ]
   assert (result.train_batch_size, result.num_train_epochs) == (16, 2.0)

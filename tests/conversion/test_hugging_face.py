@@ -213,11 +213,16 @@ def test_the_tokenizer_goes_along(tmp_path, caplog):
   assert (folder / "vocab.txt").read_bytes() == vocabulary.read_bytes()
   settings = json.loads((folder / "tokenizer_config.json").read_text())
   assert settings == {
-    **{"tokenizer_class": "BertTokenizer", "model_max_length": 6},
-    **{"do_lower_case": False, "strip_accents": None},
-    **{"tokenize_chinese_chars": True, "mask_token": "[MASK]"},
-    **{"pad_token": "[PAD]", "unk_token": "[UNK]"},
-    **{"cls_token": "[CLS]", "sep_token": "[SEP]"},
+    "tokenizer_class": "BertTokenizer",
+    "model_max_length": 6,
+    "do_lower_case": False,
+    "strip_accents": None,
+    "tokenize_chinese_chars": True,
+    "mask_token": "[MASK]",
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
   }
   assert hugging_face.read(str(folder)).lower_case is False
   assert not caplog.messages

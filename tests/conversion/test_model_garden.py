@@ -23,8 +23,10 @@ from training import checkpoint
 V, H, T = 30, 8, 12
 SHARED = {"vocab_size": V, "hidden_size": H, "type_vocab_size": 2}
 SIZES = SHARED | {
-  **{"num_layers": 2, "num_attention_heads": 2},
-  **{"max_sequence_length": 16, "inner_dim": 20},
+  "num_layers": 2,
+  "num_attention_heads": 2,
+  "max_sequence_length": 16,
+  "inner_dim": 20,
 }
 CONFIG = BertConfig(V, H, 2, 2, 20, type_vocab_size=2)
 CONFIG = replace(CONFIG, max_position_embeddings=16)
@@ -189,7 +191,8 @@ FINE_TUNED = [
   (theirs.BertTokenClassifier, {"num_classes": 3}, "tagging logits"),
   (theirs.BertSpanLabeler, {}, "question_answering start_logits end_logits"),
   (
-    *(theirs.BertPretrainer, PRETRAINING),
+    theirs.BertPretrainer,
+    PRETRAINING,
     "pretraining next_sentence_logits masked_lm_logits",
   ),
 ]

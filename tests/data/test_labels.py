@@ -71,7 +71,8 @@ def _choose(tmp_path, known=(), result=(), **options):
   [
     ((), "abc", True, "abc"),
     ("cab", "abc", True, "cab"),  # the order that the head has
-    *(("ab", "abc", True, "abc"), ("cab", "abx", False, "cab")),
+    ("ab", "abc", True, "abc"),
+    ("cab", "abx", False, "cab"),
     ("cab", "", True, "cab"),
     ("", "abc", False, "abc"),
   ],

@@ -83,8 +83,16 @@ moving_marks = pool(
 changing = pool(lambda c: unicodedata.normalize("NFD", c.lower()) != c)
 
 GENERATORS = [
-  *(uniform, scripts, marks, moving_marks, changing),
-  *(sigmas, hangul, long_words, controls, invalid),
+  uniform,
+  scripts,
+  marks,
+  moving_marks,
+  changing,
+  sigmas,
+  hangul,
+  long_words,
+  controls,
+  invalid,
 ]
 
 

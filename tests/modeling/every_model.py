@@ -9,9 +9,14 @@ from modeling.config import BertConfig
 
 SEED = (1, 2)  # of dropouts
 CONFIG = BertConfig(
-  **{"vocab_size": 31, "hidden_size": 12, "num_hidden_layers": 2},
-  **{"num_attention_heads": 3, "intermediate_size": 20, "type_vocab_size": 2},
-  **{"max_position_embeddings": 16, "initializer_range": 0.3},
+  vocab_size=31,
+  hidden_size=12,
+  num_hidden_layers=2,
+  num_attention_heads=3,
+  intermediate_size=20,
+  type_vocab_size=2,
+  max_position_embeddings=16,
+  initializer_range=0.3,
 )
 MODELS = {
   "encoder": lambda: models.encoder(CONFIG),

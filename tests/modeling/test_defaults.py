@@ -23,13 +23,22 @@ MADE = replace(
 
 def test_configuration():
   assert asdict(BertConfig(7)) == {
-    **{"vocab_size": 7, "type_vocab_size": 16, "max_position_embeddings": 512},
-    **{"hidden_size": 768, "intermediate_size": 3072, "hidden_act": "gelu"},
-    **{"num_hidden_layers": 12, "num_attention_heads": 12},
-    **{"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1},
-    **{"initializer_range": 0.02, "initial_attention": "random"},
-    **{"attention": "bidirectional", "add_bilstm": False},
-    **{"use_one_hot_embeddings": False, "fixed_positions": False},
+    "vocab_size": 7,
+    "type_vocab_size": 16,
+    "max_position_embeddings": 512,
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "hidden_act": "gelu",
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02,
+    "initial_attention": "random",
+    "attention": "bidirectional",
+    "add_bilstm": False,
+    "use_one_hot_embeddings": False,
+    "fixed_positions": False,
   }
 
 

@@ -17,8 +17,13 @@ from tests import programs
 from tests.parity import golden_files
 
 FILE_FLAGS = (
-  *("bert_config_file", "data_dir", "init_checkpoint", "input_file"),
-  *("predict_file", "train_file", "vocab_file"),
+  "bert_config_file",
+  "data_dir",
+  "init_checkpoint",
+  "input_file",
+  "predict_file",
+  "train_file",
+  "vocab_file",
 )
 
 

@@ -63,7 +63,8 @@ def test_training_examples(path):
       "qas_id": mine.qas_id,
       "question_text": mine.question,
       "doc_tokens": mine.doc_tokens,
-      **{"orig_answer_text": text, "start_position": start},
+      "orig_answer_text": text,
+      "start_position": start,
       "end_position": end,
       "is_impossible": mine.answer is None,
     }

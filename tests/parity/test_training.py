@@ -21,7 +21,10 @@ RUNS = {
   "pretraining_one_hot": (20, 5, "bert_model.ckpt", "pretraining"),
   "pretraining_no_warmup": (5, 0, "bert_model.ckpt", "pretraining"),
   "pretraining_unclipped": (
-    *(6, 0, "unclipped_start/bert_model.ckpt", "pretraining_unclipped"),
+    6,
+    0,
+    "unclipped_start/bert_model.ckpt",
+    "pretraining_unclipped",
   ),
   "classifier": (10, 2, "bert_model.ckpt", "classifier"),
   "squad": (10, 2, "bert_model.ckpt", "squad"),

@@ -12,10 +12,17 @@ from serving import engines
 # A word of n of these letters has n pieces.
 LETTERS = "abcde"
 WORDS = [
-  *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+  "[PAD]",
+  "[UNK]",
+  "[CLS]",
+  "[SEP]",
+  "[MASK]",
   *LETTERS,
   *(f"##{letter}" for letter in LETTERS),
-  *(".", "|", "[", "]"),
+  ".",
+  "|",
+  "[",
+  "]",
 ]
 VOCABULARY = {word: number for number, word in enumerate(WORDS)}
 

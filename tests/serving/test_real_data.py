@@ -94,7 +94,8 @@ CASES = {
   "WNUT-17": (
     _sentences,
     lambda config: models.tagger(config, len(TAGS)),
-    *(ner.Answers, TAGS),
+    ner.Answers,
+    TAGS,
   ),
   "CODAH": (_choices, models.multiple_choice, multiple_choice.Answers, None),
   "SQuAD 1.1": _squad("1.1", negative=False),
@@ -135,8 +136,11 @@ def test_all_engines_answer_alike(name, tmp_path):
   words = tmp_path / "vocab.txt"
   config = small_model.config(
     _vocabulary(columns.values(), words),
-    **{"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64},
-    **{"max_position_embeddings": T, "initializer_range": 0.2},
+    hidden_size=32,
+    num_hidden_layers=2,
+    intermediate_size=64,
+    max_position_embeddings=T,
+    initializer_range=0.2,
   )
   keras.utils.set_random_seed(1)
   answers = make_answers(TextConfig(str(words), True, T, labels))

@@ -269,8 +269,12 @@ def test_a_page_has_the_numbers_and_no_html_of_the_text():
   expected = attention.ravel()
   np.testing.assert_allclose(shown, expected, atol=0.5 / 255 + 1e-6)
   assert data["facts"] == {
-    **{"model": EVIL, "task": "none", "layers": 1, "heads": 2},
-    **{"hidden size": 8, "vocabulary": str(len(stand_in.WORDS))},
+    "model": EVIL,
+    "task": "none",
+    "layers": 1,
+    "heads": 2,
+    "hidden size": 8,
+    "vocabulary": str(len(stand_in.WORDS)),
     "attention": "bidirectional",
   }
   [sequence] = data["sequences"]

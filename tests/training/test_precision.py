@@ -14,9 +14,17 @@ from training.step import LossScale, set_dtype_policy
 TYPES = ("bfloat16", "float16")
 # Statistics of the normalization, both softmaxes, the loss, Adam's root.
 IN_FLOAT32 = {
-  *("Exp", "Log", "LogSoftmax", "Mean", "Rsqrt", "Softmax", "Sqrt"),
-  *("SquaredDifference", "AssignVariableOp"),  # and variables
-  *("AssignAddVariableOp", "AssignSubVariableOp"),
+  "Exp",
+  "Log",
+  "LogSoftmax",
+  "Mean",
+  "Rsqrt",
+  "Softmax",
+  "Sqrt",
+  "SquaredDifference",
+  "AssignVariableOp",
+  "AssignAddVariableOp",
+  "AssignSubVariableOp",
 }
 
 

@@ -157,7 +157,8 @@ def _tiny(loss, weight=1.0):
   x = keras.Input([1], name="x")
   model = keras.Model({"x": x}, {"y": keras.layers.Dense(1)(x)})
   objective = losses.Objective(
-    *(("loss of y",), ()),
+    ("loss of y",),
+    (),
     weights=lambda batch: {"loss of y": batch["weights"]},
     losses=lambda outputs, _: {"loss of y": loss(0.0 * outputs["y"][:, 0])},
     epsilon={"loss of y": 1.0},

@@ -27,15 +27,18 @@ LEFT_TO_RIGHT = replace(CONFIG, attention="left_to_right")
 TASKS = {
   "pretraining": (
     lambda: models.pretrainer(CONFIG),
-    *(losses.pretraining(), features.pretraining(toy.T, toy.P)),
+    losses.pretraining(),
+    features.pretraining(toy.T, toy.P),
   ),
   "left to right": (
     lambda: models.pretrainer(LEFT_TO_RIGHT, False),
-    *(losses.pretraining(False), features.pretraining(toy.T, toy.P)),
+    losses.pretraining(False),
+    features.pretraining(toy.T, toy.P),
   ),
   "classification": (
     lambda: models.classifier(CONFIG, 3),
-    *(losses.classification(), features.classification(toy.T)),
+    losses.classification(),
+    features.classification(toy.T),
   ),
   "regression": (
     lambda: models.classifier(CONFIG, 1),
@@ -44,15 +47,18 @@ TASKS = {
   ),
   "spans": (
     lambda: models.span_labeler(CONFIG),
-    *(losses.span(), features.squad(toy.T, is_training=True)),
+    losses.span(),
+    features.squad(toy.T, is_training=True),
   ),
   "tagging": (
     lambda: models.tagger(CONFIG, 5),
-    *(losses.tagging(), features.tagging(toy.T)),
+    losses.tagging(),
+    features.tagging(toy.T),
   ),
   "choice": (
     lambda: models.multiple_choice(CONFIG),
-    *(losses.classification(), features.multiple_choice(toy.T, C)),
+    losses.classification(),
+    features.multiple_choice(toy.T, C),
   ),
 }
 
@@ -98,7 +104,9 @@ def test_program_of_a_step_in_bfloat16(recomputed):
   assert "<=" not in program  # the mark of a dynamic size
   # Sums of gradients, means and losses; products are bfloat16.
   assert {dtype for name, dtype in types if name == "reduce"} <= {
-    *("f32", "pred", "s32"),
+    "f32",
+    "pred",
+    "s32",
     "",  # several results
   }
   assert types["dot", "bf16"] > 30

@@ -26,9 +26,13 @@ WITHOUT_EFFECT = "attention/self/key/bias"
 
 def config(dropout=0.0):
   return BertConfig(
-    **{"vocab_size": V, "hidden_size": 8, "num_hidden_layers": 1},
-    **{"num_attention_heads": 2, "intermediate_size": 12},
-    **{"max_position_embeddings": T, "type_vocab_size": 2},
+    vocab_size=V,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=12,
+    max_position_embeddings=T,
+    type_vocab_size=2,
     hidden_dropout_prob=dropout,
     attention_probs_dropout_prob=dropout,
     initializer_range=0.2,
@@ -109,8 +113,10 @@ def flags(folder, files="*.tfrecord", dropout=0.0, **more):
   return {
     "input_file": str(folder / files),
     "bert_config_file": str(folder / "bert_config.json"),
-    **{"max_seq_length": T, "max_predictions_per_seq": P},
-    **{"train_batch_size": 8, "learning_rate": 0.01},
+    "max_seq_length": T,
+    "max_predictions_per_seq": P,
+    "train_batch_size": 8,
+    "learning_rate": 0.01,
   } | more
 
 

@@ -77,7 +77,10 @@ def _processes(folder, *commands):
     started = [
       subprocess.Popen(
         [sys.executable, "-m", *command.split()],
-        **{"cwd": folder, "env": environment, "stderr": log, "stdout": log},
+        cwd=folder,
+        env=environment,
+        stderr=log,
+        stdout=log,
         start_new_session=True,
       )
       for command in commands

@@ -22,9 +22,15 @@ class Browser:
     self._answers, writes = os.pipe()  # the browser's 4
     command = (
       find(),
-      *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-      *("--disable-dev-shm-usage", "--disable-background-networking"),
-      *("--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"),
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--no-first-run",
+      "--disable-dev-shm-usage",
+      "--disable-background-networking",
+      "--remote-debugging-pipe",
+      f"--user-data-dir={folder}",
+      "about:blank",
     )
     # dup2 in a shell: Python passes descriptors on by their numbers only.
     shell = f'exec 3<&{reads} 4>&{writes}; exec "$@"'
@@ -67,7 +73,9 @@ class Browser:
     """Value of an expression of JavaScript."""
     answer = self._call(
       "Runtime.evaluate",
-      **{"expression": script, "awaitPromise": True, "returnByValue": True},
+      expression=script,
+      awaitPromise=True,
+      returnByValue=True,
     )
     assert "exceptionDetails" not in answer, answer
     return answer["result"].get("value")

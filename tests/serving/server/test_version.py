@@ -93,8 +93,10 @@ class _Model:
       optional=frozenset(["text_pair"]),
     )
     self.engine = SimpleNamespace(
-      **{"max_rows": max_rows, "run": list},
-      **{"features": {"input_ids": 1}, "outputs": {"logits": [-1, 3]}},
+      max_rows=max_rows,
+      run=list,
+      features={"input_ids": 1},
+      outputs={"logits": [-1, 3]},
     )
 
   def warm_up(self):

@@ -72,17 +72,31 @@ def test_all_tasks_with_the_average_of_the_paper(tmp_path, calls, run):
   assert header == ["task", "metric", "dev", "paper_base", "paper_large"]
   assert rows[0] == ["MNLI-m", "accuracy", "10.00", "84.60", "86.70"]
   assert [" ".join(row[:3]) for row in rows[1:-1]] == [
-    *("MNLI-mm accuracy 10.10", "QQP f1 21.00", "QNLI accuracy 30.00"),
-    *("SST-2 accuracy 40.00", "CoLA matthews_correlation 52.00"),
-    *("STS-B spearman 63.00", "MRPC f1 71.00", "RTE accuracy 80.00"),
+    "MNLI-mm accuracy 10.10",
+    "QQP f1 21.00",
+    "QNLI accuracy 30.00",
+    "SST-2 accuracy 40.00",
+    "CoLA matthews_correlation 52.00",
+    "STS-B spearman 63.00",
+    "MRPC f1 71.00",
+    "RTE accuracy 80.00",
   ]
   assert rows[-1] == ["WNLI", "accuracy", "90.00", "", ""]
   # As in table 1.
   assert average == ["average", "", "41.90", "79.60", "82.08"]
   with zipfile.ZipFile(tmp_path / "output" / "submission.zip") as archive:
     assert sorted(archive.namelist()) == [
-      *("AX.tsv", "CoLA.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "MRPC.tsv"),
-      *("QNLI.tsv", "QQP.tsv", "RTE.tsv", "SST-2.tsv", "STS-B.tsv", "WNLI.tsv"),
+      "AX.tsv",
+      "CoLA.tsv",
+      "MNLI-m.tsv",
+      "MNLI-mm.tsv",
+      "MRPC.tsv",
+      "QNLI.tsv",
+      "QQP.tsv",
+      "RTE.tsv",
+      "SST-2.tsv",
+      "STS-B.tsv",
+      "WNLI.tsv",
     ]
     assert all(archive.read(x).decode() == x for x in archive.namelist())
 
@@ -108,7 +122,11 @@ def test_goes_on_with_what_is_not_complete(tmp_path, calls, run):
   assert list(glue.parts(_flags(tmp_path, do_predict=False))) == ["SST-2"]
   run(_flags(tmp_path, do_predict=False))
   assert [row[0] for row in _table(tmp_path)] == [
-    *("task", "SST-2", "CoLA", "RTE", "average")
+    "task",
+    "SST-2",
+    "CoLA",
+    "RTE",
+    "average",
   ]
 
 

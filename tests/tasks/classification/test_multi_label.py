@@ -26,9 +26,12 @@ def _task(folder, **files):
 @pytest.mark.parametrize(
   ("cell", "expected"),
   [
-    *(("", ()), (" ", ()), ("joy", ("joy",))),
+    ("", ()),
+    (" ", ()),
+    ("joy", ("joy",)),
     ("woe | joy|woe", ("woe", "joy")),
-    *(('["a|b", "c", 7]', ("a|b", "c", "7")), ("[]", ())),
+    ('["a|b", "c", 7]', ("a|b", "c", "7")),
+    ("[]", ()),
     ("[x]|y", ("[x]", "y")),
   ],
 )
@@ -117,7 +120,10 @@ def test_a_threshold_tells_neighbors_apart(value):
 
 def _with_thresholds(*thresholds):
   return examples.ClassificationTask(
-    *("tsv", {}, LABELS, ("micro_f1", "macro_f1")),
+    "tsv",
+    {},
+    LABELS,
+    ("micro_f1", "macro_f1"),
     multi_label=True,
     thresholds=thresholds,
   )

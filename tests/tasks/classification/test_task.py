@@ -20,8 +20,11 @@ MNLI = named_tasks.find("MNLI")
 def _args(tmp_path, tokenizer):
   """Flags of MNLI with sets of different sizes; all values are different."""
   for name, number in (
-    *(("train", 5), ("dev_matched", 7), ("dev_mismatched", 3)),
-    *(("test_matched", 5), ("test_mismatched", 2)),
+    ("train", 5),
+    ("dev_matched", 7),
+    ("dev_mismatched", 3),
+    ("test_matched", 5),
+    ("test_mismatched", 2),
   ):
     rows = [(str(i), name[-1], WORDS[i], LABELS[i % 3]) for i in range(number)]
     size = 3 if "test" in name else 4
@@ -30,10 +33,16 @@ def _args(tmp_path, tokenizer):
   (tmp_path / "vocab.txt").write_text("\n".join(tokenizer.vocab))
   return programs.arguments(
     "run_classifier",
-    **{"task_name": "MNLI", "data_dir": str(tmp_path), "max_seq_length": T},
-    **{"output_dir": f"{tmp_path}/out", "vocab_file": f"{tmp_path}/vocab.txt"},
-    **{"eval_batch_size": 4, "predict_batch_size": 3, "num_workers": 1},
-    **{"prediction_columns": ["sentence2"], "pack_examples": True},
+    task_name="MNLI",
+    data_dir=str(tmp_path),
+    max_seq_length=T,
+    output_dir=f"{tmp_path}/out",
+    vocab_file=f"{tmp_path}/vocab.txt",
+    eval_batch_size=4,
+    predict_batch_size=3,
+    num_workers=1,
+    prediction_columns=["sentence2"],
+    pack_examples=True,
   )
 
 
@@ -104,8 +113,11 @@ def test_tpus_get_full_batches(args):
         number = len(list(tf.data.TFRecordDataset(part.path)))
         sizes.setdefault(split, []).append(number)
   assert sizes == {
-    **{"train": [5, 5], "dev": [7, 8], "dev_mismatched": [3, 4]},
-    **{"test": [5, 6], "test_mismatched": [2, 3]},
+    "train": [5, 5],
+    "dev": [7, 8],
+    "dev_mismatched": [3, 4],
+    "test": [5, 6],
+    "test_mismatched": [2, 3],
   }
 
 
@@ -146,7 +158,9 @@ def test_windows_of_long_texts_are_those_of_the_flags(args, tmp_path):
   CONFIG.to_json(path)
   args = args.replace(
     bert_config_file=path,
-    **{"task_name": "SST-2", "long_text": "windows", "max_seq_length": 6},
+    task_name="SST-2",
+    long_text="windows",
+    max_seq_length=6,
     max_text_length=T + 8,
   )
   served = task.served_model(args)

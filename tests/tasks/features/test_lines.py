@@ -20,10 +20,15 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "|"]
 @pytest.mark.parametrize(
   ("text", "texts"),
   [
-    *(("a", ("a", None)), ("", ("", None)), ("a ||| b", ("a", "b"))),
-    *((" a  ||| \tb ", ("a ", "\tb")), ("a ||| b ||| c", ("a ||| b", "c"))),
-    *(("a ||| ||| b", ("a |||", "b")), ("a|||b", ("a|||b", None))),
-    *(("||| b", ("||| b", None)), ("a ||| ", ("a |||", None))),
+    ("a", ("a", None)),
+    ("", ("", None)),
+    ("a ||| b", ("a", "b")),
+    (" a  ||| \tb ", ("a ", "\tb")),
+    ("a ||| b ||| c", ("a ||| b", "c")),
+    ("a ||| ||| b", ("a |||", "b")),
+    ("a|||b", ("a|||b", None)),
+    ("||| b", ("||| b", None)),
+    ("a ||| ", ("a |||", None)),
   ],
 )
 def test_the_last_bar_between_blanks_separates(text, texts):
@@ -116,7 +121,8 @@ def test_lines_are_read_to_their_end(tmp_path, monkeypatch, flags, length):
   args = programs.arguments(
     "extract_features",
     **{"max_seq_length": 30, "max_text_length": 30, "pooling": "cls"} | flags,
-    **{"layers": "-1", "output_file": f"{tmp_path}/out"},
+    layers="-1",
+    output_file=f"{tmp_path}/out",
     **{x: f"{tmp_path}/{x[:5]}.txt" for x in ("vocab_file", "input_file")},
   )
   masks = []

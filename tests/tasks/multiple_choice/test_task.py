@@ -32,9 +32,13 @@ def _args(tmp_path, tokenizer):
   return programs.arguments(
     "run_swag",
     **{f"{x}_file": f"{tmp_path}/{x}.jsonl" for x in ("train", "dev", "test")},
-    **{"output_dir": f"{tmp_path}/out", "vocab_file": f"{tmp_path}/vocab.txt"},
-    **{"max_seq_length": T, "num_workers": 1, "pack_examples": True},
-    **{"eval_batch_size": 3, "predict_batch_size": 2},
+    output_dir=f"{tmp_path}/out",
+    vocab_file=f"{tmp_path}/vocab.txt",
+    max_seq_length=T,
+    num_workers=1,
+    pack_examples=True,
+    eval_batch_size=3,
+    predict_batch_size=2,
   )
 
 

@@ -79,10 +79,15 @@ def test_errors_name_the_line(tmp_path, content, columns, message):
 @pytest.mark.parametrize(
   ("tag", "parts"),
   [
-    *(("O", ("O", "")), ("B-PER", ("B", "PER"))),
-    *(("I-creative-work", ("I", "creative-work")), ("L-X", ("E", "X"))),
-    *(("U-X", ("S", "X")), ("PER", ("I", "PER")), ("B", ("B", ""))),
-    *(("L", ("E", "")), ("art-work", ("I", "art-work"))),
+    ("O", ("O", "")),
+    ("B-PER", ("B", "PER")),
+    ("I-creative-work", ("I", "creative-work")),
+    ("L-X", ("E", "X")),
+    ("U-X", ("S", "X")),
+    ("PER", ("I", "PER")),
+    ("B", ("B", "")),
+    ("L", ("E", "")),
+    ("art-work", ("I", "art-work")),
   ],
 )
 def test_parts_of_a_tag(tag, parts):

@@ -23,8 +23,10 @@ def test_results_are_of_names_and_words():
   predicted = [["O"], ["B-PET", "I-PET", "B-PET"]]
   scores = metrics.evaluate([s.tags for s in SENTENCES], predicted)
   assert metrics.results(scores, np.array([1.0, 2.0, 3.0, 6.0])) == {
-    **{"eval_loss": 3.0, "eval_accuracy": 3 / 4},
-    **{"eval_precision": 1 / 2, "eval_recall": 1.0},
+    "eval_loss": 3.0,
+    "eval_accuracy": 3 / 4,
+    "eval_precision": 1 / 2,
+    "eval_recall": 1.0,
     "eval_f1": pytest.approx(2 / 3),
   }
 
@@ -43,8 +45,10 @@ def test_files_of_predictions(tmp_path):
   header, *rows = programs.table(tmp_path / "dev_predictions.tsv")
   assert header == ["line", "word", "prediction", "O", "B-PET", "I-PET"]
   assert [row[:3] for row in rows] == [
-    *(["3", "Rain", "O"], ["7", "old", "B-PET"]),
-    *(["8", "Tom", "I-PET"], ["9", "naps", "B-PET"]),
+    ["3", "Rain", "O"],
+    ["7", "old", "B-PET"],
+    ["8", "Tom", "I-PET"],
+    ["9", "naps", "B-PET"],
   ]
   np.testing.assert_allclose(
     np.array([row[3:] for row in rows], float),

@@ -80,8 +80,11 @@ def test_a_record_for_every_window(tmp_path):
   ]
   args = programs.arguments(
     "run_ner",
-    **{"max_seq_length": 5, "jit_compile": True, "dev_file": "dev.txt"},
-    **{"output_dir": str(tmp_path), "vocab_file": f"{tmp_path}/vocab.txt"},
+    max_seq_length=5,
+    jit_compile=True,
+    dev_file="dev.txt",
+    output_dir=str(tmp_path),
+    vocab_file=f"{tmp_path}/vocab.txt",
   )
   result = task.convert(args, "dev_file", text, TAGS)
   path = f"{tmp_path}/eval.tf_record"

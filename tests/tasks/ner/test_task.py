@@ -32,9 +32,14 @@ def _args(tmp_path, tokenizer):
   return programs.arguments(
     "run_ner",
     **{f"{x}_file": f"{tmp_path}/{x}.txt" for x in ("train", "dev", "test")},
-    **{"output_dir": f"{tmp_path}/out", "vocab_file": f"{tmp_path}/vocab.txt"},
-    **{"word_column": 1, "tag_column": 0, "max_seq_length": T},
-    **{"eval_batch_size": 3, "predict_batch_size": 2, "pack_examples": True},
+    output_dir=f"{tmp_path}/out",
+    vocab_file=f"{tmp_path}/vocab.txt",
+    word_column=1,
+    tag_column=0,
+    max_seq_length=T,
+    eval_batch_size=3,
+    predict_batch_size=2,
+    pack_examples=True,
   )
 
 

@@ -39,7 +39,8 @@ def test_flags_of_masking_without_effect_on_training_are_said(tmp_path, caplog):
   toy.write_records(tmp_path / "masked", 4)
   args = _args(
     **dict.fromkeys(("input_file", "eval_file"), str(tmp_path / "masked")),
-    **{"output_dir": str(tmp_path), "max_predictions_per_seq": toy.P},
+    output_dir=str(tmp_path),
+    max_predictions_per_seq=toy.P,
     max_seq_length=toy.T,
   )
   changed = args.replace(masked_lm_prob=0.25)
@@ -61,8 +62,10 @@ def test_a_corrupt_record_of_an_evaluation_is_named(tmp_path):
   path.write_bytes(path.read_bytes()[:-7])
   args = _args(
     **dict.fromkeys(("input_file", "eval_file"), str(path)),
-    **{"output_dir": str(tmp_path), "max_predictions_per_seq": toy.P},
-    **{"max_seq_length": toy.T, "eval_batch_size": 4},
+    output_dir=str(tmp_path),
+    max_predictions_per_seq=toy.P,
+    max_seq_length=toy.T,
+    eval_batch_size=4,
   )
   model = models.pretrainer(toy.config())
   source = task.eval_data(args, toy.config())
@@ -75,15 +78,19 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
     (tmp_path / name).write_text(name)
   a, b, c = (str(tmp_path / name) for name in "abc")
   args = _args(
-    **{
-      "input_file": f"{a},{b}",
-      "eval_file": c,
-      "sampling_weights": ["3", "1"],
-    },
-    **{"max_predictions_per_seq": 4, "masked_lm_prob": 0.25},
-    **{"mask_token_prob": 0.5, "random_token_prob": 0.125},
-    **{"do_whole_word_mask": True, "max_seq_length": 64, "vocab_file": "v"},
-    **{"max_corrupt_records": 7, "output_dir": "out", "pack_examples": True},
+    input_file=f"{a},{b}",
+    eval_file=c,
+    sampling_weights=["3", "1"],
+    max_predictions_per_seq=4,
+    masked_lm_prob=0.25,
+    mask_token_prob=0.5,
+    random_token_prob=0.125,
+    do_whole_word_mask=True,
+    max_seq_length=64,
+    vocab_file="v",
+    max_corrupt_records=7,
+    output_dir="out",
+    pack_examples=True,
     objective="right_to_left",
   )
   monkeypatch.setattr(task, "CausalTargets", lambda *given: given)

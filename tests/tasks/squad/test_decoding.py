@@ -218,8 +218,11 @@ LENGTHS = (16, 4, 5)
 
 @given(
   st.lists(WORDS, min_size=1, max_size=3),
-  *(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1.0, 30.0])),
-  *(st.integers(1, 5), st.integers(1, 12), st.booleans()),
+  st.integers(0, 2**32 - 1),
+  st.sampled_from([0.0, 1.0, 30.0]),
+  st.integers(1, 5),
+  st.integers(1, 12),
+  st.booleans(),
 )
 def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
   numbered = enumerate(paragraphs)

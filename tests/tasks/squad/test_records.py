@@ -15,8 +15,21 @@ from tests.parity import golden_files
 
 # Ids are the indices of this list.
 VOCAB = [
-  *("[PAD]", "[UNK]", "[CLS]", "[SEP]"),
-  *("when", "?", "in", "the", "mill", "burn", "##t", "(", "1895", ")", "."),
+  "[PAD]",
+  "[UNK]",
+  "[CLS]",
+  "[SEP]",
+  "when",
+  "?",
+  "in",
+  "the",
+  "mill",
+  "burn",
+  "##t",
+  "(",
+  "1895",
+  ")",
+  ".",
 ]
 CLS, SEP = 2, 3
 

@@ -20,10 +20,15 @@ def _args(folder, context, number, answer="b"):
   path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
   return programs.arguments(
     "run_squad",
-    **{"predict_file": str(path), "output_dir": str(folder)},
+    predict_file=str(path),
+    output_dir=str(folder),
     vocab_file=str(folder / "vocab.txt"),
-    **{"max_seq_length": 8, "max_query_length": 4, "doc_stride": 2},
-    **{"num_workers": 1, "n_best_size": 2, "max_answer_length": 3},
+    max_seq_length=8,
+    max_query_length=4,
+    doc_stride=2,
+    num_workers=1,
+    n_best_size=2,
+    max_answer_length=3,
   )
 
 
@@ -134,7 +139,9 @@ def test_the_threshold_of_the_flag_counts_before_the_saved_one(tmp_path):
   path = metrics.threshold_file(str(tmp_path), 1)
   metrics.save_threshold(path, {"best_f1_thresh": 5.0}, {"0": 5.0})
   for given, version_2, expected in (
-    *((None, True, 5.0), (0.0, True, 0.0), (-1.0, True, -1.0)),
+    (None, True, 5.0),
+    (0.0, True, 0.0),
+    (-1.0, True, -1.0),
     (None, False, 0.0),
   ):
     args = args.replace(version_2_with_negative=version_2)
