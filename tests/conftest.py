@@ -41,18 +41,11 @@ settings.register_profile("quick", settings.get_profile("all"), max_examples=25)
 
 # Files that take longest come first, so that no process ends long before the
 # other.
-LONGEST = (
-  "test_workers.py",
-  "test_run_squad.py",
-  "test_cli.py",
-  "test_output_dirs.py",
-  "test_experiments.py",
-  "test_predictor.py",
-  "test_kills.py",
-  "test_run_classifier.py",
-  "test_run_ner.py",
-  "test_run_pretraining.py",
-)
+LONGEST = """
+test_workers.py test_run_squad.py test_cli.py test_output_dirs.py
+test_experiments.py test_predictor.py test_kills.py test_run_classifier.py
+test_run_ner.py test_run_pretraining.py
+""".split()
 
 
 def pytest_configure(config):

@@ -15,24 +15,9 @@ from modeling import models
 from tests import programs, small_model
 from training import checkpoint
 
-WORDS = [
-  "the",
-  "of",
-  ".",
-  ",",
-  "car",
-  "##ci",
-  "##no",
-  "##ma",
-  "##s",
-  "cyst",
-  "##ic",
-  "fi",
-  "##bro",
-  "##sis",
-  "1",
-  "##2",
-]
+WORDS = (
+  "the of . , car ##ci ##no ##ma ##s cyst ##ic fi ##bro ##sis 1 ##2".split()
+)
 TOKENS = [*vocab.SPECIAL_TOKENS, "[unused0]", "[unused1]", *WORDS]
 SIZES = {"num_hidden_layers": 2, "max_position_embeddings": 20}
 CONFIG = small_model.config(len(TOKENS), **SIZES)

@@ -14,25 +14,8 @@ BEGINNINGS = ("the old dog sleeps", "then it"), ("a cat", ""), ("it", "soon it")
 RIGHT = ("barks", "purrs", "eats")
 WRONG = ("melts", "rhymes", "boils", "rusts")
 MORE = ("loudly", "at noon", "again, and again")
-VOCABULARY = [
-  *SPECIAL_TOKENS,
-  "the",
-  "old",
-  "dog",
-  "sleeps",
-  "then",
-  "it",
-  "a",
-  "cat",
-  "soon",
-  "loudly",
-  "at",
-  "noon",
-  "again",
-  "and",
-  ",",
-  *(RIGHT + WRONG),
-]
+WORDS = "the old dog sleeps then it a cat soon loudly at noon again and ,"
+VOCABULARY = [*SPECIAL_TOKENS, *WORDS.split(), *RIGHT, *WRONG]
 
 
 def _examples(number, choices, seed):

@@ -16,15 +16,10 @@ import tensorflow as tf
 from tests import programs
 from tests.parity import golden_files
 
-FILE_FLAGS = (
-  "bert_config_file",
-  "data_dir",
-  "init_checkpoint",
-  "input_file",
-  "predict_file",
-  "train_file",
-  "vocab_file",
-)
+FILE_FLAGS = """
+bert_config_file data_dir init_checkpoint input_file predict_file train_file
+vocab_file
+""".split()
 
 
 def _runs(pattern):
