@@ -151,7 +151,8 @@ def sample(package: str, count: int, seed: int):
 
 def tests_of(path: Path) -> list[str]:
   """Tests of a module's package; those that name the module come first."""
-  package, name = path.parts[0], re.compile(rf"\b{path.stem}\b")
+  package = path.parts[0]
+  name = re.compile(rf"\b{path.stem}\b")
   listing = sorted((ROOT / "tests" / package).rglob("test_*.py"))
   listing += [ROOT / test for test in MORE_TESTS.get(package, "").split()]
   listing.sort(

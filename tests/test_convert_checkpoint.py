@@ -42,10 +42,10 @@ def runs(tmp_path_factory):
   values, _ = _values(models.pretrainer(CONFIG))
   checkpoint.write(str(bert / "bert_model.ckpt"), values)
   values, state = _values(models.tagger(CONFIG, len(TAGS)))
-  tagger, line = folder / "tagger", 'model_checkpoint_path: "model.ckpt-9"'
+  tagger = folder / "tagger"
   checkpoint.write(str(tagger / "model.ckpt-9"), values | state)
   (tagger / "labels.txt").write_text("\n".join(TAGS))
-  (tagger / "checkpoint").write_text(line)
+  (tagger / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"')
   values["output_weights"] = np.ones((3, 6), np.float32)
   values["bilstm/layer_0/kernel"] = np.ones(3, np.float32)
   checkpoint.write(str(folder / "unknown" / "model.ckpt-9"), values | state)

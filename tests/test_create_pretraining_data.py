@@ -57,9 +57,9 @@ def test_the_first_command_of_the_original_runs_verbatim(tmp_path):
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_pairs_may_stay_unmasked(num_workers, tmp_path):
-  outputs, schema = f"{tmp_path}/a,{tmp_path}/b", features.pretraining(128)
-  flags = {"output_file": outputs, "masking": "dynamic"}
-  log = _run(**flags, num_workers=num_workers)
+  outputs = f"{tmp_path}/a,{tmp_path}/b"
+  log = _run(output_file=outputs, masking="dynamic", num_workers=num_workers)
+  schema = features.pretraining(128)
   first, second = (_count(path, schema) for path in outputs.split(","))
   assert first - second in (0, 1)
   assert f"Wrote {first + second} instances" in log

@@ -69,9 +69,10 @@ def test_records(workers, tmp_path):
   (tmp_path / "text").write_bytes(text)
   _create_data(tmp_path / "text", VOCAB_FILE, tmp_path / "records", **WORKERS)
   name = "-".join(workers)
-  folder, vocab_file = f"{BUCKET}/{name}", VOCAB_FILE.read_bytes()
-  paths = _put(f"{name}/text", text), _put(f"{name}/vocab", vocab_file)
-  _create_data(*paths, f"{folder}/records", **workers)
+  folder = f"{BUCKET}/{name}"
+  remote_text = _put(f"{name}/text", text)
+  vocab_file = _put(f"{name}/vocab", VOCAB_FILE.read_bytes())
+  _create_data(remote_text, vocab_file, f"{folder}/records", **workers)
   paths = files.glob_files(f"{folder}/records*")
   assert len(paths) + 2 == len(files.list_folder(folder))
   records = b"".join(map(_get, paths))

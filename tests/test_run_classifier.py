@@ -262,10 +262,8 @@ def test_the_models_of_a_sweep_answer_together(sst, tmp_path):
   "recipes",
   [
     "mrpc",
-    pytest.param(
-      "cola ablations/as_left_to_right_bilstm", marks=pytest.mark.slow
-    ),
-    pytest.param("rte ablations/as_shallow", marks=pytest.mark.slow),
+    shared.slow("cola ablations/as_left_to_right_bilstm"),
+    shared.slow("rte ablations/as_shallow"),
   ],
 )
 def test_dry_runs_of_recipes(sst, recipes):

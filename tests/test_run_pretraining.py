@@ -1,7 +1,6 @@
 """run_pretraining.py as its users call it: whole runs, wrong flags."""
 
 import json
-import os
 from functools import partial
 
 import numpy as np
@@ -47,17 +46,13 @@ def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
 
 def _check_record(given, folder):
   """What is needed to repeat a run is in run.json."""
-  [start] = json.loads((folder / "run.json").read_text())
-  saved = start["flags"]
+  [entry] = json.loads((folder / "run.json").read_text())
   # The optimizer is a default.
-  names = "learning_rate", "num_train_steps", "optimizer"
-  assert [saved[name] for name in names] == [0.01, 40, "adamw"]
-  assert start["seed"] == 1
-  assert {"python", "tensorflow", "keras", "numpy"} <= set(start["versions"])
-  assert len(start["commit"] or "0" * 40) >= 40
-  [(name, fingerprint), _] = sorted(start["data"].items())
-  assert name == given["input_file"].replace("*", " 0")
-  assert fingerprint.startswith(f"{os.path.getsize(name)} bytes, sha256")
+  expected = {"learning_rate": 0.01, "num_train_steps": 40}
+  assert entry["flags"].items() >= (expected | {"optimizer": "adamw"}).items()
+  assert entry["seed"] == 1
+  files = [given["input_file"].replace("*", f" {part}") for part in range(2)]
+  assert sorted(entry["data"]) == files
 
 
 def _check_metrics(folder):

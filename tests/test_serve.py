@@ -90,13 +90,16 @@ def test_signals_lose_no_request_and_new_versions_are_loaded(tmp_path, number):
   program, port = client.start(tmp_path)
   row = Predictor(tmp_path / "1")(["abc"])[0]
   cases = [(json.dumps({"instances": ["abc"] * 4}), [row] * 4)]
-  log, end, pool = [], time.monotonic() + 100, ThreadPoolExecutor(8)
+  log = []
+  end = time.monotonic() + 100
+  pool = ThreadPoolExecutor(8)
   for seed in range(8):
     pool.submit(client.ask, port, cases, end, seed, log)
   shutil.copytree(tmp_path / "1", tmp_path / "unfinished")
   (tmp_path / "unfinished").rename(tmp_path / "2")
   url = f"http://127.0.0.1:{port}/v1/models/{client.NAME}/versions/2"
-  state, begin = b"", time.monotonic()
+  state = b""
+  begin = time.monotonic()
   while b"AVAILABLE" not in state:
     assert time.monotonic() < begin + 20, "version 2 was not loaded"
     time.sleep(0.1)

@@ -34,10 +34,8 @@ def _write(folder, make):
 
 @pytest.fixture(name="html", scope="module")
 def _html(folder):
-  text, path = (
-    "ax [MASK] </script><script>document.title='x'",
-    folder / "p.html",
-  )
+  path = folder / "p.html"
+  text = "ax [MASK] </script><script>document.title='x'"
   texts = {"text": text, "text_pair": "하 a"}
   programs.run("visualize", model=folder, **texts, output_file=path)
   return path

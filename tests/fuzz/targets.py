@@ -18,7 +18,6 @@ from data.pretraining.builders import TextFormat
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
 from storage import record_scan
-from storage.progress import Progress
 from tasks.features import lines as text_lines
 from tasks.features import vectors
 from tasks.multiple_choice import examples as multiple_choice_examples
@@ -26,9 +25,10 @@ from tasks.ner import examples as ner_examples
 from tasks.squad import examples as squad_examples
 from tasks.squad import records as squad_records
 from tasks.squad.records import WindowConfig
+from tests.data.pretraining.corpus import SILENT
+from tests.parity.golden_files import GOLDEN
 from training import checkpoint, run_record
 
-GOLDEN = Path(__file__).parents[1] / "parity/golden"
 SCHEMA = features.pretraining(8, 2)
 
 
@@ -56,7 +56,7 @@ def _tokenizer() -> FullTokenizer:
 def _text(layout, field=None):
   def read(path):
     text = TextFormat(layout, field)
-    progress = Progress("", 0, "", log=lambda line: None)
+    progress = SILENT()
     lines = list(documents.drop_repeated(text.lines(path), progress))
     encode = CachedTokenizer(_tokenizer()).ids
     result = builders.read_documents(lines, encode, progress, 2, 64)
@@ -66,9 +66,8 @@ def _text(layout, field=None):
 
 
 def _articles(path):
-  progress = Progress("", 0, "", log=lambda line: None)
-  articles = list(documents.read_wikipedia(path, progress))
-  documents.read_book(path, progress)
+  articles = list(documents.read_wikipedia(path, SILENT()))
+  documents.read_book(path, SILENT())
   assert all(map(str.strip, passage) for text in articles for passage in text)
 
 

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from data import normalization_ops, tokenization, tokenization_ops
+from tests import shared
 from tests.parity import golden_files
 
 VOCAB = golden_files.GOLDEN / "vocab.txt"
@@ -24,9 +25,7 @@ UNICODE_15 = """
 11F40-11F40 11F42-11F4F 13439-13440 13447-13455 1E08F-1E08F 1E4EC-1E4EF
 """.split()
 EXTENT = pytest.mark.parametrize(
-  "everywhere",
-  [False, pytest.param(True, marks=pytest.mark.slow)],
-  ids=["assigned", "all"],
+  "everywhere", [False, shared.slow(True)], ids=["assigned", "all"]
 )
 
 
