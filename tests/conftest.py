@@ -1,5 +1,6 @@
 """Settings of the whole suite: two CPU devices, so that replicas are real."""
 
+import collections
 import gc
 import multiprocessing.forkserver
 import os
@@ -66,10 +67,9 @@ def pytest_collection_modifyitems(items):
   order = {name: number for number, name in enumerate(LONGEST)}
   items.sort(key=lambda item: order.get(item.path.name, len(order)))
   if seed := os.environ.get("BERT_TEST_ORDER"):
-    rng, files = random.Random(seed), {}
-    items.sort(
-      key=lambda item: (files.setdefault(item.path, rng.random()), rng.random())
-    )
+    rng = random.Random(seed)
+    files = collections.defaultdict(rng.random)
+    items.sort(key=lambda item: (files[item.path], rng.random()))
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,8 @@ FLAGS = {
 @pytest.fixture(scope="module", name="folder")
 def _folder(tmp_path_factory):
   """A model's files, and data for each program: texts without meaning."""
-  folder, rng = tmp_path_factory.mktemp("given"), random.Random(1)
+  folder = tmp_path_factory.mktemp("given")
+  rng = random.Random(1)
   small_model.write(folder, [*SPECIAL_TOKENS, *WORDS])
   texts = [" ".join(rng.choices(WORDS, k=5)) for _ in range(NUMBER)]
   (folder / "data").mkdir()

@@ -21,7 +21,8 @@ from training import checkpoint, report, run_record
 
 pytestmark = pytest.mark.slow
 
-STEPS, STOPS = 400, 9
+STEPS = 400
+STOPS = 9
 MOMENTS = ("start", "training", "writing", "asked")
 # Names of files that are being written.
 UNFINISHED = re.compile(r"unfinished|\.partial-|tempstate")

@@ -54,15 +54,12 @@ run_classifier | do_train output_dir=[1] | TensorFlow reads no checkpoint from [
 run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /proc cannot be written to
 run_classifier | do_train data_dir=nowhere | --data_dir=nowhere is no folder
 run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict need --data_dir
-run_classifier | do_train task_name=MRPC | Quality
 run_classifier | do_train label_column=kind | no column 'kind'
-run_classifier | do_train do_eval data_dir=odd | dev.csv, line 2, column label: 'd' is no label
 run_classifier | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 16
 run_classifier | do_eval | no checkpoint in --output_dir=out and no --init_checkpoint: train first, or name one
 run_classifier | do_train init_checkpoint=cased_L-12_H-768_A-12/bert_model.ckpt | is a cased model
 run_classifier | do_train init_checkpoint=theirs | convert_checkpoint.py makes of a Hugging Face folder
 run_classifier | do_train freeze_layers=0-5 | no '0-5'; it has the layers 0-0 and embeddings, encoder, pooler
-run_classifier | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
 run_classifier | do_train pack_examples {windows} | --pack_examples does not go with --long_text=windows
 run_classifier | do_train do_eval task_name=GLUE | data has no folder MNLI, QQP, QNLI
 run_classifier | do_train from_mnli | --from_mnli is for --task_name=GLUE: for one task
@@ -71,7 +68,6 @@ run_classifier | do_train {windows} task_name=MRPC | is for single texts, but MR
 run_classifier | do_eval {windows} output_dir=tuned | --long_text=windows, but the model in
 run_classifier | do_eval {windows} output_dir=windows | --window_pooling=mean, but the model in
 run_classifier | do_predict multi_label output_dir=tuned | --multi_label=True, but the head
-run_classifier | do_predict multi_label init_checkpoint=tuned | train a fresh head with --new_head
 run_classifier | do_train multi_label task_name=sst-2 | --multi_label is for --task_name=tsv
 run_classifier | do_eval init_checkpoint=ships/a.ckpt | 'yes' is no label of --task_name=tsv; its labels are O, B-SHIP, I-SHIP
 run_classifier | do_train class_weights=x | --class_weights: 'x' is no label=weight
@@ -169,7 +165,6 @@ fill_mask | text=no~mask | there is no [MASK] in 'no mask'
 fill_mask | text=[MASK] vocab_file=long.txt | 10 lines but vocab_size in bert_config.json is 9
 fill_mask | text=[MASK] vocab_file=unmasked.txt init_checkpoint=alone/a.ckpt | unmasked.txt lacks [MASK]
 fill_mask | text=[MASK] init_checkpoint=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
-fill_mask | input_file=latin1 | latin1, line 2
 fill_mask | text=[MASK] init_checkpoint=squad | squad was trained by run_squad, without the head
 fill_mask | text=[MASK] init_checkpoint=causal | a model of --objective=right_to_left cannot fill
 build_vocab | input_file=gone | no file matches gone
@@ -262,8 +257,6 @@ def _write_text(folder):
     "data/train.tsv": "text\tlabel\nred\tyes\nblue\tno\n",
     "data/dev.tsv": "text\tlabel\nred\tyes\n",
     "data/test.tsv": "text\nred\n",
-    "odd/train.tsv": "text\tlabel\nred\tb\nred\tc\n",
-    "odd/dev.csv": "text,label\na,d\n",
     "swag.csv": "sent1,sent2,ending0,ending1,label\na,b,c,d,1\n",
     "theirs/config.json": "{}",
     "bare.csv": "sent1,sent2,ending0,ending1\na,b,c,d\n",

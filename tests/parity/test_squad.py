@@ -46,16 +46,11 @@ def _case(path, prefix, is_training=False):
   return settings, tokenizer, examples, list(windows), schema
 
 
-def _lines(path):
-  with gzip.open(path, "rt", encoding="utf-8") as file:
-    return [json.loads(line) for line in file]
-
-
 @golden_files.each("squad/train_examples_*.jsonl.gz")
 def test_training_examples(path):
   file = path.name.removeprefix("train_examples_").removesuffix(".jsonl.gz")
   own = _examples(path.parents[1], file, is_training=True)
-  theirs = _lines(path)
+  theirs = golden_files.read_jsonl(path)
   assert len(own) == len(theirs)
   for mine, golden in zip(own, theirs, strict=True):
     text, start, end = mine.answer or ("", -1, -1)
@@ -83,7 +78,7 @@ def test_windows(path):
   is_training = path.name.startswith("train")
   prefix = "train_features_" if is_training else "predict_features_"
   _, tokenizer, examples, own, schema = _case(path, prefix, is_training)
-  theirs = _lines(path)
+  theirs = golden_files.read_jsonl(path)
   assert len(own) == len(theirs)
   rows = squad_records.rows(own, schema)
   for mine, row, golden in zip(own, rows, theirs, strict=True):

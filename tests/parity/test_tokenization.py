@@ -29,16 +29,11 @@ EXTENT = pytest.mark.parametrize(
 )
 
 
-def read_jsonl(path):
-  with open(path, encoding="utf-8") as file:
-    return [json.loads(line) for line in file]
-
-
 @SETTINGS
 @TOKENS
 def test_specification(path, setting):
   tokenizer = tokenization.FullTokenizer(VOCAB, setting == "lower")
-  for case in read_jsonl(path):
+  for case in golden_files.read_jsonl(path):
     assert tokenizer.tokenize(case["text"]) == case[setting], case["text"]
 
 
@@ -46,7 +41,7 @@ def test_specification(path, setting):
 @TOKENS
 def test_graph(path, setting):
   tokenizer = tokenization_ops.GraphTokenizer(VOCAB, setting == "lower")
-  cases = read_jsonl(path)
+  cases = golden_files.read_jsonl(path)
   ids = tokenizer.tokenize(tf.constant([case["text"] for case in cases]))
   for case, tokens in zip(cases, tokenizer.tokens(ids).to_list(), strict=True):
     assert [t.decode() for t in tokens] == case[setting], case["text"]

@@ -90,7 +90,8 @@ def _check_training(path, monkeypatch):
   batches = tf.data.Dataset.from_tensor_slices(
     {key: arrays[key].astype(_type(arrays[key])) for key in arrays}
   )
-  iterator, tight = iter(batches), 2e-6 if "pretraining" in name else 5e-5
+  iterator = iter(batches)
+  tight = 2e-6 if "pretraining" in name else 5e-5
   for number, expected in enumerate(golden):
     rate = float(train_step.learning_rate(train_step.step))
     assert rate == pytest.approx(expected["learning_rate"], abs=1e-9)
