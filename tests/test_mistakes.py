@@ -223,7 +223,7 @@ LAYERS = np.array([-1, -2], np.int32)
 RUN = """
 import json, os, runpy, sys, tempfile
 from pathlib import Path
-import cli.encoder, cli.program, data.tables
+import cli.encoder, cli.program, data.tables, tasks
 for program, words in json.load(sys.stdin):
   before = {*Path().rglob("*")}
   with tempfile.TemporaryFile("w+") as log:
