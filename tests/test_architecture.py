@@ -105,7 +105,7 @@ def test_a_program_has_at_most_150_lines(program):
 def test_names_have_words_of_the_field(folder):
   paths = (ROOT / folder).glob("*.py" if folder == "." else "**/*.py")
   fields = {ast.Name: "id", ast.arg: "arg"}
-  fields |= dict.fromkeys((ast.ClassDef, ast.FunctionDef), "name")
+  fields |= {ast.ClassDef: "name", ast.FunctionDef: "name"}
   for path in paths:
     for node in ast.walk(_tree(path)):
       name = getattr(node, fields.get(type(node), ""), "")

@@ -101,8 +101,9 @@ def _text_lines(path):
     assert 2 <= len(line.ids) <= 32
 
 
-def _labels(path):
-  labels.load(os.path.dirname(path))
+def _of_folder(read):
+  """Reads the file's folder."""
+  return lambda path: read(os.path.dirname(path))
 
 
 def _records(path):
@@ -129,14 +130,8 @@ def _checkpoint(path):
   assert shapes == {name: tuple(s) for name, s in reader.shapes.items()}
 
 
-def _safetensors(path):
-  hugging_face.read(os.path.dirname(path))
-
-
-def _h5(path):
-  keras_hub.read(os.path.dirname(path))
-
-
+_safetensors = _of_folder(hugging_face.read)
+_h5 = _of_folder(keras_hub.read)
 CORPUS = Path(__file__).parent / "corpus"
 _PRESET = Path(__file__).parents[1] / "conversion/golden/keras_hub/preset"
 _CONFIG, _WEIGHTS = _PRESET / "config.json", _PRESET / "model.weights.h5"
@@ -160,7 +155,7 @@ TARGETS = {
   "conll": Target("dev.txt", _conll),
   "squad": Target("dev.json", _squad),
   "text_lines": Target("texts", _text_lines),
-  "labels": Target("labels.txt", _labels),
+  "labels": Target("labels.txt", _of_folder(labels.load)),
   "records": Target("examples.tfrecord", _records),
   "damage": Target("examples.tfrecord", _corruption),
   "kept_index": Target("records-index.npz", _cached_index),
