@@ -119,8 +119,11 @@ def _is_flags(node):
 
 @pytest.mark.parametrize("path", [*FILES, *PROGRAMS], ids=_id)
 def test_only_cli_reads_absl_flags(path):
-  nodes, fields = ast.walk(_tree(path)), ("id", "attr", "arg")
-  names = {getattr(node, field, None) for node in nodes for field in fields}
+  names = {
+    getattr(node, field, None)
+    for node in ast.walk(_tree(path))
+    for field in ("id", "attr", "arg")
+  }
   assert _id(path) in READS_FLAGS or "FLAGS" not in names
 
 

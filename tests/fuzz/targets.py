@@ -74,7 +74,8 @@ def _articles(path):
 def _vocabulary(path):
   words = vocab.load(path)
   vocab.check_tokens(words, name=path)
-  tokenizer, text = FullTokenizer(path, True), "Owls hunt unaffably, at night."
+  tokenizer = FullTokenizer(path, True)
+  text = "Owls hunt unaffably, at night."
   ids = tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text))
   assert CachedTokenizer(tokenizer).ids(text) == ids
 

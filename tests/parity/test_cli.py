@@ -77,7 +77,8 @@ def test_what_a_training_leaves_behind(program, tmp_path):
   if not cases:
     pytest.skip("needs the larger golden numbers (BERT_ORACLE)")
   [path] = cases
-  output, golden = _run(f"run_{program}", path.parent, tmp_path), _json(path)
+  output = _run(f"run_{program}", path.parent, tmp_path)
+  golden = _json(path)
   if names := golden.get("eval_results_keys"):
     assert list(programs.results(output)) == names
   # graph.pbtxt and .meta describe TensorFlow 1 graphs; there are none here.

@@ -35,7 +35,8 @@ def _examples(root, file, is_training):
 def _case(path, prefix, is_training=False):
   """Settings in a file's name, tokenizer, examples, windows and schema."""
   name = path.name.removeprefix(prefix).split(".jsonl")[0].split(".tf_r")[0]
-  settings, root = SETTINGS.fullmatch(name).groupdict(), path.parents[1]
+  settings = SETTINGS.fullmatch(name).groupdict()
+  root = path.parents[1]
   examples = _examples(root, settings["file"], is_training)
   tokenizer = FullTokenizer(root / "vocab.txt", settings["case"] == "lower")
   lengths = [int(settings[name]) for name in ("len", "query", "stride")]
