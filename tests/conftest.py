@@ -1,5 +1,6 @@
 """Settings of the whole suite: two CPU devices, so that replicas are real."""
 
+import collections
 import gc
 import multiprocessing.forkserver
 import os
@@ -41,18 +42,11 @@ settings.register_profile("quick", settings.get_profile("all"), max_examples=25)
 
 # Files that take longest come first, so that no process ends long before the
 # other.
-LONGEST = (
-  "test_workers.py",
-  "test_run_squad.py",
-  "test_cli.py",
-  "test_output_dirs.py",
-  "test_experiments.py",
-  "test_predictor.py",
-  "test_kills.py",
-  "test_run_classifier.py",
-  "test_run_ner.py",
-  "test_run_pretraining.py",
-)
+LONGEST = """
+test_workers.py test_run_squad.py test_cli.py test_output_dirs.py
+test_experiments.py test_predictor.py test_kills.py test_run_classifier.py
+test_run_ner.py test_run_pretraining.py
+""".split()
 
 
 def pytest_configure(config):
@@ -73,10 +67,9 @@ def pytest_collection_modifyitems(items):
   order = {name: number for number, name in enumerate(LONGEST)}
   items.sort(key=lambda item: order.get(item.path.name, len(order)))
   if seed := os.environ.get("BERT_TEST_ORDER"):
-    rng, files = random.Random(seed), {}
-    items.sort(
-      key=lambda item: (files.setdefault(item.path, rng.random()), rng.random())
-    )
+    rng = random.Random(seed)
+    files = collections.defaultdict(rng.random)
+    items.sort(key=lambda item: (files[item.path], rng.random()))
 
 
 @pytest.fixture(autouse=True)

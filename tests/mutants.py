@@ -151,7 +151,8 @@ def sample(package: str, count: int, seed: int):
 
 def tests_of(path: Path) -> list[str]:
   """Tests of a module's package; those that name the module come first."""
-  package, name = path.parts[0], re.compile(rf"\b{path.stem}\b")
+  package = path.parts[0]
+  name = re.compile(rf"\b{path.stem}\b")
   listing = sorted((ROOT / "tests" / package).rglob("test_*.py"))
   listing += [ROOT / test for test in MORE_TESTS.get(package, "").split()]
   listing.sort(
@@ -178,7 +179,8 @@ def run_tests(folder: str, tests: list[str], limit: float) -> str | None:
     sys.path[0] = os.getcwd()
     options = f"-x -rfE -p no:cacheprovider --basetemp={folder}/tests -m"
     os._exit(pytest.main([*options.split(), "not slow", *tests]))
-  end, done = time.monotonic() + limit, 0
+  end = time.monotonic() + limit
+  done = 0
   while not done and time.monotonic() < end:
     time.sleep(0.1)
     done, status = os.waitpid(child, os.WNOHANG)
@@ -200,7 +202,8 @@ def main() -> None:
   parser.add_argument("--seed", type=int, default=1)
   args = parser.parse_args()
   sys.dont_write_bytecode = True
-  begin, caught = time.monotonic(), 0
+  begin = time.monotonic()
+  caught = 0
   mutants = list(sample(args.package, args.count, args.seed))
   with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
     ignored = shutil.ignore_patterns(".*", "__pycache__", "demo-output")

@@ -104,7 +104,8 @@ class _Proxy(socketserver.BaseRequestHandler):
 def _read_head(connection):
   """Request line, headers by name, and the stream of what follows."""
   stream = connection.makefile("rb")
-  line, headers = stream.readline().strip(), {}
+  line = stream.readline().strip()
+  headers = {}
   while header := stream.readline().strip():
     name, _, value = header.partition(b":")
     headers[name.lower()] = value.strip()

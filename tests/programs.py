@@ -10,7 +10,6 @@ Tests of tests/parity, and those that kill, start processes of their own.
 import json
 import multiprocessing
 import os
-import resource
 import runpy
 import subprocess
 import sys
@@ -26,21 +25,12 @@ ROOT = Path(__file__).parents[1]
 FLAGS = Path(__file__).parent / "flags.tsv"
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-  [
-    "tasks.classification.task",
-    "conversion.conversion_checks",
-    "tasks.features.task",
-    "tasks.ner.task",
-    "tasks.pretraining.task",
-    "tasks.squad.task",
-    "tasks.multiple_choice.task",
-    "cli.shared_flags",
-    "sklearn.metrics",
-    "tests.lean",
-    "cli.fine_tuning",
-    "cli.program",
-    "cli.run",
-  ]
+  """
+  tasks.classification.task tasks.features.task tasks.multiple_choice.task
+  tasks.ner.task tasks.pretraining.task tasks.squad.task cli.fine_tuning
+  cli.program cli.run cli.shared_flags conversion.conversion_checks
+  sklearn.metrics tests.lean
+  """.split()
 )
 cpu_seconds = 0.0
 
@@ -101,10 +91,7 @@ def _program(name, arguments, streams, cwd, fused, used):
 
 def own_cpu_seconds():
   """User and system time of this process and of its children that ended."""
-  usages = map(
-    resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-  )
-  return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+  return sum(os.times()[:4])
 
 
 def run(program, *arguments, **flags):
@@ -163,10 +150,9 @@ def table(path):
 
 def defaults(program):
   """Defaults of a program's flags (tests/flags.tsv); None of required ones."""
-  rows = [line.split("\t") for line in FLAGS.read_text("utf-8").splitlines()]
   return {
     name: None if default == "required" else json.loads(default)
-    for name, _, default, _, names in rows
+    for name, _, default, _, names in table(FLAGS)
     if program in names.split()
   }
 

@@ -1,7 +1,10 @@
 """A model small enough to train in a test: its configuration and its files."""
 
+import numpy as np
+
 from data import vocab
 from modeling.config import BertConfig
+from training import checkpoint
 
 
 def config(vocab_size, **changes):
@@ -27,3 +30,18 @@ def write(folder, tokens, **changes):
     "bert_config_file": folder / "bert_config.json",
     "vocab_file": folder / "vocab.txt",
   }
+
+
+def assert_same_checkpoint(result, expected, ignored=(), atol=0.0):
+  """Compares variables of two checkpoints, or those of two folders.
+
+  `ignored` are ends of the names of variables that may differ.
+  """
+  result = checkpoint.open_reader(str(result))
+  expected = checkpoint.open_reader(str(expected))
+  assert result.shapes == expected.shapes
+  for name in expected.shapes:
+    if not name.endswith(ignored):
+      np.testing.assert_allclose(
+        result[name], expected[name], rtol=0, atol=atol, err_msg=name
+      )

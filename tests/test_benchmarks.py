@@ -12,18 +12,11 @@ from benchmarks.results import Table
 from tests import programs
 
 SMALL = "1x64:2:16:float32"
-NAMES = (
-  "fine_tune",
-  "flops",
-  "load",
-  "memory",
-  "pretraining_data",
-  "serving",
-  "start_up",
-  "tokenization",
-  "train_step",
-  "vocabulary",
-)
+NAMES = [
+  path.stem
+  for path in programs.ROOT.glob("benchmarks/*.py")
+  if "\nTABLE = " in path.read_text()
+]
 
 
 def _run(name, *arguments):

@@ -90,8 +90,10 @@ def test_the_network_is_that_of_the_training(folder, tmp_path):
 
 
 def test_the_summary_names_every_block(values):
-  lines, options = [], {"expand_nested": True, "line_length": 120}
-  values["model"].summary(**options, print_fn=lines.append)
+  lines = []
+  values["model"].summary(
+    line_length=120, expand_nested=True, print_fn=lines.append
+  )
   text = "\n".join(lines)
   for name in ("embeddings", "layer_0", "layer_1", "intermediate", "pooler"):
     assert re.search(rf"└ {name} .*\(None, ", text), name

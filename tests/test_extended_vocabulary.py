@@ -15,27 +15,13 @@ from modeling import models
 from tests import programs, small_model
 from training import checkpoint
 
-WORDS = [
-  "the",
-  "of",
-  ".",
-  ",",
-  "car",
-  "##ci",
-  "##no",
-  "##ma",
-  "##s",
-  "cyst",
-  "##ic",
-  "fi",
-  "##bro",
-  "##sis",
-  "1",
-  "##2",
-]
+WORDS = (
+  "the of . , car ##ci ##no ##ma ##s cyst ##ic fi ##bro ##sis 1 ##2".split()
+)
 TOKENS = [*vocab.SPECIAL_TOKENS, "[unused0]", "[unused1]", *WORDS]
 SIZES = {"num_hidden_layers": 2, "max_position_embeddings": 20}
 CONFIG = small_model.config(len(TOKENS), **SIZES)
+WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 TEXT = "The carcinoma of carcinoma carcinomas.\nCystic fibrosis, 12 12 12 12.\n"
 TEXT = f"{TEXT * 3}cystic fibrosis\n"
 
@@ -87,10 +73,7 @@ def test_new_rows_are_the_means_of_their_pieces(given, extended):
   assert not any("adam" in name for name in new.shapes)
   ids = vocab.load(given["extend"])
   pieces = [ids["cyst"], ids["##ic"]]
-  for name in (
-    "bert/embeddings/word_embeddings",
-    "cls/predictions/output_bias",
-  ):
+  for name in (WORD_EMBEDDINGS, "cls/predictions/output_bias"):
     np.testing.assert_array_equal(new[name][-1], old[name][pieces].mean(0))
     assert len(new[name]) == len(TOKENS) + 1
   config = json.loads((folder / "bert_config.json").read_text())
@@ -103,9 +86,8 @@ def _outputs(folder, config, batch):
   return {k: np.asarray(v) for k, v in model(batch, training=False).items()}
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_outputs_for_old_tokens_stay(given, extended, seed):
-  rng = np.random.default_rng(seed)
+def test_outputs_for_old_tokens_stay(given, extended):
+  rng = np.random.default_rng(0)
   old_ids = [i for i in range(len(TOKENS)) if i not in (5, 6)]
   shape = (4, 16)
   batch = {

@@ -129,10 +129,10 @@ def test_words_that_the_vocabulary_lacks_are_said(given, tmp_path):
 
 
 def test_an_export_has_the_pooling_of_the_flag(given, tmp_path):
-  folder, flags = tmp_path / "export", given | {"pooling": "cls"}
+  folder = tmp_path / "export"
+  flags = given | {"pooling": "cls", "do_export": True, "export_dir": folder}
   del flags["input_file"]
-  formats = {"do_export": True, "export_format": "savedmodel,keras"}
-  _run(**flags, **formats, export_dir=folder)
+  _run(**flags, export_format="savedmodel,keras")
   assert (folder / "model.keras").exists()
   assert json.loads((folder / "task.json").read_text())["pooling"] == "cls"
 

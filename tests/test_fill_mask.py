@@ -36,7 +36,8 @@ def test_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
 
 
 def test_reads_standard_input_and_the_checkpoint_of_a_folder(flags):
-  text, folder = "하늘 [MASK]\n", flags["init_checkpoint"].parent
+  text = "하늘 [MASK]\n"
+  folder = flags["init_checkpoint"].parent
   flags = flags | {"init_checkpoint": folder, "input_file": "-"}
   done = programs.call("fill_mask", **flags, stdin=text.encode())
   assert done.stdout.startswith(text + "  blue")

@@ -4,16 +4,15 @@ import os
 import signal
 import time
 
-import numpy as np
 import pytest
 
 from storage import files
-from tests import object_store, programs
+from tests import object_store, programs, small_model
 from tests.data.pretraining.corpus import random_text
 from tests.object_store import BUCKET
 from tests.test_workers import start
 from tests.training import toy
-from training import checkpoint, report, run_record
+from training import report, run_record
 
 pytestmark = pytest.mark.slow
 VOCAB_FILE = programs.ROOT / "tests/parity/golden/vocab.txt"
@@ -64,17 +63,16 @@ def _create_data(text, vocab_file, output_file, **flags):
 @pytest.mark.parametrize("workers", [WORKERS, BEAM], ids=["workers", "Beam"])
 def test_records(workers, tmp_path):
   if workers is BEAM:
-    pytest.importorskip(
-      "apache_beam", reason="needs `pip install -r requirements-beam.txt`"
-    )
+    pytest.importorskip("apache_beam")
   text = random_text(9000).encode()
   assert len(text) > 2 << 20  # several shards
   (tmp_path / "text").write_bytes(text)
   _create_data(tmp_path / "text", VOCAB_FILE, tmp_path / "records", **WORKERS)
   name = "-".join(workers)
-  folder, vocab_file = f"{BUCKET}/{name}", VOCAB_FILE.read_bytes()
-  paths = _put(f"{name}/text", text), _put(f"{name}/vocab", vocab_file)
-  _create_data(*paths, f"{folder}/records", **workers)
+  folder = f"{BUCKET}/{name}"
+  remote_text = _put(f"{name}/text", text)
+  vocab_file = _put(f"{name}/vocab", VOCAB_FILE.read_bytes())
+  _create_data(remote_text, vocab_file, f"{folder}/records", **workers)
   paths = files.glob_files(f"{folder}/records*")
   assert len(paths) + 2 == len(files.list_folder(folder))
   records = b"".join(map(_get, paths))
@@ -111,11 +109,7 @@ def test_a_training(tmp_path):
   log = _run("run_pretraining", output_dir=model, **flags)
   assert f"resuming from {model}/model.ckpt-{step}" in log
 
-  local = checkpoint.open_reader(str(tmp_path / "model"))
-  remote = checkpoint.open_reader(model)
-  assert local.shapes == remote.shapes
-  for name in local.shapes:
-    np.testing.assert_array_equal(remote[name], local[name], err_msg=name)
+  small_model.assert_same_checkpoint(model, tmp_path / "model")
   results = _get(f"{model}/eval_results.txt")
   assert results == (tmp_path / "model/eval_results.txt").read_bytes()
   steps = [line["step"] for line in report.read_metrics(model)]

@@ -9,7 +9,8 @@ from data.batching import Packing
 from modeling import losses, models
 from tests.modeling.every_model import CONFIG
 
-LENGTH, PREDICTIONS = 16, 3
+LENGTH = 16
+PREDICTIONS = 3
 SIZES = [
   [3, 16, 5, 8, 4, 2, 9, 7, 16],
   [2] * 9,  # more than a row takes, though they are short
@@ -62,7 +63,8 @@ def _tensors(batch):
   return {k: tf.constant(v, types.get(k, tf.int32)) for k, v in batch.items()}
 
 
-LABELS, ROWS = losses.classification(), Packing(LENGTH)
+LABELS = losses.classification()
+ROWS = Packing(LENGTH)
 OF_TOKENS = Packing(LENGTH, max_examples=LENGTH, token_labels=True)
 NO_PAIRS = {"next_sentence": False}
 MASKED_LM = losses.pretraining(**NO_PAIRS)

@@ -7,13 +7,11 @@ import pytest
 
 from tests import programs
 
-LAYERS = np.array([-1, -2], np.int32)
 
-
-def _store(path, vectors, layers=LAYERS):
+def _store(path, vectors):
   """Writes vectors [N, 4] as two layers of two numbers."""
   vectors = np.asarray(vectors, np.float32).reshape(-1, 2, 2)
-  np.savez(path, layers=layers, vectors=vectors)
+  np.savez(path, layers=np.array([-1, -2], np.int32), vectors=vectors)
 
 
 @pytest.fixture(name="given")

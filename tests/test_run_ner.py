@@ -23,21 +23,8 @@ NAMES = (
   ("Cy Dot", "B-PER B-PER"),
 )
 OTHERS = ("the", "boat", "sees", "from", "in", "today", "sails")
-VOCABULARY = [
-  *SPECIAL_TOKENS,
-  "ann",
-  "ben",
-  "cy",
-  "dot",
-  "ely",
-  "eve",
-  "kay",
-  "lee",
-  "port",
-  "ri",
-  "##ga",
-  *OTHERS,
-]
+PIECES = "ann ben cy dot ely eve kay lee port ri ##ga".split()
+VOCABULARY = [*SPECIAL_TOKENS, *PIECES, *OTHERS]
 T = 16
 
 
@@ -92,26 +79,15 @@ def _trained(given, tmp_path_factory):
 def test_finds_names_and_scores(trained):
   output, log = trained
   results = programs.results(output)
-  assert sorted(results) == [
-    "eval_accuracy",
-    "eval_f1",
-    "eval_loss",
-    "eval_precision",
-    "eval_recall",
-    "global_step",
-  ]
+  names = "accuracy f1 loss precision recall".split()
+  assert results.keys() == {"global_step", *(f"eval_{name}" for name in names)}
   assert results["global_step"] == 100
   assert results["eval_f1"] > 0.9
   best = json.loads((output / "best" / "best.json").read_text())
   assert (best["metric"], best["step"]) == ("eval_f1", 100)
   assert list((output / "eval").glob("events*"))
-  assert (output / "labels.txt").read_text().split() == [
-    "O",
-    "B-LOC",
-    "I-LOC",
-    "B-PER",
-    "I-PER",
-  ]
+  labels = (output / "labels.txt").read_text().split()
+  assert labels == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
   for name in ("train", "eval", "predict"):
     assert (output / f"{name}.tf_record").exists()
   # With known tags, a file to predict is scored, too: as the dev file was.

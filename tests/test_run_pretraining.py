@@ -1,14 +1,13 @@
 """run_pretraining.py as its users call it: whole runs, wrong flags."""
 
 import json
-import os
 from functools import partial
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import programs
+from tests import programs, small_model
 from tests.training import toy
 from training import report
 
@@ -47,17 +46,13 @@ def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
 
 def _check_record(given, folder):
   """What is needed to repeat a run is in run.json."""
-  [start] = json.loads((folder / "run.json").read_text())
-  saved = start["flags"]
+  [entry] = json.loads((folder / "run.json").read_text())
   # The optimizer is a default.
-  names = "learning_rate", "num_train_steps", "optimizer"
-  assert [saved[name] for name in names] == [0.01, 40, "adamw"]
-  assert start["seed"] == 1
-  assert {"python", "tensorflow", "keras", "numpy"} <= set(start["versions"])
-  assert len(start["commit"] or "0" * 40) >= 40
-  [(name, fingerprint), _] = sorted(start["data"].items())
-  assert name == given["input_file"].replace("*", " 0")
-  assert fingerprint.startswith(f"{os.path.getsize(name)} bytes, sha256")
+  expected = {"learning_rate": 0.01, "num_train_steps": 40}
+  assert entry["flags"].items() >= (expected | {"optimizer": "adamw"}).items()
+  assert entry["seed"] == 1
+  files = [given["input_file"].replace("*", f" {part}") for part in range(2)]
+  assert sorted(entry["data"]) == files
 
 
 def _check_metrics(folder):
@@ -118,12 +113,9 @@ def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
   assert f"resuming from {parts}/model.ckpt-3\n" in log
   assert "--seed=4 has no effect: the training in" in log
   assert len(list(parts.glob("model.ckpt-*.index"))) == 9
-  a, b = (
-    tf.train.load_checkpoint(str(folder / "model.ckpt-8"))
-    for folder in (complete, parts)
+  small_model.assert_same_checkpoint(
+    parts / "model.ckpt-8", complete / "model.ckpt-8"
   )
-  for name in a.get_variable_to_shape_map():
-    np.testing.assert_array_equal(a.get_tensor(name), b.get_tensor(name), name)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """run_swag.py as its users call it: endings of which one makes sense."""
 
+import csv
 import json
 import random
 
@@ -14,25 +15,8 @@ BEGINNINGS = ("the old dog sleeps", "then it"), ("a cat", ""), ("it", "soon it")
 RIGHT = ("barks", "purrs", "eats")
 WRONG = ("melts", "rhymes", "boils", "rusts")
 MORE = ("loudly", "at noon", "again, and again")
-VOCABULARY = [
-  *SPECIAL_TOKENS,
-  "the",
-  "old",
-  "dog",
-  "sleeps",
-  "then",
-  "it",
-  "a",
-  "cat",
-  "soon",
-  "loudly",
-  "at",
-  "noon",
-  "again",
-  "and",
-  ",",
-  *(RIGHT + WRONG),
-]
+WORDS = "the old dog sleeps then it a cat soon loudly at noon again and ,"
+VOCABULARY = [*SPECIAL_TOKENS, *WORDS.split(), *RIGHT, *WRONG]
 
 
 def _examples(number, choices, seed):
@@ -49,14 +33,11 @@ def _examples(number, choices, seed):
     yield {"sent1": sent1, "sent2": sent2, **endings, "label": str(label)}
 
 
-def _write(path, rows, separator=None):
-  """As a table, or without a separator as objects."""
-  lines = map(json.dumps, rows)
-  if separator:
-    quote = '"' if separator == "," else ""
-    values = ([f"{quote}{x}{quote}" for x in row.values()] for row in rows)
-    lines = map(separator.join, (rows[0], *values))
-  path.write_text("\n".join(lines) + "\n")
+def _write(path, rows, delimiter):
+  with open(path, "w", newline="") as file:
+    writer = csv.DictWriter(file, rows[0], delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(rows)
 
 
 @pytest.fixture(scope="module", name="given")
@@ -110,8 +91,9 @@ def test_predicts_without_labels_from_the_checkpoint_alone(
   output, _ = trained
   rows = list(_examples(11, 2, 3))
   expected = [row.pop("label") for row in rows]
-  _write(tmp_path / "test.jsonl", rows)
-  flags = {**given, "output_dir": output, "test_file": tmp_path / "test.jsonl"}
+  test_file = tmp_path / "test.jsonl"
+  test_file.write_text("\n".join(map(json.dumps, rows)))
+  flags = given | {"output_dir": output, "test_file": test_file}
   del flags["train_file"], flags["dev_file"]
   programs.run("run_swag", **flags, do_predict=True, predict_batch_size=3)
   header, *named = programs.table(output / "test_predictions.tsv")

@@ -1,13 +1,11 @@
 """Start of programs: --help and mistakes without TensorFlow, in a second."""
 
-import csv
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -38,8 +36,7 @@ finally:
   print(json.dumps(values))
   print("tensorflow" in sys.modules or "keras" in sys.modules)
 """
-FLAGS = Path(__file__).parent / "flags.tsv"
-ORIGINAL = Path(__file__).parent / "parity" / "golden" / "flags.json"
+GOLDEN = ROOT / "tests/parity/golden"
 # Flags of the original with another type or default here.
 NOT_REQUIRED = ("string", "null")  # nor have exports, previews
 SWEPT = {
@@ -89,8 +86,7 @@ def _flags(done):
 
 def _table(program):
   """Rows of flags.tsv that a program has."""
-  with FLAGS.open(encoding="utf-8", newline="") as file:
-    rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+  rows = programs.table(programs.FLAGS)
   return {tuple(row[:4]) for row in rows if program in row[4].split()}
 
 
@@ -111,12 +107,12 @@ def test_help_and_flags(program):
 def test_groups_of_flags_name_flags():
   names = [*command._FIRST, *command._ORIGINAL, *command._DEVICES]
   assert len(names) == len(set(names))
-  assert {*names} <= {row.split("\t")[0] for row in FLAGS.open()}
+  assert {*names} <= {row[0] for row in programs.table(programs.FLAGS)}
 
 
 def test_flags_of_the_original_have_its_types_and_defaults():
   differing = {}
-  for program, flags in json.loads(ORIGINAL.read_text()).items():
+  for program, flags in json.loads((GOLDEN / "flags.json").read_text()).items():
     own = {name: spec for name, *spec in _table(program.removesuffix(".py"))}
     for name, flag in flags.items():
       expected = json.dumps(flag["default"])
@@ -127,14 +123,25 @@ def test_flags_of_the_original_have_its_types_and_defaults():
   assert differing == OTHERS
 
 
-def test_help_into_a_closed_pipe_is_silent():
+PREVIEW = f"""create_pretraining_data.py --preview=2
+--input_file={GOLDEN}/pretraining_data/single_sentences.txt
+--vocab_file={GOLDEN}/vocab.txt"""
+
+
+@pytest.mark.parametrize("command", ["run_squad.py --help", PREVIEW])
+def test_output_into_a_closed_pipe_ends_the_program(command):
   reader, writer = os.pipe()
   os.close(reader)
-  streams = {"stdout": writer, "stderr": subprocess.PIPE}
-  command = [sys.executable, ROOT / "run_squad.py", "--help"]
-  done = subprocess.run(command, **streams, check=False)
+  done = subprocess.run(
+    [sys.executable, *command.split()],
+    cwd=ROOT,
+    stdout=writer,
+    stderr=subprocess.PIPE,
+    check=False,
+  )
   os.close(writer)
-  assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
+  assert done.returncode == -signal.SIGPIPE
+  assert b"Traceback" not in done.stderr
 
 
 # All programs parse their flags by the same function.

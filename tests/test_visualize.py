@@ -34,10 +34,8 @@ def _write(folder, make):
 
 @pytest.fixture(name="html", scope="module")
 def _html(folder):
-  text, path = (
-    "ax [MASK] </script><script>document.title='x'",
-    folder / "p.html",
-  )
+  path = folder / "p.html"
+  text = "ax [MASK] </script><script>document.title='x'"
   texts = {"text": text, "text_pair": "하 a"}
   programs.run("visualize", model=folder, **texts, output_file=path)
   return path
@@ -81,13 +79,15 @@ def test_a_checkpoint_has_the_task_of_its_run(tmp_path):
   for model in (tmp_path, best, best / "a.ckpt", best / "b.ckpt"):
     path = tmp_path / f"{len(answers)}.html"
     programs.run("visualize", model=model, text="a", output_file=path)
-    answers.append((data := _data(path))["answer"])
+    data = _data(path)
     assert data["facts"]["task"] == "classification"
+    answers.append(data["answer"])
   assert answers[0] == answers[1] == answers[2] != answers[3]
 
 
 def test_decomposed_texts_are_said(folder, tmp_path):
-  text, path = unicodedata.normalize("NFD", "하 [MASK]"), tmp_path / "x.html"
+  text = unicodedata.normalize("NFD", "하 [MASK]")
+  path = tmp_path / "x.html"
   log = programs.run("visualize", model=folder, text=text, output_file=path)
   assert "composed (NFC) it would be 0 %" in log
 

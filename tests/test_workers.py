@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from data import vocab
-from tests import programs
+from tests import programs, small_model
 from tests.training import toy
-from training import checkpoint, report, run_record
+from training import report, run_record
 
 ROOT = Path(__file__).parents[1]
 STEPS = 20
@@ -89,12 +89,9 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   for worker in workers:
     _, log = worker.communicate()
     assert worker.returncode == 0, log
-  one, two = (checkpoint.open_reader(f"{tmp_path}/{n}") for n in ("one", "two"))
-  assert one.shapes == two.shapes
-  for name in one.shapes:
-    if name.endswith(toy.WITHOUT_EFFECT):
-      continue
-    np.testing.assert_allclose(two[name], one[name], atol=1e-5, err_msg=name)
+  small_model.assert_same_checkpoint(
+    tmp_path / "two", tmp_path / "one", toy.WITHOUT_EFFECT, atol=1e-5
+  )
   # One of them writes, and only one.
   assert (tmp_path / "export" / "saved_model.pb").exists()
   events = list((tmp_path / "two").glob("events*"))
@@ -174,8 +171,12 @@ echo "$TF_CONFIG" >> "{folder}/configurations"
 def test_the_script_for_slurm(tmp_path):
   scontrol = ("scontrol", '[ "$3" = "n[1-3]" ] && seq -f n%g 3')
   srun = ("srun", 'for i in 0 1 2; do SLURM_PROCID=$i "${@:2}"; done')
-  script, nodes = _document("slurm"), {"SLURM_JOB_NODELIST": "n[1-3]"}
-  lines = _run_script(script, tmp_path, (scontrol, srun), **nodes)
+  lines = _run_script(
+    _document("slurm"),
+    tmp_path,
+    (scontrol, srun),
+    SLURM_JOB_NODELIST="n[1-3]",
+  )
   for index, line in enumerate(lines):
     _check_cluster(line, index, ["n1", "n2", "n3"])
   assert len(lines) == 3

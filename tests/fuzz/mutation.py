@@ -3,24 +3,10 @@
 from collections.abc import Sequence
 from random import Random
 
-# What parsers stumble over.
-_PIECES = (
-  b"\0",
-  b"\r",
-  b"\n",
+# What parsers stumble over: single bytes, and longer pieces.
+_BYTES = b"\0\r\n\t\"'\\, {}[]:-\x80\xc3"
+_LONGER = (
   b"\r\n",
-  b"\t",
-  b'"',
-  b"'",
-  b"\\",
-  b",",
-  b" ",
-  b"{",
-  b"}",
-  b"[",
-  b"]",
-  b":",
-  b"-",
   b"1e999",
   b"NaN",
   b"null",
@@ -29,8 +15,6 @@ _PIECES = (
   b"\xef\xbb\xbf",
   b"\xff\xfe",
   b"\xff" * 8,
-  b"\x80",
-  b"\xc3",
   b"\\ud800",
   "\u2028\u0130\ufffd\U0001f989".encode(),
   "e\u0301\u4e2d".encode(),
@@ -41,6 +25,7 @@ _PIECES = (
   b"..",
   b"Mr. ",
 )
+_PIECES = [*(bytes([value]) for value in _BYTES), *_LONGER]
 
 
 def mutated(contents: Sequence[bytes], rng: Random) -> bytes:

@@ -24,7 +24,9 @@ from random import Random
 
 from cli import program
 
-SECONDS, MEGABYTES = 10, 1024  # beyond these an input is a find
+# Beyond these an input is a find.
+SECONDS = 10
+MEGABYTES = 1024
 
 
 def attempt(read, path: str, content: bytes) -> str:
@@ -58,11 +60,14 @@ def work(name: str, inputs: int, seed: int, finds: str) -> None:
 
   signal.signal(signal.SIGALRM, _too_long)
   _limit_memory()
-  rng, counts = Random(f"{name} {seed}"), Counter()
-  begin, slowest = time.monotonic(), 0.0
+  rng = Random(f"{name} {seed}")
+  counts = Counter()
+  begin = time.monotonic()
+  slowest = 0.0
   with tempfile.TemporaryDirectory(dir=finds) as folder:
     path = targets.prepare(name, folder)
-    seeds, read = targets.seeds(name), targets.TARGETS[name].read
+    seeds = targets.seeds(name)
+    read = targets.TARGETS[name].read
     at_first = _megabytes()
     for number in range(inputs):
       content = mutation.mutated(seeds, rng)

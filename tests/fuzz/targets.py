@@ -18,7 +18,6 @@ from data.pretraining.builders import TextFormat
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
 from storage import record_scan
-from storage.progress import Progress
 from tasks.features import lines as text_lines
 from tasks.features import vectors
 from tasks.multiple_choice import examples as multiple_choice_examples
@@ -26,9 +25,10 @@ from tasks.ner import examples as ner_examples
 from tasks.squad import examples as squad_examples
 from tasks.squad import records as squad_records
 from tasks.squad.records import WindowConfig
+from tests.data.pretraining.corpus import SILENT
+from tests.parity.golden_files import GOLDEN
 from training import checkpoint, run_record
 
-GOLDEN = Path(__file__).parents[1] / "parity/golden"
 SCHEMA = features.pretraining(8, 2)
 
 
@@ -56,7 +56,7 @@ def _tokenizer() -> FullTokenizer:
 def _text(layout, field=None):
   def read(path):
     text = TextFormat(layout, field)
-    progress = Progress("", 0, "", log=lambda line: None)
+    progress = SILENT()
     lines = list(documents.drop_repeated(text.lines(path), progress))
     encode = CachedTokenizer(_tokenizer()).ids
     result = builders.read_documents(lines, encode, progress, 2, 64)
@@ -66,16 +66,16 @@ def _text(layout, field=None):
 
 
 def _articles(path):
-  progress = Progress("", 0, "", log=lambda line: None)
-  articles = list(documents.read_wikipedia(path, progress))
-  documents.read_book(path, progress)
+  articles = list(documents.read_wikipedia(path, SILENT()))
+  documents.read_book(path, SILENT())
   assert all(map(str.strip, passage) for text in articles for passage in text)
 
 
 def _vocabulary(path):
   words = vocab.load(path)
   vocab.check_tokens(words, name=path)
-  tokenizer, text = FullTokenizer(path, True), "Owls hunt unaffably, at night."
+  tokenizer = FullTokenizer(path, True)
+  text = "Owls hunt unaffably, at night."
   ids = tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text))
   assert CachedTokenizer(tokenizer).ids(text) == ids
 
@@ -102,8 +102,9 @@ def _text_lines(path):
     assert 2 <= len(line.ids) <= 32
 
 
-def _labels(path):
-  labels.load(os.path.dirname(path))
+def _of_folder(read):
+  """Reads the file's folder."""
+  return lambda path: read(os.path.dirname(path))
 
 
 def _records(path):
@@ -130,14 +131,8 @@ def _checkpoint(path):
   assert shapes == {name: tuple(s) for name, s in reader.shapes.items()}
 
 
-def _safetensors(path):
-  hugging_face.read(os.path.dirname(path))
-
-
-def _h5(path):
-  keras_hub.read(os.path.dirname(path))
-
-
+_safetensors = _of_folder(hugging_face.read)
+_h5 = _of_folder(keras_hub.read)
 CORPUS = Path(__file__).parent / "corpus"
 _PRESET = Path(__file__).parents[1] / "conversion/golden/keras_hub/preset"
 _CONFIG, _WEIGHTS = _PRESET / "config.json", _PRESET / "model.weights.h5"
@@ -161,7 +156,7 @@ TARGETS = {
   "conll": Target("dev.txt", _conll),
   "squad": Target("dev.json", _squad),
   "text_lines": Target("texts", _text_lines),
-  "labels": Target("labels.txt", _labels),
+  "labels": Target("labels.txt", _of_folder(labels.load)),
   "records": Target("examples.tfrecord", _records),
   "damage": Target("examples.tfrecord", _corruption),
   "kept_index": Target("records-index.npz", _cached_index),

@@ -5,6 +5,8 @@ same layout is used on top when the environment variable BERT_ORACLE names its
 folder.
 """
 
+import gzip
+import json
 import os
 from pathlib import Path
 
@@ -41,6 +43,14 @@ def larger_cases(pattern: str) -> list[Path]:
 def each(pattern: str, argument: str = "path"):
   """Parametrizes a test with all golden files that fit a pattern."""
   return pytest.mark.parametrize(argument, cases(pattern), ids=name)
+
+
+def read_jsonl(path: Path) -> list:
+  """Objects of a file of JSON lines, which may be compressed."""
+  content = path.read_bytes()
+  if path.suffix == ".gz":
+    content = gzip.decompress(content)
+  return [json.loads(line) for line in content.splitlines()]
 
 
 def parse(record: bytes) -> dict[str, list]:

@@ -1,7 +1,6 @@
 """Examples and records of run_classifier.py equal the original's."""
 
 import gzip
-import json
 import re
 
 import pytest
@@ -27,8 +26,7 @@ def _case(request):
   examples = classification_examples.read_examples(
     task, str(path.parent / task.name), split
   )
-  with gzip.open(path, "rt", encoding="utf-8") as file:
-    golden = [json.loads(line) for line in file]
+  golden = golden_files.read_jsonl(path)
   # On TPUs the original fills up the last batch.
   examples = examples + [None] * sum(row["guid"] is None for row in golden)
   tokenizer = FullTokenizer(path.parents[1] / "vocab.txt", casing == "lower")

@@ -1,7 +1,5 @@
 """extract_features.py against the original's output, flag set by flag set."""
 
-import gzip
-import json
 import re
 
 import numpy as np
@@ -26,10 +24,6 @@ def _flags(case):
   if "_onehot" in name:
     flags["use_one_hot_embeddings"] = True
   return flags
-
-
-def _records(text):
-  return [json.loads(line) for line in text.splitlines()]
 
 
 def _tokens(record):
@@ -57,8 +51,8 @@ def test_output_is_the_originals(case, tmp_path):
     "init_checkpoint": encoder / "bert_model.ckpt",
   }
   programs.run("extract_features", **flags)
-  result = _records((tmp_path / "output.jsonl").read_text())
-  expected = _records(gzip.decompress(case.read_bytes()).decode())
+  result = golden_files.read_jsonl(tmp_path / "output.jsonl")
+  expected = golden_files.read_jsonl(case)
   assert list(map(_tokens, result)) == list(map(_tokens, expected))
   for own, theirs in zip(result, expected, strict=True):
     assert list(own) == list(theirs)

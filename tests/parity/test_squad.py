@@ -14,7 +14,7 @@ from tasks.squad import decoding, metrics
 from tasks.squad import examples as squad_examples
 from tasks.squad import records as squad_records
 from tasks.squad.decoding import DecodingConfig
-from tasks.squad.records import FIRST_UNIQUE_ID, WindowConfig
+from tasks.squad.records import WindowConfig
 from tests.parity import golden_files
 
 SETTINGS = re.compile(
@@ -35,7 +35,8 @@ def _examples(root, file, is_training):
 def _case(path, prefix, is_training=False):
   """Settings in a file's name, tokenizer, examples, windows and schema."""
   name = path.name.removeprefix(prefix).split(".jsonl")[0].split(".tf_r")[0]
-  settings, root = SETTINGS.fullmatch(name).groupdict(), path.parents[1]
+  settings = SETTINGS.fullmatch(name).groupdict()
+  root = path.parents[1]
   examples = _examples(root, settings["file"], is_training)
   tokenizer = FullTokenizer(root / "vocab.txt", settings["case"] == "lower")
   lengths = [int(settings[name]) for name in ("len", "query", "stride")]
@@ -46,16 +47,11 @@ def _case(path, prefix, is_training=False):
   return settings, tokenizer, examples, list(windows), schema
 
 
-def _lines(path):
-  with gzip.open(path, "rt", encoding="utf-8") as file:
-    return [json.loads(line) for line in file]
-
-
 @golden_files.each("squad/train_examples_*.jsonl.gz")
 def test_training_examples(path):
   file = path.name.removeprefix("train_examples_").removesuffix(".jsonl.gz")
   own = _examples(path.parents[1], file, is_training=True)
-  theirs = _lines(path)
+  theirs = golden_files.read_jsonl(path)
   assert len(own) == len(theirs)
   for mine, golden in zip(own, theirs, strict=True):
     text, start, end = mine.answer or ("", -1, -1)
@@ -83,7 +79,7 @@ def test_windows(path):
   is_training = path.name.startswith("train")
   prefix = "train_features_" if is_training else "predict_features_"
   _, tokenizer, examples, own, schema = _case(path, prefix, is_training)
-  theirs = _lines(path)
+  theirs = golden_files.read_jsonl(path)
   assert len(own) == len(theirs)
   rows = squad_records.rows(own, schema)
   for mine, row, golden in zip(own, rows, theirs, strict=True):
@@ -125,11 +121,12 @@ def test_training_records(path):
 def test_answers(folder, tmp_path):
   settings, tokenizer, examples, windows, _ = _case(folder, "predictions_")
   logits_of = folder.name.removeprefix("predictions_").split("__")[0]
-  logits = _logits(folder.parent / f"logits_{logits_of}.npz")
+  with np.load(folder.parent / f"logits_{logits_of}.npz") as arrays:
+    logits = zip(arrays["start_logits"], arrays["end_logits"], strict=True)
   own = decoding.decode(
     examples,
     windows,
-    [logits[FIRST_UNIQUE_ID + number] for number in range(len(windows))],
+    list(logits),
     decoding.AnswerText(tokenizer),
     DecodingConfig(
       n_best_size=int(settings["nbest"]),
@@ -148,24 +145,13 @@ def test_answers(folder, tmp_path):
   _assert_n_best(result, folder / "nbest_predictions.json.gz")
 
 
-def _logits(path):
-  with np.load(path) as arrays:
-    columns = [arrays[n] for n in ("unique_ids", "start_logits", "end_logits")]
-  return {
-    int(unique_id): (start, end)
-    for unique_id, start, end in zip(*columns, strict=True)
-  }
-
-
 def _assert_n_best(result, path):
   expected = json.loads(gzip.decompress(path.read_bytes()))
   assert list(result) == list(expected)
   for name, entries in expected.items():
-    assert len(result[name]) == len(entries)
     for mine, golden in zip(result[name], entries, strict=True):
       assert list(mine) == list(golden)
       # An exponential may differ in its last bit from machine to machine.
-      assert mine.pop("probability") == pytest.approx(
-        golden.pop("probability"), rel=1e-12
-      )
+      expected_probability = pytest.approx(golden.pop("probability"), rel=1e-12)
+      assert mine.pop("probability") == expected_probability
       assert mine == golden

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from data import normalization_ops, tokenization, tokenization_ops
+from tests import shared
 from tests.parity import golden_files
 
 VOCAB = golden_files.GOLDEN / "vocab.txt"
@@ -19,37 +20,20 @@ SETTINGS = pytest.mark.parametrize("setting", ["lower", "cased"])
 UNASSIGNED = 0x32000
 # Assigned in Unicode 15, the version of Python 3.12: marks, punctuation and
 # controls that were unassigned before. Version 15.1 (Python 3.13) adds none.
-UNICODE_15 = [
-  ["0ECE", "0ECE"],
-  ["10EFD", "10EFF"],
-  ["11241", "11241"],
-  ["11B00", "11B09"],
-  ["11F00", "11F01"],
-  ["11F36", "11F3A"],
-  ["11F40", "11F40"],
-  ["11F42", "11F4F"],
-  ["13439", "13440"],
-  ["13447", "13455"],
-  ["1E08F", "1E08F"],
-  ["1E4EC", "1E4EF"],
-]
+UNICODE_15 = """
+0ECE-0ECE 10EFD-10EFF 11241-11241 11B00-11B09 11F00-11F01 11F36-11F3A
+11F40-11F40 11F42-11F4F 13439-13440 13447-13455 1E08F-1E08F 1E4EC-1E4EF
+""".split()
 EXTENT = pytest.mark.parametrize(
-  "everywhere",
-  [False, pytest.param(True, marks=pytest.mark.slow)],
-  ids=["assigned", "all"],
+  "everywhere", [False, shared.slow(True)], ids=["assigned", "all"]
 )
-
-
-def read_jsonl(path):
-  with open(path, encoding="utf-8") as file:
-    return [json.loads(line) for line in file]
 
 
 @SETTINGS
 @TOKENS
 def test_specification(path, setting):
   tokenizer = tokenization.FullTokenizer(VOCAB, setting == "lower")
-  for case in read_jsonl(path):
+  for case in golden_files.read_jsonl(path):
     assert tokenizer.tokenize(case["text"]) == case[setting], case["text"]
 
 
@@ -57,7 +41,7 @@ def test_specification(path, setting):
 @TOKENS
 def test_graph(path, setting):
   tokenizer = tokenization_ops.GraphTokenizer(VOCAB, setting == "lower")
-  cases = read_jsonl(path)
+  cases = golden_files.read_jsonl(path)
   ids = tokenizer.tokenize(tf.constant([case["text"] for case in cases]))
   for case, tokens in zip(cases, tokenizer.tokens(ids).to_list(), strict=True):
     assert [t.decode() for t in tokens] == case[setting], case["text"]
@@ -93,7 +77,8 @@ def words_by_code_point(path, setting, everywhere):
   # Newer versions of Unicode than the golden file's differ there.
   unstable = set(code_points(golden["differs_with_unicode_14"]))
   if int(unicodedata.unidata_version.split(".")[0]) >= 15:
-    unstable |= set(code_points(UNICODE_15))
+    ranges = [bounds.split("-") for bounds in UNICODE_15]
+    unstable |= set(code_points(ranges))
   special = golden[setting]["special"]
   words = {
     "removed": lambda char: ["ab"],

@@ -15,17 +15,13 @@ from training.optimization import AdamWeightDecay, WarmupLinearDecay
 from training.run_folder import Checkpoints
 from training.step import TrainStep
 
+UNCLIPPED = "unclipped_start/bert_model.ckpt"
 # Of each run: steps of the schedule, of warm-up, where it starts, the batches.
 RUNS = {
   "pretraining": (20, 5, "bert_model.ckpt", "pretraining"),
   "pretraining_one_hot": (20, 5, "bert_model.ckpt", "pretraining"),
   "pretraining_no_warmup": (5, 0, "bert_model.ckpt", "pretraining"),
-  "pretraining_unclipped": (
-    6,
-    0,
-    "unclipped_start/bert_model.ckpt",
-    "pretraining_unclipped",
-  ),
+  "pretraining_unclipped": (6, 0, UNCLIPPED, "pretraining_unclipped"),
   "classifier": (10, 2, "bert_model.ckpt", "classifier"),
   "squad": (10, 2, "bert_model.ckpt", "squad"),
 }
@@ -94,7 +90,8 @@ def _check_training(path, monkeypatch):
   batches = tf.data.Dataset.from_tensor_slices(
     {key: arrays[key].astype(_type(arrays[key])) for key in arrays}
   )
-  iterator, tight = iter(batches), 2e-6 if "pretraining" in name else 5e-5
+  iterator = iter(batches)
+  tight = 2e-6 if "pretraining" in name else 5e-5
   for number, expected in enumerate(golden):
     rate = float(train_step.learning_rate(train_step.step))
     assert rate == pytest.approx(expected["learning_rate"], abs=1e-9)

@@ -71,7 +71,8 @@ def test_what_is_not_utf8_is_located(tmp_path):
 
 
 def test_utf16_is_named(tmp_path):
-  path, text = tmp_path / "x.tsv", "some text\n"
+  path = tmp_path / "x.tsv"
+  text = "some text\n"
   marked = text.encode("utf-16"), "\ufeffa\n".encode("utf-16-be")
   for content in (*marked, text.encode("utf-16-le"), text.encode("utf-16-be")):
     path.write_bytes(content)
@@ -95,7 +96,8 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path):
 
 def test_a_written_file_appears_when_complete(tmp_path, monkeypatch):
   path = tmp_path / "new" / "file"
-  rename, seen = files.rename, []
+  rename = files.rename
+  seen = []
 
   def see(source, name):
     seen.append(Path(source).read_bytes())  # closed before it is renamed

@@ -45,7 +45,8 @@ def test_large_records_are_not_read(tmp_path):
 def test_the_cache_is_used_until_a_file_changes(paths, tmp_path, monkeypatch):
   cache = str(tmp_path / "new" / "index.npz")
   first = record_scan.load_index(paths, cache)
-  looked, offsets = [], record_scan._offsets
+  offsets = record_scan._offsets
+  looked = []
 
   def look(path):
     looked.append(path)
@@ -116,7 +117,8 @@ def _path(tmp_path):
 
 def _starts(path):
   """Offsets of the records, and of the end of the file."""
-  starts, content = [0], Path(path).read_bytes()
+  content = Path(path).read_bytes()
+  starts = [0]
   while starts[-1] < len(content):
     length = int.from_bytes(content[starts[-1] : starts[-1] + 8], "little")
     starts.append(starts[-1] + length + 16)

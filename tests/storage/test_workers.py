@@ -32,7 +32,9 @@ def test_results_come_in_the_order_of_the_tasks(processes):
 
 
 def test_while_nothing_is_done_it_is_idle(monkeypatch):
-  waited, idle, wait = [], [], workers.wait
+  wait = workers.wait
+  waited = []
+  idle = []
 
   def wait_once_in_vain(busy, timeout):
     waited.append(timeout)
