@@ -1,7 +1,4 @@
-"""One folder for each task; finds the task of a model.
-
-Models are functions of raw text: exports, and folders of trainings.
-"""
+"""One folder for each task; exports and trainings as functions of raw text."""
 
 import glob
 import os

@@ -184,8 +184,7 @@ def class_weights(
 ) -> dict[str, float]:
   """Weights by label that --class_weights names; none for BALANCED.
 
-  Raises ValueError if a part is not label=weight, or its label is unknown or
-  has a weight already.
+  Raises ValueError for other parts, unknown labels and repeated ones.
   """
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
@@ -224,8 +223,7 @@ class TextRecordBuilder(features.RowEncoder):
   """Builds records of one or two texts, by `record_schema`.
 
   `labels` are classes in the order of their ids; none for scores. An unknown
-  label is 0, and None instead of an example a record of zeros, which pads a
-  batch.
+  label is 0; None instead of an example makes a record of zeros, for padding.
   """
 
   def __init__(

@@ -130,8 +130,7 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
 
-  Files of "test_mismatched" are test_results_mismatched.tsv and so on. logits
-  are [N, L] or [N, 1].
+  Those of "test_mismatched" end in _mismatched.tsv. logits: [N, L] or [N, 1].
   """
   outputs = probabilities(task, logits)
   end = split.removeprefix("test") + ".tsv"

@@ -84,10 +84,7 @@ def define_flags() -> None:
 def _task(
   name, text_a, text_b, label, labels=_BINARY_LABELS, header=None, **options
 ):
-  """Task of files with the same columns; a test file's labels are dummies.
-
-  `header` has the columns of a train or dev file without them.
-  """
+  """Task of files with the same columns; a test file's labels are dummies."""
   train = Split("train.tsv", text_a, text_b, label, header)
   test = Split("test.tsv", text_a, text_b, submission=f"{name}.tsv")
   splits = {"train": train, "dev": replace(train, file="dev.tsv"), "test": test}

@@ -109,10 +109,7 @@ def convert(
   split: str,
   rows: Sequence[TextExample],
 ) -> RecordDataset:
-  """Converts the examples of a split, such as dev_mismatched.
-
-  Writes train.tf_record, eval.tf_record, eval_mismatched.tf_record and so on.
-  """
+  """Converts a split, as dev_mismatched to eval_mismatched.tf_record."""
   kind = split.partition("_")[0]
   name = split.replace(kind, RECORDS[f"{kind}_file"], 1)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
@@ -158,8 +155,7 @@ def evaluate(
 ) -> dict[str, float]:
   """Writes eval_results.txt of each dev set; returns those of "dev".
 
-  With `fits_thresholds` they are those of the thresholds of the best F1, which
-  are also written.
+  With `fits_thresholds` finds and writes the thresholds of the best F1 first.
   """
   results = {}
   for split, part in dev_sets.items():

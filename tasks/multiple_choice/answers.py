@@ -1,7 +1,4 @@
-"""Contexts with endings to the most probable ending.
-
-Legend: T tokens of the longest choice, C choices.
-"""
+"""Contexts and C endings to the best ending; T tokens of the longest choice."""
 
 import numpy as np
 

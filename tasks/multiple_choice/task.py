@@ -27,10 +27,7 @@ from training import inference, report
 def convert(
   args: Arguments, flag: str, rows: Sequence[ChoiceExample]
 ) -> RecordDataset:
-  """Converts the rows of --train_file, --dev_file or --test_file.
-
-  Writes train, eval or predict.tf_record.
-  """
+  """Converts rows of a flag's file to train, eval or predict.tf_record."""
   file, name = args[flag], metrics.RECORDS[flag]
   rows = rows[: training_program.max_examples(args)]
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)

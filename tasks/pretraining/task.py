@@ -179,10 +179,7 @@ class FillMask(TextSignature):
 
 
 def served_model(args: Arguments) -> ServedModel:
-  """Untrained model and its answers: masks to tokens, pairs to IsNext.
-
-  It has the head for next sentences if its checkpoint has.
-  """
+  """Untrained model and its answers; it has the heads of its checkpoint."""
   pretraining_flags.check_export(args)
   next_sentence = checkpoint.has_next_sentence(encoder.checkpoint(args))
   config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)

@@ -161,10 +161,7 @@ class _Entry(NamedTuple):
 
 
 class _ScoredWindow(NamedTuple):
-  """A window with its start and end logits, [T], of one model.
-
-  In float64 sums equal the original's sums of floats.
-  """
+  """A window with its start and end logits, [T], of one model."""
 
   window: Window
   start: np.ndarray
@@ -172,7 +169,7 @@ class _ScoredWindow(NamedTuple):
 
   @classmethod
   def make(cls, window: Window, logits: Logits) -> list["_ScoredWindow"]:
-    values = np.asarray(logits, np.float64)
+    values = np.asarray(logits, np.float64)  # as the original's sums
     models = np.moveaxis(np.atleast_3d(values), 2, 0)  # [M, 2, T]
     return [cls(window, start, end) for start, end in models]
 
@@ -204,10 +201,7 @@ def _argsort(values: np.ndarray) -> np.ndarray:
 
 
 def _n_best(scored, words, answer_text, config) -> list[_Entry]:
-  """The best distinct texts.
-
-  In version 2 no answer, "", is among them, or follows if it is not.
-  """
+  """The best distinct texts; in version 2 with "", at their end if need be."""
   entries: list[_Entry] = []
   # No answer is [CLS] to [CLS], of the window where it scores least.
   nulls = (window.entry("", 0, 0) for window in scored)

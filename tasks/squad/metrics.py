@@ -1,7 +1,6 @@
 """Files of answers to SQuAD's questions, and their exact match and F1.
 
-Scores are those of the Model Garden's edition of the official evaluators,
-scaled to 100.
+Scores are the Model Garden's of the official evaluators, scaled to 100.
 """
 
 import json
