@@ -167,13 +167,13 @@ TASKS = {
 
 def find(name: str) -> ClassificationTask:
   """A task of GLUE or XNLI; case, "-" and "_" do not count. Else ValueError."""
-  by_name = {_plain(known): task for known, task in TASKS.items()}
-  if _plain(name) not in by_name:
-    raise UserError(
-      f"unknown task {name!r}; known are {', '.join(TASKS)}, "
-      "GLUE for all of GLUE, and tsv for files of your own"
-    )
-  return by_name[_plain(name)]
+  for known, task in TASKS.items():
+    if _plain(known) == _plain(name):
+      return task
+  raise UserError(
+    f"unknown task {name!r}; known are {', '.join(TASKS)}, GLUE for all of "
+    "GLUE, and tsv for files of your own"
+  )
 
 
 def _plain(name):
@@ -229,8 +229,8 @@ def _custom_task(flag_values):
   Without --data_dir, for an export, no file is read. Raises FileNotFoundError
   without files, ValueError if a split has two.
   """
-  is_regression, folder = flag_values.is_regression, flag_values.data_dir
-  if is_regression and flag_values.multi_label:
+  folder = flag_values.data_dir
+  if flag_values.is_regression and flag_values.multi_label:
     raise UserError(
       "--is_regression and --multi_label contradict each other: a text has a "
       "score or labels"
@@ -249,8 +249,8 @@ def _custom_task(flag_values):
   return ClassificationTask(
     CUSTOM,
     splits,
-    metrics=_CORRELATIONS if is_regression else ("accuracy",),
-    is_regression=is_regression,
+    metrics=_CORRELATIONS if flag_values.is_regression else ("accuracy",),
+    is_regression=flag_values.is_regression,
     multi_label=flag_values.multi_label,
   )
 
@@ -281,10 +281,10 @@ def with_labels(
     if checkpoint_labels:
       labels.warn_if_others(task.labels, checkpoint_labels)
     return task
-  find = None
+  collect = None
   if "train" in task.splits:
-    find = partial(_training_labels, task, flag_values.data_dir)
-  result = labels.choose(output_dir, checkpoint_labels, find, is_training)
+    collect = partial(_training_labels, task, flag_values.data_dir)
+  result = labels.choose(output_dir, checkpoint_labels, collect, is_training)
   if task.multi_label:
     return replace(task, labels=result, metrics=("micro_f1", "macro_f1"))
   if len(result) < 2:

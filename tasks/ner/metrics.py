@@ -208,8 +208,7 @@ def write_conll(
 ) -> None:
   """Writes words, their tags where they are known, and the predicted tags.
 
-  Columns are separated by a blank, as conlleval reads them. Blanks within words
-  and tags become "_".
+  Columns are separated by a blank, for conlleval; others become "_".
   """
   several = sentences[-1].document > 0
   lines: list[str] = []

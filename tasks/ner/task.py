@@ -40,7 +40,8 @@ def convert(
   args: Arguments, flag: str, sentences: Sequence[Sentence], tags: Sequence[str]
 ) -> TagRecords:
   """Converts sentences of a flag's file to train, eval or predict.tf_record."""
-  file, length = args[flag], args.max_seq_length
+  file = args[flag]
+  length = args.max_seq_length
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file

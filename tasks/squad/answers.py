@@ -94,9 +94,9 @@ class Answers(answers.Answers):
     texts = [entry["text"] for entry in entries]
     result = named(texts.index(predictions.answers[""]))
     if self._decoding.version_2_with_negative:
-      best = result | {"score": 0.0, "probability": 0.0}
-      if any(texts):
-        best = named(next(i for i, text in enumerate(texts) if text))
+      best = named(texts.index(predictions.texts[""]))
+      if not best["answer"]:  # there is none
+        best |= {"score": 0.0, "probability": 0.0}
       result |= {f"best_{name}": value for name, value in best.items()}
       result["null_odds"] = predictions.null_odds[""]
     top = [named(i) for i in range(len(texts))[: self._decoding.export_top_k]]

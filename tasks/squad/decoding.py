@@ -267,14 +267,13 @@ def _add_prediction(predictions, qas_id, entries, config) -> None:
   text = entries[0].text
   if config.version_2_with_negative:
     null = next(entry for entry in entries if not entry.text)
-    best = next((entry for entry in entries if entry.text), None)
-    text, odds = "", NO_ANSWER_ODDS
-    if best:
-      text = best.text
-      odds = null.score - best.start_logit - best.end_logit
-    predictions.texts[qas_id] = text
+    best = next((entry for entry in entries if entry.text), null)
+    odds = null.score - best.start_logit - best.end_logit
+    if best is null:
+      odds = NO_ANSWER_ODDS
+    predictions.texts[qas_id] = best.text
     predictions.null_odds[qas_id] = odds
-    text = "" if odds > config.null_score_diff_threshold else text
+    text = "" if odds > config.null_score_diff_threshold else best.text
   predictions.answers[qas_id] = text
   predictions.nbest[qas_id] = _with_probabilities(entries)
   predictions.words[qas_id] = [entry.words for entry in entries]
