@@ -175,16 +175,14 @@ def _read(output_dir) -> dict[str, float]:
 
 def _write(output_dir, values: Mapping[str, float]):
   """Writes and logs the table; averages are over the paper's rows in it."""
-  table: list[tuple[str, ...]] = [
-    ("task", "metric", "dev", "paper_base", "paper_large")
-  ]
+  header = ("task", "metric", "dev", "paper_base", "paper_large")
+  table: list[tuple[str, ...]] = [header]
   numbers = []
   for name, (metric, *paper) in _ROWS.items():
     if name in values:
       row = [values[name], *paper]
-      table.append(
-        (name, metric, *("" if x is None else f"{x:.2f}" for x in row))
-      )
+      cells = ["" if x is None else f"{x:.2f}" for x in row]
+      table.append((name, metric, *cells))
       if None not in paper:
         numbers.append(row)
   if numbers:

@@ -35,10 +35,12 @@ _PAIR = ("sentence1", "sentence2")
 
 @dataclass(frozen=True)
 class TaskFlags:
-  """Flags that say which task it is, by their names."""
+  """Flags of the task and its labels, by their names."""
 
   task_name: str
+  do_train: bool
   data_dir: str | None
+  output_dir: str
   xnli_language: str
   text_a_column: str
   text_b_column: str | None
@@ -264,10 +266,7 @@ def _find_split(data_dir, name):
 
 
 def with_labels(
-  flag_values: TaskFlags,
-  output_dir: str,
-  checkpoint_labels: str | None,
-  is_training: bool,
+  flag_values: TaskFlags, checkpoint_labels: str | None
 ) -> ClassificationTask:
   """The task of --task_name; labels of own files are those of labels.choose.
 
@@ -284,7 +283,9 @@ def with_labels(
   collect = None
   if "train" in task.splits:
     collect = partial(_training_labels, task, flag_values.data_dir)
-  result = labels.choose(output_dir, checkpoint_labels, collect, is_training)
+  result = labels.choose(
+    flag_values.output_dir, checkpoint_labels, collect, flag_values.do_train
+  )
   if task.multi_label:
     return replace(task, labels=result, metrics=("micro_f1", "macro_f1"))
   if len(result) < 2:

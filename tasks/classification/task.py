@@ -97,9 +97,8 @@ def class_weights(
     weights = len(ids) / (len(counts) * np.maximum(counts, 1))
   weights = np.where((counts > 0) & (weights > 0), weights, 1.0)
   pairs = zip(task.labels, weights, strict=True)
-  logging.info(
-    "class weights: %s", ", ".join(f"{name} {w:.3g}" for name, w in pairs)
-  )
+  text = ", ".join(f"{name} {weight:.3g}" for name, weight in pairs)
+  logging.info("class weights: %s", text)
   return tuple(weights.tolist())
 
 
@@ -113,7 +112,7 @@ def convert(
   kind = split.partition("_")[0]
   name = split.replace(kind, RECORDS[f"{kind}_file"], 1)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  file, length = task.splits[split].file, shared_flags.row_length(args)
+  file = task.splits[split].file
   if task.labels and rows[0].label is not None:
     expected = task.labels if split == "train" else ()
     names: Iterable[Any] = (row.label for row in rows)
@@ -128,7 +127,8 @@ def convert(
   static_shapes = run.needs_static_shapes(args, args.pack_examples)
   sizes = {"dev": args.eval_batch_size, "test": args.predict_batch_size}
   batch_size = sizes.get(kind, 1) if static_shapes else 1
-  layout = length, task.labels, task.multi_label
+  length = shared_flags.row_length(args)
+  layout = (length, task.labels, task.multi_label)
   schema = examples.record_schema(*layout)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   lengths = features.write_records(
@@ -231,10 +231,7 @@ def served_model(args: Arguments) -> ServedModel:
   encoder.check_head(args, "multi_label")
   encoder.check_windows(args)
   task = named_tasks.with_labels(
-    args.select(TaskFlags),
-    args.output_dir,
-    encoder.labels_file(args),
-    args.do_train,
+    args.select(TaskFlags), encoder.labels_file(args)
   )
   task = with_thresholds(args, task)
   texts = TextConfig(

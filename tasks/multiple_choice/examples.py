@@ -77,10 +77,7 @@ def _label(text, choices, where):
 
 
 class ChoiceRecordBuilder(features.RowEncoder):
-  """Builds records with a row [CLS] sent1 [SEP] sent2 ending [SEP] per choice.
-
-  An unknown label is 0.
-  """
+  """Builds rows [CLS] sent1 [SEP] sent2 ending [SEP]; unknown labels are 0."""
 
   def __call__(self, example: ChoiceExample) -> dict[str, list[int]]:
     choices = self.choices(example.sent1, example.sent2, example.endings)

@@ -124,17 +124,14 @@ def _words(tags):
 def report(scores: Scores) -> str:
   """Scores in percent in the layout of conlleval."""
   overall = scores.overall
+  tokens = f"processed {scores.words} tokens"
+  accuracy = f"accuracy: {scores.accuracy:7.2%}"
   if scores.of_entities:
-    lines = [
-      f"processed {scores.words} tokens with {overall.labels} phrases; "
-      f"found: {overall.predicted} phrases; correct: {overall.correct}.",
-      f"accuracy: {scores.accuracy:7.2%}; {_percent(overall)}",
-    ]
-  else:
-    lines = [
-      f"processed {scores.words} tokens; correct: {overall.correct}.",
-      f"accuracy: {scores.accuracy:7.2%}",
-    ]
+    tokens += (
+      f" with {overall.labels} phrases; found: {overall.predicted} phrases"
+    )
+    accuracy += f"; {_percent(overall)}"
+  lines = [f"{tokens}; correct: {overall.correct}.", accuracy]
   for name, score in scores.by_type.items():
     width = 17 - num_wide(name)
     lines.append(f"{name.rjust(width)}: {_percent(score)}  {score.predicted}")

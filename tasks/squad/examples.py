@@ -89,13 +89,8 @@ def read_examples(
   ids = Counter(example.qas_id for example in examples)
   if len(ids) < len(examples) and not is_training:
     [(repeated, _)] = ids.most_common(1)
-    logging.warning(
-      "%s: %d questions have the id of another, such as %s; predictions have "
-      "one answer for each id, of the last question",
-      describe(paths),
-      len(examples) - len(ids),
-      repeated,
-    )
+    text = "%s: %d questions have the id of another, such as %s; the last wins"
+    logging.warning(text, describe(paths), len(examples) - len(ids), repeated)
   return examples
 
 

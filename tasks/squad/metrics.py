@@ -170,7 +170,7 @@ def _score_v2(articles, predictions):
   # With null odds, the evaluator counts every question with odds above 1.0 as
   # unanswered; the answers have been chosen by the threshold already.
   scores = squad_evaluate_v2_0.evaluate(articles, predictions.answers)
-  unused = ("final_", "pr_")  # of thresholds, which are at zero here
+  unused = ("final_", "pr_")  # of thresholds, when all odds are zero
   results = {k: v for k, v in scores.items() if not k.startswith(unused)}
   if predictions.null_odds:
     # Thresholds are searched with texts, before any threshold was applied.
