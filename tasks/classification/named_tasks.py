@@ -25,7 +25,6 @@ _CUSTOM_FLAGS = (
 )
 _NLI_LABELS = ("contradiction", "entailment", "neutral")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")
-_BINARY_LABELS = ("0", "1")
 _COLA = ("source", "label", "star", "sentence")
 _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
@@ -84,7 +83,7 @@ def define_flags() -> None:
 
 
 def _task(
-  name, text_a, text_b, label, labels=_BINARY_LABELS, header=None, **options
+  name, text_a, text_b, label, labels=("0", "1"), header=None, **options
 ):
   """Task of files with the same columns; a test file's labels are dummies."""
   train = Split("train.tsv", text_a, text_b, label, header)
@@ -237,7 +236,7 @@ def _custom_task(flag_values):
       "--is_regression and --multi_label contradict each other: a text has a "
       "score or labels"
     )
-  columns = flag_values.text_a_column, flag_values.text_b_column
+  columns = (flag_values.text_a_column, flag_values.text_b_column)
   splits = {} if folder else {"test": Split("", *columns)}
   for name in ("train", "dev", "test") if folder else ():
     if file := _find_split(folder, name):

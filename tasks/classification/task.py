@@ -174,14 +174,15 @@ def evaluate(
 
 
 def _results(task, logits, part, batch_size):
-  batch = {"label_ids": metrics.label_ids(task, part.rows)}
-  terms = objective(task).losses({"logits": logits}, batch)
+  label_ids = metrics.label_ids(task, part.rows)
+  terms = objective(task).losses({"logits": logits}, {"label_ids": label_ids})
   example_loss = np.asarray(terms["example_loss"])
   outputs = metrics.probabilities(task, logits) if task.multi_label else logits
   results = metrics.results(task, outputs, example_loss, part.rows, batch_size)
   if not task.is_regression:
-    predicted, ids = metrics.predictions(task, outputs), batch["label_ids"]
-    logging.info("\n%s", classification_report(task.labels, predicted, ids))
+    predicted = metrics.predictions(task, outputs)
+    table = classification_report(task.labels, predicted, label_ids)
+    logging.info("\n%s", table)
   return results
 
 
@@ -207,10 +208,9 @@ class TextClassification(TextSignature):
     """
     inputs = self._encode(*(texts[name] for name in self._answers.inputs))
     logits = model(inputs, training=False)["logits"]
-    labels = self._answers.config.labels
-    if labels is None:
+    if self._answers.config.labels is None:
       return {"score": logits[:, 0]}
-    names = tf.constant(labels)
+    names = tf.constant(self._answers.config.labels)
     labels = tf.tile(names[None], [tf.shape(logits)[0], 1])
     if thresholds := self._answers.settings.get("thresholds"):
       probabilities = tf.sigmoid(logits)

@@ -22,7 +22,8 @@ class Answers(answers.Answers):
   task = "ner"
 
   def __init__(self, config: TextConfig):
-    self.config, self.settings = config, {}
+    self.config = config
+    self.settings = {}
     self.inputs = {"tokens": 0}
     self._builder = TagRecordBuilder(
       config.tokenizer, config.max_seq_length, config.labels or ()
