@@ -140,7 +140,7 @@ def write_predictions(
   write_prediction_table(path, task, outputs, examples)
   if submission := task.splits[split].submission:
     if task.is_regression:
-      outputs = np.clip(outputs, 0.0, 5.0)  # scores of the GLUE server
+      outputs = np.clip(outputs, 0.0, 5.0)  # as the GLUE server wants them
     names = enumerate(_prediction_names(task, outputs))
     table = [("index", "prediction"), *((str(i), name) for i, name in names)]
     metrics.write_table(os.path.join(folder, submission), table)

@@ -115,10 +115,10 @@ def convert(
   file = task.splits[split].file
   if task.labels and rows[0].label is not None:
     expected = task.labels if split == "train" else ()
+    unit = "label" if task.multi_label else "example"
     names: Iterable[Any] = (row.label for row in rows)
-    unit = "example"
     if task.multi_label:
-      names, unit = itertools.chain.from_iterable(names), "label"
+      names = itertools.chain.from_iterable(names)
     labels.log_labels(file, names, expected, unit)
   vocab_checks.warn_of_examples(
     lambda row: (row.text_a, row.text_b), rows, tokenizer, file

@@ -118,10 +118,7 @@ class AnswerText:
   def text(
     self, words: Sequence[str], window: Window, start: int, end: int
   ) -> tuple[str, tuple[int, int]]:
-    """Text between two positions of a window, and its first and last word.
-
-    `words` are the paragraph's.
-    """
+    """Text from `start` to `end`, and its first and last one of the `words`."""
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     tokens = " ".join(pieces).replace(" ##", "").replace("##", "")
     first = window.token_word_ids[start - window.context_offset]
@@ -169,7 +166,7 @@ class _ScoredWindow(NamedTuple):
 
   @classmethod
   def make(cls, window: Window, logits: Logits) -> list["_ScoredWindow"]:
-    values = np.asarray(logits, np.float64)  # as the original's sums
+    values = np.asarray(logits, np.float64)  # sums equal the original's
     models = np.moveaxis(np.atleast_3d(values), 2, 0)  # [M, 2, T]
     return [cls(window, start, end) for start, end in models]
 

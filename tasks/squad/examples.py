@@ -89,7 +89,10 @@ def read_examples(
   ids = Counter(example.qas_id for example in examples)
   if len(ids) < len(examples) and not is_training:
     [(repeated, _)] = ids.most_common(1)
-    text = "%s: %d questions have the id of another, such as %s; the last wins"
+    text = (
+      "%s: %d questions have the id of another, such as %s; predictions have "
+      "the answer to the last one"
+    )
     logging.warning(text, describe(paths), len(examples) - len(ids), repeated)
   return examples
 

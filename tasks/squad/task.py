@@ -56,7 +56,7 @@ def convert(
   limit = config.max_query_length
   long = {w.example_index for w in windows if w.context_offset - 2 >= limit}
   number = number_of(len(examples), "question")
-  text = "%s: %s, %d of them cut off at --max_query_length=%d, or as long"
+  text = "%s: %s; %d reach --max_query_length=%d, where they are cut off"
   logging.info(text, file, number, len(long), limit)
   schema = features.squad(config.max_seq_length, is_training)
   name = "train" if is_training else "eval"
