@@ -217,5 +217,6 @@ def _has_tags(path, columns) -> bool:
   for number, line in enumerate(textfiles.text_lines(path), 1):
     if _line_type(line) == "words":
       with suppress(ValueError):
-        return bool(_cells(number, line, columns, path, {}))
+        _cells(number, line, columns, path, {})
+        return True
   return False

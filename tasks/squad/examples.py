@@ -54,8 +54,7 @@ def read_examples(
 
   In training, questions are skipped with a warning if the words of the
   paragraph do not contain the (first) answer; each needs one, unless
-  `version_2_with_negative`. Raises OSError, or ValueError that names file and
-  question.
+  `version_2_with_negative`. Raises OSError, ValueError with file and question.
   """
   examples = []
   total = several = 0
