@@ -82,10 +82,7 @@ def main(args: Arguments) -> None:
     has_dev = "dev" in named_tasks.from_flags(args.select(TaskFlags)).splits
     args = args.replace(do_eval=args.do_eval or has_dev)
   task = named_tasks.with_labels(
-    args.select(TaskFlags),
-    args.output_dir,
-    encoder.labels_file(args),
-    args.do_train,
+    args.select(TaskFlags), encoder.labels_file(args)
   )
   if args.do_train and args.teacher:
     named_tasks.check_teacher(args.teacher, task)

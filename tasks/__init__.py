@@ -1,7 +1,4 @@
-"""One folder for each task; finds the task of a model.
-
-Models are functions of raw text: exports, and folders of trainings.
-"""
+"""One folder for each task; exports and trainings as functions of raw text."""
 
 import glob
 import os
@@ -63,9 +60,8 @@ def restore(folder: str, **changes):
   `folder` is the program's --output_dir, `changes` are values of flags that
   differ from training. A folder without run.json is that of a checkpoint, whose
   model makes vectors of texts, with flags of extract_features.py in `changes`.
-  Raises FileNotFoundError if a file that flags name is gone, ValueError if no
-  known program has trained there or a flag in `changes` is unknown or of the
-  wrong type.
+  Raises FileNotFoundError if a file that flags name is gone, ValueError for
+  folders of unknown programs, unknown flags and values of the wrong type.
   """
   from cli import fine_tuning  # noqa: PLC0415, imports TensorFlow
 

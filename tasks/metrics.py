@@ -26,8 +26,8 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
   from sklearn import metrics
 
   if name == "f1":
-    is_predicted, is_label = predictions == 1, labels == 1
-    return float(metrics.f1_score(is_label, is_predicted, zero_division=0.0))
+    f1 = metrics.f1_score(labels == 1, predictions == 1, zero_division=0.0)
+    return float(f1)
   if name.endswith("_f1"):
     options = _report_options(labels.shape[1])
     options["average"] = name.removesuffix("_f1")

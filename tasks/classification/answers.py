@@ -38,8 +38,7 @@ class Answers(answers.Answers):
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """`label`, `labels` and their `probabilities`; or `score`.
 
-    With thresholds `predicted`, the labels of the text, and `num_predicted`
-    instead of `label`.
+    With thresholds `predicted`, its labels, and `num_predicted`, not `label`.
     """
     [logits] = (output["logits"] for output in outputs)
     labels = self.config.labels
@@ -53,7 +52,6 @@ class Answers(answers.Answers):
     else:
       probabilities = answers.softmax(logits)
       answer = {"label": labels[logits.argmax()]}
-    return answer | {
-      "labels": [*labels],
-      "probabilities": to_list(probabilities),
-    }
+    answer["labels"] = [*labels]
+    answer["probabilities"] = to_list(probabilities)
+    return answer

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from data import features, labels, tables
 from data.tokenization import FullTokenizer
@@ -163,12 +163,16 @@ def _label(task, column, row, path):
   else:
     result = (dict(task.label_aliases).get(label, label),)
   for name in result:
-    if name not in task.labels:
-      raise UserError(
-        f"{where}: {name!r} is no label of --task_name={task.name}; its labels "
-        f"are {labels.known_labels(task.labels)}"
-      )
+    _check_label(task, name, where)
   return result if task.multi_label else result[0]
+
+
+def _check_label(task, name, where):
+  if name not in task.labels:
+    raise UserError(
+      f"{where}: {name!r} is no label of --task_name={task.name}; its labels "
+      f"are {labels.known_labels(task.labels)}"
+    )
 
 
 def is_number(text: str) -> bool:
@@ -184,8 +188,7 @@ def class_weights(
 ) -> dict[str, float]:
   """Weights by label that --class_weights names; none for BALANCED.
 
-  Raises ValueError if a part is not label=weight, or its label is unknown or
-  has a weight already.
+  Raises ValueError for other parts, unknown labels and repeated ones.
   """
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
@@ -199,11 +202,8 @@ def class_weights(
         f"--class_weights: {part!r} is no label=weight with a positive weight; "
         f"give {BALANCED}, or parts such as rare=5,frequent=0.5"
       )
-    if task.labels and label not in task.labels:
-      raise UserError(
-        f"--class_weights: {label!r} is no label of --task_name={task.name}; "
-        f"its labels are {labels.known_labels(task.labels)}"
-      )
+    if task.labels:
+      _check_label(task, label, "--class_weights")
     if label in weights:
       raise UserError(f"--class_weights has two weights of {label!r}")
     weights[label] = float(weight)
@@ -224,8 +224,7 @@ class TextRecordBuilder(features.RowEncoder):
   """Builds records of one or two texts, by `record_schema`.
 
   `labels` are classes in the order of their ids; none for scores. An unknown
-  label is 0, and None instead of an example a record of zeros, which pads a
-  batch.
+  label is 0; None instead of an example makes a record of zeros, for padding.
   """
 
   def __init__(
@@ -241,16 +240,20 @@ class TextRecordBuilder(features.RowEncoder):
 
   def __call__(self, example: TextExample | None) -> dict[str, list]:
     row = self.encode(example.text_a, example.text_b) if example else ([], [])
+    label = example.label if example else None
     return {
       **self.inputs(*row),
-      "label_ids": self._label(example),
+      "label_ids": encode_label(label, self._label_ids, self._multi_label),
       "is_real_example": [int(example is not None)],
     }
 
-  def _label(self, example):
-    label = None if example is None else example.label
-    if self._multi_label:
-      return [int(name in (label or ())) for name in self._label_ids]
-    if label is None:
-      return [0]
-    return [self._label_ids[label] if self._label_ids else float(label)]
+
+def encode_label(
+  label: Any, ids: Mapping[str, int], multi_label: bool
+) -> list[float]:
+  """Id of a class, 0 or 1 for each of several, or a score; 0 if unknown."""
+  if multi_label:
+    return [int(name in (label or ())) for name in ids]
+  if label is None:
+    return [0]
+  return [ids[label] if ids else float(label)]

@@ -86,7 +86,8 @@ def parts(command: Command, level: int = logging.DEBUG) -> dict[str, dict]:
     )
   if absent := sorted(set(_TASKS) - set(present)):
     logging.log(level, "not in %s: %s", folder, ", ".join(absent))
-  values, result = _read(command.output_dir), {}
+  values = _read(command.output_dir)
+  result = {}
   for name in present:
     part = _part(command, name, level)
     written = map(files.exists, _submissions(command.output_dir, name))
@@ -174,17 +175,16 @@ def _read(output_dir) -> dict[str, float]:
 
 def _write(output_dir, values: Mapping[str, float]):
   """Writes and logs the table; averages are over the paper's rows in it."""
-  table: list[tuple[str, ...]] = [
-    ("task", "metric", "dev", "paper_base", "paper_large")
-  ]
+  header = ("task", "metric", "dev", "paper_base", "paper_large")
+  table: list[tuple[str, ...]] = [header]
   numbers = []
   for name, (metric, *paper) in _ROWS.items():
     if name in values:
       row = [values[name], *paper]
-      table.append(
-        (name, metric, *("" if x is None else f"{x:.2f}" for x in row))
-      )
-      numbers += [row] if None not in row else []
+      cells = ["" if x is None else f"{x:.2f}" for x in row]
+      table.append((name, metric, *cells))
+      if None not in paper:
+        numbers.append(row)
   if numbers:
     means = [f"{mean(column):.2f}" for column in zip(*numbers, strict=True)]
     table.append(("average", "", *means))

@@ -11,7 +11,11 @@ from data import labels as label_files
 from serving.answers import sigmoid, softmax
 from storage import UserError, files, textfiles
 from tasks import metrics
-from tasks.classification.examples import ClassificationTask, TextExample
+from tasks.classification.examples import (
+  ClassificationTask,
+  TextExample,
+  encode_label,
+)
 
 
 def predictions(task: ClassificationTask, outputs: np.ndarray) -> np.ndarray:
@@ -38,13 +42,9 @@ def label_ids(
   task: ClassificationTask, examples: Sequence[TextExample]
 ) -> np.ndarray:
   """Ids of labels, [N] int; [N] float scores; [N, L] int 0 or 1 for several."""
-  if task.is_regression:
-    return np.array([example.label for example in examples], float)
-  if task.multi_label:
-    rows = [[name in (e.label or ()) for name in task.labels] for e in examples]
-    return np.array(rows, int)
-  ids: dict[object, int] = {label: i for i, label in enumerate(task.labels)}
-  return np.array([ids[example.label] for example in examples])
+  ids = {label: i for i, label in enumerate(task.labels)}
+  rows = [encode_label(e.label, ids, task.multi_label) for e in examples]
+  return np.array(rows) if task.multi_label else np.ravel(rows)
 
 
 def evaluate(
@@ -86,7 +86,8 @@ def best_threshold(probs: np.ndarray, is_label: np.ndarray) -> float:
   if not is_label.any():
     return 0.5
   order = np.argsort(-probs, kind="stable")
-  probs, correct = probs[order], np.cumsum(is_label[order])
+  probs = probs[order]
+  correct = np.cumsum(is_label[order])
   f1 = 2 * correct / (np.arange(1, len(probs) + 1) + correct[-1])
   lower = np.append(probs[1:], -1e-9)  # equal ones cannot be told apart
   best = np.argmax(np.where(lower < probs, f1, 0.0))
@@ -130,8 +131,7 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
 
-  Files of "test_mismatched" are test_results_mismatched.tsv and so on. logits
-  are [N, L] or [N, 1].
+  Those of "test_mismatched" end in _mismatched.tsv. logits: [N, L] or [N, 1].
   """
   outputs = probabilities(task, logits)
   end = split.removeprefix("test") + ".tsv"
@@ -139,7 +139,11 @@ def write_predictions(
   path = os.path.join(folder, f"test_predictions{end}")
   write_prediction_table(path, task, outputs, examples)
   if submission := task.splits[split].submission:
-    write_submission(os.path.join(folder, submission), task, outputs)
+    if task.is_regression:
+      outputs = np.clip(outputs, 0.0, 5.0)  # as the GLUE server wants them
+    names = enumerate(_prediction_names(task, outputs))
+    table = [("index", "prediction"), *((str(i), name) for i, name in names)]
+    metrics.write_table(os.path.join(folder, submission), table)
 
 
 def write_prediction_table(
@@ -155,7 +159,7 @@ def write_prediction_table(
   """
   labels = task.labels
   rows = np.asarray(outputs, np.float32)
-  names = _prediction_names(task, predictions(task, rows))
+  names = _prediction_names(task, rows)
   copied = list(dict.fromkeys(c for e in examples for c in e.columns or ()))
   header = ["guid", "prediction", *labels]
   header += [f"input_{c}" if c in header else c for c in copied]
@@ -171,19 +175,8 @@ def _cell(text):
   return re.sub(r"[\t\r\n]+", " ", text)
 
 
-def write_submission(
-  path: str, task: ClassificationTask, outputs: np.ndarray
-) -> None:
-  """Writes labels, or scores in [0, 5], for the GLUE server."""
+def _prediction_names(task, outputs):
   predicted = predictions(task, outputs)
-  if task.is_regression:
-    predicted = np.clip(predicted, 0.0, 5.0)
-  rows = enumerate(_prediction_names(task, predicted))
-  table = [("index", "prediction"), *((str(i), name) for i, name in rows)]
-  metrics.write_table(path, table)
-
-
-def _prediction_names(task, predicted):
   if task.is_regression:
     return [f"{score:.3f}" for score in predicted]
   if task.multi_label:

@@ -25,7 +25,6 @@ _CUSTOM_FLAGS = (
 )
 _NLI_LABELS = ("contradiction", "entailment", "neutral")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")
-_BINARY_LABELS = ("0", "1")
 _COLA = ("source", "label", "star", "sentence")
 _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
@@ -35,10 +34,12 @@ _PAIR = ("sentence1", "sentence2")
 
 @dataclass(frozen=True)
 class TaskFlags:
-  """Flags that say which task it is, by their names."""
+  """Flags of the task and its labels, by their names."""
 
   task_name: str
+  do_train: bool
   data_dir: str | None
+  output_dir: str
   xnli_language: str
   text_a_column: str
   text_b_column: str | None
@@ -82,12 +83,9 @@ def define_flags() -> None:
 
 
 def _task(
-  name, text_a, text_b, label, labels=_BINARY_LABELS, header=None, **options
+  name, text_a, text_b, label, labels=("0", "1"), header=None, **options
 ):
-  """Task of files with the same columns; a test file's labels are dummies.
-
-  `header` has the columns of a train or dev file without them.
-  """
+  """Task of files with the same columns; a test file's labels are dummies."""
   train = Split("train.tsv", text_a, text_b, label, header)
   test = Split("test.tsv", text_a, text_b, submission=f"{name}.tsv")
   splits = {"train": train, "dev": replace(train, file="dev.tsv"), "test": test}
@@ -170,13 +168,13 @@ TASKS = {
 
 def find(name: str) -> ClassificationTask:
   """A task of GLUE or XNLI; case, "-" and "_" do not count. Else ValueError."""
-  by_name = {_plain(known): task for known, task in TASKS.items()}
-  if _plain(name) not in by_name:
-    raise UserError(
-      f"unknown task {name!r}; known are {', '.join(TASKS)}, "
-      "GLUE for all of GLUE, and tsv for files of your own"
-    )
-  return by_name[_plain(name)]
+  for known, task in TASKS.items():
+    if _plain(known) == _plain(name):
+      return task
+  raise UserError(
+    f"unknown task {name!r}; known are {', '.join(TASKS)}, GLUE for all of "
+    "GLUE, and tsv for files of your own"
+  )
 
 
 def _plain(name):
@@ -232,13 +230,13 @@ def _custom_task(flag_values):
   Without --data_dir, for an export, no file is read. Raises FileNotFoundError
   without files, ValueError if a split has two.
   """
-  is_regression, folder = flag_values.is_regression, flag_values.data_dir
-  if is_regression and flag_values.multi_label:
+  folder = flag_values.data_dir
+  if flag_values.is_regression and flag_values.multi_label:
     raise UserError(
       "--is_regression and --multi_label contradict each other: a text has a "
       "score or labels"
     )
-  columns = flag_values.text_a_column, flag_values.text_b_column
+  columns = (flag_values.text_a_column, flag_values.text_b_column)
   splits = {} if folder else {"test": Split("", *columns)}
   for name in ("train", "dev", "test") if folder else ():
     if file := _find_split(folder, name):
@@ -252,8 +250,8 @@ def _custom_task(flag_values):
   return ClassificationTask(
     CUSTOM,
     splits,
-    metrics=_CORRELATIONS if is_regression else ("accuracy",),
-    is_regression=is_regression,
+    metrics=_CORRELATIONS if flag_values.is_regression else ("accuracy",),
+    is_regression=flag_values.is_regression,
     multi_label=flag_values.multi_label,
   )
 
@@ -267,10 +265,7 @@ def _find_split(data_dir, name):
 
 
 def with_labels(
-  flag_values: TaskFlags,
-  output_dir: str,
-  checkpoint_labels: str | None,
-  is_training: bool,
+  flag_values: TaskFlags, checkpoint_labels: str | None
 ) -> ClassificationTask:
   """The task of --task_name; labels of own files are those of labels.choose.
 
@@ -284,10 +279,12 @@ def with_labels(
     if checkpoint_labels:
       labels.warn_if_others(task.labels, checkpoint_labels)
     return task
-  find = None
+  collect = None
   if "train" in task.splits:
-    find = partial(_training_labels, task, flag_values.data_dir)
-  result = labels.choose(output_dir, checkpoint_labels, find, is_training)
+    collect = partial(_training_labels, task, flag_values.data_dir)
+  result = labels.choose(
+    flag_values.output_dir, checkpoint_labels, collect, flag_values.do_train
+  )
   if task.multi_label:
     return replace(task, labels=result, metrics=("micro_f1", "macro_f1"))
   if len(result) < 2:

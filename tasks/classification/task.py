@@ -97,9 +97,8 @@ def class_weights(
     weights = len(ids) / (len(counts) * np.maximum(counts, 1))
   weights = np.where((counts > 0) & (weights > 0), weights, 1.0)
   pairs = zip(task.labels, weights, strict=True)
-  logging.info(
-    "class weights: %s", ", ".join(f"{name} {w:.3g}" for name, w in pairs)
-  )
+  text = ", ".join(f"{name} {weight:.3g}" for name, weight in pairs)
+  logging.info("class weights: %s", text)
   return tuple(weights.tolist())
 
 
@@ -109,20 +108,17 @@ def convert(
   split: str,
   rows: Sequence[TextExample],
 ) -> RecordDataset:
-  """Converts the examples of a split, such as dev_mismatched.
-
-  Writes train.tf_record, eval.tf_record, eval_mismatched.tf_record and so on.
-  """
+  """Converts a split, as dev_mismatched to eval_mismatched.tf_record."""
   kind = split.partition("_")[0]
   name = split.replace(kind, RECORDS[f"{kind}_file"], 1)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  file, length = task.splits[split].file, shared_flags.row_length(args)
+  file = task.splits[split].file
   if task.labels and rows[0].label is not None:
     expected = task.labels if split == "train" else ()
+    unit = "label" if task.multi_label else "example"
     names: Iterable[Any] = (row.label for row in rows)
-    unit = "example"
     if task.multi_label:
-      names, unit = itertools.chain.from_iterable(names), "label"
+      names = itertools.chain.from_iterable(names)
     labels.log_labels(file, names, expected, unit)
   vocab_checks.warn_of_examples(
     lambda row: (row.text_a, row.text_b), rows, tokenizer, file
@@ -131,7 +127,8 @@ def convert(
   static_shapes = run.needs_static_shapes(args, args.pack_examples)
   sizes = {"dev": args.eval_batch_size, "test": args.predict_batch_size}
   batch_size = sizes.get(kind, 1) if static_shapes else 1
-  layout = length, task.labels, task.multi_label
+  length = shared_flags.row_length(args)
+  layout = (length, task.labels, task.multi_label)
   schema = examples.record_schema(*layout)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   lengths = features.write_records(
@@ -158,8 +155,7 @@ def evaluate(
 ) -> dict[str, float]:
   """Writes eval_results.txt of each dev set; returns those of "dev".
 
-  With `fits_thresholds` they are those of the thresholds of the best F1, which
-  are also written.
+  With `fits_thresholds` finds and writes the thresholds of the best F1 first.
   """
   results = {}
   for split, part in dev_sets.items():
@@ -178,14 +174,15 @@ def evaluate(
 
 
 def _results(task, logits, part, batch_size):
-  batch = {"label_ids": metrics.label_ids(task, part.rows)}
-  terms = objective(task).losses({"logits": logits}, batch)
+  label_ids = metrics.label_ids(task, part.rows)
+  terms = objective(task).losses({"logits": logits}, {"label_ids": label_ids})
   example_loss = np.asarray(terms["example_loss"])
   outputs = metrics.probabilities(task, logits) if task.multi_label else logits
   results = metrics.results(task, outputs, example_loss, part.rows, batch_size)
   if not task.is_regression:
-    predicted, ids = metrics.predictions(task, outputs), batch["label_ids"]
-    logging.info("\n%s", classification_report(task.labels, predicted, ids))
+    predicted = metrics.predictions(task, outputs)
+    table = classification_report(task.labels, predicted, label_ids)
+    logging.info("\n%s", table)
   return results
 
 
@@ -211,10 +208,9 @@ class TextClassification(TextSignature):
     """
     inputs = self._encode(*(texts[name] for name in self._answers.inputs))
     logits = model(inputs, training=False)["logits"]
-    labels = self._answers.config.labels
-    if labels is None:
+    if self._answers.config.labels is None:
       return {"score": logits[:, 0]}
-    names = tf.constant(labels)
+    names = tf.constant(self._answers.config.labels)
     labels = tf.tile(names[None], [tf.shape(logits)[0], 1])
     if thresholds := self._answers.settings.get("thresholds"):
       probabilities = tf.sigmoid(logits)
@@ -235,10 +231,7 @@ def served_model(args: Arguments) -> ServedModel:
   encoder.check_head(args, "multi_label")
   encoder.check_windows(args)
   task = named_tasks.with_labels(
-    args.select(TaskFlags),
-    args.output_dir,
-    encoder.labels_file(args),
-    args.do_train,
+    args.select(TaskFlags), encoder.labels_file(args)
   )
   task = with_thresholds(args, task)
   texts = TextConfig(

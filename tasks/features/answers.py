@@ -1,7 +1,4 @@
-"""Texts to the vectors of a BERT model.
-
-Legend: T tokens, L layers, H hidden.
-"""
+"""Texts to vectors of a BERT model: T tokens, L layers, H hidden."""
 
 from data import features
 from serving import answers

@@ -67,8 +67,7 @@ class FeatureExtraction(TextSignature):
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
     """Answers.decode of lines of texts, [B] string, by `values` [B, T, L, H].
 
-    `token_vectors` [B, T, L, H] and `tokens` [B, T] are padded with zeros
-    and "".
+    `token_vectors` [B, T, L, H] and `tokens` [B, T] are padded with 0 and "".
     """
     inputs = self._encode(*split(text))
     values = model(inputs, training=False)["values"]

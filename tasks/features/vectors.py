@@ -80,13 +80,8 @@ def log_accuracy(results: Sequence[dict], labels: Sequence[str]) -> None:
   """Logs accuracy and the fraction of the most frequent label."""
   right = [r["label"] == y for r, y in zip(results, labels, strict=True)]
   [(name, number)] = Counter(labels).most_common(1)
-  logging.info(
-    "accuracy %.4f of %d (always %r: %.4f)",
-    np.mean(right),
-    len(right),
-    name,
-    number / len(labels),
-  )
+  text = "accuracy %.4f of %d (always %r: %.4f)"
+  logging.info(text, np.mean(right), len(right), name, number / len(right))
 
 
 def neighbors(

@@ -1,7 +1,4 @@
-"""Contexts with endings to the most probable ending.
-
-Legend: T tokens of the longest choice, C choices.
-"""
+"""Contexts and C endings to the best ending; T tokens of the longest choice."""
 
 import numpy as np
 
@@ -16,7 +13,8 @@ class Answers(answers.Answers):
   task = "multiple_choice"
 
   def __init__(self, config: TextConfig):
-    self.config, self.settings = config, {}
+    self.config = config
+    self.settings = {}
     self.inputs = {"sent1": 0, "sent2": 0, "choices": 1}
     self._encoder = ChoiceRecordBuilder(config.tokenizer, config.max_seq_length)
 

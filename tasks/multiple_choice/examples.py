@@ -47,10 +47,10 @@ def read_examples(path: str, needs_labels: bool = False) -> list[ChoiceExample]:
     examples.append(
       ChoiceExample(row.values["sent1"], row.values["sent2"], endings, label)
     )
-  if needs_labels and examples[0].label is None:
-    raise UserError(f"{path} has no column label")
   if examples[0].label is not None:
     labels.log_labels(path, (str(example.label) for example in examples))
+  elif needs_labels:
+    raise UserError(f"{path} has no column label")
   return examples
 
 
@@ -68,20 +68,16 @@ def _endings(values, where):
 def _label(text, choices, where):
   if text is None:
     return None
-  numbers = {str(number): number for number in range(choices)}
-  if text not in numbers:
+  if text not in map(str, range(choices)):
     raise UserError(
       f"{where}: the label is {text!r}, expected a number from 0 to "
       f"{choices - 1}; leave the column out if labels are not known"
     )
-  return numbers[text]
+  return int(text)
 
 
 class ChoiceRecordBuilder(features.RowEncoder):
-  """Builds records with a row [CLS] sent1 [SEP] sent2 ending [SEP] per choice.
-
-  An unknown label is 0.
-  """
+  """Builds rows [CLS] sent1 [SEP] sent2 ending [SEP]; unknown labels are 0."""
 
   def __call__(self, example: ChoiceExample) -> dict[str, list[int]]:
     choices = self.choices(example.sent1, example.sent2, example.endings)

@@ -27,11 +27,8 @@ from training import inference, report
 def convert(
   args: Arguments, flag: str, rows: Sequence[ChoiceExample]
 ) -> RecordDataset:
-  """Converts the rows of --train_file, --dev_file or --test_file.
-
-  Writes train, eval or predict.tf_record.
-  """
-  file, name = args[flag], metrics.RECORDS[flag]
+  """Converts rows of a flag's file to train, eval or predict.tf_record."""
+  file = args[flag]
   rows = rows[: training_program.max_examples(args)]
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
@@ -39,7 +36,7 @@ def convert(
   )
   build = partial(ChoiceRecordBuilder, tokenizer, args.max_seq_length)
   schema = features.multiple_choice(args.max_seq_length, len(rows[0].endings))
-  path = os.path.join(args.output_dir, f"{name}.tf_record")
+  path = os.path.join(args.output_dir, f"{metrics.RECORDS[flag]}.tf_record")
   lengths = features.write_records(path, schema, rows, build, args.num_workers)
   vocab_checks.log_lengths(file, lengths, args.max_seq_length)
   static_shapes = run.needs_static_shapes(args, args.pack_examples)
@@ -54,8 +51,8 @@ def evaluate(
   logits = inference.outputs(model, part, args.eval_batch_size)["logits"]
   labels = np.array([example.label for example in part.rows])
   predictions = np.argmax(logits, -1)
-  objective = losses.classification()
-  terms = objective.losses({"logits": logits}, {"label_ids": labels})
+  batch = {"label_ids": labels}
+  terms = losses.classification().losses({"logits": logits}, batch)
   results = {
     "eval_loss": np.asarray(terms["example_loss"]).mean(),
     "eval_accuracy": metrics.score("accuracy", predictions, labels),

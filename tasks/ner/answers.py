@@ -1,7 +1,4 @@
-"""Sentences to tags of their words.
-
-Legend: W words, T tokens, L tags.
-"""
+"""Sentences to tags of their words: W words, T tokens, L tags."""
 
 import re
 
@@ -10,7 +7,7 @@ import numpy as np
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
 from tasks.ner.examples import Sentence
-from tasks.ner.records import TagRecordBuilder, first_piece_values
+from tasks.ner.records import TagRecordBuilder
 
 _WORD = re.compile(r"[^ \t\r\n]+")
 
@@ -19,16 +16,16 @@ class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_ner.py.
 
   Words are separated by blanks (U+0020), tabs and line breaks. A sentence of
-  more than T tokens is split into windows with context from the sentence, which
-  is its own document.
+  more than T tokens is split into windows with context from the sentence alone.
   """
 
   task = "ner"
 
   def __init__(self, config: TextConfig):
-    self.config, self.settings = config, {}
+    self.config = config
+    self.settings = {}
     self.inputs = {"tokens": 0}
-    self._build = TagRecordBuilder(
+    self._builder = TagRecordBuilder(
       config.tokenizer, config.max_seq_length, config.labels or ()
     )
 
@@ -36,10 +33,8 @@ class Answers(answers.Answers):
     words = list(_WORD.finditer(texts["tokens"]))
     sentences = [Sentence([word[0] for word in words], None)] if words else []
     rows, windows = [], []
-    for row, window in self._build(sentences):
-      length = sum(row["input_mask"])
-      ids, segments = row["input_ids"][:length], row["segment_ids"][:length]
-      rows.append(answers.row(ids, segments))
+    for ids, _, window in self._builder.windows(sentences):
+      rows.append(answers.row(ids, [0] * len(ids)))
       windows.append(window)
     return Encoded(rows, (words, windows))
 
@@ -47,12 +42,10 @@ class Answers(answers.Answers):
     """Words with their tags, positions and `probabilities` [W, L]."""
     words, windows = encoded.context
     tags = self.config.labels or ()
-    logits = np.zeros([0, len(tags)], np.float32)
-    if words:
-      parts = zip(outputs, windows, strict=True)
-      logits = np.concatenate(
-        [first_piece_values(out["logits"][None], [w]) for out, w in parts]
-      )
+    logits = [np.zeros([0, len(tags)], np.float32)]  # of an empty sentence
+    for output, window in zip(outputs, windows, strict=True):
+      logits.append(output["logits"][window.positions])
+    logits = np.concatenate(logits)
     return {
       "end": [word.end() for word in words],
       "labels": [*tags],

@@ -62,13 +62,9 @@ def read_sentences(
     raise UserError(f"{path} has no words")
   _check_layout(path, sentences)
   if len(widths) > 1 and min(columns) < 0:
-    first, second, *_ = widths.items()
-    logging.warning(
-      "%s, line %d: %d columns, but line %d has %d; is something missing?",
-      path,
-      *second[::-1],
-      *first[::-1],
-    )
+    (width, line), (other_width, other_line), *_ = widths.items()
+    text = "%s, line %d: %d columns, but line %d has %d; is something missing?"
+    logging.warning(text, path, other_line, other_width, line, width)
   return sentences
 
 
@@ -83,11 +79,8 @@ def _check_layout(path, sentences):
       "run_classifier.py --task_name=tsv reads tables"
     )
   if len(sentences) == 1 and len(words) > _LONG:
-    logging.warning(
-      "%s: all %d words are one sentence; a blank line should end each one",
-      path,
-      len(words),
-    )
+    text = "%s: all %d words are one sentence; a blank line should end each"
+    logging.warning(text, path, len(words))
 
 
 def _line_type(line: str) -> str:
@@ -192,8 +185,7 @@ def read_tagged(
 ) -> list[Sentence]:
   """Reads sentences, with their tags if the model knows all of them.
 
-  Raises OSError, or ValueError if it is no CoNLL file or needed tags are
-  missing.
+  Raises OSError, or ValueError for another file and without needed tags.
   """
   try:
     sentences = read_sentences(path, *columns)
@@ -225,5 +217,6 @@ def _has_tags(path, columns) -> bool:
   for number, line in enumerate(textfiles.text_lines(path), 1):
     if _line_type(line) == "words":
       with suppress(ValueError):
-        return bool(_cells(number, line, columns, path, {}))
+        _cells(number, line, columns, path, {})
+        return True
   return False

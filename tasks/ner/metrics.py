@@ -33,14 +33,11 @@ class Entity(NamedTuple):
 
 
 class Score(NamedTuple):
-  """Numbers of entities: labelled, predicted, and correctly predicted.
-
-  Precision, recall and F1 of none are 0.
-  """
+  """Numbers of entities; precision, recall and F1 of none are 0."""
 
   labels: int
   predicted: int
-  correct: int
+  correct: int  # of those predicted
 
   @property
   def precision(self) -> float:
@@ -96,21 +93,24 @@ def evaluate(
   of_entities: bool = True,
 ) -> Scores:
   """Scores predicted tags of sentences; word by word unless `of_entities`."""
-  counts: list[Counter[str]] = [Counter() for _ in range(3)]  # as in Score
+  find = entities if of_entities else _words
+  labelled: Counter[str] = Counter()  # numbers by type
+  answered: Counter[str] = Counter()
+  correct: Counter[str] = Counter()
   num_words = num_correct = 0
   for label_tags, tags in zip(labels, predicted, strict=True):
     num_correct += sum(a == b for a, b in zip(label_tags, tags, strict=True))
     num_words += len(tags)
-    label_set, predicted_set = (
-      set(entities(t) if of_entities else _words(t)) for t in (label_tags, tags)
-    )
-    sets = label_set, predicted_set, label_set & predicted_set
-    for counter, items in zip(counts, sets, strict=True):
-      counter.update(item.entity_type for item in items)
-  types = sorted(counts[0] | counts[1])
+    label_set, predicted_set = set(find(label_tags)), set(find(tags))
+    labelled.update(e.entity_type for e in label_set)
+    answered.update(e.entity_type for e in predicted_set)
+    correct.update(e.entity_type for e in label_set & predicted_set)
   return Scores(
-    Score(*(counter.total() for counter in counts)),
-    {name: Score(*(counter[name] for counter in counts)) for name in types},
+    Score(labelled.total(), answered.total(), correct.total()),
+    {
+      name: Score(labelled[name], answered[name], correct[name])
+      for name in sorted(labelled | answered)
+    },
     num_words,
     num_correct / num_words if num_words else 0.0,
     of_entities,
@@ -124,17 +124,14 @@ def _words(tags):
 def report(scores: Scores) -> str:
   """Scores in percent in the layout of conlleval."""
   overall = scores.overall
+  tokens = f"processed {scores.words} tokens"
+  accuracy = f"accuracy: {scores.accuracy:7.2%}"
   if scores.of_entities:
-    lines = [
-      f"processed {scores.words} tokens with {overall.labels} phrases; "
-      f"found: {overall.predicted} phrases; correct: {overall.correct}.",
-      f"accuracy: {scores.accuracy:7.2%}; {_percent(overall)}",
-    ]
-  else:
-    lines = [
-      f"processed {scores.words} tokens; correct: {overall.correct}.",
-      f"accuracy: {scores.accuracy:7.2%}",
-    ]
+    tokens += (
+      f" with {overall.labels} phrases; found: {overall.predicted} phrases"
+    )
+    accuracy += f"; {_percent(overall)}"
+  lines = [f"{tokens}; correct: {overall.correct}.", accuracy]
   for name, score in scores.by_type.items():
     width = 17 - num_wide(name)
     lines.append(f"{name.rjust(width)}: {_percent(score)}  {score.predicted}")
@@ -191,14 +188,11 @@ def write_predictions(
   path = os.path.join(output_dir, f"{split}_predictions")
   by_sentence = group_by_sentence(predicted, sentences)
   write_conll(f"{path}.conll", sentences, by_sentence)
-  rows = zip(
-    ((str(n), w) for s in sentences for n, w in enumerate(s.words, s.line)),
-    predicted,
-    softmax(logits).astype(np.float32),
-    strict=True,
-  )
+  words = [pair for s in sentences for pair in enumerate(s.words, s.line)]
+  probs = softmax(logits).astype(np.float32)
   table = [("line", "word", "prediction", *tags)]
-  table += [(*word, tag, *map(str, probs)) for word, tag, probs in rows]
+  for (line, word), tag, row in zip(words, predicted, probs, strict=True):
+    table.append((str(line), word, tag, *map(str, row)))
   metrics.write_table(f"{path}.tsv", table)
 
 
@@ -211,8 +205,7 @@ def write_conll(
 ) -> None:
   """Writes words, their tags where they are known, and the predicted tags.
 
-  Columns are separated by a blank, as conlleval reads them. Blanks within words
-  and tags become "_".
+  Columns are separated by a blank, for conlleval; others become "_".
   """
   several = sentences[-1].document > 0
   lines: list[str] = []

@@ -7,7 +7,7 @@ each word has its tag as label; all other tokens have -1, which losses ignore.
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -52,15 +52,22 @@ class TagRecordBuilder(features.RowEncoder):
   def __call__(
     self, sentences: Sequence[Sentence]
   ) -> Iterator[tuple[dict[str, list], TagWindow]]:
-    groups = ([sentence] for sentence in sentences)
+    documents = ([sentence] for sentence in sentences)
     if self._document_context:
-      documents = groupby(sentences, lambda sentence: sentence.document)
-      groups = (list(document) for _, document in documents)
-    for group in groups:
-      yield from self._windows(group)
+      groups = groupby(sentences, lambda sentence: sentence.document)
+      documents = (list(group) for _, group in groups)
+    for ids, tags, window in chain.from_iterable(map(self.windows, documents)):
+      labels = [IGNORED] * self.seq_length
+      if tags is not None:
+        for position, tag in zip(window.positions, tags, strict=True):
+          labels[position] = self._tag_ids[tag]
+      row = self.inputs(ids, [0] * len(ids))
+      yield row | {"label_ids": labels}, window
 
-  def _windows(self, sentences):
-    """Makes the records of sentences, each with context from all of them."""
+  def windows(
+    self, sentences: Sequence[Sentence]
+  ) -> Iterator[tuple[list[int], list[str] | None, TagWindow]]:
+    """Token ids, tags and window of each record, with context from all."""
     words = [
       self.token_ids(word)[: self._max_pieces] or [self._unk]
       for sentence in sentences
@@ -80,16 +87,9 @@ class TagRecordBuilder(features.RowEncoder):
         )
         positions = [1 + start - left for start in part[:-1]]
         tags = sentence.tags and sentence.tags[begin:end]
-        row = self._row(text[left:right], positions, tags)
-        yield row, TagWindow(begin, positions)
+        ids, _ = features.join(text[left:right], None, *self._ends)
+        yield ids, tags, TagWindow(begin, positions)
       first = last
-
-  def _row(self, text, positions, tags):
-    labels = [IGNORED] * self.seq_length
-    for position, tag in zip(positions, tags or (), strict=tags is not None):
-      labels[position] = self._tag_ids[tag]
-    row = features.join(text, None, *self._ends)
-    return {**self.inputs(*row), "label_ids": labels}
 
 
 def split_long(

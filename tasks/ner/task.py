@@ -39,11 +39,9 @@ class TagRecords(RecordDataset):
 def convert(
   args: Arguments, flag: str, sentences: Sequence[Sentence], tags: Sequence[str]
 ) -> TagRecords:
-  """Converts the sentences of --train_file, --dev_file or --test_file.
-
-  Writes train, eval or predict.tf_record.
-  """
-  file, length = args[flag], args.max_seq_length
+  """Converts sentences of a flag's file to train, eval or predict.tf_record."""
+  file = args[flag]
+  length = args.max_seq_length
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
@@ -98,11 +96,11 @@ def predict(
   args: Arguments, model, tags: Sequence[str], dataset: TagRecords
 ) -> None:
   """Writes the predicted tags of a file; logs scores if it has tags."""
+  sentences = dataset.sentences
   logits = _word_logits(model, dataset, args.predict_batch_size)
-  predicted = logits, tags, dataset.sentences
-  metrics.write_predictions(args.output_dir, "test", *predicted)
-  if dataset.sentences[0].tags is not None:
-    metrics.score(*predicted)
+  metrics.write_predictions(args.output_dir, "test", logits, tags, sentences)
+  if sentences[0].tags is not None:
+    metrics.score(logits, tags, sentences)
 
 
 def tagger(
@@ -126,5 +124,7 @@ def served_model(args: Arguments) -> ServedModel:
   names = labels.choose(args.output_dir, encoder.labels_file(args), None)
   config = encoder.config(args)
   model = tagger(args, config, len(names), any_device=True)
-  texts = args.vocab_file, args.do_lower_case, args.max_seq_length, names
-  return ServedModel(model, Answers(TextConfig(*texts)))
+  texts = TextConfig(
+    args.vocab_file, args.do_lower_case, args.max_seq_length, names
+  )
+  return ServedModel(model, Answers(texts))

@@ -35,7 +35,8 @@ class Answers(answers.Answers):
   optional = frozenset(["text_pair"])
 
   def __init__(self, config: TextConfig, top_k: int = 5):
-    self.config, self.settings = config, {"top_k": top_k}
+    self.config = config
+    self.settings = {"top_k": top_k}
     self.inputs = {"text": 0, "text_pair": 0}
     words = config.tokenizer.vocab
     vocab.check_tokens(words, vocab.SPECIAL_TOKENS)

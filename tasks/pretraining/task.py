@@ -49,8 +49,7 @@ def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
 def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
   """Records of --eval_file; None without the flag.
 
-  Unmasked ones get masks by --masked_lm_prob, with the default parts of [MASK]
-  and random tokens.
+  Unmasked ones get masks by --masked_lm_prob, with the default MaskPolicy.
   """
   if not args.eval_file:
     return None
@@ -88,11 +87,10 @@ def _causal_targets(args):
 def _weighted_sources(args):
   """Files of each pattern of --input_file, and their weight by the flags."""
   patterns = [name for name in args.input_file.split(",") if name.strip()]
+  groups = [files.expand(pattern) for pattern in patterns]
   if args.sampling_weights:
     weights = _parse_weights(args, len(patterns))
-    groups = map(files.expand, patterns)
   else:  # records are nearly of one size
-    groups = [files.expand(pattern) for pattern in patterns]
     sizes = [sum(map(files.size, paths)) for paths in groups]
     if not all(sizes):
       empty = patterns[sizes.index(0)]
@@ -179,10 +177,7 @@ class FillMask(TextSignature):
 
 
 def served_model(args: Arguments) -> ServedModel:
-  """Untrained model and its answers: masks to tokens, pairs to IsNext.
-
-  It has the head for next sentences if its checkpoint has.
-  """
+  """Untrained model and its answers; it has the heads of its checkpoint."""
   pretraining_flags.check_export(args)
   next_sentence = checkpoint.has_next_sentence(encoder.checkpoint(args))
   config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from data import features
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts
 from tasks.squad import decoding
@@ -12,8 +11,14 @@ from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import WORD, SquadExample
 from tasks.squad.records import WindowConfig, WindowMaker
 
-_NAMES = ("answer", "score", "probability", "start", "end")
-_PLURAL = ("answers", "scores", "probabilities", "starts", "ends")
+# Outputs of the n best answers, by those of the best one.
+_PLURAL = {
+  "answer": "answers",
+  "score": "scores",
+  "probability": "probabilities",
+  "start": "starts",
+  "end": "ends",
+}
 
 
 class Answers(answers.Answers):
@@ -49,11 +54,11 @@ class Answers(answers.Answers):
     return Encoded([self._row(w) for w in windows], (example, windows, words))
 
   def _row(self, window):
+    row = answers.row(window.ids, window.segments)
     if self._dynamic_padding:
-      return answers.row(window.ids, window.segments)
-    length = self._windows.max_seq_length
-    inputs = features.pad_inputs(window.ids, window.segments, length)
-    return {name: np.array(v, np.int32) for name, v in inputs.items()}
+      return row
+    padding = (0, self._windows.max_seq_length - len(window.ids))
+    return {name: np.pad(values, padding) for name, values in row.items()}
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """The best answer, its scores and where it is in the context.
@@ -78,21 +83,26 @@ class Answers(answers.Answers):
     def named(index):
       entry = entries[index]
       start, end = _position(entry["text"], spans[index], words)
-      score = entry["start_logit"] + entry["end_logit"]
-      values = entry["text"], score, entry["probability"], start, end
-      return dict(zip(_NAMES, values, strict=True))
+      return {
+        "answer": entry["text"],
+        "score": entry["start_logit"] + entry["end_logit"],
+        "probability": entry["probability"],
+        "start": start,
+        "end": end,
+      }
 
     texts = [entry["text"] for entry in entries]
     result = named(texts.index(predictions.answers[""]))
     if self._decoding.version_2_with_negative:
-      best = result | {"score": 0.0, "probability": 0.0}
-      if any(texts):
-        best = named(next(i for i, text in enumerate(texts) if text))
+      best = named(texts.index(predictions.texts[""]))
+      if not best["answer"]:  # there is none
+        best |= {"score": 0.0, "probability": 0.0}
       result |= {f"best_{name}": value for name, value in best.items()}
       result["null_odds"] = predictions.null_odds[""]
-    if top := range(len(texts))[: self._decoding.export_top_k]:
-      columns = zip(*(named(i).values() for i in top), strict=True)
-      result |= dict(zip(_PLURAL, map(list, columns), strict=True))
+    top = [named(i) for i in range(len(texts))[: self._decoding.export_top_k]]
+    if top:
+      for name, plural in _PLURAL.items():
+        result[plural] = [answer[name] for answer in top]
       result["num_answers"] = len(top)
     return result
 

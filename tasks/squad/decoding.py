@@ -118,10 +118,7 @@ class AnswerText:
   def text(
     self, words: Sequence[str], window: Window, start: int, end: int
   ) -> tuple[str, tuple[int, int]]:
-    """Text between two positions of a window, and its first and last word.
-
-    `words` are the paragraph's.
-    """
+    """Text from `start` to `end`, and its first and last one of the `words`."""
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     tokens = " ".join(pieces).replace(" ##", "").replace("##", "")
     first = window.token_word_ids[start - window.context_offset]
@@ -161,10 +158,7 @@ class _Entry(NamedTuple):
 
 
 class _ScoredWindow(NamedTuple):
-  """A window with its start and end logits, [T], of one model.
-
-  In float64 sums equal the original's sums of floats.
-  """
+  """A window with its start and end logits, [T], of one model."""
 
   window: Window
   start: np.ndarray
@@ -172,7 +166,7 @@ class _ScoredWindow(NamedTuple):
 
   @classmethod
   def make(cls, window: Window, logits: Logits) -> list["_ScoredWindow"]:
-    values = np.asarray(logits, np.float64)
+    values = np.asarray(logits, np.float64)  # sums equal the original's
     models = np.moveaxis(np.atleast_3d(values), 2, 0)  # [M, 2, T]
     return [cls(window, start, end) for start, end in models]
 
@@ -204,10 +198,7 @@ def _argsort(values: np.ndarray) -> np.ndarray:
 
 
 def _n_best(scored, words, answer_text, config) -> list[_Entry]:
-  """The best distinct texts.
-
-  In version 2 no answer, "", is among them, or follows if it is not.
-  """
+  """The best distinct texts; in version 2 with "", at their end if need be."""
   entries: list[_Entry] = []
   # No answer is [CLS] to [CLS], of the window where it scores least.
   nulls = (window.entry("", 0, 0) for window in scored)
@@ -273,14 +264,13 @@ def _add_prediction(predictions, qas_id, entries, config) -> None:
   text = entries[0].text
   if config.version_2_with_negative:
     null = next(entry for entry in entries if not entry.text)
-    best = next((entry for entry in entries if entry.text), None)
-    text, odds = "", NO_ANSWER_ODDS
-    if best:
-      text = best.text
-      odds = null.score - best.start_logit - best.end_logit
-    predictions.texts[qas_id] = text
+    best = next((entry for entry in entries if entry.text), null)
+    odds = null.score - best.start_logit - best.end_logit
+    if best is null:
+      odds = NO_ANSWER_ODDS
+    predictions.texts[qas_id] = best.text
     predictions.null_odds[qas_id] = odds
-    text = "" if odds > config.null_score_diff_threshold else text
+    text = "" if odds > config.null_score_diff_threshold else best.text
   predictions.answers[qas_id] = text
   predictions.nbest[qas_id] = _with_probabilities(entries)
   predictions.words[qas_id] = [entry.words for entry in entries]

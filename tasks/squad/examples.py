@@ -52,10 +52,9 @@ def read_examples(
 ) -> list[SquadExample]:
   """Reads the questions of SQuAD files, as the original's read_squad_examples.
 
-  In training, a question is skipped with a warning if the words of its
-  paragraph do not contain the answer, the first of several; each has one, or
-  may have none with `version_2_with_negative`. Raises OSError, or ValueError
-  that names file and question.
+  In training, questions are skipped with a warning if the words of the
+  paragraph do not contain the (first) answer; each needs one, unless
+  `version_2_with_negative`. Raises OSError, ValueError with file and question.
   """
   examples = []
   total = several = 0
@@ -81,27 +80,19 @@ def read_examples(
   if not total:
     raise UserError(f"{describe(paths)} has no questions; {_LAYOUT}")
   if several:
-    logging.warning(
-      "%s: %s with several answers, of which the first is trained on",
-      describe(paths),
-      number_of(several, "question"),
-    )
+    text = "%s: %s with several answers, of which the first is trained on"
+    logging.warning(text, describe(paths), number_of(several, "question"))
   if skipped := total - len(examples):
-    logging.warning(
-      "left out of training: %d of %s, as the words of the paragraph do not "
-      "contain the answer",
-      skipped,
-      number_of(total, "question"),
-    )
+    text = "left out of training: %d of %s, as the paragraph lacks the answer"
+    logging.warning(text, skipped, number_of(total, "question"))
   ids = Counter(example.qas_id for example in examples)
   if len(ids) < len(examples) and not is_training:
-    logging.warning(
+    [(repeated, _)] = ids.most_common(1)
+    text = (
       "%s: %d questions have the id of another, such as %s; predictions have "
-      "one answer for each id, of the last question",
-      describe(paths),
-      len(examples) - len(ids),
-      ids.most_common(1)[0][0],
+      "the answer to the last one"
     )
+    logging.warning(text, describe(paths), len(examples) - len(ids), repeated)
   return examples
 
 
@@ -137,9 +128,8 @@ class _Paragraph:
   """Words of a paragraph and their positions in the text."""
 
   def __init__(self, context: str):
-    matches = list(WORD.finditer(context))
-    self.words = [match.group() for match in matches]
-    self._starts = [match.start() for match in matches]
+    self.words = WORD.findall(context)
+    self._starts = [match.start() for match in WORD.finditer(context)]
     self._length = len(context)
 
   def locate(self, answer: Any, source: str) -> Answer | None:

@@ -1,7 +1,6 @@
 """Files of answers to SQuAD's questions, and their exact match and F1.
 
-Scores are those of the Model Garden's edition of the official evaluators,
-scaled to 100.
+Scores are the Model Garden's of the official evaluators, scaled to 100.
 """
 
 import json
@@ -132,7 +131,8 @@ def save_threshold(
   path: str, scores: Mapping[str, float], null_odds: Mapping[str, float]
 ) -> None:
   """Writes the null threshold of the best F1."""
-  best, odds = scores["best_f1_thresh"], null_odds.values()
+  best = scores["best_f1_thresh"]
+  odds = null_odds.values()
   # The evaluator also says 0.0 if it is best to answer no question.
   if best == 0.0 and 0.0 not in odds:
     best = min(0.0, min(odds) - 1)
@@ -170,10 +170,8 @@ def _score_v2(articles, predictions):
   # With null odds, the evaluator counts every question with odds above 1.0 as
   # unanswered; the answers have been chosen by the threshold already.
   scores = squad_evaluate_v2_0.evaluate(articles, predictions.answers)
-  prefixes = ("exact", "f1", "total", "HasAns_", "NoAns_")
-  results = {
-    name: value for name, value in scores.items() if name.startswith(prefixes)
-  }
+  unused = ("final_", "pr_")  # of thresholds, when all odds are zero
+  results = {k: v for k, v in scores.items() if not k.startswith(unused)}
   if predictions.null_odds:
     # Thresholds are searched with texts, before any threshold was applied.
     scores = squad_evaluate_v2_0.evaluate(

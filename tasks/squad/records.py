@@ -29,14 +29,11 @@ _CHUNK = 1000
 
 @dataclass(frozen=True)
 class WindowConfig:
-  """Lengths in tokens, by the names of the original's flags.
-
-  If `doc_stride` exceeds what a window holds, windows adjoin.
-  """
+  """Lengths in tokens, by the names of the original's flags."""
 
   max_seq_length: int = 384
   max_query_length: int = 64
-  doc_stride: int = 128
+  doc_stride: int = 128  # windows adjoin if it exceeds what they hold
 
   def __post_init__(self):
     if self.max_seq_length <= self.max_query_length + 3:
@@ -79,8 +76,7 @@ def make_windows(
 ) -> Iterator[Window]:
   """Splits the paragraphs of questions into windows, in their order.
 
-  Raises ValueError if the vocabulary lacks a special token, ChildProcessError
-  if a worker died.
+  Raises ValueError without a special token, ChildProcessError if a worker died.
   """
   chunks = workers.chunks(examples, _CHUNK, "questions")
   prepare = partial(WindowMaker, tokenizer, config)
@@ -115,10 +111,7 @@ class _Document(NamedTuple):
 
 
 class WindowMaker:
-  """Makes windows; threads may share it.
-
-  Raises ValueError if the vocabulary lacks a special token.
-  """
+  """Makes windows; threads may share it. ValueError without special tokens."""
 
   def __init__(self, tokenizer: FullTokenizer, config: WindowConfig):
     check_tokens(tokenizer.vocab, (CLS, SEP, UNK))

@@ -36,10 +36,7 @@ class SquadRecords(RecordDataset):
 def convert(
   args: Arguments, flag: str, examples: Sequence[SquadExample]
 ) -> SquadRecords:
-  """Converts the questions of --train_file or --predict_file.
-
-  Writes train or eval.tf_record.
-  """
+  """Converts the questions of a flag's files to train or eval.tf_record."""
   file = squad_examples.describe(files.expand(args[flag]))
   is_training = flag == "train_file"
   if is_training:
@@ -58,14 +55,9 @@ def convert(
   )
   limit = config.max_query_length
   long = {w.example_index for w in windows if w.context_offset - 2 >= limit}
-  logging.info(
-    "%s: %s, of which %d have at least --max_query_length=%d tokens, where "
-    "they are cut off",
-    file,
-    number_of(len(examples), "question"),
-    len(long),
-    limit,
-  )
+  number = number_of(len(examples), "question")
+  text = "%s: %s; %d reach --max_query_length=%d, where they are cut off"
+  logging.info(text, file, number, len(long), limit)
   schema = features.squad(config.max_seq_length, is_training)
   name = "train" if is_training else "eval"
   path = os.path.join(args.output_dir, f"{name}.tf_record")

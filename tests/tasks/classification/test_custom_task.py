@@ -23,9 +23,10 @@ def task_of(data, output, do_train=True, init_checkpoint=None, **changes):
   flags = {"task_name": "tsv", "data_dir": data, "xnli_language": "zh"}
   flags |= {"text_a_column": "body", "text_b_column": None}
   flags |= {"label_column": "kind", "is_regression": False}
+  flags |= {"output_dir": output, "do_train": do_train}
   flags |= {"multi_label": False} | changes
   return named_tasks.with_labels(
-    named_tasks.TaskFlags(**flags), output, init_checkpoint, do_train
+    named_tasks.TaskFlags(**flags), init_checkpoint
   )
 
 
