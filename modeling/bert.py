@@ -234,10 +234,7 @@ class Encoder(keras.layers.Layer):
     self.output_shape = input_shape
     if self.config.initial_attention == "structured":
       first = self.blocks[0].attention.self_attention
-      kernels = first.query.kernel, first.key.kernel
-      initialization.structure_attention(
-        *kernels, first.num_heads, self.config.attention
-      )
+      initialization.structure_attention(first, self.config.attention)
 
   @property
   def layers(self) -> list:

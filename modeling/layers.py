@@ -71,9 +71,9 @@ class Dropout(keras.layers.Layer):
     return DropoutSeeds.current().next() if training and self.rate else None
 
   def call(self, x, training=None):
-    seed, dtype = self.seed(training), self.compute_dtype
+    seed = self.seed(training)
     return fused_ops.dropout(
-      x, seed, rate=self.rate, training=training, dtype=dtype
+      x, seed, rate=self.rate, training=training, dtype=self.compute_dtype
     )
 
 

@@ -161,10 +161,8 @@ def _of_examples(labels, losses, **options) -> Objective:
   """Objective of a loss per example, with weights of 1 for each `labels`."""
 
   def weights(batch):
-    numbers = batch[labels]
-    if len(numbers.shape) > 1:  # several of an example
-      numbers = numbers[:, 0]
-    return {"example_loss": ops.ones_like(numbers, dtype="float32")}
+    number = ops.shape(batch[labels])[:1]
+    return {"example_loss": ops.ones(number, dtype="float32")}
 
   return Objective(("example_loss",), (), weights, losses, **options)
 

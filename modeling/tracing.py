@@ -122,19 +122,11 @@ def is_fused() -> bool:
   setting = os.environ.get("BERT_FUSED_OPS", "")
   if setting not in ("", "0", "1"):
     raise UserError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
-  return setting == "1" if setting else not has_accelerator()
-
-
-def has_accelerator() -> bool:
-  """True if TensorFlow computes on GPUs or TPUs."""
+  if setting:
+    return setting == "1"
   # A TPU of another host is not among the visible devices of this one.
   on_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
-  return on_tpu or _visible_accelerators()
-
-
-@functools.cache
-def _visible_accelerators():
-  return any(map(tf.config.get_visible_devices, ("GPU", "TPU")))
+  return not (on_tpu or any(map(tf.config.get_visible_devices, ("GPU", "TPU"))))
 
 
 # --- Transformer blocks ------------------------------------------------------
@@ -211,8 +203,7 @@ def to_float32(tensor):
   """Casts floating-point tensors; others and None stay as they are."""
   if tensor is None:
     return None
-  dtype = keras.backend.standardize_dtype(tensor.dtype)
-  is_float = keras.backend.is_float_dtype(dtype)
+  is_float = keras.backend.is_float_dtype(tensor.dtype)
   return ops.cast(tensor, "float32") if is_float else tensor
 
 

@@ -156,17 +156,17 @@ class SideBySide(Reader):
 
   def __init__(self, *prefixes: str):
     self.prefix = ",".join(prefixes)
-    self._sources, self.shapes = {}, {}
-    for direction, prefix in zip(_DIRECTIONS, prefixes, strict=True):
-      reader = Reader(prefix)
-      for source, shape in reader.shapes.items():
-        if source.startswith("bert/") and not _TRAINING_STATE.search(source):
-          name = f"bert/{direction}/{source.removeprefix('bert/')}"
-          self._sources[name], self.shapes[name] = (reader, source), shape
+    self._readers = dict(zip(_DIRECTIONS, map(Reader, prefixes), strict=True))
+    self.shapes = {
+      f"bert/{direction}/{name.removeprefix('bert/')}": shape
+      for direction, reader in self._readers.items()
+      for name, shape in reader.shapes.items()
+      if name.startswith("bert/") and not _TRAINING_STATE.search(name)
+    }
 
   def __getitem__(self, name: str):
-    reader, source = self._sources[name]
-    return reader[source]
+    _, direction, rest = name.split("/", 2)
+    return self._readers[direction][f"bert/{rest}"]
 
 
 def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:

@@ -44,12 +44,11 @@ def _batch_sums(model, objective, strategy):
   def on_replica(batch):
     batch, is_row = _replica_rows(batch, strategy.num_replicas_in_sync)
     outputs = model(steps.batch_inputs(model, batch), training=False)
-    losses, weights = objective.losses(outputs, batch), objective.weights(batch)
+    pairs = steps.reports(objective, outputs, batch)
     sums = {}
-    pairs = steps.reports(objective, outputs, batch, losses, weights)
-    for name, (values, item_weights) in pairs.items():  # [B, ...] each
-      shape = [-1] + [1] * (item_weights.shape.rank - 1)
-      masked = item_weights * tf.reshape(is_row, shape)  # 0 for padding
+    for name, (values, weights) in pairs.items():  # [B, ...] each
+      shape = [-1] + [1] * (weights.shape.rank - 1)
+      masked = weights * tf.reshape(is_row, shape)  # 0 for padding
       sums[name] = steps.weighted_sum(values, masked)
     return sums
 
@@ -99,8 +98,7 @@ def _forward(model, strategy):
       results = strategy.experimental_local_results(value)
       outputs[name] = results[0]
       if len(results) > 1:  # [ceil(B / R), ...] of each replica
-        rows = _num_rows(next(iter(batch.values())))
-        outputs[name] = tf.concat(results, 0)[:rows]
+        outputs[name] = tf.concat(results, 0)[: _num_rows(batch)]
     return outputs
 
   inputs = {
@@ -123,7 +121,7 @@ def _concat_padded(arrays):
 
 def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
   """Rows of a batch for this replica; [ceil(B / R)] float, 0 for padding."""
-  rows = _num_rows(next(iter(batch.values())))
+  rows = _num_rows(batch)
   size = -(-rows // replicas)
   context = tf.distribute.get_replica_context()
   first = context.replica_id_in_sync_group % replicas * size
@@ -138,5 +136,6 @@ def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
   return result, is_row
 
 
-def _num_rows(value):
+def _num_rows(batch):
+  value = next(iter(batch.values()))
   return value.shape[0] or tf.shape(value)[0]

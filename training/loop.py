@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -54,15 +54,12 @@ class Plan:
     in_time = int(_SECONDS_AT_ONCE / seconds_per_step)
     return max(1, min(number, self.max_steps, in_time))
 
-  @contextmanager
-  def profile(self, step: int, number: int) -> Iterator[None]:
+  def profile(self, step: int, number: int) -> AbstractContextManager:
     """Context of `number` updates after `step`, which profiles them or not."""
     if not self._profiles_at(step):
-      yield
-      return
-    with tf.profiler.experimental.Profile(self.profile_folder):
-      yield
+      return nullcontext()
     logging.info("profile of %d steps: %s", number, self.profile_folder)
+    return tf.profiler.experimental.Profile(self.profile_folder)
 
   def _profiles_at(self, step):
     return self.profile_first <= step < self.profile_last
@@ -97,11 +94,8 @@ def train(
   """
   step = int(train_step.step.numpy())
   if step >= plan.num_train_steps:
-    logging.info(
-      "nothing to train: step %d is reached already, and the command trains %d",
-      step,
-      plan.num_train_steps,
-    )
+    message = "nothing to train: step %d is reached already, of %d in all"
+    logging.info(message, step, plan.num_train_steps)
     return
   report, strategy = make_report(), tf.distribute.get_strategy()
   batches = iter(strategy.distribute_datasets_from_function(dataset))

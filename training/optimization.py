@@ -106,23 +106,24 @@ class AdamWeightDecay:
       args = *zip(*group, strict=True), scalars, multiplier, decay, enabled
       strategy.extended.update(group[0][0], self._update, args, group=False)
 
-  def _update(self, _, *args):
-    *args, enabled = args
-    if enabled is None:
-      self._change(*args)
-    else:
-      tf.cond(enabled, lambda: self._change(*args), lambda: None)
+  def _update(
+    self, _, variables, m, v, gradients, scalars, multiplier, decay, enabled
+  ):
+    def change():
+      slots = variables, m, v
+      old = [_concat(targets) for targets in slots]
+      new = self._changed(old, _concat(gradients), scalars, multiplier, decay)
+      for targets, values in zip(slots, new, strict=True):
+        if len(targets) > 1:
+          values = tf.split(values, [target.shape[0] for target in targets])
+        else:
+          values = [values]
+        _assign(targets, values)
 
-  def _change(self, variables, m, v, gradients, scalars, multiplier, decay):
-    slots = variables, m, v
-    old = [_concat(targets) for targets in slots]
-    new = self._changed(old, _concat(gradients), scalars, multiplier, decay)
-    for targets, values in zip(slots, new, strict=True):
-      if len(targets) > 1:
-        values = tf.split(values, [target.shape[0] for target in targets])
-      else:
-        values = [values]
-      _assign(targets, values)
+    if enabled is None:
+      change()
+    else:
+      tf.cond(enabled, change, lambda: None)
 
   @tf.function(autograph=False, jit_compile=True)
   def _changed(self, old, gradient, scalars, multiplier, decay):
@@ -230,13 +231,9 @@ class ExponentialMovingAverage:
   ):
     self.decay = decay
     self.variables = [variable for _, variable in variables]
-    self.averages = [
-      tf.Variable(variable, trainable=False) for variable in self.variables
-    ]
-    self.state = {
-      checkpoint.average_name(name): average
-      for (name, _), average in zip(variables, self.averages, strict=True)
-    }
+    self.averages = [tf.Variable(v, trainable=False) for v in self.variables]
+    names = [checkpoint.average_name(name) for name, _ in variables]
+    self.state = dict(zip(names, self.averages, strict=True))
 
   def restart(self) -> None:
     """Sets the averages to the variables' values."""

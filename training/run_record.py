@@ -291,16 +291,10 @@ def commit(besides: Sequence[str] = ()) -> str | None:
       ["git", "-C", _HERE, *words], capture_output=True, text=True, check=True
     ).stdout.strip()
 
+  excluded = [f":(top,exclude){pattern}" for pattern in besides]
   try:
-    changed = git(
-      "status",
-      "--porcelain",
-      "--untracked-files=no",
-      "--",
-      ":/",
-      *(f":(top,exclude){pattern}" for pattern in besides),
-    )
-    return git("rev-parse", "HEAD") + "+" * bool(changed)
+    changed = git("diff", "--name-only", "HEAD", "--", ":/", *excluded)
+    return git("rev-parse", "HEAD") + ("+" if changed else "")
   except (OSError, subprocess.CalledProcessError):
     return None
 

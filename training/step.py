@@ -222,14 +222,14 @@ class TrainStep:
   @tf.function
   def _accumulate(self, batch, weight_sums, replica_id):
     """`_differentiate`, in micro-batches."""
-    number, split = self.accumulation_steps, {}
-    for name, value in batch.items():  # [B, ...] -> [number, B / number, ...]
-      shape = [number, value.shape[0] // number], tf.shape(value)[1:]
-      split[name] = tf.reshape(value, tf.concat(shape, 0))
+    number = self.accumulation_steps
+    split = {  # [B, ...] -> [number, B / number, ...]
+      name: tf.stack(tf.split(value, number)) for name, value in batch.items()
+    }
     gradients = [tf.zeros(v.shape) for v in self.variables]
     sums = {name: tf.zeros(2) for name in self.objective.names}
     sums["loss"] = 0.0
-    for i in tf.range(self.accumulation_steps):
+    for i in tf.range(number):
       microbatch = {name: value[i] for name, value in split.items()}
       new_gradients, new_sums = self._differentiate(
         microbatch, weight_sums, replica_id, i
@@ -254,18 +254,15 @@ class TrainStep:
     ):
       tape.watch(self.variables)
       outputs = self.model(batch_inputs(self.model, batch), training=True)
-      losses = objective.losses(outputs, batch)
-      weights = objective.weights(batch)
+      pairs = reports(objective, outputs, batch)
+      sums = {name: weighted_sum(*pair) for name, pair in pairs.items()}
       terms = [
-        tf.reduce_sum(losses[name] * weights[name])
-        / (weight_sums[name] + objective.epsilon.get(name, 0.0))
-        for name in losses
+        sums[name][0] / (weight_sums[name] + objective.epsilon.get(name, 0.0))
+        for name in objective.terms
       ]
       loss = tf.add_n(terms)
       scaled = loss * self.loss_scale.scale if self.loss_scale else loss
     gradients = tape.gradient(scaled, self.variables)
-    pairs = reports(objective, outputs, batch, losses, weights)
-    sums = {name: weighted_sum(*pair) for name, pair in pairs.items()}
     return gradients, sums | {"loss": loss}
 
   def _dropout_seed(self, replica_id, microbatch):
@@ -281,11 +278,10 @@ def batch_inputs(model, batch: dict) -> dict:
   return {name: batch[name] for name in model.input}
 
 
-def reports(
-  objective, outputs: dict, batch: dict, losses: dict, weights: dict
-) -> dict:
+def reports(objective, outputs: dict, batch: dict) -> dict:
   """{name: (values, weights)} of all losses and metrics."""
-  pairs = {name: (losses[name], weights[name]) for name in losses}
+  losses, weights = objective.losses(outputs, batch), objective.weights(batch)
+  pairs = {name: (losses[name], weights[name]) for name in objective.terms}
   return pairs | objective.metrics(outputs, batch)
 
 
