@@ -30,22 +30,15 @@ _layer_functions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Mode:
-  """Choices of what is traced; `mode` changes them.
+  """Choices of what is traced; `mode` changes them."""
 
-  Attributes:
-    fused: form of the operations of fused_ops.py; None for that of the device.
-    gradients: False leaves out gradients that are written out, in inference.
-    recompute: Transformer blocks are computed again by their gradients, so that
-      training in less memory stores only the input of each block.
-    compiled: XLA compiles the complete training step.
-    upstream: gradient of a block's output that its recomputation waits for.
-  """
-
-  fused: bool | None = None
-  gradients: bool = True
+  fused: bool | None = None  # form of fused_ops.py; None for the device's
+  gradients: bool = True  # False leaves out those of fused_ops.py, in inference
+  # Gradients of Transformer blocks compute them again: training in less memory
+  # stores only the input of each block.
   recompute: bool = False
-  compiled: bool = False
-  upstream: Any = None
+  compiled: bool = False  # XLA compiles the complete training step
+  upstream: Any = None  # gradient of a block's output: recomputation waits
 
 
 _mode = Mode()  # threads, as of replicas, would not see a context variable

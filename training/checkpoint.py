@@ -26,7 +26,6 @@ _NO_HEAD = re.compile(
   r"^(bert|bilstm|weighted_sum|cls/predictions|cls/seq_relationship)/|"
   + _TRAINING_STATE.pattern
 )
-_DATA_SUFFIX = ".data-00000-of-00001"
 # Raised by TensorFlow for corrupt files.
 _READ_ERRORS = (
   tf.errors.OpError,
@@ -239,5 +238,5 @@ def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
     raise OSError(
       f"the checkpoint {prefix} cannot be written ({error.message})"
     ) from None
-  for suffix in (_DATA_SUFFIX, ".index"):
+  for suffix in (".data-00000-of-00001", ".index"):
     tf.io.gfile.rename(unfinished + suffix, prefix + suffix, overwrite=True)

@@ -87,7 +87,7 @@ class Report:
       return
     means = steps.means(self._sums)
     parts = [f"step {self._step:,} of {self._last:,}"]
-    logged = filter(means.__contains__, self.logged_metrics)
+    logged = [name for name in self.logged_metrics if name in means]
     parts += [f"{name} {means[name]:.4f}" for name in logged]
     if self._steps_timed:
       speed = self._steps_timed / self._seconds

@@ -70,10 +70,7 @@ class LossScale:
     self.patience = patience
     self.scale = _scalar_variable(initial, tf.float32, "scale")
     self.good_steps = _scalar_variable(0, tf.int64, "good_steps")
-
-  @property
-  def state(self) -> dict[str, tf.Variable]:
-    return {
+    self.state = {
       "loss_scale/scale": self.scale,
       "loss_scale/good_steps": self.good_steps,
     }
