@@ -165,7 +165,7 @@ class BertConfig:
 
     `name` is a key of PRESETS. With `from_scratch` initial values are those
     that models of few layers learn from soonest, without dropout
-    (docs/pretraining.md); the published ones are the original's.
+    (docs/pretraining.md).
     """
     if name not in PRESETS:
       raise UserError(f"no preset {name!r}; there are {', '.join(PRESETS)}")

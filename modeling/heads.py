@@ -143,9 +143,9 @@ class ClassificationHead(ConfigLayer):
     super().__init__(config, **{"name": "classifier"} | kwargs)
     self.num_labels = num_labels
     shape = num_labels, self.config.encoder_output_size
-    values, dtype = initializer(self.config), self.variable_dtype
+    dtype = self.variable_dtype
     self.output_weights = keras.Variable(
-      values, shape, dtype, name="output_weights"
+      initializer(self.config), shape, dtype, name="output_weights"
     )
     self.output_bias = keras.Variable(
       keras.initializers.Zeros(), (num_labels,), dtype, name="output_bias"
@@ -173,7 +173,8 @@ class MultipleChoiceHead(ConfigLayer):
     self.dropout = Dropout(ClassificationHead.DROPOUT)
 
   def build(self, *_):
-    shape, values = (self.config.encoder_output_size,), initializer(self.config)
+    shape = (self.config.encoder_output_size,)
+    values = initializer(self.config)
     self.choice = self.add_weight(shape, values, name="choice")
 
   def call(self, pooled, input_ids, training=None):

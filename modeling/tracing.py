@@ -194,10 +194,9 @@ def _join(tensors):
 
 def to_float32(tensor):
   """Casts floating-point tensors; others and None stay as they are."""
-  if tensor is None:
-    return None
-  is_float = keras.backend.is_float_dtype(tensor.dtype)
-  return ops.cast(tensor, "float32") if is_float else tensor
+  if tensor is None or not keras.backend.is_float_dtype(tensor.dtype):
+    return tensor
+  return ops.cast(tensor, "float32")
 
 
 def run_compiled(chain: Callable, *tensors, dtype: str, **options):
@@ -207,13 +206,11 @@ def run_compiled(chain: Callable, *tensors, dtype: str, **options):
   again. Tensors may be None, options are hashable, the result is of `dtype`;
   integer tensors have no gradient. Not compiled if the first tensor is small.
   """
-  values: list[Any] = [
-    t if t is None else tf.convert_to_tensor(t) for t in tensors
-  ]
+  values = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
   # One function per signature: TensorFlow warns when one is traced too often.
   signature = (t if t is None else (t.dtype, *t.shape) for t in values)
   dtype = keras.backend.standardize_dtype(dtype)
-  size = values[0].shape.num_elements()  # None if one is unknown
+  size = tensors[0].shape.num_elements()  # None if one is unknown
   is_small = size is not None and size < MIN_COMPILED_SIZE
   key = chain, tuple(signature), dtype, tuple(sorted(options.items()))
   function = _compiled(*key, is_small)

@@ -56,9 +56,9 @@ def variables(model) -> dict[str, tf.Variable]:
   return {variable.path: variable.value for variable in model.weights}
 
 
-def trainable_variables(model) -> list[tuple[str, tf.Variable]]:
-  """A Keras model's trainable variables with their names."""
-  return [(v.path, v.value) for v in model.trainable_variables]
+def trainable_variables(model) -> dict[str, tf.Variable]:
+  """Those of `variables` that are trained."""
+  return {v.path: v.value for v in model.trainable_variables}
 
 
 def is_head(name: str) -> bool:
@@ -131,12 +131,12 @@ class Reader:
     differs; CorruptCheckpoint if a value cannot be read.
     """
     for name, variable in targets.items():
-      shapes = [*self.shapes[name]], [*variable.shape]
-      if shapes[0] != shapes[1]:
+      saved, expected = list(self.shapes[name]), list(variable.shape)
+      if saved != expected:
         matching = (c for p, c in _LIKELY_CAUSES.items() if re.search(p, name))
         raise UserError(
-          f"{name} has shape {shapes[0]} in the checkpoint {self.prefix} but "
-          f"{shapes[1]} in the model; likely cause: {next(matching)}"
+          f"{name} has shape {saved} in the checkpoint {self.prefix} but "
+          f"{expected} in the model; likely cause: {next(matching)}"
         )
     for name, variable in targets.items():
       variable.assign(tf.cast(self[name], variable.dtype))
@@ -194,11 +194,8 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   logging.info(
     "restored %d of %d variables from %s", len(restored), number, reader.prefix
   )
-  unused = [
-    name
-    for name in sorted(reader.shapes)
-    if name not in known and not _TRAINING_STATE.search(name)
-  ]
+  others = sorted(reader.shapes.keys() - known.keys())
+  unused = [name for name in others if not _TRAINING_STATE.search(name)]
   for label, names in (("fresh", fresh), ("not used", unused)):
     if names:
       logging.info("%s: %s", label, ", ".join(names))

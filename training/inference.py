@@ -1,6 +1,7 @@
 """Evaluation and prediction: each replica slices its rows of a batch of B."""
 
 import functools
+import itertools
 from collections.abc import Iterable
 
 import numpy as np
@@ -22,9 +23,7 @@ def evaluate(
   """
   batch_sums = _batch_sums(model, objective, tf.distribute.get_strategy())
   totals = {name: np.zeros(2) for name in (*objective.names, "loss")}
-  for number, batch in enumerate(batches):
-    if number == max_steps:
-      break
+  for batch in itertools.islice(batches, max_steps):
     sums = {name: value.numpy() for name, value in batch_sums(batch).items()}
     loss = sum(
       sums[name][0] / (sums[name][1] + objective.epsilon.get(name, 0.0))
@@ -129,7 +128,7 @@ def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
   if replicas == 1:
     return batch, is_row
   missing = size * replicas - rows
-  result: dict[str, list] = {}
+  result: dict[str, tf.Tensor] = {}
   for name, value in batch.items():
     gaps = [[0, missing]] + [[0, 0]] * (value.shape.rank - 1)
     result[name] = tf.pad(value, gaps)[first : first + size]

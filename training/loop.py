@@ -12,7 +12,6 @@ from absl import logging
 from storage import UserError
 from training import processes
 from training import step as steps
-from training.processes import GracefulShutdown, end_interrupted
 from training.report import Report
 from training.run_folder import Checkpoints
 
@@ -97,15 +96,15 @@ def train(
     message = "nothing to train: step %d is reached already, of %d in all"
     logging.info(message, step, plan.num_train_steps)
     return
-  report, strategy = make_report(), tf.distribute.get_strategy()
+  report = make_report()
+  strategy = tf.distribute.get_strategy()
   batches = iter(strategy.distribute_datasets_from_function(dataset))
   seconds_per_step = _SECONDS_AT_ONCE  # unknown: one step at first
   _trace_and_save_first(train_step, batches, checkpoints, step)
   report.begin(step, plan.num_train_steps)
   ended = interrupted = False
-  with GracefulShutdown() as shutdown:
-    missed_evaluation = evaluated is not None and evaluated < step
-    if missed_evaluation and plan.evaluates_at(step):
+  with processes.GracefulShutdown() as shutdown:
+    if evaluated is not None and evaluated < step and plan.evaluates_at(step):
       ended = bool(evaluate(step))
       report.restart_clock()
     while step < plan.num_train_steps and not ended:
@@ -130,7 +129,7 @@ def train(
   report.end()
   if interrupted and step < plan.num_train_steps:
     logging.info("interrupted: the same command resumes from step %d", step)
-    end_interrupted()
+    processes.end_interrupted()
 
 
 def _trace_and_save_first(train_step, batches, checkpoints, step):
@@ -189,7 +188,7 @@ def _synchronize(interrupted: bool, seconds: float) -> tuple[bool, float]:
 def _check_finite(train_step, means, checkpoints):
   step = int(train_step.first_nonfinite_step.numpy())
   scale = train_step.loss_scale
-  if scale is None and step < 0:
+  if step < 0:
     return
   # With a loss scale such steps are skipped while it can still be lowered.
   if scale and (means["skipped_steps"] < 1.0 or scale.scale.numpy() > 1.0):

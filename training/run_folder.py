@@ -61,10 +61,11 @@ class Checkpoints:
     prefix = self.newest_readable()
     reader = checkpoint.Reader(prefix) if prefix else None
     if reader and "run/seed" in reader:
-      given, seed = seed, int(reader["run/seed"])
-      if given not in (None, seed):
+      saved = int(reader["run/seed"])
+      if seed not in (None, saved):
         message = "--seed=%d has no effect: the training in %s began with %d"
-        logging.warning(message, given, self.directory, seed)
+        logging.warning(message, seed, self.directory, saved)
+      seed = saved
     elif seed is None and processes.has_others():
       raise UserError("several workers need a --seed, the same for all")
     else:
