@@ -136,6 +136,7 @@ def pooled_position(input_mask, attention: str):
 
 
 def output_spec(layer, input_ids, positions):
+  """Shapes and types of an encoder's outputs, without the table."""
   batch, length = input_ids.shape
   blocks, selected = layer.config.num_hidden_layers, length
   if positions is not None:
@@ -177,9 +178,11 @@ class Embeddings(keras.layers.Layer):
     ):
       fixed = config.fixed_positions and name == "position_embeddings"
       initial = initializer if random and not fixed else structured
-      shape, values = (size, config.hidden_size), initial(config)
-      options = {"name": name, "trainable": not fixed}
-      setattr(self, name, self.add_weight(shape, values, **options))
+      shape = (size, config.hidden_size)
+      embeddings = self.add_weight(
+        shape, initial(config), name=name, trainable=not fixed
+      )
+      setattr(self, name, embeddings)
     self.output_shape = (*input_shape, config.hidden_size)
     self.norm.build(self.output_shape)
 

@@ -10,7 +10,7 @@ form XLA compiles the element-wise operations between two products by themselves
 (modeling/tracing.py), and gradients are written out.
 
 Both forms have the same values and gradients, dropout included, but for
-rounding. Operations with an argument `training` use the fused form only then.
+rounding. Operations with an argument `training` are fused in training only.
 
 Legend: B batch, T tokens, Q queries, A heads, D head size, I input size, O
 output size, H any size, L labels.

@@ -26,9 +26,8 @@ class MaskedLMHead(keras.layers.Layer):
     self.transform = MLMTransform(config, name="transform")
 
   def build(self, input_shape, *_):
-    self.output_bias = self.add_weight(
-      name="output_bias", shape=(self.config.vocab_size,), initializer="zeros"
-    )
+    shape = (self.config.vocab_size,)
+    self.output_bias = self.add_weight(shape, "zeros", name="output_bias")
     self.transform.build(input_shape)
 
   def call(self, hidden_states, embedding_table, training=None):

@@ -38,7 +38,7 @@ class Mode:
   # stores only the input of each block.
   recompute: bool = False
   compiled: bool = False  # XLA compiles the complete training step
-  upstream: Any = None  # gradient of a block's output: recomputation waits
+  upstream: Any = None  # gradient that a block's recomputation waits for
 
 
 _mode = Mode()  # threads, as of replicas, would not see a context variable

@@ -224,12 +224,12 @@ def wait_for_chief() -> None:
 
 
 def _check_complete(reader, expected):
-  missing = [name for name in expected if name not in reader]
-  if missing:
-    raise UserError(
-      f"{reader.prefix} is of another model: it has no {missing[0]}. Choose "
-      "another --output_dir, or the flags of the run that wrote it"
-    )
+  for name in expected:
+    if name not in reader:
+      raise UserError(
+        f"{reader.prefix} is of another model: it has no {name}. Choose "
+        "another --output_dir, or the flags of the run that wrote it"
+      )
 
 
 def best_folder(output_dir: str) -> str:

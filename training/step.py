@@ -123,9 +123,8 @@ class TrainStep:
     self.examples = _scalar_variable(0, tf.int64, "examples")
     self.seed = _scalar_variable(self.seed, tf.int64, "seed")
     self.first_nonfinite_step = _scalar_variable(-1, tf.int64, "nonfinite_step")
-    self._gradients = self._differentiate
-    if self.accumulation_steps > 1:
-      self._gradients = self._accumulate
+    accumulates = self.accumulation_steps > 1
+    self._gradients = self._accumulate if accumulates else self._differentiate
     if self.jit_compile:
       self._gradients = tf.function(self._gradients, jit_compile=True)
 
