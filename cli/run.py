@@ -160,12 +160,12 @@ class Run:
     logging.info(
       "%s parameters, %s of them trained",
       f"{model.count_params():,}",
-      f"{sum(variable.shape.num_elements() for _, variable in trained):,}",
+      f"{sum(v.shape.num_elements() for v in trained.values()):,}",
     )
     is_lamb = args.optimizer == "lamb"
     make = optimization.Lamb if is_lamb else optimization.AdamWeightDecay
     multipliers = optimization.layerwise_lr_multipliers(
-      [name for name, _ in trained], args.layerwise_learning_rate_decay
+      trained, args.layerwise_learning_rate_decay
     )
     average = None
     if args.ema_decay:
@@ -224,7 +224,7 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
     ]
     return steps[0]
   keeps_best = run_record.keeps_best(args.to_dict())
-  prefix = run_record.choose_checkpoint(args.output_dir, keeps_best or None)
+  prefix = run_record.choose_checkpoint(args.output_dir, keeps_best)
   best = run_folder.best_folder(args.output_dir)
   if prefix and os.path.dirname(prefix) == best:
     checkpoints = Checkpoints(best)

@@ -11,7 +11,6 @@ from modeling import initialization, layers, tracing
 from modeling.config import BertConfig
 from modeling.heads import BiLstm
 from modeling.initialization import initializer, opposite_segments, sinusoids
-from modeling.tracing import DropoutSeeds
 
 
 @keras.saving.register_keras_serializable("bert")
@@ -95,11 +94,9 @@ class Bert(layers.ConfigLayer):
 
   def compute_output_spec(self, input_ids, *_, positions=None, **__):
     """Shapes and types of the outputs; Keras would trace everything."""
-    width = self.config.hidden_size
-    shape = self.config.vocab_size, width
+    shape = self.config.vocab_size, self.config.hidden_size
     table = keras.KerasTensor(shape, self.variable_dtype)
-    spec = output_spec(self, width, input_ids, positions)
-    return spec | {"embedding_table": table}
+    return output_spec(self, input_ids, positions) | {"embedding_table": table}
 
   @property
   def layers(self) -> list:
@@ -138,14 +135,16 @@ def pooled_position(input_mask, attention: str):
   return ops.max(positions * input_mask, axis=1, keepdims=True)
 
 
-def output_spec(layer, width, input_ids, positions):
+def output_spec(layer, input_ids, positions):
+  """Shapes and types of an encoder's outputs, without the table."""
   batch, length = input_ids.shape
   blocks, selected = layer.config.num_hidden_layers, length
   if positions is not None:
     blocks, selected = blocks - 1, positions.shape[1]
 
   def spec(*shape):
-    return keras.KerasTensor((*shape, width), layer.compute_dtype)
+    shape = (*shape, layer.config.encoder_output_size)
+    return keras.KerasTensor(shape, layer.compute_dtype)
 
   return {
     "embedding_output": spec(batch, length),
@@ -179,9 +178,11 @@ class Embeddings(keras.layers.Layer):
     ):
       fixed = config.fixed_positions and name == "position_embeddings"
       initial = initializer if random and not fixed else structured
-      shape, values = (size, config.hidden_size), initial(config)
-      options = {"name": name, "trainable": not fixed}
-      setattr(self, name, self.add_weight(shape, values, **options))
+      shape = (size, config.hidden_size)
+      embeddings = self.add_weight(
+        shape, initial(config), name=name, trainable=not fixed
+      )
+      setattr(self, name, embeddings)
     self.output_shape = (*input_shape, config.hidden_size)
     self.norm.build(self.output_shape)
 
@@ -234,10 +235,7 @@ class Encoder(keras.layers.Layer):
     self.output_shape = input_shape
     if self.config.initial_attention == "structured":
       first = self.blocks[0].attention.self_attention
-      kernels = first.query.kernel, first.key.kernel
-      initialization.structure_attention(
-        *kernels, first.num_heads, self.config.attention
-      )
+      initialization.structure_attention(first, self.config.attention)
 
   @property
   def layers(self) -> list:
@@ -266,7 +264,7 @@ def _train(block, like, hidden_states, mask, positions):
   is_recomputed = tracing.current().recompute
   if not (is_shared or is_recomputed):
     return block(hidden_states, mask, positions, training=True)
-  seeds = DropoutSeeds.current()
+  seeds = tracing.DropoutSeeds.current()
   count = seeds.reserve(block.num_dropouts)
 
   def call(hidden_states, seed):
@@ -281,7 +279,7 @@ def _train(block, like, hidden_states, mask, positions):
 
 
 def _call_in_training(block, hidden_states, mask, positions, seed, count):
-  with DropoutSeeds(seed, count):
+  with tracing.DropoutSeeds(seed, count):
     return block(hidden_states, mask, positions, training=True)
 
 

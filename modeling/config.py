@@ -107,11 +107,10 @@ class BertConfig:
       ("attention", ATTENTION),
       ("initial_attention", INITIAL_ATTENTION),
     ):
-      if getattr(self, name) not in known:
-        raise UserError(
-          f"{name} {getattr(self, name)!r} is unknown; known are "
-          + ", ".join(known)
-        )
+      value = getattr(self, name)
+      if value not in known:
+        names = ", ".join(known)
+        raise UserError(f"{name} {value!r} is unknown; known are {names}")
     if self.hidden_size % self.num_attention_heads:
       raise UserError(
         f"hidden_size {self.hidden_size} is not a multiple of "
@@ -166,7 +165,7 @@ class BertConfig:
 
     `name` is a key of PRESETS. With `from_scratch` initial values are those
     that models of few layers learn from soonest, without dropout
-    (docs/pretraining.md); the published ones are the original's.
+    (docs/pretraining.md).
     """
     if name not in PRESETS:
       raise UserError(f"no preset {name!r}; there are {', '.join(PRESETS)}")

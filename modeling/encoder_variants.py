@@ -115,8 +115,7 @@ class ConcatEncoders(ConfigLayer):
     return result
 
   def compute_output_spec(self, input_ids, *_, positions=None, **__):
-    width = 2 * self.config.hidden_size
-    return output_spec(self, width, input_ids, positions)
+    return output_spec(self, input_ids, positions)
 
   def freeze_pooler(self) -> None:
     for encoder in self.encoders:

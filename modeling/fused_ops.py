@@ -10,8 +10,7 @@ form XLA compiles the element-wise operations between two products by themselves
 (modeling/tracing.py), and gradients are written out.
 
 Both forms have the same values and gradients, dropout included, but for
-rounding. Operations with an argument `training` use the fused form in training
-only. `tracing.mode` and then the environment variable BERT_FUSED_OPS choose it.
+rounding. Operations with an argument `training` are fused in training only.
 
 Legend: B batch, T tokens, Q queries, A heads, D head size, I input size, O
 output size, H any size, L labels.
@@ -144,8 +143,8 @@ def dropout(x, seed, *, rate: float, training: bool | None = None, dtype=None):
 
   The same for the same seed, [2] uint32; None drops nothing.
   """
-  options = {"rate": rate, "training": training, "dtype": dtype or x.dtype}
-  return _dropout_add(x, None, seed, **options)
+  dtype = dtype or x.dtype
+  return _dropout_add(x, None, seed, rate=rate, training=training, dtype=dtype)
 
 
 def _dropout_add(x, residual, seed, *, rate, training, dtype):
@@ -255,8 +254,8 @@ def masked_softmax(
 
 def _softmax_gradient(probs, upstream, *, scale):
   """Gradient of softmax(scale x) for x: [..., H], [..., H] -> [..., H]."""
-  size = probs.shape[-1] or ops.shape(probs)[-1]
-  ones = ops.ones((size, 1), dtype=probs.dtype)  # sums fastest by a product
+  # A product sums fastest.
+  ones = ops.ones((ops.shape(probs)[-1], 1), dtype=probs.dtype)
   return scale * probs * (upstream - (probs * upstream) @ ones)
 
 
@@ -288,8 +287,8 @@ def _gather(logits, labels):
 
 def _cross_entropy_gradient(probs, labels, upstream):
   """(softmax - one-hot label) * upstream: [..., L]."""
-  size = probs.shape[-1] or ops.shape(probs)[-1]
-  is_label = ops.arange(size, dtype=labels.dtype) == labels[..., None]
+  classes = ops.arange(ops.shape(probs)[-1], dtype=labels.dtype)
+  is_label = classes == labels[..., None]
   return (probs - ops.cast(is_label, probs.dtype)) * upstream[..., None]
 
 

@@ -26,9 +26,8 @@ class MaskedLMHead(keras.layers.Layer):
     self.transform = MLMTransform(config, name="transform")
 
   def build(self, input_shape, *_):
-    self.output_bias = self.add_weight(
-      name="output_bias", shape=(self.config.vocab_size,), initializer="zeros"
-    )
+    shape = (self.config.vocab_size,)
+    self.output_bias = self.add_weight(shape, "zeros", name="output_bias")
     self.transform.build(input_shape)
 
   def call(self, hidden_states, embedding_table, training=None):
@@ -143,9 +142,9 @@ class ClassificationHead(ConfigLayer):
     super().__init__(config, **{"name": "classifier"} | kwargs)
     self.num_labels = num_labels
     shape = num_labels, self.config.encoder_output_size
-    values, dtype = initializer(self.config), self.variable_dtype
+    dtype = self.variable_dtype
     self.output_weights = keras.Variable(
-      values, shape, dtype, name="output_weights"
+      initializer(self.config), shape, dtype, name="output_weights"
     )
     self.output_bias = keras.Variable(
       keras.initializers.Zeros(), (num_labels,), dtype, name="output_bias"
@@ -173,7 +172,8 @@ class MultipleChoiceHead(ConfigLayer):
     self.dropout = Dropout(ClassificationHead.DROPOUT)
 
   def build(self, *_):
-    shape, values = (self.config.encoder_output_size,), initializer(self.config)
+    shape = (self.config.encoder_output_size,)
+    values = initializer(self.config)
     self.choice = self.add_weight(shape, values, name="choice")
 
   def call(self, pooled, input_ids, training=None):

@@ -55,8 +55,8 @@ def opposite_segments(config: BertConfig):
   return make
 
 
-def structure_attention(query, key, num_heads: int, attention: str) -> None:
-  """Adds the initial attention of the first block's heads to [H, H] kernels.
+def structure_attention(layer, attention: str) -> None:
+  """Adds the initial attention to kernels, [H, H], of the first SelfAttention.
 
   The first half of the heads attends to neighbors: the token before, the one
   after, two before, two after and so on; with attention "left_to_right" to one,
@@ -66,8 +66,9 @@ def structure_attention(query, key, num_heads: int, attention: str) -> None:
   next sentence repeats more words than a random one. The heads between remain
   random.
   """
-  width = query.shape[0]
-  half, head_size = width // 2, width // num_heads
+  num_heads, head_size = layer.num_heads, layer.head_size
+  width = num_heads * head_size
+  half = width // 2
   columns = np.arange(half).reshape(2, head_size // 2, num_heads // 2)
   columns = np.transpose(columns, (2, 0, 1)).reshape(num_heads // 2, head_size)
   queries, keys = np.zeros((2, num_heads, width, head_size))
@@ -84,9 +85,9 @@ def structure_attention(query, key, num_heads: int, attention: str) -> None:
   match = 17**0.5 * np.eye(width)[:, -head_size:]
   queries[-1] = match
   keys[-1] = match * np.where(np.arange(width) == width - 1, -1, 1)[:, None]
-  for kernel, added in (query, queries), (key, keys):
+  for dense, added in (layer.query, queries), (layer.key, keys):
     added = np.concatenate(added, axis=1) * head_size**-0.25
-    kernel.assign(kernel + ops.cast(added, kernel.dtype))
+    dense.kernel.assign(dense.kernel + ops.cast(added, dense.kernel.dtype))
 
 
 def _frequencies(width):

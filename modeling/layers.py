@@ -15,7 +15,6 @@ from keras import ops
 
 from modeling import fused_ops
 from modeling.config import BertConfig
-from modeling.fused_ops import masked_softmax, sizes, transpose_heads
 from modeling.initialization import initializer
 from modeling.tracing import DropoutSeeds
 
@@ -54,8 +53,9 @@ class Dense(keras.layers.Layer):
     self.bias = self.add_weight((self.units,), "zeros", name="bias")
 
   def call(self, x, training=None):
-    options = {"activation": self.activation, "training": training}
-    return fused_ops.dense(x, self.kernel, self.bias, **options)
+    return fused_ops.dense(
+      x, self.kernel, self.bias, activation=self.activation, training=training
+    )
 
 
 class Dropout(keras.layers.Layer):
@@ -71,9 +71,9 @@ class Dropout(keras.layers.Layer):
     return DropoutSeeds.current().next() if training and self.rate else None
 
   def call(self, x, training=None):
-    seed, dtype = self.seed(training), self.compute_dtype
+    seed = self.seed(training)
     return fused_ops.dropout(
-      x, seed, rate=self.rate, training=training, dtype=dtype
+      x, seed, rate=self.rate, training=training, dtype=self.compute_dtype
     )
 
 
@@ -89,7 +89,8 @@ class DropoutAddLayerNorm(keras.layers.Layer):
     self.dropout = Dropout(rate)
 
   def build(self, input_shape, *_):
-    shape, options = input_shape[-1:], {"dtype": "float32", "autocast": False}
+    shape = input_shape[-1:]
+    options = {"dtype": "float32", "autocast": False}
     self.gamma = self.add_weight(shape, "ones", name="gamma", **options)
     self.beta = self.add_weight(shape, "zeros", name="beta", **options)
 
@@ -135,9 +136,9 @@ class SelfAttention(keras.layers.Layer):
     )
     probs = self.dropout(probs, training=training)
     v = self._split_heads(self.value(hidden_states))  # [B, A, T, D]
-    context = transpose_heads(probs @ v)  # [B, Q, A, D]
-    width = self.num_heads * self.head_size
-    return ops.reshape(context, (*sizes(context)[:2], width))  # [B, Q, H]
+    context = fused_ops.transpose_heads(probs @ v)  # [B, Q, A, D]
+    shape = *fused_ops.sizes(context)[:2], self.num_heads * self.head_size
+    return ops.reshape(context, shape)  # [B, Q, H]
 
   def attention_probs(
     self, query_input, hidden_states, attention_mask, training=None
@@ -146,13 +147,14 @@ class SelfAttention(keras.layers.Layer):
     q = self._split_heads(self.query(query_input))  # [B, A, Q, D]
     k = self._split_heads(self.key(hidden_states))  # [B, A, T, D]
     scores = q @ ops.swapaxes(k, -1, -2)
-    options = {"scale": self.head_size**-0.5, "training": training}
-    return masked_softmax(scores, attention_mask, **options)
+    return fused_ops.masked_softmax(
+      scores, attention_mask, scale=self.head_size**-0.5, training=training
+    )
 
   def _split_heads(self, x):
-    batch, length = sizes(x)[:2]
+    batch, length = fused_ops.sizes(x)[:2]
     x = ops.reshape(x, (batch, length, self.num_heads, self.head_size))
-    return transpose_heads(x)
+    return fused_ops.transpose_heads(x)
 
 
 class ResidualOutput(keras.layers.Layer):

@@ -14,6 +14,18 @@ from keras import ops
 from modeling import fused_ops
 
 
+def divergence(logits, teacher_logits, temperature: float):
+  """KL divergence from a teacher's softmax, [..., L] twice -> [...], in nats.
+
+  Both logits are divided by the temperature, and the result is multiplied by
+  its square, so that gradients keep their size.
+  """
+  log_p = ops.log_softmax(teacher_logits / temperature)
+  log_q = ops.log_softmax(logits / temperature)
+  total = ops.sum(ops.exp(log_p) * (log_p - log_q), axis=-1)
+  return total * temperature**2
+
+
 @dataclass(frozen=True, eq=False)  # hashable, although `epsilon` is a dict
 class Objective:
   """A loss to minimize, by functions of outputs and batches."""
@@ -27,7 +39,7 @@ class Objective:
   # {term: number to add to the sum of weights before dividing}
   epsilon: Mapping[str, float] = field(default_factory=dict)
   # (logits, a teacher's logits, temperature) -> [...], by item
-  distance: Callable[..., Any] = lambda *args: divergence(*args)
+  distance: Callable[..., Any] = divergence
 
   @property
   def names(self) -> tuple[str, ...]:
@@ -161,24 +173,10 @@ def _of_examples(labels, losses, **options) -> Objective:
   """Objective of a loss per example, with weights of 1 for each `labels`."""
 
   def weights(batch):
-    numbers = batch[labels]
-    if len(numbers.shape) > 1:  # several of an example
-      numbers = numbers[:, 0]
-    return {"example_loss": ops.ones_like(numbers, dtype="float32")}
+    number = ops.shape(batch[labels])[:1]
+    return {"example_loss": ops.ones(number, dtype="float32")}
 
   return Objective(("example_loss",), (), weights, losses, **options)
-
-
-def divergence(logits, teacher_logits, temperature: float):
-  """KL divergence from a teacher's softmax, [..., L] twice -> [...], in nats.
-
-  Both logits are divided by the temperature, and the result is multiplied by
-  its square, so that gradients keep their size.
-  """
-  log_p = ops.log_softmax(teacher_logits / temperature)
-  log_q = ops.log_softmax(logits / temperature)
-  total = ops.sum(ops.exp(log_p) * (log_p - log_q), axis=-1)
-  return total * temperature**2
 
 
 def binary_divergence(logits, teacher_logits, temperature: float):

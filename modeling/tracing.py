@@ -30,22 +30,15 @@ _layer_functions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Mode:
-  """Choices of what is traced; `mode` changes them.
+  """Choices of what is traced; `mode` changes them."""
 
-  Attributes:
-    fused: form of the operations of fused_ops.py; None for that of the device.
-    gradients: False leaves out gradients that are written out, in inference.
-    recompute: Transformer blocks are computed again by their gradients, so that
-      training in less memory stores only the input of each block.
-    compiled: XLA compiles the complete training step.
-    upstream: gradient of a block's output that its recomputation waits for.
-  """
-
-  fused: bool | None = None
-  gradients: bool = True
+  fused: bool | None = None  # form of fused_ops.py; None for the device's
+  gradients: bool = True  # False leaves out those of fused_ops.py, in inference
+  # Gradients of Transformer blocks compute them again: training in less memory
+  # stores only the input of each block.
   recompute: bool = False
-  compiled: bool = False
-  upstream: Any = None
+  compiled: bool = False  # XLA compiles the complete training step
+  upstream: Any = None  # gradient that a block's recomputation waits for
 
 
 _mode = Mode()  # threads, as of replicas, would not see a context variable
@@ -122,19 +115,11 @@ def is_fused() -> bool:
   setting = os.environ.get("BERT_FUSED_OPS", "")
   if setting not in ("", "0", "1"):
     raise UserError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
-  return setting == "1" if setting else not has_accelerator()
-
-
-def has_accelerator() -> bool:
-  """True if TensorFlow computes on GPUs or TPUs."""
+  if setting:
+    return setting == "1"
   # A TPU of another host is not among the visible devices of this one.
   on_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
-  return on_tpu or _visible_accelerators()
-
-
-@functools.cache
-def _visible_accelerators():
-  return any(map(tf.config.get_visible_devices, ("GPU", "TPU")))
+  return not (on_tpu or any(map(tf.config.get_visible_devices, ("GPU", "TPU"))))
 
 
 # --- Transformer blocks ------------------------------------------------------
@@ -209,11 +194,9 @@ def _join(tensors):
 
 def to_float32(tensor):
   """Casts floating-point tensors; others and None stay as they are."""
-  if tensor is None:
-    return None
-  dtype = keras.backend.standardize_dtype(tensor.dtype)
-  is_float = keras.backend.is_float_dtype(dtype)
-  return ops.cast(tensor, "float32") if is_float else tensor
+  if tensor is None or not keras.backend.is_float_dtype(tensor.dtype):
+    return tensor
+  return ops.cast(tensor, "float32")
 
 
 def run_compiled(chain: Callable, *tensors, dtype: str, **options):
@@ -223,13 +206,11 @@ def run_compiled(chain: Callable, *tensors, dtype: str, **options):
   again. Tensors may be None, options are hashable, the result is of `dtype`;
   integer tensors have no gradient. Not compiled if the first tensor is small.
   """
-  values: list[Any] = [
-    t if t is None else tf.convert_to_tensor(t) for t in tensors
-  ]
+  values = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
   # One function per signature: TensorFlow warns when one is traced too often.
   signature = (t if t is None else (t.dtype, *t.shape) for t in values)
   dtype = keras.backend.standardize_dtype(dtype)
-  size = values[0].shape.num_elements()  # None if one is unknown
+  size = tensors[0].shape.num_elements()  # None if one is unknown
   is_small = size is not None and size < MIN_COMPILED_SIZE
   key = chain, tuple(signature), dtype, tuple(sorted(options.items()))
   function = _compiled(*key, is_small)

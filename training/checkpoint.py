@@ -26,7 +26,6 @@ _NO_HEAD = re.compile(
   r"^(bert|bilstm|weighted_sum|cls/predictions|cls/seq_relationship)/|"
   + _TRAINING_STATE.pattern
 )
-_DATA_SUFFIX = ".data-00000-of-00001"
 # Raised by TensorFlow for corrupt files.
 _READ_ERRORS = (
   tf.errors.OpError,
@@ -57,9 +56,9 @@ def variables(model) -> dict[str, tf.Variable]:
   return {variable.path: variable.value for variable in model.weights}
 
 
-def trainable_variables(model) -> list[tuple[str, tf.Variable]]:
-  """A Keras model's trainable variables with their names."""
-  return [(v.path, v.value) for v in model.trainable_variables]
+def trainable_variables(model) -> dict[str, tf.Variable]:
+  """Those of `variables` that are trained."""
+  return {v.path: v.value for v in model.trainable_variables}
 
 
 def is_head(name: str) -> bool:
@@ -132,12 +131,12 @@ class Reader:
     differs; CorruptCheckpoint if a value cannot be read.
     """
     for name, variable in targets.items():
-      shapes = [*self.shapes[name]], [*variable.shape]
-      if shapes[0] != shapes[1]:
+      saved, expected = list(self.shapes[name]), list(variable.shape)
+      if saved != expected:
         matching = (c for p, c in _LIKELY_CAUSES.items() if re.search(p, name))
         raise UserError(
-          f"{name} has shape {shapes[0]} in the checkpoint {self.prefix} but "
-          f"{shapes[1]} in the model; likely cause: {next(matching)}"
+          f"{name} has shape {saved} in the checkpoint {self.prefix} but "
+          f"{expected} in the model; likely cause: {next(matching)}"
         )
     for name, variable in targets.items():
       variable.assign(tf.cast(self[name], variable.dtype))
@@ -156,17 +155,17 @@ class SideBySide(Reader):
 
   def __init__(self, *prefixes: str):
     self.prefix = ",".join(prefixes)
-    self._sources, self.shapes = {}, {}
-    for direction, prefix in zip(_DIRECTIONS, prefixes, strict=True):
-      reader = Reader(prefix)
-      for source, shape in reader.shapes.items():
-        if source.startswith("bert/") and not _TRAINING_STATE.search(source):
-          name = f"bert/{direction}/{source.removeprefix('bert/')}"
-          self._sources[name], self.shapes[name] = (reader, source), shape
+    self._readers = dict(zip(_DIRECTIONS, map(Reader, prefixes), strict=True))
+    self.shapes = {
+      f"bert/{direction}/{name.removeprefix('bert/')}": shape
+      for direction, reader in self._readers.items()
+      for name, shape in reader.shapes.items()
+      if name.startswith("bert/") and not _TRAINING_STATE.search(name)
+    }
 
   def __getitem__(self, name: str):
-    reader, source = self._sources[name]
-    return reader[source]
+    _, direction, rest = name.split("/", 2)
+    return self._readers[direction][f"bert/{rest}"]
 
 
 def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
@@ -195,11 +194,8 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   logging.info(
     "restored %d of %d variables from %s", len(restored), number, reader.prefix
   )
-  unused = [
-    name
-    for name in sorted(reader.shapes)
-    if name not in known and not _TRAINING_STATE.search(name)
-  ]
+  others = sorted(reader.shapes.keys() - known.keys())
+  unused = [name for name in others if not _TRAINING_STATE.search(name)]
   for label, names in (("fresh", fresh), ("not used", unused)):
     if names:
       logging.info("%s: %s", label, ", ".join(names))
@@ -239,5 +235,5 @@ def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
     raise OSError(
       f"the checkpoint {prefix} cannot be written ({error.message})"
     ) from None
-  for suffix in (_DATA_SUFFIX, ".index"):
+  for suffix in (".data-00000-of-00001", ".index"):
     tf.io.gfile.rename(unfinished + suffix, prefix + suffix, overwrite=True)

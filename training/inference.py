@@ -1,6 +1,7 @@
 """Evaluation and prediction: each replica slices its rows of a batch of B."""
 
 import functools
+import itertools
 from collections.abc import Iterable
 
 import numpy as np
@@ -22,9 +23,7 @@ def evaluate(
   """
   batch_sums = _batch_sums(model, objective, tf.distribute.get_strategy())
   totals = {name: np.zeros(2) for name in (*objective.names, "loss")}
-  for number, batch in enumerate(batches):
-    if number == max_steps:
-      break
+  for batch in itertools.islice(batches, max_steps):
     sums = {name: value.numpy() for name, value in batch_sums(batch).items()}
     loss = sum(
       sums[name][0] / (sums[name][1] + objective.epsilon.get(name, 0.0))
@@ -44,12 +43,11 @@ def _batch_sums(model, objective, strategy):
   def on_replica(batch):
     batch, is_row = _replica_rows(batch, strategy.num_replicas_in_sync)
     outputs = model(steps.batch_inputs(model, batch), training=False)
-    losses, weights = objective.losses(outputs, batch), objective.weights(batch)
+    pairs = steps.reports(objective, outputs, batch)
     sums = {}
-    pairs = steps.reports(objective, outputs, batch, losses, weights)
-    for name, (values, item_weights) in pairs.items():  # [B, ...] each
-      shape = [-1] + [1] * (item_weights.shape.rank - 1)
-      masked = item_weights * tf.reshape(is_row, shape)  # 0 for padding
+    for name, (values, weights) in pairs.items():  # [B, ...] each
+      shape = [-1] + [1] * (weights.shape.rank - 1)
+      masked = weights * tf.reshape(is_row, shape)  # 0 for padding
       sums[name] = steps.weighted_sum(values, masked)
     return sums
 
@@ -99,8 +97,7 @@ def _forward(model, strategy):
       results = strategy.experimental_local_results(value)
       outputs[name] = results[0]
       if len(results) > 1:  # [ceil(B / R), ...] of each replica
-        rows = _num_rows(next(iter(batch.values())))
-        outputs[name] = tf.concat(results, 0)[:rows]
+        outputs[name] = tf.concat(results, 0)[: _num_rows(batch)]
     return outputs
 
   inputs = {
@@ -123,7 +120,7 @@ def _concat_padded(arrays):
 
 def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
   """Rows of a batch for this replica; [ceil(B / R)] float, 0 for padding."""
-  rows = _num_rows(next(iter(batch.values())))
+  rows = _num_rows(batch)
   size = -(-rows // replicas)
   context = tf.distribute.get_replica_context()
   first = context.replica_id_in_sync_group % replicas * size
@@ -131,12 +128,13 @@ def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
   if replicas == 1:
     return batch, is_row
   missing = size * replicas - rows
-  result: dict[str, list] = {}
+  result: dict[str, tf.Tensor] = {}
   for name, value in batch.items():
     gaps = [[0, missing]] + [[0, 0]] * (value.shape.rank - 1)
     result[name] = tf.pad(value, gaps)[first : first + size]
   return result, is_row
 
 
-def _num_rows(value):
+def _num_rows(batch):
+  value = next(iter(batch.values()))
   return value.shape[0] or tf.shape(value)[0]

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -12,7 +12,6 @@ from absl import logging
 from storage import UserError
 from training import processes
 from training import step as steps
-from training.processes import GracefulShutdown, end_interrupted
 from training.report import Report
 from training.run_folder import Checkpoints
 
@@ -54,15 +53,12 @@ class Plan:
     in_time = int(_SECONDS_AT_ONCE / seconds_per_step)
     return max(1, min(number, self.max_steps, in_time))
 
-  @contextmanager
-  def profile(self, step: int, number: int) -> Iterator[None]:
+  def profile(self, step: int, number: int) -> AbstractContextManager:
     """Context of `number` updates after `step`, which profiles them or not."""
     if not self._profiles_at(step):
-      yield
-      return
-    with tf.profiler.experimental.Profile(self.profile_folder):
-      yield
+      return nullcontext()
     logging.info("profile of %d steps: %s", number, self.profile_folder)
+    return tf.profiler.experimental.Profile(self.profile_folder)
 
   def _profiles_at(self, step):
     return self.profile_first <= step < self.profile_last
@@ -97,41 +93,43 @@ def train(
   """
   step = int(train_step.step.numpy())
   if step >= plan.num_train_steps:
-    logging.info(
-      "nothing to train: step %d is reached already, and the command trains %d",
-      step,
-      plan.num_train_steps,
-    )
+    message = "nothing to train: step %d is reached already, of %d in all"
+    logging.info(message, step, plan.num_train_steps)
     return
-  report, strategy = make_report(), tf.distribute.get_strategy()
+  report = make_report()
+  strategy = tf.distribute.get_strategy()
   batches = iter(strategy.distribute_datasets_from_function(dataset))
-  timer = _StepTimer()
+  seconds_per_step = _SECONDS_AT_ONCE  # unknown: one step at first
   _trace_and_save_first(train_step, batches, checkpoints, step)
   report.begin(step, plan.num_train_steps)
   ended = interrupted = False
-  with GracefulShutdown() as shutdown:
-    missed_evaluation = evaluated is not None and evaluated < step
-    if missed_evaluation and plan.evaluates_at(step):
+  with processes.GracefulShutdown() as shutdown:
+    if evaluated is not None and evaluated < step and plan.evaluates_at(step):
       ended = bool(evaluate(step))
       report.restart_clock()
     while step < plan.num_train_steps and not ended:
-      count, means = _run_steps(train_step, batches, plan, timer, first_corrupt)
-      step += count
+      number = plan.steps_to_run(step, seconds_per_step)
+      begin = time.monotonic()
+      means = _run_steps(train_step, batches, plan, number, first_corrupt)
+      seconds_per_step = max((time.monotonic() - begin) / number, 1e-6)
+      step += number
       _check_finite(train_step, means, checkpoints)
-      report.add_steps(step, count, means)
+      report.add_steps(step, number, means)
       if plan.saves_at(step):
         _save(train_step, checkpoints, report)
       if plan.evaluates_at(step):
         ended = bool(evaluate(step))
         report.restart_clock()
-      interrupted = _synchronize(shutdown.requested, timer)
+      interrupted, seconds_per_step = _synchronize(
+        shutdown.requested, seconds_per_step
+      )
       ended = ended or interrupted
     if ended and not plan.saves_at(step):
       _save(train_step, checkpoints, report)
   report.end()
   if interrupted and step < plan.num_train_steps:
     logging.info("interrupted: the same command resumes from step %d", step)
-    end_interrupted()
+    processes.end_interrupted()
 
 
 def _trace_and_save_first(train_step, batches, checkpoints, step):
@@ -145,19 +143,14 @@ def _trace_and_save_first(train_step, batches, checkpoints, step):
     saving.result()
 
 
-def _run_steps(
-  train_step, batches, plan, timer, first_corrupt
-) -> tuple[int, dict[str, float]]:
-  """Runs a few seconds of steps; returns their number and mean metrics."""
+def _run_steps(train_step, batches, plan, number, first_corrupt):
+  """Runs `number` steps inside TensorFlow; returns their mean metrics."""
   step = int(train_step.step.numpy())
-  number = plan.steps_to_run(step, timer.seconds_per_step)
-  begin = time.monotonic()
   named = steps.corrupt_record_errors(first_corrupt)
   with named, _lost_worker_errors(), plan.profile(step, number):
     means = steps.means(train_step.train(batches, tf.constant(number)))
-  timer.update(number, time.monotonic() - begin)
   means["learning_rate"] = float(train_step.learning_rate(step + number - 1))
-  return number, means
+  return means
 
 
 def _save(train_step, checkpoints, report):
@@ -180,36 +173,22 @@ def _lost_worker_errors() -> Iterator[None]:
     ) from None
 
 
-def _synchronize(interrupted: bool, timer: "_StepTimer") -> bool:
-  """True if any worker is interrupted; all get the same seconds per step."""
+def _synchronize(interrupted: bool, seconds: float) -> tuple[bool, float]:
+  """True if any worker is interrupted, and the mean of their `seconds`."""
   if not processes.has_others():
-    return interrupted
+    return interrupted, seconds
   strategy = tf.distribute.get_strategy()
-  own = tf.constant([float(interrupted), timer.seconds_per_step])
+  own = tf.constant([float(interrupted), seconds])
   with _lost_worker_errors():
     total = strategy.reduce("SUM", strategy.run(lambda: own), axis=None)
     number, seconds = total.numpy().tolist()
-  timer.seconds_per_step = seconds / strategy.num_replicas_in_sync
-  return number > 0.0
-
-
-@dataclass
-class _StepTimer:
-  """Seconds per step of the last run; the first run only compiles."""
-
-  seconds_per_step: float = _SECONDS_AT_ONCE  # one step at first
-  _is_compiled: bool = False
-
-  def update(self, number, seconds):
-    if self._is_compiled:
-      self.seconds_per_step = max(seconds / number, 1e-6)
-    self._is_compiled = True
+  return number > 0.0, seconds / strategy.num_replicas_in_sync
 
 
 def _check_finite(train_step, means, checkpoints):
   step = int(train_step.first_nonfinite_step.numpy())
   scale = train_step.loss_scale
-  if scale is None and step < 0:
+  if step < 0:
     return
   # With a loss scale such steps are skipped while it can still be lowered.
   if scale and (means["skipped_steps"] < 1.0 or scale.scale.numpy() > 1.0):

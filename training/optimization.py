@@ -4,7 +4,8 @@ Source: optimization.py of the original; section A.2 of the paper.
 """
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -34,12 +35,13 @@ class WarmupLinearDecay:
 
   def __call__(self, step: tf.Tensor) -> tf.Tensor:
     """Rate of the update after `step` updates; scalar float32."""
-    total, warmup = max(self.num_train_steps, 1), self.num_warmup_steps
+    total = max(self.num_train_steps, 1)
     done = tf.cast(step, tf.float32)
     decayed = self.peak * (1.0 - tf.minimum(done, total) / total)
-    if not warmup:
+    if not self.num_warmup_steps:
       return decayed
-    return tf.where(done < warmup, self.peak * (done / warmup), decayed)
+    warmup = self.peak * (done / self.num_warmup_steps)
+    return tf.where(done < self.num_warmup_steps, warmup, decayed)
 
 
 class AdamWeightDecay:
@@ -55,14 +57,15 @@ class AdamWeightDecay:
 
   def __init__(
     self,
-    variables: Sequence[tuple[str, tf.Variable]],
+    variables: Mapping[str, tf.Variable],
     weight_decay: float = 0.01,
     beta_2: float = 0.999,
     lr_multipliers: Sequence[float] | None = None,
   ):
-    self.names = [name for name, _ in variables]
-    self.variables = [variable for _, variable in variables]
-    self.weight_decay, self.beta_2 = weight_decay, beta_2
+    self.names = list(variables)
+    self.variables = list(variables.values())
+    self.weight_decay = weight_decay
+    self.beta_2 = beta_2
     self.lr_multipliers = lr_multipliers or [1.0] * len(self.variables)
     self.m = [_slot(v, "adam_m") for v in self.variables]
     self.v = [_slot(v, "adam_v") for v in self.variables]
@@ -89,40 +92,39 @@ class AdamWeightDecay:
     replica.merge_call(self._apply, args=(gradients, scalars, enabled))
 
   def _apply(self, strategy, gradients, scalars, enabled):
-    groups = {}
-    columns = self.variables, self.m, self.v, gradients
-    for name, multiplier, *column in zip(
-      self.names, self.lr_multipliers, *columns, strict=True
-    ):
-      variable, *_, gradient = column
+    groups = defaultdict(list)
+    rows = zip(self.variables, self.m, self.v, gradients, strict=True)
+    named = zip(self.names, self.lr_multipliers, rows, strict=True)
+    for name, multiplier, row in named:
+      variable, _, _, gradient = row
       if gradient is not None:
         decay = 0.0 if NOT_DECAYED.search(name) else self.weight_decay
         # Vectors without decay are updated as one: each update of its own
         # would be compiled and started by itself.
         is_vector = len(variable.shape) == 1 and not decay
-        group = multiplier, decay, None if is_vector else name
-        groups.setdefault(group, []).append(column)
+        groups[multiplier, decay, None if is_vector else name].append(row)
     for (multiplier, decay, _), group in groups.items():
       args = *zip(*group, strict=True), scalars, multiplier, decay, enabled
       strategy.extended.update(group[0][0], self._update, args, group=False)
 
-  def _update(self, _, *args):
-    *args, enabled = args
-    if enabled is None:
-      self._change(*args)
-    else:
-      tf.cond(enabled, lambda: self._change(*args), lambda: None)
+  def _update(
+    self, _, variables, m, v, gradients, scalars, multiplier, decay, enabled
+  ):
+    def change():
+      slots = variables, m, v
+      old = [_concat(targets) for targets in slots]
+      new = self._changed(old, _concat(gradients), scalars, multiplier, decay)
+      for targets, values in zip(slots, new, strict=True):
+        if len(targets) > 1:
+          values = tf.split(values, [target.shape[0] for target in targets])
+        else:
+          values = [values]
+        _assign(targets, values)
 
-  def _change(self, variables, m, v, gradients, scalars, multiplier, decay):
-    slots = variables, m, v
-    old = [_concat(targets) for targets in slots]
-    new = self._changed(old, _concat(gradients), scalars, multiplier, decay)
-    for targets, values in zip(slots, new, strict=True):
-      if len(targets) > 1:
-        values = tf.split(values, [target.shape[0] for target in targets])
-      else:
-        values = [values]
-      _assign(targets, values)
+    if enabled is None:
+      change()
+    else:
+      tf.cond(enabled, change, lambda: None)
 
   @tf.function(autograph=False, jit_compile=True)
   def _changed(self, old, gradient, scalars, multiplier, decay):
@@ -159,8 +161,7 @@ def _concat(tensors):
 
 
 def _slot(variable, name):
-  zeros = tf.zeros(variable.shape, variable.dtype)
-  return tf.Variable(zeros, trainable=False, name=name)
+  return tf.Variable(tf.zeros_like(variable), trainable=False, name=name)
 
 
 class Lamb(AdamWeightDecay):
@@ -181,7 +182,7 @@ class Lamb(AdamWeightDecay):
     return update * tf.where(is_defined, variable_norm / update_norm, 1.0)
 
 
-def layerwise_lr_multipliers(names: Sequence[str], decay: float) -> list[float]:
+def layerwise_lr_multipliers(names: Iterable[str], decay: float) -> list[float]:
   """Learning rate multipliers of named variables, lower for lower layers.
 
   1 for the head, `decay` for the last block and the pooler, `decay` squared for
@@ -225,18 +226,12 @@ class ExponentialMovingAverage:
   After t updates the decay is at most (1 + t) / (10 + t), as in TensorFlow 1.
   """
 
-  def __init__(
-    self, variables: Sequence[tuple[str, tf.Variable]], decay: float
-  ):
+  def __init__(self, variables: Mapping[str, tf.Variable], decay: float):
     self.decay = decay
-    self.variables = [variable for _, variable in variables]
-    self.averages = [
-      tf.Variable(variable, trainable=False) for variable in self.variables
-    ]
-    self.state = {
-      checkpoint.average_name(name): average
-      for (name, _), average in zip(variables, self.averages, strict=True)
-    }
+    self.variables = list(variables.values())
+    self.averages = [tf.Variable(v, trainable=False) for v in self.variables]
+    names = map(checkpoint.average_name, variables)
+    self.state = dict(zip(names, self.averages, strict=True))
 
   def restart(self) -> None:
     """Sets the averages to the variables' values."""

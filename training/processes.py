@@ -123,14 +123,13 @@ def _watch(signals, is_logged):
       if number[0] != signal.SIGINT:
         continue
       now = time.monotonic()
-      if first is not None and now - first < _SAME_INTERRUPT:
-        continue
-      if first is not None:
+      if first is None:
+        first = now
+        if is_logged:
+          logging.warning(
+            "interrupted: a checkpoint will be saved after the current steps; "
+            "Ctrl-C once more ends at once"
+          )
+      elif now - first >= _SAME_INTERRUPT:
         logging.error("interrupted again: ended without a checkpoint")
         os._exit(130)
-      first = now
-      if is_logged:
-        logging.warning(
-          "interrupted: a checkpoint will be saved after the current steps; "
-          "Ctrl-C once more ends at once"
-        )

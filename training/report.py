@@ -35,20 +35,18 @@ class Report:
   unit: str = "examples"
   logged_metrics: tuple[str, ...] = ("loss",)
 
-  def __post_init__(self) -> None:
-    self._writer = _writer(self.directory)
-
   def begin(self, step: int, last: int) -> None:
     self._step, self._last = step, last
     forget_metrics_after(self.directory, step)
     # Sum and number of values since the last line, by metric.
     self._sums: defaultdict = defaultdict(lambda: np.zeros(2))
-    self._steps_timed, self._seconds = 0, 0.0
+    self._steps_timed = 0
+    self._seconds = 0.0
     self._is_compiled = False
     self.restart_clock()
 
   def add_text(self, name: str, text: str) -> None:
-    with self._writer.as_default(step=0):
+    with _writer(self.directory).as_default(step=0):
       tf.summary.text(name, f"```\n{text}\n```")
 
   def restart_clock(self) -> None:
@@ -78,7 +76,7 @@ class Report:
       weight = number if name == "skipped_steps" else number * (1.0 - skipped)
       self._sums[name] += [mean * weight, weight]
     speed = {f"{self.unit}_per_second": rate * self.examples_per_step}
-    _add_scalars(self._writer, {**means, **speed}, step)
+    _add_scalars(_writer(self.directory), {**means, **speed}, step)
     if now >= self._next:
       self.log()
 
@@ -87,7 +85,7 @@ class Report:
       return
     means = steps.means(self._sums)
     parts = [f"step {self._step:,} of {self._last:,}"]
-    logged = filter(means.__contains__, self.logged_metrics)
+    logged = [name for name in self.logged_metrics if name in means]
     parts += [f"{name} {means[name]:.4f}" for name in logged]
     if self._steps_timed:
       speed = self._steps_timed / self._seconds
@@ -103,7 +101,7 @@ class Report:
   def end(self) -> None:
     """Logs the last steps and flushes the summaries."""
     self.log()
-    self._writer.flush()
+    _writer(self.directory).flush()
 
 
 def write_evaluation(

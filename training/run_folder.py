@@ -61,14 +61,11 @@ class Checkpoints:
     prefix = self.newest_readable()
     reader = checkpoint.Reader(prefix) if prefix else None
     if reader and "run/seed" in reader:
-      given, seed = seed, int(reader["run/seed"])
-      if given not in (None, seed):
-        logging.warning(
-          "--seed=%d has no effect: the training in %s began with the seed %d",
-          given,
-          self.directory,
-          seed,
-        )
+      saved = int(reader["run/seed"])
+      if seed not in (None, saved):
+        message = "--seed=%d has no effect: the training in %s began with %d"
+        logging.warning(message, seed, self.directory, saved)
+      seed = saved
     elif seed is None and processes.has_others():
       raise UserError("several workers need a --seed, the same for all")
     else:
@@ -168,15 +165,12 @@ class Checkpoints:
     prefixes = run_record.all_checkpoints(self.directory)
     if not prefixes:
       return
+    names = ", ".join(map(os.path.basename, prefixes))
     paths = [path for p in prefixes for path in checkpoint.files_of(p)]
-    size = sum(map(files.size, paths))
-    logging.info(
-      "checkpoints in %s: %s (%.1f MB%s)",
-      self.directory,
-      ", ".join(map(os.path.basename, prefixes)),
-      size / 1e6,
-      f"; --keep_checkpoint_max={self.keep}" if len(prefixes) > 1 else "",
-    )
+    size = f"{sum(map(files.size, paths)) / 1e6:.1f} MB"
+    if len(prefixes) > 1:
+      size += f"; --keep_checkpoint_max={self.keep}"
+    logging.info("checkpoints in %s: %s (%s)", self.directory, names, size)
 
 
 def initialize(model, path: str, new_head: bool = False) -> list[str]:
@@ -230,12 +224,12 @@ def wait_for_chief() -> None:
 
 
 def _check_complete(reader, expected):
-  missing = [name for name in expected if name not in reader]
-  if missing:
-    raise UserError(
-      f"{reader.prefix} is of another model: it has no {missing[0]}. Choose "
-      "another --output_dir, or the flags of the run that wrote it"
-    )
+  for name in expected:
+    if name not in reader:
+      raise UserError(
+        f"{reader.prefix} is of another model: it has no {name}. Choose "
+        "another --output_dir, or the flags of the run that wrote it"
+      )
 
 
 def best_folder(output_dir: str) -> str:
@@ -293,9 +287,4 @@ class BestCheckpoint:
     if processes.is_chief():
       path = os.path.join(self._checkpoints.directory, _BEST)
       files.write_text(path, json.dumps(self._record, indent=1) + "\n")
-    logging.info(
-      "best %s: %.4f at step %d",
-      self.metric,
-      self._record["value"],
-      self._record["step"],
-    )
+    logging.info("best %(metric)s: %(value).4f at step %(step)d", self._record)

@@ -61,21 +61,19 @@ def latest_checkpoint(folder: str) -> str | None:
   return next(reversed(all_checkpoints(folder)), None)
 
 
-def choose_checkpoint(
-  folder: str, prefer_best: bool | None = None
-) -> str | None:
+def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
   """Prefix of the checkpoint to use of a run's folder; None without any.
 
-  With `prefer_best` that of the subfolder `best`; by default, None, if the last
-  training there saved its best. Else the newest, or the best if there is no
-  other, as after a sweep.
+  With `prefer_best`, or if the last training there saved its best, that of the
+  subfolder `best`. Else the newest, or the best if there is no other, as after
+  a sweep.
   """
-  if prefer_best is None:
-    last = read(folder)[-1:]
-    prefer_best = any(keeps_best(entry["flags"]) for entry in last)
   best = latest_checkpoint(os.path.join(folder, BEST))
   newest = latest_checkpoint(folder)
-  return best or newest if prefer_best else newest or best
+  last = read(folder)[-1:]
+  if prefer_best or any(keeps_best(entry["flags"]) for entry in last):
+    return best or newest
+  return newest or best
 
 
 def find_checkpoint(path: str) -> str:
@@ -136,7 +134,9 @@ def checkpoint_shapes(path: str) -> dict[str, tuple[int, ...]]:
   if not table.endswith(_TABLE_END):
     return {}
   footer = table[-_FOOTER_BYTES:]
-  _, at = _block_position(footer, 0)  # of metadata, which is empty
+  # The offset and the size of the metadata, which is empty.
+  _, at = varint(footer, 0)
+  _, at = varint(footer, at)
   result = {}
   try:
     for _, position in _entries(table, footer, at):
@@ -150,18 +150,14 @@ def checkpoint_shapes(path: str) -> dict[str, tuple[int, ...]]:
   return result
 
 
-def _block_position(data, at):
-  offset, at = varint(data, at)
-  size, at = varint(data, at)
-  return (offset, size), at
-
-
 def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:
-  """Keys and values of the block whose position is in `data`."""
-  (begin, size), _ = _block_position(data, at)
+  """Keys and values of the block whose offset and size are in `data`."""
+  begin, at = varint(data, at)
+  size, _ = varint(data, at)
   block = table[begin : begin + size]
   end = size - 4 * (1 + int.from_bytes(block[-4:], "little"))
-  at, key = 0, b""
+  at = 0
+  key = b""
   while at < end:
     shared, at = varint(block, at)
     length, at = varint(block, at)
@@ -291,16 +287,10 @@ def commit(besides: Sequence[str] = ()) -> str | None:
       ["git", "-C", _HERE, *words], capture_output=True, text=True, check=True
     ).stdout.strip()
 
+  excluded = [f":(top,exclude){pattern}" for pattern in besides]
   try:
-    changed = git(
-      "status",
-      "--porcelain",
-      "--untracked-files=no",
-      "--",
-      ":/",
-      *(f":(top,exclude){pattern}" for pattern in besides),
-    )
-    return git("rev-parse", "HEAD") + "+" * bool(changed)
+    changed = git("diff", "--name-only", "HEAD", "--", ":/", *excluded)
+    return git("rev-parse", "HEAD") + ("+" if changed else "")
   except (OSError, subprocess.CalledProcessError):
     return None
 

@@ -30,10 +30,7 @@ def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
 
 
 def skip_graph_passes() -> None:
-  """Turns off passes of TensorFlow's optimizer that find nothing in a step.
-
-  They take a tenth of a second.
-  """
+  """Turns off graph passes that take 0.1 s and find nothing in a step."""
   passes = "layout_optimizer", "implementation_selector", "loop_optimization"
   tf.config.optimizer.set_experimental_options(dict.fromkeys(passes, False))
 
@@ -70,10 +67,7 @@ class LossScale:
     self.patience = patience
     self.scale = _scalar_variable(initial, tf.float32, "scale")
     self.good_steps = _scalar_variable(0, tf.int64, "good_steps")
-
-  @property
-  def state(self) -> dict[str, tf.Variable]:
-    return {
+    self.state = {
       "loss_scale/scale": self.scale,
       "loss_scale/good_steps": self.good_steps,
     }
@@ -129,9 +123,8 @@ class TrainStep:
     self.examples = _scalar_variable(0, tf.int64, "examples")
     self.seed = _scalar_variable(self.seed, tf.int64, "seed")
     self.first_nonfinite_step = _scalar_variable(-1, tf.int64, "nonfinite_step")
-    self._gradients = self._differentiate
-    if self.accumulation_steps > 1:
-      self._gradients = self._accumulate
+    accumulates = self.accumulation_steps > 1
+    self._gradients = self._accumulate if accumulates else self._differentiate
     if self.jit_compile:
       self._gradients = tf.function(self._gradients, jit_compile=True)
 
@@ -222,14 +215,14 @@ class TrainStep:
   @tf.function
   def _accumulate(self, batch, weight_sums, replica_id):
     """`_differentiate`, in micro-batches."""
-    number, split = self.accumulation_steps, {}
-    for name, value in batch.items():  # [B, ...] -> [number, B / number, ...]
-      shape = [number, value.shape[0] // number], tf.shape(value)[1:]
-      split[name] = tf.reshape(value, tf.concat(shape, 0))
+    number = self.accumulation_steps
+    split = {  # [B, ...] -> [number, B / number, ...]
+      name: tf.stack(tf.split(value, number)) for name, value in batch.items()
+    }
     gradients = [tf.zeros(v.shape) for v in self.variables]
     sums = {name: tf.zeros(2) for name in self.objective.names}
     sums["loss"] = 0.0
-    for i in tf.range(self.accumulation_steps):
+    for i in tf.range(number):
       microbatch = {name: value[i] for name, value in split.items()}
       new_gradients, new_sums = self._differentiate(
         microbatch, weight_sums, replica_id, i
@@ -254,18 +247,15 @@ class TrainStep:
     ):
       tape.watch(self.variables)
       outputs = self.model(batch_inputs(self.model, batch), training=True)
-      losses = objective.losses(outputs, batch)
-      weights = objective.weights(batch)
+      pairs = reports(objective, outputs, batch)
+      sums = {name: weighted_sum(*pair) for name, pair in pairs.items()}
       terms = [
-        tf.reduce_sum(losses[name] * weights[name])
-        / (weight_sums[name] + objective.epsilon.get(name, 0.0))
-        for name in losses
+        sums[name][0] / (weight_sums[name] + objective.epsilon.get(name, 0.0))
+        for name in objective.terms
       ]
       loss = tf.add_n(terms)
       scaled = loss * self.loss_scale.scale if self.loss_scale else loss
     gradients = tape.gradient(scaled, self.variables)
-    pairs = reports(objective, outputs, batch, losses, weights)
-    sums = {name: weighted_sum(*pair) for name, pair in pairs.items()}
     return gradients, sums | {"loss": loss}
 
   def _dropout_seed(self, replica_id, microbatch):
@@ -281,11 +271,10 @@ def batch_inputs(model, batch: dict) -> dict:
   return {name: batch[name] for name in model.input}
 
 
-def reports(
-  objective, outputs: dict, batch: dict, losses: dict, weights: dict
-) -> dict:
+def reports(objective, outputs: dict, batch: dict) -> dict:
   """{name: (values, weights)} of all losses and metrics."""
-  pairs = {name: (losses[name], weights[name]) for name in losses}
+  losses, weights = objective.losses(outputs, batch), objective.weights(batch)
+  pairs = {name: (losses[name], weights[name]) for name in objective.terms}
   return pairs | objective.metrics(outputs, batch)
 
 

@@ -195,7 +195,6 @@ def test_default_form_and_switch(monkeypatch):
   monkeypatch.delenv("BERT_FUSED_OPS", raising=False)
   monkeypatch.setattr(tracing, "_mode", tracing.Mode())
   for seen, expected in (([], True), (["GPU:0"], False)):
-    tracing._visible_accelerators.cache_clear()
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda _, x=seen: x)
     assert fused_ops.is_fused() == expected
   for value, expected in (("1", True), ("0", False)):
@@ -206,7 +205,6 @@ def test_default_form_and_switch(monkeypatch):
   monkeypatch.setenv("BERT_FUSED_OPS", "yes")
   with pytest.raises(ValueError, match="FUSED_OPS must be 0 or 1, not 'yes'"):
     fused_ops.is_fused()
-  tracing._visible_accelerators.cache_clear()
 
 
 def test_lengths_may_be_unknown_when_traced(form):

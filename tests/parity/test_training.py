@@ -45,7 +45,7 @@ def _model(name, folder):
 
 
 def _train_step(model, objective, steps, warmup):
-  trained = [(v.path, v.value) for v in model.trainable_variables]
+  trained = {v.path: v.value for v in model.trainable_variables}
   return TrainStep(
     model,
     objective,

@@ -27,7 +27,7 @@ def test_what_is_decayed():
 
 def test_two_updates_by_hand():
   kernel, bias = tf.Variable([1.0, -2.0]), tf.Variable([3.0])
-  adam = AdamWeightDecay([("kernel", kernel), ("bias", bias)], 0.1)
+  adam = AdamWeightDecay({"kernel": kernel, "bias": bias}, 0.1)
   adam.apply([tf.constant([1.0, 2.0]), tf.constant([4.0])], tf.constant(0.5), 0)
   # m = 0.1 g, v = 0.001 g^2: the ratio is 0.1 / sqrt(0.001) = 3.16228
   ratio = 3.16228
@@ -45,7 +45,7 @@ def test_repeated_rows_are_summed_in_the_update_but_not_in_the_norm():
   rows = tf.IndexedSlices(values, indices, tf.constant([3, 1]))
   factor, norm = optimization.clip_factor([rows], 100.0)
   assert (float(factor), float(norm)) == (1.0, 5.0)  # sqrt(3^2 + 4^2), not 7
-  adam = AdamWeightDecay([("table", table)])
+  adam = AdamWeightDecay({"table": table})
   adam.apply([rows], tf.constant(0.0), 0)
   np.testing.assert_allclose(adam.m[0], [[0.0], [0.7], [0.0]], rtol=1e-6)
 
@@ -78,7 +78,7 @@ def _lamb_in_numpy(kernel, bias, gradients, rate, weight_decay):
 def test_lamb_step_by_step_as_in_the_paper():
   [(kernel, bias)] = _gradients(1, seed=1)
   variables = tf.Variable(kernel), tf.Variable(bias)
-  lamb = Lamb([*zip(("kernel", "bias"), variables, strict=True)], 0.1)
+  lamb = Lamb(dict(zip(("kernel", "bias"), variables, strict=True)), 0.1)
   gradients = _gradients(20)
   for step, pair in enumerate(gradients):
     lamb.apply(list(map(tf.constant, pair)), tf.constant(0.02), step)
@@ -90,7 +90,7 @@ def test_lamb_step_by_step_as_in_the_paper():
 def test_lamb_leaves_zeros_as_adam_does():
   """Their norm would keep them zero, or make them NaN."""
   kernels = [tf.Variable(tf.zeros([2, 2])) for _ in range(2)]
-  lamb = Lamb([("a", kernels[0]), ("b", kernels[1])])
+  lamb = Lamb({"a": kernels[0], "b": kernels[1]})
   lamb.apply([tf.ones([2, 2]), tf.zeros([2, 2])], tf.constant(0.5), 0)
   np.testing.assert_allclose(kernels[0], np.full((2, 2), -0.5), rtol=1e-5)
   np.testing.assert_array_equal(kernels[1], np.zeros((2, 2)))
@@ -115,15 +115,15 @@ def test_lower_layers_learn_less():
   assert multipliers == [0.5 ** (12 - n) for n in range(12)]
   assert optimization.layerwise_lr_multipliers(["kernel"], 0.5) == [1.0]
   low, high = tf.Variable([1.0]), tf.Variable([1.0])
-  variables, multipliers = [("a", low), ("b", high)], [0.5, 1.0]
-  adam = AdamWeightDecay(variables, 0.0, lr_multipliers=multipliers)
+  variables = {"a": low, "b": high}
+  adam = AdamWeightDecay(variables, 0.0, lr_multipliers=[0.5, 1.0])
   adam.apply([tf.constant([1.0])] * 2, tf.constant(0.1), 0)
   np.testing.assert_allclose(2 * (1 - low), 1 - high, rtol=1e-6)
 
 
 def test_averages_follow_their_variables():
   variable = tf.Variable([1.0, 2.0])
-  average = optimization.ExponentialMovingAverage([("a", variable)], 0.5)
+  average = optimization.ExponentialMovingAverage({"a": variable}, 0.5)
   variable.assign([5.0, 6.0])
   average.restart()
   expected = np.array([5.0, 6.0])

@@ -114,7 +114,7 @@ def test_dropout_differs_by_step_replica_micro_batch_and_seed():
 def test_averages_count_the_updates_that_are_done():
   model = models.classifier(toy.config(), 2)
   kernel = model.layers[-1].output_weights
-  average = optimization.ExponentialMovingAverage([("a", kernel.value)], 0.9)
+  average = optimization.ExponentialMovingAverage({"a": kernel.value}, 0.9)
   step = toy.train_step(
     model=model, objective=losses.classification(), average=average
   )
