@@ -125,12 +125,7 @@ def _count_source(args, paths):
 def write_model(args: Arguments, counts: Counter) -> None:
   """Writes vocabulary, configuration and checkpoint with new words."""
   tokens, pieces = vocab_learning.extend(
-    args.extend,
-    counts,
-    args.input_file,
-    args.new_words,
-    args.min_count,
-    args.do_lower_case,
+    args.extend, counts, args.input_file, args.new_words, args.min_count
   )
   # TensorFlow is imported here, after the words were found.
   from conversion import original

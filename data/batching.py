@@ -48,8 +48,8 @@ def group_by_length(
   """
   size = GROUPED * batch_size
   first, inside = divmod(skip, size)
-  mask = schema["input_mask"]
-  mask = {mask.name: tf.io.FixedLenFeature(mask.shape, mask.dtype)}
+  feature = schema["input_mask"]
+  mask = {"input_mask": tf.io.FixedLenFeature(feature.shape, feature.dtype)}
 
   def reorder(number, serialized):
     parsed = tf.io.parse_example(serialized, mask)
@@ -84,8 +84,8 @@ def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:
   the same shape, are cut to a multiple of 8, or T.
   """
   mask = batch["input_mask"]
-  longest = tf.reduce_max(lengths(mask))
-  length = tf.maximum(-(-longest // _MULTIPLE), 1) * _MULTIPLE
+  longest = tf.maximum(tf.reduce_max(lengths(mask)), 1)
+  length = _rounded_up(longest, _MULTIPLE)
   return batch | {name: batch[name][..., :length] for name in names}
 
 
@@ -148,9 +148,8 @@ class Packing:
       slot[:, None], start[:, None] + outputs, [rows * self.max_examples, size]
     )
     slots = slot[:, None] * size + tf.range(size)
-    *batch_shape, _ = batch["input_mask"].shape
-    if len(batch_shape) == 2:
-      slots = tf.reshape(slots, [-1, batch_shape[1], 1])
+    choices = batch["input_mask"].shape[1:-1]
+    slots = tf.reshape(slots, [-1, *choices, size])
     positions = tf.reshape(positions, [rows, self.max_examples * size])
     return {"output_positions": positions, "output_slots": slots}
 
@@ -189,8 +188,8 @@ def plan(
   probs = np.array(list(counts.values())) / sum(counts.values())
   rng = np.random.default_rng(0)
   batches = rng.choice(sizes, (_SAMPLED, batch_size), p=probs)
-  padded = np.minimum(_rounded_up(batches.max(1), 8), max_length)
-  longest = min(int(_rounded_up(sizes.max(), 8)), max_length)
+  padded = np.minimum(_rounded_up(batches.max(1), _MULTIPLE), max_length)
+  longest = min(int(_rounded_up(sizes.max(), _MULTIPLE)), max_length)
   row_lengths = {longest, *range(_rounded_up(longest, 32), max_length + 1, 32)}
   plans = []
   for length in sorted(row_lengths):
@@ -203,13 +202,9 @@ def plan(
   if is_packed is None and cost > (1 - _WORTHWHILE) * padded_cost:
     return None
   logging.info(
-    "packing: a batch of %d takes about %.1f rows of %d tokens instead of %d "
-    "rows of %.0f (--nopack_examples turns it off)",
-    batch_size,
-    rows,
-    packing.row_length,
-    batch_size,
-    padded.mean(),
+    f"packing: a batch of {batch_size} takes about {rows:.1f} rows of "
+    f"{packing.row_length} tokens instead of {batch_size} rows of "
+    f"{padded.mean():.0f} (--nopack_examples turns it off)"
   )
   return packing
 

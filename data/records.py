@@ -317,9 +317,9 @@ class RecordDataset(TrainingRecords):
 def _pad_batch(batch, size):
   """Adds rows of zeros up to a batch size; their position is the greatest."""
   missing = size - tf.shape(batch["position"])[0]
-  last = tf.fill([missing], batch["position"].dtype.max)
-  filled = {
-    name: tf.pad(value, [[0, missing]] + [[0, 0]] * (value.shape.rank - 1))
-    for name, value in batch.items()
-  }
-  return filled | {"position": tf.concat([batch["position"], last], 0)}
+  padded = {}
+  for name, value in batch.items():
+    widths = [[0, missing]] + [[0, 0]] * (value.shape.rank - 1)
+    fill = value.dtype.max if name == "position" else 0
+    padded[name] = tf.pad(value, widths, constant_values=fill)
+  return padded

@@ -133,11 +133,13 @@ class CachedTokenizer(dict):
     return list(itertools.chain.from_iterable(pieces))
 
   def __missing__(self, piece):
-    words = self._plain_words(piece)
-    if words is None or words == [piece]:
-      full, wordpiece = self._tokenizer, self._tokenizer.wordpiece_tokenizer
-      tokens = (wordpiece if words else full).tokenize(piece)
-      ids = tuple(full.convert_tokens_to_ids(tokens))
+    words = [piece]
+    if piece.isascii() and piece.isprintable():  # needs no cleaning
+      lower = self._tokenizer.basic_tokenizer.do_lower_case
+      words = _ASCII_WORDS.findall(piece.lower() if lower else piece)
+    if words == [piece]:
+      tokens = self._tokenizer.tokenize(piece)
+      ids = tuple(self._tokenizer.convert_tokens_to_ids(tokens))
     else:  # "end." is "end" and "."; likely in the cache
       ids = tuple(itertools.chain.from_iterable(self[word] for word in words))
     if len(piece) <= self.MAX_LENGTH:
@@ -145,13 +147,6 @@ class CachedTokenizer(dict):
         self.clear()
       self[piece] = ids
     return ids
-
-  def _plain_words(self, piece):
-    """Words of printable ASCII, which needs no cleaning, else None."""
-    if not (piece.isascii() and piece.isprintable()):
-      return None
-    lower = self._tokenizer.basic_tokenizer.do_lower_case
-    return _ASCII_WORDS.findall(piece.lower() if lower else piece)
 
 
 def convert_to_unicode(text: str | bytes) -> str:

@@ -158,8 +158,9 @@ def _table(asset, key_type, value_type, default):
 def _substrings(strings, starts, lengths):
   """Substrings in characters, [n]; starts and lengths are [n] or scalar."""
   zeros = tf.zeros_like(strings, tf.int32)
-  spans = zeros + starts, zeros + lengths
-  return tf.strings.substr(strings, *spans, unit="UTF8_CHAR")
+  return tf.strings.substr(
+    strings, zeros + starts, zeros + lengths, unit="UTF8_CHAR"
+  )
 
 
 # --- Rows ------------------------------------------------------------------

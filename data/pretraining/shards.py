@@ -119,10 +119,8 @@ def write_shards(
   progress.say()
   if single:
     logging.warning(
-      "%d of %d shards are a single document, from which their random next "
-      "sentences are drawn too; blank lines divide documents",
-      single,
-      len(shards),
+      f"{single} of {len(shards)} shards are a single document, from which "
+      "their random next sentences are drawn too; blank lines divide documents"
     )
   return progress.counts["instances"]
 
@@ -196,9 +194,8 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   for span in chain.from_iterable(all_spans):
     if span.size > _LARGE_SPAN:
       logging.warning(
-        "%s: %d MB that cannot be divided; a worker holds them in memory",
-        span,
-        span.size / 1e6,
+        f"{span}: {span.size // 1_000_000} MB that cannot be divided; a worker "
+        "holds them in memory"
       )
     if spans and filled + span.size > size:
       shards.append(Shard(len(shards), spans))
