@@ -220,7 +220,7 @@ class InstanceBuilder:
 
   def __init__(self, vocab: Mapping[str, int], config: InstanceConfig):
     self._config = config
-    self._tokens = {index: token for token, index in vocab.items()}
+    self.tokens = {index: token for token, index in vocab.items()}
     self._cls, self._sep = vocab[CLS], vocab[SEP]
     self._mask, self._slots = None, 0
     if config.masking:
@@ -256,11 +256,10 @@ class InstanceBuilder:
     shuffle(rng.getrandbits, documents)
     for _ in range(self._config.dupe_factor):
       for index in range(len(documents)):
-        number = 0
         for example in self._document_examples(documents, index, rng):
-          number += 1
           yield example
-        progress.add(1, instances=number)
+          progress.add(0, instances=1)
+        progress.add(1)
 
   def records(
     self, documents: list[Document], rng: Random, progress: Progress
@@ -289,4 +288,4 @@ class InstanceBuilder:
     return f"{text}\nis_random_next: {is_random}"
 
   def _text(self, ids):
-    return " ".join(map(self._tokens.__getitem__, ids))
+    return " ".join(map(self.tokens.__getitem__, ids))

@@ -267,11 +267,7 @@ def reserved_tokens(special: list[str], unused: int) -> list[str]:
 
 
 def extend(
-  path: str,
-  counts: Counter,
-  text_name: str,
-  number: int,
-  min_count: int,
+  path: str, counts: Counter, text_name: str, number: int, min_count: int
 ) -> tuple[list[str], dict[int, list[int]]]:
   """Adds `number` words of a text to a vocabulary.
 
