@@ -156,17 +156,16 @@ class Packing:
 
 def _first_fit(sizes, limit, max_examples):
   """Row, first position, and number in the row of each example, [B] each."""
-  row, start, number = (tf.zeros_like(sizes) for _ in range(3))
+  result = tf.zeros([tf.size(sizes), 3], sizes.dtype)
   used, examples = tf.zeros_like(sizes), tf.zeros_like(sizes)  # of rows
   for i in tf.argsort(sizes, direction="DESCENDING", stable=True):
     fits = (used + sizes[i] <= limit) & (examples < max_examples)
     chosen = tf.argmax(tf.cast(fits, tf.int32), output_type=tf.int32)
-    row = tf.tensor_scatter_nd_update(row, [[i]], [chosen])
-    start = tf.tensor_scatter_nd_update(start, [[i]], [used[chosen]])
-    number = tf.tensor_scatter_nd_update(number, [[i]], [examples[chosen]])
+    values = [chosen, used[chosen], examples[chosen]]
+    result = tf.tensor_scatter_nd_update(result, [[i]], [values])
     used = tf.tensor_scatter_nd_add(used, [[chosen]], [sizes[i]])
     examples = tf.tensor_scatter_nd_add(examples, [[chosen]], [1])
-  return row, start, number
+  return tf.unstack(result, axis=1)
 
 
 def plan(

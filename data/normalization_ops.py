@@ -82,9 +82,6 @@ def unicode_tables(do_lower_case: bool) -> UnicodeTables:
       kinds[code], shifts[code] = _kind(char, text), ord(text) - code
     else:
       kinds[code] = _REMOVED
-
-  if not do_lower_case:
-    kinds[kinds == _MARK] = _WORD_CHAR
   return UnicodeTables(kinds, shifts, expansions, orders, casings)
 
 

@@ -7,6 +7,7 @@ TensorFlow operations, with tables made from the functions below.
 import itertools
 import os
 import re
+import string
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
@@ -47,11 +48,8 @@ class FullTokenizer:
     self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
 
   def tokenize(self, text: str | bytes) -> list[str]:
-    return [
-      piece
-      for word in self.basic_tokenizer.tokenize(text)
-      for piece in self.wordpiece_tokenizer.tokenize(word)
-    ]
+    words = self.basic_tokenizer.tokenize(text)
+    return self.wordpiece_tokenizer.tokenize(" ".join(words))
 
   def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
     """Looks up ids; a token outside the vocabulary is a KeyError."""
@@ -180,17 +178,13 @@ def is_removed(char: str) -> bool:
 
 def is_punctuation(char: str) -> bool:
   """True for Unicode punctuation, and ASCII other than letters and digits."""
-  if char.isascii():
-    return char.isprintable() and not char.isalnum() and char != " "
-  return unicodedata.category(char).startswith("P")
+  is_ascii = char in string.punctuation
+  return is_ascii or unicodedata.category(char).startswith("P")
 
 
 def is_cjk(char: str) -> bool:
   """True for Chinese characters, which are tokens of their own."""
-  code = ord(char)
-  if code < 0x3400:  # of which there are the most
-    return False
-  return any(first <= code <= last for first, last in CJK_RANGES)
+  return any(first <= ord(char) <= last for first, last in CJK_RANGES)
 
 
 def validate_case_matches_checkpoint(

@@ -77,12 +77,12 @@ class GraphTokenizer(tf.Module):
     word_ids = self._ids.lookup(words)  # [D]
     known = tf.where(word_ids >= 0)[:, 0]
     unknown = tf.where(word_ids < 0)[:, 0]
-    matched = known, tf.gather(word_ids, known)
+    known_ids = tf.gather(word_ids, known)
     vector, scalar = tf.TensorShape([None]), tf.TensorShape([])
     *_, rows, ids = tf.while_loop(
       lambda rows, *_: tf.size(rows) > 0,
       self._match_pieces,
-      (unknown, tf.gather(words, unknown), 0, *matched),
+      (unknown, tf.gather(words, unknown), 0, known, known_ids),
       shape_invariants=(vector, vector, scalar, vector, vector),
     )
     # Of a word that cannot be split, only the id -1 is used.
@@ -92,19 +92,19 @@ class GraphTokenizer(tf.Module):
     order = tf.argsort(rows, stable=True)
     rows, ids = tf.gather(rows, order), tf.gather(ids, order)
     is_used = (tf.gather(failed, rows) == 0) | (ids < 0)
-    rows, ids = (tf.boolean_mask(x, is_used) for x in (rows, ids))
+    rows, ids = tf.boolean_mask(rows, is_used), tf.boolean_mask(ids, is_used)
     ids = tf.where(ids < 0, self._ids.lookup(tf.constant(vocab.UNK)), ids)
     return tf.RaggedTensor.from_value_rowids(
       ids, rows, tf.size(words, tf.int64), validate=False
     )
 
-  def _match_pieces(self, rows, rest, joiner, *pieces):
+  def _match_pieces(self, rows, rest, joiner, piece_rows, piece_ids):
     """Matches the longest piece at the start of each unfinished word.
 
     `rows` [A] int64 are indices of the words, `rest` [A] their unmatched ends,
-    after the first round with "##", `joiner` the length of that or 0; `pieces`
-    are rows [F] and ids [F] of matched ones, -1 for a word that cannot be
-    split. Returns arguments of the next round.
+    after the first round with "##", `joiner` the length of that or 0;
+    `piece_rows` [F] and `piece_ids` [F] are of matched pieces, -1 for a word
+    that cannot be split. Returns arguments of the next round.
     """
     lengths = tf.strings.length(rest, "UTF8_CHAR")
     tries = tf.ragged.range(
@@ -122,13 +122,14 @@ class GraphTokenizer(tf.Module):
     best = tf.maximum(best, 0)
     used = tf.where(matched, tf.gather(tries, best), lengths)
     ids = tf.where(matched, tf.gather(ids, best), -1)
-    pairs = zip(pieces, (rows, ids), strict=True)
-    pieces = [tf.concat(pair, 0) for pair in pairs]
+    piece_rows = tf.concat([piece_rows, rows], 0)
+    piece_ids = tf.concat([piece_ids, ids], 0)
 
     unfinished = tf.where(used < lengths)[:, 0]
+    rows = tf.gather(rows, unfinished)
     rest, used = tf.gather(rest, unfinished), tf.gather(used, unfinished)
     rest = _JOINER + _substrings(rest, used, _TO_THE_END)
-    return (tf.gather(rows, unfinished), rest, len(_JOINER), *pieces)
+    return rows, rest, len(_JOINER), piece_rows, piece_ids
 
 
 def _asset(vocabulary):

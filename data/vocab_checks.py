@@ -83,7 +83,7 @@ def sample(
 
 def _spread(items, number):
   """Selects about `number` evenly spaced items of a sequence."""
-  return items[:: -(-len(items) // number) or 1]
+  return items[:: max(1, -(-len(items) // number))]
 
 
 def warn_of_examples(
@@ -101,10 +101,10 @@ def warn_of_texts(
   texts: Iterable[str | None], tokenizer: FullTokenizer, name: str
 ) -> None:
   """Warns of scripts and of unknown words in a sample of texts, or None."""
-  sample = [text for text in texts if text]
+  present = [text for text in texts if text]
   lower_case = tokenizer.basic_tokenizer.do_lower_case
-  warn_of_scripts(sample, lower_case, name, tokenizer.vocab)
-  warn_of_unknown(sample, tokenizer, name)
+  warn_of_scripts(present, lower_case, name, tokenizer.vocab)
+  warn_of_unknown(present, tokenizer, name)
 
 
 def warn_of_long_lines(
@@ -285,11 +285,10 @@ def log_lengths(
   if not longer:
     return
   larger = [n for n in _LENGTHS if n > max_length and longer_than(n) < longer]
-  fitting = (n for n in larger if longer_than(n) <= (1 - _FITS) * total)
-  best = next(fitting, larger[-1] if larger else None)
   advice = ""
-  if best:
-    best = min(best, max(lengths))
+  if larger:
+    fitting = [n for n in larger if longer_than(n) <= (1 - _FITS) * total]
+    best = min(*fitting, larger[-1], max(lengths))
     held = 100 * (1 - longer_than(best) / total)
     advice = f"; --{flag}={best} would hold {held:.1f} %"
   logging.log(

@@ -69,7 +69,8 @@ def build_shard(
   builder: RecordBuilder, shard: Shard
 ) -> tuple[list[bytes], Mapping[str, int], list[str]]:
   """Records of a shard, by its own seed; Progress.counts; examples as text."""
-  config, progress = builder.config, Progress("", 0, "", log=lambda text: None)
+  config = builder.config
+  progress = Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)
   if shard.dropped:
     lines = documents.drop_documents(lines, shard.dropped, progress)

@@ -290,7 +290,8 @@ def extend(
       f"--min_count={min_count} times"
     )
   ids = (unused + list(range(len(tokens), len(tokens) + number)))[: len(words)]
-  extended = dict(enumerate(tokens)) | dict(zip(ids, words, strict=True))
+  new_words = dict(zip(ids, words, strict=True))
+  extended = dict(enumerate(tokens)) | new_words
   before = split_statistics(counts, tokens)
   after = split_statistics(counts, extended.values())
   logging.info(
@@ -304,6 +305,6 @@ def extend(
   split = WordpieceTokenizer(token_ids).tokenize
   pieces = {
     index: [token_ids[piece] for piece in split(word)]
-    for index, word in zip(ids, words, strict=True)
+    for index, word in new_words.items()
   }
   return list(extended.values()), pieces
