@@ -1,11 +1,11 @@
-"""Batches of less padding: of similar lengths, trimmed, packed.
+"""Batches of less padding: trimmed or packed.
 
 A batch is a dict of name -> [B, ...]. A packed one has several examples in a
 row, which do not attend to each other.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,6 @@ import tensorflow as tf
 from absl import logging
 
 from data.features import TOKENS
-from storage.tfrecord import Schema
 
 Batch = dict[str, tf.Tensor]
 
@@ -21,60 +20,12 @@ Batch = dict[str, tf.Tensor]
 _WORTHWHILE = 0.1
 _SAMPLED = 100  # batches
 _MULTIPLE = 8  # tokens; trimmed rows have a multiple of it
-GROUPED = 100  # batches whose records are sorted by length together
-_LIMIT = 2**32  # greater than all lengths and all random sort keys
 
 
 def lengths(mask: tf.Tensor) -> tf.Tensor:
   """Positions up to the last token, [B], of [B, T] or [B, C, T] masks."""
   positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
   return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
-
-
-def group_by_length(
-  records: Callable[[int], tf.data.Dataset],
-  schema: Schema,
-  batch_size: int,
-  skip: int,
-  seed: int,
-  epoch: int,
-) -> tf.data.Dataset:
-  """Reorders records so that those of a batch have similar lengths.
-
-  `records` makes a dataset of the serialized records after a number of them.
-  Those of 100 batches are sorted by length, and the batches are shuffled,
-  within an epoch of `epoch` records. A reader that skips records, in batches of
-  the same size, resumes the same order.
-  """
-  size = GROUPED * batch_size
-  first, inside = divmod(skip, size)
-  feature = schema["input_mask"]
-  mask = {"input_mask": tf.io.FixedLenFeature(feature.shape, feature.dtype)}
-
-  def reorder(number, serialized):
-    parsed = tf.io.parse_example(serialized, mask)
-    begin = number * size + batch_size * tf.range(GROUPED, dtype=tf.int64)
-    first_epoch, last_epoch = begin // epoch, (begin + batch_size - 1) // epoch
-    # Of each batch: even within an epoch, odd for batches of two.
-    group = 2 * first_epoch + tf.cast(first_epoch != last_epoch, tf.int64)
-    row_group = tf.repeat(group, batch_size)
-    length = tf.cast(lengths(parsed["input_mask"]), tf.int64)
-    order = _order(row_group, tf.where(row_group % 2 == 0, length, 0))
-    batches = tf.reshape(tf.gather(serialized, order), [GROUPED, batch_size])
-    group_seed = tf.stack([tf.constant(seed, tf.int64), number])
-    drawn = tf.random.stateless_uniform(
-      [GROUPED], group_seed, maxval=_LIMIT, dtype=tf.int64
-    )
-    return tf.reshape(tf.gather(batches, _order(group, drawn)), [-1])
-
-  chunks = records(first * size).batch(size, drop_remainder=True)
-  chunks = chunks.enumerate(first).map(reorder, tf.data.AUTOTUNE)
-  return chunks.unbatch().skip(inside)
-
-
-def _order(group, key):
-  """Indices sorted by group, then by a key less than _LIMIT."""
-  return tf.argsort(group * _LIMIT + key, stable=True)
 
 
 def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:
