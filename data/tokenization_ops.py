@@ -134,10 +134,9 @@ class GraphTokenizer(tf.Module):
 
 def _asset(vocabulary):
   """The vocabulary as a file in memory, without duplicate or blank lines."""
+  tokens = {index: token for token, index in vocabulary.items()}
   # An id without a token gets a line that no token can equal.
-  lines = [f" {index}" for index in range(max(vocabulary.values()) + 1)]
-  for token, index in vocabulary.items():
-    lines[index] = token or lines[index]
+  lines = [tokens.get(index) or f" {index}" for index in range(max(tokens) + 1)]
   folder = f"ram://vocabulary-{uuid.uuid4().hex}"
   tf.io.gfile.makedirs(folder)
   with tf.io.gfile.GFile(f"{folder}/vocab.txt", "w") as file:
@@ -203,7 +202,7 @@ def join(
   if second is not None:
     parts += [second, repeat(sep, has_second)]
   ids = tf.concat(parts, axis=1)
-  first_lengths = tf.add_n([part.row_lengths() for part in parts[:3]])
+  first_lengths = first.row_lengths() + 2
   padded = ids.to_tensor()
   # Rows of an empty batch have the length of [CLS] [SEP].
   padded = tf.pad(padded, [[0, 0], [0, tf.maximum(2 - tf.shape(padded)[1], 0)]])

@@ -102,8 +102,8 @@ def warn_of_texts(
 ) -> None:
   """Warns of scripts and of unknown words in a sample of texts, or None."""
   present = [text for text in texts if text]
-  lower_case = tokenizer.basic_tokenizer.do_lower_case
-  warn_of_scripts(present, lower_case, name, tokenizer.vocab)
+  if tokenizer.basic_tokenizer.do_lower_case:
+    warn_of_scripts(present, name, tokenizer.vocab)
   warn_of_unknown(present, tokenizer, name)
 
 
@@ -133,14 +133,9 @@ def _count_words(texts) -> Counter:
 
 
 def warn_of_scripts(
-  texts: Iterable[str],
-  do_lower_case: bool,
-  name: str,
-  vocabulary: Iterable[str] | None = None,
+  texts: Iterable[str], name: str, vocabulary: Iterable[str] | None = None
 ) -> None:
-  """Warns, once for each script, if --do_lower_case corrupts texts."""
-  if not do_lower_case:
-    return
+  """Warns, once for each script, if --do_lower_case=True corrupts texts."""
   words = _count_words(texts)
   scripts: defaultdict[str, Counter] = defaultdict(Counter)  # letters by script
   for word, number in words.items():

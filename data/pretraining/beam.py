@@ -115,8 +115,7 @@ def count_words(
   `counter` is an empty WordCounter. Uses a temporary folder beside the output.
   """
   output = files.absolute(output)
-  paths = list(map(files.absolute, paths))
-  corpus = split_corpus(paths, text_format)
+  corpus = split_corpus(list(map(files.absolute, paths)), text_format)
   folder = f"{output}.counts-{uuid4().hex}"
 
   def build(pipeline):

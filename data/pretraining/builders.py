@@ -251,8 +251,7 @@ def _finished(examples: Iterable[Mapping], finish) -> Iterator[dict]:
   """Examples of batches that `finish` has changed."""
   examples = iter(examples)
   while batch := [*islice(examples, _BATCH_SIZE)]:
-    columns = {name: [row[name] for row in batch] for name in batch[0]}
-    columns = finish(columns)
+    columns = finish({k: [row[k] for row in batch] for k in batch[0]})
     for i in range(len(batch)):
       yield {name: values[i].tolist() for name, values in columns.items()}
 

@@ -104,8 +104,7 @@ def write_shards(
     results = workers.ordered_map(prepare, shards, processes, progress.say)
     stack.enter_context(closing(results))  # workers end before their folder
     single = 0
-    for shard, result in zip(shards, results, strict=True):
-      parts, counts, samples = result
+    for shard, (parts, counts, samples) in zip(shards, results, strict=True):
       written = progress.counts["instances"]
       if not written:
         builders.log_samples(samples)
