@@ -256,8 +256,7 @@ def _shuffled(index: Index, seed: int, skip: int) -> tf.data.Dataset:
         names, blocks, tf.random.experimental.stateless_fold_in(epoch_seed, n)
       )
     )
-    records = records.prefetch(1).unbatch()
-    return records.skip(unread - begins[chunk])
+    return records.prefetch(1).unbatch().skip(unread - begins[chunk])
 
   return tf.data.Dataset.range(first, tf.int64.max).flat_map(read_epoch)
 

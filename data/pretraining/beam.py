@@ -235,7 +235,6 @@ def _write_counts(group, folder):
 
 
 def _run(build, options) -> None:
-  """Runs a pipeline to its end."""
   # Worker processes of local runners import the project's modules.
   folders = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
   os.environ["PYTHONPATH"] = os.pathsep.join(folders)

@@ -154,8 +154,7 @@ def _mark_duplicates(
     all_digests.append(numbers)
     progress.add(shard.megabytes, documents=len(numbers))
   progress.say()
-  dropped = find_repeated(all_digests)
-  pairs = zip(shards, dropped, strict=True)
+  pairs = zip(shards, find_repeated(all_digests), strict=True)
   return [shard._replace(dropped=indices) for shard, indices in pairs]
 
 
