@@ -178,8 +178,8 @@ def is_removed(char: str) -> bool:
 
 def is_punctuation(char: str) -> bool:
   """True for Unicode punctuation, and ASCII other than letters and digits."""
-  is_ascii = char in string.punctuation
-  return is_ascii or unicodedata.category(char).startswith("P")
+  category = unicodedata.category(char)
+  return char in string.punctuation or category.startswith("P")
 
 
 def is_cjk(char: str) -> bool:
