@@ -101,8 +101,9 @@ def _count_source(args, paths):
   counter = vocab_learning.WordCounter(args.do_lower_case, args.max_words)
   text = TextFormat(args.input_format, args.text_field)
   sample = [*vocab_checks.sample(paths, text.lines)]
-  vocab_checks.warn_of_scripts(sample, args.do_lower_case, args.input_file)
-  if not args.do_lower_case:
+  if args.do_lower_case:
+    vocab_checks.warn_of_scripts(sample, args.input_file)
+  else:
     vocab_checks.warn_of_decomposed(sample, args.input_file)
   if args.runner:
     from data.pretraining import beam  # optional dependency
@@ -125,12 +126,7 @@ def _count_source(args, paths):
 def write_model(args: Arguments, counts: Counter) -> None:
   """Writes vocabulary, configuration and checkpoint with new words."""
   tokens, pieces = vocab_learning.extend(
-    args.extend,
-    counts,
-    args.input_file,
-    args.new_words,
-    args.min_count,
-    args.do_lower_case,
+    args.extend, counts, args.input_file, args.new_words, args.min_count
   )
   # TensorFlow is imported here, after the words were found.
   from conversion import original

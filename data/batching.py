@@ -1,11 +1,11 @@
-"""Batches of less padding: of similar lengths, trimmed, packed.
+"""Batches of less padding: trimmed or packed.
 
 A batch is a dict of name -> [B, ...]. A packed one has several examples in a
 row, which do not attend to each other.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,6 @@ import tensorflow as tf
 from absl import logging
 
 from data.features import TOKENS
-from storage.tfrecord import Schema
 
 Batch = dict[str, tf.Tensor]
 
@@ -21,60 +20,12 @@ Batch = dict[str, tf.Tensor]
 _WORTHWHILE = 0.1
 _SAMPLED = 100  # batches
 _MULTIPLE = 8  # tokens; trimmed rows have a multiple of it
-GROUPED = 100  # batches whose records are sorted by length together
-_LIMIT = 2**32  # greater than all lengths and all random sort keys
 
 
 def lengths(mask: tf.Tensor) -> tf.Tensor:
   """Positions up to the last token, [B], of [B, T] or [B, C, T] masks."""
   positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
   return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
-
-
-def group_by_length(
-  records: Callable[[int], tf.data.Dataset],
-  schema: Schema,
-  batch_size: int,
-  skip: int,
-  seed: int,
-  epoch: int,
-) -> tf.data.Dataset:
-  """Reorders records so that those of a batch have similar lengths.
-
-  `records` makes a dataset of the serialized records after a number of them.
-  Those of 100 batches are sorted by length, and the batches are shuffled,
-  within an epoch of `epoch` records. A reader that skips records, in batches of
-  the same size, resumes the same order.
-  """
-  size = GROUPED * batch_size
-  first, inside = divmod(skip, size)
-  mask = schema["input_mask"]
-  mask = {mask.name: tf.io.FixedLenFeature(mask.shape, mask.dtype)}
-
-  def reorder(number, serialized):
-    parsed = tf.io.parse_example(serialized, mask)
-    begin = number * size + batch_size * tf.range(GROUPED, dtype=tf.int64)
-    first_epoch, last_epoch = begin // epoch, (begin + batch_size - 1) // epoch
-    # Of each batch: even within an epoch, odd for batches of two.
-    group = 2 * first_epoch + tf.cast(first_epoch != last_epoch, tf.int64)
-    row_group = tf.repeat(group, batch_size)
-    length = tf.cast(lengths(parsed["input_mask"]), tf.int64)
-    order = _order(row_group, tf.where(row_group % 2 == 0, length, 0))
-    batches = tf.reshape(tf.gather(serialized, order), [GROUPED, batch_size])
-    group_seed = tf.stack([tf.constant(seed, tf.int64), number])
-    drawn = tf.random.stateless_uniform(
-      [GROUPED], group_seed, maxval=_LIMIT, dtype=tf.int64
-    )
-    return tf.reshape(tf.gather(batches, _order(group, drawn)), [-1])
-
-  chunks = records(first * size).batch(size, drop_remainder=True)
-  chunks = chunks.enumerate(first).map(reorder, tf.data.AUTOTUNE)
-  return chunks.unbatch().skip(inside)
-
-
-def _order(group, key):
-  """Indices sorted by group, then by a key less than _LIMIT."""
-  return tf.argsort(group * _LIMIT + key, stable=True)
 
 
 def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:
@@ -84,8 +35,8 @@ def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:
   the same shape, are cut to a multiple of 8, or T.
   """
   mask = batch["input_mask"]
-  longest = tf.reduce_max(lengths(mask))
-  length = tf.maximum(-(-longest // _MULTIPLE), 1) * _MULTIPLE
+  longest = tf.maximum(tf.reduce_max(lengths(mask)), 1)
+  length = _rounded_up(longest, _MULTIPLE)
   return batch | {name: batch[name][..., :length] for name in names}
 
 
@@ -148,26 +99,24 @@ class Packing:
       slot[:, None], start[:, None] + outputs, [rows * self.max_examples, size]
     )
     slots = slot[:, None] * size + tf.range(size)
-    *batch_shape, _ = batch["input_mask"].shape
-    if len(batch_shape) == 2:
-      slots = tf.reshape(slots, [-1, batch_shape[1], 1])
+    choices = batch["input_mask"].shape[1:-1]
+    slots = tf.reshape(slots, [-1, *choices, size])
     positions = tf.reshape(positions, [rows, self.max_examples * size])
     return {"output_positions": positions, "output_slots": slots}
 
 
 def _first_fit(sizes, limit, max_examples):
   """Row, first position, and number in the row of each example, [B] each."""
-  row, start, number = (tf.zeros_like(sizes) for _ in range(3))
+  result = tf.zeros([tf.size(sizes), 3], sizes.dtype)
   used, examples = tf.zeros_like(sizes), tf.zeros_like(sizes)  # of rows
   for i in tf.argsort(sizes, direction="DESCENDING", stable=True):
     fits = (used + sizes[i] <= limit) & (examples < max_examples)
     chosen = tf.argmax(tf.cast(fits, tf.int32), output_type=tf.int32)
-    row = tf.tensor_scatter_nd_update(row, [[i]], [chosen])
-    start = tf.tensor_scatter_nd_update(start, [[i]], [used[chosen]])
-    number = tf.tensor_scatter_nd_update(number, [[i]], [examples[chosen]])
+    values = [chosen, used[chosen], examples[chosen]]
+    result = tf.tensor_scatter_nd_update(result, [[i]], [values])
     used = tf.tensor_scatter_nd_add(used, [[chosen]], [sizes[i]])
     examples = tf.tensor_scatter_nd_add(examples, [[chosen]], [1])
-  return row, start, number
+  return tf.unstack(result, axis=1)
 
 
 def plan(
@@ -189,8 +138,8 @@ def plan(
   probs = np.array(list(counts.values())) / sum(counts.values())
   rng = np.random.default_rng(0)
   batches = rng.choice(sizes, (_SAMPLED, batch_size), p=probs)
-  padded = np.minimum(_rounded_up(batches.max(1), 8), max_length)
-  longest = min(int(_rounded_up(sizes.max(), 8)), max_length)
+  padded = np.minimum(_rounded_up(batches.max(1), _MULTIPLE), max_length)
+  longest = min(int(_rounded_up(sizes.max(), _MULTIPLE)), max_length)
   row_lengths = {longest, *range(_rounded_up(longest, 32), max_length + 1, 32)}
   plans = []
   for length in sorted(row_lengths):
@@ -203,13 +152,9 @@ def plan(
   if is_packed is None and cost > (1 - _WORTHWHILE) * padded_cost:
     return None
   logging.info(
-    "packing: a batch of %d takes about %.1f rows of %d tokens instead of %d "
-    "rows of %.0f (--nopack_examples turns it off)",
-    batch_size,
-    rows,
-    packing.row_length,
-    batch_size,
-    padded.mean(),
+    f"packing: a batch of {batch_size} takes about {rows:.1f} rows of "
+    f"{packing.row_length} tokens instead of {batch_size} rows of "
+    f"{padded.mean():.0f} (--nopack_examples turns it off)"
   )
   return packing
 

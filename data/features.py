@@ -148,16 +148,12 @@ class RowEncoder:
   ) -> tuple[list[int], list[int]]:
     """Ids and segments of a row; by default without an empty second text."""
     first = self.token_ids(text_a)
-    second = self.token_ids(text_b or "") or None
-    if second is None and keep_empty:
-      second = []
-    size = 2 + len(first) + (0 if second is None else len(second) + 1)
-    self.lengths[size] += 1
-    if second is None:
-      del first[self.seq_length - 2 :]
-    else:
-      truncate_pair(first, second, self.seq_length - 3)
-    return join(first, second, *self._ends)
+    second = self.token_ids(text_b or "")
+    has_second = bool(second) or keep_empty
+    special = 3 if has_second else 2  # [CLS] and [SEP]s
+    self.lengths[len(first) + len(second) + special] += 1
+    truncate_pair(first, second, self.seq_length - special)
+    return join(first, second if has_second else None, *self._ends)
 
   def inputs(self, ids: Sequence[int], segments: Sequence[int]) -> dict:
     return pad_inputs(ids, segments, self.seq_length)
@@ -254,7 +250,8 @@ def write_records(
 
 def _chunk_encoder(prepare, schema):
   """Function from a chunk to serialized records and lengths of its texts."""
-  build, encode = prepare(), ExampleEncoder(schema)
+  build = prepare()
+  encode = ExampleEncoder(schema)
 
   def encode_chunk(chunk):
     before = Counter(build.lengths)

@@ -173,9 +173,8 @@ def _in_order_of(known: LabelSet, result: LabelSet) -> LabelSet:
       f"the same, name them in its order in {FILE_NAME} in --output_dir"
     )
   logging.info(
-    "the labels are %s; --init_checkpoint was trained for %s",
-    describe(result),
-    describe(known),
+    f"the labels are {describe(result)}; --init_checkpoint was trained for "
+    f"{describe(known)}"
   )
   return result
 
@@ -186,10 +185,9 @@ def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
   is_same = [label.lower() for label in known] == [*map(str.lower, labels)]
   if len(known) == len(labels) and not is_same:
     logging.warning(
-      "the head of --init_checkpoint is for %s, which it takes for %s, in this "
-      "order: if they do not mean the same, train a fresh one with --new_head",
-      describe(known),
-      describe(labels),
+      f"the head of --init_checkpoint is for {describe(known)}, which it takes "
+      f"for {describe(labels)}, in this order: if they do not mean the same, "
+      "train a fresh one with --new_head"
     )
 
 

@@ -82,9 +82,6 @@ def unicode_tables(do_lower_case: bool) -> UnicodeTables:
       kinds[code], shifts[code] = _kind(char, text), ord(text) - code
     else:
       kinds[code] = _REMOVED
-
-  if not do_lower_case:
-    kinds[kinds == _MARK] = _WORD_CHAR
   return UnicodeTables(kinds, shifts, expansions, orders, casings)
 
 
@@ -110,7 +107,7 @@ class _Chars(NamedTuple):
   """Code points of all pieces, concatenated."""
 
   codes: tf.Tensor  # [K] int32
-  kinds: tf.Tensor  # [K] uint8, as in unicode_tables
+  kinds: tf.Tensor  # [K] int32, as in unicode_tables
   rows: tf.Tensor  # [K] int64, index of the piece
   sources: tf.Tensor  # [K] int64, index of the original code point in the input
 
@@ -211,25 +208,17 @@ class _Table:
   """
 
   def __init__(self, *columns):
-    distinct: dict[tuple[bytes, ...], int] = {}
-    starts = [
-      distinct.setdefault(
-        tuple(column[begin : begin + 256].tobytes() for column in columns),
-        256 * len(distinct),
-      )
-      for begin in range(0, _CODE_POINTS, 256)
-    ]
-    self._starts = np.array(starts, np.int32)
-    pages = zip(*distinct, strict=True)
-    self._cells = [
-      np.frombuffer(b"".join(cells), column.dtype)
-      for column, cells in zip(columns, pages, strict=True)
-    ]
+    table = np.stack(columns, axis=1)
+    pages = [page.tobytes() for page in np.split(table, _CODE_POINTS // 256)]
+    starts = {page: 256 * i for i, page in enumerate(dict.fromkeys(pages))}
+    self._starts = np.array([starts[page] for page in pages], np.int32)
+    cells = np.frombuffer(b"".join(starts), table.dtype)
+    self._cells = cells.reshape(-1, len(columns))
 
   def __call__(self, codes):
-    """Values of code points: [K] int32 -> for each column [K] of its type."""
+    """Values of code points: [K] int32 -> for each column [K]."""
     indices = tf.gather(self._starts, codes // 256) + codes % 256
-    return [tf.gather(cells, indices) for cells in self._cells]
+    return tf.unstack(tf.gather(self._cells, indices), axis=1)
 
 
 def _if_any(mask, function, values):

@@ -22,6 +22,8 @@ from storage import UserError, record_scan
 from storage.record_scan import BLOCK, Index
 from storage.tfrecord import Schema
 
+GROUPED = 100  # batches whose records are sorted by length together
+_LIMIT = 2**32  # greater than all lengths and all random sort keys
 _CHUNK = 40  # blocks
 _ROUND = 1000  # records in which the fractions of the sources are exact
 _BUFFER = 256 << 10  # bytes
@@ -170,9 +172,7 @@ class ShuffledRecords:
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync
     if by_length:
-      examples = batching.group_by_length(
-        self.from_position, schema, batch_size, skip, self._seed, self._epoch
-      )
+      examples = self._by_length(schema, batch_size, skip)
     else:
       examples = self.from_position(skip)
     batches = examples.batch(batch_size // replicas, drop_remainder=True)
@@ -182,6 +182,40 @@ class ShuffledRecords:
       worker = context.input_pipeline_id
       batches = batches.filter(lambda n, _: n % replicas // here == worker)
     return batches
+
+  def _by_length(self, schema, batch_size, skip):
+    """As `from_position`, but the records of a batch have similar lengths.
+
+    Those of 100 batches are sorted by length, and the batches are shuffled,
+    within an epoch; the order depends on the size of the batches.
+    """
+    size = GROUPED * batch_size
+    first, inside = divmod(skip, size)
+    parse = parser(Schema(schema["input_mask"]))
+
+    def reorder(number, serialized):
+      begin = number * size + batch_size * tf.range(GROUPED, dtype=tf.int64)
+      first_epoch = begin // self._epoch
+      last_epoch = (begin + batch_size - 1) // self._epoch
+      # Of each batch: even within an epoch, odd for batches of two.
+      group = 2 * first_epoch + tf.cast(first_epoch != last_epoch, tf.int64)
+      row_group = tf.repeat(group, batch_size)
+      length = tf.cast(lengths(parse(serialized)["input_mask"]), tf.int64)
+      order = _order(row_group, tf.where(row_group % 2 == 0, length, 0))
+      batches = tf.reshape(tf.gather(serialized, order), [GROUPED, batch_size])
+      drawn = tf.random.stateless_uniform(
+        [GROUPED], [self._seed, number], maxval=_LIMIT, dtype=tf.int64
+      )
+      return tf.reshape(tf.gather(batches, _order(group, drawn)), [-1])
+
+    chunks = self.from_position(first * size).batch(size, drop_remainder=True)
+    chunks = chunks.enumerate(first).map(reorder, tf.data.AUTOTUNE)
+    return chunks.unbatch().skip(inside)
+
+
+def _order(group, key):
+  """Indices sorted by group, then by a key less than _LIMIT."""
+  return tf.argsort(group * _LIMIT + key, stable=True)
 
 
 def _round_counts(weights: Sequence[float]) -> np.ndarray:
@@ -222,8 +256,7 @@ def _shuffled(index: Index, seed: int, skip: int) -> tf.data.Dataset:
         names, blocks, tf.random.experimental.stateless_fold_in(epoch_seed, n)
       )
     )
-    records = records.prefetch(1).unbatch()
-    return records.skip(unread - begins[chunk])
+    return records.prefetch(1).unbatch().skip(unread - begins[chunk])
 
   return tf.data.Dataset.range(first, tf.int64.max).flat_map(read_epoch)
 
@@ -294,7 +327,7 @@ class RecordDataset(TrainingRecords):
       return {name: tf.gather(value, order) for name, value in batch.items()}
 
     chunks = tf.data.TFRecordDataset(self.path).enumerate()
-    chunks = chunks.batch(batching.GROUPED * batch_size)
+    chunks = chunks.batch(GROUPED * batch_size)
     batches = prefetch_map(chunks, sort_rows).rebatch(batch_size)
     if self.static_shapes:
       batches = batches.map(lambda batch: _pad_batch(batch, batch_size))
@@ -317,9 +350,9 @@ class RecordDataset(TrainingRecords):
 def _pad_batch(batch, size):
   """Adds rows of zeros up to a batch size; their position is the greatest."""
   missing = size - tf.shape(batch["position"])[0]
-  last = tf.fill([missing], batch["position"].dtype.max)
-  filled = {
-    name: tf.pad(value, [[0, missing]] + [[0, 0]] * (value.shape.rank - 1))
-    for name, value in batch.items()
-  }
-  return filled | {"position": tf.concat([batch["position"], last], 0)}
+  padded = {}
+  for name, value in batch.items():
+    widths = [[0, missing]] + [[0, 0]] * (value.shape.rank - 1)
+    fill = value.dtype.max if name == "position" else 0
+    padded[name] = tf.pad(value, widths, constant_values=fill)
+  return padded

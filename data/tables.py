@@ -92,10 +92,8 @@ def _table(path, columns, header, skip_broken):
   if broken:
     shown = ", ".join(map(str, broken[:5])) + ", ..." * (len(broken) > 5)
     logging.warning(
-      "%s: left out %d rows with a wrong number of columns (lines %s)",
-      path,
-      len(broken),
-      shown,
+      f"{path}: left out {len(broken)} rows with a wrong number of columns "
+      f"(lines {shown})"
     )
 
 

@@ -7,6 +7,7 @@ TensorFlow operations, with tables made from the functions below.
 import itertools
 import os
 import re
+import string
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
@@ -47,11 +48,8 @@ class FullTokenizer:
     self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
 
   def tokenize(self, text: str | bytes) -> list[str]:
-    return [
-      piece
-      for word in self.basic_tokenizer.tokenize(text)
-      for piece in self.wordpiece_tokenizer.tokenize(word)
-    ]
+    words = self.basic_tokenizer.tokenize(text)
+    return self.wordpiece_tokenizer.tokenize(" ".join(words))
 
   def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
     """Looks up ids; a token outside the vocabulary is a KeyError."""
@@ -133,11 +131,13 @@ class CachedTokenizer(dict):
     return list(itertools.chain.from_iterable(pieces))
 
   def __missing__(self, piece):
-    words = self._plain_words(piece)
-    if words is None or words == [piece]:
-      full, wordpiece = self._tokenizer, self._tokenizer.wordpiece_tokenizer
-      tokens = (wordpiece if words else full).tokenize(piece)
-      ids = tuple(full.convert_tokens_to_ids(tokens))
+    words = [piece]
+    if piece.isascii() and piece.isprintable():  # needs no cleaning
+      lower = self._tokenizer.basic_tokenizer.do_lower_case
+      words = _ASCII_WORDS.findall(piece.lower() if lower else piece)
+    if words == [piece]:
+      tokens = self._tokenizer.tokenize(piece)
+      ids = tuple(self._tokenizer.convert_tokens_to_ids(tokens))
     else:  # "end." is "end" and "."; likely in the cache
       ids = tuple(itertools.chain.from_iterable(self[word] for word in words))
     if len(piece) <= self.MAX_LENGTH:
@@ -145,13 +145,6 @@ class CachedTokenizer(dict):
         self.clear()
       self[piece] = ids
     return ids
-
-  def _plain_words(self, piece):
-    """Words of printable ASCII, which needs no cleaning, else None."""
-    if not (piece.isascii() and piece.isprintable()):
-      return None
-    lower = self._tokenizer.basic_tokenizer.do_lower_case
-    return _ASCII_WORDS.findall(piece.lower() if lower else piece)
 
 
 def convert_to_unicode(text: str | bytes) -> str:
@@ -185,17 +178,13 @@ def is_removed(char: str) -> bool:
 
 def is_punctuation(char: str) -> bool:
   """True for Unicode punctuation, and ASCII other than letters and digits."""
-  if char.isascii():
-    return char.isprintable() and not char.isalnum() and char != " "
-  return unicodedata.category(char).startswith("P")
+  category = unicodedata.category(char)
+  return char in string.punctuation or category.startswith("P")
 
 
 def is_cjk(char: str) -> bool:
   """True for Chinese characters, which are tokens of their own."""
-  code = ord(char)
-  if code < 0x3400:  # of which there are the most
-    return False
-  return any(first <= code <= last for first, last in CJK_RANGES)
+  return any(first <= ord(char) <= last for first, last in CJK_RANGES)
 
 
 def validate_case_matches_checkpoint(

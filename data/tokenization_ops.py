@@ -77,12 +77,12 @@ class GraphTokenizer(tf.Module):
     word_ids = self._ids.lookup(words)  # [D]
     known = tf.where(word_ids >= 0)[:, 0]
     unknown = tf.where(word_ids < 0)[:, 0]
-    matched = known, tf.gather(word_ids, known)
+    known_ids = tf.gather(word_ids, known)
     vector, scalar = tf.TensorShape([None]), tf.TensorShape([])
     *_, rows, ids = tf.while_loop(
       lambda rows, *_: tf.size(rows) > 0,
       self._match_pieces,
-      (unknown, tf.gather(words, unknown), 0, *matched),
+      (unknown, tf.gather(words, unknown), 0, known, known_ids),
       shape_invariants=(vector, vector, scalar, vector, vector),
     )
     # Of a word that cannot be split, only the id -1 is used.
@@ -92,19 +92,19 @@ class GraphTokenizer(tf.Module):
     order = tf.argsort(rows, stable=True)
     rows, ids = tf.gather(rows, order), tf.gather(ids, order)
     is_used = (tf.gather(failed, rows) == 0) | (ids < 0)
-    rows, ids = (tf.boolean_mask(x, is_used) for x in (rows, ids))
+    rows, ids = tf.boolean_mask(rows, is_used), tf.boolean_mask(ids, is_used)
     ids = tf.where(ids < 0, self._ids.lookup(tf.constant(vocab.UNK)), ids)
     return tf.RaggedTensor.from_value_rowids(
       ids, rows, tf.size(words, tf.int64), validate=False
     )
 
-  def _match_pieces(self, rows, rest, joiner, *pieces):
+  def _match_pieces(self, rows, rest, joiner, piece_rows, piece_ids):
     """Matches the longest piece at the start of each unfinished word.
 
     `rows` [A] int64 are indices of the words, `rest` [A] their unmatched ends,
-    after the first round with "##", `joiner` the length of that or 0; `pieces`
-    are rows [F] and ids [F] of matched ones, -1 for a word that cannot be
-    split. Returns arguments of the next round.
+    after the first round with "##", `joiner` the length of that or 0;
+    `piece_rows` [F] and `piece_ids` [F] are of matched pieces, -1 for a word
+    that cannot be split. Returns arguments of the next round.
     """
     lengths = tf.strings.length(rest, "UTF8_CHAR")
     tries = tf.ragged.range(
@@ -122,21 +122,21 @@ class GraphTokenizer(tf.Module):
     best = tf.maximum(best, 0)
     used = tf.where(matched, tf.gather(tries, best), lengths)
     ids = tf.where(matched, tf.gather(ids, best), -1)
-    pairs = zip(pieces, (rows, ids), strict=True)
-    pieces = [tf.concat(pair, 0) for pair in pairs]
+    piece_rows = tf.concat([piece_rows, rows], 0)
+    piece_ids = tf.concat([piece_ids, ids], 0)
 
     unfinished = tf.where(used < lengths)[:, 0]
+    rows = tf.gather(rows, unfinished)
     rest, used = tf.gather(rest, unfinished), tf.gather(used, unfinished)
     rest = _JOINER + _substrings(rest, used, _TO_THE_END)
-    return (tf.gather(rows, unfinished), rest, len(_JOINER), *pieces)
+    return rows, rest, len(_JOINER), piece_rows, piece_ids
 
 
 def _asset(vocabulary):
   """The vocabulary as a file in memory, without duplicate or blank lines."""
+  tokens = {index: token for token, index in vocabulary.items()}
   # An id without a token gets a line that no token can equal.
-  lines = [f" {index}" for index in range(max(vocabulary.values()) + 1)]
-  for token, index in vocabulary.items():
-    lines[index] = token or lines[index]
+  lines = [tokens.get(index) or f" {index}" for index in range(max(tokens) + 1)]
   folder = f"ram://vocabulary-{uuid.uuid4().hex}"
   tf.io.gfile.makedirs(folder)
   with tf.io.gfile.GFile(f"{folder}/vocab.txt", "w") as file:
@@ -158,8 +158,9 @@ def _table(asset, key_type, value_type, default):
 def _substrings(strings, starts, lengths):
   """Substrings in characters, [n]; starts and lengths are [n] or scalar."""
   zeros = tf.zeros_like(strings, tf.int32)
-  spans = zeros + starts, zeros + lengths
-  return tf.strings.substr(strings, *spans, unit="UTF8_CHAR")
+  return tf.strings.substr(
+    strings, zeros + starts, zeros + lengths, unit="UTF8_CHAR"
+  )
 
 
 # --- Rows ------------------------------------------------------------------
@@ -201,7 +202,7 @@ def join(
   if second is not None:
     parts += [second, repeat(sep, has_second)]
   ids = tf.concat(parts, axis=1)
-  first_lengths = tf.add_n([part.row_lengths() for part in parts[:3]])
+  first_lengths = first.row_lengths() + 2
   padded = ids.to_tensor()
   # Rows of an empty batch have the length of [CLS] [SEP].
   padded = tf.pad(padded, [[0, 0], [0, tf.maximum(2 - tf.shape(padded)[1], 0)]])

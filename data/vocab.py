@@ -99,18 +99,18 @@ def check_same(
   New tokens may replace [unused] ones or follow the last one. `name` and
   `source` are the paths of both.
   """
-  different = [
-    index
+  different = {
+    index: token
     for token, index in expected.items()
     if token and ids.get(token) != index and not _UNUSED.fullmatch(token)
-  ]
+  }
   if not different:
     return
   line = min(different)
-  tokens, known = ({i: t for t, i in v.items()} for v in (ids, expected))
+  tokens = {index: token for token, index in ids.items()}
   token = repr(tokens[line]) if line in tokens else "missing"
   raise UserError(
     f"{name} is not the vocabulary of the model: line {line + 1} is {token}, "
-    f"but {known[line]!r} in {source}: take that file, of which only [unused] "
-    "lines may be replaced"
+    f"but {different[line]!r} in {source}: take that file, of which only "
+    "[unused] lines may be replaced"
   )

@@ -48,7 +48,7 @@ def warn_of_case(ids: Mapping[str, int], lower_case: bool, name: str) -> None:
   """Logs the result of `doubt_case` as a warning, once."""
   if doubt := doubt_case(ids, lower_case):
     text = f"--do_lower_case={lower_case}, but {name} {doubt}"
-    logging.log_first_n(logging.WARNING, "%s", 1, text)
+    logging.log_first_n(logging.WARNING, text, 1)
 
 
 def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
@@ -83,7 +83,7 @@ def sample(
 
 def _spread(items, number):
   """Selects about `number` evenly spaced items of a sequence."""
-  return items[:: -(-len(items) // number) or 1]
+  return items[:: max(1, -(-len(items) // number))]
 
 
 def warn_of_examples(
@@ -101,10 +101,10 @@ def warn_of_texts(
   texts: Iterable[str | None], tokenizer: FullTokenizer, name: str
 ) -> None:
   """Warns of scripts and of unknown words in a sample of texts, or None."""
-  sample = [text for text in texts if text]
-  lower_case = tokenizer.basic_tokenizer.do_lower_case
-  warn_of_scripts(sample, lower_case, name, tokenizer.vocab)
-  warn_of_unknown(sample, tokenizer, name)
+  present = [text for text in texts if text]
+  if tokenizer.basic_tokenizer.do_lower_case:
+    warn_of_scripts(present, name, tokenizer.vocab)
+  warn_of_unknown(present, tokenizer, name)
 
 
 def warn_of_long_lines(
@@ -114,12 +114,9 @@ def warn_of_long_lines(
   number = sum(len(text.split()) > max_seq_length for text in texts)
   if number > 0.1 * len(texts):
     logging.warning(
-      "%s: %d of the first %d lines have more words than --max_seq_length=%d "
-      "and are cut; split_sentences.py makes a line of each sentence",
-      name,
-      number,
-      len(texts),
-      max_seq_length,
+      f"{name}: {number} of the first {len(texts)} lines have more words than "
+      f"--max_seq_length={max_seq_length} and are cut; split_sentences.py "
+      "makes a line of each sentence"
     )
 
 
@@ -136,14 +133,9 @@ def _count_words(texts) -> Counter:
 
 
 def warn_of_scripts(
-  texts: Iterable[str],
-  do_lower_case: bool,
-  name: str,
-  vocabulary: Iterable[str] | None = None,
+  texts: Iterable[str], name: str, vocabulary: Iterable[str] | None = None
 ) -> None:
-  """Warns, once for each script, if --do_lower_case corrupts texts."""
-  if not do_lower_case:
-    return
+  """Warns, once for each script, if --do_lower_case=True corrupts texts."""
   words = _count_words(texts)
   scripts: defaultdict[str, Counter] = defaultdict(Counter)  # letters by script
   for word, number in words.items():
@@ -162,12 +154,9 @@ def warn_of_scripts(
     ):
       _WARNED.add(script)
       logging.warning(
-        "%s: %.0f %% of the letters are %s, %s; %s; see docs/languages.md",
-        name,
-        100 * number / total,
-        script.title(),
-        _effect(script, words, changed),
-        _remedy(changed, vocabulary),
+        f"{name}: {100 * number / total:.0f} % of the letters are "
+        f"{script.title()}, {_effect(script, words, changed)}; "
+        f"{_remedy(changed, vocabulary)}; see docs/languages.md"
       )
 
 
@@ -221,10 +210,9 @@ def warn_of_decomposed(texts: Iterable[str], name: str) -> None:
   )
   if number > _MAX_UNKNOWN * words.total():
     logging.warning(
-      "%s: %.0f %% of the words are decomposed (NFD); to a vocabulary of them "
-      "usual texts (NFC) are unknown: convert the text, see docs/languages.md",
-      name,
-      100 * number / words.total(),
+      f"{name}: {100 * number / words.total():.0f} % of the words are "
+      "decomposed (NFD); to a vocabulary of them usual texts (NFC) are "
+      "unknown: convert the text, see docs/languages.md"
     )
 
 
@@ -253,9 +241,11 @@ def warn_of_unknown(
       "they are decomposed (NFD); composed (NFC) it would be "
       f"{100 * other:.0f} %: convert the text, see docs/languages.md"
     )
-  text = "%s: %.0f %% of the words become %s, such as %r; %s"
-  values = name, 100 * fraction, UNK, example, remedy
-  logging.log_first_n(logging.WARNING, text, 1, *values)
+  text = (
+    f"{name}: {100 * fraction:.0f} % of the words become {UNK}, such as "
+    f"{example!r}; {remedy}"
+  )
+  logging.log_first_n(logging.WARNING, text, 1)
 
 
 def _unknown(words, tokenizer, lower_case) -> tuple[float, str]:
@@ -290,24 +280,15 @@ def log_lengths(
   if not longer:
     return
   larger = [n for n in _LENGTHS if n > max_length and longer_than(n) < longer]
-  fitting = (n for n in larger if longer_than(n) <= (1 - _FITS) * total)
-  best = next(fitting, larger[-1] if larger else None)
   advice = ""
-  if best:
-    best = min(best, max(lengths))
+  if larger:
+    fitting = [n for n in larger if longer_than(n) <= (1 - _FITS) * total]
+    best = min(*fitting, larger[-1], max(lengths))
     held = 100 * (1 - longer_than(best) / total)
     advice = f"; --{flag}={best} would hold {held:.1f} %"
   logging.log(
     logging.WARNING if longer >= 0.05 * total else logging.INFO,
-    "%s: --%s=%d is exceeded by %s of %s (%.1f %%): %s; the longest has %s "
-    "tokens%s",
-    name,
-    flag,
-    max_length,
-    f"{longer:,}",
-    number_of(total, "text"),
-    100 * longer / total,
-    effect,
-    f"{max(lengths):,}",
-    advice,
+    f"{name}: --{flag}={max_length} is exceeded by {longer:,} of "
+    f"{number_of(total, 'text')} ({100 * longer / total:.1f} %): {effect}; the "
+    f"longest has {max(lengths):,} tokens{advice}",
   )

@@ -115,8 +115,7 @@ def count_words(
   `counter` is an empty WordCounter. Uses a temporary folder beside the output.
   """
   output = files.absolute(output)
-  paths = list(map(files.absolute, paths))
-  corpus = split_corpus(paths, text_format)
+  corpus = split_corpus(list(map(files.absolute, paths)), text_format)
   folder = f"{output}.counts-{uuid4().hex}"
 
   def build(pipeline):
@@ -236,7 +235,6 @@ def _write_counts(group, folder):
 
 
 def _run(build, options) -> None:
-  """Runs a pipeline to its end."""
   # Worker processes of local runners import the project's modules.
   folders = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
   os.environ["PYTHONPATH"] = os.pathsep.join(folders)

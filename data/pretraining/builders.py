@@ -95,7 +95,6 @@ class RecordBuilder(InstanceBuilder):
   def __init__(self, config: BuildConfig):
     tokenizer = FullTokenizer(config.vocab_file, config.do_lower_case)
     super().__init__(tokenizer.vocab, config.instance_config)
-    self.vocab = tokenizer.vocab
     self._ids = CachedTokenizer(tokenizer).ids
     self.config = config
 
@@ -107,9 +106,10 @@ class RecordBuilder(InstanceBuilder):
     Of prose, sentences of one token (page numbers, ornaments) are dropped and
     those longer than a record are split.
     """
-    is_prose = self.config.text_format.is_prose
-    limits = (2, self.config.instance_config.max_seq_length) if is_prose else ()
-    return read_documents(lines, self._ids, progress, *limits)
+    if not self.config.text_format.is_prose:
+      return read_documents(lines, self._ids, progress)
+    max_tokens = self.config.instance_config.max_seq_length
+    return read_documents(lines, self._ids, progress, 2, max_tokens)
 
   def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
     """Documents of files; ValueError if they hold no text."""
@@ -229,20 +229,21 @@ def preview(
   examples = builder.examples(corpus, Random(config.seed), progress)
   if finish:
     examples = _finished(examples, finish)
-  tokens = {index: token for token, index in builder.vocab.items()}
   counts: Counter[str] = Counter()
   for count, example in enumerate(examples):
     if count < number:
-      yield from _instance(count + 1, example, tokens)
-      yield from _target_lines(example, tokens, is_causal)
+      yield from _instance(count + 1, example, builder.tokens)
+      yield from _target_lines(example, builder.tokens, is_causal)
       yield ""
     counts["instances"] += 1
     counts["random"] += example["next_sentence_labels"][0]
     counts["tokens"] += sum(example["input_mask"])
     for position, label in _targets(example):
       index = example["input_ids"][position]
-      unmasked = "same" if index == label else "other"
-      counts["mask" if index == builder.vocab[MASK] else unmasked] += 1
+      if builder.tokens[index] == MASK:
+        counts["mask"] += 1
+      else:
+        counts["same" if index == label else "other"] += 1
   yield from _totals(counts, is_causal)
 
 
@@ -250,8 +251,7 @@ def _finished(examples: Iterable[Mapping], finish) -> Iterator[dict]:
   """Examples of batches that `finish` has changed."""
   examples = iter(examples)
   while batch := [*islice(examples, _BATCH_SIZE)]:
-    columns = {name: [row[name] for row in batch] for name in batch[0]}
-    columns = finish(columns)
+    columns = finish({k: [row[k] for row in batch] for k in batch[0]})
     for i in range(len(batch)):
       yield {name: values[i].tolist() for name, values in columns.items()}
 
@@ -289,23 +289,21 @@ def _target_lines(example, tokens, is_causal):
 
 
 def _totals(counts, is_causal):
-  def part(name, total):
-    return f"{counts[name]:,} ({counts[name] / max(total, 1):.1%})"
+  def part(number, total):
+    return f"{number:,} ({number / max(total, 1):.1%})"
 
-  instances = counts["instances"]
-  counts["next"] = instances - counts["random"]
+  instances, random = counts["instances"], counts["random"]
   yield (
-    f"{instances:,} instances: {part('next', instances)} with the next "
-    f"sentence, {part('random', instances)} with a random one"
+    f"{instances:,} instances: {part(instances - random, instances)} with the "
+    f"next sentence, {part(random, instances)} with a random one"
   )
-  counts["targets"] = counts["mask"] + counts["other"] + counts["same"]
-  targets = part("targets", counts["tokens"])
+  targets = counts["mask"] + counts["other"] + counts["same"]
+  text = f"{part(targets, counts['tokens'])} of {counts['tokens']:,} tokens"
   if is_causal:
-    yield f"{targets} of {counts['tokens']:,} tokens predict the next one"
-    return
-  yield (
-    f"{targets} of {counts['tokens']:,} tokens are predicted: "
-    f"{part('mask', counts['targets'])} as {MASK}, "
-    f"{part('other', counts['targets'])} as a random token, "
-    f"{part('same', counts['targets'])} unchanged"
-  )
+    yield f"{text} predict the next one"
+  else:
+    yield (
+      f"{text} are predicted: {part(counts['mask'], targets)} as {MASK}, "
+      f"{part(counts['other'], targets)} as a random token, "
+      f"{part(counts['same'], targets)} unchanged"
+    )

@@ -23,6 +23,8 @@ class Masker:
     self._cls, self._sep, self._mask = words[CLS], words[SEP], words[MASK]
     self._masking, self._policy = masking, masking.policy
     self._max_predictions = masking.max_predictions_per_seq
+    whole_word = masking.whole_word
+    self._choose = self._choose_words if whole_word else self._choose_tokens
     self._all_ids = list(words.values())
     self._is_continuation = [False] * (max(self._all_ids) + 1)
     for token, i in words.items():
@@ -36,9 +38,7 @@ class Masker:
     lengths = tf.reduce_sum(tf.cast(real, tf.float64), axis=1, keepdims=True)
     limit = tf.cast(tf.round(lengths * self._masking.masked_lm_prob), tf.int32)
     limit = tf.clip_by_value(limit, 1, self._max_predictions)  # [B, 1]
-    whole_word = self._masking.whole_word
-    choose = self._choose_words if whole_word else self._choose_tokens
-    keys = choose(ids, candidates, limit, order_seed)  # [B, K]
+    keys = self._choose(ids, candidates, limit, order_seed)  # [B, K]
 
     length = tf.shape(ids)[1]
     chosen = keys > 0
@@ -74,8 +74,7 @@ class Masker:
     # "##" belongs to the word of the last candidate, even across a [SEP].
     first = tf.cumsum(tf.cast(candidates, tf.int32), axis=1) == 1
     begins = candidates & (first | ~tf.gather(self._is_continuation, ids))
-    words = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1
-    words = tf.maximum(words, 0)
+    words = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
     flat = words + tf.range(shape[0])[:, None] * length
     sizes = tf.math.unsorted_segment_sum(
       tf.cast(candidates, tf.int32), flat, tf.size(flat)
@@ -117,19 +116,18 @@ def _fill(sizes: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
   limit [B, 1] are in tokens; the result is [B, T] bool.
   """
 
-  def totals(chosen):
-    return tf.cumsum(tf.where(chosen, sizes, 0), axis=1)
-
   def exceeds(chosen):
-    return tf.reduce_any(totals(chosen)[:, -1:] > limit)
+    total = tf.reduce_sum(tf.where(chosen, sizes, 0), axis=1, keepdims=True)
+    return tf.reduce_any(total > limit)
 
   def drop(chosen):
-    total = totals(chosen)
+    total = tf.cumsum(tf.where(chosen, sizes, 0), axis=1)
     fits = total <= limit
     used = tf.reduce_max(tf.where(fits, total, 0), axis=1, keepdims=True)
-    return chosen & (fits | (sizes <= limit - used))
+    return [chosen & (fits | (sizes <= limit - used))]
 
-  return tf.while_loop(exceeds, lambda chosen: (drop(chosen),), (sizes > 0,))[0]
+  [chosen] = tf.while_loop(exceeds, drop, [sizes > 0])
+  return chosen
 
 
 def _replace_tokens(ids, positions, updates):

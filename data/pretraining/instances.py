@@ -56,6 +56,7 @@ class StaticMasking:
   """
 
   def __init__(self, vocab: Mapping[str, int], masking: Masking):
+    self.max_predictions = masking.max_predictions_per_seq
     self._masking = masking
     self._mask_token_prob = masking.policy.mask_token_prob
     # Of a word that does not become [MASK], to stay unchanged. Rounded, so that
@@ -89,7 +90,7 @@ class StaticMasking:
 
   def _choose(self, ids: list[int], rng: Random) -> list[int]:
     limit = max(1, round(len(ids) * self._masking.masked_lm_prob))
-    limit = min(self._masking.max_predictions_per_seq, limit)
+    limit = min(self.max_predictions, limit)
     middle = ids.index(self._sep)
     candidates = [*range(1, middle), *range(middle + 1, len(ids) - 1)]
     if not self._masking.whole_word:
@@ -220,12 +221,10 @@ class InstanceBuilder:
 
   def __init__(self, vocab: Mapping[str, int], config: InstanceConfig):
     self._config = config
-    self._tokens = {index: token for token, index in vocab.items()}
+    self.tokens = {index: token for token, index in vocab.items()}
     self._cls, self._sep = vocab[CLS], vocab[SEP]
-    self._mask, self._slots = None, 0
-    if config.masking:
-      self._mask = StaticMasking(vocab, config.masking)
-      self._slots = config.masking.max_predictions_per_seq
+    masking = config.masking
+    self._mask = StaticMasking(vocab, masking) if masking else None
 
   def _document_examples(
     self, documents: list[Document], index: int, rng: Random
@@ -238,10 +237,11 @@ class InstanceBuilder:
       targets = {}
       if self._mask:
         positions, labels = self._mask(ids, rng)
+        slots = self._mask.max_predictions
         targets = {
-          "masked_lm_positions": features.pad(positions, self._slots),
-          "masked_lm_ids": features.pad(labels, self._slots),
-          "masked_lm_weights": features.pad([1.0] * len(labels), self._slots),
+          "masked_lm_positions": features.pad(positions, slots),
+          "masked_lm_ids": features.pad(labels, slots),
+          "masked_lm_weights": features.pad([1.0] * len(labels), slots),
         }
       yield {
         **features.pad_inputs(ids, segments, length),
@@ -256,11 +256,10 @@ class InstanceBuilder:
     shuffle(rng.getrandbits, documents)
     for _ in range(self._config.dupe_factor):
       for index in range(len(documents)):
-        number = 0
         for example in self._document_examples(documents, index, rng):
-          number += 1
           yield example
-        progress.add(1, instances=number)
+          progress.add(0, instances=1)
+        progress.add(1)
 
   def records(
     self, documents: list[Document], rng: Random, progress: Progress
@@ -285,8 +284,8 @@ class InstanceBuilder:
       text += f"\nmasked_lm_positions: {' '.join(map(str, positions))}"
       labels = self._text(example["masked_lm_ids"][:count])
       text += f"\nmasked_lm_labels: {labels}"
-    is_random = bool(*example["next_sentence_labels"])
+    is_random = bool(example["next_sentence_labels"][0])
     return f"{text}\nis_random_next: {is_random}"
 
   def _text(self, ids):
-    return " ".join(map(self._tokens.__getitem__, ids))
+    return " ".join(map(self.tokens.__getitem__, ids))

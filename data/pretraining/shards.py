@@ -69,7 +69,8 @@ def build_shard(
   builder: RecordBuilder, shard: Shard
 ) -> tuple[list[bytes], Mapping[str, int], list[str]]:
   """Records of a shard, by its own seed; Progress.counts; examples as text."""
-  config, progress = builder.config, Progress("", 0, "", log=lambda text: None)
+  config = builder.config
+  progress = Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)
   if shard.dropped:
     lines = documents.drop_documents(lines, shard.dropped, progress)
@@ -103,8 +104,7 @@ def write_shards(
     results = workers.ordered_map(prepare, shards, processes, progress.say)
     stack.enter_context(closing(results))  # workers end before their folder
     single = 0
-    for shard, result in zip(shards, results, strict=True):
-      parts, counts, samples = result
+    for shard, (parts, counts, samples) in zip(shards, results, strict=True):
       written = progress.counts["instances"]
       if not written:
         builders.log_samples(samples)
@@ -119,10 +119,8 @@ def write_shards(
   progress.say()
   if single:
     logging.warning(
-      "%d of %d shards are a single document, from which their random next "
-      "sentences are drawn too; blank lines divide documents",
-      single,
-      len(shards),
+      f"{single} of {len(shards)} shards are a single document, from which "
+      "their random next sentences are drawn too; blank lines divide documents"
     )
   return progress.counts["instances"]
 
@@ -156,8 +154,7 @@ def _mark_duplicates(
     all_digests.append(numbers)
     progress.add(shard.megabytes, documents=len(numbers))
   progress.say()
-  dropped = find_repeated(all_digests)
-  pairs = zip(shards, dropped, strict=True)
+  pairs = zip(shards, find_repeated(all_digests), strict=True)
   return [shard._replace(dropped=indices) for shard, indices in pairs]
 
 
@@ -196,9 +193,8 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   for span in chain.from_iterable(all_spans):
     if span.size > _LARGE_SPAN:
       logging.warning(
-        "%s: %d MB that cannot be divided; a worker holds them in memory",
-        span,
-        span.size / 1e6,
+        f"{span}: {span.size // 1_000_000} MB that cannot be divided; a worker "
+        "holds them in memory"
       )
     if spans and filled + span.size > size:
       shards.append(Shard(len(shards), spans))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from absl import logging
 
 from data import vocab
-from data.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer
+from data.tokenization import BasicTokenizer, WordpieceTokenizer
 from storage import UserError
 from storage.progress import Progress
 
@@ -88,11 +88,9 @@ def alphabet(counts: Counter, max_chars: int) -> list[str]:
   if len(chars) > max_chars:
     dropped = 1 - sum(chars[char] for char in result) / chars.total()
     logging.warning(
-      "--max_alphabet=%d leaves out %d rare characters (%.3g%% of the text):"
-      " words that contain one become [UNK]",
-      max_chars,
-      len(chars) - max_chars,
-      100 * dropped,
+      f"--max_alphabet={max_chars} leaves out {len(chars) - max_chars} rare "
+      f"characters ({100 * dropped:.3g}% of the text): words that contain one "
+      "become [UNK]"
     )
   return sorted(result)
 
@@ -269,12 +267,7 @@ def reserved_tokens(special: list[str], unused: int) -> list[str]:
 
 
 def extend(
-  path: str,
-  counts: Counter,
-  text_name: str,
-  number: int,
-  min_count: int,
-  lower_case: bool,
+  path: str, counts: Counter, text_name: str, number: int, min_count: int
 ) -> tuple[list[str], dict[int, list[int]]]:
   """Adds `number` words of a text to a vocabulary.
 
@@ -293,28 +286,25 @@ def extend(
     )
   if len(words) < number:
     logging.warning(
-      "only %d words of the text are split and occur --min_count=%d times",
-      len(words),
-      min_count,
+      f"only {len(words)} words of the text are split and occur "
+      f"--min_count={min_count} times"
     )
   ids = (unused + list(range(len(tokens), len(tokens) + number)))[: len(words)]
-  extended = dict(enumerate(tokens)) | dict(zip(ids, words, strict=True))
+  new_words = dict(zip(ids, words, strict=True))
+  extended = dict(enumerate(tokens)) | new_words
   before = split_statistics(counts, tokens)
   after = split_statistics(counts, extended.values())
   logging.info(
-    "%d new words (%s, ...), %d of them appended; %.1f %% of the words were no "
-    "tokens, now %.1f %% are; pieces per word: %.2f, now %.2f",
-    len(words),
-    ", ".join(words[:5]),
-    len(extended) - len(tokens),
-    100 * before[0],
-    100 * after[0],
-    before[1],
-    after[1],
+    f"{len(words)} new words ({', '.join(words[:5])}, ...), "
+    f"{len(extended) - len(tokens)} of them appended; "
+    f"{100 * before[0]:.1f} % of the words were no tokens, now "
+    f"{100 * after[0]:.1f} % are; pieces per word: {before[1]:.2f}, now "
+    f"{after[1]:.2f}"
   )
-  old = FullTokenizer(path, lower_case)
+  token_ids = {token: index for index, token in enumerate(tokens)}
+  split = WordpieceTokenizer(token_ids).tokenize
   pieces = {
-    index: old.convert_tokens_to_ids(old.wordpiece_tokenizer.tokenize(word))
-    for index, word in zip(ids, words, strict=True)
+    index: [token_ids[piece] for piece in split(word)]
+    for index, word in new_words.items()
   }
   return list(extended.values()), pieces

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import batching, features
+from data import features, records
 from data.records import RecordDataset, ShuffledRecords, Source, parser
 from modeling import models
 from storage import tfrecord
@@ -130,7 +130,7 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
 
 def test_batches_by_length_are_shuffled_differently(tmp_path, monkeypatch):
   """By window and seed; of equal lengths nothing else changes."""
-  monkeypatch.setattr(batching, "GROUPED", 5)
+  monkeypatch.setattr(records, "GROUPED", 5)
   recorded = _recorded(tmp_path, False, lengths=[5] * 60)
 
   def windows(*args):

@@ -92,11 +92,9 @@ def _no_warnings_yet(monkeypatch):
   monkeypatch.setattr(vocab_checks, "_WARNED", {vocab_checks._IGNORED})
 
 
-def _warnings(caplog, text, do_lower_case=True, vocabulary=None):
+def _warnings(caplog, text, vocabulary=None):
   with caplog.at_level("WARNING", logger="absl"):
-    vocab_checks.warn_of_scripts(
-      [text] * 50, do_lower_case, "text.txt", vocabulary
-    )
+    vocab_checks.warn_of_scripts([text] * 50, "text.txt", vocabulary)
   return [record.getMessage() for record in caplog.records]
 
 
@@ -124,12 +122,11 @@ def test_script_example_and_remedy_are_named(caplog, text, script, change):
 )
 def test_other_texts_are_not_warned_about(caplog, text):
   assert not _warnings(caplog, text)
-  assert not _warnings(caplog, "오늘은 비가 온다", do_lower_case=False)
 
 
 def test_a_script_is_warned_of_once(caplog):
   for name in ("train.tsv", "dev.tsv"):
-    vocab_checks.warn_of_scripts(["오늘은 비가 온다"], True, name)
+    vocab_checks.warn_of_scripts(["오늘은 비가 온다"], name)
   [warning] = caplog.messages
   assert warning.startswith("train.tsv: ")
 
@@ -151,9 +148,11 @@ def test_examples_are_read_by_their_texts(caplog, tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n비\n", encoding="utf-8")
   examples = [("오늘은 비가 온다", None)] * 5
-  tokenizer = FullTokenizer(str(path))
   with caplog.at_level("WARNING", logger="absl"):
-    vocab_checks.warn_of_examples(tuple, examples, tokenizer, "a.tsv")
+    for lower_case in (False, True):
+      assert "Hangul" not in caplog.text
+      tokenizer = FullTokenizer(str(path), lower_case)
+      vocab_checks.warn_of_examples(tuple, examples, tokenizer, "a.tsv")
   assert "a.tsv: 100 % of the letters are Hangul" in caplog.text
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import batching, features
+from data import features, records
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import Masking, MaskPolicy
@@ -237,7 +237,7 @@ def _uneven(tmp_path):
 def test_batches_by_length_are_short_complete_and_resumed(
   tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(batching, "GROUPED", 3)
+  monkeypatch.setattr(records, "GROUPED", 3)
   paths, causal = [_uneven(tmp_path)], CausalTargets("left_to_right")
   source = PretrainingInput(paths, LONG, V, Masking(P), causal_targets=causal)
   batches = list(source.train_batches(10, seed=3, by_length=True).take(9))

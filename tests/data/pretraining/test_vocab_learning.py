@@ -109,7 +109,7 @@ def test_as_many_words_as_unused_tokens_are_added(tmp_path, caplog):
   vocab.save(tokens, path)
   for min_count, words in ((1, ["abb", "ab"]), (4, ["ab", "[unused1]"])):
     caplog.clear()
-    options = "text", 0, min_count, True
+    options = "text", 0, min_count
     result, pieces = vocab_learning.extend(path, counts, *options)
     assert result == ["[PAD]", *words, *tokens[3:]]
     ids = {"abb": [5, 6, 6], "ab": [5, 6]}
