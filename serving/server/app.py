@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import json
 import re
 import socket
@@ -31,11 +30,8 @@ _LARGE = 1 << 15
 # A body that is too long is read up to this multiple of the limit, since a
 # client that cannot send all of it may not see the answer.
 _READ_ANYWAY = 64
-_PAGE = {"/": "html"} | {
-  f"/{name}.{end}": kind
-  for name in ("page", "answers")
-  for end, kind in (("css", "css"), ("js", "javascript"))
-}
+_PAGE_FILES = ("page.css", "page.js", "answers.css", "answers.js")
+_PAGE_TYPES = {".html": "html", ".css": "css", ".js": "javascript"}
 _PAGE_HEADERS = {
   "content-security-policy": "default-src 'none'; script-src 'self'; "
   "style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
@@ -71,7 +67,8 @@ class App:
       "/readyz": self._readyz,
       "/metrics": lambda: Response(200, metrics.text(models), _METRICS_TYPE),
       "/models": lambda: _json({"models": list(models)}),
-      **{path: _page(path) for path in _PAGE},
+      "/": _page("page.html"),
+      **{f"/{name}": _page(name) for name in _PAGE_FILES},
     }
 
   async def __call__(self, scope, receive, send) -> None:
@@ -120,8 +117,8 @@ class App:
     if method == "GET" and (match := _STATUS.fullmatch(path)):
       return self._status(request, *match.groups())
     if not path.lower().startswith("/v1/"):
-      raise RestError(404, "Not Found")
-    raise RestError(400, f"Malformed request: {method} {path[:200]}")
+      raise RestError("Not Found", 404)
+    raise RestError(f"Malformed request: {method} {path[:200]}")
 
   def _find(self, request, name) -> Model | None:
     model = self._models.get(unquote(name))
@@ -140,10 +137,10 @@ class App:
       return _json({"model_spec": spec, "metadata": metadata})
     if not states:
       name = unquote(name)
-      raise RestError(404, f"Could not find any versions of model {name}")
+      raise RestError(f"Could not find any versions of model {name}", 404)
     if number not in (None, *states):
       name = model.name
-      raise RestError(404, f"Could not find version {number} of model {name}")
+      raise RestError(f"Could not find version {number} of model {name}", 404)
     numbers = sorted(states, reverse=True) if number is None else [number]
     statuses = [rest.version_status(each, *states[each]) for each in numbers]
     return _json({"model_version_status": statuses})
@@ -178,31 +175,31 @@ class App:
         while is_more and size <= limit * _READ_ANYWAY:
           message = await receive()
           if message["type"] == "http.disconnect":
-            raise RestError(499, "client closed request")
+            raise RestError("client closed request", 499)
           size += len(message["body"])
           if size <= limit:
             body += message["body"]
           is_more = message["more_body"]
     except TimeoutError:
-      raise RestError(408, "the request did not come in time") from None
+      raise RestError("the request did not come in time", 408) from None
     if size > limit:
-      raise RestError(413, f"the request has more than {limit} bytes")
+      raise RestError(f"the request has more than {limit} bytes", 413)
     return bytes(body)
 
   async def _run(self, version, signature, examples):
     size, limit = len(examples), self._settings.max_queue_size
     if size > limit:
       message = "Task size %d is larger than maximum input batch size %d"
-      raise RestError(400, message % (size, limit))
+      raise RestError(message % (size, limit))
     try:
       future = version.workers.submit(version.functions[signature], examples)
       async with asyncio.timeout(self._settings.request_timeout):
         return await asyncio.wrap_future(future)
     except QueueFull:
       message = "The batch scheduling queue to which this task was submitted is"
-      raise RestError(503, f"{message} full") from None
+      raise RestError(f"{message} full", 503) from None
     except TimeoutError:  # the request is cancelled unless it runs already
-      raise RestError(504, "Timed out waiting for an answer") from None
+      raise RestError("Timed out waiting for an answer", 504) from None
 
 
 async def _convert(size, function, *arguments):
@@ -224,11 +221,11 @@ def _text(text, status=200):
   return Response(status, text.encode(), kind)
 
 
-def _page(path):
-  file = Path(__file__).with_name(path[1:] or "page.html")
-  content = file.read_bytes()
-  kind = {"content-type": f"text/{_PAGE[path]}; charset=utf-8"}
-  return lambda: Response(200, content, kind | _PAGE_HEADERS)
+def _page(name):
+  file = Path(__file__).with_name(name)
+  kind = {"content-type": f"text/{_PAGE_TYPES[file.suffix]}; charset=utf-8"}
+  response = Response(200, file.read_bytes(), kind | _PAGE_HEADERS)
+  return lambda: response
 
 
 # --- Connections -----------------------------------------------------------
@@ -247,9 +244,8 @@ class _Protocol(H11Protocol):
     # for sockets that name their protocol only.
     accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with contextlib.suppress(AttributeError, OSError):  # not on Linux
-      milliseconds = int(1000 * self.seconds)
-      option = socket.TCP_USER_TIMEOUT
-      accepted.setsockopt(socket.IPPROTO_TCP, option, milliseconds)
+      timeout = int(1000 * self.seconds)
+      accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
     self._watch()
 
   def data_received(self, data):
@@ -300,10 +296,10 @@ class Server(uvicorn.Server):
       loop.remove_reader(listening)
     for _ in range(3):
       await asyncio.sleep(0)  # what asyncio has accepted becomes a connection
-    accepted = [*map(_accept_all, sockets)]
+    accepted = [new for listening in sockets for new in _accept_all(listening)]
     for server in self.servers:
       server.close()
-    for connection in itertools.chain(*accepted):
+    for connection in accepted:
       await loop.connect_accepted_socket(self._protocol, connection)
     self._app.is_draining = True  # answers say that they are the last
     steps = 50
@@ -320,8 +316,6 @@ class Server(uvicorn.Server):
 
 def _accept_all(listening):
   """Connections that wait at a socket; it does not block."""
-  accepted = []
   with contextlib.suppress(BlockingIOError):
     while True:
-      accepted.append(listening.accept()[0])
-  return accepted
+      yield listening.accept()[0]

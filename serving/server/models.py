@@ -122,18 +122,16 @@ class Model:
       version = self._load(folder)
     except Exception as error:  # of any library
       self._retry[number] = time.monotonic() + _RETRY_SECONDS
-      self._set_state(
-        number, "END", first_line(str(error)) or type(error).__name__
-      )
+      message = first_line(str(error)) or type(error).__name__
+      self._set_state(number, "END", message)
       return
     self.versions = {**self.versions, number: version}
     self._set_state(number, "AVAILABLE")
 
   def _remove(self, number):
     self._set_state(number, "UNLOADING")
-    rest = {**self.versions}
-    version = rest.pop(number)
-    self.versions = rest
+    version = self.versions[number]
+    self.versions = {n: v for n, v in self.versions.items() if n != number}
     version.workers.close()
     gc.collect()
     self._set_state(number, "END")
