@@ -86,6 +86,8 @@ def _check_architecture(bert):
 
 
 def _check_vocabulary(bert, for_transformers):
+  if not bert.vocabulary:
+    logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
   if not bert.vocabulary or not bert.config:
     return
   ids = vocab.load(bert.vocabulary)

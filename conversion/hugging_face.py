@@ -226,7 +226,6 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
     interchange.write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
   else:
     files.remove_old(folder, VOCABULARY, TOKENIZER)
-    logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
 
 
 def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:

@@ -142,12 +142,8 @@ class CanonicalModel:
 
   def summarize(self) -> None:
     encoder = sum(name.startswith("bert/") for name in self.values)
-    logging.info(
-      "read from %s: %d variables of the encoder, %d others",
-      self.origin,
-      encoder,
-      len(self.values) - encoder,
-    )
+    text = "read from %s: %d variables of the encoder, %d others"
+    logging.info(text, self.origin, encoder, len(self.values) - encoder)
     if "bert/pooler/dense/kernel" not in self.values:
       logging.warning("no pooler: a model that needs one gets a random one")
     for reason, names in self.skipped.items():

@@ -3,8 +3,6 @@
 import os
 import re
 
-from absl import logging
-
 from conversion import interchange
 from conversion.interchange import BERT_CONFIG, VOCABULARY, CanonicalModel
 from data import labels
@@ -89,8 +87,6 @@ def write(bert: CanonicalModel, folder: str) -> str:
   for name, path in copies.items():
     if path:
       interchange.copy(path, os.path.join(folder, name))
-  if not bert.vocabulary:
-    logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
   optional = copies | {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels}
   source = os.path.dirname(bert.origin)  # its files stay
   if os.path.realpath(source) != os.path.realpath(folder):

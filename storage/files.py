@@ -197,8 +197,7 @@ def _open_new(path: str) -> BinaryIO:
   if is_remote(path):
     _remote("makedirs", folder)
     return _remote("GFile", path, "wb")
-  if folder:
-    os.makedirs(folder, exist_ok=True)
+  os.makedirs(folder, exist_ok=True)
   return open(path, "wb")
 
 

@@ -179,10 +179,13 @@ def _values(kind, value) -> list:
     return [value]
   if kind == 2:
     return array("f", value).tolist()
-  at, numbers = 0, [] if isinstance(value, bytes) else [value]
-  while not isinstance(value, int) and at < len(value):
-    number, at = varint(value, at)
-    numbers.append(number)
+  if isinstance(value, int):
+    numbers = [value]
+  else:
+    numbers, at = [], 0
+    while at < len(value):
+      number, at = varint(value, at)
+      numbers.append(number)
   return [number - (number >> 63 << 64) for number in numbers]
 
 

@@ -69,12 +69,10 @@ def parse(body: bytes) -> dict:
   return document
 
 
-def signature_name(
-  document: dict, signatures: Collection[str], method: str
-) -> str:
+def signature_name(document: dict, names: Collection[str], method: str) -> str:
   """Signature of a request; RestError if there is none, or of that method."""
   name = document.get("signature_name") or "serving_default"
-  if name not in signatures:
+  if name not in names:
     raise RestError(
       f'Serving signature name: "{name[:200]}" not found in signature def'
     )

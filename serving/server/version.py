@@ -178,22 +178,18 @@ class Workers:
       self._changed.notify_all()
 
   def _work(self):
-    while (requests := self._take()) is not None:
-      requests = [
-        r for r in requests if r.future.set_running_or_notify_cancel()
-      ]
+    while (batch := self._take()) is not None:
+      requests = [r for r in batch if r.future.set_running_or_notify_cancel()]
       if requests:
         self._on_call(sum(len(request.examples) for request in requests))
         _answer(requests)
       with self._changed:
         self._expected = len(requests) + len(self._waiting)
-      del requests  # not held while waiting
+      del batch, requests  # not held while waiting
 
   def _seconds_left(self) -> float:
-    if self._max_rows == 1 or self._is_closed:
-      return 0.0
     is_full = self.queued >= self._max_rows
-    if is_full or len(self._waiting) >= self._expected:
+    if is_full or self._is_closed or len(self._waiting) >= self._expected:
       return 0.0
     return self._waiting[0].arrival + _WAIT - time.monotonic()
 
