@@ -60,7 +60,7 @@ def read(folder: str) -> CanonicalModel:
   """Reads a preset: its backbone and, if it has one, its task's head."""
   config = _config(folder)
   vocabulary = os.path.join(folder, _VOCABULARY)
-  bert = CanonicalModel(folder, {}, config)
+  bert = CanonicalModel(folder, config=config)
   bert.vocabulary = vocabulary if files.exists(vocabulary) else None
   tokenizer = os.path.join(folder, "tokenizer.json")
   if files.exists(tokenizer):

@@ -40,9 +40,8 @@ def read(
     config |= extensions(flags)
   bert = CanonicalModel(
     prefix,
-    {},
-    config,
-    run_record.sibling_file(prefix, VOCABULARY),
+    config=config,
+    vocabulary=run_record.sibling_file(prefix, VOCABULARY),
     labels=tuple(labels.read_file(path)) if path else (),
     lower_case=flags.get("do_lower_case"),
     multi_label=flags.get("multi_label", False),

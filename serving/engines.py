@@ -94,13 +94,12 @@ class TensorFlowEngine(Batches):
     if config.list_physical_devices("GPU"):
       self.max_tokens = _GPU_TOKENS
     specs = function.structured_input_signature[1]
-    super().__init__(
-      {name: spec.shape.rank - 1 for name, spec in specs.items()},
-      {
-        name: [-1 if n is None else n for n in value.shape]
-        for name, value in function.structured_outputs.items()
-      },
-    )
+    features = {name: spec.shape.rank - 1 for name, spec in specs.items()}
+    outputs = {
+      name: [-1 if n is None else n for n in value.shape]
+      for name, value in function.structured_outputs.items()
+    }
+    super().__init__(features, outputs)
     self._function, self._owner = function, owner
 
   @classmethod

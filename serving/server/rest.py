@@ -140,6 +140,17 @@ def _is_named(value):
   return isinstance(value, dict) and not _is_base64(value)
 
 
+def _by_name(value, needed, problem):
+  """Values by input; that of a single one may go without its name."""
+  if _is_named(value):
+    return value
+  if len(needed) != 1:
+    raise RestError(
+      f"{problem} as multiple input tensors required as per tensorinfo_map"
+    )
+  return {needed[0]: value}
+
+
 def _read_rows(document, specs, needed):
   """Values and shape by input, of "instances"."""
   rows = document["instances"]
@@ -152,27 +163,24 @@ def _read_rows(document, specs, needed):
       f"JSON Value: {_echo(document)} No values in 'instances' array"
     )
   are_named = _is_named(rows[0])
-  if not are_named and len(needed) != 1:
-    raise RestError(
-      "instances is a plain list, but expecting list of objects as multiple "
-      "input tensors required as per tensorinfo_map"
-    )
-  more = rows[0] if are_named else ()
-  columns = {name: [] for name in specs if name in needed or name in more}
+  problem = "instances is a plain list, but expecting list of objects"
+  first = _by_name(rows[0], needed, problem)
+  columns = {name: [] for name in specs if name in needed or name in first}
   shapes = {}
   for number, row in enumerate(rows):
     if are_named != _is_named(row):
       pair = "object but got list" if are_named else "value/list but got object"
       raise RestError(f"Expecting {pair} at item {number} of input list")
-    for name, value in (row if are_named else {needed[0]: row}).items():
+    row = _by_name(row, needed, problem)
+    for name, value in row.items():
       try:
         if name not in columns:
           message = f"JSON object: does not have named input: {name[:200]}"
           raise RestError(message)
         values, shape = _read(value, specs[name].dtype)
-        first = shapes.setdefault(name, shape)
-        if shape != first:
-          message = f"Expecting shape {_echo(first)} but got: {_echo(shape)}"
+        expected = shapes.setdefault(name, shape)
+        if shape != expected:
+          message = f"Expecting shape {_echo(expected)} but got: {_echo(shape)}"
           raise RestError(message)
       except RestError as error:
         where = f"{number} key: {name}"[:200] if are_named else number
@@ -181,7 +189,7 @@ def _read_rows(document, specs, needed):
           f"INVALID_ARGUMENT: {str(error)[:200]}"
         ) from None
       columns[name].append(values)
-    if are_named and len(row) != len(columns):
+    if len(row) != len(columns):
       raise RestError(
         f"Failed to process element: {number} of 'instances' list. JSON "
         f"object: {_echo(row)} keys must be equal to: "
@@ -192,13 +200,8 @@ def _read_rows(document, specs, needed):
 
 def _read_columns(inputs, specs, needed):
   """Values and shape by input, of "inputs"."""
-  if not _is_named(inputs):
-    if len(needed) != 1:
-      raise RestError(
-        "inputs is a plain value/list, but expecting an object as multiple "
-        "input tensors required as per tensorinfo_map"
-      )
-    inputs = {needed[0]: inputs}
+  problem = "inputs is a plain value/list, but expecting an object"
+  inputs = _by_name(inputs, needed, problem)
   for name in needed:
     if name not in inputs:
       raise RestError(f"Missing named input: {name} in 'inputs' object.")
