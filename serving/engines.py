@@ -153,8 +153,8 @@ class LiteRtEngine:
       self._alone = _load_litert(file, cores)
     factor = 4 if "float16" in os.path.basename(file) else 1  # packed anew
     others = cores * _MAX_COPIES // (factor * os.path.getsize(file)) - 1
-    self._num_workers = num_workers = min(max(others, 1), cores)
-    self._threads, self._is_shared = cores // num_workers, num_workers == 1
+    self._num_workers = min(max(others, 1), cores)
+    self._threads = cores // self._num_workers
     inputs = self._alone.get_input_details()
     self.features = {
       name: len(info["shape_signature"]) - 1 for name, info in inputs.items()
@@ -166,7 +166,7 @@ class LiteRtEngine:
     self._own = threading.local()
     self._idle = threading.Lock()  # held while `_alone` computes
     self._num_running, self._count = 0, threading.Lock()
-    self._pool = ThreadPoolExecutor(num_workers, "litert")
+    self._pool = ThreadPoolExecutor(self._num_workers, "litert")
 
   def run(self, rows: Iterable[Row]) -> Iterator[Outputs]:
     rows = iter(rows)
@@ -193,7 +193,7 @@ class LiteRtEngine:
 
   def _run_in_thread(self, row):
     try:
-      if self._is_shared:
+      if self._num_workers == 1:
         with self._idle:
           return _call_litert(self._alone, row)
       if not hasattr(self._own, "function"):

@@ -47,7 +47,8 @@ class Progress:
 
   def say(self) -> None:
     """Logs the line, unless nothing was done since the last one."""
-    if self._said == (state := (self._done, dict(self.counts))):
+    state = (self._done, dict(self.counts))
+    if state == self._said:
       return
     self._said = state
     now = time.monotonic()

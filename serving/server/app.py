@@ -22,9 +22,11 @@ from serving.server.models import Metrics, Model, Settings
 from serving.server.rest import RestError
 from serving.server.version import Closed, QueueFull
 
-_MODEL = r"(?i)/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
-_PREDICT = re.compile(rf"{_MODEL}:(classify|regress|predict)")
-_STATUS = re.compile(rf"{_MODEL}(/metadata)?")
+_URL = re.compile(
+  r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
+  r"(?::(classify|regress|predict)|(/metadata))?",
+  re.IGNORECASE,
+)
 # Bodies of more bytes, and outputs of more values, are converted in a thread.
 _LARGE = 1 << 15
 # A body that is too long is read up to this multiple of the limit, since a
@@ -112,56 +114,48 @@ class App:
 
   async def _answer(self, request, receive):
     method, path = request["method"], request["raw_path"].decode("latin-1")
-    if method == "POST" and (match := _PREDICT.fullmatch(path)):
-      return await self._predict(request, receive, *match.groups())
-    if method == "GET" and (match := _STATUS.fullmatch(path)):
-      return self._status(request, *match.groups())
     if not path.lower().startswith("/v1/"):
       raise RestError("Not Found", 404)
-    raise RestError(f"Malformed request: {method} {path[:200]}")
-
-  def _find(self, request, name) -> Model | None:
-    model = self._models.get(unquote(name))
-    request["model"] = model.name if model else ""
-    return model
-
-  def _status(self, request, name, version, label, metadata):
-    model = self._find(request, name)
+    match = _URL.fullmatch(path)
+    if not match or method != ("POST" if match[4] else "GET"):
+      raise RestError(f"Malformed request: {method} {path[:200]}")
+    name, version, label, verb, metadata = match.groups()
+    name = unquote(name)
+    model = self._models.get(name)
+    request["model"] = name if model else ""
     number = rest.version_number(version, label)
-    states = model.states if model else {}
+    if verb:
+      return await self._predict(model, name, number, verb.lower(), receive)
+    return self._status(model, name, number, metadata)
+
+  def _status(self, model, name, number, metadata):
     if metadata and model:
       number, loaded = model.find(number)
-      spec = {"name": model.name, "signature_name": "", "version": f"{number}"}
-      signatures = {"signature_def": loaded.signature_def}
-      metadata = {"signature_def": signatures}
-      return _json({"model_spec": spec, "metadata": metadata})
+      spec = {"name": name, "signature_name": "", "version": f"{number}"}
+      signatures = {"signature_def": {"signature_def": loaded.signature_def}}
+      return _json({"model_spec": spec, "metadata": signatures})
+    states = model.states if model else {}
     if not states:
-      name = unquote(name)
       raise RestError(f"Could not find any versions of model {name}", 404)
     if number not in (None, *states):
-      name = model.name
       raise RestError(f"Could not find version {number} of model {name}", 404)
     numbers = sorted(states, reverse=True) if number is None else [number]
     statuses = [rest.version_status(each, *states[each]) for each in numbers]
     return _json({"model_version_status": statuses})
 
-  async def _predict(self, request, receive, name, version, label, method):
-    model = self._find(request, name)
-    number = rest.version_number(version, label)
+  async def _predict(self, model, name, number, method, receive):
     body = await self._read(receive)
     document = await _convert(len(body), rest.parse, body)
     if not model:
-      raise rest.unavailable(unquote(name), number)
+      raise rest.unavailable(name, number)
     outputs = None
     while outputs is None:
       loaded = model.find(number)[1]
-      signature = rest.signature_name(document, loaded.specs, method.lower())
+      signature = rest.signature_name(document, loaded.specs, method)
       specs = loaded.specs[signature]
       examples = await _convert(len(body), rest.read_inputs, document, specs)
-      try:
+      with contextlib.suppress(Closed):  # the version was unloaded just now
         outputs = await self._run(loaded, signature, examples)
-      except Closed:
-        continue  # the version was unloaded just now
     by_rows = "instances" in document
     size = rest.num_values(outputs)
     content = await _convert(size, rest.write_outputs, outputs, by_rows)
