@@ -173,7 +173,7 @@ def _read_tensors(path):
   try:
     with TemporaryDirectory() as folder:
       local = path
-      if files.is_remote(path):
+      if files.is_remote(path):  # load() of bytes has no bfloat16
         local = os.path.join(folder, WEIGHTS)
         interchange.copy(path, local)
       with safe_open(local, "np") as file:

@@ -160,8 +160,7 @@ def _convert_head(bert, folder):
   arrays = _read_arrays(path)
   if task == "BertMaskedLM":
     _convert(bert, arrays, _MASKED_LM)
-    bias = arrays.pop(f"{_HEAD}/vars/0")
-    bert.values["cls/predictions/output_bias"] = bias
+    bert.values["cls/predictions/output_bias"] = arrays.pop(f"{_HEAD}/vars/0")
     logging.warning(
       "KerasHub's masked-LM head has the exact GELU and an epsilon of 1e-5, "
       "the original's has neither: its logits will differ slightly"

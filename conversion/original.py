@@ -48,25 +48,22 @@ def read(
     thresholds=run_record.sibling_file(prefix, labels.THRESHOLDS),
     head=_HEADS.get(entry.get("program")),
   )
-  averages = []
-  for name in sorted(reader.shapes):
+  names = sorted(reader.shapes)
+  if averaged and not any(name.endswith(_AVERAGE) for name in names):
+    raise UserError(f"{prefix} has no moving averages")
+  for name in names:  # first a variable, then its average
     if name == "global_step":
       bert.step = reader[name]
+    elif name.endswith(_AVERAGE) and averaged:
+      bert.values[name.removesuffix(_AVERAGE)] = reader[name]
     elif name.endswith(_AVERAGE):
-      averages.append(name)
+      bert.skip(name, "moving averages, which --use_moving_averages converts")
     elif _OPTIMIZER.search(name):
       bert.skip(name, "of the optimizer")
     elif name.startswith("run/"):
       bert.skip(name, "of the run's position in its data")
     else:
       bert.values[name] = reader[name]
-  if averaged and not averages:
-    raise UserError(f"{prefix} has no moving averages")
-  for name in averages:
-    if averaged:
-      bert.values[name.removesuffix(_AVERAGE)] = reader[name]
-    else:
-      bert.skip(name, "moving averages, which --use_moving_averages converts")
   return bert
 
 

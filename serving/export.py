@@ -31,10 +31,7 @@ WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
 
 class TextSignature(tf.Module):
-  """Base of classes that answer raw text in the graph, as Answers do.
-
-  `texts` has a spec by input.
-  """
+  """Base of classes that answer raw text, of specs `texts`, in the graph."""
 
   def __init__(self, tokenizer: GraphTokenizer, answers: Answers):
     super().__init__()
@@ -71,14 +68,11 @@ class TextSignature(tf.Module):
 
 
 class ServedModel(NamedTuple):
-  """A model for inference on any device, and its answers to texts.
-
-  `in_graph` is the TextSignature of the task, if it has one.
-  """
+  """A model for inference on any device, and its answers to texts."""
 
   model: keras.Model
   answers: Answers
-  in_graph: type[TextSignature] | None = None
+  in_graph: type[TextSignature] | None = None  # of its task, if it has one
 
 
 class Exported(tf.Module):

@@ -48,6 +48,10 @@ def _echo(value):
     return "..."
 
 
+def _bad_value(value, problem):
+  return RestError(f"JSON Value: {_echo(value)} {problem}")
+
+
 def parse(body: bytes) -> dict:
   """The JSON object of a request; raises RestError if it is none."""
   if not body:
@@ -60,11 +64,11 @@ def parse(body: bytes) -> dict:
   except (ValueError, RecursionError) as error:  # no UTF-8, deeply nested, ...
     raise RestError(f"JSON Parse error: {str(error)[:200]}") from None
   if not isinstance(document, dict):
-    raise RestError(f"JSON Value: {_echo(document)} Is not object")
+    raise _bad_value(document, "Is not object")
   if not isinstance(document.get("signature_name", ""), str):
-    raise RestError(
-      f"JSON Value: {_echo(document)} not formatted correctly. "
-      "'signature_name' key must be a string value."
+    raise _bad_value(
+      document,
+      "not formatted correctly. 'signature_name' key must be a string value.",
     )
   return document
 
@@ -97,15 +101,13 @@ def version_number(version: str | None, label: str | None) -> int | None:
 def read_inputs(
   document: dict, specs: Mapping[str, Spec]
 ) -> list[dict[str, Any]]:
-  """Examples of a request: values by input, in lists.
-
-  Raises RestError if they do not fit `specs`.
-  """
+  """Examples of a request, values by input; RestError unless they fit."""
   needed = [name for name, spec in specs.items() if not spec.is_optional]
   if {"instances", "inputs"} <= {*document}:
-    raise RestError(
-      f"JSON Value: {_echo(document)} Not formatted correctly expecting only "
-      "one of 'inputs' or 'instances' keys to exist "
+    raise _bad_value(
+      document,
+      "Not formatted correctly expecting only one of 'inputs' or 'instances' "
+      "keys to exist ",
     )
   if "instances" in document:
     columns = _read_rows(document, specs, needed)
@@ -155,13 +157,9 @@ def _read_rows(document, specs, needed):
   """Values and shape by input, of "instances"."""
   rows = document["instances"]
   if not isinstance(rows, list):
-    raise RestError(
-      f"JSON Value: {_echo(document)} Excepting 'instances' to be an list/array"
-    )
+    raise _bad_value(document, "Excepting 'instances' to be an list/array")
   if not rows:
-    raise RestError(
-      f"JSON Value: {_echo(document)} No values in 'instances' array"
-    )
+    raise _bad_value(document, "No values in 'instances' array")
   are_named = _is_named(rows[0])
   problem = "instances is a plain list, but expecting list of objects"
   first = _by_name(rows[0], needed, problem)
@@ -232,9 +230,10 @@ def _unexpected_level(level, limit):
 def _convert(value, level, shape, dtype):
   if not isinstance(value, list):
     if level != len(shape):
-      raise RestError(
-        f"JSON Value: {_echo(value)} found at incorrect level: {level + 1} in "
-        f"the JSON DOM. Expected at level: {len(shape)}"
+      raise _bad_value(
+        value,
+        f"found at incorrect level: {level + 1} in the JSON DOM. Expected at "
+        f"level: {len(shape)}",
       )
     return _to_scalar(value, dtype)
   if level >= len(shape):
@@ -249,15 +248,18 @@ def _convert(value, level, shape, dtype):
 
 def _to_scalar(value, dtype):
   if dtype == "string" and isinstance(value, dict):
-    return _decode_base64(value)
+    if not _is_base64(value):
+      raise _bad_value(value, "not formatted correctly for base64 data")
+    try:
+      content = base64.b64decode(value["b64"], validate=True)
+    except ValueError:
+      raise RestError("Unable to base64 decode") from None
+    return content.decode("utf-8", "replace")
   if type(value) is not (str if dtype == "string" else int):
     kind = _JSON_TYPES.get(type(value), "Number")
     if isinstance(value, bool):
       kind = str(value)
-    raise RestError(
-      f"JSON Value: {_echo(value)} Type: {kind} is not of expected type: "
-      f"{dtype}"
-    )
+    raise _bad_value(value, f"Type: {kind} is not of expected type: {dtype}")
   try:
     if dtype == "string":
       value.encode()  # an error for half of a surrogate pair
@@ -268,18 +270,6 @@ def _to_scalar(value, dtype):
     raise RestError(message) from None
   except OverflowError as error:
     raise RestError(f"JSON Value: {error}") from None
-
-
-def _decode_base64(value):
-  if not _is_base64(value):
-    raise RestError(
-      f"JSON Value: {_echo(value)} not formatted correctly for base64 data"
-    )
-  try:
-    content = base64.b64decode(value["b64"], validate=True)
-  except ValueError:
-    raise RestError("Unable to base64 decode") from None
-  return content.decode("utf-8", "replace")
 
 
 def version_status(number: int, state: str, error: str) -> dict:
