@@ -149,7 +149,8 @@ def _convert(bert, arrays, layers):
   for layer, scope in layers.items():
     leaves = ("gamma", "beta") if scope.endswith("Norm") else ("kernel", "bias")
     for i, leaf in enumerate(leaves):
-      name, value = f"{scope}/{leaf}", arrays.pop(f"{layer}/vars/{i}")
+      name = f"{scope}/{leaf}"
+      value = arrays.pop(f"{layer}/vars/{i}")
       bert.values[name] = interchange.merge_heads(name, value)
 
 

@@ -165,7 +165,8 @@ class LiteRtEngine:
     }
     self._own = threading.local()
     self._idle = threading.Lock()  # held while `_alone` computes
-    self._num_running, self._count = 0, threading.Lock()
+    self._num_running = 0
+    self._count = threading.Lock()  # held while `_num_running` changes
     self._pool = ThreadPoolExecutor(self._num_workers, "litert")
 
   def run(self, rows: Iterable[Row]) -> Iterator[Outputs]:
@@ -231,7 +232,8 @@ def _call_litert(function, row):
     outputs = function(**{name: value[None] for name, value in row.items()})
   except (RuntimeError, ValueError) as error:
     # LiteRT repeats all earlier errors of an interpreter before the new one.
-    before, text = getattr(function, "errors", ""), str(error)
+    text = str(error)
+    before = getattr(function, "errors", "")
     function.errors = text if text.startswith(before) else before
     raise UserError(first_line(text.removeprefix(before) or text)) from None
   return {name: value[0] for name, value in outputs.items()}

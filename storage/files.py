@@ -33,7 +33,8 @@ def _remote(function: str, path: str, *arguments, **options):
   from tensorflow import errors  # noqa: PLC0415
   from tensorflow.io import gfile  # noqa: PLC0415
 
-  scheme, schemes = path.partition("://")[0], gfile.get_registered_schemes()
+  scheme = path.partition("://")[0]
+  schemes = gfile.get_registered_schemes()
   if scheme not in schemes:
     known = ", ".join(f"{name}://" for name in sorted(schemes) if name)
     raise OSError(

@@ -126,7 +126,9 @@ def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
       if left < 0:
         yield ScannedRecord(None, "the file ends within it")
         return
-      data, checksum, error = file.read(size), file.read(4), None
+      data = file.read(size)
+      checksum = file.read(4)
+      error = None
       if len(data) < 4:  # any field takes more
         error = "it is empty"
       elif tfrecord.masked_crc32c(data) != checksum:

@@ -154,7 +154,8 @@ class Workers:
     self._capacity, self._max_rows, self._on_call = capacity, max_rows, on_call
     self._waiting: deque[_Request] = deque()
     self._changed = threading.Condition()
-    self._is_closed, self._expected = False, 1
+    self._is_closed = False
+    self._expected = 1  # requests to wait for
     for _ in range(number):
       threading.Thread(target=self._work, daemon=True).start()
 
