@@ -68,6 +68,7 @@ SPECS = {"text": TEXT, "named": NAMED}
 ERRORS = r"""
 text | {} | Missing 'inputs' or 'instances' key
 text | [1] | JSON Value: [1] Is not object
+text | "a" | JSON Value: "a" Is not object
 text | {"inputs": [], "instances": []} | JSON Value: {"inputs":[],"instances":[]} Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist
 text | {"signature_name": 5} | JSON Value: {"signature_name":5} not formatted correctly. 'signature_name' key must be a string value.
 text | {"instances": "a"} | JSON Value: {"instances":"a"} Excepting 'instances' to be an list/array
