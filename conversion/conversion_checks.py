@@ -86,6 +86,8 @@ def _check_architecture(bert):
 
 
 def _check_vocabulary(bert, for_transformers):
+  if not bert.vocabulary:
+    logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
   if not bert.vocabulary or not bert.config:
     return
   ids = vocab.load(bert.vocabulary)
@@ -146,15 +148,14 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
 def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:
   """Raises ValueError if a model was not read back as it was written."""
 
-  def bits(value):
+  def bits(model, name):
+    if name not in model.values:
+      return None
+    value = model.values[name]
     return value.dtype, value.shape, value.tobytes()
 
-  wrong = sorted(bert.values.keys() ^ back.values.keys())
-  wrong += [
-    name
-    for name, value in bert.values.items()
-    if name in back.values and bits(value) != bits(back.values[name])
-  ]
+  names = sorted(bert.values.keys() | back.values.keys())
+  wrong = [name for name in names if bits(bert, name) != bits(back, name)]
   config = bert.config or {}
   wrong += [key for key in config if back.config[key] != config[key]]
   if wrong:

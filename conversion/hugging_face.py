@@ -71,12 +71,6 @@ _SUBSTITUTIONS_BACK = (
 _MULTI_LABEL = "multi_label_classification"
 # Tokenizers that split texts as the original does.
 _TOKENIZERS = ("BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast")
-# Files that transformers prefers to vocab.txt and that may be of another one.
-_OTHER_TOKENIZERS = (
-  "tokenizer.json",
-  "added_tokens.json",
-  "special_tokens_map.json",
-)
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 _TIED = {
   "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -106,7 +100,7 @@ def read(folder: str) -> CanonicalModel:
   path = os.path.join(folder, CONFIG)
   settings = textfiles.read_json(path)
   vocabulary = os.path.join(folder, VOCABULARY)
-  bert = CanonicalModel(folder, {}, _original_config(settings, path))
+  bert = CanonicalModel(folder, config=_original_config(settings, path))
   bert.vocabulary = vocabulary if files.exists(vocabulary) else None
   bert.lower_case = _lower_case(folder)
   names = settings.get("id2label") or {}
@@ -179,7 +173,7 @@ def _read_tensors(path):
   try:
     with TemporaryDirectory() as folder:
       local = path
-      if files.is_remote(path):
+      if files.is_remote(path):  # load() of bytes has no bfloat16
         local = os.path.join(folder, WEIGHTS)
         interchange.copy(path, local)
       with safe_open(local, "np") as file:
@@ -214,7 +208,9 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   settings = _their_config(bert, kind)
   tensors, unused = _divide(bert, kind)
   interchange.write_json(os.path.join(folder, CONFIG), settings)
-  files.remove_old(folder, *_OTHER_TOKENIZERS)
+  # transformers prefers these to vocab.txt, and they may be of another one.
+  names = ("tokenizer.json", "added_tokens.json", "special_tokens_map.json")
+  files.remove_old(folder, *names)
   for name, values in ((WEIGHTS, tensors), (UNUSED_WEIGHTS, unused)):
     if values:
       with files.open_for_writing(os.path.join(folder, name)) as file:
@@ -226,7 +222,6 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
     interchange.write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
   else:
     files.remove_old(folder, VOCABULARY, TOKENIZER)
-    logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
 
 
 def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:

@@ -89,7 +89,8 @@ class CanonicalModel:
   """A model with the original's names; None is unknown or absent."""
 
   origin: str  # path that it was read from, for messages
-  values: dict[str, np.ndarray]  # by variable, without training state
+  # By variable, without training state.
+  values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
   config: dict | None = None  # as bert_config.json
   vocabulary: str | None = None  # path of vocab.txt
   lower_case: bool | None = None  # do_lower_case of its tokenizer
@@ -142,12 +143,8 @@ class CanonicalModel:
 
   def summarize(self) -> None:
     encoder = sum(name.startswith("bert/") for name in self.values)
-    logging.info(
-      "read from %s: %d variables of the encoder, %d others",
-      self.origin,
-      encoder,
-      len(self.values) - encoder,
-    )
+    text = "read from %s: %d variables of the encoder, %d others"
+    logging.info(text, self.origin, encoder, len(self.values) - encoder)
     if "bert/pooler/dense/kernel" not in self.values:
       logging.warning("no pooler: a model that needs one gets a random one")
     for reason, names in self.skipped.items():
@@ -172,11 +169,10 @@ _PREDICTIONS = (
 _CLASSES = ("output_weights", "output_bias")  # [L, H], [L]
 _NEXT_SENTENCE = tuple(f"cls/seq_relationship/{name}" for name in _CLASSES)
 _SPAN = tuple(f"cls/squad/{name}" for name in _CLASSES)  # [2, H], [2]
-_CHOICE = ("cls/choice",)  # [H]
 
 # A model is of the first kind whose variables it has.
 HEADS = {
-  "multiple_choice": Head("BertForMultipleChoice", _CHOICE),
+  "multiple_choice": Head("BertForMultipleChoice", ("cls/choice",)),  # [H]
   "question_answering": Head("BertForQuestionAnswering", _SPAN, pools=False),
   "tagging": Head("BertForTokenClassification", _CLASSES, pools=False),
   "classification": Head("BertForSequenceClassification", _CLASSES),

@@ -60,7 +60,7 @@ def read(folder: str) -> CanonicalModel:
   """Reads a preset: its backbone and, if it has one, its task's head."""
   config = _config(folder)
   vocabulary = os.path.join(folder, _VOCABULARY)
-  bert = CanonicalModel(folder, {}, config)
+  bert = CanonicalModel(folder, config=config)
   bert.vocabulary = vocabulary if files.exists(vocabulary) else None
   tokenizer = os.path.join(folder, "tokenizer.json")
   if files.exists(tokenizer):
@@ -149,7 +149,8 @@ def _convert(bert, arrays, layers):
   for layer, scope in layers.items():
     leaves = ("gamma", "beta") if scope.endswith("Norm") else ("kernel", "bias")
     for i, leaf in enumerate(leaves):
-      name, value = f"{scope}/{leaf}", arrays.pop(f"{layer}/vars/{i}")
+      name = f"{scope}/{leaf}"
+      value = arrays.pop(f"{layer}/vars/{i}")
       bert.values[name] = interchange.merge_heads(name, value)
 
 
@@ -160,8 +161,7 @@ def _convert_head(bert, folder):
   arrays = _read_arrays(path)
   if task == "BertMaskedLM":
     _convert(bert, arrays, _MASKED_LM)
-    bias = arrays.pop(f"{_HEAD}/vars/0")
-    bert.values["cls/predictions/output_bias"] = bias
+    bert.values["cls/predictions/output_bias"] = arrays.pop(f"{_HEAD}/vars/0")
     logging.warning(
       "KerasHub's masked-LM head has the exact GELU and an epsilon of 1e-5, "
       "the original's has neither: its logits will differ slightly"

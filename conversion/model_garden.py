@@ -113,7 +113,7 @@ def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
       f"{', '.join(sorted(shapes.keys() - {GRAPH_KEY})[:4])}, ..."
     )
   vocabulary = run_record.sibling_file(prefix, interchange.VOCABULARY)
-  bert = CanonicalModel(prefix, {}, vocabulary=vocabulary)
+  bert = CanonicalModel(prefix, vocabulary=vocabulary)
   keys, head = _encoder_keys(prefix, encoder), _head_keys(root)
   unused = shapes.keys() - {GRAPH_KEY, *keys.values(), *head.values()}
   for name in keys.keys() & head.keys():

@@ -3,8 +3,6 @@
 import os
 import re
 
-from absl import logging
-
 from conversion import interchange
 from conversion.interchange import BERT_CONFIG, VOCABULARY, CanonicalModel
 from data import labels
@@ -42,34 +40,30 @@ def read(
     config |= extensions(flags)
   bert = CanonicalModel(
     prefix,
-    {},
-    config,
-    run_record.sibling_file(prefix, VOCABULARY),
+    config=config,
+    vocabulary=run_record.sibling_file(prefix, VOCABULARY),
     labels=tuple(labels.read_file(path)) if path else (),
     lower_case=flags.get("do_lower_case"),
     multi_label=flags.get("multi_label", False),
     thresholds=run_record.sibling_file(prefix, labels.THRESHOLDS),
     head=_HEADS.get(entry.get("program")),
   )
-  averages = []
-  for name in sorted(reader.shapes):
+  names = sorted(reader.shapes)
+  if averaged and not any(name.endswith(_AVERAGE) for name in names):
+    raise UserError(f"{prefix} has no moving averages")
+  for name in names:  # first a variable, then its average
     if name == "global_step":
       bert.step = reader[name]
+    elif name.endswith(_AVERAGE) and averaged:
+      bert.values[name.removesuffix(_AVERAGE)] = reader[name]
     elif name.endswith(_AVERAGE):
-      averages.append(name)
+      bert.skip(name, "moving averages, which --use_moving_averages converts")
     elif _OPTIMIZER.search(name):
       bert.skip(name, "of the optimizer")
     elif name.startswith("run/"):
       bert.skip(name, "of the run's position in its data")
     else:
       bert.values[name] = reader[name]
-  if averaged and not averages:
-    raise UserError(f"{prefix} has no moving averages")
-  for name in averages:
-    if averaged:
-      bert.values[name.removesuffix(_AVERAGE)] = reader[name]
-    else:
-      bert.skip(name, "moving averages, which --use_moving_averages converts")
   return bert
 
 
@@ -89,8 +83,6 @@ def write(bert: CanonicalModel, folder: str) -> str:
   for name, path in copies.items():
     if path:
       interchange.copy(path, os.path.join(folder, name))
-  if not bert.vocabulary:
-    logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
   optional = copies | {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels}
   source = os.path.dirname(bert.origin)  # its files stay
   if os.path.realpath(source) != os.path.realpath(folder):

@@ -94,13 +94,12 @@ class TensorFlowEngine(Batches):
     if config.list_physical_devices("GPU"):
       self.max_tokens = _GPU_TOKENS
     specs = function.structured_input_signature[1]
-    super().__init__(
-      {name: spec.shape.rank - 1 for name, spec in specs.items()},
-      {
-        name: [-1 if n is None else n for n in value.shape]
-        for name, value in function.structured_outputs.items()
-      },
-    )
+    features = {name: spec.shape.rank - 1 for name, spec in specs.items()}
+    outputs = {
+      name: [-1 if n is None else n for n in value.shape]
+      for name, value in function.structured_outputs.items()
+    }
+    super().__init__(features, outputs)
     self._function, self._owner = function, owner
 
   @classmethod
@@ -154,8 +153,8 @@ class LiteRtEngine:
       self._alone = _load_litert(file, cores)
     factor = 4 if "float16" in os.path.basename(file) else 1  # packed anew
     others = cores * _MAX_COPIES // (factor * os.path.getsize(file)) - 1
-    self._num_workers = num_workers = min(max(others, 1), cores)
-    self._threads, self._is_shared = cores // num_workers, num_workers == 1
+    self._num_workers = min(max(others, 1), cores)
+    self._threads = cores // self._num_workers
     inputs = self._alone.get_input_details()
     self.features = {
       name: len(info["shape_signature"]) - 1 for name, info in inputs.items()
@@ -166,8 +165,9 @@ class LiteRtEngine:
     }
     self._own = threading.local()
     self._idle = threading.Lock()  # held while `_alone` computes
-    self._num_running, self._count = 0, threading.Lock()
-    self._pool = ThreadPoolExecutor(num_workers, "litert")
+    self._num_running = 0
+    self._count = threading.Lock()  # held while `_num_running` changes
+    self._pool = ThreadPoolExecutor(self._num_workers, "litert")
 
   def run(self, rows: Iterable[Row]) -> Iterator[Outputs]:
     rows = iter(rows)
@@ -194,7 +194,7 @@ class LiteRtEngine:
 
   def _run_in_thread(self, row):
     try:
-      if self._is_shared:
+      if self._num_workers == 1:
         with self._idle:
           return _call_litert(self._alone, row)
       if not hasattr(self._own, "function"):
@@ -232,7 +232,8 @@ def _call_litert(function, row):
     outputs = function(**{name: value[None] for name, value in row.items()})
   except (RuntimeError, ValueError) as error:
     # LiteRT repeats all earlier errors of an interpreter before the new one.
-    before, text = getattr(function, "errors", ""), str(error)
+    text = str(error)
+    before = getattr(function, "errors", "")
     function.errors = text if text.startswith(before) else before
     raise UserError(first_line(text.removeprefix(before) or text)) from None
   return {name: value[0] for name, value in outputs.items()}

@@ -22,7 +22,7 @@ from data.tokenization_ops import GraphTokenizer, join, truncate_pair
 from modeling import tracing
 from serving import answers
 from serving.answers import LITERT_FILES, SIGNATURE, Answers
-from storage import UserError, files
+from storage import UserError, files, tfrecord
 from storage.progress import no_stderr
 from storage.tfrecord import encode_field
 from training import processes
@@ -31,10 +31,7 @@ WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
 
 class TextSignature(tf.Module):
-  """Base of classes that answer raw text in the graph, as Answers do.
-
-  `texts` has a spec by input.
-  """
+  """Base of classes that answer raw text, of specs `texts`, in the graph."""
 
   def __init__(self, tokenizer: GraphTokenizer, answers: Answers):
     super().__init__()
@@ -71,14 +68,11 @@ class TextSignature(tf.Module):
 
 
 class ServedModel(NamedTuple):
-  """A model for inference on any device, and its answers to texts.
-
-  `in_graph` is the TextSignature of the task, if it has one.
-  """
+  """A model for inference on any device, and its answers to texts."""
 
   model: keras.Model
   answers: Answers
-  in_graph: type[TextSignature] | None = None
+  in_graph: type[TextSignature] | None = None  # of its task, if it has one
 
 
 class Exported(tf.Module):
@@ -90,13 +84,12 @@ class Exported(tf.Module):
     # Not the model itself, with which Keras would save more.
     self._variables = [variable.value for variable in model.variables]
     features = outputs_function(model)
+    length = config.max_seq_length
     self.functions = {
       "serving_default": features,
       SIGNATURE: features,
       "serving_examples": _trace(
-        lambda examples: features(
-          **_parse(examples, model, config.max_seq_length)
-        ),
+        lambda examples: features(**_parse(examples, model, length)),
         {"examples": tf.TensorSpec([None], tf.string, "examples")},
       ),
     }
@@ -151,12 +144,11 @@ def _trace(function, specs):
 def _parse(examples, model, seq_length):
   """Inputs of records; rows may be short and have any number of choices."""
   # Labels may be absent. Choices, [C, T], are stored one after the other.
-  shapes = {n: value.shape[2:] for n, value in model.input.items()}
   features = {
     name: tf.io.FixedLenSequenceFeature(
-      [seq_length] * len(shape), tf.int64, allow_missing=True
+      [seq_length] * (len(value.shape) - 2), tf.int64, allow_missing=True
     )
-    for name, shape in shapes.items()
+    for name, value in model.input.items()
   }
   batch = tf.io.parse_example(examples, features)
   # Rows of an empty batch need a length, too.
@@ -213,11 +205,9 @@ def save_savedmodel(directory: str, served: ServedModel) -> None:
     tf.saved_model.save(exported, directory, exported.functions)
   default = exported.functions["serving_default"]
   specs = default.structured_input_signature[1]
-  path = os.path.join(directory, WARM_UP_FILE)
-  tf.io.gfile.makedirs(os.path.dirname(path))
-  with tf.io.TFRecordWriter(path) as writer:
-    inputs = {name: _short_input(spec) for name, spec in specs.items()}
-    writer.write(prediction_log(inputs))
+  inputs = {name: _short_input(spec) for name, spec in specs.items()}
+  with files.open_for_writing(os.path.join(directory, WARM_UP_FILE)) as file:
+    tfrecord.write(file, [prediction_log(inputs)])
 
 
 @contextlib.contextmanager
@@ -262,7 +252,8 @@ def save_tflite(directory: str, served: ServedModel) -> None:
   computed between the operations and keep XNNPACK from running them in one go.
   Raises UserError if LiteRT lacks an operation of the model.
   """
-  model, module = served.model, tf.Module()
+  model = served.model
+  module = tf.Module()
   module.variables_of_model = [variable.value for variable in model.variables]
   specs = {
     name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name)

@@ -33,7 +33,8 @@ def _remote(function: str, path: str, *arguments, **options):
   from tensorflow import errors  # noqa: PLC0415
   from tensorflow.io import gfile  # noqa: PLC0415
 
-  scheme, schemes = path.partition("://")[0], gfile.get_registered_schemes()
+  scheme = path.partition("://")[0]
+  schemes = gfile.get_registered_schemes()
   if scheme not in schemes:
     known = ", ".join(f"{name}://" for name in sorted(schemes) if name)
     raise OSError(
@@ -197,8 +198,7 @@ def _open_new(path: str) -> BinaryIO:
   if is_remote(path):
     _remote("makedirs", folder)
     return _remote("GFile", path, "wb")
-  if folder:
-    os.makedirs(folder, exist_ok=True)
+  os.makedirs(folder, exist_ok=True)
   return open(path, "wb")
 
 

@@ -47,7 +47,8 @@ class Progress:
 
   def say(self) -> None:
     """Logs the line, unless nothing was done since the last one."""
-    if self._said == (state := (self._done, dict(self.counts))):
+    state = (self._done, dict(self.counts))
+    if state == self._said:
       return
     self._said = state
     now = time.monotonic()
@@ -57,12 +58,12 @@ class Progress:
     done = min(self._done, self.total) if self.total else self._done
     fraction = done / self.total if self.total else 1.0
     text = (
-      f"{self.task} {_number(done)} of {_number(self.total)} "
+      f"{self.task} {round(done, 1):,} of {round(self.total, 1):,} "
       f"{self.unit} ({fraction:.0%})"
     )
     for name, count in self.counts.items():
       text += f", {count:,} {name.replace('_', ' ')}"
-    text += f"; {_number(rate)} {self.unit}/s"
+    text += f"; {round(rate, 1):,} {self.unit}/s"
     if fraction < 1 and rate > 0:
       left = timedelta(seconds=round((self.total - done) / rate))
       text += f", {left} left"
@@ -77,10 +78,6 @@ def number_of(number: int, noun: str) -> str:
 def num_wide(text: str) -> int:
   """Number of characters that take two columns of a terminal, as Hangul."""
   return sum(unicodedata.east_asian_width(char) in "WF" for char in text)
-
-
-def _number(value: float) -> str:
-  return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
 
 
 _stderr_lock = threading.Lock()

@@ -126,7 +126,9 @@ def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
       if left < 0:
         yield ScannedRecord(None, "the file ends within it")
         return
-      data, checksum, error = file.read(size), file.read(4), None
+      data = file.read(size)
+      checksum = file.read(4)
+      error = None
       if len(data) < 4:  # any field takes more
         error = "it is empty"
       elif tfrecord.masked_crc32c(data) != checksum:
@@ -194,19 +196,19 @@ def check_record(
       )
 
 
-def _errors(paths, schema) -> Iterator[tuple[str, int, str]]:
-  """Path, number from 0 and error of each corrupt record."""
+def _errors(paths, schema) -> Iterator[tuple[str, str, str]]:
+  """Path, error with the number from 0, and remedy of each corrupt record."""
   for path in paths:
     for number, record in enumerate(scan(path, schema)):
       if record.error:
-        yield path, number, record.error
+        remedy = _MAKE_AGAIN if record.error == _WRONG_LENGTH else _REMEDY
+        yield path, f"{path}, record {number}: {record.error}", remedy
 
 
 def first_corrupt(paths: Sequence[str], schema: Schema) -> str | None:
   """Describes the first corrupt record of files; None if all are intact."""
-  for path, number, error in _errors(paths, schema):
-    remedy = _MAKE_AGAIN if error == _WRONG_LENGTH else _REMEDY
-    return f"{path}, record {number}: {error}. {remedy}"
+  for _, error, remedy in _errors(paths, schema):
+    return f"{error}. {remedy}"
   return None
 
 
@@ -219,18 +221,18 @@ def drop_corrupt(
   corrupt, a file has no intact one, or a wrong length would drop all after it.
   """
   errors = list(_errors(paths, schema))
-  for path, number, error in errors:
-    if error == _WRONG_LENGTH:
-      raise UserError(f"{path}, record {number}: {error}. {_MAKE_AGAIN}")
+  for _, error, remedy in errors:
+    if remedy == _MAKE_AGAIN:
+      raise UserError(f"{error}. {remedy}")
   if len(errors) > at_most:
-    path, number, error = errors[0]
+    _, first, _ = errors[0]
     raise UserError(
       f"{len(errors)} records cannot be read, --max_corrupt_records tolerates "
-      f"{at_most}; the first is {path}, record {number}: {error}"
+      f"{at_most}; the first is {first}"
     )
   copies = {}
-  for path, number, error in errors:
-    logging.warning("left out: %s, record %d: %s", path, number, error)
+  for path, error, _ in errors:
+    logging.warning("left out: %s", error)
     # A name may be in several folders.
     key = zlib.crc32(files.absolute(path).encode())
     name = f"repaired-{key:08x}-{os.path.basename(path)}"

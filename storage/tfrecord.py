@@ -77,8 +77,8 @@ def encode_field(number: int, content: bytes) -> bytes:
   return bytes((number << 3 | 2,)) + _varint(len(content)) + content
 
 
-def _feature_encoder(feature: Feature) -> tuple[Callable, Callable]:
-  """Functions that pack values, and wrap them as one of Features.feature."""
+def _feature_encoder(feature: Feature) -> Callable[[Sequence], bytes]:
+  """Function that encodes values as one of Features.feature."""
   is_float = feature.dtype == "float32"
   kind = 2 if is_float else 3  # float_list, int64_list
   key = encode_field(1, feature.name.encode())
@@ -90,8 +90,14 @@ def _feature_encoder(feature: Feature) -> tuple[Callable, Callable]:
     entry = key + encode_field(2, encode_field(kind, values))
     return encode_field(1, entry)[: -length or None]
 
-  pack = (lambda v: struct.pack(f"<{len(v)}f", *v)) if is_float else _int64s
-  return pack, lambda values: head(len(values)) + values
+  def encode(values: Sequence) -> bytes:
+    if is_float:
+      packed = struct.pack(f"<{len(values)}f", *values)
+    else:
+      packed = _int64s(values)
+    return head(len(packed)) + packed
+
+  return encode
 
 
 class ExampleEncoder:
@@ -104,7 +110,7 @@ class ExampleEncoder:
   def __init__(self, schema: Schema):
     self._schema = schema
     self._features = [
-      (feature.name, feature.size, *_feature_encoder(feature))
+      (feature.name, feature.size, _feature_encoder(feature))
       for feature in schema.values()
     ]
 
@@ -114,14 +120,14 @@ class ExampleEncoder:
         f"the record has the fields {[*fields]}, expected {[*self._schema]}"
       )
     entries = []
-    for name, size, pack, wrap in self._features:
+    for name, size, encode in self._features:
       values = fields[name]
       if len(values) != size:
         raise ValueError(f"{name}: expected {size} values, got {len(values)}")
       if hasattr(values, "tolist"):  # an array
         values = values.tolist()
       try:
-        entries.append(wrap(pack(values)))
+        entries.append(encode(values))
       except (TypeError, ValueError, struct.error, OverflowError) as error:
         raise ValueError(f"{name}: {error}") from error
     return encode_field(1, b"".join(entries))
@@ -179,10 +185,13 @@ def _values(kind, value) -> list:
     return [value]
   if kind == 2:
     return array("f", value).tolist()
-  at, numbers = 0, [] if isinstance(value, bytes) else [value]
-  while not isinstance(value, int) and at < len(value):
-    number, at = varint(value, at)
-    numbers.append(number)
+  if isinstance(value, int):
+    numbers = [value]
+  else:
+    numbers, at = [], 0
+    while at < len(value):
+      number, at = varint(value, at)
+      numbers.append(number)
   return [number - (number >> 63 << 64) for number in numbers]
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import json
 import re
 import socket
@@ -23,19 +22,18 @@ from serving.server.models import Metrics, Model, Settings
 from serving.server.rest import RestError
 from serving.server.version import Closed, QueueFull
 
-_MODEL = r"(?i)/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
-_PREDICT = re.compile(rf"{_MODEL}:(classify|regress|predict)")
-_STATUS = re.compile(rf"{_MODEL}(/metadata)?")
+_URL = re.compile(
+  r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
+  r"(?::(classify|regress|predict)|(/metadata))?",
+  re.IGNORECASE,
+)
 # Bodies of more bytes, and outputs of more values, are converted in a thread.
 _LARGE = 1 << 15
 # A body that is too long is read up to this multiple of the limit, since a
 # client that cannot send all of it may not see the answer.
 _READ_ANYWAY = 64
-_PAGE = {"/": "html"} | {
-  f"/{name}.{end}": kind
-  for name in ("page", "answers")
-  for end, kind in (("css", "css"), ("js", "javascript"))
-}
+_PAGE_FILES = ("page.css", "page.js", "answers.css", "answers.js")
+_PAGE_TYPES = {".html": "html", ".css": "css", ".js": "javascript"}
 _PAGE_HEADERS = {
   "content-security-policy": "default-src 'none'; script-src 'self'; "
   "style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
@@ -71,7 +69,8 @@ class App:
       "/readyz": self._readyz,
       "/metrics": lambda: Response(200, metrics.text(models), _METRICS_TYPE),
       "/models": lambda: _json({"models": list(models)}),
-      **{path: _page(path) for path in _PAGE},
+      "/": _page("page.html"),
+      **{f"/{name}": _page(name) for name in _PAGE_FILES},
     }
 
   async def __call__(self, scope, receive, send) -> None:
@@ -115,56 +114,48 @@ class App:
 
   async def _answer(self, request, receive):
     method, path = request["method"], request["raw_path"].decode("latin-1")
-    if method == "POST" and (match := _PREDICT.fullmatch(path)):
-      return await self._predict(request, receive, *match.groups())
-    if method == "GET" and (match := _STATUS.fullmatch(path)):
-      return self._status(request, *match.groups())
     if not path.lower().startswith("/v1/"):
-      raise RestError(404, "Not Found")
-    raise RestError(400, f"Malformed request: {method} {path[:200]}")
-
-  def _find(self, request, name) -> Model | None:
-    model = self._models.get(unquote(name))
-    request["model"] = model.name if model else ""
-    return model
-
-  def _status(self, request, name, version, label, metadata):
-    model = self._find(request, name)
+      raise RestError("Not Found", 404)
+    match = _URL.fullmatch(path)
+    if not match or method != ("POST" if match[4] else "GET"):
+      raise RestError(f"Malformed request: {method} {path[:200]}")
+    name, version, label, verb, metadata = match.groups()
+    name = unquote(name)
+    model = self._models.get(name)
+    request["model"] = name if model else ""
     number = rest.version_number(version, label)
-    states = model.states if model else {}
+    if verb:
+      return await self._predict(model, name, number, verb.lower(), receive)
+    return self._status(model, name, number, metadata)
+
+  def _status(self, model, name, number, metadata):
     if metadata and model:
       number, loaded = model.find(number)
-      spec = {"name": model.name, "signature_name": "", "version": f"{number}"}
-      signatures = {"signature_def": loaded.signature_def}
-      metadata = {"signature_def": signatures}
-      return _json({"model_spec": spec, "metadata": metadata})
+      spec = {"name": name, "signature_name": "", "version": f"{number}"}
+      signatures = {"signature_def": {"signature_def": loaded.signature_def}}
+      return _json({"model_spec": spec, "metadata": signatures})
+    states = model.states if model else {}
     if not states:
-      name = unquote(name)
-      raise RestError(404, f"Could not find any versions of model {name}")
+      raise RestError(f"Could not find any versions of model {name}", 404)
     if number not in (None, *states):
-      name = model.name
-      raise RestError(404, f"Could not find version {number} of model {name}")
+      raise RestError(f"Could not find version {number} of model {name}", 404)
     numbers = sorted(states, reverse=True) if number is None else [number]
     statuses = [rest.version_status(each, *states[each]) for each in numbers]
     return _json({"model_version_status": statuses})
 
-  async def _predict(self, request, receive, name, version, label, method):
-    model = self._find(request, name)
-    number = rest.version_number(version, label)
+  async def _predict(self, model, name, number, method, receive):
     body = await self._read(receive)
     document = await _convert(len(body), rest.parse, body)
     if not model:
-      raise rest.unavailable(unquote(name), number)
+      raise rest.unavailable(name, number)
     outputs = None
     while outputs is None:
       loaded = model.find(number)[1]
-      signature = rest.signature_name(document, loaded.specs, method.lower())
+      signature = rest.signature_name(document, loaded.specs, method)
       specs = loaded.specs[signature]
       examples = await _convert(len(body), rest.read_inputs, document, specs)
-      try:
+      with contextlib.suppress(Closed):  # the version was unloaded just now
         outputs = await self._run(loaded, signature, examples)
-      except Closed:
-        continue  # the version was unloaded just now
     by_rows = "instances" in document
     size = rest.num_values(outputs)
     content = await _convert(size, rest.write_outputs, outputs, by_rows)
@@ -178,31 +169,31 @@ class App:
         while is_more and size <= limit * _READ_ANYWAY:
           message = await receive()
           if message["type"] == "http.disconnect":
-            raise RestError(499, "client closed request")
+            raise RestError("client closed request", 499)
           size += len(message["body"])
           if size <= limit:
             body += message["body"]
           is_more = message["more_body"]
     except TimeoutError:
-      raise RestError(408, "the request did not come in time") from None
+      raise RestError("the request did not come in time", 408) from None
     if size > limit:
-      raise RestError(413, f"the request has more than {limit} bytes")
+      raise RestError(f"the request has more than {limit} bytes", 413)
     return bytes(body)
 
   async def _run(self, version, signature, examples):
     size, limit = len(examples), self._settings.max_queue_size
     if size > limit:
       message = "Task size %d is larger than maximum input batch size %d"
-      raise RestError(400, message % (size, limit))
+      raise RestError(message % (size, limit))
     try:
       future = version.workers.submit(version.functions[signature], examples)
       async with asyncio.timeout(self._settings.request_timeout):
         return await asyncio.wrap_future(future)
     except QueueFull:
       message = "The batch scheduling queue to which this task was submitted is"
-      raise RestError(503, f"{message} full") from None
+      raise RestError(f"{message} full", 503) from None
     except TimeoutError:  # the request is cancelled unless it runs already
-      raise RestError(504, "Timed out waiting for an answer") from None
+      raise RestError("Timed out waiting for an answer", 504) from None
 
 
 async def _convert(size, function, *arguments):
@@ -224,11 +215,11 @@ def _text(text, status=200):
   return Response(status, text.encode(), kind)
 
 
-def _page(path):
-  file = Path(__file__).with_name(path[1:] or "page.html")
-  content = file.read_bytes()
-  kind = {"content-type": f"text/{_PAGE[path]}; charset=utf-8"}
-  return lambda: Response(200, content, kind | _PAGE_HEADERS)
+def _page(name):
+  file = Path(__file__).with_name(name)
+  kind = {"content-type": f"text/{_PAGE_TYPES[file.suffix]}; charset=utf-8"}
+  response = Response(200, file.read_bytes(), kind | _PAGE_HEADERS)
+  return lambda: response
 
 
 # --- Connections -----------------------------------------------------------
@@ -247,9 +238,8 @@ class _Protocol(H11Protocol):
     # for sockets that name their protocol only.
     accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with contextlib.suppress(AttributeError, OSError):  # not on Linux
-      milliseconds = int(1000 * self.seconds)
-      option = socket.TCP_USER_TIMEOUT
-      accepted.setsockopt(socket.IPPROTO_TCP, option, milliseconds)
+      timeout = int(1000 * self.seconds)
+      accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
     self._watch()
 
   def data_received(self, data):
@@ -300,10 +290,10 @@ class Server(uvicorn.Server):
       loop.remove_reader(listening)
     for _ in range(3):
       await asyncio.sleep(0)  # what asyncio has accepted becomes a connection
-    accepted = [*map(_accept_all, sockets)]
+    accepted = [new for listening in sockets for new in _accept_all(listening)]
     for server in self.servers:
       server.close()
-    for connection in itertools.chain(*accepted):
+    for connection in accepted:
       await loop.connect_accepted_socket(self._protocol, connection)
     self._app.is_draining = True  # answers say that they are the last
     steps = 50
@@ -320,8 +310,6 @@ class Server(uvicorn.Server):
 
 def _accept_all(listening):
   """Connections that wait at a socket; it does not block."""
-  accepted = []
   with contextlib.suppress(BlockingIOError):
     while True:
-      accepted.append(listening.accept()[0])
-  return accepted
+      yield listening.accept()[0]

@@ -4,13 +4,14 @@ import contextlib
 import gc
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import prometheus_client
 from absl import logging
+from prometheus_client import Counter, Gauge, Histogram
 
 from serving.engines import first_line
 from serving.server import rest
@@ -122,18 +123,16 @@ class Model:
       version = self._load(folder)
     except Exception as error:  # of any library
       self._retry[number] = time.monotonic() + _RETRY_SECONDS
-      self._set_state(
-        number, "END", first_line(str(error)) or type(error).__name__
-      )
+      message = first_line(str(error)) or type(error).__name__
+      self._set_state(number, "END", message)
       return
     self.versions = {**self.versions, number: version}
     self._set_state(number, "AVAILABLE")
 
   def _remove(self, number):
     self._set_state(number, "UNLOADING")
-    rest = {**self.versions}
-    version = rest.pop(number)
-    self.versions = rest
+    version = self.versions[number]
+    self.versions = {n: v for n, v in self.versions.items() if n != number}
     version.workers.close()
     gc.collect()
     self._set_state(number, "END")
@@ -145,14 +144,12 @@ class Model:
 
 
 @contextlib.contextmanager
-def polled(
-  models: Iterable[Model], seconds: float
-) -> Iterator[threading.Thread]:
+def polled(models: Iterable[Model], seconds: float) -> Iterator[Thread]:
   """Context in which a thread, its value, keeps models up to date.
 
   It polls them every `seconds`; with 0, as in TF Serving, only once.
   """
-  stopped = threading.Event()
+  stopped = Event()
 
   def poll():
     while not stopped.is_set():
@@ -160,7 +157,7 @@ def polled(
         model.poll()
       stopped.wait(seconds or None)
 
-  thread = threading.Thread(target=poll, daemon=True)
+  thread = Thread(target=poll, daemon=True)
   thread.start()
   try:
     yield thread
@@ -177,23 +174,15 @@ class Metrics:
 
   def __init__(self):
     self._registry = prometheus_client.CollectorRegistry()
-    names = {"namespace": "serving", "registry": self._registry}
-    by_model = {"labelnames": ["model"], **names}
-    self.requests = prometheus_client.Counter(
-      "requests", "Answers.", ["model", "status"], **names
+    base = {"namespace": "serving", "registry": self._registry}
+    model = {"labelnames": ["model"], **base}
+    self.requests = Counter("requests", "Answers.", ["model", "status"], **base)
+    self.seconds = Histogram("seconds", "Latency.", buckets=_SECONDS, **model)
+    self.batch_texts = Histogram(
+      "batch_texts", "Texts of a call.", buckets=_TEXTS, **model
     )
-    self.seconds = prometheus_client.Histogram(
-      "seconds", "Latency.", buckets=_SECONDS, **by_model
-    )
-    self.batch_texts = prometheus_client.Histogram(
-      "batch_texts", "Texts of a call.", buckets=_TEXTS, **by_model
-    )
-    self._queue = prometheus_client.Gauge(
-      "queue_texts", "Texts that wait.", **by_model
-    )
-    self._version = prometheus_client.Gauge(
-      "version", "Newest, or 0.", **by_model
-    )
+    self._queue = Gauge("queue_texts", "Texts that wait.", **model)
+    self._version = Gauge("version", "Newest, or 0.", **model)
 
   def text(self, models: Mapping[str, Model]) -> bytes:
     """All metrics in Prometheus' text format."""

@@ -16,22 +16,20 @@ from serving.answers import to_list
 _METHOD_NAMES = {"classify": "classification", "regress": "regression"}
 _MAX_RANK = 32
 _JSON_TYPES = {type(None): "Null", dict: "Object", list: "Array", str: "String"}
-_LEVEL = "Encountered list at unexpected level: %s expected < %s"
-_IN_ROW = "Failed to process element: %s of 'instances' list."
 
 
 class Spec(NamedTuple):
-  """An input: "string" or a type of integers; sizes, None for any."""
+  """An input: "string" or a type of integers; its rank with the batch."""
 
   dtype: str
-  shape: Sequence[int | None]
+  rank: int
   is_optional: bool = False
 
 
 class RestError(Exception):
   """An answer with an HTTP status of 400 or more, and its message."""
 
-  def __init__(self, status: int, message: str):
+  def __init__(self, message: str, status: int = 400):
     super().__init__(message)
     self.status = status
 
@@ -39,107 +37,95 @@ class RestError(Exception):
 def unavailable(name: str, number: int | None, status: int = 404) -> RestError:
   """The error of a version, None for the newest, that is not loaded."""
   which = f"Latest({name})" if number is None else f"Specific({name}, {number})"
-  return RestError(status, f"Servable not found for request: {which}")
-
-
-def _fail(message, *values):
-  """Raises RestError 400; values but strings are shown as JSON."""
-  texts = (v if isinstance(v, str) else _echo(v) for v in values)
-  raise RestError(400, message % tuple(text[:200] for text in texts)) from None
-
-
-def _check(is_valid, message, *values):
-  if not is_valid:
-    _fail(message, *values)
+  return RestError(f"Servable not found for request: {which}", status)
 
 
 def _echo(value):
+  """JSON of a client's value, for a message; at most 200 characters."""
   try:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))[:200]
   except RecursionError:
     return "..."
 
 
+def _bad_value(value, problem):
+  return RestError(f"JSON Value: {_echo(value)} {problem}")
+
+
 def parse(body: bytes) -> dict:
   """The JSON object of a request; raises RestError if it is none."""
-  _check(body, "JSON Parse error: The document is empty")
+  if not body:
+    raise RestError("JSON Parse error: The document is empty")
   try:
     document = json.loads(body.decode())
   except json.JSONDecodeError as error:
-    _fail("JSON Parse error: %s at offset: %s", error.msg, f"{error.pos}")
+    message = f"JSON Parse error: {error.msg} at offset: {error.pos}"
+    raise RestError(message) from None
   except (ValueError, RecursionError) as error:  # no UTF-8, deeply nested, ...
-    _fail("JSON Parse error: %s", str(error))
-  _check(isinstance(document, dict), "JSON Value: %s Is not object", document)
-  _check(
-    isinstance(document.get("signature_name", ""), str),
-    "JSON Value: %s not formatted correctly. 'signature_name' key must be a "
-    "string value.",
-    document,
-  )
+    raise RestError(f"JSON Parse error: {str(error)[:200]}") from None
+  if not isinstance(document, dict):
+    raise _bad_value(document, "Is not object")
+  if not isinstance(document.get("signature_name", ""), str):
+    raise _bad_value(
+      document,
+      "not formatted correctly. 'signature_name' key must be a string value.",
+    )
   return document
 
 
-def signature_name(
-  document: dict, signatures: Collection[str], method: str
-) -> str:
+def signature_name(document: dict, names: Collection[str], method: str) -> str:
   """Signature of a request; RestError if there is none, or of that method."""
-  signature = document.get("signature_name") or "serving_default"
-  message = 'Serving signature name: "%s" not found in signature def'
-  _check(signature in signatures, message, signature)
-  _check(
-    method == "predict",
-    "Expected %s signature method_name to be tensorflow/serving/%s. Was: "
-    "tensorflow/serving/predict",
-    _METHOD_NAMES.get(method, ""),
-    method,
-  )
-  return signature
+  name = document.get("signature_name") or "serving_default"
+  if name not in names:
+    raise RestError(
+      f'Serving signature name: "{name[:200]}" not found in signature def'
+    )
+  if method != "predict":
+    raise RestError(
+      f"Expected {_METHOD_NAMES[method]} signature method_name to be "
+      f"tensorflow/serving/{method}. Was: tensorflow/serving/predict"
+    )
+  return name
 
 
 def version_number(version: str | None, label: str | None) -> int | None:
   """Number of a version in a URL; None for the newest."""
-  message = "Unrecognized servable version label: %s"
-  _check(not label, message, unquote(label or ""))
-  message = "Failed to convert version: %s to numeric."
-  _check(len(version or "") <= 18, message, version)
+  if label:
+    label = unquote(label)[:200]
+    raise RestError(f"Unrecognized servable version label: {label}")
+  if version and len(version) > 18:
+    raise RestError(f"Failed to convert version: {version[:200]} to numeric.")
   return int(version) if version else None
 
 
 def read_inputs(
   document: dict, specs: Mapping[str, Spec]
 ) -> list[dict[str, Any]]:
-  """Examples of a request: values by input, in lists.
-
-  Raises RestError if they do not fit `specs`.
-  """
-  _check(
-    not {"instances", "inputs"} <= {*document},
-    "JSON Value: %s Not formatted correctly expecting only one of 'inputs' or "
-    "'instances' keys to exist ",
-    document,
-  )
+  """Examples of a request, values by input; RestError unless they fit."""
   needed = [name for name, spec in specs.items() if not spec.is_optional]
+  if {"instances", "inputs"} <= {*document}:
+    raise _bad_value(
+      document,
+      "Not formatted correctly expecting only one of 'inputs' or 'instances' "
+      "keys to exist ",
+    )
   if "instances" in document:
     columns = _read_rows(document, specs, needed)
-  else:
-    _check("inputs" in document, "Missing 'inputs' or 'instances' key")
+  elif "inputs" in document:
     columns = _read_columns(document["inputs"], specs, needed)
+  else:
+    raise RestError("Missing 'inputs' or 'instances' key")
   for name, (_, shape) in columns.items():
-    expected = [-1 if size is None else size for size in specs[name].shape]
-    _check(
-      len(expected) == len(shape)
-      and all(n in (-1, m) for n, m in zip(expected, shape, strict=True)),
-      "Tensor name: %s has shape: %s expecting: %s",
-      name,
-      shape,
-      expected,
-    )
-    is_empty = 0 in shape[1:] and specs[name].dtype == "string"
-    _check(not is_empty, "Tensor name: %s has an empty list", name)
-  _check(
-    len({shape[0] for _, shape in columns.values()}) <= 1,
-    "Batching input tensors must have equal 0th-dimension size",
-  )
+    spec = specs[name]
+    if len(shape) != spec.rank:
+      raise RestError(
+        f"Tensor name: {name} has shape: {_echo(shape)} expecting: "
+        f"{_echo([-1] * spec.rank)}"
+      )
+    if 0 in shape[1:] and spec.dtype == "string":
+      raise RestError(f"Tensor name: {name} has an empty list")
+  if len({shape[0] for _, shape in columns.values()}) > 1:
+    raise RestError("Batching input tensors must have equal 0th-dimension size")
   rows = zip(*(values for values, _ in columns.values()), strict=True)
   return [dict(zip(columns, row, strict=True)) for row in rows]
 
@@ -156,66 +142,67 @@ def _is_named(value):
   return isinstance(value, dict) and not _is_base64(value)
 
 
+def _by_name(value, needed, problem):
+  """Values by input; that of a single one may go without its name."""
+  if _is_named(value):
+    return value
+  if len(needed) != 1:
+    raise RestError(
+      f"{problem} as multiple input tensors required as per tensorinfo_map"
+    )
+  return {needed[0]: value}
+
+
 def _read_rows(document, specs, needed):
   """Values and shape by input, of "instances"."""
   rows = document["instances"]
-  _check(
-    isinstance(rows, list),
-    "JSON Value: %s Excepting 'instances' to be an list/array",
-    document,
-  )
-  _check(rows, "JSON Value: %s No values in 'instances' array", document)
-  _check(
-    _is_named(rows[0]) or len(needed) == 1,
-    "instances is a plain list, but expecting list of objects as multiple "
-    "input tensors required as per tensorinfo_map",
-  )
+  if not isinstance(rows, list):
+    raise _bad_value(document, "Excepting 'instances' to be an list/array")
+  if not rows:
+    raise _bad_value(document, "No values in 'instances' array")
   are_named = _is_named(rows[0])
-  more = rows[0] if are_named else ()
-  columns = {name: [] for name in specs if name in needed or name in more}
+  problem = "instances is a plain list, but expecting list of objects"
+  first = _by_name(rows[0], needed, problem)
+  columns = {name: [] for name in specs if name in needed or name in first}
   shapes = {}
   for number, row in enumerate(rows):
-    _check(
-      are_named == _is_named(row),
-      "Expecting object but got list at item %s of input list"
-      if are_named
-      else "Expecting value/list but got object at item %s of input list",
-      number,
-    )
-    for name, value in (row if are_named else {needed[0]: row}).items():
+    if are_named != _is_named(row):
+      pair = "object but got list" if are_named else "value/list but got object"
+      raise RestError(f"Expecting {pair} at item {number} of input list")
+    row = _by_name(row, needed, problem)
+    for name, value in row.items():
       try:
-        message = "JSON object: does not have named input: %s"
-        _check(name in columns, message, name)
+        if name not in columns:
+          message = f"JSON object: does not have named input: {name[:200]}"
+          raise RestError(message)
         values, shape = _read(value, specs[name].dtype)
-        first = shapes.setdefault(name, shape)
-        message = "Expecting shape %s but got: %s"
-        _check(shape == first, message, first, shape)
+        expected = shapes.setdefault(name, shape)
+        if shape != expected:
+          message = f"Expecting shape {_echo(expected)} but got: {_echo(shape)}"
+          raise RestError(message)
       except RestError as error:
-        where = f"{number} key: {name}" if are_named else f"{number}"
-        _fail(_IN_ROW + " Error: INVALID_ARGUMENT: %s", where, str(error))
+        where = f"{number} key: {name}"[:200] if are_named else number
+        raise RestError(
+          f"Failed to process element: {where} of 'instances' list. Error: "
+          f"INVALID_ARGUMENT: {str(error)[:200]}"
+        ) from None
       columns[name].append(values)
-    _check(
-      not are_named or len(row) == len(columns),
-      _IN_ROW + " JSON object: %s keys must be equal to: %s",
-      number,
-      row,
-      ",".join(sorted(columns)),
-    )
+    if len(row) != len(columns):
+      raise RestError(
+        f"Failed to process element: {number} of 'instances' list. JSON "
+        f"object: {_echo(row)} keys must be equal to: "
+        f"{','.join(sorted(columns))}"
+      )
   return {n: (v, [len(rows), *shapes[n]]) for n, v in columns.items()}
 
 
 def _read_columns(inputs, specs, needed):
   """Values and shape by input, of "inputs"."""
-  if not _is_named(inputs):
-    _check(
-      len(needed) == 1,
-      "inputs is a plain value/list, but expecting an object as multiple input "
-      "tensors required as per tensorinfo_map",
-    )
-    inputs = {needed[0]: inputs}
+  problem = "inputs is a plain value/list, but expecting an object"
+  inputs = _by_name(inputs, needed, problem)
   for name in needed:
-    message = "Missing named input: %s in 'inputs' object."
-    _check(name in inputs, message, name)
+    if name not in inputs:
+      raise RestError(f"Missing named input: {name} in 'inputs' object.")
   return {
     name: _read(inputs[name], spec.dtype)
     for name, spec in specs.items()
@@ -229,58 +216,60 @@ def _read(value, dtype):
   while isinstance(first, list):
     shape.append(len(first))
     first = first[0] if first else None
-  _check(len(shape) <= _MAX_RANK, _LEVEL, len(shape), _MAX_RANK)
+  if len(shape) > _MAX_RANK:
+    raise _unexpected_level(len(shape), _MAX_RANK)
   return _convert(value, 0, shape, dtype), shape
+
+
+def _unexpected_level(level, limit):
+  return RestError(
+    f"Encountered list at unexpected level: {level} expected < {limit}"
+  )
 
 
 def _convert(value, level, shape, dtype):
   if not isinstance(value, list):
     if level != len(shape):
-      _fail(
-        "JSON Value: %s found at incorrect level: %s in the JSON DOM. Expected "
-        "at level: %s",
-        _echo(value),
-        level + 1,
-        len(shape),
+      raise _bad_value(
+        value,
+        f"found at incorrect level: {level + 1} in the JSON DOM. Expected at "
+        f"level: {len(shape)}",
       )
     return _to_scalar(value, dtype)
-  _check(level < len(shape), _LEVEL, level, len(shape))
-  _check(
-    len(value) == shape[level],
-    "Encountered list at unexpected size: %s at level: %s expected size: %s",
-    len(value),
-    level,
-    shape[level],
-  )
+  if level >= len(shape):
+    raise _unexpected_level(level, len(shape))
+  if len(value) != shape[level]:
+    raise RestError(
+      f"Encountered list at unexpected size: {len(value)} at level: {level} "
+      f"expected size: {shape[level]}"
+    )
   return [_convert(item, level + 1, shape, dtype) for item in value]
 
 
 def _to_scalar(value, dtype):
   if dtype == "string" and isinstance(value, dict):
-    message = "JSON Value: %s not formatted correctly for base64 data"
-    _check(_is_base64(value), message, value)
+    if not _is_base64(value):
+      raise _bad_value(value, "not formatted correctly for base64 data")
     try:
       content = base64.b64decode(value["b64"], validate=True)
-      return content.decode("utf-8", "replace")
     except ValueError:
-      _fail("Unable to base64 decode")
+      raise RestError("Unable to base64 decode") from None
+    return content.decode("utf-8", "replace")
   if type(value) is not (str if dtype == "string" else int):
     kind = _JSON_TYPES.get(type(value), "Number")
-    _fail(
-      "JSON Value: %s Type: %s is not of expected type: %s",
-      _echo(value),
-      str(value) if isinstance(value, bool) else kind,
-      dtype,
-    )
+    if isinstance(value, bool):
+      kind = str(value)
+    raise _bad_value(value, f"Type: {kind} is not of expected type: {dtype}")
   try:
     if dtype == "string":
       value.encode()  # an error for half of a surrogate pair
       return value
     return int(np.array(value, dtype))
   except UnicodeEncodeError:
-    _fail("JSON Parse error: The surrogate pair in string is invalid.")
+    message = "JSON Parse error: The surrogate pair in string is invalid."
+    raise RestError(message) from None
   except OverflowError as error:
-    _fail("JSON Value: %s", str(error))
+    raise RestError(f"JSON Value: {error}") from None
 
 
 def version_status(number: int, state: str, error: str) -> dict:

@@ -18,7 +18,7 @@ from storage import UserError
 _WAIT = 0.005
 # A list of examples to a list of their answers, in order.
 Function = Callable[[Sequence[Any]], Sequence[Any]]
-_DTYPES = {bool: "DT_BOOL", int: "DT_INT32", float: "DT_FLOAT"}
+_DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
 
 
 class Version:
@@ -37,12 +37,11 @@ class Version:
     answers, engine = model.answers, model.engine
     self.specs = {
       "serving_default": {
-        name: Spec("string", [None] * (1 + rank), name in answers.optional)
+        name: Spec("string", 1 + rank, name in answers.optional)
         for name, rank in answers.inputs.items()
       },
       SIGNATURE: {
-        name: Spec("int32", [None] * (1 + rank))
-        for name, rank in engine.features.items()
+        name: Spec("int32", 1 + rank) for name, rank in engine.features.items()
       },
     }
     self._engine = engine
@@ -50,7 +49,7 @@ class Version:
     answer = model.warm_up().items()
     outputs = {
       "serving_default": {k: _describe(v) for k, v in answer if v is not None},
-      SIGNATURE: {k: ("DT_FLOAT", v) for k, v in engine.outputs.items()},
+      SIGNATURE: {k: ("FLOAT", v) for k, v in engine.outputs.items()},
     }
     self.signature_def = {
       name: _signature_def(name, specs, outputs[name])
@@ -69,25 +68,25 @@ class Version:
     try:
       return list(self._engine.run(rows))
     except UserError as error:
-      raise RestError(400, str(error)) from None
+      raise RestError(str(error)) from None
 
 
 def _check_row(row):
   """Raises RestError for sizes that differ, and positions beyond the row."""
   shapes = {n: v.shape for n, v in row.items() if n != "masked_lm_positions"}
   if len(set(shapes.values())) > 1 or 0 in shapes["input_ids"]:
-    raise RestError(400, f"inputs have other shapes, or are empty: {shapes}")
+    raise RestError(f"inputs have other shapes, or are empty: {shapes}")
   positions = row.get("masked_lm_positions")
   length = shapes["input_ids"][-1]
   if positions is not None and np.any((positions < 0) | (positions >= length)):
-    raise RestError(400, "masked_lm_positions beyond the tokens of a row")
+    raise RestError("masked_lm_positions beyond the tokens of a row")
 
 
 def _signature_def(name, specs, outputs):
   """A SignatureDef as TF Serving's metadata has it."""
   return {
     "inputs": {
-      key: _tensor_info(f"{name}_{key}", f"DT_{spec.dtype.upper()}", spec.shape)
+      key: _tensor_info(f"{name}_{key}", spec.dtype.upper(), [-1] * spec.rank)
       for key, spec in specs.items()
     },
     "outputs": {
@@ -103,13 +102,13 @@ def _describe(value):
   shape = [-1]
   while isinstance(value, list) and value:
     value, shape = value[0], [*shape, -1]
-  return _DTYPES.get(type(value), "DT_STRING"), shape
+  return _DTYPES.get(type(value), "STRING"), shape
 
 
 def _tensor_info(name, dtype, shape):
-  sizes = [{"size": str(-1 if n is None else n), "name": ""} for n in shape]
+  sizes = [{"size": str(size), "name": ""} for size in shape]
   return {
-    "dtype": dtype,
+    "dtype": f"DT_{dtype}",
     "tensor_shape": {"dim": sizes, "unknown_rank": False},
     "name": f"{name}:0",
   }
@@ -155,7 +154,8 @@ class Workers:
     self._capacity, self._max_rows, self._on_call = capacity, max_rows, on_call
     self._waiting: deque[_Request] = deque()
     self._changed = threading.Condition()
-    self._is_closed, self._expected = False, 1
+    self._is_closed = False
+    self._expected = 1  # requests to wait for
     for _ in range(number):
       threading.Thread(target=self._work, daemon=True).start()
 
@@ -179,22 +179,18 @@ class Workers:
       self._changed.notify_all()
 
   def _work(self):
-    while (requests := self._take()) is not None:
-      requests = [
-        r for r in requests if r.future.set_running_or_notify_cancel()
-      ]
+    while (batch := self._take()) is not None:
+      requests = [r for r in batch if r.future.set_running_or_notify_cancel()]
       if requests:
         self._on_call(sum(len(request.examples) for request in requests))
         _answer(requests)
       with self._changed:
         self._expected = len(requests) + len(self._waiting)
-      del requests  # not held while waiting
+      del batch, requests  # not held while waiting
 
   def _seconds_left(self) -> float:
-    if self._max_rows == 1 or self._is_closed:
-      return 0.0
     is_full = self.queued >= self._max_rows
-    if is_full or len(self._waiting) >= self._expected:
+    if is_full or self._is_closed or len(self._waiting) >= self._expected:
       return 0.0
     return self._waiting[0].arrival + _WAIT - time.monotonic()
 
@@ -205,18 +201,17 @@ class Workers:
         if self._is_closed and not self._waiting:
           return None
         self._changed.wait(self._seconds_left() if self._waiting else None)
-      requests: list[_Request] = []
-      rest: deque[_Request] = deque()
-      size = 0
+      first = self._waiting.popleft()
+      requests, size = [first], len(first.examples)
+      others: deque[_Request] = deque()
       for request in self._waiting:
-        is_same = not requests or request.function == requests[0].function
-        fits = not requests or size + len(request.examples) <= self._max_rows
-        if is_same and fits:
+        joint_size = size + len(request.examples)
+        if request.function == first.function and joint_size <= self._max_rows:
           requests.append(request)
-          size += len(request.examples)
+          size = joint_size
         else:
-          rest.append(request)
-      self._waiting = rest
+          others.append(request)
+      self._waiting = others
       self.queued -= size
       return requests
 
@@ -228,8 +223,9 @@ def _answer(requests: list[_Request]) -> None:
   except Exception as error:
     if len(requests) == 1:
       requests[0].future.set_exception(error)
-    for request in requests if len(requests) > 1 else ():
-      _answer([request])  # only the culprit gets the error
+    else:
+      for request in requests:  # only the culprit gets the error
+        _answer([request])
     return
   for request in requests:
     request.future.set_result([next(answers) for _ in request.examples])

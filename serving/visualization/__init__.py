@@ -166,14 +166,14 @@ def _attention(encoder, inputs) -> np.ndarray:
   """Attention probabilities of an encoder's layers, [N, A, T, T]."""
   outputs = encoder(**inputs)
   mask = make_attention_mask(inputs["input_mask"], encoder.config.attention)
-  hidden_states = [outputs["embedding_output"], *outputs["encoder_layers"]]
-  layers = [b.attention.self_attention for b in encoder.encoder.blocks]
-  return np.stack(
-    [
-      layer.attention_probs(hidden, hidden, mask)[0]
-      for layer, hidden in zip(layers, hidden_states[:-1], strict=True)
-    ]
-  )
+  hidden = outputs["embedding_output"]
+  blocks = zip(encoder.encoder.blocks, outputs["encoder_layers"], strict=True)
+  probs = []
+  for block, output in blocks:
+    attention = block.attention.self_attention
+    probs.append(attention.attention_probs(hidden, hidden, mask)[0])
+    hidden = output
+  return np.stack(probs)
 
 
 def _fill(served, encoded) -> Iterator[tuple[str, dict]]:

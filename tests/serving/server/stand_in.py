@@ -11,7 +11,7 @@ from serving.server.models import Metrics, Model, Settings, polled
 from serving.server.rest import Spec
 from serving.server.version import Workers
 
-TEXT = Spec("string", [None])
+TEXT = Spec("string", 1)
 SETTINGS = Settings(poll_seconds=0.02, max_request_bytes=10_000)
 GATED = {"signature_name": "gated", "instances": ["a"]}
 
@@ -29,7 +29,7 @@ class Version:
   def __init__(self, folder="", settings=SETTINGS):
     self.folder = folder
     self.gate, self.started = threading.Event(), threading.Event()
-    number, pair = Spec("int32", [None]), Spec("int32", [None, 2])
+    number, pair = Spec("int32", 1), Spec("int32", 2)
     signatures = {
       "serving_default": ({"text": TEXT}, _echo),
       "half": ({"x": number}, lambda x: {"y": x / 2 + 2}),

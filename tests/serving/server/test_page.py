@@ -73,7 +73,7 @@ TASKS = {
 
 
 def _spec(name):
-  return Spec("string", [None] * (1 + (name == "choices")), name == "text_pair")
+  return Spec("string", 1 + (name == "choices"), name == "text_pair")
 
 
 class _Version:

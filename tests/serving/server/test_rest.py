@@ -8,12 +8,12 @@ import pytest
 from serving.server import rest
 from serving.server.rest import RestError, Spec
 
-TEXT = {"text": Spec("string", [None])}
+TEXT = {"text": Spec("string", 1)}
 # The example of https://www.tensorflow.org/tfx/serving/api_rest.
 NAMED = {
-  "tag": Spec("string", [None]),
-  "signal": Spec("int32", [None, 5]),
-  "sensor": Spec("int64", [None, 2, 2]),
+  "tag": Spec("string", 1),
+  "signal": Spec("int32", 2),
+  "sensor": Spec("int64", 3),
 }
 ROWS = [
   {"tag": "foo", "signal": [1, 2, 3, 4, 5], "sensor": [[1, 2], [3, 4]]},
@@ -47,7 +47,7 @@ FORMS = [
   {"inputs": {"text": ["a", "b"]}},
   {"inputs": {"text": ["a", {"b64": "Yg=="}], "more": 1}},
 ]
-OPTIONAL = TEXT | {"text_pair": Spec("string", [None], is_optional=True)}
+OPTIONAL = TEXT | {"text_pair": Spec("string", 1, is_optional=True)}
 
 
 @pytest.mark.parametrize("specs", [TEXT, OPTIONAL])
@@ -68,6 +68,7 @@ SPECS = {"text": TEXT, "named": NAMED}
 ERRORS = r"""
 text | {} | Missing 'inputs' or 'instances' key
 text | [1] | JSON Value: [1] Is not object
+text | "a" | JSON Value: "a" Is not object
 text | {"inputs": [], "instances": []} | JSON Value: {"inputs":[],"instances":[]} Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist
 text | {"signature_name": 5} | JSON Value: {"signature_name":5} not formatted correctly. 'signature_name' key must be a string value.
 text | {"instances": "a"} | JSON Value: {"instances":"a"} Excepting 'instances' to be an list/array
@@ -104,14 +105,14 @@ def test_errors_are_worded_as_by_tf_serving(case):
 
 
 def test_a_list_of_texts_is_not_empty():
-  specs = {"choices": Spec("string", [None, None])}
+  specs = {"choices": Spec("string", 2)}
   for document in ({"instances": [{"choices": []}]}, {"inputs": [[], []]}):
     with pytest.raises(RestError, match="name: choices has an empty list") as e:
       _read(document, specs)
     assert e.value.status == 400
   assert _read({"inputs": [["a"]]}, specs) == {"choices": [["a"]]}
   assert rest.read_inputs({"inputs": []}, TEXT) == []
-  positions = {"masked_lm_positions": Spec("int32", [None, None])}
+  positions = {"masked_lm_positions": Spec("int32", 2)}
   assert _read({"inputs": [[]]}, positions) == {"masked_lm_positions": [[]]}
 
 
@@ -131,7 +132,7 @@ BODIES = [
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
 @pytest.mark.parametrize("dtype", ["string", "int32"])
 def test_every_body_has_an_answer(body, dtype):
-  specs = {"x": Spec(dtype, [None])}
+  specs = {"x": Spec(dtype, 1)}
   with pytest.raises(RestError) as error:
     rest.read_inputs(rest.parse(body), specs)
   assert error.value.status == 400
@@ -141,7 +142,7 @@ def test_every_body_has_an_answer(body, dtype):
 def test_numbers_have_to_fit():
   for value in (1.5, True, 1 << 31, -(1 << 40), "1"):
     with pytest.raises(RestError):
-      _read({"inputs": [value]}, {"x": Spec("int32", [None])})
+      _read({"inputs": [value]}, {"x": Spec("int32", 1)})
 
 
 def _write(answers, by_rows):

@@ -117,9 +117,9 @@ def test_rows_that_are_faster_together_have_one_worker(
 def test_inputs_of_several_kinds():
   version = Version(_Model(), stand_in.SETTINGS)
   assert version.specs["serving_default"] == {
-    "text": Spec("string", [None]),
-    "text_pair": Spec("string", [None], is_optional=True),
-    "choices": Spec("string", [None, None]),
+    "text": Spec("string", 1),
+    "text_pair": Spec("string", 1, is_optional=True),
+    "choices": Spec("string", 2),
   }
   # Of an answer that is unknown, so is the type.
   assert [*version.signature_def["serving_default"]["outputs"]] == ["is_right"]
