@@ -17,7 +17,7 @@ BY_TOKEN = {
   "pretrainer": lambda c: models.pretrainer(c, next_sentence=False),
   "span labeler": models.span_labeler,
   "tagger": lambda c: models.tagger(c, 3),
-  "features": lambda c: models.encoder(c),
+  "features": models.encoder,
 }
 
 

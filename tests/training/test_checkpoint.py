@@ -42,9 +42,7 @@ def test_keeps_the_newest_and_lists_them(tmp_path):
 @pytest.mark.parametrize(
   ("keep", "steps"), [(5, [10, 20]), (1, [20]), (0, [0, 10, 20])]
 )
-def test_the_first_checkpoint_is_deleted_at_the_next(
-  tmp_path, caplog, keep, steps
-):
+def test_the_first_checkpoint_goes_at_the_next(tmp_path, caplog, keep, steps):
   checkpoints = Checkpoints(str(tmp_path), keep=keep)
   checkpoints.save(0, {"a": tf.Variable(0)})
   assert checkpoints.newest_readable().endswith("model.ckpt-0")
@@ -145,10 +143,7 @@ def test_a_corrupt_checkpoint_is_named(tmp_path):
   [
     ("output_weights", "another set of labels"),
     ("bert/embeddings/word_embeddings", "does not belong to this"),
-    (
-      "bilstm/layer_0/forward_lstm/lstm_cell/kernel",
-      "another --lstm_units or --feature_layers",
-    ),
+    ("bilstm/layer_0/forward_lstm/lstm_cell/kernel", "another --lstm_units or"),
   ],
 )
 def test_a_wrong_shape_names_both_and_the_cause(tmp_path, name, cause):

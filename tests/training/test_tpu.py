@@ -102,13 +102,10 @@ def test_program_of_a_step_in_bfloat16(recomputed):
   host = {"custom-call", "infeed", "outfeed", "send", "recv", "rng"}
   assert not names & host
   assert "<=" not in program  # the mark of a dynamic size
-  # Sums of gradients, means and losses; products are bfloat16.
-  assert {dtype for name, dtype in types if name == "reduce"} <= {
-    "f32",
-    "pred",
-    "s32",
-    "",  # several results
-  }
+  # Sums of gradients, means and losses ("": several results); products are
+  # bfloat16.
+  sums = {dtype for name, dtype in types if name == "reduce"}
+  assert sums <= {"f32", "pred", "s32", ""}
   assert types["dot", "bf16"] > 30
   # One for each layer of the model, which has one.
   assert types["opt-barrier", ""] == recomputed
