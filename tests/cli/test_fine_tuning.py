@@ -244,38 +244,34 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   }
 
 
+# Objective, combination of an ensemble, and shapes of the labels.
+SPANS = {"start_positions": 5, "end_positions": 5}
+STUDENTS = {
+  "classifier": (losses.classification(), models.mean_probs, {"label_ids": 5}),
+  "tagger": (losses.tagging(), models.mean_probs, {"label_ids": (5, 7)}),
+  "span_labeler": (losses.span(), models.stack, SPANS),
+}
+
+
+def _student(kind):
+  sizes = () if kind == "span_labeler" else (3,)
+  return getattr(models, kind)(toy.config(0.5), *sizes)
+
+
 @pytest.mark.parametrize("size", [1, 2])
-@pytest.mark.parametrize("kind", ["classifier", "tagger", "spans"])
+@pytest.mark.parametrize("kind", STUDENTS)
 def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
-  rng, shape, config = np.random.RandomState(1), (5, 7), toy.config(0.5)
-  make, objective, combine, labels = {
-    "classifier": (
-      lambda: models.classifier(config, 3),
-      losses.classification(),
-      models.mean_probs,
-      {"label_ids": 5},
-    ),
-    "tagger": (
-      lambda: models.tagger(config, 3),
-      losses.tagging(),
-      models.mean_probs,
-      {"label_ids": shape},
-    ),
-    "spans": (
-      lambda: models.span_labeler(config),
-      losses.span(),
-      models.stack,
-      {"start_positions": 5, "end_positions": 5},
-    ),
-  }[kind]
-  student, teacher = make(), models.ensemble(make, size, combine)
+  rng = np.random.RandomState(1)
+  objective, combine, labels = STUDENTS[kind]
+  student = _student(kind)
+  teacher = models.ensemble(lambda: _student(kind), size, combine)
   _restore(monkeypatch, teacher, ("old", "last entry", "build", []))
   args = Arguments(teacher="old", distill_weight=0.25, distill_temperature=3.0)
   result = fine_tuning._distilled(args, objective, student, "build")
-  inputs = {name: rng.randint(0, 2, shape) for name in student.input}
+  inputs = {name: rng.randint(0, 2, (5, 7)) for name in student.input}
   batch = inputs | {n: rng.randint(0, 3, size) for n, size in labels.items()}
   outputs, targets = student(inputs), teacher(inputs, training=False)
-  if kind == "spans" and size == 2:
+  if kind == "span_labeler" and size == 2:
     targets = {name: (v[..., 0] + v[..., 1]) / 2 for name, v in targets.items()}
   soft = [objective.distance(outputs[n], targets[n], 3.0) for n in outputs]
   soft = np.mean(soft, axis=0)

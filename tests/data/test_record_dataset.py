@@ -51,10 +51,8 @@ def _outputs(recorded, batch_size):
 @pytest.mark.parametrize("spare", [0, 3])
 @pytest.mark.parametrize("static_shapes", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 4, 11, 50])
-def test_outputs_are_in_the_order_of_the_examples(
-  tmp_path, batch_size, static_shapes, spare
-):
-  """Records that only fill up do not come out."""
+def test_outputs_are_in_order(tmp_path, batch_size, static_shapes, spare):
+  """In that of the examples; records that only fill up do not come out."""
   recorded = _recorded(tmp_path, static_shapes, spare=spare)
   result = _outputs(recorded, batch_size)
   expected = [(i + 1) * length for i, length in enumerate(LENGTHS)]
