@@ -157,7 +157,8 @@ def test_lengths_of_windows():
 
 
 def test_a_bilstm_may_be_frozen_where_there_is_one():
-  args, sizes = Arguments(freeze_layers="bilstm"), (5, 8, 1, 2, 8)
+  args = Arguments(freeze_layers="bilstm")
+  sizes = (5, 8, 1, 2, 8)
   config = BertConfig(*sizes, add_bilstm=True)
   assert shared_flags.frozen_layers(args, config) == {("bilstm", None)}
   with pytest.raises(ValueError, match="layers 0-0 and embeddings, encoder, p"):

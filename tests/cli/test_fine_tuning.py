@@ -173,7 +173,8 @@ def test_the_chief_of_workers_writes(tmp_path, monkeypatch, index, number):
   args = _flags(tmp_path, export_dir="out", export_format=["keras"])
   start = Run(args, toy.config())
   toy.set_worker(monkeypatch, index)
-  steps, served = [], types.SimpleNamespace(model="model")
+  steps = []
+  served = types.SimpleNamespace(model="model")
   for owner, name in (
     (run, "set_export_policy"),
     (run, "load"),

@@ -169,7 +169,8 @@ def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
 
 def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
   """Trials that are complete are in the table."""
-  train, statuses = processes.run_child, [None, 1]
+  train = processes.run_child
+  statuses = [None, 1]
   monkeypatch.setattr(
     processes, "run_child", lambda command: statuses.pop(0) or train(command)
   )

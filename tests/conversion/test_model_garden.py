@@ -245,9 +245,9 @@ def _as_of_2020(encoder, change=lambda dense: dense):
 
 
 def _check_pooled(prefix, encoder):
-  result, expected = _outputs(prefix, "encoder")[0], encoder(_for_them())
-  pooled, expected = result["pooled_output"], expected["pooled_output"]
-  np.testing.assert_allclose(pooled, expected, atol=1e-5)
+  result, _ = _outputs(prefix, "encoder")
+  expected = encoder(_for_them())["pooled_output"]
+  np.testing.assert_allclose(result["pooled_output"], expected, atol=1e-5)
 
 
 def test_the_layout_of_2020_is_read(tmp_path):

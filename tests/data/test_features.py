@@ -74,7 +74,8 @@ LENGTHS = st.integers(0, 40)
 def test_random_truncation_equals_removing_single_tokens(a, b, limit, seed):
   """From either end, by draws that are as many."""
   first, second = list(range(a)), list(range(100, 100 + b))
-  expected, rng = (list(first), list(second)), Random(seed)
+  expected = (list(first), list(second))
+  rng = Random(seed)
   while len(expected[0]) + len(expected[1]) > limit:
     longer = max(reversed(expected), key=len)  # the second of equals
     del longer[0 if rng.random() < 0.5 else -1]

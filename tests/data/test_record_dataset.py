@@ -158,7 +158,8 @@ def test_by_length_too_an_epoch_has_every_example_once(tmp_path, batch_size):
 
 def test_by_length_sources_are_mixed_without_an_epoch(tmp_path):
   """Seven records are no epoch of the mix, at whose end lengths may differ."""
-  schema, sources = features.classification(T), []
+  schema = features.classification(T)
+  sources = []
   for name, lengths in (("a", (1, T, 3)), ("b", (2, T - 1, 5, T - 3))):
     path = str(tmp_path / name)
     tfrecord.save(path, schema, [_row(n, n) for n in lengths])

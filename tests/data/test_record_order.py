@@ -71,7 +71,8 @@ def test_every_part_is_shuffled_differently(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("skip", [0, 16])
 def test_batches_are_numbered_by_step_and_replica(paths, skip):
-  records, numbers = ShuffledRecords([Source(paths)], 3), []
+  records = ShuffledRecords([Source(paths)], 3)
+  numbers = []
   for worker in range(2):
     context = tf.distribute.InputContext(2, worker, 4)
     batches = records.batches(None, 8, skip, context)

@@ -88,7 +88,8 @@ def test_two_encoders_side_by_side_are_both_named(tmp_path):
 
 def test_a_folder_stands_for_its_only_best_or_newest_checkpoint(tmp_path):
   """Released models have no file `checkpoint`."""
-  folder, find = str(tmp_path), run_record.find_checkpoint
+  folder = str(tmp_path)
+  find = run_record.find_checkpoint
   first, second = f"{folder}/bert_model.ckpt", f"{folder}/model.ckpt-7"
   with pytest.raises(FileNotFoundError, match=r"it has nothing; expected f"):
     find(folder)
@@ -358,7 +359,8 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
 
 
 def test_initial_values_follow_from_the_seed(tmp_path, monkeypatch):
-  checkpoints, drawn = Checkpoints(str(tmp_path)), []
+  checkpoints = Checkpoints(str(tmp_path))
+  drawn = []
   for seed in (5, 5, 6):
     assert checkpoints.restore_or_set_seed(seed) == seed
     drawn.append(float(keras.random.uniform(())))

@@ -35,7 +35,8 @@ def test_evaluation_is_a_mean_over_items():
 
 
 def test_an_evaluation_has_no_dropout():
-  weights, results = toy.train_step().model.get_weights(), []
+  weights = toy.train_step().model.get_weights()
+  results = []
   for dropout in (0.0, 0.5):
     model = toy.train_step(dropout, weights=weights).model
     batches = toy.batches(2)
@@ -44,7 +45,8 @@ def test_an_evaluation_has_no_dropout():
 
 
 def test_a_model_is_traced_once_for_all_its_evaluations():
-  traced, objective = [], losses.pretraining()
+  traced = []
+  objective = losses.pretraining()
 
   def count(outputs, batch):
     traced.append(outputs)

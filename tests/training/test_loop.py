@@ -49,7 +49,8 @@ def _train(tmp_path, steps=5, step=None, evaluate=None, evaluated=None, **plan):
 
 
 def test_saves_evaluates_and_tells(tmp_path, caplog, monkeypatch):
-  step, rates = toy.train_step(), {}
+  step = toy.train_step()
+  rates = {}
   add_steps, save = report.Report.add_steps, Checkpoints.save
 
   def record(self, step, number, means):
@@ -88,7 +89,7 @@ def test_saves_evaluates_and_tells(tmp_path, caplog, monkeypatch):
 
 
 def test_a_killed_evaluation_is_made_up_for(tmp_path, monkeypatch, traced):
-  step, clocks = traced, []
+  clocks = []
   restart = report.Report.restart_clock
 
   def count(log):
@@ -96,13 +97,13 @@ def test_a_killed_evaluation_is_made_up_for(tmp_path, monkeypatch, traced):
 
   monkeypatch.setattr(report.Report, "restart_clock", count)
   for evaluated, expected in ((1, [2, 4]), (2, [4]), (None, [4])):
-    step.step.assign(2)
-    _, seen = _train(tmp_path, 4, step, evaluated=evaluated, evaluate_every=2)
+    traced.step.assign(2)
+    _, seen = _train(tmp_path, 4, traced, evaluated=evaluated, evaluate_every=2)
     assert seen == expected
   assert len(clocks) == 3 + 2 + 1 + 1  # of runs, and after evaluations
-  step.step.assign(2)
-  _train(tmp_path, 4, step, lambda _: True, evaluated=1, evaluate_every=2)
-  assert step.step.numpy() == 2  # it was the one that ends the training
+  traced.step.assign(2)
+  _train(tmp_path, 4, traced, lambda _: True, evaluated=1, evaluate_every=2)
+  assert traced.step.numpy() == 2  # it was the one that ends the training
 
 
 def test_stops_before_a_spoilt_checkpoint(tmp_path):

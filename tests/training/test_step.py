@@ -115,7 +115,8 @@ def test_averages_count_the_updates_that_are_done():
   )
   labels = {"label_ids": np.arange(8) % 2}
   data = tf.data.Dataset.from_tensors(toy.examples(8) | labels)
-  iterator, expected = iter(data.repeat()), kernel.numpy()
+  iterator = iter(data.repeat())
+  expected = kernel.numpy()
   for done in (1, 2):
     step.train(iterator, tf.constant(1))
     decay = (1 + done) / (10 + done)

@@ -126,7 +126,8 @@ def test_numbers_that_no_model_takes_are_refused(tmp_path, field, limit):
   schema = features.pretraining(T, P)
   row = _row(schema, 1)
   for number in (limit - 1, limit, -1):
-    path, values = str(tmp_path / str(number)), [number, *row[field][1:]]
+    path = str(tmp_path / str(number))
+    values = [number, *row[field][1:]]
     tfrecord.save(path, schema, [row | {field: values}])
     if number == limit - 1:
       _input([path])
@@ -222,7 +223,8 @@ LONG = 24
 
 def _uneven(tmp_path):
   """60 unmasked records of which the n-th has 1 + n % LONG tokens."""
-  schema, path = features.pretraining(LONG), str(tmp_path / "uneven")
+  schema = features.pretraining(LONG)
+  path = str(tmp_path / "uneven")
   masks = [[int(step <= n % LONG) for step in range(LONG)] for n in range(60)]
   rows = [_row(schema, n % V) | {"input_mask": m} for n, m in enumerate(masks)]
   tfrecord.save(path, schema, rows)
@@ -231,7 +233,8 @@ def _uneven(tmp_path):
 
 def test_batches_by_length_are_short_and_resumed(tmp_path, monkeypatch):
   monkeypatch.setattr(batching, "GROUPED", 3)
-  paths, causal = [_uneven(tmp_path)], CausalTargets("left_to_right")
+  paths = [_uneven(tmp_path)]
+  causal = CausalTargets("left_to_right")
   source = PretrainingInput(paths, LONG, V, Masking(P), causal_targets=causal)
   batches = list(source.train_batches(10, seed=3, by_length=True).take(9))
   lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]

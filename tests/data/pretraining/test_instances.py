@@ -50,7 +50,8 @@ def test_pairs_fit_and_random_ones_are_labelled(length, short):
 
 
 def test_no_token_is_lost_without_truncation():
-  document, seen = [[i] for i in range(2, 40)], []
+  document = [[i] for i in range(2, 40)]
+  seen = []
   settings = InstanceConfig(13, short_seq_prob=0)
   documents = [document, [[1]]]
   pairs = instances.sentence_pairs(documents, 0, Random(1), settings)
