@@ -40,6 +40,17 @@ def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:
   return batch | {name: batch[name][..., :length] for name in names}
 
 
+def pad_rows(batch: Batch, size: int) -> Batch:
+  """Adds rows of zeros up to a batch size; their position is the greatest."""
+  missing = size - tf.shape(batch["position"])[0]
+  padded = {}
+  for name, value in batch.items():
+    widths = [[0, missing]] + [[0, 0]] * (value.shape.rank - 1)
+    fill = value.dtype.max if name == "position" else 0
+    padded[name] = tf.pad(value, widths, constant_values=fill)
+  return padded
+
+
 @dataclass(frozen=True)
 class Packing:
   """Rows of `row_length` positions, T, with at most `max_examples` examples.

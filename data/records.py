@@ -330,7 +330,7 @@ class RecordDataset(TrainingRecords):
     chunks = chunks.batch(GROUPED * batch_size)
     batches = prefetch_map(chunks, sort_rows).rebatch(batch_size)
     if self.static_shapes:
-      batches = batches.map(lambda batch: _pad_batch(batch, batch_size))
+      batches = batches.map(lambda batch: batching.pad_rows(batch, batch_size))
     return self._trimmed(batches)
 
   def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:
@@ -345,14 +345,3 @@ class RecordDataset(TrainingRecords):
     return prefetch_map(
       batches, lambda b: batching.trim_padding(b, self.token_fields)
     )
-
-
-def _pad_batch(batch, size):
-  """Adds rows of zeros up to a batch size; their position is the greatest."""
-  missing = size - tf.shape(batch["position"])[0]
-  padded = {}
-  for name, value in batch.items():
-    widths = [[0, missing]] + [[0, 0]] * (value.shape.rank - 1)
-    fill = value.dtype.max if name == "position" else 0
-    padded[name] = tf.pad(value, widths, constant_values=fill)
-  return padded

@@ -35,35 +35,35 @@ FLAGS = programs.defaults("run_classifier") | {
   "window_stride": 8,
 }
 TRAIN = {"do_train": True}
+BY_LENGTH = TRAIN | {"group_by_length": True}
 FINE_TUNING = training_program.check_fine_tuning
 DEVICES = training_program.check_devices
-EXPORTS, LONG_TEXTS = program.check_export, encoder.check_windows
+EXPORTS = program.check_export
+LONG_TEXTS = encoder.check_windows
+
+
+def raises(message):
+  """Expects a ValueError with this message; with None, no error."""
+  if message is None:
+    return contextlib.nullcontext()
+  return pytest.raises(ValueError, match=re.escape(message))
+
+
 # A check, flags, and the message of the error or None.
 CASES = [
   (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: say with --eval_steps"),
   (FINE_TUNING, TRAIN | PATIENCE | {"eval_steps": 1}, None),
   (FINE_TUNING, TRAIN | {"num_train_epochs": 0.0}, "=0 trains nothing"),
   (FINE_TUNING, {"do_eval": True, "num_train_epochs": 0.0}, None),
-  *(
-    (FINE_TUNING, TRAIN | {"group_by_length": True} | more, message)
-    for more, message in (
-      ({}, None),
-      ({"jit_compile": True}, "neither with --jit_compile nor with a TPU"),
-      ({"use_tpu": True}, "neither with --jit_compile nor with a TPU"),
-    )
-  ),
+  (FINE_TUNING, BY_LENGTH, None),
+  (FINE_TUNING, BY_LENGTH | {"jit_compile": True}, "neither with --jit_comp"),
+  (FINE_TUNING, BY_LENGTH | {"use_tpu": True}, "nor with a TPU"),
   (FINE_TUNING, TRAIN | {"ensemble": 3, "num_seeds": 2}, "command trains 2"),
   (FINE_TUNING, TRAIN | {"ensemble": 2, "num_seeds": 2}, None),
-  *(
-    (FINE_TUNING, TRAIN | {"profile_steps": steps}, message)
-    for steps, message in (
-      ((3, 4), None),
-      ((0, 1), None),
-      ((3, 3), "give two steps"),
-      ((1, 2, 3), "give two steps"),
-      (3, "give two steps"),
-    )
-  ),
+  (FINE_TUNING, TRAIN | {"profile_steps": (0, 1)}, None),
+  (FINE_TUNING, TRAIN | {"profile_steps": (3, 3)}, "give two steps"),
+  (FINE_TUNING, TRAIN | {"profile_steps": (1, 2, 3)}, "give two steps"),
+  (FINE_TUNING, TRAIN | {"profile_steps": 3}, "give two steps"),
   (EXPORTS, EXPORT, None),
   (EXPORTS, TFLITE | {"add_bilstm": True}, None),  # exports nothing
   (EXPORTS, EXPORT | {"export_dir": None}, "--do_export needs --export_d"),
@@ -78,10 +78,9 @@ CASES = [
   (LONG_TEXTS, WINDOWS, None),  # each at its border
   (LONG_TEXTS, WINDOWS | {"max_text_length": 9}, "=9 is less than --max_seq"),
   (LONG_TEXTS, WINDOWS | {"window_stride": 9}, "has 8 of the text"),
-  *(
-    (LONG_TEXTS, {"given": {name}}, f"--{name} needs --long_text=windows")
-    for name in ("max_text_length", "window_stride", "window_pooling")
-  ),
+  (LONG_TEXTS, {"given": ["max_text_length"]}, "length needs --long_text=wi"),
+  (LONG_TEXTS, {"given": ["window_stride"]}, "stride needs --long_text=wi"),
+  (LONG_TEXTS, {"given": ["window_pooling"]}, "pooling needs --long_text=wi"),
   (DEVICES, {"use_tpu": True, "distribution_strategy": "tpu"}, None),
   (DEVICES, {"use_tpu": True, "distribution_strategy": "mirrored"}, "="),
 ]
@@ -92,15 +91,8 @@ CASES = [
 )
 def test_contradictions_and_their_borders(check, flags, message):
   args = Arguments(flags.get("given", ()), **FLAGS | flags)
-  with _raises(message):
+  with raises(message):
     check(args)
-
-
-def _raises(message):
-  """Expects a ValueError with this message; with None, no error."""
-  if message is None:
-    return contextlib.nullcontext()
-  return pytest.raises(ValueError, match=re.escape(message))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +137,7 @@ def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   assert fine_tuning.packs_examples(without, *settings) is False
   args = args.replace(pack_examples=True)
   assert fine_tuning.packs_examples(args, *settings)
-  with _raises(name and f"does not go with {name}: drop one"):
+  with raises(name and f"does not go with {name}: drop one"):
     training_program.check_packing(args, *settings)
 
 
@@ -165,7 +157,8 @@ def test_lengths_of_windows():
 
 
 def test_a_bilstm_may_be_frozen_where_there_is_one():
-  args, sizes = Arguments(freeze_layers="bilstm"), (5, 8, 1, 2, 8)
+  args = Arguments(freeze_layers="bilstm")
+  sizes = (5, 8, 1, 2, 8)
   config = BertConfig(*sizes, add_bilstm=True)
   assert shared_flags.frozen_layers(args, config) == {("bilstm", None)}
   with pytest.raises(ValueError, match="layers 0-0 and embeddings, encoder, p"):
@@ -250,10 +243,11 @@ def test_flags_cannot_be_changed():
   assert (args.rate, other.rate, other.program) == (2, 3, "run_it")
   assert (other.set_flags, other.command) == (args.set_flags, args.command)
   args.to_dict().update(rate=3)
-  for change, *value in ((setattr, 3), (delattr,)):
-    with contextlib.suppress(AttributeError):
-      change(args, "rate", *value)
-    assert args.rate == 2
+  with pytest.raises(AttributeError, match="flags cannot be changed"):
+    args.rate = 3
+  with pytest.raises(AttributeError):
+    del args.rate
+  assert args.rate == 2
   with pytest.raises(AttributeError, match="no flag ratio"):
     args.ratio  # noqa: B018
 

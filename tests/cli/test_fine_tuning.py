@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from cli import arguments, fine_tuning, run, training_program
+from cli import arguments, fine_tuning, run
 from cli.arguments import Arguments
 from cli.run import Run
 from modeling import losses, models
@@ -44,9 +44,8 @@ def _train(args, results, model=None, look=lambda model: None):
     look(model)
     return {"f1": next(remaining), "loss": 0.0}
 
-  start = Run(args, toy.config())
   fine_tuning.train(
-    start,
+    Run(args, toy.config()),
     model,
     losses.pretraining(),
     toy.Source(9),
@@ -120,9 +119,7 @@ def _save(folder, step):
   Checkpoints(str(folder)).save(step, training.state)
 
 
-def test_a_resumed_run_reads_on_behind_the_last_example(
-  tmp_path, monkeypatch, caplog
-):
+def test_a_resumed_run_skips_what_it_has_read(tmp_path, monkeypatch, caplog):
   told = {"learning_rate": 1e-5, "do_eval": False, "seed": 9}
   (tmp_path / "run.json").write_text(json.dumps([{"flags": told}]))
   _save(tmp_path, 3)
@@ -172,13 +169,12 @@ def test_tokens_by_a_matrix_product(tmp_path, changes, in_file, expected):
 
 
 @pytest.mark.parametrize(("index", "number"), [(0, 1), (1, 0)])
-def test_of_several_workers_the_chief_writes(
-  tmp_path, monkeypatch, index, number
-):
+def test_the_chief_of_workers_writes(tmp_path, monkeypatch, index, number):
   args = _flags(tmp_path, export_dir="out", export_format=["keras"])
   start = Run(args, toy.config())
   toy.set_worker(monkeypatch, index)
-  steps, served = [], types.SimpleNamespace(model="model")
+  steps = []
+  served = types.SimpleNamespace(model="model")
   for owner, name in (
     (run, "set_export_policy"),
     (run, "load"),
@@ -213,18 +209,11 @@ def test_the_best_of_another_training_is_not_taken_over(tmp_path):
     _train(_flags(tmp_path), [])
 
 
-def test_nothing_is_evaluated_unless_asked_for(tmp_path):
-  args = _flags(tmp_path, eval_steps=0, keep_best=False)
-  assert not training_program.evaluates_while_training(args)
-  assert _train(args, [])[1] == []
-  assert not (tmp_path / "best").exists()
-
-
 def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
-  calls = []
+  call = {}
 
   def train(model, objective, source, evaluate, **options):
-    calls.append(options | source)
+    call.update(options | source)
     return 9
 
   source = types.SimpleNamespace(with_packing=lambda *given: {"packing": given})
@@ -245,51 +234,45 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
     metric="f1",
     served_model=None,
   )
-  assert calls == [
-    {
-      "num_train_steps": 34,  # of 34.06
-      "num_warmup_steps": 3,  # of 3.74
-      "packing": (8, False),  # --flag forbids it
-      "packed": str,
-      "new_head": True,
-      "unit": "records",
-      "evaluated": None,
-    }
-  ]
+  assert call == {
+    "num_train_steps": 34,  # of 34.06
+    "num_warmup_steps": 3,  # of 3.74
+    "packing": (8, False),  # --flag forbids it
+    "packed": str,
+    "new_head": True,
+    "unit": "records",
+    "evaluated": None,
+  }
+
+
+# Objective, combination of an ensemble, and shapes of the labels.
+SPANS = {"start_positions": 5, "end_positions": 5}
+STUDENTS = {
+  "classifier": (losses.classification(), models.mean_probs, {"label_ids": 5}),
+  "tagger": (losses.tagging(), models.mean_probs, {"label_ids": (5, 7)}),
+  "span_labeler": (losses.span(), models.stack, SPANS),
+}
+
+
+def _student(kind):
+  sizes = () if kind == "span_labeler" else (3,)
+  return getattr(models, kind)(toy.config(0.5), *sizes)
 
 
 @pytest.mark.parametrize("size", [1, 2])
-@pytest.mark.parametrize("kind", ["classifier", "tagger", "spans"])
+@pytest.mark.parametrize("kind", STUDENTS)
 def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
-  rng, shape, config = np.random.RandomState(1), (5, 7), toy.config(0.5)
-  make, objective, combine, labels = {
-    "classifier": (
-      lambda: models.classifier(config, 3),
-      losses.classification(),
-      models.mean_probs,
-      {"label_ids": 5},
-    ),
-    "tagger": (
-      lambda: models.tagger(config, 3),
-      losses.tagging(),
-      models.mean_probs,
-      {"label_ids": shape},
-    ),
-    "spans": (
-      lambda: models.span_labeler(config),
-      losses.span(),
-      models.stack,
-      {"start_positions": 5, "end_positions": 5},
-    ),
-  }[kind]
-  student, teacher = make(), models.ensemble(make, size, combine)
+  rng = np.random.RandomState(1)
+  objective, combine, labels = STUDENTS[kind]
+  student = _student(kind)
+  teacher = models.ensemble(lambda: _student(kind), size, combine)
   _restore(monkeypatch, teacher, ("old", "last entry", "build", []))
   args = Arguments(teacher="old", distill_weight=0.25, distill_temperature=3.0)
   result = fine_tuning._distilled(args, objective, student, "build")
-  inputs = {name: rng.randint(0, 2, shape) for name in student.input}
+  inputs = {name: rng.randint(0, 2, (5, 7)) for name in student.input}
   batch = inputs | {n: rng.randint(0, 3, size) for n, size in labels.items()}
   outputs, targets = student(inputs), teacher(inputs, training=False)
-  if kind == "spans" and size == 2:
+  if kind == "span_labeler" and size == 2:
     targets = {name: (v[..., 0] + v[..., 1]) / 2 for name, v in targets.items()}
   soft = [objective.distance(outputs[n], targets[n], 3.0) for n in outputs]
   soft = np.mean(soft, axis=0)
@@ -318,9 +301,8 @@ def test_a_teacher_of_other_labels_is_named(monkeypatch):
   student, teacher = (models.classifier(toy.config(), n) for n in (2, 3))
   _restore(monkeypatch, teacher, ("old", "last entry", None, []))
   args = Arguments(teacher="old", distill_weight=0.25)
-  with pytest.raises(
-    ValueError, match=r"'logits': 3}, this model {'logits': 2"
-  ):
+  message = r"'logits': 3}, this model {'logits': 2"
+  with pytest.raises(ValueError, match=message):
     fine_tuning._distilled(args, losses.classification(), student, None)
 
 
@@ -333,7 +315,8 @@ def test_a_frozen_layer_has_no_slots(tmp_path):
   model = models.pretrainer(toy.config())
   before = _values(model)
   args = _flags(tmp_path, freeze_layers="0", eval_steps=0, keep_best=False)
-  _train(args, [], model)
+  _train(args, [], model)  # nothing is evaluated, as no flag asks for it
+  assert not (tmp_path / "best").exists()
   for name, value in _values(model).items():
     same = np.array_equal(before[name], value)
     assert same == name.startswith("bert/encoder/"), name

@@ -31,9 +31,8 @@ def test_unused_libraries_are_hidden_from_keras_alone(monkeypatch):
   monkeypatch.delitem(sys.modules, "colorsys", raising=False)
   program.shorten_imports()
   for importer in ("keras.src.any", "tensorflow.python.any"):
-    with pytest.raises(
-      ImportError, match=f"colorsys is hidden from {importer}"
-    ):
+    message = f"colorsys is hidden from {importer}"
+    with pytest.raises(ImportError, match=message):
       exec("import colorsys", {"__name__": importer})
     exec("import colorsys", {"__name__": "kerasana"})  # a library of others
     assert sys.modules.pop("colorsys")

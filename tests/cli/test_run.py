@@ -28,9 +28,7 @@ def _started(monkeypatch):
   def train_step(model, objective, optimizer, schedule, **options):
     calls.update(options, optimizer=optimizer, schedule=schedule, model=model)
     number = SimpleNamespace(numpy=lambda: 24)
-    return SimpleNamespace(
-      examples=number, step=number, average=options["average"]
-    )
+    return SimpleNamespace(examples=number, step=number, average=None)
 
   def train(step, read, checkpoints, schedule, report, **options):
     calls.update(options, stops=schedule, keep=checkpoints.keep)
@@ -112,9 +110,8 @@ def test_training_may_stop_before_its_schedule_ends(tmp_path, started):
   assert type(calls["optimizer"]) is optimization.AdamWeightDecay
 
 
-def test_float16_has_a_loss_scale_and_xla_what_it_can_compile(
-  tmp_path, monkeypatch, started
-):
+def test_scaled_losses_and_compiled_steps(tmp_path, monkeypatch, started):
+  """Only float16 needs a scale; XLA gets what it can compile."""
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["GPU:0"])
   model = models.pretrainer(toy.config())
   for dtype, jit_compile, supports, is_scaled, is_compiled in (
@@ -128,7 +125,6 @@ def test_float16_has_a_loss_scale_and_xla_what_it_can_compile(
     assert (calls["loss_scale"] is not None) == is_scaled
     assert calls["jit_compile"] == is_compiled
     assert (calls["mode"].recompute, calls["mode"].compiled) == (False, True)
-  keras.config.set_dtype_policy("float32")
 
 
 def test_a_model_reads_packed_rows_where_there_are_some(tmp_path, started):
@@ -146,9 +142,10 @@ def _classifier(value=0):
 
 
 @pytest.fixture(name="entry")
-def _entry(tmp_path):
-  """A run in the folder tmp_path, which has a configuration and vocab.txt."""
-  toy.config().to_json(str(tmp_path / "bert_config.json"))
+def _entry(tmp_path, monkeypatch):
+  """A run in this folder, which has a configuration and vocab.txt."""
+  monkeypatch.chdir(tmp_path)
+  toy.config().to_json("bert_config.json")
   (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n")
   flags = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
   return {"program": "x", "directory": str(tmp_path), "flags": flags}
@@ -170,10 +167,7 @@ def test_each_member_of_an_ensemble_is_the_best_of_its_trial(tmp_path):
 
 
 @pytest.mark.parametrize("long_text", ["truncate", "windows"])
-def test_an_export_says_how_its_texts_are_tokenized(
-  tmp_path, entry, monkeypatch, long_text
-):
-  monkeypatch.chdir(tmp_path)
+def test_an_export_says_how_its_texts_are_tokenized(entry, long_text):
   args = Arguments(
     **entry["flags"] | {"do_lower_case": False, "attention": None},
     long_text=long_text,
@@ -194,9 +188,7 @@ def test_an_export_says_how_its_texts_are_tokenized(
 
 @pytest.mark.parametrize("changes", [{}, {"do_lower_case": False}])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_restored_model_has_the_flags_of_its_training_and_no_others(
-  tmp_path, entry, changes, fails
-):
+def test_a_restored_model_has_its_own_flags(tmp_path, entry, changes, fails):
   """Its dtype, too: a teacher's is not the student's."""
   values = {v.path: v for v in _classifier(3).variables}
   values["global_step"] = tf.constant(5, tf.int64)
@@ -239,13 +231,9 @@ def test_exports_for_keras_are_float32():
   ):
     run.set_export_policy(Arguments(dtype="bfloat16", export_format=formats))
     assert keras.config.dtype_policy().name == policy
-  keras.config.set_dtype_policy("float32")
 
 
-def test_flags_override_bert_config_json_where_they_are_set(
-  tmp_path, entry, monkeypatch
-):
-  monkeypatch.chdir(tmp_path)
+def test_flags_override_bert_config_json_where_they_are_set(entry):
   config = BertConfig(5, 8, 1, 2, 8, attention="left_to_right")
   config.to_json("bert_config.json")
   for attention, expected in (
@@ -259,9 +247,7 @@ def test_flags_override_bert_config_json_where_they_are_set(
     encoder.config(args.replace(max_seq_length=513))
 
 
-def test_dropout_and_the_order_of_the_data_have_the_seed_of_the_run(
-  tmp_path, monkeypatch, started
-):
+def test_dropout_and_data_have_the_saved_seed(tmp_path, monkeypatch, started):
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
   for seed in (None, 9):
     calls = started(_flags(tmp_path, seed=seed))

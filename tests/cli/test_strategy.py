@@ -31,7 +31,8 @@ def test_one_device_is_the_default_and_mirrored_takes_all():
 def test_several_gpus_are_mirrored(monkeypatch, gpus, name):
   devices = [SimpleNamespace(device_type="GPU", name=gpu) for gpu in gpus]
   monkeypatch.setattr(tf.config, "list_logical_devices", lambda *_: devices)
-  strategy, names = SimpleNamespace(num_replicas_in_sync=1), []
+  strategy = SimpleNamespace(num_replicas_in_sync=1)
+  names = []
   monkeypatch.setattr(
     run, "_strategy", lambda name, args: names.append(name) or strategy
   )
@@ -40,7 +41,8 @@ def test_several_gpus_are_mirrored(monkeypatch, gpus, name):
 
 
 def test_several_workers_come_from_tf_config(monkeypatch):
-  calls, strategy = [], SimpleNamespace(num_replicas_in_sync=2)
+  calls = []
+  strategy = SimpleNamespace(num_replicas_in_sync=2)
   monkeypatch.setattr(
     tf.distribute,
     "MultiWorkerMirroredStrategy",
@@ -73,7 +75,8 @@ def _resolve(monkeypatch, resolver):
 
 
 def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
-  calls, strategy = [], SimpleNamespace(num_replicas_in_sync=8)
+  calls = []
+  strategy = SimpleNamespace(num_replicas_in_sync=8)
   cluster = SimpleNamespace(master=lambda: "grpc://tpu")
   _resolve(monkeypatch, lambda **given: calls.append(given) or cluster)
   for owner, name in (

@@ -36,11 +36,8 @@ def _commands(monkeypatch):
     value = SCORES[float(values["learning_rate"])] - int(values["seed"]) / 100
     best = {"metric": "f1", "value": value, "step": 7, "evaluated": 9}
     (folder / "best.json").write_text(json.dumps(best))
-    for file in (
-      folder / "model.ckpt-7.index",
-      folder.parent / "thresholds.tsv",
-    ):
-      file.write_text(values["output_dir"])
+    (folder / "model.ckpt-7.index").write_text(values["output_dir"])
+    (folder.parent / "thresholds.tsv").write_text(values["output_dir"])
     start = json.dumps([{"flags": {}}, {"flags": {}} | values])
     (folder.parent / "run.json").write_text(start)
     return 0
@@ -59,9 +56,7 @@ def _commands(monkeypatch):
     ({"do_train": False}, []),
   ],
 )
-def test_several_rates_or_seeds_make_a_sweep(
-  tmp_path, commands, changes, trials
-):
+def test_several_values_make_a_sweep(tmp_path, commands, changes, trials):
   flags = _flags(tmp_path, **changes)
   assert fine_tuning.is_sweep(flags) == bool(trials)
   if trials:
@@ -73,9 +68,7 @@ def test_several_rates_or_seeds_make_a_sweep(
     assert result == (False, True, int(trials[0][-1]))
 
 
-def test_runs_every_combination_and_copies_the_winner(
-  tmp_path, commands, caplog
-):
+def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, caplog):
   # The sweep is resumed with the trials that are missing.
   fine_tuning.run_sweep(_flags(tmp_path, learning_rate=1e-5))
   assert len(commands) == 2
@@ -137,9 +130,7 @@ def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
 
 
 @pytest.mark.parametrize("known", [None, "cba"])
-def test_trials_and_sweep_have_the_labels_in_one_order(
-  tmp_path, commands, monkeypatch, known
-):
+def test_labels_have_one_order(tmp_path, commands, monkeypatch, known):
   """Trials would take that of --init_checkpoint, or sort them."""
   run = processes.run_child
 
@@ -178,7 +169,8 @@ def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
 
 def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
   """Trials that are complete are in the table."""
-  train, statuses = processes.run_child, [None, 1]
+  train = processes.run_child
+  statuses = [None, 1]
   monkeypatch.setattr(
     processes, "run_child", lambda command: statuses.pop(0) or train(command)
   )

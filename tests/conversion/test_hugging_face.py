@@ -234,6 +234,10 @@ def test_the_tokenizer_goes_along(tmp_path, caplog):
     assert f"{name} is {value!r}, unlike" in caplog.text
   (folder / "tokenizer_config.json").write_text("{}")
   assert hugging_face.read(str(folder)).lower_case is True
+  # A model that does not say it has the original's default.
+  _write(folder, "encoder", vocabulary=str(vocabulary))
+  settings = json.loads((folder / "tokenizer_config.json").read_text())
+  assert settings["do_lower_case"] is True
 
 
 def test_an_unused_head_is_saved_in_another_file(tmp_path):
@@ -334,10 +338,3 @@ def test_a_missing_and_a_corrupt_file_are_named(tmp_path):
   (tmp_path / "config.json").unlink()
   with pytest.raises(FileNotFoundError, match=r"cannot read .*config\.json"):
     hugging_face.read(str(tmp_path))
-
-
-def test_an_unknown_case_is_the_default_of_the_original():
-  for lower_case, expected in ((None, True), (True, True), (False, False)):
-    bert = CanonicalModel("", {}, {"max_position_embeddings": 8})
-    bert.lower_case = lower_case
-    assert hugging_face._tokenizer(bert)["do_lower_case"] is expected

@@ -16,8 +16,8 @@ from official.nlp.tools import (
 )
 
 from conversion import conversion_checks, interchange, model_garden
-from modeling import models
 from modeling.config import BertConfig
+from tests.conversion.test_hugging_face import MODELS
 from training import checkpoint
 
 V, H, T = 30, 8, 12
@@ -30,13 +30,6 @@ SIZES = SHARED | {
 }
 CONFIG = BertConfig(V, H, 2, 2, 20, type_vocab_size=2)
 CONFIG = replace(CONFIG, max_position_embeddings=16)
-MODELS = {
-  "encoder": models.encoder,
-  "pretraining": models.pretrainer,
-  "question_answering": models.span_labeler,
-  "classification": lambda config: models.classifier(config, 3),
-  "tagging": lambda config: models.tagger(config, 3),
-}
 
 
 def _batch(seed=0):
@@ -252,19 +245,18 @@ def _as_of_2020(encoder, change=lambda dense: dense):
 
 
 def _check_pooled(prefix, encoder):
-  result, expected = _outputs(prefix, "encoder")[0], encoder(_for_them())
-  pooled, expected = result["pooled_output"], expected["pooled_output"]
-  np.testing.assert_allclose(pooled, expected, atol=1e-5)
+  result, _ = _outputs(prefix, "encoder")
+  expected = encoder(_for_them())["pooled_output"]
+  np.testing.assert_allclose(result["pooled_output"], expected, atol=1e-5)
 
 
 def test_the_layout_of_2020_is_read(tmp_path):
   encoder = _of_twelve_blocks()
   _randomize(encoder)
   prefix = _save(tmp_path, model=_as_of_2020(encoder))
-  assert (
-    "model/layer_with_weights-4/_attention_output_dense/kernel"
-    "/.ATTRIBUTES/VARIABLE_VALUE" in dict(tf.train.list_variables(prefix))
-  )
+  names = dict(tf.train.list_variables(prefix))
+  name = "model/layer_with_weights-4/_attention_output_dense/kernel"
+  assert f"{name}/.ATTRIBUTES/VARIABLE_VALUE" in names
   _check_pooled(prefix, encoder)
 
 
@@ -280,11 +272,9 @@ def test_without_an_axis_of_heads_their_number_has_to_be_known(tmp_path):
 
 @pytest.mark.parametrize("kind", ["encoder", "pretrainer"])
 def test_what_their_converter_makes_is_turned_back(tmp_path, kind):
-  rng = np.random.RandomState(1)
-  values = {
-    variable.path: rng.normal(size=variable.shape).astype(np.float32)
-    for variable in models.pretrainer(CONFIG, next_sentence=False).variables
-  }
+  model = MODELS["masked_lm"](CONFIG)
+  _randomize(model)
+  values = checkpoint.variables(model)
   source, target = (str(tmp_path / name / "a.ckpt") for name in "ab")
   checkpoint.write(source, values)
   config = configs.BertConfig.from_dict(CONFIG.to_dict())

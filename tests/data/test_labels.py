@@ -77,9 +77,7 @@ def _choose(tmp_path, known=(), result=(), **options):
     ("", "abc", False, "abc"),
   ],
 )
-def test_labels_of_checkpoint_and_data(
-  tmp_path, known, result, is_training, expected
-):
+def test_labels_are_chosen(tmp_path, known, result, is_training, expected):
   chosen = _choose(tmp_path, known, result, is_training=is_training)
   assert chosen == tuple(expected)
   from_start = chosen == tuple(known)

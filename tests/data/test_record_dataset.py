@@ -51,10 +51,8 @@ def _outputs(recorded, batch_size):
 @pytest.mark.parametrize("spare", [0, 3])
 @pytest.mark.parametrize("static_shapes", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 4, 11, 50])
-def test_outputs_are_in_the_order_of_the_examples(
-  tmp_path, batch_size, static_shapes, spare
-):
-  """Records that only fill up do not come out."""
+def test_outputs_are_in_order(tmp_path, batch_size, static_shapes, spare):
+  """In that of the examples; records that only fill up do not come out."""
   recorded = _recorded(tmp_path, static_shapes, spare=spare)
   result = _outputs(recorded, batch_size)
   expected = [(i + 1) * length for i, length in enumerate(LENGTHS)]
@@ -160,7 +158,8 @@ def test_by_length_too_an_epoch_has_every_example_once(tmp_path, batch_size):
 
 def test_by_length_sources_are_mixed_without_an_epoch(tmp_path):
   """Seven records are no epoch of the mix, at whose end lengths may differ."""
-  schema, sources = features.classification(T), []
+  schema = features.classification(T)
+  sources = []
   for name, lengths in (("a", (1, T, 3)), ("b", (2, T - 1, 5, T - 3))):
     path = str(tmp_path / name)
     tfrecord.save(path, schema, [_row(n, n) for n in lengths])

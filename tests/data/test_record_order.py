@@ -48,9 +48,8 @@ def test_an_epoch_is_every_record_once_and_no_two_are_alike(paths):
   assert len({tuple(epoch) for epoch in result}) == 3
 
 
-def test_windows_epochs_seeds_and_sources_are_shuffled_differently(
-  tmp_path, monkeypatch
-):
+def test_every_part_is_shuffled_differently(tmp_path, monkeypatch):
+  """Windows, epochs, seeds and sources."""
   monkeypatch.setattr(records, "_ROUND", 100)
   files = [_write(tmp_path / str(n), range(n, n + 96)) for n in (0, 96)]
   sources = [Source([path]) for path in files]
@@ -72,7 +71,8 @@ def test_windows_epochs_seeds_and_sources_are_shuffled_differently(
 
 @pytest.mark.parametrize("skip", [0, 16])
 def test_batches_are_numbered_by_step_and_replica(paths, skip):
-  records, numbers = ShuffledRecords([Source(paths)], 3), []
+  records = ShuffledRecords([Source(paths)], 3)
+  numbers = []
   for worker in range(2):
     context = tf.distribute.InputContext(2, worker, 4)
     batches = records.batches(None, 8, skip, context)

@@ -88,10 +88,8 @@ multi_cased_L-12_H-768_A-12
 
 @pytest.mark.parametrize("folder", (LOWER_CASED + CASED).split())
 def test_the_case_of_released_models_is_known(folder):
-  check, lower_cased = (
-    tokenization.validate_case_matches_checkpoint,
-    folder in LOWER_CASED.split(),
-  )
+  check = tokenization.validate_case_matches_checkpoint
+  lower_cased = folder in LOWER_CASED.split()
   for path in (f"{folder}/bert_model.ckpt", f"gs://x/{folder}/bert_model.ckpt"):
     check(lower_cased, path)
     with pytest.raises(ValueError, match=f"give --do_lower_case={lower_cased}"):

@@ -1,5 +1,6 @@
 """Rows made in the graph are those of data/features.py."""
 
+import numpy as np
 import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,21 +27,15 @@ def _ragged(lists):
 
 @given(_rows, st.integers(0, 20))
 def test_pairs_are_shortened_alike(rows, limit):
-  first, second = _texts(rows)
-  result = ops.truncate_pair(_ragged(first), _ragged(second), limit)
-  for pair in zip(first, second, strict=True):
-    features.truncate_pair(*pair, limit)
-  assert [part.to_list() for part in result] == [first, second]
-
-
-@given(_rows)
-def test_pairs_are_shortened_by_a_limit_each(rows):
-  first, second = _texts(rows)
-  limits = tf.range(0, 3 * len(rows), 3, tf.int64)
-  result = ops.truncate_pair(_ragged(first), _ragged(second), limits)
-  for *pair, limit in zip(first, second, limits.numpy(), strict=True):
-    features.truncate_pair(*pair, limit)
-  assert [part.to_list() for part in result] == [first, second]
+  """By one limit, or by a limit each."""
+  each = tf.range(limit, limit + 3 * len(rows), 3, tf.int64)
+  for limits in (limit, each):
+    first, second = _texts(rows)
+    result = ops.truncate_pair(_ragged(first), _ragged(second), limits)
+    numbers = np.broadcast_to(limits, len(rows))
+    for *pair, number in zip(first, second, numbers, strict=True):
+      features.truncate_pair(*pair, number)
+    assert [part.to_list() for part in result] == [first, second]
 
 
 def _expected(first, second):
@@ -69,16 +64,6 @@ def test_rows_are_joined_alike(rows):
   has_second = tf.constant(has_second, tf.int64)
   result = ops.join(_ragged(first), texts, CLS, SEP, has_second)
   assert _lists(result) == _expected(first, second)
-
-
-def test_a_row_by_hand():
-  first, second = _ragged([[7, 8], [9]]), _ragged([[5], []])
-  has_second = tf.constant([1, 0], tf.int64)
-  assert _lists(ops.join(first, second, CLS, SEP, has_second)) == {
-    "input_ids": [[CLS, 7, 8, SEP, 5, SEP], [CLS, 9, SEP, 0, 0, 0]],
-    "input_mask": [[1] * 6, [1, 1, 1, 0, 0, 0]],
-    "segment_ids": [[0, 0, 0, 0, 1, 1], [0] * 6],
-  }
 
 
 def test_rows_of_an_empty_batch_have_a_length():

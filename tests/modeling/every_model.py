@@ -18,26 +18,23 @@ CONFIG = BertConfig(
   max_position_embeddings=16,
   initializer_range=0.3,
 )
+LEFT_TO_RIGHT = replace(CONFIG, attention="left_to_right")
+RIGHT_TO_LEFT = replace(CONFIG, attention="right_to_left")
+SHALLOW = replace(CONFIG, attention="shallow")
+BILSTM = replace(CONFIG, add_bilstm=True)
+ONE_HOT = replace(CONFIG, use_one_hot_embeddings=True)
 MODELS = {
   "encoder": lambda: models.encoder(CONFIG),
   "encoder that begins with structure": lambda: models.encoder(
     replace(CONFIG, initial_attention="structured", num_attention_heads=2)
   ),
-  "encoder of one-hot vectors": lambda: models.encoder(
-    replace(CONFIG, use_one_hot_embeddings=True)
-  ),
+  "encoder of one-hot vectors": lambda: models.encoder(ONE_HOT),
   "pretrainer": lambda: models.pretrainer(CONFIG),
-  "left to right": lambda: models.classifier(
-    replace(CONFIG, attention="left_to_right"), 3
-  ),
-  "right to left": lambda: models.pretrainer(
-    replace(CONFIG, attention="right_to_left"), False
-  ),
+  "left to right": lambda: models.classifier(LEFT_TO_RIGHT, 3),
+  "right to left": lambda: models.pretrainer(RIGHT_TO_LEFT, False),
   "classifier": lambda: models.classifier(CONFIG, 3),
-  "with a BiLSTM": lambda: models.classifier(
-    replace(CONFIG, add_bilstm=True), 3
-  ),
-  "shallow": lambda: models.tagger(replace(CONFIG, attention="shallow"), 3),
+  "with a BiLSTM": lambda: models.classifier(BILSTM, 3),
+  "shallow": lambda: models.tagger(SHALLOW, 3),
   "span labeler": lambda: models.span_labeler(CONFIG),
   "tagger": lambda: models.tagger(CONFIG, 5),
   "packed": lambda: models.packed_pretrainer(models.pretrainer(CONFIG)),

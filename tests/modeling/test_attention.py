@@ -17,7 +17,7 @@ BY_TOKEN = {
   "pretrainer": lambda c: models.pretrainer(c, next_sentence=False),
   "span labeler": models.span_labeler,
   "tagger": lambda c: models.tagger(c, 3),
-  "features": lambda c: models.encoder(c),
+  "features": models.encoder,
 }
 
 
@@ -36,7 +36,9 @@ def _by_token(model, batch):
 @pytest.mark.parametrize("attention", ["bidirectional", *SIDES])
 def test_a_token_attends_to_its_side_only(kind, attention):
   model = BY_TOKEN[kind](replace(CONFIG, attention=attention))
-  batch, position, positions = tokens(), 4, np.arange(T)
+  batch = tokens()
+  position = 4
+  positions = np.arange(T)
   before = _by_token(model, batch)
   after = _by_token(model, with_another_token(batch, np.s_[:, position]))
   differs = np.abs(before - after).max(axis=(0, 2)) > 1e-6

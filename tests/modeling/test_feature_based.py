@@ -67,27 +67,17 @@ def test_features_are_those_of_the_named_layers(made):
   assert model(_tokens())["logits"].shape == (2, 4, TAGS)
 
 
-def test_a_step_trains_all_but_the_encoder(made):
+def test_all_but_the_encoder_is_trained(made):
   _, model = made
-  objective = losses.tagging()
   labels = {"label_ids": np.array([[0, 1, 2, -1], [2, -1, 1, 0]])}
-  before = {v.path: v.numpy() for v in model.weights}
-  variables = [variable.value for variable in model.trainable_variables]
-
-  def loss():
-    outputs = model(_tokens(), training=True)
-    return tf.reduce_mean(objective.losses(outputs, labels)["word_loss"])
-
+  variables = {v.path: v.value for v in model.trainable_variables}
   with tf.GradientTape() as tape:
-    first = loss()
-  gradients = tape.gradient(first, variables)
-  for gradient, variable in zip(gradients, variables, strict=True):
-    variable.assign_sub(0.5 * gradient)
-  assert loss() < first
-  for variable in model.weights:
-    same = np.array_equal(before[variable.path], variable.numpy())
-    assert same == variable.path.startswith("bert/"), variable.path
-  model.set_weights([before[variable.path] for variable in model.weights])
+    outputs = model(_tokens(), training=True)
+    loss = losses.tagging().losses(outputs, labels)["word_loss"]
+  gradients = tape.gradient(loss, variables)
+  assert all(np.any(gradient) for gradient in gradients.values())
+  others = {v.path for v in model.weights if not v.path.startswith("bert/")}
+  assert gradients.keys() == others
 
 
 def test_the_encoder_is_that_of_a_checkpoint():

@@ -90,13 +90,11 @@ def _run(operation, tensors, options, training=True):
 
 
 @pytest.mark.parametrize(
-  "in_graph, min_compiled_size", [(False, 0), (True, 0), (True, 1000)]
+  ("in_graph", "min_size"), [(False, 0), (True, 0), (True, 1000)]
 )
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_fused_and_plain_are_equal(
-  call, in_graph, min_compiled_size, monkeypatch
-):
-  monkeypatch.setattr(tracing, "MIN_COMPILED_SIZE", min_compiled_size)
+def test_fused_and_plain_are_equal(call, in_graph, min_size, monkeypatch):
+  monkeypatch.setattr(tracing, "MIN_COMPILED_SIZE", min_size)
   with tracing.mode(fused=False):
     plain, gradients = _run(*call)
   with tracing.mode(fused=True):
@@ -226,9 +224,8 @@ def test_lengths_may_be_unknown_when_traced(form):
   for length in (4, 3):
     scores = tensors[0][..., :length, :length]
     mask = tensors[1][..., :length, :length]
-    for result, expected in zip(
-      traced(scores, mask), probs_and_gradient(scores, mask), strict=True
-    ):
+    results = traced(scores, mask), probs_and_gradient(scores, mask)
+    for result, expected in zip(*results, strict=True):
       np.testing.assert_allclose(result, expected, atol=1e-6)
 
 

@@ -79,8 +79,7 @@ def test_distance_to_a_teacher():
   a, b = np.log([[1.0, 3.0]]), np.log([[1.0, 1.0]])
   expected = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
   np.testing.assert_array_equal(losses.divergence(a, a, 3.0), [0.0])
-  z, t = np.log(3.0), np.log(1.0)  # probabilities of 3/4 and of 1/2
-  c, d = np.array([[z, t]]), np.array([[t, t]])
+  c, d = np.log([[3.0, 1.0]]), np.log([[1.0, 1.0]])  # of 3/4 and of 1/2
   for heat in (1.0, 2.0):
     result = losses.divergence(heat * a, heat * b, heat)
     np.testing.assert_allclose(result, [heat**2 * expected])

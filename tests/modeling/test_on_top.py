@@ -18,7 +18,8 @@ _tokens = partial(tokens, length=6)
 
 def test_the_bilstm_makes_one_direction_two():
   config = replace(BILSTM, attention="left_to_right")
-  model, changed = models.tagger(config, 3), np.s_[:, 5]
+  model = models.tagger(config, 3)
+  changed = np.s_[:, 5]
   after = model(with_another_token(_tokens(), changed))["logits"]
   difference = model(_tokens())["logits"] - after
   assert np.abs(difference).max(axis=(0, 2)).min() > 1e-7

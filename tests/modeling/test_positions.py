@@ -7,11 +7,10 @@ import pytest
 import tensorflow as tf
 
 from modeling import models
-from modeling.config import SIDES
+from modeling.config import ATTENTION
 from tests.modeling.every_model import CONFIG, tokens
 
-KINDS = ("bidirectional", *SIDES, "shallow")
-CONFIGS = {kind: replace(CONFIG, attention=kind) for kind in KINDS}
+CONFIGS = {kind: replace(CONFIG, attention=kind) for kind in ATTENTION}
 CONFIGS["with a BiLSTM"] = replace(CONFIG, add_bilstm=True)
 POSITIONS = np.array([[5, 1, 5], [0, 7, 2]], np.int32)  # [B, P]
 

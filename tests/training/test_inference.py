@@ -19,11 +19,9 @@ def test_evaluation_is_a_mean_over_items():
   evaluate = partial(inference.evaluate, model, objective)
   parts = tf.data.Dataset.from_tensor_slices(toy.examples(10)).batch(4)
   single = evaluate(tf.data.Dataset.from_tensors(toy.examples(10)))
-  three, first, rest = (
-    evaluate(parts),
-    evaluate(parts, max_steps=1),
-    evaluate(parts.skip(1)),
-  )
+  three = evaluate(parts)
+  first = evaluate(parts, max_steps=1)
+  rest = evaluate(parts.skip(1))
   names = {f"{name}_accuracy" for name in ("masked_lm", "next_sentence")}
   names |= {"masked_lm_loss", "next_sentence_loss"}
   assert single.keys() == names | {"loss"}
@@ -37,7 +35,8 @@ def test_evaluation_is_a_mean_over_items():
 
 
 def test_an_evaluation_has_no_dropout():
-  weights, results = toy.train_step().model.get_weights(), []
+  weights = toy.train_step().model.get_weights()
+  results = []
   for dropout in (0.0, 0.5):
     model = toy.train_step(dropout, weights=weights).model
     batches = toy.batches(2)
@@ -46,7 +45,8 @@ def test_an_evaluation_has_no_dropout():
 
 
 def test_a_model_is_traced_once_for_all_its_evaluations():
-  traced, objective = [], losses.pretraining()
+  traced = []
+  objective = losses.pretraining()
 
   def count(outputs, batch):
     traced.append(outputs)
@@ -82,22 +82,16 @@ def test_two_replicas_find_what_one_does(batch_size):
 
 def test_the_batch_is_divided_among_replicas():
   """By default each would get the complete batch."""
-  strategy = toy.two_replicas()
   seen = []
-  with strategy.scope():
+
+  def record(ids):
+    tf.py_function(lambda i: seen.append(i.numpy().tolist()), [ids], [])
+    return tf.cast(ids, tf.float32)
+
+  with toy.two_replicas().scope():
     ids = keras.Input([2], dtype="int32", name="ids")
-
-    class Recorder(keras.layers.Layer):
-      """Records the examples that it gets."""
-
-      def call(self, ids):
-        tf.py_function(lambda i: seen.append(i.numpy().tolist()), [ids], [])
-        return tf.cast(ids, tf.float32)
-
-      def compute_output_shape(self, shape):
-        return shape
-
-    model = keras.Model({"ids": ids}, {"same": Recorder()(ids)})
+    recorder = keras.layers.Lambda(record, output_shape=(2,))
+    model = keras.Model({"ids": ids}, {"same": recorder(ids)})
     seen.clear()
     batch = {"ids": tf.reshape(tf.range(10), [5, 2])}
     result = inference.predict(model, [batch])

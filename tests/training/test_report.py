@@ -44,15 +44,14 @@ def test_only_the_chief_writes(tmp_path, monkeypatch):
 
 
 def test_an_evaluation_has_names_and_a_file_of_its_own(tmp_path):
-  results = {"eval_loss": 1.0, "loss": 2.0, "accuracy": 0.5}
+  """The file has float32 numbers in order of their names, as the original's."""
+  results = {"eval_loss": 0.1, "loss": 2.0, "accuracy": 1 / 3}
   for step in (1, 2):
     report.write_evaluation(str(tmp_path), results, step, "_x")
-  assert report.read_metrics(str(tmp_path))[1:] == [
-    {"step": 2, "eval_loss_x": 1.0, "eval_accuracy_x": 0.5}
-  ]
-  assert (tmp_path / "eval_results_x.txt").read_text() == (
-    "accuracy = 0.5\neval_loss = 1.0\nglobal_step = 2\nloss = 2.0\n"
-  )
+  line = {"step": 2, "eval_loss_x": 0.1, "eval_accuracy_x": 0.333333}
+  assert report.read_metrics(str(tmp_path))[1:] == [line]
+  text = "accuracy = 0.33333334\neval_loss = 0.1\nglobal_step = 2\nloss = 2.0\n"
+  assert (tmp_path / "eval_results_x.txt").read_text() == text
   seen = toy.summaries(tmp_path / "eval_x")
   expected = [(step, name) for step in (1, 2) for name in results]
   assert [(step, value.tag) for step, value in seen] == expected
@@ -76,9 +75,8 @@ def test_skipped_steps_have_no_loss(tmp_path, caplog):
   assert (line["loss"], line["skipped_steps"]) == (4.0, 0.4)
 
 
-def test_speed_leaves_out_compilation_and_evaluation(
-  tmp_path, caplog, monkeypatch
-):
+def test_speed_is_that_of_training_alone(tmp_path, caplog, monkeypatch):
+  """Without compilation and evaluation."""
   caplog.set_level("INFO", logger="absl")
   clock = iter([0.0, 5.0, 7.0, 54.0, 57.0, 57.0])
   monkeypatch.setattr(report.time, "monotonic", lambda: next(clock))

@@ -1,5 +1,6 @@
 """Entries of run.json, and the checkpoint that they select."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -25,8 +26,7 @@ def _folder(tmp_path):
 
 
 def _write_flags(folder, **flags):
-  text = str([{"flags": flags}]).replace("'", '"')
-  (folder / "run.json").write_text(text.replace("True", "true"))
+  (folder / "run.json").write_text(json.dumps([{"flags": flags}]))
 
 
 def test_the_commit_is_that_of_the_checkout():
@@ -54,8 +54,6 @@ def test_the_best_checkpoint_is_of_the_same_run(folder):
     assert known == "left_to_right"
   _write_flags(folder / "best", attention="shallow")  # its own goes first
   assert run_record.flag_of(str(folder / "best"), "attention") == "shallow"
-  newest = str(folder / "model.ckpt-2")
-  assert run_record.find_checkpoint(str(folder)) == newest
   (folder / "other").mkdir()
   assert run_record.flag_of(str(folder / "other"), "attention") is None
 
@@ -80,11 +78,9 @@ def test_a_sweep_has_the_entry_of_its_best_trial_last(tmp_path):
 
 
 def test_the_best_is_converted_after_keep_best(folder):
-  newest, best = (
-    str(folder / name) for name in ("model.ckpt-2", "best/model.ckpt-1")
-  )
-  result = run_record.find_checkpoint(str(folder))
-  assert result == newest
+  newest = str(folder / "model.ckpt-2")
+  best = str(folder / "best/model.ckpt-1")
+  assert run_record.find_checkpoint(str(folder)) == newest
   assert run_record.choose_checkpoint(str(folder), True) == best
   for flags in ({"keep_best": True}, {"early_stopping_patience": 3}):
     _write_flags(folder, **flags)
@@ -121,9 +117,8 @@ def test_a_number_is_better_than_none(tmp_path):
   assert saved.load(model, None) == 2
 
 
-def test_the_best_is_the_first_of_equals_and_recorded_when_it_is_saved(
-  tmp_path, monkeypatch
-):
+def test_the_best_is_the_first_of_equals(tmp_path, monkeypatch):
+  """And recorded when it is saved."""
   model = models.classifier(toy.config(), 2)
   monkeypatch.setattr(run_record, "latest_checkpoint", lambda _: "a checkpoint")
   best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)

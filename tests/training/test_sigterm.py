@@ -5,15 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from tests import programs
 from training import processes
 from training.processes import GracefulShutdown
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -61,13 +58,11 @@ def test_a_child_is_asked_to_end_too():
 
 
 @pytest.mark.parametrize(("is_child", "status"), [(False, 0), (True, 143)])
-def test_a_child_that_was_interrupted_is_not_complete(
-  is_child, status, monkeypatch
-):
+def test_an_interrupted_child_is_not_complete(is_child, status, monkeypatch):
   """Nor is its parent, which may be a child of another one."""
   if is_child:
     monkeypatch.setenv(processes._IS_CHILD, "1")
-  monkeypatch.setenv("PYTHONPATH", str(ROOT))
+  monkeypatch.setenv("PYTHONPATH", str(programs.ROOT))
   command = [sys.executable, "-c"]
   script = "from training import processes; processes.end_interrupted()"
   with pytest.raises(SystemExit) as ended:

@@ -15,6 +15,7 @@ from data import features
 from modeling import losses, models, tracing
 from tests.shared import slow
 from tests.training import toy
+from tests.training.toy import P, T
 from training.step import set_dtype_policy
 
 B, C = 4, 3
@@ -23,58 +24,43 @@ DYNAMIC = {"DynamicPartition", "NonMaxSuppression", "RaggedRange"}
 DYNAMIC |= {"Unique", "UniqueV2", "Where"}
 CONFIG = replace(toy.config(0.1), use_one_hot_embeddings=True)
 LEFT_TO_RIGHT = replace(CONFIG, attention="left_to_right")
-# Model, objective and schema of each task.
-TASKS = {
-  "pretraining": (
-    lambda: models.pretrainer(CONFIG),
-    losses.pretraining(),
-    features.pretraining(toy.T, toy.P),
-  ),
-  "left to right": (
-    lambda: models.pretrainer(LEFT_TO_RIGHT, False),
-    losses.pretraining(False),
-    features.pretraining(toy.T, toy.P),
-  ),
-  "classification": (
-    lambda: models.classifier(CONFIG, 3),
-    losses.classification(),
-    features.classification(toy.T),
-  ),
-  "regression": (
-    lambda: models.classifier(CONFIG, 1),
-    losses.regression(),
-    features.classification(toy.T, dtype="float32"),
-  ),
-  "spans": (
-    lambda: models.span_labeler(CONFIG),
-    losses.span(),
-    features.squad(toy.T, is_training=True),
-  ),
-  "tagging": (
-    lambda: models.tagger(CONFIG, 5),
-    losses.tagging(),
-    features.tagging(toy.T),
-  ),
-  "choice": (
-    lambda: models.multiple_choice(CONFIG),
-    losses.classification(),
-    features.multiple_choice(toy.T, C),
-  ),
+MODELS = {
+  "pretraining": lambda: models.pretrainer(CONFIG),
+  "left to right": lambda: models.pretrainer(LEFT_TO_RIGHT, False),
+  "classification": lambda: models.classifier(CONFIG, 3),
+  "regression": lambda: models.classifier(CONFIG, 1),
+  "spans": lambda: models.span_labeler(CONFIG),
+  "tagging": lambda: models.tagger(CONFIG, 5),
+  "choice": lambda: models.multiple_choice(CONFIG),
+}
+PRETRAINING = features.pretraining(T, P)
+SCORES = features.classification(T, dtype="float32")
+# Objective and schema of each.
+DATA = {
+  "pretraining": (losses.pretraining(), PRETRAINING),
+  "left to right": (losses.pretraining(False), PRETRAINING),
+  "classification": (losses.classification(), features.classification(T)),
+  "regression": (losses.regression(), SCORES),
+  "spans": (losses.span(), features.squad(T, is_training=True)),
+  "tagging": (losses.tagging(), features.tagging(T)),
+  "choice": (losses.classification(), features.multiple_choice(T, C)),
 }
 
 
 def _step(task):
   """A training step and a batch of zeros and ones."""
-  make_model, objective, schema = TASKS[task]
-  step = toy.train_step(batch_size=B, model=make_model(), objective=objective)
-  rng, batch = np.random.RandomState(1), {}
+  objective, schema = DATA[task]
+  model = MODELS[task]()
+  step = toy.train_step(batch_size=B, model=model, objective=objective)
+  rng = np.random.RandomState(1)
+  batch = {}
   for name, feature in schema.items():
     dtype = "float32" if feature.dtype == "float32" else "int32"
     batch[name] = tf.constant(rng.randint(0, 2, (B, *feature.shape)), dtype)
   return step, batch
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", MODELS)
 def test_all_shapes_are_known_and_there_are_no_strings(task):
   step, batch = _step(task)
   graph = tf.function(step._step).get_concrete_function(batch).graph
@@ -102,13 +88,10 @@ def test_program_of_a_step_in_bfloat16(recomputed):
   host = {"custom-call", "infeed", "outfeed", "send", "recv", "rng"}
   assert not names & host
   assert "<=" not in program  # the mark of a dynamic size
-  # Sums of gradients, means and losses; products are bfloat16.
-  assert {dtype for name, dtype in types if name == "reduce"} <= {
-    "f32",
-    "pred",
-    "s32",
-    "",  # several results
-  }
+  # Sums of gradients, means and losses ("": several results); products are
+  # bfloat16.
+  sums = {dtype for name, dtype in types if name == "reduce"}
+  assert sums <= {"f32", "pred", "s32", ""}
   assert types["dot", "bf16"] > 30
   # One for each layer of the model, which has one.
   assert types["opt-barrier", ""] == recomputed
@@ -130,7 +113,7 @@ def test_replicas_exchange_weights_and_gradients_once():
   assert sizes == {2: 2, variables: 2}
 
 
-@pytest.mark.parametrize("task", ["pretraining", *map(slow, [*TASKS][1:])])
+@pytest.mark.parametrize("task", ["pretraining", *map(slow, [*MODELS][1:])])
 def test_xla_compiles_the_step(task):
   step, batch = _step(task)
   sums = tf.function(step._step, jit_compile=True)(batch)

@@ -90,6 +90,7 @@ def test_only_training_makes_a_head_fresh(start, tmp_path):
 def test_another_encoder_is_an_error(tmp_path):
   prefix = _save(tmp_path, models.pretrainer(toy.config()))
   wider = replace(toy.config(), vocab_size=toy.V + 1)
-  model, message = models.classifier(wider, 2), "word_embeddings .* not belong"
+  model = models.classifier(wider, 2)
+  message = "word_embeddings .* not belong"
   with pytest.raises(ValueError, match=f"{message} to this"):
     run_folder.initialize(model, prefix, new_head=True)

@@ -69,13 +69,7 @@ def examples(number, seed=0):
 
 
 def train_step(
-  dropout=0.0,
-  batch_size=8,
-  weights=None,
-  rate=0.01,
-  model=None,
-  objective=None,
-  **options,
+  dropout=0.0, batch_size=8, weights=None, model=None, objective=None, **options
 ):
   """A TrainStep of a model, a fresh one or one with the given weights."""
   model = model or models.pretrainer(config(dropout))
@@ -85,7 +79,7 @@ def train_step(
     model,
     objective or losses.pretraining(),
     AdamWeightDecay(checkpoint.trainable_variables(model)),
-    WarmupLinearDecay(rate, 100),
+    WarmupLinearDecay(0.01, 100),
     batch_size=batch_size,
     **{"seed": 7, "dropout_seeds": DropoutSeeds} | options,
   )

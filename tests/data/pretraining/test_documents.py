@@ -243,7 +243,8 @@ NO_OBJECTS.append('{"text": ' + "1" * 5000 + "}")
 @pytest.mark.parametrize("row", NO_OBJECTS)
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_row_that_is_no_json_object_is_located(row, first, tmp_path):
-  path, good = tmp_path / "rows.jsonl", '{"text": "a"}\n'
+  path = tmp_path / "rows.jsonl"
+  good = '{"text": "a"}\n'
   path.write_text(good * 3 + row + "\n")
   with pytest.raises(ValueError, match=r"rows\.jsonl, line 4: not a JSON"):
     _lines(path, first * len(good), field="text")

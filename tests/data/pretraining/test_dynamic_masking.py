@@ -46,7 +46,8 @@ def rng():
 
 @pytest.mark.parametrize("whole_word", [False, True])
 def test_fields_are_those_of_the_schema(whole_word, rng):
-  masker, schema = _masker(whole_word=whole_word), features.pretraining(T, P)
+  masker = _masker(whole_word=whole_word)
+  schema = features.pretraining(T, P)
   masked = masker(_batch(4, rng), [1, 2])
   assert masked.keys() == schema.keys()
   for name, feature in schema.items():
@@ -155,7 +156,8 @@ def test_impossible_probabilities_are_refused(probs):
 
 
 def test_a_piece_that_begins_a_text_is_a_word_of_its_own():
-  ids, zeros = [CLS, 3000, 200, SEP], np.zeros([32, 4])  # ##p3000 w200
+  ids = [CLS, 3000, 200, SEP]  # ##p3000 w200
+  zeros = np.zeros([32, 4])
   batch = {"input_ids": zeros + ids, "input_mask": zeros + 1}
   batch |= {"segment_ids": zeros, "next_sentence_labels": zeros[:, :1]}
   batch = {name: tf.constant(x, tf.int32) for name, x in batch.items()}
@@ -185,7 +187,8 @@ MASKED = UNMASKED | {name: tf.constant(x) for name, x in MASKED.items()}
 
 @pytest.mark.parametrize("direction", ["left_to_right", "right_to_left"])
 def test_words_are_restored_and_predict_a_neighbor(direction):
-  result, is_forward = CausalTargets(direction)(MASKED), direction[0] == "l"
+  result = CausalTargets(direction)(MASKED)
+  is_forward = direction[0] == "l"
   words = UNMASKED["input_ids"].numpy()
   for name, expected in {
     "input_ids": words,

@@ -5,12 +5,7 @@ from random import Random
 import pytest
 
 from data.pretraining import instances
-from data.pretraining.instances import (
-  InstanceConfig,
-  Masking,
-  MaskPolicy,
-  StaticMasking,
-)
+from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
 from data.vocab import MASK, load
 from tests.data.pretraining.corpus import SILENT, VOCAB_FILE
 
@@ -55,7 +50,8 @@ def test_pairs_fit_and_random_ones_are_labelled(length, short):
 
 
 def test_no_token_is_lost_without_truncation():
-  document, seen = [[i] for i in range(2, 40)], []
+  document = [[i] for i in range(2, 40)]
+  seen = []
   settings = InstanceConfig(13, short_seq_prob=0)
   documents = [document, [[1]]]
   pairs = instances.sentence_pairs(documents, 0, Random(1), settings)
@@ -90,7 +86,8 @@ def test_draws_are_those_of_the_library(size):
 @pytest.mark.parametrize("policy", MASK_POLICIES, ids=str)
 def test_static_masks_of_100_000_tokens(vocab, whole_word, policy):
   rng = Random(7)
-  mask = StaticMasking(vocab, Masking(20, whole_word=whole_word, policy=policy))
+  masking = Masking(20, whole_word=whole_word, policy=policy)
+  mask = instances.StaticMasking(vocab, masking)
   cls, sep, mask_id = vocab["[CLS]"], vocab["[SEP]"], vocab["[MASK]"]
   total = chosen = masks = unchanged = 0
   for _ in range(800):
@@ -115,7 +112,7 @@ def test_static_masks_of_100_000_tokens(vocab, whole_word, policy):
 
 
 def test_the_defaults_compare_with_the_originals_numbers(vocab):
-  mask = StaticMasking(vocab, Masking())
+  mask = instances.StaticMasking(vocab, Masking())
   assert (mask._mask_token_prob, mask._keep_prob) == (0.8, 0.5)
   assert Masking() == Masking(20, 0.15, False, MaskPolicy(0.8, 0.1))
   assert InstanceConfig() == InstanceConfig(128, Masking(), 0.1, 10)

@@ -11,6 +11,7 @@ from data import vocab
 from data.pretraining import builders
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.instances import InstanceConfig, Masking
+from data.records import parser
 from tests.data.pretraining.corpus import VOCAB_FILE
 
 WORDS = vocab.load(VOCAB_FILE)
@@ -32,12 +33,8 @@ def _config(**masking):
 
 def _records(path, config):
   """Columns of all records."""
-  spec = {
-    name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
-    for name, feature in config.instance_config.schema.items()
-  }
-  serialized = list(tf.data.TFRecordDataset(path))
-  columns = tf.io.parse_example(serialized, spec)
+  parse = parser(config.instance_config.schema)
+  columns = parse(list(tf.data.TFRecordDataset(path)))
   return {name: column.numpy() for name, column in columns.items()}
 
 

@@ -8,25 +8,17 @@ import tensorflow as tf
 
 from data.pretraining import builders, shards
 from data.pretraining.builders import TextFormat
-from tests.data.pretraining.corpus import (
-  MASKING,
-  as_text,
-  build_config,
-  random_documents,
-  random_text,
-)
-
-JSON = TextFormat(field="text")
+from tests.data.pretraining import corpus
 
 
 def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
   """Else every shard would pair and mask at the same positions."""
   path = tmp_path / "text.txt"
-  path.write_text(random_text(9))
+  path.write_text(corpus.random_text(9))
   [shard] = shards.split_corpus([str(path)], TextFormat())
   records = []
   for number, seed in ((0, 1), (0, 1), (1, 1), (0, 2)):
-    builder = builders.RecordBuilder(build_config(seed=seed))
+    builder = builders.RecordBuilder(corpus.build_config(seed=seed))
     numbered = shard._replace(number=number)
     records.append(shards.build_shard(builder, numbered)[0])
   first, again, second, other = records
@@ -35,9 +27,9 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
   assert not set(first) & set(other)
 
 
-def _records(folder, paths, processes, masking=MASKING, names="abc", **changes):
+def _records(folder, paths, processes, names="abc", **changes):
   """Number of records, and contents of some files of them."""
-  config = build_config(masking, **changes)
+  config = corpus.build_config(**changes)
   outputs = [str(folder / name) for name in names]
   count = shards.write_shards(config, paths, outputs, processes)
   return count, [Path(output).read_bytes() for output in outputs]
@@ -51,28 +43,28 @@ def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
   _records(tmp_path, paths, 1)
   assert "2 of 2 shards are a single document" in caplog.text
   output = str(tmp_path / "c")
-  builders.write_in_memory(build_config(), paths[:1], [output])
+  builders.write_in_memory(corpus.build_config(), paths[:1], [output])
   assert "the text is a single document" in caplog.text
 
 
 def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
   monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
-  once, more = random_documents(60), random_documents(9, seed=2)
-  (tmp_path / "again").write_text(as_text([*once, *more, *once]))
+  once, more = corpus.random_documents(60), corpus.random_documents(9, seed=2)
+  (tmp_path / "again").write_text(corpus.as_text([*once, *more, *once]))
   paths = [str(tmp_path / "again")]
   result = [
     _records(tmp_path / str(n), paths, n, deduplicate=True) for n in (1, 2)
   ]
   assert result[0] == result[1]
-  corpus = shards.split_corpus(paths, TextFormat())
-  marked = shards._mark_duplicates(corpus, TextFormat(), 1)
+  text_shards = shards.split_corpus(paths, TextFormat())
+  marked = shards._mark_duplicates(text_shards, TextFormat(), 1)
   assert sum(len(shard.dropped) for shard in marked) == len(once)
   assert marked[0].dropped == ()
   assert result[0][0] < 0.7 * _records(tmp_path / "all", paths, 1)[0]
 
 
 def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
-  (tmp_path / "text").write_text(random_text(9))
+  (tmp_path / "text").write_text(corpus.random_text(9))
   matches = []
 
   def ordered_map(prepare, shards, *_):
@@ -97,18 +89,10 @@ def test_sizes_of_compressed_texts_are_estimated(tmp_path):
   assert sizes == [10, 30]
 
 
-def test_a_bad_row_in_a_worker_is_located(tmp_path):
-  (tmp_path / "rows").write_text('{"text": "Owls hunt."}\n{"body": 1}\n')
-  with pytest.raises(ValueError, match=r"rows, line 2: not a JSON object"):
-    _records(tmp_path, [str(tmp_path / "rows")], 1, text_format=JSON)
-
-
-@pytest.mark.parametrize("masking", [MASKING, None])
-def test_any_number_of_workers_makes_the_same_files(
-  masking, tmp_path, monkeypatch
-):
+@pytest.mark.parametrize("masking", [corpus.MASKING, None])
+def test_any_number_of_workers_does_the_same(masking, tmp_path, monkeypatch):
   monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
-  (tmp_path / "text").write_text(random_text(60, 4))
+  (tmp_path / "text").write_text(corpus.random_text(60, 4))
   paths = [str(tmp_path / "text")]
   assert len(shards.split_corpus(paths, TextFormat())) > 2
   expected = _records(tmp_path / "one", paths, 1, masking=masking)

@@ -91,7 +91,8 @@ def test_a_word_that_others_begin_with_makes_them_cheaper():
   tokens = ["[UNK]", "c", "##y", "##s", "##t", "##i", "##c", "a", "##b"]
   counts = Counter({"cysts": 5, "cyst": 5, "cystic": 2, "ab": 3, "c": 9})
   # cysts saves 5 * 4 pieces, but with cyst (5 * 3) it would have saved 5 * 1.
-  choose, words = vocab_learning.choose_words, ["cysts", "cyst", "cystic", "ab"]
+  choose = vocab_learning.choose_words
+  words = ["cysts", "cyst", "cystic", "ab"]
   assert choose(counts, tokens, 9, 1) == words
   counts["cyst"] = 9
   assert choose(counts, tokens, 2, 1) == ["cyst", "cysts"]
@@ -104,7 +105,8 @@ def test_what_is_rare_unknown_or_a_number():
 
 
 def test_as_many_words_as_unused_tokens_are_added(tmp_path, caplog):
-  path, counts = str(tmp_path / "vocab.txt"), Counter(ab=4, abb=3, aab=1, the=9)
+  path = str(tmp_path / "vocab.txt")
+  counts = Counter(ab=4, abb=3, aab=1, the=9)
   tokens = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "the", "a", "##b"]
   vocab.save(tokens, path)
   for min_count, words in ((1, ["abb", "ab"]), (4, ["ab", "[unused1]"])):
