@@ -6,24 +6,14 @@ Legend: B batch, C choices, T tokens, P positions, L labels.
 import numpy as np
 import tensorflow as tf
 
+from data import vocab
 from data.features import TOKENS
 from serving import engines
 
 # A word of n of these letters has n pieces.
 LETTERS = "abcde"
-WORDS = [
-  "[PAD]",
-  "[UNK]",
-  "[CLS]",
-  "[SEP]",
-  "[MASK]",
-  *LETTERS,
-  *(f"##{letter}" for letter in LETTERS),
-  ".",
-  "|",
-  "[",
-  "]",
-]
+PIECES = [f"##{letter}" for letter in LETTERS]
+WORDS = [*vocab.SPECIAL_TOKENS, *LETTERS, *PIECES, ".", "|", "[", "]"]
 VOCABULARY = {word: number for number, word in enumerate(WORDS)}
 
 

@@ -33,11 +33,16 @@ from tests.serving import stand_in
 T = 12
 LABELS = ("no", "yes")
 TAGS = ("O", "B-X", "I-X")
-SIZES = {"hidden_size": 8, "intermediate_size": 8, "initializer_range": 0.5}
-SIZES |= {"max_position_embeddings": T}
-# What only training has changes no answer.
-DROPOUT = {"hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0.5}
-CONFIG = small_model.config(len(stand_in.WORDS), **SIZES, **DROPOUT)
+CONFIG = small_model.config(
+  len(stand_in.WORDS),
+  hidden_size=8,
+  intermediate_size=8,
+  initializer_range=0.5,
+  max_position_embeddings=T,
+  # What only training has changes no answer.
+  hidden_dropout_prob=0.5,
+  attention_probs_dropout_prob=0.5,
+)
 _LENGTHS = vars(WindowConfig(T, doc_stride=3, max_query_length=4))
 _DECODING = vars(DecodingConfig(3, 5, True, export_top_k=2))
 
@@ -108,24 +113,21 @@ def slow_but(quick, names=NAMES):
   return [n if n in quick else pytest.param(n, marks=slow) for n in names]
 
 
-class Everything(dict):
-  """ServedModels by name, made on first use."""
-
-  def __missing__(self, name):
-    keras.utils.set_random_seed(1)
-    self[name] = _MAKE[name]()
-    return self[name]
+def make(name):
+  """The ServedModel of a task."""
+  keras.utils.set_random_seed(1)
+  return _MAKE[name]()
 
 
-class Finished(dict):
-  """Results of `finish(served)` by name, computed on first use."""
+class OnDemand(dict):
+  """Results of `make(name)` by name, each made on first use."""
 
-  def __init__(self, every_task, finish):
+  def __init__(self, make):
     super().__init__()
-    self._every_task, self._finish = every_task, finish
+    self._make = make
 
   def __missing__(self, name):
-    self[name] = self._finish(self._every_task[name])
+    self[name] = self._make(name)
     return self[name]
 
 

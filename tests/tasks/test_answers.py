@@ -6,7 +6,6 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.tokenization_ops import GraphTokenizer
 from modeling import losses
 from serving import engines
 from serving.answers import TextConfig, TextModel, sigmoid, softmax
@@ -128,20 +127,16 @@ STAND_INS = {
 
 
 @pytest.fixture(name="both", scope="module")
-def _both(every_task):
+def _both(every_task, graph_tokenizer):
   """Functions of examples in the graph and in Python, by name."""
 
-  def make(served):
-    name = next(k for k, v in every_task.items() if v is served)
-    tokenizer = GraphTokenizer(tasks.vocab_file())
-    text = served.in_graph(tokenizer, served.answers)
-    engine = stand_in.Engine(served.answers.task, STAND_INS[name])
-    return (
-      stand_in.in_graph(text, STAND_INS[name]),
-      TextModel(served.answers, engine),
-    )
+  def make(name):
+    served, model = every_task[name], STAND_INS[name]
+    text = served.in_graph(graph_tokenizer, served.answers)
+    engine = stand_in.Engine(served.answers.task, model)
+    return stand_in.in_graph(text, model), TextModel(served.answers, engine)
 
-  return tasks.Finished(every_task, make)
+  return tasks.OnDemand(make)
 
 
 def check_row(result, expected, name):
