@@ -9,7 +9,6 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import pytest
 
 from data import vocab
 from modeling import models
@@ -29,6 +28,7 @@ from tasks.squad.decoding import DecodingConfig
 from tasks.squad.records import WindowConfig
 from tests import small_model
 from tests.serving import stand_in
+from tests.shared import slow
 
 T = 12
 LABELS = ("no", "yes")
@@ -109,8 +109,7 @@ IN_GRAPH = tuple(n for n in NAMES if not n.startswith(("tagging", "questions")))
 
 def slow_but(quick, names=NAMES):
   """Names for pytest to parametrize a test by; all but `quick` are slow."""
-  slow = pytest.mark.slow
-  return [n if n in quick else pytest.param(n, marks=slow) for n in names]
+  return [name if name in quick else slow(name) for name in names]
 
 
 def make(name):
