@@ -147,6 +147,17 @@ def columns(examples):
   return {name: [e[name] for e in examples] for name in examples[0]}
 
 
+def check_ensemble(model, shape, value):
+  """The `value` of its logits is the mean of those of its members."""
+  ids = np.arange(np.prod(shape)).reshape(shape) % 9
+  inputs = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
+  together, first, second = (
+    value(np.asarray(part(inputs)["logits"]))
+    for part in (model, *model.members)
+  )
+  np.testing.assert_allclose(together, (first + second) / 2, rtol=1e-4)
+
+
 def assert_same(result, expected, atol=1e-5):
   """Compares two answers: numbers with a tolerance, all else exactly."""
   assert result.keys() == expected.keys()

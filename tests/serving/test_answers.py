@@ -13,7 +13,9 @@ def test_large_logits_have_probabilities():
   logits = np.array([[9e4, 0, 0], [-9e4, -9e4, -9e5]], np.float32)
   expected = [[1, 0, 0], [0.5, 0.5, 0]]
   assert answers.softmax(logits).tolist() == expected
-  assert answers.sigmoid(logits[:, 0]).tolist() == [1, 0]
+  logits = np.array([-1e4, -80, 0, 200], np.float32)
+  expected = [0, np.exp(-80), 0.5, 1]
+  np.testing.assert_allclose(answers.sigmoid(logits), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("labels", [None, ["b", "a"]])
