@@ -29,11 +29,3 @@ def test_what_is_saved_is_loaded(tmp_path, labels, do_lower_case):
   assert (task, settings) == ("classification", {"pairs": False})
   lower, upper = map(loaded.tokenizer.tokenize, ("ab", "AB"))
   assert (lower == upper) == do_lower_case
-
-
-def test_files_that_lack_something_are_named(tmp_path):
-  config = TextConfig(tasks.vocab_file(), True, 33, None)
-  answers.save(str(tmp_path), Answers(config, pairs=False))
-  (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-  with pytest.raises(ValueError, match=r"export .'model_max_length'.: export"):
-    answers.load(str(tmp_path))

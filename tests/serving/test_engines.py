@@ -380,6 +380,7 @@ task.json | {"task": "../x"} | names the task '../x', which
 task.json | {"task": "ner", "x": 1} | other settings than this version
 model_float32.tflite | [] | model_float32.tflite is damaged, export
 tokenizer_config.json | | tokenizer_config.json.*export the model again
+tokenizer_config.json | {"do_lower_case": true} | 'model_max_length'.: export
 """
 
 

@@ -24,11 +24,11 @@ from tasks.squad import answers as squad
 from tasks.squad import examples
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.records import WindowConfig
-from tests import small_model
+from tests import shared, small_model
 from tests.serving import test_engines
 from tests.serving.tasks import assert_same
+from tests.shared import DATASETS
 
-DATASETS = os.environ.get("BERT_DATASETS", "")
 # Rows of each set; 0 for all.
 ROWS = int(os.environ.get("BERT_DATASETS_ROWS", "20"))
 T = 96
@@ -128,7 +128,7 @@ def _vocabulary(columns, path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not DATASETS, reason="BERT_DATASETS is not set")
+@shared.on_datasets
 @pytest.mark.parametrize("name", CASES)
 def test_all_engines_answer_alike(name, tmp_path):
   read, make_model, make_answers, labels = CASES[name]
