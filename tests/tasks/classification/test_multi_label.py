@@ -129,6 +129,12 @@ def several_labels(*thresholds):
   )
 
 
+def test_each_label_has_a_probability_of_its_own():
+  logits = np.array([[-200, 0, 200]], np.float32)
+  result = metrics.probabilities(several_labels(), logits)
+  assert result.tolist() == [[pytest.approx(0), 0.5, 1]]
+
+
 def test_thresholds_are_read_back(tmp_path):
   saved = several_labels(0.125, 1 / 3, 0.9)
   path = tmp_path / labels.THRESHOLDS

@@ -83,6 +83,8 @@ def test_tags_may_be_in_any_column(tmp_path, folder):
   assert _tags(path, columns, folder) == ("O", "B-PET")
   [sentence] = examples.read_tagged(path, columns, TAGS, needs_tags=True)
   assert sentence == examples.Sentence(["Rex", "barks"], ["B-PET", "O"])
+  [sentence] = examples.read_tagged(path, columns, ["O"], needs_tags=False)
+  assert sentence == examples.Sentence(["Rex", "barks"], None)
 
 
 def test_there_are_tags_to_learn(tmp_path, folder):
