@@ -3,7 +3,6 @@
 Legend: B batch, C choices, T tokens, P positions, L labels.
 """
 
-import numpy as np
 import tensorflow as tf
 
 from data import vocab
@@ -111,8 +110,3 @@ def in_graph(text, model):
     return {name: value.numpy() for name, value in traced(**inputs).items()}
 
   return call
-
-
-def arrays(rows):
-  """Inputs of a model: dicts of lists -> a dict of arrays."""
-  return {n: np.array([row[n] for row in rows], np.int32) for n in rows[0]}

@@ -6,6 +6,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data.features import TOKENS
 from modeling import losses
 from serving import engines
 from serving.answers import TextConfig, TextModel, sigmoid, softmax
@@ -274,7 +275,8 @@ def test_windows_of_a_sentence_have_the_tags_of_its_words(tokenizer):
   build = records.TagRecordBuilder(tokenizer, 7, tasks.TAGS)
   for words, answer in zip(sentences, answers, strict=True):
     rows, windows = zip(*build([Sentence(words, None)]), strict=True)
-    outputs = stand_in.tagger(3)(stand_in.arrays(rows), False)
+    inputs = {name: np.array([row[name] for row in rows]) for name in TOKENS}
+    outputs = stand_in.tagger(3)(inputs, training=False)
     logits = records.first_piece_values(outputs["logits"].numpy(), windows)
     assert answer["tags"] == [tasks.TAGS[i] for i in logits.argmax(-1)]
     result = answer["probabilities"]
