@@ -1,10 +1,18 @@
-"""Folders that one of the processes of a test run makes for all of them."""
+"""What tests share: folders of a run, marks, and where the real data sets are.
+
+A folder is made by one of the processes of a test run for all of them.
+"""
 
 import fcntl
 import json
 import os
 
 import pytest
+
+DATASETS = os.environ.get("BERT_DATASETS", "")
+on_datasets = pytest.mark.skipif(
+  not DATASETS, reason="BERT_DATASETS names no folder"
+)
 
 
 def once(tmp_path_factory, name, make):

@@ -78,7 +78,7 @@ def test_flags_reach_the_server(folders):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_lose_no_request_and_new_versions_are_loaded(tmp_path, number):
-  served = tasks.Everything()["tagging"]
+  served = tasks.make("tagging")
   export.save(str(tmp_path / "1"), served, ["tflite"])
   program, port = client.start(tmp_path)
   row = Predictor(tmp_path / "1")(["abc"])[0]

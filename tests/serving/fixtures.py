@@ -21,22 +21,22 @@ def graph_tokenizer_fixture():
 @pytest.fixture(name="every_task", scope="session")
 def every_task_fixture():
   """The export.ServedModel of every task, by name."""
-  return tasks.Everything()
+  return tasks.OnDemand(tasks.make)
 
 
 @pytest.fixture(name="exported", scope="session")
 def exported_fixture(every_task):
   """Functions of every task's SavedModel, by name."""
-  return tasks.Finished(every_task, export.Exported)
+  return tasks.OnDemand(lambda name: export.Exported(every_task[name]))
 
 
 @pytest.fixture(name="folders", scope="session")
 def folders_fixture(every_task, tmp_path_factory):
   """Folders of every task's exports, SavedModel and LiteRT, by name."""
 
-  def save(served):
+  def save(name):
     folder = tmp_path_factory.mktemp("exports") / "1"
-    export.save(str(folder), served, ["savedmodel", "tflite"])
+    export.save(str(folder), every_task[name], ["savedmodel", "tflite"])
     return folder
 
-  return tasks.Finished(every_task, save)
+  return tasks.OnDemand(save)

@@ -3,27 +3,16 @@
 Legend: B batch, C choices, T tokens, P positions, L labels.
 """
 
-import numpy as np
 import tensorflow as tf
 
+from data import vocab
 from data.features import TOKENS
 from serving import engines
 
 # A word of n of these letters has n pieces.
 LETTERS = "abcde"
-WORDS = [
-  "[PAD]",
-  "[UNK]",
-  "[CLS]",
-  "[SEP]",
-  "[MASK]",
-  *LETTERS,
-  *(f"##{letter}" for letter in LETTERS),
-  ".",
-  "|",
-  "[",
-  "]",
-]
+PIECES = [f"##{letter}" for letter in LETTERS]
+WORDS = [*vocab.SPECIAL_TOKENS, *LETTERS, *PIECES, ".", "|", "[", "]"]
 VOCABULARY = {word: number for number, word in enumerate(WORDS)}
 
 
@@ -121,8 +110,3 @@ def in_graph(text, model):
     return {name: value.numpy() for name, value in traced(**inputs).items()}
 
   return call
-
-
-def arrays(rows):
-  """Inputs of a model: dicts of lists -> a dict of arrays."""
-  return {n: np.array([row[n] for row in rows], np.int32) for n in rows[0]}

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import pytest
 
 from data import vocab
 from modeling import models
@@ -29,15 +28,21 @@ from tasks.squad.decoding import DecodingConfig
 from tasks.squad.records import WindowConfig
 from tests import small_model
 from tests.serving import stand_in
+from tests.shared import slow
 
 T = 12
 LABELS = ("no", "yes")
 TAGS = ("O", "B-X", "I-X")
-SIZES = {"hidden_size": 8, "intermediate_size": 8, "initializer_range": 0.5}
-SIZES |= {"max_position_embeddings": T}
-# What only training has changes no answer.
-DROPOUT = {"hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0.5}
-CONFIG = small_model.config(len(stand_in.WORDS), **SIZES, **DROPOUT)
+CONFIG = small_model.config(
+  len(stand_in.WORDS),
+  hidden_size=8,
+  intermediate_size=8,
+  initializer_range=0.5,
+  max_position_embeddings=T,
+  # What only training has changes no answer.
+  hidden_dropout_prob=0.5,
+  attention_probs_dropout_prob=0.5,
+)
 _LENGTHS = vars(WindowConfig(T, doc_stride=3, max_query_length=4))
 _DECODING = vars(DecodingConfig(3, 5, True, export_top_k=2))
 
@@ -104,28 +109,24 @@ IN_GRAPH = tuple(n for n in NAMES if not n.startswith(("tagging", "questions")))
 
 def slow_but(quick, names=NAMES):
   """Names for pytest to parametrize a test by; all but `quick` are slow."""
-  slow = pytest.mark.slow
-  return [n if n in quick else pytest.param(n, marks=slow) for n in names]
+  return [name if name in quick else slow(name) for name in names]
 
 
-class Everything(dict):
-  """ServedModels by name, made on first use."""
-
-  def __missing__(self, name):
-    keras.utils.set_random_seed(1)
-    self[name] = _MAKE[name]()
-    return self[name]
+def make(name):
+  """The ServedModel of a task."""
+  keras.utils.set_random_seed(1)
+  return _MAKE[name]()
 
 
-class Finished(dict):
-  """Results of `finish(served)` by name, computed on first use."""
+class OnDemand(dict):
+  """Results of `make(name)` by name, each made on first use."""
 
-  def __init__(self, every_task, finish):
+  def __init__(self, make):
     super().__init__()
-    self._every_task, self._finish = every_task, finish
+    self._make = make
 
   def __missing__(self, name):
-    self[name] = self._finish(self._every_task[name])
+    self[name] = self._make(name)
     return self[name]
 
 
@@ -144,6 +145,17 @@ def make_examples(answers, texts):
 def columns(examples):
   """Lists of texts by input, as predictor.Predictor takes them."""
   return {name: [e[name] for e in examples] for name in examples[0]}
+
+
+def check_ensemble(model, shape, value):
+  """The `value` of its logits is the mean of those of its members."""
+  ids = np.arange(np.prod(shape)).reshape(shape) % 9
+  inputs = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
+  together, first, second = (
+    value(np.asarray(part(inputs)["logits"]))
+    for part in (model, *model.members)
+  )
+  np.testing.assert_allclose(together, (first + second) / 2, rtol=1e-4)
 
 
 def assert_same(result, expected, atol=1e-5):

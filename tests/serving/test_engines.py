@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from data.features import TOKENS
 from predictor import Predictor
 from serving import engines
-from serving.answers import TextModel
 from serving.engines import LiteRtEngine, RemoteEngine, RemoteError
 from serving.server.version import Version
 from storage import UserError
@@ -84,17 +83,12 @@ def test_a_pair_is_next_by_all_engines(every_task, folders, tmp_path):
         predict(text_pair=["b"])
 
 
-def _ones(length):
-  """A row of the token 1."""
-  return {name: np.ones(length, np.int32) for name in TOKENS}
+def _row(*shape, **more):
+  """A row of the token 1; `more` are further inputs, or other ones."""
+  return dict.fromkeys(TOKENS, np.ones(shape, np.int32)) | more
 
 
 # --- Batches ---------------------------------------------------------------
-
-
-def _row(*shape, **more):
-  return {"input_ids": np.ones(shape, np.int32)} | more
-
 
 _LENGTH = st.integers(1, 300)
 _SHAPES = (st.tuples(_LENGTH), st.tuples(st.integers(1, 3), _LENGTH))
@@ -164,11 +158,11 @@ def test_a_gpu_takes_thirty_two_long_rows_at_a_time(every_task, monkeypatch):
 
 def test_no_position_leads_into_another_row(every_task):
   engine = engines.text_model(every_task["masks"]).engine
-  row = _ones(3)
+  good = _row(3, masked_lm_positions=np.array([1]))
   for position in (3, -1, 1 << 20):
-    bad = row | {"masked_lm_positions": np.array([position], np.int32)}
+    bad = _row(3, masked_lm_positions=np.array([position]))
     with pytest.raises(UserError, match="beyond the tokens of a row"):
-      engine.run([bad, row | {"masked_lm_positions": np.array([1], np.int32)}])
+      engine.run([bad, good])
 
 
 # --- LiteRT ----------------------------------------------------------------
@@ -347,8 +341,8 @@ def test_tensorflow_has_an_interpreter_too(folders, monkeypatch):
 @pytest.mark.parametrize("kind", ["litert", "savedmodel"])
 def test_a_row_that_the_model_does_not_take_is_refused(folders, kind):
   engine = Predictor(folders["tagging"], kind)._answer.engine
-  good, out_of_range = _ones(3), np.full(3, 1 << 20, np.int32)
-  for bad in (good | {"input_ids": out_of_range}, _ones(tasks.T + 9)):
+  good, out_of_range = _row(3), np.full(3, 1 << 20, np.int32)
+  for bad in (_row(3, input_ids=out_of_range), _row(tasks.T + 9)):
     with pytest.raises(UserError):
       list(engine.run([bad]))
     assert len(list(engine.run([good, good]))) == 2  # it goes on
@@ -386,6 +380,7 @@ task.json | {"task": "../x"} | names the task '../x', which
 task.json | {"task": "ner", "x": 1} | other settings than this version
 model_float32.tflite | [] | model_float32.tflite is damaged, export
 tokenizer_config.json | | tokenizer_config.json.*export the model again
+tokenizer_config.json | {"do_lower_case": true} | 'model_max_length'.: export
 """
 
 
@@ -453,10 +448,6 @@ def _metadata(**outputs):
   return {"model_spec": model, "metadata": {"signature_def": signatures}}
 
 
-def _rows(*lengths):
-  return [{name: np.full(n, n, np.int32) for name in TOKENS} for n in lengths]
-
-
 def test_rows_are_sent_in_columns_to_a_version(stub):
   requests = []
 
@@ -470,7 +461,8 @@ def test_rows_are_sent_in_columns_to_a_version(stub):
   stub.answer = answer
   engine = RemoteEngine(f"{stub.url}é%C3/versions/3/")
   assert engine.features == dict.fromkeys(TOKENS, 1)
-  outputs = list(engine.run(_rows(1, 3, 2)))
+  rows = [_row(n, input_ids=np.full(n, n)) for n in (1, 3, 2)]
+  outputs = list(engine.run(rows))
   assert [o["end_logits"].tolist() for o in outputs] == [[1], [3] * 3, [2] * 2]
   paths = [path.removeprefix("/v1/models/a") for path, _ in requests]
   version = "%C3%A9%C3/versions/3"
@@ -488,7 +480,7 @@ def _answer_rows(stub, *answer):
 
 def test_a_single_output_comes_without_its_name(stub):
   _answer_rows(stub, 200, {"outputs": [[0.25, 0.75]]})
-  [outputs] = RemoteEngine(stub.url).run(_rows(1))  # not cut to one label
+  [outputs] = RemoteEngine(stub.url).run([_row(1)])  # not cut to one label
   assert outputs["logits"].tolist() == [0.25, 0.75]
 
 
@@ -515,7 +507,7 @@ def test_an_error_of_the_server_is_passed_on(stub, answer, error, message):
   _answer_rows(stub, *answer)
   engine = RemoteEngine(stub.url)
   with pytest.raises(error, match=message):
-    engine.run(_rows(1))
+    engine.run([_row(1)])
 
 
 UNSIGNED = {"metadata": {"signature_def": {"signature_def": {}}}}
@@ -553,13 +545,3 @@ def test_a_server_that_is_late_or_gone_is_named(stub, folders):
     UserError, match="takes token ids: name its export by files"
   ):
     Predictor(stub.url)
-
-
-def test_the_answers_need_no_engine_of_their_own(folders):
-  """A TextModel has an example's rows together, also if it has none."""
-  model = Predictor(folders["tagging"], "litert")._answer
-  counts = [0, 1, 40, 0, 2]
-  answers = TextModel(model.answers, model.engine)(
-    [{"tokens": "ab " * count} for count in counts]
-  )
-  assert [answer["num_words"] for answer in answers] == counts

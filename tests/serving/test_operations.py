@@ -19,39 +19,26 @@ from tasks.ner import answers as ner
 from tests import programs
 from tests.serving import tasks
 
-GENERAL = """
-  Assert Cast Const EnsureShape Fill Identity IdentityN If NoOp OnesLike
-  Placeholder Range Shape Size StatelessIf StatelessWhile StopGradient While
-  ZerosLike
-"""
-ARITHMETIC = """
-  Add AddN AddV2 All Any ArgMax BatchMatMulV2 BiasAdd Cumprod Cumsum
-  DenseBincount Einsum Equal Exp FloorDiv FloorMod Greater GreaterEqual IsFinite
-  LeftShift Less LessEqual Log LogicalAnd LogicalNot LogicalOr MatMul Max
-  Maximum Mean Min Minimum Mul Neg NotEqual Pow Prod RealDiv Rsqrt Sigmoid
-  Softmax Square SquaredDifference Sub Sum Tanh
-"""
-ARRAYS = """
-  Bitcast BroadcastTo ConcatV2 ExpandDims GatherNd GatherV2 OneHot Pack Pad
-  PadV2 Reshape ReverseV2 ScatterNd SelectV2 Split Squeeze StridedSlice
+KNOWN = """
+  Add AddN AddV2 All Any ArgMax AsString Assert AssignVariableOp BatchMatMulV2
+  BiasAdd Bitcast BroadcastTo Cast ConcatV2 Const Cumprod Cumsum DenseBincount
+  DisableCopyOnRead Einsum EnsureShape Equal Exp ExpandDims Fill FloorDiv
+  FloorMod GatherNd GatherV2 Greater GreaterEqual HashTableV2 Identity IdentityN
+  If InitializeTableFromTextFileV2 IsFinite LeftShift Less LessEqual Log
+  LogicalAnd LogicalNot LogicalOr LookupTableFindV2 MatMul Max Maximum Mean
+  MergeV2Checkpoints Min Minimum Mul Neg NoOp NotEqual OneHot OnesLike Pack Pad
+  PadV2 ParseExampleV2 Placeholder Pow Prod RaggedGather RaggedRange
+  RaggedTensorToTensor Range ReadVariableOp RealDiv Reshape RestoreV2 ReverseV2
+  Rsqrt SaveV2 ScatterNd SegmentMax Select SelectV2 Shape ShardedFilename
+  Sigmoid Size Softmax Split Square SquaredDifference Squeeze StatelessIf
+  StatelessWhile StaticRegexFullMatch StaticRegexReplace StopGradient
+  StridedSlice StringJoin StringLength StringSplitV2 Sub Substr Sum Tanh
   TensorListConcatV2 TensorListFromTensor TensorListGetItem TensorListReserve
   TensorListSetItem TensorListStack TensorScatterUpdate Tile TopKV2 Transpose
-  Unique Unpack UpperBound Where
+  UnicodeDecode UnicodeEncode UnicodeTranscode Unique Unpack UnsortedSegmentJoin
+  UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentSum UpperBound
+  VarHandleOp VarIsInitializedOp Where While ZerosLike
 """
-RAGGED = """
-  RaggedGather RaggedRange RaggedTensorToTensor SegmentMax UnsortedSegmentJoin
-  UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentSum
-"""
-STRINGS = """
-  AsString LookupTableFindV2 ParseExampleV2 StaticRegexReplace StringJoin
-  StringLength StringSplitV2 Substr UnicodeDecode UnicodeEncode UnicodeTranscode
-"""
-VARIABLES = """
-  AssignVariableOp DisableCopyOnRead HashTableV2 InitializeTableFromTextFileV2
-  MergeV2Checkpoints ReadVariableOp RestoreV2 SaveV2 Select ShardedFilename
-  StaticRegexFullMatch VarHandleOp VarIsInitializedOp
-"""
-KNOWN = f"{GENERAL} {ARITHMETIC} {ARRAYS} {RAGGED} {STRINGS} {VARIABLES}"
 KNOWN = {*KNOWN.split()}
 CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 

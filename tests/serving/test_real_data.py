@@ -24,11 +24,11 @@ from tasks.squad import answers as squad
 from tasks.squad import examples
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.records import WindowConfig
-from tests import small_model
+from tests import shared, small_model
 from tests.serving import test_engines
 from tests.serving.tasks import assert_same
+from tests.shared import DATASETS
 
-DATASETS = os.environ.get("BERT_DATASETS", "")
 # Rows of each set; 0 for all.
 ROWS = int(os.environ.get("BERT_DATASETS_ROWS", "20"))
 T = 96
@@ -128,19 +128,15 @@ def _vocabulary(columns, path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not DATASETS, reason="BERT_DATASETS is not set")
+@shared.on_datasets
 @pytest.mark.parametrize("name", CASES)
 def test_all_engines_answer_alike(name, tmp_path):
   read, make_model, make_answers, labels = CASES[name]
   columns = {k: v[: ROWS or None] for k, v in read().items()}
   words = tmp_path / "vocab.txt"
+  size = _vocabulary(columns.values(), words)
   config = small_model.config(
-    _vocabulary(columns.values(), words),
-    hidden_size=32,
-    num_hidden_layers=2,
-    intermediate_size=64,
-    max_position_embeddings=T,
-    initializer_range=0.2,
+    size, max_position_embeddings=T, initializer_range=0.3
   )
   keras.utils.set_random_seed(1)
   answers = make_answers(TextConfig(str(words), True, T, labels))
@@ -150,8 +146,7 @@ def test_all_engines_answer_alike(name, tmp_path):
   model = engines.text_model(served)  # by Keras
   rows = zip(*columns.values(), strict=True)
   expected = model([dict(zip(columns, row, strict=True)) for row in rows])
-  (tmp_path / "served").mkdir()
-  with test_engines.serving(model, tmp_path / "served") as url:
+  with test_engines.serving(model, tmp_path) as url:
     for engine, predict in test_engines.predictors(folder, url).items():
       result = predict(**columns)
       for row, (answer, other) in enumerate(zip(result, expected, strict=True)):

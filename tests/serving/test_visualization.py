@@ -28,6 +28,11 @@ def _read(served, texts):
   return visualization.compute(served, visualization.encode(served, texts))
 
 
+def _shown(served, texts):
+  """The data of the page of a model's answer."""
+  return _data(visualization.render(served, _read(served, texts), texts, ""))
+
+
 def _served(**changes):
   """A model of masks with two layers, of another configuration."""
   keras.utils.set_random_seed(1)
@@ -205,16 +210,12 @@ def test_of_spans_with_one_score_that_with_the_answer_is_marked(every_task):
 
 
 def test_words_without_pieces_are_shown_as_they_are(every_task):
-  served = every_task["tagging"]
-  texts = {"tokens": "ab 부"}
-  html = visualization.render(served, _read(served, texts), texts, "")
-  assert _data(html)["answer"]["pieces"] == [["a", "##b"], ["부"]]
+  data = _shown(every_task["tagging"], {"tokens": "ab 부"})
+  assert data["answer"]["pieces"] == [["a", "##b"], ["부"]]
 
 
 def test_vectors_are_not_on_a_page(every_task):
-  served, texts = every_task["vectors"], {"text": "ab c"}
-  html = visualization.render(served, _read(served, texts), texts, "")
-  assert _data(html)["answer"] == {}
+  assert _shown(every_task["vectors"], {"text": "ab c"})["answer"] == {}
 
 
 def test_texts_that_do_not_fit_are_refused(every_task):

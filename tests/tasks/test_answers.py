@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.tokenization_ops import GraphTokenizer
+from data.features import TOKENS
 from modeling import losses
 from serving import engines
 from serving.answers import TextConfig, TextModel, sigmoid, softmax
@@ -128,20 +128,16 @@ STAND_INS = {
 
 
 @pytest.fixture(name="both", scope="module")
-def _both(every_task):
+def _both(every_task, graph_tokenizer):
   """Functions of examples in the graph and in Python, by name."""
 
-  def make(served):
-    name = next(k for k, v in every_task.items() if v is served)
-    tokenizer = GraphTokenizer(tasks.vocab_file())
-    text = served.in_graph(tokenizer, served.answers)
-    engine = stand_in.Engine(served.answers.task, STAND_INS[name])
-    return (
-      stand_in.in_graph(text, STAND_INS[name]),
-      TextModel(served.answers, engine),
-    )
+  def make(name):
+    served, model = every_task[name], STAND_INS[name]
+    text = served.in_graph(graph_tokenizer, served.answers)
+    engine = stand_in.Engine(served.answers.task, model)
+    return stand_in.in_graph(text, model), TextModel(served.answers, engine)
 
-  return tasks.Finished(every_task, make)
+  return tasks.OnDemand(make)
 
 
 def check_row(result, expected, name):
@@ -279,7 +275,8 @@ def test_windows_of_a_sentence_have_the_tags_of_its_words(tokenizer):
   build = records.TagRecordBuilder(tokenizer, 7, tasks.TAGS)
   for words, answer in zip(sentences, answers, strict=True):
     rows, windows = zip(*build([Sentence(words, None)]), strict=True)
-    outputs = stand_in.tagger(3)(stand_in.arrays(rows), False)
+    inputs = {name: np.array([row[name] for row in rows]) for name in TOKENS}
+    outputs = stand_in.tagger(3)(inputs, training=False)
     logits = records.first_piece_values(outputs["logits"].numpy(), windows)
     assert answer["tags"] == [tasks.TAGS[i] for i in logits.argmax(-1)]
     result = answer["probabilities"]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from serving import answers
 from tasks import metrics
 
 PREDICTED = np.array([1, 1, 1, 0, 0, 0, 0, 1])
@@ -70,11 +69,3 @@ def test_f1_of_several_labels_and_of_a_single_one():
     assert metrics.score(name, *single) == pytest.approx(2 / 5)
   table = metrics.classification_report(["rare"], *single).splitlines()
   assert [line.split()[-1] for line in table if "rare" in line] == ["2"]
-
-
-def test_probabilities_of_large_logits():
-  logits = np.array([-1e4, -200, 0, 200], np.float32)
-  for values in (logits, logits.astype(float)):
-    assert answers.sigmoid(values).tolist() == pytest.approx([0, 0, 0.5, 1])
-  small = answers.sigmoid(np.array([-80.0], np.float32))
-  np.testing.assert_allclose(small, np.exp(-80), rtol=1e-5)

@@ -135,6 +135,7 @@ HOSTILE = {
   "NUL": b"\0" * 100,
   "half a surrogate": b'{"instances": ["\\udc00"]}',
   "half a surrogate as a name": b'{"instances": [{"\\udc00": "a"}]}',
+  "a long text": b'{"instances": "' + b"a" * 5000 + b'"}',
   "many": b'{"instances": [' + b'"",' * 3000 + b'""]}',
   "wrong type": b'{"instances": [{"text": {"text": "a"}}]}',
   "wrong shape": b'{"inputs": [[["a"]]]}',
@@ -150,6 +151,7 @@ HOSTILE = {
 def test_hostile_requests_are_400_and_do_no_harm(client, body):
   status, answer = client.ask(body)
   assert status == 400 and answer.keys() == {"error"}
+  assert 0 < len(answer["error"]) < 600
   assert client.ask({"instances": ["a"]})[0] == 200
 
 

@@ -1,6 +1,7 @@
 """REST forms: expected values are typed from TF Serving's documentation."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -116,31 +117,8 @@ def test_a_list_of_texts_is_not_empty():
   assert _read({"inputs": [[]]}, positions) == {"masked_lm_positions": [[]]}
 
 
-BODIES = [
-  b"",
-  b"{",
-  b'{"instances": [\xff]}',
-  b'{"instances": ["\\ud800"]}',
-  b'{"instances": [' + b"9" * 5000 + b"]}",
-  b'{"instances": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-  b'{"instances": ' + b"[" * 900 + b"]" * 900 + b"}",
-  b'{"instances": {"a": ' * 900 + b"1" + b"}" * 1800,
-  b'{"inputs": {"x": [1e400, ' + b"9" * 400 + b"]}}",
-]
-
-
-@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
-@pytest.mark.parametrize("dtype", ["string", "int32"])
-def test_every_body_has_an_answer(body, dtype):
-  specs = {"x": Spec(dtype, 1)}
-  with pytest.raises(RestError) as error:
-    rest.read_inputs(rest.parse(body), specs)
-  assert error.value.status == 400
-  assert 0 < len(str(error.value)) < 600
-
-
 def test_numbers_have_to_fit():
-  for value in (1.5, True, 1 << 31, -(1 << 40), "1"):
+  for value in (1.5, math.inf, True, 1 << 31, -(1 << 40), 10**400, "1"):
     with pytest.raises(RestError):
       _read({"inputs": [value]}, {"x": Spec("int32", 1)})
 

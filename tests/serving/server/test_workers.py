@@ -134,10 +134,10 @@ def test_calls_are_counted():
 def test_as_many_requests_as_last_time_are_waited_for(
   workers, busy, monkeypatch
 ):
-  monkeypatch.setattr(module, "_WAIT", 5.0)
   futures = [workers.submit(busy, [text]) for text in "ab"]
   busy.gate.set()
   assert [f.result(10) for f in futures] == [["A"], ["B"]]
+  monkeypatch.setattr(module, "_WAIT", 5.0)
   begin = time.monotonic()
   first = workers.submit(busy, ["c"])
   time.sleep(0.05)

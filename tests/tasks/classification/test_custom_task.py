@@ -11,7 +11,8 @@ from tasks.classification.examples import TextExample
 TRAIN = "kind\tbody\tid\ngood\tA\t1\nbad\tB\t2\n"
 
 
-def _lay_out(folder, **files):
+def lay_out(folder, **files):
+  """Writes files: train_tsv is the content of train.tsv."""
   folder.mkdir(exist_ok=True)
   for name, content in files.items():
     (folder / name.replace("_", ".")).write_text(content)
@@ -31,7 +32,7 @@ def task_of(data, output, do_train=True, init_checkpoint=None, **changes):
 
 
 def test_labels_are_sorted(tmp_path):
-  data = _lay_out(tmp_path / "data", train_tsv=TRAIN)
+  data = lay_out(tmp_path / "data", train_tsv=TRAIN)
   output = str(tmp_path / "out")
   task = task_of(data, output)
   assert task.labels == ("bad", "good")
@@ -44,20 +45,20 @@ def test_labels_are_sorted(tmp_path):
 
 
 def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
-  data = _lay_out(tmp_path / "data", test_tsv="id\tbody\n1\tA\n")
-  output = _lay_out(tmp_path / "out", labels_txt="y\nx\nz\n")
+  data = lay_out(tmp_path / "data", test_tsv="id\tbody\n1\tA\n")
+  output = lay_out(tmp_path / "out", labels_txt="y\nx\nz\n")
   task = task_of(data, output)
   assert task.labels == ("y", "x", "z")  # as kept, not sorted anew
   assert task.metrics == ("accuracy",)
   # Labels of a test file are not looked at.
   for content in ("id\tbody\n1\tA\n", "kind\tbody\n?\tA\n"):
-    _lay_out(tmp_path / "data", test_tsv=content)
+    lay_out(tmp_path / "data", test_tsv=content)
     rows = examples.read_examples(task, data, "test")
     assert rows == [TextExample("test-1", "A")]
 
 
 def test_two_texts_in_csv_and_jsonl(tmp_path):
-  data = _lay_out(
+  data = lay_out(
     tmp_path / "data",
     train_csv='q,a,ok\n"1, 2",x,yes\n3,"say ""no""",no\n',
     dev_jsonl='{"q": "1", "a": "", "ok": "no", "more": {}}\n',
@@ -73,7 +74,7 @@ def test_two_texts_in_csv_and_jsonl(tmp_path):
 
 def test_columns_that_predictions_repeat(tmp_path):
   lines = '{"body": "x", "id": 7}\n{"body": "y"}\n'
-  data = _lay_out(tmp_path / "d", train_tsv=TRAIN, test_jsonl=lines)
+  data = lay_out(tmp_path / "d", train_tsv=TRAIN, test_jsonl=lines)
   task = task_of(data, str(tmp_path / "o"))
   read = partial(examples.read_examples, task, data, "test")
   assert [row.columns for row in read()] == [None, None]
@@ -86,24 +87,24 @@ def test_columns_that_predictions_repeat(tmp_path):
 
 def test_numbers_are_sorted_by_value(tmp_path):
   lines = "".join(f'{{"kind": {i}, "body": "x"}}\n' for i in (10, 9, 0))
-  data = _lay_out(tmp_path / "data", train_jsonl=lines)
+  data = lay_out(tmp_path / "data", train_jsonl=lines)
   assert task_of(data, str(tmp_path / "o")).labels == ("0", "9", "10")
 
 
 @pytest.mark.parametrize("score", ["x", "", "nan", "inf"])
 def test_scores_need_no_labels_but_have_to_be_numbers(tmp_path, score):
-  data = _lay_out(tmp_path / "data", train_tsv="body\tkind\nx\t-1e3\n")
+  data = lay_out(tmp_path / "data", train_tsv="body\tkind\nx\t-1e3\n")
   task = task_of(data, "nowhere", is_regression=True)
   assert task.is_regression
   assert examples.read_examples(task, data, "train")[0].label == "-1e3"
-  _lay_out(tmp_path / "data", train_tsv=f"body\tkind\nx\t1\nx\t{score}\n")
+  lay_out(tmp_path / "data", train_tsv=f"body\tkind\nx\t1\nx\t{score}\n")
   with pytest.raises(ValueError, match=rf"line 3.*'{score}' is not a number"):
     examples.read_examples(task, data, "train")
 
 
 def test_an_unknown_label_in_dev_is_named(tmp_path):
   files = {"train_tsv": TRAIN, "dev_tsv": "kind\tbody\nugly\tA\n"}
-  data = _lay_out(tmp_path / "d", **files)
+  data = lay_out(tmp_path / "d", **files)
   task = task_of(data, str(tmp_path / "o"))
   message = r"dev\.tsv, line 2.*'ugly' .* labels are bad, good"
   with pytest.raises(ValueError, match=message):
@@ -121,15 +122,15 @@ def test_an_unknown_label_in_dev_is_named(tmp_path):
   ],
 )
 def test_training_files_that_do_not_do(tmp_path, content, columns, message):
-  data = _lay_out(tmp_path / "data", train_tsv=content)
+  data = lay_out(tmp_path / "data", train_tsv=content)
   with pytest.raises(ValueError, match=message):
     task_of(data, str(tmp_path / "o"), **columns)
   assert not (tmp_path / "o").exists()
 
 
 def test_labels_txt_has_several_labels(tmp_path):
-  data = _lay_out(tmp_path / "data", train_tsv=TRAIN)
-  output = _lay_out(tmp_path / "out", labels_txt="good\n")
+  data = lay_out(tmp_path / "data", train_tsv=TRAIN)
+  output = lay_out(tmp_path / "out", labels_txt="good\n")
   with pytest.raises(
     ValueError, match=r"labels\.txt: the only label is 'good'"
   ):
@@ -137,13 +138,13 @@ def test_labels_txt_has_several_labels(tmp_path):
 
 
 def test_no_file_or_too_many(tmp_path):
-  data = _lay_out(tmp_path / "data")
+  data = lay_out(tmp_path / "data")
   with pytest.raises(FileNotFoundError, match=r"no file train, dev or test"):
     task_of(data, None)
-  _lay_out(tmp_path / "data", dev_tsv="x")
+  lay_out(tmp_path / "data", dev_tsv="x")
   with pytest.raises(FileNotFoundError, match="the labels are unknown"):
     task_of(data, str(tmp_path / "out"))
-  _lay_out(tmp_path / "data", dev_csv="x")
+  lay_out(tmp_path / "data", dev_csv="x")
   with pytest.raises(ValueError, match=r"dev\.tsv and dev\.csv; remove one"):
     task_of(data, None)
 

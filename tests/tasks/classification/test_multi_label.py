@@ -11,16 +11,15 @@ from sklearn.metrics import f1_score
 from data import labels
 from tasks.classification import examples, metrics, named_tasks, task
 from tasks.classification.examples import TextExample, TextRecordBuilder
-from tests.tasks.classification.test_custom_task import task_of
+from tests.tasks.classification.test_custom_task import lay_out, task_of
 
 LABELS = ("joy", "wit", "woe")
 
 
 def _task(folder, **files):
-  for name, content in files.items():
-    (folder / name.replace("_", ".")).write_text(content)
+  data = lay_out(folder, **files)
   flags = {"text_a_column": "text", "label_column": "label"}
-  return task_of(str(folder), f"{folder}/out", multi_label=True, **flags)
+  return task_of(data, f"{folder}/out", multi_label=True, **flags)
 
 
 @pytest.mark.parametrize(
@@ -113,12 +112,13 @@ def test_no_threshold_is_better_than_the_best(pairs):
 def test_a_threshold_tells_neighbors_apart(value):
   probs = np.array([value, np.nextafter(np.float32(value), -1)], np.float32)
   best = metrics.best_threshold(probs, np.array([1, 0]))
-  predicted = metrics.predictions(_with_thresholds(best), probs[:, None])
+  predicted = metrics.predictions(several_labels(best), probs[:, None])
   assert predicted.tolist() == [[1], [0]]
   assert len(str(best)) < 16
 
 
-def _with_thresholds(*thresholds):
+def several_labels(*thresholds):
+  """A task of LABELS with these thresholds."""
   return examples.ClassificationTask(
     "tsv",
     {},
@@ -129,14 +129,14 @@ def _with_thresholds(*thresholds):
   )
 
 
-def test_large_logits_warn_of_nothing():
+def test_each_label_has_a_probability_of_its_own():
   logits = np.array([[-200, 0, 200]], np.float32)
-  result = metrics.probabilities(_with_thresholds(), logits)
+  result = metrics.probabilities(several_labels(), logits)
   assert result.tolist() == [[pytest.approx(0), 0.5, 1]]
 
 
 def test_thresholds_are_read_back(tmp_path):
-  saved = _with_thresholds(0.125, 1 / 3, 0.9)
+  saved = several_labels(0.125, 1 / 3, 0.9)
   path = tmp_path / labels.THRESHOLDS
   assert metrics.load_thresholds(saved, str(path)) == (0.5, 0.5, 0.5)
   metrics.save_thresholds(saved, str(path))
@@ -151,7 +151,7 @@ def test_scores_at_thresholds_and_at_a_half():
   names = (("joy",), ("joy",), (), ("woe",))
   rows = [TextExample("", "", label=label) for label in names]
   probs = np.array([[0.9, 0, 0.2], [0.4, 0, 0.1], [0.3, 0.6, 0.1], [0, 0, 0.3]])
-  custom = _with_thresholds(0.35, 0.7, 0.25)
+  custom = several_labels(0.35, 0.7, 0.25)
   result = metrics.results(custom, probs, np.ones(4), rows, 8)
   assert result["eval_micro_f1"] == 1.0
   assert result["eval_macro_f1"] == pytest.approx(2 / 3)  # no text has wit
@@ -176,7 +176,7 @@ def test_class_weights():
   assert weights == pytest.approx((4 / 9, 4 / 3, 1.0))
   assert _weights(["b=2.5", "c=1e1"], one, "a") == (1.0, 2.5, 10.0)
   assert _weights(["b=c=2"], _one_label("a", "b=c"), "a") == (1.0, 2.0)
-  several = _with_thresholds()
+  several = several_labels()
   rows = (("joy", "woe"), ("joy",), ("joy",), ())
   assert _weights(["balanced"], several, *rows) == pytest.approx((1 / 3, 1, 3))
   # A label that no text lacks would have a weight of 0.
@@ -191,7 +191,7 @@ def test_class_weights_multiply_losses_of_training():
   batch = {"label_ids": np.eye(3, dtype=int)}
   outputs = {"logits": np.zeros((3, 3), np.float32)}
   plain, weighted = (
-    task.objective(_with_thresholds(), *more).losses(outputs, batch)
+    task.objective(several_labels(), *more).losses(outputs, batch)
     for more in ((), ((1.0, 2.0, 4.0),))
   )
   ratio = np.divide(weighted["example_loss"], plain["example_loss"])

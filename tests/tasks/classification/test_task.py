@@ -1,14 +1,14 @@
 """Data, evaluation and predictions, against a model of one row at a time."""
 
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from serving.answers import sigmoid, softmax
 from tasks.classification import examples, metrics, named_tasks, task
 from tests import programs
-from tests.serving.tasks import CONFIG, T
+from tests.serving.tasks import CONFIG, T, check_ensemble, vocab_file
+from tests.tasks.classification.test_multi_label import several_labels
 
 WORDS = ("a", "b c", "d e a", "b a d c", "a a a a a", "e", "d d")
 COLUMNS = ("index", "sentence1", "sentence2", "gold_label")
@@ -17,7 +17,7 @@ MNLI = named_tasks.find("MNLI")
 
 
 @pytest.fixture(name="args")
-def _args(tmp_path, tokenizer):
+def _args(tmp_path):
   """Flags of MNLI with sets of different sizes; all values are different."""
   for name, number in (
     ("train", 5),
@@ -30,14 +30,13 @@ def _args(tmp_path, tokenizer):
     size = 3 if "test" in name else 4
     text = "".join("\t".join(row[:size]) + "\n" for row in (COLUMNS, *rows))
     (tmp_path / f"{name}.tsv").write_text(text)
-  (tmp_path / "vocab.txt").write_text("\n".join(tokenizer.vocab))
   return programs.arguments(
     "run_classifier",
     task_name="MNLI",
     data_dir=str(tmp_path),
     max_seq_length=T,
     output_dir=f"{tmp_path}/out",
-    vocab_file=f"{tmp_path}/vocab.txt",
+    vocab_file=vocab_file(),
     eval_batch_size=4,
     predict_batch_size=3,
     num_workers=1,
@@ -128,12 +127,6 @@ def test_a_dry_run_reads_the_beginning(args, monkeypatch):
   assert len(part.rows) == 2
 
 
-def _several(*thresholds):
-  fields = ("tsv", {}, ("joy", "wit", "woe"), ("micro_f1", "macro_f1"))
-  options = {"multi_label": True, "thresholds": thresholds}
-  return examples.ClassificationTask(*fields, **options)
-
-
 def test_thresholds_of_the_run_count_before_those_it_began_with(
   args, tmp_path, monkeypatch
 ):
@@ -143,14 +136,18 @@ def test_thresholds_of_the_run_count_before_those_it_began_with(
   for folder, value in ((start, 0.25), (own, 0.75)):
     folder.mkdir()
     path = str(folder / "thresholds.tsv")
-    metrics.save_thresholds(_several(*[value] * 3), path)
-  assert task.with_thresholds(args, _several()).thresholds == (0.75,) * 3
-  several = args.replace(ensemble=2)
-  assert task.with_thresholds(several, _several()).thresholds == (0.5,) * 3
+    metrics.save_thresholds(several_labels(*[value] * 3), path)
+
+  def thresholds(**flags):
+    kind = task.with_thresholds(args.replace(**flags), several_labels())
+    return kind.thresholds
+
+  assert thresholds() == (0.75,) * 3
+  assert thresholds(ensemble=2) == (0.5,) * 3
   (own / "thresholds.tsv").unlink()
-  assert task.with_thresholds(args, _several()).thresholds == (0.25,) * 3
+  assert thresholds() == (0.25,) * 3
   names[0] = None
-  assert task.with_thresholds(args, _several()).thresholds == (0.5,) * 3
+  assert thresholds() == (0.5,) * 3
 
 
 def test_windows_of_long_texts_are_those_of_the_flags(args, tmp_path):
@@ -183,36 +180,29 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
   names = [("joy", "woe"), ("joy",), ("woe",)]
   rows = [examples.TextExample("", "", label=label) for label in names]
   part = task.RecordDataset(rows, "", None, False)
-  result = task.evaluate(args, _several(), None, {"dev": part}, True, 1)
+  result = task.evaluate(args, several_labels(), None, {"dev": part}, True, 1)
   saved = programs.table(tmp_path / "out" / "thresholds.tsv")
   values = {name: float(value) for name, value in saved}
   assert values["wit"] == 0.5  # no text has it
-  sigmoid = {x: 1 / (1 + math.exp(-x)) for x in (-1, 0, 0.25, 1)}
-  assert sigmoid[-1] < values["joy"] < sigmoid[1]
-  assert values["woe"] < sigmoid[0]
+  assert sigmoid(-1) < values["joy"] < sigmoid(1)
+  assert values["woe"] < sigmoid(0)
   assert result["eval_macro_f1"] == pytest.approx((1 + 0 + 0.8) / 3)
   (tmp_path / "out" / "thresholds.tsv").unlink()
-  result = task.evaluate(args, _several(1, 1, 1), None, {"dev": part}, False, 1)
+  kind = several_labels(1, 1, 1)
+  result = task.evaluate(args, kind, None, {"dev": part}, False, 1)
   assert result["eval_macro_f1"] == 0
   several = args.replace(ensemble=2)
-  task.evaluate(several, _several(), None, {"dev": part}, True, 1)
+  task.evaluate(several, several_labels(), None, {"dev": part}, True, 1)
   [file] = (tmp_path / "out").glob("thresholds*")
   assert file.name == "thresholds_ensemble.tsv"
 
 
 def test_ensembles_combine_what_their_outputs_mean(args):
   """Scores, probabilities of classes, odds of labels."""
-  args = args.replace(ensemble=2)
-  ones = np.ones((1, 4), int)
-  inputs = {"input_ids": ones, "input_mask": ones, "segment_ids": ones * 0}
-  for kind, mean in (
-    (named_tasks.find("STS-B"), lambda x: x),
-    (MNLI, lambda x: np.exp(x) / np.exp(x).sum()),
-    (_several(), lambda x: 1 / (1 + np.exp(-x))),
+  for kind, value in (
+    (named_tasks.find("STS-B"), lambda logits: logits),
+    (MNLI, softmax),
+    (several_labels(), sigmoid),
   ):
-    model = task.make_model(args, kind, CONFIG)
-    first, second = (
-      mean(np.asarray(m(inputs)["logits"])) for m in model.members
-    )
-    result = mean(np.asarray(model(inputs)["logits"]))
-    np.testing.assert_allclose(result, (first + second) / 2, rtol=1e-4)
+    model = task.make_model(args.replace(ensemble=2), kind, CONFIG)
+    check_ensemble(model, [1, 4], value)

@@ -1,11 +1,9 @@
 """Tables of any number of endings."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from tasks.multiple_choice.examples import ChoiceExample, read_examples
+from tests import shared
 
 HEADER = (
   ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,"
@@ -84,21 +82,17 @@ def test_no_ending_is_left_out_silently(tmp_path, name, content):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-  "BERT_DATASETS" not in os.environ, reason="BERT_DATASETS names no folder"
-)
+@shared.on_datasets
 @pytest.mark.parametrize(
   ("file", "size"),
   [
     ("codah/swag_layout/train.csv", 1665),
-    ("codah/swag_layout/val.csv", 556),
     ("cosmosqa/swag_layout/train.csv", 2220),
-    ("cosmosqa/swag_layout/val.csv", 308),
     ("swag_sample/sample.json", 10),
   ],
 )
 def test_reads_the_real_files(file, size):
-  examples = read_examples(str(Path(os.environ["BERT_DATASETS"], file)))
+  examples = read_examples(f"{shared.DATASETS}/{file}")
   assert len(examples) == size
   assert all(len(example.endings) == 4 for example in examples)
   assert {example.label for example in examples} <= {0, 1, 2, 3}

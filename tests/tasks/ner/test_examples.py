@@ -1,14 +1,12 @@
 """CoNLL files: columns, documents, tags, and errors with their lines."""
 
-import os
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.ner import examples
 from tasks.ner.examples import Sentence
+from tests import shared
 
 TEXT = """-DOCSTART- -X- O O
 
@@ -106,26 +104,20 @@ def test_order_of_the_tags():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-  "BERT_DATASETS" not in os.environ, reason="BERT_DATASETS names no folder"
-)
+@shared.on_datasets
 @pytest.mark.parametrize(
   ("file", "tag", "sentences", "words"),
   [
     ("wnut17/wnut17train.conll", -1, 3394, 62730),
-    ("wnut17/emerging.dev.conll", -1, 1009, 15733),
     ("wnut17/emerging.test", None, 1287, 23394),
     ("ncbi_disease/train.tsv", -1, 5424, 135701),
-    ("ncbi_disease/devel.tsv", -1, 923, 23969),
     ("bc5cdr/train.tsv", -1, 4560, 118170),
-    ("bc5cdr/devel.tsv", -1, 4581, 117453),
     ("wikiann_en/train", -1, 20000, 160394),
-    ("wikiann_en/dev", -1, 10000, 80536),
     ("wikigold/wikigold.conll.txt", -1, 1696, 39007),
   ],
 )
 def test_reads_the_real_files(file, tag, sentences, words):
-  path = str(Path(os.environ["BERT_DATASETS"], file))
+  path = f"{shared.DATASETS}/{file}"
   result = examples.read_sentences(path, tag_column=tag)
   assert len(result) == sentences
   assert sum(len(sentence.words) for sentence in result) == words

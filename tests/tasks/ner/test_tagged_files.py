@@ -1,6 +1,5 @@
 """Files of tagged words: the tags of a model and of a file."""
 
-import logging
 from functools import partial
 
 import pytest
@@ -84,6 +83,8 @@ def test_tags_may_be_in_any_column(tmp_path, folder):
   assert _tags(path, columns, folder) == ("O", "B-PET")
   [sentence] = examples.read_tagged(path, columns, TAGS, needs_tags=True)
   assert sentence == examples.Sentence(["Rex", "barks"], ["B-PET", "O"])
+  [sentence] = examples.read_tagged(path, columns, ["O"], needs_tags=False)
+  assert sentence == examples.Sentence(["Rex", "barks"], None)
 
 
 def test_there_are_tags_to_learn(tmp_path, folder):
@@ -96,31 +97,37 @@ def test_there_are_tags_to_learn(tmp_path, folder):
     _tags(None, COLUMNS, folder)
 
 
-def test_unknown_tags_are_an_error_where_tags_are_needed(tmp_path, caplog):
+@pytest.mark.parametrize("needs_tags", [True, False])
+def test_sentences_have_the_tags_of_their_file(tmp_path, needs_tags):
   path = _write(tmp_path, TEXT)
-  for needs_tags in (True, False):
-    result = examples.read_tagged(path, COLUMNS, TAGS, needs_tags)
-    assert [sentence.tags for sentence in result] == [
-      ["B-PET", "O"],
-      ["O", "O", "B-PET", "I-PET"],
-    ]
-  with pytest.raises(ValueError, match=r"x\.txt, line 7: 'I-PET' .* O, B-PET"):
-    examples.read_tagged(path, COLUMNS, TAGS[:2], needs_tags=True)
-  with caplog.at_level("INFO", logger="absl"):
-    result = examples.read_tagged(path, COLUMNS, TAGS[:2], needs_tags=False)
-  [(_, level, text)] = caplog.record_tuples
-  assert level == logging.WARNING
-  assert "x.txt, line 7: 'I-PET'" in text and "nothing is scored" in text
-  assert result[1] == examples.Sentence(["we", "saw", "old", "Tom"], None, 0, 4)
+  result = examples.read_tagged(path, COLUMNS, TAGS, needs_tags)
+  assert result == [
+    examples.Sentence(["Rex", "barks"], ["B-PET", "O"], 0, 1),
+    examples.Sentence(
+      ["we", "saw", "old", "Tom"], ["O", "O", "B-PET", "I-PET"], 0, 4
+    ),
+  ]
 
 
-def test_words_alone_are_enough_to_predict(tmp_path, caplog):
-  path = _write(tmp_path, "Rex\nbarks\n")
-  with pytest.raises(ValueError, match="line 1: 1 column"):
+# A file; the error if its tags are needed, else the level and a message.
+NOT_SCORED = [
+  ("Rex O\nTom B-X", "2: 'B-X' .* O, B-PET, I-PET", "WARNING", "2: 'B-X'"),
+  ("Rex O\nit O\nTom", "line 3: 1 column", "WARNING", "line 3: 1 column"),
+  ("Rex\nbarks", "line 1: 1 column", "INFO", "has no tags: words are tagged"),
+]
+
+
+@pytest.mark.parametrize(("text", "error", "level", "message"), NOT_SCORED)
+def test_without_tags_of_the_model_words_are_predicted_but_not_scored(
+  tmp_path, caplog, text, error, level, message
+):
+  path = _write(tmp_path, text)
+  with pytest.raises(ValueError, match=error):
     examples.read_tagged(path, COLUMNS, TAGS, needs_tags=True)
   with caplog.at_level("INFO", logger="absl"):
-    [sentence] = examples.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
-  assert sentence == examples.Sentence(["Rex", "barks"], None)
-  [(_, level, text)] = caplog.record_tuples
-  assert level == logging.INFO  # no tag was expected
-  assert text.endswith("x.txt has no tags: words are tagged, but not scored")
+    result = examples.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
+  words = [line.split()[0] for line in text.splitlines()]
+  assert result == [examples.Sentence(words, None)]
+  [record] = caplog.records
+  assert (record.levelname, message in record.message) == (level, True)
+  assert "scored" in record.message

@@ -9,31 +9,32 @@ import tensorflow as tf
 from serving.answers import softmax
 from tasks.ner import examples, task
 from tests import programs
-from tests.serving.tasks import CONFIG, TAGS, T
+from tests.serving.tasks import (
+  CONFIG,
+  TAGS,
+  T,
+  check_ensemble,
+  vocab_file,
+)
 
 # The second is longer than a record; the third has a word without a token.
 SENTENCES = [
-  ["B-X O", "a b"],
-  [" ".join(["O", "B-X", "I-X"] * 5), "abc de a " * 5],
-  ["O I-X O", "e \u200b d"],
-  ["O", "c"],
+  "B-X a\nO b\n",
+  "O abc\nB-X de\nI-X a\n" * 5,
+  "O e\nI-X \u200b\nO d\n",
+  "O c\n",
 ]
 
 
 @pytest.fixture(name="args")
-def _args(tmp_path, tokenizer):
+def _args(tmp_path):
   for name, size in (("train", 4), ("dev", 3), ("test", 2)):
-    blocks = (
-      "\n".join(f"{t} {w}" for t, w in zip(*map(str.split, s), strict=True))
-      for s in SENTENCES[-size:]
-    )
-    (tmp_path / f"{name}.txt").write_text("\n\n".join(blocks))
-  (tmp_path / "vocab.txt").write_text("\n".join(tokenizer.vocab))
+    (tmp_path / f"{name}.txt").write_text("\n".join(SENTENCES[-size:]))
   return programs.arguments(
     "run_ner",
     **{f"{x}_file": f"{tmp_path}/{x}.txt" for x in ("train", "dev", "test")},
     output_dir=f"{tmp_path}/out",
-    vocab_file=f"{tmp_path}/vocab.txt",
+    vocab_file=vocab_file(),
     word_column=1,
     tag_column=0,
     max_seq_length=T,
@@ -107,14 +108,8 @@ def test_tokens_are_packed_with_labels(args):
 
 
 def test_a_tagger_is_of_the_flags(args):
-  one = task.tagger(args, CONFIG, len(TAGS))
-  two = task.tagger(args.replace(ensemble=2), CONFIG, len(TAGS))
-  assert len(two.variables) == 2 * len(one.variables)
-  ids = np.arange(8).reshape(2, 4)
-  inputs = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
-  parts = [softmax(np.asarray(m(inputs)["logits"])) for m in two.members]
-  result = softmax(np.asarray(two(inputs)["logits"]))
-  np.testing.assert_allclose(result, np.mean(parts, axis=0), rtol=1e-4)
+  model = task.tagger(args.replace(ensemble=2), CONFIG, len(TAGS))
+  check_ensemble(model, [2, 4], softmax)
   args = args.replace(feature_based=True, feature_layers="last", lstm_units=3)
   tagger = task.tagger(args, CONFIG, len(TAGS))
   [tags] = [v for v in tagger.variables if v.path == "tags/kernel"]

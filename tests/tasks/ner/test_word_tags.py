@@ -1,4 +1,4 @@
-"""Tags of single words, such as parts of speech; incomplete files."""
+"""Tags of single words, such as parts of speech."""
 
 import pytest
 
@@ -32,15 +32,3 @@ def test_word_accuracy_is_the_metric(sentences):
   assert "processed 6 tokens; correct: 5." in metrics.report(scores)
   assert metrics.metric(examples.tag_set(sentences)) == "eval_accuracy"
   assert metrics.metric(["O", "B-X"]) == "eval_f1"
-
-
-def test_a_line_without_a_tag_is_named(tmp_path, caplog):
-  path = tmp_path / "dev.txt"
-  path.write_text("a O\nb B-X\nc\n")
-  columns, tags = (0, 1), ("O", "B-X")
-  with pytest.raises(ValueError, match="line 3"):
-    examples.read_tagged(str(path), columns, tags, True)
-  with caplog.at_level("WARNING", logger="absl"):
-    examples.read_tagged(str(path), columns, tags, needs_tags=False)
-  assert f"{path}, line 3: 1 column, so that there is no" in caplog.text
-  assert "nothing is scored" in caplog.text

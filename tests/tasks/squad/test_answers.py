@@ -26,58 +26,12 @@ LENGTHS = WindowConfig(24, 6, 5)
 V2 = {"version_2_with_negative": True}
 
 # Parts of texts that tokenizers and alignments treat specially.
-PARTS = [
-  "a",
-  "b",
-  "ab",
-  "the",
-  "the the",
-  "Smith",
-  "'s",
-  "1895",
-  "unaffable",
-  ".",
-  ",",
-  "-",
-  "(",
-  ")",
-  "[",
-  "]",
-  "#",
-  "##",
-  "##a",
-  "[UNK]",
-  "[SEP]",
-  " ",
-  "  ",
-  "\t",
-  "\n",
-  "\r\n",
-  "\u202f",
-  "\u00a0",
-  "\u3000",
-  "\u2028",
-  "é",
-  "É",
-  "e\u0301",
-  "Élan",
-  "ß",
-  "İ",
-  "ﬁ",
-  "Σ",
-  "ΑΣ",
-  "ʼ",
-  "한",
-  "🙂",
-  "中",
-  "文",
-  "\u200b",
-  "\ufeff",
-  "\0",
-  "\x85",
-  "\ufffd",
-  "x" * 201,
-]
+WORDS = """
+  a b ab the Smith 's 1895 unaffable . , - ( ) [ ] # ## ##a [UNK] [SEP]
+  é É e\u0301 Élan ß İ ﬁ Σ ΑΣ ʼ 한 🙂 中 文 \u200b \ufeff \0 \ufffd
+"""
+BLANKS = [*" \t\n\u202f\u00a0\u3000\u2028\x85", "  ", "\r\n"]
+PARTS = [*WORDS.split(), *BLANKS, "the the", "x" * 201]
 
 
 def text(rng, length):

@@ -155,12 +155,6 @@ LOGITS = st.lists(st.integers(-3, 3), min_size=32, max_size=32).map(
 
 
 @given(LOGITS, st.booleans())
-def test_an_ensemble_of_one_is_itself(logits, version_2):
-  chosen = {"n_best_size": 3, "version_2_with_negative": version_2}
-  assert answer([_ensemble(logits)], **chosen) == answer([logits], **chosen)
-
-
-@given(LOGITS, st.booleans())
 def test_an_ensemble_of_equal_models_answers_as_one(logits, version_2):
   chosen = {"version_2_with_negative": version_2}
   text, nbest, odds = answer([logits], **chosen)

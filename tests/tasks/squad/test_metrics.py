@@ -1,5 +1,4 @@
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -7,8 +6,7 @@ import pytest
 from tasks.squad import metrics
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample, read_examples
-
-DATASETS = os.environ.get("BERT_DATASETS")
+from tests import shared
 
 
 def questions(**answers):
@@ -120,7 +118,7 @@ def test_if_no_answer_is_best_the_threshold_gives_none(tmp_path, odds, saved):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not DATASETS, reason="BERT_DATASETS is not set")
+@shared.on_datasets
 @pytest.mark.parametrize(
   ("data", "model", "expected"),
   [
@@ -131,7 +129,7 @@ def test_if_no_answer_is_best_the_threshold_gives_none(tmp_path, odds, saved):
   ],
 )
 def test_official_predictions_have_their_official_scores(data, model, expected):
-  folder = Path(DATASETS) / "squad"
+  folder = Path(shared.DATASETS) / "squad"
   (path,) = (folder / "models").glob(f"{model}*.json")
   given = Predictions(json.loads(path.read_text(encoding="utf-8")))
   examples = read_examples([str(folder / data)])

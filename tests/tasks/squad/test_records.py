@@ -13,25 +13,8 @@ from tasks.squad.examples import Answer, SquadExample
 from tasks.squad.records import WindowConfig, make_windows
 from tests.parity import golden_files
 
-# Ids are the indices of this list.
-VOCAB = [
-  "[PAD]",
-  "[UNK]",
-  "[CLS]",
-  "[SEP]",
-  "when",
-  "?",
-  "in",
-  "the",
-  "mill",
-  "burn",
-  "##t",
-  "(",
-  "1895",
-  ")",
-  ".",
-]
-CLS, SEP = 2, 3
+# Ids are the indices of these words.
+VOCAB = "[PAD] [UNK] [CLS] [SEP] when ? in the mill burn ##t ( 1895 ) ."
 
 LARGE = FullTokenizer(golden_files.GOLDEN / "vocab.txt")
 
@@ -43,7 +26,7 @@ def token_ids(text):
 @pytest.fixture
 def tokenizer(tmp_path):
   path = tmp_path / "vocab.txt"
-  path.write_text("\n".join(VOCAB))
+  path.write_text(VOCAB.replace(" ", "\n"))
   return FullTokenizer(path)
 
 
@@ -152,6 +135,9 @@ def test_any_number_of_workers_makes_the_same(tokenizer, monkeypatch):
   assert lines[-1].startswith("cut 10 of 10 questions (100%), 50 windows")
   together = list(make_windows(*parts, num_workers=2))
   assert len(alone) == len(together) == 50
+  for window in alone:  # which is one of its question
+    query_length = min(2 * window.example_index, 10)
+    assert window.context_offset == query_length + 2
   for one, other in zip(alone, together, strict=True):
     for mine, theirs in zip(one, other, strict=True):
       np.testing.assert_array_equal(mine, theirs)
@@ -231,16 +217,3 @@ def test_no_window_drops_an_answer(one, lengths):
   size = lengths.max_seq_length - window.context_offset - 1
   if len(expected) <= size - min(lengths.doc_stride, size) + 1:
     assert any(labelled)
-
-
-@pytest.mark.parametrize("num_workers", [1, 2])
-def test_windows_name_their_questions_in_every_chunk(
-  tokenizer, monkeypatch, num_workers
-):
-  monkeypatch.setattr(squad_records, "_CHUNK", 2)
-  examples = [example("the mill", question="in " * n) for n in range(5)]
-  windows = [
-    *make_windows(examples, tokenizer, WindowConfig(16, 8, 4), num_workers)
-  ]
-  assert [w.example_index for w in windows] == list(range(5))
-  assert [w.context_offset for w in windows] == [2, 3, 4, 5, 6]
