@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from itertools import groupby, islice
+from itertools import groupby
 
 from storage import UserError
 
@@ -34,6 +34,7 @@ _OTHER_NAMES = {
 }
 _COMMAND_LINE = "the command line"
 _MOVED = ("bert_config_file", "vocab_file")
+_CHANGES = (*_MOVED, "engine", "files", "timeout")
 
 
 def main(predictor: Callable, argv: list[str] | None = None) -> None:
@@ -42,8 +43,7 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
   values = {k: v for k, v in vars(args).items() if v is not None}
   try:
     given = {k: _value(k, v) for k, v in values.items() if k in INPUTS}
-    names = (*_MOVED, "engine", "files", "timeout")
-    changes = {k: v for k, v in values.items() if v and k in names}
+    changes = {k: v for k, v in values.items() if v and k in _CHANGES}
     predict = predictor(os.path.expanduser(args.model), **changes)
     rows = [(_COMMAND_LINE, given)]
     if not given:
@@ -130,16 +130,17 @@ def _batches(rows, size) -> Iterator[list[dict]]:
   """Rows in batches; of a wrong line, those before it come before its error."""
   if size < 1:
     raise UserError(f"--batch_size={size} must be at least 1")
-  is_end = False
-  while not is_end:
-    batch: list[dict] = []
-    try:
-      batch.extend(islice(rows, size))
-    except UserError:
-      yield batch
-      raise
+  batch: list[dict] = []
+  try:
+    for row in rows:
+      batch.append(row)
+      if len(batch) == size:
+        yield batch
+        batch = []
+  except UserError:
     yield batch
-    is_end = not batch
+    raise
+  yield batch
 
 
 def _answers(predict, batch) -> Iterator[dict]:
