@@ -63,13 +63,7 @@ def check_flags(args: Arguments) -> None:
     same += ["window_stride", "window_pooling", "max_seq_length"]
   config = encoder.check_fine_tuning(args, *same, of_teacher=of_teacher)
   encoder.check_head(args, "multi_label")
-  training_program.check_packing(args, config, not_packed(args))
-
-
-def not_packed(args: Arguments) -> dict:
-  """Settings with which examples cannot share rows."""
-  windows = args.long_text == "windows"
-  return {"--teacher": args.teacher, "--long_text=windows": windows}
+  training_program.check_packing(args, config)
 
 
 def main(args: Arguments) -> None:
@@ -133,7 +127,6 @@ def _run(run, task, examples, fits_thresholds):
         train_set,
         num_examples=len(train_set.rows),
         packed=models.packed_classifier,
-        not_packed=not_packed(args),
         evaluate=evaluate,
         metric=f"eval_{task.metrics[0]}",
         served_model=classification.served_model,

@@ -62,7 +62,7 @@ def check_flags(args: Arguments) -> None:
     pretraining_flags.check_export(args)
   network = encoder.config(args)
   encoder.check_run(args, network)
-  training_program.check_packing(args, network, {})
+  training_program.check_packing(args, network)
   lengths = args.max_seq_length, args.max_predictions_per_seq
   is_causal = args.objective not in pretraining_flags.MASKED
   for paths in inputs:

@@ -147,7 +147,7 @@ def check_devices(args: Arguments) -> None:
 
 
 def check_packing(
-  args: Arguments, config: BertConfig, not_packed: Mapping[str, object]
+  args: Arguments, config: BertConfig, not_packed: Iterable[str] = ()
 ) -> None:
   """Raises ValueError if --pack_examples has a `packing_conflict`."""
   conflict = packing_conflict(args, config, not_packed)
@@ -156,18 +156,21 @@ def check_packing(
 
 
 def packing_conflict(
-  args: Arguments, config: BertConfig, not_packed: Mapping[str, object]
+  args: Arguments, config: BertConfig, not_packed: Iterable[str] = ()
 ) -> str | None:
   """First setting with which examples cannot share rows; None if all can.
 
-  `not_packed` has such settings of the program: {flag: true if it is set}.
+  `not_packed` are names of such flags of the program.
   """
+  values = args.to_dict()  # pre-training has no teacher and no windows
   settings = {
     "--add_bilstm": config.add_bilstm,
     "--gradient_accumulation_steps": args.gradient_accumulation_steps > 1,
     "--group_by_length": args.group_by_length,
     "--jit_compile": args.jit_compile,
-    **not_packed,
+    **{f"--{name}": args[name] for name in not_packed},
+    "--teacher": values.get("teacher"),
+    "--long_text=windows": values.get("long_text") == "windows",
     "a TPU": shared_flags.on_tpu(args),
     f"attention {config.attention!r}": config.attention != "bidirectional",
   }
