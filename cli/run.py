@@ -82,16 +82,19 @@ class Run:
     log. `evaluate` and `evaluated` are those of loop.train, at every
     --eval_steps-th step, with `averaged_weights`.
     """
-    args, packs = self.args, source.packing is not None
-    model = packed(model) if packed and packs else model
-    train_step = self._train_step(
-      model, objective, num_train_steps, num_warmup_steps, packs
+    args = self.args
+    packs = source.packing is not None
+    if packed and packs:
+      model = packed(model)
+    schedule = optimization.WarmupLinearDecay(
+      args.learning_rate, num_train_steps, num_warmup_steps
     )
-    self._resume(train_step, new_head)
+    train_step = self._train_step(model, objective, schedule, packs)
+    if own := self.checkpoints.newest_readable():
+      arguments.warn_if_changed(args, own)
+    self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
     self._average = train_step.average
-
     skip = int(train_step.examples.numpy())
-    order = args.train_batch_size, self.seed, args.group_by_length
 
     def evaluate_averaged(step):
       with self.averaged_weights():
@@ -103,7 +106,11 @@ class Run:
       loop.train(
         train_step,
         lambda context: source.train_batches(
-          *order, skip=skip, context=context
+          args.train_batch_size,
+          self.seed,
+          args.group_by_length,
+          skip=skip,
+          context=context,
         ),
         self.checkpoints,
         self._plan(stop_at or num_train_steps),
@@ -133,28 +140,19 @@ class Run:
       *(args.profile_steps or ()),
     )
 
-  def _resume(self, train_step, new_head):
-    """Restores a step; warns if the run was started with other flags."""
-    args = self.args
-    if own := self.checkpoints.newest_readable():
-      arguments.warn_if_changed(args, own)
-    self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
-
   def _report(self, objective, source, unit):
     """Report of the run; also adds its entry to run.json."""
-    args, names = self.args, ("loss", *objective.metric_names)
+    args = self.args
+    names = ("loss", *objective.metric_names)
     result = report.Report(args.output_dir, args.train_batch_size, unit, names)
-    entry = run_record.make(
-      args.program, args.to_dict(), self.seed, source.files
-    )
+    flags = args.to_dict()
+    entry = run_record.make(args.program, flags, self.seed, source.files)
     if processes.is_chief():
       run_record.append(args.output_dir, entry)
     result.add_text("run", json.dumps(entry, indent=1))
     return result
 
-  def _train_step(
-    self, model, objective, num_train_steps, num_warmup_steps, packs
-  ):
+  def _train_step(self, model, objective, schedule, packs):
     args = self.args
     trained = checkpoint.trainable_variables(model)
     logging.info(
@@ -174,9 +172,7 @@ class Run:
       model,
       objective,
       make(trained, beta_2=args.adam_beta_2, lr_multipliers=multipliers),
-      optimization.WarmupLinearDecay(
-        args.learning_rate, num_train_steps, num_warmup_steps
-      ),
+      schedule,
       batch_size=args.train_batch_size,
       seed=self.seed,
       dropout_seeds=DropoutSeeds,
