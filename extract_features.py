@@ -111,14 +111,10 @@ def main(args: Arguments) -> None:
   if not args.input_file:
     return
   with devices.scope():
-    one_hot = config.use_one_hot_embeddings or args.use_one_hot_embeddings
-    one_hot = one_hot or shared_flags.on_tpu(args)
-    model = layer_outputs(
-      replace(config, use_one_hot_embeddings=one_hot),
-      lines.layer_indexes(args.layers),
-      args.pooling,
-      run.text_windows(args),
-    )
+    if args.use_one_hot_embeddings or shared_flags.on_tpu(args):
+      config = replace(config, use_one_hot_embeddings=True)
+    layers = lines.layer_indexes(args.layers)
+    model = layer_outputs(config, layers, args.pooling, run.text_windows(args))
     checkpoint.restore_strict(model, args.init_checkpoint)
     task.write(args, model, config.hidden_size)
 

@@ -118,12 +118,11 @@ def _run(run, task, examples, fits_thresholds):
     )
     if args.do_train:
       train_set = sets["train"]["train"]
+      weights = classification.class_weights(args, task, train_set.rows)
       fine_tuning.train(
         run,
         model,
-        classification.objective(
-          task, classification.class_weights(args, task, train_set.rows)
-        ),
+        classification.objective(task, weights),
         train_set,
         num_examples=len(train_set.rows),
         packed=models.packed_classifier,

@@ -24,12 +24,10 @@ Args = argparse.Namespace  # of the command line
 Results = Iterator[dict]  # of a measurement
 ROOT = Path(__file__).parents[1]
 # Variables that limit threads: of OpenMP and torch, TensorFlow, Rust.
-THREADS = (
-  "OMP_NUM_THREADS",
-  "RAYON_NUM_THREADS",
-  "TF_NUM_INTRAOP_THREADS",
-  "TF_NUM_INTEROP_THREADS",
-)
+THREADS = """
+  OMP_NUM_THREADS RAYON_NUM_THREADS
+  TF_NUM_INTRAOP_THREADS TF_NUM_INTEROP_THREADS
+""".split()
 
 
 @dataclass(frozen=True)

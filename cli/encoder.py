@@ -110,14 +110,11 @@ def check_run(args: Arguments, network: BertConfig, *same: str) -> None:
     actual = args.to_dict() | {"attention": network.attention}
     if args.do_train:
       same = ("task_name", *same)
+    owner = f"the model in {args.output_dir}"
+    remedy = "give this value, or another --output_dir"
     for name in ("attention", *same):
-      _check_same(
-        name,
-        actual.get(name),
-        entry["flags"].get(name),
-        f"the model in {args.output_dir}",
-        "give this value, or another --output_dir",
-      )
+      trained = entry["flags"].get(name)
+      _check_same(name, actual.get(name), trained, owner, remedy)
   elif args.init_checkpoint:
     if args.vocab_file:
       _check_case(args, args.do_train)
@@ -166,14 +163,10 @@ def _check_teacher(args, same):
       f"--teacher={teacher} is no --output_dir of {args.program}.py"
     )
   trained = arguments.from_record(teacher, entries[-1], {})
+  owner = f"--teacher={teacher}"
+  remedy = "teacher and student need the same"
   for name in ("do_lower_case", *same):
-    _check_same(
-      name,
-      args[name],
-      trained[name],
-      f"--teacher={teacher}",
-      "teacher and student need the same",
-    )
+    _check_same(name, args[name], trained[name], owner, remedy)
   if vocab.load(args.vocab_file) != vocab.load(trained.vocab_file):
     raise UserError(
       f"--vocab_file={args.vocab_file} has other tokens than "
@@ -265,14 +258,10 @@ def check_head(args: Arguments, name: str) -> None:
   start = own or args.init_checkpoint
   if not start or (not own and args.do_train and args.new_head):
     return
-  _check_same(
-    name,
-    args[name],
-    run_record.flag_of(start, name),
-    f"the head of {start}",
-    "give this value, or train a fresh head with --new_head in another "
-    "--output_dir",
-  )
+  trained = run_record.flag_of(start, name)
+  remedy = "give this value, or train a fresh head with --new_head in another "
+  remedy += "--output_dir"
+  _check_same(name, args[name], trained, f"the head of {start}", remedy)
 
 
 def check_vocabulary(

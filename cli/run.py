@@ -275,12 +275,11 @@ def make_strategy(args: Arguments) -> tf.distribute.Strategy:
     gpus = tf.config.list_logical_devices("GPU")
     name = "mirrored" if len(gpus) > 1 else "one_device"
   strategy = _strategy(name, args)
+  replicas = strategy.num_replicas_in_sync
   types = sorted({d.device_type for d in tf.config.list_logical_devices()})
+  host = ", ".join(types)
   logging.info(
-    "strategy %s: %d replica(s); this host has %s",
-    name,
-    strategy.num_replicas_in_sync,
-    ", ".join(types),
+    "strategy %s: %d replica(s); this host has %s", name, replicas, host
   )
   return strategy
 

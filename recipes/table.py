@@ -31,6 +31,12 @@ original at full size. None of the paper's recipes was run here at full size.
 `python -m experiments.run` runs small versions of the ablations on two cores;
 [docs/results.md](../docs/results.md) has their results.
 """
+_HEAD = """
+## {}
+
+| recipe | program | paper | expected |
+|---|---|---|---|
+"""
 
 
 def headers() -> dict[str, dict[str, str]]:
@@ -66,21 +72,14 @@ def header(path: Path) -> dict[str, str]:
 
 def table() -> str:
   """The complete text of recipes/README.md."""
-  lines = [_INTRODUCTION]
-  folder = None
+  sections = {}
   for name, fields in headers().items():
-    if (above := name.split("/")[0]) != folder:
-      folder = above
-      lines += [
-        f"\n## {folder}\n" if len(lines) > 1 else f"## {folder}\n",
-        "| recipe | program | paper | expected |",
-        "|---|---|---|---|",
-      ]
-    short = name.removeprefix(f"{folder}/")
+    folder, file = name.split("/")
     cells = (fields[key].replace("|", "\\|") for key in ("Paper", "Expected"))
     program = fields["Program"].removesuffix(".py")
-    lines.append(f"| [{short}]({name}) | {program} | {' | '.join(cells)} |")
-  return "\n".join(lines) + "\n"
+    row = f"| [{file}]({name}) | {program} | {' | '.join(cells)} |\n"
+    sections[folder] = sections.get(folder, _HEAD.format(folder)) + row
+  return _INTRODUCTION + "".join(sections.values())
 
 
 if __name__ == "__main__":
