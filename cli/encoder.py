@@ -241,9 +241,9 @@ def _check_case(args, trains):
   path = args.init_checkpoint
   lower_case = args.do_lower_case
   validate_case_matches_checkpoint(lower_case, path)
+  flags = run_record.of_checkpoint(path)["flags"]
   # Pre-training without a vocabulary reads records: there the flag is unused.
-  is_used = run_record.flag_of(path, "vocab_file")
-  trained = run_record.flag_of(path, "do_lower_case") if is_used else None
+  trained = flags.get("do_lower_case") if flags.get("vocab_file") else None
   try:
     _check_same("do_lower_case", lower_case, trained, path, "give this value")
   except UserError as error:

@@ -80,7 +80,9 @@ def rows(claim: Claim, scores: Scores) -> list[tuple[str, ...]]:
   here, verdict.
   """
   terms = claim.difference.split()
-  result, papers, effects = [], [], []
+  result = []
+  papers = []
+  effects = []
   signs = [-1 if sign == "-" else 1 for sign in ["+", *terms[1::2]]]
   for word in claim.tasks.split():
     task, _, number = word.partition("=")

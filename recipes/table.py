@@ -40,11 +40,7 @@ _HEAD = """
 
 
 def headers() -> dict[str, dict[str, str]]:
-  """{name of the recipe: {field: text}}, sorted.
-
-  Raises:
-    ValueError: a header lacks a field or has an unknown one.
-  """
+  """{name of the recipe: {field: text}}, sorted."""
   return {
     str(path.relative_to(HERE)): header(path)
     for path in sorted(HERE.rglob("*.flags"))
@@ -52,7 +48,7 @@ def headers() -> dict[str, dict[str, str]]:
 
 
 def header(path: Path) -> dict[str, str]:
-  """The fields of a recipe's header."""
+  """Fields of a recipe's header; ValueError for missing or unknown ones."""
   fields = {}
   for line in path.read_text(encoding="utf-8").splitlines():
     if match := _NAME.match(line):
