@@ -70,17 +70,16 @@ def main(args: Arguments) -> None:
   if args.task_name.upper() == glue.NAME:
     rerun = partial(training_program.rerun, args)
     return glue.run(args.select(glue.Command), rerun)
-  # A training with --multi_label fits thresholds in its last evaluation.
-  fits_thresholds = args.multi_label and args.do_train
-  if fits_thresholds:
-    has_dev = "dev" in named_tasks.from_flags(args.select(TaskFlags)).splits
-    args = args.replace(do_eval=args.do_eval or has_dev)
   task = named_tasks.with_labels(
     args.select(TaskFlags),
     args.output_dir,
     encoder.labels_file(args),
     args.do_train,
   )
+  # A training with --multi_label fits thresholds in its last evaluation.
+  fits_thresholds = args.multi_label and args.do_train
+  if fits_thresholds and "dev" in task.splits:
+    args = args.replace(do_eval=True)
   if args.do_train and args.teacher:
     named_tasks.check_teacher(args.teacher, task)
   kinds = training_program.splits_to_read(args)

@@ -80,7 +80,7 @@ def main(folder: str) -> None:
       else:
         saved.append(text)
     _write(Path(folder, "train"), name, saved)
-  for part, some in ("train", rows[::2]), ("dev", rows[1::2]):
+  for part, some in (("train", rows[::2]), ("dev", rows[1::2])):
     path = Path(folder, "task", f"{part}.tsv")
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(["text\tlabel", *some, ""]), encoding="utf-8")
