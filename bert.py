@@ -53,10 +53,8 @@ class TextEncoder:
     for text in chain.from_iterable(columns):
       if not isinstance(text, str | bytes):
         raise UserError(f"{text!r} is no text: give a list of texts")
-    if len(columns[-1]) != len(texts):
-      raise UserError(
-        f"{len(texts)} texts, but {len(columns[-1])} second texts"
-      )
+    if pairs is not None and len(pairs) != len(texts):
+      raise UserError(f"{len(texts)} texts, but {len(pairs)} second texts")
     rows = [self._encoder.encode(*row) for row in zip(*columns, strict=True)]
     length = max((len(ids) for ids, _ in rows), default=0)
     padded = [features.pad_inputs(*row, length) for row in rows]
