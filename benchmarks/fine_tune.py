@@ -220,7 +220,6 @@ if __name__ == "__main__":
   contest.run(
     TABLE,
     measure,
-    __doc__,
     rounds=3,
     seed=(1, "of the first round"),
     contestants=([BASELINE, PEER], "one, or both"),

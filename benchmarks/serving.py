@@ -136,7 +136,6 @@ if __name__ == "__main__":
   contest.run(
     TABLE,
     measure,
-    __doc__,
     data=(None, "folder of MRPC, or a file of SQuAD"),
     name=("", "of the data in the table; default: of the file"),
     exports=([], "exports as label=path, as in 'compiled float32=folder'"),

@@ -81,7 +81,6 @@ if __name__ == "__main__":
   contest.run(
     TABLE,
     measure,
-    __doc__,
     rounds=5,
     texts=([], "NAME:FILES of each"),
     vocab_file=(None, "uncased vocabulary"),
