@@ -259,8 +259,10 @@ def check_head(args: Arguments, name: str) -> None:
   if not start or (not own and args.do_train and args.new_head):
     return
   trained = run_record.flag_of(start, name)
-  remedy = "give this value, or train a fresh head with --new_head in another "
-  remedy += "--output_dir"
+  remedy = (
+    "give this value, or train a fresh head with --new_head in another "
+    "--output_dir"
+  )
   _check_same(name, args[name], trained, f"the head of {start}", remedy)
 
 
