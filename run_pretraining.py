@@ -120,8 +120,7 @@ def main(args: Arguments) -> None:
         ),
       )
     if args.do_eval:
-      step = run.load(model)
-      task.evaluate(args, model, objective, eval_set, step)
+      task.evaluate(args, model, objective, eval_set, run.load(model))
   if args.do_export:
     run.export(task.served_model)
 

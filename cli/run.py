@@ -100,18 +100,11 @@ class Run:
       with self.averaged_weights():
         return evaluate(step)
 
-    with tracing.mode(
-      recompute=args.recompute_layers, compiled=needs_static_shapes(args, packs)
-    ):
+    compiled = needs_static_shapes(args, packs)
+    with tracing.mode(recompute=args.recompute_layers, compiled=compiled):
       loop.train(
         train_step,
-        lambda context: source.train_batches(
-          args.train_batch_size,
-          self.seed,
-          args.group_by_length,
-          skip=skip,
-          context=context,
-        ),
+        lambda context: self._batches(source, skip, context),
         self.checkpoints,
         self._plan(stop_at or num_train_steps),
         lambda: self._report(objective, source, unit),
@@ -128,6 +121,15 @@ class Run:
     """Context with the moving averages of --ema_decay in the variables."""
     average = self._average
     return average.averaged_weights() if average else nullcontext()
+
+  def _batches(self, source, skip, context):
+    return source.train_batches(
+      self.args.train_batch_size,
+      self.seed,
+      self.args.group_by_length,
+      skip=skip,
+      context=context,
+    )
 
   def _plan(self, num_train_steps):
     args = self.args
