@@ -10,6 +10,7 @@ Importing this module registers all layers with Keras; see docs/keras.md.
 
 import os
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import keras
 import numpy as np
@@ -48,21 +49,18 @@ class TextEncoder:
   ) -> dict[str, np.ndarray]:
     if isinstance(texts, str) or isinstance(pairs, str):
       raise UserError("a text was given: give a list of texts")
-    second = [None] * len(texts) if pairs is None else pairs
-    for text in (*texts, *(() if pairs is None else second)):
+    columns = [texts] if pairs is None else [texts, pairs]
+    for text in chain.from_iterable(columns):
       if not isinstance(text, str | bytes):
         raise UserError(f"{text!r} is no text: give a list of texts")
-    if len(texts) != len(second):
-      raise UserError(f"{len(texts)} texts, but {len(second)} second texts")
-    rows = [
-      self._encoder.encode(*row) for row in zip(texts, second, strict=True)
-    ]
+    if pairs is not None and len(pairs) != len(texts):
+      raise UserError(f"{len(texts)} texts, but {len(pairs)} second texts")
+    rows = [self._encoder.encode(*row) for row in zip(*columns, strict=True)]
     length = max((len(ids) for ids, _ in rows), default=0)
     padded = [features.pad_inputs(*row, length) for row in rows]
+    shape = (len(rows), length)
     return {
-      name: np.array([row[name] for row in padded], np.int32).reshape(
-        len(rows), length
-      )
+      name: np.array([row[name] for row in padded], np.int32).reshape(shape)
       for name in features.TOKENS
     }
 

@@ -63,12 +63,9 @@ def main(args: Arguments) -> None:
   logging.info(
     "%s words, %s distinct", f"{counts.total():,}", f"{len(counts):,}"
   )
+  alphabet = vocab_learning.alphabet(counts, args.max_alphabet)
   tokens = vocab_learning.learn(
-    counts,
-    reserved,
-    vocab_learning.alphabet(counts, args.max_alphabet),
-    args.vocab_size,
-    args.min_count,
+    counts, reserved, alphabet, args.vocab_size, args.min_count
   )
   if len(tokens) < args.vocab_size:
     logging.warning(

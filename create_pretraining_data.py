@@ -88,9 +88,10 @@ def main(args: Arguments) -> None:
   vocab.check_tokens(ids, config.instance_config.tokens, args.vocab_file)
   vocab_checks.warn_of_case(ids, args.do_lower_case, args.vocab_file)
   sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
-  vocab_checks.warn_of_texts(sample, tokenizer, name := args.input_file)
+  vocab_checks.warn_of_texts(sample, tokenizer, args.input_file)
   if not config.text_format.is_prose:
-    vocab_checks.warn_of_long_lines(sample, args.max_seq_length, name)
+    length = args.max_seq_length
+    vocab_checks.warn_of_long_lines(sample, length, args.input_file)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.preview:
     targets = pretraining_flags.preview_targets(args, ids)

@@ -20,7 +20,7 @@ from cli import encoder, program, shared_flags, training_program
 from cli.arguments import Arguments
 from data import vocab_checks
 from data.tokenization import FullTokenizer
-from modeling.config import POOLINGS
+from modeling.config import POOLINGS, BertConfig
 from storage import UserError, textfiles
 from tasks.features import lines
 
@@ -75,20 +75,21 @@ def check_flags(args: Arguments) -> None:
     )
   if args.input_file:  # raises for a line that cannot be read
     lines.count(args.input_file, args.long_text == "windows")
-  layers = with_default_layers(args).layers
+  layers = with_default_layers(args, network).layers
   network.check_layers(lines.layer_indexes(layers))
 
 
-def with_default_layers(args: Arguments) -> Arguments:
+def with_default_layers(args: Arguments, config: BertConfig) -> Arguments:
   """Leaves out the default --layers that the model does not have."""
   if "layers" in args.set_flags:
     return args
-  number = encoder.config(args).num_hidden_layers
-  return args.replace(layers=",".join(args.layers.split(",")[:number]))
+  layers = args.layers.split(",")[: config.num_hidden_layers]
+  return args.replace(layers=",".join(layers))
 
 
 def main(args: Arguments) -> None:
-  args = with_default_layers(args)
+  config = encoder.config(args)
+  args = with_default_layers(args, config)
   if args.input_file:
     tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
     sample = vocab_checks.sample([args.input_file], textfiles.lines)
@@ -102,7 +103,6 @@ def main(args: Arguments) -> None:
   from training import checkpoint
 
   devices = run.make_strategy(args)
-  config = encoder.config(args)
   run.set_export_policy(args)
   if args.do_export:
     served = task.served_model(args)
@@ -111,14 +111,10 @@ def main(args: Arguments) -> None:
   if not args.input_file:
     return
   with devices.scope():
-    one_hot = config.use_one_hot_embeddings or args.use_one_hot_embeddings
-    one_hot = one_hot or shared_flags.on_tpu(args)
-    model = layer_outputs(
-      replace(config, use_one_hot_embeddings=one_hot),
-      lines.layer_indexes(args.layers),
-      args.pooling,
-      run.text_windows(args),
-    )
+    if args.use_one_hot_embeddings or shared_flags.on_tpu(args):
+      config = replace(config, use_one_hot_embeddings=True)
+    layers = lines.layer_indexes(args.layers)
+    model = layer_outputs(config, layers, args.pooling, run.text_windows(args))
     checkpoint.restore_strict(model, args.init_checkpoint)
     task.write(args, model, config.hidden_size)
 

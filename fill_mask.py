@@ -83,8 +83,8 @@ def main(args: Arguments) -> None:
     outputs = model(batch, training=False)
     arrays = {name: values[0].numpy() for name, values in outputs.items()}
     answer = answers.decode(encoded, [arrays])
-    columns = answer["tokens"], answer["probabilities"]
-    for tokens, probs in zip(*columns, strict=True):
+    masks = zip(answer["tokens"], answer["probabilities"], strict=True)
+    for tokens, probs in masks:
       pairs = zip(tokens, probs, strict=True)
       print("  " + "  ".join(f"{token} {p:.1%}" for token, p in pairs))
     if "is_next" in answer:

@@ -64,8 +64,10 @@ class Predictor:
     program.silence_tensorflow()
     path = os.fspath(model)
     if path.startswith(("http://", "https://")):
-      if wrong := [*changes, *["engine"] * (engine != "auto")]:
-        raise UserError(f"{path} is a URL: leave out {wrong[0]}")
+      if engine != "auto":
+        changes["engine"] = engine
+      for name in changes:
+        raise UserError(f"{path} is a URL: leave out {name}")
       if files is None:
         raise UserError(f"{path} takes token ids: name its export by files=...")
       answers = tasks.load_answers(os.fspath(files))

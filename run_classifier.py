@@ -63,27 +63,20 @@ def check_flags(args: Arguments) -> None:
     same += ["window_stride", "window_pooling", "max_seq_length"]
   config = encoder.check_fine_tuning(args, *same, of_teacher=of_teacher)
   encoder.check_head(args, "multi_label")
-  training_program.check_packing(args, config, not_packed(args))
-
-
-def not_packed(args: Arguments) -> dict:
-  """Settings with which examples cannot share rows."""
-  windows = args.long_text == "windows"
-  return {"--teacher": args.teacher, "--long_text=windows": windows}
+  training_program.check_packing(args, config)
 
 
 def main(args: Arguments) -> None:
   if args.task_name.upper() == glue.NAME:
     rerun = partial(training_program.rerun, args)
     return glue.run(args.select(glue.Command), rerun)
-  # A training with --multi_label fits thresholds in its last evaluation.
-  fits_thresholds = args.multi_label and args.do_train
-  if fits_thresholds:
-    has_dev = "dev" in named_tasks.from_flags(args.select(TaskFlags)).splits
-    args = args.replace(do_eval=args.do_eval or has_dev)
   task = named_tasks.with_labels(
     args.select(TaskFlags), encoder.labels_file(args)
   )
+  # A training with --multi_label fits thresholds in its last evaluation.
+  fits_thresholds = args.multi_label and args.do_train
+  if fits_thresholds and "dev" in task.splits:
+    args = args.replace(do_eval=True)
   if args.do_train and args.teacher:
     named_tasks.check_teacher(args.teacher, task)
   kinds = training_program.splits_to_read(args)
@@ -121,16 +114,14 @@ def _run(run, task, examples, fits_thresholds):
     )
     if args.do_train:
       train_set = sets["train"]["train"]
+      weights = classification.class_weights(args, task, train_set.rows)
       fine_tuning.train(
         run,
         model,
-        classification.objective(
-          task, classification.class_weights(args, task, train_set.rows)
-        ),
+        classification.objective(task, weights),
         train_set,
         num_examples=len(train_set.rows),
         packed=models.packed_classifier,
-        not_packed=not_packed(args),
         evaluate=evaluate,
         metric=f"eval_{task.metrics[0]}",
         served_model=classification.served_model,

@@ -37,6 +37,10 @@ flags.DEFINE_integer("num_neighbors", 0, "Vectors to find for each query.", 0)
 flags.DEFINE_enum("metric", "cosine", ["cosine", "euclidean"], "Distance.")
 flags.DEFINE_string("texts", None, "Texts of --features, to show neighbors.")
 flags.DEFINE_bool("overwrite", False, "Replace --output_file.")
+NOT_FOR = {
+  "labels": {"metric", "texts"},
+  "num_neighbors": {"query_labels", "regularization"},
+}
 
 
 def check_flags(args: Arguments) -> None:
@@ -44,11 +48,9 @@ def check_flags(args: Arguments) -> None:
     raise UserError(
       "give either --labels, to classify, or --num_neighbors, to search"
     )
-  kind, others = "labels", {"metric", "texts"}
-  if args.num_neighbors:
-    kind, others = "num_neighbors", {"query_labels", "regularization"}
-  for name in others & args.set_flags:
-    raise UserError(f"--{name} is not for --{kind}: leave it out")
+  mode = "labels" if args.labels else "num_neighbors"
+  for name in NOT_FOR[mode] & args.set_flags:
+    raise UserError(f"--{name} is not for --{mode}: leave it out")
   names = ("features", "query_features", "labels", "query_labels", "texts")
   for name in names:
     program.check_file(args, name)
@@ -57,10 +59,8 @@ def check_flags(args: Arguments) -> None:
 
 def main(args: Arguments) -> None:
   stored, queries = vectors.load_pair(args.features, args.query_features)
-  labels, texts = (
-    vectors.read_lines(path, len(stored), args.features)
-    for path in (args.labels, args.texts)
-  )
+  labels = vectors.read_lines(args.labels, len(stored), args.features)
+  texts = vectors.read_lines(args.texts, len(stored), args.features)
   expected = vectors.read_lines(
     args.query_labels, len(queries), args.query_features
   )

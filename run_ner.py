@@ -44,6 +44,8 @@ flags.DEFINE_enum(
   "feature_layers", "concat_last_four", [*FEATURE_LAYERS], "The LSTM's input."
 )
 flags.DEFINE_integer("lstm_units", 768, "LSTM units in each direction.", 1)
+# Flags with which sentences cannot share rows.
+NOT_PACKED = ("document_context", "feature_based")
 
 
 def check_flags(args: Arguments) -> None:
@@ -56,13 +58,7 @@ def check_flags(args: Arguments) -> None:
   config = encoder.check_fine_tuning(args, *same)
   if args.feature_based:
     check_feature_layers(args.feature_layers, config.num_hidden_layers)
-  training_program.check_packing(args, config, not_packed(args))
-
-
-def not_packed(args: Arguments) -> dict:
-  """Flags with which sentences cannot share rows."""
-  names = "document_context", "feature_based", "teacher"
-  return {f"--{name}": args[name] for name in names}
+  training_program.check_packing(args, config, NOT_PACKED)
 
 
 def main(args: Arguments) -> None:
@@ -102,7 +98,7 @@ def main(args: Arguments) -> None:
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
         packed=models.packed_tagger,
-        not_packed=not_packed(args),
+        not_packed=NOT_PACKED,
         unit="records",
         evaluate=lambda step: task.evaluate(
           args, model, tags, sets["dev_file"], step

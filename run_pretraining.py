@@ -61,8 +61,8 @@ def check_flags(args: Arguments) -> None:
   if args.do_export:
     pretraining_flags.check_export(args)
   network = encoder.config(args)
-  encoder.check_run(args, network, texts=bool(args.vocab_file))
-  training_program.check_packing(args, network, {})
+  encoder.check_run(args, network)
+  training_program.check_packing(args, network)
   lengths = args.max_seq_length, args.max_predictions_per_seq
   is_causal = args.objective not in pretraining_flags.MASKED
   for paths in inputs:
@@ -120,8 +120,7 @@ def main(args: Arguments) -> None:
         ),
       )
     if args.do_eval:
-      step = run.load(model)
-      task.evaluate(args, model, objective, eval_set, step)
+      task.evaluate(args, model, objective, eval_set, run.load(model))
   if args.do_export:
     run.export(task.served_model)
 

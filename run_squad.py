@@ -56,10 +56,11 @@ flags.DEFINE_float(
 
 def check_flags(args: Arguments) -> None:
   needed = {"train_file": args.do_train, "predict_file": predicts(args)}
-  for name in (name for name, is_needed in needed.items() if is_needed):
-    if not args[name]:
+  for name, is_needed in needed.items():
+    if is_needed and not args[name]:
       raise UserError(f"this command needs --{name}")
-    files.expand(args[name])
+    if is_needed:
+      files.expand(args[name])
   if args.group_by_length and not args.dynamic_padding:
     raise UserError("--group_by_length needs --dynamic_padding.")
   metrics.check_unit(args.f1_unit, args.version_2_with_negative)
@@ -75,7 +76,8 @@ def predicts(args: Arguments) -> bool:
 
 def read(args: Arguments) -> dict[str, list[SquadExample]]:
   """Questions that the run reads, by the flags of their files."""
-  version_2, questions = args.version_2_with_negative, {}
+  version_2 = args.version_2_with_negative
+  questions = {}
   if args.do_train:
     paths = files.expand(args.train_file)
     questions["train_file"] = examples.read_examples(paths, True, version_2)
@@ -108,7 +110,8 @@ def main(args: Arguments) -> None:
       # The trials have found null thresholds, but in folders of their own.
       args = args.replace(do_predict=args.do_predict or bool(args.predict_file))
   run = fine_tuning.start(args)
-  args, sets = run.args, {}
+  args = run.args
+  sets = {}
   if args.do_train:
     sets["train"] = task.convert(args, "train_file", questions["train_file"])
   if predicts(args):

@@ -31,7 +31,7 @@ flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 def check_flags(args: Arguments) -> None:
   program.check_files(args, *training_program.files_to_read(args))
   config = encoder.check_fine_tuning(args)
-  training_program.check_packing(args, config, {"--teacher": args.teacher})
+  training_program.check_packing(args, config)
 
 
 def main(args: Arguments) -> None:
@@ -60,7 +60,6 @@ def main(args: Arguments) -> None:
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
         packed=models.packed_multiple_choice,
-        not_packed={"--teacher": args.teacher},
         evaluate=lambda step: task.evaluate(
           args, model, sets["dev_file"], step
         ),

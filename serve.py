@@ -93,8 +93,7 @@ def main(args: Arguments) -> None:
     on_call = metrics.batch_texts.labels(name).observe
 
     def load(path, on_call=on_call):
-      model = tasks.open_model(path, args.engine)
-      return Version(model, settings, on_call)
+      return Version(tasks.open_model(path, args.engine), settings, on_call)
 
     served[name] = Model(name, folder, settings.num_versions, load)
   host, port = address.getsockname()[:2]

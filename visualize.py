@@ -108,12 +108,11 @@ def _restore_pretrained(args, trained_flags):
 
 def _texts(args, answers):
   """Texts by the names of a model's inputs; UserError if they do not fit."""
-  names = {
-    flag: name
-    for flag in _INPUTS
-    for name in ask.rename({flag: None}, answers.inputs)
-    if name in answers.inputs
-  }
+  names = {}
+  for flag in _INPUTS:
+    [name] = ask.rename({flag: None}, answers.inputs)
+    if name in answers.inputs:
+      names[flag] = name
   texts = {name: args[flag] for flag, name in names.items() if args[flag]}
   wrong = [flag for flag in _INPUTS if args[flag] and flag not in names]
   if wrong or answers.inputs.keys() - answers.optional - texts.keys():

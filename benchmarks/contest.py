@@ -24,12 +24,10 @@ Args = argparse.Namespace  # of the command line
 Results = Iterator[dict]  # of a measurement
 ROOT = Path(__file__).parents[1]
 # Variables that limit threads: of OpenMP and torch, TensorFlow, Rust.
-THREADS = (
-  "OMP_NUM_THREADS",
-  "RAYON_NUM_THREADS",
-  "TF_NUM_INTRAOP_THREADS",
-  "TF_NUM_INTEROP_THREADS",
-)
+THREADS = """
+  OMP_NUM_THREADS RAYON_NUM_THREADS
+  TF_NUM_INTRAOP_THREADS TF_NUM_INTEROP_THREADS
+""".split()
 
 
 @dataclass(frozen=True)
@@ -105,8 +103,7 @@ def interleave_fresh(
 ) -> dict[str, list[dict]]:
   """Answers of workers that are started anew for each turn.
 
-  The `started` of an answer is the time from the start of the process to the
-  answer, in seconds.
+  Their `started` is the time from the start of the process on, in seconds.
   """
   answers = {label: [] for label in contestants}
   for _, (label, own) in product(range(rounds), contestants.items()):
@@ -136,12 +133,11 @@ def ratios(
 def run(
   table: Table,
   measure: Callable[[Args], Iterable[dict]],
-  doc: str,
   rounds: int = 7,
   **flags: tuple[object, str],
 ) -> None:
   """Main function of a benchmark; a mistake of the user ends it in a line."""
-  args = _parse(doc, rounds, flags)
+  args = _parse(rounds, flags)
   os.environ |= dict.fromkeys(THREADS, str(args.num_threads))
   try:
     table.report(measure(args), args.publish)
@@ -149,9 +145,10 @@ def run(
     sys.exit(f"ERROR: {error}")
 
 
-def _parse(doc, rounds, flags):
+def _parse(rounds, flags):
   parser = argparse.ArgumentParser(
-    description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    description=sys.modules["__main__"].__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
   )
   shared = {
     "rounds": (rounds, "turns of each contestant"),

@@ -13,7 +13,6 @@ import json
 import shutil
 import statistics
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -73,9 +72,13 @@ class Squad:
 
   def __init__(self, data: Path):
     self.files = {name: data / f"{name}.json" for name in ("train", "dev")}
-    self.flags = {"do_predict": True, "dynamic_padding": True}
-    self.flags |= {"predict_file": self.files["dev"], "predict_batch_size": 32}
-    self.flags |= {"train_file": self.files["train"]}
+    self.flags = {
+      "train_file": self.files["train"],
+      "predict_file": self.files["dev"],
+      "do_predict": True,
+      "predict_batch_size": 32,
+      "dynamic_padding": True,
+    }
 
   def peer_data(self) -> dict:
     return {k: squad_examples.articles(str(v)) for k, v in self.files.items()}
@@ -120,12 +123,6 @@ def _eval_results(output, names):
   return {name: 100 * float(values[f"eval_{name}"]) for name in names}
 
 
-def make_task(args: contest.Args) -> Glue | Squad | Ner:
-  """The task of --task and --data_dir, whose scores are in percent."""
-  kinds = {"SQuAD-1.1": Squad, "NER": Ner}
-  return kinds.get(args.task, partial(Glue, args.task))(Path(args.data_dir))
-
-
 def command(args: contest.Args, task, seed: int, folder: Path) -> list[str]:
   bert = Path(args.bert_dir)
   flags = {name: getattr(args, name) for name in SHARED} | {
@@ -154,14 +151,14 @@ def peer_command(args: contest.Args, task, seed: int, folder: Path) -> list:
   return contest.Contestant("fine_tune_torch", config, args.peer_python).command
 
 
-def execute(args: contest.Args, label: str, folder: Path, seed: int):
+def execute(args: contest.Args, task, label: str, folder: Path, seed: int):
   """Runs a contestant once; returns times and scores in percent."""
   file = folder / "result.json"
   if file.exists():
     return json.loads(file.read_text())
   shutil.rmtree(folder, ignore_errors=True)  # else a part would be resumed
   folder.mkdir(parents=True)
-  is_peer, task = label == PEER, make_task(args)
+  is_peer = label == PEER
   words = (peer_command if is_peer else command)(args, task, seed, folder)
   config = {"command": words, "log": str(folder / "log.txt")}
   preload = args.preload if is_peer else ""
@@ -179,14 +176,18 @@ def execute(args: contest.Args, label: str, folder: Path, seed: int):
 def measure(args: contest.Args) -> contest.Results:
   for name in ("data_dir", "work_dir", "bert_dir", "hf_dir"):
     setattr(args, name, str(Path(getattr(args, name)).absolute()))
+  kind = {"SQuAD-1.1": Squad, "NER": Ner}.get(args.task)
+  data = Path(args.data_dir)
+  task = kind(data) if kind else Glue(args.task, data)
   epochs = f"{args.epochs} epoch{'s' * (args.epochs > 1)}"
   case = f"{args.task}, {args.dtype}, {epochs}"
-  case += ", by length" * args.group_by_length
+  if args.group_by_length:
+    case += ", by length"
   runs = {label: [] for label in args.contestants}
   for seed in range(args.seed, args.seed + args.rounds):
     for label, results in runs.items():
       folder = Path(args.work_dir, f"{case}, {label}, {seed}")
-      results.append({"seed": seed} | execute(args, label, folder, seed))
+      results.append({"seed": seed} | execute(args, task, label, folder, seed))
   yield {"case": case, "runs": runs}
 
 
@@ -219,7 +220,6 @@ if __name__ == "__main__":
   contest.run(
     TABLE,
     measure,
-    __doc__,
     rounds=3,
     seed=(1, "of the first round"),
     contestants=([BASELINE, PEER], "one, or both"),

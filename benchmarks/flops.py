@@ -96,4 +96,4 @@ TABLE = Table(
 
 
 if __name__ == "__main__":
-  contest.run(TABLE, measure, __doc__, sizes=(["base", "large"], "models"))
+  contest.run(TABLE, measure, sizes=(["base", "large"], "models"))

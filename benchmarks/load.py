@@ -25,7 +25,9 @@ SINGLE = "1"
 
 def drive(server, cases, clients, seconds, stop=False):
   """Results of some clients; `stop` sends SIGTERM at half time."""
-  (process, port), log, end = server, [], time.monotonic() + seconds
+  process, port = server
+  log = []
+  end = time.monotonic() + seconds
   with ThreadPoolExecutor(clients) as pool:
     for seed in range(clients):
       pool.submit(client.ask, port, cases, end, seed, log)
@@ -48,7 +50,8 @@ def drive(server, cases, clients, seconds, stop=False):
 
 
 def make_cases(model, number, size):
-  order, predict = random.Random(1), Predictor(model)
+  order = random.Random(1)
+  predict = Predictor(model)
   counts = [int(3 * 66 ** order.random()) for _ in range(number)]
   texts = [" ".join(order.choices(WORDS, k=count)) for count in counts]
   rows = [dict.fromkeys(predict.inputs, text) for text in texts]
@@ -92,7 +95,6 @@ if __name__ == "__main__":
   contest.run(
     TABLE,
     measure,
-    __doc__,
     5,
     model=(None, "an export"),
     name=("classifier", "of the model"),

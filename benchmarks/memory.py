@@ -48,7 +48,6 @@ if __name__ == "__main__":
   contest.run(
     TABLE,
     measure,
-    __doc__,
     rounds=1,
     megabytes=(["5", "50"], "sizes of the texts"),
     vocab_file=("", "uncased vocabulary, for records"),

@@ -120,7 +120,6 @@ if __name__ == "__main__":
   contest.run(
     TABLE,
     measure,
-    __doc__,
     vocab_file=(None, "uncased vocabulary"),
     megabytes=(5, "of the text"),
   )

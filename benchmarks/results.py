@@ -69,9 +69,9 @@ class Table:
   def _table(self, processor, results):
     lines = [x for result in results for x in _lines(self.rows(result))]
     dates = sorted({result["date"] for result in results})
-    commits = sorted({_abbreviate(result["commit"]) for result in results})
-    last = f"Measured {' and '.join(dates)}, commit {', '.join(commits)}, on "
-    return "\n".join([*self._head(), *lines, "", f"{last}{processor}."])
+    commits = ", ".join(sorted({_abbreviate(r["commit"]) for r in results}))
+    last = f"Measured {' and '.join(dates)}, commit {commits}, on {processor}."
+    return "\n".join([*self._head(), *lines, "", last])
 
   def write(self) -> None:
     """Writes the table of the saved results into the document."""

@@ -98,24 +98,20 @@ def rows(result: dict):
   small, large = (result["seconds"][str(size)] for size in BATCHES)
   size = min(BATCHES[1], result["pairs"])  # of a large batch
   for label in small:
-    first, load = result.get("first", {}).get(label, (None, None))
+    first, load = result["first"][label]
     yield (
       result["case"],
       label,
-      _number(statistics.median(small[label]), 1000, 1),
-      _number(result.get("p99", {}).get(label), 1000, 1),
+      f"{1000 * statistics.median(small[label]):.1f}",
+      f"{1000 * result['p99'][label]:.1f}",
       *_ratios(small, label),
-      _number(size / statistics.median(large[label]), 1, 0),
+      f"{size / statistics.median(large[label]):.0f}",
       *_ratios(large, label),
-      _number(first, 1000, 0),
-      _number(load, 1, 1),
+      f"{1000 * first:.0f}",
+      f"{load:.1f}",
       f"{result['peak'][label]:.0f}",
       f"{result['differ'][label]} of {result['pairs']}",
     )
-
-
-def _number(value, factor, digits):
-  return "-" if value is None else f"{factor * value:.{digits}f}"
 
 
 def _ratios(seconds, label):
@@ -140,7 +136,6 @@ if __name__ == "__main__":
   contest.run(
     TABLE,
     measure,
-    __doc__,
     data=(None, "folder of MRPC, or a file of SQuAD"),
     name=("", "of the data in the table; default: of the file"),
     exports=([], "exports as label=path, as in 'compiled float32=folder'"),

@@ -27,4 +27,4 @@ TABLE = Table("start_up", "case | who | s | ratio | range", rows)
 
 
 if __name__ == "__main__":
-  contest.run(TABLE, measure, __doc__, **train_step.CASES, **train_step.PEERS)
+  contest.run(TABLE, measure, **train_step.CASES, **train_step.PEERS)

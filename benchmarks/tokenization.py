@@ -29,38 +29,37 @@ PEERS = {
 
 
 def measure(args: contest.Args) -> contest.Results:
-  return (measure_text(text, args) for text in args.texts)
-
-
-def measure_text(text: str, args: contest.Args) -> dict:
-  name, _, pattern = text.partition(":")
-  paths = sorted(map(os.path.abspath, glob.glob(pattern)))
-  if not name or not paths:
-    raise ValueError(f"--texts={text}: expected NAME:FILES of files that exist")
   if unknown := set(args.peers) - set(PEERS):
     raise ValueError(f"--peers={[*unknown]}: expected of {[*PEERS]}")
-  config = {"paths": paths, "megabytes": args.megabytes}
-  config |= {"vocab_file": os.path.abspath(args.vocab_file)}
-  contestants = {
-    label: contest.Contestant(
-      "tokenizer",
-      config | {"tokenizer": label},
-      args.peer_python if label == PEERS["hugging_face"] else sys.executable,
-    )
-    for label in (*CONTESTANTS, *(PEERS[name] for name in args.peers))
-  }
-  answers = contest.interleave(contestants, args.rounds)
-  expected = answers[FULL][0]
-  return {
-    "case": name,
-    "lines": len(expected["checksums"]),
-    "tokens": expected["tokens"],
-    "seconds": contest.select(answers, "seconds"),
-    "same_lines": {
-      label: sum(map(eq, rounds[0]["checksums"], expected["checksums"]))
-      for label, rounds in answers.items()
-    },
-  }
+  labels = (*CONTESTANTS, *(PEERS[name] for name in args.peers))
+  pythons = {PEERS["hugging_face"]: args.peer_python}
+  config = {"vocab_file": os.path.abspath(args.vocab_file)}
+  config |= {"megabytes": args.megabytes}
+  for text in args.texts:
+    name, _, pattern = text.partition(":")
+    config["paths"] = sorted(map(os.path.abspath, glob.glob(pattern)))
+    if not name or not config["paths"]:
+      raise ValueError(f"--texts={text}: expected NAME:FILES that exist")
+    contestants = {
+      label: contest.Contestant(
+        "tokenizer",
+        config | {"tokenizer": label},
+        pythons.get(label, sys.executable),
+      )
+      for label in labels
+    }
+    answers = contest.interleave(contestants, args.rounds)
+    expected = answers[FULL][0]
+    yield {
+      "case": name,
+      "lines": len(expected["checksums"]),
+      "tokens": expected["tokens"],
+      "seconds": contest.select(answers, "seconds"),
+      "same_lines": {
+        label: sum(map(eq, rounds[0]["checksums"], expected["checksums"]))
+        for label, rounds in answers.items()
+      },
+    }
 
 
 def rows(result: dict):
@@ -82,7 +81,6 @@ if __name__ == "__main__":
   contest.run(
     TABLE,
     measure,
-    __doc__,
     rounds=5,
     texts=([], "NAME:FILES of each"),
     vocab_file=(None, "uncased vocabulary"),

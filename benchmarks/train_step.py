@@ -99,4 +99,4 @@ TABLE = Table("train_step", HEADER, rows)
 
 if __name__ == "__main__":
   seconds = (2.0, "of a turn")
-  contest.run(TABLE, measure, __doc__, **CASES, **PEERS, seconds=seconds)
+  contest.run(TABLE, measure, **CASES, **PEERS, seconds=seconds)

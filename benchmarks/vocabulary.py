@@ -128,7 +128,6 @@ if __name__ == "__main__":
   contest.run(
     TABLE,
     measure,
-    __doc__,
     rounds=3,
     texts=([], "NAME:FILES:HELD_OUT_FILES of each"),
     sizes=(["1200", "2500", "8000", "30000"], "numbers of tokens"),

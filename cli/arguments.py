@@ -37,8 +37,7 @@ class Arguments:
   """Values of a program's flags, an attribute each, which cannot be changed.
 
   `set_flags` are those that the user has set, `command` is the command line.
-  Which flags there are is known when modules have defined them; so a type
-  checker takes a flag's value for Any.
+  To a type checker the value of a flag is Any.
   """
 
   __slots__ = ("_values", "command", "set_flags")

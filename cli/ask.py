@@ -11,29 +11,29 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from itertools import groupby, islice
+from itertools import groupby
 
 from storage import UserError
 
-INPUTS = (
-  "text",
-  "text_a",
-  "text_b",
-  "question",
-  "context",
-  "tokens",
-  "sent1",
-  "sent2",
-  "choices",
-  "text_pair",
-)
+INPUTS = """
+  text text_a text_b question context tokens sent1 sent2 choices text_pair
+""".split()
 # What text and text_pair, transformers' names, may stand for.
 _OTHER_NAMES = {
   "text": ("text_a", "tokens", "sent1"),
   "text_pair": ("text_b", "sent2"),
 }
 _COMMAND_LINE = "the command line"
-_MOVED = ("bert_config_file", "vocab_file")
+_MOVED = "of an --output_dir, if it is not where it was"
+# Arguments of Predictor, and their help.
+_OPTIONS = {
+  "engine": "savedmodel, litert, litert_float16 or litert_int8; default: "
+  "LiteRT on a CPU, the SavedModel on a GPU",
+  "files": "of a URL: the folder of its export, with vocab.txt",
+  "timeout": "of a URL, in seconds; default: 30",
+  "bert_config_file": _MOVED,
+  "vocab_file": _MOVED,
+}
 
 
 def main(predictor: Callable, argv: list[str] | None = None) -> None:
@@ -42,8 +42,7 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
   values = {k: v for k, v in vars(args).items() if v is not None}
   try:
     given = {k: _value(k, v) for k, v in values.items() if k in INPUTS}
-    names = (*_MOVED, "engine", "files", "timeout")
-    changes = {k: v for k, v in values.items() if v and k in names}
+    changes = {k: v for k, v in values.items() if v and k in _OPTIONS}
     predict = predictor(os.path.expanduser(args.model), **changes)
     rows = [(_COMMAND_LINE, given)]
     if not given:
@@ -86,23 +85,11 @@ def _parse(argv):
   parser.add_argument(
     "--batch_size", type=int, default=32, help="lines at a time (%(default)s)"
   )
-  parser.add_argument(
-    "--engine",
-    help="savedmodel, litert, litert_float16 or litert_int8; default: LiteRT "
-    "on a CPU, the SavedModel on a GPU",
-  )
-  parser.add_argument(
-    "--files", help="of a URL: the folder of its export, with vocab.txt"
-  )
-  parser.add_argument(
-    "--timeout", type=float, help="of a URL, in seconds; default: 30"
-  )
+  for name, text in _OPTIONS.items():
+    kind = float if name == "timeout" else str
+    parser.add_argument(f"--{name}", type=kind, help=text)
   for name in INPUTS:
     parser.add_argument(f"--{name}", action="append", help=argparse.SUPPRESS)
-  for name in _MOVED:
-    parser.add_argument(
-      f"--{name}", help="of an --output_dir, if it is not where it was"
-    )
   return parser.parse_args(argv)
 
 
@@ -130,16 +117,17 @@ def _batches(rows, size) -> Iterator[list[dict]]:
   """Rows in batches; of a wrong line, those before it come before its error."""
   if size < 1:
     raise UserError(f"--batch_size={size} must be at least 1")
-  is_end = False
-  while not is_end:
-    batch: list[dict] = []
-    try:
-      batch.extend(islice(rows, size))
-    except UserError:
-      yield batch
-      raise
+  batch: list[dict] = []
+  try:
+    for row in rows:
+      batch.append(row)
+      if len(batch) == size:
+        yield batch
+        batch = []
+  except UserError:
     yield batch
-    is_end = not batch
+    raise
+  yield batch
 
 
 def _answers(predict, batch) -> Iterator[dict]:

@@ -39,13 +39,10 @@ def config(args: Arguments) -> BertConfig:
   result = replace(result, **extensions(values))
   if length := values.get("max_seq_length"):
     result.check_length(length)
-  if args.vocab_file:
-    tokens = vocab.load(args.vocab_file)
-    needed = vocab.CLS, vocab.SEP, vocab.UNK
-    vocab.check_tokens(tokens, needed, args.vocab_file)
-    vocab.check_size(
-      tokens, result.vocab_size, args.vocab_file, args.bert_config_file
-    )
+  if path := args.vocab_file:
+    tokens = vocab.load(path)
+    vocab.check_tokens(tokens, (vocab.CLS, vocab.SEP, vocab.UNK), path)
+    vocab.check_size(tokens, result.vocab_size, path, args.bert_config_file)
   return result
 
 
@@ -61,16 +58,16 @@ def check_windows(args: Arguments) -> None:
       if name in args.set_flags:
         raise UserError(f"--{name} needs --long_text=windows")
     return
-  if args.max_text_length < args.max_seq_length:
+  length = args.max_seq_length
+  if args.max_text_length < length:
     raise UserError(
       f"--max_text_length={args.max_text_length} is less than "
-      f"--max_seq_length={args.max_seq_length}, the length of a window"
+      f"--max_seq_length={length}, the length of a window"
     )
-  if shared_flags.window_stride(args) > args.max_seq_length - 2:
+  if shared_flags.window_stride(args) > length - 2:
     raise UserError(
       f"--window_stride={args.window_stride} leaves tokens out: a window of "
-      f"--max_seq_length={args.max_seq_length} has {args.max_seq_length - 2} "
-      "of the text"
+      f"--max_seq_length={length} has {length - 2} of the text"
     )
 
 
@@ -91,17 +88,14 @@ def check(args: Arguments, network: BertConfig) -> None:
   """
   _check_case(args, trains=False)
   _check_init_checkpoint(args, network, trains=False)
-  check_vocabulary(args, network.vocab_size, args.init_checkpoint)
-  _warn_of_case(args)
+  _check_tokens(args, network, args.init_checkpoint)
 
 
-def check_run(
-  args: Arguments, network: BertConfig, *same: str, texts: bool = True
-) -> None:
+def check_run(args: Arguments, network: BertConfig, *same: str) -> None:
   """As `check`, of a program that trains in --output_dir or has trained there.
 
-  `same` are names of flags that must be as in the training in --output_dir;
-  `texts` is False if the run reads no text, so that its case does not matter.
+  `same` are names of flags that must be as in the training in --output_dir.
+  Without --vocab_file a run reads no text, so that its case does not matter.
   Raises OSError if that folder cannot be written.
   """
   program.check_writable(args.output_dir, "output_dir")
@@ -116,16 +110,13 @@ def check_run(
     actual = args.to_dict() | {"attention": network.attention}
     if args.do_train:
       same = ("task_name", *same)
+    owner = f"the model in {args.output_dir}"
+    remedy = "give this value, or another --output_dir"
     for name in ("attention", *same):
-      _check_same(
-        name,
-        actual.get(name),
-        entry["flags"].get(name),
-        f"the model in {args.output_dir}",
-        "give this value, or another --output_dir",
-      )
+      trained = entry["flags"].get(name)
+      _check_same(name, actual.get(name), trained, owner, remedy)
   elif args.init_checkpoint:
-    if texts:
+    if args.vocab_file:
       _check_case(args, args.do_train)
     _check_init_checkpoint(args, network, args.do_train)
   elif not args.do_train:
@@ -134,15 +125,14 @@ def check_run(
       "--init_checkpoint: train first, or name one"
     )
   if args.vocab_file:
-    check_vocabulary(args, network.vocab_size, own or args.init_checkpoint)
-  if texts:
-    _warn_of_case(args)
+    _check_tokens(args, network, own or args.init_checkpoint)
 
 
-def _warn_of_case(args):
-  vocab_checks.warn_of_case(
-    vocab.load(args.vocab_file), args.do_lower_case, args.vocab_file
-  )
+def _check_tokens(args, network, start):
+  """Checks --vocab_file: it is the checkpoint's, and has --do_lower_case."""
+  check_vocabulary(args, network.vocab_size, start)
+  ids = vocab.load(args.vocab_file)
+  vocab_checks.warn_of_case(ids, args.do_lower_case, args.vocab_file)
 
 
 def check_fine_tuning(
@@ -164,21 +154,19 @@ def check_fine_tuning(
 
 def _check_teacher(args, same):
   """Checks that --teacher is of this program and reads the same tokens."""
-  teacher, program = args.teacher, args.program
+  teacher = args.teacher
   if os.path.realpath(teacher) == os.path.realpath(args.output_dir):
     raise UserError("--teacher is --output_dir: name another folder")
   entries = run_record.read(teacher)
-  if not entries or entries[-1].get("program") != program:
-    raise UserError(f"--teacher={teacher} is no --output_dir of {program}.py")
-  trained = arguments.from_record(teacher, entries[-1], {})
-  for name in ("do_lower_case", *same):
-    _check_same(
-      name,
-      args[name],
-      trained[name],
-      f"--teacher={teacher}",
-      "teacher and student need the same",
+  if not entries or entries[-1].get("program") != args.program:
+    raise UserError(
+      f"--teacher={teacher} is no --output_dir of {args.program}.py"
     )
+  trained = arguments.from_record(teacher, entries[-1], {})
+  owner = f"--teacher={teacher}"
+  remedy = "teacher and student need the same"
+  for name in ("do_lower_case", *same):
+    _check_same(name, args[name], trained[name], owner, remedy)
   if vocab.load(args.vocab_file) != vocab.load(trained.vocab_file):
     raise UserError(
       f"--vocab_file={args.vocab_file} has other tokens than "
@@ -202,7 +190,8 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
 
   With `may_be_deeper` it may have more layers, which are left out.
   """
-  layers, sizes = 0, {}
+  layers = 0
+  sizes = {}
   for name, shape in run_record.checkpoint_shapes(f"{prefix}.index").items():
     if layer := _LAYER.search(name):
       layers = max(layers, int(layer[1]) + 1)
@@ -233,13 +222,12 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
 
 
 def _check_init_checkpoint(args, network, trains):
-  attention = network.attention
-  paths, expected = [args.init_checkpoint], [attention]
+  parts = [(args.init_checkpoint, network.attention)]
   is_explicit = bool(args.attention)
-  if attention == "shallow" and "," in args.init_checkpoint:
-    paths, expected = args.init_checkpoint.split(","), SIDES
+  if network.attention == "shallow" and "," in args.init_checkpoint:
+    parts = [*zip(args.init_checkpoint.split(","), SIDES, strict=False)]
     is_explicit = False
-  for path, attention in zip(paths, expected, strict=False):
+  for path, attention in parts:
     prefix = run_record.find_checkpoint(path)
     _check_sizes(args.bert_config_file, network, prefix, trains)
     if not is_explicit:
@@ -250,11 +238,12 @@ def _check_init_checkpoint(args, network, trains):
 
 def _check_case(args, trains):
   """Compares --do_lower_case with the training of --init_checkpoint."""
-  path, lower_case = args.init_checkpoint, args.do_lower_case
+  path = args.init_checkpoint
+  lower_case = args.do_lower_case
   validate_case_matches_checkpoint(lower_case, path)
+  flags = run_record.of_checkpoint(path)["flags"]
   # Pre-training without a vocabulary reads records: there the flag is unused.
-  is_used = run_record.flag_of(path, "vocab_file")
-  trained = run_record.flag_of(path, "do_lower_case") if is_used else None
+  trained = flags.get("do_lower_case") if flags.get("vocab_file") else None
   try:
     _check_same("do_lower_case", lower_case, trained, path, "give this value")
   except UserError as error:
@@ -269,14 +258,12 @@ def check_head(args: Arguments, name: str) -> None:
   start = own or args.init_checkpoint
   if not start or (not own and args.do_train and args.new_head):
     return
-  _check_same(
-    name,
-    args[name],
-    run_record.flag_of(start, name),
-    f"the head of {start}",
+  trained = run_record.flag_of(start, name)
+  remedy = (
     "give this value, or train a fresh head with --new_head in another "
-    "--output_dir",
+    "--output_dir"
   )
+  _check_same(name, args[name], trained, f"the head of {start}", remedy)
 
 
 def check_vocabulary(
@@ -303,9 +290,8 @@ def check_vocabulary(
 
 def check_extension(args: Arguments) -> None:
   """Checks flags and files of --extend: OSError or ValueError."""
-  learning = {"preset", "vocab_size", "max_alphabet"}
-  learning |= {"special_tokens", "unused_tokens"}
-  for name in learning & args.set_flags:
+  names = "preset vocab_size max_alphabet special_tokens unused_tokens".split()
+  for name in args.set_flags.intersection(names):
     raise UserError(f"--{name} is not for --extend: leave it out")
   program.check_files(args, "extend", "bert_config_file")
   if not args.init_checkpoint:
@@ -322,7 +308,8 @@ def check_extension(args: Arguments) -> None:
   check(model, config(model))
   tokens = vocab.read_tokens(args.extend)
   vocab.check_tokens(dict.fromkeys(tokens, 0), name=args.extend)
-  unused, needed = len(vocab.unused_ids(tokens)), max(args.new_words, 1)
+  unused = len(vocab.unused_ids(tokens))
+  needed = max(args.new_words, 1)
   if needed > unused and not args.append_words:
     raise UserError(
       f"{args.extend} has {unused} [unused] tokens, fewer than "

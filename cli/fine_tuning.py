@@ -9,7 +9,7 @@ import math
 import os
 import re
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 
 import keras
@@ -54,7 +54,7 @@ def train(
   *,
   num_examples: int,
   packed: Callable[[keras.Model], keras.Model] | None = None,
-  not_packed: Mapping[str, object] | None = None,
+  not_packed: Iterable[str] = (),
   unit: str = "examples",
   evaluate: Callable[[int], Mapping[str, float]],
   metric: str,
@@ -71,7 +71,7 @@ def train(
   args = run.args
   steps = _num_steps(args, num_examples)
   if packed:
-    packs = packs_examples(args, run.config, not_packed or {})
+    packs = packs_examples(args, run.config, not_packed)
     source = source.with_packing(args.train_batch_size, packs)
   optimization.freeze(model, shared_flags.frozen_layers(args, run.config))
   best_checkpoint = None
@@ -84,10 +84,10 @@ def train(
 
   def evaluate_and_save_best(step):
     results = evaluate(step)
-    if best_checkpoint:
-      best_checkpoint.update(step, results, model)
-      return best_checkpoint.is_final
-    return False
+    if not best_checkpoint:
+      return False
+    best_checkpoint.update(step, results, model)
+    return best_checkpoint.is_final
 
   step = run.train(
     model,
@@ -115,25 +115,23 @@ def _distilled(args, objective, model, build):
   entry = run_record.read(args.teacher)[-1]
   teacher = restore(args.teacher, entry, build, {}).model
   ranks = {name: len(value.shape) for name, value in model.output.items()}
-  sizes = [
+  expected, actual = (
     {name: m.output[name].shape[rank - 1] for name, rank in ranks.items()}
     for m in (teacher, model)
-  ]
-  if sizes[0] != sizes[1]:
+  )
+  if expected != actual:
     raise UserError(
-      f"--teacher={args.teacher} has outputs of the sizes {sizes[0]}, this "
-      f"model {sizes[1]}: train both with the same labels"
+      f"--teacher={args.teacher} has outputs of the sizes {expected}, this "
+      f"model {actual}: train both with the same labels"
     )
 
   def outputs(batch):
     with tracing.mode(gradients=False):
       values = teacher(batch_inputs(teacher, batch), training=False)
-    return {  # of spans an ensemble has each member's logits, in a last axis
-      name: tf.reduce_mean(value, -1)
-      if value.shape.rank > ranks[name]
-      else value
-      for name, value in values.items()
-    }
+    for name, rank in ranks.items():
+      if values[name].shape.rank > rank:  # of spans, each member's logits
+        values[name] = tf.reduce_mean(values[name], -1)
+    return values
 
   return losses.distilled(
     objective, outputs, args.distill_weight, args.distill_temperature
@@ -180,7 +178,7 @@ def _num_steps(args, num_examples):
 
 
 def packs_examples(
-  args: Arguments, config: BertConfig, not_packed: Mapping[str, object]
+  args: Arguments, config: BertConfig, not_packed: Iterable[str] = ()
 ) -> bool | None:
   """--pack_examples; without the flag False if it is impossible, else None."""
   if args.pack_examples is not None:
@@ -210,22 +208,17 @@ def run_sweep(args: Arguments) -> Arguments:
   trials: dict[str, dict] = {row["run"]: row for row in rows}
   for setting, seed in product(settings, range(first, first + args.num_seeds)):
     name = f"{_name(args, setting)}_seed_{seed}"
+    folder = os.path.join(args.output_dir, name)
     if name in trials:
       logging.info("%s is complete already", name)
-      folder = os.path.join(args.output_dir, name)
       arguments.warn_if_changed(args.replace(**setting), folder, _OF_NO_TRIAL)
       continue
-    _run_trial(args, name, setting, seed)
+    _run_trial(args, folder, setting, seed)
     if processes.is_chief():
-      best = run_folder.read_best(os.path.join(args.output_dir, name))
-      trials[name] = {
-        "run": name,
-        "learning_rate": setting["learning_rate"],
-        "seed": seed,
-        "step": best["step"],
-        "metric": best["metric"],
-        "value": best["value"],
-      }
+      best = run_folder.read_best(folder)
+      rate = setting["learning_rate"]
+      trials[name] = {"run": name, "learning_rate": rate, "seed": seed}
+      trials[name] |= {key: best[key] for key in ("step", "metric", "value")}
       table = [trials[name], *(trial.values() for trial in trials.values())]
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
       files.write_text(os.path.join(args.output_dir, run_record.SWEEP), text)
@@ -233,8 +226,8 @@ def run_sweep(args: Arguments) -> Arguments:
     _log_trials(trials.values())
     [folder] = run_record.best_trials(args.output_dir, 1)
     best = trials[os.path.basename(folder)]
-    score = best["metric"], float(best["value"])
-    logging.info("the best is %s: %s %.4f", best["run"], *score)
+    value = float(best["value"])
+    logging.info("the best is %s: %s %.4f", best["run"], best["metric"], value)
     _copy_labels(folder, args.output_dir)
     _copy_best(folder, args.output_dir)
     run_record.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)
@@ -253,9 +246,8 @@ def _name(args, setting):
   return name
 
 
-def _run_trial(args, name, setting, seed):
+def _run_trial(args, folder, setting, seed):
   """Runs the same command with the flags of a trial."""
-  folder = os.path.join(args.output_dir, name)
   if processes.is_chief():
     _copy_labels(args.output_dir, folder)
   # Only the best trial evaluates, predicts and exports.
@@ -264,7 +256,7 @@ def _run_trial(args, name, setting, seed):
   flags += [f"--{flag}={value}" for flag, value in setting.items()]
   flags += [f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best"]
   flags += [f"--no{flag}" for flag in sorted(later)]
-  training_program.rerun(args, name, flags)
+  training_program.rerun(args, os.path.basename(folder), flags)
 
 
 def _log_trials(trials):
@@ -277,8 +269,8 @@ def _log_trials(trials):
   for setting, values in by_setting.items():
     if len(values) > 1 and all(map(math.isfinite, values)):
       mean, spread = statistics.mean(values), statistics.stdev(values)
-      results = setting, mean, spread, len(values)
-      logging.info("  %s: %.4f ± %.4f, %d seeds", *results)
+      numbers = f"{mean:.4f} ± {spread:.4f}, {len(values)} seeds"
+      logging.info("  %s: %s", setting, numbers)
 
 
 def _copy_labels(source, target):

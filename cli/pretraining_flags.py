@@ -62,9 +62,6 @@ def define_record_flags() -> None:
   flags.DEFINE_integer(
     "max_seq_length", 128, "Tokens of a record, three of them special.", 5
   )
-  flags.DEFINE_integer(
-    "max_predictions_per_seq", 20, "Masked tokens of a record, at most.", 1
-  )
   flags.DEFINE_integer("random_seed", 12345, "Seed of all random choices.")
   flags.DEFINE_integer(
     "dupe_factor",
@@ -97,6 +94,9 @@ def define_record_flags() -> None:
 
 def define_masking_flags(source: str = "") -> None:
   """Defines the flags of masking; `source` says of which tokens."""
+  flags.DEFINE_integer(
+    "max_predictions_per_seq", 20, "Masked tokens of a record, at most.", 1
+  )
   flags.DEFINE_float(
     "masked_lm_prob", 0.15, f"Fraction of the tokens{source} to mask.", 0, 1
   )
@@ -115,7 +115,8 @@ def define_masking_flags(source: str = "") -> None:
 
 def instance_config(args: Arguments) -> InstanceConfig:
   """Contents of the records; raises ValueError for flags that contradict."""
-  words, dupe_factor = masking(args), args.dupe_factor
+  words: Masking | None = masking(args)
+  dupe_factor = args.dupe_factor
   if args.masking == "dynamic":
     if words != Masking(args.max_predictions_per_seq):
       raise UserError(
@@ -124,7 +125,8 @@ def instance_config(args: Arguments) -> InstanceConfig:
         "give them to run_pretraining.py"
       )
     words = None
-    dupe_factor = dupe_factor if "dupe_factor" in args.set_flags else 1
+    if "dupe_factor" not in args.set_flags:
+      dupe_factor = 1
   return InstanceConfig(
     args.max_seq_length, words, args.short_seq_prob, dupe_factor
   )
@@ -191,9 +193,6 @@ def define_training_flags() -> None:
     "the default parts of [MASK] and random tokens. Default: --input_file.",
   )
   flags.DEFINE_integer("max_seq_length", 128, "Tokens of a record.", 1)
-  flags.DEFINE_integer(
-    "max_predictions_per_seq", 20, "Masked tokens of a record, at most.", 1
-  )
   flags.DEFINE_enum(
     "objective",
     "mlm_nsp",

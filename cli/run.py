@@ -82,29 +82,29 @@ class Run:
     log. `evaluate` and `evaluated` are those of loop.train, at every
     --eval_steps-th step, with `averaged_weights`.
     """
-    args, packs = self.args, source.packing is not None
-    model = packed(model) if packed and packs else model
-    train_step = self._train_step(
-      model, objective, num_train_steps, num_warmup_steps, packs
+    args = self.args
+    packs = source.packing is not None
+    if packed and packs:
+      model = packed(model)
+    schedule = optimization.WarmupLinearDecay(
+      args.learning_rate, num_train_steps, num_warmup_steps
     )
-    self._resume(train_step, new_head)
+    train_step = self._train_step(model, objective, schedule, packs)
+    if own := self.checkpoints.newest_readable():
+      arguments.warn_if_changed(args, own)
+    self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
     self._average = train_step.average
-
     skip = int(train_step.examples.numpy())
-    order = args.train_batch_size, self.seed, args.group_by_length
 
     def evaluate_averaged(step):
       with self.averaged_weights():
         return evaluate(step)
 
-    with tracing.mode(
-      recompute=args.recompute_layers, compiled=needs_static_shapes(args, packs)
-    ):
+    compiled = needs_static_shapes(args, packs)
+    with tracing.mode(recompute=args.recompute_layers, compiled=compiled):
       loop.train(
         train_step,
-        lambda context: source.train_batches(
-          *order, skip=skip, context=context
-        ),
+        lambda context: self._batches(source, skip, context),
         self.checkpoints,
         self._plan(stop_at or num_train_steps),
         lambda: self._report(objective, source, unit),
@@ -122,6 +122,15 @@ class Run:
     average = self._average
     return average.averaged_weights() if average else nullcontext()
 
+  def _batches(self, source, skip, context):
+    return source.train_batches(
+      self.args.train_batch_size,
+      self.seed,
+      self.args.group_by_length,
+      skip=skip,
+      context=context,
+    )
+
   def _plan(self, num_train_steps):
     args = self.args
     return loop.Plan(
@@ -133,28 +142,19 @@ class Run:
       *(args.profile_steps or ()),
     )
 
-  def _resume(self, train_step, new_head):
-    """Restores a step; warns if the run was started with other flags."""
-    args = self.args
-    if own := self.checkpoints.newest_readable():
-      arguments.warn_if_changed(args, own)
-    self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
-
   def _report(self, objective, source, unit):
     """Report of the run; also adds its entry to run.json."""
-    args, names = self.args, ("loss", *objective.metric_names)
+    args = self.args
+    names = ("loss", *objective.metric_names)
     result = report.Report(args.output_dir, args.train_batch_size, unit, names)
-    entry = run_record.make(
-      args.program, args.to_dict(), self.seed, source.files
-    )
+    flags = args.to_dict()
+    entry = run_record.make(args.program, flags, self.seed, source.files)
     if processes.is_chief():
       run_record.append(args.output_dir, entry)
     result.add_text("run", json.dumps(entry, indent=1))
     return result
 
-  def _train_step(
-    self, model, objective, num_train_steps, num_warmup_steps, packs
-  ):
+  def _train_step(self, model, objective, schedule, packs):
     args = self.args
     trained = checkpoint.trainable_variables(model)
     logging.info(
@@ -174,9 +174,7 @@ class Run:
       model,
       objective,
       make(trained, beta_2=args.adam_beta_2, lr_multipliers=multipliers),
-      optimization.WarmupLinearDecay(
-        args.learning_rate, num_train_steps, num_warmup_steps
-      ),
+      schedule,
       batch_size=args.train_batch_size,
       seed=self.seed,
       dropout_seeds=DropoutSeeds,
@@ -279,12 +277,11 @@ def make_strategy(args: Arguments) -> tf.distribute.Strategy:
     gpus = tf.config.list_logical_devices("GPU")
     name = "mirrored" if len(gpus) > 1 else "one_device"
   strategy = _strategy(name, args)
+  replicas = strategy.num_replicas_in_sync
   types = sorted({d.device_type for d in tf.config.list_logical_devices()})
+  host = ", ".join(types)
   logging.info(
-    "strategy %s: %d replica(s); this host has %s",
-    name,
-    strategy.num_replicas_in_sync,
-    ", ".join(types),
+    "strategy %s: %d replica(s); this host has %s", name, replicas, host
   )
   return strategy
 

@@ -327,7 +327,9 @@ def frozen_layers(args: Arguments, config: BertConfig) -> set[tuple]:
 
   ("encoder", 3) is a block, ("pooler", None) a part; ValueError for others.
   """
-  parts = {"embeddings", "encoder", "pooler", *["bilstm"] * config.add_bilstm}
+  parts = {"embeddings", "encoder", "pooler"}
+  if config.add_bilstm:
+    parts.add("bilstm")
   result: set[tuple] = set()
   for name in filter(None, args.freeze_layers.replace(" ", "").split(",")):
     first, _, last = name.partition("-")

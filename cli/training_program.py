@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import compress
 from tempfile import TemporaryDirectory
 from typing import TextIO
 
@@ -35,8 +34,9 @@ def run(
   """
 
   def start(args):
-    stages = _stages(args)
-    if not any(stages.values()):
+    values = args.to_dict()
+    stages = [name for name in STAGES if name in values]
+    if not any(values[name] for name in stages):
       *others, last = (f"--{name}" for name in stages)
       raise UserError(
         f"At least one of {', '.join(others)} and {last} must be True."
@@ -52,12 +52,6 @@ def run(
         raise
 
   program.run(start)
-
-
-def _stages(args) -> dict[str, bool]:
-  """Values of those flags of STAGES that the program has."""
-  values = args.to_dict()
-  return {name: values[name] for name in STAGES if name in values}
 
 
 def rerun(args: Arguments, name: str, flags: Iterable[str]) -> None:
@@ -80,9 +74,12 @@ def evaluates_while_training(args: Arguments) -> bool:
 
 def splits_to_read(args: Arguments) -> list[str]:
   """Splits of the data that a run reads: train, dev, test."""
-  evaluates = args.do_eval or evaluates_while_training(args)
-  is_read = args.do_train, evaluates, args.do_predict
-  return list(compress(("train", "dev", "test"), is_read))
+  is_read = {
+    "train": args.do_train,
+    "dev": args.do_eval or evaluates_while_training(args),
+    "test": args.do_predict,
+  }
+  return [split for split in is_read if is_read[split]]
 
 
 def files_to_read(args: Arguments) -> list[str]:
@@ -122,15 +119,14 @@ def check_fine_tuning(args: Arguments) -> None:
 def check_ensemble(args: Arguments) -> None:
   """Raises ValueError if there are fewer models than --ensemble says."""
   size = args.ensemble
-  if not args.do_train and size > 1:
+  number = len(arguments.settings_of_sweep(args)) * args.num_seeds
+  if size > 1 and not args.do_train:
     run_record.best_trials(args.output_dir, size)
-  elif size > 1:
-    number = len(arguments.settings_of_sweep(args)) * args.num_seeds
-    if number < size:
-      raise UserError(
-        f"--ensemble={size} takes the best of a sweep, but this command trains "
-        f"{number}: give more of --learning_rate or --num_seeds"
-      )
+  elif number < size:  # there is always one
+    raise UserError(
+      f"--ensemble={size} takes the best of a sweep, but this command trains "
+      f"{number}: give more of --learning_rate or --num_seeds"
+    )
 
 
 def check_devices(args: Arguments) -> None:
@@ -147,7 +143,7 @@ def check_devices(args: Arguments) -> None:
 
 
 def check_packing(
-  args: Arguments, config: BertConfig, not_packed: Mapping[str, object]
+  args: Arguments, config: BertConfig, not_packed: Iterable[str] = ()
 ) -> None:
   """Raises ValueError if --pack_examples has a `packing_conflict`."""
   conflict = packing_conflict(args, config, not_packed)
@@ -156,18 +152,21 @@ def check_packing(
 
 
 def packing_conflict(
-  args: Arguments, config: BertConfig, not_packed: Mapping[str, object]
+  args: Arguments, config: BertConfig, not_packed: Iterable[str] = ()
 ) -> str | None:
   """First setting with which examples cannot share rows; None if all can.
 
-  `not_packed` has such settings of the program: {flag: true if it is set}.
+  `not_packed` are names of such flags of the program.
   """
+  values = args.to_dict()  # pre-training has no teacher and no windows
   settings = {
     "--add_bilstm": config.add_bilstm,
     "--gradient_accumulation_steps": args.gradient_accumulation_steps > 1,
     "--group_by_length": args.group_by_length,
     "--jit_compile": args.jit_compile,
-    **not_packed,
+    **{f"--{name}": args[name] for name in not_packed},
+    "--teacher": values.get("teacher"),
+    "--long_text=windows": values.get("long_text") == "windows",
     "a TPU": shared_flags.on_tpu(args),
     f"attention {config.attention!r}": config.attention != "bidirectional",
   }

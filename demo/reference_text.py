@@ -36,10 +36,7 @@ SUBJECTS = {
 
 
 def prose(text: str, least: int = 40) -> Iterator[str]:
-  """Paragraphs of running text, without headings, grammar and code.
-
-  `least` is the smallest number of characters.
-  """
+  """Paragraphs of `least` characters or more; no headings, grammar or code."""
   for block in text.split("\n\n"):
     lines = textwrap.dedent(block).splitlines()
     joined = " ".join(line.strip().removeprefix("* ") for line in lines)
@@ -69,18 +66,21 @@ def main(folder: str) -> None:
   held_out = documents[3::8] + library[3::16]
   names = {name for name, _ in held_out}
   train = [pair for pair in documents + library if pair[0] not in names]
-  seen, rows = set(), []
+  seen = set()
+  rows = []
   for name, paragraphs in held_out:
     _write(Path(folder, "held_out"), name, _unseen(paragraphs, seen))
   for name, paragraphs in train:
-    subject, saved = _subject(name), []
+    matches = (s for s, names in SUBJECTS.items() if re.match(names, name))
+    subject = next(matches, None)
+    saved = []
     for text in _unseen(paragraphs, seen):
       if subject and zlib.crc32(text.encode()) % 3 == 0:
         rows.append(f"{text}\t{subject}")
       else:
         saved.append(text)
     _write(Path(folder, "train"), name, saved)
-  for part, some in ("train", rows[::2]), ("dev", rows[1::2]):
+  for part, some in (("train", rows[::2]), ("dev", rows[1::2])):
     path = Path(folder, "task", f"{part}.tsv")
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(["text\tlabel", *some, ""]), encoding="utf-8")
@@ -90,11 +90,6 @@ def _write(folder, name, paragraphs):
   folder.mkdir(parents=True, exist_ok=True)
   path = folder / f"{name.replace('/', '.')}.txt"
   path.write_text("\n\n".join(paragraphs) + "\n", encoding="utf-8")
-
-
-def _subject(module):
-  matches = (s for s, names in SUBJECTS.items() if re.match(names, module))
-  return next(matches, None)
 
 
 def _unseen(paragraphs, seen):

@@ -28,15 +28,10 @@ _SMALL |= PLAN["small"]["systems"]
 
 
 class Run(NamedTuple):
-  """One run of a program.
+  """One run of a program."""
 
-  Attributes:
-    name: of the result, and of the run's folder: task/system/seed.
-    command: program and flags; {work}, {glue}, ... stand for folders.
-  """
-
-  name: str
-  command: str
+  name: str  # of the result and of the run's folder: task/system/seed
+  command: str  # program and flags; {work}, {glue}, ... stand for folders
 
 
 def runs(scale: float = 1.0) -> Iterator[Run]:

@@ -19,8 +19,6 @@ from experiments import plan, run
 
 Scores = dict[tuple[str, str], list[float]]  # by task and system, for each seed
 Effect = tuple[float, float]  # a difference, and two standard errors of it
-
-
 Claim = namedtuple("Claim", "name claim source difference tasks figure")
 
 
@@ -81,7 +79,10 @@ def rows(claim: Claim, scores: Scores) -> list[tuple[str, ...]]:
   Cells: task, means with numbers of seeds, difference of the paper, difference
   here, verdict.
   """
-  terms, result, papers, effects = claim.difference.split(), [], [], []
+  terms = claim.difference.split()
+  result = []
+  papers = []
+  effects = []
   signs = [-1 if sign == "-" else 1 for sign in ["+", *terms[1::2]]]
   for word in claim.tasks.split():
     task, _, number = word.partition("=")
@@ -91,8 +92,10 @@ def rows(claim: Claim, scores: Scores) -> list[tuple[str, ...]]:
     seeds = map(scores.get, cells)
     means = (f"{mean(s):.1f} ({len(s)})" if s else "-" for s in seeds)
     result.append((task, *means, *_shown(effect, paper)))
-    papers += [paper] if number else []
-    effects += [effect] if effect else []
+    if number:
+      papers.append(paper)
+    if effect:
+      effects.append(effect)
   paper = mean(papers) if papers else None
   effect = None
   if effects:

@@ -31,14 +31,16 @@ original at full size. None of the paper's recipes was run here at full size.
 `python -m experiments.run` runs small versions of the ablations on two cores;
 [docs/results.md](../docs/results.md) has their results.
 """
+_HEAD = """
+## {}
+
+| recipe | program | paper | expected |
+|---|---|---|---|
+"""
 
 
 def headers() -> dict[str, dict[str, str]]:
-  """{name of the recipe: {field: text}}, sorted.
-
-  Raises:
-    ValueError: a header lacks a field or has an unknown one.
-  """
+  """{name of the recipe: {field: text}}, sorted."""
   return {
     str(path.relative_to(HERE)): header(path)
     for path in sorted(HERE.rglob("*.flags"))
@@ -46,7 +48,7 @@ def headers() -> dict[str, dict[str, str]]:
 
 
 def header(path: Path) -> dict[str, str]:
-  """The fields of a recipe's header."""
+  """Fields of a recipe's header; ValueError for missing or unknown ones."""
   fields = {}
   for line in path.read_text(encoding="utf-8").splitlines():
     if match := _NAME.match(line):
@@ -66,21 +68,14 @@ def header(path: Path) -> dict[str, str]:
 
 def table() -> str:
   """The complete text of recipes/README.md."""
-  lines = [_INTRODUCTION]
-  folder = None
+  sections = {}
   for name, fields in headers().items():
-    if (above := name.split("/")[0]) != folder:
-      folder = above
-      lines += [
-        f"\n## {folder}\n" if len(lines) > 1 else f"## {folder}\n",
-        "| recipe | program | paper | expected |",
-        "|---|---|---|---|",
-      ]
-    short = name.removeprefix(f"{folder}/")
+    folder, file = name.split("/")
     cells = (fields[key].replace("|", "\\|") for key in ("Paper", "Expected"))
     program = fields["Program"].removesuffix(".py")
-    lines.append(f"| [{short}]({name}) | {program} | {' | '.join(cells)} |")
-  return "\n".join(lines) + "\n"
+    row = f"| [{file}]({name}) | {program} | {' | '.join(cells)} |\n"
+    sections[folder] = sections.get(folder, _HEAD.format(folder)) + row
+  return _INTRODUCTION + "".join(sections.values())
 
 
 if __name__ == "__main__":

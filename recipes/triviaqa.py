@@ -16,14 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from storage import UserError, files
 
-WORDS = 400
-_FIRST_WORDS = re.compile(rf"\s*(?:\S+\s+){{0,{WORDS - 1}}}\S+")
-
-
-def first_words(text: str) -> str:
-  """The first WORDS words of a text, with the blanks between them."""
-  match = _FIRST_WORDS.match(text)
-  return match.group().strip() if match else ""
+_FIRST_WORDS = re.compile(r"(?:\s*\S+){0,400}")  # and the blanks between them
 
 
 def find_answer(context: str, aliases: Sequence[str]) -> dict | None:
@@ -43,7 +36,8 @@ def articles(questions: Sequence[Mapping], evidence: str) -> Iterator[dict]:
     aliases = [answer["Value"], *answer.get("Aliases", ())]
     for page in question.get("EntityPages", ()):
       name = page["Filename"]
-      context = first_words(files.read_text(os.path.join(evidence, name)))
+      text = files.read_text(os.path.join(evidence, name))
+      context = _FIRST_WORDS.match(text).group().strip()
       if matches := find_answer(context, aliases):
         qas = {
           "id": f"{question['QuestionId']}--{name}",

@@ -24,10 +24,8 @@ def prepare(case: str) -> Answer:
 
 
 def _time(dtype, batch, m, k, n, repeats: int = 3):
-  def values(*shape):
-    return tf.cast(tf.random.normal(shape), dtype)
-
-  left, right = values(batch, m, k), values(batch, k, n)
+  left = tf.cast(tf.random.normal((batch, m, k)), dtype)
+  right = tf.cast(tf.random.normal((batch, k, n)), dtype)
   if batch == 1:
     left, right = left[0], right[0]
   seconds = []

@@ -4,14 +4,11 @@ from cli import program
 
 program.shorten_imports()  # as every program does
 
-from collections.abc import Callable
-
 import tensorflow as tf
 
 from benchmarks import cases
 from benchmarks.worker import Answer
-from modeling import losses, models
-from modeling import tracing
+from modeling import losses, models, tracing
 from training import checkpoint, optimization
 from training.step import TrainStep, set_dtype_policy
 
@@ -30,13 +27,12 @@ def make_train_step(case: cases.Case) -> TrainStep:
   )
 
 
-def make_step(case: cases.Case) -> Callable[[], float]:
-  train_step = make_train_step(case)
-  batches = tf.data.Dataset.from_tensors(cases.batch(case)).repeat()
-  iterator, steps = iter(batches), tf.constant(1)
-  return lambda: float(train_step.train(iterator, steps)["loss"][0])
-
-
 def prepare(case: str, warm_up: int, recompute: bool = False) -> Answer:
+  case = cases.Case.parse(case)
+  batches = iter(tf.data.Dataset.from_tensors(cases.batch(case)).repeat())
+  steps = tf.constant(1)
   with tracing.mode(recompute=recompute):
-    return cases.timed_steps(make_step(cases.Case.parse(case)), warm_up)
+    train = make_train_step(case).train
+    return cases.timed_steps(
+      lambda: float(train(batches, steps)["loss"][0]), warm_up
+    )

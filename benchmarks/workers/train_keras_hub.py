@@ -38,10 +38,13 @@ def prepare(case: str, warm_up: int) -> Answer:
     metrics=[],
   )
   fields = cases.batch(case)
-  names = {"token_ids": "input_ids", "padding_mask": "input_mask"}
-  names |= {"mask_positions": "masked_lm_positions"}
-  names |= {"segment_ids": "segment_ids"}
-  inputs = {name: tf.constant(fields[field]) for name, field in names.items()}
+  inputs = {
+    "token_ids": fields["input_ids"],
+    "padding_mask": fields["input_mask"],
+    "mask_positions": fields["masked_lm_positions"],
+    "segment_ids": fields["segment_ids"],
+  }
+  inputs = {name: tf.constant(values) for name, values in inputs.items()}
   labels = tf.constant(fields["masked_lm_ids"])
 
   def step():

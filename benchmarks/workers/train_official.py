@@ -31,9 +31,8 @@ def build_task(case: cases.Case) -> masked_lm.MaskedLMTask:
   data = pretrain_dataloader.BertPretrainDataConfig(
     use_next_sentence_label=True
   )
-  return masked_lm.MaskedLMTask(
-    masked_lm.MaskedLMConfig(model=model, train_data=data)
-  )
+  config = masked_lm.MaskedLMConfig(model=model, train_data=data)
+  return masked_lm.MaskedLMTask(config)
 
 
 def build_optimizer():

@@ -118,6 +118,7 @@ def test_evaluations_need_data(flags, while_training, at_all):
     ({}, {}, None),
     ({"group_by_length": True}, {}, "--group_by_length"),
     ({"teacher": "old"}, {}, "--teacher"),
+    ({"long_text": "windows"}, {}, "--long_text=windows"),
     ({"jit_compile": True}, {}, "--jit_compile"),
     ({"gradient_accumulation_steps": 2}, {}, "--gradient_accumulation_steps"),
     ({"distribution_strategy": "tpu"}, {}, "a TPU"),
@@ -128,17 +129,16 @@ def test_evaluations_need_data(flags, while_training, at_all):
 def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   args = Arguments(**FLAGS).replace(**flags)
   config = BertConfig(5, 8, 1, 2, 8, **config)
-  settings = config, {"--teacher": args.teacher}
-  assert training_program.packing_conflict(args, *settings) == name
-  training_program.check_packing(args, *settings)  # is not asked for
-  packs = fine_tuning.packs_examples(args, *settings)
+  assert training_program.packing_conflict(args, config) == name
+  training_program.check_packing(args, config)  # is not asked for
+  packs = fine_tuning.packs_examples(args, config)
   assert packs == (None if name is None else False)
   without = args.replace(pack_examples=False)
-  assert fine_tuning.packs_examples(without, *settings) is False
+  assert fine_tuning.packs_examples(without, config) is False
   args = args.replace(pack_examples=True)
-  assert fine_tuning.packs_examples(args, *settings)
+  assert fine_tuning.packs_examples(args, config)
   with raises(name and f"does not go with {name}: drop one"):
-    training_program.check_packing(args, *settings)
+    training_program.check_packing(args, config)
 
 
 def test_lengths_of_windows():

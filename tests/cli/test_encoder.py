@@ -38,7 +38,7 @@ def _record(folder, program, **flags):
   (folder / "run/run.json").write_text(json.dumps([entry]))
 
 
-def _check(folder, *same, texts=True, program="run_classifier", **changes):
+def _check(folder, *same, program="run_classifier", **changes):
   flags = {
     "bert_config_file": str(folder / "bert_config.json"),
     "vocab_file": str(folder / "vocab.txt"),
@@ -46,10 +46,10 @@ def _check(folder, *same, texts=True, program="run_classifier", **changes):
     "max_seq_length": 16,
   }
   args = programs.arguments(program, **flags | changes)
-  if texts:
-    encoder.check_fine_tuning(args, *same)
+  if program == "run_pretraining":
+    encoder.check_run(args, encoder.config(args))
   else:
-    encoder.check_run(args, encoder.config(args), texts=False)
+    encoder.check_fine_tuning(args, *same)
 
 
 @pytest.mark.parametrize("do_train", [False, True])
@@ -229,7 +229,7 @@ def test_another_letter_case_than_in_training(folder, caplog):
   _check(folder, **flags, do_train=True)
   assert expected in caplog.text
   caplog.clear()
-  _check(folder, **flags, texts=False)
+  _check(folder, program="run_pretraining", **flags | {"vocab_file": None})
   _record(folder, "run_pretraining", do_lower_case=True)
   _check(folder, **flags)  # without --vocab_file it read records alone
   assert not caplog.text

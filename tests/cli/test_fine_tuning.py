@@ -228,7 +228,7 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
     source,
     num_examples=109,
     packed=str,
-    not_packed={"--flag": 1},
+    not_packed=["new_head"],
     unit="records",
     evaluate=None,
     metric="f1",
@@ -237,7 +237,7 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   assert call == {
     "num_train_steps": 34,  # of 34.06
     "num_warmup_steps": 3,  # of 3.74
-    "packing": (8, False),  # --flag forbids it
+    "packing": (8, False),  # --new_head forbids it
     "packed": str,
     "new_head": True,
     "unit": "records",
