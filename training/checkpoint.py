@@ -57,7 +57,7 @@ def variables(model) -> dict[str, tf.Variable]:
 
 
 def trainable_variables(model) -> dict[str, tf.Variable]:
-  """Those of `variables` that are trained."""
+  """Trained variables of a Keras model, with their names."""
   return {v.path: v.value for v in model.trainable_variables}
 
 
