@@ -59,6 +59,8 @@ def find_pretraining(
   """
   from storage import record_scan  # noqa: PLC0415, NumPy takes 0.1 s
 
+  # Builders write empty files if there are fewer instances than files.
+  paths = [path for path in paths if files.size(path)] or paths[:1]
   records = [record_scan.first_record(path) for path in paths]
   is_masked = ["masked_lm_positions" in record for record in records]
   if len(set(is_masked)) > 1:

@@ -114,7 +114,8 @@ class ShuffledRecords:
   """Records of several sources, each shuffled in epochs of its own.
 
   In every thousand records the fractions are those of the weights. Raises
-  ValueError if a weight is below a thousandth of all, or a file is truncated.
+  ValueError if a weight is below a thousandth of all, if a source has no record
+  or a file is truncated.
   """
 
   def __init__(
@@ -130,6 +131,9 @@ class ShuffledRecords:
       Index(index.paths, *(column[source == i] for column in columns))
       for i in range(len(sources))
     ]
+    for own, group in zip(self._indexes, sources, strict=True):
+      if not own.records:
+        raise UserError(f"{group.files[0]} holds no record: leave it out")
     self._counts = _round_counts([source.weight for source in sources])
     # Sources have epochs of their own, of which none is that of the mix.
     self._epoch = index.records if len(sources) == 1 else tf.int64.max

@@ -41,9 +41,9 @@ class Index:
 
 
 def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
-  """Indexes the blocks of TFRecord files.
+  """Indexes the blocks of TFRecord files; ValueError if one is truncated.
 
-  The file `cache` keeps results for unchanged files. ValueError for empty ones.
+  The file `cache` keeps results for unchanged files.
   """
   keys = {p: f"{p!a} {files.size(p)} {files.mtime(p)}" for p in paths}
   known = _read_cache(cache) if cache else {}
@@ -85,8 +85,6 @@ def _offsets(path) -> np.ndarray:
           )
         number += 1
       end += start
-  if not number:
-    raise UserError(f"{path} holds no record: leave it out")
   return np.array([*offsets, number], np.int64)
 
 

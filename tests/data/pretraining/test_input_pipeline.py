@@ -155,6 +155,16 @@ def test_what_is_no_file_of_records_is_named(tmp_path, content):
     _input([str(tmp_path / "x")])
 
 
+def test_empty_files_are_left_out_but_not_a_source_of_them(tmp_path):
+  (tmp_path / "empty").touch()
+  paths = [str(tmp_path / "empty"), _write(tmp_path / "x", range(10))]
+  assert sorted(_ids(_input(paths).train_batches(5, seed=1), 2)) == [*range(10)]
+  sources = [Source(paths), Source(paths[:1])]
+  mix = _input(paths, sources=sources)
+  with pytest.raises(ValueError, match="empty holds no record: leave it out"):
+    mix.train_batches(5, seed=1)
+
+
 def test_a_missing_field_is_named(tmp_path):
   schema = Schema(*features.tokens(T), Feature("masked_lm_positions", (P,)))
   path = _write(tmp_path / "x", [1], schema)
