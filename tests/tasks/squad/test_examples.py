@@ -153,8 +153,9 @@ def test_faults_of_files(path, content, message):
 
 def test_repeated_ids_are_named_before_predictions(path, caplog):
   mill = question(**answer("mill"))
-  file = write(path, mill, mill | {"id": "q2"}, mill)
   with caplog.at_level("WARNING", logger="absl"):
+    squad_examples.read_examples([write(path, mill, mill | {"id": "q2"})])
+    file = write(path, mill, mill | {"id": "q2"}, mill)
     assert len(squad_examples.read_examples([file], True)) == 3
     assert not caplog.text
     assert len(squad_examples.read_examples([file])) == 3
