@@ -27,7 +27,8 @@ def test_keeps_the_newest_and_lists_them(tmp_path):
   folder, other = tmp_path / "a[1]", tmp_path / "a1"
   _saved(other, step=10)
   checkpoints = Checkpoints(str(folder), keep=2)
-  for step in (0, 1, 9, 10):  # the name of 1 is the beginning of that of 10
+  # The name of 1 is the beginning of that of 10, which is saved again.
+  for step in (0, 1, 9, 10, 10):
     checkpoints.save(step, {"global_step": tf.Variable(step)})
   assert checkpoints.newest_readable() == str(folder / "model.ckpt-10")
   names = ["model.ckpt-9", "model.ckpt-10"]
