@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import tasks
 from cli import program
-from serving.answers import TextModel
-from serving.engines import RemoteEngine
+from serving import engines
 from storage import UserError, textfiles
 
 
@@ -69,9 +68,11 @@ class Predictor:
       for name in changes:
         raise UserError(f"{path} is a URL: leave out {name}")
       if files is None:
-        raise UserError(f"{path} takes token ids: name its export by files=...")
+        raise UserError(
+          f"{path} is a URL: name the folder of its export, files=... (--files)"
+        )
       answers = tasks.load_answers(os.fspath(files))
-      self._answer = TextModel(answers, RemoteEngine(path, timeout))
+      self._answer = engines.remote_model(path, answers, timeout)
     else:
       if files is not None:
         raise UserError(f"{path} is no URL of a TF Serving: leave out files")

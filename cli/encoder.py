@@ -111,7 +111,7 @@ def check_run(args: Arguments, network: BertConfig, *same: str) -> None:
     if args.do_train:
       same = ("task_name", *same)
     owner = f"the model in {args.output_dir}"
-    remedy = "give this value, or another --output_dir"
+    remedy = "give the latter, or another --output_dir"
     for name in ("attention", *same):
       trained = entry["flags"].get(name)
       _check_same(name, actual.get(name), trained, owner, remedy)
@@ -245,7 +245,7 @@ def _check_case(args, trains):
   # Pre-training without a vocabulary reads records: there the flag is unused.
   trained = flags.get("do_lower_case") if flags.get("vocab_file") else None
   try:
-    _check_same("do_lower_case", lower_case, trained, path, "give this value")
+    _check_same("do_lower_case", lower_case, trained, path, "give the latter")
   except UserError as error:
     if not trains:
       raise
@@ -260,7 +260,7 @@ def check_head(args: Arguments, name: str) -> None:
     return
   trained = run_record.flag_of(start, name)
   remedy = (
-    "give this value, or train a fresh head with --new_head in another "
+    "give the latter, or train a fresh head with --new_head in another "
     "--output_dir"
   )
   _check_same(name, args[name], trained, f"the head of {start}", remedy)

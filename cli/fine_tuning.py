@@ -43,6 +43,8 @@ def start(args: Arguments) -> Run:
   path = encoder.checkpoint(args)
   if path and path == args.init_checkpoint and not args.do_train:
     run_folder.check_head(path)
+  if not path:
+    logging.warning("no --init_checkpoint: all variables start at random")
   return run
 
 
@@ -162,15 +164,18 @@ def restore(
 
 
 def _num_steps(args, num_examples):
-  if args.dry_run:
-    return training_program.DRY_RUN_STEPS
   epochs, batch_size = args.num_train_epochs, args.train_batch_size
   steps = int(num_examples / batch_size * epochs)
-  if not steps:
+  at_most = training_program.max_examples(args)
+  are_all = at_most is None or num_examples < at_most
+  if not steps and are_all:
     raise UserError(
       f"{number_of(num_examples, 'example')} x --num_train_epochs={epochs:g} "
-      f"make no step of --train_batch_size={batch_size}"
+      f"make no step of --train_batch_size={batch_size}: lower it, or raise "
+      "--num_train_epochs"
     )
+  if args.dry_run:
+    return training_program.DRY_RUN_STEPS
   logging.info(
     "%s, %s", number_of(num_examples, "example"), number_of(steps, "step")
   )

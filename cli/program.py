@@ -76,10 +76,7 @@ def run(
     try:
       with interrupts.clean_up():
         if argv[1:]:
-          raise UserError(
-            f"unexpected argument {argv[1]!r}: quote a pattern, as in "
-            "--input_file='*.txt', so that the shell does not expand it"
-          )
+          raise _unexpected(argv[1])
         args = Arguments.from_flags(flags.FLAGS, sys.argv)
         check_flags(args)
         if writes_files:
@@ -201,6 +198,17 @@ class _Formatter(logging.PythonFormatter):
     time = self.formatTime(record, "%H:%M:%S")
     level = "" if record.levelname == "INFO" else f"{record.levelname}: "
     return f"{time} {level}{record.getMessage()}"
+
+
+def _unexpected(argument: str) -> UserError:
+  if argument.lower() in ("true", "false"):
+    remedy = f"a flag takes it with an equals sign, --do_train={argument}"
+  else:
+    remedy = (
+      "quote a pattern, as in --input_file='*.txt', so that the shell does not "
+      "expand it"
+    )
+  return UserError(f"unexpected argument {argument!r}: {remedy}")
 
 
 def is_user_error(error: BaseException) -> bool:

@@ -127,13 +127,12 @@ class ShuffledRecords:
     numbers = np.repeat(range(len(sources)), [len(s.files) for s in sources])
     source = numbers[index.file]  # of each block
     columns = index.file, index.offset, index.count
-    self._indexes = [
-      Index(index.paths, *(column[source == i] for column in columns))
-      for i in range(len(sources))
-    ]
-    for own, group in zip(self._indexes, sources, strict=True):
+    self._indexes = []
+    for i, group in enumerate(sources):
+      own = Index(index.paths, *(column[source == i] for column in columns))
       if not own.records:
         raise UserError(f"{group.files[0]} holds no record: leave it out")
+      self._indexes.append(own)
     self._counts = _round_counts([source.weight for source in sources])
     # Sources have epochs of their own, of which none is that of the mix.
     self._epoch = index.records if len(sources) == 1 else tf.int64.max

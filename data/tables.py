@@ -150,6 +150,7 @@ def _require(columns, present, where):
   if missing:
     raise UserError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
-      f"{', '.join(map(repr, present))}. A table begins with its header, a "
-      ".tsv has tabs, and flags such as --text_a_column name other columns"
+      f"{', '.join(map(repr, present))}. Is it a file of this task? A table "
+      "begins with its header, a .tsv has tabs; with --task_name=tsv, flags "
+      "such as --text_a_column name other columns"
     )

@@ -71,6 +71,7 @@ class Answers(Protocol):
   settings: dict[str, Any]
   inputs: dict[str, int]
   optional: frozenset[str] = frozenset()
+  outputs: tuple[str, ...] = ("logits",)  # of the model, for `decode`
 
   def __init__(self, config: TextConfig, **settings: Any): ...
 
@@ -204,7 +205,8 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
     )
   except (FileNotFoundError, ValueError, KeyError) as error:
     raise UserError(
-      f"{folder} is no complete export ({error}): export the model again"
+      f"{folder} is no complete export ({error}): export the model again, "
+      "or name the folder that --do_export wrote"
     ) from None
   return settings.pop("task", ""), config, settings
 

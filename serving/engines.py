@@ -313,6 +313,20 @@ class RemoteEngine(Batches):
     raise RemoteError(f"{self._url} {message}")
 
 
+def remote_model(url: str, texts: answers.Answers, timeout: float) -> TextModel:
+  """A RemoteEngine behind Answers; UserError if they are of another model."""
+  engine = RemoteEngine(url, timeout)
+  labels = len(texts.config.labels or ())
+  width = engine.outputs.get("logits", [-1])[-1]
+  is_same_task = {*texts.outputs} <= {*engine.outputs}
+  if not is_same_task or (labels and width not in (-1, labels)):
+    raise UserError(
+      f"{url} has the outputs {engine.outputs}, but files=... (--files) is an "
+      f"export with the outputs {', '.join(texts.outputs)} and {labels} labels"
+    )
+  return TextModel(texts, engine)
+
+
 def _shapes(infos):
   dims = {name: info["tensor_shape"]["dim"] for name, info in infos.items()}
   return {n: [int(size["size"]) for size in dim] for n, dim in dims.items()}

@@ -135,11 +135,12 @@ class Checkpoints:
       return prefix
     try:
       checkpoint.write(prefix, values)
-    except OSError as error:
-      raise OSError(
-        f"{error}; the last good one is {self.newest_readable()}. Free some "
-        "disk space, then the same command resumes from there"
-      ) from None
+    except OSError:
+      good = self.newest_readable()
+      logging.error(
+        "the last good checkpoint is %s; training resumes there", good
+      )
+      raise
     self._register(prefix)
     self._readable[prefix] = prefix
     return prefix

@@ -13,6 +13,7 @@ class Answers(answers.Answers):
   """
 
   task = "features"
+  outputs = ("values",)
 
   def __init__(self, config: TextConfig, pooling: str):
     self.config = config

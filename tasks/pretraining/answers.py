@@ -32,6 +32,7 @@ class Answers(answers.Answers):
   """
 
   task = "pretraining"
+  outputs = ("masked_lm_logits",)
   optional = frozenset(["text_pair"])
 
   def __init__(self, config: TextConfig, top_k: int = 5):

@@ -30,6 +30,7 @@ class Answers(answers.Answers):
   """
 
   task = "squad"
+  outputs = ("start_logits", "end_logits")
 
   def __init__(
     self,

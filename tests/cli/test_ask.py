@@ -105,7 +105,7 @@ def test_a_model_is_opened_with_the_flags_that_are_set(path):
 @pytest.mark.parametrize(
   ("model", "message"),
   [
-    ("http://a/b", "http://a/b takes token ids"),  # needs --files
+    ("http://a/b", "http://a/b is a URL: name"),  # needs --files
     ("/nowhere", "/nowhere is no folder"),
     ("http://a --engine=litert", "http://a is a URL: leave out engine"),
     ("http://a --vocab_file=v", "http://a is a URL: leave out vocab_file"),

@@ -224,7 +224,7 @@ def test_workers_use_one_folder_in_a_dry_run(tmp_path, monkeypatch, index):
 def test_another_letter_case_than_in_training(folder, caplog):
   flags = {"init_checkpoint": str(folder / "run"), "do_lower_case": False}
   expected = "run was trained with --do_lower_case=True"
-  with pytest.raises(ValueError, match=f"{expected}: give this value"):
+  with pytest.raises(ValueError, match=f"{expected}: give the latter"):
     _check(folder, **flags)
   _check(folder, **flags, do_train=True)
   assert expected in caplog.text

@@ -209,6 +209,22 @@ def test_the_best_of_another_training_is_not_taken_over(tmp_path):
     _train(_flags(tmp_path), [])
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_too_few_examples_are_refused(tmp_path, dry_run):
+  args = _flags(tmp_path, num_train_epochs=0.3, dry_run=dry_run)
+  message = "24 examples .* make no step of --train_batch_size=8: lower it"
+  with pytest.raises(ValueError, match=message):
+    _train(args, [])
+
+
+def test_training_from_random_values_is_said(tmp_path, caplog):
+  file = str(tmp_path / "config.json")
+  args = _flags(tmp_path, bert_config_file=file, max_seq_length=8)
+  toy.config().to_json(file)
+  fine_tuning.start(args)
+  assert "no --init_checkpoint: all variables start at random" in caplog.text
+
+
 def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   call = {}
 

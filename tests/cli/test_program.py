@@ -169,10 +169,14 @@ def test_flags_of_packages_in_the_checkout_are_left_out(monkeypatch):
   assert "verbosity" not in own | names
 
 
-def test_a_pattern_that_the_shell_has_expanded_is_named():
+@pytest.mark.parametrize(
+  ("argument", "remedy"), [("a.txt", "quote"), ("True", "a flag takes it with")]
+)
+def test_a_word_that_is_no_flag_is_named(argument, remedy):
   script = "from cli import program; program.run(print)"
-  done = programs.python(["-c", script, "a.txt"])
-  programs.check_error(done.returncode, done.stderr, "argument 'a.txt': quote")
+  done = programs.python(["-c", script, argument])
+  message = f"argument {argument!r}: {remedy}"
+  programs.check_error(done.returncode, done.stderr, message)
 
 
 def test_log_lines_have_the_time_and_the_text():

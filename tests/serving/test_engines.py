@@ -527,6 +527,21 @@ def test_a_url_of_no_model_is_named(stub, answer, message):
     RemoteEngine(stub.url)
 
 
+def test_a_server_of_another_model_is_named(stub, folders):
+  labels = len(tasks.TAGS)
+
+  def ask(**outputs):
+    stub.answer = lambda path, body: (200, _metadata(**outputs))
+    Predictor(stub.url, files=folders["tagging"])
+
+  ask(logits=(-1, -1, labels))
+  message = f"has the outputs .*export .* logits and {labels} labels"
+  with pytest.raises(UserError, match=message):
+    ask(logits=(-1, -1, labels + 1))
+  with pytest.raises(UserError, match=message):
+    ask(values=(-1, 8))
+
+
 def test_a_server_that_is_late_or_gone_is_named(stub, folders):
   late = threading.Event()
   stub.answer = lambda path, body: (late.wait(20), (200, {}))[1]
@@ -541,7 +556,5 @@ def test_a_server_that_is_late_or_gone_is_named(stub, folders):
     RemoteEngine("http://127.0.0.1:85x1/v1/models/a")
   with pytest.raises(RemoteError, match=r"cannot be reached: .*refused"):
     Predictor("http://127.0.0.1:9/v1/models/a", files=folders["tagging"])
-  with pytest.raises(
-    UserError, match="takes token ids: name its export by files"
-  ):
+  with pytest.raises(UserError, match="a URL: name the folder of its export"):
     Predictor(stub.url)

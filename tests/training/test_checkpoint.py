@@ -354,7 +354,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
   done = programs.call(tmp_path / "full", str(tmp_path))
   assert done.returncode == 0, done.stderr
   assert "model.ckpt-2 cannot be written" in done.stdout
-  assert "the last good one is" in done.stdout
+  assert "the last good checkpoint is" in done.stderr
   assert not list(tmp_path.glob("unfinished*"))
   assert Checkpoints(str(tmp_path)).newest_readable().endswith("model.ckpt-1")
 
