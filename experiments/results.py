@@ -175,10 +175,12 @@ def write(lines: Sequence[dict], docs: Path) -> None:
   """Fills the blocks of results.md, and writes figures to results/."""
   scores = points(lines)
   commits = sorted({line["commit"][:9] for line in lines})
+  planned = {run.name for run in plan.runs()}
+  number = sum(line["name"] in planned for line in lines)
   hours = sum(line["cpu_seconds"] for line in lines) / 3600
   blocks = {
-    "state": f"{len(lines)} of {len(list(plan.runs()))} runs, {hours:.1f} CPU "
-    f"hours, commits {', '.join(commits)}, until {lines[-1]['date']}.\n",
+    "state": f"{number} of {len(planned)} runs, {hours:.1f} CPU hours, "
+    f"commits {', '.join(commits)}, until {lines[-1]['date']}.\n",
     "pretrainings": pretrainings(lines),
     "spread": spread(scores),
   }
