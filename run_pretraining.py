@@ -66,9 +66,9 @@ def check_flags(args: Arguments) -> None:
   lengths = args.max_seq_length, args.max_predictions_per_seq
   is_causal = args.objective not in pretraining_flags.MASKED
   for paths in inputs:
-    for path in paths:
-      if not files.size(path):
-        logging.warning("%s is empty: no record is read from it", path)
+    if empty := [path for path in paths if not files.size(path)]:
+      text = "%d of %d files are empty, such as %s: they are left out"
+      logging.warning(text, len(empty), len(paths), empty[0])
     features.find_pretraining(
       paths,
       *lengths,

@@ -1,4 +1,4 @@
-"""What tests share: folders of a run, marks, and where the real data sets are.
+"""Folders of a run, marks and real data sets that several tests need.
 
 A folder is made by one of the processes of a test run for all of them.
 """

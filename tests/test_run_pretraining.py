@@ -16,10 +16,11 @@ _run = partial(programs.run, "run_pretraining", do_train=True)
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
-  """Flags of a small run: a configuration and two files of records."""
+  """Flags of a small run: a configuration, two files of records, an empty."""
   folder = tmp_path_factory.mktemp("run pretraining")
   for part in range(2):
     toy.write_records(str(folder / f"part {part}.tfrecord"), 30, seed=part)
+  (folder / "part 2.tfrecord").touch()
   return toy.flags(folder, "part*.tfrecord", 0.1, num_warmup_steps=5)
 
 
@@ -27,6 +28,7 @@ def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
   flags = {"num_train_steps": 40, "save_checkpoints_steps": 15, "seed": 1}
   flags |= {"output_dir": tmp_path, "do_eval": True, "keep_checkpoint_max": 3}
   log = _run(**given, **flags, fused=True)
+  assert "1 of 3 files are empty, such as" in log
   saved = {path.stem for path in tmp_path.glob("model.ckpt*.index")}
   assert saved == {f"model.ckpt-{step}" for step in (15, 30, 40)}
   assert (tmp_path / "checkpoint").exists()
@@ -51,7 +53,7 @@ def _check_record(given, folder):
   expected = {"learning_rate": 0.01, "num_train_steps": 40}
   assert entry["flags"].items() >= (expected | {"optimizer": "adamw"}).items()
   assert entry["seed"] == 1
-  files = [given["input_file"].replace("*", f" {part}") for part in range(2)]
+  files = [given["input_file"].replace("*", f" {part}") for part in range(3)]
   assert sorted(entry["data"]) == files
 
 

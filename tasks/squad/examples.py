@@ -83,8 +83,12 @@ def read_examples(
     text = "%s: %s with several answers, of which the first is trained on"
     logging.warning(text, describe(paths), number_of(several, "question"))
   if skipped := total - len(examples):
-    text = "left out of training: %d of %s, as the paragraph lacks the answer"
-    logging.warning(text, skipped, number_of(total, "question"))
+    logging.warning(
+      "left out of training: %d of %s, as the words of the paragraph do not "
+      "contain the answer",
+      skipped,
+      number_of(total, "question"),
+    )
   ids = Counter(example.qas_id for example in examples)
   if len(ids) < len(examples) and not is_training:
     [(repeated, _)] = ids.most_common(1)
@@ -128,8 +132,9 @@ class _Paragraph:
   """Words of a paragraph and their positions in the text."""
 
   def __init__(self, context: str):
-    self.words = WORD.findall(context)
-    self._starts = [match.start() for match in WORD.finditer(context)]
+    matches = list(WORD.finditer(context))
+    self.words = [match.group() for match in matches]
+    self._starts = [match.start() for match in matches]
     self._length = len(context)
 
   def locate(self, answer: Any, source: str) -> Answer | None:

@@ -34,8 +34,8 @@ def _flags(tmp_path, **changes):
   return programs.arguments("run_classifier", **flags | changes)
 
 
-def _train(args, results, model=None, look=lambda model: None):
-  """Trains on 24 examples; evaluations give `results`, one after the other."""
+def _train(args, results, model=None, look=lambda model: None, examples=24):
+  """Trains on examples; evaluations give `results`, one after the other."""
   model = model or models.pretrainer(toy.config())
   remaining, steps = iter(results), []
 
@@ -49,7 +49,7 @@ def _train(args, results, model=None, look=lambda model: None):
     model,
     losses.pretraining(),
     toy.Source(9),
-    num_examples=24,
+    num_examples=examples,
     evaluate=evaluate,
     metric="f1",
     served_model=None,
@@ -215,6 +215,13 @@ def test_too_few_examples_are_refused(tmp_path, dry_run):
   message = "24 examples .* make no step of --train_batch_size=8: lower it"
   with pytest.raises(ValueError, match=message):
     _train(args, [])
+
+
+def test_a_dry_run_of_the_first_examples_does_not_know_their_number(tmp_path):
+  args = _flags(tmp_path, num_train_epochs=0.1, dry_run=True)
+  assert _train(args, [0.1], examples=64)[1] == [2]
+  with pytest.raises(ValueError, match="make no step of"):
+    _train(args, [], examples=63)
 
 
 def test_training_from_random_values_is_said(tmp_path, caplog):
