@@ -20,7 +20,7 @@ from data.tokenization import FullTokenizer
 from modeling import models
 from storage import UserError
 from tasks import model_files
-from training import checkpoint
+from training import run_folder
 
 
 class TextEncoder:
@@ -77,15 +77,15 @@ def load(
   `folder` has bert_config.json, vocab.txt and a checkpoint, or is the
   --output_dir of a program. `make` is a function of modeling/models.py,
   `settings` are its arguments, as num_labels=2. Variables that the checkpoint
-  lacks, as a new head's, stay as they are; absl's log of level info
-  names them. By default texts have the model's length, and the case of its
+  lacks, and a head's for other labels, stay as they are; absl's log of level
+  info names them. By default texts have the model's length, and the case of its
   training or vocabulary.
   """
   files = model_files(os.fspath(folder))
   length = max_seq_length or files.config.max_position_embeddings
   files.config.check_length(length)
   model = make(files.config, **settings)
-  checkpoint.restore(model, files.checkpoint)
+  run_folder.initialize(model, files.checkpoint)
   if do_lower_case is None:
     do_lower_case = files.do_lower_case
   return model, TextEncoder(files.vocab_file, do_lower_case, length)

@@ -40,17 +40,20 @@ def check_flags(args: Arguments) -> None:
     program.check_file(args, "input_file")
   encoder.check(args, encoder.config(args))
   vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
-  entry = run_record.of_checkpoint(args.init_checkpoint)
-  if entry.get("program", "run_pretraining") != "run_pretraining":
-    raise UserError(
-      f"{args.init_checkpoint} was trained by {entry['program']}, without the "
-      "head that fills masks: name a pre-trained model"
-    )
-  pretraining_flags.check_objective(entry["flags"].get("objective"))
+  objective = run_record.flag_of(args.init_checkpoint, "objective")
+  pretraining_flags.check_objective(objective)
 
 
 def main(args: Arguments) -> None:
   texts = read_texts(args)
+  prefix = run_record.find_checkpoint(args.init_checkpoint)
+  shapes = run_record.checkpoint_shapes(f"{prefix}.index")
+  is_encoder = "bert/embeddings/word_embeddings" in shapes
+  if is_encoder and "cls/predictions/output_bias" not in shapes:
+    raise UserError(
+      f"{prefix} has no head that fills masks: name a pre-trained model, not "
+      "an encoder alone or a fine-tuned one"
+    )
   vocab_checks.warn_of_texts(
     (text.replace(MASK, " ") for text in texts),
     FullTokenizer(args.vocab_file, args.do_lower_case),

@@ -80,7 +80,8 @@ def _parse(argv):
   parser.add_argument(
     "--model",
     required=True,
-    help="an --export_dir, an --output_dir or the URL of a TF Serving",
+    help="an --export_dir, an --output_dir, for vectors a checkpoint's folder, "
+    "or the URL of a TF Serving",
   )
   parser.add_argument(
     "--batch_size", type=int, default=32, help="lines at a time (%(default)s)"

@@ -309,11 +309,13 @@ def check_extension(args: Arguments) -> None:
   tokens = vocab.read_tokens(args.extend)
   vocab.check_tokens(dict.fromkeys(tokens, 0), name=args.extend)
   unused = len(vocab.unused_ids(tokens))
-  needed = max(args.new_words, 1)
-  if needed > unused and not args.append_words:
+  if not (unused or args.new_words):
+    raise UserError(
+      f"{args.extend} has no [unused] token to replace: give --append_words "
+      "and --new_words, the number of tokens to append"
+    )
+  if args.new_words > unused and not args.append_words:
     raise UserError(
       f"{args.extend} has {unused} [unused] tokens, fewer than "
-      f"--new_words={needed}: --append_words appends the others"
+      f"--new_words={args.new_words}: --append_words appends the others"
     )
-  if not args.new_words and not unused:
-    raise UserError("--append_words needs --new_words, their number")

@@ -280,8 +280,12 @@ def define_long_text() -> None:
 
 def row_length(args: Arguments) -> int:
   """Maximum tokens of a text: of all its windows with --long_text=windows."""
+  return args[row_length_flag(args)]
+
+
+def row_length_flag(args: Arguments) -> str:
   is_long = args.long_text == "windows"
-  return args.max_text_length if is_long else args.max_seq_length
+  return "max_text_length" if is_long else "max_seq_length"
 
 
 def window_stride(args: Arguments) -> int:

@@ -172,13 +172,14 @@ def check_record(
   path: str, record: dict[str, list], schema: Schema, limits: Mapping[str, int]
 ) -> None:
   """Raises ValueError for fields unlike the schema, or beyond [0, limit)."""
-  for name, feature in schema.items():
-    values = record.get(name)
-    if not values:
+  for name in schema:
+    if not record.get(name):
       raise UserError(
         f"{path}: a record has no field {name}; it holds "
         f"{', '.join(sorted(record)) or 'nothing'}"
       )
+  for name, feature in schema.items():
+    values = record[name]
     if len(values) != feature.size:
       raise UserError(
         f"{path}: {name} has {len(values)} values in a record, expected "

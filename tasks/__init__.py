@@ -8,6 +8,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import NamedTuple
 
+from absl import logging
+
 from data import vocab, vocab_checks
 from modeling.config import BertConfig, extensions
 from serving import answers, engines
@@ -95,6 +97,14 @@ def _feature_extraction(folder, changes):
   next sentences, not to represent one.
   """
   model = model_files(folder)
+  shapes = run_record.checkpoint_shapes(f"{model.checkpoint}.index")
+  if shapes.keys() & {"output_weights", "cls/squad/output_weights"}:
+    logging.warning(
+      "%s has a head for a task, but no %s that says which: here it makes "
+      "vectors of texts; its program has answers, and --do_export",
+      model.checkpoint,
+      run_record.NAME,
+    )
   flags = {
     "bert_config_file": model.bert_config_file,
     "vocab_file": model.vocab_file,
@@ -150,6 +160,8 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
       raise UserError(f"{path} is no export, which engine={engine} needs")
     return engines.text_model(restore(path, **changes))
   remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
+  if any(name.endswith(".safetensors") for name in names):
+    remedy = "name what convert_checkpoint.py makes of it"
   raise UserError(f"no export and no {run_record.NAME} in {path}: {remedy}")
 
 

@@ -68,6 +68,17 @@ def test_a_checkpoint_of_a_keras_model_is_read_again(values, folder):
   np.testing.assert_allclose(model(batch)["logits"], expected, atol=1e-5)
 
 
+def test_a_head_for_other_labels_starts_afresh(values, folder, caplog):
+  trained = folder.parent / "film"
+  for name in ("bert_config.json", "vocab.txt"):
+    shutil.copy(folder / name, trained)
+  assert bert.load(trained, models.classifier, num_labels=2)
+  assert "the head is fresh" not in caplog.text
+  model, _ = bert.load(trained, models.classifier, num_labels=3)
+  assert model.output["logits"].shape == (None, 3)
+  assert "trained for other labels (output_weights is [2," in caplog.text
+
+
 def test_rows_are_those_of_the_row_encoder(folder):
   encode = bert.TextEncoder(folder / "vocab.txt", max_seq_length=7)
   batch = encode(["A film", "good"], ["is very very very good", ""])

@@ -67,4 +67,5 @@ def test_a_model_without_its_head_is_refused(flags, tmp_path):
     str(path), checkpoint.variables(models.classifier(CONFIG, 2))
   )
   flags = flags | {"init_checkpoint": path, "text": "[MASK]"}
-  programs.fails("fill_mask", "model.ckpt-1 has no cls/predictions/", **flags)
+  message = "model.ckpt-1 has no head that fills masks"
+  programs.fails("fill_mask", message, **flags)

@@ -119,6 +119,7 @@ run_pretraining | do_eval | train first, or name one
 run_pretraining | do_train -input_file | --do_train and --do_eval need --input_file
 run_pretraining | do_eval input_file=nothing* | no file matches nothing*
 run_pretraining | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 12
+run_pretraining | do_train vocab_file=vocab.txt input_file=labels.tfrecord | labels.tfrecord: a record has no field next_sentence_labels; it holds
 run_pretraining | do_train max_predictions_per_seq=9 | masked_lm_positions has 3 values in a record, expected 9
 run_pretraining | do_train input_file=dynamic.tfrecord | dynamic.tfrecord was made with --masking=dynamic; --vocab_file is needed
 run_pretraining | do_train init_checkpoint=nowhere/bert_model.ckpt | no file nowhere/bert_model.ckpt.index
@@ -165,7 +166,7 @@ fill_mask | text=no~mask | there is no [MASK] in 'no mask'
 fill_mask | text=[MASK] vocab_file=long.txt | 10 lines but vocab_size in bert_config.json is 9
 fill_mask | text=[MASK] vocab_file=unmasked.txt init_checkpoint=alone/a.ckpt | unmasked.txt lacks [MASK]
 fill_mask | text=[MASK] init_checkpoint=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
-fill_mask | text=[MASK] init_checkpoint=squad | squad was trained by run_squad, without the head
+fill_mask | text=[MASK] init_checkpoint=squad | has no head that fills masks: name
 fill_mask | text=[MASK] init_checkpoint=causal | a model of --objective=right_to_left cannot fill
 build_vocab | input_file=gone | no file matches gone
 build_vocab | input_file=blank | no words in blank
@@ -178,7 +179,7 @@ build_vocab | vocab_size=7 | --vocab_size=7 is too small for 5 reserved tokens
 build_vocab | special_tokens=[PAD],[UNK] | --special_tokens lacks [CLS], [SEP]
 build_vocab | special_tokens=[PAD],[UNK],[CLS],[SEP],[MASK], | : one name is empty
 build_vocab | special_tokens=[UNK],[PAD],[CLS],[SEP],[MASK] | put [PAD] first
-extend | new_words=0 | --append_words needs --new_words, their number
+extend | new_words=0 | has no [unused] token to replace: give --append_words
 extend | append_words=false | has 0 [unused] tokens, fewer than --new_words=1
 extend | vocab_size=9 | --vocab_size is not for --extend: leave it out
 extend | -bert_config_file | this command needs --bert_config_file
@@ -216,6 +217,7 @@ convert_checkpoint | input=bert_model.ckpt output=theirs | theirs/config.json ex
 visualize | -text | nothing to show: give --text, or --question and --context
 visualize | output_file=ner | ner exists already
 visualize | model=gone | no checkpoint at 'gone'
+visualize | model=export | export is an export, which is no checkpoint: name the
 serve | model=gone | --model=gone: there is no folder gone
 """.strip().splitlines()  # noqa: E501
 LAYERS = np.array([-1, -2], np.int32)
@@ -259,6 +261,7 @@ def _write_text(folder):
     "data/test.tsv": "text\nred\n",
     "swag.csv": "sent1,sent2,ending0,ending1,label\na,b,c,d,1\n",
     "theirs/config.json": "{}",
+    "export/saved_model.pb": "",
     "bare.csv": "sent1,sent2,ending0,ending1\na,b,c,d\n",
   }
   row = {"sent1": "a", "sent2": "b", "ending0": "c", "ending1": "d"}
@@ -357,9 +360,12 @@ def _outcomes(tmp_path_factory):
   (folder / "bert_config.json").rename(folder / "toy.json")
   small_model.write(folder, WORDS)
   toy.write_records(str(folder / "a.tfrecord"), 2)
-  schema = features.pretraining(toy.T)
-  row = {name: [1] * feature.size for name, feature in schema.items()}
-  tfrecord.save(str(folder / "dynamic.tfrecord"), schema, [row])
+  for name, schema in (
+    ("dynamic", features.pretraining(toy.T)),
+    ("labels", features.classification(toy.T + 1)),
+  ):
+    row = {name: [1] * feature.size for name, feature in schema.items()}
+    tfrecord.save(str(folder / f"{name}.tfrecord"), schema, [row])
 
   @cache
   def run(name):

@@ -77,6 +77,7 @@ WRONG_FOLDERS = {
   "export": r"UserError: .*/export is an export, .*: leave out top_k, or",
   "versions": r"UserError: no export and .*: name .*/versions/3$",
   "keras": r"UserError: .*/keras is an export for Keras: load it with Keras",
+  "hub": r"UserError: no export and .*/hub: name what convert_checkpoint\.py",
 }
 OPEN = """
 import sys
@@ -91,12 +92,13 @@ print("tensorflow" in sys.modules)
 
 
 def test_a_folder_without_a_model_is_named_without_tensorflow(tmp_path):
-  for name in ("empty", "litert", "export", "versions/3", "keras"):
+  for name in ("empty", "litert", "export", "versions/3", "keras", "hub"):
     (tmp_path / name).mkdir(parents=True)
   for name in ("model.keras", "vocab.txt"):
     (tmp_path / "keras" / name).touch()
   (tmp_path / "litert" / "model_int8.tflite").touch()
   (tmp_path / "export" / "saved_model.pb").touch()
+  (tmp_path / "hub" / "model.safetensors").touch()
   paths = [str(tmp_path / name) for name in WRONG_FOLDERS]
   done = programs.python(["-c", OPEN, *paths])
   *lines, is_loaded = done.stdout.splitlines()

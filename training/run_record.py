@@ -108,6 +108,11 @@ def _only_checkpoint(folder):
   listed = sorted(files.list_folder(folder))
   names = [n.removesuffix(".index") for n in listed if n.endswith(".index")]
   if not names:
+    if any(name.endswith((".pb", ".tflite")) for name in listed):
+      raise UserError(
+        f"{folder} is an export, which is no checkpoint: name the --output_dir "
+        "of its training"
+      )
     shown = ", ".join(listed[:5]) or "nothing"
     raise FileNotFoundError(
       f"no checkpoint in the folder {folder}: it has {shown}; expected files "

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from data import features
+from data import features, vocab_checks
 from data.tokenization import FullTokenizer
 from storage import UserError, files, textfiles
 
@@ -70,12 +70,19 @@ def count(path: str, has_windows: bool = False) -> int:
 
 
 def read_lines(
-  path: str, tokenizer: FullTokenizer, max_seq_length: int
+  path: str,
+  tokenizer: FullTokenizer,
+  max_length: int,
+  flag: str = "max_seq_length",
 ) -> Iterator[Line]:
-  """Reads and tokenizes a file; of two texts the longer one is cut first."""
-  encoder = features.RowEncoder(tokenizer, max_seq_length)
+  """Reads and tokenizes a file; of two texts the longer one is cut first.
+
+  In the end logs the number of those longer than `max_length`, which is `flag`.
+  """
+  encoder = features.RowEncoder(tokenizer, max_length)
   for number, text in enumerate(textfiles.lines(path)):
     yield Line(number, *encoder.encode(*split(text)))
+  vocab_checks.log_lengths(path, encoder.lengths, max_length, flag=flag)
 
 
 def windows(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:

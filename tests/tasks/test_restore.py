@@ -6,7 +6,10 @@ import pytest
 
 import tasks
 from data import vocab
+from modeling import models
 from tests import small_model
+from tests.training import toy
+from training import checkpoint
 
 LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
 CASED = [*vocab.SPECIAL_TOKENS, "A", "Film", "is"]
@@ -68,6 +71,14 @@ def test_the_vector_of_a_text_is_the_mean_of_the_last_layer(tmp_path, restored):
   flags = entry["flags"]
   assert (flags["layers"], flags["pooling"]) == ("-1", "mean")
   assert (flags["max_seq_length"], flags["do_lower_case"]) == (7, True)
+
+
+def test_a_head_without_its_task_is_reported(tmp_path, restored, caplog):
+  _write(tmp_path / "own", LOWER)
+  model = models.tagger(toy.config(), 2)
+  checkpoint.write(str(tmp_path / "own/x"), checkpoint.variables(model))
+  restored(str(tmp_path / "own"))
+  assert "x has a head for a task, but no run.json that says" in caplog.text
 
 
 def test_the_last_start_in_a_folder_counts(tmp_path, restored):

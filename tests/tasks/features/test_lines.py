@@ -53,12 +53,13 @@ def test_lines_are_tokens_between_cls_and_sep(tmp_path):
   ]
 
 
-def test_long_lines_lose_their_end_and_the_longer_text_first(tmp_path):
+def test_long_lines_lose_their_end_and_the_longer_text_first(tmp_path, caplog):
   assert _read(tmp_path, "a b c a b\na b c ||| a\na b ||| b c\n", 6) == [
     (0, ["[CLS]", "a", "b", "c", "a", "[SEP]"], [0] * 6),
     (1, ["[CLS]", "a", "b", "[SEP]", "a", "[SEP]"], [0, 0, 0, 0, 1, 1]),
     (2, ["[CLS]", "a", "b", "[SEP]", "b", "[SEP]"], [0, 0, 0, 0, 1, 1]),
   ]
+  assert "--max_seq_length=6 is exceeded by 3 of 3 texts" in caplog.text
 
 
 def test_count_looks_at_every_line(tmp_path):
