@@ -15,6 +15,7 @@ import urllib.request
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import chain, islice
 
 import numpy as np
@@ -31,6 +32,7 @@ _GPU_TOKENS = 1 << 15
 _MIN_ROWS, _MAX_ROWS = 8, 32
 _BEFORE_NODE = re.compile(r"^(.*)\n\s*\[\[\{\{node ", re.MULTILINE)
 _MAX_RESPONSE = 1 << 30  # bytes of a remote answer
+_MAX_ERRORS = 1 << 16  # characters of all errors of a LiteRT interpreter
 _MAX_COPIES = 1 << 29  # bytes of LiteRT's copies of the weights, for each core
 
 
@@ -150,18 +152,19 @@ class LiteRtEngine:
     self._file = file
     cores = num_cores()
     with no_stderr():  # a line about XNNPACK, once in a process
-      self._alone = _load_litert(file, cores)
+      self._alone = _Interpreter(file, cores)
     factor = 4 if "float16" in os.path.basename(file) else 1  # packed anew
     others = cores * _MAX_COPIES // (factor * os.path.getsize(file)) - 1
     self._num_workers = min(max(others, 1), cores)
     self._threads = cores // self._num_workers
-    inputs = self._alone.get_input_details()
+    function = self._alone.function
+    inputs = function.get_input_details()
     self.features = {
       name: len(info["shape_signature"]) - 1 for name, info in inputs.items()
     }
     self.outputs = {
       name: [-1, *info["shape_signature"][1:].tolist()]
-      for name, info in self._alone.get_output_details().items()
+      for name, info in function.get_output_details().items()
     }
     self._own = threading.local()
     self._idle = threading.Lock()  # held while `_alone` computes
@@ -174,7 +177,7 @@ class LiteRtEngine:
     first = list(islice(rows, 2))
     if len(first) < 2 and not self._num_running and self._idle.acquire(False):
       try:
-        results = [_call_litert(self._alone, row) for row in first]
+        results = [self._alone(row) for row in first]
       finally:
         self._idle.release()
       yield from results
@@ -196,10 +199,10 @@ class LiteRtEngine:
     try:
       if self._num_workers == 1:
         with self._idle:
-          return _call_litert(self._alone, row)
-      if not hasattr(self._own, "function"):
-        self._own.function = _load_litert(self._file, self._threads)
-      return _call_litert(self._own.function, row)
+          return self._alone(row)
+      if not hasattr(self._own, "interpreter"):
+        self._own.interpreter = _Interpreter(self._file, self._threads)
+      return self._own.interpreter(row)
     finally:
       with self._count:
         self._num_running -= 1
@@ -211,8 +214,34 @@ def num_cores() -> int:
   return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
+class _Interpreter:
+  """A LiteRT file as a function of a row, which one thread calls at a time.
+
+  LiteRT repeats all earlier errors of an interpreter before a new one; when
+  there are many the file is loaded again.
+  """
+
+  def __init__(self, file, num_threads):
+    self._load = partial(_load_litert, file, num_threads)
+    self.function = self._load()
+    self._errors = ""
+
+  def __call__(self, row):
+    inputs = {name: value[None] for name, value in row.items()}
+    try:
+      outputs = self.function(**inputs)
+    except (RuntimeError, ValueError) as error:
+      text, before = str(error), self._errors
+      if text.startswith(before):
+        self._errors = text
+      if len(text) > _MAX_ERRORS:
+        self.function, self._errors = self._load(), ""
+      raise UserError(first_line(text.removeprefix(before) or text)) from None
+    return {name: value[0] for name, value in outputs.items()}
+
+
 def _load_litert(file, num_threads):
-  """A file's function of arrays, which one thread may call at a time."""
+  """A file's function of arrays."""
   try:
     from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
   except ImportError:
@@ -225,18 +254,6 @@ def _load_litert(file, num_threads):
   except ValueError as error:
     raise UserError(f"{file} is damaged, export it again: {error}") from None
   return interpreter.get_signature_runner("serving_default")
-
-
-def _call_litert(function, row):
-  try:
-    outputs = function(**{name: value[None] for name, value in row.items()})
-  except (RuntimeError, ValueError) as error:
-    # LiteRT repeats all earlier errors of an interpreter before the new one.
-    text = str(error)
-    before = getattr(function, "errors", "")
-    function.errors = text if text.startswith(before) else before
-    raise UserError(first_line(text.removeprefix(before) or text)) from None
-  return {name: value[0] for name, value in outputs.items()}
 
 
 def first_line(message: str) -> str:

@@ -254,16 +254,27 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   assert interpreters[0].calls == before + 1
 
 
-def test_an_error_is_not_that_of_an_earlier_row():
-  texts = []
+def test_an_error_is_not_that_of_an_earlier_row(monkeypatch):
+  loaded = []
 
-  def function(x):  # LiteRT's errors repeat the earlier ones
-    texts.append(f"error of {x[0]}\n")
-    raise ValueError("".join(texts))
+  def load(file, num_threads):
+    del file, num_threads
+    texts = []
+    loaded.append(texts)
 
-  for value in (7, 7, 9):
+    def function(x):  # LiteRT's errors repeat the earlier ones
+      texts.append(f"error of {x[0]}\n")
+      raise ValueError("".join(texts))
+
+    return function
+
+  monkeypatch.setattr(engines, "_load_litert", load)
+  monkeypatch.setattr(engines, "_MAX_ERRORS", 40)
+  interpreter = engines._Interpreter("file", 1)
+  for value in (7, 7, 9, 9, 8):
     with pytest.raises(UserError, match=f"^error of {value}$"):
-      engines._call_litert(function, {"x": np.array(value)})
+      interpreter({"x": np.array(value)})
+  assert [*map(len, loaded)] == [4, 1]  # of 11 characters each
 
 
 @pytest.mark.parametrize("megabytes", [1, 900])  # 900: all share one
@@ -335,7 +346,7 @@ def test_tensorflow_has_an_interpreter_too(folders, monkeypatch):
     answers = predict(["ab c", "d"])
   for answer, other in zip(answers, expected, strict=True):
     tasks.assert_same(answer, other)
-  assert "tensorflow" in type(predict._answer.engine._alone).__module__
+  assert "tensorflow" in type(predict._answer.engine._alone.function).__module__
 
 
 @pytest.mark.parametrize("kind", ["litert", "savedmodel"])
