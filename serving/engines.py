@@ -30,7 +30,8 @@ NAMES = ("auto", "savedmodel", *LITERT_FILES)
 _CPU_TOKENS = 1024
 _GPU_TOKENS = 1 << 15
 _MIN_ROWS, _MAX_ROWS = 8, 32
-_BEFORE_NODE = re.compile(r"^(.*)\n\s*\[\[\{\{node ", re.MULTILINE)
+# The line before it, in errors of TensorFlow and of LiteRT.
+_NODE = re.compile(r"(?m)^(.*?)(?:\n\s*\[\[\{\{node |Node number \d+ \()")
 _MAX_RESPONSE = 1 << 30  # bytes of a remote answer
 _MAX_ERRORS = 1 << 16  # characters of all errors of a LiteRT interpreter
 _MAX_COPIES = 1 << 29  # bytes of LiteRT's copies of the weights, for each core
@@ -258,7 +259,7 @@ def _load_litert(file, num_threads):
 
 def first_line(message: str) -> str:
   """The line that says what is wrong, without TensorFlow's stack traces."""
-  node = _BEFORE_NODE.search(message)
+  node = _NODE.search(message)
   return (node[1] if node else message.strip().split("\n")[0])[:500]
 
 
